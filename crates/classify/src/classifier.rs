@@ -1,0 +1,138 @@
+//! The one interface of every engine, and the list of engines.
+
+use std::fmt;
+use std::str::FromStr;
+
+use warpswitch_rules::{KeyBatch, RuleId, RuleRef, Ruleset, Schema};
+
+use crate::error::{ClassifyError, ErrorKind};
+
+/// A set of rules, arranged for lookup.
+///
+/// Threads: any number may call [`Classifier::classify`] while others change the rules; changes are
+/// put in order by a lock inside. Every lookup sees the rules exactly as they were before or after
+/// each change. Readers never wait for writers.
+pub trait Classifier: Send + Sync {
+    /// Which engine this is.
+    fn engine(&self) -> Engine;
+
+    /// The layout of the keys it takes.
+    fn schema(&self) -> &'static Schema;
+
+    /// Number of rules in it.
+    fn len(&self) -> usize;
+
+    /// Whether there is no rule in it.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Finds the winning rule for every key: `out[i]` answers key `i` with a rule id, or
+    /// [`RuleId::NONE`]; `out` beyond the batch is untouched. Batches of any length; no allocation.
+    ///
+    /// # Panics
+    /// If `out` is shorter than the batch or the keys are of another length than the schema's: a
+    /// caller bug, not an input.
+    fn classify(&self, keys: KeyBatch<'_>, out: &mut [RuleId]);
+
+    /// Adds a rule.
+    ///
+    /// # Errors
+    /// [`ErrorKind::DuplicateRule`], [`ErrorKind::SchemaMismatch`], [`ErrorKind::MemoryBound`];
+    /// nothing has changed then.
+    fn insert(&self, rule: RuleRef<'_>) -> Result<(), ClassifyError>;
+
+    /// Takes a rule out. `rule` must be as it was inserted.
+    ///
+    /// # Errors
+    /// [`ErrorKind::UnknownRule`] if no rule with this id, priority and match is there; nothing has
+    /// changed then.
+    fn remove(&self, rule: RuleRef<'_>) -> Result<(), ClassifyError>;
+
+    /// Bytes of memory that lookups and changes use, all of it.
+    fn bytes(&self) -> usize;
+
+    /// Figures that describe the structure (tuples, entries, depth, …), for people who compare.
+    fn details(&self) -> Vec<Detail>;
+}
+
+/// One figure that describes a structure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Detail {
+    /// Its name, in the form `noun_unit`.
+    pub name: &'static str,
+    /// Its value.
+    pub value: f64,
+}
+
+/// What a build may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BuildOptions {
+    /// The most bytes that the structure may take; a build that would pass it is refused.
+    pub bytes_max: usize,
+    /// Seed of the keyed hashes. Drawn at random by default, so that nobody can choose keys that
+    /// collide; fixed where a run must be repeated exactly.
+    pub hash_seed: u64,
+}
+
+impl Default for BuildOptions {
+    fn default() -> Self {
+        use std::hash::{BuildHasher, Hasher};
+        let hash_seed = std::hash::RandomState::new().build_hasher().finish();
+        Self { bytes_max: usize::MAX, hash_seed }
+    }
+}
+
+/// The engines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Engine {
+    /// The reference.
+    Linear,
+}
+
+impl Engine {
+    /// Every engine, in the order in which commands list them.
+    pub const ALL: [Engine; 1] = [Engine::Linear];
+
+    /// The name that commands use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Engine::Linear => "linear",
+        }
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Engine {
+    type Err = ClassifyError;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Engine::ALL.into_iter().find(|engine| engine.name() == name).ok_or_else(|| {
+            let known = Engine::ALL.map(Engine::name).join(", ");
+            let message = format!("no engine is called '{name}'; there are {known}");
+            ClassifyError::new(ErrorKind::UnknownEngine, message)
+        })
+    }
+}
+
+/// Builds `engine` over `ruleset`.
+///
+/// # Errors
+/// [`ErrorKind::MemoryBound`], with the rules that cost most, if it would pass
+/// [`BuildOptions::bytes_max`].
+pub fn build(
+    engine: Engine,
+    ruleset: &Ruleset,
+    options: &BuildOptions,
+) -> Result<Box<dyn Classifier>, ClassifyError> {
+    let _ = (ruleset, options);
+    match engine {
+        Engine::Linear => unreachable!("landing next"),
+    }
+}

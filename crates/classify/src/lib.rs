@@ -1,0 +1,21 @@
+//! Packet classification: batches of flow keys in, ids of the winning rules out.
+//!
+//! Every engine implements [`Classifier`] and answers exactly as `warpswitch_rules::linear` does.
+//! [`Engine`] names them; [`build`] makes one from a rule set within a memory bound.
+//!
+//! | engine | structure | changes |
+//! | --- | --- | --- |
+//! | `linear` | the rules in order, one by one: the reference | rebuild |
+//! | `linear-simd` | the same, 16 rules at once | rebuild |
+//! | `tuple` | a cuckoo hash table per mask | in place |
+//! | `bloom` | the same behind a Bloom filter per mask | in place |
+//! | `maskhash` | open addressing per mask, in order of the smallest rule index | in place |
+//! | `hypercuts` | a decision tree that cuts several fields at once | rebuild |
+//! | `turbo` | bucket tables walked for a batch at a time, leaves compared with SIMD | in place |
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod classifier;
+mod error;
+
+pub use classifier::{BuildOptions, Classifier, Detail, Engine, build};
+pub use error::{ClassifyError, ErrorKind};

@@ -6,6 +6,7 @@
 //! The rule that wins is the one with the largest priority, at a tie the one with the lowest id.
 #![forbid(unsafe_code)]
 
+pub mod analysis;
 pub mod expand;
 pub mod key;
 pub mod linear;

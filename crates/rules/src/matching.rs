@@ -247,7 +247,7 @@ impl<'a> MatchRef<'a> {
     }
 
     /// The tightest range that holds every port this match allows on one side.
-    fn bounding_range(&self, side: usize) -> PortRange {
+    pub(crate) fn bounding_range(&self, side: usize) -> PortRange {
         let (value, mask) = self.port_bits(side);
         let range = self.ranges[side];
         PortRange { lo: range.lo.max(value), hi: range.hi.min(value | !mask) }

@@ -1,0 +1,30 @@
+//! Structures that threads share, written once over primitives that loom can replace.
+//!
+//! Built with `--cfg loom`, the very code that ships runs under loom's model of the memory, which
+//! tries every order of its atomic steps: `RUSTFLAGS="--cfg loom" cargo test -p warpswitch-packet`.
+
+mod left_right;
+
+pub use left_right::{LeftRight, ReadGuard};
+
+#[cfg(loom)]
+mod primitives {
+    pub(super) use loom::sync::atomic::{AtomicUsize, Ordering};
+    pub(super) use loom::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+    /// Lets another thread go on: the model would otherwise try to spin for ever.
+    pub(super) fn pause() {
+        loom::thread::yield_now();
+    }
+}
+
+#[cfg(not(loom))]
+mod primitives {
+    pub(super) use std::sync::atomic::{AtomicUsize, Ordering};
+    pub(super) use std::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+    /// Tells the core that it is in a short loop.
+    pub(super) fn pause() {
+        std::hint::spin_loop();
+    }
+}

@@ -8,6 +8,7 @@
 
 pub mod analysis;
 pub mod expand;
+pub mod generate;
 pub mod key;
 pub mod linear;
 pub mod matching;

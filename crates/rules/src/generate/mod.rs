@@ -3,14 +3,20 @@
 //! | what | specification |
 //! | --- | --- |
 //! | rule sets in the style of ClassBench: access lists, firewalls, IP chains | [`RulesetSpec`] |
+//! | traces: keys at the corners or inside of rules, independent or in runs | [`TraceSpec`] |
 //!
 //! A specification is plain data with a seed; the same one yields the same bytes on every machine
 //! (see [`Prng`]).
 
 mod address;
 mod classbench;
+mod locality;
 mod prng;
+mod realise;
 mod tables;
+mod trace;
 
 pub use classbench::{Family, RulesetSpec, Style, UnknownName};
+pub use locality::{BadPareto, Pareto, RUN_MAX};
 pub use prng::Prng;
+pub use trace::{Point, TraceGenerator, TraceSpec};

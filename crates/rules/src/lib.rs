@@ -7,7 +7,9 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod diagnostic;
 pub mod expand;
+pub mod format;
 pub mod generate;
 pub mod key;
 pub mod linear;

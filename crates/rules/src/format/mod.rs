@@ -1,0 +1,282 @@
+//! Text formats of rule sets, traces and single packets, read and written.
+//!
+//! | format | rules | traces | looks as |
+//! | --- | --- | --- | --- |
+//! | `classbench` | [filter sets](classbench) | [header lists](trace) | `@10.0.0.0/8 0.0.0.0/0 0 : 65535 80 : 80 0x06/0xFF` |
+//! | `ovs` | [flow text](ovs) | – | `priority=10,tcp,nw_dst=10.0.0.0/8 actions=drop` |
+//! | `canonical` | [ours](canonical) | [ours](canonical) | `priority=10, ip_proto=6 -> drop` |
+//!
+//! The format of a text is recognised by its content. Only the canonical form expresses every rule
+//! set; a writer of another form refuses rules that it cannot express before it has written a
+//! byte, and reports what it had to change. Readers collect *every* error ([`Diagnostics`]).
+
+use std::fmt;
+use std::io::{self, Write};
+use std::str::FromStr;
+
+use crate::diagnostic::{Diagnostic, Diagnostics, utf8_text};
+use crate::rule::RuleId;
+use crate::ruleset::Ruleset;
+use crate::schema::{self, Schema};
+
+pub mod canonical;
+pub mod classbench;
+mod text;
+pub mod trace;
+mod value;
+
+pub use canonical::{format_key, format_match};
+pub use trace::{TraceFormat, TraceReader, write_trace};
+
+/// A text form of rule sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RulesFormat {
+    /// ClassBench filter sets: [`classbench`].
+    ClassBench,
+    /// `ovs-ofctl` flow text: [`ovs`].
+    Ovs,
+    /// Ours, which expresses every rule set: [`canonical`].
+    Canonical,
+}
+
+impl RulesFormat {
+    /// Every format, in the order in which commands list them.
+    pub const ALL: [RulesFormat; 3] =
+        [RulesFormat::ClassBench, RulesFormat::Ovs, RulesFormat::Canonical];
+
+    /// The name that commands use.
+    pub fn name(self) -> &'static str {
+        match self {
+            RulesFormat::ClassBench => "classbench",
+            RulesFormat::Ovs => "ovs",
+            RulesFormat::Canonical => "canonical",
+        }
+    }
+}
+
+impl fmt::Display for RulesFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for RulesFormat {
+    type Err = String;
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|f| f.name() == name);
+        found.ok_or_else(|| format!("no rule format {name}: classbench, ovs or canonical"))
+    }
+}
+
+/// How to read a rule set.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReadOptions {
+    /// The format; recognised by content if `None`.
+    pub format: Option<RulesFormat>,
+    /// The schema of the set; chosen by content if `None`.
+    pub schema: Option<&'static Schema>,
+    /// Whether ClassBench's flags column is matched and not merely kept.
+    pub tcp_flags: bool,
+}
+
+/// What a writer had to change, all of it without effect on which rule wins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WriteReport {
+    /// Rule lines written.
+    pub lines: usize,
+    /// Rules that became more than one line, because the format has no port ranges.
+    pub rules_split: usize,
+    /// Rules whose action the format cannot hold.
+    pub actions_lost: usize,
+    /// Rules whose flags column the format cannot hold.
+    pub flags_columns_lost: usize,
+    /// Whether the lines stand in another order than the rules.
+    pub reordered: bool,
+    /// Whether the rules got other priorities.
+    pub renumbered: bool,
+    /// Whether rules of one priority stand in a format whose other readers leave the winner of
+    /// such a tie open.
+    pub ties: bool,
+}
+
+/// Why rules or keys were not written.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The output failed.
+    Io(io::Error),
+    /// The format cannot express some rules; nothing was written.
+    Rules(Inexpressible),
+    /// The format cannot express keys of that schema; nothing was written.
+    Schema(&'static Schema),
+}
+
+/// Rules that a format cannot express.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inexpressible {
+    /// The format.
+    pub format: RulesFormat,
+    /// The first such rules: id, source line (0 if none), and the reason.
+    pub rules: Vec<(RuleId, u32, String)>,
+    /// How many such rules there are.
+    pub count: usize,
+}
+
+/// The most rules that an [`Inexpressible`] names.
+const INEXPRESSIBLE_KEPT_MAX: usize = 10;
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WriteError::Io(error) => error.fmt(f),
+            WriteError::Schema(schema) => {
+                write!(f, "the format cannot express keys of schema {}", schema.name)
+            }
+            WriteError::Rules(Inexpressible { format, rules, count }) => {
+                write!(f, "the format {format} cannot express {count} rules:")?;
+                for (id, line, why) in rules {
+                    match line {
+                        0 => write!(f, "\n  rule {id}: {why}")?,
+                        _ => write!(f, "\n  rule {id} (line {line}): {why}")?,
+                    }
+                }
+                match count - rules.len() {
+                    0 => Ok(()),
+                    more => write!(f, "\n  and {more} more"),
+                }
+            }
+        }
+    }
+}
+
+impl std::error::Error for WriteError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            WriteError::Io(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<io::Error> for WriteError {
+    fn from(error: io::Error) -> Self {
+        WriteError::Io(error)
+    }
+}
+
+/// Reads a rule set; `name` is what diagnostics call the text.
+///
+/// A text without any rule is an empty set, of `options.schema` or else `ipv4_5tuple`.
+///
+/// # Errors
+/// Every error of the text.
+pub fn read_rules(name: &str, text: &str, options: &ReadOptions) -> Result<Ruleset, Diagnostics> {
+    let format = match options.format.or_else(|| detect(text)) {
+        Some(format) => format,
+        None => return no_format(name, text, options),
+    };
+    match format {
+        RulesFormat::ClassBench => classbench::read(name, text, options),
+        RulesFormat::Ovs => Err(Diagnostic::whole(name, "flow text cannot be read yet").into()),
+        RulesFormat::Canonical => canonical::read(name, text, options),
+    }
+}
+
+/// [`read_rules`] for bytes that may be no text at all.
+///
+/// # Errors
+/// Every place that is not valid UTF-8, or else every error of the text.
+pub fn read_rules_bytes(
+    name: &str,
+    bytes: &[u8],
+    options: &ReadOptions,
+) -> Result<Ruleset, Diagnostics> {
+    read_rules(name, utf8_text(name, bytes)?, options)
+}
+
+/// The most lines with content that [`detect`] looks at.
+const DETECT_LINES_MAX: usize = 64;
+
+/// The format of a text, told by its first lines: one bad line must not hide the format of a
+/// file, so that its error is reported in the terms of that format.
+pub fn detect(text: &str) -> Option<RulesFormat> {
+    let content = text::lines(text.as_bytes()).filter(|(_, l)| !text::is_blank_or_comment(l));
+    content.take(DETECT_LINES_MAX).find_map(|(_, line)| {
+        // The words that tell stand early or not at all in any line of sane length.
+        let line = String::from_utf8_lossy(&line[..line.len().min(4096)]);
+        let line = line.trim_start();
+        if line.starts_with('@') {
+            Some(RulesFormat::ClassBench)
+        } else if line.starts_with("schema ") || line.contains(" -> ") {
+            Some(RulesFormat::Canonical)
+        } else if ["actions=", "action=", "_FLOW reply"].iter().any(|w| line.contains(w)) {
+            Some(RulesFormat::Ovs)
+        } else {
+            None
+        }
+    })
+}
+
+/// The result for a text whose format cannot be told: no error if it is empty.
+fn no_format(name: &str, text: &str, options: &ReadOptions) -> Result<Ruleset, Diagnostics> {
+    let mut content = text::lines(text.as_bytes()).filter(|(_, l)| !text::is_blank_or_comment(l));
+    match content.next() {
+        None => Ok(Ruleset::empty(options.schema.unwrap_or(&schema::IPV4_5TUPLE))),
+        Some((line_no, line)) => {
+            let message = "this is no rule format that is known";
+            let diagnostic = Diagnostic::at(name, line_no, line, 0..line.len(), message)
+                .expected("a ClassBench filter (@…), a flow (… actions=…) or a canonical rule set")
+                .help("if it is one of them, name its format: classbench, ovs or canonical");
+            Err(diagnostic.into())
+        }
+    }
+}
+
+/// Writes a rule set.
+///
+/// # Errors
+/// As [`write_rules_report`].
+pub fn write_rules(
+    ruleset: &Ruleset,
+    format: RulesFormat,
+    out: &mut dyn Write,
+) -> Result<(), WriteError> {
+    write_rules_report(ruleset, format, out).map(|_| ())
+}
+
+/// Writes a rule set and tells what had to change.
+///
+/// # Errors
+/// [`WriteError::Rules`] if the format cannot express some rule: nothing is written then;
+/// [`WriteError::Io`] if the output fails.
+pub fn write_rules_report(
+    ruleset: &Ruleset,
+    format: RulesFormat,
+    out: &mut dyn Write,
+) -> Result<WriteReport, WriteError> {
+    check_expressible(ruleset, format)?;
+    Ok(match format {
+        RulesFormat::ClassBench => classbench::write(ruleset, out)?,
+        RulesFormat::Ovs => return Err(io::Error::from(io::ErrorKind::Unsupported).into()),
+        RulesFormat::Canonical => canonical::write(ruleset, out)?,
+    })
+}
+
+/// Refuses rules that `format` cannot express.
+fn check_expressible(ruleset: &Ruleset, format: RulesFormat) -> Result<(), WriteError> {
+    let mut refused = Inexpressible { format, rules: Vec::new(), count: 0 };
+    for id in ruleset.ids() {
+        let why = match format {
+            RulesFormat::ClassBench => classbench::why_inexpressible(ruleset, id),
+            RulesFormat::Ovs => None,
+            RulesFormat::Canonical => None,
+        };
+        let Some(why) = why else { continue };
+        refused.count += 1;
+        if refused.rules.len() < INEXPRESSIBLE_KEPT_MAX {
+            refused.rules.push((id, ruleset.line(id), why));
+        }
+    }
+    if refused.count == 0 { Ok(()) } else { Err(WriteError::Rules(refused)) }
+}

@@ -5,7 +5,15 @@ use std::str::FromStr;
 
 use warpswitch_rules::{KeyBatch, RuleId, RuleRef, Ruleset, Schema};
 
+use crate::bloom::BloomTable;
 use crate::error::{ClassifyError, ErrorKind};
+use crate::left_right::TwoCopies;
+use crate::linear::Linear;
+use crate::linear_simd::LinearSimd;
+use crate::maskhash::ProbeTable;
+use crate::rebuild::Rebuild;
+use crate::tuple::TupleSpace;
+use crate::tuple::cuckoo::CuckooTable;
 
 /// A set of rules, arranged for lookup.
 ///
@@ -89,16 +97,29 @@ impl Default for BuildOptions {
 pub enum Engine {
     /// The reference.
     Linear,
+    /// The reference, sixteen rules at once.
+    LinearSimd,
+    /// A cuckoo hash table per mask.
+    Tuple,
+    /// The same behind a Bloom filter per mask.
+    Bloom,
+    /// An open-addressing table per mask.
+    MaskHash,
 }
 
 impl Engine {
     /// Every engine, in the order in which commands list them.
-    pub const ALL: [Engine; 1] = [Engine::Linear];
+    pub const ALL: [Engine; 5] =
+        [Engine::Linear, Engine::LinearSimd, Engine::Tuple, Engine::Bloom, Engine::MaskHash];
 
     /// The name that commands use.
     pub fn name(self) -> &'static str {
         match self {
             Engine::Linear => "linear",
+            Engine::LinearSimd => "linear-simd",
+            Engine::Tuple => "tuple",
+            Engine::Bloom => "bloom",
+            Engine::MaskHash => "maskhash",
         }
     }
 }
@@ -131,8 +152,40 @@ pub fn build(
     ruleset: &Ruleset,
     options: &BuildOptions,
 ) -> Result<Box<dyn Classifier>, ClassifyError> {
-    let _ = (ruleset, options);
-    match engine {
-        Engine::Linear => unreachable!("landing next"),
+    match ruleset.schema().words {
+        4 => build_for_words::<4>(engine, ruleset, options),
+        10 => build_for_words::<10>(engine, ruleset, options),
+        16 => build_for_words::<16>(engine, ruleset, options),
+        words => {
+            let message = format!("keys of {words} words; engines take 4, 10 or 16");
+            Err(ClassifyError::new(ErrorKind::SchemaMismatch, message))
+        }
     }
+}
+
+/// [`build`] for keys of `W` words: hashes and comparisons are unrolled for each length.
+fn build_for_words<const W: usize>(
+    engine: Engine,
+    ruleset: &Ruleset,
+    options: &BuildOptions,
+) -> Result<Box<dyn Classifier>, ClassifyError> {
+    Ok(match engine {
+        Engine::Linear => Box::new(Rebuild::<Linear>::build(ruleset, options)?),
+        Engine::LinearSimd => Box::new(Rebuild::<LinearSimd>::build(ruleset, options)?),
+        Engine::Tuple => {
+            Box::new(TwoCopies::<TupleSpace<W, CuckooTable<W>>>::build(ruleset, options)?)
+        }
+        Engine::Bloom => {
+            Box::new(TwoCopies::<TupleSpace<W, BloomTable<W>>>::build(ruleset, options)?)
+        }
+        Engine::MaskHash => {
+            Box::new(TwoCopies::<TupleSpace<W, ProbeTable<W>>>::build(ruleset, options)?)
+        }
+    })
+}
+
+/// Asserts what [`Classifier::classify`] demands of its caller.
+pub(crate) fn check_batch(schema: &Schema, keys: KeyBatch<'_>, out: &[RuleId]) {
+    assert_eq!(keys.words_per_key(), schema.words, "keys of another schema than {}", schema.name);
+    assert!(out.len() >= keys.len(), "{} keys, room for {} answers", keys.len(), out.len());
 }

@@ -14,8 +14,19 @@
 //! | `turbo` | bucket tables walked for a batch at a time, leaves compared with SIMD | in place |
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod arch;
+mod bloom;
 mod classifier;
 mod error;
+mod hash;
+mod index;
+mod left_right;
+mod linear;
+mod linear_simd;
+mod maskhash;
+mod rebuild;
+mod store;
+mod tuple;
 
 pub use classifier::{BuildOptions, Classifier, Detail, Engine, build};
 pub use error::{ClassifyError, ErrorKind};

@@ -1,0 +1,238 @@
+//! The rules of a classifier as its writer knows them: by id, whole, with room reused.
+//!
+//! Lookups never come here. It answers "is there such a rule already", and it is what engines that
+//! cannot change in place are built from again.
+
+use std::collections::HashMap;
+
+use warpswitch_rules::{MatchRef, PortRange, Precedence, RuleId, RuleRef, Ruleset, Schema};
+
+use crate::error::{ClassifyError, ErrorKind};
+
+/// Rules by id. A rule lies at a *place*; the place of a removed rule is used again.
+#[derive(Debug)]
+pub(crate) struct RuleStore {
+    schema: &'static Schema,
+    places: HashMap<RuleId, u32>,
+    free: Vec<u32>,
+    /// `2 * words` a place: value, then mask.
+    words: Vec<u32>,
+    ranges: Vec<[PortRange; 2]>,
+    precedences: Vec<Precedence>,
+}
+
+impl RuleStore {
+    /// The rules of `ruleset`, within `bytes_max`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::MemoryBound`], before the memory is taken.
+    pub(crate) fn build(ruleset: &Ruleset, bytes_max: usize) -> Result<Self, ClassifyError> {
+        let bytes = Self::bytes_for(ruleset.schema(), ruleset.len());
+        if bytes > bytes_max {
+            let rules = dearest_rules(ruleset.ids().map(|id| (1, id)));
+            return Err(ClassifyError::memory_bound(bytes, bytes_max, rules));
+        }
+        Ok(Self::new(ruleset))
+    }
+
+    /// The rules of `ruleset`.
+    pub(crate) fn new(ruleset: &Ruleset) -> Self {
+        let (rules, words) = (ruleset.len(), ruleset.schema().words);
+        let mut store = Self {
+            schema: ruleset.schema(),
+            places: HashMap::with_capacity(rules),
+            free: Vec::new(),
+            words: Vec::with_capacity(rules * 2 * words),
+            ranges: Vec::with_capacity(rules),
+            precedences: Vec::with_capacity(rules),
+        };
+        for rule in ruleset.iter() {
+            store.put(rule);
+        }
+        store
+    }
+
+    /// The bytes that a store of `rules` rules takes.
+    fn bytes_for(schema: &Schema, rules: usize) -> usize {
+        rules * (8 * schema.words + size_of::<[PortRange; 2]>() + size_of::<Precedence>())
+            + map_bytes(rules)
+    }
+
+    pub(crate) fn schema(&self) -> &'static Schema {
+        self.schema
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The rule at a place that is in use.
+    pub(crate) fn rule(&self, place: u32) -> RuleRef<'_> {
+        let (idx, words) = (place as usize, self.schema.words);
+        let (value, mask) = self.words[idx * 2 * words..][..2 * words].split_at(words);
+        let matching =
+            MatchRef { value, mask, ranges: self.ranges[idx], ports_word: self.schema.ports_word };
+        let precedence = self.precedences[idx];
+        RuleRef { id: precedence.id(), priority: !((precedence.0 >> 32) as u32), matching }
+    }
+
+    /// Places in use, the winner of all first.
+    pub(crate) fn places_by_precedence(&self) -> Vec<u32> {
+        let mut places: Vec<u32> = self.places.values().copied().collect();
+        places.sort_unstable_by_key(|&place| self.precedences[place as usize]);
+        places
+    }
+
+    /// Adds a rule.
+    ///
+    /// # Errors
+    /// [`ErrorKind::SchemaMismatch`], [`ErrorKind::DuplicateRule`]; nothing has changed then.
+    pub(crate) fn insert(&mut self, rule: RuleRef<'_>) -> Result<(), ClassifyError> {
+        self.check_schema(rule)?;
+        if self.places.contains_key(&rule.id) {
+            let message = format!("rule {} is already there", rule.id);
+            return Err(ClassifyError::new(ErrorKind::DuplicateRule, message));
+        }
+        self.put(rule);
+        Ok(())
+    }
+
+    /// Takes a rule out.
+    ///
+    /// # Errors
+    /// [`ErrorKind::UnknownRule`] if no rule has this id, or it has another priority or match;
+    /// nothing has changed then.
+    pub(crate) fn remove(&mut self, rule: RuleRef<'_>) -> Result<(), ClassifyError> {
+        match self.places.get(&rule.id) {
+            Some(&place) if self.rule(place) == rule => {
+                self.places.remove(&rule.id);
+                self.free.push(place);
+                Ok(())
+            }
+            found => {
+                let known = match found {
+                    Some(_) => "has another priority or match",
+                    None => "is not there",
+                };
+                let message = format!("rule {} {known}", rule.id);
+                Err(ClassifyError::new(ErrorKind::UnknownRule, message))
+            }
+        }
+    }
+
+    /// Bytes of memory it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.words.capacity() * 4
+            + self.ranges.capacity() * size_of::<[PortRange; 2]>()
+            + self.precedences.capacity() * size_of::<Precedence>()
+            + self.free.capacity() * 4
+            + map_bytes(self.places.capacity())
+    }
+
+    fn check_schema(&self, rule: RuleRef<'_>) -> Result<(), ClassifyError> {
+        let matching = rule.matching;
+        let fits = matching.value.len() == self.schema.words
+            && matching.mask.len() == self.schema.words
+            && matching.ports_word == self.schema.ports_word;
+        let message = match (fits, rule.id.is_some()) {
+            (true, true) => return Ok(()),
+            (true, false) => "the id that stands for 'no rule' cannot be a rule's".to_owned(),
+            (false, _) => format!(
+                "rule {} has {} words with the ports in word {}; {} has {} and {}",
+                rule.id,
+                matching.value.len(),
+                matching.ports_word,
+                self.schema.name,
+                self.schema.words,
+                self.schema.ports_word
+            ),
+        };
+        Err(ClassifyError::new(ErrorKind::SchemaMismatch, message))
+    }
+
+    fn put(&mut self, rule: RuleRef<'_>) {
+        let words = self.schema.words;
+        let place = self.free.pop().unwrap_or_else(|| {
+            let place = self.ranges.len() as u32;
+            self.words.resize(self.words.len() + 2 * words, 0);
+            self.ranges.push([PortRange::ANY; 2]);
+            self.precedences.push(Precedence::NONE);
+            place
+        });
+        let idx = place as usize;
+        let (value, mask) = self.words[idx * 2 * words..][..2 * words].split_at_mut(words);
+        value.copy_from_slice(rule.matching.value);
+        mask.copy_from_slice(rule.matching.mask);
+        self.ranges[idx] = rule.matching.ranges;
+        self.precedences[idx] = rule.precedence();
+        self.places.insert(rule.id, place);
+    }
+}
+
+/// Bytes of a hash map from ids to places with room for `entries`: a power of two of buckets, at
+/// most seven in eight used, one byte of control each.
+fn map_bytes(entries: usize) -> usize {
+    match entries {
+        0 => 0,
+        n => (n * 8 / 7 + 1).next_power_of_two() * (size_of::<(RuleId, u32)>() + 1),
+    }
+}
+
+/// The most expensive rules by `cost`, dearest first: what an error names.
+pub(crate) fn dearest_rules(costs: impl Iterator<Item = (usize, RuleId)>) -> Vec<RuleId> {
+    const NAMED_MAX: usize = 16;
+    let mut worst: Vec<(usize, RuleId)> = Vec::new();
+    for (cost, id) in costs {
+        let at = worst.partition_point(|&(c, _)| c >= cost);
+        if at < NAMED_MAX {
+            worst.truncate(NAMED_MAX - 1);
+            worst.insert(at, (cost, id));
+        }
+    }
+    worst.into_iter().map(|(_, id)| id).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpswitch_rules::schema::IPV4_5TUPLE;
+    use warpswitch_rules::{Field, Match};
+
+    fn dst_port(port: u128) -> Match {
+        let mut matching = Match::any(&IPV4_5TUPLE);
+        matching.set_exact(Field::L4Dst, port);
+        matching
+    }
+
+    #[test]
+    fn a_rule_is_found_again_only_as_it_was_inserted() {
+        let mut store = RuleStore::new(&Ruleset::empty(&IPV4_5TUPLE));
+        let (eighty, other) = (dst_port(80), dst_port(81));
+        let rule = RuleRef { id: RuleId(7), priority: 3, matching: eighty.as_ref() };
+        store.insert(rule).unwrap();
+        assert_eq!(store.insert(rule).unwrap_err().kind(), ErrorKind::DuplicateRule);
+        for wrong in [
+            RuleRef { id: RuleId(8), ..rule },
+            RuleRef { priority: 4, ..rule },
+            RuleRef { matching: other.as_ref(), ..rule },
+        ] {
+            assert_eq!(store.remove(wrong).unwrap_err().kind(), ErrorKind::UnknownRule);
+        }
+        store.remove(rule).unwrap();
+        assert_eq!(store.remove(rule).unwrap_err().kind(), ErrorKind::UnknownRule);
+        let again = RuleRef { id: RuleId(9), ..rule };
+        store.insert(again).unwrap();
+        let places = store.places_by_precedence();
+        assert_eq!(places, [0], "the place is used again");
+        assert_eq!(store.rule(places[0]), again);
+    }
+
+    #[test]
+    fn the_dearest_come_first_and_ties_keep_their_order() {
+        let costs = (0..100).map(|n| (n % 7, RuleId(n as u32)));
+        let ids = dearest_rules(costs);
+        assert_eq!(ids.len(), 16);
+        assert_eq!(ids[..3], [RuleId(6), RuleId(13), RuleId(20)]);
+        assert_eq!(ids[14..], [RuleId(5), RuleId(12)]);
+    }
+}

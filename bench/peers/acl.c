@@ -234,7 +234,7 @@ static void measure(const struct options *options, const struct work *work,
 	}
 	qsort(seconds, options->passes, sizeof(*seconds), by_value);
 	printf("\"mpps\":%.3f,\"mpps_best\":%.3f,\"build_ms\":%.2f,\"bytes\":%zu,"
-	       "\"rules_bytes\":%zu,\"passes\":%zu,\"digest\":\"%016" PRIx64 "\"}\n",
+	       "\"rules_bytes\":%zu,\"passes\":%zu,\"digest\":\"0x%016" PRIx64 "\"}\n",
 		work->keys_len / seconds[options->passes / 2] * 1e-6,
 		work->keys_len / seconds[0] * 1e-6, build->build_ms, build->bytes,
 		build->rules_bytes, options->passes, answers_digest(work->answers, work->keys_len));
@@ -312,10 +312,11 @@ static void usage(void)
 	fputs("usage: acl --rules FILE --trace FILE [--max-size MIB,...] [--methods NAME,...]\n"
 	      "           [--passes N] [--batch N] [--core N] [--heap MIB] [--verify KEYS]\n"
 	      "           [--answers FILE|-]\n"
-	      "The default build always runs; --max-size adds tuned ones. Methods: scalar sse avx2\n"
-	      "x16 x32 (default x16,x32). --heap is what EAL takes (default 1024); 2 MiB pages are\n"
-	      "used if so many are free. --verify compares the first KEYS answers with a linear\n"
-	      "search (default 1000). --answers writes those of the last method, one a line.\n",
+	      "The default build always runs; --max-size adds tuned ones. Methods: scalar\n"
+	      "sse avx2 x16 x32 (default x16,x32). --heap is what EAL takes (default 1024);\n"
+	      "2 MiB pages are used if so many are free. --verify compares the first KEYS\n"
+	      "answers with a linear search (default 1000). --answers writes those of the\n"
+	      "last method, one a line.\n",
 		stderr);
 	exit(2);
 }

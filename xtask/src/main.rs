@@ -1,2 +1,69 @@
-//! placeholder
-fn main() {}
+//! The tasks of the project, run as `cargo xtask TASK`.
+//!
+//! | task | does |
+//! | --- | --- |
+//! | `ci` | all that has to pass before a change lands |
+//! | `tidy` | the rules of the house that a machine can check |
+//! | `bench` | runs the definitions under `bench/defs`, with the peers on request |
+//! | `peers` | builds the rival programs under `bench/peers` |
+//! | `fuzz` | runs each fuzz target for a while |
+//!
+//! `main` hands over to one module per task. Nothing here is part of what users run.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod ci;
+mod fuzz;
+mod peers;
+mod repo;
+mod tidy;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask TASK
+
+tasks:
+  ci                      formatting, lints, tests, tidy rules, documentation, README commands
+  tidy                    check the rules of the house; exceptions are in xtask/ratchet.toml
+  bench [NAME]... [--peers] [--data DIR] [--case TEXT] [--engines A,B] [--rounds N] [--record]
+        [--smoke]
+                          run bench/defs/NAME.toml (default: all); --peers runs rte_acl beside us,
+                          --data is a folder of ClassBench files, --case keeps the cases whose
+                          name contains TEXT, --rounds runs each N times, ours and the peer in
+                          turn, and keeps the quietest, --record keeps the figures under bench/record,
+                          --smoke runs every definition once on a small trace
+  peers                   build the rival programs (needs DPDK; says what to install)
+  fuzz [TARGET]... [--seconds N]
+                          run fuzz targets (default: all, 60 s each; needs nightly and cargo-fuzz)
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let Some((task, rest)) = args.split_first() else {
+        eprint!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    let done = match task.as_str() {
+        "ci" => ci::run(rest),
+        "tidy" => tidy::run(rest),
+        "bench" => bench::run(rest),
+        "peers" => peers::run(rest),
+        "fuzz" => fuzz::run(rest),
+        "help" | "--help" | "-h" => {
+            print!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        other => {
+            eprintln!("no task is called '{other}'\n\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask {task}: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Runs fuzz targets: `cargo xtask fuzz [TARGET]... [--seconds N]`.
+//!
+//! The targets live in `fuzz/`, a workspace of its own, because they need a nightly compiler and
+//! cargo-fuzz. Corpora are kept between runs; a crash leaves its input under `fuzz/artifacts/`, and
+//! goes to `fuzz/regressions/TARGET/`, where an ordinary test replays it for ever.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::repo;
+
+/// Inputs longer than this find little more and cost much.
+const INPUT_BYTES_MAX: usize = 4096;
+
+/// Runs the targets named, or all of them, one after the other.
+pub fn run(args: &[String]) -> Result<()> {
+    let mut args = args.to_vec();
+    let seconds = repo::take_value(&mut args, "--seconds")?.unwrap_or_else(|| "60".to_owned());
+    let seconds: u64 = seconds.parse().context("--seconds needs a number")?;
+    let manifest = std::fs::read_to_string(repo::root().join("fuzz/Cargo.toml"))
+        .context("cannot read fuzz/Cargo.toml")?;
+    let known = targets(&manifest)?;
+    if let Some(unknown) = args.iter().find(|name| !known.contains(name)) {
+        bail!("no fuzz target is called '{unknown}'; there are {}", known.join(", "));
+    }
+    let chosen = if args.is_empty() { known } else { args };
+    for target in &chosen {
+        println!("fuzz: {target}, {seconds} s");
+        repo::must(&mut fuzz_command(target, seconds), &format!("fuzz target {target}"))?;
+    }
+    println!("fuzz: {} targets, no crash", chosen.len());
+    Ok(())
+}
+
+fn fuzz_command(target: &str, seconds: u64) -> Command {
+    // Through the command and not through `CARGO`, which would be the pinned stable one.
+    let mut command = Command::new("cargo");
+    command.args(["+nightly", "fuzz", "run", target, "--"]);
+    command.args([
+        format!("-max_total_time={seconds}"),
+        format!("-max_len={INPUT_BYTES_MAX}"),
+        "-timeout=20".to_owned(),
+        "-rss_limit_mb=3072".to_owned(),
+        "-print_final_stats=1".to_owned(),
+    ]);
+    command.env_remove("RUSTUP_TOOLCHAIN").current_dir(repo::root());
+    command
+}
+
+/// The names of the targets in the manifest.
+fn targets(manifest: &str) -> Result<Vec<String>> {
+    let manifest: toml::Table = toml::from_str(manifest).context("fuzz/Cargo.toml")?;
+    let bins = manifest.get("bin").and_then(toml::Value::as_array);
+    let names = bins.into_iter().flatten().filter_map(|bin| bin.get("name")?.as_str());
+    let names: Vec<String> = names.map(str::to_owned).collect();
+    if names.is_empty() {
+        bail!("fuzz/Cargo.toml names no target");
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_come_from_the_manifest() {
+        let manifest = "[[bin]]\nname = \"frame\"\n[[bin]]\nname = \"extract\"\n";
+        assert_eq!(targets(manifest).unwrap(), ["frame", "extract"]);
+        assert!(targets("[package]\nname = \"x\"\n").is_err());
+        assert!(targets("[[bin").is_err());
+    }
+}

@@ -3,6 +3,7 @@
 //! | what | specification |
 //! | --- | --- |
 //! | rule sets in the style of ClassBench: access lists, firewalls, IP chains | [`RulesetSpec`] |
+//! | GSwitch's synthetic sets: N rules in C masks, Cm of which match a key | [`SyntheticSpec`] |
 //! | traces: keys at the corners or inside of rules, independent or in runs | [`TraceSpec`] |
 //!
 //! A specification is plain data with a seed; the same one yields the same bytes on every machine
@@ -13,10 +14,12 @@ mod classbench;
 mod locality;
 mod prng;
 mod realise;
+mod synthetic;
 mod tables;
 mod trace;
 
 pub use classbench::{Family, RulesetSpec, Style, UnknownName};
 pub use locality::{BadPareto, Pareto, RUN_MAX};
 pub use prng::Prng;
+pub use synthetic::{SpecError, SyntheticSpec};
 pub use trace::{Point, TraceGenerator, TraceSpec};

@@ -9,6 +9,7 @@
 pub mod analysis;
 pub mod diagnostic;
 pub mod expand;
+pub mod extract;
 pub mod format;
 pub mod generate;
 pub mod key;

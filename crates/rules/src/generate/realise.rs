@@ -13,25 +13,14 @@
 //! | `l4_src`, `l4_dst` | zero unless TCP, UDP, SCTP; in the OpenFlow schemas a byte each for ICMP |
 //! | `tcp_flags` | zero unless TCP |
 
+use warpswitch_wire::ethernet::{ETHER_TYPE_MIN, EtherType};
+use warpswitch_wire::ip::IpProto;
+
 use super::prng::Prng;
 use crate::schema::{Field, FieldSpec, Schema};
 
-/// EtherTypes that mean something here.
-pub(super) const ETHER_TYPE_IPV4: u16 = 0x0800;
-pub(super) const ETHER_TYPE_ARP: u16 = 0x0806;
-pub(super) const ETHER_TYPE_IPV6: u16 = 0x86dd;
-pub(super) const ETHER_TYPE_NONE: u16 = 0x05ff;
 /// For local experiments; stands in for what cannot be.
 const ETHER_TYPE_LOCAL: u16 = 0x88b5;
-
-/// IP protocols that mean something here.
-pub(super) const PROTO_ICMP: u8 = 1;
-pub(super) const PROTO_TCP: u8 = 6;
-pub(super) const PROTO_UDP: u8 = 17;
-pub(super) const PROTO_ICMPV6: u8 = 58;
-pub(super) const PROTO_SCTP: u8 = 132;
-/// "No next header"; stands in for what cannot be.
-const PROTO_NONE: u8 = 59;
 
 /// The tag-present bit of `vlan_tci`.
 pub(super) const VLAN_PRESENT: u16 = 0x1000;
@@ -49,18 +38,19 @@ pub(super) enum Network {
 /// The fields of one schema, found once.
 #[derive(Clone, Debug)]
 pub(super) struct Realiser {
-    eth_type: Option<&'static FieldSpec>,
-    vlan_tci: Option<&'static FieldSpec>,
-    ipv4: [Option<&'static FieldSpec>; 2],
-    ipv6: [Option<&'static FieldSpec>; 2],
-    ip_proto: Option<&'static FieldSpec>,
-    ip_tos: Option<&'static FieldSpec>,
-    l4: [Option<&'static FieldSpec>; 2],
-    tcp_flags: Option<&'static FieldSpec>,
+    pub(super) eth: [Option<&'static FieldSpec>; 2],
+    pub(super) eth_type: Option<&'static FieldSpec>,
+    pub(super) vlan_tci: Option<&'static FieldSpec>,
+    pub(super) ipv4: [Option<&'static FieldSpec>; 2],
+    pub(super) ipv6: [Option<&'static FieldSpec>; 2],
+    pub(super) ip_proto: Option<&'static FieldSpec>,
+    pub(super) ip_tos: Option<&'static FieldSpec>,
+    pub(super) l4: [Option<&'static FieldSpec>; 2],
+    pub(super) tcp_flags: Option<&'static FieldSpec>,
 }
 
 /// Reads a field, or zero where the schema has none.
-fn read(spec: Option<&FieldSpec>, key: &[u32]) -> u128 {
+pub(super) fn read(spec: Option<&FieldSpec>, key: &[u32]) -> u128 {
     spec.map_or(0, |spec| spec.read(key))
 }
 
@@ -75,6 +65,7 @@ impl Realiser {
     pub(super) fn new(schema: &'static Schema) -> Self {
         let field = |field| schema.field(field);
         Self {
+            eth: [Field::EthSrc, Field::EthDst].map(field),
             eth_type: field(Field::EthType),
             vlan_tci: field(Field::VlanTci),
             ipv4: [Field::Ipv4Src, Field::Ipv4Dst].map(field),
@@ -91,16 +82,21 @@ impl Realiser {
         self.eth_type.is_some()
     }
 
+    /// The key's IP protocol; zero where the schema has none.
+    pub(super) fn proto(&self, key: &[u32]) -> IpProto {
+        IpProto(read(self.ip_proto, key) as u8)
+    }
+
     /// What a frame with this key carries.
     pub(super) fn network(&self, key: &[u32]) -> Network {
         if !self.is_openflow() {
             return if self.ipv6[0].is_some() { Network::Ipv6 } else { Network::Ipv4 };
         }
-        match read(self.eth_type, key) as u16 {
-            ETHER_TYPE_IPV4 => Network::Ipv4,
+        match EtherType(read(self.eth_type, key) as u16) {
+            EtherType::IPV4 => Network::Ipv4,
             // A schema without IPv6 addresses sees of IPv6 only that it is.
-            ETHER_TYPE_IPV6 => Network::Ipv6,
-            ETHER_TYPE_ARP => Network::Arp,
+            EtherType::IPV6 => Network::Ipv6,
+            EtherType::ARP | EtherType::RARP => Network::Arp,
             _ => Network::Other,
         }
     }
@@ -119,34 +115,35 @@ impl Realiser {
         if is_open(self.eth_type) {
             // A demand on bits that IPv4 addresses do not reach can only be IPv6's.
             let needs_ipv6 = self.ipv6.iter().any(|&spec| read(spec, mask) >> 32 != 0);
-            let ether_type = if needs_ipv6 { ETHER_TYPE_IPV6 } else { ETHER_TYPE_IPV4 };
+            let ether_type = if needs_ipv6 { EtherType::IPV6 } else { EtherType::IPV4 };
             let needs_ip = needs_ports || needs_flags || needs_ipv6;
             let needs_ip = needs_ip || any_examined(&[self.ip_proto, self.ip_tos]);
             let needs_ip = needs_ip || any_examined(&self.ipv4);
             let is_other = !needs_ip && prng.chance(20);
-            let other = [ETHER_TYPE_ARP, ETHER_TYPE_NONE, ETHER_TYPE_LOCAL][prng.index(3)];
+            let others = [EtherType::ARP, EtherType::NONE, EtherType(ETHER_TYPE_LOCAL)];
+            let other = others[prng.index(3)];
             let ether_type = if is_other { other } else { ether_type };
-            write(self.eth_type, key, u128::from(ether_type));
+            write(self.eth_type, key, u128::from(ether_type.0));
         }
         let network = self.network(key);
         if is_open(self.ip_proto) {
-            let icmp = if network == Network::Ipv6 { PROTO_ICMPV6 } else { PROTO_ICMP };
+            let icmp = if network == Network::Ipv6 { IpProto::ICMPV6 } else { IpProto::ICMP };
             let proto = match prng.below(100) {
-                _ if needs_flags => PROTO_TCP,
-                _ if network == Network::Arp => 1 + prng.below(2) as u8,
-                0..60 => PROTO_TCP,
-                60..95 => PROTO_UDP,
-                _ if needs_ports => PROTO_UDP,
+                _ if needs_flags => IpProto::TCP,
+                _ if network == Network::Arp => IpProto(1 + prng.below(2) as u8),
+                0..60 => IpProto::TCP,
+                60..95 => IpProto::UDP,
+                _ if needs_ports => IpProto::UDP,
                 _ => icmp,
             };
-            write(self.ip_proto, key, u128::from(proto));
+            write(self.ip_proto, key, u128::from(proto.0));
         }
         if is_open(self.tcp_flags) {
             // SYN, SYN ACK, ACK, PSH ACK, FIN ACK, RST: a connection's life.
             let flags = [0x02, 0x12, 0x10, 0x18, 0x11, 0x04][prng.index(6)];
             write(self.tcp_flags, key, flags);
         }
-        let is_icmp = [PROTO_ICMP, PROTO_ICMPV6].contains(&(read(self.ip_proto, key) as u8));
+        let is_icmp = [IpProto::ICMP, IpProto::ICMPV6].contains(&self.proto(key));
         if self.is_openflow() && is_icmp {
             for spec in self.l4 {
                 let kept = read(spec, mask);
@@ -191,19 +188,19 @@ impl Realiser {
         if network == Network::Other {
             write(self.ip_proto, key, 0);
         }
-        let proto = read(self.ip_proto, key) as u8;
-        if network == Network::Ipv6 && is_ipv6_extension(proto) {
-            write(self.ip_proto, key, u128::from(PROTO_NONE));
+        let proto = self.proto(key);
+        if network == Network::Ipv6 && proto.is_ipv6_extension() {
+            write(self.ip_proto, key, u128::from(IpProto::NO_NEXT.0));
         }
     }
 
     fn realise_transport(&self, network: Network, key: &mut [u32]) {
         let is_ip = matches!(network, Network::Ipv4 | Network::Ipv6);
-        let proto = read(self.ip_proto, key) as u8;
-        let has_ports = is_ip && [PROTO_TCP, PROTO_UDP, PROTO_SCTP].contains(&proto);
+        let proto = self.proto(key);
+        let has_ports = is_ip && [IpProto::TCP, IpProto::UDP, IpProto::SCTP].contains(&proto);
         let is_icmp = match network {
-            Network::Ipv4 => proto == PROTO_ICMP,
-            Network::Ipv6 => proto == PROTO_ICMPV6,
+            Network::Ipv4 => proto == IpProto::ICMP,
+            Network::Ipv6 => proto == IpProto::ICMPV6,
             _ => false,
         };
         if !has_ports {
@@ -213,7 +210,7 @@ impl Realiser {
                 write(spec, key, value);
             }
         }
-        if !(is_ip && proto == PROTO_TCP) {
+        if !(is_ip && proto == IpProto::TCP) {
             write(self.tcp_flags, key, 0);
         }
     }
@@ -222,13 +219,8 @@ impl Realiser {
 /// `ether_type`, or the nearest that a frame can have behind its tags.
 fn possible_ether_type(ether_type: u16) -> u16 {
     match ether_type {
-        0x8100 | 0x88a8 | 0x9100 => ETHER_TYPE_LOCAL,
-        0x0600.. => ether_type,
-        _ => ETHER_TYPE_NONE,
+        tag if EtherType(tag).is_vlan() => ETHER_TYPE_LOCAL,
+        ETHER_TYPE_MIN.. => ether_type,
+        _ => EtherType::NONE.0,
     }
-}
-
-/// Whether the protocol number is that of an extension header, which extraction walks past.
-fn is_ipv6_extension(proto: u8) -> bool {
-    matches!(proto, 0 | 43 | 44 | 51 | 60 | 135 | 139 | 140)
 }

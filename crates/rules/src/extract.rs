@@ -27,11 +27,7 @@
 //! # Source
 //! OpenFlow Switch Specification 1.0.0, 3.4; `schema` for the layouts.
 
-use std::fmt;
-
-use warpswitch_wire::ParseError;
 use warpswitch_wire::ethernet::EtherType;
-use warpswitch_wire::ip::IpProto;
 use warpswitch_wire::link::{LinkType, Sll, Sll2};
 use warpswitch_wire::parse::{Network, ParsedFrame, Transport, parse};
 
@@ -39,99 +35,15 @@ use crate::key::KeyBuf;
 use crate::schema::{Field, IPV4_5TUPLE, IPV6_5TUPLE, OPENFLOW12, OPENFLOW12_IPV6, Schema};
 use crate::schema::{FieldSpec, WORDS_MAX};
 
+mod no_key;
 #[cfg(test)]
 mod tests;
+mod usual;
+
+pub use no_key::{NoKey, NoKeyCounts};
 
 /// The bit of `vlan_tci` that says that there is a tag.
 const VLAN_PRESENT: u16 = 0x1000;
-
-/// Why a frame has no key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum NoKey {
-    /// The schema is for IPv4 and the frame holds something else.
-    NotIpv4,
-    /// The schema is for IPv6 and the frame holds something else.
-    NotIpv6,
-    /// The frame cannot be parsed.
-    Unparsable(ParseError),
-}
-
-impl NoKey {
-    /// Number of reasons.
-    pub const COUNT: usize = 2 + ParseError::ALL.len();
-
-    /// Every reason, in order of [`NoKey::as_usize`].
-    pub const ALL: [NoKey; NoKey::COUNT] = {
-        let mut all = [NoKey::NotIpv4; NoKey::COUNT];
-        all[1] = NoKey::NotIpv6;
-        let mut i = 0;
-        while i < ParseError::ALL.len() {
-            all[2 + i] = NoKey::Unparsable(ParseError::ALL[i]);
-            i += 1;
-        }
-        all
-    };
-
-    /// The reason's place in [`NoKey::ALL`], to index counters.
-    pub const fn as_usize(self) -> usize {
-        match self {
-            NoKey::NotIpv4 => 0,
-            NoKey::NotIpv6 => 1,
-            NoKey::Unparsable(error) => 2 + error.as_usize(),
-        }
-    }
-
-    /// A stable name in `snake_case`, for counters and machine-readable output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            NoKey::NotIpv4 => "not_ipv4",
-            NoKey::NotIpv6 => "not_ipv6",
-            NoKey::Unparsable(error) => error.name(),
-        }
-    }
-}
-
-impl fmt::Display for NoKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NoKey::NotIpv4 => f.write_str("the frame holds no IPv4 packet"),
-            NoKey::NotIpv6 => f.write_str("the frame holds no IPv6 packet"),
-            NoKey::Unparsable(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for NoKey {}
-
-/// How many frames had no key, by reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoKeyCounts {
-    counts: [u64; NoKey::COUNT],
-}
-
-impl Default for NoKeyCounts {
-    fn default() -> Self {
-        Self { counts: [0; NoKey::COUNT] }
-    }
-}
-
-impl NoKeyCounts {
-    /// Counts a frame.
-    #[inline]
-    pub fn add(&mut self, reason: NoKey) {
-        self.counts[reason.as_usize()] += 1;
-    }
-
-    /// Number of frames without key.
-    pub fn total(&self) -> u64 {
-        self.counts.iter().sum()
-    }
-
-    /// Each reason that occurred and how often.
-    pub fn iter(&self) -> impl Iterator<Item = (NoKey, u64)> {
-        NoKey::ALL.into_iter().zip(self.counts).filter(|&(_, count)| count > 0)
-    }
-}
 
 /// Writes the key of a whole Ethernet frame into `key`: `schema.words` words; the rest is
 /// untouched.
@@ -216,7 +128,7 @@ impl Extractor {
     ) -> Result<(), NoKey> {
         let key = &mut key[..self.schema.words];
         let found = match self.link {
-            LinkType::Ethernet => usual(frame, wire_bytes.max(frame.len())),
+            LinkType::Ethernet => usual::find(frame, wire_bytes.max(frame.len())),
             _ => None,
         };
         let found = match found {
@@ -448,7 +360,7 @@ impl Found {
     /// The two addresses of an IPv4 or ARP packet.
     fn ipv4_addresses(&self, frame: &[u8]) -> [u32; 2] {
         let (src, dst) = if self.network == Network::Arp { (14, 24) } else { (12, 16) };
-        [src, dst].map(|at| word_at(frame, self.network_offset + at))
+        [src, dst].map(|at| usual::word_at(frame, self.network_offset + at))
     }
 
     /// Copies the address at `at` of an IPv6 header.
@@ -483,95 +395,4 @@ fn fill_ipv6_tuple(frame: &[u8], found: &Found, key: &mut [u32]) -> Result<(), N
     key[8] = found.ports;
     key[9] = found.last_word();
     Ok(())
-}
-
-#[inline]
-fn half_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes([bytes[at], bytes[at + 1]])
-}
-
-#[inline]
-fn word_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from(half_at(bytes, at)) << 16 | u32::from(half_at(bytes, at + 2))
-}
-
-/// What is found in a frame of the usual shape that is sound; none if it has another shape or
-/// the parser would refuse it. `wire_bytes` is at least `frame.len()`.
-#[inline]
-fn usual(frame: &[u8], wire_bytes: usize) -> Option<Found> {
-    let head: &[u8; 42] = frame.first_chunk()?;
-    match EtherType(half_at(head, 12)) {
-        EtherType::IPV4 => usual_ipv4(frame, head, wire_bytes),
-        EtherType::IPV6 => usual_ipv6(frame, wire_bytes),
-        _ => None,
-    }
-}
-
-/// No options, no fragment.
-#[inline]
-fn usual_ipv4(frame: &[u8], head: &[u8; 42], wire_bytes: usize) -> Option<Found> {
-    let total_bytes = usize::from(half_at(head, 16));
-    let is_usual = head[14] == 0x45
-        && half_at(head, 20) & 0x3fff == 0
-        && total_bytes <= wire_bytes - 14
-        && total_bytes >= 20;
-    if !is_usual {
-        return None;
-    }
-    let (network, ether_type) = (Network::Ipv4, EtherType::IPV4);
-    usual_transport(frame, 34, head[23], total_bytes - 20, ether_type, network, head[15])
-}
-
-/// No extension header.
-#[inline]
-fn usual_ipv6(frame: &[u8], wire_bytes: usize) -> Option<Found> {
-    let head: &[u8; 62] = frame.first_chunk()?;
-    let payload_bytes = usize::from(half_at(head, 18));
-    if head[14] >> 4 != 6 || payload_bytes > wire_bytes - 54 {
-        return None;
-    }
-    let tos = head[14] << 4 | head[15] >> 4;
-    let (network, ether_type) = (Network::Ipv6, EtherType::IPV6);
-    usual_transport(frame, 54, head[20], payload_bytes, ether_type, network, tos)
-}
-
-/// TCP or UDP at `at`, in a whole packet that has `wire_rest` bytes from there on.
-#[inline]
-fn usual_transport(
-    frame: &[u8],
-    at: usize,
-    proto: u8,
-    wire_rest: usize,
-    ether_type: EtherType,
-    network: Network,
-    tos: u8,
-) -> Option<Found> {
-    let captured = &frame[at..];
-    let tcp_flags = match IpProto(proto) {
-        IpProto::TCP => {
-            let header: &[u8; 20] = captured.first_chunk()?;
-            let header_bytes = usize::from(header[12] >> 4) * 4;
-            let is_sound = (20..=wire_rest.min(captured.len())).contains(&header_bytes);
-            is_sound.then(|| half_at(header, 12) & 0x0fff)?
-        }
-        IpProto::UDP => {
-            let header: &[u8; 8] = captured.first_chunk()?;
-            let is_sound = (8..=wire_rest).contains(&usize::from(half_at(header, 4)));
-            is_sound.then_some(0)?
-        }
-        _ => return None,
-    };
-    let (vlan_tci, network_offset, icmp) = (0, 14, 0);
-    let ports = word_at(captured, 0);
-    Some(Found {
-        ether_type,
-        vlan_tci,
-        network,
-        network_offset,
-        proto,
-        tos,
-        tcp_flags,
-        ports,
-        icmp,
-    })
 }

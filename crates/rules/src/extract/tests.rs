@@ -2,8 +2,10 @@
 //! parser, and field by field.
 
 use proptest::prelude::*;
+use warpswitch_wire::ParseError;
 use warpswitch_wire::arp::{Arp, ArpRepr};
 use warpswitch_wire::ethernet::{Ethernet, EthernetRepr, MacAddr};
+use warpswitch_wire::ip::IpProto;
 use warpswitch_wire::ipv4::{Ipv4, Ipv4Repr};
 use warpswitch_wire::ipv6::{Ipv6, Ipv6Repr};
 use warpswitch_wire::tcp::{Tcp, TcpFlags, TcpRepr};
@@ -61,7 +63,7 @@ fn tcp() -> Vec<u8> {
     let repr = TcpRepr { src_port: 4660, dst_port: 443, flags, ..TcpRepr::default() };
     let mut segment = vec![0; repr.header_bytes()];
     repr.emit(&mut Tcp::new_unchecked(&mut segment));
-    segment.extend([1, 2, 3]);
+    segment.extend([1; 40]);
     segment
 }
 
@@ -336,6 +338,26 @@ fn frames() -> Vec<Vec<u8>> {
         eth(0x86dd, &ipv6(58, &[128, 0, 0, 0])),
         eth(0x0806, &arp()),
     ]
+}
+
+/// Values at which lengths, versions, offsets and flags change their meaning.
+const EDGES: [u8; 18] =
+    [0, 1, 4, 5, 7, 8, 16, 20, 0x20, 0x22, 0x40, 0x44, 0x45, 0x46, 0x50, 0x60, 0x80, 0xff];
+
+#[test]
+fn all_ways_agree_when_one_byte_changes_and_the_capture_is_cut() {
+    for frame in frames() {
+        for captured in 0..=frame.len() {
+            let mut cut = frame[..captured].to_vec();
+            for at in 12..captured.max(12) {
+                for value in EDGES {
+                    let former = std::mem::replace(&mut cut[at], value);
+                    check_agreement(&cut, frame.len(), LinkType::Ethernet);
+                    cut[at] = former;
+                }
+            }
+        }
+    }
 }
 
 proptest! {

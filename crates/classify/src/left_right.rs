@@ -65,17 +65,21 @@ impl<I: ChangeIndex> Classifier for TwoCopies<I> {
 
     fn insert(&self, rule: RuleRef<'_>) -> Result<(), ClassifyError> {
         let mut store = self.store();
-        store.insert(rule)?;
-        let copy_max = self.bytes_max.saturating_sub(store.bytes()) / 2;
-        let changed = self.copies.change(
+        store.check_insert(rule)?;
+        let store_bytes = store.bytes_after_insert();
+        if store_bytes > self.bytes_max {
+            return Err(ClassifyError::memory_bound(store_bytes, self.bytes_max, vec![rule.id]));
+        }
+        let copy_max = match self.bytes_max {
+            usize::MAX => usize::MAX,
+            bytes_max => (bytes_max - store_bytes) / 2,
+        };
+        self.copies.change(
             |copy| copy.insert(rule, copy_max),
             // The first copy took it within the bound, and this one is its equal.
-            |copy| copy.insert(rule, usize::MAX).expect("the copies are equal"),
-        );
-        if let Err(refused) = changed {
-            store.remove(rule)?;
-            return Err(refused);
-        }
+            |copy| copy.insert(rule, usize::MAX).expect("no bound to pass"),
+        )?;
+        store.insert(rule);
         self.rules.store(store.len(), Ordering::Relaxed);
         Ok(())
     }

@@ -77,14 +77,16 @@ impl<I: Index> Classifier for Rebuild<I> {
 
     fn insert(&self, rule: RuleRef<'_>) -> Result<(), ClassifyError> {
         let mut store = self.store();
-        store.insert(rule)?;
+        store.check_insert(rule)?;
+        let room = store.room();
+        store.insert(rule);
         match build_index(&store, &self.options) {
             Ok(index) => {
                 self.publish(index, &store);
                 Ok(())
             }
             Err(refused) => {
-                store.remove(rule)?;
+                store.take_back(rule, room);
                 Err(refused)
             }
         }
@@ -99,7 +101,7 @@ impl<I: Index> Classifier for Rebuild<I> {
                 Ok(())
             }
             Err(refused) => {
-                store.insert(rule)?;
+                store.insert(rule);
                 Err(refused)
             }
         }

@@ -9,6 +9,13 @@ use warpswitch_rules::{MatchRef, PortRange, Precedence, RuleId, RuleRef, Ruleset
 
 use crate::error::{ClassifyError, ErrorKind};
 
+/// Sizes of a store's lists.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    places: usize,
+    map: usize,
+}
+
 /// Rules by id. A rule lies at a *place*; the place of a removed rule is used again.
 #[derive(Debug)]
 pub(crate) struct RuleStore {
@@ -83,18 +90,53 @@ impl RuleStore {
         places
     }
 
-    /// Adds a rule.
+    /// Whether a rule may be added, by its id and schema.
     ///
     /// # Errors
-    /// [`ErrorKind::SchemaMismatch`], [`ErrorKind::DuplicateRule`]; nothing has changed then.
-    pub(crate) fn insert(&mut self, rule: RuleRef<'_>) -> Result<(), ClassifyError> {
+    /// [`ErrorKind::SchemaMismatch`], [`ErrorKind::DuplicateRule`].
+    pub(crate) fn check_insert(&self, rule: RuleRef<'_>) -> Result<(), ClassifyError> {
         self.check_schema(rule)?;
         if self.places.contains_key(&rule.id) {
             let message = format!("rule {} is already there", rule.id);
             return Err(ClassifyError::new(ErrorKind::DuplicateRule, message));
         }
-        self.put(rule);
         Ok(())
+    }
+
+    /// Adds a rule that passed [`RuleStore::check_insert`].
+    pub(crate) fn insert(&mut self, rule: RuleRef<'_>) {
+        debug_assert!(self.check_insert(rule).is_ok());
+        self.put(rule);
+    }
+
+    /// Bytes that the store will take after one more [`RuleStore::insert`].
+    pub(crate) fn bytes_after_insert(&self) -> usize {
+        let (places, used) = (self.ranges.capacity(), self.ranges.len());
+        let places_after =
+            if self.free.is_empty() && used == places { grown(places) } else { places };
+        let map_after = self.places.capacity().max(self.places.len() + 1);
+        places_after * self.place_bytes() + self.free.capacity() * 4 + map_bytes(map_after)
+    }
+
+    /// Undoes the last [`RuleStore::insert`], the memory it took included.
+    pub(crate) fn take_back(&mut self, rule: RuleRef<'_>, former: Room) {
+        let place = self.places.remove(&rule.id).expect("the rule was inserted last");
+        if place as usize + 1 == self.ranges.len() {
+            self.ranges.pop();
+            self.precedences.pop();
+            self.words.truncate(self.ranges.len() * 2 * self.schema.words);
+        } else {
+            self.free.push(place);
+        }
+        self.ranges.shrink_to(former.places);
+        self.precedences.shrink_to(former.places);
+        self.words.shrink_to(former.places * 2 * self.schema.words);
+        self.places.shrink_to(former.map);
+    }
+
+    /// What [`RuleStore::take_back`] goes back to.
+    pub(crate) fn room(&self) -> Room {
+        Room { places: self.ranges.capacity(), map: self.places.capacity() }
     }
 
     /// Takes a rule out.
@@ -122,11 +164,13 @@ impl RuleStore {
 
     /// Bytes of memory it takes.
     pub(crate) fn bytes(&self) -> usize {
-        self.words.capacity() * 4
-            + self.ranges.capacity() * size_of::<[PortRange; 2]>()
-            + self.precedences.capacity() * size_of::<Precedence>()
+        self.ranges.capacity() * self.place_bytes()
             + self.free.capacity() * 4
             + map_bytes(self.places.capacity())
+    }
+
+    fn place_bytes(&self) -> usize {
+        8 * self.schema.words + size_of::<[PortRange; 2]>() + size_of::<Precedence>()
     }
 
     fn check_schema(&self, rule: RuleRef<'_>) -> Result<(), ClassifyError> {
@@ -154,6 +198,12 @@ impl RuleStore {
         let words = self.schema.words;
         let place = self.free.pop().unwrap_or_else(|| {
             let place = self.ranges.len() as u32;
+            if self.ranges.len() == self.ranges.capacity() {
+                let added = grown(self.ranges.len()) - self.ranges.len();
+                self.words.reserve_exact(added * 2 * words);
+                self.ranges.reserve_exact(added);
+                self.precedences.reserve_exact(added);
+            }
             self.words.resize(self.words.len() + 2 * words, 0);
             self.ranges.push([PortRange::ANY; 2]);
             self.precedences.push(Precedence::NONE);
@@ -169,12 +219,24 @@ impl RuleStore {
     }
 }
 
-/// Bytes of a hash map from ids to places with room for `entries`: a power of two of buckets, at
-/// most seven in eight used, one byte of control each.
+/// The room that lists of `len` rules or tuples grow to: by an eighth, so that a bound on memory
+/// is met closely.
+pub(crate) fn grown(len: usize) -> usize {
+    len + len / 8 + 4
+}
+
 fn map_bytes(entries: usize) -> usize {
+    map_buckets(entries) * (size_of::<(RuleId, u32)>() + 1)
+}
+
+/// Buckets of a hash map with room for `entries`: a power of two, at most seven in eight used.
+/// Each has one byte of control beside it.
+pub(crate) fn map_buckets(entries: usize) -> usize {
     match entries {
         0 => 0,
-        n => (n * 8 / 7 + 1).next_power_of_two() * (size_of::<(RuleId, u32)>() + 1),
+        1..4 => 4,
+        4..8 => 8,
+        n => (n * 8 / 7).next_power_of_two(),
     }
 }
 
@@ -209,8 +271,8 @@ mod tests {
         let mut store = RuleStore::new(&Ruleset::empty(&IPV4_5TUPLE));
         let (eighty, other) = (dst_port(80), dst_port(81));
         let rule = RuleRef { id: RuleId(7), priority: 3, matching: eighty.as_ref() };
-        store.insert(rule).unwrap();
-        assert_eq!(store.insert(rule).unwrap_err().kind(), ErrorKind::DuplicateRule);
+        store.insert(rule);
+        assert_eq!(store.check_insert(rule).unwrap_err().kind(), ErrorKind::DuplicateRule);
         for wrong in [
             RuleRef { id: RuleId(8), ..rule },
             RuleRef { priority: 4, ..rule },
@@ -221,10 +283,26 @@ mod tests {
         store.remove(rule).unwrap();
         assert_eq!(store.remove(rule).unwrap_err().kind(), ErrorKind::UnknownRule);
         let again = RuleRef { id: RuleId(9), ..rule };
-        store.insert(again).unwrap();
+        store.insert(again);
         let places = store.places_by_precedence();
         assert_eq!(places, [0], "the place is used again");
         assert_eq!(store.rule(places[0]), again);
+    }
+
+    #[test]
+    fn bytes_are_foretold_and_taken_back() {
+        let mut store = RuleStore::new(&Ruleset::empty(&IPV4_5TUPLE));
+        let any = Match::any(&IPV4_5TUPLE);
+        for n in 0..1000 {
+            let rule = RuleRef { id: RuleId(n), priority: 0, matching: any.as_ref() };
+            let (before, room, foretold) =
+                (store.bytes(), store.room(), store.bytes_after_insert());
+            store.insert(rule);
+            assert_eq!(store.bytes(), foretold, "{n} rules");
+            store.take_back(rule, room);
+            assert_eq!((store.bytes(), store.len()), (before, n as usize));
+            store.insert(rule);
+        }
     }
 
     #[test]

@@ -35,6 +35,7 @@ pub(super) fn build<const W: usize, T: Table<W>>(
     let mut space = TupleSpace::empty(hash_seed);
     space.tuples.reserve_exact(count.masks.len());
     space.order.reserve_exact(count.masks.len());
+    space.free.reserve_exact(count.masks.len());
     space.by_mask.reserve(count.masks.len());
     for &(mask, entries) in &count.masks {
         space.add_tuple(mask, entries);
@@ -97,5 +98,5 @@ fn count<const W: usize, T: Table<W>>(
 /// Bytes of the finished space, the losers not counted.
 fn bytes_at_least<const W: usize, T: Table<W>>(count: &Count<W>) -> usize {
     let tables: usize = count.masks.iter().map(|&(_, entries)| T::bytes_for(entries)).sum();
-    tables + TupleSpace::<W, T>::frame_bytes_for(count.masks.len())
+    tables + TupleSpace::<W, T>::frame_bytes_for(count.masks.len(), count.masks.len())
 }

@@ -38,7 +38,7 @@ use crate::classifier::{Detail, Engine};
 use crate::error::ClassifyError;
 use crate::hash::SeedStream;
 use crate::index::{ChangeIndex, Index};
-use crate::store::RuleStore;
+use crate::store::{RuleStore, grown, map_buckets};
 
 /// Keys that are searched side by side: enough to overlap their misses, few enough that their
 /// state stays in the first cache.
@@ -201,6 +201,7 @@ impl<const W: usize, T: Table<W>> TupleSpace<W, T> {
         let table = T::with_room(room, seeds);
         self.table_bytes += table.bytes();
         let tuple = Tuple { mask, table, bound: Precedence::NONE, removed: 0 };
+        self.reserve_tuple();
         let idx = self.free.pop().unwrap_or_else(|| {
             self.tuples.push(None);
             self.tuples.len() as u32 - 1
@@ -305,15 +306,26 @@ impl<const W: usize, T: Table<W>> TupleSpace<W, T> {
 
     /// Bytes that are not in tables.
     fn frame_bytes(&self) -> usize {
-        Self::frame_bytes_for(self.tuples.capacity().max(self.by_mask.capacity()))
+        Self::frame_bytes_for(self.tuples.capacity(), self.by_mask.capacity())
             + losers_bytes::<W>(self.losers.len())
     }
 
-    /// Bytes around `tuples` tables: the list, its order, the map by mask.
-    fn frame_bytes_for(tuples: usize) -> usize {
-        let map = (tuples * 8 / 7 + 1).next_power_of_two() * (size_of::<([u32; W], u32)>() + 1);
+    /// Bytes around the tables: the list of tuples, its order, the free indices, the map by mask.
+    fn frame_bytes_for(tuples: usize, masks: usize) -> usize {
         let beside_table = size_of::<Option<Tuple<W, T>>>() - size_of::<T>();
-        tuples * (beside_table + size_of::<(Precedence, u32)>() + 4) + map
+        let listed = tuples * (beside_table + size_of::<(Precedence, u32)>() + 4);
+        listed + map_buckets(masks) * (size_of::<([u32; W], u32)>() + 1)
+    }
+
+    /// Makes room for one more tuple in all lists.
+    fn reserve_tuple(&mut self) {
+        if self.free.is_empty() && self.tuples.len() == self.tuples.capacity() {
+            let added = grown(self.tuples.len()) - self.tuples.len();
+            self.tuples.reserve_exact(added);
+            let room = self.tuples.capacity();
+            self.order.reserve_exact(room - self.order.len());
+            self.free.reserve_exact(room - self.free.len());
+        }
     }
 
     /// Bytes that the index would take with the entries of `rule` too: at most this.
@@ -336,11 +348,14 @@ impl<const W: usize, T: Table<W>> TupleSpace<W, T> {
                 }
             }
         }
-        let tuples = self.order.len() + tuples_new;
-        bytes += losers_bytes::<W>(self.losers.len() + entries_new)
-            - losers_bytes::<W>(self.losers.len());
-        bytes
-            + Self::frame_bytes_for(tuples).saturating_sub(Self::frame_bytes_for(self.order.len()))
+        let mut tuples = self.tuples.capacity();
+        while tuples < self.order.len() + tuples_new {
+            tuples = grown(tuples);
+        }
+        let masks = self.by_mask.capacity().max(self.order.len() + tuples_new);
+        bytes - self.frame_bytes()
+            + Self::frame_bytes_for(tuples, masks)
+            + losers_bytes::<W>(self.losers.len() + entries_new)
     }
 }
 

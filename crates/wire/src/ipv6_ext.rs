@@ -296,6 +296,9 @@ mod tests {
         check(44, &[6, 0, 0, 1, 0, 0, 0, 0], 6, 8, Fragment::First);
         // Behind a later fragment nothing is read, not even an extension header.
         check(44, &[60, 0, 0, 8, 0, 0, 0, 0], 60, 8, Fragment::Later);
+        // A second fragment header does not make the first fragment a whole packet.
+        let twice = [44, 0, 0, 1, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0];
+        check(44, &twice, 6, 16, Fragment::First);
         // An atomic fragment is a whole packet.
         check(44, &[6, 0, 0, 0, 0, 0, 0, 0], 6, 8, Fragment::No);
     }

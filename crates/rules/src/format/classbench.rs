@@ -12,7 +12,9 @@
 //! # The flags column
 //! It is the 16-bit word that holds a TCP header's bytes 12 and 13, with its two bytes swapped:
 //! `0x0200` is SYN, `0x1000` is ACK. It is kept as it was read and matched only on demand, because
-//! no other program that reads these files matches it.
+//! no other program that reads these files matches it. In a rule for exactly ICMP the column holds
+//! the ICMP type and code (`0x0303/0xffff` is type 3, code 3; every such column of the published
+//! seeds is one); it is never matched then, as the 5-tuple schemas have no room for them.
 //!
 //! # Families
 //! An address with a colon is IPv6, as classbench-ng writes it. The first rule decides the schema;
@@ -39,6 +41,8 @@ use crate::schema::{self, Field, Schema};
 const ETH_IPV4: u128 = 0x0800;
 /// EtherType of IPv6.
 const ETH_IPV6: u128 = 0x86dd;
+const PROTO_ICMP: u32 = 1;
+const PROTO_ICMPV6: u32 = 58;
 /// The flag bits of a TCP header's bytes 12 and 13.
 const FLAG_BITS: u16 = 0x0fff;
 
@@ -126,13 +130,14 @@ impl LineReader {
         self.set_addresses(&mut matching, src, dst, line)?;
         set_ports(&mut matching, Field::L4Src, l4_src?);
         set_ports(&mut matching, Field::L4Dst, l4_dst?);
-        let (value, mask) = proto?;
-        matching.set_mask(Field::IpProto, value.into(), mask.into());
+        let (proto, mask) = proto?;
+        matching.set_mask(Field::IpProto, proto.into(), mask.into());
+        let is_icmp = mask == 0xff && matches!(proto, PROTO_ICMP | PROTO_ICMPV6);
         let mut rule = Rule::new(matching, Action::Pass);
         if let Some(((value, mask), token)) = flags {
             let column = FlagsColumn { value: value as u16, mask: mask as u16 };
             rule.flags_column = Some(column);
-            if self.tcp_flags {
+            if self.tcp_flags && !is_icmp {
                 let (value, mask) = self.faults.note(flags_match(column, token))?;
                 rule.matching.set_mask(Field::TcpFlags, value.into(), mask.into());
             }
@@ -430,6 +435,11 @@ mod tests {
         assert_eq!(rule.matching, expected);
         assert_eq!((rule.priority, rule.line, rule.action), (0, 1, Action::Pass));
         assert_eq!(rule.flags_column, Some(FlagsColumn { value: 0x0200, mask: 0x1200 }));
+        // In an ICMP rule it is type and code, and no demand on TCP flags.
+        let icmp = line.replace("0x06/0xFF\t0x0200/0x1200", "0x01/0xFF\t0x0303/0xffff");
+        let rule = read_rules("f", &icmp, &with_flags()).unwrap().to_rule(RuleId(0));
+        assert_eq!(rule.matching.as_ref().kind(&IPV4_5TUPLE, Field::TcpFlags), MatchKind::Any);
+        assert_eq!(rule.flags_column, Some(FlagsColumn { value: 0x0303, mask: 0xffff }));
         // The column's bytes are swapped: SYN without ACK.
         expected.set_mask(Field::TcpFlags, 0x002, 0x012);
         let rules = read_rules("f", line, &with_flags()).unwrap();

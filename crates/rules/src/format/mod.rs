@@ -21,11 +21,14 @@ use crate::schema::{self, Schema};
 
 pub mod canonical;
 pub mod classbench;
+pub mod ovs;
+pub mod packet;
 mod text;
 pub mod trace;
 mod value;
 
 pub use canonical::{format_key, format_match};
+pub use packet::parse_packet;
 pub use trace::{TraceFormat, TraceReader, write_trace};
 
 /// A text form of rule sets.
@@ -178,7 +181,7 @@ pub fn read_rules(name: &str, text: &str, options: &ReadOptions) -> Result<Rules
     };
     match format {
         RulesFormat::ClassBench => classbench::read(name, text, options),
-        RulesFormat::Ovs => Err(Diagnostic::whole(name, "flow text cannot be read yet").into()),
+        RulesFormat::Ovs => ovs::read(name, text, options),
         RulesFormat::Canonical => canonical::read(name, text, options),
     }
 }
@@ -258,7 +261,7 @@ pub fn write_rules_report(
     check_expressible(ruleset, format)?;
     Ok(match format {
         RulesFormat::ClassBench => classbench::write(ruleset, out)?,
-        RulesFormat::Ovs => return Err(io::Error::from(io::ErrorKind::Unsupported).into()),
+        RulesFormat::Ovs => ovs::write(ruleset, out)?,
         RulesFormat::Canonical => canonical::write(ruleset, out)?,
     })
 }
@@ -269,7 +272,7 @@ fn check_expressible(ruleset: &Ruleset, format: RulesFormat) -> Result<(), Write
     for id in ruleset.ids() {
         let why = match format {
             RulesFormat::ClassBench => classbench::why_inexpressible(ruleset, id),
-            RulesFormat::Ovs => None,
+            RulesFormat::Ovs => ovs::why_inexpressible(ruleset, id),
             RulesFormat::Canonical => None,
         };
         let Some(why) = why else { continue };

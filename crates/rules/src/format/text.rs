@@ -63,6 +63,12 @@ impl Faults {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+
+    /// What is wrong, one text for each fault.
+    #[cfg(test)]
+    pub fn messages(&self) -> Vec<String> {
+        self.0.iter().map(|fault| fault.message.to_string()).collect()
+    }
 }
 
 /// Collects the faults of one input.

@@ -1,1 +1,27 @@
-//! placeholder
+//! Captures: pcap and pcapng files, read and written frame by frame.
+//!
+//! [`CaptureReader`] tells formats apart by content: pcap in both byte orders with micro- or
+//! nanoseconds, pcapng with any number of sections and interfaces, either of them gzip'd. Captures
+//! may be larger than memory. [`CaptureWriter`] writes them whole or not at all.
+//!
+//! # Invariants
+//! - C1: any bytes are a capture or an [`IoError`] that names the place; nothing panics, and memory
+//!   is bounded by [`FRAME_BYTES_MAX`] and a block's options, not by what the bytes claim.
+//! - C2: of a capture that ends early, every whole frame is delivered before
+//!   [`IoErrorKind::Truncated`].
+//! - C3: what was written is read back as it was.
+#![forbid(unsafe_code)]
+
+mod error;
+mod pcap;
+mod pcapng;
+mod reader;
+mod source;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::{IoError, IoErrorKind};
+pub use reader::{CaptureReader, FRAME_BYTES_MAX, Frame};
+pub use writer::{CaptureFormat, CaptureWriter, UnknownFormat};

@@ -1,0 +1,140 @@
+//! Captures, read frame by frame.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::path::Path;
+
+use warpswitch_wire::link::LinkType;
+
+use crate::CaptureFormat;
+use crate::error::{IoError, IoErrorKind};
+use crate::pcap::{PcapReader, is_pcap};
+use crate::pcapng::{self, PcapNgReader};
+use crate::source::Source;
+
+/// The most captured bytes of a frame: what libpcap allows for Ethernet and IP.
+pub const FRAME_BYTES_MAX: usize = 262_144;
+
+/// One frame of a capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// The captured bytes.
+    pub data: &'a [u8],
+    /// Nanoseconds since 1970, or 0 where the capture has no time.
+    pub timestamp_ns: u64,
+    /// Bytes on the wire, at least `data.len()`.
+    pub original_bytes: usize,
+    /// How the frame starts.
+    pub link_type: LinkType,
+}
+
+/// Where in a source's window a frame is.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// The frame's bytes in the window.
+    pub data: Range<usize>,
+    /// Bytes to consume before the next frame.
+    pub record_bytes: usize,
+    pub timestamp_ns: u64,
+    pub original_bytes: usize,
+    pub link_type: LinkType,
+}
+
+enum Format {
+    Pcap(PcapReader),
+    PcapNg(PcapNgReader),
+}
+
+/// Reads a capture, pcap or pcapng, gzip'd or not, which its content tells.
+///
+/// Memory: that of the largest frame, whatever the capture's length. Threads: one at a time.
+pub struct CaptureReader {
+    source: Source,
+    format: Format,
+    /// Bytes of the frame that was given out last.
+    pending_bytes: usize,
+    has_failed: bool,
+}
+
+impl std::fmt::Debug for CaptureReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut fields = f.debug_struct("CaptureReader");
+        fields.field("format", &self.format()).field("offset", &self.source.offset()).finish()
+    }
+}
+
+impl CaptureReader {
+    /// Opens a capture file; `-` is the standard input.
+    ///
+    /// # Errors
+    /// As [`CaptureReader::from_read`], and if the file cannot be opened.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, IoError> {
+        let path = path.as_ref();
+        if path.as_os_str() == "-" {
+            return Self::from_read("standard input", io::stdin());
+        }
+        let name = path.display().to_string();
+        let file = File::open(path).map_err(|error| IoError::system(&name, "open", error))?;
+        Self::from_read(&name, file)
+    }
+
+    /// Reads a capture from `input`; errors call it `name`. No buffering is needed.
+    ///
+    /// # Errors
+    /// [`IoErrorKind::NotACapture`], [`IoErrorKind::Truncated`] if it ends within its header, and
+    /// the other kinds that reading can have.
+    pub fn from_read(name: &str, input: impl Read + Send + 'static) -> Result<Self, IoError> {
+        let mut source = Source::new(name, input)?;
+        let found = source.peek(4)?;
+        let Some(&magic) = source.window().first_chunk::<4>() else {
+            return Err(source.truncated("the magic number", found as u64, 4));
+        };
+        let format = if magic == pcapng::MAGIC {
+            Format::PcapNg(PcapNgReader::open(&mut source)?)
+        } else if is_pcap(magic) {
+            Format::Pcap(PcapReader::open(&mut source)?)
+        } else {
+            let [a, b, c, d] = magic;
+            let message = format!(
+                "neither pcap nor pcapng, gzip'd or not: it starts with {a:02x} {b:02x} {c:02x} \
+                 {d:02x}"
+            );
+            return Err(source.error(IoErrorKind::NotACapture, 0, message));
+        };
+        Ok(Self { source, format, pending_bytes: 0, has_failed: false })
+    }
+
+    /// The format that the content told.
+    pub fn format(&self) -> CaptureFormat {
+        match self.format {
+            Format::Pcap(_) => CaptureFormat::Pcap,
+            Format::PcapNg(_) => CaptureFormat::PcapNg,
+        }
+    }
+
+    /// The next frame, or none at the end, and after an error.
+    ///
+    /// # Errors
+    /// [`IoErrorKind::Truncated`] once all whole frames were given out, if something follows them;
+    /// [`IoErrorKind::Malformed`], [`IoErrorKind::Unsupported`], [`IoErrorKind::System`].
+    pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, IoError> {
+        if self.has_failed {
+            return Ok(None);
+        }
+        self.source.consume(std::mem::take(&mut self.pending_bytes));
+        let found = match &mut self.format {
+            Format::Pcap(reader) => reader.next(&mut self.source),
+            Format::PcapNg(reader) => reader.next(&mut self.source),
+        };
+        self.has_failed = found.is_err();
+        let Some(found) = found? else { return Ok(None) };
+        self.pending_bytes = found.record_bytes;
+        Ok(Some(Frame {
+            data: &self.source.window()[found.data],
+            timestamp_ns: found.timestamp_ns,
+            original_bytes: found.original_bytes,
+            link_type: found.link_type,
+        }))
+    }
+}

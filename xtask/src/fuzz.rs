@@ -1,8 +1,9 @@
 //! Runs fuzz targets: `cargo xtask fuzz [TARGET]... [--seconds N]`.
 //!
 //! The targets live in `fuzz/`, a workspace of its own, because they need a nightly compiler and
-//! cargo-fuzz. Corpora are kept between runs; a crash leaves its input under `fuzz/artifacts/`, and
-//! goes to `fuzz/regressions/TARGET/`, where an ordinary test replays it for ever.
+//! cargo-fuzz. A run starts from `fuzz/seeds/TARGET` and keeps what it learns in
+//! `fuzz/corpus/TARGET`. A crash leaves its input under `fuzz/artifacts/`; it goes to
+//! `fuzz/regressions/TARGET/`, where an ordinary test replays it for ever.
 
 use std::process::Command;
 
@@ -25,7 +26,11 @@ pub fn run(args: &[String]) -> Result<()> {
         bail!("no fuzz target is called '{unknown}'; there are {}", known.join(", "));
     }
     let chosen = if args.is_empty() { known } else { args };
+    repo::must(&mut cargo_fuzz(&["build"]), "building the fuzz targets")?;
     for target in &chosen {
+        let corpus = repo::root().join("fuzz/corpus").join(target);
+        std::fs::create_dir_all(&corpus)
+            .with_context(|| format!("cannot make {}", corpus.display()))?;
         println!("fuzz: {target}, {seconds} s");
         repo::must(&mut fuzz_command(target, seconds), &format!("fuzz target {target}"))?;
     }
@@ -34,9 +39,8 @@ pub fn run(args: &[String]) -> Result<()> {
 }
 
 fn fuzz_command(target: &str, seconds: u64) -> Command {
-    // Through the command and not through `CARGO`, which would be the pinned stable one.
-    let mut command = Command::new("cargo");
-    command.args(["+nightly", "fuzz", "run", target, "--"]);
+    let (corpus, seeds) = (format!("fuzz/corpus/{target}"), format!("fuzz/seeds/{target}"));
+    let mut command = cargo_fuzz(&["run", target, &corpus, &seeds, "--"]);
     command.args([
         format!("-max_total_time={seconds}"),
         format!("-max_len={INPUT_BYTES_MAX}"),
@@ -44,6 +48,13 @@ fn fuzz_command(target: &str, seconds: u64) -> Command {
         "-rss_limit_mb=3072".to_owned(),
         "-print_final_stats=1".to_owned(),
     ]);
+    command
+}
+
+fn cargo_fuzz(args: &[&str]) -> Command {
+    // By name and not through `CARGO`, which is the pinned stable one.
+    let mut command = Command::new("cargo");
+    command.args(["+nightly", "fuzz"]).args(args);
     command.env_remove("RUSTUP_TOOLCHAIN").current_dir(repo::root());
     command
 }

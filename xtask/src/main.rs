@@ -31,8 +31,8 @@ tasks:
                           run bench/defs/NAME.toml (default: all); --peers runs rte_acl beside us,
                           --data is a folder of ClassBench files, --case keeps the cases whose
                           name contains TEXT, --rounds runs each N times, ours and the peer in
-                          turn, and keeps the quietest, --record keeps the figures under bench/record,
-                          --smoke runs every definition once on a small trace
+                          turn, and keeps the quietest, --record keeps the figures under
+                          bench/record, --smoke runs every definition once on a small trace
   peers                   build the rival programs (needs DPDK; says what to install)
   fuzz [TARGET]... [--seconds N]
                           run fuzz targets (default: all, 60 s each; needs nightly and cargo-fuzz)

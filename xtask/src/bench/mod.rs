@@ -40,7 +40,7 @@ pub fn run(args: &[String]) -> Result<()> {
     let defs = read_defs(&options.names)?;
     let tools = run::Tools::build(if options.peers { Some(peers::build_acl()?) } else { None })?;
     let mut measured = Vec::new();
-    let (mut wrong, mut skipped) = (0, 0);
+    let (mut wrong, mut failed, mut skipped) = (0, 0, 0);
     for (name, def) in &defs {
         println!("\n== {name}: {}", def.about);
         for case in def.cases.iter().filter(|case| case.name.contains(&options.case)) {
@@ -51,6 +51,7 @@ pub fn run(args: &[String]) -> Result<()> {
             let case = if options.smoke { case.clone().smoke() } else { case.clone() };
             let mut one = run_case(&tools, def, &case, &options)?;
             wrong += one.strike_wrong(case.digest.as_deref());
+            failed += one.figures.iter().filter(|f| f.mpps.is_none() && !f.is_peer).count();
             print!("{}", one.table());
             measured.push(one);
         }
@@ -64,6 +65,9 @@ pub fn run(args: &[String]) -> Result<()> {
     }
     if wrong > 0 {
         bail!("{wrong} engines gave wrong answers");
+    }
+    if failed > 0 {
+        bail!("{failed} engines have no number");
     }
     if options.record {
         record::write(&measured)?;

@@ -1,9 +1,9 @@
 //! The "may import" table: which crate may depend on which.
 //!
-//! Read from the manifests, so nothing has to compile. Only what is shipped counts: `[dependencies]`
-//! and `[build-dependencies]`, for every target; tests may use anything that does not close a cycle.
-//! The table has rows for rooms that are planned and not built yet, so that a new crate finds its
-//! place waiting.
+//! Read from the manifests, so nothing has to compile. Only what is shipped counts, which is
+//! `[dependencies]` and `[build-dependencies]`, for every target; tests may use anything that does
+//! not close a cycle. The table has rows for rooms that are planned and not built yet, so that a
+//! new crate finds its place waiting.
 
 use std::collections::BTreeMap;
 

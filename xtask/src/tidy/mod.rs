@@ -9,7 +9,7 @@
 //! | `layers` | a crate imports only what the table in [`layers`] allows |
 //! | `file-lines` | at most 800 lines a file; 1,500 even with an exception |
 //! | `function-lines` | at most 70 lines a function |
-//! | `line-columns` | at most 100 columns a line |
+//! | `line-columns` | at most 100 columns a line, tables and links excepted |
 //! | `unsafe-room` | `unsafe` only in the rooms of [`rust::UNSAFE_ROOMS`] |
 //! | `crate-policy` | each crate takes the workspace's lints, and forbids `unsafe` if it has no room |
 //! | `absence` | below the binary nobody reads a clock, opens a socket or starts a thread |

@@ -74,7 +74,7 @@ pub fn check_crates(files: &[SourceFile]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in files {
         let Some(folder) = file.path.strip_suffix("/Cargo.toml") else { continue };
-        let is_member = folder == "xtask" || folder.starts_with("crates/");
+        let is_member = ["xtask", "fuzz/checks"].contains(&folder) || folder.starts_with("crates/");
         let manifest =
             file.text.as_deref().and_then(|text| toml::from_str::<toml::Table>(text).ok());
         let Some(manifest) = manifest.filter(|_| is_member) else { continue };

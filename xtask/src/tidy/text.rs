@@ -26,10 +26,9 @@ pub fn check(path: &str, text: &str) -> Vec<Finding> {
         let message = format!("{lines} lines, at most {FILE_LINES_MAX}: split it");
         findings.push(Finding::new("file-lines", path, 0, message).of("", lines));
     }
-    let is_markdown = path.ends_with(".md");
     for (idx, line) in text.lines().enumerate() {
         let columns = columns(line);
-        if columns > LINE_COLUMNS_MAX && !(is_markdown && may_be_wide(line)) {
+        if columns > LINE_COLUMNS_MAX && !may_be_wide(path, line) {
             let message = format!("{columns} columns, at most {LINE_COLUMNS_MAX}");
             findings.push(Finding::new("line-columns", path, idx + 1, message).of("", columns));
         }
@@ -81,10 +80,15 @@ fn is_written(path: &str) -> bool {
     WRITTEN.iter().any(|ending| path.ends_with(ending))
 }
 
-/// Tables, links and headings of Markdown cannot be broken.
-fn may_be_wide(line: &str) -> bool {
+/// Tables, links and headings of Markdown cannot be broken, nor can tables in Rust's docs.
+fn may_be_wide(path: &str, line: &str) -> bool {
     let line = line.trim_start();
-    line.starts_with('|') || line.starts_with('#') || line.contains("](") || line.contains("://")
+    if path.ends_with(".rs") {
+        let doc = line.strip_prefix("//!").or_else(|| line.strip_prefix("///"));
+        return doc.is_some_and(|doc| doc.trim_start().starts_with('|'));
+    }
+    let is_link = line.contains("](") || line.contains("://");
+    path.ends_with(".md") && (line.starts_with('|') || line.starts_with('#') || is_link)
 }
 
 /// Width of a line on a screen: a tab goes to the next multiple of eight.
@@ -130,6 +134,8 @@ mod tests {
             ("a.rs", &fits, &[]),
             ("a.md", &wide, &["line-columns"]),
             ("a.md", &format!("| {wide} |"), &[]),
+            ("a.rs", &format!("//! | {wide} |"), &[]),
+            ("a.rs", &format!("// | {wide} |"), &["line-columns"]),
             ("a.md", &format!("[a](b) {wide}"), &[]),
             ("a.c", &format!("\t{}", "x".repeat(93)), &["line-columns"]),
             ("a.c", &format!("\t{}", "x".repeat(92)), &[]),

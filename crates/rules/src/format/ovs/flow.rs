@@ -263,6 +263,10 @@ impl Flow {
             FieldKind::VlanVid => {
                 let (id, id_mask) = values::masked(token, vid.into(), name.name)?;
                 let (id, id_mask) = (id as u16, id_mask as u16);
+                if (id, id_mask) == (0, vid) {
+                    // No tag, so no priority either.
+                    return Ok((0, u16::MAX));
+                }
                 (tci & pcp | id & id_mask, mask & pcp | id_mask)
             }
             FieldKind::VlanPcp => {

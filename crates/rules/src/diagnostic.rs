@@ -72,6 +72,7 @@ impl Diagnostic {
     ) -> Self {
         let start = span.start.min(line.len());
         let end = span.end.clamp(start, line.len());
+        let (start, end) = (char_around(line, start).start, char_around(line, end).end);
         // Only the neighbourhood is decoded: the line may be very long. The column needs a count
         // over all that stands before, which holds no memory.
         let before_chars = count_chars(&line[..start]);
@@ -315,6 +316,20 @@ impl Paint {
         Paint { error: "\x1b[1;31m", frame: "\x1b[1;34m", mark: "\x1b[1;31m", reset: "\x1b[0m" };
 }
 
+/// The character whose bytes lie on both sides of `at`; empty if none does.
+fn char_around(line: &[u8], at: usize) -> Range<usize> {
+    for first in (at.saturating_sub(3)..at).rev() {
+        for len in 2..=4.min(line.len() - first) {
+            if first + len > at && std::str::from_utf8(&line[first..first + len]).is_ok() {
+                // Shorter text that is whole by itself would end before `at`.
+                let is_one = std::str::from_utf8(&line[first..at]).is_err();
+                return if is_one { first..first + len } else { at..at };
+            }
+        }
+    }
+    at..at
+}
+
 /// Characters in `bytes`, a run that is not valid UTF-8 counting one for each byte.
 fn count_chars(bytes: &[u8]) -> usize {
     let chunks = bytes.utf8_chunks();
@@ -413,6 +428,10 @@ mod tests {
         check(b"abc", 3..3, 4, "");
         check(b"abc", 7..9, 4, "");
         check(b"", 0..0, 1, "");
+        check("aö".as_bytes(), 1..2, 2, "ö");
+        check("aöb".as_bytes(), 2..3, 2, "ö");
+        check("aöb".as_bytes(), 3..4, 3, "b");
+        check(b"a\x80\x80b", 2..3, 3, "\u{fffd}");
         check(b"\x1b[31m", 0..1, 1, "\u{fffd}");
     }
 

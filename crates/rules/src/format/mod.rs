@@ -23,6 +23,8 @@ pub mod canonical;
 pub mod classbench;
 pub mod ovs;
 pub mod packet;
+#[cfg(test)]
+mod properties;
 mod text;
 pub mod trace;
 mod value;

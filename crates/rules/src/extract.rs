@@ -27,20 +27,21 @@
 //! # Source
 //! OpenFlow Switch Specification 1.0.0, 3.4; `schema` for the layouts.
 
-use warpswitch_wire::ethernet::EtherType;
+use warpswitch_wire::ethernet::{EtherType, MacAddr};
 use warpswitch_wire::link::{LinkType, Sll, Sll2};
 use warpswitch_wire::parse::{Network, ParsedFrame, Transport, parse};
 
 use crate::key::KeyBuf;
-use crate::schema::{Field, IPV4_5TUPLE, IPV6_5TUPLE, OPENFLOW12, OPENFLOW12_IPV6, Schema};
-use crate::schema::{FieldSpec, WORDS_MAX};
+use crate::schema::{IPV4_5TUPLE, IPV6_5TUPLE, OPENFLOW12, OPENFLOW12_IPV6, Schema, WORDS_MAX};
 
+mod fields;
 mod no_key;
 #[cfg(test)]
 mod tests;
 mod usual;
 
 pub use no_key::{NoKey, NoKeyCounts};
+use usual::word_at;
 
 /// The bit of `vlan_tci` that says that there is a tag.
 const VLAN_PRESENT: u16 = 0x1000;
@@ -118,7 +119,6 @@ impl Extractor {
     ///
     /// # Panics
     /// If `key` is shorter than the schema's keys: a caller bug, not an input.
-    #[inline]
     pub fn extract(
         &self,
         frame: &[u8],
@@ -127,21 +127,13 @@ impl Extractor {
         key: &mut [u32],
     ) -> Result<(), NoKey> {
         let key = &mut key[..self.schema.words];
-        let found = match self.link {
-            LinkType::Ethernet => usual::find(frame, wire_bytes.max(frame.len())),
-            _ => None,
-        };
-        let found = match found {
-            Some(found) => found,
-            None => self.parse(frame, wire_bytes)?,
-        };
-        match self.layout {
-            Layout::Ipv4Tuple => fill_ipv4_tuple(frame, &found, key),
-            Layout::Ipv6Tuple => fill_ipv6_tuple(frame, &found, key),
-            Layout::OpenFlow => self.fill_openflow(frame, &found, in_port, key, false),
-            Layout::OpenFlowIpv6 => self.fill_openflow(frame, &found, in_port, key, true),
-            Layout::Fields => self.fill_fields(frame, &found, in_port, key),
+        if self.link == LinkType::Ethernet
+            && let Some(found) = usual::find(frame, wire_bytes.max(frame.len()))
+        {
+            return self.fill(frame, &found, in_port, key);
         }
+        let found = self.parse(frame, wire_bytes)?;
+        self.fill(frame, &found, in_port, key)
     }
 
     /// Appends the keys of `frames`, each with its bytes on the wire, and one outcome per frame:
@@ -171,137 +163,57 @@ impl Extractor {
         Ok(Found::new(&parsed, frame))
     }
 
-    fn fill_openflow(
+    /// Writes the key. Twice in line, so that each caller's layout of `found` is known to it.
+    #[inline(always)]
+    fn fill(
         &self,
         frame: &[u8],
         found: &Found,
         in_port: u32,
         key: &mut [u32],
-        is_wide: bool,
     ) -> Result<(), NoKey> {
-        let addresses = self.eth_addresses(frame);
-        key[0] = in_port;
-        for (word, bytes) in key[1..4].iter_mut().zip(addresses.as_chunks::<4>().0) {
-            *word = u32::from_be_bytes(*bytes);
-        }
-        key[4] = u32::from(found.ether_type.0) << 16 | u32::from(found.vlan_tci);
-        let above = &mut key[5..];
-        above.fill(0);
-        // Behind MPLS labels OpenFlow sees nothing.
-        if found.ether_type.is_mpls() {
-            return Ok(());
-        }
-        let (src, dst, rest) = if is_wide { (0, 4, 8) } else { (0, 1, 2) };
-        match (found.network, is_wide) {
-            (Network::None, _) => return Ok(()),
-            (Network::Ipv4 | Network::Arp, _) => {
-                let [src_word, dst_word] = found.ipv4_addresses(frame);
-                // The last word of the address field, be it narrow or wide.
-                above[dst - 1] = src_word;
-                above[rest - 1] = dst_word;
+        match self.layout {
+            Layout::Ipv4Tuple => fill_ipv4_tuple(frame, found, key),
+            Layout::Ipv6Tuple => fill_ipv6_tuple(frame, found, key),
+            Layout::OpenFlow => {
+                self.fill_below_ip(frame, found, in_port, key);
+                fill_above(frame, found, words_mut(key));
+                Ok(())
             }
-            (Network::Ipv6, true) => {
-                found.copy_ipv6(frame, 8, &mut above[src..][..4]);
-                found.copy_ipv6(frame, 24, &mut above[dst..][..4]);
+            Layout::OpenFlowIpv6 => {
+                self.fill_below_ip(frame, found, in_port, key);
+                fill_above_ipv6(frame, found, words_mut(key));
+                Ok(())
             }
-            (Network::Ipv6, false) => {}
+            Layout::Fields => self.fill_fields(frame, found, in_port, key),
         }
-        above[rest] = found.ports | found.icmp;
-        above[rest + 1] = found.last_word() | u32::from(found.tos) << 16;
-        Ok(())
     }
 
-    /// Source and destination, 6 bytes each.
-    fn eth_addresses(&self, frame: &[u8]) -> [u8; 12] {
-        let mut addresses = [0; 12];
+    /// The first five words of both OpenFlow layouts.
+    #[inline(always)]
+    fn fill_below_ip(&self, frame: &[u8], found: &Found, in_port: u32, key: &mut [u32]) {
+        let [word_0, macs @ .., word_4] = words_mut::<5>(key);
+        *word_0 = in_port;
+        *macs = self.eth_addresses(frame);
+        *word_4 = u32::from(found.ether_type.0) << 16 | u32::from(found.vlan_tci);
+    }
+
+    /// Source and destination, 48 bits each, in three words.
+    #[inline(always)]
+    fn eth_addresses(&self, frame: &[u8]) -> [u32; 3] {
         let sender = match self.link {
             LinkType::Ethernet => {
-                if let Some(header) = frame.first_chunk::<12>() {
-                    addresses[..6].copy_from_slice(&header[6..]);
-                    addresses[6..].copy_from_slice(&header[..6]);
-                }
-                None
+                let Some(header) = frame.first_chunk::<12>() else { return [0; 3] };
+                let middle = word_at(header, 8) << 16 | word_at(header, 0) >> 16;
+                return [word_at(header, 6), middle, word_at(header, 2)];
             }
             LinkType::Sll => Sll::new_checked(frame).ok().and_then(|header| header.src()),
             LinkType::Sll2 => Sll2::new_checked(frame).ok().and_then(|header| header.src()),
             LinkType::RawIp | LinkType::Loopback | LinkType::Unsupported(_) => None,
         };
-        if let Some(sender) = sender {
-            addresses[..6].copy_from_slice(&sender.0);
-        }
-        addresses
+        let MacAddr([a, b, c, d, e, f]) = sender.unwrap_or_default();
+        [u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, 0, 0]), 0]
     }
-
-    /// Any schema, field by field: the plain way, and what the others must agree with. A schema
-    /// without EtherType is for the one IP version that it has addresses of.
-    fn fill_fields(
-        &self,
-        frame: &[u8],
-        found: &Found,
-        in_port: u32,
-        key: &mut [u32],
-    ) -> Result<(), NoKey> {
-        let schema = self.schema;
-        let is_openflow = schema.field(Field::EthType).is_some();
-        if !is_openflow && schema.field(Field::Ipv4Src).is_some() && found.network != Network::Ipv4
-        {
-            return Err(NoKey::NotIpv4);
-        }
-        if !is_openflow && schema.field(Field::Ipv6Src).is_some() && found.network != Network::Ipv6
-        {
-            return Err(NoKey::NotIpv6);
-        }
-        key.fill(0);
-        let looks_above = !(is_openflow && found.ether_type.is_mpls());
-        for spec in schema.fields {
-            if let Some(value) = self.field_value(spec, frame, found, in_port, is_openflow)
-                && (looks_above || is_below_ip(spec.field))
-            {
-                spec.write(key, value);
-            }
-        }
-        Ok(())
-    }
-
-    /// The value of one field, if the frame has it.
-    fn field_value(
-        &self,
-        spec: &FieldSpec,
-        frame: &[u8],
-        found: &Found,
-        in_port: u32,
-        is_openflow: bool,
-    ) -> Option<u128> {
-        let addresses = self.eth_addresses(frame);
-        let number = |bytes: &[u8]| bytes.iter().fold(0, |n, &b| n << 8 | u128::from(b));
-        let is_ipv4 = matches!(found.network, Network::Ipv4 | Network::Arp);
-        let ipv6 = |at| {
-            (found.network == Network::Ipv6)
-                .then(|| number(&frame[found.network_offset + at..][..16]))
-        };
-        let ports = if is_openflow { found.ports | found.icmp } else { found.ports };
-        match spec.field {
-            Field::InPort => Some(in_port.into()),
-            Field::EthSrc => Some(number(&addresses[..6])),
-            Field::EthDst => Some(number(&addresses[6..])),
-            Field::EthType => Some(found.ether_type.0.into()),
-            Field::VlanTci => Some(found.vlan_tci.into()),
-            Field::Ipv4Src => is_ipv4.then(|| found.ipv4_addresses(frame)[0].into()),
-            Field::Ipv4Dst => is_ipv4.then(|| found.ipv4_addresses(frame)[1].into()),
-            Field::Ipv6Src => ipv6(8),
-            Field::Ipv6Dst => ipv6(24),
-            Field::IpProto => Some(found.proto.into()),
-            Field::IpTos => Some(found.tos.into()),
-            Field::L4Src => Some((ports >> 16).into()),
-            Field::L4Dst => Some((ports & 0xffff).into()),
-            Field::TcpFlags => Some(found.tcp_flags.into()),
-        }
-    }
-}
-
-/// Whether a field belongs to the frame, not to the packet in it.
-fn is_below_ip(field: Field) -> bool {
-    matches!(field, Field::InPort | Field::EthSrc | Field::EthDst | Field::EthType | Field::VlanTci)
 }
 
 /// What keys are made of, whichever way it was found. The addresses stay in the frame: the
@@ -358,41 +270,90 @@ impl Found {
     }
 
     /// The two addresses of an IPv4 or ARP packet.
+    #[inline(always)]
     fn ipv4_addresses(&self, frame: &[u8]) -> [u32; 2] {
-        let (src, dst) = if self.network == Network::Arp { (14, 24) } else { (12, 16) };
-        [src, dst].map(|at| usual::word_at(frame, self.network_offset + at))
-    }
-
-    /// Copies the address at `at` of an IPv6 header.
-    fn copy_ipv6(&self, frame: &[u8], at: usize, words: &mut [u32]) {
-        let bytes = &frame[self.network_offset + at..][..16];
-        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<4>().0) {
-            *word = u32::from_be_bytes(*bytes);
+        let packet = &frame[self.network_offset..];
+        match self.network {
+            Network::Arp => [word_at(packet, 14), word_at(packet, 24)],
+            _ => [word_at(packet, 12), word_at(packet, 16)],
         }
     }
 
+    /// The two addresses of an IPv6 packet.
+    #[inline(always)]
+    fn ipv6_addresses(&self, frame: &[u8]) -> [u32; 8] {
+        let bytes = &frame[self.network_offset + 8..][..32];
+        std::array::from_fn(|i| word_at(bytes, i * 4))
+    }
+
     /// Protocol and TCP flags, as all schemas lay them out.
+    #[inline(always)]
     fn last_word(&self) -> u32 {
         u32::from(self.proto) << 24 | u32::from(self.tcp_flags)
     }
+
+    /// [`Found::last_word`] with the type of service of the OpenFlow layouts.
+    #[inline(always)]
+    fn last_word_with_tos(&self) -> u32 {
+        self.last_word() | u32::from(self.tos) << 16
+    }
 }
 
+#[inline(always)]
 fn fill_ipv4_tuple(frame: &[u8], found: &Found, key: &mut [u32]) -> Result<(), NoKey> {
     if found.network != Network::Ipv4 {
         return Err(NoKey::NotIpv4);
     }
     let [src, dst] = found.ipv4_addresses(frame);
-    key.copy_from_slice(&[src, dst, found.ports, found.last_word()]);
+    *words_mut(key) = [src, dst, found.ports, found.last_word()];
     Ok(())
 }
 
+#[inline(always)]
 fn fill_ipv6_tuple(frame: &[u8], found: &Found, key: &mut [u32]) -> Result<(), NoKey> {
     if found.network != Network::Ipv6 {
         return Err(NoKey::NotIpv6);
     }
-    found.copy_ipv6(frame, 8, &mut key[..4]);
-    found.copy_ipv6(frame, 24, &mut key[4..8]);
-    key[8] = found.ports;
-    key[9] = found.last_word();
+    let [addresses @ .., ports, last] = words_mut::<10>(key);
+    *addresses = found.ipv6_addresses(frame);
+    (*ports, *last) = (found.ports, found.last_word());
     Ok(())
+}
+
+/// The words from the addresses on of `openflow12`. Behind MPLS labels OpenFlow sees nothing.
+#[inline(always)]
+fn fill_above(frame: &[u8], found: &Found, key: &mut [u32; 10]) {
+    let [_, _, _, _, _, above @ ..] = key;
+    *above = [0; 5];
+    if found.network == Network::None || found.ether_type.is_mpls() {
+        return;
+    }
+    let [src, dst] = match found.network {
+        Network::Ipv6 => [0; 2],
+        _ => found.ipv4_addresses(frame),
+    };
+    *above = [src, dst, found.ports | found.icmp, found.last_word_with_tos(), 0];
+}
+
+/// The words from the addresses on of `openflow12_ipv6`.
+#[inline(always)]
+fn fill_above_ipv6(frame: &[u8], found: &Found, key: &mut [u32; 16]) {
+    let [_, _, _, _, _, addresses @ .., ports, last, zero] = key;
+    (*addresses, *ports, *last, *zero) = ([0; 8], 0, 0, 0);
+    if found.network == Network::None || found.ether_type.is_mpls() {
+        return;
+    }
+    if found.network == Network::Ipv6 {
+        *addresses = found.ipv6_addresses(frame);
+    } else {
+        // An IPv4 address is the last word of its field.
+        [addresses[3], addresses[7]] = found.ipv4_addresses(frame);
+    }
+    (*ports, *last) = (found.ports | found.icmp, found.last_word_with_tos());
+}
+
+/// The first `N` words of a key, which the layout says are there.
+#[inline(always)]
+fn words_mut<const N: usize>(key: &mut [u32]) -> &mut [u32; N] {
+    key.first_chunk_mut().expect("a key of the schema's length")
 }

@@ -12,7 +12,7 @@ use warpswitch_wire::tcp::{Tcp, TcpFlags, TcpRepr};
 use warpswitch_wire::udp::{Udp, UdpRepr};
 
 use super::*;
-use crate::schema::SCHEMAS;
+use crate::schema::{Field, SCHEMAS};
 
 const ETH_SRC: u128 = 0x0200_0000_0001;
 const ETH_DST: u128 = 0x0200_0000_0002;

@@ -18,20 +18,20 @@ const IPV4_END: usize = IP + ipv4::HEADER_BYTES;
 /// Where the transport header of an IPv6 packet starts.
 const IPV6_END: usize = IP + ipv6::HEADER_BYTES;
 
-#[inline]
+#[inline(always)]
 fn half_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
 /// Four bytes as a word of a key.
-#[inline]
+#[inline(always)]
 pub(super) fn word_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
 /// What is found in a sound frame of the usual shape; none for any other frame. `wire_bytes` is
 /// at least `frame.len()`.
-#[inline]
+#[inline(always)]
 pub(super) fn find(frame: &[u8], wire_bytes: usize) -> Option<Found> {
     let head: &[u8; IPV4_END] = frame.first_chunk()?;
     let ether_type = EtherType(half_at(head, 12));
@@ -65,7 +65,7 @@ struct L4 {
 }
 
 impl L4 {
-    #[inline]
+    #[inline(always)]
     fn found(self, ether_type: EtherType, network: Network, tos: u8) -> Found {
         Found {
             ether_type,
@@ -82,7 +82,7 @@ impl L4 {
 }
 
 /// TCP or UDP at the start of `captured`, in a packet with `payload_bytes` bytes from there on.
-#[inline]
+#[inline(always)]
 fn transport(proto: u8, captured: &[u8], payload_bytes: usize) -> Option<L4> {
     match IpProto(proto) {
         IpProto::TCP => {

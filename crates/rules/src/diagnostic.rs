@@ -191,9 +191,10 @@ impl Diagnostics {
         self.count += 1;
     }
 
-    /// Counts an error without keeping it: for readers that see [`Self::wants_more`] say no.
-    pub fn push_uncounted_text(&mut self) {
-        self.count += 1;
+    /// Counts errors without keeping them: for readers that see [`Self::wants_more`] say no, and
+    /// need not make the texts then.
+    pub fn count_only(&mut self, errors: usize) {
+        self.count += errors;
     }
 
     /// Whether the next error would still be kept.
@@ -294,7 +295,7 @@ pub fn utf8_text<'a>(file: &str, bytes: &'a [u8]) -> Result<&'a str, Diagnostics
                         .help("save the file as UTF-8; a packed or binary file is no text"),
                 );
             } else if !bad.is_empty() {
-                diagnostics.push_uncounted_text();
+                diagnostics.count_only(1);
             }
             at += bad.len();
         }

@@ -6,6 +6,21 @@
 //! | `ovs` | [flow text](ovs) | – | `priority=10,tcp,nw_dst=10.0.0.0/8 actions=drop` |
 //! | `canonical` | [ours](canonical) | [ours](canonical) | `priority=10, ip_proto=6 -> drop` |
 //!
+//! ```
+//! use warpswitch_rules::format::{self, ReadOptions, RulesFormat};
+//!
+//! let text = "priority=10,tcp,nw_dst=10.0.0.0/8,tp_dst=80 actions=drop\n";
+//! let rules = format::read_rules("web.flows", text, &ReadOptions::default())?;
+//! let mut out = Vec::new();
+//! format::write_rules(&rules, RulesFormat::Canonical, &mut out)?;
+//! assert_eq!(
+//!     String::from_utf8(out)?,
+//!     "schema openflow12\n\
+//!      priority=10, eth_type=0x0800, ipv4_dst=10.0.0.0/8, l4_dst=80, ip_proto=6 -> drop\n"
+//! );
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! The format of a text is recognised by its content. Only the canonical form expresses every rule
 //! set; a writer of another form refuses rules that it cannot express before it has written a
 //! byte, and reports what it had to change. Readers collect *every* error ([`Diagnostics`]).
@@ -94,7 +109,7 @@ pub struct WriteReport {
     pub rules_split: usize,
     /// Rules whose action the format cannot hold.
     pub actions_lost: usize,
-    /// Rules whose flags column the format cannot hold.
+    /// Rules with a flags column that says something which is not written, as they do not match it.
     pub flags_columns_lost: usize,
     /// Whether the lines stand in another order than the rules.
     pub reordered: bool,

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::diagnostic::{DIAGNOSTICS_KEPT_MAX, Diagnostic, Diagnostics};
 
 /// An error at some bytes of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,14 +43,21 @@ impl Fault {
     }
 }
 
-/// The faults of one line.
+/// The faults of one line: the first ones, and how many more there are.
 #[derive(Debug, Default)]
-pub(crate) struct Faults(Vec<Fault>);
+pub(crate) struct Faults {
+    kept: Vec<Fault>,
+    more: usize,
+}
 
 impl Faults {
     #[expect(clippy::boxed_local, reason = "faults come boxed, so that results stay small")]
     pub fn push(&mut self, fault: Box<Fault>) {
-        self.0.push(*fault);
+        if self.is_full() {
+            self.more += 1;
+        } else {
+            self.kept.push(*fault);
+        }
     }
 
     /// The value, or `None` and one more fault.
@@ -61,13 +68,18 @@ impl Faults {
 
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.kept.is_empty()
+    }
+
+    /// Whether the next fault will only be counted, so that its texts need no care.
+    pub fn is_full(&self) -> bool {
+        self.kept.len() >= DIAGNOSTICS_KEPT_MAX
     }
 
     /// What is wrong, one text for each fault.
     #[cfg(test)]
     pub fn messages(&self) -> Vec<String> {
-        self.0.iter().map(|fault| fault.message.to_string()).collect()
+        self.kept.iter().map(|fault| fault.message.to_string()).collect()
     }
 }
 
@@ -94,14 +106,15 @@ impl Reporter {
             let at = Diagnostic::at(&self.file, line_no, line, fault.span, fault.message);
             self.diagnostics.push(at.expected(fault.expected).help(fault.help));
         } else {
-            self.diagnostics.push_uncounted_text();
+            self.diagnostics.count_only(1);
         }
     }
 
     /// Reports all faults of a line, in the order of their places, and forgets them.
     pub fn faults(&mut self, line_no: u32, line: &[u8], faults: &mut Faults) {
-        faults.0.sort_by_key(|fault| fault.span.start);
-        faults.0.drain(..).for_each(|fault| self.fault(line_no, line, fault));
+        faults.kept.sort_by_key(|fault| fault.span.start);
+        faults.kept.drain(..).for_each(|fault| self.fault(line_no, line, fault));
+        self.diagnostics.count_only(std::mem::take(&mut faults.more));
     }
 
     /// Whether nothing was reported.
@@ -190,20 +203,26 @@ impl<'a> Token<'a> {
 #[inline]
 pub(crate) fn decimal(token: Token<'_>, max: u32, what: &'static str) -> Parsed<u32> {
     let mut value = 0u64;
-    if token.bytes.is_empty() {
-        return Err(Fault::new(token.span(), format!("{what} is missing"), bound(max)));
-    }
+    let mut is_number = !token.bytes.is_empty();
     for &byte in token.bytes {
         let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return Err(Fault::new(token.span(), format!("{what} is not a number"), bound(max)));
-        }
+        is_number &= digit <= 9;
         value = (value * 10 + u64::from(digit)).min(u64::from(u32::MAX) + 1);
     }
-    if value > u64::from(max) {
-        return Err(Fault::new(token.span(), format!("{what} is too large"), bound(max)));
+    if is_number && value <= u64::from(max) {
+        return Ok(value as u32);
     }
-    Ok(value as u32)
+    Err(not_decimal(token, max, what, is_number))
+}
+
+#[cold]
+fn not_decimal(token: Token<'_>, max: u32, what: &'static str, is_number: bool) -> Box<Fault> {
+    let why = match token.bytes {
+        [] => "is missing",
+        _ if is_number => "is too large",
+        _ => "is not a number",
+    };
+    Fault::new(token.span(), format!("{what} {why}"), format!("a number from 0 to {max}"))
 }
 
 /// A number as C writes it, decimal or hexadecimal with `0x`, at most `max`.
@@ -275,10 +294,6 @@ pub(crate) fn ipv6(token: Token<'_>) -> Parsed<u128> {
         };
         Fault::new(token.span(), message, "an address as 2001:db8::1")
     })
-}
-
-fn bound(max: u32) -> String {
-    format!("a number from 0 to {max}")
 }
 
 fn bound_text(max: u128) -> String {

@@ -92,9 +92,10 @@ impl Flow {
         self.uses.clear();
         let mut at = 0;
         let mut is_first = true;
+        let mut is_clean = true;
         let mut has_actions = false;
         while let Some(item) = next_item(line, &mut at) {
-            if matches!(item.name.bytes, b"actions" | b"action") {
+            if matches!(item.name.bytes, b"actions" | b"action") && item.value.is_some() {
                 has_actions = true;
                 let start = item.value.map_or(at, |value| value.start - line.start);
                 let list = line.part(start..line.bytes.len());
@@ -111,8 +112,9 @@ impl Flow {
             if is_add && kind == Kind::Rule {
                 continue;
             }
-            if let Err(fault) = self.item(&item, kind) {
+            if let Err(fault) = self.item(&item, kind, !faults.is_full()) {
                 faults.push(fault);
+                is_clean = false;
             }
         }
         if kind == Kind::Rule && !has_actions {
@@ -121,13 +123,14 @@ impl Flow {
             faults.push(fault.help("write actions=drop for a flow that drops"));
         }
         // Behind a fault, a protocol that seems to lack may only have been misspelt.
-        if faults.is_empty() {
+        if is_clean {
             self.check_needs(faults);
             self.check_vlan(faults);
         }
     }
 
-    fn item(&mut self, item: &Item<'_>, kind: Kind) -> Parsed<()> {
+    /// Takes one item; `suggests` says whether a misspelt name is worth a look for the right one.
+    fn item(&mut self, item: &Item<'_>, kind: Kind, suggests: bool) -> Parsed<()> {
         let name = item.name.text();
         if let Some(idx) = NAMES.iter().position(|n| n.name == name) {
             let Some(value) = item.value.filter(|v| !v.bytes.is_empty()) else {
@@ -168,7 +171,8 @@ impl Flow {
             None => "no such protocol word",
         };
         let fault = Fault::new(item.name.span(), what, FIELDS_EXPECTED);
-        Err(match suggest(&name).filter(|_| what.starts_with("no such")) {
+        let close = (suggests && what.starts_with("no such")).then(|| suggest(&name)).flatten();
+        Err(match close {
             Some(close) => fault.help(format!("is {close} meant?")),
             None => fault,
         })

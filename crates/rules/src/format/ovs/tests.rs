@@ -96,6 +96,8 @@ fn every_error_of_a_line_is_reported_at_its_place() {
     });
     check("ip,nw_src=1.2.3.4", &[(18, "")]);
     check("tp_dst=80 actions=drop", &[(1, "tp_dst=80")]);
+    check("tp_dst=80 actions=foo", &[(1, "tp_dst=80"), (19, "foo")]);
+    check("tcp actions drop", &[(5, "actions"), (13, "drop"), (17, "")]);
     check("udp,tcp_dst=80 actions=drop", &[(5, "tcp_dst=80")]);
     check("ip,tcp_flags=syn actions=drop", &[(4, "tcp_flags=syn")]);
     check("ipv6,nw_src=1.2.3.4 actions=drop", &[(6, "nw_src=1.2.3.4")]);
@@ -110,6 +112,14 @@ fn every_error_of_a_line_is_reported_at_its_place() {
     check("priority=65536 actions=drop", &[(10, "65536")]);
     let wrong = read_rules("f", "tp_dest=80 actions=drop", &options(None)).unwrap_err();
     assert!(wrong.to_string().contains("is tp_dst meant?"), "{wrong}");
+}
+
+#[test]
+fn a_line_of_errors_alone_is_counted() {
+    let line = "foo,".repeat(100_000);
+    let errors = read_rules("f", &line, &options(None)).unwrap_err();
+    assert_eq!(errors.len(), 100_001);
+    assert!(errors.to_string().ends_with("and 99,901 more errors\n"));
 }
 
 #[test]

@@ -61,7 +61,10 @@ pub(super) fn write(ruleset: &Ruleset, out: &mut dyn Write) -> io::Result<WriteR
         }
         report.lines += lines;
         report.rules_split += usize::from(lines > 1);
-        report.flags_columns_lost += usize::from(ruleset.flags_column(id).is_some());
+        let column = ruleset.flags_column(id);
+        let is_matched = matching.kind(ruleset.schema(), Field::TcpFlags) != MatchKind::Any;
+        let is_lost = column.is_some_and(|c| c.mask != 0) && !is_matched;
+        report.flags_columns_lost += usize::from(is_lost);
     }
     Ok(report)
 }

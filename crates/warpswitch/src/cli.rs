@@ -1,0 +1,113 @@
+//! The command line as a whole.
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::{bench, classify, demo, explain, generate, rules};
+use crate::exit::Outcome;
+
+const LONG_ABOUT: &str = "\
+A software switch and packet processor. So far: packet classification, the search for the rule \
+that wins for each packet among many that may match.
+
+Start with 'warpswitch demo'. It needs nothing, takes ten seconds and shows what the rest is about.";
+
+const EXTRA: &str = "\
+Rules (recognised by content, --rules-format overrules):
+  classbench  ClassBench filter sets, IPv4 and IPv6; the first line wins
+  ovs         flows as ovs-ofctl takes them: 'priority=10,tcp,nw_src=10.0.0.0/8,actions=drop'
+  canonical   our own text, which holds every rule of every schema
+
+Packets:
+  traces of headers as text, ClassBench's and canonical; pcap and pcapng captures. Anything may
+  be gzip'd, and '-' is the standard input.
+
+Engines (they answer alike, bit for bit):
+  linear       every rule in turn: the reference
+  linear-simd  the same, sixteen rules at once
+  tuple        a cuckoo hash table for each mask
+  bloom        the same behind a Bloom filter for each mask
+  maskhash     open addressing for each mask, in order of the smallest rule index
+  hypercuts    a decision tree that cuts several fields at once
+  turbo        ours, the default: bucket tables walked for a batch at a time
+
+Exit codes:
+  0  done
+  1  failed: a wrong engine, output that cannot be written, a bound that was passed
+  2  usage or bad input; nothing was written
+
+Examples:
+  warpswitch demo
+  warpswitch generate rules --style acl --count 10K --seed 1 --out acl.rules
+  warpswitch generate trace --rules acl.rules --count 1M --seed 1 --out acl.trace
+  warpswitch classify --rules acl.rules --trace acl.trace --out verdicts.txt
+  warpswitch explain --rules acl.rules --packet 'tcp 10.0.0.1:1234 > 10.0.0.2:80'
+  warpswitch rules stats acl.rules
+  warpswitch bench classify --rules acl.rules --trace acl.trace";
+
+/// A software switch and packet processor
+#[derive(Debug, Parser)]
+#[command(name = "warpswitch", version, long_about = LONG_ABOUT, after_long_help = EXTRA)]
+#[command(max_term_width = 100, arg_required_else_help = true, subcommand_required = true)]
+pub struct Cli {
+    /// When to use colours [default: on a terminal, unless NO_COLOR is set]
+    #[arg(long, global = true, value_name = "WHEN", value_enum)]
+    color: Option<clap::ColorChoice>,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(demo::DemoArgs),
+    Classify(classify::ClassifyArgs),
+    Explain(explain::ExplainArgs),
+    Rules(rules::RulesCommand),
+    Generate(generate::GenerateCommand),
+    Bench(bench::BenchCommand),
+}
+
+impl Cli {
+    /// Runs the command that the arguments name.
+    ///
+    /// # Errors
+    /// Whatever the command met.
+    pub fn run(&self) -> anyhow::Result<Outcome> {
+        match self.color {
+            Some(clap::ColorChoice::Always) => anstream::ColorChoice::Always.write_global(),
+            Some(clap::ColorChoice::Never) => anstream::ColorChoice::Never.write_global(),
+            Some(clap::ColorChoice::Auto) | None => {}
+        }
+        match &self.command {
+            Command::Demo(args) => demo::run(args),
+            Command::Classify(args) => classify::run(args),
+            Command::Explain(args) => explain::run(args),
+            Command::Rules(command) => command.run(),
+            Command::Generate(command) => command.run(),
+            Command::Bench(command) => command.run(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+    use warpswitch_classify::Engine;
+    use warpswitch_rules::format::RulesFormat;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_names_every_engine_and_format() {
+        let lines: Vec<&str> = EXTRA.lines().map(str::trim_start).collect();
+        let names = Engine::ALL.map(Engine::name).into_iter();
+        for name in names.chain(RulesFormat::ALL.map(RulesFormat::name)) {
+            let told = lines.iter().any(|line| line.split(' ').next() == Some(name));
+            assert!(told, "{name} is not in the help");
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! `warpswitch bench`: how fast engines are here.
+
+mod check;
+mod classify;
+mod updates;
+
+use clap::{Args, Subcommand};
+
+use crate::exit::Outcome;
+
+/// Measure how fast engines are on this machine
+#[derive(Args, Debug)]
+pub struct BenchCommand {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Classify(classify::BenchClassifyArgs),
+}
+
+impl BenchCommand {
+    /// Runs what was named.
+    ///
+    /// # Errors
+    /// Whatever it met.
+    pub fn run(&self) -> anyhow::Result<Outcome> {
+        match &self.what {
+            What::Classify(args) => classify::run(args),
+        }
+    }
+}

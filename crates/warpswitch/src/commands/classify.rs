@@ -1,0 +1,189 @@
+//! `warpswitch classify`: a verdict for each packet of a trace or a capture.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Args;
+use warpswitch_classify::Engine;
+use warpswitch_rules::format::TraceFormat;
+
+use crate::args::{
+    BuildArgs, RulesArgs, default_engine, engine_parser, parse_positive, trace_format_parser,
+};
+use crate::exit::Outcome;
+use crate::output::{Hold, Output, is_dash, print_json};
+use crate::packets::Source;
+use crate::tally::{RunFacts, Summary, mpps};
+use crate::term::{self, Progress};
+use crate::{human, load, pipeline, threads};
+
+const LONG_ABOUT: &str = "\
+Find the winning rule for every packet of a trace or a capture.
+
+Prints one line for each packet, in input order: the 0-based index of the winning rule in file \
+order, or -1 where no rule matches. For a capture it is -1 also where the frame has no such key \
+(an ARP packet under IPv4 rules, say); the summary counts why.
+
+A summary follows on the standard error stream. With --json it is an object on the standard \
+output, and the lines are written only where --out says; with '--out - --json' the object goes to \
+the standard error stream.
+
+Packets stream through: an input larger than memory works. Results appear when all input has \
+proved good: a file is renamed into place at the end, and the standard output is held back (in a \
+temporary file if it is long), except where the input itself is a stream ('-').
+
+A capture that ends within a frame is no error: every whole frame is classified, a warning says \
+so, the summary has \"truncated\": true, and the exit code is 0.";
+
+const EXAMPLES: &str = "\
+Examples:
+  warpswitch generate rules --style acl --count 1K --seed 1 --out acl.rules
+  warpswitch generate trace --rules acl.rules --count 1M --seed 1 --out acl.trace
+  warpswitch classify --rules acl.rules --trace acl.trace --out verdicts.txt
+  warpswitch classify --rules acl.rules --trace acl.trace --engine tuple --json
+
+  warpswitch generate pcap --rules acl.rules --count 10K --seed 1 --out acl.pcap
+  warpswitch classify --rules acl.rules --pcap acl.pcap | sort -n | uniq -c | sort -rn | head";
+
+/// Find the winning rule for every packet of a trace or a capture
+#[derive(Args, Debug)]
+#[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
+pub struct ClassifyArgs {
+    #[command(flatten)]
+    rules: RulesArgs,
+
+    #[command(flatten)]
+    input: InputArgs,
+
+    /// Format of the trace [default: recognised by content]
+    #[arg(long, value_name = "FORMAT", value_parser = trace_format_parser(),
+          conflicts_with = "pcap")]
+    trace_format: Option<TraceFormat>,
+
+    /// Switch port on which the frames of a capture came in
+    #[arg(long, value_name = "PORT", default_value_t = 0, conflicts_with = "trace")]
+    in_port: u32,
+
+    /// Engine that looks packets up
+    #[arg(long, value_name = "NAME", value_parser = engine_parser(),
+          default_value_t = default_engine())]
+    engine: Engine,
+
+    /// Worker threads, each on a core of its own [default: all cores]
+    #[arg(long, value_name = "N", value_parser = parse_positive)]
+    threads: Option<usize>,
+
+    /// Where the lines go; '-' is the standard output [default: -, or nowhere with --json]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+
+    /// Print the summary as JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Print no summary
+    #[arg(long, conflicts_with = "json")]
+    quiet: bool,
+
+    #[command(flatten)]
+    build: BuildArgs,
+}
+
+/// The packets: exactly one source.
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+struct InputArgs {
+    /// Trace of packet headers as text, gzip'd or not; '-' is the standard input
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+
+    /// Capture, pcap or pcapng, gzip'd or not; '-' is the standard input
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+}
+
+impl InputArgs {
+    fn path(&self) -> &Path {
+        let path = self.trace.as_deref().or(self.pcap.as_deref());
+        path.expect("clap demands one of the two")
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Bad input; an engine that cannot be built; output that cannot be written.
+pub fn run(args: &ClassifyArgs) -> anyhow::Result<Outcome> {
+    let loaded = load::load_rules(&args.rules)?;
+    let ruleset = &loaded.ruleset;
+    let mut source = match &args.input.pcap {
+        Some(path) => Source::capture(path, args.in_port)?,
+        None => Source::trace(args.input.path(), args.trace_format)?,
+    };
+    let hold = if is_dash(args.input.path()) { Hold::No } else { Hold::Yes };
+    let mut output = match &args.out {
+        Some(path) => Output::open(path, hold)?,
+        None if args.json => Output::nowhere(),
+        None => Output::open(Path::new("-"), hold)?,
+    };
+    let built = load::build_engine(args.engine, ruleset, &args.build.to_options())?;
+    let threads = args.threads.unwrap_or_else(threads::default_threads);
+
+    let start = Instant::now();
+    let progress = Progress::counter("classifying");
+    let tell = |packets| progress.at(packets);
+    let result =
+        pipeline::run(built.classifier.as_ref(), &mut source, &mut output, threads, &tell)?;
+    drop(progress);
+    let json_aside = args.out.as_deref().is_some_and(is_dash);
+    output.commit()?;
+    let facts = RunFacts {
+        engine: args.engine.name(),
+        threads,
+        time: start.elapsed(),
+        build_time: built.build_time,
+        bytes: built.classifier.bytes(),
+        digest: result.digest,
+        truncated: source.truncated().is_some(),
+    };
+    if let Some(place) = source.truncated() {
+        term::warning(format!("{place}; the whole frames before that were classified"));
+    }
+    let summary = Summary::new(ruleset, &result.tally, &facts);
+    match args.json {
+        true if json_aside => term::note(serde_json::to_string_pretty(&summary)?),
+        true => print_json(&summary)?,
+        false if args.quiet => {}
+        false => tell_summary(&summary, &facts),
+    }
+    Ok(Outcome::Done)
+}
+
+/// The summary for people, on the standard error stream.
+fn tell_summary(summary: &Summary, facts: &RunFacts) {
+    let total = summary.packets;
+    term::note(format!(
+        "{} in {} ({}): {} on {}, {}",
+        human::counted(total as usize, "packet"),
+        human::time(facts.time),
+        human::rate(mpps(total, facts.time) * 1e6),
+        summary.engine,
+        human::counted(summary.threads, "thread"),
+        human::counted(summary.rules, "rule"),
+    ));
+    let line = |name: &str, packets: u64| {
+        if packets > 0 {
+            let share = human::percent(packets, total);
+            term::note(format!("  {name:<24} {:>14}  {share:>7}", human::count(packets)));
+        }
+    };
+    for action in summary.actions.iter().take(12) {
+        line(&action.action, action.packets);
+    }
+    let rest = summary.actions.iter().skip(12);
+    line("other actions", rest.map(|action| action.packets).sum());
+    line("no rule", summary.misses);
+    for (reason, count) in &summary.no_key.reasons {
+        line(&format!("no key: {reason}"), *count);
+    }
+}

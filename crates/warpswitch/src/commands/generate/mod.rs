@@ -1,0 +1,45 @@
+//! `warpswitch generate`: rule sets, traces and captures that are made, not found.
+
+mod pcap;
+mod rules;
+mod synthetic;
+mod trace;
+
+use clap::{Args, Subcommand};
+
+use crate::exit::Outcome;
+
+const EXAMPLES: &str = "\
+Examples:
+  warpswitch generate rules --style ipc --count 10K --seed 7 --out ipc.rules
+  warpswitch generate trace --rules ipc.rules --count 1M --seed 7 --out ipc.trace
+  warpswitch generate pcap --rules ipc.rules --count 100K --seed 7 --sizes imix --out ipc.pcap";
+
+/// Generate rule sets, traces and captures: the same seed, the same bytes, on every machine
+#[derive(Args, Debug)]
+#[command(after_long_help = EXAMPLES)]
+pub struct GenerateCommand {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Rules(rules::GenerateRulesArgs),
+    Trace(trace::GenerateTraceArgs),
+    Pcap(pcap::GeneratePcapArgs),
+}
+
+impl GenerateCommand {
+    /// Runs what was named.
+    ///
+    /// # Errors
+    /// Whatever it met.
+    pub fn run(&self) -> anyhow::Result<Outcome> {
+        match &self.what {
+            What::Rules(args) => rules::run(args),
+            What::Trace(args) => trace::run(args),
+            What::Pcap(args) => pcap::run(args),
+        }
+    }
+}

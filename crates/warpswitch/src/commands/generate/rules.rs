@@ -1,0 +1,99 @@
+//! `warpswitch generate rules`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use warpswitch_rules::format::{RulesFormat, write_rules};
+use warpswitch_rules::generate::{Family, RulesetSpec, Style};
+use warpswitch_rules::ruleset::RULES_MAX;
+use warpswitch_rules::schema::{IPV4_5TUPLE, IPV6_5TUPLE};
+
+use super::synthetic::{self, SyntheticArg};
+use crate::args::{parse_count, parse_seed, rules_format_parser};
+use crate::commands::write_failed;
+use crate::exit::{Outcome, bad_input};
+use crate::output::{Hold, Output};
+use crate::term::Progress;
+
+const LONG_ABOUT: &str = "\
+Generate a rule set, in the style of ClassBench's (access lists, firewalls, IP chains, with the \
+prefix lengths, ports, nesting and skew of real ones) or GSwitch's synthetic kind.
+
+ClassBench's format has no actions; the canonical one keeps them.";
+
+const EXAMPLES: &str = "\
+Examples:
+  warpswitch generate rules --style acl --count 10K --seed 1 --out acl.rules
+  warpswitch generate rules --style fw --family ipv6 --count 1K --format canonical
+  warpswitch generate rules --synthetic N=10K,C=64,F=16,Cm=4 --out synthetic.rules";
+
+/// Generate a rule set
+#[derive(Args, Debug)]
+#[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
+pub struct GenerateRulesArgs {
+    /// What the rules are modelled on
+    #[arg(long, value_name = "STYLE", default_value = "acl", conflicts_with = "synthetic",
+          value_parser = style_parser())]
+    style: Style,
+
+    /// Addresses of the rules
+    #[arg(long, value_name = "FAMILY", default_value = "ipv4", conflicts_with = "synthetic",
+          value_parser = family_parser())]
+    family: Family,
+
+    /// Number of rules (suffix K or M)
+    #[arg(long, value_name = "N", default_value = "10K", conflicts_with = "synthetic",
+          value_parser = parse_count)]
+    count: usize,
+
+    #[arg(long, value_name = "PARAMETERS", value_parser = synthetic::parse,
+          help = synthetic::HELP)]
+    synthetic: Option<SyntheticArg>,
+
+    /// Which of all such sets
+    #[arg(long, value_name = "SEED", default_value = "1", value_parser = parse_seed)]
+    seed: u64,
+
+    /// Format to write [default: classbench, or canonical where that has no room]
+    #[arg(long, value_name = "FORMAT", value_parser = rules_format_parser())]
+    format: Option<RulesFormat>,
+
+    /// Where the rules go; '-' is the standard output
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    out: PathBuf,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Parameters that no set meets, a format that cannot express it, output that cannot be written.
+pub fn run(args: &GenerateRulesArgs) -> anyhow::Result<Outcome> {
+    if args.count > RULES_MAX {
+        return Err(bad_input(format!("a rule set holds at most {RULES_MAX} rules")));
+    }
+    let mut output = Output::open(&args.out, Hold::Yes)?;
+    let progress = Progress::spinner("generating rules");
+    let ruleset = match args.synthetic {
+        Some(synthetic) => synthetic.with_seed(args.seed).generate().map_err(bad_input)?,
+        None => {
+            let (style, family, rules) = (args.style, args.family, args.count);
+            RulesetSpec { style, family, rules, seed: args.seed }.generate()
+        }
+    };
+    let is_5tuple = [&IPV4_5TUPLE, &IPV6_5TUPLE].contains(&ruleset.schema());
+    let usual = if is_5tuple { RulesFormat::ClassBench } else { RulesFormat::Canonical };
+    let format = args.format.unwrap_or(usual);
+    write_rules(&ruleset, format, &mut output).map_err(write_failed)?;
+    drop(progress);
+    output.commit()?;
+    Ok(Outcome::Done)
+}
+
+fn style_parser() -> impl TypedValueParser<Value = Style> {
+    PossibleValuesParser::new(Style::ALL.map(Style::name)).try_map(|name| name.parse::<Style>())
+}
+
+fn family_parser() -> impl TypedValueParser<Value = Family> {
+    PossibleValuesParser::new(Family::ALL.map(Family::name)).try_map(|name| name.parse::<Family>())
+}

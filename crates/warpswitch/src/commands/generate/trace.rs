@@ -1,0 +1,183 @@
+//! `warpswitch generate trace`.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use warpswitch_rules::format::{TraceFormat, write_trace};
+use warpswitch_rules::generate::{Pareto, Point, TraceSpec};
+use warpswitch_rules::schema::{IPV4_5TUPLE, IPV6_5TUPLE};
+use warpswitch_rules::{KeyBuf, Schema};
+
+use super::synthetic::{self, SyntheticArg};
+use crate::args::{ReadingArgs, RulesArgs, parse_count, parse_seed, trace_format_parser};
+use crate::commands::write_failed;
+use crate::exit::{Outcome, bad_input};
+use crate::load::load_rules;
+use crate::output::{Hold, Output};
+use crate::term::Progress;
+
+/// Keys that are made and written at once.
+const BATCH_KEYS: usize = 8192;
+
+const LONG_ABOUT: &str = "\
+Generate a trace over a rule set: headers that lie in rules drawn at random.
+
+--point says where in its rule each header lies: at a corner (every open field at its lowest or \
+highest value, as ClassBench's trace_generator does it), or anywhere inside. --locality makes runs \
+of equal headers whose lengths follow a Pareto distribution; '1,0.1' is ClassBench's usual choice. \
+Without it headers are independent: no flow cache can help.
+
+--realisable keeps to headers that some frame has (no TCP flags with UDP, and the like).";
+
+const EXAMPLES: &str = "\
+Examples:
+  warpswitch generate rules --style acl --count 10K --seed 1 --out acl.rules
+  warpswitch generate trace --rules acl.rules --count 1M --seed 1 --out acl.trace
+  warpswitch generate trace --rules acl.rules --count 1M --point corner --locality 1,0.1 \
+--out acl-corner.trace
+
+  warpswitch generate rules --synthetic N=10K,C=64,F=16,Cm=4 --seed 3 --out s.rules
+  warpswitch generate trace --synthetic N=10K,C=64,F=16,Cm=4 --seed 3 --count 1M --out s.trace";
+
+/// Generate a trace over a rule set
+#[derive(Args, Debug)]
+#[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
+pub struct GenerateTraceArgs {
+    /// Rule file, gzip'd or not; '-' is the standard input
+    #[arg(long, value_name = "FILE", required_unless_present = "synthetic")]
+    rules: Option<PathBuf>,
+
+    #[command(flatten)]
+    reading: ReadingArgs,
+
+    #[command(flatten)]
+    keys: KeyArgs,
+
+    #[arg(long, value_name = "PARAMETERS", value_parser = synthetic::parse,
+          conflicts_with_all = ["rules", "point", "locality", "realisable"],
+          help = synthetic::HELP)]
+    synthetic: Option<SyntheticArg>,
+
+    /// Keep to headers that some frame has
+    #[arg(long)]
+    realisable: bool,
+
+    /// Format to write [default: classbench, or canonical where that has no room]
+    #[arg(long, value_name = "FORMAT", value_parser = trace_format_parser())]
+    format: Option<TraceFormat>,
+
+    /// Where the trace goes; '-' is the standard output
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    out: PathBuf,
+}
+
+/// Which keys are drawn from which rules.
+#[derive(Args, Debug)]
+pub struct KeyArgs {
+    /// Number of packets (suffix K, M or G)
+    #[arg(long, value_name = "N", default_value = "1M", value_parser = parse_count)]
+    pub count: usize,
+
+    /// Which of all such traces
+    #[arg(long, value_name = "SEED", default_value = "1", value_parser = parse_seed)]
+    pub seed: u64,
+
+    /// Where in its rule each header lies
+    #[arg(long, value_name = "POINT", default_value = "inside", value_parser = point_parser())]
+    point: Point,
+
+    /// Shape and scale of a Pareto distribution of run lengths, as 1,0.1 [default: no runs]
+    #[arg(long, value_name = "A,B")]
+    locality: Option<Pareto>,
+}
+
+impl KeyArgs {
+    /// The trace to draw.
+    pub fn spec(&self, realisable: bool) -> TraceSpec {
+        TraceSpec {
+            keys: self.count,
+            point: self.point,
+            locality: self.locality,
+            realisable,
+            seed: self.seed,
+        }
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Bad input, a format that cannot express the keys, output that cannot be written.
+pub fn run(args: &GenerateTraceArgs) -> anyhow::Result<Outcome> {
+    if let Some(synthetic) = args.synthetic {
+        let spec = synthetic.with_seed(args.keys.seed);
+        let mut out = TraceOutput::open(args, spec.schema().map_err(bad_input)?)?;
+        out.write(&spec.keys(args.keys.count).map_err(bad_input)?)?;
+        return out.commit();
+    }
+    let rules = args.rules.clone().unwrap_or_else(|| "-".into());
+    let ruleset = load_rules(&RulesArgs { rules, reading: args.reading.clone() })?.ruleset;
+    let mut out = TraceOutput::open(args, ruleset.schema())?;
+    let progress = Progress::steps("generating packets", args.keys.count as u64);
+    let mut generator = args.keys.spec(args.realisable).generate(&ruleset);
+    let mut keys = KeyBuf::with_capacity(ruleset.schema(), BATCH_KEYS);
+    while generator.fill(&mut keys, BATCH_KEYS) > 0 {
+        out.write(&keys)?;
+        keys.clear();
+        progress.at((args.keys.count - generator.keys_left()) as u64);
+    }
+    out.commit()
+}
+
+/// A trace that is being written, batch after batch.
+struct TraceOutput {
+    output: Output,
+    schema: &'static Schema,
+    format: TraceFormat,
+    text: Vec<u8>,
+    /// Whether the canonical form's header line has been written.
+    has_header: bool,
+}
+
+impl TraceOutput {
+    fn open(args: &GenerateTraceArgs, schema: &'static Schema) -> anyhow::Result<Self> {
+        let is_5tuple = [&IPV4_5TUPLE, &IPV6_5TUPLE].contains(&schema);
+        let usual = if is_5tuple { TraceFormat::ClassBench } else { TraceFormat::Canonical };
+        let format = args.format.unwrap_or(usual);
+        let output = Output::open(&args.out, Hold::Yes)?;
+        Ok(Self { output, schema, format, text: Vec::new(), has_header: false })
+    }
+
+    fn write(&mut self, keys: &KeyBuf) -> anyhow::Result<()> {
+        self.text.clear();
+        write_trace(keys.as_batch(), self.schema, self.format, &mut self.text)
+            .map_err(write_failed)?;
+        // Each batch is a whole trace; of one file only the first line may be the header.
+        let mut text = self.text.as_slice();
+        if self.format == TraceFormat::Canonical && self.has_header {
+            let header_len = text.iter().position(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+            text = &text[header_len..];
+        }
+        self.has_header = true;
+        self.output.write_all(text).context("cannot write the trace")
+    }
+
+    /// An empty trace still has its header.
+    fn commit(mut self) -> anyhow::Result<Outcome> {
+        if !self.has_header {
+            self.write(&KeyBuf::new(self.schema))?;
+        }
+        self.output.commit()?;
+        Ok(Outcome::Done)
+    }
+}
+
+fn point_parser() -> impl TypedValueParser<Value = Point> {
+    PossibleValuesParser::new(["inside", "corner"]).map(|name| match name.as_str() {
+        "corner" => Point::Corner,
+        _ => Point::Inside,
+    })
+}

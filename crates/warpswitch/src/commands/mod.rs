@@ -1,0 +1,20 @@
+//! The commands: one file each.
+
+pub mod bench;
+pub mod classify;
+pub mod demo;
+pub mod explain;
+pub mod generate;
+pub mod rules;
+
+use warpswitch_rules::format::WriteError;
+
+use crate::exit::bad_input;
+
+/// A writer's error as that of a command: what a format cannot express is the input's fault.
+fn write_failed(error: WriteError) -> anyhow::Error {
+    match error {
+        WriteError::Io(error) => anyhow::Error::new(error).context("cannot write the output"),
+        inexpressible => bad_input(inexpressible),
+    }
+}

@@ -1,0 +1,86 @@
+//! `warpswitch rules convert`: the same rules in another format.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use warpswitch_rules::format::{RulesFormat, WriteReport, write_rules_report};
+
+use crate::args::{RuleFileArgs, rules_format_parser};
+use crate::commands::write_failed;
+use crate::exit::Outcome;
+use crate::human;
+use crate::load::load_rules;
+use crate::output::{Hold, Output};
+use crate::term;
+
+const LONG_ABOUT: &str = "\
+Write a rule set in another format. Which rule wins stays the same for every packet.
+
+A rule that the format cannot express ends the command with exit code 2, names it, and nothing is \
+written. What a format has no room for but that changes no winner (an action in ClassBench, say) \
+is left out with a warning; a rule may become several lines where the format has no ranges.";
+
+const EXAMPLES: &str = "\
+Examples:
+  warpswitch generate rules --style acl --count 100 --seed 1 --out acl.rules
+  warpswitch rules convert --to canonical acl.rules
+  warpswitch rules convert --to ovs acl.rules --out acl.flows";
+
+/// Write a rule set in another format
+#[derive(Args, Debug)]
+#[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
+pub struct ConvertArgs {
+    #[command(flatten)]
+    rules: RuleFileArgs,
+
+    /// Format to write
+    #[arg(long, value_name = "FORMAT", value_parser = rules_format_parser())]
+    to: RulesFormat,
+
+    /// Where the rules go; '-' is the standard output
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    out: PathBuf,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Bad input, rules that the format cannot express, output that cannot be written.
+pub fn run(args: &ConvertArgs) -> anyhow::Result<Outcome> {
+    let loaded = load_rules(&args.rules.to_rules_args())?;
+    let mut output = Output::open(&args.out, Hold::Yes)?;
+    let report = write_rules_report(&loaded.ruleset, args.to, &mut output).map_err(write_failed)?;
+    output.commit()?;
+    warn_of(&report, args.to);
+    Ok(Outcome::Done)
+}
+
+/// Tells what the format had no room for.
+fn warn_of(report: &WriteReport, format: RulesFormat) {
+    let lost = |count: usize, what: &str| {
+        if count > 0 {
+            let rules = human::counted(count, "rule");
+            term::warning(format!("{format} holds no {what}: left out for {rules}"));
+        }
+    };
+    lost(report.actions_lost, "actions of this kind");
+    lost(report.flags_columns_lost, "flags column");
+    if report.rules_split > 0 {
+        let rules = human::counted(report.rules_split, "rule");
+        let lines = human::count(report.lines as u64);
+        term::note(format!(
+            "{rules} became several lines, as {format} has no ranges: {lines} lines"
+        ));
+    }
+    if report.renumbered {
+        term::note("priorities were numbered anew; the order of the rules is the same");
+    }
+    if report.reordered {
+        term::note("rules stand in order of precedence, not in that of the source");
+    }
+    if report.ties {
+        term::warning(format!(
+            "rules of one priority overlap or may: other readers of {format} leave open who wins"
+        ));
+    }
+}

@@ -1,0 +1,120 @@
+//! Files into memory and rules into engines.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use flate2::read::MultiGzDecoder;
+use warpswitch_classify::{BuildOptions, Classifier, Engine, build};
+use warpswitch_rules::Ruleset;
+use warpswitch_rules::diagnostic::utf8_text;
+use warpswitch_rules::format::read_rules;
+
+use crate::args::RulesArgs;
+use crate::exit::bad_input;
+use crate::output::is_dash;
+use crate::term::Progress;
+
+/// Bytes read from a file at once.
+const READ_BYTES: usize = 1 << 20;
+
+/// Work that lasts less is not worth a progress line: it would only flicker.
+const RULES_WORTH_PROGRESS_BYTES: usize = 1 << 20;
+
+/// Rules and the text that they were read from.
+#[derive(Debug)]
+pub struct LoadedRules {
+    /// The rules.
+    pub ruleset: Ruleset,
+    /// Name of the file, for people.
+    pub name: String,
+    text: String,
+}
+
+impl LoadedRules {
+    /// The 1-based line of the source, without blanks at its ends.
+    pub fn source_line(&self, line: u32) -> Option<&str> {
+        let idx = line.checked_sub(1)?;
+        self.text.lines().nth(idx as usize).map(str::trim)
+    }
+}
+
+/// An engine and what it took to build.
+pub struct BuiltEngine {
+    /// The engine.
+    pub classifier: Box<dyn Classifier>,
+    /// Time of the build.
+    pub build_time: Duration,
+}
+
+/// The name of an input, for people.
+pub fn display_name(path: &Path) -> String {
+    if is_dash(path) { "<stdin>".into() } else { path.display().to_string() }
+}
+
+/// A place in a file, for people; rules that were never in a file have line 0.
+pub fn place(file: &str, line: u32) -> String {
+    if line == 0 { file.to_owned() } else { format!("{file}:{line}") }
+}
+
+/// Opens a file, gzip'd or not, or the standard input.
+///
+/// # Errors
+/// Bad input if it cannot be opened or read.
+pub fn open(path: &Path) -> anyhow::Result<Box<dyn BufRead + Send>> {
+    let raw: Box<dyn Read + Send> = if is_dash(path) {
+        Box::new(io::stdin())
+    } else {
+        let file = File::open(path).and_then(|file| match file.metadata()?.is_dir() {
+            true => Err(io::Error::from(io::ErrorKind::IsADirectory)),
+            false => Ok(file),
+        });
+        Box::new(file.map_err(|error| unreadable(path, &error))?)
+    };
+    let mut input = BufReader::with_capacity(READ_BYTES, raw);
+    let start = input.fill_buf().map_err(|error| unreadable(path, &error))?;
+    if !start.starts_with(&[0x1f, 0x8b]) {
+        return Ok(Box::new(input));
+    }
+    Ok(Box::new(BufReader::with_capacity(READ_BYTES, MultiGzDecoder::new(input))))
+}
+
+/// Reads a rule file.
+///
+/// # Errors
+/// Bad input, with every error in the text.
+pub fn load_rules(args: &RulesArgs) -> anyhow::Result<LoadedRules> {
+    let name = display_name(&args.rules);
+    let mut bytes = Vec::new();
+    open(&args.rules)?.read_to_end(&mut bytes).map_err(|error| unreadable(&args.rules, &error))?;
+    let progress = (bytes.len() > RULES_WORTH_PROGRESS_BYTES)
+        .then(|| Progress::spinner(&format!("reading {name}")));
+    let text = utf8_text(&name, &bytes)?;
+    let ruleset = read_rules(&name, text, &args.reading.to_options())?;
+    drop(progress);
+    let text = text.to_owned();
+    Ok(LoadedRules { ruleset, name, text })
+}
+
+/// Builds an engine over rules.
+///
+/// # Errors
+/// If the structure would pass the bound in `options`.
+pub fn build_engine(
+    engine: Engine,
+    ruleset: &Ruleset,
+    options: &BuildOptions,
+) -> anyhow::Result<BuiltEngine> {
+    let _progress =
+        (ruleset.len() > 20_000).then(|| Progress::spinner(&format!("building {engine}")));
+    let start = Instant::now();
+    let classifier =
+        build(engine, ruleset, options).with_context(|| format!("cannot build '{engine}'"))?;
+    Ok(BuiltEngine { classifier, build_time: start.elapsed() })
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> anyhow::Error {
+    bad_input(format!("cannot read {}: {error}", display_name(path)))
+}

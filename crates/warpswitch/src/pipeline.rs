@@ -1,0 +1,208 @@
+//! Packets from a source through N workers to an output, in order and in bounded memory.
+//!
+//! ```text
+//!            ┌─► channel 0 ─► worker 0 ─► channel 0 ─┐
+//!   reader ──┼─► channel 1 ─► worker 1 ─► channel 1 ─┼─► writer ─► output
+//!      ▲     └─► …                                   ┘      │
+//!      └───────────────────── empty batches ────────────────┘
+//! ```
+//! Batch `i` goes through worker `i mod N` and the writer takes its turns in the same order, so no
+//! batch waits for one that comes later and nothing has to be put in order. A fixed number of
+//! batches goes round; a slow end holds the others back.
+//!
+//! Workers parse lines or frames, look keys up and print the answers; the reader only cuts the
+//! input and the writer only copies. Bad lines do not end the run, so that all of them are
+//! reported, but nothing is looked up or written any more. Any other error does end it: whoever
+//! meets it leaves, the channels close behind it, and the others follow.
+
+use std::io::Write;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context, anyhow};
+use warpswitch_classify::Classifier;
+use warpswitch_rules::RuleId;
+use warpswitch_rules::diagnostic::Diagnostics;
+
+use crate::digest::Digest;
+use crate::output::Output;
+use crate::packets::{Batch, Source};
+use crate::tally::Tally;
+use crate::threads;
+use crate::trace_blocks::add_errors;
+
+/// Batches that wait before each worker, and as many behind it.
+const BATCHES_QUEUED: usize = 2;
+
+/// Longest text of an answer: ten digits and a line end.
+const ANSWER_BYTES_MAX: usize = 11;
+
+/// A batch and the text of its answers, or what is wrong with it.
+struct Job {
+    batch: Batch,
+    text: Vec<u8>,
+    errors: Option<Diagnostics>,
+}
+
+/// What a run found.
+pub struct RunResult {
+    /// Counts of all workers.
+    pub tally: Tally,
+    /// Fingerprint of the answers.
+    pub digest: Digest,
+}
+
+/// Classifies everything from `source` with `threads` workers and writes an answer a line;
+/// `progress` is told the number of packets written so far.
+///
+/// # Errors
+/// Of the source (bad input) and of the output; whatever was written by then is to be discarded.
+pub fn run(
+    classifier: &dyn Classifier,
+    source: &mut Source,
+    output: &mut Output,
+    threads: usize,
+    progress: &(dyn Fn(u64) + Sync),
+) -> anyhow::Result<RunResult> {
+    let (empty_in, empty_out) = channel();
+    for _ in 0..threads * (2 * BATCHES_QUEUED + 1) + 2 {
+        let batch = Batch::new(classifier.schema());
+        let job = Job { batch, text: Vec::new(), errors: None };
+        empty_in.send(job).expect("the receiver is held below");
+    }
+    let with_text = output.is_somewhere();
+    let name = source.name().to_owned();
+    thread::scope(|scope| {
+        let mut to_workers = Vec::new();
+        let mut from_workers = Vec::new();
+        let mut workers = Vec::new();
+        for idx in 0..threads {
+            let (in_tx, in_rx) = sync_channel(BATCHES_QUEUED);
+            let (out_tx, out_rx) = sync_channel(BATCHES_QUEUED);
+            to_workers.push(in_tx);
+            from_workers.push(out_rx);
+            let worker = Worker { classifier, name: name.clone(), with_text };
+            workers.push(scope.spawn(move || {
+                threads::pin(idx);
+                worker.work(in_rx, out_tx)
+            }));
+        }
+        let writer = scope.spawn(move || write(output, from_workers, empty_in, progress));
+        let read = read(source, to_workers, empty_out);
+        let written = writer.join().map_err(|_| anyhow!("the writer thread failed"))?;
+        let mut tally = Tally::new(classifier.len());
+        for worker in workers {
+            tally.add(&worker.join().map_err(|_| anyhow!("a worker thread failed"))?);
+        }
+        // An error of the writer is the cause where the reader only found the channels closed.
+        let digest = written?;
+        read?;
+        Ok(RunResult { tally, digest })
+    })
+}
+
+/// Deals batches to the workers until the source ends.
+fn read(
+    source: &mut Source,
+    to_workers: Vec<SyncSender<Job>>,
+    empty: Receiver<Job>,
+) -> anyhow::Result<()> {
+    for turn in 0.. {
+        let Ok(mut job) = empty.recv() else { return Ok(()) };
+        job.batch.clear();
+        source.fill(&mut job.batch)?;
+        if job.batch.is_unfilled() {
+            return Ok(());
+        }
+        if to_workers[turn % to_workers.len()].send(job).is_err() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// What each worker knows.
+struct Worker<'a> {
+    classifier: &'a dyn Classifier,
+    /// Of the source.
+    name: String,
+    with_text: bool,
+}
+
+impl Worker<'_> {
+    /// Classifies batch after batch.
+    fn work(&self, jobs: Receiver<Job>, done: SyncSender<Job>) -> Tally {
+        let mut tally = Tally::new(self.classifier.len());
+        let mut is_good = true;
+        for mut job in jobs {
+            job.errors = job.batch.make_keys(&self.name).err();
+            job.text.clear();
+            is_good &= job.errors.is_none();
+            if is_good {
+                self.answer(&mut job, &mut tally);
+            }
+            if done.send(job).is_err() {
+                break;
+            }
+        }
+        tally
+    }
+
+    fn answer(&self, job: &mut Job, tally: &mut Tally) {
+        let batch = &mut job.batch;
+        batch.winners.resize(batch.keys.len(), RuleId::NONE);
+        let start = Instant::now();
+        self.classifier.classify(batch.keys.as_batch(), &mut batch.winners);
+        tally.lookup_time += start.elapsed();
+        tally.count_batch(batch);
+        if self.with_text {
+            print_answers(batch, &mut job.text);
+        }
+    }
+}
+
+/// Writes batch after batch in the order in which they were dealt.
+fn write(
+    output: &mut Output,
+    from_workers: Vec<Receiver<Job>>,
+    empty: Sender<Job>,
+    progress: &(dyn Fn(u64) + Sync),
+) -> anyhow::Result<Digest> {
+    let mut digest = Digest::new();
+    let mut packets = 0;
+    let mut answers = Vec::new();
+    let mut errors = Diagnostics::default();
+    for turn in 0.. {
+        // The worker whose turn it is has nothing more: neither have those behind it.
+        let Ok(mut job) = from_workers[turn % from_workers.len()].recv() else { break };
+        if let Some(more) = job.errors.take() {
+            add_errors(&mut errors, &more);
+        }
+        if errors.is_empty() {
+            output.write_all(&job.text).context("cannot write the results")?;
+            answers.clear();
+            answers.extend(job.batch.answers());
+            digest.update(&answers);
+        }
+        packets += job.batch.len() as u64;
+        progress(packets);
+        // The reader may have left after the last batch.
+        _ = empty.send(job);
+    }
+    Ok(errors.into_result(digest)?)
+}
+
+/// Appends one line for each packet of a batch.
+fn print_answers(batch: &Batch, text: &mut Vec<u8>) {
+    text.reserve(batch.len() * ANSWER_BYTES_MAX);
+    let mut digits = itoa::Buffer::new();
+    for answer in batch.answers() {
+        if answer.is_some() {
+            text.extend_from_slice(digits.format(answer.0).as_bytes());
+        } else {
+            text.extend_from_slice(b"-1");
+        }
+        text.push(b'\n');
+    }
+}

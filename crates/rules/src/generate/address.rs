@@ -146,7 +146,7 @@ fn interface_id(prng: &mut Prng, network: u64, spread: bool) -> u64 {
 }
 
 /// Between which two of the fitted sizes `rules` lies, and where, of 256.
-fn size_position(rules: usize) -> (usize, u32) {
+pub(super) fn size_position(rules: usize) -> (usize, u32) {
     // log10 through log2 in 1/256ths, linear between powers of two: exact enough, and integer.
     let log2 = |n: usize| {
         let exponent = usize::BITS - 1 - n.leading_zeros();

@@ -250,16 +250,17 @@ impl FrameMaker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::extract::extract;
     use crate::generate::{Family, FrameSizes, Point, Prng, RulesetSpec, Style, TraceSpec};
     use crate::schema::{IPV4_5TUPLE, IPV6_5TUPLE, OPENFLOW12, OPENFLOW12_IPV6, SCHEMAS};
-    use crate::{KeyBuf, Ruleset};
+    use crate::{Field, KeyBuf, Ruleset};
     use warpswitch_wire::parse::{self, Transport, parse_ethernet};
 
     /// Holds a frame against its key with the parser, and verifies every checksum.
     fn check(schema: &'static Schema, key: &[u32], frame: &[u8]) {
         let fields = Realiser::new(schema);
         let parsed = parse_ethernet(frame).unwrap_or_else(|error| panic!("{error}: {key:x?}"));
-        if schema.field(crate::Field::EthType).is_some() {
+        if schema.field(Field::EthType).is_some() {
             assert_eq!(u128::from(parsed.ether_type.0), read(fields.eth_type, key));
         }
         let tci = parsed.vlan_tci.map_or(0, |tci| tci | 0x1000);
@@ -387,6 +388,26 @@ mod tests {
         for (schema, key, asked, expected) in cases {
             frame_for_key(schema, key, asked, &mut frame);
             assert_eq!(frame.len(), expected, "{} {asked}", schema.name);
+        }
+    }
+
+    #[test]
+    fn frames_are_extracted_to_their_keys() {
+        let mut prng = Prng::new(7);
+        let mut sets: Vec<Ruleset> = SCHEMAS.into_iter().map(Ruleset::empty).collect();
+        for (style, family) in [(Style::Ipc, Family::Ipv4), (Style::Fw, Family::Ipv6)] {
+            sets.push(RulesetSpec { style, family, rules: 200, seed: 2 }.generate());
+        }
+        let mut frame = Vec::new();
+        let mut found = [0; WORDS_MAX];
+        for ruleset in &sets {
+            let schema = ruleset.schema();
+            for key in realisable(ruleset, 2_000).as_batch().iter() {
+                let in_port = schema.field(Field::InPort).map_or(0, |spec| spec.read(key)) as u32;
+                frame_for_key(schema, key, FrameSizes::Imix.draw(&mut prng), &mut frame);
+                extract(schema, &frame, in_port, &mut found).unwrap();
+                assert_eq!(&found[..schema.words], key, "{}", schema.name);
+            }
         }
     }
 

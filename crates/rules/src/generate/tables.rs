@@ -98,6 +98,13 @@ pub(super) struct StyleTable {
     /// How many leading bits the two addresses of a rule share, if they share any, and how often
     /// (of 1000) they do.
     pub shared: (u32, u32),
+    /// How many lengths of each class one set has: real sets have fewer masks than all together.
+    pub lengths_max: usize,
+    /// How often (of 1000) a rule has the address pair of an earlier one, in sets of 1K, 10K and
+    /// 100K rules.
+    pub repeated: [u32; 3],
+    /// How many ports a set names although they are too rare to list.
+    pub rare_ports: u64,
     /// Frequencies (of 1000) of pass and drop; the rest is mark.
     pub actions: [u32; 2],
 }

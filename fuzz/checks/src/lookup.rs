@@ -146,7 +146,8 @@ fn entry(
             _ => {}
         }
     }
-    let priority = if input.ratio(1, 8)? { input.arbitrary()? } else { u32::from(id.is_multiple_of(3)) };
+    let few = u32::from(id.is_multiple_of(3));
+    let priority = if input.ratio(1, 8)? { input.arbitrary()? } else { few };
     Ok(Entry { id: RuleId(id), priority, matching, is_in })
 }
 

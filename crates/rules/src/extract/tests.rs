@@ -12,7 +12,7 @@ use warpswitch_wire::tcp::{Tcp, TcpFlags, TcpRepr};
 use warpswitch_wire::udp::{Udp, UdpRepr};
 
 use super::*;
-use crate::schema::{Field, SCHEMAS};
+use crate::schema::{Field, FieldFormat, FieldSpec, SCHEMAS};
 
 const ETH_SRC: u128 = 0x0200_0000_0001;
 const ETH_DST: u128 = 0x0200_0000_0002;
@@ -252,6 +252,37 @@ fn other_link_types() {
     let extractor = Extractor::new(&OPENFLOW12, LinkType::from_capture(105));
     let reason = NoKey::Unparsable(ParseError::LinkUnsupported);
     assert_eq!(extractor.extract(&sll, sll.len(), 1, &mut [0; WORDS_MAX]), Err(reason));
+}
+
+/// A layout without code of its own: written field by field.
+static ETHER_TYPE_AND_PORTS: Schema = Schema {
+    name: "ether_type_and_ports",
+    words: 2,
+    ports_word: 1,
+    fields: &[
+        FieldSpec {
+            field: Field::EthType,
+            name: "eth_type",
+            bit_offset: 16,
+            bits: 16,
+            format: FieldFormat::Hex,
+        },
+        FieldSpec {
+            field: Field::L4Dst,
+            name: "l4_dst",
+            bit_offset: 48,
+            bits: 16,
+            format: FieldFormat::Decimal,
+        },
+    ],
+};
+
+#[test]
+fn schemas_without_code_of_their_own() {
+    let schema = &ETHER_TYPE_AND_PORTS;
+    check(schema, LinkType::Ethernet, &eth(0x0800, &ipv4(6, &tcp())), &[IS_V4, TCP]);
+    check(schema, LinkType::Ethernet, &eth(0x86dd, &ipv6(17, &udp())), &[IS_V6, UDP]);
+    check(schema, LinkType::Ethernet, &eth(0x88cc, &[1]), &[&[(Field::EthType, 0x88cc)]]);
 }
 
 #[test]

@@ -80,9 +80,7 @@ impl Block {
             }
             placed.push(error);
         }
-        for _ in placed.len()..errors.len() - told.len() {
-            placed.push_uncounted_text();
-        }
+        placed.count_only(errors.len() - told.len() - placed.len());
         placed.into_result(())
     }
 }
@@ -185,11 +183,8 @@ pub fn read_all(
 
 /// Appends the errors of a block.
 pub fn add_errors(errors: &mut Diagnostics, more: &Diagnostics) {
-    let before = errors.len();
     more.iter().for_each(|error| errors.push(error.clone()));
-    for _ in errors.len() - before..more.len() {
-        errors.push_uncounted_text();
-    }
+    errors.count_only(more.len() - more.iter().len());
 }
 
 /// Appends that the input cannot be read on.

@@ -128,7 +128,8 @@ impl PcapNgReader {
             let magic = word_at(head, 8, false);
             if magic != BYTE_ORDER_MAGIC && magic != BYTE_ORDER_MAGIC.swap_bytes() {
                 let message = format!(
-                    "byte-order magic {magic:#010x}; expected {BYTE_ORDER_MAGIC:#010x} in either order"
+                    "byte-order magic {magic:#010x}; expected {BYTE_ORDER_MAGIC:#010x} in either \
+                     order"
                 );
                 return Err(source.error(IoErrorKind::Malformed, 8, message));
             }

@@ -1,5 +1,7 @@
 //! Properties over whole files: identity, truncation at every byte, and bytes that mean harm.
 
+use pcap_parser::traits::PcapNGPacketBlock;
+use pcap_parser::{Block, PcapBlockOwned, PcapError, create_reader};
 use proptest::prelude::*;
 
 use super::{FORMATS, Written, expected, read_all, samples, write_all};
@@ -138,6 +140,33 @@ fn the_same_frames_give_the_same_bytes() {
     }
 }
 
+/// Time, captured bytes and original length of every frame, as pcap-parser's own reader has them.
+fn read_by_another_reader(bytes: &[u8]) -> Vec<(u64, Vec<u8>, usize)> {
+    let mut reader = create_reader(1 << 20, std::io::Cursor::new(bytes)).unwrap();
+    let mut frames = Vec::new();
+    loop {
+        match reader.next() {
+            Ok((consumed, block)) => {
+                match block {
+                    PcapBlockOwned::Legacy(b) => {
+                        let ns = u64::from(b.ts_sec) * 1_000_000_000 + u64::from(b.ts_usec);
+                        frames.push((ns, b.data.to_vec(), b.origlen as usize));
+                    }
+                    PcapBlockOwned::NG(Block::EnhancedPacket(b)) => {
+                        let ns = u64::from(b.ts_high) << 32 | u64::from(b.ts_low);
+                        frames.push((ns, b.packet_data().to_vec(), b.origlen as usize));
+                    }
+                    _ => {}
+                }
+                reader.consume(consumed);
+            }
+            Err(PcapError::Incomplete(_)) => reader.refill().unwrap(),
+            Err(PcapError::Eof) => return frames,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
 fn frames() -> impl Strategy<Value = Vec<Written>> {
     let frame = (
         0..4_000_000_000_000_000_000u64,
@@ -154,6 +183,14 @@ proptest! {
         let (found, outcome) = read_all(&write_all(&frames, format, gzip));
         prop_assert!(outcome.is_ok());
         prop_assert_eq!(found, expected(&frames));
+    }
+
+    #[test]
+    fn another_reader_reads_the_same(frames in frames(), is_ng in any::<bool>()) {
+        let format = if is_ng { CaptureFormat::PcapNg } else { CaptureFormat::Pcap };
+        let found = read_by_another_reader(&write_all(&frames, format, false));
+        let whole = |(ns, data, cut): &Written| (*ns, data.clone(), data.len() + cut);
+        prop_assert_eq!(found, frames.iter().map(whole).collect::<Vec<_>>());
     }
 
     #[test]

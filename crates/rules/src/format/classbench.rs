@@ -1,8 +1,8 @@
 //! ClassBench filter sets, IPv4 and IPv6, read and written.
 //!
 //! ```text
-//! @10.0.0.0/8 <tab> 192.168.0.0/16 <tab> 0 : 65535 <tab> 80 : 80 <tab> 0x06/0xFF <tab> 0x0200/0x0200
-//!  source           destination          source ports    dest. ports   protocol       TCP flags
+//! @10.0.0.0/8  192.168.0.0/16  0 : 65535     80 : 80      0x06/0xFF  0x0200/0x0200
+//!  source      destination     source ports  dest. ports  protocol   TCP flags
 //! ```
 //! One filter a line; the first line that matches wins, so every rule has priority 0 and its place
 //! decides. The format has no actions: every rule passes. Any blanks separate the columns, empty

@@ -7,6 +7,7 @@ use warpswitch_rules::{KeyBatch, RuleId, RuleRef, Ruleset, Schema};
 
 use crate::bloom::BloomTable;
 use crate::error::{ClassifyError, ErrorKind};
+use crate::hypercuts::HyperCuts;
 use crate::left_right::TwoCopies;
 use crate::linear::Linear;
 use crate::linear_simd::LinearSimd;
@@ -105,12 +106,20 @@ pub enum Engine {
     Bloom,
     /// An open-addressing table per mask.
     MaskHash,
+    /// A decision tree that cuts several fields at once.
+    HyperCuts,
 }
 
 impl Engine {
     /// Every engine, in the order in which commands list them.
-    pub const ALL: [Engine; 5] =
-        [Engine::Linear, Engine::LinearSimd, Engine::Tuple, Engine::Bloom, Engine::MaskHash];
+    pub const ALL: [Engine; 6] = [
+        Engine::Linear,
+        Engine::LinearSimd,
+        Engine::Tuple,
+        Engine::Bloom,
+        Engine::MaskHash,
+        Engine::HyperCuts,
+    ];
 
     /// The name that commands use.
     pub fn name(self) -> &'static str {
@@ -120,6 +129,7 @@ impl Engine {
             Engine::Tuple => "tuple",
             Engine::Bloom => "bloom",
             Engine::MaskHash => "maskhash",
+            Engine::HyperCuts => "hypercuts",
         }
     }
 }
@@ -181,6 +191,7 @@ fn build_for_words<const W: usize>(
         Engine::MaskHash => {
             Box::new(TwoCopies::<TupleSpace<W, ProbeTable<W>>>::build(ruleset, options)?)
         }
+        Engine::HyperCuts => Box::new(Rebuild::<HyperCuts<W>>::build(ruleset, options)?),
     })
 }
 

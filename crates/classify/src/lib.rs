@@ -19,6 +19,7 @@ mod bloom;
 mod classifier;
 mod error;
 mod hash;
+mod hypercuts;
 mod index;
 mod left_right;
 mod linear;

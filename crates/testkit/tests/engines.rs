@@ -21,4 +21,5 @@ engines! {
     tuple: Engine::Tuple,
     bloom: Engine::Bloom,
     maskhash: Engine::MaskHash,
+    hypercuts: Engine::HyperCuts,
 }

@@ -45,9 +45,9 @@ pub fn equals_reference_on_dense_rules(build: Build<'_>) {
             {
                 let ruleset = dense::ruleset(schema, rules, wild, rules as u64);
                 let name = format!("{} dense, {rules} rules, wild {wild}", schema.name);
-                let near = dense::keys_near(&ruleset, 600, 2);
-                cases.push(Case::new(name.clone(), ruleset.clone(), near));
-                cases.push(Case::new(name, ruleset, dense::keys(schema, 600, 3)));
+                let mut keys = dense::keys_near(&ruleset, 600, 2);
+                dense::keys(schema, 600, 3).as_batch().iter().for_each(|key| keys.push(key));
+                cases.push(Case::new(name, ruleset, keys));
             }
         }
         cases
@@ -69,7 +69,7 @@ fn generated_cases() -> Vec<Case> {
             for family in [Family::Ipv4, Family::Ipv6] {
                 let ruleset = RulesetSpec { style, family, rules, seed: 5 }.generate();
                 let name = format!("{style:?} {family:?}, {rules} rules");
-                push_cases(&name, ruleset, keys, &mut cases);
+                cases.push(generated_case(name, ruleset, keys));
             }
         }
         for (fields, seed) in [(5, 6), (12, 7)] {
@@ -77,27 +77,22 @@ fn generated_cases() -> Vec<Case> {
             let (full, overlap) = (tuples / 4, tuples / 4);
             let spec = SyntheticSpec { rules, tuples, full, overlap, fields, seed };
             let ruleset = spec.generate().expect("a set of this shape exists");
-            push_cases(
-                &format!("synthetic, {fields} fields, {rules} rules"),
-                ruleset,
-                keys,
-                &mut cases,
-            );
+            let name = format!("synthetic, {fields} fields, {rules} rules");
+            cases.push(generated_case(name, ruleset, keys));
         }
     }
     cases
 }
 
-/// Adds a set with keys at corners of its rules, with keys inside them, and with keys beside them.
-fn push_cases(name: &str, ruleset: Ruleset, count: usize, cases: &mut Vec<Case>) {
+/// A set with keys at corners of its rules, keys inside them, and keys beside them.
+fn generated_case(name: String, ruleset: Ruleset, count: usize) -> Case {
+    let mut keys = dense::keys_near(&ruleset, count, 9);
     for point in [Point::Corner, Point::Inside] {
         let spec = TraceSpec { keys: count, point, locality: None, realisable: false, seed: 8 };
-        let mut keys = KeyBuf::new(ruleset.schema());
         spec.generate(&ruleset).fill(&mut keys, count);
-        cases.push(Case::new(format!("{name}, {point:?}"), ruleset.clone(), keys));
     }
-    let near = dense::keys_near(&ruleset, count, 9);
-    cases.push(Case::new(format!("{name}, beside"), ruleset, near));
+    assert_eq!(keys.len(), 3 * count);
+    Case::new(name, ruleset, keys)
 }
 
 /// Bits that no rule examines do not change an answer.

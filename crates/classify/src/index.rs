@@ -3,8 +3,17 @@
 use warpswitch_rules::{KeyBatch, RuleId, RuleRef};
 
 use crate::classifier::{Detail, Engine};
-use crate::error::ClassifyError;
 use crate::store::RuleStore;
+
+/// An index that would pass its bound: the sharing around it adds its own bytes and makes the
+/// caller's error of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TooLarge {
+    /// What it would take, at least.
+    pub(crate) bytes: usize,
+    /// The rules that take most of it, dearest first.
+    pub(crate) rules: Vec<RuleId>,
+}
 
 /// A structure for lookup, owned by one thread or read by many.
 pub(crate) trait Index: Send + Sync + Sized + 'static {
@@ -14,8 +23,8 @@ pub(crate) trait Index: Send + Sync + Sized + 'static {
     /// Arranges the rules of `store` within `bytes_max`.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::MemoryBound`], found out before the memory is taken.
-    fn build(store: &RuleStore, bytes_max: usize, hash_seed: u64) -> Result<Self, ClassifyError>;
+    /// If it would pass the bound; found out before much more than that is taken.
+    fn build(store: &RuleStore, bytes_max: usize, hash_seed: u64) -> Result<Self, TooLarge>;
 
     /// [`crate::Classifier::classify`], for keys and room that were checked.
     fn classify(&self, keys: KeyBatch<'_>, out: &mut [RuleId]);
@@ -34,9 +43,8 @@ pub(crate) trait ChangeIndex: Index + Clone {
     /// Adds a rule whose id is new.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::MemoryBound`] if the index would pass `bytes_max`; nothing has changed
-    /// then.
-    fn insert(&mut self, rule: RuleRef<'_>, bytes_max: usize) -> Result<(), ClassifyError>;
+    /// If the index would pass `bytes_max`; nothing has changed then.
+    fn insert(&mut self, rule: RuleRef<'_>, bytes_max: usize) -> Result<(), TooLarge>;
 
     /// Takes out a rule that is there.
     fn remove(&mut self, rule: RuleRef<'_>);

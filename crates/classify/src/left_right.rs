@@ -11,7 +11,7 @@ use warpswitch_rules::{KeyBatch, RuleId, RuleRef, Ruleset, Schema};
 
 use crate::classifier::{BuildOptions, Classifier, Detail, Engine, check_batch};
 use crate::error::ClassifyError;
-use crate::index::ChangeIndex;
+use crate::index::{ChangeIndex, TooLarge};
 use crate::store::RuleStore;
 
 /// A classifier over two copies of `I`.
@@ -29,8 +29,8 @@ impl<I: ChangeIndex> TwoCopies<I> {
     /// Builds the index once and copies it.
     pub(crate) fn build(ruleset: &Ruleset, options: &BuildOptions) -> Result<Self, ClassifyError> {
         let store = RuleStore::build(ruleset, options.bytes_max)?;
-        let copy_max = options.bytes_max.saturating_sub(store.bytes()) / 2;
-        let index = I::build(&store, copy_max, options.hash_seed)?;
+        let index = I::build(&store, copy_max(options.bytes_max, store.bytes()), options.hash_seed)
+            .map_err(|too_large| refusal(too_large, store.bytes(), options.bytes_max))?;
         Ok(Self {
             schema: ruleset.schema(),
             rules: AtomicUsize::new(store.len()),
@@ -43,6 +43,20 @@ impl<I: ChangeIndex> TwoCopies<I> {
     fn store(&self) -> std::sync::MutexGuard<'_, RuleStore> {
         self.store.lock().expect("a change panicked")
     }
+}
+
+/// What one copy may take beside a store of `store_bytes`.
+fn copy_max(bytes_max: usize, store_bytes: usize) -> usize {
+    match bytes_max {
+        usize::MAX => usize::MAX,
+        _ => bytes_max.saturating_sub(store_bytes) / 2,
+    }
+}
+
+/// The error for the whole, from what one copy would take.
+fn refusal(too_large: TooLarge, store_bytes: usize, bytes_max: usize) -> ClassifyError {
+    let bytes = too_large.bytes.saturating_mul(2).saturating_add(store_bytes);
+    ClassifyError::memory_bound(bytes, bytes_max, too_large.rules)
 }
 
 impl<I: ChangeIndex> Classifier for TwoCopies<I> {
@@ -70,15 +84,13 @@ impl<I: ChangeIndex> Classifier for TwoCopies<I> {
         if store_bytes > self.bytes_max {
             return Err(ClassifyError::memory_bound(store_bytes, self.bytes_max, vec![rule.id]));
         }
-        let copy_max = match self.bytes_max {
-            usize::MAX => usize::MAX,
-            bytes_max => (bytes_max - store_bytes) / 2,
-        };
-        self.copies.change(
+        let copy_max = copy_max(self.bytes_max, store_bytes);
+        let changed = self.copies.change(
             |copy| copy.insert(rule, copy_max),
             // The first copy took it within the bound, and this one is its equal.
             |copy| copy.insert(rule, usize::MAX).expect("no bound to pass"),
-        )?;
+        );
+        changed.map_err(|too_large| refusal(too_large, store_bytes, self.bytes_max))?;
         store.insert(rule);
         self.rules.store(store.len(), Ordering::Relaxed);
         Ok(())

@@ -6,8 +6,7 @@
 use warpswitch_rules::{KeyBatch, MatchRef, PortRange, RuleId};
 
 use crate::classifier::{Detail, Engine};
-use crate::error::ClassifyError;
-use crate::index::Index;
+use crate::index::{Index, TooLarge};
 use crate::store::{RuleStore, dearest_rules};
 
 /// All rules, the winner of all first.
@@ -35,17 +34,13 @@ impl Linear {
 impl Index for Linear {
     const ENGINE: Engine = Engine::Linear;
 
-    fn build(store: &RuleStore, bytes_max: usize, _: u64) -> Result<Self, ClassifyError> {
+    fn build(store: &RuleStore, bytes_max: usize, _: u64) -> Result<Self, TooLarge> {
         let schema = store.schema();
         let rules = store.len();
         let rule_bytes = 8 * schema.words + size_of::<[PortRange; 2]>() + size_of::<RuleId>();
         if rules * rule_bytes > bytes_max {
             let ids = store.places_by_precedence().into_iter().map(|p| (1, store.rule(p).id));
-            return Err(ClassifyError::memory_bound(
-                rules * rule_bytes,
-                bytes_max,
-                dearest_rules(ids),
-            ));
+            return Err(TooLarge { bytes: rules * rule_bytes, rules: dearest_rules(ids) });
         }
         let mut index = Self {
             ports_word: schema.ports_word,

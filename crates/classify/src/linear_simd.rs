@@ -22,8 +22,7 @@ use warpswitch_rules::{KeyBatch, PortRange, RuleId};
 
 use crate::arch::linear::{Layout, ROW_LEN, Row, Scanner};
 use crate::classifier::{Detail, Engine};
-use crate::error::ClassifyError;
-use crate::index::Index;
+use crate::index::{Index, TooLarge};
 use crate::store::{RuleStore, dearest_rules};
 
 /// All rules in blocks of rows.
@@ -36,18 +35,14 @@ pub(crate) struct LinearSimd {
 }
 
 impl LinearSimd {
-    fn build_with(
-        scanner: Scanner,
-        store: &RuleStore,
-        bytes_max: usize,
-    ) -> Result<Self, ClassifyError> {
+    fn build_with(scanner: Scanner, store: &RuleStore, bytes_max: usize) -> Result<Self, TooLarge> {
         let places = store.places_by_precedence();
         let layout = layout_of(store, &places);
         let blocks = places.len().div_ceil(ROW_LEN);
         let bytes = blocks * layout.rows_per_block() * size_of::<Row>() + 4 * places.len();
         if bytes > bytes_max {
             let ids = places.iter().map(|&place| (1, store.rule(place).id));
-            return Err(ClassifyError::memory_bound(bytes, bytes_max, dearest_rules(ids)));
+            return Err(TooLarge { bytes, rules: dearest_rules(ids) });
         }
         let mut rows = Vec::with_capacity(blocks * layout.rows_per_block());
         for block in places.chunks(ROW_LEN) {
@@ -96,7 +91,7 @@ fn push_block(store: &RuleStore, layout: &Layout, places: &[u32], rows: &mut Vec
 impl Index for LinearSimd {
     const ENGINE: Engine = Engine::LinearSimd;
 
-    fn build(store: &RuleStore, bytes_max: usize, _: u64) -> Result<Self, ClassifyError> {
+    fn build(store: &RuleStore, bytes_max: usize, _: u64) -> Result<Self, TooLarge> {
         Self::build_with(Scanner::best(), store, bytes_max)
     }
 

@@ -54,7 +54,11 @@ impl<I: Index> Rebuild<I> {
 }
 
 fn build_index<I: Index>(store: &RuleStore, options: &BuildOptions) -> Result<I, ClassifyError> {
-    I::build(store, options.bytes_max.saturating_sub(store.bytes()), options.hash_seed)
+    let index_max = options.bytes_max.saturating_sub(store.bytes());
+    I::build(store, index_max, options.hash_seed).map_err(|too_large| {
+        let bytes = too_large.bytes.saturating_add(store.bytes());
+        ClassifyError::memory_bound(bytes, options.bytes_max, too_large.rules)
+    })
 }
 
 impl<I: Index> Classifier for Rebuild<I> {

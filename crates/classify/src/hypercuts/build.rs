@@ -20,7 +20,7 @@ use warpswitch_rules::PortRange;
 use super::cuts::{self, Choice};
 use super::dims::{Boxes, Span};
 use super::{Cut, DEPTH_MAX, HyperCuts, LeafRule, NONE, Node};
-use crate::error::ClassifyError;
+use crate::index::TooLarge;
 use crate::store::{RuleStore, dearest_rules};
 
 /// Rules that are not worth a cut.
@@ -54,13 +54,13 @@ struct Builder<const W: usize> {
 pub(super) fn build<const W: usize>(
     store: &RuleStore,
     bytes_max: usize,
-) -> Result<HyperCuts<W>, ClassifyError> {
+) -> Result<HyperCuts<W>, TooLarge> {
     let places = store.places_by_precedence();
     let ids = || places.iter().map(|&place| store.rule(place).id);
     let bytes_min = places.len() * (size_of::<LeafRule<W>>() + 4);
     if bytes_min > bytes_max {
         let rules = dearest_rules(ids().map(|id| (1, id)));
-        return Err(ClassifyError::memory_bound(bytes_min, bytes_max, rules));
+        return Err(TooLarge { bytes: bytes_min, rules });
     }
     let mut builder = Builder::<W> {
         boxes: Boxes::new(store, &places),
@@ -84,7 +84,7 @@ pub(super) fn build<const W: usize>(
         if builder.bytes() > bytes_max {
             let copies = builder.copies();
             let rules = dearest_rules(copies.into_iter().zip(ids()));
-            return Err(ClassifyError::memory_bound(builder.bytes(), bytes_max, rules));
+            return Err(TooLarge { bytes: builder.bytes(), rules });
         }
     }
     let mut tree = builder.tree;
@@ -343,8 +343,8 @@ mod tests {
         let store = RuleStore::new(&ruleset);
         let bytes_max = 3000 * (size_of::<LeafRule<4>>() + 8);
         let refused = build::<4>(&store, bytes_max).expect_err("too little for copies");
-        assert_eq!(refused.kind(), crate::ErrorKind::MemoryBound);
-        let worst = refused.rules()[0];
+        assert!(refused.bytes > bytes_max);
+        let worst = refused.rules[0];
         assert!(worst.0 % 4 < 2, "rule {worst} is a prefix, ranges are copied more");
     }
 }

@@ -52,22 +52,17 @@ impl Dim {
         words[self.word] >> self.shift & self.ones()
     }
 
-    fn span(&self, rule: RuleRef<'_>) -> Span {
+    /// The rule's span, and whether the rule allows every member of it.
+    fn span(&self, rule: RuleRef<'_>) -> (Span, bool) {
         let (lo, mask) = (self.part(rule.matching.value), self.part(rule.matching.mask));
-        let span = Span { lo, hi: lo | self.ones() & !mask };
-        match self.port_side {
-            None => span,
-            Some(side) => {
-                let range = rule.matching.ranges[side];
-                span.clipped(Span { lo: range.lo.into(), hi: range.hi.into() })
-            }
-        }
-    }
-
-    /// Whether the span has no member that the rule does not allow.
-    fn is_exact(&self, rule: RuleRef<'_>) -> bool {
-        let host = self.ones() & !self.part(rule.matching.mask);
-        host & host.wrapping_add(1) == 0
+        let host = self.ones() & !mask;
+        let is_prefix = host & host.wrapping_add(1) == 0;
+        let span = Span { lo, hi: lo | host };
+        let Some(side) = self.port_side else { return (span, is_prefix) };
+        let range = rule.matching.ranges[side];
+        let both = span.clipped(Span { lo: range.lo.into(), hi: range.hi.into() });
+        // A mask and a range without a common member: no key matches, and any box will do.
+        if both.lo > both.hi { (span, false) } else { (both, is_prefix) }
     }
 }
 
@@ -106,14 +101,19 @@ impl Boxes {
         let mut dims = dims_of(store.schema());
         let everything = |dim: &Dim| Span { lo: 0, hi: dim.ones() };
         dims.retain(|dim| {
-            places.iter().any(|&place| dim.span(store.rule(place)) != everything(dim))
+            places.iter().any(|&place| dim.span(store.rule(place)).0 != everything(dim))
         });
         let mut spans = Vec::with_capacity(dims.len() * places.len());
         let mut exact = Vec::with_capacity(places.len());
         for &place in places {
             let rule = store.rule(place);
-            spans.extend(dims.iter().map(|dim| dim.span(rule)));
-            exact.push(dims.iter().all(|dim| dim.is_exact(rule)));
+            let mut all_exact = true;
+            for dim in &dims {
+                let (span, is_exact) = dim.span(rule);
+                spans.push(span);
+                all_exact &= is_exact;
+            }
+            exact.push(all_exact);
         }
         Self { dims, spans, exact }
     }

@@ -29,8 +29,7 @@ mod dims;
 use warpswitch_rules::{KeyBatch, MatchRef, PortRange, RuleId};
 
 use crate::classifier::{Detail, Engine};
-use crate::error::ClassifyError;
-use crate::index::Index;
+use crate::index::{Index, TooLarge};
 use crate::store::RuleStore;
 
 /// Levels of a tree, those of common trees on the way included.
@@ -199,7 +198,7 @@ impl<const W: usize> HyperCuts<W> {
 impl<const W: usize> Index for HyperCuts<W> {
     const ENGINE: Engine = Engine::HyperCuts;
 
-    fn build(store: &RuleStore, bytes_max: usize, _: u64) -> Result<Self, ClassifyError> {
+    fn build(store: &RuleStore, bytes_max: usize, _: u64) -> Result<Self, TooLarge> {
         build::build(store, bytes_max)
     }
 

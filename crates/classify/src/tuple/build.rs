@@ -5,27 +5,25 @@ use std::collections::HashMap;
 
 use warpswitch_rules::expand::masked_entries;
 
-use super::{Table, TupleSpace, losers_bytes, rule_cost};
-use crate::error::ClassifyError;
-use crate::index::Index;
+use super::{Entry, Table, TupleSpace, losers_bytes, rule_cost};
+use crate::index::{Index, TooLarge};
 use crate::store::{RuleStore, dearest_rules};
 
 /// What the count found: entries per mask, in the order in which the masks were met.
 struct Count<const W: usize> {
     by_mask: HashMap<[u32; W], usize>,
     masks: Vec<([u32; W], usize)>,
-    entries: usize,
 }
 
 pub(super) fn build<const W: usize, T: Table<W>>(
     store: &RuleStore,
     bytes_max: usize,
     hash_seed: u64,
-) -> Result<TupleSpace<W, T>, ClassifyError> {
+) -> Result<TupleSpace<W, T>, TooLarge> {
     let places = store.places_by_precedence();
     let refuse = |bytes| {
         let costs = places.iter().map(|&place| rule_cost(store.rule(place)));
-        ClassifyError::memory_bound(bytes, bytes_max, dearest_rules(costs))
+        TooLarge { bytes, rules: dearest_rules(costs) }
     };
     let count = count::<W, T>(store, &places, bytes_max).map_err(refuse)?;
     let bytes = bytes_at_least::<W, T>(&count);
@@ -67,15 +65,23 @@ pub(super) fn build<const W: usize, T: Table<W>>(
     Ok(space)
 }
 
-/// Counts entries and masks; stops with the bytes needed so far once they pass the bound.
+/// Counts entries and masks.
+///
+/// # Errors
+/// The bytes needed at least, if they pass the bound. The sum of all entries is known long before
+/// they are listed: rules of wide ranges are refused at once.
 fn count<const W: usize, T: Table<W>>(
     store: &RuleStore,
     places: &[u32],
     bytes_max: usize,
 ) -> Result<Count<W>, usize> {
-    let mut count = Count::<W> { by_mask: HashMap::new(), masks: Vec::new(), entries: 0 };
-    // A duplicate entry takes at least as much as a slot, wherever it ends up.
-    let entry_bytes = size_of::<super::Entry<W>>().min(losers_bytes::<W>(1));
+    // An entry that loses to an equal one waits elsewhere, and takes no less there.
+    let entry_bytes = size_of::<Entry<W>>().min(losers_bytes::<W>(1));
+    let entries: usize = places.iter().map(|&place| rule_cost(store.rule(place)).0).sum();
+    if entries * entry_bytes > bytes_max {
+        return Err(entries * entry_bytes);
+    }
+    let mut count = Count::<W> { by_mask: HashMap::new(), masks: Vec::new() };
     for &place in places {
         for entry in masked_entries(store.rule(place).matching) {
             let mask: [u32; W] = std::array::from_fn(|word| entry.mask[word]);
@@ -85,9 +91,8 @@ fn count<const W: usize, T: Table<W>>(
                 masks.len() - 1
             });
             masks[idx].1 += 1;
-            count.entries += 1;
         }
-        let bytes = count.entries * entry_bytes + count.masks.len() * size_of::<T>();
+        let bytes = entries * entry_bytes + count.masks.len() * size_of::<T>();
         if bytes > bytes_max {
             return Err(bytes);
         }

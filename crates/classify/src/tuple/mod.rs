@@ -35,9 +35,8 @@ use warpswitch_rules::expand::{entry_count, masked_entries};
 use warpswitch_rules::{KeyBatch, Precedence, RuleId, RuleRef};
 
 use crate::classifier::{Detail, Engine};
-use crate::error::ClassifyError;
 use crate::hash::SeedStream;
-use crate::index::{ChangeIndex, Index};
+use crate::index::{ChangeIndex, Index, TooLarge};
 use crate::store::{RuleStore, grown, map_buckets};
 
 /// Keys that are searched side by side: enough to overlap their misses, few enough that their
@@ -367,7 +366,7 @@ fn losers_bytes<const W: usize>(losers: usize) -> usize {
 impl<const W: usize, T: Table<W>> Index for TupleSpace<W, T> {
     const ENGINE: Engine = T::ENGINE;
 
-    fn build(store: &RuleStore, bytes_max: usize, hash_seed: u64) -> Result<Self, ClassifyError> {
+    fn build(store: &RuleStore, bytes_max: usize, hash_seed: u64) -> Result<Self, TooLarge> {
         build::build(store, bytes_max, hash_seed)
     }
 
@@ -402,11 +401,11 @@ impl<const W: usize, T: Table<W>> Index for TupleSpace<W, T> {
 }
 
 impl<const W: usize, T: Table<W>> ChangeIndex for TupleSpace<W, T> {
-    fn insert(&mut self, rule: RuleRef<'_>, bytes_max: usize) -> Result<(), ClassifyError> {
+    fn insert(&mut self, rule: RuleRef<'_>, bytes_max: usize) -> Result<(), TooLarge> {
         if bytes_max != usize::MAX {
             let bytes = self.bytes_with(rule);
             if bytes > bytes_max {
-                return Err(ClassifyError::memory_bound(bytes, bytes_max, vec![rule.id]));
+                return Err(TooLarge { bytes, rules: vec![rule.id] });
             }
         }
         let precedence = rule.precedence();

@@ -9,7 +9,7 @@ const LONG_ABOUT: &str = "\
 A software switch and packet processor. So far: packet classification, the search for the rule \
 that wins for each packet among many that may match.
 
-Start with 'warpswitch demo'. It needs nothing, takes ten seconds and shows what the rest is about.";
+Start with 'warpswitch demo'. It needs nothing, takes ten seconds and shows what the rest is for.";
 
 const EXTRA: &str = "\
 Rules (recognised by content, --rules-format overrules):
@@ -50,7 +50,7 @@ Examples:
 #[command(max_term_width = 100, arg_required_else_help = true, subcommand_required = true)]
 pub struct Cli {
     /// When to use colours [default: on a terminal, unless NO_COLOR is set]
-    #[arg(long, global = true, value_name = "WHEN", value_enum)]
+    #[arg(long, global = true, value_name = "WHEN", value_enum, display_order = 900)]
     color: Option<clap::ColorChoice>,
 
     #[command(subcommand)]

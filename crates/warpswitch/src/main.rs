@@ -2,6 +2,7 @@
 //!
 //! Each command is one file under `commands`; they share how files are read (`load`, `packets`),
 //! run (`pipeline`, `measure`) and written (`output`, `term`, `table`).
+#![forbid(unsafe_code)]
 
 mod args;
 mod cli;

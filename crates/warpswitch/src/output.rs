@@ -92,6 +92,9 @@ impl Output {
             return Ok(Destination::Device(BufWriter::with_capacity(BUFFER_BYTES, file)));
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        // An error of the temporary file would name a file that nobody asked for.
+        folder.metadata()?;
         let mut builder = tempfile::Builder::new();
         builder.prefix(".warpswitch-").suffix(".partial");
         #[cfg(unix)]
@@ -100,7 +103,8 @@ impl Output {
             // What the umask leaves of this, as for any new file.
             builder.permissions(std::fs::Permissions::from_mode(0o666));
         }
-        let temporary = builder.tempfile_in(folder.unwrap_or(Path::new(".")))?;
+        let temporary =
+            builder.tempfile_in(folder).map_err(|error| io::Error::from(error.kind()))?;
         let temporary = BufWriter::with_capacity(BUFFER_BYTES, temporary);
         Ok(Destination::File { temporary, path })
     }

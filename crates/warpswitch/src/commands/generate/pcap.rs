@@ -19,11 +19,12 @@ const SIZES_STREAM: u64 = 0x7369_7a65_7321_0001;
 
 const LONG_ABOUT: &str = "\
 Generate a capture over a rule set: well-formed Ethernet frames, checksums and all, whose headers \
-lie in rules drawn at random. They are those of 'generate trace --realisable' with the same options.
+lie in rules drawn at random. They are those of 'generate trace --realisable', given the same \
+options.
 
 Sizes do not count the four bytes of the check sequence, which captures do not hold. 'imix' is the \
-simple Internet mix: of twelve frames seven of 60 bytes, four of 590, one of 1514. A frame is never \
-shorter than its headers.";
+simple Internet mix: of twelve frames seven of 60 bytes, four of 590, one of 1514. A frame is \
+never shorter than its headers.";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -17,15 +17,15 @@ const LONG_ABOUT: &str = "\
 Find rules that can never win, and rules that could go without changing any packet's action.
 
   duplicate  a rule above has exactly the same match
-  shadowed   one rule above contains it: every packet that it matches is won there or higher
-  redundant  it can win, but one larger rule below has the same action, and no rule between the \
-two overlaps it with another action
+  shadowed   one rule above contains it and is larger
+  redundant  it can win, but one larger rule below has the same action, and no
+             rule between the two overlaps it with another action
 
-'Above' and 'below' are in order of precedence: priority first, then place in the file. All rules \
-named can be removed together. Only one covering rule is looked for: what several rules cover \
-together is not found. In a set where every rule has the same action redundancy says nothing and \
-is left out. The first two kinds are shadowing, the third redundancy, in the sense of Al-Shaer \
-and Hamed, 'Discovery of Policy Anomalies in Distributed Firewalls' (INFOCOM 2004).
+'Above' and 'below' are in order of precedence: priority first, then place in the file. The first \
+two kinds can never win. All rules named can be removed together. Only one covering rule is looked \
+for: what several rules cover together is not found. In a set where every rule has the same action \
+redundancy says nothing and is left out. The terms follow Al-Shaer and Hamed, 'Discovery of Policy \
+Anomalies in Distributed Firewalls' (INFOCOM 2004).
 
 A rule that contradicts what it is hidden by (another action) is marked: it is likelier a mistake.";
 
@@ -38,7 +38,7 @@ Examples:
 
 /// Find shadowed, duplicate and redundant rules
 #[derive(Args, Debug)]
-#[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES, verbatim_doc_comment)]
+#[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
 pub struct CheckArgs {
     #[command(flatten)]
     rules: RuleFileArgs,

@@ -1,0 +1,193 @@
+//! Runs the command as a user does, on the cases under `tests/cases`.
+//!
+//! A case is a folder:
+//!
+//! | file | what it is |
+//! | --- | --- |
+//! | `cmd` | command lines, each `warpswitch` as `$ warpswitch …`; `#` starts a comment line |
+//! | `expect` | what they print: per command the line itself, its standard output, its standard error stream with `! ` before each line, and `? CODE` unless the exit code is 0 |
+//! | other files | copied into an empty folder, in which the commands run |
+//!
+//! After the commands, files that they made and that have a twin `NAME.expect` must equal it.
+//! Numbers that differ between machines and runs (times, rates, sizes of structures) are replaced
+//! before the comparison.
+//!
+//! `UPDATE=1 cargo test -p warpswitch --test cases` writes `expect` and the twins anew.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+#[test]
+fn every_case_prints_what_it_should() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cases");
+    let update = std::env::var_os("UPDATE").is_some_and(|value| value == "1");
+    let mut cases: Vec<PathBuf> = fs::read_dir(&root)
+        .expect("the cases lie beside the crates")
+        .map(|entry| entry.expect("a readable folder").path())
+        .filter(|path| path.join("cmd").is_file())
+        .collect();
+    cases.sort();
+    assert!(cases.len() >= 10, "only {} cases in {}", cases.len(), root.display());
+    let wrong: Vec<String> = cases.iter().filter_map(|case| run_case(case, update)).collect();
+    assert!(
+        wrong.is_empty(),
+        "{} of {} cases differ:\n\n{}\nUPDATE=1 writes what was printed as expected.",
+        wrong.len(),
+        cases.len(),
+        wrong.join("\n")
+    );
+}
+
+/// Runs a case; tells how it differs.
+fn run_case(case: &Path, update: bool) -> Option<String> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for entry in fs::read_dir(case).expect("a readable case") {
+        let from = entry.expect("a readable case").path();
+        let name = from.file_name().expect("files have names");
+        let is_input =
+            name != "cmd" && name != "expect" && from.extension() != Some("expect".as_ref());
+        if is_input {
+            fs::copy(&from, folder.path().join(name)).expect("a copy of an input");
+        }
+    }
+    let commands = fs::read_to_string(case.join("cmd")).expect("text in cmd");
+    let mut printed = String::new();
+    for line in commands.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let shell = line.strip_prefix("$ ").unwrap_or_else(|| panic!("no '$ ' before: {line}"));
+        printed += &run_command(shell, folder.path());
+    }
+    let name = case.file_name().expect("cases have names").to_string_lossy().into_owned();
+    let mut wrong = compare(&name, &case.join("expect"), &printed, update);
+    for twin in twins(case) {
+        let made = folder.path().join(twin.file_stem().expect("twins have names"));
+        let made = fs::read(&made).unwrap_or_else(|_| b"(no such file)\n".to_vec());
+        let made = String::from_utf8_lossy(&made).into_owned();
+        wrong = wrong.or(compare(&name, &twin, &made, update));
+    }
+    wrong
+}
+
+/// The files of a case that tell what a command should make.
+fn twins(case: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(case).expect("a readable case");
+    let paths = entries.map(|entry| entry.expect("a readable case").path());
+    let mut twins: Vec<PathBuf> =
+        paths.filter(|path| path.extension() == Some("expect".as_ref())).collect();
+    twins.sort();
+    twins
+}
+
+/// Runs one line through the shell, `warpswitch` being the one under test.
+fn run_command(line: &str, folder: &Path) -> String {
+    let script = format!("warpswitch() {{ \"$WARPSWITCH\" \"$@\"; }}; {line}");
+    let output = Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(folder)
+        .env("WARPSWITCH", env!("CARGO_BIN_EXE_warpswitch"))
+        .env("COLUMNS", "100")
+        .env_remove("CLICOLOR_FORCE")
+        .stdin(Stdio::null())
+        .output()
+        .expect("a shell");
+    let mut text = format!("$ {line}\n");
+    text += &steady(&String::from_utf8_lossy(&output.stdout));
+    if !text.ends_with('\n') {
+        text += "\n(no line end)\n";
+    }
+    for error in steady(&String::from_utf8_lossy(&output.stderr)).lines() {
+        text += format!("! {error}").trim_end();
+        text.push('\n');
+    }
+    match output.status.code() {
+        Some(0) => {}
+        Some(code) => text += &format!("? {code}\n"),
+        None => text += "? killed\n",
+    }
+    text
+}
+
+/// Compares a file with what it should hold, or writes it.
+fn compare(name: &str, file: &Path, printed: &str, update: bool) -> Option<String> {
+    let expected = fs::read_to_string(file).unwrap_or_default();
+    if expected == printed {
+        return None;
+    }
+    if update {
+        fs::write(file, printed).expect("a writable case");
+        return None;
+    }
+    let lines = expected.lines().count().max(printed.lines().count());
+    let (mut left, mut right) = (expected.lines(), printed.lines());
+    for number in 1..=lines {
+        let (want, got) = (left.next(), right.next());
+        if want != got {
+            let file = file.file_name().expect("files have names").to_string_lossy();
+            let show = |line: Option<&str>| line.unwrap_or("(nothing)").to_owned();
+            return Some(format!(
+                "{name}/{file}:{number}\n  expected: {}\n  printed:  {}\n",
+                show(want),
+                show(got)
+            ));
+        }
+    }
+    Some(format!("{name}: line ends differ\n"))
+}
+
+/// Replaces what differs between machines and runs.
+fn steady(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.split_inclusive('\n') {
+        out += &steady_line(line);
+    }
+    out
+}
+
+/// JSON members whose values are measured.
+const MEASURED: [&str; 14] = [
+    "seconds",
+    "mpps",
+    "mpps_min",
+    "mpps_max",
+    "lookup_mpps",
+    "build_ms",
+    "bytes",
+    "bytes_per_rule",
+    "p50_ns",
+    "p99_ns",
+    "inserts_per_s",
+    "removes_per_s",
+    "reader_mpps",
+    "value",
+];
+
+fn steady_line(line: &str) -> String {
+    for name in MEASURED {
+        let member = format!("\"{name}\": ");
+        if let Some(at) = line.find(&member) {
+            let (head, value) = line.split_at(at + member.len());
+            let is_number = value.starts_with(|c: char| c.is_ascii_digit());
+            let comma = if value.trim_end().ends_with(',') { "," } else { "" };
+            if is_number {
+                return format!("{head}N{comma}\n");
+            }
+        }
+    }
+    // The summary: '10 packets in 1.2 ms (3 Mpps): …'.
+    if let (Some(start), Some(end)) =
+        (line.find(" packets in ").or(line.find(" packet in ")), line.find("): "))
+    {
+        let start = start + line[start..].find(" in ").unwrap_or_default();
+        return format!("{} in T (R{}", &line[..start], &line[end..]);
+    }
+    line.to_owned()
+}
+
+#[test]
+fn measured_numbers_are_replaced_and_others_kept() {
+    assert_eq!(steady("  \"mpps\": 1.5,\n"), "  \"mpps\": N,\n");
+    assert_eq!(steady("  \"mpps\": null,\n"), "  \"mpps\": null,\n");
+    assert_eq!(steady("  \"packets\": 15,\n"), "  \"packets\": 15,\n");
+    let line = "2 packets in 1.5 ms (3 Kpps): tuple on 1 thread, 3 rules\n";
+    assert_eq!(steady(line), "2 packets in T (R): tuple on 1 thread, 3 rules\n");
+}

@@ -8,12 +8,13 @@
 //! key word w ─ broadcast ─► & mask row == value row ─► 16 bits ─┐
 //! key ports  ─ broadcast ─► lo row <= port <= hi row ─► 16 bits ┴─& ─► lowest set bit wins
 //! ```
-//! The blocks are scanned in order, so the first block with a bit left holds the winner.
+//! The blocks are scanned in order, so the first block with a bit left holds the winner. A chunk of
+//! keys goes through the blocks tile by tile; a key that has its winner leaves.
 //!
 //! # Invariants
 //! - S1: lanes beyond the last rule have range rows `lo > hi`, or a value row that no masked key
 //!   equals (`value = 1` under `mask = 0`), and so never match.
-//! - S2: rows are in the order of [`Layout`]; all blocks have the same rows.
+//! - S2: the number of words is even (one may be there twice), and rows are in the order of [`Layout`]; all blocks have the same rows.
 //!
 //! The instructions are chosen when the index is built: AVX-512, AVX2, or portable code that
 //! compilers turn into what the target has.
@@ -24,6 +25,12 @@ use crate::arch::linear::{Layout, ROW_LEN, Row, Scanner};
 use crate::classifier::{Detail, Engine};
 use crate::index::{Index, TooLarge};
 use crate::store::{RuleStore, dearest_rules};
+
+/// Keys that share the tiles they read.
+const CHUNK_LEN: usize = 256;
+
+/// Blocks of a tile: 20 KiB with the rows of a 5-tuple.
+const TILE_BLOCKS: usize = 32;
 
 /// All rules in blocks of rows.
 #[derive(Debug)]
@@ -53,6 +60,31 @@ impl LinearSimd {
     }
 }
 
+impl LinearSimd {
+    /// Tile by tile, so that the rows of one stay in the nearest cache for all keys.
+    fn search(&self, keys: KeyBatch<'_>, out: &mut [RuleId]) {
+        out.fill(RuleId::NONE);
+        let mut active: [u16; CHUNK_LEN] = std::array::from_fn(|idx| idx as u16);
+        let mut active_len = out.len();
+        let rows_per_tile = TILE_BLOCKS * self.layout.rows_per_block();
+        let tiles = self.rows.chunks(rows_per_tile).zip(self.ids.chunks(TILE_BLOCKS * ROW_LEN));
+        for (rows, ids) in tiles {
+            let mut kept = 0;
+            for at in 0..active_len {
+                let idx = usize::from(active[at]);
+                match self.scanner.first_match(&self.layout, rows, keys.key(idx)) {
+                    Some(position) => out[idx] = ids[position],
+                    None => {
+                        active[kept] = active[at];
+                        kept += 1;
+                    }
+                }
+            }
+            active_len = kept;
+        }
+    }
+}
+
 /// Which words and ports the rules examine.
 fn layout_of(store: &RuleStore, places: &[u32]) -> Layout {
     let schema = store.schema();
@@ -65,7 +97,10 @@ fn layout_of(store: &RuleStore, places: &[u32]) -> Layout {
     }
     // S1 needs a row that unused lanes can fail on.
     used[0] |= used.iter().all(|&used| !used);
-    let words = (0..schema.words).filter(|&word| used[word]).collect();
+    let mut words: Vec<usize> = (0..schema.words).filter(|&word| used[word]).collect();
+    if words.len() % 2 == 1 {
+        words.push(words[0]);
+    }
     Layout { words, ports_word: schema.ports_word, ranges }
 }
 
@@ -96,9 +131,8 @@ impl Index for LinearSimd {
     }
 
     fn classify(&self, keys: KeyBatch<'_>, out: &mut [RuleId]) {
-        for (key, winner) in keys.iter().zip(out) {
-            let position = self.scanner.first_match(&self.layout, &self.rows, key);
-            *winner = position.map_or(RuleId::NONE, |position| self.ids[position]);
+        for (start, out) in (0..).step_by(CHUNK_LEN).zip(out.chunks_mut(CHUNK_LEN)) {
+            self.search(keys.slice(start, start + out.len()), out);
         }
     }
 
@@ -140,7 +174,9 @@ mod tests {
     #[test]
     fn every_instruction_set_finds_what_the_reference_finds() {
         for schema in SCHEMAS {
-            for (rules, ranges) in [(0, false), (1, false), (1, true), (16, true), (50, false)] {
+            for (rules, ranges) in
+                [(0, false), (1, false), (1, true), (16, true), (50, false), (1500, true)]
+            {
                 let ruleset = ruleset(schema, rules, ranges);
                 let store = RuleStore::new(&ruleset);
                 let mut keys = KeyBuf::new(schema);

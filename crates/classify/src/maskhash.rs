@@ -149,8 +149,7 @@ impl<const W: usize> Table<W> for ProbeTable<W> {
                     break;
                 }
                 if entry.value == values[at] {
-                    let best = &mut chunk.best[usize::from(chunk.active[at])];
-                    *best = entry.precedence.min(*best);
+                    chunk.hit(chunk.active[at], entry.precedence);
                     break;
                 }
                 slot = (slot + 1) & wrap;

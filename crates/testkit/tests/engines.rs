@@ -22,4 +22,5 @@ engines! {
     bloom: Engine::Bloom,
     maskhash: Engine::MaskHash,
     hypercuts: Engine::HyperCuts,
+    turbo: Engine::Turbo,
 }

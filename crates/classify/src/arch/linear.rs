@@ -13,7 +13,7 @@ pub(crate) type Row = [u32; ROW_LEN];
 /// are used, lowest and highest source port, lowest and highest destination port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// Words of the key that are compared.
+    /// Words of the key that are compared: an even number, as they are compared in pairs.
     pub(crate) words: Vec<usize>,
     /// The word that holds both ports, `l4_src` in the upper half.
     pub(crate) ports_word: usize,
@@ -118,11 +118,9 @@ pub(crate) mod x86_64 {
 
     use std::arch::x86_64::*;
 
-    use super::{Layout, ROW_LEN, Row};
+    use warpswitch_rules::schema::WORDS_MAX;
 
-    /// Words compared between two looks at whether any rule is left: looking costs about as much
-    /// as comparing one word.
-    const WORDS_BETWEEN_LOOKS: usize = 4;
+    use super::{Layout, ROW_LEN, Row};
 
     /// Proof that AVX2 is there.
     #[derive(Clone, Copy, Debug)]
@@ -184,15 +182,18 @@ pub(crate) mod x86_64 {
     fn avx2_first_match(layout: &Layout, rows: &[Row], key: &[u32]) -> Option<usize> {
         let ports = key[layout.ports_word];
         let ports = [ports >> 16, ports & 0xffff].map(|port| _mm256_set1_epi32(port as i32));
+        let mut spread = [_mm256_setzero_si256(); WORDS_MAX];
+        for (spread, &word) in spread.iter_mut().zip(&layout.words) {
+            *spread = _mm256_set1_epi32(key[word] as i32);
+        }
+        let spread = spread[..layout.words.len()].as_chunks::<2>().0;
         'blocks: for (block, rows) in rows.chunks_exact(layout.rows_per_block()).enumerate() {
             let (words, bounds) = rows.split_at(2 * layout.words.len());
             let mut hit = [_mm256_set1_epi32(-1); 2];
-            let groups = layout.words.chunks(WORDS_BETWEEN_LOOKS);
-            for (group, pairs) in groups.zip(words.chunks(2 * WORDS_BETWEEN_LOOKS)) {
-                for (&word, [value, mask]) in group.iter().zip(pairs.as_chunks::<2>().0) {
-                    let key = _mm256_set1_epi32(key[word] as i32);
-                    for (half, hit) in hit.iter_mut().enumerate() {
-                        let masked = _mm256_and_si256(key, load_half(mask, half));
+            for (keys, rows) in spread.iter().zip(words.as_chunks::<4>().0) {
+                for (half, hit) in hit.iter_mut().enumerate() {
+                    for (key, [value, mask]) in keys.iter().zip(rows.as_chunks::<2>().0) {
+                        let masked = _mm256_and_si256(*key, load_half(mask, half));
                         let equal = _mm256_cmpeq_epi32(masked, load_half(value, half));
                         *hit = _mm256_and_si256(*hit, equal);
                     }
@@ -233,14 +234,17 @@ pub(crate) mod x86_64 {
     fn avx512_first_match(layout: &Layout, rows: &[Row], key: &[u32]) -> Option<usize> {
         let ports = key[layout.ports_word];
         let ports = [ports >> 16, ports & 0xffff].map(|port| _mm512_set1_epi32(port as i32));
+        let mut spread = [_mm512_setzero_si512(); WORDS_MAX];
+        for (spread, &word) in spread.iter_mut().zip(&layout.words) {
+            *spread = _mm512_set1_epi32(key[word] as i32);
+        }
+        let spread = spread[..layout.words.len()].as_chunks::<2>().0;
         'blocks: for (block, rows) in rows.chunks_exact(layout.rows_per_block()).enumerate() {
             let (words, bounds) = rows.split_at(2 * layout.words.len());
             let mut hit: __mmask16 = !0;
-            let groups = layout.words.chunks(WORDS_BETWEEN_LOOKS);
-            for (group, pairs) in groups.zip(words.chunks(2 * WORDS_BETWEEN_LOOKS)) {
-                for (&word, [value, mask]) in group.iter().zip(pairs.as_chunks::<2>().0) {
-                    let key = _mm512_set1_epi32(key[word] as i32);
-                    let masked = _mm512_and_si512(key, load(mask));
+            for (keys, rows) in spread.iter().zip(words.as_chunks::<4>().0) {
+                for (key, [value, mask]) in keys.iter().zip(rows.as_chunks::<2>().0) {
+                    let masked = _mm512_and_si512(*key, load(mask));
                     hit = _mm512_mask_cmpeq_epi32_mask(hit, masked, load(value));
                 }
                 if hit == 0 {

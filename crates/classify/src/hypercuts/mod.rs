@@ -116,7 +116,7 @@ pub(crate) struct HyperCuts<const W: usize> {
 struct Walker {
     node: u32,
     best: u32,
-    /// Common trees still to visit.
+    /// Common trees still to visit; none when a walk has ended.
     waiting: [u32; DEPTH_MAX],
     waiting_len: usize,
 }
@@ -172,10 +172,11 @@ impl<const W: usize> HyperCuts<W> {
         best
     }
 
-    fn search(&self, keys: &[[u32; W]], out: &mut [RuleId]) {
+    fn search(&self, keys: &[[u32; W]], walkers: &mut [Walker; WALKERS], out: &mut [RuleId]) {
         let start = if self.nodes.is_empty() { NONE } else { 0 };
-        let walker = Walker { node: start, best: NONE, waiting: [NONE; DEPTH_MAX], waiting_len: 0 };
-        let mut walkers = [walker; WALKERS];
+        for walker in walkers.iter_mut() {
+            (walker.node, walker.best) = (start, NONE);
+        }
         let mut active: [u8; WALKERS] = std::array::from_fn(|idx| idx as u8);
         let mut active_len = if start == NONE { 0 } else { keys.len() };
         while active_len > 0 {
@@ -189,7 +190,7 @@ impl<const W: usize> HyperCuts<W> {
             }
             active_len = kept;
         }
-        for (winner, walker) in out.iter_mut().zip(&walkers) {
+        for (winner, walker) in out.iter_mut().zip(walkers) {
             *winner = self.rules.get(walker.best as usize).map_or(RuleId::NONE, |rule| rule.id);
         }
     }
@@ -204,8 +205,10 @@ impl<const W: usize> Index for HyperCuts<W> {
 
     fn classify(&self, keys: KeyBatch<'_>, out: &mut [RuleId]) {
         let (keys, _) = keys.words().as_chunks::<W>();
+        let walker = Walker { node: NONE, best: NONE, waiting: [NONE; DEPTH_MAX], waiting_len: 0 };
+        let mut walkers = [walker; WALKERS];
         for (keys, out) in keys.chunks(WALKERS).zip(out.chunks_mut(WALKERS)) {
-            self.search(keys, out);
+            self.search(keys, &mut walkers, out);
         }
     }
 

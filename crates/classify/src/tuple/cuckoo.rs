@@ -235,11 +235,10 @@ impl<const W: usize> Table<W> for CuckooTable<W> {
             *slots = self.candidates(self.hash(value));
         }
         for at in 0..chunk.active_len {
-            let best = &mut chunk.best[usize::from(chunk.active[at])];
             for slot in slots[at] {
                 let entry = &self.slots[slot];
                 if entry.value == values[at] {
-                    *best = entry.precedence.min(*best);
+                    chunk.hit(chunk.active[at], entry.precedence);
                 }
             }
         }

@@ -65,7 +65,9 @@ pub(crate) struct Chunk<'a, const W: usize> {
     pub(crate) active: [u8; CHUNK_LEN],
     pub(crate) active_len: usize,
     /// The best entry so far of each key.
-    pub(crate) best: [Precedence; CHUNK_LEN],
+    best: [Precedence; CHUNK_LEN],
+    /// The smallest of `best` among active keys, or less: no bound before it settles a key.
+    best_min: Precedence,
 }
 
 impl<'a, const W: usize> Chunk<'a, W> {
@@ -75,16 +77,33 @@ impl<'a, const W: usize> Chunk<'a, W> {
             active: std::array::from_fn(|idx| idx as u8),
             active_len: keys.len(),
             best: [Precedence::NONE; CHUNK_LEN],
+            best_min: Precedence::NONE,
         }
+    }
+
+    /// Notes an entry that key number `key` equals.
+    #[inline(always)]
+    pub(crate) fn hit(&mut self, key: u8, precedence: Precedence) {
+        let best = &mut self.best[usize::from(key)];
+        *best = precedence.min(*best);
+        self.best_min = precedence.min(self.best_min);
     }
 
     /// Drops the keys that no entry from `bound` on can improve.
     fn drop_settled(&mut self, bound: Precedence) {
+        if bound < self.best_min {
+            return;
+        }
         let mut kept = 0;
+        self.best_min = Precedence::NONE;
         for at in 0..self.active_len {
             let key = self.active[at];
-            self.active[kept] = key;
-            kept += usize::from(bound < self.best[usize::from(key)]);
+            let best = self.best[usize::from(key)];
+            if bound < best {
+                self.active[kept] = key;
+                kept += 1;
+                self.best_min = best.min(self.best_min);
+            }
         }
         self.active_len = kept;
     }

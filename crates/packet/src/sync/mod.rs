@@ -3,13 +3,15 @@
 //! Built with `--cfg loom`, the very code that ships runs under loom's model of the memory, which
 //! tries every order of its atomic steps: `RUSTFLAGS="--cfg loom" cargo test -p warpswitch-packet`.
 
+mod epoch;
 mod left_right;
 
+pub use epoch::{Epochs, Pin};
 pub use left_right::{LeftRight, ReadGuard};
 
 #[cfg(loom)]
 mod primitives {
-    pub(super) use loom::sync::atomic::{AtomicUsize, Ordering};
+    pub(super) use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
     pub(super) use loom::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
     /// Lets another thread go on: the model would otherwise try to spin for ever.
@@ -20,7 +22,7 @@ mod primitives {
 
 #[cfg(not(loom))]
 mod primitives {
-    pub(super) use std::sync::atomic::{AtomicUsize, Ordering};
+    pub(super) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
     pub(super) use std::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
     /// Tells the core that it is in a short loop.

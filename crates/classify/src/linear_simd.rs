@@ -14,7 +14,8 @@
 //! # Invariants
 //! - S1: lanes beyond the last rule have range rows `lo > hi`, or a value row that no masked key
 //!   equals (`value = 1` under `mask = 0`), and so never match.
-//! - S2: the number of words is even (one may be there twice), and rows are in the order of [`Layout`]; all blocks have the same rows.
+//! - S2: rows are in the order of [`Layout`]; all blocks have the same rows. The number of words is
+//!   even: one may be there twice.
 //!
 //! The instructions are chosen when the index is built: AVX-512, AVX2, or portable code that
 //! compilers turn into what the target has.

@@ -1,8 +1,8 @@
 //! Rules and keys over few values, so that nearly every rule overlaps others and nearly every key
 //! meets several: where engines go wrong.
 //!
-//! Every field of a schema is reduced to three bits, its two uppermost and its lowest; rules demand
-//! some of them in every way that a rule can (exact, prefix, mask, range, any), and keys carry them.
+//! Every field of a schema is reduced to three bits, its two uppermost and its lowest. Rules demand
+//! some of them in every way that a rule can (exact, prefix, mask, range, any); keys carry them.
 
 use warpswitch_rules::schema::FieldSpec;
 use warpswitch_rules::{Action, Field, KeyBuf, Match, Rule, Ruleset, RulesetBuilder, Schema};

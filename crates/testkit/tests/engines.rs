@@ -22,5 +22,4 @@ engines! {
     bloom: Engine::Bloom,
     maskhash: Engine::MaskHash,
     hypercuts: Engine::HyperCuts,
-    turbo: Engine::Turbo,
 }

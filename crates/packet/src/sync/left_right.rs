@@ -70,7 +70,7 @@ impl<T> LeftRight<T> {
         }
     }
 
-    /// Enters the newest version. Hold the guard for one batch, not longer: the writer waits for it.
+    /// Enters the newest version. Hold the guard for one batch, not longer: writers wait for it.
     ///
     /// Cost: two atomic reads and two atomic updates. Threads: never blocks; tries again only if a
     /// change was published in between.

@@ -37,10 +37,10 @@ Exit codes:
 
 Examples:
   warpswitch demo
-  warpswitch generate rules --style acl --count 10K --seed 1 --out acl.rules
-  warpswitch generate trace --rules acl.rules --count 1M --seed 1 --out acl.trace
+  warpswitch generate rules --style acl --count 10K --out acl.rules
+  warpswitch generate trace --rules acl.rules --count 1M --out acl.trace
   warpswitch classify --rules acl.rules --trace acl.trace --out verdicts.txt
-  warpswitch explain --rules acl.rules --packet 'tcp 10.0.0.1:1234 > 10.0.0.2:80'
+  warpswitch explain --rules acl.rules --packet 'tcp 10.0.0.1:999 > 10.0.0.2:80'
   warpswitch rules stats acl.rules
   warpswitch bench classify --rules acl.rules --trace acl.trace";
 

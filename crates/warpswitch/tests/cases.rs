@@ -12,6 +12,8 @@
 //! Numbers that differ between machines and runs (times, rates, sizes of structures) are replaced
 //! before the comparison.
 //!
+//! The examples in the help are run too, as they stand but smaller.
+//!
 //! `UPDATE=1 cargo test -p warpswitch --test cases` writes `expect` and the twins anew.
 
 use std::fs;
@@ -181,6 +183,50 @@ fn steady_line(line: &str) -> String {
         return format!("{} in T (R{}", &line[..start], &line[end..]);
     }
     line.to_owned()
+}
+
+/// Every command that has a help of its own.
+const COMMANDS: [&str; 15] = [
+    "",
+    "demo",
+    "classify",
+    "explain",
+    "rules",
+    "rules check",
+    "rules stats",
+    "rules convert",
+    "rules expand",
+    "generate",
+    "generate rules",
+    "generate trace",
+    "generate pcap",
+    "bench",
+    "bench classify",
+];
+
+#[test]
+fn the_examples_in_the_help_run_as_pasted() {
+    let mut count = 0;
+    for command in COMMANDS {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let help = run_command(&format!("warpswitch {command} --help"), folder.path());
+        let examples = help.split_once("\nExamples:\n").map_or("", |(_, examples)| examples);
+        for line in examples.lines().map(str::trim).filter(|line| line.starts_with("warpswitch")) {
+            assert!(line.len() <= 78, "wraps on a terminal of 80 columns: {line}");
+            // The demo and full sizes take long in a build for tests.
+            if line == "warpswitch demo" {
+                continue;
+            }
+            let line = line.replace("1M", "2K").replace("10K", "1K");
+            let line = line.replace("bench classify", "bench classify --run-ms 2 --runs 1");
+            let printed = run_command(&line, folder.path());
+            // Findings that are denied are what that example is about.
+            let fails = printed.contains("\n? ") && !line.contains("--deny");
+            assert!(!fails, "in the help of '{command}': {printed}");
+            count += 1;
+        }
+    }
+    assert!(count > 30, "only {count} examples were found");
 }
 
 #[test]

@@ -37,13 +37,13 @@ so, the summary has \"truncated\": true, and the exit code is 0.";
 
 const EXAMPLES: &str = "\
 Examples:
-  warpswitch generate rules --style acl --count 1K --seed 1 --out acl.rules
-  warpswitch generate trace --rules acl.rules --count 1M --seed 1 --out acl.trace
+  warpswitch generate rules --style acl --count 1K --out acl.rules
+  warpswitch generate trace --rules acl.rules --count 1M --out acl.trace
   warpswitch classify --rules acl.rules --trace acl.trace --out verdicts.txt
   warpswitch classify --rules acl.rules --trace acl.trace --engine tuple --json
 
-  warpswitch generate pcap --rules acl.rules --count 10K --seed 1 --out acl.pcap
-  warpswitch classify --rules acl.rules --pcap acl.pcap | sort -n | uniq -c | sort -rn | head";
+  warpswitch generate pcap --rules acl.rules --count 10K --out acl.pcap
+  warpswitch classify --rules acl.rules --pcap acl.pcap | sort | uniq -c";
 
 /// Find the winning rule for every packet of a trace or a capture
 #[derive(Args, Debug)]

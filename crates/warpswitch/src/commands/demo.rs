@@ -72,7 +72,7 @@ pub fn run(_args: &DemoArgs) -> anyhow::Result<Outcome> {
     let ruleset = spec.generate();
     let keys = generate_keys(&ruleset);
     drop(progress);
-    let aside = "firewall style, IPv4, every packet inside some rule, no locality";
+    let aside = "firewall style, IPv4, uniform traffic";
     let head = format!(
         "{}, {}",
         human::counted(ruleset.len(), "rule"),
@@ -215,7 +215,6 @@ fn render_tally(ruleset: &Ruleset, tally: &Tally) -> String {
     let mut hottest = Table::new(&[
         ("hottest rule", Align::Right),
         ("packets", Align::Right),
-        ("", Align::Right),
         ("action", Align::Left),
         ("what it matches", Align::Left),
     ]);
@@ -224,7 +223,6 @@ fn render_tally(ruleset: &Ruleset, tally: &Tally) -> String {
         hottest.row([
             id.to_string(),
             human::count(packets),
-            share(packets),
             ruleset.action(id).to_string(),
             if matching.is_empty() { "any packet".into() } else { matching },
         ]);

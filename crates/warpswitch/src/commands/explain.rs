@@ -31,11 +31,11 @@ The exit code is 0 also where no rule matches; a frame without a key is bad inpu
 
 const EXAMPLES: &str = "\
 Examples:
-  warpswitch generate rules --style acl --count 1K --seed 1 --out acl.rules
-  warpswitch explain --rules acl.rules --packet 'tcp 10.0.0.1:1234 > 10.0.0.2:80'
-  warpswitch explain --rules acl.rules --packet 'udp,nw_src=10.0.0.1,nw_dst=10.0.0.2,tp_dst=53'
-  warpswitch generate rules --style fw --family ipv6 --count 1K --seed 1 --out fw6.rules
-  warpswitch explain --rules fw6.rules --packet 'tcp [2001:db8::1]:1234 > [2001:db8::2]:80' --json";
+  warpswitch generate rules --style acl --count 1K --out acl.rules
+  warpswitch explain --rules acl.rules --packet 'tcp 10.0.0.1:999 > 10.0.0.2:80'
+  warpswitch explain --rules acl.rules --packet 'udp,nw_src=10.0.0.1,tp_dst=53'
+  warpswitch generate rules --style fw --family ipv6 --count 1K --out fw6.rules
+  warpswitch explain --rules fw6.rules --json --packet 'tcp [::1]:9 > [::2]:80'";
 
 /// Tell which rule wins for one packet, and why no other does
 #[derive(Args, Debug)]

@@ -65,7 +65,9 @@ impl Reference {
         let simd = build_engine(Engine::LinearSimd, ruleset, &Default::default())?.classifier;
         if let Some(wrong) = plain.first_wrong_of(simd.as_ref(), keys) {
             let WrongAnswer { packet, got, want } = wrong;
-            bail!("linear-simd, which checks the others, is wrong: packet {packet}: {got}, not {want}");
+            bail!(
+                "linear-simd, which checks the others, is wrong: packet {packet}: {got}, not {want}"
+            );
         }
         let places = sample(keys.len(), ruleset.len(), SIMD_PAIRS_MAX);
         let subset = pick(keys, &places);

@@ -19,7 +19,7 @@ use crate::load::{self, build_engine};
 use crate::measure::{MeasureOptions, classify_all, measure};
 use crate::output::{print, print_json};
 use crate::table::{Align, Table, title};
-use crate::term::{BAD, GOOD, Progress};
+use crate::term::{BAD, FAINT, GOOD, Progress, paint};
 use crate::trace_blocks::{TraceBlocks, read_all};
 use crate::{human, threads};
 
@@ -44,11 +44,11 @@ with no reader, then while another thread looks keys up. Needs two cores to mean
 
 const EXAMPLES: &str = "\
 Examples:
-  warpswitch generate rules --style fw --count 10K --seed 1 --out fw.rules
-  warpswitch generate trace --rules fw.rules --count 1M --seed 1 --out fw.trace
+  warpswitch generate rules --style fw --count 10K --out fw.rules
+  warpswitch generate trace --rules fw.rules --count 1M --out fw.trace
   warpswitch bench classify --rules fw.rules --trace fw.trace
-  warpswitch bench classify --rules fw.rules --trace fw.trace --engines turbo,tuple --json
-  warpswitch bench classify --rules fw.rules --trace fw.trace --engines turbo --updates";
+  warpswitch bench classify --rules fw.rules --trace fw.trace --threads 2 --json
+  warpswitch bench classify --rules fw.rules --trace fw.trace --updates";
 
 /// Rule and key pairs up to which a linear engine answers the whole trace.
 const LINEAR_PAIRS_MAX: u64 = 10_000_000_000;
@@ -294,12 +294,10 @@ impl EngineReport {
 /// The report for people.
 fn render(report: &Report) -> String {
     let aside = format!(
-        "{}, {}, batches of {}, {} of {} ms",
+        "{}, {}, batches of {}",
         report.schema,
         human::counted(report.threads, "thread"),
         human::count(report.batch as u64),
-        human::counted(report.runs, "run"),
-        report.run_ms,
     );
     let head = format!(
         "{}, {}",
@@ -315,7 +313,6 @@ fn render(report: &Report) -> String {
         ("build ms", Align::Right),
         ("memory", Align::Right),
         ("B/rule", Align::Right),
-        ("digest", Align::Left),
     ]);
     let fastest = report.engines.iter().filter_map(|e| e.mpps).fold(0.0, f64::max);
     for engine in &report.engines {
@@ -333,7 +330,6 @@ fn render(report: &Report) -> String {
             number(engine.build_ms),
             human::bytes(engine.bytes.unwrap_or_default()),
             number(engine.bytes_per_rule),
-            engine.digest.clone().unwrap_or_else(|| "-".into()),
         ];
         if mpps == fastest {
             table.styled_row(GOOD, cells);
@@ -342,13 +338,25 @@ fn render(report: &Report) -> String {
         }
     }
     text += &table.render();
-    text += &format!(
-        "Checked against the reference: {} of {}.\n",
-        human::counted(report.checked, "packet"),
-        human::count(report.packets as u64)
-    );
+    text += &format!("{}\n", paint(FAINT, footer(report)));
     if report.engines.iter().any(|engine| engine.updates.is_some()) {
         text += &render_updates(report);
+    }
+    text
+}
+
+/// What the figures rest on.
+fn footer(report: &Report) -> String {
+    let mut text = format!(
+        "Median of {} of {} ms; {} of {} checked",
+        human::counted(report.runs, "run"),
+        report.run_ms,
+        human::count(report.checked as u64),
+        human::counted(report.packets, "answer"),
+    );
+    // Engines whose answers were all checked have the same digest.
+    if let Some(digest) = report.engines.iter().find_map(|engine| engine.digest.as_ref()) {
+        text += &format!("; digest {digest}");
     }
     text
 }

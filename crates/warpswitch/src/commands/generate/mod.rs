@@ -11,9 +11,9 @@ use crate::exit::Outcome;
 
 const EXAMPLES: &str = "\
 Examples:
-  warpswitch generate rules --style ipc --count 10K --seed 7 --out ipc.rules
-  warpswitch generate trace --rules ipc.rules --count 1M --seed 7 --out ipc.trace
-  warpswitch generate pcap --rules ipc.rules --count 100K --seed 7 --sizes imix --out ipc.pcap";
+  warpswitch generate rules --style ipc --count 10K --out ipc.rules
+  warpswitch generate trace --rules ipc.rules --count 1M --out ipc.trace
+  warpswitch generate pcap --rules ipc.rules --count 100K --out ipc.pcap";
 
 /// Generate rule sets, traces and captures: the same seed, the same bytes, on every machine
 #[derive(Args, Debug)]

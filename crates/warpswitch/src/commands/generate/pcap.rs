@@ -28,14 +28,15 @@ never shorter than its headers.";
 
 const EXAMPLES: &str = "\
 Examples:
-  warpswitch generate rules --style acl --count 1K --seed 1 --out acl.rules
-  warpswitch generate pcap --rules acl.rules --count 10K --sizes imix --out acl.pcap
-  warpswitch generate pcap --rules acl.rules --count 10K --format pcapng --gzip --out acl.pcapng.gz
+  warpswitch generate rules --style acl --count 1K --out acl.rules
+  warpswitch generate pcap --rules acl.rules --sizes 60-1514 --out acl.pcap
+  warpswitch generate pcap --rules acl.rules --sizes imix --gzip --out a.pcap.gz
   warpswitch classify --rules acl.rules --pcap acl.pcap --json";
 
 /// Generate a capture over a rule set
 #[derive(Args, Debug)]
 #[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
+#[command(mut_arg("count", |arg| arg.default_value("10K")))]
 pub struct GeneratePcapArgs {
     #[command(flatten)]
     rules: RulesArgs,

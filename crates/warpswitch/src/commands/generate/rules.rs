@@ -24,9 +24,9 @@ ClassBench's format has no actions; the canonical one keeps them.";
 
 const EXAMPLES: &str = "\
 Examples:
-  warpswitch generate rules --style acl --count 10K --seed 1 --out acl.rules
-  warpswitch generate rules --style fw --family ipv6 --count 1K --format canonical
-  warpswitch generate rules --synthetic N=10K,C=64,F=16,Cm=4 --out synthetic.rules";
+  warpswitch generate rules --style acl --count 10K --out acl.rules
+  warpswitch generate rules --family ipv6 --count 1K --format canonical
+  warpswitch generate rules --synthetic N=10K,C=64,F=16,Cm=4 --out s.rules";
 
 /// Generate a rule set
 #[derive(Args, Debug)]

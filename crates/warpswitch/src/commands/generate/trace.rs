@@ -34,13 +34,13 @@ Without it headers are independent: no flow cache can help.
 
 const EXAMPLES: &str = "\
 Examples:
-  warpswitch generate rules --style acl --count 10K --seed 1 --out acl.rules
-  warpswitch generate trace --rules acl.rules --count 1M --seed 1 --out acl.trace
-  warpswitch generate trace --rules acl.rules --count 1M --point corner --locality 1,0.1 \
---out acl-corner.trace
+  warpswitch generate rules --style acl --count 10K --out acl.rules
+  warpswitch generate trace --rules acl.rules --count 1M --out acl.trace
+  warpswitch generate trace --rules acl.rules --point corner --out corners.trace
+  warpswitch generate trace --rules acl.rules --locality 1,0.1 --out runs.trace
 
-  warpswitch generate rules --synthetic N=10K,C=64,F=16,Cm=4 --seed 3 --out s.rules
-  warpswitch generate trace --synthetic N=10K,C=64,F=16,Cm=4 --seed 3 --count 1M --out s.trace";
+  warpswitch generate rules --synthetic N=10K,C=64,F=16,Cm=4 --out s.rules
+  warpswitch generate trace --synthetic N=10K,C=64,F=16,Cm=4 --out s.trace";
 
 /// Generate a trace over a rule set
 #[derive(Args, Debug)]

@@ -31,7 +31,7 @@ A rule that contradicts what it is hidden by (another action) is marked: it is l
 
 const EXAMPLES: &str = "\
 Examples:
-  warpswitch generate rules --style fw --count 10K --seed 1 --out fw.rules
+  warpswitch generate rules --style fw --count 10K --out fw.rules
   warpswitch rules check fw.rules
   warpswitch rules check fw.rules --deny --limit 0
   warpswitch rules check fw.rules --json";
@@ -143,7 +143,7 @@ fn render(loaded: &LoadedRules, report: &CheckReport, limit: usize) -> String {
         }
         let more = report.count(kind).saturating_sub(limit);
         if more > 0 && limit > 0 {
-            let line = format!("and {} {} more", human::count(more as u64), kind.name());
+            let line = format!("and {} more {}", human::count(more as u64), kind.name());
             text += &format!("{}\n\n", paint(FAINT, line));
         }
     }

@@ -22,7 +22,7 @@ is left out with a warning; a rule may become several lines where the format has
 
 const EXAMPLES: &str = "\
 Examples:
-  warpswitch generate rules --style acl --count 100 --seed 1 --out acl.rules
+  warpswitch generate rules --style acl --count 100 --out acl.rules
   warpswitch rules convert --to canonical acl.rules
   warpswitch rules convert --to ovs acl.rules --out acl.flows";
 

@@ -28,7 +28,7 @@ stream, or as JSON to the standard output if the rules go to a file.";
 
 const EXAMPLES: &str = "\
 Examples:
-  warpswitch generate rules --style fw --count 1K --seed 1 --out fw.rules
+  warpswitch generate rules --style fw --count 1K --out fw.rules
   warpswitch rules expand fw.rules --out fw-expanded.rules
   warpswitch rules expand fw.rules --out /dev/null --json";
 

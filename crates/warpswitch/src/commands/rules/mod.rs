@@ -12,7 +12,7 @@ use crate::exit::Outcome;
 
 const EXAMPLES: &str = "\
 Examples:
-  warpswitch generate rules --style fw --count 10K --seed 1 --out fw.rules
+  warpswitch generate rules --style fw --count 10K --out fw.rules
   warpswitch rules check fw.rules
   warpswitch rules stats fw.rules
   warpswitch rules convert --to canonical fw.rules --out fw.txt

@@ -15,6 +15,7 @@ use crate::maskhash::ProbeTable;
 use crate::rebuild::Rebuild;
 use crate::tuple::TupleSpace;
 use crate::tuple::cuckoo::CuckooTable;
+use crate::turbo::Turbo;
 
 /// A set of rules, arranged for lookup.
 ///
@@ -108,17 +109,20 @@ pub enum Engine {
     MaskHash,
     /// A decision tree that cuts several fields at once.
     HyperCuts,
+    /// Hash tables and cuts walked for a batch at a time: the fastest, and the default.
+    Turbo,
 }
 
 impl Engine {
     /// Every engine, in the order in which commands list them.
-    pub const ALL: [Engine; 6] = [
+    pub const ALL: [Engine; 7] = [
         Engine::Linear,
         Engine::LinearSimd,
         Engine::Tuple,
         Engine::Bloom,
         Engine::MaskHash,
         Engine::HyperCuts,
+        Engine::Turbo,
     ];
 
     /// The name that commands use.
@@ -130,6 +134,7 @@ impl Engine {
             Engine::Bloom => "bloom",
             Engine::MaskHash => "maskhash",
             Engine::HyperCuts => "hypercuts",
+            Engine::Turbo => "turbo",
         }
     }
 }
@@ -191,6 +196,7 @@ fn build_for_words<const W: usize>(
         Engine::MaskHash => {
             Box::new(TwoCopies::<TupleSpace<W, ProbeTable<W>>>::build(ruleset, options)?)
         }
+        Engine::Turbo => Box::new(Turbo::<W>::build(ruleset, options)?),
         Engine::HyperCuts => Box::new(Rebuild::<HyperCuts<W>>::build(ruleset, options)?),
     })
 }

@@ -28,6 +28,7 @@ mod maskhash;
 mod rebuild;
 mod store;
 mod tuple;
+mod turbo;
 
 pub use classifier::{BuildOptions, Classifier, Detail, Engine, build};
 pub use error::{ClassifyError, ErrorKind};

@@ -1,6 +1,7 @@
 //! Inserts and removes by one thread.
 
 use warpswitch_classify::{Classifier, ErrorKind};
+use warpswitch_rules::generate::{Family, RulesetSpec, Style};
 use warpswitch_rules::schema::{IPV4_5TUPLE, IPV6_5TUPLE, SCHEMAS};
 use warpswitch_rules::{
     Field, KeyBuf, Match, Precedence, RuleId, RuleRef, Ruleset, RulesetBuilder, Schema,
@@ -92,22 +93,37 @@ pub fn insert_then_remove_is_identity(build: Build<'_>) {
 /// A set built rule by rule in any order answers like the set built at once.
 pub fn order_of_insertion_does_not_matter(build: Build<'_>) {
     for schema in SCHEMAS {
-        let ruleset = dense::ruleset(schema, 120, 5, 71);
-        let keys = dense::keys_near(&ruleset, 300, 72);
-        let expected = expected(&ruleset, keys.as_batch());
-        for seed in 0..3 {
-            let classifier = build(&Ruleset::empty(schema), &OPTIONS).expect("no bound was given");
-            let mut ids: Vec<RuleId> = ruleset.ids().collect();
-            match seed {
-                0 => ids.reverse(),
-                _ => Random::new(seed).shuffle(&mut ids),
-            }
-            for id in ids {
-                classifier.insert(ruleset.rule(id)).expect("a new id");
-            }
-            let found = answers(&*classifier, keys.as_batch());
-            assert_answers(schema.name, keys.as_batch(), &found, &expected);
+        check_orders(build, schema.name, &dense::ruleset(schema, 120, 5, 71));
+    }
+    for (style, family) in [(Style::Acl, Family::Ipv6), (Style::Fw, Family::Ipv4)] {
+        let ruleset = RulesetSpec { style, family, rules: 300, seed: 73 }.generate();
+        check_orders(build, &format!("{style:?} {family:?}"), &ruleset);
+    }
+}
+
+fn check_orders(build: Build<'_>, what: &str, ruleset: &Ruleset) {
+    let keys = dense::keys_near(ruleset, 300, 72);
+    let whole = expected(ruleset, keys.as_batch());
+    for seed in 0..3 {
+        let empty = Ruleset::empty(ruleset.schema());
+        let classifier = build(&empty, &OPTIONS).expect("no bound was given");
+        let mut ids: Vec<RuleId> = ruleset.ids().collect();
+        match seed {
+            0 => ids.reverse(),
+            _ => Random::new(seed).shuffle(&mut ids),
         }
+        for &id in &ids {
+            classifier.insert(ruleset.rule(id)).expect("a new id");
+        }
+        let found = answers(&*classifier, keys.as_batch());
+        assert_answers(what, keys.as_batch(), &found, &whole);
+        let (gone, kept) = ids.split_at(ids.len() / 2);
+        for &id in gone {
+            classifier.remove(ruleset.rule(id)).expect("the rule is there");
+        }
+        let mut present = vec![false; ruleset.len()];
+        kept.iter().for_each(|id| present[id.as_usize()] = true);
+        check(what, &*classifier, ruleset, &present, &keys);
     }
 }
 

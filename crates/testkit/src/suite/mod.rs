@@ -16,7 +16,7 @@ pub use changes::{
     changes_keep_answers_exact, duplicates_step_in_for_each_other, errors_change_nothing,
     insert_then_remove_is_identity, order_of_insertion_does_not_matter,
 };
-pub use concurrent::readers_see_single_versions;
+pub use concurrent::{batches_see_single_versions, lookups_see_single_versions};
 pub use equality::{
     answers_beyond_the_batch_stay, equals_reference_on_dense_rules,
     equals_reference_on_generated_rules, seeds_do_not_change_answers,
@@ -64,11 +64,19 @@ pub(crate) fn assert_answers(
     }
 }
 
-/// Stamps the whole suite on one way to build a classifier, as module `$name`.
+/// Stamps the whole suite on one way to build a classifier, as module `$name`; with `batches:` also
+/// that a whole batch sees one version, which is more than the trait promises.
 #[macro_export]
 macro_rules! classifier_suite {
+    (batches: $name:ident, $build:expr) => {
+        $crate::classifier_suite!(@suite $name, $build, batches_see_single_versions);
+    };
     ($name:ident, $build:expr) => {
+        $crate::classifier_suite!(@suite $name, $build,);
+    };
+    (@suite $name:ident, $build:expr, $($more:ident)*) => {
         $crate::classifier_suite!(@tests $name, $build,
+            $($more)*
             equals_reference_on_dense_rules
             equals_reference_on_generated_rules
             equals_reference_on_random_rules
@@ -82,7 +90,7 @@ macro_rules! classifier_suite {
             errors_change_nothing
             memory_bounds_hold
             wide_rules_are_refused_not_fatal
-            readers_see_single_versions
+            lookups_see_single_versions
         );
     };
     (@tests $name:ident, $build:expr, $($test:ident)*) => {

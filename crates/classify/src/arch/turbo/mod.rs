@@ -1,0 +1,344 @@
+//! The steps of a walk through a `turbo` structure, each over a list of keys.
+//!
+//! ```text
+//! hash_step   all keys of a batch × one hash table   ─► list of cuts, list of leaves
+//! cut_step    a list of (cut, key)                   ─► list of cuts, list of leaves
+//! scan_step   a list of (leaf, key)                  ─► best[key]
+//! ```
+//! A step has no branch that depends on a key: what a key does not need is not appended. Each step
+//! exists as a portable function, which defines the result, and for instruction sets: AVX-512
+//! (sixteen keys a hash step, sixteen rules a comparison) and AVX2 with BMI2 (eight rules).
+//!
+//! # Safety of reading while the writer fills other blocks
+//! A vector load of a leaf's last column may run past it into a neighbouring block that the writer
+//! is filling. Such lanes are masked off before they are used; whole leaves are only ever written
+//! before they are published.
+
+mod portable;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+
+use std::sync::atomic::AtomicU32;
+
+use crate::turbo::rows::RowFormat;
+
+/// Keys that are walked together. Long enough that the few steps of a chain, each with its own
+/// start-up, cost little; short enough that lists and columns stay in the first-level cache.
+pub(crate) const BATCH_LEN_MAX: usize = 256;
+
+/// Words that follow every leaf, of another block or of none: a vector load may reach into them.
+pub(crate) const SLACK_WORDS: usize = 16;
+
+/// Marks a reference to a cut; a reference without it is a leaf.
+pub(crate) const CUT_FLAG: u32 = 1 << 31;
+/// Bits of a reference that are an offset in units of [`UNIT`] words.
+pub(crate) const OFFSET_BITS: u32 = 26;
+/// Words in a unit.
+pub(crate) const UNIT: usize = crate::turbo::arena::UNIT_WORDS;
+/// Leaves with this many rules or more have their length in front of their rows.
+pub(crate) const LONG_LEAF: usize = 32;
+
+/// Where a reference points: the index of a word.
+#[inline(always)]
+pub(crate) fn offset(reference: u32) -> usize {
+    (reference & ((1 << OFFSET_BITS) - 1)) as usize * UNIT
+}
+
+/// The rows of a leaf: the index of their first word, and how many they are.
+#[inline(always)]
+pub(crate) fn leaf_rows(words: &[AtomicU32], reference: u32) -> (usize, usize) {
+    let at = offset(reference);
+    let short = (reference >> OFFSET_BITS & 31) as usize;
+    if short != 0 {
+        return (at, short);
+    }
+    long_leaf_rows(words, at)
+}
+
+/// Long leaves are rare: a branch that is foretold beats a load that all other loads wait for.
+#[cold]
+fn long_leaf_rows(words: &[AtomicU32], at: usize) -> (usize, usize) {
+    (at + 1, words[at].load(std::sync::atomic::Ordering::Relaxed) as usize)
+}
+
+/// References and the keys that follow them.
+#[derive(Debug)]
+pub(crate) struct List {
+    references: [u32; 2 * BATCH_LEN_MAX],
+    keys: [u32; 2 * BATCH_LEN_MAX],
+    len: usize,
+}
+
+impl List {
+    pub(crate) const fn new() -> Self {
+        let zeros = [0; 2 * BATCH_LEN_MAX];
+        Self { references: zeros, keys: zeros, len: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Starts appending.
+    #[inline(always)]
+    fn appender(&mut self) -> Appender<'_> {
+        Appender { len: self.len, list: self }
+    }
+
+    /// Sends every key of `0..keys` to `reference`.
+    pub(crate) fn fill(&mut self, reference: u32, keys: usize) {
+        self.len = keys;
+        self.references[..keys].fill(reference);
+        for (idx, key) in self.keys[..keys].iter_mut().enumerate() {
+            *key = idx as u32;
+        }
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (u32, usize)> + '_ {
+        let references = self.references[..self.len].iter();
+        references.zip(&self.keys[..self.len]).map(|(&reference, &key)| (reference, key as usize))
+    }
+}
+
+/// Appends to a list; holds the length by value, so that it stays in a register.
+#[derive(Debug)]
+struct Appender<'a> {
+    list: &'a mut List,
+    len: usize,
+}
+
+impl Appender<'_> {
+    /// Appends the pair if `keep`; without a branch.
+    #[inline(always)]
+    fn push_if(&mut self, keep: bool, reference: u32, key: u32) {
+        // A list gets each key of a batch at most once, so this never wraps; the bound is one that
+        // the compiler can see.
+        let at = self.len % (2 * BATCH_LEN_MAX);
+        self.list.references[at] = reference;
+        self.list.keys[at] = key;
+        self.len += usize::from(keep);
+    }
+}
+
+impl Drop for Appender<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.list.len = self.len;
+    }
+}
+
+/// One word of every key of a batch.
+pub(crate) type Column = [u32; BATCH_LEN_MAX];
+
+/// What a walk needs beside the structure: 20 to 30 KB, one for each thread.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    /// The keys' words, column by column, for hash steps.
+    pub(crate) columns: [Column; 16],
+    /// Precedence of the best rule so far.
+    pub(crate) best: [u64; BATCH_LEN_MAX],
+    /// The same, coarsely: see `Order`.
+    pub(crate) orders: Column,
+    /// Cuts to be stepped through: those of one level, and those that they lead to.
+    pub(crate) cuts: [List; 2],
+    /// Leaves to be scanned.
+    pub(crate) leaves: List,
+}
+
+impl Scratch {
+    pub(crate) const fn new() -> Self {
+        Self {
+            columns: [[0; BATCH_LEN_MAX]; 16],
+            best: [0; BATCH_LEN_MAX],
+            orders: [0; BATCH_LEN_MAX],
+            cuts: [List::new(), List::new()],
+            leaves: List::new(),
+        }
+    }
+}
+
+/// The keyed hash of a masked key: multiply and add over its words, then one round to spread.
+#[derive(Clone, Debug)]
+pub(crate) struct Multipliers {
+    pub(crate) words: [u32; 16],
+    pub(crate) last: u32,
+}
+
+impl Multipliers {
+    /// The hash of `key` under `masks`. Its upper bits choose the bucket, [`filter_bit`] the bit.
+    #[inline(always)]
+    pub(crate) fn hash(&self, key: &[u32], masks: &[u32]) -> u32 {
+        let mut sum = 0u32;
+        for ((word, mask), multiplier) in key.iter().zip(masks).zip(&self.words) {
+            sum = sum.wrapping_add((word & mask).wrapping_mul(*multiplier));
+        }
+        (sum ^ sum >> 15).wrapping_mul(self.last)
+    }
+}
+
+/// Which of a bucket's sixteen filter bits a hash uses.
+#[inline(always)]
+pub(crate) fn filter_bit(hash: u32) -> u32 {
+    hash & 15
+}
+
+/// A hash table over the keys under one mask. An entry is two words: a reference, then
+/// `filter(16) | order(16)`: which filter bits its rules use, and a lower bound of their order.
+#[derive(Clone, Debug)]
+pub(crate) struct HashTable {
+    /// 1 = hashed; as many words as a key has.
+    pub(crate) masks: Vec<u32>,
+    /// 32 less the number of index bits.
+    pub(crate) shift: u32,
+    /// The first entry's word.
+    pub(crate) at: usize,
+}
+
+/// What steps read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View<'a> {
+    pub(crate) words: &'a [AtomicU32],
+    pub(crate) format: &'a RowFormat,
+    pub(crate) multipliers: &'a Multipliers,
+}
+
+/// A cut that all keys of a batch go through.
+#[derive(Debug)]
+struct All<'a, const W: usize> {
+    masks: [u32; W],
+    entries: &'a [AtomicU32],
+    order_min: u32,
+}
+
+/// The steps for one instruction set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kernel {
+    /// Whatever the target of the build has.
+    Portable,
+    /// 256-bit vectors and bit extraction.
+    #[cfg(target_arch = "x86_64")]
+    Avx2(x86_64::Avx2),
+    /// 512-bit vectors, mask registers and bit extraction.
+    #[cfg(target_arch = "x86_64")]
+    Avx512(x86_64::Avx512),
+}
+
+impl Kernel {
+    /// Every kernel that this machine can run, the best last.
+    pub(crate) fn available() -> Vec<Self> {
+        let mut kernels = vec![Kernel::Portable];
+        #[cfg(target_arch = "x86_64")]
+        {
+            kernels.extend(x86_64::Avx2::new().map(Kernel::Avx2));
+            kernels.extend(x86_64::Avx512::new().map(Kernel::Avx512));
+        }
+        kernels
+    }
+
+    /// The best kernel that this machine can run.
+    pub(crate) fn best() -> Self {
+        Self::available().pop().unwrap_or(Kernel::Portable)
+    }
+
+    /// Width of its vectors in bits; 0 for the portable one.
+    pub(crate) fn bits(self) -> u32 {
+        match self {
+            Kernel::Portable => 0,
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2(_) => 256,
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512(_) => 512,
+        }
+    }
+
+    /// Copies the words of `keys` into columns.
+    pub(crate) fn columns<const W: usize>(self, keys: &[[u32; W]], columns: &mut [Column; 16]) {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512(isa) if W == 4 => isa.columns(keys.as_flattened(), columns),
+            _ => portable::columns(keys, columns),
+        }
+    }
+
+    /// Looks every key of the batch up in `table` and appends what it must visit to the lists of
+    /// `scratch`: entries whose filter allows the key, and whose order can still beat its best.
+    pub(crate) fn hash_step<const W: usize>(
+        self,
+        view: View<'_>,
+        table: &HashTable,
+        keys: &[[u32; W]],
+        scratch: &mut Scratch,
+    ) {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512(isa) => isa.hash_step(view, table, keys.len(), scratch),
+            _ => portable::hash_step(view, table, keys, scratch),
+        }
+    }
+
+    /// Takes every key of the batch through the cut `reference`, unless its best rule so far has an
+    /// order below `order_min`. What it finds goes to `scratch.cuts[0]` and the leaves.
+    pub(crate) fn cut_all<const W: usize>(
+        self,
+        view: View<'_>,
+        (reference, order_min): (u32, u32),
+        keys: &[[u32; W]],
+        scratch: &mut Scratch,
+    ) {
+        let masks = portable::cut_masks::<W>(view.words, offset(reference));
+        let entries = &view.words[offset(reference) + W..];
+        let all = All { masks, entries, order_min };
+        match self {
+            Kernel::Portable => portable::cut_all(&all, keys, scratch),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2(isa) => isa.bits().cut_all(&all, keys, scratch),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512(isa) => isa.bits().cut_all(&all, keys, scratch),
+        }
+    }
+
+    /// Takes the keys of `scratch.cuts[from]` one cut further, to `scratch.cuts[1 - from]` and the
+    /// leaves.
+    pub(crate) fn cut_step<const W: usize>(
+        self,
+        view: View<'_>,
+        keys: &[[u32; W]],
+        scratch: &mut Scratch,
+        from: usize,
+    ) {
+        let Scratch { cuts: [even, odd], leaves, .. } = scratch;
+        let (cuts, next) = if from == 0 { (even, odd) } else { (odd, even) };
+        next.clear();
+        match self {
+            Kernel::Portable => portable::cut_step(view, keys, cuts, next, leaves),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2(isa) => isa.bits().cut_step(view, keys, cuts, next, leaves),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512(isa) => isa.bits().cut_step(view, keys, cuts, next, leaves),
+        }
+        cuts.clear();
+    }
+
+    /// Compares the keys of `scratch.leaves` with the rules of their leaves, keeps the best in
+    /// `scratch.best`, and empties the list.
+    pub(crate) fn scan_step<const W: usize>(
+        self,
+        view: View<'_>,
+        keys: &[[u32; W]],
+        scratch: &mut Scratch,
+    ) {
+        let Scratch { leaves, best, .. } = scratch;
+        match self {
+            Kernel::Portable => portable::scan_step(view, keys, leaves, best),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2(isa) => isa.scan_step(view, keys, leaves, best),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512(isa) => isa.scan_step(view, keys, leaves, best),
+        }
+        scratch.leaves.clear();
+    }
+}

@@ -1,0 +1,169 @@
+//! The memory of one structure: an array of atomic words, handed out in blocks.
+//!
+//! Readers follow offsets into it while one writer fills fresh blocks and publishes them by storing
+//! an offset. A block that is no longer reachable is kept aside until every reader that may still
+//! look at it has left, then used again.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Blocks are a whole number of these many words (32 bytes), so an offset fits 27 bits.
+pub(crate) const UNIT_WORDS: usize = 8;
+
+/// Words behind the last block, so that a vector load of the last column stays inside.
+pub(crate) const TAIL_WORDS: usize = crate::arch::turbo::SLACK_WORDS;
+
+/// Shared words. Relaxed stores fill a block; the store that publishes it is a release, the load
+/// that follows it an acquire.
+#[derive(Debug)]
+pub(crate) struct Words(Box<[AtomicU32]>);
+
+impl Words {
+    pub(crate) fn as_slice(&self) -> &[AtomicU32] {
+        &self.0
+    }
+
+    #[inline(always)]
+    pub(crate) fn load(&self, at: usize) -> u32 {
+        self.0[at].load(Ordering::Acquire)
+    }
+
+    pub(crate) fn fill(&self, at: usize, words: &[u32]) {
+        for (slot, word) in self.0[at..][..words.len()].iter().zip(words) {
+            slot.store(*word, Ordering::Relaxed);
+        }
+    }
+
+    /// Makes everything that was filled before visible to whoever loads this word.
+    pub(crate) fn publish(&self, at: usize, word: u32) {
+        self.0[at].store(word, Ordering::Release);
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.len() * 4
+    }
+}
+
+/// Hands out blocks of a [`Words`] of `capacity` words. The writer's alone.
+#[derive(Debug, Default)]
+pub(crate) struct Allocator {
+    used: usize,
+    capacity: usize,
+    /// Free blocks by their length in units.
+    free: BTreeMap<usize, Vec<usize>>,
+    /// Unreachable blocks with the epoch in which they became so, oldest first.
+    retired: VecDeque<(u64, usize, usize)>,
+}
+
+impl Allocator {
+    /// A block of at least `words` words: its first word, or `None` if there is no room.
+    pub(crate) fn take(&mut self, words: usize) -> Option<usize> {
+        let units = words.div_ceil(UNIT_WORDS);
+        if let Some(at) = self.free.get_mut(&units).and_then(Vec::pop) {
+            return Some(at);
+        }
+        let at = self.used;
+        let end = at + units * UNIT_WORDS;
+        (end + TAIL_WORDS <= self.capacity).then(|| {
+            self.used = end;
+            at
+        })
+    }
+
+    /// Words that are certain to be had, in blocks of any length.
+    pub(crate) fn room(&self) -> usize {
+        self.capacity.saturating_sub(TAIL_WORDS).saturating_sub(self.used)
+    }
+
+    /// Puts a block aside until every reader of `epoch` and before has left.
+    pub(crate) fn retire(&mut self, epoch: u64, at: usize, words: usize) {
+        self.retired.push_back((epoch, at, words.div_ceil(UNIT_WORDS)));
+    }
+
+    /// Makes the blocks free that were retired before `oldest`, the oldest epoch with a reader.
+    pub(crate) fn reclaim(&mut self, oldest: u64) {
+        while let Some(&(epoch, at, units)) = self.retired.front()
+            && epoch < oldest
+        {
+            self.retired.pop_front();
+            self.free.entry(units).or_default().push(at);
+        }
+    }
+
+    /// Number of blocks put aside.
+    pub(crate) fn retired_len(&self) -> usize {
+        self.retired.len()
+    }
+
+    /// An allocator for a copy of the same words with room for `capacity`: its blocks are in nobody
+    /// else's hands, so all that is retired is free.
+    pub(crate) fn grown(&self, capacity: usize) -> Self {
+        let mut grown = Self {
+            used: self.used,
+            capacity,
+            free: self.free.clone(),
+            retired: self.retired.clone(),
+        };
+        grown.reclaim(u64::MAX);
+        grown
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        let listed: usize = self.free.values().map(|list| list.capacity() * 8).sum();
+        listed + self.free.len() * 48 + self.retired.capacity() * size_of::<(u64, usize, usize)>()
+    }
+}
+
+/// Words that are still being laid out, and grow as needed.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    words: Vec<u32>,
+}
+
+impl Draft {
+    /// A zeroed block of `words` words.
+    pub(crate) fn take(&mut self, words: usize) -> usize {
+        let at = self.words.len();
+        self.words.resize(at + words.next_multiple_of(UNIT_WORDS), 0);
+        at
+    }
+
+    pub(crate) fn words_mut(&mut self) -> &mut [u32] {
+        &mut self.words
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Forgets everything from word `len` on.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.words.truncate(len);
+    }
+
+    /// Bytes that the finished structure takes.
+    pub(crate) fn bytes(&self) -> usize {
+        (self.words.len() + TAIL_WORDS) * 4
+    }
+
+    /// The words, shared, with no room to spare, and their allocator.
+    pub(crate) fn finish(mut self) -> (Words, Allocator) {
+        let used = self.words.len();
+        self.words.resize(used + TAIL_WORDS, 0);
+        let capacity = self.words.len();
+        let words: Box<[AtomicU32]> = self.words.into_iter().map(AtomicU32::new).collect();
+        (Words(words), Allocator { used, capacity, ..Allocator::default() })
+    }
+}
+
+/// A copy of `words` with room for `capacity` words.
+pub(crate) fn grow(words: &Words, capacity: usize) -> Words {
+    let old = words.as_slice();
+    let copy = old.iter().map(|word| word.load(Ordering::Relaxed));
+    Words(
+        copy.chain(std::iter::repeat(0))
+            .take(capacity.max(old.len()))
+            .map(AtomicU32::new)
+            .collect(),
+    )
+}

@@ -1,0 +1,294 @@
+//! Inserts and removes: what the writer does while readers walk.
+//!
+//! A leaf is never changed: a new one is written beside it and the word that refers to it is
+//! stored over; the old one is put aside until its readers have left. So a change costs what the
+//! leaves it touches cost, one for most rules; a rule that leaves bits of a cut open has a copy in
+//! each of its cells.
+//!
+//! Room for all new leaves is made sure of before the first is written, so a change that cannot be
+//! made changes nothing. If the words are full they are copied to a larger place; if leaves have
+//! grown long, or rows of the format cannot hold the rule, everything is built anew. In both cases
+//! readers go on in the former version until they come back for the next batch.
+
+use warpswitch_packet::sync::Epochs;
+use warpswitch_rules::{Precedence, RuleId, RuleRef};
+
+use super::arena::{Allocator, TAIL_WORDS, UNIT_WORDS, grow};
+use super::build::leaf_reference;
+use super::list::Collected;
+use super::rows::{COLUMNS_MAX, Row};
+use super::state::{Home, State, TAIL_AT, TAIL_ORDER_AT};
+use crate::arch::turbo::LONG_LEAF;
+
+/// Rows from which a leaf counts as crowded.
+const CROWDED_ROWS: usize = 64;
+
+/// Changes between two looks at which readers have left.
+const RECLAIM_EVERY: usize = 32;
+
+/// Ids that are in use, a bit each.
+#[derive(Debug, Default)]
+pub(crate) struct IdSet {
+    bits: Vec<u64>,
+    len: usize,
+}
+
+impl IdSet {
+    pub(crate) fn contains(&self, id: RuleId) -> bool {
+        let word = self.bits.get(id.as_usize() / 64);
+        word.is_some_and(|word| word >> (id.0 % 64) & 1 != 0)
+    }
+
+    /// Adds an id and tells whether it is new.
+    pub(crate) fn insert(&mut self, id: RuleId) -> bool {
+        let word = id.as_usize() / 64;
+        if word >= self.bits.len() {
+            self.bits.reserve_exact(word + 1 - self.bits.len());
+            self.bits.resize(word + 1, 0);
+        }
+        let is_new = !self.contains(id);
+        self.bits[word] |= 1 << (id.0 % 64);
+        self.len += usize::from(is_new);
+        is_new
+    }
+
+    pub(crate) fn remove(&mut self, id: RuleId) {
+        if self.contains(id) {
+            self.bits[id.as_usize() / 64] &= !(1 << (id.0 % 64));
+            self.len -= 1;
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Bytes it would take with `id` in it.
+    pub(crate) fn bytes_with(&self, id: RuleId) -> usize {
+        self.bits.capacity().max(id.as_usize() / 64 + 1) * 8
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bits.capacity() * 8
+    }
+}
+
+/// What the writer keeps beside the structure.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub(crate) allocator: Allocator,
+    pub(crate) ids: IdSet,
+    /// Inserts since the last build that went to crowded leaves.
+    crowded: usize,
+    changes: usize,
+    /// Rows of the leaf at hand, kept for its memory.
+    rows: Vec<u32>,
+}
+
+impl Writer {
+    pub(crate) fn new(allocator: Allocator, ids: IdSet) -> Self {
+        Self { allocator, ids, crowded: 0, changes: 0, rows: Vec::new() }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.allocator.bytes() + self.ids.bytes() + self.rows.capacity() * 4
+    }
+
+    /// Gives back the memory of the last leaf.
+    pub(crate) fn forget_rows(&mut self) {
+        self.rows = Vec::new();
+    }
+
+    /// Whether enough has changed since the last build to do it again for want of room.
+    pub(crate) fn build_is_due(&self) -> bool {
+        self.changes > self.ids.len() / 4 + 64
+    }
+
+    /// Counts from a build on.
+    pub(crate) fn start_afresh(&mut self) {
+        self.crowded = 0;
+        self.changes = 0;
+    }
+
+    /// Whether so many leaves have grown long that a build is due.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.crowded > self.ids.len() / 8 + 256
+    }
+
+    /// Words that new leaves take if `rule` is entered, as far as there is no free room for them.
+    pub(crate) fn words_needed(&mut self, state: &State, rule: RuleRef<'_>) -> usize {
+        let mut words = 0;
+        let columns = state.format.columns();
+        let Home { entry, .. } = state.home(&rule.matching);
+        state.leaves_of(&rule.matching, entry, &mut |entry| {
+            let rows = leaf_len(state, entry) + 1;
+            words += (rows * columns + 1).next_multiple_of(UNIT_WORDS);
+        });
+        words
+    }
+
+    /// Whether `words` more words are certain to be had.
+    pub(crate) fn has_room(&self, words: usize) -> bool {
+        self.allocator.room() >= words
+    }
+
+    /// A version with the same content and room for `words` more words, and its allocator.
+    pub(crate) fn grown(&self, state: &State, words: usize) -> (State, Allocator) {
+        let used = state.words.as_slice().len();
+        let capacity = used + words.max(used / 4) + TAIL_WORDS;
+        let grown = State {
+            words: grow(&state.words, capacity),
+            tables: state.tables.clone(),
+            format: state.format.clone(),
+            multipliers: state.multipliers.clone(),
+            order: state.order,
+            empty: state.empty,
+        };
+        (grown, self.allocator.grown(capacity))
+    }
+
+    /// Enters `rule`, for which there is room.
+    pub(crate) fn insert(&mut self, state: &State, epochs: &Epochs, rule: RuleRef<'_>) {
+        let order = state.order.of(rule.precedence().0);
+        let home = state.home(&rule.matching);
+        let (order_at, bit) = home.tag.unwrap_or((TAIL_ORDER_AT, 0));
+        let tag = state.words.load(order_at);
+        // First the tag lets readers in, then there is something to find.
+        let wider = tag | bit;
+        state.words.publish(order_at, wider & !0xffff | order.min(wider & 0xffff));
+        if home.tag.is_some() && state.words.load(home.entry) == 0 {
+            state.words.publish(home.entry, state.empty);
+        }
+        let columns = state.format.columns();
+        let mut row = [0; COLUMNS_MAX];
+        state.format.encode(rule, &mut row);
+        let row = &row[..columns];
+        self.each_leaf(state, epochs, rule, home.entry, |rows| {
+            let before = |other: &[u32]| precedence(state, other) < rule.precedence();
+            let at = rows.chunks_exact(columns).take_while(|other| before(other)).count();
+            rows.splice(at * columns..at * columns, row.iter().copied());
+        });
+        self.ids.insert(rule.id);
+    }
+
+    /// Takes `rule` out and tells whether it was there, as it is.
+    pub(crate) fn remove(&mut self, state: &State, epochs: &Epochs, rule: RuleRef<'_>) {
+        let columns = state.format.columns();
+        let mut row = [0; COLUMNS_MAX];
+        state.format.encode(rule, &mut row);
+        let row = &row[..columns];
+        let home = state.home(&rule.matching);
+        self.each_leaf(state, epochs, rule, home.entry, |rows| {
+            let at = rows.chunks_exact(columns).position(|other| other == row);
+            let at = at.expect("every copy of a rule is where it was entered");
+            rows.drain(at * columns..(at + 1) * columns);
+        });
+        self.ids.remove(rule.id);
+    }
+
+    /// Whether exactly this rule is in the structure.
+    pub(crate) fn has(&mut self, state: &State, rule: RuleRef<'_>) -> bool {
+        if !self.ids.contains(rule.id) || !state.format.fits(rule) {
+            return false;
+        }
+        let columns = state.format.columns();
+        let mut row = [0; COLUMNS_MAX];
+        state.format.encode(rule, &mut row);
+        let Home { entry, .. } = state.home(&rule.matching);
+        let mut first = None;
+        state.leaves_of(&rule.matching, entry, &mut |entry| _ = first.get_or_insert(entry));
+        let Some(entry) = first.filter(|&entry| state.words.load(entry) != 0) else { return false };
+        state.read_rows(entry, &mut self.rows);
+        self.rows.chunks_exact(columns).any(|other| other == &row[..columns])
+    }
+
+    /// Rewrites every leaf below `entry` that `rule` belongs to.
+    fn each_leaf(
+        &mut self,
+        state: &State,
+        epochs: &Epochs,
+        rule: RuleRef<'_>,
+        entry: usize,
+        mut edit: impl FnMut(&mut Vec<u32>),
+    ) {
+        let mut rows = std::mem::take(&mut self.rows);
+        let mut largest = 0;
+        state.leaves_of(&rule.matching, entry, &mut |entry| {
+            state.read_rows(entry, &mut rows);
+            let old = state.words.load(entry);
+            let old_len = if old == state.empty { 0 } else { leaf_len(state, entry) };
+            edit(&mut rows);
+            largest = largest.max(rows.len() / state.format.columns());
+            let new = self.write_leaf(state, &rows);
+            state.words.publish(entry, new);
+            if old_len > 0 {
+                let (at, words) = leaf_block(state, old, old_len);
+                self.allocator.retire(epochs.now(), at, words);
+            }
+        });
+        self.rows = rows;
+        self.crowded += usize::from(largest > CROWDED_ROWS);
+        self.changes += 1;
+        if self.changes.is_multiple_of(RECLAIM_EVERY) && self.allocator.retired_len() > 0 {
+            self.allocator.reclaim(epochs.advance());
+        }
+    }
+
+    /// Writes rows to a fresh block and gives the reference to it.
+    fn write_leaf(&mut self, state: &State, rows: &[u32]) -> u32 {
+        let columns = state.format.columns();
+        let len = rows.len() / columns;
+        if len == 0 {
+            return state.empty;
+        }
+        let long = usize::from(len >= LONG_LEAF);
+        let at = self.allocator.take(long + rows.len()).expect("room was made sure of");
+        if long == 1 {
+            state.words.fill(at, &[len as u32]);
+        }
+        for column in 0..columns {
+            for row in 0..len {
+                let word = rows[row * columns + column];
+                state.words.fill(at + long + column * len + row, &[word]);
+            }
+        }
+        leaf_reference(at, len)
+    }
+}
+
+/// Every rule of `state`, each once.
+pub(crate) fn collect(state: &State, schema: &'static warpswitch_rules::Schema) -> Collected {
+    let (mut seen, mut rows, mut leaf) = (IdSet::default(), Vec::new(), Vec::new());
+    state.all_leaves(&mut |entry| {
+        state.read_rows(entry, &mut leaf);
+        for row in leaf.chunks_exact(state.format.columns()) {
+            if seen.insert(RuleId(row[state.format.id_column()])) {
+                rows.push(state.format.decode(row));
+            }
+        }
+    });
+    rows.sort_unstable_by_key(|row: &Row| row.id);
+    Collected { schema, rows }
+}
+
+fn precedence(state: &State, row: &[u32]) -> Precedence {
+    let ids = state.format.id_column();
+    let priority = state.format.one_priority.unwrap_or_else(|| row[ids + 1]);
+    Precedence::new(priority, RuleId(row[ids]))
+}
+
+/// Rows of the leaf that the word `entry` refers to.
+fn leaf_len(state: &State, entry: usize) -> usize {
+    match state.words.load(entry) {
+        0 => 0,
+        reference => crate::arch::turbo::leaf_rows(state.words.as_slice(), reference).1,
+    }
+}
+
+/// First word and length of the block of a leaf.
+fn leaf_block(state: &State, reference: u32, rows: usize) -> (usize, usize) {
+    let long = usize::from(rows >= LONG_LEAF);
+    (crate::arch::turbo::offset(reference), long + rows * state.format.columns())
+}
+
+const _: () = assert!(TAIL_AT == 0, "offset 0 is the tail's, so no leaf is referred to as 0");

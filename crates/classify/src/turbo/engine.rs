@@ -1,0 +1,313 @@
+//! The engine: versions, batches, and changes in order.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use warpswitch_packet::sync::{Epochs, LeftRight};
+use warpswitch_rules::{KeyBatch, RuleId, RuleRef, Ruleset, Schema};
+
+use super::build::{Bound, Built, Shape, build};
+use super::change::{IdSet, Writer, collect};
+use super::list::Collected;
+use super::log::{ChangeLog, Note, Verdict};
+use super::rows::Row;
+use super::state::State;
+use crate::arch::turbo::{BATCH_LEN_MAX, Kernel, Scratch};
+use crate::classifier::{BuildOptions, Classifier, Detail, Engine, check_batch};
+use crate::error::{ClassifyError, ErrorKind};
+
+/// A thread's memory for walks, and where it looks for a free place among the readers.
+struct Walker {
+    scratch: Box<Scratch>,
+    place: Option<usize>,
+}
+
+thread_local! {
+    static WALKER: RefCell<Walker> =
+        RefCell::new(Walker { scratch: Box::new(Scratch::new()), place: None });
+}
+
+/// The engine over keys of `W` words.
+pub(crate) struct Turbo<const W: usize> {
+    schema: &'static Schema,
+    kernel: Kernel,
+    published: LeftRight<Arc<State>>,
+    epochs: Epochs,
+    log: ChangeLog<W>,
+    /// Held for the whole of a change.
+    writer: Mutex<Writer>,
+    /// Figures of the last build.
+    shape: Mutex<Shape>,
+    /// Mirrors the writer's count, so that asking does not wait for a change.
+    rules: AtomicUsize,
+    options: BuildOptions,
+}
+
+impl<const W: usize> Turbo<W> {
+    /// Builds the structure.
+    pub(crate) fn build(ruleset: &Ruleset, options: &BuildOptions) -> Result<Self, ClassifyError> {
+        Self::build_for(ruleset, options, Kernel::best())
+    }
+
+    fn build_for(
+        ruleset: &Ruleset,
+        options: &BuildOptions,
+        kernel: Kernel,
+    ) -> Result<Self, ClassifyError> {
+        let (epochs, log) = (Epochs::new(), ChangeLog::new());
+        let mut ids = IdSet::default();
+        for id in ruleset.ids() {
+            ids.insert(id);
+        }
+        let beside = epochs.bytes() + log.bytes() + ids.bytes();
+        let bound = Bound { bytes_max: options.bytes_max, beside };
+        let Built { state, allocator, shape } = build(ruleset, bound, options.hash_seed)?;
+        let state = Arc::new(state);
+        Ok(Self {
+            schema: ruleset.schema(),
+            kernel,
+            published: LeftRight::new(state.clone(), state),
+            epochs,
+            log,
+            rules: AtomicUsize::new(ids.len()),
+            writer: Mutex::new(Writer::new(allocator, ids)),
+            shape: Mutex::new(shape),
+            options: *options,
+        })
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().expect("a change panicked")
+    }
+
+    /// Answers up to [`BATCH_LEN_MAX`] keys, each exactly.
+    fn classify_batch(&self, keys: &[[u32; W]], out: &mut [RuleId], walker: &mut Walker) {
+        loop {
+            let before = self.log.before();
+            self.walk(keys, out, walker);
+            match self.log.verdict(self.log.after(before)) {
+                Verdict::Exact => return,
+                Verdict::Recheck(notes) => {
+                    self.recheck(&notes, keys, out, walker);
+                    return;
+                }
+                Verdict::Unknown => {}
+            }
+        }
+    }
+
+    fn walk(&self, keys: &[[u32; W]], out: &mut [RuleId], walker: &mut Walker) {
+        let state = self.published.read();
+        let place = *walker.place.get_or_insert_with(|| self.epochs.place());
+        let _pin = self.epochs.pin(place);
+        state.classify(self.kernel, keys, out, &mut walker.scratch);
+    }
+
+    /// Looks up again, one by one, the keys that two of the changes match.
+    fn recheck(
+        &self,
+        notes: &[Note<W>],
+        keys: &[[u32; W]],
+        out: &mut [RuleId],
+        walker: &mut Walker,
+    ) {
+        for (key, answer) in keys.iter().zip(out) {
+            let mut concerned = notes.iter().filter(|note| note.matches(key)).count() > 1;
+            while concerned {
+                let before = self.log.before();
+                let key = std::slice::from_ref(key);
+                self.walk(key, std::slice::from_mut(answer), walker);
+                concerned = match self.log.verdict(self.log.after(before)) {
+                    Verdict::Exact => false,
+                    Verdict::Unknown => true,
+                    Verdict::Recheck(notes) => {
+                        notes.iter().filter(|note| note.matches(&key[0])).count() > 1
+                    }
+                };
+            }
+        }
+    }
+
+    /// Bytes that are not the structure's own.
+    fn bytes_beside(&self, writer: &Writer) -> usize {
+        writer.bytes() + self.bytes_beside_empty()
+    }
+
+    /// The same, without the writer's lists, which a build starts afresh.
+    fn bytes_beside_empty(&self) -> usize {
+        self.epochs.bytes() + self.log.bytes()
+    }
+
+    fn check_rule(&self, rule: RuleRef<'_>) -> Result<(), ClassifyError> {
+        if rule.matching.value.len() != W || rule.matching.ports_word != self.schema.ports_word {
+            let message = format!("a rule of another schema than {}", self.schema.name);
+            return Err(ClassifyError::new(ErrorKind::SchemaMismatch, message));
+        }
+        if !rule.id.is_some() {
+            let message = "the id that stands for no rule";
+            return Err(ClassifyError::new(ErrorKind::SchemaMismatch, message));
+        }
+        Ok(())
+    }
+
+    /// Publishes a version that another allocator belongs to.
+    fn publish(&self, writer: &mut Writer, state: State, allocator: super::arena::Allocator) {
+        let state = Arc::new(state);
+        self.published.change_always(|side| *side = state.clone());
+        writer.allocator = allocator;
+        writer.forget_rows();
+    }
+
+    /// Builds everything anew from the rules of `list`, of which `changed` is new or gone.
+    fn rebuild(
+        &self,
+        writer: &mut Writer,
+        list: &Collected,
+        changed: RuleRef<'_>,
+    ) -> Result<(), ClassifyError> {
+        let ids = writer.ids.bytes_with(changed.id) - writer.ids.bytes();
+        let beside = self.bytes_beside_empty() + writer.ids.bytes() + ids;
+        let bound = Bound { bytes_max: self.options.bytes_max, beside };
+        let Built { state, allocator, shape } = build(list, bound, self.options.hash_seed)?;
+        self.log.start(&changed.matching);
+        self.publish(writer, state, allocator);
+        self.log.finish();
+        writer.start_afresh();
+        *self.shape.lock().expect("a change panicked") = shape;
+        Ok(())
+    }
+
+    /// Makes sure that `rule` can be entered or taken out in place, and gives the version to do it
+    /// in; `None` if only a build can.
+    fn make_room(
+        &self,
+        writer: &mut Writer,
+        state: Arc<State>,
+        rule: RuleRef<'_>,
+    ) -> Option<Arc<State>> {
+        let words = writer.words_needed(&state, rule);
+        // Lists may double when one more block is put aside.
+        let lists = 2 * self.bytes_beside(writer) + writer.ids.bytes_with(rule.id) + words * 4;
+        let fits = |state: &State| state.words.bytes() + lists <= self.options.bytes_max;
+        if writer.has_room(words) {
+            return fits(&state).then_some(state);
+        }
+        writer.allocator.reclaim(self.epochs.advance());
+        let (grown, allocator) = writer.grown(&state, words);
+        if !fits(&grown) || !addressable(&grown) {
+            return None;
+        }
+        self.publish(writer, grown, allocator);
+        Some(self.published.read().clone())
+    }
+}
+
+/// Whether references reach every word.
+fn addressable(state: &State) -> bool {
+    let units = state.words.as_slice().len() / crate::arch::turbo::UNIT;
+    units < 1 << crate::arch::turbo::OFFSET_BITS
+}
+
+impl<const W: usize> Classifier for Turbo<W> {
+    fn engine(&self) -> Engine {
+        Engine::Turbo
+    }
+
+    fn schema(&self) -> &'static Schema {
+        self.schema
+    }
+
+    fn len(&self) -> usize {
+        self.rules.load(Ordering::Relaxed)
+    }
+
+    fn classify(&self, keys: KeyBatch<'_>, out: &mut [RuleId]) {
+        check_batch(self.schema, keys, out);
+        let (keys, _) = keys.words().as_chunks::<W>();
+        WALKER.with_borrow_mut(|walker| {
+            for (keys, out) in keys.chunks(BATCH_LEN_MAX).zip(out.chunks_mut(BATCH_LEN_MAX)) {
+                self.classify_batch(keys, out, walker);
+            }
+        });
+    }
+
+    fn insert(&self, rule: RuleRef<'_>) -> Result<(), ClassifyError> {
+        self.check_rule(rule)?;
+        let mut writer = self.writer();
+        if writer.ids.contains(rule.id) {
+            let message = format!("a rule with id {} is already there", rule.id);
+            return Err(ClassifyError::new(ErrorKind::DuplicateRule, message));
+        }
+        let state = self.published.read().clone();
+        let fits = state.format.fits(rule) && !writer.is_crowded();
+        let room = if fits { self.make_room(&mut writer, state.clone(), rule) } else { None };
+        match room {
+            Some(state) => {
+                self.log.start(&rule.matching);
+                writer.insert(&state, &self.epochs, rule);
+                self.log.finish();
+            }
+            None => {
+                // At the bound, a build a change would be a change for the price of all rules.
+                if fits && !writer.build_is_due() {
+                    let bytes = state.words.bytes() + 2 * self.bytes_beside(&writer);
+                    let rules = vec![rule.id];
+                    return Err(ClassifyError::memory_bound(bytes, self.options.bytes_max, rules));
+                }
+                let mut list = collect(&state, self.schema);
+                list.rows.push(Row::of(rule));
+                self.rebuild(&mut writer, &list, rule)?;
+                writer.ids.insert(rule.id);
+            }
+        }
+        self.rules.store(writer.ids.len(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn remove(&self, rule: RuleRef<'_>) -> Result<(), ClassifyError> {
+        let mut writer = self.writer();
+        let state = self.published.read().clone();
+        if self.check_rule(rule).is_err() || !writer.has(&state, rule) {
+            let message =
+                format!("no rule with id {} and this priority and match is there", rule.id);
+            return Err(ClassifyError::new(ErrorKind::UnknownRule, message));
+        }
+        match self.make_room(&mut writer, state.clone(), rule) {
+            Some(state) => {
+                self.log.start(&rule.matching);
+                writer.remove(&state, &self.epochs, rule);
+                self.log.finish();
+            }
+            None => {
+                let mut list = collect(&state, self.schema);
+                list.rows.retain(|row| row.id != rule.id);
+                self.rebuild(&mut writer, &list, rule)?;
+                writer.ids.remove(rule.id);
+            }
+        }
+        self.rules.store(writer.ids.len(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        let writer = self.writer();
+        self.published.read().words.bytes() + self.bytes_beside(&writer)
+    }
+
+    fn details(&self) -> Vec<Detail> {
+        let shape = *self.shape.lock().expect("a change panicked");
+        let tables = self.published.read().tables.len();
+        let rules = self.len().max(1) as f64;
+        [
+            ("tables", tables as f64),
+            ("cuts", shape.cuts as f64),
+            ("leaves", shape.leaves as f64),
+            ("rows_per_rule", shape.rows as f64 / rules),
+            ("leaf_rules_max", shape.leaf_rules_max as f64),
+            ("vector_bits", f64::from(self.kernel.bits())),
+        ]
+        .map(|(name, value)| Detail { name, value })
+        .to_vec()
+    }
+}

@@ -1,0 +1,249 @@
+//! Rows: the form in which leaves keep rules, so that one instruction compares a column of many.
+//!
+//! A leaf of `n` rules is `columns` runs of `n` words: column `c` of row `r` lies at `c * n + r`,
+//! with no padding, the row that wins first. Two formats:
+//!
+//! ```text
+//! prefix  (ipv4_5tuple, prefixes, no TCP flags: 24 bytes a rule)
+//!   src   dst   lo_src|lo_dst   hi_src|hi_dst   src_shift(8)|proto_mask(8)|proto(8)|dst_shift(8)
+//!   id   [priority]
+//! masked  (everything else: the words that some rule examines, 8 bytes each, and 12)
+//!   value mask   value mask   …   lo_src|lo_dst   hi_src|hi_dst   id   [priority]
+//! ```
+//! A shift is 32 minus the prefix length: the key agrees if `(key ^ value) >> shift` is zero. The
+//! priority column is there only if priorities differ.
+//!
+//! # Invariants
+//! - R1: a row holds all of its rule's match, so rules can be read back and no other list of them
+//!   is kept.
+
+use warpswitch_rules::{MatchRef, PortRange, RuleId, RuleRef};
+
+use super::list::{Place, RuleList};
+
+/// The most columns that a row has.
+pub(crate) const COLUMNS_MAX: usize = 2 * 16 + 4;
+
+/// Which columns rows have, and what is in them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RowFormat {
+    /// Words of a key.
+    pub(crate) words: usize,
+    /// Index of the ports word.
+    pub(crate) ports_word: usize,
+    /// `None` for the prefix format; else the words that have a value and a mask column.
+    pub(crate) masked: Option<Vec<usize>>,
+    /// The priority of every rule, if it is one; else rows have a priority column.
+    pub(crate) one_priority: Option<u32>,
+}
+
+impl RowFormat {
+    /// The most compact format that can hold every rule of `rules`.
+    pub(crate) fn for_rules(rules: &impl RuleList) -> Self {
+        let schema = rules.schema();
+        let all = || (0..rules.len() as Place).map(|place| rules.rule(place));
+        let mut format = Self {
+            words: schema.words,
+            ports_word: schema.ports_word,
+            masked: None,
+            one_priority: Some(all().next().map_or(0, |rule| rule.priority)),
+        };
+        let mut used = vec![false; schema.words];
+        let mut prefixes = schema.words == 4;
+        for rule in all() {
+            for (word, mask) in rule.matching.mask.iter().enumerate() {
+                used[word] |= *mask != 0;
+            }
+            prefixes &= fits_prefix(&rule.matching);
+            if format.one_priority != Some(rule.priority) {
+                format.one_priority = None;
+            }
+        }
+        if !prefixes {
+            format.masked = Some((0..schema.words).filter(|&word| used[word]).collect());
+        }
+        format
+    }
+
+    /// Whether rows can hold `rule` without loss.
+    pub(crate) fn fits(&self, rule: RuleRef<'_>) -> bool {
+        let matching = &rule.matching;
+        self.one_priority.is_none_or(|priority| priority == rule.priority)
+            && match &self.masked {
+                None => fits_prefix(matching),
+                Some(words) => {
+                    (0..self.words).all(|word| matching.mask[word] == 0 || words.contains(&word))
+                }
+            }
+    }
+
+    /// Words that a row takes.
+    pub(crate) fn columns(&self) -> usize {
+        self.id_column() + 1 + usize::from(self.one_priority.is_none())
+    }
+
+    /// The column of rule ids.
+    pub(crate) fn id_column(&self) -> usize {
+        match &self.masked {
+            None => 5,
+            Some(words) => 2 * words.len() + 2,
+        }
+    }
+
+    /// Writes the row of `rule`, which fits.
+    pub(crate) fn encode(&self, rule: RuleRef<'_>, row: &mut [u32]) {
+        let MatchRef { value, mask, ranges: [src, dst], .. } = rule.matching;
+        let lo = u32::from(src.lo) << 16 | u32::from(dst.lo);
+        let hi = u32::from(src.hi) << 16 | u32::from(dst.hi);
+        match &self.masked {
+            None => {
+                let shift = |mask: u32| 32 - mask.count_ones();
+                let proto = (mask[3] >> 24) << 16 | (value[3] >> 24) << 8;
+                let shifts = shift(mask[0]) << 24 | shift(mask[1]);
+                row[..5].copy_from_slice(&[value[0], value[1], lo, hi, shifts | proto]);
+            }
+            Some(words) => {
+                for (pair, &word) in row.chunks_exact_mut(2).zip(words) {
+                    pair.copy_from_slice(&[value[word], mask[word]]);
+                }
+                row[2 * words.len()..][..2].copy_from_slice(&[lo, hi]);
+            }
+        }
+        row[self.id_column()] = rule.id.0;
+        if self.one_priority.is_none() {
+            row[self.id_column() + 1] = rule.priority;
+        }
+    }
+
+    /// Reads a row back: the inverse of [`RowFormat::encode`].
+    pub(crate) fn decode(&self, row: &[u32]) -> Row {
+        let mut value = vec![0; self.words];
+        let mut mask = vec![0; self.words];
+        let ends = match &self.masked {
+            None => {
+                let prefix = |shift: u32| u32::MAX.checked_shl(shift).unwrap_or(0);
+                value[..2].copy_from_slice(&row[..2]);
+                mask[..2].copy_from_slice(&[prefix(row[4] >> 24), prefix(row[4] & 0xff)]);
+                value[3] = (row[4] >> 8 & 0xff) << 24;
+                mask[3] = (row[4] >> 16 & 0xff) << 24;
+                &row[2..4]
+            }
+            Some(words) => {
+                for (pair, &word) in row.chunks_exact(2).zip(words) {
+                    (value[word], mask[word]) = (pair[0], pair[1]);
+                }
+                &row[2 * words.len()..][..2]
+            }
+        };
+        let range =
+            |shift: u32| PortRange { lo: (ends[0] >> shift) as u16, hi: (ends[1] >> shift) as u16 };
+        let ranges = [range(16), range(0)];
+        if self.masked.is_none() {
+            let common = |r: PortRange| u32::from(r.common_mask());
+            mask[2] = common(ranges[0]) << 16 | common(ranges[1]);
+            value[2] = ends[0] & mask[2];
+        }
+        let priority = self.one_priority.unwrap_or_else(|| row[self.id_column() + 1]);
+        let id = RuleId(row[self.id_column()]);
+        Row { id, priority, value, mask, ranges, ports_word: self.ports_word }
+    }
+}
+
+/// A rule read back from its row.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) id: RuleId,
+    pub(crate) priority: u32,
+    value: Vec<u32>,
+    mask: Vec<u32>,
+    ranges: [PortRange; 2],
+    ports_word: usize,
+}
+
+impl Row {
+    /// A copy of `rule`.
+    pub(crate) fn of(rule: RuleRef<'_>) -> Self {
+        let MatchRef { value, mask, ranges, ports_word } = rule.matching;
+        let (value, mask) = (value.to_vec(), mask.to_vec());
+        Self { id: rule.id, priority: rule.priority, value, mask, ranges, ports_word }
+    }
+
+    /// The rule as engines see it.
+    pub(crate) fn as_rule(&self) -> RuleRef<'_> {
+        let Self { value, mask, ranges, ports_word, .. } = self;
+        let matching = MatchRef { value, mask, ranges: *ranges, ports_word: *ports_word };
+        RuleRef { id: self.id, priority: self.priority, matching }
+    }
+}
+
+/// Whether an `ipv4_5tuple` match is prefixes, ranges and a protocol.
+fn fits_prefix(matching: &MatchRef<'_>) -> bool {
+    let is_prefix = |mask: u32| mask.leading_ones() == mask.count_ones();
+    let ports = matching.mask[2];
+    let [src, dst] = matching.ranges.map(|range| u32::from(range.common_mask()));
+    // A port under a mask that is no prefix says more than its range.
+    is_prefix(matching.mask[0])
+        && is_prefix(matching.mask[1])
+        && ports == (src << 16 | dst)
+        && matching.mask[3] & 0x00ff_ffff == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpswitch_rules::schema::SCHEMAS;
+    use warpswitch_rules::{Action, Field, Match, Rule, Ruleset, RulesetBuilder};
+
+    /// Rules with every kind of match; `plain` keeps to what the prefix format holds.
+    fn sample(schema: &'static warpswitch_rules::Schema, plain: bool, priorities: bool) -> Ruleset {
+        let mut set = RulesetBuilder::new(schema);
+        for n in 0..40u32 {
+            let mut m = Match::any(schema);
+            for (idx, spec) in schema.fields.iter().enumerate() {
+                let value = u128::from(n.wrapping_mul(0x9e37_79b1)) * 0x1_0001_0003;
+                match (spec.field, (n as usize + idx) % 4) {
+                    (Field::TcpFlags, _) if plain => {}
+                    (Field::L4Src | Field::L4Dst, 0) => _ = m.set_range(spec.field, 7, 900),
+                    (_, 1) => _ = m.set_exact(spec.field, value),
+                    (Field::IpProto, _) => {}
+                    (_, 2) => _ = m.set_prefix(spec.field, value, spec.bits / 2),
+                    (_, 3) if !plain => _ = m.set_mask(spec.field, value, 0x15),
+                    _ => {}
+                }
+            }
+            let mut rule = Rule::new(m, Action::Drop);
+            rule.priority = if priorities { n % 5 } else { 9 };
+            set.push(rule);
+        }
+        set.build()
+    }
+
+    #[test]
+    fn rows_read_back_as_the_rules_they_were() {
+        for schema in SCHEMAS {
+            for (plain, priorities) in [(true, false), (true, true), (false, false), (false, true)]
+            {
+                let set = sample(schema, plain, priorities);
+                let format = RowFormat::for_rules(&set);
+                assert_eq!(format.masked.is_none(), plain && schema.words == 4);
+                let mut row = vec![0; format.columns()];
+                for rule in set.iter() {
+                    assert!(format.fits(rule));
+                    format.encode(rule, &mut row);
+                    assert_eq!(format.decode(&row).as_rule(), rule, "{}", schema.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_format_refuses_what_it_would_lose() {
+        let plain = sample(SCHEMAS[0], true, false);
+        let format = RowFormat::for_rules(&plain);
+        let wild = sample(SCHEMAS[0], false, false);
+        assert!(wild.iter().any(|rule| !format.fits(rule)));
+        let mut other = plain.rule(RuleId(0));
+        other.priority += 1;
+        assert!(!format.fits(other));
+    }
+}

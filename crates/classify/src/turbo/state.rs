@@ -1,0 +1,219 @@
+//! One version of the structure, and the walk of a batch through it.
+
+use std::sync::atomic::Ordering;
+
+use warpswitch_rules::{MatchRef, Precedence, RuleId};
+
+use super::arena::Words;
+use super::choose::covers;
+use super::rows::RowFormat;
+use crate::arch::turbo::{
+    BATCH_LEN_MAX, CUT_FLAG, HashTable, Kernel, Multipliers, Scratch, View, filter_bit, leaf_rows,
+    offset,
+};
+
+/// The word that refers to the tail, and the one that bounds its order.
+pub(crate) const TAIL_AT: usize = 0;
+pub(crate) const TAIL_ORDER_AT: usize = 1;
+
+/// The largest coarse order.
+pub(crate) const ORDER_MAX: u32 = 0xffff;
+
+/// Maps precedences to sixteen bits, never swapping two: enough to skip most visits that cannot
+/// win, at two bytes a bucket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Order {
+    base: u64,
+    shift: u32,
+}
+
+impl Order {
+    /// Spreads `first..=last` over the orders.
+    pub(crate) fn new(first: Precedence, last: Precedence) -> Self {
+        let span = last.0 - first.0;
+        let bits = 64 - span.leading_zeros();
+        Self { base: first.0, shift: bits.saturating_sub(16) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn of(self, precedence: u64) -> u32 {
+        let above = precedence.saturating_sub(self.base) >> self.shift;
+        above.min(u64::from(ORDER_MAX)) as u32
+    }
+}
+
+/// A chain of hash tables, then the tail: everything that lookups read.
+///
+/// The tables' masks and places never change; entries, the tail, and what they refer to do.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) words: Words,
+    pub(crate) tables: Vec<HashTable>,
+    pub(crate) format: RowFormat,
+    pub(crate) multipliers: Multipliers,
+    pub(crate) order: Order,
+    /// The leaf of places without rules, shared by all of them.
+    pub(crate) empty: u32,
+}
+
+impl State {
+    pub(crate) fn view(&self) -> View<'_> {
+        View { words: self.words.as_slice(), format: &self.format, multipliers: &self.multipliers }
+    }
+
+    /// Answers at most [`BATCH_LEN_MAX`] keys.
+    pub(crate) fn classify<const W: usize>(
+        &self,
+        kernel: Kernel,
+        keys: &[[u32; W]],
+        out: &mut [RuleId],
+        scratch: &mut Scratch,
+    ) {
+        assert!(keys.len() <= BATCH_LEN_MAX);
+        scratch.best[..keys.len()].fill(Precedence::NONE.0);
+        scratch.orders.fill(ORDER_MAX);
+        if !self.tables.is_empty() {
+            kernel.columns(keys, &mut scratch.columns);
+        }
+        for table in &self.tables {
+            kernel.hash_step(self.view(), table, keys, scratch);
+            self.finish_step(kernel, keys, scratch);
+            for (order, best) in scratch.orders.iter_mut().zip(&scratch.best[..keys.len()]) {
+                *order = self.order.of(*best);
+            }
+        }
+        self.visit_tail(kernel, keys, scratch);
+        for (answer, best) in out.iter_mut().zip(&scratch.best[..keys.len()]) {
+            *answer = Precedence(*best).id();
+        }
+    }
+
+    fn visit_tail<const W: usize>(&self, kernel: Kernel, keys: &[[u32; W]], scratch: &mut Scratch) {
+        let tail = self.words.load(TAIL_AT);
+        if tail & CUT_FLAG != 0 {
+            let order_min = self.words.load(TAIL_ORDER_AT);
+            kernel.cut_all(self.view(), (tail, order_min), keys, scratch);
+        } else {
+            scratch.leaves.fill(tail, keys.len());
+        }
+        self.finish_step(kernel, keys, scratch);
+    }
+
+    /// Follows the cuts that a step found down to leaves, and scans these.
+    fn finish_step<const W: usize>(
+        &self,
+        kernel: Kernel,
+        keys: &[[u32; W]],
+        scratch: &mut Scratch,
+    ) {
+        let mut level = 0;
+        while scratch.cuts[level].len() > 0 {
+            kernel.cut_step(self.view(), keys, scratch, level);
+            level = 1 - level;
+        }
+        kernel.scan_step(self.view(), keys, scratch);
+    }
+}
+
+/// Where the rules that a match belongs to are entered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Home {
+    /// The word that holds the reference.
+    pub(crate) entry: usize,
+    /// The word with the order of the entry, and the filter bit a rule needs there; for a table.
+    pub(crate) tag: Option<(usize, u32)>,
+}
+
+impl State {
+    /// The one table entry, or the tail, below which every copy of a rule lies.
+    pub(crate) fn home(&self, matching: &MatchRef<'_>) -> Home {
+        for table in &self.tables {
+            if covers(matching.mask, &table.masks) {
+                let hash = self.multipliers.hash(matching.value, &table.masks);
+                let entry = table.at + 2 * (hash >> table.shift) as usize;
+                return Home { entry, tag: Some((entry + 1, 1 << (16 + filter_bit(hash)))) };
+            }
+        }
+        Home { entry: TAIL_AT, tag: None }
+    }
+
+    /// Calls `leaf` with every word that refers to a leaf below `entry` which a rule with this match
+    /// belongs to.
+    pub(crate) fn leaves_of(
+        &self,
+        matching: &MatchRef<'_>,
+        entry: usize,
+        leaf: &mut impl FnMut(usize),
+    ) {
+        let reference = self.words.load(entry);
+        if reference & CUT_FLAG == 0 {
+            return leaf(entry);
+        }
+        let at = offset(reference);
+        let words = matching.mask.len();
+        // Index bits that the rule fixes, and those that it leaves open.
+        let (mut fixed, mut open, mut bits) = (0usize, 0usize, 0u32);
+        for word in 0..words {
+            let mut left = self.words.load(at + word);
+            while left != 0 {
+                let bit = left.trailing_zeros();
+                match matching.mask[word] >> bit & 1 {
+                    0 => open |= 1 << bits,
+                    _ => fixed |= ((matching.value[word] >> bit & 1) as usize) << bits,
+                }
+                bits += 1;
+                left &= left - 1;
+            }
+        }
+        let mut subset = open;
+        loop {
+            self.leaves_of(matching, at + words + (fixed | subset), leaf);
+            if subset == 0 {
+                return;
+            }
+            subset = (subset - 1) & open;
+        }
+    }
+
+    /// The rows of the leaf that the word `entry` refers to, one after the other, without the row
+    /// that stands for no rule.
+    pub(crate) fn read_rows(&self, entry: usize, rows: &mut Vec<u32>) {
+        rows.clear();
+        let reference = self.words.load(entry);
+        if reference == self.empty {
+            return;
+        }
+        let (at, len) = leaf_rows(self.words.as_slice(), reference);
+        let columns = self.format.columns();
+        let leaf = &self.words.as_slice()[at..at + len * columns];
+        for row in 0..len {
+            rows.extend((0..columns).map(|c| leaf[c * len + row].load(Ordering::Relaxed)));
+        }
+    }
+
+    /// Calls `leaf` with every word that refers to a leaf.
+    pub(crate) fn all_leaves(&self, leaf: &mut impl FnMut(usize)) {
+        let entries = |table: &HashTable| (0..1usize << (32 - table.shift)).map(|n| 2 * n);
+        for table in &self.tables {
+            for entry in entries(table) {
+                // A bucket that never had a rule refers to nothing.
+                if self.words.load(table.at + entry) != 0 {
+                    self.leaves_below(table.at + entry, leaf);
+                }
+            }
+        }
+        self.leaves_below(TAIL_AT, leaf);
+    }
+
+    fn leaves_below(&self, entry: usize, leaf: &mut impl FnMut(usize)) {
+        let reference = self.words.load(entry);
+        if reference & CUT_FLAG == 0 {
+            return leaf(entry);
+        }
+        let (at, words) = (offset(reference), self.format.words);
+        let bits: u32 = (0..words).map(|word| self.words.load(at + word).count_ones()).sum();
+        for cell in 0..1usize << bits {
+            self.leaves_below(at + words + cell, leaf);
+        }
+    }
+}

@@ -87,7 +87,7 @@ fn run_case(tools: &run::Tools, def: &Def, case: &Case, options: &Options) -> Re
     };
     // Alternating, so that a noisy minute hits both.
     for _ in 0..options.rounds {
-        let ours = tools.ours(&files, engines, def.threads)?;
+        let ours = tools.ours(&files, engines, def.threads, options.smoke)?;
         measured.rules = ours.rules;
         measured.keys = ours.packets;
         measured.merge(ours.engines);

@@ -80,10 +80,21 @@ impl Tools {
         repo::must(&mut command, &format!("warpswitch generate {what} {}", args.join(" ")))
     }
 
-    /// Runs our engines.
-    pub fn ours(&self, files: &Files, engines: &[String], threads: usize) -> Result<Report> {
+    /// Runs our engines; with `smoke`, just long enough to see that they run.
+    pub fn ours(
+        &self,
+        files: &Files,
+        engines: &[String],
+        threads: usize,
+        smoke: bool,
+    ) -> Result<Report> {
         let mut command = Command::new(&self.ours);
-        command.args(["bench", "classify", "--json", "--engines", &engines.join(",")]);
+        if smoke {
+            command.args(["bench", "classify", "--runs", "1", "--run-ms", "10"]);
+        } else {
+            command.args(["bench", "classify"]);
+        }
+        command.args(["--json", "--engines", &engines.join(",")]);
         command.args(["--threads", &threads.to_string()]);
         command.arg("--rules").arg(&files.rules).arg("--trace").arg(&files.trace);
         // Exit code 1 says that some engine has an error in place of its numbers.

@@ -88,6 +88,13 @@ enum Actions {
     AllBut(u32),
 }
 
+/// Which of several answers is wanted.
+#[derive(Clone, Copy)]
+enum Which {
+    Best,
+    Any,
+}
+
 /// The bits of a node's summary.
 struct Summary<'t> {
     value: &'t [u32],
@@ -124,7 +131,7 @@ impl<'a> RuleTree<'a> {
     /// `steps` grows by the nodes and rules visited.
     pub fn container_above(&self, id: RuleId, steps: &mut u64) -> Option<RuleId> {
         let window = (None, self.ruleset.rule(id).precedence());
-        self.best(id, Relation::Contains, window, &Actions::All, steps)
+        self.find(id, Relation::Contains, window, &Actions::All, Which::Best, steps)
     }
 
     /// The best of the rules that contain rule `id` and are larger, lose against it, and have its
@@ -133,11 +140,11 @@ impl<'a> RuleTree<'a> {
     pub fn container_below(&self, id: RuleId, steps: &mut u64) -> Option<RuleId> {
         let window = (Some(self.ruleset.rule(id).precedence()), Precedence::NONE);
         let same = Actions::Only(self.actions[id.as_usize()]);
-        self.best(id, Relation::IsLarger, window, &same, steps)
+        self.find(id, Relation::IsLarger, window, &same, Which::Best, steps)
     }
 
-    /// The best of the rules between `above` and `below` in precedence that overlap `above` and
-    /// have another action than it. `steps` grows by the nodes and rules visited.
+    /// Some rule between `above` and `below` in precedence that overlaps `above` and has another
+    /// action than it. `steps` grows by the nodes and rules visited.
     pub fn conflict_between(
         &self,
         above: RuleId,
@@ -147,42 +154,48 @@ impl<'a> RuleTree<'a> {
         let start = self.ruleset.rule(above).precedence();
         let end = self.ruleset.rule(below).precedence();
         let others = Actions::AllBut(self.actions[above.as_usize()]);
-        self.best(above, Relation::Overlaps, (Some(start), end), &others, steps)
+        self.find(above, Relation::Overlaps, (Some(start), end), &others, Which::Any, steps)
     }
 
-    /// The best rule, within an open window of precedence, in a relation to rule `id`.
-    fn best(
+    /// A rule, within an open window of precedence, in a relation to rule `id`.
+    fn find(
         &self,
         id: RuleId,
         relation: Relation,
         (start, end): (Option<Precedence>, Precedence),
         actions: &Actions,
+        which: Which,
         steps: &mut u64,
     ) -> Option<RuleId> {
         let this = self.ruleset.matching(id);
-        let mut best = end;
+        // Only what is better than the bound is of interest.
+        let mut state = (end, None);
         self.search(
-            &mut best,
+            &mut state,
             steps,
-            |node, best| {
-                node.best < *best
+            |node, (bound, _)| {
+                node.best < *bound
                     && start.is_none_or(|start| node.worst > start)
                     && node.action.is_none_or(|action| actions.allow(action))
             },
             |node, summary| relation.may_hold(node, summary, &this),
-            |other, best| {
+            |other, (bound, found)| {
                 let rule = self.ruleset.rule(other);
                 let precedence = rule.precedence();
-                if precedence < *best
+                if precedence < *bound
                     && start.is_none_or(|start| precedence > start)
                     && actions.allow(self.actions[other.as_usize()])
                     && relation.holds(&rule.matching, &this)
                 {
-                    *best = precedence;
+                    *found = Some(other);
+                    *bound = match which {
+                        Which::Best => precedence,
+                        Which::Any => Precedence(0),
+                    };
                 }
             },
         );
-        (best != end).then(|| best.id())
+        state.1
     }
 
     /// Number of rules that match `key`.
@@ -486,13 +499,15 @@ mod tests {
             let want = best(ruleset, |other| !above(other) && larger(other) && same(other));
             assert_eq!(tree.container_below(id, steps), want, "below {id}");
             let Some(last) = ruleset.ids_by_precedence().pop() else { continue };
-            let want = best(ruleset, |other| {
+            let conflicts = |other| {
                 precedence(other) > precedence(id)
                     && precedence(other) < precedence(last)
                     && !same(other)
                     && ruleset.matching(other).overlaps(&this)
-            });
-            assert_eq!(tree.conflict_between(id, last, steps), want, "between {id} and {last}");
+            };
+            let got = tree.conflict_between(id, last, steps);
+            assert!(got.is_none_or(conflicts), "between {id} and {last}");
+            assert_eq!(got.is_some(), best(ruleset, conflicts).is_some(), "{id}, {last}");
             let key: Vec<u32> = this.value.to_vec();
             let want = ruleset.iter().filter(|rule| rule.matching.matches(&key)).count();
             assert_eq!(tree.match_count(&key), want, "matches of the corner of {id}");

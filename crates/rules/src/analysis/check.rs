@@ -72,8 +72,7 @@ pub struct CheckOptions {
 }
 
 impl Default for CheckOptions {
-    /// Enough for a hundred thousand rules of any known kind, for a million of most, and about a
-    /// minute where it is not.
+    /// Enough for a million rules of any known kind, and about a minute where it is not.
     fn default() -> Self {
         Self { steps_max: 5_000_000_000 }
     }

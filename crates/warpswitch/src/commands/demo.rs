@@ -99,7 +99,7 @@ pub fn run(_args: &DemoArgs) -> anyhow::Result<Outcome> {
     let mut digest = Digest::new();
     digest.update(&answers);
     let verdict = if all_right {
-        format!("Every engine gave the answers of the reference. Digest of them all: {digest}")
+        format!("Every engine gave the right answers; their digest is {digest}")
     } else {
         "Some engine gave wrong answers: this is a bug".to_owned()
     };
@@ -213,10 +213,10 @@ fn render_tally(ruleset: &Ruleset, tally: &Tally) -> String {
         actions.row(["no rule".into(), human::count(tally.misses), share(tally.misses)]);
     }
     let mut hottest = Table::new(&[
-        ("hottest rule", Align::Right),
+        ("rule", Align::Right),
         ("packets", Align::Right),
         ("action", Align::Left),
-        ("what it matches", Align::Left),
+        ("what the hottest rules match", Align::Left),
     ]);
     for (id, packets) in tally.hottest(HOTTEST) {
         let matching = format_match(ruleset.schema(), ruleset.matching(id));

@@ -3,7 +3,8 @@
 //! A set is arranged in one of two ways, the first that fits its bounds:
 //! - *one tail*: a single cut over all rules, its cells leaves or one further cut. Fastest while
 //!   copies stay few and the whole stays in the second-level cache.
-//! - *a chain*: hash tables, each over a mask that most of the rules left examine, until what is left
+//! - *a chain*: hash tables, each over a mask that most of the rules left examine, until what is
+//! left
 //!   is small enough for a tail of its own.
 
 use warpswitch_rules::{Precedence, RuleId};
@@ -15,7 +16,7 @@ use super::list::{Place, RuleList};
 use super::rows::{COLUMNS_MAX, RowFormat};
 use super::state::{ORDER_MAX, Order, State, TAIL_AT, TAIL_ORDER_AT};
 use crate::arch::turbo::{
-    CUT_FLAG, HashTable, LONG_LEAF, Multipliers, OFFSET_BITS, UNIT, filter_bit,
+    CUT_FLAG, HashTable, LONG_LEAF, Multipliers, OFFSET_BITS, SmallLeaf, UNIT, filter_bit,
 };
 use crate::error::ClassifyError;
 use crate::hash::SeedStream;
@@ -23,6 +24,8 @@ use crate::turbo::arena::Allocator;
 
 /// Leaves of a tail hold up to this many rules: one comparison with 512-bit vectors.
 const LEAF_RULES: usize = 16;
+/// Mean rules of a leaf up to which most visits are to leaves of eight at most.
+const SMALL_LEAF_MEAN: f32 = 3.0;
 /// The most rules that are tried as one tail.
 const TAIL_RULES_MAX: usize = 16_384;
 /// The most tables in a chain; what is left then is the tail, however large.
@@ -51,13 +54,38 @@ pub(crate) struct Built {
     pub(crate) shape: Shape,
 }
 
+/// How dear copies are in a tail: a small set stays in the nearest caches with many.
+#[derive(Clone, Copy, Debug)]
+struct Effort {
+    /// Rows that the first cut may make of each rule, on average.
+    copies: usize,
+    /// See [`CutLimits::copy_price`].
+    copy_price: f32,
+}
+
+impl Effort {
+    fn for_rules(rules: usize) -> Self {
+        match rules {
+            0..=1024 => Self { copies: 32, copy_price: 0.1 },
+            1025..=4096 => Self { copies: 16, copy_price: 0.2 },
+            _ => Self { copies: 5, copy_price: 0.5 },
+        }
+    }
+}
+
+/// The most bits that a second cut tests.
+const SECOND_BITS_MAX: usize = 6;
+
+/// Price of copies in the cut of an overfull bucket.
+const BUCKET_COPY_PRICE: f32 = 0.05;
+
 /// Bytes a rule that a set of `rules` rules may take in copies: small sets are allowed much, as
 /// all of it stays in the nearest caches.
 fn bytes_per_rule(rules: usize) -> usize {
     match rules {
-        0..=1024 => 2600,
-        1025..=4096 => 1000,
-        4097..=TAIL_RULES_MAX => 420,
+        0..=1024 => 6000,
+        1025..=4096 => 1500,
+        4097..=TAIL_RULES_MAX => 600,
         _ => 60,
     }
 }
@@ -83,7 +111,7 @@ pub(crate) fn build(
     let mut builder = Builder::new(list, &places, hash_seed);
     builder.check_bound(places.len(), bound)?;
     let aim = bytes_per_rule(places.len()).saturating_mul(places.len()).min(bytes_max);
-    let whole = places.len() <= TAIL_RULES_MAX && builder.tail(&places, aim, 18.0);
+    let whole = places.len() <= TAIL_RULES_MAX && builder.tail(&places, aim, 32.0);
     if !whole {
         builder.restart();
         builder.chain(&places, aim);
@@ -166,6 +194,8 @@ impl<'a, L: RuleList> Builder<'a, L> {
     }
 
     fn finish(self) -> Built {
+        let few = self.mean_leaf() <= SMALL_LEAF_MEAN;
+        let small_leaf = if few { SmallLeaf::Rows8 } else { SmallLeaf::Rows16 };
         let (words, allocator) = self.draft.finish();
         let state = State {
             words,
@@ -174,6 +204,7 @@ impl<'a, L: RuleList> Builder<'a, L> {
             multipliers: self.multipliers,
             order: self.order,
             empty: self.empty,
+            small_leaf,
         };
         Built { state, allocator, shape: self.shape }
     }
@@ -221,8 +252,9 @@ impl<'a, L: RuleList> Builder<'a, L> {
     }
 
     /// A leaf or a cut with leaves, with at most `rows_max` rows if that can be.
-    fn small_tree(&mut self, cell: &Cell, rows_max: usize) -> u32 {
-        let limits = CutLimits { leaf_rules: LEAF_RULES, bits_max: 8, rows_max, copy_price: 0.05 };
+    fn small_tree(&mut self, cell: &Cell, rows_max: usize, copy_price: f32) -> u32 {
+        let limits =
+            CutLimits { leaf_rules: LEAF_RULES, bits_max: SECOND_BITS_MAX, rows_max, copy_price };
         let whole = cell.rules.len() <= LEAF_RULES;
         let found = if whole { None } else { cut(self.list, cell, limits) };
         match found {
@@ -231,8 +263,9 @@ impl<'a, L: RuleList> Builder<'a, L> {
         }
     }
 
-    /// Arranges `places` as a tail of at most `bytes` bytes in which a key meets at most `rules_max`
-    /// rules on average. Tells whether it could; what it laid out is to be dropped if not.
+    /// Arranges `places` as a tail of at most `bytes` bytes in which a key meets at most
+    /// `rules_max` rules on average. Tells whether it could; what it laid out is to be dropped if
+    /// not.
     fn tail(&mut self, places: &[Place], bytes: usize, rules_max: f32) -> bool {
         let row_bytes = self.format.columns() * 4;
         let rows_max = bytes / (row_bytes + 2);
@@ -243,11 +276,12 @@ impl<'a, L: RuleList> Builder<'a, L> {
             self.set_tail(tail, places);
             return true;
         }
+        let effort = Effort::for_rules(places.len());
         let limits = CutLimits {
             leaf_rules: LEAF_RULES,
             bits_max: (places.len().ilog2() as usize + 3).min(16),
-            rows_max: (8 * places.len()).min(rows_max / 2),
-            copy_price: if places.len() <= 2048 { 0.1 } else { 0.3 },
+            rows_max: (effort.copies * places.len()).min(rows_max / 2),
+            copy_price: effort.copy_price,
         };
         let Some(first) = cut(self.list, &cell, limits) else { return false };
         let rows: usize = first.cells.iter().map(|cell| cell.rules.len()).sum();
@@ -255,12 +289,13 @@ impl<'a, L: RuleList> Builder<'a, L> {
         let growth = rows_max as f32 / rows.max(1) as f32;
         let start = self.draft.len();
         let grown = |builder: &Self| (builder.draft.len() - start) * 4;
-        let grown_max = bytes + bytes / 2;
+        let grown_max = bytes;
         let tail = self.place_cut(&first, |builder, cell| {
             if grown(builder) > grown_max {
                 return builder.empty;
             }
-            builder.small_tree(cell, (growth * cell.rules.len() as f32) as usize)
+            let rows_max = (4.0 * growth * cell.rules.len() as f32) as usize;
+            builder.small_tree(cell, rows_max, effort.copy_price / 2.0)
         });
         self.shape.tail_rules = first
             .cells
@@ -332,7 +367,7 @@ impl<'a, L: RuleList> Builder<'a, L> {
                 self.leaf(&cell.rules)
             } else {
                 let rows_max = 2 * cell.rules.len();
-                self.small_tree(&cell, rows_max)
+                self.small_tree(&cell, rows_max, BUCKET_COPY_PRICE)
             };
             let slot = at + 2 * run[0].0 as usize;
             self.draft.words_mut()[slot..slot + 2].copy_from_slice(&[entry, tag]);

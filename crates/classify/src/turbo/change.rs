@@ -143,6 +143,7 @@ impl Writer {
             multipliers: state.multipliers.clone(),
             order: state.order,
             empty: state.empty,
+            small_leaf: state.small_leaf,
         };
         (grown, self.allocator.grown(capacity))
     }

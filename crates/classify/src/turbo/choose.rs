@@ -1,9 +1,9 @@
 //! Which mask a hash table of the chain should have.
 //!
 //! A table can hold the rules that examine every bit of its mask; they are spread by the masked
-//! key. A mask of more bits spreads better and holds fewer. The choice climbs: from a few starts, one
-//! field at a time is given the prefix (or mask) that lowers the expected work of a lookup most,
-//! until none does. Each candidate is tried out on the rules themselves, with the real hash.
+//! key. A mask of more bits spreads better and holds fewer. The choice climbs: from a few starts,
+//! one field at a time is given the prefix (or mask) that lowers the expected work of a lookup
+//! most, until none does. Each candidate is tried out on the rules themselves, with the real hash.
 //!
 //! # Source
 //! Tables over shared, coarsened masks: Daly et al., "TupleMerge" (2019). The choice by measured

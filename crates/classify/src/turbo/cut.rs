@@ -4,7 +4,8 @@
 //! rule does not examine doubles its copies. Bits are chosen greedily: each time the one that
 //! lowers the expected work of a lookup most, less a price for the copies that it makes.
 //!
-//! The expectation is over keys drawn inside rules, each rule equally often: a rule in a cell weighs
+//! The expectation is over keys drawn inside rules, each rule equally often: a rule in a cell
+//! weighs
 //! `2^-c`, where `c` of the bits so far were not examined by it.
 //!
 //! # Source

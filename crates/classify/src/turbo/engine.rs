@@ -311,3 +311,45 @@ impl<const W: usize> Classifier for Turbo<W> {
         .to_vec()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpswitch_rules::generate::{Family, Point, RulesetSpec, Style, SyntheticSpec, TraceSpec};
+    use warpswitch_rules::{KeyBuf, linear};
+
+    fn check<const W: usize>(ruleset: &Ruleset) {
+        let trace = TraceSpec {
+            keys: 1500,
+            point: Point::Inside,
+            locality: None,
+            realisable: false,
+            seed: 3,
+        };
+        let mut keys = KeyBuf::new(ruleset.schema());
+        trace.generate(ruleset).fill(&mut keys, usize::MAX);
+        let mut expected = vec![RuleId::NONE; keys.len()];
+        linear::classify(ruleset, keys.as_batch(), &mut expected);
+        for kernel in Kernel::available() {
+            let options = BuildOptions { hash_seed: 5, ..BuildOptions::default() };
+            let turbo = Turbo::<W>::build_for(ruleset, &options, kernel).expect("no bound");
+            let mut found = vec![RuleId::NONE; keys.len()];
+            turbo.classify(keys.as_batch(), &mut found);
+            assert!(found == expected, "{kernel:?} on {} rules", ruleset.len());
+        }
+    }
+
+    #[test]
+    fn every_kernel_answers_as_the_reference() {
+        for rules in [1, 16, 17, 300, 3000] {
+            for style in [Style::Acl, Style::Fw, Style::Ipc] {
+                let spec = |family| RulesetSpec { style, family, rules, seed: 7 };
+                check::<4>(&spec(Family::Ipv4).generate());
+                check::<10>(&spec(Family::Ipv6).generate());
+            }
+        }
+        let synthetic =
+            SyntheticSpec { rules: 800, tuples: 40, full: 10, overlap: 3, fields: 12, seed: 9 };
+        check::<10>(&synthetic.generate().expect("a possible set"));
+    }
+}

@@ -92,7 +92,8 @@ impl<const W: usize> ChangeLog<W> {
         for (slot, word) in note[1].iter().zip(matching.mask) {
             slot.store(*word, Ordering::Relaxed);
         }
-        // Partner: `verdict`. The release orders the note before; the fence, all that follows after.
+        // Partner: `verdict`. The release orders the note before; the fence, all that follows
+        // after.
         self.started.store(number, Ordering::Release);
         fence(Ordering::SeqCst);
     }

@@ -3,8 +3,10 @@
 //! ```text
 //! 256 keys ─► table under mask 0 ─► table under mask 1 ─► … ─► tail
 //!                │ bucket              │ bucket                 │
-//!                └─► leaf, or cut      └─► …                    └─► leaf, or cut of up to 2^16 cells
-//!                          └─► leaf                                      └─► leaf, or a further cut
+//!                └─► leaf, or cut      └─► …                    └─► leaf, or cut of up to 2^16
+//! cells
+//!                          └─► leaf                                      └─► leaf, or a further
+//! cut
 //! ```
 //! Rules lie in *leaves*, a column for each part of a rule, so that one instruction compares one
 //! part of eight or sixteen rules with a key. A leaf is reached through a hash *table* (every rule
@@ -35,9 +37,9 @@
 //! that is mispredicted twice that. So trees are shallow and leaves wide.
 //!
 //! # Source
-//! The parts are old: tuple space search (Srinivasan et al., 1999) with coarsened masks (TupleMerge,
-//! Daly et al., 2019), bit selection (BitCuts, 2018), wide leaves. What is ours is how they are put
-//! together for batches and vectors.
+//! The parts are old: tuple space search (Srinivasan et al., 1999) with coarsened masks
+//! (TupleMerge, Daly et al., 2019), bit selection (BitCuts, 2018), wide leaves. What is ours is
+//! how they are put together for batches and vectors.
 
 pub(crate) mod arena;
 mod build;

@@ -8,8 +8,8 @@ use super::arena::Words;
 use super::choose::covers;
 use super::rows::RowFormat;
 use crate::arch::turbo::{
-    BATCH_LEN_MAX, CUT_FLAG, HashTable, Kernel, Multipliers, Scratch, View, filter_bit, leaf_rows,
-    offset,
+    BATCH_LEN_MAX, CUT_FLAG, HashTable, Kernel, Multipliers, Scratch, SmallLeaf, View, filter_bit,
+    leaf_rows, offset,
 };
 
 /// The word that refers to the tail, and the one that bounds its order.
@@ -54,11 +54,18 @@ pub(crate) struct State {
     pub(crate) order: Order,
     /// The leaf of places without rules, shared by all of them.
     pub(crate) empty: u32,
+    /// Which leaves most of its leaves are.
+    pub(crate) small_leaf: SmallLeaf,
 }
 
 impl State {
     pub(crate) fn view(&self) -> View<'_> {
-        View { words: self.words.as_slice(), format: &self.format, multipliers: &self.multipliers }
+        View {
+            words: self.words.as_slice(),
+            format: &self.format,
+            multipliers: &self.multipliers,
+            small_leaf: self.small_leaf,
+        }
     }
 
     /// Answers at most [`BATCH_LEN_MAX`] keys.
@@ -70,48 +77,42 @@ impl State {
         scratch: &mut Scratch,
     ) {
         assert!(keys.len() <= BATCH_LEN_MAX);
-        scratch.best[..keys.len()].fill(Precedence::NONE.0);
-        scratch.orders.fill(ORDER_MAX);
-        if !self.tables.is_empty() {
-            kernel.columns(keys, &mut scratch.columns);
+        if self.tables.is_empty() {
+            self.enter_tail(kernel, keys, scratch);
+            kernel.follow(self.view(), keys, scratch);
+            kernel.scan_only(self.view(), keys, scratch, out);
+            return;
         }
+        scratch.best[..keys.len()].fill(Precedence::NONE.0);
+        scratch.orders[..keys.len()].fill(ORDER_MAX);
+        kernel.columns(keys, &mut scratch.columns);
         for table in &self.tables {
             kernel.hash_step(self.view(), table, keys, scratch);
-            self.finish_step(kernel, keys, scratch);
+            kernel.follow(self.view(), keys, scratch);
+            kernel.scan_step(self.view(), keys, scratch);
             for (order, best) in scratch.orders.iter_mut().zip(&scratch.best[..keys.len()]) {
                 *order = self.order.of(*best);
             }
         }
-        self.visit_tail(kernel, keys, scratch);
+        if self.words.load(TAIL_AT) != self.empty {
+            self.enter_tail(kernel, keys, scratch);
+            kernel.follow(self.view(), keys, scratch);
+            kernel.scan_step(self.view(), keys, scratch);
+        }
         for (answer, best) in out.iter_mut().zip(&scratch.best[..keys.len()]) {
             *answer = Precedence(*best).id();
         }
     }
 
-    fn visit_tail<const W: usize>(&self, kernel: Kernel, keys: &[[u32; W]], scratch: &mut Scratch) {
+    /// Sends the keys to the tail: without tables every one of them, else those whose best rule so
+    /// far it can beat.
+    fn enter_tail<const W: usize>(&self, kernel: Kernel, keys: &[[u32; W]], scratch: &mut Scratch) {
         let tail = self.words.load(TAIL_AT);
-        if tail & CUT_FLAG != 0 {
-            let order_min = self.words.load(TAIL_ORDER_AT);
-            kernel.cut_all(self.view(), (tail, order_min), keys, scratch);
-        } else {
-            scratch.leaves.fill(tail, keys.len());
+        if tail & CUT_FLAG == 0 {
+            return scratch.send_all(self.view(), tail, keys.len());
         }
-        self.finish_step(kernel, keys, scratch);
-    }
-
-    /// Follows the cuts that a step found down to leaves, and scans these.
-    fn finish_step<const W: usize>(
-        &self,
-        kernel: Kernel,
-        keys: &[[u32; W]],
-        scratch: &mut Scratch,
-    ) {
-        let mut level = 0;
-        while scratch.cuts[level].len() > 0 {
-            kernel.cut_step(self.view(), keys, scratch, level);
-            level = 1 - level;
-        }
-        kernel.scan_step(self.view(), keys, scratch);
+        let order_min = if self.tables.is_empty() { 0 } else { self.words.load(TAIL_ORDER_AT) };
+        kernel.cut_all(self.view(), (tail, order_min), keys, scratch);
     }
 }
 
@@ -137,8 +138,8 @@ impl State {
         Home { entry: TAIL_AT, tag: None }
     }
 
-    /// Calls `leaf` with every word that refers to a leaf below `entry` which a rule with this match
-    /// belongs to.
+    /// Calls `leaf` with every word that refers to a leaf below `entry` which a rule with this
+    /// match belongs to.
     pub(crate) fn leaves_of(
         &self,
         matching: &MatchRef<'_>,

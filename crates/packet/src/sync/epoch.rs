@@ -7,7 +7,8 @@
 //! # Invariants
 //! - E1: a slot is taken before its reader loads any reference, and freed after its last one, with
 //!   a sequentially consistent exchange and a release store.
-//! - E2: a reader whose epoch is later than a block's tag loaded `now` after the writer advanced it,
+//! - E2: a reader whose epoch is later than a block's tag loaded `now` after the writer advanced
+//!   it,
 //!   hence after the block was made unreachable: it cannot find it. A reader that took its slot
 //!   late but loaded `now` early holds blocks back longer than needed, never shorter.
 //!
@@ -62,8 +63,8 @@ impl Epochs {
         Self { now: AtomicU64::new(1), slots, hint: AtomicUsize::new(0) }
     }
 
-    /// A place to start from, for a thread that will pin often: threads with different places do not
-    /// meet.
+    /// A place to start from, for a thread that will pin often: threads with different places do
+    /// not meet.
     pub fn place(&self) -> usize {
         self.hint.fetch_add(1, Ordering::Relaxed)
     }
@@ -92,7 +93,8 @@ impl Epochs {
         self.now.load(Ordering::Relaxed)
     }
 
-    /// Starts the next epoch and tells the oldest one pinned: blocks with a smaller tag are nobody's.
+    /// Starts the next epoch and tells the oldest one pinned: blocks with a smaller tag are
+    /// nobody's.
     /// `u64::MAX` if there is no reader.
     ///
     /// Cost: a scan of the slots; for one writer at a time.

@@ -1,13 +1,15 @@
 //! The steps of a walk through a `turbo` structure, each over a list of keys.
 //!
 //! ```text
-//! hash_step   all keys of a batch × one hash table   ─► list of cuts, list of leaves
-//! cut_step    a list of (cut, key)                   ─► list of cuts, list of leaves
-//! scan_step   a list of (leaf, key)                  ─► best[key]
+//! hash_step   all keys of a batch × one hash table   ─► smalls, others
+//! cut_all     all keys of a batch × one cut          ─► smalls, others
+//! cut_step    others: larges set aside, cuts taken   ─► smalls, others
+//! scan_step   smalls and larges: (leaf, key)         ─► best[key]
 //! ```
 //! A step has no branch that depends on a key: what a key does not need is not appended. Each step
 //! exists as a portable function, which defines the result, and for instruction sets: AVX-512
-//! (sixteen keys a hash step, sixteen rules a comparison) and AVX2 with BMI2 (eight rules).
+//! (sixteen keys a hash step, eight or sixteen rules a
+//! comparison) and AVX2 with BMI2 (eight rules).
 //!
 //! # Safety of reading while the writer fills other blocks
 //! A vector load of a leaf's last column may run past it into a neighbouring block that the writer
@@ -20,6 +22,8 @@ mod x86_64;
 
 use std::sync::atomic::AtomicU32;
 
+use warpswitch_rules::RuleId;
+
 use crate::turbo::rows::RowFormat;
 
 /// Keys that are walked together. Long enough that the few steps of a chain, each with its own
@@ -29,14 +33,43 @@ pub(crate) const BATCH_LEN_MAX: usize = 256;
 /// Words that follow every leaf, of another block or of none: a vector load may reach into them.
 pub(crate) const SLACK_WORDS: usize = 16;
 
+/// Leaves of up to so many rules are *small*: they go to a list of their own and take one
+/// comparison without a loop. Eight fill a 256-bit vector, whose loads touch fewer lines; where
+/// most leaves are larger a structure uses sixteen and 512 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SmallLeaf {
+    Rows8,
+    Rows16,
+}
+
+/// The first reference to a leaf that is not a long one.
+const SHORT_FIRST: u32 = 1 << OFFSET_BITS;
+
+impl SmallLeaf {
+    /// References to small leaves are less than this above [`SHORT_FIRST`].
+    #[inline(always)]
+    fn span(self) -> u32 {
+        match self {
+            SmallLeaf::Rows8 => 8 << OFFSET_BITS,
+            SmallLeaf::Rows16 => 16 << OFFSET_BITS,
+        }
+    }
+}
+
+/// Whether a reference leads to a small leaf, given the span of these.
+#[inline(always)]
+fn is_small(reference: u32, span: u32) -> bool {
+    reference.wrapping_sub(SHORT_FIRST) < span
+}
+
 /// Marks a reference to a cut; a reference without it is a leaf.
 pub(crate) const CUT_FLAG: u32 = 1 << 31;
 /// Bits of a reference that are an offset in units of [`UNIT`] words.
-pub(crate) const OFFSET_BITS: u32 = 26;
+pub(crate) const OFFSET_BITS: u32 = 24;
 /// Words in a unit.
 pub(crate) const UNIT: usize = crate::turbo::arena::UNIT_WORDS;
 /// Leaves with this many rules or more have their length in front of their rows.
-pub(crate) const LONG_LEAF: usize = 32;
+pub(crate) const LONG_LEAF: usize = 128;
 
 /// Where a reference points: the index of a word.
 #[inline(always)]
@@ -48,14 +81,14 @@ pub(crate) fn offset(reference: u32) -> usize {
 #[inline(always)]
 pub(crate) fn leaf_rows(words: &[AtomicU32], reference: u32) -> (usize, usize) {
     let at = offset(reference);
-    let short = (reference >> OFFSET_BITS & 31) as usize;
-    if short != 0 {
-        return (at, short);
+    match (reference >> OFFSET_BITS) as usize {
+        0 => long_leaf_rows(words, at),
+        short => (at, short),
     }
-    long_leaf_rows(words, at)
 }
 
-/// Long leaves are rare: a branch that is foretold beats a load that all other loads wait for.
+/// The rows of a leaf with its length in front. Such leaves are rare: a branch that is foretold
+/// beats a load that all other loads wait for.
 #[cold]
 fn long_leaf_rows(words: &[AtomicU32], at: usize) -> (usize, usize) {
     (at + 1, words[at].load(std::sync::atomic::Ordering::Relaxed) as usize)
@@ -70,16 +103,12 @@ pub(crate) struct List {
 }
 
 impl List {
-    pub(crate) const fn new() -> Self {
+    const fn new() -> Self {
         let zeros = [0; 2 * BATCH_LEN_MAX];
         Self { references: zeros, keys: zeros, len: 0 }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
-    pub(crate) fn clear(&mut self) {
+    fn clear(&mut self) {
         self.len = 0;
     }
 
@@ -90,7 +119,7 @@ impl List {
     }
 
     /// Sends every key of `0..keys` to `reference`.
-    pub(crate) fn fill(&mut self, reference: u32, keys: usize) {
+    fn fill(&mut self, reference: u32, keys: usize) {
         self.len = keys;
         self.references[..keys].fill(reference);
         for (idx, key) in self.keys[..keys].iter_mut().enumerate() {
@@ -143,10 +172,14 @@ pub(crate) struct Scratch {
     pub(crate) best: [u64; BATCH_LEN_MAX],
     /// The same, coarsely: see `Order`.
     pub(crate) orders: Column,
-    /// Cuts to be stepped through: those of one level, and those that they lead to.
-    pub(crate) cuts: [List; 2],
-    /// Leaves to be scanned.
-    pub(crate) leaves: List,
+    /// Small leaves to be scanned.
+    smalls: List,
+    /// Larger leaves to be scanned.
+    larges: List,
+    /// Cuts to be taken.
+    cuts: List,
+    /// What a step found that is no small leaf.
+    others: List,
 }
 
 impl Scratch {
@@ -155,8 +188,10 @@ impl Scratch {
             columns: [[0; BATCH_LEN_MAX]; 16],
             best: [0; BATCH_LEN_MAX],
             orders: [0; BATCH_LEN_MAX],
-            cuts: [List::new(), List::new()],
-            leaves: List::new(),
+            smalls: List::new(),
+            larges: List::new(),
+            cuts: List::new(),
+            others: List::new(),
         }
     }
 }
@@ -204,6 +239,16 @@ pub(crate) struct View<'a> {
     pub(crate) words: &'a [AtomicU32],
     pub(crate) format: &'a RowFormat,
     pub(crate) multipliers: &'a Multipliers,
+    pub(crate) small_leaf: SmallLeaf,
+}
+
+/// Where a scan notes what it finds.
+#[derive(Debug)]
+enum Answers<'a> {
+    /// The rule found is the answer, and none found is one too.
+    Only(&'a mut [RuleId]),
+    /// The rule found is one of several, of which the best is kept.
+    Best { best: &'a mut [u64; BATCH_LEN_MAX], one_priority: Option<u32> },
 }
 
 /// A cut that all keys of a batch go through.
@@ -212,6 +257,7 @@ struct All<'a, const W: usize> {
     masks: [u32; W],
     entries: &'a [AtomicU32],
     order_min: u32,
+    small_span: u32,
 }
 
 /// The steps for one instruction set.
@@ -281,7 +327,7 @@ impl Kernel {
     }
 
     /// Takes every key of the batch through the cut `reference`, unless its best rule so far has an
-    /// order below `order_min`. What it finds goes to `scratch.cuts[0]` and the leaves.
+    /// order below `order_min`.
     pub(crate) fn cut_all<const W: usize>(
         self,
         view: View<'_>,
@@ -291,7 +337,8 @@ impl Kernel {
     ) {
         let masks = portable::cut_masks::<W>(view.words, offset(reference));
         let entries = &view.words[offset(reference) + W..];
-        let all = All { masks, entries, order_min };
+        let small_span = view.small_leaf.span();
+        let all = All { masks, entries, order_min, small_span };
         match self {
             Kernel::Portable => portable::cut_all(&all, keys, scratch),
             #[cfg(target_arch = "x86_64")]
@@ -301,44 +348,96 @@ impl Kernel {
         }
     }
 
-    /// Takes the keys of `scratch.cuts[from]` one cut further, to `scratch.cuts[1 - from]` and the
-    /// leaves.
-    pub(crate) fn cut_step<const W: usize>(
+    /// Follows what a step found down to leaves: sets large leaves aside, takes cuts.
+    pub(crate) fn follow<const W: usize>(
         self,
         view: View<'_>,
         keys: &[[u32; W]],
         scratch: &mut Scratch,
-        from: usize,
     ) {
-        let Scratch { cuts: [even, odd], leaves, .. } = scratch;
-        let (cuts, next) = if from == 0 { (even, odd) } else { (odd, even) };
-        next.clear();
-        match self {
-            Kernel::Portable => portable::cut_step(view, keys, cuts, next, leaves),
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Avx2(isa) => isa.bits().cut_step(view, keys, cuts, next, leaves),
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Avx512(isa) => isa.bits().cut_step(view, keys, cuts, next, leaves),
+        let Scratch { smalls, larges, cuts, others, .. } = scratch;
+        while others.len > 0 {
+            {
+                let (mut larges, mut cuts) = (larges.appender(), cuts.appender());
+                for (reference, idx) in others.pairs() {
+                    let is_cut = reference & CUT_FLAG != 0;
+                    larges.push_if(!is_cut, reference, idx as u32);
+                    cuts.push_if(is_cut, reference, idx as u32);
+                }
+            }
+            others.clear();
+            match self {
+                Kernel::Portable => portable::cut_step(view, keys, cuts, smalls, others),
+                #[cfg(target_arch = "x86_64")]
+                Kernel::Avx2(isa) => isa.bits().cut_step(view, keys, cuts, smalls, others),
+                #[cfg(target_arch = "x86_64")]
+                Kernel::Avx512(isa) => isa.bits().cut_step(view, keys, cuts, smalls, others),
+            }
+            cuts.clear();
         }
-        cuts.clear();
     }
 
-    /// Compares the keys of `scratch.leaves` with the rules of their leaves, keeps the best in
-    /// `scratch.best`, and empties the list.
+    /// Compares keys with the rules of the leaves that were found, notes what matches in
+    /// `scratch.best`, and empties the lists.
     pub(crate) fn scan_step<const W: usize>(
         self,
         view: View<'_>,
         keys: &[[u32; W]],
         scratch: &mut Scratch,
     ) {
-        let Scratch { leaves, best, .. } = scratch;
+        let Scratch { smalls, larges, best, .. } = scratch;
+        let one_priority = view.format.one_priority;
+        self.scan(view, keys, [smalls, larges], Answers::Best { best, one_priority });
+    }
+
+    /// The same where every key has one leaf: the rule found there is the answer.
+    pub(crate) fn scan_only<const W: usize>(
+        self,
+        view: View<'_>,
+        keys: &[[u32; W]],
+        scratch: &mut Scratch,
+        out: &mut [RuleId],
+    ) {
+        let Scratch { smalls, larges, .. } = scratch;
+        self.scan(view, keys, [smalls, larges], Answers::Only(out));
+    }
+
+    fn scan<const W: usize>(
+        self,
+        view: View<'_>,
+        keys: &[[u32; W]],
+        [smalls, larges]: [&mut List; 2],
+        mut answers: Answers<'_>,
+    ) {
         match self {
-            Kernel::Portable => portable::scan_step(view, keys, leaves, best),
+            Kernel::Portable => {
+                portable::scan(view, keys, smalls, &mut answers);
+                portable::scan(view, keys, larges, &mut answers);
+            }
             #[cfg(target_arch = "x86_64")]
-            Kernel::Avx2(isa) => isa.scan_step(view, keys, leaves, best),
+            Kernel::Avx2(isa) => {
+                isa.scan(view, keys, smalls, &mut answers);
+                isa.scan(view, keys, larges, &mut answers);
+            }
             #[cfg(target_arch = "x86_64")]
-            Kernel::Avx512(isa) => isa.scan_step(view, keys, leaves, best),
+            Kernel::Avx512(isa) => {
+                match view.small_leaf {
+                    SmallLeaf::Rows8 => isa.scan_small(view, keys, smalls, &mut answers),
+                    SmallLeaf::Rows16 => isa.scan_large(view, keys, smalls, &mut answers),
+                }
+                isa.scan_large(view, keys, larges, &mut answers);
+            }
         }
-        scratch.leaves.clear();
+        smalls.clear();
+        larges.clear();
+    }
+}
+
+impl Scratch {
+    /// Sends the first `keys` keys to `reference`.
+    pub(crate) fn send_all(&mut self, view: View<'_>, reference: u32, keys: usize) {
+        let small = is_small(reference, view.small_leaf.span());
+        let list = if small { &mut self.smalls } else { &mut self.others };
+        list.fill(reference, keys);
     }
 }

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use warpswitch_rules::Precedence;
+use warpswitch_rules::{Precedence, RuleId};
 
-use super::{All, BATCH_LEN_MAX, CUT_FLAG, Column, HashTable, List, Scratch, View};
-use super::{filter_bit, leaf_rows, offset};
+use super::{All, Answers, BATCH_LEN_MAX, Column, HashTable, List, Scratch, View};
+use super::{filter_bit, is_small, leaf_rows, offset};
 use crate::turbo::rows::RowFormat;
 
 pub(super) fn columns<const W: usize>(keys: &[[u32; W]], columns: &mut [Column; 16]) {
@@ -23,17 +23,18 @@ pub(super) fn hash_step<const W: usize>(
     keys: &[[u32; W]],
     scratch: &mut Scratch,
 ) {
-    let Scratch { orders, cuts: [cuts, _], leaves, .. } = scratch;
-    let (mut cuts, mut leaves) = (cuts.appender(), leaves.appender());
+    let Scratch { orders, smalls, others, .. } = scratch;
+    let (mut smalls, mut others) = (smalls.appender(), others.appender());
+    let span = view.small_leaf.span();
     for (idx, key) in keys.iter().enumerate() {
         let hash = view.multipliers.hash(key, &table.masks);
         let at = table.at + 2 * (hash >> table.shift) as usize;
         let reference = view.words[at].load(Ordering::Acquire);
         let tag = view.words[at + 1].load(Ordering::Acquire);
         let visit = tag >> (16 + filter_bit(hash)) & 1 != 0 && tag & 0xffff <= orders[idx];
-        let cut = reference & CUT_FLAG != 0;
-        leaves.push_if(visit & !cut, reference, idx as u32);
-        cuts.push_if(visit & cut, reference, idx as u32);
+        let small = is_small(reference, span);
+        smalls.push_if(visit & small, reference, idx as u32);
+        others.push_if(visit & !small, reference, idx as u32);
     }
 }
 
@@ -60,14 +61,14 @@ pub(super) fn cut_masks<const W: usize>(words: &[AtomicU32], at: usize) -> [u32;
 }
 
 pub(super) fn cut_all<const W: usize>(all: &All<'_, W>, keys: &[[u32; W]], scratch: &mut Scratch) {
-    let Scratch { orders, cuts: [cuts, _], leaves, .. } = scratch;
-    let (mut cuts, mut leaves) = (cuts.appender(), leaves.appender());
+    let Scratch { orders, smalls, others, .. } = scratch;
+    let (mut smalls, mut others) = (smalls.appender(), others.appender());
     for ((idx, key), order) in keys.iter().enumerate().zip(orders) {
         let next = all.entries[cut_index(&all.masks, key)].load(Ordering::Acquire);
         let visit = all.order_min <= *order;
-        let cut = next & CUT_FLAG != 0;
-        leaves.push_if(visit & !cut, next, idx as u32);
-        cuts.push_if(visit & cut, next, idx as u32);
+        let small = is_small(next, all.small_span);
+        smalls.push_if(visit & small, next, idx as u32);
+        others.push_if(visit & !small, next, idx as u32);
     }
 }
 
@@ -75,46 +76,49 @@ pub(super) fn cut_step<const W: usize>(
     view: View<'_>,
     keys: &[[u32; W]],
     cuts: &List,
-    next: &mut List,
-    leaves: &mut List,
+    smalls: &mut List,
+    others: &mut List,
 ) {
-    let (mut next, mut leaves) = (next.appender(), leaves.appender());
+    let (mut smalls, mut others) = (smalls.appender(), others.appender());
+    let span = view.small_leaf.span();
     for (reference, idx) in cuts.pairs() {
         let masks = cut_masks::<W>(view.words, offset(reference));
         let entry = offset(reference) + W + cut_index(&masks, &keys[idx]);
-        let found = view.words[entry].load(Ordering::Acquire);
-        let cut = found & CUT_FLAG != 0;
-        leaves.push_if(!cut, found, idx as u32);
-        next.push_if(cut, found, idx as u32);
+        let next = view.words[entry].load(Ordering::Acquire);
+        let small = is_small(next, span);
+        smalls.push_if(small, next, idx as u32);
+        others.push_if(!small, next, idx as u32);
     }
 }
 
-pub(super) fn scan_step<const W: usize>(
+pub(super) fn scan<const W: usize>(
     view: View<'_>,
     keys: &[[u32; W]],
-    leaves: &List,
-    best: &mut [u64; BATCH_LEN_MAX],
+    list: &List,
+    answers: &mut Answers<'_>,
 ) {
-    for (reference, idx) in leaves.pairs() {
+    for (reference, idx) in list.pairs() {
         let (at, rows) = leaf_rows(view.words, reference);
         let leaf = &view.words[at..at + rows * view.format.columns()];
         let hit = (0..rows).find(|row| row_matches(view.format, leaf, rows, *row, &keys[idx]));
-        if let Some(row) = hit {
-            best[idx] = best[idx].min(precedence(view.format, leaf, rows, row));
+        let found = hit.map(|row| precedence(view.format, leaf, rows, row));
+        match answers {
+            Answers::Only(out) => out[idx] = found.map_or(RuleId::NONE, Precedence::id),
+            Answers::Best { best, .. } => {
+                best[idx] = found.map_or(best[idx], |found| best[idx].min(found.0));
+            }
         }
     }
 }
 
 /// The precedence of row `row` of a leaf of `rows` rules.
-#[inline(always)]
-pub(super) fn precedence(format: &RowFormat, leaf: &[AtomicU32], rows: usize, row: usize) -> u64 {
+fn precedence(format: &RowFormat, leaf: &[AtomicU32], rows: usize, row: usize) -> Precedence {
     let column = |c: usize| leaf[c * rows + row].load(Ordering::Relaxed);
-    let id = warpswitch_rules::RuleId(column(format.id_column()));
     let priority = match format.one_priority {
         Some(priority) => priority,
         None => column(format.id_column() + 1),
     };
-    Precedence::new(priority, id).0
+    Precedence::new(priority, RuleId(column(format.id_column())))
 }
 
 fn row_matches<const W: usize>(

@@ -7,6 +7,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::arch::pages::SharedWords;
+
 /// Blocks are a whole number of these many words (32 bytes), so an offset fits 27 bits.
 pub(crate) const UNIT_WORDS: usize = 8;
 
@@ -16,7 +18,7 @@ pub(crate) const TAIL_WORDS: usize = crate::arch::turbo::SLACK_WORDS;
 /// Shared words. Relaxed stores fill a block; the store that publishes it is a release, the load
 /// that follows it an acquire.
 #[derive(Debug)]
-pub(crate) struct Words(Box<[AtomicU32]>);
+pub(crate) struct Words(SharedWords);
 
 impl Words {
     pub(crate) fn as_slice(&self) -> &[AtomicU32] {
@@ -147,23 +149,22 @@ impl Draft {
     }
 
     /// The words, shared, with no room to spare, and their allocator.
-    pub(crate) fn finish(mut self) -> (Words, Allocator) {
+    pub(crate) fn finish(self) -> (Words, Allocator) {
         let used = self.words.len();
-        self.words.resize(used + TAIL_WORDS, 0);
-        let capacity = self.words.len();
-        let words: Box<[AtomicU32]> = self.words.into_iter().map(AtomicU32::new).collect();
-        (Words(words), Allocator { used, capacity, ..Allocator::default() })
+        let capacity = used + TAIL_WORDS;
+        let shared = SharedWords::zeroed(capacity);
+        for (slot, word) in shared.iter().zip(&self.words) {
+            slot.store(*word, Ordering::Relaxed);
+        }
+        (Words(shared), Allocator { used, capacity, ..Allocator::default() })
     }
 }
 
 /// A copy of `words` with room for `capacity` words.
 pub(crate) fn grow(words: &Words, capacity: usize) -> Words {
-    let old = words.as_slice();
-    let copy = old.iter().map(|word| word.load(Ordering::Relaxed));
-    Words(
-        copy.chain(std::iter::repeat(0))
-            .take(capacity.max(old.len()))
-            .map(AtomicU32::new)
-            .collect(),
-    )
+    let grown = SharedWords::zeroed(capacity.max(words.0.len()));
+    for (slot, word) in grown.iter().zip(words.0.iter()) {
+        slot.store(word.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+    Words(grown)
 }

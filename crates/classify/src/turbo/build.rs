@@ -4,8 +4,7 @@
 //! - *one tail*: a single cut over all rules, its cells leaves or one further cut. Fastest while
 //!   copies stay few and the whole stays in the second-level cache.
 //! - *a chain*: hash tables, each over a mask that most of the rules left examine, until what is
-//! left
-//!   is small enough for a tail of its own.
+//!   left is small enough for a tail of its own.
 
 use warpswitch_rules::{Precedence, RuleId};
 
@@ -264,8 +263,8 @@ impl<'a, L: RuleList> Builder<'a, L> {
     }
 
     /// Arranges `places` as a tail of at most `bytes` bytes in which a key meets at most
-    /// `rules_max` rules on average. Tells whether it could; what it laid out is to be dropped if
-    /// not.
+    /// `rules_max` rules on average. Tells whether it could; if not, what it laid out is to be
+    /// dropped.
     fn tail(&mut self, places: &[Place], bytes: usize, rules_max: f32) -> bool {
         let row_bytes = self.format.columns() * 4;
         let rows_max = bytes / (row_bytes + 2);

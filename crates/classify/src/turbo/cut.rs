@@ -5,8 +5,7 @@
 //! lowers the expected work of a lookup most, less a price for the copies that it makes.
 //!
 //! The expectation is over keys drawn inside rules, each rule equally often: a rule in a cell
-//! weighs
-//! `2^-c`, where `c` of the bits so far were not examined by it.
+//! weighs `2^-c`, where `c` of the bits so far were not examined by it.
 //!
 //! # Source
 //! Bits of any field instead of prefixes: after Qi et al., "Towards high-performance packet

@@ -3,10 +3,8 @@
 //! ```text
 //! 256 keys ─► table under mask 0 ─► table under mask 1 ─► … ─► tail
 //!                │ bucket              │ bucket                 │
-//!                └─► leaf, or cut      └─► …                    └─► leaf, or cut of up to 2^16
-//! cells
-//!                          └─► leaf                                      └─► leaf, or a further
-//! cut
+//!                └─► leaf, or cut      └─► …                    └─► leaf, or cut
+//!                          └─► leaf                                       └─► leaf, or one more
 //! ```
 //! Rules lie in *leaves*, a column for each part of a rule, so that one instruction compares one
 //! part of eight or sixteen rules with a key. A leaf is reached through a hash *table* (every rule

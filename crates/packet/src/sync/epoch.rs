@@ -8,9 +8,8 @@
 //! - E1: a slot is taken before its reader loads any reference, and freed after its last one, with
 //!   a sequentially consistent exchange and a release store.
 //! - E2: a reader whose epoch is later than a block's tag loaded `now` after the writer advanced
-//!   it,
-//!   hence after the block was made unreachable: it cannot find it. A reader that took its slot
-//!   late but loaded `now` early holds blocks back longer than needed, never shorter.
+//!   it, hence after the block was made unreachable: it cannot find it. A reader that took its
+//!   slot late but loaded `now` early holds blocks back longer than needed, never shorter.
 //!
 //! Nothing here owns or frees memory; it only answers the question, so there is no `unsafe`.
 
@@ -94,8 +93,7 @@ impl Epochs {
     }
 
     /// Starts the next epoch and tells the oldest one pinned: blocks with a smaller tag are
-    /// nobody's.
-    /// `u64::MAX` if there is no reader.
+    /// nobody's. `u64::MAX` if there is no reader.
     ///
     /// Cost: a scan of the slots; for one writer at a time.
     pub fn advance(&self) -> u64 {

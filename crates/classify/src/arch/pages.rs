@@ -47,7 +47,8 @@ impl SharedWords {
     fn layout(len: usize) -> Layout {
         let bytes = len * size_of::<AtomicU32>();
         let align = if bytes >= HUGE_PAGE_BYTES { HUGE_PAGE_BYTES } else { LINE_BYTES };
-        Layout::from_size_align(bytes, align).expect("lengths are bounded by 24-bit offsets of units")
+        Layout::from_size_align(bytes, align)
+            .expect("lengths are bounded by 24-bit offsets of units")
     }
 }
 

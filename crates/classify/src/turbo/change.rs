@@ -10,6 +10,8 @@
 //! grown long, or rows of the format cannot hold the rule, everything is built anew. In both cases
 //! readers go on in the former version until they come back for the next batch.
 
+use std::collections::BTreeMap;
+
 use warpswitch_packet::sync::Epochs;
 use warpswitch_rules::{Precedence, RuleId, RuleRef};
 
@@ -26,36 +28,48 @@ const CROWDED_ROWS: usize = 64;
 /// Changes between two looks at which readers have left.
 const RECLAIM_EVERY: usize = 32;
 
-/// Ids that are in use, a bit each.
+/// Ids in one page of an [`IdSet`].
+const PAGE_IDS: u32 = 4096;
+
+/// Bytes of a page, its place in the map included.
+const PAGE_BYTES: usize = PAGE_IDS as usize / 8 + 32;
+
+/// Ids that are in use: a bit each, in pages, so that ids far apart cost a page and not all between.
 #[derive(Debug, Default)]
 pub(crate) struct IdSet {
-    bits: Vec<u64>,
+    pages: BTreeMap<u32, Box<[u64; PAGE_IDS as usize / 64]>>,
     len: usize,
 }
 
 impl IdSet {
+    fn place(id: RuleId) -> (u32, usize, u64) {
+        let bit = id.0 % PAGE_IDS;
+        (id.0 / PAGE_IDS, bit as usize / 64, 1 << (bit % 64))
+    }
+
     pub(crate) fn contains(&self, id: RuleId) -> bool {
-        let word = self.bits.get(id.as_usize() / 64);
-        word.is_some_and(|word| word >> (id.0 % 64) & 1 != 0)
+        let (page, word, bit) = Self::place(id);
+        self.pages.get(&page).is_some_and(|page| page[word] & bit != 0)
     }
 
     /// Adds an id and tells whether it is new.
     pub(crate) fn insert(&mut self, id: RuleId) -> bool {
-        let word = id.as_usize() / 64;
-        if word >= self.bits.len() {
-            self.bits.reserve_exact(word + 1 - self.bits.len());
-            self.bits.resize(word + 1, 0);
-        }
-        let is_new = !self.contains(id);
-        self.bits[word] |= 1 << (id.0 % 64);
+        let (page, word, bit) = Self::place(id);
+        let page = self.pages.entry(page).or_insert_with(|| Box::new([0; _]));
+        let is_new = page[word] & bit == 0;
+        page[word] |= bit;
         self.len += usize::from(is_new);
         is_new
     }
 
+    /// Takes an id out; a page without ids goes too.
     pub(crate) fn remove(&mut self, id: RuleId) {
-        if self.contains(id) {
-            self.bits[id.as_usize() / 64] &= !(1 << (id.0 % 64));
-            self.len -= 1;
+        let (number, word, bit) = Self::place(id);
+        let Some(page) = self.pages.get_mut(&number) else { return };
+        self.len -= usize::from(page[word] & bit != 0);
+        page[word] &= !bit;
+        if page[word] == 0 && page.iter().all(|&word| word == 0) {
+            self.pages.remove(&number);
         }
     }
 
@@ -65,11 +79,12 @@ impl IdSet {
 
     /// Bytes it would take with `id` in it.
     pub(crate) fn bytes_with(&self, id: RuleId) -> usize {
-        self.bits.capacity().max(id.as_usize() / 64 + 1) * 8
+        let is_new = !self.pages.contains_key(&Self::place(id).0);
+        self.bytes() + usize::from(is_new) * PAGE_BYTES
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.bits.capacity() * 8
+        self.pages.len() * PAGE_BYTES
     }
 }
 
@@ -293,3 +308,22 @@ fn leaf_block(state: &State, reference: u32, rows: usize) -> (usize, usize) {
 }
 
 const _: () = assert!(TAIL_AT == 0, "offset 0 is the tail's, so no leaf is referred to as 0");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_come_and_go_and_far_ones_cost_a_page() {
+        let mut ids = IdSet::default();
+        for id in [0, 63, 64, 4095, 4096, u32::MAX - 1] {
+            assert!(ids.insert(RuleId(id)) && !ids.insert(RuleId(id)));
+        }
+        assert_eq!((ids.len(), ids.bytes()), (6, 3 * PAGE_BYTES));
+        assert_eq!(ids.bytes_with(RuleId(9000)), 4 * PAGE_BYTES);
+        ids.remove(RuleId(4096));
+        ids.remove(RuleId(5000));
+        assert_eq!((ids.len(), ids.bytes()), (5, 2 * PAGE_BYTES));
+        assert!(ids.contains(RuleId(u32::MAX - 1)) && !ids.contains(RuleId(4096)));
+    }
+}

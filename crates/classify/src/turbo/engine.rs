@@ -10,7 +10,7 @@ use warpswitch_rules::{KeyBatch, RuleId, RuleRef, Ruleset, Schema};
 use super::build::{Bound, Built, Shape, build};
 use super::change::{IdSet, Writer, collect};
 use super::list::Collected;
-use super::log::{ChangeLog, Note, Verdict};
+use super::log::{ChangeLog, Notes, Verdict};
 use super::rows::Row;
 use super::state::State;
 use crate::arch::turbo::{BATCH_LEN_MAX, Kernel, Scratch};
@@ -107,13 +107,13 @@ impl<const W: usize> Turbo<W> {
     /// Looks up again, one by one, the keys that two of the changes match.
     fn recheck(
         &self,
-        notes: &[Note<W>],
+        notes: &Notes<W>,
         keys: &[[u32; W]],
         out: &mut [RuleId],
         walker: &mut Walker,
     ) {
         for (key, answer) in keys.iter().zip(out) {
-            let mut concerned = notes.iter().filter(|note| note.matches(key)).count() > 1;
+            let mut concerned = notes.doubt(key);
             while concerned {
                 let before = self.log.before();
                 let key = std::slice::from_ref(key);
@@ -121,9 +121,7 @@ impl<const W: usize> Turbo<W> {
                 concerned = match self.log.verdict(self.log.after(before)) {
                     Verdict::Exact => false,
                     Verdict::Unknown => true,
-                    Verdict::Recheck(notes) => {
-                        notes.iter().filter(|note| note.matches(&key[0])).count() > 1
-                    }
+                    Verdict::Recheck(notes) => notes.doubt(&key[0]),
                 };
             }
         }

@@ -37,7 +37,7 @@ pub(crate) enum Verdict<const W: usize> {
     /// Every answer is exact.
     Exact,
     /// Keys that two of these match must be looked up again.
-    Recheck(Vec<Note<W>>),
+    Recheck(Notes<W>),
     /// Too much has changed to tell: all keys must be looked up again.
     Unknown,
 }
@@ -45,13 +45,13 @@ pub(crate) enum Verdict<const W: usize> {
 /// The bits that the rule of a change demands. Its ranges are left out, so that a note may match
 /// more keys than the rule, never fewer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Note<const W: usize> {
+struct Note<const W: usize> {
     value: [u32; W],
     mask: [u32; W],
 }
 
 impl<const W: usize> Note<W> {
-    pub(crate) fn matches(&self, key: &[u32; W]) -> bool {
+    fn matches(&self, key: &[u32; W]) -> bool {
         (0..W).all(|word| key[word] & self.mask[word] == self.value[word])
     }
 
@@ -59,6 +59,20 @@ impl<const W: usize> Note<W> {
         (0..W).all(|word| {
             (self.value[word] ^ other.value[word]) & self.mask[word] & other.mask[word] == 0
         })
+    }
+}
+
+/// The changes of a window that can meet another one. By value: a lookup does not allocate.
+#[derive(Debug)]
+pub(crate) struct Notes<const W: usize> {
+    notes: [Note<W>; COMPARED_MAX as usize],
+    len: usize,
+}
+
+impl<const W: usize> Notes<W> {
+    /// Whether two of the changes may concern `key`.
+    pub(crate) fn doubt(&self, key: &[u32; W]) -> bool {
+        self.notes[..self.len].iter().filter(|note| note.matches(key)).count() > 1
     }
 }
 
@@ -126,9 +140,10 @@ impl<const W: usize> ChangeLog<W> {
         if changes > COMPARED_MAX {
             return Verdict::Unknown;
         }
-        let mut notes = [Note { value: [0; W], mask: [0; W] }; COMPARED_MAX as usize];
-        let notes = &mut notes[..changes as usize];
-        for (note, number) in notes.iter_mut().zip(window.after + 1..) {
+        let none = Note { value: [0; W], mask: [0; W] };
+        let mut of_window = [none; COMPARED_MAX as usize];
+        let of_window = &mut of_window[..changes as usize];
+        for (note, number) in of_window.iter_mut().zip(window.after + 1..) {
             let [value, mask] = self.note(number) else { unreachable!("a note is two rows") };
             note.value = value.each_ref().map(|word| word.load(Ordering::Relaxed));
             note.mask = mask.each_ref().map(|word| word.load(Ordering::Relaxed));
@@ -137,12 +152,15 @@ impl<const W: usize> ChangeLog<W> {
         if self.started.load(Ordering::Relaxed) >= window.after + RING {
             return Verdict::Unknown;
         }
-        let meeting = |(idx, note): (usize, &Note<W>)| {
-            notes.iter().enumerate().any(|(other, with)| other != idx && note.meets(with))
-        };
-        let of_two: Vec<Note<W>> =
-            notes.iter().enumerate().filter(|pair| meeting(*pair)).map(|(_, note)| *note).collect();
-        if of_two.is_empty() { Verdict::Exact } else { Verdict::Recheck(of_two) }
+        let mut meeting = Notes { notes: [none; COMPARED_MAX as usize], len: 0 };
+        for (idx, note) in of_window.iter().enumerate() {
+            let mut others = of_window.iter().enumerate().filter(|(other, _)| *other != idx);
+            if others.any(|(_, other)| note.meets(other)) {
+                meeting.notes[meeting.len] = *note;
+                meeting.len += 1;
+            }
+        }
+        if meeting.len == 0 { Verdict::Exact } else { Verdict::Recheck(meeting) }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -176,9 +194,10 @@ mod tests {
         assert!(matches!(log.verdict(log.after(before)), Verdict::Exact), "apart");
         change(&log, 0x101, 0xfff);
         let Verdict::Recheck(notes) = log.verdict(log.after(before)) else { panic!("they meet") };
-        assert_eq!(notes.len(), 2);
-        assert!(notes.iter().all(|note| note.matches(&[0x101, 9, 9, 9])));
-        assert!(!notes.iter().any(|note| note.matches(&[2, 9, 9, 9])));
+        assert_eq!(notes.len, 2);
+        assert!(notes.doubt(&[0x101, 9, 9, 9]));
+        assert!(!notes.doubt(&[1, 9, 9, 9]), "one of them matches");
+        assert!(!notes.doubt(&[2, 9, 9, 9]), "none does");
         for n in 0..COMPARED_MAX as u32 {
             change(&log, n, 0xff);
         }

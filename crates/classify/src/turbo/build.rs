@@ -41,7 +41,7 @@ pub(crate) struct Shape {
     pub(crate) entries: usize,
     /// Rules of the largest leaf.
     pub(crate) leaf_rules_max: usize,
-    /// Expected rules compared for a key drawn inside a rule, where there is only a tail.
+    /// Rules in the leaf that a key drawn inside a rule of the tail meets there, on average.
     pub(crate) tail_rules: f32,
 }
 
@@ -82,7 +82,7 @@ const BUCKET_COPY_PRICE: f32 = 0.05;
 /// all of it stays in the nearest caches.
 fn bytes_per_rule(rules: usize) -> usize {
     match rules {
-        0..=1024 => 6000,
+        0..=1024 => 2000,
         1025..=4096 => 1500,
         4097..=TAIL_RULES_MAX => 600,
         _ => 60,
@@ -257,9 +257,15 @@ impl<'a, L: RuleList> Builder<'a, L> {
         let whole = cell.rules.len() <= LEAF_RULES;
         let found = if whole { None } else { cut(self.list, cell, limits) };
         match found {
-            None => self.leaf(&cell.rules),
-            Some(found) => self.place_cut(&found, |builder, cell| builder.leaf(&cell.rules)),
+            None => self.tail_leaf(cell),
+            Some(found) => self.place_cut(&found, Self::tail_leaf),
         }
+    }
+
+    /// A leaf of a cell, counted among those that a key may meet.
+    fn tail_leaf(&mut self, cell: &Cell) -> u32 {
+        self.shape.tail_rules += cell.weights.iter().sum::<f32>() * cell.rules.len() as f32;
+        self.leaf(&cell.rules)
     }
 
     /// Arranges `places` as a tail of at most `bytes` bytes in which a key meets at most
@@ -284,24 +290,20 @@ impl<'a, L: RuleList> Builder<'a, L> {
         };
         let Some(first) = cut(self.list, &cell, limits) else { return false };
         let rows: usize = first.cells.iter().map(|cell| cell.rules.len()).sum();
-        // Each cell may grow by the same factor.
+        // Each cell may grow by the same factor; the last bit of each may go past it.
         let growth = rows_max as f32 / rows.max(1) as f32;
+        self.shape.tail_rules = 0.0;
         let start = self.draft.len();
         let grown = |builder: &Self| (builder.draft.len() - start) * 4;
-        let grown_max = bytes;
+        let grown_max = if places.len() <= 4096 { 3 * bytes } else { bytes };
         let tail = self.place_cut(&first, |builder, cell| {
             if grown(builder) > grown_max {
                 return builder.empty;
             }
-            let rows_max = (4.0 * growth * cell.rules.len() as f32) as usize;
+            let rows_max = (growth * cell.rules.len() as f32) as usize;
             builder.small_tree(cell, rows_max, effort.copy_price / 2.0)
         });
-        self.shape.tail_rules = first
-            .cells
-            .iter()
-            .map(|cell| cell.weights.iter().sum::<f32>() * (cell.rules.len() as f32).min(32.0))
-            .sum();
-        if grown(self) > grown_max || self.mean_leaf() > rules_max {
+        if grown(self) > grown_max || self.shape.tail_rules > rules_max {
             return false;
         }
         self.set_tail(tail, places);
@@ -323,7 +325,8 @@ impl<'a, L: RuleList> Builder<'a, L> {
     fn chain(&mut self, places: &[Place], bytes: usize) {
         let mut left = places.to_vec();
         while !left.is_empty() && self.tables.len() < TABLES_MAX {
-            let few = left.len() * 12 <= places.len() || left.len() <= 64;
+            let share = if places.len() <= 4096 { 12 } else { 80 };
+            let few = left.len() * share <= places.len() || left.len() <= 64;
             if few && left.len() <= TAIL_RULES_MAX {
                 let (len, shape) = (self.draft.len(), self.shape);
                 let room = bytes.saturating_sub(self.draft.bytes());

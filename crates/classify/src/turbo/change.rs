@@ -34,7 +34,7 @@ const PAGE_IDS: u32 = 4096;
 /// Bytes of a page, its place in the map included.
 const PAGE_BYTES: usize = PAGE_IDS as usize / 8 + 32;
 
-/// Ids that are in use: a bit each, in pages, so that ids far apart cost a page and not all between.
+/// Ids that are in use: a bit each, in pages, so that ids far apart cost a page and no more.
 #[derive(Debug, Default)]
 pub(crate) struct IdSet {
     pages: BTreeMap<u32, Box<[u64; PAGE_IDS as usize / 64]>>,

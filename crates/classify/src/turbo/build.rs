@@ -21,6 +21,8 @@ use crate::error::ClassifyError;
 use crate::hash::SeedStream;
 use crate::turbo::arena::Allocator;
 
+/// Bytes that references reach: 512 MiB.
+const ADDRESSABLE_BYTES: usize = (UNIT * 4) << OFFSET_BITS;
 /// Leaves of a tail hold up to this many rules: one comparison with 512-bit vectors.
 const LEAF_RULES: usize = 16;
 /// Mean rules of a leaf up to which most visits are to leaves of eight at most.
@@ -115,7 +117,7 @@ pub(crate) fn build(
         builder.restart();
         builder.chain(&places, aim);
     }
-    if builder.draft.bytes() > bytes_max {
+    if builder.draft.bytes() > bytes_max.min(ADDRESSABLE_BYTES) {
         // No copies at all: one list, the slowest and smallest form.
         builder.restart();
         let tail = builder.leaf(&places);
@@ -183,10 +185,9 @@ impl<'a, L: RuleList> Builder<'a, L> {
     fn check_bound(&self, rules: usize, bound: Bound) -> Result<(), ClassifyError> {
         let structure = (rules + 2) * self.format.columns() * 4 + 256;
         let bytes = structure + bound.beside;
-        let addressable = (UNIT * 4) << OFFSET_BITS;
-        if bytes > bound.bytes_max || structure > addressable {
+        if bytes > bound.bytes_max || structure > ADDRESSABLE_BYTES {
             let named = (0..rules.min(8) as Place).map(|place| self.list.rule(place).id);
-            let bytes_max = bound.bytes_max.min(addressable);
+            let bytes_max = bound.bytes_max.min(ADDRESSABLE_BYTES);
             return Err(ClassifyError::memory_bound(bytes, bytes_max, named.collect()));
         }
         Ok(())

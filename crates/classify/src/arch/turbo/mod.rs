@@ -8,8 +8,8 @@
 //! ```
 //! A step has no branch that depends on a key: what a key does not need is not appended. Each step
 //! exists as a portable function, which defines the result, and for instruction sets: AVX-512
-//! (sixteen keys a hash step, eight or sixteen rules a
-//! comparison) and AVX2 with BMI2 (eight rules).
+//! (sixteen keys a hash step, eight or sixteen rules a comparison) and AVX2 with BMI2 (eight
+//! rules).
 //!
 //! # Safety of reading while the writer fills other blocks
 //! A vector load of a leaf's last column may run past it into a neighbouring block that the writer

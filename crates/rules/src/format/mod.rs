@@ -115,9 +115,9 @@ pub struct WriteReport {
     pub reordered: bool,
     /// Whether the rules got other priorities.
     pub renumbered: bool,
-    /// Whether rules of one priority stand in a format whose other readers leave the winner of
-    /// such a tie open.
-    pub ties: bool,
+    /// Rules that share their priority with another one, in a format whose other readers leave
+    /// the winner of such a tie open.
+    pub ties: usize,
 }
 
 /// Why rules or keys were not written.
@@ -130,6 +130,16 @@ pub enum WriteError {
     Rules(Inexpressible),
     /// The format cannot express keys of that schema; nothing was written.
     Schema(&'static Schema),
+    /// The format has a priority for each of `most` rules only, and the order of this list of
+    /// `rules` would be lost; nothing was written.
+    TooMany {
+        /// The format.
+        format: RulesFormat,
+        /// Length of the list.
+        rules: usize,
+        /// The longest list that the format can hold.
+        most: usize,
+    },
 }
 
 /// Rules that a format cannot express.
@@ -153,8 +163,14 @@ impl fmt::Display for WriteError {
             WriteError::Schema(schema) => {
                 write!(f, "the format cannot express keys of schema {}", schema.name)
             }
+            WriteError::TooMany { format, rules, most } => write!(
+                f,
+                "a list of {rules} rules needs as many priorities, and the format {format} has \
+                 {most}: write fewer rules, or another format"
+            ),
             WriteError::Rules(Inexpressible { format, rules, count }) => {
-                write!(f, "the format {format} cannot express {count} rules:")?;
+                let noun = if *count == 1 { "rule" } else { "rules" };
+                write!(f, "the format {format} cannot express {count} {noun}:")?;
                 for (id, line, why) in rules {
                     match line {
                         0 => write!(f, "\n  rule {id}: {why}")?,
@@ -268,14 +284,17 @@ pub fn write_rules(
 /// Writes a rule set and tells what had to change.
 ///
 /// # Errors
-/// [`WriteError::Rules`] if the format cannot express some rule: nothing is written then;
-/// [`WriteError::Io`] if the output fails.
+/// [`WriteError::Rules`] if the format cannot express some rule and [`WriteError::TooMany`] if
+/// it cannot hold the order of so many: nothing is written then; [`WriteError::Io`] if the output fails.
 pub fn write_rules_report(
     ruleset: &Ruleset,
     format: RulesFormat,
     out: &mut dyn Write,
 ) -> Result<WriteReport, WriteError> {
     check_expressible(ruleset, format)?;
+    if format == RulesFormat::Ovs {
+        ovs::check_len(ruleset)?;
+    }
     Ok(match format {
         RulesFormat::ClassBench => classbench::write(ruleset, out)?,
         RulesFormat::Ovs => ovs::write(ruleset, out)?,

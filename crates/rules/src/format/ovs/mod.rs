@@ -37,7 +37,7 @@
 use std::io::{self, Write};
 
 use super::text::{Faults, Reporter, Token, is_blank_or_comment, lines};
-use super::{ReadOptions, WriteReport};
+use super::{ReadOptions, WriteError, WriteReport};
 use crate::diagnostic::Diagnostics;
 use crate::matching::Match;
 use crate::rule::{Action, Rule, RuleId};
@@ -128,6 +128,11 @@ pub(super) fn tcp_flags(token: Token<'_>) -> super::text::Parsed<(u16, u16)> {
 /// Why a rule cannot be flow text; `None` if it can.
 pub(super) fn why_inexpressible(ruleset: &Ruleset, id: RuleId) -> Option<String> {
     write::why_inexpressible(ruleset, id)
+}
+
+/// Refuses a list that is longer than flow text has priorities.
+pub(super) fn check_len(ruleset: &Ruleset) -> Result<(), WriteError> {
+    write::check_len(ruleset)
 }
 
 /// Writes rules that [`why_inexpressible`] has nothing against.

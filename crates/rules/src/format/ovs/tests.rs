@@ -119,7 +119,7 @@ fn a_line_of_errors_alone_is_counted() {
     let line = "foo,".repeat(100_000);
     let errors = read_rules("f", &line, &options(None)).unwrap_err();
     assert_eq!(errors.len(), 100_001);
-    assert!(errors.to_string().ends_with("and 99,901 more errors\n"));
+    assert!(errors.to_string().ends_with("and 99,991 more errors\n"));
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn ranges_become_prefixes_and_lists_become_priorities() {
     let mut flows = Vec::new();
     let report = write_rules_report(&rules, RulesFormat::Ovs, &mut flows).unwrap();
     assert_eq!((report.lines, report.rules_split), (6 + 4 + 1, 2));
-    assert!(report.renumbered && !report.ties);
+    assert!(report.renumbered && report.ties == 0);
     let flows = String::from_utf8(flows).unwrap();
     assert!(flows.ends_with("priority=65533,ip actions=NORMAL\n"), "{flows}");
     let back = read_rules("f", &flows, &options(Some(&IPV4_5TUPLE))).unwrap();
@@ -179,6 +179,35 @@ fn ranges_become_prefixes_and_lists_become_priorities() {
             assert_eq!(lost, wins(&rules).0, "{src} {dst} {proto}");
         }
     }
+}
+
+#[test]
+fn ties_are_numbered_away_kept_and_counted_or_refused() {
+    let write = |priorities: &[u32]| {
+        let mut rules = RulesetBuilder::new(&OPENFLOW12);
+        for &priority in priorities {
+            let mut rule = Rule::new(Match::any(&OPENFLOW12), Action::Pass);
+            rule.priority = priority;
+            rules.push(rule);
+        }
+        let mut text = Vec::new();
+        let report = write_rules_report(&rules.build(), RulesFormat::Ovs, &mut text)?;
+        let text = String::from_utf8(text).unwrap();
+        let priority = |line: &str| line.split([',', '=', ' ']).nth(1).unwrap().to_owned();
+        Ok((report.renumbered, report.ties, text.lines().map(priority).collect::<Vec<_>>()))
+    };
+    let check = |priorities: &[u32], renumbered: bool, ties: usize, written: &[&str]| {
+        let (was, tied, text) = write(priorities).map_err(|e: WriteError| e.to_string()).unwrap();
+        assert_eq!((was, tied), (renumbered, ties), "{priorities:?}");
+        assert_eq!(text, written, "{priorities:?}");
+    };
+    check(&[0, 0], true, 0, &["65535", "65534"]);
+    check(&[0, 7, 0], true, 0, &["65534", "65535", "65533"]);
+    check(&[7, 7, 0, 9], false, 2, &["7", "7", "0", "9"]);
+    check(&[7], false, 0, &["7"]);
+    assert!(write(&vec![0; 65536]).is_ok());
+    let error = write(&vec![0; 65537]).unwrap_err();
+    assert!(matches!(error, WriteError::TooMany { rules: 65537, most: 65536, .. }), "{error}");
 }
 
 /// The priority of the first rule of a list.

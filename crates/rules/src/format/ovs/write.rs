@@ -1,15 +1,17 @@
 //! Rules as flow text.
 //!
 //! Flow text has no port ranges: a rule with ranges becomes one flow for each pair of prefixes. A
-//! rule of a 5-tuple schema becomes a flow of that family. The order of a list, rules that all
-//! have priority 0, becomes falling priorities where 16 bits suffice, because other readers leave
-//! open which of two flows of one priority wins.
+//! rule of a 5-tuple schema becomes a flow of that family.
+//!
+//! Other readers leave open which of two flows of one priority wins. Where rules share priority 0,
+//! as those of a list do, the order of precedence of all rules therefore becomes falling
+//! priorities; a list that is too long for 16 bits is refused. Other ties were written as
+//! priorities in the source: they are kept, and counted for the caller to warn of.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use super::super::WriteReport;
-use super::super::value;
+use super::super::{RulesFormat, WriteError, WriteReport, value};
 use super::fields::{ETH_ARP, ETH_IPV4, ETH_IPV6, ETH_RARP, SHORTHANDS};
 use super::{actions, values};
 use crate::expand::{PortPrefix, range_to_prefixes};
@@ -20,6 +22,9 @@ use crate::schema::{Field, FieldSpec, Schema};
 
 /// The largest priority of flow text.
 const PRIORITY_MAX: u32 = 65535;
+
+/// How many priorities flow text has.
+const PRIORITIES: usize = PRIORITY_MAX as usize + 1;
 
 /// Why a rule cannot be flow text; `None` if it can.
 pub(super) fn why_inexpressible(ruleset: &Ruleset, id: RuleId) -> Option<String> {
@@ -36,16 +41,30 @@ pub(super) fn why_inexpressible(ruleset: &Ruleset, id: RuleId) -> Option<String>
         .err()
 }
 
-/// Writes rules that [`why_inexpressible`] has nothing against.
+/// Refuses a list, rules that all have priority 0, that is longer than there are priorities.
+pub(super) fn check_len(ruleset: &Ruleset) -> Result<(), WriteError> {
+    let is_list = ruleset.ids().all(|id| ruleset.priority(id) == 0);
+    match is_list && ruleset.len() > PRIORITIES {
+        true => Err(WriteError::TooMany {
+            format: RulesFormat::Ovs,
+            rules: ruleset.len(),
+            most: PRIORITIES,
+        }),
+        false => Ok(()),
+    }
+}
+
+/// Writes rules that [`check_len`] and [`why_inexpressible`] has nothing against.
 pub(super) fn write(ruleset: &Ruleset, out: &mut dyn Write) -> io::Result<WriteReport> {
-    let is_list = ruleset.len() > 1 && ruleset.ids().all(|id| ruleset.priority(id) == 0);
-    let renumbered = is_list && ruleset.len() <= PRIORITY_MAX as usize + 1;
+    let unnumbered = ruleset.ids().filter(|&id| ruleset.priority(id) == 0).count();
+    let renumbered = unnumbered > 1 && ruleset.len() <= PRIORITIES;
+    let priorities = if renumbered { falling_priorities(ruleset) } else { Vec::new() };
     let mut report = WriteReport { renumbered, ..WriteReport::default() };
-    report.ties = !renumbered && has_ties(ruleset);
+    report.ties = if renumbered { 0 } else { ties(ruleset) };
     let mut line = String::new();
     for id in ruleset.ids() {
         let matching = ruleset.matching(id);
-        let priority = if renumbered { PRIORITY_MAX - id.0 } else { ruleset.priority(id) };
+        let priority = *priorities.get(id.0 as usize).unwrap_or(&ruleset.priority(id));
         let action = actions::action_text(ruleset.action(id)).expect("checked before writing");
         let mut lines = 0;
         for src in port_prefixes(matching.ranges[0]) {
@@ -69,10 +88,21 @@ pub(super) fn write(ruleset: &Ruleset, out: &mut dyn Write) -> io::Result<WriteR
     Ok(report)
 }
 
-fn has_ties(ruleset: &Ruleset) -> bool {
+/// A priority of its own for each rule, by id: the first in precedence has the largest.
+fn falling_priorities(ruleset: &Ruleset) -> Vec<u32> {
+    let mut priorities = vec![0; ruleset.len()];
+    for (id, priority) in ruleset.ids_by_precedence().into_iter().zip((0..=PRIORITY_MAX).rev()) {
+        priorities[id.0 as usize] = priority;
+    }
+    priorities
+}
+
+/// Number of rules that share their priority with another one.
+fn ties(ruleset: &Ruleset) -> usize {
     let mut priorities: Vec<u32> = ruleset.ids().map(|id| ruleset.priority(id)).collect();
     priorities.sort_unstable();
-    priorities.windows(2).any(|pair| pair[0] == pair[1])
+    let groups = priorities.chunk_by(|left, right| left == right);
+    groups.map(<[u32]>::len).filter(|&len| len > 1).sum()
 }
 
 /// What a range needs beyond the mask of its match: one entry without demand for a prefix.

@@ -18,7 +18,10 @@ Write a rule set in another format. Which rule wins stays the same for every pac
 
 A rule that the format cannot express ends the command with exit code 2, names it, and nothing is \
 written. What a format has no room for but that changes no winner (an action in ClassBench, say) \
-is left out with a warning; a rule may become several lines where the format has no ranges.";
+is left out with a warning; a rule may become several lines where the format has no ranges.
+
+Flows of one priority have no order in Open vSwitch: rules without priorities are numbered anew \
+for it, up to 65,536 of them, and priorities that the source gives twice are kept with a warning.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -78,9 +81,11 @@ fn warn_of(report: &WriteReport, format: RulesFormat) {
     if report.reordered {
         term::note("rules stand in order of precedence, not in that of the source");
     }
-    if report.ties {
+    if report.ties > 0 {
+        let rules = human::count(report.ties as u64);
         term::warning(format!(
-            "rules of one priority overlap or may: other readers of {format} leave open who wins"
+            "{rules} rules share a priority with one they may overlap: Open vSwitch does not \
+             define which wins"
         ));
     }
 }

@@ -133,9 +133,9 @@ fn render_cost(ruleset: &Ruleset, stats: &Stats) -> String {
     let mut text = format!("\n{}", title("Ranges", ""));
     let ranges = &stats.ranges;
     text += &format!(
-        "  {} with {} that no prefix equals\n",
+        "  {} with a range that no prefix equals; {}\n",
         human::counted(ranges.rules, "rule"),
-        human::counted(ranges.ranges, "range")
+        human::counted(ranges.ranges, "different range")
     );
     let factor = ranges.entries as f64 / ruleset.len() as f64;
     text += &format!(

@@ -28,6 +28,9 @@ use unicode_width::UnicodeWidthChar;
 /// The most diagnostics that are kept; the rest is counted.
 pub const DIAGNOSTICS_KEPT_MAX: usize = 100;
 
+/// The most diagnostics that a report shows; the rest is counted.
+pub const DIAGNOSTICS_SHOWN_MAX: usize = 10;
+
 /// The most characters of a source line that are kept around the place of an error.
 const EXCERPT_CHARS_MAX: usize = 120;
 
@@ -233,13 +236,13 @@ impl Diagnostics {
     }
 
     fn render(&self, out: &mut dyn fmt::Write, paint: &Paint) -> fmt::Result {
-        for (idx, diagnostic) in self.kept.iter().enumerate() {
+        for (idx, diagnostic) in self.kept.iter().take(DIAGNOSTICS_SHOWN_MAX).enumerate() {
             if idx > 0 {
                 writeln!(out)?;
             }
             diagnostic.render(out, paint)?;
         }
-        let more = self.count - self.kept.len();
+        let more = self.count - self.kept.len().min(DIAGNOSTICS_SHOWN_MAX);
         if more > 0 {
             let noun = if more == 1 { "error" } else { "errors" };
             writeln!(out, "\nand {} more {noun}", grouped(more))?;
@@ -464,7 +467,7 @@ mod tests {
             all.push(Diagnostic::at("f", line, b"x", 0..1, "m"));
         }
         assert_eq!((all.len(), all.iter().count()), (4_311, DIAGNOSTICS_KEPT_MAX));
-        assert!(all.to_string().ends_with("\nand 4,211 more errors\n"), "{all}");
+        assert!(all.to_string().ends_with("\nand 4,301 more errors\n"), "{all}");
     }
 
     #[test]

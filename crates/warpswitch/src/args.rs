@@ -23,8 +23,8 @@ pub struct RulesArgs {
 /// The rule file of the commands that look at nothing else.
 #[derive(Args, Clone, Debug)]
 pub struct RuleFileArgs {
-    /// Rule file, gzip'd or not; '-' is the standard input
-    #[arg(value_name = "FILE", required_unless_present = "rules")]
+    /// Rule file, gzip'd or not; '-' is the standard input [default: -]
+    #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 
     /// The same as FILE, for those used to the other commands

@@ -14,25 +14,25 @@ Start with 'warpswitch demo'. It needs nothing, takes ten seconds and shows what
 const EXTRA: &str = "\
 Rules (recognised by content, --rules-format overrules):
   classbench  ClassBench filter sets, IPv4 and IPv6; the first line wins
-  ovs         flows as ovs-ofctl takes them: 'priority=10,tcp,nw_src=10.0.0.0/8,actions=drop'
+  ovs         ovs-ofctl flows: 'priority=10,tcp,nw_src=10.0.0.0/8,actions=drop'
   canonical   our own text, which holds every rule of every schema
 
 Packets:
-  traces of headers as text, ClassBench's and canonical; pcap and pcapng captures. Anything may
-  be gzip'd, and '-' is the standard input.
+  traces of headers as text, ClassBench's and canonical; pcap and pcapng
+  captures. Anything may be gzip'd, and '-' is the standard input.
 
 Engines (they answer alike, bit for bit):
   linear       every rule in turn: the reference
   linear-simd  the same, sixteen rules at once
   tuple        a cuckoo hash table for each mask
   bloom        the same behind a Bloom filter for each mask
-  maskhash     open addressing for each mask, in order of the smallest rule index
+  maskhash     open addressing for each mask, by smallest rule index
   hypercuts    a decision tree that cuts several fields at once
   turbo        ours, the default: bucket tables walked for a batch at a time
 
 Exit codes:
   0  done
-  1  failed: a wrong engine, output that cannot be written, a bound that was passed
+  1  failed: a wrong engine, unwritable output, a bound that was passed
   2  usage or bad input; nothing was written
 
 Examples:

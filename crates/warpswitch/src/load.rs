@@ -15,10 +15,16 @@ use warpswitch_rules::format::read_rules;
 use crate::args::RulesArgs;
 use crate::exit::bad_input;
 use crate::output::is_dash;
-use crate::term::Progress;
+use crate::term::{self, Progress};
 
 /// Bytes read from a file at once.
 const READ_BYTES: usize = 1 << 20;
+
+/// A NUL among so many first bytes tells that a file is no text.
+const BINARY_LOOK_BYTES: usize = 1024;
+
+/// What to do with a capture that was given in place of a text.
+const GIVE_PCAP: &str = "give it to --pcap";
 
 /// Work that lasts less is not worth a progress line: it would only flicker.
 const RULES_WORTH_PROGRESS_BYTES: usize = 1 << 20;
@@ -59,11 +65,11 @@ pub fn place(file: &str, line: u32) -> String {
     if line == 0 { file.to_owned() } else { format!("{file}:{line}") }
 }
 
-/// Opens a file, gzip'd or not, or the standard input.
+/// Opens a text file, gzip'd or not, or the standard input; `what` is what it should hold.
 ///
 /// # Errors
-/// Bad input if it cannot be opened or read.
-pub fn open(path: &Path) -> anyhow::Result<Box<dyn BufRead + Send>> {
+/// Bad input if it cannot be opened or read, or if its first bytes are those of no text.
+pub fn open(path: &Path, what: &str) -> anyhow::Result<Box<dyn BufRead + Send>> {
     let raw: Box<dyn Read + Send> = if is_dash(path) {
         Box::new(io::stdin())
     } else {
@@ -76,9 +82,35 @@ pub fn open(path: &Path) -> anyhow::Result<Box<dyn BufRead + Send>> {
     let mut input = BufReader::with_capacity(READ_BYTES, raw);
     let start = input.fill_buf().map_err(|error| unreadable(path, &error))?;
     if !start.starts_with(&[0x1f, 0x8b]) {
+        refuse_binary(path, start, what)?;
         return Ok(Box::new(input));
     }
-    Ok(Box::new(BufReader::with_capacity(READ_BYTES, MultiGzDecoder::new(input))))
+    let mut input = BufReader::with_capacity(READ_BYTES, MultiGzDecoder::new(input));
+    let start = input.fill_buf().map_err(|error| unreadable(path, &error))?;
+    refuse_binary(path, start, what)?;
+    Ok(Box::new(input))
+}
+
+/// Refuses a file whose first bytes, `start`, are not those of a text.
+fn refuse_binary(path: &Path, start: &[u8], what: &str) -> anyhow::Result<()> {
+    let name = display_name(path);
+    if let Some(capture) = capture_kind(start) {
+        return Err(bad_input(format!("{name} is a {capture} capture, not {what}: {GIVE_PCAP}")));
+    }
+    if start.iter().take(BINARY_LOOK_BYTES).any(|&byte| byte == 0) {
+        return Err(bad_input(format!("{name} is a binary file, not {what}")));
+    }
+    Ok(())
+}
+
+/// The format of a capture, told by its first four bytes; `None` for anything else.
+fn capture_kind(start: &[u8]) -> Option<&'static str> {
+    let magic = u32::from_be_bytes(*start.first_chunk()?);
+    match magic {
+        0xa1b2_c3d4 | 0xd4c3_b2a1 | 0xa1b2_3c4d | 0x4d3c_b2a1 => Some("pcap"),
+        0x0a0d_0d0a => Some("pcapng"),
+        _ => None,
+    }
 }
 
 /// Reads a rule file.
@@ -88,12 +120,17 @@ pub fn open(path: &Path) -> anyhow::Result<Box<dyn BufRead + Send>> {
 pub fn load_rules(args: &RulesArgs) -> anyhow::Result<LoadedRules> {
     let name = display_name(&args.rules);
     let mut bytes = Vec::new();
-    open(&args.rules)?.read_to_end(&mut bytes).map_err(|error| unreadable(&args.rules, &error))?;
+    open(&args.rules, "rules")?
+        .read_to_end(&mut bytes)
+        .map_err(|error| unreadable(&args.rules, &error))?;
     let progress = (bytes.len() > RULES_WORTH_PROGRESS_BYTES)
         .then(|| Progress::spinner(&format!("reading {name}")));
     let text = utf8_text(&name, &bytes)?;
     let ruleset = read_rules(&name, text, &args.reading.to_options())?;
     drop(progress);
+    if ruleset.is_empty() {
+        term::warning(format!("{name} holds no rule"));
+    }
     let text = text.to_owned();
     Ok(LoadedRules { ruleset, name, text })
 }

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use tempfile::{NamedTempFile, SpooledTempFile};
 
+use crate::exit::bad_input;
+
 /// Held results beyond this go to a temporary file.
 const HELD_IN_MEMORY_BYTES: usize = 64 << 20;
 
@@ -150,6 +152,50 @@ impl Write for Output {
             Destination::File { temporary, .. } => temporary.flush(),
             Destination::Nowhere => Ok(()),
         }
+    }
+}
+
+/// Refuses an output that would replace one of the inputs, each with its option.
+///
+/// # Errors
+/// Bad input if `out` is the same regular file as an input, by whatever name.
+pub fn refuse_overwriting(out: &Path, inputs: &[(&str, &Path)]) -> anyhow::Result<()> {
+    for (option, input) in inputs {
+        if !is_dash(out) && !is_dash(input) && is_same_file(out, input) {
+            let out = out.display();
+            return Err(bad_input(format!("--out {out} would overwrite the file of {option}")));
+        }
+    }
+    Ok(())
+}
+
+/// Whether two paths lead to one regular file; hard links of one file are the same.
+fn is_same_file(left: &Path, right: &Path) -> bool {
+    let (Ok(left_data), Ok(right_data)) = (left.metadata(), right.metadata()) else {
+        return false;
+    };
+    if !left_data.is_file() || !right_data.is_file() {
+        return false;
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        if (left_data.dev(), left_data.ino()) == (right_data.dev(), right_data.ino()) {
+            return true;
+        }
+    }
+    let whole = |path: &Path| std::fs::canonicalize(path).ok();
+    whole(left).is_some_and(|left| Some(left) == whole(right))
+}
+
+/// Refuses that the rules and the other input of a command are both the one standard input.
+///
+/// # Errors
+/// Bad input if both are `-`.
+pub fn refuse_two_dashes(rules: &Path, other: &Path) -> anyhow::Result<()> {
+    match is_dash(rules) && is_dash(other) {
+        true => Err(bad_input("only one input can be '-'")),
+        false => Ok(()),
     }
 }
 

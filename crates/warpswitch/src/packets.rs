@@ -159,7 +159,7 @@ impl Source {
     /// Bad input if it cannot be read.
     pub fn trace(path: &Path, format: Option<TraceFormat>) -> anyhow::Result<Self> {
         let name = load::display_name(path);
-        let kind = Kind::Trace(TraceBlocks::new(load::open(path)?, format));
+        let kind = Kind::Trace(TraceBlocks::new(load::open(path, "a trace")?, format));
         Ok(Self { name, kind })
     }
 

@@ -9,8 +9,10 @@ use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use warpswitch_rules::diagnostic::Diagnostics;
+
+use crate::human;
 
 /// Headings of tables.
 pub const HEADING: Style = Style::new().bold();
@@ -78,7 +80,7 @@ impl Progress {
 
     /// Of an unknown number of steps, called `what`.
     pub fn counter(what: &str) -> Self {
-        Self::new(what, ProgressBar::no_length(), "{msg} {human_pos} packets, {per_sec} {elapsed}")
+        Self::new(what, ProgressBar::no_length(), "{msg} {human_pos} packets, {rate} {elapsed}")
     }
 
     /// Of something that tells nothing until it is done.
@@ -94,6 +96,9 @@ impl Progress {
             if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         bar.set_draw_target(target);
         let style = ProgressStyle::with_template(template).expect("the templates above are valid");
+        let style = style.with_key("rate", |state: &ProgressState, out: &mut dyn fmt::Write| {
+            _ = write!(out, "{}", human::rate(state.per_sec()));
+        });
         bar.set_style(style.progress_chars("━━─"));
         bar.set_message(what.to_owned());
         Self { bar }

@@ -2,6 +2,8 @@
 
 use core_affinity::CoreId;
 
+use crate::{human, term};
+
 /// Cores that this process may run on, at least one.
 pub fn cores() -> Vec<Option<CoreId>> {
     let ids = core_affinity::get_core_ids().unwrap_or_default();
@@ -11,6 +13,15 @@ pub fn cores() -> Vec<Option<CoreId>> {
 /// Number of threads that use all cores.
 pub fn default_threads() -> usize {
     cores().len()
+}
+
+/// Warns where so many threads have no core each.
+pub fn warn_of_sharing(threads: usize) {
+    let cores = default_threads();
+    if threads > cores {
+        let cores = human::counted(cores, "core");
+        term::warning(format!("{} share {cores}", human::counted(threads, "thread")));
+    }
 }
 
 /// The core for worker `idx`; with more workers than cores they share. `None` where the system

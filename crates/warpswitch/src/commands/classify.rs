@@ -11,7 +11,7 @@ use crate::args::{
     BuildArgs, RulesArgs, default_engine, engine_parser, parse_positive, trace_format_parser,
 };
 use crate::exit::Outcome;
-use crate::output::{Hold, Output, is_dash, print_json};
+use crate::output::{Hold, Output, is_dash, print_json, refuse_overwriting, refuse_two_dashes};
 use crate::packets::Source;
 use crate::tally::{RunFacts, Summary, mpps};
 use crate::term::{self, Progress};
@@ -114,13 +114,19 @@ impl InputArgs {
 /// # Errors
 /// Bad input; an engine that cannot be built; output that cannot be written.
 pub fn run(args: &ClassifyArgs) -> anyhow::Result<Outcome> {
+    let input = args.input.path();
+    refuse_two_dashes(&args.rules.rules, input)?;
+    if let Some(out) = &args.out {
+        let option = if args.input.pcap.is_some() { "--pcap" } else { "--trace" };
+        refuse_overwriting(out, &[("--rules", &args.rules.rules), (option, input)])?;
+    }
     let loaded = load::load_rules(&args.rules)?;
     let ruleset = &loaded.ruleset;
     let mut source = match &args.input.pcap {
         Some(path) => Source::capture(path, args.in_port)?,
-        None => Source::trace(args.input.path(), args.trace_format)?,
+        None => Source::trace(input, args.trace_format)?,
     };
-    let hold = if is_dash(args.input.path()) { Hold::No } else { Hold::Yes };
+    let hold = if is_dash(input) { Hold::No } else { Hold::Yes };
     let mut output = match &args.out {
         Some(path) => Output::open(path, hold)?,
         None if args.json => Output::nowhere(),
@@ -128,6 +134,7 @@ pub fn run(args: &ClassifyArgs) -> anyhow::Result<Outcome> {
     };
     let built = load::build_engine(args.engine, ruleset, &args.build.to_options())?;
     let threads = args.threads.unwrap_or_else(threads::default_threads);
+    threads::warn_of_sharing(threads);
 
     let start = Instant::now();
     let progress = Progress::counter("classifying");

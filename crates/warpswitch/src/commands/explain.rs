@@ -23,9 +23,9 @@ Tell which rule wins for one packet and why no other does: the winner with its s
 other rules that match in order of precedence, and the nearest of those that do not (fewest failed \
 fields, then by precedence), with each field that failed.
 
-A packet is given as tcpdump would tell of it, or as a flow; fields that are left out are zero. A \
-frame is given as its bytes in hexadecimal, from the Ethernet destination address on; blanks and \
-colons are ignored.
+A packet is given in words (tcp 10.0.0.1:1234 > 10.0.0.2:80) or as a flow; fields that are left \
+out are zero. A frame is given as its bytes in hexadecimal, from the Ethernet destination address \
+on; blanks and colons are ignored.
 
 The exit code is 0 also where no rule matches; a frame without a key is bad input (2).";
 
@@ -207,7 +207,7 @@ fn render_rule(loaded: &LoadedRules, id: RuleId, with_source: bool) -> String {
     let style = if with_source { GOOD } else { HEADING };
     let mut head =
         format!("  {}  {}", paint(style, format!("rule {id}")), place(&loaded.name, line));
-    if ruleset.priority(id) > 0 {
+    if has_priorities(ruleset) {
         head += &format!("  priority {}", ruleset.priority(id));
     }
     let matching = format_match(ruleset.schema(), ruleset.matching(id));
@@ -218,6 +218,11 @@ fn render_rule(loaded: &LoadedRules, id: RuleId, with_source: bool) -> String {
         text += &format!("    {}\n", paint(FAINT, source));
     }
     text
+}
+
+/// Whether some rule has a priority; in a list none has.
+fn has_priorities(ruleset: &Ruleset) -> bool {
+    ruleset.ids().any(|id| ruleset.priority(id) != 0)
 }
 
 /// What the key has and what the rule demands, in the words of the canonical form.

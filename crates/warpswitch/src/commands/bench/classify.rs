@@ -17,7 +17,7 @@ use crate::exit::{Outcome, bad_input};
 use crate::human::rounded;
 use crate::load::{self, build_engine};
 use crate::measure::{MeasureOptions, classify_all, measure};
-use crate::output::{print, print_json};
+use crate::output::{print, print_json, refuse_two_dashes};
 use crate::table::{Align, Table, title};
 use crate::term::{BAD, FAINT, GOOD, Progress, paint};
 use crate::trace_blocks::{TraceBlocks, read_all};
@@ -151,6 +151,8 @@ struct DetailReport {
 /// # Errors
 /// Bad input. An engine that is wrong or cannot be built is part of the report.
 pub fn run(args: &BenchClassifyArgs) -> anyhow::Result<Outcome> {
+    refuse_two_dashes(&args.rules.rules, &args.trace)?;
+    threads::warn_of_sharing(args.threads);
     let loaded = load::load_rules(&args.rules)?;
     let ruleset = &loaded.ruleset;
     let keys = read_trace(args, ruleset)?;
@@ -185,7 +187,7 @@ pub fn run(args: &BenchClassifyArgs) -> anyhow::Result<Outcome> {
 
 fn read_trace(args: &BenchClassifyArgs, ruleset: &Ruleset) -> anyhow::Result<KeyBuf> {
     let name = load::display_name(&args.trace);
-    let blocks = TraceBlocks::new(load::open(&args.trace)?, args.trace_format);
+    let blocks = TraceBlocks::new(load::open(&args.trace, "a trace")?, args.trace_format);
     let progress = Progress::counter("reading the trace");
     let keys = read_all(&name, blocks, ruleset.schema(), |packets| progress.at(packets))?;
     if keys.is_empty() {

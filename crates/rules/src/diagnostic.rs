@@ -384,7 +384,7 @@ fn tail_chars(bytes: &[u8], chars_max: usize) -> String {
 }
 
 /// A number with a comma between groups of three digits.
-fn grouped(number: usize) -> String {
+pub(crate) fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (idx, digit) in digits.chars().enumerate() {

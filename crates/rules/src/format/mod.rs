@@ -29,7 +29,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::str::FromStr;
 
-use crate::diagnostic::{Diagnostic, Diagnostics, utf8_text};
+use crate::diagnostic::{Diagnostic, Diagnostics, grouped, utf8_text};
 use crate::rule::RuleId;
 use crate::ruleset::Ruleset;
 use crate::schema::{self, Schema};
@@ -165,8 +165,10 @@ impl fmt::Display for WriteError {
             }
             WriteError::TooMany { format, rules, most } => write!(
                 f,
-                "a list of {rules} rules needs as many priorities, and the format {format} has \
-                 {most}: write fewer rules, or another format"
+                "the order of {} rules needs as many priorities, and {format} flows have {}: write \
+                 fewer rules, or the format canonical, which keeps their order",
+                grouped(*rules),
+                grouped(*most),
             ),
             WriteError::Rules(Inexpressible { format, rules, count }) => {
                 let noun = if *count == 1 { "rule" } else { "rules" };
@@ -285,7 +287,8 @@ pub fn write_rules(
 ///
 /// # Errors
 /// [`WriteError::Rules`] if the format cannot express some rule and [`WriteError::TooMany`] if
-/// it cannot hold the order of so many: nothing is written then; [`WriteError::Io`] if the output fails.
+/// it cannot hold the order of so many: nothing is written then; [`WriteError::Io`] if the output
+/// fails.
 pub fn write_rules_report(
     ruleset: &Ruleset,
     format: RulesFormat,

@@ -15,6 +15,14 @@ pub(crate) const UNIT_WORDS: usize = 8;
 /// Words behind the last block, so that a vector load of the last column stays inside.
 pub(crate) const TAIL_WORDS: usize = crate::arch::turbo::SLACK_WORDS;
 
+/// Units of a block of `words` words: exact for small blocks, a sixteenth coarser for large ones, so
+/// that a leaf that grows finds the room of one that did.
+pub(crate) fn block_units(words: usize) -> usize {
+    let units = words.div_ceil(UNIT_WORDS);
+    let step = (units.next_power_of_two() / 16).max(1);
+    units.next_multiple_of(step)
+}
+
 /// Shared words. Relaxed stores fill a block; the store that publishes it is a release, the load
 /// that follows it an acquire.
 #[derive(Debug)]
@@ -60,7 +68,7 @@ pub(crate) struct Allocator {
 impl Allocator {
     /// A block of at least `words` words: its first word, or `None` if there is no room.
     pub(crate) fn take(&mut self, words: usize) -> Option<usize> {
-        let units = words.div_ceil(UNIT_WORDS);
+        let units = block_units(words);
         if let Some(at) = self.free.get_mut(&units).and_then(Vec::pop) {
             return Some(at);
         }
@@ -77,9 +85,21 @@ impl Allocator {
         self.capacity.saturating_sub(TAIL_WORDS).saturating_sub(self.used)
     }
 
+    /// Free blocks of `units` units.
+    pub(crate) fn free_blocks(&self, units: usize) -> usize {
+        self.free.get(&units).map_or(0, Vec::len)
+    }
+
+    /// Whether more than half of what was handed out is free or put aside.
+    pub(crate) fn is_mostly_free(&self) -> bool {
+        let free: usize = self.free.iter().map(|(units, blocks)| units * blocks.len()).sum();
+        let aside: usize = self.retired.iter().map(|(_, _, units)| units).sum();
+        2 * (free + aside) * UNIT_WORDS > self.used
+    }
+
     /// Puts a block aside until every reader of `epoch` and before has left.
     pub(crate) fn retire(&mut self, epoch: u64, at: usize, words: usize) {
-        self.retired.push_back((epoch, at, words.div_ceil(UNIT_WORDS)));
+        self.retired.push_back((epoch, at, block_units(words)));
     }
 
     /// Makes the blocks free that were retired before `oldest`, the oldest epoch with a reader.
@@ -126,7 +146,7 @@ impl Draft {
     /// A zeroed block of `words` words.
     pub(crate) fn take(&mut self, words: usize) -> usize {
         let at = self.words.len();
-        self.words.resize(at + words.next_multiple_of(UNIT_WORDS), 0);
+        self.words.resize(at + block_units(words) * UNIT_WORDS, 0);
         at
     }
 
@@ -148,10 +168,10 @@ impl Draft {
         (self.words.len() + TAIL_WORDS) * 4
     }
 
-    /// The words, shared, with no room to spare, and their allocator.
-    pub(crate) fn finish(self) -> (Words, Allocator) {
+    /// The words, shared, with room for `slack` more, and their allocator.
+    pub(crate) fn finish(self, slack: usize) -> (Words, Allocator) {
         let used = self.words.len();
-        let capacity = used + TAIL_WORDS;
+        let capacity = used + slack + TAIL_WORDS;
         let shared = SharedWords::zeroed(capacity);
         for (slot, word) in shared.iter().zip(&self.words) {
             slot.store(*word, Ordering::Relaxed);

@@ -23,6 +23,8 @@ use crate::turbo::arena::Allocator;
 
 /// Bytes that references reach: 512 MiB.
 const ADDRESSABLE_BYTES: usize = (UNIT * 4) << OFFSET_BITS;
+/// Room left for the first changes, so that at a memory bound a remove needs no build.
+const SLACK_BYTES_MAX: usize = 2048;
 /// Leaves of a tail hold up to this many rules: one comparison with 512-bit vectors.
 const LEAF_RULES: usize = 16;
 /// Mean rules of a leaf up to which most visits are to leaves of eight at most.
@@ -117,13 +119,17 @@ pub(crate) fn build(
         builder.restart();
         builder.chain(&places, aim);
     }
-    if builder.draft.bytes() > bytes_max.min(ADDRESSABLE_BYTES) {
+    if builder.draft.bytes() > ADDRESSABLE_BYTES {
+        return Err(builder.too_large(builder.draft.bytes(), ADDRESSABLE_BYTES));
+    }
+    if builder.draft.bytes() > bytes_max {
         // No copies at all: one list, the slowest and smallest form.
         builder.restart();
         let tail = builder.leaf(&places);
         builder.set_tail(tail, &places);
     }
-    Ok(builder.finish())
+    let slack = bytes_max.saturating_sub(builder.draft.bytes()).min(SLACK_BYTES_MAX);
+    Ok(builder.finish(slack / 4))
 }
 
 struct Builder<'a, L> {
@@ -181,22 +187,25 @@ impl<'a, L: RuleList> Builder<'a, L> {
         leaf_reference(at, 1)
     }
 
+    fn too_large(&self, bytes: usize, bytes_max: usize) -> ClassifyError {
+        let named = (0..self.list.len().min(8) as Place).map(|place| self.list.rule(place).id);
+        ClassifyError::memory_bound(bytes, bytes_max, named.collect())
+    }
+
     /// Refuses what cannot fit however it is arranged.
     fn check_bound(&self, rules: usize, bound: Bound) -> Result<(), ClassifyError> {
         let structure = (rules + 2) * self.format.columns() * 4 + 256;
         let bytes = structure + bound.beside;
         if bytes > bound.bytes_max || structure > ADDRESSABLE_BYTES {
-            let named = (0..rules.min(8) as Place).map(|place| self.list.rule(place).id);
-            let bytes_max = bound.bytes_max.min(ADDRESSABLE_BYTES);
-            return Err(ClassifyError::memory_bound(bytes, bytes_max, named.collect()));
+            return Err(self.too_large(bytes, bound.bytes_max.min(ADDRESSABLE_BYTES)));
         }
         Ok(())
     }
 
-    fn finish(self) -> Built {
+    fn finish(self, slack_words: usize) -> Built {
         let few = self.mean_leaf() <= SMALL_LEAF_MEAN;
         let small_leaf = if few { SmallLeaf::Rows8 } else { SmallLeaf::Rows16 };
-        let (words, allocator) = self.draft.finish();
+        let (words, allocator) = self.draft.finish(slack_words);
         let state = State {
             words,
             tables: self.tables,
@@ -359,6 +368,10 @@ impl<'a, L: RuleList> Builder<'a, L> {
         // Stable, so a bucket's rules stay in order of precedence.
         buckets.sort_by_key(|&(bucket, ..)| bucket);
         let at = self.draft.take(2 << bits);
+        // A reader may see a bucket's new tag and its old reference: that one must lead somewhere.
+        for entry in self.draft.words_mut()[at..at + (2 << bits)].chunks_exact_mut(2) {
+            entry[0] = self.empty;
+        }
         self.tables.push(HashTable { masks: masks.to_vec(), shift, at });
         self.shape.entries += 1 << bits;
         for run in buckets.chunk_by(|a, b| a.0 == b.0) {

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use warpswitch_packet::sync::Epochs;
 use warpswitch_rules::{Precedence, RuleId, RuleRef};
 
-use super::arena::{Allocator, TAIL_WORDS, UNIT_WORDS, grow};
+use super::arena::{Allocator, TAIL_WORDS, UNIT_WORDS, block_units, grow};
 use super::build::leaf_reference;
 use super::list::Collected;
 use super::rows::{COLUMNS_MAX, Row};
@@ -88,6 +88,13 @@ impl IdSet {
     }
 }
 
+/// What happens to a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Insert,
+    Remove,
+}
+
 /// What the writer keeps beside the structure.
 #[derive(Debug)]
 pub(crate) struct Writer {
@@ -98,25 +105,31 @@ pub(crate) struct Writer {
     changes: usize,
     /// Rows of the leaf at hand, kept for its memory.
     rows: Vec<u32>,
+    /// Blocks that a change will take, kept for its memory.
+    wanted: Vec<usize>,
 }
 
 impl Writer {
     pub(crate) fn new(allocator: Allocator, ids: IdSet) -> Self {
-        Self { allocator, ids, crowded: 0, changes: 0, rows: Vec::new() }
+        Self { allocator, ids, crowded: 0, changes: 0, rows: Vec::new(), wanted: Vec::new() }
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.allocator.bytes() + self.ids.bytes() + self.rows.capacity() * 4
+        self.allocator.bytes()
+            + self.ids.bytes()
+            + self.rows.capacity() * 4
+            + self.wanted.capacity() * 8
     }
 
     /// Gives back the memory of the last leaf.
     pub(crate) fn forget_rows(&mut self) {
         self.rows = Vec::new();
+        self.wanted = Vec::new();
     }
 
     /// Whether enough has changed since the last build to do it again for want of room.
     pub(crate) fn build_is_due(&self) -> bool {
-        self.changes > self.ids.len() / 4 + 64
+        self.changes > self.ids.len() / 4 + 64 || self.allocator.is_mostly_free()
     }
 
     /// Counts from a build on.
@@ -130,16 +143,32 @@ impl Writer {
         self.crowded > self.ids.len() / 8 + 256
     }
 
-    /// Words that new leaves take if `rule` is entered, as far as there is no free room for them.
-    pub(crate) fn words_needed(&mut self, state: &State, rule: RuleRef<'_>) -> usize {
-        let mut words = 0;
-        let columns = state.format.columns();
+    /// Words that new leaves take once `rule` has come or gone, as far as there are no free blocks
+    /// for them.
+    pub(crate) fn words_needed(
+        &mut self,
+        state: &State,
+        rule: RuleRef<'_>,
+        change: Change,
+    ) -> usize {
+        self.wanted.clear();
         let Home { entry, .. } = state.home(&rule.matching);
         state.leaves_of(&rule.matching, entry, &mut |entry| {
-            let rows = leaf_len(state, entry) + 1;
-            words += (rows * columns + 1).next_multiple_of(UNIT_WORDS);
+            let rows = match change {
+                Change::Insert => leaf_len(state, entry) + 1,
+                Change::Remove => leaf_len(state, entry) - 1,
+            };
+            if rows > 0 {
+                self.wanted.push(block_units(leaf_words(state, rows)));
+            }
         });
-        words
+        self.wanted.sort_unstable();
+        let runs = self.wanted.chunk_by(|a, b| a == b);
+        let lacking = runs.map(|run| {
+            let units = run[0];
+            run.len().saturating_sub(self.allocator.free_blocks(units)) * units
+        });
+        lacking.sum::<usize>() * UNIT_WORDS
     }
 
     /// Whether `words` more words are certain to be had.
@@ -172,9 +201,6 @@ impl Writer {
         // First the tag lets readers in, then there is something to find.
         let wider = tag | bit;
         state.words.publish(order_at, wider & !0xffff | order.min(wider & 0xffff));
-        if home.tag.is_some() && state.words.load(home.entry) == 0 {
-            state.words.publish(home.entry, state.empty);
-        }
         let columns = state.format.columns();
         let mut row = [0; COLUMNS_MAX];
         state.format.encode(rule, &mut row);
@@ -213,7 +239,7 @@ impl Writer {
         let Home { entry, .. } = state.home(&rule.matching);
         let mut first = None;
         state.leaves_of(&rule.matching, entry, &mut |entry| _ = first.get_or_insert(entry));
-        let Some(entry) = first.filter(|&entry| state.words.load(entry) != 0) else { return false };
+        let Some(entry) = first else { return false };
         state.read_rows(entry, &mut self.rows);
         self.rows.chunks_exact(columns).any(|other| other == &row[..columns])
     }
@@ -232,7 +258,7 @@ impl Writer {
         state.leaves_of(&rule.matching, entry, &mut |entry| {
             state.read_rows(entry, &mut rows);
             let old = state.words.load(entry);
-            let old_len = if old == state.empty { 0 } else { leaf_len(state, entry) };
+            let old_len = leaf_len(state, entry);
             edit(&mut rows);
             largest = largest.max(rows.len() / state.format.columns());
             let new = self.write_leaf(state, &rows);
@@ -258,7 +284,7 @@ impl Writer {
             return state.empty;
         }
         let long = usize::from(len >= LONG_LEAF);
-        let at = self.allocator.take(long + rows.len()).expect("room was made sure of");
+        let at = self.allocator.take(leaf_words(state, len)).expect("room was made sure of");
         if long == 1 {
             state.words.fill(at, &[len as u32]);
         }
@@ -296,15 +322,19 @@ fn precedence(state: &State, row: &[u32]) -> Precedence {
 /// Rows of the leaf that the word `entry` refers to.
 fn leaf_len(state: &State, entry: usize) -> usize {
     match state.words.load(entry) {
-        0 => 0,
+        reference if reference == state.empty => 0,
         reference => crate::arch::turbo::leaf_rows(state.words.as_slice(), reference).1,
     }
 }
 
 /// First word and length of the block of a leaf.
 fn leaf_block(state: &State, reference: u32, rows: usize) -> (usize, usize) {
-    let long = usize::from(rows >= LONG_LEAF);
-    (crate::arch::turbo::offset(reference), long + rows * state.format.columns())
+    (crate::arch::turbo::offset(reference), leaf_words(state, rows))
+}
+
+/// Words that a leaf of `rows` rules takes.
+fn leaf_words(state: &State, rows: usize) -> usize {
+    usize::from(rows >= LONG_LEAF) + rows * state.format.columns()
 }
 
 const _: () = assert!(TAIL_AT == 0, "offset 0 is the tail's, so no leaf is referred to as 0");

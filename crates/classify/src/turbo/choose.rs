@@ -28,6 +28,8 @@ const REST_WORK: f32 = 4.0;
 const REST_SHARE_WORK: f32 = 20.0;
 /// Buckets of more rules are cut.
 pub(crate) const BUCKET_RULES_MAX: usize = 16;
+/// Buckets of this many rules and more are taken to cost the same for each rule.
+const BUCKET_WORK_LEN: usize = 1 << 16;
 /// The most masks that are tried for one field.
 const MASKS_PER_FIELD: usize = 8;
 
@@ -189,7 +191,7 @@ struct Trial<'a, L> {
     list: &'a L,
     rules: &'a [Place],
     multipliers: &'a Multipliers,
-    buckets: Vec<u16>,
+    buckets: Vec<u32>,
     /// Work for a key in a bucket of so many rules.
     bucket_work: Vec<f32>,
 }
@@ -207,7 +209,7 @@ impl<'a, L: RuleList> Trial<'a, L> {
                 leaf + CUT_WORK + DOUBLING_WORK * (halvings + part - 1.0)
             }
         };
-        let bucket_work = (0..=usize::from(u16::MAX)).map(work).collect();
+        let bucket_work = (0..BUCKET_WORK_LEN).map(work).collect();
         Self { list, rules, multipliers, buckets: Vec::new(), bucket_work }
     }
 
@@ -224,17 +226,17 @@ impl<'a, L: RuleList> Trial<'a, L> {
                 held += 1;
                 let hash = self.multipliers.hash(matching.value, masks);
                 let bucket = &mut self.buckets[(hash >> (32 - bits)) as usize];
-                *bucket = bucket.saturating_add(1);
+                *bucket += 1;
             }
         }
         let largest = self.buckets.iter().copied().max().unwrap_or(0);
-        if held == 0 || usize::from(largest) == self.rules.len() {
+        if held == 0 || largest as usize == self.rules.len() {
             return None;
         }
-        let visits = self
-            .buckets
-            .iter()
-            .map(|&rules| f32::from(rules) * self.bucket_work[usize::from(rules)]);
+        let visits = self.buckets.iter().map(|&rules| {
+            let work = self.bucket_work[(rules as usize).min(BUCKET_WORK_LEN - 1)];
+            rules as f32 * work
+        });
         let rules = self.rules.len() as f32;
         let rest = rules - held as f32;
         let rest_work = if rest == 0.0 { 0.0 } else { REST_WORK + REST_SHARE_WORK * rest / rules };

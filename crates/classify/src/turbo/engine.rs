@@ -8,7 +8,7 @@ use warpswitch_packet::sync::{Epochs, LeftRight};
 use warpswitch_rules::{KeyBatch, RuleId, RuleRef, Ruleset, Schema};
 
 use super::build::{Bound, Built, Shape, build};
-use super::change::{IdSet, Writer, collect};
+use super::change::{Change, IdSet, Writer, collect};
 use super::list::Collected;
 use super::log::{ChangeLog, Notes, Verdict};
 use super::rows::Row;
@@ -83,16 +83,20 @@ impl<const W: usize> Turbo<W> {
 
     /// Answers up to [`BATCH_LEN_MAX`] keys, each exactly.
     fn classify_batch(&self, keys: &[[u32; W]], out: &mut [RuleId], walker: &mut Walker) {
-        loop {
-            let before = self.log.before();
-            self.walk(keys, out, walker);
-            match self.log.verdict(self.log.after(before)) {
-                Verdict::Exact => return,
-                Verdict::Recheck(notes) => {
-                    self.recheck(&notes, keys, out, walker);
-                    return;
-                }
-                Verdict::Unknown => {}
+        let before = self.log.before();
+        self.walk(keys, out, walker);
+        match self.log.verdict(self.log.after(before)) {
+            Verdict::Exact => {}
+            Verdict::Recheck(notes) => self.recheck(&notes, keys, out, walker),
+            Verdict::Unknown if keys.len() == 1 => {
+                self.classify_key(&keys[0], &mut out[0], walker);
+            }
+            // Fewer changes begin while fewer keys are looked up.
+            Verdict::Unknown => {
+                let (keys, more_keys) = keys.split_at(keys.len() / 2);
+                let (out, more_out) = out.split_at_mut(keys.len());
+                self.classify_batch(keys, out, walker);
+                self.classify_batch(more_keys, more_out, walker);
             }
         }
     }
@@ -113,16 +117,19 @@ impl<const W: usize> Turbo<W> {
         walker: &mut Walker,
     ) {
         for (key, answer) in keys.iter().zip(out) {
-            let mut concerned = notes.doubt(key);
-            while concerned {
-                let before = self.log.before();
-                let key = std::slice::from_ref(key);
-                self.walk(key, std::slice::from_mut(answer), walker);
-                concerned = match self.log.verdict(self.log.after(before)) {
-                    Verdict::Exact => false,
-                    Verdict::Unknown => true,
-                    Verdict::Recheck(notes) => notes.doubt(&key[0]),
-                };
+            if notes.doubt(key) {
+                self.classify_key(key, answer, walker);
+            }
+        }
+    }
+
+    /// Answers one key, until no two changes that match it began meanwhile.
+    fn classify_key(&self, key: &[u32; W], answer: &mut RuleId, walker: &mut Walker) {
+        loop {
+            let before = self.log.before();
+            self.walk(std::slice::from_ref(key), std::slice::from_mut(answer), walker);
+            if !self.log.doubts(self.log.after(before), key) {
+                return;
             }
         }
     }
@@ -183,8 +190,9 @@ impl<const W: usize> Turbo<W> {
         writer: &mut Writer,
         state: Arc<State>,
         rule: RuleRef<'_>,
+        change: Change,
     ) -> Option<Arc<State>> {
-        let words = writer.words_needed(&state, rule);
+        let words = writer.words_needed(&state, rule, change);
         // Lists may double when one more block is put aside.
         let lists = 2 * self.bytes_beside(writer) + writer.ids.bytes_with(rule.id) + words * 4;
         let fits = |state: &State| state.words.bytes() + lists <= self.options.bytes_max;
@@ -192,6 +200,10 @@ impl<const W: usize> Turbo<W> {
             return fits(&state).then_some(state);
         }
         writer.allocator.reclaim(self.epochs.advance());
+        let words = writer.words_needed(&state, rule, change);
+        if writer.has_room(words) && fits(&state) {
+            return Some(state);
+        }
         let (grown, allocator) = writer.grown(&state, words);
         if !fits(&grown) || !addressable(&grown) {
             return None;
@@ -239,7 +251,11 @@ impl<const W: usize> Classifier for Turbo<W> {
         }
         let state = self.published.read().clone();
         let fits = state.format.fits(rule) && !writer.is_crowded();
-        let room = if fits { self.make_room(&mut writer, state.clone(), rule) } else { None };
+        let room = if fits {
+            self.make_room(&mut writer, state.clone(), rule, Change::Insert)
+        } else {
+            None
+        };
         match room {
             Some(state) => {
                 self.log.start(&rule.matching);
@@ -271,7 +287,7 @@ impl<const W: usize> Classifier for Turbo<W> {
                 format!("no rule with id {} and this priority and match is there", rule.id);
             return Err(ClassifyError::new(ErrorKind::UnknownRule, message));
         }
-        match self.make_room(&mut writer, state.clone(), rule) {
+        match self.make_room(&mut writer, state.clone(), rule, Change::Remove) {
             Some(state) => {
                 self.log.start(&rule.matching);
                 writer.remove(&state, &self.epochs, rule);

@@ -163,6 +163,29 @@ impl<const W: usize> ChangeLog<W> {
         if meeting.len == 0 { Verdict::Exact } else { Verdict::Recheck(meeting) }
     }
 
+    /// Whether two changes of `window` may concern `key`, or too many are forgotten to tell.
+    ///
+    /// Cost: one comparison for each change.
+    pub(crate) fn doubts(&self, window: Window, key: &[u32; W]) -> bool {
+        let changes = window.last - window.after;
+        if changes <= 1 {
+            return false;
+        }
+        if changes >= RING {
+            return true;
+        }
+        let matching = (window.after + 1..=window.last).filter(|&number| {
+            let [value, mask] = self.note(number) else { unreachable!("a note is two rows") };
+            (0..W).all(|word| {
+                let mask = mask[word].load(Ordering::Relaxed);
+                key[word] & mask == value[word].load(Ordering::Relaxed)
+            })
+        });
+        let doubt = matching.count() > 1;
+        fence(Ordering::Acquire);
+        doubt || self.started.load(Ordering::Relaxed) >= window.after + RING
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         self.words.len() * W * 4
     }
@@ -202,6 +225,8 @@ mod tests {
             change(&log, n, 0xff);
         }
         assert!(matches!(log.verdict(log.after(before)), Verdict::Unknown), "too many");
+        assert!(log.doubts(log.after(before), &[0x101, 0, 0, 0]));
+        assert!(!log.doubts(log.after(before), &[0xff, 0, 0, 0]));
         assert!(matches!(log.verdict(log.after(log.before())), Verdict::Exact), "none");
     }
 }

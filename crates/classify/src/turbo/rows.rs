@@ -63,7 +63,8 @@ impl RowFormat {
                 format.one_priority = None;
             }
         }
-        if !prefixes {
+        // With one word or none the masked format is narrower.
+        if !prefixes || used.iter().filter(|used| **used).count() < 2 {
             format.masked = Some((0..schema.words).filter(|&word| used[word]).collect());
         }
         format

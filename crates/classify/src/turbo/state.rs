@@ -77,6 +77,7 @@ impl State {
         scratch: &mut Scratch,
     ) {
         assert!(keys.len() <= BATCH_LEN_MAX);
+        scratch.clear();
         if self.tables.is_empty() {
             self.enter_tail(kernel, keys, scratch);
             kernel.follow(self.view(), keys, scratch);
@@ -197,10 +198,7 @@ impl State {
         let entries = |table: &HashTable| (0..1usize << (32 - table.shift)).map(|n| 2 * n);
         for table in &self.tables {
             for entry in entries(table) {
-                // A bucket that never had a rule refers to nothing.
-                if self.words.load(table.at + entry) != 0 {
-                    self.leaves_below(table.at + entry, leaf);
-                }
+                self.leaves_below(table.at + entry, leaf);
             }
         }
         self.leaves_below(TAIL_AT, leaf);

@@ -91,7 +91,9 @@ pub(crate) fn leaf_rows(words: &[AtomicU32], reference: u32) -> (usize, usize) {
 /// beats a load that all other loads wait for.
 #[cold]
 fn long_leaf_rows(words: &[AtomicU32], at: usize) -> (usize, usize) {
-    (at + 1, words[at].load(std::sync::atomic::Ordering::Relaxed) as usize)
+    let rows = words[at].load(std::sync::atomic::Ordering::Relaxed) as usize;
+    assert!(rows >= LONG_LEAF && at + rows + SLACK_WORDS <= words.len(), "not a long leaf");
+    (at + 1, rows)
 }
 
 /// References and the keys that follow them.
@@ -434,6 +436,14 @@ impl Kernel {
 }
 
 impl Scratch {
+    /// Empties the lists: a walk that panicked may have left something in them.
+    pub(crate) fn clear(&mut self) {
+        let Self { smalls, larges, cuts, others, .. } = self;
+        for list in [smalls, larges, cuts, others] {
+            list.clear();
+        }
+    }
+
     /// Sends the first `keys` keys to `reference`.
     pub(crate) fn send_all(&mut self, view: View<'_>, reference: u32, keys: usize) {
         let small = is_small(reference, view.small_leaf.span());

@@ -15,8 +15,8 @@ pub(crate) const UNIT_WORDS: usize = 8;
 /// Words behind the last block, so that a vector load of the last column stays inside.
 pub(crate) const TAIL_WORDS: usize = crate::arch::turbo::SLACK_WORDS;
 
-/// Units of a block of `words` words: exact for small blocks, a sixteenth coarser for large ones, so
-/// that a leaf that grows finds the room of one that did.
+/// Units of a block of `words` words: exact for small blocks, a sixteenth coarser for large ones,
+/// so that a leaf that grows finds the room of one that did.
 pub(crate) fn block_units(words: usize) -> usize {
     let units = words.div_ceil(UNIT_WORDS);
     let step = (units.next_power_of_two() / 16).max(1);

@@ -3,6 +3,7 @@
 //! A lookup in a structure of some megabytes touches a few random lines, each on another page; the
 //! processor remembers the places of about 2,000 small pages, which is 8 MB. With pages of 2 MB it
 //! remembers all of them. The system is asked, not forced: without huge pages all works the same.
+//! What it gains is within the noise where this was measured; see `docs/turbo.md`.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ops::Deref;

@@ -1,0 +1,420 @@
+//! Arguments of elements: the configuration string read with types.
+//!
+//! An element names what it takes, and where each value goes; a value that is missing or wrong is
+//! told, and all that is wrong with one element is told at once, in Click's words.
+//!
+//! ```
+//! use warpswitch_graph::language::args::{Args, Bytes};
+//! let (mut data, mut limit, mut stop) = (Bytes::default(), -1i64, false);
+//! let mut args = Args::new("\"some data\", LIMIT 5, STOP true");
+//! args.read_p("DATA", &mut data).read_p("LIMIT", &mut limit).read("STOP", &mut stop);
+//! args.complete().unwrap();
+//! assert_eq!((&data.0[..], limit, stop), (&b"some data"[..], 5, true));
+//!
+//! let mut args = Args::new("LIMIT x, 7, 8, STOPP no");
+//! args.read_p("DATA", &mut data).read("LIMIT", &mut limit).read_m("STOP", &mut stop);
+//! assert_eq!(
+//!     args.complete().unwrap_err().to_string(),
+//!     "LIMIT: invalid number\nSTOP: required argument missing\nSTOPP: unknown argument\n\
+//!      too many arguments"
+//! );
+//! ```
+//!
+//! | reader | takes | if there is none |
+//! | --- | --- | --- |
+//! | [`Args::read`] | `KEY value` | the target keeps its value |
+//! | [`Args::read_m`] | `KEY value` | an error |
+//! | [`Args::read_p`] | `KEY value`, or the next argument without a keyword | the target keeps its value |
+//! | [`Args::read_mp`] | `KEY value`, or the next argument, whatever it looks like | an error |
+//!
+//! Of several `KEY value` with one keyword the last counts. Once an argument that has a keyword was
+//! taken by it, no argument behind it is positional.
+
+mod address;
+mod number;
+pub mod split;
+
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+pub use address::{BareIpv4Prefix, BareIpv6Prefix, EtherAddress, Ipv4Prefix, Ipv6Prefix};
+pub use number::{Bandwidth, Fixed, Saturating};
+use split::{split_args, split_words, unquote};
+
+/// Names that a configuration gave to addresses and elements.
+///
+/// Every question has the answer "no such name" unless it is implemented.
+pub trait Names {
+    /// The IPv4 address called `name`.
+    fn ipv4(&self, _name: &str) -> Option<Ipv4Addr> {
+        None
+    }
+    /// The IPv4 prefix called `name`.
+    fn ipv4_prefix(&self, _name: &str) -> Option<Ipv4Prefix> {
+        None
+    }
+    /// The IPv6 address called `name`.
+    fn ipv6(&self, _name: &str) -> Option<Ipv6Addr> {
+        None
+    }
+    /// The IPv6 prefix called `name`.
+    fn ipv6_prefix(&self, _name: &str) -> Option<Ipv6Prefix> {
+        None
+    }
+    /// The Ethernet address called `name`.
+    fn ether(&self, _name: &str) -> Option<EtherAddress> {
+        None
+    }
+    /// Index of the element called `name`, as seen from the element that is configured.
+    fn element(&self, _name: &str) -> Option<usize> {
+        None
+    }
+}
+
+/// Where there are no names.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoNames;
+
+impl Names for NoNames {}
+
+/// What is wrong with a value, or strange about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ArgError {
+    /// It cannot be read.
+    Parse,
+    /// It cannot be read, for this reason.
+    Message(String),
+}
+
+impl ArgError {
+    /// An error with these words.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self::Message(message.into())
+    }
+}
+
+impl fmt::Display for ArgError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ArgError::Parse => f.write_str("parse error"),
+            ArgError::Message(message) => f.write_str(message),
+        }
+    }
+}
+
+/// A value that an argument can be read as.
+pub trait FromArg: Sized {
+    /// Reads `text`, an argument without its keyword, quotes not yet taken off.
+    ///
+    /// # Errors
+    /// Why it is not such a value.
+    fn from_arg(text: &str, names: &dyn Names) -> Result<Self, ArgError>;
+}
+
+/// All that is wrong with the arguments of one element.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArgsError {
+    /// The messages, in the order in which they were found; never empty.
+    pub messages: Vec<String>,
+}
+
+impl fmt::Display for ArgsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.messages.join("\n"))
+    }
+}
+
+impl std::error::Error for ArgsError {}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Free,
+    TakenByPosition,
+    TakenByKeyword,
+}
+
+#[derive(Clone, Debug)]
+struct Arg {
+    text: String,
+    /// Bytes of what may be a keyword; 0 if the argument does not begin like that.
+    keyword_len: usize,
+    state: State,
+}
+
+/// The arguments of one element, and what was found wrong with them.
+pub struct Args<'a> {
+    args: Vec<Arg>,
+    names: &'a dyn Names,
+    errors: Vec<String>,
+    warnings: Vec<String>,
+}
+
+impl Args<'static> {
+    /// The arguments of a configuration string.
+    pub fn new(config: &str) -> Self {
+        Args::with_names(config, &NoNames)
+    }
+}
+
+impl<'a> Args<'a> {
+    /// The same, where values may be names.
+    pub fn with_names(config: &str, names: &'a dyn Names) -> Self {
+        Self::from_list(split_args(config), names)
+    }
+
+    /// The words of one argument, as if they were arguments.
+    pub fn of_words(arg: &str, names: &'a dyn Names) -> Self {
+        Self::from_list(split_words(arg), names)
+    }
+
+    fn from_list(args: Vec<String>, names: &'a dyn Names) -> Self {
+        let arg = |text: String| {
+            let keyword_len = keyword_len(&text);
+            Arg { text, keyword_len, state: State::Free }
+        };
+        let args = args.into_iter().map(arg).collect();
+        Self { args, names, errors: Vec::new(), warnings: Vec::new() }
+    }
+
+    /// How many arguments have not been taken.
+    pub fn len(&self) -> usize {
+        self.args.iter().filter(|arg| arg.state == State::Free).count()
+    }
+
+    /// Whether all arguments have been taken.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Reads an optional keyword argument.
+    pub fn read<T: FromArg>(&mut self, keyword: &str, target: &mut T) -> &mut Self {
+        self.read_as(keyword, false, false, target, T::from_arg)
+    }
+
+    /// Reads a keyword argument that must be there.
+    pub fn read_m<T: FromArg>(&mut self, keyword: &str, target: &mut T) -> &mut Self {
+        self.read_as(keyword, true, false, target, T::from_arg)
+    }
+
+    /// Reads an optional argument that needs no keyword.
+    pub fn read_p<T: FromArg>(&mut self, keyword: &str, target: &mut T) -> &mut Self {
+        self.read_as(keyword, false, true, target, T::from_arg)
+    }
+
+    /// Reads an argument that must be there and needs no keyword.
+    pub fn read_mp<T: FromArg>(&mut self, keyword: &str, target: &mut T) -> &mut Self {
+        self.read_as(keyword, true, true, target, T::from_arg)
+    }
+
+    /// Reads an argument in a way of its own: mandatory or not, positional or not.
+    pub fn read_as<T>(
+        &mut self,
+        keyword: &str,
+        is_mandatory: bool,
+        is_positional: bool,
+        target: &mut T,
+        parse: impl FnOnce(&str, &dyn Names) -> Result<T, ArgError>,
+    ) -> &mut Self {
+        match self.find(keyword, is_mandatory, is_positional) {
+            Some(text) => match parse(&text, self.names) {
+                Ok(value) => *target = value,
+                Err(error) => self.error_at(keyword, &error.to_string()),
+            },
+            None if is_mandatory => self.error_at(keyword, "required argument missing"),
+            None => {}
+        }
+        self
+    }
+
+    /// Reads every argument with `keyword`, in order.
+    pub fn read_all<T: FromArg>(&mut self, keyword: &str, targets: &mut Vec<T>) -> &mut Self {
+        let has_keyword = |arg: &Arg| arg.state == State::Free && arg.keyword_len == keyword.len();
+        for idx in 0..self.args.len() {
+            let arg = &mut self.args[idx];
+            if has_keyword(arg) && arg.text.starts_with(keyword) {
+                arg.state = State::TakenByKeyword;
+                match T::from_arg(arg.text[keyword.len()..].trim_ascii_start(), self.names) {
+                    Ok(value) => targets.push(value),
+                    Err(error) => self.error_at(keyword, &error.to_string()),
+                }
+            }
+        }
+        self
+    }
+
+    /// Takes all arguments that are left, as they are written.
+    pub fn rest(&mut self) -> Vec<String> {
+        let free = self.args.iter_mut().filter(|arg| arg.state == State::Free);
+        let take = |arg: &mut Arg| {
+            arg.state = State::TakenByPosition;
+            std::mem::take(&mut arg.text)
+        };
+        free.map(take).collect()
+    }
+
+    /// Adds an error about the argument `keyword`; empty for one about all of them.
+    pub fn error_at(&mut self, keyword: &str, message: &str) {
+        for line in message.lines() {
+            match keyword {
+                "" => self.errors.push(line.to_owned()),
+                keyword => self.errors.push(format!("{keyword}: {line}")),
+            }
+        }
+    }
+
+    /// Adds a warning about the argument `keyword`.
+    pub fn warn_at(&mut self, keyword: &str, message: &str) {
+        self.warnings.push(format!("{keyword}: {message}"));
+    }
+
+    /// The warnings.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Ends reading, though arguments may be left.
+    ///
+    /// # Errors
+    /// All errors of what was read.
+    pub fn consume(&mut self) -> Result<(), ArgsError> {
+        match std::mem::take(&mut self.errors) {
+            messages if messages.is_empty() => Ok(()),
+            messages => Err(ArgsError { messages }),
+        }
+    }
+
+    /// Ends reading; no argument may be left.
+    ///
+    /// # Errors
+    /// All errors of what was read, and what is left.
+    pub fn complete(&mut self) -> Result<(), ArgsError> {
+        let free = |arg: &&Arg| arg.state == State::Free;
+        let unknown: Vec<String> = self
+            .args
+            .iter()
+            .filter(free)
+            .filter(|arg| arg.keyword_len > 0)
+            .map(|arg| format!("{}: unknown argument", &arg.text[..arg.keyword_len]))
+            .collect();
+        let has_more = self.args.iter().filter(free).any(|arg| arg.keyword_len == 0);
+        self.errors.extend(unknown);
+        self.errors.extend(has_more.then(|| "too many arguments".to_owned()));
+        self.consume()
+    }
+
+    fn find(&mut self, keyword: &str, is_mandatory: bool, is_positional: bool) -> Option<String> {
+        // The next positional argument, before keywords are looked for: one that is taken by its
+        // keyword now must not open the way to those behind it.
+        let position = self.args.iter().position(|arg| arg.state != State::TakenByPosition);
+        let position = position.filter(|&idx| self.args[idx].state == State::Free);
+        let mut found = None;
+        for (idx, arg) in self.args.iter_mut().enumerate() {
+            let is_meant = arg.keyword_len == keyword.len() && arg.text.starts_with(keyword);
+            if arg.state == State::Free && arg.keyword_len > 0 && is_meant {
+                arg.state = State::TakenByKeyword;
+                found = Some((idx, keyword.len()));
+            }
+        }
+        if let Some(idx) = position.filter(|_| is_positional)
+            && self.args[idx].state == State::Free
+        {
+            let is_plain = self.args[idx].keyword_len == 0;
+            if is_plain || found.is_none() && is_mandatory {
+                self.args[idx].state = State::TakenByPosition;
+                if found.is_none_or(|(other, _)| other < idx) {
+                    found = Some((idx, 0));
+                }
+            }
+        }
+        found.map(|(idx, skip)| self.args[idx].text[skip..].trim_ascii_start().to_owned())
+    }
+}
+
+/// Length of the word that `text` begins with, if it may be a keyword and something follows it.
+fn keyword_len(text: &str) -> usize {
+    let is_part =
+        |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b':' | b'.' | b'?' | b'!');
+    let len = text.bytes().take_while(is_part).count();
+    let rest = &text[len..];
+    let value = rest.trim_ascii_start();
+    if value.len() < rest.len() && !value.is_empty() { len } else { 0 }
+}
+
+/// Bytes that a quoted argument means.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bytes(pub Vec<u8>);
+
+impl FromArg for Bytes {
+    fn from_arg(text: &str, _: &dyn Names) -> Result<Self, ArgError> {
+        Ok(Self(unquote(text)))
+    }
+}
+
+/// Text; bytes that are not UTF-8 are an error.
+impl FromArg for String {
+    fn from_arg(text: &str, _: &dyn Names) -> Result<Self, ArgError> {
+        String::from_utf8(unquote(text)).map_err(|_| ArgError::new("not valid UTF-8"))
+    }
+}
+
+/// One word: text without spaces unless quoted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Word(pub String);
+
+impl FromArg for Word {
+    fn from_arg(text: &str, names: &dyn Names) -> Result<Self, ArgError> {
+        match split_words(text)[..] {
+            [_] => String::from_arg(text, names).map(Self),
+            _ => Err(ArgError::Parse),
+        }
+    }
+}
+
+/// An argument as it is written, quotes and all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Raw(pub String);
+
+impl FromArg for Raw {
+    fn from_arg(text: &str, _: &dyn Names) -> Result<Self, ArgError> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl FromArg for bool {
+    fn from_arg(text: &str, _: &dyn Names) -> Result<Self, ArgError> {
+        match unquote(text).as_slice() {
+            b"1" | b"true" | b"yes" | b"t" | b"y" => Ok(true),
+            b"0" | b"false" | b"no" | b"f" | b"n" => Ok(false),
+            _ => Err(ArgError::Parse),
+        }
+    }
+}
+
+/// What may be absent: reading one makes it `Some`.
+impl<T: FromArg> FromArg for Option<T> {
+    fn from_arg(text: &str, names: &dyn Names) -> Result<Self, ArgError> {
+        T::from_arg(text, names).map(Some)
+    }
+}
+
+/// Words, each of the same kind.
+impl<T: FromArg> FromArg for Vec<T> {
+    fn from_arg(text: &str, names: &dyn Names) -> Result<Self, ArgError> {
+        split_words(text).iter().map(|word| T::from_arg(word, names)).collect()
+    }
+}
+
+/// Another element of the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ElementRef(pub usize);
+
+impl FromArg for ElementRef {
+    fn from_arg(text: &str, names: &dyn Names) -> Result<Self, ArgError> {
+        let name = String::from_arg(text, names)?;
+        let missing = || ArgError::new(format!("no element named '{name}'"));
+        names.element(&name).map(Self).ok_or_else(missing)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+//! How arguments are found, and what each type makes of a text.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn read<T: FromArg>(text: &str) -> Result<T, String> {
+    T::from_arg(text, &NoNames).map_err(|error| error.to_string())
+}
+
+#[test]
+fn keywords_and_positions_find_arguments() {
+    // What A (mandatory, positional), B (positional) and C (keyword) get.
+    let check = |config: &str, expected: Result<(&str, &str, &str), &str>| {
+        let (mut a, mut b, mut c) = (Raw::default(), Raw::default(), Raw::default());
+        let mut args = Args::new(config);
+        args.read_mp("A", &mut a).read_p("B", &mut b).read("C", &mut c);
+        let found = args.complete().map(|()| (a.0.as_str(), b.0.as_str(), c.0.as_str()));
+        assert_eq!(
+            found.map_err(|error| error.to_string()),
+            expected.map_err(str::to_owned),
+            "{config}"
+        );
+    };
+    check("1", Ok(("1", "", "")));
+    check("1, 2, C 3", Ok(("1", "2", "3")));
+    check("B 2, A 1", Ok(("1", "2", "")));
+    check("A 1, A 2", Ok(("2", "", "")));
+    check("1, A 2", Ok(("2", "", "")));
+    check("X y", Ok(("X y", "", "")));
+    check("1, X y", Err("X: unknown argument"));
+    check("", Err("A: required argument missing"));
+    check("1, 2, 3", Err("too many arguments"));
+    check("1, C 3, 2", Err("too many arguments"));
+    check("1, D 3, E 4, 5, 6", Err("D: unknown argument\nE: unknown argument\ntoo many arguments"));
+    check("A\t 1 2", Ok(("1 2", "", "")));
+    check("1, C", Ok(("1", "C", "")));
+}
+
+#[test]
+fn the_rest_can_be_taken_and_repeats_collected() {
+    let mut args = Args::new("1, K 2, x, K 3, y z");
+    let (mut first, mut all) = (0u32, Vec::<u32>::new());
+    args.read_p("FIRST", &mut first).read_all("K", &mut all);
+    assert_eq!((first, all, args.len()), (1, vec![2, 3], 2));
+    assert_eq!(args.rest(), ["x", "y z"]);
+    assert!(args.is_empty() && args.complete().is_ok());
+    let mut words = Args::of_words("a 'b c'", &NoNames);
+    assert_eq!(words.rest(), ["a", "'b c'"]);
+    let mut args = Args::new("K x");
+    args.read_all("K", &mut Vec::<u32>::new()).warn_at("K", "strange");
+    assert_eq!(args.warnings(), ["K: strange"]);
+    assert_eq!(args.consume().unwrap_err().messages, ["K: invalid number"]);
+}
+
+#[test]
+fn integers_are_read_in_four_bases() {
+    assert_eq!(read("4294967295"), Ok(u32::MAX));
+    assert_eq!(read("0xFFFFFFFE"), Ok(4_294_967_294u32));
+    assert_eq!(read("017"), Ok(15u8));
+    assert_eq!(read("0b101"), Ok(5u8));
+    assert_eq!(read("1_000"), Ok(1_000u16));
+    assert_eq!(read("+7"), Ok(7i8));
+    assert_eq!(read("-0"), Ok(0i32));
+    assert_eq!(read("-2147483648"), Ok(i32::MIN));
+    assert_eq!(read("9223372036854775807"), Ok(i64::MAX));
+    fn check_bound<T: FromArg + std::fmt::Debug>(text: &str, bound: &str) {
+        let error = read::<T>(text).unwrap_err();
+        assert_eq!(error, format!("out of range, bound {bound}"), "{text}");
+    }
+    check_bound::<u32>("4294967296", "4294967295");
+    check_bound::<i32>("-2147483649", "-2147483648");
+    check_bound::<i8>("128", "127");
+    check_bound::<u64>("18446744073709551616", "18446744073709551615");
+    check_bound::<u8>(&"9".repeat(1_000), "255");
+    for bad in ["", "-", "x", "0x", "08", "1__0", "_1", "1_", "1 ", "0xg", "1.5", "é"] {
+        assert_eq!(read::<u32>(bad), Err("invalid number".to_owned()), "{bad}");
+    }
+    assert_eq!(read::<u32>("-0"), Err("invalid number".to_owned()));
+    assert_eq!(read("300").map(|Saturating(v): Saturating<u8>| v), Ok(255));
+    assert_eq!(read("-300").map(|Saturating(v): Saturating<i8>| v), Ok(-128));
+    assert!(read::<Saturating<u8>>("x").is_err());
+}
+
+#[test]
+fn fractions_times_and_bandwidths_are_exact() {
+    assert_eq!(read("0.5").map(|Fixed(v): Fixed<1>| v), Ok(1));
+    assert_eq!(read("0.417").map(|Fixed(v): Fixed<8>| v), Ok(107));
+    assert_eq!(read("0.49999").map(|Fixed(v): Fixed<16>| v), Ok(32_767));
+    assert_eq!(read("0.999999").map(|Fixed(v): Fixed<16>| v), Ok(65_536));
+    assert_eq!(read::<Fixed<16>>("65536"), Err("out of range, bound 65535.99998474121".into()));
+    assert_eq!(read("-1.5e3"), Ok(-1_500.0));
+    let time = |text: &str| read::<Duration>(text).map(|time| time.as_nanos());
+    for text in ["3600", "3600s", "3.6e6 msec", "60m", "1 hr", "1h", "0.1e1h"] {
+        assert_eq!(time(text), Ok(3_600_000_000_000), "{text}");
+    }
+    assert_eq!(time("1.9ms"), Ok(1_900_000));
+    assert_eq!(time("2.5 us"), Ok(2_500));
+    assert_eq!(time("0.4ns"), Ok(0));
+    assert_eq!(time("1e-300"), Ok(0));
+    assert_eq!(time("0e99999999999"), Ok(0));
+    assert_eq!(time("1e30"), Err("out of range, bound 18446744073".into()));
+    assert_eq!(time("-1"), Err("out of range, bound 0".into()));
+    for bad in ["", "s", ".", "1 x", "1sx", "e5", "1e"] {
+        assert_eq!(time(bad), Err("invalid number".into()), "{bad}");
+    }
+    let bandwidth = |text: &str| read::<Bandwidth>(text).map(|b| (b.bytes_per_second, b.has_unit));
+    assert_eq!(bandwidth("8"), Ok((8, false)));
+    assert_eq!(bandwidth("8 baud"), Ok((1, true)));
+    assert_eq!(bandwidth("8Kbps"), Ok((1_000, true)));
+    assert_eq!(bandwidth("8kBps"), Ok((8_000, true)));
+    assert_eq!(bandwidth("1.5 Gbps"), Ok((187_500_000, true)));
+    assert_eq!(bandwidth("10M"), Ok((10_000_000, false)));
+    assert_eq!(bandwidth("10 parsec"), Err("invalid number".into()));
+}
+
+#[test]
+fn words_and_booleans() {
+    for (text, value) in
+        [("1", true), ("yes", true), ("\"true\"", true), ("0", false), ("no", false)]
+    {
+        assert_eq!(read(text), Ok(value), "{text}");
+    }
+    assert_eq!(read::<bool>("2"), Err("parse error".to_owned()));
+    assert_eq!(read("'a b'"), Ok(Word("a b".into())));
+    assert!(read::<Word>("a b").is_err() && read::<Word>("").is_err());
+    assert_eq!(read::<String>("\\<ff>"), Err("not valid UTF-8".to_owned()));
+    assert_eq!(read("\\<ff>"), Ok(Bytes(vec![0xff])));
+    assert_eq!(read("1 2 0x3"), Ok(vec![1u8, 2, 3]));
+    assert_eq!(read("5"), Ok(Some(5u8)));
+}
+
+#[test]
+fn addresses() {
+    let prefix =
+        |text: &str| read::<Ipv4Prefix>(text).map(|p| (p.network().to_string(), p.len())).ok();
+    assert_eq!(read("18.26.4.9"), Ok(Ipv4Addr::new(18, 26, 4, 9)));
+    assert_eq!(prefix("18.26.4/24"), Some(("18.26.4.0".into(), Some(24))));
+    assert_eq!(prefix("18.26.4/28"), None);
+    assert_eq!(prefix("18.26.4.9/255.255.0.0"), Some(("18.26.0.0".into(), Some(16))));
+    assert_eq!(prefix("1.2.3.4/255.0.255.0"), Some(("1.0.3.0".into(), None)));
+    assert_eq!(prefix("0.0.0.0/0"), Some(("0.0.0.0".into(), Some(0))));
+    for bad in
+        ["1.2.3.4", "1.2.3.4/33", "1.2.3.4/", "1.2.3.4/+8", "1.2.3.4.5/8", "256.0.0.0/8", "/8"]
+    {
+        assert_eq!(prefix(bad), None, "{bad}");
+    }
+    assert_eq!(read("1.2.3.4").map(|BareIpv4Prefix(p)| p.len()), Ok(Some(32)));
+    assert!(Ipv4Prefix::new(Ipv4Addr::new(10, 1, 0, 0), 16).contains(Ipv4Addr::new(10, 1, 9, 9)));
+    for bad in ["1.2.3", "1.2.3.0004", "1.2.3.x", "", "1.2.3.+4"] {
+        assert!(read::<Ipv4Addr>(bad).is_err(), "{bad}");
+    }
+    let mac = |text: &str| read::<EtherAddress>(text).map(|mac| mac.to_string()).ok();
+    assert_eq!(mac("0:a0:c9:9c:fd:9c").as_deref(), Some("00-A0-C9-9C-FD-9C"));
+    assert_eq!(mac("00-A0-C9-9C-FD-9C").as_deref(), Some("00-A0-C9-9C-FD-9C"));
+    for bad in [
+        "0:a0:c9:9c:fd",
+        "0:a0:c9:9c:fd:9c:1",
+        "0:a0:c9:9c:fd:100",
+        "0:a0-c9:9c:fd:9",
+        "0:+a:c9:9c:fd:9",
+    ] {
+        assert_eq!(mac(bad), None, "{bad}");
+    }
+    assert_eq!(read::<Ipv6Addr>("::ffff:129.144.52.38").unwrap().segments()[6], 0x8190);
+    for bad in [":::", "8000::1:1:1:1:1:1:1:1", "ffff:"] {
+        assert!(read::<Ipv6Addr>(bad).is_err(), "{bad}");
+    }
+    let net = |text: &str| read::<Ipv6Prefix>(text).map(|p| (p.network().to_string(), p.len)).ok();
+    assert_eq!(net("2001:db8::1/32"), Some(("2001:db8::".into(), 32)));
+    assert_eq!(net("::/0"), Some(("::".into(), 0)));
+    assert_eq!(net("1::1/ffff:ffff::"), Some(("1::".into(), 32)));
+    assert_eq!(net("::1/129"), None);
+    assert_eq!(read("::1").map(|BareIpv6Prefix(p)| p.len), Ok(128));
+}
+
+#[test]
+fn names_stand_for_addresses_and_elements() {
+    struct Known;
+    impl Names for Known {
+        fn ipv4(&self, name: &str) -> Option<Ipv4Addr> {
+            (name == "gate").then_some(Ipv4Addr::new(1, 2, 3, 4))
+        }
+        fn element(&self, name: &str) -> Option<usize> {
+            (name == "q").then_some(7)
+        }
+    }
+    let (mut address, mut queue) = (Ipv4Addr::UNSPECIFIED, ElementRef(0));
+    let mut args = Args::with_names("gate, q", &Known);
+    args.read_mp("ADDR", &mut address).read_mp("QUEUE", &mut queue);
+    assert!(args.complete().is_ok());
+    assert_eq!((address, queue), (Ipv4Addr::new(1, 2, 3, 4), ElementRef(7)));
+    let mut args = Args::with_names("gat, r", &Known);
+    args.read_mp("ADDR", &mut address).read_mp("QUEUE", &mut queue);
+    let messages = args.complete().unwrap_err().messages;
+    assert_eq!(messages, ["ADDR: parse error", "QUEUE: no element named 'r'"]);
+}
+
+proptest! {
+    #[test]
+    fn no_argument_panics(text in r"[-+0-9xa-f.:/_eEsmh kMGbps]{0,20}|.{0,12}") {
+        let _ = (read::<u64>(&text), read::<i8>(&text), read::<f64>(&text), read::<bool>(&text));
+        let _ = (read::<Duration>(&text), read::<Bandwidth>(&text), read::<Fixed<16>>(&text));
+        let _ = (read::<Ipv4Prefix>(&text), read::<Ipv6Prefix>(&text), read::<EtherAddress>(&text));
+        let mut args = Args::new(&text);
+        let mut word = Word::default();
+        args.read_mp("e", &mut word).read_p("a", &mut word).read("s", &mut word);
+        let _ = args.complete();
+    }
+
+    #[test]
+    fn integers_come_back(value: i64) {
+        prop_assert_eq!(read(&value.to_string()), Ok(value));
+        prop_assert_eq!(read(&format!("{:#x}", value.unsigned_abs())), Ok(value.unsigned_abs()));
+    }
+}

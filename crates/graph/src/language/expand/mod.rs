@@ -1,0 +1,135 @@
+//! From [`Ast`] to [`FlatGraph`]: names get a meaning, compounds and groups dissolve.
+//!
+//! ```text
+//! Ast ─► build: per scope, in order of the text: elements, classes, wires ─► Program
+//!     ─► instantiate: each compound element becomes its parts, compound/part
+//!     ─► tunnel: wires through the borders of compounds and groups are joined ─► FlatGraph
+//! ```
+//! A border is a *gate*: what goes into its port n comes out of its port n. A compound element has
+//! one for its inputs and one for its outputs, so has a group.
+//!
+//! # Invariants
+//! - E1: the order of elements is Click's: those of a scope in order of the text, then, for each
+//!   compound among them in that order, its parts likewise. So `Class@n` names are Click's too.
+//! - E2: connections are sorted by their target, then their origin, each once.
+//! - E3: elements, wires and bytes of text are bounded, and so is depth: a compound that doubles
+//!   itself twenty times over is refused ([`ELEMENTS_MAX`], [`CONNECTIONS_MAX`], [`TEXT_BYTES_MAX`]).
+
+mod build;
+mod connect;
+mod instantiate;
+mod tunnel;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::ast::Requirement;
+use super::class::ClassTable;
+use super::diagnostic::Diagnostics;
+use super::parser::Ast;
+use super::source::{Landmark, SourceMap};
+
+/// The most elements of a flat graph, borders of compounds included.
+pub const ELEMENTS_MAX: usize = 1 << 18;
+
+/// The most connections.
+pub const CONNECTIONS_MAX: usize = 1 << 20;
+
+/// The most bytes of names and configuration strings together.
+pub const TEXT_BYTES_MAX: usize = 256 << 20;
+
+/// The most levels of compound elements within each other.
+pub const EXPAND_DEPTH_MAX: usize = 100;
+
+/// A configuration without compounds, groups and variables.
+#[derive(Clone, Debug, Default)]
+pub struct FlatGraph {
+    /// The elements; others refer to them by their index.
+    pub elements: Vec<FlatElement>,
+    /// The connections, sorted by target, then origin.
+    pub connections: Vec<Connection>,
+    /// What the configuration requires, in order.
+    pub requirements: Vec<Requirement>,
+    /// The texts it came from, for errors that are found later.
+    pub sources: Arc<SourceMap>,
+}
+
+/// An element of a primitive class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlatElement {
+    /// Its name, `compound/part` for parts of compounds.
+    pub name: String,
+    /// Its class.
+    pub class: String,
+    /// Its configuration string, variables replaced.
+    pub config: String,
+    /// Where it was declared.
+    pub landmark: Landmark,
+}
+
+impl FlatElement {
+    /// The element as errors name it: `name :: Class`.
+    pub fn declaration(&self) -> String {
+        format!("{} :: {}", self.name, self.class)
+    }
+}
+
+/// A port of an element; whether input or output, the place says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortRef {
+    /// Index of the element.
+    pub element: usize,
+    /// Number of the port.
+    pub port: usize,
+}
+
+/// A connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Connection {
+    /// The output it leaves.
+    pub from: PortRef,
+    /// The input it enters.
+    pub to: PortRef,
+}
+
+impl FlatGraph {
+    /// Index of the element called `name`. Cost: one pass.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.elements.iter().position(|element| element.name == name)
+    }
+
+    /// Whether `other` has the same elements, connections and requirements; places in the text do
+    /// not count.
+    pub fn is_same(&self, other: &FlatGraph) -> bool {
+        let key = |e: &FlatElement| (e.name.clone(), e.class.clone(), e.config.clone());
+        self.elements.iter().map(key).eq(other.elements.iter().map(key))
+            && self.connections == other.connections
+            && self.requirements == other.requirements
+    }
+}
+
+/// Gives the names of `ast` a meaning and expands what is compound.
+///
+/// `globals` are the variables of the command line, which override those that the file defines.
+/// Cost: proportional to the result, which is bounded (E3).
+///
+/// # Errors
+/// All errors that were found, [`Diagnostics`] in the order of the text.
+pub fn expand(
+    ast: &Ast,
+    classes: &dyn ClassTable,
+    globals: &BTreeMap<String, String>,
+) -> Result<FlatGraph, Diagnostics> {
+    let program = build::build(ast, classes);
+    let mut errors = program.errors;
+    let flat = instantiate::instantiate(&program.compounds, &ast.sources, globals, &mut errors);
+    let (elements, connections) = tunnel::join(flat, &ast.sources, &mut errors);
+    let requirements = program.requirements;
+    let mut in_order = Diagnostics::default();
+    in_order.append(errors);
+    let graph = FlatGraph { elements, connections, requirements, sources: ast.sources.clone() };
+    in_order.into_result(graph)
+}
+
+#[cfg(test)]
+mod tests;

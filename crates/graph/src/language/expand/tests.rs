@@ -1,0 +1,370 @@
+//! Meaning of names, ports of chains, compounds and groups.
+
+use std::collections::BTreeMap;
+
+use super::super::tests::{Shelf, flat, table};
+use super::super::{Source, expand, flatten, parse, parse_with};
+
+/// Flat lines, declarations and chains, sorted; a chain on one line.
+fn lines(text: &str) -> Vec<String> {
+    let flat = flat(text).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
+    let joined = flat.replace("\n    ->", " ->");
+    let mut lines: Vec<String> =
+        joined.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+#[track_caller]
+fn check(text: &str, expected: &[&str]) {
+    let mut expected: Vec<&str> = expected.to_vec();
+    expected.sort_unstable();
+    assert_eq!(lines(text), expected, "{text}");
+}
+
+#[track_caller]
+fn check_errors(text: &str, expected: &[&str]) {
+    let errors = flat(text).expect_err(text);
+    let errors: Vec<&str> = errors.lines().collect();
+    assert_eq!(errors, expected, "{text}");
+}
+
+#[test]
+fn commas_connect_one_to_many() {
+    let text =
+        "a, b, c :: Idle; p, q :: PullNull; a, a[1] -> b -> p, q; p -> [0]c, [1]c; q -> [2]c;";
+    check(
+        text,
+        &[
+            "a -> b -> p -> c;",
+            "a :: Idle;",
+            "a [1] -> b;",
+            "b -> q -> [2] c;",
+            "b :: Idle;",
+            "c :: Idle;",
+            "p -> [1] c;",
+            "p :: PullNull;",
+            "q :: PullNull;",
+        ],
+    );
+}
+
+#[test]
+fn wide_arrows_connect_many_to_many() {
+    let decl = ["a :: Idle;", "b :: Idle;", "c :: Idle;"];
+    let check = |text: &str, chains: &[&str]| {
+        let text = format!("a, b, c :: Idle; {text}");
+        check(&text, &[&decl[..], chains].concat());
+    };
+    check("a => b, c, [0,1] a;", &["a [1] -> c;", "a [2] -> a -> b;", "a [3] -> [1] a;"]);
+    check("a [0-1] => [2,4] b;", &["a -> [2] b;", "a [1] -> [4] b;"]);
+    check("a [2,] => b, c, [3] c;", &["a [2] -> b;", "a [3] -> c;", "a [4] -> [3] c;"]);
+    check(
+        "a [], b => [0] c, [1] c, [7-8] c;",
+        &["a -> c;", "a [1] -> [1] c;", "a [2] -> [7] c;", "b -> [8] c;"],
+    );
+    check("a, b => c;", &["a -> c;", "b -> [1] c;"]);
+    check("a => b;", &["a -> b;"]);
+    check("a [0x1] -> b;", &["a [1] -> b;"]);
+}
+
+#[test]
+fn mismatched_sides_are_told() {
+    let check_errors = |text: &str, expected: &[&str]| {
+        check_errors(&format!("a, b, c, d :: Idle;\n{text}"), expected);
+    };
+    check_errors(
+        "a [0,1] => [0,1,2] b;\nc [] => [] d;",
+        &[
+            "f:2: connection mismatch: 2 outputs connected to 3 inputs",
+            "f:3: at most one expandable port allowed per connection",
+        ],
+    );
+    check_errors(
+        "a [0,1,2] -> [0,1,2] b;",
+        &["f:2: syntax error: many-to-many connections require '=>'"],
+    );
+    check_errors(
+        "a [1,2,] => b, c[0];\na[0-3] => [0,] b, [0-4] c;",
+        &[
+            "f:2: output ports ignored at end of chain",
+            "f:3: connection mismatch: 4 outputs connected to 6 or more inputs",
+        ],
+    );
+    check_errors(
+        "a [0-3,] => [0] b, [1] c;",
+        &["f:2: connection mismatch: 4 or more outputs connected to 2 inputs"],
+    );
+    check_errors(
+        "[1] a -> b [2];",
+        &[
+            "f:2: input ports ignored at start of chain",
+            "f:2: output ports ignored at end of chain",
+        ],
+    );
+}
+
+#[test]
+fn groups_are_spliced_in() {
+    let expected = [
+        "a -> c;",
+        "a :: Idle;",
+        "a [1] -> b;",
+        "a [2] -> d;",
+        "b :: Idle;",
+        "c :: Idle;",
+        "d :: Idle;",
+    ];
+    check("a, b, c, d :: Idle; a [0,1,2] => c, b, d;", &expected);
+    check("a, b, c, d :: Idle; a [0,1,2] => ( -> c ), ( -> b ), d;", &expected);
+    check("a, d :: Idle; a => (-> c :: Idle), (-> b :: Idle), d;", &expected);
+    check(
+        "analyzer, x1, x2 :: Idle;
+         x1 -> analyzer -> x2;
+         c :: Idle =>
+             [1] analyzer [1],
+             (-> c2 :: Idle => (->), Paint(1) ->)
+         -> post :: Idle;",
+        &[
+            "Paint@12 :: Paint(1);",
+            "analyzer :: Idle;",
+            "analyzer [1] -> post;",
+            "c -> [1] analyzer;",
+            "c :: Idle;",
+            "c [1] -> c2 -> post;",
+            "c2 :: Idle;",
+            "c2 [1] -> Paint@12 -> post;",
+            "post :: Idle;",
+            "x1 -> analyzer -> x2;",
+            "x1 :: Idle;",
+            "x2 :: Idle;",
+        ],
+    );
+    check_errors(
+        "a :: Idle; a -> (Null -> );\nx :: Idle -> ([1] -> Null -> Discard);",
+        &[
+            "f:1: '<anonymous group>' has no input 0",
+            "f:1: '<anonymous group>' output 0 unused",
+            "f:2: '<anonymous group>' input 0 missing",
+            "f:2: '<anonymous group>' has no input 0",
+        ],
+    );
+}
+
+#[test]
+fn compounds_become_their_parts() {
+    check(
+        "elementclass Foo { $a | DriverManager($a); }
+         elementclass Far { $a, $b | Foo($b); }
+         Far(wait_stop stop, stop);",
+        &["Far@1/Foo@1/DriverManager@1 :: DriverManager(stop);"],
+    );
+    check(
+        "elementclass Foo { $a |
+           elementclass Bar { $b | DriverManager($a); }
+           elementclass Baz { $a | Idle; Bar($a); }
+           Baz(other);
+         }
+         Foo(stop);",
+        &[
+            "Foo@1/Baz@1/Bar@2/DriverManager@1 :: DriverManager(stop);",
+            "Foo@1/Baz@1/Idle@1 :: Idle;",
+        ],
+    );
+    check(
+        "a, b :: Idle; a -> { -> } -> b; a [1] -> { [0] -> [0] } -> [1] b;",
+        &["a -> b;", "a :: Idle;", "a [1] -> [1] b;", "b :: Idle;"],
+    );
+    check(
+        "a -> x :: { input -> Null -> output; input [1] -> [1] output } -> b;
+         a, b :: Idle;"
+            .replace("a -> x", "a, b :: Idle; a -> x")
+            .replace("-> b;\n         a, b :: Idle;", "-> b; a [1] -> [1] x [1] -> [1] b;")
+            .as_str(),
+        &[
+            "a -> x/Null@1 -> b;",
+            "a :: Idle;",
+            "a [1] -> [1] b;",
+            "b :: Idle;",
+            "x/Null@1 :: Null;",
+        ],
+    );
+    // A definition sees its own name as it was, and classes hold from where they are made.
+    check(
+        "elementclass Null { input -> Null -> Null -> output }
+         i :: Idle -> Null -> Discard;",
+        &[
+            "Discard@3 :: Discard;",
+            "Null@2/Null@1 :: Null;",
+            "Null@2/Null@2 :: Null;",
+            "i -> Null@2/Null@1 -> Null@2/Null@2 -> Discard@3;",
+            "i :: Idle;",
+        ],
+    );
+    check("elementclass Nothing Idle; n :: Nothing;", &["n :: Idle;"]);
+    // Circles of borders reach nobody.
+    check("x :: { -> }; y :: { -> }; x -> y -> x;", &[]);
+}
+
+#[test]
+fn overloads_are_chosen_by_ports_and_arguments() {
+    let text = "
+        elementclass Foo {
+           $a, $b | input -> Print(1) -> output
+        || $a, __REST__ $b | input -> Print(2, $b) -> output
+        || $a, TWO $b, __REST__ $c | input -> Print(3) -> output
+        || input -> Print(4, $b) -> output; input[1] -> [1]output
+        }
+        elementclass Old { $a | Foo($a) }
+        i :: InfiniteSource -> Foo(A) -> f :: Foo(A, TWO B) -> Foo(A, B, C, D) -> Discard;
+        Idle => Foo => Idle;
+        elementclass Foo { $a, $b | input -> Print(5) -> output || ... }
+        f2 :: Idle -> Foo(A, B) -> Foo(A) -> Discard;";
+    let text = &text.replace("Idle => Foo => Idle", "x :: Idle; x[0,1] => Foo[0,1] => [0,1]x");
+    let printed: Vec<String> = lines(&text.replace("elementclass Old { $a | Foo($a) }", ""))
+        .into_iter()
+        .filter(|line| line.contains(":: Print"))
+        .collect();
+    assert_eq!(
+        printed,
+        [
+            "Foo@10/Print@1 :: Print(2, );",
+            "Foo@2/Print@1 :: Print(2, );",
+            "Foo@4/Print@1 :: Print(2, B, C, D);",
+            "Foo@7/Print@1 :: Print(4, $b);",
+            "Foo@9/Print@1 :: Print(5);",
+            "f/Print@1 :: Print(1);",
+        ]
+    );
+    check_errors(
+        "elementclass A { $a, KEY $b | Null }\nelementclass B { Idle || $a, __REST__ $r | input -> Idle }\n\
+         A(1);\nB(1, 2, 3) -> Idle;",
+        &[
+            "f:3: no match for 'A[1 argument, 0 inputs, 0 outputs]'",
+            "f:3: candidates are:",
+            "f:1:   A(<arg>, KEY)[0 inputs, 0 outputs]",
+            "f:4: no match for 'B[3 arguments, 0 inputs, 1 output]'",
+            "f:4: candidates are:",
+            "f:2:   B[0 inputs, 0 outputs]",
+            "f:2:   B(<arg>, ...)[1 input, 0 outputs]",
+            "f:4: 'B@2' input 0 unused",
+            "f:4: 'B@2' has no output 0",
+        ],
+    );
+}
+
+#[test]
+fn names_are_checked() {
+    check_errors(
+        "x :: Idle;\nx :: Idle;\nNull :: Idle;\nIdle(1) -> x(2);\ny;\nz :: Nil;\n7 :: Idle;\na/3/b :: Idle;",
+        &[
+            "f:2: redeclaration of element 'x'",
+            "f:1: element 'x' previously declared here",
+            "f:3: class 'Null' used as element name",
+            "f:4: configuration string ignored on element reference",
+            "f:5: undeclared element 'y'",
+            "f:6: unknown element class 'Nil'",
+            "f:7: element name '7' has all-digit component",
+            "f:8: element name 'a/3/b' has all-digit component",
+        ],
+    );
+    check_errors(
+        "c/i :: Idle;\nc :: { i :: Idle };",
+        &["f:2: redeclaration of element 'c/i'", "f:1: 'c/i' previously declared here"],
+    );
+    check_errors(
+        "elementclass E { Idle || ... }\nelementclass F { input :: Idle; }",
+        &["f:1: cannot extend unknown element class 'E'", "f:2: redeclaration of element 'input'"],
+    );
+    check_errors(
+        "elementclass E { Null -> input; input[2] -> output[0] -> Null }\ni :: Idle -> e :: E;",
+        &[
+            "f:1: 'E' pseudoelement 'input' may only be used as output",
+            "f:1: 'E' pseudoelement 'output' may only be used as input",
+            "f:1: 'E' input 0 missing",
+            "f:1: 'E' input 1 missing",
+            "f:2: 'e' has no input 0",
+            "f:2: 'e' input 2 unused",
+        ],
+    );
+    // Chosen names make way for given ones.
+    check(
+        "Idle@1 :: Null; Idle@2 :: Idle; Idle;",
+        &["Idle@1 :: Null;", "Idle@2 :: Idle;", "Idle@3 :: Idle;"],
+    );
+    check("Idle; Idle@1 :: Null;", &["Idle@1 :: Null;", "Idle@2 :: Idle;"]);
+}
+
+#[test]
+fn variables_reach_configuration_strings() {
+    let text = "define($A 1, $B $A$A); x :: Message($A $B \"$B\" '$A' ${C-d});
+                elementclass M { $B | define($A 5) Message($A, $B, $D) } M(y $A);";
+    check(text, &["M@2/Message@1 :: Message(5, y 1, $D);", "x :: Message(1 11 \"11\" '$A' d);"]);
+    let globals: BTreeMap<String, String> =
+        [("A", "9"), ("D", "7")].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+    let (ast, _) = parse(Source::new("f", text.as_bytes()).unwrap());
+    let flat = flatten(&expand(&ast, &table(), &globals).unwrap());
+    assert_eq!(flat, "x :: Message(9 99 \"99\" '$A' d);\nM@2/Message@1 :: Message(5, y 9, 7);\n\n");
+    check_errors(
+        "define($A 1)\ndefine($A 2)\ndefine(B 2)",
+        &["f:2: parameter '$A' multiply defined", "f:3: bad 'define' declaration: not a variable"],
+    );
+}
+
+#[test]
+fn libraries_are_read_once() {
+    let shelf = [
+        ("lib", "require(library lib2)\nelementclass A { b :: B; }"),
+        ("lib2", "elementclass B { i :: Idle; }"),
+        ("lib3", "require(library lib) x ->;"),
+    ];
+    let text = "require(library lib, library lib3, package p) require(compact_config) a :: A;";
+    let source = Source::new("main", text.as_bytes()).unwrap();
+    let (ast, errors) = parse_with(source, &mut Shelf(shelf.into()));
+    assert_eq!(errors.to_click(), "lib3:1: syntax error near ';'\n");
+    let errors = expand(&ast, &table(), &BTreeMap::new()).unwrap_err();
+    assert_eq!(errors.to_click(), "lib3:1: undeclared element 'x'\n");
+    check_errors(
+        "{ require(library x) }\nrequire(library y, a b c)",
+        &[
+            "f:1: 'require library' must be used at file scope",
+            "f:2: syntax error at requirement",
+            "f:2: library 'y' not found in CLICKPATH/conf",
+        ],
+    );
+    assert_eq!(
+        flat("require(package p, q, compact_config) i :: Idle;").unwrap(),
+        "require(package p, package q, compact_config);\n\ni :: Idle;\n\n"
+    );
+}
+
+#[test]
+fn bombs_are_refused() {
+    let mut text = "elementclass A0 { Idle; Idle }\n".to_owned();
+    for idx in 1..40 {
+        text.push_str(&format!("elementclass A{idx} {{ A{0}; A{0} }}\n", idx - 1));
+    }
+    check_errors(
+        &format!("{text}A39;"),
+        &["f:2: the configuration expands to more than 262144 elements"],
+    );
+    let mut text = "elementclass A0 { Idle }\n".to_owned();
+    for idx in 1..=150 {
+        text.push_str(&format!("elementclass A{idx} {{ A{} }}\n", idx - 1));
+    }
+    check_errors(
+        &format!("{text}A150;"),
+        &["f:52: maximum compound element nesting depth exceeded"],
+    );
+    let mut text = "define($v0 0123456789)\n".to_owned();
+    for idx in 1..60 {
+        text.push_str(&format!("define($v{idx} $v{0}$v{0})\n", idx - 1));
+    }
+    let errors = flat(&format!("{text}Message($v59);")).unwrap_err();
+    assert!(errors.contains("the configuration expands to more than 268435456 bytes"), "{errors}");
+    let text = format!("a :: Idle;\n{}", "a[0-65535] => [0-65535]a;\n".repeat(20));
+    check_errors(&text, &["f:18: the configuration has more than 1048576 connections"]);
+    // Borders that multiply wires: 1,500 in, 1,500 out.
+    let text = "a :: Idle; a[0-1499] -> { -> } -> [0-1499] a;";
+    check_errors(text, &["f:1: the configuration expands to more than 1048576 connections"]);
+}

@@ -1,0 +1,60 @@
+//! Code that is written per instruction set: the only place of this crate with `unsafe`.
+//!
+//! Policy: a type per instruction set whose value proves that the machine has it (`new() ->
+//! Option`), a portable twin that defines the result, and one unsafe operation a block.
+
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+pub(crate) mod pages;
+mod portable;
+
+use std::sync::atomic::AtomicU64;
+
+use crate::hop::NextHop;
+
+/// The code that looks up.
+#[derive(Clone, Copy, Debug)]
+pub enum Kernel {
+    /// For any processor.
+    Portable,
+    /// Eight addresses at once.
+    #[cfg(target_arch = "x86_64")]
+    Avx512(avx512::Avx512),
+}
+
+impl Kernel {
+    /// The fastest one for this machine.
+    pub(crate) fn best() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(avx512) = avx512::Avx512::new() {
+            return Self::Avx512(avx512);
+        }
+        Self::Portable
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Portable => "portable",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(_) => "avx512",
+        }
+    }
+
+    /// Looks up IPv4 addresses. `words` are a writer's; `out` is as long as `addrs` or longer.
+    pub(crate) fn lookup_v4(self, words: &[AtomicU64], addrs: &[u32], out: &mut [NextHop]) {
+        match self {
+            Self::Portable => portable::lookup(words, addrs, |addr| u128::from(addr) << 96, out),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(avx512) => avx512.lookup_v4(words, addrs, out),
+        }
+    }
+
+    /// Looks up IPv6 addresses.
+    pub(crate) fn lookup_v6(self, words: &[AtomicU64], addrs: &[u128], out: &mut [NextHop]) {
+        match self {
+            Self::Portable => portable::lookup(words, addrs, |addr| addr, out),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(avx512) => avx512.lookup_v6(words, addrs, out),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Memory for lookups: aligned to lines, and on huge pages where the system gives them.
+//!
+//! A lookup touches a few random lines of some megabytes. With pages of 2 MB the processor
+//! remembers the places of all of them. The system is asked, not forced.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+
+/// A huge page of the usual size; larger structures start on one.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// A cache line.
+const LINE_BYTES: usize = 64;
+
+/// At least `words` words, on whole huge pages if they would nearly fill one.
+pub(crate) fn whole_pages(words: usize) -> usize {
+    let page = HUGE_PAGE_BYTES / size_of::<AtomicU64>();
+    if words >= page / 2 { words.next_multiple_of(page) } else { words }
+}
+
+/// Shared words of a fixed number, zero at first.
+#[derive(Debug)]
+pub(crate) struct SharedWords {
+    first: NonNull<AtomicU64>,
+    len: usize,
+}
+
+// SAFETY: the words are owned, and atomics may be used from any thread.
+unsafe impl Send for SharedWords {}
+// SAFETY: as above.
+unsafe impl Sync for SharedWords {}
+
+impl SharedWords {
+    /// `len` words; at least one.
+    pub(crate) fn zeroed(len: usize) -> Self {
+        let layout = Self::layout(len);
+        assert!(layout.size() > 0, "no words");
+        // SAFETY: the layout is not empty.
+        let memory = unsafe { alloc(layout) };
+        let Some(first) = NonNull::new(memory.cast::<AtomicU64>()) else {
+            handle_alloc_error(layout)
+        };
+        // Before the first touch, which is when the system chooses pages.
+        ask_for_huge_pages(first.cast(), layout);
+        // SAFETY: the allocation has room for `len` words.
+        unsafe { first.write_bytes(0, len) };
+        Self { first, len }
+    }
+
+    fn layout(len: usize) -> Layout {
+        let bytes = len.checked_mul(size_of::<AtomicU64>()).expect("bounded by 32-bit indices");
+        let align = if bytes >= HUGE_PAGE_BYTES { HUGE_PAGE_BYTES } else { LINE_BYTES };
+        Layout::from_size_align(bytes, align).expect("bounded by 32-bit indices")
+    }
+}
+
+impl Deref for SharedWords {
+    type Target = [AtomicU64];
+
+    #[inline(always)]
+    fn deref(&self) -> &[AtomicU64] {
+        // SAFETY: `first` points to `len` words that live as long as `self`; zero is a value of
+        // theirs.
+        unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for SharedWords {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `zeroed` with the same layout, and freed once.
+        unsafe { dealloc(self.first.as_ptr().cast(), Self::layout(self.len)) };
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn ask_for_huge_pages(memory: NonNull<u8>, layout: Layout) {
+    if layout.align() == HUGE_PAGE_BYTES {
+        // Whole pages only; the rest stays on small ones. A refusal changes nothing but speed.
+        let bytes = layout.size() / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+        // SAFETY: the range was just allocated, starts on a page and ends inside the allocation;
+        // the advice does not change what it holds.
+        unsafe { libc::madvise(memory.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn ask_for_huge_pages(_memory: NonNull<u8>, _layout: Layout) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn words_are_zero_aligned_and_keep_what_is_stored() {
+        for len in [1, 8, 1000, HUGE_PAGE_BYTES / 8 + 3] {
+            let words = SharedWords::zeroed(len);
+            assert_eq!(words.len(), len);
+            assert!(words.as_ptr().addr().is_multiple_of(LINE_BYTES));
+            assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0));
+            words[len - 1].store(7, Ordering::Relaxed);
+            assert_eq!(words[len - 1].load(Ordering::Relaxed), 7);
+        }
+    }
+}

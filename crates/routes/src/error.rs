@@ -1,0 +1,54 @@
+//! The crate's one error of control operations. What is wrong in a text is a
+//! [`Diagnostic`](crate::text::Diagnostic).
+
+use std::fmt;
+
+/// What went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A length that the family has not, or bits behind the length.
+    BadPrefix,
+    /// The structure would pass the caller's memory bound.
+    MemoryBound,
+    /// The next hop that stands for no route.
+    BadNextHop,
+    /// A route that a text syntax cannot say.
+    NotInSyntax,
+}
+
+/// Why a table could not be built or changed. It is as it was before the call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteError {
+    kind: ErrorKind,
+    message: String,
+}
+
+impl RouteError {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+
+    pub(crate) fn memory_bound(bytes: usize, bytes_max: usize) -> Self {
+        let message = format!("needs {bytes} bytes, the bound is {bytes_max}; raise it");
+        Self::new(ErrorKind::MemoryBound, message)
+    }
+
+    pub(crate) fn no_hop() -> Self {
+        let message = "the next hop 65535 stands for 'no route'; take a smaller one";
+        Self::new(ErrorKind::BadNextHop, message)
+    }
+
+    /// What went wrong.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for RouteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for RouteError {}

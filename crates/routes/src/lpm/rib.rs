@@ -1,0 +1,318 @@
+//! The writer's own view of the routes: which prefixes there are, per byte of the address.
+//!
+//! ```text
+//! lengths 0 … 16    a heap: hop of prefix p of length l at (1 << l) + p, and each value's best
+//! lengths 17 … 24   a node for each first 16 bits that have such prefixes
+//! lengths 25 … 32   a node for each first 24 bits that have such prefixes, and so on
+//! ```
+//! A node knows its prefixes as 510 bits in the order of a heap, and their hops in that order.
+
+use super::arena::Room;
+use super::block::SLOTS;
+use super::entry::Entry;
+
+/// No node.
+pub(crate) const NO_NODE: u32 = u32::MAX;
+
+/// No route.
+pub(crate) const NO_HOP: u16 = u16::MAX;
+
+/// Bits of an address that the first step looks at.
+pub(crate) const ROOT_BITS: u8 = 16;
+
+/// Values of these bits.
+pub(crate) const ROOTS: usize = 1 << ROOT_BITS;
+
+/// The prefixes that end in one byte of the address, below one value of the bytes before.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    /// Bit `(1 << l) + p` stands for the prefix whose last `l` bits, 1 to 8, are `p`.
+    present: [u64; 8],
+    /// Their hops, in the order of the bits.
+    hops: Vec<u16>,
+    /// Nodes of longer prefixes, by the value of this byte, in order.
+    pub(crate) children: Vec<(u8, u32)>,
+    /// What leads to the node's block, and the hop for what no prefix of it covers.
+    pub(crate) entry: Entry,
+    pub(crate) inherited: u16,
+    /// Where the block lies; no words if the entry is a hop.
+    pub(crate) room: Room,
+    /// Whether the entry was never made.
+    pub(crate) is_new: bool,
+}
+
+impl Default for Node {
+    fn default() -> Self {
+        Self {
+            present: [0; 8],
+            hops: Vec::new(),
+            children: Vec::new(),
+            entry: Entry::hop(NO_HOP),
+            inherited: NO_HOP,
+            room: Room { at: 0, words: 0 },
+            is_new: true,
+        }
+    }
+}
+
+impl Node {
+    /// Whether nothing ends here or below.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.hops.is_empty() && self.children.is_empty()
+    }
+
+    /// How many prefixes stand before heap place `at`, and whether one stands there.
+    fn find(&self, at: usize) -> (usize, bool) {
+        let (idx, bit) = (at / 64, at % 64);
+        let before: u32 = self.present[..idx].iter().map(|word| word.count_ones()).sum();
+        let here = self.present[idx] & ((1 << bit) - 1);
+        ((before + here.count_ones()) as usize, self.present[idx] >> bit & 1 != 0)
+    }
+
+    /// Puts in the prefix whose last `len` bits, 1 to 8, begin `byte`; its hop before.
+    pub(crate) fn insert(&mut self, byte: u8, len: u8, hop: u16) -> Option<u16> {
+        let at = heap_place(byte, len);
+        match self.find(at) {
+            (rank, true) => Some(std::mem::replace(&mut self.hops[rank], hop)),
+            (rank, false) => {
+                self.present[at / 64] |= 1 << (at % 64);
+                self.hops.insert(rank, hop);
+                None
+            }
+        }
+    }
+
+    /// The hop of a prefix.
+    pub(crate) fn get(&self, byte: u8, len: u8) -> Option<u16> {
+        let (rank, is_there) = self.find(heap_place(byte, len));
+        is_there.then(|| self.hops[rank])
+    }
+
+    /// Takes out a prefix; its hop.
+    pub(crate) fn remove(&mut self, byte: u8, len: u8) -> Option<u16> {
+        let at = heap_place(byte, len);
+        let (rank, is_there) = self.find(at);
+        is_there.then(|| {
+            self.present[at / 64] &= !(1 << (at % 64));
+            self.hops.remove(rank)
+        })
+    }
+
+    /// The hop of each value of the byte, longer prefixes aside.
+    pub(crate) fn slots(&self, inherited: u16) -> [u16; SLOTS] {
+        let mut slots = [inherited; SLOTS];
+        let mut hops = self.hops.iter();
+        for (idx, &word) in self.present.iter().enumerate() {
+            let mut left = word;
+            while left != 0 {
+                let at = 64 * idx + left.trailing_zeros() as usize;
+                left &= left - 1;
+                let len = at.ilog2();
+                let width = SLOTS >> len;
+                let first = (at - (1 << len)) * width;
+                let hop = hops.next().expect("a hop for each bit");
+                // Shorter prefixes come first, so longer ones overwrite them.
+                slots[first..][..width].fill(*hop);
+            }
+        }
+        slots
+    }
+
+    /// The node below `byte`.
+    pub(crate) fn child(&self, byte: u8) -> Option<u32> {
+        let place = self.children.binary_search_by_key(&byte, |child| child.0).ok()?;
+        Some(self.children[place].1)
+    }
+
+    /// Links a node below `byte`, where there is none.
+    pub(crate) fn link(&mut self, byte: u8, node: u32) {
+        let place = self.children.partition_point(|child| child.0 < byte);
+        self.children.insert(place, (byte, node));
+    }
+
+    /// Unlinks the node below `byte`.
+    pub(crate) fn unlink(&mut self, byte: u8) {
+        self.children.retain(|child| child.0 != byte);
+    }
+
+    /// Bytes beside the node itself.
+    fn bytes(&self) -> usize {
+        self.hops.capacity() * 2 + self.children.capacity() * size_of::<(u8, u32)>()
+    }
+}
+
+/// The place of the prefix whose last `len` bits, 1 to 8, begin `byte`.
+fn heap_place(byte: u8, len: u8) -> usize {
+    (1 << len) + (usize::from(byte) >> (8 - len))
+}
+
+/// The routes of length 0 to 16.
+#[derive(Debug)]
+pub(crate) struct Short {
+    /// Hop of each prefix, [`NO_HOP`] for none, in the order of a heap from 1 on.
+    heap: Vec<u16>,
+    /// For each value of the first 16 bits, the hop of the longest prefix, and its length.
+    best: Vec<(u16, u8)>,
+}
+
+impl Short {
+    pub(crate) fn new() -> Self {
+        Self { heap: vec![NO_HOP; 2 * ROOTS], best: vec![(NO_HOP, 0); ROOTS] }
+    }
+
+    /// The hop for a value where nothing longer matches.
+    pub(crate) fn best(&self, root: usize) -> u16 {
+        self.best[root].0
+    }
+
+    fn place(root: usize, len: u8) -> usize {
+        (1 << len) + (root >> (ROOT_BITS - len))
+    }
+
+    /// The hop of a prefix.
+    pub(crate) fn get(&self, root: usize, len: u8) -> Option<u16> {
+        Some(self.heap[Self::place(root, len)]).filter(|&hop| hop != NO_HOP)
+    }
+
+    /// Puts in a prefix, or takes it out with [`NO_HOP`]. Its values' best ones are changed by
+    /// [`Short::change_best`].
+    pub(crate) fn set(&mut self, root: usize, len: u8, hop: u16) {
+        self.heap[Self::place(root, len)] = hop;
+    }
+
+    /// The hop and length that the values of a prefix have if nothing longer matches.
+    pub(crate) fn cover(&self, root: usize, len: u8) -> (u16, u8) {
+        let mut place = Self::place(root, len);
+        while place > 0 {
+            if self.heap[place] != NO_HOP {
+                return (self.heap[place], place.ilog2() as u8);
+            }
+            place >>= 1;
+        }
+        (NO_HOP, 0)
+    }
+
+    /// Tells `root` that a prefix of length `len` over it came, went or has another hop; whether
+    /// its best one changes.
+    pub(crate) fn change_best(&mut self, root: usize, len: u8, cover: (u16, u8)) -> bool {
+        let best = &mut self.best[root];
+        let changes = best.1 <= len && *best != cover;
+        if changes {
+            *best = cover;
+        }
+        changes
+    }
+
+    fn bytes(&self) -> usize {
+        self.heap.capacity() * 2 + self.best.capacity() * size_of::<(u16, u8)>()
+    }
+}
+
+/// All nodes.
+#[derive(Debug)]
+pub(crate) struct Nodes {
+    list: Vec<Node>,
+    free: Vec<u32>,
+    roots: Vec<u32>,
+    /// Bytes beside the nodes, as of the last change of each.
+    bytes_beside: usize,
+}
+
+impl Nodes {
+    pub(crate) fn new() -> Self {
+        let roots = vec![NO_NODE; ROOTS];
+        Self { list: Vec::new(), free: Vec::new(), roots, bytes_beside: 0 }
+    }
+
+    pub(crate) fn root(&self, root: usize) -> Option<u32> {
+        Some(self.roots[root]).filter(|&node| node != NO_NODE)
+    }
+
+    pub(crate) fn set_root(&mut self, root: usize, node: u32) {
+        self.roots[root] = node;
+    }
+
+    pub(crate) fn get(&self, node: u32) -> &Node {
+        &self.list[node as usize]
+    }
+
+    pub(crate) fn get_mut(&mut self, node: u32) -> &mut Node {
+        &mut self.list[node as usize]
+    }
+
+    /// Changes a node, keeping account of its bytes.
+    pub(crate) fn change<R>(&mut self, node: u32, change: impl FnOnce(&mut Node) -> R) -> R {
+        let node = &mut self.list[node as usize];
+        let before = node.bytes();
+        let result = change(node);
+        self.bytes_beside = self.bytes_beside + node.bytes() - before;
+        result
+    }
+
+    /// An empty node.
+    pub(crate) fn add(&mut self) -> u32 {
+        if let Some(node) = self.free.pop() {
+            return node;
+        }
+        self.list.push(Node::default());
+        u32::try_from(self.list.len() - 1).expect("fewer nodes than words of an arena")
+    }
+
+    /// Gives back a node; where its block lay.
+    pub(crate) fn drop(&mut self, node: u32) -> Room {
+        let room = self.get(node).room;
+        self.change(node, |node| *node = Node::default());
+        self.free.push(node);
+        room
+    }
+
+    /// Nodes in use.
+    pub(crate) fn len(&self) -> usize {
+        self.list.len() - self.free.len()
+    }
+
+    pub(crate) fn bytes(&self, short: &Short) -> usize {
+        let lists = self.list.capacity() * size_of::<Node>() + self.free.capacity() * 4;
+        lists + self.roots.capacity() * 4 + self.bytes_beside + short.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_keeps_prefixes_and_their_hops_together() {
+        let mut node = Node::default();
+        assert_eq!(node.insert(0x80, 1, 10), None);
+        assert_eq!(node.insert(0xff, 8, 12), None);
+        assert_eq!(node.insert(0xc0, 2, 11), None);
+        assert_eq!(node.insert(0xc0, 2, 13), Some(11));
+        let slots = node.slots(7);
+        for (slot, hop) in [(0, 7), (0x7f, 7), (0x80, 10), (0xc0, 13), (0xfe, 13), (0xff, 12)] {
+            assert_eq!(slots[slot], hop, "slot {slot:#x}");
+        }
+        assert_eq!((node.get(0x80, 1), node.get(0, 1)), (Some(10), None));
+        assert_eq!((node.remove(0x80, 1), node.remove(0x80, 1)), (Some(10), None));
+        assert_eq!(node.slots(7)[0x80], 7);
+        assert!(!node.is_empty());
+    }
+
+    #[test]
+    fn short_prefixes_cover_what_longer_ones_leave() {
+        let mut short = Short::new();
+        for (root, len, hop) in [(0, 0, 1), (0x0a00, 8, 2), (0x0a01, 16, 3)] {
+            short.set(root, len, hop);
+            let width = 1 << (ROOT_BITS - len);
+            for value in root..root + width {
+                short.change_best(value, len, (hop, len));
+            }
+        }
+        assert_eq!([0, 0x0a00, 0x0a01].map(|root| short.best(root)), [1, 2, 3]);
+        short.set(0x0a01, 16, NO_HOP);
+        assert_eq!(short.cover(0x0a01, 16), (2, 8));
+        assert!(short.change_best(0x0a01, 16, (2, 8)));
+        assert!(!short.change_best(0x0a01, 16, (2, 8)));
+        assert_eq!(short.best(0x0a01), 2);
+    }
+}

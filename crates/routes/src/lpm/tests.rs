@@ -1,0 +1,248 @@
+//! Against the reference.
+
+use super::*;
+
+/// A sequence of numbers that is the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    fn addr<A: Address>(&mut self) -> A {
+        A::from_left(u128::from(self.next()) << 64 | u128::from(self.next()))
+    }
+}
+
+/// Prefixes that nest: most begin like one of a few addresses.
+fn prefix<A: Address>(random: &mut Random, seeds: &[A]) -> Prefix<A> {
+    let len = random.below(u64::from(A::BITS) + 1) as u8;
+    let seed = seeds[random.below(seeds.len() as u64) as usize];
+    let noise: A = random.addr();
+    let keep = random.below(u64::from(A::BITS) + 1) as u8;
+    let kept = seed.masked(keep).to_left();
+    let other = noise.to_left() & !(u128::MAX.checked_shl(128 - u32::from(keep)).unwrap_or(0));
+    Prefix::containing(A::from_left(kept | other), len)
+}
+
+/// Addresses at the borders of prefixes, and any.
+fn addresses<A: Address>(random: &mut Random, table: &RouteTable<A>) -> Vec<A> {
+    let mut addrs: Vec<A> = (0..200).map(|_| random.addr()).collect();
+    for (prefix, _) in table.iter() {
+        let first = prefix.addr().to_left();
+        let last = first | u128::MAX.checked_shr(u32::from(prefix.len())).unwrap_or(0);
+        for bits in
+            [first, last, first.wrapping_sub(1 << (128 - u32::from(A::BITS))), last.wrapping_add(1)]
+        {
+            addrs.push(A::from_left(bits));
+        }
+        let inside = random.next();
+        addrs.push(A::from_left(
+            first | (last & !first & (u128::from(inside) << 64 | u128::from(!inside))),
+        ));
+    }
+    addrs
+}
+
+fn equal<A: Address>(lpm: &Lpm<A>, table: &RouteTable<A>, addrs: &[A]) {
+    let mut out = vec![NextHop(12345); addrs.len() + 1];
+    lpm.lookup_batch(addrs, &mut out);
+    for (addr, found) in addrs.iter().zip(&out) {
+        assert_eq!(*found, table.lookup(*addr), "{}", addr.to_std());
+    }
+    assert_eq!(out[addrs.len()], NextHop(12345), "behind the addresses nothing is written");
+}
+
+fn kernels() -> [LpmOptions; 2] {
+    [true, false].map(|portable| LpmOptions { portable, ..LpmOptions::default() })
+}
+
+fn check_random<A: Address>(seed: u64, routes: usize, hops: u64) {
+    let mut random = Random(seed);
+    let seeds: Vec<A> = (0..6).map(|_| random.addr()).collect();
+    let pairs: Vec<_> = (0..routes)
+        .map(|_| (prefix(&mut random, &seeds), NextHop(random.below(hops) as u16)))
+        .collect();
+    let table: RouteTable<A> = pairs.iter().copied().collect();
+    let addrs = addresses(&mut random, &table);
+    for options in kernels() {
+        let built = Lpm::build(&table, &options).unwrap();
+        equal(&built, &table, &addrs);
+        assert_eq!(built.len(), table.len());
+        let empty = Lpm::build(&RouteTable::new(), &options).unwrap();
+        let mut model = RouteTable::new();
+        for (step, &(prefix, hop)) in pairs.iter().enumerate() {
+            assert_eq!(empty.insert(prefix, hop), model.insert(prefix, hop));
+            assert_eq!(empty.get(prefix), Some(hop));
+            if step % (1 + routes / 8) == 0 {
+                equal(&empty, &model, &addrs);
+            }
+        }
+        equal(&empty, &table, &addrs);
+        for step in 0..routes {
+            let (prefix, _) = pairs[random.below(routes as u64) as usize];
+            assert_eq!(empty.remove(prefix), Ok(model.remove(prefix)));
+            assert_eq!(empty.get(prefix), None);
+            if step % (1 + routes / 8) == 0 {
+                equal(&empty, &model, &addrs);
+            }
+        }
+        equal(&empty, &model, &addrs);
+        for &(prefix, _) in &pairs {
+            assert_eq!(empty.remove(prefix), Ok(model.remove(prefix)));
+        }
+        assert!(empty.is_empty());
+        assert_eq!(empty.stats().blocks, 0, "all nodes are given back");
+        equal(&empty, &RouteTable::new(), &addrs);
+    }
+}
+
+#[test]
+fn random_tables_answer_as_the_reference() {
+    for (seed, routes, hops) in [(1, 0, 1), (2, 1, 3), (3, 7, 2), (4, 60, 2), (5, 400, 65_535)] {
+        check_random::<u32>(seed, routes, hops);
+        check_random::<u128>(seed, routes, hops);
+    }
+    for seed in 10..30 {
+        check_random::<u32>(seed, 120, 5);
+        check_random::<u128>(seed, 120, 5);
+    }
+}
+
+/// Each route of `flipping` comes and goes, and has another hop each time, while readers look up
+/// addresses whose answers do not change, and addresses of which both answers are known.
+fn check_changes_while_read<A: Address>() {
+    let mut random = Random(77);
+    let seeds: Vec<A> = (0..4).map(|_| random.addr()).collect();
+    let pairs: Vec<_> = (0..150).map(|i| (prefix(&mut random, &seeds), NextHop(i % 90))).collect();
+    let still: RouteTable<A> = pairs[..100].iter().copied().collect();
+    let flipping: RouteTable<A> = pairs[100..].iter().copied().collect();
+    let both: RouteTable<A> = still.iter().chain(flipping.iter()).collect();
+    let addrs = addresses(&mut random, &both);
+    // Whatever of the flipping routes is there, one of these is the longest.
+    let allowed: Vec<Vec<NextHop>> = addrs
+        .iter()
+        .map(|&addr| {
+            let base = still.longest(addr);
+            let base_len = base.map_or(0, |(prefix, _)| prefix.len());
+            let over = flipping
+                .iter()
+                .filter(|(prefix, _)| prefix.contains(addr) && prefix.len() >= base_len);
+            over.map(|(_, hop)| hop).chain([base.map_or(NextHop::NONE, |(_, hop)| hop)]).collect()
+        })
+        .collect();
+    for options in kernels() {
+        let lpm = Lpm::build(&still, &options).unwrap();
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let mut out = vec![NextHop::NONE; addrs.len()];
+                    while !stop.load(Ordering::Relaxed) {
+                        lpm.lookup_batch(&addrs, &mut out);
+                        for ((addr, found), allowed) in addrs.iter().zip(&out).zip(&allowed) {
+                            assert!(allowed.contains(found), "{}: {found}", addr.to_std());
+                        }
+                    }
+                });
+            }
+            for round in 0..200 {
+                for (prefix, hop) in flipping.iter().filter(|_| random.below(3) > 0) {
+                    lpm.insert(prefix, hop).unwrap();
+                    // What a change did is seen as soon as it returns.
+                    if still.get(prefix).is_none() && round % 16 == 0 {
+                        let longest = lpm.lookup(prefix.addr());
+                        assert!(longest.is_some(), "{prefix}");
+                    }
+                }
+                for (prefix, _) in flipping.iter().filter(|_| random.below(3) > 0) {
+                    match still.get(prefix) {
+                        Some(hop) => lpm.insert(prefix, hop).map(|_| ()).unwrap(),
+                        None => lpm.remove(prefix).map(|_| ()).unwrap(),
+                    }
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        for (prefix, _) in flipping.iter() {
+            match still.get(prefix) {
+                Some(hop) => lpm.insert(prefix, hop).map(|_| ()).unwrap(),
+                None => lpm.remove(prefix).map(|_| ()).unwrap(),
+            }
+        }
+        equal(&lpm, &still, &addrs);
+    }
+}
+
+#[test]
+fn readers_see_the_route_before_or_after_a_change() {
+    check_changes_while_read::<u32>();
+    check_changes_while_read::<u128>();
+}
+
+#[test]
+fn a_bound_is_kept_and_a_refused_change_changes_nothing() {
+    let mut random = Random(3);
+    let options = LpmOptions { bytes_max: 3 << 20, ..LpmOptions::default() };
+    let lpm = Lpm::build(&RouteTable::<u128>::new(), &options).unwrap();
+    let mut table = RouteTable::new();
+    let mut refused = 0;
+    while refused < 20 {
+        let prefix = Prefix::containing(random.addr(), 100);
+        match lpm.insert(prefix, NextHop(5)) {
+            Ok(_) => drop(table.insert(prefix, NextHop(5))),
+            Err(error) => {
+                assert_eq!(error.kind(), crate::ErrorKind::MemoryBound);
+                refused += 1;
+            }
+        }
+        assert!(lpm.stats().bytes <= options.bytes_max + lpm.epochs.bytes());
+    }
+    assert!(table.len() > 100, "{}", table.len());
+    assert_eq!(lpm.len(), table.len());
+    let addrs = addresses(&mut random, &table);
+    equal(&lpm, &table, &addrs);
+    let big = Lpm::build(&table, &LpmOptions { bytes_max: 1 << 20, ..options });
+    assert_eq!(big.unwrap_err().kind(), crate::ErrorKind::MemoryBound);
+}
+
+#[test]
+fn a_hop_that_stands_for_none_is_refused() {
+    let lpm = Lpm::build(&RouteTable::<u32>::new(), &LpmOptions::default()).unwrap();
+    let net = Prefix::containing(0, 0);
+    assert!(lpm.insert(net, NextHop::NONE).is_err());
+    assert!(Lpm::from_routes([(net, NextHop::NONE)], &LpmOptions::default()).is_err());
+    assert_eq!(lpm.remove(net), Ok(None));
+    assert_eq!(lpm.lookup(1), NextHop::NONE);
+    lpm.lookup_batch(&[], &mut []);
+}
+
+#[test]
+fn every_length_of_batch_is_answered() {
+    let mut random = Random(9);
+    let seeds = [random.addr::<u128>()];
+    let table: RouteTable<u128> =
+        (0..300).map(|i| (prefix(&mut random, &seeds), NextHop(i))).collect();
+    let short: RouteTable<u32> = table
+        .iter()
+        .map(|(p, hop)| (Prefix::containing((p.addr() >> 96) as u32, p.len() / 4), hop))
+        .collect();
+    let addrs = addresses(&mut random, &table);
+    let addrs4: Vec<u32> = addrs.iter().map(|addr| (addr >> 96) as u32).collect();
+    for options in kernels() {
+        let lpm = Lpm::build(&table, &options).unwrap();
+        let lpm4 = Lpm::build(&short, &options).unwrap();
+        for len in (0..300).chain([1000]) {
+            equal(&lpm, &table, &addrs[..len]);
+            equal(&lpm4, &short, &addrs4[..len]);
+        }
+    }
+}

@@ -3,7 +3,7 @@
 //! ```text
 //! text ─► parse ─► Ast ─► expand ─► FlatGraph ─► resolve ─► push or pull of each port
 //!                    └── Diagnostics ──┴── Diagnostics ──────┴── Diagnostics
-//!                                         └─► flatten (text)
+//!                                         └─► flatten (text)   └─► svg (a picture)
 //! ```
 //! Each step tells all errors that it finds, with file, line and caret, in Click's words.
 //! [`load`] takes all steps at once. What must be known of element classes is handed in as a
@@ -30,6 +30,7 @@ mod flow;
 mod parser;
 mod resolve;
 mod source;
+pub mod svg;
 mod token;
 mod variables;
 
@@ -86,5 +87,7 @@ pub fn load(
     }
 }
 
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 mod tests;

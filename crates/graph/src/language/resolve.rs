@@ -193,7 +193,8 @@ fn conflict(graph: &FlatGraph, link: &Link, from_is_push: bool, errors: &mut Dia
     let span = graph.elements[link.from.element].landmark.span;
     let found = if link.is_inner {
         let message = format!(
-            "agnostic '{from}' in mixed context: {to_kind} input {input}, {from_kind} output {output}"
+            "agnostic '{from}' in mixed context: {to_kind} input {input}, \
+             {from_kind} output {output}"
         );
         graph.sources.error(span, message)
     } else {

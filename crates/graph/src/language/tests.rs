@@ -21,7 +21,10 @@ pub(super) fn table() -> Table {
         let mut words = row.split_whitespace();
         let mut word = || words.next().unwrap();
         let (name, port_count, processing) = (word(), word(), word());
-        let flow_code = if word() == "x" { "x/x" } else { row.rsplit(' ').next().unwrap() };
+        let flow_code = match word() {
+            "x" => "x/x",
+            code => code,
+        };
         ClassSpec { name, port_count, processing, flow_code }
     };
     Table(rows.trim().split(['\n', '|']).map(|text| row(text.trim())).collect())

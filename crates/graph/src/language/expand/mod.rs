@@ -12,8 +12,8 @@
 //! - E1: the order of elements is Click's: those of a scope in order of the text, then, for each
 //!   compound among them in that order, its parts likewise. So `Class@n` names are Click's too.
 //! - E2: connections are sorted by their target, then their origin, each once.
-//! - E3: elements, wires and bytes of text are bounded, and so is depth: a compound that doubles
-//!   itself twenty times over is refused ([`ELEMENTS_MAX`], [`CONNECTIONS_MAX`], [`TEXT_BYTES_MAX`]).
+//! - E3: elements, wires, bytes of text and depth are bounded: compounds that double each other
+//!   are refused ([`ELEMENTS_MAX`], [`CONNECTIONS_MAX`], [`TEXT_BYTES_MAX`]).
 
 mod build;
 mod connect;

@@ -237,7 +237,8 @@ fn overloads_are_chosen_by_ports_and_arguments() {
         ]
     );
     check_errors(
-        "elementclass A { $a, KEY $b | Null }\nelementclass B { Idle || $a, __REST__ $r | input -> Idle }\n\
+        "elementclass A { $a, KEY $b | Null }\n\
+         elementclass B { Idle || $a, __REST__ $r | input -> Idle }\n\
          A(1);\nB(1, 2, 3) -> Idle;",
         &[
             "f:3: no match for 'A[1 argument, 0 inputs, 0 outputs]'",
@@ -256,7 +257,8 @@ fn overloads_are_chosen_by_ports_and_arguments() {
 #[test]
 fn names_are_checked() {
     check_errors(
-        "x :: Idle;\nx :: Idle;\nNull :: Idle;\nIdle(1) -> x(2);\ny;\nz :: Nil;\n7 :: Idle;\na/3/b :: Idle;",
+        "x :: Idle;\nx :: Idle;\nNull :: Idle;\nIdle(1) -> x(2);\ny;\nz :: Nil;\n\
+         7 :: Idle;\na/3/b :: Idle;",
         &[
             "f:2: redeclaration of element 'x'",
             "f:1: element 'x' previously declared here",

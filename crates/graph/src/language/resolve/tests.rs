@@ -29,7 +29,8 @@ fn check_errors(text: &str, expected: &[&str]) {
 #[test]
 fn kinds_spread_through_agnostic_elements() {
     check(
-        "i :: InfiniteSource -> a :: Null -> q :: Queue -> b :: Null -> u :: Unqueue -> d :: Discard",
+        "i :: InfiniteSource -> a :: Null -> q :: Queue
+         -> b :: Null -> u :: Unqueue -> d :: Discard",
         &[("i", "/h"), ("a", "h/h"), ("q", "h/l"), ("b", "l/l"), ("u", "l/h"), ("d", "h/")],
     );
     // The second output is push whatever the first is.

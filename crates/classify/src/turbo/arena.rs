@@ -15,11 +15,12 @@ pub(crate) const UNIT_WORDS: usize = 8;
 /// Words behind the last block, so that a vector load of the last column stays inside.
 pub(crate) const TAIL_WORDS: usize = crate::arch::turbo::SLACK_WORDS;
 
-/// Units of a block of `words` words: exact for small blocks, a sixteenth coarser for large ones,
-/// so that a leaf that grows finds the room of one that did.
-pub(crate) fn block_units(words: usize) -> usize {
+/// Units of a block of `words` words: a multiple of `grain`, so that blocks start where one may;
+/// exact for small blocks, a sixteenth coarser for large ones, so that a leaf that grows finds the
+/// room of one that did.
+fn block_units(words: usize, grain: usize) -> usize {
     let units = words.div_ceil(UNIT_WORDS);
-    let step = (units.next_power_of_two() / 16).max(1);
+    let step = (units.next_power_of_two() / 16).max(grain);
     units.next_multiple_of(step)
 }
 
@@ -59,6 +60,8 @@ impl Words {
 pub(crate) struct Allocator {
     used: usize,
     capacity: usize,
+    /// Blocks are a multiple of so many units: a power of two.
+    grain: usize,
     /// Free blocks by their length in units.
     free: BTreeMap<usize, Vec<usize>>,
     /// Unreachable blocks with the epoch in which they became so, oldest first.
@@ -66,9 +69,14 @@ pub(crate) struct Allocator {
 }
 
 impl Allocator {
+    /// Units that a block of `words` words takes.
+    pub(crate) fn units(&self, words: usize) -> usize {
+        block_units(words, self.grain)
+    }
+
     /// A block of at least `words` words: its first word, or `None` if there is no room.
     pub(crate) fn take(&mut self, words: usize) -> Option<usize> {
-        let units = block_units(words);
+        let units = self.units(words);
         if let Some(at) = self.free.get_mut(&units).and_then(Vec::pop) {
             return Some(at);
         }
@@ -99,7 +107,7 @@ impl Allocator {
 
     /// Puts a block aside until every reader of `epoch` and before has left.
     pub(crate) fn retire(&mut self, epoch: u64, at: usize, words: usize) {
-        self.retired.push_back((epoch, at, block_units(words)));
+        self.retired.push_back((epoch, at, self.units(words)));
     }
 
     /// Makes the blocks free that were retired before `oldest`, the oldest epoch with a reader.
@@ -123,6 +131,7 @@ impl Allocator {
         let mut grown = Self {
             used: self.used,
             capacity,
+            grain: self.grain,
             free: self.free.clone(),
             retired: self.retired.clone(),
         };
@@ -137,16 +146,22 @@ impl Allocator {
 }
 
 /// Words that are still being laid out, and grow as needed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Draft {
     words: Vec<u32>,
+    grain: usize,
 }
 
 impl Draft {
+    /// Nothing yet; blocks will be a multiple of `grain` units.
+    pub(crate) fn new(grain: usize) -> Self {
+        Self { words: Vec::new(), grain }
+    }
+
     /// A zeroed block of `words` words.
     pub(crate) fn take(&mut self, words: usize) -> usize {
         let at = self.words.len();
-        self.words.resize(at + block_units(words) * UNIT_WORDS, 0);
+        self.words.resize(at + block_units(words, self.grain) * UNIT_WORDS, 0);
         at
     }
 
@@ -176,7 +191,8 @@ impl Draft {
         for (slot, word) in shared.iter().zip(&self.words) {
             slot.store(*word, Ordering::Relaxed);
         }
-        (Words(shared), Allocator { used, capacity, ..Allocator::default() })
+        let grain = self.grain;
+        (Words(shared), Allocator { used, capacity, grain, ..Allocator::default() })
     }
 }
 

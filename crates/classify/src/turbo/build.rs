@@ -6,16 +6,20 @@
 //! - *a chain*: hash tables, each over a mask that most of the rules left examine, until what is
 //!   left is small enough for a tail of its own.
 
+use std::collections::HashMap;
+
 use warpswitch_rules::{Precedence, RuleId};
 
 use super::arena::Draft;
 use super::choose::{BUCKET_RULES_MAX, choose, index_bits};
-use super::cut::{Cell, Cut, CutLimits, cut};
+use super::cut::{Cell, Cut};
+use super::leaf::{self, LANE_COLUMNS, Layout};
 use super::list::{Place, RuleList};
 use super::rows::{COLUMNS_MAX, RowFormat};
 use super::state::{ORDER_MAX, Order, State, TAIL_AT, TAIL_ORDER_AT};
+use super::tail::Effort;
 use crate::arch::turbo::{
-    CUT_FLAG, HashTable, LONG_LEAF, Multipliers, OFFSET_BITS, SmallLeaf, UNIT, filter_bit,
+    CUT_FLAG, HashTable, LONG_LEAF, Multipliers, OFFSET_BITS, SmallLeaf, UNIT, filter_bit, offset,
 };
 use crate::error::ClassifyError;
 use crate::hash::SeedStream;
@@ -26,11 +30,11 @@ const ADDRESSABLE_BYTES: usize = (UNIT * 4) << OFFSET_BITS;
 /// Room left for the first changes, so that at a memory bound a remove needs no build.
 const SLACK_BYTES_MAX: usize = 2048;
 /// Leaves of a tail hold up to this many rules: one comparison with 512-bit vectors.
-const LEAF_RULES: usize = 16;
+pub(super) const LEAF_RULES: usize = 16;
 /// Mean rules of a leaf up to which most visits are to leaves of eight at most.
 const SMALL_LEAF_MEAN: f32 = 3.0;
 /// The most rules that are tried as one tail.
-const TAIL_RULES_MAX: usize = 16_384;
+pub(super) const TAIL_RULES_MAX: usize = 16_384;
 /// The most tables in a chain; what is left then is the tail, however large.
 const TABLES_MAX: usize = 12;
 
@@ -57,40 +61,12 @@ pub(crate) struct Built {
     pub(crate) shape: Shape,
 }
 
-/// How dear copies are in a tail: a small set stays in the nearest caches with many.
-#[derive(Clone, Copy, Debug)]
-struct Effort {
-    /// Rows that the first cut may make of each rule, on average.
-    copies: usize,
-    /// See [`CutLimits::copy_price`].
-    copy_price: f32,
-}
-
-impl Effort {
-    fn for_rules(rules: usize) -> Self {
-        match rules {
-            0..=1024 => Self { copies: 32, copy_price: 0.1 },
-            1025..=4096 => Self { copies: 16, copy_price: 0.2 },
-            _ => Self { copies: 5, copy_price: 0.5 },
-        }
-    }
-}
-
-/// The most bits that a second cut tests.
-const SECOND_BITS_MAX: usize = 6;
-
 /// Price of copies in the cut of an overfull bucket.
 const BUCKET_COPY_PRICE: f32 = 0.05;
 
-/// Bytes a rule that a set of `rules` rules may take in copies: small sets are allowed much, as
-/// all of it stays in the nearest caches.
+/// Bytes a rule that a chain may take.
 fn bytes_per_rule(rules: usize) -> usize {
-    match rules {
-        0..=1024 => 2000,
-        1025..=4096 => 1500,
-        4097..=TAIL_RULES_MAX => 600,
-        _ => 60,
-    }
+    if rules <= TAIL_RULES_MAX { Effort::columns(rules).bytes } else { 60 }
 }
 
 /// The caller's bound, and what of it is needed beside the structure.
@@ -108,15 +84,15 @@ pub(crate) fn build(
     list: &impl RuleList,
     bound: Bound,
     hash_seed: u64,
+    lanes: bool,
 ) -> Result<Built, ClassifyError> {
     let bytes_max = bound.bytes_max.saturating_sub(bound.beside);
     let places = list.places_by_precedence();
     let mut builder = Builder::new(list, &places, hash_seed);
     builder.check_bound(places.len(), bound)?;
-    let aim = bytes_per_rule(places.len()).saturating_mul(places.len()).min(bytes_max);
-    let whole = places.len() <= TAIL_RULES_MAX && builder.tail(&places, aim, 32.0);
-    if !whole {
-        builder.restart();
+    if !builder.whole(&places, bytes_max, lanes) {
+        let aim = bytes_per_rule(places.len()).saturating_mul(places.len()).min(bytes_max);
+        builder.restart(Layout::Columns);
         builder.chain(&places, aim);
     }
     if builder.draft.bytes() > ADDRESSABLE_BYTES {
@@ -124,7 +100,7 @@ pub(crate) fn build(
     }
     if builder.draft.bytes() > bytes_max {
         // No copies at all: one list, the slowest and smallest form.
-        builder.restart();
+        builder.restart(Layout::Columns);
         let tail = builder.leaf(&places);
         builder.set_tail(tail, &places);
     }
@@ -132,16 +108,26 @@ pub(crate) fn build(
     Ok(builder.finish(slack / 4))
 }
 
-struct Builder<'a, L> {
-    list: &'a L,
-    format: RowFormat,
-    multipliers: Multipliers,
-    order: Order,
-    draft: Draft,
-    tables: Vec<HashTable>,
-    shape: Shape,
+pub(super) struct Builder<'a, L> {
+    pub(super) list: &'a L,
+    pub(super) format: RowFormat,
+    pub(super) multipliers: Multipliers,
+    pub(super) order: Order,
+    pub(super) draft: Draft,
+    pub(super) tables: Vec<HashTable>,
+    pub(super) shape: Shape,
     /// The leaf of places without rules.
-    empty: u32,
+    pub(super) empty: u32,
+    /// The leaf at hand, kept for its memory.
+    pub(super) leaf: Vec<u32>,
+    /// Rows by place, where leaves are lanes.
+    pub(super) rows: Vec<[u32; LANE_COLUMNS]>,
+    /// Bits that the first cut tests.
+    pub(super) fixed: [u32; 4],
+    /// Number of the cut whose cells are laid out.
+    pub(super) cut: usize,
+    /// Leaves in lanes by their cut, number of rows that are not hidden, and rows.
+    pub(super) shared: HashMap<(usize, usize, Vec<u32>), u32>,
 }
 
 impl<'a, L: RuleList> Builder<'a, L> {
@@ -157,34 +143,42 @@ impl<'a, L: RuleList> Builder<'a, L> {
             format: RowFormat::for_rules(list),
             multipliers,
             order: Order::new(first, last),
-            draft: Draft::default(),
+            draft: Draft::new(1),
             tables: Vec::new(),
             shape: Shape::default(),
             empty: 0,
+            leaf: Vec::new(),
+            rows: Vec::new(),
+            fixed: [0; 4],
+            cut: 0,
+            shared: HashMap::new(),
         };
-        builder.restart();
+        builder.restart(Layout::Columns);
         builder
     }
 
     /// Drops all that was laid out; the first unit is the tail's.
-    fn restart(&mut self) {
-        self.draft.truncate(0);
+    pub(super) fn restart(&mut self, layout: Layout) {
+        self.format.layout = layout;
+        self.draft = Draft::new(layout.grain());
         self.draft.take(UNIT);
         self.tables.clear();
+        self.shared.clear();
         self.shape = Shape::default();
         self.empty = self.empty_leaf();
     }
 
-    /// A leaf of one row that names no rule and, but for both ports 65535, matches no key.
+    /// A leaf of one row that names no rule and hardly matches a key: one whose bits are all set,
+    /// or whose ports are.
     fn empty_leaf(&mut self) -> u32 {
         let (columns, ids) = (self.format.columns(), self.format.id_column());
-        let at = self.draft.take(columns);
-        let row = &mut self.draft.words_mut()[at..at + columns];
-        row.fill(0);
+        let mut row = [0; COLUMNS_MAX];
         row[ids] = RuleId::NONE.0;
-        let lo = if self.format.masked.is_some() { ids - 2 } else { 2 };
-        row[lo] = u32::MAX;
-        leaf_reference(at, 1)
+        match self.format.masked {
+            None => row[..ids].copy_from_slice(&[!0, !0, !0, !0, 0x00ff_ff00]),
+            Some(_) => row[ids - 2] = u32::MAX,
+        }
+        self.push_leaf(&row[..columns], 1)
     }
 
     fn too_large(&self, bytes: usize, bytes_max: usize) -> ClassifyError {
@@ -223,101 +217,73 @@ impl<'a, L: RuleList> Builder<'a, L> {
     }
 
     /// Lays out a leaf of `places`, which are in order of precedence.
-    fn leaf(&mut self, places: &[Place]) -> u32 {
+    pub(super) fn leaf(&mut self, places: &[Place]) -> u32 {
+        self.leaf_of(places, &[])
+    }
+
+    /// The same with hidden ones.
+    pub(super) fn leaf_of(&mut self, places: &[Place], hidden: &[Place]) -> u32 {
         if places.is_empty() {
             return self.empty;
         }
         let columns = self.format.columns();
-        let long = usize::from(places.len() >= LONG_LEAF);
-        let at = self.draft.take(long + places.len() * columns);
-        let mut row = [0; COLUMNS_MAX];
-        for (idx, &place) in places.iter().enumerate() {
-            self.format.encode(self.list.rule(place), &mut row);
-            for (column, word) in row[..columns].iter().enumerate() {
-                self.draft.words_mut()[at + long + column * places.len() + idx] = *word;
-            }
-        }
-        if long == 1 {
-            self.draft.words_mut()[at] = places.len() as u32;
+        let mut hidden = hidden.to_vec();
+        hidden.sort_unstable_by_key(|&place| self.list.rule(place).precedence());
+        let mut rows = vec![0; (places.len() + hidden.len()) * columns];
+        for (row, &place) in rows.chunks_exact_mut(columns).zip(places.iter().chain(&hidden)) {
+            self.format.encode(self.list.rule(place), row);
         }
         self.shape.leaves += 1;
-        self.shape.rows += places.len();
+        self.shape.rows += places.len() + hidden.len();
         self.shape.leaf_rules_max = self.shape.leaf_rules_max.max(places.len());
-        leaf_reference(at, places.len())
+        self.push_leaf(&rows, places.len())
+    }
+
+    /// Lays out a leaf of rows, one after the other: `visible` ones, then hidden ones. In lanes the
+    /// cells of a cut share leaves that are equal.
+    fn push_leaf(&mut self, rows: &[u32], visible: usize) -> u32 {
+        if self.format.layout == Layout::Columns {
+            return self.push_own_leaf(rows, visible);
+        }
+        let content = (self.cut, visible, rows.to_vec());
+        if let Some(&shared) = self.shared.get(&content) {
+            let at = offset(shared);
+            leaf::add_sharers(&mut self.draft.words_mut()[at..], visible, 1);
+            return shared;
+        }
+        let reference = self.push_own_leaf(rows, visible);
+        self.shared.insert(content, reference);
+        reference
+    }
+
+    fn push_own_leaf(&mut self, rows: &[u32], visible: usize) -> u32 {
+        let mut leaf = std::mem::take(&mut self.leaf);
+        leaf::write(&self.format, rows, visible, &mut leaf);
+        let at = self.draft.take(leaf::words(&self.format, rows.len() / self.format.columns()));
+        self.draft.words_mut()[at..at + leaf.len()].copy_from_slice(&leaf);
+        self.leaf = leaf;
+        leaf_reference(at, visible)
     }
 
     /// Lays out the cells of a cut, `cell` by `cell`.
-    fn place_cut(&mut self, cut: &Cut, mut cell: impl FnMut(&mut Self, &Cell) -> u32) -> u32 {
+    pub(super) fn place_cut(
+        &mut self,
+        cut: &Cut,
+        mut cell: impl FnMut(&mut Self, &Cell) -> u32,
+    ) -> u32 {
         let words = cut.masks.len();
         let at = self.draft.take(words + cut.cells.len());
         self.draft.words_mut()[at..at + words].copy_from_slice(&cut.masks);
+        self.shape.cuts += 1;
+        let (own, outer) = (self.shape.cuts, self.cut);
         for (idx, rules) in cut.cells.iter().enumerate() {
+            self.cut = own;
             let reference = cell(self, rules);
             self.draft.words_mut()[at + words + idx] = reference;
         }
-        self.shape.cuts += 1;
+        self.cut = outer;
         self.shape.entries += cut.cells.len();
         CUT_FLAG | (at / UNIT) as u32
-    }
-
-    /// A leaf or a cut with leaves, with at most `rows_max` rows if that can be.
-    fn small_tree(&mut self, cell: &Cell, rows_max: usize, copy_price: f32) -> u32 {
-        let limits =
-            CutLimits { leaf_rules: LEAF_RULES, bits_max: SECOND_BITS_MAX, rows_max, copy_price };
-        let whole = cell.rules.len() <= LEAF_RULES;
-        let found = if whole { None } else { cut(self.list, cell, limits) };
-        match found {
-            None => self.tail_leaf(cell),
-            Some(found) => self.place_cut(&found, Self::tail_leaf),
-        }
-    }
-
-    /// A leaf of a cell, counted among those that a key may meet.
-    fn tail_leaf(&mut self, cell: &Cell) -> u32 {
-        self.shape.tail_rules += cell.weights.iter().sum::<f32>() * cell.rules.len() as f32;
-        self.leaf(&cell.rules)
-    }
-
-    /// Arranges `places` as a tail of at most `bytes` bytes in which a key meets at most
-    /// `rules_max` rules on average. Tells whether it could; if not, what it laid out is to be
-    /// dropped.
-    fn tail(&mut self, places: &[Place], bytes: usize, rules_max: f32) -> bool {
-        let row_bytes = self.format.columns() * 4;
-        let rows_max = bytes / (row_bytes + 2);
-        let cell =
-            Cell { rules: places.to_vec(), weights: vec![1.0 / places.len() as f32; places.len()] };
-        if places.len() <= LEAF_RULES {
-            let tail = self.leaf(places);
-            self.set_tail(tail, places);
-            return true;
-        }
-        let effort = Effort::for_rules(places.len());
-        let limits = CutLimits {
-            leaf_rules: LEAF_RULES,
-            bits_max: (places.len().ilog2() as usize + 3).min(16),
-            rows_max: (effort.copies * places.len()).min(rows_max / 2),
-            copy_price: effort.copy_price,
-        };
-        let Some(first) = cut(self.list, &cell, limits) else { return false };
-        let rows: usize = first.cells.iter().map(|cell| cell.rules.len()).sum();
-        // Each cell may grow by the same factor; the last bit of each may go past it.
-        let growth = rows_max as f32 / rows.max(1) as f32;
-        self.shape.tail_rules = 0.0;
-        let start = self.draft.len();
-        let grown = |builder: &Self| (builder.draft.len() - start) * 4;
-        let grown_max = if places.len() <= 4096 { 3 * bytes } else { bytes };
-        let tail = self.place_cut(&first, |builder, cell| {
-            if grown(builder) > grown_max {
-                return builder.empty;
-            }
-            let rows_max = (growth * cell.rules.len() as f32) as usize;
-            builder.small_tree(cell, rows_max, effort.copy_price / 2.0)
-        });
-        if grown(self) > grown_max || self.shape.tail_rules > rules_max {
-            return false;
-        }
-        self.set_tail(tail, places);
-        true
     }
 
     /// Rows a leaf holds on average.
@@ -325,7 +291,7 @@ impl<'a, L: RuleList> Builder<'a, L> {
         self.shape.rows as f32 / self.shape.leaves.max(1) as f32
     }
 
-    fn set_tail(&mut self, tail: u32, places: &[Place]) {
+    pub(super) fn set_tail(&mut self, tail: u32, places: &[Place]) {
         let order = places.first().map_or(ORDER_MAX, |&place| self.order_of(place));
         self.draft.words_mut()[TAIL_AT] = tail;
         self.draft.words_mut()[TAIL_ORDER_AT] = order;
@@ -340,7 +306,7 @@ impl<'a, L: RuleList> Builder<'a, L> {
             if few && left.len() <= TAIL_RULES_MAX {
                 let (len, shape) = (self.draft.len(), self.shape);
                 let room = bytes.saturating_sub(self.draft.bytes());
-                if self.tail(&left, room, 24.0) {
+                if self.tail(&left, Effort::columns(left.len()), room, 24.0) {
                     return;
                 }
                 self.draft.truncate(len);
@@ -378,12 +344,12 @@ impl<'a, L: RuleList> Builder<'a, L> {
             let rules: Vec<Place> = run.iter().map(|&(_, place, _)| place).collect();
             let filter = run.iter().fold(0, |filter, &(.., bit)| filter | 1u32 << bit);
             let tag = filter << 16 | self.order_of(rules[0]);
-            let cell = Cell { weights: vec![1.0; rules.len()], rules };
+            let cell = Cell { weights: vec![1.0; rules.len()], rules, hidden: Vec::new() };
             let entry = if cell.rules.len() <= BUCKET_RULES_MAX {
-                self.leaf(&cell.rules)
+                self.leaf_of(&cell.rules, &cell.hidden)
             } else {
                 let rows_max = 2 * cell.rules.len();
-                self.small_tree(&cell, rows_max, BUCKET_COPY_PRICE)
+                self.small_tree(&cell, LEAF_RULES, rows_max, BUCKET_COPY_PRICE)
             };
             let slot = at + 2 * run[0].0 as usize;
             self.draft.words_mut()[slot..slot + 2].copy_from_slice(&[entry, tag]);

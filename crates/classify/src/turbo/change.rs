@@ -13,14 +13,16 @@
 use std::collections::BTreeMap;
 
 use warpswitch_packet::sync::Epochs;
-use warpswitch_rules::{Precedence, RuleId, RuleRef};
+use warpswitch_rules::{RuleId, RuleRef};
 
-use super::arena::{Allocator, TAIL_WORDS, UNIT_WORDS, block_units, grow};
+use super::arena::{Allocator, TAIL_WORDS, UNIT_WORDS, grow};
 use super::build::leaf_reference;
+use super::edit::Rows;
+use super::leaf::{self, Layout};
 use super::list::Collected;
-use super::rows::{COLUMNS_MAX, Row};
+use super::rows::{COLUMNS_MAX, Row, RowFormat};
 use super::state::{Home, State, TAIL_AT, TAIL_ORDER_AT};
-use crate::arch::turbo::LONG_LEAF;
+use crate::arch::turbo::{leaf_rows, offset};
 
 /// Rows from which a leaf counts as crowded.
 const CROWDED_ROWS: usize = 64;
@@ -95,6 +97,25 @@ pub(crate) enum Change {
     Remove,
 }
 
+/// A cell that a rule belongs to.
+#[derive(Clone, Copy, Debug)]
+struct CellOf {
+    /// The leaf that it refers to.
+    leaf: u32,
+    /// The word that holds the reference.
+    entry: usize,
+    /// Bits of a key that decide the way to it.
+    fixed: [u32; 4],
+}
+
+impl CellOf {
+    /// Whether both cells will have one leaf after a change as before.
+    fn shares_with(&self, other: &Self, format: &RowFormat) -> bool {
+        // All places without rules refer to one leaf, be they cells of one cut or not.
+        format.layout == Layout::Lanes && (self.leaf, self.fixed) == (other.leaf, other.fixed)
+    }
+}
+
 /// What the writer keeps beside the structure.
 #[derive(Debug)]
 pub(crate) struct Writer {
@@ -104,26 +125,35 @@ pub(crate) struct Writer {
     crowded: usize,
     changes: usize,
     /// Rows of the leaf at hand, kept for its memory.
-    rows: Vec<u32>,
+    rows: Rows,
+    /// The same, laid out.
+    leaf: Vec<u32>,
+    /// Cells that a change concerns, kept for their memory.
+    cells: Vec<CellOf>,
     /// Blocks that a change will take, kept for its memory.
     wanted: Vec<usize>,
 }
 
 impl Writer {
     pub(crate) fn new(allocator: Allocator, ids: IdSet) -> Self {
-        Self { allocator, ids, crowded: 0, changes: 0, rows: Vec::new(), wanted: Vec::new() }
+        let (rows, leaf) = (Rows::default(), Vec::new());
+        let (cells, wanted) = (Vec::new(), Vec::new());
+        Self { allocator, ids, crowded: 0, changes: 0, rows, leaf, cells, wanted }
     }
 
     pub(crate) fn bytes(&self) -> usize {
         self.allocator.bytes()
             + self.ids.bytes()
-            + self.rows.capacity() * 4
+            + (self.rows.words.capacity() + self.leaf.capacity()) * 4
             + self.wanted.capacity() * 8
+            + self.cells.capacity() * size_of::<CellOf>()
     }
 
     /// Gives back the memory of the last leaf.
     pub(crate) fn forget_rows(&mut self) {
-        self.rows = Vec::new();
+        self.rows = Rows::default();
+        self.leaf = Vec::new();
+        self.cells = Vec::new();
         self.wanted = Vec::new();
     }
 
@@ -152,16 +182,17 @@ impl Writer {
         change: Change,
     ) -> usize {
         self.wanted.clear();
-        let Home { entry, .. } = state.home(&rule.matching);
-        state.leaves_of(&rule.matching, entry, &mut |entry| {
+        self.find_cells(state, rule);
+        for cells in self.cells.chunk_by(|a, b| a.shares_with(b, &state.format)) {
+            let rows = state.rows_len(cells[0].entry);
             let rows = match change {
-                Change::Insert => leaf_len(state, entry) + 1,
-                Change::Remove => leaf_len(state, entry) - 1,
+                Change::Insert => rows + 1,
+                Change::Remove => rows - 1,
             };
             if rows > 0 {
-                self.wanted.push(block_units(leaf_words(state, rows)));
+                self.wanted.push(self.allocator.units(leaf::words(&state.format, rows)));
             }
-        });
+        }
         self.wanted.sort_unstable();
         let runs = self.wanted.chunk_by(|a, b| a == b);
         let lacking = runs.map(|run| {
@@ -201,29 +232,22 @@ impl Writer {
         // First the tag lets readers in, then there is something to find.
         let wider = tag | bit;
         state.words.publish(order_at, wider & !0xffff | order.min(wider & 0xffff));
-        let columns = state.format.columns();
         let mut row = [0; COLUMNS_MAX];
         state.format.encode(rule, &mut row);
-        let row = &row[..columns];
-        self.each_leaf(state, epochs, rule, home.entry, |rows| {
-            let before = |other: &[u32]| precedence(state, other) < rule.precedence();
-            let at = rows.chunks_exact(columns).take_while(|other| before(other)).count();
-            rows.splice(at * columns..at * columns, row.iter().copied());
+        let row = &row[..state.format.columns()];
+        self.each_leaf(state, epochs, rule, |rows, fixed| {
+            rows.insert(&state.format, row, fixed);
         });
         self.ids.insert(rule.id);
     }
 
     /// Takes `rule` out and tells whether it was there, as it is.
     pub(crate) fn remove(&mut self, state: &State, epochs: &Epochs, rule: RuleRef<'_>) {
-        let columns = state.format.columns();
         let mut row = [0; COLUMNS_MAX];
         state.format.encode(rule, &mut row);
-        let row = &row[..columns];
-        let home = state.home(&rule.matching);
-        self.each_leaf(state, epochs, rule, home.entry, |rows| {
-            let at = rows.chunks_exact(columns).position(|other| other == row);
-            let at = at.expect("every copy of a rule is where it was entered");
-            rows.drain(at * columns..(at + 1) * columns);
+        let row = &row[..state.format.columns()];
+        self.each_leaf(state, epochs, rule, |rows, fixed| {
+            rows.remove(&state.format, row, fixed);
         });
         self.ids.remove(rule.id);
     }
@@ -238,36 +262,52 @@ impl Writer {
         state.format.encode(rule, &mut row);
         let Home { entry, .. } = state.home(&rule.matching);
         let mut first = None;
-        state.leaves_of(&rule.matching, entry, &mut |entry| _ = first.get_or_insert(entry));
+        state.leaves_of(&rule.matching, entry, &mut |entry, _| _ = first.get_or_insert(entry));
         let Some(entry) = first else { return false };
-        state.read_rows(entry, &mut self.rows);
-        self.rows.chunks_exact(columns).any(|other| other == &row[..columns])
+        state.read_rows(entry, &mut self.rows.words);
+        self.rows.words.chunks_exact(columns).any(|other| other == &row[..columns])
     }
 
-    /// Rewrites every leaf below `entry` that `rule` belongs to.
+    /// Lists the cells that `rule` belongs to, those with one leaf together.
+    fn find_cells(&mut self, state: &State, rule: RuleRef<'_>) {
+        let cells = &mut self.cells;
+        cells.clear();
+        let Home { entry, .. } = state.home(&rule.matching);
+        state.leaves_of(&rule.matching, entry, &mut |entry, fixed| {
+            let fixed = *fixed.first_chunk().expect("more words than lanes have");
+            cells.push(CellOf { leaf: state.words.load(entry), entry, fixed });
+        });
+        if cells.len() > 1 {
+            cells.sort_unstable_by_key(|cell| (cell.leaf, cell.fixed, cell.entry));
+        }
+    }
+
+    /// Rewrites every leaf that `rule` belongs to.
     fn each_leaf(
         &mut self,
         state: &State,
         epochs: &Epochs,
         rule: RuleRef<'_>,
-        entry: usize,
-        mut edit: impl FnMut(&mut Vec<u32>),
+        mut edit: impl FnMut(&mut Rows, &[u32; 4]),
     ) {
-        let mut rows = std::mem::take(&mut self.rows);
+        self.find_cells(state, rule);
+        let (cells, mut rows) = (std::mem::take(&mut self.cells), std::mem::take(&mut self.rows));
         let mut largest = 0;
-        state.leaves_of(&rule.matching, entry, &mut |entry| {
-            state.read_rows(entry, &mut rows);
-            let old = state.words.load(entry);
-            let old_len = leaf_len(state, entry);
-            edit(&mut rows);
-            largest = largest.max(rows.len() / state.format.columns());
-            let new = self.write_leaf(state, &rows);
-            state.words.publish(entry, new);
-            if old_len > 0 {
-                let (at, words) = leaf_block(state, old, old_len);
-                self.allocator.retire(epochs.now(), at, words);
+        for cells in cells.chunk_by(|a, b| a.shares_with(b, &state.format)) {
+            let CellOf { leaf, entry, fixed } = cells[0];
+            rows.visible = state.read_rows(entry, &mut rows.words);
+            let len = rows.len(&state.format);
+            edit(&mut rows, &fixed);
+            largest = largest.max(rows.visible);
+            let new = self.write_leaf(state, &rows, cells.len());
+            for cell in cells {
+                state.words.publish(cell.entry, new);
             }
-        });
+            if leaf != state.empty {
+                self.leave(state, epochs, (leaf, len), cells.len());
+            }
+        }
+        self.cells = cells;
         self.rows = rows;
         self.crowded += usize::from(largest > CROWDED_ROWS);
         self.changes += 1;
@@ -276,25 +316,33 @@ impl Writer {
         }
     }
 
-    /// Writes rows to a fresh block and gives the reference to it.
-    fn write_leaf(&mut self, state: &State, rows: &[u32]) -> u32 {
-        let columns = state.format.columns();
-        let len = rows.len() / columns;
+    /// Notes that `cells` cells no longer refer to a leaf of `len` rows.
+    fn leave(&mut self, state: &State, epochs: &Epochs, (leaf, len): (u32, usize), cells: usize) {
+        let (at, _) = leaf_rows(state.words.as_slice(), leaf, state.format.layout.header());
+        let words = &state.words.as_slice()[at..];
+        let left = leaf::sharers(&state.format, words) - cells;
+        if left > 0 {
+            return leaf::keep_sharers(words, left);
+        }
+        self.allocator.retire(epochs.now(), offset(leaf), leaf::words(&state.format, len));
+    }
+
+    /// Writes rows to a fresh block that `sharers` cells will refer to and gives the reference.
+    fn write_leaf(&mut self, state: &State, rows: &Rows, sharers: usize) -> u32 {
+        let len = rows.len(&state.format);
         if len == 0 {
             return state.empty;
         }
-        let long = usize::from(len >= LONG_LEAF);
-        let at = self.allocator.take(leaf_words(state, len)).expect("room was made sure of");
-        if long == 1 {
-            state.words.fill(at, &[len as u32]);
+        leaf::write(&state.format, &rows.words, rows.visible, &mut self.leaf);
+        if state.format.layout == Layout::Lanes {
+            leaf::add_sharers(&mut self.leaf, rows.visible, sharers - 1);
+        } else {
+            debug_assert_eq!(sharers, 1, "only leaves of lanes are shared");
         }
-        for column in 0..columns {
-            for row in 0..len {
-                let word = rows[row * columns + column];
-                state.words.fill(at + long + column * len + row, &[word]);
-            }
-        }
-        leaf_reference(at, len)
+        let words = leaf::words(&state.format, len);
+        let at = self.allocator.take(words).expect("room was made sure of");
+        state.words.fill(at, &self.leaf);
+        leaf_reference(at, rows.visible)
     }
 }
 
@@ -311,30 +359,6 @@ pub(crate) fn collect(state: &State, schema: &'static warpswitch_rules::Schema) 
     });
     rows.sort_unstable_by_key(|row: &Row| row.id);
     Collected { schema, rows }
-}
-
-fn precedence(state: &State, row: &[u32]) -> Precedence {
-    let ids = state.format.id_column();
-    let priority = state.format.one_priority.unwrap_or_else(|| row[ids + 1]);
-    Precedence::new(priority, RuleId(row[ids]))
-}
-
-/// Rows of the leaf that the word `entry` refers to.
-fn leaf_len(state: &State, entry: usize) -> usize {
-    match state.words.load(entry) {
-        reference if reference == state.empty => 0,
-        reference => crate::arch::turbo::leaf_rows(state.words.as_slice(), reference).1,
-    }
-}
-
-/// First word and length of the block of a leaf.
-fn leaf_block(state: &State, reference: u32, rows: usize) -> (usize, usize) {
-    (crate::arch::turbo::offset(reference), leaf_words(state, rows))
-}
-
-/// Words that a leaf of `rows` rules takes.
-fn leaf_words(state: &State, rows: usize) -> usize {
-    usize::from(rows >= LONG_LEAF) + rows * state.format.columns()
 }
 
 const _: () = assert!(TAIL_AT == 0, "offset 0 is the tail's, so no leaf is referred to as 0");

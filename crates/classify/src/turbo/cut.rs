@@ -13,6 +13,7 @@
 //! by one instruction, are ours: a leaf of sixteen rules costs hardly more than one of four, which
 //! makes two levels enough.
 
+use super::leaf::{LANE_COLUMNS, hides};
 use super::list::{Place, RuleList};
 
 /// What splitting optimises.
@@ -20,6 +21,8 @@ use super::list::{Place, RuleList};
 pub(crate) struct CutLimits {
     /// Cells of at most this many rules are left whole.
     pub(crate) leaf_rules: usize,
+    /// Nothing is gained once a key meets so many rules on average.
+    pub(crate) mean_rules: f32,
     /// The most bits that one cut tests.
     pub(crate) bits_max: usize,
     /// Rules in all cells together, copies counted, past which no further bit is taken.
@@ -33,6 +36,26 @@ pub(crate) struct CutLimits {
 pub(crate) struct Cell {
     pub(crate) rules: Vec<Place>,
     pub(crate) weights: Vec<f32>,
+    /// Rules of which every key in the cell has a better one; see `leaf`.
+    pub(crate) hidden: Vec<Place>,
+}
+
+impl Cell {
+    /// What the cell adds to the number of rules that a key meets on average.
+    pub(crate) fn expected(&self) -> f32 {
+        self.weights.iter().sum::<f32>() * self.rules.len() as f32
+    }
+
+    /// Rules and hidden rules together.
+    fn rows(&self) -> usize {
+        self.rules.len() + self.hidden.len()
+    }
+}
+
+/// What must be known to hide rules: rows of leaves in lanes, by place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hiding<'a> {
+    pub(crate) rows: &'a [[u32; LANE_COLUMNS]],
 }
 
 /// The chosen bits and the cells they make, in the order of their index.
@@ -88,8 +111,13 @@ impl BitTable {
 /// Cells while bits are being chosen; rules are rows of a [`BitTable`].
 struct Splitting<'a> {
     table: &'a BitTable,
-    cells: Vec<(Vec<u32>, Vec<f32>)>,
+    cells: Vec<Cell>,
     taken: Vec<bool>,
+    hiding: Option<Hiding<'a>>,
+    /// The place of each row of the table.
+    places: &'a [Place],
+    /// Bits that decide the way to a cell, word by word; for hiding.
+    fixed: [u32; 4],
 }
 
 /// Per-bit sums over one cell.
@@ -99,6 +127,15 @@ struct Sums {
     weight_ones: Vec<f32>,
 }
 
+/// Larger cells hide nothing yet: every rule would have to be compared with every other.
+const HIDING_RULES_MAX: usize = 256;
+
+/// Copies of each rule by which a key must meet few enough of them: what does not then never does,
+/// and to try on takes the longest.
+const HOPE_COPIES: usize = 8;
+/// Few enough.
+const HOPE_MEAN: f32 = 200.0;
+
 /// Work of a visit to a leaf of `rules` rules, in units of about a nanosecond.
 fn leaf_work(rules: f32) -> f32 {
     4.0 + rules.max(1.0)
@@ -106,11 +143,16 @@ fn leaf_work(rules: f32) -> f32 {
 
 impl Splitting<'_> {
     fn rows(&self) -> usize {
-        self.cells.iter().map(|(rules, _)| rules.len()).sum()
+        self.cells.iter().map(Cell::rows).sum()
+    }
+
+    /// Rules that a key meets on average.
+    fn mean(&self) -> f32 {
+        self.cells.iter().map(Cell::expected).sum()
     }
 
     fn largest(&self) -> usize {
-        self.cells.iter().map(|(rules, _)| rules.len()).max().unwrap_or(0)
+        self.cells.iter().map(|cell| cell.rules.len()).max().unwrap_or(0)
     }
 
     /// The bit that gains most, if one gains at all.
@@ -121,7 +163,7 @@ impl Splitting<'_> {
         let (mut work_now, mut rows_now) = (0f32, 0f32);
         let fresh = || vec![0f32; columns];
         let mut sums = Sums { zeros: fresh(), ones: fresh(), weight_ones: fresh() };
-        for (rules, weights) in &self.cells {
+        for Cell { rules, weights, .. } in &self.cells {
             let rows = rules.len() as f32;
             let weight: f32 = weights.iter().sum();
             work_now += leaf_work(rows) * weight;
@@ -151,18 +193,60 @@ impl Splitting<'_> {
     /// Splits every cell by `column`; a cell's two halves stay neighbours.
     fn split(&mut self, column: usize) {
         self.taken[column] = true;
+        if let (word @ 0..4, bit) = self.table.bits[column] {
+            self.fixed[word] |= 1 << bit;
+        }
         let cells = std::mem::take(&mut self.cells);
-        for (rules, weights) in cells {
+        for cell in cells {
             for side in [0, 2] {
-                let kept = rules.iter().zip(&weights).filter_map(|(&rule, &weight)| {
-                    match self.table.row(rule as usize)[column] {
-                        1 => Some((rule, weight / 2.0)),
-                        code => (code == side).then_some((rule, weight)),
-                    }
-                });
-                self.cells.push(kept.unzip());
+                let half = self.half(&cell, column, side);
+                self.cells.push(half);
             }
         }
+    }
+
+    /// What lies in the half of `cell` where `column` has the code `side`.
+    fn half(&self, cell: &Cell, column: usize, side: u8) -> Cell {
+        let code = |rule: u32| self.table.row(rule as usize)[column];
+        let here = |rule: &&u32| [1, side].contains(&code(**rule));
+        let mut half =
+            Cell { hidden: cell.hidden.iter().filter(here).copied().collect(), ..Cell::default() };
+        for (&rule, &weight) in cell.rules.iter().zip(&cell.weights).filter(|(r, _)| here(r)) {
+            half.rules.push(rule);
+            half.weights.push(if code(rule) == 1 { weight / 2.0 } else { weight });
+        }
+        match (cell.rules.len() <= HIDING_RULES_MAX, half.rules.len() <= HIDING_RULES_MAX) {
+            _ if self.hiding.is_none() => {}
+            (false, true) => self.hide(&mut half, |_| true, |_| true),
+            // Only rules that examine the bit hide what was not hidden before: such as do not.
+            (true, true) => self.hide(&mut half, |rule| code(rule) != 1, |rule| code(rule) == 1),
+            (_, false) => {}
+        }
+        half
+    }
+
+    /// Moves the rules that are hidden, of those that `may_be` are, by those that `may_hide`.
+    fn hide(&self, cell: &mut Cell, may_hide: impl Fn(u32) -> bool, may_be: impl Fn(u32) -> bool) {
+        let (mut kept, mut weights, mut above) = (Vec::new(), Vec::new(), Vec::new());
+        for (&rule, &weight) in cell.rules.iter().zip(&cell.weights) {
+            if may_be(rule) && self.hides_any(&above, rule) {
+                cell.hidden.push(rule);
+                continue;
+            }
+            kept.push(rule);
+            weights.push(weight);
+            if may_hide(rule) {
+                above.push(rule);
+            }
+        }
+        (cell.rules, cell.weights) = (kept, weights);
+    }
+
+    /// Whether one of `above` hides `below` in a cell.
+    fn hides_any(&self, above: &[u32], below: u32) -> bool {
+        let Some(Hiding { rows }) = self.hiding else { return false };
+        let row = |rule: u32| &rows[self.places[rule as usize] as usize];
+        above.iter().any(|&rule| hides(row(rule), row(below), &self.fixed))
     }
 }
 
@@ -188,18 +272,38 @@ impl Sums {
 /// Cuts the rules of `cell`; `None` if no bit is worth it.
 ///
 /// Cost: rules × copies × bits of the key, for each bit chosen.
-pub(crate) fn cut(list: &impl RuleList, cell: &Cell, limits: CutLimits) -> Option<Cut> {
-    let table = BitTable::new(list, &cell.rules);
-    let all = (0..cell.rules.len() as u32).collect();
+pub(crate) fn cut(
+    list: &impl RuleList,
+    cell: &Cell,
+    limits: CutLimits,
+    (hiding, fixed): (Option<Hiding<'_>>, [u32; 4]),
+) -> Option<Cut> {
+    let places: Vec<Place> = cell.rules.iter().chain(&cell.hidden).copied().collect();
+    let table = BitTable::new(list, &places);
+    let (rules, all) = (cell.rules.len() as u32, places.len() as u32);
+    let weights = cell.weights.clone();
     let mut splitting = Splitting {
         taken: vec![false; table.bits.len()],
-        cells: vec![(all, cell.weights.clone())],
+        cells: vec![Cell { rules: (0..rules).collect(), weights, hidden: (rules..all).collect() }],
         table: &table,
+        hiding,
+        places: &places,
+        fixed,
     };
+    if hiding.is_some() && rules as usize <= HIDING_RULES_MAX {
+        let mut whole = std::mem::take(&mut splitting.cells[0]);
+        splitting.hide(&mut whole, |_| true, |_| true);
+        splitting.cells[0] = whole;
+    }
     let mut chosen = Vec::new();
+    let hopeless = |splitting: &Splitting<'_>| {
+        splitting.rows() > HOPE_COPIES * places.len() && splitting.mean() > HOPE_MEAN
+    };
     while chosen.len() < limits.bits_max
+        && !hopeless(&splitting)
         && splitting.largest() > limits.leaf_rules
         && splitting.rows() <= limits.rows_max
+        && splitting.mean() > limits.mean_rules
         && let Some(column) = splitting.best_bit(limits.copy_price)
     {
         splitting.split(column);
@@ -223,9 +327,11 @@ pub(crate) fn cut(list: &impl RuleList, cell: &Cell, limits: CutLimits) -> Optio
         chosen.iter().enumerate().map(bit_of).sum::<usize>()
     };
     let mut cells = vec![Cell::default(); splitting.cells.len()];
-    for (idx, (rules, weights)) in splitting.cells.iter().enumerate() {
-        let rules = rules.iter().map(|&row| cell.rules[row as usize]).collect();
-        cells[place(idx)] = Cell { rules, weights: weights.clone() };
+    let place_of = |&row: &u32| places[row as usize];
+    for (idx, Cell { rules, weights, hidden }) in splitting.cells.into_iter().enumerate() {
+        let rules = rules.iter().map(place_of).collect();
+        let hidden = hidden.iter().map(place_of).collect();
+        cells[place(idx)] = Cell { rules, weights, hidden };
     }
     Some(Cut { masks, cells })
 }

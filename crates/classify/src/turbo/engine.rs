@@ -42,18 +42,22 @@ pub(crate) struct Turbo<const W: usize> {
     /// Mirrors the writer's count, so that asking does not wait for a change.
     rules: AtomicUsize,
     options: BuildOptions,
+    /// Whether leaves may be lanes.
+    lanes: bool,
 }
 
 impl<const W: usize> Turbo<W> {
     /// Builds the structure.
     pub(crate) fn build(ruleset: &Ruleset, options: &BuildOptions) -> Result<Self, ClassifyError> {
-        Self::build_for(ruleset, options, Kernel::best())
+        let kernel = Kernel::best();
+        Self::build_for(ruleset, options, kernel, kernel.prefers_lanes())
     }
 
     fn build_for(
         ruleset: &Ruleset,
         options: &BuildOptions,
         kernel: Kernel,
+        lanes: bool,
     ) -> Result<Self, ClassifyError> {
         let (epochs, log) = (Epochs::new(), ChangeLog::new());
         let mut ids = IdSet::default();
@@ -62,7 +66,7 @@ impl<const W: usize> Turbo<W> {
         }
         let beside = epochs.bytes() + log.bytes() + ids.bytes();
         let bound = Bound { bytes_max: options.bytes_max, beside };
-        let Built { state, allocator, shape } = build(ruleset, bound, options.hash_seed)?;
+        let Built { state, allocator, shape } = build(ruleset, bound, options.hash_seed, lanes)?;
         let state = Arc::new(state);
         Ok(Self {
             schema: ruleset.schema(),
@@ -74,6 +78,7 @@ impl<const W: usize> Turbo<W> {
             writer: Mutex::new(Writer::new(allocator, ids)),
             shape: Mutex::new(shape),
             options: *options,
+            lanes,
         })
     }
 
@@ -174,7 +179,8 @@ impl<const W: usize> Turbo<W> {
         let ids = writer.ids.bytes_with(changed.id) - writer.ids.bytes();
         let beside = self.bytes_beside_empty() + writer.ids.bytes() + ids;
         let bound = Bound { bytes_max: self.options.bytes_max, beside };
-        let Built { state, allocator, shape } = build(list, bound, self.options.hash_seed)?;
+        let Built { state, allocator, shape } =
+            build(list, bound, self.options.hash_seed, self.lanes)?;
         self.log.start(&changed.matching);
         self.publish(writer, state, allocator);
         self.log.finish();
@@ -329,12 +335,53 @@ impl<const W: usize> Classifier for Turbo<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::turbo::rows::nested;
     use warpswitch_rules::generate::{Family, Point, RulesetSpec, Style, SyntheticSpec, TraceSpec};
     use warpswitch_rules::{KeyBuf, linear};
 
     fn check<const W: usize>(ruleset: &Ruleset) {
+        let keys = keys_inside(ruleset, 1500);
+        let mut expected = vec![RuleId::NONE; keys.len()];
+        linear::classify(ruleset, keys.as_batch(), &mut expected);
+        let kernels = Kernel::available();
+        for (kernel, lanes) in kernels.into_iter().flat_map(|k| [(k, false), (k, true)]) {
+            let options = BuildOptions { hash_seed: 5, ..BuildOptions::default() };
+            let turbo = Turbo::<W>::build_for(ruleset, &options, kernel, lanes).expect("no bound");
+            let mut found = vec![RuleId::NONE; keys.len()];
+            turbo.classify(keys.as_batch(), &mut found);
+            assert!(found == expected, "{kernel:?}, lanes: {lanes}, on {} rules", ruleset.len());
+        }
+    }
+
+    /// Leaves that are shared and rows that are hidden come apart and together again as rules come
+    /// and go.
+    #[test]
+    fn changes_in_lanes_answer_as_the_reference() {
+        let mut seeds = crate::hash::SeedStream::new(11, 11);
+        for kernel in Kernel::available() {
+            let (all, options) = (nested(400), BuildOptions::default());
+            let mut there = vec![true; all.len()];
+            let turbo = Turbo::<4>::build_for(&all, &options, kernel, true).expect("no bound");
+            let keys = keys_inside(&all, 600);
+            for round in 0..40 {
+                for _ in 0..10 {
+                    let id = RuleId((seeds.next() % all.len() as u64) as u32);
+                    let is_there = &mut there[id.0 as usize];
+                    let changed = match *is_there {
+                        true => turbo.remove(all.rule(id)),
+                        false => turbo.insert(all.rule(id)),
+                    };
+                    changed.expect("no bound");
+                    *is_there = !*is_there;
+                }
+                check_answers(&turbo, &all, &there, &keys, round);
+            }
+        }
+    }
+
+    fn keys_inside(ruleset: &Ruleset, keys_max: usize) -> KeyBuf {
         let trace = TraceSpec {
-            keys: 1500,
+            keys: keys_max,
             point: Point::Inside,
             locality: None,
             realisable: false,
@@ -342,20 +389,23 @@ mod tests {
         };
         let mut keys = KeyBuf::new(ruleset.schema());
         trace.generate(ruleset).fill(&mut keys, usize::MAX);
-        let mut expected = vec![RuleId::NONE; keys.len()];
-        linear::classify(ruleset, keys.as_batch(), &mut expected);
-        for kernel in Kernel::available() {
-            let options = BuildOptions { hash_seed: 5, ..BuildOptions::default() };
-            let turbo = Turbo::<W>::build_for(ruleset, &options, kernel).expect("no bound");
-            let mut found = vec![RuleId::NONE; keys.len()];
-            turbo.classify(keys.as_batch(), &mut found);
-            assert!(found == expected, "{kernel:?} on {} rules", ruleset.len());
+        keys
+    }
+
+    fn check_answers(turbo: &Turbo<4>, all: &Ruleset, there: &[bool], keys: &KeyBuf, round: usize) {
+        let mut found = vec![RuleId::NONE; keys.len()];
+        turbo.classify(keys.as_batch(), &mut found);
+        for (idx, id) in found.iter().enumerate() {
+            let key = keys.as_batch().key(idx);
+            let mut matches = all.iter().filter(|rule| there[rule.id.0 as usize]);
+            let best = matches.find(|rule| rule.matching.matches(key));
+            assert_eq!(*id, best.map_or(RuleId::NONE, |rule| rule.id), "round {round}, {key:x?}");
         }
     }
 
     #[test]
     fn every_kernel_answers_as_the_reference() {
-        for rules in [1, 16, 17, 300, 3000] {
+        for rules in [1, 16, 17, 40, 300, 1000, 3000] {
             for style in [Style::Acl, Style::Fw, Style::Ipc] {
                 let spec = |family| RulesetSpec { style, family, rules, seed: 7 };
                 check::<4>(&spec(Family::Ipv4).generate());

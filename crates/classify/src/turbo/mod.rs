@@ -44,10 +44,13 @@ mod build;
 mod change;
 mod choose;
 mod cut;
+mod edit;
 mod engine;
+pub(crate) mod leaf;
 mod list;
 mod log;
 pub(crate) mod rows;
 mod state;
+mod tail;
 
 pub(crate) use engine::Turbo;

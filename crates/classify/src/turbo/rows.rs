@@ -1,7 +1,6 @@
 //! Rows: the form in which leaves keep rules, so that one instruction compares a column of many.
 //!
-//! A leaf of `n` rules is `columns` runs of `n` words: column `c` of row `r` lies at `c * n + r`,
-//! with no padding, the row that wins first. Two formats:
+//! Two formats; `leaf` says where the words of a row lie in memory.
 //!
 //! ```text
 //! prefix  (ipv4_5tuple, prefixes, no TCP flags: 24 bytes a rule)
@@ -23,6 +22,7 @@
 
 use warpswitch_rules::{MatchRef, PortRange, RuleId, RuleRef};
 
+use super::leaf::Layout;
 use super::list::{Place, RuleList};
 
 /// The most columns that a row has.
@@ -39,6 +39,8 @@ pub(crate) struct RowFormat {
     pub(crate) masked: Option<Vec<usize>>,
     /// The priority of every rule, if it is one; else rows have a priority column.
     pub(crate) one_priority: Option<u32>,
+    /// How leaves keep rows of this format.
+    pub(crate) layout: Layout,
 }
 
 impl RowFormat {
@@ -51,6 +53,7 @@ impl RowFormat {
             ports_word: schema.ports_word,
             masked: None,
             one_priority: Some(all().next().map_or(0, |rule| rule.priority)),
+            layout: Layout::Columns,
         };
         let mut used = vec![false; schema.words];
         let mut prefixes = schema.words == 4;
@@ -70,10 +73,20 @@ impl RowFormat {
         format
     }
 
+    /// The same with leaves in lanes, if these hold every rule of `rules`.
+    pub(crate) fn with_lanes(&self, rules: &impl RuleList) -> Option<Self> {
+        let mut all = (0..rules.len() as Place).map(|place| rules.rule(place));
+        let can = self.masked.is_none()
+            && self.one_priority.is_some()
+            && all.all(|rule| fits_lanes(rule));
+        can.then(|| Self { layout: Layout::Lanes, ..self.clone() })
+    }
+
     /// Whether rows can hold `rule` without loss.
     pub(crate) fn fits(&self, rule: RuleRef<'_>) -> bool {
         let matching = &rule.matching;
         self.one_priority.is_none_or(|priority| priority == rule.priority)
+            && (self.layout == Layout::Columns || fits_lanes(rule))
             && match &self.masked {
                 None => fits_prefix(matching),
                 Some(words) => {
@@ -202,35 +215,74 @@ fn fits_prefix(matching: &MatchRef<'_>) -> bool {
         && matching.mask[3] & 0x00ff_ffff == 0
 }
 
+/// Whether a rule that fits the prefix format has a range of protocols, and an id of 16 bits.
+fn fits_lanes(rule: RuleRef<'_>) -> bool {
+    let mask = rule.matching.mask[3];
+    mask.leading_ones() == mask.count_ones() && rule.id.0 <= u32::from(u16::MAX)
+}
+
+/// Rules with every kind of match; `plain` keeps to what the prefix format holds.
+#[cfg(test)]
+pub(super) fn sample(
+    schema: &'static warpswitch_rules::Schema,
+    plain: bool,
+    priorities: bool,
+) -> warpswitch_rules::Ruleset {
+    use warpswitch_rules::{Action, Field, Match, Rule, RulesetBuilder};
+    let mut set = RulesetBuilder::new(schema);
+    for n in 0..40u32 {
+        let mut m = Match::any(schema);
+        for (idx, spec) in schema.fields.iter().enumerate() {
+            let value = u128::from(n.wrapping_mul(0x9e37_79b1)) * 0x1_0001_0003;
+            match (spec.field, (n as usize + idx) % 4) {
+                (Field::TcpFlags, _) if plain => {}
+                (Field::L4Src | Field::L4Dst, 0) => _ = m.set_range(spec.field, 7, 900),
+                (_, 1) => _ = m.set_exact(spec.field, value),
+                (Field::IpProto, _) => {}
+                (_, 2) => _ = m.set_prefix(spec.field, value, spec.bits / 2),
+                (_, 3) if !plain => _ = m.set_mask(spec.field, value, 0x15),
+                _ => {}
+            }
+        }
+        let mut rule = Rule::new(m, Action::Drop);
+        rule.priority = if priorities { n % 5 } else { 9 };
+        set.push(rule);
+    }
+    set.build()
+}
+
+/// Rules of few prefixes and ranges, one inside another.
+#[cfg(test)]
+pub(super) fn nested(rules: usize) -> warpswitch_rules::Ruleset {
+    use warpswitch_rules::schema::IPV4_5TUPLE;
+    use warpswitch_rules::{Action, Field, Match, Rule, RulesetBuilder};
+    let mut seeds = crate::hash::SeedStream::new(5, 5);
+    let mut below = move |n: u64| seeds.next() % n;
+    let mut set = RulesetBuilder::new(&IPV4_5TUPLE);
+    for _ in 0..rules {
+        let mut m = Match::any(&IPV4_5TUPLE);
+        for field in [Field::Ipv4Src, Field::Ipv4Dst] {
+            let value = u128::from(0x0a01_0100 * below(2) + 0x0100_0040 * below(4));
+            let bits = [0, 0, 8, 24, 32][below(5) as usize];
+            m.set_prefix(field, value, bits);
+        }
+        for field in [Field::L4Src, Field::L4Dst] {
+            let (lo, hi) = [(0, 65535), (0, 65535), (1024, 65535), (80, 80)][below(4) as usize];
+            m.set_range(field, lo, hi);
+        }
+        if below(2) == 0 {
+            m.set_exact(Field::IpProto, 6);
+        }
+        set.push(Rule::new(m, Action::Drop));
+    }
+    set.build()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warpswitch_rules::Ruleset;
     use warpswitch_rules::schema::SCHEMAS;
-    use warpswitch_rules::{Action, Field, Match, Rule, Ruleset, RulesetBuilder};
-
-    /// Rules with every kind of match; `plain` keeps to what the prefix format holds.
-    fn sample(schema: &'static warpswitch_rules::Schema, plain: bool, priorities: bool) -> Ruleset {
-        let mut set = RulesetBuilder::new(schema);
-        for n in 0..40u32 {
-            let mut m = Match::any(schema);
-            for (idx, spec) in schema.fields.iter().enumerate() {
-                let value = u128::from(n.wrapping_mul(0x9e37_79b1)) * 0x1_0001_0003;
-                match (spec.field, (n as usize + idx) % 4) {
-                    (Field::TcpFlags, _) if plain => {}
-                    (Field::L4Src | Field::L4Dst, 0) => _ = m.set_range(spec.field, 7, 900),
-                    (_, 1) => _ = m.set_exact(spec.field, value),
-                    (Field::IpProto, _) => {}
-                    (_, 2) => _ = m.set_prefix(spec.field, value, spec.bits / 2),
-                    (_, 3) if !plain => _ = m.set_mask(spec.field, value, 0x15),
-                    _ => {}
-                }
-            }
-            let mut rule = Rule::new(m, Action::Drop);
-            rule.priority = if priorities { n % 5 } else { 9 };
-            set.push(rule);
-        }
-        set.build()
-    }
 
     #[test]
     fn rows_read_back_as_the_rules_they_were() {

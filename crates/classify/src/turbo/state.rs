@@ -1,11 +1,11 @@
 //! One version of the structure, and the walk of a batch through it.
 
-use std::sync::atomic::Ordering;
-
+use warpswitch_rules::schema::WORDS_MAX;
 use warpswitch_rules::{MatchRef, Precedence, RuleId};
 
 use super::arena::Words;
 use super::choose::covers;
+use super::leaf::{self, Layout};
 use super::rows::RowFormat;
 use crate::arch::turbo::{
     BATCH_LEN_MAX, CUT_FLAG, HashTable, Kernel, Multipliers, Scratch, SmallLeaf, View, filter_bit,
@@ -78,6 +78,11 @@ impl State {
     ) {
         assert!(keys.len() <= BATCH_LEN_MAX);
         scratch.clear();
+        if self.format.layout == Layout::Lanes {
+            let keys = as_four_words(keys);
+            let tail = self.words.load(TAIL_AT);
+            return kernel.walk_lanes(self.view(), tail, keys, scratch, out);
+        }
         if self.tables.is_empty() {
             self.enter_tail(kernel, keys, scratch);
             kernel.follow(self.view(), keys, scratch);
@@ -117,6 +122,15 @@ impl State {
     }
 }
 
+/// Keys of four words, as which those of the schema with lanes come.
+fn as_four_words<const W: usize>(keys: &[[u32; W]]) -> &[[u32; 4]] {
+    assert_eq!(W, 4, "lanes hold rules of four words");
+    keys.as_flattened().as_chunks().0
+}
+
+/// Bits of a key that decide a way, word by word.
+pub(crate) type Fixed = [u32; WORDS_MAX];
+
 /// Where the rules that a match belongs to are entered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Home {
@@ -140,23 +154,35 @@ impl State {
     }
 
     /// Calls `leaf` with every word that refers to a leaf below `entry` which a rule with this
-    /// match belongs to.
+    /// match belongs to, and with the bits of a key that decide the way there.
     pub(crate) fn leaves_of(
         &self,
         matching: &MatchRef<'_>,
         entry: usize,
-        leaf: &mut impl FnMut(usize),
+        leaf: &mut impl FnMut(usize, &Fixed),
+    ) {
+        self.leaves_below_of(matching, entry, &[0; WORDS_MAX], leaf);
+    }
+
+    fn leaves_below_of(
+        &self,
+        matching: &MatchRef<'_>,
+        entry: usize,
+        fixed_above: &Fixed,
+        leaf: &mut impl FnMut(usize, &Fixed),
     ) {
         let reference = self.words.load(entry);
         if reference & CUT_FLAG == 0 {
-            return leaf(entry);
+            return leaf(entry, fixed_above);
         }
+        let mut fixed_below = *fixed_above;
         let at = offset(reference);
         let words = matching.mask.len();
         // Index bits that the rule fixes, and those that it leaves open.
         let (mut fixed, mut open, mut bits) = (0usize, 0usize, 0u32);
-        for word in 0..words {
+        for (word, fixed_below) in fixed_below[..words].iter_mut().enumerate() {
             let mut left = self.words.load(at + word);
+            *fixed_below |= left;
             while left != 0 {
                 let bit = left.trailing_zeros();
                 match matching.mask[word] >> bit & 1 {
@@ -169,7 +195,7 @@ impl State {
         }
         let mut subset = open;
         loop {
-            self.leaves_of(matching, at + words + (fixed | subset), leaf);
+            self.leaves_below_of(matching, at + words + (fixed | subset), &fixed_below, leaf);
             if subset == 0 {
                 return;
             }
@@ -178,19 +204,28 @@ impl State {
     }
 
     /// The rows of the leaf that the word `entry` refers to, one after the other, without the row
-    /// that stands for no rule.
-    pub(crate) fn read_rows(&self, entry: usize, rows: &mut Vec<u32>) {
+    /// that stands for no rule; gives the number of those that are not hidden, which come first.
+    pub(crate) fn read_rows(&self, entry: usize, rows: &mut Vec<u32>) -> usize {
         rows.clear();
         let reference = self.words.load(entry);
         if reference == self.empty {
-            return;
+            return 0;
         }
-        let (at, len) = leaf_rows(self.words.as_slice(), reference);
-        let columns = self.format.columns();
-        let leaf = &self.words.as_slice()[at..at + len * columns];
-        for row in 0..len {
-            rows.extend((0..columns).map(|c| leaf[c * len + row].load(Ordering::Relaxed)));
+        let (at, len) = leaf_rows(self.words.as_slice(), reference, self.format.layout.header());
+        let leaf = &self.words.as_slice()[at..];
+        let hidden = leaf::hidden(&self.format, leaf);
+        leaf::read(&self.format, leaf, len + hidden, rows);
+        len
+    }
+
+    /// Rows of the leaf that the word `entry` refers to, hidden ones counted.
+    pub(crate) fn rows_len(&self, entry: usize) -> usize {
+        let reference = self.words.load(entry);
+        if reference == self.empty {
+            return 0;
         }
+        let (at, len) = leaf_rows(self.words.as_slice(), reference, self.format.layout.header());
+        len + leaf::hidden(&self.format, &self.words.as_slice()[at..])
     }
 
     /// Calls `leaf` with every word that refers to a leaf.

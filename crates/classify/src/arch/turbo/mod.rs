@@ -17,6 +17,7 @@
 //! before they are published.
 
 mod portable;
+mod scratch;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
@@ -26,12 +27,15 @@ use warpswitch_rules::RuleId;
 
 use crate::turbo::rows::RowFormat;
 
+pub(crate) use scratch::{Column, Scratch};
+use scratch::{FIRST_GROUPS, List, Visits, part};
+
 /// Keys that are walked together. Long enough that the few steps of a chain, each with its own
 /// start-up, cost little; short enough that lists and columns stay in the first-level cache.
 pub(crate) const BATCH_LEN_MAX: usize = 256;
 
 /// Words that follow every leaf, of another block or of none: a vector load may reach into them.
-pub(crate) const SLACK_WORDS: usize = 16;
+pub(crate) const SLACK_WORDS: usize = 64;
 
 /// Leaves of up to so many rules are *small*: they go to a list of their own and take one
 /// comparison without a loop. Eight fill a 256-bit vector, whose loads touch fewer lines; where
@@ -77,12 +81,13 @@ pub(crate) fn offset(reference: u32) -> usize {
     (reference & ((1 << OFFSET_BITS) - 1)) as usize * UNIT
 }
 
-/// The rows of a leaf: the index of their first word, and how many they are.
+/// The rows of a leaf: the index of their first word, and how many they are. A long one has
+/// `header` words in front of them.
 #[inline(always)]
-pub(crate) fn leaf_rows(words: &[AtomicU32], reference: u32) -> (usize, usize) {
+pub(crate) fn leaf_rows(words: &[AtomicU32], reference: u32, header: usize) -> (usize, usize) {
     let at = offset(reference);
     match (reference >> OFFSET_BITS) as usize {
-        0 => long_leaf_rows(words, at),
+        0 => long_leaf_rows(words, at, header),
         short => (at, short),
     }
 }
@@ -90,112 +95,10 @@ pub(crate) fn leaf_rows(words: &[AtomicU32], reference: u32) -> (usize, usize) {
 /// The rows of a leaf with its length in front. Such leaves are rare: a branch that is foretold
 /// beats a load that all other loads wait for.
 #[cold]
-fn long_leaf_rows(words: &[AtomicU32], at: usize) -> (usize, usize) {
+fn long_leaf_rows(words: &[AtomicU32], at: usize, header: usize) -> (usize, usize) {
     let rows = words[at].load(std::sync::atomic::Ordering::Relaxed) as usize;
     assert!(rows >= LONG_LEAF && at + rows + SLACK_WORDS <= words.len(), "not a long leaf");
-    (at + 1, rows)
-}
-
-/// References and the keys that follow them.
-#[derive(Debug)]
-pub(crate) struct List {
-    references: [u32; 2 * BATCH_LEN_MAX],
-    keys: [u32; 2 * BATCH_LEN_MAX],
-    len: usize,
-}
-
-impl List {
-    const fn new() -> Self {
-        let zeros = [0; 2 * BATCH_LEN_MAX];
-        Self { references: zeros, keys: zeros, len: 0 }
-    }
-
-    fn clear(&mut self) {
-        self.len = 0;
-    }
-
-    /// Starts appending.
-    #[inline(always)]
-    fn appender(&mut self) -> Appender<'_> {
-        Appender { len: self.len, list: self }
-    }
-
-    /// Sends every key of `0..keys` to `reference`.
-    fn fill(&mut self, reference: u32, keys: usize) {
-        self.len = keys;
-        self.references[..keys].fill(reference);
-        for (idx, key) in self.keys[..keys].iter_mut().enumerate() {
-            *key = idx as u32;
-        }
-    }
-
-    fn pairs(&self) -> impl Iterator<Item = (u32, usize)> + '_ {
-        let references = self.references[..self.len].iter();
-        references.zip(&self.keys[..self.len]).map(|(&reference, &key)| (reference, key as usize))
-    }
-}
-
-/// Appends to a list; holds the length by value, so that it stays in a register.
-#[derive(Debug)]
-struct Appender<'a> {
-    list: &'a mut List,
-    len: usize,
-}
-
-impl Appender<'_> {
-    /// Appends the pair if `keep`; without a branch.
-    #[inline(always)]
-    fn push_if(&mut self, keep: bool, reference: u32, key: u32) {
-        // A list gets each key of a batch at most once, so this never wraps; the bound is one that
-        // the compiler can see.
-        let at = self.len % (2 * BATCH_LEN_MAX);
-        self.list.references[at] = reference;
-        self.list.keys[at] = key;
-        self.len += usize::from(keep);
-    }
-}
-
-impl Drop for Appender<'_> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.list.len = self.len;
-    }
-}
-
-/// One word of every key of a batch.
-pub(crate) type Column = [u32; BATCH_LEN_MAX];
-
-/// What a walk needs beside the structure: 20 to 30 KB, one for each thread.
-#[derive(Debug)]
-pub(crate) struct Scratch {
-    /// The keys' words, column by column, for hash steps.
-    pub(crate) columns: [Column; 16],
-    /// Precedence of the best rule so far.
-    pub(crate) best: [u64; BATCH_LEN_MAX],
-    /// The same, coarsely: see `Order`.
-    pub(crate) orders: Column,
-    /// Small leaves to be scanned.
-    smalls: List,
-    /// Larger leaves to be scanned.
-    larges: List,
-    /// Cuts to be taken.
-    cuts: List,
-    /// What a step found that is no small leaf.
-    others: List,
-}
-
-impl Scratch {
-    pub(crate) const fn new() -> Self {
-        Self {
-            columns: [[0; BATCH_LEN_MAX]; 16],
-            best: [0; BATCH_LEN_MAX],
-            orders: [0; BATCH_LEN_MAX],
-            smalls: List::new(),
-            larges: List::new(),
-            cuts: List::new(),
-            others: List::new(),
-        }
-    }
+    (at + header, rows)
 }
 
 /// The keyed hash of a masked key: multiply and add over its words, then one round to spread.
@@ -262,6 +165,14 @@ struct All<'a, const W: usize> {
     small_span: u32,
 }
 
+impl<'a, const W: usize> All<'a, W> {
+    fn new(view: View<'a>, reference: u32, order_min: u32) -> Self {
+        let masks = portable::cut_masks::<W>(view.words, offset(reference));
+        let entries = &view.words[offset(reference) + W..];
+        Self { masks, entries, order_min, small_span: view.small_leaf.span() }
+    }
+}
+
 /// The steps for one instruction set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kernel {
@@ -290,6 +201,11 @@ impl Kernel {
     /// The best kernel that this machine can run.
     pub(crate) fn best() -> Self {
         Self::available().pop().unwrap_or(Kernel::Portable)
+    }
+
+    /// Whether leaves in lanes are the faster ones.
+    pub(crate) fn prefers_lanes(self) -> bool {
+        self.bits() == 512
     }
 
     /// Width of its vectors in bits; 0 for the portable one.
@@ -337,10 +253,7 @@ impl Kernel {
         keys: &[[u32; W]],
         scratch: &mut Scratch,
     ) {
-        let masks = portable::cut_masks::<W>(view.words, offset(reference));
-        let entries = &view.words[offset(reference) + W..];
-        let small_span = view.small_leaf.span();
-        let all = All { masks, entries, order_min, small_span };
+        let all = All::new(view, reference, order_min);
         match self {
             Kernel::Portable => portable::cut_all(&all, keys, scratch),
             #[cfg(target_arch = "x86_64")]
@@ -359,15 +272,7 @@ impl Kernel {
     ) {
         let Scratch { smalls, larges, cuts, others, .. } = scratch;
         while others.len > 0 {
-            {
-                let (mut larges, mut cuts) = (larges.appender(), cuts.appender());
-                for (reference, idx) in others.pairs() {
-                    let is_cut = reference & CUT_FLAG != 0;
-                    larges.push_if(!is_cut, reference, idx as u32);
-                    cuts.push_if(is_cut, reference, idx as u32);
-                }
-            }
-            others.clear();
+            part(others, larges, cuts);
             match self {
                 Kernel::Portable => portable::cut_step(view, keys, cuts, smalls, others),
                 #[cfg(target_arch = "x86_64")]
@@ -404,6 +309,32 @@ impl Kernel {
         self.scan(view, keys, [smalls, larges], Answers::Only(out));
     }
 
+    /// Answers every key, given that all rules are below `reference`, in leaves of lanes.
+    pub(crate) fn walk_lanes(
+        self,
+        view: View<'_>,
+        reference: u32,
+        keys: &[[u32; 4]],
+        scratch: &mut Scratch,
+        out: &mut [RuleId],
+    ) {
+        #[cfg(target_arch = "x86_64")]
+        if let Kernel::Avx512(isa) = self {
+            return isa.walk_lanes(view, reference, keys, scratch, out);
+        }
+        if reference & CUT_FLAG != 0 {
+            self.cut_all(view, (reference, 0), keys, scratch);
+        } else {
+            scratch.send_all(view, reference, keys.len());
+        }
+        self.follow(view, keys, scratch);
+        let Scratch { smalls, larges, .. } = scratch;
+        for list in [smalls, larges] {
+            portable::scan_lanes(view, keys, list, out);
+            list.clear();
+        }
+    }
+
     fn scan<const W: usize>(
         self,
         view: View<'_>,
@@ -432,22 +363,5 @@ impl Kernel {
         }
         smalls.clear();
         larges.clear();
-    }
-}
-
-impl Scratch {
-    /// Empties the lists: a walk that panicked may have left something in them.
-    pub(crate) fn clear(&mut self) {
-        let Self { smalls, larges, cuts, others, .. } = self;
-        for list in [smalls, larges, cuts, others] {
-            list.clear();
-        }
-    }
-
-    /// Sends the first `keys` keys to `reference`.
-    pub(crate) fn send_all(&mut self, view: View<'_>, reference: u32, keys: usize) {
-        let small = is_small(reference, view.small_leaf.span());
-        let list = if small { &mut self.smalls } else { &mut self.others };
-        list.fill(reference, keys);
     }
 }

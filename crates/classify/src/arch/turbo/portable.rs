@@ -6,6 +6,7 @@ use warpswitch_rules::{Precedence, RuleId};
 
 use super::{All, Answers, BATCH_LEN_MAX, Column, HashTable, List, Scratch, View};
 use super::{filter_bit, is_small, leaf_rows, offset};
+use crate::turbo::leaf::{self, ID_WORD, Layout, SPANS_AT, lane_row};
 use crate::turbo::rows::RowFormat;
 
 pub(super) fn columns<const W: usize>(keys: &[[u32; W]], columns: &mut [Column; 16]) {
@@ -98,7 +99,7 @@ pub(super) fn scan<const W: usize>(
     answers: &mut Answers<'_>,
 ) {
     for (reference, idx) in list.pairs() {
-        let (at, rows) = leaf_rows(view.words, reference);
+        let (at, rows) = leaf_rows(view.words, reference, Layout::Columns.header());
         let leaf = &view.words[at..at + rows * view.format.columns()];
         let hit = (0..rows).find(|row| row_matches(view.format, leaf, rows, *row, &keys[idx]));
         let found = hit.map(|row| precedence(view.format, leaf, rows, row));
@@ -108,6 +109,25 @@ pub(super) fn scan<const W: usize>(
                 best[idx] = found.map_or(best[idx], |found| best[idx].min(found.0));
             }
         }
+    }
+}
+
+/// Compares every key of the list with its leaf, which is in lanes; the rule found is the answer.
+pub(super) fn scan_lanes(view: View<'_>, keys: &[[u32; 4]], list: &List, out: &mut [RuleId]) {
+    for (reference, idx) in list.pairs() {
+        let (at, rows) = leaf_rows(view.words, reference, Layout::Lanes.header());
+        let word =
+            |row: usize, n: usize| view.words[at + lane_row(row) + n].load(Ordering::Relaxed);
+        let inside = |row: usize, n: usize| {
+            let (key, least, span) = (keys[idx][n], word(row, n), word(row, SPANS_AT + n));
+            let lane = |shift: u32| {
+                let above = ((key >> shift) as u16).wrapping_sub((least >> shift) as u16);
+                above <= (span >> shift) as u16
+            };
+            lane(16) && (n == ID_WORD || lane(0))
+        };
+        let hit = (0..rows).find(|&row| (0..4).all(|n| inside(row, n)));
+        out[idx] = hit.map_or(RuleId::NONE, |row| RuleId(leaf::id(&view.words[at..], row)));
     }
 }
 

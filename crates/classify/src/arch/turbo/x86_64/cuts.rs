@@ -15,7 +15,7 @@ fn pair(words: &[u32], at: usize) -> u64 {
 /// The bits of `key` under `masks`, packed.
 #[inline]
 #[target_feature(enable = "bmi1,bmi2,popcnt")]
-fn cut_index<const W: usize>(masks: &[u32; W], key: &[u32; W]) -> usize {
+pub(super) fn cut_index<const W: usize>(masks: &[u32; W], key: &[u32; W]) -> usize {
     let (mut index, mut filled) = (0, 0);
     for at in (0..W).step_by(2) {
         let mask = pair(masks, at);

@@ -8,7 +8,7 @@ use super::super::{BATCH_LEN_MAX, Column, HashTable, List, SHORT_FIRST, Scratch,
 /// Sixteen words of `from`.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn load_512(from: &[u32; 16]) -> __m512i {
+pub(super) fn load_512(from: &[u32; 16]) -> __m512i {
     // SAFETY: the array has the 64 bytes that are read.
     unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
 }
@@ -16,7 +16,7 @@ fn load_512(from: &[u32; 16]) -> __m512i {
 /// Stores sixteen words to `to`.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn store_512(to: &mut [u32; 16], words: __m512i) {
+pub(super) fn store_512(to: &mut [u32; 16], words: __m512i) {
     // SAFETY: the array has the 64 bytes that are written.
     unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), words) }
 }
@@ -60,7 +60,7 @@ pub(super) fn columns(keys: &[u32], columns: &mut [Column; 16]) {
 /// Appends the lanes of `keep`.
 #[inline]
 #[target_feature(enable = "avx512f,popcnt")]
-fn append(list: &mut List, keep: __mmask16, references: __m512i, keys: __m512i) {
+pub(super) fn append(list: &mut List, keep: __mmask16, references: __m512i, keys: __m512i) {
     let len = list.len;
     let packed = _mm512_maskz_compress_epi32(keep, references);
     store_512(sixteen(&mut list.references, len), packed);

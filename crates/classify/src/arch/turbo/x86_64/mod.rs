@@ -3,7 +3,10 @@
 
 mod cuts;
 mod hash;
+mod lanes;
 mod scan;
+
+use warpswitch_rules::RuleId;
 
 use super::{All, Answers, Column, HashTable, List, Scratch, View};
 use scan::{Masked, Prefix, avx2, large, small};
@@ -16,7 +19,7 @@ pub(crate) struct Bmi2(());
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx2(Bmi2);
 
-/// Proof that the machine has AVX-512 F, BW, DQ and VL, and what [`Bmi2`] says.
+/// Proof that the machine has AVX-512 F, BW, CD, DQ and VL, and what [`Bmi2`] says.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx512(Bmi2);
 
@@ -85,6 +88,7 @@ impl Avx512 {
     pub(super) fn new() -> Option<Self> {
         let has = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512cd")
             && is_x86_feature_detected!("avx512dq")
             && is_x86_feature_detected!("avx512vl");
         has.then(Bmi2::new).flatten().map(Self)
@@ -108,6 +112,19 @@ impl Avx512 {
     ) {
         // SAFETY: `self` proves that the machine has the features.
         unsafe { hash::hash_step(view, table, keys, scratch) }
+    }
+
+    /// Answers every key, given that all rules are below `reference`, in leaves of lanes.
+    pub(super) fn walk_lanes(
+        self,
+        view: View<'_>,
+        reference: u32,
+        keys: &[[u32; 4]],
+        scratch: &mut Scratch,
+        out: &mut [RuleId],
+    ) {
+        // SAFETY: `self` proves that the machine has the features.
+        unsafe { lanes::walk(view, reference, keys, scratch, out) }
     }
 
     /// Scans leaves, most of which have up to eight rules.

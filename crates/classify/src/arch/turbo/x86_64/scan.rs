@@ -37,7 +37,7 @@ impl Leaf {
     fn new(words: &[AtomicU32], reference: u32) -> Self {
         let (mut at, mut rows) = (offset(reference), (reference >> OFFSET_BITS) as usize);
         if rows == 0 {
-            (at, rows) = long_leaf_rows(words, at);
+            (at, rows) = long_leaf_rows(words, at, 1);
         }
         debug_assert!(rows > 0 && at + rows + super::super::SLACK_WORDS <= words.len());
         Self { first: words.as_ptr().wrapping_add(at).cast(), rows }

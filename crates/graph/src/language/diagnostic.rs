@@ -64,6 +64,8 @@ pub struct Diagnostic {
     pub label: String,
     /// How to mend it; may be empty.
     pub help: String,
+    /// What went wrong in detail, a line each: for a message that only says where it did.
+    pub details: Vec<String>,
     /// Further places that explain the first, such as an earlier declaration.
     pub notes: Vec<Note>,
     excerpt: String,
@@ -118,6 +120,7 @@ impl Diagnostic {
             message: bounded(message.into()),
             label: String::new(),
             help: String::new(),
+            details: Vec::new(),
             notes: Vec::new(),
             excerpt: String::new(),
             marked: 0..0,
@@ -147,6 +150,13 @@ impl Diagnostic {
         self
     }
 
+    /// The same, with a line of detail.
+    #[must_use]
+    pub fn detail(mut self, line: impl Into<String>) -> Self {
+        self.details.push(bounded(line.into()));
+        self
+    }
+
     /// The same, with a remark.
     #[must_use]
     pub fn note(mut self, landmark: Option<Landmark>, message: impl Into<String>) -> Self {
@@ -166,7 +176,7 @@ impl Diagnostic {
         self.landmark.as_ref().map_or_else(Span::default, |landmark| landmark.span)
     }
 
-    /// The lines that Click prints: `file:line: message`, then the remarks.
+    /// The lines that Click prints: `file:line: message`, details set in, then the remarks.
     pub fn to_click(&self) -> String {
         if !self.click_has_place {
             return format!("{}\n", self.message);
@@ -181,6 +191,9 @@ impl Diagnostic {
         for line in self.message.lines() {
             out.push_str(&format!("{}{kind}{line}\n", place(&self.landmark)));
             kind = "";
+        }
+        for line in self.details.iter().flat_map(|detail| detail.lines()) {
+            out.push_str(&format!("  {line}\n"));
         }
         for note in &self.notes {
             out.push_str(&format!("{}{}\n", place(&note.landmark), note.message));
@@ -214,7 +227,8 @@ impl Diagnostic {
                 }
             }
         };
-        let notes: Vec<String> = self.notes.iter().map(Note::to_string).collect();
+        let details = self.details.iter().cloned();
+        let notes: Vec<String> = details.chain(self.notes.iter().map(Note::to_string)).collect();
         for note in &notes {
             group = group.element(Level::NOTE.message(note.as_str()));
         }

@@ -45,7 +45,7 @@ pub use expand::{
 pub use flatten::flatten;
 pub use flow::{Flow, Visit};
 pub use parser::{Ast, LIBRARIES_MAX, Library, NEST_DEPTH_MAX, parse, parse_with};
-pub use resolve::{ElementPorts, resolve};
+pub use resolve::{ElementPorts, WAYS_MAX, resolve};
 pub use source::{Landmark, SOURCE_BYTES_MAX, Source, SourceMap, Span};
 pub use token::ConfigText;
 
@@ -75,10 +75,13 @@ pub fn load(
     let source = Source::new(name, bytes)?;
     let (ast, mut found) = parse_with(source, library);
     match expand(&ast, classes, globals) {
-        Ok(graph) if !found.has_errors() => {
-            let ports = resolve(&graph, classes)?;
-            Ok(Loaded { graph, ports, warnings: found })
-        }
+        Ok(graph) if !found.has_errors() => match resolve(&graph, classes) {
+            Ok(ports) => Ok(Loaded { graph, ports, warnings: found }),
+            Err(errors) => {
+                found.append(errors);
+                Err(found)
+            }
+        },
         Ok(_) => Err(found),
         Err(errors) => {
             found.append(errors);

@@ -1,13 +1,22 @@
 //! How many ports each element has, and whether packets are pushed or pulled through them.
 //!
 //! Kinds spread from ports that are push or pull along connections, and through elements from
-//! agnostic inputs to the agnostic outputs that the flow code links to them, until nothing changes.
-//! What meets its opposite is an error. Then every push output and every pull input must be
-//! connected once, and every port at least once.
+//! agnostic inputs to the agnostic outputs that the flow code links to them, nearest first. Where
+//! push meets pull is an error. Then every push output and every pull input must be connected once,
+//! and every port at least once.
+//!
+//! # Invariants
+//! - R1: each port takes a kind at most once, so the work is bounded by ports and links; both are
+//!   limited by [`WAYS_MAX`], since a port number is short to write and long to list.
+
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::class::{ClassTable, FlowCode, PortCount, Processing, processing};
 use super::diagnostic::Diagnostics;
 use super::expand::{Connection, FlatGraph, PortRef};
+
+/// The most ports of all elements together, and ways through them from an input to an output.
+pub const WAYS_MAX: usize = 1 << 22;
 
 /// The ports of an element.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +31,10 @@ impl ElementPorts {
     fn side(&self, is_output: bool) -> &[Processing] {
         if is_output { &self.outputs } else { &self.inputs }
     }
+
+    fn side_mut(&mut self, is_output: bool) -> &mut [Processing] {
+        if is_output { &mut self.outputs } else { &mut self.inputs }
+    }
 }
 
 /// A link along which a kind spreads: an output and an input, of two elements or within one.
@@ -29,12 +42,11 @@ struct Link {
     from: PortRef,
     to: PortRef,
     is_inner: bool,
-    is_broken: bool,
 }
 
 /// Finds ports and kinds of all elements of `graph`, in its order.
 ///
-/// Cost: links times the longest row of agnostic elements, at worst; usually a few passes.
+/// Cost: proportional to connections, ports and ways through elements (R1).
 ///
 /// # Errors
 /// All errors that were found.
@@ -44,13 +56,16 @@ pub fn resolve(
 ) -> Result<Vec<ElementPorts>, Diagnostics> {
     let mut errors = Diagnostics::default();
     let mut ports = count_ports(graph, classes, &mut errors);
+    if errors.has_errors() {
+        // Unknown classes and too many ports: what follows from them is not worth telling.
+        return Err(errors);
+    }
     let connections = in_range(graph, &ports, &mut errors);
-    let mut links: Vec<Link> = connections
-        .iter()
-        .map(|c| Link { from: c.from, to: c.to, is_inner: false, is_broken: false })
-        .collect();
+    let mut links: Vec<Link> =
+        connections.iter().map(|c| Link { from: c.from, to: c.to, is_inner: false }).collect();
     add_inner_links(graph, classes, &ports, &mut links);
-    spread(graph, &mut ports, &mut links, &mut errors);
+    spread(&mut ports, &links);
+    conflicts(graph, &ports, &links, &mut errors);
     for element in &mut ports {
         for port in element.inputs.iter_mut().chain(&mut element.outputs) {
             if *port == Processing::Agnostic {
@@ -86,6 +101,7 @@ fn count_ports(
         *inputs = (*inputs).max(to.port + 1);
     }
     let mut all = Vec::with_capacity(used.len());
+    let mut ways = 0usize;
     for (idx, (element, (inputs, outputs))) in graph.elements.iter().zip(used).enumerate() {
         let Some(spec) = classes.get(&element.class) else {
             let message = format!("unknown element class '{}'", element.class);
@@ -93,13 +109,19 @@ fn count_ports(
             all.push(ElementPorts::default());
             continue;
         };
-        let found = PortCount::parse(spec.port_count).and_then(|count| {
-            let (inputs, outputs) = count.ports(inputs, outputs);
-            processing(spec.processing, inputs, outputs)
-        });
         // The table is code: what it says of a class must make sense.
+        let bad = || -> ! { panic!("bad codes of element class {}: {spec:?}", spec.name) };
+        let count = PortCount::parse(spec.port_count).unwrap_or_else(|| bad());
+        let (inputs, outputs) = count.ports(inputs, outputs);
+        ways = ways.saturating_add(inputs + outputs + inputs * outputs);
+        if ways > WAYS_MAX {
+            let declaration = element.declaration();
+            error(graph, errors, idx, format!("'{declaration}' has too many ports"));
+            all.resize(graph.elements.len(), ElementPorts::default());
+            return all;
+        }
         let (inputs, outputs) =
-            found.unwrap_or_else(|| panic!("bad codes of element class {}: {spec:?}", spec.name));
+            processing(spec.processing, inputs, outputs).unwrap_or_else(|| bad());
         all.push(ElementPorts { inputs, outputs });
     }
     all
@@ -148,39 +170,49 @@ fn add_inner_links(
                 from: PortRef { element, port: output },
                 to: PortRef { element, port: input },
                 is_inner: true,
-                is_broken: false,
             }));
         }
     }
 }
 
-fn spread(
-    graph: &FlatGraph,
-    ports: &mut [ElementPorts],
-    links: &mut [Link],
-    errors: &mut Diagnostics,
-) {
-    let mut has_changed = true;
-    while has_changed {
-        has_changed = false;
-        for link in links.iter_mut().filter(|link| !link.is_broken) {
-            let from = ports[link.from.element].outputs[link.from.port];
-            let to = ports[link.to.element].inputs[link.to.port];
-            match (from, to) {
-                (from, to) if from == to => {}
-                (Processing::Agnostic, to) => {
-                    ports[link.from.element].outputs[link.from.port] = to;
-                    has_changed = true;
-                }
-                (from, Processing::Agnostic) => {
-                    ports[link.to.element].inputs[link.to.port] = from;
-                    has_changed = true;
-                }
-                (from, _) => {
-                    link.is_broken = true;
-                    conflict(graph, link, from == Processing::Push, errors);
-                }
+/// Gives agnostic ports the kind of the nearest port that has one.
+fn spread(ports: &mut [ElementPorts], links: &[Link]) {
+    // The links at each output and at each input, by index.
+    let mut at: [HashMap<PortRef, Vec<usize>>; 2] = Default::default();
+    for (idx, link) in links.iter().enumerate() {
+        at[0].entry(link.to).or_default().push(idx);
+        at[1].entry(link.from).or_default().push(idx);
+    }
+    let ends = links.iter().flat_map(|link| [(link.from, true), (link.to, false)]);
+    let has_kind = |&(port, is_output): &(PortRef, bool)| {
+        ports[port.element].side(is_output)[port.port] != Processing::Agnostic
+    };
+    let mut is_queued = HashSet::new();
+    let mut queue: VecDeque<_> =
+        ends.filter(has_kind).filter(|&end| is_queued.insert(end)).collect();
+    while let Some((port, is_output)) = queue.pop_front() {
+        let kind = ports[port.element].side(is_output)[port.port];
+        for &idx in at[usize::from(is_output)].get(&port).into_iter().flatten() {
+            let other = if is_output { links[idx].to } else { links[idx].from };
+            let other_kind = &mut ports[other.element].side_mut(!is_output)[other.port];
+            if *other_kind == Processing::Agnostic {
+                *other_kind = kind;
+                // It takes its kind along what else leads to it.
+                queue.push_back((other, !is_output));
             }
+        }
+    }
+}
+
+fn conflicts(graph: &FlatGraph, ports: &[ElementPorts], links: &[Link], errors: &mut Diagnostics) {
+    for link in links {
+        let from = ports[link.from.element].outputs[link.from.port];
+        let to = ports[link.to.element].inputs[link.to.port];
+        let is_sound = from == to || from == Processing::Agnostic || to == Processing::Agnostic;
+        if !is_sound && errors.wants_more() {
+            conflict(graph, link, from == Processing::Push, errors);
+        } else if !is_sound {
+            errors.count_only();
         }
     }
 }

@@ -158,3 +158,15 @@ fn an_archive_is_read() {
     let error = load("f", &bytes, &table(), &BTreeMap::new(), &mut Shelf(BTreeMap::new()));
     assert_eq!(error.unwrap_err().to_click(), "f: archive has no 'config' section\n");
 }
+
+#[test]
+fn an_element_that_cannot_be_configured_is_told_as_click_does() {
+    let loaded = load_text("m :: Message(\n# 100 \"g\"\n\"test\");\nm2 :: Message();").unwrap();
+    let lines = ["MESSAGE: required argument missing".to_owned(), "too many\nerrors".to_owned()];
+    let told = |idx| loaded.graph.element_error("While configuring", idx, &lines).to_click();
+    let details = "  MESSAGE: required argument missing\n  too many\n  errors\n";
+    assert_eq!(told(0), format!("f:1: While configuring 'm :: Message':\n{details}"));
+    assert_eq!(told(1), format!("g:101: While configuring 'm2 :: Message':\n{details}"));
+    let report = loaded.graph.element_error("While configuring", 0, &lines[..1]).to_string();
+    assert!(report.contains("= note: MESSAGE: required argument missing"), "{report}");
+}

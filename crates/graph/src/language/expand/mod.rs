@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use super::ast::Requirement;
 use super::class::ClassTable;
-use super::diagnostic::Diagnostics;
+use super::diagnostic::{Diagnostic, Diagnostics};
 use super::parser::Ast;
 use super::source::{Landmark, SourceMap};
 
@@ -96,6 +96,15 @@ impl FlatGraph {
     /// Index of the element called `name`. Cost: one pass.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.elements.iter().position(|element| element.name == name)
+    }
+
+    /// An error of element `idx`: `doing` says what failed, such as "While configuring", and
+    /// `lines` how.
+    pub fn element_error(&self, doing: &str, idx: usize, lines: &[String]) -> Diagnostic {
+        let element = &self.elements[idx];
+        let message = format!("{doing} '{}':", element.declaration());
+        let error = self.sources.error(element.landmark.span, message);
+        lines.iter().fold(error, |error, line| error.detail(line.as_str()))
     }
 
     /// Whether `other` has the same elements, connections and requirements; places in the text do

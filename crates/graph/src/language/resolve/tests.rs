@@ -84,3 +84,33 @@ fn ports_are_counted_and_used() {
         &["f:1: 'q :: Queue' has no input 2", "f:1: 'q :: Queue' has no output 1"],
     );
 }
+
+#[test]
+fn long_rows_and_many_ports_are_no_trouble() {
+    // Declared against the flow: a pass over connections in order would move kinds by one.
+    let count = 50_000;
+    let mut text = "d :: Discard;\n".to_owned();
+    (0..count).rev().for_each(|idx| text.push_str(&format!("n{idx} :: Null;")));
+    (1..count).for_each(|idx| text.push_str(&format!("n{} -> n{idx};", idx - 1)));
+    text.push_str(&format!("Idle -> Queue -> n0; n{} -> d;", count - 1));
+    check(&text, &[("n0", "l/l"), ("n49999", "l/l"), ("d", "l/")]);
+    check_errors(
+        "Idle -> t :: Tee;\nt[65535] -> [65535] i :: Idle [65535] -> Idle",
+        &["f:2: 'i :: Idle' has too many ports"],
+    );
+}
+
+#[test]
+fn classes_that_are_not_in_the_table_are_told() {
+    let loaded = load_text("a :: Idle -> b :: Null -> Idle").unwrap();
+    struct Nothing;
+    impl super::super::ClassTable for Nothing {
+        fn get(&self, _: &str) -> Option<&super::super::ClassSpec> {
+            None
+        }
+    }
+    let errors = super::resolve(&loaded.graph, &Nothing).unwrap_err();
+    let expected = "f:1: unknown element class 'Idle'\nf:1: unknown element class 'Null'\n\
+                    f:1: unknown element class 'Idle'\n";
+    assert_eq!(errors.to_click(), expected);
+}

@@ -5,25 +5,24 @@ use std::hash::Hash;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 mod sealed {
-    use std::sync::atomic::AtomicU64;
-
     use crate::arch::Kernel;
     use crate::hop::NextHop;
+    use crate::lpm::entry::Image;
 
     pub trait Sealed: Sized {
-        /// Looks up a batch in a writer's words.
-        fn lookup(kernel: Kernel, words: &[AtomicU64], addrs: &[Self], out: &mut [NextHop]);
+        /// Looks up a batch in a writer's image.
+        fn lookup(kernel: Kernel, image: &Image, addrs: &[Self], out: &mut [NextHop]);
     }
 
     impl Sealed for u32 {
-        fn lookup(kernel: Kernel, words: &[AtomicU64], addrs: &[Self], out: &mut [NextHop]) {
-            kernel.lookup_v4(words, addrs, out);
+        fn lookup(kernel: Kernel, image: &Image, addrs: &[Self], out: &mut [NextHop]) {
+            kernel.lookup_v4(image, addrs, out);
         }
     }
 
     impl Sealed for u128 {
-        fn lookup(kernel: Kernel, words: &[AtomicU64], addrs: &[Self], out: &mut [NextHop]) {
-            kernel.lookup_v6(words, addrs, out);
+        fn lookup(kernel: Kernel, image: &Image, addrs: &[Self], out: &mut [NextHop]) {
+            kernel.lookup_v6(image, addrs, out);
         }
     }
 }

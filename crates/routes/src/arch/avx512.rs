@@ -1,23 +1,24 @@
-//! The steps of a lookup for AVX-512: eight addresses at once.
+//! The steps of a lookup for AVX-512: sixteen addresses at once.
 //!
 //! # Safety of reading while the writer works
 //! Every index comes from an entry, and the writer makes entries for blocks inside the words only.
 //! Blocks that an entry leads to do not change, and entries are replaced by stores of whole aligned
 //! words: an element of a gather is one access to an aligned word, which the processor does at
-//! once. A reader's epoch keeps blocks from being used again while it looks at them.
+//! once. A reader's epoch keeps blocks from being used again while it looks at them. A load of a
+//! hop may take bytes behind it that the writer is filling; they are masked off.
 
 use std::arch::x86_64::*;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::AtomicU32;
 
 use super::portable;
 use crate::hop::NextHop;
-use crate::lpm::entry::{COUNTS, Entry, INNER, LEAF};
+use crate::lpm::entry::{INNER, Image, LEAF, NO_BYTE, PLACE};
 
-/// Groups of eight addresses that go through a step together.
-const GROUPS: usize = 16;
+/// Groups of sixteen addresses that go through a step together.
+const GROUPS: usize = 8;
 
-/// Steps that the first 64 bits of an address are enough for: 16 bits, then six bytes.
-const STEPS: usize = 6;
+/// Bytes that are left of an address's first 64 bits after the first 32.
+const STEPS: u32 = 4;
 
 /// Proof that the machine has the instructions used here.
 #[derive(Clone, Copy, Debug)]
@@ -33,238 +34,275 @@ impl Avx512 {
         has.then_some(Self(()))
     }
 
-    pub(super) fn lookup_v4(self, words: &[AtomicU64], addrs: &[u32], out: &mut [NextHop]) {
-        let (eights, tail) = addrs.as_chunks::<8>();
-        let (out_eights, out_tail) = out[..addrs.len()].as_chunks_mut::<8>();
-        // SAFETY: `self` proves that the machine has the features.
-        unsafe { lookup_v4(words, eights, out_eights) };
-        portable::lookup(words, tail, |addr| u128::from(addr) << 96, out_tail);
+    pub(super) fn lookup_v4(self, image: &Image, addrs: &[u32], out: &mut [NextHop]) {
+        let (rows, tail) = addrs.as_chunks::<16>();
+        let (out_rows, out_tail) = out[..addrs.len()].as_chunks_mut::<16>();
+        if image.is_narrow {
+            // SAFETY: `self` proves that the machine has the features.
+            unsafe { lookup_v4::<true>(image, rows, out_rows) };
+        } else {
+            // SAFETY: as above.
+            unsafe { lookup_v4::<false>(image, rows, out_rows) };
+        }
+        portable::lookup(image, tail, |addr| u128::from(addr) << 96, out_tail);
     }
 
-    pub(super) fn lookup_v6(self, words: &[AtomicU64], addrs: &[u128], out: &mut [NextHop]) {
-        let (eights, tail) = addrs.as_chunks::<8>();
-        let (out_eights, out_tail) = out[..addrs.len()].as_chunks_mut::<8>();
-        // SAFETY: `self` proves that the machine has the features.
-        unsafe { lookup_v6(words, eights, out_eights) };
-        portable::lookup(words, tail, |addr| addr, out_tail);
+    pub(super) fn lookup_v6(self, image: &Image, addrs: &[u128], out: &mut [NextHop]) {
+        let (rows, tail) = addrs.as_chunks::<16>();
+        let (out_rows, out_tail) = out[..addrs.len()].as_chunks_mut::<16>();
+        if image.is_narrow {
+            // SAFETY: `self` proves that the machine has the features.
+            unsafe { lookup_v6::<true>(image, rows, out_rows) };
+        } else {
+            // SAFETY: as above.
+            unsafe { lookup_v6::<false>(image, rows, out_rows) };
+        }
+        portable::lookup(image, tail, |addr| addr, out_tail);
     }
 }
 
-/// The words number `index`.
+/// `value` in every lane.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn gather(words: &[AtomicU64], index: __m512i) -> __m512i {
-    // SAFETY: the caller's indices are first entries', of which there are as many as the 16 bits
-    // that they were cut to can name, or come from entries; see the head of the file.
-    unsafe { _mm512_i64gather_epi64::<8>(index, words.as_ptr().cast()) }
+fn set(value: u32) -> __m512i {
+    _mm512_set1_epi32(value as i32)
 }
 
-/// The words number `index` in the lanes of `mask`, `else_` in the others.
+/// The words at byte offset `SCALE * index` in the lanes of `mask`, `else_` in the others.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn gather_some(else_: __m512i, mask: __mmask8, words: &[AtomicU64], index: __m512i) -> __m512i {
-    // SAFETY: as in `gather`; lanes outside the mask are not read.
-    unsafe { _mm512_mask_i64gather_epi64::<8>(else_, mask, index, words.as_ptr().cast()) }
+fn gather<const SCALE: i32>(
+    else_: __m512i,
+    mask: __mmask16,
+    words: &[AtomicU32],
+    index: __m512i,
+) -> __m512i {
+    // SAFETY: the indices come from entries, or are those of first entries, which all numbers of
+    // 16 bits have; see the head of the file. Lanes outside the mask are not read.
+    unsafe { _mm512_mask_i32gather_epi32::<SCALE>(else_, mask, index, words.as_ptr().cast()) }
 }
 
-/// Lanes that are no hop yet.
+/// The pairs number `index` in the lanes of `mask`: their first and their second words.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn active(entries: __m512i) -> __mmask8 {
-    _mm512_test_epi64_mask(entries, _mm512_set1_epi64((LEAF | INNER) as i64))
+fn gather_pairs(mask: __mmask16, words: &[AtomicU32], index: __m512i) -> (__m512i, __m512i) {
+    let zero = _mm512_setzero_si512();
+    let (low, high) = (_mm512_castsi512_si256(index), _mm512_extracti64x4_epi64::<1>(index));
+    let (low_mask, high_mask) = (mask as __mmask8, (mask >> 8) as __mmask8);
+    let first = words.as_ptr().cast();
+    // SAFETY: as in `gather`.
+    let low = unsafe { _mm512_mask_i32gather_epi64::<8>(zero, low_mask, low, first) };
+    // SAFETY: as in `gather`.
+    let high = unsafe { _mm512_mask_i32gather_epi64::<8>(zero, high_mask, high, first) };
+    let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    let odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+    (_mm512_permutex2var_epi32(low, even, high), _mm512_permutex2var_epi32(low, odd, high))
 }
 
-/// Where a step finds the slot of each lane, from the top byte of `rest`.
-#[derive(Clone, Copy)]
-struct Slots {
-    /// The index of word 0 of the block.
+/// First half of a step by `bytes`: where the values stand, in the lanes of `mask`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vpopcntdq")]
+fn values_at(words: &[AtomicU32], entries: __m512i, bytes: __m512i, mask: __mmask16) -> __m512i {
+    let shift = _mm512_and_si512(_mm512_srli_epi32::<28>(entries), set(3));
+    let slots = _mm512_srlv_epi32(bytes, shift);
+    let place = _mm512_and_si512(entries, set(PLACE));
+    let pair = _mm512_add_epi32(place, _mm512_srli_epi32::<5>(slots));
+    let (starts, bases) = gather_pairs(mask, words, pair);
+    // The bits up to the slot's own, moved to the top: 31 - slot % 32.
+    let up = _mm512_andnot_si512(slots, set(31));
+    let here = _mm512_popcnt_epi32(_mm512_sllv_epi32(starts, up));
+    _mm512_add_epi32(bases, here)
+}
+
+/// Lanes whose entry has one of the bits `kinds`.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn are(entries: __m512i, kinds: u32) -> __mmask16 {
+    _mm512_test_epi32_mask(entries, set(kinds))
+}
+
+/// The hops in leaves: those number `at` in the lanes of `mask`, `else_` in the others.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn leaf_hops<const NARROW: bool>(
+    else_: __m512i,
+    mask: __mmask16,
+    words: &[AtomicU32],
     at: __m512i,
-    slot: __m512i,
-    /// Which word of starts has the slot.
-    word_idx: __m512i,
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn slots(entries: __m512i, rest: __m512i) -> Slots {
-    let shift = _mm512_and_si512(_mm512_srli_epi64::<56>(entries), _mm512_set1_epi64(3));
-    let slot = _mm512_srlv_epi64(_mm512_srli_epi64::<56>(rest), shift);
-    let at = _mm512_and_si512(entries, _mm512_set1_epi64(0xffff_ffff));
-    Slots { at, slot, word_idx: _mm512_srli_epi64::<6>(slot) }
-}
-
-/// First half of a step: the words of starts. Lanes that are hops read nothing.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn starts(words: &[AtomicU64], entries: __m512i, rest: __m512i) -> __m512i {
-    let Slots { at, word_idx, .. } = slots(entries, rest);
-    gather_some(entries, active(entries), words, _mm512_sub_epi64(at, word_idx))
-}
-
-/// Second half: what the entries lead to. Hops stay what they are.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq")]
-fn values(words: &[AtomicU64], entries: __m512i, rest: __m512i, starts: __m512i) -> __m512i {
-    let set = |value: u64| _mm512_set1_epi64(value as i64);
-    let Slots { at, slot, word_idx } = slots(entries, rest);
-    // The bits up to the slot's own, moved to the top: 63 - slot % 64.
-    let up = _mm512_andnot_si512(slot, set(63));
-    let here = _mm512_popcnt_epi64(_mm512_sllv_epi64(starts, up));
-    let count_at = _mm512_add_epi64(_mm512_slli_epi64::<3>(word_idx), set(24));
-    let counts = _mm512_srlv_epi64(_mm512_and_si512(entries, set(COUNTS)), count_at);
-    let before = _mm512_and_si512(counts, set(0xff));
-    // Less one: runs are counted from 0.
-    let run = _mm512_add_epi64(before, _mm512_sub_epi64(here, set(1)));
-    let leaf = _mm512_test_epi64_mask(entries, set(LEAF));
-    let ahead = _mm512_mask_srli_epi64::<2>(run, leaf, run);
-    let value_at = _mm512_add_epi64(_mm512_add_epi64(at, set(1)), ahead);
-    let values = gather_some(entries, active(entries), words, value_at);
-    let hop_at = _mm512_slli_epi64::<4>(_mm512_and_si512(run, set(3)));
-    let hops = _mm512_and_si512(_mm512_srlv_epi64(values, hop_at), set(0xffff));
-    _mm512_mask_slli_epi64::<32>(values, leaf, hops)
-}
-
-/// What a batch needs on its way.
-struct Batch {
-    entries: [__m512i; GROUPS],
-    rest: [__m512i; GROUPS],
-    starts: [__m512i; GROUPS],
-}
-
-impl Batch {
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    fn new() -> Self {
-        let zeros = [_mm512_setzero_si512(); GROUPS];
-        Self { entries: zeros, rest: zeros, starts: zeros }
-    }
-
-    /// Looks up the first entry of group `idx`, whose addresses begin with the 64 bits `bits`.
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    fn start(&mut self, words: &[AtomicU64], idx: usize, bits: __m512i) {
-        self.entries[idx] = gather(words, _mm512_srli_epi64::<48>(bits));
-        self.rest[idx] = _mm512_slli_epi64::<16>(bits);
-    }
-
-    /// One step of the first `groups` groups. Each half is a loop of its own: the loads of a loop
-    /// wait for nothing in it, so as many of them are under way as the core has room for.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq")]
-    fn step(&mut self, words: &[AtomicU64], groups: usize) {
-        for idx in 0..groups {
-            self.starts[idx] = starts(words, self.entries[idx], self.rest[idx]);
-        }
-        for idx in 0..groups {
-            let (entries, rest) = (self.entries[idx], self.rest[idx]);
-            self.entries[idx] = values(words, entries, rest, self.starts[idx]);
-            self.rest[idx] = _mm512_slli_epi64::<8>(rest);
-        }
-    }
-
-    /// A bit for each address that is not at a hop yet.
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    fn left(&self, groups: usize) -> u128 {
-        let masks = self.entries[..groups].iter().rev();
-        masks.fold(0, |left, entries| left << 8 | u128::from(active(*entries)))
+) -> __m512i {
+    if NARROW {
+        let found = gather::<1>(else_, mask, words, at);
+        let hops = _mm512_mask_and_epi32(else_, mask, found, set(0xff));
+        let none = _mm512_mask_cmpeq_epi32_mask(mask, hops, set(u32::from(NO_BYTE)));
+        _mm512_mask_mov_epi32(hops, none, set(0xffff))
+    } else {
+        let found = gather::<2>(else_, mask, words, at);
+        _mm512_mask_and_epi32(else_, mask, found, set(0xffff))
     }
 }
 
-/// Writes the hops of eight entries.
+/// Writes the hops of sixteen entries.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-fn store_hops(out: &mut [NextHop; 8], entries: __m512i) {
-    let hops = _mm512_cvtepi64_epi16(_mm512_srli_epi64::<32>(entries));
-    // SAFETY: `NextHop` is a `u16` in memory, and eight of them are the 16 bytes written.
-    unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), hops) };
+fn store_hops(out: &mut [NextHop; 16], entries: __m512i) {
+    let hops = _mm512_cvtepi32_epi16(entries);
+    // SAFETY: `NextHop` is a `u16` in memory, and sixteen of them are the 32 bytes written.
+    unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), hops) };
 }
 
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq")]
-fn lookup_v4(words: &[AtomicU64], addrs: &[[u32; 8]], out: &mut [[NextHop; 8]]) {
-    let mut batch = Batch::new();
-    for (addrs, out) in addrs.chunks(GROUPS).zip(out.chunks_mut(GROUPS)) {
-        let groups = addrs.len();
-        for (idx, addrs) in addrs.iter().enumerate() {
-            // SAFETY: the array has the 32 bytes that are read.
-            let addrs = unsafe { _mm256_loadu_si256(addrs.as_ptr().cast()) };
-            let bits = _mm512_slli_epi64::<32>(_mm512_cvtepu32_epi64(addrs));
-            batch.start(words, idx, bits);
-        }
-        batch.step(words, groups);
-        for (entries, out) in batch.entries.iter().zip(out.iter_mut()) {
-            store_hops(out, *entries);
-        }
-        let left = batch.left(groups);
-        if left != 0 {
-            finish_v4(words, addrs, &batch.entries, left, out);
-        }
-    }
-}
-
-/// Takes the third and the fourth step of the addresses that `left` has a bit for. Few need one:
-/// a branch for them among the others would be foretold wrongly once or twice in a batch.
-#[target_feature(enable = "avx512f")]
-fn finish_v4(
-    words: &[AtomicU64],
-    addrs: &[[u32; 8]],
-    entries: &[__m512i; GROUPS],
-    mut left: u128,
-    out: &mut [[NextHop; 8]],
-) {
-    while left != 0 {
-        let (group, lane) =
-            (left.trailing_zeros() as usize / 8, left.trailing_zeros() as usize % 8);
-        left &= left - 1;
-        let mut lanes = [0u64; 8];
-        // SAFETY: the array has the 64 bytes that are written.
-        unsafe { _mm512_storeu_si512(lanes.as_mut_ptr().cast(), entries[group]) };
-        let entry = Entry(lanes[lane]);
-        out[group][lane] = portable::walk(words, entry, u128::from(addrs[group][lane]) << 120);
-    }
-}
-
-/// The first 64 bits of eight addresses, in their order.
+/// Sixteen words.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn high_halves(addrs: &[u128; 8]) -> __m512i {
-    let (low, high) = addrs.split_at(4);
-    // SAFETY: four addresses are the 64 bytes that are read.
-    let low = unsafe { _mm512_loadu_si512(low.as_ptr().cast()) };
-    // SAFETY: as above.
-    let high = unsafe { _mm512_loadu_si512(high.as_ptr().cast()) };
-    // A number's high half comes second in memory.
-    let odd = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
-    _mm512_permutex2var_epi64(low, odd, high)
+fn load(from: &[u32; 16]) -> __m512i {
+    // SAFETY: the array has the 64 bytes that are read.
+    unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
+}
+
+/// Each loop's loads wait for nothing in it, so as many of them are under way as the core has room
+/// for.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq")]
+fn lookup_v4<const NARROW: bool>(image: &Image, addrs: &[[u32; 16]], out: &mut [[NextHop; 16]]) {
+    let words = &*image.words;
+    let zero = _mm512_setzero_si512();
+    let (mut firsts, mut at) = ([zero; GROUPS], [zero; GROUPS]);
+    for (addrs, out) in addrs.chunks(GROUPS).zip(out.chunks_mut(GROUPS)) {
+        for (first, addrs) in firsts.iter_mut().zip(addrs) {
+            *first = gather::<4>(zero, !0, words, _mm512_srli_epi32::<16>(load(addrs)));
+        }
+        for ((first, at), addrs) in firsts.iter().zip(&mut at).zip(addrs) {
+            let bytes = _mm512_and_si512(_mm512_srli_epi32::<8>(load(addrs)), set(0xff));
+            *at = values_at(words, *first, bytes, are(*first, LEAF));
+        }
+        let mut inner = 0u128;
+        for (idx, ((first, at), out)) in firsts.iter().zip(&at).zip(out.iter_mut()).enumerate() {
+            store_hops(out, leaf_hops::<NARROW>(*first, are(*first, LEAF), words, *at));
+            inner |= u128::from(are(*first, INNER)) << (16 * idx);
+        }
+        // Few addresses have longer prefixes below their first three bytes: a branch for them among
+        // the others would be foretold wrongly once or twice in a batch.
+        while inner != 0 {
+            let (row, lane) =
+                (inner.trailing_zeros() as usize / 16, inner.trailing_zeros() as usize % 16);
+            inner &= inner - 1;
+            out[row][lane] = portable::lookup_one(image, u128::from(addrs[row][lane]) << 96);
+        }
+    }
+}
+
+/// The first and the second 32 bits of sixteen addresses.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn first_words(addrs: &[u128; 16]) -> [__m512i; 2] {
+    let (fours, _) = addrs.as_chunks::<4>();
+    let row = |idx: usize| {
+        let four: &[u128; 4] = &fours[idx];
+        // SAFETY: four addresses are the 64 bytes that are read.
+        unsafe { _mm512_loadu_si512(four.as_ptr().cast()) }
+    };
+    let rows = [row(0), row(1), row(2), row(3)];
+    // A number's first word comes last in memory.
+    let pick = |word: i32| {
+        let idx = |at: i32| 4 * at + word;
+        let order = _mm512_setr_epi32(
+            idx(0),
+            idx(1),
+            idx(2),
+            idx(3),
+            idx(4),
+            idx(5),
+            idx(6),
+            idx(7),
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+        );
+        let low = _mm512_permutex2var_epi32(rows[0], order, rows[1]);
+        let high = _mm512_permutex2var_epi32(rows[2], order, rows[3]);
+        _mm512_inserti64x4::<1>(low, _mm512_castsi512_si256(high))
+    };
+    [pick(3), pick(2)]
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq")]
-fn lookup_v6(words: &[AtomicU64], addrs: &[[u128; 8]], out: &mut [[NextHop; 8]]) {
-    let mut batch = Batch::new();
+fn lookup_v6<const NARROW: bool>(image: &Image, addrs: &[[u128; 16]], out: &mut [[NextHop; 16]]) {
+    let words = &*image.words;
+    let zero = _mm512_setzero_si512();
+    let (mut entries, mut at) = ([zero; GROUPS], [zero; GROUPS]);
+    let mut bits = [[zero; 2]; GROUPS];
     for (addrs, out) in addrs.chunks(GROUPS).zip(out.chunks_mut(GROUPS)) {
         let groups = addrs.len();
-        for (idx, addrs) in addrs.iter().enumerate() {
-            batch.start(words, idx, high_halves(addrs));
+        for ((entries, bits), addrs) in entries.iter_mut().zip(&mut bits).zip(addrs) {
+            *bits = first_words(addrs);
+            *entries = gather::<4>(zero, !0, words, _mm512_srli_epi32::<16>(bits[0]));
         }
-        for _ in 0..STEPS {
-            if batch.left(groups) == 0 {
+        for (entries, bits) in entries.iter_mut().zip(&bits).take(groups) {
+            *entries = second_16::<NARROW>(words, *entries, bits[0]);
+        }
+        let mut left = 0;
+        for step in 0..STEPS {
+            let down = set(24 - 8 * step);
+            left = 0;
+            for ((entries, bits), at) in entries.iter().zip(&bits).zip(&mut at).take(groups) {
+                let bytes = _mm512_and_si512(_mm512_srlv_epi32(bits[1], down), set(0xff));
+                *at = values_at(words, *entries, bytes, are(*entries, LEAF | INNER));
+            }
+            for (entries, at) in entries.iter_mut().zip(&at).take(groups) {
+                *entries = values::<NARROW>(words, *entries, *at);
+                left |= are(*entries, LEAF | INNER);
+            }
+            if left == 0 {
                 break;
             }
-            batch.step(words, groups);
         }
-        for (entries, out) in batch.entries.iter().zip(out.iter_mut()) {
+        for (entries, out) in entries.iter().zip(out.iter_mut()) {
             store_hops(out, *entries);
         }
-        if batch.left(groups) != 0 {
-            look_deeper(words, addrs, out);
+        if left != 0 {
+            look_deeper(image, addrs, out);
         }
     }
+}
+
+/// Second half of a step: the values number `at`. Hops stay what they are.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn values<const NARROW: bool>(words: &[AtomicU32], entries: __m512i, at: __m512i) -> __m512i {
+    let next = gather::<4>(entries, are(entries, INNER), words, at);
+    leaf_hops::<NARROW>(next, are(entries, LEAF), words, at)
+}
+
+/// What first entries lead to by the second 16 of `bits`: one load in flat tables, two steps
+/// elsewhere.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq")]
+fn second_16<const NARROW: bool>(words: &[AtomicU32], firsts: __m512i, bits: __m512i) -> __m512i {
+    let flat = are(firsts, LEAF) & are(firsts, INNER);
+    let table = _mm512_slli_epi32::<1>(_mm512_and_si512(firsts, set(PLACE)));
+    let at = _mm512_add_epi32(table, _mm512_and_si512(bits, set(0xffff)));
+    let found = gather::<4>(firsts, flat, words, at);
+    let others = are(firsts, LEAF | INNER) & !flat;
+    // Rare in tables of the Internet; without a flat table at all, always.
+    if others == 0 {
+        return found;
+    }
+    let mut entries = _mm512_maskz_mov_epi32(others, firsts);
+    for bytes in [_mm512_srli_epi32::<8>(bits), bits] {
+        let bytes = _mm512_and_si512(bytes, set(0xff));
+        let at = values_at(words, entries, bytes, are(entries, LEAF | INNER));
+        entries = values::<NARROW>(words, entries, at);
+    }
+    _mm512_mask_mov_epi32(found, others, entries)
 }
 
 /// Answers addresses for which 64 bits were not enough; few tables have such routes at all.
 #[cold]
-fn look_deeper(words: &[AtomicU64], addrs: &[[u128; 8]], out: &mut [[NextHop; 8]]) {
+fn look_deeper(image: &Image, addrs: &[[u128; 16]], out: &mut [[NextHop; 16]]) {
     for (addrs, out) in addrs.iter().zip(out) {
-        portable::lookup(words, addrs, |addr| addr, out);
+        portable::lookup(image, addrs, |addr| addr, out);
     }
 }

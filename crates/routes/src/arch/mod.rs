@@ -8,16 +8,15 @@ mod avx512;
 pub(crate) mod pages;
 mod portable;
 
-use std::sync::atomic::AtomicU64;
-
 use crate::hop::NextHop;
+use crate::lpm::entry::Image;
 
 /// The code that looks up.
 #[derive(Clone, Copy, Debug)]
 pub enum Kernel {
     /// For any processor.
     Portable,
-    /// Eight addresses at once.
+    /// Sixteen addresses at once.
     #[cfg(target_arch = "x86_64")]
     Avx512(avx512::Avx512),
 }
@@ -40,21 +39,21 @@ impl Kernel {
         }
     }
 
-    /// Looks up IPv4 addresses. `words` are a writer's; `out` is as long as `addrs` or longer.
-    pub(crate) fn lookup_v4(self, words: &[AtomicU64], addrs: &[u32], out: &mut [NextHop]) {
+    /// Looks up IPv4 addresses. `image` is a writer's; `out` is as long as `addrs` or longer.
+    pub(crate) fn lookup_v4(self, image: &Image, addrs: &[u32], out: &mut [NextHop]) {
         match self {
-            Self::Portable => portable::lookup(words, addrs, |addr| u128::from(addr) << 96, out),
+            Self::Portable => portable::lookup(image, addrs, |addr| u128::from(addr) << 96, out),
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512(avx512) => avx512.lookup_v4(words, addrs, out),
+            Self::Avx512(avx512) => avx512.lookup_v4(image, addrs, out),
         }
     }
 
     /// Looks up IPv6 addresses.
-    pub(crate) fn lookup_v6(self, words: &[AtomicU64], addrs: &[u128], out: &mut [NextHop]) {
+    pub(crate) fn lookup_v6(self, image: &Image, addrs: &[u128], out: &mut [NextHop]) {
         match self {
-            Self::Portable => portable::lookup(words, addrs, |addr| addr, out),
+            Self::Portable => portable::lookup(image, addrs, |addr| addr, out),
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512(avx512) => avx512.lookup_v6(words, addrs, out),
+            Self::Avx512(avx512) => avx512.lookup_v6(image, addrs, out),
         }
     }
 }

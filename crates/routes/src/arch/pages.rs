@@ -6,7 +6,7 @@
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ops::Deref;
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::AtomicU32;
 
 /// A huge page of the usual size; larger structures start on one.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -16,14 +16,14 @@ const LINE_BYTES: usize = 64;
 
 /// At least `words` words, on whole huge pages if they would nearly fill one.
 pub(crate) fn whole_pages(words: usize) -> usize {
-    let page = HUGE_PAGE_BYTES / size_of::<AtomicU64>();
+    let page = HUGE_PAGE_BYTES / size_of::<AtomicU32>();
     if words >= page / 2 { words.next_multiple_of(page) } else { words }
 }
 
 /// Shared words of a fixed number, zero at first.
 #[derive(Debug)]
 pub(crate) struct SharedWords {
-    first: NonNull<AtomicU64>,
+    first: NonNull<AtomicU32>,
     len: usize,
 }
 
@@ -39,7 +39,7 @@ impl SharedWords {
         assert!(layout.size() > 0, "no words");
         // SAFETY: the layout is not empty.
         let memory = unsafe { alloc(layout) };
-        let Some(first) = NonNull::new(memory.cast::<AtomicU64>()) else {
+        let Some(first) = NonNull::new(memory.cast::<AtomicU32>()) else {
             handle_alloc_error(layout)
         };
         // Before the first touch, which is when the system chooses pages.
@@ -50,17 +50,17 @@ impl SharedWords {
     }
 
     fn layout(len: usize) -> Layout {
-        let bytes = len.checked_mul(size_of::<AtomicU64>()).expect("bounded by 32-bit indices");
+        let bytes = len.checked_mul(size_of::<AtomicU32>()).expect("bounded by 32-bit indices");
         let align = if bytes >= HUGE_PAGE_BYTES { HUGE_PAGE_BYTES } else { LINE_BYTES };
         Layout::from_size_align(bytes, align).expect("bounded by 32-bit indices")
     }
 }
 
 impl Deref for SharedWords {
-    type Target = [AtomicU64];
+    type Target = [AtomicU32];
 
     #[inline(always)]
-    fn deref(&self) -> &[AtomicU64] {
+    fn deref(&self) -> &[AtomicU32] {
         // SAFETY: `first` points to `len` words that live as long as `self`; zero is a value of
         // theirs.
         unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.len) }
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn words_are_zero_aligned_and_keep_what_is_stored() {
-        for len in [1, 8, 1000, HUGE_PAGE_BYTES / 8 + 3] {
+        for len in [1, 16, 1000, HUGE_PAGE_BYTES / 4 + 3] {
             let words = SharedWords::zeroed(len);
             assert_eq!(words.len(), len);
             assert!(words.as_ptr().addr().is_multiple_of(LINE_BYTES));

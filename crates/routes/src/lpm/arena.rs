@@ -2,12 +2,11 @@
 
 use std::collections::VecDeque;
 
-/// Blocks are a multiple of these many words, so that one that grows a little finds the room of one
-/// that did.
-const GRAIN: usize = 2;
+use super::block::BLOCK_WORDS_MAX;
 
-/// The most words of a block: four of starts, 256 values.
-pub(crate) const BLOCK_WORDS_MAX: usize = 260;
+/// Blocks are a multiple of these many words, so that places count pairs, and one that grows a
+/// little finds the room of one that did.
+const GRAIN: usize = 4;
 
 /// Words that a block of `words` takes.
 pub(crate) fn rounded(words: usize) -> usize {
@@ -21,7 +20,7 @@ pub(crate) struct Room {
     pub(crate) words: u16,
 }
 
-/// Hands out the words from `first` to `end` in blocks. The writer's alone.
+/// Hands out the words from `first`, an even one, to `end` in blocks. The writer's alone.
 #[derive(Debug, Default)]
 pub(crate) struct Arena {
     /// From here on nothing was handed out yet.

@@ -1,18 +1,25 @@
 //! Making a block from what each of 256 values leads to.
 
-use super::entry::{Entry, INNER, LEAF, SHIFT_AT};
+use super::entry::{Entry, INNER, LEAF, NO_BYTE, SHIFT_AT};
 
 /// Values of one byte.
 pub(crate) const SLOTS: usize = 256;
 
-/// A block, ready to be written, and the entry that leads to it but for its place.
+/// Slots that one pair answers for.
+const PAIR_SLOTS: usize = 32;
+
+/// The most words of a block: eight pairs, and an entry for each slot.
+pub(crate) const BLOCK_WORDS_MAX: usize = 16 + SLOTS;
+
+/// A block, ready to be written.
 #[derive(Debug, Default)]
 pub(crate) struct Block {
-    words: Vec<u64>,
-    /// The entry of the block, as if word 0 stood at index 0.
-    entry: u64,
-    /// How many words stand in front of word 0.
-    front: usize,
+    words: Vec<u32>,
+    /// The entry of the block, but for its place.
+    entry: u32,
+    pairs: usize,
+    /// Values in a word.
+    per_word: u32,
 }
 
 impl Block {
@@ -22,84 +29,118 @@ impl Block {
         &mut self,
         slots: &[u16; SLOTS],
         children: impl Iterator<Item = (u8, Entry)> + Clone,
+        is_narrow: bool,
     ) -> Option<u16> {
         let mut starts = run_starts(slots);
         for (slot, _) in children.clone() {
             set(&mut starts, usize::from(slot));
             set(&mut starts, usize::from(slot) + 1);
         }
-        let runs: u32 = starts.iter().map(|word| word.count_ones()).sum();
-        if runs == 1 && children.clone().next().is_none() {
+        let is_leaf = children.clone().next().is_none();
+        if is_leaf && starts == [1, 0, 0, 0] {
             return Some(slots[0]);
         }
+        let shift = shift_of(&starts);
+        let starts = packed(&starts, shift);
+        self.pairs = 8 >> shift;
+        self.entry = shift << SHIFT_AT | if is_leaf { LEAF } else { INNER };
+        self.per_word = if !is_leaf {
+            1
+        } else if is_narrow {
+            4
+        } else {
+            2
+        };
         self.words.clear();
-        self.put_starts(&starts);
-        let first = self.words.len();
-        if children.clone().next().is_none() {
-            self.words.resize(first + runs.div_ceil(4) as usize, 0);
-            for (value, slot) in set_bits(&starts).enumerate() {
-                self.words[first + value / 4] |= u64::from(slots[slot]) << (16 * (value % 4));
-            }
-            self.entry |= LEAF;
+        let mut before = 0;
+        for part in &starts[..self.pairs] {
+            self.words.extend([*part, before]);
+            before += part.count_ones();
+        }
+        let firsts = starts[..self.pairs].iter().enumerate().flat_map(move |(pair, &part)| {
+            set_bits(part).map(move |bit| (PAIR_SLOTS * pair + bit) << shift)
+        });
+        if is_leaf {
+            self.put_hops(slots, firsts, before);
         } else {
             let mut children = children.peekable();
-            for slot in set_bits(&starts) {
+            for slot in firsts {
                 let child = children.next_if(|(at, _)| usize::from(*at) == slot);
-                let entry = child.map_or(Entry::hop(slots[slot]), |(_, entry)| entry);
-                self.words.push(entry.0);
+                self.words.push(child.map_or(Entry::hop(slots[slot]), |(_, entry)| entry).0);
             }
-            self.entry |= INNER;
         }
         None
     }
 
-    /// The words with the starts, the last first, and the entry's shift and counts.
-    fn put_starts(&mut self, starts: &[u64; 4]) {
-        let all = starts.iter().fold(0, |all, word| all | word);
-        let shift = if all & 0xeeee_eeee_eeee_eeee == 0 {
-            2
-        } else if all & 0xaaaa_aaaa_aaaa_aaaa == 0 {
-            1
+    /// The hops of `len` runs, which start at `firsts`.
+    fn put_hops(&mut self, slots: &[u16; SLOTS], firsts: impl Iterator<Item = usize>, len: u32) {
+        let at = self.words.len();
+        self.words.resize(at + len.div_ceil(self.per_word) as usize, 0);
+        let values = &mut self.words[at..];
+        if self.per_word == 4 {
+            for (idx, slot) in firsts.enumerate() {
+                let hop = u8::try_from(slots[slot]).unwrap_or(NO_BYTE);
+                values[idx / 4] |= u32::from(hop) << (8 * (idx % 4));
+            }
         } else {
-            0
-        };
-        let mut packed = [0; 4];
-        for (idx, &word) in starts.iter().enumerate() {
-            let bits = 64 >> shift;
-            packed[idx >> shift] |= every(word, shift) << (bits * idx % 64);
-        }
-        let len = 4 >> shift;
-        self.words.extend(packed[..len].iter().rev());
-        self.front = len - 1;
-        self.entry = shift << SHIFT_AT;
-        let mut before = 0u64;
-        for (idx, word) in packed[..len].iter().enumerate() {
-            // Word 0 has nothing before it, and no place for that. At most 192: it fits.
-            self.entry |= if idx == 0 { 0 } else { before << (24 + 8 * idx) };
-            before += u64::from(word.count_ones());
+            for (idx, slot) in firsts.enumerate() {
+                values[idx / 2] |= u32::from(slots[slot]) << (16 * (idx % 2));
+            }
         }
     }
 
-    /// The words, in the order that they are written in.
-    pub(crate) fn words(&self) -> &[u64] {
-        &self.words
+    /// How many words it has.
+    pub(crate) fn len(&self) -> usize {
+        self.words.len()
     }
 
-    /// The entry, if the words are written from `at` on.
+    /// The words, in the order that they are written in, if the block lies at word `at`.
+    pub(crate) fn words(&self, at: usize) -> impl Iterator<Item = u32> + '_ {
+        let values = (at + 2 * self.pairs) as u32;
+        // Less one: the first value is that of the first start.
+        let base = (values * self.per_word).wrapping_sub(1);
+        self.words.iter().enumerate().map(move |(idx, &word)| {
+            let is_base = idx < 2 * self.pairs && idx % 2 == 1;
+            if is_base { word.wrapping_add(base) } else { word }
+        })
+    }
+
+    /// The entry that leads to the block if it lies at word `at`, an even one.
     pub(crate) fn entry(&self, at: usize) -> Entry {
-        let at = u32::try_from(at + self.front).expect("the arena's bound fits 32 bits");
-        Entry(self.entry | u64::from(at))
+        Entry(self.entry | (at / 2) as u32)
     }
 }
 
-/// Every `2^shift`th bit of `word`, packed.
-fn every(word: u64, shift: u64) -> u64 {
-    let mut bits = word;
-    if shift == 0 {
-        return bits;
+/// By how many bits slots can be told apart less finely.
+fn shift_of(starts: &[u64; 4]) -> u32 {
+    let all = starts.iter().fold(0, |all, word| all | word);
+    match all {
+        _ if all & 0xfefe_fefe_fefe_fefe == 0 => 3,
+        _ if all & 0xeeee_eeee_eeee_eeee == 0 => 2,
+        _ if all & 0xaaaa_aaaa_aaaa_aaaa == 0 => 1,
+        _ => 0,
     }
-    // Bits move to half their place, in ever larger groups; for a quarter, twice.
+}
+
+/// Every `2^shift`th bit of `starts`, 32 to a word, each word's first bit set.
+fn packed(starts: &[u64; 4], shift: u32) -> [u32; 8] {
+    let mut words = [0; 8];
+    for (idx, &word) in starts.iter().enumerate() {
+        let bits = every(word, shift);
+        let at = (64 * idx) >> shift;
+        words[at / PAIR_SLOTS] |= (bits << (at % PAIR_SLOTS)) as u32;
+        if shift == 0 {
+            words[at / PAIR_SLOTS + 1] = (bits >> 32) as u32;
+        }
+    }
+    words.map(|word| word | 1)
+}
+
+/// Every `2^shift`th bit of `word`, packed.
+fn every(word: u64, shift: u32) -> u64 {
+    let mut bits = word;
     for _ in 0..shift {
+        // Bits move to half their place, in ever larger groups.
         bits &= 0x5555_5555_5555_5555;
         bits = (bits | bits >> 1) & 0x3333_3333_3333_3333;
         bits = (bits | bits >> 2) & 0x0f0f_0f0f_0f0f_0f0f;
@@ -117,14 +158,12 @@ fn set(bits: &mut [u64; 4], at: usize) {
 }
 
 /// The places of set bits, in order.
-fn set_bits(bits: &[u64; 4]) -> impl Iterator<Item = usize> + '_ {
-    bits.iter().enumerate().flat_map(|(idx, &word)| {
-        let mut left = word;
-        std::iter::from_fn(move || {
-            let bit = (left != 0).then(|| left.trailing_zeros() as usize)?;
-            left &= left - 1;
-            Some(64 * idx + bit)
-        })
+fn set_bits(bits: u32) -> impl Iterator<Item = usize> {
+    let mut left = bits;
+    std::iter::from_fn(move || {
+        let bit = (left != 0).then(|| left.trailing_zeros() as usize)?;
+        left &= left - 1;
+        Some(bit)
     })
 }
 
@@ -148,46 +187,58 @@ fn run_starts(slots: &[u16; SLOTS]) -> [u64; 4] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicU64;
+    use crate::arch::pages::SharedWords;
+    use crate::lpm::entry::Image;
+    use std::sync::atomic::Ordering;
 
     /// Every byte must lead to its slot, or to the child in it.
     fn check(slots: &[u16; SLOTS], children: &[(u8, Entry)], words_expected: usize) {
-        let mut block = Block::default();
-        assert_eq!(block.plan(slots, children.iter().copied()), None);
-        assert_eq!(block.words().len(), words_expected);
-        let pad = 3;
-        let words: Vec<AtomicU64> = std::iter::repeat_n(&0, pad)
-            .chain(block.words())
-            .map(|&word| AtomicU64::new(word))
-            .collect();
-        let entry = block.entry(pad);
-        for byte in 0..=255u8 {
-            let child = children.iter().find(|(slot, _)| *slot == byte);
-            let expected = child.map_or(Entry::hop(slots[usize::from(byte)]), |child| child.1);
-            assert_eq!(entry.next(&words, byte), expected, "byte {byte}");
+        for is_narrow in [false, true] {
+            let mut block = Block::default();
+            assert_eq!(block.plan(slots, children.iter().copied(), is_narrow), None);
+            assert!(block.len() <= BLOCK_WORDS_MAX);
+            if is_narrow {
+                assert_eq!(block.len(), words_expected);
+            }
+            let (pad, words) = (6, SharedWords::zeroed(300));
+            for (slot, word) in words[pad..].iter().zip(block.words(pad)) {
+                slot.store(word, Ordering::Relaxed);
+            }
+            let image = Image { words, is_narrow };
+            for byte in 0..=255u8 {
+                let child = children.iter().find(|(slot, _)| *slot == byte);
+                let hop = slots[usize::from(byte)];
+                let hop = if is_narrow && hop >= 255 { u16::MAX } else { hop };
+                let expected = child.map_or(Entry::hop(hop), |child| child.1);
+                if child.is_some() || hop == slots[usize::from(byte)] || children.is_empty() {
+                    assert_eq!(image.next(block.entry(pad), byte), expected, "byte {byte}");
+                }
+            }
         }
     }
 
     #[test]
     fn each_byte_leads_to_its_run() {
         let mut slots = [7; SLOTS];
-        assert_eq!(Block::default().plan(&slots, std::iter::empty()), Some(7));
+        assert_eq!(Block::default().plan(&slots, std::iter::empty(), true), Some(7));
         slots[128..].fill(9);
-        check(&slots, &[], 2);
-        slots[64..68].fill(3);
-        check(&slots, &[], 2);
-        slots[66..68].fill(4);
-        check(&slots, &[], 2 + 2);
-        slots[255] = 1;
+        check(&slots, &[], 2 + 1);
+        slots[64..72].fill(3);
+        check(&slots, &[], 2 + 1);
+        slots[68..72].fill(4);
         check(&slots, &[], 4 + 2);
+        slots[70..72].fill(u16::MAX);
+        check(&slots, &[], 8 + 2);
+        slots[255] = 1;
+        check(&slots, &[], 16 + 3);
         for (slot, value) in slots.iter_mut().enumerate() {
             *value = u16::MAX - slot as u16;
         }
-        check(&slots, &[], 4 + 64);
-        check(&slots, &[(0, Entry(5)), (255, Entry(INNER | 9))], 4 + 256);
-        let all: Vec<_> = (0..=255).map(|slot| (slot, Entry(u64::from(slot)))).collect();
-        check(&[3; SLOTS], &all, 4 + 256);
-        check(&[3; SLOTS], &[(200, Entry(LEAF))], 4 + 3);
-        check(&[3; SLOTS], &[(252, Entry(LEAF)), (253, Entry(LEAF))], 4 + 4);
+        check(&slots, &[], 16 + 64);
+        check(&slots, &[(0, Entry(5)), (255, Entry(INNER | 9))], 16 + 256);
+        let all: Vec<_> = (0..=255).map(|slot| (slot, Entry(u32::from(slot)))).collect();
+        check(&[3; SLOTS], &all, 16 + 256);
+        check(&[3; SLOTS], &[(200, Entry(LEAF))], 16 + 8 + 2);
+        check(&[3; SLOTS], &[(252, Entry(LEAF)), (253, Entry(LEAF))], 16 + 8 + 3);
     }
 }

@@ -1,52 +1,74 @@
 //! Entries and blocks: what a lookup reads.
 //!
 //! ```text
-//! bits of an entry   63 62   57 56   55 … 48   47 … 40   39 … 32   31 … 0
-//! hop                 0 0    0       0         number of the hop    0
-//! leaf                0 1    shift   starts before word 3, 2, 1     index of word 0
-//! inner               1 0    shift   starts before word 3, 2, 1     index of word 0
+//! bits of an entry   31 30   29 28   27 … 0
+//! hop                 0 0    0       number of the hop, 16 bits
+//! leaf                0 1    shift   place of the block, in pairs
+//! inner               1 0    shift   place of the block, in pairs
+//! flat                1 1    0       place of a table of 65,536 entries, in pairs
 //!
-//! block              … word 3 │ word 2 │ word 1 │ word 0 │ value 0, value 1, …
-//!                                                 └─ the entry's index
+//! block              starts, base │ starts, base │ …  8 >> shift pairs │ value, value, …
 //! ```
 //! A block answers for the 256 values of one byte of an address. Neighbours that lead to the same
-//! place form a *run*; the words have a bit for each value, set where a run starts, and the values
-//! are one for each run: 16-bit hops in a leaf, entries in an inner block. The byte is shifted
-//! right by `shift` first, so where no run starts between multiples of 2 or 4, two words or one are
-//! enough.
+//! place form a *run*. The byte is shifted right by `shift` first, which makes a *slot*: where no
+//! run starts between multiples of 2, 4 or 8, fewer pairs are enough. A pair answers for 32 slots:
+//! `starts` has a bit for each, set where a run starts, and `base` plus the number of starts up to
+//! a slot is where its value stands. Values are entries in an inner block; in a leaf they are hops
+//! of 16 bits or, where all hops of a table are below 255, of 8.
+//!
+//!
+//! A flat table stands for two bytes at once. IPv6 tables have few values of the first 16 bits, and
+//! many of the next 16 below these: for such a value, and there alone, the table is worth its size.
 //!
 //! # Invariants
-//! - B1: bit 0 of word 0 is set: every byte has a run.
-//! - B2: a block that an entry leads to never changes, but for the entries in an inner block, each
-//!   of which is replaced by one store.
+//! - B1: bit 0 of `starts` is set: every slot has a run.
+//! - B2: a block that an entry leads to never changes, but for the entries in an inner block or a
+//!   flat table, each of which is replaced by one store.
+//! - B3: only the entries of the first 16 bits lead to flat tables.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::arch::pages::SharedWords;
 
 /// Marks an entry of a leaf.
-pub(crate) const LEAF: u64 = 1 << 62;
+pub(crate) const LEAF: u32 = 1 << 30;
 /// Marks an entry of an inner block.
-pub(crate) const INNER: u64 = 1 << 63;
-/// Where the shift stands.
-pub(crate) const SHIFT_AT: u32 = 56;
-/// Where a hop stands.
-pub(crate) const HOP_AT: u32 = 32;
-/// The three counts of starts.
-pub(crate) const COUNTS: u64 = 0x00ff_ffff_0000_0000;
+pub(crate) const INNER: u32 = 1 << 31;
+/// Where the shift stands, two bits.
+pub(crate) const SHIFT_AT: u32 = 28;
+/// The place of a block.
+pub(crate) const PLACE: u32 = (1 << SHIFT_AT) - 1;
+
+/// Marks an entry of a flat table; both bits.
+pub(crate) const FLAT: u32 = LEAF | INNER;
+/// Entries of a flat table.
+pub(crate) const FLAT_LEN: usize = 1 << 16;
+
+/// No route, as a hop of 8 bits.
+pub(crate) const NO_BYTE: u8 = u8::MAX;
+
+/// What lookups read: first the entries of each value of 16 bits, then blocks.
+#[derive(Debug)]
+pub struct Image {
+    pub(crate) words: SharedWords,
+    /// Whether hops in leaves have 8 bits.
+    pub(crate) is_narrow: bool,
+}
 
 /// One entry: a hop, or the place of a block. Zero is hop 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry(pub(crate) u64);
+pub(crate) struct Entry(pub(crate) u32);
 
 impl Entry {
     /// A lookup ends here.
     pub(crate) fn hop(hop: u16) -> Self {
-        Self(u64::from(hop) << HOP_AT)
+        Self(u32::from(hop))
     }
 
     /// The hop; of an entry that is one.
     #[inline(always)]
     pub(crate) fn hop_number(self) -> u16 {
-        (self.0 >> HOP_AT) as u16
+        self.0 as u16
     }
 
     #[inline(always)]
@@ -54,31 +76,68 @@ impl Entry {
         self.0 & (LEAF | INNER) == 0
     }
 
-    /// The index of word 0.
+    /// The index of the first pair's first word.
     #[inline(always)]
     pub(crate) fn at(self) -> usize {
-        self.0 as u32 as usize
+        (self.0 & PLACE) as usize * 2
     }
 
-    /// Where the run of `byte` has its value, counted from word 0: 1 is the first.
+    /// A flat table that begins at word `at`, an even one.
+    pub(crate) fn flat(at: usize) -> Self {
+        Self(FLAT | (at / 2) as u32)
+    }
+
     #[inline(always)]
-    pub(crate) fn value_of(self, words: &[AtomicU64], byte: u8) -> usize {
-        let slot = u32::from(byte) >> ((self.0 >> SHIFT_AT) & 3);
-        let word = words[self.at() - (slot / 64) as usize].load(Ordering::Relaxed);
-        let here = (word << (!slot & 63)).count_ones();
-        let before = ((self.0 & COUNTS) >> (24 + 8 * (slot / 64))) as u8;
-        usize::from(before) + here as usize
+    pub(crate) fn is_flat(self) -> bool {
+        self.0 & FLAT == FLAT
     }
 
-    /// What follows for `byte`; of an entry that is no hop.
-    #[cfg(test)]
-    pub(crate) fn next(self, words: &[AtomicU64], byte: u8) -> Entry {
-        let value = self.value_of(words, byte);
-        if self.0 & INNER != 0 {
-            // Partner: the release store that publishes a child.
-            return Entry(words[self.at() + value].load(Ordering::Acquire));
+    /// Where the run of `byte` has its value, in values of the block's kind.
+    #[inline(always)]
+    pub(crate) fn value_of(self, words: &[AtomicU32], byte: u8) -> usize {
+        let slot = u32::from(byte) >> ((self.0 >> SHIFT_AT) & 3);
+        let pair = self.at() + 2 * (slot / 32) as usize;
+        let starts = words[pair].load(Ordering::Relaxed);
+        let base = words[pair + 1].load(Ordering::Relaxed);
+        (base + (starts << (!slot & 31)).count_ones()) as usize
+    }
+}
+
+impl Image {
+    /// The hop number `at` of a leaf.
+    #[inline(always)]
+    pub(crate) fn leaf_hop(&self, at: usize) -> u16 {
+        if self.is_narrow {
+            let byte = (self.words[at / 4].load(Ordering::Relaxed) >> (8 * (at % 4))) as u8;
+            return if byte == NO_BYTE { u16::MAX } else { u16::from(byte) };
         }
-        let word = words[self.at() + 1 + (value - 1) / 4].load(Ordering::Relaxed);
-        Entry::hop((word >> (16 * ((value - 1) % 4))) as u16)
+        (self.words[at / 2].load(Ordering::Relaxed) >> (16 * (at % 2))) as u16
+    }
+
+    /// What the first 32 bits of an address lead to.
+    #[inline(always)]
+    pub(crate) fn first_32(&self, bits: u32) -> Entry {
+        // Partner: the release store that publishes a first entry.
+        let first = Entry(self.words[(bits >> 16) as usize].load(Ordering::Acquire));
+        if first.is_flat() {
+            let at = first.at() + (bits & 0xffff) as usize;
+            // Partner: the release store that publishes an entry of a flat table.
+            return Entry(self.words[at].load(Ordering::Acquire));
+        }
+        self.next(self.next(first, (bits >> 8) as u8), bits as u8)
+    }
+
+    /// What follows `entry`, no flat table, for `byte`; a hop stays what it is.
+    #[inline(always)]
+    pub(crate) fn next(&self, entry: Entry, byte: u8) -> Entry {
+        if entry.is_hop() {
+            return entry;
+        }
+        let value = entry.value_of(&self.words, byte);
+        if entry.0 & INNER != 0 {
+            // Partner: the release store that publishes a child.
+            return Entry(self.words[value].load(Ordering::Acquire));
+        }
+        Entry::hop(self.leaf_hop(value))
     }
 }

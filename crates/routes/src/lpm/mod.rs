@@ -39,11 +39,12 @@ use warpswitch_packet::sync::{Epochs, LeftRight};
 
 use crate::address::Address;
 use crate::arch::Kernel;
-use crate::arch::pages::SharedWords;
 use crate::error::RouteError;
 use crate::hop::NextHop;
 use crate::prefix::Prefix;
 use crate::table::RouteTable;
+use entry::Image;
+use rib::NO_HOP;
 use writer::Writer;
 
 /// Addresses that are looked up before a reader lets go of what a writer may be waiting for.
@@ -80,7 +81,7 @@ pub type Ipv6Lpm = Lpm<u128>;
 /// Routes for lookups by many threads, with changes by others.
 pub struct Lpm<A> {
     kernel: Kernel,
-    published: LeftRight<Arc<SharedWords>>,
+    published: LeftRight<Arc<Image>>,
     epochs: Epochs,
     writer: Mutex<Writer>,
     /// Mirrors the writer's count, so that asking does not wait for a change.
@@ -106,18 +107,18 @@ impl<A: Address> Lpm<A> {
         routes: impl IntoIterator<Item = (Prefix<A>, NextHop)>,
         options: &LpmOptions,
     ) -> Result<Self, RouteError> {
-        let mut writer = Writer::new(options.bytes_max);
+        let mut writer = Writer::new(options.bytes_max, A::BITS);
         for (prefix, hop) in routes {
             if !hop.is_some() {
                 return Err(RouteError::no_hop());
             }
             writer.enter(prefix, hop.0)?;
         }
-        writer.write_anew(0)?;
-        let words = writer.words().clone();
+        writer.write_anew(0, NO_HOP)?;
+        let image = writer.image().clone();
         Ok(Self {
             kernel: if options.portable { Kernel::Portable } else { Kernel::best() },
-            published: LeftRight::new(words.clone(), words),
+            published: LeftRight::new(image.clone(), image),
             epochs: Epochs::new(),
             routes: AtomicUsize::new(writer.routes()),
             writer: Mutex::new(writer),
@@ -151,9 +152,9 @@ impl<A: Address> Lpm<A> {
             place
         });
         for (addrs, out) in addrs.chunks(READ_LEN_MAX).zip(out.chunks_mut(READ_LEN_MAX)) {
-            let words = self.published.read();
+            let image = self.published.read();
             let _pin = self.epochs.pin(place);
-            A::lookup(self.kernel, &words, addrs, out);
+            A::lookup(self.kernel, &image, addrs, out);
         }
     }
 
@@ -182,7 +183,7 @@ impl<A: Address> Lpm<A> {
             return Err(RouteError::no_hop());
         }
         let mut writer = self.writer();
-        self.make_room(&mut writer, prefix)?;
+        self.make_room(&mut writer, prefix, hop.0)?;
         let old = writer.insert(prefix, hop.0, &self.epochs);
         self.routes.store(writer.routes(), Ordering::Relaxed);
         Ok(old.map(NextHop))
@@ -197,16 +198,21 @@ impl<A: Address> Lpm<A> {
     /// old ones are given up, which takes room.
     pub fn remove(&self, prefix: Prefix<A>) -> Result<Option<NextHop>, RouteError> {
         let mut writer = self.writer();
-        self.make_room(&mut writer, prefix)?;
+        self.make_room(&mut writer, prefix, NO_HOP)?;
         let old = writer.remove(prefix, &self.epochs);
         self.routes.store(writer.routes(), Ordering::Relaxed);
         Ok(old.map(NextHop))
     }
 
-    fn make_room(&self, writer: &mut Writer, prefix: Prefix<A>) -> Result<(), RouteError> {
-        if writer.make_room(prefix)? {
-            let words = writer.words().clone();
-            self.published.change_always(|side| *side = words.clone());
+    fn make_room(
+        &self,
+        writer: &mut Writer,
+        prefix: Prefix<A>,
+        hop: u16,
+    ) -> Result<(), RouteError> {
+        if writer.make_room(prefix, hop)? {
+            let image = writer.image().clone();
+            self.published.change_always(|side| *side = image.clone());
         }
         Ok(())
     }

@@ -61,6 +61,11 @@ impl Node {
         self.hops.is_empty() && self.children.is_empty()
     }
 
+    /// How many prefixes and nodes end in it or go on below.
+    pub(crate) fn ends(&self) -> usize {
+        self.hops.len() + self.children.len()
+    }
+
     /// How many prefixes stand before heap place `at`, and whether one stands there.
     fn find(&self, at: usize) -> (usize, bool) {
         let (idx, bit) = (at / 64, at % 64);

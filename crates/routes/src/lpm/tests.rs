@@ -68,9 +68,15 @@ fn kernels() -> [LpmOptions; 2] {
 fn check_random<A: Address>(seed: u64, routes: usize, hops: u64) {
     let mut random = Random(seed);
     let seeds: Vec<A> = (0..6).map(|_| random.addr()).collect();
-    let pairs: Vec<_> = (0..routes)
+    let pairs = (0..routes)
         .map(|_| (prefix(&mut random, &seeds), NextHop(random.below(hops) as u16)))
         .collect();
+    check_pairs(random, pairs);
+}
+
+/// Builds, inserts one by one and removes, and compares with the reference on the way.
+fn check_pairs<A: Address>(mut random: Random, pairs: Vec<(Prefix<A>, NextHop)>) {
+    let routes = pairs.len();
     let table: RouteTable<A> = pairs.iter().copied().collect();
     let addrs = addresses(&mut random, &table);
     for options in kernels() {
@@ -114,6 +120,26 @@ fn random_tables_answer_as_the_reference() {
     for seed in 10..30 {
         check_random::<u32>(seed, 120, 5);
         check_random::<u128>(seed, 120, 5);
+    }
+}
+
+/// Most of the prefixes lie in one or two values of the first 16 bits, most of them with 20 to 56.
+#[test]
+fn a_crowd_below_16_bits_answers_as_the_reference() {
+    for (seed, hops) in [(1, 7), (2, 300)] {
+        let mut random = Random(seed);
+        let tops = [0x2001u128 << 112, 0x2a02 << 112];
+        let pairs = (0..700)
+            .map(|i| {
+                let addr: u128 = random.addr();
+                let top = tops[usize::from(i % 9 == 0)] | addr >> 16;
+                let len = if i % 50 == 0 { i / 50 } else { 17 + random.below(40) };
+                // Few values of the bytes, so that prefixes nest.
+                let bits = top & !(0x30f0_f0f0_u128 << 80) & !0x0fff_ffff_ffff_ffff_ffff;
+                (Prefix::containing(bits, len as u8), NextHop(random.below(hops) as u16))
+            })
+            .collect();
+        check_pairs(random, pairs);
     }
 }
 

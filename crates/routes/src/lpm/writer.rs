@@ -10,14 +10,16 @@
 //! - W2: a block is retired after the store that makes it unreachable.
 //! - W3: room is made sure of before the first store; a change that begins is finished.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use warpswitch_packet::sync::Epochs;
 
 use super::arena::{Arena, Room, rounded};
-use super::block::{Block, SLOTS};
-use super::entry::{Entry, INNER};
+use super::block::{BLOCK_WORDS_MAX, Block, SLOTS};
+use super::entry::{Entry, FLAT_LEN, INNER, Image, NO_BYTE};
 use super::rib::{NO_HOP, NO_NODE, Nodes, ROOT_BITS, ROOTS, Short};
 use crate::address::Address;
 use crate::arch::pages::{self, SharedWords};
@@ -32,6 +34,22 @@ const RETIRED_LEN: usize = 64;
 
 /// Room that is left free at least when everything is written anew.
 const SPARE_WORDS: usize = 1 << 13;
+
+/// Words behind the last block: a vector load of a hop takes four bytes from where it stands.
+const SLACK_WORDS: usize = 1;
+
+/// Bytes of all words must be numbers that a vector load takes as an offset: below 2^31.
+const WORDS_MAX: usize = 1 << 29;
+
+/// A value of the first 16 bits gets a flat table if so many prefixes or nodes lie in the next two
+/// bytes; at most so many values.
+const FLAT_ENDS_MIN: usize = 64;
+const FLATS_MAX: usize = 128;
+
+/// Whether a hop needs 16 bits in a leaf.
+fn is_wide(hop: u16) -> bool {
+    hop != NO_HOP && hop >= u16::from(NO_BYTE)
+}
 
 /// Nodes from the first one down to the one that a prefix belongs to.
 #[derive(Debug, Default)]
@@ -69,6 +87,14 @@ impl Place {
         (self.left >> (104 - 8 * depth)) as u8
     }
 
+    /// The values of its first byte behind the 16 bits that it has a part in.
+    fn first_bytes(self) -> Range<usize> {
+        let byte = usize::from(self.byte(0));
+        let width = SLOTS >> (self.len - ROOT_BITS).min(8);
+        let first = byte / width * width;
+        first..first + width
+    }
+
     /// How many nodes lead to it, itself with them.
     fn depth(self) -> usize {
         usize::from(self.len - ROOT_BITS).div_ceil(8)
@@ -80,35 +106,49 @@ impl Place {
     }
 }
 
+/// A range of one byte.
+fn one(byte: u8) -> Range<usize> {
+    usize::from(byte)..usize::from(byte) + 1
+}
+
 /// All that changes need. One at a time.
 #[derive(Debug)]
 pub(crate) struct Writer {
     short: Short,
     nodes: Nodes,
     arena: Arena,
-    words: Arc<SharedWords>,
+    image: Arc<Image>,
     routes: usize,
+    /// Routes whose hop does not fit 8 bits.
+    wide_hops: usize,
     block: Block,
     /// Blocks that the next store makes unreachable.
     unlinked: Vec<Room>,
     bytes_max: usize,
+    /// The most flat tables; none for IPv4, where all would be leaves.
+    flats_max: usize,
+    /// Where flat tables begin, by the value of the first 16 bits.
+    flats: BTreeMap<usize, usize>,
 }
 
 impl Writer {
-    /// No routes, and words that say so.
-    pub(crate) fn new(bytes_max: usize) -> Self {
-        let words = Arc::new(SharedWords::zeroed(ROOTS + SPARE_WORDS));
-        let arena = Arena::new(ROOTS, words.len());
+    /// No routes of addresses of `addr_bits`, and words that say so.
+    pub(crate) fn new(bytes_max: usize, addr_bits: u8) -> Self {
+        let words = SharedWords::zeroed(ROOTS + SPARE_WORDS);
+        let arena = Arena::new(ROOTS, words.len() - SLACK_WORDS);
         let short = Short::new();
         let writer = Self {
             short,
             nodes: Nodes::new(),
             arena,
-            words,
+            image: Arc::new(Image { words, is_narrow: true }),
             routes: 0,
+            wide_hops: 0,
             block: Block::default(),
             unlinked: Vec::new(),
             bytes_max,
+            flats_max: if addr_bits > 32 { FLATS_MAX } else { 0 },
+            flats: BTreeMap::new(),
         };
         (0..ROOTS).for_each(|root| writer.publish_root(root, Entry::hop(NO_HOP)));
         writer
@@ -118,19 +158,19 @@ impl Writer {
         self.routes
     }
 
-    /// The words that lookups read. [`Writer::make_room`] replaces them.
-    pub(crate) fn words(&self) -> &Arc<SharedWords> {
-        &self.words
+    /// What lookups read. [`Writer::make_room`] replaces it.
+    pub(crate) fn image(&self) -> &Arc<Image> {
+        &self.image
     }
 
     /// Bytes of all that lookups and changes use.
     pub(crate) fn bytes(&self) -> usize {
-        self.words.len() * 8 + self.bytes_beside()
+        self.image.words.len() * 4 + self.bytes_beside()
     }
 
     /// Bytes of the words that lookups can reach.
     pub(crate) fn bytes_live(&self) -> usize {
-        (ROOTS + self.arena.live_words()) * 8
+        (ROOTS + self.flats.len() * FLAT_LEN + self.arena.live_words()) * 4
     }
 
     /// Nodes of the structure.
@@ -168,7 +208,7 @@ impl Writer {
         } else {
             self.enter_long(place, hop).1
         };
-        self.routes += usize::from(old.is_none());
+        self.count(old, Some(hop));
         let bytes = self.bytes_beside();
         if bytes > self.bytes_max {
             return Err(RouteError::memory_bound(bytes, self.bytes_max));
@@ -195,7 +235,7 @@ impl Writer {
             }
             old
         };
-        self.routes += usize::from(old.is_none());
+        self.count(old, Some(hop));
         old
     }
 
@@ -209,8 +249,15 @@ impl Writer {
         } else {
             self.remove_long(place, epochs)?
         };
-        self.routes -= 1;
+        self.count(Some(old), None);
         Some(old)
+    }
+
+    /// Keeps account of a prefix whose hop was `old` and is `new`.
+    fn count(&mut self, old: Option<u16>, new: Option<u16>) {
+        let wide = |hop: Option<u16>| usize::from(hop.is_some_and(is_wide));
+        self.routes = self.routes + usize::from(new.is_some()) - usize::from(old.is_some());
+        self.wide_hops = self.wide_hops + wide(new) - wide(old);
     }
 
     /// Sets the hop of a short prefix, and calls `changed` for each of its values whose best one is
@@ -295,16 +342,26 @@ impl Writer {
 
     /// Writes the block of the node at `level` of `path`, and publishes it.
     fn refresh_at(&mut self, place: Place, path: &Path, level: usize, epochs: &Epochs) {
-        if level == 0 {
-            return self.refresh_root(place.root(), epochs);
+        let flat = self.flats.get(&place.root()).copied();
+        match flat {
+            Some(at) if level < 2 && path.known > 0 => {
+                let bytes = if level == 0 { place.first_bytes() } else { one(place.byte(0)) };
+                self.refresh_flat(place.root(), at, bytes);
+                return self.retire(epochs);
+            }
+            _ if level == 0 => return self.refresh_root(place.root(), epochs),
+            _ => {}
         }
         let node = path.nodes[level];
         let entry = self.refresh(node, self.nodes.get(node).inherited);
+        if let Some(at) = flat.filter(|_| level == 2) {
+            self.publish(at + (place.left >> 96) as usize % FLAT_LEN, entry);
+            return self.retire(epochs);
+        }
         let above = self.nodes.get(path.nodes[level - 1]).entry;
         debug_assert!(above.0 & INNER != 0, "it has a child");
-        let value = above.value_of(&self.words, place.byte(level - 1));
-        // Partner: the load of an inner block's entry in a lookup.
-        self.words[above.at() + value].store(entry.0, Ordering::Release);
+        let value = above.value_of(&self.image.words, place.byte(level - 1));
+        self.publish(value, entry);
         self.retire(epochs);
     }
 
@@ -317,15 +374,65 @@ impl Writer {
 
     fn root_entry(&mut self, root: usize) -> Entry {
         let best = self.short.best(root);
-        match self.nodes.root(root) {
-            Some(node) => self.refresh(node, best),
-            None => Entry::hop(best),
+        match (self.nodes.root(root), self.flats.get(&root)) {
+            (Some(_), Some(&at)) => {
+                self.refresh_flat(root, at, 0..SLOTS);
+                Entry::flat(at)
+            }
+            (Some(node), None) => self.refresh(node, best),
+            (None, _) => Entry::hop(best),
         }
     }
 
     fn publish_root(&self, root: usize, entry: Entry) {
-        // Partner: the load of the first entry in a lookup.
-        self.words[root].store(entry.0, Ordering::Release);
+        self.publish(root, entry);
+    }
+
+    /// Replaces the entry at word `at`.
+    fn publish(&self, at: usize, entry: Entry) {
+        // Partner: the load of an entry in a lookup.
+        self.image.words[at].store(entry.0, Ordering::Release);
+    }
+
+    /// Writes the entries of some first bytes into the flat table of `root`, which begins at `at`.
+    fn refresh_flat(&mut self, root: usize, at: usize, bytes: Range<usize>) {
+        let inherited = self.short.best(root);
+        let Some(node) = self.nodes.root(root) else { return };
+        let slots = self.nodes.get(node).slots(inherited);
+        let top = self.nodes.get_mut(node);
+        top.inherited = inherited;
+        top.is_new = false;
+        for byte in bytes {
+            let at = at + SLOTS * byte;
+            match self.nodes.get(node).child(byte as u8) {
+                Some(child) => self.refresh_flat_part(child, slots[byte], at),
+                None => self.put_entries(at, [Entry::hop(slots[byte]); SLOTS]),
+            }
+        }
+    }
+
+    /// Writes the entries of the second byte, whose node is `node`.
+    fn refresh_flat_part(&mut self, node: u32, inherited: u16, at: usize) {
+        let slots = self.nodes.get(node).slots(inherited);
+        self.refresh_children(node, &slots);
+        let mut entries = slots.map(Entry::hop);
+        for &(slot, child) in &self.nodes.get(node).children {
+            entries[usize::from(slot)] = self.nodes.get(child).entry;
+        }
+        self.put_entries(at, entries);
+        let node = self.nodes.get_mut(node);
+        node.inherited = inherited;
+        node.is_new = false;
+    }
+
+    /// Replaces the entries from word `at` on that are others.
+    fn put_entries(&self, at: usize, entries: [Entry; SLOTS]) {
+        for (word, entry) in self.image.words[at..].iter().zip(entries) {
+            if word.load(Ordering::Relaxed) != entry.0 {
+                // Partner: the load of an entry in a lookup.
+                word.store(entry.0, Ordering::Release);
+            }
+        }
     }
 
     /// Writes the block of `node`, where `inherited` is the hop of what its prefixes do not cover,
@@ -334,13 +441,7 @@ impl Writer {
     /// Recursion: at most as deep as an address has bytes.
     fn refresh(&mut self, node: u32, inherited: u16) -> Entry {
         let slots = self.nodes.get(node).slots(inherited);
-        for idx in 0..self.nodes.get(node).children.len() {
-            let (slot, child) = self.nodes.get(node).children[idx];
-            let hop = slots[usize::from(slot)];
-            if self.nodes.get(child).is_new || self.nodes.get(child).inherited != hop {
-                self.refresh(child, hop);
-            }
-        }
+        self.refresh_children(node, &slots);
         let (entry, room) = self.write_block(node, &slots);
         let node = self.nodes.get_mut(node);
         let old = std::mem::replace(&mut node.room, room);
@@ -351,17 +452,27 @@ impl Writer {
         entry
     }
 
+    /// Writes the children of `node` that are new or whose slot has another hop now.
+    fn refresh_children(&mut self, node: u32, slots: &[u16; SLOTS]) {
+        for idx in 0..self.nodes.get(node).children.len() {
+            let (slot, child) = self.nodes.get(node).children[idx];
+            let hop = slots[usize::from(slot)];
+            if self.nodes.get(child).is_new || self.nodes.get(child).inherited != hop {
+                self.refresh(child, hop);
+            }
+        }
+    }
+
     fn write_block(&mut self, node: u32, slots: &[u16; SLOTS]) -> (Entry, Room) {
         let nodes = &self.nodes;
         let children = nodes.get(node).children.iter();
         let children = children.map(|&(slot, child)| (slot, nodes.get(child).entry));
-        if let Some(hop) = self.block.plan(slots, children) {
+        if let Some(hop) = self.block.plan(slots, children, self.image.is_narrow) {
             return (Entry::hop(hop), Room { at: 0, words: 0 });
         }
-        let words = self.block.words();
-        let room = self.arena.take(words.len());
+        let room = self.arena.take(self.block.len());
         let at = room.at as usize;
-        for (slot, &word) in self.words[at..].iter().zip(words) {
+        for (slot, word) in self.image.words[at..].iter().zip(self.block.words(at)) {
             slot.store(word, Ordering::Relaxed);
         }
         (self.block.entry(at), room)
@@ -384,17 +495,21 @@ impl Writer {
         }
     }
 
-    /// Makes sure that `prefix` can be changed, writing everything anew if need be: then
-    /// [`Writer::words`] are others, and `true` is returned.
+    /// Makes sure that `prefix` can get `hop` or lose its own, writing everything anew if need be: then
+    /// [`Writer::image`] is another one, and `true` is returned.
     ///
     /// # Errors
     /// The bound forbids it; nothing was changed.
-    pub(crate) fn make_room<A: Address>(&mut self, prefix: Prefix<A>) -> Result<bool, RouteError> {
+    pub(crate) fn make_room<A: Address>(
+        &mut self,
+        prefix: Prefix<A>,
+        hop: u16,
+    ) -> Result<bool, RouteError> {
         let need = self.need(Place::of(prefix));
-        if self.arena.has_room(need) {
+        if self.arena.has_room(need) && !(self.image.is_narrow && is_wide(hop)) {
             return Ok(false);
         }
-        self.write_anew(need)?;
+        self.write_anew(need, hop)?;
         Ok(true)
     }
 
@@ -407,32 +522,41 @@ impl Writer {
         }
         let path = self.path(place);
         let known = path.as_slice().last().map_or(0, |&node| self.need_below(node));
-        // A new node has one prefix or one child: three runs at most.
-        known + DEPTH_MAX * rounded(4 + 3) + rounded(SLOTS.min(8))
+        // A new node has one prefix or one child: two starts beside those of the eight pairs.
+        known + DEPTH_MAX * rounded(16 + 8 + 2)
     }
 
     /// Words that the blocks of `node` and those below can take after one more prefix.
     fn need_below(&self, node: u32) -> usize {
         let node = self.nodes.get(node);
-        // A word of a leaf has four values, each of which may become an entry; a prefix adds two.
-        let own = 4 * usize::from(node.room.words) + 4 + 4;
-        own + node.children.iter().map(|child| self.need_below(child.1)).sum::<usize>()
+        // A word of a leaf has up to four values, each of which may become an entry; a prefix adds
+        // two starts, and it may take all pairs.
+        let own = (4 * usize::from(node.room.words) + 16 + 8 + 2).min(BLOCK_WORDS_MAX);
+        rounded(own) + node.children.iter().map(|child| self.need_below(child.1)).sum::<usize>()
     }
 
-    /// Writes everything into new words, with room for `need` more.
+    /// Writes everything into new words, with room for `need` more, and for `hop`.
     ///
     /// # Errors
     /// The bound forbids it; nothing was changed.
-    pub(crate) fn write_anew(&mut self, need: usize) -> Result<(), RouteError> {
-        let live = self.measure();
-        let room = live + live / 2 + need + SPARE_WORDS;
-        let words = pages::whole_pages(ROOTS + room);
-        let bytes = words * 8 + self.bytes_beside();
-        if bytes > self.bytes_max || u32::try_from(words).is_err() {
+    pub(crate) fn write_anew(&mut self, need: usize, hop: u16) -> Result<(), RouteError> {
+        let is_narrow = self.wide_hops == 0 && !is_wide(hop);
+        let live = self.measure(is_narrow);
+        let room = live + live / 2 + need + SPARE_WORDS + SLACK_WORDS;
+        let mut flats = self.choose_flats();
+        let size = |flats: usize| pages::whole_pages(ROOTS + flats * FLAT_LEN + room);
+        if size(flats.len()) * 4 + self.bytes_beside() > self.bytes_max {
+            // They are for speed alone.
+            flats.clear();
+        }
+        let words = size(flats.len());
+        let bytes = words * 4 + self.bytes_beside();
+        if bytes > self.bytes_max || words > WORDS_MAX {
             return Err(RouteError::memory_bound(bytes, self.bytes_max));
         }
-        self.words = Arc::new(SharedWords::zeroed(words));
-        self.arena = Arena::new(ROOTS, words);
+        self.image = Arc::new(Image { words: SharedWords::zeroed(words), is_narrow });
+        self.arena = Arena::new(ROOTS + flats.len() * FLAT_LEN, words - SLACK_WORDS);
+        self.flats = flats.into_iter().zip((ROOTS..).step_by(FLAT_LEN)).collect();
         for root in 0..ROOTS {
             self.forget_blocks(self.nodes.root(root));
             let entry = self.root_entry(root);
@@ -441,28 +565,50 @@ impl Writer {
         Ok(())
     }
 
+    /// The values of the first 16 bits that get flat tables: those with the most in them.
+    fn choose_flats(&self) -> Vec<usize> {
+        let ends = |node: u32| self.nodes.get(node).ends();
+        let below = |node: u32| {
+            let children = self.nodes.get(node).children.iter();
+            ends(node) + children.map(|child| ends(child.1)).sum::<usize>()
+        };
+        let mut flats: Vec<_> = (0..ROOTS)
+            .filter_map(|root| Some((std::cmp::Reverse(below(self.nodes.root(root)?)), root)))
+            .filter(|(ends, _)| ends.0 >= FLAT_ENDS_MIN)
+            .collect();
+        flats.sort_unstable();
+        flats.truncate(self.flats_max);
+        flats.into_iter().map(|(_, root)| root).collect()
+    }
+
     /// Words that all blocks take.
-    fn measure(&mut self) -> usize {
+    fn measure(&self, is_narrow: bool) -> usize {
         let mut words = 0;
         let mut block = Block::default();
         for root in 0..ROOTS {
             if let Some(node) = self.nodes.root(root) {
-                words += self.measure_below(node, self.short.best(root), &mut block);
+                words += self.measure_below(node, self.short.best(root), is_narrow, &mut block);
             }
         }
         words
     }
 
-    fn measure_below(&self, node: u32, inherited: u16, block: &mut Block) -> usize {
+    fn measure_below(
+        &self,
+        node: u32,
+        inherited: u16,
+        is_narrow: bool,
+        block: &mut Block,
+    ) -> usize {
         let node = self.nodes.get(node);
         let slots = node.slots(inherited);
         let children = node.children.iter().map(|&(slot, _)| (slot, Entry(0)));
-        let own = match block.plan(&slots, children) {
+        let own = match block.plan(&slots, children, is_narrow) {
             Some(_) => 0,
-            None => rounded(block.words().len()),
+            None => rounded(block.len()),
         };
         let below = |&(slot, child): &(u8, u32)| {
-            self.measure_below(child, slots[usize::from(slot)], &mut Block::default())
+            self.measure_below(child, slots[usize::from(slot)], is_narrow, &mut Block::default())
         };
         own + node.children.iter().map(below).sum::<usize>()
     }

@@ -282,13 +282,23 @@ impl Diagnostics {
         }
     }
 
-    /// Whether another would be kept; if not, [`Self::count_only`] spares making it.
+    /// Whether another would be kept.
     pub fn wants_more(&self) -> bool {
         self.kept.len() < DIAGNOSTICS_KEPT_MAX
     }
 
-    /// Counts an error without keeping it.
-    pub fn count_only(&mut self) {
+    /// Adds the error that `make` makes, which is not asked for one that would not be kept: a
+    /// million errors in one line would each count its characters.
+    pub fn push_with(&mut self, make: impl FnOnce() -> Diagnostic) {
+        if self.wants_more() {
+            self.push(make());
+        } else {
+            self.count_only();
+        }
+    }
+
+    /// Counts an error that would not be kept.
+    pub(super) fn count_only(&mut self) {
         self.errors += 1;
         self.left_out += 1;
     }

@@ -9,6 +9,32 @@
 //! [`load`] takes all steps at once. What must be known of element classes is handed in as a
 //! [`ClassTable`]; this module knows none.
 //!
+//! ```
+//! use std::collections::BTreeMap;
+//! use warpswitch_graph::language::{ClassSpec, ClassTable, flatten, load};
+//!
+//! struct Table([ClassSpec; 2]);
+//! impl ClassTable for Table {
+//!     fn get(&self, class: &str) -> Option<&ClassSpec> {
+//!         self.0.iter().find(|spec| spec.name == class)
+//!     }
+//! }
+//! let class = |name, port_count| ClassSpec { name, port_count, processing: "a", flow_code: "x" };
+//! let table = Table([class("Source", "0/1"), class("Sink", "1/0")]);
+//!
+//! let load = |text: &[u8]| load("my.click", text, &table, &BTreeMap::new(), None);
+//! let loaded = load(b"define($N 5) Source($N) -> s :: Sink").unwrap();
+//! assert_eq!(
+//!     flatten(&loaded.graph),
+//!     "Source@1 :: Source(5);\ns :: Sink;\n\nSource@1 -> s;\n"
+//! );
+//! let errors = load(b"Source -> s;\nx :: Sin;").unwrap_err();
+//! assert_eq!(
+//!     errors.to_click(),
+//!     "my.click:1: undeclared element 's'\nmy.click:2: unknown element class 'Sin'\n"
+//! );
+//! ```
+//!
 //! # Invariants
 //! - L1: no text causes a panic, unbounded recursion or unbounded memory: nesting, expansion and
 //!   reports are limited, and each limit is told when it is met.
@@ -60,7 +86,8 @@ pub struct Loaded {
     pub warnings: Diagnostics,
 }
 
-/// Reads, expands and resolves a configuration: `bytes` is its text, `name` what errors call it.
+/// Reads, expands and resolves a configuration: `bytes` is its text, `name` what errors call it
+/// (`config` if it is empty), `library` where `require(library …)` looks.
 ///
 /// # Errors
 /// All errors that were found. Those of ports come only once the text is right: a graph with parts
@@ -70,10 +97,13 @@ pub fn load(
     bytes: &[u8],
     classes: &dyn ClassTable,
     globals: &BTreeMap<String, String>,
-    library: &mut dyn Library,
+    library: Option<&mut dyn Library>,
 ) -> Result<Loaded, Diagnostics> {
     let source = Source::new(name, bytes)?;
-    let (ast, mut found) = parse_with(source, library);
+    let (ast, mut found) = match library {
+        Some(library) => parse_with(source, library),
+        None => parse(source),
+    };
     match expand(&ast, classes, globals) {
         Ok(graph) if !found.has_errors() => match resolve(&graph, classes) {
             Ok(ports) => Ok(Loaded { graph, ports, warnings: found }),

@@ -86,7 +86,7 @@ const STATEMENTS: [&str; 12] = [
 /// Reads `bytes`; what can be expanded must read back from its flat form.
 fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
     let shelf = || Shelf([("l", "elementclass L { Idle }"), ("m", "x ->")].into());
-    let loaded = load("f", bytes, &table(), &BTreeMap::new(), &mut shelf());
+    let loaded = load("f", bytes, &table(), &BTreeMap::new(), Some(&mut shelf()));
     if let Err(errors) = &loaded {
         prop_assert!(errors.has_errors());
         prop_assert!(!errors.to_string().is_empty() && !errors.to_click().is_empty());

@@ -12,7 +12,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::class::{ClassTable, FlowCode, PortCount, Processing, processing};
-use super::diagnostic::Diagnostics;
+use super::diagnostic::{Diagnostic, Diagnostics};
 use super::expand::{Connection, FlatGraph, PortRef};
 
 /// The most ports of all elements together, and ways through them from an input to an output.
@@ -50,6 +50,8 @@ struct Link {
 ///
 /// # Errors
 /// All errors that were found.
+/// # Panics
+/// If a code of a class is not one: the table is code, not input.
 pub fn resolve(
     graph: &FlatGraph,
     classes: &dyn ClassTable,
@@ -80,12 +82,8 @@ pub fn resolve(
 }
 
 fn error(graph: &FlatGraph, errors: &mut Diagnostics, element: usize, message: String) {
-    if errors.wants_more() {
-        let span = graph.elements[element].landmark.span;
-        errors.push(graph.sources.error(span, message));
-    } else {
-        errors.count_only();
-    }
+    let span = graph.elements[element].landmark.span;
+    errors.push_with(|| graph.sources.error(span, message));
 }
 
 fn count_ports(
@@ -209,15 +207,13 @@ fn conflicts(graph: &FlatGraph, ports: &[ElementPorts], links: &[Link], errors: 
         let from = ports[link.from.element].outputs[link.from.port];
         let to = ports[link.to.element].inputs[link.to.port];
         let is_sound = from == to || from == Processing::Agnostic || to == Processing::Agnostic;
-        if !is_sound && errors.wants_more() {
-            conflict(graph, link, from == Processing::Push, errors);
-        } else if !is_sound {
-            errors.count_only();
+        if !is_sound {
+            errors.push_with(|| conflict(graph, link, from == Processing::Push));
         }
     }
 }
 
-fn conflict(graph: &FlatGraph, link: &Link, from_is_push: bool, errors: &mut Diagnostics) {
+fn conflict(graph: &FlatGraph, link: &Link, from_is_push: bool) -> Diagnostic {
     let (from_kind, to_kind) = if from_is_push { ("push", "pull") } else { ("pull", "push") };
     let from = graph.elements[link.from.element].declaration();
     let to = graph.elements[link.to.element].declaration();
@@ -240,7 +236,7 @@ fn conflict(graph: &FlatGraph, link: &Link, from_is_push: bool, errors: &mut Dia
             .note(Some(place), format!("'{to}' is declared here"))
             .help(format!("{help} turns {from_kind} into {to_kind}"))
     };
-    errors.push(found.without_landmark());
+    found.without_landmark()
 }
 
 /// Each push output and pull input is connected once, each other port at least once. What is

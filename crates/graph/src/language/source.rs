@@ -97,7 +97,7 @@ impl Source {
             let message = format!("text of {} bytes exceeds {SOURCE_BYTES_MAX}", bytes.len());
             return Err(Diagnostic::whole(&name, message).into());
         }
-        let (text, has_stray) = decode(bytes);
+        let (text, has_stray) = decode(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes));
         let lines = line_starts(&text);
         Ok(Self { name, text: text.into(), has_stray, lines, directives: Vec::new() })
     }

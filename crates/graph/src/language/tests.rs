@@ -52,7 +52,7 @@ impl Library for Shelf {
 }
 
 pub(super) fn load_text(text: &str) -> Result<Loaded, Diagnostics> {
-    load("f", text.as_bytes(), &table(), &BTreeMap::new(), &mut Shelf(BTreeMap::new()))
+    load("f", text.as_bytes(), &table(), &BTreeMap::new(), None)
 }
 
 /// Reads and expands, ports unchecked: the flat text, or the errors as Click prints them.
@@ -151,11 +151,10 @@ fn an_archive_is_read() {
     let mut bytes = b"!<arch>\n".to_vec();
     bytes.extend(format!("{:<16}{:<32}{:<10}`\n", "config", "", 11).bytes());
     bytes.extend(b"a :: Idle;\n\n");
-    let loaded =
-        load("f", &bytes, &table(), &BTreeMap::new(), &mut Shelf(BTreeMap::new())).unwrap();
+    let loaded = load("f", &bytes, &table(), &BTreeMap::new(), None).unwrap();
     assert_eq!(loaded.graph.elements.len(), 1);
     bytes[8] = b'x';
-    let error = load("f", &bytes, &table(), &BTreeMap::new(), &mut Shelf(BTreeMap::new()));
+    let error = load("f", &bytes, &table(), &BTreeMap::new(), None);
     assert_eq!(error.unwrap_err().to_click(), "f: archive has no 'config' section\n");
 }
 
@@ -169,4 +168,28 @@ fn an_element_that_cannot_be_configured_is_told_as_click_does() {
     assert_eq!(told(1), format!("g:101: While configuring 'm2 :: Message':\n{details}"));
     let report = loaded.graph.element_error("While configuring", 0, &lines[..1]).to_string();
     assert!(report.contains("= note: MESSAGE: required argument missing"), "{report}");
+}
+
+#[test]
+fn names_in_configurations_are_found_from_the_inside_out() {
+    let text = "q, r :: Message; c :: { q :: Message; d :: { x :: Message; r :: Message } }
+                cc :: { x :: Message }";
+    let graph = load_text(text).unwrap().graph;
+    let check = |from: &str, name: &str, expected: Option<&str>| {
+        let found = graph.find_from(graph.find(from).unwrap(), name);
+        assert_eq!(found.map(|idx| graph.elements[idx].name.as_str()), expected, "{from} {name}");
+    };
+    check("c/d/x", "q", Some("c/q"));
+    check("c/d/x", "r", Some("c/d/r"));
+    check("c/q", "r", Some("r"));
+    check("c/q", "d/r", Some("c/d/r"));
+    check("cc/x", "q", Some("q"));
+    check("q", "c/d/x", Some("c/d/x"));
+    check("q", "x", None);
+    check("cc/x", "", None);
+}
+
+#[test]
+fn a_byte_order_mark_is_passed_over() {
+    assert_eq!(load_text("\u{feff}a :: Idle;").unwrap().graph.elements.len(), 1);
 }

@@ -217,10 +217,10 @@ impl<'a> Cursor<'a> {
             if let Some(byte) = source.stray_byte(c) {
                 let start = span.start as usize + idx;
                 let place = self.span(start, start + c.len_utf8());
-                errors.push(
+                errors.push_with(|| {
                     map.error(place, format!("byte 0x{byte:02X} is not valid UTF-8"))
-                        .help(format!("write it as \"\\<{byte:02x}>\"")),
-                );
+                        .help(format!("write it as \"\\<{byte:02x}>\""))
+                });
                 return;
             }
         }
@@ -250,7 +250,7 @@ impl<'a> Cursor<'a> {
         let digits = line.len() - line.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         if digits == 0 {
             let span = self.span(start, end);
-            errors.push(map.error(span, "unknown preprocessor directive"));
+            errors.push_with(|| map.error(span, "unknown preprocessor directive"));
             return end;
         }
         let number = line[..digits].parse().unwrap_or(u32::MAX);

@@ -91,8 +91,8 @@ struct Decimal {
     exponent: i32,
 }
 
-/// The most digits that count; more are dropped.
-const DIGITS_MAX: u32 = 25;
+/// The most digits that count; more are dropped. With the largest unit they still fit 128 bits.
+const DIGITS_MAX: u32 = 22;
 
 impl Decimal {
     /// Reads a number, and how many bytes it takes.
@@ -130,7 +130,7 @@ impl Decimal {
     }
 
     /// The magnitude times `numerator / denominator`, rounded to the nearest; none if it does not
-    /// fit. Both factors are at most 2^40 or so.
+    /// fit.
     fn scaled(self, numerator: u128, denominator: u128) -> Option<u128> {
         if self.digits == 0 {
             return Some(0);

@@ -98,6 +98,8 @@ fn fractions_times_and_bandwidths_are_exact() {
     }
     assert_eq!(time("1.9ms"), Ok(1_900_000));
     assert_eq!(time("2.5 us"), Ok(2_500));
+    assert_eq!(time("1.00000000000000000000000000000000 day"), Ok(86_400_000_000_000));
+    assert_eq!(time("100000000000000000000000000000000e-32"), Ok(1_000_000_000));
     assert_eq!(time("0.4ns"), Ok(0));
     assert_eq!(time("1e-300"), Ok(0));
     assert_eq!(time("0e99999999999"), Ok(0));

@@ -156,8 +156,14 @@ impl Builder<'_> {
     }
 
     pub(super) fn error(&mut self, span: Span, message: impl Into<String>) {
+        self.errors.push_with(|| self.sources.error(span, message));
+    }
+
+    /// Adds the error that `make` makes, if it would be kept.
+    pub(super) fn error_with(&mut self, make: impl FnOnce(&Self) -> Diagnostic) {
         if self.errors.wants_more() {
-            self.errors.push(self.sources.error(span, message));
+            let error = make(self);
+            self.errors.push(error);
         } else {
             self.errors.count_only();
         }
@@ -273,9 +279,6 @@ impl Builder<'_> {
 
     /// Adds the help "did you mean" if a class has a similar name.
     pub(super) fn suggest(&self, error: Diagnostic, name: &str) -> Diagnostic {
-        if !self.errors.wants_more() {
-            return error;
-        }
         let scoped = self.classes.iter().flat_map(|classes| classes.keys().map(String::as_str));
         let near = |other: &&str| other.len() > 2 && is_near(name, other);
         match scoped.chain(self.table.names()).filter(near).min() {

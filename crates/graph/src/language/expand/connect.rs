@@ -201,14 +201,16 @@ impl Builder<'_> {
                 Some(ends)
             }
             (Some(ends), Some(_)) => {
-                let message = format!("redeclaration of element '{name}'");
-                let mut error = self.sources.error(span, message);
-                if !is_gate {
+                self.error_with(|builder| {
+                    let message = format!("redeclaration of element '{name}'");
+                    let error = builder.sources.error(span, message);
+                    if is_gate {
+                        return error;
+                    }
                     let before = open.compound.elements[ends.enter as usize].span;
                     let message = format!("element '{name}' previously declared here");
-                    error = error.note(Some(self.sources.landmark(before)), message);
-                }
-                self.errors.push(error);
+                    error.note(Some(builder.sources.landmark(before)), message)
+                });
                 Some(ends)
             }
             (None, Some(class)) => {
@@ -216,9 +218,11 @@ impl Builder<'_> {
                 Some(self.declare(open, name, class, config, span))
             }
             (None, None) => {
-                let error = self.sources.error(span, format!("undeclared element '{name}'"));
-                let error = error.label("neither an element nor an element class");
-                self.errors.push(self.suggest(error, name));
+                self.error_with(|builder| {
+                    let message = format!("undeclared element '{name}'");
+                    let error = builder.sources.error(span, message);
+                    builder.suggest(error.label("neither an element nor an element class"), name)
+                });
                 let class = Class::Primitive("Error".to_owned());
                 Some(self.declare(open, name, class, config, span))
             }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use super::super::args::split::{split_args, split_words};
 use super::super::ast::Formal;
-use super::super::diagnostic::{DIAGNOSTICS_KEPT_MAX, Diagnostics};
+use super::super::diagnostic::{DIAGNOSTICS_KEPT_MAX, Diagnostic, Diagnostics};
 use super::super::source::{SourceMap, Span, offset};
 use super::super::variables::{Env, scope_around, substitute};
 use super::build::{Class, Compound, GATE_IN, GATE_OUT, Wire};
@@ -98,11 +98,7 @@ pub(super) fn instantiate(
 
 impl Instantiate<'_> {
     fn error(&mut self, span: Span, message: String) {
-        if self.errors.wants_more() {
-            self.errors.push(self.sources.error(span, message));
-        } else {
-            self.errors.count_only();
-        }
+        self.errors.push_with(|| self.sources.error(span, message));
     }
 
     fn refuse(&mut self, span: Span, message: String) {
@@ -206,9 +202,12 @@ impl Instantiate<'_> {
     fn check_name(&mut self, name: &str, node: u32, span: Span, used: Span, prefix: &str) {
         let Some(before) = self.names.insert(name.to_owned(), node) else { return };
         let place = if prefix.is_empty() { span } else { used };
-        let before = self.sources.landmark(self.flat.nodes[before as usize].span);
-        let error = self.sources.error(place, format!("redeclaration of element '{name}'"));
-        self.errors.push(error.note(Some(before), format!("'{name}' previously declared here")));
+        let before = self.flat.nodes[before as usize].span;
+        self.errors.push_with(|| {
+            let error = self.sources.error(place, format!("redeclaration of element '{name}'"));
+            let before = self.sources.landmark(before);
+            error.note(Some(before), format!("'{name}' previously declared here"))
+        });
     }
 
     fn replace(&mut self, task: Task) {
@@ -266,20 +265,28 @@ impl Instantiate<'_> {
             next = scope.overload.clone();
         }
         if tried.len() != 1 || closest.is_none() {
-            let scope = &self.compounds[task.compound];
-            let wanted = signature(scope, None, args.len(), task.ports);
-            let mut error = self.sources.error(span, format!("no match for '{wanted}'"));
-            error = error.note(Some(self.sources.landmark(span)), "candidates are:");
-            for &idx in tried.iter().take(DIAGNOSTICS_KEPT_MAX) {
-                let scope = &self.compounds[idx];
-                let ports = (scope.inputs, scope.outputs);
-                let candidate = signature(scope, Some(&scope.formals), 0, ports);
-                error =
-                    error.note(Some(self.sources.landmark(scope.span)), format!("  {candidate}"));
+            let error = || self.no_match(task, &tried, args.len(), span);
+            if self.errors.wants_more() {
+                let error = error();
+                self.errors.push(error);
+            } else {
+                self.errors.count_only();
             }
-            self.errors.push(error);
         }
         closest
+    }
+
+    fn no_match(&self, task: &Task, tried: &[usize], args: usize, span: Span) -> Diagnostic {
+        let wanted = signature(&self.compounds[task.compound], None, args, task.ports);
+        let error = self.sources.error(span, format!("no match for '{wanted}'"));
+        let mut error = error.note(Some(self.sources.landmark(span)), "candidates are:");
+        for &idx in tried.iter().take(DIAGNOSTICS_KEPT_MAX) {
+            let scope = &self.compounds[idx];
+            let ports = (scope.inputs, scope.outputs);
+            let candidate = signature(scope, Some(&scope.formals), 0, ports);
+            error = error.note(Some(self.sources.landmark(scope.span)), format!("  {candidate}"));
+        }
+        error
     }
 }
 

@@ -98,8 +98,31 @@ impl FlatGraph {
         self.elements.iter().position(|element| element.name == name)
     }
 
+    /// Index of the element that `name` means in the configuration of element `from`: the one in the
+    /// same compound, else the one in the compound around that, and so on. Cost: one pass.
+    pub fn find_from(&self, from: usize, name: &str) -> Option<usize> {
+        let scope = self.elements.get(from)?.name.rsplit_once('/').map_or("", |(scope, _)| scope);
+        let mut best: Option<(usize, usize)> = None;
+        for (idx, element) in self.elements.iter().enumerate() {
+            let Some(prefix) = element.name.strip_suffix(name) else { continue };
+            let is_around = match prefix.strip_suffix('/') {
+                None => prefix.is_empty(),
+                Some(prefix) => scope
+                    .strip_prefix(prefix)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
+            };
+            if is_around && best.is_none_or(|(_, len)| len < prefix.len()) {
+                best = Some((idx, prefix.len()));
+            }
+        }
+        best.map(|(idx, _)| idx)
+    }
+
     /// An error of element `idx`: `doing` says what failed, such as "While configuring", and
     /// `lines` how.
+    ///
+    /// # Panics
+    /// If there is no such element.
     pub fn element_error(&self, doing: &str, idx: usize, lines: &[String]) -> Diagnostic {
         let element = &self.elements[idx];
         let message = format!("{doing} '{}':", element.declaration());

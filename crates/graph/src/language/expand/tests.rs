@@ -298,6 +298,19 @@ fn names_are_checked() {
 }
 
 #[test]
+fn landmarks_follow_line_directives() {
+    check_errors(
+        "# 1 \"A\"\n\nx :: Idle;\n# 1 \"./B\" 1\nx :: Idle;\n\n# 4 \"A\" 2\ny :: ?",
+        &[
+            "./B:1: redeclaration of element 'x'",
+            "A:2: element 'x' previously declared here",
+            "A:4: missing element type in declaration",
+            "A:4: syntax error near '?'",
+        ],
+    );
+}
+
+#[test]
 fn variables_reach_configuration_strings() {
     let text = "define($A 1, $B $A$A); x :: Message($A $B \"$B\" '$A' ${C-d});
                 elementclass M { $B | define($A 5) Message($A, $B, $D) } M(y $A);";

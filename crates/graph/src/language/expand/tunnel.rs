@@ -112,11 +112,7 @@ fn check_gates(
             (false, false, false) => format!("'{owner}' has no output {port}"),
             _ => continue,
         };
-        if errors.wants_more() {
-            errors.push(sources.error(*span, message));
-        } else {
-            errors.count_only();
-        }
+        errors.push_with(|| sources.error(*span, message));
     }
 }
 

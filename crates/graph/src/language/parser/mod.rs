@@ -141,12 +141,8 @@ impl Parser<'_> {
     }
 
     fn error(&mut self, span: Span, message: impl Into<String>) {
-        if self.shared.errors.wants_more() {
-            let error = self.shared.map.error(span, message);
-            self.shared.errors.push(error);
-        } else {
-            self.shared.errors.count_only();
-        }
+        let Shared { map, errors, .. } = &mut *self.shared;
+        errors.push_with(|| map.error(span, message));
     }
 
     fn syntax_error(&mut self, token: Token, span: Span) {

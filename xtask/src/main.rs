@@ -33,6 +33,10 @@ tasks:
                           name contains TEXT, --rounds runs each N times, ours and the peer in
                           turn, and keeps the quietest, --record keeps the figures under
                           bench/record, --smoke runs every definition once on a small trace
+  bench routes [--data DIR] [--peers] [--rounds N] [--record] [--smoke]
+                          look up routes: ours, the poptrie crate and, with --peers, DPDK's
+                          rte_lpm, rte_fib and rte_fib6; --data is a folder with a table of
+                          prefixes, *prefixes.txt[.gz]
   peers                   build the rival programs (needs DPDK; says what to install)
   fuzz [TARGET]... [--seconds N]
                           run fuzz targets (default: all, 60 s each; needs nightly and cargo-fuzz)

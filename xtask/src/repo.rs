@@ -26,6 +26,12 @@ pub fn root() -> PathBuf {
     manifest.parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }
 
+/// The folder that cargo builds into.
+pub fn target() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    root().join(target.unwrap_or_else(|| "target".into()))
+}
+
 /// Every file of the project: what git tracks, or, outside a repository, what lies there.
 pub fn files() -> Result<Vec<SourceFile>> {
     let root = root();

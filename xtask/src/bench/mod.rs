@@ -5,12 +5,13 @@
 //!                                                                   └─► rte_acl (--peers)
 //!                       table, ratios, bench/record ◄── digests agree ◄┘
 //! ```
-//! Every program reads the same two files. An engine whose answers have another digest than the
+//! `routes` looks up routes instead; see its module. Every program reads the same files. An engine whose answers have another digest than the
 //! others gets no number. Known bias is written down in `docs/benchmarking.md`.
 
 mod def;
 mod record;
 mod report;
+mod routes;
 mod run;
 
 use std::path::PathBuf;
@@ -37,6 +38,9 @@ struct Options {
 /// Runs the definitions named, or all of them.
 pub fn run(args: &[String]) -> Result<()> {
     let options = parse(args)?;
+    if options.names.iter().any(|name| name == ROUTES) {
+        return run_routes(options);
+    }
     let defs = read_defs(&options.names)?;
     let tools = run::Tools::build(if options.peers { Some(peers::build_acl()?) } else { None })?;
     let mut measured = Vec::new();
@@ -73,6 +77,17 @@ pub fn run(args: &[String]) -> Result<()> {
         record::write(&measured)?;
     }
     Ok(())
+}
+
+/// The experiment that is no definition: it looks up routes.
+const ROUTES: &str = "routes";
+
+fn run_routes(options: Options) -> Result<()> {
+    if options.names.len() > 1 || options.engines.is_some() || !options.case.is_empty() {
+        bail!("'{ROUTES}' runs alone, and takes neither --case nor --engines");
+    }
+    let Options { data, rounds, peers, record, smoke, .. } = options;
+    routes::look_up(&routes::Options { data, rounds, peers, record, smoke })
 }
 
 fn run_case(tools: &run::Tools, def: &Def, case: &Case, options: &Options) -> Result<Measured> {

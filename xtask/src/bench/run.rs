@@ -43,8 +43,7 @@ impl Tools {
         let mut build = repo::cargo();
         build.args(["build", "--release", "--package", "warpswitch"]);
         repo::must(&mut build, "building the release binary")?;
-        let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-        let target = repo::root().join(target.unwrap_or_else(|| "target".into()));
+        let target = repo::target();
         let folder = target.join("bench");
         std::fs::create_dir_all(&folder)
             .with_context(|| format!("cannot make {}", folder.display()))?;
@@ -129,7 +128,7 @@ fn parse_peer(text: &str) -> Result<Vec<Figures>> {
 
 /// Runs a command that ends with one of `codes`; its standard output. What it says on stderr goes
 /// to ours.
-fn output(command: &mut Command, codes: &[i32], what: &str) -> Result<String> {
+pub fn output(command: &mut Command, codes: &[i32], what: &str) -> Result<String> {
     let output = command
         .stderr(Stdio::inherit())
         .output()

@@ -204,7 +204,7 @@ static void lpm6(void *table, const struct list *list, size_t at, size_t n)
 static int32_t answer(const struct method *method, size_t i)
 {
 	if (method->lookup == lpm_bulk)
-		return results.u32[i] & RTE_LPM_LOOKUP_SUCCESS ? results.u32[i] & 0xffffff : -1;
+		return results.u32[i] & RTE_LPM_LOOKUP_SUCCESS ? results.i32[i] & 0xffffff : -1;
 	if (method->lookup == lpm6)
 		return results.i32[i];
 	if (method->lookup == lpm_x4)

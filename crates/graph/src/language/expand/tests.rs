@@ -298,6 +298,26 @@ fn names_are_checked() {
 }
 
 #[test]
+fn the_flat_text_has_the_layout_of_flatconfig() {
+    let text = "require(compact_config)
+        elementclass Way { $a, $b | input -> Print(1) -> output
+                        || $a, __REST__ $b | input -> Print(2) -> output }
+        InfiniteSource(LIMIT 1, STOP true) -> Way(A) -> w :: Way(A, TWO B)
+        elementclass Way { $a, $b | input -> Print(4) -> output || ... }
+        w -> Way(A, B) -> Way(A, B, C) -> Discard;";
+    let expected = "require(compact_config);\n\n\
+        InfiniteSource@1 :: InfiniteSource(LIMIT 1, STOP true);\n\
+        Discard@6 :: Discard;\n\
+        Way@2/Print@1 :: Print(2);\n\
+        w/Print@1 :: Print(1);\n\
+        Way@4/Print@1 :: Print(4);\n\
+        Way@5/Print@1 :: Print(2);\n\n\
+        InfiniteSource@1 -> Way@2/Print@1\n    -> w/Print@1\n    -> Way@4/Print@1\n    \
+        -> Way@5/Print@1\n    -> Discard@6;\n";
+    assert_eq!(flat(text).as_deref(), Ok(expected));
+}
+
+#[test]
 fn landmarks_follow_line_directives() {
     check_errors(
         "# 1 \"A\"\n\nx :: Idle;\n# 1 \"./B\" 1\nx :: Idle;\n\n# 4 \"A\" 2\ny :: ?",

@@ -16,6 +16,7 @@ const PADDING: f64 = 9.0;
 const PORT_SPACING: f64 = 22.0;
 const PORT_SIZE: f64 = 7.0;
 const MARGIN: f64 = 36.0;
+const LEGEND_WIDTH: f64 = 820.0;
 
 /// The most characters of a title, and of a line of arguments.
 const TITLE_CHARS_MAX: usize = 44;
@@ -164,7 +165,7 @@ fn write(
     layout: &Layout,
     out: &mut String,
 ) -> std::fmt::Result {
-    let width = (layout.width + 2.0 * MARGIN).max(640.0);
+    let width = (layout.width + 2.0 * MARGIN).max(LEGEND_WIDTH);
     let height = layout.height + 2.0 * MARGIN + 34.0;
     writeln!(
         out,

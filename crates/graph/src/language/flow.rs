@@ -157,14 +157,14 @@ mod tests {
     #[test]
     fn searches_find_the_nearest_first() {
         let loaded = load_text(
-            "d :: Idle -> c :: Null -> b :: Null -> a :: Null -> n :: Hub;
-             n -> x :: Null -> y :: Null -> z :: Idle; a2 :: Idle -> [1] n; n [1] -> x2 :: Idle;
-             n [2] -> w :: Idle -> x3 :: Discard",
+            "far :: Idle -> near :: Null -> hub :: Hub; side :: Idle -> [1] hub;
+             hub -> first :: Null -> second :: Null -> third :: Idle;
+             hub [1] -> other :: Idle; hub [2] -> wall :: Idle -> Discard",
         )
         .unwrap_or_else(|errors| panic!("{errors}"));
         let graph = &loaded.graph;
         let flow = Flow::new(graph, &table());
-        let n = graph.find("n").unwrap();
+        let n = graph.find("hub").unwrap();
         let check = |is_down: bool, port: Option<usize>, depth: usize, expected: &str| {
             let stops = |visit: Visit| visit.distance >= depth;
             let found = match is_down {
@@ -175,21 +175,22 @@ mod tests {
                 found.iter().map(|&idx| graph.elements[idx].name.as_str()).collect();
             assert_eq!(names.join(" "), expected, "{is_down} {port:?} {depth}");
         };
-        check(false, None, 1, "a a2");
-        check(true, None, 1, "x x2 w");
-        check(false, None, 2, "a a2 b");
-        check(false, Some(0), 2, "a b");
-        check(false, Some(1), 2, "a2");
-        check(true, Some(0), 1, "x");
-        check(true, Some(1), 1, "x2");
-        check(true, Some(0), 99, "x y z");
+        check(false, None, 1, "near side");
+        check(true, None, 1, "first other wall");
+        check(false, None, 2, "near side far");
+        check(false, Some(0), 2, "near far");
+        check(false, Some(1), 2, "side");
+        check(true, Some(0), 1, "first");
+        check(true, Some(1), 1, "other");
+        check(true, Some(0), 99, "first second third");
         // Idle lets nothing through; ports that are not there lead nowhere.
-        check(true, Some(2), 99, "w");
+        check(true, Some(2), 99, "wall");
         check(true, Some(7), 99, "");
-        // The hub sends nothing back where it came from: from z up, all but what enters by 0.
-        let up = flow.upstream(graph.find("z").unwrap(), None, |_| false);
+        // The hub sends nothing back where it came from: up from the third, all but what enters
+        // by 0.
+        let up = flow.upstream(graph.find("third").unwrap(), None, |_| false);
         let names: Vec<&str> = up.iter().map(|&idx| graph.elements[idx].name.as_str()).collect();
-        assert_eq!(names, ["y", "x", "n", "a2"]);
+        assert_eq!(names, ["second", "first", "hub", "side"]);
         assert!(flow.leads(n, 0, 1) && !flow.leads(n, 1, 1) && !flow.leads(99, 0, 0));
     }
 }

@@ -87,16 +87,16 @@ fn integers_are_read_in_four_bases() {
 #[test]
 fn fractions_times_and_bandwidths_are_exact() {
     assert_eq!(read("0.5").map(|Fixed(v): Fixed<1>| v), Ok(1));
-    assert_eq!(read("0.417").map(|Fixed(v): Fixed<8>| v), Ok(107));
-    assert_eq!(read("0.49999").map(|Fixed(v): Fixed<16>| v), Ok(32_767));
-    assert_eq!(read("0.999999").map(|Fixed(v): Fixed<16>| v), Ok(65_536));
+    assert_eq!(read("0.73").map(|Fixed(v): Fixed<8>| v), Ok(187));
+    assert_eq!(read("0.1").map(|Fixed(v): Fixed<16>| v), Ok(6_554));
+    assert_eq!(read("0.999995").map(|Fixed(v): Fixed<16>| v), Ok(65_536));
     assert_eq!(read::<Fixed<16>>("65536"), Err("out of range, bound 65535.99998474121".into()));
     assert_eq!(read("-1.5e3"), Ok(-1_500.0));
     let time = |text: &str| read::<Duration>(text).map(|time| time.as_nanos());
-    for text in ["3600", "3600s", "3.6e6 msec", "60m", "1 hr", "1h", "0.1e1h"] {
-        assert_eq!(time(text), Ok(3_600_000_000_000), "{text}");
+    for text in ["5400", "5400s", "5.4e6 msec", "90m", "1.5 hr", "1.5h", "0.15e1h"] {
+        assert_eq!(time(text), Ok(5_400_000_000_000), "{text}");
     }
-    assert_eq!(time("1.9ms"), Ok(1_900_000));
+    assert_eq!(time("7.3ms"), Ok(7_300_000));
     assert_eq!(time("2.5 us"), Ok(2_500));
     assert_eq!(time("1.00000000000000000000000000000000 day"), Ok(86_400_000_000_000));
     assert_eq!(time("100000000000000000000000000000000e-32"), Ok(1_000_000_000));
@@ -109,10 +109,10 @@ fn fractions_times_and_bandwidths_are_exact() {
         assert_eq!(time(bad), Err("invalid number".into()), "{bad}");
     }
     let bandwidth = |text: &str| read::<Bandwidth>(text).map(|b| (b.bytes_per_second, b.has_unit));
-    assert_eq!(bandwidth("8"), Ok((8, false)));
-    assert_eq!(bandwidth("8 baud"), Ok((1, true)));
-    assert_eq!(bandwidth("8Kbps"), Ok((1_000, true)));
-    assert_eq!(bandwidth("8kBps"), Ok((8_000, true)));
+    assert_eq!(bandwidth("24"), Ok((24, false)));
+    assert_eq!(bandwidth("24 baud"), Ok((3, true)));
+    assert_eq!(bandwidth("24Kbps"), Ok((3_000, true)));
+    assert_eq!(bandwidth("24kBps"), Ok((24_000, true)));
     assert_eq!(bandwidth("1.5 Gbps"), Ok((187_500_000, true)));
     assert_eq!(bandwidth("10M"), Ok((10_000_000, false)));
     assert_eq!(bandwidth("10 parsec"), Err("invalid number".into()));
@@ -138,10 +138,10 @@ fn words_and_booleans() {
 fn addresses() {
     let prefix =
         |text: &str| read::<Ipv4Prefix>(text).map(|p| (p.network().to_string(), p.len())).ok();
-    assert_eq!(read("18.26.4.9"), Ok(Ipv4Addr::new(18, 26, 4, 9)));
-    assert_eq!(prefix("18.26.4/24"), Some(("18.26.4.0".into(), Some(24))));
-    assert_eq!(prefix("18.26.4/28"), None);
-    assert_eq!(prefix("18.26.4.9/255.255.0.0"), Some(("18.26.0.0".into(), Some(16))));
+    assert_eq!(read("10.9.8.7"), Ok(Ipv4Addr::new(10, 9, 8, 7)));
+    assert_eq!(prefix("10.9.8/24"), Some(("10.9.8.0".into(), Some(24))));
+    assert_eq!(prefix("10.9.8/25"), None);
+    assert_eq!(prefix("10.9.8.7/255.255.0.0"), Some(("10.9.0.0".into(), Some(16))));
     assert_eq!(prefix("1.2.3.4/255.0.255.0"), Some(("1.0.3.0".into(), None)));
     assert_eq!(prefix("0.0.0.0/0"), Some(("0.0.0.0".into(), Some(0))));
     for bad in
@@ -155,18 +155,14 @@ fn addresses() {
         assert!(read::<Ipv4Addr>(bad).is_err(), "{bad}");
     }
     let mac = |text: &str| read::<EtherAddress>(text).map(|mac| mac.to_string()).ok();
-    assert_eq!(mac("0:a0:c9:9c:fd:9c").as_deref(), Some("00-A0-C9-9C-FD-9C"));
-    assert_eq!(mac("00-A0-C9-9C-FD-9C").as_deref(), Some("00-A0-C9-9C-FD-9C"));
-    for bad in [
-        "0:a0:c9:9c:fd",
-        "0:a0:c9:9c:fd:9c:1",
-        "0:a0:c9:9c:fd:100",
-        "0:a0-c9:9c:fd:9",
-        "0:+a:c9:9c:fd:9",
-    ] {
+    assert_eq!(mac("2:0:5e:10:0:1").as_deref(), Some("02-00-5E-10-00-01"));
+    assert_eq!(mac("02-00-5E-10-00-01").as_deref(), Some("02-00-5E-10-00-01"));
+    for bad in
+        ["2:0:5e:10:0", "2:0:5e:10:0:1:1", "2:0:5e:10:0:100", "2:0-5e:10:0:9", "2:+a:5e:10:0:9"]
+    {
         assert_eq!(mac(bad), None, "{bad}");
     }
-    assert_eq!(read::<Ipv6Addr>("::ffff:129.144.52.38").unwrap().segments()[6], 0x8190);
+    assert_eq!(read::<Ipv6Addr>("::ffff:192.0.2.1").unwrap().segments()[6], 0xc000);
     for bad in [":::", "8000::1:1:1:1:1:1:1:1", "ffff:"] {
         assert!(read::<Ipv6Addr>(bad).is_err(), "{bad}");
     }

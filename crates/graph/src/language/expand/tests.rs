@@ -31,20 +31,19 @@ fn check_errors(text: &str, expected: &[&str]) {
 
 #[test]
 fn commas_connect_one_to_many() {
-    let text =
-        "a, b, c :: Idle; p, q :: PullNull; a, a[1] -> b -> p, q; p -> [0]c, [1]c; q -> [2]c;";
+    let text = "left, right, end :: Idle; l, m :: PullNull;
+                left [2], right -> end -> l, m; l -> right, [3] left; m -> [1] right;";
     check(
         text,
         &[
-            "a -> b -> p -> c;",
-            "a :: Idle;",
-            "a [1] -> b;",
-            "b -> q -> [2] c;",
-            "b :: Idle;",
-            "c :: Idle;",
-            "p -> [1] c;",
-            "p :: PullNull;",
-            "q :: PullNull;",
+            "end -> m -> [1] right;",
+            "end :: Idle;",
+            "l -> [3] left;",
+            "l :: PullNull;",
+            "left :: Idle;",
+            "left [2] -> end -> l -> right -> end;",
+            "m :: PullNull;",
+            "right :: Idle;",
         ],
     );
 }
@@ -56,7 +55,10 @@ fn wide_arrows_connect_many_to_many() {
         let text = format!("a, b, c :: Idle; {text}");
         check(&text, &[&decl[..], chains].concat());
     };
-    check("a => b, c, [0,1] a;", &["a [1] -> c;", "a [2] -> a -> b;", "a [3] -> [1] a;"]);
+    check(
+        "a => [2] b, c, [1,3] b;",
+        &["a -> [2] b;", "a [1] -> c;", "a [2] -> [1] b;", "a [3] -> [3] b;"],
+    );
     check("a [0-1] => [2,4] b;", &["a -> [2] b;", "a [1] -> [4] b;"]);
     check("a [2,] => b, c, [3] c;", &["a [2] -> b;", "a [3] -> c;", "a [4] -> [3] c;"]);
     check(
@@ -74,14 +76,14 @@ fn mismatched_sides_are_told() {
         check_errors(&format!("a, b, c, d :: Idle;\n{text}"), expected);
     };
     check_errors(
-        "a [0,1] => [0,1,2] b;\nc [] => [] d;",
+        "a [1,3] => [0,2,4] b;\nc [5,] => [] d;",
         &[
             "f:2: connection mismatch: 2 outputs connected to 3 inputs",
             "f:3: at most one expandable port allowed per connection",
         ],
     );
     check_errors(
-        "a [0,1,2] -> [0,1,2] b;",
+        "a [1,2] -> [0,3] b;",
         &["f:2: syntax error: many-to-many connections require '=>'"],
     );
     check_errors(
@@ -106,38 +108,23 @@ fn mismatched_sides_are_told() {
 
 #[test]
 fn groups_are_spliced_in() {
-    let expected = [
-        "a -> c;",
-        "a :: Idle;",
-        "a [1] -> b;",
-        "a [2] -> d;",
-        "b :: Idle;",
-        "c :: Idle;",
-        "d :: Idle;",
-    ];
-    check("a, b, c, d :: Idle; a [0,1,2] => c, b, d;", &expected);
-    check("a, b, c, d :: Idle; a [0,1,2] => ( -> c ), ( -> b ), d;", &expected);
-    check("a, d :: Idle; a => (-> c :: Idle), (-> b :: Idle), d;", &expected);
+    let expected = ["a -> c;", "a :: Idle;", "a [1] -> b;", "b :: Idle;", "c :: Idle;"];
+    check("a, b, c :: Idle; a [0-1] => c, b;", &expected);
+    check("a, b, c :: Idle; a [0-1] => ( -> c ), ( -> b );", &expected);
+    check("a :: Idle; a => ( -> c :: Idle ), ( -> b :: Idle );", &expected);
+    // A group passes on as many ports as it has, and counts in names as three elements.
     check(
-        "analyzer, x1, x2 :: Idle;
-         x1 -> analyzer -> x2;
-         c :: Idle =>
-             [1] analyzer [1],
-             (-> c2 :: Idle => (->), Paint(1) ->)
-         -> post :: Idle;",
+        "in, out :: Idle;
+         in => ( -> Null -> ), ( -> x :: Idle => ( -> ), ( -> Print -> ) -> ) -> out;",
         &[
-            "Paint@12 :: Paint(1);",
-            "analyzer :: Idle;",
-            "analyzer [1] -> post;",
-            "c -> [1] analyzer;",
-            "c :: Idle;",
-            "c [1] -> c2 -> post;",
-            "c2 :: Idle;",
-            "c2 [1] -> Paint@12 -> post;",
-            "post :: Idle;",
-            "x1 -> analyzer -> x2;",
-            "x1 :: Idle;",
-            "x2 :: Idle;",
+            "Null@6 :: Null;",
+            "Print@17 :: Print;",
+            "in -> Null@6 -> out;",
+            "in :: Idle;",
+            "in [1] -> x -> out;",
+            "out :: Idle;",
+            "x :: Idle;",
+            "x [1] -> Print@17 -> out;",
         ],
     );
     check_errors(
@@ -154,33 +141,28 @@ fn groups_are_spliced_in() {
 #[test]
 fn compounds_become_their_parts() {
     check(
-        "elementclass Foo { $a | DriverManager($a); }
-         elementclass Far { $a, $b | Foo($b); }
-         Far(wait_stop stop, stop);",
-        &["Far@1/Foo@1/DriverManager@1 :: DriverManager(stop);"],
+        "elementclass Inner { $text | Message($text) }
+         elementclass Outer { $n, $text | Null@1 :: Idle; Inner($text $n) }
+         Outer(7, hello);",
+        &["Outer@1/Inner@2/Message@1 :: Message(hello 7);", "Outer@1/Null@1 :: Idle;"],
     );
+    // A variable is that of where the class is written, not of where it is used.
     check(
-        "elementclass Foo { $a |
-           elementclass Bar { $b | DriverManager($a); }
-           elementclass Baz { $a | Idle; Bar($a); }
-           Baz(other);
+        "elementclass House { $who |
+           elementclass Door { $n | Message($who, $n) }
+           elementclass Room { $who | door :: Door($who) }
+           room :: Room(cat);
          }
-         Foo(stop);",
-        &[
-            "Foo@1/Baz@1/Bar@2/DriverManager@1 :: DriverManager(stop);",
-            "Foo@1/Baz@1/Idle@1 :: Idle;",
-        ],
+         House(owner);",
+        &["House@1/room/door/Message@1 :: Message(owner, cat);"],
     );
     check(
-        "a, b :: Idle; a -> { -> } -> b; a [1] -> { [0] -> [0] } -> [1] b;",
-        &["a -> b;", "a :: Idle;", "a [1] -> [1] b;", "b :: Idle;"],
+        "a, b :: Idle; a [2] -> { -> } -> b; a [0-1] => [0-1] { [0-1] => [0-1] } [0-1] => [3-4] b;",
+        &["a -> [3] b;", "a :: Idle;", "a [1] -> [4] b;", "a [2] -> b;", "b :: Idle;"],
     );
     check(
-        "a -> x :: { input -> Null -> output; input [1] -> [1] output } -> b;
-         a, b :: Idle;"
-            .replace("a -> x", "a, b :: Idle; a -> x")
-            .replace("-> b;\n         a, b :: Idle;", "-> b; a [1] -> [1] x [1] -> [1] b;")
-            .as_str(),
+        "a, b :: Idle; a -> x :: { input -> Null -> output; input [1] -> [1] output } -> b;
+         a [1] -> [1] x [1] -> [1] b;",
         &[
             "a -> x/Null@1 -> b;",
             "a :: Idle;",
@@ -349,16 +331,16 @@ fn variables_reach_configuration_strings() {
 #[test]
 fn libraries_are_read_once() {
     let shelf = [
-        ("lib", "require(library lib2)\nelementclass A { b :: B; }"),
-        ("lib2", "elementclass B { i :: Idle; }"),
-        ("lib3", "require(library lib) x ->;"),
+        ("house", "require(library door)\nelementclass House { front :: Door }"),
+        ("door", "elementclass Door { lock :: Idle }"),
+        ("bad", "require(library house) x ->;"),
     ];
-    let text = "require(library lib, library lib3, package p) require(compact_config) a :: A;";
+    let text = "require(library house, library bad, package p) require(compact_config) h :: House;";
     let source = Source::new("main", text.as_bytes()).unwrap();
     let (ast, errors) = parse_with(source, &mut Shelf(shelf.into()));
-    assert_eq!(errors.to_click(), "lib3:1: syntax error near ';'\n");
+    assert_eq!(errors.to_click(), "bad:1: syntax error near ';'\n");
     let errors = expand(&ast, &table(), &BTreeMap::new()).unwrap_err();
-    assert_eq!(errors.to_click(), "lib3:1: undeclared element 'x'\n");
+    assert_eq!(errors.to_click(), "bad:1: undeclared element 'x'\n");
     check_errors(
         "{ require(library x) }\nrequire(library y, a b c)",
         &[

@@ -68,11 +68,11 @@ fn ports_are_counted_and_used() {
         &[("d", "h/")],
     );
     check_errors(
-        "i :: InfiniteSource -> Print -> d :: Discard;\ni -> Print -> d;",
+        "i :: InfiniteSource -> Discard;\ni -> Null -> Discard;",
         &["f:1: illegal reuse of 'i :: InfiniteSource' push output 0"],
     );
     check_errors(
-        "i::InfiniteSource -> Print -> d::Discard;\nInfiniteSource -> p::Print;",
+        "Idle -> Null -> Discard;\nIdle -> p :: Print;",
         &["f:2: 'p :: Print' output 0 unused"],
     );
     check_errors(

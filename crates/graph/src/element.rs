@@ -1,0 +1,261 @@
+//! Elements: what they are to the graph, and the classes that there are.
+//!
+//! An element is written once, for batches. Most need one function: [`Element::process`], which
+//! gets a batch and leaves in it what goes on; it serves push and pull alike. Packets that go
+//! elsewhere are handed to [`Context::emit`], packets that go nowhere to [`Context::drop_packet`]
+//! with a reason that is counted.
+//!
+//! ```text
+//! push   a batch arrives at an input; the element emits to outputs
+//! pull   an output is asked for packets; the element asks its inputs with Context::pull
+//! task   run again and again while it is scheduled: sources, and those that pull and push
+//! timer  run at a time that the element chose
+//! ```
+//! What an element emits is delivered after it returns, to the first output first, and what follows
+//! from a delivery before the next one: in the order of a call that goes depth first, without its
+//! stack. So a loop of elements cannot exhaust the stack, and an element is never entered twice.
+//!
+//! # Invariants
+//! - G1: every packet that an element got is emitted, returned by a pull, dropped with a reason, or
+//!   held and counted by [`Element::held`].
+//! - G2: after `initialize` the data path allocates nothing once it has met its largest load.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+
+use warpswitch_packet::Batch;
+
+use crate::context::Context;
+use crate::handler::{HandlerError, HandlerSpec};
+use crate::language::args::{Args, ArgsError, Names};
+use crate::language::{ClassSpec, ClassTable, FlatGraph};
+use crate::names::NameTable;
+
+/// What `configure` may know beside the arguments.
+#[derive(Clone, Copy)]
+pub struct ConfigureContext<'a> {
+    /// Index of the element that is configured.
+    pub element: usize,
+    /// Its connected inputs.
+    pub inputs: usize,
+    /// Its connected outputs.
+    pub outputs: usize,
+    /// Names of addresses and elements.
+    pub names: &'a dyn Names,
+    /// The whole graph.
+    pub graph: &'a FlatGraph,
+}
+
+/// An element of a graph. See the module.
+#[allow(unused_variables)]
+pub trait Element: Any + Send {
+    /// Reads the arguments. Comes first, once; all that is wrong is told at once.
+    ///
+    /// # Errors
+    /// What is wrong, in Click's words.
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        args.complete()
+    }
+
+    /// Gives names to addresses, for the elements that are configured later.
+    fn define_names(&self, names: &mut NameTable) {}
+
+    /// Gets ready: opens files, schedules its task and timers. Every element is configured then.
+    ///
+    /// # Errors
+    /// What hinders it.
+    fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Does its work on packets that pass from input 0 to output 0: what it leaves in `batch` goes
+    /// on.
+    fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {}
+
+    /// Takes a batch that was pushed to `input`. Never empty.
+    fn push(&mut self, cx: &mut Context<'_>, input: usize, mut batch: Batch) {
+        self.process(cx, &mut batch);
+        cx.emit_batch(0, batch);
+    }
+
+    /// Gives up to `packets_max` packets of `output`; none if there are none now.
+    fn pull(&mut self, cx: &mut Context<'_>, output: usize, packets_max: usize) -> Batch {
+        let mut batch = cx.pull(0, packets_max);
+        if !batch.is_empty() {
+            self.process(cx, &mut batch);
+        }
+        batch
+    }
+
+    /// Runs the element's task, which was scheduled and no longer is: it may schedule itself again.
+    /// Tells whether it did something.
+    fn run_task(&mut self, cx: &mut Context<'_>) -> bool {
+        false
+    }
+
+    /// Runs timer `timer`, whose time has come.
+    fn run_timer(&mut self, cx: &mut Context<'_>, timer: usize) {}
+
+    /// Decides, in the name of the configuration, whether a run that was asked to stop does. Asked
+    /// of the element that called [`Context::manage_driver`].
+    fn driver_stops(&mut self, cx: &mut Context<'_>) -> bool {
+        true
+    }
+
+    /// The handlers that it has beside those of every element.
+    fn handlers(&self) -> &'static [HandlerSpec] {
+        &[]
+    }
+
+    /// Answers read handler `name`, one of [`Element::handlers`], without a newline at the end.
+    ///
+    /// # Errors
+    /// Why there is no answer.
+    fn read(
+        &mut self,
+        cx: &mut Context<'_>,
+        name: &str,
+        param: &str,
+    ) -> Result<String, HandlerError> {
+        Err(HandlerError::Missing)
+    }
+
+    /// Obeys write handler `name`, one of [`Element::handlers`]; what it says is for who wrote.
+    ///
+    /// # Errors
+    /// Why it does not.
+    fn write(
+        &mut self,
+        cx: &mut Context<'_>,
+        name: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        Err(HandlerError::Missing)
+    }
+
+    /// Packets that it holds.
+    fn held(&self) -> usize {
+        0
+    }
+
+    /// Takes over what `old` knows and holds: an element of the same class and name in the
+    /// configuration that ran before. Downcast with [`Any`].
+    fn take_state(&mut self, cx: &mut Context<'_>, old: &mut dyn Element) {}
+
+    /// Finishes: the run is over. Files are flushed here, with what goes wrong as the error.
+    ///
+    /// # Errors
+    /// What could not be finished.
+    fn finish(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl dyn Element {
+    /// This element, if it is a `T`.
+    pub fn downcast_mut<T: Element>(&mut self) -> Option<&mut T> {
+        (self as &mut dyn Any).downcast_mut()
+    }
+}
+
+/// When elements are configured: those that others need first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Names of addresses and the like.
+    Names,
+    /// What others refer to while they are configured.
+    Information,
+    /// The usual one.
+    Usual,
+    /// What refers to others.
+    Last,
+}
+
+/// A class of elements.
+#[derive(Debug)]
+pub struct ElementClass {
+    /// What the language must know.
+    pub spec: ClassSpec,
+    /// Why its elements drop packets: the names that [`Context::drop_packet`] counts by.
+    pub drops: &'static [&'static str],
+    /// When its elements are configured.
+    pub phase: Phase,
+    /// Makes one, not yet configured.
+    pub make: fn() -> Box<dyn Element>,
+}
+
+impl ElementClass {
+    /// A class of the usual phase that drops nothing, and passes packets from every input to every
+    /// output.
+    pub const fn new(
+        name: &'static str,
+        port_count: &'static str,
+        processing: &'static str,
+        make: fn() -> Box<dyn Element>,
+    ) -> Self {
+        let spec = ClassSpec { name, port_count, processing, flow_code: "x/x" };
+        Self { spec, drops: &[], phase: Phase::Usual, make }
+    }
+
+    /// The same with these reasons for drops.
+    pub const fn drops(self, drops: &'static [&'static str]) -> Self {
+        Self { drops, ..self }
+    }
+
+    /// The same with this flow code.
+    pub const fn flow(self, flow_code: &'static str) -> Self {
+        let Self { spec, drops, phase, make } = self;
+        Self { spec: ClassSpec { flow_code, ..spec }, drops, phase, make }
+    }
+
+    /// The same with this phase.
+    pub const fn phase(self, phase: Phase) -> Self {
+        Self { phase, ..self }
+    }
+
+    /// The same class under another name.
+    pub const fn named(self, name: &'static str) -> Self {
+        let Self { spec, drops, phase, make } = self;
+        Self { spec: ClassSpec { name, ..spec }, drops, phase, make }
+    }
+}
+
+/// The classes that a configuration may use.
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    classes: BTreeMap<&'static str, &'static ElementClass>,
+}
+
+impl Registry {
+    /// A registry of `classes`.
+    ///
+    /// # Panics
+    /// If two have one name.
+    pub fn new(classes: impl IntoIterator<Item = &'static ElementClass>) -> Self {
+        let mut registry = Self::default();
+        for class in classes {
+            let old = registry.classes.insert(class.spec.name, class);
+            assert!(old.is_none(), "two classes are called {}", class.spec.name);
+        }
+        registry
+    }
+
+    /// The class called `name`.
+    pub fn class(&self, name: &str) -> Option<&'static ElementClass> {
+        self.classes.get(name).copied()
+    }
+}
+
+impl ClassTable for Registry {
+    fn get(&self, class: &str) -> Option<&ClassSpec> {
+        self.classes.get(class).map(|class| &class.spec)
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.classes.keys().copied().collect()
+    }
+}

@@ -1,0 +1,78 @@
+//! Names that a configuration gives to addresses.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::language::FlatGraph;
+use crate::language::args::{EtherAddress, Ipv4Prefix, Ipv6Prefix, Names};
+
+/// Names of addresses. A name is as seen from one compound, `compound/name`, or from everywhere.
+#[derive(Clone, Debug, Default)]
+pub struct NameTable {
+    /// IPv4 addresses.
+    pub ipv4: BTreeMap<String, Ipv4Addr>,
+    /// IPv4 prefixes.
+    pub ipv4_prefix: BTreeMap<String, Ipv4Prefix>,
+    /// IPv6 addresses.
+    pub ipv6: BTreeMap<String, Ipv6Addr>,
+    /// IPv6 prefixes.
+    pub ipv6_prefix: BTreeMap<String, Ipv6Prefix>,
+    /// Ethernet addresses.
+    pub ether: BTreeMap<String, EtherAddress>,
+}
+
+/// Looks `name` up as seen from the element called `from`: in its compound first, then further out.
+pub(crate) fn scoped<T>(
+    from: &str,
+    name: &str,
+    mut get: impl FnMut(&str) -> Option<T>,
+) -> Option<T> {
+    let mut scope = from;
+    while let Some(at) = scope.rfind('/') {
+        scope = &scope[..at];
+        if let Some(found) = get(&format!("{scope}/{name}")) {
+            return Some(found);
+        }
+    }
+    get(name)
+}
+
+/// The names that one element sees.
+pub(crate) struct Seen<'a> {
+    pub(crate) table: &'a NameTable,
+    pub(crate) graph: &'a FlatGraph,
+    pub(crate) index: &'a BTreeMap<String, usize>,
+    pub(crate) element: usize,
+}
+
+impl Seen<'_> {
+    fn find<T: Copy>(&self, table: &BTreeMap<String, T>, name: &str) -> Option<T> {
+        scoped(&self.graph.elements[self.element].name, name, |name| table.get(name).copied())
+    }
+}
+
+impl Names for Seen<'_> {
+    fn ipv4(&self, name: &str) -> Option<Ipv4Addr> {
+        self.find(&self.table.ipv4, name)
+    }
+
+    fn ipv4_prefix(&self, name: &str) -> Option<Ipv4Prefix> {
+        self.find(&self.table.ipv4_prefix, name)
+    }
+
+    fn ipv6(&self, name: &str) -> Option<Ipv6Addr> {
+        self.find(&self.table.ipv6, name)
+    }
+
+    fn ipv6_prefix(&self, name: &str) -> Option<Ipv6Prefix> {
+        self.find(&self.table.ipv6_prefix, name)
+    }
+
+    fn ether(&self, name: &str) -> Option<EtherAddress> {
+        self.find(&self.table.ether, name)
+    }
+
+    fn element(&self, name: &str) -> Option<usize> {
+        self.find(self.index, name)
+    }
+}

@@ -68,20 +68,43 @@ const PIECES: [&str; 58] = [
     "\\<00>",
 ];
 
-const STATEMENTS: [&str; 12] = [
-    "a, b, c :: Idle;",
-    "elementclass Foo { input -> Null -> output };",
-    "elementclass Foo { $v | input -> x :: Print($v) -> output || ... };",
-    "elementclass Bar { Foo -> output; input -> [1] output };",
-    "a -> Foo -> b;",
-    "a [1] -> Foo(\"x, y\") -> [1] b;",
-    "c => ( -> Null -> ), ( -> [1] b ) ;",
-    "{ input -> Foo -> output } -> c;",
-    "define($v 1, $w 2 3);",
-    "Idle -> Queue(${w[1]}, '$v') -> Discard;",
-    "x/y :: Tee; x/y [0-3] => [2-5] a;",
-    "require(package p, compact_config);",
-];
+/// What every generated configuration starts with: each statement of [`statement`] fits it.
+const PRELUDE: &str = "
+    a, b, c, d :: Idle;
+    define($w 1, $x 2 3);
+    elementclass One { $v | input -> Print($v, \"$v\", ${x[1]}) -> output
+                    || input -> Null -> output };
+    elementclass Two { KEY $k, __REST__ $r |
+        input [0-1] => One($k), ( -> Queue($r) -> ) => [0-1] output };
+";
+
+const ARGS: [&str; 6] = ["x", "\"a, b\"", "$w y", "'$w'", "(p (q))", "\\<00 ff>"];
+
+/// A statement that is right in any place: its kind, two elements, two ports, an argument.
+fn statement(
+    idx: usize,
+    kind: usize,
+    (e, f): (usize, usize),
+    (p, q): (u32, u32),
+    arg: usize,
+) -> String {
+    let (e, f, arg) = (["a", "b", "c", "d"][e], ["a", "b", "c", "d"][f], ARGS[arg]);
+    match kind {
+        0 => format!("{e} [{p}] -> [{q}] {f};"),
+        1 => format!("{e} [{p}] -> One({arg}) -> [{q}] {f};"),
+        2 => format!("{e} [{p}] -> One -> n{idx} :: One({arg}) -> {f};"),
+        3 => format!("{e} [{p}-{}] => [{q}] {f}, {e}, [{q}] {f};", p + 2),
+        4 => format!("{e} => ( -> Null -> ), ( -> One({arg}) -> ) -> [{q}] {f};"),
+        5 => format!("{e} [{p}, 7] => [0-1] Two({arg}, KEY 5) [0-1] => [{q}, 9] {f};"),
+        6 => format!("{e} -> {{ -> x{idx} :: One({arg}) -> ( -> Null -> ) -> }} -> {f};"),
+        7 => format!(
+            "elementclass One {{ $v | input -> o :: One($v) -> Null -> output || ... }};\n\
+             {e} -> One({arg}) -> {f};"
+        ),
+        8 => format!("{e} [{p},] => {f}, [{q}] {f}, ( -> [8] {e} );"),
+        _ => format!("require(package p{idx}); Message({arg});\n# {p}{q} \"f{idx}\"\n"),
+    }
+}
 
 /// Reads `bytes`; what can be expanded must read back from its flat form.
 fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
@@ -137,9 +160,21 @@ proptest! {
     }
 
     #[test]
-    fn statements_in_any_order(picked in proptest::collection::vec(0..STATEMENTS.len(), 0..20)) {
-        let text: Vec<&str> = picked.iter().map(|&idx| STATEMENTS[idx]).collect();
-        check(text.join("\n").as_bytes())?;
+    fn right_configurations(
+        picked in proptest::collection::vec(
+            (0usize..10, (0usize..4, 0usize..4), (0u32..6, 0u32..6), 0..ARGS.len()), 0..20,
+        ),
+    ) {
+        let statements = picked.into_iter().enumerate();
+        let text: String = statements
+            .map(|(idx, (kind, elements, ports, arg))| statement(idx, kind, elements, ports, arg))
+            .collect();
+        let text = format!("{PRELUDE}{text}");
+        let (ast, errors) = parse(Source::new("f", text.as_bytes()).unwrap());
+        prop_assert!(errors.is_empty(), "{errors}");
+        let graph = expand(&ast, &table(), &BTreeMap::new());
+        prop_assert!(graph.is_ok(), "{}", graph.unwrap_err());
+        check(text.as_bytes())?;
     }
 
     #[test]

@@ -98,8 +98,8 @@ impl FlatGraph {
         self.elements.iter().position(|element| element.name == name)
     }
 
-    /// Index of the element that `name` means in the configuration of element `from`: the one in the
-    /// same compound, else the one in the compound around that, and so on. Cost: one pass.
+    /// Index of the element that `name` means in the configuration of element `from`: the one in
+    /// the same compound, else the one in the compound around that, and so on. Cost: one pass.
     pub fn find_from(&self, from: usize, name: &str) -> Option<usize> {
         let scope = self.elements.get(from)?.name.rsplit_once('/').map_or("", |(scope, _)| scope);
         let mut best: Option<(usize, usize)> = None;

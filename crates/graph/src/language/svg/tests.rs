@@ -24,7 +24,7 @@ fn the_ip_router_is_drawn() {
 #[test]
 fn what_a_picture_says_is_safe_and_short() {
     let text = picture(
-        "a :: Idle; m :: Message(<b>&\"x\", \u{1}, a very long argument that goes on and on and on, \
+        "a :: Idle; m :: Message(<b>&\"x\", \u{1}, a very long argument that goes on and on, \
          2, 33333333333333333333333333333, 44444444444444444444444444444, 5, 6);
          q :: Queue(1); a -> q -> Unqueue -> Tee => a, [1] a; x :: Idle -> x",
     );

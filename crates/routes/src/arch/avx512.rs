@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicU32;
 
 use super::portable;
 use crate::hop::NextHop;
-use crate::lpm::entry::{INNER, Image, LEAF, NO_BYTE, PLACE};
+use crate::lpm::entry::{DIRECT, INNER, Image, LEAF, NO_BYTE, PLACE};
 
 /// Groups of sixteen addresses that go through a step together.
 const GROUPS: usize = 8;
@@ -82,7 +82,7 @@ fn gather<const SCALE: i32>(
     unsafe { _mm512_mask_i32gather_epi32::<SCALE>(else_, mask, index, words.as_ptr().cast()) }
 }
 
-/// The pairs number `index` in the lanes of `mask`: their first and their second words.
+/// The pairs of words number `index` in the lanes of `mask`: their first and their second words.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn gather_pairs(mask: __mmask16, words: &[AtomicU32], index: __m512i) -> (__m512i, __m512i) {
@@ -99,19 +99,35 @@ fn gather_pairs(mask: __mmask16, words: &[AtomicU32], index: __m512i) -> (__m512
     (_mm512_permutex2var_epi32(low, even, high), _mm512_permutex2var_epi32(low, odd, high))
 }
 
-/// First half of a step by `bytes`: where the values stand, in the lanes of `mask`.
+/// First half of a step by `bytes`: where the values stand, in the lanes of `mask`. `INNERS` says
+/// whether entries of inner blocks may be among these.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vpopcntdq")]
-fn values_at(words: &[AtomicU32], entries: __m512i, bytes: __m512i, mask: __mmask16) -> __m512i {
+fn values_at<const NARROW: bool, const INNERS: bool>(
+    words: &[AtomicU32],
+    entries: __m512i,
+    bytes: __m512i,
+    mask: __mmask16,
+) -> __m512i {
+    let direct = are(entries, DIRECT);
     let shift = _mm512_and_si512(_mm512_srli_epi32::<28>(entries), set(3));
     let slots = _mm512_srlv_epi32(bytes, shift);
     let place = _mm512_and_si512(entries, set(PLACE));
     let pair = _mm512_add_epi32(place, _mm512_srli_epi32::<5>(slots));
-    let (starts, bases) = gather_pairs(mask, words, pair);
+    let (starts, bases) = gather_pairs(mask & !direct, words, pair);
     // The bits up to the slot's own, moved to the top: 31 - slot % 32.
     let up = _mm512_andnot_si512(slots, set(31));
     let here = _mm512_popcnt_epi32(_mm512_sllv_epi32(starts, up));
-    _mm512_add_epi32(bases, here)
+    let at = _mm512_add_epi32(bases, here);
+    // A direct block has its first value in its first word.
+    let first = _mm512_slli_epi32::<1>(place);
+    let leaf = if INNERS { are(entries, LEAF) } else { !0 };
+    let first = if NARROW {
+        _mm512_mask_slli_epi32::<2>(first, leaf, first)
+    } else {
+        _mm512_mask_slli_epi32::<1>(first, leaf, first)
+    };
+    _mm512_mask_add_epi32(at, direct, first, bytes)
 }
 
 /// Lanes whose entry has one of the bits `kinds`.
@@ -171,7 +187,7 @@ fn lookup_v4<const NARROW: bool>(image: &Image, addrs: &[[u32; 16]], out: &mut [
         }
         for ((first, at), addrs) in firsts.iter().zip(&mut at).zip(addrs) {
             let bytes = _mm512_and_si512(_mm512_srli_epi32::<8>(load(addrs)), set(0xff));
-            *at = values_at(words, *first, bytes, are(*first, LEAF));
+            *at = values_at::<NARROW, false>(words, *first, bytes, are(*first, LEAF));
         }
         let mut inner = 0u128;
         for (idx, ((first, at), out)) in firsts.iter().zip(&at).zip(out.iter_mut()).enumerate() {
@@ -249,7 +265,8 @@ fn lookup_v6<const NARROW: bool>(image: &Image, addrs: &[[u128; 16]], out: &mut 
             left = 0;
             for ((entries, bits), at) in entries.iter().zip(&bits).zip(&mut at).take(groups) {
                 let bytes = _mm512_and_si512(_mm512_srlv_epi32(bits[1], down), set(0xff));
-                *at = values_at(words, *entries, bytes, are(*entries, LEAF | INNER));
+                let left = are(*entries, LEAF | INNER);
+                *at = values_at::<NARROW, true>(words, *entries, bytes, left);
             }
             for (entries, at) in entries.iter_mut().zip(&at).take(groups) {
                 *entries = values::<NARROW>(words, *entries, *at);
@@ -293,7 +310,8 @@ fn second_16<const NARROW: bool>(words: &[AtomicU32], firsts: __m512i, bits: __m
     let mut entries = _mm512_maskz_mov_epi32(others, firsts);
     for bytes in [_mm512_srli_epi32::<8>(bits), bits] {
         let bytes = _mm512_and_si512(bytes, set(0xff));
-        let at = values_at(words, entries, bytes, are(entries, LEAF | INNER));
+        let left = are(entries, LEAF | INNER);
+        let at = values_at::<NARROW, true>(words, entries, bytes, left);
         entries = values::<NARROW>(words, entries, at);
     }
     _mm512_mask_mov_epi32(found, others, entries)

@@ -1,6 +1,6 @@
 //! Making a block from what each of 256 values leads to.
 
-use super::entry::{Entry, INNER, LEAF, NO_BYTE, SHIFT_AT};
+use super::entry::{DIRECT, Entry, INNER, LEAF, NO_BYTE, SHIFT_AT};
 
 /// Values of one byte.
 pub(crate) const SLOTS: usize = 256;
@@ -10,6 +10,13 @@ const PAIR_SLOTS: usize = 32;
 
 /// The most words of a block: eight pairs, and an entry for each slot.
 pub(crate) const BLOCK_WORDS_MAX: usize = 16 + SLOTS;
+
+/// A block with so many runs or more is direct: as leaf with hops of a byte, the form that matters,
+/// it is at most two thirds larger than as pairs.
+const DIRECT_RUNS_MIN: u32 = 96;
+
+/// No block with so many runs is direct.
+pub(crate) const PAIR_RUNS_MAX: usize = DIRECT_RUNS_MIN as usize - 1;
 
 /// A block, ready to be written.
 #[derive(Debug, Default)]
@@ -40,52 +47,68 @@ impl Block {
         if is_leaf && starts == [1, 0, 0, 0] {
             return Some(slots[0]);
         }
-        let shift = shift_of(&starts);
-        let starts = packed(&starts, shift);
-        self.pairs = 8 >> shift;
-        self.entry = shift << SHIFT_AT | if is_leaf { LEAF } else { INNER };
-        self.per_word = if !is_leaf {
-            1
-        } else if is_narrow {
-            4
-        } else {
-            2
-        };
         self.words.clear();
+        self.pairs = 0;
+        self.entry = if is_leaf { LEAF } else { INNER };
+        self.per_word = match (is_leaf, is_narrow) {
+            (false, _) => 1,
+            (true, false) => 2,
+            (true, true) => 4,
+        };
+        let runs = starts.iter().map(|word| word.count_ones()).sum::<u32>();
+        if runs >= DIRECT_RUNS_MIN {
+            self.entry |= DIRECT;
+            self.put_values(slots, 0..SLOTS, children);
+        } else {
+            let shift = shift_of(&starts);
+            let starts = packed(&starts, shift);
+            self.put_pairs(&starts, shift);
+            let firsts = starts_of(&starts[..self.pairs], shift);
+            self.put_values(slots, firsts, children);
+        }
+        None
+    }
+
+    /// The pairs of `starts`, of slots of `2^shift` bytes.
+    fn put_pairs(&mut self, starts: &[u32; 8], shift: u32) {
+        self.pairs = 8 >> shift;
+        self.entry |= shift << SHIFT_AT;
         let mut before = 0;
         for part in &starts[..self.pairs] {
             self.words.extend([*part, before]);
             before += part.count_ones();
         }
-        let firsts = starts[..self.pairs].iter().enumerate().flat_map(move |(pair, &part)| {
-            set_bits(part).map(move |bit| (PAIR_SLOTS * pair + bit) << shift)
-        });
-        if is_leaf {
-            self.put_hops(slots, firsts, before);
-        } else {
-            let mut children = children.peekable();
-            for slot in firsts {
-                let child = children.next_if(|(at, _)| usize::from(*at) == slot);
-                self.words.push(child.map_or(Entry::hop(slots[slot]), |(_, entry)| entry).0);
-            }
-        }
-        None
     }
 
-    /// The hops of `len` runs, which start at `firsts`.
-    fn put_hops(&mut self, slots: &[u16; SLOTS], firsts: impl Iterator<Item = usize>, len: u32) {
-        let at = self.words.len();
-        self.words.resize(at + len.div_ceil(self.per_word) as usize, 0);
-        let values = &mut self.words[at..];
-        if self.per_word == 4 {
-            for (idx, slot) in firsts.enumerate() {
-                let hop = u8::try_from(slots[slot]).unwrap_or(NO_BYTE);
-                values[idx / 4] |= u32::from(hop) << (8 * (idx % 4));
+    /// The values of the runs that start at `firsts`.
+    fn put_values(
+        &mut self,
+        slots: &[u16; SLOTS],
+        firsts: impl Iterator<Item = usize>,
+        children: impl Iterator<Item = (u8, Entry)>,
+    ) {
+        if self.entry & INNER != 0 {
+            let mut children = children.peekable();
+            self.words.extend(firsts.map(|slot| {
+                let child = children.next_if(|(at, _)| usize::from(*at) == slot);
+                child.map_or(Entry::hop(slots[slot]), |(_, entry)| entry).0
+            }));
+            return;
+        }
+        let (per_word, bits) = (self.per_word as usize, 32 / self.per_word);
+        let mut word = 0;
+        let mut len = 0;
+        for slot in firsts {
+            let hop = slots[slot];
+            let value = if bits == 8 { u8::try_from(hop).unwrap_or(NO_BYTE).into() } else { hop };
+            word |= u32::from(value) << (bits * (len % per_word) as u32);
+            len += 1;
+            if len % per_word == 0 {
+                self.words.push(std::mem::take(&mut word));
             }
-        } else {
-            for (idx, slot) in firsts.enumerate() {
-                values[idx / 2] |= u32::from(slots[slot]) << (16 * (idx % 2));
-            }
+        }
+        if len % per_word != 0 {
+            self.words.push(word);
         }
     }
 
@@ -109,6 +132,14 @@ impl Block {
     pub(crate) fn entry(&self, at: usize) -> Entry {
         Entry(self.entry | (at / 2) as u32)
     }
+}
+
+/// The first byte of each run, of slots of `2^shift` bytes.
+fn starts_of(words: &[u32], shift: u32) -> impl Iterator<Item = usize> {
+    let words = words.iter().enumerate();
+    words.flat_map(move |(idx, &word)| {
+        set_bits(word).map(move |bit| (PAIR_SLOTS * idx + bit) << shift)
+    })
 }
 
 /// By how many bits slots can be told apart less finely.
@@ -208,11 +239,10 @@ mod tests {
             for byte in 0..=255u8 {
                 let child = children.iter().find(|(slot, _)| *slot == byte);
                 let hop = slots[usize::from(byte)];
-                let hop = if is_narrow && hop >= 255 { u16::MAX } else { hop };
+                let is_cut = is_narrow && children.is_empty() && hop >= 255;
+                let hop = if is_cut { u16::MAX } else { hop };
                 let expected = child.map_or(Entry::hop(hop), |child| child.1);
-                if child.is_some() || hop == slots[usize::from(byte)] || children.is_empty() {
-                    assert_eq!(image.next(block.entry(pad), byte), expected, "byte {byte}");
-                }
+                assert_eq!(image.next(block.entry(pad), byte), expected, "byte {byte}");
             }
         }
     }
@@ -231,13 +261,19 @@ mod tests {
         check(&slots, &[], 8 + 2);
         slots[255] = 1;
         check(&slots, &[], 16 + 3);
+        slots[1] = 2;
+        check(&slots, &[], 16 + 4);
+        for (slot, value) in slots.iter_mut().enumerate() {
+            *value = u16::MAX - (slot / 3) as u16;
+        }
+        check(&slots, &[], 16 + (86 + 5_usize).div_ceil(4));
         for (slot, value) in slots.iter_mut().enumerate() {
             *value = u16::MAX - slot as u16;
         }
-        check(&slots, &[], 16 + 64);
-        check(&slots, &[(0, Entry(5)), (255, Entry(INNER | 9))], 16 + 256);
+        check(&slots, &[], 64);
+        check(&slots, &[(0, Entry(5)), (255, Entry(INNER | 9))], 256);
         let all: Vec<_> = (0..=255).map(|slot| (slot, Entry(u32::from(slot)))).collect();
-        check(&[3; SLOTS], &all, 16 + 256);
+        check(&[3; SLOTS], &all, 256);
         check(&[3; SLOTS], &[(200, Entry(LEAF))], 16 + 8 + 2);
         check(&[3; SLOTS], &[(252, Entry(LEAF)), (253, Entry(LEAF))], 16 + 8 + 3);
     }

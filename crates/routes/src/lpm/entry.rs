@@ -1,27 +1,30 @@
 //! Entries and blocks: what a lookup reads.
 //!
 //! ```text
-//! bits of an entry   31 30   29 28   27 … 0
-//! hop                 0 0    0       number of the hop, 16 bits
-//! leaf                0 1    shift   place of the block, in pairs
-//! inner               1 0    shift   place of the block, in pairs
-//! flat                1 1    0       place of a table of 65,536 entries, in pairs
+//! bits of an entry   31 30   29 28   27     26 … 0
+//! hop                 0 0    0       0      number of the hop, 16 bits
+//! leaf                0 1    shift   form   place of the block, in pairs of words
+//! inner               1 0    shift   form   place of the block, in pairs of words
+//! flat                1 1    0       0      place of a table of 65,536 entries, in pairs of words
 //!
-//! block              starts, base │ starts, base │ …  8 >> shift pairs │ value, value, …
+//! form 0, pairs      starts, base │ starts, base │ …  8 >> shift pairs │ value, value, …
+//! form 1, direct     256 values
 //! ```
 //! A block answers for the 256 values of one byte of an address. Neighbours that lead to the same
-//! place form a *run*. The byte is shifted right by `shift` first, which makes a *slot*: where no
-//! run starts between multiples of 2, 4 or 8, fewer pairs are enough. A pair answers for 32 slots:
-//! `starts` has a bit for each, set where a run starts, and `base` plus the number of starts up to
-//! a slot is where its value stands. Values are entries in an inner block; in a leaf they are hops
-//! of 16 bits or, where all hops of a table are below 255, of 8.
+//! place form a *run*; a block has a value for each run. Values are entries in an inner block; in a
+//! leaf they are hops of 16 bits or, where all hops of a table are below 255, of 8.
 //!
+//! - *Pairs*: the byte is shifted right by `shift` first, which makes a *slot*: where no run starts
+//!   between multiples of 2, 4 or 8, fewer pairs are enough. A pair answers for 32 slots: `starts`
+//!   has a bit for each, set where a run starts, and `base` plus the number of starts up to a slot
+//!   is where its value stands.
+//! - *Direct*: where runs are so many that looking for them costs more than it saves.
 //!
 //! A flat table stands for two bytes at once. IPv6 tables have few values of the first 16 bits, and
 //! many of the next 16 below these: for such a value, and there alone, the table is worth its size.
 //!
 //! # Invariants
-//! - B1: bit 0 of `starts` is set: every slot has a run.
+//! - B1: bit 0 of a pair's `starts` is set: every slot has a run.
 //! - B2: a block that an entry leads to never changes, but for the entries in an inner block or a
 //!   flat table, each of which is replaced by one store.
 //! - B3: only the entries of the first 16 bits lead to flat tables.
@@ -36,8 +39,10 @@ pub(crate) const LEAF: u32 = 1 << 30;
 pub(crate) const INNER: u32 = 1 << 31;
 /// Where the shift stands, two bits.
 pub(crate) const SHIFT_AT: u32 = 28;
+/// Marks a block that is direct.
+pub(crate) const DIRECT: u32 = 1 << 27;
 /// The place of a block.
-pub(crate) const PLACE: u32 = (1 << SHIFT_AT) - 1;
+pub(crate) const PLACE: u32 = DIRECT - 1;
 
 /// Marks an entry of a flat table; both bits.
 pub(crate) const FLAT: u32 = LEAF | INNER;
@@ -76,7 +81,7 @@ impl Entry {
         self.0 & (LEAF | INNER) == 0
     }
 
-    /// The index of the first pair's first word.
+    /// The index of the block's first word.
     #[inline(always)]
     pub(crate) fn at(self) -> usize {
         (self.0 & PLACE) as usize * 2
@@ -92,14 +97,25 @@ impl Entry {
         self.0 & FLAT == FLAT
     }
 
-    /// Where the run of `byte` has its value, in values of the block's kind.
+    /// Where the run of `byte` has its value, in values of the block's kind, of which a word has
+    /// `per_word`.
     #[inline(always)]
-    pub(crate) fn value_of(self, words: &[AtomicU32], byte: u8) -> usize {
+    fn value_of(self, words: &[AtomicU32], byte: u8, per_word: usize) -> usize {
+        let at = self.at();
+        if self.0 & DIRECT != 0 {
+            return at * per_word + usize::from(byte);
+        }
         let slot = u32::from(byte) >> ((self.0 >> SHIFT_AT) & 3);
-        let pair = self.at() + 2 * (slot / 32) as usize;
+        let pair = at + 2 * (slot / 32) as usize;
         let starts = words[pair].load(Ordering::Relaxed);
         let base = words[pair + 1].load(Ordering::Relaxed);
         (base + (starts << (!slot & 31)).count_ones()) as usize
+    }
+
+    /// The index of the word with the entry for `byte`; of an inner block.
+    #[inline(always)]
+    pub(crate) fn entry_of(self, words: &[AtomicU32], byte: u8) -> usize {
+        self.value_of(words, byte, 1)
     }
 }
 
@@ -133,11 +149,12 @@ impl Image {
         if entry.is_hop() {
             return entry;
         }
-        let value = entry.value_of(&self.words, byte);
         if entry.0 & INNER != 0 {
             // Partner: the release store that publishes a child.
-            return Entry(self.words[value].load(Ordering::Acquire));
+            let at = entry.entry_of(&self.words, byte);
+            return Entry(self.words[at].load(Ordering::Acquire));
         }
-        Entry::hop(self.leaf_hop(value))
+        let per_word = if self.is_narrow { 4 } else { 2 };
+        Entry::hop(self.leaf_hop(entry.value_of(&self.words, byte, per_word)))
     }
 }

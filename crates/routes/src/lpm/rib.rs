@@ -185,6 +185,16 @@ impl Short {
         self.heap[Self::place(root, len)] = hop;
     }
 
+    /// Whether a prefix of length `len` is or would be the best one of `root`.
+    pub(crate) fn is_best(&self, root: usize, len: u8) -> bool {
+        self.best[root].1 <= len
+    }
+
+    /// The hop that the values of a prefix would have without it.
+    pub(crate) fn above(&self, root: usize, len: u8) -> u16 {
+        len.checked_sub(1).map_or(NO_HOP, |len| self.cover(root, len).0)
+    }
+
     /// The hop and length that the values of a prefix have if nothing longer matches.
     pub(crate) fn cover(&self, root: usize, len: u8) -> (u16, u8) {
         let mut place = Self::place(root, len);
@@ -261,6 +271,14 @@ impl Nodes {
         }
         self.list.push(Node::default());
         u32::try_from(self.list.len() - 1).expect("fewer nodes than words of an arena")
+    }
+
+    /// Bytes that adding `count` nodes, and a prefix to one, can take at most.
+    pub(crate) fn growth(&self, count: usize) -> usize {
+        let has_room = self.list.len() + count <= self.list.capacity() + self.free.len();
+        let more = if has_room { 0 } else { self.list.capacity().max(count) };
+        // Lists within nodes double, too: hops of a full node, and links from one to the next.
+        more * size_of::<Node>() + 2 * 512 + count * 8 * size_of::<(u8, u32)>()
     }
 
     /// Gives back a node; where its block lay.

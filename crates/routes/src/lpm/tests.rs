@@ -230,7 +230,8 @@ fn a_bound_is_kept_and_a_refused_change_changes_nothing() {
                 refused += 1;
             }
         }
-        assert!(lpm.stats().bytes <= options.bytes_max + lpm.epochs.bytes());
+        // Lists of free blocks are not foreseen.
+        assert!(lpm.stats().bytes <= options.bytes_max + lpm.epochs.bytes() + (8 << 10));
     }
     assert!(table.len() > 100, "{}", table.len());
     assert_eq!(lpm.len(), table.len());

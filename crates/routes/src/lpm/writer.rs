@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 use warpswitch_packet::sync::Epochs;
 
 use super::arena::{Arena, Room, rounded};
-use super::block::{BLOCK_WORDS_MAX, Block, SLOTS};
+use super::block::{BLOCK_WORDS_MAX, Block, PAIR_RUNS_MAX, SLOTS};
 use super::entry::{Entry, FLAT_LEN, INNER, Image, NO_BYTE};
 use super::rib::{NO_HOP, NO_NODE, Nodes, ROOT_BITS, ROOTS, Short};
 use crate::address::Address;
@@ -38,8 +38,8 @@ const SPARE_WORDS: usize = 1 << 13;
 /// Words behind the last block: a vector load of a hop takes four bytes from where it stands.
 const SLACK_WORDS: usize = 1;
 
-/// Bytes of all words must be numbers that a vector load takes as an offset: below 2^31.
-const WORDS_MAX: usize = 1 << 29;
+/// What the places in entries reach; offsets of bytes must be below 2^31, too.
+const WORDS_MAX: usize = 1 << 28;
 
 /// A value of the first 16 bits gets a flat table if so many prefixes or nodes lie in the next two
 /// bytes; at most so many values.
@@ -87,10 +87,10 @@ impl Place {
         (self.left >> (104 - 8 * depth)) as u8
     }
 
-    /// The values of its first byte behind the 16 bits that it has a part in.
-    fn first_bytes(self) -> Range<usize> {
-        let byte = usize::from(self.byte(0));
-        let width = SLOTS >> (self.len - ROOT_BITS).min(8);
+    /// The values that it has a part in of the byte that the node at `depth` looks at.
+    fn bytes_in(self, depth: usize) -> Range<usize> {
+        let byte = usize::from(self.byte(depth));
+        let width = SLOTS >> (usize::from(self.len - ROOT_BITS) - 8 * depth).min(8);
         let first = byte / width * width;
         first..first + width
     }
@@ -345,7 +345,7 @@ impl Writer {
         let flat = self.flats.get(&place.root()).copied();
         match flat {
             Some(at) if level < 2 && path.known > 0 => {
-                let bytes = if level == 0 { place.first_bytes() } else { one(place.byte(0)) };
+                let bytes = if level == 0 { place.bytes_in(0) } else { one(place.byte(0)) };
                 self.refresh_flat(place.root(), at, bytes);
                 return self.retire(epochs);
             }
@@ -360,7 +360,7 @@ impl Writer {
         }
         let above = self.nodes.get(path.nodes[level - 1]).entry;
         debug_assert!(above.0 & INNER != 0, "it has a child");
-        let value = above.value_of(&self.image.words, place.byte(level - 1));
+        let value = above.entry_of(&self.image.words, place.byte(level - 1));
         self.publish(value, entry);
         self.retire(epochs);
     }
@@ -505,7 +505,11 @@ impl Writer {
         prefix: Prefix<A>,
         hop: u16,
     ) -> Result<bool, RouteError> {
-        let need = self.need(Place::of(prefix));
+        let bytes = self.bytes() + self.nodes.growth(DEPTH_MAX);
+        if hop != NO_HOP && bytes > self.bytes_max {
+            return Err(RouteError::memory_bound(bytes, self.bytes_max));
+        }
+        let need = self.need(Place::of(prefix), hop);
         if self.arena.has_room(need) && !(self.image.is_narrow && is_wide(hop)) {
             return Ok(false);
         }
@@ -513,26 +517,45 @@ impl Writer {
         Ok(true)
     }
 
-    /// Words that changing a prefix can take at most.
-    fn need(&self, place: Place) -> usize {
+    /// Words that giving a prefix `hop`, or taking its own if there is none, takes at most.
+    fn need(&self, place: Place, hop: u16) -> usize {
         if place.len <= ROOT_BITS {
-            let roots = place.root()..place.root() + (1 << (ROOT_BITS - place.len));
-            let nodes = roots.filter_map(|root| self.nodes.root(root));
-            return nodes.map(|node| self.need_below(node)).sum();
+            let is_narrow = self.image.is_narrow && !is_wide(hop);
+            let first = place.root();
+            let hop = if hop == NO_HOP { self.short.above(first, place.len) } else { hop };
+            let mut block = Block::default();
+            let roots = first..first + (1 << (ROOT_BITS - place.len));
+            let nodes = roots
+                .filter(|&root| self.short.is_best(root, place.len))
+                .filter_map(|root| self.nodes.root(root));
+            return nodes.map(|node| self.measure_below(node, hop, is_narrow, &mut block)).sum();
         }
         let path = self.path(place);
-        let known = path.as_slice().last().map_or(0, |&node| self.need_below(node));
         // A new node has one prefix or one child: two starts beside those of the eight pairs.
-        known + DEPTH_MAX * rounded(16 + 8 + 2)
+        let new = DEPTH_MAX * rounded(16 + 8 + 2);
+        let Some(&node) = path.as_slice().last() else { return new };
+        let own = self.need_of(node);
+        if path.len < place.depth() {
+            return own + new;
+        }
+        // The prefix's own node: what lies below the prefix may inherit another hop.
+        let bytes = place.bytes_in(path.len - 1);
+        let children = self.nodes.get(node).children.iter();
+        let below = children.filter(|child| bytes.contains(&usize::from(child.0)));
+        own + new + below.map(|child| self.need_below(child.1)).sum::<usize>()
     }
 
-    /// Words that the blocks of `node` and those below can take after one more prefix.
+    /// Words that the blocks of `node` and those below can take.
     fn need_below(&self, node: u32) -> usize {
-        let node = self.nodes.get(node);
-        // A word of a leaf has up to four values, each of which may become an entry; a prefix adds
-        // two starts, and it may take all pairs.
-        let own = (4 * usize::from(node.room.words) + 16 + 8 + 2).min(BLOCK_WORDS_MAX);
-        rounded(own) + node.children.iter().map(|child| self.need_below(child.1)).sum::<usize>()
+        let children = self.nodes.get(node).children.iter();
+        self.need_of(node) + children.map(|child| self.need_below(child.1)).sum::<usize>()
+    }
+
+    /// Words that the block of `node` can take after one more prefix.
+    fn need_of(&self, node: u32) -> usize {
+        // Each prefix and child has two starts, beside those of the eight pairs.
+        let starts = 2 * (self.nodes.get(node).ends() + 1) + 1;
+        rounded(if starts > PAIR_RUNS_MAX { BLOCK_WORDS_MAX } else { 16 + 8 + starts })
     }
 
     /// Writes everything into new words, with room for `need` more, and for `hop`.

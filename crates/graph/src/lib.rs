@@ -1,7 +1,24 @@
-//! The graph of elements: the configuration language and, from it, connections with their kinds.
+//! The graph of elements: the configuration language, and the run time that packets pass through.
 //!
-//! This crate knows no protocol and no element: what it must know of element classes is handed in
-//! as a [`language::ClassTable`].
+//! ```text
+//! text ─► language ─► graph, every port push or pull ─► Router ─► tasks, deliveries, handlers
+//! ```
+//! This crate knows no protocol and no element: classes are handed in as a [`Registry`], time and
+//! whoever asks questions as a [`Host`].
 #![forbid(unsafe_code)]
 
+mod context;
+mod element;
+mod handler;
 pub mod language;
+mod names;
+mod router;
+pub mod simulate;
+mod time;
+
+pub use context::{Console, Context, Fate};
+pub use element::{ConfigureContext, Element, ElementClass, Phase, Registry};
+pub use handler::{HandlerError, HandlerSpec};
+pub use names::NameTable;
+pub use router::{Ended, Host, Router, RouterOptions, Stats};
+pub use time::Time;

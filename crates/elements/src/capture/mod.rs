@@ -1,0 +1,6 @@
+//! Packets from files and to files.
+
+use warpswitch_graph::ElementClass;
+
+/// The classes of this area.
+pub(crate) const CLASSES: &[&ElementClass] = &[];

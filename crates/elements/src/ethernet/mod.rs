@@ -1,0 +1,6 @@
+//! Links: Ethernet, ARP, VLANs.
+
+use warpswitch_graph::ElementClass;
+
+/// The classes of this area.
+pub(crate) const CLASSES: &[&ElementClass] = &[];

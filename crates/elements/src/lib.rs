@@ -1,0 +1,52 @@
+//! The standard elements: one file each, in folders by area.
+//!
+//! An element's documentation has fixed headings, which `cargo xtask tidy` checks: *Synopsis*,
+//! *Ports*, *Configuration*, *Handlers*, *Drops*, *Threads*, *Example*. Names, arguments, port
+//! counts, handlers and units are Click's.
+#![forbid(unsafe_code)]
+
+mod calls;
+mod capture;
+mod control;
+mod ethernet;
+mod ip;
+mod ip6;
+mod nat;
+mod patterns;
+mod rate;
+mod standard;
+
+use warpswitch_graph::{ElementClass, Registry};
+
+/// All classes, by area.
+const AREAS: &[&[&ElementClass]] = &[
+    standard::CLASSES,
+    ethernet::CLASSES,
+    ip::CLASSES,
+    ip6::CLASSES,
+    patterns::CLASSES,
+    nat::CLASSES,
+    capture::CLASSES,
+    control::CLASSES,
+];
+
+/// All classes of this crate.
+pub fn registry() -> Registry {
+    Registry::new(AREAS.iter().flat_map(|area| area.iter().copied()))
+}
+
+#[cfg(test)]
+mod tests {
+    use warpswitch_graph::language::{ClassTable, FlowCode, PortCount};
+
+    /// The language takes codes of classes for right.
+    #[test]
+    fn every_class_has_codes_that_can_be_read() {
+        let registry = super::registry();
+        for name in registry.names() {
+            let spec = registry.get(name).expect("it was named");
+            assert!(PortCount::parse(spec.port_count).is_some(), "{name}: {}", spec.port_count);
+            assert!(FlowCode::parse(spec.flow_code).is_some(), "{name}: {}", spec.flow_code);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Counts packets and bytes that pass.
+//!
+//! # Synopsis
+//! `Counter([COUNT_CALL, BYTE_COUNT_CALL])`
+//!
+//! # Ports
+//! One input, one output; push or pull.
+//!
+//! # Configuration
+//! - `COUNT_CALL`: `N HANDLER [VALUE]`: when `N` packets have passed, the write handler is called
+//! - `BYTE_COUNT_CALL`: the same for bytes
+//!
+//! # Handlers
+//! | name | | unit |
+//! | --- | --- | --- |
+//! | `count` | read | packets |
+//! | `byte_count` | read | bytes |
+//! | `rate` | read | packets a second, of late |
+//! | `bit_rate` | read | bits a second, of late |
+//! | `byte_rate` | read | bytes a second, of late |
+//! | `reset` | write | |
+//! | `reset_counts` | write | the same |
+//! | `count_call`, `byte_count_call` | write | as the arguments |
+//!
+//! # Drops
+//! None.
+//!
+//! # Threads
+//! Belongs to one worker; counts are of that worker.
+//!
+//! # Example
+//! ```text
+//! InfiniteSource(LIMIT 100) -> c :: Counter -> Discard;
+//! ```
+
+use warpswitch_graph::language::args::{Args, ArgsError, Raw};
+use warpswitch_graph::{
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+};
+use warpswitch_packet::Batch;
+
+use crate::rate::Rate;
+
+/// The class.
+pub static CLASS: ElementClass =
+    ElementClass::new("Counter", "1/1", "a/a", || Box::<Counter>::default());
+
+/// A handler that is called once a count is reached.
+#[derive(Debug)]
+struct Call {
+    at: u64,
+    call: String,
+}
+
+impl Call {
+    /// Reads `N HANDLER [VALUE]`.
+    fn parse(text: &str) -> Result<Self, String> {
+        let words = text.trim().split_once(char::is_whitespace);
+        let (at, call) = words.ok_or("expected 'N HANDLER [VALUE]'")?;
+        let at = at.parse().map_err(|_| format!("'{at}' is no number of packets or bytes"))?;
+        Ok(Self { at, call: call.trim().to_owned() })
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Counter {
+    packets: u64,
+    bytes: u64,
+    packet_rate: Rate,
+    byte_rate: Rate,
+    packet_call: Option<Call>,
+    byte_call: Option<Call>,
+}
+
+impl Counter {
+    fn call_if_due(call: &mut Option<Call>, count: u64, cx: &mut Context<'_>) {
+        if call.as_ref().is_none_or(|call| count < call.at) {
+            return;
+        }
+        if let Some(Call { call, .. }) = call.take() {
+            crate::calls::write(cx, &call);
+        }
+    }
+}
+
+impl Element for Counter {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        _context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        let (mut packets, mut bytes) = (Raw(String::new()), Raw(String::new()));
+        args.read("COUNT_CALL", &mut packets).read("BYTE_COUNT_CALL", &mut bytes);
+        for (keyword, text, call) in [
+            ("COUNT_CALL", packets, &mut self.packet_call),
+            ("BYTE_COUNT_CALL", bytes, &mut self.byte_call),
+        ] {
+            match Call::parse(&text.0) {
+                Ok(parsed) => *call = Some(parsed),
+                Err(_) if text.0.is_empty() => {}
+                Err(message) => args.error_at(keyword, &message),
+            }
+        }
+        args.complete()
+    }
+
+    fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
+        let (packets, bytes) = (batch.len() as u64, batch.bytes());
+        self.packets += packets;
+        self.bytes += bytes;
+        self.packet_rate.add(cx.now(), packets);
+        self.byte_rate.add(cx.now(), bytes);
+        Self::call_if_due(&mut self.packet_call, self.packets, cx);
+        Self::call_if_due(&mut self.byte_call, self.bytes, cx);
+    }
+
+    fn handlers(&self) -> &'static [HandlerSpec] {
+        const {
+            &[
+                HandlerSpec::read("count"),
+                HandlerSpec::read("byte_count"),
+                HandlerSpec::read("rate"),
+                HandlerSpec::read("bit_rate"),
+                HandlerSpec::read("byte_rate"),
+                HandlerSpec::button("reset"),
+                HandlerSpec::button("reset_counts"),
+                HandlerSpec::write("count_call"),
+                HandlerSpec::write("byte_count_call"),
+            ]
+        }
+    }
+
+    fn read(
+        &mut self,
+        cx: &mut Context<'_>,
+        name: &str,
+        _param: &str,
+    ) -> Result<String, HandlerError> {
+        let now = cx.now();
+        Ok(match name {
+            "count" => self.packets.to_string(),
+            "byte_count" => self.bytes.to_string(),
+            "rate" => self.packet_rate.per_second(now).to_string(),
+            "bit_rate" => (self.byte_rate.per_second(now) * 8).to_string(),
+            "byte_rate" => self.byte_rate.per_second(now).to_string(),
+            _ => return Err(HandlerError::Missing),
+        })
+    }
+
+    fn write(
+        &mut self,
+        _cx: &mut Context<'_>,
+        name: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        match name {
+            "count_call" => {
+                self.packet_call = Some(Call::parse(value).map_err(HandlerError::failed)?)
+            }
+            "byte_count_call" => {
+                self.byte_call = Some(Call::parse(value).map_err(HandlerError::failed)?)
+            }
+            _ => *self = Self::default(),
+        }
+        Ok(String::new())
+    }
+
+    fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
+        let Some(old) = old.downcast_mut::<Self>() else { return };
+        let (packet_call, byte_call) = (self.packet_call.take(), self.byte_call.take());
+        *self = std::mem::take(old);
+        (self.packet_call, self.byte_call) = (packet_call, byte_call);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpswitch_graph::simulate::run;
+
+    #[test]
+    fn it_counts_packets_and_bytes_and_calls() {
+        let config = "InfiniteSource(DATA abcde, LIMIT 10, BURST 3)
+            -> c :: Counter(COUNT_CALL 6 d.reset_counts) -> d :: Counter -> Discard;";
+        let (mut router, _) = run(config, &crate::registry());
+        let mut read = |handler: &str| router.read(handler).expect("it is there");
+        assert_eq!((read("c.count"), read("c.byte_count")), ("10".into(), "50".into()));
+        // The second batch of three reached six before it was delivered further.
+        assert_eq!(read("d.count"), "7");
+        router.write("c.reset", "").expect("it obeys");
+        assert_eq!(router.read("c.count"), Ok("0".into()));
+    }
+}

@@ -1,0 +1,151 @@
+//! Takes packets and does nothing with them.
+//!
+//! # Synopsis
+//! `Discard([ACTIVE, BURST])`
+//!
+//! # Ports
+//! One input, push or pull; no outputs. As a pull input it asks whenever there are packets.
+//!
+//! # Configuration
+//! - `ACTIVE`: whether it asks for packets, true by default
+//! - `BURST`: packets that it asks for at a time, 1 by default
+//!
+//! # Handlers
+//! | name | | unit |
+//! | --- | --- | --- |
+//! | `active` | read, write | true or false |
+//! | `count` | read | packets |
+//! | `reset_counts` | write | |
+//!
+//! # Drops
+//! None: discarding is its work, and counted as `count`.
+//!
+//! # Threads
+//! Belongs to one worker.
+//!
+//! # Example
+//! ```text
+//! InfiniteSource(LIMIT 100) -> Discard;
+//! ```
+
+use warpswitch_graph::language::args::{Args, ArgsError, FromArg, NoNames};
+use warpswitch_graph::{
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+};
+use warpswitch_packet::Batch;
+
+/// The class.
+pub static CLASS: ElementClass =
+    ElementClass::new("Discard", "1/0", "a", || Box::new(Discard::new()));
+
+/// See the module.
+#[derive(Debug)]
+pub struct Discard {
+    active: bool,
+    burst: u32,
+    count: u64,
+    /// Whether those that hold packets wake it.
+    is_woken: bool,
+}
+
+impl Discard {
+    fn new() -> Self {
+        Self { active: true, burst: 1, count: 0, is_woken: false }
+    }
+}
+
+impl Element for Discard {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        _context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        args.read("ACTIVE", &mut self.active).read("BURST", &mut self.burst).complete()
+    }
+
+    fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        if cx.input_is_pull(0) {
+            self.is_woken = cx.listen_upstream(0);
+            if self.active {
+                cx.schedule_task();
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Context<'_>, _input: usize, batch: Batch) {
+        self.count += batch.len() as u64;
+        cx.consume_batch(batch);
+    }
+
+    fn run_task(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.active {
+            return false;
+        }
+        let batch = cx.pull(0, self.burst.max(1) as usize);
+        let worked = !batch.is_empty();
+        self.count += batch.len() as u64;
+        cx.consume_batch(batch);
+        if worked || !self.is_woken {
+            cx.schedule_task();
+        }
+        worked
+    }
+
+    fn handlers(&self) -> &'static [HandlerSpec] {
+        const {
+            &[
+                HandlerSpec::both("active"),
+                HandlerSpec::read("count"),
+                HandlerSpec::button("reset_counts"),
+            ]
+        }
+    }
+
+    fn read(
+        &mut self,
+        _cx: &mut Context<'_>,
+        name: &str,
+        _param: &str,
+    ) -> Result<String, HandlerError> {
+        Ok(if name == "active" { self.active.to_string() } else { self.count.to_string() })
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context<'_>,
+        name: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        if name == "active" {
+            self.active = bool::from_arg(value.trim(), &NoNames)
+                .map_err(|_| HandlerError::failed("expected true or false"))?;
+            if self.active && cx.input_is_pull(0) {
+                cx.schedule_task();
+            }
+        } else {
+            self.count = 0;
+        }
+        Ok(String::new())
+    }
+
+    fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
+        if let Some(old) = old.downcast_mut::<Self>() {
+            self.count = old.count;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpswitch_graph::simulate::run;
+
+    #[test]
+    fn it_takes_what_is_pushed_and_what_it_asks_for() {
+        let config = "InfiniteSource(LIMIT 5) -> Discard;
+            InfiniteSource(LIMIT 7) -> q :: Queue -> d :: Discard;";
+        let (mut router, _) = run(config, &crate::registry());
+        assert_eq!(router.read("d.count"), Ok("7".into()));
+        assert_eq!(router.read("q.length"), Ok("0".into()));
+    }
+}

@@ -1,0 +1,58 @@
+//! Gives no packets, and takes all.
+//!
+//! # Synopsis
+//! `Idle`
+//!
+//! # Ports
+//! Any number of inputs and outputs, push or pull.
+//!
+//! # Configuration
+//! None.
+//!
+//! # Handlers
+//! None.
+//!
+//! # Drops
+//! - `idle`: a packet was pushed to it
+//!
+//! # Threads
+//! Belongs to one worker.
+//!
+//! # Example
+//! ```text
+//! Idle -> Discard;
+//! ```
+
+use warpswitch_graph::{Context, Element, ElementClass};
+use warpswitch_packet::Batch;
+
+/// The class. Packets never pass from an input to an output.
+pub static CLASS: ElementClass =
+    ElementClass::new("Idle", "-/-", "a/a", || Box::new(Idle)).flow("x/y").drops(&["idle"]);
+
+/// See the module.
+#[derive(Debug)]
+pub struct Idle;
+
+impl Element for Idle {
+    fn push(&mut self, cx: &mut Context<'_>, _input: usize, batch: Batch) {
+        cx.drop_batch(batch, 0);
+    }
+
+    fn pull(&mut self, cx: &mut Context<'_>, _output: usize, _packets_max: usize) -> Batch {
+        cx.pool().batch()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpswitch_graph::simulate::run;
+
+    #[test]
+    fn nothing_comes_out_and_what_goes_in_is_counted() {
+        let config = "InfiniteSource(LIMIT 5) -> i :: Idle; Idle -> c :: Counter -> Discard;";
+        let (mut router, _) = run(config, &crate::registry());
+        assert_eq!(router.read("i.drops_by_reason"), Ok("5\tidle\n".into()));
+        assert_eq!(router.read("c.count"), Ok("0".into()));
+    }
+}

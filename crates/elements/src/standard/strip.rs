@@ -1,0 +1,83 @@
+//! Takes bytes away in front, and puts them back.
+//!
+//! # Synopsis
+//! `Strip(LENGTH)`, `Unstrip(LENGTH)`
+//!
+//! # Ports
+//! One input, one output; push or pull.
+//!
+//! # Configuration
+//! - `LENGTH`: bytes
+//!
+//! # Handlers
+//! None.
+//!
+//! # Drops
+//! None. Of a packet that is shorter all bytes are taken; bytes that were never there come back as
+//! zeros.
+//!
+//! # Threads
+//! Belongs to one worker.
+//!
+//! # Example
+//! ```text
+//! FromDump(in.pcap) -> Strip(14) -> CheckIPHeader -> Discard;
+//! ```
+
+use warpswitch_graph::language::args::{Args, ArgsError};
+use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass};
+use warpswitch_packet::Batch;
+
+/// The class `Strip`.
+pub static CLASS: ElementClass =
+    ElementClass::new("Strip", "1/1", "a/a", || Box::new(Strip { bytes: 0, back: false }));
+/// The class `Unstrip`.
+pub static UNSTRIP: ElementClass =
+    ElementClass::new("Unstrip", "1/1", "a/a", || Box::new(Strip { bytes: 0, back: true }));
+
+/// See the module.
+#[derive(Debug)]
+pub struct Strip {
+    bytes: u32,
+    /// Whether bytes are put back.
+    back: bool,
+}
+
+impl Element for Strip {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        _context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        args.read_mp("LENGTH", &mut self.bytes);
+        if self.bytes as usize > warpswitch_packet::packet::PACKET_BYTES_MAX / 2 {
+            args.error_at("LENGTH", "more bytes than a packet has");
+        }
+        args.complete()
+    }
+
+    fn process(&mut self, _cx: &mut Context<'_>, batch: &mut Batch) {
+        let bytes = self.bytes as usize;
+        for packet in batch.iter_mut() {
+            if !self.back {
+                packet.pull(bytes);
+            } else if !packet.unpull(bytes) {
+                packet.push(bytes).fill(0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpswitch_graph::simulate::run;
+
+    #[test]
+    fn bytes_go_and_come_back() {
+        let config = "InfiniteSource(DATA abcdefgh, LIMIT 1) -> Strip(3) -> c :: Counter
+            -> Unstrip(2) -> d :: Counter -> Strip(100) -> e :: Counter -> Discard;";
+        let (mut router, _) = run(config, &crate::registry());
+        let counts = ["c", "d", "e"].map(|name| router.read(&format!("{name}.byte_count")));
+        assert_eq!(counts, [Ok("5".into()), Ok("7".into()), Ok("0".into())]);
+    }
+}

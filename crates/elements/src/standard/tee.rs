@@ -1,0 +1,95 @@
+//! Sends every packet to all its outputs.
+//!
+//! # Synopsis
+//! `Tee([N])`, `PullTee([N])`
+//!
+//! # Ports
+//! One input, any number of outputs. `Tee` pushes. `PullTee` is asked at output 0, and pushes
+//! copies to the others.
+//!
+//! # Configuration
+//! - `N`: number of outputs, to have it checked
+//!
+//! # Handlers
+//! None.
+//!
+//! # Drops
+//! None.
+//!
+//! # Threads
+//! Belongs to one worker.
+//!
+//! # Example
+//! ```text
+//! InfiniteSource(LIMIT 10) -> t :: Tee -> Discard; t[1] -> Counter -> Discard;
+//! ```
+
+use warpswitch_graph::language::args::{Args, ArgsError};
+use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass};
+use warpswitch_packet::Batch;
+
+/// The class `Tee`.
+pub static CLASS: ElementClass = ElementClass::new("Tee", "1/1-", "h/h", || Box::new(Tee));
+/// The class `PullTee`.
+pub static PULL: ElementClass = ElementClass::new("PullTee", "1/1-", "l/lh", || Box::new(Tee));
+
+/// See the module.
+#[derive(Debug)]
+pub struct Tee;
+
+impl Tee {
+    /// Sends copies to the outputs from number `from` on.
+    fn copy_to(cx: &mut Context<'_>, batch: &Batch, outputs: std::ops::Range<usize>) {
+        for port in outputs {
+            let mut copies = cx.pool().batch();
+            for packet in batch.iter() {
+                copies.push(cx.pool().copy(packet));
+            }
+            cx.emit_batch(port, copies);
+        }
+    }
+}
+
+impl Element for Tee {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        let mut outputs = None::<u32>;
+        args.read_p("N", &mut outputs);
+        if outputs.is_some_and(|n| n as usize != context.outputs) {
+            let message = format!("{} outputs are connected", context.outputs);
+            args.error_at("N", &message);
+        }
+        args.complete()
+    }
+
+    fn push(&mut self, cx: &mut Context<'_>, _input: usize, batch: Batch) {
+        // The last output gets the packets themselves.
+        let last = cx.outputs() - 1;
+        Self::copy_to(cx, &batch, 0..last);
+        cx.emit_batch(last, batch);
+    }
+
+    fn pull(&mut self, cx: &mut Context<'_>, _output: usize, packets_max: usize) -> Batch {
+        let batch = cx.pull(0, packets_max);
+        Self::copy_to(cx, &batch, 1..cx.outputs());
+        batch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpswitch_graph::simulate::run;
+
+    #[test]
+    fn all_outputs_get_all() {
+        let config = "InfiniteSource(LIMIT 5) -> t :: Tee(3);
+            t[0] -> a :: Counter -> Discard; t[1] -> b :: Counter -> Discard; t[2] -> q :: Queue
+            -> p :: PullTee -> c :: Counter -> Discard; p[1] -> d :: Counter -> Discard;";
+        let (mut router, _) = run(config, &crate::registry());
+        let counts = ["a", "b", "c", "d"].map(|name| router.read(&format!("{name}.count")));
+        assert_eq!(counts, [(); 4].map(|()| Ok("5".into())));
+    }
+}

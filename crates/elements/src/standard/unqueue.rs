@@ -1,0 +1,171 @@
+//! Asks for packets and pushes them on.
+//!
+//! # Synopsis
+//! `Unqueue([BURST], ACTIVE, LIMIT)`
+//!
+//! # Ports
+//! One pull input, one push output.
+//!
+//! # Configuration
+//! - `BURST`: packets that it asks for at a time, 1 by default, -1 for as many as there are
+//! - `ACTIVE`: whether it asks, true by default
+//! - `LIMIT`: packets that it moves in all, -1 (the default) for no end
+//!
+//! # Handlers
+//! | name | | unit |
+//! | --- | --- | --- |
+//! | `active`, `burst`, `limit` | read, write | as the arguments |
+//! | `count` | read | packets |
+//! | `reset` | write | starts over |
+//!
+//! # Drops
+//! None.
+//!
+//! # Threads
+//! Belongs to one worker.
+//!
+//! # Example
+//! ```text
+//! InfiniteSource(LIMIT 10) -> Queue -> Unqueue(8) -> Discard;
+//! ```
+
+use warpswitch_graph::language::args::{Args, ArgsError, FromArg, NoNames};
+use warpswitch_graph::{
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+};
+use warpswitch_packet::BATCH_LEN_MAX;
+
+/// The class.
+pub static CLASS: ElementClass =
+    ElementClass::new("Unqueue", "1/1", "l/h", || Box::new(Unqueue::new()));
+
+/// See the module.
+#[derive(Debug)]
+pub struct Unqueue {
+    burst: i32,
+    active: bool,
+    limit: i64,
+    count: i64,
+    is_woken: bool,
+}
+
+impl Unqueue {
+    fn new() -> Self {
+        Self { burst: 1, active: true, limit: -1, count: 0, is_woken: false }
+    }
+
+    fn may_work(&self) -> bool {
+        self.active && (self.limit < 0 || self.count < self.limit)
+    }
+}
+
+impl Element for Unqueue {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        _context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        args.read_p("BURST", &mut self.burst)
+            .read("ACTIVE", &mut self.active)
+            .read("LIMIT", &mut self.limit)
+            .complete()
+    }
+
+    fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        self.is_woken = cx.listen_upstream(0);
+        if self.may_work() {
+            cx.schedule_task();
+        }
+        Ok(())
+    }
+
+    fn run_task(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.may_work() {
+            return false;
+        }
+        let mut packets = usize::try_from(self.burst).unwrap_or(BATCH_LEN_MAX).max(1);
+        if let Ok(limit) = u64::try_from(self.limit) {
+            packets = packets.min((limit - self.count as u64) as usize);
+        }
+        let batch = cx.pull(0, packets);
+        let worked = !batch.is_empty();
+        self.count += batch.len() as i64;
+        cx.emit_batch(0, batch);
+        if self.may_work() && (worked || !self.is_woken) {
+            cx.schedule_task();
+        }
+        worked
+    }
+
+    fn handlers(&self) -> &'static [HandlerSpec] {
+        const {
+            &[
+                HandlerSpec::both("active"),
+                HandlerSpec::both("burst"),
+                HandlerSpec::both("limit"),
+                HandlerSpec::read("count"),
+                HandlerSpec::button("reset"),
+            ]
+        }
+    }
+
+    fn read(
+        &mut self,
+        _cx: &mut Context<'_>,
+        name: &str,
+        _param: &str,
+    ) -> Result<String, HandlerError> {
+        Ok(match name {
+            "active" => self.active.to_string(),
+            "burst" => self.burst.to_string(),
+            "limit" => self.limit.to_string(),
+            _ => self.count.to_string(),
+        })
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context<'_>,
+        name: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        fn parse<T: FromArg>(value: &str) -> Result<T, HandlerError> {
+            T::from_arg(value.trim(), &NoNames)
+                .map_err(|error| HandlerError::failed(error.to_string()))
+        }
+        match name {
+            "active" => self.active = parse(value)?,
+            "burst" => self.burst = parse(value)?,
+            "limit" => self.limit = parse(value)?,
+            _ => self.count = 0,
+        }
+        if self.may_work() {
+            cx.schedule_task();
+        }
+        Ok(String::new())
+    }
+
+    fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
+        if let Some(old) = old.downcast_mut::<Self>() {
+            self.count = old.count;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpswitch_graph::simulate::run;
+
+    #[test]
+    fn it_moves_as_many_as_it_may() {
+        let config = "InfiniteSource(LIMIT 10, BURST 10) -> q :: Queue -> u :: Unqueue(4, LIMIT 7)
+            -> c :: Counter -> Discard;";
+        let (mut router, _) = run(config, &crate::registry());
+        let mut read = |handler: &str| router.read(handler).expect("it is there");
+        assert_eq!((read("c.count"), read("c.batches")), ("7".into(), "2".into()));
+        assert_eq!(read("q.length"), "3");
+        router.write("u.reset", "").expect("it obeys");
+        router.run(&mut warpswitch_graph::simulate::SimulatedHost::default());
+        assert_eq!(router.read("c.count"), Ok("10".into()));
+    }
+}

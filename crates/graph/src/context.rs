@@ -1,0 +1,399 @@
+//! What an element can do while it runs: hand packets on, ask for packets, be woken, tell.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use warpswitch_packet::{Batch, Packet, Pool};
+
+use crate::element::{Element, ElementClass};
+use crate::handler::HandlerError;
+use crate::language::args::Names;
+use crate::language::{ElementPorts, FlatGraph, Flow, PortRef, Processing};
+use crate::names::{NameTable, Seen};
+use crate::router::worker::Worker;
+use crate::time::Time;
+
+/// What of a router never changes while it runs, and the elements.
+pub(crate) struct Shared {
+    pub(crate) graph: FlatGraph,
+    pub(crate) ports: Vec<ElementPorts>,
+    pub(crate) classes: Vec<&'static ElementClass>,
+    pub(crate) flow: Flow,
+    pub(crate) index: BTreeMap<String, usize>,
+    pub(crate) names: NameTable,
+    /// Where each push output leads, and where each pull input asks.
+    pub(crate) targets: Vec<Vec<Option<PortRef>>>,
+    pub(crate) origins: Vec<Vec<Option<PortRef>>>,
+    /// Borrowed while an element runs; one element runs others only by asking them for packets or
+    /// through handlers.
+    pub(crate) elements: Vec<RefCell<Box<dyn Element>>>,
+    /// What the class table says, for the handler `classes`.
+    pub(crate) class_names: Vec<&'static str>,
+}
+
+/// What an element can do while it runs.
+pub struct Context<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) worker: &'a mut Worker,
+    pub(crate) element: usize,
+}
+
+/// Packets.
+impl Context<'_> {
+    /// Hands `packet` on through output `port`, delivered after the element returns. Packets of one
+    /// port stay in order. A port that is not connected, which only an optional one is, drops it.
+    #[inline]
+    pub fn emit(&mut self, port: usize, packet: Packet) {
+        match self.worker.emission(self.element, port) {
+            Some(batch) => batch.push(packet),
+            None => self.worker.drop_unconnected(self.element, packet),
+        }
+    }
+
+    /// Hands all of `batch` on through output `port`; as [`Context::emit`].
+    #[inline]
+    pub fn emit_batch(&mut self, port: usize, mut batch: Batch) {
+        if batch.is_empty() {
+            return self.worker.pool.recycle_empty(batch);
+        }
+        match self.worker.emission(self.element, port) {
+            Some(waiting) if waiting.is_empty() => {
+                std::mem::swap(waiting, &mut batch);
+                self.worker.pool.recycle_empty(batch);
+            }
+            Some(waiting) => {
+                waiting.append(&mut batch);
+                self.worker.pool.recycle_empty(batch);
+            }
+            None => {
+                for packet in batch.drain() {
+                    self.worker.drop_unconnected(self.element, packet);
+                }
+                self.worker.pool.recycle_empty(batch);
+            }
+        }
+    }
+
+    /// Asks input `port`, which is a pull input, for up to `packets_max` packets.
+    pub fn pull(&mut self, port: usize, packets_max: usize) -> Batch {
+        let origin = self.shared.origins[self.element].get(port).copied().flatten();
+        let Some(PortRef { element, port }) = origin else { return self.worker.pool.batch() };
+        let Ok(mut upstream) = self.shared.elements[element].try_borrow_mut() else {
+            // A loop of pulls: the asked one is waiting for the answer to a question of its own.
+            return self.worker.pool.batch();
+        };
+        let start = self.worker.ticks();
+        let mut cx = Context { shared: self.shared, worker: &mut *self.worker, element };
+        let batch = upstream.pull(&mut cx, port, packets_max);
+        self.worker.count(element, &batch, start);
+        batch
+    }
+
+    /// Drops `packet` for reason number `reason` of its class.
+    #[inline]
+    pub fn drop_packet(&mut self, packet: Packet, reason: usize) {
+        self.worker.stats[self.element].drops[reason] += 1;
+        self.worker.pool.recycle(packet);
+    }
+
+    /// Drops all of `batch` for reason number `reason` of its class.
+    pub fn drop_batch(&mut self, batch: Batch, reason: usize) {
+        self.worker.stats[self.element].drops[reason] += batch.len() as u64;
+        self.worker.pool.recycle_batch(batch);
+    }
+
+    /// Hands `packet` on through output `port` if that is connected, and else drops it for reason
+    /// number `reason`: what elements with an optional error output do.
+    #[inline]
+    pub fn emit_or_drop(&mut self, port: usize, packet: Packet, reason: usize) {
+        if self.has_output(port) {
+            self.emit(port, packet)
+        } else {
+            self.drop_packet(packet, reason)
+        }
+    }
+
+    /// Takes back a packet that did what it came for: not a drop. For sinks.
+    pub fn consume(&mut self, packet: Packet) {
+        self.worker.pool.recycle(packet);
+    }
+
+    /// Takes back a batch that did what it came for: not a drop. For sinks.
+    pub fn consume_batch(&mut self, batch: Batch) {
+        self.worker.pool.recycle_batch(batch);
+    }
+
+    /// Where packets and batches come from.
+    pub fn pool(&mut self) -> &mut Pool {
+        &mut self.worker.pool
+    }
+
+    /// Keeps in `batch` what `fate` says goes on; see [`Fate`] for the rest.
+    #[inline]
+    pub fn sort(
+        &mut self,
+        batch: &mut Batch,
+        mut fate: impl FnMut(&mut Self, &mut Packet) -> Fate,
+    ) {
+        batch.sift(|mut packet| match fate(self, &mut packet) {
+            Fate::Pass => Some(packet),
+            Fate::Emit(port) => {
+                self.emit(port, packet);
+                None
+            }
+            Fate::EmitOrDrop(port, reason) => {
+                self.emit_or_drop(port, packet, reason);
+                None
+            }
+            Fate::Drop(reason) => {
+                self.drop_packet(packet, reason);
+                None
+            }
+            Fate::Consume => {
+                self.consume(packet);
+                None
+            }
+        });
+    }
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It goes on.
+    Pass,
+    /// It leaves through this output.
+    Emit(usize),
+    /// It leaves through this output, or is dropped for this reason if that is not connected.
+    EmitOrDrop(usize, usize),
+    /// It is dropped, for this reason.
+    Drop(usize),
+    /// It did what it came for.
+    Consume,
+}
+
+/// Ports and neighbours.
+impl Context<'_> {
+    /// Index of the element.
+    pub fn element(&self) -> usize {
+        self.element
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.shared.graph.elements[self.element].name
+    }
+
+    /// The element as messages name it: `name :: Class`.
+    pub fn declaration(&self) -> String {
+        self.shared.graph.elements[self.element].declaration()
+    }
+
+    /// Number of its inputs.
+    pub fn inputs(&self) -> usize {
+        self.shared.ports[self.element].inputs.len()
+    }
+
+    /// Number of its outputs.
+    pub fn outputs(&self) -> usize {
+        self.shared.ports[self.element].outputs.len()
+    }
+
+    /// Whether it has output `port`.
+    #[inline]
+    pub fn has_output(&self, port: usize) -> bool {
+        port < self.shared.targets[self.element].len()
+    }
+
+    /// Whether input `port` is a pull input: the element asks, and is not pushed to.
+    pub fn input_is_pull(&self, port: usize) -> bool {
+        self.shared.ports[self.element].inputs.get(port) == Some(&Processing::Pull)
+    }
+
+    /// Whether output `port` is a push output.
+    pub fn output_is_push(&self, port: usize) -> bool {
+        self.shared.ports[self.element].outputs.get(port) == Some(&Processing::Push)
+    }
+
+    /// Searches of the graph. Not for the data path: searches allocate.
+    pub fn flow(&self) -> &Flow {
+        &self.shared.flow
+    }
+
+    /// The graph.
+    pub fn graph(&self) -> &FlatGraph {
+        &self.shared.graph
+    }
+
+    /// Names as this element sees them.
+    pub fn names(&self) -> impl Names + '_ {
+        let Shared { names, graph, index, .. } = self.shared;
+        Seen { table: names, graph, index, element: self.element }
+    }
+
+    /// Asks element `element`, given that it is a `T` and is not at work itself.
+    pub fn with_element<T: Element, R>(
+        &mut self,
+        element: usize,
+        ask: impl FnOnce(&mut T, &mut Context<'_>) -> R,
+    ) -> Option<R> {
+        let mut other = self.shared.elements.get(element)?.try_borrow_mut().ok()?;
+        let mut cx = Context { shared: self.shared, worker: &mut *self.worker, element };
+        other.downcast_mut::<T>().map(|other| ask(other, &mut cx))
+    }
+}
+
+/// Time, tasks and timers.
+impl Context<'_> {
+    /// The time, as of when the task, timer or delivery began.
+    #[inline]
+    pub fn now(&self) -> Time {
+        self.worker.now
+    }
+
+    /// Schedules the element's task, if it is not.
+    pub fn schedule_task(&mut self) {
+        self.worker.schedule_task(self.element);
+    }
+
+    /// Unschedules the element's task.
+    pub fn unschedule_task(&mut self) {
+        self.worker.unschedule_task(self.element);
+    }
+
+    /// Whether the element's task is scheduled.
+    pub fn task_is_scheduled(&self) -> bool {
+        self.worker.task_is_scheduled(self.element)
+    }
+
+    /// Runs timer `timer` of the element at `at` or as soon after as can be, once. An earlier
+    /// setting of this timer no longer holds.
+    pub fn set_timer(&mut self, timer: usize, at: Time) {
+        self.worker.set_timer(self.element, timer, at);
+    }
+
+    /// Clears timer `timer`.
+    pub fn clear_timer(&mut self, timer: usize) {
+        self.worker.clear_timer(self.element, timer);
+    }
+
+    /// Asks to be woken, its task scheduled, by those upstream of input `port` that hold packets.
+    /// Tells whether there are such on every way: if not, the element must keep asking.
+    ///
+    /// Whoever holds packets calls [`Context::wake`] when its first one comes.
+    pub fn listen_upstream(&mut self, port: usize) -> bool {
+        let (classes, element) = (&self.shared.classes, self.element);
+        let mut ends = Vec::new();
+        let flow = &self.shared.flow;
+        flow.upstream(element, Some(port), |visit| {
+            let output = visit.at;
+            let class = classes[output.element];
+            // A pull output whose element is pushed to holds packets in between.
+            let holds = self.shared.ports[output.element].inputs.contains(&Processing::Push);
+            let is_source = self.shared.ports[output.element].inputs.is_empty();
+            if holds || is_source {
+                ends.push((output.element, holds && class.spec.processing.contains("h/l")));
+            }
+            holds || is_source
+        });
+        let all = ends.iter().all(|(_, wakes)| *wakes);
+        for (holder, _) in ends {
+            self.worker.listen(holder, element);
+        }
+        all
+    }
+
+    /// Schedules the tasks of those that listen: there are packets now.
+    #[inline]
+    pub fn wake(&mut self) {
+        self.worker.wake(self.element);
+    }
+
+    /// Asks the run to stop.
+    pub fn stop_driver(&mut self) {
+        self.worker.stops += 1;
+    }
+
+    /// Stops that were asked for and not yet answered.
+    pub fn pending_stops(&self) -> u32 {
+        self.worker.stops
+    }
+
+    /// Answers one stop.
+    pub fn answer_stop(&mut self) {
+        self.worker.stops = self.worker.stops.saturating_sub(1);
+    }
+
+    /// Makes this element the one that is asked whether a stop holds.
+    pub fn manage_driver(&mut self) {
+        self.worker.manager = Some(self.element);
+    }
+
+    /// A random number, from the seed of the run.
+    pub fn random(&mut self) -> u32 {
+        self.worker.random()
+    }
+}
+
+/// Handlers and messages.
+impl Context<'_> {
+    /// Reads handler `name` of `element`, none for the handlers of the whole.
+    ///
+    /// # Errors
+    /// Why there is no answer.
+    pub fn read_handler(
+        &mut self,
+        element: Option<usize>,
+        name: &str,
+        param: &str,
+    ) -> Result<String, HandlerError> {
+        crate::router::handlers::read(self.shared, self.worker, element, name, param)
+    }
+
+    /// Writes handler `name` of `element`, none for the handlers of the whole.
+    ///
+    /// # Errors
+    /// Why it did not obey.
+    pub fn write_handler(
+        &mut self,
+        element: Option<usize>,
+        name: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        crate::router::handlers::write(self.shared, self.worker, element, name, value)
+    }
+
+    /// Which handler `text` means, as seen from this element: `element.handler`, `number.handler`
+    /// counting from 1, or the handler of the whole.
+    ///
+    /// # Errors
+    /// If there is no such element.
+    pub fn find_handler<'t>(
+        &self,
+        text: &'t str,
+    ) -> Result<(Option<usize>, &'t str), HandlerError> {
+        crate::router::handlers::find(self.shared, Some(self.element), text)
+    }
+
+    /// Says something to who runs the configuration: one line, on standard error as a rule.
+    pub fn say(&mut self, line: &str) {
+        self.worker.console.say(line);
+    }
+
+    /// Writes to standard output as a rule.
+    pub fn print(&mut self, text: &[u8]) {
+        self.worker.console.print(text);
+    }
+}
+
+/// Where messages and output of a configuration go.
+pub trait Console {
+    /// One line for who runs the configuration, without its newline.
+    fn say(&mut self, line: &str);
+
+    /// Output.
+    fn print(&mut self, text: &[u8]);
+
+    /// Makes sure that all output is out.
+    fn flush(&mut self) {}
+}

@@ -1,0 +1,121 @@
+//! From a checked configuration to elements that are ready.
+
+use std::cell::RefCell;
+
+use super::worker::Worker;
+use super::{Router, RouterOptions};
+use crate::context::Shared;
+use crate::element::{ConfigureContext, ElementClass, Registry};
+use crate::language::args::Args;
+use crate::language::{Diagnostics, Flow, Loaded, PortRef};
+use crate::names::{NameTable, Seen};
+
+/// Makes and configures the elements of `loaded`.
+pub(super) fn configure(
+    loaded: Loaded,
+    registry: &Registry,
+    options: RouterOptions,
+) -> Result<Router, Diagnostics> {
+    let Loaded { graph, ports, .. } = loaded;
+    let class = |name: &str| registry.class(name).expect("the language knows the same classes");
+    let classes: Vec<&'static ElementClass> =
+        graph.elements.iter().map(|element| class(&element.class)).collect();
+    let named = graph.elements.iter().enumerate().map(|(idx, e)| (e.name.clone(), idx));
+    let index = named.collect();
+    let flow = Flow::new(&graph, registry);
+    let mut targets: Vec<_> = ports.iter().map(|p| vec![None; p.outputs.len()]).collect();
+    let mut origins: Vec<_> = ports.iter().map(|p| vec![None; p.inputs.len()]).collect();
+    for connection in &graph.connections {
+        let (from, to) = (connection.from, connection.to);
+        targets[from.element][from.port] = Some(to);
+        origins[to.element][to.port] = Some(from);
+    }
+    let outputs: Vec<usize> = targets.iter().map(|t: &Vec<Option<PortRef>>| t.len()).collect();
+    let reasons: Vec<usize> = classes.iter().map(|class| class.drops.len()).collect();
+    let mut worker = Worker::new(&outputs, &reasons, options.console, options.seed);
+    (worker.now, worker.ticks) = (options.now, options.ticks);
+    let shared = Shared {
+        elements: classes.iter().map(|class| RefCell::new((class.make)())).collect(),
+        class_names: crate::language::ClassTable::names(registry)
+            .into_iter()
+            .filter_map(|name| registry.class(name).map(|class| class.spec.name))
+            .collect(),
+        graph,
+        ports,
+        classes,
+        flow,
+        index,
+        names: NameTable::default(),
+        targets,
+        origins,
+    };
+    let mut router = Router { shared, worker };
+    router.configure_all()?;
+    Ok(router)
+}
+
+impl Router {
+    /// Configures all elements, phase by phase, in the order of the text.
+    fn configure_all(&mut self) -> Result<(), Diagnostics> {
+        let mut order: Vec<usize> = (0..self.shared.elements.len()).collect();
+        order.sort_by_key(|&idx| self.shared.classes[idx].phase);
+        let mut errors = Diagnostics::default();
+        for idx in order {
+            let mut names = std::mem::take(&mut self.shared.names);
+            let seen = Seen {
+                table: &names,
+                graph: &self.shared.graph,
+                index: &self.shared.index,
+                element: idx,
+            };
+            let config = self.shared.graph.elements[idx].config.clone();
+            let mut args = Args::with_names(&config, &seen);
+            let context = ConfigureContext {
+                element: idx,
+                inputs: self.shared.ports[idx].inputs.len(),
+                outputs: self.shared.ports[idx].outputs.len(),
+                names: &seen,
+                graph: &self.shared.graph,
+            };
+            let mut element = self.shared.elements[idx].borrow_mut();
+            let result = element.configure(&mut args, &context);
+            if let Err(wrong) = result {
+                let graph = &self.shared.graph;
+                errors.push(graph.element_error("While configuring", idx, &wrong.messages));
+            } else if !args.warnings().is_empty() {
+                let warnings: Vec<String> =
+                    args.warnings().iter().map(|line| format!("warning: {line}")).collect();
+                let graph = &self.shared.graph;
+                let warning = graph.element_error("While configuring", idx, &warnings).warning();
+                self.worker.console.say(&warning.to_click());
+            }
+            element.define_names(&mut names);
+            drop(element);
+            self.shared.names = names;
+        }
+        errors.into_result(())
+    }
+
+    /// Initializes all elements, in the order of the text.
+    pub(super) fn initialize(&mut self) -> Result<(), Diagnostics> {
+        let mut errors = Diagnostics::default();
+        for idx in 0..self.shared.elements.len() {
+            let result = self.enter_without_delivery(idx);
+            if let Err(message) = result {
+                let graph = &self.shared.graph;
+                let lines: Vec<String> = message.lines().map(str::to_owned).collect();
+                errors.push(graph.element_error("While initializing", idx, &lines));
+            }
+        }
+        if errors.has_errors() {
+            return Err(errors);
+        }
+        self.deliver();
+        Ok(())
+    }
+
+    fn enter_without_delivery(&mut self, element: usize) -> Result<(), String> {
+        let mut cx = crate::Context { shared: &self.shared, worker: &mut self.worker, element };
+        self.shared.elements[element].borrow_mut().initialize(&mut cx)
+    }
+}

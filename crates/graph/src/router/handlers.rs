@@ -1,0 +1,191 @@
+//! Handlers of a running configuration: found, read, written.
+
+use crate::context::{Context, Shared};
+use crate::handler::{ELEMENT_HANDLERS, GLOBAL_HANDLERS, HandlerError, HandlerSpec};
+use crate::language::flatten;
+use crate::names::scoped;
+use crate::router::worker::Worker;
+
+/// The version that the handler `version` tells.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Which handler `text` means, as seen from `from`.
+pub(crate) fn find<'t>(
+    shared: &Shared,
+    from: Option<usize>,
+    text: &'t str,
+) -> Result<(Option<usize>, &'t str), HandlerError> {
+    let Some((element, name)) = text.rsplit_once('.') else { return Ok((None, text)) };
+    if let Ok(number) = element.parse::<usize>()
+        && (1..=shared.graph.elements.len()).contains(&number)
+    {
+        return Ok((Some(number - 1), name));
+    }
+    let from = from.map_or("", |from| &shared.graph.elements[from].name);
+    let found = scoped(from, element, |name| shared.index.get(name).copied());
+    found.map(|idx| (Some(idx), name)).ok_or_else(|| HandlerError::NoElement(element.to_owned()))
+}
+
+/// The handler `name` of `element`, and whether the element answers it itself.
+pub(crate) fn spec(
+    shared: &Shared,
+    element: Option<usize>,
+    name: &str,
+) -> Result<(HandlerSpec, bool), HandlerError> {
+    let by_name = |specs: &[HandlerSpec]| specs.iter().find(|spec| spec.name == name).copied();
+    let Some(idx) = element else {
+        return by_name(GLOBAL_HANDLERS).map(|spec| (spec, false)).ok_or(HandlerError::Missing);
+    };
+    if let Ok(element) = shared.elements[idx].try_borrow()
+        && let Some(spec) = by_name(element.handlers())
+    {
+        return Ok((spec, true));
+    }
+    by_name(ELEMENT_HANDLERS).map(|spec| (spec, false)).ok_or(HandlerError::Missing)
+}
+
+pub(crate) fn read(
+    shared: &Shared,
+    worker: &mut Worker,
+    element: Option<usize>,
+    name: &str,
+    param: &str,
+) -> Result<String, HandlerError> {
+    if let Some(idx) = element
+        && shared.elements[idx].try_borrow().is_err()
+        && !ELEMENT_HANDLERS.iter().any(|spec| spec.name == name)
+    {
+        return Err(HandlerError::Busy);
+    }
+    let (spec, own) = spec(shared, element, name)?;
+    if !spec.read {
+        return Err(HandlerError::NotReadable);
+    }
+    let Some(idx) = element else { return Ok(read_global(shared, worker, name)) };
+    if own {
+        let mut target = shared.elements[idx].try_borrow_mut().map_err(|_| HandlerError::Busy)?;
+        let mut cx = Context { shared, worker, element: idx };
+        return target.read(&mut cx, name, param);
+    }
+    Ok(read_common(shared, worker, idx, name))
+}
+
+pub(crate) fn write(
+    shared: &Shared,
+    worker: &mut Worker,
+    element: Option<usize>,
+    name: &str,
+    value: &str,
+) -> Result<String, HandlerError> {
+    if let Some(idx) = element
+        && shared.elements[idx].try_borrow().is_err()
+    {
+        return Err(HandlerError::Busy);
+    }
+    let (spec, own) = spec(shared, element, name)?;
+    if !spec.write {
+        return Err(HandlerError::NotWritable);
+    }
+    match element {
+        Some(idx) if own => {
+            let mut target =
+                shared.elements[idx].try_borrow_mut().map_err(|_| HandlerError::Busy)?;
+            let mut cx = Context { shared, worker, element: idx };
+            target.write(&mut cx, name, value)
+        }
+        Some(_) => Err(HandlerError::NotWritable),
+        None => {
+            worker.stops += 1;
+            Ok(String::new())
+        }
+    }
+}
+
+fn read_global(shared: &Shared, worker: &Worker, name: &str) -> String {
+    let lines = |lines: &mut dyn Iterator<Item = &str>| -> String {
+        lines.map(|line| format!("{line}\n")).collect()
+    };
+    let graph = &shared.graph;
+    match name {
+        "version" => VERSION.to_owned(),
+        "list" => {
+            let names = graph.elements.iter().map(|element| element.name.as_str());
+            format!("{}\n{}", graph.elements.len(), lines(&mut names.into_iter()))
+        }
+        "classes" => lines(&mut shared.class_names.iter().copied()),
+        "config" | "flatconfig" => flatten(graph),
+        "requirements" => lines(&mut graph.requirements.iter().map(|r| r.value.as_str())),
+        "handlers" => handler_lines(GLOBAL_HANDLERS.iter()),
+        "driver" => format!("stops {}\n", worker.stops),
+        // There are neither packages nor sockets of its own.
+        _ => String::new(),
+    }
+}
+
+fn read_common(shared: &Shared, worker: &Worker, idx: usize, name: &str) -> String {
+    let (element, stats) = (&shared.graph.elements[idx], &worker.stats[idx]);
+    match name {
+        "name" => element.name.clone(),
+        "class" => element.class.clone(),
+        "config" => element.config.clone(),
+        "ports" => port_lines(shared, idx),
+        "handlers" => {
+            let own = shared.elements[idx].try_borrow().map_or(&[][..], |e| e.handlers());
+            let inherited =
+                ELEMENT_HANDLERS.iter().filter(|spec| !own.iter().any(|o| o.name == spec.name));
+            handler_lines(own.iter().chain(inherited))
+        }
+        "packets" => stats.packets.to_string(),
+        "batches" => stats.batches.to_string(),
+        "mean_batch" => format!("{:.1}", stats.packets as f64 / stats.batches.max(1) as f64),
+        "ticks" => stats.ticks.to_string(),
+        "held" => shared.elements[idx].try_borrow().map_or(0, |element| element.held()).to_string(),
+        _ => {
+            let reasons = shared.classes[idx].drops.iter().zip(&stats.drops);
+            let mut lines: String =
+                reasons.map(|(reason, count)| format!("{count}\t{reason}\n")).collect();
+            if stats.unconnected > 0 {
+                lines.push_str(&format!("{}\tunconnected output\n", stats.unconnected));
+            }
+            lines
+        }
+    }
+}
+
+fn handler_lines<'a>(specs: impl Iterator<Item = &'a HandlerSpec>) -> String {
+    let flags = |spec: &HandlerSpec| {
+        let flag = |on: bool, letter: &'static str| if on { letter } else { "" };
+        [flag(spec.read, "r"), flag(spec.write, "w"), flag(spec.param, "+"), flag(spec.button, "b")]
+            .concat()
+    };
+    specs.map(|spec| format!("{}\t{}\n", spec.name, flags(spec))).collect()
+}
+
+fn port_lines(shared: &Shared, idx: usize) -> String {
+    let ports = &shared.ports[idx];
+    let mut text = String::new();
+    let peers = |is_input: bool, port: usize| -> String {
+        let connections = shared.graph.connections.iter();
+        let name = |idx: usize| &shared.graph.elements[idx].name;
+        let peers = connections.filter_map(|c| match is_input {
+            true if (c.to.element, c.to.port) == (idx, port) => {
+                Some(format!("{} [{}]", name(c.from.element), c.from.port))
+            }
+            false if (c.from.element, c.from.port) == (idx, port) => {
+                Some(format!("[{}] {}", c.to.port, name(c.to.element)))
+            }
+            _ => None,
+        });
+        peers.collect::<Vec<_>>().join(", ")
+    };
+    for (is_input, kinds) in [(true, &ports.inputs), (false, &ports.outputs)] {
+        let what = if is_input { "input" } else { "output" };
+        let plural = if kinds.len() == 1 { "" } else { "s" };
+        text.push_str(&format!("{} {what}{plural}\n", kinds.len()));
+        for (port, kind) in kinds.iter().enumerate() {
+            let kind = format!("{kind:?}").to_lowercase();
+            text.push_str(&format!("{kind}\t-\t{}\n", peers(is_input, port)));
+        }
+    }
+    text
+}

@@ -1,0 +1,293 @@
+//! A configuration that runs.
+//!
+//! ```text
+//! Router::new   make ─► configure (by phase) ─► initialize        all errors of a step at once
+//! Router::run   timers that are due ─► a task ─► deliveries until none is left ─► the next task …
+//! ```
+//! One thread runs a router. Deliveries follow a task at once and depth first, so a packet is done
+//! with before the next task begins, and what lies in caches is used while it is there.
+//!
+//! # Invariants
+//! - W1: packets that were given out and not put back are held by elements or wait to be
+//!   delivered: [`Router::packets_unaccounted`] is 0 whenever no element runs.
+//! - W2: a run with the same host, seed and configuration does the same, packet for packet.
+
+mod build;
+pub(crate) mod handlers;
+pub(crate) mod worker;
+
+use crate::context::{Console, Context, Shared};
+use crate::element::Registry;
+use crate::handler::HandlerError;
+use crate::language::{Diagnostics, FlatGraph, Loaded};
+use crate::time::Time;
+pub use worker::Stats;
+use worker::Worker;
+
+/// Tasks that run between two looks at the clock.
+const TASKS_PER_LOOK: usize = 32;
+
+/// What runs a router: its clock, and whoever asks it things meanwhile.
+pub trait Host {
+    /// The time. Never goes back.
+    fn now(&mut self) -> Time;
+
+    /// Nothing can happen before `until`, or ever: waits until then, or less. Tells whether
+    /// something may happen yet: if not, the run ends.
+    fn wait(&mut self, until: Option<Time>) -> bool;
+
+    /// Called between tasks, often: time to read and write handlers.
+    fn serve(&mut self, _router: &mut Router) {}
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It was asked to stop.
+    Stopped,
+    /// Nothing was left that could happen: no task was scheduled, no timer set.
+    Idle,
+}
+
+/// A configuration that runs. See the module.
+pub struct Router {
+    shared: Shared,
+    worker: Worker,
+}
+
+/// How a router is made.
+pub struct RouterOptions {
+    /// Where messages and output go.
+    pub console: Box<dyn Console>,
+    /// Seeds the random choices of elements.
+    pub seed: u64,
+    /// The time that it is when elements are initialized.
+    pub now: Time,
+    /// Reads a fast clock, to count what elements cost; none counts nothing.
+    pub ticks: Option<fn() -> u64>,
+}
+
+impl Router {
+    /// Makes the elements of `loaded` and gets them ready.
+    ///
+    /// # Errors
+    /// What is wrong with the arguments of any element; if nothing is, what hinders any of them.
+    pub fn new(
+        loaded: Loaded,
+        registry: &Registry,
+        options: RouterOptions,
+    ) -> Result<Self, Diagnostics> {
+        let mut router = build::configure(loaded, registry, options)?;
+        router.initialize()?;
+        Ok(router)
+    }
+
+    /// Makes the elements of `loaded`, which take over from those of `old` with the same name and
+    /// class what these know and hold. Packets of others are lost: their number is given.
+    ///
+    /// # Errors
+    /// As for [`Router::new`], with `old` as it was.
+    pub fn replacing(
+        loaded: Loaded,
+        registry: &Registry,
+        options: RouterOptions,
+        old: Router,
+    ) -> Result<(Self, u64), (Diagnostics, Box<Router>)> {
+        let mut router = match build::configure(loaded, registry, options) {
+            Ok(router) => router,
+            Err(errors) => return Err((errors, Box::new(old))),
+        };
+        if let Err(errors) = router.initialize() {
+            return Err((errors, Box::new(old)));
+        }
+        let lost = router.take_over(old);
+        Ok((router, lost))
+    }
+
+    fn take_over(&mut self, mut old: Router) -> u64 {
+        let live = old.worker.pool.live();
+        // The old pool's packets go on; those that initialization made are few.
+        std::mem::swap(&mut self.worker.pool, &mut old.worker.pool);
+        self.worker.pool.adopt(old.worker.pool.live());
+        for idx in 0..self.shared.elements.len() {
+            let element = &self.shared.graph.elements[idx];
+            let Some(&was) = old.shared.index.get(&element.name) else { continue };
+            if old.shared.graph.elements[was].class != element.class {
+                continue;
+            }
+            let mut before = old.shared.elements[was].borrow_mut();
+            let mut cx = Context { shared: &self.shared, worker: &mut self.worker, element: idx };
+            self.shared.elements[idx].borrow_mut().take_state(&mut cx, &mut **before);
+            // Counts go on where the class has the same reasons.
+            let counts = old.worker.stats[was].clone();
+            if counts.drops.len() == self.worker.stats[idx].drops.len() {
+                self.worker.stats[idx] = counts;
+            }
+        }
+        let left: usize = old.shared.elements.iter().map(|element| element.borrow().held()).sum();
+        let lost = (left + old.worker.waiting()) as u64;
+        debug_assert!(lost <= live, "more packets are held than were given out");
+        self.worker.pool.release(lost);
+        lost
+    }
+
+    /// Runs until it is asked to stop, or nothing is left that could happen.
+    pub fn run(&mut self, host: &mut dyn Host) -> Ended {
+        loop {
+            self.worker.now = host.now();
+            while let Some((element, timer)) = self.worker.next_due_timer() {
+                self.enter(element, |element, cx| element.run_timer(cx, timer));
+            }
+            for _ in 0..TASKS_PER_LOOK {
+                if self.worker.stops > 0 {
+                    break;
+                }
+                let Some(task) = self.worker.next_task() else { break };
+                self.enter(task, |element, cx| element.run_task(cx));
+            }
+            host.serve(self);
+            if self.worker.stops > 0 && self.stops() {
+                return Ended::Stopped;
+            }
+            if !self.worker.has_tasks() && self.worker.stops == 0 {
+                let until = self.worker.next_timer_at();
+                if until.is_some_and(|until| until <= self.worker.now) {
+                    continue;
+                }
+                if !host.wait(until) {
+                    return Ended::Idle;
+                }
+            }
+        }
+    }
+
+    /// Whether a stop that was asked for holds.
+    fn stops(&mut self) -> bool {
+        match self.worker.manager {
+            Some(manager) => self.enter(manager, |element, cx| element.driver_stops(cx)),
+            None => true,
+        }
+    }
+
+    /// Runs an element and delivers what it emits.
+    fn enter<R>(
+        &mut self,
+        element: usize,
+        run: impl FnOnce(&mut dyn crate::Element, &mut Context<'_>) -> R,
+    ) -> R {
+        let start = self.worker.ticks();
+        let result = {
+            let mut cx = Context { shared: &self.shared, worker: &mut self.worker, element };
+            run(&mut **self.shared.elements[element].borrow_mut(), &mut cx)
+        };
+        let ticks = self.worker.ticks();
+        self.worker.stats[element].ticks += ticks.wrapping_sub(start);
+        self.deliver();
+        result
+    }
+
+    /// Delivers what was emitted, and what that leads to.
+    fn deliver(&mut self) {
+        self.worker.settle();
+        while let Some((from, port, batch)) = self.worker.next_delivery() {
+            let target = self.shared.targets[from][port];
+            let target = target.expect("push outputs are connected, or are no ports");
+            let start = self.worker.ticks();
+            self.worker.stats[target.element].batches += 1;
+            self.worker.stats[target.element].packets += batch.len() as u64;
+            let mut cx =
+                Context { shared: &self.shared, worker: &mut self.worker, element: target.element };
+            self.shared.elements[target.element].borrow_mut().push(&mut cx, target.port, batch);
+            let ticks = self.worker.ticks();
+            self.worker.stats[target.element].ticks += ticks.wrapping_sub(start);
+            self.worker.settle();
+        }
+    }
+
+    /// Finishes: files are flushed. Comes last.
+    ///
+    /// # Errors
+    /// What could not be finished, element by element.
+    pub fn finish(&mut self) -> Result<(), Diagnostics> {
+        let mut errors = Diagnostics::default();
+        for idx in 0..self.shared.elements.len() {
+            if let Err(message) = self.enter(idx, |element, cx| element.finish(cx)) {
+                let graph = &self.shared.graph;
+                errors.push(graph.element_error("While finishing", idx, &[message]));
+            }
+        }
+        self.worker.console.flush();
+        errors.into_result(())
+    }
+
+    /// Packets that are neither held nor on their way nor put back: 0, or an element lost some.
+    pub fn packets_unaccounted(&self) -> i64 {
+        let held: usize = self.shared.elements.iter().map(|element| element.borrow().held()).sum();
+        self.worker.pool.live() as i64 - (held + self.worker.waiting()) as i64
+    }
+
+    /// Where packets stand: the elements that hold some, and how many.
+    pub fn standing(&self) -> Vec<(String, usize)> {
+        let held = self.shared.elements.iter().map(|element| element.borrow().held());
+        let names = self.shared.graph.elements.iter().map(|element| element.declaration());
+        names.zip(held).filter(|(_, held)| *held > 0).collect()
+    }
+
+    /// The graph that runs.
+    pub fn graph(&self) -> &FlatGraph {
+        &self.shared.graph
+    }
+
+    /// What was counted about element `idx`.
+    pub fn stats(&self, idx: usize) -> &Stats {
+        &self.worker.stats[idx]
+    }
+
+    /// Why elements of the class of element `idx` drop packets, in the order of [`Stats::drops`].
+    pub fn drop_reasons(&self, idx: usize) -> &'static [&'static str] {
+        self.shared.classes[idx].drops
+    }
+
+    /// Packets that were allocated so far; a pool that grows no more has met its largest load.
+    pub fn packets_made(&self) -> u64 {
+        self.worker.pool.made()
+    }
+
+    /// Asks the run to stop.
+    pub fn stop(&mut self) {
+        self.worker.stops += 1;
+    }
+
+    /// Reads the handler `text`: `element.handler`, or one of the whole, a parameter behind a
+    /// space.
+    ///
+    /// # Errors
+    /// Why there is no answer.
+    pub fn read(&mut self, text: &str) -> Result<String, HandlerError> {
+        let (text, param) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        let (element, name) = handlers::find(&self.shared, None, text)?;
+        let answer = handlers::read(&self.shared, &mut self.worker, element, name, param.trim());
+        self.deliver();
+        answer
+    }
+
+    /// Writes `value` to the handler `text`, named as in [`Router::read`].
+    ///
+    /// # Errors
+    /// Why it did not obey.
+    pub fn write(&mut self, text: &str, value: &str) -> Result<String, HandlerError> {
+        let (element, name) = handlers::find(&self.shared, None, text)?;
+        let answer = handlers::write(&self.shared, &mut self.worker, element, name, value);
+        self.deliver();
+        answer
+    }
+
+    /// The handler `text`, named as in [`Router::read`].
+    ///
+    /// # Errors
+    /// If there is no such handler.
+    pub fn handler(&self, text: &str) -> Result<crate::handler::HandlerSpec, HandlerError> {
+        let (element, name) = handlers::find(&self.shared, None, text)?;
+        handlers::spec(&self.shared, element, name).map(|(spec, _)| spec)
+    }
+}

@@ -1,0 +1,257 @@
+//! The state of a run: what waits to be delivered, tasks, timers, counts.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use warpswitch_packet::{Batch, Packet, Pool};
+
+use crate::context::Console;
+use crate::time::Time;
+
+/// What was counted about an element.
+#[derive(Clone, Debug, Default)]
+pub struct Stats {
+    /// Batches that came in or, from elements that are asked, went out.
+    pub batches: u64,
+    /// Packets in them.
+    pub packets: u64,
+    /// Ticks of the clock that was handed in, spent in the element and in those that it asks.
+    pub ticks: u64,
+    /// Packets that were dropped, by reason.
+    pub drops: Vec<u64>,
+    /// Packets that were emitted to an output that is not connected.
+    pub unconnected: u64,
+}
+
+/// A batch on its way.
+struct Emission {
+    element: u32,
+    port: u32,
+    batch: Batch,
+}
+
+/// One setting of a timer: when, which setting, whose, which.
+type Setting = Reverse<(Time, u64, u32, u32)>;
+
+pub(crate) struct Worker {
+    pub(crate) pool: Pool,
+    pub(crate) now: Time,
+    pub(crate) stats: Vec<Stats>,
+    pub(crate) stops: u32,
+    pub(crate) manager: Option<usize>,
+    pub(crate) console: Box<dyn Console>,
+    /// Reads a fast clock, for counts.
+    pub(crate) ticks: Option<fn() -> u64>,
+    /// What elements emitted since the last delivery.
+    emitted: Vec<Emission>,
+    /// 1 + the place in `emitted` of each output's batch, 0 for none.
+    slots: Vec<u32>,
+    /// Where each element's outputs begin in `slots`.
+    slot_base: Vec<u32>,
+    /// What is to be delivered, the next one last.
+    stack: Vec<Emission>,
+    tasks: VecDeque<u32>,
+    is_scheduled: Vec<bool>,
+    timers: BinaryHeap<Setting>,
+    /// The setting of each element's timers that holds.
+    timer_of: Vec<Vec<Option<u64>>>,
+    settings: u64,
+    /// Tasks that each element wakes.
+    listeners: Vec<Vec<u32>>,
+    random: u64,
+}
+
+impl Worker {
+    /// A worker for elements with so many outputs and reasons for drops.
+    pub(crate) fn new(
+        outputs: &[usize],
+        reasons: &[usize],
+        console: Box<dyn Console>,
+        seed: u64,
+    ) -> Self {
+        let elements = outputs.len();
+        let mut slot_base = Vec::with_capacity(elements + 1);
+        let mut slots = 0;
+        for count in outputs {
+            slot_base.push(slots);
+            slots += *count as u32;
+        }
+        slot_base.push(slots);
+        let stats =
+            reasons.iter().map(|&reasons| Stats { drops: vec![0; reasons], ..Stats::default() });
+        Self {
+            pool: Pool::new(),
+            now: Time::default(),
+            stats: stats.collect(),
+            stops: 0,
+            manager: None,
+            console,
+            ticks: None,
+            emitted: Vec::with_capacity(64),
+            slots: vec![0; slots as usize],
+            slot_base,
+            stack: Vec::with_capacity(64),
+            tasks: VecDeque::with_capacity(elements),
+            is_scheduled: vec![false; elements],
+            timers: BinaryHeap::with_capacity(64),
+            timer_of: vec![Vec::new(); elements],
+            settings: 0,
+            listeners: vec![Vec::new(); elements],
+            random: seed,
+        }
+    }
+
+    /// The batch that waits at an output; none if there is no such output.
+    #[inline]
+    pub(crate) fn emission(&mut self, element: usize, port: usize) -> Option<&mut Batch> {
+        let base = self.slot_base[element] as usize;
+        if port >= self.slot_base[element + 1] as usize - base {
+            return None;
+        }
+        let slot = &mut self.slots[base + port];
+        if *slot == 0 {
+            let batch = self.pool.batch();
+            self.emitted.push(Emission { element: element as u32, port: port as u32, batch });
+            *slot = self.emitted.len() as u32;
+        }
+        Some(&mut self.emitted[*slot as usize - 1].batch)
+    }
+
+    #[cold]
+    pub(crate) fn drop_unconnected(&mut self, element: usize, packet: Packet) {
+        self.stats[element].unconnected += 1;
+        self.pool.recycle(packet);
+    }
+
+    /// Moves what was emitted to what is to be delivered, the first output to be delivered first.
+    #[inline]
+    pub(crate) fn settle(&mut self) {
+        while let Some(emission) = self.emitted.pop() {
+            let slot = self.slot_base[emission.element as usize] + emission.port;
+            self.slots[slot as usize] = 0;
+            if emission.batch.is_empty() {
+                self.pool.recycle_empty(emission.batch);
+            } else {
+                self.stack.push(emission);
+            }
+        }
+    }
+
+    /// What is to be delivered next: the output it left and the packets.
+    #[inline]
+    pub(crate) fn next_delivery(&mut self) -> Option<(usize, usize, Batch)> {
+        self.stack.pop().map(|e| (e.element as usize, e.port as usize, e.batch))
+    }
+
+    /// Packets that wait to be delivered.
+    pub(crate) fn waiting(&self) -> usize {
+        let all = self.stack.iter().chain(&self.emitted);
+        all.map(|emission| emission.batch.len()).sum()
+    }
+
+    #[inline]
+    pub(crate) fn ticks(&self) -> u64 {
+        self.ticks.map_or(0, |ticks| ticks())
+    }
+
+    /// Counts a batch of `element`, which began at `start`.
+    #[inline]
+    pub(crate) fn count(&mut self, element: usize, batch: &Batch, start: u64) {
+        let ticks = self.ticks();
+        let stats = &mut self.stats[element];
+        stats.ticks += ticks.wrapping_sub(start);
+        if !batch.is_empty() {
+            stats.batches += 1;
+            stats.packets += batch.len() as u64;
+        }
+    }
+
+    pub(crate) fn schedule_task(&mut self, element: usize) {
+        if !std::mem::replace(&mut self.is_scheduled[element], true) {
+            self.tasks.push_back(element as u32);
+        }
+    }
+
+    pub(crate) fn unschedule_task(&mut self, element: usize) {
+        self.is_scheduled[element] = false;
+    }
+
+    pub(crate) fn task_is_scheduled(&self, element: usize) -> bool {
+        self.is_scheduled[element]
+    }
+
+    /// The task that runs next; it is no longer scheduled.
+    pub(crate) fn next_task(&mut self) -> Option<usize> {
+        while let Some(element) = self.tasks.pop_front() {
+            // An unscheduled task stays in the queue until its turn comes.
+            if std::mem::replace(&mut self.is_scheduled[element as usize], false) {
+                return Some(element as usize);
+            }
+        }
+        None
+    }
+
+    pub(crate) fn has_tasks(&self) -> bool {
+        self.tasks.iter().any(|&task| self.is_scheduled[task as usize])
+    }
+
+    pub(crate) fn set_timer(&mut self, element: usize, timer: usize, at: Time) {
+        let timers = &mut self.timer_of[element];
+        if timers.len() <= timer {
+            timers.resize(timer + 1, None);
+        }
+        self.settings += 1;
+        timers[timer] = Some(self.settings);
+        self.timers.push(Reverse((at, self.settings, element as u32, timer as u32)));
+    }
+
+    pub(crate) fn clear_timer(&mut self, element: usize, timer: usize) {
+        if let Some(setting) = self.timer_of[element].get_mut(timer) {
+            *setting = None;
+        }
+    }
+
+    /// When the next timer is due.
+    pub(crate) fn next_timer_at(&mut self) -> Option<Time> {
+        while let Some(&Reverse((at, setting, element, timer))) = self.timers.peek() {
+            if self.timer_of[element as usize][timer as usize] == Some(setting) {
+                return Some(at);
+            }
+            self.timers.pop();
+        }
+        None
+    }
+
+    /// The next timer that is due, which is set no longer.
+    pub(crate) fn next_due_timer(&mut self) -> Option<(usize, usize)> {
+        if self.next_timer_at()? > self.now {
+            return None;
+        }
+        let Reverse((_, _, element, timer)) = self.timers.pop()?;
+        self.timer_of[element as usize][timer as usize] = None;
+        Some((element as usize, timer as usize))
+    }
+
+    pub(crate) fn listen(&mut self, holder: usize, listener: usize) {
+        let listeners = &mut self.listeners[holder];
+        if !listeners.contains(&(listener as u32)) {
+            listeners.push(listener as u32);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn wake(&mut self, holder: usize) {
+        for at in 0..self.listeners[holder].len() {
+            self.schedule_task(self.listeners[holder][at] as usize);
+        }
+    }
+
+    /// A number from a sequence that depends on the seed alone (SplitMix64).
+    pub(crate) fn random(&mut self) -> u32 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.random;
+        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (word >> 32) as u32 ^ (word >> 1) as u32
+    }
+}

@@ -1,0 +1,120 @@
+//! A host whose time is simulated: nothing waits, and every run is the same.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::context::Console;
+use crate::element::Registry;
+use crate::language::{self, Diagnostics};
+use crate::router::{Ended, Host, Router, RouterOptions};
+use crate::time::Time;
+
+/// When simulated time begins: Click's does at this second.
+pub const SIMULATED_START: Time = Time(1_000_000_000 * Time::SECOND);
+
+/// A host whose time stands still while tasks run, and jumps to the next timer when none does.
+#[derive(Clone, Copy, Debug)]
+pub struct SimulatedHost {
+    now: Time,
+    /// The run ends when time would pass this.
+    pub end: Option<Time>,
+    /// Time that passes with each look at the clock, so that a task that never rests comes to an
+    /// end; nothing by default.
+    pub step_ns: i64,
+}
+
+impl Default for SimulatedHost {
+    fn default() -> Self {
+        Self { now: SIMULATED_START, end: None, step_ns: 0 }
+    }
+}
+
+impl Host for SimulatedHost {
+    fn now(&mut self) -> Time {
+        self.now.0 += self.step_ns;
+        self.now
+    }
+
+    fn wait(&mut self, until: Option<Time>) -> bool {
+        match until {
+            Some(until) if self.end.is_none_or(|end| until <= end) => {
+                self.now = self.now.max(until);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// What a configuration said and printed.
+#[derive(Clone, Debug, Default)]
+pub struct Transcript {
+    lines: Rc<RefCell<String>>,
+    output: Rc<RefCell<Vec<u8>>>,
+}
+
+impl Transcript {
+    /// What it said, line by line.
+    pub fn said(&self) -> String {
+        self.lines.borrow().clone()
+    }
+
+    /// What it printed.
+    pub fn printed(&self) -> Vec<u8> {
+        self.output.borrow().clone()
+    }
+}
+
+impl Console for Transcript {
+    fn say(&mut self, line: &str) {
+        let mut lines = self.lines.borrow_mut();
+        lines.push_str(line);
+        lines.push('\n');
+    }
+
+    fn print(&mut self, text: &[u8]) {
+        self.output.borrow_mut().extend_from_slice(text);
+    }
+}
+
+/// A router of `config` that says and prints to the transcript.
+///
+/// # Errors
+/// All that is wrong with it.
+pub fn router(config: &str, registry: &Registry) -> Result<(Router, Transcript), Diagnostics> {
+    let globals = Default::default();
+    let loaded = language::load("config", config.as_bytes(), registry, &globals, None)?;
+    let transcript = Transcript::default();
+    let options = RouterOptions {
+        console: Box::new(transcript.clone()),
+        seed: 1,
+        now: SIMULATED_START,
+        ticks: None,
+    };
+    Ok((Router::new(loaded, registry, options)?, transcript))
+}
+
+/// Runs `config` to its end and checks that no packet was lost: for tests.
+///
+/// # Panics
+/// If something is wrong with the configuration, or a packet was lost.
+pub fn run(config: &str, registry: &Registry) -> (Router, Transcript) {
+    run_until(config, registry, SimulatedHost::default())
+}
+
+/// The same with a host of one's own.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_until(
+    config: &str,
+    registry: &Registry,
+    mut host: SimulatedHost,
+) -> (Router, Transcript) {
+    let made = router(config, registry).map_err(|errors| errors.to_click());
+    let (mut router, transcript) = made.unwrap_or_else(|errors| panic!("{errors}"));
+    let _: Ended = router.run(&mut host);
+    router.finish().map_err(|errors| errors.to_click()).expect("the run finishes");
+    assert_eq!(router.packets_unaccounted(), 0, "packets in = out + dropped + held");
+    (router, transcript)
+}

@@ -1,0 +1,480 @@
+//! A packet: its bytes, where its headers start, and what elements noted about it.
+//!
+//! ```text
+//! buffer   │ headroom │ data                       │ tailroom │
+//!                     ▲ offset                     ▲ offset + len
+//!                       ▲ MAC   ▲ network  ▲ transport header: places in the buffer, so they stay
+//!                                                     right when bytes are taken or added in front
+//! ```
+//! A packet is one pointer: it moves between elements in eight bytes. Its buffer is kept and used
+//! again; see [`crate::Pool`].
+//!
+//! # Annotations
+//! 48 bytes, at Click's places: destination address at 0 (IPv4: 4 bytes, IPv6: 16), paint at 16,
+//! ICMP parameter problem pointer at 17, fix-source flag at 19, VLAN tag control information at 20,
+//! a task's or flow's words at 24 to 47; elements take the place as an argument where Click's do.
+//!
+//! # Invariants
+//! - P1: `offset + len` never passes the buffer.
+//! - P2: a header place is either unset or within the buffer; what is read from it is checked
+//!   against the data again, as bytes may have been taken away since.
+
+/// Bytes of a new packet's buffer.
+pub const BUFFER_BYTES: usize = 2048;
+/// Bytes in front of a new packet's data: room for a tunnel's headers.
+pub const HEADROOM_BYTES: usize = 64;
+/// Bytes of annotations.
+pub const ANNOTATION_BYTES: usize = 48;
+/// The most bytes of a packet.
+pub const PACKET_BYTES_MAX: usize = 1 << 18;
+
+/// How a packet was addressed on its link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PacketType {
+    /// To this host.
+    #[default]
+    Host,
+    /// To all.
+    Broadcast,
+    /// To a group.
+    Multicast,
+    /// To another host.
+    OtherHost,
+    /// From this host.
+    Outgoing,
+}
+
+/// A place in the buffer that is not set.
+const UNSET: u32 = u32::MAX;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Packet(Box<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    offset: u32,
+    len: u32,
+    mac: u32,
+    network: u32,
+    transport: u32,
+    packet_type: PacketType,
+    /// Nanoseconds since 1970; 0 if none.
+    timestamp_ns: i64,
+    annotations: [u8; ANNOTATION_BYTES],
+    buffer: Box<[u8]>,
+}
+
+impl Packet {
+    /// An empty packet with [`HEADROOM_BYTES`] in front. Allocates; [`crate::Pool::packet`] need
+    /// not.
+    pub fn new() -> Self {
+        Self(Box::new(Parts {
+            offset: HEADROOM_BYTES as u32,
+            len: 0,
+            mac: UNSET,
+            network: UNSET,
+            transport: UNSET,
+            packet_type: PacketType::Host,
+            timestamp_ns: 0,
+            annotations: [0; ANNOTATION_BYTES],
+            buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
+        }))
+    }
+
+    /// Makes it as new, whatever it was; the bytes of the buffer stay as they are.
+    pub fn reset(&mut self) {
+        let parts = &mut *self.0;
+        (parts.offset, parts.len) = (HEADROOM_BYTES as u32, 0);
+        (parts.mac, parts.network, parts.transport) = (UNSET, UNSET, UNSET);
+        parts.packet_type = PacketType::Host;
+        parts.timestamp_ns = 0;
+        parts.annotations = [0; ANNOTATION_BYTES];
+    }
+
+    /// Its bytes.
+    #[inline]
+    pub fn data(&self) -> &[u8] {
+        let parts = &*self.0;
+        &parts.buffer[parts.offset as usize..][..parts.len as usize]
+    }
+
+    /// Its bytes.
+    #[inline]
+    pub fn data_mut(&mut self) -> &mut [u8] {
+        let parts = &mut *self.0;
+        &mut parts.buffer[parts.offset as usize..][..parts.len as usize]
+    }
+
+    /// Number of its bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.0.len as usize
+    }
+
+    /// Whether it has no bytes.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.len == 0
+    }
+
+    /// Bytes that can be added in front without moving any.
+    pub fn headroom(&self) -> usize {
+        self.0.offset as usize
+    }
+
+    /// Bytes that can be added behind without moving any.
+    pub fn tailroom(&self) -> usize {
+        self.0.buffer.len() - self.0.offset as usize - self.len()
+    }
+
+    /// Bytes of its buffer.
+    pub fn buffer_bytes(&self) -> usize {
+        self.0.buffer.len()
+    }
+
+    /// Makes its data a copy of `bytes`. Headers are as they were.
+    ///
+    /// # Panics
+    /// If there are more than [`PACKET_BYTES_MAX`].
+    pub fn set_data(&mut self, bytes: &[u8]) {
+        self.0.len = 0;
+        self.put(bytes.len()).copy_from_slice(bytes);
+    }
+
+    /// Adds `bytes` uninitialised (old) bytes in front and gives them.
+    ///
+    /// # Panics
+    /// If it would grow beyond [`PACKET_BYTES_MAX`].
+    pub fn push(&mut self, bytes: usize) -> &mut [u8] {
+        if self.headroom() < bytes {
+            self.grow(bytes + HEADROOM_BYTES, self.tailroom());
+        }
+        self.0.offset -= bytes as u32;
+        self.0.len += bytes as u32;
+        &mut self.data_mut()[..bytes]
+    }
+
+    /// Takes `bytes` bytes away in front; all there are if there are fewer.
+    #[inline]
+    pub fn pull(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.len()) as u32;
+        self.0.offset += bytes;
+        self.0.len -= bytes;
+    }
+
+    /// Adds `bytes` zero bytes behind and gives them.
+    ///
+    /// # Panics
+    /// If it would grow beyond [`PACKET_BYTES_MAX`].
+    pub fn put(&mut self, bytes: usize) -> &mut [u8] {
+        if self.tailroom() < bytes {
+            self.grow(self.headroom(), bytes);
+        }
+        let len = self.len();
+        self.0.len += bytes as u32;
+        let added = &mut self.data_mut()[len..];
+        added.fill(0);
+        added
+    }
+
+    /// Takes `bytes` bytes away behind; all there are if there are fewer.
+    #[inline]
+    pub fn take(&mut self, bytes: usize) {
+        self.0.len -= bytes.min(self.len()) as u32;
+    }
+
+    /// Moves the data so that there are `headroom` bytes in front, and at least `tailroom` behind.
+    #[cold]
+    pub fn grow(&mut self, headroom: usize, tailroom: usize) {
+        let bytes = headroom + self.len() + tailroom;
+        assert!(bytes <= 2 * PACKET_BYTES_MAX, "a packet of {bytes} bytes");
+        let mut buffer = vec![0; bytes.max(BUFFER_BYTES)].into_boxed_slice();
+        buffer[headroom..headroom + self.len()].copy_from_slice(self.data());
+        let parts = &mut *self.0;
+        let moved = headroom as i64 - i64::from(parts.offset);
+        for place in [&mut parts.mac, &mut parts.network, &mut parts.transport] {
+            if *place != UNSET {
+                *place = u32::try_from(i64::from(*place) + moved).unwrap_or(UNSET);
+            }
+        }
+        parts.offset = headroom as u32;
+        parts.buffer = buffer;
+    }
+
+    /// Makes it a copy of `other`: bytes, headers, annotations and all.
+    pub fn copy_from(&mut self, other: &Packet) {
+        let from = &*other.0;
+        if self.0.buffer.len() < from.offset as usize + from.len as usize {
+            self.0.buffer = vec![0; from.buffer.len()].into_boxed_slice();
+        }
+        let parts = &mut *self.0;
+        (parts.offset, parts.len) = (from.offset, from.len);
+        (parts.mac, parts.network, parts.transport) = (from.mac, from.network, from.transport);
+        parts.packet_type = from.packet_type;
+        parts.timestamp_ns = from.timestamp_ns;
+        parts.annotations = from.annotations;
+        self.data_mut().copy_from_slice(other.data());
+    }
+
+    /// When it was seen: nanoseconds since 1970, 0 if unknown.
+    pub fn timestamp_ns(&self) -> i64 {
+        self.0.timestamp_ns
+    }
+
+    /// Sets when it was seen.
+    pub fn set_timestamp_ns(&mut self, timestamp_ns: i64) {
+        self.0.timestamp_ns = timestamp_ns;
+    }
+
+    /// How it was addressed on its link.
+    pub fn packet_type(&self) -> PacketType {
+        self.0.packet_type
+    }
+
+    /// Sets how it was addressed on its link.
+    pub fn set_packet_type(&mut self, packet_type: PacketType) {
+        self.0.packet_type = packet_type;
+    }
+}
+
+impl Default for Packet {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Which header of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Header {
+    /// Of the link: Ethernet.
+    Mac,
+    /// IPv4, IPv6 or ARP.
+    Network,
+    /// TCP, UDP, ICMP and the like.
+    Transport,
+}
+
+/// Headers.
+impl Packet {
+    fn place(&self, header: Header) -> u32 {
+        match header {
+            Header::Mac => self.0.mac,
+            Header::Network => self.0.network,
+            Header::Transport => self.0.transport,
+        }
+    }
+
+    /// Says that `header` starts `bytes` bytes behind the start of the data.
+    ///
+    /// # Panics
+    /// If that is behind the end of the data.
+    #[inline]
+    pub fn set_header(&mut self, header: Header, bytes: usize) {
+        assert!(bytes <= self.len(), "a header behind the data");
+        let at = self.0.offset + bytes as u32;
+        match header {
+            Header::Mac => self.0.mac = at,
+            Header::Network => self.0.network = at,
+            Header::Transport => self.0.transport = at,
+        }
+    }
+
+    /// Forgets where `header` starts.
+    pub fn clear_header(&mut self, header: Header) {
+        match header {
+            Header::Mac => self.0.mac = UNSET,
+            Header::Network => self.0.network = UNSET,
+            Header::Transport => self.0.transport = UNSET,
+        }
+    }
+
+    /// Where `header` starts, from the start of the data; none if it is unset, or no longer part of
+    /// the data.
+    #[inline]
+    pub fn header_offset(&self, header: Header) -> Option<usize> {
+        let at = self.place(header).checked_sub(self.0.offset)?;
+        (at <= self.0.len).then_some(at as usize)
+    }
+
+    /// The bytes from the start of `header` to the end of the data; empty if it is not there.
+    #[inline]
+    pub fn from_header(&self, header: Header) -> &[u8] {
+        self.header_offset(header).map_or(&[], |at| &self.data()[at..])
+    }
+
+    /// The same, to change.
+    #[inline]
+    pub fn from_header_mut(&mut self, header: Header) -> &mut [u8] {
+        match self.header_offset(header) {
+            Some(at) => &mut self.data_mut()[at..],
+            None => &mut [],
+        }
+    }
+
+    /// The bytes in front of the data from the start of the MAC header on, if it was taken away.
+    pub fn stripped_mac(&self) -> Option<&[u8]> {
+        let (mac, offset) = (self.0.mac as usize, self.0.offset as usize);
+        (mac < offset).then(|| &self.0.buffer[mac..offset])
+    }
+
+    /// Puts bytes that were taken away in front back: `bytes` of them, as they were. Tells whether
+    /// there were so many.
+    pub fn unpull(&mut self, bytes: usize) -> bool {
+        let can = self.headroom() >= bytes;
+        if can {
+            self.0.offset -= bytes as u32;
+            self.0.len += bytes as u32;
+        }
+        can
+    }
+}
+
+/// Places of annotations.
+pub mod annotation {
+    /// Destination address: 4 bytes for IPv4, 16 for IPv6.
+    pub const DST: usize = 0;
+    /// Paint, one byte.
+    pub const PAINT: usize = 16;
+    /// Pointer of an ICMP parameter problem, one byte.
+    pub const ICMP_POINTER: usize = 17;
+    /// Whether the source address is to be fixed, one byte.
+    pub const FIX_SRC: usize = 19;
+    /// VLAN tag control information, two bytes in network order.
+    pub const VLAN_TCI: usize = 20;
+    /// Bytes that were cut off when the packet was captured, four bytes.
+    pub const EXTRA_LEN: usize = 28;
+    /// Time of the first packet of a flow, eight bytes.
+    pub const FIRST_TIMESTAMP: usize = 32;
+}
+
+/// Annotations: numbers are kept in the machine's order, addresses in network order.
+impl Packet {
+    /// All 48 bytes.
+    pub fn annotations(&self) -> &[u8; ANNOTATION_BYTES] {
+        &self.0.annotations
+    }
+
+    /// All 48 bytes.
+    pub fn annotations_mut(&mut self) -> &mut [u8; ANNOTATION_BYTES] {
+        &mut self.0.annotations
+    }
+
+    /// The byte at `at`.
+    ///
+    /// # Panics
+    /// If `at` is not a place: arguments are checked when elements are configured.
+    #[inline]
+    pub fn anno_u8(&self, at: usize) -> u8 {
+        self.0.annotations[at]
+    }
+
+    /// Sets the byte at `at`. Panics as [`Packet::anno_u8`].
+    #[inline]
+    pub fn set_anno_u8(&mut self, at: usize, value: u8) {
+        self.0.annotations[at] = value;
+    }
+
+    /// The two bytes from `at` on. Panics as [`Packet::anno_u8`].
+    pub fn anno_u16(&self, at: usize) -> u16 {
+        u16::from_ne_bytes([self.0.annotations[at], self.0.annotations[at + 1]])
+    }
+
+    /// Sets the two bytes from `at` on. Panics as [`Packet::anno_u8`].
+    pub fn set_anno_u16(&mut self, at: usize, value: u16) {
+        self.0.annotations[at..at + 2].copy_from_slice(&value.to_ne_bytes());
+    }
+
+    /// The four bytes from `at` on. Panics as [`Packet::anno_u8`].
+    #[inline]
+    pub fn anno_u32(&self, at: usize) -> u32 {
+        let bytes: [u8; 4] = self.0.annotations[at..at + 4].try_into().expect("four bytes");
+        u32::from_ne_bytes(bytes)
+    }
+
+    /// Sets the four bytes from `at` on. Panics as [`Packet::anno_u8`].
+    #[inline]
+    pub fn set_anno_u32(&mut self, at: usize, value: u32) {
+        self.0.annotations[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+    }
+
+    /// The destination address annotation, IPv4.
+    #[inline]
+    pub fn dst_ipv4(&self) -> [u8; 4] {
+        self.0.annotations[..4].try_into().expect("four bytes")
+    }
+
+    /// Sets the destination address annotation, IPv4.
+    #[inline]
+    pub fn set_dst_ipv4(&mut self, address: [u8; 4]) {
+        self.0.annotations[..4].copy_from_slice(&address);
+    }
+
+    /// The destination address annotation, IPv6.
+    pub fn dst_ipv6(&self) -> [u8; 16] {
+        self.0.annotations[..16].try_into().expect("sixteen bytes")
+    }
+
+    /// Sets the destination address annotation, IPv6.
+    pub fn set_dst_ipv6(&mut self, address: [u8; 16]) {
+        self.0.annotations[..16].copy_from_slice(&address);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_and_go_at_both_ends() {
+        let mut packet = Packet::new();
+        packet.set_data(b"payload");
+        packet.set_header(Header::Network, 0);
+        packet.push(4).copy_from_slice(b"head");
+        packet.put(4).copy_from_slice(b"tail");
+        assert_eq!(packet.data(), b"headpayloadtail");
+        assert_eq!(packet.from_header(Header::Network), b"payloadtail");
+        packet.pull(6);
+        packet.take(5);
+        assert_eq!(packet.data(), b"yload"[..4].as_ref());
+        assert_eq!(packet.header_offset(Header::Network), None);
+        assert!(packet.unpull(2));
+        assert_eq!(packet.header_offset(Header::Network), Some(0));
+        packet.pull(100);
+        assert!(packet.is_empty());
+        packet.take(1);
+        assert!(!packet.unpull(10_000));
+    }
+
+    #[test]
+    fn a_packet_outgrows_its_buffer_and_keeps_its_headers() {
+        let mut packet = Packet::new();
+        packet.set_data(&[7; 100]);
+        packet.set_header(Header::Mac, 0);
+        packet.set_header(Header::Transport, 34);
+        packet.push(3000).fill(1);
+        packet.put(5000);
+        assert_eq!(packet.len(), 8100);
+        assert_eq!(packet.header_offset(Header::Mac), Some(3000));
+        assert_eq!(packet.header_offset(Header::Transport), Some(3034));
+        assert_eq!(packet.data()[3000..3100], [7; 100]);
+
+        let mut copy = Packet::new();
+        copy.copy_from(&packet);
+        assert_eq!(copy.data(), packet.data());
+        assert_eq!(copy.header_offset(Header::Transport), Some(3034));
+    }
+
+    #[test]
+    fn annotations_lie_where_they_are_said_to() {
+        let mut packet = Packet::new();
+        packet.set_dst_ipv4([10, 0, 0, 1]);
+        packet.set_anno_u8(annotation::PAINT, 3);
+        packet.set_anno_u16(annotation::VLAN_TCI, 0x1234);
+        packet.set_anno_u32(44, 9);
+        assert_eq!(packet.annotations()[..4], [10, 0, 0, 1]);
+        assert_eq!((packet.anno_u8(16), packet.anno_u16(20), packet.anno_u32(44)), (3, 0x1234, 9));
+        packet.reset();
+        assert_eq!(packet.annotations(), &[0; 48]);
+    }
+}

@@ -1,0 +1,243 @@
+//! Batches, and the pool that packets and batches come from and go back to.
+//!
+//! A worker has a pool. What was used last is used next, so a short path stays in the nearest
+//! cache, and once a run has met its largest load nothing is allocated any more.
+//!
+//! # Invariants
+//! - Q1: packets given out and not put back are counted: at the end of a run that number is what
+//!   elements say they hold, or one was lost.
+
+use crate::packet::{BUFFER_BYTES, Packet};
+
+/// The most packets that a batch is meant to hold. Longer ones are right, only slower.
+pub const BATCH_LEN_MAX: usize = 256;
+/// Spare packets that are kept for use; more go back to the system.
+const SPARE_PACKETS_MAX: usize = 1 << 16;
+/// Spare batches that are kept for use.
+const SPARE_BATCHES_MAX: usize = 1 << 12;
+
+/// Packets in order.
+#[derive(Debug, Default)]
+pub struct Batch {
+    packets: Vec<Packet>,
+}
+
+impl Batch {
+    /// A batch without packets. Does not allocate until a packet is added.
+    pub const fn new() -> Self {
+        Self { packets: Vec::new() }
+    }
+
+    /// Number of packets.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    /// Adds a packet behind.
+    #[inline]
+    pub fn push(&mut self, packet: Packet) {
+        self.packets.push(packet);
+    }
+
+    /// Moves all packets of `other` behind.
+    pub fn append(&mut self, other: &mut Batch) {
+        self.packets.append(&mut other.packets);
+    }
+
+    /// The packets in order.
+    #[inline]
+    pub fn iter(&self) -> std::slice::Iter<'_, Packet> {
+        self.packets.iter()
+    }
+
+    /// The packets in order, to change.
+    #[inline]
+    pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, Packet> {
+        self.packets.iter_mut()
+    }
+
+    /// Takes all packets out, in order.
+    #[inline]
+    pub fn drain(&mut self) -> std::vec::Drain<'_, Packet> {
+        self.packets.drain(..)
+    }
+
+    /// Takes the packets from number `from` on out, in order.
+    pub fn drain_from(&mut self, from: usize) -> std::vec::Drain<'_, Packet> {
+        self.packets.drain(from.min(self.packets.len())..)
+    }
+
+    /// The packets as a slice.
+    pub fn as_slice(&self) -> &[Packet] {
+        &self.packets
+    }
+
+    /// The packets as a slice, to change.
+    pub fn as_mut_slice(&mut self) -> &mut [Packet] {
+        &mut self.packets
+    }
+
+    /// Keeps the packets that `keep` gives back, in order; it may do with the others what it wants.
+    ///
+    /// Cost: one pass; nothing moves while all are kept.
+    #[inline]
+    pub fn sift(&mut self, mut keep: impl FnMut(Packet) -> Option<Packet>) {
+        let packets = std::mem::take(&mut self.packets);
+        // Collecting from a vector's own iterator reuses its memory.
+        self.packets = packets.into_iter().filter_map(&mut keep).collect();
+    }
+
+    /// Bytes of all packets.
+    pub fn bytes(&self) -> u64 {
+        self.packets.iter().map(|packet| packet.len() as u64).sum()
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Pool {
+    packets: Vec<Packet>,
+    batches: Vec<Batch>,
+    live: u64,
+    made: u64,
+}
+
+impl Pool {
+    /// A pool without spares.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An empty packet, as new.
+    #[inline]
+    pub fn packet(&mut self) -> Packet {
+        self.live += 1;
+        match self.packets.pop() {
+            Some(mut packet) => {
+                packet.reset();
+                packet
+            }
+            None => {
+                self.made += 1;
+                Packet::new()
+            }
+        }
+    }
+
+    /// A packet with `bytes`.
+    pub fn packet_of(&mut self, bytes: &[u8]) -> Packet {
+        let mut packet = self.packet();
+        packet.set_data(bytes);
+        packet
+    }
+
+    /// A copy of `packet`, annotations and all.
+    pub fn copy(&mut self, packet: &Packet) -> Packet {
+        self.live += 1;
+        let mut copy = self.packets.pop().unwrap_or_else(|| {
+            self.made += 1;
+            Packet::new()
+        });
+        copy.copy_from(packet);
+        copy
+    }
+
+    /// Takes a packet back.
+    #[inline]
+    pub fn recycle(&mut self, packet: Packet) {
+        self.live -= 1;
+        // Larger buffers are rare: keeping them would let memory grow without bound.
+        if packet.buffer_bytes() == BUFFER_BYTES && self.packets.len() < SPARE_PACKETS_MAX {
+            self.packets.push(packet);
+        }
+    }
+
+    /// An empty batch with room.
+    #[inline]
+    pub fn batch(&mut self) -> Batch {
+        self.batches.pop().unwrap_or_else(|| Batch { packets: Vec::with_capacity(BATCH_LEN_MAX) })
+    }
+
+    /// Takes a batch back, packets and all.
+    pub fn recycle_batch(&mut self, mut batch: Batch) {
+        for packet in batch.drain() {
+            self.recycle(packet);
+        }
+        self.recycle_empty(batch);
+    }
+
+    /// Takes back a batch whose packets went elsewhere.
+    ///
+    /// # Panics
+    /// If there are packets in it.
+    #[inline]
+    pub fn recycle_empty(&mut self, batch: Batch) {
+        assert!(batch.is_empty(), "{} packets would be lost", batch.len());
+        if batch.packets.capacity() > 0 && self.batches.len() < SPARE_BATCHES_MAX {
+            self.batches.push(batch);
+        }
+    }
+
+    /// Packets that were given out and not put back.
+    pub fn live(&self) -> u64 {
+        self.live
+    }
+
+    /// Packets that were allocated so far.
+    pub fn made(&self) -> u64 {
+        self.made
+    }
+
+    /// Counts `packets` packets as given out that another pool gave out, which must count them as
+    /// put back: packets move between workers.
+    pub fn adopt(&mut self, packets: u64) {
+        self.live += packets;
+    }
+
+    /// The other side of [`Pool::adopt`].
+    ///
+    /// # Panics
+    /// If fewer are given out.
+    pub fn release(&mut self, packets: u64) {
+        self.live = self.live.checked_sub(packets).expect("packets of this pool");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_back_is_used_again() {
+        let mut pool = Pool::new();
+        let mut batch = pool.batch();
+        for n in 0..10u8 {
+            batch.push(pool.packet_of(&[n; 60]));
+        }
+        let copy = pool.copy(&batch.as_slice()[3]);
+        assert_eq!((copy.data(), pool.live(), pool.made()), ([3; 60].as_slice(), 11, 11));
+        pool.recycle(copy);
+        batch.sift(|packet| {
+            let keep = packet.data()[0] % 2 == 0;
+            if keep {
+                Some(packet)
+            } else {
+                pool.recycle(packet);
+                None
+            }
+        });
+        assert_eq!(batch.iter().map(|p| p.data()[0]).collect::<Vec<_>>(), [0, 2, 4, 6, 8]);
+        pool.recycle_batch(batch);
+        assert_eq!(pool.live(), 0);
+        let again: Vec<Packet> = (0..11).map(|_| pool.packet()).collect();
+        assert_eq!(pool.made(), 11);
+        assert!(again.iter().all(Packet::is_empty));
+    }
+}

@@ -5,8 +5,9 @@
 //!                                                                   └─► rte_acl (--peers)
 //!                       table, ratios, bench/record ◄── digests agree ◄┘
 //! ```
-//! `routes` looks up routes instead; see its module. Every program reads the same files. An engine whose answers have another digest than the
-//! others gets no number. Known bias is written down in `docs/benchmarking.md`.
+//! `routes` looks up routes instead; see its module. Every program reads the same files. An engine
+//! whose answers have another digest than the others gets no number. Known bias is written down in
+//! `docs/benchmarking.md`.
 
 mod def;
 mod record;

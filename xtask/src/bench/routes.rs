@@ -274,9 +274,9 @@ mod tests {
             lists: vec![PathBuf::from("a/ipv4-random.addrs")],
         };
         let mut measured = vec![empty(&case, &case.lists[0])];
-        let text = "{\"name\":\"x\",\"addrs\":\"ipv4-random.addrs\",\"mpps\":2.5}\n\
-                    {\"name\":\"x\",\"removes_mps\":1.0,\"inserts_mps\":1.0}\n\
-                    {\"name\":\"poptrie crate\",\"addrs\":\"ipv4-random.addrs\",\"error\":\"slow\"}";
+        let text = r#"{"name":"x","addrs":"ipv4-random.addrs","mpps":2.5}
+            {"name":"x","removes_mps":1.0,"inserts_mps":1.0}
+            {"name":"poptrie crate","addrs":"ipv4-random.addrs","error":"slow"}"#;
         add(&mut measured, text, false).unwrap();
         let figures = &measured[0].figures;
         assert_eq!((figures.len(), figures[0].mpps), (2, Some(2.5)));

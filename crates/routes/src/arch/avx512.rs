@@ -68,7 +68,7 @@ fn set(value: u32) -> __m512i {
     _mm512_set1_epi32(value as i32)
 }
 
-/// The words at byte offset `SCALE * index` in the lanes of `mask`, `else_` in the others.
+/// The four bytes at `SCALE * index` in the lanes of `mask`, `else_` in the others.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn gather<const SCALE: i32>(
@@ -118,16 +118,22 @@ fn values_at<const NARROW: bool, const INNERS: bool>(
     // The bits up to the slot's own, moved to the top: 31 - slot % 32.
     let up = _mm512_andnot_si512(slots, set(31));
     let here = _mm512_popcnt_epi32(_mm512_sllv_epi32(starts, up));
-    let at = _mm512_add_epi32(bases, here);
     // A direct block has its first value in its first word.
-    let first = _mm512_slli_epi32::<1>(place);
-    let leaf = if INNERS { are(entries, LEAF) } else { !0 };
-    let first = if NARROW {
-        _mm512_mask_slli_epi32::<2>(first, leaf, first)
-    } else {
-        _mm512_mask_slli_epi32::<1>(first, leaf, first)
-    };
-    _mm512_mask_add_epi32(at, direct, first, bytes)
+    let first = _mm512_mask_slli_epi32::<3>(bases, direct, place);
+    let mut ahead = _mm512_mask_mov_epi32(here, direct, bytes);
+    if !NARROW {
+        ahead = _mm512_slli_epi32::<1>(ahead);
+    }
+    if INNERS {
+        // Entries have four bytes: four times as many as a hop, or twice.
+        let inner = are(entries, INNER);
+        ahead = if NARROW {
+            _mm512_mask_slli_epi32::<2>(ahead, inner, ahead)
+        } else {
+            _mm512_mask_slli_epi32::<1>(ahead, inner, ahead)
+        };
+    }
+    _mm512_add_epi32(first, ahead)
 }
 
 /// Lanes whose entry has one of the bits `kinds`.
@@ -137,23 +143,24 @@ fn are(entries: __m512i, kinds: u32) -> __mmask16 {
     _mm512_test_epi32_mask(entries, set(kinds))
 }
 
-/// The hops in leaves: those number `at` in the lanes of `mask`, `else_` in the others.
+/// Second half of a step: the values at bytes `at`, in the lanes of `mask`, of which those of
+/// `leaf` are hops. The other lanes stay what they are.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn leaf_hops<const NARROW: bool>(
-    else_: __m512i,
-    mask: __mmask16,
+fn values<const NARROW: bool>(
     words: &[AtomicU32],
+    entries: __m512i,
     at: __m512i,
+    mask: __mmask16,
+    leaf: __mmask16,
 ) -> __m512i {
+    let found = gather::<1>(entries, mask, words, at);
     if NARROW {
-        let found = gather::<1>(else_, mask, words, at);
-        let hops = _mm512_mask_and_epi32(else_, mask, found, set(0xff));
-        let none = _mm512_mask_cmpeq_epi32_mask(mask, hops, set(u32::from(NO_BYTE)));
+        let hops = _mm512_mask_and_epi32(found, leaf, found, set(0xff));
+        let none = _mm512_mask_cmpeq_epi32_mask(leaf, hops, set(u32::from(NO_BYTE)));
         _mm512_mask_mov_epi32(hops, none, set(0xffff))
     } else {
-        let found = gather::<2>(else_, mask, words, at);
-        _mm512_mask_and_epi32(else_, mask, found, set(0xffff))
+        _mm512_mask_and_epi32(found, leaf, found, set(0xffff))
     }
 }
 
@@ -191,7 +198,8 @@ fn lookup_v4<const NARROW: bool>(image: &Image, addrs: &[[u32; 16]], out: &mut [
         }
         let mut inner = 0u128;
         for (idx, ((first, at), out)) in firsts.iter().zip(&at).zip(out.iter_mut()).enumerate() {
-            store_hops(out, leaf_hops::<NARROW>(*first, are(*first, LEAF), words, *at));
+            let leaf = are(*first, LEAF);
+            store_hops(out, values::<NARROW>(words, *first, *at, leaf, leaf));
             inner |= u128::from(are(*first, INNER)) << (16 * idx);
         }
         // Few addresses have longer prefixes below their first three bytes: a branch for them among
@@ -269,7 +277,8 @@ fn lookup_v6<const NARROW: bool>(image: &Image, addrs: &[[u128; 16]], out: &mut 
                 *at = values_at::<NARROW, true>(words, *entries, bytes, left);
             }
             for (entries, at) in entries.iter_mut().zip(&at).take(groups) {
-                *entries = values::<NARROW>(words, *entries, *at);
+                let (mask, leaf) = (are(*entries, LEAF | INNER), are(*entries, LEAF));
+                *entries = values::<NARROW>(words, *entries, *at, mask, leaf);
                 left |= are(*entries, LEAF | INNER);
             }
             if left == 0 {
@@ -283,14 +292,6 @@ fn lookup_v6<const NARROW: bool>(image: &Image, addrs: &[[u128; 16]], out: &mut 
             look_deeper(image, addrs, out);
         }
     }
-}
-
-/// Second half of a step: the values number `at`. Hops stay what they are.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn values<const NARROW: bool>(words: &[AtomicU32], entries: __m512i, at: __m512i) -> __m512i {
-    let next = gather::<4>(entries, are(entries, INNER), words, at);
-    leaf_hops::<NARROW>(next, are(entries, LEAF), words, at)
 }
 
 /// What first entries lead to by the second 16 of `bits`: one load in flat tables, two steps
@@ -312,7 +313,7 @@ fn second_16<const NARROW: bool>(words: &[AtomicU32], firsts: __m512i, bits: __m
         let bytes = _mm512_and_si512(bytes, set(0xff));
         let left = are(entries, LEAF | INNER);
         let at = values_at::<NARROW, true>(words, entries, bytes, left);
-        entries = values::<NARROW>(words, entries, at);
+        entries = values::<NARROW>(words, entries, at, left, are(entries, LEAF));
     }
     _mm512_mask_mov_epi32(found, others, entries)
 }

@@ -1,6 +1,6 @@
 //! Making a block from what each of 256 values leads to.
 
-use super::entry::{DIRECT, Entry, INNER, LEAF, NO_BYTE, SHIFT_AT};
+use super::entry::{DIRECT, ENTRY_SIZE, Entry, INNER, LEAF, NO_BYTE, SHIFT_AT, hop_size};
 
 /// Values of one byte.
 pub(crate) const SLOTS: usize = 256;
@@ -25,8 +25,8 @@ pub(crate) struct Block {
     /// The entry of the block, but for its place.
     entry: u32,
     pairs: usize,
-    /// Values in a word.
-    per_word: u32,
+    /// Bytes of a value, as a power of two.
+    size: u32,
 }
 
 impl Block {
@@ -50,11 +50,7 @@ impl Block {
         self.words.clear();
         self.pairs = 0;
         self.entry = if is_leaf { LEAF } else { INNER };
-        self.per_word = match (is_leaf, is_narrow) {
-            (false, _) => 1,
-            (true, false) => 2,
-            (true, true) => 4,
-        };
+        self.size = if is_leaf { hop_size(is_narrow) } else { ENTRY_SIZE };
         let runs = starts.iter().map(|word| word.count_ones()).sum::<u32>();
         if runs >= DIRECT_RUNS_MIN {
             self.entry |= DIRECT;
@@ -95,19 +91,26 @@ impl Block {
             }));
             return;
         }
-        let (per_word, bits) = (self.per_word as usize, 32 / self.per_word);
+        if self.size == 0 {
+            let narrow = |slot: usize| u32::from(u8::try_from(slots[slot]).unwrap_or(NO_BYTE));
+            self.put_packed::<4>(firsts.map(narrow));
+        } else {
+            self.put_packed::<2>(firsts.map(|slot| u32::from(slots[slot])));
+        }
+    }
+
+    /// Values, `PER_WORD` to a word.
+    fn put_packed<const PER_WORD: usize>(&mut self, values: impl Iterator<Item = u32>) {
         let mut word = 0;
         let mut len = 0;
-        for slot in firsts {
-            let hop = slots[slot];
-            let value = if bits == 8 { u8::try_from(hop).unwrap_or(NO_BYTE).into() } else { hop };
-            word |= u32::from(value) << (bits * (len % per_word) as u32);
-            len += 1;
-            if len % per_word == 0 {
+        for value in values {
+            word |= value << (32 / PER_WORD * len);
+            len = (len + 1) % PER_WORD;
+            if len == 0 {
                 self.words.push(std::mem::take(&mut word));
             }
         }
-        if len % per_word != 0 {
+        if len != 0 {
             self.words.push(word);
         }
     }
@@ -119,12 +122,12 @@ impl Block {
 
     /// The words, in the order that they are written in, if the block lies at word `at`.
     pub(crate) fn words(&self, at: usize) -> impl Iterator<Item = u32> + '_ {
-        let values = (at + 2 * self.pairs) as u32;
-        // Less one: the first value is that of the first start.
-        let base = (values * self.per_word).wrapping_sub(1);
+        let values = 4 * (at + 2 * self.pairs) as u32;
+        // Less one value: the first one is that of the first start.
+        let base = values - (1 << self.size);
         self.words.iter().enumerate().map(move |(idx, &word)| {
             let is_base = idx < 2 * self.pairs && idx % 2 == 1;
-            if is_base { word.wrapping_add(base) } else { word }
+            if is_base { base + (word << self.size) } else { word }
         })
     }
 

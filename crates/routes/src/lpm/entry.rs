@@ -16,8 +16,8 @@
 //!
 //! - *Pairs*: the byte is shifted right by `shift` first, which makes a *slot*: where no run starts
 //!   between multiples of 2, 4 or 8, fewer pairs are enough. A pair answers for 32 slots: `starts`
-//!   has a bit for each, set where a run starts, and `base` plus the number of starts up to a slot
-//!   is where its value stands.
+//!   has a bit for each, set where a run starts; the value of a slot stands at byte `base` of all
+//!   words, plus a value's size for each start up to the slot.
 //! - *Direct*: where runs are so many that looking for them costs more than it saves.
 //!
 //! A flat table stands for two bytes at once. IPv6 tables have few values of the first 16 bits, and
@@ -51,6 +51,15 @@ pub(crate) const FLAT_LEN: usize = 1 << 16;
 
 /// No route, as a hop of 8 bits.
 pub(crate) const NO_BYTE: u8 = u8::MAX;
+
+/// Bytes of an entry, as a power of two.
+pub(crate) const ENTRY_SIZE: u32 = 2;
+
+/// Bytes of a hop in a leaf, as a power of two.
+#[inline(always)]
+pub(crate) fn hop_size(is_narrow: bool) -> u32 {
+    if is_narrow { 0 } else { 1 }
+}
 
 /// What lookups read: first the entries of each value of 16 bits, then blocks.
 #[derive(Debug)]
@@ -97,37 +106,37 @@ impl Entry {
         self.0 & FLAT == FLAT
     }
 
-    /// Where the run of `byte` has its value, in values of the block's kind, of which a word has
-    /// `per_word`.
+    /// Where the run of `byte` has its value, in bytes; values have `1 << size` bytes.
     #[inline(always)]
-    fn value_of(self, words: &[AtomicU32], byte: u8, per_word: usize) -> usize {
+    fn value_of(self, words: &[AtomicU32], byte: u8, size: u32) -> usize {
         let at = self.at();
         if self.0 & DIRECT != 0 {
-            return at * per_word + usize::from(byte);
+            return 4 * at + (usize::from(byte) << size);
         }
         let slot = u32::from(byte) >> ((self.0 >> SHIFT_AT) & 3);
         let pair = at + 2 * (slot / 32) as usize;
         let starts = words[pair].load(Ordering::Relaxed);
         let base = words[pair + 1].load(Ordering::Relaxed);
-        (base + (starts << (!slot & 31)).count_ones()) as usize
+        (base + ((starts << (!slot & 31)).count_ones() << size)) as usize
     }
 
     /// The index of the word with the entry for `byte`; of an inner block.
     #[inline(always)]
     pub(crate) fn entry_of(self, words: &[AtomicU32], byte: u8) -> usize {
-        self.value_of(words, byte, 1)
+        self.value_of(words, byte, ENTRY_SIZE) / 4
     }
 }
 
 impl Image {
-    /// The hop number `at` of a leaf.
+    /// The hop at byte `at`, of a leaf.
     #[inline(always)]
-    pub(crate) fn leaf_hop(&self, at: usize) -> u16 {
-        if self.is_narrow {
-            let byte = (self.words[at / 4].load(Ordering::Relaxed) >> (8 * (at % 4))) as u8;
-            return if byte == NO_BYTE { u16::MAX } else { u16::from(byte) };
+    fn leaf_hop(&self, at: usize) -> u16 {
+        let bits = self.words[at / 4].load(Ordering::Relaxed) >> (8 * (at % 4));
+        match (self.is_narrow, bits as u8) {
+            (true, NO_BYTE) => u16::MAX,
+            (true, byte) => u16::from(byte),
+            (false, _) => bits as u16,
         }
-        (self.words[at / 2].load(Ordering::Relaxed) >> (16 * (at % 2))) as u16
     }
 
     /// What the first 32 bits of an address lead to.
@@ -154,7 +163,7 @@ impl Image {
             let at = entry.entry_of(&self.words, byte);
             return Entry(self.words[at].load(Ordering::Acquire));
         }
-        let per_word = if self.is_narrow { 4 } else { 2 };
-        Entry::hop(self.leaf_hop(entry.value_of(&self.words, byte, per_word)))
+        let at = entry.value_of(&self.words, byte, hop_size(self.is_narrow));
+        Entry::hop(self.leaf_hop(at))
     }
 }

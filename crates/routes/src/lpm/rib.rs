@@ -107,17 +107,20 @@ impl Node {
     pub(crate) fn slots(&self, inherited: u16) -> [u16; SLOTS] {
         let mut slots = [inherited; SLOTS];
         let mut hops = self.hops.iter();
-        for (idx, &word) in self.present.iter().enumerate() {
-            let mut left = word;
-            while left != 0 {
-                let at = 64 * idx + left.trailing_zeros() as usize;
-                left &= left - 1;
+        // Shorter prefixes come first, so longer ones overwrite them.
+        for (idx, &word) in self.present[..4].iter().enumerate() {
+            for bit in set_bits(word) {
+                let at = 64 * idx + bit;
                 let len = at.ilog2();
                 let width = SLOTS >> len;
-                let first = (at - (1 << len)) * width;
                 let hop = hops.next().expect("a hop for each bit");
-                // Shorter prefixes come first, so longer ones overwrite them.
-                slots[first..][..width].fill(*hop);
+                slots[(at - (1 << len)) * width..][..width].fill(*hop);
+            }
+        }
+        // Most prefixes are as long as they can be, and have one value each.
+        for (values, &word) in slots.chunks_exact_mut(64).zip(&self.present[4..]) {
+            for bit in set_bits(word) {
+                values[bit] = *hops.next().expect("a hop for each bit");
             }
         }
         slots
@@ -144,6 +147,16 @@ impl Node {
     fn bytes(&self) -> usize {
         self.hops.capacity() * 2 + self.children.capacity() * size_of::<(u8, u32)>()
     }
+}
+
+/// The places of set bits, in order.
+fn set_bits(word: u64) -> impl Iterator<Item = usize> {
+    let mut left = word;
+    std::iter::from_fn(move || {
+        let bit = (left != 0).then(|| left.trailing_zeros() as usize)?;
+        left &= left - 1;
+        Some(bit)
+    })
 }
 
 /// The place of the prefix whose last `len` bits, 1 to 8, begin `byte`.

@@ -20,7 +20,7 @@ use warpswitch_packet::sync::Epochs;
 use super::arena::{Arena, Room, rounded};
 use super::block::{BLOCK_WORDS_MAX, Block, PAIR_RUNS_MAX, SLOTS};
 use super::entry::{Entry, FLAT_LEN, INNER, Image, NO_BYTE};
-use super::rib::{NO_HOP, NO_NODE, Nodes, ROOT_BITS, ROOTS, Short};
+use super::rib::{NO_HOP, NO_NODE, Node, Nodes, ROOT_BITS, ROOTS, Short};
 use crate::address::Address;
 use crate::arch::pages::{self, SharedWords};
 use crate::error::RouteError;
@@ -29,8 +29,8 @@ use crate::prefix::Prefix;
 /// The most nodes between the first entries and a prefix: bytes 3 to 16 of an IPv6 address.
 const DEPTH_MAX: usize = 14;
 
-/// How many blocks are put aside before the writer looks which are free.
-const RETIRED_LEN: usize = 64;
+/// How many blocks more are put aside before the writer looks which are free.
+const RETIRED_LEN: usize = 256;
 
 /// Room that is left free at least when everything is written anew.
 const SPARE_WORDS: usize = 1 << 13;
@@ -122,6 +122,8 @@ pub(crate) struct Writer {
     /// Routes whose hop does not fit 8 bits.
     wide_hops: usize,
     block: Block,
+    /// How many blocks may be put aside before the next look at which are free.
+    reclaim_at: usize,
     /// Blocks that the next store makes unreachable.
     unlinked: Vec<Room>,
     bytes_max: usize,
@@ -145,6 +147,7 @@ impl Writer {
             routes: 0,
             wide_hops: 0,
             block: Block::default(),
+            reclaim_at: RETIRED_LEN,
             unlinked: Vec::new(),
             bytes_max,
             flats_max: if addr_bits > 32 { FLATS_MAX } else { 0 },
@@ -304,8 +307,7 @@ impl Writer {
             match path.len.checked_sub(1) {
                 None => self.nodes.set_root(place.root(), node),
                 Some(above) => {
-                    let link =
-                        |above: &mut super::rib::Node| above.link(place.byte(path.len - 1), node);
+                    let link = |above: &mut Node| above.link(place.byte(path.len - 1), node);
                     self.nodes.change(path.nodes[above], link);
                 }
             }
@@ -313,7 +315,7 @@ impl Writer {
             path.len += 1;
         }
         let byte = place.byte(path.len - 1);
-        let insert = |node: &mut super::rib::Node| node.insert(byte, place.len_in_node(), hop);
+        let insert = |node: &mut Node| node.insert(byte, place.len_in_node(), hop);
         let old = self.nodes.change(path.nodes[path.len - 1], insert);
         (path, old)
     }
@@ -490,13 +492,15 @@ impl Writer {
         for room in self.unlinked.drain(..) {
             self.arena.retire(room, epoch);
         }
-        if self.arena.retired_len() >= RETIRED_LEN {
+        if self.arena.retired_len() >= self.reclaim_at {
             self.arena.reclaim(epochs.advance());
+            // A reader that was put to sleep holds all back; it is not asked at each change.
+            self.reclaim_at = self.arena.retired_len() + RETIRED_LEN;
         }
     }
 
-    /// Makes sure that `prefix` can get `hop` or lose its own, writing everything anew if need be: then
-    /// [`Writer::image`] is another one, and `true` is returned.
+    /// Makes sure that `prefix` can get `hop`, or lose its own if that is [`NO_HOP`], writing
+    /// everything anew if need be: then [`Writer::image`] is another one, and `true` is returned.
     ///
     /// # Errors
     /// The bound forbids it; nothing was changed.
@@ -579,6 +583,7 @@ impl Writer {
         }
         self.image = Arc::new(Image { words: SharedWords::zeroed(words), is_narrow });
         self.arena = Arena::new(ROOTS + flats.len() * FLAT_LEN, words - SLACK_WORDS);
+        self.reclaim_at = RETIRED_LEN;
         self.flats = flats.into_iter().zip((ROOTS..).step_by(FLAT_LEN)).collect();
         for root in 0..ROOTS {
             self.forget_blocks(self.nodes.root(root));

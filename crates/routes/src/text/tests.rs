@@ -159,7 +159,8 @@ proptest! {
 
     #[test]
     fn what_was_written_is_read_back(
-        routes in proptest::collection::vec((any::<u128>(), 0u8..=128, 1u32..5, any::<bool>()), 0..40)
+        routes in proptest::collection::vec(
+            (any::<u128>(), 0u8..=128, 1u32..5, any::<bool>()), 0..40)
     ) {
         round_trip::<u32>(&routes);
         round_trip::<u128>(&routes);

@@ -77,6 +77,9 @@ pub fn run(args: &[String]) -> Result<()> {
     if options.record {
         record::write(&measured)?;
     }
+    if options.smoke && options.names.is_empty() {
+        return run_routes(options);
+    }
     Ok(())
 }
 

@@ -5,10 +5,10 @@
 //!                                             └─► block ─ next byte ─┬─► hop
 //!                                                                    └─► block ─ next byte …
 //! ```
-//! A full IPv4 table takes one or two steps, an IPv6 table four or five. What makes it fast is that
+//! A full IPv4 table takes one step or two, an IPv6 table two to four. What makes it fast is that
 //! it is small: a block has a value for each run of neighbours that lead to the same place, found
-//! by counting bits, so the whole IPv4 table of the Internet is 3 MB and what traffic touches of it
-//! stays in the second-level cache. `docs/routes.md` has the figures.
+//! by counting bits, so the IPv4 table of the Internet is 3 MB, and most of what traffic touches of
+//! it stays in the second-level cache. `docs/routes.md` has the figures.
 //!
 //! # Invariants
 //! - L1: every answer is that of [`RouteTable`] for the routes before or after a change that runs
@@ -19,8 +19,8 @@
 //! # Source
 //! Counting bits to find a value goes back to Degermark, Brodnik, Carlsson, Pink, "Small Forwarding
 //! Tables for Fast Routing Lookups", SIGCOMM 1997, and Asai, Ohara, "Poptrie", SIGCOMM 2015. Ours
-//! has bytes as steps, one word of counts within the entry that leads to a block, words of starts
-//! that shrink with the longest prefix of a block, and sixteen-bit hops.
+//! steps by bytes, keeps starts and the place of their values together, shrinks with the longest
+//! prefix of a block, and has hops of one or two bytes.
 
 mod arena;
 mod block;
@@ -139,7 +139,7 @@ impl<A: Address> Lpm<A> {
     /// Finds the next hop of every address of a batch.
     ///
     /// `out[i]` answers `addrs[i]`, with [`NextHop::NONE`] where no route matches; `out` behind
-    /// that is untouched. Cost: two to six cache lines an address; some 30 ns for the batch, so
+    /// that is untouched. Cost: two to six cache lines an address, and some 30 ns for the batch:
     /// give it hundreds. Threads: any number of readers; never blocks, allocates nothing.
     ///
     /// # Panics

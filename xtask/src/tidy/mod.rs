@@ -14,12 +14,14 @@
 //! | `crate-policy` | each crate takes the workspace's lints, and forbids `unsafe` if it has no room |
 //! | `absence` | below the binary nobody reads a clock, opens a socket or starts a thread |
 //! | `leftover` | no macro or note that stands for work not done |
+//! | `element-doc` | each element is documented under the fixed headings |
 //! | `module-doc` | every Rust file begins with what it is for |
 //! | `machine-path` | no path of somebody's machine |
 //! | `licence-tag` | licences are named once, in the manifests |
 //! | `file-bytes` | no tracked file of 5 MB or more |
 //! | `test-command` | `.ci/run` runs the test command of the README |
 
+mod elements;
 pub mod layers;
 mod ratchet;
 mod rust;
@@ -102,6 +104,7 @@ fn findings(files: &[SourceFile]) -> Vec<Finding> {
         all.extend(text::check(&file.path, text));
         if file.path.ends_with(".rs") {
             all.extend(rust::check(&file.path, text));
+            all.extend(elements::check(&file.path, text));
         }
     }
     all.sort_by(|a, b| (&a.path, a.line, a.check).cmp(&(&b.path, b.line, b.check)));

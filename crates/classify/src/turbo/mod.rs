@@ -6,20 +6,21 @@
 //!                └─► leaf, or cut      └─► …                    └─► leaf, or cut
 //!                          └─► leaf                                       └─► leaf, or one more
 //! ```
-//! Rules lie in *leaves*, a column for each part of a rule, so that one instruction compares one
-//! part of eight or sixteen rules with a key. A leaf is reached through a hash *table* (every rule
-//! in it examines all bits of the table's mask) or through a *cut* (the values of a few bits, of
-//! any fields, are the index of a cell). A set whose rules are specific enough is one cut, so that
-//! a key costs two dependent loads and one comparison; a larger set is a chain of tables with a
-//! cut for the few rules that no table holds.
+//! Rules lie in *leaves*, in one of two layouts: *lanes*, four rules in two cache lines that two
+//! instructions compare with a key, or *columns*, a part of sixteen rules in one vector; see `leaf`.
+//! A leaf is reached through a hash *table* (every rule in it examines all bits of the table's mask)
+//! or through a *cut* (the values of a few bits, of any fields, are the index of a cell). A set
+//! whose rules are specific enough is one cut, so that a key costs two dependent loads and one
+//! comparison; a larger set is a chain of tables with a cut for the few rules that no table holds.
 //!
 //! Keys are taken through each step together, 256 at a time. A step has no branch that depends on a
 //! key: what must be visited is appended to lists, so loads of different keys overlap, nothing is
 //! mispredicted, and a bucket's filter and order (a bound on how its rules rank) save most visits
 //! that cannot win.
 //!
-//! Bytes per key: 16 to 64 of the key, 4 of a cell or 8 of a bucket, then one leaf, 24 bytes a rule
-//! for IPv4. Cost of a lookup: two to three cache lines where rules are specific.
+//! Bytes per key: 16 to 64 of the key, 4 of a cell or 8 of a bucket, then of one leaf 256 bytes
+//! (lanes: the first eight rules, which hold the winner for nine keys in ten and more) or 24 a rule
+//! (columns, IPv4).
 //!
 //! # Invariants
 //! - T1: a rule lies in exactly one table's bucket, or the tail; below it, in every cell that it

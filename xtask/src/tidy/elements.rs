@@ -42,9 +42,8 @@ mod tests {
         let doc = |headings: &[&str]| -> String {
             headings.iter().map(|h| format!("//! # {h}\n//! Text.\n")).collect()
         };
-        let check = |text: &str| {
-            check("crates/elements/src/ip/x.rs", text).map(|finding| finding.message)
-        };
+        let check =
+            |text: &str| check("crates/elements/src/ip/x.rs", text).map(|finding| finding.message);
         assert_eq!(check(&(doc(&HEADINGS) + class)), None);
         let mut more = HEADINGS.to_vec();
         more.insert(3, "Errors");

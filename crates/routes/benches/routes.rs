@@ -140,9 +140,9 @@ fn run<A: Address>(work: &Work<A>, options: &Options)
 where
     (A, u8): poptrie::Prefix<ADDRESS: From<A>>,
 {
-    for portable in [false, true] {
+    for (idx, kernel) in LpmOptions::kernels().into_iter().enumerate() {
         let mut lpm_options = LpmOptions::default();
-        lpm_options.portable = portable;
+        lpm_options.kernel = Some(kernel);
         let routes: Vec<_> = work.table.iter().collect();
         let start = Instant::now();
         let lpm = Lpm::from_routes(routes, &lpm_options).expect("within the bound");
@@ -154,7 +154,7 @@ where
         }
         let lookup = |addrs: &[A], out: &mut [NextHop]| lpm.lookup_batch(addrs, out);
         measure(work, options, &name, build_ms, Some(stats), lookup);
-        if !portable {
+        if idx == 0 {
             changes(work, options, &lpm, &name);
         }
     }

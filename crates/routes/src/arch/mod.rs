@@ -5,6 +5,8 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod bits;
 pub(crate) mod pages;
 mod portable;
 
@@ -16,24 +18,29 @@ use crate::lpm::entry::Image;
 pub enum Kernel {
     /// For any processor.
     Portable,
+    /// The same, with instructions for bits.
+    #[cfg(target_arch = "x86_64")]
+    Bits(bits::Bits),
     /// Sixteen addresses at once.
     #[cfg(target_arch = "x86_64")]
     Avx512(avx512::Avx512),
 }
 
 impl Kernel {
-    /// The fastest one for this machine.
-    pub(crate) fn best() -> Self {
+    /// Those that this machine has, the fastest first.
+    pub(crate) fn available() -> impl Iterator<Item = Self> {
         #[cfg(target_arch = "x86_64")]
-        if let Some(avx512) = avx512::Avx512::new() {
-            return Self::Avx512(avx512);
-        }
-        Self::Portable
+        let special = [avx512::Avx512::new().map(Self::Avx512), bits::Bits::new().map(Self::Bits)];
+        #[cfg(not(target_arch = "x86_64"))]
+        let special: [Option<Self>; 0] = [];
+        special.into_iter().flatten().chain([Self::Portable])
     }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",
+            #[cfg(target_arch = "x86_64")]
+            Self::Bits(_) => "bits",
             #[cfg(target_arch = "x86_64")]
             Self::Avx512(_) => "avx512",
         }
@@ -44,6 +51,8 @@ impl Kernel {
         match self {
             Self::Portable => portable::lookup(image, addrs, |addr| u128::from(addr) << 96, out),
             #[cfg(target_arch = "x86_64")]
+            Self::Bits(bits) => bits.lookup_v4(image, addrs, out),
+            #[cfg(target_arch = "x86_64")]
             Self::Avx512(avx512) => avx512.lookup_v4(image, addrs, out),
         }
     }
@@ -52,6 +61,8 @@ impl Kernel {
     pub(crate) fn lookup_v6(self, image: &Image, addrs: &[u128], out: &mut [NextHop]) {
         match self {
             Self::Portable => portable::lookup(image, addrs, |addr| addr, out),
+            #[cfg(target_arch = "x86_64")]
+            Self::Bits(bits) => bits.lookup_v6(image, addrs, out),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512(avx512) => avx512.lookup_v6(image, addrs, out),
         }

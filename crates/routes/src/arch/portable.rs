@@ -9,7 +9,9 @@ use crate::lpm::entry::{Entry, INNER, Image, LEAF};
 /// Addresses that go through a step together.
 const GROUP: usize = 32;
 
-/// Looks up addresses given as numbers aligned to the left of 128 bits.
+/// Looks up addresses given as numbers aligned to the left of 128 bits. Inlined, so that callers
+/// may have it compiled for instructions of theirs.
+#[inline(always)]
 pub(super) fn lookup<A: Copy>(
     image: &Image,
     addrs: &[A],

@@ -62,13 +62,26 @@ pub struct LpmOptions {
     /// The most bytes that a table may take, the old and the new one of a growth not counted
     /// together.
     pub bytes_max: usize,
-    /// Look up with code for any processor, whatever this one can do.
-    pub portable: bool,
+    /// Which code looks up, by the name that [`LpmStats::kernel`] has; the fastest one if that is
+    /// not given, or is none of this processor's.
+    pub kernel: Option<&'static str>,
 }
 
 impl Default for LpmOptions {
     fn default() -> Self {
-        Self { bytes_max: 1 << 30, portable: false }
+        Self { bytes_max: 1 << 30, kernel: None }
+    }
+}
+
+impl LpmOptions {
+    /// The names of what may look up on this machine, the fastest first.
+    pub fn kernels() -> Vec<&'static str> {
+        Kernel::available().map(Kernel::name).collect()
+    }
+
+    fn kernel(&self) -> Kernel {
+        let named = Kernel::available().find(|kernel| Some(kernel.name()) == self.kernel);
+        named.or_else(|| Kernel::available().next()).unwrap_or(Kernel::Portable)
     }
 }
 
@@ -117,7 +130,7 @@ impl<A: Address> Lpm<A> {
         writer.write_anew(0, NO_HOP)?;
         let image = writer.image().clone();
         Ok(Self {
-            kernel: if options.portable { Kernel::Portable } else { Kernel::best() },
+            kernel: options.kernel(),
             published: LeftRight::new(image.clone(), image),
             epochs: Epochs::new(),
             routes: AtomicUsize::new(writer.routes()),
@@ -252,6 +265,6 @@ pub struct LpmStats {
     pub lookup_bytes: usize,
     /// Bytes of everything: free room, and what changes need.
     pub bytes: usize,
-    /// The code that looks up: `portable` or `avx512`.
+    /// The code that looks up: `portable`, `bits` (the same with instructions for bits) or `avx512`.
     pub kernel: &'static str,
 }

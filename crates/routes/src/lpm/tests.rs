@@ -61,8 +61,9 @@ fn equal<A: Address>(lpm: &Lpm<A>, table: &RouteTable<A>, addrs: &[A]) {
     assert_eq!(out[addrs.len()], NextHop(12345), "behind the addresses nothing is written");
 }
 
-fn kernels() -> [LpmOptions; 2] {
-    [true, false].map(|portable| LpmOptions { portable, ..LpmOptions::default() })
+fn kernels() -> Vec<LpmOptions> {
+    let of = |&kernel: &&'static str| LpmOptions { kernel: Some(kernel), ..LpmOptions::default() };
+    LpmOptions::kernels().iter().map(of).collect()
 }
 
 fn check_random<A: Address>(seed: u64, routes: usize, hops: u64) {

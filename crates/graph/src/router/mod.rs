@@ -147,6 +147,7 @@ impl Router {
             }
             host.serve(self);
             if self.worker.stops > 0 && self.stops() {
+                self.worker.stops = 0;
                 return Ended::Stopped;
             }
             if !self.worker.has_tasks() && self.worker.stops == 0 {

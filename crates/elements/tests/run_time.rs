@@ -1,0 +1,117 @@
+//! What the run time promises, shown on whole configurations: nothing is lost when a configuration
+//! is replaced, nothing is allocated once a run is under way, nothing is entered twice.
+
+use std::collections::BTreeMap;
+
+use warpswitch_graph::language::load;
+use warpswitch_graph::simulate::{SIMULATED_START, SimulatedHost, Transcript, router};
+use warpswitch_graph::{Ended, Host, Router, RouterOptions, Time};
+
+/// Stops a run after so many looks at the clock.
+struct StopsAfter(usize);
+
+impl Host for StopsAfter {
+    fn now(&mut self) -> Time {
+        SIMULATED_START
+    }
+
+    fn wait(&mut self, _until: Option<Time>) -> bool {
+        false
+    }
+
+    fn serve(&mut self, router: &mut Router) {
+        self.0 = self.0.saturating_sub(1);
+        if self.0 == 0 {
+            router.stop();
+        }
+    }
+}
+
+fn options() -> RouterOptions {
+    let console = Box::new(Transcript::default());
+    RouterOptions { console, seed: 1, now: SIMULATED_START, ticks: None }
+}
+
+const MILLION: &str = "source :: InfiniteSource(LIMIT 1000000, BURST 48)
+    -> before :: Counter -> queue :: Queue(100000) -> Unqueue(64) -> after :: Counter -> Discard;";
+
+#[test]
+fn a_configuration_is_replaced_in_the_middle_of_a_million_packets() {
+    let registry = warpswitch_elements::registry();
+    let (mut running, _) = router(MILLION, &registry).expect("it is right");
+    // Many times, and into a configuration that has more to it.
+    for round in 0..20 {
+        assert_eq!(running.run(&mut StopsAfter(40 + round)), Ended::Stopped);
+        let text = match round % 2 {
+            0 => MILLION.replace("-> before", "-> Counter -> before"),
+            _ => MILLION.to_owned(),
+        };
+        let loaded = load("next", text.as_bytes(), &registry, &BTreeMap::new(), None);
+        let loaded = loaded.expect("it is right");
+        let replaced = Router::replacing(loaded, &registry, options(), running);
+        let (next, lost) = replaced.map_err(|(errors, _)| errors.to_click()).expect("it starts");
+        assert_eq!(lost, 0);
+        running = next;
+        assert_eq!(running.packets_unaccounted(), 0);
+    }
+    assert_eq!(running.run(&mut SimulatedHost::default()), Ended::Idle);
+    assert_eq!(running.read("before.count"), Ok("1000000".into()));
+    assert_eq!(running.read("after.count"), Ok("1000000".into()));
+    assert_eq!((running.read("queue.drops"), running.packets_unaccounted()), (Ok("0".into()), 0));
+}
+
+#[test]
+fn a_configuration_with_errors_does_not_replace_the_one_that_runs() {
+    let registry = warpswitch_elements::registry();
+    let (mut running, _) = router(MILLION, &registry).expect("it is right");
+    running.run(&mut StopsAfter(5));
+    let text = MILLION.replace("Queue(100000)", "Queue(many)");
+    let loaded = load("next", text.as_bytes(), &registry, &BTreeMap::new(), None);
+    let replaced = Router::replacing(loaded.expect("it parses"), &registry, options(), running);
+    let Err((errors, mut running)) = replaced else { panic!("it has an error") };
+    assert!(errors.to_click().contains("CAPACITY"), "{}", errors.to_click());
+    assert_eq!(running.run(&mut SimulatedHost::default()), Ended::Idle);
+    assert_eq!(running.read("after.count"), Ok("1000000".into()));
+}
+
+#[test]
+fn elements_that_are_gone_take_their_packets_and_it_is_said() {
+    let registry = warpswitch_elements::registry();
+    let text = "InfiniteSource(LIMIT 7) -> queue :: Queue -> Idle;";
+    let (mut running, _) = router(text, &registry).expect("it is right");
+    running.run(&mut SimulatedHost::default());
+    let loaded = load("next", b"Idle -> Discard;", &registry, &BTreeMap::new(), None);
+    let replaced = Router::replacing(loaded.expect("it parses"), &registry, options(), running);
+    let (running, lost) = replaced.map_err(|(errors, _)| errors.to_click()).expect("it starts");
+    assert_eq!((lost, running.packets_unaccounted()), (7, 0));
+}
+
+#[test]
+fn nothing_is_allocated_once_a_run_is_under_way() {
+    let registry = warpswitch_elements::registry();
+    for burst in [1, 32, 256] {
+        let text = format!(
+            "InfiniteSource(BURST {burst}) -> Counter -> t :: Tee -> q :: Queue -> Unqueue(64)
+             -> Strip(14) -> Unstrip(14) -> Discard; t[1] -> Counter -> Discard;"
+        );
+        let (mut running, _) = router(&text, &registry).expect("it is right");
+        running.run(&mut StopsAfter(200));
+        running.write("stop", "").expect("it obeys");
+        let counted = allocation_counter::measure(|| {
+            running.run(&mut StopsAfter(500));
+        });
+        assert_eq!(counted.count_total, 0, "batches of {burst}: {counted:?}");
+    }
+}
+
+#[test]
+fn loops_of_elements_end_without_a_stack() {
+    // Every packet goes round for ever, and doubles: what stops it is the full queue.
+    let text = "InfiniteSource(LIMIT 3) -> c :: Counter -> t :: Tee -> q :: Queue(1000) -> Idle;
+        t[1] -> r :: Queue(1) -> u :: Unqueue(LIMIT 100000) -> c;";
+    let (mut running, _) = router(text, &warpswitch_elements::registry()).expect("it is right");
+    running.run(&mut SimulatedHost::default());
+    assert_eq!(running.read("u.count"), Ok("100000".into()));
+    assert_eq!(running.read("q.length"), Ok("1000".into()));
+    assert_eq!(running.packets_unaccounted(), 0);
+}

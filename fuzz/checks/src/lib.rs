@@ -7,6 +7,7 @@
 
 mod captures;
 mod frames;
+mod graphs;
 mod lookup;
 mod texts;
 
@@ -14,7 +15,7 @@ mod texts;
 pub type Check = fn(&[u8]);
 
 /// Every check, under the name of its target.
-pub const CHECKS: [(&str, Check); 9] = [
+pub const CHECKS: [(&str, Check); 11] = [
     ("frame", frames::frame),
     ("extract", frames::extract_key),
     ("capture", captures::capture),
@@ -24,6 +25,8 @@ pub const CHECKS: [(&str, Check); 9] = [
     ("trace", texts::trace),
     ("packet_text", texts::packet_text),
     ("classify", lookup::classify),
+    ("configuration", graphs::configuration),
+    ("graph_frames", graphs::frames),
 ];
 
 /// Runs the check called `name`.

@@ -7,7 +7,7 @@
 //!                          └─► leaf                                       └─► leaf, or one more
 //! ```
 //! Rules lie in *leaves*, in one of two layouts: *lanes*, four rules in two cache lines that two
-//! instructions compare with a key, or *columns*, a part of sixteen rules in one vector; see `leaf`.
+//! instructions compare with a key, or *columns*, a part of sixteen rules in one vector (`leaf`).
 //! A leaf is reached through a hash *table* (every rule in it examines all bits of the table's
 //! mask) or through a *cut* (the values of a few bits, of any fields, are the index of a cell). A
 //! set whose rules are specific enough is one cut, so that a key costs two dependent loads and one

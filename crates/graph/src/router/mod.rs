@@ -16,10 +16,12 @@ mod build;
 pub(crate) mod handlers;
 pub(crate) mod worker;
 
+use warpswitch_packet::{Batch, Pool};
+
 use crate::context::{Console, Context, Shared};
 use crate::element::Registry;
 use crate::handler::HandlerError;
-use crate::language::{Diagnostics, FlatGraph, Loaded};
+use crate::language::{Diagnostics, FlatGraph, Loaded, Processing};
 use crate::time::Time;
 pub use worker::Stats;
 use worker::Worker;
@@ -193,16 +195,40 @@ impl Router {
         while let Some((from, port, batch)) = self.worker.next_delivery() {
             let target = self.shared.targets[from][port];
             let target = target.expect("push outputs are connected, or are no ports");
-            let start = self.worker.ticks();
-            self.worker.stats[target.element].batches += 1;
-            self.worker.stats[target.element].packets += batch.len() as u64;
-            let mut cx =
-                Context { shared: &self.shared, worker: &mut self.worker, element: target.element };
-            self.shared.elements[target.element].borrow_mut().push(&mut cx, target.port, batch);
-            let ticks = self.worker.ticks();
-            self.worker.stats[target.element].ticks += ticks.wrapping_sub(start);
+            self.push_to(target.element, target.port, batch);
             self.worker.settle();
         }
+    }
+
+    #[inline]
+    fn push_to(&mut self, element: usize, input: usize, batch: Batch) {
+        let start = self.worker.ticks();
+        self.worker.stats[element].batches += 1;
+        self.worker.stats[element].packets += batch.len() as u64;
+        let mut cx = Context { shared: &self.shared, worker: &mut self.worker, element };
+        self.shared.elements[element].borrow_mut().push(&mut cx, input, batch);
+        let ticks = self.worker.ticks();
+        self.worker.stats[element].ticks += ticks.wrapping_sub(start);
+    }
+
+    /// Pushes `batch`, made of packets of [`Router::pool`], to `input` of element `element` and
+    /// delivers all that follows: for hosts that bring packets of their own.
+    ///
+    /// # Panics
+    /// If there is no such element, or the input is none that is pushed to.
+    pub fn push(&mut self, element: usize, input: usize, batch: Batch) {
+        let kind = self.shared.ports[element].inputs[input];
+        assert_eq!(kind, Processing::Push, "packets are pushed to push inputs");
+        if batch.is_empty() {
+            return self.worker.pool.recycle_empty(batch);
+        }
+        self.push_to(element, input, batch);
+        self.deliver();
+    }
+
+    /// Where packets come from.
+    pub fn pool(&mut self) -> &mut Pool {
+        &mut self.worker.pool
     }
 
     /// Finishes: files are flushed. Comes last.

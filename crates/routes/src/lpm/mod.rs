@@ -265,6 +265,6 @@ pub struct LpmStats {
     pub lookup_bytes: usize,
     /// Bytes of everything: free room, and what changes need.
     pub bytes: usize,
-    /// The code that looks up: `portable`, `bits` (the same with instructions for bits) or `avx512`.
+    /// The code that looks up: `portable`, `bits` (the same with instructions for bits), `avx512`.
     pub kernel: &'static str,
 }

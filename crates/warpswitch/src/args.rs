@@ -70,8 +70,8 @@ impl ReadingArgs {
 #[derive(Args, Clone, Debug)]
 pub struct BuildArgs {
     /// Refuse to build a structure larger than this (suffix K, M or G)
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
-    pub memory_max: Option<usize>,
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "4G")]
+    pub memory_max: usize,
 
     /// Seed of the keyed hashes, to repeat a run exactly [default: random]
     #[arg(long, value_name = "SEED", value_parser = parse_seed)]
@@ -83,7 +83,7 @@ impl BuildArgs {
     pub fn to_options(&self) -> BuildOptions {
         let default = BuildOptions::default();
         BuildOptions {
-            bytes_max: self.memory_max.unwrap_or(default.bytes_max),
+            bytes_max: self.memory_max,
             hash_seed: self.hash_seed.unwrap_or(default.hash_seed),
         }
     }

@@ -10,10 +10,10 @@
 //! A viewer that shows tooltips tells the whole configuration string and where it was written.
 //!
 //! # Algorithm
-//! Each connected part is laid out in layers: circles are broken ([`rank`]), long wires get a bend
+//! Each connected part is laid out in layers: circles are broken (`rank`), long wires get a bend
 //! in each layer they pass, crossings are reduced by sorting layers by the mean of their neighbours
-//! and counting ([`order`]), and each layer is placed as near to its neighbours as order and sizes
-//! allow, which is a least-squares problem with an exact answer ([`place`]).
+//! and counting (`order`), and each layer is placed as near to its neighbours as order and sizes
+//! allow, which is a least-squares problem with an exact answer (`place`).
 //!
 //! # Source
 //! Sugiyama, Tagawa, Toda, "Methods for Visual Understanding of Hierarchical System Structures",

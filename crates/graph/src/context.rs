@@ -56,22 +56,13 @@ impl Context<'_> {
         if batch.is_empty() {
             return self.worker.pool.recycle_empty(batch);
         }
-        match self.worker.emission(self.element, port) {
-            Some(waiting) if waiting.is_empty() => {
-                std::mem::swap(waiting, &mut batch);
-                self.worker.pool.recycle_empty(batch);
+        if !self.has_output(port) {
+            for packet in batch.drain() {
+                self.worker.drop_unconnected(self.element, packet);
             }
-            Some(waiting) => {
-                waiting.append(&mut batch);
-                self.worker.pool.recycle_empty(batch);
-            }
-            None => {
-                for packet in batch.drain() {
-                    self.worker.drop_unconnected(self.element, packet);
-                }
-                self.worker.pool.recycle_empty(batch);
-            }
+            return self.worker.pool.recycle_empty(batch);
         }
+        self.worker.emit_batch(self.element, port, batch);
     }
 
     /// Asks input `port`, which is a pull input, for up to `packets_max` packets.

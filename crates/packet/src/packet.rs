@@ -139,7 +139,11 @@ impl Packet {
     /// If there are more than [`PACKET_BYTES_MAX`].
     pub fn set_data(&mut self, bytes: &[u8]) {
         self.0.len = 0;
-        self.put(bytes.len()).copy_from_slice(bytes);
+        if self.tailroom() < bytes.len() {
+            self.grow(self.headroom(), bytes.len());
+        }
+        self.0.len = bytes.len() as u32;
+        self.data_mut().copy_from_slice(bytes);
     }
 
     /// Adds `bytes` uninitialised (old) bytes in front and gives them.

@@ -117,6 +117,19 @@ impl Worker {
         Some(&mut self.emitted[*slot as usize - 1].batch)
     }
 
+    /// Lets `batch` wait at an output, which there is.
+    #[inline]
+    pub(crate) fn emit_batch(&mut self, element: usize, port: usize, mut batch: Batch) {
+        let slot = &mut self.slots[self.slot_base[element] as usize + port];
+        if *slot == 0 {
+            self.emitted.push(Emission { element: element as u32, port: port as u32, batch });
+            *slot = self.emitted.len() as u32;
+        } else {
+            self.emitted[*slot as usize - 1].batch.append(&mut batch);
+            self.pool.recycle_empty(batch);
+        }
+    }
+
     #[cold]
     pub(crate) fn drop_unconnected(&mut self, element: usize, packet: Packet) {
         self.stats[element].unconnected += 1;

@@ -5,10 +5,12 @@
 //! counts, handlers and units are Click's.
 #![forbid(unsafe_code)]
 
+mod bucket;
 mod calls;
 mod capture;
 mod control;
 mod ethernet;
+mod format;
 mod ip;
 mod ip6;
 mod nat;

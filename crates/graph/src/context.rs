@@ -76,6 +76,7 @@ impl Context<'_> {
         let start = self.worker.ticks();
         let mut cx = Context { shared: self.shared, worker: &mut *self.worker, element };
         let batch = upstream.pull(&mut cx, port, packets_max);
+        self.worker.pulled += u64::from(!batch.is_empty());
         self.worker.count(element, &batch, start);
         batch
     }
@@ -271,10 +272,11 @@ impl Context<'_> {
     /// Asks to be woken, its task scheduled, by those upstream of input `port` that hold packets.
     /// Tells whether there are such on every way: if not, the element must keep asking.
     ///
-    /// Whoever holds packets calls [`Context::wake`] when its first one comes.
+    /// Whoever holds packets calls [`Context::wake`] when its first one comes. Elements on the way
+    /// may call it too: one that keeps packets back for a time, when that is over.
     pub fn listen_upstream(&mut self, port: usize) -> bool {
         let (classes, element) = (&self.shared.classes, self.element);
-        let mut ends = Vec::new();
+        let (mut ends, mut between) = (Vec::new(), Vec::new());
         let flow = &self.shared.flow;
         flow.upstream(element, Some(port), |visit| {
             let output = visit.at;
@@ -283,15 +285,59 @@ impl Context<'_> {
             let holds = self.shared.ports[output.element].inputs.contains(&Processing::Push);
             let is_source = self.shared.ports[output.element].inputs.is_empty();
             if holds || is_source {
-                ends.push((output.element, holds && class.spec.processing.contains("h/l")));
+                let wakes = class.wakes || holds && class.spec.processing.contains("h/l");
+                ends.push((output.element, wakes));
+            } else {
+                between.push(output.element);
             }
             holds || is_source
         });
         let all = ends.iter().all(|(_, wakes)| *wakes);
-        for (holder, _) in ends {
+        for holder in ends.into_iter().map(|(holder, _)| holder).chain(between) {
             self.worker.listen(holder, element);
         }
         all
+    }
+
+    /// Asks to be woken, its task scheduled, when one of those that packets of output `port` get to
+    /// first has room again; gives them, for [`Context::are_full`]. None if packets may get to some
+    /// that do not tell: these are never full.
+    pub fn listen_downstream(&mut self, port: usize) -> Vec<usize> {
+        let (classes, element) = (&self.shared.classes, self.element);
+        let (mut ends, mut all_tell) = (Vec::new(), true);
+        self.shared.flow.downstream(element, Some(port), |visit| {
+            let input = visit.at.element;
+            if classes[input].tells_full {
+                ends.push(input);
+                return true;
+            }
+            let ports = &self.shared.ports[input];
+            // Packets come to rest here, or end here.
+            let is_end = ports.outputs.is_empty() || ports.outputs.contains(&Processing::Pull);
+            all_tell &= !is_end;
+            is_end
+        });
+        if !all_tell {
+            return Vec::new();
+        }
+        for &holder in &ends {
+            self.worker.listen_for_room(holder, element);
+        }
+        ends
+    }
+
+    /// Whether all of `holders`, which [`Context::listen_downstream`] gave, are full; false for
+    /// none.
+    #[inline]
+    pub fn are_full(&self, holders: &[usize]) -> bool {
+        !holders.is_empty() && holders.iter().all(|&holder| self.worker.is_full(holder))
+    }
+
+    /// Tells whether the element takes packets: those that wait for room are woken when it does
+    /// again.
+    #[inline]
+    pub fn set_full(&mut self, is_full: bool) {
+        self.worker.set_full(self.element, is_full);
     }
 
     /// Schedules the tasks of those that listen: there are packets now.

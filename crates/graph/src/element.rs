@@ -184,6 +184,11 @@ pub struct ElementClass {
     pub drops: &'static [&'static str],
     /// When its elements are configured.
     pub phase: Phase,
+    /// Whether its elements call [`Context::wake`] when they have packets after they had none, so
+    /// that who asks them may sleep; elements that are pushed to and asked do so anyway.
+    pub wakes: bool,
+    /// Whether its elements tell with [`Context::set_full`] that they take no more packets.
+    pub tells_full: bool,
     /// Makes one, not yet configured.
     pub make: fn() -> Box<dyn Element>,
 }
@@ -198,7 +203,7 @@ impl ElementClass {
         make: fn() -> Box<dyn Element>,
     ) -> Self {
         let spec = ClassSpec { name, port_count, processing, flow_code: "x/x" };
-        Self { spec, drops: &[], phase: Phase::Usual, make }
+        Self { spec, drops: &[], phase: Phase::Usual, wakes: false, tells_full: false, make }
     }
 
     /// The same with these reasons for drops.
@@ -208,8 +213,7 @@ impl ElementClass {
 
     /// The same with this flow code.
     pub const fn flow(self, flow_code: &'static str) -> Self {
-        let Self { spec, drops, phase, make } = self;
-        Self { spec: ClassSpec { flow_code, ..spec }, drops, phase, make }
+        Self { spec: ClassSpec { flow_code, ..self.spec }, ..self }
     }
 
     /// The same with this phase.
@@ -219,8 +223,17 @@ impl ElementClass {
 
     /// The same class under another name.
     pub const fn named(self, name: &'static str) -> Self {
-        let Self { spec, drops, phase, make } = self;
-        Self { spec: ClassSpec { name, ..spec }, drops, phase, make }
+        Self { spec: ClassSpec { name, ..self.spec }, ..self }
+    }
+
+    /// The same with [`ElementClass::wakes`].
+    pub const fn wakes(self) -> Self {
+        Self { wakes: true, ..self }
+    }
+
+    /// The same with [`ElementClass::tells_full`].
+    pub const fn tells_full(self) -> Self {
+        Self { tells_full: true, ..self }
     }
 }
 

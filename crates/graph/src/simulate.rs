@@ -29,6 +29,14 @@ impl Default for SimulatedHost {
     }
 }
 
+impl SimulatedHost {
+    /// A host whose time begins and ends so many nanoseconds after [`SIMULATED_START`].
+    pub fn running(from_ns: i64, until_ns: i64) -> Self {
+        let at = |ns: i64| Time(SIMULATED_START.0.saturating_add(ns));
+        Self { now: at(from_ns), end: Some(at(until_ns)), step_ns: 0 }
+    }
+}
+
 impl Host for SimulatedHost {
     fn now(&mut self) -> Time {
         self.now.0 += self.step_ns;

@@ -7,8 +7,8 @@
 //! One input, push or pull; no outputs. As a pull input it asks whenever there are packets.
 //!
 //! # Configuration
-//! - `ACTIVE`: whether it asks for packets, true by default
-//! - `BURST`: packets that it asks for at a time, 1 by default
+//! - `ACTIVE`: whether it asks for packets, true by default; not for a push input
+//! - `BURST`: packets that it asks for at a time, 1 by default, 0 for as many as there are
 //!
 //! # Handlers
 //! | name | | unit |
@@ -16,6 +16,7 @@
 //! | `active` | read, write | true or false |
 //! | `count` | read | packets |
 //! | `reset_counts` | write | |
+//! | `scheduled` | read | whether its task is |
 //!
 //! # Drops
 //! None: discarding is its work, and counted as `count`.
@@ -28,11 +29,11 @@
 //! InfiniteSource(LIMIT 100) -> Discard;
 //! ```
 
-use warpswitch_graph::language::args::{Args, ArgsError, FromArg, NoNames};
+use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
 };
-use warpswitch_packet::Batch;
+use warpswitch_packet::{BATCH_LEN_MAX, Batch};
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -64,6 +65,9 @@ impl Element for Discard {
     }
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        if !self.active && !cx.input_is_pull(0) {
+            return Err("ACTIVE is meaningless in push context".to_owned());
+        }
         if cx.input_is_pull(0) {
             self.is_woken = cx.listen_upstream(0);
             if self.active {
@@ -82,7 +86,8 @@ impl Element for Discard {
         if !self.active {
             return false;
         }
-        let batch = cx.pull(0, self.burst.max(1) as usize);
+        let burst = if self.burst == 0 { BATCH_LEN_MAX } else { self.burst as usize };
+        let batch = cx.pull(0, burst);
         let worked = !batch.is_empty();
         self.count += batch.len() as u64;
         cx.consume_batch(batch);
@@ -98,17 +103,22 @@ impl Element for Discard {
                 HandlerSpec::both("active"),
                 HandlerSpec::read("count"),
                 HandlerSpec::button("reset_counts"),
+                HandlerSpec::read("scheduled"),
             ]
         }
     }
 
     fn read(
         &mut self,
-        _cx: &mut Context<'_>,
+        cx: &mut Context<'_>,
         name: &str,
         _param: &str,
     ) -> Result<String, HandlerError> {
-        Ok(if name == "active" { self.active.to_string() } else { self.count.to_string() })
+        Ok(match name {
+            "active" => self.active.to_string(),
+            "scheduled" => cx.task_is_scheduled().to_string(),
+            _ => self.count.to_string(),
+        })
     }
 
     fn write(
@@ -118,8 +128,8 @@ impl Element for Discard {
         value: &str,
     ) -> Result<String, HandlerError> {
         if name == "active" {
-            self.active = bool::from_arg(value.trim(), &NoNames)
-                .map_err(|_| HandlerError::failed("expected true or false"))?;
+            let bad = |_| HandlerError::failed("syntax error");
+            self.active = crate::format::parse(value).map_err(bad)?;
             if self.active && cx.input_is_pull(0) {
                 cx.schedule_task();
             }

@@ -1,10 +1,10 @@
 //! Gives no packets, and takes all.
 //!
 //! # Synopsis
-//! `Idle`
+//! `Idle`, `SimpleIdle`
 //!
 //! # Ports
-//! Any number of inputs and outputs, push or pull.
+//! Any number of inputs and outputs, push or pull; `SimpleIdle` has one of each.
 //!
 //! # Configuration
 //! None.
@@ -28,7 +28,12 @@ use warpswitch_packet::Batch;
 
 /// The class. Packets never pass from an input to an output.
 pub static CLASS: ElementClass =
-    ElementClass::new("Idle", "-/-", "a/a", || Box::new(Idle)).flow("x/y").drops(&["idle"]);
+    ElementClass::new("Idle", "-/-", "a/a", || Box::new(Idle)).flow("x/y").drops(&["idle"]).wakes();
+/// The class `SimpleIdle`.
+pub static SIMPLE: ElementClass = ElementClass::new("SimpleIdle", "1/1", "a/a", || Box::new(Idle))
+    .flow("x/y")
+    .drops(&["idle"])
+    .wakes();
 
 /// See the module.
 #[derive(Debug)]

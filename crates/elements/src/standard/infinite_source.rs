@@ -4,7 +4,8 @@
 //! `InfiniteSource([DATA, LIMIT, BURST, ACTIVE], LENGTH, TIMESTAMP, STOP, END_CALL)`
 //!
 //! # Ports
-//! One output, push or pull.
+//! One output, push or pull. As a push output it rests while all queues that packets get to are
+//! full.
 //!
 //! # Configuration
 //! - `DATA`: the bytes of every packet; by default 64 bytes of text
@@ -14,7 +15,7 @@
 //! - `LENGTH`: bytes of a packet: `DATA` is cut, or repeated, to as many
 //! - `TIMESTAMP`: whether packets get the time, true by default
 //! - `STOP`: whether to stop the run after the last packet, false by default
-//! - `END_CALL`: a write handler to call after the last packet
+//! - `END_CALL`: a write handler to call after the last packet; not with `STOP`
 //!
 //! # Handlers
 //! | name | | unit |
@@ -23,6 +24,7 @@
 //! | `count` | read | packets |
 //! | `reset` | write | starts over |
 //! | `end_call` | write | as the argument |
+//! | `scheduled` | read | whether its task is |
 //!
 //! # Drops
 //! None.
@@ -35,18 +37,21 @@
 //! InfiniteSource(LIMIT 1000, BURST 100) -> Counter -> Discard;
 //! ```
 
-use warpswitch_graph::language::args::{Args, ArgsError, Bytes, FromArg, NoNames, Raw};
+use warpswitch_graph::language::args::{Args, ArgsError, Bytes, Raw};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
 };
+use warpswitch_packet::packet::PACKET_BYTES_MAX;
 use warpswitch_packet::{BATCH_LEN_MAX, Batch};
+
+use crate::format::parse;
 
 /// The class.
 pub static CLASS: ElementClass =
-    ElementClass::new("InfiniteSource", "0/1", "a", || Box::new(InfiniteSource::new()));
+    ElementClass::new("InfiniteSource", "0/1", "a", || Box::new(InfiniteSource::new())).wakes();
 
 /// What packets hold unless told: 64 bytes.
-const DATA: &[u8] = b"warpswitch made this packet, and it is sixty-four bytes long ok.";
+pub(super) const DATA: &[u8] = b"warpswitch made this packet, and it is sixty-four bytes long ok.";
 
 /// See the module.
 #[derive(Debug)]
@@ -64,6 +69,8 @@ pub struct InfiniteSource {
     packet: Vec<u8>,
     /// Whether the last packet was made and all that follows done.
     ended: bool,
+    /// The queues to wait for while they are full.
+    queues: Vec<usize>,
 }
 
 impl InfiniteSource {
@@ -80,6 +87,7 @@ impl InfiniteSource {
             end_call: String::new(),
             packet: Vec::new(),
             ended: false,
+            queues: Vec::new(),
         }
     }
 
@@ -137,34 +145,42 @@ impl Element for InfiniteSource {
             .read_p("BURST", &mut self.burst)
             .read_p("ACTIVE", &mut self.active)
             .read("LENGTH", &mut self.length)
+            .read("DATASIZE", &mut self.length)
             .read("TIMESTAMP", &mut self.timestamp)
             .read("STOP", &mut self.stop)
             .read("END_CALL", &mut end_call);
         (self.data, self.end_call) = (data.0, end_call.0);
-        if self.length.is_some_and(|len| len as usize > warpswitch_packet::packet::PACKET_BYTES_MAX)
-        {
+        if self.length.is_some_and(|len| len as usize > PACKET_BYTES_MAX) {
             args.error_at("LENGTH", "too many bytes for a packet");
         }
         self.prepare();
+        args.consume()?;
+        if self.burst < 1 {
+            args.error_at("", "burst size must be >= 1");
+        } else if self.stop && !self.end_call.is_empty() {
+            args.error_at("", "END_CALL and STOP are mutually exclusive");
+        }
         args.complete()
     }
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
-        if cx.output_is_push(0) && self.active {
+        if cx.output_is_push(0) {
+            self.queues = cx.listen_downstream(0);
             cx.schedule_task();
         }
         Ok(())
     }
 
     fn run_task(&mut self, cx: &mut Context<'_>) -> bool {
-        if !self.active {
+        if !self.active || cx.are_full(&self.queues) {
             return false;
         }
         let burst = usize::try_from(self.burst).unwrap_or(BATCH_LEN_MAX);
         let packets = self.left(burst);
         let batch = self.make(cx, packets);
         cx.emit_batch(0, batch);
-        if self.left(1) > 0 {
+        // The end comes when its turn comes again: what it made is done with then.
+        if packets > 0 {
             cx.schedule_task();
         } else {
             self.end(cx);
@@ -174,11 +190,10 @@ impl Element for InfiniteSource {
 
     fn pull(&mut self, cx: &mut Context<'_>, _output: usize, packets_max: usize) -> Batch {
         let packets = if self.active { self.left(packets_max) } else { 0 };
-        let batch = self.make(cx, packets);
-        if self.active && self.left(1) == 0 {
+        if self.active && packets == 0 {
             self.end(cx);
         }
-        batch
+        self.make(cx, packets)
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {
@@ -192,13 +207,14 @@ impl Element for InfiniteSource {
                 HandlerSpec::read("count"),
                 HandlerSpec::button("reset"),
                 HandlerSpec::write("end_call"),
+                HandlerSpec::read("scheduled"),
             ]
         }
     }
 
     fn read(
         &mut self,
-        _cx: &mut Context<'_>,
+        cx: &mut Context<'_>,
         name: &str,
         _param: &str,
     ) -> Result<String, HandlerError> {
@@ -207,7 +223,8 @@ impl Element for InfiniteSource {
             "limit" => self.limit.to_string(),
             "burst" => self.burst.to_string(),
             "active" => self.active.to_string(),
-            "length" => self.packet.len().to_string(),
+            "length" => self.length.map_or("-1".to_owned(), |length| length.to_string()),
+            "scheduled" => cx.task_is_scheduled().to_string(),
             _ => self.count.to_string(),
         })
     }
@@ -218,16 +235,26 @@ impl Element for InfiniteSource {
         name: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
-        fn parse<T: FromArg>(value: &str) -> Result<T, HandlerError> {
-            T::from_arg(value.trim(), &NoNames)
-                .map_err(|error| HandlerError::failed(error.to_string()))
-        }
         match name {
-            "data" => self.data = parse::<Bytes>(value)?.0,
-            "limit" => self.limit = parse(value)?,
-            "burst" => self.burst = parse(value)?,
-            "active" => self.active = parse(value)?,
-            "length" => self.length = Some(parse(value)?),
+            "data" => self.data = value.as_bytes().to_vec(),
+            "limit" => {
+                let bad = |_| HandlerError::failed("limit parameter must be integer");
+                self.limit = parse(value).map_err(bad)?;
+            }
+            "burst" => {
+                let bad = || HandlerError::failed("burstsize parameter must be integer >= 1");
+                self.burst = parse(value).ok().filter(|&burst| burst >= 1).ok_or_else(bad)?;
+            }
+            "active" => {
+                let bad = |_| HandlerError::failed("active parameter must be boolean");
+                self.active = parse(value).map_err(bad)?;
+            }
+            "length" => {
+                let bad = || HandlerError::failed("length must be integer");
+                let length = parse::<i64>(value).map_err(|_| bad())?;
+                let length = (length >= 0).then_some(length.min(PACKET_BYTES_MAX as i64));
+                self.length = length.map(|length| length as u32);
+            }
             "end_call" => self.end_call = value.trim().to_owned(),
             _ => self.count = 0,
         }

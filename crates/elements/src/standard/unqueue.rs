@@ -16,7 +16,8 @@
 //! | --- | --- | --- |
 //! | `active`, `burst`, `limit` | read, write | as the arguments |
 //! | `count` | read | packets |
-//! | `reset` | write | starts over |
+//! | `reset`, `reset_counts` | write | starts over |
+//! | `scheduled` | read | whether its task is |
 //!
 //! # Drops
 //! None.
@@ -29,11 +30,13 @@
 //! InfiniteSource(LIMIT 10) -> Queue -> Unqueue(8) -> Discard;
 //! ```
 
-use warpswitch_graph::language::args::{Args, ArgsError, FromArg, NoNames};
+use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
 };
 use warpswitch_packet::BATCH_LEN_MAX;
+
+use crate::format::parse;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -55,7 +58,7 @@ impl Unqueue {
     }
 
     fn may_work(&self) -> bool {
-        self.active && (self.limit < 0 || self.count < self.limit)
+        self.active && self.burst != 0 && (self.limit < 0 || self.count < self.limit)
     }
 }
 
@@ -73,6 +76,9 @@ impl Element for Unqueue {
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
         self.is_woken = cx.listen_upstream(0);
+        if self.burst == 0 {
+            cx.say(&format!("{}: warning: BURST size 0, no packets will be pulled", cx.name()));
+        }
         if self.may_work() {
             cx.schedule_task();
         }
@@ -105,13 +111,15 @@ impl Element for Unqueue {
                 HandlerSpec::both("limit"),
                 HandlerSpec::read("count"),
                 HandlerSpec::button("reset"),
+                HandlerSpec::button("reset_counts"),
+                HandlerSpec::read("scheduled"),
             ]
         }
     }
 
     fn read(
         &mut self,
-        _cx: &mut Context<'_>,
+        cx: &mut Context<'_>,
         name: &str,
         _param: &str,
     ) -> Result<String, HandlerError> {
@@ -119,6 +127,7 @@ impl Element for Unqueue {
             "active" => self.active.to_string(),
             "burst" => self.burst.to_string(),
             "limit" => self.limit.to_string(),
+            "scheduled" => cx.task_is_scheduled().to_string(),
             _ => self.count.to_string(),
         })
     }
@@ -129,14 +138,11 @@ impl Element for Unqueue {
         name: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
-        fn parse<T: FromArg>(value: &str) -> Result<T, HandlerError> {
-            T::from_arg(value.trim(), &NoNames)
-                .map_err(|error| HandlerError::failed(error.to_string()))
-        }
+        let bad = |_| HandlerError::failed("syntax error");
         match name {
-            "active" => self.active = parse(value)?,
-            "burst" => self.burst = parse(value)?,
-            "limit" => self.limit = parse(value)?,
+            "active" => self.active = parse(value).map_err(bad)?,
+            "burst" => self.burst = parse(value).map_err(bad)?,
+            "limit" => self.limit = parse(value).map_err(bad)?,
             _ => self.count = 0,
         }
         if self.may_work() {

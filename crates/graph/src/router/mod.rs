@@ -145,7 +145,13 @@ impl Router {
                     break;
                 }
                 let Some(task) = self.worker.next_task() else { break };
-                self.enter(task, |element, cx| element.run_task(cx));
+                let pulled = self.worker.pulled;
+                let has_worked = self.enter(task, |element, cx| element.run_task(cx));
+                // It got nothing, but somebody on the way did and dropped or kept it: there may be
+                // more where that came from, of which nobody will tell.
+                if !has_worked && self.worker.pulled != pulled {
+                    self.worker.schedule_task(task);
+                }
             }
             host.serve(self);
             if self.worker.stops > 0 && self.stops() {

@@ -58,6 +58,11 @@ pub(crate) struct Worker {
     settings: u64,
     /// Tasks that each element wakes.
     listeners: Vec<Vec<u32>>,
+    /// Tasks that each element wakes when it has room again.
+    room_listeners: Vec<Vec<u32>>,
+    is_full: Vec<bool>,
+    /// Pulls that gave packets, so far.
+    pub(crate) pulled: u64,
     random: u64,
 }
 
@@ -97,6 +102,9 @@ impl Worker {
             timer_of: vec![Vec::new(); elements],
             settings: 0,
             listeners: vec![Vec::new(); elements],
+            room_listeners: vec![Vec::new(); elements],
+            is_full: vec![false; elements],
+            pulled: 0,
             random: seed,
         }
     }
@@ -256,6 +264,31 @@ impl Worker {
     pub(crate) fn wake(&mut self, holder: usize) {
         for at in 0..self.listeners[holder].len() {
             self.schedule_task(self.listeners[holder][at] as usize);
+        }
+    }
+
+    pub(crate) fn listen_for_room(&mut self, holder: usize, listener: usize) {
+        let listeners = &mut self.room_listeners[holder];
+        if !listeners.contains(&(listener as u32)) {
+            listeners.push(listener as u32);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_full(&self, holder: usize) -> bool {
+        self.is_full[holder]
+    }
+
+    #[inline]
+    pub(crate) fn set_full(&mut self, holder: usize, is_full: bool) {
+        if self.is_full[holder] == is_full {
+            return;
+        }
+        self.is_full[holder] = is_full;
+        if !is_full {
+            for at in 0..self.room_listeners[holder].len() {
+                self.schedule_task(self.room_listeners[holder][at] as usize);
+            }
         }
     }
 

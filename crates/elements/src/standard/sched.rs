@@ -1,0 +1,137 @@
+//! Asks its inputs for packets, in turn or the first ones first.
+//!
+//! # Synopsis
+//! `RoundRobinSched`, `SimpleRoundRobinSched`, `PrioSched`, `SimplePrioSched`
+//!
+//! # Ports
+//! Any number of pull inputs, one pull output.
+//!
+//! # Configuration
+//! None.
+//!
+//! The round robins give a packet of each input that has any, in turn. The others give packets of
+//! an input as long as those before it have none. Those that are called simple differ in Click
+//! alone, where they ask inputs that said they were empty.
+//!
+//! # Handlers
+//! None.
+//!
+//! # Drops
+//! None.
+//!
+//! # Threads
+//! Belongs to one worker.
+//!
+//! # Example
+//! ```text
+//! a :: Queue -> [0]p :: PrioSched -> Unqueue -> Discard; b :: Queue -> [1]p;
+//! ```
+
+use warpswitch_graph::{Context, Element, ElementClass};
+use warpswitch_packet::Batch;
+
+/// The class `RoundRobinSched`.
+pub static ROUND_ROBIN: ElementClass = round_robin("RoundRobinSched");
+/// The class `SimpleRoundRobinSched`.
+pub static SIMPLE_ROUND_ROBIN: ElementClass = round_robin("SimpleRoundRobinSched");
+/// The class `PrioSched`.
+pub static PRIORITY: ElementClass = priority("PrioSched");
+/// The class `SimplePrioSched`.
+pub static SIMPLE_PRIORITY: ElementClass = priority("SimplePrioSched");
+
+const fn round_robin(name: &'static str) -> ElementClass {
+    ElementClass::new(name, "-/1", "l/l", || Box::<RoundRobin>::default())
+}
+
+const fn priority(name: &'static str) -> ElementClass {
+    ElementClass::new(name, "-/1", "l/l", || Box::new(Priority))
+}
+
+/// Asks input `port` for up to `packets_max` packets, which come behind those of `batch`; tells how
+/// many came.
+pub(super) fn pull_into(
+    cx: &mut Context<'_>,
+    port: usize,
+    packets_max: usize,
+    batch: &mut Batch,
+) -> usize {
+    let mut got = cx.pull(port, packets_max);
+    let count = got.len();
+    batch.append(&mut got);
+    cx.pool().recycle_empty(got);
+    count
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct RoundRobin {
+    next: usize,
+}
+
+impl Element for RoundRobin {
+    fn pull(&mut self, cx: &mut Context<'_>, _output: usize, packets_max: usize) -> Batch {
+        let inputs = cx.inputs();
+        let mut batch = cx.pool().batch();
+        // Inputs in a row that had nothing: nobody gets packets while this one asks.
+        let mut empty = 0;
+        while batch.len() < packets_max && empty < inputs {
+            let input = self.next % inputs;
+            self.next = (input + 1) % inputs;
+            empty = if pull_into(cx, input, 1, &mut batch) > 0 { 0 } else { empty + 1 };
+        }
+        batch
+    }
+
+    fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
+        if let Some(old) = old.downcast_mut::<Self>() {
+            self.next = old.next;
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Priority;
+
+impl Element for Priority {
+    fn pull(&mut self, cx: &mut Context<'_>, _output: usize, packets_max: usize) -> Batch {
+        let mut batch = cx.pool().batch();
+        for input in 0..cx.inputs() {
+            if batch.len() >= packets_max {
+                break;
+            }
+            let room = packets_max - batch.len();
+            pull_into(cx, input, room, &mut batch);
+        }
+        batch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpswitch_graph::simulate::run;
+
+    /// The first bytes of packets in the order in which `sched` gives them: 3 of `a`, 1 of `b` and
+    /// 4 of `c`.
+    fn order(sched: &str, burst: u32) -> String {
+        let config = format!(
+            "s :: {sched} -> u :: Unqueue({burst}) -> Print(CONTENTS ASCII) -> Discard;
+             InfiniteSource(a, 3, 3) -> Queue -> [0]s; InfiniteSource(b, 1) -> Queue -> [1]s;
+             InfiniteSource(c, 4, 4) -> Queue -> [2]s;"
+        );
+        let (router, transcript) = run(&config, &crate::registry());
+        assert_eq!(router.standing(), []);
+        transcript.said().lines().filter_map(|line| line.chars().last()).collect()
+    }
+
+    #[test]
+    fn packets_come_in_turn_or_the_first_ones_first() {
+        // Sources are scheduled behind the element that asks, which is woken by the first one.
+        for burst in [1, 3, 100] {
+            assert_eq!(order("RoundRobinSched", burst), "abcacacc", "{burst}");
+            assert_eq!(order("SimpleRoundRobinSched", burst), "abcacacc", "{burst}");
+            assert_eq!(order("PrioSched", burst), "aaabcccc", "{burst}");
+            assert_eq!(order("SimplePrioSched", burst), "aaabcccc", "{burst}");
+        }
+    }
+}

@@ -1,6 +1,27 @@
 //! Elements that sort packets by patterns.
+//!
+//! ```text
+//! text ─words─► tests ─primitive─► Expr ─► Program ─optimize─► Tests, run for each packet
+//!                                    └───► cubes ─► rules of a classifier, looked up in batches
+//! ```
+
+mod classifier;
+mod cubes;
+mod dispatch;
+mod expr;
+mod ip_filter;
+mod list;
+mod optimize;
+mod parse;
+mod primitive;
+mod program;
+mod run;
+#[cfg(test)]
+mod tests;
+mod words;
 
 use warpswitch_graph::ElementClass;
 
 /// The classes of this area.
-pub(crate) const CLASSES: &[&ElementClass] = &[];
+pub(crate) const CLASSES: &[&ElementClass] =
+    &[&classifier::CLASS, &ip_filter::CLASS, &ip_filter::CLASSIFIER];

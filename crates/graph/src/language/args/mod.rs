@@ -262,9 +262,12 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// Adds a warning about the argument `keyword`.
+    /// Adds a warning about the argument `keyword`; empty for one about all of them.
     pub fn warn_at(&mut self, keyword: &str, message: &str) {
-        self.warnings.push(format!("{keyword}: {message}"));
+        match keyword {
+            "" => self.warnings.push(message.to_owned()),
+            keyword => self.warnings.push(format!("{keyword}: {message}")),
+        }
     }
 
     /// The warnings.

@@ -1,0 +1,285 @@
+//! Sorts IP packets by patterns of addresses, protocols, ports, flags and any other bits.
+//!
+//! # Synopsis
+//! `IPFilter(ACTION PATTERN, …)`, `IPClassifier(PATTERN, …)`
+//!
+//! # Ports
+//! One input, any number of outputs; push. `IPClassifier` has an output for each pattern.
+//!
+//! # Configuration
+//! - `ACTION`: an output, `allow` (output 0), or `drop` or `deny` (none)
+//! - `PATTERN`: an expression, or `-`, `any` or `all`
+//!
+//! A packet goes where the first pattern says that it matches. Expressions are tests joined by `&&`
+//! (`and`, or nothing), `||` (`or`), `!` (`not`), `? :` (spaces around the colon) and parentheses.
+//!
+//! | test | holds for |
+//! | --- | --- |
+//! | `ip proto P`, or just `P` | packets of protocol `P`, a number or `icmp igmp ipip tcp udp` |
+//! | `SIDE host A`, or just `A` | packets from or to the address; `ether host` for Ethernet's |
+//! | `SIDE net A/B`, or just `A/B` | packets from or to the network; also `A mask M` |
+//! | `SIDE [tcp\|udp] port N` | first fragments of TCP or UDP from or to the port, a name or number |
+//! | `ip vers`, `hl`, `id`, `tos`, `dscp`, `ttl`, `len N` | packets with that in their IP header |
+//! | `ip ect`, `ip ce` | packets capable of, or marked by, congestion notification |
+//! | `ip frag`, `ip unfrag` | fragments, and packets that are none |
+//! | `tcp opt F`, or just `F` | first fragments of TCP with the flag `syn ack fin rst psh urg` |
+//! | `tcp win N` | first fragments of TCP with that window |
+//! | `icmp type T` | first fragments of ICMP of the type, a name or number |
+//! | `ip[POS:LEN] N`, `transp[…]`, `tcp[…]`, … | packets with that at this place of the header |
+//! | `true`, `false` | all, none |
+//!
+//! `SIDE` is `src`, `dst`, `src or dst` (the default) or `src and dst`. Before a value may stand
+//! `& MASK` and one of `== != < > <= >=`. `port != N` is still about TCP and UDP alone: it is not
+//! `!(port N)`. A test may leave out what the one before it says: `src port 80 or 81`. A test of
+//! bytes that a packet does not have does not hold, neither with `!=`.
+//!
+//! The IP header must have been found before, as by `CheckIPHeader` or `MarkIPHeader`. Of a list of
+//! more than 16 patterns those about addresses, protocol, ports and flags are looked up in a
+//! classifier, a batch at a time; the cost of the others is that of one after the other.
+//!
+//! # Handlers
+//! | name | | unit |
+//! | --- | --- | --- |
+//! | `program` | read | the steps that a packet goes through, made from all patterns |
+//! | `engine` | read | how patterns are looked up |
+//!
+//! # Drops
+//! - `filtered`: a pattern says so, or none matches
+//!
+//! # Threads
+//! Belongs to one worker.
+//!
+//! # Example
+//! ```text
+//! FromDump(in.pcap) -> Strip(14) -> CheckIPHeader
+//!     -> IPFilter(deny src 10.0.0.0/8, allow tcp && dst port 80 or 443, allow icmp type echo)
+//!     -> Discard;
+//! ```
+
+use warpswitch_graph::language::args::{Args, ArgsError, FromArg, NoNames, split::unquote};
+use warpswitch_graph::{
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+};
+use warpswitch_packet::Batch;
+
+use super::dispatch::dispatch;
+use super::list::{List, Pattern};
+use super::parse::{self, Problems};
+use super::program::Way;
+use super::words;
+
+/// The class `IPFilter`.
+pub static CLASS: ElementClass =
+    ElementClass::new("IPFilter", "1/-", "h/h", || Box::new(IpFilter::new(true)))
+        .drops(&["filtered"]);
+/// The class `IPClassifier`.
+pub static CLASSIFIER: ElementClass =
+    ElementClass::new("IPClassifier", "1/-", "h/h", || Box::new(IpFilter::new(false)))
+        .drops(&["filtered"]);
+
+/// Number of the reason for drops.
+const FILTERED: usize = 0;
+
+/// See the module.
+pub struct IpFilter {
+    /// Whether patterns begin with an action.
+    has_actions: bool,
+    list: List,
+    outputs: Vec<u32>,
+}
+
+impl IpFilter {
+    fn new(has_actions: bool) -> Self {
+        Self { has_actions, list: List::new(Vec::new()), outputs: Vec::new() }
+    }
+
+    /// Reads an action; wrong ones drop.
+    fn action(word: &str, outputs: usize, problems: &mut Problems) -> Way {
+        match word {
+            "allow" if outputs == 0 => {
+                let message = "'allow' is meaningless, element has zero outputs";
+                problems.errors.push(message.to_owned());
+            }
+            "allow" => return Way::Output(0),
+            "deny" if outputs > 1 => {
+                let message = "meaning of 'deny' has changed (now it means 'drop')";
+                problems.warnings.push(message.to_owned());
+            }
+            "deny" | "drop" => {}
+            number => match i32::from_arg(number, &NoNames) {
+                Ok(output) if usize::try_from(output).is_ok_and(|output| output < outputs) => {
+                    return Way::Output(output as u32);
+                }
+                Ok(output) => problems.errors.push(format!("slot '{output}' out of range")),
+                Err(_) => problems.errors.push(format!("unknown slot ID '{number}'")),
+            },
+        }
+        Way::Drop
+    }
+}
+
+/// Reads the patterns of `args`, the first word of each the action if `action` is there to read it,
+/// and tells what is wrong.
+fn patterns(
+    args: &mut Args<'_>,
+    context: &ConfigureContext<'_>,
+    has_actions: bool,
+) -> Vec<Pattern> {
+    let mut patterns = Vec::new();
+    for (idx, text) in args.rest().iter().enumerate() {
+        let text = unquote(text);
+        let words = words::split(&String::from_utf8_lossy(&text));
+        let mut problems = Problems::default();
+        let (way, words) = match words.split_first() {
+            Some((word, rest)) if has_actions => {
+                (IpFilter::action(word, context.outputs, &mut problems), rest)
+            }
+            None if has_actions => {
+                args.error_at("", &format!("empty pattern {idx}"));
+                continue;
+            }
+            _ => (Way::Output(idx as u32), words.as_slice()),
+        };
+        let expr = parse::expression(words, context.names, &mut problems);
+        for message in problems.errors {
+            args.error_at("", &format!("pattern {idx}: {message}"));
+        }
+        for message in problems.warnings {
+            args.warn_at("", &format!("pattern {idx}: {message}"));
+        }
+        patterns.push(Pattern { expr, way });
+    }
+    patterns
+}
+
+impl Element for IpFilter {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        if !self.has_actions && args.len() != context.outputs {
+            let message = format!("need {} arguments, one per output port", context.outputs);
+            args.error_at("", &message);
+        }
+        let patterns = patterns(args, context, self.has_actions);
+        args.complete()?;
+        self.list = List::new(patterns);
+        for warning in self.list.unused_outputs(context.outputs) {
+            args.warn_at("", &warning);
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Context<'_>, _input: usize, batch: Batch) {
+        self.list.run(&batch, &mut self.outputs);
+        dispatch(cx, batch, &self.outputs, FILTERED);
+    }
+
+    fn handlers(&self) -> &'static [HandlerSpec] {
+        const { &[HandlerSpec::read("program").as_is(), HandlerSpec::read("engine")] }
+    }
+
+    fn read(
+        &mut self,
+        _cx: &mut Context<'_>,
+        name: &str,
+        _param: &str,
+    ) -> Result<String, HandlerError> {
+        Ok(if name == "program" { self.list.text() } else { self.list.engine() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpswitch_graph::simulate::{router, run};
+
+    fn program(config: &str) -> String {
+        let (mut router, _) = run(config, &crate::registry());
+        router.read("c.program").expect("it is there")
+    }
+
+    #[test]
+    fn programs_are_short() {
+        let check = |filter: &str, outputs: usize, expected: &str| {
+            let outputs: Vec<String> =
+                (0..outputs).map(|output| format!("c [{output}] -> Idle;")).collect();
+            let config = format!("Idle -> c :: {filter}; {}", outputs.concat());
+            assert_eq!(program(&config), expected, "{filter}");
+        };
+        check(
+            "IPClassifier(dst port 22, udp dst port 53, icmp, -)",
+            4,
+            " 0 264/00060000%00ff0000  yes->step 2  no->step 1\n \
+              1 264/00110000%00ff0000  yes->step 2  no->step 6\n \
+              2 260/00000000%00001fff  yes->step 3  no->[3]\n \
+              3 512/00000016%0000ffff  yes->[0]  no->step 4\n \
+              4 264/00110000%00ff0000  yes->step 5  no->[3]\n \
+              5 512/00000035%0000ffff  yes->[1]  no->[3]\n \
+              6 264/00010000%00ff0000  yes->[2]  no->[3]\n\
+              safe length 516\nalignment offset 0\n",
+        );
+        check(
+            "IPFilter(0 tcp && src port >= 4096, 0 syn, drop src host != 10.0.0.1)",
+            1,
+            " 0 264/00060000%00ff0000  yes->step 1  no->[X]\n \
+              1 260/00000000%00001fff  yes->step 2  no->[X]\n \
+              2 512/00000000%f0000000  yes->step 3  no->[0]  short->yes\n \
+              3 524/00000000%00020000  yes->[X]  no->[0]  short->yes\n\
+              safe length 526\nalignment offset 0\n",
+        );
+    }
+
+    #[test]
+    fn edge_cases_have_programs_too() {
+        let all = |to: &str| format!("all->[{to}]\nsafe length 0\nalignment offset 0\n");
+        let check = |patterns: &str, expected: &str| {
+            let config = format!("Idle -> c :: IPFilter({patterns}) -> Idle;");
+            assert_eq!(program(&config), expected, "{patterns}");
+        };
+        check("allow false", &all("X"));
+        check("", &all("X"));
+        check("allow all", &all("0"));
+        check("drop tcp, drop all", &all("X"));
+        check("allow false, allow not false, allow tcp", &all("0"));
+        check("allow udp && src 10.0.0.0/8, allow src 10.1.0.0/16 udp, allow any", &all("0"));
+        check(
+            "drop false, allow false, allow dst 10.0.0.1",
+            " 0 272/0a000001%ffffffff  yes->[0]  no->[X]\n\
+             safe length 276\nalignment offset 0\n",
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_pattern_by_pattern() {
+        let check = |filter: &str, expected: &[&str]| {
+            let config = format!("Idle -> {filter} -> Idle;");
+            let errors = router(&config, &crate::registry()).err().expect("it is wrong");
+            let errors = errors.to_click();
+            for part in expected {
+                assert!(errors.contains(part), "{filter}: {errors}");
+            }
+        };
+        check(
+            "IPFilter(1 tcp, accept udp)",
+            &["pattern 0: slot '1' out of range", "pattern 1: unknown slot ID 'accept'"],
+        );
+        check(
+            "IPFilter(0 tcp and, , deny host 5)",
+            &[
+                "pattern 0: missing expression",
+                "empty pattern 1",
+                "pattern 2: 'ip host': address missing",
+            ],
+        );
+        check("IPClassifier(tcp, udp)", &["need 1 arguments, one per output port"]);
+    }
+
+    #[test]
+    fn outputs_that_no_packet_reaches_are_warned_about() {
+        let config = "Idle -> c :: IPClassifier(tcp, tcp port 80, -);
+            c -> Idle; c [1] -> Idle; c [2] -> Idle;";
+        let (_, transcript) = run(config, &crate::registry());
+        assert!(transcript.said().contains("warning: output 1 matches no packets"));
+    }
+}

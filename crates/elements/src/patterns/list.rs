@@ -1,0 +1,305 @@
+//! Lists of patterns, each with where packets that match it go: how they run.
+//!
+//! ```text
+//! short list   all patterns ─► one program
+//! long list    patterns that rules can say ─► rules ─► keys of a batch ─► one lookup ─► pattern p
+//!              the others ─► a program each ─► asked in order as long as they come before p
+//! ```
+//! A packet without a key, one whose IP header is cut off or whose first transport word is, is
+//! asked pattern by pattern.
+
+use warpswitch_classify::{BuildOptions, Classifier, Engine, build};
+use warpswitch_packet::packet::Header;
+use warpswitch_packet::{BATCH_LEN_MAX, Batch, Packet};
+use warpswitch_rules::schema::IPV4_5TUPLE;
+use warpswitch_rules::{Action, KeyBatch, Rule, RuleId, RulesetBuilder};
+
+use super::cubes::{self, KEY_WORDS, NETWORK_BYTES};
+use super::expr::Expr;
+use super::program::{Program, Region, Step, Way};
+use super::run::{DROP, Regions, Tests};
+
+/// Lists with more patterns that rules can say are looked up as rules.
+const PROGRAM_PATTERNS_MAX: usize = 16;
+/// Most memory that an engine may take, in bytes.
+const ENGINE_BYTES_MAX: usize = 1 << 30;
+
+/// A pattern, and the way of packets that match it.
+#[derive(Clone, Debug)]
+pub(super) struct Pattern {
+    pub(super) expr: Expr,
+    pub(super) way: Way,
+}
+
+impl Pattern {
+    fn program(&self) -> Program {
+        self.expr.program(self.way)
+    }
+
+    fn output(&self) -> u32 {
+        match self.way {
+            Way::Output(output) => output,
+            _ => DROP,
+        }
+    }
+}
+
+/// One program of all `patterns`, in order.
+///
+/// Halves are joined and optimized, then what they gave: a long program costs more to optimize
+/// than its halves.
+pub(super) fn whole_program(patterns: &[Pattern]) -> Program {
+    let mut programs: Vec<Program> = patterns.iter().map(Pattern::program).collect();
+    if let [only] = programs.as_mut_slice() {
+        only.optimize(order);
+    }
+    while programs.len() > 1 {
+        let mut pairs = programs.into_iter();
+        let mut joined = Vec::new();
+        while let Some(mut program) = pairs.next() {
+            if let Some(next) = pairs.next() {
+                program.or_else(next);
+                program.optimize(order);
+            }
+            joined.push(program);
+        }
+        programs = joined;
+    }
+    let mut program = programs.pop().unwrap_or_else(|| Program::all(Way::Drop));
+    program.fail_to(Way::Drop);
+    program.prune();
+    program.sort(order);
+    program
+}
+
+/// Steps of a chain come in the order of their words, only the protocol before fragments: most
+/// patterns ask for it first.
+fn order(step: &Step) -> u32 {
+    const PROTO: u32 = 256 + 8;
+    match step.place.number() {
+        PROTO => 256 + 3,
+        number => number,
+    }
+}
+
+/// A list as it runs. See the module.
+pub(super) struct List {
+    patterns: Vec<Pattern>,
+    plan: Plan,
+}
+
+enum Plan {
+    Program(Tests),
+    Engine(Box<Lookup>),
+}
+
+impl List {
+    /// The list of `patterns`.
+    pub(super) fn new(patterns: Vec<Pattern>) -> Self {
+        let lookup = Lookup::new(&patterns);
+        let plan = match lookup {
+            Some(lookup) => Plan::Engine(Box::new(lookup)),
+            None => Plan::Program(Tests::new(&whole_program(&patterns)).0),
+        };
+        Self { patterns, plan }
+    }
+
+    /// The same, by a program however long it is.
+    #[cfg(test)]
+    pub(super) fn by_program(patterns: Vec<Pattern>) -> Self {
+        let plan = Plan::Program(Tests::new(&whole_program(&patterns)).0);
+        Self { patterns, plan }
+    }
+
+    /// The program of the list, as people read it.
+    pub(super) fn text(&self) -> String {
+        Tests::new(&whole_program(&self.patterns)).1.text()
+    }
+
+    /// Warnings about those of `outputs` outputs that no packet leaves through.
+    pub(super) fn unused_outputs(&self, outputs: usize) -> Vec<String> {
+        match &self.plan {
+            Plan::Program(_) => whole_program(&self.patterns).unused_outputs(outputs),
+            // To find out more would take as long as to do without the engine.
+            Plan::Engine(_) => {
+                let used = Step::always(super::program::Place { region: Region::Data, offset: 0 });
+                let steps = self.patterns.iter().map(|p| Step { ways: [p.way; 2], ..used });
+                Program { steps: steps.collect(), all: None }.unused_outputs(outputs)
+            }
+        }
+    }
+
+    /// How the list is looked up.
+    pub(super) fn engine(&self) -> String {
+        match &self.plan {
+            Plan::Program(_) => format!("program: {} patterns", self.patterns.len()),
+            Plan::Engine(lookup) => format!(
+                "{}: {} patterns, {} of them as {} rules",
+                lookup.classifier.engine(),
+                self.patterns.len(),
+                self.patterns.len() - lookup.others.len(),
+                lookup.classifier.len(),
+            ),
+        }
+    }
+
+    /// Writes where each packet of `batch` goes, or [`DROP`], into `outputs`.
+    pub(super) fn run(&mut self, batch: &Batch, outputs: &mut Vec<u32>) {
+        outputs.clear();
+        match &mut self.plan {
+            Plan::Program(tests) => {
+                outputs.extend(batch.iter().map(|packet| run_one(tests, packet)));
+            }
+            Plan::Engine(lookup) => lookup.run(batch, outputs),
+        }
+    }
+}
+
+#[inline]
+fn run_one(tests: &Tests, packet: &Packet) -> u32 {
+    let mut ethernet = [0; 16];
+    tests.run(&regions(packet, tests.uses_ethernet(), &mut ethernet))
+}
+
+/// Where the headers of `packet` are. Ethernet's is copied to `ethernet`, if that is wanted.
+#[inline]
+pub(super) fn regions<'a>(
+    packet: &'a Packet,
+    wants_ethernet: bool,
+    ethernet: &'a mut [u8; 16],
+) -> Regions<'a> {
+    let (network, transport) = headers(packet);
+    let mut regions: Regions<'a> = [&[]; Region::COUNT];
+    if wants_ethernet {
+        let len = copy_ethernet(packet, ethernet);
+        regions[Region::Ethernet as usize] = &ethernet[..len];
+    }
+    regions[Region::Network as usize] = network;
+    regions[Region::Transport as usize] = transport;
+    regions
+}
+
+/// The bytes from the network header on, and from the transport header on: where that is not set,
+/// where the length of the network header puts it.
+#[inline]
+fn headers(packet: &Packet) -> (&[u8], &[u8]) {
+    let network = packet.from_header(Header::Network);
+    let transport = match packet.header_offset(Header::Transport) {
+        Some(offset) => &packet.data()[offset..],
+        None => {
+            let header_bytes = network.first().map_or(0, |first| usize::from(first & 15) * 4);
+            network.get(header_bytes..).filter(|_| header_bytes > 0).unwrap_or_default()
+        }
+    };
+    (network, transport)
+}
+
+/// Copies the Ethernet header behind two bytes; tells how many bytes there are then.
+fn copy_ethernet(packet: &Packet, bytes: &mut [u8; 16]) -> usize {
+    let header = packet.stripped_mac().unwrap_or_else(|| packet.from_header(Header::Mac));
+    let len = header.len().min(14);
+    bytes[2..2 + len].copy_from_slice(&header[..len]);
+    if len > 0 { len + 2 } else { 0 }
+}
+
+/// A long list. See the module.
+struct Lookup {
+    classifier: Box<dyn Classifier>,
+    /// The pattern of each rule, and where its packets go.
+    rules: Vec<(u32, u32)>,
+    /// Patterns that rules cannot say, in order.
+    others: Vec<(u32, u32, Tests)>,
+    /// A program for each pattern, for packets without a key.
+    one_by_one: Vec<(u32, Tests)>,
+    keys: Vec<u32>,
+    has_key: Vec<bool>,
+    found: Vec<RuleId>,
+}
+
+impl Lookup {
+    /// None if the list is short, or an engine would not do.
+    fn new(patterns: &[Pattern]) -> Option<Self> {
+        if patterns.len() <= PROGRAM_PATTERNS_MAX {
+            return None;
+        }
+        let mut builder = RulesetBuilder::new(&IPV4_5TUPLE);
+        let (mut rules, mut others, mut one_by_one) = (Vec::new(), Vec::new(), Vec::new());
+        for (idx, pattern) in patterns.iter().enumerate() {
+            // Output 0 stands for "it matches".
+            let mut program = pattern.expr.program(Way::Output(0));
+            program.optimize(order);
+            program.fail_to(Way::Drop);
+            let tests = Tests::new(&program).0;
+            let matches = cubes::cubes(&pattern.expr).and_then(|cubes| {
+                cubes.into_iter().map(cubes::Cube::to_match).collect::<Option<Vec<_>>>()
+            });
+            match matches {
+                Some(matches) => {
+                    for matching in matches {
+                        builder.push(Rule::new(matching, Action::Pass));
+                        rules.push((idx as u32, pattern.output()));
+                    }
+                }
+                None => others.push((idx as u32, pattern.output(), tests.clone())),
+            }
+            one_by_one.push((pattern.output(), tests));
+        }
+        let said = patterns.len() - others.len();
+        if said <= PROGRAM_PATTERNS_MAX || others.len() * 4 > said {
+            return None;
+        }
+        let options = BuildOptions { bytes_max: ENGINE_BYTES_MAX, ..BuildOptions::default() };
+        let classifier = build(Engine::Turbo, &builder.build(), &options).ok()?;
+        Some(Self {
+            classifier,
+            rules,
+            others,
+            one_by_one,
+            keys: Vec::with_capacity(BATCH_LEN_MAX * KEY_WORDS),
+            has_key: Vec::with_capacity(BATCH_LEN_MAX),
+            found: Vec::with_capacity(BATCH_LEN_MAX),
+        })
+    }
+
+    fn run(&mut self, batch: &Batch, outputs: &mut Vec<u32>) {
+        let mut all_have_keys = true;
+        self.keys.clear();
+        self.keys.resize(batch.len() * KEY_WORDS, 0);
+        self.has_key.clear();
+        for (packet, key) in batch.iter().zip(self.keys.chunks_exact_mut(KEY_WORDS)) {
+            let (network, transport) = headers(packet);
+            let header = network.first_chunk::<NETWORK_BYTES>();
+            // Of ports that are cut off a program may see a part, a key does not.
+            let header = header.filter(|_| transport.len() >= 4 || transport.is_empty());
+            if let Some(header) = header {
+                cubes::write_key(header, transport, key);
+            }
+            self.has_key.push(header.is_some());
+            all_have_keys &= header.is_some();
+        }
+        self.found.clear();
+        self.found.resize(batch.len(), RuleId::NONE);
+        self.classifier.classify(KeyBatch::new(&IPV4_5TUPLE, &self.keys), &mut self.found);
+        if all_have_keys && self.others.is_empty() {
+            let rule = |id: &RuleId| self.rules.get(id.as_usize()).map_or(DROP, |rule| rule.1);
+            outputs.extend(self.found.iter().map(rule));
+            return;
+        }
+        for ((packet, &id), &has_key) in batch.iter().zip(&self.found).zip(&self.has_key) {
+            outputs.push(if has_key { self.output(packet, id) } else { self.one_by_one(packet) });
+        }
+    }
+
+    /// Where a packet goes for which the engine found rule `id`.
+    fn output(&self, packet: &Packet, id: RuleId) -> u32 {
+        let (found, output) = self.rules.get(id.as_usize()).copied().unwrap_or((u32::MAX, DROP));
+        let mut before = self.others.iter().take_while(|(pattern, ..)| *pattern < found);
+        let matching = before.find(|(.., tests)| run_one(tests, packet) != DROP);
+        matching.map_or(output, |(_, output, _)| *output)
+    }
+
+    fn one_by_one(&self, packet: &Packet) -> u32 {
+        let matching = self.one_by_one.iter().find(|(_, tests)| run_one(tests, packet) != DROP);
+        matching.map_or(DROP, |(output, _)| *output)
+    }
+}

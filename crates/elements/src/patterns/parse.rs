@@ -1,0 +1,466 @@
+//! Reads patterns.
+//!
+//! ```text
+//! expr   = or ("?" expr ":" or)*          or   = and (("||" | "or") and)*
+//! and    = factor (("&&" | "and")? factor)*
+//! factor = ("!" | "not") factor | "(" expr ")" | test
+//! test   = "true" | "false" | qualifier* ("[" pos (":" len)? "]")? ("&" mask)? relation? value
+//! ```
+//! What a test leaves out is taken from the one before it.
+
+use std::net::Ipv4Addr;
+
+use warpswitch_graph::language::args::{EtherAddress, FromArg, Ipv4Prefix, Names};
+
+use super::expr::Expr;
+use super::primitive::{Before, Data, Header, Mask, Primitive, Side, Sign};
+use super::words::{self, Bits, Meaning, Subject};
+
+/// Parentheses and negations within each other.
+const DEPTH_MAX: usize = 200;
+/// The last byte of a header that a pattern may ask for.
+const FIELD_BYTES_MAX: u32 = 8192;
+
+/// What was found wrong.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Problems {
+    pub(super) errors: Vec<String>,
+    pub(super) warnings: Vec<String>,
+}
+
+/// The expression that the words of a pattern mean; if there are errors, any.
+pub(super) fn expression(words: &[String], names: &dyn Names, problems: &mut Problems) -> Expr {
+    if words.is_empty() || matches!(words, [word] if ["-", "any", "all"].contains(&&**word)) {
+        return Expr::Always;
+    }
+    let mut parser = Parser {
+        words,
+        at: 0,
+        names,
+        problems,
+        before: Before::default(),
+        depth: 0,
+        is_lost: false,
+    };
+    let expr = parser.expr();
+    if let Some(word) = parser.words.get(parser.at) {
+        let message = format!("garbage after expression at '{word}'");
+        parser.error(message);
+    }
+    expr
+}
+
+struct Parser<'a> {
+    words: &'a [String],
+    at: usize,
+    names: &'a dyn Names,
+    problems: &'a mut Problems,
+    before: Before,
+    depth: usize,
+    /// Whether it gave up: what follows is not wrong by itself.
+    is_lost: bool,
+}
+
+impl Parser<'_> {
+    fn error(&mut self, message: impl Into<String>) {
+        if !self.is_lost {
+            self.problems.errors.push(message.into());
+        }
+    }
+
+    fn is(&self, options: &[&str]) -> bool {
+        self.words.get(self.at).is_some_and(|word| options.contains(&&**word))
+    }
+
+    /// Takes the next word if it is one of `options`.
+    fn take(&mut self, options: &[&str]) -> bool {
+        let found = self.is(options);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn expr(&mut self) -> Expr {
+        let mut list = vec![self.or()];
+        while self.take(&["?"]) {
+            let start = self.at;
+            let then = if self.deeper() { self.expr() } else { Expr::Always };
+            self.depth -= 1;
+            if self.at == start || !self.take(&[":"]) {
+                self.error("missing ':' in ternary expression");
+                break;
+            }
+            list.push(then);
+            let otherwise = self.or();
+            list.push(otherwise);
+        }
+        if list.len() == 1 { list.remove(0) } else { Expr::If(list) }
+    }
+
+    fn or(&mut self) -> Expr {
+        let mut list = vec![self.and()];
+        while self.take(&["or", "||"]) {
+            let next = self.and();
+            list.push(next);
+        }
+        if list.len() == 1 { list.remove(0) } else { Expr::Or(list) }
+    }
+
+    fn and(&mut self) -> Expr {
+        let mut list = Vec::new();
+        let mut is_needed = true;
+        loop {
+            let start = self.at;
+            list.extend(self.factor());
+            if self.at == start {
+                break;
+            }
+            is_needed = self.take(&["and", "&&"]);
+        }
+        if is_needed {
+            self.error("missing expression");
+        }
+        Expr::all(list)
+    }
+
+    /// Goes one deeper; what does is undone by whoever called. Tells whether that is allowed: if
+    /// not, the rest is passed over.
+    fn deeper(&mut self) -> bool {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX && self.at < self.words.len() {
+            self.error(format!("more than {DEPTH_MAX} levels of parentheses"));
+            (self.at, self.is_lost) = (self.words.len(), true);
+        }
+        self.depth <= DEPTH_MAX
+    }
+
+    /// A factor; none if there is none here, or it is wrong.
+    fn factor(&mut self) -> Option<Expr> {
+        let opening = self.words.get(self.at)?.clone();
+        let found = if self.take(&["not", "!"]) {
+            let start = self.at;
+            let inner = if self.deeper() { self.factor() } else { None };
+            if self.at == start {
+                self.error(format!("missing expression after '{opening}'"));
+            }
+            inner.map(Expr::not)
+        } else if self.take(&["("]) {
+            let start = self.at;
+            let inner = if self.deeper() { self.expr() } else { Expr::Always };
+            if self.at == start {
+                self.error("missing expression after '('");
+            }
+            if !self.take(&[")"]) && self.at != start {
+                self.error("missing ')'");
+            }
+            Some(inner)
+        } else {
+            return self.test();
+        };
+        self.depth -= 1;
+        found
+    }
+
+    fn test(&mut self) -> Option<Expr> {
+        if self.is(&[")", "||", "or", "?", ":"]) {
+            return None;
+        }
+        if self.take(&["true"]) {
+            return Some(Expr::Always);
+        }
+        if self.take(&["false"]) {
+            return Some(Expr::Always.not());
+        }
+        let first = self.at;
+        let mut primitive = Primitive::new();
+        let is_negated = self.qualifiers(&mut primitive);
+        if self.at != first {
+            self.before = Before::default();
+        }
+        if self.before.is_ether {
+            primitive.header = Some(Header::Ether);
+        }
+        // The last word is a value, whatever it looks like.
+        if self.has_two() && self.at > first && primitive.subject.is_none() && self.is(&["["]) {
+            self.field(&mut primitive);
+        }
+        if self.has_two() && self.is(&["&"]) {
+            self.mask(&mut primitive);
+        }
+        if self.has_two() {
+            self.relation(&mut primitive);
+        }
+        let is_sound = self.value(&mut primitive);
+        if self.at == first {
+            let word = self.words[first].clone();
+            self.error(format!("empty term near '{word}'"));
+            return None;
+        }
+        if !is_sound {
+            return Some(Expr::Always);
+        }
+        match primitive.read(&self.before, &mut self.problems.warnings) {
+            Ok((expr, before)) => {
+                self.before = before;
+                Some(if is_negated { expr.not() } else { expr })
+            }
+            Err(message) => {
+                self.error(message);
+                None
+            }
+        }
+    }
+
+    fn has_two(&self) -> bool {
+        self.at + 1 < self.words.len()
+    }
+
+    /// Reads the words that say what the test is about; tells whether it is negated.
+    fn qualifiers(&mut self, primitive: &mut Primitive) -> bool {
+        let mut is_negated = false;
+        while let Some(word) = self.words.get(self.at) {
+            match words::meaning(word, None, None) {
+                Meaning::Subject(subject) => self.set_subject(primitive, subject),
+                Meaning::Value(Subject::Proto, proto) => self.set_proto(primitive, proto),
+                Meaning::Unknown if self.set_side(primitive) => {}
+                Meaning::Unknown if primitive.header.is_none() && self.is(&["ip"]) => {
+                    primitive.header = Some(Header::Ip);
+                }
+                Meaning::Unknown if primitive.header.is_none() && self.is(&["ether"]) => {
+                    primitive.header = Some(Header::Ether);
+                }
+                Meaning::Unknown if self.is(&["not", "!"]) => is_negated = !is_negated,
+                _ => break,
+            }
+            self.at += 1;
+        }
+        is_negated
+    }
+
+    fn set_subject(&mut self, primitive: &mut Primitive, subject: Subject) {
+        if primitive.subject.replace(subject).is_some() {
+            self.error("type specified twice");
+        }
+        if let Subject::Bits(Bits { proto: Some(proto), .. }) = subject {
+            self.set_proto(primitive, proto);
+        }
+    }
+
+    fn set_proto(&mut self, primitive: &mut Primitive, proto: u32) {
+        if primitive.proto.replace(proto).is_some_and(|old| old != proto) {
+            self.error("transport protocol specified twice");
+        }
+    }
+
+    /// Reads `src`, `dst` and their combinations, up to the last word of them.
+    fn set_side(&mut self, primitive: &mut Primitive) -> bool {
+        let word = |at: usize| self.words.get(at).map(String::as_str);
+        let side = match (word(self.at), word(self.at + 1), word(self.at + 2)) {
+            (Some("src"), Some("and" | "&&"), Some("dst" | "dest")) => Side::Both,
+            (Some("src"), Some("or" | "||"), Some("dst" | "dest")) => Side::Either,
+            (Some("src"), ..) => Side::Src,
+            (Some("dst" | "dest"), ..) => Side::Dst,
+            _ => return false,
+        };
+        if matches!(side, Side::Both | Side::Either) {
+            self.at += 2;
+        }
+        if primitive.side.replace(side).is_some() {
+            self.error("'src' or 'dst' specified twice");
+        }
+        true
+    }
+
+    /// Reads `[pos]`, `[pos:len]` or `[first,last]`.
+    fn field(&mut self, primitive: &mut Primitive) {
+        let inside = &self.words[self.at + 1..];
+        let Some(len) = inside.iter().position(|word| word == "]") else {
+            self.at += 1;
+            return self.error("missing ']'");
+        };
+        let text = inside[..len].concat();
+        self.at += len + 2;
+        let number = |text: &str| u32::from_arg(text, self.names).ok();
+        let range = if let Some((pos, len)) = text.split_once(':') {
+            number(pos).zip(number(len))
+        } else if let Some((pos, last)) = text.split_once(',') {
+            number(pos).zip(number(last)).map(|(pos, last)| (pos, (last + 1).saturating_sub(pos)))
+        } else {
+            number(&text).map(|pos| (pos, 1))
+        };
+        let Some((pos, len)) = range else {
+            return self.error("syntax error after '[', expected '[POS]' or '[POS:LEN]'");
+        };
+        if !(1..=4).contains(&len) {
+            return self.error("LEN in '[POS:LEN]' out of range, should be between 1 and 4");
+        }
+        if pos >= FIELD_BYTES_MAX || pos / 4 != (pos + len - 1) / 4 {
+            return self.error(format!("field [{pos}:{len}] does not fit in a single word"));
+        }
+        let bits = Bits { proto: primitive.proto, first: pos * 8, len: len * 8 };
+        primitive.subject = Some(Subject::Bits(bits));
+    }
+
+    fn mask(&mut self, primitive: &mut Primitive) {
+        let text = &self.words[self.at + 1];
+        let header = primitive.header;
+        let host = || Ipv4Addr::from_arg(text, self.names).ok().map(u32::from);
+        let ether = || EtherAddress::from_arg(text, self.names).ok();
+        let mask = if let Some(mask) = integer(text, self.names) {
+            Mask::Int(mask)
+        } else if let Some(mask) = host().filter(|_| header != Some(Header::Ether)) {
+            Mask::Host(mask)
+        } else if let Some(mask) = ether().filter(|_| header != Some(Header::Ip)) {
+            Mask::Ether(mask.0)
+        } else {
+            return;
+        };
+        self.at += 2;
+        match mask {
+            Mask::Int(0) | Mask::Host(0) => self.error("zero mask ignored"),
+            mask => primitive.mask = Some(mask),
+        }
+    }
+
+    fn relation(&mut self, primitive: &mut Primitive) {
+        let (sign, negated) = match self.words[self.at].as_str() {
+            "=" | "==" => (Sign::Equal, false),
+            "!=" => (Sign::Equal, true),
+            ">" => (Sign::Greater, false),
+            "<=" => (Sign::Greater, true),
+            "<" => (Sign::Less, false),
+            ">=" => (Sign::Less, true),
+            _ => return,
+        };
+        (primitive.sign, primitive.negated) = (sign, negated);
+        self.at += 1;
+    }
+
+    /// Reads the value; tells whether the test can be read further.
+    fn value(&mut self, primitive: &mut Primitive) -> bool {
+        let Some(word) = self.words.get(self.at) else { return true };
+        let names = self.names;
+        let (may_be_ip, may_be_ether) =
+            (primitive.header != Some(Header::Ether), primitive.header != Some(Header::Ip));
+        let host = |text: &str| Ipv4Addr::from_arg(text, names).ok().map(u32::from);
+        let prefix = || {
+            let prefix = Ipv4Prefix::from_arg(word, names).ok()?;
+            Some(Data::Net(prefix.address.into(), prefix.mask.into()))
+        };
+        let mut words = 1;
+        let data = match words::meaning(word, primitive.subject, primitive.proto) {
+            Meaning::Wrong(message) => {
+                self.at += 1;
+                self.error(message);
+                return false;
+            }
+            Meaning::Value(subject, value) => Some(Data::Value(subject, value)),
+            _ => integer(word, names).map(Data::Int),
+        };
+        let ip = || {
+            let address = host(word)?;
+            let mask = match self.words.get(self.at + 1..self.at + 3) {
+                Some([keyword, mask]) if keyword == "mask" => host(mask),
+                _ => None,
+            };
+            Some(match mask {
+                Some(mask) => (Data::Net(address, mask), 3),
+                None if primitive.subject == Some(Subject::Net) => {
+                    (prefix().unwrap_or(Data::Host(address)), 1)
+                }
+                None => (Data::Host(address), 1),
+            })
+        };
+        let data = data.or_else(|| {
+            let (data, taken) = ip().filter(|_| may_be_ip)?;
+            words = taken;
+            Some(data)
+        });
+        let data = data.or_else(|| prefix().filter(|_| may_be_ip));
+        let ether = || Some(Data::Ether(EtherAddress::from_arg(word, names).ok()?.0));
+        match data.or_else(|| ether().filter(|_| may_be_ether)) {
+            Some(data) => {
+                primitive.data = data;
+                self.at += words;
+            }
+            None if primitive.sign != Sign::Equal || primitive.negated => {
+                let message = format!("dangling operator near '{word}'");
+                self.error(message);
+            }
+            None => {}
+        }
+        true
+    }
+}
+
+/// A number, which may be as large as four bytes hold, or negative.
+fn integer(text: &str, names: &dyn Names) -> Option<u32> {
+    let signed = || i32::from_arg(text, names).ok().map(|value| value as u32);
+    u32::from_arg(text, names).ok().or_else(signed)
+}
+
+#[cfg(test)]
+mod tests {
+    use warpswitch_graph::language::args::NoNames;
+
+    use super::*;
+
+    fn problems(text: &str) -> Problems {
+        let mut problems = Problems::default();
+        expression(&words::split(text), &NoNames, &mut problems);
+        problems
+    }
+
+    #[test]
+    fn errors_are_told_in_words() {
+        let check = |text: &str, expected: &[&str]| {
+            assert_eq!(problems(text).errors, expected, "{text}");
+        };
+        check("tcp && dst port 80", &[]);
+        check("tcp )", &["garbage after expression at ')'"]);
+        check("(tcp", &["missing ')'"]);
+        check("tcp or", &["missing expression"]);
+        check("tcp ? udp", &["missing ':' in ternary expression"]);
+        check("not", &["missing expression after 'not'"]);
+        check("port 70000", &["'port': out of range, bound 65535"]);
+        check("src dst 10.0.0.1", &["'src' or 'dst' specified twice"]);
+        check("5", &["specify header field or 'port'"]);
+        check("host 10.0.0.0/8", &["'ip host': address missing"]);
+        check("src host > 10.0.0.1", &["'src ip host': operator not supported"]);
+        check("icmp port 5", &["'port': bad protocol 1"]);
+        let field = |text: &str, expected: &str| {
+            check(text, &[expected, "specify header field or 'port'"]);
+        };
+        field("ip[3:2] == 5", "field [3:2] does not fit in a single word");
+        field("ip[4:5] == 5", "LEN in '[POS:LEN]' out of range, should be between 1 and 4");
+        field("ip[x] == 5", "syntax error after '[', expected '[POS]' or '[POS:LEN]'");
+        check("ip ttl & 0x1ff == 5", &["'ip ttl': mask out of range, bound 0xFF"]);
+        check("tcp opt != syn", &["'tcp opt': operator or mask not supported"]);
+        check("ip frag 5", &["'ip frag': value not supported"]);
+        check("ip ttl & 0 == 5", &["zero mask ignored"]);
+        check("tcp udp", &["transport protocol specified twice"]);
+    }
+
+    #[test]
+    fn what_always_or_never_holds_is_warned_about() {
+        let check = |text: &str, expected: &str| {
+            assert_eq!(problems(text).warnings, [expected], "{text}");
+        };
+        check("src port > 65535", "relation '> 65535' is always false (range 0-65535)");
+        check("ip ttl <= 255", "relation '<= 255' is always true (range 0-255)");
+        check("ip ttl < 0", "relation '< 0' is always false (range 0-255)");
+        check("src ip ttl 5", "'src ip ttl': 'src' or 'dst' ignored");
+    }
+
+    #[test]
+    fn depth_is_bounded() {
+        let deep = |n: usize| "(".repeat(n) + "tcp" + &")".repeat(n);
+        assert_eq!(problems(&deep(150)).errors, [""; 0]);
+        let errors = problems(&deep(100_000)).errors;
+        assert_eq!(errors[0], "more than 200 levels of parentheses");
+        assert!(errors.len() < 5, "{errors:?}");
+        let errors = problems(&"! ".repeat(100_000)).errors;
+        assert_eq!(errors[0], "more than 200 levels of parentheses");
+        let ternary = "tcp ? ".repeat(100_000);
+        assert!(!problems(&ternary).errors.is_empty());
+    }
+}

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use warpswitch_packet::{Batch, Packet, Pool};
 
+use crate::control::Endpoint;
 use crate::element::{Element, ElementClass};
-use crate::handler::HandlerError;
+use crate::handler::{HandlerError, HandlerSpec};
 use crate::language::args::Names;
 use crate::language::{ElementPorts, FlatGraph, Flow, PortRef, Processing};
 use crate::names::{NameTable, Seen};
@@ -412,6 +413,23 @@ impl Context<'_> {
         crate::router::handlers::find(self.shared, Some(self.element), text)
     }
 
+    /// What there is to know of handler `name` of `element`, none for the handlers of the whole.
+    ///
+    /// # Errors
+    /// If there is no such handler.
+    pub fn handler_spec(
+        &self,
+        element: Option<usize>,
+        name: &str,
+    ) -> Result<HandlerSpec, HandlerError> {
+        crate::router::handlers::spec(self.shared, element, name).map(|(spec, _)| spec)
+    }
+
+    /// What runs the configuration.
+    pub fn console(&mut self) -> &mut dyn Console {
+        &mut *self.worker.console
+    }
+
     /// Says something to who runs the configuration: one line, on standard error as a rule.
     pub fn say(&mut self, line: &str) {
         self.worker.console.say(line);
@@ -423,7 +441,8 @@ impl Context<'_> {
     }
 }
 
-/// Where messages and output of a configuration go.
+/// What runs a configuration, as the configuration sees it: where messages and output go, and what
+/// can be had of the world outside.
 pub trait Console {
     /// One line for who runs the configuration, without its newline.
     fn say(&mut self, line: &str);
@@ -433,4 +452,33 @@ pub trait Console {
 
     /// Makes sure that all output is out.
     fn flush(&mut self) {}
+
+    /// Awaits control connections at `endpoint`; where that is, as handlers tell it: the number of
+    /// the port, the path. Who asks again for the same endpoint takes it over.
+    ///
+    /// # Errors
+    /// Why that cannot be.
+    fn listen(&mut self, endpoint: &Endpoint) -> Result<String, String> {
+        let _ = endpoint;
+        Err("no control connections are served here".to_owned())
+    }
+
+    /// Writes handler `handler` once when the process is sent the signal called `signal`, such as
+    /// `USR1`.
+    ///
+    /// # Errors
+    /// Why that cannot be.
+    fn watch_signal(&mut self, signal: &str, handler: &str) -> Result<(), String> {
+        let _ = (signal, handler);
+        Err("no signals are watched here".to_owned())
+    }
+
+    /// Sends the signal called `signal` to process `process`.
+    ///
+    /// # Errors
+    /// Why that cannot be.
+    fn send_signal(&mut self, signal: &str, process: u32) -> Result<(), String> {
+        let _ = (signal, process);
+        Err("no signals are sent from here".to_owned())
+    }
 }

@@ -111,6 +111,12 @@ pub trait Element: Any + Send {
         &[]
     }
 
+    /// A handler beside [`Element::handlers`] whose name the class does not know: one that the
+    /// configuration names.
+    fn named_handler(&self, name: &str) -> Option<HandlerSpec> {
+        None
+    }
+
     /// Answers read handler `name`, one of [`Element::handlers`], without a newline at the end.
     ///
     /// # Errors

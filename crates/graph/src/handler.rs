@@ -20,12 +20,15 @@ pub struct HandlerSpec {
     pub raw: bool,
     /// Whether writing it needs no value: a button.
     pub button: bool,
+    /// Whether only the configuration itself may use it, and nobody who asks from outside.
+    pub hidden: bool,
 }
 
 impl HandlerSpec {
     /// A handler that can be read.
     pub const fn read(name: &'static str) -> Self {
-        Self { name, read: true, write: false, param: false, raw: false, button: false }
+        let (read, write, param, raw, button, hidden) = (true, false, false, false, false, false);
+        Self { name, read, write, param, raw, button, hidden }
     }
 
     /// A handler that can be written.
@@ -46,6 +49,11 @@ impl HandlerSpec {
     /// The same, reads taking a parameter.
     pub const fn with_param(self) -> Self {
         Self { param: true, ..self }
+    }
+
+    /// The same, for the configuration itself alone.
+    pub const fn hidden(self) -> Self {
+        Self { hidden: true, ..self }
     }
 
     /// The same, answers given as they are.

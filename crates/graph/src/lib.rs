@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod context;
+pub mod control;
 mod element;
 mod handler;
 pub mod language;

@@ -41,7 +41,11 @@ pub(crate) fn spec(
     {
         return Ok((spec, true));
     }
-    by_name(ELEMENT_HANDLERS).map(|spec| (spec, false)).ok_or(HandlerError::Missing)
+    if let Some(spec) = by_name(ELEMENT_HANDLERS) {
+        return Ok((spec, false));
+    }
+    let named = shared.elements[idx].try_borrow().ok().and_then(|e| e.named_handler(name));
+    named.map(|spec| (spec, true)).ok_or(HandlerError::Missing)
 }
 
 pub(crate) fn read(

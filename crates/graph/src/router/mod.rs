@@ -84,6 +84,18 @@ impl Router {
         Ok(router)
     }
 
+    /// Checks the arguments of all elements of `loaded`, which open nothing and do not run.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn check(
+        loaded: Loaded,
+        registry: &Registry,
+        options: RouterOptions,
+    ) -> Result<(), Diagnostics> {
+        build::configure(loaded, registry, options).map(drop)
+    }
+
     /// Makes the elements of `loaded`, which take over from those of `old` with the same name and
     /// class what these know and hold. Packets of others are lost: their number is given.
     ///
@@ -155,7 +167,7 @@ impl Router {
             }
             host.serve(self);
             if self.worker.stops > 0 && self.stops() {
-                self.worker.stops = 0;
+                (self.worker.stops, self.worker.halted) = (0, false);
                 return Ended::Stopped;
             }
             if !self.worker.has_tasks() && self.worker.stops == 0 {
@@ -173,6 +185,7 @@ impl Router {
     /// Whether a stop that was asked for holds.
     fn stops(&mut self) -> bool {
         match self.worker.manager {
+            _ if self.worker.halted => true,
             Some(manager) => self.enter(manager, |element, cx| element.driver_stops(cx)),
             None => true,
         }
@@ -291,6 +304,12 @@ impl Router {
         self.worker.stops += 1;
     }
 
+    /// Ends the run, whatever the configuration says.
+    pub fn halt(&mut self) {
+        self.worker.stops += 1;
+        self.worker.halted = true;
+    }
+
     /// Reads the handler `text`: `element.handler`, or one of the whole, a parameter behind a
     /// space.
     ///
@@ -298,8 +317,16 @@ impl Router {
     /// Why there is no answer.
     pub fn read(&mut self, text: &str) -> Result<String, HandlerError> {
         let (text, param) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        self.read_with(text, param.trim())
+    }
+
+    /// Reads the handler `text` with a parameter, which may be empty.
+    ///
+    /// # Errors
+    /// Why there is no answer.
+    pub fn read_with(&mut self, text: &str, param: &str) -> Result<String, HandlerError> {
         let (element, name) = handlers::find(&self.shared, None, text)?;
-        let answer = handlers::read(&self.shared, &mut self.worker, element, name, param.trim());
+        let answer = handlers::read(&self.shared, &mut self.worker, element, name, param);
         self.deliver();
         answer
     }

@@ -38,6 +38,8 @@ pub(crate) struct Worker {
     pub(crate) now: Time,
     pub(crate) stats: Vec<Stats>,
     pub(crate) stops: u32,
+    /// Whether the run is to stop whatever the configuration says.
+    pub(crate) halted: bool,
     pub(crate) manager: Option<usize>,
     pub(crate) console: Box<dyn Console>,
     /// Reads a fast clock, for counts.
@@ -89,6 +91,7 @@ impl Worker {
             now: Time::default(),
             stats: stats.collect(),
             stops: 0,
+            halted: false,
             manager: None,
             console,
             ticks: None,

@@ -1,0 +1,170 @@
+//! Scripts in configurations of their own.
+
+use warpswitch_graph::simulate::{router, run};
+
+/// What a configuration prints, and what it says.
+fn output(config: &str) -> (String, String) {
+    let (_, transcript) = run(config, &crate::registry());
+    (String::from_utf8(transcript.printed()).expect("text"), transcript.said())
+}
+
+fn check(config: &str, printed: &str) {
+    assert_eq!(output(config), (printed.to_owned(), String::new()), "{config}");
+}
+
+#[test]
+fn instructions_do_as_they_say() {
+    check("Script(set x 5, print $x, print \"$x\", print '$x')", "5\n5\n$x\n");
+    check("Script(set x \"a b\", print $x, setq x \"a b\", print $x)", "\"a b\"\na b\n");
+    check("Script(init x 1, label l, print $x, set x $(add $x 1), goto l $(lt $x 4))", "1\n2\n3\n");
+    check("Script(printn \"a\", printn \"\\<62 0a>\", print \"\", print \"c\\n\")", "ab\n\nc\n");
+    check(
+        "i :: Idle; Script(print i.name, set h i.class, print $h, print $($h))",
+        "i\ni.class\nIdle\n",
+    );
+    check("Script(goto end, print \"never\")", "");
+    check("Script(print \"a\", exit, print \"never\")", "a\n");
+    check(
+        "Script(print $(now), wait 2s, print $(now), wait 10ms, print $(now))",
+        "1000000000.000000000\n1000000002.000000000\n1000000002.010000000\n",
+    );
+    check("Script(set t 1s, wait $t, print $(now))", "1000000001.000000000\n");
+}
+
+#[test]
+fn handlers_of_its_own_need_no_name() {
+    check(
+        "Script(print $(add 1 2), set i add, print $($i 3 4), print $($(s.run).name), stop);
+         s :: Script(TYPE PASSIVE, return i2); i1, i2 :: Idle",
+        "3\n7\ni2\n",
+    );
+    check(
+        "s0 :: Script(write set v foo bar baz, print $(shift v), print $(get v), print $(s0.get v),
+         print $(sprintf \"%03d|%s\" 7 \"a b\"), print $(if $(eq 1 2) yes no), stop)",
+        "foo\nbar baz\nbar baz\n007|a b\nno\n",
+    );
+    check(
+        "Script(print $(readable i.name add), print $(writable i.name)); i :: Idle",
+        "true\nfalse\n",
+    );
+}
+
+#[test]
+fn passive_scripts_return_and_take_arguments() {
+    check(
+        "Script(print $(s.run a \"b c\" d), print $(t.run), write t.run, stop);
+         s :: Script(TYPE PASSIVE, return \"$#: $2 of $args\");
+         t :: Script(TYPE PASSIVE, init n 0, set n $(add $n 1), returnq \"'$n'\")",
+        "\"3: \\\"b c\\\" of a \\\"b c\\\" d\"\n'1'\n",
+    );
+    check(
+        "p :: Script(TYPE PROXY, goto b $(eq $0 b), error bad, label b, return $0$write);
+         Script(print p.b, stop)",
+        "bfalse\n",
+    );
+    check(
+        "s :: Script(TYPE PASSIVE, export v 7, set v 8); Script(print s.v, write s.run, print s.v)",
+        "7\n8\n",
+    );
+}
+
+#[test]
+fn scripts_step_each_other() {
+    check(
+        "a :: Script(pause, print \"one\", pause 2, print \"two\", wait 9s, print \"three\", stop);
+         Script(write a.step, print \"-\", write a.step, print \"-\", write a.step 2, print \".\")",
+        "one\n-\n-\ntwo\nthree\n.\n",
+    );
+    check(
+        "a :: Script(TYPE PASSIVE, print \"start\", label x, print \"x\");
+         Script(write a.goto x, write a.run, stop)",
+        "x\nstart\nx\n",
+    );
+}
+
+#[test]
+fn what_goes_wrong_is_said() {
+    let said = |config: &str, said: &str| assert_eq!(output(config).1, said, "{config}");
+    said(
+        "s :: Script(read i.name, readq length \"\\<0a 09 01>\", stop); i :: Idle",
+        "i.name:\ni\ns.length:\n3\n",
+    );
+    said(
+        "s :: Script(write i.x 1, print $?, write i.name 1, print $(i.y), print $(i.name 3),
+         print x.y, goto end maybe, error \"at last\"); i :: Idle",
+        "While executing 's :: Script':\n  no 'i.x' write handler\n  no 'i.name' write handler\n  \
+         no 'i.y' read handler\n  read handler 'i.name' does not take parameters\n  \
+         no element named 'x'\n  bad condition 'maybe'\n  \"at last\"\n",
+    );
+    said(
+        "s :: Script(write q.capacity x 1, print $(t.run), print t.run); q :: Idle -> Queue -> q;
+         t :: Script(TYPE PASSIVE, error no)",
+        "While executing 's :: Script':\n  no 'q.capacity' write handler\n  no\n  \
+         While calling 't.run':\n    no\n",
+    );
+    said(
+        "s0 :: Script(label a, goto a); s1 :: Script(wait 1, stop)",
+        "s0 :: Script: too many jumps, giving up\n",
+    );
+}
+
+#[test]
+fn all_that_is_wrong_with_the_text_is_told() {
+    let told = |config: &str| {
+        let made = router(&format!("s :: {config}"), &crate::registry());
+        made.err().expect("it is wrong").to_click()
+    };
+    let head = "config:1: While configuring 's :: Script':\n";
+    assert_eq!(
+        told("Script(frob, goto x, TYPE PASSIVE)"),
+        format!("{head}  syntax error at 'frob'\n  no such label 'x'\n")
+    );
+    assert_eq!(told("Script(TYPE NONE)"), format!("{head}  bad TYPE\n"));
+    assert_eq!(told("Script(TYPE PACKET)"), format!("{head}  PACKET script must have inputs\n"));
+    assert_eq!(
+        told("Script(TYPE ACTIVE) -> Discard"),
+        format!("{head}  ports allowed only on PACKET scripts\n")
+    );
+    assert_eq!(
+        told("Script(wait soon)"),
+        "config:1: While initializing 's :: Script':\n  syntax error at 'wait'\n"
+    );
+    assert_eq!(
+        told("Script(TYPE SIGNAL USR1)"),
+        "config:1: While initializing 's :: Script':\n  no signals are watched here\n"
+    );
+}
+
+#[test]
+fn packets_go_where_the_script_says() {
+    let config = "i :: InfiniteSource(LIMIT 7) -> s :: Script(TYPE PACKET, init i 0, set j $i,
+            set i $(add $i 1), set i $(if $(eq $i 3) 0 $i), return $j)
+        -> a :: Counter -> Discard; s[1] -> b :: Counter -> Discard;
+        InfiniteSource(LIMIT 2) -> t :: Script -> c :: Counter -> Discard;
+        InfiniteSource(LIMIT 2) -> u :: Script(exit) -> Discard;
+        InfiniteSource(LIMIT 2) -> Queue -> v :: Script(end) -> d :: Counter -> Discard";
+    let (mut router, _) = run(config, &crate::registry());
+    let mut read = |handler: &str| router.read(handler).expect("it is there");
+    assert_eq!(
+        (read("a.count"), read("b.count"), read("c.count")),
+        ("3".into(), "2".into(), "2".into())
+    );
+    assert_eq!((read("d.count"), read("s.drops_by_reason")), ("2".into(), "2\tscript\n".into()));
+    assert_eq!(read("u.drops_by_reason"), "2\tscript\n");
+}
+
+#[test]
+fn files_are_written_and_read() {
+    let folder = std::env::temp_dir().join(format!("script-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("out");
+    let path = file.display();
+    check(
+        &format!(
+            "i :: Idle; Script(print >{path} \"a\", print >>{path} i.name, append i.class {path},
+             print $(cat {path}), print $(catq {path}), save i.name {path}, printn $(cat {path}))"
+        ),
+        "a\ni\nIdle\n\"a\\ni\\nIdle\\n\"\ni\n",
+    );
+    std::fs::remove_dir_all(&folder).expect("the folder goes");
+}

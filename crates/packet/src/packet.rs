@@ -322,6 +322,15 @@ impl Packet {
         (mac < offset).then(|| &self.0.buffer[mac..offset])
     }
 
+    /// How many bytes from the start of `header` on were taken away in front;
+    /// [`Packet::unpull`] puts them back.
+    pub fn stripped_bytes(&self, header: Header) -> usize {
+        match self.place(header) {
+            UNSET => 0,
+            at => self.0.offset.saturating_sub(at) as usize,
+        }
+    }
+
     /// Puts bytes that were taken away in front back: `bytes` of them, as they were. Tells whether
     /// there were so many.
     pub fn unpull(&mut self, bytes: usize) -> bool {
@@ -442,6 +451,8 @@ mod tests {
         packet.take(5);
         assert_eq!(packet.data(), b"yload"[..4].as_ref());
         assert_eq!(packet.header_offset(Header::Network), None);
+        assert_eq!(packet.stripped_bytes(Header::Network), 2);
+        assert_eq!(packet.stripped_bytes(Header::Mac), 0);
         assert!(packet.unpull(2));
         assert_eq!(packet.header_offset(Header::Network), Some(0));
         packet.pull(100);

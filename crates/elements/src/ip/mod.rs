@@ -1,6 +1,84 @@
 //! IPv4: checks, forwarding, errors, lookups.
 
+mod check_ip_header;
+mod check_transport_header;
+mod dec_ip_ttl;
+mod drop_broadcasts;
+mod fix_ip_src;
+mod get_ip_address;
+mod icmp_encap;
+mod icmp_error;
+mod icmp_ping_responder;
+mod ip_encap;
+mod ip_fragmenter;
+mod ip_gw_options;
+mod ip_input_combo;
+mod ip_lookup;
+mod ip_mirror;
+mod ip_output_combo;
+mod ip_print;
+mod ip_reassembler;
+#[cfg(test)]
+mod ip_reassembler_tests;
+
+#[cfg(test)]
+mod ip_print_tests;
+mod mark_ip_header;
+mod names;
+mod route_table;
+mod set_ip_address;
+mod set_ip_checksum;
+mod set_ip_tos;
+mod set_rand_ip_address;
+mod set_transport_checksum;
+mod store_ip_address;
+mod strip_ip_header;
+mod support;
+#[cfg(test)]
+mod testing;
+mod udp_ip_encap;
+
 use warpswitch_graph::ElementClass;
 
 /// The classes of this area.
-pub(crate) const CLASSES: &[&ElementClass] = &[];
+pub(crate) const CLASSES: &[&ElementClass] = &[
+    &check_ip_header::CLASS,
+    &check_ip_header::CLASS2,
+    &dec_ip_ttl::CLASS,
+    &drop_broadcasts::CLASS,
+    &ip_lookup::DIRECT,
+    &ip_lookup::LINEAR,
+    &ip_lookup::RADIX,
+    &ip_lookup::RANGE,
+    &ip_lookup::STATIC,
+    &mark_ip_header::CLASS,
+    &fix_ip_src::CLASS,
+    &get_ip_address::CLASS,
+    &icmp_error::CLASS,
+    &ip_fragmenter::CLASS,
+    &ip_gw_options::CLASS,
+    &set_ip_address::CLASS,
+    &set_ip_checksum::CLASS,
+    &set_rand_ip_address::CLASS,
+    &set_transport_checksum::TCP,
+    &set_transport_checksum::UDP,
+    &store_ip_address::CLASS,
+    &check_transport_header::ICMP,
+    &check_transport_header::TCP,
+    &check_transport_header::UDP,
+    &icmp_encap::ANY,
+    &icmp_encap::PING,
+    &icmp_ping_responder::CLASS,
+    &ip_encap::CLASS,
+    &ip_mirror::CLASS,
+    &ip_print::CLASS,
+    &set_ip_tos::CE,
+    &set_ip_tos::DSCP,
+    &set_ip_tos::ECN,
+    &strip_ip_header::STRIP,
+    &strip_ip_header::UNSTRIP,
+    &udp_ip_encap::CLASS,
+    &ip_reassembler::CLASS,
+    &ip_input_combo::CLASS,
+    &ip_output_combo::CLASS,
+];

@@ -1,0 +1,347 @@
+//! Checks IPv4 headers.
+//!
+//! # Synopsis
+//! `CheckIPHeader([OFFSET], INTERFACES, BADSRC, GOODDST, CHECKSUM, VERBOSE, DETAILS)`,
+//! `CheckIPHeader2`, which takes the same and does not look at checksums,
+//! and of old `CheckIPHeader(BADSRC [, OFFSET])`
+//!
+//! # Ports
+//! One input, one or two outputs; push or pull, the second output pushes. Good packets leave
+//! through output 0: cut to the length that the header says, their headers set, their destination
+//! as annotation. Bad packets leave through output 1 if it is there.
+//!
+//! # Configuration
+//! - `OFFSET`: bytes in front of the header, 0 by default
+//! - `INTERFACES`: addresses with prefixes, those of this router: the broadcast addresses of the
+//!   prefixes, 0.0.0.0 and 255.255.255.255 are bad sources, the addresses good destinations
+//! - `BADSRC`: sources that are bad, unless the destination is a good one
+//! - `GOODDST`: destinations that are good
+//! - `CHECKSUM`: whether to look at the checksum, true by default
+//! - `VERBOSE`: whether to tell of every bad packet, not just the first; false by default
+//! - `DETAILS`: whether `drop_details` can be read, false by default
+//!
+//! Addresses of several arguments add up.
+//!
+//! # Handlers
+//! | name | | unit |
+//! | --- | --- | --- |
+//! | `drops` | read | bad packets |
+//! | `drop_details` | read | bad packets by reason |
+//!
+//! # Drops
+//! - `tiny packet`: too short for a header
+//! - `bad IP version`: not 4
+//! - `bad IP header length`: shorter than 20 bytes
+//! - `bad IP length`: shorter than the header, or longer than the packet
+//! - `bad IP checksum`: of the header
+//! - `bad source address`: one of the bad ones
+//!
+//! # Threads
+//! Belongs to one worker.
+//!
+//! # Example
+//! ```text
+//! FromDump(in.pcap) -> Strip(14) -> CheckIPHeader(INTERFACES 10.0.0.1/24) -> Discard;
+//! ```
+
+use std::net::Ipv4Addr;
+
+use warpswitch_graph::language::args::{
+    ArgError, Args, ArgsError, BareIpv4Prefix, FromArg, Names, split,
+};
+use warpswitch_graph::{
+    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec,
+};
+use warpswitch_packet::{Batch, Packet};
+use warpswitch_wire::ipv4::{HEADER_BYTES, Ipv4};
+
+use super::support::{Failures, numbers, set_ip_header};
+
+/// The class.
+pub static CLASS: ElementClass =
+    ElementClass::new("CheckIPHeader", "1/1-2", "a/ah", || Box::new(CheckIpHeader::new(true)))
+        .drops(&REASONS);
+/// The class that does not look at checksums.
+pub static CLASS2: ElementClass =
+    ElementClass::new("CheckIPHeader2", "1/1-2", "a/ah", || Box::new(CheckIpHeader::new(false)))
+        .drops(&REASONS);
+
+/// Reasons for drops.
+pub(super) const REASONS: [&str; 6] = [
+    "tiny packet",
+    "bad IP version",
+    "bad IP header length",
+    "bad IP length",
+    "bad IP checksum",
+    "bad source address",
+];
+const TINY: usize = 0;
+const VERSION: usize = 1;
+const HEADER_LENGTH: usize = 2;
+const LENGTH: usize = 3;
+const CHECKSUM: usize = 4;
+const SOURCE: usize = 5;
+
+/// Sources that are not to be believed.
+#[derive(Debug, Default)]
+pub(super) struct Sources {
+    bad: Vec<u32>,
+    good_dst: Vec<u32>,
+}
+
+impl Sources {
+    /// Reads `INTERFACES`, `BADSRC` and `GOODDST`.
+    pub(super) fn read(&mut self, args: &mut Args<'_>) {
+        let (mut bad, mut good) = (Vec::<Ipv4Addr>::new(), Vec::<Ipv4Addr>::new());
+        let mut interfaces = Vec::<BareIpv4Prefix>::new();
+        args.read("INTERFACES", &mut interfaces)
+            .read("BADSRC", &mut bad)
+            .read("GOODDST", &mut good);
+        self.bad = numbers(&bad);
+        self.good_dst = numbers(&good);
+        for BareIpv4Prefix(prefix) in &interfaces {
+            self.bad.push(u32::from(prefix.network()) | !u32::from(prefix.mask));
+            self.good_dst.push(prefix.address.into());
+        }
+        if !interfaces.is_empty() {
+            self.bad.extend([0, u32::MAX]);
+        }
+    }
+
+    /// Adds the addresses of the old argument, and those that it means.
+    pub(super) fn add_old(&mut self, addresses: &[Ipv4Addr]) {
+        self.bad.extend(numbers(addresses));
+        self.bad.extend([0, u32::MAX]);
+    }
+
+    #[inline]
+    fn is_bad(&self, src: u32, dst: u32) -> bool {
+        self.bad.contains(&src) && !self.good_dst.contains(&dst)
+    }
+}
+
+/// Checks the header that is `at` bytes behind the start of the data. If it is good, the packet is
+/// cut, its headers and its destination annotation are set; else the number of the reason is given.
+#[inline]
+pub(super) fn check(
+    packet: &mut Packet,
+    at: usize,
+    has_checksum: bool,
+    sources: &Sources,
+) -> Result<(), usize> {
+    let bytes = packet.data().get(at..).filter(|bytes| bytes.len() >= HEADER_BYTES).ok_or(TINY)?;
+    let view = Ipv4::new_unchecked(bytes);
+    let (header_bytes, total_bytes) = (view.header_bytes(), view.total_bytes());
+    if view.version() != 4 {
+        return Err(VERSION);
+    }
+    if header_bytes < HEADER_BYTES {
+        return Err(HEADER_LENGTH);
+    }
+    if total_bytes > bytes.len() || total_bytes < header_bytes {
+        return Err(LENGTH);
+    }
+    if has_checksum && !view.is_checksum_right() {
+        return Err(CHECKSUM);
+    }
+    let (dst, padding_bytes) = (view.dst(), bytes.len() - total_bytes);
+    if sources.is_bad(view.src().into(), dst.into()) {
+        return Err(SOURCE);
+    }
+    packet.take(padding_bytes);
+    set_ip_header(packet, at, header_bytes);
+    packet.set_dst_ipv4(dst.octets());
+    Ok(())
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct CheckIpHeader {
+    offset: u32,
+    has_checksum: bool,
+    sources: Sources,
+    failures: Failures,
+}
+
+/// Addresses between spaces, or a number of bytes: what may stand without a keyword.
+fn old_arguments(
+    rest: &[String],
+    names: &dyn Names,
+) -> Result<(Option<Vec<Ipv4Addr>>, Option<u32>), ArgError> {
+    let offset = |text: &str| u32::from_arg(text, names);
+    let addresses = |text: &str| -> Result<Vec<Ipv4Addr>, ArgError> {
+        let words = split::split_words(text);
+        words.iter().map(|word| Ipv4Addr::from_arg(word, names)).collect()
+    };
+    Ok(match rest {
+        [] => (None, None),
+        [one] => match offset(one) {
+            Ok(bytes) => (None, Some(bytes)),
+            Err(_) => (Some(addresses(one)?), None),
+        },
+        [first, second] => (Some(addresses(first)?), Some(offset(second)?)),
+        _ => return Err(ArgError::new("too many arguments")),
+    })
+}
+
+impl CheckIpHeader {
+    fn new(has_checksum: bool) -> Self {
+        let (sources, failures) = Default::default();
+        Self { offset: 0, has_checksum, sources, failures }
+    }
+}
+
+impl Element for CheckIpHeader {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        self.sources.read(args);
+        args.read("OFFSET", &mut self.offset)
+            .read("VERBOSE", &mut self.failures.verbose)
+            .read("DETAILS", &mut self.failures.details)
+            .read("CHECKSUM", &mut self.has_checksum);
+        let rest = args.rest();
+        match old_arguments(&rest, context.names) {
+            Ok((addresses, offset)) => {
+                addresses.iter().for_each(|addresses| self.sources.add_old(addresses));
+                self.offset = offset.unwrap_or(self.offset);
+            }
+            // What has a space behind a word in capitals was meant to have a keyword.
+            Err(ArgError::Parse) => match rest[0].split_once(char::is_whitespace) {
+                Some((word, _)) if word.bytes().all(|b| b.is_ascii_uppercase()) => {
+                    args.error_at(word, "unknown argument");
+                }
+                _ => args.error_at("BADSRC", "parse error"),
+            },
+            Err(ArgError::Message(message)) => args.error_at("", &message),
+        }
+        args.complete()
+    }
+
+    fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
+        let at = self.offset as usize;
+        cx.sort(batch, |cx, packet| match check(packet, at, self.has_checksum, &self.sources) {
+            Ok(()) => Fate::Pass,
+            Err(reason) => self.failures.fail(cx, reason, |cx| {
+                format!("{}: IP header check failed: {}", cx.name(), REASONS[reason])
+            }),
+        });
+    }
+
+    fn handlers(&self) -> &'static [HandlerSpec] {
+        self.failures.handlers()
+    }
+
+    fn read(
+        &mut self,
+        _cx: &mut Context<'_>,
+        name: &str,
+        _param: &str,
+    ) -> Result<String, HandlerError> {
+        Ok(self.failures.read(name, &REASONS))
+    }
+
+    fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
+        if let Some(old) = old.downcast_mut::<Self>() {
+            self.failures.take(&old.failures);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{ipv4, run, source, through};
+    use super::*;
+
+    fn reason_of(bytes: &[u8], arguments: &str) -> &'static str {
+        let source = source(bytes);
+        let (shown, said, mut router) = run(&format!(
+            "{source} -> c :: CheckIPHeader({arguments}) -> Show(0); c[1] -> Show(1);"
+        ));
+        assert_eq!(shown.len(), 1);
+        if shown[0].label == "0" {
+            return "good";
+        }
+        let details = router.read("c.drop_details").expect("asked for");
+        let reason = REASONS.iter().find(|reason| details.contains(&format!("1\t{reason}\n")));
+        let reason = reason.expect("a bad packet has a reason");
+        assert_eq!(said, [format!("c: IP header check failed: {reason}")]);
+        assert_eq!(router.read("c.drops"), Ok("1".into()));
+        assert_eq!(shown[0].bytes, bytes, "a bad packet stays what it is");
+        reason
+    }
+
+    #[test]
+    fn every_wrong_is_named() {
+        let good = ipv4(b"payload!", |_| {});
+        let with = |at: usize, value: u8| {
+            let mut bytes = good.clone();
+            bytes[at] = value;
+            bytes
+        };
+        let check = |bytes: &[u8], reason: &str| {
+            assert_eq!(reason_of(bytes, "DETAILS true"), reason, "{bytes:?}");
+        };
+        check(&good, "good");
+        check(&good[..19], "tiny packet");
+        check(&with(0, 0x65), "bad IP version");
+        check(&with(0, 0x44), "bad IP header length");
+        check(&with(0, 0x4f), "bad IP length");
+        check(&with(3, 19), "bad IP length");
+        check(&good[..27], "bad IP length");
+        check(&with(8, 9), "bad IP checksum");
+        assert_eq!(reason_of(&with(8, 9), "CHECKSUM false, DETAILS true"), "good");
+        assert!(through(&with(8, 9), "CheckIPHeader2").is_some());
+    }
+
+    #[test]
+    fn padding_goes_and_the_destination_is_noted() {
+        let mut framed = vec![0xee; 14];
+        framed.extend(ipv4(b"abc", |repr| repr.dst = Ipv4Addr::new(10, 1, 2, 3)));
+        framed.extend([0; 23]);
+        let shown = through(&framed, "CheckIPHeader(14)").expect("a good packet");
+        assert_eq!(shown.bytes, framed[..14 + 23]);
+        assert_eq!(shown.dst(), Ipv4Addr::new(10, 1, 2, 3));
+    }
+
+    #[test]
+    fn sources_are_bad_except_to_us() {
+        let from = |src: [u8; 4], dst: [u8; 4]| {
+            ipv4(b"", |repr| (repr.src, repr.dst) = (src.into(), dst.into()))
+        };
+        let other = [9, 9, 9, 9];
+        let check = |arguments: &str, src: [u8; 4], dst: [u8; 4], is_good: bool| {
+            let arguments = format!("{arguments}, DETAILS true");
+            let expected = if is_good { "good" } else { "bad source address" };
+            assert_eq!(reason_of(&from(src, dst), &arguments), expected, "{arguments} {src:?}");
+        };
+        let interfaces = "INTERFACES 18.26.4.9/24 18.32.9.44/28";
+        check(interfaces, [18, 26, 4, 255], other, false);
+        check(interfaces, [18, 32, 9, 47], other, false);
+        check(interfaces, [0, 0, 0, 0], other, false);
+        check(interfaces, [255; 4], other, false);
+        check(interfaces, [255; 4], [18, 32, 9, 44], true);
+        check(interfaces, [18, 26, 4, 254], other, true);
+        check("BADSRC 1.2.3.4 1.2.3.5", [1, 2, 3, 5], other, false);
+        check("BADSRC 1.2.3.4", [0; 4], other, true);
+        check("BADSRC 1.2.3.4, GOODDST 9.9.9.9", [1, 2, 3, 4], other, true);
+        check("1.2.3.4 1.2.3.5, 0", [0; 4], other, false);
+        check("1.2.3.4", [1, 2, 3, 4], other, false);
+    }
+
+    #[test]
+    fn wrong_arguments_are_told() {
+        let check = |arguments: &str, message: &str| {
+            let config = format!("Idle -> CheckIPHeader({arguments}) -> Discard;");
+            let errors = warpswitch_graph::simulate::router(&config, &crate::registry());
+            let errors = errors.map(|_| ()).expect_err("it is wrong").to_click();
+            assert!(errors.contains(message), "{errors}");
+        };
+        check("CHECKSUM maybe", "CHECKSUM: parse error");
+        check("SPEED 5", "SPEED: unknown argument");
+        check("1.2.3.4, 14, 15", "too many arguments");
+        check("1.2.3", "BADSRC: parse error");
+    }
+}

@@ -1,0 +1,424 @@
+//! Looks destinations up in a table of routes.
+//!
+//! # Synopsis
+//! `StaticIPLookup(ADDR/MASK [GATEWAY] OUTPUT, ...)`, and the same as `LinearIPLookup`,
+//! `RadixIPLookup`, `DirectIPLookup`, `RangeIPLookup`
+//!
+//! All look up whole batches in one table of the fastest kind there is; the names differ in what
+//! they can be told, see below.
+//!
+//! # Ports
+//! One input, any number of outputs; push. The destination annotation is looked up; the longest
+//! prefix that it lies in decides. If the route has a gateway, that becomes the annotation.
+//!
+//! # Configuration
+//! Each argument is a route: a prefix (or an address), perhaps a gateway (`-` for none), and the
+//! output. Of several routes of one prefix the first one counts.
+//!
+//! # Handlers
+//! | name | | unit |
+//! | --- | --- | --- |
+//! | `table` | read | the routes, a line each |
+//! | `lookup` | read | of an address: the output and the gateway, or -1 |
+//! | `add` | write | a route; its prefix must not have one |
+//! | `set` | write | a route, whether its prefix has one or not |
+//! | `remove` | write | a route, or its prefix |
+//! | `ctrl` | write | lines of `add`, `set` and `remove` with routes: all of them, or none |
+//! | `flush` | write | takes all routes out; `DirectIPLookup` and `RangeIPLookup` alone |
+//!
+//! # Drops
+//! - `no route`: the destination lies in no prefix
+//!
+//! # Threads
+//! Belongs to one worker.
+//!
+//! # Example
+//! ```text
+//! ... -> CheckIPHeader -> rt :: RadixIPLookup(10.0.0.1/32 0, 10.0.0.0/24 1, 0/0 10.0.0.2 1);
+//! ```
+
+use std::net::Ipv4Addr;
+
+use warpswitch_graph::language::args::{Args, ArgsError, split};
+use warpswitch_graph::{
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+};
+use warpswitch_packet::Batch;
+use warpswitch_routes::{NextHop, Prefix};
+
+use super::route_table::{Hop, Refused, RouteTable, Written, route_text};
+use super::support::parse;
+
+/// The class `StaticIPLookup`.
+pub static STATIC: ElementClass = class("StaticIPLookup", || Box::new(IpLookup::new("", false)));
+/// The class `LinearIPLookup`.
+pub static LINEAR: ElementClass =
+    class("LinearIPLookup", || Box::new(IpLookup::new("LinearIPLookup", false)));
+/// The class `RadixIPLookup`.
+pub static RADIX: ElementClass = class("RadixIPLookup", || Box::new(IpLookup::new("", false)));
+/// The class `DirectIPLookup`.
+pub static DIRECT: ElementClass = class("DirectIPLookup", || Box::new(IpLookup::new("", true)));
+/// The class `RangeIPLookup`.
+pub static RANGE: ElementClass = class("RangeIPLookup", || Box::new(IpLookup::new("", true)));
+
+const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> ElementClass {
+    ElementClass::new(name, "1/-", "h/h", make).drops(&["no route"])
+}
+
+/// Reasons for drops, by number.
+const NO_ROUTE: usize = 0;
+/// Destinations without route that are told.
+const TOLD_MAX: u32 = 5;
+
+/// A change of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Add,
+    Set,
+    Remove,
+}
+
+impl Change {
+    fn parse(word: &str) -> Option<Self> {
+        Some(match word {
+            "add" => Self::Add,
+            "set" => Self::Set,
+            "remove" => Self::Remove,
+            _ => return None,
+        })
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct IpLookup {
+    table: RouteTable,
+    /// Who it is when it says that there is no route.
+    speaker: &'static str,
+    can_flush: bool,
+    told: u32,
+    /// Of the batch at work: destinations, and what was found.
+    addresses: Vec<u32>,
+    found: Vec<NextHop>,
+}
+
+impl IpLookup {
+    fn new(speaker: &'static str, can_flush: bool) -> Self {
+        let speaker = if speaker.is_empty() { "IPRouteTable" } else { speaker };
+        let (told, addresses, found) = Default::default();
+        Self { table: RouteTable::new(), speaker, can_flush, told, addresses, found }
+    }
+
+    fn no_route(&mut self, cx: &mut Context<'_>, address: u32) {
+        if self.told < TOLD_MAX {
+            self.told += 1;
+            cx.say(&format!("{}: no route for {}", self.speaker, Ipv4Addr::from(address)));
+        }
+    }
+
+    /// Makes a change; the prefix and what it had before are given.
+    fn change(
+        &mut self,
+        cx: &Context<'_>,
+        change: Change,
+        text: &str,
+    ) -> Result<(Prefix<u32>, Option<Hop>), String> {
+        let is_removal = change == Change::Remove;
+        let outputs = cx.outputs();
+        let written = Written::parse(text, &cx.names())
+            .filter(|written| written.port.is_some() || is_removal)
+            .ok_or_else(|| match is_removal {
+                true => "expected 'ADDR/MASK [GATEWAY OUTPUT]'".to_owned(),
+                false => "expected 'ADDR/MASK [GATEWAY] OUTPUT'".to_owned(),
+            })?;
+        let Written { prefix, gateway, port } = written;
+        let port = match port {
+            Some(port) if (0..outputs as i64).contains(&i64::from(port)) => Some(port as u32),
+            None | Some(-1) if is_removal => None,
+            _ => return Err("bad OUTPUT".to_owned()),
+        };
+        let hop = port.map(|port| Hop { gateway, port });
+        let done = match hop {
+            Some(hop) if !is_removal => self.table.add(prefix, hop, change == Change::Set),
+            hop => self.table.remove(prefix, hop).map(Some),
+        };
+        let quoted = |hop: Hop| route_text(prefix, hop, false);
+        done.map(|old| (prefix, old)).map_err(|refused| match refused {
+            Refused::Exists(old) => format!("conflict with existing route '{}'", quoted(old)),
+            Refused::Missing => {
+                let sought = match hop {
+                    Some(hop) => quoted(hop),
+                    None => {
+                        quoted(Hop { gateway, port: 0 }).trim_end_matches('0').to_owned() + "-1"
+                    }
+                };
+                format!("route '{sought}' not found")
+            }
+            Refused::Full(why) => format!("no memory to store route '{}': {why}", text.trim()),
+        })
+    }
+
+    /// Makes all changes that the lines of `text` ask for, or none.
+    fn change_all(&mut self, cx: &Context<'_>, text: &str) -> Result<(), String> {
+        let mut made = Vec::new();
+        for line in text.lines() {
+            let words = split::split_words(line);
+            let Some((word, route)) = words.split_first() else { continue };
+            let done = match Change::parse(word) {
+                Some(change) => self.change(cx, change, &route.join(" ")),
+                None => Err(format!("bad command '{word}'")),
+            };
+            match done {
+                Ok(change) => made.push(change),
+                Err(error) => {
+                    self.undo(made);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Undoes changes, the last one first.
+    fn undo(&mut self, made: Vec<(Prefix<u32>, Option<Hop>)>) {
+        for (prefix, old) in made.into_iter().rev() {
+            // What was there before fits, and what is taken out is there.
+            let _ = match old {
+                Some(hop) => self.table.add(prefix, hop, true).map(|_| ()),
+                None => self.table.remove(prefix, None).map(|_| ()),
+            };
+        }
+    }
+}
+
+impl Element for IpLookup {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        let mut routes = Vec::new();
+        for (idx, text) in args.rest().iter().enumerate() {
+            let number = idx + 1;
+            let written = Written::parse(text, context.names)
+                .and_then(|written| written.port.map(|port| (written, port)));
+            match written {
+                None => {
+                    let expected = "should be 'ADDR/MASK [GATEWAY] OUTPUT'";
+                    args.error_at("", &format!("argument {number} {expected}"));
+                }
+                Some((Written { prefix, gateway, .. }, port)) => match u32::try_from(port) {
+                    Ok(port) if (port as usize) < context.outputs => {
+                        routes.push((prefix, Hop { gateway, port }));
+                    }
+                    _ => args.error_at("", &format!("argument {number} bad OUTPUT")),
+                },
+            }
+        }
+        match self.table.fill(&routes) {
+            Ok(0) => {}
+            Ok(repeated) => {
+                let message = format!("{repeated} of a prefix that has one already, not used");
+                args.warn_at("routes", &message);
+            }
+            Err(refused) => args.error_at("", &format!("the routes do not fit: {refused:?}")),
+        }
+        args.complete()
+    }
+
+    fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
+        self.addresses.clear();
+        self.addresses.extend(batch.iter().map(|packet| u32::from_be_bytes(packet.dst_ipv4())));
+        self.found.clear();
+        self.found.resize(batch.len(), NextHop::NONE);
+        self.table.lookup(&self.addresses, &mut self.found);
+        let first = self.found[0];
+        if let Some(hop) = self.table.hop(first)
+            && self.found.iter().all(|found| *found == first)
+        {
+            if hop.gateway != 0 {
+                let gateway = hop.gateway.to_be_bytes();
+                batch.iter_mut().for_each(|packet| packet.set_dst_ipv4(gateway));
+            }
+            return cx.emit_batch(hop.port as usize, batch);
+        }
+        for (idx, mut packet) in batch.drain().enumerate() {
+            match self.table.hop(self.found[idx]) {
+                Some(hop) => {
+                    if hop.gateway != 0 {
+                        packet.set_dst_ipv4(hop.gateway.to_be_bytes());
+                    }
+                    cx.emit(hop.port as usize, packet);
+                }
+                None => {
+                    self.no_route(cx, self.addresses[idx]);
+                    cx.drop_packet(packet, NO_ROUTE);
+                }
+            }
+        }
+        cx.pool().recycle_empty(batch);
+    }
+
+    fn handlers(&self) -> &'static [HandlerSpec] {
+        const ALL: &[HandlerSpec] = &[
+            HandlerSpec::read("table"),
+            HandlerSpec::read("lookup").with_param(),
+            HandlerSpec::write("add"),
+            HandlerSpec::write("set"),
+            HandlerSpec::write("remove"),
+            HandlerSpec::write("ctrl"),
+            HandlerSpec::button("flush"),
+        ];
+        if self.can_flush { ALL } else { &ALL[..ALL.len() - 1] }
+    }
+
+    fn read(
+        &mut self,
+        cx: &mut Context<'_>,
+        name: &str,
+        param: &str,
+    ) -> Result<String, HandlerError> {
+        if name == "table" {
+            return Ok(self.table.text());
+        }
+        let address: Ipv4Addr =
+            parse(cx, param).map_err(|_| HandlerError::failed("expected IP address"))?;
+        let mut found = [NextHop::NONE];
+        self.table.lookup(&[address.into()], &mut found);
+        Ok(match self.table.hop(found[0]) {
+            None => "-1".to_owned(),
+            Some(Hop { gateway: 0, port }) => port.to_string(),
+            Some(Hop { gateway, port }) => format!("{port} {}", Ipv4Addr::from(gateway)),
+        })
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context<'_>,
+        name: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        let done = match Change::parse(name) {
+            Some(change) => self.change(cx, change, value).map(|_| ()),
+            None if name == "ctrl" => self.change_all(cx, value),
+            None => {
+                self.table.clear();
+                Ok(())
+            }
+        };
+        done.map(|()| String::new()).map_err(HandlerError::failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{ipv4, run, source};
+    use warpswitch_graph::Router;
+    use warpswitch_graph::simulate::router;
+
+    const CLASSES: [&str; 5] =
+        ["StaticIPLookup", "LinearIPLookup", "RadixIPLookup", "DirectIPLookup", "RangeIPLookup"];
+
+    fn empty(class: &str) -> Router {
+        let config = format!("Idle -> r :: {class} -> Idle; r[1] -> Idle; r[2] -> Idle;");
+        router(&config, &crate::registry()).unwrap_or_else(|e| panic!("{}", e.to_click())).0
+    }
+
+    #[test]
+    fn routes_come_and_go_and_the_longest_prefix_decides() {
+        for class in CLASSES {
+            let mut router = empty(class);
+            let mut step = |change: &str, route: &str, then: &str| {
+                router.write(&format!("r.{change}"), route).expect("it obeys");
+                assert_eq!(router.read("r.lookup 18.26.4.9"), Ok(then.into()), "{class} {route}");
+            };
+            step("add", "18.26/16 1.0.0.1 0", "0 1.0.0.1");
+            step("add", "18.26.0/18 2.0.0.2 1", "1 2.0.0.2");
+            step("add", "18.26.0/17 3.0.0.3 2", "1 2.0.0.2");
+            step("remove", "18.26.0/18 2.0.0.2 1", "2 3.0.0.3");
+            step("remove", "18.26.0/16", "2 3.0.0.3");
+            step("add", "0/0 - 1", "2 3.0.0.3");
+            step("remove", "18.26.0/17 3.0.0.3 2", "1");
+            step("set", "18.26.4.9 0", "0");
+            step("set", "18.26.4.9 5.0.0.5 2", "2 5.0.0.5");
+            step("remove", "18.26.4.9/32 5.0.0.5 -1", "1");
+            step("remove", "0/0 1", "-1");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_and_changes_nothing() {
+        let mut router = empty("RadixIPLookup");
+        router.write("r.add", "18.26.0/12 4.0.0.4 0").expect("it obeys");
+        let mut fails = |handler: &str, value: &str, message: &str| {
+            let error = router.write(&format!("r.{handler}"), value).expect_err("it is wrong");
+            assert_eq!(error.to_string(), message, "{handler} {value}");
+            assert_eq!(router.read("r.table"), Ok("18.16.0.0/12\t\t4.0.0.4\t\t0\n".into()));
+        };
+        fails(
+            "add",
+            "18.26.0/12 6.0.0.6 0",
+            "conflict with existing route '18.16.0.0/12 4.0.0.4 0'",
+        );
+        fails("remove", "1.0.0.0/8 - 2", "route '1.0.0.0/8 - 2' not found");
+        fails("remove", "1.0.0.0/8", "route '1.0.0.0/8 - -1' not found");
+        fails("remove", "18.26.0/12 6.0.0.6 0", "route '18.16.0.0/12 6.0.0.6 0' not found");
+        fails("add", "1.0.0.0/8", "expected 'ADDR/MASK [GATEWAY] OUTPUT'");
+        fails("set", "1.0.0.0/8 - 3", "bad OUTPUT");
+        fails("add", "1.0.0.0/8 -1", "bad OUTPUT");
+        fails("remove", "hello", "expected 'ADDR/MASK [GATEWAY OUTPUT]'");
+        fails(
+            "ctrl",
+            "add 1/8 0\nset 18.26/12 - 2\nremove 1/8\nadd 18.16/12 1",
+            "conflict \
+            with existing route '18.16.0.0/12 - 2'",
+        );
+        fails("ctrl", "remove 18.26/12\n\nadd 2/8 1\nput 3/8 1", "bad command 'put'");
+        assert_eq!(router.read("r.lookup x").unwrap_err().to_string(), "expected IP address");
+        router.write("r.ctrl", "add 1/8 0 // one\n\nremove 18.26/12").expect("it obeys");
+        assert_eq!(router.read("r.table"), Ok("1.0.0.0/8\t\t-\t\t0\n".into()));
+        assert!(router.write("r.flush", "").is_err());
+        let mut router = empty("DirectIPLookup");
+        router.write("r.add", "1/8 0").expect("it obeys");
+        router.write("r.flush", "").expect("it obeys");
+        assert_eq!(router.read("r.table"), Ok(String::new()));
+    }
+
+    #[test]
+    fn wrong_routes_in_the_configuration_are_all_told() {
+        let config = "Idle -> r :: RadixIPLookup(1.0.0.0/8 0, 1.0.0/40 0, 2/8 1, 3/8) -> Idle;";
+        let errors = router(config, &crate::registry()).map(|_| ()).expect_err("it is wrong");
+        let text = errors.to_click();
+        for expected in [
+            "argument 2 should be 'ADDR/MASK [GATEWAY] OUTPUT'",
+            "argument 3 bad OUTPUT",
+            "argument 4 should be 'ADDR/MASK [GATEWAY] OUTPUT'",
+        ] {
+            assert!(text.contains(expected), "{text}");
+        }
+        let config = "Idle -> r :: RadixIPLookup(1/8 0, 1/8 1.1.1.1 0) -> Idle;";
+        let (mut router, transcript) = router(config, &crate::registry()).expect("it is right");
+        assert!(transcript.said().contains("warning: "), "{}", transcript.said());
+        assert_eq!(router.read("r.lookup 1.1.1.1"), Ok("0".into()));
+    }
+
+    #[test]
+    fn packets_leave_where_their_routes_lead() {
+        let to = |dst: [u8; 4]| source(&ipv4(b"", |repr| repr.dst = dst.into()));
+        let sources = [[10, 0, 0, 1], [10, 0, 1, 1], [11, 0, 0, 1], [0, 0, 0, 0]].map(to);
+        let sources: String = sources.iter().map(|source| format!("{source} -> all;")).collect();
+        let config = format!(
+            "all :: CheckIPHeader -> q :: Queue -> Unqueue(10)
+             -> r :: StaticIPLookup(10.0.0.0/24 0, 10.0/16 10.9.9.9 1, 0.0.0.0/32 0)
+             -> Show(0); r[1] -> Show(1); {sources}"
+        );
+        let (shown, said, mut router) = run(&config);
+        let mut came: Vec<_> =
+            shown.iter().map(|shown| (shown.label.clone(), shown.dst().to_string())).collect();
+        came.sort();
+        let label = |label: &str, dst: &str| (label.to_owned(), dst.to_owned());
+        assert_eq!(came, [label("0", "0.0.0.0"), label("0", "10.0.0.1"), label("1", "10.9.9.9")]);
+        assert_eq!(said, ["IPRouteTable: no route for 11.0.0.1"]);
+        assert_eq!(router.read("r.drops_by_reason"), Ok("1\tno route\n".into()));
+    }
+}

@@ -1,0 +1,79 @@
+//! Says where the IPv4 header is, unchecked.
+//!
+//! # Synopsis
+//! `MarkIPHeader([OFFSET])`
+//!
+//! # Ports
+//! One input, one output; push or pull.
+//!
+//! # Configuration
+//! - `OFFSET`: bytes in front of the header, 0 by default
+//!
+//! # Handlers
+//! None.
+//!
+//! # Drops
+//! None. A packet that is shorter than `OFFSET` has no header.
+//!
+//! # Threads
+//! Belongs to one worker.
+//!
+//! # Example
+//! ```text
+//! FromDump(in.pcap) -> MarkIPHeader(14) -> IPPrint -> Discard;
+//! ```
+
+use warpswitch_graph::language::args::{Args, ArgsError};
+use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass};
+use warpswitch_packet::Batch;
+use warpswitch_packet::packet::Header;
+
+use super::support::set_ip_header;
+
+/// The class.
+pub static CLASS: ElementClass =
+    ElementClass::new("MarkIPHeader", "1/1", "a/a", || Box::<MarkIpHeader>::default());
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct MarkIpHeader {
+    offset: u32,
+}
+
+impl Element for MarkIpHeader {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        _context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        args.read_p("OFFSET", &mut self.offset).complete()
+    }
+
+    fn process(&mut self, _cx: &mut Context<'_>, batch: &mut Batch) {
+        let at = self.offset as usize;
+        for packet in batch.iter_mut() {
+            match packet.data().get(at).copied() {
+                Some(first) => set_ip_header(packet, at, usize::from(first & 0x0f) * 4),
+                None => {
+                    packet.clear_header(Header::Network);
+                    packet.clear_header(Header::Transport);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{ipv4, through};
+
+    #[test]
+    fn elements_behind_it_find_the_header() {
+        let mut framed = vec![0; 14];
+        framed.extend(ipv4(b"", |repr| repr.ttl = 9));
+        let shown = through(&framed, "MarkIPHeader(14) -> DecIPTTL").expect("it has time to live");
+        assert_eq!(shown.bytes[14 + 8], 8);
+        assert!(through(&framed, "MarkIPHeader(34) -> DecIPTTL").is_none());
+        assert!(through(&framed, "MarkIPHeader(35) -> DecIPTTL").is_none());
+    }
+}

@@ -1,0 +1,177 @@
+//! What the elements about IPv4 share: finding the header, reading values, telling what is wrong.
+
+use std::net::Ipv4Addr;
+
+use warpswitch_graph::language::args::{ArgError, FromArg, Names};
+use warpswitch_graph::{Context, Fate, HandlerError, HandlerSpec};
+use warpswitch_packet::Packet;
+use warpswitch_packet::packet::{ANNOTATION_BYTES, Header, annotation};
+use warpswitch_wire::checksum;
+use warpswitch_wire::ipv4::{HEADER_BYTES, Ipv4};
+
+/// Whether `bytes` begin with a whole IPv4 header. The version is not looked at.
+#[inline]
+fn is_whole(bytes: &[u8]) -> bool {
+    let header_bytes = bytes.first().map_or(0, |first| usize::from(first & 0x0f) * 4);
+    header_bytes >= HEADER_BYTES && header_bytes <= bytes.len()
+}
+
+/// The packet from its IPv4 header on; none if that is not there, or not all of it.
+#[inline]
+pub(super) fn ipv4(packet: &Packet) -> Option<Ipv4<&[u8]>> {
+    let bytes = packet.from_header(Header::Network);
+    is_whole(bytes).then(|| Ipv4::new_unchecked(bytes))
+}
+
+/// The same, to change.
+#[inline]
+pub(super) fn ipv4_mut(packet: &mut Packet) -> Option<Ipv4<&mut [u8]>> {
+    let bytes = packet.from_header_mut(Header::Network);
+    is_whole(bytes).then(|| Ipv4::new_unchecked(bytes))
+}
+
+/// What lies behind the IPv4 header, cut to what the header says; empty if there is no header.
+#[inline]
+pub(super) fn transport(packet: &Packet) -> &[u8] {
+    let Some(view) = ipv4(packet) else { return &[] };
+    let (start, total) = (view.header_bytes(), view.total_bytes());
+    let bytes = view.into_inner();
+    &bytes[start..total.clamp(start, bytes.len())]
+}
+
+/// The same, to change.
+#[inline]
+pub(super) fn transport_mut(packet: &mut Packet) -> &mut [u8] {
+    let Some(view) = ipv4_mut(packet) else { return &mut [] };
+    let (start, total) = (view.header_bytes(), view.total_bytes());
+    let bytes = view.into_inner();
+    let end = total.clamp(start, bytes.len());
+    &mut bytes[start..end]
+}
+
+/// Says that an IPv4 header of `header_bytes` starts `at` bytes behind the start of the data.
+#[inline]
+pub(super) fn set_ip_header(packet: &mut Packet, at: usize, header_bytes: usize) {
+    packet.set_header(Header::Network, at);
+    if at + header_bytes <= packet.len() {
+        packet.set_header(Header::Transport, at + header_bytes);
+    } else {
+        packet.clear_header(Header::Transport);
+    }
+}
+
+/// Whether the packet is a fragment.
+pub(super) fn is_fragment<T: AsRef<[u8]>>(view: &Ipv4<T>) -> bool {
+    view.more_fragments() || view.fragment_offset() != 0
+}
+
+/// A number in network order as one.
+#[inline]
+pub(super) fn get_u16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+/// A number in network order as one.
+#[inline]
+pub(super) fn get_u32(bytes: &[u8], at: usize) -> u32 {
+    u32::from(get_u16(bytes, at)) << 16 | u32::from(get_u16(bytes, at + 2))
+}
+
+/// Sets the 16-bit word at `at` of an IPv4 header, which is even, and keeps its checksum right.
+#[inline]
+pub(super) fn set_word(header: &mut [u8], at: usize, word: u16) {
+    let checksum = checksum::update_u16(get_u16(header, 10), get_u16(header, at), word);
+    header[at..at + 2].copy_from_slice(&word.to_be_bytes());
+    header[10..12].copy_from_slice(&checksum.to_be_bytes());
+}
+
+/// The addresses as numbers.
+pub(super) fn numbers(addresses: &[Ipv4Addr]) -> Vec<u32> {
+    addresses.iter().map(|&address| address.into()).collect()
+}
+
+/// Reads what a handler was given.
+pub(super) fn parse<T: FromArg>(cx: &Context<'_>, value: &str) -> Result<T, HandlerError> {
+    T::from_arg(value.trim(), &cx.names()).map_err(|error| HandlerError::failed(error.to_string()))
+}
+
+/// A place of an annotation of `BYTES` bytes, as a number or a name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Anno<const BYTES: usize>(pub(super) usize);
+
+const ANNOTATIONS: &[(&str, usize)] = &[
+    ("DST_IP", annotation::DST),
+    ("DST_IP6", annotation::DST),
+    ("PAINT", annotation::PAINT),
+    ("ICMP_PARAMPROB", annotation::ICMP_POINTER),
+    ("FIX_IP_SRC", annotation::FIX_SRC),
+    ("VLAN_TCI", annotation::VLAN_TCI),
+    ("EXTRA_LENGTH", annotation::EXTRA_LEN),
+    ("FIRST_TIMESTAMP", annotation::FIRST_TIMESTAMP),
+];
+
+impl<const BYTES: usize> FromArg for Anno<BYTES> {
+    fn from_arg(text: &str, names: &dyn Names) -> Result<Self, ArgError> {
+        let named = ANNOTATIONS.iter().find(|(name, _)| *name == text);
+        let place = named.map_or_else(|| u32::from_arg(text, names), |&(_, at)| Ok(at as u32))?;
+        if place as usize + BYTES > ANNOTATION_BYTES {
+            return Err(ArgError::new("annotation offset out of range"));
+        }
+        Ok(Self(place as usize))
+    }
+}
+
+/// Packets that an element found wrong, counted by reason.
+#[derive(Debug, Default)]
+pub(super) struct Failures {
+    counts: [u64; 6],
+    /// Whether each is told, not just the first.
+    pub(super) verbose: bool,
+    /// Whether the counts by reason can be read.
+    pub(super) details: bool,
+}
+
+impl Failures {
+    /// Counts a failure for `reason`, and says so if it is the first: the packet goes to output 1,
+    /// if there is one.
+    #[cold]
+    pub(super) fn fail(
+        &mut self,
+        cx: &mut Context<'_>,
+        reason: usize,
+        text: impl FnOnce(&Context<'_>) -> String,
+    ) -> Fate {
+        if self.verbose || self.total() == 0 {
+            let text = text(cx);
+            cx.say(&text);
+        }
+        self.counts[reason] += 1;
+        Fate::EmitOrDrop(1, reason)
+    }
+
+    /// All of them.
+    pub(super) fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// The handlers that tell of them.
+    pub(super) fn handlers(&self) -> &'static [HandlerSpec] {
+        const ALL: &[HandlerSpec] =
+            &[HandlerSpec::read("drops"), HandlerSpec::read("drop_details")];
+        if self.details { ALL } else { &ALL[..1] }
+    }
+
+    /// Answers one of them.
+    pub(super) fn read(&self, name: &str, reasons: &[&str]) -> String {
+        if name == "drops" {
+            return self.total().to_string();
+        }
+        let lines = self.counts.iter().zip(reasons);
+        lines.map(|(count, reason)| format!("{count}\t{reason}\n")).collect()
+    }
+
+    /// Goes on counting where `old` stopped.
+    pub(super) fn take(&mut self, old: &Failures) {
+        self.counts = old.counts;
+    }
+}

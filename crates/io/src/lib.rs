@@ -24,4 +24,5 @@ mod tests;
 
 pub use error::{IoError, IoErrorKind};
 pub use reader::{CaptureReader, FRAME_BYTES_MAX, Frame};
-pub use writer::{CaptureFormat, CaptureWriter, UnknownFormat};
+pub use source::open_unpacked;
+pub use writer::{CaptureFormat, CaptureOptions, CaptureWriter, UnknownFormat};

@@ -113,6 +113,11 @@ impl CaptureReader {
         }
     }
 
+    /// Bytes of the capture that were read, unpacked: up to the end of the last frame.
+    pub fn position(&self) -> u64 {
+        self.source.offset() + self.pending_bytes as u64
+    }
+
     /// The next frame, or none at the end, and after an error.
     ///
     /// # Errors

@@ -3,7 +3,9 @@
 //! The window holds what is being parsed and no more, so a capture of any length takes the memory
 //! of its largest frame or block, which the formats bound before they ask for it.
 
+use std::fs::File;
 use std::io::{self, Read};
+use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
@@ -14,6 +16,42 @@ const READ_BYTES: usize = 256 << 10;
 
 /// The first bytes of gzip'd content: the magic and "deflate".
 const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
+
+/// The content of `input`, unpacked if it is gzip'd, and whether it is.
+pub(crate) fn unpacked(
+    input: impl Read + Send + 'static,
+) -> io::Result<(Box<dyn Read + Send>, bool)> {
+    let mut input: Box<dyn Read + Send> = Box::new(input);
+    let mut head = [0; GZIP_MAGIC.len()];
+    let mut head_bytes = 0;
+    while head_bytes < head.len() {
+        match input.read(&mut head[head_bytes..]) {
+            Ok(0) => break,
+            Ok(bytes) => head_bytes += bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let is_gzip = head[..head_bytes] == GZIP_MAGIC;
+    let input = io::Cursor::new(head).take(head_bytes as u64).chain(input);
+    let input: Box<dyn Read + Send> =
+        if is_gzip { Box::new(MultiGzDecoder::new(input)) } else { Box::new(input) };
+    Ok((input, is_gzip))
+}
+
+/// Opens a file of any content, which is unpacked if it is gzip'd; `-` is the standard input.
+///
+/// # Errors
+/// The operating system's.
+pub fn open_unpacked(path: impl AsRef<Path>) -> io::Result<Box<dyn Read + Send>> {
+    let path = path.as_ref();
+    let input = if path.as_os_str() == "-" {
+        unpacked(io::stdin())
+    } else {
+        File::open(path).and_then(unpacked)
+    };
+    input.map(|(input, _)| input)
+}
 
 /// A stream of bytes and the part of it that is at hand.
 pub(crate) struct Source {
@@ -34,21 +72,8 @@ pub(crate) struct Source {
 impl Source {
     /// Wraps `input`, which is called `name`; looks whether it is gzip'd.
     pub(crate) fn new(name: &str, input: impl Read + Send + 'static) -> Result<Self, IoError> {
-        let mut input: Box<dyn Read + Send> = Box::new(input);
-        let mut head = [0; GZIP_MAGIC.len()];
-        let mut head_bytes = 0;
-        while head_bytes < head.len() {
-            match input.read(&mut head[head_bytes..]) {
-                Ok(0) => break,
-                Ok(bytes) => head_bytes += bytes,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(IoError::system(name, "read", error)),
-            }
-        }
-        let is_gzip = head[..head_bytes] == GZIP_MAGIC;
-        let input = io::Cursor::new(head).take(head_bytes as u64).chain(input);
-        let input: Box<dyn Read + Send> =
-            if is_gzip { Box::new(MultiGzDecoder::new(input)) } else { Box::new(input) };
+        let unpacked = unpacked(input).map_err(|error| IoError::system(name, "read", error))?;
+        let (input, is_gzip) = unpacked;
         Ok(Self {
             input,
             name: name.to_owned(),

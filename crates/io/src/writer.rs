@@ -1,4 +1,4 @@
-//! Captures, written: Ethernet frames with nanosecond time stamps.
+//! Captures, written: frames of one link type with nanosecond time stamps.
 //!
 //! A file appears under its name only once it is whole: it is written beside it and renamed by
 //! [`CaptureWriter::finish`]. A writer that is dropped before leaves nothing behind. What is no
@@ -69,28 +69,51 @@ impl FromStr for CaptureFormat {
 /// The link type of Ethernet.
 const LINK_ETHERNET: u32 = 1;
 
-/// The file header of pcap: nanoseconds, version 2.4, snap length, link type.
-const PCAP_HEADER: [u32; 6] =
-    [0xa1b2_3c4d, 4 << 16 | 2, 0, 0, FRAME_BYTES_MAX as u32, LINK_ETHERNET];
+/// How a capture is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CaptureOptions {
+    /// The format.
+    pub format: CaptureFormat,
+    /// Whether it is gzip'd.
+    pub gzip: bool,
+    /// How frames start, as capture files number it: 1 is Ethernet, 101 an IP header.
+    pub link_type: u32,
+    /// The most bytes of a frame that are captured, as the capture tells: frames are not cut.
+    pub snap_bytes: u32,
+}
 
-/// A section header of pcapng, then an interface with the option that its time is in 10^-9 s.
-#[rustfmt::skip]
-const PCAPNG_HEADER: [u32; 15] = [
-    0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28,
-    1, 32, LINK_ETHERNET, FRAME_BYTES_MAX as u32, 1 << 16 | 9, 9, 0, 32,
-];
+impl CaptureOptions {
+    /// Whole Ethernet frames.
+    pub fn new(format: CaptureFormat, gzip: bool) -> Self {
+        Self { format, gzip, link_type: LINK_ETHERNET, snap_bytes: FRAME_BYTES_MAX as u32 }
+    }
+
+    /// The file header of pcap: nanoseconds, version 2.4, snap length, link type.
+    fn pcap_header(self) -> [u32; 6] {
+        [0xa1b2_3c4d, 4 << 16 | 2, 0, 0, self.snap_bytes, self.link_type]
+    }
+
+    /// A section header of pcapng, then an interface with the option that its time is in 10^-9 s.
+    #[rustfmt::skip]
+    fn pcapng_header(self) -> [u32; 15] {
+        [
+            0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28,
+            1, 32, self.link_type, self.snap_bytes, 1 << 16 | 9, 9, 0, 32,
+        ]
+    }
+}
 
 /// Bytes are gathered in blocks of this size.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// What bytes go through.
 enum Sink<'w> {
-    Plain(BufWriter<Box<dyn Write + 'w>>),
-    Gzip(GzEncoder<BufWriter<Box<dyn Write + 'w>>>),
+    Plain(BufWriter<Box<dyn Write + Send + 'w>>),
+    Gzip(GzEncoder<BufWriter<Box<dyn Write + Send + 'w>>>),
 }
 
 impl<'w> Sink<'w> {
-    fn new(out: Box<dyn Write + 'w>, gzip: bool) -> Self {
+    fn new(out: Box<dyn Write + Send + 'w>, gzip: bool) -> Self {
         let out = BufWriter::with_capacity(BUFFER_BYTES, out);
         // The encoder writes no time stamp: the same frames give the same bytes.
         if gzip {
@@ -115,7 +138,7 @@ impl<'w> Sink<'w> {
     }
 }
 
-/// Writes a capture of Ethernet frames.
+/// Writes a capture.
 ///
 /// [`CaptureWriter::finish`] must be called: without it, nothing is there.
 pub struct CaptureWriter<'w> {
@@ -143,9 +166,17 @@ impl CaptureWriter<'static> {
         format: CaptureFormat,
         gzip: bool,
     ) -> Result<Self, IoError> {
+        Self::create_as(path, CaptureOptions::new(format, gzip))
+    }
+
+    /// The same, in any way.
+    ///
+    /// # Errors
+    /// As [`CaptureWriter::create`].
+    pub fn create_as(path: impl AsRef<Path>, options: CaptureOptions) -> Result<Self, IoError> {
         let path = path.as_ref();
         if path.as_os_str() == "-" {
-            return Self::start("standard output", Box::new(io::stdout()), format, gzip, None);
+            return Self::start("standard output", Box::new(io::stdout()), options, None);
         }
         let name = path.display().to_string();
         let fail = |error| IoError::system(&name, "create", error);
@@ -154,10 +185,10 @@ impl CaptureWriter<'static> {
         let is_special = fs::metadata(&target).is_ok_and(|metadata| !metadata.is_file());
         if is_special {
             let file = fs::OpenOptions::new().write(true).open(&target).map_err(fail)?;
-            return Self::start(&name, Box::new(file), format, gzip, None);
+            return Self::start(&name, Box::new(file), options, None);
         }
         let (file, temporary) = temporary_beside(&target).map_err(fail)?.into_parts();
-        Self::start(&name, Box::new(file), format, gzip, Some((temporary, target)))
+        Self::start(&name, Box::new(file), options, Some((temporary, target)))
     }
 }
 
@@ -167,25 +198,36 @@ impl<'w> CaptureWriter<'w> {
     /// # Errors
     /// [`IoErrorKind::System`](crate::IoErrorKind::System).
     pub fn from_write(
-        out: impl Write + 'w,
+        out: impl Write + Send + 'w,
         format: CaptureFormat,
         gzip: bool,
     ) -> Result<Self, IoError> {
-        Self::start("capture", Box::new(out), format, gzip, None)
+        Self::from_write_as(out, CaptureOptions::new(format, gzip))
+    }
+
+    /// The same, in any way.
+    ///
+    /// # Errors
+    /// [`IoErrorKind::System`](crate::IoErrorKind::System).
+    pub fn from_write_as(
+        out: impl Write + Send + 'w,
+        options: CaptureOptions,
+    ) -> Result<Self, IoError> {
+        Self::start("capture", Box::new(out), options, None)
     }
 
     fn start(
         name: &str,
-        out: Box<dyn Write + 'w>,
-        format: CaptureFormat,
-        gzip: bool,
+        out: Box<dyn Write + Send + 'w>,
+        options: CaptureOptions,
         rename: Option<(TempPath, PathBuf)>,
     ) -> Result<Self, IoError> {
+        let CaptureOptions { format, gzip, .. } = options;
         let sink = Sink::new(out, gzip);
         let mut writer = Self { name: name.to_owned(), format, sink, rename };
         match format {
-            CaptureFormat::Pcap => writer.write_words(PCAP_HEADER)?,
-            CaptureFormat::PcapNg => writer.write_words(PCAPNG_HEADER)?,
+            CaptureFormat::Pcap => writer.write_words(options.pcap_header())?,
+            CaptureFormat::PcapNg => writer.write_words(options.pcapng_header())?,
         }
         Ok(writer)
     }

@@ -1,6 +1,19 @@
 //! Packets from files and to files.
 
+mod files;
+mod from_dump;
+mod from_ip_summary_dump;
+mod link;
+mod pace;
+mod summary;
+mod to_dump;
+mod to_ip_summary_dump;
+
 use warpswitch_graph::ElementClass;
 
 /// The classes of this area.
-pub(crate) const CLASSES: &[&ElementClass] = &[];
+pub(crate) const CLASSES: &[&ElementClass] =
+    &[&from_dump::CLASS, &from_ip_summary_dump::CLASS, &to_dump::CLASS, &to_ip_summary_dump::CLASS];
+
+#[cfg(test)]
+mod tests;

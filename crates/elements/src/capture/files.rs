@@ -1,0 +1,189 @@
+//! Files of text: read line by line, and written.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+
+use warpswitch_graph::Context;
+
+/// The most bytes of a line or record.
+const LINE_BYTES_MAX: u64 = 1 << 20;
+/// Bytes that are written at once.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// What the operating system says, without its number.
+pub(crate) fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split_once(" (os error ").map_or(text.clone(), |(reason, _)| reason.to_owned())
+}
+
+/// A source of lines and records.
+pub(crate) struct Lines {
+    input: BufReader<Box<dyn Read + Send>>,
+    name: String,
+    number: u64,
+    position: u64,
+    /// A line that was looked at and not read.
+    ahead: Option<String>,
+}
+
+impl std::fmt::Debug for Lines {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lines").field("name", &self.name).field("number", &self.number).finish()
+    }
+}
+
+impl Lines {
+    /// The lines of the file `name`, gzip'd or not; `-` is the standard input.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub(crate) fn open(name: &str) -> io::Result<Self> {
+        let shown = if name == "-" { "<stdin>" } else { name };
+        Ok(Self::new(shown, warpswitch_io::open_unpacked(name)?))
+    }
+
+    /// The lines of `data`.
+    pub(crate) fn of(data: Vec<u8>) -> Self {
+        Self::new("<data>", Box::new(io::Cursor::new(data)))
+    }
+
+    fn new(name: &str, input: Box<dyn Read + Send>) -> Self {
+        let input = BufReader::with_capacity(BUFFER_BYTES, input);
+        Self { input, name: name.to_owned(), number: 0, position: 0, ahead: None }
+    }
+
+    /// What messages call it.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Which line, or record, was read last, from 1.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Starts to count again.
+    pub(crate) fn restart_numbers(&mut self) {
+        self.number = 0;
+    }
+
+    /// Bytes that were read.
+    pub(crate) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The next line, without reading it; none at the end.
+    pub(crate) fn peek(&mut self) -> io::Result<Option<&str>> {
+        if self.ahead.is_none() {
+            let mut line = String::new();
+            self.ahead = self.line(&mut line)?.then_some(line);
+            self.number -= u64::from(self.ahead.is_some());
+        }
+        Ok(self.ahead.as_deref())
+    }
+
+    /// Reads a line into `line`, without its end. Tells whether there was one.
+    pub(crate) fn line(&mut self, line: &mut String) -> io::Result<bool> {
+        if let Some(ahead) = self.ahead.take() {
+            *line = ahead;
+            self.number += 1;
+            return Ok(true);
+        }
+        let mut bytes = std::mem::take(line).into_bytes();
+        bytes.clear();
+        let read = self.input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes)?;
+        if read as u64 == LINE_BYTES_MAX && bytes.last() != Some(&b'\n') {
+            return Err(io::Error::other(format!("a line of more than {LINE_BYTES_MAX} bytes")));
+        }
+        self.position += read as u64;
+        self.number += u64::from(read > 0);
+        let ends = [b'\n', b'\r'];
+        for end in ends {
+            if bytes.last() == Some(&end) {
+                bytes.pop();
+            }
+        }
+        *line = match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        };
+        Ok(read > 0)
+    }
+
+    /// Reads a binary record into `record`, without its head. Tells whether it is one of text;
+    /// none at the end.
+    pub(crate) fn record(&mut self, record: &mut Vec<u8>) -> io::Result<Option<bool>> {
+        record.clear();
+        let mut head = [0; 4];
+        if self.input.fill_buf()?.is_empty() {
+            return Ok(None);
+        }
+        self.input.read_exact(&mut head)?;
+        let word = u32::from_be_bytes(head);
+        let bytes = u64::from(word & 0x7fff_ffff);
+        if !(4..=LINE_BYTES_MAX).contains(&bytes) {
+            return Err(io::Error::other(format!("a binary record of {bytes} bytes")));
+        }
+        let read = self.input.by_ref().take(bytes - 4).read_to_end(record)?;
+        if (read as u64) < bytes - 4 {
+            return Err(io::Error::other("the file ends within a record"));
+        }
+        self.position += bytes;
+        self.number += 1;
+        Ok(Some(word >> 31 == 1))
+    }
+}
+
+/// Where text is written to.
+#[derive(Debug)]
+pub(crate) enum Output {
+    /// The run's standard output.
+    Console,
+    /// A file, under its name. What was in it goes with the first write, not before: who takes
+    /// over from another that writes it may yet leave it alone.
+    File { file: BufWriter<File>, is_fresh: bool },
+}
+
+impl Output {
+    /// Starts the file `name`; `-` is the standard output.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub(crate) fn create(name: &str) -> io::Result<Self> {
+        if name == "-" {
+            return Ok(Self::Console);
+        }
+        let file = File::options().write(true).create(true).truncate(false).open(name)?;
+        Ok(Self::File { file: BufWriter::with_capacity(BUFFER_BYTES, file), is_fresh: true })
+    }
+
+    /// Writes `bytes`.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub(crate) fn write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Console => {
+                cx.print(bytes);
+                Ok(())
+            }
+            Self::File { file, is_fresh } => {
+                if std::mem::take(is_fresh) && file.get_ref().metadata()?.is_file() {
+                    file.get_ref().set_len(0)?;
+                }
+                file.write_all(bytes)
+            }
+        }
+    }
+
+    /// Makes sure that what was written is in the file.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Console => Ok(()),
+            Self::File { file, .. } => file.flush(),
+        }
+    }
+}

@@ -1,0 +1,520 @@
+//! Gives the packets of a capture.
+//!
+//! # Synopsis
+//! `FromDump(FILENAME, [TIMING], STOP, ACTIVE, SAMPLE, FORCE_IP, START, START_AFTER, END,
+//! END_AFTER, INTERVAL, END_CALL, MMAP, FILEPOS, BURST)`
+//!
+//! # Ports
+//! One output, push or pull; a second one, push, gets what is no IP packet with `FORCE_IP`.
+//!
+//! # Configuration
+//! - `FILENAME`: the file, pcap or pcapng, gzip'd or not, as its content tells; `-` is the standard
+//!   input
+//! - `TIMING`: whether packets keep their distance in time, false by default
+//! - `STOP`: whether to stop the run after the last packet, false by default
+//! - `ACTIVE`: whether it gives packets, true by default
+//! - `SAMPLE`: the share of packets that are given, from 0 to 1, by chance
+//! - `FORCE_IP`: whether only IP packets are given, their headers noted on them; so are the
+//!   packets of a capture that starts with IP headers
+//! - `START`, `START_AFTER`: the time, or seconds behind the first packet, from which on packets
+//!   are given
+//! - `END`, `END_AFTER`, `INTERVAL`: the time, or seconds behind the first packet or the first that
+//!   is given, at which it ends
+//! - `END_CALL`: a write handler to call at the end; `stop` with `STOP`, and `active false` by
+//!   default at an end in time
+//! - `MMAP`: taken, and not needed
+//! - `FILEPOS`: bytes of the capture, unpacked, to pass over first: whole packets are passed over
+//!   that begin before
+//! - `BURST`: packets a batch, 1 by default; more is faster
+//!
+//! Packets get the time at which they were captured, the number of bytes that were not, and, of
+//! Ethernet, whether they went to one, some or all.
+//!
+//! # Handlers
+//! | name | | unit |
+//! | --- | --- | --- |
+//! | `active` | read, write | true or false |
+//! | `stop` | write | stops it and the run |
+//! | `encap` | read | what packets start with: `ETHER`, `IP`, ... |
+//! | `sampling_prob` | read | share |
+//! | `filename`, `filesize`, `filepos`, `packet_filepos` | read | name, bytes, bytes, bytes |
+//! | `count`, `packets` | read | packets |
+//! | `reset_counts`, `reset_timing` | write | |
+//! | `extend_interval` | write | seconds by which the end is later |
+//!
+//! # Drops
+//! - `not sampled`: packets that chance left out
+//! - `no IP header`: with `FORCE_IP` and one output
+//!
+//! # Threads
+//! Belongs to one worker. A capture that is damaged gives its packets up to there; then that is
+//! said, and the capture has ended.
+//!
+//! # Example
+//! ```text
+//! FromDump(in.pcap, STOP true) -> Strip(14) -> CheckIPHeader -> Discard;
+//! ```
+
+use warpswitch_graph::language::args::{Args, ArgsError, Fixed, FromArg, NoNames, Raw};
+use warpswitch_graph::{
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Time,
+};
+use warpswitch_io::{CaptureReader, IoErrorKind};
+use warpswitch_packet::{Batch, Header, Packet, annotation};
+use warpswitch_wire::link::LinkType;
+
+use std::time::Duration;
+
+use super::files::reason;
+use super::from_ip_summary_dump::{SAMPLE_ALL, check_sample, is_sampled};
+use super::link::{find_ip, name_of, set_packet_type};
+use super::pace::Pace;
+
+/// The class.
+pub static CLASS: ElementClass =
+    ElementClass::new("FromDump", "0/1-2", "a/ah", || Box::new(FromDump::new()))
+        .drops(&["not sampled", "no IP header"]);
+
+/// Numbers of reasons.
+const NOT_SAMPLED: usize = 0;
+const NO_IP: usize = 1;
+
+/// Frames that a look at the capture passes over at most before others have their turn.
+const LOOKS_MAX: usize = 1024;
+
+/// A time that is meant, until the first packet tells what it counts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bound {
+    None,
+    At(i64),
+    AfterFirst(i64),
+    /// Behind the first that is given.
+    AfterStart(i64),
+}
+
+/// See the module.
+pub struct FromDump {
+    filename: String,
+    stop: bool,
+    active: bool,
+    force_ip: bool,
+    sample: u32,
+    burst: u32,
+    start: Bound,
+    end: Bound,
+    /// When it ended, for those who want it to be later.
+    end_ns: i64,
+    end_call: String,
+    file_position: u64,
+    pace: Option<Pace>,
+    capture: Option<CaptureReader>,
+    link: LinkType,
+    filesize: Option<u64>,
+    /// Where the packet that was given last began, and where reading is.
+    packet_position: u64,
+    position: u64,
+    count: u64,
+    /// The next packet, and how it starts.
+    waiting: Option<(Packet, LinkType)>,
+    has_called: bool,
+}
+
+impl FromDump {
+    fn new() -> Self {
+        Self {
+            filename: String::new(),
+            stop: false,
+            active: true,
+            force_ip: false,
+            sample: SAMPLE_ALL,
+            burst: 1,
+            start: Bound::None,
+            end: Bound::None,
+            end_ns: 0,
+            end_call: String::new(),
+            file_position: 0,
+            pace: None,
+            capture: None,
+            link: LinkType::Ethernet,
+            filesize: None,
+            packet_position: 0,
+            position: 0,
+            count: 0,
+            waiting: None,
+            has_called: false,
+        }
+    }
+
+    fn configure_times(&mut self, args: &mut Args<'_>) {
+        let (mut start, mut end) = (None::<Duration>, None::<Duration>);
+        let (mut start_after, mut end_after) = (None::<Duration>, None::<Duration>);
+        let mut interval = None::<Duration>;
+        args.read("START", &mut start)
+            .read("START_AFTER", &mut start_after)
+            .read("END", &mut end)
+            .read("END_AFTER", &mut end_after)
+            .read("INTERVAL", &mut interval);
+        let ns = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+        if start.is_some() && start_after.is_some() {
+            args.error_at("", "START and START_AFTER are mutually exclusive");
+        }
+        let ends = [end, end_after, interval];
+        if ends.iter().flatten().count() > 1 {
+            args.error_at("", "END, END_AFTER, and INTERVAL are mutually exclusive");
+        }
+        let after = start_after.map(|time| Bound::AfterFirst(ns(time)));
+        self.start = start.map(|time| Bound::At(ns(time))).or(after).unwrap_or(Bound::None);
+        self.end = match ends {
+            [Some(time), ..] => Bound::At(ns(time)),
+            [_, Some(time), _] => Bound::AfterFirst(ns(time)),
+            [.., Some(time)] => Bound::AfterStart(ns(time)),
+            _ => Bound::None,
+        };
+    }
+
+    /// Turns times that count from the first packet, seen at `first`, into times.
+    fn settle_times(&mut self, first: i64) {
+        if let Bound::AfterFirst(after) = self.start {
+            self.start = Bound::At(first.saturating_add(after));
+        }
+        self.end = match self.end {
+            Bound::AfterFirst(after) => Bound::At(first.saturating_add(after)),
+            Bound::AfterStart(after) => {
+                let start = if let Bound::At(start) = self.start { start } else { first };
+                Bound::At(start.saturating_add(after))
+            }
+            end => end,
+        };
+    }
+
+    /// Reads the next packet; none at the end, or if frames were passed over for long.
+    fn read_packet(&mut self, cx: &mut Context<'_>) -> Option<(Packet, LinkType)> {
+        for _ in 0..LOOKS_MAX {
+            let capture = self.capture.as_mut()?;
+            let start = capture.position();
+            let frame = match capture.next_frame() {
+                Ok(Some(frame)) => frame,
+                Ok(None) => {
+                    self.close();
+                    return None;
+                }
+                Err(error) => {
+                    cx.say(&format!("{}: {error}", cx.declaration()));
+                    self.close();
+                    return None;
+                }
+            };
+            let time = i64::try_from(frame.timestamp_ns).unwrap_or(i64::MAX);
+            let link = frame.link_type;
+            let extra = frame.original_bytes.saturating_sub(frame.data.len()) as u32;
+            let mut packet = cx.pool().packet_of(frame.data);
+            packet.set_timestamp_ns(time);
+            packet.set_anno_u32(annotation::EXTRA_LEN, extra);
+            (self.packet_position, self.position) = (start, capture.position());
+            if start < self.file_position {
+                cx.pool().recycle(packet);
+                continue;
+            }
+            self.settle_times(time);
+            if let Bound::At(from) = self.start
+                && time < from
+            {
+                cx.pool().recycle(packet);
+                continue;
+            }
+            if !self.goes_on(cx, time) {
+                cx.pool().recycle(packet);
+                return None;
+            }
+            if !is_sampled(cx, self.sample) {
+                cx.drop_packet(packet, NOT_SAMPLED);
+                continue;
+            }
+            packet.set_header(Header::Mac, 0);
+            if link == LinkType::Ethernet {
+                set_packet_type(&mut packet);
+            }
+            return Some((packet, link));
+        }
+        None
+    }
+
+    /// Whether packets of `time` are still given; at the end, that is called.
+    fn goes_on(&mut self, cx: &mut Context<'_>, time: i64) -> bool {
+        while let Bound::At(end) = self.end {
+            if time < end {
+                return true;
+            }
+            (self.end, self.end_ns) = (Bound::None, end);
+            self.call_end(cx);
+            if !self.active {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// What follows the end of the time that was asked for.
+    fn call_end(&mut self, cx: &mut Context<'_>) {
+        if self.end_call.is_empty() {
+            self.active = false;
+        }
+        self.call(cx);
+    }
+
+    /// Calls who is to be called at an end.
+    fn call(&mut self, cx: &mut Context<'_>) {
+        if self.end_call.is_empty() {
+            if self.stop {
+                self.active = false;
+                cx.stop_driver();
+            }
+            return;
+        }
+        let call = self.end_call.clone();
+        let (handler, value) = call.trim().split_once(' ').unwrap_or((call.trim(), ""));
+        // While it is at work, others cannot ask the element for itself.
+        let own = match cx.find_handler(handler) {
+            Ok((Some(element), name)) if element == cx.element() => Some(name.to_owned()),
+            _ => None,
+        };
+        match own.map(|name| self.write(cx, &name, value)) {
+            Some(Err(error)) => cx.say(&format!("{}: {handler}: {error}", cx.declaration())),
+            Some(Ok(_)) => {}
+            None => crate::calls::write(cx, &call),
+        }
+    }
+
+    fn close(&mut self) {
+        self.capture = None;
+    }
+
+    /// The next packet that is due; none if there is none now.
+    fn next_due(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
+        loop {
+            let (mut packet, link) = match self.waiting.take() {
+                Some(waiting) => waiting,
+                None => self.read_packet(cx)?,
+            };
+            if let Some(pace) = &mut self.pace
+                && let Some(until) = pace.wait_until(cx.now(), packet.timestamp_ns())
+            {
+                cx.set_timer(0, until);
+                self.waiting = Some((packet, link));
+                return None;
+            }
+            if (self.force_ip || link == LinkType::RawIp) && !find_ip(&mut packet, link) {
+                cx.emit_or_drop(1, packet, NO_IP);
+                continue;
+            }
+            self.count += 1;
+            return Some(packet);
+        }
+    }
+
+    fn make(&mut self, cx: &mut Context<'_>, packets: usize) -> Batch {
+        let mut batch = cx.pool().batch();
+        while self.active && batch.len() < packets {
+            let Some(packet) = self.next_due(cx) else { break };
+            batch.push(packet);
+        }
+        if self.has_ended() && batch.is_empty() && !std::mem::replace(&mut self.has_called, true) {
+            self.call(cx);
+        }
+        batch
+    }
+
+    fn has_ended(&self) -> bool {
+        self.capture.is_none() && self.waiting.is_none()
+    }
+
+    fn shown(&self) -> &str {
+        if self.filename == "-" { "<stdin>" } else { &self.filename }
+    }
+
+    /// Opens the capture.
+    fn open(&mut self) -> Result<(), String> {
+        let capture = CaptureReader::open(&self.filename).map_err(|error| {
+            let source = std::error::Error::source(&error);
+            let system = source.and_then(|source| source.downcast_ref::<std::io::Error>());
+            match (error.kind(), system) {
+                (_, Some(system)) => format!("{}: {}", self.shown(), reason(system)),
+                (IoErrorKind::NotACapture, _) => {
+                    format!("{}: not a tcpdump file (bad magic number)", self.shown())
+                }
+                _ => error.to_string(),
+            }
+        })?;
+        self.filesize =
+            std::fs::metadata(&self.filename).ok().filter(|m| m.is_file()).map(|m| m.len());
+        self.position = capture.position();
+        self.capture = Some(capture);
+        Ok(())
+    }
+}
+
+impl Element for FromDump {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        _context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        let (mut mmap, mut timing) = (false, false);
+        let (mut end_call, mut sample) = (Raw::default(), Fixed(SAMPLE_ALL));
+        args.read("MMAP", &mut mmap)
+            .read_mp("FILENAME", &mut self.filename)
+            .read_p("TIMING", &mut timing)
+            .read("STOP", &mut self.stop)
+            .read("ACTIVE", &mut self.active)
+            .read("SAMPLE", &mut sample)
+            .read("FORCE_IP", &mut self.force_ip)
+            .read("END_CALL", &mut end_call)
+            .read("FILEPOS", &mut self.file_position)
+            .read("BURST", &mut self.burst);
+        self.configure_times(args);
+        self.sample = check_sample(sample, args);
+        self.pace = timing.then(Pace::default);
+        self.end_call = end_call.0;
+        if self.stop && !self.end_call.is_empty() {
+            args.error_at("", "END_CALL and STOP are mutually exclusive");
+        }
+        args.complete()
+    }
+
+    fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        self.open()?;
+        // What packets start with is asked before they are: the first one tells.
+        self.waiting = self.read_packet(cx);
+        if let Some((_, link)) = &self.waiting {
+            self.link = *link;
+        }
+        if self.force_ip && matches!(self.link, LinkType::Unsupported(_)) {
+            let LinkType::Unsupported(number) = self.link else { return Ok(()) };
+            let shown = self.shown();
+            return Err(format!("{shown}: unknown linktype {number}; can't force IP packets"));
+        }
+        if cx.output_is_push(0) && self.active {
+            cx.schedule_task();
+        }
+        Ok(())
+    }
+
+    fn run_task(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.active {
+            return false;
+        }
+        let batch = self.make(cx, self.burst.max(1) as usize);
+        let worked = !batch.is_empty();
+        cx.emit_batch(0, batch);
+        let is_waiting = self.waiting.is_some() && !worked;
+        if self.active && !is_waiting && (worked || !self.has_ended()) {
+            cx.schedule_task();
+        }
+        worked
+    }
+
+    fn run_timer(&mut self, cx: &mut Context<'_>, _timer: usize) {
+        if self.active && cx.output_is_push(0) {
+            cx.schedule_task();
+        } else if self.active {
+            cx.wake();
+        }
+    }
+
+    fn pull(&mut self, cx: &mut Context<'_>, _output: usize, packets_max: usize) -> Batch {
+        if self.active { self.make(cx, packets_max) } else { cx.pool().batch() }
+    }
+
+    fn handlers(&self) -> &'static [HandlerSpec] {
+        const {
+            &[
+                HandlerSpec::both("active"),
+                HandlerSpec::button("stop"),
+                HandlerSpec::read("encap"),
+                HandlerSpec::read("sampling_prob"),
+                HandlerSpec::read("filename"),
+                HandlerSpec::read("filesize"),
+                HandlerSpec::read("filepos"),
+                HandlerSpec::read("packet_filepos"),
+                HandlerSpec::read("count"),
+                HandlerSpec::read("packets"),
+                HandlerSpec::button("reset_counts"),
+                HandlerSpec::button("reset_timing"),
+                HandlerSpec::write("extend_interval"),
+            ]
+        }
+    }
+
+    fn read(
+        &mut self,
+        _cx: &mut Context<'_>,
+        name: &str,
+        _param: &str,
+    ) -> Result<String, HandlerError> {
+        Ok(match name {
+            "active" => self.active.to_string(),
+            "encap" => name_of(self.link).to_owned(),
+            "sampling_prob" => (f64::from(self.sample) / f64::from(SAMPLE_ALL)).to_string(),
+            "filename" => self.shown().to_owned(),
+            "filesize" => self.filesize.map_or("-".into(), |bytes| bytes.to_string()),
+            "filepos" => self.position.to_string(),
+            "packet_filepos" => self.packet_position.to_string(),
+            _ => self.count.to_string(),
+        })
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context<'_>,
+        name: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        match name {
+            "stop" => {
+                self.active = false;
+                cx.stop_driver();
+            }
+            "reset_counts" => self.count = 0,
+            "reset_timing" => {
+                if let Some(pace) = &mut self.pace {
+                    pace.restart();
+                }
+            }
+            "extend_interval" => {
+                let wrong = |_| HandlerError::failed("'extend_interval' takes a time interval");
+                let by = Duration::from_arg(value.trim(), &NoNames).map_err(wrong)?;
+                let end = if let Bound::At(end) = self.end { end } else { self.end_ns };
+                self.end = Bound::At((Time(end) + by).0);
+                self.active = true;
+                self.run_timer(cx, 0);
+            }
+            _ => {
+                self.active = bool::from_arg(value.trim(), &NoNames)
+                    .map_err(|_| HandlerError::failed("type mismatch"))?;
+                self.run_timer(cx, 0);
+            }
+        }
+        Ok(String::new())
+    }
+
+    fn held(&self) -> usize {
+        usize::from(self.waiting.is_some())
+    }
+
+    fn take_state(&mut self, cx: &mut Context<'_>, old: &mut dyn Element) {
+        let Some(old) = old.downcast_mut::<Self>() else { return };
+        if old.filename != self.filename {
+            return;
+        }
+        if let Some((packet, _)) = self.waiting.take() {
+            cx.pool().recycle(packet);
+        }
+        (self.capture, self.waiting) = (old.capture.take(), old.waiting.take());
+        (self.position, self.packet_position) = (old.position, old.packet_position);
+        (self.count, self.has_called) = (old.count, old.has_called);
+        if self.pace.is_some() {
+            self.pace = old.pace.take().or(self.pace.take());
+        }
+        self.run_timer(cx, 0);
+    }
+}

@@ -1,0 +1,86 @@
+//! How packets of captures start, and where their IP header is.
+
+use warpswitch_packet::{Header, Packet, PacketType};
+use warpswitch_wire::link::{LinkType, Loopback};
+
+/// Bytes of an Ethernet header.
+const ETHERNET_BYTES: usize = 14;
+
+/// What packets start with, under the names that arguments and handlers use.
+const ENCAPS: &[(&str, LinkType, u32)] = &[
+    ("ETHER", LinkType::Ethernet, 1),
+    ("IP", LinkType::RawIp, 101),
+    ("NULL", LinkType::Loopback, 0),
+    ("LINUX_SLL", LinkType::Sll, 113),
+    ("FDDI", LinkType::Unsupported(10), 10),
+    ("ATM", LinkType::Unsupported(100), 100),
+    ("RFC1483", LinkType::Unsupported(100), 100),
+    ("802.11", LinkType::Unsupported(105), 105),
+    ("SLL", LinkType::Sll, 113),
+    ("PPP", LinkType::Unsupported(9), 9),
+];
+
+/// The number that capture files have for the encapsulation called `name`.
+pub(crate) fn number_of(name: &str) -> Option<u32> {
+    ENCAPS.iter().find(|(other, ..)| *other == name).map(|(_, _, number)| *number)
+}
+
+/// What handlers call `link`.
+pub(crate) fn name_of(link: LinkType) -> &'static str {
+    ENCAPS.iter().find(|(_, other, _)| *other == link).map_or("??", |(name, ..)| name)
+}
+
+/// Says on `packet` how it was addressed, if it starts with an Ethernet header.
+pub(crate) fn set_packet_type(packet: &mut Packet) {
+    let kind = match packet.data() {
+        [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, ..] => PacketType::Broadcast,
+        [first, ..] if first & 1 == 1 => PacketType::Multicast,
+        _ => PacketType::Host,
+    };
+    packet.set_packet_type(kind);
+}
+
+/// Finds the IP header of a packet that starts as `link` says, and notes it and the destination on
+/// the packet. Tells whether there is one, whole.
+pub(crate) fn find_ip(packet: &mut Packet, link: LinkType) -> bool {
+    let data = packet.data();
+    let at = match link {
+        LinkType::RawIp => Some(0),
+        LinkType::Ethernet => ether_type(data, 12).map(|()| ETHERNET_BYTES),
+        LinkType::Sll => ether_type(data, 14).map(|()| 16),
+        LinkType::Sll2 => ether_type(data, 0).map(|()| 20),
+        LinkType::Loopback => {
+            let view = Loopback::new_checked(data).ok();
+            view.and_then(|view| view.ether_type()).map(|_| 4)
+        }
+        LinkType::Unsupported(_) => None,
+    };
+    let Some((at, ip)) = at.and_then(|at| Some((at, data.get(at..)?))) else { return false };
+    let Some(&first) = ip.first() else { return false };
+    match first >> 4 {
+        4 => {
+            let header_bytes = usize::from(first & 15) * 4;
+            if header_bytes < 20 || ip.len() < header_bytes {
+                return false;
+            }
+            let dst = [ip[16], ip[17], ip[18], ip[19]];
+            packet.set_header(Header::Network, at);
+            packet.set_header(Header::Transport, at + header_bytes);
+            packet.set_dst_ipv4(dst);
+            true
+        }
+        6 => {
+            let Some(&dst) = ip.get(24..).and_then(<[u8]>::first_chunk) else { return false };
+            packet.set_header(Header::Network, at);
+            packet.set_header(Header::Transport, at + 40);
+            packet.set_dst_ipv6(dst);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Whether the EtherType at `at` is that of IP.
+fn ether_type(data: &[u8], at: usize) -> Option<()> {
+    matches!(data.get(at..at + 2)?, [0x08, 0x00] | [0x86, 0xdd]).then_some(())
+}

@@ -1,0 +1,158 @@
+//! Captures that are written and read again.
+
+use warpswitch_graph::simulate::{SIMULATED_START, run};
+
+use super::Folder;
+
+/// Three IP packets in Ethernet frames: to one, to all, and to some, and one frame of ARP.
+const FRAMES: &str = r#"FromIPSummaryDump(STOP true, CHECKSUM true, DATA
+    '!data timestamp eth_dst eth_src eth_type src dst proto len
+    1.5 02-00-00-00-00-01 02-00-00-00-00-02 0800 1.0.0.1 2.0.0.1 U 60
+    2.0 FF-FF-FF-FF-FF-FF 02-00-00-00-00-02 0800 1.0.0.2 2.0.0.2 U 60
+    3.0 02-00-00-00-00-01 02-00-00-00-00-02 0806 - - - -
+    4.0 01-00-5E-00-00-01 02-00-00-00-00-02 0800 1.0.0.3 2.0.0.3 T 1000')"#;
+
+#[test]
+fn captures_come_back_as_they_went() {
+    let folder = Folder::new("dumps");
+    for name in ["a.pcap", "a.pcapng", "a.pcap.gz", "a.pcapng.gz"] {
+        let file = folder.file(name);
+        let config = format!("{FRAMES} -> d :: ToDump({file}, SNAPLEN 100)");
+        let (mut router, _) = run(&config, &crate::registry());
+        assert_eq!(router.read("d.count"), Ok("4".into()));
+        let bytes = std::fs::read(&file).expect("it was written");
+        let magic: &[u8] = match name {
+            "a.pcap" => &[0x4d, 0x3c, 0xb2, 0xa1],
+            "a.pcapng" => &[0x0a, 0x0d, 0x0d, 0x0a],
+            _ => &[0x1f, 0x8b],
+        };
+        assert!(bytes.starts_with(magic), "{name}");
+        let config = format!(
+            "f :: FromDump({file}, STOP true, FORCE_IP true)
+            -> ToIPSummaryDump(-, HEADER false, FIELDS timestamp src len wire_len eth_dst)
+            -> Discard; f[1] -> c :: Counter -> Discard;"
+        );
+        let (mut router, transcript) = run(&config, &crate::registry());
+        assert_eq!(
+            String::from_utf8(transcript.printed()).expect("text"),
+            "1.500000 1.0.0.1 60 74 02-00-00-00-00-01\n\
+             2.000000 1.0.0.2 60 74 FF-FF-FF-FF-FF-FF\n\
+             4.000000 1.0.0.3 1000 100 01-00-5E-00-00-01\n",
+            "{name}"
+        );
+        let mut read = |handler: &str| router.read(handler).expect("it is there");
+        assert_eq!((read("c.count"), read("f.count")), ("1".into(), "3".into()));
+        assert_eq!((read("f.encap"), read("f.filename")), ("ETHER".into(), file.clone()));
+        assert_eq!(read("f.filesize"), bytes.len().to_string());
+        if name == "a.pcap" {
+            assert_eq!(read("f.filepos"), bytes.len().to_string());
+        }
+    }
+}
+
+#[test]
+fn what_packets_start_with_is_told_and_taken_over() {
+    let folder = Folder::new("encap");
+    let (ip, again) = (folder.file("ip.pcap"), folder.file("again.pcap"));
+    let source = "FromIPSummaryDump(STOP true, CHECKSUM true, DATA '!data src len\n1.0.0.1 60\n')";
+    run(&format!("{source} -> ToDump({ip}, ENCAP IP)"), &crate::registry());
+    let config = format!("f :: FromDump({ip}, STOP true) -> ToDump({again}, USE_ENCAP_FROM f)");
+    run(&config, &crate::registry());
+    // Packets of a capture of IP have their headers noted without being asked for.
+    let config = format!(
+        "f :: FromDump({again}, STOP true) -> ToIPSummaryDump(-, HEADER false, FIELDS src len)"
+    );
+    let (mut router, transcript) = run(&config, &crate::registry());
+    assert_eq!(router.read("f.encap"), Ok("IP".into()));
+    assert_eq!(transcript.printed(), b"1.0.0.1 60\n");
+}
+
+#[test]
+fn a_capture_may_go_to_the_standard_output() {
+    let (_, transcript) = run(&format!("{FRAMES} -> ToDump(-)"), &crate::registry());
+    let printed = transcript.printed();
+    assert_eq!(printed.len(), 24 + 4 * 16 + 74 + 74 + 14 + 1014);
+    assert_eq!(printed[..4], [0x4d, 0x3c, 0xb2, 0xa1]);
+}
+
+#[test]
+fn times_choose_packets_and_end_the_capture() {
+    let folder = Folder::new("times");
+    let file = folder.file("a.pcap");
+    run(&format!("{FRAMES} -> ToDump({file})"), &crate::registry());
+    let check = |args: &str, times: &str| {
+        let config = format!(
+            "f :: FromDump({file}, {args}) -> t :: ToIPSummaryDump(-, HEADER false, FIELDS ts);"
+        );
+        let (router, transcript) = run(&config, &crate::registry());
+        let printed = String::from_utf8(transcript.printed()).expect("text");
+        let found: Vec<&str> = printed.lines().map(|line| &line[..3]).collect();
+        assert_eq!(found.join(" "), times, "{args}: {}", transcript.said());
+        assert_eq!(router.packets_unaccounted(), 0);
+    };
+    check("START 2, END 4", "2.0 3.0");
+    check("START_AFTER 1.5", "3.0 4.0");
+    check("END_AFTER 0.5", "1.5");
+    check("START 2, INTERVAL 1.5", "2.0 3.0");
+    check("END 3, END_CALL stop", "1.5 2.0 3.0");
+    check("END 3, END_CALL f.active false", "1.5 2.0");
+    check("END 2, END_CALL f.extend_interval 1.5", "1.5 2.0 3.0 4.0");
+    check("SAMPLE 0", "");
+    check("FILEPOS 40", "2.0 3.0 4.0");
+    check("BURST 3", "1.5 2.0 3.0 4.0");
+    check("ACTIVE false", "");
+}
+
+#[test]
+fn times_are_kept_if_they_are_asked_for() {
+    let folder = Folder::new("timing");
+    let file = folder.file("a.pcap");
+    run(&format!("{FRAMES} -> ToDump({file})"), &crate::registry());
+    let config = format!("FromDump({file}, TIMING true, STOP true) -> c :: Counter -> Discard;");
+    let mut host = warpswitch_graph::simulate::SimulatedHost::default();
+    host.end = Some(warpswitch_graph::Time(SIMULATED_START.0 + 1_600_000_000));
+    let (mut router, _) = warpswitch_graph::simulate::run_until(&config, &crate::registry(), host);
+    // Due: at once, after 0.5 s and 1.5 s; the last after 2.5 s.
+    assert_eq!(router.read("c.count"), Ok("3".into()));
+    assert_eq!(router.standing().len(), 1);
+}
+
+#[test]
+fn damaged_captures_give_what_is_whole_and_say_so() {
+    let folder = Folder::new("damaged");
+    let file = folder.file("a.pcap");
+    run(&format!("{FRAMES} -> ToDump({file})"), &crate::registry());
+    let bytes = std::fs::read(&file).expect("it is there");
+    std::fs::write(&file, &bytes[..bytes.len() - 1]).expect("it can be written");
+    let config = format!("f :: FromDump({file}, STOP true) -> Discard");
+    let (mut router, transcript) = run(&config, &crate::registry());
+    assert_eq!(router.read("f.count"), Ok("3".into()));
+    assert!(transcript.said().contains("the capture ends within"), "{}", transcript.said());
+    std::fs::write(&file, b"no capture at all").expect("it can be written");
+    let check = |config: &str, expected: &str| {
+        let errors = warpswitch_graph::simulate::router(config, &crate::registry());
+        let errors = errors.err().map_or(String::new(), |errors| errors.to_click());
+        assert!(errors.contains(expected), "{config}: {errors}");
+    };
+    check(&config, "not a tcpdump file (bad magic number)");
+    check("FromDump(/none) -> Discard", "/none: No such file or directory");
+    check("FromDump -> Discard", "FILENAME: required argument missing");
+    check("FromDump(a, STOP true, END_CALL b.c) -> Discard", "END_CALL and STOP are mutually");
+    check("FromDump(a, END 1, INTERVAL 2) -> Discard", "END, END_AFTER, and INTERVAL are mutually");
+    check("Idle -> ToDump(/none/a)", "/none/a: No such file or directory");
+    check("Idle -> ToDump(a, ENCAP X)", "bad encapsulation type");
+    check("i :: Idle -> ToDump(a, USE_ENCAP_FROM i)", "'i' has no 'encap' read handler");
+}
+
+#[test]
+fn a_file_is_whole_or_not_there() {
+    let folder = Folder::new("whole");
+    let file = folder.file("a.pcap");
+    let config = format!("InfiniteSource(LIMIT 3) -> ToDump({file})");
+    let (mut router, _) =
+        warpswitch_graph::simulate::router(&config, &crate::registry()).expect("it is right");
+    router.run(&mut warpswitch_graph::simulate::SimulatedHost::default());
+    assert!(!std::path::Path::new(&file).exists());
+    router.finish().expect("it can be written");
+    assert_eq!(std::fs::metadata(&file).expect("it is there").len(), 24 + 3 * (16 + 64));
+}

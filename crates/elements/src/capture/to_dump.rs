@@ -1,0 +1,331 @@
+//! Writes packets to a capture.
+//!
+//! # Synopsis
+//! `ToDump(FILENAME, [SNAPLEN, ENCAP], USE_ENCAP_FROM, EXTRA_LENGTH, UNBUFFERED, BURST)`
+//!
+//! # Ports
+//! One input, push or pull; no outputs, or one that gets all packets. Without output, as a pull
+//! input it asks whenever there are packets.
+//!
+//! # Configuration
+//! - `FILENAME`: the file; `-` is the standard output. It is pcapng if the name ends in `.pcapng`,
+//!   else pcap, and gzip'd if `.gz` follows
+//! - `SNAPLEN`: the most bytes of a packet that are written, 2000 by default, 0 for all
+//! - `ENCAP`: what packets start with: `ETHER` (the default), `IP`, ...
+//! - `USE_ENCAP_FROM`: elements whose handler `encap` tells what packets start with
+//! - `EXTRA_LENGTH`: whether bytes that were not captured count, true by default
+//! - `UNBUFFERED`: taken, and not needed: the file appears whole
+//! - `BURST`: packets that it asks for at a time, 1 by default
+//!
+//! # Handlers
+//! | name | | unit |
+//! | --- | --- | --- |
+//! | `filename` | read | |
+//! | `count` | read | packets |
+//! | `reset_counts` | write | |
+//!
+//! # Drops
+//! None: writing is its work. A packet that does not fit the format, larger than captures may
+//! have or of a time that they cannot tell, is said once and not written.
+//!
+//! # Threads
+//! Belongs to one worker. A file appears under its name when the run ends, whole; if writing fails
+//! that is said at once, and no file appears.
+//!
+//! # Example
+//! ```text
+//! InfiniteSource(LIMIT 10) -> ToDump(out.pcapng.gz);
+//! ```
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use warpswitch_graph::language::args::split::split_words;
+use warpswitch_graph::language::args::{Args, ArgsError, Raw, Word};
+use warpswitch_graph::{
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Phase,
+};
+use warpswitch_io::{CaptureFormat, CaptureOptions, CaptureWriter, FRAME_BYTES_MAX, IoErrorKind};
+use warpswitch_packet::{Batch, Packet, annotation};
+
+use super::files::reason;
+use super::link::number_of;
+
+/// The class.
+pub static CLASS: ElementClass =
+    ElementClass::new("ToDump", "1/0-1", "a", || Box::new(ToDump::new())).phase(Phase::Last);
+
+/// The link type of Ethernet.
+const ETHERNET: u32 = 1;
+
+/// What is on its way to the run's standard output.
+#[derive(Clone, Debug, Default)]
+struct Printed(Arc<Mutex<Vec<u8>>>);
+
+impl Printed {
+    fn take(&self) -> Vec<u8> {
+        self.0.lock().map_or_else(|_| Vec::new(), |mut bytes| std::mem::take(&mut *bytes))
+    }
+}
+
+impl Write for Printed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut held = self.0.lock().map_err(|_| io::Error::other("a thread failed"))?;
+        held.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct ToDump {
+    filename: String,
+    snap_bytes: u32,
+    extra_length: bool,
+    link_type: u32,
+    encap_from: Vec<String>,
+    burst: u32,
+    writer: Option<CaptureWriter<'static>>,
+    printed: Option<Printed>,
+    count: u64,
+    failure: Option<String>,
+    has_complained: bool,
+    is_woken: bool,
+}
+
+impl ToDump {
+    fn new() -> Self {
+        Self {
+            filename: String::new(),
+            snap_bytes: 2000,
+            extra_length: true,
+            link_type: ETHERNET,
+            encap_from: Vec::new(),
+            burst: 1,
+            writer: None,
+            printed: None,
+            count: 0,
+            failure: None,
+            has_complained: false,
+            is_woken: false,
+        }
+    }
+
+    fn options(&self) -> CaptureOptions {
+        let (name, gzip) = match self.filename.strip_suffix(".gz") {
+            Some(name) => (name, true),
+            None => (self.filename.as_str(), false),
+        };
+        let is_pcapng = name.ends_with(".pcapng");
+        let format = if is_pcapng { CaptureFormat::PcapNg } else { CaptureFormat::Pcap };
+        let snap_bytes =
+            if self.snap_bytes == 0 { FRAME_BYTES_MAX as u32 } else { self.snap_bytes };
+        CaptureOptions { format, gzip, link_type: self.link_type, snap_bytes }
+    }
+
+    fn ask_for_encap(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        let mut found: Vec<(String, String)> = Vec::new();
+        for name in &self.encap_from {
+            let handler = format!("{name}.encap");
+            let asked = cx.find_handler(&handler).and_then(|(element, handler)| {
+                let handler = handler.to_owned();
+                cx.read_handler(element, &handler, "")
+            });
+            let encap = asked.map_err(|_| format!("'{name}' has no 'encap' read handler"))?;
+            let encap = encap.trim().to_owned();
+            self.link_type = number_of(&encap).ok_or_else(|| {
+                format!("'{name}.encap' did not return a valid encapsulation type")
+            })?;
+            found.push((name.clone(), encap));
+        }
+        if found.windows(2).any(|pair| pair[0].1 != pair[1].1) {
+            let lines = found.iter().map(|(name, encap)| format!("\n  {name} has {encap}"));
+            return Err(format!(
+                "source encapsulation types disagree:{}",
+                lines.collect::<String>()
+            ));
+        }
+        Ok(())
+    }
+
+    fn write_packet(&mut self, cx: &mut Context<'_>, packet: &Packet) {
+        let Some(writer) = &mut self.writer else { return };
+        let time = match packet.timestamp_ns() {
+            0 => cx.now().0,
+            time => time,
+        };
+        let data = packet.data();
+        let limit = match self.snap_bytes as usize {
+            0 => FRAME_BYTES_MAX,
+            limit => limit.min(FRAME_BYTES_MAX),
+        };
+        let extra = if self.extra_length { packet.anno_u32(annotation::EXTRA_LEN) } else { 0 };
+        let original = data.len() + extra as usize;
+        let time = u64::try_from(time).unwrap_or(0);
+        match writer.write_cut_frame(time, &data[..data.len().min(limit)], original) {
+            Ok(()) => self.count += 1,
+            Err(error) if error.kind() == IoErrorKind::Unwritable => {
+                if !std::mem::replace(&mut self.has_complained, true) {
+                    cx.say(&format!("{}: {error}", cx.declaration()));
+                }
+            }
+            Err(error) => {
+                cx.say(&format!("{}: {error}; nothing more is written", cx.declaration()));
+                self.failure = Some(error.to_string());
+                self.writer = None;
+            }
+        }
+    }
+
+    fn write_batch(&mut self, cx: &mut Context<'_>, batch: &Batch) {
+        for packet in batch.iter() {
+            self.write_packet(cx, packet);
+        }
+        if let Some(printed) = &self.printed {
+            let bytes = printed.take();
+            if !bytes.is_empty() {
+                cx.print(&bytes);
+            }
+        }
+    }
+}
+
+impl Element for ToDump {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        _context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        let (mut encap, mut encap_from) = (None::<Word>, None::<Raw>);
+        let mut unbuffered = false;
+        args.read_mp("FILENAME", &mut self.filename)
+            .read_p("SNAPLEN", &mut self.snap_bytes)
+            .read_p("ENCAP", &mut encap)
+            .read("USE_ENCAP_FROM", &mut encap_from)
+            .read("EXTRA_LENGTH", &mut self.extra_length)
+            .read("UNBUFFERED", &mut unbuffered)
+            .read("BURST", &mut self.burst);
+        match (&encap, &encap_from) {
+            (Some(_), Some(_)) => {
+                args.error_at("", "specify at most one of 'ENCAP' and 'USE_ENCAP_FROM'");
+            }
+            (Some(encap), None) => match number_of(&encap.0) {
+                Some(number) => self.link_type = number,
+                None => args.error_at("", "bad encapsulation type"),
+            },
+            (None, Some(names)) => {
+                self.encap_from = split_words(&names.0);
+                if self.encap_from.is_empty() {
+                    args.error_at("", "element names missing after 'USE_ENCAP_FROM'");
+                }
+            }
+            (None, None) => {}
+        }
+        args.complete()
+    }
+
+    fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        self.ask_for_encap(cx)?;
+        let made = if self.filename == "-" {
+            let printed = Printed::default();
+            self.printed = Some(printed.clone());
+            CaptureWriter::from_write_as(printed, self.options())
+        } else {
+            CaptureWriter::create_as(&self.filename, self.options())
+        };
+        let writer = made.map_err(|error| {
+            let source = std::error::Error::source(&error);
+            match source.and_then(|source| source.downcast_ref::<io::Error>()) {
+                Some(system) => format!("{}: {}", self.filename, reason(system)),
+                None => error.to_string(),
+            }
+        })?;
+        self.writer = Some(writer);
+        if self.filename == "-" {
+            self.filename = "<stdout>".into();
+        }
+        if cx.input_is_pull(0) && !cx.has_output(0) {
+            self.is_woken = cx.listen_upstream(0);
+            cx.schedule_task();
+        }
+        Ok(())
+    }
+
+    fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
+        self.write_batch(cx, batch);
+    }
+
+    fn push(&mut self, cx: &mut Context<'_>, _input: usize, batch: Batch) {
+        self.write_batch(cx, &batch);
+        if cx.has_output(0) {
+            cx.emit_batch(0, batch);
+        } else {
+            cx.consume_batch(batch);
+        }
+    }
+
+    fn run_task(&mut self, cx: &mut Context<'_>) -> bool {
+        let batch = cx.pull(0, self.burst.max(1) as usize);
+        let worked = !batch.is_empty();
+        self.write_batch(cx, &batch);
+        cx.consume_batch(batch);
+        if worked || !self.is_woken {
+            cx.schedule_task();
+        }
+        worked
+    }
+
+    fn handlers(&self) -> &'static [HandlerSpec] {
+        const {
+            &[
+                HandlerSpec::read("filename"),
+                HandlerSpec::read("count"),
+                HandlerSpec::button("reset_counts"),
+            ]
+        }
+    }
+
+    fn read(
+        &mut self,
+        _cx: &mut Context<'_>,
+        name: &str,
+        _param: &str,
+    ) -> Result<String, HandlerError> {
+        Ok(if name == "count" { self.count.to_string() } else { self.filename.clone() })
+    }
+
+    fn write(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _name: &str,
+        _value: &str,
+    ) -> Result<String, HandlerError> {
+        self.count = 0;
+        Ok(String::new())
+    }
+
+    fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
+        let Some(old) = old.downcast_mut::<Self>() else { return };
+        if (&old.filename, old.link_type) != (&self.filename, self.link_type) {
+            return;
+        }
+        // What was begun for this one goes: nothing is in it.
+        (self.writer, self.printed) = (old.writer.take(), old.printed.take());
+        (self.count, self.failure) = (old.count, old.failure.take());
+    }
+
+    fn finish(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        let finished = self.writer.take().map_or(Ok(()), CaptureWriter::finish);
+        if let Some(printed) = self.printed.take() {
+            cx.print(&printed.take());
+        }
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        finished.map_err(|error| error.to_string())
+    }
+}

@@ -337,7 +337,12 @@ impl<'a> Args<'a> {
 fn keyword_len(text: &str) -> usize {
     let is_part =
         |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b':' | b'.' | b'?' | b'!');
-    let len = text.bytes().take_while(is_part).count();
+    let begins = |b: u8| b.is_ascii_alphabetic() || b == b'_';
+    // What begins with a digit or a colon is a value: a list of addresses, say.
+    let len = match text.bytes().next() {
+        Some(first) if begins(first) => text.bytes().take_while(is_part).count(),
+        _ => 0,
+    };
     let rest = &text[len..];
     let value = rest.trim_ascii_start();
     if value.len() < rest.len() && !value.is_empty() { len } else { 0 }

@@ -37,6 +37,9 @@ fn keywords_and_positions_find_arguments() {
     check("1, D 3, E 4, 5, 6", Err("D: unknown argument\nE: unknown argument\ntoo many arguments"));
     check("A\t 1 2", Ok(("1 2", "", "")));
     check("1, C", Ok(("1", "C", "")));
+    // Lists of addresses are values, not keywords.
+    check("1, ::1 ::2", Ok(("1", "::1 ::2", "")));
+    check("1, 10.0.0.1 10.0.0.2", Ok(("1", "10.0.0.1 10.0.0.2", "")));
 }
 
 #[test]

@@ -1,6 +1,44 @@
 //! IPv6: checks, forwarding, errors, neighbour discovery, lookups.
 
+mod check_ip6_header;
+mod check_ip6_mtu;
+mod dec_ip6_hlim;
+mod icmp6_error;
+mod icmp6_ping_responder;
+mod ip6_addresses;
+mod ip6_mirror;
+mod ip6_nd_advertiser;
+mod ip6_nd_solicitor;
+mod ip6_print;
+mod lookup_ip6_route;
+mod mark_ip6_header;
+mod names;
+mod neighbour_message;
+mod neighbours;
+mod route_table;
+mod set_icmp6_checksum;
+mod support;
+#[cfg(test)]
+mod testing;
+
 use warpswitch_graph::ElementClass;
 
 /// The classes of this area.
-pub(crate) const CLASSES: &[&ElementClass] = &[];
+pub(crate) const CLASSES: &[&ElementClass] = &[
+    &check_ip6_header::CLASS,
+    &check_ip6_mtu::CLASS,
+    &check_ip6_mtu::FRAGMENTER,
+    &dec_ip6_hlim::CLASS,
+    &icmp6_error::CLASS,
+    &icmp6_ping_responder::CLASS,
+    &ip6_addresses::GET,
+    &ip6_addresses::SET,
+    &ip6_addresses::STORE,
+    &ip6_mirror::CLASS,
+    &ip6_nd_advertiser::CLASS,
+    &ip6_nd_solicitor::CLASS,
+    &ip6_print::CLASS,
+    &lookup_ip6_route::CLASS,
+    &mark_ip6_header::CLASS,
+    &set_icmp6_checksum::CLASS,
+];

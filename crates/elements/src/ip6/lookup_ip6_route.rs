@@ -1,0 +1,297 @@
+//! Finds the way that each packet takes, by the longest prefix of its destination annotation.
+//!
+//! # Synopsis
+//! `LookupIP6Route(ADDR1/MASK1 [GW1] OUT1, ADDR2/MASK2 [GW2] OUT2, ...)`
+//!
+//! # Ports
+//! One input, pushed to; any number of outputs. A packet leaves by the output of its route, its
+//! destination annotation then the route's gateway, if that has one.
+//!
+//! # Configuration
+//! - `ADDR/MASK`: a prefix; the mask is a length or written as an address
+//! - `GW`: the gateway, `::`, `-` or absent for none
+//! - `OUT`: the output
+//!
+//! Of several routes of one prefix the last counts.
+//!
+//! # Handlers
+//! | name | | unit |
+//! | --- | --- | --- |
+//! | `table` | read | a route a line: prefix, gateway, output |
+//! | `lookup` | read, takes an address | output, and gateway if there is one |
+//! | `add`, `set` | write | `ADDR[/MASK] [GW] OUT` |
+//! | `remove` | write | `ADDR[/MASK]` |
+//! | `ctrl` | write | lines of `add`, `set` or `remove` and what they take: all or none |
+//!
+//! # Drops
+//! - `no route`: no prefix holds the destination
+//!
+//! # Threads
+//! Belongs to one worker.
+//!
+//! # Example
+//! ```text
+//! rt :: LookupIP6Route(2001:db8::1/128 0, 2001:db8::/64 1, ::/0 2001:db8::fe 1);
+//! ```
+
+use std::net::Ipv6Addr;
+
+use warpswitch_graph::language::args::{Args, ArgsError};
+use warpswitch_graph::{
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+};
+use warpswitch_packet::Batch;
+use warpswitch_routes::{NextHop, Prefix};
+
+use super::route_table::{Hop, RouteTable, Written, key, parse_prefix};
+use super::support::parse;
+
+/// The class.
+pub static CLASS: ElementClass =
+    ElementClass::new("LookupIP6Route", "1/-", "h/h", || Box::new(LookupIp6Route::new()))
+        .drops(&["no route"]);
+
+/// Reasons for drops, by number.
+const NO_ROUTE: usize = 0;
+
+/// A change that was read and can be made.
+enum Change {
+    Set(Written),
+    Remove(Prefix<u128>),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct LookupIp6Route {
+    table: RouteTable,
+    /// Of the batch at work: destinations, and what was found.
+    addresses: Vec<u128>,
+    found: Vec<NextHop>,
+}
+
+impl LookupIp6Route {
+    fn new() -> Self {
+        Self { table: RouteTable::new(), addresses: Vec::new(), found: Vec::new() }
+    }
+
+    fn read_change(cx: &Context<'_>, command: &str, text: &str) -> Result<Change, HandlerError> {
+        match command {
+            "add" | "set" => {
+                let route = Written::parse_bare(text, &cx.names())
+                    .ok_or_else(|| HandlerError::failed("expected 'ADDR/MASK [GATEWAY] OUTPUT'"))?;
+                if route.hop.port >= cx.outputs() {
+                    return Err(HandlerError::failed("output port out of range"));
+                }
+                Ok(Change::Set(route))
+            }
+            "remove" => parse_prefix(text, &cx.names())
+                .map(|prefix| Change::Remove(key(prefix)))
+                .ok_or_else(|| HandlerError::failed("expected 'ADDR/MASK'")),
+            _ => Err(HandlerError::failed("bad command, should be 'add', 'set' or 'remove'")),
+        }
+    }
+
+    /// Makes the change; what the prefix had before.
+    fn change(&mut self, change: &Change) -> Result<(Prefix<u128>, Option<Hop>), HandlerError> {
+        let made = match *change {
+            Change::Set(route) => self.table.set(route).map(|old| (route.prefix, old)),
+            Change::Remove(prefix) => self.table.remove(prefix).map(|old| (prefix, old)),
+        };
+        made.map_err(HandlerError::failed)
+    }
+
+    /// Makes all changes or none.
+    fn change_all(&mut self, changes: &[Change]) -> Result<(), HandlerError> {
+        let mut made = Vec::new();
+        for change in changes {
+            match self.change(change) {
+                Ok(undo) => made.push(undo),
+                Err(error) => {
+                    for (prefix, old) in made.into_iter().rev() {
+                        // What was there before had room.
+                        let _ = match old {
+                            Some(hop) => self.change(&Change::Set(Written { prefix, hop })),
+                            None => self.change(&Change::Remove(prefix)),
+                        };
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Element for LookupIp6Route {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        let texts = args.rest();
+        let mut routes = Vec::with_capacity(texts.len());
+        for (idx, text) in texts.iter().enumerate() {
+            match Written::parse(text, context.names) {
+                Some(route) => routes.push(route),
+                None => {
+                    let idx = idx + 1;
+                    let message = format!("argument {idx} should be DADDR/MASK [GW] OUTPUT");
+                    args.error_at("", &message);
+                }
+            }
+        }
+        let outputs = routes.iter().map(|route| route.hop.port + 1).max();
+        match outputs {
+            None if texts.is_empty() => args.warn_at("routes", "no routes"),
+            Some(outputs) if outputs > context.outputs => {
+                args.error_at("", &format!("need {outputs} or more output ports"));
+            }
+            _ => {}
+        }
+        if let Err(message) = self.table.fill(&routes) {
+            args.error_at("", &message);
+        }
+        args.complete()
+    }
+
+    fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
+        self.addresses.clear();
+        self.addresses.extend(batch.iter().map(|packet| u128::from_be_bytes(packet.dst_ipv6())));
+        self.found.resize(self.addresses.len(), NextHop::NONE);
+        self.table.lookup(&self.addresses, &mut self.found);
+        for (mut packet, &found) in batch.drain().zip(&self.found) {
+            match self.table.hop(found) {
+                Some(Hop { gateway, port }) => {
+                    if !gateway.is_unspecified() {
+                        packet.set_dst_ipv6(gateway.octets());
+                    }
+                    cx.emit(port, packet);
+                }
+                None => cx.drop_packet(packet, NO_ROUTE),
+            }
+        }
+        cx.pool().recycle_empty(batch);
+    }
+
+    fn handlers(&self) -> &'static [HandlerSpec] {
+        const {
+            &[
+                HandlerSpec::read("table"),
+                HandlerSpec::read("lookup").with_param(),
+                HandlerSpec::write("add"),
+                HandlerSpec::write("set"),
+                HandlerSpec::write("remove"),
+                HandlerSpec::write("ctrl"),
+            ]
+        }
+    }
+
+    fn read(
+        &mut self,
+        cx: &mut Context<'_>,
+        name: &str,
+        param: &str,
+    ) -> Result<String, HandlerError> {
+        if name == "table" {
+            return Ok(self.table.text());
+        }
+        let address: Ipv6Addr =
+            parse(cx, param).map_err(|_| HandlerError::failed("expected IP6 address"))?;
+        Ok(match self.table.find(address) {
+            Some(Hop { gateway, port }) if gateway.is_unspecified() => port.to_string(),
+            Some(Hop { gateway, port }) => format!("{port} {gateway}"),
+            None => "-1".to_owned(),
+        })
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context<'_>,
+        name: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        if name != "ctrl" {
+            let change = Self::read_change(cx, name, value)?;
+            self.change(&change)?;
+            return Ok(String::new());
+        }
+        let mut changes = Vec::new();
+        for line in value.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let (command, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+            changes.push(Self::read_change(cx, command, rest)?);
+        }
+        self.change_all(&changes)?;
+        Ok(String::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{errors, run};
+
+    /// Where packets to `destination` leave, and for whom.
+    fn way(routes: &str, destination: &str) -> Option<(String, String)> {
+        let config = format!(
+            "InfiniteSource(LIMIT 3, BURST 3) -> SetIP6Address({destination})
+             -> rt :: LookupIP6Route({routes}) -> Show(0); rt[1] -> Show(1); rt[2] -> Show(2);"
+        );
+        let (shown, ..) = run(&config);
+        assert!(shown.is_empty() || shown.len() == 3, "all go the same way");
+        shown.first().map(|shown| (shown.label.clone(), shown.dst().to_string()))
+    }
+
+    #[test]
+    fn the_longest_prefix_tells_the_way() {
+        let routes = "2001:db8::/32 fe80::1 1, 2001:db8:0:1::/64 2, 2001:db8:0:1::5/128 ::0 0,
+            ::/0 fe80::2 2";
+        let check = |destination: &str, port: &str, dst: &str| {
+            assert_eq!(way(routes, destination), Some((port.to_owned(), dst.to_owned())));
+        };
+        check("2001:db8:7::1", "1", "fe80::1");
+        check("2001:db8:0:1::4", "2", "2001:db8:0:1::4");
+        check("2001:db8:0:1::5", "0", "2001:db8:0:1::5");
+        check("3000::1", "2", "fe80::2");
+        assert_eq!(way("2001:db8::/32 1", "3000::1"), None);
+    }
+
+    #[test]
+    fn tables_are_read_and_changed() {
+        let config = "Idle -> rt :: LookupIP6Route(2001:db8::1/32 1, ::/0 fe80::1 0);
+            rt[0] -> Discard; rt[1] -> Discard;";
+        let (_, _, mut router) = run(config);
+        let mut read = |handler: &str| router.read(handler).expect("it is there");
+        assert_eq!(read("rt.table"), "# Active routes\n2001:db8::/32\t::\t1\n::/0\tfe80::1\t0\n");
+        assert_eq!(
+            (read("rt.lookup 2001:db8::7"), read("rt.lookup ::5")),
+            ("1".into(), "0 fe80::1".into())
+        );
+        let mut write = |handler: &str, value: &str| {
+            router.write(handler, value).map_err(|error| error.to_string())
+        };
+        assert_eq!(write("rt.add", "::/0 2"), Err("output port out of range".into()));
+        assert!(write("rt.set", "nothing 1").is_err());
+        assert!(write("rt.add", "2001:db8::9 fe80::9 0").is_ok());
+        assert!(write("rt.remove", "2001:db8::/32").is_ok());
+        assert!(write("rt.remove", "2001:db8::/32").is_ok(), "a route that is not there");
+        // All or nothing.
+        assert!(write("rt.ctrl", "remove ::/0\nadd 1::/16 0\nmove 1::/16").is_err());
+        assert!(write("rt.ctrl", "remove ::/0\n\nadd 1::/16 0").is_ok());
+        let table = router.read("rt.table").expect("it is there");
+        assert_eq!(table, "# Active routes\n1::/16\t::\t0\n2001:db8::9/128\tfe80::9\t0\n");
+        assert_eq!(router.read("rt.lookup ::5"), Ok("-1".into()));
+        assert!(router.read("rt.lookup here").is_err());
+    }
+
+    #[test]
+    fn what_is_no_route_is_told() {
+        let errors =
+            errors("Idle -> rt :: LookupIP6Route(::/0 1, 2001:db8::1 0, ::/0 ::1 x) -> Discard;");
+        for line in [
+            "argument 2 should be DADDR/MASK [GW] OUTPUT",
+            "argument 3 should be DADDR/MASK [GW] OUTPUT",
+            "need 2 or more output ports",
+        ] {
+            assert!(errors.contains(line), "{errors}");
+        }
+    }
+}

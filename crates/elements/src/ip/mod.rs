@@ -26,6 +26,8 @@ mod ip_print_tests;
 mod mark_ip_header;
 mod names;
 mod route_table;
+#[cfg(test)]
+mod router_tests;
 mod set_ip_address;
 mod set_ip_checksum;
 mod set_ip_tos;
@@ -33,6 +35,7 @@ mod set_rand_ip_address;
 mod set_transport_checksum;
 mod store_ip_address;
 mod strip_ip_header;
+mod strip_tcp_header;
 mod support;
 #[cfg(test)]
 mod testing;
@@ -81,4 +84,6 @@ pub(crate) const CLASSES: &[&ElementClass] = &[
     &ip_reassembler::CLASS,
     &ip_input_combo::CLASS,
     &ip_output_combo::CLASS,
+    &strip_tcp_header::STRIP,
+    &strip_tcp_header::UNSTRIP,
 ];

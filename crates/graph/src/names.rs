@@ -19,6 +19,10 @@ pub struct NameTable {
     pub ipv6_prefix: BTreeMap<String, Ipv6Prefix>,
     /// Ethernet addresses.
     pub ether: BTreeMap<String, EtherAddress>,
+    /// TCP ports.
+    pub tcp_port: BTreeMap<String, u16>,
+    /// UDP ports.
+    pub udp_port: BTreeMap<String, u16>,
 }
 
 /// Looks `name` up as seen from the element called `from`: in its compound first, then further out.
@@ -70,6 +74,14 @@ impl Names for Seen<'_> {
 
     fn ether(&self, name: &str) -> Option<EtherAddress> {
         self.find(&self.table.ether, name)
+    }
+
+    fn tcp_port(&self, name: &str) -> Option<u16> {
+        self.find(&self.table.tcp_port, name)
+    }
+
+    fn udp_port(&self, name: &str) -> Option<u16> {
+        self.find(&self.table.udp_port, name)
     }
 
     fn element(&self, name: &str) -> Option<usize> {

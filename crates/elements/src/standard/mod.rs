@@ -1,19 +1,33 @@
 //! Elements that know no protocol: sources, sinks, queues, counters, switches.
 
+mod average_counter;
+mod burster;
 mod counter;
+mod cut;
+mod delay;
 mod discard;
+mod drr;
 mod idle;
 mod infinite_source;
+mod info;
+mod link_unqueue;
 mod meter;
 mod null;
 mod print;
 mod queue;
+mod random;
 mod rated;
 mod rated_source;
+mod red;
 mod sched;
+mod set_packet_type;
+mod set_timestamp;
 mod shaper;
+mod stride;
 mod strip;
 mod tee;
+mod time_filter;
+mod time_sorted;
 mod timed;
 mod unqueue;
 
@@ -21,11 +35,25 @@ use warpswitch_graph::ElementClass;
 
 /// The classes of this area.
 pub(crate) const CLASSES: &[&ElementClass] = &[
+    &average_counter::CLASS,
+    &burster::CLASS,
     &counter::CLASS,
+    &cut::TO_NETWORK,
+    &cut::TRUNCATE,
+    &cut::UNSTRIP_ANNO,
+    &delay::SHAPER,
+    &delay::UNQUEUE,
     &discard::CLASS,
+    &drr::CLASS,
     &idle::CLASS,
     &idle::SIMPLE,
     &infinite_source::CLASS,
+    &info::ADDRESS,
+    &info::ALIGNMENT,
+    &info::PORT,
+    &info::SCHEDULE,
+    &info::THREAD,
+    &link_unqueue::CLASS,
     &meter::BANDWIDTH,
     &meter::CLASS,
     &null::ALIGN,
@@ -41,21 +69,32 @@ pub(crate) const CLASSES: &[&ElementClass] = &[
     &queue::QUICK_NOTE,
     &queue::SIMPLE,
     &queue::THREAD_SAFE,
+    &random::BIT_ERRORS,
+    &random::SAMPLE,
+    &random::SPLITTER,
     &rated::BANDWIDTH_SPLITTER,
     &rated::BANDWIDTH_UNQUEUE,
     &rated::SPLITTER,
     &rated::UNQUEUE,
     &rated_source::CLASS,
+    &red::CLASS,
     &sched::PRIORITY,
     &sched::ROUND_ROBIN,
     &sched::SIMPLE_PRIORITY,
     &sched::SIMPLE_ROUND_ROBIN,
+    &set_packet_type::CLASS,
+    &set_timestamp::CLASS,
+    &set_timestamp::DELTA,
     &shaper::BANDWIDTH,
     &shaper::CLASS,
+    &stride::SCHED,
+    &stride::SWITCH,
     &strip::CLASS,
     &strip::UNSTRIP,
     &tee::CLASS,
     &tee::PULL,
+    &time_filter::CLASS,
+    &time_sorted::CLASS,
     &timed::CLASS,
     &timed::SINK,
     &unqueue::CLASS,

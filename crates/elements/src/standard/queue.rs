@@ -114,6 +114,11 @@ impl Queue {
         }
     }
 
+    /// Packets that it holds.
+    pub(super) fn len(&self) -> usize {
+        self.packets.len()
+    }
+
     fn is_full(&self) -> bool {
         self.packets.len() >= self.capacity as usize
     }

@@ -65,6 +65,14 @@ pub trait Names {
     fn ether(&self, _name: &str) -> Option<EtherAddress> {
         None
     }
+    /// The TCP port called `name`.
+    fn tcp_port(&self, _name: &str) -> Option<u16> {
+        None
+    }
+    /// The UDP port called `name`.
+    fn udp_port(&self, _name: &str) -> Option<u16> {
+        None
+    }
     /// Index of the element called `name`, as seen from the element that is configured.
     fn element(&self, _name: &str) -> Option<usize> {
         None

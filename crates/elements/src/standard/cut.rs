@@ -1,0 +1,175 @@
+//! Takes bytes away at either end, by number or by annotation.
+//!
+//! # Synopsis
+//! `Truncate(LENGTH, EXTRA_LENGTH)`, `StripToNetworkHeader`, `UnstripAnno([ANNO])`
+//!
+//! # Ports
+//! One input, one output; push or pull.
+//!
+//! # Configuration
+//! - `LENGTH`: bytes that are left of a packet at most
+//! - `EXTRA_LENGTH`: whether the annotation says how many were taken, true by default
+//! - `ANNO`: place of the annotation, of two bytes, that says how many come back in front; 18 by
+//!   default
+//!
+//! # Handlers
+//! | name | | unit |
+//! | --- | --- | --- |
+//! | `nbytes` | read, write | bytes, of `Truncate` |
+//!
+//! # Drops
+//! None. A packet without network header, or where it is not in the data, passes
+//! `StripToNetworkHeader` as it is.
+//!
+//! # Threads
+//! Belongs to one worker.
+//!
+//! # Example
+//! ```text
+//! FromDump(in.pcap) -> MarkIPHeader(14) -> StripToNetworkHeader -> Truncate(64) -> Discard;
+//! ```
+
+use warpswitch_graph::language::args::{Args, ArgsError};
+use warpswitch_graph::{
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+};
+use warpswitch_packet::packet::ANNOTATION_BYTES;
+use warpswitch_packet::{Batch, Header, annotation};
+
+/// The class `Truncate`.
+pub static TRUNCATE: ElementClass =
+    ElementClass::new("Truncate", "1/1", "a/a", || Box::<Truncate>::default());
+/// The class `StripToNetworkHeader`.
+pub static TO_NETWORK: ElementClass =
+    ElementClass::new("StripToNetworkHeader", "1/1", "a/a", || Box::new(StripToNetworkHeader));
+/// The class `UnstripAnno`.
+pub static UNSTRIP_ANNO: ElementClass =
+    ElementClass::new("UnstripAnno", "1/1", "a/a", || Box::new(UnstripAnno { place: 18 }));
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Truncate {
+    bytes: u32,
+    notes_extra: bool,
+}
+
+impl Element for Truncate {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        _context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        self.notes_extra = true;
+        args.read_mp("LENGTH", &mut self.bytes)
+            .read("EXTRA_LENGTH", &mut self.notes_extra)
+            .complete()
+    }
+
+    fn process(&mut self, _cx: &mut Context<'_>, batch: &mut Batch) {
+        for packet in batch.iter_mut() {
+            let extra = packet.len().saturating_sub(self.bytes as usize);
+            if extra == 0 {
+                continue;
+            }
+            packet.take(extra);
+            if self.notes_extra {
+                let before = packet.anno_u32(annotation::EXTRA_LEN);
+                packet.set_anno_u32(annotation::EXTRA_LEN, before.wrapping_add(extra as u32));
+            }
+        }
+    }
+
+    fn handlers(&self) -> &'static [HandlerSpec] {
+        const { &[HandlerSpec::both("nbytes")] }
+    }
+
+    fn read(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _name: &str,
+        _param: &str,
+    ) -> Result<String, HandlerError> {
+        Ok(self.bytes.to_string())
+    }
+
+    fn write(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _name: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        self.bytes = crate::format::parse(value)?;
+        Ok(String::new())
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct StripToNetworkHeader;
+
+impl Element for StripToNetworkHeader {
+    fn process(&mut self, _cx: &mut Context<'_>, batch: &mut Batch) {
+        for packet in batch.iter_mut() {
+            packet.pull(packet.header_offset(Header::Network).unwrap_or(0));
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct UnstripAnno {
+    place: u32,
+}
+
+impl Element for UnstripAnno {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        _context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        args.read_p("ANNO", &mut self.place);
+        if self.place as usize + 2 > ANNOTATION_BYTES {
+            args.error_at("ANNO", "annotation offset out of range");
+        }
+        args.complete()
+    }
+
+    fn process(&mut self, _cx: &mut Context<'_>, batch: &mut Batch) {
+        for packet in batch.iter_mut() {
+            let bytes = usize::from(packet.anno_u16(self.place as usize));
+            if !packet.unpull(bytes) {
+                packet.push(bytes).fill(0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpswitch_graph::simulate::{router, run};
+
+    fn said(elements: &str) -> String {
+        let config = format!("InfiniteSource(abcdefgh, 1) -> {elements} -> Discard;");
+        run(&config, &crate::registry()).1.said()
+    }
+
+    #[test]
+    fn bytes_are_taken_behind_and_noted() {
+        let print = "Print(CONTENTS ASCII, PRINTANNO true)";
+        let five = said(&format!("Truncate(5) -> {print}"));
+        assert!(five.ends_with("|  abcde\n") && five.contains("03000000"), "{five}");
+        let silent = said(&format!("Truncate(5, EXTRA_LENGTH false) -> {print}"));
+        assert!(silent.ends_with("|  abcde\n") && !silent.contains('3'), "{silent}");
+        let none = said(&format!("Truncate(8) -> Truncate(0) -> Truncate(100) -> {print}"));
+        assert!(none.starts_with("   0 |") && none.contains("08000000"), "{none}");
+    }
+
+    #[test]
+    fn a_packet_without_network_header_stays_as_it_is() {
+        let print = "Print(CONTENTS ASCII)";
+        assert_eq!(said(&format!("StripToNetworkHeader -> {print}")), "   8 |  abcdefgh\n");
+        assert_eq!(said(&format!("Strip(3) -> UnstripAnno -> {print}")), "   5 |  defgh\n");
+        let config = "Idle -> UnstripAnno(47) -> Discard";
+        assert!(router(config, &crate::registry()).is_err());
+    }
+}

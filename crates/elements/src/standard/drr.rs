@@ -1,0 +1,170 @@
+//! Asks its inputs in turn, so that each gives as many bytes: deficit round robin.
+//!
+//! # Synopsis
+//! `DRRSched([QUANTUM])`
+//!
+//! # Ports
+//! Any number of pull inputs, one pull output.
+//!
+//! # Configuration
+//! - `QUANTUM`: bytes that an input may give more each time that its turn comes, 500 by default
+//!
+//! # Handlers
+//! None.
+//!
+//! # Drops
+//! None. Up to one packet of each input is held: one that is too long for now.
+//!
+//! # Threads
+//! Belongs to one worker.
+//!
+//! # Example
+//! ```text
+//! a :: Queue -> [0]d :: DRRSched -> Unqueue -> Discard; b :: Queue -> [1]d;
+//! ```
+//!
+//! # Source
+//! Shreedhar, Varghese, "Efficient Fair Queueing using Deficit Round Robin", SIGCOMM 1995.
+
+use warpswitch_graph::language::args::{Args, ArgsError};
+use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass};
+use warpswitch_packet::{Batch, Packet};
+
+/// The class.
+pub static CLASS: ElementClass =
+    ElementClass::new("DRRSched", "-/1", "l/l", || Box::<Drr>::default());
+
+#[derive(Debug, Default)]
+struct Input {
+    /// Taken, and too long for now.
+    head: Option<Packet>,
+    /// Bytes that it may give.
+    deficit: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Drr {
+    quantum: u32,
+    inputs: Vec<Input>,
+    next: usize,
+}
+
+impl Default for Drr {
+    fn default() -> Self {
+        Self { quantum: 500, inputs: Vec::new(), next: 0 }
+    }
+}
+
+impl Drr {
+    /// The packet of the input whose turn it is.
+    fn take(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
+        self.inputs[self.next].head.take().or_else(|| {
+            let mut got = cx.pull(self.next, 1);
+            let packet = got.drain().next();
+            cx.pool().recycle_empty(got);
+            packet
+        })
+    }
+}
+
+impl Element for Drr {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        args.read_p("QUANTUM", &mut self.quantum);
+        args.consume()?;
+        if self.quantum == 0 {
+            args.error_at("", "bad QUANTUM");
+        }
+        self.inputs.resize_with(context.inputs, Input::default);
+        args.complete()
+    }
+
+    fn pull(&mut self, cx: &mut Context<'_>, _output: usize, packets_max: usize) -> Batch {
+        let mut batch = cx.pool().batch();
+        // Inputs in a row that had nothing: nobody gets packets while this one asks.
+        let mut empty = 0;
+        while batch.len() < packets_max && empty < self.inputs.len() {
+            let packet = self.take(cx);
+            let input = &mut self.inputs[self.next];
+            match packet {
+                Some(packet) if packet.len() as u64 <= input.deficit => {
+                    input.deficit -= packet.len() as u64;
+                    batch.push(packet);
+                    empty = 0;
+                    continue;
+                }
+                Some(packet) => {
+                    input.head = Some(packet);
+                    empty = 0;
+                }
+                None => {
+                    input.deficit = 0;
+                    empty += 1;
+                }
+            }
+            self.next = (self.next + 1) % self.inputs.len();
+            self.inputs[self.next].deficit += u64::from(self.quantum);
+        }
+        batch
+    }
+
+    fn held(&self) -> usize {
+        self.inputs.iter().filter(|input| input.head.is_some()).count()
+    }
+
+    fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
+        let Some(old) = old.downcast_mut::<Self>() else { return };
+        for (input, old) in self.inputs.iter_mut().zip(&mut old.inputs) {
+            (input.head, input.deficit) = (old.head.take(), old.deficit);
+        }
+        self.next = if old.next < self.inputs.len() { old.next } else { 0 };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpswitch_graph::Time;
+    use warpswitch_graph::simulate::{SimulatedHost, run, run_until};
+
+    #[test]
+    fn every_input_gives_as_many_bytes() {
+        for (quantum, burst) in [("", 1), ("1", 1), ("1500", 7), ("100", 200)] {
+            let config = format!(
+                "InfiniteSource(LENGTH 1000, BURST 500) -> Queue -> a :: Counter -> [0]d :: DRRSched({quantum})
+                 -> RatedUnqueue(3000, BURST_SIZE {burst}) -> Discard;
+                 InfiniteSource(LENGTH 100, BURST 500) -> Queue -> b :: Counter -> [1]d;
+                 InfiniteSource(LENGTH 500, BURST 500) -> Queue -> c :: Counter -> [2]d;"
+            );
+            let host = SimulatedHost::running(0, 3 * Time::SECOND);
+            let (mut router, _) = run_until(&config, &crate::registry(), host);
+            let mut bytes = |name: &str| -> i64 {
+                let bytes = router.read(&format!("{name}.byte_count")).expect("it is there");
+                bytes.parse().expect("a number")
+            };
+            let [a, b, c] = ["a", "b", "c"].map(&mut bytes);
+            assert!(a > 200_000, "{a}");
+            let most = 2 * quantum.parse::<i64>().unwrap_or(500).max(1000) + 1000;
+            assert!((a - b).abs() <= most && (a - c).abs() <= most, "{quantum}: {a} {b} {c}");
+        }
+    }
+
+    #[test]
+    fn nothing_stays_behind_when_its_inputs_are_empty() {
+        let config = "InfiniteSource(LENGTH 9000, LIMIT 5) -> Queue -> [0]d :: DRRSched(1)
+            -> c :: Counter -> Discard; Idle -> [1]d;";
+        let (mut router, _) = run(config, &crate::registry());
+        assert_eq!(
+            (router.read("c.count"), router.read("d.held")),
+            (Ok("5".into()), Ok("0".into()))
+        );
+        let errors = warpswitch_graph::simulate::router(
+            "Idle -> DRRSched(0) -> Discard",
+            &crate::registry(),
+        );
+        assert!(errors.err().expect("it is wrong").to_click().contains("bad QUANTUM"));
+    }
+}

@@ -1,0 +1,303 @@
+//! Passes packets whose times are within a span.
+//!
+//! # Synopsis
+//! `TimeFilter([START, END], START_DELAY, END_DELAY, START_AFTER, END_AFTER, INTERVAL, STOP,
+//! END_CALL)`
+//!
+//! # Ports
+//! One input, one or two outputs; push or pull. Packets outside of the span leave by output 1 if it
+//! is connected.
+//!
+//! # Configuration
+//! - `START`, `END`: the times, in seconds since 1970, from which on packets pass, and no longer do
+//! - `START_DELAY`, `END_DELAY`: the same as times after the start of the run
+//! - `START_AFTER`, `END_AFTER`: the same as times after that of the first packet
+//! - `INTERVAL`: the length of the span
+//! - `STOP`: whether to stop the run at the first packet behind the span, false by default
+//! - `END_CALL`: a write handler to call at the first packet behind the span; not with `STOP`. It
+//!   may make the span longer.
+//!
+//! # Handlers
+//! | name | | unit |
+//! | --- | --- | --- |
+//! | `start`, `end` | write | time |
+//! | `interval` | read, write | the length of the span |
+//! | `extend_interval` | write | time by which the span is longer |
+//!
+//! # Drops
+//! - `outside of the span`: its time is
+//!
+//! # Threads
+//! Belongs to one worker.
+//!
+//! # Example
+//! ```text
+//! FromDump(in.pcap) -> TimeFilter(START_AFTER 10s, INTERVAL 1m, STOP true) -> Discard;
+//! ```
+
+use std::time::Duration;
+
+use warpswitch_graph::language::args::{Args, ArgsError, Raw};
+use warpswitch_graph::{
+    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec,
+};
+use warpswitch_packet::{Batch, Packet};
+
+use crate::format;
+
+/// The class.
+pub static CLASS: ElementClass =
+    ElementClass::new("TimeFilter", "1/1-2", "a/ah", || Box::<TimeFilter>::default())
+        .drops(&["outside of the span"]);
+
+/// What an end of the span is counted from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum From {
+    #[default]
+    Epoch,
+    Run,
+    FirstPacket,
+    /// The other end.
+    Start,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct TimeFilter {
+    start: (From, i64),
+    end: (From, i64),
+    stop: bool,
+    end_call: String,
+    /// Whether the call is yet to be made.
+    calls: bool,
+    /// Whether both ends are counted from 1970.
+    ready: bool,
+}
+
+fn ns(time: Duration) -> i64 {
+    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// The one of `choices` that was given.
+fn choose(choices: &[(From, Duration)]) -> Result<Option<(From, i64)>, ()> {
+    let mut given = choices.iter().filter(|(_, time)| !time.is_zero());
+    let first = given.next().map(|&(from, time)| (from, ns(time)));
+    if given.next().is_some() { Err(()) } else { Ok(first) }
+}
+
+impl TimeFilter {
+    fn see_first(&mut self, packet: &Packet) {
+        let seen = packet.timestamp_ns();
+        if self.start.0 == From::FirstPacket {
+            self.start.1 = self.start.1.saturating_add(seen);
+        }
+        match self.end.0 {
+            From::FirstPacket => self.end.1 = self.end.1.saturating_add(seen),
+            From::Start => self.end.1 = self.end.1.saturating_add(self.start.1),
+            From::Epoch | From::Run => {}
+        }
+        self.ready = true;
+    }
+
+    /// Does what is to be done behind the span.
+    #[cold]
+    fn pass_end(&mut self, cx: &mut Context<'_>) {
+        if !std::mem::take(&mut self.calls) {
+            return;
+        }
+        if self.stop {
+            cx.stop_driver();
+        } else {
+            self.call(cx);
+        }
+    }
+
+    /// Calls the handler. One of this element, which is at work, is obeyed here.
+    fn call(&mut self, cx: &mut Context<'_>) {
+        let call = self.end_call.clone();
+        let (handler, value) = call.split_once(char::is_whitespace).unwrap_or((&call, ""));
+        let own = cx.find_handler(handler).ok().filter(|found| found.0 == Some(cx.element()));
+        match own {
+            Some((_, name)) => {
+                if let Err(error) = self.write(cx, name, value.trim()) {
+                    cx.say(&format!("{}: {handler}: {error}", cx.declaration()));
+                }
+            }
+            None => crate::calls::write(cx, &call),
+        }
+    }
+}
+
+impl Element for TimeFilter {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        _context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        let [mut start, mut end, mut start_delay, mut end_delay] = [Duration::ZERO; 4];
+        let [mut start_after, mut end_after, mut interval] = [Duration::ZERO; 3];
+        let mut end_call = Raw(String::new());
+        args.read_p("START", &mut start)
+            .read_p("END", &mut end)
+            .read("START_DELAY", &mut start_delay)
+            .read("END_DELAY", &mut end_delay)
+            .read("START_AFTER", &mut start_after)
+            .read("END_AFTER", &mut end_after)
+            .read("INTERVAL", &mut interval)
+            .read("STOP", &mut self.stop)
+            .read("END_CALL", &mut end_call);
+        args.complete()?;
+        let starts =
+            [(From::Epoch, start), (From::Run, start_delay), (From::FirstPacket, start_after)];
+        match choose(&starts) {
+            Ok(start) => self.start = start.unwrap_or((From::FirstPacket, 0)),
+            Err(()) => {
+                let names = "START, START_AFTER, and START_AFTER_INIT";
+                args.error_at("", &format!("{names} are mutually exclusive"));
+            }
+        }
+        let ends = [
+            (From::Epoch, end),
+            (From::Run, end_delay),
+            (From::FirstPacket, end_after),
+            (From::Start, interval),
+        ];
+        match choose(&ends) {
+            Ok(end) => self.end = end.unwrap_or((From::Epoch, i64::MAX)),
+            Err(()) => {
+                let names = "END, END_AFTER, END_AFTER_INIT, and INTERVAL";
+                args.error_at("", &format!("{names} are mutually exclusive"));
+            }
+        }
+        self.end_call = end_call.0;
+        if self.stop && !self.end_call.is_empty() {
+            args.error_at("", "END_CALL and STOP are mutually exclusive");
+        }
+        self.calls = self.stop || !self.end_call.is_empty();
+        args.consume()
+    }
+
+    fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        let now = cx.now().0;
+        for (from, at) in [&mut self.start, &mut self.end] {
+            if *from == From::Run {
+                *at = at.saturating_add(now);
+            }
+        }
+        Ok(())
+    }
+
+    fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
+        cx.sort(batch, |cx, packet| {
+            if !self.ready {
+                self.see_first(packet);
+            }
+            let at = packet.timestamp_ns();
+            if at >= self.start.1 && at >= self.end.1 {
+                // The call may make room for this packet, and be called for again.
+                let mut before = i64::MIN;
+                while at >= self.end.1 && self.calls && self.end.1 > before {
+                    before = self.end.1;
+                    self.pass_end(cx);
+                }
+            }
+            let passes = (self.start.1..self.end.1).contains(&at);
+            if passes { Fate::Pass } else { Fate::EmitOrDrop(1, 0) }
+        });
+    }
+
+    fn handlers(&self) -> &'static [HandlerSpec] {
+        const {
+            &[
+                HandlerSpec::write("start"),
+                HandlerSpec::write("end"),
+                HandlerSpec::both("interval"),
+                HandlerSpec::write("extend_interval"),
+            ]
+        }
+    }
+
+    fn read(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _name: &str,
+        _param: &str,
+    ) -> Result<String, HandlerError> {
+        Ok(format::timestamp(self.end.1.saturating_sub(self.start.1)))
+    }
+
+    fn write(
+        &mut self,
+        _cx: &mut Context<'_>,
+        name: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        let time = format::parse(value).map_err(|_| HandlerError::failed("expected time"))?;
+        match name {
+            "start" => self.start = (From::Epoch, ns(time)),
+            "end" => self.end = (From::Epoch, ns(time)),
+            "interval" => self.end.1 = self.start.1.saturating_add(ns(time)),
+            "extend_interval" => self.end.1 = self.end.1.saturating_add(ns(time)),
+            _ => return Err(HandlerError::Missing),
+        }
+        if name != "start" {
+            self.calls = self.stop || !self.end_call.is_empty();
+        }
+        Ok(String::new())
+    }
+
+    fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
+        if let Some(old) = old.downcast_mut::<Self>()
+            && old.ready
+        {
+            (self.start, self.end) = (old.start, old.end);
+            (self.ready, self.calls) = (true, old.calls);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpswitch_graph::simulate::{router, run};
+
+    /// Packets that pass, and that do not, of ten that are a second apart.
+    fn counts(arguments: &str) -> (String, String) {
+        let config = format!(
+            "RatedSource(RATE 1, LIMIT 10) -> f :: TimeFilter({arguments}) -> a :: Counter
+             -> Discard; f[1] -> b :: Counter -> Discard;"
+        );
+        let (mut router, _) = run(&config, &crate::registry());
+        let mut read = |handler: &str| router.read(handler).expect("it is there");
+        (read("a.count"), read("b.count"))
+    }
+
+    #[test]
+    fn packets_pass_within_the_span() {
+        for (arguments, passed, others) in [
+            ("", "10", "0"),
+            ("1000000003", "7", "3"),
+            ("1000000003, 1000000005", "2", "8"),
+            ("START_DELAY 2.5s, END_DELAY 7s", "4", "6"),
+            ("START_AFTER 1, INTERVAL 4", "4", "6"),
+            ("END_AFTER 3s", "3", "7"),
+            ("INTERVAL 3s, STOP true", "3", "1"),
+            ("INTERVAL 3s, END_CALL f.extend_interval 2s", "10", "0"),
+            ("INTERVAL 3s, END_CALL f.extend_interval 0s", "3", "7"),
+        ] {
+            assert_eq!(counts(arguments), (passed.into(), others.into()), "{arguments}");
+        }
+    }
+
+    #[test]
+    fn an_end_is_told_once() {
+        for (arguments, message) in [
+            ("START 1, START_AFTER 2", "START, START_AFTER, and START_AFTER_INIT are mutually"),
+            ("END 1, INTERVAL 2", "and INTERVAL are mutually exclusive"),
+            ("STOP true, END_CALL stop", "END_CALL and STOP are mutually exclusive"),
+        ] {
+            let config = format!("Idle -> TimeFilter({arguments}) -> Discard");
+            let errors = router(&config, &crate::registry()).err().expect("it is wrong");
+            assert!(errors.to_click().contains(message), "{}", errors.to_click());
+        }
+    }
+}

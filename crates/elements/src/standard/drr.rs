@@ -133,11 +133,17 @@ mod tests {
     #[test]
     fn every_input_gives_as_many_bytes() {
         for (quantum, burst) in [("", 1), ("1", 1), ("1500", 7), ("100", 200)] {
+            let source = |name: &str, bytes: u32| {
+                let source = format!("InfiniteSource(LENGTH {bytes}, BURST 500)");
+                format!("{source} -> Queue -> {name} :: Counter -> ")
+            };
+            // The task that asks runs behind the sources.
             let config = format!(
-                "InfiniteSource(LENGTH 1000, BURST 500) -> Queue -> a :: Counter -> [0]d :: DRRSched({quantum})
-                 -> RatedUnqueue(3000, BURST_SIZE {burst}) -> Discard;
-                 InfiniteSource(LENGTH 100, BURST 500) -> Queue -> b :: Counter -> [1]d;
-                 InfiniteSource(LENGTH 500, BURST 500) -> Queue -> c :: Counter -> [2]d;"
+                "{}[0]d :: DRRSched({quantum}); {}[1]d; {}[2]d;
+                 d -> RatedUnqueue(3000, BURST_SIZE {burst}) -> Discard;",
+                source("a", 1000),
+                source("b", 100),
+                source("c", 500)
             );
             let host = SimulatedHost::running(0, 3 * Time::SECOND);
             let (mut router, _) = run_until(&config, &crate::registry(), host);

@@ -33,11 +33,13 @@
 //! AddressInfo(here 10.0.0.1/24 00:00:c0:ae:67:ef); Idle -> EtherEncap(0x0800, here, here) -> Discard;
 //! ```
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use warpswitch_graph::language::args::split::split_words;
 use warpswitch_graph::language::args::{
-    Args, ArgsError, ElementRef, EtherAddress, Fixed, FromArg, Ipv4Prefix, Ipv6Prefix, NoNames,
+    Args, ArgsError, ElementRef, EtherAddress, Fixed, FromArg, Ipv4Prefix, Ipv6Prefix, Names,
+    NoNames,
 };
 use warpswitch_graph::{ConfigureContext, Element, ElementClass, NameTable, Phase};
 
@@ -73,6 +75,41 @@ pub struct AddressInfo {
     names: NameTable,
 }
 
+/// The names that this element has given so far, and those that it sees.
+struct Seen<'a> {
+    own: &'a NameTable,
+    scope: &'a str,
+    outer: &'a dyn Names,
+}
+
+impl Seen<'_> {
+    fn get<T: Copy>(&self, table: &BTreeMap<String, T>, name: &str) -> Option<T> {
+        table.get(&format!("{}{name}", self.scope)).copied()
+    }
+}
+
+impl Names for Seen<'_> {
+    fn ipv4(&self, name: &str) -> Option<Ipv4Addr> {
+        self.get(&self.own.ipv4, name).or_else(|| self.outer.ipv4(name))
+    }
+
+    fn ipv4_prefix(&self, name: &str) -> Option<Ipv4Prefix> {
+        self.get(&self.own.ipv4_prefix, name).or_else(|| self.outer.ipv4_prefix(name))
+    }
+
+    fn ipv6(&self, name: &str) -> Option<Ipv6Addr> {
+        self.get(&self.own.ipv6, name).or_else(|| self.outer.ipv6(name))
+    }
+
+    fn ipv6_prefix(&self, name: &str) -> Option<Ipv6Prefix> {
+        self.get(&self.own.ipv6_prefix, name).or_else(|| self.outer.ipv6_prefix(name))
+    }
+
+    fn ether(&self, name: &str) -> Option<EtherAddress> {
+        self.get(&self.own.ether, name).or_else(|| self.outer.ether(name))
+    }
+}
+
 /// The kinds of an address, as bits.
 const ETHER: u8 = 1;
 const IPV4: u8 = 2;
@@ -83,15 +120,22 @@ const IPV6_PREFIX: u8 = 16;
 impl AddressInfo {
     /// Gives `name` to `text`, of all the kinds that it can be read as; of one that the name has
     /// already, only if it can be no other. Gives the kinds; none if it is no address.
-    fn define(&mut self, context: &ConfigureContext<'_>, name: &str, text: &str, known: u8) -> u8 {
-        let ether = EtherAddress::from_arg(text, context.names).ok();
-        let mut ipv4 = Ipv4Addr::from_arg(text, context.names).ok();
-        let mut ipv6 = Ipv6Addr::from_arg(text, context.names).ok();
+    fn define(
+        &mut self,
+        context: &ConfigureContext<'_>,
+        (scope, name): (&str, &str),
+        text: &str,
+        known: u8,
+    ) -> u8 {
+        let seen = Seen { own: &self.names, scope, outer: context.names };
+        let ether = EtherAddress::from_arg(text, &seen).ok();
+        let mut ipv4 = Ipv4Addr::from_arg(text, &seen).ok();
+        let mut ipv6 = Ipv6Addr::from_arg(text, &seen).ok();
         let prefix = |is_address: bool| (!is_address).then_some(text);
         let ipv4_prefix =
-            prefix(ipv4.is_some()).and_then(|text| Ipv4Prefix::from_arg(text, context.names).ok());
+            prefix(ipv4.is_some()).and_then(|text| Ipv4Prefix::from_arg(text, &seen).ok());
         let ipv6_prefix =
-            prefix(ipv6.is_some()).and_then(|text| Ipv6Prefix::from_arg(text, context.names).ok());
+            prefix(ipv6.is_some()).and_then(|text| Ipv6Prefix::from_arg(text, &seen).ok());
         // An address within its network.
         ipv4 = ipv4.or(ipv4_prefix.filter(|p| p.address != p.network()).map(|p| p.address));
         ipv6 = ipv6.or(ipv6_prefix.filter(|p| p.address != p.network()).map(|p| p.address));
@@ -104,11 +148,8 @@ impl AddressInfo {
         ];
         let kinds = kinds.iter().filter(|(is, _)| *is).fold(0, |kinds, (_, kind)| kinds | kind);
         let counts = |kind: u8| kinds.count_ones() == 1 || known & kind == 0;
-        fn insert<T>(
-            table: &mut std::collections::BTreeMap<String, T>,
-            name: &str,
-            value: Option<T>,
-        ) {
+        let name = &format!("{scope}{name}")[..];
+        fn insert<T>(table: &mut BTreeMap<String, T>, name: &str, value: Option<T>) {
             if let Some(value) = value {
                 table.insert(name.to_owned(), value);
             }
@@ -137,7 +178,7 @@ impl Element for AddressInfo {
             }
             let mut known = 0;
             for address in addresses {
-                let kinds = self.define(context, &format!("{scope}{name}"), address, known);
+                let kinds = self.define(context, (&scope, name), address, known);
                 known |= kinds;
                 if kinds == 0 {
                     let message = format!("'{address}' is not a recognizable address");

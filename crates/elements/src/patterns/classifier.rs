@@ -48,8 +48,6 @@ pub static CLASS: ElementClass =
     ElementClass::new("Classifier", "1/-", "h/h", || Box::new(Classifier::new()))
         .drops(&["no_match"]);
 
-/// Number of the reason for drops.
-const NO_MATCH: usize = 0;
 /// No clause is about bytes from here on.
 const OFFSET_END: usize = 1 << 16;
 
@@ -185,7 +183,7 @@ impl Element for Classifier {
         self.outputs.clear();
         let output = |data| self.tests.run(&[data, &[], &[], &[]]);
         self.outputs.extend(batch.iter().map(|packet| output(packet.data())));
-        dispatch(cx, batch, &self.outputs, NO_MATCH);
+        dispatch(cx, batch, &self.outputs);
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {

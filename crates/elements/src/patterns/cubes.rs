@@ -9,6 +9,9 @@
 //! the bytes of flags and ports are there at all. So a rule says all that a pattern does, and
 //! packets that are cut off or fragments need no exception.
 //!
+//! Usual packets, whole and not cut off, have three of these bits always, and TCP's the fourth:
+//! rules without them are looked up faster, so there is a set for usual packets and one for all.
+//!
 //! A pattern becomes rules that may overlap: a packet matches it if it matches one of them.
 //!
 //! # Invariants
@@ -19,6 +22,7 @@ use warpswitch_rules::{Field, Match};
 
 use super::expr::{Compare, Expr, Relation};
 use super::program::Region;
+use super::words;
 
 /// Words of a key.
 pub(super) const KEY_WORDS: usize = 4;
@@ -31,16 +35,18 @@ const WHOLE: u32 = 1 << 11;
 const FIRST: u32 = 1 << 10;
 const HAS_FLAGS: u32 = 1 << 9;
 const HAS_PORTS: u32 = 1 << 8;
+/// What every usual packet has.
+const USUAL: u32 = WHOLE | FIRST | HAS_PORTS;
 
-/// Writes the key of a packet whose network header is `network`, with what follows the first
-/// bytes of the transport header in `transport`.
+/// Writes the key of a packet whose network header is `network`, and whose transport header begins
+/// with `transport`. Tells whether it is a usual one: no fragment, not cut off.
 #[inline]
-pub(super) fn write_key(network: &[u8; NETWORK_BYTES], transport: &[u8], key: &mut [u32]) {
+pub(super) fn write_key(network: &[u8; NETWORK_BYTES], transport: &[u8], key: &mut [u32]) -> bool {
     let word = |at: usize| {
         u32::from_be_bytes([network[at], network[at + 1], network[at + 2], network[at + 3]])
     };
-    let fragment = word(4);
-    let mut last = (word(8) & 0x00ff_0000) << 8;
+    let (fragment, proto) = (word(4), network[9]);
+    let mut last = u32::from(proto) << 24;
     last |= if fragment & 0x3fff == 0 { WHOLE } else { 0 };
     last |= if fragment & 0x1fff == 0 { FIRST } else { 0 };
     let mut ports = 0;
@@ -52,6 +58,7 @@ pub(super) fn write_key(network: &[u8; NETWORK_BYTES], transport: &[u8], key: &m
         last |= HAS_FLAGS | u32::from(flags);
     }
     key[..KEY_WORDS].copy_from_slice(&[word(12), word(16), ports, last]);
+    last & USUAL == USUAL && (u32::from(proto) != words::TCP || last & HAS_FLAGS != 0)
 }
 
 /// Keys under a mask, and ranges of ports.
@@ -108,6 +115,17 @@ impl Cube {
         words && sides.into_iter().all(|(mine, theirs)| mine.0 <= theirs.0 && theirs.1 <= mine.1)
     }
 
+    /// The same for usual packets, of which less must be asked; none if none matches.
+    fn usual(mut self) -> Option<Cube> {
+        const PROTO: u32 = 0xff << 24;
+        let is_tcp = self.mask[3] & PROTO == PROTO && self.value[3] & PROTO == words::TCP << 24;
+        let had = if is_tcp { USUAL | HAS_FLAGS } else { USUAL };
+        let is_met = self.mask[3] & had & !self.value[3] == 0;
+        self.mask[3] &= !had;
+        self.value[3] &= !had;
+        is_met.then_some(self)
+    }
+
     /// The same as a classifier takes it; none if a port has a range and single bits too.
     pub(super) fn to_match(self) -> Option<Match> {
         let mut matching = Match::any(&IPV4_5TUPLE);
@@ -133,8 +151,16 @@ impl Cube {
 
 /// The cubes of `expr`; none if it asks for what a key does not say, or for too much.
 pub(super) fn cubes(expr: &Expr) -> Option<Vec<Cube>> {
-    let mut found = holding(expr, true, false)?;
-    // What another one contains is of no use.
+    holding(expr, true, false).map(without_contained)
+}
+
+/// The same for usual packets alone.
+pub(super) fn usual(cubes: &[Cube]) -> Vec<Cube> {
+    without_contained(cubes.iter().filter_map(|cube| cube.usual()).collect())
+}
+
+/// `found` without those that another one contains.
+fn without_contained(mut found: Vec<Cube>) -> Vec<Cube> {
     let mut at = 0;
     while at < found.len() {
         let cube = found[at];
@@ -147,7 +173,7 @@ pub(super) fn cubes(expr: &Expr) -> Option<Vec<Cube>> {
             at += 1;
         }
     }
-    Some(found)
+    found
 }
 
 /// The cubes of keys for which `expr` is `wanted`, given that comparisons of missing bytes are

@@ -77,9 +77,6 @@ pub static CLASSIFIER: ElementClass =
     ElementClass::new("IPClassifier", "1/-", "h/h", || Box::new(IpFilter::new(false)))
         .drops(&["filtered"]);
 
-/// Number of the reason for drops.
-const FILTERED: usize = 0;
-
 /// See the module.
 pub struct IpFilter {
     /// Whether patterns begin with an action.
@@ -173,7 +170,7 @@ impl Element for IpFilter {
 
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, batch: Batch) {
         self.list.run(&batch, &mut self.outputs);
-        dispatch(cx, batch, &self.outputs, FILTERED);
+        dispatch(cx, batch, &self.outputs);
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {

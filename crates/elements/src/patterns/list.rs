@@ -5,8 +5,9 @@
 //! long list    patterns that rules can say ─► rules ─► keys of a batch ─► one lookup ─► pattern p
 //!              the others ─► a program each ─► asked in order as long as they come before p
 //! ```
-//! A packet without a key, one whose IP header is cut off or whose first transport word is, is
-//! asked pattern by pattern.
+//! There are two sets of rules: a smaller one for usual packets, and one for fragments and packets
+//! that are cut off. A packet without a key, one whose IP header is cut off or whose first
+//! transport word is, is asked pattern by pattern.
 
 use warpswitch_classify::{BuildOptions, Classifier, Engine, build};
 use warpswitch_packet::packet::Header;
@@ -14,7 +15,7 @@ use warpswitch_packet::{BATCH_LEN_MAX, Batch, Packet};
 use warpswitch_rules::schema::IPV4_5TUPLE;
 use warpswitch_rules::{Action, KeyBatch, Rule, RuleId, RulesetBuilder};
 
-use super::cubes::{self, KEY_WORDS, NETWORK_BYTES};
+use super::cubes::{self, Cube, KEY_WORDS, NETWORK_BYTES};
 use super::expr::Expr;
 use super::program::{Program, Region, Step, Way};
 use super::run::{DROP, Regions, Tests};
@@ -135,10 +136,10 @@ impl List {
             Plan::Program(_) => format!("program: {} patterns", self.patterns.len()),
             Plan::Engine(lookup) => format!(
                 "{}: {} patterns, {} of them as {} rules",
-                lookup.classifier.engine(),
+                lookup.usual.classifier.engine(),
                 self.patterns.len(),
                 self.patterns.len() - lookup.others.len(),
-                lookup.classifier.len(),
+                lookup.usual.classifier.len(),
             ),
         }
     }
@@ -202,18 +203,60 @@ fn copy_ethernet(packet: &Packet, bytes: &mut [u8; 16]) -> usize {
     if len > 0 { len + 2 } else { 0 }
 }
 
-/// A long list. See the module.
-struct Lookup {
+/// Rules, and what follows from each.
+struct Rules {
     classifier: Box<dyn Classifier>,
     /// The pattern of each rule, and where its packets go.
-    rules: Vec<(u32, u32)>,
+    winners: Vec<(u32, u32)>,
+}
+
+/// What follows if no rule matches.
+const NO_WINNER: (u32, u32) = (u32::MAX, DROP);
+
+impl Rules {
+    /// The rules of `cubes`, each with the pattern that it is of.
+    fn new(patterns: &[Pattern], cubes: &[(u32, Vec<Cube>)]) -> Option<Self> {
+        let mut builder = RulesetBuilder::new(&IPV4_5TUPLE);
+        let mut winners = Vec::new();
+        for (idx, cubes) in cubes {
+            for cube in cubes {
+                builder.push(Rule::new(cube.to_match()?, Action::Pass));
+                winners.push((*idx, patterns[*idx as usize].output()));
+            }
+        }
+        let options = BuildOptions { bytes_max: ENGINE_BYTES_MAX, ..BuildOptions::default() };
+        let classifier = build(Engine::Turbo, &builder.build(), &options).ok()?;
+        Some(Self { classifier, winners })
+    }
+
+    fn find(&self, keys: &[u32], found: &mut Vec<RuleId>) {
+        found.clear();
+        found.resize(keys.len() / KEY_WORDS, RuleId::NONE);
+        self.classifier.classify(KeyBatch::new(&IPV4_5TUPLE, keys), found);
+    }
+
+    #[inline]
+    fn winner(&self, id: RuleId) -> (u32, u32) {
+        self.winners.get(id.as_usize()).copied().unwrap_or(NO_WINNER)
+    }
+}
+
+/// A long list. See the module.
+struct Lookup {
+    /// For usual packets, and for all that have a key.
+    usual: Rules,
+    any: Rules,
     /// Patterns that rules cannot say, in order.
     others: Vec<(u32, u32, Tests)>,
     /// A program for each pattern, for packets without a key.
     one_by_one: Vec<(u32, Tests)>,
     keys: Vec<u32>,
-    has_key: Vec<bool>,
     found: Vec<RuleId>,
+    winners: Vec<(u32, u32)>,
+    /// Packets of the batch that are not usual, and those without a key.
+    unusual: Vec<usize>,
+    keyless: Vec<usize>,
+    unusual_keys: Vec<u32>,
 }
 
 impl Lookup {
@@ -222,84 +265,90 @@ impl Lookup {
         if patterns.len() <= PROGRAM_PATTERNS_MAX {
             return None;
         }
-        let mut builder = RulesetBuilder::new(&IPV4_5TUPLE);
-        let (mut rules, mut others, mut one_by_one) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut cubes, mut others, mut one_by_one) = (Vec::new(), Vec::new(), Vec::new());
         for (idx, pattern) in patterns.iter().enumerate() {
             // Output 0 stands for "it matches".
             let mut program = pattern.expr.program(Way::Output(0));
             program.optimize(order);
             program.fail_to(Way::Drop);
             let tests = Tests::new(&program).0;
-            let matches = cubes::cubes(&pattern.expr).and_then(|cubes| {
-                cubes.into_iter().map(cubes::Cube::to_match).collect::<Option<Vec<_>>>()
-            });
-            match matches {
-                Some(matches) => {
-                    for matching in matches {
-                        builder.push(Rule::new(matching, Action::Pass));
-                        rules.push((idx as u32, pattern.output()));
-                    }
-                }
+            let said = cubes::cubes(&pattern.expr);
+            match said.filter(|cubes| cubes.iter().all(|cube| cube.to_match().is_some())) {
+                Some(said) => cubes.push((idx as u32, said)),
                 None => others.push((idx as u32, pattern.output(), tests.clone())),
             }
             one_by_one.push((pattern.output(), tests));
         }
-        let said = patterns.len() - others.len();
-        if said <= PROGRAM_PATTERNS_MAX || others.len() * 4 > said {
+        if cubes.len() <= PROGRAM_PATTERNS_MAX || others.len() * 4 > cubes.len() {
             return None;
         }
-        let options = BuildOptions { bytes_max: ENGINE_BYTES_MAX, ..BuildOptions::default() };
-        let classifier = build(Engine::Turbo, &builder.build(), &options).ok()?;
+        let any = Rules::new(patterns, &cubes)?;
+        cubes.iter_mut().for_each(|(_, cubes)| *cubes = cubes::usual(cubes));
+        let room = BATCH_LEN_MAX;
         Some(Self {
-            classifier,
-            rules,
+            usual: Rules::new(patterns, &cubes)?,
+            any,
             others,
             one_by_one,
-            keys: Vec::with_capacity(BATCH_LEN_MAX * KEY_WORDS),
-            has_key: Vec::with_capacity(BATCH_LEN_MAX),
-            found: Vec::with_capacity(BATCH_LEN_MAX),
+            keys: Vec::with_capacity(room * KEY_WORDS),
+            found: Vec::with_capacity(room),
+            winners: Vec::with_capacity(room),
+            unusual: Vec::with_capacity(room),
+            keyless: Vec::with_capacity(room),
+            unusual_keys: Vec::with_capacity(room * KEY_WORDS),
         })
     }
 
     fn run(&mut self, batch: &Batch, outputs: &mut Vec<u32>) {
-        let mut all_have_keys = true;
+        self.extract(batch);
+        self.usual.find(&self.keys, &mut self.found);
+        if self.unusual.is_empty() && self.keyless.is_empty() && self.others.is_empty() {
+            outputs.extend(self.found.iter().map(|&id| self.usual.winner(id).1));
+            return;
+        }
+        self.winners.clear();
+        self.winners.extend(self.found.iter().map(|&id| self.usual.winner(id)));
+        if !self.unusual.is_empty() {
+            self.any.find(&self.unusual_keys, &mut self.found);
+            for (&idx, &id) in self.unusual.iter().zip(&self.found) {
+                self.winners[idx] = self.any.winner(id);
+            }
+        }
+        let with_others = batch.iter().zip(&self.winners).map(|(packet, &(pattern, output))| {
+            let mut before = self.others.iter().take_while(|(other, ..)| *other < pattern);
+            let matching = before.find(|(.., tests)| run_one(tests, packet) != DROP);
+            matching.map_or(output, |(_, output, _)| *output)
+        });
+        outputs.extend(with_others);
+        for &idx in &self.keyless {
+            let packet = &batch.as_slice()[idx];
+            let matching = self.one_by_one.iter().find(|(_, tests)| run_one(tests, packet) != DROP);
+            outputs[idx] = matching.map_or(DROP, |(output, _)| *output);
+        }
+    }
+
+    /// Makes the keys of `batch`.
+    fn extract(&mut self, batch: &Batch) {
         self.keys.clear();
         self.keys.resize(batch.len() * KEY_WORDS, 0);
-        self.has_key.clear();
-        for (packet, key) in batch.iter().zip(self.keys.chunks_exact_mut(KEY_WORDS)) {
+        self.unusual.clear();
+        self.keyless.clear();
+        self.unusual_keys.clear();
+        let keys = self.keys.chunks_exact_mut(KEY_WORDS);
+        for (idx, (packet, key)) in batch.iter().zip(keys).enumerate() {
             let (network, transport) = headers(packet);
             let header = network.first_chunk::<NETWORK_BYTES>();
             // Of ports that are cut off a program may see a part, a key does not.
             let header = header.filter(|_| transport.len() >= 4 || transport.is_empty());
-            if let Some(header) = header {
-                cubes::write_key(header, transport, key);
+            match header {
+                None => self.keyless.push(idx),
+                Some(header) => {
+                    if !cubes::write_key(header, transport, key) {
+                        self.unusual.push(idx);
+                        self.unusual_keys.extend_from_slice(key);
+                    }
+                }
             }
-            self.has_key.push(header.is_some());
-            all_have_keys &= header.is_some();
         }
-        self.found.clear();
-        self.found.resize(batch.len(), RuleId::NONE);
-        self.classifier.classify(KeyBatch::new(&IPV4_5TUPLE, &self.keys), &mut self.found);
-        if all_have_keys && self.others.is_empty() {
-            let rule = |id: &RuleId| self.rules.get(id.as_usize()).map_or(DROP, |rule| rule.1);
-            outputs.extend(self.found.iter().map(rule));
-            return;
-        }
-        for ((packet, &id), &has_key) in batch.iter().zip(&self.found).zip(&self.has_key) {
-            outputs.push(if has_key { self.output(packet, id) } else { self.one_by_one(packet) });
-        }
-    }
-
-    /// Where a packet goes for which the engine found rule `id`.
-    fn output(&self, packet: &Packet, id: RuleId) -> u32 {
-        let (found, output) = self.rules.get(id.as_usize()).copied().unwrap_or((u32::MAX, DROP));
-        let mut before = self.others.iter().take_while(|(pattern, ..)| *pattern < found);
-        let matching = before.find(|(.., tests)| run_one(tests, packet) != DROP);
-        matching.map_or(output, |(_, output, _)| *output)
-    }
-
-    fn one_by_one(&self, packet: &Packet) -> u32 {
-        let matching = self.one_by_one.iter().find(|(_, tests)| run_one(tests, packet) != DROP);
-        matching.map_or(DROP, |(output, _)| *output)
     }
 }

@@ -16,6 +16,7 @@ mod parse;
 mod primitive;
 mod program;
 mod run;
+mod sdn_classifier;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -24,4 +25,4 @@ use warpswitch_graph::ElementClass;
 
 /// The classes of this area.
 pub(crate) const CLASSES: &[&ElementClass] =
-    &[&classifier::CLASS, &ip_filter::CLASS, &ip_filter::CLASSIFIER];
+    &[&classifier::CLASS, &ip_filter::CLASS, &ip_filter::CLASSIFIER, &sdn_classifier::CLASS];

@@ -25,6 +25,8 @@ use super::program::{Program, Region, Step, Way};
 const PATHS_MAX: usize = 4;
 /// Programs of more steps are not followed: the cost grows with the square.
 const FOLLOWED_STEPS_MAX: usize = 2048;
+/// Programs of more steps are not sorted, for the same reason.
+const SORTED_STEPS_MAX: usize = 1 << 14;
 
 impl Program {
     /// Optimizes. `order` gives the place of a step in its chain.
@@ -43,7 +45,7 @@ impl Program {
         let key = |step: &Step| (order(step), step.mask, step.value);
         let before = self.only_steps_before();
         let mut at = 0;
-        while at < self.len() {
+        while at < self.len() && self.len() <= SORTED_STEPS_MAX {
             let swap = [0, 1].into_iter().find_map(|k| {
                 let Way::Step(next) = self.steps[at].ways[k] else { return None };
                 let (one, two) = (&self.steps[at], &self.steps[next as usize]);

@@ -9,6 +9,7 @@
 //! - R2: nothing is read that is not there: a word that is cut off is taken as missing as soon as
 //!   one of the bits asked for is.
 
+use super::dispatch::drop_for;
 use super::program::{Program, Region, Step, Way};
 
 /// Tests of fewer values look at one after the other.
@@ -17,8 +18,8 @@ const SEARCHED_VALUES_MIN: u32 = 7;
 /// The bytes of a packet that each region begins with.
 pub(super) type Regions<'a> = [&'a [u8]; Region::COUNT];
 
-/// Where a packet that goes nowhere goes.
-pub(super) const DROP: u32 = u32::MAX;
+/// Where a packet that goes nowhere goes: it is dropped for the first reason of its class.
+pub(super) const DROP: u32 = drop_for(0);
 
 /// Steps that ask for values of the same bits.
 #[derive(Clone, Copy, Debug)]

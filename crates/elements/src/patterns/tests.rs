@@ -221,6 +221,116 @@ fn lookups_do_what_patterns_mean() {
     assert!(looked_up > 60, "{looked_up} of 120 lists are looked up");
 }
 
+/// What patterns say about packets whose headers end early.
+#[test]
+fn missing_bytes_do_not_match() {
+    let check = |text: &str, network: usize, transport: usize, expected: bool| {
+        let mut data = vec![0; 20];
+        (data[0], data[9]) = (0x45, 6);
+        data.truncate(network);
+        data.resize(network + transport, 0);
+        let mut packet = Packet::new();
+        packet.set_data(&data);
+        packet.set_header(Header::Network, 0);
+        packet.set_header(Header::Transport, network);
+        let mut batch = Batch::new();
+        batch.push(packet);
+        let mut outputs = Vec::new();
+        List::by_program(vec![read(text, Way::Output(0))]).run(&batch, &mut outputs);
+        assert_eq!(outputs == [0], expected, "{text}: {network} + {transport} bytes");
+    };
+    for (transport, is_there) in [(0, false), (1, false), (2, true), (3, true)] {
+        check("transp[1] & 128 == 0", 20, transport, is_there);
+        check("transp[1] & 128 != 128", 20, transport, is_there);
+        check("transp[1] & 128 == 0 or transp[1] & 128 == 128", 20, transport, is_there);
+        check("transp[1] >= 0", 20, transport, true);
+        check("transp[1] > 0 or transp[1] <= 0", 20, transport, is_there);
+        check("not (transp[1] & 128 == 0)", 20, transport, !is_there);
+        check("src port 0", 20, transport, is_there);
+        check("src port != 1", 20, transport, is_there);
+        check("!(src port 1)", 20, transport, true);
+        check("dst port 0", 20, transport, false);
+    }
+    check("ip[19] & 128 == 0", 19, 0, false);
+    check("ip[19] & 128 == 0", 20, 0, true);
+    check("dst host != 1.2.3.4", 19, 0, false);
+    check("!dst host 1.2.3.4", 19, 0, true);
+    check("unfrag or ip frag", 7, 0, false);
+    check("true", 0, 0, true);
+}
+
+/// Words in any order: errors or a program, and that does what it means.
+#[test]
+fn any_words_pass() {
+    const WORDS: &[&str] = &[
+        "src",
+        "dst",
+        "and",
+        "or",
+        "not",
+        "!",
+        "(",
+        ")",
+        "?",
+        ":",
+        "tcp",
+        "udp",
+        "icmp",
+        "transp",
+        "port",
+        "host",
+        "net",
+        "proto",
+        "type",
+        "opt",
+        "frag",
+        "ip",
+        "ether",
+        "ttl",
+        "win",
+        "syn",
+        "echo",
+        "10.0.0.1",
+        "10.0.0.0/8",
+        "0:1:2:3:4:5",
+        "mask",
+        "255.0.0.0",
+        "80",
+        "0",
+        "-1",
+        "&",
+        "==",
+        "!=",
+        "<",
+        ">=",
+        "[",
+        "4",
+        "2:2",
+        "]",
+        "0x10000",
+        "true",
+        "false",
+        "ect",
+        "é",
+        "tcpudp",
+    ];
+    let mut random = Random(4);
+    let mut read = 0;
+    for _ in 0..60_000 {
+        let words = (0..1 + random.below(7)).map(|_| random.one_of(WORDS).to_owned());
+        let words: Vec<String> = words.collect();
+        let mut problems = Problems::default();
+        let expr = parse::expression(&words, &NoNames, &mut problems);
+        let patterns = [Pattern { expr, way: Way::Output(0) }];
+        let list = List::by_program(patterns.to_vec());
+        if problems.errors.is_empty() {
+            read += 1;
+            check(&patterns, &words, list, &mut random, 5);
+        }
+    }
+    assert!(read > 1000, "{read} of 60000 patterns can be read");
+}
+
 /// Packets that are cut off anywhere: whatever comes out, nothing breaks, and it is an output of
 /// the list.
 #[test]

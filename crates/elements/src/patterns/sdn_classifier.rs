@@ -1,0 +1,480 @@
+//! Sorts Ethernet frames by the rules of a file, with an output per action.
+//!
+//! # Synopsis
+//! `SDNClassifier(RULES FILE, [RULES_FORMAT FORMAT, ENGINE ENGINE, MISS OUTPUT, TCP_FLAGS BOOL])`
+//!
+//! # Ports
+//! One input, any number of outputs; push. Frames must be whole, from the Ethernet header on.
+//!
+//! # Configuration
+//! - `RULES`: the file
+//! - `RULES_FORMAT`: `classbench`, `ovs` or `canonical`; told by the content by default
+//! - `ENGINE`: the engine that looks rules up, `turbo` by default
+//! - `MISS`: output of frames that no rule is about, or that have no key, as fragments of other
+//!   protocols do not; without it they are dropped
+//! - `TCP_FLAGS`: whether the flags column of ClassBench is part of a rule, false by default
+//!
+//! | action of the rule that wins | what becomes of the frame |
+//! | --- | --- |
+//! | `output:N` | leaves through output `N` |
+//! | `pass`, `NORMAL` | leaves through output 0 |
+//! | `mark:N` | leaves through output 0 with the lowest byte of `N` as paint |
+//! | `drop` | is dropped |
+//!
+//! Other actions are an error. Where rules ask for the port that a frame came in on, that is its
+//! paint.
+//!
+//! # Handlers
+//! | name | | unit |
+//! | --- | --- | --- |
+//! | `rules` | read | how many there are |
+//! | `hits` | read | `RULE FRAMES` for each rule that won, by its place in the file from 0 on |
+//! | `engine` | read | name of the engine |
+//! | `bytes` | read | bytes of memory that the engine takes |
+//! | `add` | write | a rule as in a file; says the number under which it goes |
+//! | `remove` | write | number of a rule |
+//! | `reset_counts` | write | |
+//!
+//! # Drops
+//! - `rule`: the rule that won says so
+//! - `no_rule`: no rule is about the frame, and there is no `MISS`
+//! - `no_key`: the frame is none of those that rules are about, and there is no `MISS`
+//!
+//! # Threads
+//! Belongs to one worker.
+//!
+//! # Example
+//! ```text
+//! FromDump(in.pcap) -> sdn :: SDNClassifier(RULES web.flows, MISS 2);
+//! sdn [0] -> Discard; sdn [1] -> Discard; sdn [2] -> Print(miss) -> Discard;
+//! ```
+
+use std::fmt::Write;
+
+use warpswitch_classify::{BuildOptions, Classifier, Engine, build};
+use warpswitch_graph::language::args::{Args, ArgsError};
+use warpswitch_graph::{
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+};
+use warpswitch_packet::{BATCH_LEN_MAX, Batch, annotation};
+use warpswitch_rules::extract::Extractor;
+use warpswitch_rules::format::{ReadOptions, RulesFormat, read_rules, read_rules_bytes};
+use warpswitch_rules::{Action, KeyBatch, Rule, RuleId, RuleRef, Ruleset, Schema};
+use warpswitch_wire::link::LinkType;
+
+use super::dispatch::{dispatch, drop_for};
+
+/// The class.
+pub static CLASS: ElementClass =
+    ElementClass::new("SDNClassifier", "1/-", "h/h", || Box::new(SdnClassifier::default()))
+        .drops(&["rule", "no_rule", "no_key"]);
+
+/// Reasons for drops, by number.
+const RULE: u32 = 0;
+const NO_RULE: u32 = 1;
+const NO_KEY: u32 = 2;
+
+/// Errors of rules that are told.
+const ERRORS_MAX: usize = 20;
+/// Most memory that an engine may take, in bytes.
+const ENGINE_BYTES_MAX: usize = 4 << 30;
+
+/// What becomes of the frames of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Verdict {
+    /// The output, or what [`drop_for`] gives.
+    output: u32,
+    paint: Option<u8>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct SdnClassifier {
+    outputs: usize,
+    miss: Option<u32>,
+    lookup: Option<Lookup>,
+}
+
+/// Rules, and room for a batch.
+struct Lookup {
+    classifier: Box<dyn Classifier>,
+    extractor: Extractor,
+    format: Option<RulesFormat>,
+    /// The rules that there are, by number.
+    rules: Vec<Option<Rule>>,
+    verdicts: Vec<Verdict>,
+    hits: Vec<u64>,
+    /// Whether any rule paints.
+    paints: bool,
+    keys: Vec<u32>,
+    has_key: Vec<bool>,
+    found: Vec<RuleId>,
+    to: Vec<u32>,
+}
+
+/// What `action` means, given so many outputs.
+fn verdict(action: &Action, outputs: usize) -> Result<Verdict, String> {
+    let (output, paint) = match action {
+        Action::Drop => return Ok(Verdict { output: drop_for(RULE), paint: None }),
+        Action::Pass => (0, None),
+        Action::Mark(mark) => (0, Some(*mark as u8)),
+        Action::Output(output) => (*output, None),
+        Action::List(text) => return Err(format!("'{text}' is none of output, pass, mark, drop")),
+    };
+    if output as usize >= outputs {
+        return Err(format!("'{action}' needs output {output}, there are {outputs}"));
+    }
+    Ok(Verdict { output, paint })
+}
+
+impl Lookup {
+    fn new(
+        ruleset: &Ruleset,
+        format: Option<RulesFormat>,
+        engine: Engine,
+        outputs: usize,
+    ) -> Result<Self, Vec<String>> {
+        let mut errors = Vec::new();
+        let mut verdicts = Vec::with_capacity(ruleset.len());
+        for id in ruleset.ids() {
+            match verdict(ruleset.action(id), outputs) {
+                Ok(verdict) => verdicts.push(verdict),
+                Err(why) if errors.len() < ERRORS_MAX => {
+                    errors.push(format!("line {}: {why}", ruleset.line(id)));
+                }
+                Err(_) => {}
+            }
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let options = BuildOptions { bytes_max: ENGINE_BYTES_MAX, ..BuildOptions::default() };
+        let built = build(engine, ruleset, &options);
+        let words = BATCH_LEN_MAX * ruleset.schema().words;
+        Ok(Self {
+            classifier: built.map_err(|error| vec![error.to_string()])?,
+            extractor: Extractor::new(ruleset.schema(), LinkType::Ethernet),
+            format,
+            rules: ruleset.ids().map(|id| Some(ruleset.to_rule(id))).collect(),
+            paints: verdicts.iter().any(|verdict| verdict.paint.is_some()),
+            hits: vec![0; verdicts.len()],
+            verdicts,
+            keys: Vec::with_capacity(words),
+            has_key: Vec::with_capacity(BATCH_LEN_MAX),
+            found: Vec::with_capacity(BATCH_LEN_MAX),
+            to: Vec::with_capacity(BATCH_LEN_MAX),
+        })
+    }
+
+    fn schema(&self) -> &'static Schema {
+        self.extractor.schema()
+    }
+
+    /// Finds out where the frames of `batch` go.
+    fn run(&mut self, batch: &mut Batch, miss: Option<u32>) {
+        let schema = self.schema();
+        self.keys.clear();
+        self.keys.resize(batch.len() * schema.words, 0);
+        self.has_key.clear();
+        for (packet, key) in batch.iter().zip(self.keys.chunks_exact_mut(schema.words)) {
+            let (data, in_port) = (packet.data(), packet.anno_u8(annotation::PAINT));
+            let extracted = self.extractor.extract(data, data.len(), in_port.into(), key);
+            self.has_key.push(extracted.is_ok());
+        }
+        self.found.clear();
+        self.found.resize(batch.len(), RuleId::NONE);
+        self.classifier.classify(KeyBatch::new(schema, &self.keys), &mut self.found);
+        self.to.clear();
+        for (id, &has_key) in self.found.iter_mut().zip(&self.has_key) {
+            if !has_key {
+                *id = RuleId::NONE;
+            }
+            self.to.push(match self.verdicts.get(id.as_usize()) {
+                Some(verdict) => {
+                    self.hits[id.as_usize()] += 1;
+                    verdict.output
+                }
+                None => miss.unwrap_or(drop_for(if has_key { NO_RULE } else { NO_KEY })),
+            });
+        }
+        if self.paints {
+            for (packet, id) in batch.iter_mut().zip(&self.found) {
+                let verdict = self.verdicts.get(id.as_usize());
+                if let Some(paint) = verdict.and_then(|verdict| verdict.paint) {
+                    packet.set_anno_u8(annotation::PAINT, paint);
+                }
+            }
+        }
+    }
+
+    /// Adds the one rule of `text`.
+    fn add(&mut self, text: &str, outputs: usize) -> Result<RuleId, String> {
+        let schema = self.schema();
+        let is_canonical = text.contains(" -> ") && !text.trim_start().starts_with("schema ");
+        let head = if is_canonical { format!("schema {}\n", schema.name) } else { String::new() };
+        let format = self.format;
+        let options = ReadOptions { format, schema: Some(schema), ..ReadOptions::default() };
+        let read = read_rules("rule", &format!("{head}{text}"), &options);
+        let ruleset = read.map_err(|errors| errors.to_string())?;
+        if ruleset.len() != 1 {
+            return Err(format!("expected one rule, found {}", ruleset.len()));
+        }
+        let rule = ruleset.to_rule(RuleId(0));
+        let verdict = verdict(&rule.action, outputs)?;
+        let id = RuleId(self.rules.len() as u32);
+        let matching = rule.matching.as_ref();
+        let added = self.classifier.insert(RuleRef { id, priority: rule.priority, matching });
+        added.map_err(|error| error.to_string())?;
+        self.rules.push(Some(rule));
+        self.paints |= verdict.paint.is_some();
+        self.verdicts.push(verdict);
+        self.hits.push(0);
+        Ok(id)
+    }
+
+    fn remove(&mut self, text: &str) -> Result<(), String> {
+        let number = text.trim().parse::<u32>().ok();
+        let place = number.and_then(|number| self.rules.get_mut(number as usize));
+        let (Some(number), Some(place)) = (number, place) else {
+            return Err(format!("there is no rule '{}'", text.trim()));
+        };
+        let Some(rule) = place.take() else {
+            return Err(format!("rule {number} was removed before"));
+        };
+        let matching = rule.matching.as_ref();
+        let rule_ref = RuleRef { id: RuleId(number), priority: rule.priority, matching };
+        self.classifier.remove(rule_ref).map_err(|error| error.to_string())
+    }
+}
+
+/// Reads the rules of a file.
+fn read_file(path: &str, options: &ReadOptions) -> Result<Ruleset, String> {
+    let bytes = std::fs::read(path).map_err(|error| format!("{path}: {error}"))?;
+    read_rules_bytes(path, &bytes, options).map_err(|errors| errors.to_string())
+}
+
+impl Element for SdnClassifier {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        let (mut path, mut format) = (String::new(), None::<String>);
+        let (mut engine, mut tcp_flags) = (Engine::Turbo.name().to_owned(), false);
+        args.read_mp("RULES", &mut path)
+            .read("RULES_FORMAT", &mut format)
+            .read("ENGINE", &mut engine)
+            .read("MISS", &mut self.miss)
+            .read("TCP_FLAGS", &mut tcp_flags);
+        let format = match format.map(|name| name.parse::<RulesFormat>()).transpose() {
+            Ok(format) => format,
+            Err(message) => {
+                args.error_at("RULES_FORMAT", &message);
+                None
+            }
+        };
+        let engine = engine.parse::<Engine>();
+        if let Err(error) = &engine {
+            args.error_at("ENGINE", &error.to_string());
+        }
+        if self.miss.is_some_and(|output| output as usize >= context.outputs) {
+            args.error_at("MISS", &format!("out of range, there are {} outputs", context.outputs));
+        }
+        args.complete()?;
+        self.outputs = context.outputs;
+        let options = ReadOptions { format, tcp_flags, ..ReadOptions::default() };
+        let read = read_file(&path, &options).map_err(|message| vec![message]);
+        let engine = engine.unwrap_or(Engine::Turbo);
+        let made = read.and_then(|rules| Lookup::new(&rules, format, engine, context.outputs));
+        match made {
+            Ok(lookup) => self.lookup = Some(lookup),
+            Err(errors) => errors.iter().for_each(|error| args.error_at("RULES", error)),
+        }
+        args.consume()
+    }
+
+    fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
+        let Some(lookup) = &mut self.lookup else {
+            return cx.drop_batch(batch, NO_RULE as usize);
+        };
+        lookup.run(&mut batch, self.miss);
+        dispatch(cx, batch, &lookup.to);
+    }
+
+    fn handlers(&self) -> &'static [HandlerSpec] {
+        const {
+            &[
+                HandlerSpec::read("rules"),
+                HandlerSpec::read("hits"),
+                HandlerSpec::read("engine"),
+                HandlerSpec::read("bytes"),
+                HandlerSpec::write("add"),
+                HandlerSpec::write("remove"),
+                HandlerSpec::button("reset_counts"),
+            ]
+        }
+    }
+
+    fn read(
+        &mut self,
+        _cx: &mut Context<'_>,
+        name: &str,
+        _param: &str,
+    ) -> Result<String, HandlerError> {
+        let lookup = self.lookup.as_ref().ok_or(HandlerError::Missing)?;
+        Ok(match name {
+            "rules" => lookup.classifier.len().to_string(),
+            "engine" => lookup.classifier.engine().to_string(),
+            "bytes" => lookup.classifier.bytes().to_string(),
+            _ => {
+                let mut text = String::new();
+                for (id, hits) in lookup.hits.iter().enumerate().filter(|(_, hits)| **hits > 0) {
+                    let _ = writeln!(text, "{id} {hits}");
+                }
+                text
+            }
+        })
+    }
+
+    fn write(
+        &mut self,
+        _cx: &mut Context<'_>,
+        name: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        let lookup = self.lookup.as_mut().ok_or(HandlerError::Missing)?;
+        match name {
+            "add" => {
+                let id = lookup.add(value, self.outputs).map_err(HandlerError::failed)?;
+                return Ok(id.to_string());
+            }
+            "remove" => lookup.remove(value).map_err(HandlerError::failed)?,
+            _ => lookup.hits.fill(0),
+        }
+        Ok(String::new())
+    }
+
+    fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
+        let Some(old) = old.downcast_mut::<Self>() else { return };
+        if let (Some(new), Some(old)) = (&mut self.lookup, &mut old.lookup)
+            && new.rules == old.rules
+        {
+            new.hits = std::mem::take(&mut old.hits);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use warpswitch_graph::simulate::{SimulatedHost, router, run};
+
+    /// A file that goes when it is no longer used.
+    struct File(PathBuf);
+
+    impl File {
+        fn new(name: &str, text: &str) -> Self {
+            let path = std::env::temp_dir()
+                .join(format!("warpswitch-sdn-{}-{name}.rules", std::process::id()));
+            std::fs::write(&path, text).expect("it can be written");
+            Self(path)
+        }
+    }
+
+    impl Drop for File {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    /// A source of `count` TCP packets to port `port` of 10.0.0.2.
+    fn source(port: u16, count: u32) -> String {
+        let port: String = port.to_be_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        format!(
+            "InfiniteSource(DATA \\<020000000002 020000000001 0800
+                4500 0028 0000 0000 4006 0000 0a000001 0a000002
+                0400 {port} 00000000 00000000 5002 0000 0000 0000>, LIMIT {count}, BURST 7)"
+        )
+    }
+
+    const FLOWS: &str = "priority=9,tcp,tp_dst=80 actions=output:1\n\
+        priority=8,tcp,tp_dst=81 actions=drop\n\
+        priority=7,ip,nw_dst=10.0.0.3 actions=NORMAL\n\
+        priority=6,tcp,tp_dst=82 actions=load:0x105->NXM_NX_PKT_MARK[],NORMAL\n";
+
+    #[test]
+    fn each_frame_goes_where_its_rule_says() {
+        let file = File::new("each", FLOWS);
+        let path = file.0.display();
+        for engine in ["turbo", "linear"] {
+            let (web, drop, mark, other) =
+                (source(80, 10), source(81, 11), source(82, 12), source(83, 13));
+            let config = format!(
+                "sdn :: SDNClassifier(RULES {path}, ENGINE {engine}, MISS 2);
+                {web} -> sdn; {drop} -> sdn; {mark} -> sdn; {other} -> sdn;
+                InfiniteSource(DATA short, LIMIT 3) -> sdn;
+                sdn -> a :: Discard; sdn [1] -> b :: Discard; sdn [2] -> c :: Discard;"
+            );
+            let (mut router, _) = run(&config, &crate::registry());
+            let mut read = |handler: &str| router.read(handler).expect("it is there");
+            assert_eq!([read("a.count"), read("b.count"), read("c.count")], ["12", "10", "16"]);
+            assert_eq!(read("sdn.drops_by_reason"), "11\trule\n0\tno_rule\n0\tno_key\n");
+            assert_eq!(read("sdn.hits"), "0 10\n1 11\n3 12\n");
+            assert_eq!((read("sdn.rules"), read("sdn.engine")), ("4".into(), engine.into()));
+        }
+    }
+
+    #[test]
+    fn rules_come_and_go_while_it_runs() {
+        let file = File::new("come", FLOWS);
+        let config = format!(
+            "s :: {} -> sdn :: SDNClassifier({}); sdn -> a :: Discard; sdn [1] -> b :: Discard;",
+            source(80, 10),
+            file.0.display()
+        );
+        let (mut router, _) = router(&config, &crate::registry()).expect("it is right");
+        let again = |router: &mut warpswitch_graph::Router| {
+            router.write("s.reset", "").expect("it obeys");
+            router.run(&mut SimulatedHost::default());
+            [router.read("a.count").unwrap(), router.read("b.count").unwrap()]
+        };
+        assert_eq!(again(&mut router), ["0", "10"]);
+        let added = router.write("sdn.add", "priority=10,tcp,tp_dst=80 actions=output:0");
+        assert_eq!(added, Ok("4".into()));
+        assert_eq!(again(&mut router), ["10", "10"]);
+        router.write("sdn.remove", "4").expect("it is there");
+        router.write("sdn.remove", "0").expect("it is there");
+        assert!(
+            router.write("sdn.remove", "0").is_err() && router.write("sdn.remove", "x").is_err()
+        );
+        assert_eq!(again(&mut router), ["10", "10"]);
+        assert_eq!(
+            router.read("sdn.drops_by_reason"),
+            Ok("0\trule\n10\tno_rule\n0\tno_key\n".into())
+        );
+        let wrong = "priority=10,tcp actions=output:7";
+        let error = router.write("sdn.add", wrong).expect_err("there is no such output");
+        assert_eq!(error.to_string(), "'output:7' needs output 7, there are 2");
+        assert_eq!(router.read("sdn.rules"), Ok("3".into()));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_told() {
+        let file = File::new("wrong", "tcp actions=output:3\nudp actions=mod_nw_tos:4,output:0\n");
+        let check = |args: String, expected: &[&str]| {
+            let config = format!("Idle -> SDNClassifier({args}) -> Idle;");
+            let errors = router(&config, &crate::registry()).err().expect("it is wrong");
+            let errors = errors.to_click();
+            for part in expected {
+                assert!(errors.contains(part), "{args}: {errors}");
+            }
+        };
+        let path = file.0.display();
+        check(format!("{path}"), &["line 1: 'output:3' needs output 3", "line 2: '"]);
+        check(format!("{path}, ENGINE fast, MISS 1"), &["no engine is called 'fast'", "MISS: out"]);
+        check(format!("{path}, RULES_FORMAT xml"), &["RULES_FORMAT: no rule format xml"]);
+        check("/no/such/file".into(), &["RULES: /no/such/file: "]);
+        check(String::new(), &["RULES: required argument missing"]);
+    }
+}

@@ -141,7 +141,7 @@ pub(super) fn check(
     if total_bytes > bytes.len() || total_bytes < header_bytes {
         return Err(LENGTH);
     }
-    if has_checksum && !view.is_checksum_right() {
+    if has_checksum && !is_intact(&bytes[..header_bytes]) {
         return Err(CHECKSUM);
     }
     let (dst, padding_bytes) = (view.dst(), bytes.len() - total_bytes);
@@ -152,6 +152,17 @@ pub(super) fn check(
     set_ip_header(packet, at, header_bytes);
     packet.set_dst_ipv4(dst.octets());
     Ok(())
+}
+
+/// Whether the checksum of a header is right: a sum of few words, which cannot overflow.
+#[inline]
+fn is_intact(header: &[u8]) -> bool {
+    let words = header.as_chunks::<4>().0.iter();
+    let mut sum: u64 = words.map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
+    while sum > 0xffff {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    sum == 0xffff
 }
 
 /// See the module.
@@ -294,6 +305,28 @@ mod tests {
         check(&with(8, 9), "bad IP checksum");
         assert_eq!(reason_of(&with(8, 9), "CHECKSUM false, DETAILS true"), "good");
         assert!(through(&with(8, 9), "CheckIPHeader2").is_some());
+    }
+
+    #[test]
+    fn sums_are_what_they_are_elsewhere() {
+        let mut state = 9u32;
+        for words in 5..=15 {
+            for _ in 0..200 {
+                let options: Vec<u8> = (20..words * 4)
+                    .map(|_| {
+                        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                        (state >> 24) as u8
+                    })
+                    .collect();
+                let mut bytes = ipv4(b"", |repr| {
+                    (repr.options, repr.identification) = (&options, state as u16);
+                });
+                assert!(is_intact(&bytes));
+                bytes[state as usize % (words * 4)] ^= 1 << (state % 8);
+                assert!(!is_intact(&bytes));
+            }
+        }
+        assert!(!is_intact(&[0; 20]), "all zero is not a header");
     }
 
     #[test]

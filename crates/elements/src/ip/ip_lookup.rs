@@ -2,7 +2,7 @@
 //!
 //! # Synopsis
 //! `StaticIPLookup(ADDR/MASK [GATEWAY] OUTPUT, ...)`, and the same as `LinearIPLookup`,
-//! `RadixIPLookup`, `DirectIPLookup`, `RangeIPLookup`
+//! `SortedIPLookup`, `RadixIPLookup`, `DirectIPLookup`, `RangeIPLookup`
 //!
 //! All look up whole batches in one table of the fastest kind there is; the names differ in what
 //! they can be told, see below.
@@ -54,6 +54,8 @@ pub static STATIC: ElementClass = class("StaticIPLookup", || Box::new(IpLookup::
 /// The class `LinearIPLookup`.
 pub static LINEAR: ElementClass =
     class("LinearIPLookup", || Box::new(IpLookup::new("LinearIPLookup", false)));
+/// The class `SortedIPLookup`.
+pub static SORTED: ElementClass = class("SortedIPLookup", || Box::new(IpLookup::new("", false)));
 /// The class `RadixIPLookup`.
 pub static RADIX: ElementClass = class("RadixIPLookup", || Box::new(IpLookup::new("", false)));
 /// The class `DirectIPLookup`.
@@ -316,8 +318,14 @@ mod tests {
     use warpswitch_graph::Router;
     use warpswitch_graph::simulate::router;
 
-    const CLASSES: [&str; 5] =
-        ["StaticIPLookup", "LinearIPLookup", "RadixIPLookup", "DirectIPLookup", "RangeIPLookup"];
+    const CLASSES: [&str; 6] = [
+        "StaticIPLookup",
+        "LinearIPLookup",
+        "SortedIPLookup",
+        "RadixIPLookup",
+        "DirectIPLookup",
+        "RangeIPLookup",
+    ];
 
     fn empty(class: &str) -> Router {
         let config = format!("Idle -> r :: {class} -> Idle; r[1] -> Idle; r[2] -> Idle;");

@@ -75,6 +75,27 @@ fn the_first_fragment_brings_the_header() {
 }
 
 #[test]
+fn what_is_in_front_of_the_first_fragment_stays() {
+    let payload: Vec<u8> = (0..100).collect();
+    let framed = |start: usize, bytes: usize, more: bool| {
+        let mut framed = vec![start as u8; 14];
+        framed.extend(fragment(&payload, start, bytes, more));
+        super::testing::hex(&framed)
+    };
+    let pieces = [framed(0, 48, true), framed(48, 52, false)];
+    for (first, second) in [(0, 1), (1, 0)] {
+        let (shown, ..) = run(&format!(
+            "q :: Queue -> Unqueue -> MarkIPHeader(14) -> IPReassembler -> Show(0);
+             InfiniteSource(DATA \\<{}>, LIMIT 1) -> q;
+             InfiniteSource(DATA \\<{}>, LIMIT 1) -> q;",
+            pieces[first], pieces[second]
+        ));
+        assert_eq!((shown.len(), &shown[0].bytes[..14]), (1, &[0; 14][..]));
+        assert_eq!(shown[0].bytes[14 + 20..], payload);
+    }
+}
+
+#[test]
 fn what_cannot_be_is_refused() {
     let payload = [5; 64];
     let check = |packets: &[Vec<u8>], bad: usize, held: &str| {

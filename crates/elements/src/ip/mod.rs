@@ -17,12 +17,11 @@ mod ip_lookup;
 mod ip_mirror;
 mod ip_output_combo;
 mod ip_print;
+#[cfg(test)]
+mod ip_print_tests;
 mod ip_reassembler;
 #[cfg(test)]
 mod ip_reassembler_tests;
-
-#[cfg(test)]
-mod ip_print_tests;
 mod mark_ip_header;
 mod names;
 mod route_table;
@@ -47,43 +46,44 @@ use warpswitch_graph::ElementClass;
 pub(crate) const CLASSES: &[&ElementClass] = &[
     &check_ip_header::CLASS,
     &check_ip_header::CLASS2,
+    &check_transport_header::ICMP,
+    &check_transport_header::TCP,
+    &check_transport_header::UDP,
     &dec_ip_ttl::CLASS,
     &drop_broadcasts::CLASS,
+    &fix_ip_src::CLASS,
+    &get_ip_address::CLASS,
+    &icmp_encap::ANY,
+    &icmp_encap::PING,
+    &icmp_error::CLASS,
+    &icmp_ping_responder::CLASS,
+    &ip_encap::CLASS,
+    &ip_fragmenter::CLASS,
+    &ip_gw_options::CLASS,
+    &ip_input_combo::CLASS,
     &ip_lookup::DIRECT,
     &ip_lookup::LINEAR,
     &ip_lookup::RADIX,
     &ip_lookup::RANGE,
+    &ip_lookup::SORTED,
     &ip_lookup::STATIC,
+    &ip_mirror::CLASS,
+    &ip_output_combo::CLASS,
+    &ip_print::CLASS,
+    &ip_reassembler::CLASS,
     &mark_ip_header::CLASS,
-    &fix_ip_src::CLASS,
-    &get_ip_address::CLASS,
-    &icmp_error::CLASS,
-    &ip_fragmenter::CLASS,
-    &ip_gw_options::CLASS,
     &set_ip_address::CLASS,
     &set_ip_checksum::CLASS,
+    &set_ip_tos::CE,
+    &set_ip_tos::DSCP,
+    &set_ip_tos::ECN,
     &set_rand_ip_address::CLASS,
     &set_transport_checksum::TCP,
     &set_transport_checksum::UDP,
     &store_ip_address::CLASS,
-    &check_transport_header::ICMP,
-    &check_transport_header::TCP,
-    &check_transport_header::UDP,
-    &icmp_encap::ANY,
-    &icmp_encap::PING,
-    &icmp_ping_responder::CLASS,
-    &ip_encap::CLASS,
-    &ip_mirror::CLASS,
-    &ip_print::CLASS,
-    &set_ip_tos::CE,
-    &set_ip_tos::DSCP,
-    &set_ip_tos::ECN,
     &strip_ip_header::STRIP,
     &strip_ip_header::UNSTRIP,
-    &udp_ip_encap::CLASS,
-    &ip_reassembler::CLASS,
-    &ip_input_combo::CLASS,
-    &ip_output_combo::CLASS,
     &strip_tcp_header::STRIP,
     &strip_tcp_header::UNSTRIP,
+    &udp_ip_encap::CLASS,
 ];

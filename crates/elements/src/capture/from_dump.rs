@@ -59,15 +59,15 @@ use warpswitch_graph::language::args::{Args, ArgsError, Fixed, FromArg, NoNames,
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Time,
 };
-use warpswitch_io::{CaptureReader, IoErrorKind};
-use warpswitch_packet::{Batch, Header, Packet, annotation};
+use warpswitch_io::CaptureReader;
+use warpswitch_packet::{Batch, Packet};
 use warpswitch_wire::link::LinkType;
 
 use std::time::Duration;
 
-use super::files::reason;
+use super::device;
 use super::from_ip_summary_dump::{SAMPLE_ALL, check_sample, is_sampled};
-use super::link::{find_ip, name_of, set_packet_type};
+use super::link::{find_ip, name_of};
 use super::pace::Pace;
 
 /// The class.
@@ -204,12 +204,9 @@ impl FromDump {
                     return None;
                 }
             };
-            let time = i64::try_from(frame.timestamp_ns).unwrap_or(i64::MAX);
             let link = frame.link_type;
-            let extra = frame.original_bytes.saturating_sub(frame.data.len()) as u32;
-            let mut packet = cx.pool().packet_of(frame.data);
-            packet.set_timestamp_ns(time);
-            packet.set_anno_u32(annotation::EXTRA_LEN, extra);
+            let packet = device::packet_of(cx, &frame);
+            let time = packet.timestamp_ns();
             (self.packet_position, self.position) = (start, capture.position());
             if start < self.file_position {
                 cx.pool().recycle(packet);
@@ -229,10 +226,6 @@ impl FromDump {
             if !is_sampled(cx, self.sample) {
                 cx.drop_packet(packet, NOT_SAMPLED);
                 continue;
-            }
-            packet.set_header(Header::Mac, 0);
-            if link == LinkType::Ethernet {
-                set_packet_type(&mut packet);
             }
             return Some((packet, link));
         }
@@ -334,17 +327,8 @@ impl FromDump {
 
     /// Opens the capture.
     fn open(&mut self) -> Result<(), String> {
-        let capture = CaptureReader::open(&self.filename).map_err(|error| {
-            let source = std::error::Error::source(&error);
-            let system = source.and_then(|source| source.downcast_ref::<std::io::Error>());
-            match (error.kind(), system) {
-                (_, Some(system)) => format!("{}: {}", self.shown(), reason(system)),
-                (IoErrorKind::NotACapture, _) => {
-                    format!("{}: not a tcpdump file (bad magic number)", self.shown())
-                }
-                _ => error.to_string(),
-            }
-        })?;
+        let capture = CaptureReader::open(&self.filename)
+            .map_err(|error| device::open_error(self.shown(), &error))?;
         self.filesize =
             std::fs::metadata(&self.filename).ok().filter(|m| m.is_file()).map(|m| m.len());
         self.position = capture.position();

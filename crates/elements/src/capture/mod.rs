@@ -1,19 +1,28 @@
 //! Packets from files and to files.
 
+mod device;
 mod files;
+mod from_device;
 mod from_dump;
 mod from_ip_summary_dump;
 mod link;
 mod pace;
 mod summary;
+mod to_device;
 mod to_dump;
 mod to_ip_summary_dump;
 
 use warpswitch_graph::ElementClass;
 
 /// The classes of this area.
-pub(crate) const CLASSES: &[&ElementClass] =
-    &[&from_dump::CLASS, &from_ip_summary_dump::CLASS, &to_dump::CLASS, &to_ip_summary_dump::CLASS];
+pub(crate) const CLASSES: &[&ElementClass] = &[
+    &from_device::CLASS,
+    &from_dump::CLASS,
+    &from_ip_summary_dump::CLASS,
+    &to_device::CLASS,
+    &to_dump::CLASS,
+    &to_ip_summary_dump::CLASS,
+];
 
 #[cfg(test)]
 mod tests;

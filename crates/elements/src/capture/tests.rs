@@ -2,6 +2,7 @@
 
 mod dumps;
 mod summaries;
+mod views;
 
 /// A folder for a test's files, which goes with it.
 struct Folder(std::path::PathBuf);

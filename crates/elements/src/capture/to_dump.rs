@@ -45,10 +45,10 @@ use warpswitch_graph::language::args::{Args, ArgsError, Raw, Word};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Phase,
 };
-use warpswitch_io::{CaptureFormat, CaptureOptions, CaptureWriter, FRAME_BYTES_MAX, IoErrorKind};
+use warpswitch_io::{CaptureOptions, CaptureWriter, FRAME_BYTES_MAX, IoErrorKind};
 use warpswitch_packet::{Batch, Packet, annotation};
 
-use super::files::reason;
+use super::device;
 use super::link::number_of;
 
 /// The class.
@@ -116,15 +116,7 @@ impl ToDump {
     }
 
     fn options(&self) -> CaptureOptions {
-        let (name, gzip) = match self.filename.strip_suffix(".gz") {
-            Some(name) => (name, true),
-            None => (self.filename.as_str(), false),
-        };
-        let is_pcapng = name.ends_with(".pcapng");
-        let format = if is_pcapng { CaptureFormat::PcapNg } else { CaptureFormat::Pcap };
-        let snap_bytes =
-            if self.snap_bytes == 0 { FRAME_BYTES_MAX as u32 } else { self.snap_bytes };
-        CaptureOptions { format, gzip, link_type: self.link_type, snap_bytes }
+        device::options(&self.filename, self.link_type, self.snap_bytes)
     }
 
     fn ask_for_encap(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
@@ -237,13 +229,7 @@ impl Element for ToDump {
         } else {
             CaptureWriter::create_as(&self.filename, self.options())
         };
-        let writer = made.map_err(|error| {
-            let source = std::error::Error::source(&error);
-            match source.and_then(|source| source.downcast_ref::<io::Error>()) {
-                Some(system) => format!("{}: {}", self.filename, reason(system)),
-                None => error.to_string(),
-            }
-        })?;
+        let writer = made.map_err(|error| device::create_error(&self.filename, &error))?;
         self.writer = Some(writer);
         if self.filename == "-" {
             self.filename = "<stdout>".into();

@@ -156,3 +156,41 @@ fn a_file_is_whole_or_not_there() {
     router.finish().expect("it can be written");
     assert_eq!(std::fs::metadata(&file).expect("it is there").len(), 24 + 3 * (16 + 64));
 }
+
+#[test]
+fn devices_are_captures_and_the_generator() {
+    let folder = Folder::new("devices");
+    let (first, second) = (folder.file("a.pcap"), folder.file("b.pcapng"));
+    let config = format!(
+        "f :: FromDevice(gen:100:7, BURST 3) -> Queue -> t :: ToDevice({first}) -> c :: Counter
+        -> Discard"
+    );
+    let (mut router, _) = run(&config, &crate::registry());
+    let mut read = |handler: &str| router.read(handler).expect("it is there");
+    assert_eq!((read("c.count"), read("c.byte_count")), ("7".into(), "700".into()));
+    assert_eq!((read("f.count"), read("t.count")), ("7".into(), "7".into()));
+    let config = format!(
+        "FromDevice({first}, FORCE_IP true)
+        -> ToIPSummaryDump(-, HEADER false, FIELDS src sport dst dport len udp_len ip_sum)
+        -> Queue -> ToDevice({second}, BURST 8)"
+    );
+    let (_, transcript) = run(&config, &crate::registry());
+    let printed = String::from_utf8(transcript.printed()).expect("text");
+    assert_eq!(printed.lines().count(), 7);
+    // 0x4500 + 0x0056 + 0x4011 + 0x0a00 + 0x0001 + 0x0a00 + 0x0101 is 0x9a69.
+    let sum = !0x9a69u16;
+    let line = format!("10.0.0.1 1026 10.0.1.1 1025 86 66 {sum}");
+    assert_eq!(printed.lines().nth(2), Some(line.as_str()));
+    assert!(std::fs::read(&second).expect("it is there").starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]));
+    let check = |config: &str, expected: &str| {
+        let errors = warpswitch_graph::simulate::router(config, &crate::registry());
+        let errors = errors.err().map_or(String::new(), |errors| errors.to_click());
+        assert!(errors.contains(expected), "{config}: {errors}");
+    };
+    check("FromDevice(eth0) -> Discard", "no device 'eth0': interfaces are not supported yet");
+    check("FromDevice -> Discard", "DEVNAME: required argument missing");
+    check("FromDevice(gen:1) -> Discard", "expected gen:[BYTES[:COUNT]]");
+    check("FromDevice(/none/x) -> Discard", "/none/x: No such file or directory");
+    check("Idle -> ToDevice(gen:)", "the generator takes no packets");
+    check("Idle -> ToDevice(/none/x)", "/none/x: No such file or directory");
+}

@@ -1,0 +1,136 @@
+//! What captures and devices have in common: how they are called, opened and read.
+
+use std::error::Error;
+use std::io;
+
+use warpswitch_graph::Context;
+use warpswitch_io::{CaptureFormat, CaptureOptions, FRAME_BYTES_MAX, Frame, IoError, IoErrorKind};
+use warpswitch_packet::{Header, Packet, annotation};
+use warpswitch_wire::checksum::checksum;
+use warpswitch_wire::link::LinkType;
+
+use super::files::reason;
+use super::link::set_packet_type;
+
+fn system(error: &IoError) -> Option<&io::Error> {
+    error.source().and_then(|source| source.downcast_ref())
+}
+
+/// Why the capture that messages call `shown` cannot be opened.
+pub(crate) fn open_error(shown: &str, error: &IoError) -> String {
+    match (error.kind(), system(error)) {
+        (_, Some(system)) => format!("{shown}: {}", reason(system)),
+        (IoErrorKind::NotACapture, _) => format!("{shown}: not a tcpdump file (bad magic number)"),
+        _ => error.to_string(),
+    }
+}
+
+/// Why the capture `name` cannot be begun.
+pub(crate) fn create_error(name: &str, error: &IoError) -> String {
+    match system(error) {
+        Some(system) => format!("{name}: {}", reason(system)),
+        None => error.to_string(),
+    }
+}
+
+/// How a capture of this name is written; `snap_bytes` of 0 are all.
+pub(crate) fn options(name: &str, link_type: u32, snap_bytes: u32) -> CaptureOptions {
+    let (name, gzip) = match name.strip_suffix(".gz") {
+        Some(name) => (name, true),
+        None => (name, false),
+    };
+    let is_pcapng = name.ends_with(".pcapng");
+    let format = if is_pcapng { CaptureFormat::PcapNg } else { CaptureFormat::Pcap };
+    let snap_bytes = if snap_bytes == 0 { FRAME_BYTES_MAX as u32 } else { snap_bytes };
+    CaptureOptions { format, gzip, link_type, snap_bytes }
+}
+
+/// A packet of a frame: its time, bytes that were not captured, and how it was addressed.
+pub(crate) fn packet_of(cx: &mut Context<'_>, frame: &Frame<'_>) -> Packet {
+    let mut packet = cx.pool().packet_of(frame.data);
+    packet.set_timestamp_ns(i64::try_from(frame.timestamp_ns).unwrap_or(i64::MAX));
+    let extra = frame.original_bytes.saturating_sub(frame.data.len()) as u32;
+    packet.set_anno_u32(annotation::EXTRA_LEN, extra);
+    packet.set_header(Header::Mac, 0);
+    if frame.link_type == LinkType::Ethernet {
+        set_packet_type(&mut packet);
+    }
+    packet
+}
+
+/// What a device is called, as long as interfaces are none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Name<'a> {
+    /// A capture file.
+    Capture(&'a str),
+    /// The generator: bytes of a frame, and how many there are.
+    Generator(usize, u64),
+}
+
+impl<'a> Name<'a> {
+    /// Reads the name of a device.
+    ///
+    /// # Errors
+    /// Why there is no such device.
+    pub(crate) fn parse(name: &'a str) -> Result<Self, String> {
+        let is_file = name == "-"
+            || name.contains('/')
+            || [".pcap", ".pcapng", ".gz", ".cap", ".dump"].iter().any(|end| name.ends_with(end));
+        if is_file {
+            return Ok(Name::Capture(name));
+        }
+        let Some(rest) = name.strip_prefix("gen:") else {
+            return Err(format!(
+                "no device '{name}': interfaces are not supported yet, a device is a capture \
+                 file (with a '/' in its name, or ending in .pcap, .pcapng or .gz) or 'gen:'"
+            ));
+        };
+        let (bytes, count) = rest.split_once(':').unwrap_or((rest, ""));
+        let number = |text: &str, usual: u64| match text {
+            "" => Some(usual),
+            text => text.parse::<u64>().ok(),
+        };
+        let bytes = number(bytes, 64).filter(|bytes| (42..=9000).contains(bytes));
+        match (bytes, number(count, u64::MAX)) {
+            (Some(bytes), Some(count)) => Ok(Name::Generator(bytes as usize, count)),
+            _ => Err(format!("'{name}': expected gen:[BYTES[:COUNT]] with 42 to 9000 bytes")),
+        }
+    }
+}
+
+/// Makes frames: UDP from 10.0.0.1 to port 1025 of 10.0.1.1 on Ethernet, from ports 1024 and up.
+#[derive(Debug)]
+pub(crate) struct Generator {
+    frame: Vec<u8>,
+    left: u64,
+    made: u64,
+}
+
+impl Generator {
+    /// One that makes `count` frames of `bytes` bytes.
+    pub(crate) fn new(bytes: usize, count: u64) -> Self {
+        let mut frame = vec![0; bytes];
+        frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0]);
+        let (ip_bytes, udp_bytes) = (bytes as u16 - 14, bytes as u16 - 34);
+        frame[14..34]
+            .copy_from_slice(&[0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 1, 1]);
+        frame[16..18].copy_from_slice(&ip_bytes.to_be_bytes());
+        let sum = checksum(&frame[14..34]);
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+        frame[36..40].copy_from_slice(&[4, 1, (udp_bytes >> 8) as u8, udp_bytes as u8]);
+        Self { frame, left: count, made: 0 }
+    }
+
+    /// The next frame, of another flow than those before as far as ports go; none at the end.
+    pub(crate) fn next(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
+        self.left = self.left.checked_sub(1)?;
+        let port = 1024 + (self.made % 0xfc00) as u16;
+        self.made += 1;
+        self.frame[34..36].copy_from_slice(&port.to_be_bytes());
+        let now = cx.now().0;
+        let mut packet = cx.pool().packet_of(&self.frame);
+        packet.set_timestamp_ns(now);
+        packet.set_header(Header::Mac, 0);
+        Some(packet)
+    }
+}

@@ -1,0 +1,234 @@
+//! Gives the packets that come in at a device: a capture, or the generator.
+//!
+//! # Synopsis
+//! `FromDevice(DEVNAME, [PROMISC, SNAPLEN], SNIFFER, FORCE_IP, BURST, ACTIVE, STOP, TIMESTAMP,
+//! METHOD, PROTOCOL, OUTBOUND, HEADROOM, ENCAP, BPF_FILTER)`
+//!
+//! # Ports
+//! One output, push; a second one gets what is no IP packet with `FORCE_IP`.
+//!
+//! # Configuration
+//! - `DEVNAME`: a capture file, with a `/` in its name or ending in `.pcap`, `.pcapng` or `.gz`; or
+//!   `gen:[BYTES[:COUNT]]`, which makes `COUNT` frames of UDP with `BYTES` bytes, 64 by default
+//! - `SNAPLEN`: the most bytes of a packet that are given, all by default
+//! - `FORCE_IP`: whether only IP packets are given, their headers noted on them
+//! - `BURST`: packets a batch, 1 by default; more is faster
+//! - `ACTIVE`: whether it gives packets, true by default
+//! - `STOP`: whether to stop the run after the last packet, false by default
+//! - the others say how an interface is opened: taken, and without meaning for captures
+//!
+//! # Handlers
+//! | name | | unit |
+//! | --- | --- | --- |
+//! | `active` | read, write | true or false |
+//! | `count` | read | packets |
+//! | `reset_counts` | write | |
+//! | `encap` | read | what packets start with |
+//! | `kernel_drops` | read | packets that were lost before: none |
+//!
+//! # Drops
+//! - `no IP header`: with `FORCE_IP` and one output
+//!
+//! # Threads
+//! Belongs to one worker.
+//!
+//! # Example
+//! ```text
+//! FromDevice(gen:64:1000, BURST 32) -> Queue -> ToDevice(out.pcap);
+//! ```
+
+use warpswitch_graph::language::args::{Args, ArgsError, FromArg, NoNames, Raw};
+use warpswitch_graph::{
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+};
+use warpswitch_io::CaptureReader;
+use warpswitch_packet::Packet;
+use warpswitch_wire::link::LinkType;
+
+use super::device::{self, Generator, Name};
+use super::link::{find_ip, name_of};
+
+/// The class.
+pub static CLASS: ElementClass =
+    ElementClass::new("FromDevice", "0/1-2", "h", || Box::new(FromDevice::new()))
+        .drops(&["no IP header"]);
+
+/// Number of the reason.
+const NO_IP: usize = 0;
+
+/// Where packets come from.
+enum Source {
+    Nothing,
+    Capture(Box<CaptureReader>),
+    Generator(Generator),
+}
+
+/// See the module.
+pub struct FromDevice {
+    name: String,
+    snap_bytes: usize,
+    force_ip: bool,
+    burst: u32,
+    active: bool,
+    stop: bool,
+    source: Source,
+    link: LinkType,
+    count: u64,
+}
+
+impl FromDevice {
+    fn new() -> Self {
+        Self {
+            name: String::new(),
+            snap_bytes: 0,
+            force_ip: false,
+            burst: 1,
+            active: true,
+            stop: false,
+            source: Source::Nothing,
+            link: LinkType::Ethernet,
+            count: 0,
+        }
+    }
+
+    fn next_packet(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
+        let frame = match &mut self.source {
+            Source::Nothing => return None,
+            Source::Generator(generator) => return generator.next(cx),
+            Source::Capture(capture) => capture.next_frame(),
+        };
+        match frame {
+            Ok(Some(frame)) => {
+                self.link = frame.link_type;
+                return Some(device::packet_of(cx, &frame));
+            }
+            Ok(None) => {}
+            Err(error) => cx.say(&format!("{}: {error}", cx.declaration())),
+        }
+        self.source = Source::Nothing;
+        None
+    }
+}
+
+impl Element for FromDevice {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        _context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        let (mut flag, mut word) = (false, Raw::default());
+        args.read_mp("DEVNAME", &mut self.name)
+            .read_p("PROMISC", &mut flag)
+            .read_p("SNAPLEN", &mut self.snap_bytes)
+            .read("FORCE_IP", &mut self.force_ip)
+            .read("BURST", &mut self.burst)
+            .read("ACTIVE", &mut self.active)
+            .read("STOP", &mut self.stop);
+        for keyword in ["SNIFFER", "OUTBOUND", "TIMESTAMP"] {
+            args.read(keyword, &mut flag);
+        }
+        for keyword in ["METHOD", "CAPTURE", "PROTOCOL", "HEADROOM", "ENCAP", "BPF_FILTER"] {
+            args.read(keyword, &mut word);
+        }
+        if let Err(message) = Name::parse(&self.name)
+            && !self.name.is_empty()
+        {
+            args.error_at("DEVNAME", &message);
+        }
+        args.complete()
+    }
+
+    fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        self.source = match Name::parse(&self.name)? {
+            Name::Capture(name) => {
+                let capture =
+                    CaptureReader::open(name).map_err(|error| device::open_error(name, &error))?;
+                Source::Capture(Box::new(capture))
+            }
+            Name::Generator(bytes, count) => Source::Generator(Generator::new(bytes, count)),
+        };
+        if self.active {
+            cx.schedule_task();
+        }
+        Ok(())
+    }
+
+    fn run_task(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.active {
+            return false;
+        }
+        let mut worked = false;
+        for _ in 0..self.burst.max(1) {
+            let Some(mut packet) = self.next_packet(cx) else { break };
+            worked = true;
+            if self.snap_bytes > 0 {
+                packet.take(packet.len().saturating_sub(self.snap_bytes));
+            }
+            if self.force_ip && !find_ip(&mut packet, self.link) {
+                cx.emit_or_drop(1, packet, NO_IP);
+                continue;
+            }
+            self.count += 1;
+            cx.emit(0, packet);
+        }
+        if worked {
+            cx.schedule_task();
+        } else if self.stop {
+            cx.stop_driver();
+        }
+        worked
+    }
+
+    fn handlers(&self) -> &'static [HandlerSpec] {
+        const {
+            &[
+                HandlerSpec::both("active"),
+                HandlerSpec::read("count"),
+                HandlerSpec::button("reset_counts"),
+                HandlerSpec::read("encap"),
+                HandlerSpec::read("kernel_drops"),
+            ]
+        }
+    }
+
+    fn read(
+        &mut self,
+        _cx: &mut Context<'_>,
+        name: &str,
+        _param: &str,
+    ) -> Result<String, HandlerError> {
+        Ok(match name {
+            "active" => self.active.to_string(),
+            "count" => self.count.to_string(),
+            "encap" => name_of(self.link).to_owned(),
+            _ => "0".to_owned(),
+        })
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context<'_>,
+        name: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        if name == "reset_counts" {
+            self.count = 0;
+            return Ok(String::new());
+        }
+        self.active = bool::from_arg(value.trim(), &NoNames)
+            .map_err(|_| HandlerError::failed("type mismatch"))?;
+        if self.active {
+            cx.schedule_task();
+        }
+        Ok(String::new())
+    }
+
+    fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
+        if let Some(old) = old.downcast_mut::<Self>()
+            && old.name == self.name
+        {
+            self.source = std::mem::replace(&mut old.source, Source::Nothing);
+            (self.link, self.count) = (old.link, old.count);
+        }
+    }
+}

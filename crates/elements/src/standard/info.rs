@@ -30,7 +30,8 @@
 //!
 //! # Example
 //! ```text
-//! AddressInfo(here 10.0.0.1/24 00:00:c0:ae:67:ef); Idle -> EtherEncap(0x0800, here, here) -> Discard;
+//! AddressInfo(here 10.0.0.1/24 00:00:c0:ae:67:ef);
+//! Idle -> EtherEncap(0x0800, here, here) -> Discard;
 //! ```
 
 use std::collections::BTreeMap;

@@ -2,6 +2,7 @@
 
 mod average_counter;
 mod burster;
+mod check_length;
 mod counter;
 mod cut;
 mod delay;
@@ -13,6 +14,7 @@ mod info;
 mod link_unqueue;
 mod meter;
 mod null;
+mod pad;
 mod print;
 mod queue;
 mod random;
@@ -37,6 +39,7 @@ use warpswitch_graph::ElementClass;
 pub(crate) const CLASSES: &[&ElementClass] = &[
     &average_counter::CLASS,
     &burster::CLASS,
+    &check_length::CLASS,
     &counter::CLASS,
     &cut::TO_NETWORK,
     &cut::TRUNCATE,
@@ -60,6 +63,7 @@ pub(crate) const CLASSES: &[&ElementClass] = &[
     &null::CLASS,
     &null::PULL,
     &null::PUSH,
+    &pad::CLASS,
     &print::CLASS,
     &queue::CLASS,
     &queue::FRONT_DROP,

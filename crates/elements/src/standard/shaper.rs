@@ -122,7 +122,7 @@ impl Element for Shaper {
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {
-        const { &[HandlerSpec::both("rate"), HandlerSpec::read("config"), HandlerSpec::write("reset")] }
+        const { &[HandlerSpec::both("rate"), HandlerSpec::read("config"), HandlerSpec::button("reset")] }
     }
 
     fn read(

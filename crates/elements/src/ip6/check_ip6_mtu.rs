@@ -81,7 +81,8 @@ impl Element for CheckIp6Mtu {
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {
-        const { &[HandlerSpec::read("drops"), HandlerSpec::read("fragments"), HandlerSpec::both("mtu")] }
+        const MTU: HandlerSpec = HandlerSpec::both("mtu");
+        const { &[HandlerSpec::read("drops"), HandlerSpec::read("fragments"), MTU] }
     }
 
     fn read(

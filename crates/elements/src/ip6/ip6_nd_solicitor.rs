@@ -17,8 +17,8 @@
 //! - `ETH`: the Ethernet address to send from
 //! - `CAPACITY`: packets that wait at most, 2048 by default
 //! - `ENTRY_CAPACITY`: addresses that are known or asked for at most, 4096 by default
-//! - `ENTRY_PACKET_CAPACITY`: packets that wait for one address at most, 3 by default; the last ones
-//!   are kept
+//! - `ENTRY_PACKET_CAPACITY`: packets that wait for one address at most, 3 by default; the last
+//!   ones are kept
 //! - `TIMEOUT`: how long an address is known after an answer, 2 minutes by default; 0 for ever
 //! - `POLL_TIMEOUT`: how old an answer may be before a packet makes it ask again, 1 minute by
 //!   default; 0 for ever
@@ -67,7 +67,7 @@ use warpswitch_packet::{Batch, Packet};
 use warpswitch_wire::ethernet::{EtherType, Ethernet, EthernetRepr, HEADER_BYTES, MacAddr};
 
 use super::neighbour_message::{FLAG_OVERRIDE, FLAG_SOLICITED, Kind, NeighbourMessage};
-use super::neighbours::{Limits, Neighbours, Route};
+use super::neighbours::{ASK_INTERVAL, Limits, Neighbours, Route};
 use super::support::{group_ether, parse, solicited_node};
 
 /// The class.
@@ -184,7 +184,7 @@ impl Ip6NdSolicitor {
                 }
                 if ask {
                     self.ask(cx, address, None);
-                    let due = self.neighbours.due_after(cx.now());
+                    let due = cx.now() + ASK_INTERVAL;
                     self.run_timer_by(cx, due);
                 }
             }
@@ -195,16 +195,15 @@ impl Ip6NdSolicitor {
     fn hear(&mut self, cx: &mut Context<'_>, frame: &[u8]) {
         let Some(heard) = NeighbourMessage::parse(frame, Kind::Advertisement) else { return };
         // A group is no address of a neighbour.
-        let link = heard.link.filter(|link| link[0] & 1 == 0);
-        let [is_answer, overrides] =
-            [FLAG_SOLICITED, FLAG_OVERRIDE].map(|flag| heard.flags & flag != 0);
-        if heard.link.is_some() && link.is_none() {
+        if heard.link.is_some_and(|link| link[0] & 1 != 0) {
             return;
         }
+        let [is_answer, overrides] =
+            [FLAG_SOLICITED, FLAG_OVERRIDE].map(|flag| heard.flags & flag != 0);
         let now = cx.now();
-        let waited = self.neighbours.learn(heard.target, link, is_answer, overrides, now);
+        let waited = self.neighbours.learn(heard.target, heard.link, is_answer, overrides, now);
         for packet in waited {
-            self.send(cx, packet, link.unwrap_or_default());
+            self.send(cx, packet, heard.link.unwrap_or_default());
         }
     }
 
@@ -217,8 +216,6 @@ impl Ip6NdSolicitor {
         for packet in waited.map_err(|()| HandlerError::failed("too many addresses"))? {
             self.send(cx, packet, ether.0);
         }
-        let due = self.neighbours.due_after(cx.now());
-        self.run_timer_by(cx, due);
         Ok(())
     }
 }
@@ -293,7 +290,7 @@ impl Element for Ip6NdSolicitor {
 
     fn read(
         &mut self,
-        _cx: &mut Context<'_>,
+        cx: &mut Context<'_>,
         name: &str,
         _param: &str,
     ) -> Result<String, HandlerError> {
@@ -303,7 +300,7 @@ impl Element for Ip6NdSolicitor {
                     let known = u8::from(ether.is_some());
                     format!("{ip} {known} {}\n", EtherAddress(ether.unwrap_or_default()))
                 };
-                self.neighbours.iter().map(line).collect()
+                self.neighbours.iter(cx.now()).map(line).collect()
             }
             "stats" => format!(
                 "{} packets killed\n{} ND Solicitation Message sent\n",

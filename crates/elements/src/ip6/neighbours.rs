@@ -50,7 +50,7 @@ enum Entry {
 pub(super) enum Route {
     /// Send it there; if `poll`, also ask whether that is still right.
     Send { packet: Packet, ether: [u8; 6], poll: bool },
-    /// It waits, in place of the one that is given, if any. If `ask`, the address must be asked for.
+    /// It waits, in place of the one that is given, if any. If `ask`, ask for the address.
     Wait { ask: bool, replaced: Option<Packet> },
     /// Nothing more can wait.
     Full(Packet),
@@ -73,11 +73,12 @@ pub(super) struct Neighbours {
     pub(super) limits: Limits,
     entries: BTreeMap<u128, Entry>,
     waiting: usize,
+    next_sweep: Time,
 }
 
 impl Neighbours {
     pub(super) fn new(limits: Limits) -> Self {
-        Self { limits, entries: BTreeMap::new(), waiting: 0 }
+        Self { limits, entries: BTreeMap::new(), waiting: 0, next_sweep: Time(0) }
     }
 
     /// Packets that wait.
@@ -85,9 +86,17 @@ impl Neighbours {
         self.waiting
     }
 
-    /// When what was confirmed then is forgotten.
-    fn expiry(&self, confirmed: Time) -> Option<Time> {
-        (!self.limits.timeout.is_zero()).then(|| confirmed + self.limits.timeout)
+    /// Makes room: forgets what is too old. A full table is looked through once a second at most.
+    fn sweep(&mut self, now: Time) {
+        let timeout = self.limits.timeout;
+        if timeout.is_zero() || now < self.next_sweep {
+            return;
+        }
+        self.next_sweep = now + ASK_INTERVAL;
+        self.entries.retain(|_, entry| match entry {
+            Entry::Known { confirmed, .. } => now < *confirmed + timeout,
+            Entry::Asking { .. } => true,
+        });
     }
 
     fn poll_at(&self, confirmed: Time) -> Time {
@@ -101,6 +110,9 @@ impl Neighbours {
     pub(super) fn route(&mut self, address: Ipv6Addr, packet: Packet, now: Time) -> Route {
         let is_full = self.waiting >= self.limits.packets_max;
         let (limits, key) = (self.limits, u128::from(address));
+        if self.entries.len() >= limits.addresses_max {
+            self.sweep(now);
+        }
         match self.entries.get_mut(&key) {
             Some(Entry::Known { ether, confirmed, next_poll })
                 if limits.timeout.is_zero() || now < *confirmed + limits.timeout =>
@@ -184,6 +196,9 @@ impl Neighbours {
         now: Time,
     ) -> Result<VecDeque<Packet>, ()> {
         let is_new = !self.entries.contains_key(&address.into());
+        if self.entries.len() >= self.limits.addresses_max {
+            self.sweep(now);
+        }
         if is_new && self.entries.len() >= self.limits.addresses_max {
             return Err(());
         }
@@ -220,22 +235,16 @@ impl Neighbours {
         let mut due = Due::default();
         let mut gone = Vec::new();
         for (&key, entry) in &mut self.entries {
-            let at = match entry {
-                Entry::Asking { asks, next, .. } => {
-                    if *next <= now && *asks < ASKS_MAX {
-                        due.ask.push(key.into());
-                        (*asks, *next) = (*asks + 1, now + ASK_INTERVAL);
-                    }
-                    *next
-                }
-                Entry::Known { .. } if self.limits.timeout.is_zero() => continue,
-                Entry::Known { confirmed, .. } => *confirmed + self.limits.timeout,
-            };
-            if at <= now {
+            let Entry::Asking { asks, next, .. } = entry else { continue };
+            if *next <= now && *asks == ASKS_MAX {
                 gone.push(key);
-            } else {
-                due.next = Some(due.next.map_or(at, |next| next.min(at)));
+                continue;
             }
+            if *next <= now {
+                due.ask.push(key.into());
+                (*asks, *next) = (*asks + 1, now + ASK_INTERVAL);
+            }
+            due.next = Some(due.next.map_or(*next, |due| due.min(*next)));
         }
         for key in gone {
             due.unreachable.extend(self.forget(key.into()));
@@ -243,17 +252,15 @@ impl Neighbours {
         due
     }
 
-    /// When something is due that a new address brings with it.
-    pub(super) fn due_after(&self, now: Time) -> Time {
-        let expiry = self.expiry(now).unwrap_or(Time(i64::MAX));
-        (now + ASK_INTERVAL).min(expiry)
-    }
-
-    /// What is known: address, link address if there is one.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Ipv6Addr, Option<[u8; 6]>)> + '_ {
-        self.entries.iter().map(|(&key, entry)| match entry {
-            Entry::Known { ether, .. } => (key.into(), Some(*ether)),
-            Entry::Asking { .. } => (key.into(), None),
+    /// What is known now: address, link address if there is one.
+    pub(super) fn iter(&self, now: Time) -> impl Iterator<Item = (Ipv6Addr, Option<[u8; 6]>)> + '_ {
+        let timeout = self.limits.timeout;
+        self.entries.iter().filter_map(move |(&key, entry)| match entry {
+            Entry::Known { confirmed, .. } if !timeout.is_zero() && now >= *confirmed + timeout => {
+                None
+            }
+            Entry::Known { ether, .. } => Some((key.into(), Some(*ether))),
+            Entry::Asking { .. } => Some((key.into(), None)),
         })
     }
 }
@@ -301,8 +308,8 @@ mod tests {
         }
     }
 
-    fn ether(neighbours: &Neighbours, address: Ipv6Addr) -> Option<[u8; 6]> {
-        neighbours.iter().find(|(known, _)| *known == address)?.1
+    fn ether(neighbours: &Neighbours, address: Ipv6Addr, now: i64) -> Option<[u8; 6]> {
+        neighbours.iter(at(now)).find(|(known, _)| *known == address)?.1
     }
 
     #[test]
@@ -324,7 +331,7 @@ mod tests {
         assert_eq!(waited.iter().map(|p| p.data()[0]).collect::<Vec<_>>(), [3, 8]);
         assert_eq!((all.waiting(), route(&mut all, 4, 9, 0)), (2, "full".into()), "addresses");
         assert_eq!(all.forget_all().len(), 2);
-        assert_eq!((all.waiting(), all.iter().count()), (0, 0));
+        assert_eq!((all.waiting(), all.iter(at(0)).count()), (0, 0));
     }
 
     #[test]
@@ -352,12 +359,20 @@ mod tests {
         assert_eq!(route(&mut all, 1, 1, 62), "poll");
         all.learn(host, None, true, false, at(63));
         assert_eq!(route(&mut all, 1, 1, 122), "send");
-        assert_eq!(all.tick(at(64)).next, Some(at(183)));
-        assert_eq!(all.tick(at(183)).next, None);
-        assert_eq!(ether(&all, host), None);
-        // Even if nobody cleared it away.
-        assert!(all.insert(host, [1; 6], at(200)).is_ok());
-        assert_eq!(route(&mut all, 1, 1, 320), "ask");
+        assert_eq!((ether(&all, host, 182), ether(&all, host, 183)), (Some([1; 6]), None));
+        assert_eq!(route(&mut all, 1, 1, 183), "ask");
+    }
+
+    #[test]
+    fn what_is_too_old_makes_room() {
+        let mut all = Neighbours::new(LIMITS);
+        for host in 1..=3u128 {
+            assert!(all.insert(host.into(), [1; 6], at(host as i64)).is_ok());
+        }
+        assert_eq!(route(&mut all, 4, 4, 120), "full");
+        assert!(all.insert(5u128.into(), [1; 6], at(120)).is_err());
+        assert_eq!(route(&mut all, 4, 4, 121), "ask");
+        assert_eq!((all.entries.len(), route(&mut all, 2, 2, 121)), (3, "poll".into()));
     }
 
     #[test]
@@ -365,14 +380,14 @@ mod tests {
         let mut all = Neighbours::new(LIMITS);
         let host = Ipv6Addr::from(1u128);
         all.learn(host, Some([1; 6]), true, true, at(0));
-        assert_eq!(ether(&all, host), None, "nobody asked");
+        assert_eq!(ether(&all, host, 0), None, "nobody asked");
         assert_eq!(route(&mut all, 1, 1, 0), "ask");
         assert!(all.learn(host, None, true, true, at(0)).is_empty(), "no link address");
         assert_eq!(all.learn(host, Some([1; 6]), false, false, at(0)).len(), 1);
         assert_eq!(route(&mut all, 1, 1, 0), "poll", "nobody was asked");
         all.learn(host, Some([2; 6]), true, false, at(0));
-        assert_eq!(ether(&all, host), Some([1; 6]));
+        assert_eq!(ether(&all, host, 0), Some([1; 6]));
         all.learn(host, Some([2; 6]), true, true, at(0));
-        assert_eq!(ether(&all, host), Some([2; 6]));
+        assert_eq!(ether(&all, host, 0), Some([2; 6]));
     }
 }

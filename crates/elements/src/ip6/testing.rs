@@ -11,8 +11,11 @@ use warpswitch_wire::icmpv6::Icmpv6;
 use warpswitch_wire::ip::IpProto;
 use warpswitch_wire::ipv6::{Ipv6, Ipv6Repr};
 
-static SHOW: ElementClass =
-    ElementClass::new("Show", "1/0", "h/h", || Box::new(Show(String::new())));
+static CLASSES: [ElementClass; 3] = [
+    ElementClass::new("Show", "1/0", "h/h", || Box::new(Show(String::new()))),
+    ElementClass::new("AsMulticast", "1/1", "a/a", || Box::new(AsMulticast)),
+    ElementClass::new("SetPointer", "1/1", "a/a", || Box::new(SetPointer)),
+];
 
 /// Tells each packet: `#LABEL ANNOTATIONS BYTES`.
 struct Show(String);
@@ -38,9 +41,6 @@ impl Element for Show {
     }
 }
 
-static AS_MULTICAST: ElementClass =
-    ElementClass::new("AsMulticast", "1/1", "a/a", || Box::new(AsMulticast));
-
 /// Says that packets came to a group on their link.
 struct AsMulticast;
 
@@ -49,9 +49,6 @@ impl Element for AsMulticast {
         batch.iter_mut().for_each(|packet| packet.set_packet_type(PacketType::Multicast));
     }
 }
-
-static SET_POINTER: ElementClass =
-    ElementClass::new("SetPointer", "1/1", "a/a", || Box::new(SetPointer));
 
 /// Says that the option at byte 42 is wrong.
 struct SetPointer;
@@ -141,7 +138,7 @@ pub(super) fn message(packet: &Ipv6<&[u8]>) -> Vec<u8> {
 /// The classes and the sink.
 pub(super) fn registry() -> Registry {
     let classes = crate::AREAS.iter().flat_map(|area| area.iter().copied());
-    Registry::new(classes.chain([&SHOW, &AS_MULTICAST, &SET_POINTER]))
+    Registry::new(classes.chain(&CLASSES))
 }
 
 /// Reads what was shown out of what was said; what else was said is the second.

@@ -73,7 +73,7 @@ use super::support::{group_ether, parse, solicited_node};
 /// The class.
 pub static CLASS: ElementClass =
     ElementClass::new("IP6NDSolicitor", "2/1-3", "h/h", || Box::new(Ip6NdSolicitor::new()))
-        .flow("xy/xyx")
+        .flow("xy/x")
         .drops(&["no destination", "replaced", "full", "unreachable", "deleted"]);
 
 /// Reasons for drops, by number.

@@ -112,14 +112,15 @@ pub(super) fn name(table: Table, number: u8) -> Option<&'static str> {
     table.iter().find(|&&(_, known)| known == number).map(|&(name, _)| name)
 }
 
-/// A port by number or name.
+/// A port of UDP by number or name.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Port(pub(super) u16);
 
 impl FromArg for Port {
     fn from_arg(text: &str, names: &dyn Names) -> Result<Self, ArgError> {
-        let found = PORTS.iter().find(|(name, _)| *name == text);
-        found.map_or_else(|| u16::from_arg(text, names), |&(_, port)| Ok(port)).map(Self)
+        let known = || PORTS.iter().find(|(name, _)| *name == text).map(|&(_, port)| port);
+        let found = names.udp_port(text).or_else(known);
+        found.map_or_else(|| u16::from_arg(text, names), Ok).map(Self)
     }
 }
 

@@ -190,6 +190,16 @@ mod tests {
     }
 
     #[test]
+    fn ports_may_have_names_of_the_configuration() {
+        let (shown, ..) = run("PortInfo(foo 79/udp, bar 80/udp ssh);
+             InfiniteSource(LIMIT 1) -> UDPIPEncap(1.0.0.1, foo, 2.0.0.2, ssh) -> Show(0);
+             InfiniteSource(LIMIT 1) -> { input -> UDPIPEncap(1.0.0.1, foo, 2.0.0.2, ssh)
+                 -> output; PortInfo(foo 81/udp) } -> Show(1);");
+        let ports = shown.iter().map(|shown| shown.bytes[20..24].to_vec());
+        assert_eq!(ports.collect::<Vec<_>>(), [[0, 79, 0, 80], [0, 81, 0, 80]]);
+    }
+
+    #[test]
     fn handlers_change_what_comes() {
         let (_, _, mut router) = run("Idle -> u :: UDPIPEncap(1.0.0.1, 1, 2.0.0.2, 2) -> Idle;");
         router.write("u.sport", "www").expect("it obeys");

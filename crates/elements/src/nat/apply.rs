@@ -45,7 +45,7 @@ pub(super) struct Shape {
     /// Bytes behind the IP header.
     pub(super) l4_bytes: usize,
     /// Bytes that the IP header tells of.
-    total_bytes: usize,
+    pub(super) total_bytes: usize,
     /// Addresses, and ports if there are some.
     pub(super) id: FlowId,
     /// The type of an ICMP message.

@@ -176,7 +176,7 @@ fn reply_to(inner: &Shape) -> FlowId {
 }
 
 /// `new`, with the places that a rewriter of `kind` leaves alone as they are in `old`.
-fn merged(kind: Kind, direction: usize, old: FlowId, new: FlowId) -> FlowId {
+pub(super) fn merged(kind: Kind, direction: usize, old: FlowId, new: FlowId) -> FlowId {
     match kind {
         Kind::Address if direction == FORWARD => FlowId { src: new.src, ..old },
         Kind::Address => FlowId { dst: new.dst, ..old },

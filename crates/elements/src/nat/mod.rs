@@ -7,11 +7,12 @@
 //! | `input`, `pattern`, `patterns`, `mapper` | what becomes of a new flow |
 //! | `set`, `flow`, `heap`, `used`, `keyed` | flows: found, ended, evicted |
 //! | `apply`, `seq` | packets: read and changed |
-//! | `icmp_rewriter` | errors about flows |
+//! | `icmp_rewriter`, `ftp_port_mapper` | errors about flows, addresses in payload |
 
 mod address_rewriter;
 mod apply;
 mod flow;
+mod ftp_port_mapper;
 mod handlers;
 mod heap;
 mod icmp_rewriter;
@@ -43,6 +44,7 @@ pub(crate) const CLASSES: &[&ElementClass] = &[
     &address_rewriter::PAIR,
     &ping_rewriter::CLASS,
     &icmp_rewriter::CLASS,
+    &ftp_port_mapper::CLASS,
     &patterns::CLASS,
     &mapper::CLASS,
     &mapper::HASH,

@@ -175,6 +175,23 @@ impl Rewriter {
         }
     }
 
+    /// Makes a flow of packets of `id` by the spec of `input`, for who has no packet of it.
+    pub(super) fn make(
+        &mut self,
+        cx: &mut Context<'_>,
+        set: &mut FlowSet,
+        (proto, id, input): (u8, FlowId, usize),
+    ) -> Option<u32> {
+        let FlowId { src, dst, .. } = id;
+        let id = match self.kind {
+            Kind::Ping => return None,
+            Kind::Address => FlowId { src, ..FlowId::default() },
+            Kind::AddressPair => FlowId { src, dst, ..FlowId::default() },
+            Kind::Ip | Kind::Tcp | Kind::Udp => id,
+        };
+        self.new_flow(cx, set, proto, id, input).ok()?.ok()
+    }
+
     /// A flow by the spec of `input`, or where to send what makes none, or why to drop it.
     fn new_flow(
         &mut self,

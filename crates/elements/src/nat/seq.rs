@@ -60,7 +60,6 @@ pub(super) struct SeqShifts {
 }
 
 impl SeqShifts {
-    #[cfg(test)]
     /// Adds `bytes` to the shift of `direction` from sequence number `from` on, unless there is
     /// already a step behind that. Tells whether it did.
     pub(super) fn add(&mut self, direction: usize, from: u32, bytes: i32) -> bool {

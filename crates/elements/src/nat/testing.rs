@@ -17,7 +17,7 @@ use warpswitch_wire::udp::Udp;
 /// The classes of this module.
 const OWN: &[&ElementClass] = &[
     &ElementClass::new("TestFeed", "0/-", "h/h", || Box::new(Feed { packets: Vec::new() })),
-    &ElementClass::new("TestLog", "-/0", "h", || Box::new(Log { is_quoted: false })),
+    &ElementClass::new("TestLog", "-/0", "h", || Box::<Log>::default()),
     &ElementClass::new("TestQuote", "1/1", "h/h", || Box::new(Quote { bytes: 28 })),
     &ElementClass::new("TestNoise", "0/1", "h/h", || Box::new(Noise)),
 ];
@@ -66,7 +66,8 @@ pub(super) fn error(config: &str) -> Vec<String> {
 /// `TestFeed(MS OUTPUT PROTO SRC SPORT DST DPORT [WORD…], …)`: a packet at each time. Kinds:
 /// `T`, `U`, `E` echo, `R` echo reply (identifier as source port), or a number. Words: `flags=N`,
 /// `len=N` payload bytes, `frag=N` offset, `nosum`, `cut=N` bytes left behind the IP header,
-/// `paint=N`, `seq=N`, `ack=N`, `opt=HEX`, `text=PAYLOAD` with `_` for spaces and a line end added.
+/// `paint=N`, `seq=N`, `ack=N`, `opt=HEX`, `text=PAYLOAD` with `_` for spaces, `;` for
+/// commas and a line end added.
 struct Feed {
     packets: Vec<(u64, usize, Vec<u8>, u8)>,
 }
@@ -82,7 +83,7 @@ fn value<'w>(words: &[&'w str], key: &str) -> Option<&'w str> {
 
 fn transport(words: &[&str], proto: &str, ports: [u16; 2]) -> (u8, Vec<u8>) {
     let payload = match value(words, "text") {
-        Some(text) => format!("{}\n", text.replace('_', " ")).into_bytes(),
+        Some(text) => format!("{}\n", text.replace('_', " ").replace(';', ",")).into_bytes(),
         None => vec![b'x'; value(words, "len").map_or(0, number)],
     };
     let ports = [ports[0].to_be_bytes(), ports[1].to_be_bytes()].concat();
@@ -180,10 +181,13 @@ impl Element for Feed {
     }
 }
 
-/// `TestLog([QUOTED])`: writes down what comes: `INPUT PROTO SRC SPORT DST DPORT`, and what is
-/// strange about it; of ICMP errors also the quoted packet.
+/// `TestLog([QUOTED, PAYLOAD])`: writes down what comes: `INPUT PROTO SRC SPORT DST DPORT`, and
+/// what is strange about it; of ICMP errors also the quoted packet; of TCP also sequence number,
+/// acknowledgement, options and payload.
+#[derive(Default)]
 struct Log {
     is_quoted: bool,
+    has_payload: bool,
 }
 
 /// A packet as words. Checksums are looked at where they are whole.
@@ -227,12 +231,19 @@ impl Element for Log {
         args: &mut Args<'_>,
         _context: &ConfigureContext<'_>,
     ) -> Result<(), ArgsError> {
-        args.read("QUOTED", &mut self.is_quoted).complete()
+        args.read("QUOTED", &mut self.is_quoted).read("PAYLOAD", &mut self.has_payload).complete()
     }
 
     fn push(&mut self, cx: &mut Context<'_>, input: usize, batch: Batch) {
         for packet in batch.iter() {
-            cx.say(&format!("{input} {}", describe(packet)));
+            let mut line = format!("{input} {}", describe(packet));
+            if self.has_payload {
+                let tcp = Tcp::new_unchecked(&packet.data()[20..]);
+                let options: String = tcp.options().iter().map(|b| format!("{b:02x}")).collect();
+                let payload = String::from_utf8_lossy(tcp.payload()).into_owned();
+                line += &format!(" {} {} {options}{}", tcp.seq(), tcp.ack(), payload.trim_end());
+            }
+            cx.say(&line);
             if self.is_quoted {
                 let mut quoted = Packet::new();
                 quoted.set_data(&packet.data()[28..]);

@@ -7,8 +7,8 @@
 //! One input, one output; push or pull.
 //!
 //! # Configuration
-//! - `LENGTH`: the least bytes of a packet; by default as many are added as the annotation says were
-//!   cut off, which it no longer says then
+//! - `LENGTH`: the least bytes of a packet; by default as many are added as the annotation says
+//!   were cut off, which it no longer says then
 //! - `ZERO`: whether bytes that are added are zeros, true by default; they are so anyway
 //!
 //! # Handlers

@@ -47,6 +47,9 @@ pub static CLASS: ElementClass =
 pub static BANDWIDTH: ElementClass =
     ElementClass::new("BandwidthShaper", "1/1-2", "l/l", || Box::new(Shaper::new(true)));
 
+static HANDLERS: [HandlerSpec; 3] =
+    [HandlerSpec::both("rate"), HandlerSpec::read("config"), HandlerSpec::button("reset")];
+
 /// See the module.
 #[derive(Debug)]
 pub struct Shaper {
@@ -122,7 +125,7 @@ impl Element for Shaper {
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {
-        const { &[HandlerSpec::both("rate"), HandlerSpec::read("config"), HandlerSpec::button("reset")] }
+        &HANDLERS
     }
 
     fn read(

@@ -43,7 +43,8 @@ elementclass WayOut { $ip, $mtu |
   input -> DropBroadcasts
     -> scope :: Classifier(8/fe80%ffc0, -);
   scope[0] -> Discard;
-  scope[1] -> hops :: DecIP6HLIM
+  scope[1] -> FixIP6Src($ip)
+    -> hops :: DecIP6HLIM
     -> mtu :: CheckIP6MTU($mtu)
     -> [0]output;
   hops[1] -> ICMP6Error($ip, timeexceeded) -> [1]output;

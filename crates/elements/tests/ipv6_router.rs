@@ -119,8 +119,8 @@ fn what_leaves_is_what_the_standards_say() {
     let expected = [
         format!("r0>A {i0} > {a} 255 advertises {i0} e0 {r0}"),
         format!("r0>33:33:ff:00:00:05 fe80::ff:fe00:0 > ff02::1:ff00:5 255 solicits {a} {s0}"),
-        format!("r0>A {i1} > {a} 254 error 3/0 0 of {b} 1, 108 B"),
-        format!("r0>A {i1} > {a} 254 error 2/0 1400 of {b} 63, 1280 B"),
+        format!("r0>A {i0} > {a} 254 error 3/0 0 of {b} 1, 108 B"),
+        format!("r0>A {i0} > {a} 254 error 2/0 1400 of {b} 63, 1280 B"),
         format!("r0>A {b} > {a} 63 udp an answer"),
         format!("r0>A {i0} > {a} 63 reply who is there"),
         format!("r0>A {i0} > {a} 254 error 1/0 0 of 2001:db9::1 64, 116 B"),
@@ -128,7 +128,7 @@ fn what_leaves_is_what_the_standards_say() {
             "r0>33:33:ff:aa:00:05 fe80::ff:fe00:0 > ff02::1:ffaa:5 255 solicits fe80::aa:5 {s0}"
         ),
         "r0>A fe80::ff:fe00:0 > fe80::aa:5 64 reply on the link".to_owned(),
-        format!("r0>A {i1} > {a} 254 error 1/3 0 of 2001:db8:0:b::99 63, 111 B"),
+        format!("r0>A {i0} > {a} 254 error 1/3 0 of 2001:db8:0:b::99 63, 111 B"),
     ];
     assert_eq!(left[0], expected);
     let lost = "r1>33:33:ff:00:00:99 fe80::ff:fe00:100 > ff02::1:ff00:99 255 solicits";

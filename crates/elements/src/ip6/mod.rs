@@ -3,6 +3,7 @@
 mod check_ip6_header;
 mod check_ip6_mtu;
 mod dec_ip6_hlim;
+mod fix_ip6_src;
 mod icmp6_error;
 mod icmp6_ping_responder;
 mod ip6_addresses;
@@ -29,6 +30,7 @@ pub(crate) const CLASSES: &[&ElementClass] = &[
     &check_ip6_mtu::CLASS,
     &check_ip6_mtu::FRAGMENTER,
     &dec_ip6_hlim::CLASS,
+    &fix_ip6_src::CLASS,
     &icmp6_error::CLASS,
     &icmp6_ping_responder::CLASS,
     &ip6_addresses::GET,

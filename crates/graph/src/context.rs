@@ -282,8 +282,12 @@ impl Context<'_> {
         flow.upstream(element, Some(port), |visit| {
             let output = visit.at;
             let class = classes[output.element];
-            // A pull output whose element is pushed to holds packets in between.
-            let holds = self.shared.ports[output.element].inputs.contains(&Processing::Push);
+            // A pull output whose element is pushed to holds packets in between, unless the output
+            // is what its input is.
+            let outputs = class.spec.processing.split_once('/').map_or("a", |(_, outputs)| outputs);
+            let code = outputs.chars().nth(output.port).or(outputs.chars().last());
+            let is_pushed = self.shared.ports[output.element].inputs.contains(&Processing::Push);
+            let holds = is_pushed && code != Some('a');
             let is_source = self.shared.ports[output.element].inputs.is_empty();
             if holds || is_source {
                 let wakes = class.wakes || holds && class.spec.processing.contains("h/l");

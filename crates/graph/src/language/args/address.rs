@@ -112,14 +112,14 @@ impl FromArg for Ipv4Prefix {
     }
 }
 
-/// An IPv4 prefix, or an address for all of its bits.
+/// An IPv4 prefix, or an address for all of its bits. A name of both means the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BareIpv4Prefix(pub Ipv4Prefix);
 
 impl FromArg for BareIpv4Prefix {
     fn from_arg(text: &str, names: &dyn Names) -> Result<Self, ArgError> {
-        let whole = || Ipv4Addr::from_arg(text, names).map(|address| Ipv4Prefix::new(address, 32));
-        Ipv4Prefix::from_arg(text, names).or_else(|_| whole()).map(Self)
+        let whole = Ipv4Addr::from_arg(text, names).map(|address| Ipv4Prefix::new(address, 32));
+        whole.or_else(|_| Ipv4Prefix::from_arg(text, names)).map(Self)
     }
 }
 

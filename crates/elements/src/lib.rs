@@ -14,6 +14,7 @@ mod format;
 mod ip;
 mod ip6;
 mod nat;
+mod paint;
 mod patterns;
 mod rate;
 mod standard;
@@ -24,6 +25,7 @@ use warpswitch_graph::{ElementClass, Registry};
 const AREAS: &[&[&ElementClass]] = &[
     standard::CLASSES,
     ethernet::CLASSES,
+    paint::CLASSES,
     ip::CLASSES,
     ip6::CLASSES,
     patterns::CLASSES,

@@ -1,0 +1,65 @@
+//! Sends frames back: swaps their addresses.
+//!
+//! # Synopsis
+//! `EtherMirror`
+//!
+//! # Ports
+//! One input, one output; push or pull.
+//!
+//! # Configuration
+//! None.
+//!
+//! # Handlers
+//! None.
+//!
+//! # Drops
+//! - `too short`: it has no two addresses
+//!
+//! # Threads
+//! Belongs to one worker.
+//!
+//! # Example
+//! ```text
+//! FromDevice(eth0) -> EtherMirror -> Queue -> ToDevice(eth0);
+//! ```
+
+use warpswitch_graph::{Context, Element, ElementClass, Fate};
+use warpswitch_packet::Batch;
+
+use super::ADDRESS_BYTES;
+
+/// The class.
+pub static CLASS: ElementClass =
+    ElementClass::new("EtherMirror", "1/1", "a/a", || Box::new(EtherMirror)).drops(&["too short"]);
+
+/// Reason for drops, by number.
+const SHORT: usize = 0;
+
+/// See the module.
+#[derive(Debug)]
+pub struct EtherMirror;
+
+impl Element for EtherMirror {
+    fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
+        cx.sort(batch, |_, packet| match packet.data_mut().get_mut(..ADDRESS_BYTES) {
+            Some(addresses) => {
+                addresses.rotate_left(ADDRESS_BYTES / 2);
+                Fate::Pass
+            }
+            None => Fate::Drop(SHORT),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ethernet::tests::frames;
+
+    #[test]
+    fn addresses_change_places() {
+        let config = r"InfiniteSource(DATA \<000102030405 0a0b0c0d0e0f 0800 77>, LIMIT 1)
+            -> m :: EtherMirror -> Tap -> Discard;
+            InfiniteSource(DATA \<000102030405 0a0b0c0d0e>, LIMIT 2) -> m;";
+        assert_eq!(frames(config), ["0a0b0c0d0e0f 000102030405 0800 77"]);
+    }
+}

@@ -1,0 +1,116 @@
+//! Lets packets of one color pass.
+//!
+//! # Synopsis
+//! `CheckPaint(COLOR [, ANNO])`
+//!
+//! # Ports
+//! One input, push or pull. Output 0: packets of the color. Output 1, which need not be connected:
+//! the others, pushed.
+//!
+//! # Configuration
+//! - `COLOR`: the color, 0 to 255
+//! - `ANNO`: the byte that is looked at, the paint annotation by default
+//!
+//! # Handlers
+//! | name | | unit |
+//! | --- | --- | --- |
+//! | `color` | read, write | as the argument |
+//!
+//! # Drops
+//! - `other color`: output 1 is not connected
+//!
+//! # Threads
+//! Belongs to one worker.
+//!
+//! # Example
+//! ```text
+//! routes[0] -> c :: CheckPaint(1) -> Queue -> ToDevice(eth1); c[1] -> Discard;
+//! ```
+
+use warpswitch_graph::language::args::{Args, ArgsError};
+use warpswitch_graph::{
+    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec,
+};
+use warpswitch_packet::Batch;
+use warpswitch_packet::packet::annotation;
+
+use super::anno::Anno;
+use crate::format::parse;
+
+/// The class.
+pub static CLASS: ElementClass = ElementClass::new("CheckPaint", "1/1-2", "a/ah", || {
+    Box::new(CheckPaint { color: 0, anno: annotation::PAINT })
+})
+.drops(&["other color"]);
+
+/// Reason for drops, by number.
+const OTHER: usize = 0;
+
+/// See the module.
+#[derive(Debug)]
+pub struct CheckPaint {
+    color: u8,
+    anno: usize,
+}
+
+impl Element for CheckPaint {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        _context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        let mut anno = Anno::<1>(self.anno);
+        args.read_mp("COLOR", &mut self.color).read_p("ANNO", &mut anno);
+        self.anno = anno.0;
+        args.complete()
+    }
+
+    fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
+        let (color, anno) = (self.color, self.anno);
+        cx.sort(batch, |_, packet| match packet.anno_u8(anno) == color {
+            true => Fate::Pass,
+            false => Fate::EmitOrDrop(1, OTHER),
+        });
+    }
+
+    fn handlers(&self) -> &'static [HandlerSpec] {
+        const { &[HandlerSpec::both("color")] }
+    }
+
+    fn read(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _name: &str,
+        _param: &str,
+    ) -> Result<String, HandlerError> {
+        Ok(self.color.to_string())
+    }
+
+    fn write(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _name: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        self.color = parse(value)?;
+        Ok(String::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpswitch_graph::simulate::run;
+
+    #[test]
+    fn one_color_passes_and_the_others_leave_or_are_dropped() {
+        let config = "InfiniteSource(LIMIT 5) -> Paint(3) -> j :: CheckPaint(3) -> a :: Counter
+            -> Discard; InfiniteSource(LIMIT 4) -> Paint(4) -> j; j[1] -> b :: Counter
+            -> q :: Queue -> k :: CheckPaint(3) -> Discard;";
+        let (mut router, _) = run(config, &crate::registry());
+        let mut read = |handler: &str| router.read(handler).expect("it is there");
+        assert_eq!((read("a.count"), read("b.count")), ("5".into(), "4".into()));
+        assert_eq!(read("k.drops_by_reason"), "4\tother color\n");
+        router.write("j.color", "4").expect("it obeys");
+        assert_eq!(router.read("j.color"), Ok("4".into()));
+    }
+}

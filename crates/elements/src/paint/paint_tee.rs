@@ -1,0 +1,109 @@
+//! Copies packets of one color to a second output.
+//!
+//! # Synopsis
+//! `PaintTee(COLOR [, ANNO])`
+//!
+//! # Ports
+//! One input, push or pull. Output 0: every packet. Output 1: copies of those of the color, pushed.
+//!
+//! # Configuration
+//! - `COLOR`: the color, 0 to 255
+//! - `ANNO`: the byte that is looked at, the paint annotation by default
+//!
+//! # Handlers
+//! | name | | unit |
+//! | --- | --- | --- |
+//! | `color` | read, write | as the argument |
+//!
+//! # Drops
+//! None.
+//!
+//! # Threads
+//! Belongs to one worker.
+//!
+//! # Example
+//! A packet that leaves where it came from gives rise to a redirect.
+//! ```text
+//! FromDevice(eth1) -> Paint(1) -> routes :: StaticIPLookup(…);
+//! routes[1] -> t :: PaintTee(1) -> …; t[1] -> ICMPError(10.0.0.1, redirect, host) -> routes;
+//! ```
+
+use warpswitch_graph::language::args::{Args, ArgsError};
+use warpswitch_graph::{
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+};
+use warpswitch_packet::Batch;
+use warpswitch_packet::packet::annotation;
+
+use super::anno::Anno;
+use crate::format::parse;
+
+/// The class.
+pub static CLASS: ElementClass = ElementClass::new("PaintTee", "1/2", "a/ah", || {
+    Box::new(PaintTee { color: 0, anno: annotation::PAINT })
+});
+
+/// See the module.
+#[derive(Debug)]
+pub struct PaintTee {
+    color: u8,
+    anno: usize,
+}
+
+impl Element for PaintTee {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        _context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        let mut anno = Anno::<1>(self.anno);
+        args.read_mp("COLOR", &mut self.color).read_p("ANNO", &mut anno);
+        self.anno = anno.0;
+        args.complete()
+    }
+
+    fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
+        for packet in batch.iter().filter(|packet| packet.anno_u8(self.anno) == self.color) {
+            let copy = cx.pool().copy(packet);
+            cx.emit(1, copy);
+        }
+    }
+
+    fn handlers(&self) -> &'static [HandlerSpec] {
+        const { &[HandlerSpec::both("color")] }
+    }
+
+    fn read(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _name: &str,
+        _param: &str,
+    ) -> Result<String, HandlerError> {
+        Ok(self.color.to_string())
+    }
+
+    fn write(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _name: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        self.color = parse(value)?;
+        Ok(String::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpswitch_graph::simulate::run;
+
+    #[test]
+    fn all_pass_and_one_color_is_copied() {
+        let config = "InfiniteSource(LIMIT 6, BURST 4) -> s :: RoundRobinSwitch;
+            s[0] -> Paint(1) -> t :: PaintTee(2); s[1] -> Paint(2) -> t;
+            t[0] -> a :: Counter -> Discard; t[1] -> b :: Counter -> Discard;";
+        let (mut router, _) = run(config, &crate::registry());
+        let counts = ["a", "b"].map(|name| router.read(&format!("{name}.count")));
+        assert_eq!(counts, [Ok("6".into()), Ok("3".into())]);
+    }
+}

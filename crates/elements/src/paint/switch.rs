@@ -1,0 +1,160 @@
+//! Sends packets to one of its outputs, which can be changed.
+//!
+//! # Synopsis
+//! `Switch([OUTPUT])`, `StaticSwitch(OUTPUT)`
+//!
+//! # Ports
+//! One push input, any number of push outputs.
+//!
+//! # Configuration
+//! - `OUTPUT`: where packets go, 0 by default; a negative number drops them
+//!
+//! # Handlers
+//! | name | | unit |
+//! | --- | --- | --- |
+//! | `switch` | read, write | output; one that is not there drops packets and is read as -1 |
+//! | `config` | read | the same |
+//!
+//! `StaticSwitch` has none.
+//!
+//! # Drops
+//! - `switched off`: there is no such output
+//!
+//! # Threads
+//! Belongs to one worker.
+//!
+//! # Example
+//! ```text
+//! FromDevice(eth0) -> s :: Switch(1); s[0] -> Discard; s[1] -> Queue -> ToDevice(eth1);
+//! ```
+
+use warpswitch_graph::language::args::{Args, ArgsError};
+use warpswitch_graph::{
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+};
+use warpswitch_packet::Batch;
+
+use crate::format::parse;
+
+/// The class `Switch`.
+pub static CLASS: ElementClass =
+    ElementClass::new("Switch", "1/-", "h/h", || Box::new(Switch { output: 0, is_static: false }))
+        .drops(&["switched off"]);
+/// The class `StaticSwitch`.
+pub static STATIC: ElementClass = ElementClass::new("StaticSwitch", "1/-", "h/h", || {
+    Box::new(Switch { output: 0, is_static: true })
+})
+.drops(&["switched off"]);
+
+/// Reason for drops, by number.
+const OFF: usize = 0;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Switch {
+    /// Negative for none.
+    output: i32,
+    is_static: bool,
+}
+
+impl Element for Switch {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        if self.is_static {
+            args.read_mp("OUTPUT", &mut self.output);
+        } else {
+            args.read_p("OUTPUT", &mut self.output);
+        }
+        if usize::try_from(self.output).is_ok_and(|output| output >= context.outputs) {
+            args.error_at("", &format!("output must be < {}", context.outputs));
+        }
+        args.complete()
+    }
+
+    fn push(&mut self, cx: &mut Context<'_>, _input: usize, batch: Batch) {
+        match usize::try_from(self.output) {
+            Ok(output) => cx.emit_batch(output, batch),
+            Err(_) => cx.drop_batch(batch, OFF),
+        }
+    }
+
+    fn handlers(&self) -> &'static [HandlerSpec] {
+        match self.is_static {
+            true => &[],
+            false => const { &[HandlerSpec::both("switch"), HandlerSpec::read("config")] },
+        }
+    }
+
+    fn read(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _name: &str,
+        _param: &str,
+    ) -> Result<String, HandlerError> {
+        Ok(self.output.to_string())
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context<'_>,
+        _name: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        let output: i32 =
+            parse(value).map_err(|_| HandlerError::failed("Switch output must be integer"))?;
+        let is_there = usize::try_from(output).is_ok_and(|output| cx.has_output(output));
+        self.output = if is_there { output } else { -1 };
+        Ok(String::new())
+    }
+
+    fn take_state(&mut self, cx: &mut Context<'_>, old: &mut dyn Element) {
+        // What was switched by hand stays switched; what the text says of a static one counts.
+        if let Some(old) = old.downcast_mut::<Self>()
+            && !self.is_static
+            && usize::try_from(old.output).is_ok_and(|output| cx.has_output(output))
+        {
+            self.output = old.output;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpswitch_graph::simulate::{SimulatedHost, router, run};
+
+    #[test]
+    fn packets_follow_the_switch() {
+        let config = "i :: InfiniteSource(LIMIT 3) -> s :: Switch(1);
+            s[0] -> a :: Counter -> Discard; s[1] -> b :: Counter -> Discard;
+            InfiniteSource(LIMIT 2) -> t :: StaticSwitch(-1) -> Discard;";
+        let (mut router, _) = run(config, &crate::registry());
+        for (switch, reads, counts) in [
+            ("0", "0", ("3", "3")),
+            ("7", "-1", ("3", "3")),
+            ("-5", "-1", ("3", "3")),
+            (" 1 ", "1", ("3", "6")),
+        ] {
+            router.write("s.switch", switch).expect("it obeys");
+            assert_eq!(router.read("s.switch"), Ok(reads.into()));
+            router.write("i.reset", "").expect("it obeys");
+            router.run(&mut SimulatedHost::default());
+            let mut read = |handler: &str| router.read(handler).expect("it is there");
+            assert_eq!((read("a.count").as_str(), read("b.count").as_str()), counts, "{switch}");
+        }
+        assert_eq!(router.read("s.drops_by_reason"), Ok("6\tswitched off\n".into()));
+        assert_eq!(router.read("t.drops_by_reason"), Ok("2\tswitched off\n".into()));
+        let error = router.write("s.switch", "x").unwrap_err();
+        assert_eq!(error.to_string(), "Switch output must be integer");
+        assert_eq!(router.packets_unaccounted(), 0);
+    }
+
+    #[test]
+    fn outputs_must_be_there() {
+        let errors = router("Idle -> Switch(1) -> Discard;", &crate::registry()).err();
+        let errors = errors.expect("it is wrong").to_click();
+        assert!(errors.contains("output must be < 1"), "{errors}");
+    }
+}

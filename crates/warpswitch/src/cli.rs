@@ -2,16 +2,24 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, classify, demo, explain, generate, rules};
+use crate::commands::{
+    bench, check, classify, click, demo, explain, flatten, generate, graph, rules, run,
+};
 use crate::exit::Outcome;
 
 const LONG_ABOUT: &str = "\
-A software switch and packet processor. So far: packet classification, the search for the rule \
-that wins for each packet among many that may match.
+A software switch and packet processor. Packets pass through a graph of elements, written in the \
+Click language: 'run', 'check', 'flatten', 'graph'. Packet classification, the search for the rule \
+that wins for each packet among many that may match, also stands alone: the other commands.
 
 Start with 'warpswitch demo'. It needs nothing, takes ten seconds and shows what the rest is for.";
 
 const EXTRA: &str = "\
+Configurations (the Click language):
+  elements, connections, compound elements, variables as in Click; '-' is the
+  standard input. 'warpswitch click' takes Click's own command line, and so does
+  the program under the name 'click'.
+
 Rules (recognised by content, --rules-format overrules):
   classbench  ClassBench filter sets, IPv4 and IPv6; the first line wins
   ovs         ovs-ofctl flows: 'priority=10,tcp,nw_src=10.0.0.0/8,actions=drop'
@@ -59,6 +67,11 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Run(run::RunArgs),
+    Check(check::CheckArgs),
+    Flatten(flatten::FlattenArgs),
+    Graph(graph::GraphArgs),
+    Click(click::ClickArgs),
     Demo(demo::DemoArgs),
     Classify(classify::ClassifyArgs),
     Explain(explain::ExplainArgs),
@@ -79,6 +92,11 @@ impl Cli {
             Some(clap::ColorChoice::Auto) | None => {}
         }
         match &self.command {
+            Command::Run(args) => run::run(args),
+            Command::Check(args) => check::run(args),
+            Command::Flatten(args) => flatten::run(args),
+            Command::Graph(args) => graph::run(args),
+            Command::Click(args) => Ok(click::run(args)),
             Command::Demo(args) => demo::run(args),
             Command::Classify(args) => classify::run(args),
             Command::Explain(args) => explain::run(args),

@@ -1,13 +1,14 @@
 //! How a run ends: 0 done, 1 failed, 2 usage or bad input.
 //!
 //! Every command returns `anyhow::Result<Outcome>`. An error is *failed* unless it holds a
-//! [`BadInput`] or [`Diagnostics`], which say that what the user gave is at fault. A reader that
+//! [`BadInput`] or diagnostics of a text, which say that what the user gave is at fault. A reader that
 //! went away (a closed pipe) ends the run quietly: it has seen what it wanted.
 
 use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
+use warpswitch_graph::language;
 use warpswitch_rules::diagnostic::Diagnostics;
 
 use crate::term;
@@ -52,7 +53,9 @@ pub fn finish(result: anyhow::Result<Outcome>) -> ExitCode {
 }
 
 fn is_bad_input(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| cause.is::<BadInput>() || cause.is::<Diagnostics>())
+    error.chain().any(|cause| {
+        cause.is::<BadInput>() || cause.is::<Diagnostics>() || cause.is::<language::Diagnostics>()
+    })
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

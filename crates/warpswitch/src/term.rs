@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use warpswitch_graph::language;
 use warpswitch_rules::diagnostic::Diagnostics;
 
 use crate::human;
@@ -35,6 +36,11 @@ pub fn error(error: &anyhow::Error) {
     let mut out = anstream::stderr().lock();
     // A failing standard error stream leaves nobody to tell.
     let diagnostics = error.chain().find_map(|cause| cause.downcast_ref::<Diagnostics>());
+    if let Some(diagnostics) = diagnostics {
+        _ = write!(out, "{}", diagnostics.to_coloured());
+        return;
+    }
+    let diagnostics = error.chain().find_map(|cause| cause.downcast_ref::<language::Diagnostics>());
     if let Some(diagnostics) = diagnostics {
         _ = write!(out, "{}", diagnostics.to_coloured());
         return;

@@ -190,8 +190,12 @@ fn steady_line(line: &str) -> String {
 }
 
 /// Every command that has a help of its own.
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 19] = [
     "",
+    "run",
+    "check",
+    "flatten",
+    "graph",
     "demo",
     "classify",
     "explain",
@@ -215,7 +219,8 @@ fn the_examples_in_the_help_run_as_pasted() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let help = run_command(&format!("warpswitch {command} --help"), folder.path());
         let examples = help.split_once("\nExamples:\n").map_or("", |(_, examples)| examples);
-        for line in examples.lines().map(str::trim).filter(|line| line.starts_with("warpswitch")) {
+        let is_command = |line: &&str| line.starts_with("warpswitch") || line.starts_with("echo ");
+        for line in examples.lines().map(str::trim).filter(is_command) {
             assert!(line.len() <= 78, "wraps on a terminal of 80 columns: {line}");
             // The demo and full sizes take long in a build for tests.
             if line == "warpswitch demo" {

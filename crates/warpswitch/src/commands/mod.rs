@@ -1,11 +1,16 @@
 //! The commands: one file each.
 
 pub mod bench;
+pub mod check;
 pub mod classify;
+pub mod click;
 pub mod demo;
 pub mod explain;
+pub mod flatten;
 pub mod generate;
+pub mod graph;
 pub mod rules;
+pub mod run;
 
 use warpswitch_rules::format::WriteError;
 

@@ -1,0 +1,75 @@
+//! `warpswitch check`: all that is wrong with a configuration.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use warpswitch_graph::{Console, Router, RouterOptions};
+
+use crate::drive::config::{self, Libraries, parse_variable};
+use crate::exit::Outcome;
+use crate::human;
+use crate::output::print;
+use crate::term::{self, GOOD, paint};
+
+const LONG_ABOUT: &str = "\
+Find all that is wrong with a configuration: its text, classes, connections, push and pull, and the \
+arguments of every element. Nothing is opened and nothing runs.
+
+Exit code 2 if there is an error.";
+
+const EXAMPLES: &str = "\
+Examples:
+  echo 'InfiniteSource(LIMIT $N) -> Counter -> Discard' > count.click
+  warpswitch check count.click N=5";
+
+/// Check a configuration
+#[derive(Args, Debug)]
+#[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
+pub struct CheckArgs {
+    /// Configuration in the Click language; '-' is the standard input
+    #[arg(value_name = "CONF")]
+    config: PathBuf,
+
+    /// Variables of the configuration
+    #[arg(value_name = "V=x", value_parser = parse_variable)]
+    variables: Vec<(String, String)>,
+}
+
+/// Tells warnings of elements; they print nothing, as they do not run.
+struct Warnings;
+
+impl Console for Warnings {
+    fn say(&mut self, line: &str) {
+        term::note(line.trim_end());
+    }
+
+    fn print(&mut self, _: &[u8]) {}
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Bad input, with every error.
+pub fn run(args: &CheckArgs) -> anyhow::Result<Outcome> {
+    let text = config::read(&args.config)?;
+    let registry = warpswitch_elements::registry();
+    let variables = args.variables.iter().cloned().collect();
+    let loaded = config::load(&text, &registry, &variables, &mut Libraries::new(None))
+        .map_err(|errors| anyhow::Error::new(errors.into_diagnostics()))?;
+    let (elements, connections) = (loaded.graph.elements.len(), loaded.graph.connections.len());
+    if !loaded.warnings.is_empty() {
+        term::note(loaded.warnings.to_coloured().trim_end());
+    }
+    let options = RouterOptions {
+        console: Box::new(Warnings),
+        seed: 0,
+        now: Default::default(),
+        ticks: None,
+    };
+    Router::check(loaded, &registry, options)?;
+    let (elements, connections) =
+        (human::counted(elements, "element"), human::counted(connections, "connection"));
+    let name = &text.name;
+    print(&format!("{name}: {elements}, {connections}: {}\n", paint(GOOD, "right")))?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,319 @@
+//! Click's command line: short options that can be joined, long ones that can be shortened.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+/// What was asked for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Options {
+    /// The configuration: a file, or the text itself.
+    pub config: Option<Config>,
+    /// Variables of the configuration.
+    pub variables: BTreeMap<String, String>,
+    /// Read handlers whose answers are printed after the run.
+    pub handlers: Vec<String>,
+    /// The read handler that gives the exit code.
+    pub exit_handler: Option<String>,
+    /// Where the flat configuration goes.
+    pub output: Option<String>,
+    /// Control sockets: TCP ports, then paths.
+    pub ports: Vec<String>,
+    pub paths: Vec<String>,
+    /// Whether the configuration can be written.
+    pub reconfigures: bool,
+    /// Whether nothing runs.
+    pub quits: bool,
+    /// Whether the time that it took is told.
+    pub tells_time: bool,
+    /// Whether warnings are left out.
+    pub no_warnings: bool,
+    /// Threads, if more than one is asked for.
+    pub threads: Option<u32>,
+    /// Whether time is simulated, and from when on.
+    pub simulated: Option<Option<f64>>,
+    /// Where libraries are.
+    pub library_path: Option<String>,
+    /// What is only told: nothing runs then.
+    pub tells: Option<Tells>,
+    /// Errors that do not keep the configuration from running.
+    pub complaints: Vec<String>,
+}
+
+/// A configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Config {
+    File(OsString),
+    Text(OsString),
+}
+
+/// What is only told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tells {
+    Help,
+    Version,
+}
+
+/// Whether an option takes a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Takes {
+    Nothing,
+    Value,
+    /// With `=` only.
+    Perhaps,
+}
+
+/// Options: name, letter, what they take, and whether `no-` turns them off.
+const OPTIONS: [(&str, char, Takes, bool); 19] = [
+    ("affinity", 'a', Takes::Perhaps, true),
+    ("allow-reconfigure", 'R', Takes::Nothing, true),
+    ("clickpath", 'C', Takes::Value, false),
+    ("cpu", '\0', Takes::Perhaps, true),
+    ("exit-handler", 'x', Takes::Value, false),
+    ("expression", 'e', Takes::Value, false),
+    ("file", 'f', Takes::Value, false),
+    ("handler", 'h', Takes::Value, false),
+    ("help", '\0', Takes::Nothing, false),
+    ("output", 'o', Takes::Value, false),
+    ("port", 'p', Takes::Value, false),
+    ("quit", 'q', Takes::Nothing, false),
+    ("simtime", '\0', Takes::Perhaps, false),
+    ("simulation-time", '\0', Takes::Perhaps, false),
+    ("threads", 'j', Takes::Value, false),
+    ("time", 't', Takes::Nothing, false),
+    ("unix-socket", 'u', Takes::Value, false),
+    ("version", 'v', Takes::Nothing, false),
+    ("warnings", 'w', Takes::Nothing, true),
+];
+
+/// Reads the arguments behind the name of the program.
+///
+/// # Errors
+/// What is wrong.
+pub fn parse(args: &[OsString]) -> Result<Options, String> {
+    let mut options = Options::default();
+    let mut args = args.iter();
+    let mut only_names = false;
+    while let Some(arg) = args.next() {
+        let text = arg.to_string_lossy();
+        if only_names || !text.starts_with('-') || text == "-" {
+            options.name(arg)?;
+        } else if text == "--" {
+            only_names = true;
+        } else if let Some(long) = text.strip_prefix("--") {
+            let (name, value) = match long.split_once('=') {
+                Some((name, value)) => (name, Some(OsString::from(value))),
+                None => (long, None),
+            };
+            let (name, takes, negated) = find_long(name)?;
+            let value = match (takes, value) {
+                (Takes::Value, None) => Some(args.next().cloned().ok_or_else(|| missing(&text))?),
+                (Takes::Nothing, Some(_)) => return Err(format!("'{text}' takes no value")),
+                (_, value) => value,
+            };
+            options.set(name, value, negated)?;
+        } else {
+            options.short(&text, &mut args)?;
+        }
+    }
+    Ok(options)
+}
+
+fn missing(option: &str) -> String {
+    format!("'{option}' requires an argument")
+}
+
+/// Sets what can be set once.
+fn once(slot: &mut Option<String>, value: String, told: &str) -> Result<(), String> {
+    match slot.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(told.to_owned()),
+    }
+}
+
+/// The option that `name` is the beginning of, and whether it is turned off.
+fn find_long(name: &str) -> Result<(&'static str, Takes, bool), String> {
+    let find = |name: &str, negated: bool| {
+        let known = OPTIONS.iter().filter(|(_, _, _, negates)| *negates || !negated);
+        let found: Vec<_> = known.filter(|(known, ..)| known.starts_with(name)).collect();
+        let exact = found.iter().find(|(known, ..)| *known == name);
+        // Two names of one thing are no choice.
+        let one = match found[..] {
+            [one] => Some(one),
+            [one, other] if one.0.starts_with("sim") && other.0.starts_with("sim") => Some(one),
+            _ => exact.copied(),
+        };
+        one.map(|(known, _, takes, _)| (*known, *takes, negated))
+    };
+    let off = || name.strip_prefix("no-").and_then(|name| find(name, true));
+    find(name, false).or_else(off).ok_or_else(|| format!("unrecognized option '--{name}'"))
+}
+
+impl Options {
+    /// Letters behind one `-`; the first that takes a value takes the rest.
+    fn short(
+        &mut self,
+        text: &str,
+        args: &mut std::slice::Iter<'_, OsString>,
+    ) -> Result<(), String> {
+        for (at, letter) in text[1..].char_indices() {
+            let letter = if letter == 'V' { 'v' } else { letter };
+            let found = OPTIONS.iter().find(|(_, known, ..)| *known == letter && letter != '\0');
+            let Some((name, _, takes, _)) = found else {
+                return Err(format!("unrecognized option '-{letter}'"));
+            };
+            // -w turns warnings off.
+            let negated = letter == 'w';
+            if *takes != Takes::Value {
+                self.set(name, None, negated)?;
+                continue;
+            }
+            let rest = &text[1 + at + letter.len_utf8()..];
+            let value = match rest {
+                "" => args.next().cloned().ok_or_else(|| missing(&format!("-{letter}")))?,
+                rest => rest.into(),
+            };
+            return self.set(name, Some(value), false);
+        }
+        Ok(())
+    }
+
+    /// A file, or a variable.
+    fn name(&mut self, arg: &OsString) -> Result<(), String> {
+        if let Some((name, value)) = arg.to_string_lossy().split_once('=')
+            && !name.is_empty()
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        {
+            if self.variables.contains_key(name) {
+                self.complaints.push(format!("parameter '{name}' multiply defined"));
+            } else {
+                self.variables.insert(name.to_owned(), value.to_owned());
+            }
+            return Ok(());
+        }
+        self.config(Config::File(arg.clone()))
+    }
+
+    fn config(&mut self, config: Config) -> Result<(), String> {
+        match self.config.replace(config) {
+            None => Ok(()),
+            Some(_) => Err("router configuration specified twice".to_owned()),
+        }
+    }
+
+    fn set(&mut self, name: &str, value: Option<OsString>, negated: bool) -> Result<(), String> {
+        let text = || value.as_ref().map(|value| value.to_string_lossy().into_owned());
+        let value_text = text().unwrap_or_default();
+        match name {
+            "file" => return self.config(Config::File(value.unwrap_or_default())),
+            "expression" => return self.config(Config::Text(value.unwrap_or_default())),
+            "handler" => self.handlers.push(value_text),
+            "exit-handler" => {
+                let told = "--exit-handler specified twice";
+                return once(&mut self.exit_handler, value_text, told);
+            }
+            "output" => return once(&mut self.output, value_text, "output file specified twice"),
+            "port" => {
+                let number = value_text.strip_suffix('+').unwrap_or(&value_text);
+                if !number.parse::<u16>().is_ok_and(|port| port > 0) {
+                    let told = format!("'-p' expects a TCP port number, not '{value_text}'");
+                    return Err(told);
+                }
+                self.ports.push(value_text);
+            }
+            "unix-socket" => self.paths.push(value_text),
+            "threads" => {
+                let threads = value_text.parse();
+                let told = || format!("'-j' expects an integer, not '{value_text}'");
+                self.threads = Some(threads.map_err(|_| told())?);
+            }
+            "simtime" | "simulation-time" => {
+                let seconds = match text() {
+                    None => None,
+                    Some(text) => match text.parse::<f64>() {
+                        Ok(seconds) if seconds.is_finite() => Some(seconds),
+                        _ => return Err(format!("'--{name}' expects a number, not '{text}'")),
+                    },
+                };
+                self.simulated = Some(seconds);
+            }
+            "clickpath" => self.library_path = text(),
+            "allow-reconfigure" => self.reconfigures = !negated,
+            "quit" => self.quits = true,
+            "time" => self.tells_time = true,
+            "warnings" => self.no_warnings = negated,
+            "help" => self.tells = self.tells.or(Some(Tells::Help)),
+            "version" => self.tells = self.tells.or(Some(Tells::Version)),
+            // Where threads run is not for the configuration to say.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Declarations of the control sockets that were asked for.
+    pub fn control_sockets(&self) -> String {
+        use warpswitch_graph::language::args::split::quote;
+        let ports = self.ports.iter().map(|port| format!("TCP, {port}"));
+        let paths = self.paths.iter().map(|path| format!("UNIX, {}", quote(path.as_bytes())));
+        let sockets = ports.chain(paths).enumerate().map(|(idx, config)| {
+            let number = if idx == 0 { String::new() } else { format!("@{idx}") };
+            format!("click_driver@@ControlSocket{number} :: ControlSocket({config});\n")
+        });
+        sockets.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_text(text: &str) -> Result<Options, String> {
+        let args: Vec<OsString> = text.split(' ').map(OsString::from).collect();
+        parse(&args)
+    }
+
+    #[test]
+    fn options_are_read() {
+        let options = parse_text("-qe Idle -h a.b --handler=c -hd -x e --no-warn --sim A=1 B_=x=y");
+        let options = options.unwrap();
+        assert_eq!(options.config, Some(Config::Text("Idle".into())));
+        assert_eq!(options.handlers, ["a.b", "c", "d"]);
+        assert!(options.quits && options.no_warnings && options.simulated == Some(None));
+        assert_eq!(options.exit_handler.as_deref(), Some("e"));
+        assert_eq!(options.variables["B_"], "x=y");
+        let options =
+            parse_text("-R -w -t -j 4 --simtime=5.5 -p 80 -p 90+ -u a -o - -- -f").unwrap();
+        assert_eq!(options.config, Some(Config::File("-f".into())));
+        assert!(options.reconfigures && options.no_warnings && options.tells_time);
+        assert_eq!((options.threads, options.simulated), (Some(4), Some(Some(5.5))));
+        assert_eq!(
+            options.control_sockets(),
+            "click_driver@@ControlSocket :: ControlSocket(TCP, 80);\n\
+             click_driver@@ControlSocket@1 :: ControlSocket(TCP, 90+);\n\
+             click_driver@@ControlSocket@2 :: ControlSocket(UNIX, a);\n"
+        );
+        assert_eq!(parse_text("--vers").unwrap().tells, Some(Tells::Version));
+        assert_eq!(parse_text("-V --help").unwrap().tells, Some(Tells::Version));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        let cases = [
+            ("-z", "unrecognized option '-z'"),
+            ("--frob", "unrecognized option '--frob'"),
+            ("--no-quit", "unrecognized option '--no-quit'"),
+            ("-f", "'-f' requires an argument"),
+            ("--file", "'--file' requires an argument"),
+            ("--quit=1", "'--quit=1' takes no value"),
+            ("a b", "router configuration specified twice"),
+            ("-p x", "'-p' expects a TCP port number, not 'x'"),
+            ("-p 70000", "'-p' expects a TCP port number, not '70000'"),
+            ("--simtime=x", "'--simtime' expects a number, not 'x'"),
+            ("-x a -x b", "--exit-handler specified twice"),
+        ];
+        for (text, told) in cases {
+            assert_eq!(parse_text(text), Err(told.to_owned()), "{text}");
+        }
+        let complaints = parse_text("A=1 A=2").unwrap().complaints;
+        assert_eq!(complaints, ["parameter 'A' multiply defined"]);
+    }
+}

@@ -1,0 +1,58 @@
+//! `warpswitch graph`: a picture of a configuration.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use warpswitch_graph::language::svg::svg;
+
+use crate::drive::config::{self, Libraries, parse_variable};
+use crate::exit::{Outcome, bad_input};
+use crate::output::{Hold, Output};
+use crate::term;
+
+const LONG_ABOUT: &str = "\
+Draw a configuration as SVG: packets go down, black ports push, white ones pull, ports with a \
+second outline do either. Parts of one compound element share a tint.";
+
+const EXAMPLES: &str = "\
+Examples:
+  echo 'InfiniteSource -> Queue -> Discard' > queue.click
+  warpswitch graph queue.click --out queue.svg";
+
+/// Draw a configuration
+#[derive(Args, Debug)]
+#[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
+pub struct GraphArgs {
+    /// Configuration in the Click language; '-' is the standard input
+    #[arg(value_name = "CONF")]
+    config: PathBuf,
+
+    /// Variables of the configuration
+    #[arg(value_name = "V=x", value_parser = parse_variable)]
+    variables: Vec<(String, String)>,
+
+    /// Where the picture goes; '-' is the standard output
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    out: PathBuf,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Bad input, with every error; a graph that is too large; output that cannot be written.
+pub fn run(args: &GraphArgs) -> anyhow::Result<Outcome> {
+    let text = config::read(&args.config)?;
+    let registry = warpswitch_elements::registry();
+    let variables = args.variables.iter().cloned().collect();
+    let loaded = config::load(&text, &registry, &variables, &mut Libraries::new(None))
+        .map_err(|errors| anyhow::Error::new(errors.into_diagnostics()))?;
+    if !loaded.warnings.is_empty() {
+        term::note(loaded.warnings.to_coloured().trim_end());
+    }
+    let picture = svg(&loaded.graph, &loaded.ports, &registry).map_err(bad_input)?;
+    let mut output = Output::open(&args.out, Hold::Yes)?;
+    output.write_all(picture.as_bytes())?;
+    output.commit()?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,123 @@
+//! `warpswitch run`: runs a configuration.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use warpswitch_graph::{Ended, Router};
+
+use crate::args::parse_seed;
+use crate::drive::config::{self, Libraries, parse_variable};
+use crate::drive::{Clock, DriveHost, Reload, World, stats};
+use crate::exit::Outcome;
+use crate::output::{print, print_json};
+use crate::term;
+
+const LONG_ABOUT: &str = "\
+Run a configuration. It ends when an element or a script stops it, when nothing is left that could \
+happen, or with INT or TERM; a second one ends it at once. What the configuration prints goes to the \
+standard output, what it has to say to the standard error stream.
+
+If packets stand somewhere at the end, in a queue for instance, it says where.";
+
+const EXAMPLES: &str = "\
+Examples:
+  echo 'InfiniteSource(LIMIT $N) -> c :: Counter -> Discard' > count.click
+  warpswitch run count.click N=1000 --stats
+  warpswitch run count.click N=1000 --json
+  echo 'Script(wait 1h, print $(now), stop)' | warpswitch run - --simtime";
+
+/// Run a configuration
+#[derive(Args, Debug)]
+#[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
+pub struct RunArgs {
+    /// Configuration in the Click language; '-' is the standard input
+    #[arg(value_name = "CONF")]
+    config: PathBuf,
+
+    /// Variables of the configuration
+    #[arg(value_name = "V=x", value_parser = parse_variable)]
+    variables: Vec<(String, String)>,
+
+    /// End with a table of what each element did
+    #[arg(long)]
+    stats: bool,
+
+    /// The same as JSON
+    #[arg(long, conflicts_with = "stats")]
+    json: bool,
+
+    /// Simulate time: nothing waits, and every run is the same
+    #[arg(long)]
+    simtime: bool,
+
+    /// Seeds random choices
+    #[arg(long, value_name = "SEED", value_parser = parse_seed, default_value = "1")]
+    seed: u64,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Bad input, with every error; what could not be finished.
+pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
+    let text = config::read(&args.config)?;
+    let world = World::new()?;
+    let clock = if args.simtime { Clock::simulated(None) } else { Clock::real() };
+    let mut reload = Reload {
+        registry: warpswitch_elements::registry(),
+        variables: args.variables.iter().cloned().collect(),
+        libraries: Libraries::new(None),
+        appendix: String::new(),
+        seed: args.seed,
+        ticks: (args.stats || args.json).then_some(stats::ticks as fn() -> u64),
+    };
+    let options = reload.options(&world, clock.now());
+    let Reload { registry, variables, libraries, .. } = &mut reload;
+    let (mut router, warnings) =
+        config::make_router(&text, registry, variables, libraries, options)
+            .map_err(|errors| anyhow::Error::new(errors.into_diagnostics()))?;
+    if !warnings.is_empty() {
+        term::note(warnings.to_coloured().trim_end());
+    }
+    let mut host = DriveHost::new(world.clone(), clock, false, None);
+    let start = Instant::now();
+    let ended = router.run(&mut host);
+    let seconds = start.elapsed().as_secs_f64();
+    let finished = router.finish();
+    world.flush();
+    let ended = match ended {
+        _ if host.interrupted => "interrupted",
+        Ended::Idle => "nothing left to do",
+        _ => "stopped",
+    };
+    report(args, &mut router, ended, seconds)?;
+    if let Err(errors) = finished {
+        term::note(errors.to_coloured().trim_end());
+        return Ok(Outcome::Failed);
+    }
+    let lost = router.packets_unaccounted();
+    if lost != 0 {
+        term::error(&anyhow::anyhow!("{lost} packets are not accounted for: this is a bug"));
+        return Ok(Outcome::Failed);
+    }
+    Ok(Outcome::Done)
+}
+
+fn report(
+    args: &RunArgs,
+    router: &mut Router,
+    ended: &'static str,
+    seconds: f64,
+) -> anyhow::Result<()> {
+    let standing = stats::render_standing(router);
+    if !standing.is_empty() {
+        term::note(standing.trim_end());
+    }
+    if args.stats {
+        print(&stats::render(&stats::gather(router, ended, seconds)))?;
+    } else if args.json {
+        print_json(&stats::gather(router, ended, seconds))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,210 @@
+//! Configurations: read, and loaded in two steps as Click does.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use warpswitch_graph::language::{
+    self, Diagnostics, FlatGraph, Library, Loaded, SOURCE_BYTES_MAX, Source,
+};
+use warpswitch_graph::{Registry, RouterOptions};
+
+use crate::exit::bad_input;
+use crate::load::display_name;
+use crate::output::is_dash;
+
+/// Where the variable `CLICKPATH` leads by default.
+const LIBRARY_FOLDER: &str = "conf";
+
+/// A configuration as text.
+#[derive(Clone, Debug)]
+pub struct ConfigText {
+    /// What errors call it.
+    pub name: String,
+    /// The text; bytes that are not UTF-8 are told where they stand.
+    pub bytes: Vec<u8>,
+}
+
+impl ConfigText {
+    /// Reads a file; `-` is the standard input.
+    ///
+    /// # Errors
+    /// What hinders it.
+    pub fn read(path: &Path) -> io::Result<Self> {
+        let mut bytes = Vec::new();
+        // One byte more than a configuration may have tells that it has more.
+        let limit = SOURCE_BYTES_MAX as u64 + 1;
+        if is_dash(path) {
+            io::stdin().take(limit).read_to_end(&mut bytes)?;
+        } else {
+            std::fs::File::open(path)?.take(limit).read_to_end(&mut bytes)?;
+        }
+        Ok(Self { name: display_name(path), bytes })
+    }
+}
+
+/// Reads the configuration of a command.
+///
+/// # Errors
+/// Bad input if it cannot be read.
+pub fn read(path: &Path) -> anyhow::Result<ConfigText> {
+    let name = display_name(path);
+    ConfigText::read(path).map_err(|error| bad_input(format!("cannot read {name}: {error}")))
+}
+
+/// Reads `V=x`.
+pub fn parse_variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    match !name.is_empty() && name.chars().all(is_name) {
+        true => Ok((name.to_owned(), value.to_owned())),
+        false => Err(format!("'{name}' is no name of a variable")),
+    }
+}
+
+/// Finds what `require(library …)` names: beside the file that requires it, or along a path.
+#[derive(Clone, Debug, Default)]
+pub struct Libraries {
+    /// Folders to look in, as `CLICKPATH` lists them.
+    pub path: Vec<PathBuf>,
+}
+
+impl Libraries {
+    /// Along `path`, by default that of the environment.
+    pub fn new(path: Option<&str>) -> Self {
+        let of_environment = std::env::var("CLICKPATH").unwrap_or_default();
+        let path = path.unwrap_or(&of_environment);
+        let folders = path.split(':').filter(|folder| !folder.is_empty());
+        Self { path: folders.map(PathBuf::from).collect() }
+    }
+}
+
+impl Library for Libraries {
+    fn load(&mut self, name: &str, from: &str) -> Result<(String, Vec<u8>), String> {
+        let beside = Path::new(from).parent().map(|folder| folder.join(name));
+        let along = self.path.iter();
+        let along = along.flat_map(|dir| [dir.join(name), dir.join(LIBRARY_FOLDER).join(name)]);
+        for path in beside.into_iter().chain(along) {
+            if path.is_file() {
+                let told = path.display().to_string();
+                let text = ConfigText::read(&path).map_err(|error| format!("{told}: {error}"))?;
+                return Ok((told, text.bytes));
+            }
+        }
+        Err(format!("library '{name}' not found in CLICKPATH/conf"))
+    }
+}
+
+/// The errors of a configuration, by the step that found them.
+#[derive(Debug)]
+pub enum LoadError {
+    /// Of the text.
+    Text(Diagnostics),
+    /// Of the graph that the text describes: its ports, arguments, elements.
+    Graph(Diagnostics),
+}
+
+impl LoadError {
+    /// The errors.
+    pub fn into_diagnostics(self) -> Diagnostics {
+        match self {
+            LoadError::Text(errors) | LoadError::Graph(errors) => errors,
+        }
+    }
+
+    /// What Click prints.
+    pub fn to_click(&self) -> String {
+        match self {
+            LoadError::Text(errors) => errors.to_click(),
+            LoadError::Graph(errors) => {
+                format!("{}Router could not be initialized!\n", errors.to_click())
+            }
+        }
+    }
+}
+
+/// Loads a configuration.
+///
+/// # Errors
+/// All errors of the text, or if there are none those of the graph.
+pub fn load(
+    text: &ConfigText,
+    registry: &Registry,
+    variables: &BTreeMap<String, String>,
+    libraries: &mut Libraries,
+) -> Result<Loaded, LoadError> {
+    let (graph, mut warnings) =
+        expand(text, registry, variables, libraries).map_err(LoadError::Text)?;
+    match language::resolve(&graph, registry) {
+        Ok(ports) => Ok(Loaded { graph, ports, warnings }),
+        Err(errors) => {
+            warnings.append(errors);
+            Err(LoadError::Graph(warnings))
+        }
+    }
+}
+
+/// The graph of a text, and the warnings.
+fn expand(
+    text: &ConfigText,
+    registry: &Registry,
+    variables: &BTreeMap<String, String>,
+    libraries: &mut Libraries,
+) -> Result<(FlatGraph, Diagnostics), Diagnostics> {
+    let source = Source::new(&text.name, &text.bytes)?;
+    let (ast, mut found) = language::parse_with(source, libraries);
+    match language::expand(&ast, registry, variables) {
+        Ok(graph) if !found.has_errors() => Ok((graph, found)),
+        Ok(_) => Err(found),
+        Err(errors) => {
+            found.append(errors);
+            Err(found)
+        }
+    }
+}
+
+/// A router of `text`, and the warnings of the text.
+///
+/// # Errors
+/// All errors of the first step that found any.
+pub fn make_router(
+    text: &ConfigText,
+    registry: &Registry,
+    variables: &BTreeMap<String, String>,
+    libraries: &mut Libraries,
+    options: RouterOptions,
+) -> Result<(warpswitch_graph::Router, Diagnostics), LoadError> {
+    let mut loaded = load(text, registry, variables, libraries)?;
+    let warnings = std::mem::take(&mut loaded.warnings);
+    let router = warpswitch_graph::Router::new(loaded, registry, options);
+    router.map(|router| (router, warnings)).map_err(LoadError::Graph)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_read() {
+        assert_eq!(parse_variable("A_1=x = y"), Ok(("A_1".into(), "x = y".into())));
+        assert!(parse_variable("=x").is_err() && parse_variable("a/b=x").is_err());
+        assert!(parse_variable("file.click").is_err());
+    }
+
+    #[test]
+    fn libraries_are_found_beside_and_along_the_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let conf = folder.path().join("conf");
+        std::fs::create_dir(&conf).unwrap();
+        std::fs::write(folder.path().join("a.click"), "Idle;").unwrap();
+        std::fs::write(conf.join("b.click"), "Idle;").unwrap();
+        let from = folder.path().join("main.click").display().to_string();
+        let mut libraries = Libraries::new(Some(&folder.path().display().to_string()));
+        assert!(libraries.load("a.click", &from).is_ok());
+        assert!(libraries.load("b.click", "elsewhere/main.click").is_ok());
+        assert_eq!(
+            libraries.load("c.click", &from),
+            Err("library 'c.click' not found in CLICKPATH/conf".into())
+        );
+    }
+}

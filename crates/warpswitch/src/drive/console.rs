@@ -1,0 +1,107 @@
+//! The console of a configuration: the streams of the process, its sockets and signals.
+
+use std::cell::RefCell;
+use std::io::{self, Write};
+use std::rc::Rc;
+
+use warpswitch_graph::Console;
+use warpswitch_graph::control::Endpoint;
+
+use super::signals::Signals;
+use super::sockets::Sockets;
+
+/// Output is written in pieces of this size, or when the run rests.
+const OUTPUT_BYTES: usize = 1 << 16;
+
+/// What of the process a run uses. Shared by the host and the consoles of its configurations.
+pub struct World {
+    out: RefCell<io::BufWriter<io::Stdout>>,
+    /// Whether nobody reads the output any more.
+    closed: std::cell::Cell<bool>,
+    pub(super) sockets: RefCell<Sockets>,
+    pub(super) signals: RefCell<Signals>,
+}
+
+impl World {
+    /// The world of a run that is about to begin.
+    ///
+    /// # Errors
+    /// If signals cannot be awaited.
+    pub fn new() -> io::Result<Rc<Self>> {
+        let out = io::BufWriter::with_capacity(OUTPUT_BYTES, io::stdout());
+        Ok(Rc::new(Self {
+            out: RefCell::new(out),
+            closed: std::cell::Cell::new(false),
+            sockets: RefCell::new(Sockets::default()),
+            signals: RefCell::new(Signals::new()?),
+        }))
+    }
+
+    /// A console that leads here.
+    pub fn console(self: &Rc<Self>) -> Box<dyn Console> {
+        Box::new(WorldConsole { world: self.clone() })
+    }
+
+    /// Writes output out.
+    pub fn flush(&self) {
+        let result = self.out.borrow_mut().flush();
+        self.note(&result);
+    }
+
+    /// Whether whoever read the output went away.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+
+    /// Writes to the standard output.
+    pub fn print(&self, text: &[u8]) {
+        let result = self.out.borrow_mut().write_all(text);
+        self.note(&result);
+    }
+
+    /// Writes lines to the standard error stream.
+    pub fn say(&self, text: &str) {
+        // Who sees both streams in one place sees them in order.
+        self.flush();
+        let text = text.strip_suffix('\n').unwrap_or(text);
+        _ = writeln!(io::stderr().lock(), "{text}");
+    }
+
+    fn note(&self, result: &io::Result<()>) {
+        if result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+            self.closed.set(true);
+        }
+    }
+}
+
+struct WorldConsole {
+    world: Rc<World>,
+}
+
+impl Console for WorldConsole {
+    fn say(&mut self, line: &str) {
+        self.world.say(line);
+    }
+
+    fn print(&mut self, text: &[u8]) {
+        self.world.print(text);
+    }
+
+    fn flush(&mut self) {
+        self.world.flush();
+    }
+
+    fn listen(&mut self, endpoint: &Endpoint) -> Result<String, String> {
+        self.world.sockets.borrow_mut().listen(endpoint)
+    }
+
+    fn watch_signal(&mut self, signal: &str, handler: &str) -> Result<(), String> {
+        self.world.signals.borrow_mut().watch(signal, handler)
+    }
+
+    fn send_signal(&mut self, signal: &str, process: u32) -> Result<(), String> {
+        // What was printed before is out should the signal end the process.
+        self.world.flush();
+        super::signals::send(signal, process)
+    }
+}

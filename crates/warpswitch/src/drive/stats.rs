@@ -1,0 +1,140 @@
+//! What a run did, element by element: a table for people, JSON for programs.
+
+use std::sync::LazyLock;
+use std::time::Instant;
+
+use serde::Serialize;
+use warpswitch_graph::Router;
+
+use crate::human;
+use crate::table::{Align, Table, title};
+use crate::term::{FAINT, WARN, paint};
+
+/// A clock for costs: nanoseconds since it was first read.
+pub fn ticks() -> u64 {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    u64::try_from(START.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// What one element did.
+#[derive(Debug, Serialize)]
+pub struct ElementStats {
+    name: String,
+    class: String,
+    packets: u64,
+    batches: u64,
+    mean_batch: f64,
+    /// Time per packet, of the element and those that it asked for packets.
+    ns_per_packet: Option<f64>,
+    held: u64,
+    drops: Vec<Drops>,
+}
+
+/// Packets that were dropped for one reason.
+#[derive(Debug, Serialize)]
+pub struct Drops {
+    reason: String,
+    packets: u64,
+}
+
+/// What a run did.
+#[derive(Debug, Serialize)]
+pub struct RunStats {
+    /// How it ended.
+    pub ended: &'static str,
+    /// Wall-clock time.
+    pub seconds: f64,
+    /// Packets that were lost; other than 0 is a bug.
+    pub packets_unaccounted: i64,
+    /// All elements, in the order of the text.
+    pub elements: Vec<ElementStats>,
+}
+
+/// Gathers what `router` counted.
+pub fn gather(router: &mut Router, ended: &'static str, seconds: f64) -> RunStats {
+    let elements = (0..router.graph().elements.len()).map(|idx| one(router, idx)).collect();
+    let packets_unaccounted = router.packets_unaccounted();
+    RunStats { ended, seconds, packets_unaccounted, elements }
+}
+
+fn one(router: &mut Router, idx: usize) -> ElementStats {
+    let (name, class) = {
+        let element = &router.graph().elements[idx];
+        (element.name.clone(), element.class.clone())
+    };
+    let held = router.read(&format!("{}.held", idx + 1)).ok().and_then(|text| text.parse().ok());
+    let stats = router.stats(idx);
+    let named = router.drop_reasons(idx).iter().map(|reason| (*reason).to_owned());
+    let counted = named.zip(stats.drops.iter().copied());
+    let all = counted.chain([("unconnected output".to_owned(), stats.unconnected)]);
+    let drops = all.filter(|(_, packets)| *packets > 0);
+    let per = |total: u64, count: u64| total as f64 / count.max(1) as f64;
+    let is_timed = stats.ticks > 0 && stats.packets > 0;
+    ElementStats {
+        name,
+        class,
+        packets: stats.packets,
+        batches: stats.batches,
+        mean_batch: human::rounded(per(stats.packets, stats.batches), 1),
+        ns_per_packet: is_timed.then(|| human::rounded(per(stats.ticks, stats.packets), 1)),
+        held: held.unwrap_or(0),
+        drops: drops.map(|(reason, packets)| Drops { reason, packets }).collect(),
+    }
+}
+
+/// The table that ends a run.
+pub fn render(stats: &RunStats) -> String {
+    let mut table = Table::new(&[
+        ("element", Align::Left),
+        ("class", Align::Left),
+        ("packets", Align::Right),
+        ("batches", Align::Right),
+        ("mean batch", Align::Right),
+        ("ns/packet", Align::Right),
+        ("held", Align::Right),
+        ("drops", Align::Left),
+    ]);
+    for element in &stats.elements {
+        let is_idle = element.packets == 0 && element.drops.is_empty() && element.held == 0;
+        let number = |value: u64| if value == 0 { "-".into() } else { human::count(value) };
+        let drops: Vec<String> = element
+            .drops
+            .iter()
+            .map(|drops| format!("{} {}", human::count(drops.packets), drops.reason))
+            .collect();
+        let cells = [
+            element.name.clone(),
+            element.class.clone(),
+            number(element.packets),
+            number(element.batches),
+            if element.batches == 0 { "-".into() } else { format!("{:.1}", element.mean_batch) },
+            element.ns_per_packet.map_or("-".into(), human::significant),
+            number(element.held),
+            drops.join(", "),
+        ];
+        match (is_idle, drops.is_empty()) {
+            (true, _) => table.styled_row(FAINT, cells),
+            (false, true) => table.row(cells),
+            (false, false) => table.styled_row(WARN, cells),
+        };
+    }
+    let aside = format!("{} in {:.3} s", stats.ended, stats.seconds);
+    format!("{}{}", title("Run", &aside), table.render())
+}
+
+/// Where packets stand at the end of a run; empty if none do.
+pub fn render_standing(router: &Router) -> String {
+    let standing = router.standing();
+    let total: usize = standing.iter().map(|(_, packets)| packets).sum();
+    let lines = standing
+        .iter()
+        .map(|(name, packets)| format!("  {} in {name}\n", human::counted(*packets, "packet")));
+    match total {
+        0 => String::new(),
+        total => {
+            let verb = if total == 1 { "stands" } else { "stand" };
+            let head = format!("{} {verb} in the graph:", human::counted(total, "packet"));
+            format!("{}\n{}", paint(WARN, head), lines.collect::<String>())
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Control connections to the command as a whole: clients that behave, and clients that do not.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Runs `config` with a socket at `path`.
+fn start(path: &Path, config: &str) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_warpswitch"));
+    command.args(["click", "-R", "-e", config, "-u"]).arg(path);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
+}
+
+fn connect(path: &Path) -> UnixStream {
+    let start = Instant::now();
+    loop {
+        match UnixStream::connect(path) {
+            Ok(stream) => {
+                stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+                stream.set_write_timeout(Some(PATIENCE)).expect("a time-out");
+                return stream;
+            }
+            Err(_) if start.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(5)),
+            Err(error) => panic!("nobody listens: {error}"),
+        }
+    }
+}
+
+/// What a client that says `text` and then nothing more is told.
+fn talk(path: &Path, text: &str) -> String {
+    let mut stream = connect(path);
+    stream.write_all(text.as_bytes()).expect("it takes commands");
+    stream.shutdown(Shutdown::Write).expect("a half-close");
+    let mut told = String::new();
+    stream.read_to_string(&mut told).expect("an answer in time");
+    told.replace("\r\n", "\n").replace("Click::ControlSocket/1.3\n", "")
+}
+
+/// Stops a run; what it printed, and its exit code.
+fn stop(path: &Path, child: Child) -> (String, Option<i32>) {
+    assert_eq!(talk(path, "write stop\n"), "200 Write handler 'stop' OK\n");
+    let output = child.wait_with_output().expect("it ends");
+    (String::from_utf8_lossy(&output.stderr).into_owned(), output.status.code())
+}
+
+#[test]
+fn handlers_and_configurations_are_read_and_written_while_it_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("socket");
+    let child = start(&path, "s :: InfiniteSource(LIMIT 5) -> c :: Counter -> Discard");
+    assert_eq!(talk(&path, "read c.count"), "200 Read handler 'c.count' OK\nDATA 1\n5");
+    assert_eq!(talk(&path, "read none.count"), "510 No element named 'none'\n");
+    // The counter goes on with what it counted, in a configuration that holds it.
+    let text = "write hotconfig s :: InfiniteSource(LIMIT 0) -> c :: Counter -> Discard\n";
+    let told = talk(&path, &format!("{text}read c.count\n"));
+    assert!(told.starts_with("200 Write handler 'hotconfig' OK\n"), "{told}");
+    assert!(told.ends_with("DATA 1\n5"), "{told}");
+    let told = talk(&path, "write hotconfig Counter\nread c.count\n");
+    assert!(told.starts_with("520-Write handler 'hotconfig' error:\n520-"), "{told}");
+    assert!(told.contains("\n520 Router could not be initialized!\n200 Read"), "{told}");
+    let told = talk(&path, "write hotconfig x -> y\n");
+    assert!(told.contains("undeclared element") && !told.contains("Router"), "{told}");
+    let (said, code) = stop(&path, child);
+    assert_eq!((said.as_str(), code), ("", Some(0)));
+    assert!(!path.exists(), "the socket goes with the run");
+}
+
+#[test]
+fn who_misbehaves_is_answered_or_closed_and_nobody_else_notices() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("socket");
+    let child = start(&path, "InfiniteSource(BURST 32) -> c :: Counter -> Discard");
+    let half = {
+        let mut stream = connect(&path);
+        stream.write_all(b"read c.cou").expect("half a line");
+        stream
+    };
+    // Asks a lot and never listens: it cannot say more than there is room for.
+    let mut deaf = connect(&path);
+    deaf.set_nonblocking(true).expect("no waiting");
+    let (line, start) = ("read flatconfig\n".repeat(1000), Instant::now());
+    while deaf.write(line.as_bytes()).is_ok() && start.elapsed() < PATIENCE {}
+    // Garbage without a line end, far more than a line may have.
+    let mut garbage = connect(&path);
+    let bytes = vec![0xf7; 1 << 20];
+    let sent = (0..20).take_while(|_| garbage.write_all(&bytes).is_ok()).count();
+    assert_eq!(sent, 20, "it is passed over");
+    garbage.write_all(b"\nquit\n").expect("it still takes commands");
+    let mut told = String::new();
+    garbage.read_to_string(&mut told).expect("an answer in time");
+    assert!(told.ends_with("500 Line too long\r\n200 Goodbye!\r\n"), "{told}");
+    // Packets went on all the while.
+    let count = |told: String| -> u64 {
+        told.rsplit('\n').next().and_then(|count| count.parse().ok()).expect("a count")
+    };
+    let before = count(talk(&path, "read c.count\n"));
+    let after = count(talk(&path, "read c.count\n"));
+    assert!(after > before && before > 0);
+    drop((half, deaf));
+    assert_eq!(stop(&path, child).1, Some(0));
+}

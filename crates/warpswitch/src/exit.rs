@@ -1,8 +1,8 @@
 //! How a run ends: 0 done, 1 failed, 2 usage or bad input.
 //!
 //! Every command returns `anyhow::Result<Outcome>`. An error is *failed* unless it holds a
-//! [`BadInput`] or diagnostics of a text, which say that what the user gave is at fault. A reader that
-//! went away (a closed pipe) ends the run quietly: it has seen what it wanted.
+//! [`BadInput`] or diagnostics of a text, which say that what the user gave is at fault. A reader
+//! that went away (a closed pipe) ends the run quietly: it has seen what it wanted.
 
 use std::fmt;
 use std::io;

@@ -8,7 +8,7 @@ const HEADINGS: [&str; 7] =
 
 /// Whether `text` declares an element class.
 fn declares_class(text: &str) -> bool {
-    text.lines().any(|line| line.contains("static ") && line.contains(": ElementClass"))
+    text.lines().any(|line| line.starts_with("pub static ") && line.contains(": ElementClass"))
 }
 
 /// The headings of the documentation of an element file.

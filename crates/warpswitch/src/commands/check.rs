@@ -12,8 +12,8 @@ use crate::output::print;
 use crate::term::{self, GOOD, paint};
 
 const LONG_ABOUT: &str = "\
-Find all that is wrong with a configuration: its text, classes, connections, push and pull, and the \
-arguments of every element. Nothing is opened and nothing runs.
+Find all that is wrong with a configuration: its text, classes, connections, push and pull, and \
+the arguments of every element. Nothing is opened and nothing runs.
 
 Exit code 2 if there is an error.";
 

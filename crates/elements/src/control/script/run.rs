@@ -325,11 +325,7 @@ impl Script {
                 }
             }
             Step::Pause(count) => {
-                while self.stepped < target && self.progress[here] < *count {
-                    self.progress[here] += 1;
-                    self.stepped += 1;
-                }
-                if self.stepped == target && self.progress[here] < *count {
+                if self.pauses(here, target, *count) {
                     return self.stay(here);
                 }
             }
@@ -382,6 +378,15 @@ impl Script {
             Step::Init { .. } | Step::Label(_) => {}
         }
         Then::Next
+    }
+
+    /// Spends steps on a pause of `count`; tells whether it is not over.
+    fn pauses(&mut self, here: usize, target: i64, count: u32) -> bool {
+        while self.stepped < target && self.progress[here] < count {
+            self.progress[here] += 1;
+            self.stepped += 1;
+        }
+        self.stepped == target && self.progress[here] < count
     }
 
     fn stay(&mut self, here: usize) -> Then {

@@ -184,15 +184,17 @@ pub(super) fn regions<'a>(
 /// where the length of the network header puts it.
 #[inline]
 fn headers(packet: &Packet) -> (&[u8], &[u8]) {
-    let network = packet.from_header(Header::Network);
-    let transport = match packet.header_offset(Header::Transport) {
-        Some(offset) => &packet.data()[offset..],
-        None => {
-            let header_bytes = network.first().map_or(0, |first| usize::from(first & 15) * 4);
-            network.get(header_bytes..).filter(|_| header_bytes > 0).unwrap_or_default()
-        }
-    };
+    let data = packet.data();
+    let from = |header| Some(data.get(packet.header_offset(header)?..).unwrap_or_default());
+    let network = from(Header::Network).unwrap_or_default();
+    let transport = from(Header::Transport).unwrap_or_else(|| behind_header(network));
     (network, transport)
+}
+
+#[cold]
+fn behind_header(network: &[u8]) -> &[u8] {
+    let header_bytes = network.first().map_or(0, |first| usize::from(first & 15) * 4);
+    network.get(header_bytes..).filter(|_| header_bytes > 0).unwrap_or_default()
 }
 
 /// Copies the Ethernet header behind two bytes; tells how many bytes there are then.
@@ -229,9 +231,11 @@ impl Rules {
         Some(Self { classifier, winners })
     }
 
+    /// Finds the rule of each of `keys`; what lies behind in `found` is old.
     fn find(&self, keys: &[u32], found: &mut Vec<RuleId>) {
-        found.clear();
-        found.resize(keys.len() / KEY_WORDS, RuleId::NONE);
+        if found.len() < keys.len() / KEY_WORDS {
+            found.resize(keys.len() / KEY_WORDS, RuleId::NONE);
+        }
         self.classifier.classify(KeyBatch::new(&IPV4_5TUPLE, keys), found);
     }
 
@@ -301,13 +305,14 @@ impl Lookup {
 
     fn run(&mut self, batch: &Batch, outputs: &mut Vec<u32>) {
         self.extract(batch);
-        self.usual.find(&self.keys, &mut self.found);
+        self.usual.find(&self.keys[..batch.len() * KEY_WORDS], &mut self.found);
+        let found = &self.found[..batch.len()];
         if self.unusual.is_empty() && self.keyless.is_empty() && self.others.is_empty() {
-            outputs.extend(self.found.iter().map(|&id| self.usual.winner(id).1));
+            outputs.extend(found.iter().map(|&id| self.usual.winner(id).1));
             return;
         }
         self.winners.clear();
-        self.winners.extend(self.found.iter().map(|&id| self.usual.winner(id)));
+        self.winners.extend(found.iter().map(|&id| self.usual.winner(id)));
         if !self.unusual.is_empty() {
             self.any.find(&self.unusual_keys, &mut self.found);
             for (&idx, &id) in self.unusual.iter().zip(&self.found) {
@@ -329,8 +334,10 @@ impl Lookup {
 
     /// Makes the keys of `batch`.
     fn extract(&mut self, batch: &Batch) {
-        self.keys.clear();
-        self.keys.resize(batch.len() * KEY_WORDS, 0);
+        // Keys of packets that have none are old ones: nobody asks what they find.
+        if self.keys.len() < batch.len() * KEY_WORDS {
+            self.keys.resize(batch.len() * KEY_WORDS, 0);
+        }
         self.unusual.clear();
         self.keyless.clear();
         self.unusual_keys.clear();

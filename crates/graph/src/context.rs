@@ -79,6 +79,12 @@ impl Context<'_> {
         let batch = upstream.pull(&mut cx, port, packets_max);
         self.worker.pulled += u64::from(!batch.is_empty());
         self.worker.count(element, &batch, start);
+        if self.shared.targets[self.element].is_empty() && !batch.is_empty() {
+            // A sink: what it asks for comes in.
+            let stats = &mut self.worker.stats[self.element];
+            stats.batches += 1;
+            stats.packets += batch.len() as u64;
+        }
         batch
     }
 

@@ -34,6 +34,7 @@ pub(super) fn configure(
     let reasons: Vec<usize> = classes.iter().map(|class| class.drops.len()).collect();
     let mut worker = Worker::new(&outputs, &reasons, options.console, options.seed);
     (worker.now, worker.ticks) = (options.now, options.ticks);
+    worker.is_source = ports.iter().map(|ports| ports.inputs.is_empty()).collect();
     let shared = Shared {
         elements: classes.iter().map(|class| RefCell::new((class.make)())).collect(),
         class_names: crate::language::ClassTable::names(registry)

@@ -11,7 +11,7 @@ use crate::time::Time;
 /// What was counted about an element.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
-    /// Batches that came in or, from elements that are asked, went out.
+    /// Batches that came in or, from sources and elements that are asked, went out.
     pub batches: u64,
     /// Packets in them.
     pub packets: u64,
@@ -46,6 +46,8 @@ pub(crate) struct Worker {
     pub(crate) ticks: Option<fn() -> u64>,
     /// What elements emitted since the last delivery.
     emitted: Vec<Emission>,
+    /// Elements without inputs: what they emit is counted, as nothing comes in.
+    pub(crate) is_source: Vec<bool>,
     /// 1 + the place in `emitted` of each output's batch, 0 for none.
     slots: Vec<u32>,
     /// Where each element's outputs begin in `slots`.
@@ -96,6 +98,7 @@ impl Worker {
             console,
             ticks: None,
             emitted: Vec::with_capacity(64),
+            is_source: vec![false; elements],
             slots: vec![0; slots as usize],
             slot_base,
             stack: Vec::with_capacity(64),
@@ -155,9 +158,14 @@ impl Worker {
             self.slots[slot as usize] = 0;
             if emission.batch.is_empty() {
                 self.pool.recycle_empty(emission.batch);
-            } else {
-                self.stack.push(emission);
+                continue;
             }
+            if self.is_source[emission.element as usize] {
+                let stats = &mut self.stats[emission.element as usize];
+                stats.batches += 1;
+                stats.packets += emission.batch.len() as u64;
+            }
+            self.stack.push(emission);
         }
     }
 

@@ -1,6 +1,6 @@
 // An IPv6 router with two interfaces, as RFC 8200, RFC 4443 and RFC 4861 want it.
 //
-//   warpswitch run --stats conf/ipv6-router.click
+//   cargo run --release -- run --stats conf/ipv6-router.click
 //
 // lan0 is 2001:db8:0:a::/64, the router is 2001:db8:0:a::1 there; lan1 is 2001:db8:0:b::/64, the
 // router is 2001:db8:0:b::1, and packets may be 1400 bytes long. What comes in at lan0 is

@@ -1,0 +1,78 @@
+// An IPv4 router with two interfaces, as RFC 1812 wants it.
+//
+//   cargo run --release -- run --stats conf/ip-router.click
+//
+// lan0 is 10.0.0.0/24, the router is 10.0.0.1 there; lan1 is 10.0.1.0/24, the router is 10.0.1.1.
+// What comes in at lan0 is conf/captures/lan0.pcap: datagrams to be forwarded, some with a time to
+// live of one, too long, with options or with errors; pings and ARP. What leaves is printed, and
+// written to the files that OUT0 and OUT1 name.
+//
+//   frames ─► Classifier ─► ARP          ─► answers, and what the queriers learn
+//                        └► CheckIPHeader ─► routes ─► one path for each interface ─► ARPQuerier ─► frames
+//                              errors of a path ─► ICMPError ─► routes
+
+define($IN0 conf/captures/lan0.pcap, $IN1 conf/captures/lan1.pcap,
+       $OUT0 lan0.out.pcap, $OUT1 lan1.out.pcap);
+
+AddressInfo(lan0 10.0.0.1 10.0.0.0/24 02:00:00:00:00:00,
+            lan1 10.0.1.1 10.0.1.0/24 02:00:00:00:01:00);
+
+// What every interface has: sorts frames, answers ARP, paints what came in by it.
+// Input 0: frames received. Output 0: IPv4 packets. Output 1: ARP replies. Output 2: frames to send.
+elementclass Port { $name, $color |
+  input -> sort :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
+  sort[0] -> ARPResponder($name) -> [2]output;
+  sort[1] -> [1]output;
+  sort[2] -> Paint($color) -> Strip(14) -> [0]output;
+  sort[3] -> Discard;
+}
+
+// The way out through an interface: errors are answered, long packets cut.
+// Input 0: packets routed to it. Output 0: packets to send. Output 1: ICMP errors, to be routed.
+elementclass WayOut { $name, $color, $mtu |
+  input -> DropBroadcasts
+    -> redirect :: PaintTee($color)
+    -> options :: IPGWOptions($name)
+    -> FixIPSrc($name)
+    -> ttl :: DecIPTTL
+    -> cut :: IPFragmenter($mtu)
+    -> [0]output;
+  redirect[1] -> ICMPError($name, redirect, host) -> [1]output;
+  options[1] -> ICMPError($name, parameterproblem) -> [1]output;
+  ttl[1] -> ICMPError($name, timeexceeded) -> [1]output;
+  cut[1] -> ICMPError($name, unreachable, needfrag, MTU $mtu) -> [1]output;
+}
+
+port0 :: Port(lan0, 1);
+port1 :: Port(lan1, 2);
+arp0 :: ARPQuerier(lan0);
+arp1 :: ARPQuerier(lan1);
+send0 :: Queue(200) -> ToDump($OUT0, SNAPLEN 0);
+send1 :: Queue(200) -> ToDump($OUT1, SNAPLEN 0);
+
+FromDump($IN0, STOP false) -> port0;
+FromDump($IN1, STOP false) -> port1;
+
+routes :: StaticIPLookup(
+  10.0.0.1/32 0, 10.0.0.255/32 0, 10.0.0.0/32 0,
+  10.0.1.1/32 0, 10.0.1.255/32 0, 10.0.1.0/32 0,
+  10.0.0.0/24 1,
+  10.0.1.0/24 2,
+  255.255.255.255/32 0, 0.0.0.0/32 0);
+
+port0, port1 -> check :: CheckIPHeader(INTERFACES 10.0.0.1/24 10.0.1.1/24) -> routes;
+
+// To the router itself: it answers pings.
+routes[0] -> local :: IPClassifier(icmp type echo, -);
+local[0] -> ICMPPingResponder -> routes;
+local[1] -> IPPrint("for us") -> Discard;
+
+routes[1] -> out0 :: WayOut(lan0, 1, 1500) -> IPPrint("to lan0") -> arp0 -> send0;
+routes[2] -> out1 :: WayOut(lan1, 2, 1500) -> IPPrint("to lan1") -> arp1 -> send1;
+out0[1] -> routes;
+out1[1] -> routes;
+
+port0[1] -> [1]arp0;
+port1[1] -> [1]arp1;
+port0[2] -> send0;
+port1[2] -> send1;

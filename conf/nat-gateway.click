@@ -1,0 +1,30 @@
+// A gateway that hides the hosts behind it: their connections leave from its own address.
+//
+//   cargo run --release -- run --stats conf/nat-gateway.click
+//
+// Inside is 10.0.0.0/24; the gateway's address outside is 192.0.2.1. Connections from inside get a
+// port of the gateway; answers find their way back; what nobody inside asked for is dropped.
+// Packets come as lines of a summary, so that both sides can be read below, and leave as such.
+
+define($INSIDE conf/captures/nat-inside.txt, $OUTSIDE conf/captures/nat-outside.txt);
+
+nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop);
+icmp :: ICMPPingRewriter(pattern 192.0.2.1 - 0 1, drop);
+
+inside :: FromIPSummaryDump($INSIDE, STOP false, CHECKSUM true);
+outside :: FromIPSummaryDump($OUTSIDE, STOP false, CHECKSUM true);
+
+inside -> from_in :: IPClassifier(tcp or udp, icmp type echo, -);
+from_in[0] -> [0]nat;
+from_in[1] -> [0]icmp;
+from_in[2] -> Discard;
+
+outside -> from_out :: IPClassifier(tcp or udp, icmp type echo-reply, -);
+from_out[0] -> [1]nat;
+from_out[1] -> [1]icmp;
+from_out[2] -> Discard;
+
+out :: ToIPSummaryDump(-, FIELDS ip_src sport ip_dst dport ip_proto);
+in :: ToIPSummaryDump(-, FIELDS ip_src sport ip_dst dport ip_proto);
+nat[0], icmp[0] -> out;
+nat[1], icmp[1] -> in;

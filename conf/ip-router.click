@@ -50,8 +50,12 @@ arp1 :: ARPQuerier(lan1);
 send0 :: Queue(200) -> ToDump($OUT0, SNAPLEN 0);
 send1 :: Queue(200) -> ToDump($OUT1, SNAPLEN 0);
 
-FromDump($IN0, STOP false) -> port0;
-FromDump($IN1, STOP false) -> port1;
+FromDump($IN0, STOP true) -> port0;
+FromDump($IN1, STOP true) -> port1;
+
+// Once both captures are at their end, and what they caused is done with, the run ends: it would
+// wait for the ARP tables to age else.
+DriverManager(wait_stop 2, wait_time 0.1s, stop);
 
 routes :: StaticIPLookup(
   10.0.0.1/32 0, 10.0.0.255/32 0, 10.0.0.0/32 0,

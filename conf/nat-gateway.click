@@ -11,8 +11,11 @@ define($INSIDE conf/captures/nat-inside.txt, $OUTSIDE conf/captures/nat-outside.
 nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop);
 icmp :: ICMPPingRewriter(pattern 192.0.2.1 - 0 1, drop);
 
-inside :: FromIPSummaryDump($INSIDE, STOP false, CHECKSUM true);
-outside :: FromIPSummaryDump($OUTSIDE, STOP false, CHECKSUM true);
+inside :: FromIPSummaryDump($INSIDE, STOP true, CHECKSUM true);
+outside :: FromIPSummaryDump($OUTSIDE, STOP true, CHECKSUM true);
+
+// The run ends once both sides have: it would wait for the flows to age else.
+DriverManager(wait_stop 2, stop);
 
 inside -> from_in :: IPClassifier(tcp or udp, icmp type echo, -);
 from_in[0] -> [0]nat;

@@ -1,6 +1,6 @@
 // An IPv4 router with two interfaces, as RFC 1812 wants it.
 //
-//   warpswitch run --stats conf/ip-router.click
+//   cargo run --release -- run --stats conf/ip-router.click
 //
 // lan0 is 10.0.0.0/24, the router is 10.0.0.1 there; lan1 is 10.0.1.0/24, the router is 10.0.1.1.
 // What comes in at lan0 is conf/captures/lan0.pcap: datagrams to be forwarded, some with a time to
@@ -47,11 +47,15 @@ port0 :: Port(lan0, 1);
 port1 :: Port(lan1, 2);
 arp0 :: ARPQuerier(lan0);
 arp1 :: ARPQuerier(lan1);
-send0 :: Queue(200) -> IPPrint("lan0 <") -> ToDump($OUT0);
-send1 :: Queue(200) -> IPPrint("lan1 <") -> ToDump($OUT1);
+send0 :: Queue(200) -> ToDump($OUT0, SNAPLEN 0);
+send1 :: Queue(200) -> ToDump($OUT1, SNAPLEN 0);
 
-FromDump($IN0, STOP false) -> port0;
-FromDump($IN1, STOP false) -> port1;
+FromDump($IN0, STOP true) -> port0;
+FromDump($IN1, STOP true) -> port1;
+
+// Once both captures are at their end, and what they caused is done with, the run ends: it would
+// wait for the ARP tables to age else.
+DriverManager(wait_stop 2, wait_time 0.1s, stop);
 
 routes :: StaticIPLookup(
   10.0.0.1/32 0, 10.0.0.255/32 0, 10.0.0.0/32 0,
@@ -67,8 +71,8 @@ routes[0] -> local :: IPClassifier(icmp type echo, -);
 local[0] -> ICMPPingResponder -> routes;
 local[1] -> IPPrint("for us") -> Discard;
 
-routes[1] -> out0 :: WayOut(lan0, 1, 1500) -> arp0 -> send0;
-routes[2] -> out1 :: WayOut(lan1, 2, 1500) -> arp1 -> send1;
+routes[1] -> out0 :: WayOut(lan0, 1, 1500) -> IPPrint("to lan0") -> arp0 -> send0;
+routes[2] -> out1 :: WayOut(lan1, 2, 1500) -> IPPrint("to lan1") -> arp1 -> send1;
 out0[1] -> routes;
 out1[1] -> routes;
 

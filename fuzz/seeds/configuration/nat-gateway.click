@@ -1,6 +1,6 @@
 // A gateway that hides the hosts behind it: their connections leave from its own address.
 //
-//   warpswitch run --stats conf/nat-gateway.click
+//   cargo run --release -- run --stats conf/nat-gateway.click
 //
 // Inside is 10.0.0.0/24; the gateway's address outside is 192.0.2.1. Connections from inside get a
 // port of the gateway; answers find their way back; what nobody inside asked for is dropped.
@@ -11,8 +11,11 @@ define($INSIDE conf/captures/nat-inside.txt, $OUTSIDE conf/captures/nat-outside.
 nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop);
 icmp :: ICMPPingRewriter(pattern 192.0.2.1 - 0 1, drop);
 
-inside :: FromIPSummaryDump($INSIDE, STOP false, CHECKSUM true);
-outside :: FromIPSummaryDump($OUTSIDE, STOP false, CHECKSUM true);
+inside :: FromIPSummaryDump($INSIDE, STOP true, CHECKSUM true);
+outside :: FromIPSummaryDump($OUTSIDE, STOP true, CHECKSUM true);
+
+// The run ends once both sides have: it would wait for the flows to age else.
+DriverManager(wait_stop 2, stop);
 
 inside -> from_in :: IPClassifier(tcp or udp, icmp type echo, -);
 from_in[0] -> [0]nat;

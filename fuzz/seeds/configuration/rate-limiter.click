@@ -1,7 +1,7 @@
 // Lets a source through at a set rate, and drops early when a queue fills.
 //
-//   warpswitch run --simtime --stats conf/rate-limiter.click
-//   warpswitch run --simtime --stats conf/rate-limiter.click RATE=100
+//   cargo run --release -- run --simtime --stats conf/rate-limiter.click
+//   cargo run --release -- run --simtime --stats conf/rate-limiter.click RATE=100
 //
 // A source makes 1000 packets a second for ten seconds; RATE of them leave a second. RED drops at
 // random while the queue grows, so the queue never fills. With --simtime the ten seconds take no

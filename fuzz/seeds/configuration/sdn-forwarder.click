@@ -1,0 +1,15 @@
+// Forwards by a table of flow rules, as a switch under a controller does.
+//
+//   cargo run --release -- run --stats conf/sdn-forwarder.click
+//
+// The table is conf/sdn-forwarder.rules, in ovs-ofctl's flow syntax; the engine is the one that
+// `warpswitch classify` uses. Output 0 and 1 are switch ports; what the table drops is counted.
+
+define($IN conf/captures/firewall.pcap, $RULES conf/sdn-forwarder.rules);
+
+FromDump($IN, BURST 64)
+  -> in :: Counter
+  -> table :: SDNClassifier(RULES $RULES);
+
+table[0] -> port0 :: Counter -> Discard;
+table[1] -> port1 :: Counter -> Discard;

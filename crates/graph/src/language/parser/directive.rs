@@ -75,7 +75,7 @@ impl Parser<'_> {
         let mut plain = Vec::new();
         for requirement in self.requirements(&config) {
             if requirement.kind == "library" {
-                out.extend(self.library(&requirement.value, scope, config.span));
+                out.extend(self.read_library(&requirement.value, scope, config.span));
             } else {
                 plain.push(requirement);
             }
@@ -109,7 +109,7 @@ impl Parser<'_> {
     }
 
     /// The statements of library `name`; none if it was read before.
-    fn library(&mut self, name: &str, scope: Scope, span: Span) -> Vec<Statement> {
+    fn read_library(&mut self, name: &str, scope: Scope, span: Span) -> Vec<Statement> {
         if scope != Scope::File {
             self.error(span, "'require library' must be used at file scope");
             return Vec::new();
@@ -119,7 +119,7 @@ impl Parser<'_> {
             return Vec::new();
         }
         let from = self.shared.map.get(self.source).map_or("", |source| source.name()).to_owned();
-        let loaded = self.library.load(name, &from);
+        let loaded = self.finder.load(name, &from);
         let source = match loaded {
             Err(message) => {
                 self.error(span, message);
@@ -129,7 +129,7 @@ impl Parser<'_> {
             Ok((file, bytes)) => Source::new(&file, &bytes),
         };
         match source {
-            Ok(source) => parse_file(source, self.library, self.shared, self.depth + 1),
+            Ok(source) => parse_file(source, self.finder, self.shared, self.depth + 1),
             Err(errors) => {
                 self.shared.errors.append(errors);
                 Vec::new()

@@ -88,14 +88,13 @@ struct Shared {
 
 fn parse_file(
     source: Source,
-    library: &mut dyn Library,
+    finder: &mut dyn Library,
     shared: &mut Shared,
     depth: usize,
 ) -> Vec<Statement> {
     let text = source.text().clone();
     let idx = shared.map.push(source);
-    let mut parser =
-        Parser { cursor: Cursor::new(&text, idx), source: idx, shared, library, depth };
+    let mut parser = Parser { cursor: Cursor::new(&text, idx), source: idx, shared, finder, depth };
     parser.statements(Scope::File)
 }
 
@@ -111,7 +110,7 @@ struct Parser<'a> {
     cursor: Cursor<'a>,
     source: u32,
     shared: &'a mut Shared,
-    library: &'a mut dyn Library,
+    finder: &'a mut dyn Library,
     /// Compounds and groups around this place.
     depth: usize,
 }

@@ -135,7 +135,7 @@ fn drive(options: Options) -> u8 {
     let mut reload = Reload {
         registry: warpswitch_elements::registry(),
         variables: options.variables.clone(),
-        libraries: Libraries::new(options.library_path.as_deref()),
+        libraries: Libraries::new(options.click_path.as_deref()),
         appendix: options.control_sockets(),
         seed: 1,
         ticks: None,

@@ -32,7 +32,7 @@ pub struct Options {
     /// Whether time is simulated, and from when on.
     pub simulated: Option<Option<f64>>,
     /// Where libraries are.
-    pub library_path: Option<String>,
+    pub click_path: Option<String>,
     /// What is only told: nothing runs then.
     pub tells: Option<Tells>,
     /// Errors that do not keep the configuration from running.
@@ -236,7 +236,7 @@ impl Options {
                 };
                 self.simulated = Some(seconds);
             }
-            "clickpath" => self.library_path = text(),
+            "clickpath" => self.click_path = text(),
             "allow-reconfigure" => self.reconfigures = !negated,
             "quit" => self.quits = true,
             "time" => self.tells_time = true,

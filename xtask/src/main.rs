@@ -7,12 +7,14 @@
 //! | `bench` | runs the definitions under `bench/defs`, with the peers on request |
 //! | `peers` | builds the rival programs under `bench/peers` |
 //! | `fuzz` | runs each fuzz target for a while |
+//! | `clicktests` | runs Click's regression files against `warpswitch click` |
 //!
 //! `main` hands over to one module per task. Nothing here is part of what users run.
 #![forbid(unsafe_code)]
 
 mod bench;
 mod ci;
+mod clicktests;
 mod fuzz;
 mod peers;
 mod repo;
@@ -40,6 +42,14 @@ tasks:
   peers                   build the rival programs (needs DPDK; says what to install)
   fuzz [TARGET]... [--seconds N]
                           run fuzz targets (default: all, 60 s each; needs nightly and cargo-fuzz)
+  clicktests --dir DIR [NAME]... [--bin DIR] [--seconds N] [--jobs N] [--keep DIR] [--json]
+                          run Click's regression files, DIR being the folder 'test' of a checkout of
+                          Click, with this project under the name 'click', and tell which pass,
+                          which fail and where, and which need something that is not here; NAME
+                          keeps the tests whose folder and name contain it, --bin is a folder with
+                          another 'click' (default: ours, built now), --seconds limits each test
+                          (default: 45), --jobs is how many run at once (default: 2), --keep is
+                          where their folders are kept, --json prints JSON
 ";
 
 fn main() -> ExitCode {
@@ -54,6 +64,7 @@ fn main() -> ExitCode {
         "bench" => bench::run(rest),
         "peers" => peers::run(rest),
         "fuzz" => fuzz::run(rest),
+        "clicktests" => clicktests::run(rest),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;

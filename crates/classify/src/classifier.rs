@@ -185,8 +185,8 @@ fn build_for_words<const W: usize>(
     options: &BuildOptions,
 ) -> Result<Box<dyn Classifier>, ClassifyError> {
     Ok(match engine {
-        Engine::Linear => Box::new(Rebuild::<Linear>::build(ruleset, options)?),
-        Engine::LinearSimd => Box::new(Rebuild::<LinearSimd>::build(ruleset, options)?),
+        Engine::Linear => Box::new(Rebuild::<Linear>::build((), ruleset, options)?),
+        Engine::LinearSimd => Box::new(Rebuild::<LinearSimd>::build((), ruleset, options)?),
         Engine::Tuple => {
             Box::new(TwoCopies::<TupleSpace<W, CuckooTable<W>>>::build(ruleset, options)?)
         }
@@ -197,7 +197,7 @@ fn build_for_words<const W: usize>(
             Box::new(TwoCopies::<TupleSpace<W, ProbeTable<W>>>::build(ruleset, options)?)
         }
         Engine::Turbo => Box::new(Turbo::<W>::build(ruleset, options)?),
-        Engine::HyperCuts => Box::new(Rebuild::<HyperCuts<W>>::build(ruleset, options)?),
+        Engine::HyperCuts => Box::new(Rebuild::<HyperCuts<W>>::build((), ruleset, options)?),
     })
 }
 

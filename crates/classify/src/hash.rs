@@ -16,17 +16,19 @@
 
 /// A reproducible run of random numbers (SplitMix64): where all keys of hashes come from.
 #[derive(Clone, Debug)]
-pub(crate) struct SeedStream(u64);
+pub struct SeedStream(u64);
 
 impl SeedStream {
     /// The stream number `stream` of `seed`.
-    pub(crate) fn new(seed: u64, stream: u64) -> Self {
+    pub fn new(seed: u64, stream: u64) -> Self {
         let mut of_seed = Self(seed);
         let start = of_seed.next();
         Self(start ^ Self(stream).next())
     }
 
-    pub(crate) fn next(&mut self) -> u64 {
+    /// The next number.
+    #[expect(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

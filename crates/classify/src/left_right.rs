@@ -29,7 +29,8 @@ impl<I: ChangeIndex> TwoCopies<I> {
     /// Builds the index once and copies it.
     pub(crate) fn build(ruleset: &Ruleset, options: &BuildOptions) -> Result<Self, ClassifyError> {
         let store = RuleStore::build(ruleset, options.bytes_max)?;
-        let index = I::build(&store, copy_max(options.bytes_max, store.bytes()), options.hash_seed)
+        let bytes_max = copy_max(options.bytes_max, store.bytes());
+        let index = I::build(&(), &store, bytes_max, options.hash_seed)
             .map_err(|too_large| refusal(too_large, store.bytes(), options.bytes_max))?;
         Ok(Self {
             schema: ruleset.schema(),

@@ -30,5 +30,15 @@ mod store;
 mod tuple;
 mod turbo;
 
+/// What engines outside of this crate are made from: the rules as a writer knows them, versions
+/// that are swapped whole, random numbers for hashes, and the shape that `turbo` gives a set.
+pub mod parts {
+    pub use crate::hash::SeedStream;
+    pub use crate::index::{Index, TooLarge};
+    pub use crate::rebuild::Rebuild;
+    pub use crate::store::RuleStore;
+    pub use crate::turbo::plan::{Plan, PlanNode, PlanTable};
+}
+
 pub use classifier::{BuildOptions, Classifier, Detail, Engine, build};
 pub use error::{ClassifyError, ErrorKind};

@@ -34,7 +34,9 @@ impl Linear {
 impl Index for Linear {
     const ENGINE: Engine = Engine::Linear;
 
-    fn build(store: &RuleStore, bytes_max: usize, _: u64) -> Result<Self, TooLarge> {
+    type Device = ();
+
+    fn build((): &(), store: &RuleStore, bytes_max: usize, _: u64) -> Result<Self, TooLarge> {
         let schema = store.schema();
         let rules = store.len();
         let rule_bytes = 8 * schema.words + size_of::<[PortRange; 2]>() + size_of::<RuleId>();

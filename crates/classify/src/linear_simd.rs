@@ -127,7 +127,9 @@ fn push_block(store: &RuleStore, layout: &Layout, places: &[u32], rows: &mut Vec
 impl Index for LinearSimd {
     const ENGINE: Engine = Engine::LinearSimd;
 
-    fn build(store: &RuleStore, bytes_max: usize, _: u64) -> Result<Self, TooLarge> {
+    type Device = ();
+
+    fn build((): &(), store: &RuleStore, bytes_max: usize, _: u64) -> Result<Self, TooLarge> {
         Self::build_with(Scanner::best(), store, bytes_max)
     }
 

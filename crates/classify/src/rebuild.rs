@@ -18,7 +18,8 @@ use crate::index::Index;
 use crate::store::RuleStore;
 
 /// A classifier that replaces its index whole.
-pub(crate) struct Rebuild<I> {
+pub struct Rebuild<I: Index> {
+    device: I::Device,
     schema: &'static Schema,
     published: LeftRight<Arc<I>>,
     /// The writer's rules; its lock puts changes in order.
@@ -29,17 +30,30 @@ pub(crate) struct Rebuild<I> {
 }
 
 impl<I: Index> Rebuild<I> {
-    /// Builds the first index.
-    pub(crate) fn build(ruleset: &Ruleset, options: &BuildOptions) -> Result<Self, ClassifyError> {
+    /// Builds the first index, on `device`.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::MemoryBound`].
+    pub fn build(
+        device: I::Device,
+        ruleset: &Ruleset,
+        options: &BuildOptions,
+    ) -> Result<Self, ClassifyError> {
         let store = RuleStore::build(ruleset, options.bytes_max)?;
-        let index = Arc::new(build_index::<I>(&store, options)?);
+        let index = Arc::new(build_index::<I>(&device, &store, options)?);
         Ok(Self {
+            device,
             schema: ruleset.schema(),
             rules: AtomicUsize::new(store.len()),
             published: LeftRight::new(index.clone(), index),
             store: Mutex::new(store),
             options: *options,
         })
+    }
+
+    /// The index that is current: what a batch that begins now is looked up in.
+    pub fn current(&self) -> Arc<I> {
+        self.published.read().clone()
     }
 
     fn store(&self) -> MutexGuard<'_, RuleStore> {
@@ -53,9 +67,13 @@ impl<I: Index> Rebuild<I> {
     }
 }
 
-fn build_index<I: Index>(store: &RuleStore, options: &BuildOptions) -> Result<I, ClassifyError> {
+fn build_index<I: Index>(
+    device: &I::Device,
+    store: &RuleStore,
+    options: &BuildOptions,
+) -> Result<I, ClassifyError> {
     let index_max = options.bytes_max.saturating_sub(store.bytes());
-    I::build(store, index_max, options.hash_seed).map_err(|too_large| {
+    I::build(device, store, index_max, options.hash_seed).map_err(|too_large| {
         let bytes = too_large.bytes.saturating_add(store.bytes());
         ClassifyError::memory_bound(bytes, options.bytes_max, too_large.rules)
     })
@@ -84,7 +102,7 @@ impl<I: Index> Classifier for Rebuild<I> {
         store.check_insert(rule)?;
         let room = store.room();
         store.insert(rule);
-        match build_index(&store, &self.options) {
+        match build_index(&self.device, &store, &self.options) {
             Ok(index) => {
                 self.publish(index, &store);
                 Ok(())
@@ -99,7 +117,7 @@ impl<I: Index> Classifier for Rebuild<I> {
     fn remove(&self, rule: RuleRef<'_>) -> Result<(), ClassifyError> {
         let mut store = self.store();
         store.remove(rule)?;
-        match build_index(&store, &self.options) {
+        match build_index(&self.device, &store, &self.options) {
             Ok(index) => {
                 self.publish(index, &store);
                 Ok(())

@@ -18,7 +18,7 @@ pub(crate) struct Room {
 
 /// Rules by id. A rule lies at a *place*; the place of a removed rule is used again.
 #[derive(Debug)]
-pub(crate) struct RuleStore {
+pub struct RuleStore {
     schema: &'static Schema,
     places: HashMap<RuleId, u32>,
     free: Vec<u32>,
@@ -65,16 +65,26 @@ impl RuleStore {
             + map_bytes(rules)
     }
 
-    pub(crate) fn schema(&self) -> &'static Schema {
+    /// The layout of the keys that its rules match.
+    pub fn schema(&self) -> &'static Schema {
         self.schema
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// Number of rules.
+    pub fn len(&self) -> usize {
         self.places.len()
     }
 
+    /// Whether there is no rule.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
     /// The rule at a place that is in use.
-    pub(crate) fn rule(&self, place: u32) -> RuleRef<'_> {
+    ///
+    /// # Panics
+    /// If there is no such place: a caller bug.
+    pub fn rule(&self, place: u32) -> RuleRef<'_> {
         let (idx, words) = (place as usize, self.schema.words);
         let (value, mask) = self.words[idx * 2 * words..][..2 * words].split_at(words);
         let matching =
@@ -84,7 +94,7 @@ impl RuleStore {
     }
 
     /// Places in use, the winner of all first.
-    pub(crate) fn places_by_precedence(&self) -> Vec<u32> {
+    pub fn places_by_precedence(&self) -> Vec<u32> {
         let mut places: Vec<u32> = self.places.values().copied().collect();
         places.sort_unstable_by_key(|&place| self.precedences[place as usize]);
         places

@@ -199,7 +199,9 @@ impl<const W: usize> HyperCuts<W> {
 impl<const W: usize> Index for HyperCuts<W> {
     const ENGINE: Engine = Engine::HyperCuts;
 
-    fn build(store: &RuleStore, bytes_max: usize, _: u64) -> Result<Self, TooLarge> {
+    type Device = ();
+
+    fn build((): &(), store: &RuleStore, bytes_max: usize, _: u64) -> Result<Self, TooLarge> {
         build::build(store, bytes_max)
     }
 

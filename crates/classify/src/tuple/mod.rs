@@ -385,7 +385,14 @@ fn losers_bytes<const W: usize>(losers: usize) -> usize {
 impl<const W: usize, T: Table<W>> Index for TupleSpace<W, T> {
     const ENGINE: Engine = T::ENGINE;
 
-    fn build(store: &RuleStore, bytes_max: usize, hash_seed: u64) -> Result<Self, TooLarge> {
+    type Device = ();
+
+    fn build(
+        (): &(),
+        store: &RuleStore,
+        bytes_max: usize,
+        hash_seed: u64,
+    ) -> Result<Self, TooLarge> {
         build::build(store, bytes_max, hash_seed)
     }
 

@@ -50,6 +50,7 @@ mod engine;
 pub(crate) mod leaf;
 mod list;
 mod log;
+pub(crate) mod plan;
 pub(crate) mod rows;
 mod state;
 mod tail;

@@ -35,12 +35,17 @@ impl ClassifyError {
 
     /// A build or change that needs `bytes` where `bytes_max` are allowed, and the rules that take
     /// the most of it, the most expensive first.
-    pub(crate) fn memory_bound(bytes: usize, bytes_max: usize, rules: Vec<RuleId>) -> Self {
+    pub fn memory_bound(bytes: usize, bytes_max: usize, rules: Vec<RuleId>) -> Self {
         let message = format!(
             "needs at least {bytes} bytes, the bound is {bytes_max}; raise the bound, choose an \
              engine that keeps ranges whole, or narrow the rules named"
         );
         Self { kind: ErrorKind::MemoryBound, message, rules }
+    }
+
+    /// No engine has the name asked for; `message` tells which there are.
+    pub fn unknown_engine(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::UnknownEngine, message)
     }
 
     /// What went wrong.

@@ -33,7 +33,7 @@ impl RuleStore {
     ///
     /// # Errors
     /// [`ErrorKind::MemoryBound`], before the memory is taken.
-    pub(crate) fn build(ruleset: &Ruleset, bytes_max: usize) -> Result<Self, ClassifyError> {
+    pub fn build(ruleset: &Ruleset, bytes_max: usize) -> Result<Self, ClassifyError> {
         let bytes = Self::bytes_for(ruleset.schema(), ruleset.len());
         if bytes > bytes_max {
             let rules = dearest_rules(ruleset.ids().map(|id| (1, id)));

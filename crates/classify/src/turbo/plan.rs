@@ -1,7 +1,7 @@
 //! The shape that this engine gives a set of rules, without the layout that a CPU compares.
 //!
-//! A device walks the same tables and cuts, and lays leaves out for itself. Rules are named by their
-//! *rank*, the place in order of precedence: the smaller one wins.
+//! A device walks the same tables and cuts, and lays leaves out for itself. Rules are named by
+//! their *rank*, the place in order of precedence: the smaller one wins.
 
 use std::collections::HashMap;
 

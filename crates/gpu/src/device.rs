@@ -1,0 +1,464 @@
+//! A place to run: a card, or a pool of host threads; and its slots.
+//!
+//! ```text
+//! free ─ keys_mut ─► filled ─ start ─► under way ─ poll, wait ─► answered ─► free
+//! ```
+//! A card that fails is *retired*, once and for all, with its first error as the cause. What was
+//! under way, and everything that comes later, is answered on the calling thread from the host's
+//! copy of the image: slower, never wrong, and nobody above has to know.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use warpswitch_rules::{KeyBatch, RuleId, Schema};
+
+use crate::cache::KernelCache;
+use crate::driver::{Card, CardSlot, KernelTimer, LoadedImage, Program, Transfer};
+use crate::error::{ErrorKind, GpuError};
+use crate::host::{HostPool, HostSlot};
+use crate::image::{Algorithm, Image, abi};
+use crate::kernels::{self, KernelShape, Source};
+use crate::ring::Ring;
+
+/// Bytes of keys up to which a kernel reads them from the host's memory itself: below, a launch
+/// costs more than what the copies gain. Measured on one H200 over PCIe 5.0 x16.
+const DIRECT_BYTES_MAX: usize = 512 << 10;
+
+/// An image on a device, and the host's copy of it.
+#[derive(Debug)]
+pub struct Loaded {
+    image: Arc<Image>,
+    card: Option<Arc<LoadedImage>>,
+}
+
+impl Loaded {
+    /// The host's copy.
+    pub fn image(&self) -> &Image {
+        &self.image
+    }
+
+    /// The card's copy; `None` on a pool of threads, or if the card could not take it.
+    pub fn on_card(&self) -> Option<&LoadedImage> {
+        self.card.as_deref()
+    }
+
+    /// Bytes on host and card together.
+    pub fn bytes(&self) -> usize {
+        self.image.bytes() + self.card.as_ref().map_or(0, |card| card.bytes())
+    }
+}
+
+/// A card and what was compiled for it.
+#[derive(Debug)]
+struct CardPlace {
+    card: Arc<Card>,
+    capability: (u32, u32),
+    cache: Option<KernelCache>,
+    programs: Mutex<HashMap<(Algorithm, KernelShape), Arc<Program>>>,
+}
+
+#[derive(Debug)]
+enum Place {
+    Card(CardPlace),
+    Host(HostPool),
+}
+
+/// What a device and its slots share.
+#[derive(Debug)]
+struct Core {
+    place: Place,
+    name: String,
+    retired: OnceLock<GpuError>,
+}
+
+/// A card or a pool of threads. Threads: any number may use it.
+#[derive(Debug)]
+pub struct Device {
+    core: Arc<Core>,
+    /// Rings that no thread uses at the moment.
+    rings: Mutex<Vec<Ring>>,
+}
+
+impl Core {
+    /// Stops using it; the first cause stays.
+    fn retire(&self, cause: GpuError) {
+        _ = self.retired.set(cause);
+    }
+}
+
+impl Device {
+    /// Opens card `ordinal`, compiling kernels as they are needed and keeping them in `cache`. A
+    /// probe kernel makes sure that the card's compiler reads images as the host writes them.
+    ///
+    /// # Errors
+    /// What is missing, or what the card refused.
+    pub fn open_card(ordinal: usize, cache: Option<KernelCache>) -> Result<Arc<Self>, GpuError> {
+        let card = Card::open(ordinal)?;
+        let capability = card.compute_capability()?;
+        let name = card.name()?;
+        let programs = Mutex::default();
+        let place = CardPlace { card, capability, cache, programs };
+        place.probe()?;
+        Ok(Arc::new(Self::new(Place::Card(place), name)))
+    }
+
+    /// A pool of threads as a device.
+    pub fn from_pool(pool: HostPool) -> Arc<Self> {
+        let name = format!("host, {} threads", pool.threads());
+        Arc::new(Self::new(Place::Host(pool), name))
+    }
+
+    fn new(place: Place, name: String) -> Self {
+        let core = Arc::new(Core { place, name, retired: OnceLock::new() });
+        Self { core, rings: Mutex::default() }
+    }
+
+    /// The card's name, or that of the pool.
+    pub fn name(&self) -> &str {
+        &self.core.name
+    }
+
+    /// Whether it is a card.
+    pub fn is_card(&self) -> bool {
+        matches!(self.core.place, Place::Card(_))
+    }
+
+    /// Why it is not used any more, if so.
+    pub fn retired(&self) -> Option<&GpuError> {
+        self.core.retired.get()
+    }
+
+    /// Stops using it; the first cause stays.
+    pub fn retire(&self, cause: GpuError) {
+        self.core.retire(cause);
+    }
+
+    /// Loads an image.
+    ///
+    /// # Errors
+    /// The compiler's; [`ErrorKind::OutOfMemory`]; the card's.
+    pub fn load(&self, image: Arc<Image>) -> Result<Arc<Loaded>, GpuError> {
+        let card = match &self.core.place {
+            Place::Host(_) => None,
+            Place::Card(place) => {
+                let program = place.program(image.algorithm(), image.shape())?;
+                let shape = kernels::launch_shape(&image);
+                let numbers = image.numbers();
+                let loaded = LoadedImage::load(&program, shape, image.words(), numbers)?;
+                Some(Arc::new(loaded))
+            }
+        };
+        Ok(Arc::new(Loaded { image, card }))
+    }
+
+    /// Loads an image; a card that cannot take it is retired, and the host answers from it.
+    pub fn load_or_retire(&self, image: Arc<Image>) -> Arc<Loaded> {
+        if self.retired().is_none() {
+            match self.load(image.clone()) {
+                Ok(loaded) => return loaded,
+                Err(cause) => self.retire(cause),
+            }
+        }
+        Arc::new(Loaded { image, card: None })
+    }
+
+    /// A slot for batches of up to `keys_max` keys of `schema`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`]; the card's.
+    pub fn slot(&self, schema: &'static Schema, keys_max: usize) -> Result<Slot, GpuError> {
+        let inner = match &self.core.place {
+            Place::Host(pool) => Inner::Host(pool.slot(schema, keys_max)),
+            Place::Card(place) => {
+                Inner::Card(Box::new(CardSlot::new(&place.card, schema.words, keys_max)?))
+            }
+        };
+        Ok(Slot {
+            core: self.core.clone(),
+            schema,
+            inner,
+            transfer: TransferChoice::BySize,
+            loaded: None,
+            rescued: Vec::new(),
+            state: State::Free,
+            len: 0,
+        })
+    }
+
+    /// A timer of kernels alone over key sets of `words_per_key` words; `None` on a pool.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`]; the card's.
+    pub fn kernel_timer(
+        &self,
+        words_per_key: usize,
+        sets: &[&[u32]],
+    ) -> Result<Option<KernelTimer>, GpuError> {
+        match &self.core.place {
+            Place::Host(_) => Ok(None),
+            Place::Card(place) => KernelTimer::new(&place.card, words_per_key, sets).map(Some),
+        }
+    }
+
+    /// Registers a thread of this image's kernel takes, and bytes that it spills.
+    ///
+    /// # Errors
+    /// The compiler's; the card's.
+    pub fn kernel_registers(&self, image: &Image) -> Result<Option<(usize, usize)>, GpuError> {
+        match &self.core.place {
+            Place::Host(_) => Ok(None),
+            Place::Card(place) => {
+                place.program(image.algorithm(), image.shape())?.registers().map(Some)
+            }
+        }
+    }
+
+    /// Keys of a slot and slots of a ring, for batches that come one after the other.
+    fn ring_shape(&self) -> (usize, usize) {
+        match &self.core.place {
+            Place::Host(pool) => (1024, 2 * pool.threads() + 2),
+            Place::Card(_) => (64 << 10, 4),
+        }
+    }
+
+    /// Runs `with` with a ring for `schema` that no other thread uses meanwhile; `None` if there is
+    /// none and none can be made.
+    pub(crate) fn with_ring<R>(
+        &self,
+        schema: &'static Schema,
+        with: impl FnOnce(&mut Ring) -> R,
+    ) -> Option<R> {
+        let rings = || self.rings.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut free = rings();
+        let known = free.iter().position(|ring| ring.schema() == schema);
+        let known = known.map(|at| free.swap_remove(at));
+        drop(free);
+        let mut ring = match known {
+            Some(ring) => ring,
+            None => {
+                let (keys_max, slots) = self.ring_shape();
+                Ring::new(self, schema, keys_max, slots).ok()?
+            }
+        };
+        let result = with(&mut ring);
+        rings().push(ring);
+        Some(result)
+    }
+}
+
+impl CardPlace {
+    fn compile(
+        &self,
+        source: Source,
+        shape: &KernelShape,
+        entry: &str,
+    ) -> Result<Program, GpuError> {
+        let code = kernels::machine_code(source, shape, self.capability, self.cache.as_ref())?;
+        Program::load(&self.card, &code, entry)
+    }
+
+    fn program(&self, algorithm: Algorithm, shape: &KernelShape) -> Result<Arc<Program>, GpuError> {
+        let mut programs = self.programs.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(program) = programs.get(&(algorithm, *shape)) {
+            return Ok(program.clone());
+        }
+        let program = self.compile(Source::of(algorithm), shape, kernels::ENTRY)?;
+        let program = Arc::new(program);
+        programs.insert((algorithm, *shape), program.clone());
+        Ok(program)
+    }
+
+    /// Compares what the card's compiler made of `abi.h` with the host's numbers.
+    fn probe(&self) -> Result<(), GpuError> {
+        let shape = KernelShape { words: 4, ports_word: 2, compact: false };
+        let program = Arc::new(self.compile(kernels::PROBE, &shape, kernels::PROBE_ENTRY)?);
+        let launch = crate::driver::LaunchShape {
+            threads: 32,
+            keys_per_block: 32,
+            shared_bytes: 0,
+            persistent: false,
+        };
+        let mut numbers = [0; abi::VIEW_NUMBERS];
+        numbers[abi::VIEW_NUMBERS - 1] = 0x7770;
+        let image = LoadedImage::load(&program, launch, &[0; 8], numbers)?;
+        let keys = vec![0; 4 * (abi::FACTS.len() + 1)];
+        let timer = KernelTimer::new(&self.card, 4, &[&keys])?;
+        let answers = timer.answers(&image, 0)?;
+        let want = abi::FACTS.iter().map(|&(_, value)| value).chain([0x7770]);
+        match want.zip(&answers).position(|(want, &got)| want != got) {
+            None => Ok(()),
+            Some(at) => {
+                let what = abi::FACTS.get(at).map_or("the last number of a view", |fact| fact.0);
+                let message = format!("the card reads images otherwise than the host: {what}");
+                Err(GpuError::new(ErrorKind::Compile, message))
+            }
+        }
+    }
+}
+
+/// How a slot of a card moves keys and answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransferChoice {
+    /// Directly for small batches, by copies for larger ones.
+    BySize,
+    /// Always this way.
+    Always(Transfer),
+}
+
+enum Inner {
+    Card(Box<CardSlot>),
+    Host(HostSlot),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Free,
+    UnderWay,
+    /// The answers are in the device's buffers.
+    Answered,
+    /// The answers are in `rescued`.
+    Rescued,
+}
+
+/// Room for one batch, and the batch's way through the device.
+pub struct Slot {
+    core: Arc<Core>,
+    schema: &'static Schema,
+    inner: Inner,
+    transfer: TransferChoice,
+    loaded: Option<Arc<Loaded>>,
+    /// Answers that the host had to find.
+    rescued: Vec<RuleId>,
+    state: State,
+    len: usize,
+}
+
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slot").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+impl Slot {
+    /// Sets how keys and answers pass; see [`TransferChoice`].
+    pub fn set_transfer(&mut self, transfer: TransferChoice) {
+        self.transfer = transfer;
+    }
+
+    /// The schema of its keys.
+    pub fn schema(&self) -> &'static Schema {
+        self.schema
+    }
+
+    /// Room for the words of keys.
+    ///
+    /// # Panics
+    /// If a batch is under way: a caller bug.
+    pub fn keys_mut(&mut self) -> &mut [u32] {
+        assert_ne!(self.state, State::UnderWay, "the slot is in use");
+        match &mut self.inner {
+            Inner::Card(slot) => slot.keys_mut(),
+            Inner::Host(slot) => slot.keys_mut(),
+        }
+    }
+
+    /// Starts the lookup of the first `len` keys.
+    ///
+    /// # Panics
+    /// If a batch is under way, `len` is more than the slot holds, or the image is of another
+    /// schema: caller bugs.
+    pub fn start(&mut self, loaded: &Arc<Loaded>, len: usize) {
+        assert_ne!(self.state, State::UnderWay, "the slot is in use");
+        assert_eq!(loaded.image.shape().words, self.schema.words, "an image of another schema");
+        self.len = len;
+        self.loaded = Some(loaded.clone());
+        self.state = State::UnderWay;
+        match (&mut self.inner, &loaded.card) {
+            (Inner::Host(slot), _) => slot.start(loaded, len),
+            (Inner::Card(slot), Some(image)) if self.core.retired.get().is_none() => {
+                let bytes = len * self.schema.words * 4;
+                let transfer = match self.transfer {
+                    TransferChoice::Always(transfer) => transfer,
+                    TransferChoice::BySize if bytes <= DIRECT_BYTES_MAX => Transfer::Direct,
+                    TransferChoice::BySize => Transfer::Copies,
+                };
+                if let Err(cause) = slot.start(image, len, transfer) {
+                    self.core.retire(cause);
+                    self.rescue();
+                }
+            }
+            (Inner::Card(_), _) => self.rescue(),
+        }
+    }
+
+    /// Answers the batch on this thread.
+    fn rescue(&mut self) {
+        let loaded = self.loaded.as_ref().expect("a batch is under way");
+        let keys: &[u32] = match &mut self.inner {
+            Inner::Card(slot) => slot.keys_mut(),
+            Inner::Host(slot) => slot.keys_mut(),
+        };
+        let keys = KeyBatch::new(self.schema, &keys[..self.len * self.schema.words]);
+        self.rescued.resize(self.len, RuleId::NONE);
+        loaded.image.classify(keys, &mut self.rescued);
+        self.state = State::Rescued;
+    }
+
+    fn settle(&mut self, ended: Result<bool, GpuError>) -> bool {
+        match ended {
+            Ok(false) => return false,
+            Ok(true) => self.state = State::Answered,
+            Err(cause) => {
+                self.core.retire(cause);
+                self.rescue();
+            }
+        }
+        self.loaded = None;
+        true
+    }
+
+    /// Whether the answers are there.
+    pub fn poll(&mut self) -> bool {
+        if self.state != State::UnderWay {
+            return true;
+        }
+        let ended = match &mut self.inner {
+            Inner::Card(slot) => slot.poll(),
+            Inner::Host(slot) => Ok(slot.poll()),
+        };
+        self.settle(ended)
+    }
+
+    /// Waits for the answers.
+    pub fn wait(&mut self) {
+        if self.state != State::UnderWay {
+            return;
+        }
+        let ended = match &mut self.inner {
+            Inner::Card(slot) => slot.wait().map(|()| true),
+            Inner::Host(slot) => {
+                slot.wait();
+                Ok(true)
+            }
+        };
+        self.settle(ended);
+    }
+
+    /// Copies the ids of the winners of the last batch to `out`.
+    ///
+    /// # Panics
+    /// If a batch is under way or `out` is of another length: caller bugs.
+    pub fn copy_answers(&self, out: &mut [RuleId]) {
+        assert_ne!(self.state, State::UnderWay, "the slot is in use");
+        match (&self.state, &self.inner) {
+            (State::Rescued, _) => out.copy_from_slice(&self.rescued[..self.len]),
+            (_, Inner::Host(slot)) => out.copy_from_slice(slot.answers()),
+            (_, Inner::Card(slot)) => {
+                let answers = slot.answers();
+                assert_eq!(out.len(), answers.len());
+                out.iter_mut().zip(answers).for_each(|(out, &id)| *out = RuleId(id));
+            }
+        }
+    }
+}

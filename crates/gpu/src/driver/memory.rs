@@ -1,0 +1,157 @@
+//! Memory: words of the card, and pinned words of the host that the card can reach.
+
+use std::ptr::{self, NonNull};
+use std::slice;
+use std::sync::Arc;
+
+use super::call::check;
+use super::card::Card;
+use super::raw::cuda;
+use crate::error::GpuError;
+
+/// 32-bit words in the memory of a card.
+#[derive(Debug)]
+pub struct DeviceWords {
+    card: Arc<Card>,
+    address: cuda::CUdeviceptr,
+    len: usize,
+}
+
+impl DeviceWords {
+    /// Room for `len` words, not set to anything.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::OutOfMemory`]; the driver's.
+    pub fn with_len(card: &Arc<Card>, len: usize) -> Result<Self, GpuError> {
+        card.enter()?;
+        let mut address = 0;
+        // SAFETY: the driver writes one address. It refuses sizes of 0, hence the least of 1.
+        let got = unsafe { cuda::cuMemAlloc_v2(&raw mut address, len.max(1) * 4) };
+        check("cuMemAlloc", got)?;
+        Ok(Self { card: card.clone(), address, len })
+    }
+
+    /// A copy of `words`; it is there when this returns.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::OutOfMemory`]; the driver's.
+    pub fn from_words(card: &Arc<Card>, words: &[u32]) -> Result<Self, GpuError> {
+        let memory = Self::with_len(card, words.len())?;
+        // SAFETY: both places have `words.len()` words, and the call returns when all are read.
+        let done = unsafe {
+            cuda::cuMemcpyHtoD_v2(memory.address, words.as_ptr().cast(), words.len() * 4)
+        };
+        check("cuMemcpyHtoD", done)?;
+        Ok(memory)
+    }
+
+    /// Copies all of it to the host.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Panics
+    /// If `words` is of another length: a caller bug.
+    pub fn read(&self, words: &mut [u32]) -> Result<(), GpuError> {
+        assert_eq!(words.len(), self.len);
+        self.card.enter()?;
+        // SAFETY: both places have `len` words, and the call returns when all are written.
+        let done =
+            unsafe { cuda::cuMemcpyDtoH_v2(words.as_mut_ptr().cast(), self.address, self.len * 4) };
+        check("cuMemcpyDtoH", done)
+    }
+
+    pub(super) fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Number of words.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no word.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl Drop for DeviceWords {
+    fn drop(&mut self) {
+        _ = self.card.enter();
+        // SAFETY: allocated in `with_len`, freed once; the driver waits for work that uses it.
+        _ = unsafe { cuda::cuMemFree_v2(self.address) };
+    }
+}
+
+/// Pinned words of the host: copies to and from a card run at the full rate of the link, and
+/// kernels can reach them.
+#[derive(Debug)]
+pub(super) struct PinnedWords {
+    card: Arc<Card>,
+    words: NonNull<u32>,
+    len: usize,
+    /// Where the card sees them.
+    address: cuda::CUdeviceptr,
+}
+
+// SAFETY: plain memory that this owns; access follows the borrow of `self`.
+unsafe impl Send for PinnedWords {}
+// SAFETY: see above.
+unsafe impl Sync for PinnedWords {}
+
+impl PinnedWords {
+    /// `len` words, all zero. Not write-combined, as the host reads answers from such memory.
+    pub(super) fn zeroed(card: &Arc<Card>, len: usize) -> Result<Self, GpuError> {
+        card.enter()?;
+        let bytes = len.max(1) * 4;
+        let flags = cuda::CU_MEMHOSTALLOC_PORTABLE | cuda::CU_MEMHOSTALLOC_DEVICEMAP;
+        let mut place = ptr::null_mut();
+        // SAFETY: the driver writes one address.
+        let got = unsafe { cuda::cuMemHostAlloc(&raw mut place, bytes, flags) };
+        check("cuMemHostAlloc", got)?;
+        let words = NonNull::new(place.cast::<u32>()).expect("the driver gave memory");
+        let mut pinned = Self { card: card.clone(), words, len, address: 0 };
+        // SAFETY: `bytes` bytes were allocated there, and nobody else knows of them yet.
+        unsafe { ptr::write_bytes(place.cast::<u8>(), 0, bytes) };
+        // SAFETY: the memory was allocated as reachable for cards; one address is written.
+        let got = unsafe { cuda::cuMemHostGetDevicePointer_v2(&raw mut pinned.address, place, 0) };
+        check("cuMemHostGetDevicePointer", got)?;
+        Ok(pinned)
+    }
+
+    /// Where the card sees them.
+    pub(super) fn address(&self) -> u64 {
+        self.address
+    }
+
+    pub(super) fn as_ptr(&self) -> *mut u32 {
+        self.words.as_ptr()
+    }
+
+    /// The words.
+    ///
+    /// # Safety
+    /// - No work of the card that writes them is under way.
+    pub(super) unsafe fn as_slice(&self) -> &[u32] {
+        // SAFETY: `len` initialised words lie there; no one writes them, by the caller's promise.
+        unsafe { slice::from_raw_parts(self.words.as_ptr(), self.len) }
+    }
+
+    /// The words, to be changed.
+    ///
+    /// # Safety
+    /// - No work of the card that reads or writes them is under way.
+    pub(super) unsafe fn as_mut_slice(&mut self) -> &mut [u32] {
+        // SAFETY: as above, and the borrow is the only one.
+        unsafe { slice::from_raw_parts_mut(self.words.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for PinnedWords {
+    fn drop(&mut self) {
+        _ = self.card.enter();
+        // SAFETY: allocated in `zeroed`, freed once; its slot has waited for all work before.
+        _ = unsafe { cuda::cuMemFreeHost(self.words.as_ptr().cast()) };
+    }
+}

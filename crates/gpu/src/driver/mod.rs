@@ -1,0 +1,32 @@
+//! CUDA's driver and its compiler, in three levels; the one room of this crate for `unsafe`.
+//!
+//! | level | file | is |
+//! | --- | --- | --- |
+//! | raw | `raw` | `cudarc`'s bindings, loaded at run time, behind the question whether they are there |
+//! | results | `call` | what a call returned, as this crate's error with the call's name |
+//! | safe | `card`, `memory`, `program`, `slot`, `compile` | owners that free what they hold |
+//!
+//! # Why it is sound
+//! - A library that is missing makes `cudarc` panic, so every way in asks [`raw`] first.
+//! - Memory that the card writes behind our back is only reachable through [`slot::CardSlot`], which
+//!   lends it out while no work of the slot is under way.
+//! - Kernels get addresses of buffers that their owner keeps alive until the work is done. What they
+//!   read beyond these is decided by images, which only this crate's builders make; a wrong address
+//!   is an error of the card, not a write into this process: the only memory of the host that a
+//!   kernel can reach is pinned memory of slots.
+
+mod call;
+mod card;
+mod compile;
+mod memory;
+mod program;
+mod raw;
+mod slot;
+mod timing;
+
+pub use card::{Card, card_count, driver_version};
+pub use compile::{compile, compiler_version};
+pub use memory::DeviceWords;
+pub use program::{LaunchShape, Program};
+pub use slot::{CardSlot, LoadedImage, Transfer};
+pub use timing::KernelTimer;

@@ -1,0 +1,326 @@
+//! Slots of a card: pinned buffers, buffers on the card, and a stream of their own.
+
+use std::ptr;
+use std::sync::Arc;
+
+use super::call::check;
+use super::card::Card;
+use super::memory::{DeviceWords, PinnedWords};
+use super::program::{LaunchShape, Program, View};
+use super::raw::cuda;
+use crate::error::GpuError;
+use crate::image::VIEW_NUMBERS;
+
+/// An image on a card, with the kernel that reads it.
+#[derive(Debug)]
+pub struct LoadedImage {
+    pub(super) program: Arc<Program>,
+    pub(super) shape: LaunchShape,
+    pub(super) view: View,
+    pub(super) blocks_max: usize,
+    /// Kept for its memory.
+    words: DeviceWords,
+}
+
+impl LoadedImage {
+    /// Copies the words of an image to the card. `numbers` are its view's, `shape` is the launch
+    /// that the kernel wants for this image.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::OutOfMemory`]; the driver's.
+    pub fn load(
+        program: &Arc<Program>,
+        shape: LaunchShape,
+        words: &[u32],
+        numbers: [u32; VIEW_NUMBERS],
+    ) -> Result<Self, GpuError> {
+        if shape.shared_bytes > 0 {
+            program.allow_shared(shape.shared_bytes)?;
+        }
+        let blocks_max = program.resident_blocks(&shape)?;
+        let words = DeviceWords::from_words(program.card(), words)?;
+        let view = View { words: words.address(), numbers };
+        Ok(Self { program: program.clone(), shape, view, blocks_max, words })
+    }
+
+    /// Bytes that it takes of the card's memory.
+    pub fn bytes(&self) -> usize {
+        self.words.len() * 4
+    }
+}
+
+/// How keys and answers pass between host and card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transfer {
+    /// Copied in, worked on, copied out: for large batches.
+    Copies,
+    /// The kernel reads and writes the host's pinned memory itself: one launch, for small batches.
+    Direct,
+}
+
+/// A stream of a card; work in it runs in the order in which it was put there.
+#[derive(Debug)]
+pub(super) struct Stream {
+    card: Arc<Card>,
+    pub(super) handle: cuda::CUstream,
+}
+
+// SAFETY: a handle of the driver, which any thread may use.
+unsafe impl Send for Stream {}
+// SAFETY: see above.
+unsafe impl Sync for Stream {}
+
+impl Stream {
+    pub(super) fn open(card: &Arc<Card>) -> Result<Self, GpuError> {
+        card.enter()?;
+        let mut handle = ptr::null_mut();
+        let flags = cuda::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        // SAFETY: one handle is written.
+        check("cuStreamCreate", unsafe { cuda::cuStreamCreate(&raw mut handle, flags) })?;
+        Ok(Self { card: card.clone(), handle })
+    }
+
+    /// Waits for all work in it.
+    pub(super) fn wait(&self) -> Result<(), GpuError> {
+        self.card.enter()?;
+        // SAFETY: the stream is open.
+        check("cuStreamSynchronize", unsafe { cuda::cuStreamSynchronize(self.handle) })
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        _ = self.wait();
+        // SAFETY: opened once, closed once; nothing is under way.
+        _ = unsafe { cuda::cuStreamDestroy_v2(self.handle) };
+    }
+}
+
+/// A mark in a stream.
+#[derive(Debug)]
+pub(super) struct Event {
+    card: Arc<Card>,
+    handle: cuda::CUevent,
+}
+
+// SAFETY: a handle of the driver, which any thread may use.
+unsafe impl Send for Event {}
+// SAFETY: see above.
+unsafe impl Sync for Event {}
+
+impl Event {
+    pub(super) fn new(card: &Arc<Card>, timed: bool) -> Result<Self, GpuError> {
+        use cuda::CUevent_flags as Flags;
+        card.enter()?;
+        let flags = if timed { Flags::CU_EVENT_DEFAULT } else { Flags::CU_EVENT_DISABLE_TIMING };
+        let mut handle = ptr::null_mut();
+        // SAFETY: one handle is written.
+        check("cuEventCreate", unsafe { cuda::cuEventCreate(&raw mut handle, flags as u32) })?;
+        Ok(Self { card: card.clone(), handle })
+    }
+
+    pub(super) fn record(&self, stream: &Stream) -> Result<(), GpuError> {
+        // SAFETY: both are open and of one card.
+        check("cuEventRecord", unsafe { cuda::cuEventRecord(self.handle, stream.handle) })
+    }
+
+    /// Whether the stream has passed it.
+    fn passed(&self) -> Result<bool, GpuError> {
+        // SAFETY: the event is open.
+        match unsafe { cuda::cuEventQuery(self.handle) } {
+            cuda::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            result => check("cuEventQuery", result).map(|()| true),
+        }
+    }
+
+    pub(super) fn wait(&self) -> Result<(), GpuError> {
+        self.card.enter()?;
+        // SAFETY: the event is open.
+        check("cuEventSynchronize", unsafe { cuda::cuEventSynchronize(self.handle) })
+    }
+
+    /// Milliseconds since `earlier`, both timed and passed.
+    pub(super) fn since(&self, earlier: &Event) -> Result<f32, GpuError> {
+        let mut ms = 0.0;
+        // SAFETY: both are open; one number is written.
+        let got = unsafe { cuda::cuEventElapsedTime_v2(&raw mut ms, earlier.handle, self.handle) };
+        check("cuEventElapsedTime", got)?;
+        Ok(ms)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        _ = self.card.enter();
+        // SAFETY: created once, destroyed once.
+        _ = unsafe { cuda::cuEventDestroy_v2(self.handle) };
+    }
+}
+
+/// One slot. Keys go into [`CardSlot::keys_mut`], [`CardSlot::start`] sends them off, and once
+/// [`CardSlot::poll`] or [`CardSlot::wait`] said so, [`CardSlot::answers`] has the ids.
+#[derive(Debug)]
+pub struct CardSlot {
+    /// First, so that it is dropped first, which waits for its work.
+    stream: Stream,
+    done: Event,
+    keys: PinnedWords,
+    answers: PinnedWords,
+    card_keys: DeviceWords,
+    card_answers: DeviceWords,
+    words_per_key: usize,
+    keys_max: usize,
+    len: usize,
+    /// The image in use while work is under way.
+    flight: Option<Arc<LoadedImage>>,
+}
+
+impl CardSlot {
+    /// A slot for batches of up to `keys_max` keys of `words_per_key` words.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::OutOfMemory`]; the driver's.
+    pub fn new(card: &Arc<Card>, words_per_key: usize, keys_max: usize) -> Result<Self, GpuError> {
+        let words = words_per_key * keys_max;
+        Ok(Self {
+            stream: Stream::open(card)?,
+            done: Event::new(card, false)?,
+            keys: PinnedWords::zeroed(card, words)?,
+            answers: PinnedWords::zeroed(card, keys_max)?,
+            card_keys: DeviceWords::with_len(card, words)?,
+            card_answers: DeviceWords::with_len(card, keys_max)?,
+            words_per_key,
+            keys_max,
+            len: 0,
+            flight: None,
+        })
+    }
+
+    /// Room for the words of the keys.
+    ///
+    /// # Panics
+    /// If work is under way: a caller bug.
+    pub fn keys_mut(&mut self) -> &mut [u32] {
+        assert!(self.flight.is_none(), "the slot is in use");
+        // SAFETY: no work is under way.
+        unsafe { self.keys.as_mut_slice() }
+    }
+
+    /// Starts the lookup of the first `len` keys in `image`.
+    ///
+    /// # Errors
+    /// The driver's; nothing is under way then.
+    ///
+    /// # Panics
+    /// If work is under way or `len` is more than the slot holds: a caller bug.
+    pub fn start(
+        &mut self,
+        image: &Arc<LoadedImage>,
+        len: usize,
+        transfer: Transfer,
+    ) -> Result<(), GpuError> {
+        assert!(self.flight.is_none(), "the slot is in use");
+        assert!(len <= self.keys_max, "{len} keys in a slot for {}", self.keys_max);
+        self.len = len;
+        self.flight = Some(image.clone());
+        let started = self.enqueue(image, len, transfer);
+        if started.is_err() {
+            // What was put into the stream must end before the buffers are lent again.
+            _ = self.stream.wait();
+            self.flight = None;
+        }
+        started
+    }
+
+    fn enqueue(
+        &mut self,
+        image: &LoadedImage,
+        len: usize,
+        transfer: Transfer,
+    ) -> Result<(), GpuError> {
+        let stream = &self.stream;
+        stream.card.enter()?;
+        let (keys, out) = match transfer {
+            Transfer::Copies => (self.card_keys.address(), self.card_answers.address()),
+            Transfer::Direct => (self.keys.address(), self.answers.address()),
+        };
+        if transfer == Transfer::Copies {
+            let bytes = len * self.words_per_key * 4;
+            // SAFETY: both buffers hold `keys_max` keys; they live until the stream is dropped, and
+            // `keys_mut` lends nothing while `flight` is set.
+            let got = unsafe {
+                cuda::cuMemcpyHtoDAsync_v2(keys, self.keys.as_ptr().cast(), bytes, stream.handle)
+            };
+            check("cuMemcpyHtoDAsync", got)?;
+        }
+        let (program, view) = (&image.program, &image.view);
+        let (shape, blocks_max) = (&image.shape, image.blocks_max);
+        // SAFETY: the image belongs to its program and is kept in `flight`; the buffers hold
+        // `keys_max` keys and answers, and `len` is not more; the stream is of the same card.
+        unsafe { program.launch(stream.handle, shape, blocks_max, view, (keys, out, len)) }?;
+        if transfer == Transfer::Copies {
+            // SAFETY: as for the keys; `answers` lends nothing while `flight` is set.
+            let got = unsafe {
+                cuda::cuMemcpyDtoHAsync_v2(
+                    self.answers.as_ptr().cast(),
+                    out,
+                    len * 4,
+                    stream.handle,
+                )
+            };
+            check("cuMemcpyDtoHAsync", got)?;
+        }
+        self.done.record(stream)
+    }
+
+    /// Whether the answers are there.
+    ///
+    /// # Errors
+    /// The driver's: the card has failed, and runs nothing any more.
+    pub fn poll(&mut self) -> Result<bool, GpuError> {
+        if self.flight.is_none() {
+            return Ok(true);
+        }
+        self.stream.card.enter()?;
+        match self.done.passed() {
+            Ok(false) => Ok(false),
+            passed => {
+                self.flight = None;
+                passed
+            }
+        }
+    }
+
+    /// Waits for the answers.
+    ///
+    /// # Errors
+    /// The driver's: the card has failed, and runs nothing any more.
+    pub fn wait(&mut self) -> Result<(), GpuError> {
+        if self.flight.is_none() {
+            return Ok(());
+        }
+        let waited = self.done.wait();
+        self.flight = None;
+        waited
+    }
+
+    /// The ids of the winners of the last batch, as words.
+    ///
+    /// # Panics
+    /// If work is under way: a caller bug.
+    pub fn answers(&self) -> &[u32] {
+        assert!(self.flight.is_none(), "the slot is in use");
+        // SAFETY: no work is under way.
+        unsafe { &self.answers.as_slice()[..self.len] }
+    }
+
+    /// The keys of the last batch.
+    ///
+    /// # Panics
+    /// If work is under way: a caller bug.
+    pub fn keys(&self) -> &[u32] {
+        assert!(self.flight.is_none(), "the slot is in use");
+        // SAFETY: no work is under way.
+        unsafe { &self.keys.as_slice()[..self.len * self.words_per_key] }
+    }
+}

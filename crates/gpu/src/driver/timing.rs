@@ -1,0 +1,91 @@
+//! Kernels alone, timed by the card's own clock: keys lie on the card already.
+
+use std::sync::Arc;
+
+use super::card::Card;
+use super::memory::DeviceWords;
+use super::program::View;
+use super::slot::{Event, LoadedImage, Stream};
+use crate::error::GpuError;
+
+/// Key sets on a card, and two marks in a stream. Several sets, so that repeated launches do not
+/// find their keys in a cache.
+#[derive(Debug)]
+pub struct KernelTimer {
+    stream: Stream,
+    start: Event,
+    stop: Event,
+    sets: Vec<(DeviceWords, usize)>,
+    out: DeviceWords,
+}
+
+impl KernelTimer {
+    /// Copies `sets` of keys of `words_per_key` words to the card.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::OutOfMemory`]; the driver's.
+    pub fn new(card: &Arc<Card>, words_per_key: usize, sets: &[&[u32]]) -> Result<Self, GpuError> {
+        let load = |keys: &&[u32]| {
+            DeviceWords::from_words(card, keys).map(|words| (words, keys.len() / words_per_key))
+        };
+        let sets: Vec<_> = sets.iter().map(load).collect::<Result<_, _>>()?;
+        let len_max = sets.iter().map(|&(_, len)| len).max().unwrap_or(0);
+        Ok(Self {
+            stream: Stream::open(card)?,
+            start: Event::new(card, true)?,
+            stop: Event::new(card, true)?,
+            sets,
+            out: DeviceWords::with_len(card, len_max)?,
+        })
+    }
+
+    /// Launches the kernel over each set in turn, `rounds` times; gives the milliseconds that
+    /// passed on the card and the keys that were looked up.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn run(&self, image: &LoadedImage, rounds: usize) -> Result<(f32, u64), GpuError> {
+        let mut keys = 0;
+        self.start.record(&self.stream)?;
+        for _ in 0..rounds {
+            for (set, len) in &self.sets {
+                self.launch(image, &image.view, set, *len)?;
+                keys += *len as u64;
+            }
+        }
+        self.stop.record(&self.stream)?;
+        self.stop.wait()?;
+        Ok((self.stop.since(&self.start)?, keys))
+    }
+
+    fn launch(
+        &self,
+        image: &LoadedImage,
+        view: &View,
+        keys: &DeviceWords,
+        len: usize,
+    ) -> Result<(), GpuError> {
+        let places = (keys.address(), self.out.address(), len);
+        let (shape, blocks_max) = (&image.shape, image.blocks_max);
+        // SAFETY: the image is borrowed until `run` has waited, and belongs to its program; the
+        // buffers hold `len` keys and answers; all are of one card.
+        unsafe { image.program.launch(self.stream.handle, shape, blocks_max, view, places) }
+    }
+
+    /// Answers of set `set`, by one launch.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Panics
+    /// If there is no such set: a caller bug.
+    pub fn answers(&self, image: &LoadedImage, set: usize) -> Result<Vec<u32>, GpuError> {
+        let (keys, len) = &self.sets[set];
+        self.launch(image, &image.view, keys, *len)?;
+        self.stream.wait()?;
+        let mut words = vec![0; self.out.len()];
+        self.out.read(&mut words)?;
+        words.truncate(*len);
+        Ok(words)
+    }
+}

@@ -1,0 +1,244 @@
+//! A classifier on a device.
+//!
+//! A change of rules builds a new image beside the one in use and loads it; a batch runs on the
+//! image that was current when it began, so it sees one version. A call cuts its batch into pieces,
+//! one a slot, and has as many under way as a ring has slots.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use warpswitch_classify::parts::{Index, Rebuild, RuleStore, TooLarge};
+use warpswitch_classify::{BuildOptions, Classifier, ClassifyError, Detail, Engine};
+use warpswitch_rules::{KeyBatch, RuleId, Ruleset, Schema};
+
+use crate::device::{Device, Loaded};
+use crate::image::{Algorithm, Image};
+use crate::ring::Ring;
+
+/// Builds `algorithm` over `ruleset` on `device`.
+///
+/// A card that fails, now or later, is retired ([`Device::retired`] says why), and the classifier
+/// answers on the host.
+///
+/// # Errors
+/// [`warpswitch_classify::ErrorKind::MemoryBound`].
+pub fn build(
+    device: &Arc<Device>,
+    algorithm: Algorithm,
+    ruleset: &Ruleset,
+    options: &BuildOptions,
+) -> Result<Box<dyn Classifier>, ClassifyError> {
+    let device = device.clone();
+    Ok(match algorithm {
+        Algorithm::Linear => {
+            Box::new(Rebuild::<OnDevice<Linear>>::build(device, ruleset, options)?)
+        }
+        Algorithm::Tuple => Box::new(Rebuild::<OnDevice<Tuple>>::build(device, ruleset, options)?),
+        Algorithm::Bloom => Box::new(Rebuild::<OnDevice<Bloom>>::build(device, ruleset, options)?),
+        Algorithm::MaskHash => {
+            Box::new(Rebuild::<OnDevice<MaskHash>>::build(device, ruleset, options)?)
+        }
+        Algorithm::Turbo => Box::new(Rebuild::<OnDevice<Turbo>>::build(device, ruleset, options)?),
+    })
+}
+
+/// Loads the image of `ruleset`, for those who drive slots themselves.
+///
+/// # Errors
+/// [`warpswitch_classify::ErrorKind::MemoryBound`].
+pub fn load(
+    device: &Arc<Device>,
+    algorithm: Algorithm,
+    ruleset: &Ruleset,
+    options: &BuildOptions,
+) -> Result<Arc<Loaded>, ClassifyError> {
+    let classified = |too_large: TooLarge| {
+        ClassifyError::memory_bound(too_large.bytes, options.bytes_max, too_large.rules)
+    };
+    let store = RuleStore::build(ruleset, options.bytes_max)?;
+    let image = Image::build(algorithm, &store, options.bytes_max, options.hash_seed);
+    Ok(device.load_or_retire(Arc::new(image.map_err(classified)?)))
+}
+
+/// An algorithm as a type: an index knows its engine by type alone.
+trait Named: Send + Sync + 'static {
+    const ALGORITHM: Algorithm;
+    const ENGINE: Engine;
+}
+
+macro_rules! named {
+    ($($name:ident)*) => {$(
+        struct $name;
+
+        impl Named for $name {
+            const ALGORITHM: Algorithm = Algorithm::$name;
+            const ENGINE: Engine = Engine::$name;
+        }
+    )*};
+}
+
+named!(Linear Tuple Bloom MaskHash Turbo);
+
+/// An image on a device.
+struct OnDevice<A> {
+    device: Arc<Device>,
+    loaded: Arc<Loaded>,
+    schema: &'static Schema,
+    algorithm: PhantomData<A>,
+}
+
+impl<A: Named> Index for OnDevice<A> {
+    const ENGINE: Engine = A::ENGINE;
+
+    type Device = Arc<Device>;
+
+    fn build(
+        device: &Arc<Device>,
+        store: &RuleStore,
+        bytes_max: usize,
+        hash_seed: u64,
+    ) -> Result<Self, TooLarge> {
+        // A card holds a second copy.
+        let copies = if device.is_card() { 2 } else { 1 };
+        let bytes_each = if bytes_max == usize::MAX { bytes_max } else { bytes_max / copies };
+        let image = Image::build(A::ALGORITHM, store, bytes_each, hash_seed);
+        let image = image.map_err(|too_large| TooLarge {
+            bytes: too_large.bytes.saturating_mul(copies),
+            ..too_large
+        })?;
+        let loaded = device.load_or_retire(Arc::new(image));
+        Ok(Self { device: device.clone(), loaded, schema: store.schema(), algorithm: PhantomData })
+    }
+
+    fn classify(&self, keys: KeyBatch<'_>, out: &mut [RuleId]) {
+        let loaded = &self.loaded;
+        let through = |ring: &mut Ring| pass(ring, loaded, keys, out);
+        if self.device.retired().is_none() && self.device.with_ring(self.schema, through).is_some()
+        {
+            return;
+        }
+        loaded.image().classify(keys, out);
+    }
+
+    fn bytes(&self) -> usize {
+        self.loaded.bytes()
+    }
+
+    fn details(&self) -> Vec<Detail> {
+        let mut details = self.loaded.image().details();
+        details.push(Detail { name: "image_bytes", value: self.loaded.image().bytes() as f64 });
+        details
+    }
+}
+
+/// Passes a batch through a ring, piece by piece.
+fn pass(ring: &mut Ring, loaded: &Arc<Loaded>, keys: KeyBatch<'_>, out: &mut [RuleId]) {
+    let words = keys.words_per_key();
+    let (mut sent, mut answered) = (0, 0);
+    while answered < keys.len() {
+        while sent < keys.len()
+            && let Some(room) = ring.keys_mut()
+        {
+            let len = (keys.len() - sent).min(room.len() / words);
+            let piece = keys.slice(sent, sent + len);
+            room[..len * words].copy_from_slice(piece.words());
+            ring.submit(loaded, len);
+            sent += len;
+        }
+        let len = ring.oldest_len().expect("a piece is under way");
+        ring.take(&mut out[answered..answered + len]);
+        answered += len;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{ErrorKind, GpuError};
+    use crate::host::HostPool;
+    use warpswitch_rules::generate::{Family, RulesetSpec, Style};
+    use warpswitch_rules::linear;
+    use warpswitch_testkit::{classifier_suite, dense};
+
+    fn pool(threads: usize) -> Arc<Device> {
+        let pool = HostPool::new(threads, &mut |worker| _ = std::thread::spawn(worker));
+        Device::from_pool(pool)
+    }
+
+    classifier_suite!(batches: linear_on_threads, &|rules, options| {
+        build(&pool(2), Algorithm::Linear, rules, options)
+    });
+    classifier_suite!(batches: tuple_on_threads, &|rules, options| {
+        build(&pool(2), Algorithm::Tuple, rules, options)
+    });
+    classifier_suite!(batches: bloom_on_threads, &|rules, options| {
+        build(&pool(2), Algorithm::Bloom, rules, options)
+    });
+    classifier_suite!(batches: maskhash_on_threads, &|rules, options| {
+        build(&pool(2), Algorithm::MaskHash, rules, options)
+    });
+    classifier_suite!(batches: turbo_on_threads, &|rules, options| {
+        build(&pool(2), Algorithm::Turbo, rules, options)
+    });
+
+    fn expected(ruleset: &Ruleset, keys: KeyBatch<'_>) -> Vec<RuleId> {
+        let mut out = vec![RuleId::NONE; keys.len()];
+        linear::classify(ruleset, keys, &mut out);
+        out
+    }
+
+    #[test]
+    fn answers_come_in_the_order_of_submission() {
+        let device = pool(3);
+        let spec = RulesetSpec { style: Style::Acl, family: Family::Ipv4, rules: 200, seed: 3 };
+        let ruleset = spec.generate();
+        let schema = ruleset.schema();
+        let loaded = load(&device, Algorithm::Turbo, &ruleset, &BuildOptions::default()).unwrap();
+        let keys = dense::keys_near(&ruleset, 5000, 4);
+        let want = expected(&ruleset, keys.as_batch());
+        let mut ring = Ring::new(&device, schema, 400, 5).unwrap();
+        let (mut sent, mut got) = (0, Vec::new());
+        // Batches of all lengths, so that later ones are often done first.
+        for len in (0..).map(|n| n * 37 % 401) {
+            let len = len.min(keys.len() - sent);
+            if ring.keys_mut().is_none() {
+                let mut out = vec![RuleId(7); ring.oldest_len().unwrap()];
+                ring.take(&mut out);
+                got.extend(out);
+            }
+            let piece = keys.as_batch().slice(sent, sent + len);
+            ring.keys_mut().unwrap()[..piece.words().len()].copy_from_slice(piece.words());
+            ring.submit(&loaded, len);
+            sent += len;
+            if sent == keys.len() {
+                break;
+            }
+        }
+        while let Some(len) = ring.oldest_len() {
+            let mut out = vec![RuleId(7); len];
+            ring.take(&mut out);
+            got.extend(out);
+        }
+        assert_eq!(got, want);
+        assert_eq!(ring.poll(), None);
+    }
+
+    #[test]
+    fn a_device_that_is_retired_answers_all_the_same() {
+        for algorithm in Algorithm::ALL {
+            let device = pool(1);
+            let spec = RulesetSpec { style: Style::Fw, family: Family::Ipv4, rules: 50, seed: 3 };
+            let ruleset = spec.generate();
+            let classifier = build(&device, algorithm, &ruleset, &BuildOptions::default()).unwrap();
+            let keys = dense::keys_near(&ruleset, 500, 4);
+            let mut out = vec![RuleId(7); keys.len()];
+            classifier.classify(keys.as_batch(), &mut out);
+            device.retire(GpuError::new(ErrorKind::CardLost, "pulled out"));
+            device.retire(GpuError::new(ErrorKind::Call, "a later one"));
+            let mut after = vec![RuleId(7); keys.len()];
+            classifier.classify(keys.as_batch(), &mut after);
+            assert_eq!((&out, &after), (&expected(&ruleset, keys.as_batch()), &out));
+            assert_eq!(device.retired().map(GpuError::kind), Some(ErrorKind::CardLost));
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! `maskhash`, `tuple` and `bloom`: one hash table a mask, in order of their bounds.
+//!
+//! A rule becomes masked entries, one for each pair of prefixes of its ranges. Entries of one mask
+//! are a table; of those with one value the best stays. A slot is two words: the hash of its value,
+//! and the number of the entry plus one. Entries lie apart, so that free slots cost eight bytes.
+//!
+//! # Invariants
+//! - B1: tables are in order of their bounds, the best rank in each; a search may stop at the first
+//!   bound that is not below the best rank so far.
+//! - B2: open addressing: at most half of the slots are in use, and between a value's first slot and
+//!   the one it lies in none is free. Cuckoo: a value lies in one of its three slots.
+//! - B3: filters of a tile lie together, and no tile is larger than [`TILE_WORDS_MAX`] unless one
+//!   filter alone is.
+
+use std::collections::HashMap;
+
+use warpswitch_classify::Detail;
+use warpswitch_classify::parts::{SeedStream, TooLarge};
+use warpswitch_rules::expand::{entry_count, masked_entries};
+use warpswitch_rules::schema::WORDS_MAX;
+
+use super::{Built, Draft, Image, Rules, abi};
+
+/// Words of the filters that lie in shared memory at once: 96 KB, so that two blocks share a
+/// multiprocessor.
+const TILE_WORDS_MAX: usize = 96 * 256;
+/// Words of the largest filter: 64 KB.
+const FILTER_WORDS_MAX: usize = 64 * 256;
+/// Of 100 slots of a cuckoo table so many are in use at most.
+const LOAD_PERCENT: usize = 85;
+/// Moves after which an insertion gives up.
+const MOVES_MAX: usize = 512;
+/// Draws of hashes after which a build gives up: each fails by a chance of far below one in a
+/// million.
+const DRAWS_MAX: u64 = 32;
+
+/// Which of the three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Open addressing.
+    Open,
+    /// Three parts.
+    Cuckoo,
+    /// Three parts behind a filter.
+    Filtered,
+}
+
+/// The values of one mask and the best rank of each, in order of rank.
+struct Tuple {
+    mask: [u32; WORDS_MAX],
+    values: Vec<([u32; WORDS_MAX], u32)>,
+}
+
+/// The tuples of `rules`, in order of their bounds.
+fn tuples(rules: &Rules<'_>, bytes_max: usize) -> Result<Vec<Tuple>, TooLarge> {
+    let entry_bytes = (abi::entry_words(rules.words_per_key()) + 2) * 4;
+    let mut entries = 0usize;
+    for rule in &rules.rules {
+        entries = entries.saturating_add(entry_count(&rule.matching));
+        // Equal values of one mask share an entry, so this may refuse what would just fit.
+        if entries.saturating_mul(entry_bytes) > bytes_max {
+            let bytes = entries.saturating_mul(entry_bytes);
+            return Err(TooLarge { bytes, rules: vec![rule.id] });
+        }
+    }
+    let mut by_mask: HashMap<[u32; WORDS_MAX], usize> = HashMap::new();
+    let mut known = std::collections::HashSet::new();
+    let mut tuples: Vec<Tuple> = Vec::new();
+    for (rank, rule) in rules.rules.iter().enumerate() {
+        for entry in masked_entries(rule.matching) {
+            let tuple = *by_mask.entry(entry.mask).or_insert_with(|| {
+                tuples.push(Tuple { mask: entry.mask, values: Vec::new() });
+                tuples.len() - 1
+            });
+            if known.insert((tuple, entry.value)) {
+                tuples[tuple].values.push((entry.value, rank as u32));
+            }
+        }
+    }
+    // In the order in which their first entries came: by bound (B1).
+    Ok(tuples)
+}
+
+/// The keyed hash; see `hash.cuh`.
+struct HashKeys {
+    words: Vec<u64>,
+    by: [u32; 4],
+}
+
+impl HashKeys {
+    fn draw(words: usize, seed: u64, draw: u64) -> Self {
+        let mut seeds = SeedStream::new(seed, 0x6770_7500 + draw);
+        let words = (0..=words).map(|_| seeds.next()).collect();
+        Self { words, by: std::array::from_fn(|_| seeds.next() as u32 | 1) }
+    }
+
+    fn hash(&self, masked: &[u32]) -> u32 {
+        let (last, keys) = self.words.split_last().expect("one more than words");
+        let products = keys.iter().zip(masked).map(|(k, &word)| k.wrapping_mul(u64::from(word)));
+        (products.fold(*last, u64::wrapping_add) >> 32) as u32
+    }
+
+    fn to_words(&self) -> Vec<u32> {
+        let halves = self.words.iter().flat_map(|&k| [k as u32, (k >> 32) as u32]);
+        halves.chain(self.by).collect()
+    }
+}
+
+/// The upper half of a product.
+fn high(a: u32, b: u32) -> u32 {
+    ((u64::from(a) * u64::from(b)) >> 32) as u32
+}
+
+/// A slot: hash and entry number plus one.
+type Slot = [u32; 2];
+
+/// Open addressing: slots, and 32 less the bits of a slot number.
+fn open_slots(hashes: &[u32], first_entry: u32) -> (Vec<Slot>, u32) {
+    let slots = (2 * hashes.len()).next_power_of_two().max(2);
+    let shift = 32 - slots.trailing_zeros();
+    let mut table = vec![[0, 0]; slots];
+    for (idx, &hash) in hashes.iter().enumerate() {
+        let mut slot = (hash >> shift) as usize;
+        while table[slot][1] != 0 {
+            slot = (slot + 1) & (slots - 1);
+        }
+        table[slot] = [hash, first_entry + idx as u32 + 1];
+    }
+    (table, shift)
+}
+
+/// A cuckoo table: slots of three parts, and the slots of a part. `None` if a value finds no place
+/// however large the table is made.
+fn cuckoo_slots(by: &[u32; 4], hashes: &[u32], first_entry: u32) -> Option<(Vec<Slot>, u32)> {
+    let mut part = (hashes.len() * 100).div_ceil(3 * LOAD_PERCENT).max(1);
+    for _ in 0..16 {
+        if let Some(table) = try_cuckoo(by, hashes, first_entry, part) {
+            return Some((table, part as u32));
+        }
+        part += part / 8 + 1;
+    }
+    None
+}
+
+fn try_cuckoo(by: &[u32; 4], hashes: &[u32], first_entry: u32, part: usize) -> Option<Vec<Slot>> {
+    let mut table = vec![[0, 0]; 3 * part];
+    // Which part an entry is put out of is drawn: a fixed order runs in circles.
+    let mut draws = SeedStream::new(part as u64, hashes.len() as u64);
+    for (idx, &hash) in hashes.iter().enumerate() {
+        let mut moving = [hash, first_entry + idx as u32 + 1];
+        let mut moves = 0;
+        loop {
+            let place =
+                |of: usize| of * part + high(moving[0].wrapping_mul(by[of]), part as u32) as usize;
+            let places = [place(0), place(1), place(2)];
+            if let Some(&free) = places.iter().find(|&&place| table[place][1] == 0) {
+                table[free] = moving;
+                break;
+            }
+            let taken = places[(draws.next() % 3) as usize];
+            std::mem::swap(&mut moving, &mut table[taken]);
+            moves += 1;
+            if moves > MOVES_MAX {
+                return None;
+            }
+        }
+    }
+    Some(table)
+}
+
+/// A filter: its words, and 32 less the bits of a place in it.
+fn filter(by: &[u32; 4], hashes: &[u32]) -> (Vec<u32>, u32) {
+    let bits = (16 * hashes.len()).next_power_of_two().clamp(128, FILTER_WORDS_MAX * 32);
+    let shift = 32 - bits.trailing_zeros();
+    let mut words = vec![0u32; bits / 32];
+    for hash in hashes {
+        for place in [hash >> shift, hash.wrapping_mul(by[3]) >> shift] {
+            words[place as usize / 32] |= 1 << (place % 32);
+        }
+    }
+    (words, shift)
+}
+
+/// Everything but the hash.
+#[derive(Default)]
+struct Parts {
+    descs: Vec<u32>,
+    slots: Vec<u32>,
+    entries: Vec<u32>,
+    filters: Vec<u32>,
+    tiles: Vec<u32>,
+    /// Where the tile at hand starts, in tables and in words of filters.
+    tile_start: (usize, usize),
+    tile_words_max: usize,
+}
+
+impl Parts {
+    /// Adds a table. `None` if its values find no places.
+    fn add(&mut self, tuple: &Tuple, words: usize, kind: Kind, keys: &HashKeys) -> Option<()> {
+        let hashes: Vec<u32> =
+            tuple.values.iter().map(|(value, _)| keys.hash(&value[..words])).collect();
+        let entry_words = abi::entry_words(words);
+        let first_entry = (self.entries.len() / entry_words) as u32;
+        for (value, rank) in &tuple.values {
+            let end = self.entries.len() + entry_words;
+            self.entries.extend_from_slice(&value[..words]);
+            self.entries.push(*rank);
+            self.entries.resize(end, 0);
+        }
+        let (slots, size) = match kind {
+            Kind::Open => open_slots(&hashes, first_entry),
+            Kind::Cuckoo | Kind::Filtered => cuckoo_slots(&keys.by, &hashes, first_entry)?,
+        };
+        let mut desc = [0; abi::DESC_WORDS];
+        desc[abi::DESC_BOUND] = tuple.values[0].1;
+        desc[abi::DESC_SLOTS] = (self.slots.len() / 2) as u32;
+        desc[abi::DESC_SIZE] = size;
+        self.slots.extend(slots.as_flattened());
+        if kind == Kind::Filtered {
+            let (filter, shift) = filter(&keys.by, &hashes);
+            if self.filters.len() - self.tile_start.1 + filter.len() > TILE_WORDS_MAX {
+                self.end_tile(words);
+            }
+            desc[abi::DESC_FILTER] = (self.filters.len() - self.tile_start.1) as u32;
+            desc[abi::DESC_SHIFT] = shift;
+            self.filters.extend(filter);
+        }
+        let end = self.descs.len() + abi::table_desc_words(words);
+        self.descs.extend_from_slice(&tuple.mask[..words]);
+        self.descs.extend(desc);
+        self.descs.resize(end, 0);
+        Some(())
+    }
+
+    /// Ends the tile at hand, if any table is in it.
+    fn end_tile(&mut self, words: usize) {
+        let tables = self.descs.len() / abi::table_desc_words(words);
+        let (first, start) = self.tile_start;
+        if tables > first {
+            let len = self.filters.len() - start;
+            let tile = [first as u32, (tables - first) as u32, start as u32, len as u32];
+            self.tiles.extend(tile);
+            self.tile_words_max = self.tile_words_max.max(len);
+            self.tile_start = (tables, self.filters.len());
+        }
+    }
+}
+
+pub(super) fn build(
+    rules: &Rules<'_>,
+    kind: Kind,
+    bytes_max: usize,
+    hash_seed: u64,
+) -> Result<Built, TooLarge> {
+    let words = rules.words_per_key();
+    let tuples = tuples(rules, bytes_max)?;
+    let drawn = (0..DRAWS_MAX).find_map(|draw| {
+        let keys = HashKeys::draw(words, hash_seed, draw);
+        let mut parts = Parts::default();
+        tuples.iter().try_for_each(|tuple| parts.add(tuple, words, kind, &keys))?;
+        Some((keys, parts))
+    });
+    let Some((keys, mut parts)) = drawn else { return Err(rules.too_large(usize::MAX)) };
+    if kind == Kind::Filtered {
+        parts.end_tile(words);
+    }
+    let mut draft = Draft::default();
+    draft.part(abi::HASH, &keys.to_words());
+    draft.part(abi::TABLE_DESCS, &parts.descs);
+    draft.part(abi::TILES, &parts.tiles);
+    draft.part(abi::FILTERS, &parts.filters);
+    draft.part(abi::SLOTS, &parts.slots);
+    draft.part(abi::ENTRIES, &parts.entries);
+    draft.numbers[abi::TABLES] = tuples.len() as u32;
+    draft.numbers[abi::TILES_LEN] = (parts.tiles.len() / 4) as u32;
+    let entries = parts.entries.len() / abi::entry_words(words);
+    let slots = parts.slots.len() / 2;
+    let largest = tuples.iter().map(|tuple| tuple.values.len()).max().unwrap_or(0);
+    let mut details = vec![
+        Detail { name: "tuples", value: tuples.len() as f64 },
+        Detail { name: "entries", value: entries as f64 },
+        Detail { name: "entries_per_rule", value: ratio(entries, rules.rules.len()) },
+        Detail { name: "tuple_entries_max", value: largest as f64 },
+        Detail { name: "load", value: ratio(entries, slots) },
+    ];
+    if kind == Kind::Filtered {
+        details.push(Detail { name: "filter_bytes", value: (parts.filters.len() * 4) as f64 });
+        details.push(Detail { name: "filter_tiles", value: (parts.tiles.len() / 4) as f64 });
+    }
+    Ok(Built { draft, details, shared_words: parts.tile_words_max })
+}
+
+fn ratio(a: usize, b: usize) -> f64 {
+    if b == 0 { 0.0 } else { a as f64 / b as f64 }
+}
+
+/// The kernel's search, in Rust.
+pub(super) fn lookup(image: &Image, kind: Kind, key: &[u32]) -> u32 {
+    let words = image.shape.words;
+    let hash_keys = image.part(abi::HASH);
+    let by: [u32; 4] = std::array::from_fn(|at| hash_keys[2 * (words + 1) + at]);
+    let desc_words = abi::table_desc_words(words);
+    let tables = image.numbers[abi::TABLES] as usize;
+    let descs = image.part(abi::TABLE_DESCS).chunks_exact(desc_words).take(tables);
+    let mut tiles = image.part(abi::TILES).chunks_exact(4);
+    let (mut tile_end, mut tile_words) = (0, 0);
+    let mut best = abi::NONE;
+    for (table, desc) in descs.enumerate() {
+        let (mask, desc) = desc.split_at(words);
+        if desc[abi::DESC_BOUND] >= best {
+            break;
+        }
+        let masked: [u32; WORDS_MAX] =
+            std::array::from_fn(|at| if at < words { key[at] & mask[at] } else { 0 });
+        let masked = &masked[..words];
+        let hash = hash_of(hash_keys, masked);
+        if kind == Kind::Filtered {
+            if table == tile_end {
+                let tile = tiles.next().expect("every table is in a tile");
+                (tile_end, tile_words) = (table + tile[1] as usize, tile[2] as usize);
+            }
+            let filter = &image.part(abi::FILTERS)[tile_words + desc[abi::DESC_FILTER] as usize..];
+            let shift = desc[abi::DESC_SHIFT];
+            let is_set = |place: u32| filter[place as usize / 32] >> (place % 32) & 1 == 1;
+            if !is_set(hash >> shift) || !is_set(hash.wrapping_mul(by[3]) >> shift) {
+                continue;
+            }
+        }
+        best = best.min(probe(image, kind, desc, &by, hash, masked));
+    }
+    best
+}
+
+/// The hash of a masked key by the words of an image.
+fn hash_of(hash_keys: &[u32], masked: &[u32]) -> u32 {
+    let key = |at: usize| u64::from(hash_keys[2 * at + 1]) << 32 | u64::from(hash_keys[2 * at]);
+    let products =
+        masked.iter().enumerate().map(|(at, &word)| key(at).wrapping_mul(u64::from(word)));
+    (products.fold(key(masked.len()), u64::wrapping_add) >> 32) as u32
+}
+
+/// The rank that a table has for a masked key.
+fn probe(image: &Image, kind: Kind, desc: &[u32], by: &[u32; 4], hash: u32, masked: &[u32]) -> u32 {
+    let slots = &image.part(abi::SLOTS)[2 * desc[abi::DESC_SLOTS] as usize..];
+    let size = desc[abi::DESC_SIZE];
+    let rank_at = |slot: usize| {
+        let (tag, entry) = (slots[2 * slot], slots[2 * slot + 1]);
+        if entry == 0 || tag != hash {
+            return (entry != 0).then_some(abi::NONE);
+        }
+        let at = (entry as usize - 1) * abi::entry_words(masked.len());
+        let entry = &image.part(abi::ENTRIES)[at..];
+        let is_value = entry[..masked.len()] == *masked;
+        Some(if is_value { entry[masked.len()] } else { abi::NONE })
+    };
+    if kind == Kind::Open {
+        let wrap = u32::MAX >> size;
+        let first = hash >> size;
+        let run = (0..=wrap).map(|step| rank_at(((first + step) & wrap) as usize));
+        let mut run = run.map_while(|rank| rank);
+        return run.find(|&rank| rank != abi::NONE).unwrap_or(abi::NONE);
+    }
+    let place = |part: u32| part * size + high(hash.wrapping_mul(by[part as usize]), size);
+    let ranks = (0..3).filter_map(|part| rank_at(place(part) as usize));
+    ranks.min().unwrap_or(abi::NONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cuckoo_tables_hold_every_value_once() {
+        for len in [0, 1, 2, 3, 7, 100, 5000] {
+            let mut seeds = SeedStream::new(len as u64, 1);
+            let hashes: Vec<u32> = (0..len).map(|_| seeds.next() as u32).collect();
+            let by = [3, 0x9e37_79b9, 0x85eb_ca6b, 5];
+            let (table, part) = cuckoo_slots(&by, &hashes, 10).unwrap();
+            let used: Vec<&Slot> = table.iter().filter(|slot| slot[1] != 0).collect();
+            assert_eq!(used.len(), len);
+            for (idx, hash) in hashes.iter().enumerate() {
+                let place = |of: usize| of as u32 * part + high(hash.wrapping_mul(by[of]), part);
+                let found = (0..3).any(|of| table[place(of) as usize][1] == 11 + idx as u32);
+                assert!(found, "value {idx} of {len}");
+            }
+        }
+    }
+
+    #[test]
+    fn values_that_cannot_be_told_apart_are_refused_by_a_draw() {
+        assert!(cuckoo_slots(&[1, 3, 5, 7], &[9, 9, 9], 0).is_some());
+        assert!(cuckoo_slots(&[1, 3, 5, 7], &[9, 9, 9, 9], 0).is_none());
+    }
+
+    #[test]
+    fn filters_pass_what_was_put_into_them() {
+        let mut seeds = SeedStream::new(3, 1);
+        let hashes: Vec<u32> = (0..1000).map(|_| seeds.next() as u32).collect();
+        let by = [1, 1, 1, 0x9e37_79b9];
+        let (words, shift) = filter(&by, &hashes);
+        let passes = |hash: u32| {
+            [hash >> shift, hash.wrapping_mul(by[3]) >> shift]
+                .iter()
+                .all(|&place| words[place as usize / 32] >> (place % 32) & 1 == 1)
+        };
+        assert!(hashes.iter().all(|&hash| passes(hash)));
+        let passed = (0..10_000).filter(|_| passes(seeds.next() as u32)).count();
+        assert!(passed < 300, "{passed} of 10,000 others pass");
+    }
+}

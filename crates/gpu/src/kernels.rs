@@ -1,0 +1,259 @@
+//! The kernels: their sources, embedded, and their machine code for one kind of card.
+//!
+//! A kernel is compiled for the shape of an image (words of a key, format of rows), so that loops
+//! over words unroll and keys stay in registers. What was compiled is kept on disk
+//! ([`crate::cache`]); it is compiled again when source, options, card or compiler change.
+
+use crate::cache::KernelCache;
+use crate::driver::{LaunchShape, compile, compiler_version, driver_version};
+use crate::error::{ErrorKind, GpuError};
+use crate::image::{Algorithm, Image};
+
+/// The name of the kernel in every program but the probe's.
+pub const ENTRY: &str = "ws_classify";
+/// The name of the probe.
+pub const PROBE_ENTRY: &str = "ws_probe_abi";
+
+/// The headers, by the names under which they are included.
+pub const HEADERS: [(&str, &str); 7] = [
+    ("warpswitch/abi.h", include_str!("../../../kernels/include/warpswitch/abi.h")),
+    ("warpswitch/key.cuh", include_str!("../../../kernels/include/warpswitch/key.cuh")),
+    ("warpswitch/rows.cuh", include_str!("../../../kernels/include/warpswitch/rows.cuh")),
+    ("warpswitch/linear.cuh", include_str!("../../../kernels/include/warpswitch/linear.cuh")),
+    ("warpswitch/hash.cuh", include_str!("../../../kernels/include/warpswitch/hash.cuh")),
+    ("warpswitch/tables.cuh", include_str!("../../../kernels/include/warpswitch/tables.cuh")),
+    ("warpswitch/turbo.cuh", include_str!("../../../kernels/include/warpswitch/turbo.cuh")),
+];
+
+/// The probe's source: it reports what the card's compiler made of `abi.h`.
+pub const PROBE: Source =
+    Source { name: "probe.cu", text: include_str!("../../../kernels/src/probe.cu") };
+
+/// A kernel's source.
+#[derive(Clone, Copy, Debug)]
+pub struct Source {
+    /// Its file, for messages.
+    pub name: &'static str,
+    /// Its text, which includes headers.
+    pub text: &'static str,
+}
+
+impl Source {
+    /// The source of an algorithm's kernel.
+    pub fn of(algorithm: Algorithm) -> Self {
+        let (name, text) = match algorithm {
+            Algorithm::Linear => ("linear.cu", include_str!("../../../kernels/src/linear.cu")),
+            Algorithm::Tuple => ("tuple.cu", include_str!("../../../kernels/src/tuple.cu")),
+            Algorithm::Bloom => ("bloom.cu", include_str!("../../../kernels/src/bloom.cu")),
+            Algorithm::MaskHash => {
+                ("maskhash.cu", include_str!("../../../kernels/src/maskhash.cu"))
+            }
+            Algorithm::Turbo => ("turbo.cu", include_str!("../../../kernels/src/turbo.cu")),
+        };
+        Self { name, text }
+    }
+
+    /// The text with every header in the place of its first inclusion.
+    pub fn whole(&self) -> String {
+        let mut included = Vec::new();
+        expand(self.name, self.text, &mut included)
+    }
+}
+
+fn expand(name: &str, text: &str, included: &mut Vec<&'static str>) -> String {
+    let mut whole = format!("#line 1 \"{name}\"\n");
+    for (idx, line) in text.lines().enumerate() {
+        let header = line.strip_prefix("#include \"").and_then(|rest| rest.strip_suffix('"'));
+        let known = header.and_then(|name| HEADERS.iter().find(|(known, _)| *known == name));
+        match known {
+            Some(&(name, _)) if included.contains(&name) => whole.push('\n'),
+            Some(&(header, text)) => {
+                included.push(header);
+                whole += &expand(header, text, included);
+                whole += &format!("#line {} \"{name}\"\n", idx + 2);
+            }
+            None => {
+                whole += line;
+                whole.push('\n');
+            }
+        }
+    }
+    whole
+}
+
+/// What a kernel is compiled for: the definitions of `abi.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KernelShape {
+    /// Words of a key.
+    pub words: usize,
+    /// The word with the transport ports.
+    pub ports_word: usize,
+    /// Whether rows are compact.
+    pub compact: bool,
+}
+
+impl KernelShape {
+    /// The definitions, as a compiler's options.
+    pub fn definitions(&self) -> [String; 3] {
+        [
+            format!("-DWS_WORDS={}", self.words),
+            format!("-DWS_PORTS_WORD={}", self.ports_word),
+            format!("-DWS_COMPACT={}", u8::from(self.compact)),
+        ]
+    }
+}
+
+/// How an image's kernel is laid over a card.
+pub fn launch_shape(image: &Image) -> LaunchShape {
+    let shape = |threads, keys_per_thread, shared_bytes, persistent| LaunchShape {
+        threads,
+        keys_per_block: threads * keys_per_thread,
+        shared_bytes,
+        persistent,
+    };
+    match image.algorithm() {
+        Algorithm::Linear => {
+            let keys = match image.shape().words {
+                4 => 4,
+                10 => 2,
+                _ => 1,
+            };
+            shape(256, keys, 0, false)
+        }
+        Algorithm::MaskHash | Algorithm::Tuple | Algorithm::Turbo => shape(256, 1, 0, false),
+        Algorithm::Bloom => shape(512, 1, image.shared_words() * 4, true),
+    }
+}
+
+/// The machine code of `source` for cards of `capability`, from `cache` or compiled now.
+///
+/// # Errors
+/// [`ErrorKind::NoCompiler`], [`ErrorKind::DriverTooOld`], [`ErrorKind::Compile`].
+pub fn machine_code(
+    source: Source,
+    shape: &KernelShape,
+    capability: (u32, u32),
+    cache: Option<&KernelCache>,
+) -> Result<Vec<u8>, GpuError> {
+    let driver = driver_version()?;
+    let options = options(shape, capability);
+    let whole = source.whole();
+    // The compiler may be gone by now, and the code of a former one do as well.
+    let compiler = compiler_version().ok();
+    let of_compiler = |version: (u32, u32)| {
+        let (major, minor) = version;
+        format!("{}\nNVRTC {major}.{minor}\ndriver {}\n{whole}", options.join(" "), driver.0)
+    };
+    let any = format!("{}\nany NVRTC\ndriver {}\n{whole}", options.join(" "), driver.0);
+    let key = compiler.map_or(any.clone(), of_compiler);
+    if let Some(code) = cache.and_then(|cache| cache.get(&key)) {
+        return Ok(code);
+    }
+    let (major, minor) = compiler_version()?;
+    if major > driver.0 {
+        let message = format!(
+            "NVRTC {major}.{minor} makes code that the driver, which is of CUDA {}.{}, cannot take",
+            driver.0, driver.1
+        );
+        return Err(GpuError::new(ErrorKind::DriverTooOld, message));
+    }
+    let (code, _) = compile(source.name, &whole, &options)?;
+    if let Some(cache) = cache {
+        cache.put(&key, &code);
+        cache.put(&any, &code);
+    }
+    Ok(code)
+}
+
+/// The options of a compilation for cards of `capability`.
+pub fn options(shape: &KernelShape, (major, minor): (u32, u32)) -> Vec<String> {
+    let mut options = vec![
+        format!("--gpu-architecture=sm_{major}{minor}"),
+        "--std=c++17".to_owned(),
+        "--restrict".to_owned(),
+    ];
+    options.extend(shape.definitions());
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::abi;
+
+    #[test]
+    fn sources_are_whole_and_headers_come_once() {
+        for algorithm in Algorithm::ALL {
+            let whole = Source::of(algorithm).whole();
+            assert!(!whole.contains("#include"), "{algorithm}");
+            assert_eq!(whole.matches("typedef struct ws_view").count(), 1, "{algorithm}");
+            assert!(whole.contains(ENTRY), "{algorithm}");
+        }
+        assert!(PROBE.whole().contains(PROBE_ENTRY));
+    }
+
+    /// Every shape that images have.
+    fn shapes() -> Vec<KernelShape> {
+        let mut shapes = Vec::new();
+        for schema in warpswitch_rules::schema::SCHEMAS {
+            for compact in [false, true] {
+                let (words, ports_word) = (schema.words, schema.ports_word);
+                if !compact || words == 4 {
+                    shapes.push(KernelShape { words, ports_word, compact });
+                }
+            }
+        }
+        shapes
+    }
+
+    /// Registers and spilled bytes of a kernel, as the assembler reports them.
+    fn resources(log: &str) -> Option<(usize, usize)> {
+        let number = |before: &str| {
+            let text = &log[..log.find(before)?];
+            text.rsplit(|c: char| !c.is_ascii_digit()).find(|n| !n.is_empty())?.parse().ok()
+        };
+        Some((number(" registers")?, number(" bytes spill stores")?))
+    }
+
+    /// Compiled for the cards of the records, without one. `WARPSWITCH_NEED_NVRTC`, which the
+    /// checks before a change lands set, makes the compiler's absence a failure.
+    #[test]
+    fn every_kernel_compiles_and_keeps_its_keys_in_registers() {
+        if compiler_version().is_err() {
+            let needed = std::env::var_os("WARPSWITCH_NEED_NVRTC").is_some();
+            assert!(!needed, "NVRTC is not there");
+            return;
+        }
+        for shape in shapes() {
+            let mut options = options(&shape, (9, 0));
+            options.push("--ptxas-options=-v".to_owned());
+            let sources = Algorithm::ALL.map(Source::of);
+            for source in sources.into_iter().chain([PROBE]) {
+                let (code, log) = compile(source.name, &source.whole(), &options).unwrap();
+                assert!(code.starts_with(b"\x7fELF"), "{}", source.name);
+                let (registers, spilled) = resources(&log)
+                    .unwrap_or_else(|| panic!("{}: no resources in {log:?}", source.name));
+                println!("{} {shape:?}: {registers} registers", source.name);
+                assert_eq!(spilled, 0, "{} {shape:?}: {log}", source.name);
+                assert!(registers <= 128, "{} {shape:?}: {registers} registers", source.name);
+            }
+        }
+    }
+
+    #[test]
+    fn the_header_has_the_numbers_of_the_host() {
+        let header = HEADERS[0].1;
+        for (name, value) in abi::FACTS.iter().filter(|(name, _)| !name.contains(' ')) {
+            let told = header.lines().any(|line| {
+                let mut words = line.split([' ', ',', '{', '}']).filter(|word| !word.is_empty());
+                words.any(|word| word == *name) && {
+                    let after = line.split(name).nth(1).unwrap_or("");
+                    let digits = after.trim_start_matches([' ', '=']);
+                    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+                    digits[..end].parse() == Ok(*value)
+                }
+            });
+            assert!(told, "{name} = {value} is not in abi.h");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Classification on NVIDIA cards, and on a pool of host threads that works as a card does.
+//!
+//! ```text
+//! rules ─► Image: flat words ─┬─► card: kernel ◄─ slots: pinned buffers, a stream each
+//!                             └─► host: the same function in Rust, slots over threads
+//! keys ─► Ring: submit, submit, … ─► answers, in the order of submission
+//! ```
+//! - [`image`] lays an [`Algorithm`] out as words that kernels and the host read alike.
+//! - [`device`] is a place to run: a card, or [`host`] threads. It has slots; a slot takes a batch
+//!   of keys and has answers later. [`ring`] keeps the order.
+//! - [`engine`] is a `Classifier` on a device: changes are new images, a batch sees one of them.
+//! - [`kernels`] embeds the sources under `kernels/`, [`driver`] compiles them for the card that is
+//!   there, [`cache`] keeps what was compiled on disk.
+//! - [`survey()`] says what this machine has, and what it lacks.
+//!
+//! Nothing here needs CUDA to build, and without a card or a driver everything but a card works:
+//! each thing that may be missing is an [`ErrorKind`] with a remedy.
+//!
+//! A card that fails is *retired*: its device answers everything on the host from then on, with the
+//! same images and so the same answers.
+#![deny(unsafe_op_in_unsafe_fn)]
+
+pub mod cache;
+pub mod device;
+pub mod driver;
+pub mod engine;
+mod error;
+pub mod host;
+pub mod image;
+pub mod kernels;
+pub mod ring;
+mod survey;
+
+pub use device::{Device, Slot};
+pub use error::{ErrorKind, GpuError};
+pub use image::{Algorithm, Image};
+pub use survey::{CardInfo, Compiler, Survey, survey};

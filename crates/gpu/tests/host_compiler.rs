@@ -1,0 +1,159 @@
+//! The kernels' per-packet functions, built by the host's C++ compiler, against the reference.
+//!
+//! The very source that runs on cards answers keys over real images here, in a program of its own.
+//! `WARPSWITCH_NEED_CXX`, which the checks before a change lands set, makes the compiler's absence
+//! a failure.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+use warpswitch_classify::parts::RuleStore;
+use warpswitch_gpu::kernels::{HEADERS, KernelShape};
+use warpswitch_gpu::{Algorithm, Image};
+use warpswitch_rules::generate::{Family, RulesetSpec, Style};
+use warpswitch_rules::schema::SCHEMAS;
+use warpswitch_rules::{KeyBuf, RuleId, Ruleset, linear};
+use warpswitch_testkit::dense;
+
+const PROGRAM: &str = include_str!("../../../kernels/test/lookup.cpp");
+
+fn has_compiler() -> bool {
+    let found = Command::new("c++").arg("--version").output().is_ok_and(|out| out.status.success());
+    let needed = std::env::var_os("WARPSWITCH_NEED_CXX").is_some();
+    assert!(found || !needed, "there is no C++ compiler");
+    found
+}
+
+/// The algorithm's header, and what it needs defined besides the shape.
+fn header(algorithm: Algorithm) -> (&'static str, [&'static str; 2]) {
+    match algorithm {
+        Algorithm::Linear => ("linear", ["-DWS_CUCKOO=0", "-DWS_FILTERED=0"]),
+        Algorithm::MaskHash => ("tables", ["-DWS_CUCKOO=0", "-DWS_FILTERED=0"]),
+        Algorithm::Tuple => ("tables", ["-DWS_CUCKOO=1", "-DWS_FILTERED=0"]),
+        Algorithm::Bloom => ("tables", ["-DWS_CUCKOO=1", "-DWS_FILTERED=1"]),
+        Algorithm::Turbo => ("turbo", ["-DWS_CUCKOO=0", "-DWS_FILTERED=0"]),
+    }
+}
+
+/// A program that answers keys over images of one shape.
+fn compile(folder: &TempDir, algorithm: Algorithm, shape: &KernelShape) -> std::path::PathBuf {
+    let root = folder.path();
+    fs::create_dir_all(root.join("warpswitch")).unwrap();
+    for (name, text) in HEADERS {
+        fs::write(root.join(name), text).unwrap();
+    }
+    let source = root.join("lookup.cpp");
+    fs::write(&source, PROGRAM).unwrap();
+    let program = root.join("lookup");
+    let (header, more) = header(algorithm);
+    let made = Command::new("c++")
+        .args(["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=undefined"])
+        .arg("-fno-sanitize-recover=all")
+        .args(shape.definitions())
+        .args(more)
+        .arg(format!("-DWS_ALGORITHM=\"warpswitch/{header}.cuh\""))
+        .arg("-I")
+        .arg(root)
+        .arg("-o")
+        .arg(&program)
+        .arg(&source)
+        .output()
+        .unwrap();
+    let messages = String::from_utf8_lossy(&made.stderr);
+    assert!(made.status.success(), "{algorithm} {shape:?}:\n{messages}");
+    program
+}
+
+/// What the program answers.
+fn run(program: &Path, image: &Image, keys: &KeyBuf) -> Vec<RuleId> {
+    let mut input = vec![image.words().len() as u32, keys.len() as u32];
+    input.extend(image.numbers());
+    input.extend(image.words());
+    input.extend(keys.as_batch().words());
+    let bytes: Vec<u8> = input.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let mut child = Command::new(program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Answers come when all input has been read, so no pipe fills up meanwhile.
+    child.stdin.take().unwrap().write_all(&bytes).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (answers, rest) = output.stdout.as_chunks::<4>();
+    assert!(rest.is_empty());
+    answers.iter().map(|bytes| RuleId(u32::from_le_bytes(*bytes))).collect()
+}
+
+fn check(program: &Path, algorithm: Algorithm, ruleset: &Ruleset, shape: &KernelShape) {
+    let store = RuleStore::build(ruleset, usize::MAX).unwrap();
+    let image = Image::build(algorithm, &store, usize::MAX, 0x5eed).unwrap();
+    if image.shape() != shape {
+        return;
+    }
+    let keys = dense::keys_near(ruleset, 700, 9);
+    let mut want = vec![RuleId::NONE; keys.len()];
+    linear::classify(ruleset, keys.as_batch(), &mut want);
+    let mut twin = vec![RuleId(7); keys.len()];
+    image.classify(keys.as_batch(), &mut twin);
+    assert_eq!(twin, want, "{algorithm} {shape:?}, in Rust");
+    assert_eq!(run(program, &image, &keys), want, "{algorithm} {shape:?}, in C++");
+}
+
+fn check_algorithm(algorithm: Algorithm) {
+    if !has_compiler() {
+        return;
+    }
+    for schema in SCHEMAS {
+        for compact in [false, true] {
+            let has_compact = matches!(algorithm, Algorithm::Linear | Algorithm::Turbo);
+            if compact && !(schema.words == 4 && has_compact) {
+                continue;
+            }
+            let (words, ports_word) = (schema.words, schema.ports_word);
+            let shape = KernelShape { words, ports_word, compact };
+            let folder = tempfile::tempdir().unwrap();
+            let program = compile(&folder, algorithm, &shape);
+            for (rules, wild) in [(0, 4), (1, 4), (60, 4), (300, 6)] {
+                check(&program, algorithm, &dense::ruleset(schema, rules, wild, 21), &shape);
+            }
+            for style in [Style::Acl, Style::Fw, Style::Ipc] {
+                for family in [Family::Ipv4, Family::Ipv6] {
+                    let rules = RulesetSpec { style, family, rules: 250, seed: 8 }.generate();
+                    if rules.schema() == schema {
+                        check(&program, algorithm, &rules, &shape);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn linear_equals_the_reference() {
+    check_algorithm(Algorithm::Linear);
+}
+
+#[test]
+fn tuple_equals_the_reference() {
+    check_algorithm(Algorithm::Tuple);
+}
+
+#[test]
+fn bloom_equals_the_reference() {
+    check_algorithm(Algorithm::Bloom);
+}
+
+#[test]
+fn maskhash_equals_the_reference() {
+    check_algorithm(Algorithm::MaskHash);
+}
+
+#[test]
+fn turbo_equals_the_reference() {
+    check_algorithm(Algorithm::Turbo);
+}

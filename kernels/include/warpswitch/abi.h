@@ -1,0 +1,97 @@
+/* What the host and a card agree on: the view of an image, and what its numbers mean.
+ *
+ * Plain C with fixed widths. The Rust side has the same numbers in `crates/gpu/src/image/abi.rs`;
+ * the probe kernel reports what the card's compiler made of this file, and the host refuses to go
+ * on if they differ.
+ *
+ * Shapes are definitions of the compilation:
+ *   WS_WORDS       words of a key: 4, 10 or 16
+ *   WS_PORTS_WORD  the word of a key that holds both transport ports
+ *   WS_COMPACT     1: rows of eight words (see rows.cuh), 0: rows of values and masks
+ */
+#ifndef WARPSWITCH_ABI_H
+#define WARPSWITCH_ABI_H
+
+typedef unsigned int ws_u32;
+typedef unsigned long long ws_u64;
+
+/* "No rule": larger than every rank and every id. */
+#define WS_NONE 0xffffffffu
+
+/* An image in the memory of a card: its words, and 14 numbers that say where in them what lies.
+ * Passed to kernels by value. */
+typedef struct ws_view {
+    const ws_u32 *words;
+    ws_u32 p[14];
+} ws_view;
+
+/* Every image. */
+enum {
+    WS_IDS = 0,   /* first of the ids by rank, or WS_NONE if ranks are ids */
+    WS_RULES = 1  /* number of rules */
+};
+
+/* linear */
+enum { WS_LINEAR_ROWS = 2 };
+
+/* maskhash, tuple, bloom */
+enum {
+    WS_TABLES = 2,       /* number of tables, in order of their bounds */
+    WS_TABLE_DESCS = 3,  /* their descriptions */
+    WS_SLOTS = 4,        /* slots of all tables: two words, hash and entry number + 1 (0: free) */
+    WS_ENTRIES = 5,      /* entries: the words of the value, the rank, padding */
+    WS_FILTERS = 6,      /* filters of all tables */
+    WS_HASH = 7,         /* keys of the hash, then four odd multipliers */
+    WS_TILES = 8,        /* descriptions of tiles of filters */
+    WS_TILES_LEN = 9     /* their number */
+};
+
+/* Words of a description behind the mask. */
+enum {
+    WS_DESC_BOUND = 0,   /* no rank in the table is smaller */
+    WS_DESC_SLOTS = 1,   /* its first slot, counted from WS_SLOTS */
+    WS_DESC_SIZE = 2,    /* maskhash: 32 less the bits of a slot number; else: slots of a part */
+    WS_DESC_FILTER = 3,  /* the first word of its filter, in its tile */
+    WS_DESC_SHIFT = 4,   /* 32 less the bits of a place in the filter */
+    WS_DESC_WORDS = 5
+};
+
+/* Words of the description of a tile. */
+enum {
+    WS_TILE_TABLES = 0,  /* its first table */
+    WS_TILE_LEN = 1,     /* how many they are */
+    WS_TILE_FILTERS = 2, /* its first word, counted from WS_FILTERS */
+    WS_TILE_WORDS = 3    /* how many they are */
+};
+
+/* turbo */
+enum {
+    WS_TURBO_TABLES = 2, /* number of tables */
+    WS_TURBO_DESCS = 3,  /* their descriptions: the mask, 32 less index bits, first entry */
+    WS_TURBO_UNITS = 4,  /* where units are counted from */
+    WS_TURBO_TAIL = 5,   /* the reference of the tail */
+    WS_TURBO_BOUND = 6,  /* no rank in the tail is smaller */
+    WS_TURBO_HASH = 7    /* multipliers of the words, then the last one */
+};
+
+/* A reference: where a leaf or a cut lies, in units of eight words. 0 refers to nothing. */
+#define WS_CUT 0x80000000u
+#define WS_REF_SHIFT 24
+#define WS_REF_UNIT 0xffffffu
+#define WS_UNIT_WORDS 8
+/* Ranks in the entries of turbo's tables. */
+#define WS_BOUND_MAX 0xffffffu
+
+/* Words of an array padded to whole 16-byte loads. */
+#define WS_PADDED(words) (((words) + 3) / 4 * 4)
+#define WS_ENTRY_WORDS WS_PADDED(WS_WORDS + 1)
+#define WS_TABLE_DESC_WORDS WS_PADDED(WS_WORDS + WS_DESC_WORDS)
+#define WS_TURBO_DESC_WORDS WS_PADDED(WS_WORDS + 2)
+#define WS_CUT_WORDS ((WS_WORDS + 7) / 8 * 8)
+#if WS_COMPACT
+#define WS_ROW_WORDS 8
+#else
+#define WS_ROW_WORDS WS_PADDED(2 * WS_WORDS + 3)
+#endif
+
+#endif

@@ -1,0 +1,110 @@
+/* Keys, and the words that make these headers compile for a card and for a host.
+ *
+ * A per-packet function is written once: `WS_FN` makes it a device function under a CUDA compiler
+ * and a plain inline function under any other C++ compiler, so that tests without a card run the
+ * very same source against the reference.
+ */
+#ifndef WARPSWITCH_KEY_CUH
+#define WARPSWITCH_KEY_CUH
+
+#include "warpswitch/abi.h"
+
+#ifdef __CUDACC__
+#define WS_FN static __device__ __forceinline__
+#define WS_UNROLL _Pragma("unroll")
+#else
+#define WS_FN static inline
+#define WS_UNROLL
+#endif
+
+static_assert(sizeof(ws_view) == 64, "a view is 64 bytes");
+static_assert(sizeof(ws_u32) == 4 && sizeof(ws_u64) == 8, "fixed widths");
+
+struct ws_key {
+    ws_u32 w[WS_WORDS];
+};
+
+/* Copies `WORDS` words that start on a 16-byte border of the card's memory, 16 bytes at a time. */
+template <int WORDS>
+WS_FN void ws_load(const ws_u32 *from, ws_u32 *to) {
+    static_assert(WORDS % 4 == 0, "whole 16-byte loads");
+#ifdef __CUDACC__
+    WS_UNROLL
+    for (int i = 0; i < WORDS / 4; i++) {
+        const uint4 four = __ldg((const uint4 *)from + i);
+        to[4 * i] = four.x;
+        to[4 * i + 1] = four.y;
+        to[4 * i + 2] = four.z;
+        to[4 * i + 3] = four.w;
+    }
+#else
+    for (int i = 0; i < WORDS; i++) {
+        to[i] = from[i];
+    }
+#endif
+}
+
+WS_FN ws_u32 ws_word(const ws_u32 *at) {
+#ifdef __CUDACC__
+    return __ldg(at);
+#else
+    return *at;
+#endif
+}
+
+/* Two words that start on an 8-byte border. */
+WS_FN void ws_pair(const ws_u32 *at, ws_u32 *first, ws_u32 *second) {
+#ifdef __CUDACC__
+    const uint2 two = __ldg((const uint2 *)at);
+    *first = two.x;
+    *second = two.y;
+#else
+    *first = at[0];
+    *second = at[1];
+#endif
+}
+
+/* Key `n` of a batch. Every byte of it is read once and not again: no cache should keep it. */
+WS_FN ws_key ws_key_at(const ws_u32 *keys, ws_u64 n) {
+    ws_key key;
+    const ws_u32 *from = keys + n * WS_WORDS;
+#ifdef __CUDACC__
+#if WS_WORDS % 4 == 0
+    WS_UNROLL
+    for (int i = 0; i < WS_WORDS / 4; i++) {
+        const uint4 four = __ldcs((const uint4 *)from + i);
+        key.w[4 * i] = four.x;
+        key.w[4 * i + 1] = four.y;
+        key.w[4 * i + 2] = four.z;
+        key.w[4 * i + 3] = four.w;
+    }
+#else
+    WS_UNROLL
+    for (int i = 0; i < WS_WORDS / 2; i++) {
+        const uint2 two = __ldg((const uint2 *)from + i);
+        key.w[2 * i] = two.x;
+        key.w[2 * i + 1] = two.y;
+    }
+#endif
+#else
+    for (int i = 0; i < WS_WORDS; i++) {
+        key.w[i] = from[i];
+    }
+#endif
+    return key;
+}
+
+/* The id of the rule of this rank. */
+WS_FN ws_u32 ws_id(const ws_view &view, ws_u32 rank) {
+    if (rank == WS_NONE || view.p[WS_IDS] == WS_NONE) {
+        return rank;
+    }
+    return ws_word(view.words + view.p[WS_IDS] + rank);
+}
+
+/* The upper half of a product. */
+WS_FN ws_u32 ws_high(ws_u32 a, ws_u32 b) {
+    return (ws_u32)((ws_u64)a * b >> 32);
+}
+
+#endif

@@ -1,0 +1,18 @@
+/* linear: every rule in turn, in order of rank, so the first that matches wins. */
+#ifndef WARPSWITCH_LINEAR_CUH
+#define WARPSWITCH_LINEAR_CUH
+
+#include "warpswitch/rows.cuh"
+
+/* The rank of the winner among all rules, as one thread finds it alone. */
+WS_FN ws_u32 ws_lookup(const ws_view &view, const ws_key &key) {
+    const ws_u32 *rows = view.words + view.p[WS_LINEAR_ROWS];
+    for (ws_u32 rank = 0; rank < view.p[WS_RULES]; rank++) {
+        if (ws_row_matches(ws_row_at(rows + (ws_u64)rank * WS_ROW_WORDS), key)) {
+            return rank;
+        }
+    }
+    return WS_NONE;
+}
+
+#endif

@@ -1,0 +1,65 @@
+/* bloom on a card: a filter in front of a cuckoo table for each mask.
+ *
+ * Grid: a block takes one key for each of its threads at a time, grid-stride. The filters of as
+ * many tables as fit lie in shared memory, a tile; if one tile holds them all it is loaded once,
+ * else each in turn for each round of keys. A block searches all tables for its keys, so nothing
+ * is merged between blocks. Dynamic shared memory: the words of the largest tile.
+ * Bytes a key: the key, 4 of the answer, 8 of shared memory a table; behind a filter that passes
+ * 24 of slots and those of an entry. CPU reference: `image::tables`.
+ */
+#define WS_CUCKOO 1
+#define WS_FILTERED 1
+#include "warpswitch/tables.cuh"
+
+#define WS_THREADS 512
+
+extern __shared__ uint4 ws_tile[];
+
+/* Loads a tile of filters; all threads of the block take part. */
+static __device__ void ws_load_tile(const ws_view &view, const ws_u32 *what) {
+    const ws_u32 *filters = view.words + view.p[WS_FILTERS] + what[WS_TILE_FILTERS];
+    __syncthreads();
+    for (ws_u32 i = threadIdx.x; i < what[WS_TILE_WORDS] / 4; i += WS_THREADS) {
+        ws_tile[i] = __ldg((const uint4 *)filters + i);
+    }
+    __syncthreads();
+}
+
+extern "C" __global__ void __launch_bounds__(WS_THREADS, 1)
+    ws_classify(const ws_view view, const ws_u32 *keys, ws_u32 *out, ws_u64 count) {
+    const ws_hash_keys hash_keys = ws_hash_keys_at(view);
+    const ws_u32 tiles = view.p[WS_TILES_LEN];
+    const ws_u32 *descs = view.words + view.p[WS_TILES];
+    const ws_u32 *filters = (const ws_u32 *)ws_tile;
+    if (tiles == 1) {
+        ws_load_tile(view, descs);
+    }
+    const ws_u64 step = (ws_u64)gridDim.x * WS_THREADS;
+    for (ws_u64 base = (ws_u64)blockIdx.x * WS_THREADS; base < count; base += step) {
+        const ws_u64 n = base + threadIdx.x;
+        const bool is_key = n < count;
+        const ws_key key = ws_key_at(keys, is_key ? n : count - 1);
+        ws_u32 best = is_key ? WS_NONE : 0;
+        bool open = is_key;
+        for (ws_u32 tile = 0; tile < tiles; tile++) {
+            const ws_u32 *what = descs + 4 * tile;
+            if (tiles > 1) {
+                if (!__syncthreads_or(open)) {
+                    break;
+                }
+                ws_load_tile(view, what);
+            }
+            const ws_u32 end = what[WS_TILE_TABLES] + what[WS_TILE_LEN];
+            for (ws_u32 table = what[WS_TILE_TABLES]; open && table < end; table++) {
+                const ws_desc desc = ws_desc_at(view, table);
+                open = ws_desc_word(desc, WS_DESC_BOUND) < best;
+                if (open) {
+                    best = ws_search(view, desc, hash_keys, filters, key, best);
+                }
+            }
+        }
+        if (is_key) {
+            out[n] = ws_id(view, best);
+        }
+    }
+}

@@ -1,0 +1,22 @@
+/* What the card's compiler made of abi.h, for the host to compare with its own numbers: one thread
+ * writes them, in the order of `image::abi::FACTS`. */
+#include "warpswitch/key.cuh"
+
+extern "C" __global__ void ws_probe_abi(const ws_view view, const ws_u32 *keys, ws_u32 *out,
+                                        ws_u64 count) {
+    const ws_u32 facts[] = {
+        sizeof(ws_view),     WS_IDS,          WS_RULES,        WS_LINEAR_ROWS,  WS_TABLES,
+        WS_TABLE_DESCS,      WS_SLOTS,        WS_ENTRIES,      WS_FILTERS,      WS_HASH,
+        WS_TILES,            WS_TILES_LEN,    WS_DESC_BOUND,   WS_DESC_SLOTS,   WS_DESC_SIZE,
+        WS_DESC_FILTER,      WS_DESC_SHIFT,   WS_TURBO_TABLES, WS_TURBO_DESCS,  WS_TURBO_UNITS,
+        WS_TURBO_TAIL,       WS_TURBO_BOUND,  WS_TURBO_HASH,   WS_ENTRY_WORDS,
+        WS_TABLE_DESC_WORDS, WS_TURBO_DESC_WORDS, WS_CUT_WORDS,    WS_ROW_WORDS,
+        view.p[13],
+    };
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        for (ws_u32 i = 0; i < sizeof(facts) / 4; i++) {
+            out[i] = i < count ? facts[i] : 0;
+        }
+        out[0] += keys[0];
+    }
+}

@@ -7,4 +7,4 @@ mod pool;
 pub mod sync;
 
 pub use packet::{Header, Packet, PacketType, annotation};
-pub use pool::{BATCH_LEN_MAX, Batch, Pool};
+pub use pool::{BATCH_LEN_MAX, Batch, Depot, Pool};

@@ -3,9 +3,15 @@
 //! A worker has a pool. What was used last is used next, so a short path stays in the nearest
 //! cache, and once a run has met its largest load nothing is allocated any more.
 //!
+//! Where packets move between workers, one pool would run dry while another overflows: pools of one
+//! [`Depot`] exchange their spares through it, a magazine at a time (Bonwick and Adams, "Magazines
+//! and Vmem", USENIX 2001, section 3).
+//!
 //! # Invariants
 //! - Q1: packets given out and not put back are counted: at the end of a run that number is what
 //!   elements say they hold, or one was lost.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::packet::{BUFFER_BYTES, Packet};
 
@@ -15,6 +21,11 @@ pub const BATCH_LEN_MAX: usize = 256;
 const SPARE_PACKETS_MAX: usize = 1 << 16;
 /// Spare batches that are kept for use.
 const SPARE_BATCHES_MAX: usize = 1 << 12;
+/// Packets, or batches, that move between a pool and its depot at once.
+const MAGAZINE_LEN: usize = 256;
+/// Spares of each kind that a pool with a depot keeps for itself: as many packets as a core's own
+/// cache has room for.
+const OWN_SPARES_MAX: usize = 4 * MAGAZINE_LEN;
 
 /// Packets in order.
 #[derive(Debug, Default)]
@@ -100,6 +111,37 @@ impl Batch {
     }
 }
 
+/// Where pools leave spares that they have too many of, for others that have none.
+///
+/// Cost: one lock for each [`MAGAZINE_LEN`] packets. Memory: as much as one pool keeps.
+#[derive(Debug, Default)]
+pub struct Depot {
+    packets: Mutex<Vec<Vec<Packet>>>,
+    batches: Mutex<Vec<Vec<Batch>>>,
+}
+
+impl Depot {
+    /// Moves the coldest of `spares`, those used longest ago, to `shelf`, which keeps so many.
+    fn put<T>(shelf: &Mutex<Vec<Vec<T>>>, spares: &mut Vec<T>, spares_max: usize) {
+        let magazine: Vec<T> = spares.drain(..MAGAZINE_LEN).collect();
+        let mut shelf = Self::lock(shelf);
+        if shelf.len() < spares_max / MAGAZINE_LEN {
+            shelf.push(magazine);
+        }
+    }
+
+    /// Moves a magazine from `shelf` to `spares`.
+    fn get<T>(shelf: &Mutex<Vec<Vec<T>>>, spares: &mut Vec<T>) {
+        let magazine = Self::lock(shelf).pop();
+        spares.extend(magazine.into_iter().flatten());
+    }
+
+    fn lock<T>(shelf: &Mutex<Vec<Vec<T>>>) -> MutexGuard<'_, Vec<Vec<T>>> {
+        // Who panicked with the lock held left a whole list.
+        shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Pool {
@@ -107,12 +149,18 @@ pub struct Pool {
     batches: Vec<Batch>,
     live: u64,
     made: u64,
+    depot: Option<Arc<Depot>>,
 }
 
 impl Pool {
     /// A pool without spares.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Exchanges spares with other pools through `depot` from now on.
+    pub fn use_depot(&mut self, depot: Arc<Depot>) {
+        self.depot = Some(depot);
     }
 
     /// An empty packet, as new.
@@ -124,11 +172,22 @@ impl Pool {
                 packet.reset();
                 packet
             }
-            None => {
-                self.made += 1;
-                Packet::new()
+            None => self.other_packet(),
+        }
+    }
+
+    /// A packet when there is no spare.
+    #[cold]
+    fn other_packet(&mut self) -> Packet {
+        if let Some(depot) = &self.depot {
+            Depot::get(&depot.packets, &mut self.packets);
+            if let Some(mut packet) = self.packets.pop() {
+                packet.reset();
+                return packet;
             }
         }
+        self.made += 1;
+        Packet::new()
     }
 
     /// A packet with `bytes`.
@@ -141,10 +200,7 @@ impl Pool {
     /// A copy of `packet`, annotations and all.
     pub fn copy(&mut self, packet: &Packet) -> Packet {
         self.live += 1;
-        let mut copy = self.packets.pop().unwrap_or_else(|| {
-            self.made += 1;
-            Packet::new()
-        });
+        let mut copy = self.packets.pop().unwrap_or_else(|| self.other_packet());
         copy.copy_from(packet);
         copy
     }
@@ -156,13 +212,28 @@ impl Pool {
         // Larger buffers are rare: keeping them would let memory grow without bound.
         if packet.buffer_bytes() == BUFFER_BYTES && self.packets.len() < SPARE_PACKETS_MAX {
             self.packets.push(packet);
+            if self.packets.len() > OWN_SPARES_MAX
+                && let Some(depot) = &self.depot
+            {
+                Depot::put(&depot.packets, &mut self.packets, SPARE_PACKETS_MAX);
+            }
         }
     }
 
     /// An empty batch with room.
     #[inline]
     pub fn batch(&mut self) -> Batch {
-        self.batches.pop().unwrap_or_else(|| Batch { packets: Vec::with_capacity(BATCH_LEN_MAX) })
+        self.batches.pop().unwrap_or_else(|| self.other_batch())
+    }
+
+    /// A batch when there is no spare.
+    #[cold]
+    fn other_batch(&mut self) -> Batch {
+        if let Some(depot) = &self.depot {
+            Depot::get(&depot.batches, &mut self.batches);
+        }
+        let spare = self.batches.pop();
+        spare.unwrap_or_else(|| Batch { packets: Vec::with_capacity(BATCH_LEN_MAX) })
     }
 
     /// Takes a batch back, packets and all.
@@ -182,6 +253,11 @@ impl Pool {
         assert!(batch.is_empty(), "{} packets would be lost", batch.len());
         if batch.packets.capacity() > 0 && self.batches.len() < SPARE_BATCHES_MAX {
             self.batches.push(batch);
+            if self.batches.len() > OWN_SPARES_MAX
+                && let Some(depot) = &self.depot
+            {
+                Depot::put(&depot.batches, &mut self.batches, SPARE_BATCHES_MAX);
+            }
         }
     }
 
@@ -239,5 +315,25 @@ mod tests {
         let again: Vec<Packet> = (0..11).map(|_| pool.packet()).collect();
         assert_eq!(pool.made(), 11);
         assert!(again.iter().all(Packet::is_empty));
+    }
+    /// Packets that one pool gives out and another takes back go round: none is made twice.
+    #[test]
+    fn spares_go_round_through_the_depot() {
+        let depot = Arc::new(Depot::default());
+        let (mut giver, mut taker) = (Pool::new(), Pool::new());
+        giver.use_depot(depot.clone());
+        taker.use_depot(depot);
+        for _ in 0..100 {
+            let mut batch = giver.batch();
+            for _ in 0..BATCH_LEN_MAX {
+                batch.push(giver.packet());
+            }
+            giver.release(batch.len() as u64);
+            taker.adopt(batch.len() as u64);
+            taker.recycle_batch(batch);
+        }
+        assert_eq!((giver.live(), taker.live(), taker.made()), (0, 0, 0));
+        let bound = (OWN_SPARES_MAX + 2 * MAGAZINE_LEN) as u64;
+        assert!(giver.made() <= bound, "{} packets made", giver.made());
     }
 }

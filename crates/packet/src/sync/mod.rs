@@ -4,15 +4,19 @@
 //! tries every order of its atomic steps: `RUSTFLAGS="--cfg loom" cargo test -p warpswitch-packet`.
 
 mod epoch;
+mod handoff;
 mod left_right;
 
 pub use epoch::{Epochs, Pin};
+pub use handoff::{Handoff, Rested};
 pub use left_right::{LeftRight, ReadGuard};
 
 #[cfg(loom)]
 mod primitives {
     pub(super) use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
-    pub(super) use loom::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+    pub(super) use loom::sync::{
+        Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
+    };
 
     /// Lets another thread go on: the model would otherwise try to spin for ever.
     pub(super) fn pause() {
@@ -23,7 +27,9 @@ mod primitives {
 #[cfg(not(loom))]
 mod primitives {
     pub(super) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
-    pub(super) use std::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+    pub(super) use std::sync::{
+        Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
+    };
 
     /// Tells the core that it is in a short loop.
     pub(super) fn pause() {

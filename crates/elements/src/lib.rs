@@ -6,9 +6,9 @@
 #![forbid(unsafe_code)]
 
 mod bucket;
-mod calls;
 mod capture;
 mod control;
+mod copies;
 mod ethernet;
 mod format;
 mod ip;

@@ -27,6 +27,24 @@ impl Rate {
         self.since += events;
     }
 
+    /// A rate of a copy, which [`Rate::absorb`] adds: an average of sums is the sum of averages.
+    pub fn fresh(&self) -> Self {
+        Self { since: 0, per_second: 0.0, ..*self }
+    }
+
+    /// Adds what a copy counted, which was [`Rate::fresh`] when its counting began.
+    pub fn absorb(&mut self, copy: &Rate) {
+        if let Some(began) = copy.began
+            && self.began.is_none_or(|own| own < began)
+        {
+            self.step(began);
+            self.began = Some(began);
+        }
+        self.since += copy.since;
+        self.per_second += copy.per_second;
+        self.steps = self.steps.max(copy.steps);
+    }
+
     fn step(&mut self, now: Time) {
         let Some(began) = self.began else { return };
         let elapsed = (now.0 - began.0) as f64;

@@ -2,6 +2,8 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::Arc;
 
 use warpswitch_packet::{Batch, Packet, Pool};
 
@@ -14,8 +16,8 @@ use crate::names::{NameTable, Seen};
 use crate::router::worker::Worker;
 use crate::time::Time;
 
-/// What of a router never changes while it runs, and the elements.
-pub(crate) struct Shared {
+/// What of a router never changes while it runs. All workers have the same.
+pub(crate) struct Blueprint {
     pub(crate) graph: FlatGraph,
     pub(crate) ports: Vec<ElementPorts>,
     pub(crate) classes: Vec<&'static ElementClass>,
@@ -25,11 +27,24 @@ pub(crate) struct Shared {
     /// Where each push output leads, and where each pull input asks.
     pub(crate) targets: Vec<Vec<Option<PortRef>>>,
     pub(crate) origins: Vec<Vec<Option<PortRef>>>,
+    /// What the class table says, for the handler `classes`.
+    pub(crate) class_names: Vec<&'static str>,
+}
+
+/// The blueprint, and the elements that a worker runs.
+pub(crate) struct Shared {
+    pub(crate) blueprint: Arc<Blueprint>,
     /// Borrowed while an element runs; one element runs others only by asking them for packets or
     /// through handlers.
     pub(crate) elements: Vec<RefCell<Box<dyn Element>>>,
-    /// What the class table says, for the handler `classes`.
-    pub(crate) class_names: Vec<&'static str>,
+}
+
+impl Deref for Shared {
+    type Target = Blueprint;
+
+    fn deref(&self) -> &Blueprint {
+        &self.blueprint
+    }
 }
 
 /// What an element can do while it runs.
@@ -226,16 +241,20 @@ impl Context<'_> {
 
     /// Names as this element sees them.
     pub fn names(&self) -> impl Names + '_ {
-        let Shared { names, graph, index, .. } = self.shared;
+        let Blueprint { names, graph, index, .. } = &**self.shared;
         Seen { table: names, graph, index, element: self.element }
     }
 
     /// Asks element `element`, given that it is a `T` and is not at work itself.
+    ///
+    /// Threads: whom an element asks while it is initialized is run by the same worker as the
+    /// element from then on. Others may be out of reach while several workers run.
     pub fn with_element<T: Element, R>(
         &mut self,
         element: usize,
         ask: impl FnOnce(&mut T, &mut Context<'_>) -> R,
     ) -> Option<R> {
+        self.worker.acquaint(self.element, element);
         let mut other = self.shared.elements.get(element)?.try_borrow_mut().ok()?;
         let mut cx = Context { shared: self.shared, worker: &mut *self.worker, element };
         other.downcast_mut::<T>().map(|other| ask(other, &mut cx))
@@ -409,6 +428,16 @@ impl Context<'_> {
         value: &str,
     ) -> Result<String, HandlerError> {
         crate::router::handlers::write(self.shared, self.worker, element, name, value)
+    }
+
+    /// Writes `call`, `HANDLER [VALUE]`, as seen from this element; what goes wrong is said.
+    ///
+    /// Threads: while several workers run this happens as soon as they rest, after the element
+    /// returned; else at once.
+    pub fn call_handler(&mut self, call: &str) {
+        if !self.worker.call_later(self.element, call) {
+            crate::router::handlers::call(self.shared, self.worker, self.element, call);
+        }
     }
 
     /// Which handler `text` means, as seen from this element: `element.handler`, `number.handler`

@@ -152,12 +152,46 @@ pub trait Element: Any + Send {
     /// configuration that ran before. Downcast with [`Any`].
     fn take_state(&mut self, cx: &mut Context<'_>, old: &mut dyn Element) {}
 
+    /// How it is shared where several workers run. Asked of an element that was initialized, and
+    /// again whenever the workers start, so a copy carries what handlers changed.
+    fn sharing(&self) -> Sharing {
+        Sharing::OneWorker
+    }
+
+    /// Takes what a copy has counted; the copy is gone then.
+    fn absorb(&mut self, copy: &mut dyn Element) {}
+
+    /// Elements that it gives to workers, by their numbers.
+    fn assigns(&self) -> &[(usize, usize)] {
+        &[]
+    }
+
     /// Finishes: the run is over. Files are flushed here, with what goes wrong as the error.
     ///
     /// # Errors
     /// What could not be finished.
     fn finish(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
         Ok(())
+    }
+}
+
+/// How an element is shared where several workers run.
+pub enum Sharing {
+    /// One worker runs it, and gets packets for it from others. Right for all that know or hold
+    /// something.
+    OneWorker,
+    /// Each worker runs a copy such as this one: for elements that treat each packet by itself.
+    /// What copies count comes back by [`Element::absorb`].
+    Copies(Box<dyn Element>),
+    /// It runs while all other workers rest, as it reads and writes handlers of any element.
+    /// For those that only call one at times, [`Context::call_handler`] does without.
+    Alone,
+}
+
+impl Sharing {
+    /// A copy for each worker.
+    pub fn copies(copy: impl Element) -> Self {
+        Self::Copies(Box::new(copy))
     }
 }
 

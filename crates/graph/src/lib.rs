@@ -18,8 +18,8 @@ pub mod simulate;
 mod time;
 
 pub use context::{Console, Context, Fate};
-pub use element::{ConfigureContext, Element, ElementClass, Phase, Registry};
+pub use element::{ConfigureContext, Element, ElementClass, Phase, Registry, Sharing};
 pub use handler::{HandlerError, HandlerSpec};
 pub use names::NameTable;
-pub use router::{Ended, Host, Router, RouterOptions, Stats};
+pub use router::{Clock, Ended, Host, Router, RouterOptions, Stats, Workers};
 pub use time::Time;

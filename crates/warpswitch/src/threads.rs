@@ -1,6 +1,7 @@
 //! Worker threads and the cores they run on.
 
 use core_affinity::CoreId;
+use warpswitch_graph::{Router, Workers};
 
 use crate::{human, term};
 
@@ -29,6 +30,15 @@ pub fn warn_of_sharing(threads: usize) {
 pub fn core_for(idx: usize) -> Option<CoreId> {
     let cores = cores();
     cores[idx % cores.len()]
+}
+
+/// Has `workers` workers run `router`, each on a core of its own, the calling thread the first.
+pub fn staff(router: &mut Router, workers: usize) {
+    if workers > 1 {
+        warn_of_sharing(workers);
+        pin(0);
+        router.use_workers(Workers { count: workers, on_start: pin });
+    }
 }
 
 /// Keeps the calling thread on the core of worker `idx`.

@@ -274,7 +274,7 @@ impl FromDump {
         match own.map(|name| self.write(cx, &name, value)) {
             Some(Err(error)) => cx.say(&format!("{}: {handler}: {error}", cx.declaration())),
             Some(Ok(_)) => {}
-            None => crate::calls::write(cx, &call),
+            None => cx.call_handler(&call),
         }
     }
 

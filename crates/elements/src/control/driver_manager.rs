@@ -19,7 +19,7 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! As `Script`.
 //!
 //! # Example
 //! ```text

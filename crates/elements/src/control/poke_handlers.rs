@@ -21,7 +21,7 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! As `Script`.
 //!
 //! # Example
 //! ```text

@@ -24,7 +24,7 @@
 //! - `unanswered`: output 1 is not connected
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! For an address of its own, and for a network behind it.
@@ -40,7 +40,7 @@ use warpswitch_graph::language::args::{
     Args, ArgsError, BareIpv4Prefix, EtherAddress, FromArg, Ipv4Prefix, Names,
 };
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::{Batch, Packet};
 use warpswitch_wire::arp::{ArpRepr, OPERATION_REPLY, OPERATION_REQUEST};
@@ -106,7 +106,7 @@ fn entries_of(arg: &str, names: &dyn Names) -> Result<Vec<Entry>, &'static str> 
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ArpResponder {
     /// None lies behind one that covers it.
     entries: Vec<Entry>,
@@ -241,6 +241,10 @@ impl Element for ArpResponder {
             }
         }
         Ok(String::new())
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

@@ -20,7 +20,7 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -28,7 +28,7 @@
 //! ```
 
 use warpswitch_graph::language::args::{Args, ArgsError, EtherAddress};
-use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass};
+use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Sharing};
 use warpswitch_packet::packet::Header;
 use warpswitch_packet::{Batch, Packet};
 use warpswitch_wire::ethernet::{EtherType, Ethernet, HEADER_BYTES};
@@ -45,7 +45,7 @@ pub static CLASS: ElementClass = ElementClass::new("EnsureEther", "1/1", "a/a", 
 });
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct EnsureEther {
     ether_type: u16,
     src: EtherAddress,
@@ -91,6 +91,10 @@ impl Element for EnsureEther {
         for packet in batch.iter_mut() {
             self.ensure(packet);
         }
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

@@ -20,7 +20,7 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -29,7 +29,7 @@
 
 use warpswitch_graph::language::args::{Args, ArgsError, EtherAddress};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::Batch;
 
@@ -41,7 +41,7 @@ pub static CLASS: ElementClass =
     ElementClass::new("EtherEncap", "1/1", "a/a", || Box::<EtherEncap>::default());
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct EtherEncap {
     ether_type: u16,
     src: EtherAddress,
@@ -103,6 +103,10 @@ impl Element for EtherEncap {
             _ => self.ether_type = parse(value)?,
         }
         Ok(String::new())
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

@@ -16,14 +16,14 @@
 //! - `too short`: it has no two addresses
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
 //! FromDevice(eth0) -> EtherMirror -> Queue -> ToDevice(eth0);
 //! ```
 
-use warpswitch_graph::{Context, Element, ElementClass, Fate};
+use warpswitch_graph::{Context, Element, ElementClass, Fate, Sharing};
 use warpswitch_packet::Batch;
 
 use super::ADDRESS_BYTES;
@@ -36,7 +36,7 @@ pub static CLASS: ElementClass =
 const SHORT: usize = 0;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct EtherMirror;
 
 impl Element for EtherMirror {
@@ -48,6 +48,10 @@ impl Element for EtherMirror {
             }
             None => Fate::Drop(SHORT),
         });
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

@@ -25,7 +25,7 @@
 //! - `too short`: it has no Ethernet header
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -34,7 +34,7 @@
 
 use warpswitch_graph::language::args::{Args, ArgsError, EtherAddress};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::packet::PacketType;
 use warpswitch_packet::{Batch, Packet};
@@ -59,7 +59,7 @@ const OTHER: usize = 1;
 const SHORT: usize = 2;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct HostEtherFilter {
     address: EtherAddress,
     drops_own: bool,
@@ -127,6 +127,10 @@ impl Element for HostEtherFilter {
     ) -> Result<String, HandlerError> {
         self.address = parse(value)?;
         Ok(String::new())
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

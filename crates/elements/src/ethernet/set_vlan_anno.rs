@@ -21,7 +21,7 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -30,7 +30,7 @@
 
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::Batch;
 
@@ -50,7 +50,7 @@ pub(super) const VLAN_BITS: u16 = 0x0fff;
 pub(super) const PRIORITY_SHIFT: u32 = 13;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SetVlanAnno {
     tci: u16,
 }
@@ -133,6 +133,10 @@ impl Element for SetVlanAnno {
     ) -> Result<String, HandlerError> {
         write_tci(&mut self.tci, name, value)?;
         Ok(String::new())
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

@@ -22,7 +22,7 @@
 //! - `too short`: the header is cut short
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -30,7 +30,7 @@
 //! ```
 
 use warpswitch_graph::language::args::{Args, ArgsError};
-use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Fate};
+use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Fate, Sharing};
 use warpswitch_packet::packet::Header;
 use warpswitch_packet::{Batch, Packet};
 use warpswitch_wire::ethernet::{EtherType, Ethernet, HEADER_BYTES};
@@ -69,7 +69,7 @@ fn tci_of(frame: &[u8], ether_type: u16) -> Result<u16, bool> {
 }
 
 /// `VLANDecap`: see the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct VlanDecap {
     notes: bool,
     ether_type: u16,
@@ -100,10 +100,14 @@ impl Element for VlanDecap {
             }
         }
     }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
+    }
 }
 
 /// `StripEtherVLANHeader`: see the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct StripEtherVlanHeader {
     native: Option<u16>,
 }
@@ -143,6 +147,10 @@ impl Element for StripEtherVlanHeader {
 
     fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
         cx.sort(batch, |_, packet| self.strip(packet));
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

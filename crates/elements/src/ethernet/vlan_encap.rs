@@ -29,7 +29,7 @@
 //! - `too short`: `VLANEncap` got what is no frame
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -38,7 +38,7 @@
 
 use warpswitch_graph::language::args::{Args, ArgsError, EtherAddress, Word};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::packet::Header;
 use warpswitch_packet::{Batch, Packet};
@@ -65,7 +65,7 @@ const SHORT: usize = 0;
 const TAG_BYTES: usize = 4;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct VlanEncap {
     /// Whether it adds a whole header.
     is_ether: bool,
@@ -220,6 +220,10 @@ impl Element for VlanEncap {
             }
         }
         Ok(String::new())
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

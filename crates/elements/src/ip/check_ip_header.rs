@@ -37,7 +37,7 @@
 //! - `bad source address`: one of the bad ones
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -50,7 +50,7 @@ use warpswitch_graph::language::args::{
     ArgError, Args, ArgsError, BareIpv4Prefix, FromArg, Names, split,
 };
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::{Batch, Packet};
 use warpswitch_wire::ipv4::{HEADER_BYTES, Ipv4};
@@ -83,7 +83,7 @@ const CHECKSUM: usize = 4;
 const SOURCE: usize = 5;
 
 /// Sources that are not to be believed.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Sources {
     bad: Vec<u32>,
     good_dst: Vec<u32>,
@@ -166,7 +166,7 @@ fn is_intact(header: &[u8]) -> bool {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CheckIpHeader {
     offset: u32,
     has_checksum: bool,
@@ -257,6 +257,16 @@ impl Element for CheckIpHeader {
     fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<Self>() {
             self.failures.take(&old.failures);
+        }
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(Self { failures: self.failures.fresh(), ..self.clone() })
+    }
+
+    fn absorb(&mut self, copy: &mut dyn Element) {
+        if let Some(copy) = copy.downcast_mut::<Self>() {
+            self.failures.absorb(&copy.failures);
         }
     }
 }

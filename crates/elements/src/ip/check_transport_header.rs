@@ -24,7 +24,7 @@
 //! - `bad TCP checksum`, `bad UDP checksum`, `bad ICMP checksum`; UDP may have none
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -33,7 +33,7 @@
 
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::packet::Header;
 use warpswitch_packet::{Batch, Packet};
@@ -131,7 +131,7 @@ fn check_icmp(packet: &Packet) -> Result<(), usize> {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CheckHeader {
     check: &'static Check,
     failures: Failures,
@@ -181,6 +181,16 @@ impl Element for CheckHeader {
     fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<Self>() {
             self.failures.take(&old.failures);
+        }
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(Self { failures: self.failures.fresh(), ..self.clone() })
+    }
+
+    fn absorb(&mut self, copy: &mut dyn Element) {
+        if let Some(copy) = copy.downcast_mut::<Self>() {
+            self.failures.absorb(&copy.failures);
         }
     }
 }

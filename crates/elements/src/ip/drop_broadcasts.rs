@@ -19,14 +19,14 @@
 //! - `broadcast`: the packet's type says that it came as broadcast or multicast
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
 //! rt[1] -> DropBroadcasts -> ...;
 //! ```
 
-use warpswitch_graph::{Context, Element, ElementClass, Fate, HandlerError, HandlerSpec};
+use warpswitch_graph::{Context, Element, ElementClass, Fate, HandlerError, HandlerSpec, Sharing};
 use warpswitch_packet::packet::PacketType;
 use warpswitch_packet::{Batch, Packet};
 
@@ -45,7 +45,7 @@ pub(super) fn is_broadcast(packet: &Packet) -> bool {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct DropBroadcasts {
     drops: u64,
 }
@@ -81,6 +81,16 @@ impl Element for DropBroadcasts {
     fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<Self>() {
             self.drops = old.drops;
+        }
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(Self { drops: 0 })
+    }
+
+    fn absorb(&mut self, copy: &mut dyn Element) {
+        if let Some(copy) = copy.downcast_mut::<Self>() {
+            self.drops += copy.drops;
         }
     }
 }

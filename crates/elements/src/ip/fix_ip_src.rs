@@ -17,7 +17,7 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -27,7 +27,7 @@
 use std::net::Ipv4Addr;
 
 use warpswitch_graph::language::args::{Args, ArgsError};
-use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass};
+use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Sharing};
 use warpswitch_packet::packet::annotation;
 use warpswitch_packet::{Batch, Packet};
 
@@ -39,7 +39,7 @@ pub static CLASS: ElementClass = ElementClass::new("FixIPSrc", "1/1", "a/a", || 
 });
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct FixIpSrc {
     address: Ipv4Addr,
 }
@@ -68,6 +68,10 @@ impl Element for FixIpSrc {
 
     fn process(&mut self, _cx: &mut Context<'_>, batch: &mut Batch) {
         batch.iter_mut().for_each(|packet| fix(packet, self.address));
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

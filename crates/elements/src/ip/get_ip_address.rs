@@ -19,7 +19,7 @@
 //! - `no address`: the packet is too short, or there is no IPv4 header
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -27,7 +27,7 @@
 //! ```
 
 use warpswitch_graph::language::args::{Args, ArgsError, Word};
-use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Fate};
+use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Fate, Sharing};
 use warpswitch_packet::packet::{Header, annotation};
 use warpswitch_packet::{Batch, Packet};
 
@@ -52,7 +52,7 @@ enum Place {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct GetIpAddress {
     place: Place,
     anno: usize,
@@ -95,6 +95,10 @@ impl Element for GetIpAddress {
             Some(()) => Fate::Pass,
             None => Fate::Drop(NO_ADDRESS),
         });
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

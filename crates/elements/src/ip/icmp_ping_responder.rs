@@ -18,7 +18,7 @@
 //! - `no ping`: another packet
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -28,7 +28,7 @@
 //! # Source
 //! RFC 792; RFC 1812, 4.3.3.6.
 
-use warpswitch_graph::{Context, Element, ElementClass, Fate};
+use warpswitch_graph::{Context, Element, ElementClass, Fate, Sharing};
 use warpswitch_packet::packet::annotation;
 use warpswitch_packet::{Batch, Packet};
 use warpswitch_wire::checksum;
@@ -52,7 +52,7 @@ const ECHO_REPLY: u8 = 0;
 const TTL: u8 = 255;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct IcmpPingResponder;
 
 fn is_ping(packet: &Packet) -> bool {
@@ -96,6 +96,10 @@ impl Element for IcmpPingResponder {
             packet.set_timestamp_ns(now.0);
             Fate::Pass
         });
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

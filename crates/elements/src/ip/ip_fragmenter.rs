@@ -29,7 +29,7 @@
 //! - `bad length`: too long, with a header that is not whole or a length that is wrong
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -39,7 +39,7 @@
 
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::packet::{HEADROOM_BYTES, Header, PACKET_BYTES_MAX};
 use warpswitch_packet::{Batch, Packet};
@@ -98,7 +98,7 @@ impl CopiedOptions {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct IpFragmenter {
     mtu: u32,
     honor_df: bool,
@@ -270,6 +270,17 @@ impl Element for IpFragmenter {
     fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<Self>() {
             (self.drops, self.fragments) = (old.drops, old.fragments);
+        }
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(Self { drops: 0, fragments: 0, ..self.clone() })
+    }
+
+    fn absorb(&mut self, copy: &mut dyn Element) {
+        if let Some(copy) = copy.downcast_mut::<Self>() {
+            self.drops += copy.drops;
+            self.fragments += copy.fragments;
         }
     }
 }

@@ -22,7 +22,7 @@
 //! - `no header`: there is no IPv4 header
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -38,7 +38,8 @@ use std::net::Ipv4Addr;
 
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec, Time,
+    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec, Sharing,
+    Time,
 };
 use warpswitch_packet::packet::annotation;
 use warpswitch_packet::{Batch, Packet};
@@ -62,7 +63,7 @@ const RECORD_ROUTE: u8 = 7;
 const TIMESTAMP: u8 = 68;
 
 /// Who this router is.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Addresses {
     own: [u8; 4],
     /// All of them.
@@ -199,7 +200,7 @@ fn record_time(option: &mut [u8], addresses: &Addresses, now: Time) -> Result<bo
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct IpGwOptions {
     addresses: Addresses,
     drops: u64,
@@ -246,6 +247,16 @@ impl Element for IpGwOptions {
     fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<Self>() {
             self.drops = old.drops;
+        }
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(Self { drops: 0, ..self.clone() })
+    }
+
+    fn absorb(&mut self, copy: &mut dyn Element) {
+        if let Some(copy) = copy.downcast_mut::<Self>() {
+            self.drops += copy.drops;
         }
     }
 }

@@ -21,7 +21,7 @@
 //! Those of `CheckIPHeader`.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -32,7 +32,7 @@ use std::net::Ipv4Addr;
 
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::Batch;
 use warpswitch_packet::packet::annotation;
@@ -48,7 +48,7 @@ pub static CLASS: ElementClass =
 const ETHERNET_BYTES: usize = 14;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct IpInputCombo {
     color: u8,
     sources: Sources,
@@ -103,6 +103,16 @@ impl Element for IpInputCombo {
     fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<Self>() {
             self.drops = old.drops;
+        }
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(Self { drops: 0, ..self.clone() })
+    }
+
+    fn absorb(&mut self, copy: &mut dyn Element) {
+        if let Some(copy) = copy.downcast_mut::<Self>() {
+            self.drops += copy.drops;
         }
     }
 }

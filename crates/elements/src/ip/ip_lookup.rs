@@ -30,7 +30,7 @@
 //! - `no route`: the destination lies in no prefix
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -38,16 +38,18 @@
 //! ```
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use warpswitch_graph::language::args::{Args, ArgsError, split};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::Batch;
 use warpswitch_routes::{NextHop, Prefix};
 
 use super::route_table::{Hop, Refused, RouteTable, Written, route_text};
 use super::support::parse;
+use crate::copies::own;
 
 /// The class `StaticIPLookup`.
 pub static STATIC: ElementClass = class("StaticIPLookup", || Box::new(IpLookup::new("", false)));
@@ -92,9 +94,10 @@ impl Change {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct IpLookup {
-    table: RouteTable,
+    /// Copies have the same one; it changes while there are none.
+    table: Arc<RouteTable>,
     /// Who it is when it says that there is no route.
     speaker: &'static str,
     can_flush: bool,
@@ -108,7 +111,7 @@ impl IpLookup {
     fn new(speaker: &'static str, can_flush: bool) -> Self {
         let speaker = if speaker.is_empty() { "IPRouteTable" } else { speaker };
         let (told, addresses, found) = Default::default();
-        Self { table: RouteTable::new(), speaker, can_flush, told, addresses, found }
+        Self { table: Arc::new(RouteTable::new()), speaker, can_flush, told, addresses, found }
     }
 
     fn no_route(&mut self, cx: &mut Context<'_>, address: u32) {
@@ -141,8 +144,10 @@ impl IpLookup {
         };
         let hop = port.map(|port| Hop { gateway, port });
         let done = match hop {
-            Some(hop) if !is_removal => self.table.add(prefix, hop, change == Change::Set),
-            hop => self.table.remove(prefix, hop).map(Some),
+            Some(hop) if !is_removal => {
+                own(&mut self.table).add(prefix, hop, change == Change::Set)
+            }
+            hop => own(&mut self.table).remove(prefix, hop).map(Some),
         };
         let quoted = |hop: Hop| route_text(prefix, hop, false);
         done.map(|old| (prefix, old)).map_err(|refused| match refused {
@@ -186,8 +191,8 @@ impl IpLookup {
         for (prefix, old) in made.into_iter().rev() {
             // What was there before fits, and what is taken out is there.
             let _ = match old {
-                Some(hop) => self.table.add(prefix, hop, true).map(|_| ()),
-                None => self.table.remove(prefix, None).map(|_| ()),
+                Some(hop) => own(&mut self.table).add(prefix, hop, true).map(|_| ()),
+                None => own(&mut self.table).remove(prefix, None).map(|_| ()),
             };
         }
     }
@@ -217,7 +222,7 @@ impl Element for IpLookup {
                 },
             }
         }
-        match self.table.fill(&routes) {
+        match own(&mut self.table).fill(&routes) {
             Ok(0) => {}
             Ok(repeated) => {
                 let message = format!("{repeated} of a prefix that has one already, not used");
@@ -304,11 +309,21 @@ impl Element for IpLookup {
             Some(change) => self.change(cx, change, value).map(|_| ()),
             None if name == "ctrl" => self.change_all(cx, value),
             None => {
-                self.table.clear();
+                own(&mut self.table).clear();
                 Ok(())
             }
         };
         done.map(|()| String::new()).map_err(HandlerError::failed)
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(Self { told: 0, ..self.clone() })
+    }
+
+    fn absorb(&mut self, copy: &mut dyn Element) {
+        if let Some(copy) = copy.downcast_mut::<Self>() {
+            self.told += copy.told;
+        }
     }
 }
 

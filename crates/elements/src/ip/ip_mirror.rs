@@ -17,7 +17,7 @@
 //! - `no header`: there is no IPv4 header
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -25,7 +25,7 @@
 //! ```
 
 use warpswitch_graph::language::args::{Args, ArgsError};
-use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Fate};
+use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Fate, Sharing};
 use warpswitch_packet::{Batch, Packet};
 use warpswitch_wire::ip::IpProto;
 
@@ -40,7 +40,7 @@ pub static CLASS: ElementClass =
 const NO_HEADER: usize = 0;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct IpMirror {
     sets_dst: bool,
 }
@@ -84,6 +84,10 @@ impl Element for IpMirror {
             Some(()) => Fate::Pass,
             None => Fate::Drop(NO_HEADER),
         });
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

@@ -26,7 +26,7 @@
 //! - `no header`: there is no IPv4 header
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -36,7 +36,7 @@
 use std::net::Ipv4Addr;
 
 use warpswitch_graph::language::args::{Args, ArgsError};
-use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Fate};
+use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Fate, Sharing};
 use warpswitch_packet::packet::annotation;
 use warpswitch_packet::{Batch, Packet};
 
@@ -61,7 +61,7 @@ const EXPIRED: usize = 3;
 const TOO_LONG: usize = 4;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct IpOutputCombo {
     color: u8,
     address: Ipv4Addr,
@@ -116,6 +116,10 @@ impl Element for IpOutputCombo {
 
     fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
         cx.sort(batch, |cx, packet| self.fate(cx, packet));
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

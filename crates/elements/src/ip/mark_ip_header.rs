@@ -16,7 +16,7 @@
 //! None. A packet that is shorter than `OFFSET` has no header.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -24,7 +24,7 @@
 //! ```
 
 use warpswitch_graph::language::args::{Args, ArgsError};
-use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass};
+use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Sharing};
 use warpswitch_packet::Batch;
 use warpswitch_packet::packet::Header;
 
@@ -35,7 +35,7 @@ pub static CLASS: ElementClass =
     ElementClass::new("MarkIPHeader", "1/1", "a/a", || Box::<MarkIpHeader>::default());
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct MarkIpHeader {
     offset: u32,
 }
@@ -60,6 +60,10 @@ impl Element for MarkIpHeader {
                 }
             }
         }
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

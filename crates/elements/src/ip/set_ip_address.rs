@@ -19,7 +19,7 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -30,7 +30,7 @@ use std::net::Ipv4Addr;
 
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::Batch;
 use warpswitch_packet::packet::annotation;
@@ -43,7 +43,7 @@ pub static CLASS: ElementClass = ElementClass::new("SetIPAddress", "1/1", "a/a",
 });
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SetIpAddress {
     address: Ipv4Addr,
     anno: usize,
@@ -89,6 +89,10 @@ impl Element for SetIpAddress {
     ) -> Result<String, HandlerError> {
         self.address = parse(cx, value)?;
         Ok(String::new())
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

@@ -16,14 +16,14 @@
 //! - `bad lengths`: there is no whole IPv4 header
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
 //! ... -> MarkIPHeader -> StoreData(8, \<40>) -> SetIPChecksum -> ...;
 //! ```
 
-use warpswitch_graph::{Context, Element, ElementClass, Fate};
+use warpswitch_graph::{Context, Element, ElementClass, Fate, Sharing};
 use warpswitch_packet::Batch;
 
 use super::support::ipv4_mut;
@@ -37,7 +37,7 @@ pub static CLASS: ElementClass =
 const BAD_LENGTHS: usize = 0;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SetIpChecksum {
     has_told: bool,
 }
@@ -56,6 +56,10 @@ impl Element for SetIpChecksum {
                 Fate::Drop(BAD_LENGTHS)
             }
         });
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

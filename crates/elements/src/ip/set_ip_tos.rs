@@ -24,7 +24,7 @@
 //! - `not ECT`: of `MarkIPCE`: the ends do not speak ECN
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -33,7 +33,7 @@
 
 use warpswitch_graph::language::args::{ArgError, Args, ArgsError, FromArg, Names};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::{Batch, Packet};
 
@@ -98,7 +98,7 @@ impl FromArg for Ecn {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SetIpDscp {
     point: CodePoint,
 }
@@ -138,10 +138,14 @@ impl Element for SetIpDscp {
         self.point = parse(cx, value)?;
         Ok(String::new())
     }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
+    }
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SetIpEcn {
     ecn: Ecn,
 }
@@ -181,10 +185,14 @@ impl Element for SetIpEcn {
         self.ecn = parse(cx, value)?;
         Ok(String::new())
     }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
+    }
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct MarkIpCe {
     force: bool,
     drops: u64,
@@ -224,6 +232,16 @@ impl Element for MarkIpCe {
         _param: &str,
     ) -> Result<String, HandlerError> {
         Ok(self.drops.to_string())
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(Self { drops: 0, ..self.clone() })
+    }
+
+    fn absorb(&mut self, copy: &mut dyn Element) {
+        if let Some(copy) = copy.downcast_mut::<Self>() {
+            self.drops += copy.drops;
+        }
     }
 }
 

@@ -19,7 +19,7 @@
 //! - `fragment`: UDP alone, whose checksum covers more than the fragment
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -27,7 +27,7 @@
 //! ```
 
 use warpswitch_graph::language::args::{Args, ArgsError};
-use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Fate};
+use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Fate, Sharing};
 use warpswitch_packet::packet::Header;
 use warpswitch_packet::{Batch, Packet};
 use warpswitch_wire::checksum::PseudoHeader;
@@ -50,7 +50,7 @@ const BAD_LENGTHS: usize = 0;
 const FRAGMENT: usize = 1;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SetTcpChecksum {
     fixes_offset: bool,
     has_told: bool,
@@ -107,10 +107,14 @@ impl Element for SetTcpChecksum {
             Fate::Drop(BAD_LENGTHS)
         });
     }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
+    }
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SetUdpChecksum {
     has_told: bool,
 }
@@ -145,6 +149,10 @@ impl Element for SetUdpChecksum {
                 Fate::EmitOrDrop(1, reason)
             }
         });
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

@@ -19,7 +19,7 @@
 //! None. Packets that are too short, or have no IPv4 header, pass as they are.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -29,7 +29,7 @@
 use std::net::Ipv4Addr;
 
 use warpswitch_graph::language::args::{Args, ArgsError, FromArg};
-use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass};
+use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Sharing};
 use warpswitch_packet::packet::Header;
 use warpswitch_packet::{Batch, Packet};
 use warpswitch_wire::checksum;
@@ -53,7 +53,7 @@ enum Place {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct StoreIpAddress {
     address: Option<Ipv4Addr>,
     place: Place,
@@ -138,6 +138,10 @@ impl Element for StoreIpAddress {
                 Place::Data(_) => {}
             }
         }
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

@@ -17,14 +17,14 @@
 //! None. A packet without header passes as it is.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
 //! ... -> CheckIPHeader -> StripIPHeader -> ...;
 //! ```
 
-use warpswitch_graph::{Context, Element, ElementClass};
+use warpswitch_graph::{Context, Element, ElementClass, Sharing};
 use warpswitch_packet::Batch;
 use warpswitch_packet::packet::Header;
 
@@ -38,7 +38,7 @@ pub static UNSTRIP: ElementClass =
     ElementClass::new("UnstripIPHeader", "1/1", "a/a", || Box::new(StripIpHeader { back: true }));
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct StripIpHeader {
     /// Whether headers are put back.
     back: bool,
@@ -54,6 +54,10 @@ impl Element for StripIpHeader {
                 packet.pull(at + header_bytes);
             }
         }
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

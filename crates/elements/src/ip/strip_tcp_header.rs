@@ -17,14 +17,14 @@
 //! None. A packet without transport header, or with one that is cut short, passes as it is.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
 //! ... -> CheckTCPHeader -> StripTCPHeader -> ...;
 //! ```
 
-use warpswitch_graph::{Context, Element, ElementClass};
+use warpswitch_graph::{Context, Element, ElementClass, Sharing};
 use warpswitch_packet::packet::Header;
 use warpswitch_packet::{Batch, Packet};
 use warpswitch_wire::tcp::HEADER_BYTES;
@@ -37,7 +37,7 @@ pub static UNSTRIP: ElementClass =
     ElementClass::new("UnstripTCPHeader", "1/1", "a/a", || Box::new(StripTcpHeader { back: true }));
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct StripTcpHeader {
     /// Whether headers are put back.
     back: bool,
@@ -60,6 +60,10 @@ impl Element for StripTcpHeader {
                 packet.pull(end);
             }
         }
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

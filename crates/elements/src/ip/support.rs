@@ -122,7 +122,7 @@ impl<const BYTES: usize> FromArg for Anno<BYTES> {
 }
 
 /// Packets that an element found wrong, counted by reason.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Failures {
     counts: [u64; 6],
     /// Whether each is told, not just the first.
@@ -132,6 +132,18 @@ pub(super) struct Failures {
 }
 
 impl Failures {
+    /// The same without failures: for a copy of the element.
+    pub(super) fn fresh(&self) -> Self {
+        Self { counts: Default::default(), ..self.clone() }
+    }
+
+    /// Adds those of a copy.
+    pub(super) fn absorb(&mut self, copy: &Self) {
+        for (own, more) in self.counts.iter_mut().zip(copy.counts) {
+            *own += more;
+        }
+    }
+
     /// Counts a failure for `reason`, and says so if it is the first: the packet goes to output 1,
     /// if there is one.
     #[cold]

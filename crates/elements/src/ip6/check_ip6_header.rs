@@ -24,7 +24,7 @@
 //! - `bad source`: from a group, or one of `BADADDRS`
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -35,7 +35,7 @@ use std::net::Ipv6Addr;
 
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::{Batch, Packet};
 use warpswitch_wire::ipv6::{HEADER_BYTES, Ipv6};
@@ -54,7 +54,7 @@ const LENGTH: usize = 2;
 const SOURCE: usize = 3;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct CheckIp6Header {
     bad: Vec<Ipv6Addr>,
     offset: u32,
@@ -128,6 +128,16 @@ impl Element for CheckIp6Header {
     fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<Self>() {
             self.drops = old.drops;
+        }
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(Self { drops: 0, ..self.clone() })
+    }
+
+    fn absorb(&mut self, copy: &mut dyn Element) {
+        if let Some(copy) = copy.downcast_mut::<Self>() {
+            self.drops += copy.drops;
         }
     }
 }

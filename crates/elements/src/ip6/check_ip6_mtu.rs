@@ -22,7 +22,7 @@
 //! - `too big`: longer than `MTU`
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -31,7 +31,7 @@
 
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::Batch;
 use warpswitch_packet::packet::Header;
@@ -51,7 +51,7 @@ const fn class(name: &'static str) -> ElementClass {
 const TOO_BIG: usize = 0;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct CheckIp6Mtu {
     mtu: u32,
     drops: u64,
@@ -111,6 +111,16 @@ impl Element for CheckIp6Mtu {
     fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<Self>() {
             self.drops = old.drops;
+        }
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(Self { drops: 0, ..self.clone() })
+    }
+
+    fn absorb(&mut self, copy: &mut dyn Element) {
+        if let Some(copy) = copy.downcast_mut::<Self>() {
+            self.drops += copy.drops;
         }
     }
 }

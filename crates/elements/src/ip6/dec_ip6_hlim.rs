@@ -20,14 +20,14 @@
 //! - `no header`: no IPv6 header is there
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
 //! dec :: DecIP6HLIM; dec[1] -> ICMP6Error(2001:db8::1, timeexceeded) -> [0]rt;
 //! ```
 
-use warpswitch_graph::{Context, Element, ElementClass, Fate, HandlerError, HandlerSpec};
+use warpswitch_graph::{Context, Element, ElementClass, Fate, HandlerError, HandlerSpec, Sharing};
 use warpswitch_packet::Batch;
 
 use super::support::ipv6_mut;
@@ -42,7 +42,7 @@ const HOP_LIMIT: usize = 0;
 const NO_HEADER: usize = 1;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct DecIp6Hlim {
     drops: u64,
 }
@@ -80,6 +80,16 @@ impl Element for DecIp6Hlim {
     fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<Self>() {
             self.drops = old.drops;
+        }
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(Self { drops: 0 })
+    }
+
+    fn absorb(&mut self, copy: &mut dyn Element) {
+        if let Some(copy) = copy.downcast_mut::<Self>() {
+            self.drops += copy.drops;
         }
     }
 }

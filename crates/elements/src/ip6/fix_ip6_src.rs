@@ -17,7 +17,7 @@
 //! None: of what is no ICMPv6 message without extension headers, the source stays as it is.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -27,7 +27,7 @@
 use std::net::Ipv6Addr;
 
 use warpswitch_graph::language::args::{Args, ArgsError};
-use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass};
+use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Sharing};
 use warpswitch_packet::packet::annotation;
 use warpswitch_packet::{Batch, Packet};
 use warpswitch_wire::checksum;
@@ -43,7 +43,7 @@ pub static CLASS: ElementClass = ElementClass::new("FixIP6Src", "1/1", "a/a", ||
 });
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct FixIp6Src {
     address: Ipv6Addr,
 }
@@ -84,6 +84,10 @@ impl Element for FixIp6Src {
 
     fn process(&mut self, _cx: &mut Context<'_>, batch: &mut Batch) {
         batch.iter_mut().for_each(|packet| self.fix(packet));
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

@@ -37,7 +37,7 @@
 //! - `bad source`: from no address, or not one of one host
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -51,7 +51,7 @@ use std::net::Ipv6Addr;
 
 use warpswitch_graph::language::args::{Args, ArgsError, Word};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::packet::{Header, PacketType, annotation};
 use warpswitch_packet::{Batch, Packet};
@@ -96,7 +96,7 @@ const QUOTE_OPTION: u8 = 4;
 const MTU_MIN: u32 = 1280;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Icmp6Error {
     src: Ipv6Addr,
     kind: u8,
@@ -273,6 +273,10 @@ impl Element for Icmp6Error {
             _ => self.pmtu = parse(cx, value)?,
         }
         Ok(String::new())
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

@@ -18,7 +18,7 @@
 //! - `bad checksum`: the request's checksum is wrong
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -31,7 +31,7 @@
 use std::net::Ipv6Addr;
 
 use warpswitch_graph::language::args::{Args, ArgsError};
-use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Fate};
+use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Fate, Sharing};
 use warpswitch_packet::packet::{PacketType, annotation};
 use warpswitch_packet::{Batch, Packet};
 use warpswitch_wire::checksum::PseudoHeader;
@@ -57,7 +57,7 @@ const ECHO_BYTES: usize = 8;
 const HOP_LIMIT: u8 = 64;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Icmp6PingResponder {
     src: Option<Ipv6Addr>,
 }
@@ -116,6 +116,10 @@ impl Element for Icmp6PingResponder {
             }
             Err(fate) => fate,
         });
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

@@ -21,7 +21,7 @@
 //! - `short`: `StoreIP6Address` found no IPv6 header, or too few bytes behind it
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -31,7 +31,7 @@
 use std::net::Ipv6Addr;
 
 use warpswitch_graph::language::args::{Args, ArgsError, FromArg, NoNames, Word};
-use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Fate};
+use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Fate, Sharing};
 use warpswitch_packet::packet::Header;
 use warpswitch_packet::{Batch, Packet};
 
@@ -52,7 +52,7 @@ pub static STORE: ElementClass = ElementClass::new("StoreIP6Address", "1/1-2", "
 const SHORT: usize = 0;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct GetIp6Address {
     offset: u32,
 }
@@ -73,10 +73,14 @@ impl Element for GetIp6Address {
             packet.set_dst_ipv6(address.copied().unwrap_or([0; 16]));
         }
     }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
+    }
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SetIp6Address {
     address: Ipv6Addr,
 }
@@ -93,10 +97,14 @@ impl Element for SetIp6Address {
     fn process(&mut self, _cx: &mut Context<'_>, batch: &mut Batch) {
         batch.iter_mut().for_each(|packet| packet.set_dst_ipv6(self.address.octets()));
     }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
+    }
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct StoreIp6Address {
     address: Option<Ipv6Addr>,
     offset: u32,
@@ -146,6 +154,10 @@ impl Element for StoreIp6Address {
             true => Fate::Pass,
             false => Fate::EmitOrDrop(1, SHORT),
         });
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

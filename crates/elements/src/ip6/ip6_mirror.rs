@@ -16,14 +16,14 @@
 //! None: a packet without an IPv6 header goes on as it is.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
 //! CheckIP6Header -> IP6Mirror -> GetIP6Address(24) -> rt :: LookupIP6Route(::/0 0);
 //! ```
 
-use warpswitch_graph::{Context, Element, ElementClass};
+use warpswitch_graph::{Context, Element, ElementClass, Sharing};
 use warpswitch_packet::{Batch, Packet};
 use warpswitch_wire::ip::{Fragment, IpProto};
 
@@ -34,7 +34,7 @@ pub static CLASS: ElementClass =
     ElementClass::new("IP6Mirror", "1/1", "a/a", || Box::new(Ip6Mirror));
 
 /// See the module. Checksums stay right: a sum does not care about order.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Ip6Mirror;
 
 impl Ip6Mirror {
@@ -59,6 +59,10 @@ impl Ip6Mirror {
 impl Element for Ip6Mirror {
     fn process(&mut self, _cx: &mut Context<'_>, batch: &mut Batch) {
         batch.iter_mut().for_each(Self::mirror);
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

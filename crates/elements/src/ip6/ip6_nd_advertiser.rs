@@ -25,7 +25,7 @@
 //! - `not here`: it asks for an address that is none of these
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -41,7 +41,7 @@ use std::net::Ipv6Addr;
 use warpswitch_graph::language::args::split::split_words;
 use warpswitch_graph::language::args::{Args, ArgsError, EtherAddress, FromArg};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::{Batch, Packet};
 use warpswitch_routes::Prefix;
@@ -65,7 +65,7 @@ const NOT_HERE: usize = 1;
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Ip6NdAdvertiser {
     entries: Vec<(Prefix<u128>, EtherAddress)>,
 }
@@ -166,6 +166,10 @@ impl Element for Ip6NdAdvertiser {
         }
         let found = self.find(parse(cx, param)?);
         Ok(found.map_or_else(String::new, |(_, ether)| ether.to_string()))
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

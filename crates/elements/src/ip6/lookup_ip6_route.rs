@@ -27,7 +27,7 @@
 //! - `no route`: no prefix holds the destination
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -35,16 +35,18 @@
 //! ```
 
 use std::net::Ipv6Addr;
+use std::sync::Arc;
 
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::Batch;
 use warpswitch_routes::{NextHop, Prefix};
 
 use super::route_table::{Hop, RouteTable, Written, key, parse_prefix};
 use super::support::parse;
+use crate::copies::own;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -61,9 +63,10 @@ enum Change {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct LookupIp6Route {
-    table: RouteTable,
+    /// Copies have the same one; it changes while there are none.
+    table: Arc<RouteTable>,
     /// Of the batch at work: destinations, and what was found.
     addresses: Vec<u128>,
     found: Vec<NextHop>,
@@ -71,7 +74,7 @@ pub struct LookupIp6Route {
 
 impl LookupIp6Route {
     fn new() -> Self {
-        Self { table: RouteTable::new(), addresses: Vec::new(), found: Vec::new() }
+        Self { table: Arc::new(RouteTable::new()), addresses: Vec::new(), found: Vec::new() }
     }
 
     fn read_change(cx: &Context<'_>, command: &str, text: &str) -> Result<Change, HandlerError> {
@@ -94,8 +97,8 @@ impl LookupIp6Route {
     /// Makes the change; what the prefix had before.
     fn change(&mut self, change: &Change) -> Result<(Prefix<u128>, Option<Hop>), HandlerError> {
         let made = match *change {
-            Change::Set(route) => self.table.set(route).map(|old| (route.prefix, old)),
-            Change::Remove(prefix) => self.table.remove(prefix).map(|old| (prefix, old)),
+            Change::Set(route) => own(&mut self.table).set(route).map(|old| (route.prefix, old)),
+            Change::Remove(prefix) => own(&mut self.table).remove(prefix).map(|old| (prefix, old)),
         };
         made.map_err(HandlerError::failed)
     }
@@ -148,7 +151,7 @@ impl Element for LookupIp6Route {
             }
             _ => {}
         }
-        if let Err(message) = self.table.fill(&routes) {
+        if let Err(message) = own(&mut self.table).fill(&routes) {
             args.error_at("", &message);
         }
         args.complete()
@@ -222,6 +225,10 @@ impl Element for LookupIp6Route {
         }
         self.change_all(&changes)?;
         Ok(String::new())
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

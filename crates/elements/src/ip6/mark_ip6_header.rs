@@ -16,7 +16,7 @@
 //! None: a packet that ends before `OFFSET` goes on without a header.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -24,7 +24,7 @@
 //! ```
 
 use warpswitch_graph::language::args::{Args, ArgsError};
-use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass};
+use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Sharing};
 use warpswitch_packet::Batch;
 use warpswitch_packet::packet::Header;
 
@@ -35,7 +35,7 @@ pub static CLASS: ElementClass =
     ElementClass::new("MarkIP6Header", "1/1", "a/a", || Box::new(MarkIp6Header { offset: 0 }));
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct MarkIp6Header {
     offset: u32,
 }
@@ -59,6 +59,10 @@ impl Element for MarkIp6Header {
                 packet.clear_header(Header::Transport);
             }
         }
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

@@ -16,14 +16,14 @@
 //! None: what is no whole ICMPv6 message goes on as it is.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
 //! MarkIP6Header -> StoreIP6Address(2001:db8::1, src) -> SetICMP6Checksum -> Discard;
 //! ```
 
-use warpswitch_graph::{Context, Element, ElementClass};
+use warpswitch_graph::{Context, Element, ElementClass, Sharing};
 use warpswitch_packet::{Batch, Packet};
 use warpswitch_wire::checksum::PseudoHeader;
 use warpswitch_wire::icmpv6::{HEADER_BYTES, Icmpv6};
@@ -36,7 +36,7 @@ pub static CLASS: ElementClass =
     ElementClass::new("SetICMP6Checksum", "1/1", "a/a", || Box::new(SetIcmp6Checksum));
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SetIcmp6Checksum;
 
 impl SetIcmp6Checksum {
@@ -57,6 +57,10 @@ impl SetIcmp6Checksum {
 impl Element for SetIcmp6Checksum {
     fn process(&mut self, _cx: &mut Context<'_>, batch: &mut Batch) {
         batch.iter_mut().for_each(Self::set);
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

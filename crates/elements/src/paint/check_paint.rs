@@ -20,7 +20,7 @@
 //! - `other color`: output 1 is not connected
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -29,7 +29,7 @@
 
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::Batch;
 use warpswitch_packet::packet::annotation;
@@ -47,7 +47,7 @@ pub static CLASS: ElementClass = ElementClass::new("CheckPaint", "1/1-2", "a/ah"
 const OTHER: usize = 0;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CheckPaint {
     color: u8,
     anno: usize,
@@ -94,6 +94,10 @@ impl Element for CheckPaint {
     ) -> Result<String, HandlerError> {
         self.color = parse(value)?;
         Ok(String::new())
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

@@ -20,7 +20,7 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! By the last byte of the source address of IPv4 behind Ethernet.
@@ -29,7 +29,7 @@
 //! ```
 
 use warpswitch_graph::language::args::{Args, ArgsError};
-use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass};
+use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Sharing};
 use warpswitch_packet::Batch;
 
 /// The class.
@@ -38,7 +38,7 @@ pub static CLASS: ElementClass = ElementClass::new("HashSwitch", "1/1-", "h/h", 
 });
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct HashSwitch {
     offset: u32,
     length: u32,
@@ -79,6 +79,10 @@ impl Element for HashSwitch {
             cx.emit(output, packet);
         }
         cx.pool().recycle_empty(batch);
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

@@ -17,7 +17,7 @@
 //! - `no such output`: its color is not that of an output
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -25,7 +25,7 @@
 //! ```
 
 use warpswitch_graph::language::args::{Args, ArgsError};
-use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass};
+use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Sharing};
 use warpswitch_packet::Batch;
 use warpswitch_packet::packet::annotation;
 
@@ -43,7 +43,7 @@ const NO_OUTPUT: usize = 0;
 const ALL: usize = 255;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct PaintSwitch {
     anno: usize,
 }
@@ -75,6 +75,10 @@ impl Element for PaintSwitch {
             }
         }
         cx.pool().recycle_empty(batch);
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

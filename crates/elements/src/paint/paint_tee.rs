@@ -19,7 +19,7 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! A packet that leaves where it came from gives rise to a redirect.
@@ -30,7 +30,7 @@
 
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::Batch;
 use warpswitch_packet::packet::annotation;
@@ -44,7 +44,7 @@ pub static CLASS: ElementClass = ElementClass::new("PaintTee", "1/2", "a/ah", ||
 });
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct PaintTee {
     color: u8,
     anno: usize,
@@ -90,6 +90,10 @@ impl Element for PaintTee {
     ) -> Result<String, HandlerError> {
         self.color = parse(value)?;
         Ok(String::new())
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

@@ -16,14 +16,14 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker; the choices follow from the seed of the run.
+//! Each worker has a copy; the choices follow from the seed of the run.
 //!
 //! # Example
 //! ```text
 //! FromDevice(eth0) -> s :: RandomSwitch; s[0] -> Queue -> …; s[1] -> Queue -> …;
 //! ```
 
-use warpswitch_graph::{Context, Element, ElementClass};
+use warpswitch_graph::{Context, Element, ElementClass, Sharing};
 use warpswitch_packet::Batch;
 
 /// The class.
@@ -31,7 +31,7 @@ pub static CLASS: ElementClass =
     ElementClass::new("RandomSwitch", "1/1-", "h/h", || Box::new(RandomSwitch));
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RandomSwitch;
 
 impl Element for RandomSwitch {
@@ -42,6 +42,10 @@ impl Element for RandomSwitch {
             cx.emit(output as usize, packet);
         }
         cx.pool().recycle_empty(batch);
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

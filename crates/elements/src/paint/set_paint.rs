@@ -21,7 +21,7 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -30,7 +30,7 @@
 
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::Batch;
 use warpswitch_packet::packet::annotation;
@@ -46,7 +46,7 @@ pub static SET_ANNO_BYTE: ElementClass =
     ElementClass::new("SetAnnoByte", "1/1", "a/a", || Box::new(SetByte::new(true)));
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SetByte {
     anno: usize,
     value: u8,
@@ -108,6 +108,10 @@ impl Element for SetByte {
     ) -> Result<String, HandlerError> {
         self.value = parse(value)?;
         Ok(String::new())
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

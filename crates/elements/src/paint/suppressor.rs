@@ -19,7 +19,7 @@
 //! - `suppressed`: the pair passes no packets
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -31,7 +31,7 @@ use std::sync::LazyLock;
 
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::Batch;
 
@@ -51,7 +51,7 @@ static HANDLERS: LazyLock<Vec<HandlerSpec>> =
     LazyLock::new(|| numbered::specs(&[HandlerSpec::button("reset")], "active"));
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Suppressor {
     is_suppressed: Vec<bool>,
 }
@@ -130,6 +130,10 @@ impl Element for Suppressor {
         {
             self.is_suppressed.clone_from(&old.is_suppressed);
         }
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

@@ -21,7 +21,7 @@
 //! - `switched off`: there is no such output
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -30,7 +30,7 @@
 
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::Batch;
 
@@ -50,7 +50,7 @@ pub static STATIC: ElementClass = ElementClass::new("StaticSwitch", "1/-", "h/h"
 const OFF: usize = 0;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Switch {
     /// Negative for none.
     output: i32,
@@ -118,6 +118,10 @@ impl Element for Switch {
         {
             self.output = old.output;
         }
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

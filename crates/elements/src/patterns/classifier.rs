@@ -24,7 +24,7 @@
 //! - `no_match`: no pattern matches
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -34,7 +34,7 @@
 
 use warpswitch_graph::language::args::{Args, ArgsError, split::unquote};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::Batch;
 
@@ -52,6 +52,7 @@ pub static CLASS: ElementClass =
 const OFFSET_END: usize = 1 << 16;
 
 /// See the module.
+#[derive(Clone)]
 pub struct Classifier {
     program: Program,
     tests: Tests,
@@ -197,6 +198,10 @@ impl Element for Classifier {
         _param: &str,
     ) -> Result<String, HandlerError> {
         Ok(self.program.text())
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

@@ -47,7 +47,7 @@
 //! - `filtered`: a pattern says so, or none matches
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -58,7 +58,7 @@
 
 use warpswitch_graph::language::args::{Args, ArgsError, FromArg, NoNames, split::unquote};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::Batch;
 
@@ -78,6 +78,7 @@ pub static CLASSIFIER: ElementClass =
         .drops(&["filtered"]);
 
 /// See the module.
+#[derive(Clone)]
 pub struct IpFilter {
     /// Whether patterns begin with an action.
     has_actions: bool,
@@ -184,6 +185,10 @@ impl Element for IpFilter {
         _param: &str,
     ) -> Result<String, HandlerError> {
         Ok(if name == "program" { self.list.text() } else { self.list.engine() })
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

@@ -9,6 +9,8 @@
 //! that are cut off. A packet without a key, one whose IP header is cut off or whose first
 //! transport word is, is asked pattern by pattern.
 
+use std::sync::Arc;
+
 use warpswitch_classify::{BuildOptions, Classifier, Engine, build};
 use warpswitch_packet::packet::Header;
 use warpswitch_packet::{BATCH_LEN_MAX, Batch, Packet};
@@ -84,11 +86,13 @@ fn order(step: &Step) -> u32 {
 }
 
 /// A list as it runs. See the module.
+#[derive(Clone)]
 pub(super) struct List {
-    patterns: Vec<Pattern>,
+    patterns: Arc<[Pattern]>,
     plan: Plan,
 }
 
+#[derive(Clone)]
 enum Plan {
     Program(Tests),
     Engine(Box<Lookup>),
@@ -102,14 +106,14 @@ impl List {
             Some(lookup) => Plan::Engine(Box::new(lookup)),
             None => Plan::Program(Tests::new(&whole_program(&patterns)).0),
         };
-        Self { patterns, plan }
+        Self { patterns: patterns.into(), plan }
     }
 
     /// The same, by a program however long it is.
     #[cfg(test)]
     pub(super) fn by_program(patterns: Vec<Pattern>) -> Self {
         let plan = Plan::Program(Tests::new(&whole_program(&patterns)).0);
-        Self { patterns, plan }
+        Self { patterns: patterns.into(), plan }
     }
 
     /// The program of the list, as people read it.
@@ -206,10 +210,11 @@ fn copy_ethernet(packet: &Packet, bytes: &mut [u8; 16]) -> usize {
 }
 
 /// Rules, and what follows from each.
+#[derive(Clone)]
 struct Rules {
-    classifier: Box<dyn Classifier>,
+    classifier: Arc<dyn Classifier>,
     /// The pattern of each rule, and where its packets go.
-    winners: Vec<(u32, u32)>,
+    winners: Arc<[(u32, u32)]>,
 }
 
 /// What follows if no rule matches.
@@ -228,7 +233,7 @@ impl Rules {
         }
         let options = BuildOptions { bytes_max: ENGINE_BYTES_MAX, ..BuildOptions::default() };
         let classifier = build(Engine::Turbo, &builder.build(), &options).ok()?;
-        Some(Self { classifier, winners })
+        Some(Self { classifier: classifier.into(), winners: winners.into() })
     }
 
     /// Finds the rule of each of `keys`; what lies behind in `found` is old.
@@ -246,14 +251,15 @@ impl Rules {
 }
 
 /// A long list. See the module.
+#[derive(Clone)]
 struct Lookup {
     /// For usual packets, and for all that have a key.
     usual: Rules,
     any: Rules,
     /// Patterns that rules cannot say, in order.
-    others: Vec<(u32, u32, Tests)>,
+    others: Arc<[(u32, u32, Tests)]>,
     /// A program for each pattern, for packets without a key.
-    one_by_one: Vec<(u32, Tests)>,
+    one_by_one: Arc<[(u32, Tests)]>,
     keys: Vec<u32>,
     found: Vec<RuleId>,
     winners: Vec<(u32, u32)>,
@@ -292,8 +298,8 @@ impl Lookup {
         Some(Self {
             usual: Rules::new(patterns, &cubes)?,
             any,
-            others,
-            one_by_one,
+            others: others.into(),
+            one_by_one: one_by_one.into(),
             keys: Vec::with_capacity(room * KEY_WORDS),
             found: Vec::with_capacity(room),
             winners: Vec::with_capacity(room),

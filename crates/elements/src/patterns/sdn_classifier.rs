@@ -41,7 +41,7 @@
 //! - `no_key`: the frame is none of those that rules are about, and there is no `MISS`
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -50,17 +50,20 @@
 //! ```
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use warpswitch_classify::{BuildOptions, Classifier, Engine, build};
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::{BATCH_LEN_MAX, Batch, annotation};
 use warpswitch_rules::extract::Extractor;
 use warpswitch_rules::format::{ReadOptions, RulesFormat, read_rules, read_rules_bytes};
 use warpswitch_rules::{Action, KeyBatch, Rule, RuleId, RuleRef, Ruleset, Schema};
 use warpswitch_wire::link::LinkType;
+
+use crate::copies::own;
 
 use super::dispatch::{dispatch, drop_for};
 
@@ -97,12 +100,12 @@ pub struct SdnClassifier {
 
 /// Rules, and room for a batch.
 struct Lookup {
-    classifier: Box<dyn Classifier>,
+    classifier: Arc<dyn Classifier>,
     extractor: Extractor,
     format: Option<RulesFormat>,
     /// The rules that there are, by number.
     rules: Vec<Option<Rule>>,
-    verdicts: Vec<Verdict>,
+    verdicts: Arc<Vec<Verdict>>,
     hits: Vec<u64>,
     /// Whether any rule paints.
     paints: bool,
@@ -152,18 +155,34 @@ impl Lookup {
         let built = build(engine, ruleset, &options);
         let words = BATCH_LEN_MAX * ruleset.schema().words;
         Ok(Self {
-            classifier: built.map_err(|error| vec![error.to_string()])?,
+            classifier: built.map_err(|error| vec![error.to_string()])?.into(),
             extractor: Extractor::new(ruleset.schema(), LinkType::Ethernet),
             format,
             rules: ruleset.ids().map(|id| Some(ruleset.to_rule(id))).collect(),
             paints: verdicts.iter().any(|verdict| verdict.paint.is_some()),
             hits: vec![0; verdicts.len()],
-            verdicts,
+            verdicts: Arc::new(verdicts),
             keys: Vec::with_capacity(words),
             has_key: Vec::with_capacity(BATCH_LEN_MAX),
             found: Vec::with_capacity(BATCH_LEN_MAX),
             to: Vec::with_capacity(BATCH_LEN_MAX),
         })
+    }
+
+    /// One that finds the same and has found nothing yet; only the first knows the rules' text.
+    fn copy(&self) -> Self {
+        Self {
+            classifier: self.classifier.clone(),
+            extractor: self.extractor,
+            rules: Vec::new(),
+            verdicts: self.verdicts.clone(),
+            hits: vec![0; self.hits.len()],
+            keys: Vec::new(),
+            has_key: Vec::new(),
+            found: Vec::new(),
+            to: Vec::new(),
+            ..*self
+        }
     }
 
     fn schema(&self) -> &'static Schema {
@@ -227,7 +246,7 @@ impl Lookup {
         added.map_err(|error| error.to_string())?;
         self.rules.push(Some(rule));
         self.paints |= verdict.paint.is_some();
-        self.verdicts.push(verdict);
+        own(&mut self.verdicts).push(verdict);
         self.hits.push(0);
         Ok(id)
     }
@@ -352,6 +371,18 @@ impl Element for SdnClassifier {
             _ => lookup.hits.fill(0),
         }
         Ok(String::new())
+    }
+
+    fn sharing(&self) -> Sharing {
+        let lookup = self.lookup.as_ref().map(Lookup::copy);
+        Sharing::copies(Self { lookup, ..*self })
+    }
+
+    fn absorb(&mut self, copy: &mut dyn Element) {
+        let copy = copy.downcast_mut::<Self>().and_then(|copy| copy.lookup.as_ref());
+        if let (Some(own), Some(copy)) = (&mut self.lookup, copy) {
+            own.hits.iter_mut().zip(&copy.hits).for_each(|(own, more)| *own += more);
+        }
     }
 
     fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {

@@ -20,7 +20,7 @@
 //! - `too long`: it has more bytes
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -29,7 +29,7 @@
 
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::{Batch, annotation};
 
@@ -39,7 +39,7 @@ pub static CLASS: ElementClass =
         .drops(&["too long"]);
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct CheckLength {
     bytes_max: u32,
     counts_extra: bool,
@@ -88,6 +88,10 @@ impl Element for CheckLength {
     ) -> Result<String, HandlerError> {
         self.bytes_max = crate::format::parse(value)?;
         Ok(String::new())
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

@@ -26,7 +26,8 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker; counts are of that worker.
+//! Each worker has a copy, and what is read is the sum. With a call it belongs to one worker: the
+//! call asks for the whole count.
 //!
 //! # Example
 //! ```text
@@ -35,7 +36,7 @@
 
 use warpswitch_graph::language::args::{Args, ArgsError, Raw};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::Batch;
 
@@ -79,7 +80,7 @@ impl Counter {
             return;
         }
         if let Some(Call { call, .. }) = call.take() {
-            crate::calls::write(cx, &call);
+            cx.call_handler(&call);
         }
     }
 }
@@ -171,6 +172,27 @@ impl Element for Counter {
         let (packet_call, byte_call) = (self.packet_call.take(), self.byte_call.take());
         *self = std::mem::take(old);
         (self.packet_call, self.byte_call) = (packet_call, byte_call);
+    }
+
+    fn sharing(&self) -> Sharing {
+        if self.packet_call.is_some() || self.byte_call.is_some() {
+            // Its calls ask for the whole count.
+            return Sharing::OneWorker;
+        }
+        Sharing::copies(Self {
+            packet_rate: self.packet_rate.fresh(),
+            byte_rate: self.byte_rate.fresh(),
+            ..Self::default()
+        })
+    }
+
+    fn absorb(&mut self, copy: &mut dyn Element) {
+        if let Some(copy) = copy.downcast_mut::<Self>() {
+            self.packets += copy.packets;
+            self.bytes += copy.bytes;
+            self.packet_rate.absorb(&copy.packet_rate);
+            self.byte_rate.absorb(&copy.byte_rate);
+        }
     }
 }
 

@@ -22,7 +22,7 @@
 //! `StripToNetworkHeader` as it is.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -31,7 +31,7 @@
 
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::packet::ANNOTATION_BYTES;
 use warpswitch_packet::{Batch, Header, annotation};
@@ -47,7 +47,7 @@ pub static UNSTRIP_ANNO: ElementClass =
     ElementClass::new("UnstripAnno", "1/1", "a/a", || Box::new(UnstripAnno { place: 18 }));
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Truncate {
     bytes: u32,
     notes_extra: bool,
@@ -101,10 +101,14 @@ impl Element for Truncate {
         self.bytes = crate::format::parse(value)?;
         Ok(String::new())
     }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
+    }
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct StripToNetworkHeader;
 
 impl Element for StripToNetworkHeader {
@@ -113,10 +117,14 @@ impl Element for StripToNetworkHeader {
             packet.pull(packet.header_offset(Header::Network).unwrap_or(0));
         }
     }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
+    }
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct UnstripAnno {
     place: u32,
 }
@@ -141,6 +149,10 @@ impl Element for UnstripAnno {
                 packet.push(bytes).fill(0);
             }
         }
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

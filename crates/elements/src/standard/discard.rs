@@ -22,7 +22,7 @@
 //! None: discarding is its work, and counted as `count`.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -31,7 +31,7 @@
 
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::{BATCH_LEN_MAX, Batch};
 
@@ -40,7 +40,7 @@ pub static CLASS: ElementClass =
     ElementClass::new("Discard", "1/0", "a", || Box::new(Discard::new()));
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Discard {
     active: bool,
     burst: u32,
@@ -142,6 +142,16 @@ impl Element for Discard {
     fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<Self>() {
             self.count = old.count;
+        }
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(Self { count: 0, ..self.clone() })
+    }
+
+    fn absorb(&mut self, copy: &mut dyn Element) {
+        if let Some(copy) = copy.downcast_mut::<Self>() {
+            self.count += copy.count;
         }
     }
 }

@@ -125,7 +125,7 @@ impl InfiniteSource {
             return;
         }
         if !self.end_call.is_empty() {
-            crate::calls::write(cx, &self.end_call.clone());
+            cx.call_handler(&self.end_call.clone());
         }
         if self.stop {
             cx.stop_driver();

@@ -2,7 +2,7 @@
 //!
 //! # Synopsis
 //! `AddressInfo(NAME ADDRESS…, …)`, `PortInfo(NAME PORT[/PROTOCOL] …, …)`,
-//! `ScheduleInfo(ELEMENT TICKETS, …)`, `StaticThreadSched(ELEMENT THREAD, …)`, `AlignmentInfo(…)`
+//! `ScheduleInfo(ELEMENT TICKETS, …)`, `AlignmentInfo(…)`
 //!
 //! # Ports
 //! None.
@@ -15,7 +15,6 @@
 //!   follow, a word that begins with `#` begins a comment
 //! - `ELEMENT`: a name; of `ScheduleInfo` also that of a compound
 //! - `TICKETS`: a share of the time; tasks run in turn here, so it is checked and not used
-//! - `THREAD`: number of a worker, -1 for none
 //!
 //! What `AlignmentInfo` says is not needed here.
 //!
@@ -39,8 +38,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use warpswitch_graph::language::args::split::split_words;
 use warpswitch_graph::language::args::{
-    Args, ArgsError, ElementRef, EtherAddress, Fixed, FromArg, Ipv4Prefix, Ipv6Prefix, Names,
-    NoNames,
+    Args, ArgsError, EtherAddress, Fixed, FromArg, Ipv4Prefix, Ipv6Prefix, Names, NoNames,
 };
 use warpswitch_graph::{ConfigureContext, Element, ElementClass, NameTable, Phase};
 
@@ -54,10 +52,6 @@ pub static PORT: ElementClass =
 /// The class `ScheduleInfo`.
 pub static SCHEDULE: ElementClass =
     ElementClass::new("ScheduleInfo", "0/0", "a/a", || Box::new(Notes::Schedule))
-        .phase(Phase::Information);
-/// The class `StaticThreadSched`.
-pub static THREAD: ElementClass =
-    ElementClass::new("StaticThreadSched", "0/0", "a/a", || Box::new(Notes::Thread))
         .phase(Phase::Information);
 /// The class `AlignmentInfo`.
 pub static ALIGNMENT: ElementClass =
@@ -249,15 +243,13 @@ impl Element for PortInfo {
 pub enum Notes {
     /// `ScheduleInfo`.
     Schedule,
-    /// `StaticThreadSched`.
-    Thread,
     /// `AlignmentInfo`.
     Alignment,
 }
 
 impl Notes {
     /// Checks the words of one argument; gives what is wrong with them.
-    fn check(self, line: &str, context: &ConfigureContext<'_>) -> Result<(), Vec<String>> {
+    fn check(self, line: &str) -> Result<(), Vec<String>> {
         let words = split_words(line);
         match self {
             Notes::Alignment => Ok(()),
@@ -268,12 +260,6 @@ impl Notes {
                 let message = || vec!["expected 'ELEMENTNAME PARAM'".to_owned()];
                 is_right.then_some(()).ok_or_else(message)
             }
-            Notes::Thread => {
-                let (mut element, mut thread) = (ElementRef(0), 0i32);
-                let mut words = Args::of_words(line, context.names);
-                words.read_mp("ELEMENT", &mut element).read_mp("THREAD", &mut thread);
-                words.complete().map_err(|error| error.messages)
-            }
         }
     }
 }
@@ -282,10 +268,10 @@ impl Element for Notes {
     fn configure(
         &mut self,
         args: &mut Args<'_>,
-        context: &ConfigureContext<'_>,
+        _context: &ConfigureContext<'_>,
     ) -> Result<(), ArgsError> {
         for line in args.rest() {
-            for message in self.check(&line, context).err().unwrap_or_default() {
+            for message in self.check(&line).err().unwrap_or_default() {
                 args.error_at("", &message);
             }
         }

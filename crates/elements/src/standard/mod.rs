@@ -25,6 +25,7 @@ mod sched;
 mod set_packet_type;
 mod set_timestamp;
 mod shaper;
+mod static_thread_sched;
 mod stride;
 mod strip;
 mod tee;
@@ -55,7 +56,6 @@ pub(crate) const CLASSES: &[&ElementClass] = &[
     &info::ALIGNMENT,
     &info::PORT,
     &info::SCHEDULE,
-    &info::THREAD,
     &link_unqueue::CLASS,
     &meter::BANDWIDTH,
     &meter::CLASS,
@@ -91,6 +91,7 @@ pub(crate) const CLASSES: &[&ElementClass] = &[
     &set_timestamp::DELTA,
     &shaper::BANDWIDTH,
     &shaper::CLASS,
+    &static_thread_sched::CLASS,
     &stride::SCHED,
     &stride::SWITCH,
     &strip::CLASS,

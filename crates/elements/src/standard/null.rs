@@ -17,7 +17,7 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -25,7 +25,7 @@
 //! ```
 
 use warpswitch_graph::language::args::{Args, ArgsError};
-use warpswitch_graph::{ConfigureContext, Element, ElementClass};
+use warpswitch_graph::{ConfigureContext, Element, ElementClass, Sharing};
 
 /// The class `Null`.
 pub static CLASS: ElementClass = ElementClass::new("Null", "1/1", "a/a", || Box::new(Null));
@@ -37,13 +37,17 @@ pub static PULL: ElementClass = ElementClass::new("PullNull", "1/1", "l/l", || B
 pub static ALIGN: ElementClass = ElementClass::new("Align", "1/1", "a/a", || Box::new(Align));
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Null;
 
-impl Element for Null {}
+impl Element for Null {
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
+    }
+}
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Align;
 
 impl Element for Align {
@@ -61,6 +65,10 @@ impl Element for Align {
             args.error_at("", "offset must be smaller than modulus");
         }
         args.complete()
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

@@ -18,7 +18,7 @@
 //! None. A packet gets no longer than packets can be.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -26,7 +26,7 @@
 //! ```
 
 use warpswitch_graph::language::args::{Args, ArgsError};
-use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass};
+use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Sharing};
 use warpswitch_packet::packet::PACKET_BYTES_MAX;
 use warpswitch_packet::{Batch, annotation};
 
@@ -34,7 +34,7 @@ use warpswitch_packet::{Batch, annotation};
 pub static CLASS: ElementClass = ElementClass::new("Pad", "1/1", "a/a", || Box::<Pad>::default());
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Pad {
     bytes_min: u32,
 }
@@ -65,6 +65,10 @@ impl Element for Pad {
             }
             packet.set_anno_u32(annotation::EXTRA_LEN, 0);
         }
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

@@ -32,7 +32,7 @@
 //! - `not in the sample`: a `RandomSample` without output 1 got a packet that is not
 //!
 //! # Threads
-//! Belongs to one worker; chance comes from the seed of the run.
+//! Each worker has a copy; chance comes from the seed of the run.
 //!
 //! # Example
 //! ```text
@@ -41,7 +41,7 @@
 
 use warpswitch_graph::language::args::{Args, ArgsError, Fixed};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::Batch;
 
@@ -79,7 +79,7 @@ fn unparse(probability: u32) -> String {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct RandomSample {
     probability: u32,
     active: bool,
@@ -169,10 +169,20 @@ impl Element for RandomSample {
             self.drops = old.drops;
         }
     }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(Self { drops: 0, ..self.clone() })
+    }
+
+    fn absorb(&mut self, copy: &mut dyn Element) {
+        if let Some(copy) = copy.downcast_mut::<Self>() {
+            self.drops += copy.drops;
+        }
+    }
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ProbSplitter {
     probability: u32,
 }
@@ -224,6 +234,10 @@ impl Element for ProbSplitter {
         self.probability = parse(value, SPLIT_MESSAGE)?;
         Ok(String::new())
     }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -249,7 +263,7 @@ impl Kind {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct RandomBitErrors {
     probability: u32,
     kind: Kind,
@@ -366,6 +380,10 @@ impl Element for RandomBitErrors {
             _ => self.kind = Kind::parse(value.trim()).map_err(HandlerError::failed)?,
         }
         Ok(String::new())
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

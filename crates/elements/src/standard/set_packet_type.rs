@@ -16,7 +16,7 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -24,7 +24,7 @@
 //! ```
 
 use warpswitch_graph::language::args::{Args, ArgsError};
-use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass};
+use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Sharing};
 use warpswitch_packet::{Batch, PacketType};
 
 /// The class.
@@ -45,7 +45,7 @@ fn parse(name: &str) -> Option<PacketType> {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SetPacketType {
     packet_type: PacketType,
 }
@@ -70,6 +70,10 @@ impl Element for SetPacketType {
         for packet in batch.iter_mut() {
             packet.set_packet_type(self.packet_type);
         }
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

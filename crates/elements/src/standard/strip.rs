@@ -17,7 +17,7 @@
 //! zeros.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -25,7 +25,7 @@
 //! ```
 
 use warpswitch_graph::language::args::{Args, ArgsError};
-use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass};
+use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Sharing};
 use warpswitch_packet::Batch;
 
 /// The class `Strip`.
@@ -36,7 +36,7 @@ pub static UNSTRIP: ElementClass =
     ElementClass::new("Unstrip", "1/1", "a/a", || Box::new(Strip { bytes: 0, back: true }));
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Strip {
     bytes: u32,
     /// Whether bytes are put back.
@@ -65,6 +65,10 @@ impl Element for Strip {
                 packet.push(bytes).fill(0);
             }
         }
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

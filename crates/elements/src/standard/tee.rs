@@ -17,7 +17,7 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Each worker has a copy.
 //!
 //! # Example
 //! ```text
@@ -25,7 +25,7 @@
 //! ```
 
 use warpswitch_graph::language::args::{Args, ArgsError};
-use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass};
+use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Sharing};
 use warpswitch_packet::Batch;
 
 /// The class `Tee`.
@@ -34,7 +34,7 @@ pub static CLASS: ElementClass = ElementClass::new("Tee", "1/1-", "h/h", || Box:
 pub static PULL: ElementClass = ElementClass::new("PullTee", "1/1-", "l/lh", || Box::new(Tee));
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Tee;
 
 impl Tee {
@@ -76,6 +76,10 @@ impl Element for Tee {
         let batch = cx.pull(0, packets_max);
         Self::copy_to(cx, &batch, 1..cx.outputs());
         batch
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(self.clone())
     }
 }
 

@@ -123,7 +123,7 @@ impl TimeFilter {
                     cx.say(&format!("{}: {handler}: {error}", cx.declaration()));
                 }
             }
-            None => crate::calls::write(cx, &call),
+            None => cx.call_handler(&call),
         }
     }
 }

@@ -1,10 +1,11 @@
 //! From a checked configuration to elements that are ready.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use super::worker::Worker;
-use super::{Router, RouterOptions};
-use crate::context::Shared;
+use super::{Router, RouterOptions, Workers};
+use crate::context::{Blueprint, Shared};
 use crate::element::{ConfigureContext, ElementClass, Registry};
 use crate::language::args::Args;
 use crate::language::{Diagnostics, Flow, Loaded, PortRef};
@@ -23,20 +24,16 @@ pub(super) fn configure(
     let named = graph.elements.iter().enumerate().map(|(idx, e)| (e.name.clone(), idx));
     let index = named.collect();
     let flow = Flow::new(&graph, registry);
-    let mut targets: Vec<_> = ports.iter().map(|p| vec![None; p.outputs.len()]).collect();
+    let mut targets: Vec<Vec<Option<PortRef>>> =
+        ports.iter().map(|p| vec![None; p.outputs.len()]).collect();
     let mut origins: Vec<_> = ports.iter().map(|p| vec![None; p.inputs.len()]).collect();
     for connection in &graph.connections {
         let (from, to) = (connection.from, connection.to);
         targets[from.element][from.port] = Some(to);
         origins[to.element][to.port] = Some(from);
     }
-    let outputs: Vec<usize> = targets.iter().map(|t: &Vec<Option<PortRef>>| t.len()).collect();
-    let reasons: Vec<usize> = classes.iter().map(|class| class.drops.len()).collect();
-    let mut worker = Worker::new(&outputs, &reasons, options.console, options.seed);
-    (worker.now, worker.ticks) = (options.now, options.ticks);
-    worker.is_source = ports.iter().map(|ports| ports.inputs.is_empty()).collect();
-    let shared = Shared {
-        elements: classes.iter().map(|class| RefCell::new((class.make)())).collect(),
+    let elements = classes.iter().map(|class| RefCell::new((class.make)())).collect();
+    let blueprint = Arc::new(Blueprint {
         class_names: crate::language::ClassTable::names(registry)
             .into_iter()
             .filter_map(|name| registry.class(name).map(|class| class.spec.name))
@@ -49,8 +46,11 @@ pub(super) fn configure(
         names: NameTable::default(),
         targets,
         origins,
-    };
-    let mut router = Router { shared, worker };
+    });
+    let mut worker = Worker::new(&blueprint, options.console, options.seed);
+    (worker.now, worker.ticks) = (options.now, options.ticks);
+    let shared = Shared { blueprint, elements };
+    let mut router = Router { shared, worker, workers: Workers::default(), team: None };
     router.configure_all()?;
     Ok(router)
 }
@@ -61,8 +61,8 @@ impl Router {
         let mut order: Vec<usize> = (0..self.shared.elements.len()).collect();
         order.sort_by_key(|&idx| self.shared.classes[idx].phase);
         let mut errors = Diagnostics::default();
+        let mut names = NameTable::default();
         for idx in order {
-            let mut names = std::mem::take(&mut self.shared.names);
             let seen = Seen {
                 table: &names,
                 graph: &self.shared.graph,
@@ -91,9 +91,9 @@ impl Router {
                 self.worker.console.say(&warning.to_click());
             }
             element.define_names(&mut names);
-            drop(element);
-            self.shared.names = names;
         }
+        let blueprint = Arc::get_mut(&mut self.shared.blueprint);
+        blueprint.expect("no worker has it before the router runs").names = names;
         errors.into_result(())
     }
 

@@ -105,6 +105,17 @@ pub(crate) fn write(
     }
 }
 
+/// Writes `call`, `HANDLER [VALUE]`, in the name of `from`; what goes wrong is said.
+pub(crate) fn call(shared: &Shared, worker: &mut Worker, from: usize, call: &str) {
+    let (handler, value) = call.trim().split_once(char::is_whitespace).unwrap_or((call.trim(), ""));
+    let called = find(shared, Some(from), handler)
+        .and_then(|(element, name)| write(shared, worker, element, name, value.trim()));
+    if let Err(error) = called {
+        let from = shared.graph.elements[from].declaration();
+        worker.console.say(&format!("{from}: {handler}: {error}"));
+    }
+}
+
 fn read_global(shared: &Shared, worker: &Worker, name: &str) -> String {
     let lines = |lines: &mut dyn Iterator<Item = &str>| -> String {
         lines.map(|line| format!("{line}\n")).collect()

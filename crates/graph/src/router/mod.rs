@@ -4,17 +4,23 @@
 //! Router::new   make ─► configure (by phase) ─► initialize        all errors of a step at once
 //! Router::run   timers that are due ─► a task ─► deliveries until none is left ─► the next task …
 //! ```
-//! One thread runs a router. Deliveries follow a task at once and depth first, so a packet is done
-//! with before the next task begins, and what lies in caches is used while it is there.
+//! One worker runs a router, or several do: see [`team`]. Deliveries follow a task at once and depth
+//! first, so a packet is done with before the next task begins, and what lies in caches is used
+//! while it is there.
 //!
 //! # Invariants
 //! - W1: packets that were given out and not put back are held by elements or wait to be
 //!   delivered: [`Router::packets_unaccounted`] is 0 whenever no element runs.
-//! - W2: a run with the same host, seed and configuration does the same, packet for packet.
+//! - W2: a run of one worker with the same host, seed and configuration does the same, packet for
+//!   packet. More workers keep every flow's packets in order, and counts.
 
 mod build;
 pub(crate) mod handlers;
+mod plan;
+mod team;
 pub(crate) mod worker;
+
+use std::sync::Arc;
 
 use warpswitch_packet::{Batch, Pool};
 
@@ -23,6 +29,7 @@ use crate::element::Registry;
 use crate::handler::HandlerError;
 use crate::language::{Diagnostics, FlatGraph, Loaded, Processing};
 use crate::time::Time;
+use team::Team;
 pub use worker::Stats;
 use worker::Worker;
 
@@ -40,6 +47,35 @@ pub trait Host {
 
     /// Called between tasks, often: time to read and write handlers.
     fn serve(&mut self, _router: &mut Router) {}
+
+    /// What [`Host::now`] reads, for all workers to read at once. Without it one worker runs.
+    fn clock(&self) -> Option<Clock> {
+        None
+    }
+
+    /// Called often while several workers run: whether [`Host::serve`] has something to do, for
+    /// which all others have to rest.
+    fn wants_to_serve(&mut self) -> bool {
+        true
+    }
+}
+
+/// Tells the time to any thread.
+pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
+
+/// The workers of a router.
+#[derive(Clone, Copy, Debug)]
+pub struct Workers {
+    /// How many there are, the thread that calls [`Router::run`] included.
+    pub count: usize,
+    /// What the thread of each but worker 0 does first, given its number: pin itself to a core.
+    pub on_start: fn(usize),
+}
+
+impl Default for Workers {
+    fn default() -> Self {
+        Self { count: 1, on_start: |_| {} }
+    }
 }
 
 /// Why a run ended.
@@ -55,6 +91,9 @@ pub enum Ended {
 pub struct Router {
     shared: Shared,
     worker: Worker,
+    workers: Workers,
+    /// The workers beside worker 0, once there is something for them to do.
+    team: Option<Box<Team>>,
 }
 
 /// How a router is made.
@@ -119,6 +158,8 @@ impl Router {
     }
 
     fn take_over(&mut self, mut old: Router) -> u64 {
+        old.team = None;
+        self.workers = old.workers;
         let live = old.worker.pool.live();
         // The old pool's packets go on; those that initialization made are few.
         std::mem::swap(&mut self.worker.pool, &mut old.worker.pool);
@@ -147,24 +188,17 @@ impl Router {
 
     /// Runs until it is asked to stop, or nothing is left that could happen.
     pub fn run(&mut self, host: &mut dyn Host) -> Ended {
+        self.worker.runs = true;
+        let clock = host.clock();
         loop {
+            if let Some(clock) = &clock
+                && self.has_work_for_others()
+            {
+                self.run_shift(host, clock);
+            }
             self.worker.now = host.now();
-            while let Some((element, timer)) = self.worker.next_due_timer() {
-                self.enter(element, |element, cx| element.run_timer(cx, timer));
-            }
-            for _ in 0..TASKS_PER_LOOK {
-                if self.worker.stops > 0 {
-                    break;
-                }
-                let Some(task) = self.worker.next_task() else { break };
-                let pulled = self.worker.pulled;
-                let has_worked = self.enter(task, |element, cx| element.run_task(cx));
-                // It got nothing, but somebody on the way did and dropped or kept it: there may be
-                // more where that came from, of which nobody will tell.
-                if !has_worked && self.worker.pulled != pulled {
-                    self.worker.schedule_task(task);
-                }
-            }
+            self.run_timers();
+            self.run_tasks();
             host.serve(self);
             if self.worker.stops > 0 && self.stops() {
                 (self.worker.stops, self.worker.halted) = (0, false);
@@ -178,6 +212,43 @@ impl Router {
                 if !host.wait(until) {
                     return Ended::Idle;
                 }
+            }
+        }
+    }
+
+    /// Has so many workers run it from now on. Every host that has no [`Host::clock`] runs one.
+    pub fn use_workers(&mut self, workers: Workers) {
+        (self.workers, self.team) = (workers, None);
+    }
+
+    /// Runs the timers that are due.
+    fn run_timers(&mut self) {
+        while let Some((element, timer)) = self.worker.next_due_timer() {
+            if self.worker.must_wait(element) {
+                self.worker.set_timer(element, timer, self.worker.now);
+                return self.worker.end_shift();
+            }
+            self.enter(element, |element, cx| element.run_timer(cx, timer));
+        }
+    }
+
+    /// Runs some tasks, if there are.
+    fn run_tasks(&mut self) {
+        for _ in 0..TASKS_PER_LOOK {
+            if self.worker.stops > 0 {
+                return;
+            }
+            let Some(task) = self.worker.next_task() else { return };
+            if self.worker.must_wait(task) {
+                self.worker.schedule_task(task);
+                return self.worker.end_shift();
+            }
+            let pulled = self.worker.pulled;
+            let has_worked = self.enter(task, |element, cx| element.run_task(cx));
+            // It got nothing, but somebody on the way did and dropped or kept it: there may be
+            // more where that came from, of which nobody will tell.
+            if !has_worked && self.worker.pulled != pulled {
+                self.worker.schedule_task(task);
             }
         }
     }
@@ -214,7 +285,9 @@ impl Router {
         while let Some((from, port, batch)) = self.worker.next_delivery() {
             let target = self.shared.targets[from][port];
             let target = target.expect("push outputs are connected, or are no ports");
-            self.push_to(target.element, target.port, batch);
+            if let Some(batch) = self.worker.hand_over(target, batch) {
+                self.push_to(target.element, target.port, batch);
+            }
             self.worker.settle();
         }
     }
@@ -296,7 +369,7 @@ impl Router {
 
     /// Packets that were allocated so far; a pool that grows no more has met its largest load.
     pub fn packets_made(&self) -> u64 {
-        self.worker.pool.made()
+        self.worker.pool.made() + self.team.as_ref().map_or(0, |team| team.packets_made())
     }
 
     /// Asks the run to stop.

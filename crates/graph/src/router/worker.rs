@@ -2,10 +2,15 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use warpswitch_packet::{Batch, Packet, Pool};
 
-use crate::context::Console;
+use super::plan::Home;
+use super::team::{Link, Message};
+use crate::context::{Blueprint, Console};
+use crate::language::PortRef;
 use crate::time::Time;
 
 /// What was counted about an element.
@@ -21,6 +26,25 @@ pub struct Stats {
     pub drops: Vec<u64>,
     /// Packets that were emitted to an output that is not connected.
     pub unconnected: u64,
+}
+
+impl Stats {
+    /// Adds what another worker counted.
+    pub(crate) fn add(&mut self, more: &Stats) {
+        self.batches += more.batches;
+        self.packets += more.packets;
+        self.ticks += more.ticks;
+        self.unconnected += more.unconnected;
+        for (own, more) in self.drops.iter_mut().zip(&more.drops) {
+            *own += more;
+        }
+    }
+
+    /// What was counted, which is 0 from now on.
+    pub(crate) fn take(&mut self) -> Stats {
+        let zero = Stats { drops: vec![0; self.drops.len()], ..Stats::default() };
+        std::mem::replace(self, zero)
+    }
 }
 
 /// A batch on its way.
@@ -60,34 +84,38 @@ pub(crate) struct Worker {
     /// The setting of each element's timers that holds.
     timer_of: Vec<Vec<Option<u64>>>,
     settings: u64,
-    /// Tasks that each element wakes.
-    listeners: Vec<Vec<u32>>,
-    /// Tasks that each element wakes when it has room again.
-    room_listeners: Vec<Vec<u32>>,
-    is_full: Vec<bool>,
+    /// Tasks that each element wakes, and those that it wakes when it has room again.
+    pub(crate) listeners: [Vec<Vec<u32>>; 2],
+    /// Which elements take no packets; all workers see it.
+    pub(crate) is_full: Arc<[AtomicBool]>,
+    /// Elements that asked each other before the run began.
+    pub(crate) friends: Vec<(usize, usize)>,
+    /// The other workers, during a shift.
+    pub(crate) link: Option<Link>,
+    /// What other workers sent; empty but for its room.
+    pub(crate) mail: Vec<Message>,
+    /// What has to wait for the end of the shift.
+    pub(crate) aside: Vec<Message>,
+    /// Whether the run has begun.
+    pub(crate) runs: bool,
     /// Pulls that gave packets, so far.
     pub(crate) pulled: u64,
     random: u64,
 }
 
 impl Worker {
-    /// A worker for elements with so many outputs and reasons for drops.
-    pub(crate) fn new(
-        outputs: &[usize],
-        reasons: &[usize],
-        console: Box<dyn Console>,
-        seed: u64,
-    ) -> Self {
-        let elements = outputs.len();
+    /// A worker for the elements of a blueprint.
+    pub(crate) fn new(blueprint: &Blueprint, console: Box<dyn Console>, seed: u64) -> Self {
+        let elements = blueprint.classes.len();
         let mut slot_base = Vec::with_capacity(elements + 1);
         let mut slots = 0;
-        for count in outputs {
+        for targets in &blueprint.targets {
             slot_base.push(slots);
-            slots += *count as u32;
+            slots += targets.len() as u32;
         }
         slot_base.push(slots);
-        let stats =
-            reasons.iter().map(|&reasons| Stats { drops: vec![0; reasons], ..Stats::default() });
+        let reasons = blueprint.classes.iter().map(|class| class.drops.len());
+        let stats = reasons.map(|reasons| Stats { drops: vec![0; reasons], ..Stats::default() });
         Self {
             pool: Pool::new(),
             now: Time::default(),
@@ -98,7 +126,7 @@ impl Worker {
             console,
             ticks: None,
             emitted: Vec::with_capacity(64),
-            is_source: vec![false; elements],
+            is_source: blueprint.ports.iter().map(|ports| ports.inputs.is_empty()).collect(),
             slots: vec![0; slots as usize],
             slot_base,
             stack: Vec::with_capacity(64),
@@ -107,9 +135,13 @@ impl Worker {
             timers: BinaryHeap::with_capacity(64),
             timer_of: vec![Vec::new(); elements],
             settings: 0,
-            listeners: vec![Vec::new(); elements],
-            room_listeners: vec![Vec::new(); elements],
-            is_full: vec![false; elements],
+            listeners: [vec![Vec::new(); elements], vec![Vec::new(); elements]],
+            is_full: (0..elements).map(|_| AtomicBool::new(false)).collect(),
+            friends: Vec::new(),
+            link: None,
+            mail: Vec::new(),
+            aside: Vec::new(),
+            runs: false,
             pulled: 0,
             random: seed,
         }
@@ -199,6 +231,12 @@ impl Worker {
     }
 
     pub(crate) fn schedule_task(&mut self, element: usize) {
+        if let Some(link) = &self.link
+            && let Some(worker) = link.elsewhere(element)
+            && !(worker == 0 && link.is_worker_0())
+        {
+            return link.send(worker, Message::Task(element));
+        }
         if !std::mem::replace(&mut self.is_scheduled[element], true) {
             self.tasks.push_back(element as u32);
         }
@@ -224,7 +262,50 @@ impl Worker {
     }
 
     pub(crate) fn has_tasks(&self) -> bool {
-        self.tasks.iter().any(|&task| self.is_scheduled[task as usize])
+        self.any_task(|_| true)
+    }
+
+    /// Whether one of the tasks that are scheduled is such.
+    pub(crate) fn any_task(&self, is_such: impl Fn(usize) -> bool) -> bool {
+        let mut tasks = self.tasks.iter().map(|&task| task as usize);
+        tasks.any(|task| self.is_scheduled[task] && is_such(task))
+    }
+
+    /// Takes such tasks away, in the order in which they would run.
+    pub(crate) fn take_tasks(&mut self, is_such: impl Fn(usize) -> bool) -> Vec<usize> {
+        let mut taken = Vec::new();
+        self.tasks.retain(|&task| {
+            let task = task as usize;
+            let is_taken = self.is_scheduled[task] && is_such(task);
+            if is_taken {
+                self.is_scheduled[task] = false;
+                taken.push(task);
+            }
+            !is_taken
+        });
+        taken
+    }
+
+    /// Takes the timers of such elements away, in the order of their times.
+    pub(crate) fn take_timers(
+        &mut self,
+        is_such: impl Fn(usize) -> bool,
+    ) -> Vec<(Time, usize, usize)> {
+        let (mut taken, mut left) = (Vec::new(), Vec::new());
+        while let Some(Reverse((at, setting, element, timer))) = self.timers.pop() {
+            let holder = &mut self.timer_of[element as usize][timer as usize];
+            if *holder != Some(setting) {
+                continue;
+            }
+            if is_such(element as usize) {
+                *holder = None;
+                taken.push((at, element as usize, timer as usize));
+            } else {
+                left.push(Reverse((at, setting, element, timer)));
+            }
+        }
+        self.timers.extend(left);
+        taken
     }
 
     pub(crate) fn set_timer(&mut self, element: usize, timer: usize, at: Time) {
@@ -265,7 +346,7 @@ impl Worker {
     }
 
     pub(crate) fn listen(&mut self, holder: usize, listener: usize) {
-        let listeners = &mut self.listeners[holder];
+        let listeners = &mut self.listeners[0][holder];
         if !listeners.contains(&(listener as u32)) {
             listeners.push(listener as u32);
         }
@@ -273,13 +354,13 @@ impl Worker {
 
     #[inline]
     pub(crate) fn wake(&mut self, holder: usize) {
-        for at in 0..self.listeners[holder].len() {
-            self.schedule_task(self.listeners[holder][at] as usize);
+        for at in 0..self.listeners[0][holder].len() {
+            self.schedule_task(self.listeners[0][holder][at] as usize);
         }
     }
 
     pub(crate) fn listen_for_room(&mut self, holder: usize, listener: usize) {
-        let listeners = &mut self.room_listeners[holder];
+        let listeners = &mut self.listeners[1][holder];
         if !listeners.contains(&(listener as u32)) {
             listeners.push(listener as u32);
         }
@@ -287,20 +368,69 @@ impl Worker {
 
     #[inline]
     pub(crate) fn is_full(&self, holder: usize) -> bool {
-        self.is_full[holder]
+        self.is_full[holder].load(Ordering::Acquire)
     }
 
     #[inline]
     pub(crate) fn set_full(&mut self, holder: usize, is_full: bool) {
-        if self.is_full[holder] == is_full {
+        // One worker alone sets it, so it need not be changed in one step.
+        if self.is_full(holder) == is_full {
             return;
         }
-        self.is_full[holder] = is_full;
+        self.is_full[holder].store(is_full, Ordering::Release);
         if !is_full {
-            for at in 0..self.room_listeners[holder].len() {
-                self.schedule_task(self.room_listeners[holder][at] as usize);
+            for at in 0..self.listeners[1][holder].len() {
+                self.schedule_task(self.listeners[1][holder][at] as usize);
             }
         }
+    }
+
+    /// `element` asks `other`: they stay together, if the run has not begun.
+    pub(crate) fn acquaint(&mut self, element: usize, other: usize) {
+        if !self.runs && other < self.is_source.len() {
+            self.friends.push((element, other));
+        }
+    }
+
+    /// Hands `batch` to the worker of `to`, if that is another one.
+    #[inline]
+    pub(crate) fn hand_over(&mut self, to: PortRef, batch: Batch) -> Option<Batch> {
+        let Some(link) = &self.link else { return Some(batch) };
+        let Some(worker) = link.elsewhere(to.element) else { return Some(batch) };
+        self.pool.release(batch.len() as u64);
+        link.send(worker, Message::Packets(to, batch));
+        None
+    }
+
+    /// Lets a handler be called after the shift, if there is one.
+    pub(crate) fn call_later(&mut self, element: usize, call: &str) -> bool {
+        let Some(link) = &self.link else { return false };
+        link.send(0, Message::Call(element, call.to_owned()));
+        true
+    }
+
+    /// Whether `element` has to be alone and is not: during a shift.
+    #[inline]
+    pub(crate) fn must_wait(&self, element: usize) -> bool {
+        self.link.as_ref().is_some_and(|link| link.home(element) == Home::Alone)
+    }
+
+    /// Keeps `message` for after the shift, which ends.
+    pub(crate) fn put_aside(&mut self, message: Message) {
+        self.aside.push(message);
+        self.end_shift();
+    }
+
+    /// Asks all workers to end the shift.
+    pub(crate) fn end_shift(&self) {
+        if let Some(link) = &self.link {
+            link.stop();
+        }
+    }
+
+    /// The seed of another worker's random choices.
+    pub(crate) fn seed_for(&self, worker: usize) -> u64 {
+        self.random ^ (worker as u64).wrapping_mul(0xd1b5_4a32_d192_ed03)
     }
 
     /// A number from a sequence that depends on the seed alone (SplitMix64).

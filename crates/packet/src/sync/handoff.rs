@@ -17,7 +17,7 @@
 //!   inbox's lock; who changes either takes that lock and wakes it. No wake-up is lost.
 
 use std::sync::PoisonError;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::primitives::{AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, pause};
 
@@ -121,8 +121,8 @@ impl<T> Handoff<T> {
         !into.is_empty()
     }
 
-    /// Rests until there is a message, a stop is asked for or `timeout` is over; worker 0 also until
-    /// all is quiet. `worker` has nothing to do.
+    /// Rests until there is a message, a stop is asked for or `timeout` is over; worker 0 also
+    /// until all is quiet. May end early. `worker` has nothing to do.
     pub fn rest(&self, worker: usize, timeout: Option<Duration>) -> Rested {
         let inbox = &self.inboxes[worker];
         for _ in 0..LOOKS {
@@ -131,24 +131,19 @@ impl<T> Handoff<T> {
             }
             pause();
         }
-        let end = timeout.map(|timeout| Instant::now() + timeout);
         if self.active.fetch_sub(1, Ordering::AcqRel) == 1 && worker != 0 {
             // Worker 0 looks at `active` with its lock held, so it is asleep or has yet to look.
             drop(self.inboxes[0].lock());
             self.inboxes[0].changed.notify_one();
         }
         let mut rested = Rested::Woken;
-        let mut messages = inbox.lock();
-        while messages.is_empty() && !self.is_stopped() {
+        let messages = inbox.lock();
+        if messages.is_empty() && !self.is_stopped() {
             if worker == 0 && self.active.load(Ordering::Acquire) == 0 {
                 rested = Rested::Quiet;
-                break;
+            } else {
+                inbox.sleep(messages, timeout);
             }
-            messages = match end.map(|end| end.saturating_duration_since(Instant::now())) {
-                Some(Duration::ZERO) => break,
-                Some(left) => inbox.sleep_for(messages, left),
-                None => inbox.changed.wait(messages).unwrap_or_else(PoisonError::into_inner),
-            };
         }
         self.active.fetch_add(1, Ordering::AcqRel);
         rested
@@ -176,13 +171,12 @@ impl<T> Inbox<T> {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn sleep_for<'g>(
-        &'g self,
-        messages: MutexGuard<'g, Vec<T>>,
-        left: Duration,
-    ) -> MutexGuard<'g, Vec<T>> {
-        let slept = self.changed.wait_timeout(messages, left);
-        slept.unwrap_or_else(PoisonError::into_inner).0
+    /// Sleeps until something changes or `timeout` is over.
+    fn sleep(&self, messages: MutexGuard<'_, Vec<T>>, timeout: Option<Duration>) {
+        match timeout {
+            Some(timeout) => drop(self.changed.wait_timeout(messages, timeout)),
+            None => drop(self.changed.wait(messages)),
+        }
     }
 }
 

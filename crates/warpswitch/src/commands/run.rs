@@ -11,7 +11,7 @@ use crate::drive::config::{self, Libraries, parse_variable};
 use crate::drive::{Clock, DriveHost, Reload, World, stats};
 use crate::exit::Outcome;
 use crate::output::{print, print_json};
-use crate::term;
+use crate::{term, threads};
 
 const LONG_ABOUT: &str = "\
 Run a configuration. It ends when an element or a script stops it, when nothing is left that could \
@@ -51,6 +51,11 @@ pub struct RunArgs {
     #[arg(long)]
     simtime: bool,
 
+    /// Workers, each on a core of its own; what they share docs/workers.md tells
+    #[arg(short = 'j', long, value_name = "N", default_value = "1",
+          value_parser = clap::value_parser!(u32).range(1..=64))]
+    workers: u32,
+
     /// Seeds random choices
     #[arg(long, value_name = "SEED", value_parser = parse_seed, default_value = "1")]
     seed: u64,
@@ -79,6 +84,10 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
             .map_err(|errors| anyhow::Error::new(errors.into_diagnostics()))?;
     if !warnings.is_empty() {
         term::note(warnings.to_coloured().trim_end());
+    }
+    threads::staff(&mut router, args.workers as usize);
+    if args.simtime && args.workers > 1 {
+        term::warning("in simulated time one worker runs: every run is the same");
     }
     let mut host = DriveHost::new(world.clone(), clock, false, None);
     let start = Instant::now();

@@ -1,11 +1,12 @@
 //! The host of a run: its clock, and whoever asks meanwhile.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use warpswitch_graph::simulate::SIMULATED_START;
-use warpswitch_graph::{Host, Router, Time};
+use warpswitch_graph::{Clock as SharedClock, Host, Router, Time};
 
 use super::console::World;
 use super::reload::{Reload, Reloadable};
@@ -59,6 +60,8 @@ pub struct DriveHost {
     now: Time,
     next_look: Time,
     calls: u32,
+    /// Whether all workers rest because of somebody who waits.
+    asked: bool,
     /// Whether a signal ended the run.
     pub interrupted: bool,
 }
@@ -67,8 +70,8 @@ impl DriveHost {
     /// A host of this world; with `reload` its configuration can be written.
     pub fn new(world: Rc<World>, clock: Clock, stays: bool, reload: Option<Reload>) -> Self {
         let now = clock.now();
-        let (next_look, calls, interrupted) = (now, 0, false);
-        Self { world, clock, stays, reload, now, next_look, calls, interrupted }
+        let (next_look, calls, asked, interrupted) = (now, 0, false, false);
+        Self { world, clock, stays, reload, now, next_look, calls, asked, interrupted }
     }
 
     fn serve_signals(&mut self, router: &mut Router) {
@@ -121,6 +124,18 @@ impl DriveHost {
     }
 }
 
+impl DriveHost {
+    /// Whether a signal or a client waits.
+    fn has_come(&self) -> bool {
+        let sockets = self.world.sockets.borrow();
+        let signals = self.world.signals.borrow();
+        let mut fds = sockets.poll_fds();
+        fds.push(PollFd::new(&signals.wake, PollFlags::IN));
+        sockets.has_work()
+            || poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    }
+}
+
 impl Host for DriveHost {
     fn now(&mut self) -> Time {
         self.now = self.clock.now();
@@ -141,9 +156,31 @@ impl Host for DriveHost {
         true
     }
 
+    fn clock(&self) -> Option<SharedClock> {
+        match self.clock {
+            Clock::Real(..) => {
+                let clock = self.clock;
+                Some(Arc::new(move || clock.now()))
+            }
+            // Simulated time is worth having because every run is the same.
+            Clock::Simulated(_) => None,
+        }
+    }
+
+    fn wants_to_serve(&mut self) -> bool {
+        if self.now < self.next_look {
+            return false;
+        }
+        self.next_look = Time(self.now.0.saturating_add(LOOK_NS));
+        self.world.flush();
+        self.asked = self.world.is_closed() || self.has_come();
+        self.asked
+    }
+
     fn serve(&mut self, router: &mut Router) {
         self.calls += 1;
-        if self.now < self.next_look && self.calls < CALLS_PER_LOOK {
+        let asked = std::mem::take(&mut self.asked);
+        if !asked && self.now < self.next_look && self.calls < CALLS_PER_LOOK {
             return;
         }
         (self.calls, self.next_look) = (0, Time(self.now.0.saturating_add(LOOK_NS)));

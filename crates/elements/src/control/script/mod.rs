@@ -56,7 +56,7 @@
 //! - `script`: the script named no output for the packet
 //!
 //! # Threads
-//! Belongs to one worker. It is slow: it is meant to steer, not to forward.
+//! Runs while all workers but its own rest. It is slow: it is meant to steer, not to forward.
 //!
 //! # Example
 //! ```text
@@ -75,7 +75,7 @@ mod words;
 
 use warpswitch_graph::language::args::{Args, ArgsError, FromArg, NoNames, Raw};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::Batch;
 
@@ -333,6 +333,10 @@ impl Element for Script {
         if old.program.steps == self.program.steps && self.kind == Some(Kind::Packet) {
             self.program.variables = std::mem::take(&mut old.program.variables);
         }
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::Alone
     }
 }
 

@@ -20,6 +20,7 @@ use warpswitch_graph::{Router, Time};
 use crate::drive::config::{ConfigText, Libraries, make_router};
 use crate::drive::{Clock, DriveHost, Reload, World};
 use crate::exit::Outcome;
+use crate::threads;
 use options::{Config, Options, Tells};
 
 const HELP: &str = "\
@@ -40,7 +41,7 @@ Options:
   -q, --quit                    Do not run.
   -t, --time                    Print how long the run took.
   -w, --no-warnings             Do not print warnings.
-  -j, --threads N               Accepted; one thread runs.
+  -j, --threads N               Workers that run the configuration (default 1).
       --simtime[=SECONDS]       Run in simulated time.
   -C, --clickpath PATH          Use PATH for CLICKPATH.
       --help                    Print this and exit.
@@ -178,13 +179,13 @@ fn make(
     let router_options = reload.options(world, now);
     let Reload { registry, variables, libraries, .. } = reload;
     match make_router(text, registry, variables, libraries, router_options) {
-        Ok((router, warnings)) => {
+        Ok((mut router, warnings)) => {
             if !options.no_warnings && !warnings.is_empty() {
                 world.say(&warnings.to_click());
             }
-            if !options.no_warnings && options.threads.is_some_and(|threads| threads > 1) {
-                world.say("warning: running single threaded");
-            }
+            // Click's own limit of threads is 256; here cores are what counts.
+            let workers = options.threads.unwrap_or(1).clamp(1, 64) as usize;
+            threads::staff(&mut router, workers);
             Some(router)
         }
         Err(errors) => {

@@ -1,0 +1,12 @@
+//! What the copies of an element have together.
+
+use std::sync::Arc;
+
+/// `shared`, to change it: copies are there only while workers run, and elements change what they
+/// share in handlers, which run between.
+///
+/// # Panics
+/// If a copy is left.
+pub(crate) fn own<T>(shared: &mut Arc<T>) -> &mut T {
+    Arc::get_mut(shared).expect("copies are gone when an element changes")
+}

@@ -4,9 +4,9 @@
 //! Router::new   make ─► configure (by phase) ─► initialize        all errors of a step at once
 //! Router::run   timers that are due ─► a task ─► deliveries until none is left ─► the next task …
 //! ```
-//! One worker runs a router, or several do: see [`team`]. Deliveries follow a task at once and depth
-//! first, so a packet is done with before the next task begins, and what lies in caches is used
-//! while it is there.
+//! One worker runs a router, or several do: see [`team`]. Deliveries follow a task at once and
+//! depth first, so a packet is done with before the next task begins, and what lies in caches is
+//! used while it is there.
 //!
 //! # Invariants
 //! - W1: packets that were given out and not put back are held by elements or wait to be

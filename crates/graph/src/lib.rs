@@ -21,5 +21,5 @@ pub use context::{Console, Context, Fate};
 pub use element::{ConfigureContext, Element, ElementClass, Phase, Registry, Sharing};
 pub use handler::{HandlerError, HandlerSpec};
 pub use names::NameTable;
-pub use router::{Clock, Ended, Host, Router, RouterOptions, Stats, Workers};
+pub use router::{Clock, Ended, Host, Router, RouterOptions, StartWorker, Stats, Workers};
 pub use time::Time;

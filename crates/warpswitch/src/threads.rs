@@ -1,5 +1,7 @@
 //! Worker threads and the cores they run on.
 
+use std::thread::JoinHandle;
+
 use core_affinity::CoreId;
 use warpswitch_graph::{Router, Workers};
 
@@ -37,8 +39,18 @@ pub fn staff(router: &mut Router, workers: usize) {
     if workers > 1 {
         warn_of_sharing(workers);
         pin(0);
-        router.use_workers(Workers { count: workers, on_start: pin });
+        router.use_workers(Workers { count: workers, start });
     }
+}
+
+/// Starts the thread of worker `idx`, on its core.
+fn start(idx: usize, work: Box<dyn FnOnce() + Send>) -> JoinHandle<()> {
+    let thread = std::thread::Builder::new().name(format!("worker {idx}"));
+    let started = thread.spawn(move || {
+        pin(idx);
+        work();
+    });
+    started.expect("the system has room for a thread")
 }
 
 /// Keeps the calling thread on the core of worker `idx`.

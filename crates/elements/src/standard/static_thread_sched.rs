@@ -18,8 +18,8 @@
 //! None.
 //!
 //! # Threads
-//! Without packets. Without this element the router deals out sources and askers in the order of the
-//! text.
+//! Without packets. Without this element the router deals out sources and askers in the order of
+//! the text.
 //!
 //! # Example
 //! ```text

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::worker::Worker;
-use super::{Router, RouterOptions, Workers};
+use super::{Router, RouterOptions};
 use crate::context::{Blueprint, Shared};
 use crate::element::{ConfigureContext, ElementClass, Registry};
 use crate::language::args::Args;
@@ -50,7 +50,7 @@ pub(super) fn configure(
     let mut worker = Worker::new(&blueprint, options.console, options.seed);
     (worker.now, worker.ticks) = (options.now, options.ticks);
     let shared = Shared { blueprint, elements };
-    let mut router = Router { shared, worker, workers: Workers::default(), team: None };
+    let mut router = Router { shared, worker, workers: None, team: None };
     router.configure_all()?;
     Ok(router)
 }

@@ -21,6 +21,7 @@ mod team;
 pub(crate) mod worker;
 
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use warpswitch_packet::{Batch, Pool};
 
@@ -68,15 +69,12 @@ pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
 pub struct Workers {
     /// How many there are, the thread that calls [`Router::run`] included.
     pub count: usize,
-    /// What the thread of each but worker 0 does first, given its number: pin itself to a core.
-    pub on_start: fn(usize),
+    /// Starts the thread of a worker, which does the work that it is given and ends.
+    pub start: StartWorker,
 }
 
-impl Default for Workers {
-    fn default() -> Self {
-        Self { count: 1, on_start: |_| {} }
-    }
-}
+/// Starts a thread for the worker of this number, for this work.
+pub type StartWorker = fn(usize, Box<dyn FnOnce() + Send>) -> JoinHandle<()>;
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +89,8 @@ pub enum Ended {
 pub struct Router {
     shared: Shared,
     worker: Worker,
-    workers: Workers,
+    /// None for one.
+    workers: Option<Workers>,
     /// The workers beside worker 0, once there is something for them to do.
     team: Option<Box<Team>>,
 }
@@ -218,7 +217,7 @@ impl Router {
 
     /// Has so many workers run it from now on. Every host that has no [`Host::clock`] runs one.
     pub fn use_workers(&mut self, workers: Workers) {
-        (self.workers, self.team) = (workers, None);
+        (self.workers, self.team) = (Some(workers), None);
     }
 
     /// Runs the timers that are due.

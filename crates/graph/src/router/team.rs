@@ -5,8 +5,8 @@
 //! worker 1    (rests)        elements ▼ tasks, timers, what others hand over   ▲ elements, counts
 //! ```
 //! A router runs on worker 0 alone, as without others, except in *shifts*: for a shift each worker
-//! gets the elements that [`plan`] gives it, with their tasks and timers, and gives them back at its
-//! end. So handlers, a new configuration and the end of a run find all in one place and need no
+//! gets the elements that [`plan`] gives it, with their tasks and timers, and gives them back at
+//! its end. So handlers, a new configuration and the end of a run find all in one place and need no
 //! locks, and the path of packets has none either: what crosses over is handed over, a batch at a
 //! time. A shift ends when somebody wants to be served, a stop is asked for, an element has to be
 //! alone, or all have come to rest.
@@ -171,9 +171,9 @@ pub(super) struct Team {
 
 impl Team {
     /// Workers for `router`, if there is something for more than one to do.
-    pub(super) fn new(router: &mut Router) -> Option<Self> {
-        let count = router.workers.count.min(plan::WORKERS_MAX);
-        let homes: Arc<[Home]> = router.homes().into();
+    pub(super) fn new(router: &mut Router, workers: Workers) -> Option<Self> {
+        let count = workers.count.clamp(1, plan::WORKERS_MAX);
+        let homes: Arc<[Home]> = plan::homes(&router.shared, count, &router.worker.friends).into();
         let is_elsewhere = |home: &Home| matches!(home, Home::Worker(worker) if *worker != 0);
         if !homes.iter().any(is_elsewhere) {
             return None;
@@ -187,18 +187,15 @@ impl Team {
             let link = Link { worker, homes: homes.clone(), handoff: handoff.clone() };
             let (blueprint, depot) = (router.shared.blueprint.clone(), depot.clone());
             let (seed, ticks) = (router.worker.seed_for(worker), router.worker.ticks);
-            let Workers { on_start, .. } = router.workers;
             let is_full = router.worker.is_full.clone();
-            let thread = std::thread::Builder::new().name(format!("worker {worker}"));
-            let thread = thread.spawn(move || {
-                on_start(worker);
+            let run = move || {
                 let console = Box::new(Relay(link.handoff.clone()));
                 let mut own = Worker::new(&blueprint, console, seed);
                 (own.ticks, own.is_full) = (ticks, is_full);
                 own.pool.use_depot(depot);
                 work(&mut Router::of(blueprint, own), &link, &to_do, &done);
-            });
-            let thread = Some(thread.expect("the system has room for a thread"));
+            };
+            let thread = Some((workers.start)(worker, Box::new(run)));
             Mate { orders: Some(orders), answers, thread, made: 0 }
         };
         let mates = (1..count).map(mate).collect();
@@ -255,28 +252,20 @@ fn work(router: &mut Router, link: &Link, to_do: &Receiver<Shift>, done: &Sender
 }
 
 impl Router {
-    /// Who runs which element.
-    pub(super) fn homes(&self) -> Vec<Home> {
-        let count = self.workers.count.clamp(1, plan::WORKERS_MAX);
-        plan::homes(&self.shared, count, &self.worker.friends)
-    }
-
     /// A router of a worker, which has no elements yet.
     fn of(blueprint: Arc<Blueprint>, worker: Worker) -> Self {
         let elements = (0..blueprint.classes.len()).map(|_| RefCell::new(absent())).collect();
         let shared = Shared { blueprint, elements };
-        Self { shared, worker, workers: Workers::default(), team: None }
+        Self { shared, worker, workers: None, team: None }
     }
 
     /// Whether a worker beside worker 0 has something to do.
     pub(super) fn has_work_for_others(&mut self) -> bool {
-        if self.workers.count <= 1 || self.worker.stops > 0 {
-            return false;
-        }
+        let Some(workers) = self.workers.filter(|_| self.worker.stops == 0) else { return false };
         if self.team.is_none() {
-            match Team::new(self) {
+            match Team::new(self, workers) {
                 Some(team) => self.team = Some(Box::new(team)),
-                None => self.workers.count = 1,
+                None => self.workers = None,
             }
         }
         let Some(team) = &self.team else { return false };

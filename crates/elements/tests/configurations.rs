@@ -1,5 +1,6 @@
-//! The configurations under `conf/`, with the traffic that they are shipped with: what they say,
-//! print and count. (`ipv6_router.rs` has the IPv6 router, frame by frame.)
+//! The configurations under `conf/`, with the traffic that they are shipped with: what leaves them.
+//! (`ipv6_router.rs` has the IPv6 router, frame by frame; what they say, print and count is in
+//! `tests/cases`.)
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use warpswitch_graph::language::load;
 use warpswitch_graph::simulate::{SIMULATED_START, SimulatedHost, Transcript};
 use warpswitch_graph::{Router, RouterOptions};
 use warpswitch_io::CaptureReader;
+use warpswitch_wire::ipv4::Ipv4;
 
 fn conf(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conf").join(name)
@@ -104,13 +106,15 @@ fn the_ip_router_does_what_the_standards_ask() {
         "10.0.0.10.1000 > 10.0.1.11.2000: udp 24 (frag 9:24@0+)",
         // A time to live of one; too long and not to be cut; an option that points nowhere.
         "10.0.0.1 > 10.0.0.10: icmp timeexceeded transit",
-        "10.0.0.1 > 10.0.0.10: icmp 10.0.1.11 unreachable needfrag",
+        "10.0.0.1 > 10.0.0.10: icmp 10.0.1.11 unreachable needfrag (mtu 1500)",
         "10.0.0.1 > 10.0.0.10: icmp parameterproblem erroratptr",
         // A neighbour that the sender could reach itself: the packet goes on, and it is told.
         "10.0.0.10.1000 > 10.0.0.99.2000: udp 29",
         "10.0.0.1 > 10.0.0.10: icmp redirect host",
         // A ping to the router.
         "10.0.0.1 > 10.0.0.10: icmp echo-reply (1, 1)",
+        // To where no route leads.
+        "10.0.0.1 > 10.0.0.10: icmp 10.9.9.9 unreachable net",
     ];
     expected.sort_unstable();
     assert_eq!(sent, expected, "{said}");
@@ -121,7 +125,6 @@ fn the_ip_router_does_what_the_standards_ask() {
         reasons.map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(drops(&mut router, "check"), ["1\tbad IP checksum", "1\tbad source address"]);
-    assert_eq!(drops(&mut router, "routes"), ["1\tno route"]);
     // All that left by lan1 goes to B, whose address an ARP reply told; by lan0 to A, but for a
     // query: nobody told of 10.0.0.99, which never answers.
     let is_arp = |frame: &Vec<u8>| frame[12..14] == [8, 6];
@@ -132,6 +135,72 @@ fn the_ip_router_does_what_the_standards_ask() {
     let asked: Vec<_> = arps.iter().map(|frame| (frame[0], frame[21], &frame[38..42])).collect();
     let expected = [(2, 2, [10, 0, 0, 10].as_slice()), (0xff, 1, [10, 0, 0, 99].as_slice())];
     assert_eq!(asked, expected, "the answer to A, and the query");
+}
+
+/// Who is who on the four links, by the last two bytes of Ethernet addresses: a frame as
+/// `FROM>TO`, with what an IPv4 packet in it tells.
+fn four_lans_frame(frame: &[u8]) -> String {
+    let (to, from) = (&frame[4..6], &frame[10..12]);
+    let mut line = format!("{}.{}>{}.{}", from[0], from[1], to[0], to[1]);
+    if frame[12..14] == [8, 0] {
+        let packet = Ipv4::new_checked(&frame[14..]).expect("a whole packet");
+        assert!(packet.is_checksum_right());
+        line += &format!(" {} > {} {}", packet.src(), packet.dst(), packet.total_bytes());
+    }
+    line
+}
+
+/// Frames leave by the right link, to the host or to the gateway that the route names.
+#[test]
+fn the_router_with_four_interfaces_takes_the_longest_route() {
+    let names = ["IN0", "IN1", "IN2", "IN3", "OUT0", "OUT1", "OUT2", "OUT3"];
+    let captures = (0..4).map(|lan| conf(&format!("captures/four-lan{lan}.pcap")));
+    let outputs: Vec<PathBuf> =
+        (0..4).map(|lan| output("ip-router-4", &format!("lan{lan}.pcap"))).collect();
+    let paths = captures.chain(outputs.iter().cloned());
+    let (mut router, _) = run("ip-router-4", &names.into_iter().zip(paths).collect::<Vec<_>>());
+    let left = outputs.iter().map(|path| {
+        let mut lines: Vec<String> =
+            frames(path).iter().map(|frame| four_lans_frame(frame)).collect();
+        lines.sort_unstable();
+        lines
+    });
+    let expected: [&[&str]; 4] = [
+        &[
+            // Asked for, as nobody told of 10.0.0.77; and the answer to host 10.
+            "0.0>0.10",
+            "0.0>0.10 10.0.0.1 > 10.0.0.10 576",
+            "0.0>0.10 10.0.0.1 > 10.0.0.10 72",
+            "0.0>0.10 10.0.0.1 > 10.0.0.10 72",
+            "0.0>0.10 10.0.1.11 > 10.0.0.10 44",
+            "0.0>0.10 10.0.3.1 > 10.0.0.10 36",
+            "0.0>0.10 172.16.5.5 > 10.0.0.10 44",
+            "0.0>255.255",
+        ],
+        &[
+            "1.0>1.11 10.0.0.10 > 10.0.1.11 44",
+            "1.0>1.11 10.0.2.12 > 10.0.1.11 44",
+            "1.0>1.11 192.0.2.80 > 10.0.1.11 40",
+        ],
+        &[
+            // The MTU of this link is 1280; the gateway is 254, and host 12 is told of it.
+            "2.0>2.12 10.0.0.10 > 10.0.2.12 1276",
+            "2.0>2.12 10.0.0.10 > 10.0.2.12 72",
+            "2.0>2.12 10.0.2.1 > 10.0.2.12 72",
+            "2.0>2.12 10.0.3.13 > 10.0.2.12 44",
+            "2.0>2.254 10.0.0.10 > 172.16.5.5 44",
+            "2.0>2.254 10.0.2.12 > 172.16.9.9 44",
+        ],
+        &[
+            "3.0>3.13 10.0.1.11 > 10.0.3.13 44",
+            "3.0>3.254 10.0.0.10 > 192.0.2.80 44",
+            "3.0>3.254 10.0.1.11 > 192.0.2.80 40",
+        ],
+    ];
+    for (lan, (left, expected)) in left.zip(expected).enumerate() {
+        assert_eq!(left, expected, "lan{lan}");
+    }
+    assert_eq!(count(&mut router, "if0/arp.length"), 1, "one packet waits for 10.0.0.77");
 }
 
 #[test]
@@ -145,47 +214,4 @@ fn the_firewall_decides_as_its_lines_do_one_by_one() {
     // In order, and unchanged.
     let mut left = all.iter();
     assert!(passed.iter().all(|frame| left.any(|other| other == frame)));
-}
-
-#[test]
-fn the_flow_table_sends_each_packet_to_the_port_it_names() {
-    let variables =
-        [("IN", conf("captures/firewall.pcap")), ("RULES", conf("sdn-forwarder.rules"))];
-    let (mut router, _) = run("sdn-forwarder", &variables);
-    let counts = ["in.count", "port0.count", "port1.count"].map(|name| count(&mut router, name));
-    assert_eq!(counts, [300, 284, 14]);
-    assert_eq!(counts[0], counts[1] + counts[2] + 2, "telnet goes nowhere");
-}
-
-#[test]
-fn the_rate_limiter_lets_through_what_it_may() {
-    let (mut router, _) = run("rate-limiter", &[]);
-    let [came, left] = ["in.count", "out.count"].map(|name| count(&mut router, name));
-    assert!((9_990..=10_001).contains(&came), "{came} packets in ten seconds of 1000");
-    assert!((3_990..=4_020).contains(&left), "{left} packets in ten seconds of 400");
-    assert_eq!(count(&mut router, "queue.drops"), 0, "the queue never fills");
-}
-
-#[test]
-fn the_gateway_hides_who_is_behind_it_and_lets_answers_in() {
-    let inside = conf("captures/nat-inside.txt");
-    let outside = conf("captures/nat-outside.txt");
-    let (mut router, transcript) = run("nat-gateway", &[("INSIDE", inside), ("OUTSIDE", outside)]);
-    let printed = String::from_utf8(transcript.printed()).expect("text");
-    let lines: Vec<&str> = printed.lines().filter(|line| !line.starts_with('!')).collect();
-    let (out, inward): (Vec<&str>, Vec<&str>) =
-        lines.into_iter().partition(|line| line.starts_with("192.0.2.1 "));
-    // Nobody outside sees an address of inside, and one port has one owner.
-    assert_eq!(out.len(), 4);
-    assert_eq!(out[0], "192.0.2.1 40000 198.51.100.7 80 T");
-    assert!(out[1].ends_with(" 198.51.100.7 80 T") && out[1] != out[0], "{out:?}");
-    assert_eq!(out[2..], ["192.0.2.1 5353 198.51.100.53 53 U", out[0]]);
-    let answers = [
-        "198.51.100.7 80 10.0.0.10 40000 T",
-        "198.51.100.53 53 10.0.0.10 5353 U",
-        "198.51.100.7 80 10.0.0.10 40000 T",
-    ];
-    assert_eq!(inward, answers);
-    let drops = router.read("nat.drops_by_reason").expect("it is there");
-    assert!(drops.contains("1\tno flow"), "{drops}");
 }

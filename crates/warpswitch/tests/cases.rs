@@ -8,6 +8,9 @@
 //! | `expect` | what they print: per command the line itself, its standard output, its standard error stream with `! ` before each line, and `? CODE` unless the exit code is 0 |
 //! | other files | copied into an empty folder, in which the commands run |
 //!
+//! For commands that name it, `conf` in that folder leads to the configurations that are shipped,
+//! with their captures.
+//!
 //! After the commands, files that they made and that have a twin `NAME.expect` must equal it.
 //! Numbers that differ between machines and runs (times, rates, sizes of structures) are replaced
 //! before the comparison.
@@ -54,6 +57,11 @@ fn run_case(case: &Path, update: bool) -> Option<String> {
         }
     }
     let commands = fs::read_to_string(case.join("cmd")).expect("text in cmd");
+    if commands.contains(" conf/") {
+        let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conf");
+        let shipped = fs::canonicalize(shipped).expect("it lies beside the crates");
+        std::os::unix::fs::symlink(shipped, folder.path().join("conf")).expect("a link");
+    }
     let mut printed = String::new();
     for line in commands.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let shell = line.strip_prefix("$ ").unwrap_or_else(|| panic!("no '$ ' before: {line}"));

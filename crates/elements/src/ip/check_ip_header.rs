@@ -14,7 +14,7 @@
 //! - `OFFSET`: bytes in front of the header, 0 by default
 //! - `INTERFACES`: addresses with prefixes, those of this router: the broadcast addresses of the
 //!   prefixes, 0.0.0.0 and 255.255.255.255 are bad sources, the addresses good destinations
-//! - `BADSRC`: sources that are bad, unless the destination is a good one
+//! - `BADSRC`: addresses and prefixes, sources that are bad unless the destination is a good one
 //! - `GOODDST`: destinations that are good
 //! - `CHECKSUM`: whether to look at the checksum, true by default
 //! - `VERBOSE`: whether to tell of every bad packet, not just the first; false by default
@@ -47,7 +47,7 @@
 use std::net::Ipv4Addr;
 
 use warpswitch_graph::language::args::{
-    ArgError, Args, ArgsError, BareIpv4Prefix, FromArg, Names, split,
+    ArgError, Args, ArgsError, BareIpv4Prefix, FromArg, Ipv4Prefix, Names, split,
 };
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec, Sharing,
@@ -85,38 +85,45 @@ const SOURCE: usize = 5;
 /// Sources that are not to be believed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sources {
-    bad: Vec<u32>,
+    /// Networks and their masks.
+    bad: Vec<(u32, u32)>,
     good_dst: Vec<u32>,
 }
 
 impl Sources {
     /// Reads `INTERFACES`, `BADSRC` and `GOODDST`.
     pub(super) fn read(&mut self, args: &mut Args<'_>) {
-        let (mut bad, mut good) = (Vec::<Ipv4Addr>::new(), Vec::<Ipv4Addr>::new());
-        let mut interfaces = Vec::<BareIpv4Prefix>::new();
+        let (mut bad, mut interfaces) = (Vec::<BareIpv4Prefix>::new(), Vec::new());
+        let mut good = Vec::<Ipv4Addr>::new();
         args.read("INTERFACES", &mut interfaces)
             .read("BADSRC", &mut bad)
             .read("GOODDST", &mut good);
-        self.bad = numbers(&bad);
+        let network = |prefix: &Ipv4Prefix| (prefix.network().into(), prefix.mask.into());
+        self.bad = bad.iter().map(|BareIpv4Prefix(prefix)| network(prefix)).collect();
         self.good_dst = numbers(&good);
         for BareIpv4Prefix(prefix) in &interfaces {
-            self.bad.push(u32::from(prefix.network()) | !u32::from(prefix.mask));
+            self.add_hosts(&[u32::from(prefix.network()) | !u32::from(prefix.mask)]);
             self.good_dst.push(prefix.address.into());
         }
         if !interfaces.is_empty() {
-            self.bad.extend([0, u32::MAX]);
+            self.add_hosts(&[0, u32::MAX]);
         }
+    }
+
+    fn add_hosts(&mut self, addresses: &[u32]) {
+        self.bad.extend(addresses.iter().map(|address| (*address, u32::MAX)));
     }
 
     /// Adds the addresses of the old argument, and those that it means.
     pub(super) fn add_old(&mut self, addresses: &[Ipv4Addr]) {
-        self.bad.extend(numbers(addresses));
-        self.bad.extend([0, u32::MAX]);
+        self.add_hosts(&numbers(addresses));
+        self.add_hosts(&[0, u32::MAX]);
     }
 
     #[inline]
     fn is_bad(&self, src: u32, dst: u32) -> bool {
-        self.bad.contains(&src) && !self.good_dst.contains(&dst)
+        let is_bad = self.bad.iter().any(|(network, mask)| src & mask == *network);
+        is_bad && !self.good_dst.contains(&dst)
     }
 }
 
@@ -369,6 +376,9 @@ mod tests {
         check(interfaces, [18, 26, 4, 254], other, true);
         check("BADSRC 1.2.3.4 1.2.3.5", [1, 2, 3, 5], other, false);
         check("BADSRC 1.2.3.4", [0; 4], other, true);
+        check("BADSRC 1.2.3.4/16 224.0.0.0/3", [1, 2, 255, 5], other, false);
+        check("BADSRC 1.2.3.4/16 224.0.0.0/3", [239, 1, 2, 3], other, false);
+        check("BADSRC 1.2.3.4/16 224.0.0.0/3", [1, 3, 3, 4], other, true);
         check("BADSRC 1.2.3.4, GOODDST 9.9.9.9", [1, 2, 3, 4], other, true);
         check("1.2.3.4 1.2.3.5, 0", [0; 4], other, false);
         check("1.2.3.4", [1, 2, 3, 4], other, false);

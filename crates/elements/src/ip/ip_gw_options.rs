@@ -125,7 +125,8 @@ fn process(options: &mut [u8], addresses: &Addresses, now: Time) -> Result<bool,
             }
             _ => {}
         }
-        let option_bytes = options.get(at + 1).map_or(0, |&bytes| usize::from(bytes));
+        // Without a length there is nothing behind the option's type that could be pointed to.
+        let option_bytes = usize::from(*options.get(at + 1).ok_or(at)?);
         let bytes_min = match options[at] {
             RECORD_ROUTE => 3,
             TIMESTAMP => 4,
@@ -313,7 +314,7 @@ mod tests {
     fn other_options_pass_and_broken_ones_do_not() {
         check("8307 04 01020304 00", Ok("8307 04 01020304 00"));
         check("00 07 01 ff", Ok("00 07 01 ff"));
-        check("01010107", Err(4));
+        check("01010107", Err(3));
         check("83 00 00 00", Err(1));
         check("01 83 04 00", Err(2));
     }

@@ -17,6 +17,8 @@ mod kernel;
 mod namespaces;
 mod ours;
 
+use std::io::{self, Write};
+
 use compare::{Scenario, check};
 use frames::Family;
 use kernel::KernelRouter;
@@ -38,7 +40,8 @@ fn play(family: Family, scenarios: &[Scenario]) {
         Err(why) => {
             let is_needed = std::env::var_os("WARPSWITCH_NAMESPACES").is_some_and(|v| v == "1");
             assert!(!is_needed, "no router in namespaces: {why}");
-            eprintln!("SKIPPED: no router in namespaces: {why}");
+            // Written past the harness, which keeps what tests that pass print to itself.
+            _ = writeln!(io::stderr(), "SKIPPED: no router in namespaces: {why}");
             return;
         }
     };

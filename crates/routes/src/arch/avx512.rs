@@ -12,13 +12,17 @@ use std::sync::atomic::AtomicU32;
 
 use super::portable;
 use crate::hop::NextHop;
-use crate::lpm::entry::{DIRECT, INNER, Image, LEAF, NO_BYTE, PLACE};
+use crate::lpm::entry::{
+    DEEP, DIRECT, INNER, Image, LEAF, LINE, LINE_WORDS, NO_BYTE, PLACE, deep_hop, direct_words,
+    hop_size, line_starts, line_values_at,
+};
 
 /// Groups of sixteen addresses that go through a step together.
 const GROUPS: usize = 8;
 
-/// Bytes that are left of an address's first 64 bits after the first 32.
-const STEPS: u32 = 4;
+/// So many addresses of a batch with routes longer than 48 bits are looked up together, fewer one
+/// by one.
+const DEEP_MIN: u32 = 8;
 
 /// Proof that the machine has the instructions used here.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +34,8 @@ impl Avx512 {
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512dq")
             && is_x86_feature_detected!("avx512vl")
-            && is_x86_feature_detected!("avx512vpopcntdq");
+            && is_x86_feature_detected!("avx512vpopcntdq")
+            && is_x86_feature_detected!("popcnt");
         has.then_some(Self(()))
     }
 
@@ -190,6 +195,7 @@ fn lookup_v4<const NARROW: bool>(image: &Image, addrs: &[[u32; 16]], out: &mut [
     let (mut firsts, mut at) = ([zero; GROUPS], [zero; GROUPS]);
     for (addrs, out) in addrs.chunks(GROUPS).zip(out.chunks_mut(GROUPS)) {
         for (first, addrs) in firsts.iter_mut().zip(addrs) {
+            prefetch_next(addrs);
             *first = gather::<4>(zero, !0, words, _mm512_srli_epi32::<16>(load(addrs)));
         }
         for ((first, at), addrs) in firsts.iter().zip(&mut at).zip(addrs) {
@@ -210,6 +216,17 @@ fn lookup_v4<const NARROW: bool>(image: &Image, addrs: &[[u32; 16]], out: &mut [
             inner &= inner - 1;
             out[row][lane] = portable::lookup_one(image, u128::from(addrs[row][lane]) << 96);
         }
+    }
+}
+
+/// Asks for the sixteen addresses that stand `GROUPS` groups further on: those of the next batch of
+/// loops, or what follows the caller's addresses, where a caller that goes through many goes on.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn prefetch_next<A>(addrs: &[A; 16]) {
+    let next = addrs.as_ptr().wrapping_add(16 * GROUPS).cast::<i8>();
+    for line in 0..size_of::<[A; 16]>() / 64 {
+        _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(64 * line));
     }
 }
 
@@ -252,44 +269,202 @@ fn first_words(addrs: &[u128; 16]) -> [__m512i; 2] {
     [pick(3), pick(2)]
 }
 
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq")]
+/// Sixteen numbers, as a vector and one by one.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Row([u32; 16]);
+
+impl Row {
+    const ZERO: Self = Self([0; 16]);
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn set(&mut self, value: __m512i) {
+        // SAFETY: the array has the 64 bytes that are written.
+        unsafe { _mm512_storeu_si512(self.0.as_mut_ptr().cast(), value) };
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn get(&self) -> __m512i {
+        load(&self.0)
+    }
+}
+
+/// Where sixteen addresses find their values by bits 32 to 47.
+#[derive(Clone, Copy)]
+struct Leaves {
+    /// The keys to compare with the starts of a line, twice each; 0 for other leaves, which no
+    /// start is below.
+    keys: Row,
+    /// Where the leaf begins, in bytes; if there is none, the last line, which nobody writes.
+    at: Row,
+    /// Where the value stands, or the first one of a line.
+    values_at: Row,
+}
+
+impl Leaves {
+    const ZERO: Self = Self { keys: Row::ZERO, at: Row::ZERO, values_at: Row::ZERO };
+
+    /// Of `entries`, those of the first 32 bits; `bits` are the second 32. Entries of tables are
+    /// replaced by what they lead to.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq")]
+    fn find<const NARROW: bool>(
+        &mut self,
+        words: &[AtomicU32],
+        entries: &mut __m512i,
+        bits: __m512i,
+    ) {
+        let (both, first) = (_mm512_srli_epi32::<16>(bits), _mm512_srli_epi32::<24>(bits));
+        let second = _mm512_and_si512(both, set(0xff));
+        let tables = are(*entries, INNER);
+        let table = _mm512_slli_epi32::<1>(_mm512_and_si512(*entries, set(PLACE)));
+        *entries = gather::<4>(*entries, tables, words, _mm512_add_epi32(table, first));
+        let leaf = are(*entries, LEAF);
+        let line = leaf & are(*entries, LINE);
+        let place = _mm512_and_si512(*entries, set(PLACE));
+        let nowhere = set((4 * (words.len() - LINE_WORDS)) as u32);
+        let at = _mm512_mask_slli_epi32::<3>(nowhere, leaf, place);
+        let mut ahead = _mm512_maskz_mov_epi32(leaf, _mm512_mask_mov_epi32(first, tables, second));
+        if !NARROW {
+            ahead = _mm512_slli_epi32::<1>(ahead);
+        }
+        ahead = _mm512_mask_mov_epi32(ahead, line, set(line_values_at(NARROW) as u32));
+        let keys = _mm512_maskz_mov_epi32(line, _mm512_mask_mov_epi32(both, tables, second));
+        self.keys.set(_mm512_or_si512(keys, _mm512_slli_epi32::<16>(keys)));
+        self.at.set(at);
+        self.values_at.set(_mm512_add_epi32(at, ahead));
+    }
+
+    /// The values.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,popcnt")]
+    fn values<const NARROW: bool>(&self, words: &[AtomicU32], values: &mut Row) {
+        let first = words.as_ptr();
+        let starts = (1 << line_starts(NARROW)) - 1;
+        for (lane, value) in values.0.iter_mut().enumerate() {
+            // SAFETY: entries lead into the words, as does what stands for none.
+            let at = unsafe { first.byte_add(self.at.0[lane] as usize) };
+            // SAFETY: a leaf has the 64 bytes that are read; they do not change.
+            let line = unsafe { _mm512_loadu_si512(at.cast()) };
+            let key = set(self.keys.0[lane]);
+            let before = _mm512_mask_cmplt_epu16_mask(starts, line, key);
+            let ahead = before.count_ones() << hop_size(NARROW);
+            // SAFETY: a leaf has a value for each run and each slot.
+            let at = unsafe { first.byte_add((self.values_at.0[lane] + ahead) as usize) };
+            *value = if NARROW {
+                // SAFETY: as above; it does not change.
+                u32::from(unsafe { at.cast::<u8>().read() })
+            } else {
+                // SAFETY: as above; values of 16 bits are aligned.
+                u32::from(unsafe { at.cast::<u16>().read() })
+            };
+        }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq,popcnt")]
 fn lookup_v6<const NARROW: bool>(image: &Image, addrs: &[[u128; 16]], out: &mut [[NextHop; 16]]) {
     let words = &*image.words;
     let zero = _mm512_setzero_si512();
-    let (mut entries, mut at) = ([zero; GROUPS], [zero; GROUPS]);
+    let mut entries = [zero; GROUPS];
     let mut bits = [[zero; 2]; GROUPS];
+    let mut leaves = [Leaves::ZERO; GROUPS];
+    let mut found = [Row::ZERO; GROUPS];
     for (addrs, out) in addrs.chunks(GROUPS).zip(out.chunks_mut(GROUPS)) {
         let groups = addrs.len();
         for ((entries, bits), addrs) in entries.iter_mut().zip(&mut bits).zip(addrs) {
+            prefetch_next(addrs);
             *bits = first_words(addrs);
             *entries = gather::<4>(zero, !0, words, _mm512_srli_epi32::<16>(bits[0]));
         }
         for (entries, bits) in entries.iter_mut().zip(&bits).take(groups) {
             *entries = second_16::<NARROW>(words, *entries, bits[0]);
         }
-        let mut left = 0;
-        for step in 0..STEPS {
-            let down = set(24 - 8 * step);
-            left = 0;
-            for ((entries, bits), at) in entries.iter().zip(&bits).zip(&mut at).take(groups) {
-                let bytes = _mm512_and_si512(_mm512_srlv_epi32(bits[1], down), set(0xff));
-                let left = are(*entries, LEAF | INNER);
-                *at = values_at::<NARROW, true>(words, *entries, bytes, left);
-            }
-            for (entries, at) in entries.iter_mut().zip(&at).take(groups) {
-                let (mask, leaf) = (are(*entries, LEAF | INNER), are(*entries, LEAF));
-                *entries = values::<NARROW>(words, *entries, *at, mask, leaf);
-                left |= are(*entries, LEAF | INNER);
-            }
-            if left == 0 {
-                break;
+        for ((entries, bits), leaves) in entries.iter_mut().zip(&bits).zip(&mut leaves).take(groups)
+        {
+            leaves.find::<NARROW>(words, entries, bits[1]);
+        }
+        for ((leaves, found), entries) in leaves.iter().zip(&mut found).zip(&entries).take(groups) {
+            // Random addresses seldom lead to leaves.
+            if are(*entries, LEAF) != 0 {
+                leaves.values::<NARROW>(words, found);
             }
         }
-        for (entries, out) in entries.iter().zip(out.iter_mut()) {
-            store_hops(out, *entries);
+        let mut deep = 0u128;
+        for (idx, ((entries, found), out)) in
+            entries.iter().zip(&found).zip(out.iter_mut()).enumerate()
+        {
+            let found = found.get();
+            let leaf = are(*entries, LEAF);
+            let is_deep = set(u32::from(deep_hop(NARROW)));
+            let below = _mm512_mask_cmpeq_epi32_mask(leaf & are(*entries, DEEP), found, is_deep);
+            deep |= u128::from(below) << (16 * idx);
+            let mut hops = _mm512_mask_mov_epi32(*entries, leaf, found);
+            if NARROW {
+                let none = _mm512_mask_cmpeq_epi32_mask(leaf, found, set(u32::from(NO_BYTE)));
+                hops = _mm512_mask_mov_epi32(hops, none, set(0xffff));
+            }
+            store_hops(out, hops);
         }
-        if left != 0 {
-            look_deeper(image, addrs, out);
+        if deep.count_ones() >= DEEP_MIN {
+            look_deeper::<NARROW>(image, addrs, &bits, &entries, deep, out);
+            continue;
+        }
+        while deep != 0 {
+            let (row, lane) =
+                (deep.trailing_zeros() as usize / 16, deep.trailing_zeros() as usize % 16);
+            deep &= deep - 1;
+            out[row][lane] = portable::lookup_one(image, addrs[row][lane]);
+        }
+    }
+}
+
+/// Answers the addresses of `deep`, whose leaves are among `entries`, from byte 5 on.
+#[cold]
+#[inline(never)]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq,popcnt")]
+fn look_deeper<const NARROW: bool>(
+    image: &Image,
+    addrs: &[[u128; 16]],
+    bits: &[[__m512i; 2]; GROUPS],
+    leaves: &[__m512i; GROUPS],
+    deep: u128,
+    out: &mut [[NextHop; 16]],
+) {
+    let words = &*image.words;
+    let zero = _mm512_setzero_si512();
+    let (mut entries, mut at) = ([zero; GROUPS], [zero; GROUPS]);
+    for (idx, (entries, leaves)) in entries.iter_mut().zip(leaves).enumerate() {
+        let mask = (deep >> (16 * idx)) as u16;
+        let direct = set(direct_words(NARROW) as u32);
+        let behind = _mm512_mask_mov_epi32(direct, are(*leaves, LINE), set(LINE_WORDS as u32));
+        let leaf = _mm512_slli_epi32::<1>(_mm512_and_si512(*leaves, set(PLACE)));
+        *entries = gather::<4>(zero, mask, words, _mm512_add_epi32(leaf, behind));
+    }
+    for down in [16, 8, 0] {
+        for ((entries, bits), at) in entries.iter().zip(bits).zip(&mut at) {
+            let bytes = _mm512_and_si512(_mm512_srlv_epi32(bits[1], set(down)), set(0xff));
+            *at = values_at::<NARROW, true>(words, *entries, bytes, are(*entries, LEAF | INNER));
+        }
+        for (entries, at) in entries.iter_mut().zip(&at) {
+            let (mask, leaf) = (are(*entries, LEAF | INNER), are(*entries, LEAF));
+            *entries = values::<NARROW>(words, *entries, *at, mask, leaf);
+        }
+    }
+    for (idx, (entries, (addrs, out))) in entries.iter().zip(addrs.iter().zip(out)).enumerate() {
+        let mask = (deep >> (16 * idx)) as u16;
+        let left = are(*entries, LEAF | INNER);
+        let mut hops = Row::ZERO;
+        hops.set(*entries);
+        for lane in (0..16).filter(|lane| mask >> lane & 1 != 0) {
+            // Few tables have routes longer than 64 bits in number.
+            out[lane] = if left >> lane & 1 != 0 {
+                portable::lookup_one(image, addrs[lane])
+            } else {
+                NextHop(hops.0[lane] as u16)
+            };
         }
     }
 }
@@ -316,12 +491,4 @@ fn second_16<const NARROW: bool>(words: &[AtomicU32], firsts: __m512i, bits: __m
         entries = values::<NARROW>(words, entries, at, left, are(entries, LEAF));
     }
     _mm512_mask_mov_epi32(found, others, entries)
-}
-
-/// Answers addresses for which 64 bits were not enough; few tables have such routes at all.
-#[cold]
-fn look_deeper(image: &Image, addrs: &[[u128; 16]], out: &mut [[NextHop; 16]]) {
-    for (addrs, out) in addrs.iter().zip(out) {
-        portable::lookup(image, addrs, |addr| addr, out);
-    }
 }

@@ -14,10 +14,10 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// A cache line.
 const LINE_BYTES: usize = 64;
 
-/// At least `words` words, on whole huge pages if they would nearly fill one.
+/// At least `words` words: whole cache lines, or whole huge pages if they would nearly fill one.
 pub(crate) fn whole_pages(words: usize) -> usize {
     let page = HUGE_PAGE_BYTES / size_of::<AtomicU32>();
-    if words >= page / 2 { words.next_multiple_of(page) } else { words }
+    words.next_multiple_of(if words >= page / 2 { page } else { LINE_BYTES / 4 })
 }
 
 /// Shared words of a fixed number, zero at first.

@@ -26,7 +26,14 @@ pub(super) fn lookup<A: Copy>(
             *entry = image.first_32((left(addr) >> 96) as u32);
             kinds |= entry.0;
         }
-        let mut shift = 88;
+        if kinds & (LEAF | INNER) != 0 {
+            kinds = 0;
+            for (entry, &addr) in entries.iter_mut().zip(addrs) {
+                *entry = image.third_16(*entry, (left(addr) >> 80) as u16);
+                kinds |= entry.0;
+            }
+        }
+        let mut shift = 72;
         while kinds & (LEAF | INNER) != 0 {
             kinds = 0;
             for (entry, &addr) in entries.iter_mut().zip(addrs) {
@@ -44,7 +51,8 @@ pub(super) fn lookup<A: Copy>(
 /// Looks up one address, aligned to the left of 128 bits.
 pub(super) fn lookup_one(image: &Image, left: u128) -> NextHop {
     let mut entry = image.first_32((left >> 96) as u32);
-    let mut rest = left << 32;
+    entry = image.third_16(entry, (left >> 80) as u16);
+    let mut rest = left << 48;
     while !entry.is_hop() {
         entry = image.next(entry, (rest >> 120) as u8);
         rest <<= 8;

@@ -6,21 +6,20 @@ use super::block::BLOCK_WORDS_MAX;
 
 /// Blocks are a multiple of these many words, so that places count pairs, and one that grows a
 /// little finds the room of one that did.
-const GRAIN: usize = 4;
+pub(crate) const GRAIN: usize = 4;
 
-/// Words that a block of `words` takes.
-pub(crate) fn rounded(words: usize) -> usize {
-    words.next_multiple_of(GRAIN)
-}
+/// The same where blocks begin with cache lines.
+pub(crate) const LINE_GRAIN: usize = 16;
 
-/// A block's place.
+/// A block's place. Six bytes, so that a node takes two cache lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, packed(2))]
 pub(crate) struct Room {
     pub(crate) at: u32,
     pub(crate) words: u16,
 }
 
-/// Hands out the words from `first`, an even one, to `end` in blocks. The writer's alone.
+/// Hands out words in blocks. The writer's alone.
 #[derive(Debug, Default)]
 pub(crate) struct Arena {
     /// From here on nothing was handed out yet.
@@ -31,12 +30,21 @@ pub(crate) struct Arena {
     /// Blocks that readers may still look at, with the epoch in which they became unreachable.
     retired: VecDeque<(u64, Room)>,
     live_words: usize,
+    /// [`GRAIN`] or [`LINE_GRAIN`].
+    grain: usize,
 }
 
 impl Arena {
-    pub(crate) fn new(first: usize, end: usize) -> Self {
-        let free = vec![Vec::new(); BLOCK_WORDS_MAX / GRAIN + 1];
-        Self { next: first, end, free, retired: VecDeque::new(), live_words: 0 }
+    /// `first` is a multiple of `grain`, a power of two.
+    pub(crate) fn new(first: usize, end: usize, grain: usize) -> Self {
+        let free = vec![Vec::new(); BLOCK_WORDS_MAX / grain + 2];
+        Self { next: first, end, free, retired: VecDeque::new(), live_words: 0, grain }
+    }
+
+    /// Words that a block of `words` takes.
+    pub(crate) fn rounded(&self, words: usize) -> usize {
+        // A power of two: changes ask often, and a division takes longer.
+        (words + self.grain - 1) & !(self.grain - 1)
     }
 
     /// Whether blocks of `words` words in all can be had, however they are cut.
@@ -51,9 +59,9 @@ impl Arena {
 
     /// A block; [`Arena::has_room`] was asked before.
     pub(crate) fn take(&mut self, words: usize) -> Room {
-        let words = rounded(words);
+        let words = self.rounded(words);
         self.live_words += words;
-        let at = self.free[words / GRAIN].pop().unwrap_or_else(|| {
+        let at = self.free[words >> self.grain.trailing_zeros()].pop().unwrap_or_else(|| {
             let at = self.next;
             self.next += words;
             assert!(self.next <= self.end, "room was not asked for");
@@ -76,7 +84,7 @@ impl Arena {
     /// Makes free what became unreachable before `epoch`, the oldest that a reader is in.
     pub(crate) fn reclaim(&mut self, epoch: u64) {
         while let Some((_, room)) = self.retired.pop_front_if(|(tag, _)| *tag < epoch) {
-            self.free[usize::from(room.words) / GRAIN].push(room.at);
+            self.free[usize::from(room.words) >> self.grain.trailing_zeros()].push(room.at);
         }
     }
 
@@ -93,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_block_is_used_again_once_its_readers_left() {
-        let mut arena = Arena::new(10, 20);
+        let mut arena = Arena::new(10, 20, GRAIN);
         let room = arena.take(3);
         assert_eq!((room, arena.live_words()), (Room { at: 10, words: 4 }, 4));
         arena.retire(room, 5);

@@ -1,6 +1,10 @@
 //! Making a block from what each of 256 values leads to.
 
-use super::entry::{DIRECT, ENTRY_SIZE, Entry, INNER, LEAF, NO_BYTE, SHIFT_AT, hop_size};
+use super::entry::{
+    DEEP, DIRECT, ENTRY_SIZE, Entry, INNER, LEAF, LINE, LINE_WORDS, NO_BYTE, SHIFT_AT, deep_hop,
+    direct_words, hop_size, line_starts, line_values_at,
+};
+use super::rib::set_bits;
 
 /// Values of one byte.
 pub(crate) const SLOTS: usize = 256;
@@ -8,8 +12,19 @@ pub(crate) const SLOTS: usize = 256;
 /// Slots that one pair answers for.
 const PAIR_SLOTS: usize = 32;
 
-/// The most words of a block: eight pairs, and an entry for each slot.
-pub(crate) const BLOCK_WORDS_MAX: usize = 16 + SLOTS;
+/// The most words of a block of pairs: eight of these, and an entry for each slot.
+pub(crate) const PAIRS_WORDS_MAX: usize = 16 + SLOTS;
+
+/// The most words of a block: a deep leaf.
+pub(crate) const BLOCK_WORDS_MAX: usize = direct_words(false) + BEHIND_WORDS + PAIRS_WORDS_MAX;
+
+/// Words between a deep leaf and the inner block: its entry, and one to make their number even.
+pub(crate) const BEHIND_WORDS: usize = 2;
+
+/// Where a block stands, as the number of nodes that lead to it, that looks at bits 32 to 39: it is
+/// a table or a leaf in one of the two forms. That of the next byte is such a leaf.
+pub(crate) const TABLE_DEPTH: u8 = 2;
+const LAST_DEPTH: u8 = TABLE_DEPTH + 1;
 
 /// A block with so many runs or more is direct: as leaf with hops of a byte, the form that matters,
 /// it is at most two thirds larger than as pairs.
@@ -24,15 +39,129 @@ pub(crate) struct Block {
     words: Vec<u32>,
     /// The entry of the block, but for its place.
     entry: u32,
+    /// Where pairs begin, and how many there are.
+    first_pair: usize,
     pairs: usize,
+    /// The place of the word that leads to the inner block of a deep leaf.
+    link: Option<usize>,
     /// Bytes of a value, as a power of two.
     size: u32,
+    runs: Vec<(u16, u16)>,
 }
 
 impl Block {
-    /// Plans the block of `slots`, where `children` (in order) replace some slots' hops. The hop
-    /// that all slots share, if no block is needed.
+    /// Plans the block of `slots` for a node that `depth` others lead to, where `children` (in
+    /// order) replace some slots' hops. The hop that all slots share, if no block is needed.
     pub(crate) fn plan(
+        &mut self,
+        depth: u8,
+        slots: &[u16; SLOTS],
+        children: impl Iterator<Item = (u8, Entry)> + Clone,
+        is_narrow: bool,
+    ) -> Option<u16> {
+        self.clear();
+        let has_children = children.clone().next().is_some();
+        match (depth, has_children) {
+            (TABLE_DEPTH, true) => {
+                self.entry = INNER | DIRECT;
+                self.size = ENTRY_SIZE;
+                self.put_values(slots, 0..SLOTS, children);
+                None
+            }
+            (TABLE_DEPTH, false) => self.plan_leaf(slots, 8, is_narrow),
+            (LAST_DEPTH, false) => self.plan_leaf(slots, 0, is_narrow),
+            (LAST_DEPTH, true) => {
+                self.plan_deep(slots, children, is_narrow);
+                None
+            }
+            _ => self.plan_pairs(slots, children, is_narrow),
+        }
+    }
+
+    /// Plans the line of `runs`, which have a first key and a hop each; there are at most
+    /// [`line_runs`]. The hop, if there is but one.
+    pub(crate) fn plan_line(&mut self, runs: &[(u16, u16)], is_narrow: bool) -> Option<u16> {
+        self.clear();
+        if let [(_, hop)] = runs {
+            return Some(*hop);
+        }
+        self.put_line(runs, is_narrow);
+        None
+    }
+
+    fn clear(&mut self) {
+        self.words.clear();
+        self.link = None;
+        self.pairs = 0;
+        self.first_pair = 0;
+    }
+
+    /// A line or direct leaf; keys are slots shifted left by `shift`.
+    fn plan_leaf(&mut self, slots: &[u16; SLOTS], shift: u32, is_narrow: bool) -> Option<u16> {
+        let starts = run_starts(slots);
+        if starts == [1, 0, 0, 0] {
+            return Some(slots[0]);
+        }
+        self.put_leaf(slots, &starts, shift, is_narrow);
+        None
+    }
+
+    fn put_leaf(&mut self, slots: &[u16; SLOTS], starts: &[u64; 4], shift: u32, is_narrow: bool) {
+        if count(starts) as usize > line_runs(is_narrow) {
+            self.entry = LEAF | DIRECT;
+            self.size = hop_size(is_narrow);
+            return self.put_values(slots, 0..SLOTS, std::iter::empty());
+        }
+        let mut runs = std::mem::take(&mut self.runs);
+        runs.clear();
+        let words = starts.iter().enumerate();
+        let firsts = words.flat_map(|(idx, &word)| set_bits(word).map(move |bit| 64 * idx + bit));
+        runs.extend(firsts.map(|slot| ((slot << shift) as u16, slots[slot])));
+        self.put_line(&runs, is_narrow);
+        self.runs = runs;
+    }
+
+    fn put_line(&mut self, runs: &[(u16, u16)], is_narrow: bool) {
+        self.entry = LEAF | DIRECT | LINE;
+        let mut bytes = [0; 4 * LINE_WORDS];
+        let (starts, values) = bytes.split_at_mut(line_values_at(is_narrow));
+        let firsts = runs[1..].iter().map(|run| run.0 - 1).chain(std::iter::repeat(u16::MAX));
+        let starts = starts.as_chunks_mut::<2>().0[..line_starts(is_narrow)].iter_mut();
+        starts.zip(firsts).for_each(|(place, first)| *place = first.to_le_bytes());
+        if is_narrow {
+            values.iter_mut().zip(runs).for_each(|(place, run)| *place = narrow(run.1) as u8);
+        } else {
+            let values = values.as_chunks_mut::<2>().0.iter_mut();
+            values.zip(runs).for_each(|(place, run)| *place = run.1.to_le_bytes());
+        }
+        self.words.extend(bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)));
+    }
+
+    /// A leaf that says where to look further, and an inner block behind it.
+    fn plan_deep(
+        &mut self,
+        slots: &[u16; SLOTS],
+        children: impl Iterator<Item = (u8, Entry)> + Clone,
+        is_narrow: bool,
+    ) {
+        let mut seen = *slots;
+        for (slot, _) in children.clone() {
+            seen[usize::from(slot)] = deep_hop(is_narrow);
+        }
+        self.put_leaf(&seen, &run_starts(&seen), 0, is_narrow);
+        let leaf = self.entry | DEEP;
+        let link = self.words.len();
+        self.words.extend([0; BEHIND_WORDS]);
+        self.first_pair = self.words.len();
+        let hop = self.plan_pairs(slots, children, is_narrow);
+        debug_assert_eq!(hop, None, "it has a child");
+        self.words[link] = self.entry;
+        self.link = Some(link);
+        self.entry = leaf;
+    }
+
+    /// A block of pairs, or a direct one if runs are many.
+    fn plan_pairs(
         &mut self,
         slots: &[u16; SLOTS],
         children: impl Iterator<Item = (u8, Entry)> + Clone,
@@ -47,12 +176,9 @@ impl Block {
         if is_leaf && starts == [1, 0, 0, 0] {
             return Some(slots[0]);
         }
-        self.words.clear();
-        self.pairs = 0;
         self.entry = if is_leaf { LEAF } else { INNER };
         self.size = if is_leaf { hop_size(is_narrow) } else { ENTRY_SIZE };
-        let runs = starts.iter().map(|word| word.count_ones()).sum::<u32>();
-        if runs >= DIRECT_RUNS_MIN {
+        if count(&starts) >= DIRECT_RUNS_MIN {
             self.entry |= DIRECT;
             self.put_values(slots, 0..SLOTS, children);
         } else {
@@ -76,7 +202,8 @@ impl Block {
         }
     }
 
-    /// The values of the runs that start at `firsts`.
+    /// The values of the runs that start at `firsts`. Changes spend much of their time here.
+    #[inline(always)]
     fn put_values(
         &mut self,
         slots: &[u16; SLOTS],
@@ -92,14 +219,14 @@ impl Block {
             return;
         }
         if self.size == 0 {
-            let narrow = |slot: usize| u32::from(u8::try_from(slots[slot]).unwrap_or(NO_BYTE));
-            self.put_packed::<4>(firsts.map(narrow));
+            self.put_packed::<4>(firsts.map(|slot| narrow(slots[slot])));
         } else {
             self.put_packed::<2>(firsts.map(|slot| u32::from(slots[slot])));
         }
     }
 
     /// Values, `PER_WORD` to a word.
+    #[inline(always)]
     fn put_packed<const PER_WORD: usize>(&mut self, values: impl Iterator<Item = u32>) {
         let mut word = 0;
         let mut len = 0;
@@ -120,15 +247,18 @@ impl Block {
         self.words.len()
     }
 
-    /// The words, in the order that they are written in, if the block lies at word `at`.
-    pub(crate) fn words(&self, at: usize) -> impl Iterator<Item = u32> + '_ {
-        let values = 4 * (at + 2 * self.pairs) as u32;
+    /// The words of the block if it lies at word `at`; asked for once.
+    pub(crate) fn words_at(&mut self, at: usize) -> &[u32] {
+        let (first, end) = (self.first_pair, self.first_pair + 2 * self.pairs);
         // Less one value: the first one is that of the first start.
-        let base = values - (1 << self.size);
-        self.words.iter().enumerate().map(move |(idx, &word)| {
-            let is_base = idx < 2 * self.pairs && idx % 2 == 1;
-            if is_base { base + (word << self.size) } else { word }
-        })
+        let base = (4 * (at + end) as u32).wrapping_sub(1 << self.size);
+        for pair in self.words[first..end].as_chunks_mut::<2>().0 {
+            pair[1] = base + (pair[1] << self.size);
+        }
+        if let Some(link) = self.link {
+            self.words[link] |= ((at + first) / 2) as u32;
+        }
+        &self.words
     }
 
     /// The entry that leads to the block if it lies at word `at`, an even one.
@@ -137,11 +267,25 @@ impl Block {
     }
 }
 
+/// The most runs of a line.
+pub(crate) const fn line_runs(is_narrow: bool) -> usize {
+    line_starts(is_narrow) + 1
+}
+
+/// A hop in 8 bits.
+fn narrow(hop: u16) -> u32 {
+    u32::from(u8::try_from(hop).unwrap_or(NO_BYTE))
+}
+
+fn count(starts: &[u64; 4]) -> u32 {
+    starts.iter().map(|word| word.count_ones()).sum()
+}
+
 /// The first byte of each run, of slots of `2^shift` bytes.
 fn starts_of(words: &[u32], shift: u32) -> impl Iterator<Item = usize> {
     let words = words.iter().enumerate();
     words.flat_map(move |(idx, &word)| {
-        set_bits(word).map(move |bit| (PAIR_SLOTS * idx + bit) << shift)
+        set_bits(u64::from(word)).map(move |bit| (PAIR_SLOTS * idx + bit) << shift)
     })
 }
 
@@ -191,16 +335,6 @@ fn set(bits: &mut [u64; 4], at: usize) {
     }
 }
 
-/// The places of set bits, in order.
-fn set_bits(bits: u32) -> impl Iterator<Item = usize> {
-    let mut left = bits;
-    std::iter::from_fn(move || {
-        let bit = (left != 0).then(|| left.trailing_zeros() as usize)?;
-        left &= left - 1;
-        Some(bit)
-    })
-}
-
 /// A bit for each slot that differs from the one before; the first always does.
 fn run_starts(slots: &[u16; SLOTS]) -> [u64; 4] {
     // Bytes first: this loop has a vector form.
@@ -229,14 +363,14 @@ mod tests {
     fn check(slots: &[u16; SLOTS], children: &[(u8, Entry)], words_expected: usize) {
         for is_narrow in [false, true] {
             let mut block = Block::default();
-            assert_eq!(block.plan(slots, children.iter().copied(), is_narrow), None);
-            assert!(block.len() <= BLOCK_WORDS_MAX);
+            assert_eq!(block.plan(0, slots, children.iter().copied(), is_narrow), None);
+            assert!(block.len() <= PAIRS_WORDS_MAX);
             if is_narrow {
                 assert_eq!(block.len(), words_expected);
             }
             let (pad, words) = (6, SharedWords::zeroed(300));
-            for (slot, word) in words[pad..].iter().zip(block.words(pad)) {
-                slot.store(word, Ordering::Relaxed);
+            for (slot, word) in words[pad..].iter().zip(block.words_at(pad)) {
+                slot.store(*word, Ordering::Relaxed);
             }
             let image = Image { words, is_narrow };
             for byte in 0..=255u8 {
@@ -253,7 +387,7 @@ mod tests {
     #[test]
     fn each_byte_leads_to_its_run() {
         let mut slots = [7; SLOTS];
-        assert_eq!(Block::default().plan(&slots, std::iter::empty(), true), Some(7));
+        assert_eq!(Block::default().plan(0, &slots, std::iter::empty(), true), Some(7));
         slots[128..].fill(9);
         check(&slots, &[], 2 + 1);
         slots[64..72].fill(3);

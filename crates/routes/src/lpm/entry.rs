@@ -20,6 +20,21 @@
 //!   words, plus a value's size for each start up to the slot.
 //! - *Direct*: where runs are so many that looking for them costs more than it saves.
 //!
+//! Bits 32 to 47 of an address, which is where most IPv6 prefixes end, have forms of their own, so
+//! that no more than two lines are touched for them. An entry for these bits is a hop, a leaf, or
+//! a *table*: a direct inner block, whose entries are hops and leaves of the second byte.
+//!
+//! ```text
+//! bits of a leaf     29 28
+//! line                d 1     start - 1, start - 1, … (16 bits each) │ value, value, …: 64 bytes
+//! direct              d 0     256 values
+//! d: deep             1 .     behind it a word, the entry of an inner block, and that block
+//! ```
+//! - *Line*: where runs are few: the first run starts at 0, and the value of a key is that of the
+//!   last start up to it. Keys are the bits that are left: 16 of them if no table came before.
+//! - *Deep*: where prefixes are longer than 48 bits, values of [`DEEP_BYTE`] or [`DEEP_HOP`] say
+//!   that the inner block knows more. It answers for all values, so a hop of that number does too.
+//!
 //! A flat table stands for two bytes at once. IPv6 tables have few values of the first 16 bits, and
 //! many of the next 16 below these: for such a value, and there alone, the table is worth its size.
 //!
@@ -28,6 +43,8 @@
 //! - B2: a block that an entry leads to never changes, but for the entries in an inner block or a
 //!   flat table, each of which is replaced by one store.
 //! - B3: only the entries of the first 16 bits lead to flat tables.
+//! - B4: an entry for bits 32 to 47 leads to a table, a line or a direct leaf; lines stand nowhere
+//!   else, and begin with a cache line.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -48,6 +65,41 @@ pub(crate) const PLACE: u32 = DIRECT - 1;
 pub(crate) const FLAT: u32 = LEAF | INNER;
 /// Entries of a flat table.
 pub(crate) const FLAT_LEN: usize = 1 << 16;
+
+/// Marks a direct leaf that is a line.
+pub(crate) const LINE: u32 = 1 << SHIFT_AT;
+/// Marks a line or a direct leaf of bits 32 to 47 with an inner block behind it.
+pub(crate) const DEEP: u32 = 2 << SHIFT_AT;
+/// Words of a line.
+pub(crate) const LINE_WORDS: usize = 16;
+
+/// How many starts a line has; it has one value more.
+#[inline(always)]
+pub(crate) const fn line_starts(is_narrow: bool) -> usize {
+    if is_narrow { 21 } else { 15 }
+}
+
+/// Where the values of a line begin, in bytes.
+#[inline(always)]
+pub(crate) const fn line_values_at(is_narrow: bool) -> usize {
+    if is_narrow { 42 } else { 32 }
+}
+
+/// Words of a direct leaf.
+#[inline(always)]
+pub(crate) const fn direct_words(is_narrow: bool) -> usize {
+    if is_narrow { 64 } else { 128 }
+}
+
+/// "See the inner block behind", as a hop of 8 bits and of 16.
+pub(crate) const DEEP_BYTE: u8 = u8::MAX - 1;
+pub(crate) const DEEP_HOP: u16 = u16::MAX - 1;
+
+/// "See the inner block behind", as a hop.
+#[inline(always)]
+pub(crate) fn deep_hop(is_narrow: bool) -> u16 {
+    if is_narrow { u16::from(DEEP_BYTE) } else { DEEP_HOP }
+}
 
 /// No route, as a hop of 8 bits.
 pub(crate) const NO_BYTE: u8 = u8::MAX;
@@ -152,7 +204,58 @@ impl Image {
         self.next(self.next(first, (bits >> 8) as u8), bits as u8)
     }
 
-    /// What follows `entry`, no flat table, for `byte`; a hop stays what it is.
+    /// What follows `entry`, that of the first 32 bits, for the next 16.
+    #[inline(always)]
+    pub(crate) fn third_16(&self, entry: Entry, bits: u16) -> Entry {
+        let (mut leaf, mut key, mut byte) = (entry, bits, (bits >> 8) as u8);
+        if entry.0 & INNER != 0 {
+            let at = entry.at() + usize::from(byte);
+            // Partner: the release store that publishes an entry of a table.
+            leaf = Entry(self.words[at].load(Ordering::Acquire));
+            (key, byte) = (bits & 0xff, bits as u8);
+        }
+        if leaf.is_hop() {
+            return leaf;
+        }
+        let (at, size) = (4 * leaf.at(), hop_size(self.is_narrow));
+        let hop = if leaf.0 & LINE != 0 {
+            let ahead = self.starts_up_to(leaf.at(), key);
+            self.leaf_hop(at + line_values_at(self.is_narrow) + (ahead << size))
+        } else {
+            self.leaf_hop(at + (usize::from(byte) << size))
+        };
+        if leaf.0 & DEEP != 0 && hop == deep_hop(self.is_narrow) {
+            return self.next(self.behind(leaf), bits as u8);
+        }
+        Entry::hop(hop)
+    }
+
+    /// The entry of the inner block behind `leaf`, a deep one.
+    #[inline(always)]
+    pub(crate) fn behind(&self, leaf: Entry) -> Entry {
+        let is_line = leaf.0 & LINE != 0;
+        let words = if is_line { LINE_WORDS } else { direct_words(self.is_narrow) };
+        Entry(self.words[leaf.at() + words].load(Ordering::Relaxed))
+    }
+
+    /// How many starts of the line at word `at` are `key` or less.
+    #[inline(always)]
+    fn starts_up_to(&self, at: usize, key: u16) -> usize {
+        let starts = line_starts(self.is_narrow);
+        let mut count = 0;
+        for step in [16, 8, 4, 2, 1] {
+            let next = count + step;
+            if next <= starts {
+                let word = self.words[at + (next - 1) / 2].load(Ordering::Relaxed);
+                let before = (word >> (16 * ((next - 1) % 2))) as u16;
+                count = if before < key { next } else { count };
+            }
+        }
+        count
+    }
+
+    /// What follows `entry`, no flat table and none of bits 32 to 47, for `byte`; a hop stays what
+    /// it is.
     #[inline(always)]
     pub(crate) fn next(&self, entry: Entry, byte: u8) -> Entry {
         if entry.is_hop() {

@@ -23,8 +23,27 @@ pub(crate) const ROOT_BITS: u8 = 16;
 /// Values of these bits.
 pub(crate) const ROOTS: usize = 1 << ROOT_BITS;
 
-/// The prefixes that end in one byte of the address, below one value of the bytes before.
+/// Two bytes with so many prefixes or fewer may share a line: more of them hardly ever fit.
+pub(crate) const MERGED_ENDS_MAX: usize = 21;
+
+/// What a prefix weighs that forbids this.
+pub(crate) const DEEP_WEIGHT: u16 = MERGED_ENDS_MAX as u16 + 1;
+
+/// What block answers for a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// None, or one that must be written anew.
+    Not,
+    /// Its own.
+    Own,
+    /// Its own, for its children too, which have none then.
+    Merged,
+}
+
+/// The prefixes that end in one byte of the address, below one value of the bytes before. Two cache
+/// lines: a change waits for little else than nodes.
 #[derive(Debug, Clone)]
+#[repr(align(64))]
 pub(crate) struct Node {
     /// Bit `(1 << l) + p` stands for the prefix whose last `l` bits, 1 to 8, are `p`.
     present: [u64; 8],
@@ -37,8 +56,12 @@ pub(crate) struct Node {
     pub(crate) inherited: u16,
     /// Where the block lies; no words if the entry is a hop.
     pub(crate) room: Room,
-    /// Whether the entry was never made.
-    pub(crate) is_new: bool,
+    pub(crate) written: Written,
+    /// How many nodes lead to it.
+    pub(crate) depth: u8,
+    /// What the prefixes below weigh together, kept for nodes that may be merged: 1 each that ends
+    /// right below, [`DEEP_WEIGHT`] each that ends further down. The largest number stays.
+    below: u16,
 }
 
 impl Default for Node {
@@ -50,7 +73,9 @@ impl Default for Node {
             entry: Entry::hop(NO_HOP),
             inherited: NO_HOP,
             room: Room { at: 0, words: 0 },
-            is_new: true,
+            written: Written::Not,
+            depth: 0,
+            below: 0,
         }
     }
 }
@@ -59,6 +84,18 @@ impl Node {
     /// Whether nothing ends here or below.
     pub(crate) fn is_empty(&self) -> bool {
         self.hops.is_empty() && self.children.is_empty()
+    }
+
+    /// A prefix of that weight came below.
+    pub(crate) fn add_below(&mut self, weight: u16) {
+        self.below = self.below.saturating_add(weight);
+    }
+
+    /// A prefix of that weight went.
+    pub(crate) fn take_below(&mut self, weight: u16) {
+        if self.below < u16::MAX {
+            self.below -= weight;
+        }
     }
 
     /// How many prefixes and nodes end in it or go on below.
@@ -126,6 +163,16 @@ impl Node {
         slots
     }
 
+    /// The prefixes: first value of the byte, length (1 to 8), hop.
+    fn prefixes(&self) -> impl Iterator<Item = (u8, u8, u16)> + '_ {
+        let words = self.present.iter().enumerate();
+        let places = words.flat_map(|(idx, &word)| set_bits(word).map(move |bit| 64 * idx + bit));
+        places.zip(&self.hops).map(|(at, &hop)| {
+            let len = at.ilog2() as u8;
+            (((at - (1 << len)) << (8 - len)) as u8, len, hop)
+        })
+    }
+
     /// The node below `byte`.
     pub(crate) fn child(&self, byte: u8) -> Option<u32> {
         let place = self.children.binary_search_by_key(&byte, |child| child.0).ok()?;
@@ -149,8 +196,17 @@ impl Node {
     }
 }
 
+/// From `first` on it is `hop`, whatever was said of `first` before.
+fn put_run(runs: &mut Vec<(u16, u16)>, first: u16, hop: u16) {
+    match runs.last_mut() {
+        Some(last) if last.0 == first => last.1 = hop,
+        _ => runs.push((first, hop)),
+    }
+}
+
 /// The places of set bits, in order.
-fn set_bits(word: u64) -> impl Iterator<Item = usize> {
+#[inline(always)]
+pub(crate) fn set_bits(word: u64) -> impl Iterator<Item = usize> {
     let mut left = word;
     std::iter::from_fn(move || {
         let bit = (left != 0).then(|| left.trailing_zeros() as usize)?;
@@ -277,12 +333,67 @@ impl Nodes {
         result
     }
 
-    /// An empty node.
-    pub(crate) fn add(&mut self) -> u32 {
+    /// Whether at most [`MERGED_ENDS_MAX`] prefixes end in `node` and right below, and none deeper.
+    pub(crate) fn has_few_ends(&self, node: u32) -> bool {
+        let node = self.get(node);
+        node.hops.len() + usize::from(node.below) <= MERGED_ENDS_MAX
+    }
+
+    /// The runs of the two bytes that `node` and its children look at, as first value and hop, if
+    /// they have few prefixes. Whether they have.
+    pub(crate) fn merge(&self, node: u32, inherited: u16, runs: &mut Vec<(u16, u16)>) -> bool {
+        if !self.has_few_ends(node) {
+            return false;
+        }
+        let node = self.get(node);
+        // First value, length and hop; shorter ones come first, so that longer ones lie in them.
+        let mut prefixes = [(0u16, 0u8, 0u16); MERGED_ENDS_MAX];
+        let own = node.prefixes().map(|(byte, len, hop)| (u16::from(byte) << 8, len, hop));
+        let below = node.children.iter().flat_map(|&(at, child)| {
+            let first = u16::from(at) << 8;
+            let prefixes = self.get(child).prefixes();
+            prefixes.map(move |(byte, len, hop)| (first | u16::from(byte), 8 + len, hop))
+        });
+        let mut ends = 0;
+        for (place, prefix) in prefixes.iter_mut().zip(own.chain(below)) {
+            *place = prefix;
+            ends += 1;
+        }
+        let prefixes = &mut prefixes[..ends];
+        prefixes.sort_unstable();
+        runs.clear();
+        runs.push((0, inherited));
+        // Prefixes that the sweep is in, each longer than the last: where it ends, and its hop.
+        let mut open = [(0u32, 0u16); 16];
+        let mut depth = 0;
+        let leave = |runs: &mut Vec<_>, open: &[(u32, u16)], depth: &mut usize, at: u32| {
+            while *depth > 0 && open[*depth - 1].0 <= at {
+                let end = open[*depth - 1].0;
+                *depth -= 1;
+                let hop = depth.checked_sub(1).map_or(inherited, |outer| open[outer].1);
+                if let Ok(end) = u16::try_from(end) {
+                    put_run(runs, end, hop);
+                }
+            }
+        };
+        for &(first, len, hop) in prefixes.iter() {
+            leave(runs, &open, &mut depth, u32::from(first));
+            put_run(runs, first, hop);
+            open[depth] = (u32::from(first) + (1 << (16 - len)), hop);
+            depth += 1;
+        }
+        leave(runs, &open, &mut depth, 1 << 16);
+        runs.dedup_by_key(|run| run.1);
+        true
+    }
+
+    /// An empty node, to which `depth` others lead.
+    pub(crate) fn add(&mut self, depth: u8) -> u32 {
         if let Some(node) = self.free.pop() {
+            self.get_mut(node).depth = depth;
             return node;
         }
-        self.list.push(Node::default());
+        self.list.push(Node { depth, ..Node::default() });
         u32::try_from(self.list.len() - 1).expect("fewer nodes than words of an arena")
     }
 
@@ -312,6 +423,8 @@ impl Nodes {
         lists + self.roots.capacity() * 4 + self.bytes_beside + short.bytes()
     }
 }
+
+const _: () = assert!(size_of::<Node>() == 128, "two cache lines");
 
 #[cfg(test)]
 mod tests {

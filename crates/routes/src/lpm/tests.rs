@@ -144,6 +144,44 @@ fn a_crowd_below_16_bits_answers_as_the_reference() {
     }
 }
 
+/// Values of the first 32 bits with a few, some twenty and hundreds of prefixes in the next 16, and
+/// longer ones below some.
+#[test]
+fn bits_32_to_47_answer_as_the_reference_in_all_forms() {
+    for (seed, hops) in [(1, 200), (2, 3), (3, 255), (4, 65_535)] {
+        let mut random = Random(seed);
+        let tops = [(3, 9), (16, 20), (17, 30), (18, 400), (19, 250), (255, 60)];
+        let mut pairs = Vec::new();
+        // Others, so that the first 16 bits are crowded, but for the last seed.
+        for i in 0..if seed == 4 { 9 } else { 70 } {
+            let addr = 0x2001u128 << 112 | i << 104;
+            pairs.push((Prefix::containing(addr, 24), NextHop(i as u16 % 2)));
+        }
+        for (top, count) in tops {
+            let top = 0x2001_0000_0000_0000u128 << 64 | top << 96;
+            for i in 0..count {
+                // In one of the tops, most of what lies in one byte is used.
+                let dense = if count == 250 { 0xff << 88 } else { 0 };
+                let bits = random.addr::<u128>() & (u128::MAX >> 32) & !dense;
+                let len = match i % 16 {
+                    0..10 => 48,
+                    10..15 => 33 + random.below(15),
+                    _ if top >> 96 & 1 == 0 => 49 + random.below(80),
+                    _ => 32,
+                };
+                let hop = match random.below(20) {
+                    // What leaves say where more is to be found.
+                    0 if hops == 255 => 254,
+                    0 if hops == 65_535 => 65_534,
+                    _ => random.below(hops) as u16,
+                };
+                pairs.push((Prefix::containing(top | bits, len as u8), NextHop(hop)));
+            }
+        }
+        check_pairs(random, pairs);
+    }
+}
+
 /// Each route of `flipping` comes and goes, and has another hop each time, while readers look up
 /// addresses whose answers do not change, and addresses of which both answers are known.
 fn check_changes_while_read<A: Address>() {

@@ -17,10 +17,12 @@ use std::sync::atomic::Ordering;
 
 use warpswitch_packet::sync::Epochs;
 
-use super::arena::{Arena, Room, rounded};
-use super::block::{BLOCK_WORDS_MAX, Block, PAIR_RUNS_MAX, SLOTS};
-use super::entry::{Entry, FLAT_LEN, INNER, Image, NO_BYTE};
-use super::rib::{NO_HOP, NO_NODE, Node, Nodes, ROOT_BITS, ROOTS, Short};
+use super::arena::{Arena, GRAIN, LINE_GRAIN, Room};
+use super::block::{
+    BEHIND_WORDS, Block, PAIR_RUNS_MAX, PAIRS_WORDS_MAX, SLOTS, TABLE_DEPTH, line_runs,
+};
+use super::entry::{Entry, FLAT_LEN, INNER, Image, LEAF, LINE_WORDS, NO_BYTE, direct_words};
+use super::rib::{DEEP_WEIGHT, NO_HOP, NO_NODE, Node, Nodes, ROOT_BITS, ROOTS, Short, Written};
 use crate::address::Address;
 use crate::arch::pages::{self, SharedWords};
 use crate::error::RouteError;
@@ -35,8 +37,9 @@ const RETIRED_LEN: usize = 256;
 /// Room that is left free at least when everything is written anew.
 const SPARE_WORDS: usize = 1 << 13;
 
-/// Words behind the last block: a vector load of a hop takes four bytes from where it stands.
-const SLACK_WORDS: usize = 1;
+/// Words behind the last block: a vector load of a hop takes four bytes from where it stands, and
+/// what looks for no line reads the last one.
+const SLACK_WORDS: usize = LINE_WORDS;
 
 /// What the places in entries reach; offsets of bytes must be below 2^31, too.
 const WORDS_MAX: usize = 1 << 28;
@@ -106,6 +109,15 @@ impl Place {
     }
 }
 
+/// The node whose line may answer for the last one of `path` too, and what a prefix of that weighs.
+fn table_above(path: &Path) -> Option<(u32, u16)> {
+    match path.as_slice().get(usize::from(TABLE_DEPTH)..)? {
+        [] | [_] => None,
+        [table, _] => Some((*table, 1)),
+        [table, ..] => Some((*table, DEEP_WEIGHT)),
+    }
+}
+
 /// A range of one byte.
 fn one(byte: u8) -> Range<usize> {
     usize::from(byte)..usize::from(byte) + 1
@@ -122,6 +134,10 @@ pub(crate) struct Writer {
     /// Routes whose hop does not fit 8 bits.
     wide_hops: usize,
     block: Block,
+    /// Runs of the node that is being merged.
+    runs: Vec<(u16, u16)>,
+    /// What blocks are a multiple of, in words.
+    grain: usize,
     /// How many blocks may be put aside before the next look at which are free.
     reclaim_at: usize,
     /// Blocks that the next store makes unreachable.
@@ -137,7 +153,9 @@ impl Writer {
     /// No routes of addresses of `addr_bits`, and words that say so.
     pub(crate) fn new(bytes_max: usize, addr_bits: u8) -> Self {
         let words = SharedWords::zeroed(ROOTS + SPARE_WORDS);
-        let arena = Arena::new(ROOTS, words.len() - SLACK_WORDS);
+        let is_long = addr_bits > 32;
+        let grain = if is_long { LINE_GRAIN } else { GRAIN };
+        let arena = Arena::new(ROOTS, words.len() - SLACK_WORDS, grain);
         let short = Short::new();
         let writer = Self {
             short,
@@ -147,10 +165,12 @@ impl Writer {
             routes: 0,
             wide_hops: 0,
             block: Block::default(),
+            runs: Vec::new(),
+            grain,
             reclaim_at: RETIRED_LEN,
             unlinked: Vec::new(),
             bytes_max,
-            flats_max: if addr_bits > 32 { FLATS_MAX } else { 0 },
+            flats_max: if is_long { FLATS_MAX } else { 0 },
             flats: BTreeMap::new(),
         };
         (0..ROOTS).for_each(|root| writer.publish_root(root, Entry::hop(NO_HOP)));
@@ -303,7 +323,7 @@ impl Writer {
     fn enter_long(&mut self, place: Place, hop: u16) -> (Path, Option<u16>) {
         let mut path = self.path(place);
         while path.len < place.depth() {
-            let node = self.nodes.add();
+            let node = self.nodes.add(path.len as u8);
             match path.len.checked_sub(1) {
                 None => self.nodes.set_root(place.root(), node),
                 Some(above) => {
@@ -317,6 +337,9 @@ impl Writer {
         let byte = place.byte(path.len - 1);
         let insert = |node: &mut Node| node.insert(byte, place.len_in_node(), hop);
         let old = self.nodes.change(path.nodes[path.len - 1], insert);
+        if let Some((table, weight)) = table_above(&path).filter(|_| old.is_none()) {
+            self.nodes.get_mut(table).add_below(weight);
+        }
         (path, old)
     }
 
@@ -325,6 +348,9 @@ impl Writer {
         let node = *path.as_slice().get(place.depth() - 1)?;
         let byte = place.byte(path.len - 1);
         let old = self.nodes.change(node, |node| node.remove(byte, place.len_in_node()))?;
+        if let Some((table, weight)) = table_above(&path) {
+            self.nodes.get_mut(table).take_below(weight);
+        }
         let mut level = path.len - 1;
         while self.nodes.get(path.nodes[level]).is_empty() {
             let room = self.nodes.drop(path.nodes[level]);
@@ -344,6 +370,14 @@ impl Writer {
 
     /// Writes the block of the node at `level` of `path`, and publishes it.
     fn refresh_at(&mut self, place: Place, path: &Path, level: usize, epochs: &Epochs) {
+        let table = usize::from(TABLE_DEPTH);
+        // What lies below a merged node has no block of its own.
+        let level = if level == table + 1 && self.may_be_merged(path.nodes[table]) {
+            self.nodes.get_mut(path.nodes[level]).written = Written::Not;
+            table
+        } else {
+            level
+        };
         let flat = self.flats.get(&place.root()).copied();
         match flat {
             Some(at) if level < 2 && path.known > 0 => {
@@ -360,7 +394,10 @@ impl Writer {
             self.publish(at + (place.left >> 96) as usize % FLAT_LEN, entry);
             return self.retire(epochs);
         }
-        let above = self.nodes.get(path.nodes[level - 1]).entry;
+        let mut above = self.nodes.get(path.nodes[level - 1]).entry;
+        if above.0 & LEAF != 0 {
+            above = self.image.behind(above);
+        }
         debug_assert!(above.0 & INNER != 0, "it has a child");
         let value = above.entry_of(&self.image.words, place.byte(level - 1));
         self.publish(value, entry);
@@ -403,7 +440,7 @@ impl Writer {
         let slots = self.nodes.get(node).slots(inherited);
         let top = self.nodes.get_mut(node);
         top.inherited = inherited;
-        top.is_new = false;
+        top.written = Written::Own;
         for byte in bytes {
             let at = at + SLOTS * byte;
             match self.nodes.get(node).child(byte as u8) {
@@ -417,14 +454,10 @@ impl Writer {
     fn refresh_flat_part(&mut self, node: u32, inherited: u16, at: usize) {
         let slots = self.nodes.get(node).slots(inherited);
         self.refresh_children(node, &slots);
-        let mut entries = slots.map(Entry::hop);
-        for &(slot, child) in &self.nodes.get(node).children {
-            entries[usize::from(slot)] = self.nodes.get(child).entry;
-        }
-        self.put_entries(at, entries);
+        self.put_entries(at, self.entries(self.nodes.get(node), &slots));
         let node = self.nodes.get_mut(node);
         node.inherited = inherited;
-        node.is_new = false;
+        node.written = Written::Own;
     }
 
     /// Replaces the entries from word `at` on that are others.
@@ -442,14 +475,30 @@ impl Writer {
     ///
     /// Recursion: at most as deep as an address has bytes.
     fn refresh(&mut self, node: u32, inherited: u16) -> Entry {
-        let slots = self.nodes.get(node).slots(inherited);
-        self.refresh_children(node, &slots);
-        let (entry, room) = self.write_block(node, &slots);
+        let is_merged = self.merge(node, inherited);
+        let hop = if is_merged {
+            self.forget_children(node);
+            self.block.plan_line(&self.runs, self.image.is_narrow)
+        } else {
+            let slots = self.nodes.get(node).slots(inherited);
+            self.refresh_children(node, &slots);
+            if let Some(entry) = self.refresh_table(node, &slots) {
+                let node = self.nodes.get_mut(node);
+                node.inherited = inherited;
+                node.written = Written::Own;
+                return entry;
+            }
+            self.plan(node, &slots)
+        };
+        let (entry, room) = match hop {
+            Some(hop) => (Entry::hop(hop), Room { at: 0, words: 0 }),
+            None => self.write_block(),
+        };
         let node = self.nodes.get_mut(node);
         let old = std::mem::replace(&mut node.room, room);
         node.entry = entry;
         node.inherited = inherited;
-        node.is_new = false;
+        node.written = if is_merged { Written::Merged } else { Written::Own };
         self.unlink_room(old);
         entry
     }
@@ -459,23 +508,72 @@ impl Writer {
         for idx in 0..self.nodes.get(node).children.len() {
             let (slot, child) = self.nodes.get(node).children[idx];
             let hop = slots[usize::from(slot)];
-            if self.nodes.get(child).is_new || self.nodes.get(child).inherited != hop {
+            let child_node = self.nodes.get(child);
+            if child_node.written == Written::Not || child_node.inherited != hop {
                 self.refresh(child, hop);
             }
         }
     }
 
-    fn write_block(&mut self, node: u32, slots: &[u16; SLOTS]) -> (Entry, Room) {
-        let nodes = &self.nodes;
-        let children = nodes.get(node).children.iter();
-        let children = children.map(|&(slot, child)| (slot, nodes.get(child).entry));
-        if let Some(hop) = self.block.plan(slots, children, self.image.is_narrow) {
-            return (Entry::hop(hop), Room { at: 0, words: 0 });
+    /// Replaces the entries of the table of `node` that are others, if it has one and needs one.
+    fn refresh_table(&self, node: u32, slots: &[u16; SLOTS]) -> Option<Entry> {
+        let node = self.nodes.get(node);
+        let is_table =
+            node.depth == TABLE_DEPTH && node.entry.0 & INNER != 0 && node.written == Written::Own;
+        if !is_table || node.children.is_empty() {
+            return None;
         }
+        self.put_entries(node.room.at as usize, self.entries(node, slots));
+        Some(node.entry)
+    }
+
+    /// What the values of the byte of `node` lead to.
+    fn entries(&self, node: &Node, slots: &[u16; SLOTS]) -> [Entry; SLOTS] {
+        let mut entries = slots.map(Entry::hop);
+        for &(slot, child) in &node.children {
+            entries[usize::from(slot)] = self.nodes.get(child).entry;
+        }
+        entries
+    }
+
+    /// Whether one line answers for `node` and what is below; then its runs are found.
+    fn merge(&mut self, node: u32, inherited: u16) -> bool {
+        self.nodes.get(node).depth == TABLE_DEPTH
+            && self.nodes.merge(node, inherited, &mut self.runs)
+            && self.runs.len() <= line_runs(self.image.is_narrow)
+    }
+
+    /// Whether a change below `node` may change whether it is merged.
+    fn may_be_merged(&self, node: u32) -> bool {
+        self.nodes.get(node).written == Written::Merged || self.nodes.has_few_ends(node)
+    }
+
+    /// The children of `node` are merged into it: their blocks are given up.
+    fn forget_children(&mut self, node: u32) {
+        for idx in 0..self.nodes.get(node).children.len() {
+            let (_, child) = self.nodes.get(node).children[idx];
+            let child = self.nodes.get_mut(child);
+            let room = std::mem::replace(&mut child.room, Room { at: 0, words: 0 });
+            child.written = Written::Not;
+            self.unlink_room(room);
+        }
+    }
+
+    /// Plans the block of `node`; the hop of all slots, if there is no need for one.
+    fn plan(&mut self, node: u32, slots: &[u16; SLOTS]) -> Option<u16> {
+        let nodes = &self.nodes;
+        let node = nodes.get(node);
+        let children = node.children.iter();
+        let children = children.map(|&(slot, child)| (slot, nodes.get(child).entry));
+        self.block.plan(node.depth, slots, children, self.image.is_narrow)
+    }
+
+    /// Writes the block that is planned.
+    fn write_block(&mut self) -> (Entry, Room) {
         let room = self.arena.take(self.block.len());
         let at = room.at as usize;
-        for (slot, word) in self.image.words[at..].iter().zip(self.block.words(at)) {
-            slot.store(word, Ordering::Relaxed);
+        for (slot, word) in self.image.words[at..].iter().zip(self.block.words_at(at)) {
+            slot.store(*word, Ordering::Relaxed);
         }
         (self.block.entry(at), room)
     }
@@ -535,18 +633,23 @@ impl Writer {
             return nodes.map(|node| self.measure_below(node, hop, is_narrow, &mut block)).sum();
         }
         let path = self.path(place);
-        // A new node has one prefix or one child: two starts beside those of the eight pairs.
-        let new = DEPTH_MAX * rounded(16 + 8 + 2);
-        let Some(&node) = path.as_slice().last() else { return new };
-        let own = self.need_of(node);
+        // A new node has one prefix or one child, hence three starts at most.
+        let new = (path.len..place.depth()).map(|depth| self.words_max(depth as u8, 3));
+        let Some(&node) = path.as_slice().last() else { return new.sum() };
+        let table = path.as_slice().get(usize::from(TABLE_DEPTH)).copied();
+        let merged = table.filter(|&table| self.may_be_merged(table));
+        // Any node of the path may be the lowest that stays, and nodes of a line may get blocks.
+        let own = path.as_slice().iter().map(|&node| self.need_of(node)).sum::<usize>();
+        let need = own + new.sum::<usize>() + self.arena.rounded(LINE_WORDS);
+        let need = need + merged.map_or(0, |table| self.need_below(table));
         if path.len < place.depth() {
-            return own + new;
+            return need;
         }
         // The prefix's own node: what lies below the prefix may inherit another hop.
         let bytes = place.bytes_in(path.len - 1);
         let children = self.nodes.get(node).children.iter();
         let below = children.filter(|child| bytes.contains(&usize::from(child.0)));
-        own + new + below.map(|child| self.need_below(child.1)).sum::<usize>()
+        need + below.map(|child| self.need_below(child.1)).sum::<usize>()
     }
 
     /// Words that the blocks of `node` and those below can take.
@@ -557,9 +660,20 @@ impl Writer {
 
     /// Words that the block of `node` can take after one more prefix.
     fn need_of(&self, node: u32) -> usize {
-        // Each prefix and child has two starts, beside those of the eight pairs.
-        let starts = 2 * (self.nodes.get(node).ends() + 1) + 1;
-        rounded(if starts > PAIR_RUNS_MAX { BLOCK_WORDS_MAX } else { 16 + 8 + starts })
+        let node = self.nodes.get(node);
+        // Each prefix and child has two starts.
+        self.words_max(node.depth, 2 * (node.ends() + 1) + 1)
+    }
+
+    /// The most words of a block with so many starts, for a node that `depth` others lead to.
+    fn words_max(&self, depth: u8, starts: usize) -> usize {
+        // Eight pairs, and each of these has a start.
+        let pairs = if starts > PAIR_RUNS_MAX { PAIRS_WORDS_MAX } else { 16 + 8 + starts };
+        self.arena.rounded(match depth {
+            TABLE_DEPTH => SLOTS,
+            depth if depth == TABLE_DEPTH + 1 => direct_words(false) + BEHIND_WORDS + pairs,
+            _ => pairs,
+        })
     }
 
     /// Writes everything into new words, with room for `need` more, and for `hop`.
@@ -582,7 +696,8 @@ impl Writer {
             return Err(RouteError::memory_bound(bytes, self.bytes_max));
         }
         self.image = Arc::new(Image { words: SharedWords::zeroed(words), is_narrow });
-        self.arena = Arena::new(ROOTS + flats.len() * FLAT_LEN, words - SLACK_WORDS);
+        let first = ROOTS + flats.len() * FLAT_LEN;
+        self.arena = Arena::new(first, words - SLACK_WORDS, self.grain);
         self.reclaim_at = RETIRED_LEN;
         self.flats = flats.into_iter().zip((ROOTS..).step_by(FLAT_LEN)).collect();
         for root in 0..ROOTS {
@@ -628,12 +743,19 @@ impl Writer {
         is_narrow: bool,
         block: &mut Block,
     ) -> usize {
+        if self.nodes.get(node).depth == TABLE_DEPTH {
+            let mut runs = Vec::new();
+            if self.nodes.merge(node, inherited, &mut runs) && runs.len() <= line_runs(is_narrow) {
+                let is_line = block.plan_line(&runs, is_narrow).is_none();
+                return if is_line { self.arena.rounded(block.len()) } else { 0 };
+            }
+        }
         let node = self.nodes.get(node);
         let slots = node.slots(inherited);
         let children = node.children.iter().map(|&(slot, _)| (slot, Entry(0)));
-        let own = match block.plan(&slots, children, is_narrow) {
+        let own = match block.plan(node.depth, &slots, children, is_narrow) {
             Some(_) => 0,
-            None => rounded(block.len()),
+            None => self.arena.rounded(block.len()),
         };
         let below = |&(slot, child): &(u8, u32)| {
             self.measure_below(child, slots[usize::from(slot)], is_narrow, &mut Block::default())
@@ -651,6 +773,6 @@ impl Writer {
         let node = self.nodes.get_mut(node);
         node.children = children;
         node.room = Room { at: 0, words: 0 };
-        node.is_new = true;
+        node.written = Written::Not;
     }
 }

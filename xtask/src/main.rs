@@ -6,6 +6,7 @@
 //! | `tidy` | the rules of the house that a machine can check |
 //! | `bench` | runs the definitions under `bench/defs`, with the peers on request |
 //! | `peers` | builds the rival programs under `bench/peers` |
+//! | `gpu-bundle` | gathers what a machine with a card needs, to be run there |
 //! | `fuzz` | runs each fuzz target for a while |
 //! | `clicktests` | runs Click's regression files against `warpswitch click` |
 //!
@@ -16,6 +17,7 @@ mod bench;
 mod ci;
 mod clicktests;
 mod fuzz;
+mod gpu;
 mod peers;
 mod repo;
 mod tidy;
@@ -40,6 +42,9 @@ tasks:
                           rte_lpm, rte_fib and rte_fib6; --data is a folder with a table of
                           prefixes, *prefixes.txt[.gz]
   peers                   build the rival programs (needs DPDK; says what to install)
+  gpu-bundle [--out DIR] [--data DIR]
+                          gather binary, tests, kernels and rule sets for a machine with a card;
+                          --data is a folder of ClassBench files; run its run.sh there
   fuzz [TARGET]... [--seconds N]
                           run fuzz targets (default: all, 60 s each; needs nightly and cargo-fuzz)
   clicktests --dir DIR [NAME]... [--bin DIR] [--seconds N] [--jobs N] [--keep DIR] [--json]
@@ -64,6 +69,7 @@ fn main() -> ExitCode {
         "bench" => bench::run(rest),
         "peers" => peers::run(rest),
         "fuzz" => fuzz::run(rest),
+        "gpu-bundle" => gpu::run(rest),
         "clicktests" => clicktests::run(rest),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");

@@ -1,9 +1,9 @@
 //! Compiled kernels on disk.
 //!
-//! A file is named by a hash of everything that decides the machine code, and holds that text whole:
-//! two texts with one hash cannot be mixed up. It is written beside its place and renamed into it,
-//! so that programs that start together see all of it or nothing; a checksum tells what a crash or
-//! a full disk left. The folder is bounded: the oldest files go first.
+//! A file is named by a hash of everything that decides the machine code, and holds that text
+//! whole: two texts with one hash cannot be mixed up. It is written beside its place and renamed
+//! into it, so that programs that start together see all of it or nothing; a checksum tells what a
+//! crash or a full disk left. The folder is bounded: the oldest files go first.
 //!
 //! Every failure here means "compile again": a cache is never a reason not to run.
 

@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, check, classify, click, demo, explain, flatten, generate, graph, rules, run,
+    bench, check, classify, click, demo, devices, explain, flatten, generate, graph, rules, run,
 };
 use crate::exit::Outcome;
 
@@ -37,6 +37,8 @@ Engines (they answer alike, bit for bit):
   maskhash     open addressing for each mask, by smallest rule index
   hypercuts    a decision tree that cuts several fields at once
   turbo        ours, the default: bucket tables walked for a batch at a time
+  gpu:NAME     NAME's kernel on an NVIDIA card: linear, tuple, bloom, maskhash, turbo
+  host:NAME    the same through a device that is a pool of threads
 
 Exit codes:
   0  done
@@ -73,6 +75,7 @@ enum Command {
     Graph(graph::GraphArgs),
     Click(click::ClickArgs),
     Demo(demo::DemoArgs),
+    Devices(devices::DevicesArgs),
     Classify(classify::ClassifyArgs),
     Explain(explain::ExplainArgs),
     Rules(rules::RulesCommand),
@@ -98,6 +101,7 @@ impl Cli {
             Command::Graph(args) => graph::run(args),
             Command::Click(args) => Ok(click::run(args)),
             Command::Demo(args) => demo::run(args),
+            Command::Devices(args) => devices::run(args),
             Command::Classify(args) => classify::run(args),
             Command::Explain(args) => explain::run(args),
             Command::Rules(command) => command.run(),

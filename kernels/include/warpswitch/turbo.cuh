@@ -4,9 +4,10 @@
  *            │ bucket                   │
  *            └─► leaf, or cut ─► leaf   └─► leaf, cut, cut of a cell
  *
- * A table's entry is a reference and `filter(8) | bound(24)`; a cut is the masks of the bits that it
- * tests and then a reference for each cell, whose number is these bits, packed, the first word's
- * lowest bit last; a leaf is rows in order of rank. A leaf of more than 127 rows has their number in a unit before them.
+ * A table's entry is a reference and `filter(8) | bound(24)`; a cut is the masks of the bits that
+ * it tests and then a reference for each cell, whose number is these bits, packed, the first
+ * word's lowest bit last; a leaf is rows in order of rank. A leaf of more than 127 rows has their
+ * number in a unit before them.
  *
  * Bytes a key: the key, 4 of each cut, 8 of each table, 32 of each compact row compared.
  */

@@ -7,13 +7,13 @@
 //! | safe | `card`, `memory`, `program`, `slot`, `compile` | owners that free what they hold |
 //!
 //! # Why it is sound
-//! - A library that is missing makes `cudarc` panic, so every way in asks [`raw`] first.
-//! - Memory that the card writes behind our back is only reachable through [`slot::CardSlot`], which
+//! - A library that is missing makes `cudarc` panic, so every way in asks `raw` first.
+//! - Memory that the card writes behind our back is only reachable through [`CardSlot`], which
 //!   lends it out while no work of the slot is under way.
-//! - Kernels get addresses of buffers that their owner keeps alive until the work is done. What they
-//!   read beyond these is decided by images, which only this crate's builders make; a wrong address
-//!   is an error of the card, not a write into this process: the only memory of the host that a
-//!   kernel can reach is pinned memory of slots.
+//! - Kernels get addresses of buffers that their owner keeps alive until the work is done. What
+//!   they read beyond these is decided by images, which only this crate's builders make; a wrong
+//!   address is an error of the card, not a write into this process: the only memory of the host
+//!   that a kernel can reach is pinned memory of slots.
 
 mod call;
 mod card;

@@ -35,7 +35,9 @@ impl LoadedImage {
         numbers: [u32; VIEW_NUMBERS],
     ) -> Result<Self, GpuError> {
         if shape.shared_bytes > 0 {
-            program.allow_shared(shape.shared_bytes)?;
+            // As much as the card has, not as much as this image needs: other images share the
+            // program, and a smaller bound would refuse their launches.
+            program.allow_shared(program.card().shared_bytes()?)?;
         }
         let blocks_max = program.resident_blocks(&shape)?;
         let words = DeviceWords::from_words(program.card(), words)?;

@@ -1,14 +1,15 @@
 //! `maskhash`, `tuple` and `bloom`: one hash table a mask, in order of their bounds.
 //!
 //! A rule becomes masked entries, one for each pair of prefixes of its ranges. Entries of one mask
-//! are a table; of those with one value the best stays. A slot is two words: the hash of its value,
-//! and the number of the entry plus one. Entries lie apart, so that free slots cost eight bytes.
+//! are a table; of those with one value the best stays. A slot is two words: the hash of its
+//! value, and the number of the entry plus one. Entries lie apart, so that free slots cost eight
+//! bytes.
 //!
 //! # Invariants
 //! - B1: tables are in order of their bounds, the best rank in each; a search may stop at the first
 //!   bound that is not below the best rank so far.
-//! - B2: open addressing: at most half of the slots are in use, and between a value's first slot and
-//!   the one it lies in none is free. Cuckoo: a value lies in one of its three slots.
+//! - B2: open addressing: at most half of the slots are in use, and between a value's first slot
+//!   and the one it lies in none is free. Cuckoo: a value lies in one of its three slots.
 //! - B3: filters of a tile lie together, and no tile is larger than [`TILE_WORDS_MAX`] unless one
 //!   filter alone is.
 

@@ -4,12 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use warpswitch_classify::Engine;
 use warpswitch_rules::format::TraceFormat;
 
-use crate::args::{
-    BuildArgs, RulesArgs, default_engine, engine_parser, parse_positive, trace_format_parser,
-};
+use crate::args::{BuildArgs, RulesArgs, default_engine, parse_positive, trace_format_parser};
+use crate::devices::{EngineChoice, choice_parser};
 use crate::exit::Outcome;
 use crate::output::{Hold, Output, is_dash, print_json, refuse_overwriting, refuse_two_dashes};
 use crate::packets::Source;
@@ -65,9 +63,9 @@ pub struct ClassifyArgs {
     in_port: u32,
 
     /// Engine that looks packets up
-    #[arg(long, value_name = "NAME", value_parser = engine_parser(),
-          default_value_t = default_engine())]
-    engine: Engine,
+    #[arg(long, value_name = "NAME", value_parser = choice_parser(),
+          default_value_t = EngineChoice::Cpu(default_engine()))]
+    engine: EngineChoice,
 
     /// Worker threads, each on a core of its own [default: all cores]
     #[arg(long, value_name = "N", value_parser = parse_positive)]
@@ -120,6 +118,7 @@ pub fn run(args: &ClassifyArgs) -> anyhow::Result<Outcome> {
         let option = if args.input.pcap.is_some() { "--pcap" } else { "--trace" };
         refuse_overwriting(out, &[("--rules", &args.rules.rules), (option, input)])?;
     }
+    let place = args.engine.open()?;
     let loaded = load::load_rules(&args.rules)?;
     let ruleset = &loaded.ruleset;
     let mut source = match &args.input.pcap {
@@ -132,7 +131,7 @@ pub fn run(args: &ClassifyArgs) -> anyhow::Result<Outcome> {
         None if args.json => Output::nowhere(),
         None => Output::open(Path::new("-"), hold)?,
     };
-    let built = load::build_engine(args.engine, ruleset, &args.build.to_options())?;
+    let built = place.build(ruleset, &args.build.to_options())?;
     let threads = args.threads.unwrap_or_else(threads::default_threads);
     threads::warn_of_sharing(threads);
 
@@ -153,6 +152,7 @@ pub fn run(args: &ClassifyArgs) -> anyhow::Result<Outcome> {
         digest: result.digest,
         truncated: source.truncated().is_some(),
     };
+    place.warn_if_retired();
     if let Some(place) = source.truncated() {
         term::warning(format!("{place}; the whole frames before that were classified"));
     }

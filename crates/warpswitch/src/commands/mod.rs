@@ -5,6 +5,7 @@ pub mod check;
 pub mod classify;
 pub mod click;
 pub mod demo;
+pub mod devices;
 pub mod explain;
 pub mod flatten;
 pub mod generate;

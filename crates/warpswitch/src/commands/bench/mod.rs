@@ -2,6 +2,7 @@
 
 mod check;
 mod classify;
+mod gpu;
 mod updates;
 
 use clap::{Args, Subcommand};
@@ -18,6 +19,7 @@ pub struct BenchCommand {
 #[derive(Debug, Subcommand)]
 enum What {
     Classify(classify::BenchClassifyArgs),
+    Gpu(gpu::BenchGpuArgs),
 }
 
 impl BenchCommand {
@@ -28,6 +30,7 @@ impl BenchCommand {
     pub fn run(&self) -> anyhow::Result<Outcome> {
         match &self.what {
             What::Classify(args) => classify::run(args),
+            What::Gpu(args) => gpu::run(args),
         }
     }
 }

@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Runs on a machine with a card, without Rust: the tests of the card, then the figures.
+#
+#   ./run.sh [OUT]      OUT is where results go (default: results beside this script)
+#
+#   RUN_TESTS=0         no tests
+#   SANITIZE=1          the tests once more under compute-sanitizer, tool by tool (minutes)
+#   SETS='acl1_1k …'    only these sets of data/
+#   ENGINES=turbo       kernels, separated by commas (default: all)
+#   BATCH=8K,1M         batches (default: 8K,64K,256K,1M)
+#   RUN_MS=20 RUNS=5    how long and how often each figure is taken
+#
+# Sets are the files in data/, and some that are generated here: IPv6, and GSwitch's own case.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+out=${1:-$here/results}
+mkdir -p "$out"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export WARPSWITCH_CACHE=${WARPSWITCH_CACHE:-$work/kernels} WARPSWITCH_NEED_CARD=1
+warpswitch=$here/warpswitch
+
+"$warpswitch" devices --json > "$out/devices.json"
+"$warpswitch" devices
+
+if [ "${RUN_TESTS:-1}" = 1 ]; then
+	"$here/card-tests" --test-threads 8 2>&1 | tee "$out/tests.txt" | grep -v '\.\.\. ok$'
+fi
+if [ "${SANITIZE:-0}" = 1 ]; then
+	for tool in memcheck racecheck initcheck synccheck; do
+		echo "== compute-sanitizer $tool"
+		compute-sanitizer --tool "$tool" --error-exitcode 9 \
+			"$here/card-tests" --test-threads 1 every_way_and_length answers_beyond \
+			2>&1 | tee "$out/$tool.txt" | tail -4
+	done
+fi
+
+# The generated sets beside those of data/.
+sets=$work/sets
+mkdir "$sets"
+for style in acl fw ipc; do
+	"$warpswitch" generate rules --style $style --family ipv6 --count 10K \
+		--out "$sets/${style}_ipv6_10k.rules"
+done
+"$warpswitch" generate rules --synthetic N=128K,C=512,F=512,Cm=1,fields=12 \
+	--out "$sets/gswitch_128k.rules"
+"$warpswitch" generate rules --style acl --count 1M --out "$sets/acl_1m.rules"
+for set in "$here"/data/*.rules*; do
+	[ -e "$set" ] && cp "$set" "$sets/"
+done
+
+csv=$out/$(date -u +%F).csv
+: > "$csv"
+for set in "$sets"/*; do
+	name=$(basename "$set" .gz)
+	name=${name%.rules}
+	case " ${SETS:-$name} " in *" $name "*) ;; *) continue ;; esac
+	cp "$set" "$work/$name"
+	case $set in *.gz) gzip -dc "$set" > "$work/$name" ;; esac
+	(cd "$work" && "$warpswitch" bench gpu --rules "$name" --csv \
+		--batch "${BATCH:-8K,64K,256K,1M}" --run-ms "${RUN_MS:-20}" --runs "${RUNS:-5}" \
+		${ENGINES:+--engines "$ENGINES"}) > "$work/one.csv" ||
+		echo "# $name failed" >> "$csv"
+	if [ -s "$csv" ]; then tail -n +2 "$work/one.csv"; else cat "$work/one.csv"; fi >> "$csv"
+	rm "$work/$name"
+	echo "-- $name"
+	grep -v '^ruleset' "$work/one.csv" | cut -d, -f4-8 || true
+done
+echo "figures in $csv"

@@ -1,0 +1,165 @@
+//! The two kinds of figures, and the answers before them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use warpswitch_gpu::device::{Loaded, TransferChoice};
+use warpswitch_gpu::driver::Transfer;
+use warpswitch_gpu::ring::Ring;
+use warpswitch_gpu::{Device, GpuError};
+use warpswitch_rules::{KeyBatch, KeyBuf, RuleId};
+
+use super::report::Mode;
+
+/// Bytes of keys on the card that kernels go through in turn: more than its cache holds.
+const KERNEL_KEYS_BYTES: usize = 192 << 20;
+/// Key sets at most.
+const KERNEL_SETS_MAX: usize = 64;
+
+/// How to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Keys of a batch.
+    pub batch: usize,
+    /// Batches under way.
+    pub slots: usize,
+    /// Counted runs.
+    pub runs: usize,
+    /// How long each lasts.
+    pub run_time: Duration,
+}
+
+impl Mode {
+    /// The ways between host and device.
+    pub fn ways(device: &Device) -> Vec<Mode> {
+        if device.is_card() { vec![Mode::Copies, Mode::Direct] } else { vec![Mode::Threads] }
+    }
+
+    fn transfer(self) -> TransferChoice {
+        match self {
+            Mode::Direct => TransferChoice::Always(Transfer::Direct),
+            _ => TransferChoice::Always(Transfer::Copies),
+        }
+    }
+}
+
+/// Answers of a device to a whole trace, through a ring.
+///
+/// # Errors
+/// If the device has no room for a ring.
+pub fn check_answers(
+    device: &Device,
+    loaded: &Arc<Loaded>,
+    keys: &KeyBuf,
+    mode: Mode,
+) -> Result<Vec<RuleId>, GpuError> {
+    // An odd length, so that last blocks and pieces are short.
+    let mut ring = Ring::new(device, keys.schema(), 65_521, 4)?;
+    ring.set_transfer(mode.transfer());
+    let words = keys.schema().words;
+    let mut answers = vec![RuleId(RuleId::NONE.0 - 1); keys.len()];
+    let (mut sent, mut answered) = (0, 0);
+    while answered < keys.len() {
+        while sent < keys.len()
+            && let Some(room) = ring.keys_mut()
+        {
+            let len = (keys.len() - sent).min(room.len() / words);
+            let piece: KeyBatch<'_> = keys.as_batch().slice(sent, sent + len);
+            room[..len * words].copy_from_slice(piece.words());
+            ring.submit(loaded, len);
+            sent += len;
+        }
+        let len = ring.oldest_len().unwrap_or(0);
+        ring.take(&mut answers[answered..answered + len]);
+        answered += len;
+    }
+    Ok(answers)
+}
+
+/// Copies `len` keys from place `start` of the trace on, which begins again at its end.
+fn fill(room: &mut [u32], keys: &KeyBuf, start: usize, len: usize) {
+    let words = keys.schema().words;
+    let batch = keys.as_batch();
+    let mut filled = 0;
+    while filled < len {
+        let at = (start + filled) % keys.len();
+        let more = (len - filled).min(keys.len() - at);
+        let piece = batch.slice(at, at + more);
+        room[filled * words..(filled + more) * words].copy_from_slice(piece.words());
+        filled += more;
+    }
+}
+
+/// Lookups per second from pinned memory to pinned memory, ascending.
+///
+/// # Errors
+/// If the device has no room for the ring.
+pub fn end_to_end(
+    device: &Device,
+    loaded: &Arc<Loaded>,
+    keys: &KeyBuf,
+    setting: &Setting,
+    mode: Mode,
+) -> Result<Vec<f64>, GpuError> {
+    let mut ring = Ring::new(device, keys.schema(), setting.batch, setting.slots)?;
+    ring.set_transfer(mode.transfer());
+    // Each slot has keys of its own, which stay there.
+    for slot in 0..setting.slots {
+        let room = ring.keys_mut().unwrap_or(&mut []);
+        fill(room, keys, slot * setting.batch, setting.batch);
+        ring.submit(loaded, setting.batch);
+    }
+    let mut lap = |time: Duration| {
+        let start = Instant::now();
+        let mut done = 0u64;
+        loop {
+            done += ring.finish() as u64;
+            let elapsed = start.elapsed();
+            if elapsed >= time {
+                ring.submit(loaded, setting.batch);
+                return done as f64 / elapsed.as_secs_f64();
+            }
+            ring.submit(loaded, setting.batch);
+        }
+    };
+    lap(setting.run_time / 2);
+    let mut rates: Vec<f64> = (0..setting.runs).map(|_| lap(setting.run_time)).collect();
+    rates.sort_by(f64::total_cmp);
+    while ring.under_way() > 0 {
+        ring.finish();
+    }
+    Ok(rates)
+}
+
+/// Lookups per second of the kernel alone, ascending; `None` where there is no kernel.
+///
+/// # Errors
+/// If the card has no room for the keys, or fails.
+pub fn kernel_only(
+    device: &Device,
+    loaded: &Loaded,
+    keys: &KeyBuf,
+    setting: &Setting,
+) -> Result<Option<Vec<f64>>, GpuError> {
+    let Some(image) = loaded.on_card() else { return Ok(None) };
+    let words = keys.schema().words;
+    let batch_bytes = setting.batch * words * 4;
+    let sets = KERNEL_KEYS_BYTES.div_ceil(batch_bytes).clamp(2, KERNEL_SETS_MAX);
+    let mut lists = vec![vec![0; setting.batch * words]; sets];
+    for (number, list) in lists.iter_mut().enumerate() {
+        fill(list, keys, number * setting.batch + number * 97, setting.batch);
+    }
+    let lists: Vec<&[u32]> = lists.iter().map(Vec::as_slice).collect();
+    let Some(timer) = device.kernel_timer(words, &lists)? else { return Ok(None) };
+    // How many rounds a run takes, from one that warms up.
+    timer.run(image, 1)?;
+    let (ms, _) = timer.run(image, 1)?;
+    let rounds = (setting.run_time.as_secs_f32() * 1e3 / ms.max(1e-3)).ceil().clamp(1.0, 1e5);
+    let mut rates = Vec::new();
+    for _ in 0..setting.runs {
+        let (ms, lookups) = timer.run(image, rounds as usize)?;
+        rates.push(lookups as f64 / (f64::from(ms) / 1e3));
+    }
+    rates.sort_by(f64::total_cmp);
+    Ok(Some(rates))
+}

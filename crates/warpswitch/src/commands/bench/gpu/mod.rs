@@ -1,0 +1,341 @@
+//! `warpswitch bench gpu`: how fast kernels are alone, and with the way to the card and back.
+
+mod measure;
+mod report;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use warpswitch_classify::{BuildOptions, Engine};
+use warpswitch_gpu::device::Loaded;
+use warpswitch_gpu::{Algorithm, Device, engine};
+use warpswitch_rules::format::TraceFormat;
+use warpswitch_rules::generate::{Point, TraceSpec};
+use warpswitch_rules::{KeyBuf, Ruleset};
+
+use self::measure::{Setting, check_answers, end_to_end, kernel_only};
+use self::report::{EngineReport, Mode, Report, RunReport};
+use super::check::{Reference, WrongAnswer};
+use crate::args::{
+    BuildArgs, RulesArgs, engine_parser, parse_count, parse_positive, trace_format_parser,
+};
+use crate::devices::{DeviceChoice, unusable};
+use crate::digest::Digest;
+use crate::exit::{Outcome, bad_input};
+use crate::human::{self, rounded};
+use crate::load::{self, build_engine};
+use crate::measure::{MeasureOptions, classify_all, measure, median};
+use crate::output::{print, print_json, refuse_two_dashes};
+use crate::term::Progress;
+use crate::threads::default_threads;
+use crate::trace_blocks::{TraceBlocks, read_all};
+
+const LONG_ABOUT: &str = "\
+Measure the kernels of a card on a rule set.
+
+First every kernel's answers are checked against the reference, through both ways to the card; a \
+wrong one gets no number, and the exit code is 1.
+
+'kernel' is the kernel alone: keys lie on the card, in sets that are larger than its cache \
+together, and the card's own clock counts. 'end to end' is from the host's pinned memory to the \
+host's pinned memory: --slots batches are under way at a time, each in a stream of its own, and \
+one thread sends them off and takes the answers; filling the buffers with keys is not counted. \
+'copies' moves keys by the card's copy engines, 'direct' lets the kernel read and write the \
+host's memory itself. The two kinds of figures are different things: a kernel's rate is not what \
+a program gets.
+
+The engines of the CPU that --cpu-engines names run over the same keys on all cores.";
+
+const EXAMPLES: &str = "\
+Examples:
+  warpswitch generate rules --style acl --count 10K --out acl.rules
+  warpswitch bench gpu --rules acl.rules --device host
+  warpswitch bench gpu --rules acl.rules --device host --engines turbo,bloom --batch 8K --json";
+
+/// Measure kernels on a card, alone and with the way there and back
+#[derive(Args, Debug)]
+#[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
+pub struct BenchGpuArgs {
+    #[command(flatten)]
+    rules: RulesArgs,
+
+    /// Trace of packet headers as text, gzip'd or not; without it, packets are drawn from the rules
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+
+    /// Format of the trace [default: recognised by content]
+    #[arg(long, value_name = "FORMAT", value_parser = trace_format_parser(), requires = "trace")]
+    trace_format: Option<TraceFormat>,
+
+    /// Packets that are drawn where no trace is given (suffix K, M or G)
+    #[arg(long, value_name = "N", value_parser = parse_count, default_value = "1M",
+          conflicts_with = "trace")]
+    keys: usize,
+
+    /// Where kernels run: a card, or a pool of threads that works as one does
+    #[arg(long, value_name = "DEVICE", value_parser = device_parser(), default_value = "gpu")]
+    device: DeviceChoice,
+
+    /// Kernels, separated by commas [default: all]
+    #[arg(long, value_name = "NAMES", value_parser = algorithm_parser(), value_delimiter = ',')]
+    engines: Vec<Algorithm>,
+
+    /// Engines of the CPU to run beside, separated by commas
+    #[arg(long, value_name = "NAMES", value_parser = engine_parser(), value_delimiter = ',',
+          default_value = "turbo")]
+    cpu_engines: Vec<Engine>,
+
+    /// Run no engine of the CPU beside
+    #[arg(long, conflicts_with = "cpu_engines")]
+    no_cpu: bool,
+
+    /// Keys in a batch, several separated by commas (suffix K, M or G)
+    #[arg(long, value_name = "KEYS", value_parser = parse_batch, value_delimiter = ',',
+          default_value = "8K,64K,256K,1M")]
+    batch: Vec<usize>,
+
+    /// Batches under way at a time
+    #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "8")]
+    slots: usize,
+
+    /// Measure kernels alone, without the way to the card
+    #[arg(long, conflicts_with = "end_to_end")]
+    kernel_only: bool,
+
+    /// Measure the way there and back, without kernels alone
+    #[arg(long)]
+    end_to_end: bool,
+
+    /// Runs of which the median counts
+    #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "5")]
+    runs: usize,
+
+    /// Milliseconds that each run lasts
+    #[arg(long, value_name = "MS", value_parser = parse_positive, default_value = "100")]
+    run_ms: usize,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Print a line of comma-separated values for each figure
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+
+    #[command(flatten)]
+    build: BuildArgs,
+}
+
+fn device_parser() -> impl TypedValueParser<Value = DeviceChoice> {
+    PossibleValuesParser::new(DeviceChoice::ALL.map(DeviceChoice::name)).map(|name| {
+        let known = DeviceChoice::ALL.into_iter().find(|choice| choice.name() == name);
+        known.expect("only these names are accepted")
+    })
+}
+
+fn algorithm_parser() -> impl TypedValueParser<Value = Algorithm> {
+    let names = Algorithm::ALL.map(Algorithm::name);
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<Algorithm>())
+}
+
+/// Batches are powers of two more often than not: K and M are these here.
+fn parse_batch(text: &str) -> Result<usize, String> {
+    match crate::args::parse_bytes(text)? {
+        0 => Err("expected at least 1".to_owned()),
+        number if number <= 1 << 26 => Ok(number),
+        _ => Err("at most 64M".to_owned()),
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Bad input; a card that is missing. A kernel that is wrong or cannot be loaded is part of the
+/// report.
+pub fn run(args: &BenchGpuArgs) -> anyhow::Result<Outcome> {
+    if let Some(trace) = &args.trace {
+        refuse_two_dashes(&args.rules.rules, trace)?;
+    }
+    let device = args.device.open()?;
+    let loaded = load::load_rules(&args.rules)?;
+    let ruleset = &loaded.ruleset;
+    let keys = keys(args, ruleset)?;
+    let reference = Reference::find(ruleset, &keys)?;
+    let mut report = Report {
+        device: device.name().to_owned(),
+        ruleset: loaded.name.clone(),
+        rules: ruleset.len(),
+        packets: keys.len(),
+        schema: ruleset.schema().name,
+        slots: args.slots,
+        runs: args.runs,
+        run_ms: args.run_ms,
+        checked: reference.len(),
+        engines: Vec::new(),
+    };
+    for &engine in args.cpu_engines.iter().filter(|_| !args.no_cpu) {
+        report.engines.push(bench_cpu(engine, args, ruleset, &keys, &reference));
+    }
+    let algorithms =
+        if args.engines.is_empty() { Algorithm::ALL.to_vec() } else { args.engines.clone() };
+    for algorithm in algorithms {
+        report.engines.push(bench_device(&device, algorithm, args, ruleset, &keys, &reference));
+    }
+    match (args.json, args.csv) {
+        (true, _) => print_json(&report)?,
+        (_, true) => print(&report.to_csv())?,
+        _ => print(&report.render())?,
+    }
+    let failed = report.engines.iter().any(|engine| engine.error.is_some());
+    Ok(if failed { Outcome::Failed } else { Outcome::Done })
+}
+
+/// The trace, or packets drawn from the rules.
+fn keys(args: &BenchGpuArgs, ruleset: &Ruleset) -> anyhow::Result<KeyBuf> {
+    let Some(path) = &args.trace else {
+        let (keys, point) = (args.keys.max(1), Point::Inside);
+        let spec = TraceSpec { keys, point, locality: None, realisable: false, seed: 1 };
+        let mut drawn = KeyBuf::with_capacity(ruleset.schema(), keys);
+        spec.generate(ruleset).fill(&mut drawn, keys);
+        return Ok(drawn);
+    };
+    let name = load::display_name(path);
+    let blocks = TraceBlocks::new(load::open(path, "a trace")?, args.trace_format);
+    let progress = Progress::counter("reading the trace");
+    let keys = read_all(&name, blocks, ruleset.schema(), |packets| progress.at(packets))?;
+    if keys.is_empty() {
+        return Err(bad_input(format!("{name} holds no packet")));
+    }
+    Ok(keys)
+}
+
+/// Checks and measures an engine of the CPU on all cores.
+fn bench_cpu(
+    engine: Engine,
+    args: &BenchGpuArgs,
+    ruleset: &Ruleset,
+    keys: &KeyBuf,
+    reference: &Reference,
+) -> EngineReport {
+    let mut report = EngineReport::new(engine.name().to_owned());
+    let built = match build_engine(engine, ruleset, &args.build.to_options()) {
+        Ok(built) => built,
+        Err(error) => return report.failed(format!("{error:#}")),
+    };
+    let classifier = built.classifier.as_ref();
+    let threads = default_threads();
+    let answers = classify_all(classifier, keys.as_batch(), threads, &|_| {});
+    if let Some(wrong) = reference.first_wrong(&answers) {
+        return report.failed(wrong_text(wrong));
+    }
+    report.set_built(digest(&answers), built.build_time, classifier.bytes(), ruleset.len());
+    let options = MeasureOptions {
+        threads,
+        batch_len: 256,
+        runs: args.runs,
+        run_time: Duration::from_millis(args.run_ms as u64),
+    };
+    let _progress = Progress::spinner(&format!("measuring {engine}"));
+    let measured = measure(classifier, keys.as_batch(), &options, &|_| {});
+    report.runs.push(RunReport::new(Mode::Cores(threads), options.batch_len, &measured.rates));
+    report
+}
+
+/// Checks and measures a kernel.
+fn bench_device(
+    device: &Arc<Device>,
+    algorithm: Algorithm,
+    args: &BenchGpuArgs,
+    ruleset: &Ruleset,
+    keys: &KeyBuf,
+    reference: &Reference,
+) -> EngineReport {
+    let mut report = EngineReport::new(format!("{}:{algorithm}", args.device.name()));
+    let start = Instant::now();
+    let options: BuildOptions = args.build.to_options();
+    let loaded = match engine::load(device, algorithm, ruleset, &options) {
+        Ok(loaded) => loaded,
+        Err(error) => return report.failed(error.to_string()),
+    };
+    if let Some(cause) = device.retired() {
+        return report.failed(unusable(device, cause).to_string());
+    }
+    let build_time = start.elapsed();
+    match measure_device(device, &loaded, args, keys, reference, &mut report) {
+        Ok(checked) => report.set_built(checked, build_time, loaded.bytes(), ruleset.len()),
+        Err(error) => return report.failed(format!("{error:#}")),
+    }
+    if let Some(cause) = device.retired() {
+        report.runs.clear();
+        return report.failed(unusable(device, cause).to_string());
+    }
+    let details = loaded.image().details().into_iter();
+    report.details = details.map(|detail| (detail.name, rounded(detail.value, 3))).collect();
+    report.registers = device.kernel_registers(loaded.image()).ok().flatten().map(|r| r.0);
+    report
+}
+
+/// All figures of one kernel, after its answers; gives their digest.
+fn measure_device(
+    device: &Arc<Device>,
+    loaded: &Arc<Loaded>,
+    args: &BenchGpuArgs,
+    keys: &KeyBuf,
+    reference: &Reference,
+    report: &mut EngineReport,
+) -> anyhow::Result<Digest> {
+    let progress = Progress::spinner(&format!("checking {}", report.name));
+    let mut fingerprint = Digest::new();
+    for mode in Mode::ways(device) {
+        let answers = check_answers(device, loaded, keys, mode)?;
+        if let Some(wrong) = reference.first_wrong(&answers) {
+            anyhow::bail!("{}, {mode}", wrong_text(wrong));
+        }
+        fingerprint = digest(&answers);
+    }
+    for &batch in &args.batch {
+        let setting = Setting {
+            batch,
+            slots: args.slots,
+            runs: args.runs,
+            run_time: Duration::from_millis(args.run_ms as u64),
+        };
+        progress.say(format!("measuring {}, batches of {batch}", report.name));
+        if !args.end_to_end
+            && let Some(rates) = kernel_only(device, loaded, keys, &setting)?
+        {
+            report.runs.push(RunReport::new(Mode::Kernel, batch, &rates));
+        }
+        if args.kernel_only {
+            continue;
+        }
+        for mode in Mode::ways(device) {
+            let rates = end_to_end(device, loaded, keys, &setting, mode)?;
+            report.runs.push(RunReport::new(mode, batch, &rates));
+        }
+    }
+    Ok(fingerprint)
+}
+
+fn digest(answers: &[warpswitch_rules::RuleId]) -> Digest {
+    let mut digest = Digest::new();
+    digest.update(answers);
+    digest
+}
+
+fn wrong_text(WrongAnswer { packet, got, want }: WrongAnswer) -> String {
+    format!("wrong answer for packet {packet}: rule {got}, should be {want}")
+}
+
+/// Median lookups per second as millions.
+fn mpps(rates: &[f64]) -> f64 {
+    rounded(median(rates) / 1e6, 3)
+}
+
+/// A rate for people: billions where there are so many.
+fn rate_text(mpps: f64) -> String {
+    human::rate(mpps * 1e6)
+}

@@ -55,25 +55,46 @@ impl Seen<'_> {
     }
 }
 
+/// The name in front of a colon, if one of `kinds` stands behind it: `host` of `host:eth`.
+fn name_of<'n>(text: &'n str, kinds: &[&str]) -> Option<&'n str> {
+    let (name, kind) = text.rsplit_once(':')?;
+    kinds.contains(&kind).then_some(name)
+}
+
+/// The last address of a prefix: all hosts of the network.
+fn broadcast(prefix: Ipv4Prefix) -> Ipv4Addr {
+    (u32::from(prefix.network()) | !u32::from(prefix.mask)).into()
+}
+
+/// A name may say which of its addresses is meant: `host:ip`, `host:ipnet`, `host:bcast`,
+/// `host:ip6`, `host:ip6net`, `host:eth`.
 impl Names for Seen<'_> {
     fn ipv4(&self, name: &str) -> Option<Ipv4Addr> {
-        self.find(&self.table.ipv4, name)
+        let table = &self.table.ipv4;
+        let of_net = |name| self.find(&self.table.ipv4_prefix, name).map(broadcast);
+        self.find(table, name)
+            .or_else(|| self.find(table, name_of(name, &["ip", "ip4"])?))
+            .or_else(|| of_net(name_of(name, &["bcast"])?))
     }
 
     fn ipv4_prefix(&self, name: &str) -> Option<Ipv4Prefix> {
-        self.find(&self.table.ipv4_prefix, name)
+        let table = &self.table.ipv4_prefix;
+        self.find(table, name).or_else(|| self.find(table, name_of(name, &["ipnet", "net"])?))
     }
 
     fn ipv6(&self, name: &str) -> Option<Ipv6Addr> {
-        self.find(&self.table.ipv6, name)
+        let table = &self.table.ipv6;
+        self.find(table, name).or_else(|| self.find(table, name_of(name, &["ip6"])?))
     }
 
     fn ipv6_prefix(&self, name: &str) -> Option<Ipv6Prefix> {
-        self.find(&self.table.ipv6_prefix, name)
+        let table = &self.table.ipv6_prefix;
+        self.find(table, name).or_else(|| self.find(table, name_of(name, &["ip6net"])?))
     }
 
     fn ether(&self, name: &str) -> Option<EtherAddress> {
-        self.find(&self.table.ether, name)
+        let table = &self.table.ether;
+        self.find(table, name).or_else(|| self.find(table, name_of(name, &["eth", "ethernet"])?))
     }
 
     fn tcp_port(&self, name: &str) -> Option<u16> {

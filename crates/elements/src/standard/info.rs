@@ -10,7 +10,9 @@
 //! # Configuration
 //! - `NAME`: a name, for elements of the same compound and those within it
 //! - `ADDRESS`: an Ethernet, IPv4 or IPv6 address or prefix; one name may mean one of each. A
-//!   prefix with more bits than its length is an address too.
+//!   prefix with more bits than its length is an address too. Elsewhere `NAME:ip`, `NAME:ipnet`,
+//!   `NAME:ip6`, `NAME:ip6net` and `NAME:eth` say which is meant, `NAME:bcast` is the last address
+//!   of the prefix.
 //! - `PORT`, `PROTOCOL`: a number, and `tcp` or `udp` (both without); further names for it may
 //!   follow, a word that begins with `#` begins a comment
 //! - `ELEMENT`: a name; of `ScheduleInfo` also that of a compound
@@ -306,6 +308,24 @@ mod tests {
         let nobody = errors(&format!("{info} AddressInfo(x nobody); Idle -> Discard"));
         assert!(nobody.contains("'nobody' is not a recognizable address"), "{nobody}");
         assert!(errors("AddressInfo(lonely); Idle -> Discard").contains("expected 'NAME [ADDRS]'"));
+    }
+
+    #[test]
+    fn a_name_may_say_which_of_its_addresses_is_meant() {
+        let config = "AddressInfo(a 10.0.1.2/20 1:2:3:4:5:6 fe80::1/64);
+            Idle -> r :: LinearIPLookup(a:ip 0, a:ipnet 1, a:bcast 2);
+            r[0], r[1], r[2] -> e :: EtherEncap(0x0800, a:eth, a:eth) -> Discard;";
+        let (mut router, _) = router(config, &crate::registry()).expect("it is right");
+        let table = router.read("r.table").expect("it is there");
+        let routes: Vec<&str> = table.lines().filter_map(|line| line.split('\t').next()).collect();
+        assert_eq!(routes, ["10.0.1.2/32", "10.0.0.0/20", "10.0.15.255/32"], "{table}");
+        assert_eq!(router.read("e.src"), Ok("01-02-03-04-05-06".into()));
+        let config = "AddressInfo(a fe80::1/64); AddressInfo(b a:ip6, c a:ip6net); Idle -> Discard";
+        assert_eq!(errors(config), "");
+        for unknown in ["a:eth", "a:bcast", "a:ip", "a:colour", "b:ip6"] {
+            let config = format!("AddressInfo(a fe80::1/64); AddressInfo(x {unknown});");
+            assert!(errors(&config).contains("is not a recognizable address"), "{unknown}");
+        }
     }
 
     #[test]

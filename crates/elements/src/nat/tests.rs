@@ -339,6 +339,20 @@ fn pings() {
     );
 }
 
+/// Its checksum has all bits set, where that of other messages may be zero.
+#[test]
+fn an_answer_that_is_all_zero_has_the_right_checksum() {
+    let feed = "0 0 E 1.0.0.1 7 5.0.0.5 0, 1 0 E 1.0.0.2 0 5.0.0.5 0,
+        2 1 R 5.0.0.5 1 2.0.0.2 0, 3 1 R 5.0.0.5 0 2.0.0.2 0";
+    let config = two_sided("ICMPPingRewriter(pattern 2.0.0.2 - 0-65535# 0 1, drop)", feed);
+    let (_, said) = run_router(&config, 20);
+    let expect = "0 I8 2.0.0.2 0 5.0.0.5
+        0 I8 2.0.0.2 1 5.0.0.5
+        1 I0 5.0.0.5 0 1.0.0.2
+        1 I0 5.0.0.5 7 1.0.0.1";
+    assert_eq!(said.lines().collect::<Vec<_>>(), lines(expect));
+}
+
 #[test]
 fn replies_get_the_annotation_of_the_first_packet() {
     let feed = "0 0 T 18.0.0.4 30 10.0.0.4 40 paint=3, 1 0 T 18.0.0.4 31 10.0.0.4 40 paint=4,

@@ -36,8 +36,10 @@ pub enum By {
 /// What went wrong: said at once under a heading, or kept for who asked.
 #[derive(Debug, Default)]
 pub struct Report {
-    heading: Option<String>,
+    heading: String,
     says: bool,
+    /// Whether what was said last stands under the heading.
+    is_under: bool,
     /// What was not said.
     pub lines: Vec<String>,
     /// Number of errors.
@@ -47,7 +49,7 @@ pub struct Report {
 impl Report {
     /// Says what goes wrong at once.
     pub fn say_at_once(cx: &Context<'_>) -> Self {
-        let heading = Some(format!("While executing '{}':", cx.declaration()));
+        let heading = format!("While executing '{}':", cx.declaration());
         Self { heading, says: true, ..Self::default() }
     }
 
@@ -56,21 +58,22 @@ impl Report {
         Self::default()
     }
 
-    /// Tells what went wrong, within `context` if that is not empty.
+    /// Tells what went wrong, within `context` if that is not empty: it is the heading then.
     pub fn error(&mut self, cx: &mut Context<'_>, context: &str, message: &str) {
         self.errors += 1;
-        let mut lines: Vec<String> = message.lines().map(str::to_owned).collect();
-        if !context.is_empty() {
-            lines.iter_mut().for_each(|line| line.insert_str(0, "  "));
-            lines.insert(0, context.to_owned());
-        }
+        let indent = if self.says || !context.is_empty() { "  " } else { "" };
+        let lines = message.lines().map(|line| format!("{indent}{line}"));
         if !self.says {
-            return self.lines.append(&mut lines);
+            self.lines.extend((!context.is_empty()).then(|| context.to_owned()));
+            return self.lines.extend(lines);
         }
-        if let Some(heading) = self.heading.take() {
-            cx.say(&heading);
+        if !context.is_empty() {
+            cx.say(context);
+        } else if !self.is_under {
+            cx.say(&self.heading);
         }
-        lines.iter().for_each(|line| cx.say(&format!("  {line}")));
+        self.is_under = context.is_empty();
+        lines.for_each(|line| cx.say(&line));
     }
 
     /// `value`, unless something went wrong.

@@ -99,8 +99,8 @@ fn what_goes_wrong_is_said() {
     said(
         "s :: Script(write q.capacity x 1, print $(t.run), print t.run); q :: Idle -> Queue -> q;
          t :: Script(TYPE PASSIVE, error no)",
-        "While executing 's :: Script':\n  no 'q.capacity' write handler\n  no\n  \
-         While calling 't.run':\n    no\n",
+        "While executing 's :: Script':\n  no 'q.capacity' write handler\n  no\n\
+         While calling 't.run':\n  no\n",
     );
     said(
         "s0 :: Script(label a, goto a); s1 :: Script(wait 1, stop)",

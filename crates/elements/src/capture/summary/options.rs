@@ -450,7 +450,7 @@ pub(crate) fn read_tcp(text: &str, which: Which) -> Option<Vec<u8>> {
             out.extend([TCP_SACK, 0]);
             loop {
                 read_pair(cursor, out)?;
-                if !cursor.eat(",sack") && !cursor.eat(";sack") {
+                if !cursor.eat(",sack") {
                     break;
                 }
             }
@@ -531,6 +531,11 @@ mod tests {
         check("99=256", Which::All, None);
         check(&"nop;".repeat(30), Which::All, None);
         assert_eq!(read_tcp("ts1:2", Which::All).map(|bytes| bytes.len()), Some(12));
+        // With a comma blocks are of one option, with a semicolon of several.
+        let lens = ["sack1-2,sack3-4", "sack1-2;sack3-4"].map(|text| read_tcp(text, Which::All));
+        assert_eq!(lens.map(|bytes| bytes.map_or(0, |bytes| bytes.len())), [18, 20]);
+        let two = read_tcp("sack1-2;sack3-4", Which::All).unwrap();
+        assert_eq!((two[1], two[11]), (10, 10));
         assert_eq!(select_tcp(&read_tcp("ts1:2;sackok", Which::All).unwrap(), Which::Sack), [4, 2]);
     }
 

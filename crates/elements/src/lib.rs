@@ -5,7 +5,9 @@
 //! counts, handlers and units are Click's.
 #![forbid(unsafe_code)]
 
+mod analysis;
 mod bucket;
+mod calls;
 mod capture;
 mod control;
 mod copies;
@@ -31,6 +33,7 @@ const AREAS: &[&[&ElementClass]] = &[
     patterns::CLASSES,
     nat::CLASSES,
     capture::CLASSES,
+    analysis::CLASSES,
     control::CLASSES,
 ];
 

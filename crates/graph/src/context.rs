@@ -440,6 +440,23 @@ impl Context<'_> {
         }
     }
 
+    /// Runs `call` so that handlers of `element`, which is this very element, answer although it is
+    /// at work: they see it, and what they change it has changed afterwards.
+    ///
+    /// Allocates: for what happens now and then.
+    pub fn lend<E: Element + Default, T>(
+        &mut self,
+        element: &mut E,
+        call: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        self.worker.lent.push((self.element, Some(Box::new(std::mem::take(element)))));
+        let answer = call(self);
+        let lent = self.worker.lent.pop().and_then(|(_, lent)| lent);
+        let mut lent = lent.expect("it was lent, and handlers that ran within have ended");
+        std::mem::swap(element, lent.downcast_mut().expect("it is what was lent"));
+        answer
+    }
+
     /// Which handler `text` means, as seen from this element: `element.handler`, `number.handler`
     /// counting from 1, or the handler of the whole.
     ///
@@ -461,7 +478,7 @@ impl Context<'_> {
         element: Option<usize>,
         name: &str,
     ) -> Result<HandlerSpec, HandlerError> {
-        crate::router::handlers::spec(self.shared, element, name).map(|(spec, _)| spec)
+        crate::router::handlers::spec(self.shared, self.worker, element, name).map(|(spec, _)| spec)
     }
 
     /// What runs the configuration.

@@ -14,6 +14,9 @@ mod to_ip_summary_dump;
 
 use warpswitch_graph::ElementClass;
 
+pub(crate) use files::{Output, reason};
+pub(crate) use summary::annotation;
+
 /// The classes of this area.
 pub(crate) const CLASSES: &[&ElementClass] = &[
     &from_device::CLASS,

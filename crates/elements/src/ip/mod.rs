@@ -35,7 +35,7 @@ mod set_transport_checksum;
 mod store_ip_address;
 mod strip_ip_header;
 mod strip_tcp_header;
-mod support;
+pub(crate) mod support;
 #[cfg(test)]
 mod testing;
 mod udp_ip_encap;

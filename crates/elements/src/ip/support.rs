@@ -18,7 +18,7 @@ fn is_whole(bytes: &[u8]) -> bool {
 
 /// The packet from its IPv4 header on; none if that is not there, or not all of it.
 #[inline]
-pub(super) fn ipv4(packet: &Packet) -> Option<Ipv4<&[u8]>> {
+pub(crate) fn ipv4(packet: &Packet) -> Option<Ipv4<&[u8]>> {
     let bytes = packet.from_header(Header::Network);
     is_whole(bytes).then(|| Ipv4::new_unchecked(bytes))
 }
@@ -32,7 +32,7 @@ pub(super) fn ipv4_mut(packet: &mut Packet) -> Option<Ipv4<&mut [u8]>> {
 
 /// What lies behind the IPv4 header, cut to what the header says; empty if there is no header.
 #[inline]
-pub(super) fn transport(packet: &Packet) -> &[u8] {
+pub(crate) fn transport(packet: &Packet) -> &[u8] {
     let Some(view) = ipv4(packet) else { return &[] };
     let (start, total) = (view.header_bytes(), view.total_bytes());
     let bytes = view.into_inner();

@@ -40,28 +40,12 @@ use warpswitch_graph::{
 };
 use warpswitch_packet::Batch;
 
+use crate::calls::Due;
 use crate::rate::Rate;
 
 /// The class.
 pub static CLASS: ElementClass =
     ElementClass::new("Counter", "1/1", "a/a", || Box::<Counter>::default());
-
-/// A handler that is called once a count is reached.
-#[derive(Debug)]
-struct Call {
-    at: u64,
-    call: String,
-}
-
-impl Call {
-    /// Reads `N HANDLER [VALUE]`.
-    fn parse(text: &str) -> Result<Self, String> {
-        let words = text.trim().split_once(char::is_whitespace);
-        let (at, call) = words.ok_or("expected 'N HANDLER [VALUE]'")?;
-        let at = at.parse().map_err(|_| format!("'{at}' is no number of packets or bytes"))?;
-        Ok(Self { at, call: call.trim().to_owned() })
-    }
-}
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -70,17 +54,20 @@ pub struct Counter {
     bytes: u64,
     packet_rate: Rate,
     byte_rate: Rate,
-    packet_call: Option<Call>,
-    byte_call: Option<Call>,
+    packet_call: Option<Due>,
+    byte_call: Option<Due>,
 }
 
 impl Counter {
-    fn call_if_due(call: &mut Option<Call>, count: u64, cx: &mut Context<'_>) {
-        if call.as_ref().is_none_or(|call| count < call.at) {
-            return;
+    /// Makes the calls whose counts are reached.
+    fn call_if_due(&mut self, cx: &mut Context<'_>) {
+        let count = self.packets;
+        if let Some(due) = self.packet_call.take_if(|call| count >= call.at) {
+            cx.lend(self, |cx| cx.call_handler(&due.call));
         }
-        if let Some(Call { call, .. }) = call.take() {
-            cx.call_handler(&call);
+        let count = self.bytes;
+        if let Some(due) = self.byte_call.take_if(|call| count >= call.at) {
+            cx.lend(self, |cx| cx.call_handler(&due.call));
         }
     }
 }
@@ -97,9 +84,8 @@ impl Element for Counter {
             ("COUNT_CALL", packets, &mut self.packet_call),
             ("BYTE_COUNT_CALL", bytes, &mut self.byte_call),
         ] {
-            match Call::parse(&text.0) {
-                Ok(parsed) => *call = Some(parsed),
-                Err(_) if text.0.is_empty() => {}
+            match Due::parse(&text.0) {
+                Ok(due) => *call = due,
                 Err(message) => args.error_at(keyword, &message),
             }
         }
@@ -112,8 +98,7 @@ impl Element for Counter {
         self.bytes += bytes;
         self.packet_rate.add(cx.now(), packets);
         self.byte_rate.add(cx.now(), bytes);
-        Self::call_if_due(&mut self.packet_call, self.packets, cx);
-        Self::call_if_due(&mut self.byte_call, self.bytes, cx);
+        self.call_if_due(cx);
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {
@@ -157,10 +142,10 @@ impl Element for Counter {
     ) -> Result<String, HandlerError> {
         match name {
             "count_call" => {
-                self.packet_call = Some(Call::parse(value).map_err(HandlerError::failed)?)
+                self.packet_call = Due::parse(value).map_err(HandlerError::failed)?;
             }
             "byte_count_call" => {
-                self.byte_call = Some(Call::parse(value).map_err(HandlerError::failed)?)
+                self.byte_call = Due::parse(value).map_err(HandlerError::failed)?;
             }
             _ => *self = Self::default(),
         }
@@ -210,6 +195,18 @@ mod tests {
         // The second batch of three reached six before it was delivered further.
         assert_eq!(read("d.count"), "7");
         router.write("c.reset", "").expect("it obeys");
+        assert_eq!(router.read("c.count"), Ok("0".into()));
+    }
+
+    /// What is called may ask the counter, and have it begin anew.
+    #[test]
+    fn calls_come_back() {
+        let config = "InfiniteSource(DATA abcde, LIMIT 10, BURST 1)
+            -> c :: Counter(COUNT_CALL 4 s.run) -> Discard;
+            s :: Script(TYPE PASSIVE, print $(c.count), write c.reset,
+                        write c.count_call 3 s.run)";
+        let (mut router, transcript) = run(config, &crate::registry());
+        assert_eq!(transcript.printed(), b"4\n3\n3\n");
         assert_eq!(router.read("c.count"), Ok("0".into()));
     }
 }

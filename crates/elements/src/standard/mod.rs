@@ -1,5 +1,6 @@
 //! Elements that know no protocol: sources, sinks, queues, counters, switches.
 
+mod adjust_timestamp;
 mod average_counter;
 mod burster;
 mod check_length;
@@ -26,6 +27,7 @@ mod set_packet_type;
 mod set_timestamp;
 mod shaper;
 mod static_thread_sched;
+mod store_data;
 mod stride;
 mod strip;
 mod tee;
@@ -38,6 +40,7 @@ use warpswitch_graph::ElementClass;
 
 /// The classes of this area.
 pub(crate) const CLASSES: &[&ElementClass] = &[
+    &adjust_timestamp::CLASS,
     &average_counter::CLASS,
     &burster::CLASS,
     &check_length::CLASS,
@@ -92,6 +95,7 @@ pub(crate) const CLASSES: &[&ElementClass] = &[
     &shaper::BANDWIDTH,
     &shaper::CLASS,
     &static_thread_sched::CLASS,
+    &store_data::CLASS,
     &stride::SCHED,
     &stride::SWITCH,
     &strip::CLASS,

@@ -46,13 +46,13 @@ pub static CLASS: ElementClass =
 pub static DELTA: ElementClass =
     ElementClass::new("SetTimestampDelta", "1/1", "a/a", || Box::<SetTimestampDelta>::default());
 
-fn first_timestamp_ns(packet: &Packet) -> i64 {
+pub(super) fn first_timestamp_ns(packet: &Packet) -> i64 {
     let at = annotation::FIRST_TIMESTAMP;
     let bytes = packet.annotations()[at..at + 8].try_into().expect("eight bytes");
     i64::from_ne_bytes(bytes)
 }
 
-fn set_first_timestamp_ns(packet: &mut Packet, ns: i64) {
+pub(super) fn set_first_timestamp_ns(packet: &mut Packet, ns: i64) {
     let at = annotation::FIRST_TIMESTAMP;
     packet.annotations_mut()[at..at + 8].copy_from_slice(&ns.to_ne_bytes());
 }

@@ -14,8 +14,8 @@
 //! - `START_AFTER`, `END_AFTER`: the same as times after that of the first packet
 //! - `INTERVAL`: the length of the span
 //! - `STOP`: whether to stop the run at the first packet behind the span, false by default
-//! - `END_CALL`: a write handler to call at the first packet behind the span; not with `STOP`. It
-//!   may make the span longer.
+//! - `END_CALL`: a write handler to call at the first packet behind the span, with its time in
+//!   place of each `$t`; not with `STOP`. It may make the span longer.
 //!
 //! # Handlers
 //! | name | | unit |
@@ -99,31 +99,17 @@ impl TimeFilter {
         self.ready = true;
     }
 
-    /// Does what is to be done behind the span.
+    /// Does what is to be done behind the span, of a packet whose time is `at`.
     #[cold]
-    fn pass_end(&mut self, cx: &mut Context<'_>) {
+    fn pass_end(&mut self, cx: &mut Context<'_>, at: i64) {
         if !std::mem::take(&mut self.calls) {
             return;
         }
         if self.stop {
             cx.stop_driver();
         } else {
-            self.call(cx);
-        }
-    }
-
-    /// Calls the handler. One of this element, which is at work, is obeyed here.
-    fn call(&mut self, cx: &mut Context<'_>) {
-        let call = self.end_call.clone();
-        let (handler, value) = call.split_once(char::is_whitespace).unwrap_or((&call, ""));
-        let own = cx.find_handler(handler).ok().filter(|found| found.0 == Some(cx.element()));
-        match own {
-            Some((_, name)) => {
-                if let Err(error) = self.write(cx, name, value.trim()) {
-                    cx.say(&format!("{}: {handler}: {error}", cx.declaration()));
-                }
-            }
-            None => cx.call_handler(&call),
+            let call = self.end_call.replace("$t", &format::timestamp(at));
+            cx.lend(self, |cx| cx.call_handler(&call));
         }
     }
 }
@@ -198,7 +184,7 @@ impl Element for TimeFilter {
                 let mut before = i64::MIN;
                 while at >= self.end.1 && self.calls && self.end.1 > before {
                     before = self.end.1;
-                    self.pass_end(cx);
+                    self.pass_end(cx, at);
                 }
             }
             let passes = (self.start.1..self.end.1).contains(&at);
@@ -286,6 +272,19 @@ mod tests {
         ] {
             assert_eq!(counts(arguments), (passed.into(), others.into()), "{arguments}");
         }
+    }
+
+    #[test]
+    fn a_script_that_is_called_reaches_the_filter() {
+        let config = "RatedSource(RATE 1, LIMIT 10) -> f :: TimeFilter(INTERVAL 3s,
+                END_CALL s.run $t) -> a :: Counter -> Discard;
+            s :: Script(TYPE PASSIVE, print $1, write f.extend_interval 2s, print $(f.interval))";
+        let (mut router, transcript) = run(config, &crate::registry());
+        assert_eq!(router.read("a.count").expect("it is there"), "10");
+        let printed = String::from_utf8(transcript.printed()).expect("text");
+        let expected = "1000000003.000000\n5.000000\n1000000005.000000\n7.000000\n\
+            1000000007.000000\n9.000000\n1000000009.000000\n11.000000\n";
+        assert_eq!(printed, expected);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Handlers of a running configuration: found, read, written.
 
 use crate::context::{Context, Shared};
+use crate::element::Element;
 use crate::handler::{ELEMENT_HANDLERS, GLOBAL_HANDLERS, HandlerError, HandlerSpec};
 use crate::language::flatten;
 use crate::names::scoped;
@@ -26,9 +27,43 @@ pub(crate) fn find<'t>(
     found.map(|idx| (Some(idx), name)).ok_or_else(|| HandlerError::NoElement(element.to_owned()))
 }
 
+/// What `look` sees of element `idx`: where it stands, or where it was lent to. None if it is at
+/// work.
+fn peek<T>(
+    shared: &Shared,
+    worker: &Worker,
+    idx: usize,
+    look: impl FnOnce(&dyn Element) -> T,
+) -> Option<T> {
+    if let Ok(element) = shared.elements[idx].try_borrow() {
+        return Some(look(&**element));
+    }
+    let (_, lent) = worker.lent.iter().rev().find(|(owner, _)| *owner == idx)?;
+    lent.as_deref().map(look)
+}
+
+/// Runs `work` on element `idx`: where it stands, or where it was lent to.
+fn enter<T>(
+    shared: &Shared,
+    worker: &mut Worker,
+    idx: usize,
+    work: impl FnOnce(&mut dyn Element, &mut Context<'_>) -> Result<T, HandlerError>,
+) -> Result<T, HandlerError> {
+    if let Ok(mut element) = shared.elements[idx].try_borrow_mut() {
+        return work(&mut **element, &mut Context { shared, worker, element: idx });
+    }
+    let place = worker.lent.iter().rposition(|(owner, _)| *owner == idx);
+    let lent = place.and_then(|place| worker.lent[place].1.take());
+    let (Some(place), Some(mut element)) = (place, lent) else { return Err(HandlerError::Busy) };
+    let answer = work(&mut *element, &mut Context { shared, worker, element: idx });
+    worker.lent[place].1 = Some(element);
+    answer
+}
+
 /// The handler `name` of `element`, and whether the element answers it itself.
 pub(crate) fn spec(
     shared: &Shared,
+    worker: &Worker,
     element: Option<usize>,
     name: &str,
 ) -> Result<(HandlerSpec, bool), HandlerError> {
@@ -36,15 +71,13 @@ pub(crate) fn spec(
     let Some(idx) = element else {
         return by_name(GLOBAL_HANDLERS).map(|spec| (spec, false)).ok_or(HandlerError::Missing);
     };
-    if let Ok(element) = shared.elements[idx].try_borrow()
-        && let Some(spec) = by_name(element.handlers())
-    {
+    if let Some(spec) = peek(shared, worker, idx, |element| by_name(element.handlers())).flatten() {
         return Ok((spec, true));
     }
     if let Some(spec) = by_name(ELEMENT_HANDLERS) {
         return Ok((spec, false));
     }
-    let named = shared.elements[idx].try_borrow().ok().and_then(|e| e.named_handler(name));
+    let named = peek(shared, worker, idx, |element| element.named_handler(name)).flatten();
     named.map(|spec| (spec, true)).ok_or(HandlerError::Missing)
 }
 
@@ -56,20 +89,18 @@ pub(crate) fn read(
     param: &str,
 ) -> Result<String, HandlerError> {
     if let Some(idx) = element
-        && shared.elements[idx].try_borrow().is_err()
+        && peek(shared, worker, idx, |_| ()).is_none()
         && !ELEMENT_HANDLERS.iter().any(|spec| spec.name == name)
     {
         return Err(HandlerError::Busy);
     }
-    let (spec, own) = spec(shared, element, name)?;
+    let (spec, own) = spec(shared, worker, element, name)?;
     if !spec.read {
         return Err(HandlerError::NotReadable);
     }
     let Some(idx) = element else { return Ok(read_global(shared, worker, name)) };
     if own {
-        let mut target = shared.elements[idx].try_borrow_mut().map_err(|_| HandlerError::Busy)?;
-        let mut cx = Context { shared, worker, element: idx };
-        return target.read(&mut cx, name, param);
+        return enter(shared, worker, idx, |element, cx| element.read(cx, name, param));
     }
     Ok(read_common(shared, worker, idx, name))
 }
@@ -82,20 +113,17 @@ pub(crate) fn write(
     value: &str,
 ) -> Result<String, HandlerError> {
     if let Some(idx) = element
-        && shared.elements[idx].try_borrow().is_err()
+        && peek(shared, worker, idx, |_| ()).is_none()
     {
         return Err(HandlerError::Busy);
     }
-    let (spec, own) = spec(shared, element, name)?;
+    let (spec, own) = spec(shared, worker, element, name)?;
     if !spec.write {
         return Err(HandlerError::NotWritable);
     }
     match element {
         Some(idx) if own => {
-            let mut target =
-                shared.elements[idx].try_borrow_mut().map_err(|_| HandlerError::Busy)?;
-            let mut cx = Context { shared, worker, element: idx };
-            target.write(&mut cx, name, value)
+            enter(shared, worker, idx, |element, cx| element.write(cx, name, value))
         }
         Some(_) => Err(HandlerError::NotWritable),
         None => {

@@ -420,6 +420,6 @@ impl Router {
     /// If there is no such handler.
     pub fn handler(&self, text: &str) -> Result<crate::handler::HandlerSpec, HandlerError> {
         let (element, name) = handlers::find(&self.shared, None, text)?;
-        handlers::spec(&self.shared, element, name).map(|(spec, _)| spec)
+        handlers::spec(&self.shared, &self.worker, element, name).map(|(spec, _)| spec)
     }
 }

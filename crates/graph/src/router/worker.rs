@@ -10,6 +10,7 @@ use warpswitch_packet::{Batch, Packet, Pool};
 use super::plan::Home;
 use super::team::{Link, Message};
 use crate::context::{Blueprint, Console};
+use crate::element::Element;
 use crate::language::PortRef;
 use crate::time::Time;
 
@@ -66,6 +67,9 @@ pub(crate) struct Worker {
     pub(crate) halted: bool,
     pub(crate) manager: Option<usize>,
     pub(crate) console: Box<dyn Console>,
+    /// Elements at work that handlers may reach all the same, the last one that was lent last; none
+    /// while a handler of it runs.
+    pub(crate) lent: Vec<(usize, Option<Box<dyn Element>>)>,
     /// Reads a fast clock, for counts.
     pub(crate) ticks: Option<fn() -> u64>,
     /// What elements emitted since the last delivery.
@@ -124,6 +128,7 @@ impl Worker {
             halted: false,
             manager: None,
             console,
+            lent: Vec::new(),
             ticks: None,
             emitted: Vec::with_capacity(64),
             is_source: blueprint.ports.iter().map(|ports| ports.inputs.is_empty()).collect(),

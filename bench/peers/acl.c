@@ -8,19 +8,16 @@
  * counts, the best is printed too.
  */
 #include "classbench.h"
+#include "peer.h"
 
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <rte_acl.h>
-#include <rte_eal.h>
 #include <rte_errno.h>
-#include <rte_malloc.h>
-#include <rte_version.h>
 
 #define FIELDS 5
 #define LIST_MAX 8
@@ -65,21 +62,6 @@ struct build {
 	size_t bytes, rules_bytes;
 	int error;
 };
-
-static double cpu_seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return now.tv_sec + now.tv_nsec * 1e-9;
-}
-
-static size_t heap_bytes(void)
-{
-	struct rte_malloc_socket_stats stats;
-
-	return rte_malloc_get_socket_stats(0, &stats) == 0 ? stats.heap_allocsz_bytes : 0;
-}
 
 static void *allocate(size_t bytes)
 {
@@ -175,13 +157,6 @@ static void classify_all(struct rte_acl_ctx *ctx, const struct work *work, size_
 	}
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* The first `verify` answers against a linear search; the index of the first that differs. */
 static size_t first_wrong(const struct work *work, size_t verify)
 {
@@ -232,7 +207,7 @@ static void measure(const struct options *options, const struct work *work,
 		classify_all(build->ctx, work, options->batch);
 		seconds[pass] = cpu_seconds() - start;
 	}
-	qsort(seconds, options->passes, sizeof(*seconds), by_value);
+	seconds_sort(seconds, options->passes);
 	printf("\"mpps\":%.3f,\"mpps_best\":%.3f,\"build_ms\":%.2f,\"bytes\":%zu,"
 	       "\"rules_bytes\":%zu,\"passes\":%zu,\"digest\":\"0x%016" PRIx64 "\"}\n",
 		work->keys_len / seconds[options->passes / 2] * 1e-6,
@@ -275,39 +250,7 @@ static int write_answers(const char *path, const struct work *work)
 
 /* ---- start ---- */
 
-static size_t huge_pages_free(void)
-{
-	const char *path = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
-	FILE *file = fopen(path, "r");
-	size_t pages = 0;
-
-	if (file == NULL)
-		return 0;
-	if (fscanf(file, "%zu", &pages) != 1)
-		pages = 0;
-	fclose(file);
-	return pages;
-}
-
-/* Huge pages where at least `heap_mib` of them are free, else ordinary memory; no PCI. */
-static void start_eal(const struct options *options)
-{
-	char heap[32];
-	int huge = huge_pages_free() * 2 >= options->heap_mib;
-	char *args[] = {"acl", "-l", (char *)options->core, "--no-pci", "--no-telemetry",
-		"--force-max-simd-bitwidth=512", "--log-level=*:error",
-		huge ? "--in-memory" : "--no-huge", "-m", heap, huge ? NULL : "--no-shconf", NULL};
-
-	snprintf(heap, sizeof(heap), "%zu", options->heap_mib);
-	if (rte_eal_init(huge ? 10 : 11, args) < 0) {
-		fprintf(stderr, "EAL does not start: %s\n", rte_strerror(rte_errno));
-		exit(1);
-	}
-	fprintf(stderr, "rte_acl: %s, core %s, %zu MiB of %s pages\n", rte_version(),
-		options->core, options->heap_mib, huge ? "2 MiB" : "ordinary");
-}
-
-static void usage(void)
+void usage(void)
 {
 	fputs("usage: acl --rules FILE --trace FILE [--max-size MIB,...] [--methods NAME,...]\n"
 	      "           [--passes N] [--batch N] [--core N] [--heap MIB] [--verify KEYS]\n"
@@ -319,16 +262,6 @@ static void usage(void)
 	      "last method, one a line.\n",
 		stderr);
 	exit(2);
-}
-
-static size_t number(const char *text, size_t max)
-{
-	char *end;
-	unsigned long long value = strtoull(text, &end, 10);
-
-	if (*text < '0' || *text > '9' || *end != '\0' || value > max)
-		usage();
-	return value;
 }
 
 static const struct method *method_named(const char *name)
@@ -410,7 +343,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < work.keys_len; i++)
 		work.key_ptrs[i] = (const uint8_t *)&work.keys[i];
 
-	start_eal(&options);
+	start_eal("rte_acl", options.core, options.heap_mib);
 	for (size_t i = 0; i < options.max_sizes; i++)
 		run_build(&options, &work, options.max_size_mib[i]);
 	return options.answers_path == NULL ? 0 : write_answers(options.answers_path, &work);

@@ -8,22 +8,20 @@
  * up, which also yields the digest, then the timed passes; the median counts, the best is printed
  * too.
  */
+#include "peer.h"
+
 #include <arpa/inet.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_fib.h>
 #include <rte_fib6.h>
 #include <rte_lpm.h>
 #include <rte_lpm6.h>
-#include <rte_malloc.h>
-#include <rte_version.h>
 
 #define LISTS_MAX 8
 #define PASSES_MAX 1000
@@ -75,21 +73,6 @@ static void die(const char *what)
 {
 	fprintf(stderr, "lpm: %s\n", what);
 	exit(1);
-}
-
-static double cpu_seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return now.tv_sec + now.tv_nsec * 1e-9;
-}
-
-static size_t heap_bytes(void)
-{
-	struct rte_malloc_socket_stats stats;
-
-	return rte_malloc_get_socket_stats(0, &stats) == 0 ? stats.heap_allocsz_bytes : 0;
 }
 
 static void *grown(void *block, size_t len, size_t *room, size_t item)
@@ -214,13 +197,6 @@ static int32_t answer(const struct method *method, size_t i)
 
 /* ---- measuring ---- */
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* FNV-1a over the hops as little-endian 32-bit integers, -1 for none. */
 static uint64_t digest_batch(uint64_t hash, const struct method *method, size_t n)
 {
@@ -256,7 +232,7 @@ static void measure(const struct options *options, const struct method *method,
 		if (pass > 0)
 			seconds[pass - 1] = cpu_seconds() - start;
 	}
-	qsort(seconds, options->passes, sizeof(*seconds), by_value);
+	seconds_sort(seconds, options->passes);
 	printf("{\"name\":\"%s\",\"addrs\":\"%s\",\"mpps\":%.3f,\"mpps_best\":%.3f,"
 	       "\"build_ms\":%.2f,\"bytes\":%zu,\"digest\":\"0x%016" PRIx64 "\"}\n",
 		method->name, base == NULL ? list->path : base + 1,
@@ -401,39 +377,7 @@ static void run_v4(const struct options *options, const struct route *routes, si
 
 /* ---- start ---- */
 
-static size_t huge_pages_free(void)
-{
-	const char *path = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
-	FILE *file = fopen(path, "r");
-	size_t pages = 0;
-
-	if (file == NULL)
-		return 0;
-	if (fscanf(file, "%zu", &pages) != 1)
-		pages = 0;
-	fclose(file);
-	return pages;
-}
-
-/* Huge pages where at least `heap_mib` of them are free, else ordinary memory; no PCI. */
-static void start_eal(const struct options *options)
-{
-	char heap[32];
-	int huge = huge_pages_free() * 2 >= options->heap_mib;
-	char *args[] = {"lpm", "-l", (char *)options->core, "--no-pci", "--no-telemetry",
-		"--force-max-simd-bitwidth=512", "--log-level=*:error",
-		huge ? "--in-memory" : "--no-huge", "-m", heap, huge ? NULL : "--no-shconf", NULL};
-
-	snprintf(heap, sizeof(heap), "%zu", options->heap_mib);
-	if (rte_eal_init(huge ? 10 : 11, args) < 0) {
-		fprintf(stderr, "EAL does not start: %s\n", rte_strerror(rte_errno));
-		exit(1);
-	}
-	fprintf(stderr, "lpm: %s, core %s, %zu MiB of %s pages\n", rte_version(), options->core,
-		options->heap_mib, huge ? "2 MiB" : "ordinary");
-}
-
-static void usage(void)
+void usage(void)
 {
 	fputs("usage: lpm --routes FILE --addrs FILE [--addrs FILE]... [--only TEXT]\n"
 	      "           [--passes N] [--batch N] [--core N] [--heap MIB]\n"
@@ -443,16 +387,6 @@ static void usage(void)
 	      "free.\n",
 		stderr);
 	exit(2);
-}
-
-static size_t number(const char *text, size_t max)
-{
-	char *end;
-	unsigned long long value = strtoull(text, &end, 10);
-
-	if (*text < '0' || *text > '9' || *end != '\0' || value == 0 || value > max)
-		usage();
-	return value;
 }
 
 static struct options parse_options(int argc, char **argv)
@@ -481,7 +415,8 @@ static struct options parse_options(int argc, char **argv)
 		default: usage();
 		}
 	}
-	if (optind != argc || options.routes_path == NULL || options.lists_len == 0)
+	if (optind != argc || options.routes_path == NULL || options.lists_len == 0 ||
+	    options.passes == 0 || options.batch == 0 || options.heap_mib == 0)
 		usage();
 	return options;
 }
@@ -494,7 +429,7 @@ int main(int argc, char **argv)
 
 	for (size_t i = 0; i < options.lists_len; i++)
 		list_read(&options.lists[i]);
-	start_eal(&options);
+	start_eal("lpm", options.core, options.heap_mib);
 	if (family == AF_INET) {
 		run_v4(&options, routes, len);
 		return 0;

@@ -26,12 +26,12 @@ pub fn run(args: &[String]) -> Result<()> {
 
 /// Builds the program over DPDK's `rte_acl`; returns its path.
 pub fn build_acl() -> Result<PathBuf> {
-    build("acl", &["acl.c", "classbench.c"])
+    build("acl", &["acl.c", "classbench.c", "peer.c"])
 }
 
 /// Builds the program over DPDK's `rte_lpm`, `rte_fib` and their IPv6 forms; returns its path.
 pub fn build_lpm() -> Result<PathBuf> {
-    build("lpm", &["lpm.c"])
+    build("lpm", &["lpm.c", "peer.c"])
 }
 
 fn build(name: &str, sources: &[&str]) -> Result<PathBuf> {

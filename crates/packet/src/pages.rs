@@ -3,7 +3,7 @@
 //! A lookup in a structure of some megabytes touches a few random lines, each on another page; the
 //! processor remembers the places of about 2,000 small pages, which is 8 MB. With pages of 2 MB it
 //! remembers all of them. The system is asked, not forced: without huge pages all works the same.
-//! What it gains is within the noise where this was measured; see `docs/turbo.md`.
+//! What it gains in `turbo` is within the noise where this was measured; see `docs/turbo.md`.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ops::Deref;
@@ -16,9 +16,15 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// A cache line.
 const LINE_BYTES: usize = 64;
 
+/// At least `words` words: whole cache lines, or whole huge pages if they would nearly fill one.
+pub fn whole_pages(words: usize) -> usize {
+    let page = HUGE_PAGE_BYTES / size_of::<AtomicU32>();
+    words.next_multiple_of(if words >= page / 2 { page } else { LINE_BYTES / 4 })
+}
+
 /// Shared words of a fixed number, zero at first.
 #[derive(Debug)]
-pub(crate) struct SharedWords {
+pub struct SharedWords {
     first: NonNull<AtomicU32>,
     len: usize,
 }
@@ -29,8 +35,12 @@ unsafe impl Send for SharedWords {}
 unsafe impl Sync for SharedWords {}
 
 impl SharedWords {
-    /// `len` words; at least one.
-    pub(crate) fn zeroed(len: usize) -> Self {
+    /// `len` words.
+    ///
+    /// # Panics
+    /// If `len` is 0, or their bytes pass what a pointer reaches; out of memory is the allocator's
+    /// affair.
+    pub fn zeroed(len: usize) -> Self {
         let layout = Self::layout(len);
         assert!(layout.size() > 0, "no words");
         // SAFETY: the layout is not empty.
@@ -46,10 +56,9 @@ impl SharedWords {
     }
 
     fn layout(len: usize) -> Layout {
-        let bytes = len * size_of::<AtomicU32>();
+        let bytes = len.checked_mul(size_of::<AtomicU32>()).expect("callers bound their words");
         let align = if bytes >= HUGE_PAGE_BYTES { HUGE_PAGE_BYTES } else { LINE_BYTES };
-        Layout::from_size_align(bytes, align)
-            .expect("lengths are bounded by 24-bit offsets of units")
+        Layout::from_size_align(bytes, align).expect("callers bound their words")
     }
 }
 

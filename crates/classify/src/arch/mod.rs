@@ -4,5 +4,4 @@
 //! `new() -> Option`), a portable twin that defines the result, and one unsafe operation a block.
 
 pub(crate) mod linear;
-pub(crate) mod pages;
 pub(crate) mod turbo;

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::arch::pages::SharedWords;
+use warpswitch_packet::pages::SharedWords;
 
 /// Blocks are a whole number of these many words (32 bytes), so an offset fits 27 bits.
 pub(crate) const UNIT_WORDS: usize = 8;

@@ -7,7 +7,6 @@
 mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod bits;
-pub(crate) mod pages;
 mod portable;
 
 use crate::hop::NextHop;

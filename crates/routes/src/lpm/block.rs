@@ -355,9 +355,9 @@ fn run_starts(slots: &[u16; SLOTS]) -> [u64; 4] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arch::pages::SharedWords;
     use crate::lpm::entry::Image;
     use std::sync::atomic::Ordering;
+    use warpswitch_packet::pages::SharedWords;
 
     /// Every byte must lead to its slot, or to the child in it.
     fn check(slots: &[u16; SLOTS], children: &[(u8, Entry)], words_expected: usize) {

@@ -48,7 +48,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::arch::pages::SharedWords;
+use warpswitch_packet::pages::SharedWords;
 
 /// Marks an entry of a leaf.
 pub(crate) const LEAF: u32 = 1 << 30;

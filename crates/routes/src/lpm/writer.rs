@@ -15,6 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use warpswitch_packet::pages::{self, SharedWords};
 use warpswitch_packet::sync::Epochs;
 
 use super::arena::{Arena, GRAIN, LINE_GRAIN, Room};
@@ -24,7 +25,6 @@ use super::block::{
 use super::entry::{Entry, FLAT_LEN, INNER, Image, LEAF, LINE_WORDS, NO_BYTE, direct_words};
 use super::rib::{DEEP_WEIGHT, NO_HOP, NO_NODE, Node, Nodes, ROOT_BITS, ROOTS, Short, Written};
 use crate::address::Address;
-use crate::arch::pages::{self, SharedWords};
 use crate::error::RouteError;
 use crate::prefix::Prefix;
 

@@ -5,7 +5,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use warpswitch_classify::{BuildOptions, Classifier, ClassifyError, build as build_on_cores};
+use warpswitch_classify::{
+    BuildOptions, Classifier, ClassifyError, Engine, build as build_on_cores,
+};
 use warpswitch_gpu::device::TransferChoice;
 use warpswitch_gpu::driver::Transfer;
 use warpswitch_gpu::ring::Ring;
@@ -25,14 +27,14 @@ fn card() -> Result<Arc<Device>, GpuError> {
     card
 }
 
-/// An engine on the card. Without one the engine of the cores stands in, so that what the suite
-/// itself demands is checked everywhere.
+/// An engine on the card. Without one an engine of the cores stands in, the cheapest whose batches
+/// see one version each.
 fn build(
     algorithm: Algorithm,
     rules: &Ruleset,
     options: &BuildOptions,
 ) -> Result<Box<dyn Classifier>, ClassifyError> {
-    let Ok(card) = card() else { return build_on_cores(algorithm.engine(), rules, options) };
+    let Ok(card) = card() else { return build_on_cores(Engine::MaskHash, rules, options) };
     let built = engine::build(&card, algorithm, rules, options);
     assert_eq!(card.retired(), None, "the card was retired");
     built

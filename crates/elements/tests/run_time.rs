@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use warpswitch_graph::language::load;
-use warpswitch_graph::simulate::{SIMULATED_START, SimulatedHost, Transcript, router};
+use warpswitch_graph::simulate::{SIMULATED_START, SimulatedHost, Transcript, router, run};
 use warpswitch_graph::{Ended, Host, Router, RouterOptions, Time};
 
 /// Stops a run after so many looks at the clock.
@@ -114,4 +114,34 @@ fn loops_of_elements_end_without_a_stack() {
     assert_eq!(running.read("u.count"), Ok("100000".into()));
     assert_eq!(running.read("q.length"), Ok("1000".into()));
     assert_eq!(running.packets_unaccounted(), 0);
+}
+
+#[test]
+fn arguments_change_while_it_runs() {
+    let config = "i :: InfiniteSource(DATA \\<0102>, LIMIT 1) -> c :: Classifier(0/01, -)
+        -> a :: Counter -> Discard; c[1] -> b :: Counter -> Discard; d :: Discard; Idle -> d;";
+    let (mut router, _) = run(config, &warpswitch_elements::registry());
+    router.write("c.config", "0/02, -").expect("it obeys");
+    assert_eq!(router.read("c.config"), Ok("0/02, -".into()));
+    let error = router.write("c.config", "0/0, -, x").unwrap_err().to_string();
+    assert!(error.contains("outputs") || error.contains("pattern"), "{error}");
+    router.write("i.reset", "").expect("it obeys");
+    router.run(&mut SimulatedHost::default());
+    let counts = ["a.count", "b.count", "c.packets"].map(|name| router.read(name));
+    assert_eq!(counts, ["1", "1", "2"].map(|count| Ok(count.into())));
+    assert!(router.read("flatconfig").expect("it is there").contains("c :: Classifier(0/02, -);"));
+    assert!(router.read("c.handlers").expect("it is there").contains("config\trw\n"));
+    assert!(router.write("d.config", "").is_err(), "not all can be given others");
+}
+
+#[test]
+fn calls_reach_elements_that_are_at_work() {
+    let config = "InfiniteSource(LIMIT 5) -> c :: Counter(COUNT_CALL 3 c.reset) -> Discard;
+        InfiniteSource(LIMIT 5) -> q :: Queue -> d :: Counter(COUNT_CALL 2 s.switch 1)
+        -> [0]s :: PullSwitch -> Discard; Idle -> [1]s;
+        InfiniteSource(LIMIT 2) -> e :: Counter(COUNT_CALL 2 e.nothing) -> Discard;";
+    let (mut router, transcript) = run(config, &warpswitch_elements::registry());
+    assert_eq!(router.read("c.count"), Ok("2".into()));
+    assert_eq!(router.read("q.length"), Ok("3".into()));
+    assert_eq!(transcript.said(), "e :: Counter: e.nothing: no such handler\n");
 }

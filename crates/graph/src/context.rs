@@ -329,6 +329,27 @@ impl Context<'_> {
         all
     }
 
+    /// Whether those upstream of pull input `port` that may hold packets all have none, and call
+    /// [`Context::wake`] when they do. Not for the data path: it searches the graph.
+    pub fn is_quiet_upstream(&self, port: usize) -> bool {
+        let shared = self.shared;
+        let mut is_quiet = true;
+        shared.flow.upstream(self.element, Some(port), |visit| {
+            let idx = visit.at.element;
+            let Ok(element) = shared.elements[idx].try_borrow() else { return false };
+            if let Some(answer) = element.is_quiet() {
+                is_quiet &= answer;
+                return true;
+            }
+            let inputs = &shared.ports[idx].inputs;
+            let may_hold = inputs.is_empty() || inputs.contains(&Processing::Push);
+            let is_end = may_hold || element.held() > 0;
+            is_quiet &= !is_end;
+            is_end
+        });
+        is_quiet
+    }
+
     /// Asks to be woken, its task scheduled, when one of those that packets of output `port` get to
     /// first has room again; gives them, for [`Context::are_full`]. None if packets may get to some
     /// that do not tell: these are never full.
@@ -433,7 +454,7 @@ impl Context<'_> {
     /// Writes `call`, `HANDLER [VALUE]`, as seen from this element; what goes wrong is said.
     ///
     /// Threads: while several workers run this happens as soon as they rest, after the element
-    /// returned; else at once.
+    /// returned; else at once, or, if whom it calls is at work, as soon as no element is.
     pub fn call_handler(&mut self, call: &str) {
         if !self.worker.call_later(self.element, call) {
             crate::router::handlers::call(self.shared, self.worker, self.element, call);
@@ -478,6 +499,9 @@ impl Context<'_> {
         element: Option<usize>,
         name: &str,
     ) -> Result<HandlerSpec, HandlerError> {
+        if element.is_none() && name == "hotconfig" && self.worker.console.takes_configurations() {
+            return Ok(HandlerSpec::write("hotconfig"));
+        }
         crate::router::handlers::spec(self.shared, self.worker, element, name).map(|(spec, _)| spec)
     }
 
@@ -527,6 +551,30 @@ pub trait Console {
     fn watch_signal(&mut self, signal: &str, handler: &str) -> Result<(), String> {
         let _ = (signal, handler);
         Err("no signals are watched here".to_owned())
+    }
+
+    /// Whether [`Console::reconfigure`] may be asked.
+    fn takes_configurations(&self) -> bool {
+        false
+    }
+
+    /// Has the configuration `text` run in place of this one as soon as no element is at work. What
+    /// is wrong with it is said then, and this one goes on.
+    ///
+    /// # Errors
+    /// Why that cannot be.
+    fn reconfigure(&mut self, text: &str) -> Result<(), String> {
+        let _ = text;
+        Err("the configuration cannot be replaced".to_owned())
+    }
+
+    /// Lets time pass `factor` times as fast as real time from now on; a positive number.
+    ///
+    /// # Errors
+    /// Why that cannot be.
+    fn warp_time(&mut self, factor: f64) -> Result<(), String> {
+        let _ = factor;
+        Err("the time of this run is not real".to_owned())
     }
 
     /// Sends the signal called `signal` to process `process`.

@@ -143,6 +143,12 @@ pub trait Element: Any + Send {
         Err(HandlerError::Missing)
     }
 
+    /// Whether who asks it gets nothing until it calls [`Context::wake`]; none if that is for those
+    /// upstream of it to say, or if it does not know.
+    fn is_quiet(&self) -> Option<bool> {
+        None
+    }
+
     /// Packets that it holds.
     fn held(&self) -> usize {
         0
@@ -229,6 +235,13 @@ pub struct ElementClass {
     pub wakes: bool,
     /// Whether its elements tell with [`Context::set_full`] that they take no more packets.
     pub tells_full: bool,
+    /// Whether its elements can be given other arguments while they run, by writing their handler
+    /// `config`: a new one then takes the place of the old one, which knows nothing that the new
+    /// one would miss, and was not initialized in a way of its own.
+    pub is_live: bool,
+    /// An output and an input: who asks that output asks what that input asks, and the element is
+    /// not entered. So a way through other elements may lead from it back to it.
+    pub asks_through: Option<(usize, usize)>,
     /// Makes one, not yet configured.
     pub make: fn() -> Box<dyn Element>,
 }
@@ -243,7 +256,9 @@ impl ElementClass {
         make: fn() -> Box<dyn Element>,
     ) -> Self {
         let spec = ClassSpec { name, port_count, processing, flow_code: "x/x" };
-        Self { spec, drops: &[], phase: Phase::Usual, wakes: false, tells_full: false, make }
+        let (wakes, tells_full, is_live, asks_through) = (false, false, false, None);
+        let (drops, phase) = (&[], Phase::Usual);
+        Self { spec, drops, phase, wakes, tells_full, is_live, asks_through, make }
     }
 
     /// The same with these reasons for drops.
@@ -269,6 +284,16 @@ impl ElementClass {
     /// The same with [`ElementClass::wakes`].
     pub const fn wakes(self) -> Self {
         Self { wakes: true, ..self }
+    }
+
+    /// The same with [`ElementClass::is_live`].
+    pub const fn live(self) -> Self {
+        Self { is_live: true, ..self }
+    }
+
+    /// The same with [`ElementClass::asks_through`].
+    pub const fn asks_through(self, output: usize, input: usize) -> Self {
+        Self { asks_through: Some((output, input)), ..self }
     }
 
     /// The same with [`ElementClass::tells_full`].

@@ -89,6 +89,7 @@ pub(crate) const GLOBAL_HANDLERS: &[HandlerSpec] = &[
     HandlerSpec::read("handlers"),
     HandlerSpec::read("active_ports"),
     HandlerSpec::read("driver"),
+    HandlerSpec::both("timewarp"),
     HandlerSpec::write("stop"),
 ];
 

@@ -28,12 +28,14 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    // Under the name of Click it takes Click's command line.
+    // Under the names of Click's programs it takes their command lines.
     let args: Vec<_> = std::env::args_os().collect();
     let name = args.first().map(std::path::PathBuf::from);
-    let is_click = name.as_ref().and_then(|path| path.file_name()).is_some_and(|n| n == "click");
-    if is_click {
-        return commands::click::main(&args[1..]);
+    let name = name.as_ref().and_then(|path| path.file_name()).and_then(|name| name.to_str());
+    match name {
+        Some("click") => return commands::click::main(&args[1..]),
+        Some("click-flatten") => return commands::click::flatten::main(&args[1..]),
+        _ => {}
     }
     if args.get(1).is_some_and(|arg| arg == "click") {
         return commands::click::main(&args[2..]);

@@ -74,7 +74,7 @@ impl Ignored {
         let mut patterns = Vec::new();
         let is_meant = |section: &&Section| section.name == name || section.name == "all";
         for section in test.ignores.iter().filter(is_meant) {
-            for line in String::from_utf8_lossy(&section.text).lines() {
+            for line in braces::text(&section.text).lines() {
                 let line = match section.any_blanks {
                     true => braces::without_blanks(line),
                     false => line.to_owned(),
@@ -97,8 +97,8 @@ impl Ignored {
 
     fn holds(&self, line: &[u8]) -> bool {
         self.patterns.iter().any(|(pattern, any_blanks)| match any_blanks {
-            true => pattern.fits(&bare(line)),
-            false => pattern.fits(line) || pattern.fits(trim_end(line)),
+            true => pattern.fits(&braces::text(&bare(line))),
+            false => [line, trim_end(line)].iter().any(|line| pattern.fits(&braces::text(line))),
         })
     }
 }
@@ -161,14 +161,16 @@ fn line_fits(got: &[u8], wanted: &[u8], section: &Section) -> Result<bool, Strin
     if section.mode == Mode::Verbatim {
         return Ok(got == wanted);
     }
-    let wanted_text = String::from_utf8_lossy(wanted);
+    let wanted_text = braces::text(wanted);
     let (got, wanted_text) = match section.any_blanks {
         true => (bare(got), braces::without_blanks(&wanted_text)),
-        false => (got.to_vec(), wanted_text.into_owned()),
+        false => (got.to_vec(), wanted_text),
     };
     if section.mode == Mode::Regex || braces::has_braces(&wanted_text) {
         let is_literal = section.mode == Mode::Braces;
-        return Ok(Pattern::new(&wanted_text, is_literal, section.any_case)?.fits(&got));
+        return Ok(
+            Pattern::new(&wanted_text, is_literal, section.any_case)?.fits(&braces::text(&got))
+        );
     }
     let wanted = if section.any_blanks { bare(wanted) } else { wanted.to_vec() };
     Ok(got == wanted)

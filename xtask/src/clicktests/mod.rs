@@ -231,7 +231,7 @@ fn run_test(name: &str, test: &Test, options: &Options, programs: &Programs) -> 
             Some(difference) => difference,
         },
     };
-    match programs::missing_test_element(&String::from_utf8_lossy(&told)) {
+    match programs::missing_piece(&String::from_utf8_lossy(&told)) {
         Some(what) => Ok(Outcome::Needs { what }),
         None => Ok(outcome),
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use regex::Regex;
+use fancy_regex::Regex;
 
 use super::format::{Script, Test};
 use crate::repo;
@@ -68,19 +68,31 @@ fn tools(script: &Script) -> Vec<String> {
     let mut tools = Vec::new();
     for (_, line) in &script.lines {
         let line = String::from_utf8_lossy(line);
-        tools.extend(called.captures_iter(&line).map(|found| found[1].to_owned()));
+        tools.extend(called.captures_iter(&*line).flatten().map(|found| found[1].to_owned()));
     }
     tools.dedup();
     tools
 }
 
-/// An element class of Click's test code that a configuration did not find.
-pub fn missing_test_element(stderr: &str) -> Option<String> {
-    let told = Regex::new(
-        r"(?:unknown element class|undeclared element) ['‘]([A-Za-z0-9]+(?:Test[0-9]*|TestElement))['’]",
-    )
-    .expect("the pattern is right");
-    told.captures(stderr).map(|found| format!("test element {}", &found[1]))
+/// Elements of Click's test code whose names do not tell.
+const TEST_ELEMENTS: [&str; 2] = ["NotifierDebug", "BlockThread"];
+
+/// What a test that failed did not find: an element class of Click's test code, or a program that
+/// is none of Click's.
+pub fn missing_piece(stderr: &str) -> Option<String> {
+    let class = Regex::new(r"(?:unknown element class|undeclared element) '([A-Za-z0-9]+)'")
+        .expect("the pattern is right");
+    let classes = class.captures_iter(stderr).flatten().map(|found| found[1].to_owned());
+    let is_test = |name: &String| {
+        let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        stem.ends_with("Test") || TEST_ELEMENTS.contains(&name.as_str())
+    };
+    if let Some(name) = classes.into_iter().find(is_test) {
+        return Some(format!("test element {name}"));
+    }
+    let program =
+        Regex::new(r"(?m)^[^\n:]*: \d+: ([a-z0-9_+-]+): not found$").expect("the pattern is right");
+    program.captures(stderr).ok().flatten().map(|found| format!("program {}", &found[1]))
 }
 
 /// A folder with this project's program under Click's names.
@@ -146,11 +158,18 @@ mod tests {
     }
 
     #[test]
-    fn elements_of_test_code_are_known_by_their_names() {
-        let of = |text| missing_test_element(text);
-        assert_eq!(of("x:1: unknown element class 'BTest'"), Some("test element BTest".into()));
-        assert_eq!(of("x:1: undeclared element 'NTest2'"), Some("test element NTest2".into()));
+    fn what_is_not_there_is_told() {
+        let of = |text: &str| missing_piece(text);
+        let test = |name: &str| Some(format!("test element {name}"));
+        assert_eq!(of("x:1: unknown element class 'BTest'"), test("BTest"));
+        assert_eq!(
+            of("x:1: undeclared element 'X'\nx:1: undeclared element 'NTest2'"),
+            test("NTest2")
+        );
+        assert_eq!(of("x:7: unknown element class 'NotifierDebug'"), test("NotifierDebug"));
         assert_eq!(of("x:1: unknown element class 'Tester'"), None);
+        assert_eq!(of("%script: 12: nc: not found\n"), Some("program nc".into()));
+        assert_eq!(of("click: x: not found\n"), None);
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //! | --- | --- | --- |
 //! | `src`, `dst` | read, write | Ethernet address |
 //! | `ethertype`, `etht` | read, write | number |
+//! | `config` | read, write | the arguments |
 //!
 //! # Drops
 //! None.
@@ -38,7 +39,7 @@ use crate::format::parse;
 
 /// The class.
 pub static CLASS: ElementClass =
-    ElementClass::new("EtherEncap", "1/1", "a/a", || Box::<EtherEncap>::default());
+    ElementClass::new("EtherEncap", "1/1", "a/a", || Box::<EtherEncap>::default()).live();
 
 /// See the module.
 #[derive(Clone, Debug, Default)]

@@ -10,6 +10,7 @@ mod ether_encap;
 mod ether_mirror;
 mod ether_switch;
 mod host_ether_filter;
+mod mark_mac_header;
 mod neighbours;
 mod set_vlan_anno;
 mod vlan_decap;
@@ -36,6 +37,7 @@ pub(crate) const CLASSES: &[&ElementClass] = &[
     &ether_mirror::CLASS,
     &ether_switch::CLASS,
     &host_ether_filter::CLASS,
+    &mark_mac_header::CLASS,
     &set_vlan_anno::CLASS,
     &set_vlan_anno::OLDER_NAME,
     &vlan_decap::CLASS,

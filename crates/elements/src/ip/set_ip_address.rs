@@ -14,6 +14,7 @@
 //! | name | | unit |
 //! | --- | --- | --- |
 //! | `addr` | read, write | address |
+//! | `config` | read, write | the arguments |
 //!
 //! # Drops
 //! None.
@@ -40,7 +41,8 @@ use super::support::{Anno, parse};
 /// The class.
 pub static CLASS: ElementClass = ElementClass::new("SetIPAddress", "1/1", "a/a", || {
     Box::new(SetIpAddress { address: Ipv4Addr::UNSPECIFIED, anno: annotation::DST })
-});
+})
+.live();
 
 /// See the module.
 #[derive(Clone, Debug)]

@@ -18,6 +18,7 @@
 //! | `dscp` | read, write | of `SetIPDSCP`: as the argument |
 //! | `ecn` | read, write | of `SetIPECN`: as the argument |
 //! | `drops` | read | of `MarkIPCE`: packets |
+//! | `config` | read, write | the arguments |
 //!
 //! # Drops
 //! - `no header`: there is no IPv4 header
@@ -42,10 +43,12 @@ use super::support::{get_u16, ipv4_mut, parse, set_word};
 /// The class `SetIPDSCP`.
 pub static DSCP: ElementClass =
     ElementClass::new("SetIPDSCP", "1/1", "a/a", || Box::<SetIpDscp>::default())
+        .live()
         .drops(&["no header"]);
 /// The class `SetIPECN`.
 pub static ECN: ElementClass =
     ElementClass::new("SetIPECN", "1/1", "a/a", || Box::<SetIpEcn>::default())
+        .live()
         .drops(&["no header"]);
 /// The class `MarkIPCE`.
 pub static CE: ElementClass =

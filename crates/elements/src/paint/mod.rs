@@ -1,6 +1,7 @@
 //! Paint and other annotations, and switches: where a packet goes, whatever it holds.
 
 mod anno;
+mod bypass;
 mod check_paint;
 mod hash_switch;
 mod paint_switch;
@@ -16,6 +17,7 @@ use warpswitch_graph::ElementClass;
 
 /// The classes of this area.
 pub(crate) const CLASSES: &[&ElementClass] = &[
+    &bypass::CLASS,
     &check_paint::CLASS,
     &hash_switch::CLASS,
     &paint_switch::CLASS,

@@ -14,6 +14,7 @@
 //! | name | | unit |
 //! | --- | --- | --- |
 //! | `color` | read, write | as the argument |
+//! | `config` | read, write | the arguments |
 //!
 //! # Drops
 //! None.
@@ -41,7 +42,8 @@ use crate::format::parse;
 /// The class.
 pub static CLASS: ElementClass = ElementClass::new("PaintTee", "1/2", "a/ah", || {
     Box::new(PaintTee { color: 0, anno: annotation::PAINT })
-});
+})
+.live();
 
 /// See the module.
 #[derive(Clone, Debug)]

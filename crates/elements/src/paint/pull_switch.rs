@@ -38,25 +38,36 @@ use crate::format::parse;
 
 /// The class `PullSwitch`.
 pub static CLASS: ElementClass =
-    ElementClass::new("PullSwitch", "-/1", "l/l", || Box::new(PullSwitch::new(false)));
+    ElementClass::new("PullSwitch", "-/1", "l/l", || Box::new(PullSwitch::new(Kind::Telling)));
 /// The class `SimplePullSwitch`.
 pub static SIMPLE: ElementClass =
-    ElementClass::new("SimplePullSwitch", "-/1", "l/l", || Box::new(PullSwitch::new(false)));
+    ElementClass::new("SimplePullSwitch", "-/1", "l/l", || Box::new(PullSwitch::new(Kind::Simple)));
 /// The class `StaticPullSwitch`.
 pub static STATIC: ElementClass =
-    ElementClass::new("StaticPullSwitch", "-/1", "l/l", || Box::new(PullSwitch::new(true)));
+    ElementClass::new("StaticPullSwitch", "-/1", "l/l", || Box::new(PullSwitch::new(Kind::Static)));
+
+/// Which class it is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// It tells whether there is anything to ask for.
+    Telling,
+    Simple,
+    Static,
+}
 
 /// See the module.
 #[derive(Debug)]
 pub struct PullSwitch {
     /// None if no input is asked.
     input: Option<usize>,
-    is_static: bool,
+    kind: Kind,
+    /// Whether it was switched since it was configured.
+    is_switched: bool,
 }
 
 impl PullSwitch {
-    fn new(is_static: bool) -> Self {
-        Self { input: None, is_static }
+    fn new(kind: Kind) -> Self {
+        Self { input: None, kind, is_switched: false }
     }
 
     fn set(&mut self, input: i32, inputs: usize) {
@@ -71,7 +82,7 @@ impl Element for PullSwitch {
         context: &ConfigureContext<'_>,
     ) -> Result<(), ArgsError> {
         let mut input = 0i32;
-        if self.is_static {
+        if self.kind == Kind::Static {
             args.read_mp("INPUT", &mut input);
         } else {
             args.read_p("INPUT", &mut input);
@@ -87,8 +98,12 @@ impl Element for PullSwitch {
         }
     }
 
+    fn is_quiet(&self) -> Option<bool> {
+        (self.kind == Kind::Telling).then_some(self.input.is_none())
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
-        match self.is_static {
+        match self.kind == Kind::Static {
             true => &[],
             false => const { &[HandlerSpec::both("switch"), HandlerSpec::read("config")] },
         }
@@ -111,7 +126,8 @@ impl Element for PullSwitch {
     ) -> Result<String, HandlerError> {
         let input = parse(value).map_err(|_| HandlerError::failed("syntax error"))?;
         self.set(input, cx.inputs());
-        if self.input.is_some() {
+        self.is_switched = true;
+        if self.input.is_some_and(|input| !cx.is_quiet_upstream(input)) {
             cx.wake();
         }
         Ok(String::new())
@@ -119,10 +135,11 @@ impl Element for PullSwitch {
 
     fn take_state(&mut self, cx: &mut Context<'_>, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<Self>()
-            && !self.is_static
+            && old.is_switched
             && let Some(input) = old.input.filter(|input| *input < cx.inputs())
         {
-            self.input = Some(input);
+            (self.input, self.is_switched) = (Some(input), true);
+            cx.wake();
         }
     }
 }
@@ -147,6 +164,25 @@ mod tests {
                 assert_eq!(router.read("c.count"), Ok(count.into()), "{class} {switch}");
             }
         }
+    }
+
+    #[test]
+    fn who_asks_sleeps_while_there_is_nothing_to_ask_for() {
+        let config = "i :: InfiniteSource(LIMIT 2) -> [0] s :: PullSwitch(-1);
+            j :: Idle -> [1] s; s -> d :: Discard;";
+        let (mut router, _) = warpswitch_graph::simulate::router(config, &crate::registry())
+            .unwrap_or_else(|errors| panic!("{}", errors.to_click()));
+        assert_eq!(router.read("d.scheduled"), Ok("false".into()));
+        for (switch, is_scheduled) in [("1", "false"), ("0", "true")] {
+            router.write("s.switch", switch).expect("it obeys");
+            assert_eq!(router.read("d.scheduled"), Ok(is_scheduled.into()), "{switch}");
+        }
+        router.run(&mut SimulatedHost::default());
+        assert_eq!(router.read("d.count"), Ok("2".into()));
+        assert_eq!(router.read("d.scheduled"), Ok("false".into()));
+        // The source has no more.
+        router.write("s.switch", "0").expect("it obeys");
+        assert_eq!(router.read("d.scheduled"), Ok("false".into()));
     }
 
     #[test]

@@ -16,6 +16,7 @@
 //! | --- | --- | --- |
 //! | `color`, with `SetAnnoByte` `value` | read, write | as the argument |
 //! | `anno` | read | place of the byte |
+//! | `config` | read, write | the arguments |
 //!
 //! # Drops
 //! None.
@@ -40,10 +41,10 @@ use crate::format::parse;
 
 /// The class `Paint`.
 pub static CLASS: ElementClass =
-    ElementClass::new("Paint", "1/1", "a/a", || Box::new(SetByte::new(false)));
+    ElementClass::new("Paint", "1/1", "a/a", || Box::new(SetByte::new(false))).live();
 /// The class `SetAnnoByte`.
 pub static SET_ANNO_BYTE: ElementClass =
-    ElementClass::new("SetAnnoByte", "1/1", "a/a", || Box::new(SetByte::new(true)));
+    ElementClass::new("SetAnnoByte", "1/1", "a/a", || Box::new(SetByte::new(true))).live();
 
 /// See the module.
 #[derive(Clone, Debug)]

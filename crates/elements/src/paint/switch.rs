@@ -38,13 +38,12 @@ use crate::format::parse;
 
 /// The class `Switch`.
 pub static CLASS: ElementClass =
-    ElementClass::new("Switch", "1/-", "h/h", || Box::new(Switch { output: 0, is_static: false }))
+    ElementClass::new("Switch", "1/-", "h/h", || Box::new(Switch::new(false)))
         .drops(&["switched off"]);
 /// The class `StaticSwitch`.
-pub static STATIC: ElementClass = ElementClass::new("StaticSwitch", "1/-", "h/h", || {
-    Box::new(Switch { output: 0, is_static: true })
-})
-.drops(&["switched off"]);
+pub static STATIC: ElementClass =
+    ElementClass::new("StaticSwitch", "1/-", "h/h", || Box::new(Switch::new(true)))
+        .drops(&["switched off"]);
 
 /// Reason for drops, by number.
 const OFF: usize = 0;
@@ -55,6 +54,14 @@ pub struct Switch {
     /// Negative for none.
     output: i32,
     is_static: bool,
+    /// Whether it was switched since it was configured.
+    is_switched: bool,
+}
+
+impl Switch {
+    fn new(is_static: bool) -> Self {
+        Self { output: 0, is_static, is_switched: false }
+    }
 }
 
 impl Element for Switch {
@@ -107,16 +114,17 @@ impl Element for Switch {
             parse(value).map_err(|_| HandlerError::failed("Switch output must be integer"))?;
         let is_there = usize::try_from(output).is_ok_and(|output| cx.has_output(output));
         self.output = if is_there { output } else { -1 };
+        self.is_switched = true;
         Ok(String::new())
     }
 
     fn take_state(&mut self, cx: &mut Context<'_>, old: &mut dyn Element) {
-        // What was switched by hand stays switched; what the text says of a static one counts.
+        // What was switched by hand stays switched; else what the new text says counts.
         if let Some(old) = old.downcast_mut::<Self>()
-            && !self.is_static
+            && old.is_switched
             && usize::try_from(old.output).is_ok_and(|output| cx.has_output(output))
         {
-            self.output = old.output;
+            (self.output, self.is_switched) = (old.output, true);
         }
     }
 

@@ -19,6 +19,7 @@
 //! | name | | unit |
 //! | --- | --- | --- |
 //! | `program` | read | the steps that a packet goes through |
+//! | `config` | read, write | the arguments |
 //!
 //! # Drops
 //! - `no_match`: no pattern matches
@@ -46,6 +47,7 @@ use super::run::Tests;
 /// The class.
 pub static CLASS: ElementClass =
     ElementClass::new("Classifier", "1/-", "h/h", || Box::new(Classifier::new()))
+        .live()
         .drops(&["no_match"]);
 
 /// No clause is about bytes from here on.

@@ -42,6 +42,7 @@
 //! | --- | --- | --- |
 //! | `program` | read | the steps that a packet goes through, made from all patterns |
 //! | `engine` | read | how patterns are looked up |
+//! | `config` | read, write | the arguments |
 //!
 //! # Drops
 //! - `filtered`: a pattern says so, or none matches
@@ -71,10 +72,12 @@ use super::words;
 /// The class `IPFilter`.
 pub static CLASS: ElementClass =
     ElementClass::new("IPFilter", "1/-", "h/h", || Box::new(IpFilter::new(true)))
+        .live()
         .drops(&["filtered"]);
 /// The class `IPClassifier`.
 pub static CLASSIFIER: ElementClass =
     ElementClass::new("IPClassifier", "1/-", "h/h", || Box::new(IpFilter::new(false)))
+        .live()
         .drops(&["filtered"]);
 
 /// See the module.

@@ -70,7 +70,7 @@ impl Element for Discard {
         }
         if cx.input_is_pull(0) {
             self.is_woken = cx.listen_upstream(0);
-            if self.active {
+            if self.active && !(self.is_woken && cx.is_quiet_upstream(0)) {
                 cx.schedule_task();
             }
         }

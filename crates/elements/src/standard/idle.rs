@@ -47,6 +47,10 @@ impl Element for Idle {
     fn pull(&mut self, cx: &mut Context<'_>, _output: usize, _packets_max: usize) -> Batch {
         cx.pool().batch()
     }
+
+    fn is_quiet(&self) -> Option<bool> {
+        Some(true)
+    }
 }
 
 #[cfg(test)]

@@ -270,6 +270,11 @@ impl Element for InfiniteSource {
         Ok(String::new())
     }
 
+    fn is_quiet(&self) -> Option<bool> {
+        // The end is told to who asks once more.
+        Some(!self.active || self.ended && self.left(1) == 0)
+    }
+
     fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<Self>() {
             (self.count, self.ended) = (old.count, old.ended);

@@ -4,11 +4,13 @@ mod adjust_timestamp;
 mod average_counter;
 mod burster;
 mod check_length;
+mod clipboard;
 mod counter;
 mod cut;
 mod delay;
 mod discard;
 mod drr;
+mod hub;
 mod idle;
 mod infinite_source;
 mod info;
@@ -22,6 +24,7 @@ mod random;
 mod rated;
 mod rated_source;
 mod red;
+mod resize;
 mod sched;
 mod set_packet_type;
 mod set_timestamp;
@@ -44,6 +47,7 @@ pub(crate) const CLASSES: &[&ElementClass] = &[
     &average_counter::CLASS,
     &burster::CLASS,
     &check_length::CLASS,
+    &clipboard::CLASS,
     &counter::CLASS,
     &cut::TO_NETWORK,
     &cut::TRUNCATE,
@@ -52,6 +56,7 @@ pub(crate) const CLASSES: &[&ElementClass] = &[
     &delay::UNQUEUE,
     &discard::CLASS,
     &drr::CLASS,
+    &hub::CLASS,
     &idle::CLASS,
     &idle::SIMPLE,
     &infinite_source::CLASS,
@@ -85,6 +90,7 @@ pub(crate) const CLASSES: &[&ElementClass] = &[
     &rated::UNQUEUE,
     &rated_source::CLASS,
     &red::CLASS,
+    &resize::CLASS,
     &sched::PRIORITY,
     &sched::ROUND_ROBIN,
     &sched::SIMPLE_PRIORITY,

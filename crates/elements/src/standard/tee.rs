@@ -37,17 +37,13 @@ pub static PULL: ElementClass = ElementClass::new("PullTee", "1/1-", "l/lh", || 
 #[derive(Clone, Debug)]
 pub struct Tee;
 
-impl Tee {
-    /// Sends copies to the outputs from number `from` on.
-    fn copy_to(cx: &mut Context<'_>, batch: &Batch, outputs: std::ops::Range<usize>) {
-        for port in outputs {
-            let mut copies = cx.pool().batch();
-            for packet in batch.iter() {
-                copies.push(cx.pool().copy(packet));
-            }
-            cx.emit_batch(port, copies);
-        }
+/// Sends copies of packets through an output.
+pub(super) fn copy_to(cx: &mut Context<'_>, batch: &Batch, output: usize) {
+    let mut copies = cx.pool().batch();
+    for packet in batch.iter() {
+        copies.push(cx.pool().copy(packet));
     }
+    cx.emit_batch(output, copies);
 }
 
 impl Element for Tee {
@@ -68,13 +64,13 @@ impl Element for Tee {
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, batch: Batch) {
         // The last output gets the packets themselves.
         let last = cx.outputs() - 1;
-        Self::copy_to(cx, &batch, 0..last);
+        (0..last).for_each(|output| copy_to(cx, &batch, output));
         cx.emit_batch(last, batch);
     }
 
     fn pull(&mut self, cx: &mut Context<'_>, _output: usize, packets_max: usize) -> Batch {
         let batch = cx.pull(0, packets_max);
-        Self::copy_to(cx, &batch, 1..cx.outputs());
+        (1..cx.outputs()).for_each(|output| copy_to(cx, &batch, output));
         batch
     }
 

@@ -77,6 +77,8 @@ pub struct TimeSorted {
     /// Packets that each input may yet give.
     room: Vec<usize>,
     taken: u64,
+    /// Whether the run was asked to stop since the last packet left.
+    has_stopped: bool,
     last_ns: i64,
     is_well_ordered: bool,
 }
@@ -89,6 +91,7 @@ impl Default for TimeSorted {
             waiting: BinaryHeap::new(),
             room: Vec::new(),
             taken: 0,
+            has_stopped: false,
             last_ns: 0,
             is_well_ordered: true,
         }
@@ -144,7 +147,10 @@ impl Element for TimeSorted {
             }
             batch.push(first.packet);
         }
-        if batch.is_empty() && self.stop && self.taken > 0 {
+        if !batch.is_empty() {
+            self.has_stopped = false;
+        } else if self.stop && self.taken > 0 && !std::mem::replace(&mut self.has_stopped, true) {
+            // Once, however often it is asked: the configuration may go on, and come here again.
             cx.stop_driver();
         }
         batch
@@ -224,5 +230,15 @@ mod tests {
             -> c :: Counter -> Discard; RatedSource(RATE 1) -> Queue -> Unqueue -> Discard;";
         let (mut router, _) = run(config, &crate::registry());
         assert_eq!(router.read("c.count"), Ok("3".into()));
+    }
+
+    #[test]
+    fn each_time_that_nothing_is_left_is_one_stop() {
+        let config = "i :: InfiniteSource(LIMIT 3) -> [0]t :: TimeSortedSched(STOP true)
+            -> c :: Counter -> Discard(BURST 2);
+            j :: InfiniteSource(LIMIT 4, ACTIVE false) -> q :: Queue -> [1]t;
+            DriverManager(wait, print c.count, write j.active true, wait, print c.count);";
+        let (_, transcript) = run(config, &crate::registry());
+        assert_eq!(String::from_utf8(transcript.printed()), Ok("3\n7\n".into()));
     }
 }

@@ -35,6 +35,12 @@ pub trait ClassTable {
     fn names(&self) -> Vec<&str> {
         Vec::new()
     }
+
+    /// Whether every other name is taken for a class as well: for tools that only rewrite
+    /// configurations, of whoever's classes. A name that is no element then is a class.
+    fn takes_any(&self) -> bool {
+        false
+    }
 }
 
 /// How packets pass a port.

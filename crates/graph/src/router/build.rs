@@ -32,6 +32,7 @@ pub(super) fn configure(
         targets[from.element][from.port] = Some(to);
         origins[to.element][to.port] = Some(from);
     }
+    shorten(&mut origins, &classes);
     let elements = classes.iter().map(|class| RefCell::new((class.make)())).collect();
     let blueprint = Arc::new(Blueprint {
         class_names: crate::language::ClassTable::names(registry)
@@ -53,6 +54,24 @@ pub(super) fn configure(
     let mut router = Router { shared, worker, workers: None, team: None };
     router.configure_all()?;
     Ok(router)
+}
+
+/// Has inputs ask past outputs that are an input, see [`ElementClass::asks_through`].
+fn shorten(origins: &mut [Vec<Option<PortRef>>], classes: &[&'static ElementClass]) {
+    let written = origins.to_vec();
+    let past = |origin: PortRef| {
+        let (output, input) = classes[origin.element].asks_through?;
+        (origin.port == output).then(|| written[origin.element].get(input).copied().flatten())
+    };
+    for origin in origins.iter_mut().flatten() {
+        // Where such outputs go in a circle there is nobody to ask.
+        for _ in 0..classes.len() {
+            match origin.and_then(past) {
+                Some(before) => *origin = before,
+                None => break,
+            }
+        }
+    }
 }
 
 impl Router {

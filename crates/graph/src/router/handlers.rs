@@ -1,10 +1,11 @@
 //! Handlers of a running configuration: found, read, written.
 
 use crate::context::{Context, Shared};
-use crate::element::Element;
+use crate::element::{ConfigureContext, Element};
 use crate::handler::{ELEMENT_HANDLERS, GLOBAL_HANDLERS, HandlerError, HandlerSpec};
-use crate::language::flatten;
-use crate::names::scoped;
+use crate::language::args::{Args, FromArg, NoNames};
+use crate::language::{FlatGraph, flatten};
+use crate::names::{Seen, scoped};
 use crate::router::worker::Worker;
 
 /// The version that the handler `version` tells.
@@ -74,7 +75,8 @@ pub(crate) fn spec(
     if let Some(spec) = peek(shared, worker, idx, |element| by_name(element.handlers())).flatten() {
         return Ok((spec, true));
     }
-    if let Some(spec) = by_name(ELEMENT_HANDLERS) {
+    if let Some(mut spec) = by_name(ELEMENT_HANDLERS) {
+        spec.write |= name == "config" && shared.classes[idx].is_live;
         return Ok((spec, false));
     }
     let named = peek(shared, worker, idx, |element| element.named_handler(name)).flatten();
@@ -117,6 +119,10 @@ pub(crate) fn write(
     {
         return Err(HandlerError::Busy);
     }
+    if element.is_none() && name == "hotconfig" && worker.console.takes_configurations() {
+        let asked = worker.console.reconfigure(value);
+        return asked.map(|()| String::new()).map_err(HandlerError::Failed);
+    }
     let (spec, own) = spec(shared, worker, element, name)?;
     if !spec.write {
         return Err(HandlerError::NotWritable);
@@ -125,7 +131,15 @@ pub(crate) fn write(
         Some(idx) if own => {
             enter(shared, worker, idx, |element, cx| element.write(cx, name, value))
         }
-        Some(_) => Err(HandlerError::NotWritable),
+        Some(idx) => configure(shared, worker, idx, value.trim()).map(|()| String::new()),
+        None if name == "timewarp" => {
+            let factor = f64::from_arg(value.trim(), &NoNames);
+            let factor = factor.ok().filter(|factor| *factor > 0.0 && factor.is_finite());
+            let factor = factor.ok_or_else(|| HandlerError::failed("expected positive number"))?;
+            worker.console.warp_time(factor).map_err(HandlerError::Failed)?;
+            worker.timewarp = factor;
+            Ok(String::new())
+        }
         None => {
             worker.stops += 1;
             Ok(String::new())
@@ -133,15 +147,51 @@ pub(crate) fn write(
     }
 }
 
-/// Writes `call`, `HANDLER [VALUE]`, in the name of `from`; what goes wrong is said.
+/// Writes `call`, `HANDLER [VALUE]`, in the name of `from`, or, if whom it calls is at work (it asks
+/// `from` for packets, say), leaves it for when no element is; what goes wrong is said.
 pub(crate) fn call(shared: &Shared, worker: &mut Worker, from: usize, call: &str) {
     let (handler, value) = call.trim().split_once(char::is_whitespace).unwrap_or((call.trim(), ""));
     let called = find(shared, Some(from), handler)
         .and_then(|(element, name)| write(shared, worker, element, name, value.trim()));
-    if let Err(error) = called {
-        let from = shared.graph.elements[from].declaration();
-        worker.console.say(&format!("{from}: {handler}: {error}"));
+    match called {
+        Ok(_) => {}
+        Err(HandlerError::Busy) => worker.later.push((from, call.to_owned())),
+        Err(error) => {
+            let from = shared.graph.elements[from].declaration();
+            worker.console.say(&format!("{from}: {handler}: {error}"));
+        }
     }
+}
+
+/// Gives element `idx`, whose class is live, other arguments.
+fn configure(
+    shared: &Shared,
+    worker: &mut Worker,
+    idx: usize,
+    config: &str,
+) -> Result<(), HandlerError> {
+    let graph = &shared.graph;
+    let seen = Seen { table: &shared.names, graph, index: &shared.index, element: idx };
+    let (inputs, outputs) = (shared.ports[idx].inputs.len(), shared.ports[idx].outputs.len());
+    let context = ConfigureContext { element: idx, inputs, outputs, names: &seen, graph };
+    let mut element = (shared.classes[idx].make)();
+    let configured = element.configure(&mut Args::with_names(config, &seen), &context);
+    configured.map_err(|wrong| HandlerError::Failed(wrong.to_string()))?;
+    *shared.elements[idx].try_borrow_mut().map_err(|_| HandlerError::Busy)? = element;
+    worker.configs.insert(idx, config.to_owned());
+    Ok(())
+}
+
+/// The graph with the arguments that its elements have now.
+fn current_text(graph: &FlatGraph, worker: &Worker) -> String {
+    if worker.configs.is_empty() {
+        return flatten(graph);
+    }
+    let mut graph = graph.clone();
+    for (&idx, config) in &worker.configs {
+        graph.elements[idx].config.clone_from(config);
+    }
+    flatten(&graph)
 }
 
 fn read_global(shared: &Shared, worker: &Worker, name: &str) -> String {
@@ -156,9 +206,13 @@ fn read_global(shared: &Shared, worker: &Worker, name: &str) -> String {
             format!("{}\n{}", graph.elements.len(), lines(&mut names.into_iter()))
         }
         "classes" => lines(&mut shared.class_names.iter().copied()),
-        "config" | "flatconfig" => flatten(graph),
+        "config" | "flatconfig" => current_text(graph, worker),
         "requirements" => lines(&mut graph.requirements.iter().map(|r| r.value.as_str())),
+        "handlers" if worker.console.takes_configurations() => {
+            handler_lines(GLOBAL_HANDLERS.iter().chain([&HandlerSpec::write("hotconfig")]))
+        }
         "handlers" => handler_lines(GLOBAL_HANDLERS.iter()),
+        "timewarp" => worker.timewarp.to_string(),
         "driver" => format!("stops {}\n", worker.stops),
         // There are neither packages nor sockets of its own.
         _ => String::new(),
@@ -170,12 +224,17 @@ fn read_common(shared: &Shared, worker: &Worker, idx: usize, name: &str) -> Stri
     match name {
         "name" => element.name.clone(),
         "class" => element.class.clone(),
-        "config" => element.config.clone(),
+        "config" => worker.configs.get(&idx).unwrap_or(&element.config).clone(),
         "ports" => port_lines(shared, idx),
         "handlers" => {
             let own = shared.elements[idx].try_borrow().map_or(&[][..], |e| e.handlers());
-            let inherited =
-                ELEMENT_HANDLERS.iter().filter(|spec| !own.iter().any(|o| o.name == spec.name));
+            let is_own = |spec: &&HandlerSpec| own.iter().any(|other| other.name == spec.name);
+            let inherited = ELEMENT_HANDLERS.iter().filter(|spec| !is_own(spec));
+            let live = HandlerSpec::both("config");
+            let inherited = inherited.map(|spec| match spec.name == live.name {
+                true if shared.classes[idx].is_live => &live,
+                _ => spec,
+            });
             handler_lines(own.iter().chain(inherited))
         }
         "packets" => stats.packets.to_string(),

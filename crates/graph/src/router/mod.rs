@@ -163,6 +163,7 @@ impl Router {
         // The old pool's packets go on; those that initialization made are few.
         std::mem::swap(&mut self.worker.pool, &mut old.worker.pool);
         self.worker.pool.adopt(old.worker.pool.live());
+        self.worker.timewarp = old.worker.timewarp;
         for idx in 0..self.shared.elements.len() {
             let element = &self.shared.graph.elements[idx];
             let Some(&was) = old.shared.index.get(&element.name) else { continue };
@@ -280,14 +281,25 @@ impl Router {
 
     /// Delivers what was emitted, and what that leads to.
     fn deliver(&mut self) {
+        self.write_what_waits();
         self.worker.settle();
         while let Some((from, port, batch)) = self.worker.next_delivery() {
             let target = self.shared.targets[from][port];
             let target = target.expect("push outputs are connected, or are no ports");
             if let Some(batch) = self.worker.hand_over(target, batch) {
                 self.push_to(target.element, target.port, batch);
+                self.write_what_waits();
             }
             self.worker.settle();
+        }
+    }
+
+    /// Makes the calls that had to wait, as whom they call was at work.
+    #[inline]
+    fn write_what_waits(&mut self) {
+        // What has to wait again does so until this is asked again.
+        for (from, call) in std::mem::take(&mut self.worker.later) {
+            handlers::call(&self.shared, &mut self.worker, from, &call);
         }
     }
 

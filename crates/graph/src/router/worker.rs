@@ -1,7 +1,7 @@
 //! The state of a run: what waits to be delivered, tasks, timers, counts.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -70,6 +70,12 @@ pub(crate) struct Worker {
     /// Elements at work that handlers may reach all the same, the last one that was lent last; none
     /// while a handler of it runs.
     pub(crate) lent: Vec<(usize, Option<Box<dyn Element>>)>,
+    /// Arguments that elements were given since they were configured first.
+    pub(crate) configs: BTreeMap<usize, String>,
+    /// Who calls which handler once no element is at work.
+    pub(crate) later: Vec<(usize, String)>,
+    /// How much faster than real time the run's time passes.
+    pub(crate) timewarp: f64,
     /// Reads a fast clock, for counts.
     pub(crate) ticks: Option<fn() -> u64>,
     /// What elements emitted since the last delivery.
@@ -129,6 +135,9 @@ impl Worker {
             manager: None,
             console,
             lent: Vec::new(),
+            configs: BTreeMap::new(),
+            later: Vec::new(),
+            timewarp: 1.0,
             ticks: None,
             emitted: Vec::with_capacity(64),
             is_source: blueprint.ports.iter().map(|ports| ports.inputs.is_empty()).collect(),

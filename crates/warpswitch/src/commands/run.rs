@@ -69,6 +69,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     let text = config::read(&args.config)?;
     let world = World::new()?;
     let clock = if args.simtime { Clock::simulated(None) } else { Clock::real() };
+    world.set_clock(&clock);
     let mut reload = Reload {
         registry: warpswitch_elements::registry(),
         variables: args.variables.iter().cloned().collect(),

@@ -3,10 +3,13 @@
 use std::cell::RefCell;
 use std::io::{self, Write};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use warpswitch_graph::Console;
 use warpswitch_graph::control::Endpoint;
 
+use super::host::Clock;
+use super::pace::Pace;
 use super::signals::Signals;
 use super::sockets::Sockets;
 
@@ -18,6 +21,11 @@ pub struct World {
     out: RefCell<io::BufWriter<io::Stdout>>,
     /// Whether nobody reads the output any more.
     closed: std::cell::Cell<bool>,
+    /// The pace of real time; none in simulated time, which passes at once.
+    pub(super) pace: RefCell<Option<Arc<Pace>>>,
+    /// Whether the configuration can be replaced, and by what it is to be.
+    pub(super) reconfigures: std::cell::Cell<bool>,
+    pub(super) next_config: RefCell<Option<String>>,
     pub(super) sockets: RefCell<Sockets>,
     pub(super) signals: RefCell<Signals>,
 }
@@ -32,9 +40,17 @@ impl World {
         Ok(Rc::new(Self {
             out: RefCell::new(out),
             closed: std::cell::Cell::new(false),
+            pace: RefCell::new(None),
+            reconfigures: std::cell::Cell::new(false),
+            next_config: RefCell::new(None),
             sockets: RefCell::new(Sockets::default()),
             signals: RefCell::new(Signals::new()?),
         }))
+    }
+
+    /// Lets configurations change the pace of `clock`. Comes before there are any.
+    pub fn set_clock(&self, clock: &Clock) {
+        *self.pace.borrow_mut() = clock.pace();
     }
 
     /// A console that leads here.
@@ -97,6 +113,22 @@ impl Console for WorldConsole {
 
     fn watch_signal(&mut self, signal: &str, handler: &str) -> Result<(), String> {
         self.world.signals.borrow_mut().watch(signal, handler)
+    }
+
+    fn takes_configurations(&self) -> bool {
+        self.world.reconfigures.get()
+    }
+
+    fn reconfigure(&mut self, text: &str) -> Result<(), String> {
+        *self.world.next_config.borrow_mut() = Some(text.to_owned());
+        Ok(())
+    }
+
+    fn warp_time(&mut self, factor: f64) -> Result<(), String> {
+        if let Some(pace) = &*self.world.pace.borrow() {
+            pace.set(factor);
+        }
+        Ok(())
     }
 
     fn send_signal(&mut self, signal: &str, process: u32) -> Result<(), String> {

@@ -2,13 +2,14 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use warpswitch_graph::simulate::SIMULATED_START;
 use warpswitch_graph::{Clock as SharedClock, Host, Router, Time};
 
 use super::console::World;
+use super::pace::Pace;
 use super::reload::{Reload, Reloadable};
 use super::signals::Came;
 
@@ -18,10 +19,10 @@ const LOOK_NS: i64 = 1_000_000;
 const CALLS_PER_LOOK: u32 = 1024;
 
 /// What tells the time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Clock {
-    /// The time of the day when the run began, and when that was. It never goes back.
-    Real(Time, Instant),
+    /// Time that passes as real time does, or at another pace.
+    Real(Arc<Pace>),
     /// Time that passes only while there is nothing to do, and then at once.
     Simulated(Time),
 }
@@ -30,7 +31,7 @@ impl Clock {
     /// The time of the day.
     pub fn real() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self::Real(Time::default() + since, Instant::now())
+        Self::Real(Arc::new(Pace::new(Time::default() + since)))
     }
 
     /// Simulated time, from `seconds` since 1970 on.
@@ -44,8 +45,16 @@ impl Clock {
     /// The time.
     pub fn now(&self) -> Time {
         match self {
-            Clock::Real(began, start) => *began + start.elapsed(),
+            Clock::Real(pace) => pace.now(),
             Clock::Simulated(now) => *now,
+        }
+    }
+
+    /// The pace of time, if it has one.
+    pub(super) fn pace(&self) -> Option<Arc<Pace>> {
+        match self {
+            Clock::Real(pace) => Some(pace.clone()),
+            Clock::Simulated(_) => None,
         }
     }
 }
@@ -70,6 +79,7 @@ impl DriveHost {
     /// A host of this world; with `reload` its configuration can be written.
     pub fn new(world: Rc<World>, clock: Clock, stays: bool, reload: Option<Reload>) -> Self {
         let now = clock.now();
+        world.reconfigures.set(reload.is_some());
         let (next_look, calls, asked, interrupted) = (now, 0, false, false);
         Self { world, clock, stays, reload, now, next_look, calls, asked, interrupted }
     }
@@ -108,6 +118,15 @@ impl DriveHost {
         told.iter().for_each(|line| self.world.say(line));
     }
 
+    /// Runs the configuration that the one that runs asked for in its place.
+    fn serve_reconfiguration(&mut self, router: &mut Router) {
+        let Some(text) = self.world.next_config.borrow_mut().take() else { return };
+        let Some(reload) = &mut self.reload else { return };
+        if let Err(errors) = reload.replace(router, &self.world, self.now, &text) {
+            self.world.say(&errors);
+        }
+    }
+
     /// Sleeps until `until`, or until a signal or a client comes.
     fn sleep(&mut self, until: Option<Time>) {
         let sockets = self.world.sockets.borrow();
@@ -116,7 +135,10 @@ impl DriveHost {
         fds.push(PollFd::new(&signals.wake, PollFlags::IN));
         let wait = match until {
             _ if sockets.has_work() => Some(Duration::ZERO),
-            until => until.map(|until| until - self.clock.now()),
+            until => until.map(|until| match &self.clock {
+                Clock::Real(pace) => pace.real_until(until),
+                Clock::Simulated(now) => until - *now,
+            }),
         };
         let timeout = wait.and_then(|wait| Timespec::try_from(wait).ok());
         // Interrupted or not: whoever called looks at all there is.
@@ -157,10 +179,10 @@ impl Host for DriveHost {
     }
 
     fn clock(&self) -> Option<SharedClock> {
-        match self.clock {
-            Clock::Real(..) => {
-                let clock = self.clock;
-                Some(Arc::new(move || clock.now()))
+        match &self.clock {
+            Clock::Real(pace) => {
+                let pace = pace.clone();
+                Some(Arc::new(move || pace.now()))
             }
             // Simulated time is worth having because every run is the same.
             Clock::Simulated(_) => None,
@@ -178,6 +200,7 @@ impl Host for DriveHost {
     }
 
     fn serve(&mut self, router: &mut Router) {
+        self.serve_reconfiguration(router);
         self.calls += 1;
         let asked = std::mem::take(&mut self.asked);
         if !asked && self.now < self.next_look && self.calls < CALLS_PER_LOOK {

@@ -10,6 +10,7 @@
 pub mod config;
 mod console;
 mod host;
+mod pace;
 mod reload;
 mod signals;
 mod sockets;

@@ -45,7 +45,7 @@ impl Reload {
     ///
     /// # Errors
     /// All that is wrong with the text; `router` goes on as it was.
-    fn replace(
+    pub(super) fn replace(
         &mut self,
         router: &mut Router,
         world: &Rc<World>,

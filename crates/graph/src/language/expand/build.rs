@@ -99,6 +99,8 @@ pub(super) struct Builder<'a> {
     requirements: Vec<Requirement>,
     /// Classes of each scope, the innermost last.
     classes: Vec<BTreeMap<String, Class>>,
+    /// Names that were taken for classes on trust, see [`ClassTable::takes_any`].
+    assumed: BTreeSet<String>,
     /// Wires of all scopes.
     pub(super) wire_count: u64,
     /// Whether there were too many.
@@ -113,6 +115,7 @@ pub(super) fn build(ast: &Ast, table: &dyn ClassTable) -> Program {
         compounds: vec![Compound::default()],
         requirements: Vec::new(),
         classes: vec![BTreeMap::new()],
+        assumed: BTreeSet::new(),
         wire_count: 0,
         is_full: false,
     };
@@ -172,7 +175,17 @@ impl Builder<'_> {
     /// The class called `name` here, if there is one.
     pub(super) fn lookup(&self, name: &str) -> Option<Class> {
         let scoped = self.classes.iter().rev().find_map(|classes| classes.get(name).cloned());
-        scoped.or_else(|| self.table.get(name).map(|spec| Class::Primitive(spec.name.to_owned())))
+        let known = || self.table.get(name).map(|spec| Class::Primitive(spec.name.to_owned()));
+        let assumed = || self.assumed.get(name).map(|name| Class::Primitive(name.clone()));
+        scoped.or_else(known).or_else(assumed)
+    }
+
+    /// Takes `name`, which is neither element nor class, for a class, where that is allowed.
+    pub(super) fn assume(&mut self, name: &str) -> Option<Class> {
+        self.table.takes_any().then(|| {
+            self.assumed.insert(name.to_owned());
+            Class::Primitive(name.to_owned())
+        })
     }
 
     /// The class that `expr` means; `name` is what it is about to be called, empty if nothing.
@@ -181,7 +194,7 @@ impl Builder<'_> {
         match expr {
             ClassExpr::Missing => None,
             ClassExpr::Name(Name { text, span }) => {
-                let found = self.lookup(text);
+                let found = self.lookup(text).or_else(|| self.assume(text));
                 if found.is_none() {
                     let error =
                         self.sources.error(*span, format!("unknown element class '{text}'"));

@@ -218,6 +218,9 @@ impl Builder<'_> {
                 Some(self.declare(open, name, class, config, span))
             }
             (None, None) => {
+                if let Some(class) = self.assume(name) {
+                    return Some(open.add_unnamed(name, class, config, span));
+                }
                 self.error_with(|builder| {
                     let message = format!("undeclared element '{name}'");
                     let error = builder.sources.error(span, message);

@@ -3,8 +3,10 @@
 //! Scripts that run Click run unchanged: options, messages, what goes to which stream and exit
 //! codes are Click's.
 
+pub mod flatten;
 mod handlers;
 mod options;
+mod words;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -14,7 +16,6 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use clap::Args;
-use warpswitch_graph::language::flatten;
 use warpswitch_graph::{Router, Time};
 
 use crate::drive::config::{ConfigText, Libraries, make_router};
@@ -142,6 +143,7 @@ fn drive(options: Options) -> u8 {
         ticks: None,
     };
     let clock = options.simulated.map_or_else(Clock::real, Clock::simulated);
+    world.set_clock(&clock);
     let text = reload.text(&text.name, &text.bytes);
     let Some(mut router) = make(&mut reload, &text, &options, &world, clock.now()) else {
         return 1;
@@ -235,7 +237,7 @@ fn cpu_seconds() -> (f64, f64) {
 }
 
 fn write_flat(router: &Router, path: &str, world: &World) -> std::io::Result<()> {
-    let text = flatten(router.graph());
+    let text = warpswitch_graph::language::flatten(router.graph());
     match path {
         "-" => {
             world.print(text.as_bytes());

@@ -1,7 +1,9 @@
-//! Click's command line: short options that can be joined, long ones that can be shortened.
+//! What the command line of Click's driver says.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+
+use super::words::{self, Known, Takes, Word};
 
 /// What was asked for.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -53,17 +55,8 @@ pub enum Tells {
     Version,
 }
 
-/// Whether an option takes a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Takes {
-    Nothing,
-    Value,
-    /// With `=` only.
-    Perhaps,
-}
-
-/// Options: name, letter, what they take, and whether `no-` turns them off.
-const OPTIONS: [(&str, char, Takes, bool); 19] = [
+/// The options.
+const OPTIONS: [Known; 19] = [
     ("affinity", 'a', Takes::Perhaps, true),
     ("allow-reconfigure", 'R', Takes::Nothing, true),
     ("clickpath", 'C', Takes::Value, false),
@@ -91,108 +84,31 @@ const OPTIONS: [(&str, char, Takes, bool); 19] = [
 /// What is wrong.
 pub fn parse(args: &[OsString]) -> Result<Options, String> {
     let mut options = Options::default();
-    let mut args = args.iter();
-    let mut only_names = false;
-    while let Some(arg) = args.next() {
-        let text = arg.to_string_lossy();
-        if only_names || !text.starts_with('-') || text == "-" {
-            options.name(arg)?;
-        } else if text == "--" {
-            only_names = true;
-        } else if let Some(long) = text.strip_prefix("--") {
-            let (name, value) = match long.split_once('=') {
-                Some((name, value)) => (name, Some(OsString::from(value))),
-                None => (long, None),
-            };
-            let (name, takes, negated) = find_long(name)?;
-            let value = match (takes, value) {
-                (Takes::Value, None) => Some(args.next().cloned().ok_or_else(|| missing(&text))?),
-                (Takes::Nothing, Some(_)) => return Err(format!("'{text}' takes no value")),
-                (_, value) => value,
-            };
-            options.set(name, value, negated)?;
-        } else {
-            options.short(&text, &mut args)?;
+    for word in words::read(args, &OPTIONS)? {
+        match word {
+            Word::Option { name, value, negated } => options.set(name, value, negated)?,
+            Word::Variable(name, value) => {
+                if options.variables.contains_key(&name) {
+                    options.complaints.push(format!("parameter '{name}' multiply defined"));
+                } else {
+                    options.variables.insert(name, value);
+                }
+            }
+            Word::Name(name) => options.config(Config::File(name))?,
         }
     }
     Ok(options)
 }
 
-fn missing(option: &str) -> String {
-    format!("'{option}' requires an argument")
-}
-
 /// Sets what can be set once.
-fn once(slot: &mut Option<String>, value: String, told: &str) -> Result<(), String> {
+pub(super) fn once(slot: &mut Option<String>, value: String, told: &str) -> Result<(), String> {
     match slot.replace(value) {
         None => Ok(()),
         Some(_) => Err(told.to_owned()),
     }
 }
 
-/// The option that `name` is the beginning of, and whether it is turned off.
-fn find_long(name: &str) -> Result<(&'static str, Takes, bool), String> {
-    let find = |name: &str, negated: bool| {
-        let known = OPTIONS.iter().filter(|(_, _, _, negates)| *negates || !negated);
-        let found: Vec<_> = known.filter(|(known, ..)| known.starts_with(name)).collect();
-        let exact = found.iter().find(|(known, ..)| *known == name);
-        // Two names of one thing are no choice.
-        let one = match found[..] {
-            [one] => Some(one),
-            [one, other] if one.0.starts_with("sim") && other.0.starts_with("sim") => Some(one),
-            _ => exact.copied(),
-        };
-        one.map(|(known, _, takes, _)| (*known, *takes, negated))
-    };
-    let off = || name.strip_prefix("no-").and_then(|name| find(name, true));
-    find(name, false).or_else(off).ok_or_else(|| format!("unrecognized option '--{name}'"))
-}
-
 impl Options {
-    /// Letters behind one `-`; the first that takes a value takes the rest.
-    fn short(
-        &mut self,
-        text: &str,
-        args: &mut std::slice::Iter<'_, OsString>,
-    ) -> Result<(), String> {
-        for (at, letter) in text[1..].char_indices() {
-            let letter = if letter == 'V' { 'v' } else { letter };
-            let found = OPTIONS.iter().find(|(_, known, ..)| *known == letter && letter != '\0');
-            let Some((name, _, takes, _)) = found else {
-                return Err(format!("unrecognized option '-{letter}'"));
-            };
-            // -w turns warnings off.
-            let negated = letter == 'w';
-            if *takes != Takes::Value {
-                self.set(name, None, negated)?;
-                continue;
-            }
-            let rest = &text[1 + at + letter.len_utf8()..];
-            let value = match rest {
-                "" => args.next().cloned().ok_or_else(|| missing(&format!("-{letter}")))?,
-                rest => rest.into(),
-            };
-            return self.set(name, Some(value), false);
-        }
-        Ok(())
-    }
-
-    /// A file, or a variable.
-    fn name(&mut self, arg: &OsString) -> Result<(), String> {
-        if let Some((name, value)) = arg.to_string_lossy().split_once('=')
-            && !name.is_empty()
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-        {
-            if self.variables.contains_key(name) {
-                self.complaints.push(format!("parameter '{name}' multiply defined"));
-            } else {
-                self.variables.insert(name.to_owned(), value.to_owned());
-            }
-            return Ok(());
-        }
-        self.config(Config::File(arg.clone()))
-    }
-
     fn config(&mut self, config: Config) -> Result<(), String> {
         match self.config.replace(config) {
             None => Ok(()),

@@ -1,7 +1,7 @@
 //! Runs Click's regression files: `cargo xtask clicktests --dir DIR`.
 //!
 //! ```text
-//! DIR/**/*.clicktest ─► format ─► script: shell commands in a folder of their own ─► expect ─► report
+//! DIR/**/*.clicktest ─► format ─► script: shell commands in a folder ─► expect ─► report
 //!                                   ▲
 //!               PATH: programs ─────┘ click, click-flatten, click-buildtool
 //! ```

@@ -128,10 +128,10 @@ fn classes(click: &PathBuf) -> Result<String> {
 fn buildtool(classes: &str) -> String {
     format!(
         "#!/bin/sh\n\
-         if test \"$1\" != provides; then echo \"click-buildtool $1: not provided\" >&2; exit 1; fi\n\
-         shift; missing=\n\
+         if test \"$1\" != provides; then echo \"not provided: $1\" >&2; exit 1; fi\n\
+         shift; missing=; all=\" {PROVIDED} {classes} \"\n\
          for name; do\n\
-         case \" {PROVIDED} {classes} \" in *\" $name \"*) ;; *) missing=\"$missing $name\";; esac\n\
+         case \"$all\" in *\" $name \"*) ;; *) missing=\"$missing $name\";; esac\n\
          done\n\
          test -z \"$missing\" || {{ echo \"not provided:$missing\" >&2; exit 1; }}\n"
     )

@@ -4,10 +4,10 @@
 //! `Bypass([ACTIVE, INLINE])`
 //!
 //! # Ports
-//! One or two inputs, one or two outputs; push or pull. Packets pass from input 0 to output 0. While
-//! it is active, packets that are pushed leave by output 1, and input 1 is asked for packets. What
-//! comes in by input 1 leaves by output 0, and who asks output 1 asks what input 0 asks: so a detour
-//! from output 1 to input 1 serves both.
+//! One or two inputs, one or two outputs; push or pull. Packets pass from input 0 to output 0.
+//! While it is active, packets that are pushed leave by output 1, and input 1 is asked for packets.
+//! What comes in by input 1 leaves by output 0, and who asks output 1 asks what input 0 asks: so a
+//! detour from output 1 to input 1 serves both.
 //!
 //! # Configuration
 //! - `ACTIVE`: whether the detour is taken, false by default; without the second port it is not

@@ -147,8 +147,8 @@ pub(crate) fn write(
     }
 }
 
-/// Writes `call`, `HANDLER [VALUE]`, in the name of `from`, or, if whom it calls is at work (it asks
-/// `from` for packets, say), leaves it for when no element is; what goes wrong is said.
+/// Writes `call`, `HANDLER [VALUE]`, in the name of `from`, or, if whom it calls is at work (it
+/// asks `from` for packets, say), leaves it for when no element is; what goes wrong is said.
 pub(crate) fn call(shared: &Shared, worker: &mut Worker, from: usize, call: &str) {
     let (handler, value) = call.trim().split_once(char::is_whitespace).unwrap_or((call.trim(), ""));
     let called = find(shared, Some(from), handler)

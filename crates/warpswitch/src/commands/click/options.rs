@@ -1,6 +1,7 @@
 //! What the command line of Click's driver says.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ffi::OsString;
 
 use super::words::{self, Known, Takes, Word};
@@ -87,13 +88,13 @@ pub fn parse(args: &[OsString]) -> Result<Options, String> {
     for word in words::read(args, &OPTIONS)? {
         match word {
             Word::Option { name, value, negated } => options.set(name, value, negated)?,
-            Word::Variable(name, value) => {
-                if options.variables.contains_key(&name) {
-                    options.complaints.push(format!("parameter '{name}' multiply defined"));
-                } else {
-                    options.variables.insert(name, value);
+            Word::Variable(name, value) => match options.variables.entry(name) {
+                Entry::Vacant(entry) => _ = entry.insert(value),
+                Entry::Occupied(entry) => {
+                    let told = format!("parameter '{}' multiply defined", entry.key());
+                    options.complaints.push(told);
                 }
-            }
+            },
             Word::Name(name) => options.config(Config::File(name))?,
         }
     }

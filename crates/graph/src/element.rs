@@ -322,6 +322,12 @@ impl Registry {
         registry
     }
 
+    /// The same with one more class, in place of another of its name.
+    pub fn with(mut self, class: &'static ElementClass) -> Self {
+        self.classes.insert(class.spec.name, class);
+        self
+    }
+
     /// The class called `name`.
     pub fn class(&self, name: &str) -> Option<&'static ElementClass> {
         self.classes.get(name).copied()

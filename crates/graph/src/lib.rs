@@ -17,7 +17,7 @@ mod router;
 pub mod simulate;
 mod time;
 
-pub use context::{Console, Context, Fate};
+pub use context::{Console, Context, Fate, drop_for};
 pub use element::{ConfigureContext, Element, ElementClass, Phase, Registry, Sharing};
 pub use handler::{HandlerError, HandlerSpec};
 pub use names::NameTable;

@@ -6,8 +6,19 @@
 //!                       ▲ MAC   ▲ network  ▲ transport header: places in the buffer, so they stay
 //!                                                     right when bytes are taken or added in front
 //! ```
-//! A packet is one pointer: it moves between elements in eight bytes. Its buffer is kept and used
-//! again; see [`crate::Pool`].
+//! A packet is one pointer: it moves between elements in eight bytes. What it points to is one
+//! piece of memory, kept and used again; see [`crate::Pool`]. Only what outgrows the usual buffer
+//! gets a larger one elsewhere.
+//!
+//! ```text
+//! line 0        places, lengths, the time, the first 24 bytes of annotations
+//! line 1        the other annotations, looked at only by those who use them
+//! lines 2 ...   the buffer; data of a new packet starts with line 3
+//! last line     nothing: packets are an odd number of lines long
+//! ```
+//! So a frame of 64 bytes costs two lines of cache. As packets lie one behind the other in memory,
+//! an odd number of lines spreads the first lines of a batch over all sets of the cache; with an
+//! even one they would share half of them.
 //!
 //! # Annotations
 //! 48 bytes, at Click's places: destination address at 0 (IPv4: 4 bytes, IPv6: 16), paint at 16,
@@ -23,6 +34,8 @@
 pub const BUFFER_BYTES: usize = 2048;
 /// Bytes in front of a new packet's data: room for a tunnel's headers.
 pub const HEADROOM_BYTES: usize = 64;
+/// Bytes of a cache line.
+pub const LINE_BYTES: usize = 64;
 /// Bytes of annotations.
 pub const ANNOTATION_BYTES: usize = 48;
 /// The most bytes of a packet.
@@ -51,7 +64,9 @@ const UNSET: u32 = u32::MAX;
 #[derive(Debug)]
 pub struct Packet(Box<Parts>);
 
+/// The order is that of the lines.
 #[derive(Debug)]
+#[repr(C, align(64))]
 struct Parts {
     offset: u32,
     len: u32,
@@ -59,10 +74,45 @@ struct Parts {
     network: u32,
     transport: u32,
     packet_type: PacketType,
+    /// Whether annotations from [`FAR`] on may be other than zero.
+    has_far: bool,
+    /// The buffer, if the usual one is too small.
+    large: Option<Box<Large>>,
     /// Nanoseconds since 1970; 0 if none.
     timestamp_ns: i64,
     annotations: [u8; ANNOTATION_BYTES],
-    buffer: Box<[u8]>,
+    usual: Buffer,
+    _apart: [u8; LINE_BYTES],
+}
+
+/// Annotations from here on lie in the second line.
+const FAR: usize = 24;
+
+/// A buffer of any size. Behind a thin pointer, for the sake of the first line.
+#[derive(Debug)]
+struct Large(Box<[u8]>);
+
+/// The usual buffer, from the start of a line.
+#[derive(Debug)]
+#[repr(C, align(64))]
+struct Buffer([u8; BUFFER_BYTES]);
+
+impl Parts {
+    #[inline(always)]
+    fn buffer(&self) -> &[u8] {
+        match &self.large {
+            None => &self.usual.0,
+            Some(large) => &large.0,
+        }
+    }
+
+    #[inline(always)]
+    fn buffer_mut(&mut self) -> &mut [u8] {
+        match &mut self.large {
+            None => &mut self.usual.0,
+            Some(large) => &mut large.0,
+        }
+    }
 }
 
 impl Packet {
@@ -76,34 +126,42 @@ impl Packet {
             network: UNSET,
             transport: UNSET,
             packet_type: PacketType::Host,
+            has_far: false,
+            large: None,
             timestamp_ns: 0,
             annotations: [0; ANNOTATION_BYTES],
-            buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
+            usual: Buffer([0; BUFFER_BYTES]),
+            _apart: [0; LINE_BYTES],
         }))
     }
 
     /// Makes it as new, whatever it was; the bytes of the buffer stay as they are.
+    #[inline]
     pub fn reset(&mut self) {
         let parts = &mut *self.0;
         (parts.offset, parts.len) = (HEADROOM_BYTES as u32, 0);
         (parts.mac, parts.network, parts.transport) = (UNSET, UNSET, UNSET);
         parts.packet_type = PacketType::Host;
         parts.timestamp_ns = 0;
-        parts.annotations = [0; ANNOTATION_BYTES];
+        parts.annotations[..FAR].fill(0);
+        if parts.has_far {
+            parts.annotations[FAR..].fill(0);
+            parts.has_far = false;
+        }
     }
 
     /// Its bytes.
     #[inline]
     pub fn data(&self) -> &[u8] {
         let parts = &*self.0;
-        &parts.buffer[parts.offset as usize..][..parts.len as usize]
+        &parts.buffer()[parts.offset as usize..][..parts.len as usize]
     }
 
     /// Its bytes.
     #[inline]
     pub fn data_mut(&mut self) -> &mut [u8] {
-        let parts = &mut *self.0;
-        &mut parts.buffer[parts.offset as usize..][..parts.len as usize]
+        let (offset, len) = (self.0.offset as usize, self.0.len as usize);
+        &mut self.0.buffer_mut()[offset..][..len]
     }
 
     /// Number of its bytes.
@@ -119,18 +177,26 @@ impl Packet {
     }
 
     /// Bytes that can be added in front without moving any.
+    #[inline]
     pub fn headroom(&self) -> usize {
         self.0.offset as usize
     }
 
     /// Bytes that can be added behind without moving any.
+    #[inline]
     pub fn tailroom(&self) -> usize {
-        self.0.buffer.len() - self.0.offset as usize - self.len()
+        self.0.buffer().len() - self.0.offset as usize - self.len()
     }
 
     /// Bytes of its buffer.
     pub fn buffer_bytes(&self) -> usize {
-        self.0.buffer.len()
+        self.0.buffer().len()
+    }
+
+    /// Whether it has outgrown the usual buffer.
+    #[inline]
+    pub fn is_large(&self) -> bool {
+        self.0.large.is_some()
     }
 
     /// Makes its data a copy of `bytes`. Headers are as they were.
@@ -146,10 +212,48 @@ impl Packet {
         self.data_mut().copy_from_slice(bytes);
     }
 
+    /// Makes its data a copy of the first `bytes` bytes of `lines`, of which the last line may hold
+    /// more: lines are copied whole, which is fast where they are few. Headers are as they were.
+    ///
+    /// # Panics
+    /// If there are fewer bytes in `lines`, or more than [`PACKET_BYTES_MAX`].
+    #[inline(always)]
+    pub fn set_lines(&mut self, lines: &[[u8; LINE_BYTES]], bytes: usize) {
+        let parts = &mut *self.0;
+        let to = parts.usual.0.get_mut(parts.offset as usize..);
+        let to = to.and_then(|to| to.first_chunk_mut::<LINE_BYTES>());
+        match (lines, to) {
+            // The usual case, in few steps.
+            ([line], Some(to)) if bytes <= LINE_BYTES && parts.large.is_none() => {
+                *to = *line;
+                parts.len = bytes as u32;
+            }
+            _ => self.set_many_lines(lines, bytes),
+        }
+    }
+
+    #[inline(never)]
+    fn set_many_lines(&mut self, lines: &[[u8; LINE_BYTES]], bytes: usize) {
+        assert!(bytes <= lines.len() * LINE_BYTES, "{bytes} bytes of {} lines", lines.len());
+        self.0.len = 0;
+        let room = lines.len() * LINE_BYTES;
+        if self.tailroom() < room {
+            self.grow(self.headroom(), room);
+        }
+        let parts = &mut *self.0;
+        let offset = parts.offset as usize;
+        let to = &mut parts.buffer_mut()[offset..][..room];
+        for (to, line) in to.as_chunks_mut::<LINE_BYTES>().0.iter_mut().zip(lines) {
+            *to = *line;
+        }
+        parts.len = bytes as u32;
+    }
+
     /// Adds `bytes` uninitialised (old) bytes in front and gives them.
     ///
     /// # Panics
     /// If it would grow beyond [`PACKET_BYTES_MAX`].
+    #[inline]
     pub fn push(&mut self, bytes: usize) -> &mut [u8] {
         if self.headroom() < bytes {
             self.grow(bytes + HEADROOM_BYTES, self.tailroom());
@@ -203,40 +307,50 @@ impl Packet {
             }
         }
         parts.offset = headroom as u32;
-        parts.buffer = buffer;
+        parts.large = Some(Box::new(Large(buffer)));
     }
 
     /// Makes it a copy of `other`: bytes, headers, annotations and all.
     pub fn copy_from(&mut self, other: &Packet) {
         let from = &*other.0;
-        if self.0.buffer.len() < from.offset as usize + from.len as usize {
-            self.0.buffer = vec![0; from.buffer.len()].into_boxed_slice();
+        if self.0.buffer().len() < from.offset as usize + from.len as usize {
+            let buffer = vec![0; from.buffer().len()].into_boxed_slice();
+            self.0.large = Some(Box::new(Large(buffer)));
         }
         let parts = &mut *self.0;
         (parts.offset, parts.len) = (from.offset, from.len);
         (parts.mac, parts.network, parts.transport) = (from.mac, from.network, from.transport);
         parts.packet_type = from.packet_type;
         parts.timestamp_ns = from.timestamp_ns;
-        parts.annotations = from.annotations;
+        if parts.has_far || from.has_far {
+            parts.annotations = from.annotations;
+        } else {
+            parts.annotations[..FAR].copy_from_slice(&from.annotations[..FAR]);
+        }
+        parts.has_far = from.has_far;
         self.data_mut().copy_from_slice(other.data());
     }
 
     /// When it was seen: nanoseconds since 1970, 0 if unknown.
+    #[inline]
     pub fn timestamp_ns(&self) -> i64 {
         self.0.timestamp_ns
     }
 
     /// Sets when it was seen.
+    #[inline]
     pub fn set_timestamp_ns(&mut self, timestamp_ns: i64) {
         self.0.timestamp_ns = timestamp_ns;
     }
 
     /// How it was addressed on its link.
+    #[inline]
     pub fn packet_type(&self) -> PacketType {
         self.0.packet_type
     }
 
     /// Sets how it was addressed on its link.
+    #[inline]
     pub fn set_packet_type(&mut self, packet_type: PacketType) {
         self.0.packet_type = packet_type;
     }
@@ -261,6 +375,7 @@ pub enum Header {
 
 /// Headers.
 impl Packet {
+    #[inline]
     fn place(&self, header: Header) -> u32 {
         match header {
             Header::Mac => self.0.mac,
@@ -285,6 +400,7 @@ impl Packet {
     }
 
     /// Forgets where `header` starts.
+    #[inline]
     pub fn clear_header(&mut self, header: Header) {
         match header {
             Header::Mac => self.0.mac = UNSET,
@@ -319,7 +435,7 @@ impl Packet {
     /// The bytes in front of the data from the start of the MAC header on, if it was taken away.
     pub fn stripped_mac(&self) -> Option<&[u8]> {
         let (mac, offset) = (self.0.mac as usize, self.0.offset as usize);
-        (mac < offset).then(|| &self.0.buffer[mac..offset])
+        (mac < offset).then(|| &self.0.buffer()[mac..offset])
     }
 
     /// How many bytes from the start of `header` on were taken away in front;
@@ -364,12 +480,15 @@ pub mod annotation {
 /// Annotations: numbers are kept in the machine's order, addresses in network order.
 impl Packet {
     /// All 48 bytes.
+    #[inline]
     pub fn annotations(&self) -> &[u8; ANNOTATION_BYTES] {
         &self.0.annotations
     }
 
     /// All 48 bytes.
+    #[inline]
     pub fn annotations_mut(&mut self) -> &mut [u8; ANNOTATION_BYTES] {
+        self.0.has_far = true;
         &mut self.0.annotations
     }
 
@@ -385,6 +504,7 @@ impl Packet {
     /// Sets the byte at `at`. Panics as [`Packet::anno_u8`].
     #[inline]
     pub fn set_anno_u8(&mut self, at: usize, value: u8) {
+        self.0.has_far |= at >= FAR;
         self.0.annotations[at] = value;
     }
 
@@ -395,6 +515,7 @@ impl Packet {
 
     /// Sets the two bytes from `at` on. Panics as [`Packet::anno_u8`].
     pub fn set_anno_u16(&mut self, at: usize, value: u16) {
+        self.0.has_far |= at + 2 > FAR;
         self.0.annotations[at..at + 2].copy_from_slice(&value.to_ne_bytes());
     }
 
@@ -408,6 +529,7 @@ impl Packet {
     /// Sets the four bytes from `at` on. Panics as [`Packet::anno_u8`].
     #[inline]
     pub fn set_anno_u32(&mut self, at: usize, value: u32) {
+        self.0.has_far |= at + 4 > FAR;
         self.0.annotations[at..at + 4].copy_from_slice(&value.to_ne_bytes());
     }
 
@@ -462,6 +584,28 @@ mod tests {
     }
 
     #[test]
+    fn what_elements_look_at_lies_in_few_lines() {
+        assert_eq!(std::mem::offset_of!(Parts, annotations), 40);
+        assert_eq!(std::mem::offset_of!(Parts, annotations) + FAR, LINE_BYTES);
+        assert_eq!(std::mem::offset_of!(Parts, usual), 2 * LINE_BYTES);
+        assert_eq!(size_of::<Parts>() / LINE_BYTES % 2, 1);
+        assert_eq!(HEADROOM_BYTES % LINE_BYTES, 0);
+        let mut packet = Packet::new();
+        packet.set_data(&[1; 64]);
+        assert_eq!(packet.data().as_ptr().addr() % LINE_BYTES, 0);
+    }
+
+    #[test]
+    fn lines_are_copied_as_far_as_they_are_meant() {
+        let mut packet = Packet::new();
+        for (lines, bytes) in [(0, 0), (1, 60), (1, 64), (2, 65), (40, 2500)] {
+            let from: Vec<_> = (0..lines).map(|line| [line as u8; LINE_BYTES]).collect();
+            packet.set_lines(&from, bytes);
+            assert_eq!(packet.data(), &from.as_flattened()[..bytes]);
+        }
+    }
+
+    #[test]
     fn a_packet_outgrows_its_buffer_and_keeps_its_headers() {
         let mut packet = Packet::new();
         packet.set_data(&[7; 100]);
@@ -489,7 +633,19 @@ mod tests {
         packet.set_anno_u32(44, 9);
         assert_eq!(packet.annotations()[..4], [10, 0, 0, 1]);
         assert_eq!((packet.anno_u8(16), packet.anno_u16(20), packet.anno_u32(44)), (3, 0x1234, 9));
+        let mut copy = Packet::new();
+        copy.copy_from(&packet);
+        assert_eq!(copy.annotations(), packet.annotations());
         packet.reset();
         assert_eq!(packet.annotations(), &[0; 48]);
+        copy.copy_from(&packet);
+        assert_eq!(copy.annotations(), &[0; 48], "also those that were other than zero");
+        for at in 0..48 {
+            packet.set_anno_u8(at, 1);
+            packet.set_anno_u16(at.min(46), 2);
+            packet.set_anno_u32(at.min(44), 3);
+            packet.reset();
+            assert_eq!(packet.annotations(), &[0; 48], "{at}");
+        }
     }
 }

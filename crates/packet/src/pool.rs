@@ -13,7 +13,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::packet::{BUFFER_BYTES, Packet};
+use crate::packet::Packet;
 
 /// The most packets that a batch is meant to hold. Longer ones are right, only slower.
 pub const BATCH_LEN_MAX: usize = 256;
@@ -60,6 +60,12 @@ impl Batch {
     /// Moves all packets of `other` behind.
     pub fn append(&mut self, other: &mut Batch) {
         self.packets.append(&mut other.packets);
+    }
+
+    /// Moves `packets` behind.
+    #[inline]
+    pub fn extend(&mut self, packets: impl Iterator<Item = Packet>) {
+        self.packets.extend(packets);
     }
 
     /// The packets in order.
@@ -190,6 +196,24 @@ impl Pool {
         Packet::new()
     }
 
+    /// A batch of `count` packets, each as new and then made by `make`, which is told its number.
+    #[inline]
+    pub fn packets(&mut self, count: usize, mut make: impl FnMut(usize, &mut Packet)) -> Batch {
+        let mut batch = self.batch();
+        let spare = self.packets.len();
+        batch.packets.extend(self.packets.drain(spare.saturating_sub(count)..));
+        while batch.len() < count {
+            let packet = self.packets.pop().unwrap_or_else(|| self.other_packet());
+            batch.push(packet);
+        }
+        self.live += count as u64;
+        for (number, packet) in batch.iter_mut().enumerate() {
+            packet.reset();
+            make(number, packet);
+        }
+        batch
+    }
+
     /// A packet with `bytes`.
     pub fn packet_of(&mut self, bytes: &[u8]) -> Packet {
         let mut packet = self.packet();
@@ -210,7 +234,7 @@ impl Pool {
     pub fn recycle(&mut self, packet: Packet) {
         self.live -= 1;
         // Larger buffers are rare: keeping them would let memory grow without bound.
-        if packet.buffer_bytes() == BUFFER_BYTES && self.packets.len() < SPARE_PACKETS_MAX {
+        if !packet.is_large() && self.packets.len() < SPARE_PACKETS_MAX {
             self.packets.push(packet);
             if self.packets.len() > OWN_SPARES_MAX
                 && let Some(depot) = &self.depot
@@ -237,7 +261,15 @@ impl Pool {
     }
 
     /// Takes a batch back, packets and all.
+    #[inline]
     pub fn recycle_batch(&mut self, mut batch: Batch) {
+        // With a depot some may go there: that is seen to one by one.
+        let room = if self.depot.is_some() { OWN_SPARES_MAX } else { SPARE_PACKETS_MAX };
+        let has_room = self.packets.len() + batch.len() <= room;
+        if has_room && !batch.iter().any(Packet::is_large) {
+            self.live -= batch.len() as u64;
+            self.packets.append(&mut batch.packets);
+        }
         for packet in batch.drain() {
             self.recycle(packet);
         }
@@ -312,8 +344,14 @@ mod tests {
         assert_eq!(batch.iter().map(|p| p.data()[0]).collect::<Vec<_>>(), [0, 2, 4, 6, 8]);
         pool.recycle_batch(batch);
         assert_eq!(pool.live(), 0);
+        let mut batch = pool.packets(13, |number, packet| packet.set_data(&vec![7; number]));
+        assert!(batch.iter().enumerate().all(|(number, packet)| packet.len() == number));
+        assert_eq!((pool.live(), pool.made()), (13, 13));
+        batch.as_mut_slice()[5].put(10_000);
+        pool.recycle_batch(batch);
+        assert_eq!((pool.live(), pool.packets.len()), (0, 12), "large buffers are not kept");
         let again: Vec<Packet> = (0..11).map(|_| pool.packet()).collect();
-        assert_eq!(pool.made(), 11);
+        assert_eq!(pool.made(), 13);
         assert!(again.iter().all(Packet::is_empty));
     }
     /// Packets that one pool gives out and another takes back go round: none is made twice.

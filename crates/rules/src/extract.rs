@@ -136,6 +136,36 @@ impl Extractor {
         self.fill(frame, &found, in_port, key)
     }
 
+    /// Writes the keys of `frames`, which are whole, one behind the other into `keys`, and tells
+    /// `keyless` the places of those that have none, whose words are undefined then.
+    ///
+    /// Frames of the usual shape are read in the caller's loop: a batch of them costs little.
+    ///
+    /// # Panics
+    /// If `keys` has room for fewer keys than there are frames: a caller bug, not an input.
+    #[inline]
+    pub fn extract_each<'f>(
+        &self,
+        frames: impl ExactSizeIterator<Item = (&'f [u8], u32)>,
+        keys: &mut [u32],
+        mut keyless: impl FnMut(usize),
+    ) {
+        assert!(keys.len() >= frames.len() * self.schema.words, "room for every key");
+        let is_tuple = self.layout == Layout::Ipv4Tuple && self.link == LinkType::Ethernet;
+        let rooms = keys.chunks_exact_mut(self.schema.words);
+        for (idx, ((frame, in_port), key)) in frames.zip(rooms).enumerate() {
+            if is_tuple
+                && let Some(found) = usual::find(frame, frame.len())
+                && fill_ipv4_tuple(frame, &found, key).is_ok()
+            {
+                continue;
+            }
+            if self.extract(frame, frame.len(), in_port, key).is_err() {
+                keyless(idx);
+            }
+        }
+    }
+
     /// Appends the keys of `frames`, each with its bytes on the wire, and one outcome per frame:
     /// a key is appended only where the outcome is `Ok`.
     pub fn extract_batch<'f>(

@@ -147,6 +147,9 @@ pub(super) enum Held {
     Refused(Packet),
 }
 
+/// Slots that are remembered beside the index.
+const RECENT_LEN: usize = 1024;
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Neighbours {
@@ -156,8 +159,9 @@ pub(super) struct Neighbours {
     index: HashMap<u32, u32, Secret>,
     oldest: u32,
     newest: u32,
-    /// The slot that was found last.
-    last: u32,
+    /// Slots that were found of late, by the last bits of their addresses. Whoever chooses
+    /// addresses that share these gets the speed of the index.
+    recent: Vec<u32>,
     packets: usize,
     drops: u64,
 }
@@ -171,7 +175,7 @@ impl Default for Neighbours {
             index: HashMap::default(),
             oldest: NONE,
             newest: NONE,
-            last: NONE,
+            recent: Vec::new(),
             packets: 0,
             drops: 0,
         }
@@ -195,13 +199,18 @@ impl Neighbours {
         self.drops
     }
 
+    #[inline]
     fn find(&mut self, address: u32) -> Option<&mut Slot> {
-        let is_last =
-            self.slots.get(self.last as usize).is_some_and(|slot| slot.address == address);
-        if !is_last {
-            self.last = *self.index.get(&address)?;
+        let place = address as usize % RECENT_LEN;
+        let recent = self.recent.get(place).copied().unwrap_or(NONE);
+        if self.slots.get(recent as usize).is_some_and(|slot| slot.address == address) {
+            return self.slots.get_mut(recent as usize);
         }
-        self.slots.get_mut(self.last as usize)
+        let found = *self.index.get(&address)?;
+        if let Some(recent) = self.recent.get_mut(place) {
+            *recent = found;
+        }
+        self.slots.get_mut(found as usize)
     }
 
     /// The Ethernet address of `address` if it is known, and whether it is to be asked for again
@@ -218,7 +227,9 @@ impl Neighbours {
         if !slot.is_known || slot.is_expired(now, timeout_ns) {
             return None;
         }
-        let is_old = !poll_after.is_zero() && now - slot.live_at >= poll_after;
+        let poll_after_ns = poll_after.as_nanos() as i128;
+        let age_ns = i128::from(now.0.saturating_sub(slot.live_at.0));
+        let is_old = poll_after_ns > 0 && age_ns >= poll_after_ns;
         Some((slot.mac, is_old && slot.may_query(now)))
     }
 
@@ -295,6 +306,7 @@ impl Neighbours {
         (slot.address, slot.mac, slot.is_known, slot.queries) = (address, BROADCAST, false, 0);
         (slot.live_at, slot.queried_at) = (now, Time(now.0 - Time::SECOND));
         self.index.insert(address, at);
+        self.recent.resize(RECENT_LEN, NONE);
         self.link_before(at, NONE);
         at
     }
@@ -315,8 +327,10 @@ impl Neighbours {
         self.unlink(at);
         let address = self.slots[at as usize].address;
         self.index.remove(&address);
-        // A free slot is never taken for the one that was found last.
-        self.last = NONE;
+        // A free slot is never taken for one that was found.
+        if let Some(recent) = self.recent.get_mut(address as usize % RECENT_LEN) {
+            *recent = NONE;
+        }
         self.free.push(at);
     }
 

@@ -65,7 +65,7 @@ impl GetIpAddress {
             Place::Header(at) => (packet.from_header(Header::Network), at),
         };
         let address: [u8; 4] = bytes.get(at..)?.first_chunk().copied()?;
-        packet.annotations_mut()[self.anno..self.anno + 4].copy_from_slice(&address);
+        packet.set_anno_u32(self.anno, u32::from_ne_bytes(address));
         Some(())
     }
 }

@@ -42,7 +42,7 @@ use std::sync::Arc;
 
 use warpswitch_graph::language::args::{Args, ArgsError, split};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing, drop_for,
 };
 use warpswitch_packet::Batch;
 use warpswitch_routes::{NextHop, Prefix};
@@ -102,20 +102,28 @@ pub struct IpLookup {
     speaker: &'static str,
     can_flush: bool,
     told: u32,
-    /// Of the batch at work: destinations, and what was found.
+    /// Of the batch at work: destinations, what was found, and outputs.
     addresses: Vec<u32>,
     found: Vec<NextHop>,
+    outputs: Vec<u32>,
 }
 
 impl IpLookup {
     fn new(speaker: &'static str, can_flush: bool) -> Self {
         let speaker = if speaker.is_empty() { "IPRouteTable" } else { speaker };
-        let (told, addresses, found) = Default::default();
-        Self { table: Arc::new(RouteTable::new()), speaker, can_flush, told, addresses, found }
+        let (told, addresses, found, outputs) = Default::default();
+        let table = Arc::new(RouteTable::new());
+        Self { table, speaker, can_flush, told, addresses, found, outputs }
     }
 
-    fn no_route(&mut self, cx: &mut Context<'_>, address: u32) {
-        if self.told < TOLD_MAX {
+    /// Tells of the first destinations without route.
+    #[cold]
+    fn tell_no_route(&mut self, cx: &mut Context<'_>) {
+        let all = self.addresses.iter().zip(&self.found);
+        for (&address, _) in all.filter(|(_, hop)| self.table.hop(**hop).is_none()) {
+            if self.told == TOLD_MAX {
+                return;
+            }
             self.told += 1;
             cx.say(&format!("{}: no route for {}", self.speaker, Ipv4Addr::from(address)));
         }
@@ -249,21 +257,22 @@ impl Element for IpLookup {
             }
             return cx.emit_batch(hop.port as usize, batch);
         }
-        for (idx, mut packet) in batch.drain().enumerate() {
-            match self.table.hop(self.found[idx]) {
-                Some(hop) => {
-                    if hop.gateway != 0 {
-                        packet.set_dst_ipv4(hop.gateway.to_be_bytes());
-                    }
-                    cx.emit(hop.port as usize, packet);
-                }
-                None => {
-                    self.no_route(cx, self.addresses[idx]);
-                    cx.drop_packet(packet, NO_ROUTE);
-                }
+        self.outputs.clear();
+        let mut has_all = true;
+        self.outputs.extend(batch.iter_mut().zip(&self.found).map(|(packet, &found)| {
+            let Some(hop) = self.table.hop(found) else {
+                has_all = false;
+                return drop_for(NO_ROUTE as u32);
+            };
+            if hop.gateway != 0 {
+                packet.set_dst_ipv4(hop.gateway.to_be_bytes());
             }
+            hop.port
+        }));
+        if !has_all && self.told < TOLD_MAX {
+            self.tell_no_route(cx);
         }
-        cx.pool().recycle_empty(batch);
+        cx.emit_each(batch, &self.outputs);
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {

@@ -66,7 +66,7 @@ impl Element for SetIpAddress {
     fn process(&mut self, _cx: &mut Context<'_>, batch: &mut Batch) {
         let (address, at) = (self.address.octets(), self.anno);
         for packet in batch.iter_mut() {
-            packet.annotations_mut()[at..at + 4].copy_from_slice(&address);
+            packet.set_anno_u32(at, u32::from_ne_bytes(address));
         }
     }
 

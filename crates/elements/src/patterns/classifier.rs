@@ -39,7 +39,6 @@ use warpswitch_graph::{
 };
 use warpswitch_packet::Batch;
 
-use super::dispatch::dispatch;
 use super::expr::Expr;
 use super::program::{Place, Program, Region, Step, Way};
 use super::run::Tests;
@@ -186,7 +185,7 @@ impl Element for Classifier {
         self.outputs.clear();
         let output = |data| self.tests.run(&[data, &[], &[], &[]]);
         self.outputs.extend(batch.iter().map(|packet| output(packet.data())));
-        dispatch(cx, batch, &self.outputs);
+        cx.emit_each(batch, &self.outputs);
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {

@@ -61,6 +61,26 @@ pub(super) fn write_key(network: &[u8; NETWORK_BYTES], transport: &[u8], key: &m
     last & USUAL == USUAL && (u32::from(proto) != words::TCP || last & HAS_FLAGS != 0)
 }
 
+/// Bytes from the start of a network header without options to the end of TCP's flags.
+pub(super) const PLAIN_BYTES: usize = NETWORK_BYTES + 14;
+
+/// [`write_key`] of a packet whose headers lie one behind the other, which most do, in fewer steps.
+/// Tells whether it was written: not that of a fragment.
+#[inline(always)]
+pub(super) fn write_plain_key(headers: &[u8; PLAIN_BYTES], key: &mut [u32]) -> bool {
+    let word = |at: usize| {
+        u32::from_be_bytes([headers[at], headers[at + 1], headers[at + 2], headers[at + 3]])
+    };
+    let bits = USUAL | HAS_FLAGS | u32::from(headers[PLAIN_BYTES - 1]);
+    let is_whole = word(4) & 0x3fff == 0;
+    let words = [word(12), word(16), word(20), u32::from(headers[9]) << 24 | bits];
+    if let (true, Some(key)) = (is_whole, key.first_chunk_mut::<KEY_WORDS>()) {
+        *key = words;
+        return true;
+    }
+    false
+}
+
 /// Keys under a mask, and ranges of ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cube {

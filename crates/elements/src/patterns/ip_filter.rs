@@ -63,7 +63,6 @@ use warpswitch_graph::{
 };
 use warpswitch_packet::Batch;
 
-use super::dispatch::dispatch;
 use super::list::{List, Pattern};
 use super::parse::{self, Problems};
 use super::program::Way;
@@ -174,7 +173,7 @@ impl Element for IpFilter {
 
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, batch: Batch) {
         self.list.run(&batch, &mut self.outputs);
-        dispatch(cx, batch, &self.outputs);
+        cx.emit_each(batch, &self.outputs);
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {

@@ -209,12 +209,23 @@ fn copy_ethernet(packet: &Packet, bytes: &mut [u8; 16]) -> usize {
     if len > 0 { len + 2 } else { 0 }
 }
 
+/// The headers of a packet whose network header has no options, if there is enough of them.
+#[inline(always)]
+fn plain_headers(packet: &Packet) -> Option<&[u8; cubes::PLAIN_BYTES]> {
+    let network = packet.header_offset(Header::Network)?;
+    let transport = packet.header_offset(Header::Transport)?;
+    let headers = packet.data().get(network..)?.first_chunk()?;
+    (transport == network + NETWORK_BYTES).then_some(headers)
+}
+
 /// Rules, and what follows from each.
 #[derive(Clone)]
 struct Rules {
     classifier: Arc<dyn Classifier>,
     /// The pattern of each rule, and where its packets go.
     winners: Arc<[(u32, u32)]>,
+    /// Where they go, once more; what follows if no rule matches comes last.
+    outputs: Arc<[u32]>,
 }
 
 /// What follows if no rule matches.
@@ -233,7 +244,8 @@ impl Rules {
         }
         let options = BuildOptions { bytes_max: ENGINE_BYTES_MAX, ..BuildOptions::default() };
         let classifier = build(Engine::Turbo, &builder.build(), &options).ok()?;
-        Some(Self { classifier: classifier.into(), winners: winners.into() })
+        let outputs = winners.iter().map(|(_, output)| *output).chain([DROP]).collect();
+        Some(Self { classifier: classifier.into(), winners: winners.into(), outputs })
     }
 
     /// Finds the rule of each of `keys`; what lies behind in `found` is old.
@@ -242,6 +254,12 @@ impl Rules {
             found.resize(keys.len() / KEY_WORDS, RuleId::NONE);
         }
         self.classifier.classify(KeyBatch::new(&IPV4_5TUPLE, keys), found);
+    }
+
+    /// Writes where packets go whose rules were `found`.
+    fn outputs(&self, found: &[RuleId], outputs: &mut Vec<u32>) {
+        let last = self.outputs.len() - 1;
+        outputs.extend(found.iter().map(|id| self.outputs[id.as_usize().min(last)]));
     }
 
     #[inline]
@@ -314,8 +332,7 @@ impl Lookup {
         self.usual.find(&self.keys[..batch.len() * KEY_WORDS], &mut self.found);
         let found = &self.found[..batch.len()];
         if self.unusual.is_empty() && self.keyless.is_empty() && self.others.is_empty() {
-            outputs.extend(found.iter().map(|&id| self.usual.winner(id).1));
-            return;
+            return self.usual.outputs(found, outputs);
         }
         self.winners.clear();
         self.winners.extend(found.iter().map(|&id| self.usual.winner(id)));
@@ -349,6 +366,11 @@ impl Lookup {
         self.unusual_keys.clear();
         let keys = self.keys.chunks_exact_mut(KEY_WORDS);
         for (idx, (packet, key)) in batch.iter().zip(keys).enumerate() {
+            if let Some(headers) = plain_headers(packet)
+                && cubes::write_plain_key(headers, key)
+            {
+                continue;
+            }
             let (network, transport) = headers(packet);
             let header = network.first_chunk::<NETWORK_BYTES>();
             // Of ports that are cut off a program may see a part, a key does not.

@@ -7,7 +7,6 @@
 
 mod classifier;
 mod cubes;
-mod dispatch;
 mod expr;
 mod ip_filter;
 mod list;

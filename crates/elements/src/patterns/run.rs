@@ -9,7 +9,8 @@
 //! - R2: nothing is read that is not there: a word that is cut off is taken as missing as soon as
 //!   one of the bits asked for is.
 
-use super::dispatch::drop_for;
+use warpswitch_graph::drop_for;
+
 use super::program::{Program, Region, Step, Way};
 
 /// Tests of fewer values look at one after the other.

@@ -55,7 +55,7 @@ use std::sync::Arc;
 use warpswitch_classify::{BuildOptions, Classifier, Engine, build};
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing, drop_for,
 };
 use warpswitch_packet::{BATCH_LEN_MAX, Batch, annotation};
 use warpswitch_rules::extract::Extractor;
@@ -64,8 +64,6 @@ use warpswitch_rules::{Action, KeyBatch, Rule, RuleId, RuleRef, Ruleset, Schema}
 use warpswitch_wire::link::LinkType;
 
 use crate::copies::own;
-
-use super::dispatch::{dispatch, drop_for};
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -110,7 +108,8 @@ struct Lookup {
     /// Whether any rule paints.
     paints: bool,
     keys: Vec<u32>,
-    has_key: Vec<bool>,
+    /// Frames of the batch that have no key.
+    keyless: Vec<usize>,
     found: Vec<RuleId>,
     to: Vec<u32>,
 }
@@ -163,7 +162,7 @@ impl Lookup {
             hits: vec![0; verdicts.len()],
             verdicts: Arc::new(verdicts),
             keys: Vec::with_capacity(words),
-            has_key: Vec::with_capacity(BATCH_LEN_MAX),
+            keyless: Vec::with_capacity(BATCH_LEN_MAX),
             found: Vec::with_capacity(BATCH_LEN_MAX),
             to: Vec::with_capacity(BATCH_LEN_MAX),
         })
@@ -178,7 +177,7 @@ impl Lookup {
             verdicts: self.verdicts.clone(),
             hits: vec![0; self.hits.len()],
             keys: Vec::new(),
-            has_key: Vec::new(),
+            keyless: Vec::new(),
             found: Vec::new(),
             to: Vec::new(),
             ..*self
@@ -192,29 +191,36 @@ impl Lookup {
     /// Finds out where the frames of `batch` go.
     fn run(&mut self, batch: &mut Batch, miss: Option<u32>) {
         let schema = self.schema();
-        self.keys.clear();
-        self.keys.resize(batch.len() * schema.words, 0);
-        self.has_key.clear();
-        for (packet, key) in batch.iter().zip(self.keys.chunks_exact_mut(schema.words)) {
-            let (data, in_port) = (packet.data(), packet.anno_u8(annotation::PAINT));
-            let extracted = self.extractor.extract(data, data.len(), in_port.into(), key);
-            self.has_key.push(extracted.is_ok());
+        let words = batch.len() * schema.words;
+        // Keys of frames that have none are old ones: nobody asks what they find.
+        if self.keys.len() < words {
+            self.keys.resize(words, 0);
+            self.found.resize(batch.len(), RuleId::NONE);
         }
-        self.found.clear();
-        self.found.resize(batch.len(), RuleId::NONE);
-        self.classifier.classify(KeyBatch::new(schema, &self.keys), &mut self.found);
+        let (keys, found) = (&mut self.keys[..words], &mut self.found[..batch.len()]);
+        self.keyless.clear();
+        let frames =
+            batch.iter().map(|packet| (packet.data(), packet.anno_u8(annotation::PAINT).into()));
+        self.extractor.extract_each(frames, keys, |idx| self.keyless.push(idx));
+        self.classifier.classify(KeyBatch::new(schema, keys), found);
+        for &idx in &self.keyless {
+            found[idx] = RuleId::NONE;
+        }
         self.to.clear();
-        for (id, &has_key) in self.found.iter_mut().zip(&self.has_key) {
-            if !has_key {
-                *id = RuleId::NONE;
-            }
-            self.to.push(match self.verdicts.get(id.as_usize()) {
-                Some(verdict) => {
-                    self.hits[id.as_usize()] += 1;
+        let (verdicts, hits) = (&*self.verdicts, &mut self.hits);
+        let no_rule = miss.unwrap_or(drop_for(NO_RULE));
+        self.to.extend(found.iter().map(|id| {
+            let idx = id.as_usize();
+            match (verdicts.get(idx), hits.get_mut(idx)) {
+                (Some(verdict), Some(hits)) => {
+                    *hits += 1;
                     verdict.output
                 }
-                None => miss.unwrap_or(drop_for(if has_key { NO_RULE } else { NO_KEY })),
-            });
+                _ => no_rule,
+            }
+        }));
+        for &idx in &self.keyless {
+            self.to[idx] = miss.unwrap_or(drop_for(NO_KEY));
         }
         if self.paints {
             for (packet, id) in batch.iter_mut().zip(&self.found) {
@@ -317,7 +323,7 @@ impl Element for SdnClassifier {
             return cx.drop_batch(batch, NO_RULE as usize);
         };
         lookup.run(&mut batch, self.miss);
-        dispatch(cx, batch, &lookup.to);
+        cx.emit_each(batch, &lookup.to);
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {

@@ -41,7 +41,7 @@ use warpswitch_graph::language::args::{Args, ArgsError, Bytes, Raw};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
 };
-use warpswitch_packet::packet::PACKET_BYTES_MAX;
+use warpswitch_packet::packet::{LINE_BYTES, PACKET_BYTES_MAX};
 use warpswitch_packet::{BATCH_LEN_MAX, Batch};
 
 use crate::format::parse;
@@ -65,8 +65,9 @@ pub struct InfiniteSource {
     timestamp: bool,
     stop: bool,
     end_call: String,
-    /// The bytes of a packet.
-    packet: Vec<u8>,
+    /// The bytes of a packet, in whole lines, and how many.
+    lines: Vec<[u8; LINE_BYTES]>,
+    bytes: usize,
     /// Whether the last packet was made and all that follows done.
     ended: bool,
     /// The queues to wait for while they are full.
@@ -85,7 +86,8 @@ impl InfiniteSource {
             timestamp: true,
             stop: false,
             end_call: String::new(),
-            packet: Vec::new(),
+            lines: Vec::new(),
+            bytes: 0,
             ended: false,
             queues: Vec::new(),
         }
@@ -93,8 +95,9 @@ impl InfiniteSource {
 
     fn prepare(&mut self) {
         let len = self.length.map_or(self.data.len(), |len| len as usize);
-        self.packet = self.data.iter().copied().cycle().take(len).collect();
-        self.packet.resize(len, 0);
+        let mut packet: Vec<u8> = self.data.iter().copied().cycle().take(len).collect();
+        packet.resize(len.next_multiple_of(LINE_BYTES), 0);
+        (self.lines, self.bytes) = (packet.as_chunks().0.to_vec(), len);
     }
 
     /// Packets that it may yet make, of `wanted`.
@@ -107,15 +110,11 @@ impl InfiniteSource {
 
     fn make(&mut self, cx: &mut Context<'_>, packets: usize) -> Batch {
         let now = cx.now().0;
-        let pool = cx.pool();
-        let mut batch = pool.batch();
-        for _ in 0..packets {
-            let mut packet = pool.packet_of(&self.packet);
-            if self.timestamp {
-                packet.set_timestamp_ns(now);
-            }
-            batch.push(packet);
-        }
+        let now = if self.timestamp { now } else { 0 };
+        let batch = cx.pool().packets(packets, |_, packet| {
+            packet.set_lines(&self.lines, self.bytes);
+            packet.set_timestamp_ns(now);
+        });
         self.count += packets as i64;
         batch
     }

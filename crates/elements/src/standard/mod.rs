@@ -24,6 +24,7 @@ mod random;
 mod rated;
 mod rated_source;
 mod red;
+mod replay;
 mod resize;
 mod sched;
 mod set_packet_type;
@@ -90,6 +91,7 @@ pub(crate) const CLASSES: &[&ElementClass] = &[
     &rated::UNQUEUE,
     &rated_source::CLASS,
     &red::CLASS,
+    &replay::CLASS,
     &resize::CLASS,
     &sched::PRIORITY,
     &sched::ROUND_ROBIN,

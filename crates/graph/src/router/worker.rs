@@ -48,6 +48,9 @@ impl Stats {
     }
 }
 
+/// Outputs from here on stand for reasons of drops.
+pub(crate) const DROPS: u32 = u32::MAX - 15;
+
 /// A batch on its way.
 struct Emission {
     element: u32,
@@ -187,6 +190,37 @@ impl Worker {
         } else {
             self.emitted[*slot as usize - 1].batch.append(&mut batch);
             self.pool.recycle_empty(batch);
+        }
+    }
+
+    /// Lets each packet of `batch` wait at the output that `outputs` has for it; an output from
+    /// [`DROPS`] on stands for the reason why it is dropped.
+    ///
+    /// # Panics
+    /// If there are not as many outputs as packets.
+    pub(crate) fn emit_each(&mut self, element: usize, batch: &mut Batch, outputs: &[u32]) {
+        assert_eq!(batch.len(), outputs.len(), "every packet has its output");
+        let ports = self.slot_base[element] as usize..self.slot_base[element + 1] as usize;
+        let slots = &mut self.slots[ports];
+        for (packet, &port) in batch.drain().zip(outputs) {
+            match slots.get_mut(port as usize) {
+                Some(slot) => {
+                    if *slot == 0 {
+                        let batch = self.pool.batch();
+                        self.emitted.push(Emission { element: element as u32, port, batch });
+                        *slot = self.emitted.len() as u32;
+                    }
+                    self.emitted[*slot as usize - 1].batch.push(packet);
+                }
+                None => {
+                    let stats = &mut self.stats[element];
+                    match stats.drops.get_mut((u32::MAX - port) as usize) {
+                        Some(drops) if port >= DROPS => *drops += 1,
+                        _ => stats.unconnected += 1,
+                    }
+                    self.pool.recycle(packet);
+                }
+            }
         }
     }
 

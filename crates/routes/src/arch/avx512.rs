@@ -24,6 +24,10 @@ const GROUPS: usize = 8;
 /// by one.
 const DEEP_MIN: u32 = 8;
 
+/// More addresses than so many of eight groups, whose routes are longer than 24 bits, are looked up
+/// together: a router with few routes has its own addresses in every network.
+const DEEP_LANES_MAX: u32 = 16;
+
 /// Proof that the machine has the instructions used here.
 #[derive(Clone, Copy, Debug)]
 pub struct Avx512(());
@@ -208,6 +212,15 @@ fn lookup_v4<const NARROW: bool>(image: &Image, addrs: &[[u32; 16]], out: &mut [
             store_hops(out, values::<NARROW>(words, *first, *at, leaf, leaf));
             inner |= u128::from(are(*first, INNER)) << (16 * idx);
         }
+        if inner.count_ones() > DEEP_LANES_MAX {
+            inner = 0;
+            for (idx, ((first, addrs), out)) in firsts.iter().zip(addrs).zip(&mut *out).enumerate()
+            {
+                let flat = are(*first, INNER) & are(*first, LEAF);
+                inner |= u128::from(flat) << (16 * idx);
+                look_deep::<NARROW>(words, *first, load(addrs), are(*first, INNER) & !flat, out);
+            }
+        }
         // Few addresses have longer prefixes below their first three bytes: a branch for them among
         // the others would be foretold wrongly once or twice in a batch.
         while inner != 0 {
@@ -228,6 +241,29 @@ fn prefetch_next<A>(addrs: &[A; 16]) {
     for line in 0..size_of::<[A; 16]>() / 64 {
         _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(64 * line));
     }
+}
+
+/// Answers the addresses of `lanes`, whose first entries lead to inner blocks: by their third byte,
+/// then by their fourth.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq")]
+fn look_deep<const NARROW: bool>(
+    words: &[AtomicU32],
+    firsts: __m512i,
+    addrs: __m512i,
+    lanes: __mmask16,
+    out: &mut [NextHop; 16],
+) {
+    let mut entries = _mm512_maskz_mov_epi32(lanes, firsts);
+    for bytes in [_mm512_srli_epi32::<8>(addrs), addrs] {
+        let bytes = _mm512_and_si512(bytes, set(0xff));
+        let left = are(entries, LEAF | INNER);
+        let at = values_at::<NARROW, true>(words, entries, bytes, left);
+        entries = values::<NARROW>(words, entries, at, left, are(entries, LEAF));
+    }
+    let hops = _mm512_cvtepi32_epi16(entries);
+    // SAFETY: `NextHop` is a `u16` in memory, and sixteen of them are the 32 bytes written.
+    unsafe { _mm256_mask_storeu_epi16(out.as_mut_ptr().cast(), lanes, hops) };
 }
 
 /// The first and the second 32 bits of sixteen addresses.

@@ -1,0 +1,353 @@
+//! Keeps frames in memory and plays them again and again.
+//!
+//! # Synopsis
+//! `ReplayUnqueue(STOP, LIMIT, BURST, ACTIVE, QUICK_CLONE, VERBOSE)`
+//!
+//! # Ports
+//! One pull input, one push output. It asks for packets until there are none, or enough; then it
+//! plays what it has, in order, from the start again after the end. While all queues that packets
+//! get to are full it rests.
+//!
+//! # Configuration
+//! - `STOP`: times that it plays them, -1 (the default) for no end; after the last one the run is
+//!   asked to stop
+//! - `LIMIT`: packets that it keeps at most, -1 (the default) for as many as there is room for
+//! - `BURST`: packets a batch, 32 by default
+//! - `ACTIVE`: whether it plays, true by default
+//! - `QUICK_CLONE`, `VERBOSE`: taken, and not needed
+//!
+//! What is kept of a packet: its bytes, its time, and how it was addressed on its link. Where its
+//! headers are and its annotations are not: the place for it is behind the source.
+//!
+//! # Handlers
+//! | name | | unit |
+//! | --- | --- | --- |
+//! | `active` | read, write | true or false |
+//! | `burst` | read, write | as the argument |
+//! | `stop` | read, write | times that are left, -1 for no end |
+//! | `loaded` | read | packets that it keeps |
+//! | `count` | read | packets that it played |
+//! | `reset` | write | starts over, with the packets that it keeps |
+//!
+//! # Drops
+//! - `no room`: the packet that came when there was no more room
+//!
+//! # Threads
+//! Belongs to one worker.
+//!
+//! # Example
+//! ```text
+//! FromDump(in.pcap) -> ReplayUnqueue(STOP 100, BURST 64) -> Strip(14) -> CheckIPHeader -> Discard;
+//! ```
+//!
+//! # Why not packets
+//! A packet has room for headers and for growth, kilobytes that a cache would carry for the sake of
+//! sixty bytes. Frames lie here one behind the other, each from the start of a line, so playing
+//! them reads memory in order, as it lies where a network card has put it.
+
+use warpswitch_graph::language::args::{Args, ArgsError};
+use warpswitch_graph::{
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+};
+use warpswitch_packet::packet::{LINE_BYTES, PacketType};
+use warpswitch_packet::{BATCH_LEN_MAX, Batch, Packet};
+
+use crate::format::parse;
+
+/// The class.
+pub static CLASS: ElementClass =
+    ElementClass::new("ReplayUnqueue", "1/1", "l/h", || Box::new(ReplayUnqueue::new()))
+        .drops(&["no room"]);
+
+/// Number of the reason.
+const NO_ROOM: usize = 0;
+
+/// Lines that frames may take: a gigabyte.
+const LINES_MAX: usize = (1 << 30) / LINE_BYTES;
+
+/// A frame that is kept.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    first_line: u32,
+    bytes: u32,
+    timestamp_ns: i64,
+    packet_type: PacketType,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct ReplayUnqueue {
+    lines: Vec<[u8; LINE_BYTES]>,
+    frames: Vec<Frame>,
+    is_loaded: bool,
+    /// The frame that is played next.
+    next: usize,
+    /// Times that are left.
+    stop: i64,
+    stop_at_start: i64,
+    limit: i64,
+    burst: u32,
+    active: bool,
+    count: u64,
+    is_woken: bool,
+    /// The queues to wait for while they are full.
+    queues: Vec<usize>,
+}
+
+impl ReplayUnqueue {
+    fn new() -> Self {
+        Self {
+            lines: Vec::new(),
+            frames: Vec::new(),
+            is_loaded: false,
+            next: 0,
+            stop: -1,
+            stop_at_start: -1,
+            limit: -1,
+            burst: 32,
+            active: true,
+            count: 0,
+            is_woken: false,
+            queues: Vec::new(),
+        }
+    }
+
+    /// Keeps what there is, at most a batch. Tells whether there was something.
+    fn load(&mut self, cx: &mut Context<'_>) -> bool {
+        let wanted = match usize::try_from(self.limit) {
+            Ok(limit) => limit.saturating_sub(self.frames.len()).min(BATCH_LEN_MAX),
+            Err(_) => BATCH_LEN_MAX,
+        };
+        if wanted == 0 {
+            self.is_loaded = true;
+            return true;
+        }
+        let mut batch = cx.pull(0, wanted);
+        let got = !batch.is_empty();
+        self.is_loaded = !got && !self.frames.is_empty();
+        for packet in batch.drain() {
+            if self.keep(&packet) {
+                cx.consume(packet);
+            } else {
+                self.is_loaded = true;
+                cx.drop_packet(packet, NO_ROOM);
+            }
+        }
+        cx.pool().recycle_empty(batch);
+        got || self.is_loaded
+    }
+
+    /// Copies a packet, if there is room.
+    fn keep(&mut self, packet: &Packet) -> bool {
+        let (whole, rest) = packet.data().as_chunks::<LINE_BYTES>();
+        let first_line = self.lines.len();
+        if first_line + whole.len() + 1 > LINES_MAX {
+            return false;
+        }
+        self.lines.extend_from_slice(whole);
+        if !rest.is_empty() {
+            let mut line = [0; LINE_BYTES];
+            line[..rest.len()].copy_from_slice(rest);
+            self.lines.push(line);
+        }
+        self.frames.push(Frame {
+            first_line: first_line as u32,
+            bytes: packet.len() as u32,
+            timestamp_ns: packet.timestamp_ns(),
+            packet_type: packet.packet_type(),
+        });
+        true
+    }
+
+    /// The next packets, up to the end.
+    fn play(&mut self, cx: &mut Context<'_>) -> Batch {
+        let end = (self.next + self.burst as usize).min(self.frames.len());
+        let frames = &self.frames[self.next..end];
+        let batch = cx.pool().packets(frames.len(), |number, packet| {
+            let frame = &frames[number];
+            let first = frame.first_line as usize;
+            let lines = (frame.bytes as usize).div_ceil(LINE_BYTES);
+            packet.set_lines(&self.lines[first..first + lines], frame.bytes as usize);
+            packet.set_timestamp_ns(frame.timestamp_ns);
+            packet.set_packet_type(frame.packet_type);
+        });
+        self.count += frames.len() as u64;
+        self.next = end;
+        batch
+    }
+
+    /// Goes back to the start, if it is to play once more.
+    fn turn(&mut self) {
+        if self.next == self.frames.len() && self.stop != 0 {
+            self.next = 0;
+            self.stop = if self.stop > 0 { self.stop - 1 } else { self.stop };
+        }
+    }
+
+    fn may_work(&self) -> bool {
+        self.active && self.burst > 0 && self.limit != 0
+    }
+}
+
+impl Element for ReplayUnqueue {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        _context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        let (mut quick_clone, mut verbose) = (false, 0i32);
+        args.read("STOP", &mut self.stop)
+            .read("LIMIT", &mut self.limit)
+            .read("BURST", &mut self.burst)
+            .read("ACTIVE", &mut self.active)
+            .read("QUICK_CLONE", &mut quick_clone)
+            .read("VERBOSE", &mut verbose);
+        if self.burst == 0 {
+            args.error_at("BURST", "must be at least 1");
+        }
+        self.stop_at_start = self.stop;
+        args.complete()
+    }
+
+    fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        self.is_woken = cx.listen_upstream(0);
+        self.queues = cx.listen_downstream(0);
+        if self.may_work() {
+            cx.schedule_task();
+        }
+        Ok(())
+    }
+
+    fn run_task(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.may_work() || cx.are_full(&self.queues) {
+            return false;
+        }
+        if !self.is_loaded {
+            let worked = self.load(cx);
+            // What gives nothing at first may tell when it has something.
+            if worked || !self.is_woken {
+                cx.schedule_task();
+            }
+            if self.is_loaded {
+                self.next = self.frames.len();
+                self.turn();
+            }
+            return worked;
+        }
+        if self.next == self.frames.len() {
+            self.active = false;
+            cx.stop_driver();
+            return false;
+        }
+        let batch = self.play(cx);
+        cx.emit_batch(0, batch);
+        // The end comes when its turn comes again: what it played is done with then.
+        self.turn();
+        cx.schedule_task();
+        true
+    }
+
+    fn handlers(&self) -> &'static [HandlerSpec] {
+        const {
+            &[
+                HandlerSpec::both("active"),
+                HandlerSpec::both("burst"),
+                HandlerSpec::both("stop"),
+                HandlerSpec::read("loaded"),
+                HandlerSpec::read("count"),
+                HandlerSpec::button("reset"),
+            ]
+        }
+    }
+
+    fn read(
+        &mut self,
+        _cx: &mut Context<'_>,
+        name: &str,
+        _param: &str,
+    ) -> Result<String, HandlerError> {
+        Ok(match name {
+            "active" => self.active.to_string(),
+            "burst" => self.burst.to_string(),
+            "stop" => self.stop.to_string(),
+            "loaded" => self.frames.len().to_string(),
+            _ => self.count.to_string(),
+        })
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context<'_>,
+        name: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        let bad = |_| HandlerError::failed("syntax error");
+        match name {
+            "active" => self.active = parse(value).map_err(bad)?,
+            "burst" => self.burst = parse(value).map_err(bad)?,
+            "stop" => self.stop = parse(value).map_err(bad)?,
+            _ => {
+                (self.count, self.stop, self.active) = (0, self.stop_at_start, true);
+                if self.is_loaded {
+                    self.next = self.frames.len();
+                    self.turn();
+                }
+            }
+        }
+        if self.may_work() {
+            cx.schedule_task();
+        }
+        Ok(String::new())
+    }
+
+    fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
+        let Some(old) = old.downcast_mut::<Self>() else { return };
+        self.lines = std::mem::take(&mut old.lines);
+        self.frames = std::mem::take(&mut old.frames);
+        (self.is_loaded, self.next, self.count) = (old.is_loaded, old.next, old.count);
+        if self.stop_at_start == old.stop_at_start {
+            self.stop = old.stop;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpswitch_graph::simulate::{SimulatedHost, run};
+
+    #[test]
+    fn frames_are_played_as_often_as_asked_for() {
+        let config = r#"InfiniteSource(DATA "a", LENGTH 1, LIMIT 40, BURST 7)
+                -> q :: RoundRobinSched; InfiniteSource(LENGTH 200, LIMIT 10) -> [1]q;
+            q -> r :: ReplayUnqueue(STOP 3, BURST 16) -> c :: Counter -> Discard;"#;
+        let (mut router, _) = run(config, &crate::registry());
+        let mut read = |handler: &str| router.read(handler).expect("it is there");
+        assert_eq!([read("r.loaded"), read("r.count"), read("c.count")], ["50", "150", "150"]);
+        // Each time ends with a batch of two.
+        assert_eq!((read("c.batches"), read("c.byte_count")), ("12".into(), "6120".into()));
+        assert_eq!([read("r.active"), read("r.stop")], ["false", "0"]);
+        router.write("r.reset", "").expect("it obeys");
+        router.run(&mut SimulatedHost::default());
+        assert_eq!(router.read("c.count"), Ok("300".into()));
+        assert!(router.packets_made() < 300, "packets are used again");
+    }
+
+    #[test]
+    fn bytes_and_times_stay_and_limits_hold() {
+        let config = "s :: InfiniteSource(DATA abcdef, BURST 9) -> SetTimestamp(5.25)
+            -> ReplayUnqueue(STOP 2, LIMIT 3, BURST 2) -> Print(x, 8, TIMESTAMP true) -> Discard;";
+        let (mut router, transcript) = run(config, &crate::registry());
+        let said = transcript.said();
+        assert_eq!(said.lines().count(), 6, "{said}");
+        let line = said.lines().next().expect("a line");
+        assert!(line.contains("5.25") && line.contains("61626364 6566"), "{line}");
+        assert!(said.lines().all(|other| other == line), "{said}");
+        assert_eq!(router.read("s.count"), Ok("3".into()));
+    }
+
+    #[test]
+    fn without_frames_it_waits_and_then_rests() {
+        let (mut router, _) = run("Idle -> r :: ReplayUnqueue -> Discard;", &crate::registry());
+        assert_eq!(router.read("r.count"), Ok("0".into()));
+    }
+}

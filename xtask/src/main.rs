@@ -41,6 +41,9 @@ tasks:
                           look up routes: ours, the poptrie crate and, with --peers, DPDK's
                           rte_lpm, rte_fib and rte_fib6; --data is a folder with a table of
                           prefixes, *prefixes.txt[.gz]
+  bench graph [--data DIR] [--rounds N] [--record] [--smoke]
+                          run configurations, memory to memory, on one core; --data is a folder
+                          with ClassBench files and a table of prefixes, in it or one below
   peers                   build the rival programs (needs DPDK; says what to install)
   gpu-bundle [--out DIR] [--data DIR]
                           gather binary, tests, kernels and rule sets for a machine with a card;

@@ -5,11 +5,12 @@
 //!                                                                   └─► rte_acl (--peers)
 //!                       table, ratios, bench/record ◄── digests agree ◄┘
 //! ```
-//! `routes` looks up routes instead; see its module. Every program reads the same files. An engine
-//! whose answers have another digest than the others gets no number. Known bias is written down in
-//! `docs/benchmarking.md`.
+//! `routes` looks up routes instead, and `graph` runs configurations; see their modules. Every
+//! program reads the same files. An engine whose answers have another digest than the others gets
+//! no number. Known bias is written down in `docs/benchmarking.md`.
 
 mod def;
+mod graph;
 mod record;
 mod report;
 mod routes;
@@ -41,6 +42,9 @@ pub fn run(args: &[String]) -> Result<()> {
     let options = parse(args)?;
     if options.names.iter().any(|name| name == ROUTES) {
         return run_routes(options);
+    }
+    if options.names.iter().any(|name| name == GRAPH) {
+        return run_graph(options);
     }
     let defs = read_defs(&options.names)?;
     let tools = run::Tools::build(if options.peers { Some(peers::build_acl()?) } else { None })?;
@@ -78,13 +82,24 @@ pub fn run(args: &[String]) -> Result<()> {
         record::write(&measured)?;
     }
     if options.smoke && options.names.is_empty() {
+        graph::measure(&graph::Options { data: None, rounds: 1, record: false, smoke: true })?;
         return run_routes(options);
     }
     Ok(())
 }
 
-/// The experiment that is no definition: it looks up routes.
+/// The experiments that are no definitions: one looks up routes, one runs configurations.
 const ROUTES: &str = "routes";
+const GRAPH: &str = "graph";
+
+fn run_graph(options: Options) -> Result<()> {
+    let is_alone = options.names.len() <= 1 && options.engines.is_none() && !options.peers;
+    if !is_alone || !options.case.is_empty() {
+        bail!("'{GRAPH}' runs alone, and takes neither --case, --engines nor --peers");
+    }
+    let Options { data, rounds, record, smoke, .. } = options;
+    graph::measure(&graph::Options { data, rounds, record, smoke })
+}
 
 fn run_routes(options: Options) -> Result<()> {
     if options.names.len() > 1 || options.engines.is_some() || !options.case.is_empty() {

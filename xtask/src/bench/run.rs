@@ -101,6 +101,20 @@ impl Tools {
         serde_json::from_str(&text).context("warpswitch bench classify: not the JSON agreed on")
     }
 
+    /// Runs configurations; the JSON that comes of it.
+    pub fn graph(&self, data: Option<&Path>, smoke: bool) -> Result<String> {
+        let mut command = Command::new(&self.ours);
+        command.args(["bench", "graph", "--json"]);
+        if smoke {
+            command.args(["--smoke", "--frames", "2000", "--runs", "1", "--run-ms", "5"]);
+        }
+        if let Some(data) = data {
+            command.arg("--data").arg(data);
+        }
+        // Exit code 1 says that some case has an error in place of its numbers.
+        output(&mut command, &[0, 1], "warpswitch bench graph")
+    }
+
     /// Runs the peer, if it is asked for and the case names its builds; no line otherwise.
     pub fn peer(&self, files: &Files, max_mib: &[usize], rules: usize) -> Result<Vec<Figures>> {
         let Some(peer) = self.peer.as_ref().filter(|_| !max_mib.is_empty()) else {

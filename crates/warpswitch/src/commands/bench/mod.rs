@@ -1,15 +1,16 @@
-//! `warpswitch bench`: how fast engines are here.
+//! `warpswitch bench`: how fast engines and configurations are here.
 
 mod check;
 mod classify;
 mod gpu;
+mod graph;
 mod updates;
 
 use clap::{Args, Subcommand};
 
 use crate::exit::Outcome;
 
-/// Measure how fast engines are on this machine
+/// Measure how fast engines and configurations are on this machine
 #[derive(Args, Debug)]
 pub struct BenchCommand {
     #[command(subcommand)]
@@ -20,6 +21,7 @@ pub struct BenchCommand {
 enum What {
     Classify(classify::BenchClassifyArgs),
     Gpu(gpu::BenchGpuArgs),
+    Graph(graph::BenchGraphArgs),
 }
 
 impl BenchCommand {
@@ -31,6 +33,7 @@ impl BenchCommand {
         match &self.what {
             What::Classify(args) => classify::run(args),
             What::Gpu(args) => gpu::run(args),
+            What::Graph(args) => graph::run(args),
         }
     }
 }

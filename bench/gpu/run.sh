@@ -9,6 +9,7 @@
 #   ENGINES=turbo       kernels, separated by commas (default: all)
 #   BATCH=8K,1M         batches (default: 8K,64K,256K,1M)
 #   RUN_MS=20 RUNS=5    how long and how often each figure is taken
+#   THREADS=1 SLOTS=8   threads that send batches off, and how many are under way
 #
 # Sets are the files in data/, and some that are generated here: IPv6, and GSwitch's own case.
 set -euo pipefail
@@ -57,13 +58,14 @@ for set in "$sets"/*; do
 	case " ${SETS:-$name} " in *" $name "*) ;; *) continue ;; esac
 	cp "$set" "$work/$name"
 	case $set in *.gz) gzip -dc "$set" > "$work/$name" ;; esac
-	(cd "$work" && "$warpswitch" bench gpu --rules "$name" --csv \
+	(cd "$work" && "$warpswitch" bench gpu --rules "$name" --csv --hash-seed 1 \
 		--batch "${BATCH:-8K,64K,256K,1M}" --run-ms "${RUN_MS:-20}" --runs "${RUNS:-5}" \
+		--threads "${THREADS:-1}" --slots "${SLOTS:-8}" \
 		${ENGINES:+--engines "$ENGINES"}) > "$work/one.csv" ||
 		echo "# $name failed" >> "$csv"
 	if [ -s "$csv" ]; then tail -n +2 "$work/one.csv"; else cat "$work/one.csv"; fi >> "$csv"
 	rm "$work/$name"
 	echo "-- $name"
-	grep -v '^ruleset' "$work/one.csv" | cut -d, -f4-8 || true
+	grep -v '^ruleset' "$work/one.csv" | cut -d, -f4-9 || true
 done
 echo "figures in $csv"

@@ -111,17 +111,17 @@ pub fn launch_shape(image: &Image) -> LaunchShape {
         shared_bytes,
         persistent,
     };
+    // WS_KEYS of the sources.
+    let by_words = |four: usize, ten: usize| match image.shape().words {
+        4 => four,
+        10 => ten,
+        _ => 1,
+    };
     match image.algorithm() {
-        Algorithm::Linear => {
-            let keys = match image.shape().words {
-                4 => 4,
-                10 => 2,
-                _ => 1,
-            };
-            shape(256, keys, 0, false)
-        }
-        Algorithm::MaskHash | Algorithm::Tuple | Algorithm::Turbo => shape(256, 1, 0, false),
-        Algorithm::Bloom => shape(512, 1, image.shared_words() * 4, true),
+        Algorithm::Linear => shape(256, by_words(4, 2), 0, false),
+        Algorithm::MaskHash | Algorithm::Tuple => shape(256, by_words(1, 2), 0, false),
+        Algorithm::Turbo => shape(256, 1, 0, false),
+        Algorithm::Bloom => shape(512, by_words(4, 2), image.shared_words() * 4, true),
     }
 }
 

@@ -34,35 +34,57 @@ WS_FN ws_desc ws_desc_at(const ws_view &view, ws_u32 table) {
     return desc;
 }
 
-/* The rank of entry `entry` if it has this value, else WS_NONE. */
-WS_FN ws_u32 ws_entry(const ws_view &view, ws_u32 entry, const ws_key &masked) {
+/* The rank of entry `entry` if its value is the key's under the mask, else WS_NONE. */
+WS_FN ws_u32 ws_entry(const ws_view &view, const ws_desc &desc, ws_u32 entry, const ws_key &key) {
     ws_u32 w[WS_ENTRY_WORDS];
     ws_load<WS_ENTRY_WORDS>(view.words + view.p[WS_ENTRIES] + (ws_u64)entry * WS_ENTRY_WORDS, w);
     ws_u32 differing = 0;
     WS_UNROLL
     for (int i = 0; i < WS_WORDS; i++) {
-        differing |= w[i] ^ masked.w[i];
+        differing |= w[i] ^ (key.w[i] & desc.w[i]);
     }
     return differing == 0 ? w[WS_WORDS] : WS_NONE;
 }
 
-/* The rank that the table has for a masked key, or WS_NONE. */
-WS_FN ws_u32 ws_probe(const ws_view &view, const ws_desc &desc, const ws_hash_keys &keys,
-                      ws_u32 hash, const ws_key &masked) {
-    const ws_u32 *slots = view.words + view.p[WS_SLOTS];
-    slots += (ws_u64)ws_desc_word(desc, WS_DESC_SLOTS) * 2;
+/* The slots that a hash is looked for in first: three, or the start of a run. */
+#define WS_FIRST_SLOTS (WS_CUCKOO ? 3 : 1)
+
+struct ws_found {
+    ws_u32 tag[WS_FIRST_SLOTS], entry[WS_FIRST_SLOTS];
+};
+
+WS_FN const ws_u32 *ws_slots(const ws_view &view, const ws_desc &desc) {
+    return view.words + view.p[WS_SLOTS] + (ws_u64)ws_desc_word(desc, WS_DESC_SLOTS) * 2;
+}
+
+/* Loads the first slots; apart from what is done with them, so that loads of several keys
+ * overlap. */
+WS_FN ws_found ws_first(const ws_view &view, const ws_desc &desc, const ws_hash_keys &keys,
+                        ws_u32 hash) {
+    const ws_u32 *slots = ws_slots(view, desc);
     const ws_u32 size = ws_desc_word(desc, WS_DESC_SIZE);
+    ws_found found;
 #if WS_CUCKOO
-    ws_u32 tags[3], entries[3];
     WS_UNROLL
     for (int part = 0; part < 3; part++) {
         const ws_u32 slot = part * size + ws_high(hash * keys.by[part], size);
-        ws_pair(slots + (ws_u64)slot * 2, &tags[part], &entries[part]);
+        ws_pair(slots + (ws_u64)slot * 2, &found.tag[part], &found.entry[part]);
     }
+#else
+    (void)keys;
+    ws_pair(slots + (ws_u64)(hash >> size) * 2, &found.tag[0], &found.entry[0]);
+#endif
+    return found;
+}
+
+/* The rank that the table has for a key, given its first slots, or WS_NONE. */
+WS_FN ws_u32 ws_rank(const ws_view &view, const ws_desc &desc, ws_found found, ws_u32 hash,
+                     const ws_key &key) {
+#if WS_CUCKOO
     WS_UNROLL
     for (int part = 0; part < 3; part++) {
-        if (tags[part] == hash && entries[part] != 0) {
-            const ws_u32 rank = ws_entry(view, entries[part] - 1, masked);
+        if (found.tag[part] == hash && found.entry[part] != 0) {
+            const ws_u32 rank = ws_entry(view, desc, found.entry[part] - 1, key);
             if (rank != WS_NONE) {
                 return rank;
             }
@@ -70,21 +92,20 @@ WS_FN ws_u32 ws_probe(const ws_view &view, const ws_desc &desc, const ws_hash_ke
     }
     return WS_NONE;
 #else
-    (void)keys;
-    const ws_u32 wrap = 0xffffffffu >> size;
-    for (ws_u32 slot = hash >> size;; slot = (slot + 1) & wrap) {
-        ws_u32 tag, entry;
-        ws_pair(slots + (ws_u64)slot * 2, &tag, &entry);
-        if (entry == 0) {
-            return WS_NONE;
-        }
-        if (tag == hash) {
-            const ws_u32 rank = ws_entry(view, entry - 1, masked);
+    const ws_u32 *slots = ws_slots(view, desc);
+    const ws_u32 size = ws_desc_word(desc, WS_DESC_SIZE), wrap = 0xffffffffu >> size;
+    ws_u32 slot = hash >> size;
+    while (found.entry[0] != 0) {
+        if (found.tag[0] == hash) {
+            const ws_u32 rank = ws_entry(view, desc, found.entry[0] - 1, key);
             if (rank != WS_NONE) {
                 return rank;
             }
         }
+        slot = (slot + 1) & wrap;
+        ws_pair(slots + (ws_u64)slot * 2, &found.tag[0], &found.entry[0]);
     }
+    return WS_NONE;
 #endif
 }
 
@@ -97,24 +118,63 @@ WS_FN bool ws_passes(const ws_u32 *filters, const ws_desc &desc, const ws_hash_k
     return (filter[first >> 5] >> (first & 31) & filter[second >> 5] >> (second & 31) & 1) != 0;
 }
 
-/* Searches the table for a key whose best rank so far is `best`, and gives the better one. */
-WS_FN ws_u32 ws_search(const ws_view &view, const ws_desc &desc, const ws_hash_keys &keys,
-                       const ws_u32 *filters, const ws_key &key, ws_u32 best) {
-    ws_key masked;
+/* Searches a table for the KEYS keys of a thread, whose best ranks so far are `best`. One
+ * description serves them all, and their loads overlap. */
+template <int KEYS>
+WS_FN void ws_search(const ws_view &view, const ws_desc &desc, const ws_hash_keys &keys,
+                     const ws_u32 *filters, const ws_key *key, ws_u32 *best) {
+    ws_u32 hash[KEYS];
     WS_UNROLL
-    for (int i = 0; i < WS_WORDS; i++) {
-        masked.w[i] = key.w[i] & desc.w[i];
+    for (int j = 0; j < KEYS; j++) {
+        hash[j] = ws_hash(keys, key[j], desc.w);
     }
-    const ws_u32 hash = ws_hash(keys, masked);
 #if WS_FILTERED
-    if (!ws_passes(filters, desc, keys, hash)) {
-        return best;
+    bool passes[KEYS];
+    WS_UNROLL
+    for (int j = 0; j < KEYS; j++) {
+        passes[j] = ws_passes(filters, desc, keys, hash[j]);
+    }
+    WS_UNROLL
+    for (int j = 0; j < KEYS; j++) {
+        if (passes[j]) {
+            const ws_found found = ws_first(view, desc, keys, hash[j]);
+            const ws_u32 rank = ws_rank(view, desc, found, hash[j], key[j]);
+            best[j] = rank < best[j] ? rank : best[j];
+        }
     }
 #else
     (void)filters;
+    ws_found found[KEYS];
+    WS_UNROLL
+    for (int j = 0; j < KEYS; j++) {
+        found[j] = ws_first(view, desc, keys, hash[j]);
+    }
+    WS_UNROLL
+    for (int j = 0; j < KEYS; j++) {
+        const ws_u32 rank = ws_rank(view, desc, found[j], hash[j], key[j]);
+        best[j] = rank < best[j] ? rank : best[j];
+    }
 #endif
-    const ws_u32 rank = ws_probe(view, desc, keys, hash, masked);
-    return rank < best ? rank : best;
+}
+
+/* Searches the tables `first..end` until no best rank can get better; gives whether more tables
+ * could still matter. A best rank of 0 takes a key out. */
+template <int KEYS>
+WS_FN bool ws_search_all(const ws_view &view, const ws_hash_keys &keys, const ws_u32 *filters,
+                         ws_u32 first, ws_u32 end, const ws_key *key, ws_u32 *best) {
+    for (ws_u32 table = first; table < end; table++) {
+        const ws_desc desc = ws_desc_at(view, table);
+        bool open = false;
+        WS_UNROLL
+        for (int j = 0; j < KEYS; j++) {
+            open |= ws_desc_word(desc, WS_DESC_BOUND) < best[j];
+        }
+        if (!open) {
+            return false;
+        }
+        ws_search<KEYS>(view, desc, keys, filters, key, best);
+    }
+    return true;
 }
 
 /* The rank of the winner, as one thread finds it alone. */
@@ -125,20 +185,14 @@ WS_FN ws_u32 ws_lookup(const ws_view &view, const ws_key &key) {
     for (ws_u32 tile = 0; tile < view.p[WS_TILES_LEN]; tile++) {
         const ws_u32 *what = view.words + view.p[WS_TILES] + 4 * tile;
         const ws_u32 *filters = view.words + view.p[WS_FILTERS] + what[WS_TILE_FILTERS];
-        const ws_u32 first = what[WS_TILE_TABLES], end = first + what[WS_TILE_LEN];
-#else
-    {
-        const ws_u32 *filters = view.words;
-        const ws_u32 first = 0, end = view.p[WS_TABLES];
-#endif
-        for (ws_u32 table = first; table < end; table++) {
-            const ws_desc desc = ws_desc_at(view, table);
-            if (ws_desc_word(desc, WS_DESC_BOUND) >= best) {
-                return best;
-            }
-            best = ws_search(view, desc, keys, filters, key, best);
+        const ws_u32 first = what[WS_TILE_TABLES];
+        if (!ws_search_all<1>(view, keys, filters, first, first + what[WS_TILE_LEN], &key, &best)) {
+            break;
         }
     }
+#else
+    ws_search_all<1>(view, keys, view.words, 0, view.p[WS_TABLES], &key, &best);
+#endif
     return best;
 }
 

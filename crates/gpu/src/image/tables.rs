@@ -82,29 +82,33 @@ fn tuples(rules: &Rules<'_>, bytes_max: usize) -> Result<Vec<Tuple>, TooLarge> {
     Ok(tuples)
 }
 
-/// The keyed hash; see `hash.cuh`.
-struct HashKeys {
-    words: Vec<u64>,
-    by: [u32; 4],
-}
+/// The keyed hash; see `hash.cuh`. As words: a multiplier for each word of a key, what is added and
+/// what the sum is multiplied with (low half first), four more multipliers.
+struct HashKeys(Vec<u32>);
 
 impl HashKeys {
     fn draw(words: usize, seed: u64, draw: u64) -> Self {
         let mut seeds = SeedStream::new(seed, 0x6770_7500 + draw);
-        let words = (0..=words).map(|_| seeds.next()).collect();
-        Self { words, by: std::array::from_fn(|_| seeds.next() as u32 | 1) }
+        let mut list: Vec<u32> = (0..words).map(|_| seeds.next() as u32 | 1).collect();
+        for long in [seeds.next(), seeds.next() | 1] {
+            list.extend([long as u32, (long >> 32) as u32]);
+        }
+        list.extend((0..4).map(|_| seeds.next() as u32 | 1));
+        Self(list)
     }
 
-    fn hash(&self, masked: &[u32]) -> u32 {
-        let (last, keys) = self.words.split_last().expect("one more than words");
-        let products = keys.iter().zip(masked).map(|(k, &word)| k.wrapping_mul(u64::from(word)));
-        (products.fold(*last, u64::wrapping_add) >> 32) as u32
+    fn by(&self) -> [u32; 4] {
+        *self.0.last_chunk().expect("four multipliers at the end")
     }
+}
 
-    fn to_words(&self) -> Vec<u32> {
-        let halves = self.words.iter().flat_map(|&k| [k as u32, (k >> 32) as u32]);
-        halves.chain(self.by).collect()
-    }
+/// The hash of a masked key by the words of [`HashKeys`].
+fn hash(keys: &[u32], masked: &[u32]) -> u32 {
+    let (multipliers, rest) = keys.split_at(masked.len());
+    let long = |at: usize| u64::from(rest[at + 1]) << 32 | u64::from(rest[at]);
+    let products = multipliers.iter().zip(masked).map(|(&a, &w)| u64::from(a) * u64::from(w));
+    let sum = products.fold(long(0), u64::wrapping_add);
+    (sum.wrapping_mul(long(2)) >> 32) as u32
 }
 
 /// The upper half of a product.
@@ -199,7 +203,7 @@ impl Parts {
     /// Adds a table. `None` if its values find no places.
     fn add(&mut self, tuple: &Tuple, words: usize, kind: Kind, keys: &HashKeys) -> Option<()> {
         let hashes: Vec<u32> =
-            tuple.values.iter().map(|(value, _)| keys.hash(&value[..words])).collect();
+            tuple.values.iter().map(|(value, _)| hash(&keys.0, &value[..words])).collect();
         let entry_words = abi::entry_words(words);
         let first_entry = (self.entries.len() / entry_words) as u32;
         for (value, rank) in &tuple.values {
@@ -210,7 +214,7 @@ impl Parts {
         }
         let (slots, size) = match kind {
             Kind::Open => open_slots(&hashes, first_entry),
-            Kind::Cuckoo | Kind::Filtered => cuckoo_slots(&keys.by, &hashes, first_entry)?,
+            Kind::Cuckoo | Kind::Filtered => cuckoo_slots(&keys.by(), &hashes, first_entry)?,
         };
         let mut desc = [0; abi::DESC_WORDS];
         desc[abi::DESC_BOUND] = tuple.values[0].1;
@@ -218,7 +222,7 @@ impl Parts {
         desc[abi::DESC_SIZE] = size;
         self.slots.extend(slots.as_flattened());
         if kind == Kind::Filtered {
-            let (filter, shift) = filter(&keys.by, &hashes);
+            let (filter, shift) = filter(&keys.by(), &hashes);
             if self.filters.len() - self.tile_start.1 + filter.len() > TILE_WORDS_MAX {
                 self.end_tile(words);
             }
@@ -266,7 +270,7 @@ pub(super) fn build(
         parts.end_tile(words);
     }
     let mut draft = Draft::default();
-    draft.part(abi::HASH, &keys.to_words());
+    draft.part(abi::HASH, &keys.0);
     draft.part(abi::TABLE_DESCS, &parts.descs);
     draft.part(abi::TILES, &parts.tiles);
     draft.part(abi::FILTERS, &parts.filters);
@@ -299,7 +303,7 @@ fn ratio(a: usize, b: usize) -> f64 {
 pub(super) fn lookup(image: &Image, kind: Kind, key: &[u32]) -> u32 {
     let words = image.shape.words;
     let hash_keys = image.part(abi::HASH);
-    let by: [u32; 4] = std::array::from_fn(|at| hash_keys[2 * (words + 1) + at]);
+    let by: [u32; 4] = std::array::from_fn(|at| hash_keys[words + 4 + at]);
     let desc_words = abi::table_desc_words(words);
     let tables = image.numbers[abi::TABLES] as usize;
     let descs = image.part(abi::TABLE_DESCS).chunks_exact(desc_words).take(tables);
@@ -314,7 +318,7 @@ pub(super) fn lookup(image: &Image, kind: Kind, key: &[u32]) -> u32 {
         let masked: [u32; WORDS_MAX] =
             std::array::from_fn(|at| if at < words { key[at] & mask[at] } else { 0 });
         let masked = &masked[..words];
-        let hash = hash_of(hash_keys, masked);
+        let hash = hash(hash_keys, masked);
         if kind == Kind::Filtered {
             if table == tile_end {
                 let tile = tiles.next().expect("every table is in a tile");
@@ -330,14 +334,6 @@ pub(super) fn lookup(image: &Image, kind: Kind, key: &[u32]) -> u32 {
         best = best.min(probe(image, kind, desc, &by, hash, masked));
     }
     best
-}
-
-/// The hash of a masked key by the words of an image.
-fn hash_of(hash_keys: &[u32], masked: &[u32]) -> u32 {
-    let key = |at: usize| u64::from(hash_keys[2 * at + 1]) << 32 | u64::from(hash_keys[2 * at]);
-    let products =
-        masked.iter().enumerate().map(|(at, &word)| key(at).wrapping_mul(u64::from(word)));
-    (products.fold(key(masked.len()), u64::wrapping_add) >> 32) as u32
 }
 
 /// The rank that a table has for a masked key.

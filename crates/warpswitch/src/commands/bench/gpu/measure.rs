@@ -1,6 +1,7 @@
 //! The two kinds of figures, and the answers before them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use warpswitch_gpu::device::{Loaded, TransferChoice};
@@ -10,6 +11,7 @@ use warpswitch_gpu::{Device, GpuError};
 use warpswitch_rules::{KeyBatch, KeyBuf, RuleId};
 
 use super::report::Mode;
+use crate::threads;
 
 /// Bytes of keys on the card that kernels go through in turn: more than its cache holds.
 const KERNEL_KEYS_BYTES: usize = 192 << 20;
@@ -23,6 +25,8 @@ pub struct Setting {
     pub batch: usize,
     /// Batches under way.
     pub slots: usize,
+    /// Threads that they are shared by.
+    pub threads: usize,
     /// Counted runs.
     pub runs: usize,
     /// How long each lasts.
@@ -90,10 +94,10 @@ fn fill(room: &mut [u32], keys: &KeyBuf, start: usize, len: usize) {
     }
 }
 
-/// Lookups per second from pinned memory to pinned memory, ascending.
+/// Lookups per second from pinned memory to pinned memory, all threads together, ascending.
 ///
 /// # Errors
-/// If the device has no room for the ring.
+/// If the device has no room for the rings.
 pub fn end_to_end(
     device: &Device,
     loaded: &Arc<Loaded>,
@@ -101,34 +105,65 @@ pub fn end_to_end(
     setting: &Setting,
     mode: Mode,
 ) -> Result<Vec<f64>, GpuError> {
-    let mut ring = Ring::new(device, keys.schema(), setting.batch, setting.slots)?;
-    ring.set_transfer(mode.transfer());
-    // Each slot has keys of its own, which stay there.
-    for slot in 0..setting.slots {
-        let room = ring.keys_mut().unwrap_or(&mut []);
-        fill(room, keys, slot * setting.batch, setting.batch);
-        ring.submit(loaded, setting.batch);
+    let count = setting.threads.min(setting.slots);
+    let mut rings = Vec::new();
+    for idx in 0..count {
+        let slots = setting.slots / count + usize::from(idx < setting.slots % count);
+        let mut ring = Ring::new(device, keys.schema(), setting.batch, slots)?;
+        ring.set_transfer(mode.transfer());
+        rings.push(ring);
     }
-    let mut lap = |time: Duration| {
-        let start = Instant::now();
-        let mut done = 0u64;
-        loop {
-            done += ring.finish() as u64;
-            let elapsed = start.elapsed();
-            if elapsed >= time {
-                ring.submit(loaded, setting.batch);
-                return done as f64 / elapsed.as_secs_f64();
-            }
-            ring.submit(loaded, setting.batch);
-        }
-    };
-    lap(setting.run_time / 2);
-    let mut rates: Vec<f64> = (0..setting.runs).map(|_| lap(setting.run_time)).collect();
+    let barrier = Barrier::new(count);
+    let per_thread: Vec<Vec<f64>> = thread::scope(|scope| {
+        let spawn = |(idx, mut ring): (usize, Ring)| {
+            let barrier = &barrier;
+            scope.spawn(move || {
+                threads::pin(idx);
+                start(&mut ring, loaded, keys, setting, idx);
+                barrier.wait();
+                lap(&mut ring, loaded, setting, setting.run_time / 2);
+                let run = |_| {
+                    barrier.wait();
+                    lap(&mut ring, loaded, setting, setting.run_time)
+                };
+                let rates = (0..setting.runs).map(run).collect();
+                while ring.under_way() > 0 {
+                    ring.finish();
+                }
+                rates
+            })
+        };
+        let handles: Vec<_> = rings.into_iter().enumerate().map(spawn).collect();
+        handles.into_iter().map(|h| h.join().expect("a measuring thread panicked")).collect()
+    });
+    let mut rates: Vec<f64> =
+        (0..setting.runs).map(|run| per_thread.iter().map(|rates| rates[run]).sum()).collect();
     rates.sort_by(f64::total_cmp);
-    while ring.under_way() > 0 {
-        ring.finish();
-    }
     Ok(rates)
+}
+
+/// Fills every slot of a ring with keys of its own, which stay there, and sends all off.
+fn start(ring: &mut Ring, loaded: &Arc<Loaded>, keys: &KeyBuf, setting: &Setting, idx: usize) {
+    let mut place = idx * setting.slots * setting.batch;
+    while let Some(room) = ring.keys_mut() {
+        fill(room, keys, place, setting.batch);
+        ring.submit(loaded, setting.batch);
+        place += setting.batch;
+    }
+}
+
+/// Lookups per second of one thread: the oldest batch is taken back and sent off again for `time`.
+fn lap(ring: &mut Ring, loaded: &Arc<Loaded>, setting: &Setting, time: Duration) -> f64 {
+    let start = Instant::now();
+    let mut done = 0u64;
+    loop {
+        done += ring.finish() as u64;
+        let elapsed = start.elapsed();
+        ring.submit(loaded, setting.batch);
+        if elapsed >= time {
+            return done as f64 / elapsed.as_secs_f64();
+        }
+    }
 }
 
 /// Lookups per second of the kernel alone, ascending; `None` where there is no kernel.

@@ -42,7 +42,8 @@ wrong one gets no number, and the exit code is 1.
 'kernel' is the kernel alone: keys lie on the card, in sets that are larger than its cache \
 together, and the card's own clock counts. 'end to end' is from the host's pinned memory to the \
 host's pinned memory: --slots batches are under way at a time, each in a stream of its own, and \
-one thread sends them off and takes the answers; filling the buffers with keys is not counted. \
+--threads threads send them off and take the answers; filling the buffers with keys is not \
+counted. \
 'copies' moves keys by the card's copy engines, 'direct' lets the kernel read and write the \
 host's memory itself. The two kinds of figures are different things: a kernel's rate is not what \
 a program gets.
@@ -100,6 +101,10 @@ pub struct BenchGpuArgs {
     /// Batches under way at a time
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "8")]
     slots: usize,
+
+    /// Threads that send off and take back, each with its share of the slots
+    #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "1")]
+    threads: usize,
 
     /// Measure kernels alone, without the way to the card
     #[arg(long, conflicts_with = "end_to_end")]
@@ -171,6 +176,7 @@ pub fn run(args: &BenchGpuArgs) -> anyhow::Result<Outcome> {
         packets: keys.len(),
         schema: ruleset.schema().name,
         slots: args.slots,
+        threads: args.threads,
         runs: args.runs,
         run_ms: args.run_ms,
         checked: reference.len(),
@@ -300,6 +306,7 @@ fn measure_device(
         let setting = Setting {
             batch,
             slots: args.slots,
+            threads: args.threads,
             runs: args.runs,
             run_time: Duration::from_millis(args.run_ms as u64),
         };

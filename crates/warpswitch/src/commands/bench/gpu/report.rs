@@ -20,6 +20,7 @@ pub struct Report {
     pub packets: usize,
     pub schema: &'static str,
     pub slots: usize,
+    pub threads: usize,
     pub runs: usize,
     pub run_ms: usize,
     /// Packets whose answers were checked.
@@ -142,14 +143,14 @@ impl Report {
     /// A line for each figure; the first names the columns.
     pub fn to_csv(&self) -> String {
         let mut text = String::from(
-            "ruleset,rules,schema,engine,what,batch,slots,mpps,mpps_min,mpps_max,build_ms,bytes,\
-             registers,checked,digest\n",
+            "ruleset,rules,schema,engine,what,batch,slots,threads,mpps,mpps_min,mpps_max,build_ms,\
+             bytes,registers,checked,digest\n",
         );
         for engine in &self.engines {
             for run in &engine.runs {
                 let number = |value: Option<usize>| value.map_or(String::new(), |n| n.to_string());
                 text += &format!(
-                    "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+                    "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
                     csv_text(&self.ruleset),
                     self.rules,
                     self.schema,
@@ -157,6 +158,7 @@ impl Report {
                     run.what,
                     run.batch,
                     self.slots,
+                    self.threads,
                     run.mpps,
                     run.mpps_min,
                     run.mpps_max,
@@ -249,6 +251,7 @@ mod tests {
             packets: 10,
             schema: "ipv4_5tuple",
             slots: 8,
+            threads: 1,
             runs: 3,
             run_ms: 1,
             checked: 10,
@@ -258,8 +261,9 @@ mod tests {
         let lines: Vec<&str> = csv.lines().collect();
         assert_eq!(lines.len(), 4);
         assert!(
-            lines[1]
-                .starts_with("\"a,b.rules\",3,ipv4_5tuple,gpu:turbo,kernel,8192,8,2000,1000,4000,")
+            lines[1].starts_with(
+                "\"a,b.rules\",3,ipv4_5tuple,gpu:turbo,kernel,8192,8,1,2000,1000,4000,"
+            )
         );
         assert_eq!(lines[3], "# a,b.rules gpu:bloom: wrong");
         assert!(report.render().contains("end to end, copies"));

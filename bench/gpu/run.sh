@@ -25,7 +25,7 @@ warpswitch=$here/warpswitch
 "$warpswitch" devices
 
 if [ "${RUN_TESTS:-1}" = 1 ]; then
-	"$here/card-tests" --test-threads 8 2>&1 | tee "$out/tests.txt" | grep -v '\.\.\. ok$'
+	"$here/card-tests" --test-threads 6 2>&1 | tee "$out/tests.txt" | grep -v '\.\.\. ok$'
 fi
 if [ "${SANITIZE:-0}" = 1 ]; then
 	for tool in memcheck racecheck initcheck synccheck; do

@@ -4,10 +4,19 @@ use std::time::Duration;
 
 use warpswitch_graph::language::args::{FromArg, NoNames};
 use warpswitch_graph::{HandlerError, Time};
+use warpswitch_packet::packet::PACKET_BYTES_MAX;
 
 /// Reads what was written to a handler.
 pub(crate) fn parse<T: FromArg>(value: &str) -> Result<T, HandlerError> {
     T::from_arg(value.trim(), &NoNames).map_err(|error| HandlerError::failed(error.to_string()))
+}
+
+/// Bytes for packets that were written to a handler.
+pub(crate) fn packet_data(value: &str) -> Result<Vec<u8>, HandlerError> {
+    match value.len() {
+        0..=PACKET_BYTES_MAX => Ok(value.as_bytes().to_vec()),
+        _ => Err(HandlerError::failed("too many bytes for a packet")),
+    }
 }
 
 /// `value` thousandths, millionths …: `digits` digits stand behind the point, but no zeros at the

@@ -239,6 +239,31 @@ fn a_panic_of_a_worker_ends_the_run() {
     assert!(ended.is_err(), "the run goes on without a worker");
 }
 
+#[test]
+fn a_panic_of_worker_0_ends_the_others() {
+    /// A host that fails in the middle of a shift.
+    struct Fails(Instant);
+    impl Host for Fails {
+        fn now(&mut self) -> Time {
+            SIMULATED_START + self.0.elapsed()
+        }
+        fn wait(&mut self, _until: Option<Time>) -> bool {
+            true
+        }
+        fn clock(&self) -> Option<Clock> {
+            let start = self.0;
+            Some(Arc::new(move || SIMULATED_START + start.elapsed()))
+        }
+        fn wants_to_serve(&mut self) -> bool {
+            panic!("this host fails");
+        }
+    }
+    let (mut router, _) = router(&crossing(1_000_000_000), 2);
+    let run = || router.run(&mut Fails(Instant::now()));
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+    assert!(ended.is_err(), "the run goes on without worker 0");
+}
+
 /// A graph of stages, each a choice of what packets may pass, over which some sources are spread.
 fn graph() -> impl Strategy<Value = String> {
     let stage = prop_oneof![

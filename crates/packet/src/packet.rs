@@ -206,7 +206,7 @@ impl Packet {
     pub fn set_data(&mut self, bytes: &[u8]) {
         self.0.len = 0;
         if self.tailroom() < bytes.len() {
-            self.grow(self.headroom(), bytes.len());
+            self.grow(self.spare(self.headroom(), bytes.len()), bytes.len());
         }
         self.0.len = bytes.len() as u32;
         self.data_mut().copy_from_slice(bytes);
@@ -256,7 +256,8 @@ impl Packet {
     #[inline]
     pub fn push(&mut self, bytes: usize) -> &mut [u8] {
         if self.headroom() < bytes {
-            self.grow(bytes + HEADROOM_BYTES, self.tailroom());
+            let headroom = bytes + HEADROOM_BYTES;
+            self.grow(headroom, self.spare(self.tailroom(), headroom));
         }
         self.0.offset -= bytes as u32;
         self.0.len += bytes as u32;
@@ -277,7 +278,7 @@ impl Packet {
     /// If it would grow beyond [`PACKET_BYTES_MAX`].
     pub fn put(&mut self, bytes: usize) -> &mut [u8] {
         if self.tailroom() < bytes {
-            self.grow(self.headroom(), bytes);
+            self.grow(self.spare(self.headroom(), bytes), bytes);
         }
         let len = self.len();
         self.0.len += bytes as u32;
@@ -290,6 +291,12 @@ impl Packet {
     #[inline]
     pub fn take(&mut self, bytes: usize) {
         self.0.len -= bytes.min(self.len()) as u32;
+    }
+
+    /// As much of `room`, at the end where nothing is added, as a buffer has beside the data and
+    /// `added` bytes: packets that get longer at one end and shorter at the other stay in bounds.
+    fn spare(&self, room: usize, added: usize) -> usize {
+        room.min((2 * PACKET_BYTES_MAX).saturating_sub(self.len() + added))
     }
 
     /// Moves the data so that there are `headroom` bytes in front, and at least `tailroom` behind.

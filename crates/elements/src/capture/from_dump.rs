@@ -60,7 +60,7 @@ use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Time,
 };
 use warpswitch_io::CaptureReader;
-use warpswitch_packet::{Batch, Packet};
+use warpswitch_packet::{BATCH_LEN_MAX, Batch, Packet};
 use warpswitch_wire::link::LinkType;
 
 use std::time::Duration;
@@ -307,7 +307,7 @@ impl FromDump {
 
     fn make(&mut self, cx: &mut Context<'_>, packets: usize) -> Batch {
         let mut batch = cx.pool().batch();
-        while self.active && batch.len() < packets {
+        while self.active && batch.len() < packets.min(BATCH_LEN_MAX) {
             let Some(packet) = self.next_due(cx) else { break };
             batch.push(packet);
         }

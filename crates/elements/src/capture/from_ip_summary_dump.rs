@@ -58,7 +58,7 @@ use warpswitch_graph::language::args::{
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
 };
-use warpswitch_packet::{Batch, Header, Packet, annotation};
+use warpswitch_packet::{BATCH_LEN_MAX, Batch, Header, Packet, annotation};
 
 use super::files::{Lines, reason};
 use super::pace::Pace;
@@ -425,7 +425,7 @@ impl FromIpSummaryDump {
     /// Up to `packets` packets.
     fn make(&mut self, cx: &mut Context<'_>, packets: usize) -> Batch {
         let mut batch = cx.pool().batch();
-        while self.active && batch.len() < packets {
+        while self.active && batch.len() < packets.min(BATCH_LEN_MAX) {
             let Some(packet) = self.next_due(cx) else { break };
             if is_sampled(cx, self.sample) {
                 self.count += 1;

@@ -18,7 +18,7 @@
 //! | `config` | read, write | the arguments |
 //!
 //! # Drops
-//! None.
+//! - `too long`: a packet would be longer than packets can be
 //!
 //! # Threads
 //! Each worker has a copy.
@@ -30,16 +30,22 @@
 
 use warpswitch_graph::language::args::{Args, ArgsError, EtherAddress};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
+    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::Batch;
+use warpswitch_packet::packet::PACKET_BYTES_MAX;
 
 use super::{header, push_header};
 use crate::format::parse;
 
 /// The class.
 pub static CLASS: ElementClass =
-    ElementClass::new("EtherEncap", "1/1", "a/a", || Box::<EtherEncap>::default()).live();
+    ElementClass::new("EtherEncap", "1/1", "a/a", || Box::<EtherEncap>::default())
+        .drops(&["too long"])
+        .live();
+
+/// Reason for drops, by number.
+const LONG: usize = 0;
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
@@ -61,11 +67,15 @@ impl Element for EtherEncap {
             .complete()
     }
 
-    fn process(&mut self, _cx: &mut Context<'_>, batch: &mut Batch) {
+    fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
         let header = header(self.dst, self.src, self.ether_type);
-        for packet in batch.iter_mut() {
+        cx.sort(batch, |_, packet| {
+            if packet.len() + header.len() > PACKET_BYTES_MAX {
+                return Fate::Drop(LONG);
+            }
             push_header(packet, &header);
-        }
+            Fate::Pass
+        });
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {
@@ -130,6 +140,22 @@ mod tests {
         assert_eq!(router.read("e.src"), Ok("00-00-5E-00-00-01".into()));
         assert!(router.write("e.dst", "nobody").is_err());
         assert_eq!(router.read("e.dst"), Ok("02-02-02-02-02-02".into()));
+    }
+
+    #[test]
+    fn what_goes_round_gets_no_longer_than_packets_can_be() {
+        let elements = [
+            "EtherEncap(0x800, 1:1:1:1:1:1, 2:2:2:2:2:2)",
+            "VLANEncap(1)",
+            "EtherVLANEncap(0x800, 1:1:1:1:1:1, 2:2:2:2:2:2, 1)",
+            "SetAnnoByte(0, 100) -> UnstripAnno(0)",
+            "Unstrip(1000)",
+            "Strip(100000) -> Pad(250000) -> c :: Counter(COUNT_CALL 50 stop)",
+        ];
+        for element in elements {
+            let source = "InfiniteSource(LIMIT 1) -> q :: Queue -> Unqueue";
+            run(&format!("{source} -> {element} -> q;"), &crate::registry());
+        }
     }
 
     #[test]

@@ -27,6 +27,7 @@
 //!
 //! # Drops
 //! - `too short`: `VLANEncap` got what is no frame
+//! - `too long`: a packet would be longer than packets can be
 //!
 //! # Threads
 //! Each worker has a copy.
@@ -40,7 +41,7 @@ use warpswitch_graph::language::args::{Args, ArgsError, EtherAddress, Word};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec, Sharing,
 };
-use warpswitch_packet::packet::Header;
+use warpswitch_packet::packet::{Header, PACKET_BYTES_MAX};
 use warpswitch_packet::{Batch, Packet};
 use warpswitch_wire::ethernet::{EtherType, HEADER_BYTES};
 
@@ -51,16 +52,20 @@ use crate::format::parse;
 /// The class `VLANEncap`.
 pub static CLASS: ElementClass =
     ElementClass::new("VLANEncap", "1/1", "a/a", || Box::new(VlanEncap::new(false)))
-        .drops(&["too short"]);
+        .drops(&REASONS);
 /// The class `EtherVLANEncap`.
 pub static ETHER: ElementClass =
-    ElementClass::new("EtherVLANEncap", "1/1", "a/a", || Box::new(VlanEncap::new(true)));
+    ElementClass::new("EtherVLANEncap", "1/1", "a/a", || Box::new(VlanEncap::new(true)))
+        .drops(&REASONS);
 /// The same under its older name.
 pub static ETHER_OLDER_NAME: ElementClass =
-    ElementClass::new("EtherVlanEncap", "1/1", "a/a", || Box::new(VlanEncap::new(true)));
+    ElementClass::new("EtherVlanEncap", "1/1", "a/a", || Box::new(VlanEncap::new(true)))
+        .drops(&REASONS);
 
-/// Reason for drops, by number.
+/// Reasons for drops, and their numbers.
+const REASONS: [&str; 2] = ["too short", "too long"];
 const SHORT: usize = 0;
+const LONG: usize = 1;
 /// Bytes of a tag with the type that announces it.
 const TAG_BYTES: usize = 4;
 
@@ -94,6 +99,9 @@ impl VlanEncap {
     fn tag(&self, packet: &mut Packet) -> Fate {
         let tci = if self.uses_anno { vlan_tci(packet) } else { self.tci };
         let is_native = i32::from(tci & VLAN_BITS) == self.native;
+        if packet.len() + HEADER_BYTES + TAG_BYTES > PACKET_BYTES_MAX {
+            return Fate::Drop(LONG);
+        }
         let announces = if self.is_ether {
             push_header(packet, &header(self.dst, self.src, self.ether_type));
             EtherType::VLAN.0

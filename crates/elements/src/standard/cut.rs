@@ -18,8 +18,10 @@
 //! | `nbytes` | read, write | bytes, of `Truncate` |
 //!
 //! # Drops
-//! None. A packet without network header, or where it is not in the data, passes
-//! `StripToNetworkHeader` as it is.
+//! - `too long`: `UnstripAnno` would make a packet longer than packets can be
+//!
+//! A packet without network header, or where it is not in the data, passes `StripToNetworkHeader`
+//! as it is.
 //!
 //! # Threads
 //! Each worker has a copy.
@@ -31,9 +33,9 @@
 
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
+    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec, Sharing,
 };
-use warpswitch_packet::packet::ANNOTATION_BYTES;
+use warpswitch_packet::packet::{ANNOTATION_BYTES, PACKET_BYTES_MAX};
 use warpswitch_packet::{Batch, Header, annotation};
 
 /// The class `Truncate`.
@@ -44,7 +46,11 @@ pub static TO_NETWORK: ElementClass =
     ElementClass::new("StripToNetworkHeader", "1/1", "a/a", || Box::new(StripToNetworkHeader));
 /// The class `UnstripAnno`.
 pub static UNSTRIP_ANNO: ElementClass =
-    ElementClass::new("UnstripAnno", "1/1", "a/a", || Box::new(UnstripAnno { place: 18 }));
+    ElementClass::new("UnstripAnno", "1/1", "a/a", || Box::new(UnstripAnno { place: 18 }))
+        .drops(&["too long"]);
+
+/// Reason for drops, by number.
+const LONG: usize = 0;
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
@@ -142,13 +148,17 @@ impl Element for UnstripAnno {
         args.complete()
     }
 
-    fn process(&mut self, _cx: &mut Context<'_>, batch: &mut Batch) {
-        for packet in batch.iter_mut() {
+    fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
+        cx.sort(batch, |_, packet| {
             let bytes = usize::from(packet.anno_u16(self.place as usize));
+            if packet.len() + bytes > PACKET_BYTES_MAX {
+                return Fate::Drop(LONG);
+            }
             if !packet.unpull(bytes) {
                 packet.push(bytes).fill(0);
             }
-        }
+            Fate::Pass
+        });
     }
 
     fn sharing(&self) -> Sharing {

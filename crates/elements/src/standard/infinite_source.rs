@@ -10,7 +10,7 @@
 //! # Configuration
 //! - `DATA`: the bytes of every packet; by default 64 bytes of text
 //! - `LIMIT`: packets to make, -1 (the default) for no end
-//! - `BURST`: packets a batch, 1 by default; more is faster
+//! - `BURST`: packets a batch, 1 by default; more is faster, up to 256
 //! - `ACTIVE`: whether it makes packets, true by default
 //! - `LENGTH`: bytes of a packet: `DATA` is cut, or repeated, to as many
 //! - `TIMESTAMP`: whether packets get the time, true by default
@@ -44,7 +44,7 @@ use warpswitch_graph::{
 use warpswitch_packet::packet::{LINE_BYTES, PACKET_BYTES_MAX};
 use warpswitch_packet::{BATCH_LEN_MAX, Batch};
 
-use crate::format::parse;
+use crate::format::{packet_data, parse};
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -151,8 +151,11 @@ impl Element for InfiniteSource {
         (self.data, self.end_call) = (data.0, end_call.0);
         if self.length.is_some_and(|len| len as usize > PACKET_BYTES_MAX) {
             args.error_at("LENGTH", "too many bytes for a packet");
+        } else if self.data.len() > PACKET_BYTES_MAX {
+            args.error_at("DATA", "too many bytes for a packet");
+        } else {
+            self.prepare();
         }
-        self.prepare();
         args.consume()?;
         if self.burst < 1 {
             args.error_at("", "burst size must be >= 1");
@@ -174,7 +177,7 @@ impl Element for InfiniteSource {
         if !self.active || cx.are_full(&self.queues) {
             return false;
         }
-        let burst = usize::try_from(self.burst).unwrap_or(BATCH_LEN_MAX);
+        let burst = usize::try_from(self.burst).unwrap_or(1).min(BATCH_LEN_MAX);
         let packets = self.left(burst);
         let batch = self.make(cx, packets);
         cx.emit_batch(0, batch);
@@ -188,6 +191,7 @@ impl Element for InfiniteSource {
     }
 
     fn pull(&mut self, cx: &mut Context<'_>, _output: usize, packets_max: usize) -> Batch {
+        let packets_max = packets_max.min(BATCH_LEN_MAX);
         let packets = if self.active { self.left(packets_max) } else { 0 };
         if self.active && packets == 0 {
             self.end(cx);
@@ -235,7 +239,7 @@ impl Element for InfiniteSource {
         value: &str,
     ) -> Result<String, HandlerError> {
         match name {
-            "data" => self.data = value.as_bytes().to_vec(),
+            "data" => self.data = packet_data(value)?,
             "limit" => {
                 let bad = |_| HandlerError::failed("limit parameter must be integer");
                 self.limit = parse(value).map_err(bad)?;
@@ -283,7 +287,7 @@ impl Element for InfiniteSource {
 
 #[cfg(test)]
 mod tests {
-    use warpswitch_graph::simulate::run;
+    use warpswitch_graph::simulate::{router, run};
 
     #[test]
     fn it_makes_what_it_is_told_and_stops() {
@@ -295,5 +299,24 @@ mod tests {
         assert_eq!(router.read("d.byte_count"), Ok("10".into()));
         assert_eq!(router.read("c.batches"), Ok("16".into()));
         assert!(router.packets_made() <= 70, "packets are used again");
+    }
+
+    #[test]
+    fn no_number_makes_it_take_more_memory_than_a_batch() {
+        let config = "s :: InfiniteSource(LIMIT 100000, BURST 2147483647) -> c :: Counter
+            -> Discard;";
+        let pulled = "s :: InfiniteSource(LIMIT 100000) -> Unqueue(BURST 2147483647)
+            -> c :: Counter -> Discard;";
+        for config in [config, pulled] {
+            let (mut router, _) = run(config, &crate::registry());
+            assert_eq!(router.read("c.count"), Ok("100000".into()));
+            assert!(router.packets_made() <= 512, "a batch at a time");
+            assert!(router.write("s.data", &"x".repeat(1 << 20)).is_err());
+        }
+        let long = format!("InfiniteSource(DATA {}) -> Discard;", "x".repeat(300_000));
+        for config in ["InfiniteSource(LENGTH 4294967295) -> Discard;", &long] {
+            let errors = router(config, &crate::registry()).err().expect("it is wrong").to_click();
+            assert!(errors.contains("too many bytes for a packet"), "{errors}");
+        }
     }
 }

@@ -175,6 +175,9 @@ impl Element for RatedSource {
         if usize::try_from(self.length).is_ok_and(|len| len > PACKET_BYTES_MAX) {
             args.error_at("LENGTH", "too many bytes for a packet");
         }
+        if self.data.len() > PACKET_BYTES_MAX {
+            args.error_at("DATA", "too many bytes for a packet");
+        }
         self.prepare();
         if let Some(bandwidth) = bandwidth.filter(|bandwidth| bandwidth.bytes_per_second > 0) {
             let rate = bandwidth.bytes_per_second / self.packet.len().max(1) as u64;
@@ -275,7 +278,7 @@ impl Element for RatedSource {
         value: &str,
     ) -> Result<String, HandlerError> {
         match name {
-            "data" => self.data = value.as_bytes().to_vec(),
+            "data" => self.data = format::packet_data(value)?,
             "rate" => {
                 self.rate = format::parse(value)?;
                 self.restart(cx);

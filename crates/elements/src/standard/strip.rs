@@ -13,8 +13,9 @@
 //! None.
 //!
 //! # Drops
-//! None. Of a packet that is shorter all bytes are taken; bytes that were never there come back as
-//! zeros.
+//! - `too long`: a packet would be longer than packets can be
+//!
+//! Of a packet that is shorter all bytes are taken; bytes that were never there come back as zeros.
 //!
 //! # Threads
 //! Each worker has a copy.
@@ -25,15 +26,20 @@
 //! ```
 
 use warpswitch_graph::language::args::{Args, ArgsError};
-use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Sharing};
+use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Fate, Sharing};
 use warpswitch_packet::Batch;
+use warpswitch_packet::packet::PACKET_BYTES_MAX;
 
 /// The class `Strip`.
 pub static CLASS: ElementClass =
     ElementClass::new("Strip", "1/1", "a/a", || Box::new(Strip { bytes: 0, back: false }));
 /// The class `Unstrip`.
 pub static UNSTRIP: ElementClass =
-    ElementClass::new("Unstrip", "1/1", "a/a", || Box::new(Strip { bytes: 0, back: true }));
+    ElementClass::new("Unstrip", "1/1", "a/a", || Box::new(Strip { bytes: 0, back: true }))
+        .drops(&["too long"]);
+
+/// Reason for drops, by number.
+const LONG: usize = 0;
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -50,21 +56,26 @@ impl Element for Strip {
         _context: &ConfigureContext<'_>,
     ) -> Result<(), ArgsError> {
         args.read_mp("LENGTH", &mut self.bytes);
-        if self.bytes as usize > warpswitch_packet::packet::PACKET_BYTES_MAX / 2 {
+        if self.bytes as usize > PACKET_BYTES_MAX / 2 {
             args.error_at("LENGTH", "more bytes than a packet has");
         }
         args.complete()
     }
 
-    fn process(&mut self, _cx: &mut Context<'_>, batch: &mut Batch) {
+    fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
         let bytes = self.bytes as usize;
-        for packet in batch.iter_mut() {
-            if !self.back {
-                packet.pull(bytes);
-            } else if !packet.unpull(bytes) {
+        if !self.back {
+            return batch.iter_mut().for_each(|packet| packet.pull(bytes));
+        }
+        cx.sort(batch, |_, packet| {
+            if packet.len() + bytes > PACKET_BYTES_MAX {
+                return Fate::Drop(LONG);
+            }
+            if !packet.unpull(bytes) {
                 packet.push(bytes).fill(0);
             }
-        }
+            Fate::Pass
+        });
     }
 
     fn sharing(&self) -> Sharing {

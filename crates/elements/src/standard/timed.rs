@@ -39,7 +39,7 @@ use warpswitch_graph::language::args::{Args, ArgsError, Bytes};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Time,
 };
-use warpswitch_packet::packet::HEADROOM_BYTES;
+use warpswitch_packet::packet::{HEADROOM_BYTES, PACKET_BYTES_MAX};
 
 use super::infinite_source::DATA;
 use crate::format;
@@ -111,6 +111,9 @@ impl Element for TimedSource {
             .read("STOP", &mut self.stop)
             .read("HEADROOM", &mut self.headroom);
         self.data = data.0;
+        if self.data.len() > PACKET_BYTES_MAX {
+            args.error_at("DATA", "too many bytes for a packet");
+        }
         if self.interval.is_zero() {
             args.error_at("INTERVAL", "bad interval");
         }
@@ -187,7 +190,7 @@ impl Element for TimedSource {
         value: &str,
     ) -> Result<String, HandlerError> {
         match name {
-            "data" => self.data = value.as_bytes().to_vec(),
+            "data" => self.data = format::packet_data(value)?,
             "limit" => self.limit = format::parse(value)?,
             "interval" => self.interval = parse_interval(value)?,
             "headroom" => {

@@ -15,7 +15,7 @@
 //! - V2: a result never exceeds the limit that is given: variables that double each other are
 //!   refused, not followed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use super::args::split::{escape_quoted, split_words};
@@ -88,6 +88,7 @@ impl Output {
 fn expand(text: &str, env: &Env, out: &mut Output, depth: usize) -> Result<(), TooLarge> {
     let bytes = text.as_bytes();
     let (mut at, mut copied, mut quoted) = (0, 0, false);
+    let mut braces = Braces::default();
     while let Some(&byte) = bytes.get(at) {
         at = match (byte, bytes.get(at + 1)) {
             (b'"', _) => {
@@ -103,7 +104,7 @@ fn expand(text: &str, env: &Env, out: &mut Output, depth: usize) -> Result<(), T
             (b'/', Some(b'*')) if !quoted => {
                 text[at + 2..].find("*/").map_or(text.len(), |len| at + len + 4)
             }
-            (b'$', _) => match reference(text, at) {
+            (b'$', _) => match reference(text, at, &mut braces) {
                 None => at + 1,
                 Some(found) => {
                     out.push(&text[copied..at])?;
@@ -133,18 +134,18 @@ struct Reference<'a> {
 }
 
 /// The reference that starts with the `$` at `at`, if it is one.
-fn reference(text: &str, at: usize) -> Option<Reference<'_>> {
+fn reference<'t>(text: &'t str, at: usize, braces: &mut Braces) -> Option<Reference<'t>> {
     let name_len =
         |text: &str| text.bytes().take_while(|&b| b.is_ascii_alphanumeric() || b == b'_').count();
     let rest = &text[at + 1..];
-    let Some(body) = rest.strip_prefix('{') else {
+    if !rest.starts_with('{') {
         let len = name_len(rest);
         let reference =
             Reference { name: &rest[..len], index: None, default: None, end: at + 1 + len };
         return (len > 0).then_some(reference);
-    };
-    let body = &body[..closing_brace(body)?];
-    let end = at + 2 + body.len() + 1;
+    }
+    let close = braces.closing(text, at + 1)?;
+    let (body, end) = (&text[at + 2..close], close + 1);
     let (name, rest) = body.split_at(name_len(body));
     let (index, rest) = match rest.strip_prefix('[') {
         Some(rest) => {
@@ -160,18 +161,26 @@ fn reference(text: &str, at: usize) -> Option<Reference<'_>> {
     (!name.is_empty()).then_some(Reference { name, index, default, end })
 }
 
-/// The place of the brace that closes one which was opened before `text`.
-fn closing_brace(text: &str) -> Option<usize> {
-    let mut depth = 0usize;
-    for (at, byte) in text.bytes().enumerate() {
-        match byte {
-            b'{' => depth += 1,
-            b'}' if depth == 0 => return Some(at),
-            b'}' => depth -= 1,
-            _ => {}
-        }
+/// The braces of a text, found once: texts of many that are not closed take no longer.
+#[derive(Default)]
+struct Braces(Option<HashMap<usize, usize>>);
+
+impl Braces {
+    /// The place of the brace that closes the one at `open`.
+    fn closing(&mut self, text: &str, open: usize) -> Option<usize> {
+        let pairs = self.0.get_or_insert_with(|| {
+            let (mut pairs, mut opened) = (HashMap::new(), Vec::new());
+            for (at, byte) in text.bytes().enumerate() {
+                match byte {
+                    b'{' => opened.push(at),
+                    b'}' => pairs.extend(opened.pop().map(|open| (open, at))),
+                    _ => {}
+                }
+            }
+            pairs
+        });
+        pairs.get(&open).copied()
     }
-    None
 }
 
 impl Reference<'_> {
@@ -237,6 +246,9 @@ mod tests {
         assert!(substitute("$a$a", &env, 20).is_ok());
         let deep = format!("{}z{}", "${x-".repeat(100_000), "}".repeat(100_000));
         assert!(substitute(&deep, &env, 1 << 20).is_ok());
+        // Quadratic, this would not end in a minute.
+        let open = "${x-".repeat(1 << 20);
+        assert_eq!(substitute(&open, &env, 1 << 23).as_deref(), Ok(&*open));
     }
 
     #[test]

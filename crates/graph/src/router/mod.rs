@@ -36,6 +36,9 @@ use worker::Worker;
 
 /// Tasks that run between two looks at the clock.
 const TASKS_PER_LOOK: usize = 32;
+/// Timers that run between two looks at the clock: one that is due at once again and again must not
+/// keep all else from its turn.
+const TIMERS_PER_LOOK: usize = 1024;
 
 /// What runs a router: its clock, and whoever asks it things meanwhile.
 pub trait Host {
@@ -221,9 +224,10 @@ impl Router {
         (self.workers, self.team) = (Some(workers), None);
     }
 
-    /// Runs the timers that are due.
+    /// Runs the timers that are due, or many of them.
     fn run_timers(&mut self) {
-        while let Some((element, timer)) = self.worker.next_due_timer() {
+        for _ in 0..TIMERS_PER_LOOK {
+            let Some((element, timer)) = self.worker.next_due_timer() else { return };
             if self.worker.must_wait(element) {
                 self.worker.set_timer(element, timer, self.worker.now);
                 return self.worker.end_shift();

@@ -214,6 +214,8 @@ impl Team {
 
 impl Drop for Team {
     fn drop(&mut self) {
+        // Had worker 0 panicked in a shift, the others would go on with it for ever.
+        self.handoff.stop();
         for mate in &mut self.mates {
             mate.orders = None;
         }

@@ -74,6 +74,10 @@ impl Signals {
         acts: Arc<AtomicBool>,
     ) -> io::Result<usize> {
         flag::register_conditional_default(signal, acts.clone())?;
+        if is_stop(signal) {
+            // The next one acts, even if nobody looks meanwhile.
+            flag::register(signal, acts.clone())?;
+        }
         flag::register(signal, came.clone())?;
         low_level::pipe::register(signal, self.waker.try_clone()?)?;
         self.watched.push(Watched { signal, came, acts, handlers: Vec::new() });
@@ -119,11 +123,10 @@ impl Signals {
             }
             let handlers = std::mem::take(&mut watched.handlers);
             if !handlers.is_empty() {
+                watched.acts.store(false, Ordering::SeqCst);
                 return Some(Came::Handlers(handlers, watched.signal));
             }
             if is_stop(watched.signal) {
-                // From now on they act: the run may take long to end.
-                watched.acts.store(true, Ordering::SeqCst);
                 return Some(Came::Stop);
             }
         }
@@ -168,10 +171,16 @@ pub fn send(name: &str, process: u32) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
+
+    /// All tests of a process see the same signals.
+    static ALONE: Mutex<()> = Mutex::new(());
 
     #[test]
     fn a_signal_is_seen_once_and_watched_again() {
+        let _alone = ALONE.lock();
         let mut signals = Signals::new().unwrap();
         assert!(!signals.is_watching());
         signals.watch("USR2", "s.run").unwrap();
@@ -186,6 +195,29 @@ mod tests {
         assert!(matches!(signals.next(), Some(Came::Handlers(..))));
         // Watched for good: it must not end the process that tests.
         signals.watch("USR2", "s.run").unwrap();
+    }
+
+    #[test]
+    fn a_second_stop_acts_though_nobody_looked_at_the_first() {
+        let _alone = ALONE.lock();
+        let mut signals = Signals::new().unwrap();
+        let acts = |signals: &Signals, name: &str| {
+            let signal = number(name).unwrap();
+            let mut all = signals.watched.iter();
+            all.find(|watched| watched.signal == signal).unwrap().acts.load(Ordering::SeqCst)
+        };
+        assert!(!acts(&signals, "TERM"));
+        low_level::raise(consts::SIGTERM).unwrap();
+        assert!(acts(&signals, "TERM") && !acts(&signals, "INT"));
+        assert!(matches!(signals.next(), Some(Came::Stop)));
+        assert!(acts(&signals, "TERM"));
+        // One that is watched acts again once it was, unless it is watched anew.
+        signals.watch("INT", "s.run").unwrap();
+        low_level::raise(consts::SIGINT).unwrap();
+        let Some(Came::Handlers(_, signal)) = signals.next() else { panic!("it came") };
+        signals.watch("INT", "s.run").unwrap();
+        signals.give_back(signal);
+        assert!(!acts(&signals, "INT"));
     }
 
     #[test]

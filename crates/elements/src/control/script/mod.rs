@@ -124,6 +124,8 @@ pub struct Script {
     /// Steps that it is asked for while it runs.
     asked: Option<i64>,
     is_running: bool,
+    /// Bytes of text that it made so far.
+    expanded_bytes: usize,
     /// The handler that runs it, what that was given, and whether it is written.
     handler: String,
     args: String,
@@ -145,6 +147,7 @@ impl Script {
             stepped: 0,
             asked: None,
             is_running: false,
+            expanded_bytes: 0,
             handler: String::new(),
             args: String::new(),
             is_write: false,

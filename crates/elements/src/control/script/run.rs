@@ -15,6 +15,8 @@ use super::{Kind, Script};
 
 /// The most jumps without waiting; a script that makes more is given up.
 const JUMPS_MAX: u32 = 1_000_000;
+/// And the most bytes of text that it may make meanwhile, lest each jump takes its time.
+const JUMP_BYTES_MAX: usize = 1 << 28;
 /// The timer of a wait.
 const TIMER: usize = 0;
 /// `$?` of a write that failed.
@@ -124,7 +126,9 @@ impl Lookup for Scope<'_, '_, '_> {
 impl Script {
     /// `text` with what it names replaced.
     pub fn expanded(&mut self, cx: &mut Context<'_>, report: &mut Report, text: &str) -> String {
-        expand(text, false, &mut Scope { script: self, cx, report })
+        let text = expand(text, false, &mut Scope { script: self, cx, report });
+        self.expanded_bytes = self.expanded_bytes.saturating_add(text.len());
+        text
     }
 
     fn expanded_as(
@@ -288,6 +292,7 @@ impl Script {
         let target = self.stepped + steps;
         let (was_running, mut jumps) = (std::mem::replace(&mut self.is_running, true), 0);
         let mut goes_on = true;
+        let bytes_before = self.expanded_bytes;
         while target >= self.stepped && self.at < self.program.steps.len() && jumps < JUMPS_MAX {
             let here = self.at;
             self.at += 1;
@@ -302,6 +307,9 @@ impl Script {
                 }
             }
             jumps += u32::from(self.at != here + 1);
+            if jumps > 0 && self.expanded_bytes - bytes_before > JUMP_BYTES_MAX {
+                jumps = JUMPS_MAX;
+            }
         }
         self.is_running = was_running;
         if jumps >= JUMPS_MAX {

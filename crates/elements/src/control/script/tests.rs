@@ -1,6 +1,7 @@
 //! Scripts in configurations of their own.
 
-use warpswitch_graph::simulate::{router, run};
+use warpswitch_graph::simulate::{SIMULATED_START, router, run};
+use warpswitch_graph::{Host, Time};
 
 /// What a configuration prints, and what it says.
 fn output(config: &str) -> (String, String) {
@@ -106,6 +107,29 @@ fn what_goes_wrong_is_said() {
         "s0 :: Script(label a, goto a); s1 :: Script(wait 1, stop)",
         "s0 :: Script: too many jumps, giving up\n",
     );
+    said(
+        "s0 :: Script(set x long, label a, set x $x$x, goto a); s1 :: Script(wait 1, stop)",
+        "s0 :: Script: too many jumps, giving up\n",
+    );
+}
+
+#[test]
+fn a_timer_that_is_due_again_at_once_leaves_others_their_turn() {
+    /// A host whose time passes by the look.
+    struct Ticking(i64);
+    impl Host for Ticking {
+        fn now(&mut self) -> Time {
+            self.0 += Time::SECOND;
+            Time(self.0)
+        }
+        fn wait(&mut self, _until: Option<Time>) -> bool {
+            true
+        }
+    }
+    let config = "Script(wait 0, loop); DriverManager(wait 10s, print \"ended\", stop)";
+    let (mut router, transcript) = router(config, &crate::registry()).expect("it is right");
+    router.run(&mut Ticking(SIMULATED_START.0));
+    assert_eq!(transcript.printed(), b"ended\n");
 }
 
 #[test]

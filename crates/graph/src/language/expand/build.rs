@@ -4,7 +4,7 @@
 //! class holds from its `elementclass` to the end of the scope; a definition sees the class of its
 //! own name as it was before.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::super::ast::{ClassExpr, CompoundExpr, Formal, Name, Requirement, Statement};
 use super::super::class::ClassTable;
@@ -81,6 +81,8 @@ pub(super) struct Ends {
 pub(super) struct Open {
     pub(super) compound: Compound,
     names: HashMap<String, Ends>,
+    /// Names of the variables that it defines.
+    defined: HashSet<String>,
     /// Elements so far, as Click counts them for `Class@n`: a group is three.
     count: usize,
     /// Elements without a name yet.
@@ -142,7 +144,7 @@ impl Builder<'_> {
                 Statement::Define(definitions) => {
                     for definition in definitions {
                         let compound = &mut open.compound;
-                        let is_known = compound.defines.iter().any(|(n, _)| *n == definition.name)
+                        let is_known = !open.defined.insert(definition.name.clone())
                             || compound.formals.iter().any(|f| f.name == definition.name);
                         if is_known {
                             let message =
@@ -313,6 +315,7 @@ impl Open {
         let mut open = Self {
             compound,
             names: HashMap::new(),
+            defined: HashSet::new(),
             count: 0,
             unnamed: Vec::new(),
             gate_ports: BTreeSet::new(),

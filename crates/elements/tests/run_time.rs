@@ -2,6 +2,7 @@
 //! is replaced, nothing is allocated once a run is under way, nothing is entered twice.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use warpswitch_graph::language::load;
 use warpswitch_graph::simulate::{SIMULATED_START, SimulatedHost, Transcript, router, run};
@@ -30,6 +31,52 @@ impl Host for StopsAfter {
 fn options() -> RouterOptions {
     let console = Box::new(Transcript::default());
     RouterOptions { console, seed: 1, now: SIMULATED_START, ticks: None }
+}
+
+/// A clock for costs that goes on by 10 ns each time it is read.
+fn stepping_clock() -> u64 {
+    static NOW_NS: AtomicU64 = AtomicU64::new(0);
+    NOW_NS.fetch_add(10, Ordering::Relaxed)
+}
+
+#[test]
+fn costs_are_counted_once_and_told_with_all_else_at_a_time() {
+    let text = "source :: InfiniteSource(DATA abcd, LIMIT 10, BURST 10) -> queue :: Queue(8)
+        -> Null -> Null -> Null -> Null -> Null -> unqueue :: Unqueue(BURST 8) -> Discard;";
+    let registry = warpswitch_elements::registry();
+    let loaded = load("config", text.as_bytes(), &registry, &BTreeMap::new(), None);
+    let options = RouterOptions { ticks: Some(stepping_clock), ..options() };
+    let mut router = Router::new(loaded.expect("it is right"), &registry, options).expect("so too");
+    assert_eq!(router.run(&mut SimulatedHost::default()), Ended::Idle);
+    let stats = router.read("stats").expect("a handler");
+    let (clock, table) = stats.split_once('\n').expect("lines");
+    let clock_ns: u64 = clock.strip_prefix("clock_ns\t").and_then(|n| n.parse().ok()).expect("ns");
+    let expected = "\
+        element\tclass\tpackets\tbytes\tbatches\town_ns\theld\tdrops\n\
+        source\tInfiniteSource\t10\t40\t1\tT\t0\t0\n\
+        queue\tQueue\t18\t72\t2\tT\t0\t2\t2 full\n\
+        unqueue\tUnqueue\t8\t32\t1\tT\t0\t0\n";
+    let mut own_ns = 0;
+    let told: Vec<String> = table
+        .lines()
+        .map(|line| {
+            let mut fields: Vec<&str> = line.split('\t').collect();
+            if let Ok(ns) = fields[5].parse::<u64>() {
+                own_ns += ns;
+                fields[5] = "T";
+            }
+            fields.join("\t") + "\n"
+        })
+        .collect();
+    let is_named = |line: &&String| !line.contains('@');
+    assert_eq!(told.iter().filter(is_named).cloned().collect::<String>(), expected);
+    // No time is counted twice, though the last of a chain that pulls waits for all others.
+    assert!(own_ns > 0 && own_ns < clock_ns, "{own_ns} of {clock_ns} ns: {stats}");
+    assert_eq!(router.read("queue.bytes"), Ok("72".into()));
+    let cost =
+        router.read("source.own_ns").and_then(|ns| Ok((ns, router.read("source.ns_per_packet")?)));
+    let (own_ns, per_packet) = cost.expect("handlers");
+    assert_eq!(per_packet, format!("{:.1}", own_ns.parse::<f64>().expect("ns") / 10.0));
 }
 
 const MILLION: &str = "source :: InfiniteSource(LIMIT 1000000, BURST 48)

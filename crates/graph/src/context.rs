@@ -107,16 +107,17 @@ impl Context<'_> {
             // A loop of pulls: the asked one is waiting for the answer to a question of its own.
             return self.worker.pool.batch();
         };
-        let start = self.worker.ticks();
+        let span = self.worker.begin_span();
         let mut cx = Context { shared: self.shared, worker: &mut *self.worker, element };
         let batch = upstream.pull(&mut cx, port, packets_max);
-        self.worker.pulled += u64::from(!batch.is_empty());
-        self.worker.count(element, &batch, start);
-        if self.shared.targets[self.element].is_empty() && !batch.is_empty() {
-            // A sink: what it asks for comes in.
-            let stats = &mut self.worker.stats[self.element];
-            stats.batches += 1;
-            stats.packets += batch.len() as u64;
+        self.worker.end_span(element, span);
+        if !batch.is_empty() {
+            self.worker.pulled += 1;
+            self.worker.count(element, &batch);
+            if !self.shared.ports[self.element].outputs.contains(&Processing::Pull) {
+                // Nobody asks it: what it asks for is what comes in.
+                self.worker.count(self.element, &batch);
+            }
         }
         batch
     }

@@ -20,6 +20,8 @@ pub struct HandlerSpec {
     pub raw: bool,
     /// Whether writing it needs no value: a button.
     pub button: bool,
+    /// Whether an answer may be long, or take long: nobody should ask often.
+    pub expensive: bool,
     /// Whether only the configuration itself may use it, and nobody who asks from outside.
     pub hidden: bool,
 }
@@ -27,8 +29,9 @@ pub struct HandlerSpec {
 impl HandlerSpec {
     /// A handler that can be read.
     pub const fn read(name: &'static str) -> Self {
-        let (read, write, param, raw, button, hidden) = (true, false, false, false, false, false);
-        Self { name, read, write, param, raw, button, hidden }
+        let (write, param, raw, button, expensive, hidden) =
+            (false, false, false, false, false, false);
+        Self { name, read: true, write, param, raw, button, expensive, hidden }
     }
 
     /// A handler that can be written.
@@ -51,6 +54,11 @@ impl HandlerSpec {
         Self { param: true, ..self }
     }
 
+    /// The same, answers being long, or taking long.
+    pub const fn expensive(self) -> Self {
+        Self { expensive: true, ..self }
+    }
+
     /// The same, for the configuration itself alone.
     pub const fn hidden(self) -> Self {
         Self { hidden: true, ..self }
@@ -70,11 +78,13 @@ pub(crate) const ELEMENT_HANDLERS: &[HandlerSpec] = &[
     HandlerSpec::read("ports"),
     HandlerSpec::read("handlers"),
     HandlerSpec::read("packets"),
+    HandlerSpec::read("bytes"),
     HandlerSpec::read("batches"),
     HandlerSpec::read("mean_batch"),
     HandlerSpec::read("drops_by_reason"),
     HandlerSpec::read("held"),
-    HandlerSpec::read("ticks"),
+    HandlerSpec::read("own_ns"),
+    HandlerSpec::read("ns_per_packet"),
 ];
 
 /// Handlers of the whole.
@@ -90,6 +100,7 @@ pub(crate) const GLOBAL_HANDLERS: &[HandlerSpec] = &[
     HandlerSpec::read("active_ports"),
     HandlerSpec::read("driver"),
     HandlerSpec::both("timewarp"),
+    HandlerSpec::read("stats"),
     HandlerSpec::write("stop"),
 ];
 

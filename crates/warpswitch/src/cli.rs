@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     bench, check, classify, click, demo, devices, explain, flatten, generate, graph, rules, run,
+    top,
 };
 use crate::exit::Outcome;
 
@@ -70,6 +71,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::RunArgs),
+    Top(top::TopArgs),
     Check(check::CheckArgs),
     Flatten(flatten::FlattenArgs),
     Graph(graph::GraphArgs),
@@ -96,6 +98,7 @@ impl Cli {
         }
         match &self.command {
             Command::Run(args) => run::run(args),
+            Command::Top(args) => top::run(args),
             Command::Check(args) => check::run(args),
             Command::Flatten(args) => flatten::run(args),
             Command::Graph(args) => graph::run(args),

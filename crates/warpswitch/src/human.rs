@@ -47,6 +47,17 @@ pub fn significant(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
+/// Three significant digits and a letter: `1.50K`, `12.3M`.
+pub fn scaled(value: f64) -> String {
+    for (unit, letter) in [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "K")] {
+        if value >= 0.9995 * unit {
+            return format!("{}{letter}", significant(value / unit));
+        }
+    }
+    // Whole numbers below a thousand stay as they are.
+    if value.fract() == 0.0 { format!("{value:.0}") } else { significant(value) }
+}
+
 /// So many decimals and no more: the rest of a measured number is noise.
 pub fn rounded(value: f64, decimals: i32) -> f64 {
     let scale = 10f64.powi(decimals);
@@ -96,6 +107,10 @@ mod tests {
             assert_eq!(bytes(number), text);
         }
         assert_eq!(rate(123_456_789.0), "123 Mpps");
+        for (number, text) in [(0.0, "0"), (999.0, "999"), (0.5, "0.500"), (1e15, "1000T")] {
+            assert_eq!(scaled(number), text);
+        }
+        assert_eq!((scaled(1500.0), scaled(999_999.0)), ("1.50K".into(), "1.00M".into()));
         assert_eq!(rate(1_500.0), "1.50 Kpps");
         assert_eq!(time(Duration::from_micros(1500)), "1.50 ms");
         assert_eq!(counted(1, "rule"), "1 rule");

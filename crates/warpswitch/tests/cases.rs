@@ -197,7 +197,7 @@ fn steady_line(line: &str) -> String {
     line.to_owned()
 }
 
-/// Every command that has a help of its own.
+/// Commands that have examples in a help of their own; those of `top` need a router (`top.rs`).
 const COMMANDS: [&str; 19] = [
     "",
     "run",

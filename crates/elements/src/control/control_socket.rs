@@ -34,6 +34,7 @@
 //! InfiniteSource -> c :: Counter -> Discard;
 //! ```
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use warpswitch_graph::control::{Address, Endpoint};
@@ -83,7 +84,8 @@ impl ControlSocket {
         };
         match u16::from_arg(number, &NoNames) {
             Ok(port) if port > 0 || !or_above => {
-                self.address = Address::Tcp { port, or_above, is_local };
+                let host = if is_local { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
+                self.address = Address::Tcp { port, or_above, host: host.into() };
             }
             _ if text.0.is_empty() => {}
             _ => args.error_at("", "PORT requires TCP port"),

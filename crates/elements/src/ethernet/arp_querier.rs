@@ -375,7 +375,7 @@ impl Element for ArpQuerier {
     fn handlers(&self) -> &'static [HandlerSpec] {
         const {
             &[
-                HandlerSpec::read("table"),
+                HandlerSpec::read("table").expensive(),
                 HandlerSpec::read("stats"),
                 HandlerSpec::read("count"),
                 HandlerSpec::read("length"),

@@ -183,7 +183,7 @@ impl Element for ArpResponder {
 
     fn handlers(&self) -> &'static [HandlerSpec] {
         static ALL: [HandlerSpec; 5] = [
-            HandlerSpec::read("table"),
+            HandlerSpec::read("table").expensive(),
             HandlerSpec::read("lookup").with_param(),
             HandlerSpec::write("add"),
             HandlerSpec::write("remove"),

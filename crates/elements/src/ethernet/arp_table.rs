@@ -153,7 +153,7 @@ impl Element for ArpTable {
     fn handlers(&self) -> &'static [HandlerSpec] {
         const {
             &[
-                HandlerSpec::read("table"),
+                HandlerSpec::read("table").expensive(),
                 HandlerSpec::read("count"),
                 HandlerSpec::read("length"),
                 HandlerSpec::read("drops"),

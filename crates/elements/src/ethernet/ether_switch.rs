@@ -167,7 +167,7 @@ impl Element for EtherSwitch {
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {
-        const { &[HandlerSpec::read("table"), HandlerSpec::both("timeout")] }
+        const { &[HandlerSpec::read("table").expensive(), HandlerSpec::both("timeout")] }
     }
 
     fn read(

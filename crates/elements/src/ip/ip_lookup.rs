@@ -277,7 +277,7 @@ impl Element for IpLookup {
 
     fn handlers(&self) -> &'static [HandlerSpec] {
         const ALL: &[HandlerSpec] = &[
-            HandlerSpec::read("table"),
+            HandlerSpec::read("table").expensive(),
             HandlerSpec::read("lookup").with_param(),
             HandlerSpec::write("add"),
             HandlerSpec::write("set"),

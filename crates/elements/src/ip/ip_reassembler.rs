@@ -446,7 +446,7 @@ impl Element for IpReassembler {
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {
-        const { &[HandlerSpec::read("dump").as_is()] }
+        const { &[HandlerSpec::read("dump").expensive().as_is()] }
     }
 
     fn read(

@@ -64,6 +64,8 @@ const NOT_HERE: usize = 1;
 /// All hosts of a link.
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
+const TABLE: HandlerSpec = HandlerSpec::read("table").expensive();
+
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub struct Ip6NdAdvertiser {
@@ -151,7 +153,7 @@ impl Element for Ip6NdAdvertiser {
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {
-        const { &[HandlerSpec::read("table"), HandlerSpec::read("lookup").with_param()] }
+        const { &[TABLE, HandlerSpec::read("lookup").with_param()] }
     }
 
     fn read(

@@ -276,7 +276,7 @@ impl Element for Ip6NdSolicitor {
     fn handlers(&self) -> &'static [HandlerSpec] {
         const {
             &[
-                HandlerSpec::read("table"),
+                HandlerSpec::read("table").expensive(),
                 HandlerSpec::read("stats"),
                 HandlerSpec::read("queries"),
                 HandlerSpec::read("drops"),

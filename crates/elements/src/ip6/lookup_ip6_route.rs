@@ -179,7 +179,7 @@ impl Element for LookupIp6Route {
     fn handlers(&self) -> &'static [HandlerSpec] {
         const {
             &[
-                HandlerSpec::read("table"),
+                HandlerSpec::read("table").expensive(),
                 HandlerSpec::read("lookup").with_param(),
                 HandlerSpec::write("add"),
                 HandlerSpec::write("set"),

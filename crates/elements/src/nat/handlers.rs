@@ -70,12 +70,14 @@ static IP: [HandlerSpec; 5 + SHARED] = with_common([
     HandlerSpec::read("tcp_lookup").with_param(),
 ]);
 static TCP_ONLY: [HandlerSpec; 3 + SHARED] = with_common([
-    HandlerSpec::read("table"),
-    HandlerSpec::read("mappings"),
+    HandlerSpec::read("table").expensive(),
+    HandlerSpec::read("mappings").expensive(),
     HandlerSpec::read("lookup").with_param(),
 ]);
-static OTHERS: [HandlerSpec; 2 + SHARED] =
-    with_common([HandlerSpec::read("table"), HandlerSpec::read("mappings")]);
+static OTHERS: [HandlerSpec; 2 + SHARED] = with_common([
+    HandlerSpec::read("table").expensive(),
+    HandlerSpec::read("mappings").expensive(),
+]);
 
 /// The handlers of a rewriter with so many inputs.
 pub(super) fn of(kind: Kind, inputs: usize) -> &'static [HandlerSpec] {

@@ -189,7 +189,7 @@ impl Element for Classifier {
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {
-        const { &[HandlerSpec::read("program").as_is()] }
+        const { &[HandlerSpec::read("program").expensive().as_is()] }
     }
 
     fn read(

@@ -177,7 +177,7 @@ impl Element for IpFilter {
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {
-        const { &[HandlerSpec::read("program").as_is(), HandlerSpec::read("engine")] }
+        const { &[HandlerSpec::read("program").expensive().as_is(), HandlerSpec::read("engine")] }
     }
 
     fn read(

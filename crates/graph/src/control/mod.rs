@@ -10,6 +10,7 @@
 mod connection;
 
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 pub use connection::{Connection, DATA_BYTES_MAX, LINE_BYTES_MAX, OUTPUT_BYTES_MAX};
@@ -39,8 +40,8 @@ pub enum Address {
         port: u16,
         /// Whether one of the next ports will do if it is taken.
         or_above: bool,
-        /// Whether only this machine may connect.
-        is_local: bool,
+        /// The address of this machine that is connected to; unspecified for any.
+        host: IpAddr,
     },
     /// A socket in the file system.
     Unix(PathBuf),

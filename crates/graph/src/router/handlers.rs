@@ -1,13 +1,20 @@
 //! Handlers of a running configuration: found, read, written.
 
+use std::fmt::Write;
+
 use crate::context::{Context, Shared};
 use crate::element::{ConfigureContext, Element};
 use crate::handler::{ELEMENT_HANDLERS, GLOBAL_HANDLERS, HandlerError, HandlerSpec};
 use crate::language::args::{Args, FromArg, NoNames};
 use crate::language::{FlatGraph, flatten};
 use crate::names::{Seen, scoped};
-use crate::router::worker::Worker;
+use crate::router::worker::{Stats, Worker};
 
+/// Columns of the handler `stats`.
+const STATS_COLUMNS: [&str; 8] =
+    ["element", "class", "packets", "bytes", "batches", "own_ns", "held", "drops"];
+/// The reason that every class has.
+const UNCONNECTED: &str = "unconnected output";
 /// The version that the handler `version` tells.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -214,6 +221,7 @@ fn read_global(shared: &Shared, worker: &Worker, name: &str) -> String {
         "handlers" => handler_lines(GLOBAL_HANDLERS.iter()),
         "timewarp" => worker.timewarp.to_string(),
         "driver" => format!("stops {}\n", worker.stops),
+        "stats" => stats_lines(shared, worker),
         // There are neither packages nor sockets of its own.
         _ => String::new(),
     }
@@ -238,27 +246,67 @@ fn read_common(shared: &Shared, worker: &Worker, idx: usize, name: &str) -> Stri
             handler_lines(own.iter().chain(inherited))
         }
         "packets" => stats.packets.to_string(),
+        "bytes" => stats.bytes.to_string(),
         "batches" => stats.batches.to_string(),
         "mean_batch" => format!("{:.1}", stats.packets as f64 / stats.batches.max(1) as f64),
-        "ticks" => stats.ticks.to_string(),
-        "held" => shared.elements[idx].try_borrow().map_or(0, |element| element.held()).to_string(),
+        "own_ns" => stats.own_ns.to_string(),
+        "ns_per_packet" => format!("{:.1}", stats.own_ns as f64 / stats.packets.max(1) as f64),
+        "held" => held(shared, worker, idx).to_string(),
         _ => {
             let reasons = shared.classes[idx].drops.iter().zip(&stats.drops);
             let mut lines: String =
                 reasons.map(|(reason, count)| format!("{count}\t{reason}\n")).collect();
             if stats.unconnected > 0 {
-                lines.push_str(&format!("{}\tunconnected output\n", stats.unconnected));
+                lines.push_str(&format!("{}\t{UNCONNECTED}\n", stats.unconnected));
             }
             lines
         }
     }
 }
 
+/// Packets that an element holds; 0 of one at work, which asks for itself.
+fn held(shared: &Shared, worker: &Worker, idx: usize) -> usize {
+    peek(shared, worker, idx, |element| element.held()).unwrap_or(0)
+}
+
+/// What was counted about all elements, in the order of the text, as a table of fields between
+/// tabs: the clock for costs if there is one, names of the columns, a line for each element. Behind
+/// the number of all packets that an element dropped stand its reasons, each as `count reason`.
+fn stats_lines(shared: &Shared, worker: &Worker) -> String {
+    let mut text = String::new();
+    if let Some(ticks) = worker.ticks {
+        _ = writeln!(text, "clock_ns\t{}", ticks());
+    }
+    _ = writeln!(text, "{}", STATS_COLUMNS.join("\t"));
+    for (idx, stats) in worker.stats.iter().enumerate() {
+        let element = &shared.graph.elements[idx];
+        let reasons = shared.classes[idx].drops.iter().copied().zip(stats.drops.iter().copied());
+        let reasons = reasons.chain([(UNCONNECTED, stats.unconnected)]);
+        let reasons = reasons.filter(|(_, count)| *count > 0);
+        let drops: u64 = reasons.clone().map(|(_, count)| count).sum();
+        let Stats { packets, bytes, batches, own_ns, .. } = stats;
+        let held = held(shared, worker, idx);
+        _ = write!(text, "{}\t{}\t{packets}\t{bytes}", element.name, element.class);
+        _ = write!(text, "\t{batches}\t{own_ns}\t{held}\t{drops}");
+        for (reason, count) in reasons {
+            _ = write!(text, "\t{count} {reason}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
 fn handler_lines<'a>(specs: impl Iterator<Item = &'a HandlerSpec>) -> String {
     let flags = |spec: &HandlerSpec| {
         let flag = |on: bool, letter: &'static str| if on { letter } else { "" };
-        [flag(spec.read, "r"), flag(spec.write, "w"), flag(spec.param, "+"), flag(spec.button, "b")]
-            .concat()
+        [
+            flag(spec.read, "r"),
+            flag(spec.write, "w"),
+            flag(spec.param, "+"),
+            flag(spec.expensive, "$"),
+            flag(spec.button, "b"),
+        ]
+        .concat()
     };
     specs.map(|spec| format!("{}\t{}\n", spec.name, flags(spec))).collect()
 }

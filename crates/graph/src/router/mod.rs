@@ -106,7 +106,8 @@ pub struct RouterOptions {
     pub seed: u64,
     /// The time that it is when elements are initialized.
     pub now: Time,
-    /// Reads a fast clock, to count what elements cost; none counts nothing.
+    /// Reads a fast clock, in nanoseconds, to count what elements cost, and bytes; none counts
+    /// neither.
     pub ticks: Option<fn() -> u64>,
 }
 
@@ -272,13 +273,12 @@ impl Router {
         element: usize,
         run: impl FnOnce(&mut dyn crate::Element, &mut Context<'_>) -> R,
     ) -> R {
-        let start = self.worker.ticks();
+        let span = self.worker.begin_span();
         let result = {
             let mut cx = Context { shared: &self.shared, worker: &mut self.worker, element };
             run(&mut **self.shared.elements[element].borrow_mut(), &mut cx)
         };
-        let ticks = self.worker.ticks();
-        self.worker.stats[element].ticks += ticks.wrapping_sub(start);
+        self.worker.end_span(element, span);
         self.deliver();
         result
     }
@@ -309,13 +309,11 @@ impl Router {
 
     #[inline]
     fn push_to(&mut self, element: usize, input: usize, batch: Batch) {
-        let start = self.worker.ticks();
-        self.worker.stats[element].batches += 1;
-        self.worker.stats[element].packets += batch.len() as u64;
+        let span = self.worker.begin_span();
+        self.worker.count(element, &batch);
         let mut cx = Context { shared: &self.shared, worker: &mut self.worker, element };
         self.shared.elements[element].borrow_mut().push(&mut cx, input, batch);
-        let ticks = self.worker.ticks();
-        self.worker.stats[element].ticks += ticks.wrapping_sub(start);
+        self.worker.end_span(element, span);
     }
 
     /// Pushes `batch`, made of packets of [`Router::pool`], to `input` of element `element` and

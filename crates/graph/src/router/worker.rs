@@ -17,12 +17,16 @@ use crate::time::Time;
 /// What was counted about an element.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
-    /// Batches that came in or, from sources and elements that are asked, went out.
+    /// Batches that came in, by being pushed or asked for; or that went out, of sources and of
+    /// elements that are asked themselves.
     pub batches: u64,
     /// Packets in them.
     pub packets: u64,
-    /// Ticks of the clock that was handed in, spent in the element and in those that it asks.
-    pub ticks: u64,
+    /// Bytes of these packets; counted with a clock for costs only, as every packet is looked at.
+    pub bytes: u64,
+    /// Nanoseconds of the clock for costs that were spent in the element itself, not in those that
+    /// it asked for packets.
+    pub own_ns: u64,
     /// Packets that were dropped, by reason.
     pub drops: Vec<u64>,
     /// Packets that were emitted to an output that is not connected.
@@ -34,7 +38,8 @@ impl Stats {
     pub(crate) fn add(&mut self, more: &Stats) {
         self.batches += more.batches;
         self.packets += more.packets;
-        self.ticks += more.ticks;
+        self.bytes += more.bytes;
+        self.own_ns += more.own_ns;
         self.unconnected += more.unconnected;
         for (own, more) in self.drops.iter_mut().zip(&more.drops) {
             *own += more;
@@ -50,6 +55,13 @@ impl Stats {
 
 /// Outputs from here on stand for reasons of drops.
 pub(crate) const DROPS: u32 = u32::MAX - 15;
+
+/// When an element began to work, and what those that another one asked had cost until then.
+#[derive(Clone, Copy)]
+pub(crate) struct Span {
+    start: u64,
+    asked_ns: u64,
+}
 
 /// A batch on its way.
 struct Emission {
@@ -79,8 +91,10 @@ pub(crate) struct Worker {
     pub(crate) later: Vec<(usize, String)>,
     /// How much faster than real time the run's time passes.
     pub(crate) timewarp: f64,
-    /// Reads a fast clock, for counts.
+    /// Reads a fast clock, in nanoseconds, for counts.
     pub(crate) ticks: Option<fn() -> u64>,
+    /// What those cost that the element at work asked, so far.
+    asked_ns: u64,
     /// What elements emitted since the last delivery.
     emitted: Vec<Emission>,
     /// Elements without inputs: what they emit is counted, as nothing comes in.
@@ -142,6 +156,7 @@ impl Worker {
             later: Vec::new(),
             timewarp: 1.0,
             ticks: None,
+            asked_ns: 0,
             emitted: Vec::with_capacity(64),
             is_source: blueprint.ports.iter().map(|ports| ports.inputs.is_empty()).collect(),
             slots: vec![0; slots as usize],
@@ -241,9 +256,7 @@ impl Worker {
                 continue;
             }
             if self.is_source[emission.element as usize] {
-                let stats = &mut self.stats[emission.element as usize];
-                stats.batches += 1;
-                stats.packets += emission.batch.len() as u64;
+                self.count(emission.element as usize, &emission.batch);
             }
             self.stack.push(emission);
         }
@@ -261,20 +274,30 @@ impl Worker {
         all.map(|emission| emission.batch.len()).sum()
     }
 
+    /// An element begins to work.
     #[inline]
-    pub(crate) fn ticks(&self) -> u64 {
-        self.ticks.map_or(0, |ticks| ticks())
+    pub(crate) fn begin_span(&mut self) -> Span {
+        let start = self.ticks.map_or(0, |ticks| ticks());
+        Span { start, asked_ns: std::mem::take(&mut self.asked_ns) }
     }
 
-    /// Counts a batch of `element`, which began at `start`.
+    /// `element` has worked since `span` began.
     #[inline]
-    pub(crate) fn count(&mut self, element: usize, batch: &Batch, start: u64) {
-        let ticks = self.ticks();
+    pub(crate) fn end_span(&mut self, element: usize, span: Span) {
+        let Some(ticks) = self.ticks else { return };
+        let spent_ns = ticks().saturating_sub(span.start);
+        self.stats[element].own_ns += spent_ns.saturating_sub(self.asked_ns);
+        self.asked_ns = span.asked_ns + spent_ns;
+    }
+
+    /// Counts a batch of `element`.
+    #[inline]
+    pub(crate) fn count(&mut self, element: usize, batch: &Batch) {
         let stats = &mut self.stats[element];
-        stats.ticks += ticks.wrapping_sub(start);
-        if !batch.is_empty() {
-            stats.batches += 1;
-            stats.packets += batch.len() as u64;
+        stats.batches += 1;
+        stats.packets += batch.len() as u64;
+        if self.ticks.is_some() {
+            stats.bytes += batch.bytes();
         }
     }
 

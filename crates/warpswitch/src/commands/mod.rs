@@ -12,6 +12,7 @@ pub mod generate;
 pub mod graph;
 pub mod rules;
 pub mod run;
+pub mod top;
 
 use warpswitch_rules::format::WriteError;
 

@@ -8,6 +8,7 @@ use warpswitch_graph::{Ended, Router};
 
 use crate::args::parse_seed;
 use crate::drive::config::{self, Libraries, parse_variable};
+use crate::drive::place::Place;
 use crate::drive::{Clock, DriveHost, Reload, World, stats};
 use crate::exit::Outcome;
 use crate::output::{print, print_json};
@@ -18,7 +19,12 @@ Run a configuration. It ends when an element or a script stops it, when nothing 
 happen, or with INT or TERM; a second one ends it at once. What the configuration prints goes to \
 the standard output, what it has to say to the standard error stream.
 
-If packets stand somewhere at the end, in a queue for instance, it says where.";
+If packets stand somewhere at the end, in a queue for instance, it says where.
+
+With --control others read and write its handlers while it runs: 'warpswitch top' shows what each \
+element does, and any client of Click's ControlSocket may connect. The run then goes on when \
+nothing is left to do, as somebody may still ask. Whoever can connect can stop it: a PORT alone is \
+open to this machine only.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,6 +57,10 @@ pub struct RunArgs {
     #[arg(long)]
     simtime: bool,
 
+    /// Await control connections at a TCP port or a path
+    #[arg(long, value_name = "[HOST:]PORT|PATH", value_parser = Place::parse)]
+    control: Option<Place>,
+
     /// Workers, each on a core of its own; what they share docs/workers.md tells
     #[arg(short = 'j', long, value_name = "N", default_value = "1",
           value_parser = clap::value_parser!(u32).range(1..=64))]
@@ -70,13 +80,14 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     let world = World::new()?;
     let clock = if args.simtime { Clock::simulated(None) } else { Clock::real() };
     world.set_clock(&clock);
+    let counts_costs = args.stats || args.json || args.control.is_some();
     let mut reload = Reload {
         registry: warpswitch_elements::registry(),
         variables: args.variables.iter().cloned().collect(),
         libraries: Libraries::new(None),
         appendix: String::new(),
         seed: args.seed,
-        ticks: (args.stats || args.json).then_some(stats::ticks as fn() -> u64),
+        ticks: counts_costs.then_some(stats::ticks as fn() -> u64),
     };
     let options = reload.options(&world, clock.now());
     let Reload { registry, variables, libraries, .. } = &mut reload;
@@ -89,6 +100,10 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     threads::staff(&mut router, args.workers as usize);
     if args.simtime && args.workers > 1 {
         term::warning("in simulated time one worker runs: every run is the same");
+    }
+    if let Some(place) = &args.control {
+        let open = place.listen(&world)?;
+        term::note(format!("'warpswitch top {open}' shows what it does"));
     }
     let mut host = DriveHost::new(world.clone(), clock, false, None);
     let start = Instant::now();

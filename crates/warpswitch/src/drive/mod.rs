@@ -11,6 +11,7 @@ pub mod config;
 mod console;
 mod host;
 mod pace;
+pub mod place;
 mod reload;
 mod signals;
 mod sockets;

@@ -6,7 +6,7 @@
 //! - K2: there are at most [`CLIENTS_MAX`] clients; more wait outside until one goes.
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
@@ -201,10 +201,9 @@ fn plain(error: &io::Error) -> String {
 
 fn open(address: &Address) -> io::Result<(Door, String)> {
     match address {
-        Address::Tcp { port, or_above, is_local } => {
-            let host = if *is_local { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
+        Address::Tcp { port, or_above, host } => {
             let last = if *or_above { port.saturating_add(PORTS_TRIED) } else { *port };
-            let try_port = |port| TcpListener::bind(SocketAddr::new(IpAddr::V4(host), port));
+            let try_port = |port| TcpListener::bind(SocketAddr::new(*host, port));
             let mut found = try_port(*port);
             for port in *port..last {
                 if found.is_ok() {

@@ -22,9 +22,10 @@ pub struct ElementStats {
     name: String,
     class: String,
     packets: u64,
+    bytes: u64,
     batches: u64,
     mean_batch: f64,
-    /// Time per packet, of the element and those that it asked for packets.
+    /// Time per packet, without that of elements that it asked for packets.
     ns_per_packet: Option<f64>,
     held: u64,
     drops: Vec<Drops>,
@@ -69,14 +70,15 @@ fn one(router: &mut Router, idx: usize) -> ElementStats {
     let all = counted.chain([("unconnected output".to_owned(), stats.unconnected)]);
     let drops = all.filter(|(_, packets)| *packets > 0);
     let per = |total: u64, count: u64| total as f64 / count.max(1) as f64;
-    let is_timed = stats.ticks > 0 && stats.packets > 0;
+    let is_timed = stats.own_ns > 0 && stats.packets > 0;
     ElementStats {
         name,
         class,
         packets: stats.packets,
+        bytes: stats.bytes,
         batches: stats.batches,
         mean_batch: human::rounded(per(stats.packets, stats.batches), 1),
-        ns_per_packet: is_timed.then(|| human::rounded(per(stats.ticks, stats.packets), 1)),
+        ns_per_packet: is_timed.then(|| human::rounded(per(stats.own_ns, stats.packets), 1)),
         held: held.unwrap_or(0),
         drops: drops.map(|(reason, packets)| Drops { reason, packets }).collect(),
     }
@@ -88,6 +90,7 @@ pub fn render(stats: &RunStats) -> String {
         ("element", Align::Left),
         ("class", Align::Left),
         ("packets", Align::Right),
+        ("bytes", Align::Right),
         ("batches", Align::Right),
         ("mean batch", Align::Right),
         ("ns/packet", Align::Right),
@@ -106,6 +109,7 @@ pub fn render(stats: &RunStats) -> String {
             element.name.clone(),
             element.class.clone(),
             number(element.packets),
+            number(element.bytes),
             number(element.batches),
             if element.batches == 0 { "-".into() } else { format!("{:.1}", element.mean_batch) },
             element.ns_per_packet.map_or("-".into(), human::significant),

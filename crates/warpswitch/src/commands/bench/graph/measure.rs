@@ -229,7 +229,7 @@ impl<'a> Timed<'a> {
         self.run();
         let elements = self.router.graph().elements.len();
         let counts =
-            |router: &Router| (0..elements).map(|idx| router.stats(idx).ticks).collect::<Vec<_>>();
+            |router: &Router| (0..elements).map(|idx| router.stats(idx).own_ns).collect::<Vec<_>>();
         let mut spent: Vec<f64> = Vec::new();
         let mut least = f64::MAX;
         for _ in 0..runs {

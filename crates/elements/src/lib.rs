@@ -11,6 +11,7 @@ mod calls;
 mod capture;
 mod control;
 mod copies;
+pub mod docs;
 mod ethernet;
 mod format;
 mod ip;

@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, check, classify, click, demo, devices, explain, flatten, generate, graph, rules, run,
-    top,
+    bench, check, classify, click, demo, devices, elements, explain, flatten, generate, graph,
+    rules, run, top,
 };
 use crate::exit::Outcome;
 
@@ -75,6 +75,7 @@ enum Command {
     Check(check::CheckArgs),
     Flatten(flatten::FlattenArgs),
     Graph(graph::GraphArgs),
+    Elements(elements::ElementsArgs),
     Click(click::ClickArgs),
     Demo(demo::DemoArgs),
     Devices(devices::DevicesArgs),
@@ -102,6 +103,7 @@ impl Cli {
             Command::Check(args) => check::run(args),
             Command::Flatten(args) => flatten::run(args),
             Command::Graph(args) => graph::run(args),
+            Command::Elements(args) => elements::run(args),
             Command::Click(args) => Ok(click::run(args)),
             Command::Demo(args) => demo::run(args),
             Command::Devices(args) => devices::run(args),

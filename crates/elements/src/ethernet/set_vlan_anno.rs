@@ -1,7 +1,7 @@
 //! Notes VLAN tag control information on packets.
 //!
 //! # Synopsis
-//! `SetVLANAnno([VLAN_TCI, VLAN_PCP], VLAN_ID)`
+//! `SetVLANAnno([VLAN_TCI, VLAN_PCP], VLAN_ID)`, also called `SetVlanAnno`
 //!
 //! # Ports
 //! One input, one output; push or pull.

@@ -1,7 +1,8 @@
 //! Takes VLAN tags off frames, or the whole header, and notes what they said.
 //!
 //! # Synopsis
-//! `VLANDecap([ANNO], ETHERTYPE)`, `StripEtherVLANHeader([NATIVE_VLAN])`
+//! `VLANDecap([ANNO], ETHERTYPE)`, `StripEtherVLANHeader([NATIVE_VLAN])`, also called
+//! `StripEtherVlanHeader`
 //!
 //! # Ports
 //! One input, one output; push or pull. `StripEtherVLANHeader` has an output 1 for frames that it

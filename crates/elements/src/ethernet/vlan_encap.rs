@@ -2,7 +2,8 @@
 //!
 //! # Synopsis
 //! `VLANEncap([VLAN_TCI, VLAN_PCP], VLAN_ID, NATIVE_VLAN, ETHERTYPE)`,
-//! `EtherVLANEncap(ETHERTYPE, SRC, DST [, VLAN_TCI, VLAN_PCP], VLAN_ID, NATIVE_VLAN)`
+//! `EtherVLANEncap(ETHERTYPE, SRC, DST [, VLAN_TCI, VLAN_PCP], VLAN_ID, NATIVE_VLAN)`,
+//! also called `EtherVlanEncap`
 //!
 //! # Ports
 //! One input, one output; push or pull. `VLANEncap` takes frames, `EtherVLANEncap` what goes into

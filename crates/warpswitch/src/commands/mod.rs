@@ -6,6 +6,7 @@ pub mod classify;
 pub mod click;
 pub mod demo;
 pub mod devices;
+pub mod elements;
 pub mod explain;
 pub mod flatten;
 pub mod generate;

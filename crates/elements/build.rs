@@ -1,0 +1,42 @@
+//! Gathers what the files of elements say about them, for `src/docs.rs`.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+/// The heading that documentation of elements has, and no other.
+const MARK: &str = "//! # Synopsis";
+
+/// The files in `folder` and below.
+fn files(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() { files(&path, found)? } else { found.push(path) }
+    }
+    Ok(())
+}
+
+/// The documentation of a module, without its marks.
+fn documentation(source: &str) -> String {
+    let lines = source.lines().map_while(|line| line.strip_prefix("//!"));
+    lines.map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line))).collect()
+}
+
+fn main() -> io::Result<()> {
+    println!("cargo::rerun-if-changed=src");
+    let mut found = Vec::new();
+    files(Path::new("src"), &mut found)?;
+    found.sort();
+    let mut table = String::from("&[\n");
+    for path in found {
+        let source = fs::read_to_string(&path)?;
+        if source.lines().any(|line| line == MARK) {
+            let area = path.components().nth(1).and_then(|area| area.as_os_str().to_str());
+            let entry = (area.unwrap_or_default(), documentation(&source));
+            writeln!(table, "    {entry:?},").map_err(io::Error::other)?;
+        }
+    }
+    table.push(']');
+    let out = env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("OUT_DIR is not set"))?;
+    fs::write(Path::new(&out).join("docs.rs"), table)
+}

@@ -1,0 +1,60 @@
+//! What the documentation of elements says, for programs that show it.
+//!
+//! The text is the head of the file that declares a class, as it is: a line of what its elements
+//! do, then the headings that the crate's documentation lists. A file may speak of several classes;
+//! its synopsis names them.
+
+/// Area and text of each file of elements, gathered by `build.rs`.
+static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/docs.rs"));
+
+/// What there is to know about a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ElementDoc {
+    /// The folder that it is in.
+    pub area: &'static str,
+    /// The whole text, Markdown.
+    pub text: &'static str,
+}
+
+impl ElementDoc {
+    /// Its first sentence: what the elements do.
+    pub fn summary(&self) -> String {
+        let lines = self.text.lines().take_while(|line| !line.is_empty());
+        lines.collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// The lines under the heading *Synopsis*.
+fn synopsis(text: &str) -> impl Iterator<Item = &str> {
+    let behind = text.lines().skip_while(|line| *line != "# Synopsis").skip(1);
+    behind.take_while(|line| !line.starts_with("# "))
+}
+
+/// What there is to know about the class called `class`.
+///
+/// Cost: reads the texts, some 300 KB.
+pub fn doc(class: &str) -> Option<ElementDoc> {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let names = |text: &str| {
+        synopsis(text).any(|line| line.split(|c: char| !is_word(c)).any(|word| word == class))
+    };
+    let found = FILES.iter().find(|(_, text)| names(text));
+    found.map(|&(area, text)| ElementDoc { area, text })
+}
+
+#[cfg(test)]
+mod tests {
+    use warpswitch_graph::language::ClassTable;
+
+    #[test]
+    fn every_class_has_documentation_that_names_it() {
+        let registry = crate::registry();
+        let without: Vec<&str> =
+            registry.names().into_iter().filter(|name| super::doc(name).is_none()).collect();
+        assert!(without.is_empty(), "no synopsis names {without:?}");
+        let counter = super::doc("Counter").expect("it is there");
+        assert_eq!(counter.area, "standard");
+        assert!(counter.text.contains("COUNT_CALL") && !counter.summary().is_empty());
+        assert_eq!(super::doc("Nothing"), None);
+    }
+}

@@ -1,0 +1,141 @@
+//! `warpswitch elements`: the element classes, and what there is to know of each.
+
+use std::fmt::Write;
+
+use clap::Args;
+use serde::Serialize;
+use warpswitch_elements::docs;
+use warpswitch_graph::language::ClassTable;
+
+use crate::exit::{Outcome, bad_input};
+use crate::output::{print, print_json};
+use crate::term::{FAINT, HEADING, paint};
+
+const LONG_ABOUT: &str = "\
+Show the element classes that configurations may use: all of them with a line each, or what there \
+is to know of those that are named: ports, arguments, handlers, reasons for drops, an example.";
+
+const EXAMPLES: &str = "\
+Examples:
+  warpswitch elements
+  warpswitch elements Queue
+  warpswitch elements | grep -i queue
+  warpswitch elements IPFilter IPClassifier --json";
+
+/// Show element classes: their ports, arguments, handlers
+#[derive(Args, Debug)]
+#[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
+pub struct ElementsArgs {
+    /// Classes; all, a line each, if none is named
+    #[arg(value_name = "CLASS")]
+    classes: Vec<String>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Class {
+    name: &'static str,
+    area: &'static str,
+    summary: String,
+    /// As Click writes them: `1/1-2`, `a/ah`.
+    ports: &'static str,
+    processing: &'static str,
+    /// The reasons for which its elements drop packets.
+    drops: &'static [&'static str],
+    /// Markdown.
+    documentation: &'static str,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Bad input if there is no such class.
+pub fn run(args: &ElementsArgs) -> anyhow::Result<Outcome> {
+    let mut classes = all();
+    if !args.classes.is_empty() {
+        if let Some(unknown) = args.classes.iter().find(|name| !is_known(&classes, name)) {
+            return Err(unknown_class(&classes, unknown));
+        }
+        classes.retain(|class| args.classes.iter().any(|name| name == class.name));
+    }
+    match (args.json, args.classes.is_empty()) {
+        (true, _) => print_json(&classes)?,
+        (false, true) => print(&list(&classes))?,
+        (false, false) => print(&classes.iter().map(page).collect::<Vec<_>>().join("\n"))?,
+    }
+    Ok(Outcome::Done)
+}
+
+/// All classes, by area and name.
+fn all() -> Vec<Class> {
+    let registry = warpswitch_elements::registry();
+    let names: Vec<String> = registry.names().into_iter().map(str::to_owned).collect();
+    let classes = names.iter().filter_map(|name| {
+        let (class, doc) = (registry.class(name)?, docs::doc(name)?);
+        Some(Class {
+            name: class.spec.name,
+            area: doc.area,
+            summary: doc.summary(),
+            ports: class.spec.port_count,
+            processing: class.spec.processing,
+            drops: class.drops,
+            documentation: doc.text,
+        })
+    });
+    let mut classes: Vec<Class> = classes.collect();
+    classes.sort_by_key(|class| (class.area, class.name));
+    classes
+}
+
+fn is_known(classes: &[Class], name: &str) -> bool {
+    classes.iter().any(|class| class.name == name)
+}
+
+/// The error, with the classes whose names hold the same letters.
+fn unknown_class(classes: &[Class], name: &str) -> anyhow::Error {
+    let wanted = name.to_lowercase();
+    let near = classes.iter().map(|class| class.name).filter(|class| {
+        let class = class.to_lowercase();
+        class.contains(&wanted) || wanted.contains(&class)
+    });
+    let near: Vec<&str> = near.take(8).collect();
+    let help = match near.as_slice() {
+        [] => "'warpswitch elements' lists all".to_owned(),
+        near => format!("there is {}", near.join(", ")),
+    };
+    bad_input(format!("no element class is called '{name}'; {help}"))
+}
+
+/// A line for each class, under its area.
+fn list(classes: &[Class]) -> String {
+    let width = classes.iter().map(|class| class.name.len()).max().unwrap_or(0);
+    let (mut text, mut area) = (String::new(), "");
+    for class in classes {
+        if class.area != area {
+            area = class.area;
+            let gap = if text.is_empty() { "" } else { "\n" };
+            _ = writeln!(text, "{gap}{}", paint(HEADING, area));
+        }
+        _ = writeln!(text, "  {:width$}  {}", class.name, class.summary);
+    }
+    let all = format!("{} classes; 'warpswitch elements CLASS' tells more.", classes.len());
+    _ = writeln!(text, "\n{}", paint(FAINT, all));
+    text
+}
+
+/// All that there is to know of a class.
+fn page(class: &Class) -> String {
+    let Class { name, area, ports, processing, .. } = class;
+    let codes = format!("({area}; ports {ports}, processing {processing})");
+    let mut text = format!("{} {}\n\n", paint(HEADING, name), paint(FAINT, codes));
+    for line in class.documentation.lines() {
+        match line.strip_prefix("# ") {
+            Some(heading) => _ = writeln!(text, "{}", paint(HEADING, heading)),
+            None => _ = writeln!(text, "{line}"),
+        }
+    }
+    text
+}

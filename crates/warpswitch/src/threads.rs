@@ -1,5 +1,6 @@
 //! Worker threads and the cores they run on.
 
+use std::sync::OnceLock;
 use std::thread::JoinHandle;
 
 use core_affinity::CoreId;
@@ -7,10 +8,14 @@ use warpswitch_graph::{Router, Workers};
 
 use crate::{human, term};
 
-/// Cores that this process may run on, at least one.
-pub fn cores() -> Vec<Option<CoreId>> {
-    let ids = core_affinity::get_core_ids().unwrap_or_default();
-    if ids.is_empty() { vec![None] } else { ids.into_iter().map(Some).collect() }
+/// Cores that this process may run on, at least one: those that it began with, as a thread that
+/// was pinned sees only its own.
+pub fn cores() -> &'static [Option<CoreId>] {
+    static CORES: OnceLock<Vec<Option<CoreId>>> = OnceLock::new();
+    CORES.get_or_init(|| {
+        let ids = core_affinity::get_core_ids().unwrap_or_default();
+        if ids.is_empty() { vec![None] } else { ids.into_iter().map(Some).collect() }
+    })
 }
 
 /// Number of threads that use all cores.
@@ -58,5 +63,20 @@ pub fn pin(idx: usize) {
     if let Some(core) = core_for(idx) {
         // A refusal costs speed, not correctness.
         _ = core_affinity::set_for_current(core);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pinned_thread_knows_all_cores_yet() {
+        let all = cores();
+        let seen = std::thread::spawn(|| {
+            pin(0);
+            (cores(), core_for(1))
+        });
+        assert_eq!(seen.join().expect("it ends"), (all, all[1 % all.len()]));
     }
 }

@@ -119,7 +119,7 @@ impl Batch {
 
 /// Where pools leave spares that they have too many of, for others that have none.
 ///
-/// Cost: one lock for each [`MAGAZINE_LEN`] packets. Memory: as much as one pool keeps.
+/// Cost: one lock for each 256 packets. Memory: as much as one pool keeps.
 #[derive(Debug, Default)]
 pub struct Depot {
     packets: Mutex<Vec<Vec<Packet>>>,

@@ -210,6 +210,19 @@ fn a_configuration_is_replaced_between_shifts() {
     assert_eq!(sum, 800_000);
 }
 
+/// A counter that is given a call while workers run belongs to one of them from then on.
+#[test]
+fn what_a_handler_changes_is_shared_anew() {
+    let config = "InfiniteSource(LIMIT 2000000, BURST 32) -> all :: Counter;
+        InfiniteSource(LIMIT 2000000, BURST 32) -> all -> d :: Discard;
+        mark :: Script(TYPE PASSIVE, print called);
+        Script(TYPE ACTIVE, wait 0.001, write all.count_call 3999000 mark.run, end);";
+    let config = config.replace("print called", "print \"called\"");
+    let (mut router, transcript) = run(&config, 2);
+    assert_eq!((transcript.said(), read(&mut router, "all.count")), (String::new(), 4_000_000));
+    assert_eq!(transcript.printed(), b"called\n");
+}
+
 #[test]
 fn a_panic_of_a_worker_ends_the_run() {
     // The clock of this host is wrong for all but worker 0.

@@ -136,9 +136,13 @@ pub(crate) fn write(
     }
     match element {
         Some(idx) if own => {
+            worker.has_changed = true;
             enter(shared, worker, idx, |element, cx| element.write(cx, name, value))
         }
-        Some(idx) => configure(shared, worker, idx, value.trim()).map(|()| String::new()),
+        Some(idx) => {
+            worker.has_changed = true;
+            configure(shared, worker, idx, value.trim()).map(|()| String::new())
+        }
         None if name == "timewarp" => {
             let factor = f64::from_arg(value.trim(), &NoNames);
             let factor = factor.ok().filter(|factor| *factor > 0.0 && factor.is_finite());

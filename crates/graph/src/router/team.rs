@@ -173,7 +173,7 @@ impl Team {
     /// Workers for `router`, if there is something for more than one to do.
     pub(super) fn new(router: &mut Router, workers: Workers) -> Option<Self> {
         let count = workers.count.clamp(1, plan::WORKERS_MAX);
-        let homes: Arc<[Home]> = plan::homes(&router.shared, count, &router.worker.friends).into();
+        let homes: Arc<[Home]> = router.homes(workers).into();
         let is_elsewhere = |home: &Home| matches!(home, Home::Worker(worker) if *worker != 0);
         if !homes.iter().any(is_elsewhere) {
             return None;
@@ -261,9 +261,21 @@ impl Router {
         Self { shared, worker, workers: None, team: None }
     }
 
+    /// Who runs which element, of so many workers.
+    fn homes(&self, workers: Workers) -> Vec<Home> {
+        let count = workers.count.clamp(1, plan::WORKERS_MAX);
+        plan::homes(&self.shared, count, &self.worker.friends)
+    }
+
     /// Whether a worker beside worker 0 has something to do.
     pub(super) fn has_work_for_others(&mut self) -> bool {
         let Some(workers) = self.workers.filter(|_| self.worker.stops == 0) else { return false };
+        if std::mem::take(&mut self.worker.has_changed)
+            && self.team.as_ref().is_some_and(|team| *team.homes != *self.homes(workers))
+        {
+            // What was copied may belong to one worker now.
+            self.team = None;
+        }
         if self.team.is_none() {
             match Team::new(self, workers) {
                 Some(team) => self.team = Some(Box::new(team)),

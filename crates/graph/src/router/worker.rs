@@ -125,6 +125,8 @@ pub(crate) struct Worker {
     pub(crate) aside: Vec<Message>,
     /// Whether the run has begun.
     pub(crate) runs: bool,
+    /// Whether handlers changed elements since workers were given theirs.
+    pub(crate) has_changed: bool,
     /// Pulls that gave packets, so far.
     pub(crate) pulled: u64,
     random: u64,
@@ -174,6 +176,7 @@ impl Worker {
             mail: Vec::new(),
             aside: Vec::new(),
             runs: false,
+            has_changed: false,
             pulled: 0,
             random: seed,
         }

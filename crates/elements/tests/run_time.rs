@@ -192,3 +192,23 @@ fn calls_reach_elements_that_are_at_work() {
     assert_eq!(router.read("q.length"), Ok("3".into()));
     assert_eq!(transcript.said(), "e :: Counter: e.nothing: no such handler\n");
 }
+
+/// Loops of elements keep nobody from being served, and take no more memory than they may.
+#[test]
+fn loops_can_be_stopped_and_are_bounded() {
+    let registry = warpswitch_elements::registry();
+    let source = "InfiniteSource(LIMIT 1) -> a;";
+    let round = format!("a :: Null -> b :: Null -> a; {source}");
+    let (mut running, _) = router(&round, &registry).expect("it is right");
+    assert_eq!(running.run(&mut StopsAfter(100)), Ended::Stopped);
+    assert_eq!(running.packets_unaccounted(), 0);
+    assert_eq!(running.standing(), [("connections, on their way".to_owned(), 1)]);
+
+    let (mut running, _) =
+        router(&format!("a :: Tee; a [0] -> a; a [1] -> a; {source}"), &registry).unwrap();
+    assert_eq!(running.run(&mut StopsAfter(100)), Ended::Stopped);
+    assert_eq!(running.packets_unaccounted(), 0);
+    assert!(running.packets_made() <= (1 << 16) + 2, "{} packets", running.packets_made());
+    let drops = running.read("a.drops_by_reason").expect("it is there");
+    assert!(drops.contains("too many under way"), "{drops}");
+}

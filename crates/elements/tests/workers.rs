@@ -210,6 +210,17 @@ fn a_configuration_is_replaced_between_shifts() {
     assert_eq!(sum, 800_000);
 }
 
+/// What goes round on a worker is with worker 0 when the run stops.
+#[test]
+fn loops_end_with_the_shift() {
+    let config = "a :: Null -> b :: Null -> a; s :: InfiniteSource(LIMIT 1) -> a;
+        t :: InfiniteSource(BURST 32) -> d :: Discard; StaticThreadSched(t 0, s 1);";
+    let (mut router, _) = router(config, 2);
+    assert_eq!(router.run(&mut RealHost::new(Some(50))), Ended::Stopped);
+    assert_eq!(router.packets_unaccounted(), 0);
+    assert_eq!(router.standing(), [("connections, on their way".to_owned(), 1)]);
+}
+
 /// A counter that is given a call while workers run belongs to one of them from then on.
 #[test]
 fn what_a_handler_changes_is_shared_anew() {

@@ -13,8 +13,6 @@ use crate::router::worker::{Stats, Worker};
 /// Columns of the handler `stats`.
 const STATS_COLUMNS: [&str; 8] =
     ["element", "class", "packets", "bytes", "batches", "own_ns", "held", "drops"];
-/// The reason that every class has.
-const UNCONNECTED: &str = "unconnected output";
 /// The version that the handler `version` tells.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -257,13 +255,11 @@ fn read_common(shared: &Shared, worker: &Worker, idx: usize, name: &str) -> Stri
         "ns_per_packet" => format!("{:.1}", stats.own_ns as f64 / stats.packets.max(1) as f64),
         "held" => held(shared, worker, idx).to_string(),
         _ => {
-            let reasons = shared.classes[idx].drops.iter().zip(&stats.drops);
-            let mut lines: String =
-                reasons.map(|(reason, count)| format!("{count}\t{reason}\n")).collect();
-            if stats.unconnected > 0 {
-                lines.push_str(&format!("{}\t{UNCONNECTED}\n", stats.unconnected));
-            }
-            lines
+            let reasons =
+                shared.classes[idx].drops.iter().copied().zip(stats.drops.iter().copied());
+            let common = stats.common_drops().into_iter().filter(|(_, count)| *count > 0);
+            let line = |(reason, count)| format!("{count}\t{reason}\n");
+            reasons.chain(common).map(line).collect()
         }
     }
 }
@@ -285,7 +281,7 @@ fn stats_lines(shared: &Shared, worker: &Worker) -> String {
     for (idx, stats) in worker.stats.iter().enumerate() {
         let element = &shared.graph.elements[idx];
         let reasons = shared.classes[idx].drops.iter().copied().zip(stats.drops.iter().copied());
-        let reasons = reasons.chain([(UNCONNECTED, stats.unconnected)]);
+        let reasons = reasons.chain(stats.common_drops());
         let reasons = reasons.filter(|(_, count)| *count > 0);
         let drops: u64 = reasons.clone().map(|(_, count)| count).sum();
         let Stats { packets, bytes, batches, own_ns, .. } = stats;

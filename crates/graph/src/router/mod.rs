@@ -34,6 +34,8 @@ use team::Team;
 pub use worker::Stats;
 use worker::Worker;
 
+/// Deliveries that one task, timer or handler leads to before others get their turn.
+const DELIVERIES_PER_LOOK: usize = 1 << 16;
 /// Tasks that run between two looks at the clock.
 const TASKS_PER_LOOK: usize = 32;
 /// Timers that run between two looks at the clock: one that is due at once again and again must not
@@ -208,7 +210,7 @@ impl Router {
                 (self.worker.stops, self.worker.halted) = (0, false);
                 return Ended::Stopped;
             }
-            if !self.worker.has_tasks() && self.worker.stops == 0 {
+            if !self.worker.has_work() && self.worker.stops == 0 {
                 let until = self.worker.next_timer_at();
                 if until.is_some_and(|until| until <= self.worker.now) {
                     continue;
@@ -242,6 +244,9 @@ impl Router {
         for _ in 0..TASKS_PER_LOOK {
             if self.worker.stops > 0 {
                 return;
+            }
+            if self.worker.has_deliveries() {
+                return self.deliver();
             }
             let Some(task) = self.worker.next_task() else { return };
             if self.worker.must_wait(task) {
@@ -283,11 +288,13 @@ impl Router {
         result
     }
 
-    /// Delivers what was emitted, and what that leads to.
+    /// Delivers what was emitted, and what that leads to; the rest of very much waits for the next
+    /// look at the clock, so that a loop of elements does not keep others from being served.
     fn deliver(&mut self) {
         self.write_what_waits();
         self.worker.settle();
-        while let Some((from, port, batch)) = self.worker.next_delivery() {
+        for _ in 0..DELIVERIES_PER_LOOK {
+            let Some((from, port, batch)) = self.worker.next_delivery() else { return };
             let target = self.shared.targets[from][port];
             let target = target.expect("push outputs are connected, or are no ports");
             if let Some(batch) = self.worker.hand_over(target, batch) {
@@ -358,11 +365,12 @@ impl Router {
         self.worker.pool.live() as i64 - (held + self.worker.waiting()) as i64
     }
 
-    /// Where packets stand: the elements that hold some, and how many.
+    /// Where packets stand: the elements that hold some, and how many; and those between elements.
     pub fn standing(&self) -> Vec<(String, usize)> {
         let held = self.shared.elements.iter().map(|element| element.borrow().held());
         let names = self.shared.graph.elements.iter().map(|element| element.declaration());
-        names.zip(held).filter(|(_, held)| *held > 0).collect()
+        let waiting = ("connections, on their way".to_owned(), self.worker.waiting());
+        names.zip(held).chain([waiting]).filter(|(_, held)| *held > 0).collect()
     }
 
     /// The graph that runs.

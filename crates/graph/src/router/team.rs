@@ -392,6 +392,13 @@ impl Router {
 
     /// Gives all back.
     fn end_shift(&mut self, clock: Clock, link: &Link) -> Shift {
+        // Worker 0 goes on with what waits to be delivered.
+        while let Some((element, port, batch)) = self.worker.next_delivery() {
+            let target = self.shared.targets[element][port];
+            let target = target.expect("push outputs are connected, or are no ports");
+            self.worker.pool.release(batch.len() as u64);
+            link.send(0, Message::Packets(target, batch));
+        }
         let homes = link.homes.iter().enumerate();
         let own = homes.filter(|(_, home)| match home {
             Home::Worker(worker) => *worker == link.worker,
@@ -458,7 +465,7 @@ impl Router {
 
     /// Rests if there is nothing to do.
     fn rest(&mut self) -> Rested {
-        if self.worker.has_tasks() {
+        if self.worker.has_work() {
             return Rested::Woken;
         }
         let timer = self.worker.next_timer_at().map(|at| at - self.worker.now);

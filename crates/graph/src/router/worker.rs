@@ -31,9 +31,19 @@ pub struct Stats {
     pub drops: Vec<u64>,
     /// Packets that were emitted to an output that is not connected.
     pub unconnected: u64,
+    /// Packets that were emitted when very many waited to be delivered: in a loop, say.
+    pub crowded: u64,
 }
 
+/// Packets that may wait to be delivered, of one worker; 128 MiB of them. A task makes 256.
+const UNDER_WAY_MAX: usize = 1 << 16;
+
 impl Stats {
+    /// Drops for reasons that no class has, beside those of [`Stats::drops`].
+    pub fn common_drops(&self) -> [(&'static str, u64); 2] {
+        [("unconnected output", self.unconnected), ("too many under way", self.crowded)]
+    }
+
     /// Adds what another worker counted.
     pub(crate) fn add(&mut self, more: &Stats) {
         self.batches += more.batches;
@@ -41,6 +51,7 @@ impl Stats {
         self.bytes += more.bytes;
         self.own_ns += more.own_ns;
         self.unconnected += more.unconnected;
+        self.crowded += more.crowded;
         for (own, more) in self.drops.iter_mut().zip(&more.drops) {
             *own += more;
         }
@@ -105,6 +116,8 @@ pub(crate) struct Worker {
     slot_base: Vec<u32>,
     /// What is to be delivered, the next one last.
     stack: Vec<Emission>,
+    /// Packets in it.
+    under_way: usize,
     tasks: VecDeque<u32>,
     is_scheduled: Vec<bool>,
     timers: BinaryHeap<Setting>,
@@ -164,6 +177,7 @@ impl Worker {
             slots: vec![0; slots as usize],
             slot_base,
             stack: Vec::with_capacity(64),
+            under_way: 0,
             tasks: VecDeque::with_capacity(elements),
             is_scheduled: vec![false; elements],
             timers: BinaryHeap::with_capacity(64),
@@ -261,14 +275,38 @@ impl Worker {
             if self.is_source[emission.element as usize] {
                 self.count(emission.element as usize, &emission.batch);
             }
+            if self.under_way >= UNDER_WAY_MAX {
+                self.drop_crowded(emission);
+                continue;
+            }
+            self.under_way += emission.batch.len();
             self.stack.push(emission);
         }
+    }
+
+    #[cold]
+    fn drop_crowded(&mut self, emission: Emission) {
+        self.stats[emission.element as usize].crowded += emission.batch.len() as u64;
+        self.pool.recycle_batch(emission.batch);
     }
 
     /// What is to be delivered next: the output it left and the packets.
     #[inline]
     pub(crate) fn next_delivery(&mut self) -> Option<(usize, usize, Batch)> {
-        self.stack.pop().map(|e| (e.element as usize, e.port as usize, e.batch))
+        let Emission { element, port, batch } = self.stack.pop()?;
+        self.under_way -= batch.len();
+        Some((element as usize, port as usize, batch))
+    }
+
+    /// Whether something waits to be delivered.
+    #[inline]
+    pub(crate) fn has_deliveries(&self) -> bool {
+        !self.stack.is_empty()
+    }
+
+    /// Whether there is something to do at once.
+    pub(crate) fn has_work(&self) -> bool {
+        self.has_deliveries() || self.has_tasks()
     }
 
     /// Packets that wait to be delivered.

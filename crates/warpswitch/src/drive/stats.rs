@@ -65,9 +65,9 @@ fn one(router: &mut Router, idx: usize) -> ElementStats {
     };
     let held = router.read(&format!("{}.held", idx + 1)).ok().and_then(|text| text.parse().ok());
     let stats = router.stats(idx);
-    let named = router.drop_reasons(idx).iter().map(|reason| (*reason).to_owned());
-    let counted = named.zip(stats.drops.iter().copied());
-    let all = counted.chain([("unconnected output".to_owned(), stats.unconnected)]);
+    let counted = router.drop_reasons(idx).iter().copied().zip(stats.drops.iter().copied());
+    let all = counted.chain(stats.common_drops());
+    let all = all.map(|(reason, packets)| (reason.to_owned(), packets));
     let drops = all.filter(|(_, packets)| *packets > 0);
     let per = |total: u64, count: u64| total as f64 / count.max(1) as f64;
     let is_timed = stats.own_ns > 0 && stats.packets > 0;

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use warpswitch_rules::{KeyBatch, RuleId, Schema};
 
 use crate::cache::KernelCache;
-use crate::driver::{Card, CardSlot, KernelTimer, LoadedImage, Program, Transfer};
+use crate::driver::{Card, CardSlot, KernelTimer, LoadedImage, MemoryUse, Program, Transfer};
 use crate::error::{ErrorKind, GpuError};
 use crate::host::{HostPool, HostSlot};
 use crate::image::{Algorithm, Image, abi};
@@ -122,6 +122,14 @@ impl Device {
     /// Whether it is a card.
     pub fn is_card(&self) -> bool {
         matches!(self.core.place, Place::Card(_))
+    }
+
+    /// How a card's memory is used; `None` on a pool of threads.
+    pub fn memory_use(&self) -> Option<MemoryUse> {
+        match &self.core.place {
+            Place::Host(_) => None,
+            Place::Card(place) => Some(place.card.memory_use()),
+        }
     }
 
     /// Why it is not used any more, if so.

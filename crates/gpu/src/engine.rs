@@ -127,6 +127,13 @@ impl<A: Named> Index for OnDevice<A> {
     fn details(&self) -> Vec<Detail> {
         let mut details = self.loaded.image().details();
         details.push(Detail { name: "image_bytes", value: self.loaded.image().bytes() as f64 });
+        if let Some(memory) = self.device.memory_use() {
+            details.extend([
+                Detail { name: "card_used_bytes", value: memory.used_bytes as f64 },
+                Detail { name: "card_taken_bytes", value: memory.taken_bytes as f64 },
+                Detail { name: "card_taken_bytes_max", value: memory.bytes_max as f64 },
+            ]);
+        }
         details
     }
 }

@@ -28,6 +28,7 @@ mod error;
 pub mod host;
 pub mod image;
 pub mod kernels;
+mod ranges;
 pub mod ring;
 mod survey;
 

@@ -34,6 +34,8 @@ pub struct CardInfo {
     pub capability: (u32, u32),
     /// Bytes of its memory.
     pub memory_bytes: usize,
+    /// The most of it that engines and their buffers may take.
+    pub pool_bytes_max: usize,
     /// Bytes of its second-level cache.
     pub l2_bytes: usize,
     /// Bytes of shared memory that a block may take.
@@ -82,6 +84,7 @@ fn card_info(ordinal: usize) -> Result<CardInfo, GpuError> {
         name: card.name()?,
         capability: card.compute_capability()?,
         memory_bytes: card.memory_bytes()?,
+        pool_bytes_max: card.memory_use().bytes_max,
         l2_bytes: card.l2_bytes()?,
         shared_bytes: card.shared_bytes()?,
         multiprocessors: card.multiprocessors()?,

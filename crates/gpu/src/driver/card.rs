@@ -2,9 +2,10 @@
 
 use std::ffi::{CStr, c_int};
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::call::check;
+use super::pool::{Block, MemoryUse, Pool, pool_bytes_max};
 use super::raw::{cuda, need_driver};
 use crate::error::{ErrorKind, GpuError};
 
@@ -55,6 +56,7 @@ pub struct Card {
     ordinal: usize,
     device: cuda::CUdevice,
     context: cuda::CUcontext,
+    memory: Mutex<Pool>,
 }
 
 // SAFETY: the driver's calls on a context may come from any thread; the pointer is its handle.
@@ -81,7 +83,9 @@ impl Card {
         // SAFETY: the handle is the driver's; it writes one handle.
         let got = unsafe { cuda::cuDevicePrimaryCtxRetain(&raw mut context, device) };
         check("cuDevicePrimaryCtxRetain", got)?;
-        Ok(Arc::new(Self { ordinal, device, context }))
+        let mut card = Self { ordinal, device, context, memory: Mutex::new(Pool::new(0)) };
+        card.memory = Mutex::new(Pool::new(pool_bytes_max(card.memory_bytes()?)));
+        Ok(Arc::new(card))
     }
 
     /// Its number among the cards that the driver shows.
@@ -93,6 +97,26 @@ impl Card {
     pub(super) fn enter(&self) -> Result<(), GpuError> {
         // SAFETY: the context is retained until `self` is dropped.
         check("cuCtxSetCurrent", unsafe { cuda::cuCtxSetCurrent(self.context) })
+    }
+
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A block of the card's memory; see [`super::pool`].
+    pub(super) fn take_memory(&self, bytes: usize) -> Result<Block, GpuError> {
+        self.enter()?;
+        self.pool().take(bytes)
+    }
+
+    /// Takes a block back that no work of the card can reach any more.
+    pub(super) fn give_memory(&self, block: &Block) {
+        self.pool().give(block);
+    }
+
+    /// How its memory is used by this process.
+    pub fn memory_use(&self) -> MemoryUse {
+        self.pool().memory_use()
     }
 
     /// Its name.
@@ -188,6 +212,9 @@ impl Card {
 
 impl Drop for Card {
     fn drop(&mut self) {
+        if self.enter().is_ok() {
+            self.pool().release();
+        }
         // SAFETY: retained once, in `open`. A failure leaves nothing that could be done.
         _ = unsafe { cuda::cuDevicePrimaryCtxRelease_v2(self.device) };
     }

@@ -6,14 +6,16 @@ use std::sync::Arc;
 
 use super::call::check;
 use super::card::Card;
+use super::pool::Block;
 use super::raw::cuda;
 use crate::error::GpuError;
 
-/// 32-bit words in the memory of a card.
+/// 32-bit words in the memory of a card, out of its pool. Whoever drops them promises that no work
+/// of the card reaches them any more: the next owner may be given them at once.
 #[derive(Debug)]
 pub struct DeviceWords {
     card: Arc<Card>,
-    address: cuda::CUdeviceptr,
+    block: Block,
     len: usize,
 }
 
@@ -23,12 +25,8 @@ impl DeviceWords {
     /// # Errors
     /// [`crate::ErrorKind::OutOfMemory`]; the driver's.
     pub fn with_len(card: &Arc<Card>, len: usize) -> Result<Self, GpuError> {
-        card.enter()?;
-        let mut address = 0;
-        // SAFETY: the driver writes one address. It refuses sizes of 0, hence the least of 1.
-        let got = unsafe { cuda::cuMemAlloc_v2(&raw mut address, len.max(1) * 4) };
-        check("cuMemAlloc", got)?;
-        Ok(Self { card: card.clone(), address, len })
+        let block = card.take_memory(len.saturating_mul(4))?;
+        Ok(Self { card: card.clone(), block, len })
     }
 
     /// A copy of `words`; it is there when this returns.
@@ -37,9 +35,10 @@ impl DeviceWords {
     /// [`crate::ErrorKind::OutOfMemory`]; the driver's.
     pub fn from_words(card: &Arc<Card>, words: &[u32]) -> Result<Self, GpuError> {
         let memory = Self::with_len(card, words.len())?;
+        card.enter()?;
         // SAFETY: both places have `words.len()` words, and the call returns when all are read.
         let done = unsafe {
-            cuda::cuMemcpyHtoD_v2(memory.address, words.as_ptr().cast(), words.len() * 4)
+            cuda::cuMemcpyHtoD_v2(memory.address(), words.as_ptr().cast(), words.len() * 4)
         };
         check("cuMemcpyHtoD", done)?;
         Ok(memory)
@@ -56,13 +55,14 @@ impl DeviceWords {
         assert_eq!(words.len(), self.len);
         self.card.enter()?;
         // SAFETY: both places have `len` words, and the call returns when all are written.
-        let done =
-            unsafe { cuda::cuMemcpyDtoH_v2(words.as_mut_ptr().cast(), self.address, self.len * 4) };
+        let done = unsafe {
+            cuda::cuMemcpyDtoH_v2(words.as_mut_ptr().cast(), self.address(), self.len * 4)
+        };
         check("cuMemcpyDtoH", done)
     }
 
     pub(super) fn address(&self) -> u64 {
-        self.address
+        self.block.address
     }
 
     /// Number of words.
@@ -78,9 +78,7 @@ impl DeviceWords {
 
 impl Drop for DeviceWords {
     fn drop(&mut self) {
-        _ = self.card.enter();
-        // SAFETY: allocated in `with_len`, freed once; the driver waits for work that uses it.
-        _ = unsafe { cuda::cuMemFree_v2(self.address) };
+        self.card.give_memory(&self.block);
     }
 }
 

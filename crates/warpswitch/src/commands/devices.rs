@@ -47,6 +47,8 @@ struct CardReport {
     name: String,
     compute_capability: String,
     memory_bytes: usize,
+    /// The most of it that engines take.
+    engines_bytes_max: usize,
     l2_bytes: usize,
     shared_bytes_per_block: usize,
     multiprocessors: usize,
@@ -111,6 +113,7 @@ fn card_report(card: CardInfo) -> CardReport {
         name: card.name,
         compute_capability: format!("{}.{}", card.capability.0, card.capability.1),
         memory_bytes: card.memory_bytes,
+        engines_bytes_max: card.pool_bytes_max,
         l2_bytes: card.l2_bytes,
         shared_bytes_per_block: card.shared_bytes,
         multiprocessors: card.multiprocessors,
@@ -163,9 +166,10 @@ fn render(report: &Report) -> String {
         };
         let name = format!("card {}", card.ordinal);
         let facts = format!(
-            "{}, {} of memory, {} multiprocessors, capability {}, {link}",
+            "{}, {} of memory (engines: up to {}), {} multiprocessors, capability {}, {link}",
             paint(GOOD, &card.name),
             human::bytes(card.memory_bytes),
+            human::bytes(card.engines_bytes_max),
             card.multiprocessors,
             card.compute_capability,
         );

@@ -9,13 +9,14 @@ mod captures;
 mod frames;
 mod graphs;
 mod lookup;
+mod scans;
 mod texts;
 
 /// A check: it panics if what it checks does not hold.
 pub type Check = fn(&[u8]);
 
 /// Every check, under the name of its target.
-pub const CHECKS: [(&str, Check); 11] = [
+pub const CHECKS: [(&str, Check); 12] = [
     ("frame", frames::frame),
     ("extract", frames::extract_key),
     ("capture", captures::capture),
@@ -27,6 +28,7 @@ pub const CHECKS: [(&str, Check); 11] = [
     ("classify", lookup::classify),
     ("configuration", graphs::configuration),
     ("graph_frames", graphs::frames),
+    ("scan", scans::scan),
 ];
 
 /// Runs the check called `name`.

@@ -1,0 +1,31 @@
+//! Search for many patterns at once: payloads in, the patterns that occur in them out.
+//!
+//! | type | what it is |
+//! | --- | --- |
+//! | [`Patterns`] | byte strings with their case rules; what is searched for |
+//! | [`Scanner`] | finds them in batches of payloads: all occurrences, the set, the first, or any |
+//! | [`Carry`] | what a flow leaves behind, so that occurrences across segments are found |
+//! | [`naive`] | the reference |
+//!
+//! A scan takes time in proportion to its bytes and to what it finds, whatever the patterns and
+//! payloads are, and what it finds is bounded.
+#![forbid(unsafe_code)]
+
+mod automaton;
+mod collect;
+mod error;
+mod matches;
+pub mod naive;
+mod pattern;
+mod scanner;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+pub use error::{ErrorKind, ScanError};
+pub use matches::{Lists, Match, Matches, PatternSets};
+pub use pattern::{
+    Case, PATTERN_BYTES_MAX, PATTERNS_BYTES_MAX, PATTERNS_MAX, Pattern, PatternId, Patterns,
+};
+pub use scanner::{ScanOptions, Scanner, Scratch};
+pub use stream::Carry;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use warpswitch_packet::{Batch, Packet, Pool};
+use warpswitch_packet::{BATCH_LEN_MAX, Batch, Packet, Pool};
 
 use crate::control::Endpoint;
 use crate::element::{Element, ElementClass};
@@ -99,8 +99,10 @@ impl Context<'_> {
         self.worker.pool.recycle_empty(batch);
     }
 
-    /// Asks input `port`, which is a pull input, for up to `packets_max` packets.
+    /// Asks input `port`, which is a pull input, for up to `packets_max` packets, and never for more
+    /// than [`BATCH_LEN_MAX`]: who wants more asks again.
     pub fn pull(&mut self, port: usize, packets_max: usize) -> Batch {
+        let packets_max = packets_max.min(BATCH_LEN_MAX);
         let origin = self.shared.origins[self.element].get(port).copied().flatten();
         let Some(PortRef { element, port }) = origin else { return self.worker.pool.batch() };
         let Ok(mut upstream) = self.shared.elements[element].try_borrow_mut() else {
@@ -356,7 +358,7 @@ impl Context<'_> {
             let code = outputs.chars().nth(output.port).or(outputs.chars().last());
             let is_pushed = self.shared.ports[output.element].inputs.contains(&Processing::Push);
             let holds = is_pushed && code != Some('a');
-            let is_source = self.shared.ports[output.element].inputs.is_empty();
+            let is_source = self.is_source(output.element);
             if holds || is_source {
                 let wakes = class.wakes || holds && class.spec.processing.contains("h/l");
                 ends.push((output.element, wakes));
@@ -372,6 +374,13 @@ impl Context<'_> {
         all
     }
 
+    /// Whether packets may begin at `element`: its class has no inputs. One that could have some and
+    /// has none never gives a packet.
+    fn is_source(&self, element: usize) -> bool {
+        let inputs = &self.shared.ports[element].inputs;
+        inputs.is_empty() && !self.shared.classes[element].spec.port_count.starts_with('-')
+    }
+
     /// Whether those upstream of pull input `port` that may hold packets all have none, and call
     /// [`Context::wake`] when they do. Not for the data path: it searches the graph.
     pub fn is_quiet_upstream(&self, port: usize) -> bool {
@@ -384,8 +393,8 @@ impl Context<'_> {
                 is_quiet &= answer;
                 return true;
             }
-            let inputs = &shared.ports[idx].inputs;
-            let may_hold = inputs.is_empty() || inputs.contains(&Processing::Push);
+            let is_pushed = shared.ports[idx].inputs.contains(&Processing::Push);
+            let may_hold = is_pushed || self.is_source(idx);
             let is_end = may_hold || element.held() > 0;
             is_quiet &= !is_end;
             is_end
@@ -575,6 +584,12 @@ pub trait Console {
 
     /// Makes sure that all output is out.
     fn flush(&mut self) {}
+
+    /// Whether elements may wait for who writes to a pipe: not where others are served meanwhile,
+    /// but where time is simulated, as every run is to be the same.
+    fn may_wait(&self) -> bool {
+        true
+    }
 
     /// Awaits control connections at `endpoint`; where that is, as handlers tell it: the number of
     /// the port, the path. Who asks again for the same endpoint takes it over.

@@ -59,6 +59,11 @@ impl IoError {
         self.kind
     }
 
+    /// Whether there is nothing to read now, of a reader that never waits: it may be later.
+    pub fn is_later(&self) -> bool {
+        self.source.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    }
+
     /// The name of the capture.
     pub fn name(&self) -> &str {
         &self.name

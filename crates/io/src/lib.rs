@@ -10,9 +10,12 @@
 //! - C2: of a capture that ends early, every whole frame is delivered before
 //!   [`IoErrorKind::Truncated`].
 //! - C3: what was written is read back as it was.
+//! - C4: a reader that is told never to wait fails where it would, and then goes on as if it had
+//!   waited.
 #![forbid(unsafe_code)]
 
 mod error;
+mod input;
 mod pcap;
 mod pcapng;
 mod reader;
@@ -24,5 +27,5 @@ mod tests;
 
 pub use error::{IoError, IoErrorKind};
 pub use reader::{CaptureReader, FRAME_BYTES_MAX, Frame};
-pub use source::open_unpacked;
+pub use source::Unpacked;
 pub use writer::{CaptureFormat, CaptureOptions, CaptureWriter, UnknownFormat};

@@ -64,10 +64,12 @@ struct Interface {
 pub(crate) struct PcapNgReader {
     is_big_endian: bool,
     interfaces: Vec<Interface>,
+    /// A block that is passed over, and its bytes that are left of it before the last four.
+    passing: Option<(Head, u64)>,
 }
 
 /// A block's header, and what is known of the block.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Head {
     kind: u32,
     bytes: u32,
@@ -87,13 +89,15 @@ impl PcapNgReader {
 
     /// The next frame: it is within the source's window, and to be consumed by the caller.
     pub(crate) fn next(&mut self, source: &mut Source) -> Result<Option<Found>, IoError> {
-        while let Some(head) = self.head(source)? {
+        loop {
+            self.pass(source)?;
+            let Some(head) = self.head(source)? else { return Ok(None) };
             let is_known = matches!(
                 head.kind,
                 SECTION | INTERFACE | PACKET_OBSOLETE | SIMPLE_PACKET | ENHANCED_PACKET
             );
             if !is_known {
-                self.skip(source, head)?;
+                self.passing = Some((head, u64::from(head.bytes) - 4));
                 continue;
             }
             let bytes = self.whole(source, head)?;
@@ -109,7 +113,6 @@ impl PcapNgReader {
             }
             source.consume(bytes);
         }
-        Ok(None)
     }
 
     /// Type and length of the next block, or none at the end. A section header brings its own
@@ -165,18 +168,20 @@ impl PcapNgReader {
         Ok(bytes)
     }
 
-    /// Passes over a block of no interest.
-    fn skip(&self, source: &mut Source, head: Head) -> Result<(), IoError> {
-        let body = u64::from(head.bytes) - 4;
-        let found = source.skip(body)?;
+    /// Passes over a block of no interest, if there is one.
+    fn pass(&mut self, source: &mut Source) -> Result<(), IoError> {
+        let Some((head, left)) = &mut self.passing else { return Ok(()) };
+        source.skip(left)?;
         let trailer_bytes = source.peek(4)? as u64;
-        if found < body || trailer_bytes < 4 {
+        let (head, left) = (*head, *left);
+        if left > 0 || trailer_bytes < 4 {
             let expected = u64::from(head.bytes);
-            return Err(source.truncated("a block", found + trailer_bytes, expected));
+            return Err(source.truncated("a block", expected - 4 - left + trailer_bytes, expected));
         }
         let trailer = word_at(source.window(), 0, self.is_big_endian);
         self.check_trailer(source, head, trailer, 0)?;
         source.consume(4);
+        self.passing = None;
         Ok(())
     }
 

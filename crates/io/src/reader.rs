@@ -1,7 +1,6 @@
 //! Captures, read frame by frame.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 
@@ -9,6 +8,7 @@ use warpswitch_wire::link::LinkType;
 
 use crate::CaptureFormat;
 use crate::error::{IoError, IoErrorKind};
+use crate::input::{Input, Patience};
 use crate::pcap::{PcapReader, is_pcap};
 use crate::pcapng::{self, PcapNgReader};
 use crate::source::Source;
@@ -55,6 +55,7 @@ pub struct CaptureReader {
     /// Bytes of the frame that was given out last.
     pending_bytes: usize,
     has_failed: bool,
+    patience: Patience,
 }
 
 impl std::fmt::Debug for CaptureReader {
@@ -65,18 +66,26 @@ impl std::fmt::Debug for CaptureReader {
 }
 
 impl CaptureReader {
-    /// Opens a capture file; `-` is the standard input.
+    /// Opens a capture file; `-` is the standard input. Waits for the first bytes of a pipe.
     ///
     /// # Errors
     /// As [`CaptureReader::from_read`], and if the file cannot be opened.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, IoError> {
         let path = path.as_ref();
-        if path.as_os_str() == "-" {
-            return Self::from_read("standard input", io::stdin());
-        }
-        let name = path.display().to_string();
-        let file = File::open(path).map_err(|error| IoError::system(&name, "open", error))?;
-        Self::from_read(&name, file)
+        let name = match path.as_os_str() == "-" {
+            true => "standard input".to_owned(),
+            false => path.display().to_string(),
+        };
+        let patience = Patience::default();
+        let input = Input::open(path, patience.clone())
+            .map_err(|error| IoError::system(&name, "open", error))?;
+        Ok(Self { patience, ..Self::from_read(&name, input)? })
+    }
+
+    /// From now on reading does not wait for who writes to a pipe: it fails with an error that
+    /// [`IoError::is_later`], and may be tried again. Only of captures that were opened by name.
+    pub fn never_wait(&mut self) {
+        self.patience.end();
     }
 
     /// Reads a capture from `input`; errors call it `name`. No buffering is needed.
@@ -102,7 +111,13 @@ impl CaptureReader {
             );
             return Err(source.error(IoErrorKind::NotACapture, 0, message));
         };
-        Ok(Self { source, format, pending_bytes: 0, has_failed: false })
+        Ok(Self {
+            source,
+            format,
+            pending_bytes: 0,
+            has_failed: false,
+            patience: Patience::default(),
+        })
     }
 
     /// The format that the content told.
@@ -118,7 +133,7 @@ impl CaptureReader {
         self.source.offset() + self.pending_bytes as u64
     }
 
-    /// The next frame, or none at the end, and after an error.
+    /// The next frame, or none at the end, and after an error that is not of now only.
     ///
     /// # Errors
     /// [`IoErrorKind::Truncated`] once all whole frames were given out, if something follows them;
@@ -132,7 +147,7 @@ impl CaptureReader {
             Format::Pcap(reader) => reader.next(&mut self.source),
             Format::PcapNg(reader) => reader.next(&mut self.source),
         };
-        self.has_failed = found.is_err();
+        self.has_failed = found.as_ref().is_err_and(|error| !error.is_later());
         let Some(found) = found? else { return Ok(None) };
         self.pending_bytes = found.record_bytes;
         Ok(Some(Frame {

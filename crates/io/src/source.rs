@@ -3,13 +3,13 @@
 //! The window holds what is being parsed and no more, so a capture of any length takes the memory
 //! of its largest frame or block, which the formats bound before they ask for it.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
 use crate::error::{IoError, IoErrorKind};
+use crate::input::{Input, Patience};
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 256 << 10;
@@ -39,18 +39,34 @@ pub(crate) fn unpacked(
     Ok((input, is_gzip))
 }
 
-/// Opens a file of any content, which is unpacked if it is gzip'd; `-` is the standard input.
-///
-/// # Errors
-/// The operating system's.
-pub fn open_unpacked(path: impl AsRef<Path>) -> io::Result<Box<dyn Read + Send>> {
-    let path = path.as_ref();
-    let input = if path.as_os_str() == "-" {
-        unpacked(io::stdin())
-    } else {
-        File::open(path).and_then(unpacked)
-    };
-    input.map(|(input, _)| input)
+/// A file of any content, which is unpacked if it is gzip'd.
+pub struct Unpacked {
+    input: Box<dyn Read + Send>,
+    patience: Patience,
+}
+
+impl Unpacked {
+    /// Opens a file; `-` is the standard input. Waits for the first bytes of a pipe.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
+        let patience = Patience::default();
+        let (input, _) = unpacked(Input::open(path.as_ref(), patience.clone())?)?;
+        Ok(Self { input, patience })
+    }
+
+    /// From now on reading does not wait for who writes to a pipe: it fails with
+    /// [`io::ErrorKind::WouldBlock`], and may be tried again.
+    pub fn never_wait(&mut self) {
+        self.patience.end();
+    }
+}
+
+impl Read for Unpacked {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.input.read(bytes)
+    }
 }
 
 /// A stream of bytes and the part of it that is at hand.
@@ -113,19 +129,19 @@ impl Source {
         self.offset += bytes as u64;
     }
 
-    /// Drops the next `bytes` bytes, at hand or not; tells how many there were.
-    pub(crate) fn skip(&mut self, bytes: u64) -> Result<u64, IoError> {
-        let mut left = bytes;
-        while left > 0 {
-            let step = left.min(READ_BYTES as u64) as usize;
+    /// Drops the next `left` bytes, at hand or not; `left` is what there is still to drop, after an
+    /// error too, and more than nothing if the stream ends before.
+    pub(crate) fn skip(&mut self, left: &mut u64) -> Result<(), IoError> {
+        while *left > 0 {
+            let step = (*left).min(READ_BYTES as u64) as usize;
             let found = self.peek(step)?;
             if found == 0 {
                 break;
             }
             self.consume(found);
-            left -= found as u64;
+            *left -= found as u64;
         }
-        Ok(bytes - left)
+        Ok(())
     }
 
     /// An error at the start of the window, or `ahead` bytes into it.

@@ -71,6 +71,64 @@ fn handlers_and_configurations_are_read_and_written_while_it_runs() {
 }
 
 #[test]
+fn a_pipe_that_has_nothing_keeps_nobody_waiting() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("socket");
+    for (source, pieces) in [
+        (
+            "FromDump(-)",
+            // A header and one and a half frames of two bytes; the rest.
+            [
+                "\u{00}\u{00}\u{00}\u{02}\u{00}\u{00}\u{00}\u{02}ab\0\0\0\0\0\0",
+                "\0\0\0\0\0\u{02}\0\0\0\u{02}cd",
+            ],
+        ),
+        ("FromIPSummaryDump(-, FIELDS src)", ["1.0.0.1\n1.0", ".0.2\n"]),
+    ] {
+        let config = format!("{source} -> c :: Counter -> Discard");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_warpswitch"));
+        command.args(["click", "-R", "-e", &config, "-u"]).arg(&path).stdin(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        let mut pipe = child.stdin.take().expect("it was asked for");
+        if source.starts_with("FromDump") {
+            let header: [u32; 6] = [0xa1b2_c3d4, 0x0002_0004, 0, 0, 96, 1];
+            let frame_time = [0u32; 2];
+            for word in header.into_iter().chain(frame_time) {
+                pipe.write_all(&word.to_be_bytes()).expect("it reads");
+            }
+        }
+        for (at, piece) in pieces.iter().enumerate() {
+            pipe.write_all(piece.as_bytes()).expect("it reads");
+            let expected = format!("200 Read handler 'c.count' OK\nDATA 1\n{}", at + 1);
+            let start = Instant::now();
+            while talk(&path, "read c.count\n") != expected {
+                assert!(start.elapsed() < PATIENCE, "{source}: {at}");
+            }
+        }
+        stop(&path, child);
+    }
+}
+
+#[test]
+fn a_socket_whose_listener_is_gone_is_taken_over() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("socket");
+    drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket"));
+    let child = start(&path, "Idle -> Discard");
+    assert_eq!(talk(&path, "read list\n").lines().next(), Some("200 Read handler 'list' OK"));
+    let second = start(&path, "Idle -> Discard").wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(said.contains("Address already in use: somebody answers there"), "{said}");
+    assert_eq!(stop(&path, child).1, Some(0));
+    // What is no socket stays.
+    std::fs::write(&path, "mine").expect("a file");
+    let output = start(&path, "Idle -> Discard").wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(std::fs::read_to_string(&path).ok().as_deref(), Some("mine"));
+}
+
+#[test]
 fn who_misbehaves_is_answered_or_closed_and_nobody_else_notices() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("socket");

@@ -12,7 +12,7 @@
 //!   `gen:[BYTES[:COUNT]]`, which makes `COUNT` frames of UDP with `BYTES` bytes, 64 by default
 //! - `SNAPLEN`: the most bytes of a packet that are given, all by default
 //! - `FORCE_IP`: whether only IP packets are given, their headers noted on them
-//! - `BURST`: packets a batch, 1 by default; more is faster
+//! - `BURST`: packets a batch, 1 by default, at most 256; more is faster
 //! - `ACTIVE`: whether it gives packets, true by default
 //! - `STOP`: whether to stop the run after the last packet, false by default
 //! - the others say how an interface is opened: taken, and without meaning for captures
@@ -42,10 +42,11 @@ use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
 };
 use warpswitch_io::CaptureReader;
-use warpswitch_packet::Packet;
+use warpswitch_packet::{BATCH_LEN_MAX, Packet};
 use warpswitch_wire::link::LinkType;
 
 use super::device::{self, Generator, Name};
+use super::files::next_look;
 use super::link::{find_ip, name_of};
 
 /// The class.
@@ -71,6 +72,8 @@ pub struct FromDevice {
     burst: u32,
     active: bool,
     stop: bool,
+    /// Whether the pipe that is read had nothing when it was looked at last.
+    is_dry: bool,
     source: Source,
     link: LinkType,
     count: u64,
@@ -85,6 +88,7 @@ impl FromDevice {
             burst: 1,
             active: true,
             stop: false,
+            is_dry: false,
             source: Source::Nothing,
             link: LinkType::Ethernet,
             count: 0,
@@ -103,6 +107,11 @@ impl FromDevice {
                 return Some(device::packet_of(cx, &frame));
             }
             Ok(None) => {}
+            Err(error) if error.is_later() => {
+                self.is_dry = true;
+                cx.set_timer(0, next_look(cx));
+                return None;
+            }
             Err(error) => cx.say(&format!("{}: {error}", cx.declaration())),
         }
         self.source = Source::Nothing;
@@ -141,8 +150,11 @@ impl Element for FromDevice {
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
         self.source = match Name::parse(&self.name)? {
             Name::Capture(name) => {
-                let capture =
+                let mut capture =
                     CaptureReader::open(name).map_err(|error| device::open_error(name, &error))?;
+                if !cx.console().may_wait() {
+                    capture.never_wait();
+                }
                 Source::Capture(Box::new(capture))
             }
             Name::Generator(bytes, count) => Source::Generator(Generator::new(bytes, count)),
@@ -158,7 +170,8 @@ impl Element for FromDevice {
             return false;
         }
         let mut worked = false;
-        for _ in 0..self.burst.max(1) {
+        self.is_dry = false;
+        for _ in 0..(self.burst as usize).clamp(1, BATCH_LEN_MAX) {
             let Some(mut packet) = self.next_packet(cx) else { break };
             worked = true;
             if self.snap_bytes > 0 {
@@ -173,10 +186,16 @@ impl Element for FromDevice {
         }
         if worked {
             cx.schedule_task();
-        } else if self.stop {
+        } else if self.stop && !self.is_dry {
             cx.stop_driver();
         }
         worked
+    }
+
+    fn run_timer(&mut self, cx: &mut Context<'_>, _timer: usize) {
+        if self.active {
+            cx.schedule_task();
+        }
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {

@@ -9,7 +9,8 @@
 //!
 //! # Configuration
 //! - `FILENAME`: the file, pcap or pcapng, gzip'd or not, as its content tells; `-` is the standard
-//!   input
+//!   input. Of a pipe the first bytes are waited for when the run begins; later on it goes on, and
+//!   looks at the pipe a hundred times a second while that has nothing
 //! - `TIMING`: whether packets keep their distance in time, false by default
 //! - `STOP`: whether to stop the run after the last packet, false by default
 //! - `ACTIVE`: whether it gives packets, true by default
@@ -25,7 +26,7 @@
 //! - `MMAP`: taken, and not needed
 //! - `FILEPOS`: bytes of the capture, unpacked, to pass over first: whole packets are passed over
 //!   that begin before
-//! - `BURST`: packets a batch, 1 by default; more is faster
+//! - `BURST`: packets a batch, 1 by default, at most 256; more is faster
 //!
 //! Packets get the time at which they were captured, the number of bytes that were not, and, of
 //! Ethernet, whether they went to one, some or all.
@@ -66,6 +67,7 @@ use warpswitch_wire::link::LinkType;
 use std::time::Duration;
 
 use super::device;
+use super::files::{LOOKS_MAX, Look, next_look};
 use super::from_ip_summary_dump::{SAMPLE_ALL, check_sample, is_sampled};
 use super::link::{find_ip, name_of};
 use super::pace::Pace;
@@ -73,14 +75,12 @@ use super::pace::Pace;
 /// The class.
 pub static CLASS: ElementClass =
     ElementClass::new("FromDump", "0/1-2", "a/ah", || Box::new(FromDump::new()))
-        .drops(&["not sampled", "no IP header"]);
+        .drops(&["not sampled", "no IP header"])
+        .wakes();
 
 /// Numbers of reasons.
 const NOT_SAMPLED: usize = 0;
 const NO_IP: usize = 1;
-
-/// Frames that a look at the capture passes over at most before others have their turn.
-const LOOKS_MAX: usize = 1024;
 
 /// A time that is meant, until the first packet tells what it counts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +116,8 @@ pub struct FromDump {
     count: u64,
     /// The next packet, and how it starts.
     waiting: Option<(Packet, LinkType)>,
+    /// Whether the pipe that is read had nothing when it was looked at last.
+    is_dry: bool,
     has_called: bool,
 }
 
@@ -141,6 +143,7 @@ impl FromDump {
             position: 0,
             count: 0,
             waiting: None,
+            is_dry: false,
             has_called: false,
         }
     }
@@ -187,49 +190,51 @@ impl FromDump {
         };
     }
 
-    /// Reads the next packet; none at the end, or if frames were passed over for long.
-    fn read_packet(&mut self, cx: &mut Context<'_>) -> Option<(Packet, LinkType)> {
-        for _ in 0..LOOKS_MAX {
-            let capture = self.capture.as_mut()?;
-            let start = capture.position();
-            let frame = match capture.next_frame() {
-                Ok(Some(frame)) => frame,
-                Ok(None) => {
-                    self.close();
-                    return None;
-                }
-                Err(error) => {
-                    cx.say(&format!("{}: {error}", cx.declaration()));
-                    self.close();
-                    return None;
-                }
-            };
-            let link = frame.link_type;
-            let packet = device::packet_of(cx, &frame);
-            let time = packet.timestamp_ns();
-            (self.packet_position, self.position) = (start, capture.position());
-            if start < self.file_position {
-                cx.pool().recycle(packet);
-                continue;
+    /// Reads a frame.
+    fn read_packet(&mut self, cx: &mut Context<'_>) -> Look<(Packet, LinkType)> {
+        let Some(capture) = &mut self.capture else { return Look::Nothing };
+        let start = capture.position();
+        let frame = match capture.next_frame() {
+            Ok(Some(frame)) => frame,
+            Ok(None) => {
+                self.close();
+                return Look::Nothing;
             }
-            self.settle_times(time);
-            if let Bound::At(from) = self.start
-                && time < from
-            {
-                cx.pool().recycle(packet);
-                continue;
+            Err(error) if error.is_later() => {
+                self.is_dry = true;
+                cx.set_timer(0, next_look(cx));
+                return Look::Nothing;
             }
-            if !self.goes_on(cx, time) {
-                cx.pool().recycle(packet);
-                return None;
+            Err(error) => {
+                cx.say(&format!("{}: {error}", cx.declaration()));
+                self.close();
+                return Look::Nothing;
             }
-            if !is_sampled(cx, self.sample) {
-                cx.drop_packet(packet, NOT_SAMPLED);
-                continue;
-            }
-            return Some((packet, link));
+        };
+        let link = frame.link_type;
+        let packet = device::packet_of(cx, &frame);
+        let time = packet.timestamp_ns();
+        (self.packet_position, self.position) = (start, capture.position());
+        if start < self.file_position {
+            cx.pool().recycle(packet);
+            return Look::Passed;
         }
-        None
+        self.settle_times(time);
+        if let Bound::At(from) = self.start
+            && time < from
+        {
+            cx.pool().recycle(packet);
+            return Look::Passed;
+        }
+        if !self.goes_on(cx, time) {
+            cx.pool().recycle(packet);
+            return Look::Nothing;
+        }
+        if !is_sampled(cx, self.sample) {
+            cx.drop_packet(packet, NOT_SAMPLED);
+            return Look::Passed;
+        }
+        Look::Found((packet, link))
     }
 
     /// Whether packets of `time` are still given; at the end, that is called.
@@ -283,38 +288,52 @@ impl FromDump {
     }
 
     /// The next packet that is due; none if there is none now.
-    fn next_due(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
-        loop {
-            let (mut packet, link) = match self.waiting.take() {
-                Some(waiting) => waiting,
-                None => self.read_packet(cx)?,
-            };
-            if let Some(pace) = &mut self.pace
-                && let Some(until) = pace.wait_until(cx.now(), packet.timestamp_ns())
-            {
-                cx.set_timer(0, until);
-                self.waiting = Some((packet, link));
-                return None;
-            }
-            if (self.force_ip || link == LinkType::RawIp) && !find_ip(&mut packet, link) {
-                cx.emit_or_drop(1, packet, NO_IP);
-                continue;
-            }
-            self.count += 1;
-            return Some(packet);
+    fn next_due(&mut self, cx: &mut Context<'_>) -> Look<Packet> {
+        let (mut packet, link) = match self.waiting.take() {
+            Some(waiting) => waiting,
+            None => match self.read_packet(cx) {
+                Look::Found(read) => read,
+                Look::Passed => return Look::Passed,
+                Look::Nothing => return Look::Nothing,
+            },
+        };
+        if let Some(pace) = &mut self.pace
+            && let Some(until) = pace.wait_until(cx.now(), packet.timestamp_ns())
+        {
+            cx.set_timer(0, until);
+            self.waiting = Some((packet, link));
+            return Look::Nothing;
         }
+        if (self.force_ip || link == LinkType::RawIp) && !find_ip(&mut packet, link) {
+            cx.emit_or_drop(1, packet, NO_IP);
+            return Look::Passed;
+        }
+        self.count += 1;
+        Look::Found(packet)
     }
 
     fn make(&mut self, cx: &mut Context<'_>, packets: usize) -> Batch {
         let mut batch = cx.pool().batch();
-        while self.active && batch.len() < packets.min(BATCH_LEN_MAX) {
-            let Some(packet) = self.next_due(cx) else { break };
-            batch.push(packet);
+        self.is_dry = false;
+        for _ in 0..LOOKS_MAX {
+            if !self.active || batch.len() >= packets.min(BATCH_LEN_MAX) {
+                break;
+            }
+            match self.next_due(cx) {
+                Look::Found(packet) => batch.push(packet),
+                Look::Passed => {}
+                Look::Nothing => break,
+            }
         }
         if self.has_ended() && batch.is_empty() && !std::mem::replace(&mut self.has_called, true) {
             self.call(cx);
         }
         batch
+    }
+
+    /// Whether a timer tells when there is more.
+    fn waits(&self) -> bool {
+        self.is_dry || self.waiting.is_some()
     }
 
     fn has_ended(&self) -> bool {
@@ -368,9 +387,21 @@ impl Element for FromDump {
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
         self.open()?;
         // What packets start with is asked before they are: the first one tells.
-        self.waiting = self.read_packet(cx);
-        if let Some((_, link)) = &self.waiting {
-            self.link = *link;
+        for _ in 0..LOOKS_MAX {
+            match self.read_packet(cx) {
+                Look::Found(first) => {
+                    self.link = first.1;
+                    self.waiting = Some(first);
+                    break;
+                }
+                Look::Passed => {}
+                Look::Nothing => break,
+            }
+        }
+        if let Some(capture) = &mut self.capture
+            && !cx.console().may_wait()
+        {
+            capture.never_wait();
         }
         if self.force_ip && matches!(self.link, LinkType::Unsupported(_)) {
             let LinkType::Unsupported(number) = self.link else { return Ok(()) };
@@ -390,7 +421,7 @@ impl Element for FromDump {
         let batch = self.make(cx, self.burst.max(1) as usize);
         let worked = !batch.is_empty();
         cx.emit_batch(0, batch);
-        let is_waiting = self.waiting.is_some() && !worked;
+        let is_waiting = self.waits() && !worked;
         if self.active && !is_waiting && (worked || !self.has_ended()) {
             cx.schedule_task();
         }
@@ -406,7 +437,11 @@ impl Element for FromDump {
     }
 
     fn pull(&mut self, cx: &mut Context<'_>, _output: usize, packets_max: usize) -> Batch {
-        if self.active { self.make(cx, packets_max) } else { cx.pool().batch() }
+        let batch = self.make(cx, packets_max);
+        if self.active && batch.is_empty() && !self.waits() && !self.has_ended() {
+            cx.wake();
+        }
+        batch
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {

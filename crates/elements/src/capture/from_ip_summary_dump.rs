@@ -8,7 +8,8 @@
 //! One output, push or pull.
 //!
 //! # Configuration
-//! - `FILENAME`: the file, gzip'd or not; `-` is the standard input
+//! - `FILENAME`: the file, gzip'd or not; `-` is the standard input. A pipe is read as by
+//!   `FromDump`
 //! - `STOP`: whether to stop the run after the last packet, false by default
 //! - `TIMING`: whether packets keep their distance in time, false by default
 //! - `ACTIVE`: whether it makes packets, true by default
@@ -23,7 +24,7 @@
 //! - `FLOWID` (or `DEFAULT_FLOWID`): `SRC SPORT DST DPORT [PROTO]` where columns are missing
 //! - `ALLOW_NONEXISTENT`: whether there need be no such file, or nothing in it
 //! - `DATA`: the dump itself, in place of a file
-//! - `BURST`: packets a batch, 1 by default; more is faster
+//! - `BURST`: packets a batch, 1 by default, at most 256; more is faster
 //!
 //! # Handlers
 //! | name | | unit |
@@ -60,7 +61,7 @@ use warpswitch_graph::{
 };
 use warpswitch_packet::{BATCH_LEN_MAX, Batch, Header, Packet, annotation};
 
-use super::files::{Lines, reason};
+use super::files::{LOOKS_MAX, Lines, Look, is_later, next_look, reason};
 use super::pace::Pace;
 use super::summary::read::{Defaults, Draft, FlowId, parse, parse_binary};
 use super::summary::view::first_timestamp;
@@ -69,6 +70,7 @@ use super::summary::{self, MINOR_VERSION, NOTHING, Spec, annotation as own_annot
 /// The class.
 pub static CLASS: ElementClass =
     ElementClass::new("FromIPSummaryDump", "0/1", "a", || Box::new(FromIpSummaryDump::new()))
+        .wakes()
         .drops(&["not sampled"]);
 
 /// Bits behind the point of a probability.
@@ -114,6 +116,8 @@ pub struct FromIpSummaryDump {
     /// A packet whose time has not come.
     waiting: Option<Packet>,
     several: Option<Several>,
+    /// Whether the pipe that is read had nothing when it was looked at last.
+    is_dry: bool,
     pace: Option<Pace>,
     line: String,
     record: Vec<u8>,
@@ -144,6 +148,7 @@ impl FromIpSummaryDump {
             has_complained: false,
             waiting: None,
             several: None,
+            is_dry: false,
             pace: None,
             line: String::new(),
             record: Vec::new(),
@@ -259,44 +264,46 @@ impl FromIpSummaryDump {
     }
 
     /// Reads on until there is a packet; none at the end.
-    fn next_packet(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
-        loop {
-            let lines = self.lines.as_mut()?;
-            let found = if self.is_binary {
-                lines.record(&mut self.record).map(|found| found.map(|is_text| !is_text))
-            } else {
-                lines.line(&mut self.line).map(|found| found.then_some(false))
-            };
-            let is_record = match found {
-                Ok(Some(is_record)) => is_record,
-                Ok(None) => {
-                    self.close();
-                    return None;
-                }
-                Err(error) => {
-                    self.tell(cx, &reason(&error));
-                    self.close();
-                    return None;
-                }
-            };
-            if self.is_binary && !is_record {
-                self.line = String::from_utf8_lossy(&self.record).trim_end().to_owned();
+    /// Reads a line or record.
+    fn next_packet(&mut self, cx: &mut Context<'_>) -> Look<Packet> {
+        let Some(lines) = &mut self.lines else { return Look::Nothing };
+        let found = if self.is_binary {
+            lines.record(&mut self.record).map(|found| found.map(|is_text| !is_text))
+        } else {
+            lines.line(&mut self.line).map(|found| found.then_some(false))
+        };
+        let is_record = match found {
+            Ok(Some(is_record)) => is_record,
+            Ok(None) => {
+                self.close();
+                return Look::Nothing;
             }
-            let line = std::mem::take(&mut self.line);
-            let packet = match line.as_bytes().first() {
-                _ if is_record => self.packet_of_record(cx),
-                Some(b'!') => {
-                    self.obey(cx, &line);
-                    None
-                }
-                None | Some(b'#') => None,
-                Some(_) => self.packet_of_line(cx, &line),
-            };
-            self.line = line;
-            if packet.is_some() {
-                return packet;
+            Err(error) if is_later(&error) => {
+                self.is_dry = true;
+                cx.set_timer(0, next_look(cx));
+                return Look::Nothing;
             }
+            Err(error) => {
+                self.tell(cx, &reason(&error));
+                self.close();
+                return Look::Nothing;
+            }
+        };
+        if self.is_binary && !is_record {
+            self.line = String::from_utf8_lossy(&self.record).trim_end().to_owned();
         }
+        let line = std::mem::take(&mut self.line);
+        let packet = match line.as_bytes().first() {
+            _ if is_record => self.packet_of_record(cx),
+            Some(b'!') => {
+                self.obey(cx, &line);
+                None
+            }
+            None | Some(b'#') => None,
+            Some(_) => self.packet_of_line(cx, &line),
+        };
+        self.line = line;
+        packet.map_or(Look::Passed, Look::Found)
     }
 
     fn close(&mut self) {
@@ -362,15 +369,13 @@ impl FromIpSummaryDump {
     }
 
     /// The next packet that is due.
-    fn next_due(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
-        let packet = match self.waiting.take() {
+    fn next_due(&mut self, cx: &mut Context<'_>) -> Look<Packet> {
+        let held = self.waiting.take().or_else(|| self.next_of_several(cx));
+        let packet = match held {
             Some(packet) => packet,
-            None => match self.next_of_several(cx) {
-                Some(packet) => packet,
-                None => {
-                    let packet = self.next_packet(cx)?;
-                    self.begin_several(cx, packet)
-                }
+            None => match self.next_packet(cx) {
+                Look::Found(packet) => self.begin_several(cx, packet),
+                nothing => return nothing,
             },
         };
         if let Some(pace) = &mut self.pace
@@ -378,9 +383,9 @@ impl FromIpSummaryDump {
         {
             cx.set_timer(0, until);
             self.waiting = Some(packet);
-            return None;
+            return Look::Nothing;
         }
-        Some(packet)
+        Look::Found(packet)
     }
 
     /// Begins with the packets that `packet` stands for; gives the first.
@@ -425,16 +430,27 @@ impl FromIpSummaryDump {
     /// Up to `packets` packets.
     fn make(&mut self, cx: &mut Context<'_>, packets: usize) -> Batch {
         let mut batch = cx.pool().batch();
-        while self.active && batch.len() < packets.min(BATCH_LEN_MAX) {
-            let Some(packet) = self.next_due(cx) else { break };
-            if is_sampled(cx, self.sample) {
-                self.count += 1;
-                batch.push(packet);
-            } else {
-                cx.drop_packet(packet, 0);
+        self.is_dry = false;
+        for _ in 0..LOOKS_MAX {
+            if !self.active || batch.len() >= packets.min(BATCH_LEN_MAX) {
+                break;
+            }
+            match self.next_due(cx) {
+                Look::Found(packet) if is_sampled(cx, self.sample) => {
+                    self.count += 1;
+                    batch.push(packet);
+                }
+                Look::Found(packet) => cx.drop_packet(packet, 0),
+                Look::Passed => {}
+                Look::Nothing => break,
             }
         }
         batch
+    }
+
+    /// Whether a timer tells when there is more.
+    fn waits(&self) -> bool {
+        self.is_dry || self.waiting.is_some()
     }
 
     fn has_ended(&self) -> bool {
@@ -611,6 +627,11 @@ impl Element for FromIpSummaryDump {
         }
         self.lines = Some(lines);
         self.read_banner(cx);
+        if let Some(lines) = &mut self.lines
+            && !cx.console().may_wait()
+        {
+            lines.never_wait();
+        }
         Ok(())
     }
 
@@ -621,7 +642,7 @@ impl Element for FromIpSummaryDump {
         let batch = self.make(cx, self.burst.max(1) as usize);
         let worked = !batch.is_empty();
         cx.emit_batch(0, batch);
-        if self.waiting.is_some() && !worked {
+        if self.waits() && !worked {
             return false;
         }
         if self.has_ended() && !worked {
@@ -644,8 +665,12 @@ impl Element for FromIpSummaryDump {
 
     fn pull(&mut self, cx: &mut Context<'_>, _output: usize, packets_max: usize) -> Batch {
         let batch = self.make(cx, packets_max);
-        if self.active && batch.is_empty() && self.has_ended() && self.stop {
-            cx.stop_driver();
+        if self.active && batch.is_empty() && !self.waits() {
+            match self.has_ended() {
+                true if self.stop => cx.stop_driver(),
+                true => {}
+                false => cx.wake(),
+            }
         }
         batch
     }

@@ -9,7 +9,7 @@
 //!
 //! # Configuration
 //! - `DEVNAME`: a capture file, with a `/` in its name or ending in `.pcap`, `.pcapng` or `.gz`
-//! - `BURST`: packets that it asks for at a time, 1 by default; more is faster
+//! - `BURST`: packets that it asks for at a time, 1 by default, at most 256; more is faster
 //! - the others say how an interface is opened: taken, and without meaning for captures
 //!
 //! # Handlers

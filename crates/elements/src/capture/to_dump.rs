@@ -15,7 +15,7 @@
 //! - `USE_ENCAP_FROM`: elements whose handler `encap` tells what packets start with
 //! - `EXTRA_LENGTH`: whether bytes that were not captured count, true by default
 //! - `UNBUFFERED`: taken, and not needed: the file appears whole
-//! - `BURST`: packets that it asks for at a time, 1 by default
+//! - `BURST`: packets that it asks for at a time, 1 by default, at most 256
 //!
 //! # Handlers
 //! | name | | unit |

@@ -20,7 +20,7 @@
 //! - `BAD_PACKETS`: whether a line `!bad ...` comes before packets with something wrong
 //! - `CAREFUL_TRUNC`: whether missing bytes are something wrong, true by default
 //! - `EXTRA_LENGTH`: whether bytes that were not captured count, true by default
-//! - `BURST`: packets that it asks for at a time, 1 by default
+//! - `BURST`: packets that it asks for at a time, 1 by default, at most 256
 //!
 //! Fields: `timestamp` (`ts`), `ntimestamp`, `ts_sec`, `ts_usec`, `ts_usec1`, `first_timestamp`,
 //! `count`, `link`, `paint`, `direction`, `aggregate`, `wire_len`, `eth_src`, `eth_dst`,

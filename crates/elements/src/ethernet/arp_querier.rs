@@ -37,6 +37,7 @@
 //! - `no destination`: to 0.0.0.0
 //! - `no address`: its own address is 0.0.0.0
 //! - `too many for one`: `ENTRY_PACKET_CAPACITY` packets wait for the address
+//! - `too long`: a packet would be longer than packets can be
 //!
 //! # Threads
 //! Belongs to one worker, the one of its `TABLE`.
@@ -57,10 +58,10 @@ use warpswitch_graph::language::args::{
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
 };
-use warpswitch_packet::packet::annotation;
+use warpswitch_packet::packet::{PACKET_BYTES_MAX, annotation};
 use warpswitch_packet::{Batch, Packet};
 use warpswitch_wire::arp::{ArpRepr, OPERATION_REPLY, OPERATION_REQUEST};
-use warpswitch_wire::ethernet::{EtherType, MacAddr};
+use warpswitch_wire::ethernet::{EtherType, HEADER_BYTES, MacAddr};
 
 use super::arp_table::{ArpTable, TimedTable, parse_delete, parse_insert, read_limits, read_table};
 use super::neighbours::{Held, Neighbours, REASONS};
@@ -77,12 +78,14 @@ pub static CLASS: ElementClass =
             "no destination",
             "no address",
             "too many for one",
+            "too long",
         ]);
 
 /// Reasons for drops, by number, beside those of the table.
 const NO_DESTINATION: usize = 3;
 const NO_ADDRESS: usize = 4;
 const TOO_MANY_FOR_ONE: usize = 5;
+const TOO_LONG: usize = 6;
 
 /// See the module.
 #[derive(Debug)]
@@ -193,6 +196,10 @@ impl ArpQuerier {
         neighbours: &mut Neighbours,
         mut packet: Packet,
     ) -> Option<Packet> {
+        if packet.len() > PACKET_BYTES_MAX - HEADER_BYTES {
+            cx.drop_packet(packet, TOO_LONG);
+            return None;
+        }
         let address = packet.dst_ipv4();
         // What a query takes over from the packet.
         let note = (packet.timestamp_ns(), packet.anno_u16(annotation::VLAN_TCI));

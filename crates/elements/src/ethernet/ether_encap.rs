@@ -150,6 +150,10 @@ mod tests {
             "EtherVLANEncap(0x800, 1:1:1:1:1:1, 2:2:2:2:2:2, 1)",
             "SetAnnoByte(0, 100) -> UnstripAnno(0)",
             "Unstrip(1000)",
+            "SetIPAddress(10.0.0.2) -> [0] a :: ARPQuerier(10.0.0.1, 1:1:1:1:1:1); Idle -> [1] a;
+             Script(write a.insert 10.0.0.2 2:2:2:2:2:2); a",
+            "SetIP6Address(ff02::1) -> [0] n :: IP6NDSolicitor(fe80::1, 1:1:1:1:1:1);
+             Idle -> [1] n; n",
             "Strip(100000) -> Pad(250000) -> c :: Counter(COUNT_CALL 50 stop)",
         ];
         for element in elements {

@@ -8,7 +8,7 @@
 //!
 //! # Configuration
 //! - `INTERVAL`: time between two bursts
-//! - `BURST`: packets of a burst at most, 8 by default
+//! - `BURST`: packets of a burst at most, 8 by default, 65536 at most
 //!
 //! # Handlers
 //! None.
@@ -33,6 +33,9 @@ use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass};
 pub static CLASS: ElementClass =
     ElementClass::new("Burster", "1/1", "l/h", || Box::<Burster>::default());
 
+/// The most packets of a burst.
+const BURST_MAX: u32 = 1 << 16;
+
 /// See the module.
 #[derive(Debug)]
 pub struct Burster {
@@ -56,6 +59,8 @@ impl Element for Burster {
         args.consume()?;
         if self.burst == 0 {
             args.error_at("", "max packets per interval must be > 0");
+        } else if self.burst > BURST_MAX {
+            args.error_at("BURST", &format!("{} is out of range, bound {BURST_MAX}", self.burst));
         }
         if self.interval.is_zero() {
             args.error_at("INTERVAL", "bad interval");
@@ -69,8 +74,15 @@ impl Element for Burster {
     }
 
     fn run_timer(&mut self, cx: &mut Context<'_>, _timer: usize) {
-        let batch = cx.pull(0, self.burst as usize);
-        cx.emit_batch(0, batch);
+        let mut left = self.burst as usize;
+        while left > 0 {
+            let batch = cx.pull(0, left);
+            if batch.is_empty() {
+                break;
+            }
+            left -= batch.len();
+            cx.emit_batch(0, batch);
+        }
         cx.set_timer(0, cx.now() + self.interval);
     }
 }
@@ -82,9 +94,11 @@ mod tests {
 
     #[test]
     fn a_burst_leaves_at_every_interval() {
-        for (arguments, expected) in [("100ms, 3", "27"), ("0.25s", "24"), ("2s, 5", "0")] {
+        for (arguments, expected) in
+            [("100ms, 3", "27"), ("0.25s", "24"), ("1ms, 300", "299700"), ("2s, 5", "0")]
+        {
             let config = format!(
-                "InfiniteSource -> Queue -> Burster({arguments}) -> c :: Counter -> Discard"
+                "InfiniteSource(BURST 256) -> Queue -> Burster({arguments}) -> c :: Counter -> Discard"
             );
             let host = SimulatedHost::running(0, Time::SECOND - 1);
             let (mut router, _) = run_until(&config, &crate::registry(), host);

@@ -8,7 +8,8 @@
 //!
 //! # Configuration
 //! - `ACTIVE`: whether it asks for packets, true by default; not for a push input
-//! - `BURST`: packets that it asks for at a time, 1 by default, 0 for as many as there are
+//! - `BURST`: packets that it asks for at a time, 1 by default, at most 256; 0 for
+//!   as many
 //!
 //! # Handlers
 //! | name | | unit |

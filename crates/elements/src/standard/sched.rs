@@ -125,6 +125,25 @@ mod tests {
     }
 
     #[test]
+    fn who_asks_where_nothing_ever_comes_rests() {
+        let classes = [
+            "RoundRobinSched",
+            "SimplePrioSched",
+            "DRRSched",
+            "TimeSortedSched",
+            "PullSwitch",
+            "StaticPullSwitch(0)",
+            "Idle",
+        ];
+        for class in classes {
+            for input in ["", "Idle -> "] {
+                // A run that does not rest never ends here.
+                run(&format!("{input}{class} -> Unqueue -> Discard"), &crate::registry());
+            }
+        }
+    }
+
+    #[test]
     fn packets_come_in_turn_or_the_first_ones_first() {
         // Sources are scheduled behind the element that asks, which is woken by the first one.
         for burst in [1, 3, 100] {

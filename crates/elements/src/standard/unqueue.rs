@@ -7,7 +7,7 @@
 //! One pull input, one push output.
 //!
 //! # Configuration
-//! - `BURST`: packets that it asks for at a time, 1 by default, -1 for as many as there are
+//! - `BURST`: packets that it asks for at a time, 1 by default, at most 256; -1 for as many
 //! - `ACTIVE`: whether it asks, true by default
 //! - `LIMIT`: packets that it moves in all, -1 (the default) for no end
 //!

@@ -66,7 +66,7 @@ pub use class::{ClassSpec, ClassTable, FlowCode, PortCount, Processing, processi
 pub use diagnostic::{DIAGNOSTICS_KEPT_MAX, Diagnostic, Diagnostics, Note, Severity};
 pub use expand::{
     CONNECTIONS_MAX, Connection, ELEMENTS_MAX, EXPAND_DEPTH_MAX, FlatElement, FlatGraph, PortRef,
-    TEXT_BYTES_MAX, expand,
+    SUBSTITUTED_BYTES_MAX, TEXT_BYTES_MAX, expand,
 };
 pub use flatten::flatten;
 pub use flow::{Flow, Visit};

@@ -4,7 +4,9 @@ mod bytes;
 mod files;
 mod variants;
 
-use std::io::Cursor;
+use std::io::{self, Cursor};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use warpswitch_wire::link::LinkType;
 
@@ -31,11 +33,46 @@ const FORMATS: [(CaptureFormat, bool); 4] = [
 
 /// All frames, and how reading ended.
 fn read_all(bytes: &[u8]) -> (Vec<Read>, Result<(), IoError>) {
-    let mut frames = Vec::new();
-    let mut reader = match CaptureReader::from_read("test", Cursor::new(bytes.to_vec())) {
-        Ok(reader) => reader,
-        Err(error) => return (frames, Err(error)),
+    match CaptureReader::from_read("test", Cursor::new(bytes.to_vec())) {
+        Ok(reader) => read_on(reader),
+        Err(error) => (Vec::new(), Err(error)),
+    }
+}
+
+/// Has nothing before it has a few bytes, from when it is told to.
+struct Hesitant {
+    bytes: Cursor<Vec<u8>>,
+    hesitates: Arc<AtomicBool>,
+    is_ready: bool,
+}
+
+impl io::Read for Hesitant {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        self.is_ready = !self.is_ready;
+        if self.hesitates.load(Ordering::Relaxed) && !self.is_ready {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let few = if self.bytes.position() < 2_000 { 7 } else { 4_099 };
+        let len = out.len().min(few);
+        self.bytes.read(&mut out[..len])
+    }
+}
+
+/// The same of an input that has nothing now and then once it was opened.
+fn read_hesitantly(bytes: &[u8]) -> (Vec<Read>, Result<(), IoError>) {
+    let hesitates = Arc::new(AtomicBool::new(false));
+    let input = Hesitant {
+        bytes: Cursor::new(bytes.to_vec()),
+        hesitates: hesitates.clone(),
+        is_ready: false,
     };
+    let reader = CaptureReader::from_read("hesitant", input).unwrap();
+    hesitates.store(true, Ordering::Relaxed);
+    read_on(reader)
+}
+
+fn read_on(mut reader: CaptureReader) -> (Vec<Read>, Result<(), IoError>) {
+    let mut frames = Vec::new();
     loop {
         match reader.next_frame() {
             Ok(Some(frame)) => frames.push(Read {
@@ -45,6 +82,7 @@ fn read_all(bytes: &[u8]) -> (Vec<Read>, Result<(), IoError>) {
                 link_type: frame.link_type,
             }),
             Ok(None) => return (frames, Ok(())),
+            Err(error) if error.is_later() => {}
             Err(error) => {
                 assert_eq!(reader.next_frame().unwrap(), None, "an error is the end");
                 return (frames, Err(error));

@@ -6,7 +6,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use warpswitch_wire::link::LinkType;
 
-use super::{Read, expected, read_all, samples, write_all};
+use super::{Read, expected, read_all, read_hesitantly, samples, write_all};
 use crate::{CaptureFormat, IoErrorKind};
 
 /// Bytes in one byte order.
@@ -78,6 +78,9 @@ fn frame(data: &[u8], timestamp_ns: u64, original_bytes: usize) -> Read {
 
 fn check(build: Build, expected: &[Read]) {
     let (found, outcome) = read_all(&build.bytes);
+    outcome.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(found, expected);
+    let (found, outcome) = read_hesitantly(&build.bytes);
     outcome.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(found, expected);
 }
@@ -217,6 +220,7 @@ fn gzip_in_several_members_is_one_stream_and_damage_is_named() {
         packed.extend(encoder.finish().unwrap());
     }
     assert_eq!(read_all(&packed).0, expected(&samples()));
+    assert_eq!(read_hesitantly(&packed).0, expected(&samples()));
 
     let mut damaged = write_all(&samples(), CaptureFormat::Pcap, true);
     let checksum = damaged.len() - 8;

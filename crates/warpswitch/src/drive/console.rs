@@ -107,6 +107,10 @@ impl Console for WorldConsole {
         self.world.flush();
     }
 
+    fn may_wait(&self) -> bool {
+        self.world.pace.borrow().is_none()
+    }
+
     fn listen(&mut self, endpoint: &Endpoint) -> Result<String, String> {
         self.world.sockets.borrow_mut().listen(endpoint)
     }

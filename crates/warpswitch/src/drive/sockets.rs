@@ -8,7 +8,9 @@
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags};
 use warpswitch_graph::control::{Address, Connection, Controlled, Endpoint};
@@ -217,10 +219,28 @@ fn open(address: &Address) -> io::Result<(Door, String)> {
             Ok((Door::Tcp(socket), place))
         }
         Address::Unix(path) => {
-            let socket = UnixListener::bind(path)?;
+            let socket = bind_unix(path)?;
             socket.set_nonblocking(true)?;
             Ok((Door::Unix(socket), path.display().to_string()))
         }
+    }
+}
+
+/// Listens at `path`; takes the place of a socket there whose listener is gone.
+fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+    let bound = UnixListener::bind(path);
+    let Err(error) = bound else { return bound };
+    let is_socket = || std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
+    if error.kind() != io::ErrorKind::AddrInUse || !is_socket() {
+        return Err(error);
+    }
+    match UnixStream::connect(path) {
+        Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path)?;
+            UnixListener::bind(path)
+        }
+        Ok(_) => Err(io::Error::other(format!("{}: somebody answers there", plain(&error)))),
+        Err(_) => Err(error),
     }
 }
 

@@ -51,6 +51,21 @@ fn captures_come_back_as_they_went() {
 }
 
 #[test]
+fn a_capture_that_is_asked_for_lets_who_asks_rest_at_its_end() {
+    let folder = Folder::new("asked");
+    let file = folder.file("a.pcap");
+    run(&format!("{FRAMES} -> ToDump({file})"), &crate::registry());
+    let sources =
+        [format!("FromDump({file})"), format!("FromDump({file}, TIMING true)"), FRAMES.into()];
+    for source in sources {
+        // A run that does not rest never ends here.
+        let config = format!("{source} -> Unqueue -> c :: Counter -> Discard");
+        let (mut router, _) = run(&config.replace("STOP true, ", ""), &crate::registry());
+        assert_eq!(router.read("c.count"), Ok("4".into()), "{source}");
+    }
+}
+
+#[test]
 fn what_packets_start_with_is_told_and_taken_over() {
     let folder = Folder::new("encap");
     let (ip, again) = (folder.file("ip.pcap"), folder.file("again.pcap"));

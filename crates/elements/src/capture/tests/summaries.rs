@@ -1,6 +1,7 @@
 //! What summaries say, and the packets that are made of them.
 
-use warpswitch_graph::simulate::{SIMULATED_START, SimulatedHost, run, run_until};
+use warpswitch_graph::simulate::{SIMULATED_START, SimulatedHost, router, run, run_until};
+use warpswitch_graph::{Host, Router, Time};
 
 /// What is printed of `dump`, with these arguments and fields; lines about the format left out.
 fn convert(args: &str, dump: &str, fields: &str) -> String {
@@ -16,6 +17,41 @@ fn convert(args: &str, dump: &str, fields: &str) -> String {
 fn same(dump: &str, fields: &str) {
     let text: String = dump.lines().map(|line| format!("{}\n", line.trim())).collect();
     assert_eq!(convert("", &format!("!data {fields}\n{text}"), fields), text, "{fields}");
+}
+
+/// A run is not served before a task returns: files of which nothing is a packet are read bit by
+/// bit.
+#[test]
+fn lines_that_are_no_packets_keep_nobody_waiting() {
+    let data = "#\n".repeat(300_000) + "1.0.0.1\n";
+    let sources =
+        [format!("DATA '{data}'"), format!("SAMPLE 0, DATA '{}'", "1.0.0.1\n".repeat(100_000))];
+    for source in sources {
+        let config = format!(
+            "f :: FromIPSummaryDump({source}, FIELDS src, BURST 64) -> c :: Counter -> Discard"
+        );
+        let (mut router, _) = router(&config, &crate::registry()).expect("it is right");
+        let mut host = Looks(0);
+        router.run(&mut host);
+        assert!(host.0 > 3, "{} looks", host.0);
+    }
+}
+
+/// Counts its looks at a run.
+struct Looks(u32);
+
+impl Host for Looks {
+    fn now(&mut self) -> Time {
+        SIMULATED_START
+    }
+
+    fn wait(&mut self, _until: Option<Time>) -> bool {
+        false
+    }
+
+    fn serve(&mut self, _router: &mut Router) {
+        self.0 += 1;
+    }
 }
 
 #[test]

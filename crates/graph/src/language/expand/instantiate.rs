@@ -13,7 +13,9 @@ use super::super::diagnostic::{DIAGNOSTICS_KEPT_MAX, Diagnostic, Diagnostics};
 use super::super::source::{SourceMap, Span, offset};
 use super::super::variables::{Env, scope_around, substitute};
 use super::build::{Class, Compound, GATE_IN, GATE_OUT, Wire};
-use super::{CONNECTIONS_MAX, ELEMENTS_MAX, EXPAND_DEPTH_MAX, TEXT_BYTES_MAX};
+use super::{
+    CONNECTIONS_MAX, ELEMENTS_MAX, EXPAND_DEPTH_MAX, SUBSTITUTED_BYTES_MAX, TEXT_BYTES_MAX,
+};
 
 /// The most overloads that are tried.
 const OVERLOADS_MAX: usize = 1_000;
@@ -65,6 +67,8 @@ struct Instantiate<'a> {
     names: HashMap<String, u32>,
     tasks: Vec<Task>,
     text_bytes: usize,
+    /// Bytes that variables brought in.
+    substituted_bytes: usize,
     /// Whether a limit was exceeded: one error for all that follows.
     is_full: bool,
 }
@@ -84,6 +88,7 @@ pub(super) fn instantiate(
         names: HashMap::new(),
         tasks: Vec::new(),
         text_bytes: 0,
+        substituted_bytes: 0,
         is_full: false,
     };
     let file = &compounds[0];
@@ -120,13 +125,21 @@ impl Instantiate<'_> {
         }
     }
 
-    /// `text` with variables replaced, counted against the limit.
+    /// `text` with variables replaced, counted against the limits.
     fn substituted(&mut self, text: &str, env: &Env, span: Span) -> String {
-        let limit = TEXT_BYTES_MAX.saturating_sub(self.text_bytes);
-        match substitute(text, env, limit) {
-            Ok(text) => {
-                self.text_bytes += text.len();
-                text
+        let left = TEXT_BYTES_MAX.saturating_sub(self.text_bytes);
+        let grown_max = SUBSTITUTED_BYTES_MAX - self.substituted_bytes + text.len();
+        match substitute(text, env, left.min(grown_max)) {
+            Ok(grown) => {
+                self.text_bytes += grown.len();
+                self.substituted_bytes += grown.len().saturating_sub(text.len());
+                grown
+            }
+            Err(_) if grown_max < left => {
+                let message =
+                    format!("variables expand to more than {SUBSTITUTED_BYTES_MAX} bytes");
+                self.refuse(span, message);
+                String::new()
             }
             Err(_) => {
                 self.refuse(span, too_much_text());

@@ -13,7 +13,8 @@
 //!   compound among them in that order, its parts likewise. So `Class@n` names are Click's too.
 //! - E2: connections are sorted by their target, then their origin, each once.
 //! - E3: elements, wires, bytes of text and depth are bounded: compounds that double each other
-//!   are refused ([`ELEMENTS_MAX`], [`CONNECTIONS_MAX`], [`TEXT_BYTES_MAX`]).
+//!   are refused ([`ELEMENTS_MAX`], [`CONNECTIONS_MAX`], [`TEXT_BYTES_MAX`]), and so are variables
+//!   ([`SUBSTITUTED_BYTES_MAX`]).
 
 mod build;
 mod connect;
@@ -37,6 +38,10 @@ pub const CONNECTIONS_MAX: usize = 1 << 20;
 
 /// The most bytes of names and configuration strings together.
 pub const TEXT_BYTES_MAX: usize = 256 << 20;
+
+/// The most bytes that variables bring in together: less than what stands in a text, as a few
+/// lines whose variables double each other ask for any amount.
+pub const SUBSTITUTED_BYTES_MAX: usize = 16 << 20;
 
 /// The most levels of compound elements within each other.
 pub const EXPAND_DEPTH_MAX: usize = 100;

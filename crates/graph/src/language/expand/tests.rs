@@ -378,7 +378,7 @@ fn bombs_are_refused() {
         text.push_str(&format!("define($v{idx} $v{0}$v{0})\n", idx - 1));
     }
     let errors = flat(&format!("{text}Message($v59);")).unwrap_err();
-    assert!(errors.contains("the configuration expands to more than 268435456 bytes"), "{errors}");
+    assert!(errors.contains("variables expand to more than 16777216 bytes"), "{errors}");
     let text = format!("a :: Idle;\n{}", "a[0-65535] => [0-65535]a;\n".repeat(20));
     check_errors(&text, &["f:18: the configuration has more than 1048576 connections"]);
     // Borders that multiply wires: 1,500 in, 1,500 out.

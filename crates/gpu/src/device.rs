@@ -9,16 +9,20 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use warpswitch_rules::{KeyBatch, RuleId, Schema};
 
 use crate::cache::KernelCache;
-use crate::driver::{Card, CardSlot, KernelTimer, LoadedImage, MemoryUse, Program, Transfer};
+use crate::driver::{
+    Card, CardSlot, KernelTimer, LoadedImage, MemoryUse, Program, ResidentKernel, Transfer,
+};
 use crate::error::{ErrorKind, GpuError};
 use crate::host::{HostPool, HostSlot};
 use crate::image::{Algorithm, Image, abi};
 use crate::kernels::{self, KernelShape, Source};
+use crate::resident::{HostRunner, Layout, Runner, STOP};
 use crate::ring::Ring;
 
 /// Bytes of keys up to which a kernel reads them from the host's memory itself: below, a launch
@@ -30,9 +34,36 @@ const DIRECT_BYTES_MAX: usize = 512 << 10;
 pub struct Loaded {
     image: Arc<Image>,
     card: Option<Arc<LoadedImage>>,
+    /// No two of a process have the same, and none has 0.
+    serial: u64,
+    id_max: u32,
+    /// Whether it is on a device, be it a pool of threads.
+    is_loaded: bool,
 }
 
 impl Loaded {
+    fn new(image: Arc<Image>, card: Option<Arc<LoadedImage>>, is_loaded: bool) -> Arc<Self> {
+        static SERIAL: AtomicU64 = AtomicU64::new(1);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let id_max = image.id_max();
+        Arc::new(Self { image, card, serial, id_max, is_loaded })
+    }
+
+    /// Tells it from all others.
+    pub(crate) fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    /// The largest id of a rule.
+    pub(crate) fn id_max(&self) -> u32 {
+        self.id_max
+    }
+
+    /// Whether it is on its device.
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.is_loaded
+    }
+
     /// The host's copy.
     pub fn image(&self) -> &Image {
         &self.image
@@ -55,7 +86,8 @@ struct CardPlace {
     card: Arc<Card>,
     capability: (u32, u32),
     cache: Option<KernelCache>,
-    programs: Mutex<HashMap<(Algorithm, KernelShape), Arc<Program>>>,
+    /// By the name of the source.
+    programs: Mutex<HashMap<(&'static str, KernelShape), Arc<Program>>>,
 }
 
 #[derive(Debug)]
@@ -150,14 +182,14 @@ impl Device {
         let card = match &self.core.place {
             Place::Host(_) => None,
             Place::Card(place) => {
-                let program = place.program(image.algorithm(), image.shape())?;
+                let program = place.batches(image.algorithm(), image.shape())?;
                 let shape = kernels::launch_shape(&image);
                 let numbers = image.numbers();
                 let loaded = LoadedImage::load(&program, shape, image.words(), numbers)?;
                 Some(Arc::new(loaded))
             }
         };
-        Ok(Arc::new(Loaded { image, card }))
+        Ok(Loaded::new(image, card, true))
     }
 
     /// Loads an image; a card that cannot take it is retired, and the host answers from it.
@@ -168,7 +200,7 @@ impl Device {
                 Err(cause) => self.retire(cause),
             }
         }
-        Arc::new(Loaded { image, card: None })
+        Loaded::new(image, None, false)
     }
 
     /// A slot for batches of up to `keys_max` keys of `schema`.
@@ -194,6 +226,31 @@ impl Device {
         })
     }
 
+    /// What answers frames of this layout.
+    pub(crate) fn runner(
+        &self,
+        schema: &'static Schema,
+        layout: &Layout,
+    ) -> Result<Runner, GpuError> {
+        Ok(match &self.core.place {
+            Place::Host(pool) => Runner::Host(HostRunner::new(layout, schema, pool.runs())),
+            Place::Card(place) => {
+                Runner::Card(Box::new(ResidentKernel::new(&place.card, layout.len(), STOP)?))
+            }
+        })
+    }
+
+    /// The kernel that stays, for images like this one; `None` on a pool.
+    pub(crate) fn resident_program(&self, image: &Image) -> Result<Option<Arc<Program>>, GpuError> {
+        let source = Source::resident(image.algorithm());
+        match &self.core.place {
+            Place::Host(_) => Ok(None),
+            Place::Card(place) => {
+                place.program(source, image.shape(), kernels::RESIDENT_ENTRY).map(Some)
+            }
+        }
+    }
+
     /// A timer of kernels alone over key sets of `words_per_key` words; `None` on a pool.
     ///
     /// # Errors
@@ -217,7 +274,7 @@ impl Device {
         match &self.core.place {
             Place::Host(_) => Ok(None),
             Place::Card(place) => {
-                place.program(image.algorithm(), image.shape())?.registers().map(Some)
+                place.batches(image.algorithm(), image.shape())?.registers().map(Some)
             }
         }
     }
@@ -266,14 +323,23 @@ impl CardPlace {
         Program::load(&self.card, &code, entry)
     }
 
-    fn program(&self, algorithm: Algorithm, shape: &KernelShape) -> Result<Arc<Program>, GpuError> {
+    /// The kernel of batches.
+    fn batches(&self, algorithm: Algorithm, shape: &KernelShape) -> Result<Arc<Program>, GpuError> {
+        self.program(Source::of(algorithm), shape, kernels::ENTRY)
+    }
+
+    fn program(
+        &self,
+        source: Source,
+        shape: &KernelShape,
+        entry: &str,
+    ) -> Result<Arc<Program>, GpuError> {
         let mut programs = self.programs.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(program) = programs.get(&(algorithm, *shape)) {
+        if let Some(program) = programs.get(&(source.name, *shape)) {
             return Ok(program.clone());
         }
-        let program = self.compile(Source::of(algorithm), shape, kernels::ENTRY)?;
-        let program = Arc::new(program);
-        programs.insert((algorithm, *shape), program.clone());
+        let program = Arc::new(self.compile(source, shape, entry)?);
+        programs.insert((source.name, *shape), program.clone());
         Ok(program)
     }
 

@@ -14,6 +14,13 @@ use crate::device::Loaded;
 /// What a thread of the pool runs until the pool is dropped.
 pub type Worker = Box<dyn FnOnce() + Send>;
 
+/// Something for a thread of the pool to do.
+enum Task {
+    Batch(Job),
+    /// Runs until it has no more to do.
+    Long(Worker),
+}
+
 /// A batch on its way: everything that is needed to answer it.
 struct Job {
     buffers: Buffers,
@@ -39,7 +46,7 @@ struct Done {
 
 #[derive(Default)]
 struct Queue {
-    jobs: VecDeque<Job>,
+    jobs: VecDeque<Task>,
     is_closed: bool,
 }
 
@@ -84,6 +91,11 @@ impl HostPool {
         self.threads
     }
 
+    /// For those who have something to do for long.
+    pub(crate) fn runs(&self) -> Runs {
+        Runs(self.shared.clone())
+    }
+
     /// A slot for batches of up to `keys_max` keys.
     pub(crate) fn slot(&self, schema: &'static Schema, keys_max: usize) -> HostSlot {
         let keys = vec![0; keys_max * schema.words];
@@ -105,6 +117,17 @@ impl Drop for HostPool {
     }
 }
 
+/// Gives threads of a pool something to do for long; batches go to the others meanwhile.
+pub(crate) struct Runs(Arc<Shared>);
+
+impl Runs {
+    /// Runs `task` on a thread of the pool, once one is free.
+    pub(crate) fn run(&self, task: Worker) {
+        lock(&self.0.queue).jobs.push_back(Task::Long(task));
+        self.0.ready.notify_one();
+    }
+}
+
 /// Runs jobs until the pool is closed and none is left.
 fn work(shared: &Shared) {
     loop {
@@ -120,7 +143,10 @@ fn work(shared: &Shared) {
             queue = waited.unwrap_or_else(std::sync::PoisonError::into_inner);
         };
         drop(queue);
-        job.run();
+        match job {
+            Task::Batch(job) => job.run(),
+            Task::Long(run) => run(),
+        }
     }
 }
 
@@ -158,7 +184,7 @@ impl HostSlot {
         buffers.len = len;
         let (loaded, done) = (loaded.clone(), self.done.clone());
         let job = Job { buffers, loaded, schema: self.schema, done };
-        lock(&self.shared.queue).jobs.push_back(job);
+        lock(&self.shared.queue).jobs.push_back(Task::Batch(job));
         self.shared.ready.notify_one();
     }
 

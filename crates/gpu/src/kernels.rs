@@ -11,11 +11,13 @@ use crate::image::{Algorithm, Image};
 
 /// The name of the kernel in every program but the probe's.
 pub const ENTRY: &str = "ws_classify";
+/// The name of the kernel that stays.
+pub const RESIDENT_ENTRY: &str = "ws_resident";
 /// The name of the probe.
 pub const PROBE_ENTRY: &str = "ws_probe_abi";
 
 /// The headers, by the names under which they are included.
-pub const HEADERS: [(&str, &str); 7] = [
+pub const HEADERS: [(&str, &str); 8] = [
     ("warpswitch/abi.h", include_str!("../../../kernels/include/warpswitch/abi.h")),
     ("warpswitch/key.cuh", include_str!("../../../kernels/include/warpswitch/key.cuh")),
     ("warpswitch/rows.cuh", include_str!("../../../kernels/include/warpswitch/rows.cuh")),
@@ -23,6 +25,7 @@ pub const HEADERS: [(&str, &str); 7] = [
     ("warpswitch/hash.cuh", include_str!("../../../kernels/include/warpswitch/hash.cuh")),
     ("warpswitch/tables.cuh", include_str!("../../../kernels/include/warpswitch/tables.cuh")),
     ("warpswitch/turbo.cuh", include_str!("../../../kernels/include/warpswitch/turbo.cuh")),
+    ("warpswitch/resident.cuh", include_str!("../../../kernels/include/warpswitch/resident.cuh")),
 ];
 
 /// The probe's source: it reports what the card's compiler made of `abi.h`.
@@ -49,6 +52,23 @@ impl Source {
                 ("maskhash.cu", include_str!("../../../kernels/src/maskhash.cu"))
             }
             Algorithm::Turbo => ("turbo.cu", include_str!("../../../kernels/src/turbo.cu")),
+        };
+        Self { name, text }
+    }
+
+    /// The source of an algorithm's kernel that stays.
+    pub fn resident(algorithm: Algorithm) -> Self {
+        macro_rules! source {
+            ($name:literal) => {
+                ($name, include_str!(concat!("../../../kernels/src/", $name)))
+            };
+        }
+        let (name, text) = match algorithm {
+            Algorithm::Linear => source!("resident_linear.cu"),
+            Algorithm::Tuple => source!("resident_tuple.cu"),
+            Algorithm::Bloom => source!("resident_bloom.cu"),
+            Algorithm::MaskHash => source!("resident_maskhash.cu"),
+            Algorithm::Turbo => source!("resident_turbo.cu"),
         };
         Self { name, text }
     }
@@ -188,6 +208,7 @@ mod tests {
             assert!(!whole.contains("#include"), "{algorithm}");
             assert_eq!(whole.matches("typedef struct ws_view").count(), 1, "{algorithm}");
             assert!(whole.contains(ENTRY), "{algorithm}");
+            assert!(Source::resident(algorithm).whole().contains(RESIDENT_ENTRY), "{algorithm}");
         }
         assert!(PROBE.whole().contains(PROBE_ENTRY));
     }
@@ -227,8 +248,8 @@ mod tests {
         for shape in shapes() {
             let mut options = options(&shape, (9, 0));
             options.push("--ptxas-options=-v".to_owned());
-            let sources = Algorithm::ALL.map(Source::of);
-            for source in sources.into_iter().chain([PROBE]) {
+            let sources = Algorithm::ALL.map(Source::of).into_iter().chain([PROBE]);
+            for source in sources.chain(Algorithm::ALL.map(Source::resident)) {
                 let (code, log) = compile(source.name, &source.whole(), &options).unwrap();
                 assert!(code.starts_with(b"\x7fELF"), "{}", source.name);
                 let (registers, spilled) = resources(&log)

@@ -8,6 +8,7 @@
 //! - [`image`] lays an [`Algorithm`] out as words that kernels and the host read alike.
 //! - [`device`] is a place to run: a card, or [`host`] threads. It has slots; a slot takes a batch
 //!   of keys and has answers later. [`ring`] keeps the order.
+//! - [`resident`] answers frames of some hundred keys within microseconds, by a kernel that stays.
 //! - [`engine`] is a `Classifier` on a device: changes are new images, a batch sees one of them.
 //! - [`kernels`] embeds the sources under `kernels/`, [`driver`] compiles them for the card that is
 //!   there, [`cache`] keeps what was compiled on disk.
@@ -29,6 +30,7 @@ pub mod host;
 pub mod image;
 pub mod kernels;
 mod ranges;
+pub mod resident;
 pub mod ring;
 mod survey;
 

@@ -3,16 +3,25 @@
 //! Without a card every test passes at once and says so; with `WARPSWITCH_NEED_CARD`, which the
 //! script that runs on a card sets, its absence is a failure.
 
+mod support {
+    pub mod soak;
+}
+
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use support::soak::Soak;
 
 use warpswitch_classify::{
     BuildOptions, Classifier, ClassifyError, Engine, build as build_on_cores,
 };
 use warpswitch_gpu::device::TransferChoice;
 use warpswitch_gpu::driver::Transfer;
+use warpswitch_gpu::resident::{FramesConfig, Hysteresis};
 use warpswitch_gpu::ring::Ring;
 use warpswitch_gpu::{Algorithm, Device, GpuError, engine};
 use warpswitch_rules::generate::{Family, RulesetSpec, Style};
+use warpswitch_rules::schema::SCHEMAS;
 use warpswitch_rules::{RuleId, Ruleset, linear};
 use warpswitch_testkit::{classifier_suite, dense};
 
@@ -111,4 +120,54 @@ fn a_card_that_is_full_leaves_the_answers_right() {
     let mut out = vec![RuleId(7); keys.len()];
     classifier.classify(keys.as_batch(), &mut out);
     assert_eq!(out, want);
+}
+
+/// The time, and a pause of which a resident kernel tires where there has to be one.
+fn clock() -> impl FnMut(bool) -> Duration {
+    let start = Instant::now();
+    move |pauses| {
+        if pauses {
+            std::thread::sleep(Duration::from_millis(25));
+        }
+        start.elapsed()
+    }
+}
+
+#[test]
+fn frames_of_every_schema_and_engine_equal_the_reference() {
+    let Ok(card) = card() else { return };
+    for schema in SCHEMAS {
+        for algorithm in Algorithm::ALL {
+            let mut soak = Soak::new(schema, &[algorithm], 200, FramesConfig::default());
+            soak.frames = 5000;
+            let count = soak.run(&card, &mut clock());
+            let what = format!("{} {algorithm}: {count:?}", schema.name);
+            assert_eq!((card.retired(), count.rescued), (None, 0), "{what}");
+            assert!(count.resident > 500 && count.launched > 100, "{what}");
+        }
+    }
+}
+
+/// Frames of changing size, rules that change, the kernel stopped and started again in between.
+/// `WARPSWITCH_SOAK_FRAMES` says how many frames.
+#[test]
+fn no_frame_is_torn_on_the_card() {
+    let Ok(card) = card() else { return };
+    let frames = std::env::var("WARPSWITCH_SOAK_FRAMES").ok().and_then(|n| n.parse().ok());
+    let config = FramesConfig { frames: 8, ..FramesConfig::default() };
+    let mut soak = Soak::new(SCHEMAS[0], &[Algorithm::Turbo], 1000, config);
+    soak.frames = frames.unwrap_or(200_000);
+    soak.change_every = 100;
+    let start = Instant::now();
+    let count = soak.run(&card, &mut clock());
+    println!("{count:?}, {} s", start.elapsed().as_secs());
+    assert_eq!((card.retired(), count.rescued), (None, 0), "{count:?}");
+    assert!(count.starts > soak.frames / 20_000, "{count:?}");
+    // The same without the launched way between, and with large frames.
+    let config = FramesConfig { hysteresis: Hysteresis::always(), keys_max: 1024, ..config };
+    let mut soak = Soak::new(SCHEMAS[0], &[Algorithm::MaskHash], 1000, config);
+    soak.frames = frames.unwrap_or(200_000) / 10;
+    let count = soak.run(&card, &mut clock());
+    println!("{count:?}");
+    assert_eq!((card.retired(), count.rescued), (None, 0), "{count:?}");
 }

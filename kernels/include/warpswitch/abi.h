@@ -25,6 +25,34 @@ typedef struct ws_view {
     ws_u32 p[14];
 } ws_view;
 
+/* What the resident kernel is given: where its frames lie in the host's memory, see resident.cuh,
+ * and when it leaves. A piece is four words; a warp takes one chunk of one frame. */
+typedef struct ws_frames {
+    const ws_u32 *rows;    /* pieces of keys: warp, piece of the key, lane */
+    ws_u32 *answers;       /* a word each: warp, lane */
+    const ws_u32 *heads;   /* the view of each frame's image, WS_HEAD_WORDS a frame */
+    const ws_u32 *seen;    /* the tag that each warp answered last, two words each */
+    const ws_u32 *control; /* 1 to leave, 0, beats, 0 */
+    ws_u64 idle_ns;        /* leave when there was no beat for so long */
+    ws_u64 lease_ns;       /* leave after so long whatever happens */
+    ws_u32 warps;          /* frames times chunks of each */
+    ws_u32 chunks;
+    ws_u32 hot_polls;      /* after so many polls in vain a warp sleeps between them, */
+    ws_u32 cold_ns;        /* so long */
+} ws_frames;
+
+#define WS_LANES 32
+#define WS_HEAD_WORDS 32
+/* Pieces of a key: four words of which none is spare, or three and a tag. */
+#define WS_PIECES (WS_WORDS == 4 ? 1 : (WS_WORDS + 2) / 3)
+/* The tag in the last word of each piece, where keys of all schemas have zeros: a number that
+ * counts the frames of a chunk, and whether the frame's view has to be read again. */
+#define WS_TAG 0x00fff000u
+#define WS_TAG_NUMBER 0x007ff000u
+#define WS_TAG_RELOAD 0x00800000u
+/* From the tag's lowest bit to the one of an answer that tells this frame's from the last one's. */
+#define WS_ANSWER_SHIFT 19
+
 /* Every image. */
 enum {
     WS_IDS = 0,   /* first of the ids by rank, or WS_NONE if ranks are ids */

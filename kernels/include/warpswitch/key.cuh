@@ -9,9 +9,20 @@
 
 #include "warpswitch/abi.h"
 
+/* 1 in kernels that outlive an image: words of images are then read through caches that a fence
+ * empties. Else they never change while a kernel runs, and any cache will do. */
+#ifndef WS_COHERENT
+#define WS_COHERENT 0
+#endif
+
 #ifdef __CUDACC__
 #define WS_FN static __device__ __forceinline__
 #define WS_UNROLL _Pragma("unroll")
+#if WS_COHERENT
+#define WS_READ(at) (*(at))
+#else
+#define WS_READ(at) __ldg(at)
+#endif
 #else
 #define WS_FN static inline
 #define WS_UNROLL
@@ -31,7 +42,7 @@ WS_FN void ws_load(const ws_u32 *from, ws_u32 *to) {
 #ifdef __CUDACC__
     WS_UNROLL
     for (int i = 0; i < WORDS / 4; i++) {
-        const uint4 four = __ldg((const uint4 *)from + i);
+        const uint4 four = WS_READ((const uint4 *)from + i);
         to[4 * i] = four.x;
         to[4 * i + 1] = four.y;
         to[4 * i + 2] = four.z;
@@ -46,7 +57,7 @@ WS_FN void ws_load(const ws_u32 *from, ws_u32 *to) {
 
 WS_FN ws_u32 ws_word(const ws_u32 *at) {
 #ifdef __CUDACC__
-    return __ldg(at);
+    return WS_READ(at);
 #else
     return *at;
 #endif
@@ -55,7 +66,7 @@ WS_FN ws_u32 ws_word(const ws_u32 *at) {
 /* Two words that start on an 8-byte border. */
 WS_FN void ws_pair(const ws_u32 *at, ws_u32 *first, ws_u32 *second) {
 #ifdef __CUDACC__
-    const uint2 two = __ldg((const uint2 *)at);
+    const uint2 two = WS_READ((const uint2 *)at);
     *first = two.x;
     *second = two.y;
 #else

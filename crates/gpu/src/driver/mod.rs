@@ -4,12 +4,13 @@
 //! | --- | --- | --- |
 //! | raw | `raw` | `cudarc`'s bindings, loaded at run time, behind the question whether they are there |
 //! | results | `call` | what a call returned, as this crate's error with the call's name |
-//! | safe | `card`, `pool`, `memory`, `program`, `slot`, `compile` | owners that free what they hold |
+//! | safe | `card`, `pool`, `memory`, `program`, `slot`, `resident`, `compile` | owners that free what they hold |
 //!
 //! # Why it is sound
 //! - A library that is missing makes `cudarc` panic, so every way in asks `raw` first.
 //! - Memory that the card writes behind our back is only reachable through [`CardSlot`], which
-//!   lends it out while no work of the slot is under way.
+//!   lends it out while no work of the slot is under way, and through [`ResidentKernel`], as
+//!   atomics.
 //! - Kernels get addresses of buffers that their owner keeps alive until the work is done. What
 //!   they read beyond these is decided by images, which only this crate's builders make; a wrong
 //!   address is an error of the card, not a write into this process: the only memory of the host
@@ -22,6 +23,7 @@ mod memory;
 mod pool;
 mod program;
 mod raw;
+mod resident;
 mod slot;
 mod timing;
 
@@ -30,5 +32,6 @@ pub use compile::{compile, compiler_version};
 pub use memory::DeviceWords;
 pub use pool::{MemoryUse, pool_bytes_max};
 pub use program::{LaunchShape, Program};
+pub use resident::{ResidentKernel, ResidentPlan};
 pub use slot::{CardSlot, LoadedImage, Transfer};
 pub use timing::KernelTimer;

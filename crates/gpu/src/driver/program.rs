@@ -38,7 +38,7 @@ const _: () = assert!(size_of::<View>() == 64 && align_of::<View>() == 8);
 pub struct Program {
     card: Arc<Card>,
     module: cuda::CUmodule,
-    function: cuda::CUfunction,
+    pub(super) function: cuda::CUfunction,
     multiprocessors: usize,
 }
 

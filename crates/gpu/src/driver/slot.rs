@@ -45,6 +45,11 @@ impl LoadedImage {
         Ok(Self { program: program.clone(), shape, view, blocks_max, words })
     }
 
+    /// Where its words lie on the card.
+    pub fn address(&self) -> u64 {
+        self.view.words
+    }
+
     /// Bytes that it takes of the card's memory.
     pub fn bytes(&self) -> usize {
         self.words.len() * 4
@@ -80,6 +85,11 @@ impl Stream {
         // SAFETY: one handle is written.
         check("cuStreamCreate", unsafe { cuda::cuStreamCreate(&raw mut handle, flags) })?;
         Ok(Self { card: card.clone(), handle })
+    }
+
+    /// Makes its card the calling thread's.
+    pub(super) fn enter(&self) -> Result<(), GpuError> {
+        self.card.enter()
     }
 
     /// Waits for all work in it.
@@ -127,7 +137,7 @@ impl Event {
     }
 
     /// Whether the stream has passed it.
-    fn passed(&self) -> Result<bool, GpuError> {
+    pub(super) fn passed(&self) -> Result<bool, GpuError> {
         // SAFETY: the event is open.
         match unsafe { cuda::cuEventQuery(self.handle) } {
             cuda::CUresult::CUDA_ERROR_NOT_READY => Ok(false),

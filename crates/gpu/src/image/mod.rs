@@ -260,6 +260,15 @@ impl Image {
         }
     }
 
+    /// The largest id of a rule; 0 if there is none.
+    pub(crate) fn id_max(&self) -> u32 {
+        let rules = self.numbers[abi::RULES];
+        match self.numbers[abi::IDS] {
+            abi::NONE => rules.saturating_sub(1),
+            _ => self.part(abi::IDS)[..rules as usize].iter().copied().max().unwrap_or(0),
+        }
+    }
+
     /// The words from number `which` of the view on.
     fn part(&self, which: usize) -> &[u32] {
         &self.words[self.numbers[which] as usize..]

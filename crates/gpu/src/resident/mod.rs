@@ -1,0 +1,351 @@
+//! Frames of up to some hundred packets, answered within microseconds: a kernel that stays on the
+//! card and reads keys out of the host's memory as they are written.
+//!
+//! ```text
+//! Frames ─┬─ Switch: are frames full often enough?
+//!         ├─ yes ─► Resident: rows, tags ─► kernel, or a host's thread ─► answers   3 us
+//!         └─ no ──► Ring of slots: a launch a frame                                10 us
+//! ```
+//! The protocol is told in `resident.cuh`. [`Frames`] is what others use; it gives answers back in
+//! the order in which frames came, whichever way they went.
+//!
+//! # Invariants
+//! - R1: a frame names its image in its head, and keeps it until it is answered. Rules change
+//!   between two frames, without the kernel being stopped.
+//! - R2: a chunk's tag says "read the head again" whenever the last frame that the chunk's warp saw
+//!   had another image, known by its serial number; a kernel that starts reads it anyway.
+//! - R3: a frame that is not answered for a while makes the kernel leave and start again, which
+//!   answers what is pending, from the same rows. One that is not answered by the deadline retires
+//!   the device; then the host answers it, from the same rows.
+
+mod frames;
+mod host;
+mod hysteresis;
+mod layout;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use warpswitch_rules::{KeyBatch, RuleId, Schema};
+
+pub use frames::{Frames, FramesConfig, FramesCount};
+pub use hysteresis::{Hysteresis, Switch};
+pub(crate) use layout::{Layout, STOP};
+
+use crate::device::Loaded;
+use crate::driver::{Program, ResidentKernel, ResidentPlan};
+use crate::error::GpuError;
+use crate::host::Runs;
+use crate::image::Algorithm;
+use crate::kernels::KernelShape;
+use host::HostMemory;
+use layout::{BEATS, LANES, TAG_RELOAD, former_number, next_number};
+
+/// What answers frames.
+pub(crate) enum Runner {
+    /// The kernel.
+    Card(Box<ResidentKernel>),
+    /// A thread of a pool.
+    Host(HostRunner),
+}
+
+/// A thread of a pool in the kernel's place.
+pub(crate) struct HostRunner {
+    memory: Arc<HostMemory>,
+    schema: &'static Schema,
+    pool: Runs,
+}
+
+impl HostRunner {
+    pub(crate) fn new(layout: &Layout, schema: &'static Schema, pool: Runs) -> Self {
+        Self { memory: HostMemory::new(layout), schema, pool }
+    }
+}
+
+impl Drop for HostRunner {
+    fn drop(&mut self) {
+        self.memory.words[STOP].store(1, Ordering::Release);
+    }
+}
+
+impl Runner {
+    fn words(&self) -> &[AtomicU64] {
+        match self {
+            Runner::Card(kernel) => kernel.words(),
+            Runner::Host(host) => &host.memory.words,
+        }
+    }
+
+    fn is_running(&mut self) -> Result<bool, GpuError> {
+        match self {
+            Runner::Card(kernel) => kernel.is_running(),
+            Runner::Host(host) => Ok(host.memory.is_running()),
+        }
+    }
+
+    fn start(
+        &mut self,
+        program: Option<&Arc<Program>>,
+        layout: &Layout,
+        stay: &Stay,
+    ) -> Result<(), GpuError> {
+        match self {
+            Runner::Card(kernel) => {
+                let program = program.expect("a card has a program");
+                kernel.start(program, &stay.plan(layout))
+            }
+            Runner::Host(host) => {
+                host.memory.set_running();
+                let (memory, layout) = (host.memory.clone(), *layout);
+                let (schema, idle) = (host.schema, stay.idle);
+                host.pool.run(Box::new(move || host::serve(&memory, &layout, schema, idle)));
+                Ok(())
+            }
+        }
+    }
+
+    /// Says where the image of a frame is.
+    fn put_head(&self, layout: &Layout, frame: usize, loaded: &Arc<Loaded>) {
+        let address = loaded.on_card().map_or(0, |card| card.address());
+        layout.put_head(self.words(), frame, address, &loaded.image().numbers());
+        if let Runner::Host(host) = self {
+            host.memory.put_head(frame, loaded);
+        }
+    }
+}
+
+/// How long a kernel stays, and how it waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stay {
+    /// It leaves by itself after so long without a frame.
+    pub idle: Duration,
+    /// It is started anew after half of it, and leaves by itself after all of it: calls of the
+    /// driver that wait for the card do not wait for ever.
+    pub lease: Duration,
+    /// Polls in vain after which a warp sleeps between them.
+    pub hot_polls: u32,
+    /// How long.
+    pub cold: Duration,
+}
+
+impl Default for Stay {
+    fn default() -> Self {
+        Self {
+            idle: Duration::from_millis(20),
+            lease: Duration::from_secs(2),
+            hot_polls: 100,
+            cold: Duration::from_nanos(500),
+        }
+    }
+}
+
+impl Stay {
+    fn plan(&self, layout: &Layout) -> ResidentPlan {
+        ResidentPlan {
+            rows: layout.rows(),
+            answers: layout.answers(0),
+            heads: layout.head(0),
+            seen: layout.seen(),
+            control: STOP,
+            warps: layout.warps(),
+            chunks: layout.chunks,
+            idle_ns: self.idle.as_nanos() as u64,
+            lease_ns: self.lease.as_nanos() as u64,
+            hot_polls: self.hot_polls,
+            cold_ns: self.cold.as_nanos() as u32,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Off,
+    On,
+    /// Told to leave.
+    Leaving,
+}
+
+/// A frame's place.
+#[derive(Debug, Default)]
+struct Frame {
+    /// The image of the frame under way; `None` if the place is free.
+    loaded: Option<Arc<Loaded>>,
+    /// The image that the head tells of.
+    head: u64,
+    len: usize,
+    /// Chunks of it known to be answered.
+    answered: usize,
+    sent: Duration,
+    /// Answers that the host had to find.
+    rescued: Option<Vec<RuleId>>,
+}
+
+/// The frames, and what is known of the runner. One thread uses it.
+struct Resident {
+    layout: Layout,
+    schema: &'static Schema,
+    frames: Vec<Frame>,
+    /// By warp: the number of the last frame sent.
+    numbers: Vec<u32>,
+    /// By warp: the serial number of that frame's image; 0 if the warp will read the head anyway.
+    versions: Vec<u64>,
+    beats: u64,
+    state: State,
+    /// What the kernel was compiled for, and the kernel.
+    kernel: Option<(Algorithm, KernelShape, Option<Arc<Program>>)>,
+    started: Duration,
+    under_way: usize,
+    /// Last, so that images live until a kernel has left.
+    runner: Runner,
+}
+
+impl Resident {
+    fn new(runner: Runner, layout: Layout, schema: &'static Schema) -> Self {
+        Self {
+            layout,
+            schema,
+            frames: (0..layout.frames).map(|_| Frame::default()).collect(),
+            numbers: vec![0; layout.warps()],
+            versions: vec![0; layout.warps()],
+            beats: 0,
+            state: State::Off,
+            kernel: None,
+            started: Duration::ZERO,
+            under_way: 0,
+            runner,
+        }
+    }
+
+    /// Whether the kernel that was started last is the one for this image.
+    fn is_for(&self, loaded: &Loaded) -> bool {
+        let image = loaded.image();
+        let kernel = self.kernel.as_ref();
+        kernel.is_some_and(|(algorithm, shape, _)| {
+            *algorithm == image.algorithm() && shape == image.shape()
+        })
+    }
+
+    /// Starts the kernel that was chosen; it finds the frames that are pending.
+    fn start(&mut self, stay: &Stay, now: Duration) -> Result<(), GpuError> {
+        let words = self.runner.words();
+        self.versions.fill(0);
+        for (idx, frame) in self.frames.iter().enumerate() {
+            let used = if frame.loaded.is_some() { frame.len.div_ceil(LANES) } else { 0 };
+            for chunk in 0..self.layout.chunks {
+                let warp = self.layout.warp(idx, chunk);
+                let mut seen = self.numbers[warp];
+                if (frame.answered..used).contains(&chunk) {
+                    seen = former_number(seen);
+                    self.versions[warp] = frame.head;
+                }
+                words[self.layout.seen() + warp].store(u64::from(seen), Ordering::Relaxed);
+            }
+        }
+        words[STOP].store(0, Ordering::Release);
+        let program = self.kernel.as_ref().and_then(|(.., program)| program.as_ref());
+        self.runner.start(program, &self.layout, stay)?;
+        self.state = State::On;
+        self.started = now;
+        Ok(())
+    }
+
+    /// Tells the kernel to leave.
+    fn stop(&mut self) {
+        self.runner.words()[STOP].store(1, Ordering::Release);
+        self.state = State::Leaving;
+    }
+
+    /// Sees whether a kernel that was told to leave has left.
+    fn look(&mut self) -> Result<(), GpuError> {
+        if self.state == State::Leaving && !self.runner.is_running()? {
+            self.state = State::Off;
+        }
+        Ok(())
+    }
+
+    /// Sends a frame off; gives its place. The lowest free one is taken: few frames under way keep
+    /// few warps awake.
+    fn send(&mut self, keys: KeyBatch<'_>, loaded: &Arc<Loaded>, now: Duration) -> usize {
+        let idx = self.frames.iter().position(|frame| frame.loaded.is_none());
+        let idx = idx.expect("a frame's place is free");
+        let frame = &mut self.frames[idx];
+        if frame.head != loaded.serial() {
+            // No chunk of this place is pending, so nobody reads the head meanwhile.
+            self.runner.put_head(&self.layout, idx, loaded);
+            frame.head = loaded.serial();
+        }
+        frame.loaded = Some(loaded.clone());
+        (frame.len, frame.answered, frame.sent) = (keys.len(), 0, now);
+        let words = self.runner.words();
+        let first = self.layout.warp(idx, 0);
+        for (chunk, keys) in keys.words().chunks(LANES * self.layout.key_words).enumerate() {
+            let warp = first + chunk;
+            let number = next_number(self.numbers[warp]);
+            self.numbers[warp] = number;
+            let mut tag = number;
+            if self.versions[warp] != loaded.serial() {
+                self.versions[warp] = loaded.serial();
+                tag |= TAG_RELOAD;
+            }
+            self.layout.put_chunk(words, warp, keys, tag);
+        }
+        self.beats += 1;
+        words[BEATS].store(self.beats, Ordering::Relaxed);
+        self.under_way += 1;
+        idx
+    }
+
+    /// Whether all answers of a frame are there.
+    fn poll(&mut self, idx: usize) -> bool {
+        let frame = &mut self.frames[idx];
+        let words = self.runner.words();
+        let first = self.layout.warp(idx, 0);
+        let used = frame.len.div_ceil(LANES);
+        while frame.rescued.is_none() && frame.answered < used {
+            let warp = first + frame.answered;
+            if !self.layout.is_answered(words, warp, self.numbers[warp]) {
+                return false;
+            }
+            frame.answered += 1;
+        }
+        true
+    }
+
+    /// Copies a frame's answers to `out` and frees its place.
+    fn take(&mut self, idx: usize, out: &mut [RuleId]) {
+        let frame = &mut self.frames[idx];
+        assert_eq!(out.len(), frame.len, "room for just the answers");
+        match frame.rescued.take() {
+            Some(answers) => out.copy_from_slice(&answers),
+            None => {
+                let first = self.layout.warp(idx, 0);
+                self.layout.copy_answers(self.runner.words(), first, out);
+            }
+        }
+        frame.loaded = None;
+        self.under_way -= 1;
+    }
+
+    /// Answers every frame under way on this thread, from its rows. Nothing may be sent any more.
+    fn rescue(&mut self) -> u64 {
+        let words = self.runner.words();
+        let mut keys = vec![0; LANES * self.layout.key_words];
+        let mut count = 0;
+        for (idx, frame) in self.frames.iter_mut().enumerate() {
+            let Some(loaded) = frame.loaded.as_ref().filter(|_| frame.rescued.is_none()) else {
+                continue;
+            };
+            let mut answers = vec![RuleId::NONE; frame.len.next_multiple_of(LANES)];
+            for (chunk, out) in answers.chunks_mut(LANES).enumerate() {
+                let tag = self.layout.chunk(words, self.layout.warp(idx, chunk), &mut keys);
+                assert!(tag.is_some(), "this thread wrote the rows");
+                loaded.image().classify(KeyBatch::new(self.schema, &keys), out);
+            }
+            answers.truncate(frame.len);
+            frame.rescued = Some(answers);
+            count += 1;
+        }
+        count
+    }
+}

@@ -1,0 +1,170 @@
+//! The latency path on a pool of threads: the same memory, tags and state machine as on a card.
+
+mod support {
+    pub mod soak;
+}
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use support::soak::Soak;
+use warpswitch_gpu::host::HostPool;
+use warpswitch_gpu::resident::{Frames, FramesConfig, Hysteresis, Stay};
+use warpswitch_gpu::{Algorithm, Device, ErrorKind, engine};
+use warpswitch_rules::schema::SCHEMAS;
+use warpswitch_rules::{RuleId, linear};
+use warpswitch_testkit::dense;
+
+fn pool(threads: usize) -> Arc<Device> {
+    Device::from_pool(HostPool::new(threads, &mut |worker| _ = std::thread::spawn(worker)))
+}
+
+/// No thread is ever late by its clock: how long one waits for a core says nothing.
+fn patient() -> FramesConfig {
+    let forever = Duration::from_secs(3600);
+    FramesConfig { doubt: forever, deadline: forever, ..FramesConfig::default() }
+}
+
+/// A clock that goes on by a microsecond at each look, and by a second when it has to jump.
+fn clock() -> impl FnMut(bool) -> Duration {
+    let mut now = Duration::ZERO;
+    move |jumps| {
+        now += if jumps { Duration::from_secs(1) } else { Duration::from_micros(1) };
+        now
+    }
+}
+
+#[test]
+fn no_frame_is_torn_whatever_its_size_and_however_rules_change() {
+    let schema = SCHEMAS[0];
+    let mut soak = Soak::new(schema, &[Algorithm::Turbo], 60, patient());
+    soak.frames = 100_000;
+    let count = soak.run(&pool(2), &mut clock());
+    assert_eq!((count.rescued, count.resident + count.launched), (0, soak.frames));
+    assert!(count.resident > 30_000 && count.launched > 10_000 && count.starts > 50, "{count:?}");
+}
+
+#[test]
+fn every_schema_and_engine_goes_through_frames() {
+    for schema in SCHEMAS {
+        for algorithm in Algorithm::ALL {
+            let config = FramesConfig { keys_max: 100, frames: 3, ..patient() };
+            let mut soak = Soak::new(schema, &[algorithm], 25, config);
+            soak.config.hysteresis = Hysteresis { busy_len: 20, ..Hysteresis::default() };
+            soak.frames = 1500;
+            let count = soak.run(&pool(2), &mut clock());
+            assert!(count.resident > 100 && count.starts > 0, "{algorithm}: {count:?}");
+        }
+    }
+    // An image of another engine takes another kernel.
+    let mut soak = Soak::new(SCHEMAS[0], &Algorithm::ALL, 25, patient());
+    soak.config.hysteresis = Hysteresis::always();
+    soak.frames = 4000;
+    let count = soak.run(&pool(2), &mut clock());
+    assert!(count.starts > 20, "{count:?}");
+}
+
+/// Frames without the kernel, and the kernel without frames between.
+#[test]
+fn either_way_alone_answers_all() {
+    for (hysteresis, is_resident) in [(Hysteresis::never(), false), (Hysteresis::always(), true)] {
+        for frames in [1, 7] {
+            let config = FramesConfig { hysteresis, frames, keys_max: 1024, ..patient() };
+            let mut soak = Soak::new(SCHEMAS[0], &[Algorithm::MaskHash], 30, config);
+            soak.frames = 2000;
+            let count = soak.run(&pool(2), &mut clock());
+            assert_eq!(count.starts > 0, is_resident, "{count:?}");
+            assert!(is_resident || count.resident == 0, "{count:?}");
+        }
+    }
+}
+
+/// The kernel leaves by itself, unnoticed, as soon as nothing comes for a moment: what it did not
+/// answer is answered by the next one.
+#[test]
+fn a_kernel_that_left_is_started_again() {
+    let stay = Stay { idle: Duration::from_micros(50), ..Stay::default() };
+    let config = FramesConfig {
+        hysteresis: Hysteresis::always(),
+        stay: Stay { lease: Duration::from_secs(7200), ..stay },
+        doubt: Duration::from_millis(2),
+        ..patient()
+    };
+    let device = pool(1);
+    let ruleset = dense::ruleset(SCHEMAS[0], 40, 4, 3);
+    let loaded = engine::load(&device, Algorithm::Turbo, &ruleset, &Default::default()).unwrap();
+    let keys = dense::keys_near(&ruleset, 200, 5);
+    let mut want = vec![RuleId::NONE; keys.len()];
+    linear::classify(&ruleset, keys.as_batch(), &mut want);
+    let mut frames = Frames::new(&device, ruleset.schema(), config).unwrap();
+    let mut now = Duration::ZERO;
+    for round in 1.. {
+        // By this clock no time passes, so nobody expects that it left.
+        frames.send(keys.as_batch(), &loaded, now);
+        let mut out = vec![RuleId(7); keys.len()];
+        frames.wait(&mut out, || {
+            std::thread::yield_now();
+            now += Duration::from_nanos(100);
+            now
+        });
+        assert_eq!(out, want, "round {round}");
+        if frames.count().doubts >= 3 {
+            break;
+        }
+        assert!(round < 500, "it never left");
+        std::thread::sleep(Duration::from_millis(round.min(50)));
+    }
+    let count = frames.count();
+    assert!(count.starts > 3 && count.launched + count.rescued == 0, "{count:?}");
+}
+
+/// Nobody runs the pool's work: frames are answered by the deadline, on the host, in order.
+#[test]
+fn a_device_that_hangs_is_retired_and_loses_nothing() {
+    let mut asleep = Vec::new();
+    let pool = HostPool::new(1, &mut |worker| asleep.push(worker));
+    let device = Device::from_pool(pool);
+    let config =
+        FramesConfig { hysteresis: Hysteresis::always(), frames: 3, ..FramesConfig::default() };
+    for schema in SCHEMAS {
+        let device = if schema == SCHEMAS[0] { &device } else { &stalled(&mut asleep) };
+        let ruleset = dense::ruleset(schema, 40, 4, 3);
+        let loaded = engine::load(device, Algorithm::Turbo, &ruleset, &Default::default()).unwrap();
+        let keys = dense::keys_near(&ruleset, 600, 5);
+        let mut want = vec![RuleId::NONE; keys.len()];
+        linear::classify(&ruleset, keys.as_batch(), &mut want);
+        let mut frames = Frames::new(device, schema, config).unwrap();
+        let mut now = Duration::ZERO;
+        let mut got = Vec::new();
+        for (sent, batch) in keys.as_batch().words().chunks(100 * schema.words).enumerate() {
+            if !frames.has_room() {
+                take(&mut frames, &mut now, &mut got);
+            }
+            frames.send(warpswitch_rules::KeyBatch::new(schema, batch), &loaded, now);
+            assert_eq!(device.retired().is_some(), sent >= 3, "{sent}");
+        }
+        while frames.under_way() > 0 {
+            take(&mut frames, &mut now, &mut got);
+        }
+        assert_eq!(got, want);
+        assert_eq!(device.retired().map(|cause| cause.kind()), Some(ErrorKind::CardLost));
+        let count = frames.count();
+        assert_eq!((count.resident, count.launched, count.rescued), (3, 0, 6), "{count:?}");
+        // Not before the deadline, and not long after.
+        assert!((10..12).contains(&now.as_millis()), "{now:?}");
+    }
+}
+
+/// A device of one thread that does nothing.
+fn stalled(asleep: &mut Vec<warpswitch_gpu::host::Worker>) -> Arc<Device> {
+    Device::from_pool(HostPool::new(1, &mut |worker| asleep.push(worker)))
+}
+
+fn take(frames: &mut Frames, now: &mut Duration, got: &mut Vec<RuleId>) {
+    let mut out = vec![RuleId(7); frames.oldest_len().unwrap()];
+    frames.wait(&mut out, || {
+        *now += Duration::from_micros(1);
+        *now
+    });
+    got.extend(out);
+}

@@ -1,0 +1,114 @@
+//! Frames of changing size over rules that change, held against the reference of the version that
+//! each frame named: on any device.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use warpswitch_classify::parts::RuleStore;
+use warpswitch_gpu::resident::{Frames, FramesConfig, FramesCount};
+use warpswitch_gpu::{Algorithm, Device, Image};
+use warpswitch_rules::{KeyBuf, RuleId, Ruleset, Schema, linear};
+use warpswitch_testkit::dense;
+use warpswitch_testkit::random::Random;
+
+/// Keys that frames are drawn from.
+const KEYS: usize = 2048;
+
+/// A rule set as one engine lays it out, and its answers to all keys.
+pub struct Version {
+    image: Arc<Image>,
+    want: Vec<RuleId>,
+}
+
+/// What to send.
+pub struct Soak {
+    pub keys: KeyBuf,
+    pub versions: Vec<Version>,
+    pub config: FramesConfig,
+    pub frames: u64,
+    pub seed: u64,
+    /// Frames between two changes of rules, on average.
+    pub change_every: usize,
+}
+
+impl Soak {
+    /// Versions of dense rules of `schema`, each by each of `algorithms`.
+    pub fn new(
+        schema: &'static Schema,
+        algorithms: &[Algorithm],
+        rules: usize,
+        config: FramesConfig,
+    ) -> Self {
+        let rulesets: Vec<Ruleset> =
+            (0..4).map(|n| dense::ruleset(schema, rules + n, 4, 90 + n as u64)).collect();
+        let keys = dense::keys_near(&rulesets[0], KEYS, 5);
+        let mut versions = Vec::new();
+        for ruleset in &rulesets {
+            let store = RuleStore::build(ruleset, usize::MAX).unwrap();
+            let mut want = vec![RuleId::NONE; keys.len()];
+            linear::classify(ruleset, keys.as_batch(), &mut want);
+            for &algorithm in algorithms {
+                let image = Image::build(algorithm, &store, usize::MAX, 0x5eed).unwrap();
+                versions.push(Version { image: Arc::new(image), want: want.clone() });
+            }
+        }
+        Self { keys, versions, config, frames: 1000, seed: 1, change_every: 20 }
+    }
+
+    /// A length: runs of small frames and runs of large ones, so that the kernel comes and goes.
+    fn len(&self, random: &mut Random, is_small: bool) -> usize {
+        match (is_small, random.below(8)) {
+            (true, _) => random.below(self.config.keys_max.min(40)),
+            (false, 0) => self.config.keys_max,
+            (false, _) => random.below(self.config.keys_max + 1),
+        }
+    }
+
+    /// Sends all frames and checks every answer. `clock` tells the time; if its argument is true, a
+    /// good while has to pass first.
+    pub fn run(
+        &self,
+        device: &Arc<Device>,
+        clock: &mut dyn FnMut(bool) -> Duration,
+    ) -> FramesCount {
+        let schema = self.keys.schema();
+        let mut frames = Frames::new(device, schema, self.config).unwrap();
+        let load = |version: usize| device.load(self.versions[version].image.clone()).unwrap();
+        let mut random = Random::new(self.seed);
+        let (mut version, mut is_small) = (0, false);
+        let mut loaded = load(version);
+        frames.prepare(&loaded).unwrap();
+        let mut under_way = VecDeque::new();
+        let mut out = vec![RuleId(7); self.config.keys_max];
+        let mut sent = 0;
+        while sent < self.frames || !under_way.is_empty() {
+            if sent < self.frames && frames.has_room() && !random.chance(1, 4) {
+                if random.chance(1, self.change_every) {
+                    version = random.below(self.versions.len());
+                    // The former image goes as soon as no frame needs it, and its place is the next
+                    // one's.
+                    loaded = load(version);
+                }
+                is_small ^= random.chance(1, 100);
+                let len = self.len(&mut random, is_small);
+                let start = random.below(KEYS - len + 1);
+                let now = clock(random.chance(1, 20_000));
+                frames.send(self.keys.as_batch().slice(start, start + len), &loaded, now);
+                under_way.push_back((version, start, len));
+                sent += 1;
+                continue;
+            }
+            let Some((version, start, len)) = under_way.pop_front() else { continue };
+            while frames.poll(clock(false)) == Some(false) {
+                std::thread::yield_now();
+            }
+            assert_eq!(frames.oldest_len(), Some(len));
+            frames.take(&mut out[..len]);
+            let want = &self.versions[version].want[start..start + len];
+            assert_eq!(&out[..len], want, "frame of {len} keys, version {version}, {sent} sent");
+        }
+        assert_eq!(frames.under_way(), 0);
+        frames.count()
+    }
+}

@@ -99,8 +99,8 @@ impl Context<'_> {
         self.worker.pool.recycle_empty(batch);
     }
 
-    /// Asks input `port`, which is a pull input, for up to `packets_max` packets, and never for more
-    /// than [`BATCH_LEN_MAX`]: who wants more asks again.
+    /// Asks input `port`, which is a pull input, for up to `packets_max` packets, at most
+    /// [`BATCH_LEN_MAX`]: who wants more asks again.
     pub fn pull(&mut self, port: usize, packets_max: usize) -> Batch {
         let packets_max = packets_max.min(BATCH_LEN_MAX);
         let origin = self.shared.origins[self.element].get(port).copied().flatten();
@@ -374,8 +374,8 @@ impl Context<'_> {
         all
     }
 
-    /// Whether packets may begin at `element`: its class has no inputs. One that could have some and
-    /// has none never gives a packet.
+    /// Whether packets may begin at `element`: its class has no inputs. One that could have some
+    /// and has none never gives a packet.
     fn is_source(&self, element: usize) -> bool {
         let inputs = &self.shared.ports[element].inputs;
         inputs.is_empty() && !self.shared.classes[element].spec.port_count.starts_with('-')

@@ -94,11 +94,11 @@ mod tests {
 
     #[test]
     fn a_burst_leaves_at_every_interval() {
-        for (arguments, expected) in
-            [("100ms, 3", "27"), ("0.25s", "24"), ("1ms, 300", "299700"), ("2s, 5", "0")]
-        {
+        let cases = [("100ms, 3", "27"), ("0.25s", "24"), ("1ms, 300", "299700"), ("2s, 5", "0")];
+        for (arguments, expected) in cases {
             let config = format!(
-                "InfiniteSource(BURST 256) -> Queue -> Burster({arguments}) -> c :: Counter -> Discard"
+                "InfiniteSource(BURST 256) -> Queue -> Burster({arguments})
+                 -> c :: Counter -> Discard"
             );
             let host = SimulatedHost::running(0, Time::SECOND - 1);
             let (mut router, _) = run_until(&config, &crate::registry(), host);

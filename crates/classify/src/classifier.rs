@@ -59,11 +59,47 @@ pub trait Classifier: Send + Sync {
     /// changed then.
     fn remove(&self, rule: RuleRef<'_>) -> Result<(), ClassifyError>;
 
+    /// Makes several changes, in order. They become visible one by one or, in engines whose
+    /// versions are published whole, all at once, which costs such engines far less than one by
+    /// one. When this returns they are visible.
+    ///
+    /// # Errors
+    /// The first change that is refused, as [`Classifier::insert`] and [`Classifier::remove`] would
+    /// refuse it: those before it have been made, those behind it have not.
+    fn change(&self, changes: &[RuleChange<'_>]) -> Result<(), Refused> {
+        for (made, change) in changes.iter().enumerate() {
+            let result = match *change {
+                RuleChange::Insert(rule) => self.insert(rule),
+                RuleChange::Remove(rule) => self.remove(rule),
+            };
+            result.map_err(|error| Refused { made, error })?;
+        }
+        Ok(())
+    }
+
     /// Bytes of memory that lookups and changes use, all of it.
     fn bytes(&self) -> usize;
 
     /// Figures that describe the structure (tuples, entries, depth, …), for people who compare.
     fn details(&self) -> Vec<Detail>;
+}
+
+/// One change of a set of rules.
+#[derive(Clone, Copy, Debug)]
+pub enum RuleChange<'a> {
+    /// A rule comes.
+    Insert(RuleRef<'a>),
+    /// A rule goes.
+    Remove(RuleRef<'a>),
+}
+
+/// Why several changes were not all made.
+#[derive(Debug)]
+pub struct Refused {
+    /// How many were made.
+    pub made: usize,
+    /// Why the next one was not.
+    pub error: ClassifyError,
 }
 
 /// One figure that describes a structure.

@@ -40,5 +40,5 @@ pub mod parts {
     pub use crate::turbo::plan::{Plan, PlanNode, PlanTable};
 }
 
-pub use classifier::{BuildOptions, Classifier, Detail, Engine, build};
+pub use classifier::{BuildOptions, Classifier, Detail, Engine, Refused, RuleChange, build};
 pub use error::{ClassifyError, ErrorKind};

@@ -11,7 +11,7 @@ use crate::error::{ClassifyError, ErrorKind};
 
 /// Sizes of a store's lists.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Room {
+pub struct Room {
     places: usize,
     map: usize,
 }
@@ -93,6 +93,11 @@ impl RuleStore {
         RuleRef { id: precedence.id(), priority: !((precedence.0 >> 32) as u32), matching }
     }
 
+    /// The rule of an id.
+    pub fn get(&self, id: RuleId) -> Option<RuleRef<'_>> {
+        self.places.get(&id).map(|&place| self.rule(place))
+    }
+
     /// Places in use, the winner of all first.
     pub fn places_by_precedence(&self) -> Vec<u32> {
         let mut places: Vec<u32> = self.places.values().copied().collect();
@@ -104,7 +109,7 @@ impl RuleStore {
     ///
     /// # Errors
     /// [`ErrorKind::SchemaMismatch`], [`ErrorKind::DuplicateRule`].
-    pub(crate) fn check_insert(&self, rule: RuleRef<'_>) -> Result<(), ClassifyError> {
+    pub fn check_insert(&self, rule: RuleRef<'_>) -> Result<(), ClassifyError> {
         self.check_schema(rule)?;
         if self.places.contains_key(&rule.id) {
             let message = format!("rule {} is already there", rule.id);
@@ -114,13 +119,13 @@ impl RuleStore {
     }
 
     /// Adds a rule that passed [`RuleStore::check_insert`].
-    pub(crate) fn insert(&mut self, rule: RuleRef<'_>) {
+    pub fn insert(&mut self, rule: RuleRef<'_>) {
         debug_assert!(self.check_insert(rule).is_ok());
         self.put(rule);
     }
 
     /// Bytes that the store will take after one more [`RuleStore::insert`].
-    pub(crate) fn bytes_after_insert(&self) -> usize {
+    pub fn bytes_after_insert(&self) -> usize {
         let (places, used) = (self.ranges.capacity(), self.ranges.len());
         let places_after =
             if self.free.is_empty() && used == places { grown(places) } else { places };
@@ -129,7 +134,7 @@ impl RuleStore {
     }
 
     /// Undoes the last [`RuleStore::insert`], the memory it took included.
-    pub(crate) fn take_back(&mut self, rule: RuleRef<'_>, former: Room) {
+    pub fn take_back(&mut self, rule: RuleRef<'_>, former: Room) {
         let place = self.places.remove(&rule.id).expect("the rule was inserted last");
         if place as usize + 1 == self.ranges.len() {
             self.ranges.pop();
@@ -145,7 +150,7 @@ impl RuleStore {
     }
 
     /// What [`RuleStore::take_back`] goes back to.
-    pub(crate) fn room(&self) -> Room {
+    pub fn room(&self) -> Room {
         Room { places: self.ranges.capacity(), map: self.places.capacity() }
     }
 
@@ -154,7 +159,7 @@ impl RuleStore {
     /// # Errors
     /// [`ErrorKind::UnknownRule`] if no rule has this id, or it has another priority or match;
     /// nothing has changed then.
-    pub(crate) fn remove(&mut self, rule: RuleRef<'_>) -> Result<(), ClassifyError> {
+    pub fn remove(&mut self, rule: RuleRef<'_>) -> Result<(), ClassifyError> {
         match self.places.get(&rule.id) {
             Some(&place) if self.rule(place) == rule => {
                 self.places.remove(&rule.id);
@@ -173,7 +178,7 @@ impl RuleStore {
     }
 
     /// Bytes of memory it takes.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.ranges.capacity() * self.place_bytes()
             + self.free.capacity() * 4
             + map_bytes(self.places.capacity())

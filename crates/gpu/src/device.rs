@@ -12,15 +12,16 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use warpswitch_classify::Detail;
 use warpswitch_rules::{KeyBatch, RuleId, Schema};
 
 use crate::cache::KernelCache;
 use crate::driver::{
-    Card, CardSlot, KernelTimer, LoadedImage, MemoryUse, Program, ResidentKernel, Transfer,
+    Card, CardSlot, KernelTimer, LoadedImage, MemoryUse, Patcher, Program, ResidentKernel, Transfer,
 };
 use crate::error::{ErrorKind, GpuError};
 use crate::host::{HostPool, HostSlot};
-use crate::image::{Algorithm, Image, abi};
+use crate::image::{Algorithm, Image, Patch, abi};
 use crate::kernels::{self, KernelShape, Source};
 use crate::resident::{HostRunner, Layout, Runner, STOP};
 use crate::ring::Ring;
@@ -28,6 +29,12 @@ use crate::ring::Ring;
 /// Bytes of keys up to which a kernel reads them from the host's memory itself: below, a launch
 /// costs more than what the copies gain. Measured on one H200 over PCIe 5.0 x16.
 const DIRECT_BYTES_MAX: usize = 512 << 10;
+
+/// A number that no version of an image in this process has yet.
+fn new_serial() -> u64 {
+    static SERIAL: AtomicU64 = AtomicU64::new(1);
+    SERIAL.fetch_add(1, Ordering::Relaxed)
+}
 
 /// An image on a device, and the host's copy of it.
 #[derive(Debug)]
@@ -43,10 +50,8 @@ pub struct Loaded {
 
 impl Loaded {
     fn new(image: Arc<Image>, card: Option<Arc<LoadedImage>>, is_loaded: bool) -> Arc<Self> {
-        static SERIAL: AtomicU64 = AtomicU64::new(1);
-        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let id_max = image.id_max();
-        Arc::new(Self { image, card, serial, id_max, is_loaded })
+        Arc::new(Self { image, card, serial: new_serial(), id_max, is_loaded })
     }
 
     /// Tells it from all others.
@@ -88,6 +93,8 @@ struct CardPlace {
     cache: Option<KernelCache>,
     /// By the name of the source.
     programs: Mutex<HashMap<(&'static str, KernelShape), Arc<Program>>>,
+    /// Made when the first image is to be patched.
+    patcher: Mutex<Option<Patcher>>,
 }
 
 #[derive(Debug)]
@@ -129,8 +136,8 @@ impl Device {
         let card = Card::open(ordinal)?;
         let capability = card.compute_capability()?;
         let name = card.name()?;
-        let programs = Mutex::default();
-        let place = CardPlace { card, capability, cache, programs };
+        let (programs, patcher) = (Mutex::default(), Mutex::default());
+        let place = CardPlace { card, capability, cache, programs, patcher };
         place.probe()?;
         Ok(Arc::new(Self::new(Place::Card(place), name)))
     }
@@ -162,6 +169,17 @@ impl Device {
             Place::Host(_) => None,
             Place::Card(place) => Some(place.card.memory_use()),
         }
+    }
+
+    /// The same as figures.
+    pub(crate) fn memory_details(&self) -> Vec<Detail> {
+        let Some(memory) = self.memory_use() else { return Vec::new() };
+        let figures = [
+            ("card_used_bytes", memory.used_bytes),
+            ("card_taken_bytes", memory.taken_bytes),
+            ("card_taken_bytes_max", memory.bytes_max),
+        ];
+        figures.map(|(name, value)| Detail { name, value: value as f64 }).into()
     }
 
     /// Why it is not used any more, if so.
@@ -201,6 +219,25 @@ impl Device {
             }
         }
         Loaded::new(image, None, false)
+    }
+
+    /// Brings an image that nobody else holds up to date, and tells whether it could: if not, it
+    /// has to be loaded anew. A card that fails is retired, and its copy given up.
+    pub(crate) fn patch(&self, loaded: &mut Loaded, patch: &Patch) -> bool {
+        let Some(image) = Arc::get_mut(&mut loaded.image) else { return false };
+        image.patch(patch);
+        (loaded.serial, loaded.id_max) = (new_serial(), image.id_max());
+        let Some(card) = &mut loaded.card else { return true };
+        let Place::Card(place) = &self.core.place else { return true };
+        let Some(image) = Arc::get_mut(card) else { return false };
+        if self.retired().is_none() {
+            match place.patch(image, patch) {
+                Ok(()) => return true,
+                Err(cause) => self.retire(cause),
+            }
+        }
+        (loaded.card, loaded.is_loaded) = (None, false);
+        true
     }
 
     /// A slot for batches of up to `keys_max` keys of `schema`.
@@ -341,6 +378,17 @@ impl CardPlace {
         let program = Arc::new(self.compile(source, shape, entry)?);
         programs.insert((source.name, *shape), program.clone());
         Ok(program)
+    }
+
+    fn patch(&self, image: &mut LoadedImage, patch: &Patch) -> Result<(), GpuError> {
+        let mut patcher = self.patcher.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if patcher.is_none() {
+            let shape = KernelShape { words: 4, ports_word: 2, compact: false };
+            let program = self.compile(kernels::PATCH, &shape, kernels::PATCH_ENTRY)?;
+            *patcher = Some(Patcher::new(&self.card, program)?);
+        }
+        let patcher = patcher.as_mut().expect("it was made above");
+        patcher.apply(image, &patch.units, &patch.words, patch.numbers)
     }
 
     /// Compares what the card's compiler made of `abi.h` with the host's numbers.

@@ -1,7 +1,9 @@
 //! A classifier on a device.
 //!
-//! A change of rules builds a new image beside the one in use and loads it; a batch runs on the
-//! image that was current when it began, so it sees one version. A call cuts its batch into pieces,
+//! A batch runs on the image that was current when it began, so it sees one version. A change of
+//! rules is a patch where the algorithm's images can be changed ([`crate::live`]), and where the
+//! bound on memory allows for the copies that this takes; else it builds a new image beside the one
+//! in use. A call cuts its batch into pieces,
 //! one a slot, and has as many under way as a ring has slots.
 
 use std::marker::PhantomData;
@@ -13,6 +15,7 @@ use warpswitch_rules::{KeyBatch, RuleId, Ruleset, Schema};
 
 use crate::device::{Device, Loaded};
 use crate::image::{Algorithm, Image};
+use crate::live::LiveEngine;
 use crate::ring::Ring;
 
 /// Builds `algorithm` over `ruleset` on `device`.
@@ -38,7 +41,11 @@ pub fn build(
         Algorithm::MaskHash => {
             Box::new(Rebuild::<OnDevice<MaskHash>>::build(device, ruleset, options)?)
         }
-        Algorithm::Turbo => Box::new(Rebuild::<OnDevice<Turbo>>::build(device, ruleset, options)?),
+        Algorithm::Turbo => match LiveEngine::build(&device, algorithm, ruleset, options) {
+            Ok(live) => Box::new(live),
+            // One copy may fit where several do not.
+            Err(_) => Box::new(Rebuild::<OnDevice<Turbo>>::build(device, ruleset, options)?),
+        },
     })
 }
 
@@ -111,13 +118,7 @@ impl<A: Named> Index for OnDevice<A> {
     }
 
     fn classify(&self, keys: KeyBatch<'_>, out: &mut [RuleId]) {
-        let loaded = &self.loaded;
-        let through = |ring: &mut Ring| pass(ring, loaded, keys, out);
-        if self.device.retired().is_none() && self.device.with_ring(self.schema, through).is_some()
-        {
-            return;
-        }
-        loaded.image().classify(keys, out);
+        classify_on(&self.device, self.schema, &self.loaded, keys, out);
     }
 
     fn bytes(&self) -> usize {
@@ -127,15 +128,24 @@ impl<A: Named> Index for OnDevice<A> {
     fn details(&self) -> Vec<Detail> {
         let mut details = self.loaded.image().details();
         details.push(Detail { name: "image_bytes", value: self.loaded.image().bytes() as f64 });
-        if let Some(memory) = self.device.memory_use() {
-            details.extend([
-                Detail { name: "card_used_bytes", value: memory.used_bytes as f64 },
-                Detail { name: "card_taken_bytes", value: memory.taken_bytes as f64 },
-                Detail { name: "card_taken_bytes_max", value: memory.bytes_max as f64 },
-            ]);
-        }
+        details.extend(self.device.memory_details());
         details
     }
+}
+
+/// Answers a batch on a device, or on this thread if the device cannot.
+pub(crate) fn classify_on(
+    device: &Device,
+    schema: &'static Schema,
+    loaded: &Arc<Loaded>,
+    keys: KeyBatch<'_>,
+    out: &mut [RuleId],
+) {
+    let through = |ring: &mut Ring| pass(ring, loaded, keys, out);
+    if device.retired().is_none() && device.with_ring(schema, through).is_some() {
+        return;
+    }
+    loaded.image().classify(keys, out);
 }
 
 /// Passes a batch through a ring, piece by piece.

@@ -32,6 +32,13 @@ pub const HEADERS: [(&str, &str); 8] = [
 pub const PROBE: Source =
     Source { name: "probe.cu", text: include_str!("../../../kernels/src/probe.cu") };
 
+/// The name of the kernel that writes patches.
+pub const PATCH_ENTRY: &str = "ws_patch";
+
+/// Its source.
+pub const PATCH: Source =
+    Source { name: "patch.cu", text: include_str!("../../../kernels/src/patch.cu") };
+
 /// A kernel's source.
 #[derive(Clone, Copy, Debug)]
 pub struct Source {
@@ -248,7 +255,7 @@ mod tests {
         for shape in shapes() {
             let mut options = options(&shape, (9, 0));
             options.push("--ptxas-options=-v".to_owned());
-            let sources = Algorithm::ALL.map(Source::of).into_iter().chain([PROBE]);
+            let sources = Algorithm::ALL.map(Source::of).into_iter().chain([PROBE, PATCH]);
             for source in sources.chain(Algorithm::ALL.map(Source::resident)) {
                 let (code, log) = compile(source.name, &source.whole(), &options).unwrap();
                 assert!(code.starts_with(b"\x7fELF"), "{}", source.name);

@@ -9,7 +9,8 @@
 //! - [`device`] is a place to run: a card, or [`host`] threads. It has slots; a slot takes a batch
 //!   of keys and has answers later. [`ring`] keeps the order.
 //! - [`resident`] answers frames of some hundred keys within microseconds, by a kernel that stays.
-//! - [`engine`] is a `Classifier` on a device: changes are new images, a batch sees one of them.
+//! - [`engine`] makes a `Classifier` on a device; a batch sees one version. [`live`] changes images
+//!   by patches, where an image can be changed.
 //! - [`kernels`] embeds the sources under `kernels/`, [`driver`] compiles them for the card that is
 //!   there, [`cache`] keeps what was compiled on disk.
 //! - [`survey()`] says what this machine has, and what it lacks.
@@ -29,6 +30,7 @@ mod error;
 pub mod host;
 pub mod image;
 pub mod kernels;
+pub mod live;
 mod ranges;
 pub mod resident;
 pub mod ring;

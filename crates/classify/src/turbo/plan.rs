@@ -44,9 +44,14 @@ pub struct PlanTable {
 /// A leaf or a cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlanNode {
-    /// Ranks of rules, ascending. Rules that a better one covers for every key that can come here
-    /// are left out.
-    Leaf(Vec<u32>),
+    /// Ranks of rules, ascending.
+    Leaf {
+        /// Those that a key can find.
+        ranks: Vec<u32>,
+        /// Those that a better one of `ranks` covers for every key that can come here: they matter
+        /// once that one goes.
+        hidden: Vec<u32>,
+    },
     /// The bits of the key under `masks`, packed with the first word's lowest bit last, are the
     /// index of a cell.
     Cut {
@@ -100,7 +105,8 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn new(state: &'a State) -> Self {
         let known = HashMap::from([(state.empty, 0)]);
-        Self { state, nodes: vec![PlanNode::Leaf(Vec::new())], known, rows: Vec::new() }
+        let empty = PlanNode::Leaf { ranks: Vec::new(), hidden: Vec::new() };
+        Self { state, nodes: vec![empty], known, rows: Vec::new() }
     }
 
     fn plan(mut self) -> Plan {
@@ -143,9 +149,10 @@ impl<'a> Reader<'a> {
         let visible = self.state.read_rows(entry, &mut rows);
         let (columns, id) = (self.state.format.columns(), self.state.format.id_column());
         debug_assert!(self.state.format.layout == Layout::Lanes || rows.len() == visible * columns);
-        let ranks = rows.chunks_exact(columns).take(visible).map(|row| row[id]).collect();
+        let mut ranks: Vec<u32> = rows.chunks_exact(columns).map(|row| row[id]).collect();
+        let hidden = ranks.split_off(visible);
         self.rows = rows;
-        PlanNode::Leaf(ranks)
+        PlanNode::Leaf { ranks, hidden }
     }
 
     /// A cut's cells may be cuts; deeper than two none are made, so this ends.
@@ -168,7 +175,7 @@ mod tests {
     fn walk(plan: &Plan, store: &RuleStore, places: &[u32], key: &[u32]) -> Option<u32> {
         let in_node = |mut node: u32| loop {
             match &plan.nodes[node as usize] {
-                PlanNode::Leaf(ranks) => {
+                PlanNode::Leaf { ranks, .. } => {
                     let matches =
                         |rank: &&u32| store.rule(places[**rank as usize]).matching.matches(key);
                     return ranks.iter().find(matches).copied();

@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | raw | `raw` | `cudarc`'s bindings, loaded at run time, behind the question whether they are there |
 //! | results | `call` | what a call returned, as this crate's error with the call's name |
-//! | safe | `card`, `pool`, `memory`, `program`, `slot`, `resident`, `compile` | owners that free what they hold |
+//! | safe | `card`, `pool`, `memory`, `program`, `slot`, `patcher`, `resident`, `compile` | owners that free what they hold |
 //!
 //! # Why it is sound
 //! - A library that is missing makes `cudarc` panic, so every way in asks `raw` first.
@@ -20,6 +20,7 @@ mod call;
 mod card;
 mod compile;
 mod memory;
+mod patcher;
 mod pool;
 mod program;
 mod raw;
@@ -30,6 +31,7 @@ mod timing;
 pub use card::{Card, card_count, driver_version};
 pub use compile::{compile, compiler_version};
 pub use memory::DeviceWords;
+pub use patcher::Patcher;
 pub use pool::{MemoryUse, pool_bytes_max};
 pub use program::{LaunchShape, Program};
 pub use resident::{ResidentKernel, ResidentPlan};

@@ -50,6 +50,11 @@ impl LoadedImage {
         self.view.words
     }
 
+    /// Its words.
+    pub(super) fn words_len(&self) -> usize {
+        self.words.len()
+    }
+
     /// Bytes that it takes of the card's memory.
     pub fn bytes(&self) -> usize {
         self.words.len() * 4
@@ -84,7 +89,12 @@ impl Stream {
         let flags = cuda::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: one handle is written.
         check("cuStreamCreate", unsafe { cuda::cuStreamCreate(&raw mut handle, flags) })?;
-        Ok(Self { card: card.clone(), handle })
+        Ok(Self::owning(card, handle))
+    }
+
+    /// The owner of an open stream.
+    pub(super) fn owning(card: &Arc<Card>, handle: cuda::CUstream) -> Self {
+        Self { card: card.clone(), handle }
     }
 
     /// Makes its card the calling thread's.

@@ -23,7 +23,7 @@ pub(super) fn build(
     let mut draft = Draft::default();
     draft.part(abi::LINEAR_ROWS, &list);
     let details = vec![Detail { name: "row_bytes", value: (row_words * 4) as f64 }];
-    Ok(Built { draft, details, shared_words: 0 })
+    Ok(Built { draft, details, shared_words: 0, live: None })
 }
 
 pub(super) fn lookup(image: &Image, key: &[u32]) -> u32 {

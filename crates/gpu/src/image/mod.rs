@@ -5,8 +5,9 @@
 //! rules is a new image. [`Image::classify`] is the kernel's per-packet function in Rust; it is the
 //! reference for the kernel and what answers when a card is lost.
 //!
-//! Rules are known by *rank*, their place in order of precedence, so that the better of two is the
-//! smaller number whatever their priorities are. Where ranks are not the ids, a list maps them.
+//! Rules are known by *rank*, numbers in order of precedence, so that the better of two is the
+//! smaller one whatever their priorities are. Where ranks are not the ids, a list maps them. Ranks
+//! are places in that order, but in images that change, where there is room between them.
 //!
 //! | algorithm | structure | bytes a rule (four-word keys) |
 //! | --- | --- | --- |
@@ -20,6 +21,7 @@
 
 pub mod abi;
 mod linear;
+pub(crate) mod live;
 mod rows;
 mod tables;
 mod turbo;
@@ -32,6 +34,8 @@ use warpswitch_classify::{ClassifyError, Detail, Engine};
 use warpswitch_rules::{KeyBatch, RuleId, RuleRef};
 
 pub use abi::VIEW_NUMBERS;
+use live::Ranks;
+pub(crate) use live::{Live, Patch};
 
 use crate::kernels::KernelShape;
 
@@ -100,12 +104,20 @@ impl FromStr for Algorithm {
 struct Rules<'a> {
     store: &'a RuleStore,
     rules: Vec<RuleRef<'a>>,
+    /// Of each.
+    ranks: Vec<u32>,
 }
 
 impl<'a> Rules<'a> {
     fn new(store: &'a RuleStore) -> Self {
-        let places = store.places_by_precedence().into_iter();
-        Self { store, rules: places.map(|place| store.rule(place)).collect() }
+        let places = store.places_by_precedence();
+        let ranks = (0..places.len() as u32).collect();
+        Self { store, rules: places.into_iter().map(|place| store.rule(place)).collect(), ranks }
+    }
+
+    /// Writes the row of the rule at a place in order of rank.
+    fn write_row(&self, shape: &KernelShape, place: u32, row: &mut [u32]) {
+        rows::write(shape, &self.rules[place as usize], self.ranks[place as usize], row);
     }
 
     fn words_per_key(&self) -> usize {
@@ -148,6 +160,7 @@ pub struct Image {
     numbers: [u32; VIEW_NUMBERS],
     details: Vec<Detail>,
     shared_words: usize,
+    id_max: u32,
 }
 
 impl Image {
@@ -162,7 +175,38 @@ impl Image {
         hash_seed: u64,
     ) -> Result<Self, TooLarge> {
         let rules = Rules::new(store);
-        let schema = store.schema();
+        let len = rules.rules.len();
+        Self::arrange(algorithm, &rules, (len, bytes_max), hash_seed, false).map(|(image, _)| image)
+    }
+
+    /// The same with room for changes, and what makes them; `None` for that if each change of this
+    /// image needs a new one.
+    ///
+    /// # Errors
+    /// As above.
+    pub(crate) fn build_live(
+        algorithm: Algorithm,
+        store: &RuleStore,
+        bytes_max: usize,
+        hash_seed: u64,
+    ) -> Result<(Self, Option<Live>), TooLarge> {
+        let mut rules = Rules::new(store);
+        let (ranks, list, end) = Ranks::new(&rules.rules);
+        rules.ranks = list;
+        let (image, layout) = Self::arrange(algorithm, &rules, (end, bytes_max), hash_seed, true)?;
+        let live = layout.map(|l| Live::new(image.numbers, image.words.len(), ranks, l));
+        Ok((image, live))
+    }
+
+    /// Lays out `rules` in an image whose list of ids, if it needs one, is for `ids` ranks.
+    fn arrange(
+        algorithm: Algorithm,
+        rules: &Rules<'_>,
+        (ids, bytes_max): (usize, usize),
+        hash_seed: u64,
+        room: bool,
+    ) -> Result<(Self, Option<live::Layout>), TooLarge> {
+        let schema = rules.store.schema();
         let compact = rules.rules.iter().all(|rule| rows::fits_compact(schema.words, rule));
         let compact = compact
             && schema.words == 4
@@ -170,20 +214,22 @@ impl Image {
         let shape = KernelShape { words: schema.words, ports_word: schema.ports_word, compact };
         let bytes_max = bytes_max.min(u32::MAX as usize);
         let built = match algorithm {
-            Algorithm::Linear => linear::build(&rules, &shape, bytes_max)?,
-            Algorithm::MaskHash => tables::build(&rules, tables::Kind::Open, bytes_max, hash_seed)?,
-            Algorithm::Tuple => tables::build(&rules, tables::Kind::Cuckoo, bytes_max, hash_seed)?,
-            Algorithm::Bloom => {
-                tables::build(&rules, tables::Kind::Filtered, bytes_max, hash_seed)?
-            }
-            Algorithm::Turbo => turbo::build(&rules, &shape, hash_seed)?,
+            Algorithm::Linear => linear::build(rules, &shape, bytes_max)?,
+            Algorithm::MaskHash => tables::build(rules, tables::Kind::Open, bytes_max, hash_seed)?,
+            Algorithm::Tuple => tables::build(rules, tables::Kind::Cuckoo, bytes_max, hash_seed)?,
+            Algorithm::Bloom => tables::build(rules, tables::Kind::Filtered, bytes_max, hash_seed)?,
+            Algorithm::Turbo => turbo::build(rules, &shape, hash_seed, room)?,
         };
-        let Built { mut draft, details, shared_words } = built;
+        let Built { mut draft, details, shared_words, live } = built;
         draft.numbers[abi::RULES] = rules.rules.len() as u32;
         draft.numbers[abi::IDS] = abi::NONE;
-        if rules.rules.iter().enumerate().any(|(rank, rule)| rule.id.as_usize() != rank) {
-            let ids: Vec<u32> = rules.rules.iter().map(|rule| rule.id.0).collect();
-            draft.part(abi::IDS, &ids);
+        let mut ranked = rules.rules.iter().zip(&rules.ranks);
+        if ids > 0 && ranked.any(|(rule, &rank)| rule.id.0 != rank) {
+            let mut list = vec![abi::NONE; ids];
+            for (rule, &rank) in rules.rules.iter().zip(&rules.ranks) {
+                list[rank as usize] = rule.id.0;
+            }
+            draft.part(abi::IDS, &list);
         }
         draft.align();
         let bytes = draft.words.len() * 4;
@@ -192,7 +238,27 @@ impl Image {
         }
         let Draft { mut words, numbers } = draft;
         words.shrink_to_fit();
-        Ok(Self { algorithm, shape, words, numbers, details, shared_words })
+        let id_max = rules.rules.iter().map(|rule| rule.id.0).max().unwrap_or(0);
+        let image = Self { algorithm, shape, words, numbers, details, shared_words, id_max };
+        Ok((image, live))
+    }
+
+    /// An image of the same layout at a later version, which is what `live` has now.
+    pub(crate) fn with_words(&self, live: &Live) -> Self {
+        let (words, numbers, id_max) = live.whole();
+        let (details, words) = (self.details.clone(), words.to_vec());
+        Self { words, numbers, details, id_max: id_max.max(self.id_max), ..*self }
+    }
+
+    /// Writes a patch over it.
+    pub(crate) fn patch(&mut self, patch: &Patch) {
+        let words = patch.words.chunks_exact(abi::UNIT_WORDS);
+        for (&unit, words) in patch.units.iter().zip(words) {
+            let at = unit as usize * abi::UNIT_WORDS;
+            self.words[at..at + abi::UNIT_WORDS].copy_from_slice(words);
+        }
+        self.numbers = patch.numbers;
+        self.id_max = self.id_max.max(patch.id_max);
     }
 
     /// How it arranges rules.
@@ -260,13 +326,9 @@ impl Image {
         }
     }
 
-    /// The largest id of a rule; 0 if there is none.
+    /// No id of a rule is larger.
     pub(crate) fn id_max(&self) -> u32 {
-        let rules = self.numbers[abi::RULES];
-        match self.numbers[abi::IDS] {
-            abi::NONE => rules.saturating_sub(1),
-            _ => self.part(abi::IDS)[..rules as usize].iter().copied().max().unwrap_or(0),
-        }
+        self.id_max
     }
 
     /// The words from number `which` of the view on.
@@ -280,4 +342,6 @@ struct Built {
     draft: Draft,
     details: Vec<Detail>,
     shared_words: usize,
+    /// What changes it, if it has room for changes.
+    live: Option<live::Layout>,
 }

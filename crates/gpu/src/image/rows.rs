@@ -55,3 +55,35 @@ pub(super) fn matches(shape: &KernelShape, row: &[u32], key: &[u32]) -> bool {
 pub(super) fn rank(shape: &KernelShape, row: &[u32]) -> u32 {
     if shape.compact { row[7] } else { row[2 * shape.words + 2] }
 }
+
+/// Whether the row `above` matches every key that `below` matches and that agrees with both in the
+/// bits of `fixed`: those on which the way to their leaf depends. For rows of one leaf it is
+/// transitive.
+pub(super) fn hides(shape: &KernelShape, above: &[u32], below: &[u32], fixed: &[u32]) -> bool {
+    let words = shape.words;
+    let wider = |mask: u32, other: u32, value: u32, others: u32, fixed: u32| {
+        mask & !(other | fixed) | (value ^ others) & mask & other
+    };
+    let (wider, ports) = if shape.compact {
+        let address = |at: usize| {
+            wider(above[2 * at + 1], below[2 * at + 1], above[2 * at], below[2 * at], fixed[at])
+        };
+        let (a, b) = (above[6], below[6]);
+        let proto = wider(a >> 8 & 0xff, b >> 8 & 0xff, a & 0xff, b & 0xff, fixed[3] >> 24);
+        (address(0) | address(1) | proto, 4)
+    } else {
+        let word = |at: usize| {
+            wider(above[words + at], below[words + at], above[at], below[at], fixed[at])
+        };
+        ((0..words).fold(0, |all, at| all | word(at)), 2 * words)
+    };
+    let inside = |shift: u32| {
+        let ends = |row: &[u32]| {
+            let lo = row[ports] >> shift & 0xffff;
+            (lo, lo + (row[ports + 1] >> shift & 0xffff))
+        };
+        let (above, below) = (ends(above), ends(below));
+        above.0 <= below.0 && above.1 >= below.1
+    };
+    wider == 0 && inside(0) && inside(16)
+}

@@ -292,7 +292,7 @@ pub(super) fn build(
         details.push(Detail { name: "filter_bytes", value: (parts.filters.len() * 4) as f64 });
         details.push(Detail { name: "filter_tiles", value: (parts.tiles.len() / 4) as f64 });
     }
-    Ok(Built { draft, details, shared_words: parts.tile_words_max })
+    Ok(Built { draft, details, shared_words: parts.tile_words_max, live: None })
 }
 
 fn ratio(a: usize, b: usize) -> f64 {

@@ -19,7 +19,8 @@ use warpswitch_classify::Detail;
 use warpswitch_classify::parts::{Plan, PlanNode, PlanTable, TooLarge};
 
 use super::abi::{BOUND_MAX, CUT, REF_LEN_MAX, REF_SHIFT, REF_UNIT, UNIT_WORDS};
-use super::{Built, Draft, Image, Rules, abi, rows};
+use super::live::turbo::{Leaf, Parts, Table, Turbo};
+use super::{Built, Draft, Image, Rules, abi, live, rows};
 use crate::kernels::KernelShape;
 
 /// Lays out nodes.
@@ -30,7 +31,9 @@ struct Layout<'a> {
     units: Vec<u32>,
     /// References by node.
     known: HashMap<u32, u32>,
-    leaves: usize,
+    leaves: HashMap<u32, Leaf>,
+    /// Whether two references are to one cut: a change below one would show below the other.
+    shares_cuts: bool,
     rows: usize,
     rows_max: usize,
     cuts: usize,
@@ -48,18 +51,23 @@ impl Layout<'_> {
     /// off (U3).
     fn node(&mut self, node: u32) -> Option<u32> {
         if let Some(&reference) = self.known.get(&node) {
+            self.shares_cuts |= reference & CUT != 0;
+            if let Some(leaf) = self.leaves.get_mut(&(reference & REF_UNIT)) {
+                leaf.sharers += 1;
+            }
             return Some(reference);
         }
         let plan = self.plan;
         let reference = match &plan.nodes[node as usize] {
-            PlanNode::Leaf(ranks) => self.leaf(ranks)?,
+            PlanNode::Leaf { ranks, hidden } => self.leaf(ranks, hidden)?,
             PlanNode::Cut { masks, cells } => self.cut(masks, cells)?,
         };
         self.known.insert(node, reference);
         Some(reference)
     }
 
-    fn leaf(&mut self, ranks: &[u32]) -> Option<u32> {
+    /// Lays out a leaf with rules by their place in order of rank.
+    fn leaf(&mut self, ranks: &[u32], hidden: &[u32]) -> Option<u32> {
         if ranks.is_empty() {
             return Some(0);
         }
@@ -73,9 +81,15 @@ impl Layout<'_> {
         }
         let list = self.units[first + header..].chunks_exact_mut(row_words);
         for (row, &rank) in list.zip(ranks) {
-            rows::write(self.shape, &self.rules.rules[rank as usize], rank, row);
+            self.rules.write_row(self.shape, rank, row);
         }
-        self.leaves += 1;
+        let mut hidden_rows = vec![0; hidden.len() * row_words];
+        for (row, &rank) in hidden_rows.chunks_exact_mut(row_words).zip(hidden) {
+            self.rules.write_row(self.shape, rank, row);
+        }
+        let units = self.units.len() / UNIT_WORDS - unit;
+        let leaf = Leaf { units, sharers: 1, hidden: hidden_rows };
+        self.leaves.insert(unit as u32, leaf);
         self.rows += ranks.len();
         self.rows_max = self.rows_max.max(ranks.len());
         let len = if is_long { 0 } else { ranks.len() as u32 };
@@ -95,10 +109,10 @@ impl Layout<'_> {
         reference(unit, 0).map(|reference| CUT | reference)
     }
 
-    /// Calls `each` with the ranks of every rule below a node.
+    /// Calls `each` with the place in order of rank of every rule below a node.
     fn ranks_below(&self, node: u32, each: &mut impl FnMut(u32)) {
         match &self.plan.nodes[node as usize] {
-            PlanNode::Leaf(ranks) => ranks.iter().copied().for_each(each),
+            PlanNode::Leaf { ranks, .. } => ranks.iter().copied().for_each(each),
             // Deeper than a cut in a cut none is planned.
             PlanNode::Cut { cells, .. } => {
                 cells.iter().for_each(|&cell| self.ranks_below(cell, each));
@@ -115,7 +129,7 @@ impl Layout<'_> {
             self.ranks_below(node, &mut |rank| {
                 let value = self.rules.rules[rank as usize].matching.value;
                 filter |= 1 << (24 + (hash(self.plan, value, &table.masks) & 7));
-                bound = bound.min(rank);
+                bound = bound.min(self.rules.ranks[rank as usize]);
             });
             entries.extend([reference, filter | bound]);
         }
@@ -133,43 +147,53 @@ fn hash(plan: &Plan, key: &[u32], masks: &[u32]) -> u32 {
     mixed(key, masks, &plan.multipliers, plan.last)
 }
 
-fn mixed(key: &[u32], masks: &[u32], multipliers: &[u32], last: u32) -> u32 {
+pub(super) fn mixed(key: &[u32], masks: &[u32], multipliers: &[u32], last: u32) -> u32 {
     let words = key.iter().zip(masks).zip(multipliers);
     let sum = words.fold(0u32, |sum, ((k, m), by)| sum.wrapping_add((k & m).wrapping_mul(*by)));
     (sum ^ sum >> 15).wrapping_mul(last)
 }
 
+/// Lays out `rules`; with `room` there is some for rules to come.
 pub(super) fn build(
     rules: &Rules<'_>,
     shape: &KernelShape,
     hash_seed: u64,
+    room: bool,
 ) -> Result<Built, TooLarge> {
     let plan = Plan::build(rules.store, hash_seed).ok_or_else(|| rules.too_large(usize::MAX))?;
-    lay_out(rules, shape, &plan).ok_or_else(|| rules.too_large(REF_UNIT as usize * UNIT_WORDS * 4))
+    let built = lay_out(rules, shape, &plan, room);
+    built.ok_or_else(|| rules.too_large(REF_UNIT as usize * UNIT_WORDS * 4))
 }
 
-fn lay_out(rules: &Rules<'_>, shape: &KernelShape, plan: &Plan) -> Option<Built> {
+/// Units for leaves to come, in an image that has `used`.
+fn room_units(used: usize) -> usize {
+    (used / 2).max(1024).min((REF_UNIT as usize + 1).saturating_sub(used))
+}
+
+fn lay_out(rules: &Rules<'_>, shape: &KernelShape, plan: &Plan, room: bool) -> Option<Built> {
     let mut layout = Layout {
         rules,
         shape,
         plan,
         units: vec![0; UNIT_WORDS],
         known: HashMap::new(),
-        leaves: 0,
+        leaves: HashMap::new(),
+        shares_cuts: false,
         rows: 0,
         rows_max: 0,
         cuts: 0,
     };
     let tail = layout.node(plan.tail)?;
     let mut bound = abi::NONE;
-    layout.ranks_below(plan.tail, &mut |rank| bound = bound.min(rank));
+    layout.ranks_below(plan.tail, &mut |rank| bound = bound.min(rules.ranks[rank as usize]));
     let tables: Vec<Vec<u32>> =
         plan.tables.iter().map(|table| layout.table(table)).collect::<Option<_>>()?;
     let mut draft = Draft::default();
     let mut multipliers = plan.multipliers.to_vec();
     multipliers.push(plan.last);
     draft.part(abi::TURBO_HASH, &multipliers);
-    let mut descs = Vec::new();
+    let leaves = layout.leaves.len();
+    let (mut descs, mut known) = (Vec::new(), Vec::new());
     for (table, entries) in plan.tables.iter().zip(&tables) {
         draft.align();
         let first = draft.words.len() as u32;
@@ -178,8 +202,13 @@ fn lay_out(rules: &Rules<'_>, shape: &KernelShape, plan: &Plan) -> Option<Built>
         descs.extend_from_slice(&table.masks);
         descs.extend([table.shift, first]);
         descs.resize(end, 0);
+        let (masks, shift) = (table.masks.clone(), table.shift);
+        known.push(Table { masks, shift, first: first as usize });
     }
     draft.part(abi::TURBO_DESCS, &descs);
+    let used = layout.units.len() / UNIT_WORDS;
+    let units = if room { used + room_units(used) } else { used };
+    layout.units.resize(units * UNIT_WORDS, 0);
     draft.part(abi::TURBO_UNITS, &layout.units);
     draft.numbers[abi::TURBO_TABLES] = plan.tables.len() as u32;
     draft.numbers[abi::TURBO_TAIL] = tail;
@@ -187,12 +216,24 @@ fn lay_out(rules: &Rules<'_>, shape: &KernelShape, plan: &Plan) -> Option<Built>
     let details = vec![
         Detail { name: "tables", value: plan.tables.len() as f64 },
         Detail { name: "cuts", value: layout.cuts as f64 },
-        Detail { name: "leaves", value: layout.leaves as f64 },
-        Detail { name: "leaf_rules_mean", value: layout.rows as f64 / layout.leaves.max(1) as f64 },
+        Detail { name: "leaves", value: leaves as f64 },
+        Detail { name: "leaf_rules_mean", value: layout.rows as f64 / leaves.max(1) as f64 },
         Detail { name: "leaf_rules_max", value: layout.rows_max as f64 },
         Detail { name: "copies", value: layout.rows as f64 / rules.rules.len().max(1) as f64 },
     ];
-    Some(Built { draft, details, shared_words: 0 })
+    let live = (room && !layout.shares_cuts).then(|| {
+        live::Layout::Turbo(Turbo::new(Parts {
+            shape: *shape,
+            multipliers: plan.multipliers,
+            last: plan.last,
+            tables: known,
+            units_at: draft.numbers[abi::TURBO_UNITS] as usize,
+            units: (used, units),
+            leaves: layout.leaves,
+            rules: rules.rules.len(),
+        }))
+    });
+    Some(Built { draft, details, shared_words: 0, live })
 }
 
 /// The kernel's walk, in Rust.

@@ -1,0 +1,226 @@
+//! Images that change: what the writer keeps beside one, and the patches that it makes.
+//!
+//! ```text
+//! change ─► model: words ─► patch: units that differ ─► the copy that no batch uses ─► published
+//!            └─ dirty units                              (host, and card)
+//! ```
+//! An image lies on a device in two copies (`crate::live`). The writer never touches one that a
+//! batch may read: it changes the *model*, words of its own, and notes which units of eight words
+//! it wrote. A patch is these units as they are now; it brings a copy of any earlier version up to
+//! date that is not older than the notes.
+//!
+//! Why units: eight words are a row, or the sector that a card's memory moves anyway, so an offset
+//! for each costs an eighth; and whether a unit is noted already is one bit.
+//!
+//! # Invariants
+//! - V1: the model's words are what [`super::Image`] would be for these rules: lookups in a copy
+//!   that was patched equal the reference at the model's version.
+//! - V2: a change that found no room may have been made in part. The model is not used any more
+//!   then; its owner builds a new image.
+
+mod ranks;
+mod space;
+pub(super) mod turbo;
+
+use warpswitch_classify::parts::RuleStore;
+use warpswitch_rules::RuleRef;
+
+use super::abi::UNIT_WORDS;
+use super::{VIEW_NUMBERS, abi};
+use ranks::Entered;
+pub(super) use ranks::Ranks;
+
+/// That a change needs a new image: there is no room, or the layout cannot hold the rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NoRoom;
+
+/// Words to be written over those of a copy, unit by unit.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Patch {
+    /// Which units, no one twice.
+    pub(crate) units: Vec<u32>,
+    /// Eight words for each.
+    pub(crate) words: Vec<u32>,
+    /// The numbers of the view.
+    pub(crate) numbers: [u32; VIEW_NUMBERS],
+    /// No id is larger that came with changes.
+    pub(crate) id_max: u32,
+}
+
+/// The writer's words, and which of them it wrote.
+#[derive(Debug)]
+pub(super) struct Model {
+    pub(super) words: Vec<u32>,
+    pub(super) numbers: [u32; VIEW_NUMBERS],
+    /// A bit a unit: noted.
+    noted: Vec<u64>,
+    units: Vec<u32>,
+    /// Whether numbers changed since the last patch.
+    renumbered: bool,
+}
+
+impl Model {
+    fn new(numbers: [u32; VIEW_NUMBERS]) -> Self {
+        Self { words: Vec::new(), numbers, noted: Vec::new(), units: Vec::new(), renumbered: false }
+    }
+
+    pub(super) fn get(&self, at: usize) -> u32 {
+        self.words[at]
+    }
+
+    pub(super) fn set(&mut self, at: usize, word: u32) {
+        if self.words[at] != word {
+            self.words[at] = word;
+            self.note(at / UNIT_WORDS);
+        }
+    }
+
+    pub(super) fn set_number(&mut self, which: usize, number: u32) {
+        self.renumbered |= self.numbers[which] != number;
+        self.numbers[which] = number;
+    }
+
+    /// Writes `words` from `at` on.
+    pub(super) fn write(&mut self, at: usize, words: &[u32]) {
+        for (idx, &word) in words.iter().enumerate() {
+            self.set(at + idx, word);
+        }
+    }
+
+    fn note(&mut self, unit: usize) {
+        let (word, bit) = (unit / 64, 1 << (unit % 64));
+        if self.noted[word] & bit == 0 {
+            self.noted[word] |= bit;
+            self.units.push(unit as u32);
+        }
+    }
+}
+
+/// What is changed where, by algorithm.
+#[derive(Debug)]
+pub(super) enum Layout {
+    Turbo(turbo::Turbo),
+}
+
+/// An image that changes.
+#[derive(Debug)]
+pub(crate) struct Live {
+    model: Model,
+    ranks: Ranks,
+    layout: Layout,
+    /// Units that the last patch brought to the copy which is published now.
+    last_units: Vec<u32>,
+    /// Words of the image.
+    len: usize,
+    /// The largest id that came with changes.
+    id_max: u32,
+}
+
+impl Live {
+    pub(super) fn new(
+        numbers: [u32; VIEW_NUMBERS],
+        len: usize,
+        ranks: Ranks,
+        layout: Layout,
+    ) -> Self {
+        Self { model: Model::new(numbers), ranks, layout, last_units: Vec::new(), len, id_max: 0 }
+    }
+
+    /// Bytes that the writer's side takes once there was a change.
+    pub(crate) fn bytes(&self) -> usize {
+        let Layout::Turbo(layout) = &self.layout;
+        self.len * 4 + self.len / UNIT_WORDS / 8 + self.ranks.bytes() + layout.bytes()
+    }
+
+    /// Bytes of the lists that grow with changes.
+    pub(crate) fn lists_bytes(&self) -> usize {
+        let Layout::Turbo(layout) = &self.layout;
+        self.ranks.bytes() + layout.bytes()
+    }
+
+    /// Whether it still wants the words that changes start from.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.model.words.is_empty()
+    }
+
+    /// Takes them over.
+    pub(crate) fn start(&mut self, words: &[u32]) {
+        assert_eq!(words.len(), self.len);
+        self.model.words = words.to_vec();
+        self.model.noted = vec![0; (self.len / UNIT_WORDS).div_ceil(64)];
+    }
+
+    /// Enters `rule`, which is new in `store`.
+    ///
+    /// # Errors
+    /// If a new image is needed (V2).
+    pub(crate) fn insert(&mut self, store: &RuleStore, rule: RuleRef<'_>) -> Result<(), NoRoom> {
+        let rank = loop {
+            match self.ranks.enter(&rule)? {
+                Entered::Rank(rank) => break rank,
+                // The rule in the way moves up, as far as its own neighbours let it.
+                Entered::Moved { id, from, to } => {
+                    let other = store.get(id).ok_or(NoRoom)?;
+                    self.take(&other, from)?;
+                    self.put(&other, to)?;
+                }
+            }
+        };
+        self.put(&rule, rank)
+    }
+
+    /// Takes `rule` out, which was there.
+    ///
+    /// # Errors
+    /// If a new image is needed (V2).
+    pub(crate) fn remove(&mut self, rule: RuleRef<'_>) -> Result<(), NoRoom> {
+        let rank = self.ranks.leave(&rule)?;
+        self.take(&rule, rank)
+    }
+
+    fn put(&mut self, rule: &RuleRef<'_>, rank: u32) -> Result<(), NoRoom> {
+        self.id_max = self.id_max.max(rule.id.0);
+        let ids = self.model.numbers[abi::IDS];
+        if ids != abi::NONE {
+            self.model.set(ids as usize + rank as usize, rule.id.0);
+        }
+        let Layout::Turbo(layout) = &mut self.layout;
+        layout.insert(&mut self.model, rule, rank)
+    }
+
+    fn take(&mut self, rule: &RuleRef<'_>, rank: u32) -> Result<(), NoRoom> {
+        let Layout::Turbo(layout) = &mut self.layout;
+        layout.remove(&mut self.model, rule, rank)
+    }
+
+    /// Whether anything changed since the last patch.
+    pub(crate) fn is_changed(&self) -> bool {
+        !self.model.units.is_empty() || self.model.renumbered
+    }
+
+    /// What brings the copy that was published before the last one up to date.
+    pub(crate) fn patch(&mut self, patch: &mut Patch) {
+        let model = &mut self.model;
+        patch.units.clear();
+        patch.units.extend_from_slice(&model.units);
+        let noted = |unit: u32| model.noted[unit as usize / 64] >> (unit % 64) & 1 == 1;
+        patch.units.extend(self.last_units.iter().filter(|&&unit| !noted(unit)));
+        patch.words.clear();
+        for &unit in &patch.units {
+            let at = unit as usize * UNIT_WORDS;
+            patch.words.extend_from_slice(&model.words[at..at + UNIT_WORDS]);
+        }
+        (patch.numbers, patch.id_max) = (model.numbers, self.id_max);
+        for &unit in &model.units {
+            model.noted[unit as usize / 64] &= !(1 << (unit % 64));
+        }
+        std::mem::swap(&mut self.last_units, &mut model.units);
+        model.units.clear();
+        model.renumbered = false;
+    }
+
+    /// Words, numbers and the largest id that came, as they are now.
+    pub(super) fn whole(&self) -> (&[u32], [u32; VIEW_NUMBERS], u32) {
+        (&self.model.words, self.model.numbers, self.id_max)
+    }
+}

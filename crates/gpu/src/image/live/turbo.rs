@@ -1,0 +1,419 @@
+//! `turbo` while rules come and go: leaves that are edited, as the CPU's engine edits its own.
+//!
+//! A rule lies below one table's entry, or below the tail; there in each cell that it overlaps. A
+//! change reads the leaf of each such cell, edits its rows and writes it back where it was if it
+//! fits, else into a free block. Nobody reads the copy that a patch goes to, so nothing has to be
+//! kept for readers.
+//!
+//! Rows that a better one of their leaf hides (they can never win there) are kept beside the image,
+//! for the day when that one goes: a card never loads them.
+//!
+//! # Invariants
+//! - L1: each hidden row is hidden by a row of its leaf that is not. What hides a row hides also
+//!   what that row would have hidden, so the order of changes does not matter.
+//! - L2: cells share a leaf only if the same bits of a key decide the way to them.
+//! - L3: an entry's bound and filter allow every rule below it: they are widened when one comes and
+//!   kept when one goes.
+
+use std::collections::HashMap;
+
+use warpswitch_rules::schema::WORDS_MAX;
+use warpswitch_rules::{MatchRef, RuleRef};
+
+use super::super::abi::{self, BOUND_MAX, CUT, REF_LEN_MAX, REF_SHIFT, REF_UNIT, UNIT_WORDS};
+use super::super::rows;
+use super::super::turbo::mixed;
+use super::space::Space;
+use super::{Model, NoRoom};
+use crate::kernels::KernelShape;
+
+/// Rows from which a leaf counts as crowded.
+const CROWDED_ROWS: usize = 64;
+
+/// The place of the tail's reference: not a word, but a number of the view.
+const TAIL: u32 = u32::MAX;
+
+/// Bits of a key that decide a way.
+type Fixed = [u32; WORDS_MAX];
+
+/// What a reference's leaf has beside its rows in the image.
+#[derive(Clone, Debug, Default)]
+pub(in crate::image) struct Leaf {
+    /// Units of its block.
+    pub(in crate::image) units: usize,
+    /// Cells and entries that refer to it.
+    pub(in crate::image) sharers: u32,
+    /// Its hidden rows, in order of rank.
+    pub(in crate::image) hidden: Vec<u32>,
+}
+
+/// A table, as changes need it.
+#[derive(Clone, Debug)]
+pub(in crate::image) struct Table {
+    pub(in crate::image) masks: Vec<u32>,
+    pub(in crate::image) shift: u32,
+    /// The word of its first entry.
+    pub(in crate::image) first: usize,
+}
+
+/// A cell that a rule belongs to.
+#[derive(Clone, Copy, Debug)]
+struct CellOf {
+    reference: u32,
+    /// Which of the ways to leaves.
+    way: u32,
+    /// The word that holds the reference, or [`TAIL`].
+    place: u32,
+}
+
+/// The rows of one leaf.
+#[derive(Debug, Default)]
+struct Rows {
+    visible: Vec<u32>,
+    hidden: Vec<u32>,
+}
+
+/// What changes need beside the model.
+#[derive(Debug)]
+pub(in crate::image) struct Turbo {
+    shape: KernelShape,
+    multipliers: [u32; 16],
+    last: u32,
+    tables: Vec<Table>,
+    /// The word from which units are counted.
+    units_at: usize,
+    space: Space,
+    leaves: HashMap<u32, Leaf>,
+    rules: usize,
+    /// Inserts since the image was built that went to crowded leaves.
+    crowded: usize,
+    cells: Vec<CellOf>,
+    ways: Vec<Fixed>,
+    rows: Rows,
+}
+
+/// What a build knows of an image of turbo.
+pub(in crate::image) struct Parts {
+    pub(in crate::image) shape: KernelShape,
+    pub(in crate::image) multipliers: [u32; 16],
+    pub(in crate::image) last: u32,
+    pub(in crate::image) tables: Vec<Table>,
+    pub(in crate::image) units_at: usize,
+    /// Units in use, and all.
+    pub(in crate::image) units: (usize, usize),
+    pub(in crate::image) leaves: HashMap<u32, Leaf>,
+    pub(in crate::image) rules: usize,
+}
+
+impl Turbo {
+    pub(in crate::image) fn new(parts: Parts) -> Self {
+        let Parts { shape, multipliers, last, tables, units_at, units, leaves, rules } = parts;
+        let (cells, ways, rows) = (Vec::new(), Vec::new(), Rows::default());
+        let (space, crowded) = (Space::new(units.0, units.1), 0);
+        Self {
+            shape,
+            multipliers,
+            last,
+            tables,
+            units_at,
+            space,
+            leaves,
+            rules,
+            crowded,
+            cells,
+            ways,
+            rows,
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let hidden: usize = self.leaves.values().map(|leaf| leaf.hidden.capacity() * 4).sum();
+        self.leaves.capacity() * (size_of::<(u32, Leaf)>() + 1) + hidden + self.space.bytes()
+    }
+
+    pub(super) fn insert(
+        &mut self,
+        model: &mut Model,
+        rule: &RuleRef<'_>,
+        rank: u32,
+    ) -> Result<(), NoRoom> {
+        if self.shape.compact && !rows::fits_compact(self.shape.words, rule) {
+            return Err(NoRoom);
+        }
+        if self.crowded > self.rules / 8 + 256 {
+            return Err(NoRoom);
+        }
+        let (place, tag) = self.home(&rule.matching);
+        match tag {
+            Some((at, bit)) => {
+                let tag = model.get(at) | bit;
+                let bound = (tag & BOUND_MAX).min(rank.min(BOUND_MAX));
+                model.set(at, tag & !BOUND_MAX | bound);
+            }
+            None => {
+                let bound = rank.min(model.numbers[abi::TURBO_BOUND]);
+                model.set_number(abi::TURBO_BOUND, bound);
+            }
+        }
+        let mut row = [0; abi::row_words(WORDS_MAX, false)];
+        let row = &mut row[..self.row_words()];
+        rows::write(&self.shape, rule, rank, row);
+        let shape = self.shape;
+        self.each_leaf(model, &rule.matching, place, |rows, fixed| {
+            rows.insert(&shape, row, fixed);
+            Ok(())
+        })
+    }
+
+    pub(super) fn remove(
+        &mut self,
+        model: &mut Model,
+        rule: &RuleRef<'_>,
+        rank: u32,
+    ) -> Result<(), NoRoom> {
+        let (place, _) = self.home(&rule.matching);
+        let shape = self.shape;
+        self.each_leaf(model, &rule.matching, place, |rows, fixed| rows.remove(&shape, rank, fixed))
+    }
+
+    fn row_words(&self) -> usize {
+        abi::row_words(self.shape.words, self.shape.compact)
+    }
+
+    /// The reference below which a rule lies and, in a table, the word with the entry's bound and
+    /// the filter's bit that the rule needs there.
+    fn home(&self, matching: &MatchRef<'_>) -> (u32, Option<(usize, u32)>) {
+        let covers = |table: &&Table| {
+            matching.mask.iter().zip(&table.masks).all(|(rule, mask)| rule & mask == *mask)
+        };
+        match self.tables.iter().find(covers) {
+            None => (TAIL, None),
+            Some(table) => {
+                let hash = mixed(matching.value, &table.masks, &self.multipliers, self.last);
+                let entry = table.first + 2 * (hash >> table.shift) as usize;
+                (entry as u32, Some((entry + 1, 1 << (24 + (hash & 7)))))
+            }
+        }
+    }
+
+    /// Lists the cells below a reference that a rule belongs to.
+    fn find_cells(&mut self, model: &Model, matching: &MatchRef<'_>, place: u32) {
+        self.cells.clear();
+        self.ways.clear();
+        self.ways.push([0; WORDS_MAX]);
+        self.cells_below(model, matching, place, 0);
+        if self.cells.len() > 1 {
+            self.cells.sort_unstable_by_key(|cell| (cell.reference, cell.way, cell.place));
+        }
+    }
+
+    fn cells_below(&mut self, model: &Model, matching: &MatchRef<'_>, place: u32, way: u32) {
+        let reference = match place {
+            TAIL => model.numbers[abi::TURBO_TAIL],
+            at => model.get(at as usize),
+        };
+        if reference & CUT == 0 {
+            return self.cells.push(CellOf { reference, way, place });
+        }
+        let at = self.units_at + (reference & REF_UNIT) as usize * UNIT_WORDS;
+        let mut fixed_below = self.ways[way as usize];
+        // Bits of a cell's number that the rule fixes, and those that it leaves open.
+        let (mut fixed, mut open, mut bits) = (0usize, 0usize, 0u32);
+        for (word, below) in fixed_below[..self.shape.words].iter_mut().enumerate() {
+            let mut left = model.get(at + word);
+            *below |= left;
+            while left != 0 {
+                let bit = left.trailing_zeros();
+                match matching.mask[word] >> bit & 1 {
+                    0 => open |= 1 << bits,
+                    _ => fixed |= ((matching.value[word] >> bit & 1) as usize) << bits,
+                }
+                bits += 1;
+                left &= left - 1;
+            }
+        }
+        let way = self.ways.len() as u32;
+        self.ways.push(fixed_below);
+        let first = at + abi::cut_words(self.shape.words);
+        let mut subset = open;
+        // A cut in a cut is the deepest there is, so this ends.
+        loop {
+            self.cells_below(model, matching, (first + (fixed | subset)) as u32, way);
+            if subset == 0 {
+                return;
+            }
+            subset = (subset - 1) & open;
+        }
+    }
+
+    /// Edits every leaf that a rule belongs to.
+    fn each_leaf(
+        &mut self,
+        model: &mut Model,
+        matching: &MatchRef<'_>,
+        place: u32,
+        mut edit: impl FnMut(&mut Rows, &Fixed) -> Result<(), NoRoom>,
+    ) -> Result<(), NoRoom> {
+        self.find_cells(model, matching, place);
+        let (cells, mut rows) = (std::mem::take(&mut self.cells), std::mem::take(&mut self.rows));
+        let mut largest = 0;
+        for cells in cells.chunk_by(|a, b| (a.reference, a.way) == (b.reference, b.way)) {
+            let CellOf { reference, way, .. } = cells[0];
+            self.read(model, reference, &mut rows);
+            edit(&mut rows, &self.ways[way as usize])?;
+            largest = largest.max(rows.visible.len() / self.row_words());
+            let new = self.write(model, reference, cells.len() as u32, &rows)?;
+            for cell in cells.iter().filter(|_| new != reference) {
+                match cell.place {
+                    TAIL => model.set_number(abi::TURBO_TAIL, new),
+                    at => model.set(at as usize, new),
+                }
+            }
+        }
+        self.cells = cells;
+        self.rows = rows;
+        self.crowded += usize::from(largest > CROWDED_ROWS);
+        Ok(())
+    }
+
+    /// Reads the rows of the leaf that a reference is to.
+    fn read(&self, model: &Model, reference: u32, rows: &mut Rows) {
+        rows.visible.clear();
+        rows.hidden.clear();
+        if reference == 0 {
+            return;
+        }
+        let unit = reference & REF_UNIT;
+        let at = self.units_at + unit as usize * UNIT_WORDS;
+        let (len, at) = match (reference >> REF_SHIFT) as usize {
+            0 => (model.get(at) as usize, at + UNIT_WORDS),
+            len => (len, at),
+        };
+        rows.visible.extend_from_slice(&model.words[at..at + len * self.row_words()]);
+        if let Some(leaf) = self.leaves.get(&unit) {
+            rows.hidden.extend_from_slice(&leaf.hidden);
+        }
+    }
+
+    /// Writes rows to where `sharers` cells will refer to, which referred to `former`; gives the
+    /// reference.
+    fn write(
+        &mut self,
+        model: &mut Model,
+        former: u32,
+        sharers: u32,
+        rows: &Rows,
+    ) -> Result<u32, NoRoom> {
+        let len = rows.visible.len() / self.row_words();
+        if len == 0 {
+            self.leave(former, sharers)?;
+            return Ok(0);
+        }
+        let is_long = len > REF_LEN_MAX;
+        let header = if is_long { UNIT_WORDS } else { 0 };
+        let units = (header + rows.visible.len()).div_ceil(UNIT_WORDS);
+        let known = self.leaves.get_mut(&(former & REF_UNIT)).filter(|_| former != 0);
+        let unit = match known {
+            Some(leaf) if leaf.sharers == sharers && leaf.units >= units => {
+                leaf.hidden.clone_from(&rows.hidden);
+                former & REF_UNIT
+            }
+            _ => {
+                self.leave(former, sharers)?;
+                let (unit, units) = self.space.take(units).ok_or(NoRoom)?;
+                let leaf = Leaf { units, sharers, hidden: rows.hidden.clone() };
+                self.leaves.insert(unit, leaf);
+                unit
+            }
+        };
+        let at = self.units_at + unit as usize * UNIT_WORDS;
+        if is_long {
+            model.set(at, len as u32);
+        }
+        model.write(at + header, &rows.visible);
+        let len = if is_long { 0 } else { len as u32 };
+        Ok(len << REF_SHIFT | unit)
+    }
+
+    /// Notes that `cells` cells refer no longer to a leaf.
+    fn leave(&mut self, reference: u32, cells: u32) -> Result<(), NoRoom> {
+        if reference == 0 {
+            return Ok(());
+        }
+        let unit = reference & REF_UNIT;
+        let leaf = self.leaves.get_mut(&unit).ok_or(NoRoom)?;
+        leaf.sharers -= cells;
+        if leaf.sharers == 0 {
+            let units = leaf.units;
+            self.leaves.remove(&unit);
+            self.space.give(unit, units);
+        }
+        Ok(())
+    }
+}
+
+impl Rows {
+    /// Enters a row, given the bits that decide the way to this leaf.
+    fn insert(&mut self, shape: &KernelShape, row: &[u32], fixed: &Fixed) {
+        let at = place(shape, &self.visible, row);
+        let mut above = self.visible[..at].chunks_exact(row.len());
+        if above.any(|above| rows::hides(shape, above, row, fixed)) {
+            return put(shape, &mut self.hidden, row);
+        }
+        self.visible.splice(at..at, row.iter().copied());
+        let mut below = at + row.len();
+        while below < self.visible.len() {
+            let end = below + row.len();
+            if rows::hides(shape, row, &self.visible[below..end], fixed) {
+                let hidden: Vec<u32> = self.visible.drain(below..end).collect();
+                put(shape, &mut self.hidden, &hidden);
+            } else {
+                below = end;
+            }
+        }
+    }
+
+    /// Takes the row of a rank out.
+    fn remove(&mut self, shape: &KernelShape, rank: u32, fixed: &Fixed) -> Result<(), NoRoom> {
+        let row_words = abi::row_words(shape.words, shape.compact);
+        let find = |list: &[u32]| {
+            let mut rows = list.chunks_exact(row_words);
+            rows.position(|row| rows::rank(shape, row) == rank).map(|row| row * row_words)
+        };
+        let Some(at) = find(&self.visible) else {
+            let at = find(&self.hidden).ok_or(NoRoom)?;
+            self.hidden.drain(at..at + row_words);
+            return Ok(());
+        };
+        let gone: Vec<u32> = self.visible.drain(at..at + row_words).collect();
+        // In order of rank, so what appears hides what it must before that is looked at.
+        let mut hidden = 0;
+        while hidden < self.hidden.len() {
+            let end = hidden + row_words;
+            let row = &self.hidden[hidden..end];
+            let mut above =
+                self.visible[..place(shape, &self.visible, row)].chunks_exact(row_words);
+            let appears = rows::hides(shape, &gone, row, fixed)
+                && !above.any(|above| rows::hides(shape, above, row, fixed));
+            if appears {
+                let row: Vec<u32> = self.hidden.drain(hidden..end).collect();
+                put(shape, &mut self.visible, &row);
+            } else {
+                hidden = end;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where a row belongs in a list in order of rank.
+fn place(shape: &KernelShape, list: &[u32], row: &[u32]) -> usize {
+    let rank = rows::rank(shape, row);
+    let rows = list.chunks_exact(row.len());
+    rows.take_while(|other| rows::rank(shape, other) < rank).count() * row.len()
+}
+
+fn put(shape: &KernelShape, list: &mut Vec<u32>, row: &[u32]) {
+    let at = place(shape, list, row);
+    list.splice(at..at, row.iter().copied());
+}

@@ -1,0 +1,531 @@
+//! A classifier on a device whose rules change while it is used.
+//!
+//! ```text
+//!                    ┌─► copy A: version v, published ◄─ batches
+//! changes ─► model ──┤
+//!                    └─► copy B: version v-1 ─ no batch left in it ─ patch ─► v+1, published
+//! ```
+//! Rules change in the writer's model ([`crate::image::live`]). When a group of changes is done, the
+//! copy that is not published gets a patch and is published; the other one is the next to be
+//! patched, once the last batch that began on it has ended. So a batch sees one version, readers
+//! never wait, and the writer waits for batches that began two groups ago at most.
+//!
+//! # Why two copies
+//! A patch that is written between batches of one copy would have to hold up all streams of a card:
+//! they overlap, and are never at rest together. With two copies nothing is held up. The price is
+//! memory (two images on the card, three on the host, one of them the model) and that the card's
+//! cache has to load what is looked up often once more after a publication: for a set of 100K rules
+//! some 10 MB, 3 us of its memory's time. Publications come as fast as batches end, some thousands
+//! a second.
+//!
+//! # What an update costs
+//! For `turbo` the units of one leaf, mostly one to three, and one for each reference to it, twice,
+//! as each copy gets them: some 150 bytes; on a card 8 us for each group. The floor for 100K rules
+//! changed at 10 M/s would be 1.5 GB/s of the link, a thirtieth of it: it is the writer that limits.
+//!
+//! What cannot be done in place (no room, a rule that the layout cannot hold, too many long leaves)
+//! is a new image; lookups go on in the former one while it is built.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
+
+use warpswitch_classify::parts::{RuleStore, TooLarge};
+use warpswitch_classify::{
+    BuildOptions, Classifier, ClassifyError, Detail, Engine, Refused, RuleChange,
+};
+use warpswitch_packet::sync::LeftRight;
+use warpswitch_rules::{KeyBatch, RuleId, RuleRef, Ruleset, Schema};
+
+use crate::device::{Device, Loaded};
+use crate::engine::classify_on;
+use crate::image::{Algorithm, Image, Live, Patch};
+
+/// Looks at whether the last batch has left a copy, before a new copy is made instead: some 20 ms.
+const LOOKS_MAX: usize = 400;
+/// Looks that only let other threads run, before it sleeps between them.
+const LOOKS_AWAKE: usize = 200;
+/// Between two looks then.
+const LOOK_SLEEP: Duration = Duration::from_micros(100);
+
+/// See the module. Threads: any number classify, changes are put in order by a lock.
+#[derive(Debug)]
+pub struct LiveEngine {
+    device: Arc<Device>,
+    algorithm: Algorithm,
+    schema: &'static Schema,
+    published: LeftRight<Arc<Loaded>>,
+    writer: Mutex<Writer>,
+    /// Mirrors the store's count, so that asking does not wait for a change.
+    rules: AtomicUsize,
+    options: BuildOptions,
+}
+
+/// What the writer has.
+#[derive(Debug)]
+struct Writer {
+    store: RuleStore,
+    /// `None`: every change needs a new image.
+    live: Option<Live>,
+    /// The copy that is not published, one version behind the one that is.
+    idle: Option<Arc<Loaded>>,
+    patch: Patch,
+    figures: Figures,
+}
+
+/// What changes have cost so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Figures {
+    versions: usize,
+    builds: usize,
+    patched_units: usize,
+    copies: usize,
+}
+
+/// What is built for `store` within `bytes_max`.
+fn arrange(
+    device: &Device,
+    algorithm: Algorithm,
+    store: &RuleStore,
+    options: &BuildOptions,
+) -> Result<(Image, Option<Live>), ClassifyError> {
+    let bytes_max = match options.bytes_max {
+        usize::MAX => usize::MAX,
+        bytes => bytes.saturating_sub(store.bytes()),
+    };
+    let refused = |too_large: TooLarge| {
+        let bytes = too_large.bytes.saturating_add(store.bytes());
+        ClassifyError::memory_bound(bytes, options.bytes_max, too_large.rules)
+    };
+    let built = Image::build_live(algorithm, store, bytes_max, options.hash_seed);
+    let (image, live) = built.map_err(refused)?;
+    let bytes = image_bytes(device, &image, live.as_ref());
+    if bytes > bytes_max {
+        let rules = store.places_by_precedence().into_iter().take(8);
+        let rules = rules.map(|place| store.rule(place).id).collect();
+        return Err(refused(TooLarge { bytes, rules }));
+    }
+    Ok((image, live))
+}
+
+/// Bytes of all copies of an image and of what changes it, whether they are there yet or not.
+fn image_bytes(device: &Device, image: &Image, live: Option<&Live>) -> usize {
+    let on_device = if device.is_card() { 2 } else { 1 };
+    match live {
+        Some(live) => 2 * on_device * image.bytes() + live.bytes(),
+        None => on_device * image.bytes(),
+    }
+}
+
+impl LiveEngine {
+    /// Builds `algorithm` over `ruleset` on `device`.
+    ///
+    /// # Errors
+    /// [`warpswitch_classify::ErrorKind::MemoryBound`]: the bound covers all copies.
+    pub fn build(
+        device: &Arc<Device>,
+        algorithm: Algorithm,
+        ruleset: &Ruleset,
+        options: &BuildOptions,
+    ) -> Result<Self, ClassifyError> {
+        let store = RuleStore::build(ruleset, options.bytes_max)?;
+        let (image, live) = arrange(device, algorithm, &store, options)?;
+        let loaded = device.load_or_retire(Arc::new(image));
+        let figures = Figures { builds: 1, versions: 1, ..Figures::default() };
+        let rules = AtomicUsize::new(store.len());
+        let patch = Patch::default();
+        Ok(Self {
+            device: device.clone(),
+            algorithm,
+            schema: ruleset.schema(),
+            published: LeftRight::new(loaded.clone(), loaded),
+            writer: Mutex::new(Writer { store, live, idle: None, patch, figures }),
+            rules,
+            options: *options,
+        })
+    }
+
+    /// The image that is current: what a batch that begins now is looked up in. Hold it for one
+    /// batch, not longer: the next but one version waits for it.
+    pub fn current(&self) -> Arc<Loaded> {
+        self.published.read().clone()
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().expect("a change panicked")
+    }
+
+    fn publish(&self, writer: &mut Writer, loaded: Arc<Loaded>) {
+        let former = self.current();
+        self.published.change_always(|side| *side = loaded.clone());
+        writer.idle = Some(former);
+        writer.figures.versions += 1;
+        self.rules.store(writer.store.len(), Ordering::Relaxed);
+    }
+
+    /// Publishes what the model has that the published copy has not.
+    fn publish_changes(&self, writer: &mut Writer) {
+        let Some(live) = writer.live.as_mut().filter(|live| live.is_changed()) else {
+            return self.rules.store(writer.store.len(), Ordering::Relaxed);
+        };
+        live.patch(&mut writer.patch);
+        let idle = writer.idle.take().and_then(|mut idle| {
+            wait_until_alone(&mut idle).then_some(())?;
+            let loaded = Arc::get_mut(&mut idle)?;
+            self.device.patch(loaded, &writer.patch).then_some(idle)
+        });
+        writer.figures.patched_units += writer.patch.units.len();
+        let loaded = idle.unwrap_or_else(|| {
+            writer.figures.copies += 1;
+            let image = self.published.read().image().with_words(live);
+            self.device.load_or_retire(Arc::new(image))
+        });
+        self.publish(writer, loaded);
+    }
+
+    /// Builds a new image of the store's rules and publishes it.
+    fn rebuild(&self, writer: &mut Writer) -> Result<(), ClassifyError> {
+        writer.live = None;
+        let (image, live) = arrange(&self.device, self.algorithm, &writer.store, &self.options)?;
+        writer.figures.builds += 1;
+        let loaded = self.device.load_or_retire(Arc::new(image));
+        self.publish(writer, loaded);
+        // Both copies are of the former layout.
+        writer.idle = None;
+        writer.live = live;
+        Ok(())
+    }
+
+    /// After a build that was refused: the store is as it was before, and what is published may be
+    /// some changes behind it. Rows in order always fit.
+    fn settle(&self, writer: &mut Writer) {
+        if self.rebuild(writer).is_err() {
+            let seed = self.options.hash_seed;
+            let image = Image::build(Algorithm::Linear, &writer.store, usize::MAX, seed);
+            let image = Arc::new(image.expect("rows in order take less than the rules did"));
+            let loaded = self.device.load_or_retire(image);
+            self.publish(writer, loaded);
+            writer.idle = None;
+        }
+    }
+
+    fn make(&self, writer: &mut Writer, change: RuleChange<'_>) -> Result<(), ClassifyError> {
+        if let Some(live) = &mut writer.live
+            && live.is_idle()
+        {
+            live.start(self.published.read().image().words());
+        }
+        match change {
+            RuleChange::Insert(rule) => self.make_insert(writer, rule),
+            RuleChange::Remove(rule) => self.make_remove(writer, rule),
+        }
+    }
+
+    fn make_insert(&self, writer: &mut Writer, rule: RuleRef<'_>) -> Result<(), ClassifyError> {
+        writer.store.check_insert(rule)?;
+        if let (Some(live), true) = (&writer.live, self.options.bytes_max != usize::MAX) {
+            let image = image_bytes(&self.device, self.published.read().image(), Some(live));
+            // The writer's lists may double when they grow.
+            let bytes = writer.store.bytes_after_insert() + image + live.lists_bytes();
+            if bytes > self.options.bytes_max {
+                let (max, rules) = (self.options.bytes_max, vec![rule.id]);
+                return Err(ClassifyError::memory_bound(bytes, max, rules));
+            }
+        }
+        let room = writer.store.room();
+        writer.store.insert(rule);
+        if let Some(live) = &mut writer.live
+            && live.insert(&writer.store, rule).is_ok()
+        {
+            return Ok(());
+        }
+        self.rebuild(writer).inspect_err(|_| {
+            writer.store.take_back(rule, room);
+            self.settle(writer);
+        })
+    }
+
+    fn make_remove(&self, writer: &mut Writer, rule: RuleRef<'_>) -> Result<(), ClassifyError> {
+        writer.store.remove(rule)?;
+        if let Some(live) = &mut writer.live
+            && live.remove(rule).is_ok()
+        {
+            return Ok(());
+        }
+        self.rebuild(writer).inspect_err(|_| {
+            writer.store.insert(rule);
+            self.settle(writer);
+        })
+    }
+}
+
+/// Waits until nobody else holds a copy that is not published any more; tells whether that came.
+fn wait_until_alone(loaded: &mut Arc<Loaded>) -> bool {
+    for look in 0..LOOKS_MAX {
+        // New holders do not come: what is not published cannot be had.
+        if Arc::get_mut(loaded).is_some() {
+            return true;
+        }
+        if look < LOOKS_AWAKE {
+            thread::yield_now();
+        } else {
+            thread::sleep(LOOK_SLEEP);
+        }
+    }
+    false
+}
+
+impl Classifier for LiveEngine {
+    fn engine(&self) -> Engine {
+        self.algorithm.engine()
+    }
+
+    fn schema(&self) -> &'static Schema {
+        self.schema
+    }
+
+    fn len(&self) -> usize {
+        self.rules.load(Ordering::Relaxed)
+    }
+
+    fn classify(&self, keys: KeyBatch<'_>, out: &mut [RuleId]) {
+        assert_eq!(keys.words_per_key(), self.schema.words, "keys of another schema");
+        let out = &mut out[..keys.len()];
+        classify_on(&self.device, self.schema, &self.current(), keys, out);
+    }
+
+    fn insert(&self, rule: RuleRef<'_>) -> Result<(), ClassifyError> {
+        self.change(&[RuleChange::Insert(rule)]).map_err(|refused| refused.error)
+    }
+
+    fn remove(&self, rule: RuleRef<'_>) -> Result<(), ClassifyError> {
+        self.change(&[RuleChange::Remove(rule)]).map_err(|refused| refused.error)
+    }
+
+    fn change(&self, changes: &[RuleChange<'_>]) -> Result<(), Refused> {
+        let mut writer = self.writer();
+        let mut changes = changes.iter().enumerate();
+        let made = changes.try_for_each(|(made, change)| {
+            self.make(&mut writer, *change).map_err(|error| Refused { made, error })
+        });
+        self.publish_changes(&mut writer);
+        made
+    }
+
+    fn bytes(&self) -> usize {
+        let writer = self.writer();
+        let image = image_bytes(&self.device, self.published.read().image(), writer.live.as_ref());
+        writer.store.bytes() + image
+    }
+
+    fn details(&self) -> Vec<Detail> {
+        let mut details = self.published.read().image().details();
+        let image_bytes = self.published.read().image().bytes();
+        let Figures { versions, builds, patched_units, copies } = self.writer().figures;
+        let figures = [
+            ("image_bytes", image_bytes),
+            ("versions", versions),
+            ("builds", builds),
+            ("whole_copies", copies),
+            ("patched_bytes", patched_units * 36),
+        ];
+        details.extend(figures.map(|(name, value)| Detail { name, value: value as f64 }));
+        details.extend(self.device.memory_details());
+        details
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::HostPool;
+    use std::sync::atomic::AtomicBool;
+    use warpswitch_classify::ErrorKind;
+    use warpswitch_classify::parts::SeedStream;
+    use warpswitch_rules::generate::{Family, RulesetSpec, Style};
+    use warpswitch_rules::schema::OPENFLOW12;
+    use warpswitch_rules::{Action, KeyBuf, Match, Precedence, Rule, RulesetBuilder};
+    use warpswitch_testkit::dense;
+
+    fn pool(threads: usize) -> Arc<Device> {
+        let pool = HostPool::new(threads, &mut |worker| _ = thread::spawn(worker));
+        Device::from_pool(pool)
+    }
+
+    const OPTIONS: BuildOptions = BuildOptions { bytes_max: usize::MAX, hash_seed: 7 };
+
+    /// Rules, keys, and for each key the rules that match it, the best first.
+    struct Case {
+        ruleset: Ruleset,
+        keys: KeyBuf,
+        matches: Vec<Vec<RuleId>>,
+    }
+
+    impl Case {
+        fn new(ruleset: Ruleset, keys: usize) -> Self {
+            let keys = dense::keys_near(&ruleset, keys, 12);
+            let matches = keys.as_batch().iter().map(|key| {
+                let hits = ruleset.iter().filter(|rule| rule.matching.matches(key));
+                let mut hits: Vec<Precedence> = hits.map(|rule| rule.precedence()).collect();
+                hits.sort_unstable();
+                hits.into_iter().map(Precedence::id).collect()
+            });
+            let matches = matches.collect();
+            Self { ruleset, keys, matches }
+        }
+
+        /// The rules of `present` that win.
+        fn expected(&self, present: &[bool]) -> Vec<RuleId> {
+            let there = |id: &&RuleId| present[id.as_usize()];
+            let winner = |hits: &Vec<RuleId>| hits.iter().find(there).copied();
+            self.matches.iter().map(|hits| winner(hits).unwrap_or(RuleId::NONE)).collect()
+        }
+
+        fn answers(&self, engine: &LiveEngine) -> Vec<RuleId> {
+            let mut out = vec![RuleId(7); self.keys.len()];
+            engine.classify(self.keys.as_batch(), &mut out);
+            out
+        }
+
+        /// Draws a group of changes and notes them in `present`.
+        fn draw(
+            &self,
+            len: usize,
+            present: &mut [bool],
+            seeds: &mut SeedStream,
+        ) -> Vec<RuleChange<'_>> {
+            let mut one = |_| {
+                let id = seeds.next() as usize % present.len();
+                present[id] = !present[id];
+                let rule = self.ruleset.rule(RuleId(id as u32));
+                if present[id] { RuleChange::Insert(rule) } else { RuleChange::Remove(rule) }
+            };
+            (0..len).map(&mut one).collect()
+        }
+    }
+
+    /// The rules of `ruleset` with priorities, two to eight rules to each.
+    fn with_priorities(ruleset: &Ruleset) -> Ruleset {
+        let mut builder = RulesetBuilder::new(ruleset.schema());
+        for id in ruleset.ids() {
+            let mut rule = ruleset.to_rule(id);
+            rule.priority = id.0.wrapping_mul(0x9e37_79b1) >> 23;
+            builder.push(rule);
+        }
+        builder.build()
+    }
+
+    fn cases() -> Vec<Case> {
+        let generated =
+            |style, family, rules| RulesetSpec { style, family, rules, seed: 31 }.generate();
+        let fw = generated(Style::Fw, Family::Ipv4, 900);
+        vec![
+            Case::new(with_priorities(&fw), 400),
+            Case::new(fw, 400),
+            Case::new(generated(Style::Acl, Family::Ipv4, 3000), 400),
+            Case::new(generated(Style::Ipc, Family::Ipv6, 700), 300),
+            Case::new(dense::ruleset(&OPENFLOW12, 200, 5, 3), 300),
+        ]
+    }
+
+    /// After each group of changes the answers are the reference's, and mostly no image is built.
+    #[test]
+    fn groups_of_changes_equal_the_reference() {
+        let device = pool(2);
+        for case in cases() {
+            let ruleset = &case.ruleset;
+            let engine = LiveEngine::build(&device, Algorithm::Turbo, ruleset, &OPTIONS).unwrap();
+            let mut present = vec![true; ruleset.len()];
+            let mut seeds = SeedStream::new(9, 9);
+            for group in 0..120 {
+                let len = 1 + seeds.next() as usize % 40;
+                let changes = case.draw(len, &mut present, &mut seeds);
+                engine.change(&changes).unwrap();
+                let found = case.answers(&engine);
+                assert_eq!(found, case.expected(&present), "{} {group}", ruleset.schema().name);
+                assert_eq!(engine.len(), present.iter().filter(|&&there| there).count());
+            }
+            let details = engine.details();
+            let figure = |name| details.iter().find(|detail| detail.name == name).unwrap().value;
+            assert!(figure("builds") <= 5.0, "{details:?}");
+            assert!(figure("versions") >= 120.0 && figure("patched_bytes") > 0.0, "{details:?}");
+        }
+    }
+
+    /// Batches that run meanwhile see the rules as they were between two groups.
+    #[test]
+    fn batches_see_whole_groups() {
+        let device = pool(2);
+        let spec = RulesetSpec { style: Style::Fw, family: Family::Ipv4, rules: 400, seed: 5 };
+        let case = Case::new(spec.generate(), 200);
+        let engine = LiveEngine::build(&device, Algorithm::Turbo, &case.ruleset, &OPTIONS).unwrap();
+        let mut present = vec![true; case.ruleset.len()];
+        let mut seeds = SeedStream::new(2, 2);
+        let (mut groups, mut versions) = (Vec::new(), vec![case.expected(&present)]);
+        for _ in 0..300 {
+            groups.push(case.draw(8, &mut present, &mut seeds));
+            versions.push(case.expected(&present));
+        }
+        let (announced, confirmed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::SeqCst) {
+                        let first = confirmed.load(Ordering::SeqCst);
+                        let found = case.answers(&engine);
+                        let last = announced.load(Ordering::SeqCst);
+                        let is_one = versions[first..=last].contains(&found);
+                        assert!(is_one, "of no version in {first}..={last}");
+                    }
+                });
+            }
+            for (idx, group) in groups.iter().enumerate() {
+                announced.store(idx + 1, Ordering::SeqCst);
+                engine.change(group).unwrap();
+                confirmed.store(idx + 1, Ordering::SeqCst);
+            }
+            stop.store(true, Ordering::SeqCst);
+        });
+    }
+
+    /// What cannot be made ends a group; what came before it is there.
+    #[test]
+    fn a_refused_change_ends_its_group() {
+        let case = Case::new(dense::ruleset(&OPENFLOW12, 60, 4, 3), 100);
+        let empty = Ruleset::empty(&OPENFLOW12);
+        let engine = LiveEngine::build(&pool(1), Algorithm::Turbo, &empty, &OPTIONS).unwrap();
+        let rule = |n| case.ruleset.rule(RuleId(n));
+        let group = [
+            RuleChange::Insert(rule(3)),
+            RuleChange::Insert(rule(4)),
+            RuleChange::Insert(rule(3)),
+            RuleChange::Insert(rule(5)),
+        ];
+        let refused = engine.change(&group).unwrap_err();
+        assert_eq!((refused.made, refused.error.kind()), (2, ErrorKind::DuplicateRule));
+        let present: Vec<bool> = (0..case.ruleset.len()).map(|n| n == 3 || n == 4).collect();
+        assert_eq!(case.answers(&engine), case.expected(&present));
+    }
+
+    /// Whoever holds on to a version keeps nobody from changing rules, and keeps that version.
+    #[test]
+    fn a_version_that_is_held_stays_as_it_was() {
+        let mut builder = RulesetBuilder::new(&OPENFLOW12);
+        for _ in 0..3 {
+            builder.push(Rule::new(Match::any(&OPENFLOW12), Action::Pass));
+        }
+        let ruleset = builder.build();
+        let engine = LiveEngine::build(&pool(1), Algorithm::Turbo, &ruleset, &OPTIONS).unwrap();
+        let held = engine.current();
+        for id in [0, 1] {
+            engine.remove(ruleset.rule(RuleId(id))).unwrap();
+        }
+        let key = [0; 10];
+        let mut out = [RuleId(7); 2];
+        held.image().classify(KeyBatch::new(&OPENFLOW12, &key), &mut out[..1]);
+        engine.classify(KeyBatch::new(&OPENFLOW12, &key), &mut out[1..]);
+        assert_eq!(out, [RuleId(0), RuleId(2)]);
+    }
+}

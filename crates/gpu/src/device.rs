@@ -1,34 +1,30 @@
-//! A place to run: a card, or a pool of host threads; and its slots.
+//! A place to run: a card, or a pool of host threads.
 //!
-//! ```text
-//! free ─ keys_mut ─► filled ─ start ─► under way ─ poll, wait ─► answered ─► free
-//! ```
-//! A card that fails is *retired*, once and for all, with its first error as the cause. What was
-//! under way, and everything that comes later, is answered on the calling thread from the host's
-//! copy of the image: slower, never wrong, and nobody above has to know.
+//! A device that fails, or that does not answer by a deadline if it has one
+//! ([`Device::set_deadline`]), is *retired*, once and for all, with its first error as the cause.
+//! What was under way, and everything that comes later, is answered on the calling thread from the
+//! host's copy of the image: slower, never wrong, and nobody above has to know.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use warpswitch_classify::Detail;
-use warpswitch_rules::{KeyBatch, RuleId, Schema};
+use warpswitch_rules::Schema;
 
 use crate::cache::KernelCache;
+use crate::deadline::{Deadline, Watch};
 use crate::driver::{
-    Card, CardSlot, KernelTimer, LoadedImage, MemoryUse, Patcher, Program, ResidentKernel, Transfer,
+    Card, CardSlot, KernelTimer, LoadedImage, MemoryUse, Patcher, Program, ResidentKernel,
 };
 use crate::error::{ErrorKind, GpuError};
-use crate::host::{HostPool, HostSlot};
+use crate::host::HostPool;
 use crate::image::{Algorithm, Image, Patch, abi};
 use crate::kernels::{self, KernelShape, Source};
 use crate::resident::{HostRunner, Layout, Runner, STOP};
 use crate::ring::Ring;
-
-/// Bytes of keys up to which a kernel reads them from the host's memory itself: below, a launch
-/// costs more than what the copies gain. Measured on one H200 over PCIe 5.0 x16.
-const DIRECT_BYTES_MAX: usize = 512 << 10;
+use crate::slot::Inner;
+pub use crate::slot::{Slot, TransferChoice};
 
 /// A number that no version of an image in this process has yet.
 fn new_serial() -> u64 {
@@ -79,6 +75,10 @@ impl Loaded {
         self.card.as_deref()
     }
 
+    pub(crate) fn shared_on_card(&self) -> Option<&Arc<LoadedImage>> {
+        self.card.as_ref()
+    }
+
     /// Bytes on host and card together.
     pub fn bytes(&self) -> usize {
         self.image.bytes() + self.card.as_ref().map_or(0, |card| card.bytes())
@@ -105,10 +105,11 @@ enum Place {
 
 /// What a device and its slots share.
 #[derive(Debug)]
-struct Core {
+pub(crate) struct Core {
     place: Place,
     name: String,
     retired: OnceLock<GpuError>,
+    watch: OnceLock<Watch>,
 }
 
 /// A card or a pool of threads. Threads: any number may use it.
@@ -121,8 +122,19 @@ pub struct Device {
 
 impl Core {
     /// Stops using it; the first cause stays.
-    fn retire(&self, cause: GpuError) {
+    pub(crate) fn retire(&self, cause: GpuError) {
+        if let (ErrorKind::Hung, Place::Card(place)) = (cause.kind(), &self.place) {
+            place.card.give_up();
+        }
         _ = self.retired.set(cause);
+    }
+
+    pub(crate) fn retired(&self) -> Option<&GpuError> {
+        self.retired.get()
+    }
+
+    pub(crate) fn watch(&self) -> Option<&Watch> {
+        self.watch.get()
     }
 }
 
@@ -149,7 +161,7 @@ impl Device {
     }
 
     fn new(place: Place, name: String) -> Self {
-        let core = Arc::new(Core { place, name, retired: OnceLock::new() });
+        let core = Arc::new(Core { place, name, retired: OnceLock::new(), watch: OnceLock::new() });
         Self { core, rings: Mutex::default() }
     }
 
@@ -180,6 +192,12 @@ impl Device {
             ("card_taken_bytes_max", memory.bytes_max),
         ];
         figures.map(|(name, value)| Detail { name, value: value as f64 }).into()
+    }
+
+    /// From when on a batch that is not answered retires it; can be set once. Without a deadline it
+    /// is waited for.
+    pub fn set_deadline(&self, deadline: Deadline) {
+        _ = self.core.watch.set(Watch::new(deadline));
     }
 
     /// Why it is not used any more, if so.
@@ -231,7 +249,12 @@ impl Device {
         let Place::Card(place) = &self.core.place else { return true };
         let Some(image) = Arc::get_mut(card) else { return false };
         if self.retired().is_none() {
-            match place.patch(image, patch) {
+            let timer = self.core.watch.get().map(|watch| (watch, watch.begin_call()));
+            let is_late = || {
+                let is_late = timer.is_some_and(|(watch, due)| watch.is_late(due));
+                is_late || self.retired().is_some_and(|cause| cause.kind() == ErrorKind::Hung)
+            };
+            match place.patch(image, patch, &is_late) {
                 Ok(()) => return true,
                 Err(cause) => self.retire(cause),
             }
@@ -251,16 +274,7 @@ impl Device {
                 Inner::Card(Box::new(CardSlot::new(&place.card, schema.words, keys_max)?))
             }
         };
-        Ok(Slot {
-            core: self.core.clone(),
-            schema,
-            inner,
-            transfer: TransferChoice::BySize,
-            loaded: None,
-            rescued: Vec::new(),
-            state: State::Free,
-            len: 0,
-        })
+        Ok(Slot::new(self.core.clone(), schema, inner))
     }
 
     /// What answers frames of this layout.
@@ -380,7 +394,12 @@ impl CardPlace {
         Ok(program)
     }
 
-    fn patch(&self, image: &mut LoadedImage, patch: &Patch) -> Result<(), GpuError> {
+    fn patch(
+        &self,
+        image: &mut LoadedImage,
+        patch: &Patch,
+        is_late: &dyn Fn() -> bool,
+    ) -> Result<(), GpuError> {
         let mut patcher = self.patcher.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if patcher.is_none() {
             let shape = KernelShape { words: 4, ports_word: 2, compact: false };
@@ -388,7 +407,7 @@ impl CardPlace {
             *patcher = Some(Patcher::new(&self.card, program)?);
         }
         let patcher = patcher.as_mut().expect("it was made above");
-        patcher.apply(image, &patch.units, &patch.words, patch.numbers)
+        patcher.apply(image, &patch.units, (&patch.words, patch.numbers), is_late)
     }
 
     /// Compares what the card's compiler made of `abi.h` with the host's numbers.
@@ -414,172 +433,6 @@ impl CardPlace {
                 let what = abi::FACTS.get(at).map_or("the last number of a view", |fact| fact.0);
                 let message = format!("the card reads images otherwise than the host: {what}");
                 Err(GpuError::new(ErrorKind::Compile, message))
-            }
-        }
-    }
-}
-
-/// How a slot of a card moves keys and answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TransferChoice {
-    /// Directly for small batches, by copies for larger ones.
-    BySize,
-    /// Always this way.
-    Always(Transfer),
-}
-
-enum Inner {
-    Card(Box<CardSlot>),
-    Host(HostSlot),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Free,
-    UnderWay,
-    /// The answers are in the device's buffers.
-    Answered,
-    /// The answers are in `rescued`.
-    Rescued,
-}
-
-/// Room for one batch, and the batch's way through the device.
-pub struct Slot {
-    core: Arc<Core>,
-    schema: &'static Schema,
-    inner: Inner,
-    transfer: TransferChoice,
-    loaded: Option<Arc<Loaded>>,
-    /// Answers that the host had to find.
-    rescued: Vec<RuleId>,
-    state: State,
-    len: usize,
-}
-
-impl fmt::Debug for Slot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Slot").field("state", &self.state).finish_non_exhaustive()
-    }
-}
-
-impl Slot {
-    /// Sets how keys and answers pass; see [`TransferChoice`].
-    pub fn set_transfer(&mut self, transfer: TransferChoice) {
-        self.transfer = transfer;
-    }
-
-    /// The schema of its keys.
-    pub fn schema(&self) -> &'static Schema {
-        self.schema
-    }
-
-    /// Room for the words of keys.
-    ///
-    /// # Panics
-    /// If a batch is under way: a caller bug.
-    pub fn keys_mut(&mut self) -> &mut [u32] {
-        assert_ne!(self.state, State::UnderWay, "the slot is in use");
-        match &mut self.inner {
-            Inner::Card(slot) => slot.keys_mut(),
-            Inner::Host(slot) => slot.keys_mut(),
-        }
-    }
-
-    /// Starts the lookup of the first `len` keys.
-    ///
-    /// # Panics
-    /// If a batch is under way, `len` is more than the slot holds, or the image is of another
-    /// schema: caller bugs.
-    pub fn start(&mut self, loaded: &Arc<Loaded>, len: usize) {
-        assert_ne!(self.state, State::UnderWay, "the slot is in use");
-        assert_eq!(loaded.image.shape().words, self.schema.words, "an image of another schema");
-        self.len = len;
-        self.loaded = Some(loaded.clone());
-        self.state = State::UnderWay;
-        match (&mut self.inner, &loaded.card) {
-            (Inner::Host(slot), _) => slot.start(loaded, len),
-            (Inner::Card(slot), Some(image)) if self.core.retired.get().is_none() => {
-                let bytes = len * self.schema.words * 4;
-                let transfer = match self.transfer {
-                    TransferChoice::Always(transfer) => transfer,
-                    TransferChoice::BySize if bytes <= DIRECT_BYTES_MAX => Transfer::Direct,
-                    TransferChoice::BySize => Transfer::Copies,
-                };
-                if let Err(cause) = slot.start(image, len, transfer) {
-                    self.core.retire(cause);
-                    self.rescue();
-                }
-            }
-            (Inner::Card(_), _) => self.rescue(),
-        }
-    }
-
-    /// Answers the batch on this thread.
-    fn rescue(&mut self) {
-        let loaded = self.loaded.as_ref().expect("a batch is under way");
-        let keys: &[u32] = match &mut self.inner {
-            Inner::Card(slot) => slot.keys_mut(),
-            Inner::Host(slot) => slot.keys_mut(),
-        };
-        let keys = KeyBatch::new(self.schema, &keys[..self.len * self.schema.words]);
-        self.rescued.resize(self.len, RuleId::NONE);
-        loaded.image.classify(keys, &mut self.rescued);
-        self.state = State::Rescued;
-    }
-
-    fn settle(&mut self, ended: Result<bool, GpuError>) -> bool {
-        match ended {
-            Ok(false) => return false,
-            Ok(true) => self.state = State::Answered,
-            Err(cause) => {
-                self.core.retire(cause);
-                self.rescue();
-            }
-        }
-        self.loaded = None;
-        true
-    }
-
-    /// Whether the answers are there.
-    pub fn poll(&mut self) -> bool {
-        if self.state != State::UnderWay {
-            return true;
-        }
-        let ended = match &mut self.inner {
-            Inner::Card(slot) => slot.poll(),
-            Inner::Host(slot) => Ok(slot.poll()),
-        };
-        self.settle(ended)
-    }
-
-    /// Waits for the answers.
-    pub fn wait(&mut self) {
-        if self.state != State::UnderWay {
-            return;
-        }
-        let ended = match &mut self.inner {
-            Inner::Card(slot) => slot.wait().map(|()| true),
-            Inner::Host(slot) => {
-                slot.wait();
-                Ok(true)
-            }
-        };
-        self.settle(ended);
-    }
-
-    /// Copies the ids of the winners of the last batch to `out`.
-    ///
-    /// # Panics
-    /// If a batch is under way or `out` is of another length: caller bugs.
-    pub fn copy_answers(&self, out: &mut [RuleId]) {
-        assert_ne!(self.state, State::UnderWay, "the slot is in use");
-        match (&self.state, &self.inner) {
-            (State::Rescued, _) => out.copy_from_slice(&self.rescued[..self.len]),
-            (_, Inner::Host(slot)) => out.copy_from_slice(slot.answers()),
-            (_, Inner::Card(slot)) => {
-                let answers = slot.answers();
-                assert_eq!(out.len(), answers.len());
-                out.iter_mut().zip(answers).for_each(|(out, &id)| *out = RuleId(id));
             }
         }
     }

@@ -16,6 +16,8 @@ pub enum ErrorKind {
     NoCard,
     /// The card, or the driver's connection to it, failed and is not used any more.
     CardLost,
+    /// A batch was not answered by its deadline.
+    Hung,
     /// The card's memory, or memory that it can reach, does not suffice.
     OutOfMemory,
     /// The compiler refused a kernel.
@@ -33,6 +35,7 @@ impl ErrorKind {
             ErrorKind::NoCompiler => "no_compiler",
             ErrorKind::NoCard => "no_card",
             ErrorKind::CardLost => "card_lost",
+            ErrorKind::Hung => "hung",
             ErrorKind::OutOfMemory => "out_of_memory",
             ErrorKind::Compile => "compile",
             ErrorKind::Call => "call",
@@ -55,6 +58,10 @@ impl ErrorKind {
             }
             ErrorKind::NoCard => {
                 "check with nvidia-smi that a card is there, and that CUDA_VISIBLE_DEVICES shows it"
+            }
+            ErrorKind::Hung => {
+                "see the system's log (dmesg) for the cause; a longer deadline helps if the card \
+                 was only busy with other work"
             }
             ErrorKind::CardLost => "see the system's log (dmesg) for the cause; start again",
             ErrorKind::OutOfMemory => "use fewer rules, a smaller batch, or another engine",

@@ -5,14 +5,75 @@
 //! handed in: whoever makes a pool starts them.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
 
+use warpswitch_classify::parts::SeedStream;
 use warpswitch_rules::{KeyBatch, RuleId, Schema};
 
 use crate::device::Loaded;
+use crate::error::{ErrorKind, GpuError};
 
 /// What a thread of the pool runs until the pool is dropped.
 pub type Worker = Box<dyn FnOnce() + Send>;
+
+/// What goes wrong on purpose, so that it can be tried what happens then: drawn for each batch from
+/// the seed and its number, so the same each time. Chances are between 0 and 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FaultPlan {
+    /// Of the draws.
+    pub seed: u64,
+    /// Batches before this one are spared.
+    pub first_batch: u64,
+    /// How likely a batch takes longer.
+    pub delay_chance: f64,
+    /// By so much at most.
+    pub delay_max: Duration,
+    /// How likely it is never answered.
+    pub hang_chance: f64,
+    /// How likely it ends with an error.
+    pub error_chance: f64,
+}
+
+impl Default for FaultPlan {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            first_batch: 0,
+            delay_chance: 0.0,
+            delay_max: Duration::ZERO,
+            hang_chance: 0.0,
+            error_chance: 0.0,
+        }
+    }
+}
+
+/// What goes wrong with one batch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    Delay(Duration),
+    Hang,
+    Error,
+}
+
+impl FaultPlan {
+    /// The fault of batch `number`, if any.
+    fn fault(&self, number: u64) -> Option<Fault> {
+        if number < self.first_batch {
+            return None;
+        }
+        let mut seeds = SeedStream::new(self.seed, number);
+        let mut draw = || (seeds.next() >> 11) as f64 / (1u64 << 53) as f64;
+        if draw() < self.hang_chance {
+            return Some(Fault::Hang);
+        }
+        if draw() < self.error_chance {
+            return Some(Fault::Error);
+        }
+        (draw() < self.delay_chance).then(|| Fault::Delay(self.delay_max.mul_f64(draw())))
+    }
+}
 
 /// Something for a thread of the pool to do.
 enum Task {
@@ -23,24 +84,26 @@ enum Task {
 
 /// A batch on its way: everything that is needed to answer it.
 struct Job {
-    buffers: Buffers,
+    /// The slot has them too, and leaves them alone meanwhile.
+    keys: Arc<Vec<u32>>,
+    answers: Answers,
     loaded: Arc<Loaded>,
     schema: &'static Schema,
     done: Arc<Done>,
+    fault: Option<Fault>,
 }
 
-/// Keys and answers of a slot. They travel with the job and come back.
+/// Answers of a slot. They travel with the job and come back.
 #[derive(Debug, Default)]
-struct Buffers {
-    keys: Vec<u32>,
-    answers: Vec<RuleId>,
+struct Answers {
+    list: Vec<RuleId>,
     len: usize,
 }
 
-/// Where a job's buffers come back to.
+/// Where a job's answers come back to.
 #[derive(Debug, Default)]
 struct Done {
-    buffers: Mutex<Option<Buffers>>,
+    answers: Mutex<Option<Result<Answers, GpuError>>>,
     ready: Condvar,
 }
 
@@ -54,6 +117,11 @@ struct Queue {
 struct Shared {
     queue: Mutex<Queue>,
     ready: Condvar,
+    faults: Option<FaultPlan>,
+    /// Batches so far.
+    batches: AtomicU64,
+    /// Those that hang: kept, as a card would hold on to them.
+    hung: Mutex<Vec<Job>>,
 }
 
 /// Locks hold plain data that no panic leaves half-changed.
@@ -77,7 +145,16 @@ impl HostPool {
     /// A pool of `threads` threads, at least one; `start` is called for each and has to run what it
     /// is given on a thread of its own.
     pub fn new(threads: usize, start: &mut dyn FnMut(Worker)) -> Self {
-        let shared = Arc::<Shared>::default();
+        Self::with_faults(threads, None, start)
+    }
+
+    /// The same, with what goes wrong on purpose.
+    pub fn with_faults(
+        threads: usize,
+        faults: Option<FaultPlan>,
+        start: &mut dyn FnMut(Worker),
+    ) -> Self {
+        let shared = Arc::new(Shared { faults, ..Shared::default() });
         let threads = threads.max(1);
         for _ in 0..threads {
             let shared = shared.clone();
@@ -98,13 +175,11 @@ impl HostPool {
 
     /// A slot for batches of up to `keys_max` keys.
     pub(crate) fn slot(&self, schema: &'static Schema, keys_max: usize) -> HostSlot {
-        let keys = vec![0; keys_max * schema.words];
-        let answers = vec![RuleId::NONE; keys_max];
-        let buffers = Buffers { keys, answers, len: 0 };
         HostSlot {
             shared: self.shared.clone(),
             schema,
-            buffers: Some(buffers),
+            keys: Arc::new(vec![0; keys_max * schema.words]),
+            answers: Some(Answers { list: vec![RuleId::NONE; keys_max], len: 0 }),
             done: Arc::default(),
         }
     }
@@ -144,18 +219,32 @@ fn work(shared: &Shared) {
         };
         drop(queue);
         match job {
-            Task::Batch(job) => job.run(),
+            Task::Batch(job) => job.run(shared),
             Task::Long(run) => run(),
         }
     }
 }
 
 impl Job {
-    fn run(mut self) {
-        let Buffers { keys, answers, len } = &mut self.buffers;
-        let keys = KeyBatch::new(self.schema, &keys[..*len * self.schema.words]);
-        self.loaded.image().classify(keys, &mut answers[..*len]);
-        *lock(&self.done.buffers) = Some(self.buffers);
+    fn run(mut self, shared: &Shared) {
+        let result = match self.fault {
+            Some(Fault::Hang) => return lock(&shared.hung).push(self),
+            Some(Fault::Error) => {
+                Err(GpuError::new(ErrorKind::Call, "an error that was asked for"))
+            }
+            fault => {
+                if let Some(Fault::Delay(time)) = fault {
+                    std::thread::sleep(time);
+                }
+                let Answers { list, len } = &mut self.answers;
+                let keys = KeyBatch::new(self.schema, &self.keys[..*len * self.schema.words]);
+                self.loaded.image().classify(keys, &mut list[..*len]);
+                Ok(())
+            }
+        };
+        // Before the slot hears of it: then the keys are its own again.
+        drop(self.keys);
+        *lock(&self.done.answers) = Some(result.map(|()| self.answers));
         self.done.ready.notify_all();
     }
 }
@@ -164,53 +253,68 @@ impl Job {
 pub(crate) struct HostSlot {
     shared: Arc<Shared>,
     schema: &'static Schema,
-    /// `None` while a batch is under way.
-    buffers: Option<Buffers>,
+    keys: Arc<Vec<u32>>,
+    /// `None` while a batch is under way, and for good after an error.
+    answers: Option<Answers>,
     done: Arc<Done>,
 }
 
 impl HostSlot {
-    fn buffers(&mut self) -> &mut Buffers {
-        self.buffers.as_mut().expect("the slot is in use")
+    pub(crate) fn keys_mut(&mut self) -> &mut [u32] {
+        Arc::get_mut(&mut self.keys).expect("the slot is in use")
     }
 
-    pub(crate) fn keys_mut(&mut self) -> &mut [u32] {
-        &mut self.buffers().keys
+    /// The keys, of a batch under way too.
+    pub(crate) fn keys(&self) -> &[u32] {
+        &self.keys
     }
 
     pub(crate) fn start(&mut self, loaded: &Arc<Loaded>, len: usize) {
-        let mut buffers = self.buffers.take().expect("the slot is in use");
-        assert!(len <= buffers.answers.len(), "{len} keys are more than the slot holds");
-        buffers.len = len;
-        let (loaded, done) = (loaded.clone(), self.done.clone());
-        let job = Job { buffers, loaded, schema: self.schema, done };
+        let mut answers = self.answers.take().expect("the slot is in use");
+        assert!(len <= answers.list.len(), "{len} keys are more than the slot holds");
+        answers.len = len;
+        // Nothing is handed over with the number.
+        let number = self.shared.batches.fetch_add(1, Ordering::Relaxed);
+        let fault = self.shared.faults.and_then(|faults| faults.fault(number));
+        let (keys, loaded, done) = (self.keys.clone(), loaded.clone(), self.done.clone());
+        let job = Job { keys, answers, loaded, schema: self.schema, done, fault };
         lock(&self.shared.queue).jobs.push_back(Task::Batch(job));
         self.shared.ready.notify_one();
     }
 
-    pub(crate) fn poll(&mut self) -> bool {
-        if self.buffers.is_none() {
-            self.buffers = lock(&self.done.buffers).take();
+    pub(crate) fn poll(&mut self) -> Result<bool, GpuError> {
+        if self.answers.is_none()
+            && let Some(result) = lock(&self.done.answers).take()
+        {
+            self.answers = Some(result?);
         }
-        self.buffers.is_some()
+        Ok(self.answers.is_some())
     }
 
-    /// Waits for the answers. Should the pool be gone, the job still runs: its threads end only
-    /// when none is left.
-    pub(crate) fn wait(&mut self) {
-        if self.buffers.is_some() {
+    /// Waits until there are answers or an error, for `longest` at most. Should the pool be gone,
+    /// the job still runs: its threads end only when none is left.
+    pub(crate) fn wait(&mut self, longest: Option<Duration>) {
+        if self.answers.is_some() {
             return;
         }
-        let mut back = lock(&self.done.buffers);
+        let mut back = lock(&self.done.answers);
         while back.is_none() {
-            let waited = self.done.ready.wait(back);
-            back = waited.unwrap_or_else(std::sync::PoisonError::into_inner);
+            match longest {
+                None => {
+                    let waited = self.done.ready.wait(back);
+                    back = waited.unwrap_or_else(std::sync::PoisonError::into_inner);
+                }
+                Some(longest) => {
+                    // Woken for nothing or not, the caller looks again.
+                    _ = self.done.ready.wait_timeout(back, longest);
+                    return;
+                }
+            }
         }
-        self.buffers = back.take();
     }
 
     pub(crate) fn answers(&self) -> &[RuleId] {
-        let buffers = self.buffers.as_ref().expect("the slot is in use");
-        &buffers.answers[..buffers.len]
+        let answers = self.answers.as_ref().expect("the slot is in use");
+        &answers.list[..answers.len]
     }
 }

@@ -23,6 +23,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod cache;
+pub mod deadline;
 pub mod device;
 pub mod driver;
 pub mod engine;
@@ -34,6 +35,7 @@ pub mod live;
 mod ranges;
 pub mod resident;
 pub mod ring;
+pub mod slot;
 mod survey;
 
 pub use device::{Device, Slot};

@@ -5,10 +5,10 @@
 //! changes ─► model ──┤
 //!                    └─► copy B: version v-1 ─ no batch left in it ─ patch ─► v+1, published
 //! ```
-//! Rules change in the writer's model ([`crate::image::live`]). When a group of changes is done, the
-//! copy that is not published gets a patch and is published; the other one is the next to be
-//! patched, once the last batch that began on it has ended. So a batch sees one version, readers
-//! never wait, and the writer waits for batches that began two groups ago at most.
+//! Rules change in the writer's model (`image::live`). When a group of changes is done, the copy
+//! that is not published gets a patch and is published; the other one is the next to be patched,
+//! once the last batch that began on it has ended. So a batch sees one version, readers never
+//! wait, and the writer waits for batches that began two groups ago at most.
 //!
 //! # Why two copies
 //! A patch that is written between batches of one copy would have to hold up all streams of a card:
@@ -19,9 +19,10 @@
 //! a second.
 //!
 //! # What an update costs
-//! For `turbo` the units of one leaf, mostly one to three, and one for each reference to it, twice,
-//! as each copy gets them: some 150 bytes; on a card 8 us for each group. The floor for 100K rules
-//! changed at 10 M/s would be 1.5 GB/s of the link, a thirtieth of it: it is the writer that limits.
+//! For `turbo` the units of one leaf, mostly one to three, and one for each reference to it, all of
+//! them twice, as each copy gets them: some 150 bytes; on a card 8 us for each group. The floor for
+//! 100K rules that change at 10 M/s would be 1.5 GB/s, a thirtieth of the link: it is the writer
+//! that limits.
 //!
 //! What cannot be done in place (no room, a rule that the layout cannot hold, too many long leaves)
 //! is a new image; lookups go on in the former one while it is built.

@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, c_int};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::call::check;
@@ -57,6 +58,8 @@ pub struct Card {
     device: cuda::CUdevice,
     context: cuda::CUcontext,
     memory: Mutex<Pool>,
+    /// See [`Card::give_up`].
+    is_given_up: AtomicBool,
 }
 
 // SAFETY: the driver's calls on a context may come from any thread; the pointer is its handle.
@@ -83,7 +86,8 @@ impl Card {
         // SAFETY: the handle is the driver's; it writes one handle.
         let got = unsafe { cuda::cuDevicePrimaryCtxRetain(&raw mut context, device) };
         check("cuDevicePrimaryCtxRetain", got)?;
-        let mut card = Self { ordinal, device, context, memory: Mutex::new(Pool::new(0)) };
+        let (memory, is_given_up) = (Mutex::new(Pool::new(0)), AtomicBool::new(false));
+        let mut card = Self { ordinal, device, context, memory, is_given_up };
         card.memory = Mutex::new(Pool::new(pool_bytes_max(card.memory_bytes()?)));
         Ok(Arc::new(card))
     }
@@ -99,6 +103,18 @@ impl Card {
         check("cuCtxSetCurrent", unsafe { cuda::cuCtxSetCurrent(self.context) })
     }
 
+    /// Never waits for the card again, which hangs. What it may still reach (memory, kernels,
+    /// streams) stays as it is until the process ends, and the system ends what hangs.
+    pub fn give_up(&self) {
+        // Nothing else is handed over with it.
+        self.is_given_up.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it hangs.
+    pub fn is_given_up(&self) -> bool {
+        self.is_given_up.load(Ordering::Relaxed)
+    }
+
     fn pool(&self) -> MutexGuard<'_, Pool> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -111,6 +127,9 @@ impl Card {
 
     /// Takes a block back that no work of the card can reach any more.
     pub(super) fn give_memory(&self, block: &Block) {
+        if self.is_given_up() {
+            return;
+        }
         self.pool().give(block);
     }
 
@@ -212,6 +231,9 @@ impl Card {
 
 impl Drop for Card {
     fn drop(&mut self) {
+        if self.is_given_up() {
+            return;
+        }
         if self.enter().is_ok() {
             self.pool().release();
         }

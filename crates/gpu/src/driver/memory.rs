@@ -148,6 +148,9 @@ impl PinnedWords {
 
 impl Drop for PinnedWords {
     fn drop(&mut self) {
+        if self.card.is_given_up() {
+            return;
+        }
         _ = self.card.enter();
         // SAFETY: allocated in `zeroed`, freed once; its slot has waited for all work before.
         _ = unsafe { cuda::cuMemFreeHost(self.words.as_ptr().cast()) };

@@ -14,7 +14,7 @@ use super::memory::PinnedWords;
 use super::program::{LaunchShape, Program, View};
 use super::raw::cuda;
 use super::slot::{LoadedImage, Stream};
-use crate::error::GpuError;
+use crate::error::{ErrorKind, GpuError};
 use crate::image::VIEW_NUMBERS;
 use crate::image::abi::UNIT_WORDS;
 
@@ -46,9 +46,11 @@ impl Patcher {
 
     /// Writes `words`, eight for each of `units`, over those of `image`, which has `numbers` from
     /// then on. It is done when this returns. Nothing reads the image meanwhile: it is borrowed.
+    /// While it waits it asks `is_late` whether to give up.
     ///
     /// # Errors
-    /// The driver's: the card has failed.
+    /// The driver's: the card has failed. [`ErrorKind::Hung`] if it is late; nothing may be done
+    /// with the card then.
     ///
     /// # Panics
     /// If a unit lies outside the image or `words` are not eight for each: caller bugs.
@@ -56,8 +58,8 @@ impl Patcher {
         &mut self,
         image: &mut LoadedImage,
         units: &[u32],
-        words: &[u32],
-        numbers: [u32; VIEW_NUMBERS],
+        (words, numbers): (&[u32], [u32; VIEW_NUMBERS]),
+        is_late: &dyn Fn() -> bool,
     ) -> Result<(), GpuError> {
         assert_eq!(units.len() * UNIT_WORDS, words.len());
         let units_len = image.words_len() / UNIT_WORDS;
@@ -75,7 +77,13 @@ impl Patcher {
             // wants it, and every unit of it lies inside the image (asserted above), which lives
             // until the stream was waited for below.
             unsafe { self.program.launch(self.stream.handle, &SHAPE, 0, &view, places) }?;
-            self.stream.wait()?;
+            while !self.stream.is_done()? {
+                if is_late() {
+                    let message = "the card did not take a change of rules by its deadline";
+                    return Err(GpuError::new(ErrorKind::Hung, message));
+                }
+                std::thread::yield_now();
+            }
         }
         image.view.numbers = numbers;
         Ok(())

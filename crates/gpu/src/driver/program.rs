@@ -175,6 +175,9 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
+        if self.card.is_given_up() {
+            return;
+        }
         _ = self.card.enter();
         // SAFETY: loaded in `load`, unloaded once; slots keep programs that they use.
         _ = unsafe { cuda::cuModuleUnload(self.module) };

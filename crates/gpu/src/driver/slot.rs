@@ -102,6 +102,16 @@ impl Stream {
         self.card.enter()
     }
 
+    /// Whether all work in it is done.
+    pub(super) fn is_done(&self) -> Result<bool, GpuError> {
+        self.card.enter()?;
+        // SAFETY: the stream is open.
+        match unsafe { cuda::cuStreamQuery(self.handle) } {
+            cuda::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            result => check("cuStreamQuery", result).map(|()| true),
+        }
+    }
+
     /// Waits for all work in it.
     pub(super) fn wait(&self) -> Result<(), GpuError> {
         self.card.enter()?;
@@ -112,6 +122,9 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
+        if self.card.is_given_up() {
+            return;
+        }
         _ = self.wait();
         // SAFETY: opened once, closed once; nothing is under way.
         _ = unsafe { cuda::cuStreamDestroy_v2(self.handle) };
@@ -173,6 +186,9 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
+        if self.card.is_given_up() {
+            return;
+        }
         _ = self.card.enter();
         // SAFETY: created once, destroyed once.
         _ = unsafe { cuda::cuEventDestroy_v2(self.handle) };
@@ -336,13 +352,9 @@ impl CardSlot {
         unsafe { &self.answers.as_slice()[..self.len] }
     }
 
-    /// The keys of the last batch.
-    ///
-    /// # Panics
-    /// If work is under way: a caller bug.
-    pub fn keys(&self) -> &[u32] {
-        assert!(self.flight.is_none(), "the slot is in use");
-        // SAFETY: no work is under way.
-        unsafe { &self.keys.as_slice()[..self.len * self.words_per_key] }
+    /// All the room for keys, those of a batch under way in it.
+    pub fn room(&self) -> &[u32] {
+        // SAFETY: the card only reads them.
+        unsafe { self.keys.as_slice() }
     }
 }

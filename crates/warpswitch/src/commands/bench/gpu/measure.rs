@@ -81,7 +81,7 @@ pub fn check_answers(
 }
 
 /// Copies `len` keys from place `start` of the trace on, which begins again at its end.
-fn fill(room: &mut [u32], keys: &KeyBuf, start: usize, len: usize) {
+pub fn fill(room: &mut [u32], keys: &KeyBuf, start: usize, len: usize) {
     let words = keys.schema().words;
     let batch = keys.as_batch();
     let mut filled = 0;

@@ -2,6 +2,7 @@
 
 mod measure;
 mod report;
+mod updates;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use warpswitch_rules::{KeyBuf, Ruleset};
 
 use self::measure::{Setting, check_answers, end_to_end, kernel_only};
 use self::report::{EngineReport, Mode, Report, RunReport};
+use self::updates::{Pace, measure_updates};
 use super::check::{Reference, WrongAnswer};
 use crate::args::{
     BuildArgs, RulesArgs, engine_parser, parse_count, parse_positive, trace_format_parser,
@@ -48,13 +50,18 @@ counted. \
 host's memory itself. The two kinds of figures are different things: a kernel's rate is not what \
 a program gets.
 
+--updates measures instead how soon changes of rules are seen by new batches, and what they cost \
+lookups: changes arrive at a fixed rate, all that have arrived are made as one group, and the time \
+from a change's arrival until every new batch sees it is noted; lookups run beside, end to end.
+
 The engines of the CPU that --cpu-engines names run over the same keys on all cores.";
 
 const EXAMPLES: &str = "\
 Examples:
   warpswitch generate rules --style acl --count 10K --out acl.rules
   warpswitch bench gpu --rules acl.rules --device host
-  warpswitch bench gpu --rules acl.rules --device host --engines turbo,bloom --batch 8K --json";
+  warpswitch bench gpu --rules acl.rules --device host --engines turbo,bloom --batch 8K --json
+  warpswitch bench gpu --rules acl.rules --device host --updates 10K,max --batch 8K";
 
 /// Measure kernels on a card, alone and with the way there and back
 #[derive(Args, Debug)]
@@ -114,6 +121,12 @@ pub struct BenchGpuArgs {
     #[arg(long)]
     end_to_end: bool,
 
+    /// Measure changes of rules beside lookups instead: changes a second, several separated by
+    /// commas (suffix K, M or G), or 'max'
+    #[arg(long, value_name = "RATES", value_delimiter = ',',
+          conflicts_with_all = ["kernel_only", "end_to_end"])]
+    updates: Vec<Pace>,
+
     /// Runs of which the median counts
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "5")]
     runs: usize,
@@ -169,6 +182,9 @@ pub fn run(args: &BenchGpuArgs) -> anyhow::Result<Outcome> {
     let ruleset = &loaded.ruleset;
     let keys = keys(args, ruleset)?;
     let reference = Reference::find(ruleset, &keys)?;
+    if !args.updates.is_empty() {
+        return run_updates(args, &device, &loaded, &keys, &reference);
+    }
     let mut report = Report {
         device: device.name().to_owned(),
         ruleset: loaded.name.clone(),
@@ -197,6 +213,33 @@ pub fn run(args: &BenchGpuArgs) -> anyhow::Result<Outcome> {
     }
     let failed = report.engines.iter().any(|engine| engine.error.is_some());
     Ok(if failed { Outcome::Failed } else { Outcome::Done })
+}
+
+/// Measures changes beside lookups, of `turbo` unless other engines are named.
+fn run_updates(
+    args: &BenchGpuArgs,
+    device: &Arc<Device>,
+    loaded: &load::LoadedRules,
+    keys: &KeyBuf,
+    reference: &Reference,
+) -> anyhow::Result<Outcome> {
+    let ruleset = &loaded.ruleset;
+    let one = [Algorithm::Turbo];
+    let algorithms = if args.engines.is_empty() { &one[..] } else { &args.engines };
+    let mut runs = Vec::new();
+    for &algorithm in algorithms {
+        let what = (ruleset, keys, reference);
+        runs.extend(measure_updates(device, algorithm, args, what)?);
+    }
+    match (args.json, args.csv) {
+        (true, _) => print_json(&runs)?,
+        (_, true) => {
+            let setting = (args.slots, args.threads);
+            print(&updates::to_csv(&loaded.name, ruleset.len(), setting, &runs))?;
+        }
+        _ => print(&updates::render(device.name(), ruleset, &runs))?,
+    }
+    Ok(Outcome::Done)
 }
 
 /// The trace, or packets drawn from the rules.

@@ -1,0 +1,441 @@
+//! Changes of rules while batches are looked up: when they are seen, and what they cost lookups.
+//!
+//! Changes arrive at a fixed rate, whether the ones before are done or not. A thread takes all that
+//! have arrived, makes them as one group, and notes for each how long it is since it arrived: from
+//! then on every new batch sees it. Other threads keep batches under way all the while, each batch
+//! on the version that is current when it is sent off. Their rate is taken alone before and after.
+
+use std::collections::VecDeque;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow, ensure};
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use warpswitch_classify::{Classifier, RuleChange};
+use warpswitch_gpu::live::LiveEngine;
+use warpswitch_gpu::ring::Ring;
+use warpswitch_gpu::{Algorithm, Device};
+use warpswitch_rules::{KeyBuf, RuleId, Ruleset};
+
+use super::super::check::Reference;
+use super::measure::{Setting, check_answers, fill};
+use super::report::Mode;
+use super::{BenchGpuArgs, rate_text, wrong_text};
+use crate::human::{self, rounded};
+use crate::measure::median;
+use crate::table::{Align, Table, title};
+use crate::threads;
+
+/// Changes in one group at most.
+const GROUP_MAX: usize = 8192;
+/// Rules that are out at once at most.
+const OUT_MAX: usize = 4096;
+/// The longest time that is told apart from longer ones.
+const LATENCY_MAX_NS: u64 = 60_000_000_000;
+
+/// How many changes a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// So many arrive.
+    PerSecond(usize),
+    /// Full groups, one after the other.
+    Max,
+}
+
+impl std::str::FromStr for Pace {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "max" => Ok(Self::Max),
+            _ => match crate::args::parse_count(text)? {
+                0 => Err("expected at least 1, or 'max'".to_owned()),
+                rate => Ok(Self::PerSecond(rate)),
+            },
+        }
+    }
+}
+
+/// What was measured at one pace.
+#[derive(Debug, Serialize)]
+pub struct UpdateRun {
+    engine: String,
+    batch: usize,
+    /// As asked for; none if as many as go.
+    asked_per_s: Option<usize>,
+    updates_per_s: f64,
+    /// Mean number of changes in a group.
+    group: f64,
+    /// From a change's arrival until every new batch sees it, microseconds.
+    visible_p50_us: f64,
+    visible_p99_us: f64,
+    visible_p999_us: f64,
+    visible_max_us: f64,
+    /// Million lookups a second, end to end, without changes and beside them.
+    alone_mpps: f64,
+    beside_mpps: f64,
+    kept: f64,
+    /// Bytes of patches a change.
+    patch_bytes: f64,
+    /// Images that were built meanwhile.
+    builds: f64,
+}
+
+/// What the writer did.
+struct Written {
+    changes: u64,
+    groups: u64,
+    time: Duration,
+    visible: Histogram<u64>,
+}
+
+/// Measures one engine at every pace and batch; nothing if its answers are wrong.
+///
+/// # Errors
+/// If the engine cannot be built, a change is refused, or an answer is wrong.
+pub fn measure_updates(
+    device: &Arc<Device>,
+    algorithm: Algorithm,
+    args: &BenchGpuArgs,
+    (ruleset, keys, reference): (&Ruleset, &KeyBuf, &Reference),
+) -> anyhow::Result<Vec<UpdateRun>> {
+    ensure!(!ruleset.is_empty(), "there is no rule to change");
+    let options = args.build.to_options();
+    let engine = LiveEngine::build(device, algorithm, ruleset, &options)?;
+    let mut writer = Writer::new(&engine, ruleset);
+    // The first change makes the second copy.
+    writer.group(2)?;
+    let mut runs = Vec::new();
+    for &batch in &args.batch {
+        let setting = Setting {
+            batch,
+            slots: args.slots,
+            threads: args.threads,
+            runs: args.runs,
+            run_time: Duration::from_millis(args.run_ms as u64),
+        };
+        for &pace in &args.updates {
+            let mut run = measure_pace(device, &mut writer, keys, &setting, pace)?;
+            run.engine = format!("{}:{algorithm}", args.device.name());
+            runs.push(run);
+        }
+    }
+    writer.restore()?;
+    for mode in Mode::ways(device) {
+        let answers = check_answers(device, &engine.current(), keys, mode)?;
+        if let Some(wrong) = reference.first_wrong(&answers) {
+            anyhow::bail!("after all changes: {}, {mode}", wrong_text(wrong));
+        }
+    }
+    match device.retired() {
+        Some(cause) => Err(super::unusable(device, cause)),
+        None => Ok(runs),
+    }
+}
+
+fn measure_pace(
+    device: &Device,
+    writer: &mut Writer<'_>,
+    keys: &KeyBuf,
+    setting: &Setting,
+    pace: Pace,
+) -> anyhow::Result<UpdateRun> {
+    let engine = writer.engine;
+    let time = setting.run_time * setting.runs as u32;
+    let figure = |name: &str| {
+        let details = engine.details();
+        details.iter().find(|detail| detail.name == name).map_or(0.0, |detail| detail.value)
+    };
+    let before = read_for(device, engine, keys, setting, time)?;
+    let (bytes, builds) = (figure("patched_bytes"), figure("builds"));
+    let stop = AtomicBool::new(false);
+    let (written, beside) = thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            threads::pin(setting.threads);
+            // Readers come up to speed first.
+            thread::sleep(setting.run_time / 2);
+            let written = writer.write(pace, time);
+            stop.store(true, Ordering::Relaxed);
+            written
+        });
+        let beside = read_until(device, engine, keys, setting, &|| stop.load(Ordering::Relaxed));
+        (writing.join(), beside)
+    });
+    let written = written.map_err(|_| anyhow!("the changing thread panicked"))??;
+    let after = read_for(device, engine, keys, setting, time)?;
+    let alone = median(&[before, after]);
+    let us = |quantile| rounded(written.visible.value_at_quantile(quantile) as f64 / 1e3, 3);
+    let changes = written.changes.max(1) as f64;
+    Ok(UpdateRun {
+        engine: String::new(),
+        batch: setting.batch,
+        asked_per_s: match pace {
+            Pace::PerSecond(rate) => Some(rate),
+            Pace::Max => None,
+        },
+        updates_per_s: (written.changes as f64 / written.time.as_secs_f64()).round(),
+        group: rounded(changes / written.groups.max(1) as f64, 3),
+        visible_p50_us: us(0.5),
+        visible_p99_us: us(0.99),
+        visible_p999_us: us(0.999),
+        visible_max_us: rounded(written.visible.max() as f64 / 1e3, 3),
+        alone_mpps: rounded(alone / 1e6, 3),
+        beside_mpps: rounded(beside? / 1e6, 3),
+        kept: 0.0,
+        patch_bytes: rounded((figure("patched_bytes") - bytes) / changes, 3),
+        builds: figure("builds") - builds,
+    }
+    .with_kept())
+}
+
+impl UpdateRun {
+    fn with_kept(self) -> Self {
+        let kept = rounded(self.beside_mpps / self.alone_mpps.max(1e-9), 3);
+        Self { kept, ..self }
+    }
+}
+
+/// Makes changes: rules go at random, and the one that is out for longest comes back.
+struct Writer<'a> {
+    engine: &'a LiveEngine,
+    ruleset: &'a Ruleset,
+    out: VecDeque<RuleId>,
+    is_out: Vec<bool>,
+    state: u64,
+}
+
+impl<'a> Writer<'a> {
+    fn new(engine: &'a LiveEngine, ruleset: &'a Ruleset) -> Self {
+        let (out, is_out) = (VecDeque::new(), vec![false; ruleset.len()]);
+        Self { engine, ruleset, out, is_out, state: 1 }
+    }
+
+    /// Makes `len` changes at once.
+    fn group(&mut self, len: usize) -> anyhow::Result<()> {
+        let out_max = OUT_MAX.min(self.ruleset.len() / 4).max(1);
+        let mut group = Vec::with_capacity(len);
+        for _ in 0..len {
+            if self.out.len() >= out_max {
+                let id = self.out.pop_front().expect("some are out");
+                self.is_out[id.as_usize()] = false;
+                group.push(RuleChange::Insert(self.ruleset.rule(id)));
+                continue;
+            }
+            let id = loop {
+                // Xorshift: plain, and good enough to spread changes over a set.
+                self.state ^= self.state << 13;
+                self.state ^= self.state >> 7;
+                self.state ^= self.state << 17;
+                let id = (self.state % self.ruleset.len() as u64) as usize;
+                if !self.is_out[id] {
+                    break id;
+                }
+            };
+            self.is_out[id] = true;
+            self.out.push_back(RuleId(id as u32));
+            group.push(RuleChange::Remove(self.ruleset.rule(RuleId(id as u32))));
+        }
+        self.make(&group)
+    }
+
+    fn make(&self, group: &[RuleChange<'_>]) -> anyhow::Result<()> {
+        self.engine.change(group).map_err(|refused| refused.error).context("a change is refused")
+    }
+
+    /// Puts all rules back.
+    fn restore(&mut self) -> anyhow::Result<()> {
+        let out: Vec<RuleId> = self.out.drain(..).collect();
+        self.is_out.fill(false);
+        let group: Vec<_> =
+            out.iter().map(|&id| RuleChange::Insert(self.ruleset.rule(id))).collect();
+        self.make(&group)
+    }
+
+    fn write(&mut self, pace: Pace, time: Duration) -> anyhow::Result<Written> {
+        let visible = Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3)?;
+        let mut written = Written { changes: 0, groups: 0, time, visible };
+        let start = Instant::now();
+        while start.elapsed() < time {
+            let began = start.elapsed();
+            let arrived = match pace {
+                Pace::Max => GROUP_MAX as u64,
+                Pace::PerSecond(rate) => {
+                    (began.as_secs_f64() * rate as f64) as u64 - written.changes
+                }
+            };
+            let len = arrived.min(GROUP_MAX as u64);
+            if len == 0 {
+                std::hint::spin_loop();
+                continue;
+            }
+            self.group(len as usize)?;
+            let seen = start.elapsed();
+            for change in written.changes..written.changes + len {
+                let arrival = match pace {
+                    Pace::Max => began,
+                    Pace::PerSecond(rate) => {
+                        Duration::from_secs_f64((change + 1) as f64 / rate as f64)
+                    }
+                };
+                let waited = seen.saturating_sub(arrival).as_nanos() as u64;
+                written.visible.saturating_record(waited.max(1));
+            }
+            written.changes += len;
+            written.groups += 1;
+        }
+        written.time = start.elapsed();
+        Ok(written)
+    }
+}
+
+fn read_for(
+    device: &Device,
+    engine: &LiveEngine,
+    keys: &KeyBuf,
+    setting: &Setting,
+    time: Duration,
+) -> anyhow::Result<f64> {
+    let start = Instant::now();
+    read_until(device, engine, keys, setting, &|| start.elapsed() >= time + setting.run_time / 2)
+}
+
+/// Keeps batches under way on all threads until `stop`; gives lookups per second after the first
+/// half run.
+fn read_until(
+    device: &Device,
+    engine: &LiveEngine,
+    keys: &KeyBuf,
+    setting: &Setting,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> anyhow::Result<f64> {
+    let count = setting.threads.min(setting.slots);
+    let rings = (0..count).map(|idx| {
+        let slots = setting.slots / count + usize::from(idx < setting.slots % count);
+        Ring::new(device, keys.schema(), setting.batch, slots)
+    });
+    let rings: Vec<Ring> = rings.collect::<Result<_, _>>()?;
+    let rates = thread::scope(|scope| {
+        let spawn = |(idx, ring): (usize, Ring)| {
+            scope.spawn(move || {
+                threads::pin(idx);
+                read(ring, engine, keys, setting, idx, stop)
+            })
+        };
+        let readers: Vec<_> = rings.into_iter().enumerate().map(spawn).collect();
+        readers.into_iter().map(|reader| reader.join()).collect::<Result<Vec<f64>, _>>()
+    });
+    Ok(rates.map_err(|_| anyhow!("a reading thread panicked"))?.iter().sum())
+}
+
+fn read(
+    mut ring: Ring,
+    engine: &LiveEngine,
+    keys: &KeyBuf,
+    setting: &Setting,
+    idx: usize,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> f64 {
+    let mut place = idx * setting.slots * setting.batch;
+    while let Some(room) = ring.keys_mut() {
+        fill(room, keys, place, setting.batch);
+        ring.submit(&engine.current(), setting.batch);
+        place += setting.batch;
+    }
+    let start = Instant::now();
+    let (mut done, mut counted_from) = (0u64, None);
+    while !stop() {
+        done += ring.finish() as u64;
+        ring.submit(&engine.current(), setting.batch);
+        if counted_from.is_none() && start.elapsed() >= setting.run_time / 2 {
+            (done, counted_from) = (0, Some(Instant::now()));
+        }
+    }
+    let time = counted_from.unwrap_or(start).elapsed();
+    while ring.under_way() > 0 {
+        ring.finish();
+    }
+    done as f64 / time.as_secs_f64().max(1e-9)
+}
+
+/// The figures for people.
+pub fn render(device: &str, ruleset: &Ruleset, runs: &[UpdateRun]) -> String {
+    let mut text = title("Changes beside lookups", device);
+    let mut table = Table::new(&[
+        ("engine", Align::Left),
+        ("batch", Align::Right),
+        ("updates/s", Align::Right),
+        ("group", Align::Right),
+        ("seen p50 us", Align::Right),
+        ("p99", Align::Right),
+        ("p99.9", Align::Right),
+        ("max", Align::Right),
+        ("alone", Align::Right),
+        ("beside", Align::Right),
+        ("kept", Align::Right),
+        ("B/update", Align::Right),
+    ]);
+    for run in runs {
+        table.row([
+            run.engine.clone(),
+            human::count(run.batch as u64),
+            human::count(run.updates_per_s as u64),
+            human::significant(run.group),
+            human::significant(run.visible_p50_us),
+            human::significant(run.visible_p99_us),
+            human::significant(run.visible_p999_us),
+            human::significant(run.visible_max_us),
+            rate_text(run.alone_mpps),
+            rate_text(run.beside_mpps),
+            format!("{:.0} %", run.kept * 100.0),
+            human::significant(run.patch_bytes),
+        ]);
+    }
+    text += &table.render();
+    text + &format!("{}\n", human::counted(ruleset.len(), "rule"))
+}
+
+/// A line for each run.
+pub fn to_csv(ruleset: &str, rules: usize, setting: (usize, usize), runs: &[UpdateRun]) -> String {
+    let mut text = "ruleset,rules,engine,batch,slots,threads,asked_per_s,updates_per_s,group,\
+                    visible_p50_us,visible_p99_us,visible_p999_us,visible_max_us,alone_mpps,\
+                    beside_mpps,kept,patch_bytes,builds\n"
+        .to_owned();
+    let (slots, threads) = setting;
+    for run in runs {
+        let asked = run.asked_per_s.map_or_else(|| "max".to_owned(), |rate| rate.to_string());
+        _ = writeln!(
+            text,
+            "{ruleset},{rules},{},{},{slots},{threads},{asked},{},{},{},{},{},{},{},{},{},{},{}",
+            run.engine,
+            run.batch,
+            run.updates_per_s,
+            run.group,
+            run.visible_p50_us,
+            run.visible_p99_us,
+            run.visible_p999_us,
+            run.visible_max_us,
+            run.alone_mpps,
+            run.beside_mpps,
+            run.kept,
+            run.patch_bytes,
+            run.builds
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paces_are_counts_or_max() {
+        assert_eq!("100K".parse(), Ok(Pace::PerSecond(100_000)));
+        assert_eq!("max".parse(), Ok(Pace::Max));
+        assert!("0".parse::<Pace>().is_err() && "fast".parse::<Pace>().is_err());
+    }
+}

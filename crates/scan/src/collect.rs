@@ -16,8 +16,11 @@ pub(crate) trait Collect: Sink {
     /// Takes an occurrence out of order; `false` if the bound is passed.
     fn offer(&mut self, end: u32, pattern: PatternId) -> bool;
 
-    /// Ends a payload; `in_order` is whether all was taken in order.
-    fn close(&mut self, in_order: bool);
+    /// Forgets what was taken of this payload.
+    fn restart(&mut self);
+
+    /// Ends a payload.
+    fn close(&mut self);
 }
 
 /// All occurrences.
@@ -27,18 +30,60 @@ pub(crate) struct All<'a> {
     /// What is taken from each end.
     pub shift: u32,
     pub is_cut: bool,
+    pub order: &'a mut Order,
+}
+
+/// What brings the occurrences of a payload into order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Order {
+    /// Whether those of the payload at hand are not in order.
+    is_broken: bool,
+    /// For each end, how many occurrences have it; then where they go.
+    places: Vec<u32>,
+    moved: Vec<Match>,
+}
+
+/// Fewer occurrences are sorted by comparing.
+const COUNTED_MIN: usize = 64;
+
+/// Those of longer payloads too, if there are fewer than one for so many bytes.
+const BYTES_PER_MATCH: usize = 8;
+
+impl Order {
+    /// Puts occurrences in order. Where a payload is full of them, they are counted by end, which
+    /// takes a step for each byte and two for each occurrence.
+    fn mend(&mut self, open: &mut [Match]) {
+        let last = open.iter().map(|found| found.end as usize).max().unwrap_or(0);
+        if open.len() < COUNTED_MIN || open.len() * BYTES_PER_MATCH < last {
+            open.sort_unstable();
+            return;
+        }
+        self.places.clear();
+        self.places.resize(last + 1, 0);
+        self.moved.clear();
+        self.moved.extend_from_slice(open);
+        for found in &self.moved {
+            self.places[found.end as usize] += 1;
+        }
+        let mut sum = 0;
+        for place in &mut self.places {
+            (sum, *place) = (sum + *place, sum);
+        }
+        for found in &self.moved {
+            let place = &mut self.places[found.end as usize];
+            open[*place as usize] = *found;
+            *place += 1;
+        }
+        for same in open.chunk_by_mut(|a, b| a.end == b.end) {
+            if same.len() > 1 {
+                same.sort_unstable();
+            }
+        }
+    }
 }
 
 impl Sink for All<'_> {
     fn take(&mut self, end: u32, pattern: PatternId) -> bool {
-        self.offer(end, pattern)
-    }
-}
-
-impl Collect for All<'_> {
-    const IS_SET: bool = false;
-
-    fn offer(&mut self, end: u32, pattern: PatternId) -> bool {
         if self.out.open_len() == self.max {
             self.is_cut = true;
             return false;
@@ -46,11 +91,34 @@ impl Collect for All<'_> {
         self.out.push(Match { end: end - self.shift, pattern });
         true
     }
+}
 
-    fn close(&mut self, in_order: bool) {
+impl Collect for All<'_> {
+    const IS_SET: bool = false;
+
+    #[inline]
+    fn offer(&mut self, end: u32, pattern: PatternId) -> bool {
+        let found = Match { end: end - self.shift, pattern };
         let open = self.out.open();
-        if !in_order && !open.is_sorted() {
-            open.sort_unstable();
+        if open.len() == self.max {
+            self.is_cut = true;
+            return false;
+        }
+        self.order.is_broken |= open.last().is_some_and(|last| *last > found);
+        self.out.push(found);
+        true
+    }
+
+    fn restart(&mut self) {
+        self.order.is_broken = false;
+        self.is_cut = false;
+        self.out.reopen();
+    }
+
+    fn close(&mut self) {
+        if self.order.is_broken {
+            self.order.mend(self.out.open());
+            self.order.is_broken = false;
         }
         self.out.close(self.is_cut);
         self.is_cut = false;
@@ -126,7 +194,13 @@ impl Collect for Set<'_> {
         true
     }
 
-    fn close(&mut self, _: bool) {
+    fn restart(&mut self) {
+        self.seen.start(self.patterns);
+        self.is_cut = false;
+        self.out.reopen();
+    }
+
+    fn close(&mut self) {
         self.out.open().sort_unstable();
         self.out.close(self.is_cut);
         self.is_cut = false;
@@ -156,7 +230,11 @@ impl Collect for First<'_> {
         true
     }
 
-    fn close(&mut self, _: bool) {
+    fn restart(&mut self) {
+        self.best = None;
+    }
+
+    fn close(&mut self) {
         self.out.push(self.best.take());
     }
 }

@@ -5,15 +5,19 @@
 //! | [`Patterns`] | byte strings with their case rules; what is searched for |
 //! | [`Scanner`] | finds them in batches of payloads: all occurrences, the set, the first, or any |
 //! | [`Carry`] | what a flow leaves behind, so that occurrences across segments are found |
+//! | [`Engine`] | how it is searched: all give the same |
 //! | [`naive`] | the reference |
 //!
 //! A scan takes time in proportion to its bytes and to what it finds, whatever the patterns and
 //! payloads are, and what it finds is bounded.
-#![forbid(unsafe_code)]
+#![deny(unsafe_op_in_unsafe_fn)]
 
+mod arch;
 mod automaton;
 mod collect;
+mod engine;
 mod error;
+mod filter;
 mod matches;
 pub mod naive;
 mod pattern;
@@ -22,6 +26,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use engine::Engine;
 pub use error::{ErrorKind, ScanError};
 pub use matches::{Lists, Match, Matches, PatternSets};
 pub use pattern::{

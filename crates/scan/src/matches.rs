@@ -88,6 +88,11 @@ impl<T> Lists<T> {
         self.items.len() - self.ends.last().map_or(0, |end| end.0)
     }
 
+    /// Forgets the list that is being written.
+    pub(crate) fn reopen(&mut self) {
+        self.items.truncate(self.ends.last().map_or(0, |end| end.0));
+    }
+
     /// Ends the list that is being written.
     pub(crate) fn close(&mut self, is_cut: bool) {
         self.ends.push((self.items.len(), is_cut));

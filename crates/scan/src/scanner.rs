@@ -1,7 +1,9 @@
 //! The scanner: batches of payloads in; lists, sets or first occurrences out.
 
 use crate::automaton::{Automaton, WalkScratch};
-use crate::collect::{All, Collect, First, Seen, Set};
+use crate::collect::{All, Collect, First, Order, Seen, Set};
+use crate::engine::Engine;
+use crate::filter::{Filter, FilterScratch};
 use crate::matches::{Match, Matches, PatternSets};
 use crate::pattern::Patterns;
 
@@ -14,11 +16,13 @@ pub struct ScanOptions {
     /// The most occurrences of a payload that are listed, or patterns of a set. Those that end
     /// first are kept; at one end, those of the lowest numbers.
     pub matches_max: usize,
+    /// What searches.
+    pub engine: Engine,
 }
 
 impl Default for ScanOptions {
     fn default() -> Self {
-        Self { matches_max: 1 << 16 }
+        Self { matches_max: 1 << 16, engine: Engine::fastest() }
     }
 }
 
@@ -28,6 +32,8 @@ impl Default for ScanOptions {
 #[derive(Clone, Debug)]
 pub struct Scanner {
     automaton: Automaton,
+    /// Nothing where the automaton is all that is wanted.
+    filter: Option<Filter>,
     options: ScanOptions,
     patterns: usize,
     longest_bytes: usize,
@@ -36,10 +42,17 @@ pub struct Scanner {
 /// Memory of scans. It grows to what they need, and they allocate nothing more then.
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
-    walk: WalkScratch,
+    search: SearchScratch,
     seen: Seen,
+    order: Order,
     /// What a flow left behind and its next segment, in one piece.
     pub(crate) joined: Vec<u8>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct SearchScratch {
+    walk: WalkScratch,
+    filter: FilterScratch,
 }
 
 impl Scratch {
@@ -54,15 +67,22 @@ impl Scanner {
     pub fn build(patterns: &Patterns, options: &ScanOptions) -> Self {
         Self {
             automaton: Automaton::new(patterns),
+            filter: options.engine.0.map(|_| Filter::new(patterns)),
             options: *options,
             patterns: patterns.len(),
             longest_bytes: patterns.longest_bytes(),
         }
     }
 
-    /// Bytes of memory that scans read.
+    /// What searches.
+    pub fn engine(&self) -> Engine {
+        self.options.engine
+    }
+
+    /// Bytes of memory: the filter's, which scans read, and the automaton's, which they read where
+    /// the filter gives up.
     pub fn bytes(&self) -> usize {
-        self.automaton.bytes()
+        self.automaton.bytes() + self.filter.as_ref().map_or(0, Filter::bytes)
     }
 
     /// Bytes of the longest pattern, 0 if there is none.
@@ -92,8 +112,9 @@ impl Scanner {
     ) {
         out.clear();
         let max = self.options.matches_max;
-        let mut all = All { out, max, shift: from as u32, is_cut: false };
-        self.run(payloads, from, &mut scratch.walk, &mut all);
+        let Scratch { search, order, .. } = scratch;
+        let mut all = All { out, max, shift: from as u32, is_cut: false, order };
+        self.run(payloads, from, search, &mut all);
     }
 
     /// Finds which patterns occur in each payload.
@@ -106,9 +127,9 @@ impl Scanner {
     /// If a payload has more than 2^30 bytes: a caller bug.
     pub fn scan_sets(&self, payloads: &[&[u8]], scratch: &mut Scratch, out: &mut PatternSets) {
         out.clear();
-        let Scratch { walk, seen, .. } = scratch;
+        let Scratch { search, seen, .. } = scratch;
         let mut set = Set::new(out, self.options.matches_max, self.patterns, seen);
-        self.run(payloads, 0, walk, &mut set);
+        self.run(payloads, 0, search, &mut set);
     }
 
     /// Finds the occurrence of each payload that ends first; of those that end there, the one of
@@ -123,24 +144,38 @@ impl Scanner {
         out: &mut Vec<Option<Match>>,
     ) {
         out.clear();
-        self.run(payloads, 0, &mut scratch.walk, &mut First { out, best: None });
+        self.run(payloads, 0, &mut scratch.search, &mut First { out, best: None });
     }
 
     fn run<C: Collect>(
         &self,
-        payloads: &[&[u8]],
+        mut payloads: &[&[u8]],
         from: usize,
-        scratch: &mut WalkScratch,
+        scratch: &mut SearchScratch,
         collect: &mut C,
     ) {
         for payload in payloads {
             assert!(payload.len() <= PAYLOAD_BYTES_MAX, "a payload of {} bytes", payload.len());
+        }
+        let SearchScratch { walk, filter: scratch } = scratch;
+        let mut by_automaton = |payload: &[u8], collect: &mut C| {
             if C::IS_SET {
-                self.automaton.walk_set(payload, from, scratch, collect);
+                self.automaton.walk_set(payload, from, walk, collect);
             } else {
-                self.automaton.walk(payload, from, scratch, collect);
+                self.automaton.walk(payload, from, walk, collect);
             }
-            collect.close(true);
+        };
+        if let (Some(filter), Some(kernel)) = (&self.filter, self.options.engine.0) {
+            while !payloads.is_empty() {
+                let (group, rest) = payloads.split_at(Filter::group_len(payloads));
+                filter.run(kernel, group, from, scratch, collect, &mut by_automaton);
+                payloads = rest;
+            }
+            return;
+        }
+        for payload in payloads {
+            by_automaton(payload, collect);
+            collect.close();
         }
     }
 }

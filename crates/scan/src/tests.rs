@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use crate::{
-    Carry, Case, Match, Matches, PatternId, PatternSets, Patterns, ScanOptions, Scanner, Scratch,
-    naive,
+    Carry, Case, Engine, Match, Matches, PatternId, PatternSets, Patterns, ScanOptions, Scanner,
+    Scratch, naive,
 };
 
 fn list(patterns: &[(&[u8], Case)]) -> Patterns {
@@ -17,7 +17,8 @@ fn list(patterns: &[(&[u8], Case)]) -> Patterns {
 
 /// Every engine that this machine has, for the same patterns.
 fn scanners(patterns: &Patterns, matches_max: usize) -> Vec<Scanner> {
-    vec![Scanner::build(patterns, &ScanOptions { matches_max })]
+    let build = |engine| Scanner::build(patterns, &ScanOptions { matches_max, engine });
+    Engine::available().map(build).collect()
 }
 
 /// Holds every form of every engine against the reference, for payloads as one batch.
@@ -37,7 +38,7 @@ fn check(patterns: &Patterns, payloads: &[&[u8]], matches_max: usize) {
             assert_eq!([out.len(), sets.len(), firsts.len()], [payloads.len(); 3]);
             for (idx, expected) in expected.iter().enumerate() {
                 let kept = &expected[..expected.len().min(matches_max)];
-                assert_eq!(out.of(idx), kept, "{scanner:?}, payload {idx}");
+                assert_eq!(out.of(idx), kept, "{:?}, payload {idx}", scanner.engine());
                 assert_eq!(out.is_cut(idx), kept.len() < expected.len(), "payload {idx}");
                 check_set(expected, matches_max, sets.of(idx), sets.is_cut(idx));
                 assert_eq!(firsts[idx], expected.first().copied(), "payload {idx}");

@@ -1,10 +1,11 @@
-//! Searching for patterns: every form of a scan against the reference.
+//! Searching for patterns: every form of a scan, by every engine, against the reference.
 //!
 //! The input is choices and patterns, then the payload. Each pattern begins with a byte that says
 //! what it is: bytes that follow, or a part of the rest, so that it occurs; with its case rule.
 
 use warpswitch_scan::{
-    Carry, Case, Match, Matches, PatternSets, Patterns, ScanOptions, Scanner, Scratch, naive,
+    Carry, Case, Engine, Match, Matches, PatternSets, Patterns, ScanOptions, Scanner, Scratch,
+    naive,
 };
 
 use crate::split;
@@ -32,8 +33,10 @@ pub fn scan(data: &[u8]) {
         rest = if kind & 0x40 == 0 { &more[len..] } else { more };
     }
     let matches_max = if bound & 1 == 0 { 1 << 16 } else { usize::from(bound) };
-    let scanner = Scanner::build(&patterns, &ScanOptions { matches_max });
-    compare(&patterns, &scanner, rest, usize::from(cut), matches_max);
+    for engine in Engine::available() {
+        let scanner = Scanner::build(&patterns, &ScanOptions { matches_max, engine });
+        compare(&patterns, &scanner, rest, usize::from(cut), matches_max);
+    }
 }
 
 fn compare(patterns: &Patterns, scanner: &Scanner, payload: &[u8], cut: usize, max: usize) {

@@ -1,0 +1,151 @@
+//! The kernels for AVX-512 with VBMI: 64 bytes at once.
+
+use std::arch::x86_64::*;
+
+use crate::filter::tables::{
+    BIT_SHIFT, BitTable, LONG_ROTATE, MIX_LONG, MIX_SHORT, Mask, TinyTable, WORD_SHIFT,
+};
+
+/// Proof that the machine has the instructions used here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Avx512(());
+
+impl Avx512 {
+    pub(super) fn new() -> Option<Self> {
+        let has = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512vbmi")
+            && is_x86_feature_detected!("bmi2");
+        has.then_some(Self(()))
+    }
+
+    pub(super) fn fold(self, from: &[u8], to: &mut [u8]) {
+        assert_eq!(from.len(), to.len());
+        // SAFETY: `self` proves that the machine has the features.
+        unsafe { fold(from, to) };
+    }
+
+    pub(super) fn long(self, table: &BitTable, text: &[u8], start: usize, masks: &mut [Mask]) {
+        // SAFETY: `self` proves that the machine has the features.
+        unsafe { long(table, text, start, masks) };
+    }
+
+    pub(super) fn short(self, table: &BitTable, text: &[u8], start: usize, masks: &mut [Mask]) {
+        // SAFETY: `self` proves that the machine has the features.
+        unsafe { short(table, text, start, masks) };
+    }
+
+    pub(super) fn tiny(self, table: &TinyTable, text: &[u8], start: usize, masks: &mut [Mask]) {
+        // SAFETY: `self` proves that the machine has the features.
+        unsafe { tiny(table, text, start, masks) };
+    }
+}
+
+/// `value` in every lane.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn set(value: u32) -> __m512i {
+    _mm512_set1_epi32(value as i32)
+}
+
+/// The 64 bytes at `at`.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load(text: &[u8], at: usize) -> __m512i {
+    let bytes: &[u8; 64] = text[at..at + 64].try_into().expect("64 bytes");
+    // SAFETY: the array has the 64 bytes that are read.
+    unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
+}
+
+/// Letters in lower case.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+fn lower(bytes: __m512i) -> __m512i {
+    let from_a = _mm512_sub_epi8(bytes, _mm512_set1_epi8(b'A' as i8));
+    let upper = _mm512_cmplt_epu8_mask(from_a, _mm512_set1_epi8(26));
+    _mm512_mask_add_epi8(bytes, upper, bytes, _mm512_set1_epi8(32))
+}
+
+#[target_feature(enable = "avx512f,avx512bw,bmi2")]
+fn fold(from: &[u8], to: &mut [u8]) {
+    let (blocks, tail) = from.as_chunks::<64>();
+    let (to_blocks, to_tail) = to.as_chunks_mut::<64>();
+    for (from, to) in blocks.iter().zip(to_blocks) {
+        let folded = lower(load(from, 0));
+        // SAFETY: the array has the 64 bytes that are written.
+        unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), folded) };
+    }
+    let mask = _bzhi_u64(u64::MAX, tail.len() as u32);
+    // SAFETY: as many lanes are read as the tail has bytes.
+    let bytes = unsafe { _mm512_maskz_loadu_epi8(mask, tail.as_ptr().cast()) };
+    let folded = lower(bytes);
+    // SAFETY: both tails are as long; as many lanes are written.
+    unsafe { _mm512_mask_storeu_epi8(to_tail.as_mut_ptr().cast(), mask, folded) };
+}
+
+/// The words that hashes lead to.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn words(table: &BitTable, hashes: __m512i) -> __m512i {
+    let moved = _mm512_srli_epi32::<WORD_SHIFT>(hashes);
+    let numbers = _mm512_and_si512(moved, set(table.mask()));
+    // SAFETY: a table has as many words as numbers under its mask.
+    unsafe { _mm512_i32gather_epi32::<4>(numbers, table.words().as_ptr().cast()) }
+}
+
+/// Lanes whose two bits, by a hash, are both set in `words`.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn are_set(words: __m512i, hashes: __m512i) -> u16 {
+    let one = set(1);
+    let first = _mm512_rolv_epi32(one, hashes);
+    let second = _mm512_rolv_epi32(one, _mm512_srli_epi32::<BIT_SHIFT>(hashes));
+    let missing = _mm512_andnot_si512(words, _mm512_or_si512(first, second));
+    _mm512_testn_epi32_mask(missing, missing)
+}
+
+#[target_feature(enable = "avx512f,avx512bw")]
+fn long(table: &BitTable, text: &[u8], start: usize, masks: &mut [Mask]) {
+    let (mix_low, mix_high) = (set(MIX_LONG[0]), set(MIX_LONG[1]));
+    for (idx, mask) in masks.as_flattened_mut().iter_mut().enumerate() {
+        let at = start + 64 * idx;
+        let low = _mm512_madd_epi16(load(text, at), mix_low);
+        let high = _mm512_madd_epi16(load(text, at + 4), mix_high);
+        let high = _mm512_rol_epi32::<{ LONG_ROTATE as i32 }>(high);
+        let hashes = _mm512_add_epi32(low, high);
+        *mask = are_set(words(table, hashes), hashes);
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw")]
+fn short(table: &BitTable, text: &[u8], start: usize, masks: &mut [Mask]) {
+    let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    // The 4 bytes at every second one: its half word and the next.
+    let spread = _mm512_add_epi32(_mm512_mullo_epi32(lanes, set(0x1_0001)), set(0x1_0000));
+    let (mix_common, mix) = (set(MIX_SHORT[0]), set(MIX_SHORT[1]));
+    for (idx, masks) in masks.as_flattened_mut().as_chunks_mut().0.iter_mut().enumerate() {
+        let at = start + 32 * idx;
+        let here = _mm512_permutexvar_epi16(spread, load(text, at));
+        let next = _mm512_permutexvar_epi16(spread, load(text, at + 1));
+        let common = _mm512_andnot_si512(set(0xff), here);
+        let found = words(table, _mm512_madd_epi16(common, mix_common));
+        let even = are_set(found, _mm512_madd_epi16(here, mix));
+        let odd = are_set(found, _mm512_madd_epi16(next, mix));
+        *masks = [even, odd];
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+fn tiny(table: &TinyTable, text: &[u8], start: usize, masks: &mut [Mask]) {
+    let [a, b, c] = table.places.each_ref().map(|place| load(place, 0));
+    for (idx, mask) in masks.iter_mut().enumerate() {
+        let at = start + 64 * idx;
+        // Of each byte the lower six bits count.
+        let first = _mm512_permutexvar_epi8(load(text, at), a);
+        let second = _mm512_permutexvar_epi8(load(text, at + 1), b);
+        let third = _mm512_permutexvar_epi8(load(text, at + 2), c);
+        let groups = _mm512_and_si512(_mm512_and_si512(first, second), third);
+        let bits = _mm512_test_epi8_mask(groups, groups);
+        *mask = [bits as u16, (bits >> 16) as u16, (bits >> 32) as u16, (bits >> 48) as u16];
+    }
+}

@@ -1,0 +1,183 @@
+//! The bit tables of the filter: may a pattern's window stand here?
+//!
+//! ```text
+//! long    at each 4th byte p:  hash(8 bytes at p) ─► word ─► are both of its 2 bits set?
+//! short   at each 2nd byte p:  hash(3 bytes at p + 1) ─► word ─┬─► both bits of the 4 bytes at p?
+//!                                                              └─► both bits of those at p + 1?
+//! tiny    at each byte p:      8 groups, one bit each:  a[p] & b[p + 1] & c[p + 2]
+//! ```
+//! Windows are folded. A pattern of 11 bytes or more has an 8-byte window at every remainder of
+//! four, so one of them stands at a position that is looked at; one of 4 or more bytes has a 4-byte
+//! window, and both of its neighbours' common 3 bytes lead to the same word.
+//!
+//! What is defined here, the kernels in [`arch`](crate::arch) do; all of them give the same
+//! positions.
+
+/// Words have 32 bits; so many tables have at least and at most, as powers of two. The least fills
+/// most of a first-level cache, the most half of a second-level one.
+const WORDS_LOG2: std::ops::RangeInclusive<u32> = 11..=18;
+
+/// Bytes of a window of a long pattern.
+pub(crate) const LONG_WINDOW: usize = 8;
+
+/// Bytes between positions that are looked at for long patterns.
+pub(crate) const LONG_STRIDE: usize = 4;
+
+/// Bytes that a pattern must have to be a long one.
+pub(crate) const LONG_BYTES_MIN: usize = LONG_WINDOW + LONG_STRIDE - 1;
+
+/// Bytes of a window of a short pattern, and those that it must have.
+pub(crate) const SHORT_WINDOW: usize = 4;
+
+/// Which of 64 positions may begin a window, 16 a number.
+///
+/// Of long and tiny windows a bit is a position. Of short ones the numbers are the even positions
+/// of 32 bytes, their odd ones, and the same of the next 32, as kernels find them;
+/// [`short_mask`] puts them in order.
+pub(crate) type Mask = [u16; 4];
+
+/// A mask of short windows with the bits in order.
+pub(crate) fn short_mask(mask: u64) -> u64 {
+    /// The bits at even places.
+    fn spread(bits: u64) -> u64 {
+        let bits = (bits | bits << 8) & 0x00ff_00ff;
+        let bits = (bits | bits << 4) & 0x0f0f_0f0f;
+        let bits = (bits | bits << 2) & 0x3333_3333;
+        (bits | bits << 1) & 0x5555_5555
+    }
+    let half = |bits: u64| spread(bits & 0xffff) | spread(bits >> 16 & 0xffff) << 1;
+    half(mask) | half(mask >> 32) << 32
+}
+
+/// What windows are multiplied with, as pairs of signed half words: a product of each half, added
+/// up, takes processors one step, where a product of whole words takes two.
+pub(crate) const MIX_LONG: [u32; 2] = [0x79b1_6a6b, 0x4a6b_5f35];
+pub(crate) const MIX_SHORT: [u32; 2] = [0x5bd1_7a35, 0x6a35_4f7b];
+
+/// The rotation between both halves of a long window.
+pub(crate) const LONG_ROTATE: u32 = 15;
+
+/// How far down in a hash the number of a word stands: the bits below depend on few bytes.
+pub(crate) const WORD_SHIFT: u32 = 9;
+
+/// How far down in a hash the second of two bits stands.
+pub(crate) const BIT_SHIFT: u32 = 14;
+
+/// Words of bits, of which a window has two in one word.
+#[derive(Clone, Debug)]
+pub(crate) struct BitTable {
+    /// A power of two.
+    words: Vec<u32>,
+}
+
+impl BitTable {
+    /// A table for so many windows, with two words for each.
+    pub(crate) fn new(windows: usize) -> Self {
+        let wanted = (2 * windows.max(1)).next_power_of_two().ilog2();
+        let log2 = wanted.clamp(*WORDS_LOG2.start(), *WORDS_LOG2.end());
+        Self { words: vec![0; 1 << log2] }
+    }
+
+    pub(crate) fn words(&self) -> &[u32] {
+        &self.words
+    }
+
+    /// What is left of a hash, moved down, as the number of a word.
+    pub(crate) fn mask(&self) -> u32 {
+        self.words.len() as u32 - 1
+    }
+
+    fn number(&self, hash: u32) -> usize {
+        (hash >> WORD_SHIFT & self.mask()) as usize
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        4 * self.words.len()
+    }
+
+    /// The word that a hash leads to.
+    #[inline(always)]
+    pub(crate) fn word(&self, hash: u32) -> u32 {
+        self.words[self.number(hash)]
+    }
+
+    /// Adds an 8-byte window.
+    pub(crate) fn add_long(&mut self, window: u64) {
+        let hash = long_hash(window as u32, (window >> 32) as u32);
+        let number = self.number(hash);
+        self.words[number] |= two_bits(hash);
+    }
+
+    /// Adds a 4-byte window, as it is found at even and at odd positions.
+    pub(crate) fn add_short(&mut self, window: u32) {
+        let bits = short_bits(window);
+        for common in [window & !0xff, window << 8] {
+            let number = self.number(short_hash(common));
+            self.words[number] |= bits;
+        }
+    }
+}
+
+/// The products of both halves of two words, added up.
+#[inline(always)]
+fn multiply(word: u32, factors: u32) -> u32 {
+    let low = i32::from(word as i16) * i32::from(factors as i16);
+    let high = i32::from((word >> 16) as i16) * i32::from((factors >> 16) as i16);
+    low.wrapping_add(high) as u32
+}
+
+/// The hash of the 8 bytes `low`, `high`.
+#[inline(always)]
+pub(crate) fn long_hash(low: u32, high: u32) -> u32 {
+    let high = multiply(high, MIX_LONG[1]).rotate_left(LONG_ROTATE);
+    multiply(low, MIX_LONG[0]).wrapping_add(high)
+}
+
+/// The hash of the 3 bytes in the upper bits of `common`.
+#[inline(always)]
+pub(crate) fn short_hash(common: u32) -> u32 {
+    multiply(common, MIX_SHORT[0])
+}
+
+/// The bits in its word of a window with this hash.
+#[inline(always)]
+pub(crate) fn two_bits(hash: u32) -> u32 {
+    1u32.rotate_left(hash) | 1u32.rotate_left(hash >> BIT_SHIFT)
+}
+
+/// The bits of a short window.
+#[inline(always)]
+pub(crate) fn short_bits(window: u32) -> u32 {
+    two_bits(multiply(window, MIX_SHORT[1]))
+}
+
+/// Eight groups of patterns of up to three bytes: by the lower 6 bits of a byte, the groups that
+/// have it in this place, or need nothing there.
+#[derive(Clone, Debug)]
+pub(crate) struct TinyTable {
+    pub(crate) places: [[u8; 64]; 3],
+}
+
+impl TinyTable {
+    /// A table for folded patterns of one to three bytes. Neighbours in the list share a group.
+    pub(crate) fn new(patterns: &[&[u8]]) -> Self {
+        let mut places = [[0; 64]; 3];
+        for (idx, bytes) in patterns.iter().enumerate() {
+            let group = 1 << (idx * 8 / patterns.len());
+            for (place, table) in places.iter_mut().enumerate() {
+                match bytes.get(place) {
+                    Some(byte) => table[usize::from(byte & 63)] |= group,
+                    None => table.iter_mut().for_each(|groups| *groups |= group),
+                }
+            }
+        }
+        Self { places }
+    }
+
+    /// Whether a pattern may begin with these bytes.
+    #[inline(always)]
+    pub(crate) fn may_begin(&self, bytes: [u8; 3]) -> bool {
+        let [a, b, c] = bytes.map(|byte| usize::from(byte & 63));
+        self.places[0][a] & self.places[1][b] & self.places[2][c] != 0
+    }
+}

@@ -8,7 +8,7 @@
 
 define($IN conf/captures/firewall.pcap, $OUT firewall.out.pcap);
 
-FromDump($IN, BURST 64)
+FromDump($IN, BURST 64, STOP true)
   -> Classifier(12/0800)
   -> Strip(14)
   -> CheckIPHeader
@@ -1018,3 +1018,7 @@ FromDump($IN, BURST 64)
   -> out :: Counter
   -> Unstrip(14)
   -> ToDump($OUT, SNAPLEN 0);
+
+DriverManager(wait_stop,
+              print "$(in.count) packets came, $(out.count) may pass, and are in $OUT",
+              stop);

@@ -469,6 +469,11 @@ impl Context<'_> {
         self.worker.manager = Some(self.element);
     }
 
+    /// Starts the sequence of random numbers anew, from `seed`.
+    pub fn seed_random(&mut self, seed: u64) {
+        self.worker.seed_random(seed);
+    }
+
     /// A random number, from the seed of the run.
     pub fn random(&mut self) -> u32 {
         self.worker.random()

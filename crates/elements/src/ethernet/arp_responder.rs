@@ -161,7 +161,7 @@ impl Element for ArpResponder {
         let mut entries = Vec::new();
         for (idx, arg) in args.rest().iter().enumerate() {
             match entries_of(arg, context.names) {
-                Err(message) => args.error_at("", &format!("argument {idx}: {message}")),
+                Err(message) => args.error_of(idx, &format!("argument {idx}: {message}")),
                 Ok(added) => {
                     for entry in added {
                         if Self::add(&mut entries, entry) {

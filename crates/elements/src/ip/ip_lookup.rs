@@ -220,13 +220,13 @@ impl Element for IpLookup {
             match written {
                 None => {
                     let expected = "should be 'ADDR/MASK [GATEWAY] OUTPUT'";
-                    args.error_at("", &format!("argument {number} {expected}"));
+                    args.error_of(idx, &format!("argument {number} {expected}"));
                 }
                 Some((Written { prefix, gateway, .. }, port)) => match u32::try_from(port) {
                     Ok(port) if (port as usize) < context.outputs => {
                         routes.push((prefix, Hop { gateway, port }));
                     }
-                    _ => args.error_at("", &format!("argument {number} bad OUTPUT")),
+                    _ => args.error_of(idx, &format!("argument {number} bad OUTPUT")),
                 },
             }
         }

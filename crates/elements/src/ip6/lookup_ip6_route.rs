@@ -137,9 +137,9 @@ impl Element for LookupIp6Route {
             match Written::parse(text, context.names) {
                 Some(route) => routes.push(route),
                 None => {
-                    let idx = idx + 1;
-                    let message = format!("argument {idx} should be DADDR/MASK [GW] OUTPUT");
-                    args.error_at("", &message);
+                    let number = idx + 1;
+                    let message = format!("argument {number} should be DADDR/MASK [GW] OUTPUT");
+                    args.error_of(idx, &message);
                 }
             }
         }

@@ -516,7 +516,7 @@ impl Element for Rewriter {
         for (number, text) in texts.iter().enumerate() {
             match InputSpec::parse(text, scope, context.outputs) {
                 Ok(spec) => self.specs.push(spec),
-                Err(message) => args.error_at("", &format!("input spec {number}: {message}")),
+                Err(message) => args.error_of(number, &format!("input spec {number}: {message}")),
             }
         }
         args.complete()

@@ -169,7 +169,7 @@ impl Element for Classifier {
         for (idx, text) in args.rest().iter().enumerate() {
             match pattern(&String::from_utf8_lossy(&unquote(text))) {
                 Ok(expr) => patterns.push(expr),
-                Err(message) => args.error_at("", &format!("pattern {idx}: {message}")),
+                Err(message) => args.error_of(idx, &format!("pattern {idx}: {message}")),
             }
         }
         args.complete()?;

@@ -135,14 +135,14 @@ fn patterns(
                 (IpFilter::action(word, context.outputs, &mut problems), rest)
             }
             None if has_actions => {
-                args.error_at("", &format!("empty pattern {idx}"));
+                args.error_of(idx, &format!("empty pattern {idx}"));
                 continue;
             }
             _ => (Way::Output(idx as u32), words.as_slice()),
         };
         let expr = parse::expression(words, context.names, &mut problems);
         for message in problems.errors {
-            args.error_at("", &format!("pattern {idx}: {message}"));
+            args.error_of(idx, &format!("pattern {idx}: {message}"));
         }
         for message in problems.warnings {
             args.warn_at("", &format!("pattern {idx}: {message}"));

@@ -167,11 +167,11 @@ impl Element for AddressInfo {
         context: &ConfigureContext<'_>,
     ) -> Result<(), ArgsError> {
         let scope = scope(context);
-        for line in args.rest() {
-            let words = split_words(&line);
+        for (idx, line) in args.rest().iter().enumerate() {
+            let words = split_words(line);
             let Some((name, addresses)) = words.split_first() else { continue };
             if addresses.is_empty() {
-                args.error_at("", "expected 'NAME [ADDRS]'");
+                args.error_of(idx, "expected 'NAME [ADDRS]'");
             }
             let mut known = 0;
             for address in addresses {
@@ -179,7 +179,7 @@ impl Element for AddressInfo {
                 known |= kinds;
                 if kinds == 0 {
                     let message = format!("'{address}' is not a recognizable address");
-                    args.error_at("", &message);
+                    args.error_of(idx, &message);
                 }
             }
         }
@@ -209,15 +209,15 @@ impl Element for PortInfo {
         context: &ConfigureContext<'_>,
     ) -> Result<(), ArgsError> {
         let scope = scope(context);
-        for line in args.rest() {
-            let words = split_words(&line);
+        for (idx, line) in args.rest().iter().enumerate() {
+            let words = split_words(line);
             let comment = words.iter().position(|word| word.starts_with('#'));
             let words = &words[..comment.unwrap_or(words.len())];
             let Some((name, rest)) = words.split_first() else { continue };
             let (port, others) = rest.split_first().map_or(("", rest), |(p, o)| (&p[..], o));
             let (port, protocol) = port.split_once('/').map_or((port, None), |(p, q)| (p, Some(q)));
             let Ok(port) = u16::from_arg(port, &NoNames) else {
-                args.error_at("", "expected 'NAME PORT/PROTO'");
+                args.error_of(idx, "expected 'NAME PORT/PROTO'");
                 continue;
             };
             for name in std::iter::once(name).chain(others) {

@@ -21,6 +21,7 @@ mod pad;
 mod print;
 mod queue;
 mod random;
+mod random_seed;
 mod rated;
 mod rated_source;
 mod red;
@@ -85,6 +86,7 @@ pub(crate) const CLASSES: &[&ElementClass] = &[
     &random::BIT_ERRORS,
     &random::SAMPLE,
     &random::SPLITTER,
+    &random_seed::CLASS,
     &rated::BANDWIDTH_SPLITTER,
     &rated::BANDWIDTH_UNQUEUE,
     &rated::SPLITTER,

@@ -359,6 +359,11 @@ impl Connection {
         let handler = canonical(name);
         if command.is_write {
             match target.write(handler, data) {
+                // What became of packets is worth knowing; other handlers answer as in Click.
+                Ok(told) if handler == "hotconfig" && !told.is_empty() => {
+                    self.reply(OK, &format!("Write handler '{name}' OK:"), true);
+                    self.reply(OK, &told, false);
+                }
                 Ok(_) => self.reply(OK, &format!("Write handler '{name}' OK"), false),
                 Err(error) => {
                     let text = format!("Write handler '{name}' error");

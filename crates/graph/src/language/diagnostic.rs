@@ -20,19 +20,23 @@
 //! - D2: an excerpt is one line without control characters, and the marked range lies on its
 //!   character boundaries: nothing of the input can upset a terminal or the renderer.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 
-use super::source::{Landmark, Span};
+use super::source::{Landmark, SourceMap, Span};
 
 /// The most diagnostics that are kept; the rest is counted.
 pub const DIAGNOSTICS_KEPT_MAX: usize = 100;
 
 /// The most characters kept of a line, before the place and from it on.
 const EXCERPT_CHARS_MAX: usize = 100;
+
+/// The most places that one diagnostic shows.
+const MARKS_MAX: usize = 16;
 
 /// The most characters kept of a message.
 const MESSAGE_CHARS_MAX: usize = 1_000;
@@ -72,6 +76,10 @@ pub struct Diagnostic {
     marked: Range<usize>,
     is_cut: bool,
     click_has_place: bool,
+    /// What is shown in place of where Click says it is.
+    marks: Vec<Diagnostic>,
+    /// Of details that are shown in other words: these, or none if a mark says it.
+    reworded: BTreeMap<usize, Option<String>>,
 }
 
 /// A remark beside a diagnostic.
@@ -126,6 +134,8 @@ impl Diagnostic {
             marked: 0..0,
             is_cut: false,
             click_has_place: true,
+            marks: Vec::new(),
+            reworded: BTreeMap::new(),
         }
     }
 
@@ -161,6 +171,44 @@ impl Diagnostic {
     #[must_use]
     pub fn note(mut self, landmark: Option<Landmark>, message: impl Into<String>) -> Self {
         self.notes.push(Note { landmark, message: bounded(message.into()) });
+        self
+    }
+
+    /// The same, with a caret at `span` rather than where Click says it is.
+    #[must_use]
+    pub(super) fn shown_at(mut self, sources: &SourceMap, span: Span) -> Self {
+        let mark = sources.error(span, "").label(self.label.as_str());
+        if mark.landmark.is_some() && self.marks.len() < MARKS_MAX {
+            self.marks.push(mark);
+        }
+        self
+    }
+
+    /// The same, with a caret at `span` that says detail `idx`, as `told`.
+    #[must_use]
+    pub(super) fn detail_at(
+        self,
+        sources: &SourceMap,
+        span: Span,
+        idx: usize,
+        told: String,
+    ) -> Self {
+        let before = self.marks.len();
+        let mut shown = self.shown_at(sources, span);
+        match shown.marks.get_mut(before) {
+            Some(mark) => {
+                mark.label = bounded(told);
+                shown.reworded.insert(idx, None);
+                shown
+            }
+            None => shown.detail_shown_as(idx, told),
+        }
+    }
+
+    /// The same, with `told` for detail `idx`, but for Click's words.
+    #[must_use]
+    pub(super) fn detail_shown_as(mut self, idx: usize, told: String) -> Self {
+        self.reworded.insert(idx, Some(bounded(told)));
         self
     }
 
@@ -201,6 +249,25 @@ impl Diagnostic {
         out
     }
 
+    /// Adds its place to `group`.
+    fn show<'a>(&'a self, group: Group<'a>) -> Group<'a> {
+        let Some(landmark) = &self.landmark else {
+            return group.element(Origin::path(&*self.file));
+        };
+        let kind = AnnotationKind::Primary.span(self.marked.clone());
+        let label = (!self.label.is_empty()).then_some(self.label.as_str());
+        let line = landmark.line as usize;
+        let snippet =
+            Snippet::source(self.excerpt.as_str()).line_start(line).annotation(kind.label(label));
+        if self.is_cut {
+            let column = self.column as usize;
+            let origin = Origin::path(&*landmark.file).line(line).char_column(column);
+            group.element(origin).element(snippet)
+        } else {
+            group.element(snippet.path(&*landmark.file))
+        }
+    }
+
     fn render(&self, renderer: &Renderer) -> String {
         let level = match self.severity {
             Severity::Error => Level::ERROR,
@@ -208,26 +275,13 @@ impl Diagnostic {
         };
         let title = level.primary_title(self.message.as_str());
         let mut group = Group::with_title(title);
-        group = match &self.landmark {
-            None => group.element(Origin::path(&*self.file)),
-            Some(landmark) => {
-                let kind = AnnotationKind::Primary.span(self.marked.clone());
-                let label = (!self.label.is_empty()).then_some(self.label.as_str());
-                let line = landmark.line as usize;
-                let snippet = Snippet::source(self.excerpt.as_str())
-                    .line_start(line)
-                    .annotation(kind.label(label));
-                if self.is_cut {
-                    let column = self.column as usize;
-                    group
-                        .element(Origin::path(&*landmark.file).line(line).char_column(column))
-                        .element(snippet)
-                } else {
-                    group.element(snippet.path(&*landmark.file))
-                }
-            }
+        group = match self.marks.is_empty() {
+            true => self.show(group),
+            false => self.marks.iter().fold(group, |group, mark| mark.show(group)),
         };
-        let details = self.details.iter().cloned();
+        let details = self.details.iter().enumerate().filter_map(|(idx, detail)| {
+            self.reworded.get(&idx).cloned().unwrap_or_else(|| Some(detail.clone()))
+        });
         let notes: Vec<String> = details.chain(self.notes.iter().map(Note::to_string)).collect();
         for note in &notes {
             group = group.element(Level::NOTE.message(note.as_str()));

@@ -81,6 +81,25 @@ pub fn resolve(
     in_order.into_result(ports)
 }
 
+/// The same, shown where connection `idx` is written.
+fn error_at(
+    graph: &FlatGraph,
+    errors: &mut Diagnostics,
+    element: usize,
+    connection: usize,
+    message: String,
+) {
+    let span = graph.elements[element].landmark.span;
+    let shown = graph.connection_spans.get(connection).copied();
+    errors.push_with(|| {
+        let error = graph.sources.error(span, message);
+        match shown {
+            Some(shown) => error.shown_at(&graph.sources, shown),
+            None => error,
+        }
+    });
+}
+
 fn error(graph: &FlatGraph, errors: &mut Diagnostics, element: usize, message: String) {
     let span = graph.elements[element].landmark.span;
     errors.push_with(|| graph.sources.error(span, message));
@@ -131,21 +150,22 @@ fn in_range(
     ports: &[ElementPorts],
     errors: &mut Diagnostics,
 ) -> Vec<Connection> {
-    let mut has_all = |port: PortRef, is_output: bool| {
+    let mut has_all = |idx: usize, port: PortRef, is_output: bool| {
         let is_there = port.port < ports[port.element].side(is_output).len();
         if !is_there {
             let what = if is_output { "output" } else { "input" };
             let declaration = graph.elements[port.element].declaration();
             let message = format!("'{declaration}' has no {what} {}", port.port);
-            error(graph, errors, port.element, message);
+            error_at(graph, errors, port.element, idx, message);
         }
         is_there
     };
-    let mut is_there = |c: &&Connection| {
-        let (from, to) = (has_all(c.from, true), has_all(c.to, false));
+    let mut is_there = |(idx, c): &(usize, &Connection)| {
+        let (from, to) = (has_all(*idx, c.from, true), has_all(*idx, c.to, false));
         from && to
     };
-    graph.connections.iter().filter(|c| is_there(c)).copied().collect()
+    let connections = graph.connections.iter().enumerate();
+    connections.filter(|c| is_there(c)).map(|(_, c)| *c).collect()
 }
 
 fn add_inner_links(

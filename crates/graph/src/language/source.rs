@@ -182,6 +182,16 @@ impl SourceMap {
         self.sources.get(idx as usize)
     }
 
+    /// Whether one of the texts refers to the variable `name`, as `$name` or `${name`; comments
+    /// count too. Cost: one pass.
+    pub fn mentions_variable(&self, name: &str) -> bool {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        self.sources.iter().flat_map(|source| source.text.split('$').skip(1)).any(|rest| {
+            let rest = rest.strip_prefix('{').unwrap_or(rest);
+            rest.strip_prefix(name).is_some_and(|behind| !behind.starts_with(is_part))
+        })
+    }
+
     /// What stands at `span`.
     pub fn text(&self, span: Span) -> &str {
         self.get(span.source)

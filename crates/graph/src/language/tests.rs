@@ -171,6 +171,35 @@ fn an_element_that_cannot_be_configured_is_told_as_click_does() {
 }
 
 #[test]
+fn errors_are_shown_where_they_were_made() {
+    let table = table();
+    let report = |text: &str| match load("f", text.as_bytes(), &table, &BTreeMap::new(), None) {
+        Err(errors) => errors.to_string(),
+        Ok(loaded) => {
+            let graph = &loaded.graph;
+            let idx = graph.elements.iter().position(|e| e.class == "Message").unwrap();
+            let (mut first, mut named) = (0u8, 0u8);
+            let mut args = args::Args::new(&graph.elements[idx].config);
+            args.read_p("FIRST", &mut first).read("N", &mut named);
+            graph.argument_error(idx, &args.complete().unwrap_err()).to_string()
+        }
+    };
+    let check = |text: &str, expected: &[&str]| {
+        let report = report(text);
+        for expected in expected {
+            assert!(report.contains(expected), "{text}\n{report}");
+        }
+    };
+    check("m :: Message(1, // one\n  N x2 /* ! */)", &["f:2:3", "^^^^ N: invalid number\n"]);
+    check("m :: Message(5 5,\nNN 3);", &["f:1:14", "^^^ FIRST: ", "f:2:1", "^^^^ NN: unknown"]);
+    check("define($a zz) m :: Message(N $a);", &["^^^^ N: invalid number: 'N zz'"]);
+    check("c :: { Message(N ${b}) }", &["^^^^^^ N: invalid number", "the variable 'b' has no"]);
+    check("a :: Idle; b :: Queue;\na[1]\n  -> [3] b -> Idle", &["has no input 3", "f:3:3"]);
+    check("c :: { Idle -> Idle }; d :: Idle;\nd -> [2] c;", &["'c' has no input 2", "f:2:3"]);
+    check("Message(\"x);\na :: Idle(\"y\");", &["f:1:9", "^ a string that begins here"]);
+}
+
+#[test]
 fn names_in_configurations_are_found_from_the_inside_out() {
     let text = "q, r :: Message; c :: { q :: Message; d :: { x :: Message; r :: Message } }
                 cc :: { x :: Message }";

@@ -101,7 +101,7 @@ impl Router {
             let result = element.configure(&mut args, &context);
             if let Err(wrong) = result {
                 let graph = &self.shared.graph;
-                errors.push(graph.element_error("While configuring", idx, &wrong.messages));
+                errors.push(graph.argument_error(idx, &wrong));
             } else if !args.warnings().is_empty() {
                 let warnings: Vec<String> =
                     args.warnings().iter().map(|line| format!("warning: {line}")).collect();

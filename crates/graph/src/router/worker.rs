@@ -545,6 +545,11 @@ impl Worker {
         self.random ^ (worker as u64).wrapping_mul(0xd1b5_4a32_d192_ed03)
     }
 
+    /// Starts the sequence of random numbers anew.
+    pub(crate) fn seed_random(&mut self, seed: u64) {
+        self.random = seed;
+    }
+
     /// A number from a sequence that depends on the seed alone (SplitMix64).
     pub(crate) fn random(&mut self) -> u32 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);

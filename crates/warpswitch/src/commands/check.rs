@@ -13,7 +13,8 @@ use crate::term::{self, GOOD, paint};
 
 const LONG_ABOUT: &str = "\
 Find all that is wrong with a configuration: its text, classes, connections, push and pull, and \
-the arguments of every element. Nothing is opened and nothing runs.
+the arguments of every element, with the files of rules and routes that they name. Nothing runs: \
+no capture or device is opened and nothing is written.
 
 Exit code 2 if there is an error.";
 
@@ -56,6 +57,7 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<Outcome> {
     let variables = args.variables.iter().cloned().collect();
     let loaded = config::load(&text, &registry, &variables, &mut Libraries::new(None))
         .map_err(|errors| anyhow::Error::new(errors.into_diagnostics()))?;
+    config::warn_of_unused(&loaded.graph, &variables);
     let (elements, connections) = (loaded.graph.elements.len(), loaded.graph.connections.len());
     if !loaded.warnings.is_empty() {
         term::note(loaded.warnings.to_coloured().trim_end());

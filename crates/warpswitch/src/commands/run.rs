@@ -49,7 +49,8 @@ pub struct RunArgs {
     #[arg(long)]
     stats: bool,
 
-    /// The same as JSON
+    /// The same of all elements as JSON, on the standard output; what elements print then goes to
+    /// the standard error stream
     #[arg(long, conflicts_with = "stats")]
     json: bool,
 
@@ -61,8 +62,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "[HOST:]PORT|PATH", value_parser = Place::parse)]
     control: Option<Place>,
 
-    /// Workers, each on a core of its own; what they share docs/workers.md tells
-    #[arg(short = 'j', long, value_name = "N", default_value = "1",
+    /// Workers: threads, each on a core of its own; what they share docs/workers.md tells
+    #[arg(short = 'j', long, visible_alias = "threads", value_name = "N", default_value = "1",
           value_parser = clap::value_parser!(u32).range(1..=64))]
     workers: u32,
 
@@ -78,6 +79,9 @@ pub struct RunArgs {
 pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     let text = config::read(&args.config)?;
     let world = World::new()?;
+    if args.json {
+        world.print_aside();
+    }
     let clock = if args.simtime { Clock::simulated(None) } else { Clock::real() };
     world.set_clock(&clock);
     let counts_costs = args.stats || args.json || args.control.is_some();
@@ -97,6 +101,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     if !warnings.is_empty() {
         term::note(warnings.to_coloured().trim_end());
     }
+    config::warn_of_unused(router.graph(), variables);
     threads::staff(&mut router, args.workers as usize);
     if args.simtime && args.workers > 1 {
         term::warning("in simulated time one worker runs: every run is the same");

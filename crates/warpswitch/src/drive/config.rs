@@ -12,6 +12,7 @@ use warpswitch_graph::{Registry, RouterOptions};
 use crate::exit::bad_input;
 use crate::load::display_name;
 use crate::output::is_dash;
+use crate::term;
 
 /// Where the variable `CLICKPATH` leads by default.
 const LIBRARY_FOLDER: &str = "conf";
@@ -120,6 +121,13 @@ impl LoadError {
                 format!("{}Router could not be initialized!\n", errors.to_click())
             }
         }
+    }
+}
+
+/// Warns of variables of the command line that nothing in the texts of `graph` refers to.
+pub fn warn_of_unused(graph: &FlatGraph, variables: &BTreeMap<String, String>) {
+    for name in variables.keys().filter(|name| !graph.sources.mentions_variable(name)) {
+        term::warning(format!("nothing in the configuration refers to the variable '{name}'"));
     }
 }
 

@@ -19,6 +19,8 @@ const OUTPUT_BYTES: usize = 1 << 16;
 /// What of the process a run uses. Shared by the host and the consoles of its configurations.
 pub struct World {
     out: RefCell<io::BufWriter<io::Stdout>>,
+    /// Whether what configurations print goes to the standard error stream.
+    prints_aside: std::cell::Cell<bool>,
     /// Whether nobody reads the output any more.
     closed: std::cell::Cell<bool>,
     /// The pace of real time; none in simulated time, which passes at once.
@@ -39,6 +41,7 @@ impl World {
         let out = io::BufWriter::with_capacity(OUTPUT_BYTES, io::stdout());
         Ok(Rc::new(Self {
             out: RefCell::new(out),
+            prints_aside: std::cell::Cell::new(false),
             closed: std::cell::Cell::new(false),
             pace: RefCell::new(None),
             reconfigures: std::cell::Cell::new(false),
@@ -51,6 +54,12 @@ impl World {
     /// Lets configurations change the pace of `clock`. Comes before there are any.
     pub fn set_clock(&self, clock: &Clock) {
         *self.pace.borrow_mut() = clock.pace();
+    }
+
+    /// Has what configurations print go to the standard error stream: the standard output is for
+    /// something that programs read.
+    pub fn print_aside(&self) {
+        self.prints_aside.set(true);
     }
 
     /// A console that leads here.
@@ -69,8 +78,12 @@ impl World {
         self.closed.get()
     }
 
-    /// Writes to the standard output.
+    /// Writes to the standard output, or where [`World::print_aside`] says.
     pub fn print(&self, text: &[u8]) {
+        if self.prints_aside.get() {
+            _ = io::stderr().lock().write_all(text);
+            return;
+        }
         let result = self.out.borrow_mut().write_all(text);
         self.note(&result);
     }

@@ -41,7 +41,8 @@ impl Reload {
         ConfigText { name: name.to_owned(), bytes }
     }
 
-    /// Has `router` run `text` from now on, with what its elements know and hold.
+    /// Has `router` run `text` from now on, with what its elements know and hold; what there is to
+    /// tell of packets that have no place in it.
     ///
     /// # Errors
     /// All that is wrong with the text; `router` goes on as it was.
@@ -51,7 +52,7 @@ impl Reload {
         world: &Rc<World>,
         now: Time,
         text: &str,
-    ) -> Result<(), String> {
+    ) -> Result<String, String> {
         let text = self.text("", text.as_bytes());
         let made = load(&text, &self.registry, &self.variables, &mut self.libraries);
         let loaded = made.map_err(|errors| errors.to_click())?;
@@ -70,12 +71,9 @@ impl Reload {
         match Router::replacing(loaded, &self.registry, self.options(world, now), old) {
             Ok((new, lost)) => {
                 *router = new;
-                if lost > 0 {
-                    let what = if lost == 1 { "packet" } else { "packets" };
-                    world.say(&format!("hotconfig: {lost} {what} had no place and are gone"));
-                }
                 world.sockets.borrow_mut().end_generation(true);
-                Ok(())
+                let told = format!("{lost} packets had no place and are gone");
+                Ok(if lost > 0 { told } else { String::new() })
             }
             Err((errors, old)) => {
                 *router = *old;
@@ -114,7 +112,7 @@ impl Controlled for Reloadable<'_> {
         match &mut self.reload {
             Some(reload) if name == "hotconfig" => {
                 let replaced = reload.replace(self.router, self.world, self.now, value);
-                replaced.map(|()| String::new()).map_err(HandlerError::Failed)
+                replaced.map_err(HandlerError::Failed)
             }
             _ => self.router.write(name, value),
         }

@@ -84,7 +84,7 @@ fn one(router: &mut Router, idx: usize) -> ElementStats {
     }
 }
 
-/// The table that ends a run.
+/// The table that ends a run. Elements that did nothing share its last line.
 pub fn render(stats: &RunStats) -> String {
     let mut table = Table::new(&[
         ("element", Align::Left),
@@ -97,8 +97,11 @@ pub fn render(stats: &RunStats) -> String {
         ("held", Align::Right),
         ("drops", Align::Left),
     ]);
-    for element in &stats.elements {
-        let is_idle = element.packets == 0 && element.drops.is_empty() && element.held == 0;
+    let (idle, busy): (Vec<_>, Vec<_>) = stats
+        .elements
+        .iter()
+        .partition(|element| element.packets == 0 && element.drops.is_empty() && element.held == 0);
+    for element in busy {
         let number = |value: u64| if value == 0 { "-".into() } else { human::count(value) };
         let drops: Vec<String> = element
             .drops
@@ -116,14 +119,32 @@ pub fn render(stats: &RunStats) -> String {
             number(element.held),
             drops.join(", "),
         ];
-        match (is_idle, drops.is_empty()) {
-            (true, _) => table.styled_row(FAINT, cells),
-            (false, true) => table.row(cells),
-            (false, false) => table.styled_row(WARN, cells),
+        match drops.is_empty() {
+            true => table.row(cells),
+            false => table.styled_row(WARN, cells),
         };
     }
     let aside = format!("{} in {:.3} s", stats.ended, stats.seconds);
-    format!("{}{}", title("Run", &aside), table.render())
+    let names: Vec<&str> = idle.iter().map(|element| element.name.as_str()).collect();
+    let idle = match names.len() {
+        0 => String::new(),
+        count => {
+            let lead = format!("{} without packets", human::counted(count, "element"));
+            let line = format!("  {lead}: {}", shortened(&names));
+            format!("{}\n", paint(FAINT, line))
+        }
+    };
+    format!("{}{}{idle}", title("Run", &aside), table.render())
+}
+
+/// As many of `names` as are read with ease, and how many more there are.
+fn shortened(names: &[&str]) -> String {
+    const NAMES_MAX: usize = 12;
+    let shown = names.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(NAMES_MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }
 
 /// Where packets stand at the end of a run; empty if none do.

@@ -124,6 +124,8 @@ pub trait FromArg: Sized {
 pub struct ArgsError {
     /// The messages, in the order in which they were found; never empty.
     pub messages: Vec<String>,
+    /// Which argument each is about, counted from 0, as far as it is about one.
+    pub args: Vec<Option<usize>>,
 }
 
 impl fmt::Display for ArgsError {
@@ -153,7 +155,11 @@ struct Arg {
 pub struct Args<'a> {
     args: Vec<Arg>,
     names: &'a dyn Names,
-    errors: Vec<String>,
+    errors: Vec<(String, Option<usize>)>,
+    /// Which argument was taken by which keyword.
+    taken: Vec<(String, usize)>,
+    /// Which arguments were taken as the rest.
+    rest: Vec<usize>,
     warnings: Vec<String>,
 }
 
@@ -181,7 +187,14 @@ impl<'a> Args<'a> {
             Arg { text, keyword_len, state: State::Free }
         };
         let args = args.into_iter().map(arg).collect();
-        Self { args, names, errors: Vec::new(), warnings: Vec::new() }
+        Self {
+            args,
+            names,
+            errors: Vec::new(),
+            taken: Vec::new(),
+            rest: Vec::new(),
+            warnings: Vec::new(),
+        }
     }
 
     /// How many arguments have not been taken.
@@ -243,7 +256,10 @@ impl<'a> Args<'a> {
                 arg.state = State::TakenByKeyword;
                 match T::from_arg(arg.text[keyword.len()..].trim_ascii_start(), self.names) {
                     Ok(value) => targets.push(value),
-                    Err(error) => self.error_at(keyword, &error.to_string()),
+                    Err(error) => {
+                        self.taken.push((keyword.to_owned(), idx));
+                        self.error_at(keyword, &error.to_string());
+                    }
                 }
             }
         }
@@ -252,22 +268,33 @@ impl<'a> Args<'a> {
 
     /// Takes all arguments that are left, as they are written.
     pub fn rest(&mut self) -> Vec<String> {
-        let free = self.args.iter_mut().filter(|arg| arg.state == State::Free);
-        let take = |arg: &mut Arg| {
+        let free = self.args.iter_mut().enumerate().filter(|(_, arg)| arg.state == State::Free);
+        let take = |(idx, arg): (usize, &mut Arg)| {
             arg.state = State::TakenByPosition;
-            std::mem::take(&mut arg.text)
+            (idx, std::mem::take(&mut arg.text))
         };
-        free.map(take).collect()
+        let (places, texts) = free.map(take).unzip();
+        self.rest = places;
+        texts
     }
 
     /// Adds an error about the argument `keyword`; empty for one about all of them.
     pub fn error_at(&mut self, keyword: &str, message: &str) {
+        let mut taken = self.taken.iter().rev();
+        let arg = taken.find(|(by, _)| !keyword.is_empty() && by == keyword).map(|(_, idx)| *idx);
         for line in message.lines() {
-            match keyword {
-                "" => self.errors.push(line.to_owned()),
-                keyword => self.errors.push(format!("{keyword}: {line}")),
-            }
+            let line = match keyword {
+                "" => line.to_owned(),
+                keyword => format!("{keyword}: {line}"),
+            };
+            self.errors.push((line, arg));
         }
+    }
+
+    /// Adds an error about argument `idx` of those that [`Args::rest`] gave, counted from 0.
+    pub fn error_of(&mut self, idx: usize, message: &str) {
+        let arg = self.rest.get(idx).copied();
+        self.errors.extend(message.lines().map(|line| (line.to_owned(), arg)));
     }
 
     /// Adds a warning about the argument `keyword`; empty for one about all of them.
@@ -289,8 +316,11 @@ impl<'a> Args<'a> {
     /// All errors of what was read.
     pub fn consume(&mut self) -> Result<(), ArgsError> {
         match std::mem::take(&mut self.errors) {
-            messages if messages.is_empty() => Ok(()),
-            messages => Err(ArgsError { messages }),
+            errors if errors.is_empty() => Ok(()),
+            errors => {
+                let (messages, args) = errors.into_iter().unzip();
+                Err(ArgsError { messages, args })
+            }
         }
     }
 
@@ -299,17 +329,15 @@ impl<'a> Args<'a> {
     /// # Errors
     /// All errors of what was read, and what is left.
     pub fn complete(&mut self) -> Result<(), ArgsError> {
-        let free = |arg: &&Arg| arg.state == State::Free;
-        let unknown: Vec<String> = self
-            .args
-            .iter()
-            .filter(free)
-            .filter(|arg| arg.keyword_len > 0)
-            .map(|arg| format!("{}: unknown argument", &arg.text[..arg.keyword_len]))
-            .collect();
-        let has_more = self.args.iter().filter(free).any(|arg| arg.keyword_len == 0);
+        let free = |arg: &Arg| arg.state == State::Free;
+        let free = self.args.iter().enumerate().filter(|(_, arg)| free(arg));
+        let (unknown, more): (Vec<_>, Vec<_>) = free.partition(|(_, arg)| arg.keyword_len > 0);
+        let unknown = unknown.into_iter().map(|(idx, arg)| {
+            (format!("{}: unknown argument", &arg.text[..arg.keyword_len]), Some(idx))
+        });
         self.errors.extend(unknown);
-        self.errors.extend(has_more.then(|| "too many arguments".to_owned()));
+        let more = more.first().map(|(idx, _)| ("too many arguments".to_owned(), Some(*idx)));
+        self.errors.extend(more);
         self.consume()
     }
 
@@ -337,6 +365,7 @@ impl<'a> Args<'a> {
                 }
             }
         }
+        self.taken.extend(found.map(|(idx, _)| (keyword.to_owned(), idx)));
         found.map(|(idx, skip)| self.args[idx].text[skip..].trim_ascii_start().to_owned())
     }
 }

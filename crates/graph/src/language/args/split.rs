@@ -8,6 +8,8 @@
 //! A comment with the spaces around it counts as one space. Quotes stay in arguments and words;
 //! [`unquote`] takes them away and decodes what they hold.
 
+use std::ops::Range;
+
 use super::super::token::{skip_data, skip_quote};
 
 /// What stands at a place of a configuration string.
@@ -91,6 +93,58 @@ pub fn split_args(text: &str) -> Vec<String> {
         args.pop();
     }
     args
+}
+
+/// Where a string begins that does not end, or not on its line: what is behind it may have been
+/// meant otherwise.
+pub(crate) fn long_quote(text: &str) -> Option<usize> {
+    let mut at = 0;
+    while let Some(piece) = piece(text, at) {
+        at = match piece {
+            Piece::Char(c) => at + c.len_utf8(),
+            Piece::Comment(end) => end,
+            Piece::Shielded(end) => {
+                let quoted = &text[at..end];
+                let quote = quoted.chars().next().filter(|c| matches!(c, '"' | '\''));
+                let is_closed = quote.is_none_or(|quote| quoted[1..].ends_with(quote));
+                if quote.is_some() && (!is_closed || quoted.contains('\n')) {
+                    return Some(at);
+                }
+                end
+            }
+        };
+    }
+    None
+}
+
+/// Where the arguments of a configuration string are, without spaces and comments at their ends: as
+/// many as [`split_args`] gives.
+pub(crate) fn arg_ranges(text: &str) -> Vec<Range<usize>> {
+    let mut ranges = Vec::new();
+    // From the first to behind the last character of what is neither space nor comment.
+    let (mut start, mut end, mut at) = (None, 0, 0);
+    while let Some(piece) = piece(text, at) {
+        match piece {
+            Piece::Char(',') => {
+                let from = start.take().unwrap_or(at);
+                ranges.push(from..end.max(from));
+                at += 1;
+            }
+            Piece::Char(c) if is_space(c) => at += c.len_utf8(),
+            Piece::Comment(next) => at = next,
+            Piece::Char(c) => {
+                start.get_or_insert(at);
+                at += c.len_utf8();
+                end = at;
+            }
+            Piece::Shielded(next) => {
+                start.get_or_insert(at);
+                (at, end) = (next, next);
+            }
+        }
+    }
+    ranges.extend(start.map(|start| start..end));
+    ranges
 }
 
 /// The words of an argument: split at spaces and comments.
@@ -284,6 +338,28 @@ mod tests {
     }
 
     #[test]
+    fn arguments_are_found_where_they_stand() {
+        let check = |text: &str, expected: &[&str]| {
+            let found: Vec<&str> = arg_ranges(text).into_iter().map(|r| &text[r]).collect();
+            assert_eq!(found, expected, "{text}");
+        };
+        check("", &[]);
+        check(" one, two three\n,\"a, b\" ", &["one", "two three", "\"a, b\""]);
+        check("a /* , */, // x\n b c // d", &["a", "b c"]);
+        check("a,,b", &["a", "", "b"]);
+        check(",", &[""]);
+        check("/* a */", &[]);
+    }
+
+    #[test]
+    fn strings_that_are_longer_than_their_line_are_found() {
+        assert_eq!(long_quote("a, \"b\", 'c'"), None);
+        assert_eq!(long_quote("\"b\", 'c) -> d;\n e('f"), Some(5));
+        assert_eq!(long_quote("a // '\n, \""), Some(9));
+        assert_eq!(long_quote("'"), Some(0));
+    }
+
+    #[test]
     fn words_are_split_at_spaces() {
         let check =
             |text: &str, expected: &[&str]| assert_eq!(split_words(text), expected, "{text}");
@@ -322,6 +398,7 @@ mod tests {
         #[test]
         fn no_text_panics(text in r#"[a, "'\\</*>$\n0x]{0,30}|.{0,20}"#) {
             let args = split_args(&text);
+            prop_assert_eq!(arg_ranges(&text).len(), args.len(), "{}", text);
             prop_assert!(args.iter().map(String::len).sum::<usize>() <= text.len() + 1);
             split_words(&text).iter().for_each(|word| drop(unquote(word)));
             unquote(&text);

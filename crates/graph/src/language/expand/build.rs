@@ -11,6 +11,7 @@ use super::super::class::ClassTable;
 use super::super::diagnostic::{Diagnostic, Diagnostics};
 use super::super::parser::Ast;
 use super::super::source::{SourceMap, Span};
+use super::super::token::ConfigText;
 
 /// What a declaration says an element is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub(super) enum Class {
 pub(super) struct Element {
     pub(super) name: String,
     pub(super) class: Class,
-    pub(super) config: String,
+    pub(super) config: ConfigText,
     pub(super) span: Span,
     /// One past the highest input and output that the scope uses.
     pub(super) inputs: u32,
@@ -40,6 +41,8 @@ pub(super) struct Element {
 pub(super) struct Wire {
     pub(super) from: (u32, u32),
     pub(super) to: (u32, u32),
+    /// Where it is written.
+    pub(super) span: Span,
 }
 
 /// A scope: the file, or one compound. The first two elements are its gates.
@@ -281,7 +284,7 @@ impl Builder<'_> {
         open: &mut Open,
         name: &str,
         class: Class,
-        config: String,
+        config: ConfigText,
         span: Span,
     ) -> Ends {
         if name.split('/').any(|part| part.bytes().all(|b| b.is_ascii_digit())) {
@@ -304,7 +307,7 @@ impl Builder<'_> {
 }
 
 impl Element {
-    pub(super) fn new(name: &str, class: Class, config: String, span: Span) -> Self {
+    pub(super) fn new(name: &str, class: Class, config: ConfigText, span: Span) -> Self {
         Self { name: name.to_owned(), class, config, span, inputs: 0, outputs: 0 }
     }
 }
@@ -332,7 +335,7 @@ impl Open {
     pub(super) fn add_gates(&mut self, owner: &str, span: Span) -> (u32, u32) {
         let mut gate = |is_input| {
             let class = Class::Gate { owner: owner.to_owned(), is_input };
-            self.add(Element::new("", class, String::new(), span)).enter
+            self.add(Element::new("", class, ConfigText::default(), span)).enter
         };
         let gates = (gate(true), gate(false));
         // Click also counts the group itself.
@@ -347,8 +350,8 @@ impl Open {
         Ends { enter: idx, leave: idx }
     }
 
-    /// Adds a wire between ports of elements.
-    pub(super) fn add_wire(&mut self, from: (u32, u32), to: (u32, u32)) {
+    /// Adds a wire between ports of elements, written at `span`.
+    pub(super) fn add_wire(&mut self, from: (u32, u32), to: (u32, u32), span: Span) {
         let elements = &mut self.compound.elements;
         let origin = &mut elements[from.0 as usize];
         origin.outputs = origin.outputs.max(from.1.saturating_add(1));
@@ -360,7 +363,7 @@ impl Open {
         if matches!(target.class, Class::Gate { is_input: false, .. }) {
             self.gate_ports.insert(to);
         }
-        self.compound.wires.push(Wire { from, to });
+        self.compound.wires.push(Wire { from, to, span });
     }
 
     /// Adds an element that is called `class_name@n` once all names of the scope are known.
@@ -368,7 +371,7 @@ impl Open {
         &mut self,
         class_name: &str,
         class: Class,
-        config: String,
+        config: ConfigText,
         span: Span,
     ) -> Ends {
         let number = self.count + 1;

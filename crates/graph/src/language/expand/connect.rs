@@ -10,6 +10,7 @@
 
 use super::super::ast::{Arrow, Chain, ClassExpr, ElementExpr, Ports, Stage, Target};
 use super::super::source::Span;
+use super::super::token::ConfigText;
 use super::CONNECTIONS_MAX;
 use super::build::{Builder, Class, Ends, Open};
 
@@ -163,12 +164,12 @@ impl Builder<'_> {
             Target::Implied => open.element(if is_first { "input" } else { "output" }),
             Target::Anonymous { class, config } => {
                 let class = self.class(class, "", open)?;
-                let config = config.as_ref().map_or_else(String::new, |c| c.text.clone());
+                let config = config.clone().unwrap_or_default();
                 Some(open.add_unnamed("", class, config, span))
             }
             Target::Named { name, class, config } => {
                 let class = class.as_ref().map(|class| self.class(class, "", open));
-                self.named(name, class, config.as_ref().map(|c| c.text.clone()), span, open)
+                self.named(name, class, config.clone(), span, open)
             }
             Target::Group(_) => None,
         }
@@ -179,7 +180,7 @@ impl Builder<'_> {
         &mut self,
         name: &str,
         class: Option<Option<Class>>,
-        config: Option<String>,
+        config: Option<ConfigText>,
         span: Span,
         open: &mut Open,
     ) -> Option<Ends> {
@@ -270,7 +271,7 @@ impl Builder<'_> {
         let (mut at_left, mut at_right) = (from.next(), to.next());
         while let (Some(from_port), Some(to_port)) = (at_left, at_right) {
             self.wire_count += 1;
-            open.add_wire(from_port, to_port);
+            open.add_wire(from_port, to_port, arrow.span);
             // One port to one port is a step of both.
             if steps_left || !steps_right {
                 at_left = from.next();
@@ -318,7 +319,7 @@ fn element_name(element: &ElementExpr) -> &str {
 }
 
 /// In `a, b :: Class(config)`, standing alone, what all of them are.
-fn shared_class(elements: &[ElementExpr]) -> Option<(&ClassExpr, String)> {
+fn shared_class(elements: &[ElementExpr]) -> Option<(&ClassExpr, ConfigText)> {
     let (last, before) = elements.split_last()?;
     let is_bare = |element: &ElementExpr| {
         matches!(&element.target, Target::Named { class: None, config: None, .. })
@@ -332,7 +333,7 @@ fn shared_class(elements: &[ElementExpr]) -> Option<(&ClassExpr, String)> {
         Target::Named { class: Some(class), config, .. }
             if last.inputs.is_absent() && last.outputs.is_absent() =>
         {
-            Some((class, config.as_ref().map_or_else(String::new, |c| c.text.clone())))
+            Some((class, config.clone().unwrap_or_default()))
         }
         _ => None,
     }

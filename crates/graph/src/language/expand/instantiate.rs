@@ -39,6 +39,8 @@ pub(super) struct Node {
     pub(super) name: String,
     pub(super) kind: Kind,
     pub(super) config: String,
+    /// Where the configuration string is written.
+    pub(super) config_span: Span,
     pub(super) span: Span,
 }
 
@@ -175,7 +177,7 @@ impl Instantiate<'_> {
             if self.text_bytes > TEXT_BYTES_MAX {
                 return self.refuse(used, too_much_text());
             }
-            let config = self.substituted(&element.config, env, element.span);
+            let config = self.substituted(&element.config.text, env, element.span);
             let node = offset(self.flat.nodes.len());
             let mut span = element.span;
             let kind = match &element.class {
@@ -201,11 +203,12 @@ impl Instantiate<'_> {
             if !element.name.is_empty() {
                 self.check_name(&name, node, element.span, used, prefix);
             }
-            self.flat.nodes.push(Node { name, kind, config, span });
+            let config_span = element.config.span;
+            self.flat.nodes.push(Node { name, kind, config, config_span, span });
         }
         let shift = |(element, port): (u32, u32)| (base + element, port);
         let wires = scope.wires.iter();
-        self.flat.wires.extend(wires.map(|w| Wire { from: shift(w.from), to: shift(w.to) }));
+        self.flat.wires.extend(wires.map(|w| Wire { from: shift(w.from), to: shift(w.to), ..*w }));
         if !self.is_full {
             self.tasks.extend(tasks.into_iter().rev());
         }

@@ -24,11 +24,13 @@ mod tunnel;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::args::ArgsError;
+use super::args::split::{arg_ranges, split_args};
 use super::ast::Requirement;
 use super::class::ClassTable;
 use super::diagnostic::{Diagnostic, Diagnostics};
 use super::parser::Ast;
-use super::source::{Landmark, SourceMap};
+use super::source::{Landmark, SourceMap, Span, offset};
 
 /// The most elements of a flat graph, borders of compounds included.
 pub const ELEMENTS_MAX: usize = 1 << 18;
@@ -53,6 +55,8 @@ pub struct FlatGraph {
     pub elements: Vec<FlatElement>,
     /// The connections, sorted by target, then origin.
     pub connections: Vec<Connection>,
+    /// Where each is written.
+    pub connection_spans: Vec<Span>,
     /// What the configuration requires, in order.
     pub requirements: Vec<Requirement>,
     /// The texts it came from, for errors that are found later.
@@ -68,6 +72,8 @@ pub struct FlatElement {
     pub class: String,
     /// Its configuration string, variables replaced.
     pub config: String,
+    /// Where that is written.
+    pub config_span: Span,
     /// Where it was declared.
     pub landmark: Landmark,
 }
@@ -135,6 +141,57 @@ impl FlatGraph {
         lines.iter().fold(error, |error, line| error.detail(line.as_str()))
     }
 
+    /// An error of the arguments of element `idx`, at those that are wrong where they are known.
+    ///
+    /// # Panics
+    /// If there is no such element.
+    pub fn argument_error(&self, idx: usize, wrong: &ArgsError) -> Diagnostic {
+        let element = &self.elements[idx];
+        let (values, places) = (split_args(&element.config), self.argument_spans(idx));
+        let mut error = self.element_error("While configuring", idx, &wrong.messages);
+        for (at, message) in wrong.messages.iter().enumerate() {
+            let Some(arg) = wrong.args.get(at).copied().flatten() else { continue };
+            let Some(value) = values.get(arg) else { continue };
+            let mut others = wrong.args.iter().enumerate().filter(|(other, _)| *other != at);
+            let is_alone = others.all(|(_, other)| *other != Some(arg));
+            let is_first = wrong.args.iter().position(|other| *other == Some(arg)) == Some(at);
+            let unset = variable_in(value);
+            if let Some(name) = unset.filter(|_| is_first) {
+                error = error.help(format!(
+                    "the variable '{name}' has no value here: it is neither defined, nor an \
+                     argument of the compound, nor given on the command line"
+                ));
+            }
+            // A comment makes one text of several lines.
+            let shown = places.get(arg).filter(|_| places.len() == values.len());
+            let is_as_written = shown.is_some_and(|&span| self.sources.text(span) == value);
+            let told = match is_as_written || unset.is_some() {
+                true => message.clone(),
+                false => format!("{message}: '{}'", excerpt(value)),
+            };
+            error = match shown {
+                Some(&span) if is_alone => error.detail_at(&self.sources, span, at, told),
+                // Many messages about one argument, such as those of a file, are read below it.
+                Some(&span) if is_first => error.shown_at(&self.sources, span),
+                None if is_alone => error.detail_shown_as(at, told),
+                _ => error,
+            };
+        }
+        error
+    }
+
+    /// Where the arguments of element `idx` are written.
+    fn argument_spans(&self, idx: usize) -> Vec<Span> {
+        let whole = self.elements[idx].config_span;
+        let text = self.sources.text(whole);
+        let span = |range: std::ops::Range<usize>| Span {
+            start: whole.start + offset(range.start),
+            end: whole.start + offset(range.end),
+            ..whole
+        };
+        arg_ranges(text).into_iter().map(span).collect()
+    }
+
     /// Whether `other` has the same elements, connections and requirements; places in the text do
     /// not count.
     pub fn is_same(&self, other: &FlatGraph) -> bool {
@@ -142,6 +199,23 @@ impl FlatGraph {
         self.elements.iter().map(key).eq(other.elements.iter().map(key))
             && self.connections == other.connections
             && self.requirements == other.requirements
+    }
+}
+
+/// The name of a variable that stands in an argument, as it has no value.
+fn variable_in(value: &str) -> Option<&str> {
+    let (_, rest) = value.split_once('$')?;
+    let rest = rest.strip_prefix('{').unwrap_or(rest);
+    let len = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+    (len > 0).then_some(&rest[..len])
+}
+
+/// The beginning of a value, for a message.
+fn excerpt(value: &str) -> String {
+    const CHARS_MAX: usize = 60;
+    match value.char_indices().nth(CHARS_MAX) {
+        None => value.to_owned(),
+        Some((end, _)) => format!("{}…", &value[..end]),
     }
 }
 
@@ -164,7 +238,9 @@ pub fn expand(
     let requirements = program.requirements;
     let mut in_order = Diagnostics::default();
     in_order.append(errors);
-    let graph = FlatGraph { elements, connections, requirements, sources: ast.sources.clone() };
+    let (connections, connection_spans) = connections.into_iter().unzip();
+    let sources = ast.sources.clone();
+    let graph = FlatGraph { elements, connections, connection_spans, requirements, sources };
     in_order.into_result(graph)
 }
 

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::super::diagnostic::Diagnostics;
-use super::super::source::SourceMap;
+use super::super::source::{SourceMap, Span};
 use super::instantiate::{Flat, Kind, Node};
 use super::{CONNECTIONS_MAX, Connection, FlatElement, PortRef};
 
@@ -18,6 +18,8 @@ const STEPS_MAX: usize = 1 << 24;
 #[derive(Default)]
 struct GatePort {
     is_entered: bool,
+    /// Where one of its wires is written.
+    span: Span,
     leads_to: Vec<(u32, u32)>,
 }
 
@@ -25,7 +27,7 @@ pub(super) fn join(
     flat: Flat,
     sources: &SourceMap,
     errors: &mut Diagnostics,
-) -> (Vec<FlatElement>, Vec<Connection>) {
+) -> (Vec<FlatElement>, Vec<(Connection, Span)>) {
     let nodes = &flat.nodes;
     let enter = |(node, port): (u32, u32)| match nodes[node as usize].kind {
         Kind::Compound { enter, .. } => (enter, port),
@@ -35,28 +37,30 @@ pub(super) fn join(
         Kind::Compound { leave, .. } => (leave, port),
         _ => (node, port),
     };
-    let wires: Vec<_> = flat.wires.iter().map(|w| (leave(w.from), enter(w.to))).collect();
+    let wires: Vec<_> = flat.wires.iter().map(|w| (leave(w.from), enter(w.to), w.span)).collect();
     let is_gate = |node: u32| matches!(nodes[node as usize].kind, Kind::Gate { .. });
     let mut gates: BTreeMap<(u32, u32), GatePort> = BTreeMap::new();
-    for &(from, to) in &wires {
+    for &(from, to, span) in &wires {
         if is_gate(from.0) {
-            gates.entry(from).or_default().leads_to.push(to);
+            let gate = gates.entry(from).or_insert(GatePort { span, ..GatePort::default() });
+            gate.leads_to.push(to);
         }
         if is_gate(to.0) {
-            gates.entry(to).or_default().is_entered = true;
+            let gate = gates.entry(to).or_insert(GatePort { span, ..GatePort::default() });
+            gate.is_entered = true;
         }
     }
     check_gates(nodes, &gates, sources, errors);
     let index = element_indices(nodes);
     let mut connections = Vec::new();
     let mut steps = 0;
-    for &(from, to) in wires.iter().filter(|(from, _)| index.contains_key(&from.0)) {
+    for &(from, to, span) in wires.iter().filter(|(from, ..)| index.contains_key(&from.0)) {
         let before = connections.len();
         follow(to, &gates, &mut steps, |(node, port)| {
             if let Some(&element) = index.get(&node) {
                 let from = PortRef { element: index[&from.0], port: from.1 as usize };
                 let to = PortRef { element, port: port as usize };
-                connections.push(Connection { from, to });
+                connections.push((Connection { from, to }, span));
             }
         });
         if connections.len() > CONNECTIONS_MAX || steps > STEPS_MAX {
@@ -68,8 +72,8 @@ pub(super) fn join(
             break;
         }
     }
-    connections.sort_by_key(|c| (c.to, c.from));
-    connections.dedup();
+    connections.sort_by_key(|(c, _)| (c.to, c.from));
+    connections.dedup_by_key(|(c, _)| *c);
     (elements(flat.nodes, sources), connections)
 }
 
@@ -112,7 +116,12 @@ fn check_gates(
             (false, false, false) => format!("'{owner}' has no output {port}"),
             _ => continue,
         };
-        errors.push_with(|| sources.error(*span, message));
+        errors.push_with(|| {
+            let error = sources.error(*span, message);
+            // What is used from outside is wrong there.
+            let is_outside = gate.is_entered == *is_input;
+            if is_outside { error.shown_at(sources, gate.span) } else { error }
+        });
     }
 }
 
@@ -125,8 +134,9 @@ fn element_indices(nodes: &[Node]) -> HashMap<u32, usize> {
 fn elements(nodes: Vec<Node>, sources: &SourceMap) -> Vec<FlatElement> {
     let element = |node: Node| match node.kind {
         Kind::Element(class) => {
-            let Node { name, config, span, .. } = node;
-            Some(FlatElement { name, class, config, landmark: sources.landmark(span) })
+            let Node { name, config, config_span, span, .. } = node;
+            let landmark = sources.landmark(span);
+            Some(FlatElement { name, class, config, config_span, landmark })
         }
         _ => None,
     };

@@ -24,9 +24,10 @@ mod directive;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::args::split::long_quote;
 use super::ast::Statement;
 use super::diagnostic::Diagnostics;
-use super::source::{Source, SourceMap, Span};
+use super::source::{Source, SourceMap, Span, offset};
 use super::token::{ConfigText, Cursor, Token};
 
 /// The most levels of compounds and groups within each other.
@@ -158,7 +159,13 @@ impl Parser<'_> {
         let config = self.cursor.config(&mut self.shared.map, &mut self.shared.errors);
         if self.take(Token::ParenClose).is_none() {
             let opened = self.shared.map.landmark(open);
-            let error = self.shared.map.error(self.cursor.here(), "expected ')'");
+            let mut error = self.shared.map.error(self.cursor.here(), "expected ')'");
+            if let Some(at) = long_quote(&config.text) {
+                let start = config.span.start + offset(at);
+                let quote = Span { start, end: start + 1, ..config.span };
+                error = error.label("a string that begins here does not end on its line");
+                error = error.shown_at(&self.shared.map, quote);
+            }
             self.shared.errors.push(error.note(Some(opened), "'(' was opened here"));
         }
         config

@@ -1,6 +1,6 @@
 /*
- * What the programs over DPDK share: starting it, its heap, the clock and the numbers on a command
- * line.
+ * What the peers share: the clock and the numbers on a command line (peer.c); for those over DPDK,
+ * starting it, and its heap (eal.c).
  */
 #ifndef PEER_PEER_H
 #define PEER_PEER_H

@@ -222,7 +222,7 @@ fn run_ours(engine: Engine, patterns: &Patterns, traffic: &Traffic, options: &Op
             }
         }
     }
-    let report = Report { traffic, build_ms, bytes: scanner.bytes(), found, sum };
+    let report = Report { traffic, build_ms, bytes: scanner.bytes(), found, sum: Some(sum) };
     report.print(&name, options, || {
         for batch in slices.chunks(options.batch) {
             scanner.scan(black_box(batch), &mut scratch, &mut out);
@@ -230,7 +230,7 @@ fn run_ours(engine: Engine, patterns: &Patterns, traffic: &Traffic, options: &Op
         }
     });
     let mut sets = PatternSets::new();
-    let report = Report { sum: 0, ..report };
+    let report = Report { sum: None, ..report };
     report.print(&sets_name, options, || {
         for batch in slices.chunks(options.batch) {
             scanner.scan_sets(black_box(batch), &mut scratch, &mut sets);
@@ -262,7 +262,7 @@ fn run_crate(
             sum = sum.wrapping_add(digest(idx, one.pattern().as_u32(), one.end() as u32));
         }
     }
-    let report = Report { traffic, build_ms, bytes: built.memory_usage(), found, sum };
+    let report = Report { traffic, build_ms, bytes: built.memory_usage(), found, sum: Some(sum) };
     report.print(name, options, || {
         for payload in &traffic.payloads {
             black_box(built.find_overlapping_iter(black_box(payload)).count());
@@ -276,8 +276,8 @@ struct Report<'a> {
     build_ms: f64,
     bytes: usize,
     found: usize,
-    /// Of the occurrences; 0 if they were not listed.
-    sum: u64,
+    /// Of the occurrences, if they were listed.
+    sum: Option<u64>,
 }
 
 impl Report<'_> {
@@ -298,11 +298,12 @@ impl Report<'_> {
         let median = seconds[seconds.len() / 2];
         let bytes: usize = self.traffic.payloads.iter().map(Vec::len).sum();
         let payloads = self.traffic.payloads.len();
-        let digest = if self.sum == 0 { String::new() } else { format!("{:#018x}", self.sum) };
-        let digest = if digest.is_empty() { digest } else { format!(",\"digest\":\"{digest}\"") };
+        let digest = self.sum.map(|sum| format!(",\"digest\":\"{sum:#018x}\""));
+        let digest = digest.unwrap_or_default();
         println!(
             "{{\"name\":\"{name}\",\"payloads\":\"{}\",\"gbps\":{:.3},\"gbps_best\":{:.3},\
-             \"mpps\":{:.4},\"p50_ns\":{:.1},\"build_ms\":{:.2},\"bytes\":{},\"found\":{}{digest}}}",
+             \"mpps\":{:.4},\"p50_ns\":{:.1},\"build_ms\":{:.2},\"bytes\":{},\"found\":{}\
+             {digest}}}",
             self.traffic.name,
             8e-9 * bytes as f64 / median,
             8e-9 * bytes as f64 / seconds[0],

@@ -5,7 +5,8 @@
 //!                                                                   └─► rte_acl (--peers)
 //!                       table, ratios, bench/record ◄── digests agree ◄┘
 //! ```
-//! `routes` looks up routes instead, and `graph` runs configurations; see their modules. Every
+//! `routes` looks up routes instead, `graph` runs configurations, and `scan` searches payloads; see
+//! their modules. Every
 //! program reads the same files. An engine whose answers have another digest than the others gets
 //! no number. Known bias is written down in `docs/benchmarking.md`.
 
@@ -15,6 +16,7 @@ mod record;
 mod report;
 mod routes;
 mod run;
+mod scan;
 
 use std::path::PathBuf;
 
@@ -45,6 +47,9 @@ pub fn run(args: &[String]) -> Result<()> {
     }
     if options.names.iter().any(|name| name == GRAPH) {
         return run_graph(options);
+    }
+    if options.names.iter().any(|name| name == SCAN) {
+        return run_scan(options);
     }
     let defs = read_defs(&options.names)?;
     let tools = run::Tools::build(if options.peers { Some(peers::build_acl()?) } else { None })?;
@@ -83,14 +88,31 @@ pub fn run(args: &[String]) -> Result<()> {
     }
     if options.smoke && options.names.is_empty() {
         graph::measure(&graph::Options { data: None, rounds: 1, record: false, smoke: true })?;
+        scan::scan(&scan::Options {
+            data: None,
+            rounds: 1,
+            peers: false,
+            record: false,
+            smoke: true,
+        })?;
         return run_routes(options);
     }
     Ok(())
 }
 
-/// The experiments that are no definitions: one looks up routes, one runs configurations.
+/// The experiments that are no definitions: one looks up routes, one runs configurations, one
+/// searches payloads.
 const ROUTES: &str = "routes";
 const GRAPH: &str = "graph";
+const SCAN: &str = "scan";
+
+fn run_scan(options: Options) -> Result<()> {
+    if options.names.len() > 1 || options.engines.is_some() || !options.case.is_empty() {
+        bail!("'{SCAN}' runs alone, and takes neither --case nor --engines");
+    }
+    let Options { data, rounds, peers, record, smoke, .. } = options;
+    scan::scan(&scan::Options { data, rounds, peers, record, smoke })
+}
 
 fn run_graph(options: Options) -> Result<()> {
     let is_alone = options.names.len() <= 1 && options.engines.is_none() && !options.peers;

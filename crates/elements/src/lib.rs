@@ -20,6 +20,7 @@ mod nat;
 mod paint;
 mod patterns;
 mod rate;
+mod route_file;
 mod standard;
 
 use warpswitch_graph::{ElementClass, Registry};

@@ -1,7 +1,8 @@
 //! Looks destinations up in a table of routes.
 //!
 //! # Synopsis
-//! `StaticIPLookup(ADDR/MASK [GATEWAY] OUTPUT, ...)`, and the same as `LinearIPLookup`,
+//! `StaticIPLookup(ADDR/MASK [GATEWAY] OUTPUT, ..., [FILE FILENAME, FORMAT, DEVICES])`, and the
+//! same as `LinearIPLookup`,
 //! `SortedIPLookup`, `RadixIPLookup`, `DirectIPLookup`, `RangeIPLookup`
 //!
 //! All look up whole batches in one table of the fastest kind there is; the names differ in what
@@ -14,6 +15,13 @@
 //! # Configuration
 //! Each argument is a route: a prefix (or an address), perhaps a gateway (`-` for none), and the
 //! output. Of several routes of one prefix the first one counts.
+//! - `FILE`: a file of more routes, gzip'd or not, which come behind the arguments
+//! - `FORMAT`: how it is written: `click` (the default, as the arguments), `ip-route` (what `ip
+//!   route` prints) or `list` (a prefix, and a gateway or an output)
+//! - `DEVICES`: names of interfaces; what leads to the first one leaves by output 0, and so on
+//!
+//! A route of the file that tells neither an output nor one of these interfaces leaves by the
+//! output of its gateway, as the arguments say.
 //!
 //! # Handlers
 //! | name | | unit |
@@ -50,6 +58,7 @@ use warpswitch_routes::{NextHop, Prefix};
 use super::route_table::{Hop, Refused, RouteTable, Written, route_text};
 use super::support::parse;
 use crate::copies::own;
+use crate::route_file::RouteFile;
 
 /// The class `StaticIPLookup`.
 pub static STATIC: ElementClass = class("StaticIPLookup", || Box::new(IpLookup::new("", false)));
@@ -206,12 +215,41 @@ impl IpLookup {
     }
 }
 
+impl IpLookup {
+    /// Adds the routes of `file` to `routes`, which lead to the gateways.
+    fn add_routes_of(
+        &self,
+        file: &RouteFile,
+        args: &mut Args<'_>,
+        outputs: usize,
+        routes: &mut Vec<(Prefix<u32>, Hop)>,
+    ) {
+        let direct = routes.clone();
+        let output_of = |gateway: u32| {
+            let leading = direct.iter().filter(|(prefix, _)| prefix.contains(gateway));
+            leading.max_by_key(|(prefix, _)| prefix.len()).map(|(_, hop)| hop.port)
+        };
+        let of_file = file.routes(args, output_of);
+        if let Some((prefix, _, port)) = of_file.iter().find(|(.., port)| *port as usize >= outputs)
+        {
+            args.error_at("FILE", &format!("bad OUTPUT {port} of {prefix}"));
+            return;
+        }
+        routes.extend(
+            of_file.into_iter().map(|(prefix, gateway, port)| {
+                (prefix, Hop { gateway: gateway.unwrap_or(0), port })
+            }),
+        );
+    }
+}
+
 impl Element for IpLookup {
     fn configure(
         &mut self,
         args: &mut Args<'_>,
         context: &ConfigureContext<'_>,
     ) -> Result<(), ArgsError> {
+        let file = RouteFile::named(args);
         let mut routes = Vec::new();
         for (idx, text) in args.rest().iter().enumerate() {
             let number = idx + 1;
@@ -229,6 +267,9 @@ impl Element for IpLookup {
                     _ => args.error_of(idx, &format!("argument {number} bad OUTPUT")),
                 },
             }
+        }
+        if let Some(file) = file {
+            self.add_routes_of(&file, args, context.outputs, &mut routes);
         }
         match own(&mut self.table).fill(&routes) {
             Ok(0) => {}
@@ -338,6 +379,45 @@ impl Element for IpLookup {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn routes_come_from_files_in_each_format() {
+        let folder = std::env::temp_dir().join(format!("routes-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let check = |class: &str, format: &str, text: &str, address: &str, expected: &str| {
+            let path = folder.join(format!("{class}-{format}"));
+            std::fs::write(&path, text).expect("a file");
+            let direct = match class {
+                "LookupIP6Route" => "2001:db8:1::/64 1",
+                _ => "10.0.1.0/24 1",
+            };
+            let config = format!(
+                "Idle -> r :: {class}({direct}, FILE {}, FORMAT {format}, DEVICES lan0 lan1 wan);
+                 r[0] -> Discard; r[1] -> Discard; r[2] -> Discard;",
+                path.display()
+            );
+            let made = warpswitch_graph::simulate::router(&config, &crate::registry());
+            let found = match made {
+                Ok((mut router, _)) => router.read(&format!("r.lookup {address}")).expect("asked"),
+                Err(errors) => errors.to_click(),
+            };
+            assert!(found.trim_end().ends_with(expected), "{format}: {found}");
+        };
+        let ip = "StaticIPLookup";
+        check(ip, "click", "10.9.0.0/16 10.0.1.9 1,\n0.0.0.0/0 - 2 // out", "8.8.8.8", "2");
+        check(ip, "list", "10.9.0.0/16 10.0.1.9\n10.8.0.0/16 2\n", "10.9.1.1", "1 10.0.1.9");
+        check(ip, "ip-route", "default via 192.0.2.1 dev wan\n", "8.8.8.8", "2 192.0.2.1");
+        check(ip, "list", "10.9.0.0/16 10.0.7.9\n", "", "no output for routes via 10.0.7.9");
+        check(ip, "ip-route", "blackhole 10.0.0.0/8\n", "", "that are a blackhole");
+        check(ip, "list", "10.9.0.0/16 3\n", "", "bad OUTPUT 3 of 10.9.0.0/16");
+        check(ip, "list", "10.9.0.1/16 3\n", "", "expected 10.9.0.0/16");
+        check(ip, "xml", "", "", "expected 'click', 'ip-route' or 'list'");
+        let ip6 = "LookupIP6Route";
+        let routes = "2001:db8::/32 2001:db8:1::9\n2001:db8:1::/64 2\n";
+        check(ip6, "list", routes, "2001:db8:2::1", "1 2001:db8:1::9");
+        check(ip6, "list", routes, "2001:db8:1::1", "1");
+        _ = std::fs::remove_dir_all(&folder);
+    }
+
     use super::super::testing::{ipv4, run, source};
     use warpswitch_graph::Router;
     use warpswitch_graph::simulate::router;

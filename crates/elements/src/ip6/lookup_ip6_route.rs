@@ -1,7 +1,8 @@
 //! Finds the way that each packet takes, by the longest prefix of its destination annotation.
 //!
 //! # Synopsis
-//! `LookupIP6Route(ADDR1/MASK1 [GW1] OUT1, ADDR2/MASK2 [GW2] OUT2, ...)`
+//! `LookupIP6Route(ADDR1/MASK1 [GW1] OUT1, ADDR2/MASK2 [GW2] OUT2, ..., [FILE FILENAME, FORMAT,
+//! DEVICES])`
 //!
 //! # Ports
 //! One input, pushed to; any number of outputs. A packet leaves by the output of its route, its
@@ -11,8 +12,9 @@
 //! - `ADDR/MASK`: a prefix; the mask is a length or written as an address
 //! - `GW`: the gateway, `::`, `-` or absent for none
 //! - `OUT`: the output
+//! - `FILE`, `FORMAT`, `DEVICES`: a file of more routes, as with `StaticIPLookup`
 //!
-//! Of several routes of one prefix the last counts.
+//! Of several routes of one prefix the last counts, and arguments count before the file.
 //!
 //! # Handlers
 //! | name | | unit |
@@ -47,6 +49,7 @@ use warpswitch_routes::{NextHop, Prefix};
 use super::route_table::{Hop, RouteTable, Written, key, parse_prefix};
 use super::support::parse;
 use crate::copies::own;
+use crate::route_file::RouteFile;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -131,6 +134,7 @@ impl Element for LookupIp6Route {
         args: &mut Args<'_>,
         context: &ConfigureContext<'_>,
     ) -> Result<(), ArgsError> {
+        let file = RouteFile::named(args);
         let texts = args.rest();
         let mut routes = Vec::with_capacity(texts.len());
         for (idx, text) in texts.iter().enumerate() {
@@ -143,9 +147,28 @@ impl Element for LookupIp6Route {
                 }
             }
         }
+        if let Some(file) = &file {
+            let direct = routes.clone();
+            let output_of = |gateway: u128| {
+                let leading = direct.iter().filter(|route| route.prefix.contains(gateway));
+                let best = leading.max_by_key(|route| route.prefix.len());
+                best.and_then(|route| u32::try_from(route.hop.port).ok())
+            };
+            // Of one prefix the last one counts: arguments come behind the file.
+            let mut all: Vec<Written> = file
+                .routes(args, output_of)
+                .into_iter()
+                .map(|(prefix, gateway, port)| {
+                    let gateway = Ipv6Addr::from(gateway.unwrap_or(0));
+                    Written { prefix, hop: Hop { gateway, port: port as usize } }
+                })
+                .collect();
+            all.append(&mut routes);
+            routes = all;
+        }
         let outputs = routes.iter().map(|route| route.hop.port + 1).max();
         match outputs {
-            None if texts.is_empty() => args.warn_at("routes", "no routes"),
+            None if texts.is_empty() && file.is_none() => args.warn_at("routes", "no routes"),
             Some(outputs) if outputs > context.outputs => {
                 args.error_at("", &format!("need {outputs} or more output ports"));
             }

@@ -1,6 +1,6 @@
 //! Boxes and paths as SVG.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::super::args::split::split_args;
@@ -137,7 +137,7 @@ fn escaped(text: &str) -> String {
 
 const STYLE: &str = "\
 text{font-family:'DejaVu Sans Mono',Menlo,Consolas,monospace;text-anchor:middle;fill:#1a1a1a}
-.t{font-size:12px;font-weight:bold}.a{font-size:10px;fill:#444}.n{font-size:8px;fill:#555}
+.t{font-size:12px;font-weight:bold}.a{font-size:10px;fill:#444}.n{font-size:10px;font-weight:bold;fill:#14508c}
 .l{font-size:10px;text-anchor:start}
 .e{stroke:#3a3a3a;stroke-width:1.1}
 .w{fill:none;stroke:#222;stroke-width:1.3}.w.l2{stroke:#1d6fb8;stroke-dasharray:5 3}
@@ -166,7 +166,9 @@ fn write(
     out: &mut String,
 ) -> std::fmt::Result {
     let width = (layout.width + 2.0 * MARGIN).max(LEGEND_WIDTH);
-    let height = layout.height + 2.0 * MARGIN + 34.0;
+    let tints = tints(graph);
+    let names_height = if tints.is_empty() { 0.0 } else { 22.0 };
+    let height = layout.height + 2.0 * MARGIN + 34.0 + names_height;
     writeln!(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
@@ -181,15 +183,15 @@ fn write(
         let class = if is_push { "w" } else { "w l2" };
         writeln!(out, "<path class=\"h\" d=\"{path}\"/><path class=\"{class}\" d=\"{path}\"/>")?;
     }
-    let mut tints: BTreeMap<&str, &str> = BTreeMap::new();
+    let tint_of: BTreeMap<&str, &str> = tints.iter().copied().collect();
     for (idx, element) in graph.elements.iter().enumerate() {
-        let tint = element.name.split_once('/').map_or("#ffffff", |(compound, _)| {
-            let next = TINTS[tints.len() % TINTS.len()];
-            tints.entry(compound).or_insert(next)
-        });
+        let compound = element.name.split_once('/');
+        let tint = compound.and_then(|(compound, _)| tint_of.get(compound).copied());
+        let tint = tint.unwrap_or("#ffffff");
         write_box(element, &boxes[idx], &looks[idx], layout.boxes[idx], tint, out)?;
     }
     writeln!(out, "</g>")?;
+    write_names(&tints, width, height - 46.0, out)?;
     write_legend(height - 24.0, out)?;
     out.push_str("</svg>\n");
     Ok(())
@@ -328,6 +330,43 @@ fn path(points: &[Point], idx: usize) -> String {
         }
     }
     out
+}
+
+/// The tint of each compound, in the order of their elements.
+fn tints(graph: &FlatGraph) -> Vec<(&str, &'static str)> {
+    let mut tints: Vec<(&str, &str)> = Vec::new();
+    let mut known = BTreeSet::new();
+    for element in &graph.elements {
+        if let Some((compound, _)) = element.name.split_once('/')
+            && known.insert(compound)
+        {
+            tints.push((compound, TINTS[tints.len() % TINTS.len()]));
+        }
+    }
+    tints
+}
+
+/// What each tint stands for, as far as there is room.
+fn write_names(tints: &[(&str, &str)], width: f64, y: f64, out: &mut String) -> std::fmt::Result {
+    let mut x = MARGIN;
+    for (name, tint) in tints {
+        let name = shortened(name, TITLE_CHARS_MAX);
+        let end = x + 28.0 + name.chars().count() as f64 * SMALL_CHAR_WIDTH;
+        if end > width - MARGIN {
+            return Ok(());
+        }
+        writeln!(
+            out,
+            "<rect class=\"e\" x=\"{x:.1}\" y=\"{:.1}\" width=\"12\" height=\"10\" \
+             fill=\"{tint}\"/><text class=\"l\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            y - 1.0,
+            x + 17.0,
+            y + 8.0,
+            escaped(&name)
+        )?;
+        x = end + 14.0;
+    }
+    Ok(())
 }
 
 fn write_legend(y: f64, out: &mut String) -> std::fmt::Result {

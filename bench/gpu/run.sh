@@ -10,6 +10,7 @@
 #   BATCH=8K,1M         batches (default: 8K,64K,256K,1M)
 #   RUN_MS=20 RUNS=5    how long and how often each figure is taken
 #   THREADS=1 SLOTS=8   threads that send batches off, and how many are under way
+#   UPDATES=100K,1M,max changes a second beside lookups, for the sets of 100K rules (empty: none)
 #
 # Sets are the files in data/, and some that are generated here: IPv6, and GSwitch's own case.
 set -euo pipefail
@@ -50,8 +51,15 @@ for set in "$here"/data/*.rules*; do
 	[ -e "$set" ] && cp "$set" "$sets/"
 done
 
+# Appends a file with a line of names to one that may have it already.
+append() {
+	if [ -s "$2" ]; then tail -n +2 "$1"; else cat "$1"; fi >> "$2"
+}
+
 csv=$out/$(date -u +%F).csv
+updates=$out/$(date -u +%F)-updates.csv
 : > "$csv"
+: > "$updates"
 for set in "$sets"/*; do
 	name=$(basename "$set" .gz)
 	name=${name%.rules}
@@ -63,7 +71,13 @@ for set in "$sets"/*; do
 		--threads "${THREADS:-1}" --slots "${SLOTS:-8}" \
 		${ENGINES:+--engines "$ENGINES"}) > "$work/one.csv" ||
 		echo "# $name failed" >> "$csv"
-	if [ -s "$csv" ]; then tail -n +2 "$work/one.csv"; else cat "$work/one.csv"; fi >> "$csv"
+	append "$work/one.csv" "$csv"
+	if [[ $name = *_100k && -n ${UPDATES-100K,1M,max} ]]; then
+		(cd "$work" && "$warpswitch" bench gpu --rules "$name" --csv --hash-seed 1 \
+			--updates "${UPDATES-100K,1M,max}" --batch 8K,64K --run-ms 100 --runs 5 \
+			--slots 4) > "$work/more.csv" || echo "# $name failed" >> "$updates"
+		append "$work/more.csv" "$updates"
+	fi
 	rm "$work/$name"
 	echo "-- $name"
 	grep -v '^ruleset' "$work/one.csv" | cut -d, -f4-9 || true

@@ -31,6 +31,12 @@ pub fn build(
     ruleset: &Ruleset,
     options: &BuildOptions,
 ) -> Result<Box<dyn Classifier>, ClassifyError> {
+    if algorithm != Algorithm::Linear
+        && let Ok(live) = LiveEngine::build(device, algorithm, ruleset, options)
+    {
+        return Ok(Box::new(live));
+    }
+    // One copy may fit where several do not.
     let device = device.clone();
     Ok(match algorithm {
         Algorithm::Linear => {
@@ -41,11 +47,7 @@ pub fn build(
         Algorithm::MaskHash => {
             Box::new(Rebuild::<OnDevice<MaskHash>>::build(device, ruleset, options)?)
         }
-        Algorithm::Turbo => match LiveEngine::build(&device, algorithm, ruleset, options) {
-            Ok(live) => Box::new(live),
-            // One copy may fit where several do not.
-            Err(_) => Box::new(Rebuild::<OnDevice<Turbo>>::build(device, ruleset, options)?),
-        },
+        Algorithm::Turbo => Box::new(Rebuild::<OnDevice<Turbo>>::build(device, ruleset, options)?),
     })
 }
 

@@ -11,6 +11,7 @@
 //! - [`resident`] answers frames of some hundred keys within microseconds, by a kernel that stays.
 //! - [`engine`] makes a `Classifier` on a device; a batch sees one version. [`live`] changes images
 //!   by patches, where an image can be changed.
+//! - [`auto`] sends each batch to the cores or to a device, whichever costs less.
 //! - [`kernels`] embeds the sources under `kernels/`, [`driver`] compiles them for the card that is
 //!   there, [`cache`] keeps what was compiled on disk.
 //! - [`survey()`] says what this machine has, and what it lacks.
@@ -22,6 +23,7 @@
 //! same images and so the same answers.
 #![deny(unsafe_op_in_unsafe_fn)]
 
+pub mod auto;
 pub mod cache;
 pub mod deadline;
 pub mod device;

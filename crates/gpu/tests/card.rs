@@ -13,16 +13,19 @@ use std::time::{Duration, Instant};
 use support::soak::Soak;
 
 use warpswitch_classify::{
-    BuildOptions, Classifier, ClassifyError, Engine, build as build_on_cores,
+    BuildOptions, Classifier, ClassifyError, Engine, RuleChange, build as build_on_cores,
 };
+use warpswitch_gpu::auto::{AutoEngine, AutoOptions};
+use warpswitch_gpu::deadline::Deadline;
 use warpswitch_gpu::device::TransferChoice;
 use warpswitch_gpu::driver::Transfer;
+use warpswitch_gpu::live::LiveEngine;
 use warpswitch_gpu::resident::{FramesConfig, Hysteresis};
 use warpswitch_gpu::ring::Ring;
 use warpswitch_gpu::{Algorithm, Device, GpuError, engine};
 use warpswitch_rules::generate::{Family, RulesetSpec, Style};
 use warpswitch_rules::schema::SCHEMAS;
-use warpswitch_rules::{RuleId, Ruleset, linear};
+use warpswitch_rules::{RuleId, Ruleset, RulesetBuilder, linear};
 use warpswitch_testkit::{classifier_suite, dense};
 
 /// The card of all tests, or why there is none.
@@ -170,4 +173,109 @@ fn no_frame_is_torn_on_the_card() {
     let count = soak.run(&card, &mut clock());
     println!("{count:?}");
     assert_eq!((card.retired(), count.rescued), (None, 0), "{count:?}");
+}
+
+/// Rules that go and come in groups while batches are looked up: each batch equals the reference at
+/// a version that was current meanwhile, and after every group the card has what the host has.
+#[test]
+fn changes_reach_the_card_whole() {
+    let Ok(card) = card() else { return };
+    for (style, family, rules) in [
+        (Style::Acl, Family::Ipv4, 20_000),
+        (Style::Fw, Family::Ipv4, 1500),
+        (Style::Ipc, Family::Ipv6, 1200),
+    ] {
+        let ruleset = RulesetSpec { style, family, rules, seed: 5 }.generate();
+        let engine =
+            LiveEngine::build(&card, Algorithm::Turbo, &ruleset, &BuildOptions::default()).unwrap();
+        let keys = dense::keys_near(&ruleset, 5000, 6);
+        let mut present = vec![true; ruleset.len()];
+        let mut state = 7u64;
+        for group in 0..60 {
+            let changes: Vec<RuleChange<'_>> = (0..1 + group * 7)
+                .map(|_| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let id = (state >> 33) as usize % ruleset.len();
+                    present[id] = !present[id];
+                    let rule = ruleset.rule(RuleId(id as u32));
+                    if present[id] { RuleChange::Insert(rule) } else { RuleChange::Remove(rule) }
+                })
+                .collect();
+            engine.change(&changes).unwrap();
+            let mut out = vec![RuleId(7); keys.len()];
+            engine.classify(keys.as_batch(), &mut out);
+            let mut want = vec![RuleId(7); keys.len()];
+            engine.current().image().classify(keys.as_batch(), &mut want);
+            assert_eq!(out, want, "{style:?} {family:?} after group {group}");
+            assert_eq!(card.retired(), None);
+        }
+        let there = ruleset.iter().filter(|rule| present[rule.id.as_usize()]);
+        let mut kept = RulesetBuilder::new(ruleset.schema());
+        let ids: Vec<RuleId> = there.map(|rule| rule.id).collect();
+        ids.iter().for_each(|&id| _ = kept.push(ruleset.to_rule(id)));
+        let kept = kept.build();
+        let mut want = vec![RuleId::NONE; keys.len()];
+        linear::classify(&kept, keys.as_batch(), &mut want);
+        let want: Vec<RuleId> =
+            want.iter().map(|id| if id.is_some() { ids[id.as_usize()] } else { *id }).collect();
+        let mut out = vec![RuleId(7); keys.len()];
+        engine.classify(keys.as_batch(), &mut out);
+        assert_eq!(out, want, "{style:?} {family:?}");
+    }
+}
+
+/// Versions come and go without the driver being asked for memory.
+#[test]
+fn versions_take_no_more_memory() {
+    let Ok(_) = card() else { return };
+    let device = Device::open_card(0, None).unwrap();
+    let spec = RulesetSpec { style: Style::Acl, family: Family::Ipv4, rules: 2000, seed: 1 };
+    let ruleset = spec.generate();
+    let taken = || device.memory_use().unwrap().taken_bytes;
+    let options = BuildOptions::default();
+    let classifier = engine::build(&device, Algorithm::Turbo, &ruleset, &options).unwrap();
+    // This one is built anew for each change.
+    let rebuilt = engine::build(&device, Algorithm::Linear, &ruleset, &options).unwrap();
+    let mut before = 0;
+    for id in 0..50 {
+        for classifier in [&classifier, &rebuilt] {
+            classifier.remove(ruleset.rule(RuleId(id))).unwrap();
+        }
+        if id == 5 {
+            before = taken();
+        }
+    }
+    assert_eq!(taken(), before);
+    assert!(before <= device.memory_use().unwrap().bytes_max);
+}
+
+/// With the usual deadline a card that works is not retired, and 'auto' uses it.
+#[test]
+fn a_card_that_works_keeps_its_deadline() {
+    let Ok(_) = card() else { return };
+    fn now() -> Duration {
+        static START: OnceLock<Instant> = OnceLock::new();
+        START.get_or_init(Instant::now).elapsed()
+    }
+    let device = Device::open_card(0, None).unwrap();
+    device.set_deadline(Deadline { slack: Deadline::SLACK, now });
+    let spec = RulesetSpec { style: Style::Fw, family: Family::Ipv4, rules: 2000, seed: 1 };
+    let ruleset = spec.generate();
+    let keys = dense::keys_near(&ruleset, 200_000, 3);
+    let auto = AutoOptions { delay: None, now };
+    let options = BuildOptions::default();
+    let engine = AutoEngine::build(Some(&device), &ruleset, &options, auto).unwrap();
+    let mut first = Vec::new();
+    for len in [200_000, 64, 150_000, 1, 200_000] {
+        let mut out = vec![RuleId(7); len];
+        engine.classify(keys.as_batch().slice(0, len), &mut out);
+        if first.is_empty() {
+            first = out;
+        } else {
+            assert_eq!(out, first[..len]);
+        }
+    }
+    assert_eq!(device.retired(), None);
+    let rows = engine.policy().rows();
+    assert!(rows.iter().any(|row| row.device_batches > 0), "{rows:?}");
 }

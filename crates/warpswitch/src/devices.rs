@@ -1,20 +1,25 @@
 //! Engines by name, wherever they run: `turbo` on the cores, `gpu:turbo` on a card, `host:turbo`
-//! on a device that is a pool of threads.
+//! on a device that is a pool of threads, `auto` on cores or card, batch by batch.
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use warpswitch_classify::{BuildOptions, Engine};
+use warpswitch_gpu::auto::{AutoEngine, AutoOptions};
 use warpswitch_gpu::cache::KernelCache;
-use warpswitch_gpu::host::HostPool;
+use warpswitch_gpu::deadline::Deadline;
+use warpswitch_gpu::host::{FaultPlan, HostPool};
 use warpswitch_gpu::{Algorithm, Device, GpuError, engine};
 use warpswitch_rules::Ruleset;
 
+use crate::args::parse_positive;
+use crate::auto::Auto;
 use crate::exit::bad_input;
 use crate::load::{BuiltEngine, build_engine};
 use crate::term;
@@ -46,26 +51,57 @@ impl DeviceChoice {
     /// # Errors
     /// What is missing for a card, as the user's request that cannot be met.
     pub fn open(self) -> anyhow::Result<Arc<Device>> {
-        match self {
-            Self::Gpu => {
-                let cache = cache_folder().map(KernelCache::at);
-                Device::open_card(0, cache).map_err(|missing| {
-                    let remedy = missing.kind().remedy();
-                    bad_input(format!(
-                        "no card can be used: {missing}\n  to have one: {remedy}\n  \
-                         'warpswitch devices' shows what is there; 'host:NAME' needs no card"
-                    ))
-                })
-            }
+        self.open_with(&DeviceArgs::default()).map_err(no_card)
+    }
+
+    /// Opens it and sets its deadline.
+    fn open_with(self, args: &DeviceArgs) -> Result<Arc<Device>, GpuError> {
+        let device = match self {
+            Self::Gpu => Device::open_card(0, cache_folder().map(KernelCache::at))?,
             Self::Host => {
-                let pool = HostPool::new(default_threads(), &mut |worker| {
+                let mut start = |worker| {
                     // The pool ends its threads when it goes.
                     _ = thread::spawn(worker);
+                };
+                let faults = args.host_hangs_at.map(|first_batch| FaultPlan {
+                    first_batch,
+                    hang_chance: 1.0,
+                    ..FaultPlan::default()
                 });
-                Ok(Device::from_pool(pool))
+                Device::from_pool(HostPool::with_faults(default_threads(), faults, &mut start))
             }
+        };
+        // Threads of a pool do not hang, they have no core: only who asks gives them a deadline.
+        let asked = args.hang_after_ms.map(|ms| Duration::from_millis(ms as u64));
+        let slack = asked.or((self == Self::Gpu).then_some(Deadline::SLACK));
+        if let Some(slack) = slack {
+            device.set_deadline(Deadline { slack, now });
         }
+        Ok(device)
     }
+}
+
+/// The time since the first look at it.
+pub fn now() -> Duration {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed()
+}
+
+/// How devices are used.
+#[derive(Args, Clone, Debug, Default)]
+pub struct DeviceArgs {
+    /// Milliseconds beyond twice what a batch should take after which a device counts as hung, and
+    /// the cores take over [default: 10 for a card, none for host]
+    #[arg(long, value_name = "MS", value_parser = parse_positive)]
+    pub hang_after_ms: Option<usize>,
+
+    /// Longest time that a batch of 'auto' may take, as 100us or 2ms; longer batches are cut
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub delay: Option<Duration>,
+
+    /// Batch from which on the pool of threads answers no more, for tests of what happens then
+    #[arg(long, value_name = "N", hide = true)]
+    pub host_hangs_at: Option<u64>,
 }
 
 /// An engine and where it runs.
@@ -75,6 +111,8 @@ pub enum EngineChoice {
     Cpu(Engine),
     /// On a device.
     On(DeviceChoice, Algorithm),
+    /// On the calling threads or on a device, batch by batch.
+    Auto(DeviceChoice),
 }
 
 impl EngineChoice {
@@ -84,6 +122,7 @@ impl EngineChoice {
         for device in DeviceChoice::ALL {
             all.extend(Algorithm::ALL.map(|algorithm| Self::On(device, algorithm)));
         }
+        all.extend([Self::Auto(DeviceChoice::Gpu), Self::Auto(DeviceChoice::Host)]);
         all
     }
 
@@ -91,6 +130,8 @@ impl EngineChoice {
     pub fn name(self) -> &'static str {
         match self {
             Self::Cpu(engine) => engine.name(),
+            Self::Auto(DeviceChoice::Gpu) => "auto",
+            Self::Auto(DeviceChoice::Host) => "auto:host",
             Self::On(DeviceChoice::Gpu, Algorithm::Linear) => "gpu:linear",
             Self::On(DeviceChoice::Gpu, Algorithm::Tuple) => "gpu:tuple",
             Self::On(DeviceChoice::Gpu, Algorithm::Bloom) => "gpu:bloom",
@@ -104,14 +145,26 @@ impl EngineChoice {
         }
     }
 
-    /// Opens the place where it runs.
+    /// Opens the place where it runs. For `auto` a card may be missing, which is told.
     ///
     /// # Errors
-    /// What is missing for a card.
-    pub fn open(self) -> anyhow::Result<OpenEngine> {
+    /// What is missing for a card; options that mean nothing to the engine.
+    pub fn open(self, args: &DeviceArgs) -> anyhow::Result<OpenEngine> {
+        if args.delay.is_some() && !matches!(self, Self::Auto(_)) {
+            let message = "--delay is for '--engine auto', which chooses how long batches are";
+            return Err(bad_input(message.to_owned()));
+        }
         Ok(match self {
             Self::Cpu(engine) => OpenEngine::Cpu(engine),
-            Self::On(device, algorithm) => OpenEngine::On(device.open()?, algorithm),
+            Self::On(device, algorithm) => {
+                OpenEngine::On(device.open_with(args).map_err(no_card)?, algorithm)
+            }
+            Self::Auto(device) => {
+                let opened = device.open_with(args).inspect_err(|missing| {
+                    term::note(format!("auto: no card can be used ({missing}); the cores answer"));
+                });
+                OpenEngine::Auto(opened.ok(), args.delay)
+            }
         })
     }
 }
@@ -138,6 +191,8 @@ pub enum OpenEngine {
     Cpu(Engine),
     /// On a device.
     On(Arc<Device>, Algorithm),
+    /// Batch by batch, on a device if there is one; how long a batch may take.
+    Auto(Option<Arc<Device>>, Option<Duration>),
 }
 
 impl OpenEngine {
@@ -155,14 +210,23 @@ impl OpenEngine {
                 if let Some(cause) = device.retired() {
                     return Err(unusable(device, cause));
                 }
-                Ok(BuiltEngine { classifier, build_time: start.elapsed() })
+                Ok(BuiltEngine { classifier, build_time: start.elapsed(), auto: None })
+            }
+            Self::Auto(device, delay) => {
+                let start = Instant::now();
+                let auto = AutoOptions { delay: *delay, now };
+                let engine = AutoEngine::build(device.as_ref(), ruleset, options, auto)
+                    .context("cannot build 'turbo' for cores and device")?;
+                let auto = Some(Auto { policy: engine.policy(), piece_len: engine.piece_len() });
+                let classifier = Box::new(engine);
+                Ok(BuiltEngine { classifier, build_time: start.elapsed(), auto })
             }
         }
     }
 
     /// Tells that a device failed on the way, if so: the answers are right all the same.
     pub fn warn_if_retired(&self) {
-        if let Self::On(device, _) = self
+        if let Self::On(device, _) | Self::Auto(Some(device), _) = self
             && let Some(cause) = device.retired()
         {
             term::warning(format!(
@@ -170,6 +234,28 @@ impl OpenEngine {
                 device.name()
             ));
         }
+    }
+}
+
+/// That there is no card, as the user's request that cannot be met.
+fn no_card(missing: GpuError) -> anyhow::Error {
+    let remedy = missing.kind().remedy();
+    bad_input(format!(
+        "no card can be used: {missing}\n  to have one: {remedy}\n  \
+         'warpswitch devices' shows what is there; 'host:NAME' needs no card"
+    ))
+}
+
+/// A time, as 100us, 2ms or 1s.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(at);
+    let number: u64 = digits.parse().map_err(|_| "expected a time, as 100us".to_owned())?;
+    match unit {
+        "us" => Ok(Duration::from_micros(number)),
+        "ms" => Ok(Duration::from_millis(number)),
+        "s" => Ok(Duration::from_secs(number)),
+        _ => Err("expected a time with its unit: us, ms or s".to_owned()),
     }
 }
 
@@ -207,5 +293,14 @@ mod tests {
             }
         }
         assert!(parser.parse_ref(&command, None, "gpu:hypercuts".as_ref()).is_err());
+    }
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(parse_time("100us"), Ok(Duration::from_micros(100)));
+        assert_eq!(parse_time("2ms"), Ok(Duration::from_millis(2)));
+        for text in ["", "7", "us", "-1ms", "1.5ms", "3min"] {
+            assert!(parse_time(text).is_err(), "{text}");
+        }
     }
 }

@@ -13,6 +13,7 @@ use warpswitch_rules::diagnostic::utf8_text;
 use warpswitch_rules::format::read_rules;
 
 use crate::args::RulesArgs;
+use crate::auto::Auto;
 use crate::exit::bad_input;
 use crate::output::is_dash;
 use crate::term::{self, Progress};
@@ -53,6 +54,8 @@ pub struct BuiltEngine {
     pub classifier: Box<dyn Classifier>,
     /// Time of the build.
     pub build_time: Duration,
+    /// What chooses where batches go, in an engine that does.
+    pub auto: Option<Auto>,
 }
 
 /// The name of an input, for people.
@@ -149,7 +152,7 @@ pub fn build_engine(
     let start = Instant::now();
     let classifier =
         build(engine, ruleset, options).with_context(|| format!("cannot build '{engine}'"))?;
-    Ok(BuiltEngine { classifier, build_time: start.elapsed() })
+    Ok(BuiltEngine { classifier, build_time: start.elapsed(), auto: None })
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> anyhow::Error {

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod auto;
 mod cli;
 mod commands;
 mod devices;

@@ -7,6 +7,7 @@ use serde::Serialize;
 use warpswitch_rules::extract::NoKey;
 use warpswitch_rules::{RuleId, Ruleset};
 
+use crate::auto::AutoReport;
 use crate::digest::Digest;
 use crate::human::rounded;
 use crate::packets::Batch;
@@ -166,6 +167,9 @@ pub struct Summary {
     pub digest: String,
     /// Whether the capture was cut off in the middle of a frame.
     pub truncated: bool,
+    /// What was chosen where engines choose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auto: Option<AutoReport>,
 }
 
 /// What a summary needs beside the counts.
@@ -184,6 +188,8 @@ pub struct RunFacts {
     pub digest: Digest,
     /// Whether the capture was cut off.
     pub truncated: bool,
+    /// What was chosen where engines choose.
+    pub auto: Option<AutoReport>,
 }
 
 impl Summary {
@@ -207,6 +213,7 @@ impl Summary {
             bytes: run.bytes,
             digest: run.digest.to_string(),
             truncated: run.truncated,
+            auto: run.auto.clone(),
         }
     }
 }

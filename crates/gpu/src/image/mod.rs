@@ -215,9 +215,15 @@ impl Image {
         let bytes_max = bytes_max.min(u32::MAX as usize);
         let built = match algorithm {
             Algorithm::Linear => linear::build(rules, &shape, bytes_max)?,
-            Algorithm::MaskHash => tables::build(rules, tables::Kind::Open, bytes_max, hash_seed)?,
-            Algorithm::Tuple => tables::build(rules, tables::Kind::Cuckoo, bytes_max, hash_seed)?,
-            Algorithm::Bloom => tables::build(rules, tables::Kind::Filtered, bytes_max, hash_seed)?,
+            Algorithm::MaskHash => {
+                tables::build(rules, tables::Kind::Open, bytes_max, hash_seed, room)?
+            }
+            Algorithm::Tuple => {
+                tables::build(rules, tables::Kind::Cuckoo, bytes_max, hash_seed, room)?
+            }
+            Algorithm::Bloom => {
+                tables::build(rules, tables::Kind::Filtered, bytes_max, hash_seed, room)?
+            }
             Algorithm::Turbo => turbo::build(rules, &shape, hash_seed, room)?,
         };
         let Built { mut draft, details, shared_words, live } = built;

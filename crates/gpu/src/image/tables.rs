@@ -6,21 +6,22 @@
 //! bytes.
 //!
 //! # Invariants
-//! - B1: tables are in order of their bounds, the best rank in each; a search may stop at the first
-//!   bound that is not below the best rank so far.
+//! - B1: tables are in order of their bounds: no rank in a table, nor in one behind it, is smaller.
+//!   A search may stop at the first bound that is not below the best rank so far.
 //! - B2: open addressing: at most half of the slots are in use, and between a value's first slot
 //!   and the one it lies in none is free. Cuckoo: a value lies in one of its three slots.
 //! - B3: filters of a tile lie together, and no tile is larger than [`TILE_WORDS_MAX`] unless one
 //!   filter alone is.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use warpswitch_classify::Detail;
 use warpswitch_classify::parts::{SeedStream, TooLarge};
 use warpswitch_rules::expand::{entry_count, masked_entries};
 use warpswitch_rules::schema::WORDS_MAX;
 
-use super::{Built, Draft, Image, Rules, abi};
+use super::live::tables::{TableOf, Tables};
+use super::{Built, Draft, Image, Rules, abi, live};
 
 /// Words of the filters that lie in shared memory at once: 96 KB, so that two blocks share a
 /// multiprocessor.
@@ -28,9 +29,9 @@ const TILE_WORDS_MAX: usize = 96 * 256;
 /// Words of the largest filter: 64 KB.
 const FILTER_WORDS_MAX: usize = 64 * 256;
 /// Of 100 slots of a cuckoo table so many are in use at most.
-const LOAD_PERCENT: usize = 85;
+pub(super) const LOAD_PERCENT: usize = 85;
 /// Moves after which an insertion gives up.
-const MOVES_MAX: usize = 512;
+pub(super) const MOVES_MAX: usize = 512;
 /// Draws of hashes after which a build gives up: each fails by a chance of far below one in a
 /// million.
 const DRAWS_MAX: u64 = 32;
@@ -52,8 +53,11 @@ struct Tuple {
     values: Vec<([u32; WORDS_MAX], u32)>,
 }
 
-/// The tuples of `rules`, in order of their bounds.
-fn tuples(rules: &Rules<'_>, bytes_max: usize) -> Result<Vec<Tuple>, TooLarge> {
+/// Entries that lost to one of the same mask and value: tuple, value, rank.
+type Losers = BTreeSet<(u32, [u32; WORDS_MAX], u32)>;
+
+/// The tuples of `rules`, in order of their bounds, and which entries lost.
+fn tuples(rules: &Rules<'_>, bytes_max: usize) -> Result<(Vec<Tuple>, Losers), TooLarge> {
     let entry_bytes = (abi::entry_words(rules.words_per_key()) + 2) * 4;
     let mut entries = 0usize;
     for rule in &rules.rules {
@@ -66,20 +70,22 @@ fn tuples(rules: &Rules<'_>, bytes_max: usize) -> Result<Vec<Tuple>, TooLarge> {
     }
     let mut by_mask: HashMap<[u32; WORDS_MAX], usize> = HashMap::new();
     let mut known = std::collections::HashSet::new();
-    let mut tuples: Vec<Tuple> = Vec::new();
-    for (rank, rule) in rules.rules.iter().enumerate() {
+    let (mut tuples, mut losers): (Vec<Tuple>, Losers) = Default::default();
+    for (&rank, rule) in rules.ranks.iter().zip(&rules.rules) {
         for entry in masked_entries(rule.matching) {
             let tuple = *by_mask.entry(entry.mask).or_insert_with(|| {
                 tuples.push(Tuple { mask: entry.mask, values: Vec::new() });
                 tuples.len() - 1
             });
             if known.insert((tuple, entry.value)) {
-                tuples[tuple].values.push((entry.value, rank as u32));
+                tuples[tuple].values.push((entry.value, rank));
+            } else {
+                losers.insert((tuple as u32, entry.value, rank));
             }
         }
     }
     // In the order in which their first entries came: by bound (B1).
-    Ok(tuples)
+    Ok((tuples, losers))
 }
 
 /// The keyed hash; see `hash.cuh`. As words: a multiplier for each word of a key, what is added and
@@ -103,7 +109,7 @@ impl HashKeys {
 }
 
 /// The hash of a masked key by the words of [`HashKeys`].
-fn hash(keys: &[u32], masked: &[u32]) -> u32 {
+pub(super) fn hash(keys: &[u32], masked: &[u32]) -> u32 {
     let (multipliers, rest) = keys.split_at(masked.len());
     let long = |at: usize| u64::from(rest[at + 1]) << 32 | u64::from(rest[at]);
     let products = multipliers.iter().zip(masked).map(|(&a, &w)| u64::from(a) * u64::from(w));
@@ -117,29 +123,43 @@ fn high(a: u32, b: u32) -> u32 {
 }
 
 /// A slot: hash and entry number plus one.
-type Slot = [u32; 2];
+pub(super) type Slot = [u32; 2];
 
-/// Open addressing: slots, and 32 less the bits of a slot number.
-fn open_slots(hashes: &[u32], first_entry: u32) -> (Vec<Slot>, u32) {
-    let slots = (2 * hashes.len()).next_power_of_two().max(2);
+/// The three slots that a hash may lie in, in a cuckoo table of parts of `part` slots.
+pub(super) fn places(by: &[u32; 4], hash: u32, part: u32) -> [usize; 3] {
+    std::array::from_fn(|of| of * part as usize + high(hash.wrapping_mul(by[of]), part) as usize)
+}
+
+/// The bits of a filter that a hash sets.
+pub(super) fn filter_places(by: &[u32; 4], hash: u32, shift: u32) -> [u32; 2] {
+    [hash >> shift, hash.wrapping_mul(by[3]) >> shift]
+}
+
+/// Open addressing: at least `slots_min` slots, and 32 less the bits of a slot number.
+pub(super) fn open_slots(items: &[Slot], slots_min: usize) -> (Vec<Slot>, u32) {
+    let slots = slots_min.next_power_of_two().max(2);
     let shift = 32 - slots.trailing_zeros();
     let mut table = vec![[0, 0]; slots];
-    for (idx, &hash) in hashes.iter().enumerate() {
-        let mut slot = (hash >> shift) as usize;
+    for &item in items {
+        let mut slot = (item[0] >> shift) as usize;
         while table[slot][1] != 0 {
             slot = (slot + 1) & (slots - 1);
         }
-        table[slot] = [hash, first_entry + idx as u32 + 1];
+        table[slot] = item;
     }
     (table, shift)
 }
 
-/// A cuckoo table: slots of three parts, and the slots of a part. `None` if a value finds no place
-/// however large the table is made.
-fn cuckoo_slots(by: &[u32; 4], hashes: &[u32], first_entry: u32) -> Option<(Vec<Slot>, u32)> {
-    let mut part = (hashes.len() * 100).div_ceil(3 * LOAD_PERCENT).max(1);
+/// A cuckoo table with room for `entries`: slots of three parts, and the slots of a part. `None` if
+/// a value finds no place however large the table is made.
+pub(super) fn cuckoo_slots(
+    by: &[u32; 4],
+    items: &[Slot],
+    entries: usize,
+) -> Option<(Vec<Slot>, u32)> {
+    let mut part = (entries * 100).div_ceil(3 * LOAD_PERCENT).max(1);
     for _ in 0..16 {
-        if let Some(table) = try_cuckoo(by, hashes, first_entry, part) {
+        if let Some(table) = try_cuckoo(by, items, part) {
             return Some((table, part as u32));
         }
         part += part / 8 + 1;
@@ -147,17 +167,15 @@ fn cuckoo_slots(by: &[u32; 4], hashes: &[u32], first_entry: u32) -> Option<(Vec<
     None
 }
 
-fn try_cuckoo(by: &[u32; 4], hashes: &[u32], first_entry: u32, part: usize) -> Option<Vec<Slot>> {
+fn try_cuckoo(by: &[u32; 4], items: &[Slot], part: usize) -> Option<Vec<Slot>> {
     let mut table = vec![[0, 0]; 3 * part];
     // Which part an entry is put out of is drawn: a fixed order runs in circles.
-    let mut draws = SeedStream::new(part as u64, hashes.len() as u64);
-    for (idx, &hash) in hashes.iter().enumerate() {
-        let mut moving = [hash, first_entry + idx as u32 + 1];
+    let mut draws = SeedStream::new(part as u64, items.len() as u64);
+    for &item in items {
+        let mut moving = item;
         let mut moves = 0;
         loop {
-            let place =
-                |of: usize| of * part + high(moving[0].wrapping_mul(by[of]), part as u32) as usize;
-            let places = [place(0), place(1), place(2)];
+            let places = places(by, moving[0], part as u32);
             if let Some(&free) = places.iter().find(|&&place| table[place][1] == 0) {
                 table[free] = moving;
                 break;
@@ -178,8 +196,8 @@ fn filter(by: &[u32; 4], hashes: &[u32]) -> (Vec<u32>, u32) {
     let bits = (16 * hashes.len()).next_power_of_two().clamp(128, FILTER_WORDS_MAX * 32);
     let shift = 32 - bits.trailing_zeros();
     let mut words = vec![0u32; bits / 32];
-    for hash in hashes {
-        for place in [hash >> shift, hash.wrapping_mul(by[3]) >> shift] {
+    for &hash in hashes {
+        for place in filter_places(by, hash, shift) {
             words[place as usize / 32] |= 1 << (place % 32);
         }
     }
@@ -212,9 +230,11 @@ impl Parts {
             self.entries.push(*rank);
             self.entries.resize(end, 0);
         }
+        let items: Vec<Slot> =
+            hashes.iter().zip(first_entry + 1..).map(|(&hash, entry)| [hash, entry]).collect();
         let (slots, size) = match kind {
-            Kind::Open => open_slots(&hashes, first_entry),
-            Kind::Cuckoo | Kind::Filtered => cuckoo_slots(&keys.by(), &hashes, first_entry)?,
+            Kind::Open => open_slots(&items, 2 * items.len()),
+            Kind::Cuckoo | Kind::Filtered => cuckoo_slots(&keys.by(), &items, items.len())?,
         };
         let mut desc = [0; abi::DESC_WORDS];
         desc[abi::DESC_BOUND] = tuple.values[0].1;
@@ -224,7 +244,7 @@ impl Parts {
         if kind == Kind::Filtered {
             let (filter, shift) = filter(&keys.by(), &hashes);
             if self.filters.len() - self.tile_start.1 + filter.len() > TILE_WORDS_MAX {
-                self.end_tile(words);
+                self.end_tile(words, self.descs.len() / abi::table_desc_words(words), false);
             }
             desc[abi::DESC_FILTER] = (self.filters.len() - self.tile_start.1) as u32;
             desc[abi::DESC_SHIFT] = shift;
@@ -237,11 +257,11 @@ impl Parts {
         Some(())
     }
 
-    /// Ends the tile at hand, if any table is in it.
-    fn end_tile(&mut self, words: usize) {
-        let tables = self.descs.len() / abi::table_desc_words(words);
+    /// Ends the tile at hand, if any of the `tables` is in it, or if there has to be one.
+    fn end_tile(&mut self, words: usize, tables: usize, always: bool) {
+        debug_assert!(self.descs.len() >= tables * abi::table_desc_words(words));
         let (first, start) = self.tile_start;
-        if tables > first {
+        if tables > first || always && self.tiles.is_empty() {
             let len = self.filters.len() - start;
             let tile = [first as u32, (tables - first) as u32, start as u32, len as u32];
             self.tiles.extend(tile);
@@ -249,16 +269,77 @@ impl Parts {
             self.tile_start = (tables, self.filters.len());
         }
     }
+
+    /// Adds room for rules to come, and gives what enters them.
+    fn make_room(
+        &mut self,
+        tuples: &[Tuple],
+        losers: Losers,
+        (words, kind): (usize, Kind),
+        keys: &HashKeys,
+    ) -> Tables {
+        let desc_words = abi::table_desc_words(words);
+        let by = keys.by();
+        let table = |(tuple, desc): (&Tuple, &[u32])| {
+            let size = desc[words + abi::DESC_SIZE];
+            let mut counts = Vec::new();
+            if kind == Kind::Filtered {
+                let shift = desc[words + abi::DESC_SHIFT];
+                counts = vec![0u8; 1 << (32 - shift)];
+                for (value, _) in &tuple.values {
+                    for place in filter_places(&by, hash(&keys.0, &value[..words]), shift) {
+                        let count = &mut counts[place as usize];
+                        *count = count.saturating_add(1);
+                    }
+                }
+            }
+            let slots = if kind == Kind::Open { 1 << (32 - size) } else { 3 * size as usize };
+            TableOf { entries: tuple.values.len(), slots, counts }
+        };
+        let tables: Vec<TableOf> =
+            tuples.iter().zip(self.descs.chunks_exact(desc_words)).map(table).collect();
+        let by_mask = tuples.iter().zip(0..).map(|(tuple, table)| (tuple.mask, table)).collect();
+        let tables_max = tuples.len() + tuples.len() / 4 + 16;
+        self.descs.resize(tables_max * desc_words, 0);
+        let slots = self.slots.len() / 2;
+        let slots = (slots, 2 * slots.max(1024));
+        self.slots.resize(2 * slots.1, 0);
+        let entry_words = abi::entry_words(words);
+        let entries = self.entries.len() / entry_words;
+        let entries = (entries, entries + entries / 2 + 256);
+        self.entries.resize(entries.1 * entry_words, 0);
+        let used = self.filters.len() - self.tile_start.1;
+        let left = TILE_WORDS_MAX.saturating_sub(used) / 4 * 4;
+        let filters = (used, used + (used / 4).next_multiple_of(4).max(1024).min(left));
+        if kind == Kind::Filtered {
+            self.filters.resize(self.tile_start.1 + filters.1, 0);
+        }
+        let hash_keys = keys.0.clone();
+        Tables::new(live::tables::Parts {
+            kind,
+            words,
+            hash_keys,
+            tables,
+            tables_max,
+            by_mask,
+            losers,
+            slots,
+            entries,
+            filters,
+        })
+    }
 }
 
+/// Lays out `rules`; with `room` there is some for rules to come.
 pub(super) fn build(
     rules: &Rules<'_>,
     kind: Kind,
     bytes_max: usize,
     hash_seed: u64,
+    room: bool,
 ) -> Result<Built, TooLarge> {
     let words = rules.words_per_key();
-    let tuples = tuples(rules, bytes_max)?;
+    let (tuples, losers) = tuples(rules, bytes_max)?;
     let drawn = (0..DRAWS_MAX).find_map(|draw| {
         let keys = HashKeys::draw(words, hash_seed, draw);
         let mut parts = Parts::default();
@@ -266,8 +347,12 @@ pub(super) fn build(
         Some((keys, parts))
     });
     let Some((keys, mut parts)) = drawn else { return Err(rules.too_large(usize::MAX)) };
+    let entries = parts.entries.len() / abi::entry_words(words);
+    let slots = parts.slots.len() / 2;
+    let live =
+        room.then(|| live::Layout::Tables(parts.make_room(&tuples, losers, (words, kind), &keys)));
     if kind == Kind::Filtered {
-        parts.end_tile(words);
+        parts.end_tile(words, tuples.len(), room);
     }
     let mut draft = Draft::default();
     draft.part(abi::HASH, &keys.0);
@@ -278,8 +363,6 @@ pub(super) fn build(
     draft.part(abi::ENTRIES, &parts.entries);
     draft.numbers[abi::TABLES] = tuples.len() as u32;
     draft.numbers[abi::TILES_LEN] = (parts.tiles.len() / 4) as u32;
-    let entries = parts.entries.len() / abi::entry_words(words);
-    let slots = parts.slots.len() / 2;
     let largest = tuples.iter().map(|tuple| tuple.values.len()).max().unwrap_or(0);
     let mut details = vec![
         Detail { name: "tuples", value: tuples.len() as f64 },
@@ -292,7 +375,7 @@ pub(super) fn build(
         details.push(Detail { name: "filter_bytes", value: (parts.filters.len() * 4) as f64 });
         details.push(Detail { name: "filter_tiles", value: (parts.tiles.len() / 4) as f64 });
     }
-    Ok(Built { draft, details, shared_words: parts.tile_words_max, live: None })
+    Ok(Built { draft, details, shared_words: parts.tile_words_max, live })
 }
 
 fn ratio(a: usize, b: usize) -> f64 {
@@ -372,21 +455,23 @@ mod tests {
             let mut seeds = SeedStream::new(len as u64, 1);
             let hashes: Vec<u32> = (0..len).map(|_| seeds.next() as u32).collect();
             let by = [3, 0x9e37_79b9, 0x85eb_ca6b, 5];
-            let (table, part) = cuckoo_slots(&by, &hashes, 10).unwrap();
+            let items: Vec<Slot> =
+                hashes.iter().zip(11..).map(|(&hash, entry)| [hash, entry]).collect();
+            let (table, part) = cuckoo_slots(&by, &items, len).unwrap();
             let used: Vec<&Slot> = table.iter().filter(|slot| slot[1] != 0).collect();
             assert_eq!(used.len(), len);
-            for (idx, hash) in hashes.iter().enumerate() {
-                let place = |of: usize| of as u32 * part + high(hash.wrapping_mul(by[of]), part);
-                let found = (0..3).any(|of| table[place(of) as usize][1] == 11 + idx as u32);
-                assert!(found, "value {idx} of {len}");
+            for item in items {
+                let found = places(&by, item[0], part).into_iter().any(|at| table[at] == item);
+                assert!(found, "{item:?} of {len}");
             }
         }
     }
 
     #[test]
     fn values_that_cannot_be_told_apart_are_refused_by_a_draw() {
-        assert!(cuckoo_slots(&[1, 3, 5, 7], &[9, 9, 9], 0).is_some());
-        assert!(cuckoo_slots(&[1, 3, 5, 7], &[9, 9, 9, 9], 0).is_none());
+        let items = [[9, 1], [9, 2], [9, 3], [9, 4]];
+        assert!(cuckoo_slots(&[1, 3, 5, 7], &items[..3], 3).is_some());
+        assert!(cuckoo_slots(&[1, 3, 5, 7], &items, 4).is_none());
     }
 
     #[test]

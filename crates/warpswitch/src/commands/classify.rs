@@ -7,7 +7,8 @@ use clap::Args;
 use warpswitch_rules::format::TraceFormat;
 
 use crate::args::{BuildArgs, RulesArgs, default_engine, parse_positive, trace_format_parser};
-use crate::devices::{EngineChoice, choice_parser};
+use crate::auto::Auto;
+use crate::devices::{DeviceArgs, EngineChoice, choice_parser};
 use crate::exit::Outcome;
 use crate::output::{Hold, Output, is_dash, print_json, refuse_overwriting, refuse_two_dashes};
 use crate::packets::Source;
@@ -30,6 +31,15 @@ Packets stream through: an input larger than memory works. Results appear when a
 proved good: a file is renamed into place at the end, and the standard output is held back (in a \
 temporary file if it is long), except where the input itself is a stream ('-').
 
+--engine auto has 'turbo' on the cores and on the first card, and sends each batch where it costs \
+less: by what was measured at the start, and what batches took since. Without a card it says so \
+and goes on with the cores. What it chose, and why, is part of the summary. 'auto:host' does the \
+same with a pool of threads in the card's place.
+
+A card that fails, or leaves a batch unanswered for too long (--hang-after-ms), is not used any \
+more; the cores answer that batch too, so no packet is lost and no answer wrong, and a warning \
+says so.
+
 A capture that ends within a frame is no error: every whole frame is classified, a warning says \
 so, the summary has \"truncated\": true, and the exit code is 0.";
 
@@ -39,6 +49,7 @@ Examples:
   warpswitch generate trace --rules acl.rules --count 1M --out acl.trace
   warpswitch classify --rules acl.rules --trace acl.trace --out verdicts.txt
   warpswitch classify --rules acl.rules --trace acl.trace --engine tuple --json
+  warpswitch classify --rules acl.rules --trace acl.trace --engine auto
 
   warpswitch generate pcap --rules acl.rules --count 10K --out acl.pcap
   warpswitch classify --rules acl.rules --pcap acl.pcap | sort | uniq -c";
@@ -84,6 +95,9 @@ pub struct ClassifyArgs {
     quiet: bool,
 
     #[command(flatten)]
+    device: DeviceArgs,
+
+    #[command(flatten)]
     build: BuildArgs,
 }
 
@@ -118,7 +132,7 @@ pub fn run(args: &ClassifyArgs) -> anyhow::Result<Outcome> {
         let option = if args.input.pcap.is_some() { "--pcap" } else { "--trace" };
         refuse_overwriting(out, &[("--rules", &args.rules.rules), (option, input)])?;
     }
-    let place = args.engine.open()?;
+    let place = args.engine.open(&args.device)?;
     let loaded = load::load_rules(&args.rules)?;
     let ruleset = &loaded.ruleset;
     let mut source = match &args.input.pcap {
@@ -151,6 +165,7 @@ pub fn run(args: &ClassifyArgs) -> anyhow::Result<Outcome> {
         bytes: built.classifier.bytes(),
         digest: result.digest,
         truncated: source.truncated().is_some(),
+        auto: built.auto.as_ref().map(Auto::report),
     };
     place.warn_if_retired();
     if let Some(place) = source.truncated() {
@@ -192,5 +207,8 @@ fn tell_summary(summary: &Summary, facts: &RunFacts) {
     line("no rule", summary.misses);
     for (reason, count) in &summary.no_key.reasons {
         line(&format!("no key: {reason}"), *count);
+    }
+    if let Some(auto) = &summary.auto {
+        auto.tell();
     }
 }

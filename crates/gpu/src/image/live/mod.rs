@@ -20,6 +20,7 @@
 
 mod ranks;
 mod space;
+pub(super) mod tables;
 pub(super) mod turbo;
 
 use warpswitch_classify::parts::RuleStore;
@@ -100,6 +101,16 @@ impl Model {
 #[derive(Debug)]
 pub(super) enum Layout {
     Turbo(turbo::Turbo),
+    Tables(tables::Tables),
+}
+
+impl Layout {
+    fn bytes(&self) -> usize {
+        match self {
+            Layout::Turbo(turbo) => turbo.bytes(),
+            Layout::Tables(tables) => tables.bytes(),
+        }
+    }
 }
 
 /// An image that changes.
@@ -128,14 +139,12 @@ impl Live {
 
     /// Bytes that the writer's side takes once there was a change.
     pub(crate) fn bytes(&self) -> usize {
-        let Layout::Turbo(layout) = &self.layout;
-        self.len * 4 + self.len / UNIT_WORDS / 8 + self.ranks.bytes() + layout.bytes()
+        self.len * 4 + self.len / UNIT_WORDS / 8 + self.lists_bytes()
     }
 
     /// Bytes of the lists that grow with changes.
     pub(crate) fn lists_bytes(&self) -> usize {
-        let Layout::Turbo(layout) = &self.layout;
-        self.ranks.bytes() + layout.bytes()
+        self.ranks.bytes() + self.layout.bytes()
     }
 
     /// Whether it still wants the words that changes start from.
@@ -184,13 +193,17 @@ impl Live {
         if ids != abi::NONE {
             self.model.set(ids as usize + rank as usize, rule.id.0);
         }
-        let Layout::Turbo(layout) = &mut self.layout;
-        layout.insert(&mut self.model, rule, rank)
+        match &mut self.layout {
+            Layout::Turbo(turbo) => turbo.insert(&mut self.model, rule, rank),
+            Layout::Tables(tables) => tables.insert(&mut self.model, rule, rank),
+        }
     }
 
     fn take(&mut self, rule: &RuleRef<'_>, rank: u32) -> Result<(), NoRoom> {
-        let Layout::Turbo(layout) = &mut self.layout;
-        layout.remove(&mut self.model, rule, rank)
+        match &mut self.layout {
+            Layout::Turbo(turbo) => turbo.remove(&mut self.model, rule, rank),
+            Layout::Tables(tables) => tables.remove(&mut self.model, rule, rank),
+        }
     }
 
     /// Whether anything changed since the last patch.

@@ -47,6 +47,63 @@ pub(in crate::image) struct Leaf {
     pub(in crate::image) hidden: Vec<u32>,
 }
 
+/// Leaves by their first unit. Not a map that hashes: it would be made anew every now and then,
+/// milliseconds in which no change is seen.
+#[derive(Debug)]
+struct Leaves {
+    /// By unit: the number of the leaf plus one.
+    numbers: Vec<u32>,
+    list: Vec<Leaf>,
+    free: Vec<u32>,
+}
+
+impl Leaves {
+    fn new(known: HashMap<u32, Leaf>, units: usize) -> Self {
+        let mut leaves = Self {
+            numbers: vec![0; units],
+            list: Vec::with_capacity(2 * known.len()),
+            free: Vec::with_capacity(known.len()),
+        };
+        known.into_iter().for_each(|(unit, leaf)| leaves.insert(unit, leaf));
+        leaves
+    }
+
+    fn get(&self, unit: u32) -> Option<&Leaf> {
+        let number = self.numbers[unit as usize].checked_sub(1)?;
+        Some(&self.list[number as usize])
+    }
+
+    fn get_mut(&mut self, unit: u32) -> Option<&mut Leaf> {
+        let number = self.numbers[unit as usize].checked_sub(1)?;
+        Some(&mut self.list[number as usize])
+    }
+
+    fn insert(&mut self, unit: u32, leaf: Leaf) {
+        let number = match self.free.pop() {
+            Some(number) => {
+                self.list[number as usize] = leaf;
+                number
+            }
+            None => {
+                self.list.push(leaf);
+                self.list.len() as u32 - 1
+            }
+        };
+        self.numbers[unit as usize] = number + 1;
+    }
+
+    fn remove(&mut self, unit: u32) {
+        if let Some(number) = std::mem::take(&mut self.numbers[unit as usize]).checked_sub(1) {
+            self.list[number as usize] = Leaf::default();
+            self.free.push(number);
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.numbers.len() * 4 + self.list.capacity() * size_of::<Leaf>() + self.free.capacity() * 4
+    }
+}
+
 /// A table, as changes need it.
 #[derive(Clone, Debug)]
 pub(in crate::image) struct Table {
@@ -83,7 +140,9 @@ pub(in crate::image) struct Turbo {
     /// The word from which units are counted.
     units_at: usize,
     space: Space,
-    leaves: HashMap<u32, Leaf>,
+    leaves: Leaves,
+    /// Words of all hidden rows.
+    hidden_words: usize,
     rules: usize,
     /// Inserts since the image was built that went to crowded leaves.
     crowded: usize,
@@ -110,6 +169,8 @@ impl Turbo {
         let Parts { shape, multipliers, last, tables, units_at, units, leaves, rules } = parts;
         let (cells, ways, rows) = (Vec::new(), Vec::new(), Rows::default());
         let (space, crowded) = (Space::new(units.0, units.1), 0);
+        let hidden_words = leaves.values().map(|leaf| leaf.hidden.len()).sum();
+        let leaves = Leaves::new(leaves, units.1);
         Self {
             shape,
             multipliers,
@@ -118,6 +179,7 @@ impl Turbo {
             units_at,
             space,
             leaves,
+            hidden_words,
             rules,
             crowded,
             cells,
@@ -127,8 +189,7 @@ impl Turbo {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let hidden: usize = self.leaves.values().map(|leaf| leaf.hidden.capacity() * 4).sum();
-        self.leaves.capacity() * (size_of::<(u32, Leaf)>() + 1) + hidden + self.space.bytes()
+        self.leaves.bytes() + self.hidden_words * 4 + self.space.bytes()
     }
 
     pub(super) fn insert(
@@ -290,7 +351,7 @@ impl Turbo {
             len => (len, at),
         };
         rows.visible.extend_from_slice(&model.words[at..at + len * self.row_words()]);
-        if let Some(leaf) = self.leaves.get(&unit) {
+        if let Some(leaf) = self.leaves.get(unit) {
             rows.hidden.extend_from_slice(&leaf.hidden);
         }
     }
@@ -312,9 +373,10 @@ impl Turbo {
         let is_long = len > REF_LEN_MAX;
         let header = if is_long { UNIT_WORDS } else { 0 };
         let units = (header + rows.visible.len()).div_ceil(UNIT_WORDS);
-        let known = self.leaves.get_mut(&(former & REF_UNIT)).filter(|_| former != 0);
+        let known = self.leaves.get_mut(former & REF_UNIT).filter(|_| former != 0);
         let unit = match known {
             Some(leaf) if leaf.sharers == sharers && leaf.units >= units => {
+                self.hidden_words = self.hidden_words + rows.hidden.len() - leaf.hidden.len();
                 leaf.hidden.clone_from(&rows.hidden);
                 former & REF_UNIT
             }
@@ -323,6 +385,7 @@ impl Turbo {
                 let (unit, units) = self.space.take(units).ok_or(NoRoom)?;
                 let leaf = Leaf { units, sharers, hidden: rows.hidden.clone() };
                 self.leaves.insert(unit, leaf);
+                self.hidden_words += rows.hidden.len();
                 unit
             }
         };
@@ -341,11 +404,12 @@ impl Turbo {
             return Ok(());
         }
         let unit = reference & REF_UNIT;
-        let leaf = self.leaves.get_mut(&unit).ok_or(NoRoom)?;
+        let leaf = self.leaves.get_mut(unit).ok_or(NoRoom)?;
         leaf.sharers -= cells;
         if leaf.sharers == 0 {
             let units = leaf.units;
-            self.leaves.remove(&unit);
+            self.hidden_words -= leaf.hidden.len();
+            self.leaves.remove(unit);
             self.space.give(unit, units);
         }
         Ok(())

@@ -61,7 +61,7 @@ Examples:
   warpswitch generate rules --style acl --count 10K --out acl.rules
   warpswitch bench gpu --rules acl.rules --device host
   warpswitch bench gpu --rules acl.rules --device host --engines turbo,bloom --batch 8K --json
-  warpswitch bench gpu --rules acl.rules --device host --updates 10K,max --batch 8K";
+  warpswitch bench gpu --rules acl.rules --device host --updates 1K --run-ms 20";
 
 /// Measure kernels on a card, alone and with the way there and back
 #[derive(Args, Debug)]

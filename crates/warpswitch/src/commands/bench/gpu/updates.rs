@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::fmt::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -153,16 +153,26 @@ fn measure_pace(
     let before = read_for(device, engine, keys, setting, time)?;
     let (bytes, builds) = (figure("patched_bytes"), figure("builds"));
     let stop = AtomicBool::new(false);
+    let batches = AtomicU64::new(0);
     let (written, beside) = thread::scope(|scope| {
         let writing = scope.spawn(|| {
             threads::pin(setting.threads);
-            // Readers come up to speed first.
-            thread::sleep(setting.run_time / 2);
+            // Readers come up to speed first: to have their buffers made holds up a card.
+            while batches.load(Ordering::Relaxed) < 4 * setting.slots as u64 {
+                thread::yield_now();
+            }
             let written = writer.write(pace, time);
             stop.store(true, Ordering::Relaxed);
             written
         });
-        let beside = read_until(device, engine, keys, setting, &|| stop.load(Ordering::Relaxed));
+        // Asked once a batch.
+        let is_over = || {
+            batches.fetch_add(1, Ordering::Relaxed);
+            stop.load(Ordering::Relaxed)
+        };
+        let beside = read_until(device, engine, keys, setting, &is_over);
+        // If there was no room for buffers nobody has counted.
+        batches.store(u64::MAX, Ordering::Relaxed);
         (writing.join(), beside)
     });
     let written = written.map_err(|_| anyhow!("the changing thread panicked"))??;

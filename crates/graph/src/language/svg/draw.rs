@@ -137,7 +137,8 @@ fn escaped(text: &str) -> String {
 
 const STYLE: &str = "\
 text{font-family:'DejaVu Sans Mono',Menlo,Consolas,monospace;text-anchor:middle;fill:#1a1a1a}
-.t{font-size:12px;font-weight:bold}.a{font-size:10px;fill:#444}.n{font-size:10px;font-weight:bold;fill:#14508c}
+.t{font-size:12px;font-weight:bold}.a{font-size:10px;fill:#444}
+.n{font-size:10px;font-weight:bold;fill:#14508c}
 .l{font-size:10px;text-anchor:start}
 .e{stroke:#3a3a3a;stroke-width:1.1}
 .w{fill:none;stroke:#222;stroke-width:1.3}.w.l2{stroke:#1d6fb8;stroke-dasharray:5 3}

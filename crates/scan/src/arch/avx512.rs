@@ -3,7 +3,8 @@
 use std::arch::x86_64::*;
 
 use crate::filter::tables::{
-    BIT_SHIFT, BitTable, LONG_ROTATE, MIX_LONG, MIX_SHORT, Mask, TinyTable, WORD_SHIFT,
+    BitTable, LONG_BIT_SHIFT, LONG_ROTATE, MIX_LONG, MIX_SHORT, Mask, SHORT_BIT_SHIFT, TinyTable,
+    WORD_SHIFT,
 };
 
 /// Proof that the machine has the instructions used here.
@@ -96,10 +97,10 @@ fn words(table: &BitTable, hashes: __m512i) -> __m512i {
 /// Lanes whose two bits, by a hash, are both set in `words`.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn are_set(words: __m512i, hashes: __m512i) -> u16 {
+fn are_set<const SHIFT: u32>(words: __m512i, hashes: __m512i) -> u16 {
     let one = set(1);
     let first = _mm512_rolv_epi32(one, hashes);
-    let second = _mm512_rolv_epi32(one, _mm512_srli_epi32::<BIT_SHIFT>(hashes));
+    let second = _mm512_rolv_epi32(one, _mm512_srli_epi32::<SHIFT>(hashes));
     let missing = _mm512_andnot_si512(words, _mm512_or_si512(first, second));
     _mm512_testn_epi32_mask(missing, missing)
 }
@@ -113,7 +114,7 @@ fn long(table: &BitTable, text: &[u8], start: usize, masks: &mut [Mask]) {
         let high = _mm512_madd_epi16(load(text, at + 4), mix_high);
         let high = _mm512_rol_epi32::<{ LONG_ROTATE as i32 }>(high);
         let hashes = _mm512_add_epi32(low, high);
-        *mask = are_set(words(table, hashes), hashes);
+        *mask = are_set::<LONG_BIT_SHIFT>(words(table, hashes), hashes);
     }
 }
 
@@ -129,8 +130,8 @@ fn short(table: &BitTable, text: &[u8], start: usize, masks: &mut [Mask]) {
         let next = _mm512_permutexvar_epi16(spread, load(text, at + 1));
         let common = _mm512_andnot_si512(set(0xff), here);
         let found = words(table, _mm512_madd_epi16(common, mix_common));
-        let even = are_set(found, _mm512_madd_epi16(here, mix));
-        let odd = are_set(found, _mm512_madd_epi16(next, mix));
+        let even = are_set::<SHORT_BIT_SHIFT>(found, _mm512_madd_epi16(here, mix));
+        let odd = are_set::<SHORT_BIT_SHIFT>(found, _mm512_madd_epi16(next, mix));
         *masks = [even, odd];
     }
 }

@@ -1,7 +1,7 @@
 //! The kernels for any processor. Defines what the others must give.
 
 use crate::filter::tables::{
-    BitTable, LONG_STRIDE, Mask, TinyTable, long_hash, short_bits, short_hash, two_bits,
+    BitTable, LONG_STRIDE, Mask, TinyTable, long_bits, long_hash, short_bits, short_hash,
 };
 
 pub(super) fn fold(from: &[u8], to: &mut [u8]) {
@@ -32,7 +32,7 @@ pub(super) fn long(table: &BitTable, text: &[u8], start: usize, masks: &mut [Mas
         *masks = mask(|idx| {
             let at = LONG_STRIDE * idx;
             let hash = long_hash(word(text, at), word(text, at + 4));
-            are_set(two_bits(hash), table.word(hash))
+            are_set(long_bits(hash), table.word(hash))
         });
     }
 }

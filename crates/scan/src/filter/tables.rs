@@ -57,11 +57,14 @@ pub(crate) const MIX_SHORT: [u32; 2] = [0x5bd1_7a35, 0x6a35_4f7b];
 /// The rotation between both halves of a long window.
 pub(crate) const LONG_ROTATE: u32 = 15;
 
-/// How far down in a hash the number of a word stands: the bits below depend on few bytes.
+/// How far up in a hash the number of a word stands: the bits below depend on few bytes.
 pub(crate) const WORD_SHIFT: u32 = 9;
 
-/// How far down in a hash the second of two bits stands.
-pub(crate) const BIT_SHIFT: u32 = 14;
+/// How far up in a hash the second of two bits stands. In a long window's it has to be above the
+/// number of the word, which has 18 bits at most: a bit that the word's place tells already tells
+/// nothing. A short window's number is of another hash, and the upper bits are the poorer ones.
+pub(crate) const LONG_BIT_SHIFT: u32 = 27;
+pub(crate) const SHORT_BIT_SHIFT: u32 = 14;
 
 /// Words of bits, of which a window has two in one word.
 #[derive(Clone, Debug)]
@@ -71,7 +74,7 @@ pub(crate) struct BitTable {
 }
 
 impl BitTable {
-    /// A table for so many windows, with two words for each.
+    /// A table for so many windows, with two words for each, or as many as there may be.
     pub(crate) fn new(windows: usize) -> Self {
         let wanted = (2 * windows.max(1)).next_power_of_two().ilog2();
         let log2 = wanted.clamp(*WORDS_LOG2.start(), *WORDS_LOG2.end());
@@ -105,7 +108,7 @@ impl BitTable {
     pub(crate) fn add_long(&mut self, window: u64) {
         let hash = long_hash(window as u32, (window >> 32) as u32);
         let number = self.number(hash);
-        self.words[number] |= two_bits(hash);
+        self.words[number] |= long_bits(hash);
     }
 
     /// Adds a 4-byte window, as it is found at even and at odd positions.
@@ -139,16 +142,17 @@ pub(crate) fn short_hash(common: u32) -> u32 {
     multiply(common, MIX_SHORT[0])
 }
 
-/// The bits in its word of a window with this hash.
+/// The bits of a long window with this hash.
 #[inline(always)]
-pub(crate) fn two_bits(hash: u32) -> u32 {
-    1u32.rotate_left(hash) | 1u32.rotate_left(hash >> BIT_SHIFT)
+pub(crate) fn long_bits(hash: u32) -> u32 {
+    1u32.rotate_left(hash) | 1u32.rotate_left(hash >> LONG_BIT_SHIFT)
 }
 
 /// The bits of a short window.
 #[inline(always)]
 pub(crate) fn short_bits(window: u32) -> u32 {
-    two_bits(multiply(window, MIX_SHORT[1]))
+    let hash = multiply(window, MIX_SHORT[1]);
+    1u32.rotate_left(hash) | 1u32.rotate_left(hash >> SHORT_BIT_SHIFT)
 }
 
 /// Eight groups of patterns of up to three bytes: by the lower 6 bits of a byte, the groups that
@@ -179,5 +183,53 @@ impl TinyTable {
     pub(crate) fn may_begin(&self, bytes: [u8; 3]) -> bool {
         let [a, b, c] = bytes.map(|byte| usize::from(byte & 63));
         self.places[0][a] & self.places[1][b] & self.places[2][c] != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes of text, or any.
+    fn bytes(len: usize, is_text: bool, seed: u64) -> Vec<u8> {
+        let mut state = seed;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as u32
+        };
+        let letters = b"etaoinshrdlucmfwypvbgkjqxz0123456789/.-_=?&% ";
+        let letter = |number: u32| letters[(number % 45).min(number / 64 % 45) as usize];
+        (0..len).map(|_| if is_text { letter(next()) } else { next() as u8 }).collect()
+    }
+
+    #[test]
+    fn tables_let_little_through() {
+        for is_text in [false, true] {
+            let windows = bytes(8 * 3000, is_text, 1);
+            let text = bytes(1 << 18, is_text, 2);
+            let (mut long, mut short) = (BitTable::new(3000), BitTable::new(3000));
+            for window in windows.as_chunks::<8>().0 {
+                long.add_long(u64::from_le_bytes(*window));
+                short.add_short(u32::from_le_bytes(*window.first_chunk().unwrap()));
+            }
+            let known: std::collections::HashSet<&[u8]> =
+                windows.chunks(8).map(|window| &window[..4]).collect();
+            let (mut longs, mut shorts, mut count) = (0, 0, 0);
+            for at in (0..text.len() - 8).step_by(2) {
+                let word = |at: usize| u32::from_le_bytes(text[at..at + 4].try_into().unwrap());
+                let hash = long_hash(word(at), word(at + 4));
+                longs += usize::from(long_bits(hash) & !long.word(hash) == 0);
+                let found = short.word(short_hash(word(at) & !0xff));
+                for at in [at, at + 1] {
+                    let is_found = short_bits(word(at)) & !found == 0;
+                    shorts += usize::from(is_found && !known.contains(&text[at..at + 4]));
+                }
+                count += 1;
+            }
+            // By chance 0.2 % and 0.5 % of the positions pass. Windows of text lie closer together:
+            // up to twice that, and a little.
+            assert!(longs < count / 300, "{longs} of {count} long windows, text: {is_text}");
+            assert!(shorts < 2 * count / 80, "{shorts} of {count} short windows, text: {is_text}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 /*
- * Scans payloads for patterns with Hyperscan, on the files that `cargo xtask bench scan` writes, and
- * prints one line of JSON for each file of payloads. See README.md.
+ * Scans payloads for patterns with Hyperscan, on the files that `cargo xtask bench scan` writes,
+ * and prints one line of JSON for each file of payloads. See README.md.
  */
 #include "peer.h"
 
@@ -142,8 +142,8 @@ static uint64_t mixed(uint64_t *state)
 	return x ^ (x >> 27);
 }
 
-static int digest_one(unsigned id, unsigned long long from, unsigned long long to, unsigned flags,
-	void *context)
+static int digest_one(unsigned id, unsigned long long from, unsigned long long to,
+	unsigned flags, void *context)
 {
 	struct found *found = context;
 	uint64_t state = found->payload_idx << 32 | (uint32_t)to;
@@ -155,8 +155,8 @@ static int digest_one(unsigned id, unsigned long long from, unsigned long long t
 	return 0;
 }
 
-static int count_one(unsigned id, unsigned long long from, unsigned long long to, unsigned flags,
-	void *context)
+static int count_one(unsigned id, unsigned long long from, unsigned long long to,
+	unsigned flags, void *context)
 {
 	(void)id, (void)from, (void)to, (void)flags;
 	++*(uint64_t *)context;
@@ -167,13 +167,13 @@ static void pass(const hs_database_t *database, hs_scratch_t *scratch,
 	const struct traffic *traffic, uint64_t *count)
 {
 	for (size_t i = 0; i < traffic->len; i++)
-		if (hs_scan(database, traffic->payloads[i].bytes, traffic->payloads[i].len, 0, scratch,
-			count_one, count) != HS_SUCCESS)
+		if (hs_scan(database, traffic->payloads[i].bytes, traffic->payloads[i].len, 0,
+			scratch, count_one, count) != HS_SUCCESS)
 			die("a scan failed");
 }
 
-static void measure(const struct options *options, const char *path, const hs_database_t *database,
-	hs_scratch_t *scratch, double build_ms)
+static void measure(const struct options *options, const char *path,
+	const hs_database_t *database, hs_scratch_t *scratch, double build_ms)
 {
 	struct traffic traffic = traffic_read(path);
 	struct found found = {0};
@@ -198,13 +198,13 @@ static void measure(const struct options *options, const char *path, const hs_da
 	median = seconds[options->passes / 2];
 	hs_database_size(database, &bytes);
 	name = name == NULL ? path : name + 1;
-	printf("{\"name\":\"Hyperscan %.*s\",\"payloads\":\"%.*s\",\"gbps\":%.3f,\"gbps_best\":%.3f,"
-	       "\"mpps\":%.4f,\"p50_ns\":%.1f,\"build_ms\":%.2f,\"bytes\":%zu,\"found\":%" PRIu64
-	       ",\"digest\":\"0x%016" PRIx64 "\"}\n",
+	printf("{\"name\":\"Hyperscan %.*s\",\"payloads\":\"%.*s\",\"gbps\":%.3f,"
+	       "\"gbps_best\":%.3f,\"mpps\":%.4f,\"p50_ns\":%.1f,\"build_ms\":%.2f,\"bytes\":%zu,"
+	       "\"found\":%" PRIu64 ",\"digest\":\"0x%016" PRIx64 "\"}\n",
 		(int)strcspn(hs_version(), " "), hs_version(), (int)strcspn(name, "."), name,
 		8e-9 * traffic.bytes / median, 8e-9 * traffic.bytes / seconds[0],
-		1e-6 * traffic.len / median, 1e9 * median / traffic.len, build_ms, bytes, found.count,
-		found.digest);
+		1e-6 * traffic.len / median, 1e9 * median / traffic.len, build_ms, bytes,
+		found.count, found.digest);
 }
 
 /* ---- start ---- */

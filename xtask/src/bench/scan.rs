@@ -328,11 +328,14 @@ mod tests {
     fn lines_become_cases_and_ratios() {
         let folder = tempfile::tempdir().unwrap();
         let path = written(folder.path(), "http.payloads", &[1, 0, 0, 0, 9, 0, 0, 0, 0]).unwrap();
-        let text = r#"{"name":"warpswitch x","payloads":"http","gbps":12.0,"mpps":2.0,"found":3,"digest":"0x1"}
-            {"name":"warpswitch x sets","payloads":"http","gbps":14.0,"mpps":2.5,"found":3}
-            {"name":"aho-corasick DFA crate","payloads":"http","gbps":2.0,"mpps":0.3,"found":3}"#;
+        let line = |name: &str, rates: &str| {
+            format!("{{\"name\":\"{name}\",\"payloads\":\"http\",{rates},\"found\":3}}\n")
+        };
+        let text = line("warpswitch x", "\"gbps\":12.0,\"mpps\":2.0")
+            + &line("warpswitch x sets", "\"gbps\":14.0,\"mpps\":2.5")
+            + &line("aho-corasick DFA crate", "\"gbps\":2.0,\"mpps\":0.3");
         let mut lines = Vec::new();
-        add(&mut lines, text, false).unwrap();
+        add(&mut lines, &text, false).unwrap();
         add(&mut lines, &text.replace("12.0", "11.0"), false).unwrap();
         assert!(bits(&lines)[0].contains("6.00x"), "{:?}", bits(&lines));
         let set = Patterns { name: "1k".to_owned(), path: PathBuf::new(), len: 5 };

@@ -239,6 +239,15 @@ impl Device {
         Loaded::new(image, None, false)
     }
 
+    /// Makes ready what patches need, so that the first one does not wait for a compiler.
+    pub(crate) fn prepare_patches(&self) {
+        if let (Place::Card(place), None) = (&self.core.place, self.retired())
+            && let Err(cause) = place.with_patcher(|_| Ok(()))
+        {
+            self.retire(cause);
+        }
+    }
+
     /// Brings an image that nobody else holds up to date, and tells whether it could: if not, it
     /// has to be loaded anew. A card that fails is retired, and its copy given up.
     pub(crate) fn patch(&self, loaded: &mut Loaded, patch: &Patch) -> bool {
@@ -400,14 +409,22 @@ impl CardPlace {
         patch: &Patch,
         is_late: &dyn Fn() -> bool,
     ) -> Result<(), GpuError> {
+        self.with_patcher(|patcher| {
+            patcher.apply(image, &patch.units, (&patch.words, patch.numbers), is_late)
+        })
+    }
+
+    fn with_patcher(
+        &self,
+        with: impl FnOnce(&mut Patcher) -> Result<(), GpuError>,
+    ) -> Result<(), GpuError> {
         let mut patcher = self.patcher.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if patcher.is_none() {
             let shape = KernelShape { words: 4, ports_word: 2, compact: false };
             let program = self.compile(kernels::PATCH, &shape, kernels::PATCH_ENTRY)?;
             *patcher = Some(Patcher::new(&self.card, program)?);
         }
-        let patcher = patcher.as_mut().expect("it was made above");
-        patcher.apply(image, &patch.units, (&patch.words, patch.numbers), is_late)
+        with(patcher.as_mut().expect("it was made above"))
     }
 
     /// Compares what the card's compiler made of `abi.h` with the host's numbers.

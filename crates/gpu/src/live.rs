@@ -133,6 +133,7 @@ impl LiveEngine {
         let store = RuleStore::build(ruleset, options.bytes_max)?;
         let (image, live) = arrange(device, algorithm, &store, options)?;
         let loaded = device.load_or_retire(Arc::new(image));
+        device.prepare_patches();
         let figures = Figures { builds: 1, versions: 1, ..Figures::default() };
         let rules = AtomicUsize::new(store.len());
         let patch = Patch::default();

@@ -258,6 +258,15 @@ impl Slot {
     }
 }
 
+impl Drop for Slot {
+    fn drop(&mut self) {
+        // A batch that nobody waits for any more is not in front of others either.
+        if let (Some(watch), Some(begun)) = (self.core.watch(), self.begun.take()) {
+            watch.leave(begun);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

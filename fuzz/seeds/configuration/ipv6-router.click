@@ -20,12 +20,13 @@ define($IN0 conf/captures/lan0-ipv6.pcap, $IN1 conf/captures/lan1-ipv6.pcap,
 define($IP0 2001:db8:0:a::1, $LINK0 fe80::ff:fe00:0, $MAC0 02:00:00:00:00:00,
        $IP1 2001:db8:0:b::1, $LINK1 fe80::ff:fe00:100, $MAC1 02:00:00:00:01:00);
 
-// What every interface has: sorts frames, answers solicitations, checks packets, and answers pings
-// of its link itself, as the answers must leave by where they came from.
+// What every interface has: takes frames that are for it, answers solicitations, checks packets,
+// and answers pings of its link itself, as the answers must leave by where they came from.
 // Input 0: frames received. Output 0: IPv6 packets. Output 1: advertisements.
 // Output 2: frames to send. Output 3: packets for neighbours.
 elementclass Port { $ip, $link, $mac |
-  input -> sort :: Classifier(12/86dd 20/3aff 54/87, 12/86dd 20/3aff 54/88, 12/86dd, -);
+  input -> HostEtherFilter($mac)
+    -> sort :: Classifier(12/86dd 20/3aff 54/87, 12/86dd 20/3aff 54/88, 12/86dd, -);
   sort[0] -> IP6NDAdvertiser($ip $link $mac) -> [2]output;
   sort[1] -> [1]output;
   sort[2] -> Strip(14)

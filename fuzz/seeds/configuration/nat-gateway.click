@@ -3,13 +3,14 @@
 //   cargo run --release -- run --stats conf/nat-gateway.click
 //
 // Inside is 10.0.0.0/24; the gateway's address outside is 192.0.2.1. Connections from inside get a
-// port of the gateway; answers find their way back; what nobody inside asked for is dropped.
-// Packets come as lines of a summary, so that both sides can be read below, and leave as such.
+// port of the gateway, and pings a number of it; answers find their way back; what nobody inside
+// asked for is dropped. Packets come as lines of summaries, which can be read and changed: what came
+// in on one side is printed, and how it left on the other.
 
 define($INSIDE conf/captures/nat-inside.txt, $OUTSIDE conf/captures/nat-outside.txt);
 
 nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop);
-icmp :: ICMPPingRewriter(pattern 192.0.2.1 - 0 1, drop);
+icmp :: ICMPPingRewriter(pattern 192.0.2.1 1024-65535# - - 0 1, drop);
 
 inside :: FromIPSummaryDump($INSIDE, STOP true, CHECKSUM true);
 outside :: FromIPSummaryDump($OUTSIDE, STOP true, CHECKSUM true);
@@ -17,17 +18,15 @@ outside :: FromIPSummaryDump($OUTSIDE, STOP true, CHECKSUM true);
 // The run ends once both sides have: it would wait for the flows to age else.
 DriverManager(wait_stop 2, stop);
 
-inside -> from_in :: IPClassifier(tcp or udp, icmp type echo, -);
+inside -> IPPrint("inside:  came", TIMESTAMP false) -> from_in :: IPClassifier(tcp or udp, icmp type echo, -);
 from_in[0] -> [0]nat;
 from_in[1] -> [0]icmp;
 from_in[2] -> Discard;
 
-outside -> from_out :: IPClassifier(tcp or udp, icmp type echo-reply, -);
+outside -> IPPrint("outside: came", TIMESTAMP false) -> from_out :: IPClassifier(tcp or udp, icmp type echo-reply, -);
 from_out[0] -> [1]nat;
 from_out[1] -> [1]icmp;
 from_out[2] -> Discard;
 
-out :: ToIPSummaryDump(-, FIELDS ip_src sport ip_dst dport ip_proto);
-in :: ToIPSummaryDump(-, FIELDS ip_src sport ip_dst dport ip_proto);
-nat[0], icmp[0] -> out;
-nat[1], icmp[1] -> in;
+nat[0], icmp[0] -> out :: IPPrint("outside: sent", TIMESTAMP false) -> Discard;
+nat[1], icmp[1] -> in :: IPPrint("inside:  sent", TIMESTAMP false) -> Discard;

@@ -3,13 +3,18 @@
 //   cargo run --release -- run --stats conf/sdn-forwarder.click
 //
 // The table is conf/sdn-forwarder.rules, in ovs-ofctl's flow syntax; the engine is the one that
-// `warpswitch classify` uses. Output 0 and 1 are switch ports; what the table drops is counted.
+// `warpswitch classify` uses. Output 0 and 1 are switch ports; what the table drops is counted, and told at the end.
 
 define($IN conf/captures/firewall.pcap, $RULES conf/sdn-forwarder.rules);
 
-FromDump($IN, BURST 64)
+FromDump($IN, BURST 64, STOP true)
   -> in :: Counter
   -> table :: SDNClassifier(RULES $RULES);
 
 table[0] -> port0 :: Counter -> Discard;
 table[1] -> port1 :: Counter -> Discard;
+
+DriverManager(wait_stop,
+              print "$(in.count) frames came: $(port0.count) left by port 0, $(port1.count) by port 1",
+              print "$(sub $(in.count) $(add $(port0.count) $(port1.count))) did not leave",
+              stop);

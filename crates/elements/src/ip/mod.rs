@@ -23,7 +23,7 @@ mod ip_reassembler;
 #[cfg(test)]
 mod ip_reassembler_tests;
 mod mark_ip_header;
-mod names;
+pub(crate) mod names;
 mod route_table;
 #[cfg(test)]
 mod router_tests;

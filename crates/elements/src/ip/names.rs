@@ -2,10 +2,10 @@
 
 use warpswitch_graph::language::args::{ArgError, FromArg, Names, Word};
 
-type Table = &'static [(&'static str, u8)];
+pub(crate) type Table<N = u8> = &'static [(&'static str, N)];
 
 /// Types of ICMP messages.
-pub(super) const ICMP_TYPES: Table = &[
+pub(crate) const ICMP_TYPES: Table = &[
     ("echo-reply", 0),
     ("unreachable", 3),
     ("sourcequench", 4),
@@ -24,7 +24,7 @@ pub(super) const ICMP_TYPES: Table = &[
 ];
 
 /// Protocols over IP.
-pub(super) const PROTOCOLS: Table = &[
+pub(crate) const PROTOCOLS: Table = &[
     ("icmp", 1),
     ("igmp", 2),
     ("ipip", 4),
@@ -64,7 +64,7 @@ pub(super) fn icmp_codes(kind: u8) -> Table {
 }
 
 /// Ports of TCP and UDP.
-const PORTS: &[(&str, u16)] = &[
+pub(crate) const PORTS: Table<u16> = &[
     ("echo", 7),
     ("discard", 9),
     ("daytime", 13),
@@ -108,7 +108,7 @@ pub(super) fn number(table: Table, name: &str, names: &dyn Names) -> Result<u8, 
 }
 
 /// What `number` is called in `table`.
-pub(super) fn name(table: Table, number: u8) -> Option<&'static str> {
+pub(crate) fn name(table: Table, number: u8) -> Option<&'static str> {
     table.iter().find(|&&(_, known)| known == number).map(|&(name, _)| name)
 }
 

@@ -32,26 +32,20 @@ use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::Batch;
-use warpswitch_packet::packet::annotation;
 
-use super::anno::Anno;
-use crate::format::parse;
+use super::anno::{COLOR_HANDLERS, Color};
 
 /// The class.
-pub static CLASS: ElementClass = ElementClass::new("CheckPaint", "1/1-2", "a/ah", || {
-    Box::new(CheckPaint { color: 0, anno: annotation::PAINT })
-})
-.drops(&["other color"]);
+pub static CLASS: ElementClass =
+    ElementClass::new("CheckPaint", "1/1-2", "a/ah", || Box::<CheckPaint>::default())
+        .drops(&["other color"]);
 
 /// Reason for drops, by number.
 const OTHER: usize = 0;
 
 /// See the module.
-#[derive(Clone, Debug)]
-pub struct CheckPaint {
-    color: u8,
-    anno: usize,
-}
+#[derive(Clone, Debug, Default)]
+pub struct CheckPaint(Color);
 
 impl Element for CheckPaint {
     fn configure(
@@ -59,22 +53,18 @@ impl Element for CheckPaint {
         args: &mut Args<'_>,
         _context: &ConfigureContext<'_>,
     ) -> Result<(), ArgsError> {
-        let mut anno = Anno::<1>(self.anno);
-        args.read_mp("COLOR", &mut self.color).read_p("ANNO", &mut anno);
-        self.anno = anno.0;
-        args.complete()
+        self.0.configure(args)
     }
 
     fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
-        let (color, anno) = (self.color, self.anno);
-        cx.sort(batch, |_, packet| match packet.anno_u8(anno) == color {
+        cx.sort(batch, |_, packet| match self.0.is_of(packet) {
             true => Fate::Pass,
             false => Fate::EmitOrDrop(1, OTHER),
         });
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {
-        const { &[HandlerSpec::both("color")] }
+        COLOR_HANDLERS
     }
 
     fn read(
@@ -83,7 +73,7 @@ impl Element for CheckPaint {
         _name: &str,
         _param: &str,
     ) -> Result<String, HandlerError> {
-        Ok(self.color.to_string())
+        Ok(self.0.read())
     }
 
     fn write(
@@ -92,8 +82,7 @@ impl Element for CheckPaint {
         _name: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
-        self.color = parse(value)?;
-        Ok(String::new())
+        self.0.write(value)
     }
 
     fn sharing(&self) -> Sharing {

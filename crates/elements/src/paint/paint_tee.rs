@@ -34,23 +34,16 @@ use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::Batch;
-use warpswitch_packet::packet::annotation;
 
-use super::anno::Anno;
-use crate::format::parse;
+use super::anno::{COLOR_HANDLERS, Color};
 
 /// The class.
-pub static CLASS: ElementClass = ElementClass::new("PaintTee", "1/2", "a/ah", || {
-    Box::new(PaintTee { color: 0, anno: annotation::PAINT })
-})
-.live();
+pub static CLASS: ElementClass =
+    ElementClass::new("PaintTee", "1/2", "a/ah", || Box::<PaintTee>::default()).live();
 
 /// See the module.
-#[derive(Clone, Debug)]
-pub struct PaintTee {
-    color: u8,
-    anno: usize,
-}
+#[derive(Clone, Debug, Default)]
+pub struct PaintTee(Color);
 
 impl Element for PaintTee {
     fn configure(
@@ -58,21 +51,18 @@ impl Element for PaintTee {
         args: &mut Args<'_>,
         _context: &ConfigureContext<'_>,
     ) -> Result<(), ArgsError> {
-        let mut anno = Anno::<1>(self.anno);
-        args.read_mp("COLOR", &mut self.color).read_p("ANNO", &mut anno);
-        self.anno = anno.0;
-        args.complete()
+        self.0.configure(args)
     }
 
     fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
-        for packet in batch.iter().filter(|packet| packet.anno_u8(self.anno) == self.color) {
+        for packet in batch.iter().filter(|packet| self.0.is_of(packet)) {
             let copy = cx.pool().copy(packet);
             cx.emit(1, copy);
         }
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {
-        const { &[HandlerSpec::both("color")] }
+        COLOR_HANDLERS
     }
 
     fn read(
@@ -81,7 +71,7 @@ impl Element for PaintTee {
         _name: &str,
         _param: &str,
     ) -> Result<String, HandlerError> {
-        Ok(self.color.to_string())
+        Ok(self.0.read())
     }
 
     fn write(
@@ -90,8 +80,7 @@ impl Element for PaintTee {
         _name: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
-        self.color = parse(value)?;
-        Ok(String::new())
+        self.0.write(value)
     }
 
     fn sharing(&self) -> Sharing {

@@ -1,6 +1,7 @@
 //! The words that patterns know, and how a pattern is split into words.
 
 use super::program::{Place, Region};
+use crate::ip::names;
 
 /// Numbers of protocols that stand for more than one.
 pub(super) const TCP_OR_UDP: u32 = 256;
@@ -96,8 +97,10 @@ fn bits_name(bits: Bits) -> String {
 
 /// How messages call a protocol.
 pub(super) fn proto_name(proto: u32) -> String {
-    let known = PROTOS.iter().find(|(_, number)| *number == proto);
-    known.map_or_else(|| format!("ip proto {proto}"), |(name, _)| (*name).to_owned())
+    let one = u8::try_from(proto).ok().and_then(|proto| names::name(names::PROTOCOLS, proto));
+    let of_several = PROTO_SETS.iter().find(|(_, number)| *number == proto);
+    let known = one.or(of_several.map(|&(name, _)| name));
+    known.map_or_else(|| format!("ip proto {proto}"), str::to_owned)
 }
 
 /// Words for what a test is about.
@@ -125,72 +128,11 @@ const SUBJECTS: &[(&str, Subject)] = &[
 /// Words that belong to the language itself.
 const SYNTAX: &[&str] = &["dest", "dst", "ether", "ip", "not", "src"];
 
-const PROTOS: &[(&str, u32)] = &[
-    ("icmp", ICMP),
-    ("igmp", 2),
-    ("ipip", 4),
-    ("tcp", TCP),
-    ("tcpudp", TCP_OR_UDP),
-    ("transp", ANY_TRANSPORT),
-    ("udp", UDP),
-];
-
-const PORTS: &[(&str, u32)] = &[
-    ("auth", 113),
-    ("bootpc", 68),
-    ("bootps", 67),
-    ("chargen", 19),
-    ("daytime", 13),
-    ("discard", 9),
-    ("dns", 53),
-    ("domain", 53),
-    ("echo", 7),
-    ("finger", 79),
-    ("ftp", 21),
-    ("ftp-data", 20),
-    ("https", 443),
-    ("imap3", 220),
-    ("imaps", 993),
-    ("irc", 194),
-    ("netbios-dgm", 138),
-    ("netbios-ns", 137),
-    ("netbios-ssn", 139),
-    ("nntp", 119),
-    ("ntp", 123),
-    ("pop3", 110),
-    ("pop3s", 995),
-    ("rip", 520),
-    ("route", 520),
-    ("smtp", 25),
-    ("snmp", 161),
-    ("snmp-trap", 162),
-    ("ssh", 22),
-    ("sunrpc", 111),
-    ("telnet", 23),
-    ("tftp", 69),
-    ("www", 80),
-];
+/// Protocols that stand for more than one.
+const PROTO_SETS: &[(&str, u32)] = &[("tcpudp", TCP_OR_UDP), ("transp", ANY_TRANSPORT)];
 
 const TCP_FLAGS: &[(&str, u32)] =
     &[("ack", 16), ("fin", 1), ("psh", 8), ("rst", 4), ("syn", 2), ("urg", 32)];
-
-const ICMP_TYPES: &[(&str, u32)] = &[
-    ("echo", 8),
-    ("echo-reply", 0),
-    ("inforeq", 15),
-    ("inforeq-reply", 16),
-    ("maskreq", 17),
-    ("maskreq-reply", 18),
-    ("parameterproblem", 12),
-    ("redirect", 5),
-    ("routeradvert", 9),
-    ("routersolicit", 10),
-    ("sourcequench", 4),
-    ("timeexceeded", 11),
-    ("timestamp", 13),
-    ("timestamp-reply", 14),
-    ("unreachable", 3),
-];
 
 /// What a word names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -205,6 +147,11 @@ pub(super) enum Meaning {
     Wrong(String),
 }
 
+/// The number that `table` has for `word`.
+fn named<N: Copy + Into<u32>>(table: &[(&str, N)], word: &str) -> Option<u32> {
+    table.iter().find(|(name, _)| *name == word).map(|&(_, value)| value.into())
+}
+
 /// What `word` names where the test is about `subject` and `proto`, if that is known by then.
 pub(super) fn meaning(word: &str, subject: Option<Subject>, proto: Option<u32>) -> Meaning {
     if subject.is_none() {
@@ -215,15 +162,21 @@ pub(super) fn meaning(word: &str, subject: Option<Subject>, proto: Option<u32>) 
             return Meaning::Subject(subject);
         }
     }
-    let value = |table: &[(&str, u32)]| {
-        table.iter().find(|(name, _)| *name == word).map(|&(_, value)| value)
-    };
+    let proto_named = named(names::PROTOCOLS, word).or_else(|| named(PROTO_SETS, word));
     // A port is one for TCP and UDP, whose names have the same numbers here.
     let found = [
-        (Subject::Proto, value(PROTOS), true),
-        (Subject::Port, value(PORTS), proto.is_none_or(|p| [TCP, UDP, TCP_OR_UDP].contains(&p))),
-        (Subject::TcpFlags, value(TCP_FLAGS), proto.is_none_or(|p| [TCP, TCP_OR_UDP].contains(&p))),
-        (Subject::Bits(ICMP_TYPE), value(ICMP_TYPES), proto.is_none_or(|p| p == ICMP)),
+        (Subject::Proto, proto_named, true),
+        (
+            Subject::Port,
+            named(names::PORTS, word),
+            proto.is_none_or(|p| [TCP, UDP, TCP_OR_UDP].contains(&p)),
+        ),
+        (
+            Subject::TcpFlags,
+            named(TCP_FLAGS, word),
+            proto.is_none_or(|p| [TCP, TCP_OR_UDP].contains(&p)),
+        ),
+        (Subject::Bits(ICMP_TYPE), named(names::ICMP_TYPES, word), proto.is_none_or(|p| p == ICMP)),
     ];
     let all = || found.iter().filter_map(|&(of, value, fits)| Some((of, value?, fits)));
     let fits = |of: Subject, fits: bool| fits && subject.is_none_or(|subject| subject == of);

@@ -7,6 +7,8 @@
 //! text ends with [`PAD`](crate::filter::PAD) bytes, so the last block may reach behind it.
 
 #[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
 mod portable;
 
@@ -20,7 +22,10 @@ use crate::filter::tables::{BitTable, LONG_STRIDE, Mask, TinyTable};
 pub(crate) enum Kernel {
     /// For any processor.
     Portable,
-    /// 64 bytes at once.
+    /// Eight positions at once.
+    #[cfg(target_arch = "x86_64")]
+    Avx2(avx2::Avx2),
+    /// Sixteen, 64 bytes.
     #[cfg(target_arch = "x86_64")]
     Avx512(avx512::Avx512),
 }
@@ -29,7 +34,7 @@ impl Kernel {
     /// Those that this machine has, the fastest first.
     pub(crate) fn available() -> impl Iterator<Item = Self> {
         #[cfg(target_arch = "x86_64")]
-        let special = [avx512::Avx512::new().map(Self::Avx512)];
+        let special = [avx512::Avx512::new().map(Self::Avx512), avx2::Avx2::new().map(Self::Avx2)];
         #[cfg(not(target_arch = "x86_64"))]
         let special: [Option<Self>; 0] = [];
         special.into_iter().flatten().chain([Self::Portable])
@@ -39,6 +44,8 @@ impl Kernel {
         match self {
             Self::Portable => "portable",
             #[cfg(target_arch = "x86_64")]
+            Self::Avx2(_) => "avx2",
+            #[cfg(target_arch = "x86_64")]
             Self::Avx512(_) => "avx512",
         }
     }
@@ -47,6 +54,8 @@ impl Kernel {
     pub(crate) fn fold(self, from: &[u8], to: &mut [u8]) {
         match self {
             Self::Portable => portable::fold(from, to),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2(avx2) => avx2.fold(from, to),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512(avx512) => avx512.fold(from, to),
         }
@@ -64,6 +73,8 @@ impl Kernel {
         match self {
             Self::Portable => portable::long(table, text, range.start, masks),
             #[cfg(target_arch = "x86_64")]
+            Self::Avx2(avx2) => avx2.long(table, text, range.start, masks),
+            #[cfg(target_arch = "x86_64")]
             Self::Avx512(avx512) => avx512.long(table, text, range.start, masks),
         }
     }
@@ -80,6 +91,8 @@ impl Kernel {
         match self {
             Self::Portable => portable::short(table, text, range.start, masks),
             #[cfg(target_arch = "x86_64")]
+            Self::Avx2(avx2) => avx2.short(table, text, range.start, masks),
+            #[cfg(target_arch = "x86_64")]
             Self::Avx512(avx512) => avx512.short(table, text, range.start, masks),
         }
     }
@@ -95,6 +108,8 @@ impl Kernel {
         check(text, &range, masks, 1);
         match self {
             Self::Portable => portable::tiny(table, text, range.start, masks),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2(avx2) => avx2.tiny(table, text, range.start, masks),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512(avx512) => avx512.tiny(table, text, range.start, masks),
         }

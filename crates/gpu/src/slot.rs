@@ -128,8 +128,6 @@ impl Slot {
         if self.core.retired().is_some() {
             return self.rescue();
         }
-        let algorithm = loaded.image().algorithm();
-        self.begun = self.core.watch().map(|watch| watch.begin(algorithm, len));
         match (&mut self.inner, loaded.shared_on_card()) {
             (Inner::Host(slot), _) => slot.start(loaded, len),
             (Inner::Card(slot), Some(image)) => {
@@ -141,11 +139,14 @@ impl Slot {
                     TransferChoice::BySize => Transfer::Copies,
                 };
                 if let Err(cause) = slot.start(image, len, transfer) {
-                    self.fail(cause);
+                    return self.fail(cause);
                 }
             }
-            (Inner::Card(_) | Inner::Spare(_), _) => self.rescue(),
+            (Inner::Card(_) | Inner::Spare(_), _) => return self.rescue(),
         }
+        // From here on: sending off may have waited for other threads' calls of the driver.
+        let algorithm = loaded.image().algorithm();
+        self.begun = self.core.watch().map(|watch| watch.begin(algorithm, len));
     }
 
     /// The device did not answer the batch: it is retired, and this thread does.
@@ -199,11 +200,12 @@ impl Slot {
         if self.state != State::UnderWay {
             return true;
         }
-        let ended = match &mut self.inner {
-            Inner::Card(slot) => slot.poll(),
-            Inner::Host(slot) => slot.poll(),
-            Inner::Spare(_) => unreachable!("nothing is under way without a device"),
-        };
+        let mut ended = self.poll_device();
+        let hang = if let Ok(false) = ended { self.hang() } else { None };
+        if hang.is_some() {
+            // This thread may have slept between the two looks.
+            ended = self.poll_device();
+        }
         match ended {
             Ok(true) => {
                 let loaded = self.loaded.take().expect("a batch is under way");
@@ -212,13 +214,21 @@ impl Slot {
                 }
                 self.state = State::Answered;
             }
-            Ok(false) => match self.hang() {
+            Ok(false) => match hang {
                 Some(cause) => self.fail(cause),
                 None => return false,
             },
             Err(cause) => self.fail(cause),
         }
         true
+    }
+
+    fn poll_device(&mut self) -> Result<bool, GpuError> {
+        match &mut self.inner {
+            Inner::Card(slot) => slot.poll(),
+            Inner::Host(slot) => slot.poll(),
+            Inner::Spare(_) => unreachable!("nothing is under way without a device"),
+        }
     }
 
     /// Waits for the answers, which come in any case.

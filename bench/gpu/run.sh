@@ -4,6 +4,9 @@
 #   ./run.sh [OUT]      OUT is where results go (default: results beside this script)
 #
 #   RUN_TESTS=0         no tests
+#   SOAK=10000000       frames through the kernel that stays, in its test (default 200000)
+#   LATENCY=0           no times of frames
+#   FRAMES=100K         frames that are timed, for each figure
 #   SANITIZE=1          the tests once more under compute-sanitizer, tool by tool (minutes)
 #   SETS='acl1_1k …'    only these sets of data/
 #   ENGINES=turbo       kernels, separated by commas (default: all)
@@ -26,7 +29,11 @@ warpswitch=$here/warpswitch
 "$warpswitch" devices
 
 if [ "${RUN_TESTS:-1}" = 1 ]; then
-	"$here/card-tests" --test-threads 6 2>&1 | tee "$out/tests.txt" | grep -v '\.\.\. ok$'
+	export WARPSWITCH_SOAK_FRAMES=${SOAK:-200000}
+	"$here/card-tests" --test-threads 6 --skip frame 2>&1 | tee "$out/tests.txt" |
+		grep -v '\.\.\. ok$'
+	# Frames have deadlines: nothing else runs beside them.
+	"$here/card-tests" --test-threads 1 --nocapture frame 2>&1 | tee -a "$out/tests.txt"
 fi
 if [ "${SANITIZE:-0}" = 1 ]; then
 	for tool in memcheck racecheck initcheck synccheck; do
@@ -35,6 +42,25 @@ if [ "${SANITIZE:-0}" = 1 ]; then
 			"$here/card-tests" --test-threads 1 every_way_and_length answers_beyond \
 			2>&1 | tee "$out/$tool.txt" | tail -4
 	done
+fi
+
+# Appends a file with a line of names to one that may have it already.
+append() {
+	if [ -s "$2" ]; then tail -n +2 "$1"; else cat "$1"; fi >> "$2"
+}
+
+# Frames one at a time, before anything else warms the machine up; then several under way, and
+# large ones.
+if [ "${LATENCY:-1}" = 1 ]; then
+	latency=$out/$(date -u +%F)-latency.csv
+	: > "$latency"
+	for way in '256 1' '256 4' '1024 1'; do
+		read -r frame under_way <<< "$way"
+		"$warpswitch" bench gpu --latency --frame "$frame" --under-way "$under_way" --csv \
+			--frames "${FRAMES:-100K}" --hash-seed 1 > "$work/one.csv"
+		append "$work/one.csv" "$latency"
+	done
+	echo "times of frames in $latency"
 fi
 
 # The generated sets beside those of data/.
@@ -50,11 +76,6 @@ done
 for set in "$here"/data/*.rules*; do
 	[ -e "$set" ] && cp "$set" "$sets/"
 done
-
-# Appends a file with a line of names to one that may have it already.
-append() {
-	if [ -s "$2" ]; then tail -n +2 "$1"; else cat "$1"; fi >> "$2"
-}
 
 csv=$out/$(date -u +%F).csv
 updates=$out/$(date -u +%F)-updates.csv

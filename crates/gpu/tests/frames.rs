@@ -21,8 +21,8 @@ fn pool(threads: usize) -> Arc<Device> {
 
 /// No thread is ever late by its clock: how long one waits for a core says nothing.
 fn patient() -> FramesConfig {
-    let forever = Duration::from_secs(3600);
-    FramesConfig { doubt: forever, deadline: forever, ..FramesConfig::default() }
+    let (doubt, deadline) = (Duration::from_secs(20), Duration::from_secs(3600));
+    FramesConfig { doubt, deadline, ..FramesConfig::default() }
 }
 
 /// A clock that goes on by a microsecond at each look, and by a second when it has to jump.
@@ -51,9 +51,9 @@ fn every_schema_and_engine_goes_through_frames() {
             let config = FramesConfig { keys_max: 100, frames: 3, ..patient() };
             let mut soak = Soak::new(schema, &[algorithm], 25, config);
             soak.config.hysteresis = Hysteresis { busy_len: 20, ..Hysteresis::default() };
-            soak.frames = 1500;
+            soak.frames = 800;
             let count = soak.run(&pool(2), &mut clock());
-            assert!(count.resident > 100 && count.starts > 0, "{algorithm}: {count:?}");
+            assert!(count.resident > 50 && count.starts > 0, "{algorithm}: {count:?}");
         }
     }
     // An image of another engine takes another kernel.
@@ -83,11 +83,12 @@ fn either_way_alone_answers_all() {
 /// answer is answered by the next one.
 #[test]
 fn a_kernel_that_left_is_started_again() {
-    let stay = Stay { idle: Duration::from_micros(50), ..Stay::default() };
+    let stay = Stay { idle: Duration::from_micros(200), ..Stay::default() };
     let config = FramesConfig {
         hysteresis: Hysteresis::always(),
         stay: Stay { lease: Duration::from_secs(7200), ..stay },
-        doubt: Duration::from_millis(2),
+        doubt: Duration::from_micros(300),
+        first: Duration::ZERO,
         ..patient()
     };
     let device = pool(1);
@@ -104,7 +105,7 @@ fn a_kernel_that_left_is_started_again() {
         let mut out = vec![RuleId(7); keys.len()];
         frames.wait(&mut out, || {
             std::thread::yield_now();
-            now += Duration::from_nanos(100);
+            now += Duration::from_micros(1);
             now
         });
         assert_eq!(out, want, "round {round}");
@@ -115,7 +116,7 @@ fn a_kernel_that_left_is_started_again() {
         std::thread::sleep(Duration::from_millis(round.min(50)));
     }
     let count = frames.count();
-    assert!(count.starts > 3 && count.launched + count.rescued == 0, "{count:?}");
+    assert!(count.starts > 3 && count.rescued == 0, "{count:?}");
 }
 
 /// Nobody runs the pool's work: frames are answered by the deadline, on the host, in order.
@@ -124,8 +125,12 @@ fn a_device_that_hangs_is_retired_and_loses_nothing() {
     let mut asleep = Vec::new();
     let pool = HostPool::new(1, &mut |worker| asleep.push(worker));
     let device = Device::from_pool(pool);
-    let config =
-        FramesConfig { hysteresis: Hysteresis::always(), frames: 3, ..FramesConfig::default() };
+    let config = FramesConfig {
+        hysteresis: Hysteresis::always(),
+        frames: 3,
+        first: Duration::from_millis(3),
+        ..FramesConfig::default()
+    };
     for schema in SCHEMAS {
         let device = if schema == SCHEMAS[0] { &device } else { &stalled(&mut asleep) };
         let ruleset = dense::ruleset(schema, 40, 4, 3);
@@ -147,11 +152,11 @@ fn a_device_that_hangs_is_retired_and_loses_nothing() {
             take(&mut frames, &mut now, &mut got);
         }
         assert_eq!(got, want);
-        assert_eq!(device.retired().map(|cause| cause.kind()), Some(ErrorKind::CardLost));
+        assert_eq!(device.retired().map(|cause| cause.kind()), Some(ErrorKind::Hung));
         let count = frames.count();
         assert_eq!((count.resident, count.launched, count.rescued), (3, 0, 6), "{count:?}");
         // Not before the deadline, and not long after.
-        assert!((10..12).contains(&now.as_millis()), "{now:?}");
+        assert!((13..14).contains(&now.as_millis()), "{now:?}");
     }
 }
 

@@ -26,18 +26,18 @@ typedef struct ws_view {
 } ws_view;
 
 /* What the resident kernel is given: where its frames lie in the host's memory, see resident.cuh,
- * and when it leaves. A piece is four words; a warp takes one chunk of one frame. */
+ * and when it leaves. A piece is four words; a block takes one chunk of one frame. */
 typedef struct ws_frames {
-    const ws_u32 *rows;    /* pieces of keys: warp, piece of the key, lane */
-    ws_u32 *answers;       /* a word each: warp, lane */
+    const ws_u32 *rows;    /* pieces of keys: chunk, piece of the key, lane */
+    ws_u32 *answers;       /* a word each: chunk, lane */
     const ws_u32 *heads;   /* the view of each frame's image, WS_HEAD_WORDS a frame */
-    const ws_u32 *seen;    /* the tag that each warp answered last, two words each */
+    const ws_u32 *seen;    /* the tag answered last for each chunk, two words each */
     const ws_u32 *control; /* 1 to leave, 0, beats, 0 */
     ws_u64 idle_ns;        /* leave when there was no beat for so long */
     ws_u64 lease_ns;       /* leave after so long whatever happens */
-    ws_u32 warps;          /* frames times chunks of each */
-    ws_u32 chunks;
-    ws_u32 hot_polls;      /* after so many polls in vain a warp sleeps between them, */
+    ws_u32 chunks_all;     /* of all frames */
+    ws_u32 chunks;         /* of each frame */
+    ws_u32 hot_polls;      /* after so many polls in vain a block sleeps between them, */
     ws_u32 cold_ns;        /* so long */
 } ws_frames;
 
@@ -49,6 +49,7 @@ typedef struct ws_frames {
  * counts the frames of a chunk, and whether the frame's view has to be read again. */
 #define WS_TAG 0x00fff000u
 #define WS_TAG_NUMBER 0x007ff000u
+#define WS_TAG_ONE 0x00001000u
 #define WS_TAG_RELOAD 0x00800000u
 /* From the tag's lowest bit to the one of an answer that tells this frame's from the last one's. */
 #define WS_ANSWER_SHIFT 19

@@ -3,10 +3,10 @@
  *   host    keys and tag ─► rows ┐            ┌─► answers ─► all have this frame's bit: done
  *   card                         └─ poll ─ search ┘
  *
- * A warp owns one chunk of one frame: 32 rows, one a lane, and 32 answers. Each 16-byte piece of a
+ * A block owns one chunk of one frame: 32 rows, one a lane, and 32 answers. Each 16-byte piece of a
  * row carries a tag in bits that no key uses, so that the very read that finds a frame has brought
- * its keys: one way over the link and back, and no doorbell. A frame begins for a warp when all
- * pieces of all its rows have a tag other than the one that it answered last; the host fills rows
+ * its keys: one way over the link and back, and no doorbell. A frame begins for a block when all
+ * pieces of all its rows have the tag after the one that it answered last; the host fills rows
  * that a frame leaves open in its last chunk, and touches no chunk behind that. An answer is an id
  * of 31 bits and the lowest bit of the tag's number, so it, too, says by itself that it is there.
  *
@@ -14,15 +14,17 @@
  * was answered last or the one after it, never others, and the same holds for answers.
  *
  * Versions: a frame has the view in its head, written before its rows. A tag says whether the
- * chunk's last frame saw another view; then the warp reads the head, behind a fence that empties
+ * chunk's last frame saw another view; then the block reads the head, behind a fence that empties
  * caches of what they hold of former images at the same place. The host frees an image when all
- * frames that named it are answered, and a warp never reads one without a frame that names it.
+ * frames that named it are answered, and a block never reads one without a frame that names it.
  *
- * Grid: warps, in blocks of up to 8; none waits for another, so any number may be on the card.
- * Bytes a key: those of its pieces and 4 of the answer over the link, the rest as the engine says.
- * A warp whose polls are in vain for long sleeps between them, so that frames that are not in use
- * do not fill the link. Now and then it looks whether it shall leave; it leaves by itself when the
- * host gives no sign, and when its lease ends. CPU reference: `resident::host`.
+ * Grid: a block a chunk, of up to 8 warps; none waits for another, so any number may be on the
+ * card. The first warp polls and answers; all search, each its part of the tables, and the best
+ * rank is found in shared memory. Bytes a key: those of its pieces and 4 of the answer over the
+ * link, the rest as the engine says. A chunk whose polls are in vain for long sleeps between them,
+ * so that frames that are not in use do not fill the link. Now and then it looks whether it shall
+ * leave; it leaves by itself when the host gives no sign, and when its lease ends. CPU reference:
+ * `resident::host`.
  */
 #ifndef WARPSWITCH_RESIDENT_CUH
 #define WARPSWITCH_RESIDENT_CUH
@@ -64,7 +66,7 @@ WS_FN ws_u64 ws_now_ns() {
     return now;
 }
 
-/* Whether a warp leaves: told to, or no beat or no lease any more. */
+/* Whether a block leaves: told to, or no beat or no lease any more. */
 struct ws_stay {
     ws_u64 started_ns, beat_ns;
     ws_u32 beats;
@@ -94,21 +96,57 @@ WS_FN ws_key ws_key_of(const uint4 *pieces) {
     return key;
 }
 
+/* What the warps of a block share: the first one polls, all search. */
+struct ws_shared {
+    ws_view view;
+    ws_u32 words[WS_WORDS][WS_LANES];
+    ws_u32 best[WS_LANES];
+    bool leaves;
+};
+
+/* This warp's part of the search. */
+static __device__ void ws_take_part(ws_shared &shared, const ws_key &key) {
+    const ws_u32 lane = threadIdx.x % WS_LANES;
+    const ws_u32 part = threadIdx.x / WS_LANES, parts = blockDim.x / WS_LANES;
+    const ws_u32 rank = ws_lookup_part(shared.view, key, part, parts);
+    if (rank != WS_NONE) {
+        atomicMin(&shared.best[lane], rank);
+    }
+}
+
+/* The other warps: they wait at a barrier, which costs nobody anything. */
+static __device__ void ws_help(ws_shared &shared) {
+    while (true) {
+        __syncthreads();
+        if (shared.leaves) {
+            return;
+        }
+        ws_key key;
+        WS_UNROLL
+        for (int i = 0; i < WS_WORDS; i++) {
+            key.w[i] = shared.words[i][threadIdx.x % WS_LANES];
+        }
+        ws_take_part(shared, key);
+        __syncthreads();
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(WS_BLOCK_WARPS_MAX *WS_LANES, 1)
     ws_resident(const ws_frames frames) {
-    __shared__ ws_view views[WS_BLOCK_WARPS_MAX];
-    const ws_u32 lane = threadIdx.x % WS_LANES, local = threadIdx.x / WS_LANES;
-    const ws_u32 warp = blockIdx.x * (blockDim.x / WS_LANES) + local;
-    if (warp >= frames.warps) {
+    __shared__ ws_shared shared;
+    if (threadIdx.x >= WS_LANES) {
+        ws_help(shared);
         return;
     }
-    const ws_u32 *row = frames.rows + ((ws_u64)warp * WS_PIECES * WS_LANES + lane) * 4;
-    ws_u32 *answer = frames.answers + warp * WS_LANES + lane;
-    const ws_u32 *head = frames.heads + (ws_u64)(warp / frames.chunks) * WS_HEAD_WORDS;
-    ws_u32 seen = ws_host_word(frames.seen + 2 * warp), in_vain = 0;
+    const ws_u32 lane = threadIdx.x, chunk = blockIdx.x;
+    const ws_u32 *row = frames.rows + ((ws_u64)chunk * WS_PIECES * WS_LANES + lane) * 4;
+    ws_u32 *answer = frames.answers + chunk * WS_LANES + lane;
+    const ws_u32 *head = frames.heads + (ws_u64)(chunk / frames.chunks) * WS_HEAD_WORDS;
+    ws_u32 seen = ws_host_word(frames.seen + 2 * chunk), in_vain = 0;
     bool has_view = false;
     ws_stay stay = {ws_now_ns(), 0, 0};
     stay.beat_ns = stay.started_ns;
+    shared.leaves = false;
     while (true) {
         uint4 pieces[WS_PIECES];
         WS_UNROLL
@@ -116,7 +154,7 @@ extern "C" __global__ void __launch_bounds__(WS_BLOCK_WARPS_MAX *WS_LANES, 1)
             pieces[i] = ws_piece(row + i * WS_LANES * 4);
         }
         const ws_u32 tag = pieces[0].w & WS_TAG;
-        bool is_new = (tag & WS_TAG_NUMBER) != seen;
+        bool is_new = (tag & WS_TAG_NUMBER) == (seen + WS_TAG_ONE & WS_TAG_NUMBER);
         WS_UNROLL
         for (int i = 1; i < WS_PIECES; i++) {
             is_new &= (pieces[i].w & WS_TAG) == tag;
@@ -125,8 +163,10 @@ extern "C" __global__ void __launch_bounds__(WS_BLOCK_WARPS_MAX *WS_LANES, 1)
             in_vain++;
             if (in_vain % WS_CONTROL_POLLS == 0) {
                 /* One lane decides for all: they must not part. */
-                bool leaves = lane == 0 && ws_leaves(frames, stay);
+                const bool leaves = lane == 0 && ws_leaves(frames, stay);
                 if (__any_sync(0xffffffffu, leaves)) {
+                    shared.leaves = true;
+                    __syncthreads();
                     return;
                 }
             }
@@ -140,16 +180,22 @@ extern "C" __global__ void __launch_bounds__(WS_BLOCK_WARPS_MAX *WS_LANES, 1)
             /* The tag was read before what it stands for, and no cache holds a former image. */
             __threadfence_system();
             if (lane < sizeof(ws_view) / 4) {
-                ((ws_u32 *)&views[local])[lane] = ws_host_word(head + lane);
+                ((ws_u32 *)&shared.view)[lane] = ws_host_word(head + lane);
             }
-            __syncwarp();
             has_view = true;
         }
-        const ws_view &view = views[local];
-        const ws_u32 id = ws_id(view, ws_lookup(view, ws_key_of(pieces)));
+        const ws_key key = ws_key_of(pieces);
+        WS_UNROLL
+        for (int i = 0; i < WS_WORDS; i++) {
+            shared.words[i][lane] = key.w[i];
+        }
+        shared.best[lane] = WS_NONE;
+        __syncthreads();
+        ws_take_part(shared, key);
+        __syncthreads();
+        const ws_u32 id = ws_id(shared.view, shared.best[lane]);
         ws_answer(answer, (id & 0x7fffffffu) | (tag & WS_TAG_NUMBER) << WS_ANSWER_SHIFT);
         seen = tag & WS_TAG_NUMBER;
-        __syncwarp();
     }
 }
 

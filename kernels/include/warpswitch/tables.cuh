@@ -157,12 +157,13 @@ WS_FN void ws_search(const ws_view &view, const ws_desc &desc, const ws_hash_key
 #endif
 }
 
-/* Searches the tables `first..end` until no best rank can get better; gives whether more tables
- * could still matter. A best rank of 0 takes a key out. */
+/* Searches every `step`th of the tables `first..end` until no best rank can get better; gives
+ * whether more tables could still matter. A best rank of 0 takes a key out. */
 template <int KEYS>
 WS_FN bool ws_search_all(const ws_view &view, const ws_hash_keys &keys, const ws_u32 *filters,
-                         ws_u32 first, ws_u32 end, const ws_key *key, ws_u32 *best) {
-    for (ws_u32 table = first; table < end; table++) {
+                         ws_u32 first, ws_u32 end, const ws_key *key, ws_u32 *best,
+                         ws_u32 step = 1) {
+    for (ws_u32 table = first; table < end; table += step) {
         const ws_desc desc = ws_desc_at(view, table);
         bool open = false;
         WS_UNROLL
@@ -177,23 +178,28 @@ WS_FN bool ws_search_all(const ws_view &view, const ws_hash_keys &keys, const ws
     return true;
 }
 
-/* The rank of the winner, as one thread finds it alone. */
-WS_FN ws_u32 ws_lookup(const ws_view &view, const ws_key &key) {
+/* The rank of the winner in part `part` of `parts`, which take every `parts`th table each. */
+WS_FN ws_u32 ws_lookup_part(const ws_view &view, const ws_key &key, ws_u32 part, ws_u32 parts) {
     const ws_hash_keys keys = ws_hash_keys_at(view);
     ws_u32 best = WS_NONE;
 #if WS_FILTERED
     for (ws_u32 tile = 0; tile < view.p[WS_TILES_LEN]; tile++) {
         const ws_u32 *what = view.words + view.p[WS_TILES] + 4 * tile;
         const ws_u32 *filters = view.words + view.p[WS_FILTERS] + what[WS_TILE_FILTERS];
-        const ws_u32 first = what[WS_TILE_TABLES];
-        if (!ws_search_all<1>(view, keys, filters, first, first + what[WS_TILE_LEN], &key, &best)) {
+        const ws_u32 first = what[WS_TILE_TABLES], end = first + what[WS_TILE_LEN];
+        if (!ws_search_all<1>(view, keys, filters, first + part, end, &key, &best, parts)) {
             break;
         }
     }
 #else
-    ws_search_all<1>(view, keys, view.words, 0, view.p[WS_TABLES], &key, &best);
+    ws_search_all<1>(view, keys, view.words, part, view.p[WS_TABLES], &key, &best, parts);
 #endif
     return best;
+}
+
+/* The rank of the winner, as one thread finds it alone. */
+WS_FN ws_u32 ws_lookup(const ws_view &view, const ws_key &key) {
+    return ws_lookup_part(view, key, 0, 1);
 }
 
 #endif

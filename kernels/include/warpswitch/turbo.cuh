@@ -80,12 +80,13 @@ WS_FN ws_u32 ws_follow(const ws_view &view, ws_u32 reference, const ws_key &key,
     return best;
 }
 
-/* The rank of the winner. */
-WS_FN ws_u32 ws_lookup(const ws_view &view, const ws_key &key) {
+/* The rank of the winner in part `part` of `parts`, which take every `parts`th table each; the last
+ * takes the tail. */
+WS_FN ws_u32 ws_lookup_part(const ws_view &view, const ws_key &key, ws_u32 part, ws_u32 parts) {
     const ws_u32 *by = view.words + view.p[WS_TURBO_HASH];
     const ws_u32 *descs = view.words + view.p[WS_TURBO_DESCS];
     ws_u32 best = WS_NONE;
-    for (ws_u32 table = 0; table < view.p[WS_TURBO_TABLES]; table++) {
+    for (ws_u32 table = part; table < view.p[WS_TURBO_TABLES]; table += parts) {
         ws_u32 desc[WS_TURBO_DESC_WORDS];
         ws_load<WS_TURBO_DESC_WORDS>(descs + table * WS_TURBO_DESC_WORDS, desc);
         ws_u32 sum = 0;
@@ -101,10 +102,15 @@ WS_FN ws_u32 ws_lookup(const ws_view &view, const ws_key &key) {
             best = ws_follow(view, reference, key, best);
         }
     }
-    if (view.p[WS_TURBO_BOUND] < best) {
+    if (part == parts - 1 && view.p[WS_TURBO_BOUND] < best) {
         best = ws_follow(view, view.p[WS_TURBO_TAIL], key, best);
     }
     return best;
+}
+
+/* The rank of the winner. */
+WS_FN ws_u32 ws_lookup(const ws_view &view, const ws_key &key) {
+    return ws_lookup_part(view, key, 0, 1);
 }
 
 #endif

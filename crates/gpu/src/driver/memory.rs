@@ -41,6 +41,10 @@ impl DeviceWords {
             cuda::cuMemcpyHtoD_v2(memory.address(), words.as_ptr().cast(), words.len() * 4)
         };
         check("cuMemcpyHtoD", done)?;
+        // The call returns when the words are read, which may be before they arrive. Kernels that
+        // run already, or whose streams wait for no other, would find what was there before.
+        // SAFETY: the stream that copies without a stream go through always exists.
+        check("cuStreamSynchronize", unsafe { cuda::cuStreamSynchronize(ptr::null_mut()) })?;
         Ok(memory)
     }
 

@@ -14,9 +14,8 @@ use super::raw::cuda;
 use super::slot::{Event, Stream};
 use crate::error::GpuError;
 
-/// Warps of a block: one, so that each has a multiprocessor's cache to itself while there are
-/// enough of them.
-const BLOCK_WARPS: usize = 1;
+/// The most warps of a block.
+const BLOCK_WARPS_MAX: usize = 8;
 /// Threads of a warp.
 const LANES: usize = 32;
 
@@ -33,10 +32,12 @@ pub struct ResidentPlan {
     pub seen: usize,
     /// Control words; the kernel leaves when the first is not zero.
     pub control: usize,
-    /// Warps.
+    /// Chunks of all frames: blocks.
     pub warps: usize,
     /// Chunks of a frame.
     pub chunks: usize,
+    /// Warps that search a chunk together, at most 8.
+    pub block_warps: usize,
     /// It leaves after so long without a beat.
     pub idle_ns: u64,
     /// It leaves after so long in any case.
@@ -114,6 +115,7 @@ impl ResidentKernel {
     pub fn start(&mut self, program: &Arc<Program>, plan: &ResidentPlan) -> Result<(), GpuError> {
         assert!(self.program.is_none(), "a kernel runs already");
         assert!(plan.control == self.stop, "the kernel looks at another word");
+        assert!((1..=BLOCK_WARPS_MAX).contains(&plan.block_warps), "warps of a block");
         let within = |start: usize, words_each: usize, count: usize| {
             assert!(start + words_each * count <= self.len, "the plan goes beyond the memory");
             self.words.address() + start as u64 * 8
@@ -134,7 +136,7 @@ impl ResidentKernel {
         };
         self.stream.enter()?;
         let mut arguments: [*mut c_void; 1] = [(&raw mut argument).cast()];
-        let blocks = plan.warps.div_ceil(BLOCK_WARPS) as u32;
+        let blocks = plan.warps as u32;
         // SAFETY: one argument of the type that the kernel takes, copied by the call. The places in
         // it lie in memory that is freed only after the stream was waited for. Images that heads
         // name are kept by whoever writes heads.
@@ -144,7 +146,7 @@ impl ResidentKernel {
                 blocks,
                 1,
                 1,
-                (BLOCK_WARPS * LANES) as u32,
+                (plan.block_warps * LANES) as u32,
                 1,
                 1,
                 0,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use warpswitch_rules::{KeyBatch, RuleId, Schema};
 
 use super::{Hysteresis, Layout, Resident, State, Stay, Switch};
+use crate::deadline::Deadline;
 use crate::device::{Device, Loaded};
 use crate::error::{ErrorKind, GpuError};
 use crate::ring::Ring;
@@ -22,10 +23,13 @@ pub struct FramesConfig {
     pub hysteresis: Hysteresis,
     /// How it stays.
     pub stay: Stay,
-    /// A frame that is not answered for so long makes the kernel start anew.
+    /// A frame that is not answered for so long makes the kernel start anew. This and the next
+    /// come on top of twice what frames took of late.
     pub doubt: Duration,
     /// One that is not answered for so long retires the device.
     pub deadline: Duration,
+    /// What a frame may take before any was answered.
+    pub first: Duration,
 }
 
 impl Default for FramesConfig {
@@ -36,8 +40,20 @@ impl Default for FramesConfig {
             hysteresis: Hysteresis::default(),
             stay: Stay::default(),
             doubt: Duration::from_micros(500),
-            deadline: Duration::from_millis(10),
+            deadline: Deadline::SLACK,
+            first: Duration::from_millis(500),
         }
+    }
+}
+
+impl FramesConfig {
+    /// For a device: threads of a pool are sometimes not run for long, which is no failure.
+    pub fn on(device: &Device) -> Self {
+        if device.is_card() {
+            return Self::default();
+        }
+        let (doubt, deadline) = (Duration::from_secs(1), Duration::from_secs(10));
+        Self { doubt, deadline, ..Self::default() }
     }
 }
 
@@ -80,6 +96,8 @@ pub struct Frames {
     /// The oldest first.
     queue: VecDeque<(Way, usize)>,
     last_sent: Duration,
+    /// What frames took of late, if any was answered: the slowest, slowly forgotten.
+    usual: Option<Duration>,
     count: FramesCount,
     /// Why there is no kernel that stays, if so.
     unavailable: Option<GpuError>,
@@ -115,6 +133,7 @@ impl Frames {
             ring: Ring::new(device, schema, config.keys_max, config.frames)?,
             queue: VecDeque::with_capacity(config.frames),
             last_sent: Duration::ZERO,
+            usual: None,
             count: FramesCount::default(),
             unavailable: None,
         })
@@ -241,6 +260,7 @@ impl Frames {
         match self.device.resident_program(image) {
             Ok(program) => {
                 self.resident.kernel = Some((image.algorithm(), *image.shape(), program));
+                self.usual = None;
             }
             Err(cause) => self.unavailable = Some(cause),
         }
@@ -267,6 +287,7 @@ impl Frames {
             Way::Launched => self.ring.poll().expect("a frame was launched"),
             Way::Resident(idx) => {
                 self.resident.poll(idx) || {
+                    self.resident.frames[idx].pending = now;
                     self.doubt(idx, now);
                     self.resident.poll(idx)
                 }
@@ -274,17 +295,33 @@ impl Frames {
         })
     }
 
+    /// What a frame may take without being late.
+    fn allowed(&self) -> Duration {
+        self.usual.map_or(self.config.first, |usual| 2 * usual)
+    }
+
+    /// Notes what a frame took: at least until it was last seen not to be answered. How long nobody
+    /// looked says nothing.
+    fn note(&mut self, idx: usize) {
+        let frame = &self.resident.frames[idx];
+        if frame.rescued.is_none() {
+            let took = frame.pending.saturating_sub(frame.sent);
+            let former = self.usual.unwrap_or_default();
+            self.usual = Some(took.max(former - former / 16));
+        }
+    }
+
     /// Does something about a frame that is late, if it is.
     fn doubt(&mut self, idx: usize, now: Duration) {
         let sent = self.resident.frames[idx].sent;
-        let waited = now.saturating_sub(sent);
+        let waited = now.saturating_sub(sent).saturating_sub(self.allowed());
         if waited < self.config.doubt {
             return;
         }
         if waited >= self.config.deadline {
             let ms = self.config.deadline.as_millis();
             let message = format!("a frame was not answered within {ms} ms");
-            self.fail(GpuError::new(ErrorKind::CardLost, message));
+            self.fail(GpuError::new(ErrorKind::Hung, message));
             return;
         }
         if let Err(cause) = self.resident.look() {
@@ -293,7 +330,9 @@ impl Frames {
         }
         match self.resident.state {
             State::On => {
-                if now.saturating_sub(self.resident.started.max(sent)) >= self.config.doubt {
+                // One that was started anew has as long again.
+                let since = now.saturating_sub(self.resident.started.max(sent));
+                if since >= self.allowed() + self.config.doubt {
                     self.resident.stop();
                 }
             }
@@ -323,6 +362,7 @@ impl Frames {
             Way::Launched => _ = self.ring.take(out),
             Way::Resident(idx) => {
                 assert!(self.resident.poll(idx), "the frame is not answered yet");
+                self.note(idx);
                 self.resident.take(idx, out);
             }
         }
@@ -333,9 +373,8 @@ impl Frames {
     /// # Panics
     /// As for [`Frames::take`].
     pub fn wait(&mut self, out: &mut [RuleId], mut clock: impl FnMut() -> Duration) {
-        while self.poll(clock()) == Some(false) {
-            std::hint::spin_loop();
-        }
+        // No pause between two looks: it would cost a good part of what is saved.
+        while self.poll(clock()) == Some(false) {}
         self.take(out);
     }
 }

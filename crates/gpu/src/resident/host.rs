@@ -39,12 +39,14 @@ impl HostMemory {
         self.heads[frame].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn put_head(&self, frame: usize, loaded: &Arc<Loaded>) {
-        *self.head(frame) = Some(loaded.clone());
+    /// Names the image of a frame, or lets go of it: whoever changes an image in place has to be
+    /// its only holder.
+    pub(super) fn put_head(&self, frame: usize, loaded: Option<&Arc<Loaded>>) {
+        *self.head(frame) = loaded.cloned();
     }
 
     pub(super) fn is_running(&self) -> bool {
-        // Pairs with the release at the end of `serve`.
+        // Pairs with the release when the thread leaves.
         self.is_running.load(Ordering::Acquire)
     }
 
@@ -56,11 +58,22 @@ impl HostMemory {
 /// What a warp keeps from one frame to the next.
 struct Warp {
     seen: u32,
-    view: Option<Arc<Loaded>>,
+    /// The serial number of the image that the head named when it was read last.
+    view: Option<u64>,
+}
+
+/// Tells that the thread has left, however it did.
+struct Leaving<'a>(&'a AtomicBool);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 /// Answers frames until it is told to leave, or no beat came for `idle`.
 pub(super) fn serve(memory: &HostMemory, layout: &Layout, schema: &'static Schema, idle: Duration) {
+    let _leaving = Leaving(&memory.is_running);
     let words = &memory.words;
     let seen = |warp: usize| words[layout.seen() + warp].load(Ordering::Relaxed) as u32;
     let mut warps: Vec<Warp> =
@@ -75,11 +88,16 @@ pub(super) fn serve(memory: &HostMemory, layout: &Layout, schema: &'static Schem
                 continue;
             }
             let Some(tag) = layout.chunk(words, warp, &mut keys) else { continue };
+            let head = memory.head(warp / layout.chunks);
+            // Nobody waits for a frame without one: the host answered it.
+            let Some(named) = head.as_ref() else { continue };
             if tag & TAG_RELOAD != 0 || state.view.is_none() {
-                state.view.clone_from(&memory.head(warp / layout.chunks));
+                state.view = Some(named.serial());
             }
-            let Some(view) = &state.view else { continue };
-            view.image().classify(KeyBatch::new(schema, &keys), &mut answers);
+            // A kernel would go on with the former image.
+            assert_eq!(state.view, Some(named.serial()), "the tag said nothing of a new image");
+            named.image().classify(KeyBatch::new(schema, &keys), &mut answers);
+            drop(head);
             state.seen = tag & TAG_NUMBER;
             layout.put_answers(words, warp, &answers, state.seen);
             is_idle = false;
@@ -99,5 +117,4 @@ pub(super) fn serve(memory: &HostMemory, layout: &Layout, schema: &'static Schem
             }
         }
     }
-    memory.is_running.store(false, Ordering::Release);
 }

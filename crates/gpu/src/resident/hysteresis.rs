@@ -1,8 +1,8 @@
 //! When frames are worth a kernel that stays: whether to start it, and whether to stop it.
 //!
-//! A launch costs microseconds that a resident kernel saves, but that keeps multiprocessors busy and
-//! polls over the link. So it starts when several full frames came in a row and stops when many
-//! small ones did; between the two lies a band in which nothing changes.
+//! A launch costs microseconds that a resident kernel saves, but such a kernel keeps
+//! multiprocessors busy and polls over the link. So it starts when several full frames came in a
+//! row and stops when many small ones did; between the two lies a band in which nothing changes.
 //!
 //! # Source
 //! The counters and their thresholds are those of the `gpu_classify` plugin for VPP. That silence

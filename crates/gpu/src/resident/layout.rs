@@ -120,8 +120,8 @@ impl Layout {
         }
     }
 
-    /// Writes the rows of one chunk: `keys` one after the other, at most [`LANES`] and at least one;
-    /// the last is repeated for the lanes that are left.
+    /// Writes the rows of one chunk: `keys` one after the other, at most [`LANES`] and at least
+    /// one; the last is repeated for the lanes that are left.
     pub(crate) fn put_chunk(&self, memory: &[AtomicU64], warp: usize, keys: &[u32], tag: u32) {
         let last = &keys[keys.len() - self.key_words..];
         let all = keys.chunks_exact(self.key_words).chain(std::iter::repeat(last));

@@ -106,7 +106,19 @@ impl Soak {
             assert_eq!(frames.oldest_len(), Some(len));
             frames.take(&mut out[..len]);
             let want = &self.versions[version].want[start..start + len];
-            assert_eq!(&out[..len], want, "frame of {len} keys, version {version}, {sent} sent");
+            if let Some(at) = (0..len).find(|&at| out[at] != want[at]) {
+                let as_by = (0..self.versions.len())
+                    .filter(|&other| out[at] == self.versions[other].want[start + at]);
+                panic!(
+                    "key {at} of {len}, version {version}: {} is not {}, but as by versions {:?}; \
+                     {sent} sent, {:?}, {} in frames",
+                    out[at],
+                    want[at],
+                    as_by.collect::<Vec<_>>(),
+                    self.versions[version].image.algorithm(),
+                    (0..len).filter(|&at| out[at] != want[at]).count(),
+                );
+            }
         }
         assert_eq!(frames.under_way(), 0);
         frames.count()

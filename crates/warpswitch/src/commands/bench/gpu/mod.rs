@@ -1,5 +1,6 @@
 //! `warpswitch bench gpu`: how fast kernels are alone, and with the way to the card and back.
 
+mod latency;
 mod measure;
 mod report;
 mod updates;
@@ -22,7 +23,8 @@ use self::report::{EngineReport, Mode, Report, RunReport};
 use self::updates::{Pace, measure_updates};
 use super::check::{Reference, WrongAnswer};
 use crate::args::{
-    BuildArgs, RulesArgs, engine_parser, parse_count, parse_positive, trace_format_parser,
+    BuildArgs, ReadingArgs, RulesArgs, engine_parser, parse_count, parse_positive,
+    trace_format_parser,
 };
 use crate::devices::{DeviceChoice, unusable};
 use crate::digest::Digest;
@@ -54,24 +56,35 @@ a program gets.
 lookups: changes arrive at a fixed rate, all that have arrived are made as one group, and the time \
 from a change's arrival until every new batch sees it is noted; lookups run beside, end to end.
 
-The engines of the CPU that --cpu-engines names run over the same keys on all cores.";
+The engines of the CPU that --cpu-engines names run over the same keys on all cores.
+
+With --latency it is times, not rates: a frame of packets is sent off, by the kernel that stays on \
+the card ('resident') and by a launch for each frame ('launched'), and timed from before its first \
+key is written to after its last answer is read, as a core does the same. Without --rules these \
+are the four scenarios of the gpu_classify plugin for VPP: no match, first match, last match, and \
+1024 prefixes of some lengths.";
 
 const EXAMPLES: &str = "\
 Examples:
   warpswitch generate rules --style acl --count 10K --out acl.rules
   warpswitch bench gpu --rules acl.rules --device host
   warpswitch bench gpu --rules acl.rules --device host --engines turbo,bloom --batch 8K --json
-  warpswitch bench gpu --rules acl.rules --device host --updates 1K --run-ms 20";
+  warpswitch bench gpu --rules acl.rules --device host --updates 1K --run-ms 20
+  warpswitch bench gpu --rules acl.rules --device host --latency --frames 100";
 
 /// Measure kernels on a card, alone and with the way there and back
 #[derive(Args, Debug)]
 #[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
 pub struct BenchGpuArgs {
+    /// Rule file, gzip'd or not; '-' is the standard input
+    #[arg(long, value_name = "FILE", required_unless_present = "latency")]
+    rules: Option<PathBuf>,
+
     #[command(flatten)]
-    rules: RulesArgs,
+    reading: ReadingArgs,
 
     /// Trace of packet headers as text, gzip'd or not; without it, packets are drawn from the rules
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "rules")]
     trace: Option<PathBuf>,
 
     /// Format of the trace [default: recognised by content]
@@ -126,6 +139,21 @@ pub struct BenchGpuArgs {
     #[arg(long, value_name = "RATES", value_delimiter = ',',
           conflicts_with_all = ["kernel_only", "end_to_end"])]
     updates: Vec<Pace>,
+    /// Measure how long a frame takes
+    #[arg(long, conflicts_with_all = ["kernel_only", "end_to_end", "updates"])]
+    latency: bool,
+
+    /// Packets in a frame, with --latency
+    #[arg(long, value_name = "N", value_parser = parse_frame, default_value = "256")]
+    frame: usize,
+
+    /// Frames under way at a time, with --latency
+    #[arg(long, value_name = "N", value_parser = parse_under_way, default_value = "1")]
+    under_way: usize,
+
+    /// Frames that are timed, with --latency (suffix K, M or G)
+    #[arg(long, value_name = "N", value_parser = parse_count, default_value = "100K")]
+    frames: usize,
 
     /// Runs of which the median counts
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "5")]
@@ -168,17 +196,41 @@ fn parse_batch(text: &str) -> Result<usize, String> {
     }
 }
 
+fn parse_frame(text: &str) -> Result<usize, String> {
+    parse_positive(text).and_then(|number| at_most(number, 1024))
+}
+
+fn parse_under_way(text: &str) -> Result<usize, String> {
+    parse_positive(text).and_then(|number| at_most(number, 64))
+}
+
+fn at_most(number: usize, most: usize) -> Result<usize, String> {
+    if number > most { Err(format!("at most {most}")) } else { Ok(number) }
+}
+
+impl BenchGpuArgs {
+    /// Where rules come from; `None` if they are made here.
+    fn rules_args(&self) -> Option<RulesArgs> {
+        let (rules, reading) = (self.rules.clone()?, self.reading.clone());
+        Some(RulesArgs { rules, reading })
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// Bad input; a card that is missing. A kernel that is wrong or cannot be loaded is part of the
 /// report.
 pub fn run(args: &BenchGpuArgs) -> anyhow::Result<Outcome> {
-    if let Some(trace) = &args.trace {
-        refuse_two_dashes(&args.rules.rules, trace)?;
+    if let (Some(rules), Some(trace)) = (&args.rules, &args.trace) {
+        refuse_two_dashes(rules, trace)?;
     }
     let device = args.device.open()?;
-    let loaded = load::load_rules(&args.rules)?;
+    if args.latency {
+        return latency::run(args, &device);
+    }
+    let rules = args.rules_args().expect("demanded where no latency is");
+    let loaded = load::load_rules(&rules)?;
     let ruleset = &loaded.ruleset;
     let keys = keys(args, ruleset)?;
     let reference = Reference::find(ruleset, &keys)?;

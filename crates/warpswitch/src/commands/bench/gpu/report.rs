@@ -226,7 +226,7 @@ impl Report {
 }
 
 /// A text as a field: quoted if it holds what ends one.
-fn csv_text(text: &str) -> String {
+pub fn csv_text(text: &str) -> String {
     if text.contains([',', '"', '\n']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {

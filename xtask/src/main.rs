@@ -7,6 +7,7 @@
 //! | `bench` | runs the definitions under `bench/defs`, with the peers on request |
 //! | `peers` | builds the rival programs under `bench/peers` |
 //! | `gpu-bundle` | gathers what a machine with a card needs, to be run there |
+//! | `figures` | draws what the bundle's sweeps measured, the papers' values beside ours |
 //! | `fuzz` | runs each fuzz target for a while |
 //! | `clicktests` | runs Click's regression files against `warpswitch click` |
 //!
@@ -16,6 +17,7 @@
 mod bench;
 mod ci;
 mod clicktests;
+mod figures;
 mod fuzz;
 mod gpu;
 mod peers;
@@ -48,6 +50,8 @@ tasks:
   gpu-bundle [--out DIR] [--data DIR]
                           gather binary, tests, kernels and rule sets for a machine with a card;
                           --data is a folder of ClassBench files; run its run.sh there
+  figures CSV [--out DIR] draw what bench/gpu/figures.sh measured as GSwitch's figures 5 to 9, as
+                          SVG (default: into figures/ beside the file)
   fuzz [TARGET]... [--seconds N]
                           run fuzz targets (default: all, 60 s each; needs nightly and cargo-fuzz)
   clicktests --dir DIR [NAME]... [--bin DIR] [--seconds N] [--jobs N] [--keep DIR] [--json]
@@ -73,6 +77,7 @@ fn main() -> ExitCode {
         "peers" => peers::run(rest),
         "fuzz" => fuzz::run(rest),
         "gpu-bundle" => gpu::run(rest),
+        "figures" => figures::run(rest),
         "clicktests" => clicktests::run(rest),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");

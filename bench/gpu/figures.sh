@@ -34,6 +34,14 @@ if [ "${SMOKE:-0}" = 1 ]; then
 	DEVICE=host BATCH=256,8K RUN_MS=1 RUNS=1 THREADS=1 SLOTS=2 KEYS=256
 fi
 device=${DEVICE:-gpu}
+name="a pool of threads"
+if [ "$device" = gpu ]; then
+	name=$("$warpswitch" devices --json | sed -n 's/^ *"name": "\(.*\)",*$/\1/p' | head -1)
+	if [ -z "$name" ]; then
+		echo "figures.sh: there is no card: '$warpswitch devices' says what is missing" >&2
+		exit 2
+	fi
+fi
 keys=${KEYS:-64K}
 slots=(--threads "${THREADS:-4}" --slots "${SLOTS:-8}")
 linear_kernel_rules_max=16384
@@ -209,10 +217,8 @@ fi
 
 # What the paper says goes beside: of the same engine, kind and unit, in batches as it had them.
 csv=$out/$(date -u +%F)-gswitch.csv
-name=$("$warpswitch" devices --json | sed -n 's/^ *"name": "\(.*\)",*$/\1/p' | head -1)
-[ "$device" = gpu ] || name="a pool of threads"
 {
-	echo "# ${name:-unknown}"
+	echo "# $name"
 	echo "figure,varied,value,engine,kind,batch,unit,ours,paper"
 	awk -F, -v OFS=, '
 		NR == FNR {

@@ -20,16 +20,24 @@ use warpswitch_packet::sync::Epochs;
 
 use super::arena::{Arena, GRAIN, LINE_GRAIN, Room};
 use super::block::{
-    BEHIND_WORDS, Block, PAIR_RUNS_MAX, PAIRS_WORDS_MAX, SLOTS, TABLE_DEPTH, line_runs,
+    BEHIND_WORDS, BLOCK_WORDS_MAX, Block, PAIR_RUNS_MAX, PAIRS_WORDS_MAX, SLOTS, TABLE_DEPTH,
+    line_runs,
 };
 use super::entry::{Entry, FLAT_LEN, INNER, Image, LEAF, LINE_WORDS, NO_BYTE, direct_words};
-use super::rib::{DEEP_WEIGHT, NO_HOP, NO_NODE, Node, Nodes, ROOT_BITS, ROOTS, Short, Written};
+use super::rib::{
+    DEEP_WEIGHT, MERGED_ENDS_MAX, NO_HOP, NO_NODE, Node, Nodes, ROOT_BITS, ROOTS, Short, Written,
+};
 use crate::address::Address;
 use crate::error::RouteError;
 use crate::prefix::Prefix;
 
 /// The most nodes between the first entries and a prefix: bytes 3 to 16 of an IPv6 address.
 const DEPTH_MAX: usize = 14;
+
+/// Words that one change of a long prefix takes at most where nothing lies below its node: the
+/// blocks of all nodes on the way and, of a line that is given up, those of the nodes in it.
+const NEED_MAX: usize =
+    (DEPTH_MAX + 2 + MERGED_ENDS_MAX) * BLOCK_WORDS_MAX.next_multiple_of(LINE_GRAIN);
 
 /// How many blocks more are put aside before the writer looks which are free.
 const RETIRED_LEN: usize = 256;
@@ -611,12 +619,31 @@ impl Writer {
         if hop != NO_HOP && bytes > self.bytes_max {
             return Err(RouteError::memory_bound(bytes, self.bytes_max));
         }
-        let need = self.need(Place::of(prefix), hop);
-        if self.arena.has_room(need) && !(self.image.is_narrow && is_wide(hop)) {
+        let place = Place::of(prefix);
+        let is_wider = self.image.is_narrow && is_wide(hop);
+        if !is_wider && self.arena.has_room(NEED_MAX) && self.ends_the_tree(place) {
+            return Ok(false);
+        }
+        let need = self.need(place, hop);
+        debug_assert!(need <= NEED_MAX || !self.ends_the_tree(place), "{need} words");
+        if self.arena.has_room(need) && !is_wider {
             return Ok(false);
         }
         self.write_anew(need, hop)?;
         Ok(true)
+    }
+
+    /// Whether nothing lies below the node of a long prefix: then [`Writer::need`] is at most
+    /// [`NEED_MAX`], which is quicker to know than the need itself, as that asks all nodes on the
+    /// way.
+    fn ends_the_tree(&self, place: Place) -> bool {
+        if place.len <= ROOT_BITS {
+            return false;
+        }
+        let path = self.path(place);
+        let last = path.as_slice().last();
+        path.len < place.depth()
+            || last.is_some_and(|&node| self.nodes.get(node).children.is_empty())
     }
 
     /// Words that giving a prefix `hop`, or taking its own if there is none, takes at most.

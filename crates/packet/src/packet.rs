@@ -30,6 +30,9 @@
 //! - P2: a header place is either unset or within the buffer; what is read from it is checked
 //!   against the data again, as bytes may have been taken away since.
 
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 /// Bytes of a new packet's buffer.
 pub const BUFFER_BYTES: usize = 2048;
 /// Bytes in front of a new packet's data: room for a tunnel's headers.
@@ -92,12 +95,37 @@ const FAR: usize = 24;
 #[derive(Debug)]
 struct Large(Box<[u8]>);
 
+/// How many there are: while there is none, nobody need look at each packet for one. Whoever gets a
+/// packet from another thread sees what that thread has counted.
+static LARGE: AtomicUsize = AtomicUsize::new(0);
+
+impl Large {
+    fn new(buffer: Box<[u8]>) -> Box<Self> {
+        LARGE.fetch_add(1, Ordering::Relaxed);
+        Box::new(Self(buffer))
+    }
+}
+
+impl Drop for Large {
+    fn drop(&mut self) {
+        LARGE.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// The usual buffer, from the start of a line.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Buffer([u8; BUFFER_BYTES]);
 
 impl Parts {
+    /// Where the data lies in the buffer: sums of two half words, so that one comparison tells
+    /// whether it does.
+    #[inline(always)]
+    fn span(&self) -> Range<usize> {
+        let start = self.offset as usize;
+        start..start + self.len as usize
+    }
+
     #[inline(always)]
     fn buffer(&self) -> &[u8] {
         match &self.large {
@@ -154,14 +182,14 @@ impl Packet {
     #[inline]
     pub fn data(&self) -> &[u8] {
         let parts = &*self.0;
-        &parts.buffer()[parts.offset as usize..][..parts.len as usize]
+        &parts.buffer()[parts.span()]
     }
 
     /// Its bytes.
     #[inline]
     pub fn data_mut(&mut self) -> &mut [u8] {
-        let (offset, len) = (self.0.offset as usize, self.0.len as usize);
-        &mut self.0.buffer_mut()[offset..][..len]
+        let span = self.0.span();
+        &mut self.0.buffer_mut()[span]
     }
 
     /// Number of its bytes.
@@ -197,6 +225,12 @@ impl Packet {
     #[inline]
     pub fn is_large(&self) -> bool {
         self.0.large.is_some()
+    }
+
+    /// Whether any packet at all has. Cost: one load, of what all threads share and rarely change.
+    #[inline]
+    pub(crate) fn any_is_large() -> bool {
+        LARGE.load(Ordering::Relaxed) > 0
     }
 
     /// Makes its data a copy of `bytes`. Headers are as they were.
@@ -314,7 +348,7 @@ impl Packet {
             }
         }
         parts.offset = headroom as u32;
-        parts.large = Some(Box::new(Large(buffer)));
+        parts.large = Some(Large::new(buffer));
     }
 
     /// Makes it a copy of `other`: bytes, headers, annotations and all.
@@ -322,7 +356,7 @@ impl Packet {
         let from = &*other.0;
         if self.0.buffer().len() < from.offset as usize + from.len as usize {
             let buffer = vec![0; from.buffer().len()].into_boxed_slice();
-            self.0.large = Some(Box::new(Large(buffer)));
+            self.0.large = Some(Large::new(buffer));
         }
         let parts = &mut *self.0;
         (parts.offset, parts.len) = (from.offset, from.len);
@@ -404,6 +438,21 @@ impl Packet {
             Header::Network => self.0.network = at,
             Header::Transport => self.0.transport = at,
         }
+    }
+
+    /// Says that the network header starts `bytes` bytes behind the start of the data, and the
+    /// transport header `header_bytes` behind that, if the data reaches so far.
+    ///
+    /// # Panics
+    /// If the first is behind the end of the data.
+    #[inline]
+    pub fn set_ip_header(&mut self, bytes: usize, header_bytes: usize) {
+        let parts = &mut *self.0;
+        let end = bytes + header_bytes;
+        assert!(bytes <= parts.len as usize, "a header behind the data");
+        parts.network = parts.offset + bytes as u32;
+        let is_there = end <= parts.len as usize;
+        parts.transport = if is_there { parts.offset + end as u32 } else { UNSET };
     }
 
     /// Forgets where `header` starts.

@@ -27,78 +27,83 @@ const MAGAZINE_LEN: usize = 256;
 /// cache has room for.
 const OWN_SPARES_MAX: usize = 4 * MAGAZINE_LEN;
 
-/// Packets in order.
+/// Packets in order. One pointer: a batch moves between elements in eight bytes.
 #[derive(Debug, Default)]
-pub struct Batch {
+pub struct Batch(Box<Parts>);
+
+/// Behind a pointer, as batches are pushed to and moved in turn: to read three words at once that
+/// were just written one by one makes a processor wait until all of them are in its cache.
+#[derive(Debug, Default)]
+struct Parts {
     packets: Vec<Packet>,
 }
 
 impl Batch {
-    /// A batch without packets. Does not allocate until a packet is added.
-    pub const fn new() -> Self {
-        Self { packets: Vec::new() }
+    /// A batch without packets. Allocates; [`Pool::batch`] need not.
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// Number of packets.
     #[inline]
     pub fn len(&self) -> usize {
-        self.packets.len()
+        self.0.packets.len()
     }
 
     /// Whether there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.packets.is_empty()
+        self.0.packets.is_empty()
     }
 
     /// Adds a packet behind.
     #[inline]
     pub fn push(&mut self, packet: Packet) {
-        self.packets.push(packet);
+        self.0.packets.push(packet);
     }
 
     /// Moves all packets of `other` behind.
     pub fn append(&mut self, other: &mut Batch) {
-        self.packets.append(&mut other.packets);
+        self.0.packets.append(&mut other.0.packets);
     }
 
     /// Moves `packets` behind.
     #[inline]
     pub fn extend(&mut self, packets: impl Iterator<Item = Packet>) {
-        self.packets.extend(packets);
+        self.0.packets.extend(packets);
     }
 
     /// The packets in order.
     #[inline]
     pub fn iter(&self) -> std::slice::Iter<'_, Packet> {
-        self.packets.iter()
+        self.0.packets.iter()
     }
 
     /// The packets in order, to change.
     #[inline]
     pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, Packet> {
-        self.packets.iter_mut()
+        self.0.packets.iter_mut()
     }
 
     /// Takes all packets out, in order.
     #[inline]
     pub fn drain(&mut self) -> std::vec::Drain<'_, Packet> {
-        self.packets.drain(..)
+        self.0.packets.drain(..)
     }
 
     /// Takes the packets from number `from` on out, in order.
     pub fn drain_from(&mut self, from: usize) -> std::vec::Drain<'_, Packet> {
-        self.packets.drain(from.min(self.packets.len())..)
+        self.0.packets.drain(from.min(self.0.packets.len())..)
     }
 
     /// The packets as a slice.
     pub fn as_slice(&self) -> &[Packet] {
-        &self.packets
+        &self.0.packets
     }
 
     /// The packets as a slice, to change.
     pub fn as_mut_slice(&mut self) -> &mut [Packet] {
-        &mut self.packets
+        &mut self.0.packets
     }
 
     /// Keeps the packets that `keep` gives back, in order; it may do with the others what it wants.
@@ -106,14 +111,14 @@ impl Batch {
     /// Cost: one pass; nothing moves while all are kept.
     #[inline]
     pub fn sift(&mut self, mut keep: impl FnMut(Packet) -> Option<Packet>) {
-        let packets = std::mem::take(&mut self.packets);
+        let packets = std::mem::take(&mut self.0.packets);
         // Collecting from a vector's own iterator reuses its memory.
-        self.packets = packets.into_iter().filter_map(&mut keep).collect();
+        self.0.packets = packets.into_iter().filter_map(&mut keep).collect();
     }
 
     /// Bytes of all packets.
     pub fn bytes(&self) -> u64 {
-        self.packets.iter().map(|packet| packet.len() as u64).sum()
+        self.0.packets.iter().map(|packet| packet.len() as u64).sum()
     }
 }
 
@@ -201,7 +206,7 @@ impl Pool {
     pub fn packets(&mut self, count: usize, mut make: impl FnMut(usize, &mut Packet)) -> Batch {
         let mut batch = self.batch();
         let spare = self.packets.len();
-        batch.packets.extend(self.packets.drain(spare.saturating_sub(count)..));
+        batch.0.packets.extend(self.packets.drain(spare.saturating_sub(count)..));
         while batch.len() < count {
             let packet = self.packets.pop().unwrap_or_else(|| self.other_packet());
             batch.push(packet);
@@ -257,7 +262,9 @@ impl Pool {
             Depot::get(&depot.batches, &mut self.batches);
         }
         let spare = self.batches.pop();
-        spare.unwrap_or_else(|| Batch { packets: Vec::with_capacity(BATCH_LEN_MAX) })
+        spare.unwrap_or_else(|| {
+            Batch(Box::new(Parts { packets: Vec::with_capacity(BATCH_LEN_MAX) }))
+        })
     }
 
     /// Takes a batch back, packets and all.
@@ -266,12 +273,13 @@ impl Pool {
         // With a depot some may go there: that is seen to one by one.
         let room = if self.depot.is_some() { OWN_SPARES_MAX } else { SPARE_PACKETS_MAX };
         let has_room = self.packets.len() + batch.len() <= room;
-        if has_room && !batch.iter().any(Packet::is_large) {
+        if has_room && !(Packet::any_is_large() && batch.iter().any(Packet::is_large)) {
             self.live -= batch.len() as u64;
-            self.packets.append(&mut batch.packets);
-        }
-        for packet in batch.drain() {
-            self.recycle(packet);
+            self.packets.append(&mut batch.0.packets);
+        } else {
+            for packet in batch.drain() {
+                self.recycle(packet);
+            }
         }
         self.recycle_empty(batch);
     }
@@ -283,7 +291,7 @@ impl Pool {
     #[inline]
     pub fn recycle_empty(&mut self, batch: Batch) {
         assert!(batch.is_empty(), "{} packets would be lost", batch.len());
-        if batch.packets.capacity() > 0 && self.batches.len() < SPARE_BATCHES_MAX {
+        if batch.0.packets.capacity() > 0 && self.batches.len() < SPARE_BATCHES_MAX {
             self.batches.push(batch);
             if self.batches.len() > OWN_SPARES_MAX
                 && let Some(depot) = &self.depot

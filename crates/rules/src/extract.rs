@@ -155,9 +155,10 @@ impl Extractor {
         let rooms = keys.chunks_exact_mut(self.schema.words);
         for (idx, ((frame, in_port), key)) in frames.zip(rooms).enumerate() {
             if is_tuple
-                && let Some(found) = usual::find(frame, frame.len())
-                && fill_ipv4_tuple(frame, &found, key).is_ok()
+                && let Some(words) = usual::ipv4_tuple(frame)
+                && let Some(key) = key.first_chunk_mut()
             {
+                *key = words;
                 continue;
             }
             if self.extract(frame, frame.len(), in_port, key).is_err() {

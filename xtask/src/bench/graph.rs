@@ -38,6 +38,10 @@ struct Case {
     traffic: String,
     entries: usize,
     rates: Vec<Rate>,
+    #[serde(default)]
+    bare_mpps: Option<f64>,
+    #[serde(default)]
+    parsed_mpps: Option<f64>,
     error: Option<String>,
 }
 
@@ -77,18 +81,25 @@ fn add(measured: &mut Vec<Measured>, case: &Case, frames: usize) {
         "-" => format!("graph-{}", case.name),
         traffic => format!("graph-{}-{traffic}", case.name),
     };
-    let figures = case.rates.iter().map(|rate| Figures {
-        name: format!("batch {}", rate.batch),
-        mpps: Some(rate.mpps),
+    let figure = |name: String, mpps: f64, ns: f64, is_peer: bool| Figures {
+        name,
+        mpps: Some(mpps),
         build_ms: None,
         bytes: None,
-        p50_ns: Some(rate.ns),
+        p50_ns: Some(ns),
         p99_ns: None,
         digest: None,
         error: None,
-        is_peer: false,
-    });
-    let figures: Vec<Figures> = figures.collect();
+        is_peer,
+    };
+    let rates = case.rates.iter();
+    let rates =
+        rates.map(|rate| figure(format!("batch {}", rate.batch), rate.mpps, rate.ns, false));
+    // The engine without the graph, in the same process.
+    let alone = [("turbo alone", case.bare_mpps), ("turbo with keys", case.parsed_mpps)];
+    let alone = alone.into_iter().filter_map(|(name, mpps)| Some((name, mpps?)));
+    let alone = alone.map(|(name, mpps)| figure(name.to_owned(), mpps, 1e3 / mpps, true));
+    let figures: Vec<Figures> = rates.chain(alone).collect();
     match measured.iter_mut().find(|one| one.case == name) {
         Some(one) => one.merge(figures),
         None => measured.push(Measured {

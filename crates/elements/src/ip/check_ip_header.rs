@@ -55,7 +55,7 @@ use warpswitch_graph::{
 use warpswitch_packet::{Batch, Packet};
 use warpswitch_wire::ipv4::{HEADER_BYTES, Ipv4};
 
-use super::support::{Failures, numbers, set_ip_header};
+use super::support::{Failures, numbers};
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -156,7 +156,7 @@ pub(super) fn check(
         return Err(SOURCE);
     }
     packet.take(padding_bytes);
-    set_ip_header(packet, at, header_bytes);
+    packet.set_ip_header(at, header_bytes);
     packet.set_dst_ipv4(dst.octets());
     Ok(())
 }

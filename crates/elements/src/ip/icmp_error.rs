@@ -62,7 +62,7 @@ use warpswitch_wire::ipv4::{HEADER_BYTES, Ipv4, OPTIONS_BYTES_MAX};
 
 use super::drop_broadcasts::is_broadcast;
 use super::names::{ICMP_TYPES, icmp_codes, number};
-use super::support::{ipv4, numbers, parse, set_ip_header, transport};
+use super::support::{ipv4, numbers, parse, transport};
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -257,7 +257,7 @@ impl IcmpError {
         message[ICMP_BYTES..].copy_from_slice(quoted);
         Icmp::new_unchecked(message).fill_checksum();
 
-        set_ip_header(&mut answer, 0, header_bytes);
+        answer.set_ip_header(0, header_bytes);
         answer.set_dst_ipv4(sender.octets());
         answer.set_anno_u8(annotation::FIX_SRC, u8::from(self.sets_fix_src));
         answer.set_timestamp_ns(cx.now().0);

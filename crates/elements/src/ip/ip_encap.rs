@@ -45,7 +45,7 @@ use warpswitch_wire::ip::IpProto;
 use warpswitch_wire::ipv4::{HEADER_BYTES, Ipv4, Ipv4Repr};
 
 use super::names::Protocol;
-use super::support::{parse, set_ip_header};
+use super::support::parse;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -104,7 +104,7 @@ pub(super) fn encapsulate<'p>(
     let payload_bytes = packet.len() + inner_bytes;
     u16::try_from(payload_bytes + HEADER_BYTES).ok()?;
     packet.push(HEADER_BYTES + inner_bytes);
-    set_ip_header(packet, 0, HEADER_BYTES);
+    packet.set_ip_header(0, HEADER_BYTES);
     let header = Ipv4Repr { payload_bytes, ..header };
     let (outer, inner) = packet.data_mut().split_at_mut(HEADER_BYTES);
     header.emit(&mut Ipv4::new_unchecked(outer));

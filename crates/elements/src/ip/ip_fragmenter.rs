@@ -45,7 +45,7 @@ use warpswitch_packet::packet::{HEADROOM_BYTES, Header, PACKET_BYTES_MAX};
 use warpswitch_packet::{Batch, Packet};
 use warpswitch_wire::ipv4::{HEADER_BYTES, Ipv4, OPTIONS_BYTES_MAX};
 
-use super::support::{get_u16, ipv4, ipv4_mut, set_ip_header};
+use super::support::{get_u16, ipv4, ipv4_mut};
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -192,7 +192,7 @@ impl IpFragmenter {
             let offset = (flags & OFFSET_MASK).wrapping_add((start / 8) as u16) & OFFSET_MASK;
             let flags_and_offset = flags & !OFFSET_MASK | more | offset;
             write_fragment(target, later_header_bytes + bytes, flags_and_offset);
-            set_ip_header(&mut fragment, 0, later_header_bytes);
+            fragment.set_ip_header(0, later_header_bytes);
             *fragment.annotations_mut() = *packet.annotations();
             fragment.set_timestamp_ns(packet.timestamp_ns());
             fragment.set_packet_type(packet.packet_type());

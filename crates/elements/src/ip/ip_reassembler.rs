@@ -48,7 +48,7 @@ use warpswitch_packet::packet::Header;
 use warpswitch_packet::{Batch, Packet};
 use warpswitch_wire::ipv4::{HEADER_BYTES, Ipv4};
 
-use super::support::{Anno, get_u16, get_u32, ipv4, is_fragment, set_ip_header, transport};
+use super::support::{Anno, get_u16, get_u32, ipv4, is_fragment, transport};
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -170,7 +170,7 @@ impl Partial {
         self.packet.pull(self.front_bytes);
         self.packet.push(front_bytes).copy_from_slice(&first.data()[..front_bytes]);
         self.front_bytes = front_bytes;
-        set_ip_header(&mut self.packet, at, header_bytes);
+        self.packet.set_ip_header(at, header_bytes);
         match first.header_offset(Header::Mac) {
             Some(mac) if mac <= front_bytes => self.packet.set_header(Header::Mac, mac),
             _ => self.packet.clear_header(Header::Mac),
@@ -333,7 +333,7 @@ impl IpReassembler {
         let header = packet.put(HEADER_BYTES);
         header.copy_from_slice(&fragment.from_header(Header::Network)[..HEADER_BYTES]);
         header[0] = 0x45;
-        set_ip_header(&mut packet, 0, HEADER_BYTES);
+        packet.set_ip_header(0, HEADER_BYTES);
         let partial = Partial {
             key,
             packet,

@@ -28,8 +28,6 @@ use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Sharing
 use warpswitch_packet::Batch;
 use warpswitch_packet::packet::Header;
 
-use super::support::set_ip_header;
-
 /// The class.
 pub static CLASS: ElementClass =
     ElementClass::new("MarkIPHeader", "1/1", "a/a", || Box::<MarkIpHeader>::default());
@@ -53,7 +51,7 @@ impl Element for MarkIpHeader {
         let at = self.offset as usize;
         for packet in batch.iter_mut() {
             match packet.data().get(at).copied() {
-                Some(first) => set_ip_header(packet, at, usize::from(first & 0x0f) * 4),
+                Some(first) => packet.set_ip_header(at, usize::from(first & 0x0f) * 4),
                 None => {
                     packet.clear_header(Header::Network);
                     packet.clear_header(Header::Transport);

@@ -49,17 +49,6 @@ pub(super) fn transport_mut(packet: &mut Packet) -> &mut [u8] {
     &mut bytes[start..end]
 }
 
-/// Says that an IPv4 header of `header_bytes` starts `at` bytes behind the start of the data.
-#[inline]
-pub(super) fn set_ip_header(packet: &mut Packet, at: usize, header_bytes: usize) {
-    packet.set_header(Header::Network, at);
-    if at + header_bytes <= packet.len() {
-        packet.set_header(Header::Transport, at + header_bytes);
-    } else {
-        packet.clear_header(Header::Transport);
-    }
-}
-
 /// Whether the packet is a fragment.
 pub(super) fn is_fragment<T: AsRef<[u8]>>(view: &Ipv4<T>) -> bool {
     view.more_fragments() || view.fragment_offset() != 0

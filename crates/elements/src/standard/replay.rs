@@ -50,6 +50,7 @@ use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
 };
 use warpswitch_packet::packet::{LINE_BYTES, PacketType};
+use warpswitch_packet::pages::prefetch;
 use warpswitch_packet::{BATCH_LEN_MAX, Batch, Packet};
 
 use crate::format::parse;
@@ -62,15 +63,17 @@ pub static CLASS: ElementClass =
 /// Number of the reason.
 const NO_ROOM: usize = 0;
 
+/// Lines that are fetched ahead: a page's worth, as the processor itself fetches ahead in pages only.
+const LINES_AHEAD: usize = 32;
+
 /// Lines that frames may take: a gigabyte.
 const LINES_MAX: usize = (1 << 30) / LINE_BYTES;
 
-/// A frame that is kept.
+/// What is kept of a frame beside its bytes: 16 bytes, as all of them are read, too.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
-    first_line: u32,
-    bytes: u32,
     timestamp_ns: i64,
+    bytes: u32,
     packet_type: PacketType,
 }
 
@@ -80,8 +83,9 @@ pub struct ReplayUnqueue {
     lines: Vec<[u8; LINE_BYTES]>,
     frames: Vec<Frame>,
     is_loaded: bool,
-    /// The frame that is played next.
+    /// The frame that is played next, and its first line.
     next: usize,
+    next_line: usize,
     /// Times that are left.
     stop: i64,
     stop_at_start: i64,
@@ -101,6 +105,7 @@ impl ReplayUnqueue {
             frames: Vec::new(),
             is_loaded: false,
             next: 0,
+            next_line: 0,
             stop: -1,
             stop_at_start: -1,
             limit: -1,
@@ -140,8 +145,7 @@ impl ReplayUnqueue {
     /// Copies a packet, if there is room.
     fn keep(&mut self, packet: &Packet) -> bool {
         let (whole, rest) = packet.data().as_chunks::<LINE_BYTES>();
-        let first_line = self.lines.len();
-        if first_line + whole.len() + 1 > LINES_MAX {
+        if self.lines.len() + whole.len() + 1 > LINES_MAX {
             return false;
         }
         self.lines.extend_from_slice(whole);
@@ -151,9 +155,8 @@ impl ReplayUnqueue {
             self.lines.push(line);
         }
         self.frames.push(Frame {
-            first_line: first_line as u32,
-            bytes: packet.len() as u32,
             timestamp_ns: packet.timestamp_ns(),
+            bytes: packet.len() as u32,
             packet_type: packet.packet_type(),
         });
         true
@@ -163,14 +166,19 @@ impl ReplayUnqueue {
     fn play(&mut self, cx: &mut Context<'_>) -> Batch {
         let end = (self.next + self.burst as usize).min(self.frames.len());
         let frames = &self.frames[self.next..end];
+        let (lines, mut at) = (&self.lines, self.next_line);
         let batch = cx.pool().packets(frames.len(), |number, packet| {
             let frame = &frames[number];
-            let first = frame.first_line as usize;
-            let lines = (frame.bytes as usize).div_ceil(LINE_BYTES);
-            packet.set_lines(&self.lines[first..first + lines], frame.bytes as usize);
+            let end = at + (frame.bytes as usize).div_ceil(LINE_BYTES);
+            packet.set_lines(&lines[at..end], frame.bytes as usize);
             packet.set_timestamp_ns(frame.timestamp_ns);
             packet.set_packet_type(frame.packet_type);
+            at = end;
+            if let Some(later) = lines.get(at + LINES_AHEAD) {
+                prefetch(later);
+            }
         });
+        self.next_line = at;
         self.count += frames.len() as u64;
         self.next = end;
         batch
@@ -179,7 +187,7 @@ impl ReplayUnqueue {
     /// Goes back to the start, if it is to play once more.
     fn turn(&mut self) {
         if self.next == self.frames.len() && self.stop != 0 {
-            self.next = 0;
+            (self.next, self.next_line) = (0, 0);
             self.stop = if self.stop > 0 { self.stop - 1 } else { self.stop };
         }
     }
@@ -304,7 +312,8 @@ impl Element for ReplayUnqueue {
         let Some(old) = old.downcast_mut::<Self>() else { return };
         self.lines = std::mem::take(&mut old.lines);
         self.frames = std::mem::take(&mut old.frames);
-        (self.is_loaded, self.next, self.count) = (old.is_loaded, old.next, old.count);
+        (self.is_loaded, self.count) = (old.is_loaded, old.count);
+        (self.next, self.next_line) = (old.next, old.next_line);
         if self.stop_at_start == old.stop_at_start {
             self.stop = old.stop;
         }

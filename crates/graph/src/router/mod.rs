@@ -294,9 +294,7 @@ impl Router {
         self.write_what_waits();
         self.worker.settle();
         for _ in 0..DELIVERIES_PER_LOOK {
-            let Some((from, port, batch)) = self.worker.next_delivery() else { return };
-            let target = self.shared.targets[from][port];
-            let target = target.expect("push outputs are connected, or are no ports");
+            let Some((target, batch)) = self.worker.next_delivery() else { return };
             if let Some(batch) = self.worker.hand_over(target, batch) {
                 self.push_to(target.element, target.port, batch);
                 self.write_what_waits();

@@ -74,10 +74,27 @@ pub(crate) struct Span {
     asked_ns: u64,
 }
 
+/// A push output, or another one, through which nothing is emitted.
+struct Output {
+    element: usize,
+    target: Option<PortRef>,
+    /// Whether its element has no inputs: what it emits is counted, as nothing comes in.
+    is_source: bool,
+}
+
+/// Drops a packet whose output stands for a reason, or is none.
+#[inline(never)]
+fn drop_one(stats: &mut Stats, pool: &mut Pool, packet: Packet, port: u32) {
+    match stats.drops.get_mut((u32::MAX - port) as usize) {
+        Some(drops) if port >= DROPS => *drops += 1,
+        _ => stats.unconnected += 1,
+    }
+    pool.recycle(packet);
+}
+
 /// A batch on its way.
-struct Emission {
-    element: u32,
-    port: u32,
+struct Delivery {
+    slot: u32,
     batch: Batch,
 }
 
@@ -106,16 +123,16 @@ pub(crate) struct Worker {
     pub(crate) ticks: Option<fn() -> u64>,
     /// What those cost that the element at work asked, so far.
     asked_ns: u64,
-    /// What elements emitted since the last delivery.
-    emitted: Vec<Emission>,
-    /// Elements without inputs: what they emit is counted, as nothing comes in.
-    pub(crate) is_source: Vec<bool>,
-    /// 1 + the place in `emitted` of each output's batch, 0 for none.
-    slots: Vec<u32>,
+    /// All outputs, element by element.
+    outputs: Vec<Output>,
+    /// What waits at each of them since the last delivery.
+    slots: Vec<Batch>,
     /// Where each element's outputs begin in `slots`.
     slot_base: Vec<u32>,
+    /// The slots that have something, in the order in which it came; some more than once.
+    filled: Vec<u32>,
     /// What is to be delivered, the next one last.
-    stack: Vec<Emission>,
+    stack: Vec<Delivery>,
     /// Packets in it.
     under_way: usize,
     tasks: VecDeque<u32>,
@@ -150,16 +167,19 @@ impl Worker {
     pub(crate) fn new(blueprint: &Blueprint, console: Box<dyn Console>, seed: u64) -> Self {
         let elements = blueprint.classes.len();
         let mut slot_base = Vec::with_capacity(elements + 1);
-        let mut slots = 0;
-        for targets in &blueprint.targets {
-            slot_base.push(slots);
-            slots += targets.len() as u32;
+        let mut outputs = Vec::new();
+        for (element, targets) in blueprint.targets.iter().enumerate() {
+            slot_base.push(outputs.len() as u32);
+            let is_source = blueprint.ports[element].inputs.is_empty();
+            outputs.extend(targets.iter().map(|&target| Output { element, target, is_source }));
         }
-        slot_base.push(slots);
+        slot_base.push(outputs.len() as u32);
+        let mut pool = Pool::new();
         let reasons = blueprint.classes.iter().map(|class| class.drops.len());
         let stats = reasons.map(|reasons| Stats { drops: vec![0; reasons], ..Stats::default() });
         Self {
-            pool: Pool::new(),
+            slots: outputs.iter().map(|_| pool.batch()).collect(),
+            pool,
             now: Time::default(),
             stats: stats.collect(),
             stops: 0,
@@ -172,9 +192,8 @@ impl Worker {
             timewarp: 1.0,
             ticks: None,
             asked_ns: 0,
-            emitted: Vec::with_capacity(64),
-            is_source: blueprint.ports.iter().map(|ports| ports.inputs.is_empty()).collect(),
-            slots: vec![0; slots as usize],
+            filled: Vec::with_capacity(2 * outputs.len()),
+            outputs,
             slot_base,
             stack: Vec::with_capacity(64),
             under_way: 0,
@@ -203,26 +222,25 @@ impl Worker {
         if port >= self.slot_base[element + 1] as usize - base {
             return None;
         }
-        let slot = &mut self.slots[base + port];
-        if *slot == 0 {
-            let batch = self.pool.batch();
-            self.emitted.push(Emission { element: element as u32, port: port as u32, batch });
-            *slot = self.emitted.len() as u32;
+        let batch = &mut self.slots[base + port];
+        if batch.is_empty() {
+            self.filled.push((base + port) as u32);
         }
-        Some(&mut self.emitted[*slot as usize - 1].batch)
+        Some(batch)
     }
 
     /// Lets `batch` wait at an output, which there is.
     #[inline]
     pub(crate) fn emit_batch(&mut self, element: usize, port: usize, mut batch: Batch) {
-        let slot = &mut self.slots[self.slot_base[element] as usize + port];
-        if *slot == 0 {
-            self.emitted.push(Emission { element: element as u32, port: port as u32, batch });
-            *slot = self.emitted.len() as u32;
+        let slot = self.slot_base[element] as usize + port;
+        let waiting = &mut self.slots[slot];
+        if waiting.is_empty() {
+            std::mem::swap(waiting, &mut batch);
+            self.filled.push(slot as u32);
         } else {
-            self.emitted[*slot as usize - 1].batch.append(&mut batch);
-            self.pool.recycle_empty(batch);
+            waiting.append(&mut batch);
         }
+        self.pool.recycle_empty(batch);
     }
 
     /// Lets each packet of `batch` wait at the output that `outputs` has for it; an output from
@@ -232,28 +250,25 @@ impl Worker {
     /// If there are not as many outputs as packets.
     pub(crate) fn emit_each(&mut self, element: usize, batch: &mut Batch, outputs: &[u32]) {
         assert_eq!(batch.len(), outputs.len(), "every packet has its output");
-        let ports = self.slot_base[element] as usize..self.slot_base[element + 1] as usize;
-        let slots = &mut self.slots[ports];
+        let base = self.slot_base[element];
+        let slots = &mut self.slots[base as usize..self.slot_base[element + 1] as usize];
+        // A slot is written down each time, and stays so only if it had nothing: whether it had
+        // cannot be foretold, so this must not be a branch.
+        let before = self.filled.len();
+        self.filled.resize(before + slots.len() + 1, 0);
+        let room = &mut self.filled[before..];
+        let mut filled = 0;
         for (packet, &port) in batch.drain().zip(outputs) {
             match slots.get_mut(port as usize) {
-                Some(slot) => {
-                    if *slot == 0 {
-                        let batch = self.pool.batch();
-                        self.emitted.push(Emission { element: element as u32, port, batch });
-                        *slot = self.emitted.len() as u32;
-                    }
-                    self.emitted[*slot as usize - 1].batch.push(packet);
+                Some(waiting) => {
+                    room[filled] = base + port;
+                    filled += usize::from(waiting.is_empty());
+                    waiting.push(packet);
                 }
-                None => {
-                    let stats = &mut self.stats[element];
-                    match stats.drops.get_mut((u32::MAX - port) as usize) {
-                        Some(drops) if port >= DROPS => *drops += 1,
-                        _ => stats.unconnected += 1,
-                    }
-                    self.pool.recycle(packet);
-                }
+                None => drop_one(&mut self.stats[element], &mut self.pool, packet, port),
             }
         }
+        self.filled.truncate(before + filled);
     }
 
     #[cold]
@@ -265,37 +280,38 @@ impl Worker {
     /// Moves what was emitted to what is to be delivered, the first output to be delivered first.
     #[inline]
     pub(crate) fn settle(&mut self) {
-        while let Some(emission) = self.emitted.pop() {
-            let slot = self.slot_base[emission.element as usize] + emission.port;
-            self.slots[slot as usize] = 0;
-            if emission.batch.is_empty() {
-                self.pool.recycle_empty(emission.batch);
+        while let Some(slot) = self.filled.pop() {
+            let waiting = &mut self.slots[slot as usize];
+            if waiting.is_empty() {
                 continue;
             }
-            if self.is_source[emission.element as usize] {
-                self.count(emission.element as usize, &emission.batch);
+            let batch = std::mem::replace(waiting, self.pool.batch());
+            let Output { element, is_source, .. } = self.outputs[slot as usize];
+            if is_source {
+                self.count(element, &batch);
             }
             if self.under_way >= UNDER_WAY_MAX {
-                self.drop_crowded(emission);
+                self.drop_crowded(element, batch);
                 continue;
             }
-            self.under_way += emission.batch.len();
-            self.stack.push(emission);
+            self.under_way += batch.len();
+            self.stack.push(Delivery { slot, batch });
         }
     }
 
     #[cold]
-    fn drop_crowded(&mut self, emission: Emission) {
-        self.stats[emission.element as usize].crowded += emission.batch.len() as u64;
-        self.pool.recycle_batch(emission.batch);
+    fn drop_crowded(&mut self, element: usize, batch: Batch) {
+        self.stats[element].crowded += batch.len() as u64;
+        self.pool.recycle_batch(batch);
     }
 
-    /// What is to be delivered next: the output it left and the packets.
+    /// What is to be delivered next, and to which input.
     #[inline]
-    pub(crate) fn next_delivery(&mut self) -> Option<(usize, usize, Batch)> {
-        let Emission { element, port, batch } = self.stack.pop()?;
+    pub(crate) fn next_delivery(&mut self) -> Option<(PortRef, Batch)> {
+        let Delivery { slot, batch } = self.stack.pop()?;
         self.under_way -= batch.len();
-        Some((element as usize, port as usize, batch))
+        let target = self.outputs[slot as usize].target;
+        Some((target.expect("push outputs are connected, or are no ports"), batch))
     }
 
     /// Whether something waits to be delivered.
@@ -311,8 +327,8 @@ impl Worker {
 
     /// Packets that wait to be delivered.
     pub(crate) fn waiting(&self) -> usize {
-        let all = self.stack.iter().chain(&self.emitted);
-        all.map(|emission| emission.batch.len()).sum()
+        let emitted: usize = self.slots.iter().map(Batch::len).sum();
+        self.under_way + emitted
     }
 
     /// An element begins to work.
@@ -499,7 +515,7 @@ impl Worker {
 
     /// `element` asks `other`: they stay together, if the run has not begun.
     pub(crate) fn acquaint(&mut self, element: usize, other: usize) {
-        if !self.runs && other < self.is_source.len() {
+        if !self.runs && other < self.stats.len() {
             self.friends.push((element, other));
         }
     }

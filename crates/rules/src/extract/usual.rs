@@ -57,6 +57,36 @@ pub(super) fn find(frame: &[u8], wire_bytes: usize) -> Option<Found> {
     }
 }
 
+/// The key under `ipv4_5tuple` of a sound frame of the usual shape that has room for a TCP header,
+/// without a branch on its protocol: which of them comes next cannot be foretold, and to guess
+/// wrongly costs as much as the rest. None for any other frame.
+#[inline(always)]
+pub(super) fn ipv4_tuple(frame: &[u8]) -> Option<[u32; 4]> {
+    let head: &[u8; IPV4_END + tcp::HEADER_BYTES] = frame.first_chunk()?;
+    let is_plain = (EtherType(half_at(head, 12)) == EtherType::IPV4)
+        & (head[IP] == 0x45)
+        & (half_at(head, IP + 6) & 0x3fff == 0);
+    let total_bytes = usize::from(half_at(head, IP + 2));
+    let payload_bytes = total_bytes.wrapping_sub(ipv4::HEADER_BYTES);
+    let is_whole = payload_bytes <= frame.len() - IPV4_END;
+    let proto = IpProto(head[IP + 9]);
+    // All ones for the one that it is, and zero: TCP and UDP have ports and a length to check.
+    let [tcp, udp] = [IpProto::TCP, IpProto::UDP].map(|one| u32::from(proto == one).wrapping_neg());
+    let is_read_otherwise = (proto == IpProto::ICMP) | (proto == IpProto::SCTP);
+    let tcp_bytes = u32::from(head[IPV4_END + 12] >> 4) * 4;
+    let udp_bytes = u32::from(half_at(head, IPV4_END + 4));
+    let told_bytes = (tcp_bytes & tcp | udp_bytes & udp) as usize;
+    let least_bytes = (tcp::HEADER_BYTES as u32 & tcp | udp::HEADER_BYTES as u32 & udp) as usize;
+    let is_sound = (told_bytes >= least_bytes) & (told_bytes <= payload_bytes);
+    let tcp_flags = u32::from(half_at(head, IPV4_END + 12)) & 0x0fff & tcp;
+    (is_plain & is_whole & is_sound & !is_read_otherwise).then_some([
+        word_at(head, IP + 12),
+        word_at(head, IP + 16),
+        word_at(head, IPV4_END) & (tcp | udp),
+        u32::from(proto.0) << 24 | tcp_flags,
+    ])
+}
+
 /// What a transport header adds.
 struct L4 {
     proto: u8,

@@ -8,8 +8,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use warpswitch_classify::{BuildOptions, Engine};
+use warpswitch_packet::packet::LINE_BYTES;
 use warpswitch_rules::format::{ReadOptions, RulesFormat, read_rules, write_rules};
-use warpswitch_rules::generate::{Family, Point, Prng, RulesetSpec, Style, TraceSpec};
+use warpswitch_rules::generate::{
+    FRAME_BYTES_MIN, Family, Point, Prng, RulesetSpec, Style, TraceSpec,
+};
 use warpswitch_rules::{Action, KeyBuf, RuleId, Ruleset, RulesetBuilder};
 use warpswitch_wire::ipv4::Ipv4;
 
@@ -109,6 +112,48 @@ pub struct Making {
     pub smoke: bool,
 }
 
+/// What a classifier is measured on without the graph.
+#[derive(Debug)]
+pub struct Bare {
+    /// The rules.
+    pub rules: Ruleset,
+    /// The keys of all frames, in order.
+    pub keys: KeyBuf,
+    /// The frames, one behind the other.
+    pub frames: FrameLines,
+}
+
+impl Bare {
+    fn new(rules: Ruleset, frames: &Frames) -> Self {
+        let mut keys = KeyBuf::with_capacity(rules.schema(), frames.order.len());
+        frames.order.iter().for_each(|&kind| keys.push(&frames.keys[kind as usize]));
+        Self { rules, keys, frames: FrameLines::new(frames) }
+    }
+}
+
+/// Frames of up to [`LINE_BYTES`], each from the start of a line, as a network card leaves them.
+#[derive(Debug)]
+pub struct FrameLines {
+    lines: Vec<[u8; LINE_BYTES]>,
+    frame_bytes: usize,
+}
+
+impl FrameLines {
+    fn new(frames: &Frames) -> Self {
+        let line = |&kind: &u32| {
+            let mut line = [0; LINE_BYTES];
+            line[..FRAME_BYTES_MIN].copy_from_slice(&frames.kinds[kind as usize]);
+            line
+        };
+        Self { lines: frames.order.iter().map(line).collect(), frame_bytes: FRAME_BYTES_MIN }
+    }
+
+    /// Frames `from` to `to`.
+    pub fn span(&self, from: usize, to: usize) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.lines[from..to].iter().map(|line| &line[..self.frame_bytes])
+    }
+}
+
 /// A case that is ready.
 #[derive(Debug)]
 pub struct Ready {
@@ -124,8 +169,8 @@ pub struct Ready {
     pub expected: Vec<(String, Seen)>,
     /// Rules or routes in it.
     pub entries: usize,
-    /// For classifiers: rules and keys to look up bare.
-    pub bare: Option<(Ruleset, KeyBuf)>,
+    /// For classifiers: what to look up without the graph.
+    pub bare: Option<Bare>,
 }
 
 impl Ready {
@@ -258,7 +303,7 @@ impl Making {
             pattern.map(|pattern| pattern % OUTPUTS)
         };
         ready.expected = expected(&frames, OUTPUTS, output, <[u8]>::to_vec);
-        ready.bare = Some((rules, keys_of(&frames)));
+        ready.bare = Some(Bare::new(rules, &frames));
         Ok(ready)
     }
 
@@ -285,7 +330,7 @@ impl Making {
         let found = answers(&rules, &frames)?;
         let output = |kind: usize| found[kind].is_some().then(|| found[kind].as_usize() % PORTS);
         ready.expected = expected(&frames, PORTS, output, <[u8]>::to_vec);
-        ready.bare = Some((rules, keys_of(&frames)));
+        ready.bare = Some(Bare::new(rules, &frames));
         Ok(ready)
     }
 
@@ -364,14 +409,6 @@ fn answers(rules: &Ruleset, frames: &Frames) -> anyhow::Result<Vec<RuleId>> {
     let reference = build_engine(Engine::LinearSimd, rules, &BuildOptions::default())?.classifier;
     reference.classify(keys.as_batch(), &mut found);
     Ok(found)
-}
-
-/// The keys of all frames, in order.
-fn keys_of(frames: &Frames) -> KeyBuf {
-    let schema = &warpswitch_rules::schema::IPV4_5TUPLE;
-    let mut keys = KeyBuf::with_capacity(schema, frames.order.len());
-    frames.order.iter().for_each(|&kind| keys.push(&frames.keys[kind as usize]));
-    keys
 }
 
 /// What each of `outputs` sinks sees, given where kinds of frames go and what they are then.

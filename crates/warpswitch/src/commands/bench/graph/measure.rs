@@ -8,9 +8,11 @@ use rustix::time::{ClockId, clock_gettime};
 use warpswitch_classify::{BuildOptions, Engine};
 use warpswitch_graph::simulate::SIMULATED_START;
 use warpswitch_graph::{Console, Ended, Host, Registry, Router, RouterOptions, Time};
-use warpswitch_rules::{KeyBuf, RuleId, Ruleset};
+use warpswitch_rules::extract::Extractor;
+use warpswitch_rules::{KeyBatch, RuleId};
+use warpswitch_wire::link::LinkType;
 
-use super::cases::Ready;
+use super::cases::{Bare, Ready};
 use super::sink::{self, Seen};
 use crate::drive::config::{ConfigText, Libraries, make_router};
 use crate::drive::stats;
@@ -256,37 +258,74 @@ impl<'a> Timed<'a> {
     }
 }
 
-/// Keys looked up alone, on the same thread and by the same clock.
+/// Lookups without the graph, on the same thread and by the same clock: of keys that are there, and
+/// of frames whose keys are made first.
 ///
 /// # Errors
-/// If the engine cannot be built.
-pub fn bare(
-    rules: &Ruleset,
-    keys: &KeyBuf,
+/// If the engine cannot be built, or frames have other keys than they were made for.
+pub fn bare(bare: &Bare, runs: usize, run_time: Duration) -> anyhow::Result<[Rates; 2]> {
+    let Bare { rules, keys, frames } = bare;
+    let engine = build_engine(Engine::Turbo, rules, &BuildOptions::default())?.classifier;
+    let schema = rules.schema();
+    let extractor = Extractor::new(schema, LinkType::Ethernet);
+    let mut room = vec![0; BARE_BATCH * schema.words];
+    let mut make_keys = |from: usize, to: usize, look_up: &mut dyn FnMut(KeyBatch<'_>)| {
+        let room = &mut room[..(to - from) * schema.words];
+        let frames = frames.span(from, to).map(|frame| (frame, 0));
+        let mut keyless = 0;
+        extractor.extract_each(frames, room, |_| keyless += 1);
+        look_up(KeyBatch::new(schema, room));
+        keyless
+    };
+    for from in (0..keys.len()).step_by(BARE_BATCH) {
+        let to = (from + BARE_BATCH).min(keys.len());
+        let mut is_same = true;
+        let keyless = make_keys(from, to, &mut |made| {
+            is_same = made.words() == keys.as_batch().slice(from, to).words();
+        });
+        if keyless > 0 || !is_same {
+            bail!("frames {from} to {to} have other keys than they were made for");
+        }
+    }
+    let mut found = vec![RuleId::NONE; BARE_BATCH];
+    let mut look_up = |keys: KeyBatch<'_>| {
+        engine.classify(keys, &mut found);
+        std::hint::black_box(&mut found);
+    };
+    let alone = spans(keys.len(), runs, run_time, |from, to| {
+        look_up(keys.as_batch().slice(from, to));
+    });
+    let parsed = spans(keys.len(), runs, run_time, |from, to| {
+        make_keys(from, to, &mut look_up);
+    });
+    Ok([alone, parsed])
+}
+
+/// Rates of `work` with spans of [`BARE_BATCH`] of `count` things, over and over.
+fn spans(
+    count: usize,
     runs: usize,
     run_time: Duration,
-) -> anyhow::Result<Rates> {
-    let engine = build_engine(Engine::Turbo, rules, &BuildOptions::default())?.classifier;
-    let mut found = vec![RuleId::NONE; BARE_BATCH];
+    mut work: impl FnMut(usize, usize),
+) -> Rates {
     let mut at = 0;
     let mut run = || {
-        let (start, cpu, mut looked_up) = (Instant::now(), cpu_time(), 0);
+        let (start, cpu, mut done) = (Instant::now(), cpu_time(), 0);
         while start.elapsed() < run_time {
             for _ in 0..32 {
-                let end = (at + BARE_BATCH).min(keys.len());
-                engine.classify(keys.as_batch().slice(at, end), &mut found);
-                std::hint::black_box(&mut found);
-                looked_up += end - at;
-                at = if end == keys.len() { 0 } else { end };
+                let end = (at + BARE_BATCH).min(count);
+                work(at, end);
+                done += end - at;
+                at = if end == count { 0 } else { end };
             }
         }
         let cpu = cpu_time() - cpu;
-        (looked_up as f64 / cpu.as_secs_f64(), cpu.as_secs_f64() / start.elapsed().as_secs_f64())
+        (done as f64 / cpu.as_secs_f64(), cpu.as_secs_f64() / start.elapsed().as_secs_f64())
     };
     run();
     let results: Vec<(f64, f64)> = (0..runs).map(|_| run()).collect();
     let mut sorted: Vec<f64> = results.iter().map(|(rate, _)| *rate).collect();
     sorted.sort_by(f64::total_cmp);
     let had_core = results.iter().map(|(_, share)| share).sum::<f64>() / runs as f64;
-    Ok(Rates { sorted, had_core })
+    Rates { sorted, had_core }
 }

@@ -119,6 +119,9 @@ struct CaseReport {
     /// Million lookups a second of the engine alone, on the keys of the same frames.
     #[serde(skip_serializing_if = "Option::is_none")]
     bare_mpps: Option<f64>,
+    /// The same with the making of keys from these frames.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parsed_mpps: Option<f64>,
     shares: Vec<ShareReport>,
     stated: Vec<Stated>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -221,6 +224,7 @@ fn bench_case(
         entries: ready.entries,
         rates: Vec::new(),
         bare_mpps: None,
+        parsed_mpps: None,
         shares: Vec::new(),
         stated,
         error: None,
@@ -238,9 +242,10 @@ fn bench_case(
         report.rates.push(RateReport::new(batch, &rates));
     }
     drop(timed);
-    if let Some((rules, keys)) = &ready.bare {
-        let rates = measure::bare(rules, keys, args.runs, run_time)?;
-        report.bare_mpps = Some(rounded(rates.median() / 1e6, 3));
+    if let Some(bare) = &ready.bare {
+        let mpps = |rates: &Rates| Some(rounded(rates.median() / 1e6, 3));
+        let [alone, parsed] = measure::bare(bare, args.runs, run_time)?;
+        (report.bare_mpps, report.parsed_mpps) = (mpps(&alone), mpps(&parsed));
     }
     let longest = args.batch.iter().copied().max().unwrap_or(1);
     let shares = Timed::new(&ready, run_time, true)?.shares(longest, args.runs)?;
@@ -324,7 +329,9 @@ fn render(report: &Report) -> String {
 fn beside(case: &CaseReport, rate: &RateReport) -> String {
     let bare = case.bare_mpps.map(|bare| (format!("turbo alone {}", significant(bare)), bare));
     let stated = case.stated.iter().map(|s| (format!("{} {}", s.of, significant(s.mpps)), s.mpps));
-    let all = stated.chain(bare);
+    let parsed = case.parsed_mpps;
+    let parsed = parsed.map(|parsed| (format!("turbo with keys {}", significant(parsed)), parsed));
+    let all = stated.chain(bare).chain(parsed);
     let shown = all.map(|(what, mpps)| format!("{:.2}x {what}", rate.mpps / mpps));
     shown.collect::<Vec<_>>().join(", ")
 }

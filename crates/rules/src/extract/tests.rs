@@ -346,6 +346,13 @@ fn check_agreement(frame: &[u8], wire_bytes: usize, link: LinkType) {
             extractor.fill_fields(frame, &found, IN_PORT, &mut plain[..schema.words])
         });
         assert_eq!(outcome, expected, "{} {frame:x?}", schema.name);
+        if wire_bytes == frame.len() {
+            let (mut each, mut keyless) = ([0; WORDS_MAX], false);
+            let frames = [(frame, IN_PORT)].into_iter();
+            extractor.extract_each(frames, &mut each[..schema.words], |_| keyless = true);
+            assert_eq!(keyless, expected.is_err(), "{} {frame:x?}", schema.name);
+            assert!(keyless || each == plain, "{} {frame:x?}", schema.name);
+        }
         if outcome.is_ok() {
             assert_eq!(key, plain, "{} {frame:x?}", schema.name);
             let used = schema.used_bits();
@@ -366,6 +373,9 @@ fn frames() -> Vec<Vec<u8>> {
         eth(0x8100, &[&[0, 5, 0x86, 0xdd], &v6[..]].concat()),
         eth(0x8847, &[&[0, 1, 1, 64], &v4[..]].concat()),
         eth(0x0800, &ipv4(1, &[8, 0, 0, 0, 0, 0, 0, 0])),
+        eth(0x0800, &ipv4(17, &[&udp()[..], &[0; 12]].concat())),
+        eth(0x0800, &ipv4(47, &[7; 30])),
+        eth(0x0800, &ipv4(132, &[7; 30])),
         eth(0x86dd, &ipv6(58, &[128, 0, 0, 0])),
         eth(0x0806, &arp()),
     ]

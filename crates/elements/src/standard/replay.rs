@@ -63,7 +63,7 @@ pub static CLASS: ElementClass =
 /// Number of the reason.
 const NO_ROOM: usize = 0;
 
-/// Lines that are fetched ahead: a page's worth, as the processor itself fetches ahead in pages only.
+/// Lines that are fetched ahead: across the ends of pages, where the processor itself stops.
 const LINES_AHEAD: usize = 32;
 
 /// Lines that frames may take: a gigabyte.

@@ -25,6 +25,7 @@
 mod arena;
 mod block;
 pub(crate) mod entry;
+mod place;
 mod rib;
 #[cfg(test)]
 mod tests;

@@ -24,15 +24,11 @@ use super::block::{
     line_runs,
 };
 use super::entry::{Entry, FLAT_LEN, INNER, Image, LEAF, LINE_WORDS, NO_BYTE, direct_words};
-use super::rib::{
-    DEEP_WEIGHT, MERGED_ENDS_MAX, NO_HOP, NO_NODE, Node, Nodes, ROOT_BITS, ROOTS, Short, Written,
-};
+use super::place::{DEPTH_MAX, Path, Place, one, table_above};
+use super::rib::{MERGED_ENDS_MAX, NO_HOP, NO_NODE, Node, Nodes, ROOT_BITS, ROOTS, Short, Written};
 use crate::address::Address;
 use crate::error::RouteError;
 use crate::prefix::Prefix;
-
-/// The most nodes between the first entries and a prefix: bytes 3 to 16 of an IPv6 address.
-const DEPTH_MAX: usize = 14;
 
 /// Words that one change of a long prefix takes at most where nothing lies below its node: the
 /// blocks of all nodes on the way and, of a line that is given up, those of the nodes in it.
@@ -60,75 +56,6 @@ const FLATS_MAX: usize = 128;
 /// Whether a hop needs 16 bits in a leaf.
 fn is_wide(hop: u16) -> bool {
     hop != NO_HOP && hop >= u16::from(NO_BYTE)
-}
-
-/// Nodes from the first one down to the one that a prefix belongs to.
-#[derive(Debug, Default)]
-struct Path {
-    nodes: [u32; DEPTH_MAX],
-    len: usize,
-    /// How many of them were there before.
-    known: usize,
-}
-
-impl Path {
-    fn as_slice(&self) -> &[u32] {
-        &self.nodes[..self.len]
-    }
-}
-
-/// The place of a prefix: first 16 bits, then bytes.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    left: u128,
-    len: u8,
-}
-
-impl Place {
-    fn of<A: Address>(prefix: Prefix<A>) -> Self {
-        Self { left: prefix.addr().to_left(), len: prefix.len() }
-    }
-
-    fn root(self) -> usize {
-        (self.left >> (128 - ROOT_BITS)) as usize
-    }
-
-    /// The byte that the node at `depth` (0 for the first) looks at.
-    fn byte(self, depth: usize) -> u8 {
-        (self.left >> (104 - 8 * depth)) as u8
-    }
-
-    /// The values that it has a part in of the byte that the node at `depth` looks at.
-    fn bytes_in(self, depth: usize) -> Range<usize> {
-        let byte = usize::from(self.byte(depth));
-        let width = SLOTS >> (usize::from(self.len - ROOT_BITS) - 8 * depth).min(8);
-        let first = byte / width * width;
-        first..first + width
-    }
-
-    /// How many nodes lead to it, itself with them.
-    fn depth(self) -> usize {
-        usize::from(self.len - ROOT_BITS).div_ceil(8)
-    }
-
-    /// Bits of the prefix in its node's byte, 1 to 8.
-    fn len_in_node(self) -> u8 {
-        (self.len - ROOT_BITS - 1) % 8 + 1
-    }
-}
-
-/// The node whose line may answer for the last one of `path` too, and what a prefix of that weighs.
-fn table_above(path: &Path) -> Option<(u32, u16)> {
-    match path.as_slice().get(usize::from(TABLE_DEPTH)..)? {
-        [] | [_] => None,
-        [table, _] => Some((*table, 1)),
-        [table, ..] => Some((*table, DEEP_WEIGHT)),
-    }
-}
-
-/// A range of one byte.
-fn one(byte: u8) -> Range<usize> {
-    usize::from(byte)..usize::from(byte) + 1
 }
 
 /// All that changes need. One at a time.

@@ -1,10 +1,8 @@
 //! Places of control connections, as command lines name them: `[HOST:]PORT` or a path.
 
 use std::fmt;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, anyhow};
 use warpswitch_graph::control::{Address, Endpoint};
@@ -85,12 +83,7 @@ impl Place {
         };
         let owner = "--control".to_owned();
         let endpoint = Endpoint { address, is_read_only: false, is_verbose: false, owner };
-        let place = sockets.listen(&endpoint).map_err(|why| match self {
-            Place::Unix(path) if is_left_over(path) => {
-                anyhow!("nobody listens at {self} any more: remove it ({why})")
-            }
-            _ => anyhow!("{why}"),
-        });
+        let place = sockets.listen(&endpoint).map_err(|why| anyhow!("{why}"));
         let place = place.with_context(|| format!("cannot await control connections at {self}"))?;
         Ok(match self {
             Place::Tcp(host, _) => Place::Tcp(host.clone(), place.parse().unwrap_or_default()),
@@ -108,12 +101,6 @@ impl fmt::Display for Place {
             Place::Unix(path) => write!(f, "{}", path.display()),
         }
     }
-}
-
-/// Whether `path` is a socket of a process that is gone.
-fn is_left_over(path: &Path) -> bool {
-    let answer = UnixStream::connect(path);
-    answer.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 #[cfg(test)]
@@ -142,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_run_left_is_told_from_what_is_in_use() {
+    fn what_a_killed_run_left_is_taken_over_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let place = Place::Unix(path.clone());
@@ -151,8 +138,12 @@ mod tests {
             let error = place.open(&mut Sockets::default()).unwrap_err();
             format!("{error:#}")
         };
-        assert!(told(&place).contains("in use") && !told(&place).contains("remove"));
+        assert!(told(&place).contains("in use"), "{}", told(&place));
         drop(listener);
-        assert!(told(&place).contains("remove it"), "{}", told(&place));
+        place.open(&mut Sockets::default()).unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, "kept").unwrap();
+        assert!(told(&Place::Unix(file.clone())).contains("in use"));
+        assert_eq!(std::fs::read_to_string(file).unwrap(), "kept");
     }
 }

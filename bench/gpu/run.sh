@@ -6,6 +6,7 @@
 #   RUN_TESTS=0         no tests
 #   SOAK=10000000       frames through the kernel that stays, in its test (default 200000)
 #   LATENCY=0           no times of frames
+#   AGREE=12            first so many rounds of a million packets a set, compared with the cores
 #   FRAMES=100K         frames that are timed, for each figure
 #   SANITIZE=1          the tests once more under compute-sanitizer, tool by tool (minutes)
 #   SETS='acl1_1k …'    only these sets of data/
@@ -76,6 +77,28 @@ done
 for set in "$here"/data/*.rules*; do
 	[ -e "$set" ] && cp "$set" "$sets/"
 done
+
+# Every engine on every set, with changes of rules in between, against the cores.
+agree() {
+	: > "$out/agreement.json"
+	for set in "$sets"/*; do
+		local name
+		name=$(basename "$set" .gz)
+		gzip -dcf "$set" > "$work/$name"
+		local engines=linear,tuple,bloom,maskhash,turbo
+		# Each change makes a new image of linear: with many rules one would wait for these.
+		case $name in *_1k*) ;; *) engines=tuple,bloom,maskhash,turbo ;; esac
+		(cd "$work" && "$warpswitch" bench gpu --rules "$name" --agree "$AGREE" --json \
+			--engines $engines) >> "$out/agreement.json" ||
+			echo "# $name failed" >> "$out/agreement.json"
+		rm "$work/$name"
+	done
+	awk '/"lookups"/ { sum += $2 } END { printf "%d lookups agree\n", sum }' \
+		"$out/agreement.json"
+}
+if [ -n "${AGREE:-}" ]; then
+	agree
+fi
 
 csv=$out/$(date -u +%F).csv
 updates=$out/$(date -u +%F)-updates.csv

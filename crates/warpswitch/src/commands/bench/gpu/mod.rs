@@ -1,5 +1,6 @@
 //! `warpswitch bench gpu`: how fast kernels are alone, and with the way to the card and back.
 
+mod agree;
 mod latency;
 mod measure;
 mod report;
@@ -70,6 +71,7 @@ Examples:
   warpswitch bench gpu --rules acl.rules --device host
   warpswitch bench gpu --rules acl.rules --device host --engines turbo,bloom --batch 8K --json
   warpswitch bench gpu --rules acl.rules --device host --updates 1K --run-ms 20
+  warpswitch bench gpu --rules acl.rules --device host --agree 2 --keys 10K
   warpswitch bench gpu --rules acl.rules --device host --latency --frames 100";
 
 /// Measure kernels on a card, alone and with the way there and back
@@ -139,6 +141,12 @@ pub struct BenchGpuArgs {
     #[arg(long, value_name = "RATES", value_delimiter = ',',
           conflicts_with_all = ["kernel_only", "end_to_end"])]
     updates: Vec<Pace>,
+    /// Measure nothing: compare all answers with those of the cores, in so many rounds of --keys
+    /// packets each, with changes of rules in between
+    #[arg(long, value_name = "ROUNDS", value_parser = parse_positive, conflicts_with_all =
+          ["trace", "kernel_only", "end_to_end", "updates", "latency", "csv"])]
+    agree: Option<usize>,
+
     /// Measure how long a frame takes
     #[arg(long, conflicts_with_all = ["kernel_only", "end_to_end", "updates"])]
     latency: bool,
@@ -232,6 +240,9 @@ pub fn run(args: &BenchGpuArgs) -> anyhow::Result<Outcome> {
     let rules = args.rules_args().expect("demanded where no latency is");
     let loaded = load::load_rules(&rules)?;
     let ruleset = &loaded.ruleset;
+    if let Some(rounds) = args.agree {
+        return agree::run(args, &device, (&loaded.name, ruleset), rounds);
+    }
     let keys = keys(args, ruleset)?;
     let reference = Reference::find(ruleset, &keys)?;
     if !args.updates.is_empty() {

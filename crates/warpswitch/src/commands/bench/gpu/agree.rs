@@ -84,12 +84,8 @@ pub fn run(
     for round in 0..rounds {
         let keys = packets(ruleset, args.keys.max(1), round as u64);
         if round > 0 {
-            let group = flips.group();
-            for classifier in engines.iter().map(|one| one as &dyn Classifier).chain([&*cores]) {
-                let made = classifier.change(&group).map_err(|refused| refused.error);
-                made.context("a change is refused")?;
-            }
-            found.changes += group.len() as u64;
+            let all = engines.iter().map(|one| one as &dyn Classifier).chain([&*cores]);
+            found.changes += change_all(all, &flips.group())?;
         }
         let want = classify_all(&*cores, keys.as_batch(), default_threads(), &|_| {});
         if round == 0 {
@@ -123,6 +119,18 @@ pub fn run(
         print(&found.render())?
     }
     Ok(Outcome::Done)
+}
+
+/// Makes a group of changes everywhere; how many there are.
+fn change_all<'a>(
+    all: impl Iterator<Item = &'a dyn Classifier>,
+    group: &[RuleChange<'_>],
+) -> anyhow::Result<u64> {
+    for classifier in all {
+        let made = classifier.change(group).map_err(|refused| refused.error);
+        made.context("a change is refused")?;
+    }
+    Ok(group.len() as u64)
 }
 
 fn packets(ruleset: &Ruleset, count: usize, round: u64) -> KeyBuf {

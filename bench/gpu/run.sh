@@ -80,6 +80,7 @@ done
 
 # Every engine on every set, with changes of rules in between, against the cores.
 agree() {
+	local failed=()
 	: > "$out/agreement.json"
 	for set in "$sets"/*; do
 		local name
@@ -89,12 +90,15 @@ agree() {
 		# Each change makes a new image of linear: with many rules one would wait for these.
 		case $name in *_1k*) ;; *) engines=tuple,bloom,maskhash,turbo ;; esac
 		(cd "$work" && "$warpswitch" bench gpu --rules "$name" --agree "$AGREE" --json \
-			--engines $engines) >> "$out/agreement.json" ||
-			echo "# $name failed" >> "$out/agreement.json"
+			--engines $engines) >> "$out/agreement.json" || failed+=("$name")
 		rm "$work/$name"
 	done
 	awk '/"lookups"/ { sum += $2 } END { printf "%d lookups agree\n", sum }' \
 		"$out/agreement.json"
+	if [ ${#failed[@]} -gt 0 ]; then
+		echo "run.sh: no agreement on ${failed[*]}" >&2
+		return 1
+	fi
 }
 if [ -n "${AGREE:-}" ]; then
 	agree

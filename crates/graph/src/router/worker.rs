@@ -125,7 +125,8 @@ pub(crate) struct Worker {
     asked_ns: u64,
     /// All outputs, element by element.
     outputs: Vec<Output>,
-    /// What waits at each of them since the last delivery.
+    /// What waits at each of them since the last delivery. Each has room for a whole batch from the
+    /// start, 2 KB an output, as nothing may be allocated later.
     slots: Vec<Batch>,
     /// Where each element's outputs begin in `slots`.
     slot_base: Vec<u32>,

@@ -11,16 +11,21 @@
 #   SANITIZE=1          the tests once more under compute-sanitizer, tool by tool (minutes)
 #   SETS='acl1_1k …'    only these sets of data/
 #   ENGINES=turbo       kernels, separated by commas (default: all)
-#   BATCH=8K,1M         batches (default: 8K,64K,256K,1M)
+#   BATCH=8K,1M         batches (default: 8K,64K,256K,1M; of routes 4M, too)
 #   RUN_MS=20 RUNS=5    how long and how often each figure is taken
 #   THREADS=1 SLOTS=8   threads that send batches off, and how many are under way
-#   UPDATES=100K,1M,max changes a second beside lookups, for the sets of 100K rules (empty: none)
+#   UPDATES=100K,1M,max changes a second beside lookups, for the sets of 100K rules and for routes
+#                       (empty: none)
+#   ROUTES=0            no lookups of routes
+#   RULES=0             no figures of rules
 #
-# Sets are the files in data/, and some that are generated here: IPv6, and GSwitch's own case.
+# Tables of routes are the files in data/routes/, or two of full size that are generated. Sets are
+# the files in data/, and some that are generated here: IPv6, and GSwitch's own case.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:-$here/results}
 mkdir -p "$out"
+out=$(cd "$out" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export WARPSWITCH_CACHE=${WARPSWITCH_CACHE:-$work/kernels} WARPSWITCH_NEED_CARD=1
@@ -62,6 +67,53 @@ if [ "${LATENCY:-1}" = 1 ]; then
 		append "$work/one.csv" "$latency"
 	done
 	echo "times of frames in $latency"
+fi
+
+# Routes of one table: lookups, then changes beside them.
+routes() {
+	local name
+	name=$(basename "$1" .gz)
+	cd "$(dirname "$1")"
+	"$warpswitch" bench routes --routes "$(basename "$1")" --csv \
+		--batch "${BATCH:-8K,64K,256K,1M,4M}" --run-ms "${RUN_MS:-20}" \
+		--runs "${RUNS:-5}" --threads "${THREADS:-1}" --slots "${SLOTS:-8}" \
+		> "$work/one.csv" || return 1
+	append "$work/one.csv" "$lookups"
+	echo "-- $name"
+	grep -v '^table' "$work/one.csv" | cut -d, -f4-7,10 || true
+	if [ -z "${UPDATES-100K,1M,max}" ]; then
+		return 0
+	fi
+	"$warpswitch" bench routes --routes "$(basename "$1")" --csv \
+		--updates "${UPDATES-100K,1M,max}" --batch 64K,1M --run-ms "${RUN_MS:-100}" \
+		--runs 5 --slots 4 > "$work/more.csv" || return 1
+	append "$work/more.csv" "$changes"
+}
+if [ "${ROUTES:-1}" = 1 ]; then
+	lookups=$out/$(date -u +%F)-routes.csv
+	changes=$out/$(date -u +%F)-routes-updates.csv
+	: > "$lookups"
+	: > "$changes"
+	tables=$here/data/routes
+	if [ ! -d "$tables" ]; then
+		tables=$work/routes
+		mkdir "$tables"
+		"$warpswitch" generate routes --count 900K --out "$tables/ipv4_900k.routes"
+		"$warpswitch" generate routes --family ipv6 --count 160K \
+			--out "$tables/ipv6_160k.routes"
+	fi
+	failed=()
+	for table in "$tables"/*; do
+		(routes "$table") || failed+=("$(basename "$table")")
+	done
+	if [ ${#failed[@]} -gt 0 ]; then
+		echo "run.sh: no figures of ${failed[*]}" >&2
+		exit 1
+	fi
+	echo "figures of routes in $lookups"
+fi
+if [ "${RULES:-1}" = 0 ]; then
+	exit 0
 fi
 
 # The generated sets beside those of data/.

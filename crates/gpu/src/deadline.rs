@@ -1,6 +1,6 @@
 //! Deadlines: when a batch that is not answered counts as hung.
 //!
-//! A batch should take what batches of its algorithm took before, a key, times the keys that are
+//! A batch should take what batches of its kernel took before, a key, times the keys that are
 //! under way on the device with it. It is late after twice that and the slack. The first batches,
 //! of which nothing is known, have a second.
 //!
@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::image::Algorithm;
+use crate::kernels::Kernel;
 
 /// What a batch may take of which nothing is known, and a call that is no lookup.
 const FIRST: Duration = Duration::from_secs(1);
@@ -47,8 +47,8 @@ pub(crate) struct Begun {
 pub(crate) struct Watch {
     deadline: Deadline,
     under_way: AtomicU64,
-    /// Picoseconds a key by algorithm, 0 for unknown: the slowest of late, slowly forgotten.
-    per_key_ps: [AtomicU64; Algorithm::ALL.len()],
+    /// Picoseconds a key by kernel, 0 for unknown: the slowest of late, slowly forgotten.
+    per_key_ps: [AtomicU64; Kernel::COUNT],
 }
 
 impl Watch {
@@ -56,17 +56,16 @@ impl Watch {
         Self { deadline, under_way: AtomicU64::new(0), per_key_ps: Default::default() }
     }
 
-    fn per_key(&self, algorithm: Algorithm) -> &AtomicU64 {
-        let at = Algorithm::ALL.iter().position(|other| *other == algorithm);
-        &self.per_key_ps[at.expect("every algorithm is in the list")]
+    fn per_key(&self, kernel: Kernel) -> &AtomicU64 {
+        &self.per_key_ps[kernel.index()]
     }
 
     /// A batch of `len` keys begins.
-    pub(crate) fn begin(&self, algorithm: Algorithm, len: usize) -> Begun {
+    pub(crate) fn begin(&self, kernel: Kernel, len: usize) -> Begun {
         let keys = len as u64;
         let all_keys = self.under_way.fetch_add(keys, Ordering::Relaxed) + keys;
         let at = (self.deadline.now)();
-        let expected = match self.per_key(algorithm).load(Ordering::Relaxed) {
+        let expected = match self.per_key(kernel).load(Ordering::Relaxed) {
             0 => FIRST,
             per_key => Duration::from_nanos(2 * per_key * all_keys / 1000),
         };
@@ -74,11 +73,11 @@ impl Watch {
     }
 
     /// It was answered.
-    pub(crate) fn end(&self, algorithm: Algorithm, begun: Begun) {
+    pub(crate) fn end(&self, kernel: Kernel, begun: Begun) {
         self.under_way.fetch_sub(begun.keys, Ordering::Relaxed);
         let took = (self.deadline.now)().saturating_sub(begun.at).as_nanos() as u64;
         let measured = took * 1000 / begun.all_keys.max(1) + 1;
-        let per_key = self.per_key(algorithm);
+        let per_key = self.per_key(kernel);
         let former = per_key.load(Ordering::Relaxed);
         per_key.store(measured.max(former - former / 16), Ordering::Relaxed);
     }
@@ -107,6 +106,10 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
+    use crate::image::Algorithm;
+
+    const TURBO: Kernel = Kernel::Rules(Algorithm::Turbo);
+
     thread_local! {
         static NOW: Cell<u64> = const { Cell::new(5) };
     }
@@ -120,24 +123,24 @@ mod tests {
         let now = || Duration::from_micros(NOW.get());
         let watch = Watch::new(Deadline { slack: Duration::from_millis(10), now });
         at(1000);
-        let first = watch.begin(Algorithm::Turbo, 1000);
+        let first = watch.begin(TURBO, 1000);
         at(1_010_900);
         assert!(!watch.is_batch_late(&first), "nothing is known yet");
         at(1_011_001);
         assert!(watch.is_batch_late(&first));
         watch.leave(first);
         at(2_000_000);
-        let second = watch.begin(Algorithm::Turbo, 1000);
+        let second = watch.begin(TURBO, 1000);
         at(2_000_100);
-        watch.end(Algorithm::Turbo, second);
+        watch.end(TURBO, second);
         // 100 ns a key: with 3000 keys under way 2 * 300 us, and the slack.
-        let others = watch.begin(Algorithm::Turbo, 2000);
-        let third = watch.begin(Algorithm::Turbo, 1000);
+        let others = watch.begin(TURBO, 2000);
+        let third = watch.begin(TURBO, 1000);
         at(2_000_100 + 10_590);
         assert!(!watch.is_batch_late(&third));
         at(2_000_100 + 10_610);
         assert!(watch.is_batch_late(&third));
-        watch.end(Algorithm::Turbo, others);
+        watch.end(TURBO, others);
         assert_eq!(watch.under_way.load(Ordering::Relaxed), 1000);
     }
 }

@@ -19,12 +19,13 @@ use crate::driver::{
 };
 use crate::error::{ErrorKind, GpuError};
 use crate::host::HostPool;
-use crate::image::{Algorithm, Image, Patch, abi};
-use crate::kernels::{self, KernelShape, Source};
+use crate::image::{Image, Patch, abi};
+use crate::kernels::{self, Kernel, KernelShape, Source};
 use crate::resident::{HostRunner, Layout, Runner, STOP};
-use crate::ring::Ring;
+use crate::ring::{Ring, Rings};
 use crate::slot::Inner;
 pub use crate::slot::{Slot, TransferChoice};
+use crate::work::{Form, Work};
 
 /// A number that no version of an image in this process has yet.
 fn new_serial() -> u64 {
@@ -34,30 +35,23 @@ fn new_serial() -> u64 {
 
 /// An image on a device, and the host's copy of it.
 #[derive(Debug)]
-pub struct Loaded {
-    image: Arc<Image>,
+pub struct Loaded<W: Work = Image> {
+    image: Arc<W>,
     card: Option<Arc<LoadedImage>>,
     /// No two of a process have the same, and none has 0.
     serial: u64,
-    id_max: u32,
     /// Whether it is on a device, be it a pool of threads.
     is_loaded: bool,
 }
 
-impl Loaded {
-    fn new(image: Arc<Image>, card: Option<Arc<LoadedImage>>, is_loaded: bool) -> Arc<Self> {
-        let id_max = image.id_max();
-        Arc::new(Self { image, card, serial: new_serial(), id_max, is_loaded })
+impl<W: Work> Loaded<W> {
+    fn new(image: Arc<W>, card: Option<Arc<LoadedImage>>, is_loaded: bool) -> Arc<Self> {
+        Arc::new(Self { image, card, serial: new_serial(), is_loaded })
     }
 
     /// Tells it from all others.
     pub(crate) fn serial(&self) -> u64 {
         self.serial
-    }
-
-    /// The largest id of a rule.
-    pub(crate) fn id_max(&self) -> u32 {
-        self.id_max
     }
 
     /// Whether it is on its device.
@@ -66,7 +60,11 @@ impl Loaded {
     }
 
     /// The host's copy.
-    pub fn image(&self) -> &Image {
+    pub fn image(&self) -> &W {
+        &self.image
+    }
+
+    pub(crate) fn shared_image(&self) -> &Arc<W> {
         &self.image
     }
 
@@ -81,7 +79,7 @@ impl Loaded {
 
     /// Bytes on host and card together.
     pub fn bytes(&self) -> usize {
-        self.image.bytes() + self.card.as_ref().map_or(0, |card| card.bytes())
+        self.image.words().len() * 4 + self.card.as_ref().map_or(0, |card| card.bytes())
     }
 }
 
@@ -117,7 +115,7 @@ pub(crate) struct Core {
 pub struct Device {
     core: Arc<Core>,
     /// Rings that no thread uses at the moment.
-    rings: Mutex<Vec<Ring>>,
+    rings: Rings<Image>,
 }
 
 impl Core {
@@ -162,7 +160,7 @@ impl Device {
 
     fn new(place: Place, name: String) -> Self {
         let core = Arc::new(Core { place, name, retired: OnceLock::new(), watch: OnceLock::new() });
-        Self { core, rings: Mutex::default() }
+        Self { core, rings: Rings::new() }
     }
 
     /// The card's name, or that of the pool.
@@ -214,12 +212,12 @@ impl Device {
     ///
     /// # Errors
     /// The compiler's; [`ErrorKind::OutOfMemory`]; the card's.
-    pub fn load(&self, image: Arc<Image>) -> Result<Arc<Loaded>, GpuError> {
+    pub fn load<W: Work>(&self, image: Arc<W>) -> Result<Arc<Loaded<W>>, GpuError> {
         let card = match &self.core.place {
             Place::Host(_) => None,
             Place::Card(place) => {
-                let program = place.batches(image.algorithm(), image.shape())?;
-                let shape = kernels::launch_shape(&image);
+                let program = place.batches(image.kernel(), &image.shape())?;
+                let shape = image.launch_shape();
                 let numbers = image.numbers();
                 let loaded = LoadedImage::load(&program, shape, image.words(), numbers)?;
                 Some(Arc::new(loaded))
@@ -229,7 +227,7 @@ impl Device {
     }
 
     /// Loads an image; a card that cannot take it is retired, and the host answers from it.
-    pub fn load_or_retire(&self, image: Arc<Image>) -> Arc<Loaded> {
+    pub fn load_or_retire<W: Work>(&self, image: Arc<W>) -> Arc<Loaded<W>> {
         if self.retired().is_none() {
             match self.load(image.clone()) {
                 Ok(loaded) => return loaded,
@@ -250,10 +248,10 @@ impl Device {
 
     /// Brings an image that nobody else holds up to date, and tells whether it could: if not, it
     /// has to be loaded anew. A card that fails is retired, and its copy given up.
-    pub(crate) fn patch(&self, loaded: &mut Loaded, patch: &Patch) -> bool {
+    pub(crate) fn patch<W: Work>(&self, loaded: &mut Loaded<W>, patch: &Patch) -> bool {
         let Some(image) = Arc::get_mut(&mut loaded.image) else { return false };
         image.patch(patch);
-        (loaded.serial, loaded.id_max) = (new_serial(), image.id_max());
+        loaded.serial = new_serial();
         let Some(card) = &mut loaded.card else { return true };
         let Place::Card(place) = &self.core.place else { return true };
         let Some(image) = Arc::get_mut(card) else { return false };
@@ -272,18 +270,23 @@ impl Device {
         true
     }
 
-    /// A slot for batches of up to `keys_max` keys of `schema`.
+    /// A slot for batches of up to `keys_max` keys of this form.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`]; the card's.
-    pub fn slot(&self, schema: &'static Schema, keys_max: usize) -> Result<Slot, GpuError> {
+    pub fn slot<W: Work>(
+        &self,
+        form: impl Into<Form>,
+        keys_max: usize,
+    ) -> Result<Slot<W>, GpuError> {
+        let form = form.into();
         let inner = match &self.core.place {
-            Place::Host(pool) => Inner::Host(pool.slot(schema, keys_max)),
+            Place::Host(pool) => Inner::Host(pool.slot(form, keys_max)),
             Place::Card(place) => {
-                Inner::Card(Box::new(CardSlot::new(&place.card, schema.words, keys_max)?))
+                Inner::Card(Box::new(CardSlot::new(&place.card, form, keys_max)?))
             }
         };
-        Ok(Slot::new(self.core.clone(), schema, inner))
+        Ok(Slot::new(self.core.clone(), form, inner))
     }
 
     /// What answers frames of this layout.
@@ -311,18 +314,18 @@ impl Device {
         }
     }
 
-    /// A timer of kernels alone over key sets of `words_per_key` words; `None` on a pool.
+    /// A timer of kernels alone over key sets of this form; `None` on a pool.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`]; the card's.
     pub fn kernel_timer(
         &self,
-        words_per_key: usize,
+        form: impl Into<Form>,
         sets: &[&[u32]],
     ) -> Result<Option<KernelTimer>, GpuError> {
         match &self.core.place {
             Place::Host(_) => Ok(None),
-            Place::Card(place) => KernelTimer::new(&place.card, words_per_key, sets).map(Some),
+            Place::Card(place) => KernelTimer::new(&place.card, form.into(), sets).map(Some),
         }
     }
 
@@ -330,45 +333,31 @@ impl Device {
     ///
     /// # Errors
     /// The compiler's; the card's.
-    pub fn kernel_registers(&self, image: &Image) -> Result<Option<(usize, usize)>, GpuError> {
+    pub fn kernel_registers(&self, image: &impl Work) -> Result<Option<(usize, usize)>, GpuError> {
         match &self.core.place {
             Place::Host(_) => Ok(None),
             Place::Card(place) => {
-                place.batches(image.algorithm(), image.shape())?.registers().map(Some)
+                place.batches(image.kernel(), &image.shape())?.registers().map(Some)
             }
         }
     }
 
     /// Keys of a slot and slots of a ring, for batches that come one after the other.
-    fn ring_shape(&self) -> (usize, usize) {
+    pub(crate) fn ring_shape(&self) -> (usize, usize) {
         match &self.core.place {
             Place::Host(pool) => (1024, 2 * pool.threads() + 2),
             Place::Card(_) => (64 << 10, 4),
         }
     }
 
-    /// Runs `with` with a ring for `schema` that no other thread uses meanwhile; `None` if there is
-    /// none and none can be made.
+    /// Runs `with` with a ring for keys of `schema` that no other thread uses meanwhile; `None` if
+    /// there is none and none can be made.
     pub(crate) fn with_ring<R>(
         &self,
         schema: &'static Schema,
         with: impl FnOnce(&mut Ring) -> R,
     ) -> Option<R> {
-        let rings = || self.rings.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let mut free = rings();
-        let known = free.iter().position(|ring| ring.schema() == schema);
-        let known = known.map(|at| free.swap_remove(at));
-        drop(free);
-        let mut ring = match known {
-            Some(ring) => ring,
-            None => {
-                let (keys_max, slots) = self.ring_shape();
-                Ring::new(self, schema, keys_max, slots).ok()?
-            }
-        };
-        let result = with(&mut ring);
-        rings().push(ring);
-        Some(result)
+        self.rings.with(self, schema.into(), with)
     }
 }
 
@@ -384,8 +373,8 @@ impl CardPlace {
     }
 
     /// The kernel of batches.
-    fn batches(&self, algorithm: Algorithm, shape: &KernelShape) -> Result<Arc<Program>, GpuError> {
-        self.program(Source::of(algorithm), shape, kernels::ENTRY)
+    fn batches(&self, kernel: Kernel, shape: &KernelShape) -> Result<Arc<Program>, GpuError> {
+        self.program(kernel.source(), shape, kernel.entry())
     }
 
     fn program(
@@ -441,7 +430,8 @@ impl CardPlace {
         numbers[abi::VIEW_NUMBERS - 1] = 0x7770;
         let image = LoadedImage::load(&program, launch, &[0; 8], numbers)?;
         let keys = vec![0; 4 * (abi::FACTS.len() + 1)];
-        let timer = KernelTimer::new(&self.card, 4, &[&keys])?;
+        let form = Form { key_words: 4, answer_bytes: 4 };
+        let timer = KernelTimer::new(&self.card, form, &[&keys])?;
         let answers = timer.answers(&image, 0)?;
         let want = abi::FACTS.iter().map(|&(_, value)| value).chain([0x7770]);
         match want.zip(&answers).position(|(want, &got)| want != got) {

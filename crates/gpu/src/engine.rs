@@ -17,6 +17,7 @@ use crate::device::{Device, Loaded};
 use crate::image::{Algorithm, Image};
 use crate::live::LiveEngine;
 use crate::ring::Ring;
+use crate::work::Work;
 
 /// Builds `algorithm` over `ruleset` on `device`.
 ///
@@ -143,24 +144,32 @@ pub(crate) fn classify_on(
     keys: KeyBatch<'_>,
     out: &mut [RuleId],
 ) {
-    let through = |ring: &mut Ring| pass(ring, loaded, keys, out);
+    let fill = |from: usize, room: &mut [u32]| {
+        room.copy_from_slice(&keys.words()[from * keys.words_per_key()..][..room.len()]);
+    };
+    let through = |ring: &mut Ring| pass(ring, loaded, &fill, &mut out[..keys.len()]);
     if device.retired().is_none() && device.with_ring(schema, through).is_some() {
         return;
     }
     loaded.image().classify(keys, out);
 }
 
-/// Passes a batch through a ring, piece by piece.
-fn pass(ring: &mut Ring, loaded: &Arc<Loaded>, keys: KeyBatch<'_>, out: &mut [RuleId]) {
-    let words = keys.words_per_key();
+/// Passes a batch through a ring, piece by piece: `fill` writes the keys from a place of the batch
+/// on, as many as there is room for.
+pub(crate) fn pass<W: Work>(
+    ring: &mut Ring<W>,
+    loaded: &Arc<Loaded<W>>,
+    fill: &dyn Fn(usize, &mut [u32]),
+    out: &mut [W::Answer],
+) {
+    let form = ring.form();
     let (mut sent, mut answered) = (0, 0);
-    while answered < keys.len() {
-        while sent < keys.len()
+    while answered < out.len() {
+        while sent < out.len()
             && let Some(room) = ring.keys_mut()
         {
-            let len = (keys.len() - sent).min(room.len() / words);
-            let piece = keys.slice(sent, sent + len);
-            room[..len * words].copy_from_slice(piece.words());
+            let len = (out.len() - sent).min(room.len() / form.key_words);
+            fill(sent, &mut room[..form.keys_len(len)]);
             ring.submit(loaded, len);
             sent += len;
         }

@@ -9,11 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use warpswitch_classify::parts::SeedStream;
-use warpswitch_rules::{KeyBatch, RuleId, Schema};
-
-use crate::device::Loaded;
 use crate::error::{ErrorKind, GpuError};
+use crate::work::{Form, Lookup};
+use warpswitch_classify::parts::SeedStream;
 
 /// What a thread of the pool runs until the pool is dropped.
 pub type Worker = Box<dyn FnOnce() + Send>;
@@ -87,8 +85,8 @@ struct Job {
     /// The slot has them too, and leaves them alone meanwhile.
     keys: Arc<Vec<u32>>,
     answers: Answers,
-    loaded: Arc<Loaded>,
-    schema: &'static Schema,
+    work: Arc<dyn Lookup>,
+    form: Form,
     done: Arc<Done>,
     fault: Option<Fault>,
 }
@@ -96,7 +94,7 @@ struct Job {
 /// Answers of a slot. They travel with the job and come back.
 #[derive(Debug, Default)]
 struct Answers {
-    list: Vec<RuleId>,
+    words: Vec<u32>,
     len: usize,
 }
 
@@ -174,12 +172,13 @@ impl HostPool {
     }
 
     /// A slot for batches of up to `keys_max` keys.
-    pub(crate) fn slot(&self, schema: &'static Schema, keys_max: usize) -> HostSlot {
+    pub(crate) fn slot(&self, form: Form, keys_max: usize) -> HostSlot {
         HostSlot {
             shared: self.shared.clone(),
-            schema,
-            keys: Arc::new(vec![0; keys_max * schema.words]),
-            answers: Some(Answers { list: vec![RuleId::NONE; keys_max], len: 0 }),
+            form,
+            keys_max,
+            keys: Arc::new(vec![0; form.keys_len(keys_max)]),
+            answers: Some(Answers { words: vec![0; form.answers_len(keys_max)], len: 0 }),
             done: Arc::default(),
         }
     }
@@ -236,14 +235,14 @@ impl Job {
                 if let Some(Fault::Delay(time)) = fault {
                     std::thread::sleep(time);
                 }
-                let Answers { list, len } = &mut self.answers;
-                let keys = KeyBatch::new(self.schema, &self.keys[..*len * self.schema.words]);
-                self.loaded.image().classify(keys, &mut list[..*len]);
+                let Answers { words, len } = &mut self.answers;
+                let (keys, out) = (self.form.keys_len(*len), self.form.answers_len(*len));
+                self.work.answer(&self.keys[..keys], &mut words[..out]);
                 Ok(())
             }
         };
-        // Before the slot hears of it: then the keys are its own again.
-        drop(self.keys);
+        // Before the slot hears of it: then the keys are its own again, and the image free.
+        drop((self.keys, self.work));
         *lock(&self.done.answers) = Some(result.map(|()| self.answers));
         self.done.ready.notify_all();
     }
@@ -252,7 +251,8 @@ impl Job {
 /// A slot of a pool.
 pub(crate) struct HostSlot {
     shared: Arc<Shared>,
-    schema: &'static Schema,
+    form: Form,
+    keys_max: usize,
     keys: Arc<Vec<u32>>,
     /// `None` while a batch is under way, and for good after an error.
     answers: Option<Answers>,
@@ -269,15 +269,15 @@ impl HostSlot {
         &self.keys
     }
 
-    pub(crate) fn start(&mut self, loaded: &Arc<Loaded>, len: usize) {
+    pub(crate) fn start(&mut self, work: Arc<dyn Lookup>, len: usize) {
         let mut answers = self.answers.take().expect("the slot is in use");
-        assert!(len <= answers.list.len(), "{len} keys are more than the slot holds");
+        assert!(len <= self.keys_max, "{len} keys are more than the slot holds");
         answers.len = len;
         // Nothing is handed over with the number.
         let number = self.shared.batches.fetch_add(1, Ordering::Relaxed);
         let fault = self.shared.faults.and_then(|faults| faults.fault(number));
-        let (keys, loaded, done) = (self.keys.clone(), loaded.clone(), self.done.clone());
-        let job = Job { keys, answers, loaded, schema: self.schema, done, fault };
+        let (keys, done) = (self.keys.clone(), self.done.clone());
+        let job = Job { keys, answers, work, form: self.form, done, fault };
         lock(&self.shared.queue).jobs.push_back(Task::Batch(job));
         self.shared.ready.notify_one();
     }
@@ -313,8 +313,8 @@ impl HostSlot {
         }
     }
 
-    pub(crate) fn answers(&self) -> &[RuleId] {
+    pub(crate) fn answers(&self) -> &[u32] {
         let answers = self.answers.as_ref().expect("the slot is in use");
-        &answers.list[..answers.len]
+        &answers.words[..self.form.answers_len(answers.len)]
     }
 }

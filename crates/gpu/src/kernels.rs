@@ -9,15 +9,18 @@ use crate::driver::{LaunchShape, compile, compiler_version, driver_version};
 use crate::error::{ErrorKind, GpuError};
 use crate::image::{Algorithm, Image};
 
-/// The name of the kernel in every program but the probe's.
+/// The name of the kernel that classifies batches.
 pub const ENTRY: &str = "ws_classify";
 /// The name of the kernel that stays.
 pub const RESIDENT_ENTRY: &str = "ws_resident";
 /// The name of the probe.
 pub const PROBE_ENTRY: &str = "ws_probe_abi";
 
+/// The name of the kernels that look up addresses.
+pub const ROUTE_ENTRY: &str = "ws_route";
+
 /// The headers, by the names under which they are included.
-pub const HEADERS: [(&str, &str); 8] = [
+pub const HEADERS: [(&str, &str); 9] = [
     ("warpswitch/abi.h", include_str!("../../../kernels/include/warpswitch/abi.h")),
     ("warpswitch/key.cuh", include_str!("../../../kernels/include/warpswitch/key.cuh")),
     ("warpswitch/rows.cuh", include_str!("../../../kernels/include/warpswitch/rows.cuh")),
@@ -25,6 +28,7 @@ pub const HEADERS: [(&str, &str); 8] = [
     ("warpswitch/hash.cuh", include_str!("../../../kernels/include/warpswitch/hash.cuh")),
     ("warpswitch/tables.cuh", include_str!("../../../kernels/include/warpswitch/tables.cuh")),
     ("warpswitch/turbo.cuh", include_str!("../../../kernels/include/warpswitch/turbo.cuh")),
+    ("warpswitch/routes.cuh", include_str!("../../../kernels/include/warpswitch/routes.cuh")),
     ("warpswitch/resident.cuh", include_str!("../../../kernels/include/warpswitch/resident.cuh")),
 ];
 
@@ -106,6 +110,55 @@ fn expand(name: &str, text: &str, included: &mut Vec<&'static str>) -> String {
         }
     }
     whole
+}
+
+/// A kernel that answers batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kernel {
+    /// Of rules, by algorithm.
+    Rules(Algorithm),
+    /// Of routes to IPv4 addresses.
+    Route4,
+    /// Of routes to IPv6 addresses.
+    Route6,
+}
+
+impl Kernel {
+    /// How many there are.
+    pub const COUNT: usize = Algorithm::ALL.len() + 2;
+
+    /// A number below [`Kernel::COUNT`] for each.
+    pub fn index(self) -> usize {
+        match self {
+            Kernel::Rules(algorithm) => {
+                let at = Algorithm::ALL.iter().position(|other| *other == algorithm);
+                at.expect("every algorithm is in the list")
+            }
+            Kernel::Route4 => Kernel::COUNT - 2,
+            Kernel::Route6 => Kernel::COUNT - 1,
+        }
+    }
+
+    /// Its source.
+    pub fn source(self) -> Source {
+        match self {
+            Kernel::Rules(algorithm) => Source::of(algorithm),
+            Kernel::Route4 => {
+                Source { name: "route4.cu", text: include_str!("../../../kernels/src/route4.cu") }
+            }
+            Kernel::Route6 => {
+                Source { name: "route6.cu", text: include_str!("../../../kernels/src/route6.cu") }
+            }
+        }
+    }
+
+    /// Its name in the source.
+    pub fn entry(self) -> &'static str {
+        match self {
+            Kernel::Rules(_) => ENTRY,
+            Kernel::Route4 | Kernel::Route6 => ROUTE_ENTRY,
+        }
+    }
 }
 
 /// What a kernel is compiled for: the definitions of `abi.h`.
@@ -217,6 +270,10 @@ mod tests {
             assert!(whole.contains(ENTRY), "{algorithm}");
             assert!(Source::resident(algorithm).whole().contains(RESIDENT_ENTRY), "{algorithm}");
         }
+        for kernel in [Kernel::Route4, Kernel::Route6] {
+            let whole = kernel.source().whole();
+            assert!(!whole.contains("#include") && whole.contains(kernel.entry()), "{kernel:?}");
+        }
         assert!(PROBE.whole().contains(PROBE_ENTRY));
     }
 
@@ -253,19 +310,31 @@ mod tests {
             return;
         }
         for shape in shapes() {
-            let mut options = options(&shape, (9, 0));
-            options.push("--ptxas-options=-v".to_owned());
             let sources = Algorithm::ALL.map(Source::of).into_iter().chain([PROBE, PATCH]);
             for source in sources.chain(Algorithm::ALL.map(Source::resident)) {
-                let (code, log) = compile(source.name, &source.whole(), &options).unwrap();
-                assert!(code.starts_with(b"\x7fELF"), "{}", source.name);
-                let (registers, spilled) = resources(&log)
-                    .unwrap_or_else(|| panic!("{}: no resources in {log:?}", source.name));
-                println!("{} {shape:?}: {registers} registers", source.name);
-                assert_eq!(spilled, 0, "{} {shape:?}: {log}", source.name);
+                let registers = registers(source, &shape);
                 assert!(registers <= 128, "{} {shape:?}: {registers} registers", source.name);
             }
         }
+        for (kernel, words) in [(Kernel::Route4, 1), (Kernel::Route6, 4)] {
+            let shape = KernelShape { words, ports_word: 0, compact: false };
+            // So many leave room for as many threads as a multiprocessor can have.
+            let registers = registers(kernel.source(), &shape);
+            assert!(registers <= 32, "{kernel:?}: {registers} registers");
+        }
+    }
+
+    /// Compiles a kernel that must spill nothing; the registers that it takes.
+    fn registers(source: Source, shape: &KernelShape) -> usize {
+        let mut options = options(shape, (9, 0));
+        options.push("--ptxas-options=-v".to_owned());
+        let (code, log) = compile(source.name, &source.whole(), &options).unwrap();
+        assert!(code.starts_with(b"\x7fELF"), "{}", source.name);
+        let (registers, spilled) =
+            resources(&log).unwrap_or_else(|| panic!("{}: no resources in {log:?}", source.name));
+        println!("{} {shape:?}: {registers} registers", source.name);
+        assert_eq!(spilled, 0, "{} {shape:?}: {log}", source.name);
+        registers
     }
 
     #[test]

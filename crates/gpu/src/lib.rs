@@ -1,4 +1,5 @@
-//! Classification on NVIDIA cards, and on a pool of host threads that works as a card does.
+//! Classification and routes on NVIDIA cards, and on a pool of host threads that works as a card
+//! does.
 //!
 //! ```text
 //! rules ─► Image: flat words ─┬─► card: kernel ◄─ slots: pinned buffers, a stream each
@@ -6,6 +7,7 @@
 //! keys ─► Ring: submit, submit, … ─► answers, in the order of submission
 //! ```
 //! - [`image`] lays an [`Algorithm`] out as words that kernels and the host read alike.
+//! - [`routes`] does the same for longest-prefix match; [`work`] is what both have in common.
 //! - [`device`] is a place to run: a card, or [`host`] threads. It has slots; a slot takes a batch
 //!   of keys and has answers later. [`ring`] keeps the order.
 //! - [`resident`] answers frames of some hundred keys within microseconds, by a kernel that stays.
@@ -25,6 +27,7 @@
 
 pub mod auto;
 pub mod cache;
+mod copies;
 pub mod deadline;
 pub mod device;
 pub mod driver;
@@ -37,8 +40,10 @@ pub mod live;
 mod ranges;
 pub mod resident;
 pub mod ring;
+pub mod routes;
 pub mod slot;
 mod survey;
+pub mod work;
 
 pub use device::{Device, Slot};
 pub use error::{ErrorKind, GpuError};

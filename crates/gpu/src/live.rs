@@ -1,22 +1,7 @@
 //! A classifier on a device whose rules change while it is used.
 //!
-//! ```text
-//!                    ┌─► copy A: version v, published ◄─ batches
-//! changes ─► model ──┤
-//!                    └─► copy B: version v-1 ─ no batch left in it ─ patch ─► v+1, published
-//! ```
-//! Rules change in the writer's model (`image::live`). When a group of changes is done, the copy
-//! that is not published gets a patch and is published; the other one is the next to be patched,
-//! once the last batch that began on it has ended. So a batch sees one version, readers never
-//! wait, and the writer waits for batches that began two groups ago at most.
-//!
-//! # Why two copies
-//! A patch that is written between batches of one copy would have to hold up all streams of a card:
-//! they overlap, and are never at rest together. With two copies nothing is held up. The price is
-//! memory (two images on the card, three on the host, one of them the model) and that the card's
-//! cache has to load what is looked up often once more after a publication: for a set of 100K rules
-//! some 10 MB, 3 us of its memory's time. Publications come as fast as batches end, some thousands
-//! a second.
+//! Rules change in the writer's model (`image::live`); the image lies on the device in two copies
+//! (`copies`), one of which batches see while the other one is patched.
 //!
 //! # What an update costs
 //! For `turbo` the units of one leaf, mostly one to three, and one for each reference to it, all of
@@ -29,26 +14,16 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread;
-use std::time::Duration;
-
 use warpswitch_classify::parts::{RuleStore, TooLarge};
 use warpswitch_classify::{
     BuildOptions, Classifier, ClassifyError, Detail, Engine, Refused, RuleChange,
 };
-use warpswitch_packet::sync::LeftRight;
 use warpswitch_rules::{KeyBatch, RuleId, RuleRef, Ruleset, Schema};
 
+use crate::copies::{Copies, Idle};
 use crate::device::{Device, Loaded};
 use crate::engine::classify_on;
 use crate::image::{Algorithm, Image, Live, Patch};
-
-/// Looks at whether the last batch has left a copy, before a new copy is made instead: some 20 ms.
-const LOOKS_MAX: usize = 400;
-/// Looks that only let other threads run, before it sleeps between them.
-const LOOKS_AWAKE: usize = 200;
-/// Between two looks then.
-const LOOK_SLEEP: Duration = Duration::from_micros(100);
 
 /// See the module. Threads: any number classify, changes are put in order by a lock.
 #[derive(Debug)]
@@ -56,7 +31,7 @@ pub struct LiveEngine {
     device: Arc<Device>,
     algorithm: Algorithm,
     schema: &'static Schema,
-    published: LeftRight<Arc<Loaded>>,
+    copies: Copies<Image>,
     writer: Mutex<Writer>,
     /// Mirrors the store's count, so that asking does not wait for a change.
     rules: AtomicUsize,
@@ -69,8 +44,7 @@ struct Writer {
     store: RuleStore,
     /// `None`: every change needs a new image.
     live: Option<Live>,
-    /// The copy that is not published, one version behind the one that is.
-    idle: Option<Arc<Loaded>>,
+    idle: Idle<Image>,
     patch: Patch,
     figures: Figures,
 }
@@ -141,8 +115,8 @@ impl LiveEngine {
             device: device.clone(),
             algorithm,
             schema: ruleset.schema(),
-            published: LeftRight::new(loaded.clone(), loaded),
-            writer: Mutex::new(Writer { store, live, idle: None, patch, figures }),
+            copies: Copies::new(loaded),
+            writer: Mutex::new(Writer { store, live, idle: Idle::none(), patch, figures }),
             rules,
             options: *options,
         })
@@ -151,7 +125,7 @@ impl LiveEngine {
     /// The image that is current: what a batch that begins now is looked up in. Hold it for one
     /// batch, not longer: the next but one version waits for it.
     pub fn current(&self) -> Arc<Loaded> {
-        self.published.read().clone()
+        self.copies.current()
     }
 
     fn writer(&self) -> MutexGuard<'_, Writer> {
@@ -159,9 +133,7 @@ impl LiveEngine {
     }
 
     fn publish(&self, writer: &mut Writer, loaded: Arc<Loaded>) {
-        let former = self.current();
-        self.published.change_always(|side| *side = loaded.clone());
-        writer.idle = Some(former);
+        self.copies.publish(&mut writer.idle, loaded);
         writer.figures.versions += 1;
         self.rules.store(writer.store.len(), Ordering::Relaxed);
     }
@@ -172,18 +144,14 @@ impl LiveEngine {
             return self.rules.store(writer.store.len(), Ordering::Relaxed);
         };
         live.patch(&mut writer.patch);
-        let idle = writer.idle.take().and_then(|mut idle| {
-            wait_until_alone(&mut idle).then_some(())?;
-            let loaded = Arc::get_mut(&mut idle)?;
-            self.device.patch(loaded, &writer.patch).then_some(idle)
-        });
         writer.figures.patched_units += writer.patch.units.len();
-        let loaded = idle.unwrap_or_else(|| {
-            writer.figures.copies += 1;
-            let image = self.published.read().image().with_words(live);
-            self.device.load_or_retire(Arc::new(image))
-        });
-        self.publish(writer, loaded);
+        let current = self.current();
+        let whole = || current.image().with_words(live);
+        let is_new =
+            self.copies.publish_patch(&self.device, &mut writer.idle, &writer.patch, whole);
+        writer.figures.copies += usize::from(is_new);
+        writer.figures.versions += 1;
+        self.rules.store(writer.store.len(), Ordering::Relaxed);
     }
 
     /// Builds a new image of the store's rules and publishes it.
@@ -194,7 +162,7 @@ impl LiveEngine {
         let loaded = self.device.load_or_retire(Arc::new(image));
         self.publish(writer, loaded);
         // Both copies are of the former layout.
-        writer.idle = None;
+        writer.idle = Idle::none();
         writer.live = live;
         Ok(())
     }
@@ -208,7 +176,7 @@ impl LiveEngine {
             let image = Arc::new(image.expect("rows in order take less than the rules did"));
             let loaded = self.device.load_or_retire(image);
             self.publish(writer, loaded);
-            writer.idle = None;
+            writer.idle = Idle::none();
         }
     }
 
@@ -216,7 +184,7 @@ impl LiveEngine {
         if let Some(live) = &mut writer.live
             && live.is_idle()
         {
-            live.start(self.published.read().image().words());
+            live.start(self.current().image().words());
         }
         match change {
             RuleChange::Insert(rule) => self.make_insert(writer, rule),
@@ -227,7 +195,7 @@ impl LiveEngine {
     fn make_insert(&self, writer: &mut Writer, rule: RuleRef<'_>) -> Result<(), ClassifyError> {
         writer.store.check_insert(rule)?;
         if let (Some(live), true) = (&writer.live, self.options.bytes_max != usize::MAX) {
-            let image = image_bytes(&self.device, self.published.read().image(), Some(live));
+            let image = image_bytes(&self.device, self.current().image(), Some(live));
             // The writer's lists may double when they grow.
             let bytes = writer.store.bytes_after_insert() + image + live.lists_bytes();
             if bytes > self.options.bytes_max {
@@ -260,22 +228,6 @@ impl LiveEngine {
             self.settle(writer);
         })
     }
-}
-
-/// Waits until nobody else holds a copy that is not published any more; tells whether that came.
-fn wait_until_alone(loaded: &mut Arc<Loaded>) -> bool {
-    for look in 0..LOOKS_MAX {
-        // New holders do not come: what is not published cannot be had.
-        if Arc::get_mut(loaded).is_some() {
-            return true;
-        }
-        if look < LOOKS_AWAKE {
-            thread::yield_now();
-        } else {
-            thread::sleep(LOOK_SLEEP);
-        }
-    }
-    false
 }
 
 impl Classifier for LiveEngine {
@@ -317,13 +269,13 @@ impl Classifier for LiveEngine {
 
     fn bytes(&self) -> usize {
         let writer = self.writer();
-        let image = image_bytes(&self.device, self.published.read().image(), writer.live.as_ref());
+        let image = image_bytes(&self.device, self.current().image(), writer.live.as_ref());
         writer.store.bytes() + image
     }
 
     fn details(&self) -> Vec<Detail> {
-        let mut details = self.published.read().image().details();
-        let image_bytes = self.published.read().image().bytes();
+        let mut details = self.current().image().details();
+        let image_bytes = self.current().image().bytes();
         let Figures { versions, builds, patched_units, copies } = self.writer().figures;
         let figures = [
             ("image_bytes", image_bytes),
@@ -343,6 +295,7 @@ mod tests {
     use super::*;
     use crate::host::HostPool;
     use std::sync::atomic::AtomicBool;
+    use std::thread;
     use warpswitch_classify::ErrorKind;
     use warpswitch_classify::parts::SeedStream;
     use warpswitch_rules::generate::{Family, RulesetSpec, Style};

@@ -6,18 +6,18 @@
 //!   │ free │ under way │ under way │ under way │ free │ free │
 //! ```
 
-use std::sync::Arc;
-
-use warpswitch_rules::{RuleId, Schema};
+use std::sync::{Arc, Mutex};
 
 use crate::device::{Device, Loaded, Slot, TransferChoice};
 use crate::error::GpuError;
+use crate::image::Image;
+use crate::work::{Form, Work};
 
 /// A ring of slots, used by one thread at a time.
 #[derive(Debug)]
-pub struct Ring {
-    schema: &'static Schema,
-    slots: Vec<Slot>,
+pub struct Ring<W: Work = Image> {
+    form: Form,
+    slots: Vec<Slot<W>>,
     keys_max: usize,
     /// The slot of the oldest batch.
     oldest: usize,
@@ -26,7 +26,7 @@ pub struct Ring {
     lens: Vec<usize>,
 }
 
-impl Ring {
+impl<W: Work> Ring<W> {
     /// A ring of `slots` slots for batches of up to `keys_max` keys.
     ///
     /// # Errors
@@ -36,14 +36,15 @@ impl Ring {
     /// If it would have no slot: a caller bug.
     pub fn new(
         device: &Device,
-        schema: &'static Schema,
+        form: impl Into<Form>,
         keys_max: usize,
         slots: usize,
     ) -> Result<Self, GpuError> {
         assert!(slots > 0, "a ring without slots");
-        let made = (0..slots).map(|_| device.slot(schema, keys_max));
+        let form = form.into();
+        let made = (0..slots).map(|_| device.slot(form, keys_max));
         Ok(Self {
-            schema,
+            form,
             slots: made.collect::<Result<_, _>>()?,
             keys_max,
             oldest: 0,
@@ -52,9 +53,9 @@ impl Ring {
         })
     }
 
-    /// The schema of its keys.
-    pub fn schema(&self) -> &'static Schema {
-        self.schema
+    /// How wide its keys and answers are.
+    pub fn form(&self) -> Form {
+        self.form
     }
 
     /// Keys that a slot holds.
@@ -92,7 +93,7 @@ impl Ring {
     ///
     /// # Panics
     /// If every slot is in use, or `len` is more than a slot holds: caller bugs.
-    pub fn submit(&mut self, loaded: &Arc<Loaded>, len: usize) {
+    pub fn submit(&mut self, loaded: &Arc<Loaded<W>>, len: usize) {
         assert!(self.under_way < self.slots.len(), "every slot is in use");
         let next = self.next();
         self.lens[next] = len;
@@ -115,7 +116,7 @@ impl Ring {
     ///
     /// # Panics
     /// If no batch is under way, or `out` is of another length: caller bugs.
-    pub fn take(&mut self, out: &mut [RuleId]) -> usize {
+    pub fn take(&mut self, out: &mut [W::Answer]) -> usize {
         let len = self.finish();
         let slot = (self.oldest + self.slots.len() - 1) % self.slots.len();
         self.slots[slot].copy_answers(out);
@@ -133,5 +134,40 @@ impl Ring {
         self.oldest = (oldest + 1) % self.slots.len();
         self.under_way -= 1;
         self.lens[oldest]
+    }
+}
+
+/// Rings that no thread uses at the moment.
+#[derive(Debug)]
+pub(crate) struct Rings<W: Work>(Mutex<Vec<Ring<W>>>);
+
+impl<W: Work> Rings<W> {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::default())
+    }
+
+    /// Runs `with` with a ring of `device` that no other thread uses meanwhile; `None` if there is
+    /// none and none can be made.
+    pub(crate) fn with<R>(
+        &self,
+        device: &Device,
+        form: Form,
+        with: impl FnOnce(&mut Ring<W>) -> R,
+    ) -> Option<R> {
+        let rings = || self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut free = rings();
+        let known = free.iter().position(|ring| ring.form() == form);
+        let known = known.map(|at| free.swap_remove(at));
+        drop(free);
+        let mut ring = match known {
+            Some(ring) => ring,
+            None => {
+                let (keys_max, slots) = device.ring_shape();
+                Ring::new(device, form, keys_max, slots).ok()?
+            }
+        };
+        let result = with(&mut ring);
+        rings().push(ring);
+        Some(result)
     }
 }

@@ -12,13 +12,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use warpswitch_rules::{KeyBatch, RuleId, Schema};
-
 use crate::deadline::Begun;
 use crate::device::{Core, Loaded};
 use crate::driver::{CardSlot, Transfer};
 use crate::error::{ErrorKind, GpuError};
 use crate::host::HostSlot;
+use crate::image::Image;
+use crate::work::{Form, Work};
 
 /// Bytes of keys up to which a kernel reads them from the host's memory itself: below, a launch
 /// costs more than what the copies gain. Measured on one H200 over PCIe 5.0 x16.
@@ -54,31 +54,31 @@ enum State {
 }
 
 /// Room for one batch, and the batch's way through the device.
-pub struct Slot {
+pub struct Slot<W: Work = Image> {
     core: Arc<Core>,
-    schema: &'static Schema,
+    form: Form,
     inner: Inner,
     transfer: TransferChoice,
-    loaded: Option<Arc<Loaded>>,
+    loaded: Option<Arc<Loaded<W>>>,
     /// Answers that the host had to find.
-    rescued: Vec<RuleId>,
+    rescued: Vec<u32>,
     state: State,
     len: usize,
     /// Of a batch under way, if the device has a deadline.
     begun: Option<Begun>,
 }
 
-impl fmt::Debug for Slot {
+impl<W: Work> fmt::Debug for Slot<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Slot").field("state", &self.state).finish_non_exhaustive()
     }
 }
 
-impl Slot {
-    pub(crate) fn new(core: Arc<Core>, schema: &'static Schema, inner: Inner) -> Self {
+impl<W: Work> Slot<W> {
+    pub(crate) fn new(core: Arc<Core>, form: Form, inner: Inner) -> Self {
         Self {
             core,
-            schema,
+            form,
             inner,
             transfer: TransferChoice::BySize,
             loaded: None,
@@ -94,9 +94,9 @@ impl Slot {
         self.transfer = transfer;
     }
 
-    /// The schema of its keys.
-    pub fn schema(&self) -> &'static Schema {
-        self.schema
+    /// How wide its keys and answers are.
+    pub fn form(&self) -> Form {
+        self.form
     }
 
     /// Room for the words of keys.
@@ -117,11 +117,10 @@ impl Slot {
     ///
     /// # Panics
     /// If a batch is under way, `len` is more than the slot holds, or the image is of another
-    /// schema: caller bugs.
-    pub fn start(&mut self, loaded: &Arc<Loaded>, len: usize) {
+    /// form: caller bugs.
+    pub fn start(&mut self, loaded: &Arc<Loaded<W>>, len: usize) {
         assert_ne!(self.state, State::UnderWay, "the slot is in use");
-        let words = self.schema.words;
-        assert_eq!(loaded.image().shape().words, words, "an image of another schema");
+        assert_eq!(loaded.image().form(), self.form, "an image of another form");
         self.len = len;
         self.loaded = Some(loaded.clone());
         self.state = State::UnderWay;
@@ -129,11 +128,11 @@ impl Slot {
             return self.rescue();
         }
         match (&mut self.inner, loaded.shared_on_card()) {
-            (Inner::Host(slot), _) => slot.start(loaded, len),
+            (Inner::Host(slot), _) => slot.start(loaded.shared_image().clone(), len),
             (Inner::Card(slot), Some(image)) => {
                 let transfer = match self.transfer {
                     TransferChoice::Always(transfer) => transfer,
-                    TransferChoice::BySize if len * words * 4 <= DIRECT_BYTES_MAX => {
+                    TransferChoice::BySize if self.form.keys_len(len) * 4 <= DIRECT_BYTES_MAX => {
                         Transfer::Direct
                     }
                     TransferChoice::BySize => Transfer::Copies,
@@ -145,8 +144,8 @@ impl Slot {
             (Inner::Card(_) | Inner::Spare(_), _) => return self.rescue(),
         }
         // From here on: sending off may have waited for other threads' calls of the driver.
-        let algorithm = loaded.image().algorithm();
-        self.begun = self.core.watch().map(|watch| watch.begin(algorithm, len));
+        let kernel = loaded.image().kernel();
+        self.begun = self.core.watch().map(|watch| watch.begin(kernel, len));
     }
 
     /// The device did not answer the batch: it is retired, and this thread does.
@@ -176,9 +175,8 @@ impl Slot {
             Inner::Host(slot) => slot.keys(),
             Inner::Spare(keys) => keys,
         };
-        let keys = KeyBatch::new(self.schema, &keys[..self.len * self.schema.words]);
-        self.rescued.resize(self.len, RuleId::NONE);
-        loaded.image().classify(keys, &mut self.rescued);
+        self.rescued.resize(self.form.answers_len(self.len), 0);
+        loaded.image().answer(&keys[..self.form.keys_len(self.len)], &mut self.rescued);
         self.state = State::Rescued;
     }
 
@@ -210,7 +208,7 @@ impl Slot {
             Ok(true) => {
                 let loaded = self.loaded.take().expect("a batch is under way");
                 if let (Some(watch), Some(begun)) = (self.core.watch(), self.begun.take()) {
-                    watch.end(loaded.image().algorithm(), begun);
+                    watch.end(loaded.image().kernel(), begun);
                 }
                 self.state = State::Answered;
             }
@@ -248,27 +246,23 @@ impl Slot {
         }
     }
 
-    /// Copies the ids of the winners of the last batch to `out`.
+    /// Copies the answers of the last batch to `out`.
     ///
     /// # Panics
     /// If a batch is under way or `out` is of another length: caller bugs.
-    pub fn copy_answers(&self, out: &mut [RuleId]) {
+    pub fn copy_answers(&self, out: &mut [W::Answer]) {
         assert_ne!(self.state, State::UnderWay, "the slot is in use");
-        match (&self.state, &self.inner) {
-            (State::Rescued, _) | (_, Inner::Spare(_)) => {
-                out.copy_from_slice(&self.rescued[..self.len]);
-            }
-            (_, Inner::Host(slot)) => out.copy_from_slice(slot.answers()),
-            (_, Inner::Card(slot)) => {
-                let answers = slot.answers();
-                assert_eq!(out.len(), answers.len());
-                out.iter_mut().zip(answers).for_each(|(out, &id)| *out = RuleId(id));
-            }
-        }
+        assert_eq!(out.len(), self.len, "room for another number of answers");
+        let answers = match (&self.state, &self.inner) {
+            (State::Rescued, _) | (_, Inner::Spare(_)) => &self.rescued,
+            (_, Inner::Host(slot)) => slot.answers(),
+            (_, Inner::Card(slot)) => slot.answers(),
+        };
+        W::unpack(answers, out);
     }
 }
 
-impl Drop for Slot {
+impl<W: Work> Drop for Slot<W> {
     fn drop(&mut self) {
         // A batch that nobody waits for any more is not in front of others either.
         if let (Some(watch), Some(begun)) = (self.core.watch(), self.begun.take()) {
@@ -284,9 +278,8 @@ mod tests {
     use std::time::Instant;
 
     use warpswitch_classify::BuildOptions;
-    use warpswitch_rules::KeyBuf;
     use warpswitch_rules::generate::{Family, RulesetSpec, Style};
-    use warpswitch_rules::{Ruleset, linear};
+    use warpswitch_rules::{KeyBuf, RuleId, Ruleset, linear};
     use warpswitch_testkit::dense;
 
     use crate::deadline::Deadline;

@@ -4,12 +4,14 @@
 //! script that runs on a card sets, its absence is a failure.
 
 mod support {
+    pub mod route_cases;
     pub mod soak;
 }
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use support::route_cases;
 use support::soak::Soak;
 
 use warpswitch_classify::{
@@ -22,7 +24,9 @@ use warpswitch_gpu::driver::Transfer;
 use warpswitch_gpu::live::LiveEngine;
 use warpswitch_gpu::resident::{FramesConfig, Hysteresis};
 use warpswitch_gpu::ring::Ring;
-use warpswitch_gpu::{Algorithm, Device, GpuError, engine};
+use warpswitch_gpu::routes::{LiveRoutes, RouteChange, RouteImage};
+use warpswitch_gpu::{Algorithm, Device, GpuError, Image, engine};
+use warpswitch_routes::{Address, NextHop, RouteTable};
 use warpswitch_rules::generate::{Family, RulesetSpec, Style};
 use warpswitch_rules::schema::SCHEMAS;
 use warpswitch_rules::{RuleId, Ruleset, RulesetBuilder, linear};
@@ -114,7 +118,7 @@ fn a_card_that_is_full_leaves_the_answers_right() {
     let classifier =
         engine::build(&device, Algorithm::Turbo, &ruleset, &BuildOptions::default()).unwrap();
     // Keys for which no card has memory.
-    let refused = device.slot(ruleset.schema(), 1 << 40).map(|_| ()).unwrap_err();
+    let refused = device.slot::<Image>(ruleset.schema(), 1 << 40).map(|_| ()).unwrap_err();
     assert_eq!(refused.kind(), warpswitch_gpu::ErrorKind::OutOfMemory, "{refused}");
     device.retire(refused);
     let keys = dense::keys_near(&ruleset, 300, 2);
@@ -278,4 +282,77 @@ fn a_card_that_works_keeps_its_deadline() {
     assert_eq!(device.retired(), None);
     let rows = engine.policy().rows();
     assert!(rows.iter().any(|row| row.device_batches > 0), "{rows:?}");
+}
+
+/// Both ways to the card, batches around what a thread, a warp and a block take.
+fn routes_of_every_length<A: Address>(card: &Arc<Device>) {
+    let lens = [1, 2, 3, 4, 5, 31, 32, 33, 127, 128, 129, 1023, 1024, 1025, 4095, 8191];
+    for routes in [0, 1, 500, 60_000] {
+        let table: RouteTable<A> = route_cases::table(routes, 5);
+        let live = LiveRoutes::build(card, table.iter(), usize::MAX).unwrap();
+        let addrs = route_cases::addresses(&table, 8191, 6);
+        let want: Vec<NextHop> = addrs.iter().map(|&addr| table.lookup(addr)).collect();
+        for transfer in [Transfer::Copies, Transfer::Direct] {
+            let form = RouteImage::<A>::FORM;
+            let mut ring: Ring<RouteImage<A>> = Ring::new(card, form, addrs.len(), 3).unwrap();
+            ring.set_transfer(TransferChoice::Always(transfer));
+            for len in lens {
+                let from = addrs.len() - len;
+                RouteImage::write_addresses(&addrs[from..], ring.keys_mut().unwrap());
+                ring.submit(&live.current(), len);
+                let mut out = vec![NextHop(7); len];
+                ring.take(&mut out);
+                let what = format!("{} bits, {routes} routes, {transfer:?} {len}", A::BITS);
+                assert_eq!(out, want[from..], "{what}");
+                assert_eq!(card.retired(), None, "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_way_and_length_of_routes_equals_the_reference() {
+    let Ok(card) = card() else { return };
+    routes_of_every_length::<u32>(&card);
+    routes_of_every_length::<u128>(&card);
+}
+
+/// Routes that go and come in groups, others beside them: after every group the card answers as the
+/// plain table.
+fn changing_routes<A: Address>(card: &Arc<Device>) {
+    let mut seeds = route_cases::Seeds(9);
+    let mut table: RouteTable<A> = route_cases::table(20_000, 8);
+    let live = LiveRoutes::build(card, table.iter(), usize::MAX).unwrap();
+    let prefixes: Vec<_> = (0..5000).map(|_| route_cases::prefix(&mut seeds)).collect();
+    let known: Vec<_> = table.iter().map(|(prefix, _)| prefix).collect();
+    let prefixes = [prefixes, known].concat();
+    for group in 0..60usize {
+        let changes: Vec<RouteChange<A>> = (0..1 + group * 7)
+            .map(|_| {
+                let prefix = prefixes[seeds.next() as usize % prefixes.len()];
+                if table.remove(prefix).is_some() {
+                    return RouteChange::Remove(prefix);
+                }
+                let hop = NextHop(seeds.next() as u16 % 300);
+                table.insert(prefix, hop).unwrap();
+                RouteChange::Insert(prefix, hop)
+            })
+            .collect();
+        live.change(&changes).unwrap();
+        let addrs = route_cases::addresses(&table, 5000, group as u64);
+        let mut out = vec![NextHop(7); addrs.len()];
+        live.lookup_batch(&addrs, &mut out);
+        let want: Vec<NextHop> = addrs.iter().map(|&addr| table.lookup(addr)).collect();
+        assert_eq!(out, want, "{} bits, after group {group}", A::BITS);
+        assert_eq!(card.retired(), None);
+    }
+    let stats = live.stats();
+    assert!(stats.whole_copies < 10 && stats.patched_bytes > 0, "{stats:?}");
+}
+
+#[test]
+fn changes_of_routes_reach_the_card_whole() {
+    let Ok(card) = card() else { return };
+    changing_routes::<u32>(&card);
+    changing_routes::<u128>(&card);
 }

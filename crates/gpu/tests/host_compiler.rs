@@ -4,21 +4,31 @@
 //! `WARPSWITCH_NEED_CXX`, which the checks before a change lands set, makes the compiler's absence
 //! a failure.
 
+mod support {
+    pub mod route_cases;
+}
+
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use support::route_cases;
 use tempfile::TempDir;
 use warpswitch_classify::parts::RuleStore;
+use warpswitch_gpu::host::HostPool;
 use warpswitch_gpu::kernels::{HEADERS, KernelShape};
-use warpswitch_gpu::{Algorithm, Image};
+use warpswitch_gpu::routes::{LiveRoutes, RouteImage};
+use warpswitch_gpu::work::Work;
+use warpswitch_gpu::{Algorithm, Device, Image};
+use warpswitch_routes::{Address, NextHop, RouteTable};
 use warpswitch_rules::generate::{Family, RulesetSpec, Style};
 use warpswitch_rules::schema::SCHEMAS;
 use warpswitch_rules::{KeyBuf, RuleId, Ruleset, linear};
 use warpswitch_testkit::dense;
 
 const PROGRAM: &str = include_str!("../../../kernels/test/lookup.cpp");
+const ROUTES_PROGRAM: &str = include_str!("../../../kernels/test/routes.cpp");
 
 fn has_compiler() -> bool {
     let found = Command::new("c++").arg("--version").output().is_ok_and(|out| out.status.success());
@@ -39,22 +49,26 @@ fn header(algorithm: Algorithm) -> (&'static str, [&'static str; 2]) {
 }
 
 /// A program that answers keys over images of one shape.
-fn compile(folder: &TempDir, algorithm: Algorithm, shape: &KernelShape) -> std::path::PathBuf {
+fn compile(folder: &TempDir, algorithm: Algorithm, shape: &KernelShape) -> PathBuf {
+    let (header, more) = header(algorithm);
+    let header = format!("-DWS_ALGORITHM=\"warpswitch/{header}.cuh\"");
+    compile_program(folder, PROGRAM, shape, &[more[0], more[1], &header])
+}
+
+fn compile_program(folder: &TempDir, text: &str, shape: &KernelShape, more: &[&str]) -> PathBuf {
     let root = folder.path();
     fs::create_dir_all(root.join("warpswitch")).unwrap();
     for (name, text) in HEADERS {
         fs::write(root.join(name), text).unwrap();
     }
     let source = root.join("lookup.cpp");
-    fs::write(&source, PROGRAM).unwrap();
+    fs::write(&source, text).unwrap();
     let program = root.join("lookup");
-    let (header, more) = header(algorithm);
     let made = Command::new("c++")
         .args(["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=undefined"])
         .arg("-fno-sanitize-recover=all")
         .args(shape.definitions())
         .args(more)
-        .arg(format!("-DWS_ALGORITHM=\"warpswitch/{header}.cuh\""))
         .arg("-I")
         .arg(root)
         .arg("-o")
@@ -63,7 +77,7 @@ fn compile(folder: &TempDir, algorithm: Algorithm, shape: &KernelShape) -> std::
         .output()
         .unwrap();
     let messages = String::from_utf8_lossy(&made.stderr);
-    assert!(made.status.success(), "{algorithm} {shape:?}:\n{messages}");
+    assert!(made.status.success(), "{more:?} {shape:?}:\n{messages}");
     program
 }
 
@@ -73,6 +87,10 @@ fn run(program: &Path, image: &Image, keys: &KeyBuf) -> Vec<RuleId> {
     input.extend(image.numbers());
     input.extend(image.words());
     input.extend(keys.as_batch().words());
+    run_program(program, &input).into_iter().map(RuleId).collect()
+}
+
+fn run_program(program: &Path, input: &[u32]) -> Vec<u32> {
     let bytes: Vec<u8> = input.iter().flat_map(|word| word.to_le_bytes()).collect();
     let mut child = Command::new(program)
         .stdin(Stdio::piped())
@@ -86,7 +104,7 @@ fn run(program: &Path, image: &Image, keys: &KeyBuf) -> Vec<RuleId> {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let (answers, rest) = output.stdout.as_chunks::<4>();
     assert!(rest.is_empty());
-    answers.iter().map(|bytes| RuleId(u32::from_le_bytes(*bytes))).collect()
+    answers.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect()
 }
 
 fn check(program: &Path, algorithm: Algorithm, ruleset: &Ruleset, shape: &KernelShape) {
@@ -156,4 +174,46 @@ fn maskhash_equals_the_reference() {
 #[test]
 fn turbo_equals_the_reference() {
     check_algorithm(Algorithm::Turbo);
+}
+
+/// Routes in both families' images, against the plain table.
+fn check_routes<A: Address>() {
+    if !has_compiler() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let words = RouteImage::<A>::ADDRESS_WORDS;
+    let shape = KernelShape { words, ports_word: 0, compact: false };
+    let program = compile_program(&folder, ROUTES_PROGRAM, &shape, &[]);
+    let pool = HostPool::new(1, &mut |worker| _ = std::thread::spawn(worker));
+    let device = Device::from_pool(pool);
+    for routes in [0, 1, 300, 5000] {
+        let table: RouteTable<A> = route_cases::table(routes, 3);
+        let live = LiveRoutes::build(&device, table.iter(), usize::MAX).unwrap();
+        let addrs = route_cases::addresses(&table, 4001, 4);
+        let image = live.current();
+        let image_words = image.image().words();
+        let mut input = vec![image_words.len() as u32, addrs.len() as u32];
+        input.extend(image_words);
+        let at = input.len();
+        input.resize(at + addrs.len() * words, 0);
+        RouteImage::write_addresses(&addrs, &mut input[at..]);
+        let hops = run_program(&program, &input);
+        let want: Vec<u32> = addrs.iter().map(|&addr| u32::from(table.lookup(addr).0)).collect();
+        assert_eq!(hops, want, "{routes} routes, in C++");
+        let mut twin = vec![NextHop(7); addrs.len()];
+        image.image().lookup_batch(&addrs, &mut twin);
+        let twin: Vec<u32> = twin.iter().map(|hop| u32::from(hop.0)).collect();
+        assert_eq!(twin, want, "{routes} routes, in Rust");
+    }
+}
+
+#[test]
+fn ipv4_routes_equal_the_reference() {
+    check_routes::<u32>();
+}
+
+#[test]
+fn ipv6_routes_equal_the_reference() {
+    check_routes::<u128>();
 }

@@ -29,12 +29,14 @@ impl RouteError {
         Self { kind, message: message.into() }
     }
 
-    pub(crate) fn memory_bound(bytes: usize, bytes_max: usize) -> Self {
+    /// That a structure needs `bytes` bytes where `bytes_max` are allowed.
+    pub fn memory_bound(bytes: usize, bytes_max: usize) -> Self {
         let message = format!("needs {bytes} bytes, the bound is {bytes_max}; raise it");
         Self::new(ErrorKind::MemoryBound, message)
     }
 
-    pub(crate) fn no_hop() -> Self {
+    /// That [`NextHop::NONE`](crate::NextHop::NONE) was given as a next hop.
+    pub fn no_hop() -> Self {
         let message = "the next hop 65535 stands for 'no route'; take a smaller one";
         Self::new(ErrorKind::BadNextHop, message)
     }

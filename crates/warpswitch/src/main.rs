@@ -18,6 +18,7 @@ mod measure;
 mod output;
 mod packets;
 mod pipeline;
+mod routes;
 mod table;
 mod tally;
 mod term;

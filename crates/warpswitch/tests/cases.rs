@@ -198,7 +198,7 @@ fn steady_line(line: &str) -> String {
 }
 
 /// Commands that have examples in a help of their own; those of `top` need a router (`top.rs`).
-const COMMANDS: [&str; 19] = [
+const COMMANDS: [&str; 21] = [
     "",
     "run",
     "check",
@@ -216,8 +216,10 @@ const COMMANDS: [&str; 19] = [
     "generate rules",
     "generate trace",
     "generate pcap",
+    "generate routes",
     "bench",
     "bench classify",
+    "bench routes",
 ];
 
 #[test]

@@ -5,7 +5,7 @@
  * on if they differ.
  *
  * Shapes are definitions of the compilation:
- *   WS_WORDS       words of a key: 4, 10 or 16
+ *   WS_WORDS       words of a key: 4, 10 or 16; of an address: 1 or 4
  *   WS_PORTS_WORD  the word of a key that holds both transport ports
  *   WS_COMPACT     1: rows of eight words (see rows.cuh), 0: rows of values and masks
  */
@@ -110,6 +110,15 @@ enum {
 #define WS_UNIT_WORDS 8
 /* Ranks in the entries of turbo's tables. */
 #define WS_BOUND_MAX 0xffffffu
+
+/* Routes: the kind of an entry, in its upper two bits; 0 is a hop. See routes.cuh. */
+enum {
+    WS_ROUTE_LEAF = 1,
+    WS_ROUTE_INNER = 2,
+    WS_ROUTE_LINE = 3,
+    WS_ROUTE_KIND_SHIFT = 30
+};
+#define WS_ROUTE_PLACE 0x3fffffffu
 
 /* Words of an array padded to whole 16-byte loads. */
 #define WS_PADDED(words) (((words) + 3) / 4 * 4)

@@ -10,6 +10,7 @@ use super::program::{LaunchShape, Program, View};
 use super::raw::cuda;
 use crate::error::GpuError;
 use crate::image::VIEW_NUMBERS;
+use crate::work::Form;
 
 /// An image on a card, with the kernel that reads it.
 #[derive(Debug)]
@@ -206,7 +207,7 @@ pub struct CardSlot {
     answers: PinnedWords,
     card_keys: DeviceWords,
     card_answers: DeviceWords,
-    words_per_key: usize,
+    form: Form,
     keys_max: usize,
     len: usize,
     /// The image in use while work is under way.
@@ -214,20 +215,20 @@ pub struct CardSlot {
 }
 
 impl CardSlot {
-    /// A slot for batches of up to `keys_max` keys of `words_per_key` words.
+    /// A slot for batches of up to `keys_max` keys.
     ///
     /// # Errors
     /// [`crate::ErrorKind::OutOfMemory`]; the driver's.
-    pub fn new(card: &Arc<Card>, words_per_key: usize, keys_max: usize) -> Result<Self, GpuError> {
-        let words = words_per_key * keys_max;
+    pub fn new(card: &Arc<Card>, form: Form, keys_max: usize) -> Result<Self, GpuError> {
+        let (words, answers) = (form.keys_len(keys_max), form.answers_len(keys_max));
         Ok(Self {
             stream: Stream::open(card)?,
             done: Event::new(card, false)?,
             keys: PinnedWords::zeroed(card, words)?,
-            answers: PinnedWords::zeroed(card, keys_max)?,
+            answers: PinnedWords::zeroed(card, answers)?,
             card_keys: DeviceWords::with_len(card, words)?,
-            card_answers: DeviceWords::with_len(card, keys_max)?,
-            words_per_key,
+            card_answers: DeviceWords::with_len(card, answers)?,
+            form,
             keys_max,
             len: 0,
             flight: None,
@@ -283,7 +284,7 @@ impl CardSlot {
             Transfer::Direct => (self.keys.address(), self.answers.address()),
         };
         if transfer == Transfer::Copies {
-            let bytes = len * self.words_per_key * 4;
+            let bytes = self.form.keys_len(len) * 4;
             // SAFETY: both buffers hold `keys_max` keys; they live until the stream is dropped, and
             // `keys_mut` lends nothing while `flight` is set.
             let got = unsafe {
@@ -302,7 +303,7 @@ impl CardSlot {
                 cuda::cuMemcpyDtoHAsync_v2(
                     self.answers.as_ptr().cast(),
                     out,
-                    len * 4,
+                    self.form.answers_bytes(len),
                     stream.handle,
                 )
             };
@@ -342,14 +343,14 @@ impl CardSlot {
         waited
     }
 
-    /// The ids of the winners of the last batch, as words.
+    /// The words of the answers of the last batch.
     ///
     /// # Panics
     /// If work is under way: a caller bug.
     pub fn answers(&self) -> &[u32] {
         assert!(self.flight.is_none(), "the slot is in use");
         // SAFETY: no work is under way.
-        unsafe { &self.answers.as_slice()[..self.len] }
+        unsafe { &self.answers.as_slice()[..self.form.answers_len(self.len)] }
     }
 
     /// All the room for keys, those of a batch under way in it.

@@ -7,6 +7,7 @@ use super::memory::DeviceWords;
 use super::program::View;
 use super::slot::{Event, LoadedImage, Stream};
 use crate::error::GpuError;
+use crate::work::Form;
 
 /// Key sets on a card, and two marks in a stream. Several sets, so that repeated launches do not
 /// find their keys in a cache.
@@ -17,16 +18,17 @@ pub struct KernelTimer {
     stop: Event,
     sets: Vec<(DeviceWords, usize)>,
     out: DeviceWords,
+    form: Form,
 }
 
 impl KernelTimer {
-    /// Copies `sets` of keys of `words_per_key` words to the card.
+    /// Copies `sets` of keys to the card.
     ///
     /// # Errors
     /// [`crate::ErrorKind::OutOfMemory`]; the driver's.
-    pub fn new(card: &Arc<Card>, words_per_key: usize, sets: &[&[u32]]) -> Result<Self, GpuError> {
+    pub fn new(card: &Arc<Card>, form: Form, sets: &[&[u32]]) -> Result<Self, GpuError> {
         let load = |keys: &&[u32]| {
-            DeviceWords::from_words(card, keys).map(|words| (words, keys.len() / words_per_key))
+            DeviceWords::from_words(card, keys).map(|words| (words, keys.len() / form.key_words))
         };
         let sets: Vec<_> = sets.iter().map(load).collect::<Result<_, _>>()?;
         let len_max = sets.iter().map(|&(_, len)| len).max().unwrap_or(0);
@@ -35,7 +37,8 @@ impl KernelTimer {
             start: Event::new(card, true)?,
             stop: Event::new(card, true)?,
             sets,
-            out: DeviceWords::with_len(card, len_max)?,
+            out: DeviceWords::with_len(card, form.answers_len(len_max))?,
+            form,
         })
     }
 
@@ -72,7 +75,7 @@ impl KernelTimer {
         unsafe { image.program.launch(self.stream.handle, shape, blocks_max, view, places) }
     }
 
-    /// Answers of set `set`, by one launch.
+    /// Answers of set `set`, by one launch, as words.
     ///
     /// # Errors
     /// The driver's.
@@ -85,7 +88,7 @@ impl KernelTimer {
         self.stream.wait()?;
         let mut words = vec![0; self.out.len()];
         self.out.read(&mut words)?;
-        words.truncate(*len);
+        words.truncate(self.form.answers_len(*len));
         Ok(words)
     }
 }

@@ -69,6 +69,17 @@ pub const UNIT_WORDS: usize = 8;
 /// The largest rank in an entry of turbo's tables.
 pub const BOUND_MAX: u32 = 0xff_ffff;
 
+/// Routes: the kinds of entries but hops, which are 0.
+pub const ROUTE_LEAF: u32 = 1;
+/// See [`ROUTE_LEAF`].
+pub const ROUTE_INNER: u32 = 2;
+/// See [`ROUTE_LEAF`].
+pub const ROUTE_LINE: u32 = 3;
+/// Where an entry has its kind.
+pub const ROUTE_KIND_SHIFT: u32 = 30;
+/// The unit of an entry.
+pub const ROUTE_PLACE: u32 = 0x3fff_ffff;
+
 /// `words` padded to whole loads of four.
 pub const fn padded(words: usize) -> usize {
     words.div_ceil(4) * 4
@@ -100,7 +111,7 @@ pub const fn row_words(words: usize, compact: bool) -> usize {
 }
 
 /// What the probe kernel reports, in its order; compiled for full rows of four-word keys.
-pub const FACTS: [(&str, u32); 28] = [
+pub const FACTS: [(&str, u32); 32] = [
     ("size of a view", 64),
     ("WS_IDS", IDS as u32),
     ("WS_RULES", RULES as u32),
@@ -124,6 +135,10 @@ pub const FACTS: [(&str, u32); 28] = [
     ("WS_TURBO_TAIL", TURBO_TAIL as u32),
     ("WS_TURBO_BOUND", TURBO_BOUND as u32),
     ("WS_TURBO_HASH", TURBO_HASH as u32),
+    ("WS_ROUTE_LEAF", ROUTE_LEAF),
+    ("WS_ROUTE_INNER", ROUTE_INNER),
+    ("WS_ROUTE_LINE", ROUTE_LINE),
+    ("WS_ROUTE_KIND_SHIFT", ROUTE_KIND_SHIFT),
     ("words of an entry", entry_words(4) as u32),
     ("words of a description", table_desc_words(4) as u32),
     ("words of a description of turbo", turbo_desc_words(4) as u32),

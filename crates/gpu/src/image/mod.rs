@@ -34,10 +34,13 @@ use warpswitch_classify::{ClassifyError, Detail, Engine};
 use warpswitch_rules::{KeyBatch, RuleId, RuleRef};
 
 pub use abi::VIEW_NUMBERS;
+pub use live::Patch;
 use live::Ranks;
-pub(crate) use live::{Live, Patch};
+pub(crate) use live::{Live, Model};
 
-use crate::kernels::KernelShape;
+use crate::driver::LaunchShape;
+use crate::kernels::{self, Kernel, KernelShape};
+use crate::work::{Form, Lookup, Work};
 
 /// How an image arranges rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -260,17 +263,6 @@ impl Image {
         Self { words, numbers, details, id_max: id_max.max(self.id_max), ..*self }
     }
 
-    /// Writes a patch over it.
-    pub(crate) fn patch(&mut self, patch: &Patch) {
-        let words = patch.words.chunks_exact(abi::UNIT_WORDS);
-        for (&unit, words) in patch.units.iter().zip(words) {
-            let at = unit as usize * abi::UNIT_WORDS;
-            self.words[at..at + abi::UNIT_WORDS].copy_from_slice(words);
-        }
-        self.numbers = patch.numbers;
-        self.id_max = self.id_max.max(patch.id_max);
-    }
-
     /// How it arranges rules.
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
@@ -344,6 +336,52 @@ impl Image {
     /// The words from number `which` of the view on.
     fn part(&self, which: usize) -> &[u32] {
         &self.words[self.numbers[which] as usize..]
+    }
+}
+
+impl Lookup for Image {
+    fn answer(&self, keys: &[u32], out: &mut [u32]) {
+        for (key, out) in keys.chunks_exact(self.shape.words).zip(out) {
+            *out = self.id(self.lookup(key));
+        }
+    }
+}
+
+impl Work for Image {
+    type Answer = RuleId;
+
+    fn form(&self) -> Form {
+        Form { key_words: self.shape.words, answer_bytes: 4 }
+    }
+
+    fn kernel(&self) -> Kernel {
+        Kernel::Rules(self.algorithm)
+    }
+
+    fn shape(&self) -> KernelShape {
+        self.shape
+    }
+
+    fn launch_shape(&self) -> LaunchShape {
+        kernels::launch_shape(self)
+    }
+
+    fn words(&self) -> &[u32] {
+        &self.words
+    }
+
+    fn numbers(&self) -> [u32; VIEW_NUMBERS] {
+        self.numbers
+    }
+
+    fn patch(&mut self, patch: &Patch) {
+        patch.apply(&mut self.words);
+        self.numbers = patch.numbers;
+        self.id_max = self.id_max.max(patch.id_max);
+    }
+
+    fn unpack(words: &[u32], out: &mut [RuleId]) {
+        out.iter_mut().zip(words).for_each(|(out, &id)| *out = RuleId(id));
     }
 }
 

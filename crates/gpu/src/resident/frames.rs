@@ -381,5 +381,5 @@ impl Frames {
 
 /// Whether frames can carry the answers of an image: it is on the device, and its ids have 31 bits.
 fn is_fit(loaded: &Loaded) -> bool {
-    loaded.id_max() < super::layout::ANSWER_NONE && loaded.is_loaded()
+    loaded.image().id_max() < super::layout::ANSWER_NONE && loaded.is_loaded()
 }

@@ -37,7 +37,7 @@ pub(crate) struct NoRoom;
 
 /// Words to be written over those of a copy, unit by unit.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Patch {
+pub struct Patch {
     /// Which units, no one twice.
     pub(crate) units: Vec<u32>,
     /// Eight words for each.
@@ -48,41 +48,112 @@ pub(crate) struct Patch {
     pub(crate) id_max: u32,
 }
 
+impl Patch {
+    /// Writes its words over those of a copy.
+    pub(crate) fn apply(&self, words: &mut [u32]) {
+        for (&unit, new) in self.units.iter().zip(self.words.chunks_exact(UNIT_WORDS)) {
+            let at = unit as usize * UNIT_WORDS;
+            words[at..at + UNIT_WORDS].copy_from_slice(new);
+        }
+    }
+}
+
 /// The writer's words, and which of them it wrote.
 #[derive(Debug)]
-pub(super) struct Model {
+pub(crate) struct Model {
     pub(super) words: Vec<u32>,
     pub(super) numbers: [u32; VIEW_NUMBERS],
     /// A bit a unit: noted.
     noted: Vec<u64>,
     units: Vec<u32>,
+    /// Units that the last patch brought to the copy which is published now.
+    last_units: Vec<u32>,
     /// Whether numbers changed since the last patch.
     renumbered: bool,
 }
 
 impl Model {
-    fn new(numbers: [u32; VIEW_NUMBERS]) -> Self {
-        Self { words: Vec::new(), numbers, noted: Vec::new(), units: Vec::new(), renumbered: false }
+    pub(crate) fn new(numbers: [u32; VIEW_NUMBERS]) -> Self {
+        Self {
+            words: Vec::new(),
+            numbers,
+            noted: Vec::new(),
+            units: Vec::new(),
+            last_units: Vec::new(),
+            renumbered: false,
+        }
+    }
+
+    /// Takes over the words that changes start from; nothing is noted.
+    pub(crate) fn start(&mut self, words: Vec<u32>) {
+        self.noted.resize((words.len() / UNIT_WORDS).div_ceil(64), 0);
+        self.words = words;
+        self.forget();
+    }
+
+    /// Forgets what was noted: copies are made anew.
+    pub(crate) fn forget(&mut self) {
+        self.noted.fill(0);
+        self.units.clear();
+        self.last_units.clear();
+        self.renumbered = false;
+    }
+
+    /// Makes it `len` words long, whole units, the new ones zero.
+    pub(crate) fn grow(&mut self, len: usize) {
+        assert!(len >= self.words.len() && len.is_multiple_of(UNIT_WORDS), "{len} words");
+        self.words.resize(len, 0);
+        self.noted.resize((len / UNIT_WORDS).div_ceil(64), 0);
+    }
+
+    /// The words as they are now.
+    pub(crate) fn words(&self) -> &[u32] {
+        &self.words
+    }
+
+    /// Whether anything changed since the last patch.
+    pub(crate) fn is_changed(&self) -> bool {
+        !self.units.is_empty() || self.renumbered
+    }
+
+    /// What brings the copy that was published before the last one up to date.
+    pub(crate) fn patch(&mut self, patch: &mut Patch) {
+        patch.units.clear();
+        patch.units.extend_from_slice(&self.units);
+        let noted = |unit: u32| self.noted[unit as usize / 64] >> (unit % 64) & 1 == 1;
+        patch.units.extend(self.last_units.iter().filter(|&&unit| !noted(unit)));
+        patch.words.clear();
+        for &unit in &patch.units {
+            let at = unit as usize * UNIT_WORDS;
+            patch.words.extend_from_slice(&self.words[at..at + UNIT_WORDS]);
+        }
+        patch.numbers = self.numbers;
+        for &unit in &self.units {
+            self.noted[unit as usize / 64] &= !(1 << (unit % 64));
+        }
+        std::mem::swap(&mut self.last_units, &mut self.units);
+        self.units.clear();
+        self.renumbered = false;
     }
 
     pub(super) fn get(&self, at: usize) -> u32 {
         self.words[at]
     }
 
-    pub(super) fn set(&mut self, at: usize, word: u32) {
+    pub(crate) fn set(&mut self, at: usize, word: u32) {
         if self.words[at] != word {
             self.words[at] = word;
             self.note(at / UNIT_WORDS);
         }
     }
 
-    pub(super) fn set_number(&mut self, which: usize, number: u32) {
+    pub(crate) fn set_number(&mut self, which: usize, number: u32) {
         self.renumbered |= self.numbers[which] != number;
         self.numbers[which] = number;
     }
 
     /// Writes `words` from `at` on.
-    pub(super) fn write(&mut self, at: usize, words: &[u32]) {
+    pub(crate) fn write(&mut self, at: usize, words: &[u32]) {
         for (idx, &word) in words.iter().enumerate() {
             self.set(at + idx, word);
         }
@@ -119,8 +190,6 @@ pub(crate) struct Live {
     model: Model,
     ranks: Ranks,
     layout: Layout,
-    /// Units that the last patch brought to the copy which is published now.
-    last_units: Vec<u32>,
     /// Words of the image.
     len: usize,
     /// The largest id that came with changes.
@@ -134,7 +203,7 @@ impl Live {
         ranks: Ranks,
         layout: Layout,
     ) -> Self {
-        Self { model: Model::new(numbers), ranks, layout, last_units: Vec::new(), len, id_max: 0 }
+        Self { model: Model::new(numbers), ranks, layout, len, id_max: 0 }
     }
 
     /// Bytes that the writer's side takes once there was a change.
@@ -155,8 +224,7 @@ impl Live {
     /// Takes them over.
     pub(crate) fn start(&mut self, words: &[u32]) {
         assert_eq!(words.len(), self.len);
-        self.model.words = words.to_vec();
-        self.model.noted = vec![0; (self.len / UNIT_WORDS).div_ceil(64)];
+        self.model.start(words.to_vec());
     }
 
     /// Enters `rule`, which is new in `store`.
@@ -208,28 +276,13 @@ impl Live {
 
     /// Whether anything changed since the last patch.
     pub(crate) fn is_changed(&self) -> bool {
-        !self.model.units.is_empty() || self.model.renumbered
+        self.model.is_changed()
     }
 
     /// What brings the copy that was published before the last one up to date.
     pub(crate) fn patch(&mut self, patch: &mut Patch) {
-        let model = &mut self.model;
-        patch.units.clear();
-        patch.units.extend_from_slice(&model.units);
-        let noted = |unit: u32| model.noted[unit as usize / 64] >> (unit % 64) & 1 == 1;
-        patch.units.extend(self.last_units.iter().filter(|&&unit| !noted(unit)));
-        patch.words.clear();
-        for &unit in &patch.units {
-            let at = unit as usize * UNIT_WORDS;
-            patch.words.extend_from_slice(&model.words[at..at + UNIT_WORDS]);
-        }
-        (patch.numbers, patch.id_max) = (model.numbers, self.id_max);
-        for &unit in &model.units {
-            model.noted[unit as usize / 64] &= !(1 << (unit % 64));
-        }
-        std::mem::swap(&mut self.last_units, &mut model.units);
-        model.units.clear();
-        model.renumbered = false;
+        self.model.patch(patch);
+        patch.id_max = self.id_max;
     }
 
     /// Words, numbers and the largest id that came, as they are now.

@@ -4,6 +4,7 @@ mod check;
 mod classify;
 mod gpu;
 mod graph;
+mod routes;
 mod updates;
 
 use clap::{Args, Subcommand};
@@ -22,6 +23,7 @@ enum What {
     Classify(classify::BenchClassifyArgs),
     Gpu(gpu::BenchGpuArgs),
     Graph(graph::BenchGraphArgs),
+    Routes(routes::BenchRoutesArgs),
 }
 
 impl BenchCommand {
@@ -34,6 +36,7 @@ impl BenchCommand {
             What::Classify(args) => classify::run(args),
             What::Gpu(args) => gpu::run(args),
             What::Graph(args) => graph::run(args),
+            What::Routes(args) => routes::run(args),
         }
     }
 }

@@ -1,6 +1,7 @@
-//! `warpswitch generate`: rule sets, traces and captures that are made, not found.
+//! `warpswitch generate`: rule sets, traces, captures and routes that are made, not found.
 
 mod pcap;
+mod routes;
 mod rules;
 mod synthetic;
 mod trace;
@@ -8,14 +9,16 @@ mod trace;
 use clap::{Args, Subcommand};
 
 use crate::exit::Outcome;
+pub use routes::parse_hops;
 
 const EXAMPLES: &str = "\
 Examples:
   warpswitch generate rules --style ipc --count 10K --out ipc.rules
   warpswitch generate trace --rules ipc.rules --count 1M --out ipc.trace
-  warpswitch generate pcap --rules ipc.rules --count 100K --out ipc.pcap";
+  warpswitch generate pcap --rules ipc.rules --count 100K --out ipc.pcap
+  warpswitch generate routes --family ipv6 --count 10K --out ipv6.routes";
 
-/// Generate rule sets, traces and captures: the same seed, the same bytes, on every machine
+/// Generate rule sets, traces, captures, routes: the same seed, the same bytes, on every machine
 #[derive(Args, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct GenerateCommand {
@@ -28,6 +31,7 @@ enum What {
     Rules(rules::GenerateRulesArgs),
     Trace(trace::GenerateTraceArgs),
     Pcap(pcap::GeneratePcapArgs),
+    Routes(routes::GenerateRoutesArgs),
 }
 
 impl GenerateCommand {
@@ -40,6 +44,7 @@ impl GenerateCommand {
             What::Rules(args) => rules::run(args),
             What::Trace(args) => trace::run(args),
             What::Pcap(args) => pcap::run(args),
+            What::Routes(args) => routes::run(args),
         }
     }
 }

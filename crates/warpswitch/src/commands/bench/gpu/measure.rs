@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use warpswitch_gpu::device::{Loaded, TransferChoice};
 use warpswitch_gpu::driver::Transfer;
 use warpswitch_gpu::ring::Ring;
+use warpswitch_gpu::work::{Form, Work};
 use warpswitch_gpu::{Device, GpuError};
-use warpswitch_rules::{KeyBatch, KeyBuf, RuleId};
+use warpswitch_rules::KeyBuf;
 
 use super::report::Mode;
 use crate::threads;
@@ -47,29 +48,70 @@ impl Mode {
     }
 }
 
-/// Answers of a device to a whole trace, through a ring.
+/// The words of keys, one key after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Words<'a> {
+    words: &'a [u32],
+    form: Form,
+}
+
+impl<'a> Words<'a> {
+    /// Whole keys of a form.
+    pub fn new(words: &'a [u32], form: Form) -> Self {
+        Self { words, form }
+    }
+
+    /// How wide they are.
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// How many keys there are.
+    pub fn len(&self) -> usize {
+        self.words.len() / self.form.key_words
+    }
+
+    /// Copies `len` keys from place `start` on, beginning again at the end.
+    pub fn fill(&self, room: &mut [u32], start: usize, len: usize) {
+        let mut filled = 0;
+        while filled < len {
+            let at = (start + filled) % self.len();
+            let more = (len - filled).min(self.len() - at);
+            let place = |key: usize| self.form.keys_len(key);
+            let piece = &self.words[place(at)..place(at + more)];
+            room[place(filled)..place(filled + more)].copy_from_slice(piece);
+            filled += more;
+        }
+    }
+}
+
+impl<'a> From<&'a KeyBuf> for Words<'a> {
+    fn from(keys: &'a KeyBuf) -> Self {
+        Self::new(keys.as_batch().words(), keys.schema().into())
+    }
+}
+
+/// Answers of a device to all keys, through a ring, into `answers`.
 ///
 /// # Errors
 /// If the device has no room for a ring.
-pub fn check_answers(
+pub fn check_answers<W: Work>(
     device: &Device,
-    loaded: &Arc<Loaded>,
-    keys: &KeyBuf,
+    loaded: &Arc<Loaded<W>>,
+    keys: Words<'_>,
     mode: Mode,
-) -> Result<Vec<RuleId>, GpuError> {
+    answers: &mut [W::Answer],
+) -> Result<(), GpuError> {
     // An odd length, so that last blocks and pieces are short.
-    let mut ring = Ring::new(device, keys.schema(), 65_521, 4)?;
+    let mut ring: Ring<W> = Ring::new(device, keys.form, 65_521, 4)?;
     ring.set_transfer(mode.transfer());
-    let words = keys.schema().words;
-    let mut answers = vec![RuleId(RuleId::NONE.0 - 1); keys.len()];
     let (mut sent, mut answered) = (0, 0);
     while answered < keys.len() {
         while sent < keys.len()
             && let Some(room) = ring.keys_mut()
         {
-            let len = (keys.len() - sent).min(room.len() / words);
-            let piece: KeyBatch<'_> = keys.as_batch().slice(sent, sent + len);
-            room[..len * words].copy_from_slice(piece.words());
+            let len = (keys.len() - sent).min(room.len() / keys.form.key_words);
+            keys.fill(room, sent, len);
             ring.submit(loaded, len);
             sent += len;
         }
@@ -77,31 +119,17 @@ pub fn check_answers(
         ring.take(&mut answers[answered..answered + len]);
         answered += len;
     }
-    Ok(answers)
-}
-
-/// Copies `len` keys from place `start` of the trace on, which begins again at its end.
-pub fn fill(room: &mut [u32], keys: &KeyBuf, start: usize, len: usize) {
-    let words = keys.schema().words;
-    let batch = keys.as_batch();
-    let mut filled = 0;
-    while filled < len {
-        let at = (start + filled) % keys.len();
-        let more = (len - filled).min(keys.len() - at);
-        let piece = batch.slice(at, at + more);
-        room[filled * words..(filled + more) * words].copy_from_slice(piece.words());
-        filled += more;
-    }
+    Ok(())
 }
 
 /// Lookups per second from pinned memory to pinned memory, all threads together, ascending.
 ///
 /// # Errors
 /// If the device has no room for the rings.
-pub fn end_to_end(
+pub fn end_to_end<W: Work>(
     device: &Device,
-    loaded: &Arc<Loaded>,
-    keys: &KeyBuf,
+    loaded: &Arc<Loaded<W>>,
+    keys: Words<'_>,
     setting: &Setting,
     mode: Mode,
 ) -> Result<Vec<f64>, GpuError> {
@@ -109,13 +137,13 @@ pub fn end_to_end(
     let mut rings = Vec::new();
     for idx in 0..count {
         let slots = setting.slots / count + usize::from(idx < setting.slots % count);
-        let mut ring = Ring::new(device, keys.schema(), setting.batch, slots)?;
+        let mut ring: Ring<W> = Ring::new(device, keys.form, setting.batch, slots)?;
         ring.set_transfer(mode.transfer());
         rings.push(ring);
     }
     let barrier = Barrier::new(count);
     let per_thread: Vec<Vec<f64>> = thread::scope(|scope| {
-        let spawn = |(idx, mut ring): (usize, Ring)| {
+        let spawn = |(idx, mut ring): (usize, Ring<W>)| {
             let barrier = &barrier;
             scope.spawn(move || {
                 threads::pin(idx);
@@ -143,17 +171,28 @@ pub fn end_to_end(
 }
 
 /// Fills every slot of a ring with keys of its own, which stay there, and sends all off.
-fn start(ring: &mut Ring, loaded: &Arc<Loaded>, keys: &KeyBuf, setting: &Setting, idx: usize) {
+fn start<W: Work>(
+    ring: &mut Ring<W>,
+    loaded: &Arc<Loaded<W>>,
+    keys: Words<'_>,
+    setting: &Setting,
+    idx: usize,
+) {
     let mut place = idx * setting.slots * setting.batch;
     while let Some(room) = ring.keys_mut() {
-        fill(room, keys, place, setting.batch);
+        keys.fill(room, place, setting.batch);
         ring.submit(loaded, setting.batch);
         place += setting.batch;
     }
 }
 
 /// Lookups per second of one thread: the oldest batch is taken back and sent off again for `time`.
-fn lap(ring: &mut Ring, loaded: &Arc<Loaded>, setting: &Setting, time: Duration) -> f64 {
+fn lap<W: Work>(
+    ring: &mut Ring<W>,
+    loaded: &Arc<Loaded<W>>,
+    setting: &Setting,
+    time: Duration,
+) -> f64 {
     let start = Instant::now();
     let mut done = 0u64;
     loop {
@@ -170,22 +209,22 @@ fn lap(ring: &mut Ring, loaded: &Arc<Loaded>, setting: &Setting, time: Duration)
 ///
 /// # Errors
 /// If the card has no room for the keys, or fails.
-pub fn kernel_only(
+pub fn kernel_only<W: Work>(
     device: &Device,
-    loaded: &Loaded,
-    keys: &KeyBuf,
+    loaded: &Loaded<W>,
+    keys: Words<'_>,
     setting: &Setting,
 ) -> Result<Option<Vec<f64>>, GpuError> {
     let Some(image) = loaded.on_card() else { return Ok(None) };
-    let words = keys.schema().words;
-    let batch_bytes = setting.batch * words * 4;
+    let words = keys.form.keys_len(setting.batch);
+    let batch_bytes = words * 4;
     let sets = KERNEL_KEYS_BYTES.div_ceil(batch_bytes).clamp(2, KERNEL_SETS_MAX);
-    let mut lists = vec![vec![0; setting.batch * words]; sets];
+    let mut lists = vec![vec![0; words]; sets];
     for (number, list) in lists.iter_mut().enumerate() {
-        fill(list, keys, number * setting.batch + number * 97, setting.batch);
+        keys.fill(list, number * setting.batch + number * 97, setting.batch);
     }
     let lists: Vec<&[u32]> = lists.iter().map(Vec::as_slice).collect();
-    let Some(timer) = device.kernel_timer(words, &lists)? else { return Ok(None) };
+    let Some(timer) = device.kernel_timer(keys.form, &lists)? else { return Ok(None) };
     // How many rounds a run takes, from one that warms up.
     timer.run(image, 1)?;
     let (ms, _) = timer.run(image, 1)?;

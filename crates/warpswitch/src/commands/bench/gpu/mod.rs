@@ -2,9 +2,9 @@
 
 mod agree;
 mod latency;
-mod measure;
-mod report;
-mod updates;
+pub(super) mod measure;
+pub(super) mod report;
+pub(super) mod updates;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use warpswitch_gpu::device::Loaded;
 use warpswitch_gpu::{Algorithm, Device, engine};
 use warpswitch_rules::format::TraceFormat;
 use warpswitch_rules::generate::{Point, TraceSpec};
-use warpswitch_rules::{KeyBuf, Ruleset};
+use warpswitch_rules::{KeyBuf, RuleId, Ruleset};
 
 use self::measure::{Setting, check_answers, end_to_end, kernel_only};
 use self::report::{EngineReport, Mode, Report, RunReport};
@@ -183,7 +183,7 @@ pub struct BenchGpuArgs {
     build: BuildArgs,
 }
 
-fn device_parser() -> impl TypedValueParser<Value = DeviceChoice> {
+pub(super) fn device_parser() -> impl TypedValueParser<Value = DeviceChoice> {
     PossibleValuesParser::new(DeviceChoice::ALL.map(DeviceChoice::name)).map(|name| {
         let known = DeviceChoice::ALL.into_iter().find(|choice| choice.name() == name);
         known.expect("only these names are accepted")
@@ -196,7 +196,7 @@ fn algorithm_parser() -> impl TypedValueParser<Value = Algorithm> {
 }
 
 /// Batches are powers of two more often than not: K and M are these here.
-fn parse_batch(text: &str) -> Result<usize, String> {
+pub(super) fn parse_batch(text: &str) -> Result<usize, String> {
     match crate::args::parse_bytes(text)? {
         0 => Err("expected at least 1".to_owned()),
         number if number <= 1 << 26 => Ok(number),
@@ -300,7 +300,7 @@ fn run_updates(
             let setting = (args.slots, args.threads);
             print(&updates::to_csv(&loaded.name, ruleset.len(), setting, &runs))?;
         }
-        _ => print(&updates::render(device.name(), ruleset, &runs))?,
+        _ => print(&updates::render(device.name(), &human::counted(ruleset.len(), "rule"), &runs))?,
     }
     Ok(Outcome::Done)
 }
@@ -402,7 +402,8 @@ fn measure_device(
     let progress = Progress::spinner(&format!("checking {}", report.name));
     let mut fingerprint = Digest::new();
     for mode in Mode::ways(device) {
-        let answers = check_answers(device, loaded, keys, mode)?;
+        let mut answers = vec![RuleId(RuleId::NONE.0 - 1); keys.len()];
+        check_answers(device, loaded, keys.into(), mode, &mut answers)?;
         if let Some(wrong) = reference.first_wrong(&answers) {
             anyhow::bail!("{}, {mode}", wrong_text(wrong));
         }
@@ -418,7 +419,7 @@ fn measure_device(
         };
         progress.say(format!("measuring {}, batches of {batch}", report.name));
         if !args.end_to_end
-            && let Some(rates) = kernel_only(device, loaded, keys, &setting)?
+            && let Some(rates) = kernel_only(device, loaded, keys.into(), &setting)?
         {
             report.runs.push(RunReport::new(Mode::Kernel, batch, &rates));
         }
@@ -426,14 +427,14 @@ fn measure_device(
             continue;
         }
         for mode in Mode::ways(device) {
-            let rates = end_to_end(device, loaded, keys, &setting, mode)?;
+            let rates = end_to_end(device, loaded, keys.into(), &setting, mode)?;
             report.runs.push(RunReport::new(mode, batch, &rates));
         }
     }
     Ok(fingerprint)
 }
 
-fn digest(answers: &[warpswitch_rules::RuleId]) -> Digest {
+fn digest(answers: &[RuleId]) -> Digest {
     let mut digest = Digest::new();
     digest.update(answers);
     digest
@@ -449,6 +450,6 @@ fn mpps(rates: &[f64]) -> f64 {
 }
 
 /// A rate for people: billions where there are so many.
-fn rate_text(mpps: f64) -> String {
+pub(super) fn rate_text(mpps: f64) -> String {
     human::rate(mpps * 1e6)
 }

@@ -72,13 +72,13 @@ impl fmt::Display for Mode {
 #[derive(Debug, Serialize)]
 pub struct RunReport {
     #[serde(skip)]
-    mode: Mode,
-    what: &'static str,
-    batch: usize,
+    pub mode: Mode,
+    pub what: &'static str,
+    pub batch: usize,
     /// Median, million lookups per second.
-    mpps: f64,
-    mpps_min: f64,
-    mpps_max: f64,
+    pub mpps: f64,
+    pub mpps_min: f64,
+    pub mpps_max: f64,
 }
 
 impl RunReport {

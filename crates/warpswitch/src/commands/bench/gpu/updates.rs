@@ -16,13 +16,15 @@ use anyhow::{Context, anyhow, ensure};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use warpswitch_classify::{Classifier, RuleChange};
+use warpswitch_gpu::device::Loaded;
 use warpswitch_gpu::live::LiveEngine;
 use warpswitch_gpu::ring::Ring;
+use warpswitch_gpu::work::Work;
 use warpswitch_gpu::{Algorithm, Device};
 use warpswitch_rules::{KeyBuf, RuleId, Ruleset};
 
 use super::super::check::Reference;
-use super::measure::{Setting, check_answers, fill};
+use super::measure::{Setting, Words, check_answers};
 use super::report::Mode;
 use super::{BenchGpuArgs, rate_text, wrong_text};
 use crate::human::{self, rounded};
@@ -63,7 +65,7 @@ impl std::str::FromStr for Pace {
 /// What was measured at one pace.
 #[derive(Debug, Serialize)]
 pub struct UpdateRun {
-    engine: String,
+    pub engine: String,
     batch: usize,
     /// As asked for; none if as many as go.
     asked_per_s: Option<usize>,
@@ -109,6 +111,7 @@ pub fn measure_updates(
     let mut writer = Writer::new(&engine, ruleset);
     // The first change makes the second copy.
     writer.group(2)?;
+    let current = || engine.current();
     let mut runs = Vec::new();
     for &batch in &args.batch {
         let setting = Setting {
@@ -119,14 +122,15 @@ pub fn measure_updates(
             run_time: Duration::from_millis(args.run_ms as u64),
         };
         for &pace in &args.updates {
-            let mut run = measure_pace(device, &mut writer, keys, &setting, pace)?;
+            let mut run = measure_pace(device, &mut writer, &current, keys.into(), &setting, pace)?;
             run.engine = format!("{}:{algorithm}", args.device.name());
             runs.push(run);
         }
     }
     writer.restore()?;
     for mode in Mode::ways(device) {
-        let answers = check_answers(device, &engine.current(), keys, mode)?;
+        let mut answers = vec![RuleId(RuleId::NONE.0 - 1); keys.len()];
+        check_answers(device, &engine.current(), keys.into(), mode, &mut answers)?;
         if let Some(wrong) = reference.first_wrong(&answers) {
             anyhow::bail!("after all changes: {}, {mode}", wrong_text(wrong));
         }
@@ -137,21 +141,36 @@ pub fn measure_updates(
     }
 }
 
-fn measure_pace(
+/// Who changes what is looked up in.
+pub trait Changing: Send {
+    /// Makes `len` changes at once.
+    ///
+    /// # Errors
+    /// If one is refused.
+    fn group(&mut self, len: usize) -> anyhow::Result<()>;
+
+    /// Bytes of patches so far, and whole images that were built.
+    fn figures(&self) -> (f64, f64);
+}
+
+/// What tells the version that is current.
+pub type Current<'a, W> = dyn Fn() -> Arc<Loaded<W>> + Sync + 'a;
+
+/// Measures changes that arrive at one pace, beside lookups of `keys`.
+///
+/// # Errors
+/// If a change is refused, or the device has no room for buffers.
+pub fn measure_pace<W: Work>(
     device: &Device,
-    writer: &mut Writer<'_>,
-    keys: &KeyBuf,
+    writer: &mut dyn Changing,
+    current: &Current<'_, W>,
+    keys: Words<'_>,
     setting: &Setting,
     pace: Pace,
 ) -> anyhow::Result<UpdateRun> {
-    let engine = writer.engine;
     let time = setting.run_time * setting.runs as u32;
-    let figure = |name: &str| {
-        let details = engine.details();
-        details.iter().find(|detail| detail.name == name).map_or(0.0, |detail| detail.value)
-    };
-    let before = read_for(device, engine, keys, setting, time)?;
-    let (bytes, builds) = (figure("patched_bytes"), figure("builds"));
+    let before = read_for(device, current, keys, setting, time)?;
+    let (bytes, builds) = writer.figures();
     let stop = AtomicBool::new(false);
     let batches = AtomicU64::new(0);
     let (written, beside) = thread::scope(|scope| {
@@ -161,7 +180,7 @@ fn measure_pace(
             while batches.load(Ordering::Relaxed) < 4 * setting.slots as u64 {
                 thread::yield_now();
             }
-            let written = writer.write(pace, time);
+            let written = write(writer, pace, time);
             stop.store(true, Ordering::Relaxed);
             written
         });
@@ -170,13 +189,14 @@ fn measure_pace(
             batches.fetch_add(1, Ordering::Relaxed);
             stop.load(Ordering::Relaxed)
         };
-        let beside = read_until(device, engine, keys, setting, &is_over);
+        let beside = read_until(device, current, keys, setting, &is_over);
         // If there was no room for buffers nobody has counted.
         batches.store(u64::MAX, Ordering::Relaxed);
         (writing.join(), beside)
     });
     let written = written.map_err(|_| anyhow!("the changing thread panicked"))??;
-    let after = read_for(device, engine, keys, setting, time)?;
+    let after = read_for(device, current, keys, setting, time)?;
+    let (bytes_after, builds_after) = writer.figures();
     let alone = median(&[before, after]);
     let us = |quantile| rounded(written.visible.value_at_quantile(quantile) as f64 / 1e3, 3);
     let changes = written.changes.max(1) as f64;
@@ -196,8 +216,8 @@ fn measure_pace(
         alone_mpps: rounded(alone / 1e6, 3),
         beside_mpps: rounded(beside? / 1e6, 3),
         kept: 0.0,
-        patch_bytes: rounded((figure("patched_bytes") - bytes) / changes, 3),
-        builds: figure("builds") - builds,
+        patch_bytes: rounded((bytes_after - bytes) / changes, 3),
+        builds: builds_after - builds,
     }
     .with_kept())
 }
@@ -224,7 +244,29 @@ impl<'a> Writer<'a> {
         Self { engine, ruleset, out, is_out, state: 1 }
     }
 
-    /// Makes `len` changes at once.
+    fn make(&self, group: &[RuleChange<'_>]) -> anyhow::Result<()> {
+        self.engine.change(group).map_err(|refused| refused.error).context("a change is refused")
+    }
+
+    /// Puts all rules back.
+    fn restore(&mut self) -> anyhow::Result<()> {
+        let out: Vec<RuleId> = self.out.drain(..).collect();
+        self.is_out.fill(false);
+        let group: Vec<_> =
+            out.iter().map(|&id| RuleChange::Insert(self.ruleset.rule(id))).collect();
+        self.make(&group)
+    }
+}
+
+impl Changing for Writer<'_> {
+    fn figures(&self) -> (f64, f64) {
+        let details = self.engine.details();
+        let figure = |name: &str| {
+            details.iter().find(|detail| detail.name == name).map_or(0.0, |detail| detail.value)
+        };
+        (figure("patched_bytes"), figure("builds"))
+    }
+
     fn group(&mut self, len: usize) -> anyhow::Result<()> {
         let out_max = OUT_MAX.min(self.ruleset.len() / 4).max(1);
         let mut group = Vec::with_capacity(len);
@@ -251,88 +293,72 @@ impl<'a> Writer<'a> {
         }
         self.make(&group)
     }
-
-    fn make(&self, group: &[RuleChange<'_>]) -> anyhow::Result<()> {
-        self.engine.change(group).map_err(|refused| refused.error).context("a change is refused")
-    }
-
-    /// Puts all rules back.
-    fn restore(&mut self) -> anyhow::Result<()> {
-        let out: Vec<RuleId> = self.out.drain(..).collect();
-        self.is_out.fill(false);
-        let group: Vec<_> =
-            out.iter().map(|&id| RuleChange::Insert(self.ruleset.rule(id))).collect();
-        self.make(&group)
-    }
-
-    fn write(&mut self, pace: Pace, time: Duration) -> anyhow::Result<Written> {
-        let visible = Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3)?;
-        let mut written = Written { changes: 0, groups: 0, time, visible };
-        let start = Instant::now();
-        while start.elapsed() < time {
-            let began = start.elapsed();
-            let arrived = match pace {
-                Pace::Max => GROUP_MAX as u64,
-                Pace::PerSecond(rate) => {
-                    (began.as_secs_f64() * rate as f64) as u64 - written.changes
-                }
-            };
-            let len = arrived.min(GROUP_MAX as u64);
-            if len == 0 {
-                std::hint::spin_loop();
-                continue;
-            }
-            self.group(len as usize)?;
-            let seen = start.elapsed();
-            for change in written.changes..written.changes + len {
-                let arrival = match pace {
-                    Pace::Max => began,
-                    Pace::PerSecond(rate) => {
-                        Duration::from_secs_f64((change + 1) as f64 / rate as f64)
-                    }
-                };
-                let waited = seen.saturating_sub(arrival).as_nanos() as u64;
-                written.visible.saturating_record(waited.max(1));
-            }
-            written.changes += len;
-            written.groups += 1;
-        }
-        written.time = start.elapsed();
-        Ok(written)
-    }
 }
 
-fn read_for(
+/// Makes changes at their pace for `time`.
+fn write(writer: &mut dyn Changing, pace: Pace, time: Duration) -> anyhow::Result<Written> {
+    let visible = Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3)?;
+    let mut written = Written { changes: 0, groups: 0, time, visible };
+    let start = Instant::now();
+    while start.elapsed() < time {
+        let began = start.elapsed();
+        let arrived = match pace {
+            Pace::Max => GROUP_MAX as u64,
+            Pace::PerSecond(rate) => (began.as_secs_f64() * rate as f64) as u64 - written.changes,
+        };
+        let len = arrived.min(GROUP_MAX as u64);
+        if len == 0 {
+            std::hint::spin_loop();
+            continue;
+        }
+        writer.group(len as usize)?;
+        let seen = start.elapsed();
+        for change in written.changes..written.changes + len {
+            let arrival = match pace {
+                Pace::Max => began,
+                Pace::PerSecond(rate) => Duration::from_secs_f64((change + 1) as f64 / rate as f64),
+            };
+            let waited = seen.saturating_sub(arrival).as_nanos() as u64;
+            written.visible.saturating_record(waited.max(1));
+        }
+        written.changes += len;
+        written.groups += 1;
+    }
+    written.time = start.elapsed();
+    Ok(written)
+}
+
+fn read_for<W: Work>(
     device: &Device,
-    engine: &LiveEngine,
-    keys: &KeyBuf,
+    current: &Current<'_, W>,
+    keys: Words<'_>,
     setting: &Setting,
     time: Duration,
 ) -> anyhow::Result<f64> {
     let start = Instant::now();
-    read_until(device, engine, keys, setting, &|| start.elapsed() >= time + setting.run_time / 2)
+    read_until(device, current, keys, setting, &|| start.elapsed() >= time + setting.run_time / 2)
 }
 
 /// Keeps batches under way on all threads until `stop`; gives lookups per second after the first
 /// half run.
-fn read_until(
+fn read_until<W: Work>(
     device: &Device,
-    engine: &LiveEngine,
-    keys: &KeyBuf,
+    current: &Current<'_, W>,
+    keys: Words<'_>,
     setting: &Setting,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> anyhow::Result<f64> {
     let count = setting.threads.min(setting.slots);
     let rings = (0..count).map(|idx| {
         let slots = setting.slots / count + usize::from(idx < setting.slots % count);
-        Ring::new(device, keys.schema(), setting.batch, slots)
+        Ring::new(device, keys.form(), setting.batch, slots)
     });
-    let rings: Vec<Ring> = rings.collect::<Result<_, _>>()?;
+    let rings: Vec<Ring<W>> = rings.collect::<Result<_, _>>()?;
     let rates = thread::scope(|scope| {
-        let spawn = |(idx, ring): (usize, Ring)| {
+        let spawn = |(idx, ring): (usize, Ring<W>)| {
             scope.spawn(move || {
                 threads::pin(idx);
-                read(ring, engine, keys, setting, idx, stop)
+                read(ring, current, keys, setting, idx, stop)
             })
         };
         let readers: Vec<_> = rings.into_iter().enumerate().map(spawn).collect();
@@ -341,25 +367,25 @@ fn read_until(
     Ok(rates.map_err(|_| anyhow!("a reading thread panicked"))?.iter().sum())
 }
 
-fn read(
-    mut ring: Ring,
-    engine: &LiveEngine,
-    keys: &KeyBuf,
+fn read<W: Work>(
+    mut ring: Ring<W>,
+    current: &Current<'_, W>,
+    keys: Words<'_>,
     setting: &Setting,
     idx: usize,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> f64 {
     let mut place = idx * setting.slots * setting.batch;
     while let Some(room) = ring.keys_mut() {
-        fill(room, keys, place, setting.batch);
-        ring.submit(&engine.current(), setting.batch);
+        keys.fill(room, place, setting.batch);
+        ring.submit(&current(), setting.batch);
         place += setting.batch;
     }
     let start = Instant::now();
     let (mut done, mut counted_from) = (0u64, None);
     while !stop() {
         done += ring.finish() as u64;
-        ring.submit(&engine.current(), setting.batch);
+        ring.submit(&current(), setting.batch);
         if counted_from.is_none() && start.elapsed() >= setting.run_time / 2 {
             (done, counted_from) = (0, Some(Instant::now()));
         }
@@ -372,7 +398,7 @@ fn read(
 }
 
 /// The figures for people.
-pub fn render(device: &str, ruleset: &Ruleset, runs: &[UpdateRun]) -> String {
+pub fn render(device: &str, what: &str, runs: &[UpdateRun]) -> String {
     let mut text = title("Changes beside lookups", device);
     let mut table = Table::new(&[
         ("engine", Align::Left),
@@ -405,7 +431,7 @@ pub fn render(device: &str, ruleset: &Ruleset, runs: &[UpdateRun]) -> String {
         ]);
     }
     text += &table.render();
-    text + &format!("{}\n", human::counted(ruleset.len(), "rule"))
+    text + &format!("{what}\n")
 }
 
 /// A line for each run.

@@ -1,0 +1,89 @@
+//! What a device works on: keys in, answers out, by an image of words.
+//!
+//! Slots, rings, deadlines and patches know nothing of rules or routes. To them a piece of work is
+//! an image, the words of keys that go in and the words of answers that come out, the kernel that
+//! reads the one and writes the other, and the same function on the host.
+//!
+//! | work | keys | answers | kernels |
+//! | --- | --- | --- | --- |
+//! | [`Image`](crate::Image) | 4, 10 or 16 words | the winner's id, a word | one an algorithm |
+//! | [`RouteImage`](crate::routes::RouteImage) | an address, 1 or 4 words | a hop, half a word | one a family |
+
+use std::fmt::Debug;
+
+use warpswitch_rules::Schema;
+
+use crate::driver::LaunchShape;
+use crate::image::{Patch, VIEW_NUMBERS};
+use crate::kernels::{Kernel, KernelShape};
+
+/// How wide keys and answers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// Words of a key.
+    pub key_words: usize,
+    /// Bytes of an answer, 2 or 4. Answers lie side by side; of two in a word the first one has
+    /// its lower half.
+    pub answer_bytes: usize,
+}
+
+impl Form {
+    /// Words of `len` keys.
+    pub fn keys_len(self, len: usize) -> usize {
+        len.saturating_mul(self.key_words)
+    }
+
+    /// Words that `len` answers take.
+    pub fn answers_len(self, len: usize) -> usize {
+        self.answers_bytes(len).div_ceil(4)
+    }
+
+    /// Bytes of `len` answers.
+    pub fn answers_bytes(self, len: usize) -> usize {
+        len.saturating_mul(self.answer_bytes)
+    }
+}
+
+impl From<&Schema> for Form {
+    /// Keys of a schema, and ids of rules.
+    fn from(schema: &Schema) -> Self {
+        Self { key_words: schema.words, answer_bytes: 4 }
+    }
+}
+
+/// A kernel's function, on the host: its reference, and what answers when a card is lost.
+pub trait Lookup: Debug + Send + Sync + 'static {
+    /// Answers keys: `keys` are the words of whole keys, `out` has [`Form::answers_len`] words for
+    /// them. No allocation.
+    fn answer(&self, keys: &[u32], out: &mut [u32]);
+}
+
+/// An image and the kernel that reads it.
+pub trait Work: Lookup + Sized {
+    /// One answer.
+    type Answer: Copy + Send;
+
+    /// What goes in and what comes out.
+    fn form(&self) -> Form;
+
+    /// The kernel.
+    fn kernel(&self) -> Kernel;
+
+    /// What the kernel is compiled for.
+    fn shape(&self) -> KernelShape;
+
+    /// How the kernel is laid over a card.
+    fn launch_shape(&self) -> LaunchShape;
+
+    /// The image's words.
+    fn words(&self) -> &[u32];
+
+    /// The numbers of its view.
+    fn numbers(&self) -> [u32; VIEW_NUMBERS];
+
+    /// Writes a patch over it.
+    fn patch(&mut self, patch: &Patch);
+
+    /// Reads as many answers as `out` is long.
+    fn unpack(words: &[u32], out: &mut [Self::Answer]);
+}

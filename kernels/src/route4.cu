@@ -31,7 +31,8 @@ extern "C" __global__ void __launch_bounds__(256, 8)
         }
         ws_route4<WS_ROUTE_KEYS>(view.words, addr, hop);
         if (is_whole) {
-            __stcs((uint2 *)(out + n / 2), make_uint2(hop[0] | hop[1] << 16, hop[2] | hop[3] << 16));
+            const uint2 two = make_uint2(hop[0] | hop[1] << 16, hop[2] | hop[3] << 16);
+            __stcs((uint2 *)(out + n / 2), two);
         } else {
             WS_UNROLL
             for (int j = 0; j < WS_ROUTE_KEYS; j++) {

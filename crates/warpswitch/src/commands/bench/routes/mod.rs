@@ -43,8 +43,8 @@ that are drawn.
 First every answer is checked against the plain table, by the device's ways and on the cores; a \
 wrong one gets no number, and the exit code is 1. 'kernel' and 'end to end' are what they are in \
 'bench gpu': a kernel alone, on addresses that lie on the card already, and from the host's pinned \
-memory to the host's pinned memory. An IPv4 address takes 4 bytes on the way there, an IPv6 address \
-16, a hop 2 on the way back. The cores look the same addresses up, all of them at once.
+memory to the host's pinned memory. An IPv4 address takes 4 bytes on the way there, an IPv6 \
+address 16, a hop 2 on the way back. The cores look the same addresses up, all of them at once.
 
 --updates measures instead how soon changes of routes are seen by new batches, and what they cost \
 lookups: routes drawn at random go and come back, at a fixed rate, all that have arrived as one \

@@ -5,7 +5,8 @@
 //! Blocks that an entry leads to do not change, and entries are replaced by stores of whole aligned
 //! words: an element of a gather is one access to an aligned word, which the processor does at
 //! once. A reader's epoch keeps blocks from being used again while it looks at them. A load of a
-//! hop may take bytes behind it that the writer is filling; they are masked off.
+//! hop may take bytes behind it that the writer is filling, and one of a cache line those of other
+//! lists in it; they are masked off.
 
 use std::arch::x86_64::*;
 use std::sync::atomic::AtomicU32;
@@ -13,8 +14,8 @@ use std::sync::atomic::AtomicU32;
 use super::portable;
 use crate::hop::NextHop;
 use crate::lpm::entry::{
-    DEEP, DIRECT, INNER, Image, LEAF, LINE, LINE_WORDS, NO_BYTE, PLACE, deep_hop, direct_words,
-    hop_size, line_starts, line_values_at,
+    DEEP, DIRECT, FLAT_ROTATION, FORM_AT, INNER, Image, LEAF, LINE_WORDS, LIST, NO_BYTE, PLACE,
+    deep_hop, direct_words, hop_size, list_starts, list_values_at,
 };
 
 /// Groups of sixteen addresses that go through a step together.
@@ -327,20 +328,57 @@ impl Row {
     }
 }
 
+/// Of each form of leaf, the halfwords that are starts, as bits; with hops of 16 bits and of 8.
+const STARTS: [[u32; 4]; 2] = {
+    let mut starts = [[0; 4]; 2];
+    let mut form = 0;
+    while form < 4 {
+        starts[0][form] = (1 << list_starts(form as u32, false)) - 1;
+        starts[1][form] = (1 << list_starts(form as u32, true)) - 1;
+        form += 1;
+    }
+    starts
+};
+
+/// The same for where the values begin, in bytes.
+const VALUES_AT: [[u32; 4]; 2] = {
+    let mut values_at = [[0; 4]; 2];
+    let mut form = 0;
+    while form < 4 {
+        values_at[0][form] = list_values_at(form as u32, false) as u32;
+        values_at[1][form] = list_values_at(form as u32, true) as u32;
+        form += 1;
+    }
+    values_at
+};
+
+/// What is known by form, for the upper four bits of an entry: nothing without [`LEAF`], the second
+/// of these, and [`DEEP`], the third, does not matter.
+const fn by_kind(by_form: [u32; 4]) -> [u32; 16] {
+    let mut by_kind = [0; 16];
+    let mut kind = 8;
+    while kind < 16 {
+        by_kind[kind] = by_form[kind % 4];
+        kind += 1;
+    }
+    by_kind
+}
+
 /// Where sixteen addresses find their values by bits 32 to 47.
 #[derive(Clone, Copy)]
 struct Leaves {
-    /// The keys to compare with the starts of a line, twice each; 0 for other leaves, which no
-    /// start is below.
+    /// The keys to compare with the starts of a list, twice each.
     keys: Row,
-    /// Where the leaf begins, in bytes; if there is none, the last line, which nobody writes.
+    /// A bit for each halfword of the value's cache line that is a start of the list; none if there
+    /// is no list.
+    starts: Row,
+    /// Where the value stands, in bytes, or the first one of a list; if there is no leaf, in the
+    /// last line, which nobody writes.
     at: Row,
-    /// Where the value stands, or the first one of a line.
-    values_at: Row,
 }
 
 impl Leaves {
-    const ZERO: Self = Self { keys: Row::ZERO, at: Row::ZERO, values_at: Row::ZERO };
+    const ZERO: Self = Self { keys: Row::ZERO, starts: Row::ZERO, at: Row::ZERO };
 
     /// Of `entries`, those of the first 32 bits; `bits` are the second 32. Entries of tables are
     /// replaced by what they lead to.
@@ -358,19 +396,27 @@ impl Leaves {
         let table = _mm512_slli_epi32::<1>(_mm512_and_si512(*entries, set(PLACE)));
         *entries = gather::<4>(*entries, tables, words, _mm512_add_epi32(table, first));
         let leaf = are(*entries, LEAF);
-        let line = leaf & are(*entries, LINE);
         let place = _mm512_and_si512(*entries, set(PLACE));
         let nowhere = set((4 * (words.len() - LINE_WORDS)) as u32);
-        let at = _mm512_mask_slli_epi32::<3>(nowhere, leaf, place);
-        let mut ahead = _mm512_maskz_mov_epi32(leaf, _mm512_mask_mov_epi32(first, tables, second));
+        let mut ahead = _mm512_mask_mov_epi32(first, tables, second);
         if !NARROW {
             ahead = _mm512_slli_epi32::<1>(ahead);
         }
-        ahead = _mm512_mask_mov_epi32(ahead, line, set(line_values_at(NARROW) as u32));
-        let keys = _mm512_maskz_mov_epi32(line, _mm512_mask_mov_epi32(both, tables, second));
+        // Four bits: whether it is a leaf, a deep one, and its form.
+        let kind = _mm512_srli_epi32::<FORM_AT>(*entries);
+        let list = are(*entries, LIST);
+        let values_at =
+            _mm512_permutexvar_epi32(kind, load(&const { by_kind(VALUES_AT[NARROW as usize]) }));
+        ahead = _mm512_mask_mov_epi32(ahead, list, values_at);
+        let at = _mm512_add_epi32(_mm512_slli_epi32::<3>(place), ahead);
+        let starts =
+            _mm512_permutexvar_epi32(kind, load(&const { by_kind(STARTS[NARROW as usize]) }));
+        // A line has eight places of eight bytes; a halfword is a fourth of one.
+        let halfwords = _mm512_slli_epi32::<2>(_mm512_and_si512(*entries, set(7)));
+        let keys = _mm512_mask_mov_epi32(both, tables, second);
         self.keys.set(_mm512_or_si512(keys, _mm512_slli_epi32::<16>(keys)));
-        self.at.set(at);
-        self.values_at.set(_mm512_add_epi32(at, ahead));
+        self.starts.set(_mm512_sllv_epi32(starts, halfwords));
+        self.at.set(_mm512_mask_mov_epi32(nowhere, leaf, at));
     }
 
     /// The values.
@@ -378,17 +424,18 @@ impl Leaves {
     #[target_feature(enable = "avx512f,avx512bw,popcnt")]
     fn values<const NARROW: bool>(&self, words: &[AtomicU32], values: &mut Row) {
         let first = words.as_ptr();
-        let starts = (1 << line_starts(NARROW)) - 1;
         for (lane, value) in values.0.iter_mut().enumerate() {
-            // SAFETY: entries lead into the words, as does what stands for none.
-            let at = unsafe { first.byte_add(self.at.0[lane] as usize) };
-            // SAFETY: a leaf has the 64 bytes that are read; they do not change.
-            let line = unsafe { _mm512_loadu_si512(at.cast()) };
+            let at = self.at.0[lane] as usize;
+            // SAFETY: entries lead into the words, as does what stands for none; these begin with a
+            // cache line and are whole ones.
+            let line = unsafe { first.byte_add(at & !(4 * LINE_WORDS - 1)) };
+            // SAFETY: the line has the 64 bytes that are read; see the head of the file.
+            let line = unsafe { _mm512_loadu_si512(line.cast()) };
             let key = set(self.keys.0[lane]);
-            let before = _mm512_mask_cmplt_epu16_mask(starts, line, key);
+            let before = _mm512_cmplt_epu16_mask(line, key) & self.starts.0[lane];
             let ahead = before.count_ones() << hop_size(NARROW);
             // SAFETY: a leaf has a value for each run and each slot.
-            let at = unsafe { first.byte_add((self.values_at.0[lane] + ahead) as usize) };
+            let at = unsafe { first.byte_add(at + ahead as usize) };
             *value = if NARROW {
                 // SAFETY: as above; it does not change.
                 u32::from(unsafe { at.cast::<u8>().read() })
@@ -475,7 +522,7 @@ fn look_deeper<const NARROW: bool>(
     for (idx, (entries, leaves)) in entries.iter_mut().zip(leaves).enumerate() {
         let mask = (deep >> (16 * idx)) as u16;
         let direct = set(direct_words(NARROW) as u32);
-        let behind = _mm512_mask_mov_epi32(direct, are(*leaves, LINE), set(LINE_WORDS as u32));
+        let behind = _mm512_mask_mov_epi32(direct, are(*leaves, LIST), set(LINE_WORDS as u32));
         let leaf = _mm512_slli_epi32::<1>(_mm512_and_si512(*leaves, set(PLACE)));
         *entries = gather::<4>(zero, mask, words, _mm512_add_epi32(leaf, behind));
     }
@@ -512,7 +559,11 @@ fn look_deeper<const NARROW: bool>(
 fn second_16<const NARROW: bool>(words: &[AtomicU32], firsts: __m512i, bits: __m512i) -> __m512i {
     let flat = are(firsts, LEAF) & are(firsts, INNER);
     let table = _mm512_slli_epi32::<1>(_mm512_and_si512(firsts, set(PLACE)));
-    let at = _mm512_add_epi32(table, _mm512_and_si512(bits, set(0xffff)));
+    let low = _mm512_srli_epi32::<FLAT_ROTATION>(_mm512_and_si512(bits, set(0xffff)));
+    let high = _mm512_slli_epi32::<{ 16 - FLAT_ROTATION }>(bits);
+    // Of `high` what is below bit 16: (low | high) & 0xffff.
+    let idx = _mm512_ternarylogic_epi32::<0xa8>(low, high, set(0xffff));
+    let at = _mm512_add_epi32(table, idx);
     let found = gather::<4>(firsts, flat, words, at);
     let others = are(firsts, LEAF | INNER) & !flat;
     // Rare in tables of the Internet; without a flat table at all, always.

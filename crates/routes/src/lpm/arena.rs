@@ -8,7 +8,7 @@ use super::block::BLOCK_WORDS_MAX;
 /// little finds the room of one that did.
 pub(crate) const GRAIN: usize = 4;
 
-/// The same where blocks begin with cache lines.
+/// The same where blocks begin with cache lines; those of half a line or less share one.
 pub(crate) const LINE_GRAIN: usize = 16;
 
 /// A block's place. Six bytes, so that a node takes two cache lines.
@@ -25,7 +25,7 @@ pub(crate) struct Arena {
     /// From here on nothing was handed out yet.
     next: usize,
     end: usize,
-    /// Free blocks by size, in grains.
+    /// Free blocks by size, in [`GRAIN`]s.
     free: Vec<Vec<u32>>,
     /// Blocks that readers may still look at, with the epoch in which they became unreachable.
     retired: VecDeque<(u64, Room)>,
@@ -37,17 +37,21 @@ pub(crate) struct Arena {
 impl Arena {
     /// `first` is a multiple of `grain`, a power of two.
     pub(crate) fn new(first: usize, end: usize, grain: usize) -> Self {
-        let free = vec![Vec::new(); BLOCK_WORDS_MAX / grain + 2];
+        let free = vec![Vec::new(); BLOCK_WORDS_MAX.next_multiple_of(LINE_GRAIN) / GRAIN + 1];
         Self { next: first, end, free, retired: VecDeque::new(), live_words: 0, grain }
     }
 
     /// Words that a block of `words` takes.
     pub(crate) fn rounded(&self, words: usize) -> usize {
+        if words <= self.grain / 2 {
+            return words.next_power_of_two().max(GRAIN);
+        }
         // A power of two: changes ask often, and a division takes longer.
         (words + self.grain - 1) & !(self.grain - 1)
     }
 
-    /// Whether blocks of `words` words in all can be had, however they are cut.
+    /// Whether blocks of `words` words in all can be had, each counted as whole grains, however
+    /// they are cut.
     pub(crate) fn has_room(&self, words: usize) -> bool {
         self.end - self.next >= words
     }
@@ -61,13 +65,28 @@ impl Arena {
     pub(crate) fn take(&mut self, words: usize) -> Room {
         let words = self.rounded(words);
         self.live_words += words;
-        let at = self.free[words >> self.grain.trailing_zeros()].pop().unwrap_or_else(|| {
-            let at = self.next;
-            self.next += words;
-            assert!(self.next <= self.end, "room was not asked for");
-            at as u32
-        });
+        let at = match self.free[words / GRAIN].pop() {
+            Some(at) => at,
+            None if words < self.grain => self.cut(words),
+            None => self.take_new(words),
+        };
         Room { at, words: words as u16 }
+    }
+
+    fn take_new(&mut self, words: usize) -> u32 {
+        let at = self.next;
+        self.next += words;
+        assert!(self.next <= self.end, "room was not asked for");
+        at as u32
+    }
+
+    /// The first part of a cache line; its other parts become free.
+    fn cut(&mut self, words: usize) -> u32 {
+        let line = self.free[self.grain / GRAIN].pop();
+        let at = line.unwrap_or_else(|| self.take_new(self.grain));
+        let others = (words..self.grain).step_by(words).rev();
+        self.free[words / GRAIN].extend(others.map(|part| at + part as u32));
+        at
     }
 
     /// Puts aside a block that became unreachable in `epoch`.
@@ -84,7 +103,7 @@ impl Arena {
     /// Makes free what became unreachable before `epoch`, the oldest that a reader is in.
     pub(crate) fn reclaim(&mut self, epoch: u64) {
         while let Some((_, room)) = self.retired.pop_front_if(|(tag, _)| *tag < epoch) {
-            self.free[usize::from(room.words) >> self.grain.trailing_zeros()].push(room.at);
+            self.free[usize::from(room.words) / GRAIN].push(room.at);
         }
     }
 
@@ -98,6 +117,27 @@ impl Arena {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_small_shares_lines_and_what_is_not_begins_with_one() {
+        let mut arena = Arena::new(32, 32 + 64 * LINE_GRAIN, LINE_GRAIN);
+        let mut taken = Vec::new();
+        for words in [3, 8, 40, 1, 4, 9, 5, 2, 16, 4, 7, 17, 6] {
+            let room = arena.take(words);
+            let (at, len) = (room.at as usize, usize::from(room.words));
+            assert!(len >= words && len == arena.rounded(words), "{words}");
+            let is_small = words <= LINE_GRAIN / 2;
+            let is_in_one_line = at / LINE_GRAIN == (at + len - 1) / LINE_GRAIN;
+            assert!(if is_small { is_in_one_line } else { at % LINE_GRAIN == 0 }, "{words}");
+            taken.push(at..at + len);
+        }
+        taken.sort_by_key(|room| room.start);
+        assert!(taken.windows(2).all(|pair| pair[0].end <= pair[1].start), "{taken:?}");
+        // Five quarters and four halves have lines of their own kind.
+        let lines = 2 + 2 + [3, 1, 1, 2].iter().sum::<usize>();
+        assert!(arena.has_room((64 - lines) * LINE_GRAIN), "{taken:?}");
+        assert!(!arena.has_room((64 - lines) * LINE_GRAIN + 1), "{taken:?}");
+    }
 
     #[test]
     fn a_block_is_used_again_once_its_readers_left() {

@@ -1,8 +1,8 @@
 //! Making a block from what each of 256 values leads to.
 
 use super::entry::{
-    DEEP, DIRECT, ENTRY_SIZE, Entry, INNER, LEAF, LINE, LINE_WORDS, NO_BYTE, SHIFT_AT, deep_hop,
-    direct_words, hop_size, line_starts, line_values_at,
+    DEEP, DIRECT, ENTRY_SIZE, Entry, FORM_AT, INNER, LEAF, LINE_WORDS, LIST_FORM_MAX, NO_BYTE,
+    SHIFT_AT, deep_hop, direct_words, hop_size, list_starts, list_values_at, list_words,
 };
 use super::rib::set_bits;
 
@@ -78,14 +78,14 @@ impl Block {
         }
     }
 
-    /// Plans the line of `runs`, which have a first key and a hop each; there are at most
-    /// [`line_runs`]. The hop, if there is but one.
-    pub(crate) fn plan_line(&mut self, runs: &[(u16, u16)], is_narrow: bool) -> Option<u16> {
+    /// Plans the list of `runs`, which have a first key and a hop each; there are at most
+    /// [`list_runs_max`]. The hop, if there is but one.
+    pub(crate) fn plan_list(&mut self, runs: &[(u16, u16)], is_narrow: bool) -> Option<u16> {
         self.clear();
         if let [(_, hop)] = runs {
             return Some(*hop);
         }
-        self.put_line(runs, is_narrow);
+        self.put_list(runs, 1, is_narrow);
         None
     }
 
@@ -96,19 +96,27 @@ impl Block {
         self.first_pair = 0;
     }
 
-    /// A line or direct leaf; keys are slots shifted left by `shift`.
+    /// A list or direct leaf; keys are slots shifted left by `shift`.
     fn plan_leaf(&mut self, slots: &[u16; SLOTS], shift: u32, is_narrow: bool) -> Option<u16> {
         let starts = run_starts(slots);
         if starts == [1, 0, 0, 0] {
             return Some(slots[0]);
         }
-        self.put_leaf(slots, &starts, shift, is_narrow);
+        self.put_leaf(slots, &starts, shift, 1, is_narrow);
         None
     }
 
-    fn put_leaf(&mut self, slots: &[u16; SLOTS], starts: &[u64; 4], shift: u32, is_narrow: bool) {
-        if count(starts) as usize > line_runs(is_narrow) {
-            self.entry = LEAF | DIRECT;
+    /// `form` is the smallest that a list may have.
+    fn put_leaf(
+        &mut self,
+        slots: &[u16; SLOTS],
+        starts: &[u64; 4],
+        shift: u32,
+        form: u32,
+        is_narrow: bool,
+    ) {
+        if count(starts) as usize > list_runs_max(is_narrow) {
+            self.entry = LEAF;
             self.size = hop_size(is_narrow);
             return self.put_values(slots, 0..SLOTS, std::iter::empty());
         }
@@ -117,24 +125,26 @@ impl Block {
         let words = starts.iter().enumerate();
         let firsts = words.flat_map(|(idx, &word)| set_bits(word).map(move |bit| 64 * idx + bit));
         runs.extend(firsts.map(|slot| ((slot << shift) as u16, slots[slot])));
-        self.put_line(&runs, is_narrow);
+        self.put_list(&runs, form, is_narrow);
         self.runs = runs;
     }
 
-    fn put_line(&mut self, runs: &[(u16, u16)], is_narrow: bool) {
-        self.entry = LEAF | DIRECT | LINE;
-        let mut bytes = [0; 4 * LINE_WORDS];
-        let (starts, values) = bytes.split_at_mut(line_values_at(is_narrow));
-        let firsts = runs[1..].iter().map(|run| run.0 - 1).chain(std::iter::repeat(u16::MAX));
-        let starts = starts.as_chunks_mut::<2>().0[..line_starts(is_narrow)].iter_mut();
-        starts.zip(firsts).for_each(|(place, first)| *place = first.to_le_bytes());
+    fn put_list(&mut self, runs: &[(u16, u16)], form_min: u32, is_narrow: bool) {
+        let form = list_form(runs.len(), is_narrow).max(form_min);
+        self.entry = LEAF | form << FORM_AT;
+        // No key is above the largest number, so places of starts that are left count for nothing.
+        let mut bytes = [u8::MAX; 4 * LINE_WORDS];
+        let (starts, values) = bytes.split_at_mut(list_values_at(form, is_narrow));
+        let starts = starts.as_chunks_mut::<2>().0.iter_mut();
+        starts.zip(&runs[1..]).for_each(|(place, run)| *place = (run.0 - 1).to_le_bytes());
         if is_narrow {
             values.iter_mut().zip(runs).for_each(|(place, run)| *place = narrow(run.1) as u8);
         } else {
             let values = values.as_chunks_mut::<2>().0.iter_mut();
             values.zip(runs).for_each(|(place, run)| *place = run.1.to_le_bytes());
         }
-        self.words.extend(bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)));
+        let words = &bytes.as_chunks::<4>().0[..list_words(form)];
+        self.words.extend(words.iter().map(|word| u32::from_le_bytes(*word)));
     }
 
     /// A leaf that says where to look further, and an inner block behind it.
@@ -148,7 +158,7 @@ impl Block {
         for (slot, _) in children.clone() {
             seen[usize::from(slot)] = deep_hop(is_narrow);
         }
-        self.put_leaf(&seen, &run_starts(&seen), 0, is_narrow);
+        self.put_leaf(&seen, &run_starts(&seen), 0, LIST_FORM_MAX, is_narrow);
         let leaf = self.entry | DEEP;
         let link = self.words.len();
         self.words.extend([0; BEHIND_WORDS]);
@@ -267,9 +277,20 @@ impl Block {
     }
 }
 
-/// The most runs of a line.
-pub(crate) const fn line_runs(is_narrow: bool) -> usize {
-    line_starts(is_narrow) + 1
+/// The smallest form of a list of so many runs.
+fn list_form(runs: usize, is_narrow: bool) -> u32 {
+    match is_narrow {
+        true if runs <= list_starts(1, true) + 1 => 1,
+        true if runs <= list_starts(2, true) + 1 => 2,
+        false if runs <= list_starts(1, false) + 1 => 1,
+        false if runs <= list_starts(2, false) + 1 => 2,
+        _ => LIST_FORM_MAX,
+    }
+}
+
+/// The most runs of a list.
+pub(crate) const fn list_runs_max(is_narrow: bool) -> usize {
+    list_starts(LIST_FORM_MAX, is_narrow) + 1
 }
 
 /// A hop in 8 bits.

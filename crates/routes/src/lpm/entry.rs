@@ -25,15 +25,18 @@
 //! a *table*: a direct inner block, whose entries are hops and leaves of the second byte.
 //!
 //! ```text
-//! bits of a leaf     29 28
-//! line                d 1     start - 1, start - 1, … (16 bits each) │ value, value, …: 64 bytes
-//! direct              d 0     256 values
-//! d: deep             1 .     behind it a word, the entry of an inner block, and that block
+//! bits of a leaf     29 28 27
+//! list                d  form   start - 1, start - 1, … (16 bits each) │ value, value, …
+//! direct              d  0  0   256 values
+//! d: deep             1  .  .   behind it a word, the entry of an inner block, and that block
 //! ```
-//! - *Line*: where runs are few: the first run starts at 0, and the value of a key is that of the
-//!   last start up to it. Keys are the bits that are left: 16 of them if no table came before.
+//! - *List*: where runs are few: the first run starts at 0, and the value of a key is that of the
+//!   last start up to it. Keys are the bits that are left: 16 of them if no table came before. The
+//!   forms 1, 2 and 3 take a quarter of a cache line, half of one and all of it; which part, the
+//!   place says. With values of a byte they have 5, 10 and 21 starts, with wider ones 3, 7 and 15.
 //! - *Deep*: where prefixes are longer than 48 bits, values of [`DEEP_BYTE`] or [`DEEP_HOP`] say
 //!   that the inner block knows more. It answers for all values, so a hop of that number does too.
+//!   A list that is deep takes a whole line.
 //!
 //! A flat table stands for two bytes at once. IPv6 tables have few values of the first 16 bits, and
 //! many of the next 16 below these: for such a value, and there alone, the table is worth its size.
@@ -43,8 +46,8 @@
 //! - B2: a block that an entry leads to never changes, but for the entries in an inner block or a
 //!   flat table, each of which is replaced by one store.
 //! - B3: only the entries of the first 16 bits lead to flat tables.
-//! - B4: an entry for bits 32 to 47 leads to a table, a line or a direct leaf; lines stand nowhere
-//!   else, and begin with a cache line.
+//! - B4: an entry for bits 32 to 47 leads to a table, a list or a direct leaf; lists stand nowhere
+//!   else, and lie in one cache line each. What is larger begins with a cache line.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -65,24 +68,53 @@ pub(crate) const PLACE: u32 = DIRECT - 1;
 pub(crate) const FLAT: u32 = LEAF | INNER;
 /// Entries of a flat table.
 pub(crate) const FLAT_LEN: usize = 1 << 16;
+/// By how much the 16 bits are rotated that number the entries of a flat table. A line has sixteen
+/// of these: values that differ in bits 6 to 9. Registries leave room behind what they give away,
+/// so that values in use seldom have neighbours that are, but often others at such distances.
+pub(crate) const FLAT_ROTATION: u32 = 6;
 
-/// Marks a direct leaf that is a line.
-pub(crate) const LINE: u32 = 1 << SHIFT_AT;
-/// Marks a line or a direct leaf of bits 32 to 47 with an inner block behind it.
-pub(crate) const DEEP: u32 = 2 << SHIFT_AT;
-/// Words of a line.
-pub(crate) const LINE_WORDS: usize = 16;
-
-/// How many starts a line has; it has one value more.
+/// Which entry of a flat table `bits` have.
 #[inline(always)]
-pub(crate) const fn line_starts(is_narrow: bool) -> usize {
-    if is_narrow { 21 } else { 15 }
+pub(crate) fn flat_idx(bits: u16) -> usize {
+    usize::from(bits.rotate_right(FLAT_ROTATION))
 }
 
-/// Where the values of a line begin, in bytes.
+/// Whose entry number `idx` of a flat table is.
+pub(crate) fn flat_bits(idx: usize) -> usize {
+    usize::from((idx as u16).rotate_left(FLAT_ROTATION))
+}
+
+/// Where the form of a leaf of bits 32 to 47 stands, two bits.
+pub(crate) const FORM_AT: u32 = 27;
+/// The form of such a leaf, 0 if it is direct.
+pub(crate) const LIST: u32 = 3 << FORM_AT;
+/// The form of a list that takes a whole cache line.
+pub(crate) const LIST_FORM_MAX: u32 = 3;
+/// Marks a list or a direct leaf of bits 32 to 47 with an inner block behind it.
+pub(crate) const DEEP: u32 = 2 << SHIFT_AT;
+/// Words of a cache line.
+pub(crate) const LINE_WORDS: usize = 16;
+
+/// Words of a list.
 #[inline(always)]
-pub(crate) const fn line_values_at(is_narrow: bool) -> usize {
-    if is_narrow { 42 } else { 32 }
+pub(crate) const fn list_words(form: u32) -> usize {
+    2 << form
+}
+
+/// How many starts a list has; it has one value more. None for a direct leaf.
+#[inline(always)]
+pub(crate) const fn list_starts(form: u32, is_narrow: bool) -> usize {
+    match (form, is_narrow) {
+        (0, _) => 0,
+        (_, true) => (4 * list_words(form) - 1) / 3,
+        (_, false) => (4 * list_words(form) - 2) / 4,
+    }
+}
+
+/// Where the values of a list begin, in bytes; 0 for a direct leaf.
+#[inline(always)]
+pub(crate) const fn list_values_at(form: u32, is_narrow: bool) -> usize {
+    2 * list_starts(form, is_narrow)
 }
 
 /// Words of a direct leaf.
@@ -197,7 +229,7 @@ impl Image {
         // Partner: the release store that publishes a first entry.
         let first = Entry(self.words[(bits >> 16) as usize].load(Ordering::Acquire));
         if first.is_flat() {
-            let at = first.at() + (bits & 0xffff) as usize;
+            let at = first.at() + flat_idx(bits as u16);
             // Partner: the release store that publishes an entry of a flat table.
             return Entry(self.words[at].load(Ordering::Acquire));
         }
@@ -218,11 +250,12 @@ impl Image {
             return leaf;
         }
         let (at, size) = (4 * leaf.at(), hop_size(self.is_narrow));
-        let hop = if leaf.0 & LINE != 0 {
-            let ahead = self.starts_up_to(leaf.at(), key);
-            self.leaf_hop(at + line_values_at(self.is_narrow) + (ahead << size))
-        } else {
-            self.leaf_hop(at + (usize::from(byte) << size))
+        let hop = match (leaf.0 & LIST) >> FORM_AT {
+            0 => self.leaf_hop(at + (usize::from(byte) << size)),
+            form => {
+                let ahead = self.starts_up_to(leaf.at(), list_starts(form, self.is_narrow), key);
+                self.leaf_hop(at + list_values_at(form, self.is_narrow) + (ahead << size))
+            }
         };
         if leaf.0 & DEEP != 0 && hop == deep_hop(self.is_narrow) {
             return self.next(self.behind(leaf), bits as u8);
@@ -233,15 +266,14 @@ impl Image {
     /// The entry of the inner block behind `leaf`, a deep one.
     #[inline(always)]
     pub(crate) fn behind(&self, leaf: Entry) -> Entry {
-        let is_line = leaf.0 & LINE != 0;
-        let words = if is_line { LINE_WORDS } else { direct_words(self.is_narrow) };
+        let is_list = leaf.0 & LIST != 0;
+        let words = if is_list { LINE_WORDS } else { direct_words(self.is_narrow) };
         Entry(self.words[leaf.at() + words].load(Ordering::Relaxed))
     }
 
-    /// How many starts of the line at word `at` are `key` or less.
+    /// How many of the list's `starts` at word `at` are `key` or less.
     #[inline(always)]
-    fn starts_up_to(&self, at: usize, key: u16) -> usize {
-        let starts = line_starts(self.is_narrow);
+    fn starts_up_to(&self, at: usize, starts: usize, key: u16) -> usize {
         let mut count = 0;
         for step in [16, 8, 4, 2, 1] {
             let next = count + step;

@@ -65,7 +65,7 @@ impl Place {
     }
 }
 
-/// The node whose line may answer for the last one of `path` too, and what a prefix of that weighs.
+/// The node whose list may answer for the last one of `path` too, and what a prefix of that weighs.
 pub(super) fn table_above(path: &Path) -> Option<(u32, u16)> {
     match path.as_slice().get(usize::from(TABLE_DEPTH)..)? {
         [] | [_] => None,

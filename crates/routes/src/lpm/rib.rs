@@ -23,7 +23,7 @@ pub(crate) const ROOT_BITS: u8 = 16;
 /// Values of these bits.
 pub(crate) const ROOTS: usize = 1 << ROOT_BITS;
 
-/// Two bytes with so many prefixes or fewer may share a line: more of them hardly ever fit.
+/// Two bytes with so many prefixes or fewer may share a list: more of them hardly ever fit.
 pub(crate) const MERGED_ENDS_MAX: usize = 21;
 
 /// What a prefix weighs that forbids this.

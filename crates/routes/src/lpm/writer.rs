@@ -21,9 +21,11 @@ use warpswitch_packet::sync::Epochs;
 use super::arena::{Arena, GRAIN, LINE_GRAIN, Room};
 use super::block::{
     BEHIND_WORDS, BLOCK_WORDS_MAX, Block, PAIR_RUNS_MAX, PAIRS_WORDS_MAX, SLOTS, TABLE_DEPTH,
-    line_runs,
+    list_runs_max,
 };
-use super::entry::{Entry, FLAT_LEN, INNER, Image, LEAF, LINE_WORDS, NO_BYTE, direct_words};
+use super::entry::{
+    Entry, FLAT_LEN, INNER, Image, LEAF, LINE_WORDS, NO_BYTE, direct_words, flat_bits, flat_idx,
+};
 use super::place::{DEPTH_MAX, Path, Place, one, table_above};
 use super::rib::{MERGED_ENDS_MAX, NO_HOP, NO_NODE, Node, Nodes, ROOT_BITS, ROOTS, Short, Written};
 use crate::address::Address;
@@ -31,7 +33,7 @@ use crate::error::RouteError;
 use crate::prefix::Prefix;
 
 /// Words that one change of a long prefix takes at most where nothing lies below its node: the
-/// blocks of all nodes on the way and, of a line that is given up, those of the nodes in it.
+/// blocks of all nodes on the way and, of a list that is given up, those of the nodes in it.
 const NEED_MAX: usize =
     (DEPTH_MAX + 2 + MERGED_ENDS_MAX) * BLOCK_WORDS_MAX.next_multiple_of(LINE_GRAIN);
 
@@ -42,7 +44,7 @@ const RETIRED_LEN: usize = 256;
 const SPARE_WORDS: usize = 1 << 13;
 
 /// Words behind the last block: a vector load of a hop takes four bytes from where it stands, and
-/// what looks for no line reads the last one.
+/// what looks for no list reads the last line.
 const SLACK_WORDS: usize = LINE_WORDS;
 
 /// What the places in entries reach; offsets of bytes must be below 2^31, too.
@@ -316,8 +318,14 @@ impl Writer {
         let flat = self.flats.get(&place.root()).copied();
         match flat {
             Some(at) if level < 2 && path.known > 0 => {
-                let bytes = if level == 0 { place.bytes_in(0) } else { one(place.byte(0)) };
-                self.refresh_flat(place.root(), at, bytes);
+                // Below the lowest node that stays, no others change than the prefix's own.
+                let own = |level: usize| match place.depth() - 1 {
+                    last if last == level => place.bytes_in(level),
+                    _ => one(place.byte(level)),
+                };
+                let second = if level == 0 { 0..SLOTS } else { own(1) };
+                let inherited = self.short.best(place.root());
+                self.refresh_flat(path.nodes[0], inherited, at, own(0), second);
                 return self.retire(epochs);
             }
             _ if level == 0 => return self.refresh_root(place.root(), epochs),
@@ -326,7 +334,7 @@ impl Writer {
         let node = path.nodes[level];
         let entry = self.refresh(node, self.nodes.get(node).inherited);
         if let Some(at) = flat.filter(|_| level == 2) {
-            self.publish(at + (place.left >> 96) as usize % FLAT_LEN, entry);
+            self.publish(at + flat_idx((place.left >> 96) as u16), entry);
             return self.retire(epochs);
         }
         let mut above = self.nodes.get(path.nodes[level - 1]).entry;
@@ -349,8 +357,8 @@ impl Writer {
     fn root_entry(&mut self, root: usize) -> Entry {
         let best = self.short.best(root);
         match (self.nodes.root(root), self.flats.get(&root)) {
-            (Some(_), Some(&at)) => {
-                self.refresh_flat(root, at, 0..SLOTS);
+            (Some(node), Some(&at)) => {
+                self.fill_flat(node, best, at);
                 Entry::flat(at)
             }
             (Some(node), None) => self.refresh(node, best),
@@ -368,40 +376,75 @@ impl Writer {
         self.image.words[at].store(entry.0, Ordering::Release);
     }
 
-    /// Writes the entries of some first bytes into the flat table of `root`, which begins at `at`.
-    fn refresh_flat(&mut self, root: usize, at: usize, bytes: Range<usize>) {
-        let inherited = self.short.best(root);
-        let Some(node) = self.nodes.root(root) else { return };
-        let slots = self.nodes.get(node).slots(inherited);
-        let top = self.nodes.get_mut(node);
-        top.inherited = inherited;
-        top.written = Written::Own;
+    /// Writes all entries of the flat table that begins at `at`, whose node is `node`.
+    fn fill_flat(&mut self, node: u32, inherited: u16, at: usize) {
+        let slots = self.flat_slots(node, inherited);
+        let mut entries = Vec::with_capacity(FLAT_LEN);
+        for (byte, &hop) in slots.iter().enumerate() {
+            entries.extend(self.flat_part(node, byte as u8, hop));
+        }
+        // In the table's order: in the other one, lines of one set of the cache follow each other.
+        for idx in 0..FLAT_LEN {
+            self.put_entry(at + idx, entries[flat_bits(idx)]);
+        }
+    }
+
+    /// Writes the entries of some first and second bytes into the flat table that begins at `at`,
+    /// whose node is `node`.
+    fn refresh_flat(
+        &mut self,
+        node: u32,
+        inherited: u16,
+        at: usize,
+        bytes: Range<usize>,
+        second: Range<usize>,
+    ) {
+        let slots = self.flat_slots(node, inherited);
         for byte in bytes {
-            let at = at + SLOTS * byte;
-            match self.nodes.get(node).child(byte as u8) {
-                Some(child) => self.refresh_flat_part(child, slots[byte], at),
-                None => self.put_entries(at, [Entry::hop(slots[byte]); SLOTS]),
+            let entries = self.flat_part(node, byte as u8, slots[byte]);
+            for second in second.clone() {
+                self.put_entry(at + flat_idx((SLOTS * byte + second) as u16), entries[second]);
             }
         }
     }
 
-    /// Writes the entries of the second byte, whose node is `node`.
-    fn refresh_flat_part(&mut self, node: u32, inherited: u16, at: usize) {
-        let slots = self.nodes.get(node).slots(inherited);
-        self.refresh_children(node, &slots);
-        self.put_entries(at, self.entries(self.nodes.get(node), &slots));
+    /// What the first bytes of a flat table inherit, whose node is `node`.
+    fn flat_slots(&mut self, node: u32, inherited: u16) -> [u16; SLOTS] {
         let node = self.nodes.get_mut(node);
         node.inherited = inherited;
         node.written = Written::Own;
+        node.slots(inherited)
+    }
+
+    /// The entries of the second byte of a flat table, whose node is `top`, below one value of the
+    /// first.
+    fn flat_part(&mut self, top: u32, byte: u8, inherited: u16) -> [Entry; SLOTS] {
+        let Some(node) = self.nodes.get(top).child(byte) else {
+            return [Entry::hop(inherited); SLOTS];
+        };
+        let slots = self.nodes.get(node).slots(inherited);
+        self.refresh_children(node, &slots);
+        let entries = self.entries(self.nodes.get(node), &slots);
+        let node = self.nodes.get_mut(node);
+        node.inherited = inherited;
+        node.written = Written::Own;
+        entries
     }
 
     /// Replaces the entries from word `at` on that are others.
     fn put_entries(&self, at: usize, entries: [Entry; SLOTS]) {
-        for (word, entry) in self.image.words[at..].iter().zip(entries) {
-            if word.load(Ordering::Relaxed) != entry.0 {
-                // Partner: the load of an entry in a lookup.
-                word.store(entry.0, Ordering::Release);
-            }
+        for (at, entry) in (at..).zip(entries) {
+            self.put_entry(at, entry);
+        }
+    }
+
+    /// Replaces the entry at word `at` if it is another.
+    #[inline(always)]
+    fn put_entry(&self, at: usize, entry: Entry) {
+        let word = &self.image.words[at];
+        if word.load(Ordering::Relaxed) != entry.0 {
+            // Partner: the load of an entry in a lookup.
+            word.store(entry.0, Ordering::Release);
         }
     }
 
@@ -413,7 +456,7 @@ impl Writer {
         let is_merged = self.merge(node, inherited);
         let hop = if is_merged {
             self.forget_children(node);
-            self.block.plan_line(&self.runs, self.image.is_narrow)
+            self.block.plan_list(&self.runs, self.image.is_narrow)
         } else {
             let slots = self.nodes.get(node).slots(inherited);
             self.refresh_children(node, &slots);
@@ -471,11 +514,11 @@ impl Writer {
         entries
     }
 
-    /// Whether one line answers for `node` and what is below; then its runs are found.
+    /// Whether one list answers for `node` and what is below; then its runs are found.
     fn merge(&mut self, node: u32, inherited: u16) -> bool {
         self.nodes.get(node).depth == TABLE_DEPTH
             && self.nodes.merge(node, inherited, &mut self.runs)
-            && self.runs.len() <= line_runs(self.image.is_narrow)
+            && self.runs.len() <= list_runs_max(self.image.is_narrow)
     }
 
     /// Whether a change below `node` may change whether it is merged.
@@ -592,7 +635,7 @@ impl Writer {
         let Some(&node) = path.as_slice().last() else { return new.sum() };
         let table = path.as_slice().get(usize::from(TABLE_DEPTH)).copied();
         let merged = table.filter(|&table| self.may_be_merged(table));
-        // Any node of the path may be the lowest that stays, and nodes of a line may get blocks.
+        // Any node of the path may be the lowest that stays, and nodes of a list may get blocks.
         let own = path.as_slice().iter().map(|&node| self.need_of(node)).sum::<usize>();
         let need = own + new.sum::<usize>() + self.arena.rounded(LINE_WORDS);
         let need = need + merged.map_or(0, |table| self.need_below(table));
@@ -699,9 +742,11 @@ impl Writer {
     ) -> usize {
         if self.nodes.get(node).depth == TABLE_DEPTH {
             let mut runs = Vec::new();
-            if self.nodes.merge(node, inherited, &mut runs) && runs.len() <= line_runs(is_narrow) {
-                let is_line = block.plan_line(&runs, is_narrow).is_none();
-                return if is_line { self.arena.rounded(block.len()) } else { 0 };
+            if self.nodes.merge(node, inherited, &mut runs)
+                && runs.len() <= list_runs_max(is_narrow)
+            {
+                let is_list = block.plan_list(&runs, is_narrow).is_none();
+                return if is_list { self.arena.rounded(block.len()) } else { 0 };
             }
         }
         let node = self.nodes.get(node);

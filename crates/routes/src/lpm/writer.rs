@@ -323,7 +323,7 @@ impl Writer {
                     last if last == level => place.bytes_in(level),
                     _ => one(place.byte(level)),
                 };
-                let second = if level == 0 { 0..SLOTS } else { own(1) };
+                let second = if place.depth() == 1 { 0..SLOTS } else { own(1) };
                 let inherited = self.short.best(place.root());
                 self.refresh_flat(path.nodes[0], inherited, at, own(0), second);
                 return self.retire(epochs);

@@ -217,7 +217,7 @@ impl Device {
             Place::Host(_) => None,
             Place::Card(place) => {
                 let program = place.batches(image.kernel(), &image.shape())?;
-                let shape = image.launch_shape();
+                let shape = image.launch_shape(program.card().shared_bytes()?);
                 let numbers = image.numbers();
                 let loaded = LoadedImage::load(&program, shape, image.words(), numbers)?;
                 Some(Arc::new(loaded))

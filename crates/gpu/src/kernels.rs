@@ -7,7 +7,7 @@
 use crate::cache::KernelCache;
 use crate::driver::{LaunchShape, compile, compiler_version, driver_version};
 use crate::error::{ErrorKind, GpuError};
-use crate::image::{Algorithm, Image};
+use crate::image::{Algorithm, Image, abi};
 
 /// The name of the kernel that classifies batches.
 pub const ENTRY: &str = "ws_classify";
@@ -20,13 +20,14 @@ pub const PROBE_ENTRY: &str = "ws_probe_abi";
 pub const ROUTE_ENTRY: &str = "ws_route";
 
 /// The headers, by the names under which they are included.
-pub const HEADERS: [(&str, &str); 9] = [
+pub const HEADERS: [(&str, &str); 10] = [
     ("warpswitch/abi.h", include_str!("../../../kernels/include/warpswitch/abi.h")),
     ("warpswitch/key.cuh", include_str!("../../../kernels/include/warpswitch/key.cuh")),
     ("warpswitch/rows.cuh", include_str!("../../../kernels/include/warpswitch/rows.cuh")),
     ("warpswitch/linear.cuh", include_str!("../../../kernels/include/warpswitch/linear.cuh")),
     ("warpswitch/hash.cuh", include_str!("../../../kernels/include/warpswitch/hash.cuh")),
     ("warpswitch/tables.cuh", include_str!("../../../kernels/include/warpswitch/tables.cuh")),
+    ("warpswitch/terms.cuh", include_str!("../../../kernels/include/warpswitch/terms.cuh")),
     ("warpswitch/turbo.cuh", include_str!("../../../kernels/include/warpswitch/turbo.cuh")),
     ("warpswitch/routes.cuh", include_str!("../../../kernels/include/warpswitch/routes.cuh")),
     ("warpswitch/resident.cuh", include_str!("../../../kernels/include/warpswitch/resident.cuh")),
@@ -183,8 +184,9 @@ impl KernelShape {
     }
 }
 
-/// How an image's kernel is laid over a card.
-pub fn launch_shape(image: &Image) -> LaunchShape {
+/// How an image's kernel is laid over a card whose blocks have at most `shared_bytes_max` of shared
+/// memory.
+pub fn launch_shape(image: &Image, shared_bytes_max: usize) -> LaunchShape {
     let shape = |threads, keys_per_thread, shared_bytes, persistent| LaunchShape {
         threads,
         keys_per_block: threads * keys_per_thread,
@@ -201,7 +203,14 @@ pub fn launch_shape(image: &Image) -> LaunchShape {
         Algorithm::Linear => shape(256, by_words(4, 2), 0, false),
         Algorithm::MaskHash | Algorithm::Tuple => shape(256, by_words(1, 2), 0, false),
         Algorithm::Turbo => shape(256, 1, 0, false),
-        Algorithm::Bloom => shape(512, by_words(4, 2), image.shared_words() * 4, true),
+        Algorithm::Bloom => {
+            // Terms of a thread's two keys, beside the filters.
+            let terms_bytes = image.numbers()[abi::TERM_SLOTS] as usize * 2 * 4;
+            let bytes = |threads| image.shared_words() * 4 + threads * terms_bytes;
+            let fits = |threads: &usize| bytes(*threads) <= shared_bytes_max;
+            let threads = [512, 256, 128, 64].into_iter().find(fits).unwrap_or(64);
+            shape(threads, 2, bytes(threads), true)
+        }
     }
 }
 
@@ -259,7 +268,6 @@ pub fn options(shape: &KernelShape, (major, minor): (u32, u32)) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::abi;
 
     #[test]
     fn sources_are_whole_and_headers_come_once() {

@@ -72,8 +72,9 @@ pub trait Work: Lookup + Sized {
     /// What the kernel is compiled for.
     fn shape(&self) -> KernelShape;
 
-    /// How the kernel is laid over a card.
-    fn launch_shape(&self) -> LaunchShape;
+    /// How the kernel is laid over a card whose blocks have at most `shared_bytes_max` of shared
+    /// memory.
+    fn launch_shape(&self, shared_bytes_max: usize) -> LaunchShape;
 
     /// The image's words.
     fn words(&self) -> &[u32];

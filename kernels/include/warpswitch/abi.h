@@ -66,24 +66,47 @@ enum { WS_LINEAR_ROWS = 2 };
 /* maskhash, tuple, bloom */
 enum {
     WS_TABLES = 2,       /* number of tables, in order of their bounds */
-    WS_TABLE_DESCS = 3,  /* their descriptions */
+    WS_TABLE_DESCS = 3,  /* their descriptions: the mask, the bound */
     WS_SLOTS = 4,        /* slots of all tables: two words, hash and entry number + 1 (0: free) */
     WS_ENTRIES = 5,      /* entries: the words of the value, the rank, padding */
     WS_FILTERS = 6,      /* filters of all tables */
-    WS_HASH = 7,         /* keys of the hash, then four odd multipliers */
+    WS_HASH = 7,         /* keys of the hash, see hash.cuh, then four odd multipliers */
     WS_TILES = 8,        /* descriptions of tiles of filters */
-    WS_TILES_LEN = 9     /* their number */
+    WS_TILES_LEN = 9,    /* their number */
+    WS_PROBES = 10,      /* what else there is to a table, apart: filters let few keys further */
+    WS_CHUNKS = 11,      /* bloom: descriptions of chunks of tables */
+    WS_LOADS = 12,       /* bloom: terms to make: as a table, a mask and the term's slot */
+    WS_TERM_SLOTS = 13   /* bloom: terms that a key has at a time */
 };
 
 /* Words of a description behind the mask. */
 enum {
     WS_DESC_BOUND = 0,   /* no rank in the table is smaller */
-    WS_DESC_SLOTS = 1,   /* its first slot, counted from WS_SLOTS */
-    WS_DESC_SIZE = 2,    /* maskhash: 32 less the bits of a slot number; else: slots of a part */
-    WS_DESC_FILTER = 3,  /* the first word of its filter, in its tile */
-    WS_DESC_SHIFT = 4,   /* 32 less the bits of a place in the filter */
-    WS_DESC_WORDS = 5
+    WS_DESC_WORDS = 1
 };
+
+/* Words of a probe. */
+enum {
+    WS_PROBE_TERMS = 0,  /* slots of the terms that make the table's hash, a byte each */
+    WS_PROBE_FILTER = 1, /* the first word of its filter, in its tile; shift << 16, which is 32 less
+                          * the bits of a word's number in the filter */
+    WS_PROBE_SLOTS = 2,  /* its first slot, counted from WS_SLOTS */
+    WS_PROBE_SIZE = 3,   /* maskhash: 32 less the bits of a slot number; else: slots of a part */
+    WS_PROBE_WORDS = 4
+};
+
+/* Words of the description of a chunk: tables that are searched together. No chunk has tables of
+ * two tiles, and chunks have all tables in turn. */
+enum {
+    WS_CHUNK_FIRST = 0,  /* its first table */
+    WS_CHUNK_LEN = 1,    /* how many they are, at most 32 */
+    WS_CHUNK_LOAD = 2,   /* its first term to make, counted in terms */
+    WS_CHUNK_LOADS = 3,  /* how many they are */
+    WS_CHUNK_WORDS = 4
+};
+
+/* Terms of a hash, and so bytes of WS_PROBE_TERMS. */
+#define WS_TERMS 4
 
 /* Words of the description of a tile. */
 enum {

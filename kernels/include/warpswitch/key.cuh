@@ -18,6 +18,8 @@
 #ifdef __CUDACC__
 #define WS_FN static __device__ __forceinline__
 #define WS_UNROLL _Pragma("unroll")
+#define WS_PRAGMA(words) _Pragma(#words)
+#define WS_UNROLL_BY(times) WS_PRAGMA(unroll times)
 #if WS_COHERENT
 #define WS_READ(at) (*(at))
 #else
@@ -26,6 +28,7 @@
 #else
 #define WS_FN static inline
 #define WS_UNROLL
+#define WS_UNROLL_BY(times)
 #endif
 
 static_assert(sizeof(ws_view) == 64, "a view is 64 bytes");
@@ -111,6 +114,33 @@ WS_FN ws_u32 ws_id(const ws_view &view, ws_u32 rank) {
         return rank;
     }
     return ws_word(view.words + view.p[WS_IDS] + rank);
+}
+
+/* A word whose lowest bit is bit `at` mod 32 of `word`; the others are of no use. */
+WS_FN ws_u32 ws_bit(ws_u32 word, ws_u32 at) {
+#ifdef __CUDACC__
+    return __funnelshift_r(word, word, at);
+#else
+    return word >> (at & 31);
+#endif
+}
+
+/* `bits` moved down by one place, and the lowest bit of `next` on top. */
+WS_FN ws_u32 ws_push(ws_u32 bits, ws_u32 next) {
+#ifdef __CUDACC__
+    return __funnelshift_r(bits, next, 1);
+#else
+    return bits >> 1 | next << 31;
+#endif
+}
+
+/* The number of the lowest bit that is set; there has to be one. */
+WS_FN ws_u32 ws_lowest(ws_u32 bits) {
+#ifdef __CUDACC__
+    return __ffs(bits) - 1;
+#else
+    return (ws_u32)__builtin_ctz(bits);
+#endif
 }
 
 /* The upper half of a product. */

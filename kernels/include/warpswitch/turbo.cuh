@@ -25,14 +25,6 @@ WS_FN ws_u32 ws_ones(ws_u32 word) {
 #endif
 }
 
-WS_FN ws_u32 ws_lowest(ws_u32 word) {
-#ifdef __CUDACC__
-    return __ffs(word) - 1;
-#else
-    return __builtin_ctz(word);
-#endif
-}
-
 /* The cell that a key falls into: its bits under the masks, packed, run by run of set bits. */
 WS_FN ws_u32 ws_cell(const ws_u32 *cut, const ws_key &key) {
     ws_u32 masks[WS_PADDED(WS_WORDS)];

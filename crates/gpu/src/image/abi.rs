@@ -29,19 +29,44 @@ pub const HASH: usize = 7;
 pub const TILES: usize = 8;
 /// Number of tiles.
 pub const TILES_LEN: usize = 9;
+/// Probes.
+pub const PROBES: usize = 10;
+/// Chunks of tables.
+pub const CHUNKS: usize = 11;
+/// Terms to make.
+pub const LOADS: usize = 12;
+/// Terms that a key has at a time.
+pub const TERM_SLOTS: usize = 13;
 
 /// Words of a description behind its mask.
 pub const DESC_BOUND: usize = 0;
-/// First slot.
-pub const DESC_SLOTS: usize = 1;
-/// Shift, or slots of a part.
-pub const DESC_SIZE: usize = 2;
-/// First word of the filter.
-pub const DESC_FILTER: usize = 3;
-/// 32 less the bits of a place in the filter.
-pub const DESC_SHIFT: usize = 4;
 /// How many these words are.
-pub const DESC_WORDS: usize = 5;
+pub const DESC_WORDS: usize = 1;
+
+/// Words of a probe: the slots of the table's terms, a byte each,
+pub const PROBE_TERMS: usize = 0;
+/// first word of the filter, and above 16 bits 32 less the bits of a word's number in it,
+pub const PROBE_FILTER: usize = 1;
+/// first slot,
+pub const PROBE_SLOTS: usize = 2;
+/// shift, or slots of a part.
+pub const PROBE_SIZE: usize = 3;
+/// How many these words are.
+pub const PROBE_WORDS: usize = 4;
+
+/// Words of a chunk: its first table,
+pub const CHUNK_FIRST: usize = 0;
+/// number of tables,
+pub const CHUNK_LEN: usize = 1;
+/// first term to make,
+pub const CHUNK_LOAD: usize = 2;
+/// number of these.
+pub const CHUNK_LOADS: usize = 3;
+/// How many these words are.
+pub const CHUNK_WORDS: usize = 4;
+
+/// Terms of a hash.
+pub const TERMS: usize = 4;
 
 /// `turbo`.
 pub const TURBO_TABLES: usize = 2;
@@ -95,6 +120,24 @@ pub const fn table_desc_words(words: usize) -> usize {
     padded(words + DESC_WORDS)
 }
 
+/// The description of a table: the first `words` words of its mask, its bound, and what pads it.
+pub fn desc<'a>(words: usize, mask: &'a [u32], bound: u32) -> impl Iterator<Item = u32> + use<'a> {
+    let len = table_desc_words(words);
+    let pad = std::iter::repeat_n(0, len - words - DESC_WORDS);
+    mask[..words].iter().copied().chain([bound]).chain(pad)
+}
+
+/// [`PROBE_FILTER`] of a probe.
+pub const fn probe_filter(first: u32, shift: u32) -> u32 {
+    assert!(first <= 0xffff, "a tile has fewer words");
+    shift << 16 | first
+}
+
+/// The filter of a probe: its first word, and 32 less the bits of a word's number in it.
+pub const fn filter_of(probe: &[u32]) -> (u32, u32) {
+    (probe[PROBE_FILTER] & 0xffff, probe[PROBE_FILTER] >> 16)
+}
+
 /// Words of the description of one of turbo's tables.
 pub const fn turbo_desc_words(words: usize) -> usize {
     padded(words + 2)
@@ -111,7 +154,7 @@ pub const fn row_words(words: usize, compact: bool) -> usize {
 }
 
 /// What the probe kernel reports, in its order; compiled for full rows of four-word keys.
-pub const FACTS: [(&str, u32); 32] = [
+pub const FACTS: [(&str, u32); 43] = [
     ("size of a view", 64),
     ("WS_IDS", IDS as u32),
     ("WS_RULES", RULES as u32),
@@ -124,11 +167,22 @@ pub const FACTS: [(&str, u32); 32] = [
     ("WS_HASH", HASH as u32),
     ("WS_TILES", TILES as u32),
     ("WS_TILES_LEN", TILES_LEN as u32),
+    ("WS_PROBES", PROBES as u32),
+    ("WS_CHUNKS", CHUNKS as u32),
+    ("WS_LOADS", LOADS as u32),
+    ("WS_TERM_SLOTS", TERM_SLOTS as u32),
     ("WS_DESC_BOUND", DESC_BOUND as u32),
-    ("WS_DESC_SLOTS", DESC_SLOTS as u32),
-    ("WS_DESC_SIZE", DESC_SIZE as u32),
-    ("WS_DESC_FILTER", DESC_FILTER as u32),
-    ("WS_DESC_SHIFT", DESC_SHIFT as u32),
+    ("WS_PROBE_TERMS", PROBE_TERMS as u32),
+    ("WS_PROBE_FILTER", PROBE_FILTER as u32),
+    ("WS_PROBE_SLOTS", PROBE_SLOTS as u32),
+    ("WS_PROBE_SIZE", PROBE_SIZE as u32),
+    ("WS_PROBE_WORDS", PROBE_WORDS as u32),
+    ("WS_CHUNK_FIRST", CHUNK_FIRST as u32),
+    ("WS_CHUNK_LEN", CHUNK_LEN as u32),
+    ("WS_CHUNK_LOAD", CHUNK_LOAD as u32),
+    ("WS_CHUNK_LOADS", CHUNK_LOADS as u32),
+    ("WS_CHUNK_WORDS", CHUNK_WORDS as u32),
+    ("WS_TERMS", TERMS as u32),
     ("WS_TURBO_TABLES", TURBO_TABLES as u32),
     ("WS_TURBO_DESCS", TURBO_DESCS as u32),
     ("WS_TURBO_UNITS", TURBO_UNITS as u32),

@@ -14,7 +14,7 @@
 //! | `linear` | rows in order of rank | 32, or 48 with masks that are no prefixes |
 //! | `maskhash` | for each mask open addressing, half full at most | 48 to 80 an entry |
 //! | `tuple` | for each mask three parts of a cuckoo table | 41 an entry |
-//! | `bloom` | the same behind a filter of 16 to 32 bits an entry | 45 an entry |
+//! | `bloom` | the same behind a filter of 16 to 32 bits an entry, its hash in terms | 45 an entry |
 //! | `turbo` | the tables, cuts and leaves of the CPU's engine | 100 to 6000 |
 //!
 //! Ranges become prefixes for the three in the middle: a rule may be many entries.
@@ -24,6 +24,7 @@ mod linear;
 pub(crate) mod live;
 mod rows;
 mod tables;
+mod terms;
 mod turbo;
 
 use std::fmt;
@@ -362,8 +363,8 @@ impl Work for Image {
         self.shape
     }
 
-    fn launch_shape(&self) -> LaunchShape {
-        kernels::launch_shape(self)
+    fn launch_shape(&self, shared_bytes_max: usize) -> LaunchShape {
+        kernels::launch_shape(self, shared_bytes_max)
     }
 
     fn words(&self) -> &[u32] {

@@ -3,15 +3,15 @@
 //! A rule becomes masked entries, one for each pair of prefixes of its ranges. Entries of one mask
 //! are a table; of those with one value the best stays. A slot is two words: the hash of its
 //! value, and the number of the entry plus one. Entries lie apart, so that free slots cost eight
-//! bytes.
+//! bytes. A filter's places of a value are three bits of one word, so that a kernel reads one.
 //!
 //! # Invariants
 //! - B1: tables are in order of their bounds: no rank in a table, nor in one behind it, is smaller.
 //!   A search may stop at the first bound that is not below the best rank so far.
 //! - B2: open addressing: at most half of the slots are in use, and between a value's first slot
 //!   and the one it lies in none is free. Cuckoo: a value lies in one of its three slots.
-//! - B3: filters of a tile lie together, and no tile is larger than [`TILE_WORDS_MAX`] unless one
-//!   filter alone is.
+//! - B3: filters of a tile lie together, and no tile is larger than [`TILE_WORDS_MAX`].
+//! - B4: `bloom` alone has chunks and terms ([`super::terms`]); T1 and T2 hold there.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -21,11 +21,11 @@ use warpswitch_rules::expand::{entry_count, masked_entries};
 use warpswitch_rules::schema::WORDS_MAX;
 
 use super::live::tables::{TableOf, Tables};
+use super::terms::{self, Groups, Plan, Value};
 use super::{Built, Draft, Image, Rules, abi, live};
 
-/// Words of the filters that lie in shared memory at once: 96 KB, so that two blocks share a
-/// multiprocessor.
-const TILE_WORDS_MAX: usize = 96 * 256;
+/// Words of the filters that lie in shared memory at once: 64 KB, beside the terms of the keys.
+const TILE_WORDS_MAX: usize = 64 * 256;
 /// Words of the largest filter: 64 KB.
 const FILTER_WORDS_MAX: usize = 64 * 256;
 /// Of 100 slots of a cuckoo table so many are in use at most.
@@ -47,14 +47,24 @@ pub(super) enum Kind {
     Filtered,
 }
 
+/// Which of the three, over which keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Form {
+    pub(super) kind: Kind,
+    /// Words of a key.
+    pub(super) words: usize,
+    /// The word with the ports.
+    pub(super) ports_word: usize,
+}
+
 /// The values of one mask and the best rank of each, in order of rank.
 struct Tuple {
-    mask: [u32; WORDS_MAX],
-    values: Vec<([u32; WORDS_MAX], u32)>,
+    mask: Value,
+    values: Vec<(Value, u32)>,
 }
 
 /// Entries that lost to one of the same mask and value: tuple, value, rank.
-type Losers = BTreeSet<(u32, [u32; WORDS_MAX], u32)>;
+type Losers = BTreeSet<(u32, Value, u32)>;
 
 /// The tuples of `rules`, in order of their bounds, and which entries lost.
 fn tuples(rules: &Rules<'_>, bytes_max: usize) -> Result<(Vec<Tuple>, Losers), TooLarge> {
@@ -89,16 +99,22 @@ fn tuples(rules: &Rules<'_>, bytes_max: usize) -> Result<(Vec<Tuple>, Losers), T
 }
 
 /// The keyed hash; see `hash.cuh`. As words: a multiplier for each word of a key, what is added and
-/// what the sum is multiplied with (low half first), four more multipliers.
+/// what the sum is multiplied with (low half first), four more multipliers; `bloom`: a multiplier
+/// of two words for each unit of a key, four more multipliers.
 struct HashKeys(Vec<u32>);
 
 impl HashKeys {
-    fn draw(words: usize, seed: u64, draw: u64) -> Self {
+    fn draw(form: Form, seed: u64, draw: u64) -> Self {
+        let words = form.words;
         let mut seeds = SeedStream::new(seed, 0x6770_7500 + draw);
-        let mut list: Vec<u32> = (0..words).map(|_| seeds.next() as u32 | 1).collect();
-        for long in [seeds.next(), seeds.next() | 1] {
-            list.extend([long as u32, (long >> 32) as u32]);
-        }
+        let mut list: Vec<u32> = Vec::new();
+        let longs: Vec<u64> = if form.kind == Kind::Filtered {
+            (0..terms::units(words)).map(|_| seeds.next()).collect()
+        } else {
+            list.extend((0..words).map(|_| seeds.next() as u32 | 1));
+            vec![seeds.next(), seeds.next() | 1]
+        };
+        list.extend(longs.iter().flat_map(|&long| [long as u32, (long >> 32) as u32]));
         list.extend((0..4).map(|_| seeds.next() as u32 | 1));
         Self(list)
     }
@@ -109,12 +125,20 @@ impl HashKeys {
 }
 
 /// The hash of a masked key by the words of [`HashKeys`].
-pub(super) fn hash(keys: &[u32], masked: &[u32]) -> u32 {
+pub(super) fn hash(form: Form, keys: &[u32], masked: &[u32]) -> u32 {
+    let long = |words: &[u32]| u64::from(words[1]) << 32 | u64::from(words[0]);
+    let Form { kind, words, ports_word } = form;
+    if kind == Kind::Filtered {
+        let term = |at: usize| {
+            let (_, unit) = terms::unit(masked, words, ports_word, at);
+            (long(&keys[2 * at..]).wrapping_mul(u64::from(unit)) >> 32) as u32
+        };
+        return (0..terms::units(words)).map(term).fold(0, u32::wrapping_add);
+    }
     let (multipliers, rest) = keys.split_at(masked.len());
-    let long = |at: usize| u64::from(rest[at + 1]) << 32 | u64::from(rest[at]);
     let products = multipliers.iter().zip(masked).map(|(&a, &w)| u64::from(a) * u64::from(w));
-    let sum = products.fold(long(0), u64::wrapping_add);
-    (sum.wrapping_mul(long(2)) >> 32) as u32
+    let sum = products.fold(long(rest), u64::wrapping_add);
+    (sum.wrapping_mul(long(&rest[2..])) >> 32) as u32
 }
 
 /// The upper half of a product.
@@ -130,9 +154,10 @@ pub(super) fn places(by: &[u32; 4], hash: u32, part: u32) -> [usize; 3] {
     std::array::from_fn(|of| of * part as usize + high(hash.wrapping_mul(by[of]), part) as usize)
 }
 
-/// The bits of a filter that a hash sets.
-pub(super) fn filter_places(by: &[u32; 4], hash: u32, shift: u32) -> [u32; 2] {
-    [hash >> shift, hash.wrapping_mul(by[3]) >> shift]
+/// The bits of a filter that a hash sets, all in one word of it; they may be equal.
+pub(super) fn filter_places(hash: u32, shift: u32) -> [u32; 3] {
+    let word = hash >> shift;
+    [hash, hash >> 5, hash >> 10].map(|bit| 32 * word + (bit & 31))
 }
 
 /// Open addressing: at least `slots_min` slots, and 32 less the bits of a slot number.
@@ -191,13 +216,13 @@ fn try_cuckoo(by: &[u32; 4], items: &[Slot], part: usize) -> Option<Vec<Slot>> {
     Some(table)
 }
 
-/// A filter: its words, and 32 less the bits of a place in it.
-fn filter(by: &[u32; 4], hashes: &[u32]) -> (Vec<u32>, u32) {
+/// A filter: its words, and 32 less the bits of a word's number in it.
+fn filter(hashes: &[u32]) -> (Vec<u32>, u32) {
     let bits = (16 * hashes.len()).next_power_of_two().clamp(128, FILTER_WORDS_MAX * 32);
-    let shift = 32 - bits.trailing_zeros();
+    let shift = 32 - (bits / 32).trailing_zeros();
     let mut words = vec![0u32; bits / 32];
     for &hash in hashes {
-        for place in filter_places(by, hash, shift) {
+        for place in filter_places(hash, shift) {
             words[place as usize / 32] |= 1 << (place % 32);
         }
     }
@@ -208,6 +233,11 @@ fn filter(by: &[u32; 4], hashes: &[u32]) -> (Vec<u32>, u32) {
 #[derive(Default)]
 struct Parts {
     descs: Vec<u32>,
+    probes: Vec<u32>,
+    chunks: Vec<u32>,
+    loads: Vec<u32>,
+    groups: Groups,
+    term_slots: usize,
     slots: Vec<u32>,
     entries: Vec<u32>,
     filters: Vec<u32>,
@@ -219,9 +249,10 @@ struct Parts {
 
 impl Parts {
     /// Adds a table. `None` if its values find no places.
-    fn add(&mut self, tuple: &Tuple, words: usize, kind: Kind, keys: &HashKeys) -> Option<()> {
+    fn add(&mut self, tuple: &Tuple, form: Form, keys: &HashKeys) -> Option<()> {
+        let Form { kind, words, .. } = form;
         let hashes: Vec<u32> =
-            tuple.values.iter().map(|(value, _)| hash(&keys.0, &value[..words])).collect();
+            tuple.values.iter().map(|(value, _)| hash(form, &keys.0, &value[..words])).collect();
         let entry_words = abi::entry_words(words);
         let first_entry = (self.entries.len() / entry_words) as u32;
         for (value, rank) in &tuple.values {
@@ -236,25 +267,39 @@ impl Parts {
             Kind::Open => open_slots(&items, 2 * items.len()),
             Kind::Cuckoo | Kind::Filtered => cuckoo_slots(&keys.by(), &items, items.len())?,
         };
-        let mut desc = [0; abi::DESC_WORDS];
-        desc[abi::DESC_BOUND] = tuple.values[0].1;
-        desc[abi::DESC_SLOTS] = (self.slots.len() / 2) as u32;
-        desc[abi::DESC_SIZE] = size;
+        let mut probe = [0; abi::PROBE_WORDS];
+        probe[abi::PROBE_SLOTS] = (self.slots.len() / 2) as u32;
+        probe[abi::PROBE_SIZE] = size;
         self.slots.extend(slots.as_flattened());
         if kind == Kind::Filtered {
-            let (filter, shift) = filter(&keys.by(), &hashes);
+            let (filter, shift) = filter(&hashes);
             if self.filters.len() - self.tile_start.1 + filter.len() > TILE_WORDS_MAX {
                 self.end_tile(words, self.descs.len() / abi::table_desc_words(words), false);
             }
-            desc[abi::DESC_FILTER] = (self.filters.len() - self.tile_start.1) as u32;
-            desc[abi::DESC_SHIFT] = shift;
+            let first = (self.filters.len() - self.tile_start.1) as u32;
+            probe[abi::PROBE_FILTER] = abi::probe_filter(first, shift);
             self.filters.extend(filter);
         }
-        let end = self.descs.len() + abi::table_desc_words(words);
-        self.descs.extend_from_slice(&tuple.mask[..words]);
-        self.descs.extend(desc);
-        self.descs.resize(end, 0);
+        self.probes.extend(probe);
+        let bound = tuple.values[0].1;
+        self.descs.extend(abi::desc(words, &tuple.mask, bound));
         Some(())
+    }
+
+    /// Plans how a kernel goes through the tables, all of which are there.
+    fn make_plan(&mut self, tuples: &[Tuple], form: Form) {
+        let words = form.words;
+        let masks: Vec<Value> = tuples.iter().map(|tuple| tuple.mask).collect();
+        let ended = self.tiles.chunks_exact(4).map(|tile| tile[0] as usize);
+        let starts: Vec<usize> = ended.chain([self.tile_start.0]).collect();
+        let plan = Plan::new(&masks, &starts, (words, form.ports_word));
+        for (probe, slots) in self.probes.chunks_exact_mut(abi::PROBE_WORDS).zip(&plan.slots) {
+            probe[abi::PROBE_TERMS] = u32::from_le_bytes(*slots);
+        }
+        self.chunks = plan.chunks.into_flattened();
+        let loads = plan.loads.iter();
+        self.loads = loads.flat_map(|(part, slot)| abi::desc(words, part, *slot)).collect();
+        (self.groups, self.term_slots) = (plan.groups, plan.slots_len);
     }
 
     /// Ends the tile at hand, if any of the `tables` is in it, or if there has to be one.
@@ -275,19 +320,19 @@ impl Parts {
         &mut self,
         tuples: &[Tuple],
         losers: Losers,
-        (words, kind): (usize, Kind),
+        form: Form,
         keys: &HashKeys,
     ) -> Tables {
+        let Form { kind, words, .. } = form;
         let desc_words = abi::table_desc_words(words);
-        let by = keys.by();
-        let table = |(tuple, desc): (&Tuple, &[u32])| {
-            let size = desc[words + abi::DESC_SIZE];
+        let table = |(tuple, probe): (&Tuple, &[u32])| {
+            let size = probe[abi::PROBE_SIZE];
             let mut counts = Vec::new();
             if kind == Kind::Filtered {
-                let shift = desc[words + abi::DESC_SHIFT];
-                counts = vec![0u8; 1 << (32 - shift)];
+                let (_, shift) = abi::filter_of(probe);
+                counts = vec![0u8; 32 << (32 - shift)];
                 for (value, _) in &tuple.values {
-                    for place in filter_places(&by, hash(&keys.0, &value[..words]), shift) {
+                    for place in filter_places(hash(form, &keys.0, &value[..words]), shift) {
                         let count = &mut counts[place as usize];
                         *count = count.saturating_add(1);
                     }
@@ -297,10 +342,19 @@ impl Parts {
             TableOf { entries: tuple.values.len(), slots, counts }
         };
         let tables: Vec<TableOf> =
-            tuples.iter().zip(self.descs.chunks_exact(desc_words)).map(table).collect();
+            tuples.iter().zip(self.probes.chunks_exact(abi::PROBE_WORDS)).map(table).collect();
         let by_mask = tuples.iter().zip(0..).map(|(tuple, table)| (tuple.mask, table)).collect();
         let tables_max = tuples.len() + tuples.len() / 4 + 16;
         self.descs.resize(tables_max * desc_words, 0);
+        self.probes.resize(tables_max * abi::PROBE_WORDS, 0);
+        let chunks = (self.chunks.len() / abi::CHUNK_WORDS, self.loads.len() / desc_words);
+        if kind == Kind::Filtered {
+            // Each table that comes later may be a chunk of its own, and makes its terms.
+            let more = tables_max - tuples.len();
+            self.chunks.resize((chunks.0 + more) * abi::CHUNK_WORDS, 0);
+            self.loads.resize((chunks.1 + more * abi::TERMS) * desc_words, 0);
+            self.term_slots = self.term_slots.max(2 * abi::TERMS);
+        }
         let slots = self.slots.len() / 2;
         let slots = (slots, 2 * slots.max(1024));
         self.slots.resize(2 * slots.1, 0);
@@ -316,8 +370,7 @@ impl Parts {
         }
         let hash_keys = keys.0.clone();
         Tables::new(live::tables::Parts {
-            kind,
-            words,
+            form,
             hash_keys,
             tables,
             tables_max,
@@ -326,6 +379,8 @@ impl Parts {
             slots,
             entries,
             filters,
+            chunks,
+            groups: self.groups,
         })
     }
 }
@@ -339,30 +394,38 @@ pub(super) fn build(
     room: bool,
 ) -> Result<Built, TooLarge> {
     let words = rules.words_per_key();
+    let form = Form { kind, words, ports_word: rules.store.schema().ports_word };
     let (tuples, losers) = tuples(rules, bytes_max)?;
     let drawn = (0..DRAWS_MAX).find_map(|draw| {
-        let keys = HashKeys::draw(words, hash_seed, draw);
+        let keys = HashKeys::draw(form, hash_seed, draw);
         let mut parts = Parts::default();
-        tuples.iter().try_for_each(|tuple| parts.add(tuple, words, kind, &keys))?;
+        tuples.iter().try_for_each(|tuple| parts.add(tuple, form, &keys))?;
         Some((keys, parts))
     });
     let Some((keys, mut parts)) = drawn else { return Err(rules.too_large(usize::MAX)) };
     let entries = parts.entries.len() / abi::entry_words(words);
     let slots = parts.slots.len() / 2;
-    let live =
-        room.then(|| live::Layout::Tables(parts.make_room(&tuples, losers, (words, kind), &keys)));
+    if kind == Kind::Filtered {
+        parts.make_plan(&tuples, form);
+    }
+    let loads = parts.loads.len() / abi::table_desc_words(words);
+    let live = room.then(|| live::Layout::Tables(parts.make_room(&tuples, losers, form, &keys)));
     if kind == Kind::Filtered {
         parts.end_tile(words, tuples.len(), room);
     }
     let mut draft = Draft::default();
     draft.part(abi::HASH, &keys.0);
     draft.part(abi::TABLE_DESCS, &parts.descs);
+    draft.part(abi::PROBES, &parts.probes);
+    draft.part(abi::CHUNKS, &parts.chunks);
+    draft.part(abi::LOADS, &parts.loads);
     draft.part(abi::TILES, &parts.tiles);
     draft.part(abi::FILTERS, &parts.filters);
     draft.part(abi::SLOTS, &parts.slots);
     draft.part(abi::ENTRIES, &parts.entries);
     draft.numbers[abi::TABLES] = tuples.len() as u32;
     draft.numbers[abi::TILES_LEN] = (parts.tiles.len() / 4) as u32;
+    draft.numbers[abi::TERM_SLOTS] = parts.term_slots as u32;
     let largest = tuples.iter().map(|tuple| tuple.values.len()).max().unwrap_or(0);
     let mut details = vec![
         Detail { name: "tuples", value: tuples.len() as f64 },
@@ -374,6 +437,7 @@ pub(super) fn build(
     if kind == Kind::Filtered {
         details.push(Detail { name: "filter_bytes", value: (parts.filters.len() * 4) as f64 });
         details.push(Detail { name: "filter_tiles", value: (parts.tiles.len() / 4) as f64 });
+        details.push(Detail { name: "terms", value: loads as f64 });
     }
     Ok(Built { draft, details, shared_words: parts.tile_words_max, live })
 }
@@ -386,14 +450,17 @@ fn ratio(a: usize, b: usize) -> f64 {
 pub(super) fn lookup(image: &Image, kind: Kind, key: &[u32]) -> u32 {
     let words = image.shape.words;
     let hash_keys = image.part(abi::HASH);
-    let by: [u32; 4] = std::array::from_fn(|at| hash_keys[words + 4 + at]);
+    let form = Form { kind, words, ports_word: image.shape.ports_word };
+    let by_at = if kind == Kind::Filtered { 2 * terms::units(words) } else { words + 4 };
+    let by: [u32; 4] = std::array::from_fn(|at| hash_keys[by_at + at]);
     let desc_words = abi::table_desc_words(words);
     let tables = image.numbers[abi::TABLES] as usize;
     let descs = image.part(abi::TABLE_DESCS).chunks_exact(desc_words).take(tables);
+    let probes = image.part(abi::PROBES).chunks_exact(abi::PROBE_WORDS);
     let mut tiles = image.part(abi::TILES).chunks_exact(4);
     let (mut tile_end, mut tile_words) = (0, 0);
     let mut best = abi::NONE;
-    for (table, desc) in descs.enumerate() {
+    for (table, (desc, probe)) in descs.zip(probes).enumerate() {
         let (mask, desc) = desc.split_at(words);
         if desc[abi::DESC_BOUND] >= best {
             break;
@@ -401,28 +468,28 @@ pub(super) fn lookup(image: &Image, kind: Kind, key: &[u32]) -> u32 {
         let masked: [u32; WORDS_MAX] =
             std::array::from_fn(|at| if at < words { key[at] & mask[at] } else { 0 });
         let masked = &masked[..words];
-        let hash = hash(hash_keys, masked);
+        let hash = hash(form, hash_keys, masked);
         if kind == Kind::Filtered {
             if table == tile_end {
                 let tile = tiles.next().expect("every table is in a tile");
                 (tile_end, tile_words) = (table + tile[1] as usize, tile[2] as usize);
             }
-            let filter = &image.part(abi::FILTERS)[tile_words + desc[abi::DESC_FILTER] as usize..];
-            let shift = desc[abi::DESC_SHIFT];
+            let (first, shift) = abi::filter_of(probe);
+            let filter = &image.part(abi::FILTERS)[tile_words + first as usize..];
             let is_set = |place: u32| filter[place as usize / 32] >> (place % 32) & 1 == 1;
-            if !is_set(hash >> shift) || !is_set(hash.wrapping_mul(by[3]) >> shift) {
+            if !filter_places(hash, shift).into_iter().all(is_set) {
                 continue;
             }
         }
-        best = best.min(probe(image, kind, desc, &by, hash, masked));
+        best = best.min(look(image, kind, probe, &by, hash, masked));
     }
     best
 }
 
 /// The rank that a table has for a masked key.
-fn probe(image: &Image, kind: Kind, desc: &[u32], by: &[u32; 4], hash: u32, masked: &[u32]) -> u32 {
-    let slots = &image.part(abi::SLOTS)[2 * desc[abi::DESC_SLOTS] as usize..];
-    let size = desc[abi::DESC_SIZE];
+fn look(image: &Image, kind: Kind, probe: &[u32], by: &[u32; 4], hash: u32, masked: &[u32]) -> u32 {
+    let slots = &image.part(abi::SLOTS)[2 * probe[abi::PROBE_SLOTS] as usize..];
+    let size = probe[abi::PROBE_SIZE];
     let rank_at = |slot: usize| {
         let (tag, entry) = (slots[2 * slot], slots[2 * slot + 1]);
         if entry == 0 || tag != hash {
@@ -478,12 +545,10 @@ mod tests {
     fn filters_pass_what_was_put_into_them() {
         let mut seeds = SeedStream::new(3, 1);
         let hashes: Vec<u32> = (0..1000).map(|_| seeds.next() as u32).collect();
-        let by = [1, 1, 1, 0x9e37_79b9];
-        let (words, shift) = filter(&by, &hashes);
+        let (words, shift) = filter(&hashes);
         let passes = |hash: u32| {
-            [hash >> shift, hash.wrapping_mul(by[3]) >> shift]
-                .iter()
-                .all(|&place| words[place as usize / 32] >> (place % 32) & 1 == 1)
+            let is_set = |place: u32| words[place as usize / 32] >> (place % 32) & 1 == 1;
+            filter_places(hash, shift).into_iter().all(is_set)
         };
         assert!(hashes.iter().all(|&hash| passes(hash)));
         let passed = (0..10_000).filter(|_| passes(seeds.next() as u32)).count();

@@ -155,7 +155,7 @@ impl<A: Address> Work for RouteImage<A> {
         KernelShape { words: Self::ADDRESS_WORDS, ports_word: 0, compact: false }
     }
 
-    fn launch_shape(&self) -> LaunchShape {
+    fn launch_shape(&self, _: usize) -> LaunchShape {
         let per_thread = if Self::ADDRESS_WORDS == 1 { IPV4_PER_THREAD } else { 1 };
         LaunchShape {
             threads: THREADS,

@@ -19,15 +19,12 @@ use std::collections::{BTreeSet, HashMap};
 use warpswitch_classify::parts::SeedStream;
 use warpswitch_rules::RuleRef;
 use warpswitch_rules::expand::masked_entries;
-use warpswitch_rules::schema::WORDS_MAX;
 
-use super::super::abi::{self, DESC_BOUND, DESC_FILTER, DESC_SHIFT, DESC_SIZE, DESC_SLOTS};
-use super::super::tables::{self, Kind, LOAD_PERCENT, MOVES_MAX, Slot};
+use super::super::abi::{self, DESC_BOUND, PROBE_FILTER, PROBE_SIZE, PROBE_SLOTS};
+use super::super::tables::{self, Form, Kind, LOAD_PERCENT, MOVES_MAX, Slot};
+use super::super::terms::{Groups, Value};
 use super::{Model, NoRoom};
 use crate::ranges::Ranges;
-
-/// A masked key; words beyond the key's are 0.
-type Value = [u32; WORDS_MAX];
 
 /// Words of the filter of a table that comes later.
 const NEW_FILTER_WORDS: usize = 32;
@@ -49,6 +46,7 @@ pub(in crate::image) struct TableOf {
 /// What changes need beside the model.
 #[derive(Debug)]
 pub(in crate::image) struct Tables {
+    form: Form,
     kind: Kind,
     words: usize,
     hash_keys: Vec<u32>,
@@ -62,6 +60,10 @@ pub(in crate::image) struct Tables {
     free_entries: Vec<u32>,
     /// Words of the last tile that no filter has.
     free_filters: (usize, usize),
+    /// Chunks and terms to make that are in use, and tables of the last chunk if it came later.
+    chunks: (usize, usize),
+    chunk_len: Option<u32>,
+    groups: Groups,
     draws: SeedStream,
     /// All counters.
     counts_bytes: usize,
@@ -69,8 +71,7 @@ pub(in crate::image) struct Tables {
 
 /// What a build knows of an image of tables.
 pub(in crate::image) struct Parts {
-    pub(in crate::image) kind: Kind,
-    pub(in crate::image) words: usize,
+    pub(in crate::image) form: Form,
     pub(in crate::image) hash_keys: Vec<u32>,
     pub(in crate::image) tables: Vec<TableOf>,
     pub(in crate::image) tables_max: usize,
@@ -81,16 +82,20 @@ pub(in crate::image) struct Parts {
     pub(in crate::image) entries: (usize, usize),
     /// Of the last tile, from its start.
     pub(in crate::image) filters: (usize, usize),
+    /// Chunks, and terms to make.
+    pub(in crate::image) chunks: (usize, usize),
+    pub(in crate::image) groups: Groups,
 }
 
 impl Tables {
     pub(in crate::image) fn new(parts: Parts) -> Self {
-        let Parts { kind, words, hash_keys, tables, tables_max, by_mask, losers, .. } = parts;
+        let Parts { form, hash_keys, tables, tables_max, by_mask, losers, .. } = parts;
         let counts_bytes = tables.iter().map(|table| table.counts.len()).sum();
         let by = *hash_keys.last_chunk().expect("four multipliers at the end");
         Self {
-            kind,
-            words,
+            form,
+            kind: form.kind,
+            words: form.words,
             hash_keys,
             by,
             tables,
@@ -100,6 +105,9 @@ impl Tables {
             free_slots: Ranges::new(parts.slots.0, parts.slots.1),
             free_entries: (parts.entries.0 as u32..parts.entries.1 as u32).rev().collect(),
             free_filters: parts.filters,
+            chunks: parts.chunks,
+            chunk_len: None,
+            groups: parts.groups,
             draws: SeedStream::new(parts.slots.0 as u64, 5),
             counts_bytes,
         }
@@ -114,17 +122,29 @@ impl Tables {
             + self.tables.len() * size_of::<TableOf>()
     }
 
+    /// Where a table's description has what follows its mask.
     fn desc_at(&self, model: &Model, table: u32) -> usize {
         let first = model.numbers[abi::TABLE_DESCS] as usize;
         first + table as usize * abi::table_desc_words(self.words) + self.words
     }
 
-    fn desc(&self, model: &Model, table: u32, which: usize) -> u32 {
-        model.get(self.desc_at(model, table) + which)
+    fn probe_at(&self, model: &Model, table: u32) -> usize {
+        model.numbers[abi::PROBES] as usize + table as usize * abi::PROBE_WORDS
+    }
+
+    /// A word of a table's probe.
+    fn probe(&self, model: &Model, table: u32, which: usize) -> u32 {
+        model.get(self.probe_at(model, table) + which)
+    }
+
+    /// The first word of a table's filter in its tile, and the filter's shift.
+    fn filter(&self, model: &Model, table: u32) -> (u32, u32) {
+        let at = self.probe_at(model, table);
+        abi::filter_of(&model.words[at..at + abi::PROBE_WORDS])
     }
 
     fn hash(&self, value: &Value) -> u32 {
-        tables::hash(&self.hash_keys, &value[..self.words])
+        tables::hash(self.form, &self.hash_keys, &value[..self.words])
     }
 
     fn entry_at(&self, model: &Model, entry: u32) -> usize {
@@ -133,7 +153,7 @@ impl Tables {
 
     /// The word of slot `slot` of a table.
     fn slot_at(&self, model: &Model, table: u32, slot: usize) -> usize {
-        let first = self.desc(model, table, DESC_SLOTS) as usize;
+        let first = self.probe(model, table, PROBE_SLOTS) as usize;
         model.numbers[abi::SLOTS] as usize + 2 * (first + slot)
     }
 
@@ -159,7 +179,7 @@ impl Tables {
                 model.words[at..at + self.words] == value[..self.words]
             }
         };
-        let size = self.desc(model, table, DESC_SIZE);
+        let size = self.probe(model, table, PROBE_SIZE);
         if self.kind == Kind::Open {
             let wrap = self.tables[table as usize].slots - 1;
             let mut slot = (hash >> size) as usize;
@@ -273,7 +293,7 @@ impl Tables {
 
     /// Enters a slot's content; gives what was put out and found no place.
     fn enter(&mut self, model: &mut Model, table: u32, mut moving: Slot) -> Option<Slot> {
-        let size = self.desc(model, table, DESC_SIZE);
+        let size = self.probe(model, table, PROBE_SIZE);
         if self.kind == Kind::Open {
             let wrap = self.tables[table as usize].slots - 1;
             let mut slot = (moving[0] >> size) as usize;
@@ -301,7 +321,7 @@ impl Tables {
     /// Gives a table more slots, and enters `more` beside what it has.
     fn grow(&mut self, model: &mut Model, table: u32, more: Slot) -> Result<(), NoRoom> {
         let former = self.tables[table as usize].slots;
-        let first = self.desc(model, table, DESC_SLOTS) as usize;
+        let first = self.probe(model, table, PROBE_SLOTS) as usize;
         let mut items: Vec<Slot> = (0..former).map(|slot| self.slot(model, table, slot)).collect();
         items.retain(|item| item[1] != 0);
         items.push(more);
@@ -310,9 +330,9 @@ impl Tables {
             _ => tables::cuckoo_slots(&self.by, &items, 2 * items.len()).ok_or(NoRoom)?,
         };
         let at = self.free_slots.take(slots.len()).ok_or(NoRoom)?;
-        let desc = self.desc_at(model, table);
-        model.set(desc + DESC_SLOTS, at as u32);
-        model.set(desc + DESC_SIZE, size);
+        let probe = self.probe_at(model, table);
+        model.set(probe + PROBE_SLOTS, at as u32);
+        model.set(probe + PROBE_SIZE, size);
         self.tables[table as usize].slots = slots.len();
         let word = self.slot_at(model, table, 0);
         model.write(word, slots.as_flattened());
@@ -325,7 +345,7 @@ impl Tables {
         let mut hole = slot;
         if self.kind == Kind::Open {
             let (size, wrap) =
-                (self.desc(model, table, DESC_SIZE), self.tables[table as usize].slots - 1);
+                (self.probe(model, table, PROBE_SIZE), self.tables[table as usize].slots - 1);
             let mut next = (hole + 1) & wrap;
             loop {
                 let content = self.slot(model, table, next);
@@ -358,13 +378,13 @@ impl Tables {
         if self.kind != Kind::Filtered {
             return Ok(());
         }
-        let shift = self.desc(model, table, DESC_SHIFT);
+        let (_, shift) = self.filter(model, table);
         let filter = self.filter_at(model, table);
         let TableOf { counts, entries, .. } = &mut self.tables[table as usize];
         if comes && *entries * FILTER_BITS_MIN > counts.len() {
             return Err(NoRoom);
         }
-        for place in tables::filter_places(&self.by, hash, shift) {
+        for place in tables::filter_places(hash, shift) {
             let count = &mut counts[place as usize];
             // A full counter has lost count (H3).
             *count = match (*count, comes) {
@@ -385,7 +405,7 @@ impl Tables {
         let len = model.numbers[abi::TILES_LEN] as usize;
         let tile = (0..len).map(|tile| tiles + 4 * tile).take_while(|&at| model.get(at) <= table);
         let tile = tile.last().expect("every table is in a tile");
-        let start = model.get(tile + 2) + self.desc(model, table, DESC_FILTER);
+        let start = model.get(tile + 2) + self.filter(model, table).0;
         model.numbers[abi::FILTERS] as usize + start as usize
     }
 
@@ -399,10 +419,9 @@ impl Tables {
         let at = self.free_slots.take(slots).ok_or(NoRoom)?;
         let first = model.numbers[abi::SLOTS] as usize + 2 * at;
         (first..first + 2 * slots).for_each(|word| model.set(word, 0));
-        let mut desc = [0; abi::DESC_WORDS];
-        desc[DESC_BOUND] = abi::NONE;
-        desc[DESC_SLOTS] = at as u32;
-        desc[DESC_SIZE] =
+        let mut probe = [0; abi::PROBE_WORDS];
+        probe[PROBE_SLOTS] = at as u32;
+        probe[PROBE_SIZE] =
             if self.kind == Kind::Open { 32 - NEW_SLOTS.ilog2() } else { NEW_SLOTS as u32 };
         let mut counts = Vec::new();
         if self.kind == Kind::Filtered {
@@ -411,20 +430,51 @@ impl Tables {
                 return Err(NoRoom);
             }
             self.free_filters.0 += NEW_FILTER_WORDS;
-            desc[DESC_FILTER] = start as u32;
-            desc[DESC_SHIFT] = 32 - (NEW_FILTER_WORDS * 32).ilog2();
+            let shift = 32 - NEW_FILTER_WORDS.ilog2();
+            probe[PROBE_FILTER] = abi::probe_filter(start as u32, shift);
             counts = vec![0; NEW_FILTER_WORDS * 32];
             self.counts_bytes += counts.len();
             let tile = model.numbers[abi::TILES] + 4 * (model.numbers[abi::TILES_LEN] - 1);
             let len = model.get(tile as usize + 1);
             model.set(tile as usize + 1, len + 1);
+            let terms = self.add_to_chunk(model, table as u32, mask);
+            probe[abi::PROBE_TERMS] = u32::from_le_bytes(terms.map(|slot| slot as u8));
         }
         self.tables.push(TableOf { entries: 0, slots, counts });
         self.by_mask.insert(*mask, table as u32);
-        let at = self.desc_at(model, table as u32);
-        model.write(at - self.words, &mask[..self.words]);
+        let desc: Vec<u32> = abi::desc(self.words, mask, abi::NONE).collect();
+        let at = self.desc_at(model, table as u32) - self.words;
         model.write(at, &desc);
+        model.write(self.probe_at(model, table as u32), &probe);
         model.set_number(abi::TABLES, table as u32 + 1);
         Ok(table as u32)
+    }
+
+    /// Puts a table behind all others into a chunk of such tables, which make all their terms, each
+    /// in slots of its own. Gives these. There is room for a chunk and four terms a table.
+    fn add_to_chunk(&mut self, model: &mut Model, table: u32, mask: &Value) -> [u32; abi::TERMS] {
+        let each = abi::TERMS as u32;
+        let len_max = (model.numbers[abi::TERM_SLOTS] / each).min(32);
+        let len = match self.chunk_len {
+            Some(len) if len < len_max => len,
+            _ => {
+                self.chunks.0 += 1;
+                0
+            }
+        };
+        let terms = std::array::from_fn(|term| len * each + term as u32);
+        let desc_words = abi::table_desc_words(self.words);
+        let first_load = self.chunks.1 as u32 - len * each;
+        for (part, slot) in self.groups.parts(mask).iter().zip(terms) {
+            let load: Vec<u32> = abi::desc(self.words, part, slot).collect();
+            let at = model.numbers[abi::LOADS] as usize + self.chunks.1 * desc_words;
+            model.write(at, &load);
+            self.chunks.1 += 1;
+        }
+        let chunk = [table - len, len + 1, first_load, (len + 1) * each];
+        let at = model.numbers[abi::CHUNKS] as usize + (self.chunks.0 - 1) * abi::CHUNK_WORDS;
+        model.write(at, &chunk);
+        self.chunk_len = Some(len + 1);
+        terms
     }
 }

@@ -2,11 +2,17 @@
 //! which one writer hands changes to many readers.
 #![deny(unsafe_code)]
 
+#[expect(unsafe_code, reason = "instructions that need not be there")]
+mod deal;
+pub mod lend;
 pub mod packet;
 #[expect(unsafe_code, reason = "the memory that structures share is allocated by hand")]
 pub mod pages;
+#[expect(unsafe_code, reason = "packets read what others lend them")]
+mod parts;
 mod pool;
 pub mod sync;
 
+pub use lend::{Frames, Lender};
 pub use packet::{Header, Packet, PacketType, annotation};
 pub use pool::{BATCH_LEN_MAX, Batch, Depot, Pool};

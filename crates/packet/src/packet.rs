@@ -8,17 +8,18 @@
 //! ```
 //! A packet is one pointer: it moves between elements in eight bytes. What it points to is one
 //! piece of memory, kept and used again; see [`crate::Pool`]. Only what outgrows the usual buffer
-//! gets a larger one elsewhere.
+//! gets a larger one elsewhere, and frames that are kept for long may be lent to packets, see
+//! [`crate::lend`].
 //!
 //! ```text
 //! line 0        places, lengths, the time, the first 24 bytes of annotations
-//! line 1        the other annotations, looked at only by those who use them
+//! line 1        the other annotations, other places of the data; looked at only by who uses them
 //! lines 2 ...   the buffer; data of a new packet starts with line 3
 //! last line     nothing: packets are an odd number of lines long
 //! ```
-//! So a frame of 64 bytes costs two lines of cache. As packets lie one behind the other in memory,
-//! an odd number of lines spreads the first lines of a batch over all sets of the cache; with an
-//! even one they would share half of them.
+//! So a frame of 64 bytes costs two lines of cache, also one that is lent. As packets lie one
+//! behind the other in memory, an odd number of lines spreads the first lines of a batch over all
+//! sets of the cache; with an even one they would share half of them.
 //!
 //! # Annotations
 //! 48 bytes, at Click's places: destination address at 0 (IPv4: 4 bytes, IPv6: 16), paint at 16,
@@ -26,12 +27,11 @@
 //! a task's or flow's words at 24 to 47; elements take the place as an argument where Click's do.
 //!
 //! # Invariants
-//! - P1: `offset + len` never passes the buffer.
+//! - P1, P3: see `parts`.
 //! - P2: a header place is either unset or within the buffer; what is read from it is checked
 //!   against the data again, as bytes may have been taken away since.
 
-use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use crate::parts::{self, FAR, Parts, UNSET};
 
 /// Bytes of a new packet's buffer.
 pub const BUFFER_BYTES: usize = 2048;
@@ -60,177 +60,79 @@ pub enum PacketType {
     Outgoing,
 }
 
-/// A place in the buffer that is not set.
-const UNSET: u32 = u32::MAX;
-
 /// See the module.
 #[derive(Debug)]
 pub struct Packet(Box<Parts>);
-
-/// The order is that of the lines.
-#[derive(Debug)]
-#[repr(C, align(64))]
-struct Parts {
-    offset: u32,
-    len: u32,
-    mac: u32,
-    network: u32,
-    transport: u32,
-    packet_type: PacketType,
-    /// Whether annotations from [`FAR`] on may be other than zero.
-    has_far: bool,
-    /// The buffer, if the usual one is too small.
-    large: Option<Box<Large>>,
-    /// Nanoseconds since 1970; 0 if none.
-    timestamp_ns: i64,
-    annotations: [u8; ANNOTATION_BYTES],
-    usual: Buffer,
-    _apart: [u8; LINE_BYTES],
-}
-
-/// Annotations from here on lie in the second line.
-const FAR: usize = 24;
-
-/// A buffer of any size. Behind a thin pointer, for the sake of the first line.
-#[derive(Debug)]
-struct Large(Box<[u8]>);
-
-/// How many there are: while there is none, nobody need look at each packet for one. Whoever gets a
-/// packet from another thread sees what that thread has counted.
-static LARGE: AtomicUsize = AtomicUsize::new(0);
-
-impl Large {
-    fn new(buffer: Box<[u8]>) -> Box<Self> {
-        LARGE.fetch_add(1, Ordering::Relaxed);
-        Box::new(Self(buffer))
-    }
-}
-
-impl Drop for Large {
-    fn drop(&mut self) {
-        LARGE.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// The usual buffer, from the start of a line.
-#[derive(Debug)]
-#[repr(C, align(64))]
-struct Buffer([u8; BUFFER_BYTES]);
-
-impl Parts {
-    /// Where the data lies in the buffer: sums of two half words, so that one comparison tells
-    /// whether it does.
-    #[inline(always)]
-    fn span(&self) -> Range<usize> {
-        let start = self.offset as usize;
-        start..start + self.len as usize
-    }
-
-    #[inline(always)]
-    fn buffer(&self) -> &[u8] {
-        match &self.large {
-            None => &self.usual.0,
-            Some(large) => &large.0,
-        }
-    }
-
-    #[inline(always)]
-    fn buffer_mut(&mut self) -> &mut [u8] {
-        match &mut self.large {
-            None => &mut self.usual.0,
-            Some(large) => &mut large.0,
-        }
-    }
-}
 
 impl Packet {
     /// An empty packet with [`HEADROOM_BYTES`] in front. Allocates; [`crate::Pool::packet`] need
     /// not.
     pub fn new() -> Self {
-        Self(Box::new(Parts {
-            offset: HEADROOM_BYTES as u32,
-            len: 0,
-            mac: UNSET,
-            network: UNSET,
-            transport: UNSET,
-            packet_type: PacketType::Host,
-            has_far: false,
-            large: None,
-            timestamp_ns: 0,
-            annotations: [0; ANNOTATION_BYTES],
-            usual: Buffer([0; BUFFER_BYTES]),
-            _apart: [0; LINE_BYTES],
-        }))
+        Self(Box::new(Parts::new()))
     }
 
     /// Makes it as new, whatever it was; the bytes of the buffer stay as they are.
     #[inline]
     pub fn reset(&mut self) {
         let parts = &mut *self.0;
-        (parts.offset, parts.len) = (HEADROOM_BYTES as u32, 0);
+        parts.clear();
         (parts.mac, parts.network, parts.transport) = (UNSET, UNSET, UNSET);
         parts.packet_type = PacketType::Host;
         parts.timestamp_ns = 0;
-        parts.annotations[..FAR].fill(0);
-        if parts.has_far {
-            parts.annotations[FAR..].fill(0);
-            parts.has_far = false;
-        }
+        parts.clear_annotations();
     }
 
     /// Its bytes.
     #[inline]
     pub fn data(&self) -> &[u8] {
-        let parts = &*self.0;
-        &parts.buffer()[parts.span()]
+        self.0.data()
     }
 
     /// Its bytes.
     #[inline]
     pub fn data_mut(&mut self) -> &mut [u8] {
-        let span = self.0.span();
-        &mut self.0.buffer_mut()[span]
+        self.0.data_mut()
     }
 
     /// Number of its bytes.
     #[inline]
     pub fn len(&self) -> usize {
-        self.0.len as usize
+        self.0.len() as usize
     }
 
     /// Whether it has no bytes.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.0.len == 0
+        self.0.len() == 0
     }
 
-    /// Bytes that can be added in front without moving any.
+    /// Bytes that can be added in front without moving any, but those that are lent.
     #[inline]
     pub fn headroom(&self) -> usize {
-        self.0.offset as usize
+        self.0.headroom()
     }
 
-    /// Bytes that can be added behind without moving any.
+    /// Bytes that can be added behind without moving any, but those that are lent.
     #[inline]
     pub fn tailroom(&self) -> usize {
-        self.0.buffer().len() - self.0.offset as usize - self.len()
+        self.0.tailroom()
     }
 
     /// Bytes of its buffer.
     pub fn buffer_bytes(&self) -> usize {
-        self.0.buffer().len()
+        self.0.buffer_bytes()
     }
 
     /// Whether it has outgrown the usual buffer.
     #[inline]
     pub fn is_large(&self) -> bool {
-        self.0.large.is_some()
+        self.0.is_large()
     }
 
     /// Whether any packet at all has. Cost: one load, of what all threads share and rarely change.
     #[inline]
     pub(crate) fn any_is_large() -> bool {
-        LARGE.load(Ordering::Relaxed) > 0
+        parts::any_is_large()
     }
 
     /// Makes its data a copy of `bytes`. Headers are as they were.
@@ -238,49 +140,30 @@ impl Packet {
     /// # Panics
     /// If there are more than [`PACKET_BYTES_MAX`].
     pub fn set_data(&mut self, bytes: &[u8]) {
-        self.0.len = 0;
-        if self.tailroom() < bytes.len() {
-            self.grow(self.spare(self.headroom(), bytes.len()), bytes.len());
-        }
-        self.0.len = bytes.len() as u32;
+        self.make_room(bytes.len());
+        self.0.put(bytes.len());
         self.data_mut().copy_from_slice(bytes);
     }
 
-    /// Makes its data a copy of the first `bytes` bytes of `lines`, of which the last line may hold
-    /// more: lines are copied whole, which is fast where they are few. Headers are as they were.
-    ///
-    /// # Panics
-    /// If there are fewer bytes in `lines`, or more than [`PACKET_BYTES_MAX`].
-    #[inline(always)]
-    pub fn set_lines(&mut self, lines: &[[u8; LINE_BYTES]], bytes: usize) {
-        let parts = &mut *self.0;
-        let to = parts.usual.0.get_mut(parts.offset as usize..);
-        let to = to.and_then(|to| to.first_chunk_mut::<LINE_BYTES>());
-        match (lines, to) {
-            // The usual case, in few steps.
-            ([line], Some(to)) if bytes <= LINE_BYTES && parts.large.is_none() => {
-                *to = *line;
-                parts.len = bytes as u32;
-            }
-            _ => self.set_many_lines(lines, bytes),
+    /// Makes it empty, with room for `bytes` behind.
+    fn make_room(&mut self, bytes: usize) {
+        self.0.take(usize::MAX);
+        self.0.own();
+        if self.tailroom() < bytes {
+            self.grow(self.spare(self.headroom(), bytes), bytes);
         }
     }
 
-    #[inline(never)]
-    fn set_many_lines(&mut self, lines: &[[u8; LINE_BYTES]], bytes: usize) {
-        assert!(bytes <= lines.len() * LINE_BYTES, "{bytes} bytes of {} lines", lines.len());
-        self.0.len = 0;
-        let room = lines.len() * LINE_BYTES;
-        if self.tailroom() < room {
-            self.grow(self.headroom(), room);
-        }
-        let parts = &mut *self.0;
-        let offset = parts.offset as usize;
-        let to = &mut parts.buffer_mut()[offset..][..room];
-        for (to, line) in to.as_chunks_mut::<LINE_BYTES>().0.iter_mut().zip(lines) {
-            *to = *line;
-        }
-        parts.len = bytes as u32;
+    /// What it points to.
+    #[inline(always)]
+    pub(crate) fn parts_mut(&mut self) -> &mut Parts {
+        &mut self.0
+    }
+
+    /// Makes it empty, and lets go of whom it borrowed from.
+    pub(crate) fn forget_lender(&mut self) {
+        self.0.clear();
+        self.0.forget_lender();
     }
 
     /// Adds `bytes` uninitialised (old) bytes in front and gives them.
@@ -289,21 +172,19 @@ impl Packet {
     /// If it would grow beyond [`PACKET_BYTES_MAX`].
     #[inline]
     pub fn push(&mut self, bytes: usize) -> &mut [u8] {
+        self.0.own();
         if self.headroom() < bytes {
             let headroom = bytes + HEADROOM_BYTES;
             self.grow(headroom, self.spare(self.tailroom(), headroom));
         }
-        self.0.offset -= bytes as u32;
-        self.0.len += bytes as u32;
+        self.0.unpull(bytes);
         &mut self.data_mut()[..bytes]
     }
 
     /// Takes `bytes` bytes away in front; all there are if there are fewer.
     #[inline]
     pub fn pull(&mut self, bytes: usize) {
-        let bytes = bytes.min(self.len()) as u32;
-        self.0.offset += bytes;
-        self.0.len -= bytes;
+        self.0.pull(bytes);
     }
 
     /// Adds `bytes` zero bytes behind and gives them.
@@ -311,11 +192,12 @@ impl Packet {
     /// # Panics
     /// If it would grow beyond [`PACKET_BYTES_MAX`].
     pub fn put(&mut self, bytes: usize) -> &mut [u8] {
+        self.0.own();
         if self.tailroom() < bytes {
             self.grow(self.spare(self.headroom(), bytes), bytes);
         }
         let len = self.len();
-        self.0.len += bytes as u32;
+        self.0.put(bytes);
         let added = &mut self.data_mut()[len..];
         added.fill(0);
         added
@@ -324,7 +206,7 @@ impl Packet {
     /// Takes `bytes` bytes away behind; all there are if there are fewer.
     #[inline]
     pub fn take(&mut self, bytes: usize) {
-        self.0.len -= bytes.min(self.len()) as u32;
+        self.0.take(bytes);
     }
 
     /// As much of `room`, at the end where nothing is added, as a buffer has beside the data and
@@ -336,30 +218,14 @@ impl Packet {
     /// Moves the data so that there are `headroom` bytes in front, and at least `tailroom` behind.
     #[cold]
     pub fn grow(&mut self, headroom: usize, tailroom: usize) {
-        let bytes = headroom + self.len() + tailroom;
-        assert!(bytes <= 2 * PACKET_BYTES_MAX, "a packet of {bytes} bytes");
-        let mut buffer = vec![0; bytes.max(BUFFER_BYTES)].into_boxed_slice();
-        buffer[headroom..headroom + self.len()].copy_from_slice(self.data());
-        let parts = &mut *self.0;
-        let moved = headroom as i64 - i64::from(parts.offset);
-        for place in [&mut parts.mac, &mut parts.network, &mut parts.transport] {
-            if *place != UNSET {
-                *place = u32::try_from(i64::from(*place) + moved).unwrap_or(UNSET);
-            }
-        }
-        parts.offset = headroom as u32;
-        parts.large = Some(Large::new(buffer));
+        self.0.grow(headroom, tailroom);
     }
 
-    /// Makes it a copy of `other`: bytes, headers, annotations and all.
+    /// Makes it a copy of `other`: bytes, headers, annotations and all. What the other borrows, it
+    /// borrows, too.
     pub fn copy_from(&mut self, other: &Packet) {
-        let from = &*other.0;
-        if self.0.buffer().len() < from.offset as usize + from.len as usize {
-            let buffer = vec![0; from.buffer().len()].into_boxed_slice();
-            self.0.large = Some(Large::new(buffer));
-        }
-        let parts = &mut *self.0;
-        (parts.offset, parts.len) = (from.offset, from.len);
+        let (parts, from) = (&mut *self.0, &*other.0);
+        parts.copy_data(from);
         (parts.mac, parts.network, parts.transport) = (from.mac, from.network, from.transport);
         parts.packet_type = from.packet_type;
         parts.timestamp_ns = from.timestamp_ns;
@@ -369,7 +235,6 @@ impl Packet {
             parts.annotations[..FAR].copy_from_slice(&from.annotations[..FAR]);
         }
         parts.has_far = from.has_far;
-        self.data_mut().copy_from_slice(other.data());
     }
 
     /// When it was seen: nanoseconds since 1970, 0 if unknown.
@@ -432,7 +297,7 @@ impl Packet {
     #[inline]
     pub fn set_header(&mut self, header: Header, bytes: usize) {
         assert!(bytes <= self.len(), "a header behind the data");
-        let at = self.0.offset + bytes as u32;
+        let at = self.0.offset() + bytes as u32;
         match header {
             Header::Mac => self.0.mac = at,
             Header::Network => self.0.network = at,
@@ -449,10 +314,10 @@ impl Packet {
     pub fn set_ip_header(&mut self, bytes: usize, header_bytes: usize) {
         let parts = &mut *self.0;
         let end = bytes + header_bytes;
-        assert!(bytes <= parts.len as usize, "a header behind the data");
-        parts.network = parts.offset + bytes as u32;
-        let is_there = end <= parts.len as usize;
-        parts.transport = if is_there { parts.offset + end as u32 } else { UNSET };
+        let (offset, len) = (parts.offset(), parts.len() as usize);
+        assert!(bytes <= len, "a header behind the data");
+        parts.network = offset + bytes as u32;
+        parts.transport = if end <= len { offset + end as u32 } else { UNSET };
     }
 
     /// Forgets where `header` starts.
@@ -469,8 +334,8 @@ impl Packet {
     /// the data.
     #[inline]
     pub fn header_offset(&self, header: Header) -> Option<usize> {
-        let at = self.place(header).checked_sub(self.0.offset)?;
-        (at <= self.0.len).then_some(at as usize)
+        let at = self.place(header).checked_sub(self.0.offset())?;
+        (at <= self.0.len()).then_some(at as usize)
     }
 
     /// The bytes from the start of `header` to the end of the data; empty if it is not there.
@@ -490,8 +355,7 @@ impl Packet {
 
     /// The bytes in front of the data from the start of the MAC header on, if it was taken away.
     pub fn stripped_mac(&self) -> Option<&[u8]> {
-        let (mac, offset) = (self.0.mac as usize, self.0.offset as usize);
-        (mac < offset).then(|| &self.0.buffer()[mac..offset])
+        (self.0.mac < self.0.offset()).then(|| self.0.in_front(self.0.mac as usize))
     }
 
     /// How many bytes from the start of `header` on were taken away in front;
@@ -499,19 +363,14 @@ impl Packet {
     pub fn stripped_bytes(&self, header: Header) -> usize {
         match self.place(header) {
             UNSET => 0,
-            at => self.0.offset.saturating_sub(at) as usize,
+            at => self.0.offset().saturating_sub(at) as usize,
         }
     }
 
     /// Puts bytes that were taken away in front back: `bytes` of them, as they were. Tells whether
     /// there were so many.
     pub fn unpull(&mut self, bytes: usize) -> bool {
-        let can = self.headroom() >= bytes;
-        if can {
-            self.0.offset -= bytes as u32;
-            self.0.len += bytes as u32;
-        }
-        can
+        self.0.unpull(bytes)
     }
 }
 
@@ -614,7 +473,10 @@ impl Packet {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::lend::Frames;
 
     #[test]
     fn bytes_come_and_go_at_both_ends() {
@@ -639,25 +501,59 @@ mod tests {
         assert!(!packet.unpull(10_000));
     }
 
+    /// Whatever is done to a packet that borrows, it is as one with bytes of its own.
     #[test]
-    fn what_elements_look_at_lies_in_few_lines() {
-        assert_eq!(std::mem::offset_of!(Parts, annotations), 40);
-        assert_eq!(std::mem::offset_of!(Parts, annotations) + FAR, LINE_BYTES);
-        assert_eq!(std::mem::offset_of!(Parts, usual), 2 * LINE_BYTES);
-        assert_eq!(size_of::<Parts>() / LINE_BYTES % 2, 1);
-        assert_eq!(HEADROOM_BYTES % LINE_BYTES, 0);
-        let mut packet = Packet::new();
-        packet.set_data(&[1; 64]);
-        assert_eq!(packet.data().as_ptr().addr() % LINE_BYTES, 0);
-    }
-
-    #[test]
-    fn lines_are_copied_as_far_as_they_are_meant() {
-        let mut packet = Packet::new();
-        for (lines, bytes) in [(0, 0), (1, 60), (1, 64), (2, 65), (40, 2500)] {
-            let from: Vec<_> = (0..lines).map(|line| [line as u8; LINE_BYTES]).collect();
-            packet.set_lines(&from, bytes);
-            assert_eq!(packet.data(), &from.as_flattened()[..bytes]);
+    fn what_is_lent_is_as_what_is_owned() {
+        type Step = (&'static str, fn(&mut Packet));
+        const STEPS: [Step; 12] = [
+            ("pull", |packet| packet.pull(14)),
+            ("unpull", |packet| {
+                let bytes = packet.stripped_bytes(Header::Mac).min(10);
+                assert!(packet.unpull(bytes));
+            }),
+            ("take", |packet| packet.take(5)),
+            ("push", |packet| packet.push(6).fill(1)),
+            ("push much", |packet| packet.push(100).fill(2)),
+            ("put", |packet| packet.put(7).fill(3)),
+            ("put much", |packet| packet.put(2000).fill(4)),
+            ("write", |packet| packet.data_mut().iter_mut().for_each(|byte| *byte ^= 0x55)),
+            ("write header", |packet| packet.from_header_mut(Header::Network).fill(9)),
+            ("grow", |packet| packet.grow(packet.headroom().max(100), 10)),
+            ("set", |packet| packet.set_data(b"other bytes")),
+            ("copy", |packet| {
+                let mut copy = Packet::new();
+                copy.copy_from(packet);
+                *packet = copy;
+            }),
+        ];
+        let bytes: Vec<u8> = (0..2500).map(|at| (at / LINE_BYTES) as u8).collect();
+        for len in [60, 64, 65, 1500, 1984, 1985, 2500] {
+            let mut frames = Frames::default();
+            assert!(frames.push(&bytes[..len], 5, PacketType::Multicast));
+            let frames = Arc::new(frames);
+            for order in 0..12 * 12 * 12 {
+                let steps = [order / 144, order / 12 % 12, order % 12].map(|step| STEPS[step]);
+                let (mut own, mut lent) = (Packet::new(), Packet::new());
+                own.set_data(&bytes[..len]);
+                lent.parts_mut().lend(&frames, &frames.list()[0]);
+                assert_eq!((lent.timestamp_ns(), lent.packet_type()), (5, PacketType::Multicast));
+                for packet in [&mut own, &mut lent] {
+                    packet.set_header(Header::Mac, 0);
+                    packet.set_ip_header(14, 20);
+                    packet.pull(10);
+                    steps.iter().for_each(|step| step.1(packet));
+                }
+                let names = steps.map(|step| step.0);
+                assert_eq!(own.data(), lent.data(), "{len} bytes: {names:?}");
+                let mac = |packet: &Packet| packet.stripped_mac().map(<[u8]>::to_vec);
+                assert_eq!(mac(&own), mac(&lent), "{len} bytes: {names:?}");
+                for header in [Header::Mac, Header::Network, Header::Transport] {
+                    let places = [&own, &lent].map(|packet| packet.header_offset(header));
+                    assert_eq!(places[0], places[1], "{len} bytes, {header:?}: {names:?}");
+                }
+            }
+            let kept = frames.lines().iter().flat_map(|line| line.0);
+            assert!(kept.zip(&bytes[..len]).all(|(kept, byte)| kept == *byte));
         }
     }
 

@@ -11,9 +11,11 @@
 //! - Q1: packets given out and not put back are counted: at the end of a run that number is what
 //!   elements say they hold, or one was lost.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::packet::Packet;
+use crate::lend::Lender;
+use crate::packet::{LINE_BYTES, Packet};
 
 /// The most packets that a batch is meant to hold. Longer ones are right, only slower.
 pub const BATCH_LEN_MAX: usize = 256;
@@ -103,6 +105,11 @@ impl Batch {
 
     /// The packets as a slice, to change.
     pub fn as_mut_slice(&mut self) -> &mut [Packet] {
+        &mut self.0.packets
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn packets_mut(&mut self) -> &mut Vec<Packet> {
         &mut self.0.packets
     }
 
@@ -204,6 +211,39 @@ impl Pool {
     /// A batch of `count` packets, each as new and then made by `make`, which is told its number.
     #[inline]
     pub fn packets(&mut self, count: usize, mut make: impl FnMut(usize, &mut Packet)) -> Batch {
+        let mut batch = self.used(count);
+        for (number, packet) in batch.iter_mut().enumerate() {
+            packet.reset();
+            make(number, packet);
+        }
+        batch
+    }
+
+    /// A batch of packets with the frames of `range` that `lender` has, each as new.
+    ///
+    /// # Panics
+    /// If there are no such frames.
+    #[inline]
+    pub fn borrow(&mut self, lender: &mut Lender, range: Range<usize>) -> Batch {
+        let mut batch = self.used(range.len());
+        lender.serve(range.start, batch.iter_mut().map(Packet::parts_mut));
+        batch
+    }
+
+    /// A batch of `count` packets with frame `number` that `lender` has, each as new.
+    ///
+    /// # Panics
+    /// If there is no such frame.
+    #[inline]
+    pub fn borrow_one(&mut self, lender: &mut Lender, number: usize, count: usize) -> Batch {
+        let mut batch = self.used(count);
+        lender.serve_one(number, batch.iter_mut().map(Packet::parts_mut));
+        batch
+    }
+
+    /// A batch of `count` packets as they were left.
+    #[inline]
+    fn used(&mut self, count: usize) -> Batch {
         let mut batch = self.batch();
         let spare = self.packets.len();
         batch.0.packets.extend(self.packets.drain(spare.saturating_sub(count)..));
@@ -212,10 +252,6 @@ impl Pool {
             batch.push(packet);
         }
         self.live += count as u64;
-        for (number, packet) in batch.iter_mut().enumerate() {
-            packet.reset();
-            make(number, packet);
-        }
         batch
     }
 
@@ -263,7 +299,9 @@ impl Pool {
         }
         let spare = self.batches.pop();
         spare.unwrap_or_else(|| {
-            Batch(Box::new(Parts { packets: Vec::with_capacity(BATCH_LEN_MAX) }))
+            // Dealing writes whole registers.
+            let packets = Vec::with_capacity(BATCH_LEN_MAX + LINE_BYTES / size_of::<Packet>());
+            Batch(Box::new(Parts { packets }))
         })
     }
 
@@ -298,6 +336,15 @@ impl Pool {
             {
                 Depot::put(&depot.batches, &mut self.batches, SPARE_BATCHES_MAX);
             }
+        }
+    }
+
+    /// Spares let go of whom they borrowed from: nobody plays these frames any more.
+    pub fn forget_lenders(&mut self) {
+        self.packets.iter_mut().for_each(Packet::forget_lender);
+        if let Some(depot) = &self.depot {
+            let mut shelf = Depot::lock(&depot.packets);
+            shelf.iter_mut().flatten().for_each(Packet::forget_lender);
         }
     }
 

@@ -41,8 +41,8 @@ use warpswitch_graph::language::args::{Args, ArgsError, Bytes, Raw};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
 };
-use warpswitch_packet::packet::{LINE_BYTES, PACKET_BYTES_MAX};
-use warpswitch_packet::{BATCH_LEN_MAX, Batch};
+use warpswitch_packet::packet::PACKET_BYTES_MAX;
+use warpswitch_packet::{BATCH_LEN_MAX, Batch, Frames, Lender, PacketType};
 
 use crate::format::{packet_data, parse};
 
@@ -65,9 +65,8 @@ pub struct InfiniteSource {
     timestamp: bool,
     stop: bool,
     end_call: String,
-    /// The bytes of a packet, in whole lines, and how many.
-    lines: Vec<[u8; LINE_BYTES]>,
-    bytes: usize,
+    /// What all packets are.
+    lender: Lender,
     /// Whether the last packet was made and all that follows done.
     ended: bool,
     /// The queues to wait for while they are full.
@@ -86,8 +85,7 @@ impl InfiniteSource {
             timestamp: true,
             stop: false,
             end_call: String::new(),
-            lines: Vec::new(),
-            bytes: 0,
+            lender: Lender::default(),
             ended: false,
             queues: Vec::new(),
         }
@@ -95,9 +93,10 @@ impl InfiniteSource {
 
     fn prepare(&mut self) {
         let len = self.length.map_or(self.data.len(), |len| len as usize);
-        let mut packet: Vec<u8> = self.data.iter().copied().cycle().take(len).collect();
-        packet.resize(len.next_multiple_of(LINE_BYTES), 0);
-        (self.lines, self.bytes) = (packet.as_chunks().0.to_vec(), len);
+        let packet: Vec<u8> = self.data.iter().copied().cycle().take(len).collect();
+        let mut frames = Frames::default();
+        assert!(frames.push(&packet, 0, PacketType::Host), "longer ones are refused");
+        self.lender = Lender::new(frames);
     }
 
     /// Packets that it may yet make, of `wanted`.
@@ -111,10 +110,8 @@ impl InfiniteSource {
     fn make(&mut self, cx: &mut Context<'_>, packets: usize) -> Batch {
         let now = cx.now().0;
         let now = if self.timestamp { now } else { 0 };
-        let batch = cx.pool().packets(packets, |_, packet| {
-            packet.set_lines(&self.lines, self.bytes);
-            packet.set_timestamp_ns(now);
-        });
+        let mut batch = cx.pool().borrow_one(&mut self.lender, 0, packets);
+        batch.iter_mut().for_each(|packet| packet.set_timestamp_ns(now));
         self.count += packets as i64;
         batch
     }

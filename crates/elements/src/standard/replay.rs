@@ -43,15 +43,14 @@
 //! # Why not packets
 //! A packet has room for headers and for growth, kilobytes that a cache would carry for the sake of
 //! sixty bytes. Frames lie here one behind the other, each from the start of a line, so playing
-//! them reads memory in order, as it lies where a network card has put it.
+//! them reads memory in order, as it lies where a network card has put it. They are lent to
+//! packets: only who changes one copies it, and where most are changed they are copied at once.
 
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
 };
-use warpswitch_packet::packet::{LINE_BYTES, PacketType};
-use warpswitch_packet::pages::prefetch;
-use warpswitch_packet::{BATCH_LEN_MAX, Batch, Packet};
+use warpswitch_packet::{BATCH_LEN_MAX, Batch, Frames, Lender, Packet};
 
 use crate::format::parse;
 
@@ -63,29 +62,16 @@ pub static CLASS: ElementClass =
 /// Number of the reason.
 const NO_ROOM: usize = 0;
 
-/// Lines that are fetched ahead: across the ends of pages, where the processor itself stops.
-const LINES_AHEAD: usize = 32;
-
-/// Lines that frames may take: a gigabyte.
-const LINES_MAX: usize = (1 << 30) / LINE_BYTES;
-
-/// What is kept of a frame beside its bytes: 16 bytes, as all of them are read, too.
-#[derive(Clone, Copy, Debug)]
-struct Frame {
-    timestamp_ns: i64,
-    bytes: u32,
-    packet_type: PacketType,
-}
-
 /// See the module.
 #[derive(Debug)]
 pub struct ReplayUnqueue {
-    lines: Vec<[u8; LINE_BYTES]>,
-    frames: Vec<Frame>,
+    /// Frames, while they are loaded.
+    loading: Frames,
     is_loaded: bool,
-    /// The frame that is played next, and its first line.
+    /// The same, when they all are there.
+    lender: Lender,
+    /// The frame that is played next.
     next: usize,
-    next_line: usize,
     /// Times that are left.
     stop: i64,
     stop_at_start: i64,
@@ -101,11 +87,10 @@ pub struct ReplayUnqueue {
 impl ReplayUnqueue {
     fn new() -> Self {
         Self {
-            lines: Vec::new(),
-            frames: Vec::new(),
+            loading: Frames::default(),
             is_loaded: false,
+            lender: Lender::default(),
             next: 0,
-            next_line: 0,
             stop: -1,
             stop_at_start: -1,
             limit: -1,
@@ -120,7 +105,7 @@ impl ReplayUnqueue {
     /// Keeps what there is, at most a batch. Tells whether there was something.
     fn load(&mut self, cx: &mut Context<'_>) -> bool {
         let wanted = match usize::try_from(self.limit) {
-            Ok(limit) => limit.saturating_sub(self.frames.len()).min(BATCH_LEN_MAX),
+            Ok(limit) => limit.saturating_sub(self.loading.len()).min(BATCH_LEN_MAX),
             Err(_) => BATCH_LEN_MAX,
         };
         if wanted == 0 {
@@ -129,7 +114,7 @@ impl ReplayUnqueue {
         }
         let mut batch = cx.pull(0, wanted);
         let got = !batch.is_empty();
-        self.is_loaded = !got && !self.frames.is_empty();
+        self.is_loaded = !got && !self.loading.is_empty();
         for packet in batch.drain() {
             if self.keep(&packet) {
                 cx.consume(packet);
@@ -144,50 +129,27 @@ impl ReplayUnqueue {
 
     /// Copies a packet, if there is room.
     fn keep(&mut self, packet: &Packet) -> bool {
-        let (whole, rest) = packet.data().as_chunks::<LINE_BYTES>();
-        if self.lines.len() + whole.len() + 1 > LINES_MAX {
-            return false;
-        }
-        self.lines.extend_from_slice(whole);
-        if !rest.is_empty() {
-            let mut line = [0; LINE_BYTES];
-            line[..rest.len()].copy_from_slice(rest);
-            self.lines.push(line);
-        }
-        self.frames.push(Frame {
-            timestamp_ns: packet.timestamp_ns(),
-            bytes: packet.len() as u32,
-            packet_type: packet.packet_type(),
-        });
-        true
+        self.loading.push(packet.data(), packet.timestamp_ns(), packet.packet_type())
+    }
+
+    /// Frames that it keeps.
+    fn frames(&self) -> usize {
+        self.loading.len() + self.lender.frames().len()
     }
 
     /// The next packets, up to the end.
     fn play(&mut self, cx: &mut Context<'_>) -> Batch {
-        let end = (self.next + self.burst as usize).min(self.frames.len());
-        let frames = &self.frames[self.next..end];
-        let (lines, mut at) = (&self.lines, self.next_line);
-        let batch = cx.pool().packets(frames.len(), |number, packet| {
-            let frame = &frames[number];
-            let end = at + (frame.bytes as usize).div_ceil(LINE_BYTES);
-            packet.set_lines(&lines[at..end], frame.bytes as usize);
-            packet.set_timestamp_ns(frame.timestamp_ns);
-            packet.set_packet_type(frame.packet_type);
-            at = end;
-            if let Some(later) = lines.get(at + LINES_AHEAD) {
-                prefetch(later);
-            }
-        });
-        self.next_line = at;
-        self.count += frames.len() as u64;
+        let end = (self.next + self.burst as usize).min(self.frames());
+        let batch = cx.pool().borrow(&mut self.lender, self.next..end);
+        self.count += batch.len() as u64;
         self.next = end;
         batch
     }
 
     /// Goes back to the start, if it is to play once more.
     fn turn(&mut self) {
-        if self.next == self.frames.len() && self.stop != 0 {
-            (self.next, self.next_line) = (0, 0);
+        if self.next == self.frames() && self.stop != 0 {
+            self.next = 0;
             self.stop = if self.stop > 0 { self.stop - 1 } else { self.stop };
         }
     }
@@ -237,12 +199,13 @@ impl Element for ReplayUnqueue {
                 cx.schedule_task();
             }
             if self.is_loaded {
-                self.next = self.frames.len();
+                self.lender = Lender::new(std::mem::take(&mut self.loading));
+                self.next = self.frames();
                 self.turn();
             }
             return worked;
         }
-        if self.next == self.frames.len() {
+        if self.next == self.frames() {
             self.active = false;
             cx.stop_driver();
             return false;
@@ -278,7 +241,7 @@ impl Element for ReplayUnqueue {
             "active" => self.active.to_string(),
             "burst" => self.burst.to_string(),
             "stop" => self.stop.to_string(),
-            "loaded" => self.frames.len().to_string(),
+            "loaded" => self.frames().to_string(),
             _ => self.count.to_string(),
         })
     }
@@ -297,7 +260,7 @@ impl Element for ReplayUnqueue {
             _ => {
                 (self.count, self.stop, self.active) = (0, self.stop_at_start, true);
                 if self.is_loaded {
-                    self.next = self.frames.len();
+                    self.next = self.frames();
                     self.turn();
                 }
             }
@@ -310,10 +273,9 @@ impl Element for ReplayUnqueue {
 
     fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
         let Some(old) = old.downcast_mut::<Self>() else { return };
-        self.lines = std::mem::take(&mut old.lines);
-        self.frames = std::mem::take(&mut old.frames);
-        (self.is_loaded, self.count) = (old.is_loaded, old.count);
-        (self.next, self.next_line) = (old.next, old.next_line);
+        self.loading = std::mem::take(&mut old.loading);
+        self.lender = std::mem::take(&mut old.lender);
+        (self.is_loaded, self.count, self.next) = (old.is_loaded, old.count, old.next);
         if self.stop_at_start == old.stop_at_start {
             self.stop = old.stop;
         }

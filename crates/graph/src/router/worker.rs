@@ -250,26 +250,27 @@ impl Worker {
     /// # Panics
     /// If there are not as many outputs as packets.
     pub(crate) fn emit_each(&mut self, element: usize, batch: &mut Batch, outputs: &[u32]) {
-        assert_eq!(batch.len(), outputs.len(), "every packet has its output");
         let base = self.slot_base[element];
         let slots = &mut self.slots[base as usize..self.slot_base[element + 1] as usize];
-        // A slot is written down each time, and stays so only if it had nothing: whether it had
-        // cannot be foretold, so this must not be a branch.
+        // Those that have nothing are written down before, and struck out if that stays so.
         let before = self.filled.len();
-        self.filled.resize(before + slots.len() + 1, 0);
-        let room = &mut self.filled[before..];
-        let mut filled = 0;
-        for (packet, &port) in batch.drain().zip(outputs) {
-            match slots.get_mut(port as usize) {
-                Some(waiting) => {
-                    room[filled] = base + port;
-                    filled += usize::from(waiting.is_empty());
-                    waiting.push(packet);
-                }
-                None => drop_one(&mut self.stats[element], &mut self.pool, packet, port),
+        self.filled
+            .extend((base..).zip(&*slots).filter(|slot| slot.1.is_empty()).map(|slot| slot.0));
+        batch.deal(outputs, slots);
+        let mut kept = before;
+        for at in before..self.filled.len() {
+            let slot = self.filled[at];
+            self.filled[kept] = slot;
+            kept += usize::from(!self.slots[slot as usize].is_empty());
+        }
+        self.filled.truncate(kept);
+        if !batch.is_empty() {
+            let ports = self.slot_base[element + 1] - base;
+            let reasons = outputs.iter().filter(|&&port| port >= ports);
+            for (packet, &port) in batch.drain().zip(reasons) {
+                drop_one(&mut self.stats[element], &mut self.pool, packet, port);
             }
         }
-        self.filled.truncate(before + filled);
     }
 
     #[cold]

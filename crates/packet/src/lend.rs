@@ -1,0 +1,268 @@
+//! Frames that are kept for long and lent to packets: played again and again, or all the same.
+//!
+//! Each starts with a line of cache, as it lies where a network card has put it. A packet that
+//! borrows one reads it in place; who writes to it first makes a copy, see [`crate::packet`]. Where
+//! most packets are written to, a copy at once is cheaper than one on the way, which touches a line
+//! more; so it is where packets borrow from several in turn, who count them. A [`Lender`] finds
+//! out.
+
+use std::sync::Arc;
+
+use crate::packet::{LINE_BYTES, PACKET_BYTES_MAX, PacketType};
+use crate::pages::prefetch;
+use crate::parts::Parts;
+
+/// Lines that frames may take: a gigabyte.
+const LINES_MAX: usize = (1 << 30) / LINE_BYTES;
+
+/// Lines that are fetched ahead: across the ends of pages, where the processor itself stops.
+const LINES_AHEAD: usize = 32;
+
+/// Batches that are copied before packets borrow once more, to see whether they are written to.
+const COPIED_BATCHES: u32 = 63;
+
+/// A line of cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub struct Line(pub [u8; LINE_BYTES]);
+
+/// Where a frame is, and what else is known of it: 16 bytes, as all of them are read, too.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame {
+    timestamp_ns: i64,
+    first_line: u32,
+    /// The least 24 bits; then how it was addressed.
+    bytes_and_type: u32,
+}
+
+impl Frame {
+    #[inline(always)]
+    pub fn bytes(&self) -> u32 {
+        self.bytes_and_type & 0x00ff_ffff
+    }
+
+    #[inline(always)]
+    pub fn packet_type(&self) -> PacketType {
+        match self.bytes_and_type >> 24 {
+            0 => PacketType::Host,
+            1 => PacketType::Broadcast,
+            2 => PacketType::Multicast,
+            3 => PacketType::OtherHost,
+            _ => PacketType::Outgoing,
+        }
+    }
+
+    #[inline(always)]
+    pub fn timestamp_ns(&self) -> i64 {
+        self.timestamp_ns
+    }
+}
+
+/// Frames, one behind the other.
+///
+/// # Invariants
+/// - F1: each frame of the list has its bytes in the lines, from the first one on.
+#[derive(Debug, Default)]
+pub struct Frames {
+    lines: Vec<Line>,
+    list: Vec<Frame>,
+}
+
+impl Frames {
+    /// Number of frames.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Keeps a copy of a frame, with when it was seen in nanoseconds since 1970, and how it was
+    /// addressed. Tells whether there was room: for a gigabyte, and for as many bytes a frame as a
+    /// packet can have.
+    pub fn push(&mut self, frame: &[u8], timestamp_ns: i64, packet_type: PacketType) -> bool {
+        let (whole, rest) = frame.as_chunks::<LINE_BYTES>();
+        if self.lines.len() + whole.len() + 1 > LINES_MAX || frame.len() > PACKET_BYTES_MAX {
+            return false;
+        }
+        let first_line = self.lines.len() as u32;
+        self.lines.extend(whole.iter().copied().map(Line));
+        if !rest.is_empty() || frame.is_empty() {
+            let mut line = Line([0; LINE_BYTES]);
+            line.0[..rest.len()].copy_from_slice(rest);
+            self.lines.push(line);
+        }
+        let bytes_and_type = frame.len() as u32 | (packet_type as u32) << 24;
+        self.list.push(Frame { timestamp_ns, first_line, bytes_and_type });
+        true
+    }
+
+    #[inline(always)]
+    pub(crate) fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
+    #[inline(always)]
+    pub(crate) fn list(&self) -> &[Frame] {
+        &self.list
+    }
+
+    /// The line that a frame starts in, and all behind it.
+    #[inline(always)]
+    pub(crate) fn lines_from(&self, frame: &Frame) -> &[Line] {
+        &self.lines[frame.first_line as usize..]
+    }
+
+    /// The lines that a frame is in.
+    #[inline(always)]
+    pub(crate) fn lines_of(&self, frame: &Frame) -> &[Line] {
+        let lines = (frame.bytes() as usize).div_ceil(LINE_BYTES);
+        &self.lines[frame.first_line as usize..][..lines]
+    }
+}
+
+/// Who lends frames; see the module.
+#[derive(Clone, Debug, Default)]
+pub struct Lender {
+    frames: Arc<Frames>,
+    /// Batches that are still to be copied.
+    to_copy: u32,
+}
+
+impl Lender {
+    /// Lends `frames`, which nobody changes any more.
+    pub fn new(frames: Frames) -> Self {
+        Self { frames: Arc::new(frames), to_copy: 0 }
+    }
+
+    /// The frames.
+    pub fn frames(&self) -> &Frames {
+        &self.frames
+    }
+
+    /// Makes each of `packets` as new, with frames from number `first` on as their data, in order.
+    ///
+    /// # Panics
+    /// If there are no such frames.
+    pub(crate) fn serve<'p>(
+        &mut self,
+        first: usize,
+        packets: impl ExactSizeIterator<Item = &'p mut Parts>,
+    ) {
+        let list = &self.frames.list()[first..first + packets.len()];
+        self.to_copy = serve(&self.frames, self.to_copy, packets.zip(list));
+    }
+
+    /// The same, with frame number `number` as the data of each.
+    pub(crate) fn serve_one<'p>(
+        &mut self,
+        number: usize,
+        packets: impl ExactSizeIterator<Item = &'p mut Parts>,
+    ) {
+        let frame = &self.frames.list()[number];
+        self.to_copy = serve(&self.frames, self.to_copy, packets.map(|parts| (parts, frame)));
+    }
+}
+
+/// Serves a batch, and tells how many are to be copied from now on.
+#[inline(always)]
+fn serve<'p, 'f>(
+    frames: &Arc<Frames>,
+    to_copy: u32,
+    pairs: impl ExactSizeIterator<Item = (&'p mut Parts, &'f Frame)>,
+) -> u32 {
+    let ahead = |frame: &Frame| {
+        if let Some(later) = frames.lines.get(frame.first_line as usize + LINES_AHEAD) {
+            prefetch(&later.0);
+        }
+    };
+    if to_copy > 0 {
+        for (parts, frame) in pairs {
+            parts.copy_frame(frames, frame);
+            ahead(frame);
+        }
+        return to_copy - 1;
+    }
+    let (count, mut in_vain) = (pairs.len(), 0);
+    for (parts, frame) in pairs {
+        in_vain += usize::from(parts.lent_in_vain(frames));
+        parts.lend(frames, frame);
+        ahead(frame);
+    }
+    if 2 * in_vain > count { COPIED_BATCHES } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Pool;
+
+    fn lender() -> Lender {
+        let mut frames = Frames::default();
+        for number in 0..100u8 {
+            assert!(frames.push(&vec![number; number.into()], number.into(), PacketType::Host));
+        }
+        Lender::new(frames)
+    }
+
+    #[test]
+    fn frames_are_as_they_came_whoever_writes_to_them() {
+        let (mut lender, mut pool) = (lender(), Pool::new());
+        assert!(!Frames::default().push(&vec![0; PACKET_BYTES_MAX + 1], 0, PacketType::Host));
+        let mut draws = 1u32;
+        for round in 0..600 {
+            draws = draws.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let (first, count) = (draws as usize >> 8 & 63, draws as usize >> 16 & 31);
+            let mut batch = pool.borrow(&mut lender, first..first + count);
+            for (packet, number) in batch.iter_mut().zip(first..) {
+                assert_eq!(packet.data(), vec![number as u8; number], "round {round}");
+                assert_eq!(packet.timestamp_ns(), number as i64);
+                assert_eq!(packet.annotations(), &[0; 48]);
+                packet.set_anno_u32(40, 7);
+                // For some time most packets are written to.
+                if round / 100 % 2 == 1 || number % 5 == 0 {
+                    packet.data_mut().fill(0xee);
+                    packet.push(20);
+                }
+            }
+            pool.recycle_batch(batch);
+        }
+    }
+
+    #[test]
+    fn who_is_written_to_is_copied_at_once() {
+        let (mut lender, mut pool) = (lender(), Pool::new());
+        let mut turn = |lender: &mut Lender, writes: bool| {
+            let mut batch = pool.borrow(lender, 10..20);
+            if writes {
+                batch.iter_mut().for_each(|packet| packet.data_mut()[0] = 1);
+            }
+            pool.recycle_batch(batch);
+            lender.to_copy
+        };
+        assert_eq!([turn(&mut lender, true), turn(&mut lender, true)], [0, COPIED_BATCHES]);
+        for left in (0..COPIED_BATCHES).rev() {
+            assert_eq!(turn(&mut lender, true), left);
+        }
+        // Packets borrow once more, and are looked at when they come again.
+        assert_eq!([turn(&mut lender, true), turn(&mut lender, true)], [0, COPIED_BATCHES]);
+        (0..COPIED_BATCHES).for_each(|_| assert!(turn(&mut lender, true) < COPIED_BATCHES));
+        assert_eq!([turn(&mut lender, false), turn(&mut lender, false)], [0, 0]);
+    }
+
+    #[test]
+    fn spares_forget_who_lent() {
+        let (mut lender, mut pool) = (lender(), Pool::new());
+        let batch = pool.borrow(&mut lender, 0..100);
+        let other = pool.borrow_one(&mut lender, 7, 3);
+        assert!(other.iter().all(|packet| packet.data() == [7; 7]));
+        pool.recycle_batch(batch);
+        pool.forget_lenders();
+        assert_eq!(Arc::strong_count(&lender.frames), 4, "three borrow still");
+        drop(lender);
+        assert!(other.iter().all(|packet| packet.data() == [7; 7]));
+        pool.recycle_batch(other);
+    }
+}

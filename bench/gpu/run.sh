@@ -69,7 +69,7 @@ if [ "${LATENCY:-1}" = 1 ]; then
 	echo "times of frames in $latency"
 fi
 
-# Routes of one table: lookups, then changes beside them.
+# Routes of one table: lookups, whole headers if it is IPv4, then changes beside them.
 routes() {
 	local name
 	name=$(basename "$1" .gz)
@@ -79,6 +79,14 @@ routes() {
 		--runs "${RUNS:-5}" --threads "${THREADS:-1}" --slots "${SLOTS:-8}" \
 		> "$work/one.csv" || return 1
 	append "$work/one.csv" "$lookups"
+	if ! grep -q ,ipv6, "$work/one.csv"; then
+		"$warpswitch" bench routes --routes "$(basename "$1")" --csv --headers \
+			--batch "${BATCH:-8K,64K,256K,1M}" --run-ms "${RUN_MS:-20}" \
+			--runs "${RUNS:-5}" --threads "${THREADS:-1}" --slots "${SLOTS:-8}" \
+			> "$work/more.csv" || return 1
+		append "$work/more.csv" "$lookups"
+		tail -n +2 "$work/more.csv" >> "$work/one.csv"
+	fi
 	echo "-- $name"
 	grep -v '^table' "$work/one.csv" | cut -d, -f4-7,10 || true
 	if [ -z "${UPDATES-100K,1M,max}" ]; then

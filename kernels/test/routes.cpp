@@ -3,12 +3,13 @@
 //
 //   words: number of image words, number of addresses, the image, the addresses
 //
-// Compiled by tests with the definitions of abi.h, WS_WORDS being the words of an address.
+// Compiled by tests with the definitions of abi.h, WS_WORDS being the words of an address; 16 are
+// slices of IPv4 packets, which come back whole.
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
 
-#include "warpswitch/routes.cuh"
+#include "warpswitch/headers.cuh"
 
 static void read_words(ws_u32 *to, size_t count) {
     if (std::fread(to, sizeof(ws_u32), count, stdin) != count) {
@@ -32,6 +33,11 @@ int main() {
     for (; n < hops.size(); n++) {
         ws_route4<1>(words.data(), &addrs[n], &hops[n]);
     }
+#elif WS_WORDS == WS_SLICE_WORDS
+    for (size_t n = 0; n < hops.size(); n++) {
+        ws_forward(words.data(), &addrs[n * WS_SLICE_WORDS]);
+    }
+    hops = addrs;
 #else
     for (size_t n = 0; n < hops.size(); n++) {
         hops[n] = ws_route6(words.data(), &addrs[4 * n]);

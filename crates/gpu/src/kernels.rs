@@ -20,7 +20,7 @@ pub const PROBE_ENTRY: &str = "ws_probe_abi";
 pub const ROUTE_ENTRY: &str = "ws_route";
 
 /// The headers, by the names under which they are included.
-pub const HEADERS: [(&str, &str); 10] = [
+pub const HEADERS: [(&str, &str); 11] = [
     ("warpswitch/abi.h", include_str!("../../../kernels/include/warpswitch/abi.h")),
     ("warpswitch/key.cuh", include_str!("../../../kernels/include/warpswitch/key.cuh")),
     ("warpswitch/rows.cuh", include_str!("../../../kernels/include/warpswitch/rows.cuh")),
@@ -30,6 +30,7 @@ pub const HEADERS: [(&str, &str); 10] = [
     ("warpswitch/terms.cuh", include_str!("../../../kernels/include/warpswitch/terms.cuh")),
     ("warpswitch/turbo.cuh", include_str!("../../../kernels/include/warpswitch/turbo.cuh")),
     ("warpswitch/routes.cuh", include_str!("../../../kernels/include/warpswitch/routes.cuh")),
+    ("warpswitch/headers.cuh", include_str!("../../../kernels/include/warpswitch/headers.cuh")),
     ("warpswitch/resident.cuh", include_str!("../../../kernels/include/warpswitch/resident.cuh")),
 ];
 
@@ -122,11 +123,13 @@ pub enum Kernel {
     Route4,
     /// Of routes to IPv6 addresses.
     Route6,
+    /// Of whole IPv4 headers.
+    Header4,
 }
 
 impl Kernel {
     /// How many there are.
-    pub const COUNT: usize = Algorithm::ALL.len() + 2;
+    pub const COUNT: usize = Algorithm::ALL.len() + 3;
 
     /// A number below [`Kernel::COUNT`] for each.
     pub fn index(self) -> usize {
@@ -135,8 +138,9 @@ impl Kernel {
                 let at = Algorithm::ALL.iter().position(|other| *other == algorithm);
                 at.expect("every algorithm is in the list")
             }
-            Kernel::Route4 => Kernel::COUNT - 2,
-            Kernel::Route6 => Kernel::COUNT - 1,
+            Kernel::Route4 => Kernel::COUNT - 3,
+            Kernel::Route6 => Kernel::COUNT - 2,
+            Kernel::Header4 => Kernel::COUNT - 1,
         }
     }
 
@@ -150,6 +154,9 @@ impl Kernel {
             Kernel::Route6 => {
                 Source { name: "route6.cu", text: include_str!("../../../kernels/src/route6.cu") }
             }
+            Kernel::Header4 => {
+                Source { name: "header4.cu", text: include_str!("../../../kernels/src/header4.cu") }
+            }
         }
     }
 
@@ -157,7 +164,7 @@ impl Kernel {
     pub fn entry(self) -> &'static str {
         match self {
             Kernel::Rules(_) => ENTRY,
-            Kernel::Route4 | Kernel::Route6 => ROUTE_ENTRY,
+            Kernel::Route4 | Kernel::Route6 | Kernel::Header4 => ROUTE_ENTRY,
         }
     }
 }
@@ -278,7 +285,7 @@ mod tests {
             assert!(whole.contains(ENTRY), "{algorithm}");
             assert!(Source::resident(algorithm).whole().contains(RESIDENT_ENTRY), "{algorithm}");
         }
-        for kernel in [Kernel::Route4, Kernel::Route6] {
+        for kernel in [Kernel::Route4, Kernel::Route6, Kernel::Header4] {
             let whole = kernel.source().whole();
             assert!(!whole.contains("#include") && whole.contains(kernel.entry()), "{kernel:?}");
         }
@@ -324,11 +331,13 @@ mod tests {
                 assert!(registers <= 128, "{} {shape:?}: {registers} registers", source.name);
             }
         }
-        for (kernel, words) in [(Kernel::Route4, 1), (Kernel::Route6, 4)] {
+        // So many leave room for as many threads as a multiprocessor can have, or three quarters.
+        for (kernel, words, registers_max) in
+            [(Kernel::Route4, 1, 32), (Kernel::Route6, 4, 32), (Kernel::Header4, 16, 42)]
+        {
             let shape = KernelShape { words, ports_word: 0, compact: false };
-            // So many leave room for as many threads as a multiprocessor can have.
             let registers = registers(kernel.source(), &shape);
-            assert!(registers <= 32, "{kernel:?}: {registers} registers");
+            assert!(registers <= registers_max, "{kernel:?}: {registers} registers");
         }
     }
 

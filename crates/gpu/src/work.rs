@@ -8,6 +8,7 @@
 //! | --- | --- | --- | --- |
 //! | [`Image`](crate::Image) | 4, 10 or 16 words | the winner's id, a word | one an algorithm |
 //! | [`RouteImage`](crate::routes::RouteImage) | an address, 1 or 4 words | a hop, half a word | one a family |
+//! | [`HeaderImage`](crate::routes::HeaderImage) | a slice of a packet, 16 words | the same | one |
 
 use std::fmt::Debug;
 
@@ -22,8 +23,8 @@ use crate::kernels::{Kernel, KernelShape};
 pub struct Form {
     /// Words of a key.
     pub key_words: usize,
-    /// Bytes of an answer, 2 or 4. Answers lie side by side; of two in a word the first one has
-    /// its lower half.
+    /// Bytes of an answer, 2 or whole words. Answers lie side by side; of two in a word the first
+    /// one has its lower half.
     pub answer_bytes: usize,
 }
 

@@ -4,6 +4,7 @@
 //! script that runs on a card sets, its absence is a failure.
 
 mod support {
+    pub mod header_cases;
     pub mod route_cases;
     pub mod soak;
 }
@@ -11,8 +12,8 @@ mod support {
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use support::route_cases;
 use support::soak::Soak;
+use support::{header_cases, route_cases};
 
 use warpswitch_classify::{
     BuildOptions, Classifier, ClassifyError, Engine, RuleChange, build as build_on_cores,
@@ -24,7 +25,9 @@ use warpswitch_gpu::driver::Transfer;
 use warpswitch_gpu::live::LiveEngine;
 use warpswitch_gpu::resident::{FramesConfig, Hysteresis};
 use warpswitch_gpu::ring::Ring;
-use warpswitch_gpu::routes::{LiveRoutes, RouteChange, RouteImage};
+use warpswitch_gpu::routes::{
+    HeaderImage, LiveHeaders, LiveRoutes, RouteChange, RouteImage, SLICE_WORDS, Slice,
+};
 use warpswitch_gpu::{Algorithm, Device, GpuError, Image, engine};
 use warpswitch_routes::{Address, NextHop, RouteTable};
 use warpswitch_rules::generate::{Family, RulesetSpec, Style};
@@ -355,4 +358,30 @@ fn changes_of_routes_reach_the_card_whole() {
     let Ok(card) = card() else { return };
     changing_routes::<u32>(&card);
     changing_routes::<u128>(&card);
+}
+
+/// Whole headers, both ways to the card, batches around what a warp and a block take.
+#[test]
+fn every_way_and_length_of_headers_equals_the_reference() {
+    let Ok(card) = card() else { return };
+    let table = header_cases::table(60_000, 5);
+    let live = LiveHeaders::build_for_headers(&card, table.iter(), usize::MAX).unwrap();
+    let packets = header_cases::packets(&table, 20_001, 6);
+    for transfer in [Transfer::Copies, Transfer::Direct] {
+        let mut ring: Ring<HeaderImage> =
+            Ring::new(&card, HeaderImage::FORM, packets.len(), 3).unwrap();
+        ring.set_transfer(TransferChoice::Always(transfer));
+        for len in [1, 31, 32, 33, 255, 256, 257, 1024, 8191, 20_001] {
+            let packets = &packets[packets.len() - len..];
+            let room = ring.keys_mut().unwrap().as_chunks_mut::<SLICE_WORDS>().0;
+            for (words, packet) in room.iter_mut().zip(packets) {
+                *words = *Slice::new(packet).words();
+            }
+            ring.submit(&live.current(), len);
+            let mut out = vec![Slice::new(&[]); len];
+            ring.take(&mut out);
+            header_cases::check(&out, packets, &table, &format!("{transfer:?} {len}"));
+            assert_eq!(card.retired(), None);
+        }
+    }
 }

@@ -5,6 +5,7 @@
 //! a failure.
 
 mod support {
+    pub mod header_cases;
     pub mod route_cases;
 }
 
@@ -13,7 +14,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use support::route_cases;
+use support::{header_cases, route_cases};
 use tempfile::TempDir;
 use warpswitch_classify::parts::RuleStore;
 use warpswitch_classify::{BuildOptions, Classifier};
@@ -21,7 +22,7 @@ use warpswitch_gpu::host::HostPool;
 use warpswitch_gpu::image::abi;
 use warpswitch_gpu::kernels::{HEADERS, KernelShape};
 use warpswitch_gpu::live::LiveEngine;
-use warpswitch_gpu::routes::{LiveRoutes, RouteImage};
+use warpswitch_gpu::routes::{LiveHeaders, LiveRoutes, RouteImage, SLICE_WORDS, Slice};
 use warpswitch_gpu::work::Work;
 use warpswitch_gpu::{Algorithm, Device, Image};
 use warpswitch_routes::{Address, NextHop, RouteTable};
@@ -264,4 +265,28 @@ fn ipv4_routes_equal_the_reference() {
 #[test]
 fn ipv6_routes_equal_the_reference() {
     check_routes::<u128>();
+}
+
+#[test]
+fn whole_headers_equal_the_reference() {
+    if !has_compiler() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let shape = KernelShape { words: SLICE_WORDS, ports_word: 0, compact: false };
+    let program = compile_program(&folder, ROUTES_PROGRAM, &shape, &[]);
+    let pool = HostPool::new(1, &mut |worker| _ = std::thread::spawn(worker));
+    let table = header_cases::table(3000, 3);
+    let device = Device::from_pool(pool);
+    let live = LiveHeaders::build_for_headers(&device, table.iter(), usize::MAX).unwrap();
+    let packets = header_cases::packets(&table, 20_001, 4);
+    let image = live.current();
+    let mut input = vec![image.image().words().len() as u32, packets.len() as u32];
+    input.extend(image.image().words());
+    packets.iter().for_each(|packet| input.extend(Slice::new(packet).words()));
+    let out = run_program(&program, &input);
+    let out: Vec<Slice> =
+        out.as_chunks::<SLICE_WORDS>().0.iter().map(|words| Slice::from_words(*words)).collect();
+    let counts = header_cases::check(&out, &packets, &table, "in C++");
+    assert!(counts.iter().all(|&count| count > 100), "{counts:?}");
 }

@@ -45,7 +45,11 @@ pub const ROOMS: &[Room] = &[
     Room { name: "flow", layer: 2, may_import: &["rules", "packet", "classify"] },
     Room { name: "io", layer: 2, may_import: &["wire", "packet"] },
     Room { name: "openflow", layer: 2, may_import: &["wire", "rules"] },
-    Room { name: "gpu", layer: 3, may_import: &["packet", "rules", "classify", "routes", "scan"] },
+    Room {
+        name: "gpu",
+        layer: 3,
+        may_import: &["wire", "packet", "rules", "classify", "routes", "scan"],
+    },
     Room { name: "graph", layer: 4, may_import: &["packet"] },
     Room { name: "elements", layer: 5, may_import: BELOW_ELEMENTS },
     Room { name: "warpswitch", layer: 6, may_import: ALL },

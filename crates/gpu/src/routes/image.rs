@@ -81,11 +81,19 @@ pub struct RouteImage<A> {
     family: PhantomData<A>,
 }
 
-impl<A: Address> RouteImage<A> {
-    pub(super) fn new(words: Vec<u32>) -> Self {
+/// Work over the words of routes.
+pub trait RouteWork: Work {
+    /// Over these words, as the writer lays them out.
+    fn new(words: Vec<u32>) -> Self;
+}
+
+impl<A: Address> RouteWork for RouteImage<A> {
+    fn new(words: Vec<u32>) -> Self {
         Self { words, family: PhantomData }
     }
+}
 
+impl<A: Address> RouteImage<A> {
     /// Words of an address.
     pub const ADDRESS_WORDS: usize = A::BITS as usize / 32;
 
@@ -112,6 +120,11 @@ impl<A: Address> RouteImage<A> {
         }
     }
 
+    /// Answers an address on this thread.
+    pub fn lookup(&self, addr: A) -> NextHop {
+        NextHop(hop(&self.words, addr.to_left()))
+    }
+
     /// Answers addresses on this thread. No allocation.
     ///
     /// # Panics
@@ -119,7 +132,7 @@ impl<A: Address> RouteImage<A> {
     pub fn lookup_batch(&self, addrs: &[A], out: &mut [NextHop]) {
         assert!(out.len() >= addrs.len(), "{} answers for {}", out.len(), addrs.len());
         for (&addr, out) in addrs.iter().zip(out) {
-            *out = NextHop(hop(&self.words, addr.to_left()));
+            *out = self.lookup(addr);
         }
     }
 }

@@ -14,6 +14,7 @@
 //! least, so plain arrays, one load a byte of the address, are the least work; only what has few
 //! runs is packed, into just those 32 bytes. `docs/routes.md` has figures.
 
+mod headers;
 mod image;
 mod rib;
 #[cfg(test)]
@@ -21,6 +22,7 @@ mod tests;
 mod writer;
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -31,7 +33,9 @@ use crate::device::{Device, Loaded};
 use crate::engine::pass;
 use crate::image::Patch;
 use crate::ring::{Ring, Rings};
-pub use image::RouteImage;
+use crate::work::Form;
+pub use headers::{HeaderImage, SLICE_BYTES, SLICE_WORDS, Slice, Verdict};
+pub use image::{RouteImage, RouteWork};
 use rib::Place;
 use writer::Writer;
 
@@ -73,29 +77,33 @@ pub struct RouteStats {
     pub patched_bytes: usize,
 }
 
-/// Routes of one family on a device. Threads: any number look up, changes are put in order by a
-/// lock.
-pub struct LiveRoutes<A: Address> {
+/// Routes of one family on a device, for lookups of addresses or for other work over them. Threads:
+/// any number look up, changes are put in order by a lock.
+pub struct LiveRoutes<A: Address, W: RouteWork = RouteImage<A>> {
     device: Arc<Device>,
-    copies: Copies<RouteImage<A>>,
-    rings: Rings<RouteImage<A>>,
-    writer: Mutex<Held<A>>,
+    copies: Copies<W>,
+    rings: Rings<W>,
+    writer: Mutex<Held<W>>,
     /// Mirrors the writer's count, so that asking does not wait for a change.
     routes: AtomicUsize,
+    family: PhantomData<A>,
 }
+
+/// IPv4 routes on a device that whole headers go to.
+pub type LiveHeaders = LiveRoutes<u32, HeaderImage>;
 
 /// What whoever changes routes holds.
 #[derive(Debug)]
-struct Held<A: Address> {
+struct Held<W: RouteWork> {
     writer: Writer,
-    idle: Idle<RouteImage<A>>,
+    idle: Idle<W>,
     patch: Patch,
     versions: usize,
     whole_copies: usize,
     patched_units: usize,
 }
 
-impl<A: Address> fmt::Debug for LiveRoutes<A> {
+impl<A: Address, W: RouteWork> fmt::Debug for LiveRoutes<A, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LiveRoutes").field("routes", &self.len()).finish_non_exhaustive()
     }
@@ -119,6 +127,69 @@ impl<A: Address> LiveRoutes<A> {
         routes: impl IntoIterator<Item = (Prefix<A>, NextHop)>,
         bytes_max: usize,
     ) -> Result<Self, RouteError> {
+        Self::lay_out(device, routes, bytes_max)
+    }
+
+    /// Finds the next hop of every address of a batch, all in one version.
+    ///
+    /// `out[i]` answers `addrs[i]`, with [`NextHop::NONE`] where no route matches; `out` behind
+    /// that is untouched. Threads: any number; never waits for a change. No allocation, once each
+    /// thread has had a ring of slots.
+    ///
+    /// # Panics
+    /// If `out` is shorter than `addrs`: a caller bug.
+    pub fn lookup_batch(&self, addrs: &[A], out: &mut [NextHop]) {
+        assert!(out.len() >= addrs.len(), "{} answers for {}", out.len(), addrs.len());
+        let out = &mut out[..addrs.len()];
+        let fill = |from: usize, room: &mut [u32]| {
+            let len = room.len() / RouteImage::<A>::ADDRESS_WORDS;
+            RouteImage::write_addresses(&addrs[from..from + len], room);
+        };
+        if let Some(image) = self.pass(RouteImage::<A>::FORM, &fill, out) {
+            image.image().lookup_batch(addrs, out);
+        }
+    }
+}
+
+impl LiveHeaders {
+    /// The same as [`LiveRoutes::build`], for whole headers.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn build_for_headers(
+        device: &Arc<Device>,
+        routes: impl IntoIterator<Item = (Prefix<u32>, NextHop)>,
+        bytes_max: usize,
+    ) -> Result<Self, RouteError> {
+        Self::lay_out(device, routes, bytes_max)
+    }
+
+    /// Checks, routes and sends on every packet of a batch, all by one version of the routes;
+    /// `out[i]` is what became of `slices[i]`. Threads and allocations: as for
+    /// [`LiveRoutes::lookup_batch`].
+    ///
+    /// # Panics
+    /// If `out` is of another length: a caller bug.
+    pub fn forward_batch(&self, slices: &[Slice], out: &mut [Slice]) {
+        assert_eq!(out.len(), slices.len(), "room for another number of slices");
+        let fill = |from: usize, room: &mut [u32]| {
+            for (words, slice) in room.as_chunks_mut().0.iter_mut().zip(&slices[from..]) {
+                *words = *slice.words();
+            }
+        };
+        if let Some(image) = self.pass(HeaderImage::FORM, &fill, out) {
+            out.copy_from_slice(slices);
+            out.iter_mut().for_each(|slice| image.image().forward(slice));
+        }
+    }
+}
+
+impl<A: Address, W: RouteWork> LiveRoutes<A, W> {
+    fn lay_out(
+        device: &Arc<Device>,
+        routes: impl IntoIterator<Item = (Prefix<A>, NextHop)>,
+        bytes_max: usize,
+    ) -> Result<Self, RouteError> {
         // The model, two that the host answers from, two on a card.
         let copies = if device.is_card() { 5 } else { 3 };
         let mut writer = Writer::new(copies, bytes_max);
@@ -137,7 +208,7 @@ impl<A: Address> LiveRoutes<A> {
         }
         let mut patch = Patch::default();
         writer.patch(&mut patch);
-        let image = RouteImage::new(writer.words().to_vec());
+        let image = W::new(writer.words().to_vec());
         let loaded = device.load_or_retire(Arc::new(image));
         device.prepare_patches();
         let routes = AtomicUsize::new(writer.routes());
@@ -149,6 +220,7 @@ impl<A: Address> LiveRoutes<A> {
             rings: Rings::new(),
             writer: Mutex::new(held),
             routes,
+            family: PhantomData,
         })
     }
 
@@ -164,32 +236,25 @@ impl<A: Address> LiveRoutes<A> {
 
     /// The image that is current: what a batch that begins now is looked up in, for those who drive
     /// slots themselves. Hold it for one batch, not longer: the next but one version waits for it.
-    pub fn current(&self) -> Arc<Loaded<RouteImage<A>>> {
+    pub fn current(&self) -> Arc<Loaded<W>> {
         self.copies.current()
     }
 
-    /// Finds the next hop of every address of a batch, all in one version.
-    ///
-    /// `out[i]` answers `addrs[i]`, with [`NextHop::NONE`] where no route matches; `out` behind
-    /// that is untouched. Threads: any number; never waits for a change. No allocation, once each
-    /// thread has had a ring of slots.
-    ///
-    /// # Panics
-    /// If `out` is shorter than `addrs`: a caller bug.
-    pub fn lookup_batch(&self, addrs: &[A], out: &mut [NextHop]) {
-        assert!(out.len() >= addrs.len(), "{} answers for {}", out.len(), addrs.len());
-        let (loaded, out) = (self.current(), &mut out[..addrs.len()]);
-        let fill = |from: usize, room: &mut [u32]| {
-            let len = room.len() / RouteImage::<A>::ADDRESS_WORDS;
-            RouteImage::write_addresses(&addrs[from..from + len], room);
-        };
-        let through = |ring: &mut Ring<_>| pass(ring, &loaded, &fill, out);
-        let form = RouteImage::<A>::FORM;
+    /// Passes a batch through the device; gives the image that is to answer it on this thread if
+    /// the device cannot.
+    fn pass(
+        &self,
+        form: Form,
+        fill: &dyn Fn(usize, &mut [u32]),
+        out: &mut [W::Answer],
+    ) -> Option<Arc<Loaded<W>>> {
+        let loaded = self.current();
+        let through = |ring: &mut Ring<W>| pass(ring, &loaded, fill, out);
         if self.device.retired().is_none() && self.rings.with(&self.device, form, through).is_some()
         {
-            return;
+            return None;
         }
-        loaded.image().lookup_batch(addrs, out);
+        Some(loaded)
     }
 
     /// The next hop of exactly this prefix.
@@ -247,7 +312,7 @@ impl<A: Address> LiveRoutes<A> {
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, Held<A>> {
+    fn held(&self) -> MutexGuard<'_, Held<W>> {
         self.writer.lock().expect("a change panicked")
     }
 
@@ -262,7 +327,7 @@ impl<A: Address> LiveRoutes<A> {
     }
 
     /// Publishes what the writer has that the published copy has not.
-    fn publish(&self, held: &mut Held<A>) {
+    fn publish(&self, held: &mut Held<W>) {
         self.routes.store(held.writer.routes(), Ordering::Relaxed);
         let (is_changed, is_anew) = held.writer.is_changed();
         if !is_changed {
@@ -275,7 +340,7 @@ impl<A: Address> LiveRoutes<A> {
         } else {
             held.patched_units += held.patch.units.len();
         }
-        let whole = || RouteImage::new(held.writer.words().to_vec());
+        let whole = || W::new(held.writer.words().to_vec());
         let is_new = self.copies.publish_patch(&self.device, &mut held.idle, &held.patch, whole);
         held.whole_copies += usize::from(is_new);
         held.versions += 1;

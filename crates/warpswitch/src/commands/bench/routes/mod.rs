@@ -1,5 +1,6 @@
 //! `warpswitch bench routes`: how fast routes are looked up on a card, and on the cores beside it.
 
+mod headers;
 mod report;
 
 use std::collections::VecDeque;
@@ -11,7 +12,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use warpswitch_gpu::Device;
+use warpswitch_gpu::device::Loaded;
 use warpswitch_gpu::routes::{LiveRoutes, RouteChange, RouteImage};
+use warpswitch_gpu::work::Work;
 use warpswitch_routes::{Address, Lpm, LpmOptions, NextHop, Prefix, RouteTable};
 use warpswitch_rules::RuleId;
 use warpswitch_rules::generate::Prng;
@@ -25,8 +28,8 @@ use crate::args::{parse_bytes, parse_positive};
 use crate::commands::generate::parse_hops;
 use crate::devices::{DeviceChoice, unusable};
 use crate::digest::Digest;
-use crate::exit::Outcome;
-use crate::human::{self, rounded};
+use crate::exit::{Outcome, bad_input};
+use crate::human;
 use crate::load::display_name;
 use crate::output::{print, print_json};
 use crate::routes::{self, Table};
@@ -45,6 +48,9 @@ wrong one gets no number, and the exit code is 1. 'kernel' and 'end to end' are 
 'bench gpu': a kernel alone, on addresses that lie on the card already, and from the host's pinned \
 memory to the host's pinned memory. An IPv4 address takes 4 bytes on the way there, an IPv6 \
 address 16, a hop 2 on the way back. The cores look the same addresses up, all of them at once.
+
+--headers measures whole IPv4 headers: 64 bytes of a packet go to the device, where the header is \
+checked, routed and made ready to be sent on, and 64 come back.
 
 --updates measures instead how soon changes of routes are seen by new batches, and what they cost \
 lookups: routes drawn at random go and come back, at a fixed rate, all that have arrived as one \
@@ -94,6 +100,10 @@ pub struct BenchRoutesArgs {
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "1")]
     threads: usize,
 
+    /// Measure whole IPv4 headers of packets to addresses inside prefixes
+    #[arg(long, conflicts_with = "updates")]
+    headers: bool,
+
     /// Measure changes of routes beside lookups instead: changes a second, several separated by
     /// commas (suffix K, M or G), or 'max'
     #[arg(long, value_name = "RATES", value_delimiter = ',')]
@@ -139,6 +149,8 @@ impl BenchRoutesArgs {
 pub fn run(args: &BenchRoutesArgs) -> anyhow::Result<Outcome> {
     let device = args.device.open()?;
     match routes::read(&args.routes, args.hops)? {
+        Table::V4(table) if args.headers => headers::run(args, &device, &table),
+        Table::V6(_) if args.headers => Err(bad_input("--headers is for IPv4 routes")),
         Table::V4(table) => run_family(args, &device, &table),
         Table::V6(table) => run_family(args, &device, &table),
     }
@@ -159,61 +171,41 @@ fn run_family<A: routes::Family>(
     if !args.updates.is_empty() {
         return run_updates(args, device, table, &live, &lists[1]);
     }
-    let mut report = Report {
-        device: device.name().to_owned(),
-        table: display_name(&args.routes),
-        routes: table.len(),
-        family: A::NAME,
-        addresses: args.addresses,
-        slots: args.slots,
-        threads: args.threads,
-        runs: args.runs,
-        run_ms: args.run_ms,
-        lookup_bytes: live.stats().lookup_bytes,
-        bytes: live.stats().bytes,
-        build_ms: rounded(build_ms, 4),
-        registers: device.kernel_registers(live.current().image())?.map(|r| r.0),
-        rows: Vec::new(),
-    };
+    let mut report = Report::new(args, device, &live, build_ms)?;
     if !args.no_cpu {
         measure_cores(args, table, &lists, &mut report)?;
     }
     for list in &lists {
-        measure_list(args, device, &live, list, &mut report)?;
+        let keys = (list.name, list.digest(), list.words());
+        measure_list(args, device, &live.current(), keys, &mut report)?;
     }
     if let Some(cause) = device.retired() {
         return Err(unusable(device, cause));
     }
-    match (args.json, args.csv) {
-        (true, _) => print_json(&report)?,
-        (_, true) => print(&report.to_csv())?,
-        _ => print(&report.render())?,
-    }
-    Ok(Outcome::Done)
+    report.print(args)
 }
 
-/// All figures of a device on one list.
-fn measure_list<A: Address>(
+/// All figures of a device on one list of keys.
+fn measure_list<W: Work>(
     args: &BenchRoutesArgs,
     device: &Device,
-    live: &LiveRoutes<A>,
-    list: &List<A>,
+    loaded: &Arc<Loaded<W>>,
+    (name, digest, words): (&'static str, Digest, Words<'_>),
     report: &mut Report,
 ) -> anyhow::Result<()> {
     let progress = Progress::spinner("measuring");
-    let loaded = live.current();
     for &batch in &args.batch {
-        progress.say(format!("measuring {} addresses, batches of {batch}", list.name));
+        progress.say(format!("measuring {name}, batches of {batch}"));
         let setting = args.setting(batch);
         let mut add = |mode, rates: &[f64]| {
             let run = RunReport::new(mode, batch, rates);
-            report.rows.push(Row::new(args.device.name(), list.name, list.digest(), run));
+            report.rows.push(Row::new(args.device.name(), name, digest, run));
         };
-        if let Some(rates) = kernel_only(device, &loaded, list.words(), &setting)? {
+        if let Some(rates) = kernel_only(device, loaded, words, &setting)? {
             add(Mode::Kernel, &rates);
         }
         for mode in Mode::ways(device) {
-            add(mode, &end_to_end(device, &loaded, list.words(), &setting, mode)?);
+            add(mode, &end_to_end(device, loaded, words, &setting, mode)?);
         }
     }
     Ok(())

@@ -3,11 +3,18 @@
 use std::fmt::Write;
 
 use serde::Serialize;
+use warpswitch_gpu::Device;
+use warpswitch_gpu::routes::{LiveRoutes, RouteWork};
 
 use super::super::gpu::rate_text;
 use super::super::gpu::report::{RunReport, csv_text};
+use super::BenchRoutesArgs;
 use crate::digest::Digest;
+use crate::exit::Outcome;
 use crate::human;
+use crate::load::display_name;
+use crate::output::{print, print_json};
+use crate::routes::Family;
 use crate::table::{Align, Table, title};
 use crate::term::{FAINT, paint};
 
@@ -52,6 +59,56 @@ impl Row {
 }
 
 impl Report {
+    /// Of routes on a device of which nothing was measured yet.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn new<A: Family, W: RouteWork>(
+        args: &BenchRoutesArgs,
+        device: &Device,
+        live: &LiveRoutes<A, W>,
+        build_ms: f64,
+    ) -> anyhow::Result<Self> {
+        let stats = live.stats();
+        Ok(Self {
+            device: device.name().to_owned(),
+            table: display_name(&args.routes),
+            routes: stats.routes,
+            family: A::NAME,
+            addresses: args.addresses,
+            slots: args.slots,
+            threads: args.threads,
+            runs: args.runs,
+            run_ms: args.run_ms,
+            lookup_bytes: stats.lookup_bytes,
+            bytes: stats.bytes,
+            build_ms: human::rounded(build_ms, 4),
+            registers: device.kernel_registers(live.current().image())?.map(|r| r.0),
+            rows: Vec::new(),
+        })
+    }
+
+    /// Prints it as was asked for.
+    ///
+    /// # Errors
+    /// If the output cannot be written.
+    pub fn print(&self, args: &BenchRoutesArgs) -> anyhow::Result<Outcome> {
+        match (args.json, args.csv) {
+            (true, _) => print_json(self)?,
+            (_, true) => print(&self.to_csv())?,
+            _ => print(&self.render())?,
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// Answers that were compared: those of each list.
+    fn checked(&self) -> usize {
+        let mut lists: Vec<&str> = self.rows.iter().map(|row| row.addresses).collect();
+        lists.sort_unstable();
+        lists.dedup();
+        lists.len() * self.addresses
+    }
+
     /// A line for each figure; the first names the columns.
     pub fn to_csv(&self) -> String {
         let mut text = String::from(
@@ -112,7 +169,7 @@ impl Report {
             human::counted(self.runs, "run"),
             self.run_ms,
             human::significant(self.build_ms),
-            human::counted(2 * self.addresses, "answer"),
+            human::counted(self.checked(), "answer"),
         );
         title(&head, &aside) + &table.render() + &format!("{}\n", paint(FAINT, footer))
     }

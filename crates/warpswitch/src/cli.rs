@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, check, classify, click, demo, devices, elements, explain, flatten, generate, graph,
+    bench, check, classify, click, demo, devices, elements, explain, flatten, generate, graph, ids,
     rules, run, top,
 };
 use crate::exit::Outcome;
@@ -25,6 +25,9 @@ Rules (recognised by content, --rules-format overrules):
   classbench  ClassBench filter sets, IPv4 and IPv6; the first line wins
   ovs         ovs-ofctl flows: 'priority=10,tcp,nw_src=10.0.0.0/8,actions=drop'
   canonical   our own text, which holds every rule of every schema
+
+Detection rules:
+  those of Snort 2 and 3 and Suricata, for 'warpswitch ids'
 
 Packets:
   traces of headers as text, ClassBench's and canonical; pcap and pcapng
@@ -81,6 +84,7 @@ enum Command {
     Devices(devices::DevicesArgs),
     Classify(classify::ClassifyArgs),
     Explain(explain::ExplainArgs),
+    Ids(ids::IdsArgs),
     Rules(rules::RulesCommand),
     Generate(generate::GenerateCommand),
     Bench(bench::BenchCommand),
@@ -109,6 +113,7 @@ impl Cli {
             Command::Devices(args) => devices::run(args),
             Command::Classify(args) => classify::run(args),
             Command::Explain(args) => explain::run(args),
+            Command::Ids(args) => ids::run(args),
             Command::Rules(command) => command.run(),
             Command::Generate(command) => command.run(),
             Command::Bench(command) => command.run(),

@@ -198,7 +198,7 @@ fn steady_line(line: &str) -> String {
 }
 
 /// Commands that have examples in a help of their own; those of `top` need a router (`top.rs`).
-const COMMANDS: [&str; 21] = [
+const COMMANDS: [&str; 22] = [
     "",
     "run",
     "check",
@@ -207,6 +207,7 @@ const COMMANDS: [&str; 21] = [
     "demo",
     "classify",
     "explain",
+    "ids",
     "rules",
     "rules check",
     "rules stats",

@@ -25,15 +25,16 @@ const DEV: u8 = 7;
 
 /// The rooms of layers 0 to 3 but `openflow`: what elements are made from.
 const BELOW_ELEMENTS: &[&str] =
-    &["wire", "packet", "rules", "classify", "routes", "scan", "flow", "io", "gpu", "graph"];
+    &["wire", "packet", "rules", "classify", "routes", "scan", "ids", "flow", "io", "gpu", "graph"];
 
 /// Every room below the binary.
 const ALL: &[&str] = &[
-    "wire", "packet", "rules", "classify", "routes", "scan", "flow", "io", "openflow", "gpu",
-    "graph", "elements",
+    "wire", "packet", "rules", "classify", "routes", "scan", "ids", "flow", "io", "openflow",
+    "gpu", "graph", "elements",
 ];
 
-/// The table. `classify` and `routes` may import `packet`, whose `sync` room has the code that
+/// The table. `ids` may import `scan`, whose searches it confirms, and `rules` for diagnostics.
+/// `classify` and `routes` may import `packet`, whose `sync` room has the code that
 /// publishes and retires snapshots.
 pub const ROOMS: &[Room] = &[
     Room { name: "wire", layer: 0, may_import: &[] },
@@ -42,6 +43,7 @@ pub const ROOMS: &[Room] = &[
     Room { name: "classify", layer: 2, may_import: &["rules", "packet"] },
     Room { name: "routes", layer: 2, may_import: &["wire", "packet"] },
     Room { name: "scan", layer: 2, may_import: &["wire"] },
+    Room { name: "ids", layer: 2, may_import: &["wire", "rules", "scan"] },
     Room { name: "flow", layer: 2, may_import: &["rules", "packet", "classify"] },
     Room { name: "io", layer: 2, may_import: &["wire", "packet"] },
     Room { name: "openflow", layer: 2, may_import: &["wire", "rules"] },

@@ -11,6 +11,7 @@ pub mod explain;
 pub mod flatten;
 pub mod generate;
 pub mod graph;
+pub mod ids;
 pub mod rules;
 pub mod run;
 pub mod top;

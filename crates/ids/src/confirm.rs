@@ -1,0 +1,446 @@
+//! Confirmation: whether a rule's whole chain of payload options holds in a text.
+//!
+//! # Why nothing is tried twice
+//! Options with `distance` and `within` hang on the occurrence before, of which there may be many,
+//! and trying all ways through a chain takes time exponential in its length. So chains are worked
+//! from the last option to the first: for each option, the ends of its occurrences from which the
+//! rest of the chain holds, in order. Whether an occurrence of the option before is good is then
+//! one look into that list, for any of them within its bounds will do. Options that count from the
+//! start of the text begin a chain of their own, and chains do not hang on each other.
+//!
+//! # Fresh
+//! A window of a stream has bytes that an earlier window had. A rule is told where something of it
+//! ends behind these ([`Text::from`]): each answer is *stale* (all of it was there before) or
+//! *fresh*, and a fresh way through is looked for among all.
+//!
+//! # Bounds
+//! Work is counted in bytes looked at. Where it is used up, the answer is that there is none.
+
+use memchr::memmem::Finder;
+use regex::bytes::Regex;
+
+use crate::rule::{Content, DataAt, Place, Rule, Step};
+
+/// A text that rules are confirmed on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Text<'a> {
+    /// The bytes.
+    pub bytes: &'a [u8],
+    /// The same with letters in lower case.
+    pub folded: &'a [u8],
+    /// Bytes of it that were looked at before.
+    pub from: usize,
+    /// Whether it begins where its packet's payload or its stream does.
+    pub is_start: bool,
+}
+
+/// What confirmation says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Answer {
+    /// It does not hold.
+    No,
+    /// It holds in what was looked at before.
+    Stale,
+    /// It holds, and something of it is new.
+    Fresh,
+}
+
+/// Work that is left: bytes that may still be looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    pub left: u64,
+}
+
+impl Work {
+    fn spend(&mut self, bytes: usize) {
+        self.left = self.left.saturating_sub(bytes as u64 + 8);
+    }
+
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.left == 0
+    }
+}
+
+/// The payload options of a rule, made ready.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// What holds or not for the whole text.
+    guards: Vec<Test>,
+    chains: Vec<Chain>,
+}
+
+/// A list of options, each of which hangs on the one before.
+#[derive(Debug)]
+struct Chain {
+    nodes: Vec<Node>,
+}
+
+/// One link of a chain: something that must be there, and what is asked where it ends.
+#[derive(Debug)]
+struct Node {
+    what: What,
+    tests: Vec<Test>,
+}
+
+#[derive(Debug)]
+enum What {
+    /// The start of the text, for chains that begin with something relative.
+    Start,
+    Literal(Box<Literal>),
+    Expression(Regex),
+}
+
+#[derive(Debug)]
+struct Literal {
+    finder: Finder<'static>,
+    nocase: bool,
+    place: Place,
+    at_end: bool,
+}
+
+#[derive(Debug)]
+enum Test {
+    /// The literal must not be there.
+    Absent(Box<Literal>),
+    /// The expression must not match; whether it is looked at behind an occurrence.
+    NoMatch(Regex, bool),
+    DataAt(DataAt),
+}
+
+/// Memory of confirmations.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ChainScratch {
+    /// For each node of a chain: ends from which the rest holds.
+    nodes: Vec<Good>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Good {
+    ends: Vec<u32>,
+    /// Those of them from which the rest can be fresh.
+    fresh: Vec<u32>,
+}
+
+impl Good {
+    /// The best answer among ends from `low` to `high`.
+    fn best(&self, low: i64, high: i64) -> Answer {
+        let has = |ends: &[u32]| {
+            let first = ends.partition_point(|&end| i64::from(end) < low);
+            ends.get(first).is_some_and(|&end| i64::from(end) <= high)
+        };
+        match (has(&self.fresh), has(&self.ends)) {
+            (true, _) => Answer::Fresh,
+            (false, true) => Answer::Stale,
+            (false, false) => Answer::No,
+        }
+    }
+}
+
+impl Literal {
+    fn new(content: &Content) -> Self {
+        Self {
+            finder: Finder::new(&content.bytes).into_owned(),
+            nocase: content.nocase,
+            place: content.place,
+            at_end: content.at_end,
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.finder.needle().len()
+    }
+
+    /// The first byte and the last place of an end, seen from `position`.
+    fn bounds(&self, position: usize, text_bytes: usize) -> (i64, i64) {
+        let (start, end) = match self.place {
+            Place::Absolute { offset, depth } => {
+                (i64::from(offset), depth.map(|depth| i64::from(offset) + i64::from(depth)))
+            }
+            Place::Relative { distance, within } => {
+                let start = position as i64 + i64::from(distance);
+                (start, within.map(|within| start + i64::from(within)))
+            }
+        };
+        let text_bytes = text_bytes as i64;
+        let start = start.max(0);
+        let start = if self.at_end { start.max(text_bytes - self.len() as i64) } else { start };
+        (start, end.map_or(text_bytes, |end| end.min(text_bytes)))
+    }
+
+    /// The end of the first occurrence that begins at `start` or behind and ends at `limit` or
+    /// before.
+    fn find(&self, text: &Text<'_>, start: i64, limit: i64, work: &mut Work) -> Option<usize> {
+        let (start, limit) = (usize::try_from(start).ok()?, usize::try_from(limit).ok()?);
+        let bytes = if self.nocase { text.folded } else { text.bytes };
+        let part = bytes.get(start..limit)?;
+        let found = self.finder.find(part);
+        work.spend(found.map_or(part.len(), |at| at + self.len()));
+        found.map(|at| start + at + self.len())
+    }
+}
+
+impl Plan {
+    /// Makes a rule's options ready.
+    pub(crate) fn new(rule: &Rule) -> Self {
+        let mut plan = Self { guards: Vec::new(), chains: Vec::new() };
+        for step in &rule.steps {
+            if !step.is_relative() && step.moves() {
+                let node = Node { what: what(step), tests: Vec::new() };
+                plan.chains.push(Chain { nodes: vec![node] });
+            } else if !step.is_relative() {
+                plan.guards.push(test(step));
+            } else {
+                if plan.chains.is_empty() {
+                    let start = Node { what: What::Start, tests: Vec::new() };
+                    plan.chains.push(Chain { nodes: vec![start] });
+                }
+                // There is a last chain, and every chain has a node.
+                let Some(chain) = plan.chains.last_mut() else { continue };
+                if step.moves() {
+                    chain.nodes.push(Node { what: what(step), tests: Vec::new() });
+                } else if let Some(node) = chain.nodes.last_mut() {
+                    node.tests.push(test(step));
+                }
+            }
+        }
+        plan
+    }
+
+    /// Whether the options hold in `text`. A rule without any holds, and is stale.
+    pub(crate) fn confirm(
+        &self,
+        text: &Text<'_>,
+        scratch: &mut ChainScratch,
+        work: &mut Work,
+    ) -> Answer {
+        let mut best = Answer::Stale;
+        for guard in &self.guards {
+            match guard.holds(text, 0, work) {
+                Answer::No => return Answer::No,
+                answer => best = best.max(answer),
+            }
+        }
+        // Cheap looks at all chains first: most candidates lack something.
+        let mut lows = [0i64; crate::rule::STEPS_MAX + 1];
+        for chain in &self.chains {
+            if !chain.may_hold(text, &mut lows, work) {
+                return Answer::No;
+            }
+        }
+        for chain in &self.chains {
+            if self.chains.len() > 1 && !chain.may_hold(text, &mut lows, work) {
+                return Answer::No;
+            }
+            match chain.confirm(text, &lows, scratch, work) {
+                Answer::No => return Answer::No,
+                answer => best = best.max(answer),
+            }
+        }
+        if work.is_used_up() { Answer::No } else { best }
+    }
+}
+
+fn what(step: &Step) -> What {
+    match step {
+        Step::Content(content) => What::Literal(Box::new(Literal::new(content))),
+        Step::Expression(expression) => What::Expression(expression.regex.clone()),
+        // It moves nothing, so it is a test.
+        Step::DataAt(_) => What::Start,
+    }
+}
+
+fn test(step: &Step) -> Test {
+    match step {
+        Step::Content(content) => Test::Absent(Box::new(Literal::new(content))),
+        Step::Expression(expression) => {
+            Test::NoMatch(expression.regex.clone(), expression.relative)
+        }
+        Step::DataAt(data) => Test::DataAt(*data),
+    }
+}
+
+impl Test {
+    /// Whether it holds where an occurrence ends at `position`, or for the whole text.
+    fn holds(&self, text: &Text<'_>, position: usize, work: &mut Work) -> Answer {
+        let holds = match self {
+            Test::Absent(literal) => {
+                let (start, limit) = literal.bounds(position, text.bytes.len());
+                literal.find(text, start, limit, work).is_none()
+            }
+            Test::NoMatch(regex, relative) => {
+                let (bytes, at) = expression_text(text, position);
+                work.spend(bytes.len());
+                !regex.is_match_at(bytes, if *relative { 0 } else { at })
+            }
+            Test::DataAt(data) => return data_at(data, text, position),
+        };
+        if holds { Answer::Stale } else { Answer::No }
+    }
+}
+
+/// Whether there are so many bytes; fresh if the last of them is new.
+pub(crate) fn data_at(data: &DataAt, text: &Text<'_>, position: usize) -> Answer {
+    let end = match data.relative {
+        true => position + data.bytes as usize,
+        false => data.bytes as usize + 1,
+    };
+    match ((end <= text.bytes.len()) != data.negated, data.negated || end <= text.from) {
+        (false, _) => Answer::No,
+        (true, true) => Answer::Stale,
+        (true, false) => Answer::Fresh,
+    }
+}
+
+/// Where an expression is looked for: behind `position`; in the whole text, behind its first byte
+/// if something stood before it that the expression cannot see.
+pub(crate) fn expression_text<'a>(text: &Text<'a>, position: usize) -> (&'a [u8], usize) {
+    let at = usize::from(!text.is_start && position == 0).min(text.bytes.len());
+    (&text.bytes[position.min(text.bytes.len())..], at)
+}
+
+impl Chain {
+    /// Whether each literal occurs behind the first possible end of the one before. Leaves the
+    /// first possible start of each in `lows`.
+    fn may_hold(&self, text: &Text<'_>, lows: &mut [i64], work: &mut Work) -> bool {
+        let mut position = 0;
+        for (node, low) in self.nodes.iter().zip(lows) {
+            *low = position as i64;
+            if let What::Literal(literal) = &node.what {
+                // Bounds of ends hang on which occurrence comes before: only the start is sure.
+                let (start, limit) = literal.bounds(position, text.bytes.len());
+                let limit =
+                    if literal.place.is_relative() { text.bytes.len() as i64 } else { limit };
+                let Some(end) = literal.find(text, start, limit, work) else { return false };
+                *low = (end - literal.len()) as i64;
+                position = end;
+            }
+        }
+        true
+    }
+
+    fn confirm(
+        &self,
+        text: &Text<'_>,
+        lows: &[i64],
+        scratch: &mut ChainScratch,
+        work: &mut Work,
+    ) -> Answer {
+        if scratch.nodes.len() < self.nodes.len() {
+            scratch.nodes.resize_with(self.nodes.len(), Good::default);
+        }
+        for idx in (1..self.nodes.len()).rev() {
+            let What::Literal(literal) = &self.nodes[idx].what else { continue };
+            let (head, rest) = scratch.nodes.split_at_mut(idx + 1);
+            let good = &mut head[idx];
+            good.ends.clear();
+            good.fresh.clear();
+            let mut start = lows[idx];
+            if literal.at_end {
+                start = start.max(text.bytes.len() as i64 - literal.len() as i64);
+            }
+            let limit = text.bytes.len() as i64;
+            while let Some(end) = literal.find(text, start, limit, work) {
+                match self.follow(idx, end, text, rest, work) {
+                    Answer::No => {}
+                    answer => {
+                        good.ends.push(end as u32);
+                        if answer == Answer::Fresh {
+                            good.fresh.push(end as u32);
+                        }
+                    }
+                }
+                start = (end - literal.len()) as i64 + 1;
+                if work.is_used_up() {
+                    return Answer::No;
+                }
+            }
+        }
+        self.head(text, &scratch.nodes[1.min(scratch.nodes.len())..], work)
+    }
+
+    /// The best answer over all occurrences of the first node.
+    fn head(&self, text: &Text<'_>, rest: &[Good], work: &mut Work) -> Answer {
+        let mut best = Answer::No;
+        match &self.nodes[0].what {
+            What::Start => return self.follow(0, 0, text, rest, work),
+            What::Literal(literal) => {
+                let (mut start, limit) = literal.bounds(0, text.bytes.len());
+                while let Some(end) = literal.find(text, start, limit, work) {
+                    best = best.max(self.follow(0, end, text, rest, work));
+                    start = (end - literal.len()) as i64 + 1;
+                    if best == Answer::Fresh || work.is_used_up() {
+                        break;
+                    }
+                }
+            }
+            What::Expression(regex) => {
+                let (bytes, at) = expression_text(text, 0);
+                best = self.matches(0, regex, bytes, at, 0, text, rest, work);
+            }
+        }
+        best
+    }
+
+    /// The best answer over the matches of the expression of node `idx`, left to right, none
+    /// overlapping another.
+    #[allow(clippy::too_many_arguments)]
+    fn matches(
+        &self,
+        idx: usize,
+        regex: &Regex,
+        bytes: &[u8],
+        mut at: usize,
+        shift: usize,
+        text: &Text<'_>,
+        rest: &[Good],
+        work: &mut Work,
+    ) -> Answer {
+        let mut best = Answer::No;
+        while at <= bytes.len() && !work.is_used_up() {
+            let Some(found) = regex.find_at(bytes, at) else {
+                work.spend(bytes.len() - at);
+                break;
+            };
+            work.spend(found.end() - at);
+            best = best.max(self.follow(idx, shift + found.end(), text, rest, work));
+            if best == Answer::Fresh {
+                break;
+            }
+            at = found.end() + usize::from(found.is_empty());
+        }
+        best
+    }
+
+    /// What comes of an occurrence of node `idx` that ends at `position`; `rest` has the lists of
+    /// the nodes behind it.
+    fn follow(
+        &self,
+        idx: usize,
+        position: usize,
+        text: &Text<'_>,
+        rest: &[Good],
+        work: &mut Work,
+    ) -> Answer {
+        let mut here = if position > text.from { Answer::Fresh } else { Answer::Stale };
+        for test in &self.nodes[idx].tests {
+            match test.holds(text, position, work) {
+                Answer::No => return Answer::No,
+                answer => here = here.max(answer),
+            }
+        }
+        let Some(next) = self.nodes.get(idx + 1) else { return here };
+        let onward = match &next.what {
+            What::Start => Answer::No,
+            What::Literal(literal) => {
+                let (start, limit) = literal.bounds(position, text.bytes.len());
+                rest[0].best(start + literal.len() as i64, limit)
+            }
+            What::Expression(regex) => {
+                let (bytes, _) = expression_text(text, position);
+                let rest = rest.get(1..).unwrap_or(&[]);
+                self.matches(idx + 1, regex, bytes, 0, position, text, rest, work)
+            }
+        };
+        if onward == Answer::No { Answer::No } else { here.max(onward) }
+    }
+}

@@ -1,0 +1,227 @@
+//! What rules and flows need of a packet: addresses, ports, header numbers, payload.
+
+use std::net::IpAddr;
+
+use warpswitch_wire::ip::Fragment;
+use warpswitch_wire::link::LinkType;
+use warpswitch_wire::parse::{Network, ParsedFrame, Transport, parse};
+use warpswitch_wire::udp;
+
+use crate::rule::{Check, Field, FlagsHow, address_number};
+
+/// Why a packet was not inspected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Uninspected {
+    /// Its headers cannot be read.
+    Malformed,
+    /// Neither IPv4 nor IPv6.
+    NotIp,
+    /// A part of an IP packet: nothing is put together here.
+    Fragment,
+}
+
+impl Uninspected {
+    /// All of them, in order.
+    pub const ALL: [Self; 3] = [Self::Malformed, Self::NotIp, Self::Fragment];
+
+    /// What it is called in counters.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Malformed => "malformed",
+            Self::NotIp => "not_ip",
+            Self::Fragment => "fragment",
+        }
+    }
+}
+
+/// What lies on IP, as far as rules tell it apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Carried {
+    Tcp,
+    Udp,
+    Icmp,
+    Other,
+}
+
+/// TCP's part of a packet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TcpPart {
+    pub seq: u32,
+    pub ack: u32,
+    pub window: u16,
+    pub flags: u16,
+}
+
+/// A packet, taken apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Decoded<'a> {
+    pub carried: Carried,
+    pub ip_proto: u8,
+    pub src: IpAddr,
+    pub dst: IpAddr,
+    /// The same as numbers of rules.
+    pub src_number: u128,
+    pub dst_number: u128,
+    /// Ports; those of what has none are 0.
+    pub src_port: u16,
+    pub dst_port: u16,
+    pub vlan: Option<u16>,
+    pub ttl: u8,
+    pub tos: u8,
+    pub id: Option<u16>,
+    /// Type and code.
+    pub icmp: Option<(u8, u8)>,
+    /// Identifier and sequence number, of messages that have them.
+    pub icmp_echo: Option<(u16, u16)>,
+    pub tcp: TcpPart,
+    pub payload: &'a [u8],
+    /// Bytes of the payload that were on the wire.
+    pub payload_wire_bytes: usize,
+}
+
+/// Takes a frame apart.
+pub(crate) fn decode(
+    link: LinkType,
+    frame: &[u8],
+    wire_bytes: usize,
+) -> Result<Decoded<'_>, Uninspected> {
+    let parsed = parse(link, frame, wire_bytes).map_err(|_| Uninspected::Malformed)?;
+    let network = parsed.network_bytes(frame);
+    let mut decoded = match parsed.network {
+        Network::Ipv4 => ipv4(network),
+        Network::Ipv6 => ipv6(network),
+        Network::None | Network::Arp => None,
+    }
+    .ok_or(Uninspected::NotIp)?;
+    if parsed.fragment != Fragment::No {
+        return Err(Uninspected::Fragment);
+    }
+    decoded.vlan = parsed.vlan_tci.map(|tci| tci & 0x0fff);
+    decoded.ip_proto = parsed.ip_proto.0;
+    decoded.payload = parsed.payload(frame);
+    let cut = decoded.payload_wire_bytes.saturating_sub(network.len());
+    decoded.payload_wire_bytes = decoded.payload.len() + cut;
+    transport(&parsed, frame, &mut decoded);
+    Ok(decoded)
+}
+
+/// The IPv4 part; `payload_wire_bytes` is the whole packet's for now.
+fn ipv4(network: &[u8]) -> Option<Decoded<'static>> {
+    let header = warpswitch_wire::ipv4::Ipv4::new_unchecked(network);
+    header.check_header().ok()?;
+    let (src, dst) = (IpAddr::V4(header.src()), IpAddr::V4(header.dst()));
+    let (ttl, tos, id) = (header.ttl(), header.tos(), Some(header.identification()));
+    Some(of_ip(src, dst, ttl, tos, id, header.total_bytes()))
+}
+
+fn ipv6(network: &[u8]) -> Option<Decoded<'static>> {
+    let header = warpswitch_wire::ipv6::Ipv6::new_unchecked(network);
+    header.check_header().ok()?;
+    let (src, dst) = (IpAddr::V6(header.src()), IpAddr::V6(header.dst()));
+    let (ttl, tos) = (header.hop_limit(), header.traffic_class());
+    let bytes = header.payload_bytes() + warpswitch_wire::ipv6::HEADER_BYTES;
+    Some(of_ip(src, dst, ttl, tos, None, bytes))
+}
+
+fn of_ip(
+    src: IpAddr,
+    dst: IpAddr,
+    ttl: u8,
+    tos: u8,
+    id: Option<u16>,
+    bytes: usize,
+) -> Decoded<'static> {
+    Decoded {
+        carried: Carried::Other,
+        ip_proto: 0,
+        src,
+        dst,
+        src_number: address_number(src),
+        dst_number: address_number(dst),
+        src_port: 0,
+        dst_port: 0,
+        vlan: None,
+        ttl,
+        tos,
+        id,
+        icmp: None,
+        icmp_echo: None,
+        tcp: TcpPart::default(),
+        payload: &[],
+        payload_wire_bytes: bytes,
+    }
+}
+
+fn transport(parsed: &ParsedFrame, frame: &[u8], decoded: &mut Decoded<'_>) {
+    match parsed.transport {
+        Transport::Tcp { src, dst, flags } => {
+            decoded.carried = Carried::Tcp;
+            (decoded.src_port, decoded.dst_port) = (src, dst);
+            if let Some(tcp) = parsed.tcp(frame) {
+                let (seq, ack, window) = (tcp.seq(), tcp.ack(), tcp.window());
+                decoded.tcp = TcpPart { seq, ack, window, flags: flags.0 };
+            }
+        }
+        Transport::Udp { src, dst } => {
+            decoded.carried = Carried::Udp;
+            (decoded.src_port, decoded.dst_port) = (src, dst);
+            // A datagram may be shorter than its packet.
+            let header = udp::Udp::new_unchecked(parsed.transport_bytes(frame));
+            if header.check_header().is_ok() {
+                let bytes = header.datagram_bytes().saturating_sub(udp::HEADER_BYTES);
+                decoded.payload = &decoded.payload[..bytes.min(decoded.payload.len())];
+                decoded.payload_wire_bytes = bytes.min(decoded.payload_wire_bytes);
+            }
+        }
+        Transport::Icmp { kind, code } | Transport::Icmpv6 { kind, code } => {
+            decoded.carried = Carried::Icmp;
+            decoded.icmp = Some((kind, code));
+            let has_echo = matches!(kind, 0 | 8 | 13..=18) && decoded.src.is_ipv4()
+                || matches!(kind, 128 | 129) && decoded.src.is_ipv6();
+            let message = parsed.transport_bytes(frame);
+            if let (true, Some(&[a, b, c, d])) = (has_echo, message.get(4..8)) {
+                decoded.icmp_echo = Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])));
+            }
+        }
+        Transport::Sctp { src, dst } => (decoded.src_port, decoded.dst_port) = (src, dst),
+        Transport::None => {}
+    }
+}
+
+impl Decoded<'_> {
+    /// Whether a header check of a rule holds. What a packet does not have is no number.
+    pub(crate) fn passes(&self, check: &Check) -> bool {
+        let is_tcp = self.carried == Carried::Tcp;
+        match *check {
+            Check::Number { field, low, high, outside } => {
+                let number = match field {
+                    Field::Dsize => Some(self.payload_wire_bytes as u32),
+                    Field::Ttl => Some(u32::from(self.ttl)),
+                    Field::Tos => Some(u32::from(self.tos)),
+                    Field::Id => self.id.map(u32::from),
+                    Field::IpProto => Some(u32::from(self.ip_proto)),
+                    Field::Itype => self.icmp.map(|icmp| u32::from(icmp.0)),
+                    Field::Icode => self.icmp.map(|icmp| u32::from(icmp.1)),
+                    Field::IcmpId => self.icmp_echo.map(|echo| u32::from(echo.0)),
+                    Field::IcmpSeq => self.icmp_echo.map(|echo| u32::from(echo.1)),
+                    Field::Seq => is_tcp.then_some(self.tcp.seq),
+                    Field::Ack => is_tcp.then_some(self.tcp.ack),
+                    Field::Window => is_tcp.then_some(u32::from(self.tcp.window)),
+                };
+                number.is_some_and(|number| (low..=high).contains(&number) != outside)
+            }
+            Check::Flags { flags, mask, how } => {
+                let found = self.tcp.flags & mask & 0xff;
+                let flags = flags & mask;
+                is_tcp
+                    && match how {
+                        FlagsHow::Exactly => found == flags,
+                        FlagsHow::All => found & flags == flags,
+                        FlagsHow::Any => found & flags != 0,
+                        FlagsHow::Not => found & flags == 0,
+                    }
+            }
+            Check::SameIp => self.src == self.dst,
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! Rules in groups: which may match a packet at all, by protocol, fast pattern and ports.
+//!
+//! ```text
+//! payload ─► scanner of the protocol ─► patterns that occur ─► their rules ─┐
+//! ports ────► rules of the protocol that have no pattern ──────────────────┴─► header ─► confirm
+//! ```
+//! Each rule with a positive content has one *fast pattern*: the content that says `fast_pattern`,
+//! else its longest, of the same length the one with the most different bytes. One scanner for each
+//! protocol looks for all of them in one pass. Rules without one hang in lists by their ports.
+
+use warpswitch_scan::{Case, PATTERNS_BYTES_MAX, PatternSets, Patterns, ScanOptions, Scanner};
+
+use crate::confirm::Plan;
+use crate::decode::{Carried, Decoded};
+use crate::ranges::Ranges;
+use crate::rule::{Content, Direction, Header, Proto, Rule, Rules, Scope, Step, Streams};
+
+/// The most entries of the lists of rules without a fast pattern; rules beyond it are looked at for
+/// every packet of their protocol.
+const LISTED_MAX: usize = 1 << 22;
+
+/// What the flow of a packet says about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FlowFacts {
+    pub direction: Direction,
+    pub is_established: bool,
+}
+
+/// A rule and what was made of it.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub rule: Rule,
+    pub plan: Plan,
+    pub scope: Scope,
+    /// Whether more than one occurrence decides: it may hold only once more bytes have come.
+    pub needs_more: bool,
+}
+
+/// Rules, ready to be looked for. Threads: shared by any number of inspectors.
+#[derive(Debug)]
+pub struct Engine {
+    pub(crate) compiled: Vec<Compiled>,
+    groups: [Group; 4],
+    left_out: Vec<crate::rule::LeftOut>,
+    files: Vec<String>,
+}
+
+/// The rules of one protocol.
+#[derive(Debug)]
+struct Group {
+    scanner: Scanner,
+    /// The rules of each pattern: where its list starts; one more at the end.
+    starts: Vec<u32>,
+    by_pattern: Vec<u32>,
+    others: ByPort,
+}
+
+/// Rules without a fast pattern, by one of their ports.
+#[derive(Debug, Default)]
+struct ByPort {
+    any: Vec<u32>,
+    dst: PortLists,
+    src: PortLists,
+}
+
+/// Lists of rules, each for a range of ports.
+#[derive(Debug, Default)]
+struct PortLists {
+    /// The first port of each list, in order, from port 0.
+    firsts: Vec<u16>,
+    lists: Vec<Vec<u32>>,
+}
+
+impl Engine {
+    /// Makes rules ready.
+    ///
+    /// Cost: that of building a scanner for each protocol. Memory: see [`Engine::bytes`].
+    pub fn build(rules: Rules) -> Self {
+        Self::with_options(rules, &ScanOptions { matches_max: usize::MAX, ..Default::default() })
+    }
+
+    pub(crate) fn with_options(rules: Rules, options: &ScanOptions) -> Self {
+        let Rules { rules, left_out, files } = rules;
+        let compiled: Vec<Compiled> = rules.into_iter().map(Compiled::new).collect();
+        let protocols = [Carried::Tcp, Carried::Udp, Carried::Icmp, Carried::Other];
+        let groups = protocols.map(|carried| Group::new(&compiled, carried, options));
+        Self { compiled, groups, left_out, files }
+    }
+
+    /// The rules, by the numbers that alerts have.
+    pub fn rules(&self) -> impl ExactSizeIterator<Item = &Rule> {
+        self.compiled.iter().map(|compiled| &compiled.rule)
+    }
+
+    /// A rule.
+    ///
+    /// # Panics
+    /// If no alert of this engine has that number.
+    pub fn rule(&self, idx: u32) -> &Rule {
+        &self.compiled[idx as usize].rule
+    }
+
+    /// The rules that were left out.
+    pub fn left_out(&self) -> &[crate::rule::LeftOut] {
+        &self.left_out
+    }
+
+    /// Names of the rule files, by their numbers.
+    pub fn files(&self) -> &[String] {
+        &self.files
+    }
+
+    /// Bytes of the scanners: what grows with the rules, beside the rules themselves.
+    pub fn bytes(&self) -> usize {
+        self.groups.iter().map(|group| group.scanner.bytes()).sum()
+    }
+
+    pub(crate) fn scanner(&self, carried: Carried) -> &Scanner {
+        &self.group(carried).scanner
+    }
+
+    fn group(&self, carried: Carried) -> &Group {
+        &self.groups[carried as usize]
+    }
+
+    /// Adds the rules whose fast pattern is in set `idx` of `found`.
+    pub(crate) fn candidates(
+        &self,
+        carried: Carried,
+        found: &PatternSets,
+        idx: usize,
+        out: &mut Vec<u32>,
+    ) {
+        let group = self.group(carried);
+        for pattern in found.of(idx) {
+            let pattern = pattern.0 as usize;
+            let list = group.starts[pattern] as usize..group.starts[pattern + 1] as usize;
+            out.extend_from_slice(&group.by_pattern[list]);
+        }
+    }
+
+    /// The same for a text of a stream alone, which only rules of streams are for.
+    pub(crate) fn others_of_streams(&self, packet: &Decoded<'_>, out: &mut Vec<u32>) {
+        let from = out.len();
+        self.others(packet, out);
+        let mut kept = from;
+        for idx in from..out.len() {
+            if self.compiled[out[idx] as usize].scope.streams != Streams::No {
+                out[kept] = out[idx];
+                kept += 1;
+            }
+        }
+        out.truncate(kept);
+    }
+
+    /// Adds the rules without a fast pattern that a packet's ports allow.
+    pub(crate) fn others(&self, packet: &Decoded<'_>, out: &mut Vec<u32>) {
+        let others = &self.group(packet.carried).others;
+        out.extend_from_slice(&others.any);
+        out.extend_from_slice(others.dst.of(packet.dst_port));
+        out.extend_from_slice(others.src.of(packet.src_port));
+    }
+}
+
+impl Compiled {
+    fn new(rule: Rule) -> Self {
+        let (plan, scope) = (Plan::new(&rule), rule.scope());
+        let needs_more = rule.steps.iter().filter(|step| step.is_positive()).count() > 1;
+        Self { rule, plan, scope, needs_more }
+    }
+
+    /// Whether all but the payload is as the rule wants it.
+    pub(crate) fn allows(&self, packet: &Decoded<'_>, flow: &FlowFacts) -> bool {
+        let test = &self.rule.flow;
+        test.direction.is_none_or(|direction| direction == flow.direction)
+            && test.established.is_none_or(|wanted| wanted == flow.is_established)
+            && self.rule.header.allows(packet)
+            && self.rule.checks.iter().all(|check| packet.passes(check))
+    }
+}
+
+impl Header {
+    fn allows(&self, packet: &Decoded<'_>) -> bool {
+        let (src, dst) = (packet.src_number, packet.dst_number);
+        let (src_port, dst_port) = (packet.src_port, packet.dst_port);
+        let one_way = |src, src_port, dst, dst_port| {
+            self.src_ports.contains(src_port)
+                && self.dst_ports.contains(dst_port)
+                && self.src.contains(src)
+                && self.dst.contains(dst)
+        };
+        let has_proto = match self.proto {
+            Proto::Ip => true,
+            Proto::Tcp => packet.carried == Carried::Tcp,
+            Proto::Udp => packet.carried == Carried::Udp,
+            Proto::Icmp => packet.carried == Carried::Icmp,
+        };
+        has_proto
+            && (one_way(src, src_port, dst, dst_port)
+                || self.both_ways && one_way(dst, dst_port, src, src_port))
+    }
+}
+
+impl Group {
+    fn new(compiled: &[Compiled], carried: Carried, options: &ScanOptions) -> Self {
+        let mut wanted: Vec<(&[u8], bool, u32)> = Vec::new();
+        let mut others = Vec::new();
+        for (idx, compiled) in compiled.iter().enumerate() {
+            let is_in = match compiled.rule.header.proto {
+                Proto::Ip => true,
+                Proto::Tcp => carried == Carried::Tcp,
+                Proto::Udp => carried == Carried::Udp,
+                Proto::Icmp => carried == Carried::Icmp,
+            };
+            match (is_in, fast_pattern(&compiled.rule)) {
+                (false, _) => {}
+                (true, Some((bytes, nocase))) => wanted.push((bytes, nocase, idx as u32)),
+                (true, None) => others.push(idx as u32),
+            }
+        }
+        wanted.sort_unstable();
+        let mut patterns = Patterns::new();
+        let (mut starts, mut by_pattern) = (Vec::new(), Vec::new());
+        let mut last = None;
+        for (bytes, nocase, rule) in wanted {
+            if last != Some((bytes, nocase)) {
+                let case = if nocase { Case::Insensitive } else { Case::Sensitive };
+                // Where the list is full, the rule is looked at without its pattern.
+                if patterns.push(bytes, case).is_err() {
+                    others.push(rule);
+                    continue;
+                }
+                starts.push(by_pattern.len() as u32);
+                last = Some((bytes, nocase));
+            }
+            by_pattern.push(rule);
+        }
+        starts.push(by_pattern.len() as u32);
+        others.sort_unstable();
+        let others = ByPort::new(compiled, &others);
+        Self { scanner: Scanner::build(&patterns, options), starts, by_pattern, others }
+    }
+}
+
+/// The bytes of a rule that are searched first, and whether their case counts for nothing.
+fn fast_pattern(rule: &Rule) -> Option<(&[u8], bool)> {
+    let contents = rule.steps.iter().filter_map(|step| match step {
+        Step::Content(content) if !content.negated => Some(content),
+        _ => None,
+    });
+    let rank = |content: &&Content| {
+        let mut seen = [false; 256];
+        content.bytes.iter().for_each(|&byte| seen[usize::from(byte)] = true);
+        let kinds = seen.iter().filter(|seen| **seen).count();
+        (content.fast.is_some(), content.bytes.len(), kinds)
+    };
+    // Of equals the first one.
+    let best = contents.rev().max_by_key(rank)?;
+    let bytes = match best.fast {
+        Some((offset, len)) => &best.bytes[offset as usize..(offset + len) as usize],
+        None => &best.bytes[..],
+    };
+    Some((bytes, best.nocase))
+}
+
+impl ByPort {
+    fn new(compiled: &[Compiled], rules: &[u32]) -> Self {
+        let mut by_port = Self::default();
+        let (mut dst, mut src) = (Vec::new(), Vec::new());
+        for &rule in rules {
+            let header = &compiled[rule as usize].rule.header;
+            let is_plain = !header.both_ways && header.proto != Proto::Ip;
+            if is_plain && !header.dst_ports.is_all() {
+                dst.push((rule, &*header.dst_ports));
+            } else if is_plain && !header.src_ports.is_all() {
+                src.push((rule, &*header.src_ports));
+            } else {
+                by_port.any.push(rule);
+            }
+        }
+        by_port.dst = PortLists::new(&dst, &mut by_port.any);
+        by_port.src = PortLists::new(&src, &mut by_port.any);
+        by_port.any.sort_unstable();
+        by_port
+    }
+}
+
+impl PortLists {
+    fn new(rules: &[(u32, &Ranges<u16>)], too_many: &mut Vec<u32>) -> Self {
+        let mut firsts = vec![0u16];
+        for (_, ports) in rules {
+            for (low, high) in ports.iter() {
+                firsts.push(low);
+                firsts.extend(high.checked_add(1));
+            }
+        }
+        firsts.sort_unstable();
+        firsts.dedup();
+        let mut lists = vec![Vec::new(); firsts.len()];
+        let mut listed = 0;
+        for &(rule, ports) in rules {
+            let places = |low: u16, high: u16| {
+                let from = firsts.partition_point(|&first| first < low);
+                from..firsts.partition_point(|&first| first <= high)
+            };
+            listed += ports.iter().map(|(low, high)| places(low, high).len()).sum::<usize>();
+            if listed > LISTED_MAX {
+                too_many.push(rule);
+                continue;
+            }
+            for (low, high) in ports.iter() {
+                lists[places(low, high)].iter_mut().for_each(|list: &mut Vec<u32>| list.push(rule));
+            }
+        }
+        Self { firsts, lists }
+    }
+
+    fn of(&self, port: u16) -> &[u32] {
+        let behind = self.firsts.partition_point(|&first| first <= port);
+        self.lists.get(behind.wrapping_sub(1)).map_or(&[], Vec::as_slice)
+    }
+}
+
+// A full list of patterns is met by rules alone that are as long as they may be.
+const _: () = assert!(PATTERNS_BYTES_MAX >= crate::rule::CONTENT_BYTES_MAX);

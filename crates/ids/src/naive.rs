@@ -1,0 +1,86 @@
+//! The reference: every way through a rule's options is tried, on every text. Defines what a rule
+//! means; what confirms rules fast is held against it.
+
+pub(crate) use crate::confirm::Answer;
+use crate::confirm::{Text, data_at, expression_text};
+use crate::rule::{Content, Place, Rule, Step};
+
+/// Whether the payload options of a rule hold in `payload`, a text that begins where it begins.
+///
+/// Cost: exponential in the rule's options. For tests, and for checking before a measurement.
+pub fn holds(rule: &Rule, payload: &[u8]) -> bool {
+    let folded = payload.to_ascii_lowercase();
+    let text = Text { bytes: payload, folded: &folded, from: 0, is_start: true };
+    answer(rule, &text) != Answer::No
+}
+
+/// The same for a text of which `from` bytes were looked at before.
+pub(crate) fn answer(rule: &Rule, text: &Text<'_>) -> Answer {
+    steps(&rule.steps, 0, Answer::Stale, text)
+}
+
+/// The best answer for `rest` where the occurrence before ended at `position`.
+fn steps(rest: &[Step], position: usize, so_far: Answer, text: &Text<'_>) -> Answer {
+    let Some((step, rest)) = rest.split_first() else { return so_far };
+    let ends: Vec<usize> = match step {
+        Step::Content(content) => occurrences(content, position, text),
+        Step::Expression(expression) => {
+            let position = if expression.relative { position } else { 0 };
+            let (bytes, mut at) = expression_text(text, position);
+            if expression.relative {
+                at = 0;
+            }
+            let mut ends = Vec::new();
+            while let Some(found) = expression.regex.find_at(bytes, at) {
+                ends.push(position + found.end());
+                at = found.end() + usize::from(found.is_empty());
+                if at > bytes.len() {
+                    break;
+                }
+            }
+            ends
+        }
+        Step::DataAt(data) => {
+            return match data_at(data, text, position) {
+                Answer::No => Answer::No,
+                answer => steps(rest, position, so_far.max(answer), text),
+            };
+        }
+    };
+    if !step.is_positive() {
+        return if ends.is_empty() { steps(rest, position, so_far, text) } else { Answer::No };
+    }
+    let on = |&end: &usize| {
+        let here = if end > text.from { Answer::Fresh } else { Answer::Stale };
+        steps(rest, end, so_far.max(here), text)
+    };
+    ends.iter().map(on).max().unwrap_or(Answer::No)
+}
+
+/// Ends of all occurrences that are in their place.
+fn occurrences(content: &Content, position: usize, text: &Text<'_>) -> Vec<usize> {
+    let len = content.bytes.len();
+    let is_there = |start: usize| {
+        let part = &text.bytes[start..start + len];
+        let is_same = if content.nocase {
+            part.eq_ignore_ascii_case(&content.bytes)
+        } else {
+            part == content.bytes
+        };
+        let end = start + len;
+        let (start, within) = (start as i64, end as i64);
+        let is_placed = match content.place {
+            Place::Absolute { offset, depth } => {
+                let offset = i64::from(offset);
+                start >= offset && depth.is_none_or(|depth| within <= offset + i64::from(depth))
+            }
+            Place::Relative { distance, within: bound } => {
+                let from = position as i64 + i64::from(distance);
+                start >= from && bound.is_none_or(|bound| within <= from + i64::from(bound))
+            }
+        };
+        is_same && is_placed && (!content.at_end || end == text.bytes.len())
+    };
+    let starts = 0..(text.bytes.len() + 1).saturating_sub(len);
+    starts.filter(|&start| is_there(start)).map(|start| start + len).collect()
+}

@@ -1,0 +1,427 @@
+//! A rule, as the engine sees it: what its header asks, what its payload must hold, what it says.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::ranges::Ranges;
+
+/// The most rules of all files together.
+pub const RULES_MAX: usize = 1 << 17;
+/// The most bytes of one `content`.
+pub const CONTENT_BYTES_MAX: usize = 2048;
+/// The most payload options (`content`, `pcre`, `isdataat`) of one rule.
+pub const STEPS_MAX: usize = 64;
+/// The most bytes of one rule.
+pub const RULE_BYTES_MAX: usize = 64 << 10;
+/// The most bytes of all rule files together.
+pub const TEXT_BYTES_MAX: usize = 256 << 20;
+/// The most bytes that an expression may take compiled, and once more for what it learns as it
+/// searches.
+pub const REGEX_BYTES_MAX: usize = 256 << 10;
+/// The most expressions of all rules together.
+pub const REGEXES_MAX: usize = 1 << 13;
+
+/// Addresses of both families: IPv4 ones stand where IPv6 has them mapped (`::ffff:0:0/96`).
+pub type Addresses = Ranges<u128>;
+/// Transport ports.
+pub type Ports = Ranges<u16>;
+
+/// An address as a number of [`Addresses`].
+#[inline]
+pub fn address_number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u128::from(address.to_ipv6_mapped()),
+        IpAddr::V6(address) => u128::from(address),
+    }
+}
+
+/// What a rule wants to happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// `alert`: tell.
+    Alert,
+    /// `drop`, `reject` and their kind: told like an alert; nothing is dropped by this crate.
+    Drop,
+    /// `pass`: whatever else the same packet would tell is not told.
+    Pass,
+}
+
+/// What lies on IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proto {
+    /// Anything.
+    Ip,
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// ICMP, either version.
+    Icmp,
+}
+
+/// Protocol, addresses and ports.
+#[derive(Clone, Debug)]
+pub struct Header {
+    /// What lies on IP.
+    pub proto: Proto,
+    /// Left addresses: the source, unless `both_ways`.
+    pub src: Arc<Addresses>,
+    /// Left ports.
+    pub src_ports: Arc<Ports>,
+    /// Right addresses.
+    pub dst: Arc<Addresses>,
+    /// Right ports.
+    pub dst_ports: Arc<Ports>,
+    /// `<>`: either side may be the source.
+    pub both_ways: bool,
+}
+
+/// Which way a packet goes in its flow. The client is who sent the flow's first packet, or the
+/// one that was answered where the capture starts within a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// From the client.
+    ToServer,
+    /// From the server.
+    ToClient,
+}
+
+/// What `flow` asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowTest {
+    /// `established` or `not_established`.
+    pub established: Option<bool>,
+    /// `to_server`, `to_client` and their other names.
+    pub direction: Option<Direction>,
+    /// `no_stream`, `only_stream`.
+    pub only: Option<Only>,
+}
+
+/// Where alone a rule looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Only {
+    /// At packets (`no_stream`, `tcp-pkt`).
+    Packets,
+    /// At streams (`only_stream`, `tcp-stream`).
+    Streams,
+}
+
+/// A number that a header holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// Bytes of the payload.
+    Dsize,
+    /// Time to live, or hop limit.
+    Ttl,
+    /// Type of service, or traffic class.
+    Tos,
+    /// IPv4 identification.
+    Id,
+    /// IP protocol, the last of an IPv6 chain.
+    IpProto,
+    /// ICMP type.
+    Itype,
+    /// ICMP code.
+    Icode,
+    /// ICMP identifier.
+    IcmpId,
+    /// ICMP sequence number.
+    IcmpSeq,
+    /// TCP sequence number.
+    Seq,
+    /// TCP acknowledgment number.
+    Ack,
+    /// TCP window.
+    Window,
+}
+
+/// What a packet's headers must say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// A number in a range, or outside of it.
+    Number {
+        /// Which number.
+        field: Field,
+        /// The least.
+        low: u32,
+        /// The largest.
+        high: u32,
+        /// Whether it must lie outside.
+        outside: bool,
+    },
+    /// TCP flags, of those under `mask`.
+    Flags {
+        /// The flags that the option names.
+        flags: u16,
+        /// The flags that are looked at.
+        mask: u16,
+        /// How they are compared.
+        how: FlagsHow,
+    },
+    /// Source and destination address are the same.
+    SameIp,
+}
+
+/// How TCP flags are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlagsHow {
+    /// These and no others.
+    Exactly,
+    /// These and maybe others: `+`.
+    All,
+    /// One of these: `*`.
+    Any,
+    /// None of these: `!`.
+    Not,
+}
+
+/// Where a step looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// From `offset` on, within `depth` bytes from there.
+    Absolute {
+        /// The first byte.
+        offset: u32,
+        /// Bytes from `offset` on; none for all.
+        depth: Option<u32>,
+    },
+    /// From `distance` behind the end of the occurrence before, within `within` bytes from there.
+    Relative {
+        /// Bytes that are skipped; back if negative.
+        distance: i32,
+        /// Bytes from there on; none for all.
+        within: Option<u32>,
+    },
+}
+
+impl Place {
+    /// Anywhere.
+    pub const ANYWHERE: Place = Place::Absolute { offset: 0, depth: None };
+
+    /// Whether it counts from the occurrence before.
+    pub fn is_relative(&self) -> bool {
+        matches!(self, Place::Relative { .. })
+    }
+}
+
+/// A byte string of the payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Content {
+    /// The bytes, at least one; in lower case if `nocase`.
+    pub bytes: Vec<u8>,
+    /// Letters of either case are the same.
+    pub nocase: bool,
+    /// It must not be there.
+    pub negated: bool,
+    /// Where it is looked for.
+    pub place: Place,
+    /// It must end where the payload ends.
+    pub at_end: bool,
+    /// The part that is searched first, if the rule says so: offset and length.
+    pub fast: Option<(u32, u32)>,
+}
+
+/// An expression over the payload.
+#[derive(Clone, Debug)]
+pub struct Expression {
+    /// What it is, for [`regex::bytes`].
+    pub regex: regex::bytes::Regex,
+    /// It must not match.
+    pub negated: bool,
+    /// It is looked at behind the occurrence before, which is its start.
+    pub relative: bool,
+    /// It speaks of the start of its text.
+    pub at_start: bool,
+    /// It speaks of the end of its text.
+    pub at_end: bool,
+}
+
+/// That there are so many bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataAt {
+    /// Absolute: the byte at this offset is there. Relative: so many bytes follow the occurrence
+    /// before.
+    pub bytes: u32,
+    /// It counts from the occurrence before.
+    pub relative: bool,
+    /// It must not be so.
+    pub negated: bool,
+}
+
+/// One payload option, with its modifiers.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// `content`.
+    Content(Content),
+    /// `pcre`.
+    Expression(Expression),
+    /// `isdataat`.
+    DataAt(DataAt),
+}
+
+/// What a rule says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// Its number, with `gid`.
+    pub sid: u32,
+    /// Its generator; 1 unless it says another.
+    pub gid: u32,
+    /// Its revision; 0 unless it says one.
+    pub rev: u32,
+    /// What it tells.
+    pub msg: String,
+    /// Its class, as the rule names it; empty if it names none.
+    pub classtype: String,
+    /// Its priority: what it says, or its class, or 3.
+    pub priority: u32,
+    /// The number of the file it came from.
+    pub file: usize,
+    /// The line it starts in, from 1.
+    pub line: u32,
+}
+
+/// A rule.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// What it wants to happen.
+    pub action: Action,
+    /// Protocol, addresses and ports.
+    pub header: Header,
+    /// What the flow must be.
+    pub flow: FlowTest,
+    /// What the headers must say; all of them.
+    pub checks: Vec<Check>,
+    /// What the payload must hold; all of them, in this order.
+    pub steps: Vec<Step>,
+    /// What it says of itself.
+    pub about: About,
+}
+
+/// Which texts a rule is looked for in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scope {
+    /// In the payload of each packet.
+    pub packets: bool,
+    /// In the windows of TCP streams.
+    pub streams: Streams,
+}
+
+/// Which windows of a stream a rule is looked for in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Streams {
+    /// In none.
+    No,
+    /// In those that begin where the stream begins: the rule counts bytes from there.
+    Start,
+    /// In all.
+    All,
+}
+
+impl Rule {
+    /// Which texts it is looked for in; `docs/ids.md` has the table.
+    pub fn scope(&self) -> Scope {
+        let packets = Scope { packets: true, streams: Streams::No };
+        let needs_packet = !self.checks.is_empty()
+            || self.flow.only == Some(Only::Packets)
+            || self.steps.iter().any(Step::sees_the_end);
+        if self.header.proto != Proto::Tcp || needs_packet {
+            return packets;
+        }
+        if !self.steps.iter().any(Step::is_positive) {
+            return packets;
+        }
+        let mut has_before = false;
+        let mut counts_from_start = false;
+        for step in &self.steps {
+            counts_from_start |= step.counts_from_start(has_before);
+            has_before |= step.moves();
+        }
+        let streams = if counts_from_start { Streams::Start } else { Streams::All };
+        let packets = counts_from_start && self.flow.only != Some(Only::Streams);
+        Scope { packets, streams }
+    }
+}
+
+impl Step {
+    /// Whether the step is one that something must be there for.
+    pub fn is_positive(&self) -> bool {
+        match self {
+            Step::Content(content) => !content.negated,
+            Step::Expression(expression) => !expression.negated,
+            Step::DataAt(data) => !data.negated,
+        }
+    }
+
+    /// Whether what is relative behind it counts from its occurrence.
+    pub fn moves(&self) -> bool {
+        self.is_positive() && !matches!(self, Step::DataAt(_))
+    }
+
+    /// Whether it counts from the occurrence before.
+    pub fn is_relative(&self) -> bool {
+        match self {
+            Step::Content(content) => content.place.is_relative(),
+            Step::Expression(expression) => expression.relative,
+            Step::DataAt(data) => data.relative,
+        }
+    }
+
+    /// Whether its answer changes as bytes follow, other than by what these hold.
+    fn sees_the_end(&self) -> bool {
+        match self {
+            Step::Content(content) => content.at_end,
+            Step::Expression(expression) => expression.at_end,
+            Step::DataAt(data) => data.negated,
+        }
+    }
+
+    /// Whether its answer hangs on where the text starts.
+    fn counts_from_start(&self, has_before: bool) -> bool {
+        if self.is_relative() {
+            return !has_before;
+        }
+        match self {
+            Step::Content(content) => content.place != Place::ANYWHERE,
+            Step::Expression(expression) => expression.at_start,
+            Step::DataAt(_) => true,
+        }
+    }
+}
+
+/// A rule that was left out, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The number of the file.
+    pub file: usize,
+    /// The line it starts in, from 1.
+    pub line: u32,
+    /// Its number, or 0 if it was not read.
+    pub sid: u32,
+    /// What it has that is not supported, each once, in the order of the text.
+    pub keywords: Vec<String>,
+}
+
+/// The rules of all files.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    /// Those that are looked for, in the order of the text.
+    pub rules: Vec<Rule>,
+    /// Those that were left out, in the order of the text.
+    pub left_out: Vec<LeftOut>,
+    /// Names of the files, by their numbers.
+    pub files: Vec<String>,
+}
+
+impl Rules {
+    /// How many rules were left out for each keyword, the most frequent first. A rule counts for
+    /// each of its keywords.
+    pub fn keywords_left_out(&self) -> Vec<(&str, usize)> {
+        let mut counts = std::collections::BTreeMap::<&str, usize>::new();
+        for keyword in self.left_out.iter().flat_map(|rule| &rule.keywords) {
+            *counts.entry(keyword).or_default() += 1;
+        }
+        let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+        counts.sort_by_key(|&(keyword, count)| (std::cmp::Reverse(count), keyword));
+        counts
+    }
+}

@@ -1,0 +1,414 @@
+//! One direction of a TCP connection: segments in, bytes in order out.
+//!
+//! # Choices
+//! - *The first data wins.* Bytes that came stay what they were; a later segment fills what is
+//!   missing, and counts as conflicting where it says something else about bytes that are still at
+//!   hand.
+//! - *What is missing is waited for*, until the other side acknowledges bytes behind it (it has
+//!   them: the capture lost them), or as many bytes are held as a flow may hold. Then there is a
+//!   gap: what comes behind it is a new text, and nothing is found across it.
+//! - Segments more than [`AHEAD_MAX`] bytes ahead are none of the stream's.
+
+/// The most bytes that a segment may be ahead of the bytes in order.
+pub(crate) const AHEAD_MAX: u32 = 1 << 24;
+
+/// The most segments that wait in one direction.
+const HELD_MAX: usize = 512;
+
+/// The most rules that wait for more of a stream by themselves; with more of them, whole windows
+/// are searched anew.
+pub(crate) const PENDING_MAX: usize = 32;
+
+/// One segment that waits for what is missing before it.
+#[derive(Clone, Debug)]
+struct Held {
+    seq: u32,
+    bytes: Vec<u8>,
+}
+
+/// What became of segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamStats {
+    /// Segments all of whose bytes had come before.
+    pub retransmissions: u64,
+    /// Segments that say something else about bytes that had come before.
+    pub conflicts: u64,
+    /// Segments that had to wait for others.
+    pub out_of_order: u64,
+    /// Segments too far ahead, or behind, to be of the stream.
+    pub out_of_window: u64,
+    /// Places where bytes are missing.
+    pub gaps: u64,
+    /// Bytes that are missing there.
+    pub gap_bytes: u64,
+}
+
+/// One direction.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Half {
+    /// The next byte in order; none before the first segment.
+    next: Option<u32>,
+    /// What the other side acknowledged last.
+    acked: Option<u32>,
+    /// Bytes up to the next one, missing ones too; counts from the first that was seen.
+    position: u64,
+    /// Whether position 0 is the first byte of the stream.
+    has_start: bool,
+    /// The last bytes in order.
+    window: Vec<u8>,
+    held: Vec<Held>,
+    held_bytes: usize,
+    /// Whether the side said that it sends no more.
+    pub has_fin: bool,
+    /// Rules whose fast pattern was seen, and where the text ended then.
+    pub pending: Vec<(u32, u64)>,
+    /// There were more than [`PENDING_MAX`].
+    pub is_pending_full: bool,
+}
+
+/// A new text of a stream, put behind others in an arena: the window and what came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Arrived {
+    /// Bytes of the text, at the arena's end.
+    pub bytes: usize,
+    /// Bytes of it that an earlier text had.
+    pub from: usize,
+    /// Whether it begins where the stream does.
+    pub is_start: bool,
+    /// Where in the stream it ends.
+    pub end: u64,
+}
+
+/// Bounds of a half.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub window_bytes: usize,
+    pub held_bytes: usize,
+}
+
+/// How far `seq` is behind `other`, in the arithmetic of sequence numbers.
+fn ahead(seq: u32, other: u32) -> i32 {
+    seq.wrapping_sub(other) as i32
+}
+
+impl Half {
+    /// Bytes of memory that grow with traffic. Rules that it remembers are not among them: their
+    /// number is small, and hangs on when texts are searched, which may change nothing.
+    pub(crate) fn bytes(&self) -> usize {
+        self.window.capacity() + self.held_bytes + self.held.len() * size_of::<Held>()
+    }
+
+    /// Rules have other numbers from now on: whole windows are searched.
+    pub(crate) fn forget_rules(&mut self) {
+        self.pending.clear();
+        self.is_pending_full = !self.window.is_empty();
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.next.is_some()
+    }
+
+    /// Whether `seq` may be the next thing that the side says.
+    pub(crate) fn expects(&self, seq: u32) -> bool {
+        self.next.is_none_or(|next| seq == next)
+            || self
+                .held
+                .last()
+                .is_some_and(|held| seq == held.seq.wrapping_add(held.bytes.len() as u32))
+    }
+
+    /// The stream's first byte is `seq`, if nothing is known yet.
+    pub(crate) fn open(&mut self, seq: u32, has_start: bool) {
+        if self.next.is_none() {
+            (self.next, self.has_start) = (Some(seq), has_start);
+        }
+    }
+
+    /// Takes a segment. Puts the text that it makes possible, if any, at the arena's end.
+    pub(crate) fn take(
+        &mut self,
+        seq: u32,
+        payload: &[u8],
+        bounds: &Bounds,
+        arena: &mut Vec<u8>,
+        stats: &mut StreamStats,
+    ) -> Option<Arrived> {
+        self.open(seq, false);
+        let next = self.next?;
+        let at = ahead(seq, next);
+        let end = at as i64 + payload.len() as i64;
+        if at.unsigned_abs() > AHEAD_MAX {
+            stats.out_of_window += 1;
+            return None;
+        }
+        if at < 0 && self.differs_from_window(at.unsigned_abs() as usize, payload) {
+            stats.conflicts += 1;
+        }
+        if end <= 0 {
+            stats.retransmissions += 1;
+            return None;
+        }
+        let new = &payload[usize::try_from(-at).unwrap_or(0).min(payload.len())..];
+        let start = next.wrapping_add(at.max(0) as u32);
+        if at <= 0 && self.held.is_empty() {
+            return Some(self.deliver(
+                bounds,
+                arena,
+                |arena| arena.extend_from_slice(new),
+                new.len(),
+            ));
+        }
+        if at > 0
+            && self.held.is_empty()
+            && self.acked.is_some_and(|acked| ahead(acked, start) >= 0)
+        {
+            self.skip_to(start, stats);
+            return Some(self.deliver(
+                bounds,
+                arena,
+                |arena| arena.extend_from_slice(new),
+                new.len(),
+            ));
+        }
+        stats.out_of_order += u64::from(at > 0);
+        if self.hold(start, new) {
+            stats.conflicts += 1;
+        }
+        if self.held_bytes > bounds.held_bytes || self.held.len() > HELD_MAX {
+            self.skip_gap(stats);
+        }
+        self.drain(bounds, arena)
+    }
+
+    /// The other side acknowledged `ack`: what is missing before it will not come.
+    pub(crate) fn acknowledge(
+        &mut self,
+        ack: u32,
+        bounds: &Bounds,
+        arena: &mut Vec<u8>,
+        stats: &mut StreamStats,
+    ) -> Option<Arrived> {
+        let next = self.next?;
+        if ahead(ack, next).unsigned_abs() > AHEAD_MAX {
+            return None;
+        }
+        if self.acked.is_none_or(|acked| ahead(ack, acked) > 0) {
+            self.acked = Some(ack);
+        }
+        let first = self.held.first()?.seq;
+        if ahead(ack, first) < 0 {
+            return None;
+        }
+        self.skip_gap(stats);
+        self.drain(bounds, arena)
+    }
+
+    /// Gives what is held although something is missing before it: nothing more will come.
+    pub(crate) fn flush(
+        &mut self,
+        bounds: &Bounds,
+        arena: &mut Vec<u8>,
+        stats: &mut StreamStats,
+    ) -> Option<Arrived> {
+        if self.held.is_empty() {
+            return None;
+        }
+        self.skip_gap(stats);
+        self.drain(bounds, arena)
+    }
+
+    /// The next `missing` bytes were on the wire and are not in the capture.
+    pub(crate) fn lose(&mut self, missing: usize, stats: &mut StreamStats) {
+        if let Some(next) = self.next.filter(|_| missing > 0) {
+            self.skip_to(next.wrapping_add(missing as u32), stats);
+        }
+    }
+
+    /// Whether bytes that lie `back` behind the next one are known to be others.
+    fn differs_from_window(&self, back: usize, payload: &[u8]) -> bool {
+        // A keep-alive repeats one byte, whose value counts for nothing.
+        if payload.len() == 1 && back == 1 {
+            return false;
+        }
+        let (skipped, known) = match self.window.len().checked_sub(back) {
+            Some(start) => (0, &self.window[start..]),
+            None => (back - self.window.len(), &self.window[..]),
+        };
+        let said = payload.get(skipped..).unwrap_or(&[]);
+        said.iter().zip(known).any(|(said, known)| said != known)
+    }
+
+    /// Keeps what is new of a segment that starts at `start`; tells whether the rest says something
+    /// else than what is held.
+    fn hold(&mut self, start: u32, new: &[u8]) -> bool {
+        let (mut differs, mut at) = (false, 0usize);
+        let mut idx = 0;
+        while at < new.len() {
+            let seq = start.wrapping_add(at as u32);
+            while idx < self.held.len()
+                && ahead(seq, self.held[idx].seq) >= self.held[idx].bytes.len() as i32
+            {
+                idx += 1;
+            }
+            let room = match self.held.get(idx) {
+                None => new.len() - at,
+                Some(held) => {
+                    let before = ahead(held.seq, seq);
+                    if before <= 0 {
+                        let known = &held.bytes[before.unsigned_abs() as usize..];
+                        let said = &new[at..];
+                        differs |= said.iter().zip(known).any(|(said, known)| said != known);
+                        at += known.len().min(said.len());
+                        continue;
+                    }
+                    (before as usize).min(new.len() - at)
+                }
+            };
+            let bytes = new[at..at + room].to_vec();
+            self.held_bytes += bytes.len();
+            self.held.insert(idx, Held { seq, bytes });
+            at += room;
+        }
+        differs
+    }
+
+    /// Goes on behind what is missing before the first segment that is held.
+    fn skip_gap(&mut self, stats: &mut StreamStats) {
+        if let Some(first) = self.held.first().map(|held| held.seq) {
+            self.skip_to(first, stats);
+        }
+    }
+
+    fn skip_to(&mut self, seq: u32, stats: &mut StreamStats) {
+        let Some(next) = self.next else { return };
+        let missing = ahead(seq, next);
+        if missing <= 0 {
+            return;
+        }
+        stats.gaps += 1;
+        stats.gap_bytes += missing as u64;
+        self.position += missing as u64;
+        self.next = Some(seq);
+        self.window.clear();
+        self.has_start = false;
+    }
+
+    /// Gives what is held and in order now.
+    fn drain(&mut self, bounds: &Bounds, arena: &mut Vec<u8>) -> Option<Arrived> {
+        let mut end = self.next?;
+        let mut count = 0;
+        for held in &self.held {
+            if held.seq != end {
+                break;
+            }
+            end = end.wrapping_add(held.bytes.len() as u32);
+            count += 1;
+        }
+        if count == 0 {
+            return None;
+        }
+        let ready: Vec<Held> = self.held.drain(..count).collect();
+        let bytes = ready.iter().map(|held| held.bytes.len()).sum();
+        self.held_bytes -= bytes;
+        let put = |arena: &mut Vec<u8>| {
+            ready.iter().for_each(|held| arena.extend_from_slice(&held.bytes));
+        };
+        Some(self.deliver(bounds, arena, put, bytes))
+    }
+
+    /// Puts the window and `bytes` new ones into the arena, and moves the window on.
+    fn deliver(
+        &mut self,
+        bounds: &Bounds,
+        arena: &mut Vec<u8>,
+        put: impl FnOnce(&mut Vec<u8>),
+        bytes: usize,
+    ) -> Arrived {
+        let start = arena.len();
+        arena.extend_from_slice(&self.window);
+        put(arena);
+        let text = &arena[start..];
+        let from = self.window.len();
+        let is_start = self.has_start && self.position == from as u64;
+        self.position += bytes as u64;
+        self.next = self.next.map(|next| next.wrapping_add(bytes as u32));
+        let kept = text.len().min(bounds.window_bytes);
+        if self.window.capacity() < kept {
+            self.window.reserve_exact(kept - self.window.len());
+        }
+        self.window.clear();
+        self.window.extend_from_slice(&text[text.len() - kept..]);
+        Arrived { bytes: text.len(), from, is_start, end: self.position }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const BOUNDS: Bounds = Bounds { window_bytes: 8, held_bytes: 64 };
+
+    /// All new bytes that segments give, and what was counted.
+    fn run(segments: &[(u32, &[u8])], bounds: Bounds) -> (Vec<u8>, StreamStats) {
+        let (mut half, mut stats) = (Half::default(), StreamStats::default());
+        half.open(u32::MAX - 3, true);
+        let mut all = Vec::new();
+        for &(at, bytes) in segments {
+            let mut arena = Vec::new();
+            let seq = (u32::MAX - 3).wrapping_add(at);
+            if let Some(text) = half.take(seq, bytes, &bounds, &mut arena, &mut stats) {
+                assert_eq!(text.bytes, arena.len());
+                assert!(all.ends_with(&arena[..text.from]) || stats.gaps > 0);
+                all.extend_from_slice(&arena[text.from..]);
+            }
+        }
+        (all, stats)
+    }
+
+    #[test]
+    fn the_first_data_wins() {
+        let (all, stats) = run(&[(0, b"abcd"), (2, b"XXef"), (6, b"gh")], BOUNDS);
+        assert_eq!((&all[..], stats.conflicts), (&b"abcdefgh"[..], 1));
+        let (all, stats) = run(&[(4, b"efgh"), (2, b"cdXXXXij"), (0, b"ab")], BOUNDS);
+        assert_eq!((&all[..], stats.conflicts, stats.out_of_order), (&b"abcdefghij"[..], 1, 2));
+        let (all, stats) = run(&[(0, b"abcd"), (0, b"abcd"), (3, b"x"), (4, b"e")], BOUNDS);
+        assert_eq!((&all[..], stats.retransmissions, stats.conflicts), (&b"abcde"[..], 2, 0));
+    }
+
+    #[test]
+    fn what_is_missing_is_waited_for_and_then_no_more() {
+        let long = [b'x'; 65];
+        let (all, stats) = run(&[(0, b"ab"), (4, &long), (2, b"cd")], BOUNDS);
+        assert_eq!((all.len(), stats.gaps, stats.gap_bytes, stats.retransmissions), (67, 1, 2, 1));
+        let (all, stats) = run(&[(0, b"ab"), (AHEAD_MAX + 9, b"x")], BOUNDS);
+        assert_eq!((&all[..], stats.out_of_window), (&b"ab"[..], 1));
+    }
+
+    proptest! {
+        /// Whatever the order and the overlaps, each byte is that of the first segment with it.
+        #[test]
+        fn bytes_come_in_order_and_once(
+            segments in prop::collection::vec((0u32..40, 1usize..12, any::<u8>()), 1..24),
+        ) {
+            let payloads: Vec<(u32, Vec<u8>)> =
+                segments.iter().map(|&(at, len, byte)| (at, vec![byte; len])).collect();
+            let mut first: Vec<Option<u8>> = vec![None; 64];
+            let mut in_order = 0;
+            for (at, bytes) in &payloads {
+                for (idx, &byte) in bytes.iter().enumerate() {
+                    first[*at as usize + idx].get_or_insert(byte);
+                }
+                while first.get(in_order).copied().flatten().is_some() {
+                    in_order += 1;
+                }
+            }
+            let expected: Vec<u8> = first[..in_order].iter().map_while(|byte| *byte).collect();
+            let parts: Vec<(u32, &[u8])> = payloads.iter().map(|(at, b)| (*at, &b[..])).collect();
+            let bounds = Bounds { window_bytes: 8, held_bytes: 1 << 10 };
+            let (all, stats) = run(&parts, bounds);
+            prop_assert_eq!(all, expected);
+            prop_assert_eq!(stats.gaps, 0);
+        }
+    }
+}

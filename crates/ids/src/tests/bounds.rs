@@ -1,0 +1,131 @@
+//! Hostile rules and packets: memory and work stay within their bounds, and counters say so.
+
+use super::frames::*;
+use super::{alerts, inspector, packets};
+use crate::inspect::{InspectorOptions, Uninspected};
+
+fn options() -> InspectorOptions {
+    InspectorOptions::default()
+}
+
+#[test]
+fn half_open_flows_take_each_others_places() {
+    let text = "alert tcp any any -> any any (content:\"evil\"; sid:1;)";
+    let mut frames = connection(&[(0, b"ev")]);
+    for n in 0..5000u32 {
+        let mut frame = tcp(End("10.9.0.0", 9), SERVER, SYN, n, 0, b"");
+        frame[28..30].copy_from_slice(&(n as u16).to_be_bytes());
+        frames.push(frame);
+    }
+    frames.push(tcp(CLIENT, SERVER, ACK, 1003, 5001, b"il"));
+    let mut one = inspector(text, InspectorOptions { flows_max: 100, ..options() });
+    let mut found = Vec::new();
+    one.inspect(packets(&frames), &mut found);
+    assert_eq!(found.len(), 1);
+    assert_eq!((one.flows(), one.stats().flows_evicted), (100, 4901));
+}
+
+#[test]
+fn streams_take_no_more_memory_than_they_may() {
+    let text = "alert tcp any any -> any any (content:\"evil\"; sid:1;)";
+    let bounds = InspectorOptions { stream_bytes_max: 100_000, ..options() };
+    let mut one = inspector(text, bounds.clone());
+    let mut found = Vec::new();
+    for port in 0..200u16 {
+        let client = End("10.0.0.7", 1000 + port);
+        let mut frames = handshake(client, SERVER);
+        // Every second byte is missing.
+        let parts = (1..200).map(|n| tcp(client, SERVER, ACK, 1001 + 2 * n, 5001, b"x"));
+        frames.extend(parts);
+        one.inspect(packets(&frames), &mut found);
+        // What one packet brings may be too much until its flow is the last.
+        assert!(one.stream_bytes() <= bounds.stream_bytes_max + 70_000);
+    }
+    assert!(one.stats().flows_evicted_for_memory > 100);
+    one.finish(&mut found);
+    assert_eq!((one.stream_bytes(), one.flows(), found.len()), (0, 0, 0));
+}
+
+#[test]
+fn a_stream_full_of_holes_moves_on() {
+    let text = "alert tcp any any -> any any (content:\"x\"; sid:1;)";
+    let mut one = inspector(text, options());
+    let mut frames = handshake(CLIENT, SERVER);
+    frames.extend((0..20_000).map(|n| tcp(CLIENT, SERVER, ACK, 1002 + 2 * n, 5001, b"x")));
+    let found = alerts(&mut one, &frames);
+    let stats = one.stats().streams;
+    assert_eq!((stats.gaps, found.len()), (20_000, 20_000));
+    assert!(one.stats().stream_bytes_peak < 100_000);
+}
+
+#[test]
+fn chains_that_fit_in_many_ways_cost_what_they_are_long() {
+    // Each of ten letters may be any of a thousand: all ways would be a thousand to the tenth.
+    let chain: String = (0..10).map(|_| "content:\"a\"; distance:0; ").collect();
+    let text = format!("alert udp any any -> any any ({chain} content:\"z\"; distance:0; sid:1;)");
+    let mut one = inspector(&text, options());
+    let mut payload = vec![b'a'; 1400];
+    payload[0] = b'z';
+    assert_eq!(alerts(&mut one, &[udp(CLIENT, SERVER, &payload)]).len(), 0);
+    payload[1399] = b'z';
+    assert_eq!(alerts(&mut one, &[udp(CLIENT, SERVER, &payload)]).len(), 1);
+    assert_eq!(one.stats().work_cut, 0);
+}
+
+#[test]
+fn work_is_bounded_and_counted() {
+    // Expressions behind each occurrence, each of which reads all that follows.
+    let chain: String = (0..6).map(|_| "pcre:\"/a.*?[^q]/Rs\"; ").collect();
+    let text =
+        format!("alert udp any any -> any any (content:\"a\"; {chain} pcre:\"/q/R\"; sid:1;)");
+    let mut one = inspector(&text, InspectorOptions { work_max: 1 << 20, ..options() });
+    let payload = vec![b'a'; 1400];
+    assert_eq!(alerts(&mut one, &[udp(CLIENT, SERVER, &payload)]).len(), 0);
+    assert_eq!(one.stats().work_cut, 1);
+}
+
+#[test]
+fn zeros_and_suffixes_of_each_other() {
+    // Each pattern is the end of the next, and all occur at every place.
+    let rules: String = (1..2000)
+        .map(|len| {
+            format!(
+                "alert udp any any -> any any (content:\"|{}|\"; sid:{len};)\n",
+                "00 ".repeat(len)
+            )
+        })
+        .collect();
+    let mut one = inspector(&rules, options());
+    let found = alerts(&mut one, &[udp(CLIENT, SERVER, &[0; 1400])]);
+    assert_eq!((found.len(), one.stats().work_cut), (1400, 0));
+}
+
+#[test]
+fn what_is_not_inspected_is_counted() {
+    let text = "alert ip any any -> any any (sid:1;)";
+    let mut one = inspector(text, options());
+    let mut fragment = udp(CLIENT, SERVER, b"abc");
+    fragment[20] = 0x20;
+    let mut arp = vec![0; 42];
+    arp[12..14].copy_from_slice(&[8, 6]);
+    let cut = udp(CLIENT, SERVER, b"abc");
+    let frames = [fragment, arp, vec![1, 2, 3], cut[..20].to_vec(), udp(CLIENT, SERVER, b"a")];
+    assert_eq!(alerts(&mut one, &frames).len(), 1);
+    let stats = one.stats();
+    let of = |reason: Uninspected| stats.uninspected[reason as usize];
+    assert_eq!(of(Uninspected::Fragment), 1);
+    assert_eq!(of(Uninspected::Malformed) + of(Uninspected::NotIp), 3);
+}
+
+#[test]
+fn flows_end_by_the_time_of_packets() {
+    let text = "alert tcp any any -> any any (content:\"evil\"; sid:1;)";
+    let mut one = inspector(text, options());
+    let frames = connection(&[(0, b"ev"), (2, b"il")]);
+    let mut found = Vec::new();
+    let mut all = packets(&frames);
+    // The second half comes an hour later: nobody waits for that long.
+    all[4].timestamp_ns += 3_600_000_000_000;
+    one.inspect(all, &mut found);
+    assert_eq!((found.len(), one.stats().flows_timed_out, one.stats().flows), (0, 1, 2));
+}

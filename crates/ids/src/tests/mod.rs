@@ -1,0 +1,58 @@
+//! Tests of the crate as a whole: what is found is what the reference finds.
+
+mod agree;
+mod bounds;
+pub mod frames;
+mod streams;
+mod texts;
+
+use std::sync::Arc;
+
+use warpswitch_wire::link::LinkType;
+
+use crate::Engine;
+use crate::inspect::{Alert, Inspector, InspectorOptions, Packet};
+use crate::rule::Rules;
+use crate::text::{RuleText, Variables, read_rules};
+
+/// The rules of a text that has no errors.
+pub fn rules(text: &str) -> Rules {
+    let texts = [RuleText { name: "test.rules", bytes: text.as_bytes() }];
+    read_rules(&texts, &Variables::default()).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+/// An inspector for the rules of a text, none of which is left out.
+pub fn inspector(text: &str, options: InspectorOptions) -> Inspector {
+    let rules = rules(text);
+    assert_eq!(rules.left_out, [], "{text}");
+    Inspector::new(Arc::new(Engine::build(rules)), options)
+}
+
+/// Frames, a millisecond between each two, as packets.
+pub fn packets(frames: &[Vec<u8>]) -> Vec<Packet<'_>> {
+    frames
+        .iter()
+        .enumerate()
+        .map(|(idx, frame)| Packet {
+            bytes: frame,
+            wire_bytes: frame.len(),
+            link: LinkType::Ethernet,
+            timestamp_ns: 1_700_000_000_000_000_000 + idx as u64 * 1_000_000,
+        })
+        .collect()
+}
+
+/// All alerts for frames, those at the end too.
+pub fn alerts(inspector: &mut Inspector, frames: &[Vec<u8>]) -> Vec<Alert> {
+    let mut alerts = Vec::new();
+    inspector.inspect(packets(frames), &mut alerts);
+    inspector.finish(&mut alerts);
+    alerts
+}
+
+/// Packet number and `sid` of each alert.
+pub fn told(text: &str, frames: &[Vec<u8>]) -> Vec<(u64, u32)> {
+    let mut inspector = inspector(text, InspectorOptions::default());
+    let found = alerts(&mut inspector, frames);
+    found.iter().map(|a| (a.number, inspector.engine().rule(a.rule).about.sid)).collect()
+}

@@ -1,0 +1,195 @@
+//! Rules over flows and streams.
+
+use proptest::prelude::*;
+
+use super::agree::{bytes, rule_text, step};
+use super::frames::*;
+use super::{alerts, inspector, rules, told};
+use crate::confirm::{Answer, Text};
+use crate::inspect::InspectorOptions;
+use crate::naive;
+use crate::rule::Streams;
+
+const EVIL: &str = "alert tcp any any -> any 80 (flow:to_server,established; \
+    content:\"evil\"; nocase; sid:1;)\n\
+    alert tcp any any -> any 80 (content:\"GET\"; startswith; \
+    content:\"evil\"; distance:0; sid:2;)\n\
+    alert tcp any any -> any any (flow:to_client; content:\"root\"; sid:3;)\n\
+    alert tcp any any -> any any (dsize:4; content:\"ev\"; sid:4;)\n";
+
+#[test]
+fn a_match_across_segments_is_told_once() {
+    let found = |segments: &[(u32, &[u8])]| told(EVIL, &connection(segments));
+    assert_eq!(found(&[(0, b"GET /evil")]), [(4, 1), (4, 2)]);
+    assert_eq!(found(&[(0, b"GET /ev"), (7, b"il")]), [(5, 1), (5, 2)]);
+    assert_eq!(found(&[(0, b"G"), (1, b"ET /EvI"), (8, b"L"), (9, b"xx")]), [(6, 1)]);
+    // Out of order, twice, and overlapping with other bytes: what came first is what counts.
+    assert_eq!(found(&[(7, b"il"), (0, b"GET /ev"), (0, b"GET /ev")]), [(5, 1), (5, 2)]);
+    assert_eq!(found(&[(7, b"il"), (0, b"GET /evXX"), (9, b".")]), [(5, 1), (5, 2)]);
+    assert_eq!(found(&[(0, b"GET /ev"), (5, b"XXil")]), [(5, 1), (5, 2)]);
+    assert_eq!(found(&[(0, b"GET /XX"), (5, b"evil")]), [(5, 4)]);
+    // Behind a gap that the server's acknowledgment shows to be the capture's.
+    let mut frames = connection(&[(0, b"ab"), (6, b"evil")]);
+    assert_eq!(told(EVIL, &frames), [(5, 4), (5, 1)]);
+    frames.push(tcp(SERVER, CLIENT, ACK, 5001, 1011, b""));
+    frames.push(tcp(CLIENT, SERVER, ACK, 1011, 5001, b"evil"));
+    assert_eq!(told(EVIL, &frames), [(5, 4), (6, 1), (7, 1), (7, 4)]);
+}
+
+#[test]
+fn directions_and_states_are_those_of_the_connection() {
+    // From the server, and where the capture begins within the connection.
+    let mut frames = handshake(CLIENT, SERVER);
+    frames.push(tcp(SERVER, CLIENT, ACK, 5001, 1001, b"ro"));
+    frames.push(tcp(SERVER, CLIENT, ACK, 5003, 1001, b"ot evil"));
+    assert_eq!(told(EVIL, &frames), [(5, 3)]);
+    assert_eq!(told(EVIL, &frames[3..]), [(2, 3)]);
+    // A payload before the connection stands; and a SYN with one.
+    let early = [tcp(CLIENT, SERVER, SYN, 1000, 0, b"evil")];
+    assert_eq!(told(EVIL, &early), [(1, 4)]);
+    let text = "alert tcp any any -> any any (flow:not_established; flags:S; sid:9;)\n\
+        alert tcp any any -> any any (flow:established,to_client; flags:A; sid:8;)";
+    let frames = handshake(CLIENT, SERVER);
+    assert_eq!(told(text, &frames), [(1, 9)]);
+    // After a reset the same ports are another flow; one that is not expected resets nothing.
+    let mut frames = connection(&[(0, b"ev")]);
+    frames.push(tcp(CLIENT, SERVER, RST, 77, 0, b""));
+    frames.push(tcp(CLIENT, SERVER, ACK, 1003, 5001, b"il"));
+    frames.push(tcp(CLIENT, SERVER, RST, 1005, 0, b""));
+    frames.extend(connection(&[(0, b"ev"), (2, b"il")]));
+    assert_eq!(told(EVIL, &frames), [(6, 1), (12, 1)]);
+}
+
+#[test]
+fn flows_are_told_apart() {
+    let other = End("10.0.0.9", 40000);
+    let mut frames = connection(&[(0, b"ev")]);
+    frames.extend(handshake(other, SERVER));
+    frames.push(tcp(other, SERVER, ACK, 1001, 5001, b"il"));
+    let mut in_vlan = connection(&[(0, b"ev")]);
+    in_vlan.push(tcp(CLIENT, SERVER, ACK, 1003, 5001, b"il"));
+    frames.extend(in_vlan.iter().map(|frame| tagged(frame, 7)));
+    assert_eq!(told(EVIL, &frames), [(13, 1)]);
+    let (six, seven) = (End("2001:db8::1", 9), End("2001:db8::2", 80));
+    let mut frames = handshake(six, seven);
+    frames.push(tcp(six, seven, ACK, 1001, 5001, b"evi"));
+    frames.push(tcp(six, seven, ACK, 1004, 5001, b"l"));
+    assert_eq!(told(EVIL, &frames), [(5, 1)]);
+}
+
+#[test]
+fn headers_and_datagrams() {
+    let text = "alert udp 10.0.0.0/8 any -> !10.0.0.0/8 53 (content:\"q\"; sid:1;)\n\
+        alert udp any 53 -> any any (flow:to_client,established; content:\"r\"; sid:2;)\n\
+        alert ip any any -> any any (ip_proto:17; ttl:64; content:\"q\"; sid:3;)\n\
+        alert icmp any any -> any any (itype:8; icode:0; icmp_id:258; content:\"ping\"; sid:4;)\n\
+        pass udp any any -> any any (content:\"quiet\"; sid:5;)\n\
+        alert tcp any any <> any 22 (flags:S,12; sid:6;)\n\
+        alert udp any any -> any any (content:\"r\"; dsize:>1; sid:7;)";
+    let (host, dns) = (End("10.0.0.1", 999), End("192.0.2.53", 53));
+    let mut echo = vec![8, 0, 0, 0, 1, 2, 0, 1];
+    echo.extend(b"ping");
+    let frames = [
+        udp(host, dns, b"q"),
+        udp(dns, host, b"r"),
+        udp(host, dns, b"quiet"),
+        ip("10.0.0.1", "10.0.0.2", 1, &echo),
+        tcp(End("10.0.0.1", 22), End("10.0.0.2", 50000), SYN | 0x40, 5, 0, b""),
+        ip("10.0.0.1", "10.0.0.2", 17, b"\0"),
+    ];
+    assert_eq!(told(text, &frames), [(1, 1), (1, 3), (2, 2), (4, 4), (5, 6)]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+
+    /// Segments in any order, overlapping with other bytes: each rule is found in each packet's
+    /// payload, and in each window that the model below makes, as the reference finds it.
+    #[test]
+    fn streams_are_searched_as_a_plain_model_says(
+        bodies in prop::collection::vec(prop::collection::vec(step(), 1..4), 1..8),
+        segments in prop::collection::vec((0u32..24, bytes(9)), 1..10),
+        window_bytes in 1usize..12,
+        batch in 1usize..5,
+    ) {
+        let text: String =
+            bodies.iter().enumerate().map(|(i, steps)| rule_text("tcp", i + 1, steps)).collect();
+        let options = InspectorOptions { window_bytes, ..InspectorOptions::default() };
+        let parts: Vec<(u32, &[u8])> = segments.iter().map(|(at, b)| (*at, &b[..])).collect();
+        let frames = connection(&parts);
+        let mut inspector = inspector(&text, options);
+        let mut found = Vec::new();
+        for frames in frames.chunks(batch) {
+            inspector.inspect(super::packets(frames), &mut found);
+        }
+        let found: Vec<(u64, u32)> = found.iter().map(|a| (a.number, a.rule)).collect();
+        prop_assert_eq!(found, model(&text, &segments, window_bytes));
+    }
+}
+
+/// Packet number and rule of all that is to be found in a connection.
+fn model(text: &str, segments: &[(u32, Vec<u8>)], window_bytes: usize) -> Vec<(u64, u32)> {
+    let rules = rules(text).rules;
+    let mut bytes: Vec<Option<u8>> = vec![None; 64];
+    let mut in_order = 0;
+    let mut expected = Vec::new();
+    let on = |bytes: &[u8], from, is_start, rule: &crate::Rule| {
+        let folded = bytes.to_ascii_lowercase();
+        naive::answer(rule, &Text { bytes, folded: &folded, from, is_start })
+    };
+    for number in 1..=3 {
+        for (idx, rule) in rules.iter().enumerate() {
+            if rule.scope().packets && on(b"", 0, true, rule) != Answer::No {
+                expected.push((number, idx as u32));
+            }
+        }
+    }
+    for (number, (at, payload)) in segments.iter().enumerate() {
+        for (idx, &byte) in payload.iter().enumerate() {
+            bytes[*at as usize + idx].get_or_insert(byte);
+        }
+        let before = in_order;
+        while bytes.get(in_order).copied().flatten().is_some() {
+            in_order += 1;
+        }
+        let start = before - before.min(window_bytes);
+        let window: Vec<u8> = bytes[start..in_order].iter().map_while(|byte| *byte).collect();
+        let in_payload =
+            |rule: &crate::Rule| rule.scope().packets && on(payload, 0, true, rule) != Answer::No;
+        let in_stream = |rule: &crate::Rule| {
+            let is_for = match rule.scope().streams {
+                Streams::No => false,
+                Streams::Start => start == 0,
+                Streams::All => true,
+            };
+            is_for && on(&window, before - start, start == 0, rule) == Answer::Fresh
+        };
+        let number = number as u64 + 4;
+        // Payloads that are all new are one text with their window: rules come in order then.
+        let all = 0..rules.len();
+        let is_new = window.len() - (before - start) >= payload.len()
+            && window[before - start..].starts_with(payload)
+            && in_order > before;
+        if is_new || in_order == before {
+            let holds = |idx: &usize| {
+                in_payload(&rules[*idx]) || in_order > before && in_stream(&rules[*idx])
+            };
+            expected.extend(all.filter(holds).map(|idx| (number, idx as u32)));
+        } else {
+            let first: Vec<usize> = all.clone().filter(|&idx| in_payload(&rules[idx])).collect();
+            let then = all.filter(|&idx| in_stream(&rules[idx]) && !first.contains(&idx));
+            expected.extend(first.iter().copied().chain(then).map(|idx| (number, idx as u32)));
+        }
+    }
+    expected
+}
+
+#[test]
+fn what_waits_is_inspected_when_its_flow_ends() {
+    let mut one = inspector(EVIL, InspectorOptions::default());
+    let found = alerts(&mut one, &connection(&[(5, b"evil")]));
+    assert_eq!(found.len(), 2);
+    assert_eq!((found[1].packet, found[1].rule, found[1].in_stream), (None, 0, true));
+    assert_eq!((one.flows(), one.stream_bytes()), (0, 0));
+    assert_eq!(one.stats().streams.gaps, 1);
+}

@@ -1,0 +1,363 @@
+//! Rule files: the languages of Snort 2, Snort 3 and Suricata, as far as they look at headers and
+//! payloads.
+//!
+//! ```text
+//! alert tcp $EXTERNAL_NET any -> $HOME_NET 80 (msg:"…"; flow:to_server,established; \
+//!     content:"GET |2f|evil"; depth:64; nocase; pcre:"/id=\d{4,}/R"; sid:1000001; rev:2;)
+//! ```
+//! A rule may stand on several lines, with or without a backslash. What is right and not supported
+//! is never an error and never ignored: the rule is left out, and listed with all its keywords that
+//! were the reason. What is wrong is told at its place, everything at once, as by all readers of
+//! this project.
+//!
+//! # Invariants
+//! - T1: any bytes are rules or diagnostics; memory is bounded by the length of the text and the
+//!   limits of [`crate::rule`], nesting by a constant.
+//! - T2: a rule that is kept has nothing that was not understood.
+
+pub mod classes;
+mod numbers;
+mod options;
+mod payload;
+mod pcre;
+mod sets;
+mod source;
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use warpswitch_rules::diagnostic::{Diagnostic, Diagnostics};
+
+use self::options::Options;
+use self::sets::Sets;
+pub use self::sets::Variables;
+use self::source::{Part, Skip, Source};
+use crate::rule::{
+    Action, Header, LeftOut, Only, Proto, RULE_BYTES_MAX, RULES_MAX, Rule, Rules, Step,
+    TEXT_BYTES_MAX,
+};
+use crate::rule::{REGEX_BYTES_MAX, REGEXES_MAX};
+
+/// A rule file.
+#[derive(Clone, Copy, Debug)]
+pub struct RuleText<'a> {
+    /// Its name in errors and lists.
+    pub name: &'a str,
+    /// What it holds.
+    pub bytes: &'a [u8],
+}
+
+/// Reads rule files; their rules keep their order.
+///
+/// Of two rules with one `gid` and `sid` the larger `rev` is kept, the other listed as left out; of
+/// the same `rev` the first. Rules behind a `#` are comments.
+///
+/// Cost: linear in the text, and the building of expressions. Memory: rules are bounded by
+/// [`RULES_MAX`], expressions by [`REGEXES_MAX`] of [`REGEX_BYTES_MAX`] each.
+///
+/// # Errors
+/// Every error of all files.
+pub fn read_rules(texts: &[RuleText<'_>], variables: &Variables) -> Result<Rules, Diagnostics> {
+    let mut reader = Reader {
+        addresses: Sets::new(variables),
+        ports: Sets::new(variables),
+        rules: Rules::default(),
+        errors: Diagnostics::default(),
+        places: HashMap::new(),
+        regexes: 0,
+    };
+    let mut bytes = 0;
+    for (idx, text) in texts.iter().enumerate() {
+        reader.rules.files.push(text.name.to_owned());
+        bytes += text.bytes.len();
+        if bytes > TEXT_BYTES_MAX {
+            let message = format!("rule files of more than {TEXT_BYTES_MAX} bytes together");
+            reader.errors.push(Diagnostic::whole(text.name, message));
+            break;
+        }
+        reader.file(&Source::new(text.name, text.bytes), idx);
+    }
+    let Reader { mut rules, errors, .. } = reader;
+    rules.left_out.sort_by_key(|rule| (rule.file, rule.line));
+    errors.into_result(rules)
+}
+
+struct Reader<'v> {
+    addresses: Sets<'v, u128>,
+    ports: Sets<'v, u16>,
+    rules: Rules,
+    errors: Diagnostics,
+    /// Where the rule of a `gid` and `sid` is.
+    places: HashMap<(u32, u32), usize>,
+    regexes: usize,
+}
+
+/// The words before the options.
+struct Words {
+    words: Vec<Range<usize>>,
+    /// Where the options begin, if they do.
+    open: Option<usize>,
+}
+
+impl Reader<'_> {
+    fn file(&mut self, source: &Source<'_>, file: usize) {
+        let bytes = source.bytes;
+        let mut at = 0;
+        while at < bytes.len() {
+            match source.blank_bytes(at, bytes.len()) {
+                0 => {}
+                blank => {
+                    at += blank;
+                    continue;
+                }
+            }
+            if bytes[at] == b'#' {
+                at = line_end(bytes, at);
+                continue;
+            }
+            let end = (at + RULE_BYTES_MAX).min(bytes.len());
+            let words = words(source, at..end);
+            let Some(open) = words.open else {
+                let stop = line_end(bytes, at);
+                let (message, expected) = ("no rule", "a header and its options in parentheses");
+                let help = "a rule looks so: alert tcp any any -> any 80 (msg:\"…\"; sid:1;)";
+                source.tell(&mut self.errors, at..stop, message, expected, help);
+                at = next_statement(bytes, at);
+                continue;
+            };
+            let mut options = Options::new(source, open + 1..end);
+            match self.rule(source, at, file, &words.words, &mut options) {
+                Ok(()) => at = options.position(),
+                Err(()) => at = next_statement(bytes, at),
+            }
+        }
+    }
+
+    /// Reads one rule; an error means that its end is not known.
+    fn rule(
+        &mut self,
+        source: &Source<'_>,
+        at: usize,
+        file: usize,
+        words: &[Range<usize>],
+        options: &mut Options<'_>,
+    ) -> Result<(), ()> {
+        let errors_before = self.errors.len();
+        let mut keywords: Vec<String> = Vec::new();
+        let action = note(action(source, &words[0], &mut self.errors), &mut keywords);
+        let header = note(self.header(source, words), &mut keywords);
+        let body = options.read(&mut self.errors, &mut keywords)?;
+        if self.errors.len() > errors_before {
+            return Ok(());
+        }
+        let line = u32::try_from(source.line_of(at)).unwrap_or(u32::MAX);
+        let mut about = body.about;
+        let sid = about.sid;
+        (about.file, about.line) = (file, line);
+        if self.rules.rules.len() == RULES_MAX {
+            let message = format!("more than {RULES_MAX} rules");
+            source.tell(&mut self.errors, at..at + 1, &message, "fewer", "");
+            return Ok(());
+        }
+        self.regexes += body.steps.iter().filter(|s| matches!(s, Step::Expression(_))).count();
+        if self.regexes > REGEXES_MAX {
+            keywords.push(format!("pcre (beyond {REGEXES_MAX} of {REGEX_BYTES_MAX} bytes)"));
+        }
+        let (Some(action), Some((header, only)), true) = (action, header, keywords.is_empty())
+        else {
+            self.leave_out(LeftOut { file, line, sid, keywords });
+            return Ok(());
+        };
+        let mut flow = body.flow;
+        flow.only = flow.only.or(only);
+        let (checks, steps) = (body.checks, body.steps);
+        self.keep(Rule { action, header, flow, checks, steps, about });
+        Ok(())
+    }
+
+    /// Keeps a rule, or the one of its number that is newer.
+    fn keep(&mut self, mut rule: Rule) {
+        let key = (rule.about.gid, rule.about.sid);
+        if let Some(&place) = self.places.get(&key) {
+            let kept = &mut self.rules.rules[place];
+            if rule.about.rev > kept.about.rev {
+                std::mem::swap(kept, &mut rule);
+            }
+            let (file, line, sid) = (rule.about.file, rule.about.line, rule.about.sid);
+            let keywords = vec!["sid (another rule has it)".to_owned()];
+            self.leave_out(LeftOut { file, line, sid, keywords });
+            return;
+        }
+        self.places.insert(key, self.rules.rules.len());
+        self.rules.rules.push(rule);
+    }
+
+    fn leave_out(&mut self, mut rule: LeftOut) {
+        let mut seen = std::collections::BTreeSet::new();
+        rule.keywords.retain(|keyword| seen.insert(keyword.clone()));
+        self.rules.left_out.push(rule);
+    }
+
+    /// Protocol, addresses and ports; and where alone the rule looks, if its protocol says so.
+    fn header(
+        &mut self,
+        source: &Source<'_>,
+        words: &[Range<usize>],
+    ) -> Part<(Header, Option<Only>)> {
+        let Some(proto) = words.get(1) else {
+            let at = words[0].end;
+            let expected = "tcp, udp, icmp or ip";
+            return Err(source.tell(&mut self.errors, at..at, "no protocol", expected, ""));
+        };
+        let (proto, only) = protocol(source, proto, &mut self.errors)?;
+        // Snort 3: a rule that says no more than its protocol is about any addresses and ports.
+        let (sides, both_ways) = match words.len() {
+            2 => (None, false),
+            7 => (Some([2, 3, 5, 6]), direction(source, &words[4], &mut self.errors)?),
+            _ => {
+                let span = words[0].start..words[words.len() - 1].end;
+                let expected = "ACTION PROTOCOL ADDRESSES PORTS -> ADDRESSES PORTS";
+                let message = format!("a header of {} words", words.len());
+                return Err(source.tell(&mut self.errors, span, &message, expected, ""));
+            }
+        };
+        let any = || {
+            let (addresses, ports) = (crate::ranges::Ranges::all(), crate::ranges::Ranges::all());
+            Ok((std::sync::Arc::new(addresses), std::sync::Arc::new(ports)))
+        };
+        let mut side = |places: Option<(usize, usize)>| {
+            let Some((address, port)) = places else { return any() };
+            let addresses = self.addresses.read(source, words[address].clone(), &mut self.errors);
+            let ports = self.ports.read(source, words[port].clone(), &mut self.errors);
+            let (addresses, ports) = (addresses?, ports?);
+            if addresses.is_none() || ports.is_none() {
+                return Err(Skip::Unsupported("header that nothing matches".into()));
+            }
+            Ok((addresses, ports))
+        };
+        let left = side(sides.map(|sides| (sides[0], sides[1])));
+        let right = side(sides.map(|sides| (sides[2], sides[3])));
+        let ((src, src_ports), (dst, dst_ports)) = (left?, right?);
+        Ok((Header { proto, src, src_ports, dst, dst_ports, both_ways }, only))
+    }
+}
+
+/// What a part gave; the keyword of one that is not supported is noted.
+pub(in crate::text) fn note<T>(part: Part<T>, keywords: &mut Vec<String>) -> Option<T> {
+    match part {
+        Ok(value) => Some(value),
+        Err(Skip::Told) => None,
+        Err(Skip::Unsupported(keyword)) => {
+            keywords.push(keyword);
+            None
+        }
+    }
+}
+
+fn action(source: &Source<'_>, span: &Range<usize>, errors: &mut Diagnostics) -> Part<Action> {
+    match source.text(span).as_str() {
+        "alert" => Ok(Action::Alert),
+        "drop" | "sdrop" | "block" | "reject" | "rejectsrc" | "rejectdst" | "rejectboth" => {
+            Ok(Action::Drop)
+        }
+        "pass" => Ok(Action::Pass),
+        word @ ("log" | "config" | "react" | "rewrite" | "activate" | "dynamic") => {
+            Err(Skip::Unsupported(format!("action {word}")))
+        }
+        _ => {
+            let (message, expected) = ("no such action", "alert, drop, reject or pass");
+            Err(source.tell(errors, span.clone(), message, expected, ""))
+        }
+    }
+}
+
+/// Protocols of applications are what carries them: what they say beside that is not looked at.
+fn protocol(
+    source: &Source<'_>,
+    span: &Range<usize>,
+    errors: &mut Diagnostics,
+) -> Part<(Proto, Option<Only>)> {
+    let text = source.text(span).to_ascii_lowercase();
+    match text.as_str() {
+        "ip" | "pkthdr" => Ok((Proto::Ip, None)),
+        "tcp" => Ok((Proto::Tcp, None)),
+        "tcp-pkt" => Ok((Proto::Tcp, Some(Only::Packets))),
+        "tcp-stream" => Ok((Proto::Tcp, Some(Only::Streams))),
+        "udp" => Ok((Proto::Udp, None)),
+        "icmp" => Ok((Proto::Icmp, None)),
+        "http" | "http1" | "ftp" | "smtp" | "imap" | "pop3" | "ssh" | "telnet" | "tls" | "ssl"
+        | "smb" | "ftp-data" => Ok((Proto::Tcp, None)),
+        _ if text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)) => {
+            Err(Skip::Unsupported(format!("protocol {text}")))
+        }
+        _ => {
+            let expected = "tcp, udp, icmp or ip";
+            Err(source.tell(errors, span.clone(), "no protocol", expected, ""))
+        }
+    }
+}
+
+fn direction(source: &Source<'_>, span: &Range<usize>, errors: &mut Diagnostics) -> Part<bool> {
+    match &source.bytes[span.clone()] {
+        b"->" => Ok(false),
+        b"<>" => Ok(true),
+        _ => Err(source.tell(errors, span.clone(), "no direction", "-> or <>", "")),
+    }
+}
+
+/// The words of a header, up to the parenthesis; lists in brackets are one word.
+fn words(source: &Source<'_>, span: Range<usize>) -> Words {
+    let (mut words, mut at) = (Vec::new(), span.start);
+    while at < span.end {
+        let blank = source.blank_bytes(at, span.end);
+        if blank > 0 {
+            // Only a list, a parenthesis or a backslash lets a header go on in the next line.
+            if source.bytes[at] == b'\n' && !words.is_empty() {
+                let rest = &source.bytes[at..span.end];
+                let next = rest.iter().find(|byte| !byte.is_ascii_whitespace());
+                if next != Some(&b'(') {
+                    return Words { words, open: None };
+                }
+            }
+            at += blank;
+            continue;
+        }
+        if source.bytes[at] == b'(' {
+            let open = (!words.is_empty()).then_some(at);
+            return Words { words, open };
+        }
+        let (start, mut depth) = (at, 0usize);
+        while at < span.end {
+            match source.bytes[at] {
+                b'[' => depth += 1,
+                b']' => depth = depth.saturating_sub(1),
+                b'(' if depth == 0 => break,
+                b'\n' => break,
+                _ if depth == 0 && source.blank_bytes(at, span.end) > 0 => break,
+                _ => {}
+            }
+            at += 1;
+        }
+        words.push(start..at);
+    }
+    Words { words, open: None }
+}
+
+/// Where the line of `at` ends.
+fn line_end(bytes: &[u8], at: usize) -> usize {
+    memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |len| at + len)
+}
+
+/// Where reading goes on behind a statement that could not be read: at the next line that does not
+/// look like a part of this one.
+fn next_statement(bytes: &[u8], mut at: usize) -> usize {
+    loop {
+        let end = line_end(bytes, at);
+        let is_continued = bytes[at..end].trim_ascii_end().ends_with(b"\\");
+        at = (end + 1).min(bytes.len());
+        let begins = bytes.get(at).is_none_or(|byte| byte.is_ascii_alphabetic() || *byte == b'#');
+        if at == bytes.len() || begins && !is_continued {
+            return at;
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Options that look at headers: numbers and ranges, TCP flags, and `flow`.
+
+use std::ops::Range;
+
+use warpswitch_rules::diagnostic::Diagnostics;
+
+use super::source::{Part, Skip, Source};
+use crate::rule::{Check, Direction, Field, FlagsHow, FlowTest, Only};
+
+/// The option that compares a number of the headers, and the largest number it may name.
+pub(super) fn field_of(keyword: &str) -> Option<(Field, u32)> {
+    Some(match keyword {
+        "dsize" => (Field::Dsize, 65535),
+        "ttl" => (Field::Ttl, 255),
+        "tos" => (Field::Tos, 255),
+        "id" => (Field::Id, 65535),
+        "ip_proto" => (Field::IpProto, 255),
+        "itype" => (Field::Itype, 255),
+        "icode" => (Field::Icode, 255),
+        "icmp_id" => (Field::IcmpId, 65535),
+        "icmp_seq" => (Field::IcmpSeq, 65535),
+        "seq" | "tcp.seq" => (Field::Seq, u32::MAX),
+        "ack" | "tcp.ack" => (Field::Ack, u32::MAX),
+        "window" => (Field::Window, 65535),
+        _ => return None,
+    })
+}
+
+const PROTOCOLS: [(&str, u32); 14] = [
+    ("icmp", 1),
+    ("igmp", 2),
+    ("ipip", 4),
+    ("tcp", 6),
+    ("udp", 17),
+    ("ipv6", 41),
+    ("rsvp", 46),
+    ("gre", 47),
+    ("esp", 50),
+    ("ah", 51),
+    ("icmpv6", 58),
+    ("ospf", 89),
+    ("pim", 103),
+    ("sctp", 132),
+];
+
+/// Reads `N`, `<N`, `>N`, `<=N`, `>=N`, `=N`, `!N`, `A<>B` (both ends left out), `A<=>B`, `A-B`.
+pub(super) fn number(
+    source: &Source<'_>,
+    span: Range<usize>,
+    field: Field,
+    max: u32,
+    errors: &mut Diagnostics,
+) -> Part<Check> {
+    let text = source.text(&span).to_ascii_lowercase();
+    let check = test(text.trim(), field, max);
+    check.ok_or_else(|| {
+        let expected = format!("N, <N, >N, !N or A<>B, numbers up to {max}");
+        source.tell(errors, span, "cannot be read as a number or a range", &expected, "")
+    })
+}
+
+fn test(text: &str, field: Field, max: u32) -> Option<Check> {
+    let value = |text: &str| -> Option<u32> {
+        let text = text.trim();
+        if field == Field::IpProto
+            && let Some(&(_, number)) = PROTOCOLS.iter().find(|(name, _)| *name == text)
+        {
+            return Some(number);
+        }
+        text.parse().ok().filter(|&number| number <= max)
+    };
+    let range = |low: u32, high: u32, outside: bool| {
+        // An empty range matches nothing: everything is outside of what is all.
+        let (low, high, outside) =
+            if low > high { (0, u32::MAX, !outside) } else { (low, high, outside) };
+        Check::Number { field, low, high, outside }
+    };
+    let (text, outside) = match text.strip_prefix('!') {
+        Some(rest) => (rest.trim_start_matches('='), true),
+        None => (text, false),
+    };
+    let text = text.trim();
+    let check = if let Some((low, high)) = text.split_once("<=>") {
+        range(value(low)?, value(high)?, outside)
+    } else if let Some((low, high)) = text.split_once("<>") {
+        let (low, high) = (value(low)?, value(high)?);
+        range(low.saturating_add(1), high.checked_sub(1)?, outside)
+    } else if let Some(rest) = text.strip_prefix("<=") {
+        range(0, value(rest)?, outside)
+    } else if let Some(rest) = text.strip_prefix(">=") {
+        range(value(rest)?, u32::MAX, outside)
+    } else if let Some(rest) = text.strip_prefix('<') {
+        let below = value(rest)?;
+        if below == 0 { range(1, 0, outside) } else { range(0, below - 1, outside) }
+    } else if let Some(rest) = text.strip_prefix('>') {
+        range(value(rest)?.checked_add(1)?, u32::MAX, outside)
+    } else if let Some(rest) = text.strip_prefix('=') {
+        let number = value(rest)?;
+        range(number, number, outside)
+    } else if let Some((low, high)) = text.split_once('-') {
+        let low = if low.trim().is_empty() { 0 } else { value(low)? };
+        let high = if high.trim().is_empty() { u32::MAX } else { value(high)? };
+        range(low, high, outside)
+    } else {
+        let number = value(text)?;
+        range(number, number, outside)
+    };
+    Some(check)
+}
+
+/// Reads `[+*!]FLAGS[,IGNORED]`.
+pub(super) fn flags(
+    source: &Source<'_>,
+    span: Range<usize>,
+    errors: &mut Diagnostics,
+) -> Part<Check> {
+    let text = source.text(&span);
+    let bad = |errors: &mut Diagnostics| {
+        let expected = "letters of F S R P A U C E 1 2, or 0; + * or ! with them";
+        source.tell(errors, span.clone(), "cannot be read as TCP flags", expected, "")
+    };
+    let (set, ignored) = text.split_once(',').unwrap_or((&text, ""));
+    let mut how = FlagsHow::Exactly;
+    let mut letters = String::new();
+    for letter in set.chars().filter(|c| !c.is_whitespace()) {
+        match letter {
+            '+' => how = FlagsHow::All,
+            '*' => how = FlagsHow::Any,
+            '!' => how = FlagsHow::Not,
+            _ => letters.push(letter),
+        }
+    }
+    let Some(flags) = flag_bits(&letters) else { return Err(bad(errors)) };
+    if letters.is_empty() {
+        return Err(bad(errors));
+    }
+    let Some(ignored) = flag_bits(ignored.trim()) else { return Err(bad(errors)) };
+    Ok(Check::Flags { flags, mask: 0xff & !ignored, how })
+}
+
+fn flag_bits(letters: &str) -> Option<u16> {
+    let mut bits = 0;
+    for letter in letters.chars() {
+        bits |= match letter.to_ascii_uppercase() {
+            'F' => 0x01,
+            'S' => 0x02,
+            'R' => 0x04,
+            'P' => 0x08,
+            'A' => 0x10,
+            'U' => 0x20,
+            'E' | '2' => 0x40,
+            'C' | '1' => 0x80,
+            '0' => 0,
+            _ => return None,
+        };
+    }
+    Some(bits)
+}
+
+/// Reads the words of `flow`.
+pub(super) fn flow(
+    source: &Source<'_>,
+    span: Range<usize>,
+    flow: &mut FlowTest,
+    errors: &mut Diagnostics,
+) -> Part<()> {
+    for word in source.split_commas(span) {
+        let text = source.text(&word).to_ascii_lowercase();
+        match text.as_str() {
+            "established" => flow.established = Some(true),
+            "not_established" => flow.established = Some(false),
+            "stateless" => flow.established = None,
+            "to_server" | "from_client" => flow.direction = Some(Direction::ToServer),
+            "to_client" | "from_server" => flow.direction = Some(Direction::ToClient),
+            "no_stream" => flow.only = Some(Only::Packets),
+            "only_stream" => flow.only = Some(Only::Streams),
+            "no_frag" => {}
+            "only_frag" => return Err(Skip::Unsupported("flow only_frag".into())),
+            _ => {
+                let expected = "established, not_established, stateless, to_server, to_client, \
+                                from_server, from_client, no_stream or only_stream";
+                return Err(source.tell(errors, word, "no such word of flow", expected, ""));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_ranges() {
+        let check = |text: &str, inside: &[u32], outsiders: &[u32]| {
+            let found = test(text, Field::Dsize, 65535).unwrap_or_else(|| panic!("{text}"));
+            let Check::Number { low, high, outside, .. } = found else { panic!("{text}") };
+            let holds = |value: u32| (low..=high).contains(&value) != outside;
+            assert!(inside.iter().all(|&value| holds(value)), "{text}");
+            assert!(!outsiders.iter().any(|&value| holds(value)), "{text}");
+        };
+        check("5", &[5], &[4, 6]);
+        check("!5", &[4, 6], &[5]);
+        check("!=5", &[4, 6], &[5]);
+        check("<5", &[0, 4], &[5]);
+        check("<0", &[], &[0, 1, 65535]);
+        check(">5", &[6, 99999], &[5]);
+        check("<=5", &[5], &[6]);
+        check(">=5", &[5], &[4]);
+        check("5<>8", &[6, 7], &[5, 8]);
+        check("5<>6", &[], &[4, 5, 6, 7]);
+        check("5<=>8", &[5, 8], &[4, 9]);
+        check("5-8", &[5, 8], &[4, 9]);
+        check("5-", &[5, 9], &[4]);
+        for bad in ["", "x", "5<>", "65536", "-5-", "<", "5<>x"] {
+            assert!(test(bad, Field::Dsize, 65535).is_none(), "{bad}");
+        }
+        assert_eq!(test("udp", Field::IpProto, 255), test("17", Field::IpProto, 255));
+    }
+}

@@ -1,0 +1,330 @@
+//! The options of a rule: `keyword;` and `keyword:value;`, between parentheses.
+
+use std::ops::Range;
+
+use warpswitch_rules::diagnostic::Diagnostics;
+
+use super::classes::{PRIORITY_USUAL, class};
+use super::payload::{self, Draft, Modifier};
+use super::source::{Part, Skip, Source};
+use super::{note, numbers, pcre};
+use crate::rule::{About, Check, FlowTest, STEPS_MAX, Step};
+
+/// Options that say nothing about packets. `service` names what a flow carries, for a detection
+/// that is not here: rules look at their ports.
+const SILENT: [&str; 6] = ["reference", "metadata", "service", "rem", "target", "rawbytes"];
+
+/// What the options of a rule say.
+pub(super) struct Body {
+    pub(super) about: About,
+    pub(super) flow: FlowTest,
+    pub(super) checks: Vec<Check>,
+    pub(super) steps: Vec<Step>,
+}
+
+/// One option.
+struct Opt {
+    name: Range<usize>,
+    value: Option<Range<usize>>,
+}
+
+/// A payload option whose modifiers may still come.
+enum Open {
+    Content(Draft),
+    Ready(Step),
+}
+
+/// The options of one rule, as they are read.
+pub(super) struct Options<'a> {
+    source: &'a Source<'a>,
+    at: usize,
+    end: usize,
+}
+
+impl<'a> Options<'a> {
+    /// Those that begin behind a parenthesis.
+    pub(super) fn new(source: &'a Source<'a>, span: Range<usize>) -> Self {
+        Self { source, at: span.start, end: span.end }
+    }
+
+    /// Where reading stopped: behind the rule once it was read.
+    pub(super) fn position(&self) -> usize {
+        self.at
+    }
+
+    /// Reads all options.
+    ///
+    /// An error, which was told, means that the rule does not end.
+    pub(super) fn read(
+        &mut self,
+        errors: &mut Diagnostics,
+        keywords: &mut Vec<String>,
+    ) -> Result<Body, ()> {
+        let start = self.at;
+        let mut rule = Draftsman::new(self.source);
+        while let Some(option) = self.next(errors)? {
+            rule.option(&option, errors, keywords);
+        }
+        let whole = start - 1..self.at;
+        Ok(rule.finish(whole, errors, keywords))
+    }
+
+    /// The next option; none behind the last.
+    fn next(&mut self, errors: &mut Diagnostics) -> Result<Option<Opt>, ()> {
+        let bytes = self.source.bytes;
+        self.skip_blanks();
+        if self.at < self.end && bytes[self.at] == b')' {
+            self.at += 1;
+            return Ok(None);
+        }
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+        let start = self.at;
+        while self.at < self.end && is_name(bytes[self.at]) {
+            self.at += 1;
+        }
+        let name = start..self.at;
+        if name.is_empty() {
+            let end = (start + 1).min(self.end);
+            let message =
+                if start >= self.end { "the rule does not end" } else { "no option begins so" };
+            self.source.tell(errors, start..end, message, "a keyword, or ) at the end", "");
+            return Err(());
+        }
+        self.skip_blanks();
+        match bytes[..self.end].get(self.at) {
+            Some(b';') => {
+                self.at += 1;
+                Ok(Some(Opt { name, value: None }))
+            }
+            Some(b':') => {
+                let value = self.value(self.at + 1, &name, errors)?;
+                Ok(Some(Opt { name, value: Some(value) }))
+            }
+            _ => {
+                let message = "an option that does not end";
+                self.source.tell(errors, name, message, "; or :VALUE; behind it", "");
+                Err(())
+            }
+        }
+    }
+
+    /// The value from `start` to the next semicolon that is not quoted.
+    fn value(
+        &mut self,
+        start: usize,
+        name: &Range<usize>,
+        errors: &mut Diagnostics,
+    ) -> Result<Range<usize>, ()> {
+        let bytes = self.source.bytes;
+        let first = bytes[start..self.end].iter().find(|b| !b.is_ascii_whitespace() && **b != b'!');
+        let has_quotes = first == Some(&b'"');
+        let (mut at, mut is_quoted) = (start, false);
+        while at < self.end {
+            match bytes[at] {
+                b'\\' => at += self.source.blank_bytes(at, self.end).max(2) - 1,
+                b'"' if has_quotes && !is_quoted => is_quoted = true,
+                // A quote within, as expressions have it: only one before an end ends the text.
+                b'"' if has_quotes => is_quoted = !self.ends_text(at + 1),
+                b';' if !is_quoted => {
+                    self.at = at + 1;
+                    return Ok(self.source.trim(start..at));
+                }
+                b'\n' => break,
+                _ => {}
+            }
+            at += 1;
+        }
+        let message =
+            if is_quoted { "quotes that do not end" } else { "a value that does not end" };
+        let expected = if is_quoted { "a quote before the line ends" } else { "; behind it" };
+        let span = name.start..at.min(self.end);
+        self.source.tell(errors, span, message, expected, "");
+        Err(())
+    }
+
+    /// Whether a text may end before `at`: a value or a modifier ends there.
+    fn ends_text(&self, at: usize) -> bool {
+        let rest = self.source.bytes[..self.end].get(at..).unwrap_or(&[]);
+        let next = rest.iter().find(|byte| !byte.is_ascii_whitespace());
+        next.is_none_or(|byte| b";,".contains(byte))
+    }
+
+    fn skip_blanks(&mut self) {
+        loop {
+            match self.source.blank_bytes(self.at.min(self.end), self.end) {
+                0 => return,
+                blank => self.at += blank,
+            }
+        }
+    }
+}
+
+/// Puts a rule's options together.
+struct Draftsman<'a> {
+    source: &'a Source<'a>,
+    about: About,
+    has_priority: bool,
+    has_sid: bool,
+    flow: FlowTest,
+    checks: Vec<Check>,
+    steps: Vec<Open>,
+}
+
+impl<'a> Draftsman<'a> {
+    fn new(source: &'a Source<'a>) -> Self {
+        let about = About {
+            sid: 0,
+            gid: 1,
+            rev: 0,
+            msg: String::new(),
+            classtype: String::new(),
+            priority: PRIORITY_USUAL,
+            file: 0,
+            line: 0,
+        };
+        let (flow, checks, steps) = (FlowTest::default(), Vec::new(), Vec::new());
+        Self { source, about, has_priority: false, has_sid: false, flow, checks, steps }
+    }
+
+    fn option(&mut self, option: &Opt, errors: &mut Diagnostics, keywords: &mut Vec<String>) {
+        let name = self.source.text(&option.name);
+        if SILENT.contains(&name.as_str()) {
+            return;
+        }
+        let done = match name.as_str() {
+            "msg" | "classtype" | "sid" | "gid" | "rev" | "priority" => {
+                self.say(&name, option, errors)
+            }
+            "content" | "pcre" | "isdataat" | "pkt_data" => self.step(&name, option, errors),
+            "flow" | "flags" | "sameip" | "ip_proto" => self.head(&name, option, errors),
+            _ if Modifier::of(&name).is_some() => self.modify(&name, option, errors),
+            _ if numbers::field_of(&name).is_some() => self.head(&name, option, errors),
+            _ => Err(Skip::Unsupported(name)),
+        };
+        note(done, keywords);
+    }
+
+    fn value(&self, option: &Opt, errors: &mut Diagnostics) -> Part<Range<usize>> {
+        let value = option.value.clone().filter(|value| !value.is_empty());
+        value.ok_or_else(|| {
+            let span = option.name.clone();
+            self.source.tell(errors, span, "an option without its value", ":VALUE", "")
+        })
+    }
+
+    /// Options that name the rule.
+    fn say(&mut self, name: &str, option: &Opt, errors: &mut Diagnostics) -> Part<()> {
+        self.has_sid |= name == "sid";
+        let value = self.value(option, errors)?;
+        let text = self.source.text(&value);
+        match name {
+            "msg" => self.about.msg = plain(text.trim_matches('"')),
+            "classtype" => {
+                self.about.classtype = text.chars().filter(|c| !c.is_control()).take(128).collect();
+            }
+            _ => {
+                let number = text.parse::<u32>().ok().filter(|&n| n > 0 || name == "rev");
+                let Some(number) = number else {
+                    let message = format!("{name} without a right number");
+                    let expected = "a number from 1 to 4294967295";
+                    return Err(self.source.tell(errors, value, &message, expected, ""));
+                };
+                match name {
+                    "sid" => self.about.sid = number,
+                    "gid" => self.about.gid = number,
+                    "rev" => self.about.rev = number,
+                    _ => (self.about.priority, self.has_priority) = (number, true),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Options that look at headers.
+    fn head(&mut self, name: &str, option: &Opt, errors: &mut Diagnostics) -> Part<()> {
+        if name == "sameip" {
+            self.checks.push(Check::SameIp);
+            return Ok(());
+        }
+        let value = self.value(option, errors)?;
+        match name {
+            "flow" => numbers::flow(self.source, value, &mut self.flow, errors)?,
+            "flags" => self.checks.push(numbers::flags(self.source, value, errors)?),
+            _ => {
+                let Some((field, max)) = numbers::field_of(name) else { return Ok(()) };
+                self.checks.push(numbers::number(self.source, value, field, max, errors)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Options that look at payloads.
+    fn step(&mut self, name: &str, option: &Opt, errors: &mut Diagnostics) -> Part<()> {
+        if name == "pkt_data" {
+            // What it goes back to is where a rule looks that never left.
+            return Ok(());
+        }
+        let value = self.value(option, errors)?;
+        if self.steps.len() == STEPS_MAX {
+            let message = format!("more than {STEPS_MAX} payload options");
+            return Err(self.source.tell(errors, option.name.clone(), &message, "fewer", ""));
+        }
+        let step = match name {
+            "content" => Open::Content(payload::content(self.source, value, errors)?),
+            "pcre" => Open::Ready(Step::Expression(pcre::expression(self.source, value, errors)?)),
+            _ => Open::Ready(Step::DataAt(payload::data_at(self.source, value, errors)?)),
+        };
+        self.steps.push(step);
+        Ok(())
+    }
+
+    /// Modifiers of the content before.
+    fn modify(&mut self, name: &str, option: &Opt, errors: &mut Diagnostics) -> Part<()> {
+        let Some(modifier) = Modifier::of(name) else { return Ok(()) };
+        let value = option.value.clone().unwrap_or(option.name.end..option.name.end);
+        let span = if value.is_empty() { option.name.clone() } else { value.clone() };
+        let source = self.source;
+        let draft = self.steps.iter_mut().rev().find_map(|step| match step {
+            Open::Content(draft) => Some(draft),
+            Open::Ready(_) => None,
+        });
+        let Some(draft) = draft else {
+            let message = "a modifier without a content before it";
+            return Err(source.tell(errors, option.name.clone(), message, "content first", ""));
+        };
+        draft.modify(source, modifier, span, &source.text(&value), errors)
+    }
+
+    fn finish(
+        self,
+        whole: Range<usize>,
+        errors: &mut Diagnostics,
+        keywords: &mut Vec<String>,
+    ) -> Body {
+        let Self { source, mut about, has_priority, has_sid, flow, checks, steps } = self;
+        if !has_sid {
+            let message = "a rule without sid";
+            source.tell(errors, whole, message, "sid:NUMBER; among the options", "");
+        }
+        if !has_priority {
+            about.priority = class(&about.classtype).map_or(PRIORITY_USUAL, |class| class.1);
+        }
+        let finished = steps.into_iter().map(|step| match step {
+            Open::Content(draft) => draft.finish(source, errors).map(Step::Content),
+            Open::Ready(step) => Ok(step),
+        });
+        let steps = finished.filter_map(|step| note(step, keywords)).collect();
+        Body { about, flow, checks, steps }
+    }
+}
+
+/// A message without its escapes, and without what could play with a terminal.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        let c = if c == '\\' { chars.next().unwrap_or('\\') } else { c };
+        out.push(if c.is_control() { '\u{fffd}' } else { c });
+    }
+    out
+}

@@ -1,0 +1,310 @@
+//! Options that look at the payload: `content` with its modifiers, and `isdataat`.
+//!
+//! Modifiers may stand behind a content's comma, as in Snort 3, or as options of their own, as in
+//! Snort 2 and Suricata; either way they are collected in a draft, which is made whole at the end.
+
+use std::ops::Range;
+
+use warpswitch_rules::diagnostic::Diagnostics;
+
+use super::source::{Part, Skip, Source};
+use crate::rule::{CONTENT_BYTES_MAX, Content, DataAt, Place};
+
+/// The most bytes that `offset`, `depth`, `within` and `isdataat` may say, and `distance` in either
+/// direction: the most that a packet has.
+const BYTES_MAX: i64 = 65535;
+
+/// A content whose modifiers are being collected.
+#[derive(Clone, Debug)]
+pub(super) struct Draft {
+    bytes: Vec<u8>,
+    span: Range<usize>,
+    negated: bool,
+    nocase: bool,
+    offset: Option<u32>,
+    depth: Option<u32>,
+    distance: Option<i32>,
+    within: Option<u32>,
+    at_start: bool,
+    at_end: bool,
+    fast: Option<(u32, u32)>,
+}
+
+/// What a modifier is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Modifier {
+    Nocase,
+    Rawbytes,
+    StartsWith,
+    EndsWith,
+    Offset,
+    Depth,
+    Distance,
+    Within,
+    FastPattern,
+    FastOffset,
+    FastLength,
+}
+
+impl Modifier {
+    pub(super) fn of(keyword: &str) -> Option<Self> {
+        Some(match keyword {
+            "nocase" => Self::Nocase,
+            "rawbytes" => Self::Rawbytes,
+            "startswith" => Self::StartsWith,
+            "endswith" => Self::EndsWith,
+            "offset" => Self::Offset,
+            "depth" => Self::Depth,
+            "distance" => Self::Distance,
+            "within" => Self::Within,
+            "fast_pattern" => Self::FastPattern,
+            "fast_pattern_offset" => Self::FastOffset,
+            "fast_pattern_length" => Self::FastLength,
+            _ => return None,
+        })
+    }
+}
+
+/// Reads the value of `content`: `[!]"TEXT"`, and modifiers behind commas.
+pub(super) fn content(
+    source: &Source<'_>,
+    span: Range<usize>,
+    errors: &mut Diagnostics,
+) -> Part<Draft> {
+    let mut parts = source.split_commas(span.clone()).into_iter();
+    let first = parts.next().unwrap_or(span);
+    let (negated, quoted) = unquote(source, first.clone(), errors)?;
+    let bytes = unescape(source, quoted, errors)?;
+    if bytes.is_empty() {
+        let message = "a content of no bytes would be everywhere";
+        return Err(source.tell(errors, first, message, "at least one byte", ""));
+    }
+    if bytes.len() > CONTENT_BYTES_MAX {
+        let message = format!("a content of {} bytes", bytes.len());
+        let expected = format!("at most {CONTENT_BYTES_MAX}");
+        return Err(source.tell(errors, first, &message, &expected, ""));
+    }
+    let mut draft = Draft {
+        bytes,
+        span: first,
+        negated,
+        nocase: false,
+        offset: None,
+        depth: None,
+        distance: None,
+        within: None,
+        at_start: false,
+        at_end: false,
+        fast: None,
+    };
+    for part in parts {
+        let text = source.text(&part);
+        let (name, value) = text.split_once(char::is_whitespace).unwrap_or((&text, ""));
+        let Some(modifier) = Modifier::of(name) else {
+            let expected = "nocase, offset, depth, distance, within or fast_pattern";
+            return Err(source.tell(errors, part, "no modifier of content", expected, ""));
+        };
+        draft.modify(source, modifier, part, value.trim(), errors)?;
+    }
+    Ok(draft)
+}
+
+/// The text between the quotes, and whether `!` stands before them.
+pub(super) fn unquote(
+    source: &Source<'_>,
+    span: Range<usize>,
+    errors: &mut Diagnostics,
+) -> Part<(bool, Range<usize>)> {
+    let negated = source.bytes[span.clone()].first() == Some(&b'!');
+    let rest = source.trim(span.start + usize::from(negated)..span.end);
+    let bytes = &source.bytes[rest.clone()];
+    if bytes.len() < 2 || bytes[0] != b'"' || bytes[bytes.len() - 1] != b'"' {
+        let expected = "text in quotes, with ! before them to negate";
+        return Err(source.tell(errors, span, "no quoted text", expected, ""));
+    }
+    Ok((negated, rest.start + 1..rest.end - 1))
+}
+
+/// The bytes that a content's text stands for: `|41 42|` is hexadecimal, `\` quotes a character.
+fn unescape(source: &Source<'_>, span: Range<usize>, errors: &mut Diagnostics) -> Part<Vec<u8>> {
+    let text = &source.bytes[span.clone()];
+    let mut bytes = Vec::with_capacity(text.len());
+    let (mut at, mut hex_from, mut digits) = (0, None, Vec::new());
+    while at < text.len() {
+        let (byte, here) = (text[at], span.start + at);
+        at += 1;
+        match (hex_from, byte) {
+            (None, b'|') => hex_from = Some(here),
+            (None, b'\\') => {
+                let Some(&quoted) = text.get(at) else { break };
+                bytes.push(quoted);
+                at += 1;
+            }
+            (None, _) => bytes.push(byte),
+            (Some(_), b'|') if digits.len() % 2 == 0 => {
+                bytes.extend(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]));
+                digits.clear();
+                hex_from = None;
+            }
+            (Some(_), _) if byte.is_ascii_whitespace() => {}
+            (Some(_), _) => match (byte as char).to_digit(16) {
+                Some(digit) => digits.push(digit as u8),
+                None => {
+                    let (message, expected) = ("no hexadecimal byte", "two digits for each byte");
+                    let help = "write \\| where a bar itself is meant";
+                    return Err(source.tell(errors, here..here + 1, message, expected, help));
+                }
+            },
+        }
+    }
+    if let Some(from) = hex_from {
+        let message = "hexadecimal bytes that do not end";
+        return Err(source.tell(errors, from..span.end, message, "a bar behind them", ""));
+    }
+    Ok(bytes)
+}
+
+/// A number that an option says; a name in its place would be a variable of the payload.
+pub(super) fn amount(
+    source: &Source<'_>,
+    span: &Range<usize>,
+    what: &str,
+    text: &str,
+    low: i64,
+    errors: &mut Diagnostics,
+) -> Part<i64> {
+    if text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+        return Err(Skip::Unsupported(format!("{what} by a variable")));
+    }
+    let number = text.parse::<i64>().ok().filter(|number| (low..=BYTES_MAX).contains(number));
+    number.ok_or_else(|| {
+        let expected = format!("a number from {low} to {BYTES_MAX}");
+        source.tell(errors, span.clone(), &format!("{what} without a right number"), &expected, "")
+    })
+}
+
+impl Draft {
+    /// Takes a modifier, which stands at `span`.
+    pub(super) fn modify(
+        &mut self,
+        source: &Source<'_>,
+        modifier: Modifier,
+        span: Range<usize>,
+        value: &str,
+        errors: &mut Diagnostics,
+    ) -> Part<()> {
+        let mut number =
+            |what: &str, low: i64| amount(source, &span, what, value, low, &mut *errors);
+        match modifier {
+            Modifier::Nocase => self.nocase = true,
+            Modifier::Rawbytes => {}
+            Modifier::StartsWith => self.at_start = true,
+            Modifier::EndsWith => self.at_end = true,
+            Modifier::Offset => self.offset = Some(number("offset", 0)? as u32),
+            Modifier::Depth => self.depth = Some(number("depth", 1)? as u32),
+            Modifier::Distance => self.distance = Some(number("distance", -BYTES_MAX)? as i32),
+            Modifier::Within => self.within = Some(number("within", 1)? as u32),
+            Modifier::FastPattern => {
+                let whole = (0, self.bytes.len() as u32);
+                self.fast = match value {
+                    "" | "only" => Some(whole),
+                    part => Some(self.fast_part(source, &span, part, errors)?),
+                };
+            }
+            Modifier::FastOffset => {
+                let offset = number("fast_pattern_offset", 0)? as u32;
+                let len = self.fast.map_or(self.bytes.len() as u32, |(_, len)| len);
+                self.fast =
+                    Some((offset, len.min((self.bytes.len() as u32).saturating_sub(offset))));
+            }
+            Modifier::FastLength => {
+                let len = number("fast_pattern_length", 1)? as u32;
+                self.fast = Some((self.fast.map_or(0, |(offset, _)| offset), len));
+            }
+        }
+        Ok(())
+    }
+
+    fn fast_part(
+        &self,
+        source: &Source<'_>,
+        span: &Range<usize>,
+        part: &str,
+        errors: &mut Diagnostics,
+    ) -> Part<(u32, u32)> {
+        let (offset, len) = part.split_once(',').unwrap_or((part, ""));
+        let offset = amount(source, span, "fast_pattern", offset.trim(), 0, errors)?;
+        let len = amount(source, span, "fast_pattern", len.trim(), 1, errors)?;
+        Ok((offset as u32, len as u32))
+    }
+
+    /// The content, with all its modifiers.
+    pub(super) fn finish(mut self, source: &Source<'_>, errors: &mut Diagnostics) -> Part<Content> {
+        let mut tell = |message: &str, expected: &str| {
+            Err(source.tell(errors, self.span.clone(), message, expected, ""))
+        };
+        let len = self.bytes.len() as u32;
+        let is_relative = self.distance.is_some() || self.within.is_some();
+        let is_absolute = self.offset.is_some() || self.depth.is_some() || self.at_start;
+        if is_relative && is_absolute {
+            let expected = "offset and depth, or distance and within";
+            return tell("a place that counts both from the start and from another", expected);
+        }
+        if self.at_start && (self.offset.is_some() || self.depth.is_some()) {
+            return tell("startswith says the place, so does offset or depth", "one of them");
+        }
+        if self.depth.is_some_and(|depth| depth < len) && !self.negated {
+            return tell("a depth below the content's bytes", "at least as many");
+        }
+        if self.within.is_some_and(|within| within < len) && !self.negated {
+            return tell("within fewer bytes than the content has", "at least as many");
+        }
+        if let Some((offset, fast)) = self.fast
+            && (fast == 0 || offset.saturating_add(fast) > len)
+        {
+            return tell("the part to search first is not within the content", "a part of it");
+        }
+        let place = match is_relative {
+            true => Place::Relative { distance: self.distance.unwrap_or(0), within: self.within },
+            false => Place::Absolute {
+                offset: self.offset.unwrap_or(0),
+                depth: self.depth.or(self.at_start.then_some(len)),
+            },
+        };
+        if self.nocase {
+            self.bytes.make_ascii_lowercase();
+        }
+        Ok(Content {
+            bytes: self.bytes,
+            nocase: self.nocase,
+            negated: self.negated,
+            place,
+            at_end: self.at_end,
+            fast: self.fast,
+        })
+    }
+}
+
+/// Reads the value of `isdataat`: `[!]N[,relative][,rawbytes]`.
+pub(super) fn data_at(
+    source: &Source<'_>,
+    span: Range<usize>,
+    errors: &mut Diagnostics,
+) -> Part<DataAt> {
+    let mut parts = source.split_commas(span.clone()).into_iter();
+    let text = parts.next().map(|part| source.text(&part)).unwrap_or_default();
+    let (negated, text) = text.strip_prefix('!').map_or((false, &text[..]), |rest| (true, rest));
+    let bytes = amount(source, &span, "isdataat", text.trim(), 0, errors)? as u32;
+    let mut relative = false;
+    for part in parts {
+        match source.text(&part).as_str() {
+            "relative" => relative = true,
+            "rawbytes" => {}
+            _ => {
+                let message = "no such word of isdataat";
+                return Err(source.tell(errors, part, message, "relative or rawbytes", ""));
+            }
+        }
+    }
+    Ok(DataAt { bytes, relative, negated })
+}

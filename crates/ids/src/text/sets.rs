@@ -1,0 +1,310 @@
+//! Addresses and ports of rule headers: lists, negation, variables.
+//!
+//! ```text
+//! item    = ["!"] ( "any" | "$" NAME | "[" item { "," item } "]" | literal )
+//! address = ADDR | ADDR "/" LENGTH | ADDR "/" MASK | ADDR "-" ADDR
+//! port    = N | N ":" M | N ":" | ":" M
+//! ```
+//! A list is what any of its items without `!` gives, all values if it has none, without what those
+//! with `!` name.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::ops::Range;
+use std::sync::Arc;
+
+use warpswitch_rules::diagnostic::Diagnostics;
+
+use super::source::{Part, Skip, Source};
+use crate::ranges::{Ranges, Value};
+use crate::rule::address_number;
+
+/// The most lists and variables within each other.
+const NESTING_MAX: usize = 16;
+
+/// Names of variables and what they stand for, as text.
+///
+/// Addresses: `HOME_NET` and `EXTERNAL_NET` are any, servers (`HTTP_SERVERS` and the like) are
+/// `$HOME_NET`. Ports: `HTTP_PORTS` and its kind are the usual ones of their protocols. All can be
+/// set anew.
+#[derive(Clone, Debug)]
+pub struct Variables {
+    values: BTreeMap<String, String>,
+}
+
+impl Default for Variables {
+    fn default() -> Self {
+        let servers = ["HTTP", "SMTP", "SQL", "DNS", "TELNET", "FTP", "SSH", "SIP", "DC", "AIM"];
+        let systems = ["DNP3", "MODBUS", "ENIP"];
+        let mut values = BTreeMap::new();
+        let mut set = |name: &str, value: &str| values.insert(name.to_owned(), value.to_owned());
+        set("HOME_NET", "any");
+        set("EXTERNAL_NET", "any");
+        for name in servers {
+            set(&format!("{name}_SERVERS"), "$HOME_NET");
+        }
+        for name in systems {
+            set(&format!("{name}_SERVER"), "$HOME_NET");
+            set(&format!("{name}_CLIENT"), "$HOME_NET");
+        }
+        for (name, value) in [
+            ("HTTP_PORTS", "[80,8000,8080]"),
+            ("SHELLCODE_PORTS", "!80"),
+            ("ORACLE_PORTS", "1521"),
+            ("SSH_PORTS", "22"),
+            ("FTP_PORTS", "21"),
+            ("SIP_PORTS", "[5060,5061]"),
+            ("FILE_DATA_PORTS", "[$HTTP_PORTS,110,143]"),
+            ("MODBUS_PORTS", "502"),
+            ("DNP3_PORTS", "20000"),
+            ("GTP_PORTS", "[2123,2152,3386]"),
+            ("GENEVE_PORTS", "6081"),
+            ("VXLAN_PORTS", "4789"),
+            ("TEREDO_PORTS", "3544"),
+        ] {
+            set(name, value);
+        }
+        Self { values }
+    }
+}
+
+impl Variables {
+    /// Sets a variable by `NAME=VALUE`; the name may stand with its `$`.
+    ///
+    /// # Errors
+    /// What is wrong with the text. The value is looked at when a rule uses it.
+    pub fn set(&mut self, text: &str) -> Result<(), String> {
+        let (name, value) =
+            text.split_once('=').ok_or("expected NAME=VALUE, as HOME_NET=10.0.0.0/8")?;
+        let name = name.trim().trim_start_matches('$');
+        let is_name = !name.is_empty()
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        if !is_name {
+            return Err(format!("'{name}' is no name of a variable: letters, digits and _"));
+        }
+        if value.trim().is_empty() {
+            return Err(format!("{name} has no value; write {name}=any for everything"));
+        }
+        self.values.insert(name.to_owned(), value.trim().to_owned());
+        Ok(())
+    }
+}
+
+/// Values of one kind, read.
+pub(super) trait Literal: Value {
+    /// How it looks, for errors.
+    const LOOKS: &'static str;
+    /// The values that a literal names.
+    fn read(text: &str) -> Option<Ranges<Self>>;
+}
+
+impl Literal for u128 {
+    const LOOKS: &'static str = "an address, as 10.0.0.1, 10.0.0.0/8 or 2001:db8::/32";
+
+    fn read(text: &str) -> Option<Ranges<u128>> {
+        let address = |text: &str| text.trim().parse::<IpAddr>().ok();
+        if let Some((low, high)) = text.split_once('-') {
+            let (low, high) = (address(low)?, address(high)?);
+            let is_range = low.is_ipv4() == high.is_ipv4() && low <= high;
+            let range = Ranges::range(address_number(low), address_number(high));
+            return is_range.then_some(range);
+        }
+        let (addr, len) = text.split_once('/').map_or((text, None), |(a, l)| (a, Some(l)));
+        let addr = address(addr)?;
+        let bits_max = if addr.is_ipv4() { 32 } else { 128 };
+        let bits = match len.map(str::trim) {
+            None => bits_max,
+            Some(len) => match (len.parse::<u32>(), addr) {
+                (Ok(bits), _) => Some(bits).filter(|&bits| bits <= bits_max)?,
+                (Err(_), IpAddr::V4(_)) => mask_bits(len)?,
+                _ => return None,
+            },
+        };
+        let host = u128::MAX.checked_shr(bits + 128 - bits_max).unwrap_or(0);
+        let number = address_number(addr);
+        Some(Ranges::range(number & !host, number | host))
+    }
+}
+
+/// The length of a dotted mask.
+fn mask_bits(text: &str) -> Option<u32> {
+    let mask = u32::from(text.parse::<std::net::Ipv4Addr>().ok()?);
+    (mask.count_ones() == mask.leading_ones()).then_some(mask.leading_ones())
+}
+
+impl Literal for u16 {
+    const LOOKS: &'static str = "a port or a range, as 80, 1024: or 8000:8080";
+
+    fn read(text: &str) -> Option<Ranges<u16>> {
+        let port = |text: &str| text.trim().parse::<u16>().ok();
+        match text.split_once(':') {
+            None => port(text).map(|port| Ranges::range(port, port)),
+            Some((low, high)) => {
+                let low = if low.trim().is_empty() { 0 } else { port(low)? };
+                let high = if high.trim().is_empty() { u16::MAX } else { port(high)? };
+                (low <= high).then(|| Ranges::range(low, high))
+            }
+        }
+    }
+}
+
+/// Sets that were read, by their text: rules name the same ones again and again.
+pub(super) struct Sets<'v, T> {
+    variables: &'v Variables,
+    known: BTreeMap<String, Option<Arc<Ranges<T>>>>,
+}
+
+impl<'v, T: Literal> Sets<'v, T> {
+    pub(super) fn new(variables: &'v Variables) -> Self {
+        Self { variables, known: BTreeMap::new() }
+    }
+
+    /// The set that `span` of `source` names.
+    pub(super) fn read(
+        &mut self,
+        source: &Source<'_>,
+        span: Range<usize>,
+        errors: &mut Diagnostics,
+    ) -> Part<Arc<Ranges<T>>> {
+        let text = source.text(&span);
+        if let Some(Some(known)) = self.known.get(&text) {
+            return Ok(Arc::clone(known));
+        }
+        let set = Arc::new(self.item(source, span, errors, 0)?);
+        if self.known.len() < 1 << 12 {
+            self.known.insert(text, Some(Arc::clone(&set)));
+        }
+        Ok(set)
+    }
+
+    fn item(
+        &mut self,
+        source: &Source<'_>,
+        span: Range<usize>,
+        errors: &mut Diagnostics,
+        depth: usize,
+    ) -> Part<Ranges<T>> {
+        let span = source.trim(span);
+        if depth > NESTING_MAX {
+            let message = format!("more than {NESTING_MAX} lists and variables in each other");
+            return Err(source.tell(errors, span, &message, "fewer", ""));
+        }
+        match source.bytes[span.clone()] {
+            [b'!', ..] => {
+                let set = self.item(source, span.start + 1..span.end, errors, depth + 1)?;
+                Ok(set.complement())
+            }
+            [b'$', ..] => self.variable(source, span, errors, depth),
+            [b'[', .., b']'] => self.list(source, span.start + 1..span.end - 1, errors, depth),
+            _ => {
+                let text = source.text(&span);
+                if text.eq_ignore_ascii_case("any") {
+                    return Ok(Ranges::all());
+                }
+                let set = T::read(&text);
+                set.ok_or_else(|| source.tell(errors, span, "cannot be read", T::LOOKS, ""))
+            }
+        }
+    }
+
+    fn list(
+        &mut self,
+        source: &Source<'_>,
+        span: Range<usize>,
+        errors: &mut Diagnostics,
+        depth: usize,
+    ) -> Part<Ranges<T>> {
+        let mut with: Option<Ranges<T>> = None;
+        let mut without = Ranges::none();
+        for item in source.split_commas(span) {
+            if let [b'!', ..] = source.bytes[item.clone()] {
+                let set = self.item(source, item.start + 1..item.end, errors, depth + 1)?;
+                without = without.union(&set);
+            } else {
+                let set = self.item(source, item, errors, depth + 1)?;
+                with = Some(with.unwrap_or_else(Ranges::none).union(&set));
+            }
+        }
+        Ok(with.unwrap_or_else(Ranges::all).without(&without))
+    }
+
+    fn variable(
+        &mut self,
+        source: &Source<'_>,
+        span: Range<usize>,
+        errors: &mut Diagnostics,
+        depth: usize,
+    ) -> Part<Ranges<T>> {
+        let name = source.text(&(span.start + 1..span.end));
+        let Some(value) = self.variables.values.get(&name) else {
+            let help = format!("give it a value: --var {name}=VALUE");
+            return Err(source.tell(errors, span, "no such variable", "one that is set", &help));
+        };
+        let key = format!("${name}");
+        match self.known.get(&key) {
+            Some(Some(set)) => return Ok(set.as_ref().clone()),
+            // It was told where the value is read first.
+            Some(None) => return Err(Skip::Told),
+            None => {}
+        }
+        let place = format!("--var {name}");
+        let inner = Source::new(&place, value.as_bytes());
+        let set = self.item(&inner, 0..value.len(), errors, depth + 1);
+        self.known.insert(key, set.as_ref().ok().map(|set| Arc::new(set.clone())));
+        set
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read<T: Literal>(text: &str) -> Result<Ranges<T>, String> {
+        let mut variables = Variables::default();
+        variables.set("A=[10.0.0.0/8,!10.1.0.0/16]").unwrap();
+        variables.set("LOOP=$LOOP").unwrap();
+        let mut errors = Diagnostics::default();
+        let source = Source::new("x", text.as_bytes());
+        let set = Sets::new(&variables).read(&source, 0..text.len(), &mut errors);
+        match set {
+            Ok(set) => Ok(set.as_ref().clone()),
+            Err(_) => Err(errors.to_string()),
+        }
+    }
+
+    fn has(text: &str, address: &str) -> bool {
+        read::<u128>(text).unwrap().contains(address_number(address.parse().unwrap()))
+    }
+
+    #[test]
+    fn lists_take_away_what_they_negate() {
+        assert!(has("any", "10.0.0.1") && has("any", "::1"));
+        assert!(has("$A", "10.0.0.1") && !has("$A", "10.1.0.1") && !has("$A", "11.0.0.0"));
+        assert!(!has("!$A", "10.0.0.1") && has("!$A", "10.1.0.1") && has("!$A", "::1"));
+        assert!(has("[ !10.0.0.0/8 , !::1 ]", "11.0.0.0") && !has("[!10.0.0.0/8,!::1]", "::1"));
+        assert!(has("10.0.0.0/255.0.0.0", "10.9.9.9") && has("10.0.0.1-10.0.0.3", "10.0.0.2"));
+        assert!(has("[10.0.0.1,[2001:db8::/32,!2001:db8::1]]", "2001:db8::2"));
+        let ports = read::<u16>("[80,1024:,!2000:3000]").unwrap();
+        assert!(ports.contains(80) && ports.contains(65535) && !ports.contains(2500));
+        assert!(!ports.contains(81) && read::<u16>(":9").unwrap().contains(0));
+        assert!(read::<u16>("!any").unwrap().is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_is_told_at_its_place() {
+        let told = |text: &str, part: &str| {
+            let error = read::<u128>(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        };
+        told("[10.0.0.1,10.0.0.0/33]", "x:1:11");
+        told("$NONE", "--var NONE=VALUE");
+        told("$LOOP", "in each other");
+        told(&"[".repeat(40), "cannot be read");
+        told(&format!("{}any", "!".repeat(40)), "in each other");
+        told("10.0.0.9-10.0.0.1", "an address");
+        assert!(read::<u16>("9:1").unwrap_err().contains("a port or a range"));
+        let mut variables = Variables::default();
+        assert!(variables.set("X").is_err() && variables.set("X=").is_err());
+        assert!(variables.set("$X=any").is_ok() && variables.set("a b=any").is_err());
+    }
+}

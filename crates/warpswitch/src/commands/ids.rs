@@ -1,0 +1,430 @@
+//! `warpswitch ids`: rules of Snort and Suricata over a capture, alerts as EVE.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::Args;
+use serde::Serialize;
+use warpswitch_ids::eve::{self, StatsPart};
+use warpswitch_ids::rule::Rules;
+use warpswitch_ids::{
+    Alert, Engine, Inspector, InspectorOptions, Packet, RuleText, Variables, read_rules,
+};
+use warpswitch_io::{CaptureReader, IoErrorKind};
+use warpswitch_wire::link::LinkType;
+
+use crate::args::{parse_bytes, parse_positive};
+use crate::exit::{Outcome, bad_input};
+use crate::output::{Hold, Output, is_dash, print_json, refuse_overwriting, refuse_two_dashes};
+use crate::table::{Align, Table};
+use crate::tally::mpps;
+use crate::term::{self, Progress};
+use crate::{human, load};
+
+/// Packets that are inspected at once, and bytes of them.
+const BATCH_PACKETS: usize = 1024;
+const BATCH_BYTES: usize = 1 << 20;
+
+/// Rows of the table of alerts.
+const ROWS_MAX: usize = 20;
+
+const LONG_ABOUT: &str = "\
+Look for the rules of Snort or Suricata in a capture, and write an alert for each that is found.
+
+Rules are read as they are. What they may ask of headers, flows and payloads is in docs/ids.md; a \
+rule with anything else (sticky buffers such as http_uri, byte_test, flowbits, ...) is left out, \
+and the summary says how many were for which keyword. --left-out lists them, one by one. An error \
+in a rule file ends the run before anything is written; all errors are told.
+
+Streams of TCP are put together, so a match across segments is found, once. Memory is bounded: \
+--flows-max and --memory-max say how far, and the summary says what that is together. What was not \
+inspected is counted by reason.
+
+Alerts are JSON lines with the fields of Suricata's EVE, in the order of the capture; the last \
+line has the counters. The same capture and rules give the same bytes. With --json the summary is \
+an object on the standard output, and alerts are written only where --out says.";
+
+const EXAMPLES: &str = "\
+Examples:
+  echo 'alert tcp any any -> any 80 (msg:\"to the web\"; sid:1;)' > my.rules
+  warpswitch generate rules --style acl --count 1K --out acl.rules
+  warpswitch generate pcap --rules acl.rules --count 10K --out a.pcap
+  warpswitch ids --rules my.rules --pcap a.pcap --out eve.json
+  warpswitch ids --rules my.rules --pcap a.pcap --var HOME_NET=10.0.0.0/8 --json";
+
+/// Look for the rules of Snort or Suricata in a capture
+#[derive(Args, Debug)]
+#[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
+pub struct IdsArgs {
+    /// Rule files, gzip'd or not; '-' is the standard input
+    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    rules: Vec<PathBuf>,
+
+    /// Capture, pcap or pcapng, gzip'd or not; '-' is the standard input
+    #[arg(long, value_name = "FILE")]
+    pcap: PathBuf,
+
+    /// Where alerts go; '-' is the standard output [default: -, or nowhere with --json]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+
+    /// Variable of the rules, as HOME_NET=[10.0.0.0/8,!10.1.0.0/16]; may be given again
+    #[arg(long, value_name = "NAME=VALUE")]
+    var: Vec<String>,
+
+    /// Bytes of payload in each alert, as base64
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "0")]
+    payload: usize,
+
+    /// The most flows at a time
+    #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "65536")]
+    flows_max: usize,
+
+    /// The most bytes of all streams together (suffix K, M or G)
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "128M")]
+    memory_max: usize,
+
+    /// Bytes of a stream before new ones in which a rule may begin
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "2K")]
+    window: usize,
+
+    /// List the rules that were left out
+    #[arg(long)]
+    left_out: bool,
+
+    /// Print the summary as JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Print no summary
+    #[arg(long, conflicts_with = "json")]
+    quiet: bool,
+}
+
+/// The summary as `--json` prints it.
+#[derive(Debug, Serialize)]
+struct Summary {
+    seconds: f64,
+    mpps: f64,
+    /// The most bytes that flows and streams may take.
+    memory_max: usize,
+    /// The most flows; and so on, as they were asked for.
+    flows_max: usize,
+    stats: StatsPart,
+    alerts: Vec<RuleCount>,
+    left_out: BTreeMap<String, usize>,
+    left_out_rules: Vec<LeftOutRule>,
+    /// Whether the capture was cut off in the middle of a frame.
+    truncated: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct RuleCount {
+    alerts: u64,
+    gid: u32,
+    sid: u32,
+    msg: String,
+}
+
+#[derive(Debug, Serialize)]
+struct LeftOutRule {
+    place: String,
+    sid: u32,
+    keywords: Vec<String>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Bad input; output that cannot be written.
+pub fn run(args: &IdsArgs) -> anyhow::Result<Outcome> {
+    check_names(args)?;
+    let rules = load_rules(&args.rules, &args.var)?;
+    let name = load::display_name(&args.pcap);
+    let reader = match is_dash(&args.pcap) {
+        true => CaptureReader::from_read(&name, std::io::stdin()),
+        false => CaptureReader::open(&args.pcap),
+    };
+    let mut reader = reader.map_err(bad_input)?;
+    let hold = if is_dash(&args.pcap) { Hold::No } else { Hold::Yes };
+    let mut output = match &args.out {
+        Some(path) => Output::open(path, hold)?,
+        None if args.json => Output::nowhere(),
+        None => Output::open(Path::new("-"), hold)?,
+    };
+    let spinner = Progress::spinner("building");
+    let engine = Arc::new(Engine::build(rules));
+    drop(spinner);
+    let options = InspectorOptions {
+        flows_max: args.flows_max,
+        stream_bytes_max: args.memory_max,
+        window_bytes: args.window,
+        payload_bytes: args.payload,
+        ..InspectorOptions::default()
+    };
+    let mut inspector = Inspector::new(engine, options);
+    let start = Instant::now();
+    let truncated = inspect(&mut reader, &mut inspector, &mut output)?;
+    eve::write_stats(&mut output, &inspector).context("cannot write alerts")?;
+    let json_aside = args.out.as_deref().is_some_and(is_dash);
+    output.commit()?;
+    let time = start.elapsed();
+    if let Some(place) = &truncated {
+        term::warning(format!("{place}; the whole frames before that were inspected"));
+    }
+    if args.json {
+        let summary = summary(&inspector, time, truncated.is_some());
+        match json_aside {
+            true => term::note(serde_json::to_string_pretty(&summary)?),
+            false => print_json(&summary)?,
+        }
+    } else if !args.quiet {
+        tell_summary(&inspector, time);
+    }
+    if args.left_out && !args.json {
+        tell_left_out(inspector.engine());
+    }
+    Ok(Outcome::Done)
+}
+
+/// Refuses names that cannot be together.
+fn check_names(args: &IdsArgs) -> anyhow::Result<()> {
+    for rules in &args.rules {
+        refuse_two_dashes(rules, &args.pcap)?;
+        if let Some(out) = &args.out {
+            refuse_overwriting(out, &[("--rules", rules), ("--pcap", &args.pcap)])?;
+        }
+    }
+    match args.rules.iter().filter(|path| is_dash(path)).count() {
+        0 | 1 => Ok(()),
+        _ => Err(bad_input("only one input can be '-'")),
+    }
+}
+
+fn load_rules(paths: &[PathBuf], variables: &[String]) -> anyhow::Result<Rules> {
+    let mut known = Variables::default();
+    for text in variables {
+        known.set(text).map_err(|error| bad_input(format!("--var {text}: {error}")))?;
+    }
+    let mut files = Vec::new();
+    for path in paths {
+        let name = load::display_name(path);
+        let mut bytes = Vec::new();
+        load::open(path, "detection rules")?
+            .read_to_end(&mut bytes)
+            .map_err(|error| bad_input(format!("cannot read {name}: {error}")))?;
+        files.push((name, bytes));
+    }
+    let spinner = Progress::spinner("reading rules");
+    let texts: Vec<RuleText<'_>> =
+        files.iter().map(|(name, bytes)| RuleText { name, bytes }).collect();
+    let rules = read_rules(&texts, &known)?;
+    drop(spinner);
+    if rules.rules.is_empty() {
+        let names: Vec<&str> = files.iter().map(|file| file.0.as_str()).collect();
+        let left_out = rules.left_out.len();
+        let why = if left_out == 0 { "" } else { " that is supported; --left-out lists them" };
+        term::warning(format!("no rule in {}{why}", names.join(", ")));
+    }
+    Ok(rules)
+}
+
+/// Frames of a capture, a batch of them.
+#[derive(Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    /// Where each ends, its bytes on the wire, its link type and time.
+    frames: Vec<(usize, usize, LinkType, u64)>,
+}
+
+/// Inspects all frames; tells where the capture was cut off, if it was.
+fn inspect(
+    reader: &mut CaptureReader,
+    inspector: &mut Inspector,
+    output: &mut Output,
+) -> anyhow::Result<Option<String>> {
+    let progress = Progress::counter("inspecting");
+    let (mut batch, mut alerts, mut truncated) = (Batch::default(), Vec::new(), None);
+    loop {
+        while batch.frames.len() < BATCH_PACKETS && batch.bytes.len() < BATCH_BYTES {
+            match reader.next_frame() {
+                Ok(Some(frame)) => {
+                    batch.bytes.extend_from_slice(frame.data);
+                    let end = batch.bytes.len();
+                    let wire_bytes = frame.original_bytes;
+                    batch.frames.push((end, wire_bytes, frame.link_type, frame.timestamp_ns));
+                }
+                Ok(None) => break,
+                Err(error) if error.kind() == IoErrorKind::Truncated => {
+                    truncated = Some(error.to_string());
+                    break;
+                }
+                Err(error) => return Err(bad_input(error)),
+            }
+        }
+        if batch.frames.is_empty() {
+            break;
+        }
+        inspector.inspect(batch.packets(), &mut alerts);
+        write_alerts(output, inspector.engine(), &mut alerts)?;
+        batch.bytes.clear();
+        batch.frames.clear();
+        progress.at(inspector.stats().packets);
+    }
+    inspector.finish(&mut alerts);
+    write_alerts(output, inspector.engine(), &mut alerts)?;
+    Ok(truncated)
+}
+
+impl Batch {
+    fn packets(&self) -> Vec<Packet<'_>> {
+        let mut start = 0;
+        let packet = |&(end, wire_bytes, link, timestamp_ns): &(usize, usize, LinkType, u64)| {
+            let bytes = &self.bytes[start..end];
+            start = end;
+            Packet { bytes, wire_bytes, link, timestamp_ns }
+        };
+        self.frames.iter().map(packet).collect()
+    }
+}
+
+fn write_alerts(
+    output: &mut Output,
+    engine: &Engine,
+    alerts: &mut Vec<Alert>,
+) -> anyhow::Result<()> {
+    for alert in alerts.drain(..) {
+        eve::write_alert(output, engine, &alert).context("cannot write alerts")?;
+    }
+    Ok(())
+}
+
+/// Rules that were found, the most frequent first.
+fn counts(inspector: &Inspector) -> Vec<RuleCount> {
+    let rules = inspector.engine().rules().zip(inspector.alerts_by_rule());
+    let found = rules.filter(|(_, alerts)| **alerts > 0);
+    let mut counts: Vec<RuleCount> = found
+        .map(|(rule, &alerts)| RuleCount {
+            alerts,
+            gid: rule.about.gid,
+            sid: rule.about.sid,
+            msg: rule.about.msg.clone(),
+        })
+        .collect();
+    counts.sort_by_key(|count| (std::cmp::Reverse(count.alerts), count.gid, count.sid));
+    counts
+}
+
+/// How many rules were left out for each keyword, the most frequent first.
+fn keywords(engine: &Engine) -> Vec<(String, usize)> {
+    let mut counts = BTreeMap::<&str, usize>::new();
+    for keyword in engine.left_out().iter().flat_map(|rule| &rule.keywords) {
+        *counts.entry(keyword).or_default() += 1;
+    }
+    let mut counts: Vec<(String, usize)> =
+        counts.into_iter().map(|(keyword, count)| (keyword.to_owned(), count)).collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counts
+}
+
+fn left_out(engine: &Engine) -> Vec<LeftOutRule> {
+    let rules = engine.left_out().iter();
+    rules
+        .map(|rule| LeftOutRule {
+            place: load::place(&engine.files()[rule.file], rule.line),
+            sid: rule.sid,
+            keywords: rule.keywords.clone(),
+        })
+        .collect()
+}
+
+fn summary(inspector: &Inspector, time: Duration, truncated: bool) -> Summary {
+    let stats = eve::stats(inspector);
+    Summary {
+        seconds: human::rounded(time.as_secs_f64(), 6),
+        mpps: human::rounded(mpps(stats.decoder.pkts, time), 4),
+        memory_max: inspector.options().bytes_max(),
+        flows_max: inspector.options().flows_max,
+        alerts: counts(inspector),
+        left_out: keywords(inspector.engine()).into_iter().collect(),
+        left_out_rules: left_out(inspector.engine()),
+        stats,
+        truncated,
+    }
+}
+
+/// The summary for people, on the standard error stream.
+fn tell_summary(inspector: &Inspector, time: Duration) {
+    let stats = eve::stats(inspector);
+    term::note(format!(
+        "{} in {} ({}): {}, {}, {} by {}",
+        human::counted(stats.decoder.pkts as usize, "packet"),
+        human::time(time),
+        human::rate(mpps(stats.decoder.pkts, time) * 1e6),
+        human::counted(stats.decoder.bytes as usize, "byte"),
+        human::counted(stats.flow.total as usize, "flow"),
+        human::counted(stats.detect.alert as usize, "alert"),
+        human::counted(stats.detect.rules_loaded as usize, "rule"),
+    ));
+    let counts = counts(inspector);
+    if !counts.is_empty() {
+        let headings = [("alerts", Align::Right), ("sid", Align::Right), ("", Align::Left)];
+        let mut table = Table::new(&headings);
+        for count in counts.iter().take(ROWS_MAX) {
+            let alerts = human::count(count.alerts);
+            table.row([alerts, count.sid.to_string(), count.msg.clone()]);
+        }
+        term::note(table.render().trim_end());
+        if counts.len() > ROWS_MAX {
+            term::note(format!("  and {} more", human::counted(counts.len() - ROWS_MAX, "rule")));
+        }
+    }
+    tell_counters(&stats);
+    let keywords = keywords(inspector.engine());
+    if !keywords.is_empty() {
+        let rules = human::counted(stats.detect.rules_left_out as usize, "rule");
+        term::note(format!("{rules} left out (--left-out lists them), by keyword:"));
+        for (keyword, count) in keywords.iter().take(ROWS_MAX) {
+            term::note(format!("  {:>6}  {keyword}", human::count(*count as u64)));
+        }
+        if keywords.len() > ROWS_MAX {
+            let more = human::counted(keywords.len() - ROWS_MAX, "keyword");
+            term::note(format!("  and {more} more"));
+        }
+    }
+    let bound = human::bytes(inspector.options().bytes_max());
+    term::note(format!("flows and streams take at most {bound}, whatever comes"));
+}
+
+/// What was not inspected, and what streams met.
+fn tell_counters(stats: &StatsPart) {
+    let lines = [
+        ("not inspected: headers that cannot be read", stats.decoder.invalid),
+        ("not inspected: no IP", stats.decoder.not_ip),
+        ("not inspected: IP fragments", stats.decoder.fragments),
+        ("payloads that the capture has in part", stats.decoder.cut),
+        ("connections met midway", stats.tcp.midstream_pickups),
+        ("segments out of order", stats.tcp.out_of_order),
+        ("segments that came twice", stats.tcp.retransmissions),
+        ("segments that contradict earlier ones", stats.tcp.overlap_diff_data),
+        ("segments of no place in their stream", stats.tcp.out_of_window),
+        ("gaps in streams", stats.tcp.reassembly_gap),
+        ("flows that ended to make room", stats.flow.evicted),
+        ("flows that ended for memory", stats.flow.evicted_for_memory),
+        ("alerts taken back by pass", stats.detect.alerts_passed),
+        ("texts with too much work to confirm", stats.detect.work_cut),
+    ];
+    for (what, count) in lines.into_iter().filter(|line| line.1 > 0) {
+        term::note(format!("  {what:<44} {:>12}", human::count(count)));
+    }
+}
+
+fn tell_left_out(engine: &Engine) {
+    for rule in left_out(engine) {
+        term::note(format!("{}: sid {}: {}", rule.place, rule.sid, rule.keywords.join(", ")));
+    }
+}

@@ -14,6 +14,7 @@ mod copies;
 pub mod docs;
 mod ethernet;
 mod format;
+mod inspect;
 mod ip;
 mod ip6;
 mod nat;
@@ -33,6 +34,7 @@ const AREAS: &[&[&ElementClass]] = &[
     ip::CLASSES,
     ip6::CLASSES,
     patterns::CLASSES,
+    inspect::CLASSES,
     nat::CLASSES,
     capture::CLASSES,
     analysis::CLASSES,

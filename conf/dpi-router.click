@@ -1,0 +1,31 @@
+// Looks up where packets go, and looks into them on the way: routes and detection.
+//
+//   cargo run --release -- run --stats conf/dpi-router.click
+//
+// Packets come from conf/captures/ids.pcap, rules from conf/ids.rules, in the language of Snort and
+// Suricata. Alerts are in the file that EVE names; OUT0 and OUT1 name the files of what leaves by
+// the two interfaces. Nothing is dropped for an alert.
+
+define($IN conf/captures/ids.pcap, $RULES conf/ids.rules, $EVE eve.json,
+       $OUT0 lan0.out.pcap, $OUT1 lan1.out.pcap);
+
+FromDump($IN, BURST 64, STOP true)
+  -> in :: Counter
+  -> frames :: Classifier(12/0800, -)
+  -> Strip(14)
+  -> CheckIPHeader
+  -> ids :: IDSMatcher(RULES $RULES, OUT $EVE, LINK ip)
+  -> routes :: StaticIPLookup(10.0.0.0/24 0, 10.0.1.0/24 1, 0.0.0.0/0 2);
+
+frames[1] -> Discard;
+
+routes[0] -> DecIPTTL -> EtherEncap(0x0800, 02:00:00:00:00:00, 02:00:00:00:00:0a)
+  -> out0 :: Counter -> ToDump($OUT0, SNAPLEN 0);
+routes[1] -> DecIPTTL -> EtherEncap(0x0800, 02:00:00:00:01:00, 02:00:00:00:01:0b)
+  -> out1 :: Counter -> ToDump($OUT1, SNAPLEN 0);
+routes[2] -> Discard;
+
+DriverManager(wait_stop,
+              print "$(in.count) frames came, $(out0.count) left by lan0, $(out1.count) by lan1",
+              print "$(ids.alerts) alerts by $(ids.rules) rules are in $EVE",
+              stop);

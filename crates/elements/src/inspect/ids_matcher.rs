@@ -1,0 +1,361 @@
+//! Looks for the rules of Snort or Suricata in packets and in TCP streams.
+//!
+//! # Synopsis
+//! `IDSMatcher(RULES FILE [FILE ...] [, OUT FILE, VARS "NAME=VALUE" ..., LINK LINK, FLOWS_MAX N,
+//! MEMORY_MAX BYTES, WINDOW BYTES, PAYLOAD BYTES])`
+//!
+//! # Ports
+//! One input, push or pull. Output 0: all packets, or those without an alert if output 1 is
+//! connected. Output 1, which need not be: packets that a rule was found in, pushed. A match across
+//! segments is found in the packet that completes it; the packets before have gone on by then.
+//!
+//! # Configuration
+//! - `RULES`: rule files, gzip'd or not; `docs/ids.md` of this project says what of the language is
+//!   read. Rules with anything else are left out, see the handler `unsupported`
+//! - `OUT`: file for alerts as EVE JSON lines, `-` is the standard output; none by default
+//! - `VARS`: variables of the rules; values with commas in quotes: `VARS "HTTP_PORTS=[80,81]"`
+//! - `LINK`: what packets begin with, `ethernet` (the default) or `ip`
+//! - `FLOWS_MAX`: the most flows at a time, 65536 by default
+//! - `MEMORY_MAX`: the most bytes of all streams together, 134217728 by default
+//! - `WINDOW`: bytes of a stream before new ones in which a match may begin, 2048 by default
+//! - `PAYLOAD`: bytes of the text in each alert, as base64; 0 by default
+//!
+//! # Handlers
+//! | name | | unit |
+//! | --- | --- | --- |
+//! | `alerts` | read | how many there were |
+//! | `alerts_by_rule` | read | `SID ALERTS` for each rule that was found |
+//! | `rules` | read | how many are looked for |
+//! | `unsupported` | read | `FILE:LINE SID KEYWORDS` for each rule that was left out |
+//! | `flows` | read | flows at the moment |
+//! | `streams` | read | `COUNTER VALUE` for what became of packets, flows and segments, and bytes that streams hold at the moment |
+//! | `bytes_max` | read | the most bytes that flows and streams take, whatever comes |
+//! | `flush` | write | what was written is in the file then |
+//!
+//! # Drops
+//! None: it only looks.
+//!
+//! # Threads
+//! Belongs to one worker: a flow's packets must come to one place. A new configuration that has an
+//! `IDSMatcher` of the same name goes on with the flows and streams of this one, also with other
+//! rules; and with its file, if that has the same name. Flows end by the packets' own time, or the
+//! run's where a packet has none. Memory for flows and for what streams hold is taken as they come,
+//! within the bounds above.
+//!
+//! # Example
+//! ```text
+//! FromDump(in.pcap, STOP true) -> ids :: IDSMatcher(RULES conf/ids.rules, OUT eve.json);
+//! ids [0] -> ToDump(clean.pcap); ids [1] -> ToDump(told.pcap);
+//! ```
+
+use std::fmt::Write;
+use std::io::Read;
+use std::sync::Arc;
+
+use warpswitch_graph::language::args::split::{split_words, unquote};
+use warpswitch_graph::language::args::{Args, ArgsError, Raw};
+use warpswitch_graph::{
+    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec,
+};
+use warpswitch_ids::rule::TEXT_BYTES_MAX;
+use warpswitch_ids::{
+    Alert, Engine, Inspector, InspectorOptions, Packet, RuleText, Variables, eve, read_rules,
+};
+use warpswitch_io::Unpacked;
+use warpswitch_packet::{Batch, annotation};
+use warpswitch_wire::link::LinkType;
+
+use crate::capture::{Output, reason};
+
+/// The class.
+pub static CLASS: ElementClass =
+    ElementClass::new("IDSMatcher", "1/1-2", "a/ah", || Box::<IdsMatcher>::default());
+
+/// See the module.
+#[derive(Default)]
+pub struct IdsMatcher {
+    inspector: Option<Inspector>,
+    is_ip: bool,
+    filename: Option<String>,
+    output: Option<Output>,
+    /// What could not be written.
+    failure: Option<String>,
+    alerts: Vec<Alert>,
+    /// Lines that are to be written.
+    lines: Vec<u8>,
+    /// Of the batch at hand, the packets that a rule was found in.
+    hits: Vec<bool>,
+}
+
+/// The words of an argument, without their quotes.
+fn words(text: &str) -> Vec<String> {
+    let words = split_words(text).into_iter();
+    words.map(|word| String::from_utf8_lossy(&unquote(&word)).into_owned()).collect()
+}
+
+/// Reads rule files.
+fn engine(paths: &[String], variables: &[String]) -> Result<Engine, String> {
+    let mut known = Variables::default();
+    for text in variables {
+        known.set(text)?;
+    }
+    let mut files = Vec::new();
+    for path in paths {
+        let mut bytes = Vec::new();
+        // One byte more than may be, which the reader then tells of.
+        let read = Unpacked::open(path)
+            .and_then(|file| file.take(TEXT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes));
+        read.map_err(|error| format!("{path}: {}", reason(&error)))?;
+        files.push((path, bytes));
+    }
+    let texts: Vec<RuleText<'_>> =
+        files.iter().map(|(name, bytes)| RuleText { name, bytes }).collect();
+    let rules = read_rules(&texts, &known).map_err(|errors| errors.to_string())?;
+    Ok(Engine::build(rules))
+}
+
+impl IdsMatcher {
+    fn inspector(&self) -> Result<&Inspector, HandlerError> {
+        self.inspector.as_ref().ok_or(HandlerError::Missing)
+    }
+
+    /// Looks at a batch: notes which packets are hit, and writes alerts.
+    fn look(&mut self, cx: &mut Context<'_>, batch: &Batch) {
+        let Some(inspector) = &mut self.inspector else { return };
+        let link = if self.is_ip { LinkType::RawIp } else { LinkType::Ethernet };
+        let now = cx.now().0;
+        self.hits.clear();
+        self.hits.resize(batch.len(), false);
+        let packets = batch.iter().map(|packet| {
+            let time = if packet.timestamp_ns() == 0 { now } else { packet.timestamp_ns() };
+            Packet {
+                bytes: packet.data(),
+                wire_bytes: packet.len() + packet.anno_u32(annotation::EXTRA_LEN) as usize,
+                link,
+                timestamp_ns: u64::try_from(time).unwrap_or(0),
+            }
+        });
+        inspector.inspect(packets, &mut self.alerts);
+        for alert in &self.alerts {
+            if let Some(hit) = alert.packet.and_then(|idx| self.hits.get_mut(idx as usize)) {
+                *hit = true;
+            }
+        }
+        self.write_alerts(cx);
+    }
+
+    fn write_alerts(&mut self, cx: &mut Context<'_>) {
+        let Some(inspector) = &self.inspector else { return };
+        if self.output.is_some() && self.failure.is_none() {
+            for alert in &self.alerts {
+                // A Vec takes every write.
+                let _ = eve::write_alert(&mut self.lines, inspector.engine(), alert);
+            }
+        }
+        self.alerts.clear();
+        self.write_lines(cx);
+    }
+
+    fn write_lines(&mut self, cx: &mut Context<'_>) {
+        let written = match &mut self.output {
+            Some(output) if self.failure.is_none() && !self.lines.is_empty() => {
+                output.write(cx, &self.lines)
+            }
+            _ => Ok(()),
+        };
+        self.lines.clear();
+        self.check(cx, written);
+    }
+
+    fn check(&mut self, cx: &mut Context<'_>, done: std::io::Result<()>) {
+        if let Err(error) = done {
+            let name = self.filename.as_deref().unwrap_or_default();
+            let message = format!("{name}: {}", reason(&error));
+            cx.say(&format!("{}: {message}; nothing more is written", cx.declaration()));
+            self.failure.get_or_insert(message);
+        }
+    }
+
+    /// Rules that were found: `SID ALERTS`.
+    fn alerts_by_rule(inspector: &Inspector) -> String {
+        let mut text = String::new();
+        for (rule, alerts) in inspector.engine().rules().zip(inspector.alerts_by_rule()) {
+            if *alerts > 0 {
+                let _ = writeln!(text, "{} {alerts}", rule.about.sid);
+            }
+        }
+        text
+    }
+
+    /// Rules that were left out: `FILE:LINE SID KEYWORDS`.
+    fn unsupported(inspector: &Inspector) -> String {
+        let (mut text, engine) = (String::new(), inspector.engine());
+        for rule in engine.left_out() {
+            let (file, keywords) = (&engine.files()[rule.file], rule.keywords.join(", "));
+            let _ = writeln!(text, "{file}:{} {} {keywords}", rule.line, rule.sid);
+        }
+        text
+    }
+
+    fn counters(inspector: &Inspector) -> String {
+        let stats = eve::stats(inspector);
+        let (decoder, flow, tcp) = (&stats.decoder, &stats.flow, &stats.tcp);
+        let counters = [
+            ("packets", decoder.pkts),
+            ("invalid", decoder.invalid),
+            ("not_ip", decoder.not_ip),
+            ("fragments", decoder.fragments),
+            ("cut", decoder.cut),
+            ("flows", flow.total),
+            ("flows_timed_out", flow.timed_out),
+            ("flows_evicted", flow.evicted),
+            ("flows_evicted_for_memory", flow.evicted_for_memory),
+            ("midstream_pickups", tcp.midstream_pickups),
+            ("retransmissions", tcp.retransmissions),
+            ("out_of_order", tcp.out_of_order),
+            ("out_of_window", tcp.out_of_window),
+            ("overlap_diff_data", tcp.overlap_diff_data),
+            ("gaps", tcp.reassembly_gap),
+            ("gap_bytes", tcp.reassembly_gap_bytes),
+            ("work_cut", stats.detect.work_cut),
+            ("bytes", inspector.stream_bytes() as u64),
+            ("bytes_peak", tcp.reassembly_memuse_peak),
+        ];
+        let mut text = String::new();
+        for (name, value) in counters {
+            let _ = writeln!(text, "{name} {value}");
+        }
+        text
+    }
+}
+
+impl Element for IdsMatcher {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        _context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        let (mut rules, mut variables) = (Raw(String::new()), Raw(String::new()));
+        let mut link = "ethernet".to_owned();
+        let usual = InspectorOptions::default();
+        let (mut flows, mut memory) = (usual.flows_max as u64, usual.stream_bytes_max as u64);
+        let (mut window, mut payload) = (usual.window_bytes as u32, 0u32);
+        args.read_mp("RULES", &mut rules)
+            .read("OUT", &mut self.filename)
+            .read("VARS", &mut variables)
+            .read("LINK", &mut link)
+            .read("FLOWS_MAX", &mut flows)
+            .read("MEMORY_MAX", &mut memory)
+            .read("WINDOW", &mut window)
+            .read("PAYLOAD", &mut payload);
+        match link.as_str() {
+            "ethernet" => {}
+            "ip" => self.is_ip = true,
+            _ => args.error_at("LINK", "expected ethernet or ip"),
+        }
+        if flows == 0 {
+            args.error_at("FLOWS_MAX", "expected at least 1");
+        }
+        args.complete()?;
+        let options = InspectorOptions {
+            flows_max: usize::try_from(flows).unwrap_or(usize::MAX),
+            stream_bytes_max: usize::try_from(memory).unwrap_or(usize::MAX),
+            window_bytes: window as usize,
+            payload_bytes: payload as usize,
+            ..usual
+        };
+        match engine(&words(&rules.0), &words(&variables.0)) {
+            Ok(engine) => self.inspector = Some(Inspector::new(Arc::new(engine), options)),
+            Err(message) => args.error_at("RULES", &message),
+        }
+        args.consume()
+    }
+
+    fn initialize(&mut self, _cx: &mut Context<'_>) -> Result<(), String> {
+        if let Some(name) = &self.filename {
+            let output = Output::create(name);
+            self.output = Some(output.map_err(|error| format!("{name}: {}", reason(&error)))?);
+        }
+        Ok(())
+    }
+
+    fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
+        self.look(cx, batch);
+        if cx.has_output(1) && self.hits.contains(&true) {
+            let mut hits = self.hits.iter();
+            cx.sort(batch, |_, _| match hits.next() {
+                Some(true) => Fate::Emit(1),
+                _ => Fate::Pass,
+            });
+        }
+    }
+
+    fn handlers(&self) -> &'static [HandlerSpec] {
+        const {
+            &[
+                HandlerSpec::read("alerts"),
+                HandlerSpec::read("alerts_by_rule"),
+                HandlerSpec::read("rules"),
+                HandlerSpec::read("unsupported"),
+                HandlerSpec::read("flows"),
+                HandlerSpec::read("streams"),
+                HandlerSpec::read("bytes_max"),
+                HandlerSpec::button("flush"),
+            ]
+        }
+    }
+
+    fn read(
+        &mut self,
+        _cx: &mut Context<'_>,
+        name: &str,
+        _param: &str,
+    ) -> Result<String, HandlerError> {
+        let inspector = self.inspector()?;
+        Ok(match name {
+            "alerts" => inspector.stats().alerts.to_string(),
+            "alerts_by_rule" => Self::alerts_by_rule(inspector),
+            "rules" => inspector.engine().rules().len().to_string(),
+            "unsupported" => Self::unsupported(inspector),
+            "flows" => inspector.flows().to_string(),
+            "streams" => Self::counters(inspector),
+            _ => inspector.options().bytes_max().to_string(),
+        })
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context<'_>,
+        _name: &str,
+        _value: &str,
+    ) -> Result<String, HandlerError> {
+        let flushed = self.output.as_mut().map_or(Ok(()), Output::flush);
+        self.check(cx, flushed);
+        self.failure.clone().map_or(Ok(String::new()), |failure| Err(HandlerError::failed(failure)))
+    }
+
+    fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
+        let Some(old) = old.downcast_mut::<Self>() else { return };
+        if let (Some(new), Some(old)) = (&mut self.inspector, &mut old.inspector) {
+            new.take_flows(old);
+        }
+        if old.filename == self.filename {
+            (self.output, self.failure) = (old.output.take(), old.failure.take());
+        }
+    }
+
+    fn finish(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        if let Some(inspector) = &mut self.inspector {
+            inspector.finish(&mut self.alerts);
+        }
+        self.write_alerts(cx);
+        if let (Some(inspector), Some(_)) = (&self.inspector, &self.output) {
+            let _ = eve::write_stats(&mut self.lines, inspector);
+        }
+        self.write_lines(cx);
+        let flushed = self.output.as_mut().map_or(Ok(()), Output::flush);
+        self.check(cx, flushed);
+        self.output = None;
+        self.failure.take().map_or(Ok(()), Err)
+    }
+}

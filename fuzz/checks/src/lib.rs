@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod captures;
+mod detection;
 mod frames;
 mod graphs;
 mod lookup;
@@ -16,7 +17,7 @@ mod texts;
 pub type Check = fn(&[u8]);
 
 /// Every check, under the name of its target.
-pub const CHECKS: [(&str, Check); 12] = [
+pub const CHECKS: [(&str, Check); 14] = [
     ("frame", frames::frame),
     ("extract", frames::extract_key),
     ("capture", captures::capture),
@@ -29,6 +30,8 @@ pub const CHECKS: [(&str, Check); 12] = [
     ("configuration", graphs::configuration),
     ("graph_frames", graphs::frames),
     ("scan", scans::scan),
+    ("ids_rules", detection::rules),
+    ("ids_packets", detection::packets),
 ];
 
 /// Runs the check called `name`.

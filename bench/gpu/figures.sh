@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Sweeps what GSwitch's figures 5 to 9 vary, on the card of this machine, without Rust; 6ab and 7
-# take minutes, the others some 10 s each. `cargo xtask figures` draws the file that comes out.
+# Sweeps what GSwitch's figures 5 to 9 vary, on the card of this machine, without Rust: some 10 s
+# each. Answers for sets of more than 16K rules are checked by two engines of the CPU and a sample
+# of the reference's (`bench gpu --check engines`), all others by the reference. `cargo xtask
+# figures` draws the file that comes out.
 #
 #   ./figures.sh [OUT]    writes OUT/DATE-gswitch.csv (default: results beside this script), and
 #                         into OUT/gswitch-raw/ what each run of `bench gpu` printed
@@ -44,7 +46,9 @@ if [ "$device" = gpu ]; then
 fi
 keys=${KEYS:-64K}
 slots=(--threads "${THREADS:-4}" --slots "${SLOTS:-8}")
+# Above this an engine that looks at every rule takes longer than all the rest.
 linear_kernel_rules_max=16384
+if [ "${SMOKE:-0}" = 1 ]; then linear_kernel_rules_max=2048; fi
 rows=$work/rows.csv
 : > "$rows"
 
@@ -67,9 +71,12 @@ synthetic() {
 
 # bench NAME OPTIONS…: measures the set; what is printed is kept as NAME.
 bench() {
+	local check=reference
+	if [ "$set_rules" -gt "$linear_kernel_rules_max" ]; then check=engines; fi
 	# What was measured before something failed counts all the same.
 	(cd "$work" && "${cores[@]}" "$warpswitch" bench gpu --rules set.rules --csv --hash-seed 1 \
-		--run-ms "${RUN_MS:-5}" --runs "${RUNS:-3}" "${@:2}") > "$work/one.csv" || {
+		--run-ms "${RUN_MS:-5}" --runs "${RUNS:-3}" --check "$check" "${@:2}") \
+		> "$work/one.csv" || {
 		echo "figures.sh: $1 failed" >&2
 		grep '^#' "$work/one.csv" >&2 || true
 		failed=1

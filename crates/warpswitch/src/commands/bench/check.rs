@@ -4,8 +4,12 @@
 //! answers as many keys as [`LINEAR_PAIRS_MAX`] pairs of rule and key allow, and `linear-simd`,
 //! which must agree with it on those, answers as many as [`SIMD_PAIRS_MAX`] allow. Where that is
 //! less than the whole trace, keys are taken at even distances, the same ones on every machine.
+//!
+//! Where even that takes too long, two engines with nothing in common but the rules answer the
+//! whole trace ([`CheckBy::Engines`]); they must agree on every key, and with `linear` on a sample.
 
 use anyhow::bail;
+use clap::ValueEnum;
 use warpswitch_classify::{Classifier, Engine};
 use warpswitch_rules::{KeyBatch, KeyBuf, RuleId, Ruleset, linear};
 
@@ -19,6 +23,44 @@ const LINEAR_PAIRS_MAX: u64 = 1_000_000_000;
 
 /// Pairs that `linear-simd` tries after that.
 const SIMD_PAIRS_MAX: u64 = 10_000_000_000;
+
+/// Pairs that the plain reference tries of the answers that two engines agree on.
+const SAMPLE_PAIRS_MAX: u64 = 50_000_000;
+
+/// Those two: one cuts the space of keys and compares rows, the other hashes keys under each mask.
+const WITNESSES: [Engine; 2] = [Engine::Turbo, Engine::MaskHash];
+
+/// Who knows the right answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum CheckBy {
+    /// `linear` for as many keys as take a second or two, and what `linear-simd` adds
+    #[default]
+    Reference,
+    /// `turbo` and `maskhash` on the cores for all keys, on which they must agree, and `linear` for
+    /// a small sample: for sets of 100,000 rules and more
+    Engines,
+}
+
+impl CheckBy {
+    /// The name that options and reports use.
+    pub fn name(self) -> &'static str {
+        match self {
+            CheckBy::Reference => "reference",
+            CheckBy::Engines => "engines",
+        }
+    }
+
+    /// Finds the right answers.
+    ///
+    /// # Errors
+    /// If those who know disagree, or cannot be built.
+    pub fn find(self, ruleset: &Ruleset, keys: &KeyBuf) -> anyhow::Result<Reference> {
+        match self {
+            CheckBy::Reference => Reference::find(ruleset, keys),
+            CheckBy::Engines => Reference::find_by_engines(ruleset, keys),
+        }
+    }
+}
 
 /// Keys of a trace and their right answers.
 pub struct Reference {
@@ -46,19 +88,7 @@ impl Reference {
     /// # Errors
     /// If `linear-simd` and `linear` disagree, or the former cannot be built.
     pub fn find(ruleset: &Ruleset, keys: &KeyBuf) -> anyhow::Result<Self> {
-        let by_linear = sample(keys.len(), ruleset.len(), LINEAR_PAIRS_MAX);
-        let subset = pick(keys, &by_linear);
-        let progress = Progress::steps("checking: linear", subset.len() as u64);
-        let mut linear_answers = vec![RuleId::NONE; subset.len()];
-        answer_all(
-            subset.as_batch(),
-            default_threads(),
-            &mut linear_answers,
-            &|done| progress.at(done),
-            &|keys, out| linear::classify(ruleset, keys, out),
-        );
-        drop(progress);
-        let plain = Self { by_linear: by_linear.len(), places: by_linear, answers: linear_answers };
+        let plain = Self::plain(ruleset, keys, LINEAR_PAIRS_MAX);
         if plain.places.len() == keys.len() {
             return Ok(plain);
         }
@@ -76,6 +106,63 @@ impl Reference {
             progress.at(done);
         });
         Ok(Self { places, answers, by_linear: plain.by_linear })
+    }
+
+    /// What two engines answer that must agree on each key, and with the plain reference on a
+    /// sample.
+    ///
+    /// # Errors
+    /// If they disagree, or cannot be built.
+    fn find_by_engines(ruleset: &Ruleset, keys: &KeyBuf) -> anyhow::Result<Self> {
+        let plain = Self::plain(ruleset, keys, SAMPLE_PAIRS_MAX);
+        let mut said = Vec::new();
+        for engine in WITNESSES {
+            let built = build_engine(engine, ruleset, &Default::default())?.classifier;
+            let progress = Progress::steps(&format!("checking: {engine}"), keys.len() as u64);
+            let tell = |done| progress.at(done);
+            said.push(classify_all(&*built, keys.as_batch(), default_threads(), &tell));
+        }
+        let [first, second] = said.try_into().expect("an answer of each");
+        plain.with_witnesses([&first, &second])?;
+        let places = (0..keys.len()).collect();
+        Ok(Self { places, answers: first, by_linear: plain.by_linear })
+    }
+
+    /// Whether both witnesses agree with these answers and, on every key, with each other.
+    fn with_witnesses(&self, said: [&[RuleId]; 2]) -> anyhow::Result<()> {
+        for (engine, answers) in WITNESSES.into_iter().zip(said) {
+            if let Some(WrongAnswer { packet, got, want }) = self.first_wrong(answers) {
+                bail!(
+                    "{engine}, which checks the others, is wrong: packet {packet}: {got}, not \
+                     {want}"
+                );
+            }
+        }
+        let mut both = said[0].iter().zip(said[1]);
+        if let Some(packet) = both.position(|(one, other)| one != other) {
+            let ([first, second], [one, other]) = (WITNESSES, said.map(|answers| answers[packet]));
+            bail!(
+                "{first} and {second}, which check the others, disagree: packet {packet}: {one} \
+                 and {other}"
+            );
+        }
+        Ok(())
+    }
+
+    /// What the plain reference answers, to as many keys as `pairs_max` allows.
+    fn plain(ruleset: &Ruleset, keys: &KeyBuf, pairs_max: u64) -> Self {
+        let places = sample(keys.len(), ruleset.len(), pairs_max);
+        let subset = pick(keys, &places);
+        let progress = Progress::steps("checking: linear", subset.len() as u64);
+        let mut answers = vec![RuleId::NONE; subset.len()];
+        answer_all(
+            subset.as_batch(),
+            default_threads(),
+            &mut answers,
+            &|done| progress.at(done),
+            &|keys, out| linear::classify(ruleset, keys, out),
+        );
+        Self { by_linear: places.len(), places, answers }
     }
 
     /// Number of keys whose answers are known.
@@ -125,7 +212,51 @@ fn pick(keys: &KeyBuf, places: &[usize]) -> KeyBuf {
 
 #[cfg(test)]
 mod tests {
+    use warpswitch_rules::generate::{Family, Point, RulesetSpec, Style, TraceSpec};
+
     use super::*;
+
+    fn rules_and_keys() -> (Ruleset, KeyBuf) {
+        let spec = RulesetSpec { style: Style::Fw, family: Family::Ipv4, rules: 300, seed: 5 };
+        let ruleset = spec.generate();
+        let (keys, point) = (700, Point::Corner);
+        let spec = TraceSpec { keys, point, locality: None, realisable: false, seed: 6 };
+        let mut drawn = KeyBuf::with_capacity(ruleset.schema(), keys);
+        spec.generate(&ruleset).fill(&mut drawn, keys);
+        (ruleset, drawn)
+    }
+
+    #[test]
+    fn engines_know_what_the_reference_knows() {
+        let (ruleset, keys) = rules_and_keys();
+        let plain = CheckBy::Reference.find(&ruleset, &keys).unwrap();
+        let engines = CheckBy::Engines.find(&ruleset, &keys).unwrap();
+        assert_eq!((plain.len(), engines.len()), (keys.len(), keys.len()));
+        assert_eq!(engines.first_wrong(&plain.answers).map(|wrong| wrong.packet), None);
+        assert!(engines.by_linear > 0);
+    }
+
+    #[test]
+    fn witnesses_that_err_are_found() {
+        let (ruleset, keys) = rules_and_keys();
+        let plain = Reference::plain(&ruleset, &keys, 30_000);
+        assert_eq!(plain.len(), 100);
+        let right = Reference::plain(&ruleset, &keys, u64::MAX).answers;
+        let wrong_at = |packet: usize| {
+            let mut answers = right.clone();
+            answers[packet] = RuleId(answers[packet].0 ^ 1);
+            answers
+        };
+        plain.with_witnesses([&right, &right]).unwrap();
+        let seen = plain.places[7];
+        for said in [[&wrong_at(seen), &right], [&right, &wrong_at(seen)]] {
+            let error = plain.with_witnesses(said.map(Vec::as_slice)).unwrap_err().to_string();
+            assert!(error.contains(&format!("is wrong: packet {seen}:")), "{error}");
+        }
+        // One that the reference has not seen.
+        let error = plain.with_witnesses([&right, &wrong_at(seen + 1)]).unwrap_err().to_string();
+        assert!(error.contains(&format!("disagree: packet {}:", seen + 1)), "{error}");
+    }
 
     #[test]
     fn samples_are_even_distinct_and_bounded() {

@@ -23,8 +23,12 @@ pub struct Report {
     pub threads: usize,
     pub runs: usize,
     pub run_ms: usize,
+    /// Who knew the right answers, as `--check` names it.
+    pub check: &'static str,
     /// Packets whose answers were checked.
     pub checked: usize,
+    /// Those of them that the plain reference answered, rule by rule.
+    pub checked_by_linear: usize,
     pub engines: Vec<EngineReport>,
 }
 
@@ -144,13 +148,13 @@ impl Report {
     pub fn to_csv(&self) -> String {
         let mut text = String::from(
             "ruleset,rules,schema,engine,what,batch,slots,threads,mpps,mpps_min,mpps_max,build_ms,\
-             bytes,registers,checked,digest\n",
+             bytes,registers,checked,digest,check,checked_by_linear\n",
         );
         for engine in &self.engines {
             for run in &engine.runs {
                 let number = |value: Option<usize>| value.map_or(String::new(), |n| n.to_string());
                 text += &format!(
-                    "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+                    "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
                     csv_text(&self.ruleset),
                     self.rules,
                     self.schema,
@@ -167,6 +171,8 @@ impl Report {
                     number(engine.registers),
                     self.checked,
                     engine.digest.as_deref().unwrap_or(""),
+                    self.check,
+                    self.checked_by_linear,
                 );
             }
             if let Some(error) = &engine.error {
@@ -212,11 +218,13 @@ impl Report {
         }
         text += &table.render();
         let mut footer = format!(
-            "Median of {} of {} ms; {} of {} checked",
+            "Median of {} of {} ms; {} of {} checked by {}, {} of them rule by rule",
             human::counted(self.runs, "run"),
             self.run_ms,
             human::count(self.checked as u64),
             human::counted(self.packets, "answer"),
+            self.check,
+            human::count(self.checked_by_linear as u64),
         );
         if let Some(digest) = self.engines.iter().find_map(|engine| engine.digest.as_ref()) {
             footer += &format!("; digest {digest}");
@@ -254,7 +262,9 @@ mod tests {
             threads: 1,
             runs: 3,
             run_ms: 1,
+            check: "reference",
             checked: 10,
+            checked_by_linear: 4,
             engines: vec![engine, wrong],
         };
         let csv = report.to_csv();
@@ -265,6 +275,8 @@ mod tests {
                 "\"a,b.rules\",3,ipv4_5tuple,gpu:turbo,kernel,8192,8,1,2000,1000,4000,"
             )
         );
+        assert!(lines[1].ends_with(",reference,4"), "{}", lines[1]);
+        assert!(report.render().contains("10 of 10 answers checked by reference, 4 of them"));
         assert_eq!(lines[3], "# a,b.rules gpu:bloom: wrong");
         assert!(report.render().contains("end to end, copies"));
     }

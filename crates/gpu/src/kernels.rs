@@ -7,6 +7,7 @@
 use crate::cache::KernelCache;
 use crate::driver::{LaunchShape, compile, compiler_version, driver_version};
 use crate::error::{ErrorKind, GpuError};
+use crate::image::hashes::HashFunction;
 use crate::image::{Algorithm, Image, abi};
 
 /// The name of the kernel that classifies batches.
@@ -19,14 +20,18 @@ pub const PROBE_ENTRY: &str = "ws_probe_abi";
 /// The name of the kernels that look up addresses.
 pub const ROUTE_ENTRY: &str = "ws_route";
 
+/// The name of the kernels that hash and nothing else.
+pub const HASHES_ENTRY: &str = "ws_hashes";
+
 /// The headers, by the names under which they are included.
-pub const HEADERS: [(&str, &str); 11] = [
+pub const HEADERS: [(&str, &str); 12] = [
     ("warpswitch/abi.h", include_str!("../../../kernels/include/warpswitch/abi.h")),
     ("warpswitch/key.cuh", include_str!("../../../kernels/include/warpswitch/key.cuh")),
     ("warpswitch/rows.cuh", include_str!("../../../kernels/include/warpswitch/rows.cuh")),
     ("warpswitch/linear.cuh", include_str!("../../../kernels/include/warpswitch/linear.cuh")),
     ("warpswitch/hash.cuh", include_str!("../../../kernels/include/warpswitch/hash.cuh")),
     ("warpswitch/tables.cuh", include_str!("../../../kernels/include/warpswitch/tables.cuh")),
+    ("warpswitch/hashes.cuh", include_str!("../../../kernels/include/warpswitch/hashes.cuh")),
     ("warpswitch/terms.cuh", include_str!("../../../kernels/include/warpswitch/terms.cuh")),
     ("warpswitch/turbo.cuh", include_str!("../../../kernels/include/warpswitch/turbo.cuh")),
     ("warpswitch/routes.cuh", include_str!("../../../kernels/include/warpswitch/routes.cuh")),
@@ -86,6 +91,23 @@ impl Source {
         Self { name, text }
     }
 
+    /// The source of the kernel that hashes by a function.
+    pub fn hashing(function: HashFunction) -> Self {
+        macro_rules! source {
+            ($name:literal) => {
+                ($name, include_str!(concat!("../../../kernels/src/", $name)))
+            };
+        }
+        let (name, text) = match function {
+            HashFunction::Universal => source!("hash_universal.cu"),
+            HashFunction::Murmur3 => source!("hash_murmur3.cu"),
+            HashFunction::SuperFast => source!("hash_superfast.cu"),
+            HashFunction::Sum => source!("hash_sum.cu"),
+            HashFunction::Terms => source!("hash_terms.cu"),
+        };
+        Self { name, text }
+    }
+
     /// The text with every header in the place of its first inclusion.
     pub fn whole(&self) -> String {
         let mut included = Vec::new();
@@ -125,11 +147,16 @@ pub enum Kernel {
     Route6,
     /// Of whole IPv4 headers.
     Header4,
+    /// Hashes and nothing else.
+    Hash(HashFunction),
 }
 
 impl Kernel {
     /// How many there are.
-    pub const COUNT: usize = Algorithm::ALL.len() + 3;
+    pub const COUNT: usize = Self::ROUTES + 3 + HashFunction::ALL.len();
+
+    /// The first number behind those of algorithms.
+    const ROUTES: usize = Algorithm::ALL.len();
 
     /// A number below [`Kernel::COUNT`] for each.
     pub fn index(self) -> usize {
@@ -138,9 +165,10 @@ impl Kernel {
                 let at = Algorithm::ALL.iter().position(|other| *other == algorithm);
                 at.expect("every algorithm is in the list")
             }
-            Kernel::Route4 => Kernel::COUNT - 3,
-            Kernel::Route6 => Kernel::COUNT - 2,
-            Kernel::Header4 => Kernel::COUNT - 1,
+            Kernel::Route4 => Kernel::ROUTES,
+            Kernel::Route6 => Kernel::ROUTES + 1,
+            Kernel::Header4 => Kernel::ROUTES + 2,
+            Kernel::Hash(function) => Kernel::ROUTES + 3 + function.index(),
         }
     }
 
@@ -157,6 +185,7 @@ impl Kernel {
             Kernel::Header4 => {
                 Source { name: "header4.cu", text: include_str!("../../../kernels/src/header4.cu") }
             }
+            Kernel::Hash(function) => Source::hashing(function),
         }
     }
 
@@ -165,6 +194,7 @@ impl Kernel {
         match self {
             Kernel::Rules(_) => ENTRY,
             Kernel::Route4 | Kernel::Route6 | Kernel::Header4 => ROUTE_ENTRY,
+            Kernel::Hash(_) => HASHES_ENTRY,
         }
     }
 }
@@ -285,11 +315,21 @@ mod tests {
             assert!(whole.contains(ENTRY), "{algorithm}");
             assert!(Source::resident(algorithm).whole().contains(RESIDENT_ENTRY), "{algorithm}");
         }
-        for kernel in [Kernel::Route4, Kernel::Route6, Kernel::Header4] {
+        let hashes = HashFunction::ALL.map(Kernel::Hash);
+        for kernel in [Kernel::Route4, Kernel::Route6, Kernel::Header4].into_iter().chain(hashes) {
             let whole = kernel.source().whole();
             assert!(!whole.contains("#include") && whole.contains(kernel.entry()), "{kernel:?}");
         }
         assert!(PROBE.whole().contains(PROBE_ENTRY));
+    }
+
+    #[test]
+    fn kernels_have_numbers_of_their_own() {
+        let rules = Algorithm::ALL.map(Kernel::Rules).into_iter();
+        let routes = [Kernel::Route4, Kernel::Route6, Kernel::Header4];
+        let hashes = HashFunction::ALL.map(Kernel::Hash);
+        let numbers: Vec<usize> = rules.chain(routes).chain(hashes).map(Kernel::index).collect();
+        assert_eq!(numbers, (0..Kernel::COUNT).collect::<Vec<_>>());
     }
 
     /// Every shape that images have.
@@ -326,6 +366,7 @@ mod tests {
         }
         for shape in shapes() {
             let sources = Algorithm::ALL.map(Source::of).into_iter().chain([PROBE, PATCH]);
+            let sources = sources.chain(HashFunction::ALL.map(Source::hashing));
             for source in sources.chain(Algorithm::ALL.map(Source::resident)) {
                 let registers = registers(source, &shape);
                 assert!(registers <= 128, "{} {shape:?}: {registers} registers", source.name);

@@ -9,6 +9,7 @@
 //! | [`Image`](crate::Image) | 4, 10 or 16 words | the winner's id, a word | one an algorithm |
 //! | [`RouteImage`](crate::routes::RouteImage) | an address, 1 or 4 words | a hop, half a word | one a family |
 //! | [`HeaderImage`](crate::routes::HeaderImage) | a slice of a packet, 16 words | the same | one |
+//! | [`HashImage`](crate::image::hashes::HashImage) | as rules' | a fold of hashes, a word | one a function |
 
 use std::fmt::Debug;
 

@@ -20,10 +20,11 @@ use warpswitch_classify::parts::RuleStore;
 use warpswitch_classify::{BuildOptions, Classifier};
 use warpswitch_gpu::host::HostPool;
 use warpswitch_gpu::image::abi;
+use warpswitch_gpu::image::hashes::{HashFunction, Subject};
 use warpswitch_gpu::kernels::{HEADERS, KernelShape};
 use warpswitch_gpu::live::LiveEngine;
 use warpswitch_gpu::routes::{LiveHeaders, LiveRoutes, RouteImage, SLICE_WORDS, Slice};
-use warpswitch_gpu::work::Work;
+use warpswitch_gpu::work::{Lookup, Work};
 use warpswitch_gpu::{Algorithm, Device, Image};
 use warpswitch_routes::{Address, NextHop, RouteTable};
 use warpswitch_rules::generate::{Family, RulesetSpec, Style};
@@ -32,6 +33,7 @@ use warpswitch_rules::{KeyBuf, RuleId, Ruleset, RulesetBuilder, linear};
 use warpswitch_testkit::dense;
 
 const PROGRAM: &str = include_str!("../../../kernels/test/lookup.cpp");
+const HASHES_PROGRAM: &str = include_str!("../../../kernels/test/hashes.cpp");
 const ROUTES_PROGRAM: &str = include_str!("../../../kernels/test/routes.cpp");
 
 fn has_compiler() -> bool {
@@ -223,6 +225,38 @@ fn maskhash_equals_the_reference() {
 #[test]
 fn turbo_equals_the_reference() {
     check_algorithm(Algorithm::Turbo);
+}
+
+#[test]
+fn hash_functions_equal_the_reference() {
+    if !has_compiler() {
+        return;
+    }
+    for schema in SCHEMAS {
+        let (words, ports_word) = (schema.words, schema.ports_word);
+        let shape = KernelShape { words, ports_word, compact: false };
+        for function in HashFunction::ALL {
+            let folder = tempfile::tempdir().unwrap();
+            let number = format!("-DWS_HASH_FUNCTION={}", function.index());
+            let program = compile_program(&folder, HASHES_PROGRAM, &shape, &[&number]);
+            for (rules, seed) in [(0, 1), (1, 2), (300, 3), (300, 4)] {
+                let ruleset = dense::ruleset(schema, rules, 6, 21);
+                let store = RuleStore::build(&ruleset, usize::MAX).unwrap();
+                let image = Subject::new(&store, usize::MAX).unwrap().image(function, seed);
+                assert_eq!(image.shape(), shape);
+                let keys = dense::keys_near(&ruleset, 301, 9);
+                let mut want = vec![7; keys.len()];
+                image.answer(keys.as_batch().words(), &mut want);
+                let mut input = vec![image.words().len() as u32, keys.len() as u32];
+                input.extend(image.numbers());
+                input.extend(image.words());
+                input.extend(keys.as_batch().words());
+                let got = run_program(&program, &input);
+                assert_eq!(got, want, "{function}, {rules} rules of {}", schema.name);
+                assert!(rules == 0 || want.iter().any(|&fold| fold != 0), "{function}");
+            }
+        }
+    }
 }
 
 /// Routes in both families' images, against the plain table.

@@ -22,10 +22,15 @@ impl Digest {
 
     /// Adds answers.
     pub fn update(&mut self, answers: &[RuleId]) {
+        // The id of "none" is all ones, as is -1.
+        self.update_words(answers.iter().map(|answer| answer.0));
+    }
+
+    /// Adds answers that are words.
+    pub fn update_words(&mut self, words: impl IntoIterator<Item = u32>) {
         let mut hash = self.0;
-        for answer in answers {
-            // The id of "none" is all ones, as is -1.
-            for byte in answer.0.to_le_bytes() {
+        for word in words {
+            for byte in word.to_le_bytes() {
                 hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
             }
         }

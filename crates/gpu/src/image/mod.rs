@@ -20,6 +20,7 @@
 //! Ranges become prefixes for the three in the middle: a rule may be many entries.
 
 pub mod abi;
+pub mod hashes;
 mod linear;
 pub(crate) mod live;
 mod rows;

@@ -58,16 +58,19 @@ pub(super) struct Form {
 }
 
 /// The values of one mask and the best rank of each, in order of rank.
-struct Tuple {
-    mask: Value,
-    values: Vec<(Value, u32)>,
+pub(super) struct Tuple {
+    pub(super) mask: Value,
+    pub(super) values: Vec<(Value, u32)>,
 }
 
 /// Entries that lost to one of the same mask and value: tuple, value, rank.
-type Losers = BTreeSet<(u32, Value, u32)>;
+pub(super) type Losers = BTreeSet<(u32, Value, u32)>;
 
 /// The tuples of `rules`, in order of their bounds, and which entries lost.
-fn tuples(rules: &Rules<'_>, bytes_max: usize) -> Result<(Vec<Tuple>, Losers), TooLarge> {
+pub(super) fn tuples(
+    rules: &Rules<'_>,
+    bytes_max: usize,
+) -> Result<(Vec<Tuple>, Losers), TooLarge> {
     let entry_bytes = (abi::entry_words(rules.words_per_key()) + 2) * 4;
     let mut entries = 0usize;
     for rule in &rules.rules {
@@ -101,10 +104,10 @@ fn tuples(rules: &Rules<'_>, bytes_max: usize) -> Result<(Vec<Tuple>, Losers), T
 /// The keyed hash; see `hash.cuh`. As words: a multiplier for each word of a key, what is added and
 /// what the sum is multiplied with (low half first), four more multipliers; `bloom`: a multiplier
 /// of two words for each unit of a key, four more multipliers.
-struct HashKeys(Vec<u32>);
+pub(super) struct HashKeys(pub(super) Vec<u32>);
 
 impl HashKeys {
-    fn draw(form: Form, seed: u64, draw: u64) -> Self {
+    pub(super) fn draw(form: Form, seed: u64, draw: u64) -> Self {
         let words = form.words;
         let mut seeds = SeedStream::new(seed, 0x6770_7500 + draw);
         let mut list: Vec<u32> = Vec::new();
@@ -175,30 +178,44 @@ pub(super) fn open_slots(items: &[Slot], slots_min: usize) -> (Vec<Slot>, u32) {
     (table, shift)
 }
 
-/// A cuckoo table with room for `entries`: slots of three parts, and the slots of a part. `None` if
-/// a value finds no place however large the table is made.
+/// What became of a cuckoo table.
+pub(super) struct Cuckoo {
+    /// Slots of three parts, and the slots of a part; none if a value found no place however large
+    /// the table was made.
+    pub(super) table: Option<(Vec<Slot>, u32)>,
+    /// Values that were put out of their slots, in tables that were too small, too.
+    pub(super) moves: usize,
+}
+
+/// A cuckoo table with room for `entries`.
+pub(super) fn cuckoo(by: &[u32; 4], items: &[Slot], entries: usize) -> Cuckoo {
+    let mut part = (entries * 100).div_ceil(3 * LOAD_PERCENT).max(1);
+    let mut moves = 0;
+    for _ in 0..16 {
+        if let Some(table) = try_cuckoo(by, items, part, &mut moves) {
+            return Cuckoo { table: Some((table, part as u32)), moves };
+        }
+        part += part / 8 + 1;
+    }
+    Cuckoo { table: None, moves }
+}
+
+/// The same, as a table alone: slots of three parts, and the slots of a part.
 pub(super) fn cuckoo_slots(
     by: &[u32; 4],
     items: &[Slot],
     entries: usize,
 ) -> Option<(Vec<Slot>, u32)> {
-    let mut part = (entries * 100).div_ceil(3 * LOAD_PERCENT).max(1);
-    for _ in 0..16 {
-        if let Some(table) = try_cuckoo(by, items, part) {
-            return Some((table, part as u32));
-        }
-        part += part / 8 + 1;
-    }
-    None
+    cuckoo(by, items, entries).table
 }
 
-fn try_cuckoo(by: &[u32; 4], items: &[Slot], part: usize) -> Option<Vec<Slot>> {
+fn try_cuckoo(by: &[u32; 4], items: &[Slot], part: usize, moves: &mut usize) -> Option<Vec<Slot>> {
     let mut table = vec![[0, 0]; 3 * part];
     // Which part an entry is put out of is drawn: a fixed order runs in circles.
     let mut draws = SeedStream::new(part as u64, items.len() as u64);
     for &item in items {
         let mut moving = item;
-        let mut moves = 0;
+        let before = *moves;
         loop {
             let places = places(by, moving[0], part as u32);
             if let Some(&free) = places.iter().find(|&&place| table[place][1] == 0) {
@@ -207,8 +224,8 @@ fn try_cuckoo(by: &[u32; 4], items: &[Slot], part: usize) -> Option<Vec<Slot>> {
             }
             let taken = places[(draws.next() % 3) as usize];
             std::mem::swap(&mut moving, &mut table[taken]);
-            moves += 1;
-            if moves > MOVES_MAX {
+            *moves += 1;
+            if *moves - before > MOVES_MAX {
                 return None;
             }
         }
@@ -217,7 +234,7 @@ fn try_cuckoo(by: &[u32; 4], items: &[Slot], part: usize) -> Option<Vec<Slot>> {
 }
 
 /// A filter: its words, and 32 less the bits of a word's number in it.
-fn filter(hashes: &[u32]) -> (Vec<u32>, u32) {
+pub(super) fn filter(hashes: &[u32]) -> (Vec<u32>, u32) {
     let bits = (16 * hashes.len()).next_power_of_two().clamp(128, FILTER_WORDS_MAX * 32);
     let shift = 32 - (bits / 32).trailing_zeros();
     let mut words = vec![0u32; bits / 32];

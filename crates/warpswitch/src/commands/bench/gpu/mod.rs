@@ -1,6 +1,7 @@
 //! `warpswitch bench gpu`: how fast kernels are alone, and with the way to the card and back.
 
 mod agree;
+mod hashes;
 mod latency;
 pub(super) mod measure;
 pub(super) mod report;
@@ -59,6 +60,14 @@ a program gets.
 lookups: changes arrive at a fixed rate, all that have arrived are made as one group, and the time \
 from a change's arrival until every new batch sees it is noted; lookups run beside, end to end.
 
+--hashes compares five hash functions instead, on the masks and values of the rules: 'universal', \
+'murmur3' and 'superfast', which GSwitch compared, 'sum', which tuple and maskhash use, and \
+'terms', which bloom uses. A kernel that does nothing else hashes each packet under every mask. \
+'false pos.' are packets without a value under a mask that its filter lets pass; 'equal' are \
+values whose hash another value of the mask has; 'probes' the slots that are looked at for a value \
+with open addressing, and 'most' for any; 'load' is that of cuckoo tables, 'moves' the values put \
+out of their slots for each that came in, and 'failed' the masks that got no such table.
+
 The engines of the CPU that --cpu-engines names run over the same keys on all cores.
 
 With --latency it is times, not rates: a frame of packets is sent off, by the kernel that stays on \
@@ -74,6 +83,7 @@ Examples:
   warpswitch bench gpu --rules acl.rules --device host --engines turbo,bloom --batch 8K --json
   warpswitch bench gpu --rules acl.rules --device host --updates 1K --run-ms 20
   warpswitch bench gpu --rules acl.rules --device host --agree 2 --keys 10K
+  warpswitch bench gpu --rules acl.rules --device host --hashes --keys 10K
   warpswitch bench gpu --rules acl.rules --device host --latency --frames 100";
 
 /// Measure kernels on a card, alone and with the way there and back
@@ -153,6 +163,12 @@ pub struct BenchGpuArgs {
     #[arg(long, value_name = "ROUNDS", value_parser = parse_positive, conflicts_with_all =
           ["trace", "kernel_only", "end_to_end", "updates", "latency", "csv"])]
     agree: Option<usize>,
+
+    /// Compare hash functions of masked keys instead: what each costs, in batches of the largest
+    /// size, and what filters and tables it makes of the rules
+    #[arg(long, conflicts_with_all =
+          ["kernel_only", "end_to_end", "updates", "agree", "latency", "check"])]
+    hashes: bool,
 
     /// Measure how long a frame takes
     #[arg(long, conflicts_with_all = ["kernel_only", "end_to_end", "updates"])]
@@ -251,6 +267,9 @@ pub fn run(args: &BenchGpuArgs) -> anyhow::Result<Outcome> {
         return agree::run(args, &device, (&loaded.name, ruleset), rounds);
     }
     let keys = keys(args, ruleset)?;
+    if args.hashes {
+        return hashes::run(args, &device, (&loaded.name, ruleset), &keys);
+    }
     let reference = args.check.find(ruleset, &keys)?;
     if !args.updates.is_empty() {
         return run_updates(args, &device, &loaded, &keys, &reference);

@@ -10,8 +10,10 @@ use crate::exit::Outcome;
 
 const LONG_ABOUT: &str = "\
 A software switch and packet processor. Packets pass through a graph of elements, written in the \
-Click language: 'run', 'check', 'flatten', 'graph'. Packet classification, the search for the rule \
-that wins for each packet among many that may match, also stands alone: the other commands.
+Click language: 'run', 'check', 'flatten', 'graph', 'elements', 'top'. Packet classification, the \
+search for the rule that wins for each packet among many that may match, also stands alone: \
+'classify', 'explain', 'rules'. So does intrusion detection: 'ids'. 'generate' makes rules, traffic \
+and routes for all of them, and 'bench' measures them.
 
 Start with 'warpswitch demo'. It needs nothing, takes ten seconds and shows what the rest is for.";
 
@@ -51,6 +53,9 @@ Exit codes:
 
 Examples:
   warpswitch demo
+  warpswitch run --stats conf/ip-router.click
+  warpswitch graph conf/ip-router.click --out router.svg
+  warpswitch ids --rules conf/ids.rules --pcap conf/captures/ids.pcap --out eve.json
   warpswitch generate rules --style acl --count 10K --out acl.rules
   warpswitch generate trace --rules acl.rules --count 1M --out acl.trace
   warpswitch classify --rules acl.rules --trace acl.trace --out verdicts.txt

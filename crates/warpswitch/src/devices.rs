@@ -242,7 +242,8 @@ fn no_card(missing: GpuError) -> anyhow::Error {
     let remedy = missing.kind().remedy();
     bad_input(format!(
         "no card can be used: {missing}\n  to have one: {remedy}\n  \
-         'warpswitch devices' shows what is there; 'host:NAME' needs no card"
+         'warpswitch devices' shows what is there; a pool of threads ('--engine host:NAME', or \
+         '--device host') needs no card"
     ))
 }
 

@@ -178,7 +178,7 @@ pub(super) fn flow(
             "only_frag" => return Err(Skip::Unsupported("flow only_frag".into())),
             _ => {
                 let expected = "established, not_established, stateless, to_server, to_client, \
-                                from_server, from_client, no_stream or only_stream";
+                                from_server, from_client, no_stream, only_stream or no_frag";
                 return Err(source.tell(errors, word, "no such word of flow", expected, ""));
             }
         }

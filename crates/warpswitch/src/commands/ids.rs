@@ -38,7 +38,7 @@ Look for the rules of Snort or Suricata in a capture, and write an alert for eac
 Rules are read as they are. What they may ask of headers, flows and payloads is in docs/ids.md; a \
 rule with anything else (sticky buffers such as http_uri, byte_test, flowbits, ...) is left out, \
 and the summary says how many were for which keyword. --left-out lists them, one by one. An error \
-in a rule file ends the run before anything is written; all errors are told.
+in a rule file ends the run before anything is written; the first ten are shown.
 
 Streams of TCP are put together, so a match across segments is found, once. Memory is bounded: \
 --flows-max and --memory-max say how far, and the summary says what that is together. What was not \
@@ -404,7 +404,7 @@ fn tell_summary(inspector: &Inspector, time: Duration) {
 fn tell_counters(stats: &StatsPart) {
     let lines = [
         ("not inspected: headers that cannot be read", stats.decoder.invalid),
-        ("not inspected: no IP", stats.decoder.not_ip),
+        ("not inspected: not IP", stats.decoder.not_ip),
         ("not inspected: IP fragments", stats.decoder.fragments),
         ("payloads that the capture has in part", stats.decoder.cut),
         ("connections met midway", stats.tcp.midstream_pickups),

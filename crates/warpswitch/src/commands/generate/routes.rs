@@ -68,8 +68,9 @@ pub fn parse_hops(text: &str) -> Result<u64, String> {
 /// # Errors
 /// More routes than a table is made for, output that cannot be written.
 pub fn run(args: &GenerateRoutesArgs) -> anyhow::Result<Outcome> {
-    if args.count > ROUTES_MAX {
-        return Err(bad_input(format!("a table is made of at most {ROUTES_MAX} routes")));
+    if !(1..=ROUTES_MAX).contains(&args.count) {
+        let most = ROUTES_MAX / 1_000_000;
+        return Err(bad_input(format!("--count is {}, a table has 1 to {most}M routes", args.count)));
     }
     let mut output = Output::open(&args.out, Hold::Yes)?;
     let progress = Progress::spinner("generating routes");

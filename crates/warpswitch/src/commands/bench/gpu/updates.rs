@@ -80,7 +80,8 @@ pub struct UpdateRun {
     /// Million lookups a second, end to end, without changes and beside them.
     alone_mpps: f64,
     beside_mpps: f64,
-    kept: f64,
+    /// The second as a share of the first; none if no batch ended in so short a run.
+    kept: Option<f64>,
     /// Bytes of patches a change.
     patch_bytes: f64,
     /// Images that were built meanwhile.
@@ -215,7 +216,7 @@ pub fn measure_pace<W: Work>(
         visible_max_us: rounded(written.visible.max() as f64 / 1e3, 3),
         alone_mpps: rounded(alone / 1e6, 3),
         beside_mpps: rounded(beside? / 1e6, 3),
-        kept: 0.0,
+        kept: None,
         patch_bytes: rounded((bytes_after - bytes) / changes, 3),
         builds: builds_after - builds,
     }
@@ -224,7 +225,8 @@ pub fn measure_pace<W: Work>(
 
 impl UpdateRun {
     fn with_kept(self) -> Self {
-        let kept = rounded(self.beside_mpps / self.alone_mpps.max(1e-9), 3);
+        let (alone, beside) = (self.alone_mpps, self.beside_mpps);
+        let kept = (alone > 0.0 && beside > 0.0).then(|| rounded(beside / alone, 3));
         Self { kept, ..self }
     }
 }
@@ -426,7 +428,7 @@ pub fn render(device: &str, what: &str, runs: &[UpdateRun]) -> String {
             human::significant(run.visible_max_us),
             rate_text(run.alone_mpps),
             rate_text(run.beside_mpps),
-            format!("{:.0} %", run.kept * 100.0),
+            run.kept.map_or_else(|| "-".to_owned(), |kept| format!("{:.0} %", kept * 100.0)),
             human::significant(run.patch_bytes),
         ]);
     }
@@ -456,7 +458,7 @@ pub fn to_csv(ruleset: &str, rules: usize, setting: (usize, usize), runs: &[Upda
             run.visible_max_us,
             run.alone_mpps,
             run.beside_mpps,
-            run.kept,
+            run.kept.map_or_else(String::new, |kept| kept.to_string()),
             run.patch_bytes,
             run.builds
         );

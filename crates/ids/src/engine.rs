@@ -169,6 +169,12 @@ impl Compiled {
         Self { rule, plan, scope, needs_more }
     }
 
+    /// Whether it is looked for in a packet's payload, which may be one that no text of its stream
+    /// has.
+    pub(crate) fn is_for_payload(&self, is_aside: bool) -> bool {
+        self.scope.packets || is_aside && self.scope.streams == Streams::All
+    }
+
     /// Whether all but the payload is as the rule wants it.
     pub(crate) fn allows(&self, packet: &Decoded<'_>, flow: &FlowFacts) -> bool {
         let test = &self.rule.flow;

@@ -309,9 +309,17 @@ impl Flow {
             return believed;
         }
         if tcp.flags & SYN != 0 {
+            let is_answer = tcp.flags & ACK != 0;
             self.halves[mine].open(tcp.seq.wrapping_add(1), true);
-            if tcp.flags & ACK != 0 {
+            if is_answer {
                 self.halves[other].open(tcp.ack, true);
+            }
+            // Of several SYNs the one counts that is answered, until then the last one.
+            if self.phase == Phase::Begun && is_answer {
+                self.halves[mine].open_anew(tcp.seq.wrapping_add(1));
+                self.halves[other].open_anew(tcp.ack);
+            } else if self.phase == Phase::Begun && !self.halves[other].is_open() {
+                self.halves[mine].open_anew(tcp.seq.wrapping_add(1));
             }
         } else if tcp.flags & ACK != 0
             && self.phase == Phase::Begun

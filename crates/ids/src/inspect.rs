@@ -32,6 +32,9 @@ use crate::stream::{Arrived, Bounds, PENDING_MAX};
 /// Texts are searched when there are so many bytes of them.
 const ARENA_BYTES: usize = 1 << 20;
 
+/// And when there are so many texts.
+const JOBS_MAX: usize = 4096;
+
 /// Bounds of an inspector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InspectorOptions {
@@ -171,6 +174,8 @@ struct Job {
     payload: Option<std::ops::Range<usize>>,
     /// The stream's text in the arena: where it starts.
     stream: Option<(usize, Arrived)>,
+    /// Whether no text of the stream has the payload: rules of streams are looked for in it alone.
+    is_aside: bool,
 }
 
 /// Inspects packets with an engine. Threads: one at a time.
@@ -256,6 +261,12 @@ impl Inspector {
         self.stream_bytes
     }
 
+    /// The most texts that waited to be searched.
+    #[cfg(test)]
+    pub(crate) fn texts_peak(&self) -> usize {
+        self.jobs.capacity()
+    }
+
     /// Takes over the flows, streams and counts of another inspector, whose rules may be others:
     /// those with the same `gid` and `sid` keep their counts.
     pub fn take_flows(&mut self, old: &mut Inspector) {
@@ -283,10 +294,8 @@ impl Inspector {
         alerts: &mut Vec<Alert>,
     ) {
         for (idx, packet) in packets.into_iter().enumerate() {
-            self.take(idx as u32, &packet);
-            if self.arena.len() >= ARENA_BYTES || self.jobs.len() >= 4096 {
-                self.search(alerts);
-            }
+            self.take(idx as u32, &packet, alerts);
+            self.search_if_many(alerts);
         }
         self.search(alerts);
     }
@@ -295,14 +304,20 @@ impl Inspector {
     pub fn finish(&mut self, alerts: &mut Vec<Alert>) {
         while let Some(place) = self.flows.least(None) {
             self.end_flow(place);
-            if self.arena.len() >= ARENA_BYTES {
-                self.search(alerts);
-            }
+            self.search_if_many(alerts);
         }
         self.search(alerts);
     }
 
-    fn take(&mut self, idx: u32, packet: &Packet<'_>) {
+    /// Searches what there is if there is much: texts that wait for it are bounded by that and by
+    /// what one flow gives.
+    fn search_if_many(&mut self, alerts: &mut Vec<Alert>) {
+        if self.arena.len() >= ARENA_BYTES || self.jobs.len() >= JOBS_MAX {
+            self.search(alerts);
+        }
+    }
+
+    fn take(&mut self, idx: u32, packet: &Packet<'_>, alerts: &mut Vec<Alert>) {
         self.stats.packets += 1;
         self.stats.bytes += packet.bytes.len() as u64;
         // Times may go back where a capture was merged: flows end by the latest one.
@@ -318,6 +333,7 @@ impl Inspector {
         while let Some(place) = self.flows.timed_out(self.now_ns, &self.options.timeouts) {
             self.stats.flows_timed_out += 1;
             self.end_flow(place);
+            self.search_if_many(alerts);
         }
         let place = self.place_of(&decoded);
         let seen = self.flows.note(place, &decoded, self.now_ns);
@@ -335,6 +351,7 @@ impl Inspector {
             let Some(least) = self.flows.least(Some(place)) else { break };
             self.stats.flows_evicted_for_memory += 1;
             self.end_flow(least);
+            self.search_if_many(alerts);
         }
     }
 
@@ -374,20 +391,24 @@ impl Inspector {
         }
         let flow = self.flows.get_mut(seen.place);
         let half = &mut flow.halves[mine];
-        let mut arrived = None;
+        let (mut arrived, mut is_aside) = (None, false);
         if packet.payload_wire_bytes > 0 && packet.tcp.flags & 0x04 == 0 {
             let is_syn = packet.tcp.flags & SYN != 0;
             let seq = packet.tcp.seq.wrapping_add(u32::from(is_syn));
             let stats = &mut self.stats.streams;
+            is_aside = half.misses(seq, packet.payload.len());
             arrived = half.take(seq, packet.payload, &bounds, &mut self.arena, stats);
-            let missing = packet.payload_wire_bytes - packet.payload.len();
             if arrived.is_some() {
-                half.lose(missing, stats);
+                let missing = packet.payload_wire_bytes - packet.payload.len();
+                half.lose(seq.wrapping_add(packet.payload.len() as u32), missing, stats);
             }
         }
         self.stream_bytes = (self.stream_bytes + flow.bytes()).saturating_sub(before);
         self.stats.stream_bytes_peak = self.stats.stream_bytes_peak.max(self.stream_bytes as u64);
         self.add_tcp_jobs(packet, seen, meta, start, arrived);
+        if is_aside && let Some(job) = self.job_of_payload(meta.0) {
+            job.is_aside = true;
+        }
         if seen.is_reset {
             self.flush(seen.place);
         }
@@ -421,6 +442,12 @@ impl Inspector {
             let searched = self.searched_of(seen.place, side(seen.direction), start, &text);
             self.add_job(packet, seen, meta, searched, None, Some((start, text)));
         }
+    }
+
+    /// The job that has the payload of a packet, which came last.
+    fn job_of_payload(&mut self, packet: Option<u32>) -> Option<&mut Job> {
+        let mut of_packet = self.jobs.iter_mut().rev().take_while(|job| job.packet == packet);
+        of_packet.find(|job| job.payload.is_some())
     }
 
     /// What of a stream's text must be searched: patterns that end among the new bytes.
@@ -461,6 +488,7 @@ impl Inspector {
             searched,
             payload,
             stream,
+            is_aside: false,
         });
     }
 
@@ -637,24 +665,27 @@ impl Inspector {
         let mut work = Work { left: self.options.work_max };
         let first = alerts.len();
         let mut is_passed = false;
+        // Those of the packet's other text, which are in order.
+        let others = alerts.iter().rev().take_while(|alert| {
+            job.packet.is_some() && (alert.number, alert.packet) == (job.number, job.packet)
+        });
+        let mut told: Vec<u32> = others.map(|alert| alert.rule).collect();
+        told.reverse();
         for &rule in &scratch.candidates {
             let compiled = &engine.compiled[rule as usize];
             if !compiled.allows(&job.head, &job.flow) {
                 continue;
             }
             let chain = &mut scratch.chain;
-            let Some(in_stream) = found(compiled, payload, stream, chain, &mut work) else {
+            let alone = payload.filter(|_| compiled.is_for_payload(job.is_aside));
+            let Some(in_stream) = found(compiled, alone, stream, chain, &mut work) else {
                 continue;
             };
             if compiled.rule.action == Action::Pass {
                 is_passed = true;
                 continue;
             }
-            let mut of_packet = alerts.iter().rev().take_while(|alert| alert.number == job.number);
-            let is_told = of_packet.any(|alert| {
-                (alert.rule, alert.packet, alert.flow_id) == (rule, job.packet, job.flow_id)
-            });
-            if !is_told || job.packet.is_none() {
+            if told.binary_search(&rule).is_err() {
                 let text = if in_stream { stream } else { payload };
                 let text = text.map_or(&[][..], |text| text.bytes);
                 alerts.push(self.alert(rule, job, in_stream, text));
@@ -702,7 +733,7 @@ fn found(
     chain: &mut ChainScratch,
     work: &mut Work,
 ) -> Option<bool> {
-    if let Some(payload) = payload.filter(|_| compiled.scope.packets)
+    if let Some(payload) = payload
         && compiled.plan.confirm(&payload, chain, work) != Answer::No
     {
         return Some(false);

@@ -8,12 +8,20 @@
 //!   them: the capture lost them), or as many bytes are held as a flow may hold. Then there is a
 //!   gap: what comes behind it is a new text, and nothing is found across it.
 //! - Segments more than [`AHEAD_MAX`] bytes ahead are none of the stream's.
+//! - What comes too late for its gap, or is none of the stream's, is no part of a text in order:
+//!   [`Half::misses`] tells, so that it is looked at by itself.
 
 /// The most bytes that a segment may be ahead of the bytes in order.
 pub(crate) const AHEAD_MAX: u32 = 1 << 24;
 
 /// The most segments that wait in one direction.
 const HELD_MAX: usize = 512;
+
+/// The most gaps that are remembered; what lies before the oldest of them counts as one.
+const LOST_MAX: usize = 8;
+
+/// Bytes that an allocation takes beside what was asked for, and the least that it takes.
+const ALLOCATION_BYTES: usize = 32;
 
 /// The most rules that wait for more of a stream by themselves; with more of them, whole windows
 /// are searched anew.
@@ -24,6 +32,45 @@ pub(crate) const PENDING_MAX: usize = 32;
 struct Held {
     seq: u32,
     bytes: Vec<u8>,
+}
+
+/// Positions at which bytes are missing that may still come.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lost {
+    /// The first `len` are places, in order.
+    places: [(u64, u64); LOST_MAX],
+    len: usize,
+    /// Before this one anything may be missing.
+    before: u64,
+}
+
+impl Lost {
+    /// Notes a place. Where there are too many, the first one and all before it are one.
+    fn note(&mut self, from: u64, to: u64) {
+        if from >= to {
+            return;
+        }
+        if self.len == LOST_MAX {
+            self.before = self.places[0].1;
+            self.places.rotate_left(1);
+            self.len -= 1;
+        }
+        self.places[self.len] = (from, to);
+        self.len += 1;
+    }
+
+    /// Takes out what a segment from `start` to `end` brings; tells whether it may bring something.
+    fn take(&mut self, start: u64, end: u64) -> bool {
+        let mut misses = start < self.before;
+        let (places, count) = (self.places, std::mem::take(&mut self.len));
+        for &(from, to) in &places[..count] {
+            misses |= start < to && from < end;
+            // What is left of it, on both sides.
+            self.note(from, to.min(start.max(from)));
+            self.note(from.max(end.min(to)), to);
+        }
+        misses
+    }
 }
 
 /// What became of segments.
@@ -54,10 +101,14 @@ pub(crate) struct Half {
     position: u64,
     /// Whether position 0 is the first byte of the stream.
     has_start: bool,
+    /// Whether position 0 was the first byte of the stream.
+    has_syn: bool,
     /// The last bytes in order.
     window: Vec<u8>,
     held: Vec<Held>,
     held_bytes: usize,
+    /// Where the stream has gone on without bytes, if it has.
+    lost: Option<Box<Lost>>,
     /// Whether the side said that it sends no more.
     pub has_fin: bool,
     /// Rules whose fast pattern was seen, and where the text ended then.
@@ -95,7 +146,9 @@ impl Half {
     /// Bytes of memory that grow with traffic. Rules that it remembers are not among them: their
     /// number is small, and hangs on when texts are searched, which may change nothing.
     pub(crate) fn bytes(&self) -> usize {
-        self.window.capacity() + self.held_bytes + self.held.len() * size_of::<Held>()
+        let each = size_of::<Held>() * self.held.capacity() + ALLOCATION_BYTES * self.held.len();
+        let lost = self.lost.as_ref().map_or(0, |_| size_of::<Lost>() + ALLOCATION_BYTES);
+        self.window.capacity() + self.held_bytes + each + lost
     }
 
     /// Rules have other numbers from now on: whole windows are searched.
@@ -120,8 +173,32 @@ impl Half {
     /// The stream's first byte is `seq`, if nothing is known yet.
     pub(crate) fn open(&mut self, seq: u32, has_start: bool) {
         if self.next.is_none() {
-            (self.next, self.has_start) = (Some(seq), has_start);
+            (self.next, self.has_start, self.has_syn) = (Some(seq), has_start, has_start);
         }
+    }
+
+    /// The stream's first byte is `seq` after all: a SYN that came before was not the one that is
+    /// answered. Once there was data it stays what it is.
+    pub(crate) fn open_anew(&mut self, seq: u32) {
+        if self.position == 0 && self.held.is_empty() {
+            (self.next, self.has_start, self.has_syn) = (Some(seq), true, true);
+        }
+    }
+
+    /// Whether the stream will give no text with all of a segment's bytes, because some lie where
+    /// it went on without them, or nowhere in it. Told once of each place.
+    pub(crate) fn misses(&mut self, seq: u32, bytes: usize) -> bool {
+        let Some(next) = self.next else { return false };
+        let at = ahead(seq, next);
+        if at.unsigned_abs() > AHEAD_MAX {
+            return true;
+        }
+        if at >= 0 {
+            return false;
+        }
+        let back = u64::from(at.unsigned_abs());
+        let Some(start) = self.position.checked_sub(back) else { return !self.has_syn };
+        self.lost.as_mut().is_some_and(|lost| lost.take(start, start + bytes as u64))
     }
 
     /// Takes a segment. Puts the text that it makes possible, if any, at the arena's end.
@@ -217,10 +294,11 @@ impl Half {
         self.drain(bounds, arena)
     }
 
-    /// The next `missing` bytes were on the wire and are not in the capture.
-    pub(crate) fn lose(&mut self, missing: usize, stats: &mut StreamStats) {
-        if let Some(next) = self.next.filter(|_| missing > 0) {
-            self.skip_to(next.wrapping_add(missing as u32), stats);
+    /// `missing` bytes from `seq` on were on the wire; those that do not come otherwise are not in
+    /// the capture. Counts where the stream has come as far.
+    pub(crate) fn lose(&mut self, seq: u32, missing: usize, stats: &mut StreamStats) {
+        if missing > 0 && self.next.is_some_and(|next| ahead(next, seq) >= 0) {
+            self.skip_to(seq.wrapping_add(missing as u32), stats);
         }
     }
 
@@ -287,6 +365,8 @@ impl Half {
         }
         stats.gaps += 1;
         stats.gap_bytes += missing as u64;
+        let lost = self.lost.get_or_insert_default();
+        lost.note(self.position, self.position + missing as u64);
         self.position += missing as u64;
         self.next = Some(seq);
         self.window.clear();
@@ -310,6 +390,10 @@ impl Half {
         let ready: Vec<Held> = self.held.drain(..count).collect();
         let bytes = ready.iter().map(|held| held.bytes.len()).sum();
         self.held_bytes -= bytes;
+        if self.held.is_empty() {
+            // Its room is counted as long as it is there.
+            self.held = Vec::new();
+        }
         let put = |arena: &mut Vec<u8>| {
             ready.iter().for_each(|held| arena.extend_from_slice(&held.bytes));
         };

@@ -129,3 +129,38 @@ fn flows_end_by_the_time_of_packets() {
     one.inspect(all, &mut found);
     assert_eq!((found.len(), one.stats().flows_timed_out, one.stats().flows), (0, 1, 2));
 }
+
+#[test]
+fn room_for_segments_that_waited_is_counted_or_given_back() {
+    let text = "alert tcp any any -> any any (content:\"evil\"; sid:1;)";
+    let mut one = inspector(text, options());
+    let mut found = Vec::new();
+    let mut frames = handshake(CLIENT, SERVER);
+    frames.extend((1..=500).map(|n| tcp(CLIENT, SERVER, ACK, 1001 + 2 * n, 5001, b"x")));
+    one.inspect(packets(&frames), &mut found);
+    // A list of 512 places, and an allocation for each segment.
+    assert!(one.stream_bytes() >= 500 * (32 + 32), "{}", one.stream_bytes());
+    let rest = [tcp(CLIENT, SERVER, ACK, 1001, 5001, &[b'y'; 1100])];
+    one.inspect(packets(&rest), &mut found);
+    assert!(one.stream_bytes() <= 2048, "{}", one.stream_bytes());
+}
+
+#[test]
+fn texts_of_flows_that_end_do_not_pile_up() {
+    let text = "alert tcp any any -> any any (content:\"evil\"; sid:1;)";
+    let mut one = inspector(text, options());
+    let mut found = Vec::new();
+    for port in 0..100u16 {
+        let client = End("10.0.0.7", 1000 + port);
+        let mut frames = handshake(client, SERVER);
+        // Every second byte is missing: each that waits is a text.
+        frames.extend((1..300).map(|n| tcp(client, SERVER, ACK, 1001 + 2 * n, 5001, b"x")));
+        one.inspect(packets(&frames), &mut found);
+    }
+    let last = [tcp(CLIENT, SERVER, SYN, 1, 0, b"")];
+    let mut last = packets(&last);
+    last[0].timestamp_ns += 3_600_000_000_000;
+    one.inspect(last, &mut found);
+    assert_eq!((one.stats().flows_timed_out, one.stats().streams.gaps), (100, 29_900));
+    assert!(one.texts_peak() <= 2 * 4096, "{}", one.texts_peak());
+}

@@ -193,3 +193,80 @@ fn what_waits_is_inspected_when_its_flow_ends() {
     assert_eq!((one.flows(), one.stream_bytes()), (0, 0));
     assert_eq!(one.stats().streams.gaps, 1);
 }
+
+#[test]
+fn what_comes_too_late_for_its_gap_is_looked_at_by_itself() {
+    // So many segments wait that the stream goes on; the bytes before them follow.
+    let mut frames = handshake(CLIENT, SERVER);
+    frames.extend((0..600).map(|n| tcp(CLIENT, SERVER, ACK, 1101 + n, 5001, b"x")));
+    frames.push(tcp(CLIENT, SERVER, ACK, 1001, 5001, b"GET /evil"));
+    assert_eq!(told(EVIL, &frames), [(604, 1), (604, 2)]);
+    // Once: those bytes are known then.
+    frames.push(tcp(CLIENT, SERVER, ACK, 1001, 5001, b"GET /evil"));
+    frames.push(tcp(CLIENT, SERVER, ACK, 1005, 5001, b"evil"));
+    assert_eq!(told(EVIL, &frames), [(604, 1), (604, 2), (605, 2), (606, 4)]);
+    // More gaps than are remembered: what is before them may be new.
+    let mut frames = connection(&[(0, b"ab")]);
+    for n in 1..20 {
+        frames.push(tcp(SERVER, CLIENT, ACK, 5001, 1011 + 10 * n, b""));
+        frames.push(tcp(CLIENT, SERVER, ACK, 1009 + 10 * n, 5001, b"xx"));
+    }
+    frames.push(tcp(CLIENT, SERVER, ACK, 1003, 5001, b"an evil"));
+    frames.push(tcp(CLIENT, SERVER, ACK, 1192, 5001, b"an evil"));
+    assert_eq!(told(EVIL, &frames), [(43, 1), (44, 1)]);
+    // Met midway, and what was before comes.
+    let frames = [(100, &b"xx"[..]), (0, b"an evil")].map(|(at, b)| (at, b));
+    assert_eq!(told(EVIL, &connection(&frames)[3..]), [(2, 1)]);
+}
+
+#[test]
+fn what_is_none_of_the_stream_is_looked_at_by_itself() {
+    let far = 1001u32.wrapping_add(1 << 30);
+    let mut frames = connection(&[(0, b"ab")]);
+    frames.push(tcp(CLIENT, SERVER, SYN, far - 1, 0, b""));
+    frames.push(tcp(CLIENT, SERVER, ACK, far, 5001, b"an evil"));
+    frames.push(tcp(CLIENT, SERVER, ACK, far + 7, 5001, b"ev"));
+    frames.push(tcp(CLIENT, SERVER, ACK, 1003, 5001, b"il evil"));
+    assert_eq!(told(EVIL, &frames), [(6, 1), (8, 1)]);
+}
+
+#[test]
+fn of_several_syns_the_answered_one_counts() {
+    let other = 0x7000_0000;
+    let end = |first: u32, flags, payload: &[u8]| tcp(CLIENT, SERVER, flags, first, 5001, payload);
+    let halves = |first: u32| [end(first + 1, ACK, b"GET /ev"), end(first + 8, ACK, b"il")];
+    // Nothing answers the first one; the second is the connection's.
+    let mut frames = vec![end(1000, SYN, b""), end(other, SYN, b"")];
+    frames.push(tcp(SERVER, CLIENT, SYN | ACK, 5000, other + 1, b""));
+    frames.push(end(other + 1, ACK, b""));
+    frames.extend(halves(other));
+    assert_eq!(told(EVIL, &frames), [(6, 1), (6, 2)]);
+    // The first one is answered after all; and one behind the answer changes nothing.
+    let mut frames = vec![end(1000, SYN, b""), end(other, SYN, b"")];
+    frames.push(tcp(SERVER, CLIENT, SYN | ACK, 5000, 1001, b""));
+    frames.push(end(other, SYN, b""));
+    frames.push(end(1001, ACK, b""));
+    frames.extend(halves(1000));
+    assert_eq!(told(EVIL, &frames), [(7, 1), (7, 2)]);
+    // Where the server is not in the capture, the last one.
+    let mut frames = vec![end(1000, SYN, b""), end(other, SYN, b""), end(other + 1, ACK, b"")];
+    frames.extend(halves(other));
+    assert_eq!(told(EVIL, &frames), [(5, 1), (5, 2)]);
+}
+
+#[test]
+fn only_what_did_not_come_is_lost() {
+    // A capture has the first segment in part, and the rest of it from another one.
+    let frames = connection(&[(4, b"evil"), (0, b"abcd"), (8, b" an evil")]);
+    let mut all = super::packets(&frames);
+    all[4].wire_bytes += 4;
+    let mut one = inspector(EVIL, InspectorOptions::default());
+    // The length of the header says what was on the wire.
+    let mut longer = frames[4].clone();
+    longer[17] += 4;
+    all[4].bytes = &longer;
+    let mut found = Vec::new();
+    one.inspect(all, &mut found);
+    assert_eq!(one.stats().streams.gaps, 0);
+    assert_eq!(found.iter().filter(|alert| alert.rule == 0).count(), 2);
+}

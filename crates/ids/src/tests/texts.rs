@@ -144,3 +144,23 @@ fn any_bytes_are_rules_or_errors() {
         }
     }
 }
+
+#[test]
+fn messages_keep_their_own_quotes() {
+    let text = "alert tcp any any -> any any (msg:\"say \\\"hi\\\"\"; sid:1;)";
+    assert_eq!(rules(text).rules[0].about.msg, "say \"hi\"");
+}
+
+#[test]
+fn beginnings_without_an_end_are_not_read_again_and_again() {
+    // Each line is an option of the rule before, and would begin a rule itself.
+    let text = "a:(b;\n".repeat(20_000);
+    let texts = [RuleText { name: "x", bytes: text.as_bytes() }];
+    let errors = read_rules(&texts, &Variables::default()).unwrap_err();
+    assert!((2..2000).contains(&errors.len()), "{}", errors.len());
+    // What is behind them is read.
+    let text = text + "alert tcp any any -> any any (sid:x;)\n";
+    let texts = [RuleText { name: "x", bytes: text.as_bytes() }];
+    let more = read_rules(&texts, &Variables::default()).unwrap_err();
+    assert!(more.len() >= errors.len());
+}

@@ -65,6 +65,7 @@ pub fn read_rules(texts: &[RuleText<'_>], variables: &Variables) -> Result<Rules
         errors: Diagnostics::default(),
         places: HashMap::new(),
         regexes: 0,
+        reread: 0,
     };
     let mut bytes = 0;
     for (idx, text) in texts.iter().enumerate() {
@@ -90,7 +91,13 @@ struct Reader<'v> {
     /// Where the rule of a `gid` and `sid` is.
     places: HashMap<(u32, u32), usize>,
     regexes: usize,
+    /// Bytes that were read a second time.
+    reread: usize,
 }
+
+/// Bytes that may be read a second time, after rules whose end was not found: a text of beginnings
+/// alone would be read as often as it has lines.
+const REREAD_BYTES_MAX: usize = 16 << 20;
 
 /// The words before the options.
 struct Words {
@@ -128,9 +135,19 @@ impl Reader<'_> {
             let mut options = Options::new(source, open + 1..end);
             match self.rule(source, at, file, &words.words, &mut options) {
                 Ok(()) => at = options.position(),
-                Err(()) => at = next_statement(bytes, at),
+                Err(()) => at = self.next_start(bytes, at, options.position()),
             }
         }
+    }
+
+    /// Where reading goes on behind a rule at `at` whose end was not found up to `read`.
+    fn next_start(&mut self, bytes: &[u8], at: usize, read: usize) -> usize {
+        let next = next_statement(bytes, at);
+        self.reread = self.reread.saturating_add(read.saturating_sub(next));
+        if self.reread <= REREAD_BYTES_MAX {
+            return next;
+        }
+        next_statement(bytes, next.max(read.min(bytes.len())))
     }
 
     /// Reads one rule; an error means that its end is not known.

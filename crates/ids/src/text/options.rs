@@ -218,7 +218,10 @@ impl<'a> Draftsman<'a> {
         let value = self.value(option, errors)?;
         let text = self.source.text(&value);
         match name {
-            "msg" => self.about.msg = plain(text.trim_matches('"')),
+            "msg" => {
+                let quoted = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+                self.about.msg = plain(quoted.unwrap_or(&text));
+            }
             "classtype" => {
                 self.about.classtype = text.chars().filter(|c| !c.is_control()).take(128).collect();
             }

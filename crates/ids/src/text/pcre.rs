@@ -156,6 +156,8 @@ fn escape(chars: &[char], at: usize, out: &mut String) -> Option<usize> {
     match *chars.get(at + 1)? {
         c @ ('<' | '>') => out.push(c),
         'Z' => out.push_str(r"(?:\n?\z)"),
+        // One character there, any vertical white space here.
+        'v' => return None,
         'b' if chars.get(at + 2) == Some(&'{') => return None,
         'x' => {
             let digits = chars.get(at + 2..at + 4)?;
@@ -295,7 +297,7 @@ mod tests {
 
     #[test]
     fn what_needs_more_is_left_out_by_name() {
-        for pattern in ["/(?=a)b/", "/(a)\\1/", "/a++/", "/(?>a)/", "/a*+b/", "/(?m)a/"] {
+        for pattern in ["/(?=a)b/", "/(a)\\1/", "/a++/", "/(?>a)/", "/a*+b/", "/(?m)a/", "/\\v/"] {
             assert_eq!(read(&format!("\"{pattern}\"")).unwrap_err(), "pcre (beyond linear time)");
         }
         assert_eq!(read("\"/a/U\"").unwrap_err(), "pcre flag U");

@@ -10,7 +10,7 @@ use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
 use warpswitch_ids::eve::{self, StatsPart};
-use warpswitch_ids::rule::Rules;
+use warpswitch_ids::rule::{Rules, TEXT_BYTES_MAX};
 use warpswitch_ids::{
     Alert, Engine, Inspector, InspectorOptions, Packet, RuleText, Variables, read_rules,
 };
@@ -210,13 +210,16 @@ fn load_rules(paths: &[PathBuf], variables: &[String]) -> anyhow::Result<Rules> 
     for text in variables {
         known.set(text).map_err(|error| bad_input(format!("--var {text}: {error}")))?;
     }
-    let mut files = Vec::new();
+    let (mut files, mut room) = (Vec::new(), TEXT_BYTES_MAX as u64);
     for path in paths {
         let name = load::display_name(path);
         let mut bytes = Vec::new();
+        // One byte more than may be, which the reader of rules then tells of.
         load::open(path, "detection rules")?
+            .take(room + 1)
             .read_to_end(&mut bytes)
             .map_err(|error| bad_input(format!("cannot read {name}: {error}")))?;
+        room = room.saturating_sub(bytes.len() as u64);
         files.push((name, bytes));
     }
     let spinner = Progress::spinner("reading rules");

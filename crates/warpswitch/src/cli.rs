@@ -53,9 +53,6 @@ Exit codes:
 
 Examples:
   warpswitch demo
-  warpswitch run --stats conf/ip-router.click
-  warpswitch graph conf/ip-router.click --out router.svg
-  warpswitch ids --rules conf/ids.rules --pcap conf/captures/ids.pcap --out eve.json
   warpswitch generate rules --style acl --count 10K --out acl.rules
   warpswitch generate trace --rules acl.rules --count 1M --out acl.trace
   warpswitch classify --rules acl.rules --trace acl.trace --out verdicts.txt

@@ -271,7 +271,18 @@ impl Element for IdsMatcher {
         args.consume()
     }
 
-    fn initialize(&mut self, _cx: &mut Context<'_>) -> Result<(), String> {
+    fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        if let Some(engine) = self.inspector.as_ref().map(Inspector::engine) {
+            let (kept, left_out) = (engine.rules().count(), engine.left_out().len());
+            if left_out > 0 || kept == 0 {
+                let all = kept + left_out;
+                let name = cx.declaration();
+                cx.say(&format!(
+                    "{name}: {left_out} of {all} rules are left out, {kept} are looked for; \
+                     handler 'unsupported' lists the others"
+                ));
+            }
+        }
         if let Some(name) = &self.filename {
             let output = Output::create(name);
             self.output = Some(output.map_err(|error| format!("{name}: {}", reason(&error)))?);

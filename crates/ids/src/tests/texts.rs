@@ -152,6 +152,18 @@ fn messages_keep_their_own_quotes() {
 }
 
 #[test]
+fn a_forgotten_semicolon_is_no_part_of_a_text() {
+    for options in [r#"msg:"x" content:"GET"; sid:6;"#, r#"content:"a" content:"b"; sid:6;"#] {
+        let text = format!("alert tcp any any -> any any ({options})");
+        let texts = [RuleText { name: "x", bytes: text.as_bytes() }];
+        let errors = read_rules(&texts, &Variables::default()).unwrap_err().to_string();
+        assert!(errors.contains("text goes on behind its quotes"), "{errors}");
+    }
+    let text = r#"alert tcp any any -> any any (msg:"a \\"; content:"\"b\\"; sid:1;)"#;
+    assert_eq!(rules(text).rules[0].about.msg, r"a \");
+}
+
+#[test]
 fn beginnings_without_an_end_are_not_read_again_and_again() {
     // Each line is an option of the rule before, and would begin a rule itself.
     let text = "a:(b;\n".repeat(20_000);

@@ -220,6 +220,10 @@ impl<'a> Draftsman<'a> {
         match name {
             "msg" => {
                 let quoted = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+                if text.starts_with('"') {
+                    let end = value.end - usize::from(quoted.is_some());
+                    payload::end_of_quotes(self.source, value.start + 1..end, errors)?;
+                }
                 self.about.msg = plain(quoted.unwrap_or(&text));
             }
             "classtype" => {

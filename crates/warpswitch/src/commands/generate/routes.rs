@@ -70,7 +70,10 @@ pub fn parse_hops(text: &str) -> Result<u64, String> {
 pub fn run(args: &GenerateRoutesArgs) -> anyhow::Result<Outcome> {
     if !(1..=ROUTES_MAX).contains(&args.count) {
         let most = ROUTES_MAX / 1_000_000;
-        return Err(bad_input(format!("--count is {}, a table has 1 to {most}M routes", args.count)));
+        return Err(bad_input(format!(
+            "--count is {}, a table has 1 to {most}M routes",
+            args.count
+        )));
     }
     let mut output = Output::open(&args.out, Hold::Yes)?;
     let progress = Progress::spinner("generating routes");

@@ -12,8 +12,8 @@ const LONG_ABOUT: &str = "\
 A software switch and packet processor. Packets pass through a graph of elements, written in the \
 Click language: 'run', 'check', 'flatten', 'graph', 'elements', 'top'. Packet classification, the \
 search for the rule that wins for each packet among many that may match, also stands alone: \
-'classify', 'explain', 'rules'. So does intrusion detection: 'ids'. 'generate' makes rules, traffic \
-and routes for all of them, and 'bench' measures them.
+'classify', 'explain', 'rules'. So does intrusion detection: 'ids'. 'generate' makes rules, \
+traffic and routes for all of them, and 'bench' measures them.
 
 Start with 'warpswitch demo'. It needs nothing, takes ten seconds and shows what the rest is for.";
 

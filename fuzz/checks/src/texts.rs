@@ -35,7 +35,7 @@ fn rules(format: RulesFormat, data: &[u8]) {
         tcp_flags: choice & 16 != 0,
     };
     match read_rules("input", &text, &options) {
-        Ok(ruleset) => write_and_read_back(&ruleset),
+        Ok(ruleset) => write_and_read_back(&ruleset, options.tcp_flags),
         Err(errors) => {
             assert!(!errors.is_empty(), "refused without a reason");
             assert!(!errors.to_string().is_empty());
@@ -44,8 +44,9 @@ fn rules(format: RulesFormat, data: &[u8]) {
 }
 
 /// The canonical form holds everything; the other forms, where they can hold a set, hold what it
-/// matches.
-fn write_and_read_back(ruleset: &Ruleset) {
+/// matches. A column of flags that was read and not matched is written as it was, so it is not
+/// matched when it is read back either.
+fn write_and_read_back(ruleset: &Ruleset, matches_flags: bool) {
     let canonical = written(ruleset, RulesFormat::Canonical).expect("canonical holds every set");
     let options = ReadOptions {
         format: Some(RulesFormat::Canonical),
@@ -60,9 +61,11 @@ fn write_and_read_back(ruleset: &Ruleset) {
         assert_eq!(again.action(id), ruleset.action(id), "{canonical}");
         format_match(ruleset.schema(), ruleset.matching(id));
     }
+    let has_column = ruleset.ids().any(|id| ruleset.flags_column(id).is_some());
+    let tcp_flags = matches_flags || !has_column;
     for format in [RulesFormat::ClassBench, RulesFormat::Ovs] {
         let Some(text) = written(ruleset, format) else { continue };
-        let options = ReadOptions { format: Some(format), schema: None, tcp_flags: true };
+        let options = ReadOptions { format: Some(format), schema: None, tcp_flags };
         if let Err(errors) = read_rules("written", &text, &options) {
             panic!("{format} was written and cannot be read:\n{text}\n{errors}");
         }

@@ -146,6 +146,19 @@ fn any_bytes_are_rules_or_errors() {
 }
 
 #[test]
+fn a_mark_of_byte_order_is_no_part_of_a_rule() {
+    assert_eq!(rules("\u{feff}alert tcp any any -> any any (sid:1;)\r\n").rules.len(), 1);
+}
+
+#[test]
+fn a_rule_without_an_end_is_told_where_it_begins() {
+    let text = "# one\nalert tcp any any -> any any (sid:1;\n\n";
+    let texts = [RuleText { name: "x", bytes: text.as_bytes() }];
+    let errors = read_rules(&texts, &Variables::default()).unwrap_err().to_string();
+    assert!(errors.contains("the rule does not end") && errors.contains("x:2:30"), "{errors}");
+}
+
+#[test]
 fn messages_keep_their_own_quotes() {
     let text = "alert tcp any any -> any any (msg:\"say \\\"hi\\\"\"; sid:1;)";
     assert_eq!(rules(text).rules[0].about.msg, "say \"hi\"");

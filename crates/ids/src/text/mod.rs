@@ -76,7 +76,8 @@ pub fn read_rules(texts: &[RuleText<'_>], variables: &Variables) -> Result<Rules
             reader.errors.push(Diagnostic::whole(text.name, message));
             break;
         }
-        reader.file(&Source::new(text.name, text.bytes), idx);
+        let marked = text.bytes.strip_prefix(b"\xef\xbb\xbf");
+        reader.file(&Source::new(text.name, marked.unwrap_or(text.bytes)), idx);
     }
     let Reader { mut rules, errors, .. } = reader;
     rules.left_out.sort_by_key(|rule| (rule.file, rule.line));

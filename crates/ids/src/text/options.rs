@@ -62,15 +62,15 @@ impl<'a> Options<'a> {
     ) -> Result<Body, ()> {
         let start = self.at;
         let mut rule = Draftsman::new(self.source);
-        while let Some(option) = self.next(errors)? {
+        while let Some(option) = self.next(start - 1, errors)? {
             rule.option(&option, errors, keywords);
         }
         let whole = start - 1..self.at;
         Ok(rule.finish(whole, errors, keywords))
     }
 
-    /// The next option; none behind the last.
-    fn next(&mut self, errors: &mut Diagnostics) -> Result<Option<Opt>, ()> {
+    /// The next option of those that `open` begins; none behind the last.
+    fn next(&mut self, open: usize, errors: &mut Diagnostics) -> Result<Option<Opt>, ()> {
         let bytes = self.source.bytes;
         self.skip_blanks();
         if self.at < self.end && bytes[self.at] == b')' {
@@ -84,10 +84,12 @@ impl<'a> Options<'a> {
         }
         let name = start..self.at;
         if name.is_empty() {
-            let end = (start + 1).min(self.end);
-            let message =
-                if start >= self.end { "the rule does not end" } else { "no option begins so" };
-            self.source.tell(errors, start..end, message, "a keyword, or ) at the end", "");
+            let (at, message) = if start >= self.end {
+                (open, "the rule does not end")
+            } else {
+                (start, "no option begins so")
+            };
+            self.source.tell(errors, at..at + 1, message, "a keyword, or ) at the end", "");
             return Err(());
         }
         self.skip_blanks();

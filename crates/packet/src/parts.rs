@@ -33,7 +33,7 @@ pub(crate) const UNSET: u32 = u32::MAX;
 #[derive(Debug)]
 struct Loan(*const u8);
 
-// SAFETY: what it points to is read only, by whoever has the packet, and belongs to a an
+// SAFETY: what it points to is read only, by whoever has the packet, and belongs to an
 // `Arc<Frames>`, which may be used from any thread.
 unsafe impl Send for Loan {}
 // SAFETY: as above.

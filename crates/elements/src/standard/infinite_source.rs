@@ -93,7 +93,9 @@ impl InfiniteSource {
 
     fn prepare(&mut self) {
         let len = self.length.map_or(self.data.len(), |len| len as usize);
-        let packet: Vec<u8> = self.data.iter().copied().cycle().take(len).collect();
+        let mut packet: Vec<u8> = self.data.iter().copied().cycle().take(len).collect();
+        // No data can be repeated: these are zeros.
+        packet.resize(len, 0);
         let mut frames = Frames::default();
         assert!(frames.push(&packet, 0, PacketType::Host), "longer ones are refused");
         self.lender = Lender::new(frames);
@@ -310,6 +312,9 @@ mod tests {
             assert!(router.packets_made() <= 512, "a batch at a time");
             assert!(router.write("s.data", &"x".repeat(1 << 20)).is_err());
         }
+        let config = "InfiniteSource(DATA \"\", LENGTH 5, LIMIT 3) -> c :: Counter -> Discard;";
+        let (mut empty, _) = run(config, &crate::registry());
+        assert_eq!(empty.read("c.byte_count"), Ok("15".into()), "zeros where there is no data");
         let long = format!("InfiniteSource(DATA {}) -> Discard;", "x".repeat(300_000));
         for config in ["InfiniteSource(LENGTH 4294967295) -> Discard;", &long] {
             let errors = router(config, &crate::registry()).err().expect("it is wrong").to_click();

@@ -43,6 +43,8 @@ pub mod ring;
 pub mod routes;
 pub mod slot;
 mod survey;
+#[cfg(test)]
+mod testing;
 pub mod work;
 
 pub use device::{Device, Slot};

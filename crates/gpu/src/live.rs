@@ -294,7 +294,7 @@ impl Classifier for LiveEngine {
 mod tests {
     use super::*;
     use crate::host::HostPool;
-    use std::sync::atomic::AtomicBool;
+    use crate::testing::readers_see_whole_versions;
     use std::thread;
     use warpswitch_classify::ErrorKind;
     use warpswitch_classify::parts::SeedStream;
@@ -430,27 +430,8 @@ mod tests {
             groups.push(case.draw(8, &mut present, &mut seeds));
             versions.push(case.expected(&present));
         }
-        let (announced, confirmed) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let stop = AtomicBool::new(false);
-        thread::scope(|scope| {
-            for _ in 0..2 {
-                scope.spawn(|| {
-                    while !stop.load(Ordering::SeqCst) {
-                        let first = confirmed.load(Ordering::SeqCst);
-                        let found = case.answers(&engine);
-                        let last = announced.load(Ordering::SeqCst);
-                        let is_one = versions[first..=last].contains(&found);
-                        assert!(is_one, "of no version in {first}..={last}");
-                    }
-                });
-            }
-            for (idx, group) in groups.iter().enumerate() {
-                announced.store(idx + 1, Ordering::SeqCst);
-                engine.change(group).unwrap();
-                confirmed.store(idx + 1, Ordering::SeqCst);
-            }
-            stop.store(true, Ordering::SeqCst);
-        });
+        let change = |number: usize| engine.change(&groups[number]).unwrap();
+        readers_see_whole_versions(&versions, || case.answers(&engine), change);
     }
 
     /// What cannot be made ends a group; what came before it is there.

@@ -1,7 +1,6 @@
 //! Against the plain reference: whatever a table holds, whatever became of it, whatever fails.
 
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,6 +11,7 @@ use super::*;
 use crate::deadline::Deadline;
 use crate::error::{ErrorKind, GpuError};
 use crate::host::{FaultPlan, HostPool};
+use crate::testing::readers_see_whole_versions;
 use crate::work::Lookup;
 
 fn pool(threads: usize) -> Arc<Device> {
@@ -208,28 +208,13 @@ fn batches_see_whole_groups() {
         groups.push(group.iter().map(|&(p, hop)| RouteChange::Insert(p, hop)).collect::<Vec<_>>());
         versions.push(answers(&table));
     }
-    let (announced, confirmed) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while !stop.load(Ordering::SeqCst) {
-                    let first = confirmed.load(Ordering::SeqCst);
-                    let mut found = vec![NextHop(7); addrs.len()];
-                    live.lookup_batch(&addrs, &mut found);
-                    let last = announced.load(Ordering::SeqCst);
-                    let is_one = versions[first..=last].contains(&found);
-                    assert!(is_one, "of no version in {first}..={last}");
-                }
-            });
-        }
-        for (idx, group) in groups.iter().enumerate() {
-            announced.store(idx + 1, Ordering::SeqCst);
-            live.change(group).unwrap();
-            confirmed.store(idx + 1, Ordering::SeqCst);
-        }
-        stop.store(true, Ordering::SeqCst);
-    });
+    let look_up = || {
+        let mut found = vec![NextHop(7); addrs.len()];
+        live.lookup_batch(&addrs, &mut found);
+        found
+    };
+    let change = |number: usize| live.change(&groups[number]).unwrap();
+    readers_see_whole_versions(&versions, look_up, change);
     let stats = live.stats();
     assert!(stats.whole_copies < 20 && stats.patched_bytes > 0, "{stats:?}");
 }

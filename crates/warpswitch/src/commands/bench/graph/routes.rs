@@ -9,24 +9,10 @@ use anyhow::Context as _;
 use warpswitch_rules::generate::Prng;
 
 use crate::exit::bad_input;
-use crate::load;
+use crate::{load, routes};
 
 /// Gateways.
 const HOPS: u64 = 250;
-
-/// The share of prefix lengths in the Internet's table, of a thousand.
-const LENGTHS: [(u8, u64); 10] = [
-    (24, 610),
-    (23, 100),
-    (22, 110),
-    (21, 50),
-    (20, 45),
-    (19, 27),
-    (18, 14),
-    (17, 8),
-    (16, 14),
-    (14, 22),
-];
 
 /// Prefixes in order of their addresses, shorter ones first, each with a hop.
 #[derive(Debug)]
@@ -120,23 +106,10 @@ pub fn find(folder: &Path, is_wanted: impl Fn(&str) -> bool) -> Option<PathBuf> 
     all.find(|path| is_wanted(&path.file_name().unwrap_or_default().to_string_lossy()))
 }
 
-/// `count` prefixes, fewer if some are drawn twice, of lengths as in the Internet's table.
+/// `count` routes of lengths as in the Internet's table.
 pub fn made_up(count: usize) -> Table {
-    let mut draw = Prng::new(3);
-    let total: u64 = LENGTHS.iter().map(|(_, share)| share).sum();
-    let prefixes = (0..count).map(|_| {
-        let mut point = draw.below(total);
-        let chosen = LENGTHS.iter().find(|(_, share)| {
-            let is_here = point < *share;
-            point = point.saturating_sub(*share);
-            is_here
-        });
-        let len = chosen.map_or(24, |(len, _)| *len);
-        // Unicast addresses.
-        let address = ((1 + draw.below(222)) << 24 | draw.below(1 << 24)) as u32;
-        (address & mask(len), len)
-    });
-    Table::new(prefixes.collect())
+    let table = routes::made_up::<u32>(count, HOPS, 3);
+    Table::new(table.iter().map(|(prefix, _)| (prefix.addr(), prefix.len())).collect())
 }
 
 #[cfg(test)]
@@ -162,9 +135,9 @@ mod tests {
     }
 
     #[test]
-    fn made_up_tables_are_the_same_everywhere() {
+    fn made_up_tables_have_a_hop_for_each_address() {
         let table = made_up(1000);
-        assert!((950..=1000).contains(&table.len()));
+        assert_eq!(table.len(), 1000);
         let long = table.routes.iter().filter(|route| route.1 == 24).count();
         assert!((500..700).contains(&long), "{long}");
         let mut draw = Prng::new(1);

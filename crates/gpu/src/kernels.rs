@@ -20,11 +20,14 @@ pub const PROBE_ENTRY: &str = "ws_probe_abi";
 /// The name of the kernels that look up addresses.
 pub const ROUTE_ENTRY: &str = "ws_route";
 
+/// The name of the kernel that searches payloads.
+pub const SCAN_ENTRY: &str = "ws_scan";
+
 /// The name of the kernels that hash and nothing else.
 pub const HASHES_ENTRY: &str = "ws_hashes";
 
 /// The headers, by the names under which they are included.
-pub const HEADERS: [(&str, &str); 12] = [
+pub const HEADERS: [(&str, &str); 13] = [
     ("warpswitch/abi.h", include_str!("../../../kernels/include/warpswitch/abi.h")),
     ("warpswitch/key.cuh", include_str!("../../../kernels/include/warpswitch/key.cuh")),
     ("warpswitch/rows.cuh", include_str!("../../../kernels/include/warpswitch/rows.cuh")),
@@ -36,6 +39,7 @@ pub const HEADERS: [(&str, &str); 12] = [
     ("warpswitch/turbo.cuh", include_str!("../../../kernels/include/warpswitch/turbo.cuh")),
     ("warpswitch/routes.cuh", include_str!("../../../kernels/include/warpswitch/routes.cuh")),
     ("warpswitch/headers.cuh", include_str!("../../../kernels/include/warpswitch/headers.cuh")),
+    ("warpswitch/scan.cuh", include_str!("../../../kernels/include/warpswitch/scan.cuh")),
     ("warpswitch/resident.cuh", include_str!("../../../kernels/include/warpswitch/resident.cuh")),
 ];
 
@@ -149,11 +153,13 @@ pub enum Kernel {
     Header4,
     /// Hashes and nothing else.
     Hash(HashFunction),
+    /// Of patterns in payloads.
+    Scan,
 }
 
 impl Kernel {
     /// How many there are.
-    pub const COUNT: usize = Self::ROUTES + 3 + HashFunction::ALL.len();
+    pub const COUNT: usize = Self::ROUTES + 4 + HashFunction::ALL.len();
 
     /// The first number behind those of algorithms.
     const ROUTES: usize = Algorithm::ALL.len();
@@ -169,6 +175,7 @@ impl Kernel {
             Kernel::Route6 => Kernel::ROUTES + 1,
             Kernel::Header4 => Kernel::ROUTES + 2,
             Kernel::Hash(function) => Kernel::ROUTES + 3 + function.index(),
+            Kernel::Scan => Kernel::COUNT - 1,
         }
     }
 
@@ -186,6 +193,9 @@ impl Kernel {
                 Source { name: "header4.cu", text: include_str!("../../../kernels/src/header4.cu") }
             }
             Kernel::Hash(function) => Source::hashing(function),
+            Kernel::Scan => {
+                Source { name: "scan.cu", text: include_str!("../../../kernels/src/scan.cu") }
+            }
         }
     }
 
@@ -195,6 +205,7 @@ impl Kernel {
             Kernel::Rules(_) => ENTRY,
             Kernel::Route4 | Kernel::Route6 | Kernel::Header4 => ROUTE_ENTRY,
             Kernel::Hash(_) => HASHES_ENTRY,
+            Kernel::Scan => SCAN_ENTRY,
         }
     }
 }
@@ -316,7 +327,8 @@ mod tests {
             assert!(Source::resident(algorithm).whole().contains(RESIDENT_ENTRY), "{algorithm}");
         }
         let hashes = HashFunction::ALL.map(Kernel::Hash);
-        for kernel in [Kernel::Route4, Kernel::Route6, Kernel::Header4].into_iter().chain(hashes) {
+        let others = [Kernel::Route4, Kernel::Route6, Kernel::Header4, Kernel::Scan];
+        for kernel in others.into_iter().chain(hashes) {
             let whole = kernel.source().whole();
             assert!(!whole.contains("#include") && whole.contains(kernel.entry()), "{kernel:?}");
         }
@@ -328,7 +340,8 @@ mod tests {
         let rules = Algorithm::ALL.map(Kernel::Rules).into_iter();
         let routes = [Kernel::Route4, Kernel::Route6, Kernel::Header4];
         let hashes = HashFunction::ALL.map(Kernel::Hash);
-        let numbers: Vec<usize> = rules.chain(routes).chain(hashes).map(Kernel::index).collect();
+        let all = rules.chain(routes).chain(hashes).chain([Kernel::Scan]);
+        let numbers: Vec<usize> = all.map(Kernel::index).collect();
         assert_eq!(numbers, (0..Kernel::COUNT).collect::<Vec<_>>());
     }
 
@@ -373,9 +386,13 @@ mod tests {
             }
         }
         // So many leave room for as many threads as a multiprocessor can have, or three quarters.
-        for (kernel, words, registers_max) in
-            [(Kernel::Route4, 1, 32), (Kernel::Route6, 4, 32), (Kernel::Header4, 16, 42)]
-        {
+        // Of payloads, for one block of 1024 threads.
+        for (kernel, words, registers_max) in [
+            (Kernel::Route4, 1, 32),
+            (Kernel::Route6, 4, 32),
+            (Kernel::Header4, 16, 42),
+            (Kernel::Scan, 4, 64),
+        ] {
             let shape = KernelShape { words, ports_word: 0, compact: false };
             let registers = registers(kernel.source(), &shape);
             assert!(registers <= registers_max, "{kernel:?}: {registers} registers");

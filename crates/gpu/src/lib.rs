@@ -7,7 +7,8 @@
 //! keys ─► Ring: submit, submit, … ─► answers, in the order of submission
 //! ```
 //! - [`image`] lays an [`Algorithm`] out as words that kernels and the host read alike.
-//! - [`routes`] does the same for longest-prefix match; [`work`] is what both have in common.
+//! - [`routes`] does the same for longest-prefix match, [`scan`] for patterns in payloads; [`work`]
+//!   is what they have in common.
 //! - [`device`] is a place to run: a card, or [`host`] threads. It has slots; a slot takes a batch
 //!   of keys and has answers later. [`ring`] keeps the order.
 //! - [`resident`] answers frames of some hundred keys within microseconds, by a kernel that stays.
@@ -41,6 +42,7 @@ mod ranges;
 pub mod resident;
 pub mod ring;
 pub mod routes;
+pub mod scan;
 pub mod slot;
 mod survey;
 #[cfg(test)]

@@ -123,6 +123,19 @@ impl<W: Work> Ring<W> {
         len
     }
 
+    /// The same, for those who read the words themselves: `with` is given those of the keys and of
+    /// the answers.
+    ///
+    /// # Panics
+    /// If no batch is under way: a caller bug.
+    pub(crate) fn finish_with(&mut self, with: impl FnOnce(&[u32], &[u32])) -> usize {
+        let len = self.finish();
+        let slot = (self.oldest + self.slots.len() - 1) % self.slots.len();
+        let (keys, answers) = self.slots[slot].words();
+        with(&keys[..self.form.keys_len(len)], answers);
+        len
+    }
+
     /// The same without looking at the answers.
     ///
     /// # Panics

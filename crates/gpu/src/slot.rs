@@ -253,12 +253,29 @@ impl<W: Work> Slot<W> {
     pub fn copy_answers(&self, out: &mut [W::Answer]) {
         assert_ne!(self.state, State::UnderWay, "the slot is in use");
         assert_eq!(out.len(), self.len, "room for another number of answers");
-        let answers = match (&self.state, &self.inner) {
+        W::unpack(self.answers(), out);
+    }
+
+    fn answers(&self) -> &[u32] {
+        match (&self.state, &self.inner) {
             (State::Rescued, _) | (_, Inner::Spare(_)) => &self.rescued,
             (_, Inner::Host(slot)) => slot.answers(),
             (_, Inner::Card(slot)) => slot.answers(),
+        }
+    }
+
+    /// All the room for keys, and the answers of the last batch.
+    ///
+    /// # Panics
+    /// If a batch is under way: a caller bug.
+    pub(crate) fn words(&self) -> (&[u32], &[u32]) {
+        assert_ne!(self.state, State::UnderWay, "the slot is in use");
+        let keys: &[u32] = match &self.inner {
+            Inner::Card(slot) => slot.room(),
+            Inner::Host(slot) => slot.keys(),
+            Inner::Spare(keys) => keys,
         };
-        W::unpack(answers, out);
+        (keys, self.answers())
     }
 }
 

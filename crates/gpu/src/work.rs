@@ -1,14 +1,15 @@
 //! What a device works on: keys in, answers out, by an image of words.
 //!
-//! Slots, rings, deadlines and patches know nothing of rules or routes. To them a piece of work is
-//! an image, the words of keys that go in and the words of answers that come out, the kernel that
-//! reads the one and writes the other, and the same function on the host.
+//! Slots, rings, deadlines and patches know nothing of rules, routes or patterns. To them a piece
+//! of work is an image, the words of keys that go in and the words of answers that come out, the
+//! kernel that reads the one and writes the other, and the same function on the host.
 //!
 //! | work | keys | answers | kernels |
 //! | --- | --- | --- | --- |
 //! | [`Image`](crate::Image) | 4, 10 or 16 words | the winner's id, a word | one an algorithm |
 //! | [`RouteImage`](crate::routes::RouteImage) | an address, 1 or 4 words | a hop, half a word | one a family |
 //! | [`HeaderImage`](crate::routes::HeaderImage) | a slice of a packet, 16 words | the same | one |
+//! | [`ScanImage`](crate::scan::ScanImage) | a page of payloads | what was found in it | one |
 //! | [`HashImage`](crate::image::hashes::HashImage) | as rules' | a fold of hashes, a word | one a function |
 
 use std::fmt::Debug;

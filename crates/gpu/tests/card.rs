@@ -6,6 +6,7 @@
 mod support {
     pub mod header_cases;
     pub mod route_cases;
+    pub mod scan_cases;
     pub mod soak;
 }
 
@@ -13,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use support::soak::Soak;
-use support::{header_cases, route_cases};
+use support::{header_cases, route_cases, scan_cases};
 
 use warpswitch_classify::{
     BuildOptions, Classifier, ClassifyError, Engine, RuleChange, build as build_on_cores,
@@ -28,11 +29,15 @@ use warpswitch_gpu::ring::Ring;
 use warpswitch_gpu::routes::{
     HeaderImage, LiveHeaders, LiveRoutes, RouteChange, RouteImage, SLICE_WORDS, Slice,
 };
+use warpswitch_gpu::scan::{
+    DeviceScanner, FOUND_WORDS, PAGE_WORDS, ScanImage, read_pages, write_pages,
+};
 use warpswitch_gpu::{Algorithm, Device, GpuError, Image, engine};
 use warpswitch_routes::{Address, NextHop, RouteTable};
 use warpswitch_rules::generate::{Family, RulesetSpec, Style};
 use warpswitch_rules::schema::SCHEMAS;
 use warpswitch_rules::{RuleId, Ruleset, RulesetBuilder, linear};
+use warpswitch_scan::{PatternSets, ScanOptions, Scratch};
 use warpswitch_testkit::{classifier_suite, dense};
 
 /// The card of all tests, or why there is none.
@@ -382,6 +387,45 @@ fn every_way_and_length_of_headers_equals_the_reference() {
             ring.take(&mut out);
             header_cases::check(&out, packets, &table, &format!("{transfer:?} {len}"));
             assert_eq!(card.retired(), None);
+        }
+    }
+}
+
+/// Both ways to the card, batches of one page and of many, over and over the same slots.
+#[test]
+fn scans_equal_the_reference() {
+    let Ok(card) = card() else { return };
+    for case in scan_cases::all() {
+        let loaded = card.load(Arc::new(ScanImage::new(&case.patterns))).unwrap();
+        let pages = write_pages(case.payloads.iter().map(Vec::as_slice));
+        for transfer in [Transfer::Copies, Transfer::Direct] {
+            for batch in [1, 3, 70] {
+                let mut ring = Ring::new(&card, ScanImage::FORM, batch, 2).unwrap();
+                ring.set_transfer(TransferChoice::Always(transfer));
+                let mut found = Vec::new();
+                for pages in pages.chunks(batch * PAGE_WORDS) {
+                    let len = pages.len() / PAGE_WORDS;
+                    ring.keys_mut().unwrap()[..pages.len()].copy_from_slice(pages);
+                    ring.submit(&loaded, len);
+                    let mut out = vec![[7; FOUND_WORDS]; len];
+                    ring.take(&mut out);
+                    found.extend(out.as_flattened());
+                }
+                let what = format!("{transfer:?}, batches of {batch}");
+                scan_cases::check(&case, &read_pages(&pages, &found), &what);
+                assert_eq!(card.retired(), None, "{what}");
+            }
+        }
+        let scanner = DeviceScanner::build(&card, &case.patterns, &ScanOptions::default());
+        let payloads: Vec<&[u8]> = case.payloads.iter().map(Vec::as_slice).collect();
+        let (mut want, mut got) = (PatternSets::new(), PatternSets::new());
+        scanner.scanner().scan_sets(&payloads, &mut Scratch::new(), &mut want);
+        let mut queue = scanner.queue(2, 4).unwrap();
+        for _ in 0..3 {
+            queue.scan_sets(&payloads, &mut got);
+            for idx in 0..payloads.len() {
+                assert_eq!(got.of(idx), want.of(idx), "{}, payload {idx}", case.name);
+            }
         }
     }
 }

@@ -7,6 +7,7 @@
 mod support {
     pub mod header_cases;
     pub mod route_cases;
+    pub mod scan_cases;
 }
 
 use std::fs;
@@ -14,7 +15,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use support::{header_cases, route_cases};
+use support::{header_cases, route_cases, scan_cases};
 use tempfile::TempDir;
 use warpswitch_classify::parts::RuleStore;
 use warpswitch_classify::{BuildOptions, Classifier};
@@ -24,6 +25,7 @@ use warpswitch_gpu::image::hashes::{HashFunction, Subject};
 use warpswitch_gpu::kernels::{HEADERS, KernelShape};
 use warpswitch_gpu::live::LiveEngine;
 use warpswitch_gpu::routes::{LiveHeaders, LiveRoutes, RouteImage, SLICE_WORDS, Slice};
+use warpswitch_gpu::scan::{FOUND_WORDS, PAGE_WORDS, ScanImage, read_pages, write_pages};
 use warpswitch_gpu::work::{Lookup, Work};
 use warpswitch_gpu::{Algorithm, Device, Image};
 use warpswitch_routes::{Address, NextHop, RouteTable};
@@ -34,6 +36,7 @@ use warpswitch_testkit::dense;
 
 const PROGRAM: &str = include_str!("../../../kernels/test/lookup.cpp");
 const HASHES_PROGRAM: &str = include_str!("../../../kernels/test/hashes.cpp");
+const SCAN_PROGRAM: &str = include_str!("../../../kernels/test/scan.cpp");
 const ROUTES_PROGRAM: &str = include_str!("../../../kernels/test/routes.cpp");
 
 fn has_compiler() -> bool {
@@ -323,4 +326,27 @@ fn whole_headers_equal_the_reference() {
         out.as_chunks::<SLICE_WORDS>().0.iter().map(|words| Slice::from_words(*words)).collect();
     let counts = header_cases::check(&out, &packets, &table, "in C++");
     assert!(counts.iter().all(|&count| count > 100), "{counts:?}");
+}
+
+#[test]
+fn scans_equal_the_reference() {
+    if !has_compiler() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let shape = KernelShape { words: 4, ports_word: 0, compact: false };
+    let program = compile_program(&folder, SCAN_PROGRAM, &shape, &[]);
+    for case in scan_cases::all() {
+        let image = ScanImage::new(&case.patterns);
+        let pages = write_pages(case.payloads.iter().map(Vec::as_slice));
+        let mut twin = vec![7; pages.len() / PAGE_WORDS * FOUND_WORDS];
+        image.answer(&pages, &mut twin);
+        let mut input = vec![image.words().len() as u32, (pages.len() / PAGE_WORDS) as u32];
+        input.extend(image.numbers());
+        input.extend(image.words());
+        input.extend(&pages);
+        let found = run_program(&program, &input);
+        assert_eq!(read_pages(&pages, &found), read_pages(&pages, &twin), "{}", case.name);
+        scan_cases::check(&case, &read_pages(&pages, &found), "in C++");
+    }
 }

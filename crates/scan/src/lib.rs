@@ -7,6 +7,7 @@
 //! | [`Carry`] | what a flow leaves behind, so that occurrences across segments are found |
 //! | [`Engine`] | how it is searched: all give the same |
 //! | [`naive`] | the reference |
+//! | [`parts`] | what searches elsewhere share with this one |
 //!
 //! A scan takes time in proportion to its bytes and to what it finds, whatever the patterns and
 //! payloads are, and what it finds is bounded.
@@ -20,6 +21,7 @@ mod error;
 mod filter;
 mod matches;
 pub mod naive;
+pub mod parts;
 mod pattern;
 mod scanner;
 mod stream;

@@ -69,9 +69,19 @@ impl<T> Lists<T> {
         &self.items
     }
 
-    pub(crate) fn clear(&mut self) {
+    /// Forgets all lists and keeps their memory.
+    pub fn clear(&mut self) {
         self.items.clear();
         self.ends.clear();
+    }
+
+    /// Adds the list of the next payload, found elsewhere: in its order, and whether it was cut.
+    pub fn add(&mut self, items: &[T], is_cut: bool)
+    where
+        T: Copy,
+    {
+        self.items.extend_from_slice(items);
+        self.close(is_cut);
     }
 
     pub(crate) fn push(&mut self, item: T) {

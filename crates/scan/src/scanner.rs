@@ -79,6 +79,11 @@ impl Scanner {
         self.options.engine
     }
 
+    /// The most occurrences of a list, or patterns of a set.
+    pub fn matches_max(&self) -> usize {
+        self.options.matches_max
+    }
+
     /// Bytes of memory: the filter's, which scans read, and the automaton's, which they read where
     /// the filter gives up.
     pub fn bytes(&self) -> usize {

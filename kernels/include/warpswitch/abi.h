@@ -143,6 +143,25 @@ enum {
 };
 #define WS_ROUTE_PLACE 0x3fffffffu
 
+/* Patterns; see scan.cuh. */
+enum {
+    WS_SCAN_FILTER = 0,       /* words of the filter: first of all, so that they lie at 0 */
+    WS_SCAN_FILTER_SHIFT = 1, /* 32 less the bits of a word's number */
+    WS_SCAN_BUCKETS = 2,      /* buckets: a word each */
+    WS_SCAN_BUCKET_SHIFT = 3, /* 32 less the bits of a bucket's number */
+    WS_SCAN_ENTRIES = 4,      /* entries: four words each */
+    WS_SCAN_BYTES = 5,        /* the patterns' bytes; each begins with a word */
+    WS_SCAN_TINY = 6          /* 256 words of tiny patterns, or 0 if there is none */
+};
+
+/* A page of payloads, and what is found in it. */
+enum {
+    WS_PAGE_WORDS = 8192,     /* words of a page */
+    WS_PAGE_MARKS = 64,       /* words in front: a bit for each unit of 16 bytes that begins one */
+    WS_PAGE_PARTS = 16,       /* parts of a page that are searched apart */
+    WS_PART_WORDS = 128       /* words of what is found in a part: how many, then these */
+};
+
 /* Words of an array padded to whole 16-byte loads. */
 #define WS_PADDED(words) (((words) + 3) / 4 * 4)
 #define WS_ENTRY_WORDS WS_PADDED(WS_WORDS + 1)

@@ -105,6 +105,30 @@ pub const ROUTE_KIND_SHIFT: u32 = 30;
 /// The unit of an entry.
 pub const ROUTE_PLACE: u32 = 0x3fff_ffff;
 
+/// Patterns: the filter.
+pub const SCAN_FILTER: usize = 0;
+/// 32 less the bits of a filter word's number.
+pub const SCAN_FILTER_SHIFT: usize = 1;
+/// Buckets.
+pub const SCAN_BUCKETS: usize = 2;
+/// 32 less the bits of a bucket's number.
+pub const SCAN_BUCKET_SHIFT: usize = 3;
+/// Entries.
+pub const SCAN_ENTRIES: usize = 4;
+/// The patterns' bytes.
+pub const SCAN_BYTES: usize = 5;
+/// Tiny patterns, 0 if there is none.
+pub const SCAN_TINY: usize = 6;
+
+/// Words of a page of payloads,
+pub const PAGE_WORDS: usize = 8192;
+/// words in front that mark where payloads begin,
+pub const PAGE_MARKS: usize = 64;
+/// parts that are searched apart.
+pub const PAGE_PARTS: usize = 16;
+/// Words of what is found in a part.
+pub const PART_WORDS: usize = 128;
+
 /// `words` padded to whole loads of four.
 pub const fn padded(words: usize) -> usize {
     words.div_ceil(4) * 4
@@ -154,7 +178,7 @@ pub const fn row_words(words: usize, compact: bool) -> usize {
 }
 
 /// What the probe kernel reports, in its order; compiled for full rows of four-word keys.
-pub const FACTS: [(&str, u32); 43] = [
+pub const FACTS: [(&str, u32); 54] = [
     ("size of a view", 64),
     ("WS_IDS", IDS as u32),
     ("WS_RULES", RULES as u32),
@@ -198,4 +222,15 @@ pub const FACTS: [(&str, u32); 43] = [
     ("words of a description of turbo", turbo_desc_words(4) as u32),
     ("words of a cut", cut_words(4) as u32),
     ("words of a row", row_words(4, false) as u32),
+    ("WS_SCAN_FILTER", SCAN_FILTER as u32),
+    ("WS_SCAN_FILTER_SHIFT", SCAN_FILTER_SHIFT as u32),
+    ("WS_SCAN_BUCKETS", SCAN_BUCKETS as u32),
+    ("WS_SCAN_BUCKET_SHIFT", SCAN_BUCKET_SHIFT as u32),
+    ("WS_SCAN_ENTRIES", SCAN_ENTRIES as u32),
+    ("WS_SCAN_BYTES", SCAN_BYTES as u32),
+    ("WS_SCAN_TINY", SCAN_TINY as u32),
+    ("WS_PAGE_WORDS", PAGE_WORDS as u32),
+    ("WS_PAGE_MARKS", PAGE_MARKS as u32),
+    ("WS_PAGE_PARTS", PAGE_PARTS as u32),
+    ("WS_PART_WORDS", PART_WORDS as u32),
 ];

@@ -7,7 +7,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher};
 
 /// How often each 4-byte string stands in the patterns.
-pub(crate) struct Common {
+#[derive(Clone, Debug)]
+pub struct Common {
     /// With a hasher that is the same in every run.
     counts: HashMap<u32, u32, BuildHasherDefault<DefaultHasher>>,
 }
@@ -19,7 +20,8 @@ const FREQUENT: &[u8] = b" etaonisrhldcu\0\xff";
 const PLACES_MAX: usize = 256;
 
 impl Common {
-    pub(crate) fn new<'a>(patterns: impl Iterator<Item = &'a [u8]>) -> Self {
+    /// Counts those of folded patterns.
+    pub fn new<'a>(patterns: impl Iterator<Item = &'a [u8]>) -> Self {
         let mut counts = HashMap::default();
         for bytes in patterns {
             for window in bytes.windows(4) {
@@ -32,7 +34,10 @@ impl Common {
 
     /// Where the window of `window_bytes`, or the `places` of them that begin side by side, is the
     /// least common; the first such place. `bytes` is folded, and long enough for one.
-    pub(crate) fn rarest(&self, bytes: &[u8], window_bytes: usize, places: usize) -> usize {
+    ///
+    /// # Panics
+    /// If `bytes` or the window is shorter than four bytes, or the places do not fit: caller bugs.
+    pub fn rarest(&self, bytes: &[u8], window_bytes: usize, places: usize) -> usize {
         let bytes = &bytes[..bytes.len().min(PLACES_MAX)];
         let counts: Vec<u32> = bytes.windows(4).map(|four| self.count(four)).collect();
         let fours = counts.windows(window_bytes - 3);

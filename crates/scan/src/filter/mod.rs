@@ -28,7 +28,7 @@ pub(crate) mod tables;
 use crate::arch::Kernel;
 use crate::collect::Collect;
 use crate::pattern::{Case, PatternId, Patterns};
-use choose::Common;
+pub use choose::Common;
 use groups::{Entry, Groups};
 use tables::{BitTable, LONG_BYTES_MIN, LONG_STRIDE, LONG_WINDOW, Mask, SHORT_WINDOW, TinyTable};
 

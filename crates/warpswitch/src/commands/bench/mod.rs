@@ -5,6 +5,7 @@ mod classify;
 mod gpu;
 mod graph;
 mod routes;
+mod scan;
 mod updates;
 
 use clap::{Args, Subcommand};
@@ -24,6 +25,7 @@ enum What {
     Gpu(gpu::BenchGpuArgs),
     Graph(graph::BenchGraphArgs),
     Routes(routes::BenchRoutesArgs),
+    Scan(scan::BenchScanArgs),
 }
 
 impl BenchCommand {
@@ -37,6 +39,7 @@ impl BenchCommand {
             What::Gpu(args) => gpu::run(args),
             What::Graph(args) => graph::run(args),
             What::Routes(args) => routes::run(args),
+            What::Scan(args) => scan::run(args),
         }
     }
 }

@@ -235,7 +235,7 @@ fn parse_under_way(text: &str) -> Result<usize, String> {
     parse_positive(text).and_then(|number| at_most(number, 64))
 }
 
-fn at_most(number: usize, most: usize) -> Result<usize, String> {
+pub(super) fn at_most(number: usize, most: usize) -> Result<usize, String> {
     if number > most { Err(format!("at most {most}")) } else { Ok(number) }
 }
 

@@ -86,7 +86,7 @@ impl Context<'_> {
     ///
     /// # Panics
     /// If there are not as many outputs as packets.
-    pub fn emit_each(&mut self, mut batch: Batch, outputs: &[u32]) {
+    pub fn emit_each(&mut self, batch: Batch, outputs: &[u32]) {
         if let Some((&main, others)) = outputs.split_first()
             && batch.len() == outputs.len()
             && main < DROPS
@@ -95,8 +95,7 @@ impl Context<'_> {
         {
             return self.emit_batch(main as usize, batch);
         }
-        self.worker.emit_each(self.element, &mut batch, outputs);
-        self.worker.pool.recycle_empty(batch);
+        self.worker.emit_each(self.element, batch, outputs);
     }
 
     /// Asks input `port`, which is a pull input, for up to `packets_max` packets, at most

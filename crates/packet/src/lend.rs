@@ -1,16 +1,18 @@
 //! Frames that are kept for long and lent to packets: played again and again, or all the same.
 //!
-//! Each starts with a line of cache, as it lies where a network card has put it. A packet that
-//! borrows one reads it in place; who writes to it first makes a copy, see [`crate::packet`]. Where
-//! most packets are written to, a copy at once is cheaper than one on the way, which touches a line
-//! more; so it is where packets borrow from several in turn, who count them. A [`Lender`] finds
-//! out.
+//! Each starts with a line of cache, as it lies where a network card has put it. Frames are lent to
+//! a batch as a whole, see [`crate::Batch`]; a packet that somebody looks at borrows its own, which
+//! is read in place, and who writes to it first makes a copy, see [`crate::packet`]. Where most
+//! packets are written to, a copy at once is cheaper than one on the way, which touches a line more;
+//! so it is where packets borrow from several in turn, who count them. A [`Lender`] finds out.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::Batch;
 use crate::packet::{LINE_BYTES, PACKET_BYTES_MAX, PacketType};
 use crate::pages::prefetch;
-use crate::parts::Parts;
+use crate::parts::{self, Parts};
 
 /// Lines that frames may take: a gigabyte.
 const LINES_MAX: usize = (1 << 30) / LINE_BYTES;
@@ -20,6 +22,9 @@ const LINES_AHEAD: usize = 32;
 
 /// Batches that are copied before packets borrow once more, to see whether they are written to.
 const COPIED_BATCHES: u32 = 63;
+
+/// Fewer packets are told their frames at once: it costs less than to keep account of who is not.
+pub(crate) const WHOLE_MIN: usize = 8;
 
 /// A line of cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +71,8 @@ impl Frame {
 pub struct Frames {
     lines: Vec<Line>,
     list: Vec<Frame>,
+    /// Whether packets that came back had been written to, or had borrowed elsewhere since.
+    is_in_vain: AtomicBool,
 }
 
 impl Frames {
@@ -104,15 +111,29 @@ impl Frames {
         &self.lines
     }
 
-    #[inline(always)]
-    pub(crate) fn list(&self) -> &[Frame] {
-        &self.list
-    }
-
     /// The line that a frame starts in, and all behind it.
     #[inline(always)]
     pub(crate) fn lines_from(&self, frame: &Frame) -> &[Line] {
         &self.lines[frame.first_line as usize..]
+    }
+
+    #[cfg(test)]
+    pub(crate) fn list(&self) -> &[Frame] {
+        &self.list
+    }
+
+    /// The bytes of a frame.
+    #[inline(always)]
+    fn data(&self, frame: &Frame) -> &[u8] {
+        parts::bytes_of(self.lines_from(frame), frame.bytes() as usize)
+    }
+
+    /// Asks for lines that are wanted when frames behind this one are.
+    #[inline(always)]
+    fn fetch_ahead(&self, frame: &Frame) {
+        if let Some(later) = self.lines.get(frame.first_line as usize + LINES_AHEAD) {
+            prefetch(&later.0);
+        }
     }
 
     /// The lines that a frame is in.
@@ -122,6 +143,44 @@ impl Frames {
         &self.lines[frame.first_line as usize..][..lines]
     }
 }
+
+/// The data of packets that frames are lent to, in order; see [`crate::Batch::lent_frames`].
+#[derive(Clone, Debug)]
+pub struct LentFrames<'b> {
+    frames: &'b Frames,
+    numbers: std::slice::Iter<'b, u32>,
+}
+
+impl<'b> LentFrames<'b> {
+    #[inline(always)]
+    pub(crate) fn new(frames: &'b Frames, numbers: &'b [u32]) -> Self {
+        Self { frames, numbers: numbers.iter() }
+    }
+
+    /// Bytes of all of them.
+    pub(crate) fn bytes(self) -> u64 {
+        let bytes = |&number: &u32| u64::from(self.frames.list[number as usize].bytes());
+        self.numbers.map(bytes).sum()
+    }
+}
+
+impl<'b> Iterator for LentFrames<'b> {
+    type Item = &'b [u8];
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<&'b [u8]> {
+        let frame = &self.frames.list[*self.numbers.next()? as usize];
+        self.frames.fetch_ahead(frame);
+        Some(self.frames.data(frame))
+    }
+
+    #[inline(always)]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.numbers.size_hint()
+    }
+}
+
+impl ExactSizeIterator for LentFrames<'_> {}
 
 /// Who lends frames; see the module.
 #[derive(Clone, Debug, Default)]
@@ -142,56 +201,61 @@ impl Lender {
         &self.frames
     }
 
-    /// Makes each of `packets` as new, with frames from number `first` on as their data, in order.
+    /// Makes each of the packets of `batch`, which are as they were left, as new, with these frames
+    /// as their data, seen then if a time is given.
     ///
     /// # Panics
-    /// If there are no such frames.
-    pub(crate) fn serve<'p>(
+    /// If there are not as many numbers as packets, or no such frames.
+    pub(crate) fn serve(
         &mut self,
-        first: usize,
-        packets: impl ExactSizeIterator<Item = &'p mut Parts>,
+        batch: &mut Batch,
+        numbers: impl ExactSizeIterator<Item = u32>,
+        timestamp_ns: Option<i64>,
     ) {
-        let list = &self.frames.list()[first..first + packets.len()];
-        self.to_copy = serve(&self.frames, self.to_copy, packets.zip(list));
-    }
-
-    /// The same, with frame number `number` as the data of each.
-    pub(crate) fn serve_one<'p>(
-        &mut self,
-        number: usize,
-        packets: impl ExactSizeIterator<Item = &'p mut Parts>,
-    ) {
-        let frame = &self.frames.list()[number];
-        self.to_copy = serve(&self.frames, self.to_copy, packets.map(|parts| (parts, frame)));
+        // Workers that play the same frames share the answer, whichever asks first.
+        if self.frames.is_in_vain.load(Ordering::Relaxed) {
+            self.frames.is_in_vain.store(false, Ordering::Relaxed);
+            self.to_copy = COPIED_BATCHES;
+        }
+        if self.to_copy > 0 {
+            self.to_copy -= 1;
+            let frames = &*self.frames;
+            for (packet, number) in batch.as_left().iter_mut().zip(numbers) {
+                let frame = &frames.list[number as usize];
+                let parts = packet.parts_mut();
+                parts.copy_frame(frames, frame);
+                parts.timestamp_ns = timestamp_ns.unwrap_or(parts.timestamp_ns);
+                frames.fetch_ahead(frame);
+            }
+            return;
+        }
+        let is_short = numbers.len() < WHOLE_MIN;
+        batch.lend_whole(&self.frames, numbers, timestamp_ns);
+        if is_short {
+            batch.packets_mut();
+        }
     }
 }
 
-/// Serves a batch, and tells how many are to be copied from now on.
-#[inline(always)]
-fn serve<'p, 'f>(
+/// Tells each packet of a batch which frame is its own.
+pub(crate) fn hand_out<'p>(
     frames: &Arc<Frames>,
-    to_copy: u32,
-    pairs: impl ExactSizeIterator<Item = (&'p mut Parts, &'f Frame)>,
-) -> u32 {
-    let ahead = |frame: &Frame| {
-        if let Some(later) = frames.lines.get(frame.first_line as usize + LINES_AHEAD) {
-            prefetch(&later.0);
-        }
-    };
-    if to_copy > 0 {
-        for (parts, frame) in pairs {
-            parts.copy_frame(frames, frame);
-            ahead(frame);
-        }
-        return to_copy - 1;
-    }
-    let (count, mut in_vain) = (pairs.len(), 0);
-    for (parts, frame) in pairs {
+    numbers: &[u32],
+    timestamp_ns: Option<i64>,
+    packets: impl ExactSizeIterator<Item = &'p mut Parts>,
+) {
+    assert_eq!(packets.len(), numbers.len(), "every packet has its frame");
+    let mut in_vain = 0;
+    for (parts, &number) in packets.zip(numbers) {
+        let frame = &frames.list[number as usize];
         in_vain += usize::from(parts.lent_in_vain(frames));
         parts.lend(frames, frame);
-        ahead(frame);
+        parts.timestamp_ns = timestamp_ns.unwrap_or(parts.timestamp_ns);
+        frames.fetch_ahead(frame);
     }
-    if 2 * in_vain > count { COPIED_BATCHES } else { 0 }
+    if 2 * in_vain > numbers.len() {
+        frames.is_in_vain.store(true, Ordering::Relaxed);
+    }
 }
 
 #[cfg(test)]
@@ -242,12 +306,12 @@ mod tests {
             pool.recycle_batch(batch);
             lender.to_copy
         };
-        assert_eq!([turn(&mut lender, true), turn(&mut lender, true)], [0, COPIED_BATCHES]);
+        assert_eq!([turn(&mut lender, true), turn(&mut lender, true)], [0, 0]);
         for left in (0..COPIED_BATCHES).rev() {
             assert_eq!(turn(&mut lender, true), left);
         }
         // Packets borrow once more, and are looked at when they come again.
-        assert_eq!([turn(&mut lender, true), turn(&mut lender, true)], [0, COPIED_BATCHES]);
+        assert_eq!([turn(&mut lender, true), turn(&mut lender, true)], [0, 0]);
         (0..COPIED_BATCHES).for_each(|_| assert!(turn(&mut lender, true) < COPIED_BATCHES));
         assert_eq!([turn(&mut lender, false), turn(&mut lender, false)], [0, 0]);
     }
@@ -256,11 +320,11 @@ mod tests {
     fn spares_forget_who_lent() {
         let (mut lender, mut pool) = (lender(), Pool::new());
         let batch = pool.borrow(&mut lender, 0..100);
-        let other = pool.borrow_one(&mut lender, 7, 3);
+        let other = pool.borrow_one(&mut lender, 7, 3, 5);
         assert!(other.iter().all(|packet| packet.data() == [7; 7]));
         pool.recycle_batch(batch);
         pool.forget_lenders();
-        assert_eq!(Arc::strong_count(&lender.frames), 4, "three borrow still");
+        assert_eq!(Arc::strong_count(&lender.frames), 5, "a batch of three borrows still");
         drop(lender);
         assert!(other.iter().all(|packet| packet.data() == [7; 7]));
         pool.recycle_batch(other);

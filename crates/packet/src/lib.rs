@@ -2,6 +2,7 @@
 //! which one writer hands changes to many readers.
 #![deny(unsafe_code)]
 
+mod batch;
 #[expect(unsafe_code, reason = "instructions that need not be there")]
 mod deal;
 pub mod lend;
@@ -13,6 +14,7 @@ mod parts;
 mod pool;
 pub mod sync;
 
-pub use lend::{Frames, Lender};
+pub use batch::{BATCH_LEN_MAX, Batch};
+pub use lend::{Frames, Lender, LentFrames};
 pub use packet::{Header, Packet, PacketType, annotation};
-pub use pool::{BATCH_LEN_MAX, Batch, Depot, Pool};
+pub use pool::{Depot, Pool};

@@ -69,6 +69,18 @@ impl Loan {
     }
 }
 
+/// The first `bytes` bytes of `lines`.
+///
+/// # Panics
+/// If there are not so many.
+#[inline(always)]
+pub(crate) fn bytes_of(lines: &[Line], bytes: usize) -> &[u8] {
+    assert!(bytes <= size_of_val(lines), "a frame lies in lines that are there");
+    // SAFETY: a line is an array of bytes and nothing else, so `lines` are so many bytes, which
+    // were written when the lines were, and are borrowed as these are.
+    unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), bytes) }
+}
+
 /// See the module. The order is that of the lines.
 #[derive(Debug)]
 #[repr(C, align(64))]

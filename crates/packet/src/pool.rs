@@ -1,4 +1,4 @@
-//! Batches, and the pool that packets and batches come from and go back to.
+//! The pool that packets and batches come from and go back to.
 //!
 //! A worker has a pool. What was used last is used next, so a short path stays in the nearest
 //! cache, and once a run has met its largest load nothing is allocated any more.
@@ -14,11 +14,10 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::batch::Batch;
 use crate::lend::Lender;
-use crate::packet::{LINE_BYTES, Packet};
+use crate::packet::Packet;
 
-/// The most packets that a batch is meant to hold. Longer ones are right, only slower.
-pub const BATCH_LEN_MAX: usize = 256;
 /// Spare packets that are kept for use; more go back to the system.
 const SPARE_PACKETS_MAX: usize = 1 << 16;
 /// Spare batches that are kept for use.
@@ -28,106 +27,6 @@ const MAGAZINE_LEN: usize = 256;
 /// Spares of each kind that a pool with a depot keeps for itself: as many packets as a core's own
 /// cache has room for.
 const OWN_SPARES_MAX: usize = 4 * MAGAZINE_LEN;
-
-/// Packets in order. One pointer: a batch moves between elements in eight bytes.
-#[derive(Debug, Default)]
-pub struct Batch(Box<Parts>);
-
-/// Behind a pointer, as batches are pushed to and moved in turn: to read three words at once that
-/// were just written one by one makes a processor wait until all of them are in its cache.
-#[derive(Debug, Default)]
-struct Parts {
-    packets: Vec<Packet>,
-}
-
-impl Batch {
-    /// A batch without packets. Allocates; [`Pool::batch`] need not.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Number of packets.
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.0.packets.len()
-    }
-
-    /// Whether there are none.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.0.packets.is_empty()
-    }
-
-    /// Adds a packet behind.
-    #[inline]
-    pub fn push(&mut self, packet: Packet) {
-        self.0.packets.push(packet);
-    }
-
-    /// Moves all packets of `other` behind.
-    pub fn append(&mut self, other: &mut Batch) {
-        self.0.packets.append(&mut other.0.packets);
-    }
-
-    /// Moves `packets` behind.
-    #[inline]
-    pub fn extend(&mut self, packets: impl Iterator<Item = Packet>) {
-        self.0.packets.extend(packets);
-    }
-
-    /// The packets in order.
-    #[inline]
-    pub fn iter(&self) -> std::slice::Iter<'_, Packet> {
-        self.0.packets.iter()
-    }
-
-    /// The packets in order, to change.
-    #[inline]
-    pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, Packet> {
-        self.0.packets.iter_mut()
-    }
-
-    /// Takes all packets out, in order.
-    #[inline]
-    pub fn drain(&mut self) -> std::vec::Drain<'_, Packet> {
-        self.0.packets.drain(..)
-    }
-
-    /// Takes the packets from number `from` on out, in order.
-    pub fn drain_from(&mut self, from: usize) -> std::vec::Drain<'_, Packet> {
-        self.0.packets.drain(from.min(self.0.packets.len())..)
-    }
-
-    /// The packets as a slice.
-    pub fn as_slice(&self) -> &[Packet] {
-        &self.0.packets
-    }
-
-    /// The packets as a slice, to change.
-    pub fn as_mut_slice(&mut self) -> &mut [Packet] {
-        &mut self.0.packets
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    pub(crate) fn packets_mut(&mut self) -> &mut Vec<Packet> {
-        &mut self.0.packets
-    }
-
-    /// Keeps the packets that `keep` gives back, in order; it may do with the others what it wants.
-    ///
-    /// Cost: one pass; nothing moves while all are kept.
-    #[inline]
-    pub fn sift(&mut self, mut keep: impl FnMut(Packet) -> Option<Packet>) {
-        let packets = std::mem::take(&mut self.0.packets);
-        // Collecting from a vector's own iterator reuses its memory.
-        self.0.packets = packets.into_iter().filter_map(&mut keep).collect();
-    }
-
-    /// Bytes of all packets.
-    pub fn bytes(&self) -> u64 {
-        self.0.packets.iter().map(|packet| packet.len() as u64).sum()
-    }
-}
 
 /// Where pools leave spares that they have too many of, for others that have none.
 ///
@@ -225,19 +124,29 @@ impl Pool {
     /// If there are no such frames.
     #[inline]
     pub fn borrow(&mut self, lender: &mut Lender, range: Range<usize>) -> Batch {
+        assert!(range.end <= lender.frames().len(), "frames {range:?}");
         let mut batch = self.used(range.len());
-        lender.serve(range.start, batch.iter_mut().map(Packet::parts_mut));
+        lender.serve(&mut batch, range.start as u32..range.end as u32, None);
         batch
     }
 
-    /// A batch of `count` packets with frame `number` that `lender` has, each as new.
+    /// A batch of `count` packets with frame `number` that `lender` has, each as new but for the
+    /// time when it was seen.
     ///
     /// # Panics
     /// If there is no such frame.
     #[inline]
-    pub fn borrow_one(&mut self, lender: &mut Lender, number: usize, count: usize) -> Batch {
+    pub fn borrow_one(
+        &mut self,
+        lender: &mut Lender,
+        number: usize,
+        count: usize,
+        timestamp_ns: i64,
+    ) -> Batch {
+        assert!(number < lender.frames().len(), "frame {number}");
         let mut batch = self.used(count);
-        lender.serve_one(number, batch.iter_mut().map(Packet::parts_mut));
+        let numbers = (0..count).map(|_| number as u32);
+        lender.serve(&mut batch, numbers, Some(timestamp_ns));
         batch
     }
 
@@ -246,7 +155,7 @@ impl Pool {
     fn used(&mut self, count: usize) -> Batch {
         let mut batch = self.batch();
         let spare = self.packets.len();
-        batch.0.packets.extend(self.packets.drain(spare.saturating_sub(count)..));
+        batch.extend(self.packets.drain(spare.saturating_sub(count)..));
         while batch.len() < count {
             let packet = self.packets.pop().unwrap_or_else(|| self.other_packet());
             batch.push(packet);
@@ -298,11 +207,7 @@ impl Pool {
             Depot::get(&depot.batches, &mut self.batches);
         }
         let spare = self.batches.pop();
-        spare.unwrap_or_else(|| {
-            // Dealing writes whole registers.
-            let packets = Vec::with_capacity(BATCH_LEN_MAX + LINE_BYTES / size_of::<Packet>());
-            Batch(Box::new(Parts { packets }))
-        })
+        spare.unwrap_or_else(Batch::with_room)
     }
 
     /// Takes a batch back, packets and all.
@@ -311,13 +216,12 @@ impl Pool {
         // With a depot some may go there: that is seen to one by one.
         let room = if self.depot.is_some() { OWN_SPARES_MAX } else { SPARE_PACKETS_MAX };
         let has_room = self.packets.len() + batch.len() <= room;
-        if has_room && !(Packet::any_is_large() && batch.iter().any(Packet::is_large)) {
-            self.live -= batch.len() as u64;
-            self.packets.append(&mut batch.0.packets);
+        let packets = batch.as_left();
+        if has_room && !(Packet::any_is_large() && packets.iter().any(Packet::is_large)) {
+            self.live -= packets.len() as u64;
+            self.packets.append(packets);
         } else {
-            for packet in batch.drain() {
-                self.recycle(packet);
-            }
+            packets.drain(..).for_each(|packet| self.recycle(packet));
         }
         self.recycle_empty(batch);
     }
@@ -327,9 +231,9 @@ impl Pool {
     /// # Panics
     /// If there are packets in it.
     #[inline]
-    pub fn recycle_empty(&mut self, batch: Batch) {
+    pub fn recycle_empty(&mut self, mut batch: Batch) {
         assert!(batch.is_empty(), "{} packets would be lost", batch.len());
-        if batch.0.packets.capacity() > 0 && self.batches.len() < SPARE_BATCHES_MAX {
+        if batch.as_left().capacity() > 0 && self.batches.len() < SPARE_BATCHES_MAX {
             self.batches.push(batch);
             if self.batches.len() > OWN_SPARES_MAX
                 && let Some(depot) = &self.depot
@@ -342,9 +246,12 @@ impl Pool {
     /// Spares let go of whom they borrowed from: nobody plays these frames any more.
     pub fn forget_lenders(&mut self) {
         self.packets.iter_mut().for_each(Packet::forget_lender);
+        self.batches.iter_mut().for_each(Batch::forget_lender);
         if let Some(depot) = &self.depot {
             let mut shelf = Depot::lock(&depot.packets);
             shelf.iter_mut().flatten().for_each(Packet::forget_lender);
+            let mut shelf = Depot::lock(&depot.batches);
+            shelf.iter_mut().flatten().for_each(Batch::forget_lender);
         }
     }
 
@@ -376,6 +283,7 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::BATCH_LEN_MAX;
 
     #[test]
     fn what_comes_back_is_used_again() {

@@ -57,7 +57,7 @@ use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing, drop_for,
 };
-use warpswitch_packet::{BATCH_LEN_MAX, Batch, annotation};
+use warpswitch_packet::{BATCH_LEN_MAX, Batch, Packet, annotation};
 use warpswitch_rules::extract::Extractor;
 use warpswitch_rules::format::{ReadOptions, RulesFormat, read_rules, read_rules_bytes};
 use warpswitch_rules::{Action, KeyBatch, Rule, RuleId, RuleRef, Ruleset, Schema};
@@ -199,9 +199,18 @@ impl Lookup {
         }
         let (keys, found) = (&mut self.keys[..words], &mut self.found[..batch.len()]);
         self.keyless.clear();
-        let frames =
-            batch.iter().map(|packet| (packet.data(), packet.anno_u8(annotation::PAINT).into()));
-        self.extractor.extract_each(frames, keys, |idx| self.keyless.push(idx));
+        let keyless = |idx| self.keyless.push(idx);
+        match batch.lent_frames() {
+            // None of them has a paint.
+            Some(frames) => {
+                self.extractor.extract_each(frames.map(|frame| (frame, 0)), keys, keyless);
+            }
+            None => {
+                let paint = |packet: &Packet| packet.anno_u8(annotation::PAINT).into();
+                let frames = batch.iter().map(|packet| (packet.data(), paint(packet)));
+                self.extractor.extract_each(frames, keys, keyless);
+            }
+        }
         self.classifier.classify(KeyBatch::new(schema, keys), found);
         for &idx in &self.keyless {
             found[idx] = RuleId::NONE;

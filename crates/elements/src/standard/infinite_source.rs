@@ -112,8 +112,7 @@ impl InfiniteSource {
     fn make(&mut self, cx: &mut Context<'_>, packets: usize) -> Batch {
         let now = cx.now().0;
         let now = if self.timestamp { now } else { 0 };
-        let mut batch = cx.pool().borrow_one(&mut self.lender, 0, packets);
-        batch.iter_mut().for_each(|packet| packet.set_timestamp_ns(now));
+        let batch = cx.pool().borrow_one(&mut self.lender, 0, packets, now);
         self.count += packets as i64;
         batch
     }

@@ -186,7 +186,7 @@ impl Router {
             }
         }
         // Who lent frames may be gone.
-        self.worker.pool.forget_lenders();
+        self.worker.forget_lenders();
         let left: usize = old.shared.elements.iter().map(|element| element.borrow().held()).sum();
         let lost = (left + old.worker.waiting()) as u64;
         debug_assert!(lost <= live, "more packets are held than were given out");

@@ -57,6 +57,15 @@ impl Stats {
         }
     }
 
+    /// Counts a packet whose output stands for a reason, or is none.
+    #[inline]
+    fn drop_for(&mut self, port: u32) {
+        match self.drops.get_mut((u32::MAX - port) as usize) {
+            Some(drops) if port >= DROPS => *drops += 1,
+            _ => self.unconnected += 1,
+        }
+    }
+
     /// What was counted, which is 0 from now on.
     pub(crate) fn take(&mut self) -> Stats {
         let zero = Stats { drops: vec![0; self.drops.len()], ..Stats::default() };
@@ -80,16 +89,6 @@ struct Output {
     target: Option<PortRef>,
     /// Whether its element has no inputs: what it emits is counted, as nothing comes in.
     is_source: bool,
-}
-
-/// Drops a packet whose output stands for a reason, or is none.
-#[inline(never)]
-fn drop_one(stats: &mut Stats, pool: &mut Pool, packet: Packet, port: u32) {
-    match stats.drops.get_mut((u32::MAX - port) as usize) {
-        Some(drops) if port >= DROPS => *drops += 1,
-        _ => stats.unconnected += 1,
-    }
-    pool.recycle(packet);
 }
 
 /// A batch on its way.
@@ -230,6 +229,12 @@ impl Worker {
         Some(batch)
     }
 
+    /// Nobody plays frames any more that packets borrowed before.
+    pub(crate) fn forget_lenders(&mut self) {
+        self.pool.forget_lenders();
+        self.slots.iter_mut().for_each(Batch::forget_lender);
+    }
+
     /// Lets `batch` wait at an output, which there is.
     #[inline]
     pub(crate) fn emit_batch(&mut self, element: usize, port: usize, mut batch: Batch) {
@@ -249,7 +254,7 @@ impl Worker {
     ///
     /// # Panics
     /// If there are not as many outputs as packets.
-    pub(crate) fn emit_each(&mut self, element: usize, batch: &mut Batch, outputs: &[u32]) {
+    pub(crate) fn emit_each(&mut self, element: usize, mut batch: Batch, outputs: &[u32]) {
         let base = self.slot_base[element];
         let slots = &mut self.slots[base as usize..self.slot_base[element + 1] as usize];
         // Those that have nothing are written down before, and struck out if that stays so.
@@ -266,11 +271,10 @@ impl Worker {
         self.filled.truncate(kept);
         if !batch.is_empty() {
             let ports = self.slot_base[element + 1] - base;
-            let reasons = outputs.iter().filter(|&&port| port >= ports);
-            for (packet, &port) in batch.drain().zip(reasons) {
-                drop_one(&mut self.stats[element], &mut self.pool, packet, port);
-            }
+            let stats = &mut self.stats[element];
+            outputs.iter().filter(|&&port| port >= ports).for_each(|&port| stats.drop_for(port));
         }
+        self.pool.recycle_batch(batch);
     }
 
     #[cold]

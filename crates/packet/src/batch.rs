@@ -1,0 +1,426 @@
+//! Packets in order, and which frame is to be whose.
+//!
+//! ```text
+//! usual       packets ─► what each points to ─► its bytes
+//! lent whole  packets, as they were left; numbers ─► frames: no packet knows of its frame yet
+//! ```
+//! Frames are lent to a whole batch by a column of their numbers. Who only reads them does so
+//! through that column, and who sorts packets sorts the numbers along: four bytes a packet, where
+//! a packet's own line, which tells where its data is, is 64 that are written once and read by each
+//! element. Who asks for packets gets packets: the first that does has each told its frame.
+//!
+//! # Invariants
+//! - B1: a batch that is lent whole has as many numbers as packets, each that of one of the frames.
+//!   Otherwise nobody asks for numbers.
+//! - B2: nobody has a reference to a packet of a batch that is lent whole.
+
+use std::cell::{Cell, OnceCell};
+use std::fmt;
+use std::sync::Arc;
+
+use crate::lend::{self, Frames, LentFrames};
+use crate::packet::{LINE_BYTES, Packet};
+
+/// The most packets that a batch is meant to hold. Longer ones are right, only slower.
+pub const BATCH_LEN_MAX: usize = 256;
+
+/// Why [`Batch::hand_for`] gives a hand.
+pub(crate) const NO_OTHERS: &str = "no other packets are there, as was seen before";
+
+/// Packets in order. One pointer: a batch moves between elements in eight bytes.
+#[derive(Debug)]
+pub struct Batch(Box<Parts>);
+
+/// Behind a pointer, as batches are pushed to and moved in turn: to read three words at once that
+/// were just written one by one makes a processor wait until all of them are in its cache.
+#[derive(Debug)]
+struct Parts {
+    /// Not there while the batch is lent whole.
+    packets: OnceCell<Vec<Packet>>,
+    loan: Loan,
+}
+
+/// What is lent to a whole batch.
+#[derive(Default)]
+pub(crate) struct Loan {
+    /// The packets as they were left, as long as the batch is lent whole.
+    packets: Cell<Vec<Packet>>,
+    /// Which frame is to be whose.
+    numbers: Vec<u32>,
+    /// Whose numbers these are. Kept for the next loan, which most often is from the same.
+    frames: Option<Arc<Frames>>,
+    /// When packets were seen, if not when frames were.
+    timestamp_ns: Option<i64>,
+}
+
+/// What packets of a loan are moved from or to.
+pub(crate) struct Hand<'b> {
+    pub packets: &'b mut Vec<Packet>,
+    pub numbers: &'b mut Vec<u32>,
+}
+
+impl fmt::Debug for Loan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loan").field("numbers", &self.numbers).finish_non_exhaustive()
+    }
+}
+
+impl Loan {
+    /// The packets, each told its frame.
+    #[inline(never)]
+    fn hand_out(&self) -> Vec<Packet> {
+        let mut packets = self.packets.take();
+        if let Some(frames) = &self.frames {
+            let parts = packets.iter_mut().map(Packet::parts_mut);
+            lend::hand_out(frames, &self.numbers, self.timestamp_ns, parts);
+        }
+        packets
+    }
+
+    /// Whether it is for the same frames at the same time.
+    fn is_like(&self, other: &Loan) -> bool {
+        let is_same = |(own, other)| Arc::ptr_eq(own, other);
+        self.timestamp_ns == other.timestamp_ns
+            && self.frames.as_ref().zip(other.frames.as_ref()).is_some_and(is_same)
+    }
+
+    /// Makes it one of `frames`.
+    #[inline]
+    fn be_of(&mut self, frames: &Arc<Frames>, timestamp_ns: Option<i64>) {
+        if !self.frames.as_ref().is_some_and(|own| Arc::ptr_eq(own, frames)) {
+            self.frames = Some(frames.clone());
+        }
+        self.timestamp_ns = timestamp_ns;
+    }
+}
+
+impl Batch {
+    /// A batch without packets. Allocates; [`crate::Pool::batch`] need not.
+    pub fn new() -> Self {
+        Self::with_packets(Vec::new(), Vec::new())
+    }
+
+    /// One with room for a batch: dealing writes whole registers.
+    pub(crate) fn with_room() -> Self {
+        let room = |item_bytes| BATCH_LEN_MAX + LINE_BYTES / item_bytes;
+        Self::with_packets(
+            Vec::with_capacity(room(size_of::<Packet>())),
+            Vec::with_capacity(room(size_of::<u32>())),
+        )
+    }
+
+    fn with_packets(packets: Vec<Packet>, numbers: Vec<u32>) -> Self {
+        let loan = Loan { numbers, ..Loan::default() };
+        Self(Box::new(Parts { packets: OnceCell::from(packets), loan }))
+    }
+
+    #[inline(always)]
+    fn packets(&self) -> &Vec<Packet> {
+        self.0.packets.get_or_init(|| self.0.loan.hand_out())
+    }
+
+    #[inline(always)]
+    pub(crate) fn packets_mut(&mut self) -> &mut Vec<Packet> {
+        self.packets();
+        self.0.packets.get_mut().expect("they were handed out")
+    }
+
+    /// Number of packets.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.0.packets.get().map_or(self.0.loan.numbers.len(), Vec::len)
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds a packet behind.
+    #[inline]
+    pub fn push(&mut self, packet: Packet) {
+        self.packets_mut().push(packet);
+    }
+
+    /// Moves all packets of `other` behind.
+    pub fn append(&mut self, other: &mut Batch) {
+        if let Some((mut packets, mut numbers)) = other.take_lent_whole(std::slice::from_mut(self))
+        {
+            let hand = self.hand_for(other).expect(NO_OTHERS);
+            hand.packets.append(&mut packets);
+            hand.numbers.append(&mut numbers);
+            self.lend_like(other);
+            return other.put_lent_whole(packets, numbers);
+        }
+        self.packets_mut().append(other.packets_mut());
+    }
+
+    /// Moves `packets` behind.
+    #[inline]
+    pub fn extend(&mut self, packets: impl Iterator<Item = Packet>) {
+        self.packets_mut().extend(packets);
+    }
+
+    /// The packets in order.
+    #[inline]
+    pub fn iter(&self) -> std::slice::Iter<'_, Packet> {
+        self.packets().iter()
+    }
+
+    /// The packets in order, to change.
+    #[inline]
+    pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, Packet> {
+        self.packets_mut().iter_mut()
+    }
+
+    /// Takes all packets out, in order.
+    #[inline]
+    pub fn drain(&mut self) -> std::vec::Drain<'_, Packet> {
+        self.packets_mut().drain(..)
+    }
+
+    /// Takes the packets from number `from` on out, in order.
+    pub fn drain_from(&mut self, from: usize) -> std::vec::Drain<'_, Packet> {
+        let packets = self.packets_mut();
+        packets.drain(from.min(packets.len())..)
+    }
+
+    /// The packets as a slice.
+    pub fn as_slice(&self) -> &[Packet] {
+        self.packets()
+    }
+
+    /// The packets as a slice, to change.
+    pub fn as_mut_slice(&mut self) -> &mut [Packet] {
+        self.packets_mut()
+    }
+
+    /// Keeps the packets that `keep` gives back, in order; it may do with the others what it wants.
+    ///
+    /// Cost: one pass; nothing moves while all are kept.
+    #[inline]
+    pub fn sift(&mut self, mut keep: impl FnMut(Packet) -> Option<Packet>) {
+        let packets = std::mem::take(self.packets_mut());
+        // Collecting from a vector's own iterator reuses its memory.
+        *self.packets_mut() = packets.into_iter().filter_map(&mut keep).collect();
+    }
+
+    /// Bytes of all packets.
+    pub fn bytes(&self) -> u64 {
+        match self.lent_frames() {
+            Some(frames) => frames.bytes(),
+            None => self.iter().map(|packet| packet.len() as u64).sum(),
+        }
+    }
+}
+
+/// Frames that are lent to all packets at once; see the module.
+impl Batch {
+    #[inline]
+    pub(crate) fn is_lent_whole(&self) -> bool {
+        self.0.packets.get().is_none()
+    }
+
+    /// The data of each packet, if frames were lent to all of them and nobody has looked at a
+    /// packet since. All else is as in new packets then: no header is set, annotations are zero.
+    ///
+    /// Cost: what is read is the frames, where asking for packets would write and read a line of
+    /// each more.
+    #[inline]
+    pub fn lent_frames(&self) -> Option<LentFrames<'_>> {
+        let Loan { numbers, frames, .. } = &self.0.loan;
+        let frames = frames.as_ref().filter(|_| self.is_lent_whole())?;
+        Some(LentFrames::new(frames, numbers))
+    }
+
+    /// Lends the packets, which are as they were left, frames with these numbers.
+    ///
+    /// # Panics
+    /// If there are not as many numbers as packets, or too large ones.
+    pub(crate) fn lend_whole(
+        &mut self,
+        frames: &Arc<Frames>,
+        numbers: impl ExactSizeIterator<Item = u32>,
+        timestamp_ns: Option<i64>,
+    ) {
+        let packets = self.as_left();
+        assert_eq!(packets.len(), numbers.len(), "as many frames as packets");
+        let Parts { packets, loan } = &mut *self.0;
+        loan.numbers.clear();
+        loan.numbers.extend(numbers);
+        loan.be_of(frames, timestamp_ns);
+        loan.packets.set(packets.take().unwrap_or_default());
+    }
+
+    /// The packets as they were left; what was lent to all of them is no longer theirs.
+    #[inline]
+    pub(crate) fn as_left(&mut self) -> &mut Vec<Packet> {
+        let Parts { packets, loan } = &mut *self.0;
+        if packets.get().is_none() {
+            let _ = packets.set(loan.packets.take());
+        }
+        packets.get_mut().expect("they were just set")
+    }
+
+    /// Has no part in frames any more, unless they are lent to it now.
+    pub fn forget_lender(&mut self) {
+        if !self.is_lent_whole() {
+            self.0.loan.frames = None;
+        }
+    }
+
+    /// Where packets of `other`, which is lent whole, go to if no other packets are there;
+    /// [`Batch::lend_like`] follows.
+    #[inline]
+    pub(crate) fn hand_for(&mut self, other: &Batch) -> Option<Hand<'_>> {
+        let Parts { packets, loan } = &mut *self.0;
+        match packets.get_mut() {
+            Some(packets) if packets.is_empty() => {
+                loan.numbers.clear();
+                Some(Hand { packets, numbers: &mut loan.numbers })
+            }
+            None if loan.is_like(&other.0.loan) => {
+                Some(Hand { packets: loan.packets.get_mut(), numbers: &mut loan.numbers })
+            }
+            _ => None,
+        }
+    }
+
+    /// Says that packets in it are lent what their numbers say, of the frames of `other`.
+    #[inline]
+    pub(crate) fn lend_like(&mut self, other: &Batch) {
+        let Parts { packets, loan } = &mut *self.0;
+        if let (Some(packets), Some(frames)) = (packets.take(), &other.0.loan.frames) {
+            loan.be_of(frames, other.0.loan.timestamp_ns);
+            loan.packets.set(packets);
+        }
+    }
+
+    /// Adds a packet of `other`, which is lent whole, behind.
+    pub(crate) fn push_lent(&mut self, packet: Packet, number: u32, other: &Batch) {
+        let hand = self.hand_for(other).expect(NO_OTHERS);
+        hand.packets.push(packet);
+        hand.numbers.push(number);
+        self.lend_like(other);
+    }
+
+    /// The packets and their numbers, if it is lent whole and `to` takes them so.
+    /// [`Batch::put_lent_whole`] follows.
+    pub(crate) fn take_lent_whole(&mut self, to: &mut [Batch]) -> Option<(Vec<Packet>, Vec<u32>)> {
+        if !self.is_lent_whole() || to.iter_mut().any(|to| to.hand_for(self).is_none()) {
+            return None;
+        }
+        let loan = &mut self.0.loan;
+        Some((loan.packets.take(), std::mem::take(&mut loan.numbers)))
+    }
+
+    /// Puts those back that nobody took.
+    pub(crate) fn put_lent_whole(&mut self, packets: Vec<Packet>, numbers: Vec<u32>) {
+        self.0.loan.packets.set(packets);
+        self.0.loan.numbers = numbers;
+    }
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Lender, PacketType, Pool};
+
+    /// A lender of frames 0 to 99, each of as many bytes as its number says, all of that value.
+    fn lender() -> Lender {
+        let mut frames = Frames::default();
+        for number in 0..100u8 {
+            assert!(frames.push(&vec![number; number.into()], number.into(), PacketType::Host));
+        }
+        Lender::new(frames)
+    }
+
+    fn data(batch: &Batch) -> Vec<&[u8]> {
+        batch.iter().map(Packet::data).collect()
+    }
+
+    #[test]
+    fn frames_are_the_packets_data_until_somebody_looks() {
+        let (mut lender, mut pool) = (lender(), Pool::new());
+        let batch = pool.borrow(&mut lender, 30..90);
+        assert_eq!((batch.len(), batch.is_empty(), batch.bytes()), (60, false, 30 * 119));
+        let frames = batch.lent_frames().expect("nobody has looked");
+        assert_eq!(frames.len(), 60);
+        let read: Vec<Vec<u8>> = frames.map(<[u8]>::to_vec).collect();
+        assert!(batch.iter().map(Packet::data).eq(read.iter().map(Vec::as_slice)));
+        assert!(batch.lent_frames().is_none(), "somebody has looked");
+        assert!(batch.iter().map(|packet| packet.timestamp_ns()).eq(30..90));
+        assert_eq!((batch.len(), batch.bytes()), (60, 30 * 119));
+        pool.recycle_batch(batch);
+        let batch = pool.borrow_one(&mut lender, 7, 20, -5);
+        assert!(batch.lent_frames().is_some_and(|mut frames| frames.all(|frame| frame == [7; 7])));
+        assert!(batch.iter().all(|packet| packet.timestamp_ns() == -5 && packet.data() == [7; 7]));
+        pool.recycle_batch(batch);
+        // Nothing of a batch's loan is left when it is used again, whether anybody looked or not.
+        pool.forget_lenders();
+        let batch = pool.borrow(&mut lender, 0..50);
+        pool.recycle_batch(batch);
+        let mut batch = pool.batch();
+        assert!(batch.lent_frames().is_none() && batch.is_empty() && batch.iter().len() == 0);
+        batch.push(pool.packet_of(b"new"));
+        assert_eq!(data(&batch), [b"new"]);
+        pool.recycle_batch(batch);
+        assert_eq!(pool.live(), 0);
+    }
+
+    #[test]
+    fn what_is_lent_can_be_joined() {
+        let (mut one, mut two, mut pool) = (lender(), lender(), Pool::new());
+        let expected: Vec<Vec<u8>> =
+            (10..20).chain(50..60).map(|number| vec![number; number.into()]).collect();
+        let mut check = |first: &dyn Fn(&mut Pool, &mut Lender) -> Batch,
+                         second: &mut dyn FnMut(&mut Pool, &mut Lender) -> Batch,
+                         stays_lent: bool| {
+            let mut batch = first(&mut pool, &mut one);
+            let mut other = second(&mut pool, &mut one);
+            batch.append(&mut other);
+            assert_eq!(batch.lent_frames().is_some(), stays_lent);
+            assert_eq!((batch.len(), data(&batch)), (20, expected.iter().map(|v| &**v).collect()));
+            pool.recycle_batch(batch);
+            pool.recycle_empty(other);
+        };
+        let first = |pool: &mut Pool, lender: &mut Lender| pool.borrow(lender, 10..20);
+        let looked = |pool: &mut Pool, lender: &mut Lender| {
+            let mut batch = pool.borrow(lender, 10..20);
+            batch.as_mut_slice();
+            batch
+        };
+        check(&first, &mut |pool, lender| pool.borrow(lender, 50..60), true);
+        check(&looked, &mut |pool, lender| pool.borrow(lender, 50..60), false);
+        check(&first, &mut |pool, _| pool.borrow(&mut two, 50..60), false);
+        let both = |pool: &mut Pool, lender: &mut Lender| {
+            let mut empty = pool.batch();
+            empty.append(&mut pool.borrow(lender, 10..20));
+            assert!(empty.is_lent_whole());
+            empty
+        };
+        check(&both, &mut |pool, lender| pool.borrow(lender, 50..60), true);
+    }
+
+    #[test]
+    fn packets_are_added_to_and_taken_from_what_is_lent() {
+        let (mut lender, mut pool) = (lender(), Pool::new());
+        let mut batch = pool.borrow(&mut lender, 10..20);
+        batch.push(pool.packet_of(b"last"));
+        assert_eq!((data(&batch)[0], data(&batch)[10]), ([10; 10].as_slice(), b"last".as_slice()));
+        let packets: Vec<Packet> = batch.drain().collect();
+        assert_eq!((packets.len(), batch.len()), (11, 0));
+        let mut batch = pool.borrow(&mut lender, 10..20);
+        batch.sift(|packet| (packet.len() % 2 == 0).then_some(packet));
+        assert_eq!(batch.iter().map(Packet::len).collect::<Vec<_>>(), [10, 12, 14, 16, 18]);
+        let mut batch = pool.borrow(&mut lender, 10..20);
+        assert_eq!(batch.drain_from(8).map(|packet| packet.len()).collect::<Vec<_>>(), [18, 19]);
+    }
+}

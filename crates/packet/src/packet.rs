@@ -17,9 +17,10 @@
 //! lines 2 ...   the buffer; data of a new packet starts with line 3
 //! last line     nothing: packets are an odd number of lines long
 //! ```
-//! So a frame of 64 bytes costs two lines of cache, also one that is lent. As packets lie one
-//! behind the other in memory, an odd number of lines spreads the first lines of a batch over all
-//! sets of the cache; with an even one they would share half of them.
+//! So a frame of 64 bytes costs two lines of cache, also one that is lent, but for batches that are
+//! lent whole, see [`crate::Batch`]. As packets lie one behind the other in memory, an odd number
+//! of lines spreads the first lines of a batch over all sets of the cache; with an even one they
+//! would share half of them.
 //!
 //! # Annotations
 //! 48 bytes, at Click's places: destination address at 0 (IPv4: 4 bytes, IPv6: 16), paint at 16,
@@ -535,7 +536,7 @@ mod tests {
                 let steps = [order / 144, order / 12 % 12, order % 12].map(|step| STEPS[step]);
                 let (mut own, mut lent) = (Packet::new(), Packet::new());
                 own.set_data(&bytes[..len]);
-                lent.parts_mut().lend(&frames, &frames.list()[0]);
+                lent.parts_mut().lend(&frames, &frames.list()[0], 5);
                 assert_eq!((lent.timestamp_ns(), lent.packet_type()), (5, PacketType::Multicast));
                 for packet in [&mut own, &mut lent] {
                     packet.set_header(Header::Mac, 0);

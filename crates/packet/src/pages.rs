@@ -22,17 +22,18 @@ pub fn whole_pages(words: usize) -> usize {
     words.next_multiple_of(if words >= page / 2 { page } else { LINE_BYTES / 4 })
 }
 
-/// Asks for the line that `bytes` begin in, if the processor can do so; nothing waits for it.
+/// Asks for the line that item `idx` of `items` begins in, if the processor can do so; nothing
+/// waits for it, and none need be there.
 #[inline(always)]
-pub fn prefetch(bytes: &[u8]) {
+pub fn prefetch<T>(items: &[T], idx: usize) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch reads nothing that the program could see; any address is allowed.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().cast());
+        _mm_prefetch::<_MM_HINT_T0>(items.as_ptr().wrapping_add(idx).cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = bytes;
+    let _ = (items, idx);
 }
 
 /// Shared words of a fixed number, zero at first.

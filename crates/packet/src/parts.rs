@@ -69,16 +69,18 @@ impl Loan {
     }
 }
 
-/// The first `bytes` bytes of `lines`.
+/// The first `bytes` bytes from line number `first` of `lines` on.
 ///
 /// # Panics
 /// If there are not so many.
 #[inline(always)]
-pub(crate) fn bytes_of(lines: &[Line], bytes: usize) -> &[u8] {
-    assert!(bytes <= size_of_val(lines), "a frame lies in lines that are there");
-    // SAFETY: a line is an array of bytes and nothing else, so `lines` are so many bytes, which
-    // were written when the lines were, and are borrowed as these are.
-    unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), bytes) }
+pub(crate) fn bytes_of(lines: &[Line], first: usize, bytes: usize) -> &[u8] {
+    let start = first * LINE_BYTES;
+    assert!(start + bytes <= size_of_val(lines), "a frame lies in lines that are there");
+    let start = lines.as_ptr().cast::<u8>().wrapping_add(start);
+    // SAFETY: a line is an array of bytes and nothing else, so from `start` on there are so many
+    // bytes, which were written when the lines were, and are borrowed as these are.
+    unsafe { std::slice::from_raw_parts(start, bytes) }
 }
 
 /// See the module. The order is that of the lines.
@@ -300,22 +302,22 @@ impl Parts {
 
     /// Makes it as new, but with what is lent as its data.
     #[inline(always)]
-    pub fn lend(&mut self, frames: &Arc<Frames>, frame: &Frame) {
+    pub fn lend(&mut self, frames: &Arc<Frames>, frame: &Frame, timestamp_ns: i64) {
         if !self.loan.is_from(frames.lines()) {
             self.change_lender(Some(frames));
         }
         self.loan = Loan::start(frames.lines_from(frame));
         (self.offset, self.len) = (0, frame.bytes());
-        self.describe(frame);
+        self.describe(frame, timestamp_ns);
     }
 
     /// Makes it as new, but with a copy of a frame as its data.
     #[inline(always)]
-    pub fn copy_frame(&mut self, frames: &Frames, frame: &Frame) {
+    pub fn copy_frame(&mut self, frames: &Frames, frame: &Frame, timestamp_ns: i64) {
         self.clear();
         // What was borrowed before tells nothing any more of who writes.
         self.loan = Loan::NONE;
-        self.describe(frame);
+        self.describe(frame, timestamp_ns);
         let lines = frames.lines_of(frame);
         let room = &mut self.usual.0[HEADROOM_BYTES..];
         match (lines, room.first_chunk_mut()) {
@@ -342,10 +344,10 @@ impl Parts {
 
     /// What is known of a frame, and nothing else.
     #[inline(always)]
-    fn describe(&mut self, frame: &Frame) {
+    fn describe(&mut self, frame: &Frame, timestamp_ns: i64) {
         (self.mac, self.network, self.transport) = (UNSET, UNSET, UNSET);
         self.packet_type = frame.packet_type();
-        self.timestamp_ns = frame.timestamp_ns();
+        self.timestamp_ns = timestamp_ns;
         self.clear_annotations();
     }
 
@@ -509,7 +511,7 @@ mod tests {
         let (one, two) = (frames(1), frames(2));
         let counts = || (Arc::strong_count(&one), Arc::strong_count(&two));
         let mut parts = Parts::new();
-        parts.lend(&one, &one.list()[1]);
+        parts.lend(&one, &one.list()[1], 0);
         assert_eq!((parts.data(), counts()), ([1; 100].as_slice(), (2, 1)));
         parts.forget_lender();
         assert_eq!(counts(), (2, 1), "it is in use");
@@ -517,9 +519,9 @@ mod tests {
         copy.copy_data(&parts);
         assert_eq!((copy.data(), counts()), ([1; 100].as_slice(), (3, 1)));
         parts.clear();
-        parts.lend(&one, &one.list()[2]);
+        parts.lend(&one, &one.list()[2], 0);
         assert_eq!((parts.data(), counts()), ([1; 192].as_slice(), (3, 1)));
-        parts.lend(&two, &two.list()[0]);
+        parts.lend(&two, &two.list()[0], 0);
         assert_eq!((parts.data(), counts()), ([2; 60].as_slice(), (2, 2)));
         assert!(!parts.lent_in_vain(&two) && parts.lent_in_vain(&one));
         copy.clear();
@@ -530,7 +532,7 @@ mod tests {
         assert_eq!((parts.data()[..2].as_ref(), counts()), ([7, 2].as_slice(), (1, 1)));
         assert_eq!(two.lines_of(&two.list()[0])[0].0[..60], [2; 60]);
         for frame in two.list() {
-            parts.copy_frame(&two, frame);
+            parts.copy_frame(&two, frame, 0);
             assert_eq!((parts.data(), parts.headroom()), (&[2; 192][..parts.data().len()], 64));
         }
         assert_eq!(counts(), (1, 1));

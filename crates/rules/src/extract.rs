@@ -146,23 +146,65 @@ impl Extractor {
     #[inline]
     pub fn extract_each<'f>(
         &self,
-        frames: impl ExactSizeIterator<Item = (&'f [u8], u32)>,
+        frames: impl ExactSizeIterator<Item = (&'f [u8], u32)> + Clone,
         keys: &mut [u32],
         mut keyless: impl FnMut(usize),
     ) {
         assert!(keys.len() >= frames.len() * self.schema.words, "room for every key");
-        let is_tuple = self.layout == Layout::Ipv4Tuple && self.link == LinkType::Ethernet;
+        if self.layout == Layout::Ipv4Tuple && self.link == LinkType::Ethernet {
+            return self.extract_tuples(frames, keys.as_chunks_mut().0, keyless);
+        }
         let rooms = keys.chunks_exact_mut(self.schema.words);
         for (idx, ((frame, in_port), key)) in frames.zip(rooms).enumerate() {
-            if is_tuple
-                && let Some(words) = usual::ipv4_tuple(frame)
-                && let Some(key) = key.first_chunk_mut()
-            {
-                *key = words;
-                continue;
-            }
             if self.extract(frame, frame.len(), in_port, key).is_err() {
                 keyless(idx);
+            }
+        }
+    }
+
+    /// The same for the layout that is met most: frames of other shapes come after the others of
+    /// their block, so that the loop over these calls nobody and keeps what it needs at hand.
+    #[inline]
+    fn extract_tuples<'f>(
+        &self,
+        mut frames: impl ExactSizeIterator<Item = (&'f [u8], u32)> + Clone,
+        keys: &mut [[u32; 4]],
+        mut keyless: impl FnMut(usize),
+    ) {
+        const BLOCK: usize = u64::BITS as usize;
+        for (first, block) in (0..).step_by(BLOCK).zip(keys.chunks_mut(BLOCK)) {
+            let again = frames.clone();
+            let mut others = 0u64;
+            // Keys come first: no frame is taken that has no room.
+            for (idx, (key, (frame, _))) in block.iter_mut().zip(frames.by_ref()).enumerate() {
+                let mut is_usual = false;
+                if let Some(head) = frame.first_chunk() {
+                    (*key, is_usual) = usual::ipv4_tuple(head, frame.len());
+                }
+                others |= u64::from(!is_usual) << idx;
+            }
+            if others != 0 {
+                self.extract_others(again, others, block, |idx| keyless(first + idx));
+            }
+        }
+    }
+
+    /// Writes the keys of those of `frames` that `others` has a bit for.
+    #[inline(never)]
+    fn extract_others<'f>(
+        &self,
+        frames: impl Iterator<Item = (&'f [u8], u32)>,
+        mut others: u64,
+        keys: &mut [[u32; 4]],
+        mut keyless: impl FnMut(usize),
+    ) {
+        for (idx, ((frame, in_port), key)) in frames.zip(keys).enumerate() {
+            if others & 1 == 1 && self.extract(frame, frame.len(), in_port, key).is_err() {
+                keyless(idx);
+            }
+            others >>= 1;
+            if others == 0 {
+                return;
             }
         }
     }

@@ -63,8 +63,6 @@ use warpswitch_rules::format::{ReadOptions, RulesFormat, read_rules, read_rules_
 use warpswitch_rules::{Action, KeyBatch, Rule, RuleId, RuleRef, Ruleset, Schema};
 use warpswitch_wire::link::LinkType;
 
-use crate::copies::own;
-
 /// The class.
 pub static CLASS: ElementClass =
     ElementClass::new("SDNClassifier", "1/-", "h/h", || Box::new(SdnClassifier::default()))
@@ -80,12 +78,19 @@ const ERRORS_MAX: usize = 20;
 /// Most memory that an engine may take, in bytes.
 const ENGINE_BYTES_MAX: usize = 4 << 30;
 
-/// What becomes of the frames of a rule.
+/// What becomes of the frames of a rule, and how many there were: one row, as both are wanted for
+/// each frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Verdict {
+struct Row {
+    hits: u64,
     /// The output, or what [`drop_for`] gives.
     output: u32,
     paint: Option<u8>,
+}
+
+impl Row {
+    /// For frames that no rule is about.
+    const NO_RULE: Self = Self { hits: 0, output: drop_for(NO_RULE), paint: None };
 }
 
 /// See the module.
@@ -103,8 +108,8 @@ struct Lookup {
     format: Option<RulesFormat>,
     /// The rules that there are, by number.
     rules: Vec<Option<Rule>>,
-    verdicts: Arc<Vec<Verdict>>,
-    hits: Vec<u64>,
+    /// One for each rule, and a last one for frames that no rule is about.
+    rows: Vec<Row>,
     /// Whether any rule paints.
     paints: bool,
     keys: Vec<u32>,
@@ -115,9 +120,9 @@ struct Lookup {
 }
 
 /// What `action` means, given so many outputs.
-fn verdict(action: &Action, outputs: usize) -> Result<Verdict, String> {
+fn row(action: &Action, outputs: usize) -> Result<Row, String> {
     let (output, paint) = match action {
-        Action::Drop => return Ok(Verdict { output: drop_for(RULE), paint: None }),
+        Action::Drop => return Ok(Row { hits: 0, output: drop_for(RULE), paint: None }),
         Action::Pass => (0, None),
         Action::Mark(mark) => (0, Some(*mark as u8)),
         Action::Output(output) => (*output, None),
@@ -126,7 +131,7 @@ fn verdict(action: &Action, outputs: usize) -> Result<Verdict, String> {
     if output as usize >= outputs {
         return Err(format!("'{action}' needs output {output}, there are {outputs}"));
     }
-    Ok(Verdict { output, paint })
+    Ok(Row { hits: 0, output, paint })
 }
 
 impl Lookup {
@@ -137,10 +142,10 @@ impl Lookup {
         outputs: usize,
     ) -> Result<Self, Vec<String>> {
         let mut errors = Vec::new();
-        let mut verdicts = Vec::with_capacity(ruleset.len());
+        let mut rows = Vec::with_capacity(ruleset.len() + 1);
         for id in ruleset.ids() {
-            match verdict(ruleset.action(id), outputs) {
-                Ok(verdict) => verdicts.push(verdict),
+            match row(ruleset.action(id), outputs) {
+                Ok(row) => rows.push(row),
                 Err(why) if errors.len() < ERRORS_MAX => {
                     errors.push(format!("line {}: {why}", ruleset.line(id)));
                 }
@@ -158,9 +163,8 @@ impl Lookup {
             extractor: Extractor::new(ruleset.schema(), LinkType::Ethernet),
             format,
             rules: ruleset.ids().map(|id| Some(ruleset.to_rule(id))).collect(),
-            paints: verdicts.iter().any(|verdict| verdict.paint.is_some()),
-            hits: vec![0; verdicts.len()],
-            verdicts: Arc::new(verdicts),
+            paints: rows.iter().any(|row| row.paint.is_some()),
+            rows: rows.into_iter().chain([Row::NO_RULE]).collect(),
             keys: Vec::with_capacity(words),
             keyless: Vec::with_capacity(BATCH_LEN_MAX),
             found: Vec::with_capacity(BATCH_LEN_MAX),
@@ -174,8 +178,7 @@ impl Lookup {
             classifier: self.classifier.clone(),
             extractor: self.extractor,
             rules: Vec::new(),
-            verdicts: self.verdicts.clone(),
-            hits: vec![0; self.hits.len()],
+            rows: self.rows.iter().map(|row| Row { hits: 0, ..*row }).collect(),
             keys: Vec::new(),
             keyless: Vec::new(),
             found: Vec::new(),
@@ -184,61 +187,64 @@ impl Lookup {
         }
     }
 
+    /// The rows of rules.
+    fn rule_rows(&self) -> &[Row] {
+        &self.rows[..self.rows.len() - 1]
+    }
+
     fn schema(&self) -> &'static Schema {
         self.extractor.schema()
     }
 
     /// Finds out where the frames of `batch` go.
     fn run(&mut self, batch: &mut Batch, miss: Option<u32>) {
-        let schema = self.schema();
-        let words = batch.len() * schema.words;
         // Keys of frames that have none are old ones: nobody asks what they find.
-        if self.keys.len() < words {
-            self.keys.resize(words, 0);
+        if self.found.len() < batch.len() {
+            self.keys.resize(batch.len() * self.schema().words, 0);
             self.found.resize(batch.len(), RuleId::NONE);
         }
-        let (keys, found) = (&mut self.keys[..words], &mut self.found[..batch.len()]);
         self.keyless.clear();
-        let keyless = |idx| self.keyless.push(idx);
         match batch.lent_frames() {
             // None of them has a paint.
-            Some(frames) => {
-                self.extractor.extract_each(frames.map(|frame| (frame, 0)), keys, keyless);
-            }
+            Some(frames) => self.look_up(frames.map(|frame| (frame, 0))),
             None => {
                 let paint = |packet: &Packet| packet.anno_u8(annotation::PAINT).into();
-                let frames = batch.iter().map(|packet| (packet.data(), paint(packet)));
-                self.extractor.extract_each(frames, keys, keyless);
+                self.look_up(batch.iter().map(|packet| (packet.data(), paint(packet))));
             }
         }
-        self.classifier.classify(KeyBatch::new(schema, keys), found);
+        let found = &mut self.found[..batch.len()];
         for &idx in &self.keyless {
             found[idx] = RuleId::NONE;
         }
         self.to.clear();
-        let (verdicts, hits) = (&*self.verdicts, &mut self.hits);
-        let no_rule = miss.unwrap_or(drop_for(NO_RULE));
+        let last = self.rows.len() - 1;
+        self.rows[last].output = miss.unwrap_or(drop_for(NO_RULE));
+        let rows = &mut self.rows[..];
         self.to.extend(found.iter().map(|id| {
-            let idx = id.as_usize();
-            match (verdicts.get(idx), hits.get_mut(idx)) {
-                (Some(verdict), Some(hits)) => {
-                    *hits += 1;
-                    verdict.output
-                }
-                _ => no_rule,
-            }
+            let row = &mut rows[id.as_usize().min(last)];
+            row.hits += 1;
+            row.output
         }));
         for &idx in &self.keyless {
             self.to[idx] = miss.unwrap_or(drop_for(NO_KEY));
         }
         if self.paints {
             for (packet, id) in batch.iter_mut().zip(&self.found) {
-                let verdict = self.verdicts.get(id.as_usize());
-                if let Some(paint) = verdict.and_then(|verdict| verdict.paint) {
+                let row = &self.rows[id.as_usize().min(last)];
+                if let Some(paint) = row.paint {
                     packet.set_anno_u8(annotation::PAINT, paint);
                 }
             }
         }
+    }
+
+    /// Finds the rules of `frames`, which there is room for.
+    #[inline(always)]
+    fn look_up<'f>(&mut self, frames: impl ExactSizeIterator<Item = (&'f [u8], u32)> + Clone) {
+        let (schema, len) = (self.schema(), frames.len());
+        let keys = &mut self.keys[..len * schema.words];
+        self.extractor.extract_each(frames, keys, |idx| self.keyless.push(idx));
+        self.classifier.classify(KeyBatch::new(schema, keys), &mut self.found[..len]);
     }
 
     /// Adds the one rule of `text`.
@@ -254,15 +260,14 @@ impl Lookup {
             return Err(format!("expected one rule, found {}", ruleset.len()));
         }
         let rule = ruleset.to_rule(RuleId(0));
-        let verdict = verdict(&rule.action, outputs)?;
+        let row = row(&rule.action, outputs)?;
         let id = RuleId(self.rules.len() as u32);
         let matching = rule.matching.as_ref();
         let added = self.classifier.insert(RuleRef { id, priority: rule.priority, matching });
         added.map_err(|error| error.to_string())?;
         self.rules.push(Some(rule));
-        self.paints |= verdict.paint.is_some();
-        own(&mut self.verdicts).push(verdict);
-        self.hits.push(0);
+        self.paints |= row.paint.is_some();
+        self.rows.insert(id.as_usize(), row);
         Ok(id)
     }
 
@@ -362,8 +367,8 @@ impl Element for SdnClassifier {
             "bytes" => lookup.classifier.bytes().to_string(),
             _ => {
                 let mut text = String::new();
-                for (id, hits) in lookup.hits.iter().enumerate().filter(|(_, hits)| **hits > 0) {
-                    let _ = writeln!(text, "{id} {hits}");
+                for (id, row) in lookup.rule_rows().iter().enumerate().filter(|(_, r)| r.hits > 0) {
+                    let _ = writeln!(text, "{id} {}", row.hits);
                 }
                 text
             }
@@ -383,7 +388,7 @@ impl Element for SdnClassifier {
                 return Ok(id.to_string());
             }
             "remove" => lookup.remove(value).map_err(HandlerError::failed)?,
-            _ => lookup.hits.fill(0),
+            _ => lookup.rows.iter_mut().for_each(|row| row.hits = 0),
         }
         Ok(String::new())
     }
@@ -396,7 +401,7 @@ impl Element for SdnClassifier {
     fn absorb(&mut self, copy: &mut dyn Element) {
         let copy = copy.downcast_mut::<Self>().and_then(|copy| copy.lookup.as_ref());
         if let (Some(own), Some(copy)) = (&mut self.lookup, copy) {
-            own.hits.iter_mut().zip(&copy.hits).for_each(|(own, more)| *own += more);
+            own.rows.iter_mut().zip(copy.rule_rows()).for_each(|(own, copy)| own.hits += copy.hits);
         }
     }
 
@@ -405,7 +410,7 @@ impl Element for SdnClassifier {
         if let (Some(new), Some(old)) = (&mut self.lookup, &mut old.lookup)
             && new.rules == old.rules
         {
-            new.hits = std::mem::take(&mut old.hits);
+            new.rows.iter_mut().zip(old.rule_rows()).for_each(|(new, old)| new.hits = old.hits);
         }
     }
 }

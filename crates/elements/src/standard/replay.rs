@@ -43,8 +43,8 @@
 //! # Why not packets
 //! A packet has room for headers and for growth, kilobytes that a cache would carry for the sake of
 //! sixty bytes. Frames lie here one behind the other, each from the start of a line, so playing
-//! them reads memory in order, as it lies where a network card has put it. They are lent to
-//! packets: only who changes one copies it, and where most are changed they are copied at once.
+//! them reads memory in order, as it lies where a network card has put it. They are lent to whole
+//! batches: only who changes one copies it, and where most are changed they are copied at once.
 
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{

@@ -374,6 +374,7 @@ fn frames() -> Vec<Vec<u8>> {
         eth(0x8847, &[&[0, 1, 1, 64], &v4[..]].concat()),
         eth(0x0800, &ipv4(1, &[8, 0, 0, 0, 0, 0, 0, 0])),
         eth(0x0800, &ipv4(17, &[&udp()[..], &[0; 12]].concat())),
+        eth(0x0800, &[&ipv4(1, &[8, 0, 0, 0, 0, 0, 0, 0])[..], &[0; 18]].concat()),
         eth(0x0800, &ipv4(47, &[7; 30])),
         eth(0x0800, &ipv4(132, &[7; 30])),
         eth(0x86dd, &ipv6(58, &[128, 0, 0, 0])),
@@ -406,7 +407,7 @@ proptest! {
 
     #[test]
     fn all_ways_agree_on_mutated_frames(
-        kind in 0usize..10,
+        kind in 0usize..14,
         changes in prop::collection::vec((0usize..80, any::<u8>()), 0..4),
         length in 0usize..120,
         beyond in prop_oneof![Just(0usize), 0usize..40],

@@ -7,7 +7,7 @@
 use warpswitch_wire::ethernet::EtherType;
 use warpswitch_wire::ip::IpProto;
 use warpswitch_wire::parse::Network;
-use warpswitch_wire::{ethernet, ipv4, ipv6, tcp, udp};
+use warpswitch_wire::{ethernet, icmp, ipv4, ipv6, sctp, tcp, udp};
 
 use super::Found;
 
@@ -57,34 +57,68 @@ pub(super) fn find(frame: &[u8], wire_bytes: usize) -> Option<Found> {
     }
 }
 
-/// The key under `ipv4_5tuple` of a sound frame of the usual shape that has room for a TCP header,
-/// without a branch on its protocol: which of them comes next cannot be foretold, and to guess
-/// wrongly costs as much as the rest. None for any other frame.
+/// What the header of a protocol over IPv4 is like.
+#[derive(Clone, Copy)]
+struct Above {
+    /// All ones for those that it has: ports; TCP's length of its own and flags; UDP's length of
+    /// all that follows.
+    ports: u32,
+    tcp: u32,
+    udp: u32,
+    /// Bytes that it takes if it says no length, and at least.
+    fixed_bytes: u16,
+    least_bytes: u16,
+}
+
+impl Above {
+    const fn new(ports: u32, least_bytes: usize) -> Self {
+        let bytes = least_bytes as u16;
+        Self { ports, tcp: 0, udp: 0, fixed_bytes: bytes, least_bytes: bytes }
+    }
+}
+
+/// By protocol: in place of branches and comparisons, four rows of this are in use.
+static ABOVE: [Above; 256] = {
+    let mut above = [Above::new(0, 0); 256];
+    let tcp = Above::new(u32::MAX, tcp::HEADER_BYTES);
+    above[IpProto::TCP.0 as usize] = Above { tcp: u32::MAX, fixed_bytes: 0, ..tcp };
+    let udp = Above::new(u32::MAX, udp::HEADER_BYTES);
+    above[IpProto::UDP.0 as usize] = Above { udp: u32::MAX, fixed_bytes: 0, ..udp };
+    above[IpProto::SCTP.0 as usize] = Above::new(u32::MAX, sctp::HEADER_BYTES);
+    above[IpProto::ICMP.0 as usize] = Above::new(0, icmp::HEADER_BYTES);
+    above
+};
+
+/// The key under `ipv4_5tuple` of a frame of `frame_bytes` that begins with `head`, and whether it
+/// is one: the frame is sound and of the usual shape. Without a branch, also on its protocol: which
+/// of them comes next cannot be foretold, and to guess wrongly costs as much as the rest.
 #[inline(always)]
-pub(super) fn ipv4_tuple(frame: &[u8]) -> Option<[u32; 4]> {
-    let head: &[u8; IPV4_END + tcp::HEADER_BYTES] = frame.first_chunk()?;
-    let is_plain = (EtherType(half_at(head, 12)) == EtherType::IPV4)
-        & (head[IP] == 0x45)
-        & (half_at(head, IP + 6) & 0x3fff == 0);
+pub(super) fn ipv4_tuple(
+    head: &[u8; IPV4_END + tcp::HEADER_BYTES],
+    frame_bytes: usize,
+) -> ([u32; 4], bool) {
+    // EtherType, version and header length; a fragment's offset and whether more follow.
+    let type_and_version = word_at(head, 12) & 0xffff_ff00;
+    let fragment_and_proto = word_at(head, IP + 6);
+    let is_plain = ((type_and_version ^ 0x0800_4500) | fragment_and_proto & 0x3fff_0000) == 0;
     let total_bytes = usize::from(half_at(head, IP + 2));
     let payload_bytes = total_bytes.wrapping_sub(ipv4::HEADER_BYTES);
-    let is_whole = payload_bytes <= frame.len() - IPV4_END;
-    let proto = IpProto(head[IP + 9]);
-    // All ones for the one that it is, and zero: TCP and UDP have ports and a length to check.
-    let [tcp, udp] = [IpProto::TCP, IpProto::UDP].map(|one| u32::from(proto == one).wrapping_neg());
-    let is_read_otherwise = (proto == IpProto::ICMP) | (proto == IpProto::SCTP);
-    let tcp_bytes = u32::from(head[IPV4_END + 12] >> 4) * 4;
+    let is_whole = payload_bytes <= frame_bytes.wrapping_sub(IPV4_END);
+    let proto = fragment_and_proto & 0xff;
+    let above = &ABOVE[proto as usize];
+    let offset_and_flags = u32::from(half_at(head, IPV4_END + 12));
+    let tcp_bytes = offset_and_flags >> 12 << 2;
     let udp_bytes = u32::from(half_at(head, IPV4_END + 4));
-    let told_bytes = (tcp_bytes & tcp | udp_bytes & udp) as usize;
-    let least_bytes = (tcp::HEADER_BYTES as u32 & tcp | udp::HEADER_BYTES as u32 & udp) as usize;
-    let is_sound = (told_bytes >= least_bytes) & (told_bytes <= payload_bytes);
-    let tcp_flags = u32::from(half_at(head, IPV4_END + 12)) & 0x0fff & tcp;
-    (is_plain & is_whole & is_sound & !is_read_otherwise).then_some([
+    let told_bytes = tcp_bytes & above.tcp | udp_bytes & above.udp | u32::from(above.fixed_bytes);
+    let told_bytes = told_bytes as usize;
+    let is_sound = (told_bytes >= above.least_bytes.into()) & (told_bytes <= payload_bytes);
+    let key = [
         word_at(head, IP + 12),
         word_at(head, IP + 16),
-        word_at(head, IPV4_END) & (tcp | udp),
-        u32::from(proto.0) << 24 | tcp_flags,
-    ])
+        word_at(head, IPV4_END) & above.ports,
+        proto << 24 | offset_and_flags & 0x0fff & above.tcp,
+    ];
+    (key, is_plain & is_whole & is_sound)
 }
 
 /// What a transport header adds.

@@ -149,7 +149,7 @@ impl FrameLines {
     }
 
     /// Frames `from` to `to`.
-    pub fn span(&self, from: usize, to: usize) -> impl ExactSizeIterator<Item = &[u8]> {
+    pub fn span(&self, from: usize, to: usize) -> impl ExactSizeIterator<Item = &[u8]> + Clone {
         self.lines[from..to].iter().map(|line| &line[..self.frame_bytes])
     }
 }

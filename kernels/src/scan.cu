@@ -29,6 +29,11 @@ struct ws_found {
         return what * 0x9e3779b1u >> WS_SEEN_SHIFT;
     }
 
+    /* Whether there is more than fits; other lanes may take something at this moment. */
+    __device__ __forceinline__ bool is_full() const {
+        return *(volatile ws_u32 *)count >= WS_PART_WORDS;
+    }
+
     /* Whether it was taken of late. Other lanes may take it at this moment. */
     __device__ __forceinline__ bool has(ws_u32 what) const {
         return *(volatile ws_u32 *)(seen + place(what)) == what;

@@ -21,6 +21,8 @@ static void read_words(ws_u32 *to, size_t count) {
 struct found_words {
     ws_u32 *words, count;
 
+    bool is_full() const { return count >= WS_PART_WORDS; }
+
     bool has(ws_u32 what) const {
         for (ws_u32 i = 1; i <= count && i < WS_PART_WORDS; i++) {
             if (words[i] == what) {

@@ -172,7 +172,8 @@ WS_FN void ws_search_unit(const ws_view &view, const ws_u32 *filter, const ws_u3
     }
     const ws_payload payload = ws_payload_at(page, number);
     ws_u32 work = 0;
-    while (hits | tinies && !out.has(WS_SCAN_ASK | payload.number)) {
+    /* Of a payload that the host searches anyway nothing more is worth finding. */
+    while (hits | tinies && !out.is_full() && !out.has(WS_SCAN_ASK | payload.number)) {
         /* Of a tiny one the three lengths come after each other: 1, 2, 3. */
         const bool is_tiny = !hits;
         const ws_u32 bit = ws_lowest(is_tiny ? tinies : hits);

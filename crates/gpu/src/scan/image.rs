@@ -293,7 +293,8 @@ impl Search<'_> {
     ) -> bool {
         let payload = (self.payload as u32) << PAYLOAD_SHIFT;
         let (start, end) = self.page.bounds(self.payload);
-        if part.has(ASK | payload) {
+        // Of a payload that the host searches anyway nothing more is worth finding.
+        if part.len >= PART_WORDS || part.has(ASK | payload) {
             return false;
         }
         if at + window as usize > end {

@@ -4,9 +4,9 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-/// Has two readers ask for `answers` while `change` makes change 0, 1 and so on: each time these are
-/// those of one of `versions`, of which there is one before all changes and one behind each, and
-/// none that was over when the reader asked, or had not begun when it had its answers.
+/// Has two readers ask for `answers` while `change` makes change 0, 1 and so on: each time these
+/// are those of one of `versions`, of which there is one before all changes and one behind each,
+/// and none that was over when the reader asked, or had not begun when it had its answers.
 pub fn readers_see_whole_versions<V: PartialEq + Debug + Sync>(
     versions: &[V],
     answers: impl Fn() -> V + Sync,

@@ -61,7 +61,8 @@ pub trait Classifier: Send + Sync {
 
     /// Makes several changes, in order. They become visible one by one or, in engines whose
     /// versions are published whole, all at once, which costs such engines far less than one by
-    /// one. When this returns they are visible.
+    /// one. When this returns they are visible. Such engines look at the memory bound after all of
+    /// them.
     ///
     /// # Errors
     /// The first change that is refused, as [`Classifier::insert`] and [`Classifier::remove`] would

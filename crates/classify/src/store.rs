@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use warpswitch_rules::{MatchRef, PortRange, Precedence, RuleId, RuleRef, Ruleset, Schema};
 
+use crate::classifier::RuleChange;
 use crate::error::{ClassifyError, ErrorKind};
 
 /// Sizes of a store's lists.
@@ -147,6 +148,36 @@ impl RuleStore {
         self.precedences.shrink_to(former.places);
         self.words.shrink_to(former.places * 2 * self.schema.words);
         self.places.shrink_to(former.map);
+    }
+
+    /// Makes a change that the rules allow.
+    ///
+    /// # Errors
+    /// As for [`RuleStore::check_insert`] and [`RuleStore::remove`]; nothing has changed then.
+    pub fn make(&mut self, change: &RuleChange<'_>) -> Result<(), ClassifyError> {
+        match *change {
+            RuleChange::Insert(rule) => {
+                self.check_insert(rule)?;
+                self.insert(rule);
+                Ok(())
+            }
+            RuleChange::Remove(rule) => self.remove(rule),
+        }
+    }
+
+    /// Undoes its last changes, the memory that they took included; `former` is the room it had
+    /// before them.
+    pub fn undo(&mut self, changes: &[RuleChange<'_>], former: Room) {
+        let is_insert = |change: &RuleChange<'_>| matches!(change, RuleChange::Insert(_));
+        let first = changes.iter().position(is_insert);
+        for (place, change) in changes.iter().enumerate().rev() {
+            match *change {
+                // Memory is given back once, not for each.
+                RuleChange::Insert(rule) if first == Some(place) => self.take_back(rule, former),
+                RuleChange::Insert(rule) => self.take_back(rule, self.room()),
+                RuleChange::Remove(rule) => self.insert(rule),
+            }
+        }
     }
 
     /// What [`RuleStore::take_back`] goes back to.

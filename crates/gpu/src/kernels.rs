@@ -27,7 +27,7 @@ pub const SCAN_ENTRY: &str = "ws_scan";
 pub const HASHES_ENTRY: &str = "ws_hashes";
 
 /// The headers, by the names under which they are included.
-pub const HEADERS: [(&str, &str); 13] = [
+pub const HEADERS: [(&str, &str); 14] = [
     ("warpswitch/abi.h", include_str!("../../../kernels/include/warpswitch/abi.h")),
     ("warpswitch/key.cuh", include_str!("../../../kernels/include/warpswitch/key.cuh")),
     ("warpswitch/rows.cuh", include_str!("../../../kernels/include/warpswitch/rows.cuh")),
@@ -36,6 +36,7 @@ pub const HEADERS: [(&str, &str); 13] = [
     ("warpswitch/tables.cuh", include_str!("../../../kernels/include/warpswitch/tables.cuh")),
     ("warpswitch/hashes.cuh", include_str!("../../../kernels/include/warpswitch/hashes.cuh")),
     ("warpswitch/terms.cuh", include_str!("../../../kernels/include/warpswitch/terms.cuh")),
+    ("warpswitch/masks.cuh", include_str!("../../../kernels/include/warpswitch/masks.cuh")),
     ("warpswitch/turbo.cuh", include_str!("../../../kernels/include/warpswitch/turbo.cuh")),
     ("warpswitch/routes.cuh", include_str!("../../../kernels/include/warpswitch/routes.cuh")),
     ("warpswitch/headers.cuh", include_str!("../../../kernels/include/warpswitch/headers.cuh")),

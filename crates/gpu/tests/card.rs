@@ -13,7 +13,7 @@ mod support {
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use support::soak::Soak;
+use support::soak::{Soak, Soaked};
 use support::{header_cases, route_cases, scan_cases};
 
 use warpswitch_classify::{
@@ -155,7 +155,7 @@ fn frames_of_every_schema_and_engine_equal_the_reference() {
         for algorithm in Algorithm::ALL {
             let mut soak = Soak::new(schema, &[algorithm], 200, FramesConfig::default());
             soak.frames = 5000;
-            let count = soak.run(&card, &mut clock());
+            let count = soak.run(&card, &mut clock()).count;
             let what = format!("{} {algorithm}: {count:?}", schema.name);
             assert_eq!((card.retired(), count.rescued), (None, 0), "{what}");
             assert!(count.resident > 500 && count.launched > 100, "{what}");
@@ -163,28 +163,58 @@ fn frames_of_every_schema_and_engine_equal_the_reference() {
     }
 }
 
-/// Frames of changing size, rules that change, the kernel stopped and started again in between.
-/// `WARPSWITCH_SOAK_FRAMES` says how many frames.
+/// A soak as a line of JSON.
+fn json_of(soaked: &Soaked, what: &str, keys_max: usize, took: Duration) -> String {
+    let count = soaked.count;
+    let figures = [
+        ("keys_max", keys_max as u64),
+        ("resident", count.resident),
+        ("launched", count.launched),
+        ("rescued", count.rescued),
+        ("keys", soaked.keys),
+        ("changes", soaked.changes),
+        ("starts", count.starts),
+        ("interrupts", soaked.interrupts),
+        ("interrupts_at_work", soaked.interrupts_at_work),
+        ("doubts", count.doubts),
+        ("doubts_at_start", count.doubts_at_start),
+        ("pauses", count.pauses),
+        ("took_ms", took.as_millis() as u64),
+    ];
+    let figures = figures.map(|(name, value)| format!("\"{name}\": {value}")).join(", ");
+    format!("{{\"soak\": \"{what}\", {figures}}}")
+}
+
+/// Frames of changing size, rules that change, the kernel stopped, interrupted at work and started
+/// again in between: as frames are full or not; and all of them through the kernel, frames of up to
+/// 256 and up to 1024 keys. `WARPSWITCH_SOAK_FRAMES` says how many; prints a line of JSON for each.
 #[test]
 fn no_frame_is_torn_on_the_card() {
     let Ok(card) = card() else { return };
     let frames = std::env::var("WARPSWITCH_SOAK_FRAMES").ok().and_then(|n| n.parse().ok());
-    let config = FramesConfig::default();
-    let mut soak = Soak::new(SCHEMAS[0], &[Algorithm::Turbo], 1000, config);
-    soak.frames = frames.unwrap_or(200_000);
-    soak.change_every = if soak.frames > 1_000_000 { 1000 } else { 100 };
-    let start = Instant::now();
-    let count = soak.run(&card, &mut clock());
-    println!("{count:?}, {} s", start.elapsed().as_secs());
-    assert_eq!((card.retired(), count.rescued), (None, 0), "{count:?}");
-    assert!(count.starts > soak.frames / 20_000, "{count:?}");
-    // The same without the launched way between, and with large frames.
-    let config = FramesConfig { hysteresis: Hysteresis::always(), keys_max: 1024, ..config };
-    let mut soak = Soak::new(SCHEMAS[0], &[Algorithm::MaskHash], 50, config);
-    soak.frames = frames.unwrap_or(200_000) / 10;
-    let count = soak.run(&card, &mut clock());
-    println!("{count:?}");
-    assert_eq!((card.retired(), count.rescued), (None, 0), "{count:?}");
+    let frames: u64 = frames.unwrap_or(200_000);
+    let always = |keys_max| {
+        let hysteresis = Hysteresis::always();
+        FramesConfig { hysteresis, keys_max, ..FramesConfig::default() }
+    };
+    for (what, algorithm, rules, config, frames) in [
+        ("hysteresis", Algorithm::Turbo, 1000, FramesConfig::default(), frames / 10),
+        ("always, small", Algorithm::Turbo, 1000, always(256), frames),
+        ("always, large", Algorithm::MaskHash, 50, always(1024), frames / 5),
+    ] {
+        let mut soak = Soak::new(SCHEMAS[0], &[algorithm], rules, config);
+        soak.frames = frames;
+        soak.resident_only = config.hysteresis == Hysteresis::always();
+        soak.change_every = if frames > 1_000_000 { 1000 } else { 100 };
+        soak.interrupt_every = if frames > 1_000_000 { 5000 } else { 500 };
+        let start = Instant::now();
+        let soaked = soak.run(&card, &mut clock());
+        println!("{}", json_of(&soaked, what, config.keys_max, start.elapsed()));
+        let count = soaked.count;
+        assert_eq!((card.retired(), count.rescued), (None, 0), "{soaked:?}");
+        assert!(count.starts > frames / 20_000 && soaked.interrupts_at_work > 0, "{soaked:?}");
+        assert!(!soak.resident_only || count.resident >= frames, "{soaked:?}");
+    }
 }
 
 /// Rules that go and come in groups while batches are looked up: each batch equals the reference at

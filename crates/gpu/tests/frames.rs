@@ -39,9 +39,47 @@ fn no_frame_is_torn_whatever_its_size_and_however_rules_change() {
     let schema = SCHEMAS[0];
     let mut soak = Soak::new(schema, &[Algorithm::Turbo], 60, patient());
     soak.frames = 100_000;
-    let count = soak.run(&pool(2), &mut clock());
+    let soaked = soak.run(&pool(2), &mut clock());
+    let count = soaked.count;
     assert_eq!((count.rescued, count.resident + count.launched), (0, soak.frames));
     assert!(count.resident > 30_000 && count.launched > 10_000 && count.starts > 50, "{count:?}");
+    assert!(soaked.keys > 5_000_000 && soaked.changes > 2000, "{soaked:?}");
+    assert!(soaked.interrupts >= soaked.interrupts_at_work, "{soaked:?}");
+    assert!(soaked.interrupts_at_work > 20, "{soaked:?}");
+    // As many frames through the kernel as were asked for.
+    soak.config.hysteresis = Hysteresis::always();
+    (soak.resident_only, soak.frames) = (true, 20_000);
+    let soaked = soak.run(&pool(2), &mut clock());
+    assert!(soaked.count.resident >= 20_000 && soaked.interrupts_at_work > 5, "{soaked:?}");
+    // What a kernel had answered when it left is not asked of the next one.
+    assert_eq!((soaked.count.doubts, count.doubts), (0, 0), "{soaked:?}");
+}
+
+/// A thread that was not run for a second between a frame and its first look at it has seen
+/// nothing late: the deadline counts from that look on.
+#[test]
+fn a_pause_of_the_caller_is_no_failure_of_the_device() {
+    let mut asleep = Vec::new();
+    let device = stalled(&mut asleep);
+    let ruleset = dense::ruleset(SCHEMAS[0], 40, 4, 3);
+    let loaded = engine::load(&device, Algorithm::Turbo, &ruleset, &Default::default()).unwrap();
+    let keys = dense::keys_near(&ruleset, 100, 5);
+    let config = FramesConfig { hysteresis: Hysteresis::always(), ..FramesConfig::default() };
+    let config = FramesConfig { first: Duration::from_millis(3), ..config };
+    let mut frames = Frames::new(&device, ruleset.schema(), config).unwrap();
+    frames.send(keys.as_batch(), &loaded, Duration::ZERO);
+    let after = |ms: u64| Duration::from_millis(1000 + ms);
+    for (ms, doubts) in [(0, 0), (3, 0), (4, 1), (12, 1)] {
+        assert_eq!((frames.poll(after(ms)), frames.count().doubts), (Some(false), doubts), "{ms}");
+        assert_eq!(device.retired(), None);
+    }
+    assert_eq!(frames.poll(after(13)), Some(true));
+    assert_eq!(device.retired().map(|cause| cause.kind()), Some(ErrorKind::Hung));
+    let count = frames.count();
+    assert_eq!((count.rescued, count.doubts, count.doubts_at_start), (1, 1, 1), "{count:?}");
+    // At 0, at 3, and from 4 to 12 and from 12 to 13 nobody looked for longer than half a
+    // millisecond, either.
+    assert_eq!(count.pauses, 5, "{count:?}");
 }
 
 #[test]
@@ -52,7 +90,7 @@ fn every_schema_and_engine_goes_through_frames() {
             let mut soak = Soak::new(schema, &[algorithm], 25, config);
             soak.config.hysteresis = Hysteresis { busy_len: 20, ..Hysteresis::default() };
             soak.frames = 800;
-            let count = soak.run(&pool(2), &mut clock());
+            let count = soak.run(&pool(2), &mut clock()).count;
             assert!(count.resident > 50 && count.starts > 0, "{algorithm}: {count:?}");
         }
     }
@@ -60,7 +98,7 @@ fn every_schema_and_engine_goes_through_frames() {
     let mut soak = Soak::new(SCHEMAS[0], &Algorithm::ALL, 25, patient());
     soak.config.hysteresis = Hysteresis::always();
     soak.frames = 4000;
-    let count = soak.run(&pool(2), &mut clock());
+    let count = soak.run(&pool(2), &mut clock()).count;
     assert!(count.starts > 20, "{count:?}");
 }
 
@@ -72,7 +110,7 @@ fn either_way_alone_answers_all() {
             let config = FramesConfig { hysteresis, frames, keys_max: 1024, ..patient() };
             let mut soak = Soak::new(SCHEMAS[0], &[Algorithm::MaskHash], 30, config);
             soak.frames = 2000;
-            let count = soak.run(&pool(2), &mut clock());
+            let count = soak.run(&pool(2), &mut clock()).count;
             assert_eq!(count.starts > 0, is_resident, "{count:?}");
             assert!(is_resident || count.resident == 0, "{count:?}");
         }

@@ -72,8 +72,7 @@ struct ws_stay {
     ws_u32 beats;
 };
 
-WS_FN bool ws_leaves(const ws_frames &frames, ws_stay &stay) {
-    const uint4 control = ws_piece(frames.control);
+WS_FN bool ws_leaves(const ws_frames &frames, const uint4 &control, ws_stay &stay) {
     const ws_u64 now_ns = ws_now_ns();
     if (control.z != stay.beats) {
         stay.beats = control.z;
@@ -148,6 +147,12 @@ extern "C" __global__ void __launch_bounds__(WS_BLOCK_WARPS_MAX *WS_LANES, 1)
     stay.beat_ns = stay.started_ns;
     shared.leaves = false;
     while (true) {
+        /* The control words are read beside rows, so that no frame waits for that. */
+        const bool looks = in_vain % WS_CONTROL_POLLS == WS_CONTROL_POLLS - 1;
+        uint4 control = make_uint4(0, 0, 0, 0);
+        if (looks) {
+            control = ws_piece(frames.control);
+        }
         uint4 pieces[WS_PIECES];
         WS_UNROLL
         for (int i = 0; i < WS_PIECES; i++) {
@@ -161,9 +166,9 @@ extern "C" __global__ void __launch_bounds__(WS_BLOCK_WARPS_MAX *WS_LANES, 1)
         }
         if (!__all_sync(0xffffffffu, is_new)) {
             in_vain++;
-            if (in_vain % WS_CONTROL_POLLS == 0) {
+            if (looks) {
                 /* One lane decides for all: they must not part. */
-                const bool leaves = lane == 0 && ws_leaves(frames, stay);
+                const bool leaves = lane == 0 && ws_leaves(frames, control, stay);
                 if (__any_sync(0xffffffffu, leaves)) {
                     shared.leaves = true;
                     __syncthreads();

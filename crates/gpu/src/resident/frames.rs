@@ -24,7 +24,8 @@ pub struct FramesConfig {
     /// How it stays.
     pub stay: Stay,
     /// A frame that is not answered for so long makes the kernel start anew. This and the next
-    /// come on top of twice what frames took of late.
+    /// come on top of twice what frames took of late, and count from the first look at the frame:
+    /// a thread that was not run for a while says nothing about the device.
     pub doubt: Duration,
     /// One that is not answered for so long retires the device.
     pub deadline: Duration,
@@ -70,6 +71,10 @@ pub struct FramesCount {
     pub starts: u64,
     /// Of these, those because of a frame that was not answered.
     pub doubts: u64,
+    /// Of these, those of a kernel that had not answered anything since its start.
+    pub doubts_at_start: u64,
+    /// Times that nobody looked at frames under way for longer than the doubt.
+    pub pauses: u64,
 }
 
 /// The way that a frame went.
@@ -96,6 +101,8 @@ pub struct Frames {
     /// The oldest first.
     queue: VecDeque<(Way, usize)>,
     last_sent: Duration,
+    /// When a frame was last sent or looked at.
+    last_look: Duration,
     /// What frames took of late, if any was answered: the slowest, slowly forgotten.
     usual: Option<Duration>,
     count: FramesCount,
@@ -133,6 +140,7 @@ impl Frames {
             ring: Ring::new(device, schema, config.keys_max, config.frames)?,
             queue: VecDeque::with_capacity(config.frames),
             last_sent: Duration::ZERO,
+            last_look: Duration::ZERO,
             usual: None,
             count: FramesCount::default(),
             unavailable: None,
@@ -182,6 +190,7 @@ impl Frames {
         assert!(keys.len() <= self.config.keys_max, "a frame of {} keys", keys.len());
         let words = self.resident.layout.key_words;
         assert!(keys.words_per_key() == words && loaded.image().shape().words == words);
+        self.look(now);
         self.switch.frame(keys.len(), now);
         self.drive(Some(loaded), now);
         self.last_sent = now;
@@ -225,6 +234,21 @@ impl Frames {
         self.drive(None, now);
     }
 
+    /// Tells the kernel to leave now, whatever it does; frames under way are answered by the next
+    /// one, which is started as soon as somebody polls for them. Meanwhile frames are launched.
+    pub fn interrupt(&mut self) {
+        if self.resident.state == State::On {
+            self.resident.stop();
+        }
+    }
+
+    /// Notes that the caller is there.
+    fn look(&mut self, now: Duration) {
+        let gap = now.saturating_sub(self.last_look);
+        self.count.pauses += u64::from(!self.queue.is_empty() && gap > self.config.doubt);
+        self.last_look = now;
+    }
+
     /// Starts and stops the kernel as the switch says. A stop waits for frames under way, which are
     /// few; meanwhile frames are launched.
     fn drive(&mut self, loaded: Option<&Arc<Loaded>>, now: Duration) {
@@ -240,7 +264,10 @@ impl Frames {
             }
             (State::Off, Some(loaded)) => {
                 let is_wanted = self.switch.is_on() && self.device.retired().is_none();
-                if is_wanted && self.unavailable.is_none() && is_fit(loaded) {
+                if self.resident.under_way > 0 {
+                    // Frames of the kernel that left: it, and not one for this image, answers them.
+                    self.revive(now);
+                } else if is_wanted && self.unavailable.is_none() && is_fit(loaded) {
                     self.choose(loaded);
                     if self.unavailable.is_none() {
                         self.start(now);
@@ -266,6 +293,18 @@ impl Frames {
         }
     }
 
+    /// Starts a kernel anew that has left, if frames wait for it.
+    fn revive(&mut self, now: Duration) {
+        if self.resident.state == State::On || self.device.retired().is_some() {
+            return;
+        }
+        match self.resident.look() {
+            Err(cause) => self.fail(cause),
+            Ok(()) if self.resident.state == State::Off => self.start(now),
+            Ok(()) => {}
+        }
+    }
+
     fn start(&mut self, now: Duration) {
         self.count.starts += 1;
         if let Err(cause) = self.resident.start(&self.config.stay, now) {
@@ -282,12 +321,14 @@ impl Frames {
 
     /// Whether the oldest frame has its answers. `None` if there is none.
     pub fn poll(&mut self, now: Duration) -> Option<bool> {
+        self.look(now);
         Some(match self.queue.front()?.0 {
             Way::Host(_) => true,
             Way::Launched => self.ring.poll().expect("a frame was launched"),
             Way::Resident(idx) => {
                 self.resident.poll(idx) || {
                     self.resident.frames[idx].pending = now;
+                    self.revive(now);
                     self.doubt(idx, now);
                     self.resident.poll(idx)
                 }
@@ -313,34 +354,22 @@ impl Frames {
 
     /// Does something about a frame that is late, if it is.
     fn doubt(&mut self, idx: usize, now: Duration) {
-        let sent = self.resident.frames[idx].sent;
-        let waited = now.saturating_sub(sent).saturating_sub(self.allowed());
-        if waited < self.config.doubt {
+        let allowed = self.allowed();
+        let frame = &mut self.resident.frames[idx];
+        if frame.rescued.is_some() {
             return;
         }
-        if waited >= self.config.deadline {
+        let waited = now.saturating_sub(*frame.looked.get_or_insert(now));
+        // One whose kernel was started anew has as long again.
+        let waited_anew = now.saturating_sub(*frame.looked_anew.get_or_insert(now));
+        if waited >= allowed + self.config.deadline {
             let ms = self.config.deadline.as_millis();
             let message = format!("a frame was not answered within {ms} ms");
             self.fail(GpuError::new(ErrorKind::Hung, message));
-            return;
-        }
-        if let Err(cause) = self.resident.look() {
-            self.fail(cause);
-            return;
-        }
-        match self.resident.state {
-            State::On => {
-                // One that was started anew has as long again.
-                let since = now.saturating_sub(self.resident.started.max(sent));
-                if since >= self.allowed() + self.config.doubt {
-                    self.resident.stop();
-                }
-            }
-            State::Leaving => {}
-            State::Off => {
-                self.count.doubts += 1;
-                self.start(now);
-            }
+        } else if waited_anew >= allowed + self.config.doubt && self.resident.state == State::On {
+            self.count.doubts += 1;
+            self.count.doubts_at_start += u64::from(!self.resident.has_answered);
+            self.resident.stop();
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use warpswitch_rules::{KeyBatch, RuleId, Schema};
 
-use super::layout::{BEATS, LANES, Layout, STOP, TAG_NUMBER, TAG_RELOAD};
+use super::layout::{BEATS, LANES, Layout, STOP, TAG_NUMBER, TAG_RELOAD, next_number};
 use crate::device::Loaded;
 
 /// Rounds over all chunks in vain after which the thread lets others run between them.
@@ -84,7 +84,8 @@ pub(super) fn serve(memory: &HostMemory, layout: &Layout, schema: &'static Schem
     while words[STOP].load(Ordering::Acquire) == 0 && slept < idle {
         let mut is_idle = true;
         for (warp, state) in warps.iter_mut().enumerate() {
-            if layout.first_tag(words, warp) & TAG_NUMBER == state.seen {
+            // As the kernel: no other frame than the next one.
+            if layout.first_tag(words, warp) & TAG_NUMBER != next_number(state.seen) {
                 continue;
             }
             let Some(tag) = layout.chunk(words, warp, &mut keys) else { continue };

@@ -14,7 +14,9 @@
 //!   between two frames, without the kernel being stopped.
 //! - R2: a chunk's tag says "read the head again" whenever the last frame that the chunk's warp saw
 //!   had another image, known by its serial number; a kernel that starts reads it anyway.
-//! - R3: a frame that is not answered for a while makes the kernel leave and start again, which
+//! - R3: a kernel that starts is told of each chunk whether its last frame is answered, by the
+//!   answers themselves: the kernel before has left, so they do not change any more.
+//! - R4: a frame that is looked at and not answered for a while makes the kernel leave and start again, which
 //!   answers what is pending, from the same rows. One that is not answered by the deadline, which
 //!   allows for what frames took before, retires the device; then the host answers it, from the
 //!   same rows.
@@ -189,6 +191,10 @@ struct Frame {
     sent: Duration,
     /// When it was last seen not to be answered.
     pending: Duration,
+    /// When it was first seen not to be answered.
+    looked: Option<Duration>,
+    /// The same since the kernel was started last.
+    looked_anew: Option<Duration>,
     /// Answers that the host had to find.
     rescued: Option<Vec<RuleId>>,
 }
@@ -209,6 +215,8 @@ struct Resident {
     /// What the kernel was compiled for, and the kernel.
     kernel: Option<(Algorithm, KernelShape, Option<Arc<Program>>)>,
     started: Duration,
+    /// Whether the kernel has answered anything since then.
+    has_answered: bool,
     under_way: usize,
 }
 
@@ -224,6 +232,7 @@ impl Resident {
             state: State::Off,
             kernel: None,
             started: Duration::ZERO,
+            has_answered: false,
             under_way: 0,
             runner,
         }
@@ -242,12 +251,15 @@ impl Resident {
     fn start(&mut self, stay: &Stay, now: Duration) -> Result<(), GpuError> {
         let words = self.runner.words();
         self.versions.fill(0);
-        for (idx, frame) in self.frames.iter().enumerate() {
+        for (idx, frame) in self.frames.iter_mut().enumerate() {
+            frame.looked_anew = None;
             let used = if frame.loaded.is_some() { frame.len.div_ceil(LANES) } else { 0 };
             for chunk in 0..self.layout.chunks {
                 let warp = self.layout.warp(idx, chunk);
                 let mut seen = self.numbers[warp];
-                if (frame.answered..used).contains(&chunk) {
+                // The one that left may have answered more than anybody has looked at; asked for
+                // that again, this one would not know the chunk's next frame.
+                if chunk < used && !self.layout.is_answered(words, warp, seen) {
                     seen = former_number(seen);
                     self.versions[warp] = frame.head;
                 }
@@ -259,6 +271,7 @@ impl Resident {
         self.runner.start(program, &self.layout, stay)?;
         self.state = State::On;
         self.started = now;
+        self.has_answered = false;
         Ok(())
     }
 
@@ -291,6 +304,7 @@ impl Resident {
         frame.loaded = Some(loaded.clone());
         (frame.len, frame.answered) = (keys.len(), 0);
         (frame.sent, frame.pending) = (now, now);
+        (frame.looked, frame.looked_anew) = (None, None);
         let words = self.runner.words();
         let first = self.layout.warp(idx, 0);
         for (chunk, keys) in keys.words().chunks(LANES * self.layout.key_words).enumerate() {
@@ -322,6 +336,7 @@ impl Resident {
                 return false;
             }
             frame.answered += 1;
+            self.has_answered = true;
         }
         true
     }

@@ -30,6 +30,22 @@ pub struct Soak {
     pub seed: u64,
     /// Frames between two changes of rules, on average.
     pub change_every: usize,
+    /// Frames between two interruptions of the kernel, wherever it is, on average.
+    pub interrupt_every: usize,
+    /// Frames that do not go to the kernel that stays are not counted among `frames`.
+    pub resident_only: bool,
+}
+
+/// What was sent, every answer to which was right.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Soaked {
+    pub count: FramesCount,
+    pub keys: u64,
+    /// Frames whose rules were others than those of the frame before.
+    pub changes: u64,
+    /// Interruptions, and those of them while frames were under way.
+    pub interrupts: u64,
+    pub interrupts_at_work: u64,
 }
 
 impl Soak {
@@ -53,7 +69,16 @@ impl Soak {
                 versions.push(Version { image: Arc::new(image), want: want.clone() });
             }
         }
-        Self { keys, versions, config, frames: 1000, seed: 1, change_every: 20 }
+        Self {
+            keys,
+            versions,
+            config,
+            frames: 1000,
+            seed: 1,
+            change_every: 20,
+            interrupt_every: 500,
+            resident_only: false,
+        }
     }
 
     /// A length: runs of small frames and runs of large ones, so that the kernel comes and goes.
@@ -67,11 +92,7 @@ impl Soak {
 
     /// Sends all frames and checks every answer. `clock` tells the time; if its argument is true, a
     /// good while has to pass first.
-    pub fn run(
-        &self,
-        device: &Arc<Device>,
-        clock: &mut dyn FnMut(bool) -> Duration,
-    ) -> FramesCount {
+    pub fn run(&self, device: &Arc<Device>, clock: &mut dyn FnMut(bool) -> Duration) -> Soaked {
         let schema = self.keys.schema();
         let mut frames = Frames::new(device, schema, self.config).unwrap();
         let load = |version: usize| device.load(self.versions[version].image.clone()).unwrap();
@@ -81,14 +102,17 @@ impl Soak {
         frames.prepare(&loaded).unwrap();
         let mut under_way = VecDeque::new();
         let mut out = vec![RuleId(7); self.config.keys_max];
-        let mut sent = 0;
-        while sent < self.frames || !under_way.is_empty() {
-            if sent < self.frames && frames.has_room() && !random.chance(1, 4) {
+        let (mut sent, mut soaked) = (0, Soaked::default());
+        loop {
+            let counted = if self.resident_only { frames.count().resident } else { sent };
+            let is_over = counted >= self.frames;
+            if !is_over && frames.has_room() && !random.chance(1, 4) {
                 if random.chance(1, self.change_every) {
                     version = random.below(self.versions.len());
                     // The former image goes as soon as no frame needs it, and its place is the next
                     // one's.
                     loaded = load(version);
+                    soaked.changes += 1;
                 }
                 is_small ^= random.chance(1, 100);
                 let len = self.len(&mut random, is_small);
@@ -96,31 +120,45 @@ impl Soak {
                 let now = clock(random.chance(1, 20_000));
                 frames.send(self.keys.as_batch().slice(start, start + len), &loaded, now);
                 under_way.push_back((version, start, len));
-                sent += 1;
+                (sent, soaked.keys) = (sent + 1, soaked.keys + len as u64);
+                if random.chance(1, self.interrupt_every) && frames.is_resident() {
+                    soaked.interrupts += 1;
+                    soaked.interrupts_at_work +=
+                        u64::from(frames.poll(clock(false)) == Some(false));
+                    frames.interrupt();
+                }
                 continue;
             }
-            let Some((version, start, len)) = under_way.pop_front() else { continue };
+            let Some((version, start, len)) = under_way.pop_front() else {
+                if is_over { break } else { continue }
+            };
             while frames.poll(clock(false)) == Some(false) {
                 std::thread::yield_now();
             }
             assert_eq!(frames.oldest_len(), Some(len));
             frames.take(&mut out[..len]);
-            let want = &self.versions[version].want[start..start + len];
-            if let Some(at) = (0..len).find(|&at| out[at] != want[at]) {
-                let as_by = (0..self.versions.len())
-                    .filter(|&other| out[at] == self.versions[other].want[start + at]);
-                panic!(
-                    "key {at} of {len}, version {version}: {} is not {}, but as by versions {:?}; \
-                     {sent} sent, {:?}, {} in frames",
-                    out[at],
-                    want[at],
-                    as_by.collect::<Vec<_>>(),
-                    self.versions[version].image.algorithm(),
-                    (0..len).filter(|&at| out[at] != want[at]).count(),
-                );
-            }
+            self.check(&out[..len], version, start, sent);
         }
         assert_eq!(frames.under_way(), 0);
-        frames.count()
+        soaked.count = frames.count();
+        soaked
+    }
+
+    /// Holds a frame's answers against the reference's of the version that it named.
+    fn check(&self, out: &[RuleId], version: usize, start: usize, sent: u64) {
+        let len = out.len();
+        let want = &self.versions[version].want[start..start + len];
+        let Some(at) = (0..len).find(|&at| out[at] != want[at]) else { return };
+        let as_by = (0..self.versions.len())
+            .filter(|&other| out[at] == self.versions[other].want[start + at]);
+        panic!(
+            "key {at} of {len}, version {version}: {} is not {}, but as by versions {:?}; {sent} \
+             sent, {:?}, {} in frames",
+            out[at],
+            want[at],
+            as_by.collect::<Vec<_>>(),
+            self.versions[version].image.algorithm(),
+            (0..len).filter(|&at| out[at] != want[at]).count(),
+        );
     }
 }

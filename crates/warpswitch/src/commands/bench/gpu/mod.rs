@@ -72,9 +72,10 @@ The engines of the CPU that --cpu-engines names run over the same keys on all co
 
 With --latency it is times, not rates: a frame of packets is sent off, by the kernel that stays on \
 the card ('resident') and by a launch for each frame ('launched'), and timed from before its first \
-key is written to after its last answer is read, as a core does the same. Without --rules these \
-are the four scenarios of the gpu_classify plugin for VPP: no match, first match, last match, and \
-1024 prefixes of some lengths.";
+key is written to after its last answer is read, as a core does the same. 'clock alone' is that \
+core reading the clock for a frame's usual time and doing nothing else: the tail that the machine \
+has by itself. Without --rules these are the four scenarios of the gpu_classify plugin for VPP: no \
+match, first match, last match, and 1024 prefixes of some lengths.";
 
 const EXAMPLES: &str = "\
 Examples:

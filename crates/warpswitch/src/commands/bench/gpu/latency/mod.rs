@@ -66,7 +66,8 @@ pub fn run(args: &BenchGpuArgs, device: &Arc<Device>) -> anyhow::Result<Outcome>
         return Err(bad_input(format!("{keys} packets do not fill a frame of {frame}")));
     }
     let mut report = LatencyReport::new(device.name(), setting.under_way);
-    threads::pin(0);
+    // The system serves most interrupts on the first core.
+    threads::pin(threads::default_threads() - 1);
     for case in &cases {
         let reference = Reference::find(&case.ruleset, &case.keys)?;
         for &engine in args.cpu_engines.iter().filter(|_| !args.no_cpu) {
@@ -88,6 +89,9 @@ pub fn run(args: &BenchGpuArgs, device: &Arc<Device>) -> anyhow::Result<Outcome>
             }
         }
     }
+    if let Some(window) = report.usual_resident() {
+        report.figures.push(clock_alone(window, &setting));
+    }
     match (args.json, args.csv) {
         (true, _) => print_json(&report)?,
         (_, true) => print(&report.to_csv())?,
@@ -101,7 +105,7 @@ impl Way {
     fn hysteresis(self) -> Hysteresis {
         match self {
             Way::Resident => Hysteresis::always(),
-            Way::Launched | Way::Cpu => Hysteresis::never(),
+            Way::Launched | Way::Cpu | Way::Clock => Hysteresis::never(),
         }
     }
 }
@@ -114,6 +118,26 @@ fn histogram() -> Histogram<u64> {
 /// Frame `number` of a run: its first key.
 fn start_of(number: usize, frame: usize, keys: &KeyBuf) -> usize {
     number * frame % (keys.len() - frame + 1)
+}
+
+/// What the machine adds by itself: a core that does nothing but read the clock until a frame's
+/// usual time is over, as often as there are frames.
+fn clock_alone(window: Duration, setting: &Setting) -> Figure {
+    let mut times = histogram();
+    let began = Instant::now();
+    for _ in 0..setting.frames {
+        let sent = Instant::now();
+        let took = loop {
+            let took = sent.elapsed();
+            if took >= window {
+                break took;
+            }
+        };
+        times.saturating_record(took.as_nanos() as u64);
+    }
+    let mut figure = Figure::of_clock(setting.frame);
+    figure.set_times(&times, began.elapsed());
+    figure
 }
 
 /// Checks and measures an engine of the CPU on one core.

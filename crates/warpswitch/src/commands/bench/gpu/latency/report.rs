@@ -26,6 +26,8 @@ pub enum Way {
     Resident,
     /// By a launch each.
     Launched,
+    /// No frames: a core reads the clock for as long as one takes.
+    Clock,
 }
 
 impl fmt::Display for Way {
@@ -34,6 +36,7 @@ impl fmt::Display for Way {
             Way::Cpu => "one core",
             Way::Resident => "resident",
             Way::Launched => "launched",
+            Way::Clock => "clock alone",
         })
     }
 }
@@ -68,6 +71,12 @@ pub struct Figure {
     /// The part of all frames that the kernel that stays took.
     #[serde(skip_serializing_if = "Option::is_none")]
     resident_share: Option<f64>,
+    /// Times that a frame was so late that the kernel was started anew.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    doubts: Option<u64>,
+    /// Times that this thread did not run for half a millisecond while a frame was under way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pauses: Option<u64>,
     checked: usize,
     digest: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,10 +86,20 @@ pub struct Figure {
 impl Figure {
     /// Nothing measured yet.
     pub fn new(way: Way, case: &Scenario, frame: usize) -> Self {
+        let masks = (case.masks > 0).then_some(case.masks);
         Self {
             case: case.name.clone(),
             rules: case.ruleset.len(),
-            masks: (case.masks > 0).then_some(case.masks),
+            masks,
+            ..Self::empty(way, frame)
+        }
+    }
+
+    fn empty(way: Way, frame: usize) -> Self {
+        Self {
+            case: String::new(),
+            rules: 0,
+            masks: None,
             engine: String::new(),
             way,
             frame,
@@ -92,10 +111,18 @@ impl Figure {
             mean_us: 0.0,
             mpps: 0.0,
             resident_share: None,
+            doubts: None,
+            pauses: None,
             checked: 0,
             digest: None,
             error: None,
         }
+    }
+
+    /// Of a core that reads the clock.
+    pub fn of_clock(frame: usize) -> Self {
+        let (case, engine) = ("nothing".to_owned(), "none".to_owned());
+        Self { case, engine, ..Self::empty(Way::Clock, frame) }
     }
 
     /// The same, of this engine.
@@ -120,7 +147,8 @@ impl Figure {
         self.p999_us = us(times.value_at_quantile(0.999));
         self.max_us = us(times.max());
         self.mean_us = rounded(times.mean() / 1e3, 2);
-        let keys = times.len() as f64 * self.frame as f64;
+        let frame = if self.way == Way::Clock { 0 } else { self.frame };
+        let keys = times.len() as f64 * frame as f64;
         self.mpps = rounded(keys / took.as_secs_f64().max(1e-9) / 1e6, 2);
     }
 
@@ -128,6 +156,7 @@ impl Figure {
     pub fn set_share(&mut self, count: &FramesCount) {
         let all = count.resident + count.launched + count.rescued;
         self.resident_share = Some(rounded(count.resident as f64 / all.max(1) as f64, 4));
+        (self.doubts, self.pauses) = (Some(count.doubts), Some(count.pauses));
     }
 }
 
@@ -137,11 +166,21 @@ impl LatencyReport {
         Self { device: device.to_owned(), under_way, figures: Vec::new() }
     }
 
+    /// What a frame takes in the middle, by the kernel that stays, if it was measured.
+    pub fn usual_resident(&self) -> Option<Duration> {
+        let is_one = |figure: &&Figure| figure.way == Way::Resident && figure.frames > 0;
+        let times = self.figures.iter().filter(is_one).map(|figure| figure.p50_us);
+        let mut times: Vec<f64> = times.collect();
+        times.sort_by(f64::total_cmp);
+        let middle = *times.get(times.len() / 2)?;
+        Some(Duration::from_nanos((middle * 1e3) as u64))
+    }
+
     /// A line for each figure; the first names the columns.
     pub fn to_csv(&self) -> String {
         let mut text = String::from(
             "case,rules,masks,engine,way,frame,under_way,frames,p50_us,p99_us,p999_us,max_us,\
-             mean_us,mpps,resident_share,checked,digest\n",
+             mean_us,mpps,resident_share,doubts,pauses,checked,digest\n",
         );
         for figure in &self.figures {
             if let Some(error) = &figure.error {
@@ -149,7 +188,7 @@ impl LatencyReport {
                 continue;
             }
             text += &format!(
-                "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+                "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
                 csv_text(&figure.case),
                 figure.rules,
                 figure.masks.map_or(String::new(), |masks| masks.to_string()),
@@ -165,6 +204,8 @@ impl LatencyReport {
                 figure.mean_us,
                 figure.mpps,
                 figure.resident_share.map_or(String::new(), |share| share.to_string()),
+                figure.doubts.map_or(String::new(), |count| count.to_string()),
+                figure.pauses.map_or(String::new(), |count| count.to_string()),
                 figure.checked,
                 figure.digest.as_deref().unwrap_or(""),
             );
@@ -215,7 +256,8 @@ impl LatencyReport {
         let frames = self.figures.iter().map(|figure| figure.frames).max().unwrap_or(0);
         let footer = format!(
             "{} frames each, timed from before the first key is written to after the last answer \
-             is read",
+             is read; 'clock alone' is a core that reads the clock for a frame's usual time: what \
+             it takes longer is the machine's",
             human::count(frames)
         );
         text + &format!("{}\n", paint(FAINT, footer))
@@ -226,7 +268,8 @@ impl LatencyReport {
         let is_core = |other: &&Figure| {
             other.way == Way::Cpu && (&other.case, other.rules) == (&figure.case, figure.rules)
         };
-        let core = self.figures.iter().find(is_core).filter(|_| figure.way != Way::Cpu)?;
+        let is_compared = !matches!(figure.way, Way::Cpu | Way::Clock);
+        let core = self.figures.iter().find(is_core).filter(|_| is_compared)?;
         Some(core.mean_us / figure.mean_us.max(1e-3))
     }
 }
@@ -258,5 +301,6 @@ mod tests {
         assert_eq!(report.to_csv().lines().count(), 3);
         assert!(report.to_csv().contains("no match,1,1,gpu:turbo,resident,256,1,1000,"));
         assert!(report.render().contains("resident"));
+        assert_eq!(report.usual_resident(), Some(Duration::from_nanos(500_220)));
     }
 }

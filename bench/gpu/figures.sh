@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Sweeps what GSwitch's figures 5 to 9 vary, on the card of this machine, without Rust; 6ab and 7
-# take minutes, the others some 10 s each. Answers for sets of more than 16K rules are checked by
-# two engines of the CPU and a sample of the reference's (`bench gpu --check engines`), all others
-# by the reference. `cargo xtask figures` draws the file that comes out.
+# Sweeps what GSwitch's figures 5 to 9 vary, on the card of this machine, without Rust; with
+# KEYS=16K 6ab and 7 take some TIMES_67 each, the others some 10 s. Answers for sets of more than
+# 16K rules are checked by two engines of the CPU and a sample of the reference's (`bench gpu
+# --check engines`), all others by the reference. `cargo xtask figures` draws the file that comes
+# out.
 #
 #   ./figures.sh [OUT]    writes OUT/DATE-gswitch.csv (default: results beside this script), and
 #                         into OUT/gswitch-raw/ what each run of `bench gpu` printed
@@ -12,6 +13,7 @@
 #   RUN_MS=5 RUNS=3     how long and how often each figure is taken
 #   THREADS=4 SLOTS=8   threads that send batches off, and how many are under way
 #   KEYS=64K            packets of each set
+#   LIMIT=60            seconds that one run of `bench gpu` may take; what takes longer is left out
 #   DEVICE=host         a pool of threads in the card's place
 #   SMOKE=1             does it run? Two points of each sweep, small, on a pool of threads
 #   WARPSWITCH=FILE     the program (default: beside this script)
@@ -22,8 +24,8 @@
 #   end-to-end   from the host's memory to it, the better of copies and direct
 #   cpu          cores of the host, batches of 256
 #   speedup      end-to-end over cpu
-# 'us' is the time of one batch. Linear searches of more than 16K rules have no kernel alone, which
-# would take longer than all the rest.
+# 'us' is the time of one batch. Linear searches of more than 16K rules have no kernel alone and
+# only two batches, taken once each: they would take longer than all the rest.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "${1:-$here/results}/gswitch-raw"
@@ -48,7 +50,11 @@ keys=${KEYS:-64K}
 slots=(--threads "${THREADS:-4}" --slots "${SLOTS:-8}")
 # Above this an engine that looks at every rule takes longer than all the rest.
 linear_kernel_rules_max=16384
-if [ "${SMOKE:-0}" = 1 ]; then linear_kernel_rules_max=2048; fi
+linear_batches=8K,64K
+if [ "${SMOKE:-0}" = 1 ]; then
+	linear_kernel_rules_max=2048
+	linear_batches=8K
+fi
 rows=$work/rows.csv
 : > "$rows"
 
@@ -71,18 +77,20 @@ synthetic() {
 
 # bench NAME OPTIONS…: measures the set; what is printed is kept as NAME.
 bench() {
-	local check=reference
+	local check=reference began=$SECONDS
 	if [ "$set_rules" -gt "$linear_kernel_rules_max" ]; then check=engines; fi
 	# What was measured before something failed counts all the same.
-	(cd "$work" && "${cores[@]}" "$warpswitch" bench gpu --rules set.rules --csv --hash-seed 1 \
-		--run-ms "${RUN_MS:-5}" --runs "${RUNS:-3}" --check "$check" "${@:2}") \
-		> "$work/one.csv" || {
+	(cd "$work" && "${cores[@]}" timeout "${LIMIT:-60}" "$warpswitch" bench gpu \
+		--rules set.rules --csv --hash-seed 1 --run-ms "${RUN_MS:-5}" --check "$check" \
+		"${@:2}") > "$work/one.csv" || {
 		echo "figures.sh: $1 failed" >&2
 		grep '^#' "$work/one.csv" >&2 || true
 		failed=1
 	}
 	cp "$work/one.csv" "$out/gswitch-raw/$1.csv"
+	echo "   $1: $((SECONDS - began)) s"
 }
+runs=(--runs "${RUNS:-3}")
 cores=()
 failed=0
 
@@ -112,13 +120,14 @@ note() {
 
 # sweep FIGURE VARIED VALUE ENGINES OPTIONS…: one point, of the set made last.
 sweep() {
-	local engines=$4 options=("${slots[@]}" --device "$device" --no-cpu "${@:5}")
+	local engines=$4 options=("${slots[@]}" --device "$device" --no-cpu)
 	if [[ $set_rules -gt $linear_kernel_rules_max && $engines = linear,* ]]; then
 		engines=${engines#linear,}
-		bench "$1-$3-linear" "${options[@]}" --engines linear --end-to-end
+		bench "$1-$3-linear" "${options[@]}" --engines linear --end-to-end --runs 1 \
+			--batch "$linear_batches" --keys "$keys"
 		note "$1" "$2" "$3" Mpps "end-to-end"
 	fi
-	bench "$1-$3" "${options[@]}" --engines "$engines"
+	bench "$1-$3" "${options[@]}" "${@:5}" "${runs[@]}" --engines "$engines"
 	note "$1" "$2" "$3" Mpps "kernel end-to-end"
 }
 
@@ -126,12 +135,12 @@ sweep() {
 on_cores() {
 	cores=(taskset -c "$(taskset -cp $$ | sed 's/.*: //' | tr , '\n' | awk -F- '
 		{ for (core = $1; core <= $NF; core++) print core }' | head -n "$1" | paste -sd,)")
-	bench "$2" --device host --engines tuple --end-to-end --batch 256 --slots 1 \
+	bench "$2" "${runs[@]}" --device host --engines tuple --end-to-end --batch 256 --slots 1 \
 		--cpu-engines "$3" --keys "$cpu_keys"
 	cores=()
 }
 # Fewer, as each is looked up in 128K rules, one by one, on a single core too.
-cpu_keys=8K
+cpu_keys=4K
 if [ "${SMOKE:-0}" = 1 ]; then cpu_keys=256; fi
 
 four=linear,tuple,bloom,turbo
@@ -143,7 +152,7 @@ if wanted 5ab; then
 	sweep 5b batch batch $four --batch "${batches// /,}" --keys "$keys"
 	note 5a batch batch us kernel
 	# One batch at a time: the kernel, the copies, and the calls.
-	bench 5a --threads 1 --slots 1 --device "$device" --no-cpu --end-to-end --engines $four \
+	bench 5a "${runs[@]}" --threads 1 --slots 1 --device "$device" --no-cpu --end-to-end --engines $four \
 		--batch "${batches// /,}" --keys "$keys"
 	note 5a batch batch us end-to-end
 fi

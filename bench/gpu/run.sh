@@ -4,7 +4,8 @@
 #   ./run.sh [OUT]      OUT is where results go (default: results beside this script)
 #
 #   RUN_TESTS=0         no tests
-#   SOAK=10000000       frames through the kernel that stays, in its test (default 200000)
+#   SOAK=10000000       frames through the kernel that stays, in its test (default 200000); what
+#                       became of them goes to OUT/soak.json
 #   LATENCY=0           no times of frames
 #   AGREE=12            first so many rounds of a million packets a set, compared with the cores
 #   FRAMES=100K         frames that are timed, for each figure
@@ -16,6 +17,7 @@
 #   THREADS=1 SLOTS=8   threads that send batches off, and how many are under way
 #   UPDATES=100K,1M,max changes a second beside lookups, for the sets of 100K rules and for routes
 #                       (empty: none)
+#   LOOKUPS=0           of the sets of rules only changes
 #   ROUTES=0            no lookups of routes
 #   RULES=0             no figures of rules
 #
@@ -40,6 +42,7 @@ if [ "${RUN_TESTS:-1}" = 1 ]; then
 		grep -v '\.\.\. ok$'
 	# Frames have deadlines: nothing else runs beside them.
 	"$here/card-tests" --test-threads 1 --nocapture frame 2>&1 | tee -a "$out/tests.txt"
+	grep -o '{"soak".*}' "$out/tests.txt" > "$out/soak.json"
 fi
 if [ "${SANITIZE:-0}" = 1 ]; then
 	for tool in memcheck racecheck initcheck synccheck; do
@@ -127,13 +130,17 @@ fi
 # The generated sets beside those of data/.
 sets=$work/sets
 mkdir "$sets"
+# generate NAME OPTIONS…: makes a set if it is wanted.
+generate() {
+	case " ${SETS:-$1} " in
+	*" $1 "*) "$warpswitch" generate rules "${@:2}" --out "$sets/$1.rules" ;;
+	esac
+}
 for style in acl fw ipc; do
-	"$warpswitch" generate rules --style $style --family ipv6 --count 10K \
-		--out "$sets/${style}_ipv6_10k.rules"
+	generate "${style}_ipv6_10k" --style $style --family ipv6 --count 10K
 done
-"$warpswitch" generate rules --synthetic N=128K,C=512,F=512,Cm=1,fields=12 \
-	--out "$sets/gswitch_128k.rules"
-"$warpswitch" generate rules --style acl --count 1M --out "$sets/acl_1m.rules"
+generate gswitch_128k --synthetic N=128K,C=512,F=512,Cm=1,fields=12
+generate acl_1m --style acl --count 1M
 for set in "$here"/data/*.rules*; do
 	[ -e "$set" ] && cp "$set" "$sets/"
 done
@@ -147,7 +154,7 @@ agree() {
 		name=$(basename "$set" .gz)
 		gzip -dcf "$set" > "$work/$name"
 		local engines=linear,tuple,bloom,maskhash,turbo
-		# Each change makes a new image of linear: with many rules one would wait for these.
+		# With many rules each group of changes is a large image of linear.
 		case $name in *_1k*) ;; *) engines=tuple,bloom,maskhash,turbo ;; esac
 		(cd "$work" && "$warpswitch" bench gpu --rules "$name" --agree "$AGREE" --json \
 			--engines $engines) >> "$out/agreement.json" || failed+=("$name")
@@ -174,20 +181,23 @@ for set in "$sets"/*; do
 	case " ${SETS:-$name} " in *" $name "*) ;; *) continue ;; esac
 	cp "$set" "$work/$name"
 	case $set in *.gz) gzip -dc "$set" > "$work/$name" ;; esac
-	(cd "$work" && "$warpswitch" bench gpu --rules "$name" --csv --hash-seed 1 \
-		--batch "${BATCH:-8K,64K,256K,1M}" --run-ms "${RUN_MS:-20}" --runs "${RUNS:-5}" \
-		--threads "${THREADS:-1}" --slots "${SLOTS:-8}" \
-		${ENGINES:+--engines "$ENGINES"}) > "$work/one.csv" ||
-		echo "# $name failed" >> "$csv"
-	append "$work/one.csv" "$csv"
+	: > "$work/one.csv"
+	if [ "${LOOKUPS:-1}" = 1 ]; then
+		(cd "$work" && "$warpswitch" bench gpu --rules "$name" --csv --hash-seed 1 \
+			--batch "${BATCH:-8K,64K,256K,1M}" --run-ms "${RUN_MS:-20}" \
+			--runs "${RUNS:-5}" --threads "${THREADS:-1}" --slots "${SLOTS:-8}" \
+			${ENGINES:+--engines "$ENGINES"}) > "$work/one.csv" ||
+			echo "# $name failed" >> "$csv"
+		append "$work/one.csv" "$csv"
+	fi
 	if [[ $name = *_100k && -n ${UPDATES-100K,1M,max} ]]; then
 		(cd "$work" && "$warpswitch" bench gpu --rules "$name" --csv --hash-seed 1 \
-			--updates "${UPDATES-100K,1M,max}" --batch 8K,64K --run-ms 100 --runs 5 \
-			--slots 4) > "$work/more.csv" || echo "# $name failed" >> "$updates"
+			--updates "${UPDATES-100K,1M,max}" --batch 8K,64K,256K --run-ms 100 \
+			--runs 5 --slots 4 --check engines) > "$work/more.csv" || echo "# $name failed" >> "$updates"
 		append "$work/more.csv" "$updates"
 	fi
 	rm "$work/$name"
 	echo "-- $name"
 	grep -v '^ruleset' "$work/one.csv" | cut -d, -f4-9 || true
 done
-echo "figures in $csv"
+echo "figures in $csv and $updates"

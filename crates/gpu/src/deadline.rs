@@ -1,8 +1,9 @@
 //! Deadlines: when a batch that is not answered counts as hung.
 //!
 //! A batch should take what batches of its kernel took before, a key, times the keys that are
-//! under way on the device with it. It is late after twice that and the slack. The first batches,
-//! of which nothing is known, have a second.
+//! under way on the device with it, and not less than the slowest of them took: few keys that do
+//! not fill a card take as long as many that do. It is late after twice that and the slack. The
+//! first batches, of which nothing is known, have a second.
 //!
 //! Time is handed in: nothing here has a clock.
 
@@ -49,11 +50,18 @@ pub(crate) struct Watch {
     under_way: AtomicU64,
     /// Picoseconds a key by kernel, 0 for unknown: the slowest of late, slowly forgotten.
     per_key_ps: [AtomicU64; Kernel::COUNT],
+    /// Nanoseconds a batch, likewise.
+    batch_ns: [AtomicU64; Kernel::COUNT],
 }
 
 impl Watch {
     pub(crate) fn new(deadline: Deadline) -> Self {
-        Self { deadline, under_way: AtomicU64::new(0), per_key_ps: Default::default() }
+        Self {
+            deadline,
+            under_way: AtomicU64::new(0),
+            per_key_ps: Default::default(),
+            batch_ns: Default::default(),
+        }
     }
 
     fn per_key(&self, kernel: Kernel) -> &AtomicU64 {
@@ -67,7 +75,10 @@ impl Watch {
         let at = (self.deadline.now)();
         let expected = match self.per_key(kernel).load(Ordering::Relaxed) {
             0 => FIRST,
-            per_key => Duration::from_nanos(2 * per_key * all_keys / 1000),
+            per_key => {
+                let batch = self.batch_ns[kernel.index()].load(Ordering::Relaxed);
+                Duration::from_nanos(2 * batch.max(per_key * all_keys / 1000))
+            }
         };
         Begun { at, due: at + expected + self.deadline.slack, keys, all_keys }
     }
@@ -76,10 +87,12 @@ impl Watch {
     pub(crate) fn end(&self, kernel: Kernel, begun: Begun) {
         self.under_way.fetch_sub(begun.keys, Ordering::Relaxed);
         let took = (self.deadline.now)().saturating_sub(begun.at).as_nanos() as u64;
-        let measured = took * 1000 / begun.all_keys.max(1) + 1;
-        let per_key = self.per_key(kernel);
-        let former = per_key.load(Ordering::Relaxed);
-        per_key.store(measured.max(former - former / 16), Ordering::Relaxed);
+        let note = |slowest: &AtomicU64, measured: u64| {
+            let former = slowest.load(Ordering::Relaxed);
+            slowest.store(measured.max(former - former / 16), Ordering::Relaxed);
+        };
+        note(self.per_key(kernel), took * 1000 / begun.all_keys.max(1) + 1);
+        note(&self.batch_ns[kernel.index()], took);
     }
 
     /// It will not be answered by the device any more.
@@ -142,5 +155,21 @@ mod tests {
         assert!(watch.is_batch_late(&third));
         watch.end(TURBO, others);
         assert_eq!(watch.under_way.load(Ordering::Relaxed), 1000);
+    }
+
+    /// Rules one by one: eight batches at once take as long as one alone.
+    #[test]
+    fn few_keys_may_take_as_long_as_many() {
+        let now = || Duration::from_micros(NOW.get());
+        let watch = Watch::new(Deadline { slack: Duration::from_millis(10), now });
+        at(0);
+        let batches: Vec<Begun> = (0..8).map(|_| watch.begin(TURBO, 8192)).collect();
+        at(27_000);
+        batches.into_iter().for_each(|begun| watch.end(TURBO, begun));
+        let alone = watch.begin(TURBO, 8192);
+        at(27_000 + 2 * 27_000 + 9000);
+        assert!(!watch.is_batch_late(&alone));
+        at(27_000 + 2 * 27_000 + 10_001);
+        assert!(watch.is_batch_late(&alone));
     }
 }

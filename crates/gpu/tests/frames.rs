@@ -55,6 +55,37 @@ fn no_frame_is_torn_whatever_its_size_and_however_rules_change() {
     assert_eq!((soaked.count.doubts, count.doubts), (0, 0), "{soaked:?}");
 }
 
+/// Nothing came for so long that the kernel may have left, while an answered frame was not taken:
+/// the next frame is not sent to it.
+#[test]
+fn a_frame_after_silence_does_not_wait_for_a_kernel_that_left() {
+    let device = pool(1);
+    let ruleset = dense::ruleset(SCHEMAS[0], 40, 4, 3);
+    let loaded = engine::load(&device, Algorithm::Turbo, &ruleset, &Default::default()).unwrap();
+    let keys = dense::keys_near(&ruleset, 100, 5);
+    let silence = Duration::from_secs(3600);
+    let hysteresis = Hysteresis { silence, ..Hysteresis::always() };
+    let stay = Stay { lease: silence, ..Stay::default() };
+    let config = FramesConfig { hysteresis, stay, ..patient() };
+    let mut frames = Frames::new(&device, ruleset.schema(), config).unwrap();
+    let mut now = Duration::ZERO;
+    for after in [Duration::ZERO, stay.idle] {
+        now += after;
+        frames.send(keys.as_batch(), &loaded, now);
+    }
+    let count = frames.count();
+    assert_eq!((count.resident, count.launched), (1, 1), "{count:?}");
+    assert_eq!(frames.under_way(), 2);
+    let mut out = vec![RuleId(7); keys.len()];
+    for _ in 0..2 {
+        frames.wait(&mut out, || {
+            now += Duration::from_micros(1);
+            now
+        });
+    }
+    assert_eq!((frames.count().doubts, frames.count().rescued), (0, 0));
+}
+
 /// A thread that was not run for a second between a frame and its first look at it has seen
 /// nothing late: the deadline counts from that look on.
 #[test]

@@ -225,7 +225,13 @@ impl Frames {
             || self.device.retired().is_some()
             || loaded.is_some_and(|loaded| !self.resident.is_for(loaded) || !is_fit(loaded))
             || since(self.resident.started) >= self.config.stay.lease / 2
-            || since(self.last_sent.max(self.resident.started)) >= self.config.stay.idle / 2
+            || self.is_silent(now)
+    }
+
+    /// Whether the kernel has seen no frame for so long that it will leave by itself soon.
+    fn is_silent(&self, now: Duration) -> bool {
+        let last = self.last_sent.max(self.resident.started);
+        now.saturating_sub(last) >= self.config.stay.idle / 2
     }
 
     /// Lets time pass without a frame: a kernel that is not needed is told to leave.
@@ -258,7 +264,10 @@ impl Frames {
         match (self.resident.state, loaded) {
             (State::On, loaded) => {
                 let loaded = loaded.map(Arc::as_ref);
-                if self.resident.under_way == 0 && self.shall_leave(loaded, now) {
+                // After silence it may have left by itself: frames that nobody has taken yet do not
+                // keep it, and a frame more must not be sent to it.
+                let is_at_rest = self.resident.under_way == 0 || self.is_silent(now);
+                if is_at_rest && self.shall_leave(loaded, now) {
                     self.resident.stop();
                 }
             }

@@ -176,6 +176,7 @@ fn json_of(soaked: &Soaked, what: &str, keys_max: usize, took: Duration) -> Stri
         ("starts", count.starts),
         ("interrupts", soaked.interrupts),
         ("interrupts_at_work", soaked.interrupts_at_work),
+        ("slow_loads", soaked.slow_loads),
         ("doubts", count.doubts),
         ("doubts_at_start", count.doubts_at_start),
         ("pauses", count.pauses),

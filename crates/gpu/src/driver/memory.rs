@@ -10,6 +10,11 @@ use super::pool::Block;
 use super::raw::cuda;
 use crate::error::GpuError;
 
+/// The least that is copied to a card at once. The driver seems to pass up to 64 KB in the stream
+/// of its commands, where they wait until a kernel that stays has left: images of so few words took
+/// 20 ms beside one, larger ones, which copy engines move, did not.
+const COPY_WORDS_MIN: usize = 32 << 10;
+
 /// 32-bit words in the memory of a card, out of its pool. Whoever drops them promises that no work
 /// of the card reaches them any more: the next owner may be given them at once.
 #[derive(Debug)]
@@ -34,11 +39,19 @@ impl DeviceWords {
     /// # Errors
     /// [`crate::ErrorKind::OutOfMemory`]; the driver's.
     pub fn from_words(card: &Arc<Card>, words: &[u32]) -> Result<Self, GpuError> {
-        let memory = Self::with_len(card, words.len())?;
+        let mut memory = Self::with_len(card, words.len().max(COPY_WORDS_MIN))?;
+        memory.len = words.len();
+        let mut padded = Vec::new();
+        let mut source = words;
+        if words.len() < COPY_WORDS_MIN {
+            padded.extend_from_slice(words);
+            padded.resize(COPY_WORDS_MIN, 0);
+            source = &padded;
+        }
         card.enter()?;
-        // SAFETY: both places have `words.len()` words, and the call returns when all are read.
+        // SAFETY: both places have `source.len()` words, and the call returns when all are read.
         let done = unsafe {
-            cuda::cuMemcpyHtoD_v2(memory.address(), words.as_ptr().cast(), words.len() * 4)
+            cuda::cuMemcpyHtoD_v2(memory.address(), source.as_ptr().cast(), source.len() * 4)
         };
         check("cuMemcpyHtoD", done)?;
         // The call returns when the words are read, which may be before they arrive. Kernels that

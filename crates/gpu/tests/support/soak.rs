@@ -46,6 +46,8 @@ pub struct Soaked {
     /// Interruptions, and those of them while frames were under way.
     pub interrupts: u64,
     pub interrupts_at_work: u64,
+    /// Images loaded in more than a millisecond.
+    pub slow_loads: u64,
 }
 
 impl Soak {
@@ -111,7 +113,10 @@ impl Soak {
                     version = random.below(self.versions.len());
                     // The former image goes as soon as no frame needs it, and its place is the next
                     // one's.
+                    let before = clock(false);
                     loaded = load(version);
+                    let took = clock(false) - before;
+                    soaked.slow_loads += u64::from(took > Duration::from_millis(1));
                     soaked.changes += 1;
                 }
                 is_small ^= random.chance(1, 100);

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # Sweeps what GSwitch's figures 5 to 9 vary, on the card of this machine, without Rust; with
-# KEYS=16K 6ab and 7 take some TIMES_67 each, the others some 10 s. Answers for sets of more than
-# 16K rules are checked by two engines of the CPU and a sample of the reference's (`bench gpu
-# --check engines`), all others by the reference. `cargo xtask figures` draws the file that comes
-# out.
+# KEYS=16K 6ab and 7 take a minute each, the others some 10 s. Answers for sets of more than 16K
+# rules are checked by two engines of the CPU and a sample of the reference's (`bench gpu --check
+# engines`), all others by the reference. `cargo xtask figures` draws the file that comes out.
 #
 #   ./figures.sh [OUT]    writes OUT/DATE-gswitch.csv (default: results beside this script), and
 #                         into OUT/gswitch-raw/ what each run of `bench gpu` printed

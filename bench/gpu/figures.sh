@@ -151,8 +151,8 @@ if wanted 5ab; then
 	sweep 5b batch batch $four --batch "${batches// /,}" --keys "$keys"
 	note 5a batch batch us kernel
 	# One batch at a time: the kernel, the copies, and the calls.
-	bench 5a "${runs[@]}" --threads 1 --slots 1 --device "$device" --no-cpu --end-to-end --engines $four \
-		--batch "${batches// /,}" --keys "$keys"
+	bench 5a "${runs[@]}" --threads 1 --slots 1 --device "$device" --no-cpu --end-to-end \
+		--engines $four --batch "${batches// /,}" --keys "$keys"
 	note 5a batch batch us end-to-end
 fi
 if wanted 5c; then

@@ -193,7 +193,8 @@ for set in "$sets"/*; do
 	if [[ $name = *_100k && -n ${UPDATES-100K,1M,max} ]]; then
 		(cd "$work" && "$warpswitch" bench gpu --rules "$name" --csv --hash-seed 1 \
 			--updates "${UPDATES-100K,1M,max}" --batch 8K,64K,256K --run-ms 100 \
-			--runs 5 --slots 4 --check engines) > "$work/more.csv" || echo "# $name failed" >> "$updates"
+			--runs 5 --slots 4 --check engines) > "$work/more.csv" ||
+			echo "# $name failed" >> "$updates"
 		append "$work/more.csv" "$updates"
 	fi
 	rm "$work/$name"

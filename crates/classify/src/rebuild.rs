@@ -2,10 +2,11 @@
 //! and published with one swap.
 //!
 //! A change costs a build, a group of changes one as well; where that would pass the memory bound,
-//! one for each change up to the one that does not fit. Readers notice nothing of it: a batch runs on the index that was
-//! current when it began, which is freed once the writer has swapped it out of both sides and the
-//! last batch on it has ended. The memory bound covers the index and the writer's list of rules;
-//! while a change is being built the former index exists beside the new one.
+//! one for each change up to the one that does not fit. Readers notice nothing of it: a batch runs
+//! on the index that was current when it began, which is freed once the writer has swapped it out
+//! of both sides and the last batch on it has ended. The memory bound covers the index and the
+//! writer's list of rules; while a change is being built the former index exists beside the new
+//! one.
 
 use std::slice;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -10,9 +10,9 @@
 //! that limits.
 //!
 //! What cannot be done in place (no room, a rule that the layout cannot hold, too many long leaves;
-//! for `linear` every change) is a new image, one for a whole group; lookups go on in the former one
-//! while it is built. Where that image is refused, as it would pass a bound, the group is taken back
-//! and made change by change, so that those before the one that does not fit are there.
+//! for `linear` every change) is a new image, one for a whole group; lookups go on in the former
+//! one while it is built. Where that image is refused, as it would pass a bound, the group is taken
+//! back and made change by change, so that those before the one that does not fit are there.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -506,14 +506,14 @@ mod tests {
         let half = half.build();
         let change = |id: &RuleId| {
             let rule = case.ruleset.rule(*id);
-            if id.0 % 7 == 0 && id.0 < 200 {
+            if id.0.is_multiple_of(7) && id.0 < 200 {
                 RuleChange::Remove(rule)
             } else {
                 RuleChange::Insert(rule)
             }
         };
         let group: Vec<_> =
-            ids.iter().filter(|id| id.0 >= 200 || id.0 % 7 == 0).map(change).collect();
+            ids.iter().filter(|id| id.0 >= 200 || id.0.is_multiple_of(7)).map(change).collect();
         for algorithm in Algorithm::ALL {
             let engine = LiveEngine::build(&pool(1), algorithm, &half, &OPTIONS).unwrap();
             let bytes_max = engine.bytes() * 5 / 4;

@@ -16,10 +16,10 @@
 //!   had another image, known by its serial number; a kernel that starts reads it anyway.
 //! - R3: a kernel that starts is told of each chunk whether its last frame is answered, by the
 //!   answers themselves: the kernel before has left, so they do not change any more.
-//! - R4: a frame that is looked at and not answered for a while makes the kernel leave and start again, which
-//!   answers what is pending, from the same rows. One that is not answered by the deadline, which
-//!   allows for what frames took before, retires the device; then the host answers it, from the
-//!   same rows.
+//! - R4: a frame that is looked at and not answered for a while makes the kernel leave and start
+//!   again, which answers what is pending, from the same rows. One that is not answered by the
+//!   deadline, which allows for what frames took before, retires the device; then the host answers
+//!   it, from the same rows.
 
 mod frames;
 mod host;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::Batch;
-use crate::packet::{LINE_BYTES, PACKET_BYTES_MAX, PacketType};
+use crate::packet::{LINE_BYTES, PACKET_BYTES_MAX, Packet, PacketType};
 use crate::pages::prefetch;
 use crate::parts::{self, Parts};
 
@@ -134,6 +134,13 @@ impl Frames {
         &self.list
     }
 
+    /// A frame, and when it was seen, if no other time is given.
+    #[inline(always)]
+    fn with_time<'f>(&'f self, number: u32, time_ns: Option<&'f i64>) -> (&'f Frame, &'f i64) {
+        let number = number as usize;
+        (&self.list[number], time_ns.unwrap_or(&self.times_ns[number]))
+    }
+
     /// The lines that a frame is in.
     #[inline(always)]
     pub(crate) fn lines_of(&self, frame: &Frame) -> &[Line] {
@@ -227,11 +234,14 @@ impl Lender {
             }
             return;
         }
-        let is_short = numbers.len() < WHOLE_MIN;
-        batch.lend_whole(&self.frames, numbers, timestamp_ns);
-        if is_short {
-            batch.packets_mut();
+        if numbers.len() >= WHOLE_MIN {
+            return batch.lend_whole(&self.frames, numbers, timestamp_ns);
         }
+        let packets = batch.as_left();
+        assert_eq!(packets.len(), numbers.len(), "every packet has its frame");
+        let parts = packets.iter_mut().map(Packet::parts_mut);
+        let frames = numbers.map(|number| self.frames.with_time(number, timestamp_ns.as_ref()));
+        lend_each(&self.frames, parts.zip(frames));
     }
 }
 
@@ -252,10 +262,7 @@ pub(crate) fn hand_out<'p>(
     if is_span && timestamp_ns.is_none() {
         return lend_each(frames, packets.zip(list[span.clone()].iter().zip(&times_ns[span])));
     }
-    let frame = |&number: &u32| {
-        let number = number as usize;
-        (&list[number], timestamp_ns.as_ref().unwrap_or(&times_ns[number]))
-    };
+    let frame = |&number: &u32| frames.with_time(number, timestamp_ns.as_ref());
     lend_each(frames, packets.zip(numbers.iter().map(frame)));
 }
 
@@ -341,7 +348,7 @@ mod tests {
         assert!(other.iter().all(|packet| packet.data() == [7; 7]));
         pool.recycle_batch(batch);
         pool.forget_lenders();
-        assert_eq!(Arc::strong_count(&lender.frames), 5, "a batch of three borrows still");
+        assert_eq!(Arc::strong_count(&lender.frames), 4, "three borrow still");
         drop(lender);
         assert!(other.iter().all(|packet| packet.data() == [7; 7]));
         pool.recycle_batch(other);

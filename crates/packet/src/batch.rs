@@ -14,6 +14,7 @@
 //!   Otherwise nobody asks for numbers.
 //! - B2: nobody has a reference to a packet of a batch that is lent whole.
 
+use std::any::Any;
 use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::sync::Arc;
@@ -38,6 +39,8 @@ struct Parts {
     /// Not there while the batch is lent whole.
     packets: OnceCell<Vec<Packet>>,
     loan: Loan,
+    /// What travels with the packets, see [`Batch::attach`].
+    attachment: Option<Box<dyn Any + Send>>,
 }
 
 /// What is lent to a whole batch.
@@ -111,7 +114,7 @@ impl Batch {
 
     fn with_packets(packets: Vec<Packet>, numbers: Vec<u32>) -> Self {
         let loan = Loan { numbers, ..Loan::default() };
-        Self(Box::new(Parts { packets: OnceCell::from(packets), loan }))
+        Self(Box::new(Parts { packets: OnceCell::from(packets), loan, attachment: None }))
     }
 
     #[inline(always)]
@@ -123,6 +126,23 @@ impl Batch {
     pub(crate) fn packets_mut(&mut self) -> &mut Vec<Packet> {
         self.packets();
         self.0.packets.get_mut().expect("they were handed out")
+    }
+
+    /// Has `attachment` travel with the packets, in place of what did before: what a device works
+    /// on for them, say. It is for elements that hand whole batches to each other; whoever moves
+    /// packets to another batch leaves it behind.
+    pub fn attach(&mut self, attachment: Box<dyn Any + Send>) {
+        self.0.attachment = Some(attachment);
+    }
+
+    /// What travels with the packets.
+    pub fn attachment_mut(&mut self) -> Option<&mut (dyn Any + Send)> {
+        self.0.attachment.as_deref_mut()
+    }
+
+    /// Takes away what travels with the packets.
+    pub fn detach(&mut self) -> Option<Box<dyn Any + Send>> {
+        self.0.attachment.take()
     }
 
     /// Number of packets.
@@ -246,7 +266,7 @@ impl Batch {
     ) {
         let packets = self.as_left();
         assert_eq!(packets.len(), numbers.len(), "as many frames as packets");
-        let Parts { packets, loan } = &mut *self.0;
+        let Parts { packets, loan, .. } = &mut *self.0;
         loan.numbers.clear();
         loan.numbers.extend(numbers);
         loan.be_of(frames, timestamp_ns);
@@ -256,7 +276,7 @@ impl Batch {
     /// The packets as they were left; what was lent to all of them is no longer theirs.
     #[inline]
     pub(crate) fn as_left(&mut self) -> &mut Vec<Packet> {
-        let Parts { packets, loan } = &mut *self.0;
+        let Parts { packets, loan, .. } = &mut *self.0;
         if packets.get().is_none() {
             let _ = packets.set(loan.packets.take());
         }
@@ -274,7 +294,7 @@ impl Batch {
     /// [`Batch::lend_like`] follows.
     #[inline]
     pub(crate) fn hand_for(&mut self, other: &Batch) -> Option<Hand<'_>> {
-        let Parts { packets, loan } = &mut *self.0;
+        let Parts { packets, loan, .. } = &mut *self.0;
         match packets.get_mut() {
             Some(packets) if packets.is_empty() => {
                 loan.numbers.clear();
@@ -290,7 +310,7 @@ impl Batch {
     /// Says that packets in it are lent what their numbers say, of the frames of `other`.
     #[inline]
     pub(crate) fn lend_like(&mut self, other: &Batch) {
-        let Parts { packets, loan } = &mut *self.0;
+        let Parts { packets, loan, .. } = &mut *self.0;
         if let (Some(packets), Some(frames)) = (packets.take(), &other.0.loan.frames) {
             loan.be_of(frames, other.0.loan.timestamp_ns);
             loan.packets.set(packets);

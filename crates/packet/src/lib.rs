@@ -2,6 +2,7 @@
 //! which one writer hands changes to many readers.
 #![deny(unsafe_code)]
 
+mod ahead;
 mod batch;
 #[expect(unsafe_code, reason = "instructions that need not be there")]
 mod deal;
@@ -14,6 +15,7 @@ mod parts;
 mod pool;
 pub mod sync;
 
+pub use ahead::{AHEAD_LOOKUPS, AheadAnswer};
 pub use batch::{BATCH_LEN_MAX, Batch};
 pub use lend::{Frames, Lender, LentFrames};
 pub use packet::{Header, Packet, PacketType, annotation};

@@ -157,6 +157,12 @@ impl Packet {
 
     /// What it points to.
     #[inline(always)]
+    pub(crate) fn parts(&self) -> &Parts {
+        &self.0
+    }
+
+    /// The same, to change.
+    #[inline(always)]
     pub(crate) fn parts_mut(&mut self) -> &mut Parts {
         &mut self.0
     }
@@ -236,6 +242,10 @@ impl Packet {
             parts.annotations[..FAR].copy_from_slice(&from.annotations[..FAR]);
         }
         parts.has_far = from.has_far;
+        parts.has_ahead = from.has_ahead;
+        if from.has_ahead {
+            parts.ahead = from.ahead;
+        }
     }
 
     /// When it was seen: nanoseconds since 1970, 0 if unknown.

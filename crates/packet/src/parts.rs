@@ -20,6 +20,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::ahead::Ahead;
 use crate::lend::{Frame, Frames, Line};
 use crate::packet::{
     ANNOTATION_BYTES, BUFFER_BYTES, HEADROOM_BYTES, LINE_BYTES, PACKET_BYTES_MAX, PacketType,
@@ -97,6 +98,8 @@ pub(crate) struct Parts {
     /// Whether annotations from [`FAR`] on may be other than zero.
     pub has_far: bool,
     is_large: bool,
+    /// Whether `ahead` holds: nobody has written to the bytes since.
+    pub has_ahead: bool,
     /// Nanoseconds since 1970; 0 if none.
     pub timestamp_ns: i64,
     pub annotations: [u8; ANNOTATION_BYTES],
@@ -104,6 +107,8 @@ pub(crate) struct Parts {
     lender: Option<Arc<Frames>>,
     /// The buffer, if the usual one is too small.
     large: Option<Box<Large>>,
+    /// In the second line, as only who offloads work reads it.
+    pub ahead: Ahead,
     usual: Buffer,
     _apart: [u8; LINE_BYTES],
 }
@@ -156,10 +161,12 @@ impl Parts {
             packet_type: PacketType::Host,
             has_far: false,
             is_large: false,
+            has_ahead: false,
             timestamp_ns: 0,
             annotations: [0; ANNOTATION_BYTES],
             lender: None,
             large: None,
+            ahead: Ahead::default(),
             usual: Buffer([0; BUFFER_BYTES]),
             _apart: [0; LINE_BYTES],
         }
@@ -353,6 +360,7 @@ impl Parts {
 
     #[inline(always)]
     pub fn clear_annotations(&mut self) {
+        self.has_ahead = false;
         self.annotations[..FAR].fill(0);
         if self.has_far {
             self.annotations[FAR..].fill(0);
@@ -416,9 +424,10 @@ impl Parts {
         self.buffer_mut()[from..end].copy_from_slice(&other.buffer()[from..end]);
     }
 
-    /// Sees to it that the bytes are its own.
+    /// Sees to it that the bytes are its own, as they will be written to.
     #[inline(always)]
     pub fn own(&mut self) {
+        self.has_ahead = false;
         if self.loan.is_used() {
             self.copy_lent();
         }

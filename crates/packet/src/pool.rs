@@ -233,6 +233,7 @@ impl Pool {
     #[inline]
     pub fn recycle_empty(&mut self, mut batch: Batch) {
         assert!(batch.is_empty(), "{} packets would be lost", batch.len());
+        drop(batch.detach());
         if batch.as_left().capacity() > 0 && self.batches.len() < SPARE_BATCHES_MAX {
             self.batches.push(batch);
             if self.batches.len() > OWN_SPARES_MAX

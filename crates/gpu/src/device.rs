@@ -13,9 +13,11 @@ use warpswitch_classify::Detail;
 use warpswitch_rules::Schema;
 
 use crate::cache::KernelCache;
+use crate::chain::{self, Chain};
 use crate::deadline::{Deadline, Watch};
 use crate::driver::{
-    Card, CardSlot, KernelTimer, LoadedImage, MemoryUse, Patcher, Program, ResidentKernel,
+    Card, CardChain, CardSlot, KernelTimer, LoadedImage, MemoryUse, Patcher, Program,
+    ResidentKernel,
 };
 use crate::error::{ErrorKind, GpuError};
 use crate::host::HostPool;
@@ -287,6 +289,22 @@ impl Device {
             }
         };
         Ok(Slot::new(self.core.clone(), form, inner))
+    }
+
+    /// A chain for batches of up to `words` words, whose answers take up to `answers` words.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`]; the card's.
+    pub fn chain(&self, words: usize, answers: usize) -> Result<Chain, GpuError> {
+        let inner = match &self.core.place {
+            Place::Host(pool) => {
+                chain::Inner::Host(pool.slot(Chain::HOST_FORM, words.max(answers)))
+            }
+            Place::Card(place) => {
+                chain::Inner::Card(Box::new(CardChain::new(&place.card, words, answers)?))
+            }
+        };
+        Ok(Chain::new(self.core.clone(), inner))
     }
 
     /// What answers frames of this layout.

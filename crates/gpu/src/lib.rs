@@ -28,6 +28,7 @@
 
 pub mod auto;
 pub mod cache;
+pub mod chain;
 mod copies;
 pub mod deadline;
 pub mod device;
@@ -49,6 +50,7 @@ mod survey;
 mod testing;
 pub mod work;
 
+pub use chain::Chain;
 pub use device::{Device, Slot};
 pub use error::{ErrorKind, GpuError};
 pub use image::{Algorithm, Image};

@@ -22,10 +22,10 @@ use crate::work::{Form, Work};
 
 /// Bytes of keys up to which a kernel reads them from the host's memory itself: below, a launch
 /// costs more than what the copies gain. Measured on one H200 over PCIe 5.0 x16.
-const DIRECT_BYTES_MAX: usize = 512 << 10;
+pub(crate) const DIRECT_BYTES_MAX: usize = 512 << 10;
 
 /// Between two looks at the time while a pool of threads is waited for.
-const LOOK: Duration = Duration::from_millis(1);
+pub(crate) const LOOK: Duration = Duration::from_millis(1);
 
 /// How a slot of a card moves keys and answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,6 +20,7 @@ use warpswitch_classify::{
     BuildOptions, Classifier, ClassifyError, Engine, RuleChange, build as build_on_cores,
 };
 use warpswitch_gpu::auto::{AutoEngine, AutoOptions};
+use warpswitch_gpu::chain::ALIGN_WORDS;
 use warpswitch_gpu::deadline::Deadline;
 use warpswitch_gpu::device::TransferChoice;
 use warpswitch_gpu::driver::Transfer;
@@ -32,7 +33,8 @@ use warpswitch_gpu::routes::{
 use warpswitch_gpu::scan::{
     DeviceScanner, FOUND_WORDS, PAGE_WORDS, ScanImage, read_pages, write_pages,
 };
-use warpswitch_gpu::{Algorithm, Device, GpuError, Image, engine};
+use warpswitch_gpu::work::Work as _;
+use warpswitch_gpu::{Algorithm, Chain, Device, GpuError, Image, engine};
 use warpswitch_routes::{Address, NextHop, RouteTable};
 use warpswitch_rules::generate::{Family, RulesetSpec, Style};
 use warpswitch_rules::schema::SCHEMAS;
@@ -358,6 +360,48 @@ fn every_way_and_length_of_routes_equals_the_reference() {
 
 /// Routes that go and come in groups, others beside them: after every group the card answers as the
 /// plain table.
+/// Several lookups of one batch, small ones read where they are and large ones copied.
+#[test]
+fn chains_of_every_length_equal_the_references() {
+    let Ok(card) = card() else { return };
+    let spec = RulesetSpec { style: Style::Acl, family: Family::Ipv4, rules: 2000, seed: 3 };
+    let ruleset = spec.generate();
+    let keys = dense::keys_near(&ruleset, 40_000, 4);
+    let mut ids = vec![RuleId::NONE; keys.len()];
+    linear::classify(&ruleset, keys.as_batch(), &mut ids);
+    let table: RouteTable<u32> = route_cases::table(5000, 5);
+    let live = LiveRoutes::build(&card, table.iter(), usize::MAX).unwrap();
+    let mut chains: Vec<Chain> =
+        (0..3).map(|_| card.chain(6 * keys.len(), 3 * keys.len()).unwrap()).collect();
+    for algorithm in Algorithm::ALL {
+        let rules = engine::load(&card, algorithm, &ruleset, &BuildOptions::default()).unwrap();
+        for (number, len) in [1, 2, 31, 33, 1023, 8192, 40_000].into_iter().enumerate() {
+            let chain = &mut chains[number % 3];
+            let words = &keys.as_batch().words()[..4 * len];
+            let room = chain.words_mut();
+            room[..words.len()].copy_from_slice(words);
+            let routes_at = words.len().next_multiple_of(ALIGN_WORDS);
+            for (word, key) in room[routes_at..].iter_mut().zip(words.chunks(4)) {
+                *word = key[1];
+            }
+            chain.begin(routes_at + len);
+            let first = chain.step(&rules, 0, len);
+            let hops = chain.step(&live.current(), routes_at, len);
+            let second = chain.step(&rules, 0, len);
+            chain.end();
+            chain.wait();
+            let (what, answers) = (format!("{algorithm}, {len}"), chain.answers());
+            let want: Vec<u32> = ids[..len].iter().map(|id| id.0).collect();
+            assert_eq!((&answers[first], &answers[second]), (&want[..], &want[..]), "{what}");
+            let mut found = vec![NextHop(7); len];
+            RouteImage::<u32>::unpack(&answers[hops], &mut found);
+            let want: Vec<NextHop> = words.chunks(4).map(|key| table.lookup(key[1])).collect();
+            assert_eq!(found, want, "{what}");
+            assert_eq!(card.retired(), None, "{what}");
+        }
+    }
+}
+
 fn changing_routes<A: Address>(card: &Arc<Device>) {
     let mut seeds = route_cases::Seeds(9);
     let mut table: RouteTable<A> = route_cases::table(20_000, 8);

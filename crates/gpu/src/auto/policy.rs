@@ -88,7 +88,8 @@ pub struct Choice {
     pub path: Path,
     /// Why.
     pub why: Why,
-    len: usize,
+    /// Its keys.
+    pub len: usize,
     /// Nanoseconds that the device's queue was expected to cost it.
     queued_ns: u64,
 }
@@ -212,6 +213,13 @@ impl Policy {
             self.under_way.fetch_add(len as u64, Ordering::Relaxed);
         }
         Choice { path, why, len, queued_ns }
+    }
+
+    /// A batch was not sent off after all.
+    pub fn give_up(&self, choice: Choice) {
+        if choice.path == Path::Device {
+            self.under_way.fetch_sub(choice.len as u64, Ordering::Relaxed);
+        }
     }
 
     /// A batch is done: it took `time`.

@@ -18,6 +18,7 @@
 
 mod call;
 mod card;
+mod chain;
 mod compile;
 mod memory;
 mod patcher;
@@ -29,6 +30,7 @@ mod slot;
 mod timing;
 
 pub use card::{Card, card_count, driver_version};
+pub use chain::CardChain;
 pub use compile::{compile, compiler_version};
 pub use memory::DeviceWords;
 pub use patcher::Patcher;

@@ -1,5 +1,6 @@
 //! What an element can do while it runs: hand packets on, ask for packets, be woken, tell.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -453,6 +454,19 @@ impl Context<'_> {
         self.worker.stops += 1;
     }
 
+    /// Has a stop that was asked for, or will be, wait until this element calls
+    /// [`Context::release_stop`]: for those that packets are under way in, which would have left
+    /// the graph by now had they not been held up. Tasks of sources rest meanwhile; an interrupted
+    /// run does not wait.
+    pub fn detain_stop(&mut self) {
+        self.worker.detained += 1;
+    }
+
+    /// A stop need not wait for this element any more.
+    pub fn release_stop(&mut self) {
+        self.worker.detained -= 1;
+    }
+
     /// Stops that were asked for and not yet answered.
     pub fn pending_stops(&self) -> u32 {
         self.worker.stops
@@ -585,6 +599,12 @@ pub trait Console {
 
     /// Output.
     fn print(&mut self, text: &[u8]);
+
+    /// The device that work may be offloaded to; what that is, is between those who run the
+    /// configuration and the elements that ask.
+    fn device(&mut self) -> Option<Arc<dyn Any + Send + Sync>> {
+        None
+    }
 
     /// Makes sure that all output is out.
     fn flush(&mut self) {}

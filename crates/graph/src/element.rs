@@ -239,6 +239,8 @@ pub struct ElementClass {
     /// `config`: a new one then takes the place of the old one, which knows nothing that the new
     /// one would miss, and was not initialized in a way of its own.
     pub is_live: bool,
+    /// Whether a device does its elements' work, if there is one.
+    pub is_on_device: bool,
     /// An output and an input: who asks that output asks what that input asks, and the element is
     /// not entered. So a way through other elements may lead from it back to it.
     pub asks_through: Option<(usize, usize)>,
@@ -257,8 +259,8 @@ impl ElementClass {
     ) -> Self {
         let spec = ClassSpec { name, port_count, processing, flow_code: "x/x" };
         let (wakes, tells_full, is_live, asks_through) = (false, false, false, None);
-        let (drops, phase) = (&[], Phase::Usual);
-        Self { spec, drops, phase, wakes, tells_full, is_live, asks_through, make }
+        let (drops, phase, is_on_device) = (&[], Phase::Usual, false);
+        Self { spec, drops, phase, wakes, tells_full, is_live, is_on_device, asks_through, make }
     }
 
     /// The same with these reasons for drops.
@@ -289,6 +291,11 @@ impl ElementClass {
     /// The same with [`ElementClass::is_live`].
     pub const fn live(self) -> Self {
         Self { is_live: true, ..self }
+    }
+
+    /// The same with [`ElementClass::is_on_device`].
+    pub const fn on_device(self) -> Self {
+        Self { is_on_device: true, ..self }
     }
 
     /// The same with [`ElementClass::asks_through`].
@@ -337,6 +344,10 @@ impl Registry {
 impl ClassTable for Registry {
     fn get(&self, class: &str) -> Option<&ClassSpec> {
         self.classes.get(class).map(|class| &class.spec)
+    }
+
+    fn is_on_device(&self, class: &str) -> bool {
+        self.classes.get(class).is_some_and(|class| class.is_on_device)
     }
 
     fn names(&self) -> Vec<&str> {

@@ -1,7 +1,9 @@
 //! A host whose time is simulated: nothing waits, and every run is the same.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::context::Console;
 use crate::element::Registry;
@@ -59,9 +61,15 @@ impl Host for SimulatedHost {
 pub struct Transcript {
     lines: Rc<RefCell<String>>,
     output: Rc<RefCell<Vec<u8>>>,
+    device: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Transcript {
+    /// One that hands `device` to the elements that ask for one.
+    pub fn with_device(device: Arc<dyn Any + Send + Sync>) -> Self {
+        Self { device: Some(device), ..Self::default() }
+    }
+
     /// What it said, line by line.
     pub fn said(&self) -> String {
         self.lines.borrow().clone()
@@ -83,6 +91,10 @@ impl Console for Transcript {
     fn print(&mut self, text: &[u8]) {
         self.output.borrow_mut().extend_from_slice(text);
     }
+
+    fn device(&mut self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.device.clone()
+    }
 }
 
 /// A router of `config` that says and prints to the transcript.
@@ -90,16 +102,28 @@ impl Console for Transcript {
 /// # Errors
 /// All that is wrong with it.
 pub fn router(config: &str, registry: &Registry) -> Result<(Router, Transcript), Diagnostics> {
+    let transcript = Transcript::default();
+    router_for(config, registry, &transcript).map(|router| (router, transcript))
+}
+
+/// A router of `config` for a transcript of one's own.
+///
+/// # Errors
+/// All that is wrong with it.
+pub fn router_for(
+    config: &str,
+    registry: &Registry,
+    transcript: &Transcript,
+) -> Result<Router, Diagnostics> {
     let globals = Default::default();
     let loaded = language::load("config", config.as_bytes(), registry, &globals, None)?;
-    let transcript = Transcript::default();
     let options = RouterOptions {
         console: Box::new(transcript.clone()),
         seed: 1,
         now: SIMULATED_START,
         ticks: None,
     };
-    Ok((Router::new(loaded, registry, options)?, transcript))
+    Router::new(loaded, registry, options)
 }
 
 /// Runs `config` to its end and checks that no packet was lost: for tests.

@@ -31,6 +31,12 @@ pub trait ClassTable {
     /// The class called `class`.
     fn get(&self, class: &str) -> Option<&ClassSpec>;
 
+    /// Whether elements of `class` have their work done by a device; pictures shade them.
+    fn is_on_device(&self, class: &str) -> bool {
+        let _ = class;
+        false
+    }
+
     /// All names, so that an error can suggest one; may be empty.
     fn names(&self) -> Vec<&str> {
         Vec::new()

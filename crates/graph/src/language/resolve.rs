@@ -28,6 +28,11 @@ pub struct ElementPorts {
 }
 
 impl ElementPorts {
+    /// Whether packets begin to be pushed here: nobody pushes to the element, and it pushes.
+    pub fn is_push_source(&self) -> bool {
+        !self.inputs.contains(&Processing::Push) && self.outputs.contains(&Processing::Push)
+    }
+
     fn side(&self, is_output: bool) -> &[Processing] {
         if is_output { &self.outputs } else { &self.inputs }
     }

@@ -208,11 +208,11 @@ impl Router {
             self.run_timers();
             self.run_tasks();
             host.serve(self);
-            if self.worker.stops > 0 && self.stops() {
+            if self.worker.may_stop() && self.stops() {
                 (self.worker.stops, self.worker.halted) = (0, false);
                 return Ended::Stopped;
             }
-            if !self.worker.has_work() && self.worker.stops == 0 {
+            if !self.worker.has_work() && !self.worker.may_stop() {
                 let until = self.worker.next_timer_at();
                 if until.is_some_and(|until| until <= self.worker.now) {
                     continue;
@@ -244,7 +244,7 @@ impl Router {
     /// Runs some tasks, if there are.
     fn run_tasks(&mut self) {
         for _ in 0..TASKS_PER_LOOK {
-            if self.worker.stops > 0 {
+            if self.worker.may_stop() {
                 return;
             }
             if self.worker.has_deliveries() {
@@ -254,6 +254,11 @@ impl Router {
             if self.worker.must_wait(task) {
                 self.worker.schedule_task(task);
                 return self.worker.end_shift();
+            }
+            if self.worker.stops > 0 && self.shared.ports[task].is_push_source() {
+                // The stop waits for packets that are under way: no more are to come.
+                self.worker.schedule_task(task);
+                continue;
             }
             let pulled = self.worker.pulled;
             let has_worked = self.enter(task, |element, cx| element.run_task(cx));

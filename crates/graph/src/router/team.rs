@@ -146,6 +146,7 @@ struct Shift {
     listeners: [Vec<Vec<u32>>; 2],
     stats: Vec<Stats>,
     stops: u32,
+    detained: i32,
     pulled: u64,
     /// Packets that were given out and not put back, and are with this worker now.
     live: u64,
@@ -367,6 +368,7 @@ impl Router {
             listeners: self.worker.listeners.clone(),
             stats: Vec::new(),
             stops: 0,
+            detained: 0,
             pulled: 0,
             live,
             made: 0,
@@ -415,6 +417,7 @@ impl Router {
             listeners: Default::default(),
             stats: self.worker.stats.iter_mut().map(Stats::take).collect(),
             stops: std::mem::take(&mut self.worker.stops),
+            detained: std::mem::take(&mut self.worker.detained),
             pulled: std::mem::take(&mut self.worker.pulled),
             live,
             made: self.worker.pool.made(),
@@ -433,6 +436,7 @@ impl Router {
             own.add(more);
         }
         self.worker.stops += shift.stops;
+        self.worker.detained += shift.detained;
         self.worker.pulled += shift.pulled;
         self.worker.pool.adopt(shift.live);
         shift.tasks.into_iter().for_each(|task| self.worker.schedule_task(task));

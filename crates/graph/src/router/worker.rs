@@ -105,6 +105,9 @@ pub(crate) struct Worker {
     pub(crate) now: Time,
     pub(crate) stats: Vec<Stats>,
     pub(crate) stops: u32,
+    /// Elements that have a stop wait for them, see [`crate::Context::detain_stop`]; of a worker in
+    /// a shift, how many more than before.
+    pub(crate) detained: i32,
     /// Whether the run is to stop whatever the configuration says.
     pub(crate) halted: bool,
     pub(crate) manager: Option<usize>,
@@ -183,6 +186,7 @@ impl Worker {
             now: Time::default(),
             stats: stats.collect(),
             stops: 0,
+            detained: 0,
             halted: false,
             manager: None,
             console,
@@ -213,6 +217,11 @@ impl Worker {
             pulled: 0,
             random: seed,
         }
+    }
+
+    /// Whether a stop was asked for, and nobody has it wait.
+    pub(crate) fn may_stop(&self) -> bool {
+        self.stops > 0 && (self.detained <= 0 || self.halted)
     }
 
     /// The batch that waits at an output; none if there is no such output.

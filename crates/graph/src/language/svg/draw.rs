@@ -17,6 +17,7 @@ const PORT_SPACING: f64 = 22.0;
 const PORT_SIZE: f64 = 7.0;
 const MARGIN: f64 = 36.0;
 const LEGEND_WIDTH: f64 = 820.0;
+const DEVICE_LEGEND_WIDTH: f64 = 980.0;
 
 /// The most characters of a title, and of a line of arguments.
 const TITLE_CHARS_MAX: usize = 44;
@@ -36,11 +37,13 @@ pub(super) struct Box {
     height: f64,
     inputs: usize,
     outputs: usize,
+    is_on_device: bool,
 }
 
 impl Box {
     pub(super) fn new(
         element: &FlatElement,
+        is_on_device: bool,
         (inputs, outputs): &(Vec<PortLook>, Vec<PortLook>),
     ) -> Self {
         let (scope, name) = match element.name.rsplit_once('/') {
@@ -68,7 +71,7 @@ impl Box {
             f64::from(u8::from(inputs.len() > 1)) + f64::from(u8::from(outputs.len() > 1));
         let height = LINE_HEIGHT * (1.0 + lines.len() as f64) + 2.0 * PADDING + 9.0 * numbers;
         let (inputs, outputs) = (inputs.len(), outputs.len());
-        Self { title, lines, width, height, inputs, outputs }
+        Self { title, lines, width, height, inputs, outputs, is_on_device }
     }
 
     pub(super) fn shape(&self) -> Shape {
@@ -144,7 +147,13 @@ text{font-family:'DejaVu Sans Mono',Menlo,Consolas,monospace;text-anchor:middle;
 .w{fill:none;stroke:#222;stroke-width:1.3}.w.l2{stroke:#1d6fb8;stroke-dasharray:5 3}
 .h{fill:none;stroke:#fff;stroke-width:4}
 .p{fill:#111;stroke:#111;stroke-width:1.1}.p.o{fill:#fff}
-.r{fill:none;stroke:#111;stroke-width:.8}";
+.r{fill:none;stroke:#111;stroke-width:.8}
+.d{fill:url(#device);stroke:none}";
+
+/// What boxes are shaded with whose work a device does.
+const SHADE: &str = "<defs><pattern id=\"device\" width=\"7\" height=\"7\" \
+    patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect width=\"3\" \
+    height=\"7\" fill=\"#5a9e00\" fill-opacity=\".28\"/></pattern></defs>";
 
 pub(super) fn draw(
     graph: &FlatGraph,
@@ -166,16 +175,19 @@ fn write(
     layout: &Layout,
     out: &mut String,
 ) -> std::fmt::Result {
-    let width = (layout.width + 2.0 * MARGIN).max(LEGEND_WIDTH);
+    let has_device = boxes.iter().any(|shown| shown.is_on_device);
+    let legend_width = if has_device { DEVICE_LEGEND_WIDTH } else { LEGEND_WIDTH };
+    let width = (layout.width + 2.0 * MARGIN).max(legend_width);
     let tints = tints(graph);
     let names_height = if tints.is_empty() { 0.0 } else { 22.0 };
     let height = layout.height + 2.0 * MARGIN + 34.0 + names_height;
+    let shade = if has_device { format!("{SHADE}\n") } else { String::new() };
     writeln!(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
          viewBox=\"0 0 {width:.0} {height:.0}\">\n<style>{STYLE}</style>\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n\
-         <g transform=\"translate({MARGIN} {MARGIN})\">"
+         {shade}<g transform=\"translate({MARGIN} {MARGIN})\">"
     )?;
     let paths: Vec<String> = layout.paths.iter().enumerate().map(|(i, p)| path(p, i)).collect();
     // A white edge around each wire shows which of two that cross is which.
@@ -193,7 +205,7 @@ fn write(
     }
     writeln!(out, "</g>")?;
     write_names(&tints, width, height - 46.0, out)?;
-    write_legend(height - 24.0, out)?;
+    write_legend(height - 24.0, has_device, out)?;
     out.push_str("</svg>\n");
     Ok(())
 }
@@ -222,6 +234,15 @@ fn write_box(
         shown.width,
         shown.height
     )?;
+    if shown.is_on_device {
+        let (x, y, width, height) =
+            (left + 0.6, top.y + 0.6, shown.width - 1.2, shown.height - 1.2);
+        writeln!(
+            out,
+            "<rect class=\"d\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" \
+             height=\"{height:.1}\" rx=\"3\"/>"
+        )?;
+    }
     let mut y = top.y + PADDING + 10.0 + if inputs.len() > 1 { 9.0 } else { 0.0 };
     writeln!(
         out,
@@ -370,7 +391,7 @@ fn write_names(tints: &[(&str, &str)], width: f64, y: f64, out: &mut String) -> 
     Ok(())
 }
 
-fn write_legend(y: f64, out: &mut String) -> std::fmt::Result {
+fn write_legend(y: f64, has_device: bool, out: &mut String) -> std::fmt::Result {
     let looks = [("push", true, false), ("pull", false, false), ("agnostic", true, true)];
     let mut x = MARGIN;
     for (text, is_push, is_agnostic) in looks {
@@ -396,6 +417,7 @@ fn write_legend(y: f64, out: &mut String) -> std::fmt::Result {
         )?;
         x += 60.0 + text.len() as f64 * 7.0;
     }
-    let text = "▽ input  □ output; one tint: parts of one compound";
+    let device = if has_device { "; hatched: on a device" } else { "" };
+    let text = format!("▽ input  □ output; one tint: parts of one compound{device}");
     writeln!(out, "<text class=\"l\" x=\"{:.1}\" y=\"{:.1}\">{text}</text>", x + 8.0, y + 7.0)
 }

@@ -6,7 +6,8 @@
 //!  │ c0 :: …   │        packets go down; what goes back up runs beside the elements
 //!  └─■───■───■─┘        numbers beside ports where there is more than one
 //! ```
-//! Parts of one compound element share a tint. Elements without connections stand in a row below.
+//! Parts of one compound element share a tint; elements whose work a device does are hatched.
+//! Elements without connections stand in a row below.
 //! A viewer that shows tooltips tells the whole configuration string and where it was written.
 //!
 //! # Algorithm
@@ -92,8 +93,12 @@ pub fn svg(
             (side_looks(&ports.inputs, &inputs), side_looks(&ports.outputs, &outputs))
         })
         .collect();
-    let boxes: Vec<draw::Box> =
-        graph.elements.iter().zip(&looks).map(|(e, looks)| draw::Box::new(e, looks)).collect();
+    let boxes: Vec<draw::Box> = graph
+        .elements
+        .iter()
+        .zip(&looks)
+        .map(|(e, looks)| draw::Box::new(e, classes.is_on_device(&e.class), looks))
+        .collect();
     let edges: Vec<layout::Edge> = graph
         .connections
         .iter()

@@ -40,15 +40,20 @@ pub(crate) struct Compiled {
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) compiled: Vec<Compiled>,
-    groups: [Group; 4],
+    groups: [Group; GROUPS],
     left_out: Vec<crate::rule::LeftOut>,
     files: Vec<String>,
 }
+
+/// Groups of rules, each with patterns of its own: for TCP, UDP, ICMP, and other protocols.
+pub const GROUPS: usize = 4;
 
 /// The rules of one protocol.
 #[derive(Debug)]
 struct Group {
     scanner: Scanner,
+    /// What it searches for, for those who search elsewhere.
+    patterns: Patterns,
     /// The rules of each pattern: where its list starts; one more at the end.
     starts: Vec<u32>,
     by_pattern: Vec<u32>,
@@ -113,6 +118,12 @@ impl Engine {
     /// Bytes of the scanners: what grows with the rules, beside the rules themselves.
     pub fn bytes(&self) -> usize {
         self.groups.iter().map(|group| group.scanner.bytes()).sum()
+    }
+
+    /// The patterns that texts are searched for, a list for each of [`GROUPS`]: for those who make
+    /// a [`Search`](crate::inspect::Search).
+    pub fn patterns(&self) -> [&Patterns; GROUPS] {
+        [0, 1, 2, 3].map(|group: usize| &self.groups[group].patterns)
     }
 
     pub(crate) fn scanner(&self, carried: Carried) -> &Scanner {
@@ -244,7 +255,8 @@ impl Group {
         starts.push(by_pattern.len() as u32);
         others.sort_unstable();
         let others = ByPort::new(compiled, &others);
-        Self { scanner: Scanner::build(&patterns, options), starts, by_pattern, others }
+        let scanner = Scanner::build(&patterns, options);
+        Self { scanner, patterns, starts, by_pattern, others }
     }
 }
 

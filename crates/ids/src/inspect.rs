@@ -178,6 +178,13 @@ struct Job {
     is_aside: bool,
 }
 
+/// Who searches texts in the place of the engine's own scanners: on a device, say.
+pub trait Search: std::fmt::Debug + Send {
+    /// Writes to `sets` which patterns of group `group` of [`Engine::patterns`] occur in each text,
+    /// just as [`warpswitch_scan::Scanner::scan_sets`] does.
+    fn scan_sets(&mut self, group: usize, texts: &[&[u8]], sets: &mut PatternSets);
+}
+
 /// Inspects packets with an engine. Threads: one at a time.
 #[derive(Debug)]
 pub struct Inspector {
@@ -191,6 +198,7 @@ pub struct Inspector {
     arena: Vec<u8>,
     jobs: Vec<Job>,
     scratch: Searched,
+    search: Option<Box<dyn Search>>,
 }
 
 /// Memory of searches.
@@ -222,6 +230,7 @@ impl Inspector {
             arena: Vec::new(),
             jobs: Vec::new(),
             scratch: Searched::default(),
+            search: None,
         }
     }
 
@@ -233,6 +242,11 @@ impl Inspector {
     /// Its bounds.
     pub fn options(&self) -> &InspectorOptions {
         &self.options
+    }
+
+    /// Has texts searched by `search` from now on.
+    pub fn search_by(&mut self, search: Box<dyn Search>) {
+        self.search = Some(search);
     }
 
     /// What was counted.
@@ -556,8 +570,13 @@ impl Inspector {
         for carried in PROTOCOLS {
             let of_it = jobs.iter().filter(|job| job.head.carried == carried);
             let texts: Vec<&[u8]> = of_it.map(|job| &arena[job.searched.clone()]).collect();
-            let scanner = self.engine.scanner(carried);
-            scanner.scan_sets(&texts, &mut scratch.scan, &mut scratch.sets[carried as usize]);
+            let sets = &mut scratch.sets[carried as usize];
+            match &mut self.search {
+                Some(search) => search.scan_sets(carried as usize, &texts, sets),
+                None => {
+                    self.engine.scanner(carried).scan_sets(&texts, &mut scratch.scan, sets);
+                }
+            }
         }
         let mut places = [0; 4];
         for job in &jobs {

@@ -40,7 +40,7 @@ pub mod text;
 #[cfg(test)]
 mod tests;
 
-pub use engine::Engine;
-pub use inspect::{Alert, Inspector, InspectorOptions, Packet};
+pub use engine::{Engine, GROUPS};
+pub use inspect::{Alert, Inspector, InspectorOptions, Packet, Search};
 pub use rule::{Rule, Rules};
 pub use text::{RuleText, Variables, read_rules};

@@ -7,6 +7,7 @@
 //! OUT/kernels/      the kernels' sources, to read beside a profile
 //! OUT/data/         rule sets, if a folder of them is given
 //! OUT/run.sh        runs it all and writes the figures
+//! OUT/offload.sh    what a card gives to whole configurations
 //! OUT/figures.sh    sweeps what GSwitch's figures vary; gswitch.csv has the paper's values
 //! ```
 
@@ -61,7 +62,7 @@ pub fn run(args: &[String]) -> Result<()> {
     let tests = build(&["test", "--no-run", "-p", "warpswitch-gpu", "--test", "card"], "card")?;
     place_program(&tests, &out.join("card-tests"))?;
     copy_folder(&repo::root().join("kernels"), &out.join("kernels"))?;
-    for name in ["run.sh", "figures.sh", "gswitch.csv"] {
+    for name in ["run.sh", "figures.sh", "offload.sh", "gswitch.csv"] {
         let from = repo::root().join("bench/gpu").join(name);
         fs::copy(&from, out.join(name)).with_context(|| format!("cannot copy {name}"))?;
     }

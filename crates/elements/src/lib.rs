@@ -5,6 +5,7 @@
 //! counts, handlers and units are Click's.
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod analysis;
 mod bucket;
 mod calls;
@@ -18,12 +19,14 @@ mod inspect;
 mod ip;
 mod ip6;
 mod nat;
+mod offload;
 mod paint;
 mod patterns;
 mod rate;
 mod route_file;
 mod standard;
 
+pub use offload::{Offload, Planned, plan};
 use warpswitch_graph::{ElementClass, Registry};
 
 /// All classes, by area.
@@ -35,6 +38,7 @@ const AREAS: &[&[&ElementClass]] = &[
     ip6::CLASSES,
     patterns::CLASSES,
     inspect::CLASSES,
+    offload::CLASSES,
     nat::CLASSES,
     capture::CLASSES,
     analysis::CLASSES,

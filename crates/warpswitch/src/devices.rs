@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
 use warpswitch_classify::{BuildOptions, Engine};
 use warpswitch_gpu::auto::{AutoEngine, AutoOptions};
 use warpswitch_gpu::cache::KernelCache;
@@ -26,11 +26,12 @@ use crate::term;
 use crate::threads::default_threads;
 
 /// Where kernels run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum DeviceChoice {
-    /// The first card.
+    /// The first card
+    #[default]
     Gpu,
-    /// A pool of threads, one for each core.
+    /// A pool of threads, one for each core
     Host,
 }
 
@@ -52,6 +53,14 @@ impl DeviceChoice {
     /// What is missing for a card, as the user's request that cannot be met.
     pub fn open(self) -> anyhow::Result<Arc<Device>> {
         self.open_with(&DeviceArgs::default()).map_err(no_card)
+    }
+
+    /// Opens it as [`DeviceChoice::open`] does, by these arguments.
+    ///
+    /// # Errors
+    /// What is missing for a card.
+    pub fn open_as(self, args: &DeviceArgs) -> Result<Arc<Device>, GpuError> {
+        self.open_with(args)
     }
 
     /// Opens it and sets its deadline.
@@ -238,7 +247,7 @@ impl OpenEngine {
 }
 
 /// That there is no card, as the user's request that cannot be met.
-fn no_card(missing: GpuError) -> anyhow::Error {
+pub fn no_card(missing: GpuError) -> anyhow::Error {
     let remedy = missing.kind().remedy();
     bad_input(format!(
         "no card can be used: {missing}\n  to have one: {remedy}\n  \

@@ -30,6 +30,8 @@
 //! | `flows` | read | flows at the moment |
 //! | `streams` | read | `COUNTER VALUE` for what became of packets, flows and segments, and bytes that streams hold at the moment |
 //! | `bytes_max` | read | the most bytes that flows and streams take, whatever comes |
+//! | `on_device` | read | texts, of packets and of streams, that a device searched for patterns |
+//! | `on_cores` | read | those that the worker did although there is a device |
 //! | `flush` | write | what was written is in the file then |
 //!
 //! # Drops
@@ -40,7 +42,8 @@
 //! `IDSMatcher` of the same name goes on with the flows and streams of this one, also with other
 //! rules; and with its file, if that has the same name. Flows end by the packets' own time, or the
 //! run's where a packet has none. Memory for flows and for what streams hold is taken as they come,
-//! within the bounds above.
+//! within the bounds above. Where who runs the configuration has a device, texts are searched there
+//! for what is looked for first in each rule; all else is the worker's, and what is found the same.
 //!
 //! # Example
 //! ```text
@@ -51,6 +54,7 @@
 use std::fmt::Write;
 use std::io::Read;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use warpswitch_graph::language::args::split::{split_words, unquote};
 use warpswitch_graph::language::args::{Args, ArgsError, Raw};
@@ -62,10 +66,12 @@ use warpswitch_ids::{
     Alert, Engine, Inspector, InspectorOptions, Packet, RuleText, Variables, eve, read_rules,
 };
 use warpswitch_io::Unpacked;
-use warpswitch_packet::{Batch, annotation};
+use warpswitch_packet::{self as packet, Batch, annotation};
 use warpswitch_wire::link::LinkType;
 
+use super::on_device::{DeviceSearch, SearchCounts};
 use crate::capture::{Output, reason};
+use crate::offload::Offload;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -85,6 +91,10 @@ pub struct IdsMatcher {
     lines: Vec<u8>,
     /// Of the batch at hand, the packets that a rule was found in.
     hits: Vec<bool>,
+    /// Their places in the batch.
+    looked_at: Vec<u32>,
+    /// Where texts were searched, if there is a device.
+    counts: Arc<SearchCounts>,
 }
 
 /// The words of an argument, without their quotes.
@@ -119,14 +129,23 @@ impl IdsMatcher {
         self.inspector.as_ref().ok_or(HandlerError::Missing)
     }
 
-    /// Looks at a batch: notes which packets are hit, and writes alerts.
-    fn look(&mut self, cx: &mut Context<'_>, batch: &Batch) {
-        let Some(inspector) = &mut self.inspector else { return };
+    /// Looks at the packets of a batch that `is_for` says: notes which are hit, and writes alerts.
+    pub(crate) fn look(
+        &mut self,
+        cx: &mut Context<'_>,
+        batch: &Batch,
+        is_for: impl Fn(&packet::Packet) -> bool,
+    ) -> &[bool] {
+        let Some(inspector) = &mut self.inspector else { return &[] };
         let link = if self.is_ip { LinkType::RawIp } else { LinkType::Ethernet };
         let now = cx.now().0;
         self.hits.clear();
         self.hits.resize(batch.len(), false);
-        let packets = batch.iter().map(|packet| {
+        self.looked_at.clear();
+        let places = batch.iter().zip(0..).filter(|(packet, _)| is_for(packet));
+        self.looked_at.extend(places.map(|(_, place)| place));
+        let packets = self.looked_at.iter().map(|&place| {
+            let packet = &batch.as_slice()[place as usize];
             let time = if packet.timestamp_ns() == 0 { now } else { packet.timestamp_ns() };
             Packet {
                 bytes: packet.data(),
@@ -137,11 +156,23 @@ impl IdsMatcher {
         });
         inspector.inspect(packets, &mut self.alerts);
         for alert in &self.alerts {
-            if let Some(hit) = alert.packet.and_then(|idx| self.hits.get_mut(idx as usize)) {
+            let place = alert.packet.and_then(|idx| self.looked_at.get(idx as usize));
+            if let Some(hit) = place.and_then(|&place| self.hits.get_mut(place as usize)) {
                 *hit = true;
             }
         }
         self.write_alerts(cx);
+        &self.hits
+    }
+
+    /// Has texts searched on the device that there is, if it takes work.
+    fn use_device(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        let offload = Offload::of(cx).filter(|offload| offload.is_ready());
+        if let (Some(offload), Some(inspector)) = (offload, &mut self.inspector) {
+            let search = DeviceSearch::new(&offload, inspector.engine(), &self.counts)?;
+            inspector.search_by(Box::new(search));
+        }
+        Ok(())
     }
 
     fn write_alerts(&mut self, cx: &mut Context<'_>) {
@@ -283,6 +314,7 @@ impl Element for IdsMatcher {
                 ));
             }
         }
+        self.use_device(cx)?;
         if let Some(name) = &self.filename {
             let output = Output::create(name);
             self.output = Some(output.map_err(|error| format!("{name}: {}", reason(&error)))?);
@@ -291,7 +323,7 @@ impl Element for IdsMatcher {
     }
 
     fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
-        self.look(cx, batch);
+        self.look(cx, batch, |_| true);
         if cx.has_output(1) && self.hits.contains(&true) {
             let mut hits = self.hits.iter();
             cx.sort(batch, |_, _| match hits.next() {
@@ -311,6 +343,8 @@ impl Element for IdsMatcher {
                 HandlerSpec::read("flows"),
                 HandlerSpec::read("streams"),
                 HandlerSpec::read("bytes_max"),
+                HandlerSpec::read("on_device"),
+                HandlerSpec::read("on_cores"),
                 HandlerSpec::button("flush"),
             ]
         }
@@ -330,6 +364,8 @@ impl Element for IdsMatcher {
             "unsupported" => Self::unsupported(inspector),
             "flows" => inspector.flows().to_string(),
             "streams" => Self::counters(inspector),
+            "on_device" => self.counts.on_device.load(Ordering::Relaxed).to_string(),
+            "on_cores" => self.counts.on_cores.load(Ordering::Relaxed).to_string(),
             _ => inspector.options().bytes_max().to_string(),
         })
     }

@@ -1,6 +1,7 @@
 //! Elements that look into payloads.
 
-mod ids_matcher;
+pub(crate) mod ids_matcher;
+mod on_device;
 
 use warpswitch_graph::ElementClass;
 

@@ -32,6 +32,7 @@
 //! | `set` | write | a route, whether its prefix has one or not |
 //! | `remove` | write | a route, or its prefix |
 //! | `ctrl` | write | lines of `add`, `set` and `remove` with routes: all of them, or none |
+//! | `ahead` | read | packets whose destination was looked up before, by a `GPUIPLookup` |
 //! | `flush` | write | takes all routes out; `DirectIPLookup` and `RangeIPLookup` alone |
 //!
 //! # Drops
@@ -48,16 +49,19 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use warpswitch_gpu::routes::{LiveRoutes, RouteChange};
 use warpswitch_graph::language::args::{Args, ArgsError, split};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing, drop_for,
 };
-use warpswitch_packet::Batch;
+use warpswitch_packet::{Batch, Packet};
 use warpswitch_routes::{NextHop, Prefix};
 
 use super::route_table::{Hop, Refused, RouteTable, Written, route_text};
 use super::support::parse;
+use crate::ahead::{Ahead, Stamp};
 use crate::copies::own;
+use crate::offload::Offload;
 use crate::route_file::RouteFile;
 
 /// The class `StaticIPLookup`.
@@ -80,6 +84,8 @@ const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> ElementCla
 
 /// Reasons for drops, by number.
 const NO_ROUTE: usize = 0;
+/// Most memory that the twin on a device may take, in bytes.
+const MIRROR_BYTES_MAX: usize = 4 << 30;
 /// Destinations without route that are told.
 const TOLD_MAX: u32 = 5;
 
@@ -115,6 +121,17 @@ pub struct IpLookup {
     addresses: Vec<u32>,
     found: Vec<NextHop>,
     outputs: Vec<u32>,
+    /// The same routes on a device, if elements look up there.
+    mirror: Option<Mirror>,
+    /// Where lookups are that were done for this element before.
+    ahead: Option<Ahead>,
+}
+
+/// A table's twin on a device, with the same numbers of hops.
+#[derive(Clone, Debug)]
+struct Mirror {
+    routes: Arc<LiveRoutes<u32>>,
+    stamp: Arc<Stamp>,
 }
 
 impl IpLookup {
@@ -122,7 +139,66 @@ impl IpLookup {
         let speaker = if speaker.is_empty() { "IPRouteTable" } else { speaker };
         let (told, addresses, found, outputs) = Default::default();
         let table = Arc::new(RouteTable::new());
-        Self { table, speaker, can_flush, told, addresses, found, outputs }
+        let (mirror, ahead) = (None, None);
+        Self { table, speaker, can_flush, told, addresses, found, outputs, mirror, ahead }
+    }
+
+    /// What `StaticIPLookup` is.
+    pub(crate) fn of_static() -> Self {
+        Self::new("", false)
+    }
+
+    /// The same routes on a device; changes are made there, too, from now on.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub(crate) fn mirror(&mut self, offload: &Offload) -> Result<Arc<LiveRoutes<u32>>, String> {
+        if let Some(mirror) = &self.mirror {
+            return Ok(mirror.routes.clone());
+        }
+        let routes = self.table.numbered();
+        let live = LiveRoutes::build(offload.device(), routes, MIRROR_BYTES_MAX);
+        let routes = Arc::new(live.map_err(|error| error.to_string())?);
+        self.mirror = Some(Mirror { routes: routes.clone(), stamp: offload.stamp().clone() });
+        Ok(routes)
+    }
+
+    /// Takes answers that were looked up for it ahead from now on, those with number `lookup` of
+    /// each packet. Tells whether it can: elsewhere they may have another number.
+    pub(crate) fn look_ahead(&mut self, offload: &Offload, lookup: usize) -> bool {
+        self.ahead.get_or_insert(offload.ahead(lookup)).lookup == lookup
+    }
+
+    /// Whether what its twin on a device found is what it would find itself.
+    pub(crate) fn is_mirrored(&self, stamp: u32) -> bool {
+        self.mirror.as_ref().is_some_and(|mirror| mirror.stamp.get() == stamp)
+    }
+
+    /// The gateway, 0 for none, and the output of a hop's number.
+    #[inline]
+    pub(crate) fn way(&self, hop: NextHop) -> Option<(u32, u32)> {
+        self.table.hop(hop).map(|hop| (hop.gateway, hop.port))
+    }
+
+    /// Looks up destinations.
+    pub(crate) fn look_up(&self, addresses: &[u32], found: &mut [NextHop]) {
+        self.table.lookup(addresses, found);
+    }
+
+    /// Lets the twin follow: these prefixes may have other hops now, or none.
+    fn follow(&mut self, prefixes: &[Prefix<u32>]) {
+        let Some(mirror) = &self.mirror else { return };
+        let change = |&prefix: &Prefix<u32>| match self.table.number(prefix) {
+            Some(hop) => RouteChange::Insert(prefix, hop),
+            None => RouteChange::Remove(prefix),
+        };
+        let changes: Vec<_> = prefixes.iter().map(change).collect();
+        let followed = mirror.routes.change(&changes);
+        mirror.stamp.renew();
+        if followed.is_err() {
+            // It has no room: this element looks up itself from now on.
+            (self.mirror, self.ahead) = (None, None);
+        }
     }
 
     /// Tells of the first destinations without route.
@@ -166,6 +242,7 @@ impl IpLookup {
             }
             hop => own(&mut self.table).remove(prefix, hop).map(Some),
         };
+        self.follow(&[prefix]);
         let quoted = |hop: Hop| route_text(prefix, hop, false);
         done.map(|old| (prefix, old)).map_err(|refused| match refused {
             Refused::Exists(old) => format!("conflict with existing route '{}'", quoted(old)),
@@ -211,6 +288,7 @@ impl IpLookup {
                 Some(hop) => own(&mut self.table).add(prefix, hop, true).map(|_| ()),
                 None => own(&mut self.table).remove(prefix, None).map(|_| ()),
             };
+            self.follow(&[prefix]);
         }
     }
 }
@@ -287,7 +365,17 @@ impl Element for IpLookup {
         self.addresses.extend(batch.iter().map(|packet| u32::from_be_bytes(packet.dst_ipv4())));
         self.found.clear();
         self.found.resize(batch.len(), NextHop::NONE);
-        self.table.lookup(&self.addresses, &mut self.found);
+        let destination = |packet: &Packet| Some(u32::from_be_bytes(packet.dst_ipv4()));
+        let answer = |answer| NextHop(answer as u16);
+        let is_ahead = self
+            .ahead
+            .as_mut()
+            .is_some_and(|ahead| ahead.take(&batch, destination, &mut self.found, answer));
+        if !is_ahead {
+            let began = Ahead::begin_timing(self.ahead.as_ref());
+            self.table.lookup(&self.addresses, &mut self.found);
+            Ahead::end_timing(self.ahead.as_ref(), began, batch.len());
+        }
         let first = self.found[0];
         if let Some(hop) = self.table.hop(first)
             && self.found.iter().all(|found| *found == first)
@@ -324,6 +412,7 @@ impl Element for IpLookup {
             HandlerSpec::write("set"),
             HandlerSpec::write("remove"),
             HandlerSpec::write("ctrl"),
+            HandlerSpec::read("ahead"),
             HandlerSpec::button("flush"),
         ];
         if self.can_flush { ALL } else { &ALL[..ALL.len() - 1] }
@@ -335,8 +424,12 @@ impl Element for IpLookup {
         name: &str,
         param: &str,
     ) -> Result<String, HandlerError> {
-        if name == "table" {
-            return Ok(self.table.text());
+        match name {
+            "table" => return Ok(self.table.text()),
+            "ahead" => {
+                return Ok(self.ahead.as_ref().map_or(0, |ahead| ahead.taken).to_string());
+            }
+            _ => {}
         }
         let address: Ipv4Addr =
             parse(cx, param).map_err(|_| HandlerError::failed("expected IP address"))?;
@@ -359,7 +452,9 @@ impl Element for IpLookup {
             Some(change) => self.change(cx, change, value).map(|_| ()),
             None if name == "ctrl" => self.change_all(cx, value),
             None => {
+                let prefixes: Vec<_> = self.table.numbered().map(|(prefix, _)| prefix).collect();
                 own(&mut self.table).clear();
+                self.follow(&prefixes);
                 Ok(())
             }
         };
@@ -367,12 +462,16 @@ impl Element for IpLookup {
     }
 
     fn sharing(&self) -> Sharing {
-        Sharing::copies(Self { told: 0, ..self.clone() })
+        let ahead = self.ahead.clone().map(|ahead| Ahead { taken: 0, ..ahead });
+        Sharing::copies(Self { told: 0, ahead, ..self.clone() })
     }
 
     fn absorb(&mut self, copy: &mut dyn Element) {
         if let Some(copy) = copy.downcast_mut::<Self>() {
             self.told += copy.told;
+            if let (Some(own), Some(copy)) = (&mut self.ahead, &copy.ahead) {
+                own.taken += copy.taken;
+            }
         }
     }
 }

@@ -13,7 +13,7 @@ mod ip_encap;
 mod ip_fragmenter;
 mod ip_gw_options;
 mod ip_input_combo;
-mod ip_lookup;
+pub(crate) mod ip_lookup;
 mod ip_mirror;
 mod ip_output_combo;
 mod ip_print;

@@ -133,6 +133,16 @@ impl RouteTable {
         self.hops.get(usize::from(hop.0)).map(|&(hop, _)| hop)
     }
 
+    /// The number of the hop of exactly this prefix.
+    pub(super) fn number(&self, prefix: Prefix<u32>) -> Option<NextHop> {
+        self.routes.get(&prefix).map(|&(_, number)| NextHop(number))
+    }
+
+    /// All prefixes, with the numbers of their hops.
+    pub(super) fn numbered(&self) -> impl Iterator<Item = (Prefix<u32>, NextHop)> {
+        self.routes.iter().map(|(&prefix, &(_, number))| (prefix, NextHop(number)))
+    }
+
     /// The hop of exactly this prefix.
     pub(super) fn get(&self, prefix: Prefix<u32>) -> Option<Hop> {
         self.routes.get(&prefix).and_then(|&(_, hop)| self.hop(NextHop(hop)))

@@ -15,7 +15,7 @@ mod parse;
 mod primitive;
 mod program;
 mod run;
-mod sdn_classifier;
+pub(crate) mod sdn_classifier;
 #[cfg(test)]
 mod tests;
 mod words;

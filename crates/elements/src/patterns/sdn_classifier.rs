@@ -31,6 +31,7 @@
 //! | `hits` | read | `RULE FRAMES` for each rule that won, by its place in the file from 0 on |
 //! | `engine` | read | name of the engine |
 //! | `bytes` | read | bytes of memory that the engine takes |
+//! | `ahead` | read | frames whose rule was looked up before, by a `GPUSDNClassifier` |
 //! | `add` | write | a rule as in a file; says the number under which it goes |
 //! | `remove` | write | number of a rule |
 //! | `reset_counts` | write | |
@@ -53,6 +54,8 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use warpswitch_classify::{BuildOptions, Classifier, Engine, build};
+use warpswitch_gpu::Algorithm;
+use warpswitch_gpu::live::LiveEngine;
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing, drop_for,
@@ -60,8 +63,11 @@ use warpswitch_graph::{
 use warpswitch_packet::{BATCH_LEN_MAX, Batch, Packet, annotation};
 use warpswitch_rules::extract::Extractor;
 use warpswitch_rules::format::{ReadOptions, RulesFormat, read_rules, read_rules_bytes};
-use warpswitch_rules::{Action, KeyBatch, Rule, RuleId, RuleRef, Ruleset, Schema};
+use warpswitch_rules::{Action, KeyBatch, Rule, RuleId, RuleRef, Ruleset, RulesetBuilder, Schema};
 use warpswitch_wire::link::LinkType;
+
+use crate::ahead::{Ahead, Stamp};
+use crate::offload::Offload;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -117,7 +123,23 @@ struct Lookup {
     keyless: Vec<usize>,
     found: Vec<RuleId>,
     to: Vec<u32>,
+    /// The same rules on a device, if elements look up there.
+    mirror: Option<Mirror>,
+    /// Where lookups are that were done for this element before.
+    ahead: Option<Ahead>,
 }
+
+/// An engine's twin on a device, with the same ids.
+#[derive(Clone, Debug)]
+struct Mirror {
+    rules: Arc<LiveEngine>,
+    stamp: Arc<Stamp>,
+    /// Frames whose rules it found.
+    found: u64,
+}
+
+/// The answer for frames that have no key.
+pub(crate) const KEYLESS: u32 = RuleId::NONE.0 - 1;
 
 /// What `action` means, given so many outputs.
 fn row(action: &Action, outputs: usize) -> Result<Row, String> {
@@ -169,6 +191,8 @@ impl Lookup {
             keyless: Vec::with_capacity(BATCH_LEN_MAX),
             found: Vec::with_capacity(BATCH_LEN_MAX),
             to: Vec::with_capacity(BATCH_LEN_MAX),
+            mirror: None,
+            ahead: None,
         })
     }
 
@@ -183,6 +207,8 @@ impl Lookup {
             keyless: Vec::new(),
             found: Vec::new(),
             to: Vec::new(),
+            mirror: self.mirror.clone(),
+            ahead: self.ahead.clone().map(|ahead| Ahead { taken: 0, ..ahead }),
             ..*self
         }
     }
@@ -198,12 +224,30 @@ impl Lookup {
 
     /// Finds out where the frames of `batch` go.
     fn run(&mut self, batch: &mut Batch, miss: Option<u32>) {
+        if !self.find_ahead(batch) {
+            self.find(batch);
+        }
+        let found = std::mem::take(&mut self.found);
+        let (to, rows, last) = self.begin_judging(miss);
+        to.extend(found[..batch.len()].iter().map(|id| {
+            let row = &mut rows[id.as_usize().min(last)];
+            row.hits += 1;
+            row.output
+        }));
+        self.found = found;
+        self.end_judging(batch, miss, |_| true);
+    }
+
+    /// Finds the rules for the frames of `batch`.
+    fn find(&mut self, batch: &Batch) {
+        let words = batch.len() * self.schema().words;
         // Keys of frames that have none are old ones: nobody asks what they find.
-        if self.found.len() < batch.len() {
-            self.keys.resize(batch.len() * self.schema().words, 0);
+        if self.keys.len() < words || self.found.len() < batch.len() {
+            self.keys.resize(words, 0);
             self.found.resize(batch.len(), RuleId::NONE);
         }
         self.keyless.clear();
+        let timing = Ahead::begin_timing(self.ahead.as_ref());
         match batch.lent_frames() {
             // None of them has a paint.
             Some(frames) => self.look_up(frames.map(|frame| (frame, 0))),
@@ -212,29 +256,98 @@ impl Lookup {
                 self.look_up(batch.iter().map(|packet| (packet.data(), paint(packet))));
             }
         }
-        let found = &mut self.found[..batch.len()];
+        Ahead::end_timing(self.ahead.as_ref(), timing, batch.len());
         for &idx in &self.keyless {
-            found[idx] = RuleId::NONE;
+            self.found[idx] = RuleId::NONE;
         }
-        self.to.clear();
+    }
+
+    /// The same from what was looked up before, if all frames have answers.
+    fn find_ahead(&mut self, batch: &Batch) -> bool {
+        let Some(ahead) = &mut self.ahead else { return false };
+        if self.found.len() < batch.len() {
+            self.found.resize(batch.len(), RuleId::NONE);
+        }
+        let is_ahead = ahead.take(batch, proof, &mut self.found[..batch.len()], RuleId);
+        if is_ahead {
+            self.note_keyless(batch.len());
+        }
+        is_ahead
+    }
+
+    /// Writes down which of the first `count` frames have no key.
+    fn note_keyless(&mut self, count: usize) {
+        self.keyless.clear();
+        for (idx, id) in self.found[..count].iter_mut().enumerate() {
+            if id.0 == KEYLESS {
+                *id = RuleId::NONE;
+                self.keyless.push(idx);
+            }
+        }
+    }
+
+    /// Room for outputs, empty, and the rows of rules, the last of which is for all other numbers.
+    #[inline]
+    fn begin_judging(&mut self, miss: Option<u32>) -> (&mut Vec<u32>, &mut [Row], usize) {
         let last = self.rows.len() - 1;
         self.rows[last].output = miss.unwrap_or(drop_for(NO_RULE));
-        let rows = &mut self.rows[..];
-        self.to.extend(found.iter().map(|id| {
-            let row = &mut rows[id.as_usize().min(last)];
-            row.hits += 1;
-            row.output
-        }));
+        self.to.clear();
+        (&mut self.to, &mut self.rows, last)
+    }
+
+    /// Sees to frames without a key, and paints those that `is_for` says.
+    #[inline]
+    fn end_judging(
+        &mut self,
+        batch: &mut Batch,
+        miss: Option<u32>,
+        is_for: impl Fn(&Packet) -> bool,
+    ) {
         for &idx in &self.keyless {
             self.to[idx] = miss.unwrap_or(drop_for(NO_KEY));
         }
         if self.paints {
+            let last = self.rows.len() - 1;
             for (packet, id) in batch.iter_mut().zip(&self.found) {
                 let row = &self.rows[id.as_usize().min(last)];
-                if let Some(paint) = row.paint {
+                if let Some(paint) = row.paint
+                    && is_for(packet)
+                {
                     packet.set_anno_u8(annotation::PAINT, paint);
                 }
             }
+        }
+    }
+
+    /// The same rules on a device; changes are made there, too, from now on.
+    fn mirror(
+        &mut self,
+        offload: &Offload,
+        algorithm: Algorithm,
+    ) -> Result<Arc<LiveEngine>, String> {
+        if let Some(mirror) = &self.mirror {
+            return Ok(mirror.rules.clone());
+        }
+        let mut rules = RulesetBuilder::new(self.schema());
+        for rule in self.rules.iter().flatten() {
+            rules.push(rule.clone());
+        }
+        let options = BuildOptions { bytes_max: ENGINE_BYTES_MAX, ..BuildOptions::default() };
+        let built = LiveEngine::build(offload.device(), algorithm, &rules.build(), &options);
+        let rules = Arc::new(built.map_err(|error| error.to_string())?);
+        let stamp = offload.stamp().clone();
+        self.mirror = Some(Mirror { rules: rules.clone(), stamp, found: 0 });
+        Ok(rules)
+    }
+
+    /// Lets the twin follow a change, if it can.
+    fn follow(&mut self, change: impl Fn(&LiveEngine) -> bool) {
+        let Some(mirror) = &self.mirror else { return };
+        let has_followed = change(&mirror.rules);
+        mirror.stamp.renew();
+        if !has_followed {
+            // It has no room: this element looks up itself from now on.
+            (self.mirror, self.ahead) = (None, None);
         }
     }
 
@@ -265,6 +378,8 @@ impl Lookup {
         let matching = rule.matching.as_ref();
         let added = self.classifier.insert(RuleRef { id, priority: rule.priority, matching });
         added.map_err(|error| error.to_string())?;
+        let rule_ref = RuleRef { id, priority: rule.priority, matching };
+        self.follow(|twin| twin.insert(rule_ref).is_ok());
         self.rules.push(Some(rule));
         self.paints |= row.paint.is_some();
         self.rows.insert(id.as_usize(), row);
@@ -282,7 +397,85 @@ impl Lookup {
         };
         let matching = rule.matching.as_ref();
         let rule_ref = RuleRef { id: RuleId(number), priority: rule.priority, matching };
-        self.classifier.remove(rule_ref).map_err(|error| error.to_string())
+        let removed = self.classifier.remove(rule_ref).map_err(|error| error.to_string());
+        self.follow(|twin| twin.remove(rule_ref).is_ok());
+        removed
+    }
+}
+
+/// What a frame's key was made from, as long as nobody writes to the frame.
+pub(crate) fn proof(packet: &Packet) -> Option<u32> {
+    packet.extent().map(|extent| extent << 8 | u32::from(packet.anno_u8(annotation::PAINT)))
+}
+
+/// For elements that look up ahead, or instead.
+impl SdnClassifier {
+    /// What its rules are about.
+    pub(crate) fn schema(&self) -> Option<&'static Schema> {
+        self.lookup.as_ref().map(Lookup::schema)
+    }
+
+    /// The same rules on a device, which follow those of this element.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub(crate) fn mirror(
+        &mut self,
+        offload: &Offload,
+        algorithm: Algorithm,
+    ) -> Result<Arc<LiveEngine>, String> {
+        let lookup = self.lookup.as_mut().ok_or("it has no rules")?;
+        lookup.mirror(offload, algorithm)
+    }
+
+    /// Takes answers that were looked up for it ahead from now on, those with number `number` of
+    /// each packet. Tells whether it can: elsewhere they may have another number.
+    pub(crate) fn look_ahead(&mut self, offload: &Offload, number: usize) -> bool {
+        let Some(lookup) = &mut self.lookup else { return false };
+        lookup.ahead.get_or_insert(offload.ahead(number)).lookup == number
+    }
+
+    /// Where the packets of a wide batch go that `is_for` says: outputs, or more than there are;
+    /// `answers` are those of the twin, with the state of tables that they come from, and `keyless`
+    /// the places of packets without a key.
+    pub(crate) fn outputs(
+        &mut self,
+        batch: &mut Batch,
+        answers: Option<(&[u32], u32)>,
+        keyless: impl Iterator<Item = usize>,
+        is_for: impl Fn(&Packet) -> bool,
+    ) -> &[u32] {
+        let Some(lookup) = &mut self.lookup else { return &[] };
+        let answers = answers.and_then(|(answers, stamp)| {
+            let twin = lookup.mirror.as_mut().filter(|twin| twin.stamp.get() == stamp)?;
+            twin.found += answers.len() as u64;
+            Some(answers)
+        });
+        match answers {
+            Some(answers) => {
+                lookup.found.clear();
+                lookup.found.extend(answers.iter().map(|&id| RuleId(id)));
+                keyless.for_each(|idx| lookup.found[idx] = RuleId(KEYLESS));
+                lookup.note_keyless(batch.len());
+            }
+            None => lookup.find(batch),
+        }
+        let found = std::mem::take(&mut lookup.found);
+        let (to, rows, last) = lookup.begin_judging(self.miss);
+        to.extend(found.iter().zip(batch.iter()).map(|(id, packet)| {
+            let row = &mut rows[id.as_usize().min(last)];
+            row.hits += u64::from(is_for(packet));
+            row.output
+        }));
+        lookup.found = found;
+        lookup.end_judging(batch, self.miss, is_for);
+        &lookup.to
+    }
+
+    /// Frames whose rules its twin found.
+    pub(crate) fn found_by_twin(&self) -> u64 {
+        let mirror = self.lookup.as_ref().and_then(|lookup| lookup.mirror.as_ref());
+        mirror.map_or(0, |mirror| mirror.found)
     }
 }
 
@@ -347,6 +540,7 @@ impl Element for SdnClassifier {
                 HandlerSpec::read("hits"),
                 HandlerSpec::read("engine"),
                 HandlerSpec::read("bytes"),
+                HandlerSpec::read("ahead"),
                 HandlerSpec::write("add"),
                 HandlerSpec::write("remove"),
                 HandlerSpec::button("reset_counts"),
@@ -365,6 +559,7 @@ impl Element for SdnClassifier {
             "rules" => lookup.classifier.len().to_string(),
             "engine" => lookup.classifier.engine().to_string(),
             "bytes" => lookup.classifier.bytes().to_string(),
+            "ahead" => lookup.ahead.as_ref().map_or(0, |ahead| ahead.taken).to_string(),
             _ => {
                 let mut text = String::new();
                 for (id, row) in lookup.rule_rows().iter().enumerate().filter(|(_, r)| r.hits > 0) {
@@ -402,6 +597,9 @@ impl Element for SdnClassifier {
         let copy = copy.downcast_mut::<Self>().and_then(|copy| copy.lookup.as_ref());
         if let (Some(own), Some(copy)) = (&mut self.lookup, copy) {
             own.rows.iter_mut().zip(copy.rule_rows()).for_each(|(own, copy)| own.hits += copy.hits);
+            if let (Some(own), Some(copy)) = (&mut own.ahead, &copy.ahead) {
+                own.taken += copy.taken;
+            }
         }
     }
 

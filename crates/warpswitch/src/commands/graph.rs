@@ -7,6 +7,7 @@ use clap::Args;
 use warpswitch_graph::language::svg::svg;
 
 use crate::drive::config::{self, Libraries, parse_variable};
+use crate::drive::offload;
 use crate::exit::{Outcome, bad_input};
 use crate::output::{Hold, Output};
 use crate::term;
@@ -18,7 +19,9 @@ second outline do either. Parts of one compound element share a tint.";
 const EXAMPLES: &str = "\
 Examples:
   echo 'InfiniteSource -> Queue -> Discard' > queue.click
-  warpswitch graph queue.click --out queue.svg";
+  warpswitch graph queue.click --out queue.svg
+  echo 'InfiniteSource -> rt :: StaticIPLookup(0/0 0) -> Discard' > lookup.click
+  warpswitch graph lookup.click --offload --out lookup.svg";
 
 /// Draw a configuration
 #[derive(Args, Debug)]
@@ -31,6 +34,10 @@ pub struct GraphArgs {
     /// Variables of the configuration
     #[arg(value_name = "V=x", value_parser = parse_variable)]
     variables: Vec<(String, String)>,
+
+    /// Draw it as 'warpswitch run' offloads it to a device: hatched is what the device does
+    #[arg(long)]
+    offload: bool,
 
     /// Where the picture goes; '-' is the standard output
     #[arg(long, value_name = "FILE", default_value = "-")]
@@ -45,10 +52,13 @@ pub fn run(args: &GraphArgs) -> anyhow::Result<Outcome> {
     let text = config::read(&args.config)?;
     let registry = warpswitch_elements::registry();
     let variables = args.variables.iter().cloned().collect();
-    let loaded = config::load(&text, &registry, &variables, &mut Libraries::new(None))
+    let mut loaded = config::load(&text, &registry, &variables, &mut Libraries::new(None))
         .map_err(|errors| anyhow::Error::new(errors.into_diagnostics()))?;
     if !loaded.warnings.is_empty() {
         term::note(loaded.warnings.to_coloured().trim_end());
+    }
+    if args.offload {
+        offload::draw_in(&mut loaded, &registry)?;
     }
     let picture = svg(&loaded.graph, &loaded.ports, &registry).map_err(bad_input)?;
     let mut output = Output::open(&args.out, Hold::Yes)?;

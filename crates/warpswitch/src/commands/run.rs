@@ -1,15 +1,18 @@
 //! `warpswitch run`: runs a configuration.
 
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Instant;
 
 use clap::Args;
-use warpswitch_graph::{Ended, Router};
+use warpswitch_graph::{Ended, Router, Time};
 
 use crate::args::parse_seed;
-use crate::drive::config::{self, Libraries, parse_variable};
+use crate::drive::config::{self, ConfigText, Libraries, parse_variable};
+use crate::drive::offload::{self, OffloadArgs, Offloading};
 use crate::drive::place::Place;
-use crate::drive::{Clock, DriveHost, Reload, World, stats};
+use crate::drive::stats::{self, RunStats};
+use crate::drive::{Clock, DriveHost, Reload, World};
 use crate::exit::Outcome;
 use crate::output::{print, print_json};
 use crate::{term, threads};
@@ -21,6 +24,9 @@ the standard output, what it has to say to the standard error stream.
 
 If packets stand somewhere at the end, in a queue for instance, it says where.
 
+Lookups of routes and rules can be done ahead, on a device: --offload says when. What leaves is \
+the same, in the same order. A run that ends with --stats tells what ran where.
+
 With --control others read and write its handlers while it runs: 'warpswitch top' shows what each \
 element does, and any client of Click's ControlSocket may connect. The run then goes on when \
 nothing is left to do, as somebody may still ask. Whoever can connect can stop it: a PORT alone is \
@@ -31,6 +37,7 @@ Examples:
   echo 'InfiniteSource(LIMIT $N) -> c :: Counter -> Discard' > count.click
   warpswitch run count.click N=1000 --stats
   warpswitch run count.click N=1000 --json
+  warpswitch run count.click N=1000 --offload always --device host
   echo 'Script(wait 1h, print $(now), stop)' | warpswitch run - --simtime";
 
 /// Run a configuration
@@ -57,6 +64,9 @@ pub struct RunArgs {
     /// Simulate time: nothing waits, and every run is the same
     #[arg(long)]
     simtime: bool,
+
+    #[command(flatten)]
+    offload: OffloadArgs,
 
     /// Await control connections at a TCP port or a path
     #[arg(long, value_name = "[HOST:]PORT|PATH", value_parser = Place::parse)]
@@ -93,15 +103,9 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
         seed: args.seed,
         ticks: counts_costs.then_some(stats::ticks as fn() -> u64),
     };
-    let options = reload.options(&world, clock.now());
-    let Reload { registry, variables, libraries, .. } = &mut reload;
-    let (mut router, warnings) =
-        config::make_router(&text, registry, variables, libraries, options)
-            .map_err(|errors| anyhow::Error::new(errors.into_diagnostics()))?;
-    if !warnings.is_empty() {
-        term::note(warnings.to_coloured().trim_end());
-    }
-    config::warn_of_unused(router.graph(), variables);
+    let mut offloading = Offloading::new(&args.offload);
+    let mut router = make(&mut reload, &text, &mut offloading, &world, clock.now())?;
+    config::warn_of_unused(router.graph(), &reload.variables);
     threads::staff(&mut router, args.workers as usize);
     if args.simtime && args.workers > 1 {
         term::warning("in simulated time one worker runs: every run is the same");
@@ -121,7 +125,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
         Ended::Idle => "nothing left to do",
         _ => "stopped",
     };
-    report(args, &mut router, ended, seconds)?;
+    report(args, &mut router, &offloading, ended, seconds)?;
     if let Err(errors) = finished {
         term::note(errors.to_coloured().trim_end());
         return Ok(Outcome::Failed);
@@ -134,9 +138,46 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// A router of `text`, with lookups ahead where that is asked for. Should that not be possible, and
+/// nobody insists, one without.
+fn make(
+    reload: &mut Reload,
+    text: &ConfigText,
+    offloading: &mut Offloading,
+    world: &Rc<World>,
+    now: Time,
+) -> anyhow::Result<Router> {
+    let mut load = |offloading: Option<&mut Offloading>| {
+        let options = reload.options(world, now);
+        let Reload { registry, variables, libraries, .. } = &mut *reload;
+        let mut loaded = config::load(text, registry, variables, libraries)
+            .map_err(|errors| anyhow::Error::new(errors.into_diagnostics()))?;
+        let warnings = std::mem::take(&mut loaded.warnings);
+        if let Some(offloading) = offloading {
+            offloading.apply(&mut loaded, registry)?;
+            world.offload_to(offloading.offload());
+            if !warnings.is_empty() {
+                term::note(warnings.to_coloured().trim_end());
+            }
+        }
+        Router::new(loaded, registry, options).map_err(anyhow::Error::new)
+    };
+    let made = load(Some(offloading));
+    match made {
+        Err(errors) if offloading.is_optional() => {
+            let router = load(None)?;
+            term::note(format!("nothing is offloaded: {errors:#}"));
+            offloading.give_up();
+            Ok(router)
+        }
+        made => made.inspect(|_| offloading.tell()),
+    }
+}
+
 fn report(
     args: &RunArgs,
     router: &mut Router,
+    offloading: &Offloading,
     ended: &'static str,
     seconds: f64,
 ) -> anyhow::Result<()> {
@@ -144,10 +185,18 @@ fn report(
     if !standing.is_empty() {
         term::note(standing.trim_end());
     }
+    let gather = |router: &mut Router| RunStats {
+        offload: offloading.stats(router),
+        ..stats::gather(router, ended, seconds)
+    };
     if args.stats {
-        print(&stats::render(&stats::gather(router, ended, seconds)))?;
+        let stats = gather(router);
+        print(&stats::render(&stats))?;
+        if let Some(stats) = &stats.offload {
+            print(&offload::render(stats))?;
+        }
     } else if args.json {
-        print_json(&stats::gather(router, ended, seconds))?;
+        print_json(&gather(router))?;
     }
     Ok(())
 }

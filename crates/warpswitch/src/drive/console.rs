@@ -1,10 +1,12 @@
 //! The console of a configuration: the streams of the process, its sockets and signals.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::io::{self, Write};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use warpswitch_elements::Offload;
 use warpswitch_graph::Console;
 use warpswitch_graph::control::Endpoint;
 
@@ -30,6 +32,8 @@ pub struct World {
     pub(super) next_config: RefCell<Option<String>>,
     pub(super) sockets: RefCell<Sockets>,
     pub(super) signals: RefCell<Signals>,
+    /// The device that elements are handed.
+    offload: RefCell<Option<Arc<Offload>>>,
 }
 
 impl World {
@@ -48,6 +52,7 @@ impl World {
             next_config: RefCell::new(None),
             sockets: RefCell::new(Sockets::default()),
             signals: RefCell::new(Signals::new()?),
+            offload: RefCell::new(None),
         }))
     }
 
@@ -60,6 +65,11 @@ impl World {
     /// something that programs read.
     pub fn print_aside(&self) {
         self.prints_aside.set(true);
+    }
+
+    /// Hands `offload` to elements that ask for a device.
+    pub fn offload_to(&self, offload: Option<Arc<Offload>>) {
+        *self.offload.borrow_mut() = offload;
     }
 
     /// A console that leads here.
@@ -114,6 +124,10 @@ impl Console for WorldConsole {
 
     fn print(&mut self, text: &[u8]) {
         self.world.print(text);
+    }
+
+    fn device(&mut self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.world.offload.borrow().clone().map(|offload| offload as Arc<_>)
     }
 
     fn flush(&mut self) {

@@ -10,6 +10,7 @@
 pub mod config;
 mod console;
 mod host;
+pub mod offload;
 mod pace;
 pub mod place;
 mod reload;

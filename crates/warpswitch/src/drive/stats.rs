@@ -6,6 +6,7 @@ use std::time::Instant;
 use serde::Serialize;
 use warpswitch_graph::Router;
 
+use super::offload::OffloadStats;
 use crate::human;
 use crate::table::{Align, Table, title};
 use crate::term::{FAINT, WARN, paint};
@@ -49,13 +50,16 @@ pub struct RunStats {
     pub packets_unaccounted: i64,
     /// All elements, in the order of the text.
     pub elements: Vec<ElementStats>,
+    /// What ran where; none without a device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offload: Option<OffloadStats>,
 }
 
 /// Gathers what `router` counted.
 pub fn gather(router: &mut Router, ended: &'static str, seconds: f64) -> RunStats {
     let elements = (0..router.graph().elements.len()).map(|idx| one(router, idx)).collect();
     let packets_unaccounted = router.packets_unaccounted();
-    RunStats { ended, seconds, packets_unaccounted, elements }
+    RunStats { ended, seconds, packets_unaccounted, elements, offload: None }
 }
 
 fn one(router: &mut Router, idx: usize) -> ElementStats {

@@ -1,0 +1,37 @@
+// conf/dpi-router.click with a device: the same frames and alerts leave, in the same order.
+//
+//   cargo run --release -- run --stats conf/dpi-router-gpu.click --offload always --device host
+//
+// With a card '--offload always' is enough; without a device the worker does all of it. Between
+// Batcher and Debatcher packets travel in wide batches, which the device works on while the worker
+// goes on.
+
+define($IN conf/captures/ids.pcap, $RULES conf/ids.rules, $EVE eve.json,
+       $OUT0 lan0.out.pcap, $OUT1 lan1.out.pcap);
+
+FromDump($IN, BURST 64, STOP true)
+  -> in :: Counter
+  -> frames :: Classifier(12/0800, -)
+  -> Strip(14)
+  -> CheckIPHeader
+  -> batcher :: Batcher(SIZE 4096, IDLE true)
+  -> HostToDeviceMemcpy
+  -> routes :: GPUIPLookup(10.0.0.0/24 0, 10.0.1.0/24 1, 0.0.0.0/0 2)
+  -> ids :: GPUIDSMatcher(RULES $RULES, OUT $EVE, LINK ip)
+  -> DeviceToHostMemcpy
+  -> GPUCompletionQueue
+  -> Debatcher
+  -> out :: Dispatcher;
+
+frames[1] -> Discard;
+
+out[0] -> DecIPTTL -> EtherEncap(0x0800, 02:00:00:00:00:00, 02:00:00:00:00:0a)
+  -> out0 :: Counter -> ToDump($OUT0, SNAPLEN 0);
+out[1] -> DecIPTTL -> EtherEncap(0x0800, 02:00:00:00:01:00, 02:00:00:00:01:0b)
+  -> out1 :: Counter -> ToDump($OUT1, SNAPLEN 0);
+out[2] -> Discard;
+
+DriverManager(wait_stop,
+              print "$(in.count) frames came, $(out0.count) left by lan0, $(out1.count) by lan1",
+              print "$(ids.alerts) alerts by $(ids.rules) rules are in $EVE",
+              stop);

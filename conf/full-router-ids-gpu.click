@@ -1,0 +1,109 @@
+// conf/full-router-ids.click with a device: detection, and lookups of routes ahead. The same frames
+// and alerts leave, in the same order.
+//
+//   cargo run --release -- run --stats conf/full-router-ids-gpu.click --offload always --device host
+//
+// lan0 is 10.0.0.0/24, the router is 10.0.0.1 there; lan1 is 10.0.1.0/24, the router is 10.0.1.1.
+// Packets that are whole are looked into before they are routed, whichever side they come from:
+// a connection has two. Those that a rule of conf/ids.rules was found in are counted and go on like
+// the others. Alerts are in the file that EVE names.
+//
+//   frames ─► Classifier ─► ARP
+//                        └► CheckIPHeader ─► chain ─► routes ─► one path for each interface
+
+define($IN0 conf/captures/ids-lan0.pcap, $IN1 conf/captures/ids-lan1.pcap,
+       $OUT0 lan0.out.pcap, $OUT1 lan1.out.pcap, $TIMING true,
+       $RULES conf/ids.rules, $EVE eve.json);
+
+AddressInfo(lan0 10.0.0.1 10.0.0.0/24 02:00:00:00:00:00,
+            lan1 10.0.1.1 10.0.1.0/24 02:00:00:00:01:00);
+
+// What every interface has: takes frames that are for it, answers ARP, paints what came in by it.
+// Input 0: frames received. Output 0: IPv4 packets. Output 1: ARP replies. Output 2: frames to send.
+elementclass Port { $name, $color |
+  input -> HostEtherFilter($name)
+    -> sort :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
+  sort[0] -> ARPResponder($name) -> [2]output;
+  sort[1] -> [1]output;
+  sort[2] -> Paint($color) -> Strip(14) -> [0]output;
+  sort[3] -> Discard;
+}
+
+// The way out through an interface: errors are answered, long packets cut. A sender on that very
+// link is told that it could have sent to its neighbour itself, if the packet can go on.
+// Input 0: packets routed to it. Output 0: packets to send. Output 1: ICMP errors, to be routed.
+elementclass WayOut { $name, $color, $mtu |
+  input -> DropBroadcasts
+    -> options :: IPGWOptions($name)
+    -> FixIPSrc($name)
+    -> ttl :: DecIPTTL
+    -> back :: PaintTee($color)
+    -> cut :: IPFragmenter($mtu)
+    -> [0]output;
+  options[1] -> ICMPError($name, parameterproblem) -> [1]output;
+  ttl[1] -> ICMPError($name, timeexceeded) -> [1]output;
+  back[1] -> IPClassifier(src net $name and (ip[2:2] <= $mtu or ip[6] & 0x40 == 0))
+    -> ICMPError($name, redirect, host) -> [1]output;
+  cut[1] -> ICMPError($name, unreachable, needfrag, PMTU $mtu) -> [1]output;
+}
+
+port0 :: Port(lan0, 1);
+port1 :: Port(lan1, 2);
+arp0 :: ARPQuerier(lan0);
+arp1 :: ARPQuerier(lan1);
+send0 :: Queue(200) -> ToDump($OUT0, SNAPLEN 0);
+send1 :: Queue(200) -> ToDump($OUT1, SNAPLEN 0);
+
+FromDump($IN0, TIMING $TIMING, STOP true) -> port0;
+FromDump($IN1, TIMING $TIMING, STOP true) -> port1;
+
+// Once both captures are at their end, and what they caused is done with, the run ends: it would
+// wait for the ARP tables to age else.
+DriverManager(wait_stop 2, wait_time 0.1s,
+              print "$(ids.alerts) alerts in $(told.count) packets are in $EVE",
+              stop);
+
+// To the router itself 0, to the interfaces 1 and 2, to many or to what is no host's address 3,
+// to where no route leads 4.
+routes :: StaticIPLookup(
+  10.0.0.1/32 0, 10.0.1.1/32 0,
+  10.0.0.0/24 1, 10.0.0.0/32 3, 10.0.0.255/32 3,
+  10.0.1.0/24 2, 10.0.1.0/32 3, 10.0.1.255/32 3,
+  0.0.0.0/8 3, 127.0.0.0/8 3, 224.0.0.0/3 3,
+  0.0.0.0/0 4);
+
+// Packets that are whole, and come from what may be a host's address but this router's own.
+port0, port1
+  -> check :: CheckIPHeader(INTERFACES 10.0.0.1/24 10.0.1.1/24,
+                            BADSRC 0.0.0.0/8 127.0.0.0/8 224.0.0.0/3 10.0.0.1 10.0.1.1)
+  -> batcher :: Batcher(IDLE true)
+  -> HostToDeviceMemcpy
+  -> GPUIPLookup(FOR routes)
+  -> ids :: GPUIDSMatcher(RULES $RULES, OUT $EVE, LINK ip, ANNO 24)
+  -> DeviceToHostMemcpy
+  -> GPUCompletionQueue
+  -> Debatcher
+  -> hits :: Dispatcher(ANNO 24)
+  -> routes;
+hits[1] -> told :: Counter -> routes;
+
+// Errors go before other traffic, as control does: precedence 6, the class selector 48.
+errors :: SetIPDSCP(48) -> routes;
+
+// It answers pings, and tells who wants more of it. Nobody listens to TCP here.
+routes[0] -> IPReassembler -> local :: IPClassifier(icmp, tcp, udp, -);
+local[0] -> CheckICMPHeader -> ping :: ICMPPingResponder -> routes;
+ping[1], local[1] -> IPPrint("for us") -> Discard;
+local[2] -> CheckUDPHeader -> ICMPError(lan0, unreachable, port) -> errors;
+local[3] -> ICMPError(lan0, unreachable, protocol) -> errors;
+routes[3] -> Discard;
+routes[4] -> ICMPError(lan0, unreachable, net) -> errors;
+
+routes[1] -> out0 :: WayOut(lan0, 1, 1500) -> arp0 -> send0;
+routes[2] -> out1 :: WayOut(lan1, 2, 1500) -> arp1 -> send1;
+out0[1], out1[1] -> errors;
+
+port0[1] -> [1]arp0;
+port1[1] -> [1]arp1;
+port0[2] -> send0;
+port1[2] -> send1;

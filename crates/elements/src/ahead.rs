@@ -1,0 +1,123 @@
+//! Lookups that were done ahead, as the elements that they are for see them.
+//!
+//! ```text
+//! frames ─► Batcher … GPUIPLookup(FOR rt) … Debatcher ─► Strip ─► CheckIPHeader ─► rt
+//!                          answers travel with the packets ─────────────────────────┘
+//! ```
+//! The element makes sure of each answer: that its tables are those that the answer came from (the
+//! *stamp*), and that the answer is about what it would look up itself (the *proof*). What is not
+//! so it looks up. So the answers change what a packet costs, and nothing else.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use warpswitch_packet::{AHEAD_LOOKUPS, Batch, Packet};
+
+/// The state of all tables that answers come from: a number that goes up with each change.
+///
+/// Threads: tables change in handlers, while no element is at work; nothing else is handed over
+/// with it.
+#[derive(Debug)]
+pub(crate) struct Stamp(AtomicU32);
+
+impl Default for Stamp {
+    fn default() -> Self {
+        // 0 is that of no answers.
+        Self(AtomicU32::new(1))
+    }
+}
+
+impl Stamp {
+    /// The number.
+    pub(crate) fn get(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// A table has changed: answers of before hold no longer.
+    pub(crate) fn renew(&self) {
+        if self.0.fetch_add(1, Ordering::Relaxed) == u32::MAX {
+            self.renew();
+        }
+    }
+}
+
+/// Tells the time since some moment that stays the same.
+pub(crate) type Clock = fn() -> Duration;
+
+/// What lookups cost that elements do themselves, to be compared with those ahead.
+///
+/// Threads: sums of measures; nothing else is handed over with them.
+#[derive(Debug, Default)]
+pub(crate) struct Costs {
+    /// None where nobody wants to know.
+    pub(crate) clock: Option<Clock>,
+    /// Nanoseconds and packets, of each lookup.
+    sums: [(AtomicU64, AtomicU64); AHEAD_LOOKUPS],
+}
+
+impl Costs {
+    /// Costs by `clock`.
+    pub(crate) fn new(clock: Option<Clock>) -> Self {
+        Self { clock, ..Self::default() }
+    }
+
+    /// Nanoseconds that all lookups of a packet cost, as far as is known.
+    pub(crate) fn packet_ns(&self) -> f64 {
+        let load = |number: &AtomicU64| number.load(Ordering::Relaxed) as f64;
+        self.sums.iter().map(|(ns, packets)| load(ns) / load(packets).max(1.0)).sum()
+    }
+}
+
+/// Where an element finds its answers.
+#[derive(Clone, Debug)]
+pub(crate) struct Ahead {
+    pub(crate) stamp: Arc<Stamp>,
+    pub(crate) costs: Arc<Costs>,
+    /// Which of a packet's answers are for it.
+    pub(crate) lookup: usize,
+    /// Packets whose answers it took.
+    pub(crate) taken: u64,
+}
+
+impl Ahead {
+    /// Before a lookup that was not done ahead: when it begins, if anybody wants to know.
+    #[inline]
+    pub(crate) fn begin_timing(ahead: Option<&Self>) -> Option<Duration> {
+        let clock = ahead?.costs.clock?;
+        Some(clock())
+    }
+
+    /// Notes what the lookup of `packets` packets cost.
+    #[inline]
+    pub(crate) fn end_timing(ahead: Option<&Self>, began: Option<Duration>, packets: usize) {
+        if let (Some(ahead), Some(began)) = (ahead, began)
+            && let Some(clock) = ahead.costs.clock
+        {
+            let (ns, count) = &ahead.costs.sums[ahead.lookup];
+            ns.fetch_add(clock().saturating_sub(began).as_nanos() as u64, Ordering::Relaxed);
+            count.fetch_add(packets as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Puts the answers for all packets of `batch` into `found`; false, and `found` is undefined,
+    /// if one has none that holds. `proof` is what the element would look up.
+    #[inline]
+    pub(crate) fn take<T>(
+        &mut self,
+        batch: &Batch,
+        proof: impl Fn(&Packet) -> Option<u32>,
+        found: &mut [T],
+        answer: impl Fn(u32) -> T,
+    ) -> bool {
+        let stamp = self.stamp.get();
+        for (packet, found) in batch.iter().zip(&mut *found) {
+            match packet.ahead(stamp, self.lookup) {
+                Some(ahead) if proof(packet) == Some(ahead.proof) => *found = answer(ahead.answer),
+                _ => return false,
+            }
+        }
+        self.taken += batch.len() as u64;
+        true
+    }
+}

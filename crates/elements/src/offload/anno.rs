@@ -1,0 +1,59 @@
+//! Annotations that elements of a chain write, and predicates over them.
+
+use warpswitch_graph::language::args::Args;
+use warpswitch_packet::Packet;
+
+/// Bytes of all annotations.
+const ANNOTATION_BYTES: u32 = 48;
+/// Where numbers of outputs are written unless told otherwise.
+pub(super) const NUMBER_ANNO: usize = 40;
+/// What stands for no output at all.
+pub(super) const NO_OUTPUT: u32 = u32::MAX;
+
+/// Reads the place of an annotation of four bytes.
+pub(super) fn read_place(args: &mut Args<'_>, keyword: &str, place: &mut usize) {
+    let mut number = *place as u32;
+    args.read(keyword, &mut number);
+    if number > ANNOTATION_BYTES - 4 {
+        args.error_at(keyword, &format!("expected a place from 0 to {}", ANNOTATION_BYTES - 4));
+    } else {
+        *place = number as usize;
+    }
+}
+
+/// Which packets an element is for: those whose annotation is a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Predicate {
+    place: usize,
+    number: u32,
+}
+
+impl Predicate {
+    /// Reads `CHK_ANNO PLACE=NUMBER`, if it is there.
+    pub(super) fn read(args: &mut Args<'_>) -> Option<Self> {
+        let mut text = None::<String>;
+        args.read("CHK_ANNO", &mut text);
+        let text = text?;
+        let parts = text.split_once('=');
+        let numbers = parts.map(|(place, number)| (place.trim().parse(), number.trim().parse()));
+        match numbers {
+            Some((Ok(place), Ok(number))) if place <= ANNOTATION_BYTES as usize - 4 => {
+                Some(Self { place, number })
+            }
+            _ => {
+                args.error_at("CHK_ANNO", "expected PLACE=NUMBER, such as 40=1");
+                None
+            }
+        }
+    }
+
+    /// Whether the element is for `packet`.
+    pub(super) fn holds(self, packet: &Packet) -> bool {
+        packet.anno_u32(self.place) == self.number
+    }
+}
+
+/// Whether an element with this predicate, or none, is for `packet`.
+pub(super) fn is_for(predicate: Option<Predicate>, packet: &Packet) -> bool {
+    predicate.is_none_or(|predicate| predicate.holds(packet))
+}

@@ -1,0 +1,513 @@
+//! Gathers packets into wide batches for a device, with the slices that are looked at.
+//!
+//! # Synopsis
+//! `Batcher([SIZE N, TIMEOUT TIME, IDLE BOOL, DEPTH N, SLICES BOOL])`
+//!
+//! # Ports
+//! One input, one output; push. The output gives wide batches, which only these take, in this
+//! order: `HostToDeviceMemcpy`, any number of elements with a `GPU…` name, `DeviceToHostMemcpy`,
+//! `GPUCompletionQueue`, `Debatcher`.
+//!
+//! # Configuration
+//! - `SIZE`: packets of a wide batch, 1024 by default; batches that come are put together whole, so
+//!   there may be up to 255 more
+//! - `TIMEOUT`: the longest that a packet waits for others, 1ms by default
+//! - `IDLE`: a batch leaves before its time as soon as no packet has come since the task's last
+//!   turn; false by default
+//! - `DEPTH`: wide batches that may be under way at a time, 8 by default
+//! - `SLICES`: whether only what elements of the chain look at is sent to the device, true by
+//!   default; otherwise whole packets are sent as well, to see what that costs
+//!
+//! The slices are the union of what the elements of the chain ask for: a slice that several ask for
+//! is sent once. Where a slice begins depends on the packet: fields are found behind VLAN tags, IP
+//! options and extension headers.
+//!
+//! # Handlers
+//! | name | | unit |
+//! | --- | --- | --- |
+//! | `length` | read | packets that wait for a batch |
+//! | `batches` | read | wide batches that left |
+//! | `timeouts` | read | those that left before they were full |
+//! | `bypassed` | read | those that passed by the device, as too many packets waited |
+//! | `bytes_sent` | read | bytes of slices for the device |
+//! | `slices` | read | `BYTES NAME` for each slice of a packet |
+//! | `device` | read | where the chain's lookups are done |
+//!
+//! # Drops
+//! None.
+//!
+//! # Threads
+//! Belongs to one worker, as all of its chain. Memory: `DEPTH` times `SIZE` slices and answers. A
+//! run that is to stop waits for the packets in the chain, while sources rest.
+//!
+//! # Example
+//! ```text
+//! ... -> CheckIPHeader -> Batcher(SIZE 4096) -> HostToDeviceMemcpy
+//!     -> GPUIPLookup(10.0.0.0/24 0, 0.0.0.0/0 1)
+//!     -> DeviceToHostMemcpy -> GPUCompletionQueue -> Debatcher -> out :: Dispatcher;
+//! ```
+
+use std::collections::VecDeque;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use warpswitch_gpu::auto::policy::{Choice, Path};
+use warpswitch_gpu::chain::ALIGN_WORDS;
+use warpswitch_graph::language::args::{Args, ArgsError};
+use warpswitch_graph::{
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Time,
+};
+use warpswitch_packet::{AHEAD_LOOKUPS, BATCH_LEN_MAX, Batch, Header, Packet, annotation};
+use warpswitch_rules::extract::Extractor;
+use warpswitch_wire::link::LinkType;
+
+use super::load::{Home, Load, Slice};
+use super::members::{self, Member};
+use super::place::Offload;
+
+/// The class.
+pub static CLASS: ElementClass =
+    ElementClass::new("Batcher", "1/1", "h/h", || Box::<Batcher>::default()).tells_full();
+
+/// Packets of a wide batch that may be configured.
+const SIZE_MAX: u32 = 1 << 16;
+/// Wide batches under way that may be configured.
+const DEPTH_MAX: u32 = 256;
+/// Sources are told to wait when packets for so many batches do.
+const FULL_BATCHES: usize = 2;
+/// Batches pass by the device when packets for so many wait: of sources that do not heed.
+const BYPASS_BATCHES: usize = 8;
+/// Bytes of a packet that are sent without slices, at most.
+const FRAME_BYTES: usize = 1536;
+
+/// A slice, and what finds it.
+#[derive(Debug)]
+struct Part {
+    slice: Slice,
+    extractor: Option<Extractor>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Batcher {
+    size: u32,
+    timeout: Duration,
+    by_idle: bool,
+    depth: u32,
+    by_slices: bool,
+    waiting: VecDeque<Packet>,
+    /// Packets of each batch that waits, in order.
+    lens: VecDeque<usize>,
+    parts: Vec<Part>,
+    home: Arc<Home>,
+    /// None if there is no device, or there was none any more at the start.
+    offload: Option<Arc<Offload>>,
+    /// Whether members look up for elements behind the chain.
+    is_ahead: bool,
+    /// Whether it was told that the device is not used any more.
+    has_told: bool,
+    /// Whether packets came since the task's last turn.
+    has_news: bool,
+    /// Whether what waits is to leave, however little it is.
+    is_due: bool,
+    /// Packets that came so far.
+    came: u64,
+    /// Whether a stop has to wait for those that are still in the chain.
+    detains: bool,
+    batches: u64,
+    timeouts: u64,
+    bypassed: u64,
+    bytes_sent: u64,
+    /// The last choice of the cores, of which it is not known yet what it cost.
+    by_cores: Option<Choice>,
+}
+
+impl Default for Batcher {
+    fn default() -> Self {
+        Self {
+            size: 1024,
+            timeout: Duration::from_millis(1),
+            by_idle: false,
+            depth: 8,
+            by_slices: true,
+            waiting: VecDeque::new(),
+            lens: VecDeque::new(),
+            parts: Vec::new(),
+            home: Arc::default(),
+            offload: None,
+            is_ahead: false,
+            has_told: false,
+            has_news: false,
+            is_due: false,
+            came: 0,
+            detains: false,
+            batches: 0,
+            timeouts: 0,
+            bypassed: 0,
+            bytes_sent: 0,
+            by_cores: None,
+        }
+    }
+}
+
+impl Batcher {
+    fn size(&self) -> usize {
+        self.size as usize
+    }
+
+    /// The most packets of a wide batch: batches stay whole, the last one too.
+    fn room(&self) -> usize {
+        self.size() + BATCH_LEN_MAX
+    }
+
+    /// Has the members of the chain get ready for `device`; how many words their answers take.
+    fn join(
+        &mut self,
+        cx: &mut Context<'_>,
+        offload: &Arc<Offload>,
+        members: &[Member],
+    ) -> Result<usize, String> {
+        let (mut lookups, mut answers) = (0, 0);
+        for member in members {
+            let joined = member.join(cx, offload, lookups)?;
+            lookups += usize::from(joined.is_ahead);
+            if lookups > AHEAD_LOOKUPS {
+                return Err(format!("more than {AHEAD_LOOKUPS} lookups FOR others in a chain"));
+            }
+            answers += (joined.answer_bytes * self.room()).div_ceil(4);
+            answers = answers.next_multiple_of(ALIGN_WORDS);
+            if let Some(slice) = joined.slice
+                && self.parts.iter().all(|part| part.slice != slice)
+            {
+                let extractor = match slice {
+                    Slice::Key(schema) => Some(Extractor::new(schema, LinkType::Ethernet)),
+                    _ => None,
+                };
+                self.parts.push(Part { slice, extractor });
+            }
+        }
+        self.is_ahead = lookups > 0;
+        // Members that look up in the place of others have to.
+        if lookups == members.len() && lookups > 0 {
+            self.home.choose_by(offload);
+        }
+        Ok(answers)
+    }
+
+    /// Whether the device takes work.
+    fn is_ready(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(offload) = &self.offload else { return false };
+        let cause = offload.device().retired();
+        if let (Some(cause), false) = (cause, self.has_told) {
+            self.has_told = true;
+            let name = cx.declaration();
+            cx.say(&format!("{name}: the device is not used any more, the cores go on: {cause}"));
+        }
+        cause.is_none()
+    }
+
+    /// The way of a batch of `count` packets, if there is a choice. What the lookups of the last
+    /// one cost that passed by the device is known by now.
+    fn choose(&mut self, count: usize) -> Option<Choice> {
+        let (offload, _) = self.home.chooser()?;
+        if let Some(last) = self.by_cores.take() {
+            let cost_ns = offload.costs().packet_ns() * last.len as f64;
+            offload.policy().note(last, Duration::from_nanos(cost_ns as u64));
+        }
+        Some(offload.policy().choose(count, true))
+    }
+
+    /// A load for the next batch, which passes by the device if that is not used, or if too many
+    /// packets wait; none if one is to be waited for, which comes back with the batch that has been
+    /// under way longest.
+    fn load(&mut self, cx: &mut Context<'_>) -> Option<Box<Load>> {
+        if self.is_ready(cx) {
+            let count = self.waiting.len().min(self.size());
+            let choice = self.choose(count);
+            if choice.is_some_and(|choice| choice.path == Path::Cores) {
+                self.by_cores = choice;
+                self.bypassed += 1;
+                return Some(Box::new(Load::new(&self.home, None)));
+            }
+            if let Some(mut load) = self.home.get() {
+                load.choice = choice;
+                return Some(load);
+            }
+            if let (Some((offload, _)), Some(choice)) = (self.home.chooser(), choice) {
+                offload.policy().give_up(choice);
+            }
+            if self.waiting.len() < BYPASS_BATCHES * self.size() {
+                return None;
+            }
+        }
+        self.bypassed += 1;
+        Some(Box::new(Load::new(&self.home, None)))
+    }
+
+    /// Sends a batch off, if there is a load for it and it is to leave. One each time the element
+    /// is entered: wide batches stay apart on their way.
+    fn send(&mut self, cx: &mut Context<'_>) {
+        let is_full = self.waiting.len() >= self.size();
+        if self.waiting.is_empty() || !(is_full || self.is_due) {
+            return self.settle(cx);
+        }
+        let Some(load) = self.load(cx) else { return self.settle(cx) };
+        self.batches += 1;
+        self.timeouts += u64::from(!is_full);
+        let batch = self.fill(cx, load);
+        cx.emit_batch(0, batch);
+        self.settle(cx);
+    }
+
+    /// Moves packets and their slices to a wide batch.
+    fn fill(&mut self, cx: &mut Context<'_>, mut load: Box<Load>) -> Batch {
+        if let Some((_, clock)) = self.home.chooser() {
+            load.began = clock();
+        }
+        let mut count = 0;
+        while count < self.size()
+            && let Some(len) = self.lens.pop_front()
+        {
+            // A batch that is longer than any should be is cut.
+            let len_now = len.min(self.room() - count);
+            if len_now < len {
+                self.lens.push_front(len - len_now);
+            }
+            load.lens.push(len_now);
+            count += len_now;
+        }
+        let mut batch = cx.pool().batch();
+        batch.extend(self.waiting.drain(..count));
+        if let (Some(offload), true) = (&self.offload, self.is_ahead) {
+            load.stamp = offload.stamp().get();
+        }
+        let Load { chain, columns, words, keyless, .. } = &mut *load;
+        if let Some(chain) = chain {
+            let room = chain.words_mut();
+            for part in &self.parts {
+                columns.push((part.slice, *words));
+                cut(part, &batch, &mut room[*words..], keyless);
+                *words += part.slice.column_words(count);
+            }
+            if !self.by_slices {
+                for (packet, room) in batch.iter().zip(room[*words..].chunks_mut(FRAME_BYTES / 4)) {
+                    copy_frame(packet.data(), room);
+                }
+                *words += count * FRAME_BYTES / 4;
+            }
+            self.bytes_sent += 4 * *words as u64;
+        }
+        batch.attach(load);
+        batch
+    }
+
+    /// Sees to what the number of packets that wait means for others.
+    fn settle(&mut self, cx: &mut Context<'_>) {
+        let waiting = self.waiting.len();
+        cx.set_full(waiting >= FULL_BATCHES * self.size());
+        if waiting == 0 {
+            self.is_due = false;
+            cx.clear_timer(0);
+        }
+        self.see_to_stop(cx);
+        if waiting >= self.size() || waiting > 0 && (self.is_due || self.by_idle) || self.detains {
+            cx.schedule_task();
+        }
+    }
+
+    /// A stop waits for what is in the chain.
+    fn see_to_stop(&mut self, cx: &mut Context<'_>) {
+        self.is_due |= cx.pending_stops() > 0 && !self.waiting.is_empty();
+        let must_wait = self.home.left() < self.came;
+        if must_wait != self.detains {
+            self.detains = must_wait;
+            if must_wait { cx.detain_stop() } else { cx.release_stop() }
+        }
+    }
+}
+
+/// Writes the slices of a batch side by side.
+fn cut(part: &Part, batch: &Batch, room: &mut [u32], keyless: &mut Vec<(Slice, usize)>) {
+    match (&part.slice, &part.extractor) {
+        (Slice::Key(schema), Some(extractor)) => {
+            let keys = &mut room[..batch.len() * schema.words];
+            let frames = batch.iter();
+            let frames =
+                frames.map(|packet| (packet.data(), packet.anno_u8(annotation::PAINT).into()));
+            extractor.extract_each(frames, keys, |idx| keyless.push((part.slice, idx)));
+        }
+        (Slice::Destination, _) => {
+            for (packet, word) in batch.iter().zip(room) {
+                *word = u32::from_be_bytes(packet.dst_ipv4());
+            }
+        }
+        _ => {
+            for (packet, word) in batch.iter().zip(room) {
+                *word = match packet.header_offset(Header::Network) {
+                    Some(_) => ip_destination(packet.from_header(Header::Network)),
+                    None => frame_destination(packet.data()),
+                };
+            }
+        }
+    }
+}
+
+/// The destination of an IPv4 header.
+fn ip_destination(header: &[u8]) -> u32 {
+    header.get(16..20).and_then(<[u8]>::first_chunk).map_or(0, |four| u32::from_be_bytes(*four))
+}
+
+/// The IPv4 destination of an Ethernet frame, behind VLAN tags; 0 if there is none.
+fn frame_destination(frame: &[u8]) -> u32 {
+    const TAGS_MAX: usize = 4;
+    let two = |at: usize| frame.get(at..at + 2).map(|two| u16::from_be_bytes([two[0], two[1]]));
+    let mut at = 12;
+    for _ in 0..=TAGS_MAX {
+        match two(at) {
+            Some(0x0800) => {
+                return frame.get(at + 2..).map_or(0, ip_destination);
+            }
+            Some(0x8100 | 0x88a8 | 0x9100) => at += 4,
+            _ => return 0,
+        }
+    }
+    0
+}
+
+/// Copies the start of a packet, word by word.
+fn copy_frame(frame: &[u8], room: &mut [u32]) {
+    let (fours, rest) = frame.as_chunks::<4>();
+    for (word, four) in room.iter_mut().zip(fours) {
+        *word = u32::from_le_bytes(*four);
+    }
+    if let Some(word) = room.get_mut(fours.len()) {
+        let mut last = [0; 4];
+        last[..rest.len()].copy_from_slice(rest);
+        *word = u32::from_le_bytes(last);
+    }
+}
+
+impl Element for Batcher {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        _context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        args.read("SIZE", &mut self.size)
+            .read("TIMEOUT", &mut self.timeout)
+            .read("IDLE", &mut self.by_idle)
+            .read("DEPTH", &mut self.depth)
+            .read("SLICES", &mut self.by_slices);
+        if !(1..=SIZE_MAX).contains(&self.size) {
+            args.error_at("SIZE", &format!("expected 1 to {SIZE_MAX} packets"));
+        }
+        if !(1..=DEPTH_MAX).contains(&self.depth) {
+            args.error_at("DEPTH", &format!("expected 1 to {DEPTH_MAX} wide batches"));
+        }
+        args.complete()
+    }
+
+    fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        let members = members::of_chain(cx)?;
+        let Some(offload) = Offload::of(cx).filter(|offload| offload.is_ready()) else {
+            return Ok(());
+        };
+        let answers = self.join(cx, &offload, &members)?;
+        let columns = self.parts.iter().map(|part| part.slice.column_words(self.room()));
+        let frames = if self.by_slices { 0 } else { self.room() * FRAME_BYTES / 4 };
+        let words = columns.sum::<usize>() + frames;
+        for _ in 0..self.depth {
+            let chain = offload.device().chain(words, answers);
+            let chain = chain.map_err(|error| format!("no room on the device: {error}"))?;
+            self.home.put(Box::new(Load::new(&self.home, Some(chain))));
+        }
+        self.offload = Some(offload);
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
+        if self.waiting.is_empty() && !self.is_due {
+            cx.set_timer(
+                0,
+                Time(
+                    cx.now()
+                        .0
+                        .saturating_add(i64::try_from(self.timeout.as_nanos()).unwrap_or(i64::MAX)),
+                ),
+            );
+        }
+        self.came += batch.len() as u64;
+        self.lens.push_back(batch.len());
+        self.waiting.extend(batch.drain());
+        cx.pool().recycle_empty(batch);
+        self.has_news = true;
+        self.send(cx);
+    }
+
+    fn run_task(&mut self, cx: &mut Context<'_>) -> bool {
+        let had_news = std::mem::take(&mut self.has_news);
+        self.is_due |= self.by_idle && !had_news;
+        let batches = self.batches;
+        self.send(cx);
+        self.batches > batches
+    }
+
+    fn run_timer(&mut self, cx: &mut Context<'_>, _timer: usize) {
+        self.is_due = true;
+        self.send(cx);
+    }
+
+    fn held(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn handlers(&self) -> &'static [HandlerSpec] {
+        const {
+            &[
+                HandlerSpec::read("length"),
+                HandlerSpec::read("batches"),
+                HandlerSpec::read("timeouts"),
+                HandlerSpec::read("bypassed"),
+                HandlerSpec::read("bytes_sent"),
+                HandlerSpec::read("slices"),
+                HandlerSpec::read("device"),
+            ]
+        }
+    }
+
+    fn read(
+        &mut self,
+        _cx: &mut Context<'_>,
+        name: &str,
+        _param: &str,
+    ) -> Result<String, HandlerError> {
+        Ok(match name {
+            "length" => self.waiting.len().to_string(),
+            "batches" => self.batches.to_string(),
+            "timeouts" => self.timeouts.to_string(),
+            "bypassed" => self.bypassed.to_string(),
+            "bytes_sent" => self.bytes_sent.to_string(),
+            "device" => match &self.offload {
+                Some(offload) if offload.is_ready() => offload.device().name().to_owned(),
+                _ => "none".to_owned(),
+            },
+            _ => {
+                let mut text = String::new();
+                for part in &self.parts {
+                    let name = match part.slice {
+                        Slice::HeaderDestination => "destination in the header",
+                        Slice::Destination => "destination annotation",
+                        Slice::Key(schema) => schema.name,
+                    };
+                    // A String takes every write.
+                    let _ = writeln!(text, "{} {name}", 4 * part.slice.words());
+                }
+                if !self.by_slices {
+                    let _ = writeln!(text, "{FRAME_BYTES} the whole packet");
+                }
+                text
+            }
+        })
+    }
+}

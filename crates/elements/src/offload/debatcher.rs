@@ -1,0 +1,120 @@
+//! Ends a chain: what the device found goes to the packets, which go on as before.
+//!
+//! # Synopsis
+//! `Debatcher`
+//!
+//! # Ports
+//! One input, one output; push. Takes wide batches, see `Batcher`, whose answers are there. Each
+//! element of the chain does to the packets what its answers ask for, in the order of the chain;
+//! then they leave in the batches in which they came to the `Batcher`: what comes behind does all
+//! as if there were no chain.
+//!
+//! # Configuration
+//! None.
+//!
+//! # Handlers
+//! | name | | unit |
+//! | --- | --- | --- |
+//! | `length` | read | packets that it holds |
+//!
+//! # Drops
+//! - `no wide batch`: packets that did not come through a `Batcher`
+//!
+//! # Threads
+//! Belongs to the worker of its chain.
+//!
+//! # Example
+//! ```text
+//! ... -> GPUCompletionQueue -> Debatcher -> out :: Dispatcher; out[0] -> ...; out[1] -> ...;
+//! ```
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use warpswitch_graph::{Context, Element, ElementClass, HandlerError, HandlerSpec};
+use warpswitch_packet::{Batch, Packet};
+
+use super::load::{Home, Load};
+use super::members;
+
+/// The class.
+pub static CLASS: ElementClass =
+    ElementClass::new("Debatcher", "1/1", "h/h", || Box::<Debatcher>::default())
+        .drops(&["no wide batch"]);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Debatcher {
+    packets: VecDeque<Packet>,
+    /// Packets of each batch that they came in.
+    lens: VecDeque<usize>,
+    home: Option<Arc<Home>>,
+}
+
+impl Debatcher {
+    /// Emits one batch: those that are emitted at once would be one.
+    fn emit(&mut self, cx: &mut Context<'_>) {
+        let count = self.lens.pop_front().unwrap_or(0);
+        let mut batch = cx.pool().batch();
+        batch.extend(self.packets.drain(..count));
+        if let Some(home) = &self.home {
+            home.count_left(batch.len() as u64);
+        }
+        cx.emit_batch(0, batch);
+        if !self.packets.is_empty() {
+            cx.schedule_task();
+        }
+    }
+}
+
+impl Element for Debatcher {
+    fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
+        let Some(mut load) = Load::take(&mut batch) else { return cx.drop_batch(batch, 0) };
+        let home = load.home.clone();
+        let began = home.chooser().map(|(_, clock)| clock());
+        let steps = std::mem::take(&mut load.steps);
+        for step in &steps {
+            members::apply(cx, step, &mut load, &mut batch);
+        }
+        load.steps = steps;
+        if load.stamp != 0 && load.ahead.len() == batch.len() {
+            for (packet, answers) in batch.iter_mut().zip(&load.ahead) {
+                packet.set_ahead(load.stamp, *answers);
+            }
+        }
+        if let (Some((offload, clock)), Some(began), Some(choice)) =
+            (home.chooser(), began, load.choice.take())
+        {
+            offload.policy().note(choice, load.cost + clock().saturating_sub(began));
+        }
+        self.lens.extend(load.lens.drain(..));
+        home.put(load);
+        self.home = Some(home);
+        self.packets.extend(batch.drain());
+        cx.pool().recycle_empty(batch);
+        self.emit(cx);
+    }
+
+    fn run_task(&mut self, cx: &mut Context<'_>) -> bool {
+        let has_worked = !self.packets.is_empty();
+        self.emit(cx);
+        has_worked
+    }
+
+    fn held(&self) -> usize {
+        self.packets.len()
+    }
+
+    fn handlers(&self) -> &'static [HandlerSpec] {
+        const { &[HandlerSpec::read("length")] }
+    }
+
+    fn read(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _name: &str,
+        _param: &str,
+    ) -> Result<String, HandlerError> {
+        Ok(self.packets.len().to_string())
+    }
+}

@@ -1,0 +1,53 @@
+//! Brings the answers for a wide batch back from the device.
+//!
+//! # Synopsis
+//! `DeviceToHostMemcpy`
+//!
+//! # Ports
+//! One input, one output; push. Takes wide batches, see `Batcher`, and gives them on at once: the
+//! answers are on their way then, and a `GPUCompletionQueue` waits for them.
+//!
+//! # Configuration
+//! None.
+//!
+//! # Handlers
+//! None.
+//!
+//! # Drops
+//! - `no wide batch`: packets that did not come through a `Batcher`
+//!
+//! # Threads
+//! Belongs to the worker of its chain.
+//!
+//! # Example
+//! ```text
+//! ... -> GPUIPLookup(0/0 0) -> DeviceToHostMemcpy -> GPUCompletionQueue -> Debatcher -> ...
+//! ```
+
+use warpswitch_graph::{Context, Element, ElementClass};
+use warpswitch_packet::Batch;
+
+use super::load::Load;
+
+/// The class.
+pub static CLASS: ElementClass =
+    ElementClass::new("DeviceToHostMemcpy", "1/1", "h/h", || Box::new(DeviceToHostMemcpy))
+        .drops(&["no wide batch"])
+        .on_device();
+
+/// See the module.
+#[derive(Debug)]
+pub struct DeviceToHostMemcpy;
+
+impl Element for DeviceToHostMemcpy {
+    fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
+        let Some(load) = Load::of(&mut batch) else { return cx.drop_batch(batch, 0) };
+        if let Some(chain) = &mut load.chain {
+            chain.end();
+        }
+        if let Some((_, clock)) = load.home.chooser() {
+            load.cost = clock() - load.began;
+        }
+        cx.emit_batch(0, batch);
+    }
+}

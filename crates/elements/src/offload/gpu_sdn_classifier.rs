@@ -1,0 +1,242 @@
+//! Looks frames of wide batches up in the rules of a file, on the device.
+//!
+//! # Synopsis
+//! `GPUSDNClassifier(RULES FILE, [RULES_FORMAT FORMAT, MISS OUTPUT, TCP_FLAGS BOOL, ENGINE ENGINE,
+//! ANNO PLACE, CHK_ANNO PLACE=NUMBER])`, `GPUSDNClassifier(FOR ELEMENT [, ENGINE ENGINE])`
+//!
+//! # Ports
+//! One input, one output; push. Takes wide batches, see `Batcher`, of whole frames, from the
+//! Ethernet header on.
+//!
+//! # Configuration
+//! - `RULES`, `RULES_FORMAT`, `MISS`, `TCP_FLAGS`: as for `SDNClassifier`; outputs are those of a
+//!   `Dispatcher` behind the chain
+//! - `ENGINE`: the engine on the device, `turbo` by default
+//! - `ANNO`: place of the annotation that gets the number of the output, four bytes; 40 by default.
+//!   A frame that is to be dropped gets the number of no output
+//! - `CHK_ANNO`: only frames whose annotation at `PLACE`, of four bytes, is `NUMBER` get an output:
+//!   a predicate, which an element before in the chain has decided
+//! - `FOR`: an `SDNClassifier` behind the chain. Its rules are looked up ahead: it takes the
+//!   answers for frames that nobody wrote to in between, and only if they are of its rules
+//!
+//! # Handlers
+//! | name | | unit |
+//! | --- | --- | --- |
+//! | `rules`, `hits`, `engine`, `bytes`, `add`, `remove`, `reset_counts` | | as of `SDNClassifier`, without `FOR` |
+//! | `on_device` | read | frames whose answers came from the device |
+//! | `on_cores` | read | frames that were looked up by the worker: without a device, or when rules had changed |
+//!
+//! # Drops
+//! - `no wide batch`: packets that did not come through a `Batcher`
+//!
+//! # Threads
+//! Belongs to the worker of its chain. Source: GPUSDNClassifier of Snap (Sun and Ricci, ANCS 2013,
+//! section 4), with port ranges as ranges.
+//!
+//! # Example
+//! ```text
+//! Batcher -> HostToDeviceMemcpy -> GPUSDNClassifier(RULES web.flows, MISS 2)
+//!   -> DeviceToHostMemcpy -> GPUCompletionQueue -> Debatcher -> out :: Dispatcher;
+//! ```
+
+use std::sync::Arc;
+
+use warpswitch_gpu::Algorithm;
+use warpswitch_gpu::live::LiveEngine;
+use warpswitch_graph::language::args::{Args, ArgsError, ElementRef};
+use warpswitch_graph::{
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+};
+use warpswitch_packet::{AHEAD_LOOKUPS, AheadAnswer, Batch};
+use warpswitch_rules::Schema;
+
+use super::anno::{self, NO_OUTPUT, NUMBER_ANNO, Predicate};
+use super::load::{Load, Slice, Step};
+use super::members::Joined;
+use super::place::Offload;
+use crate::patterns::sdn_classifier::{KEYLESS, SdnClassifier, proof};
+
+/// The class.
+pub static CLASS: ElementClass =
+    ElementClass::new("GPUSDNClassifier", "1/1", "h/h", || Box::<GpuSdnClassifier>::default())
+        .drops(&["no wide batch"])
+        .on_device();
+
+/// More outputs than a dispatcher has.
+const OUTPUTS_MAX: usize = 1 << 16;
+
+/// See the module.
+pub struct GpuSdnClassifier {
+    /// Its own rules; those of another element otherwise.
+    own: SdnClassifier,
+    target: Option<usize>,
+    algorithm: Algorithm,
+    anno: usize,
+    predicate: Option<Predicate>,
+    rules: Option<Arc<LiveEngine>>,
+    schema: Option<&'static Schema>,
+    offload: Option<Arc<Offload>>,
+    lookup: usize,
+    on_device: u64,
+    on_cores: u64,
+}
+
+impl Default for GpuSdnClassifier {
+    fn default() -> Self {
+        Self {
+            own: SdnClassifier::default(),
+            target: None,
+            algorithm: Algorithm::Turbo,
+            anno: NUMBER_ANNO,
+            predicate: None,
+            rules: None,
+            schema: None,
+            offload: None,
+            lookup: 0,
+            on_device: 0,
+            on_cores: 0,
+        }
+    }
+}
+
+impl GpuSdnClassifier {
+    /// Gets ready for a device.
+    pub(super) fn join(
+        &mut self,
+        cx: &mut Context<'_>,
+        offload: &Arc<Offload>,
+        lookup: usize,
+    ) -> Result<Joined, String> {
+        let algorithm = self.algorithm;
+        let of = |element: &mut SdnClassifier| {
+            let schema = element.schema().ok_or("there are no rules")?;
+            element.mirror(offload, algorithm).map(|rules| (rules, schema))
+        };
+        let (rules, schema) = match self.target {
+            None => of(&mut self.own)?,
+            Some(target) => {
+                let mirror = |target: &mut SdnClassifier, _: &mut Context<'_>| {
+                    if !target.look_ahead(offload, lookup) {
+                        let message = "the element has another place in another chain";
+                        return Err(message.to_owned());
+                    }
+                    of(target)
+                };
+                let name = &cx.graph().elements[target].name;
+                let wrong = format!("FOR: '{name}' is no SDNClassifier");
+                cx.with_element(target, mirror).ok_or(wrong)??
+            }
+        };
+        (self.rules, self.schema, self.lookup) = (Some(rules), Some(schema), lookup);
+        self.offload = Some(offload.clone());
+        let (slice, is_ahead) = (Some(Slice::Key(schema)), self.target.is_some());
+        Ok(Joined { slice, answer_bytes: 4, is_ahead })
+    }
+
+    /// Does to packets what the answers ask for.
+    pub(super) fn apply(&mut self, step: &Step, load: &mut Load, batch: &mut Batch) {
+        let count = batch.len() as u64;
+        let slice = self.schema.map(Slice::Key);
+        let Load { chain, keyless, ahead, .. } = load;
+        let answers = chain.as_ref().filter(|_| !step.answers.is_empty());
+        let answers = answers.map(|chain| &chain.answers()[step.answers.clone()]);
+        let keyless = keyless.iter().filter(|(of, _)| Some(*of) == slice).map(|&(_, idx)| idx);
+        if self.target.is_some() {
+            let Some(answers) = answers else { return };
+            self.on_device += count;
+            ahead.resize(batch.len(), [AheadAnswer::default(); AHEAD_LOOKUPS]);
+            for ((ahead, &answer), packet) in ahead.iter_mut().zip(answers).zip(batch.iter()) {
+                // Of packets without a proof no answer is taken: none has this one.
+                let proof = proof(packet).unwrap_or(u32::MAX);
+                ahead[self.lookup] = AheadAnswer { answer, proof };
+            }
+            keyless.for_each(|idx| ahead[idx][self.lookup].answer = KEYLESS);
+            return;
+        }
+        let (predicate, before) = (self.predicate, self.own.found_by_twin());
+        let answers = answers.map(|answers| (answers, step.stamp));
+        let is_for = |packet: &_| anno::is_for(predicate, packet);
+        let outputs = self.own.outputs(batch, answers, keyless, is_for);
+        for (packet, &output) in batch.iter_mut().zip(outputs) {
+            if anno::is_for(predicate, packet) {
+                let is_output = (output as usize) < OUTPUTS_MAX;
+                packet.set_anno_u32(self.anno, if is_output { output } else { NO_OUTPUT });
+            }
+        }
+        let by_twin = self.own.found_by_twin() - before;
+        self.on_device += by_twin;
+        self.on_cores += count - by_twin;
+    }
+}
+
+impl Element for GpuSdnClassifier {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        let (mut target, mut engine) = (None::<ElementRef>, None::<String>);
+        args.read("FOR", &mut target).read("ENGINE", &mut engine);
+        match engine.map(|name| name.parse::<Algorithm>()).transpose() {
+            Ok(algorithm) => self.algorithm = algorithm.unwrap_or(self.algorithm),
+            Err(error) => args.error_at("ENGINE", &error.to_string()),
+        }
+        anno::read_place(args, "ANNO", &mut self.anno);
+        self.predicate = Predicate::read(args);
+        if let Some(ElementRef(target)) = target {
+            self.target = Some(target);
+            return args.complete();
+        }
+        self.own.configure(args, &ConfigureContext { outputs: OUTPUTS_MAX, ..*context })
+    }
+
+    fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
+        let count = batch.len();
+        let Some(load) = Load::of(&mut batch) else { return cx.drop_batch(batch, 0) };
+        let mut step = Step { element: cx.element(), answers: 0..0, stamp: 0 };
+        let column = self.schema.and_then(|schema| load.column(Slice::Key(schema)));
+        if let (Some(chain), Some(rules), Some(at)) = (&mut load.chain, &self.rules, column) {
+            step.answers = chain.step(&rules.current(), at, count);
+            step.stamp = self.offload.as_ref().map_or(0, |offload| offload.stamp().get());
+        }
+        load.steps.push(step);
+        cx.emit_batch(0, batch);
+    }
+
+    fn handlers(&self) -> &'static [HandlerSpec] {
+        const ALL: &[HandlerSpec] = &[
+            HandlerSpec::read("on_device"),
+            HandlerSpec::read("on_cores"),
+            HandlerSpec::read("rules"),
+            HandlerSpec::read("hits"),
+            HandlerSpec::read("engine"),
+            HandlerSpec::read("bytes"),
+            HandlerSpec::write("add"),
+            HandlerSpec::write("remove"),
+            HandlerSpec::button("reset_counts"),
+        ];
+        if self.target.is_some() { &ALL[..2] } else { ALL }
+    }
+
+    fn read(
+        &mut self,
+        cx: &mut Context<'_>,
+        name: &str,
+        param: &str,
+    ) -> Result<String, HandlerError> {
+        match name {
+            "on_device" => Ok(self.on_device.to_string()),
+            "on_cores" => Ok(self.on_cores.to_string()),
+            _ => self.own.read(cx, name, param),
+        }
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context<'_>,
+        name: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        self.own.write(cx, name, value)
+    }
+}

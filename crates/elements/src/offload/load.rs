@@ -1,0 +1,191 @@
+//! What travels with a wide batch: its keys and answers, and where they are.
+//!
+//! A load is one of a few that a `Batcher` made for its chain of elements. It goes from element to
+//! element with the packets and back to the `Batcher` in the end, so their number bounds what is
+//! under way, and memory.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use warpswitch_gpu::Chain;
+use warpswitch_gpu::auto::policy::Choice;
+use warpswitch_gpu::chain::ALIGN_WORDS;
+use warpswitch_packet::{AHEAD_LOOKUPS, AheadAnswer, Batch};
+use warpswitch_rules::Schema;
+
+use super::place::Offload;
+use crate::ahead::Clock;
+
+/// What a packet gives a device to look up: a slice of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Slice {
+    /// The destination in an IPv4 header: the one that is marked, else that of a frame that begins
+    /// with its Ethernet header, behind what tags there are; 0 where there is none.
+    HeaderDestination,
+    /// The destination annotation.
+    Destination,
+    /// The key of a frame that begins with its Ethernet header, wherever its fields are.
+    Key(&'static Schema),
+}
+
+impl PartialEq for Slice {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Slice::HeaderDestination, Slice::HeaderDestination)
+            | (Slice::Destination, Slice::Destination) => true,
+            (Slice::Key(one), Slice::Key(other)) => std::ptr::eq(*one, *other),
+            _ => false,
+        }
+    }
+}
+
+impl Slice {
+    /// Words that it takes.
+    pub(crate) fn words(self) -> usize {
+        match self {
+            Slice::HeaderDestination | Slice::Destination => 1,
+            Slice::Key(schema) => schema.words,
+        }
+    }
+
+    /// Words that `packets` of them take, so that what comes behind begins as steps need it.
+    pub(crate) fn column_words(self, packets: usize) -> usize {
+        (self.words() * packets).next_multiple_of(ALIGN_WORDS)
+    }
+}
+
+/// Who looked something up, and where the answers are.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    /// The element.
+    pub(crate) element: usize,
+    /// Its answers, words of the chain's.
+    pub(crate) answers: Range<usize>,
+    /// The state of all tables when it did.
+    pub(crate) stamp: u32,
+}
+
+/// What travels with a wide batch.
+#[derive(Debug)]
+pub(crate) struct Load {
+    /// None if the batch passes by the device.
+    pub(crate) chain: Option<Chain>,
+    /// Where each slice's column begins.
+    pub(crate) columns: Vec<(Slice, usize)>,
+    /// Words that are sent off.
+    pub(crate) words: usize,
+    /// Packets that have no key, by slice and place.
+    pub(crate) keyless: Vec<(Slice, usize)>,
+    pub(crate) steps: Vec<Step>,
+    /// Packets of each batch that came, in order.
+    pub(crate) lens: Vec<usize>,
+    /// Answers that go on with the packets.
+    pub(crate) ahead: Vec<[AheadAnswer; AHEAD_LOOKUPS]>,
+    /// The state of tables of which they are; 0 if there are none.
+    pub(crate) stamp: u32,
+    /// Why the device was taken, and what that has cost the worker so far; none without a choice.
+    pub(crate) choice: Option<Choice>,
+    pub(crate) began: Duration,
+    pub(crate) cost: Duration,
+    pub(crate) home: Arc<Home>,
+}
+
+impl Load {
+    /// One that passes by the device, or the room of one that does not.
+    pub(crate) fn new(home: &Arc<Home>, chain: Option<Chain>) -> Self {
+        Self {
+            chain,
+            columns: Vec::new(),
+            words: 0,
+            keyless: Vec::new(),
+            steps: Vec::new(),
+            lens: Vec::new(),
+            ahead: Vec::new(),
+            stamp: 0,
+            choice: None,
+            began: Duration::ZERO,
+            cost: Duration::ZERO,
+            home: home.clone(),
+        }
+    }
+
+    /// The load of a wide batch; none if it is an ordinary one.
+    pub(crate) fn of(batch: &mut Batch) -> Option<&mut Self> {
+        batch.attachment_mut()?.downcast_mut()
+    }
+
+    /// Takes it off a wide batch.
+    pub(crate) fn take(batch: &mut Batch) -> Option<Box<Self>> {
+        batch.detach()?.downcast().ok()
+    }
+
+    /// Where a slice's column begins.
+    pub(crate) fn column(&self, slice: Slice) -> Option<usize> {
+        self.columns.iter().find(|(known, _)| *known == slice).map(|&(_, at)| at)
+    }
+
+    /// Forgets the batch that it was for.
+    pub(crate) fn clear(&mut self) {
+        self.columns.clear();
+        self.keyless.clear();
+        self.steps.clear();
+        self.lens.clear();
+        self.ahead.clear();
+        (self.words, self.stamp, self.choice) = (0, 0, None);
+    }
+}
+
+/// What the elements of a chain share: where loads go when they are done with.
+#[derive(Debug, Default)]
+pub(crate) struct Home {
+    /// Who chooses the way of wide batches, if anybody does.
+    chooser: OnceLock<Arc<Offload>>,
+    #[expect(clippy::vec_box, reason = "loads travel in boxes, and come back in them")]
+    free: Mutex<Vec<Box<Load>>>,
+    /// Packets that left the chain so far.
+    left: AtomicU64,
+}
+
+impl Home {
+    #[expect(clippy::vec_box, reason = "as above")]
+    fn free(&self) -> MutexGuard<'_, Vec<Box<Load>>> {
+        // Who panicked with the lock held left a whole list.
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A load that is not in use.
+    pub(crate) fn get(&self) -> Option<Box<Load>> {
+        self.free().pop()
+    }
+
+    /// Puts one back.
+    pub(crate) fn put(&self, mut load: Box<Load>) {
+        load.clear();
+        if load.chain.is_some() {
+            self.free().push(load);
+        }
+    }
+
+    /// Has the way of wide batches be chosen.
+    pub(crate) fn choose_by(&self, offload: &Arc<Offload>) {
+        _ = self.chooser.set(offload.clone());
+    }
+
+    /// Who chooses, and a clock.
+    pub(crate) fn chooser(&self) -> Option<(&Offload, Clock)> {
+        let offload = self.chooser.get()?;
+        Some((offload, offload.costs().clock?))
+    }
+
+    /// Counts packets that leave the chain.
+    pub(crate) fn count_left(&self, packets: u64) {
+        self.left.fetch_add(packets, Ordering::Relaxed);
+    }
+
+    /// Packets that left the chain so far.
+    pub(crate) fn left(&self) -> u64 {
+        self.left.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,142 @@
+//! The elements between a `Batcher` and its `Debatcher`.
+
+use std::sync::Arc;
+
+use warpswitch_graph::Context;
+use warpswitch_graph::language::PortRef;
+
+use super::gpu_ids_matcher::GpuIdsMatcher;
+use super::gpu_ip_lookup::GpuIpLookup;
+use super::gpu_sdn_classifier::GpuSdnClassifier;
+use super::load::{Load, Slice, Step};
+use super::place::Offload;
+
+/// What members of a chain are called, in their order; those between the first and the second have
+/// kernels.
+const FIRST: &str = "HostToDeviceMemcpy";
+const LAST: [&str; 3] = ["DeviceToHostMemcpy", "GPUCompletionQueue", "Debatcher"];
+
+/// An element with a kernel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Member {
+    element: usize,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Routes,
+    Rules,
+    Texts,
+}
+
+/// What a member brings to its chain.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Joined {
+    /// What it looks at; none if it takes it from the packets itself.
+    pub(super) slice: Option<Slice>,
+    pub(super) answer_bytes: usize,
+    /// Whether its answers are for an element behind the chain.
+    pub(super) is_ahead: bool,
+}
+
+impl Kind {
+    fn of(class: &str) -> Option<Self> {
+        Some(match class {
+            "GPUIPLookup" => Self::Routes,
+            "GPUSDNClassifier" => Self::Rules,
+            "GPUIDSMatcher" => Self::Texts,
+            _ => return None,
+        })
+    }
+}
+
+/// The class of an element, and how it is named in errors.
+fn class_of(cx: &Context<'_>, element: usize) -> (String, String) {
+    let element = &cx.graph().elements[element];
+    (element.class.clone(), format!("'{} :: {}'", element.name, element.class))
+}
+
+/// The element that output 0 of `element` leads to.
+fn next(cx: &Context<'_>, element: usize) -> Option<usize> {
+    cx.flow().targets(PortRef { element, port: 0 }).first().map(|target| target.element)
+}
+
+/// The members with kernels of the chain that begins behind this element.
+///
+/// # Errors
+/// Where it is not as it has to be.
+pub(super) fn of_chain(cx: &Context<'_>) -> Result<Vec<Member>, String> {
+    let mut members = Vec::new();
+    let (mut at, mut expected) = (next(cx, cx.element()), vec![FIRST]);
+    loop {
+        let wanted = expected.join(" or ");
+        let Some(element) = at else {
+            return Err(format!("the chain ends where {wanted} was expected"));
+        };
+        let (class, name) = class_of(cx, element);
+        let kind = Kind::of(&class).filter(|_| expected.len() > 1);
+        match kind {
+            Some(kind) => members.push(Member { element, kind }),
+            None if !expected.contains(&class.as_str()) => {
+                return Err(format!("{name} takes no wide batches here: {wanted} was expected"));
+            }
+            None if class == FIRST => {
+                expected = vec!["GPUIPLookup", "GPUSDNClassifier", "GPUIDSMatcher", LAST[0]];
+            }
+            None => match LAST.iter().position(|last| *last == class) {
+                Some(place) if place + 1 < LAST.len() => expected = vec![LAST[place + 1]],
+                _ => return Ok(members),
+            },
+        }
+        at = next(cx, element);
+    }
+}
+
+impl Member {
+    /// Has the element get ready, for a chain in which it has the lookup with number `lookup` if
+    /// its answers are for an element behind.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub(super) fn join(
+        self,
+        cx: &mut Context<'_>,
+        offload: &Arc<Offload>,
+        lookup: usize,
+    ) -> Result<Joined, String> {
+        let joined = match self.kind {
+            Kind::Routes => cx.with_element(self.element, |member: &mut GpuIpLookup, cx| {
+                member.join(cx, offload, lookup)
+            }),
+            Kind::Rules => cx.with_element(self.element, |member: &mut GpuSdnClassifier, cx| {
+                member.join(cx, offload, lookup)
+            }),
+            Kind::Texts => {
+                cx.with_element(self.element, |member: &mut GpuIdsMatcher, _| Ok(member.join()))
+            }
+        };
+        let name = class_of(cx, self.element).1;
+        joined.expect("it has the class").map_err(|error| format!("{name}: {error}"))
+    }
+}
+
+/// Has the element of a step do what its answers ask for.
+pub(super) fn apply(
+    cx: &mut Context<'_>,
+    step: &Step,
+    load: &mut Load,
+    packets: &mut warpswitch_packet::Batch,
+) {
+    let is_done = cx.with_element(step.element, |member: &mut GpuIpLookup, _| {
+        member.apply(step, load, packets);
+    });
+    let is_done = is_done.or_else(|| {
+        cx.with_element(step.element, |member: &mut GpuSdnClassifier, _| {
+            member.apply(step, load, packets);
+        })
+    });
+    if is_done.is_none() {
+        cx.with_element(step.element, |member: &mut GpuIdsMatcher, cx| member.apply(cx, packets));
+    }
+}

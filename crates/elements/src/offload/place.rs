@@ -1,0 +1,76 @@
+//! The device that a configuration's lookups are offloaded to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use warpswitch_gpu::Device;
+use warpswitch_gpu::auto::policy::Policy;
+use warpswitch_graph::Context;
+
+use crate::ahead::{Ahead, Clock, Costs, Stamp};
+
+/// A device for the elements of a configuration, which who runs it hands to them by
+/// [`warpswitch_graph::Console::device`]. Without one, or when it is retired, elements do their
+/// work themselves.
+#[derive(Debug)]
+pub struct Offload {
+    device: Arc<Device>,
+    stamp: Arc<Stamp>,
+    costs: Arc<Costs>,
+    policy: Policy,
+}
+
+impl Offload {
+    /// Offloads to `device`.
+    pub fn to(device: Arc<Device>) -> Arc<Self> {
+        Self::new(device, None)
+    }
+
+    /// Offloads to `device` where that is cheaper, by `clock`, which tells the time since some
+    /// moment that stays the same: for each wide batch of a `Batcher` that looks up for others.
+    pub fn where_cheaper(device: Arc<Device>, clock: fn() -> Duration) -> Arc<Self> {
+        Self::new(device, Some(clock))
+    }
+
+    fn new(device: Arc<Device>, clock: Option<Clock>) -> Arc<Self> {
+        let costs = Arc::new(Costs::new(clock));
+        let policy = Policy::new(Vec::new(), Vec::new());
+        Arc::new(Self { device, stamp: Arc::default(), costs, policy })
+    }
+
+    /// What was chosen for wide batches, and why; nothing without a choice.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// What lookups cost.
+    pub(crate) fn costs(&self) -> &Arc<Costs> {
+        &self.costs
+    }
+
+    /// How an element finds what was looked up for it ahead.
+    pub(crate) fn ahead(&self, lookup: usize) -> Ahead {
+        let (stamp, costs) = (self.stamp.clone(), self.costs.clone());
+        Ahead { stamp, costs, lookup, taken: 0 }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// The state of the tables of all elements that use the device.
+    pub(crate) fn stamp(&self) -> &Arc<Stamp> {
+        &self.stamp
+    }
+
+    /// What who runs the configuration has.
+    pub(crate) fn of(cx: &mut Context<'_>) -> Option<Arc<Self>> {
+        cx.console().device()?.downcast().ok()
+    }
+
+    /// Whether the device takes work.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.device.retired().is_none()
+    }
+}

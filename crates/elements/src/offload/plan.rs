@@ -1,0 +1,226 @@
+//! Offloading without being told where: chains behind the sources of a configuration.
+//!
+//! ```text
+//! source ─► sdn ─► … ─► rt        source ─► Batcher … GPUSDNClassifier(FOR sdn)
+//!                                    … GPUIPLookup(FOR rt) … Debatcher ─► sdn ─► … ─► rt
+//! ```
+//! Lookups further on are done ahead, for the frames as they come from a source. The elements that
+//! look up stay where they are and do all else, also the lookup of a packet whose answer does not
+//! hold; so what leaves is what left before. All packets of a source pass through its chain, and
+//! none overtakes another.
+//!
+//! A source is whatever pushes packets that nobody pushed to it: `Unqueue` is one, too. A segment
+//! is all that lies between a source and the last of its lookups: it is as long as it can be, and
+//! of its elements only the lookups leave the worker.
+
+use std::collections::BTreeSet;
+
+use warpswitch_graph::Registry;
+use warpswitch_graph::language::{
+    Connection, ElementPorts, FlatElement, FlatGraph, Flow, PortRef, Processing, Span,
+};
+use warpswitch_packet::AHEAD_LOOKUPS;
+
+/// Classes whose lookups can be done ahead, the dearest first, and who does them.
+const FORMS: [(&str, &str); 7] = [
+    ("SDNClassifier", "GPUSDNClassifier"),
+    ("StaticIPLookup", "GPUIPLookup"),
+    ("LinearIPLookup", "GPUIPLookup"),
+    ("SortedIPLookup", "GPUIPLookup"),
+    ("RadixIPLookup", "GPUIPLookup"),
+    ("DirectIPLookup", "GPUIPLookup"),
+    ("RangeIPLookup", "GPUIPLookup"),
+];
+
+/// What was put into a graph.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Planned {
+    /// The sources that have a chain behind them, by name.
+    pub sources: Vec<String>,
+    /// The elements whose lookups are done ahead.
+    pub lookups: Vec<String>,
+    /// Elements that could have been, if packets had room for more answers.
+    pub left_out: Vec<String>,
+}
+
+/// The form that lookups of a class have on a device.
+fn form(class: &str) -> Option<&'static str> {
+    FORMS.iter().find(|(known, _)| *known == class).map(|(_, form)| *form)
+}
+
+/// How dear lookups of a class are.
+fn rank(class: &str) -> usize {
+    FORMS.iter().position(|(known, _)| *known == class).unwrap_or(FORMS.len())
+}
+
+/// Puts a chain behind each source of `graph` from which packets are pushed to lookups that a
+/// device can do. `arguments` are those of the `Batcher`s. The ports of the graph have to be found
+/// anew afterwards.
+///
+/// A graph that has a `Batcher` is left as it is: who wrote it has decided.
+pub fn plan(
+    graph: &mut FlatGraph,
+    ports: &[ElementPorts],
+    registry: &Registry,
+    arguments: &str,
+) -> Planned {
+    if graph.elements.iter().any(|element| element.class == "Batcher") {
+        return Planned::default();
+    }
+    let flow = Flow::new(graph, registry);
+    let is_source = |idx: &usize| ports[*idx].is_push_source();
+    let is_pushed = |idx: usize| ports[idx].inputs.contains(&Processing::Push);
+    let reached = |source: usize| -> BTreeSet<usize> {
+        // What rests in a queue was looked up for, too, but may be there for long.
+        let found = flow.downstream(source, None, |visit| !is_pushed(visit.at.element));
+        let is_lookup = |idx: &usize| form(&graph.elements[*idx].class).is_some();
+        found.into_iter().filter(|idx| is_lookup(idx) && is_pushed(*idx)).collect()
+    };
+    let sources: Vec<(usize, BTreeSet<usize>)> = (0..graph.elements.len())
+        .filter(is_source)
+        .map(|source| (source, reached(source)))
+        .filter(|(_, lookups)| !lookups.is_empty())
+        .collect();
+    let all: BTreeSet<usize> = sources.iter().flat_map(|(_, lookups)| lookups).copied().collect();
+    let mut lookups: Vec<usize> = all.into_iter().collect();
+    lookups.sort_by_key(|&idx| rank(&graph.elements[idx].class));
+    let left_out = lookups.split_off(lookups.len().min(AHEAD_LOOKUPS));
+    let name = |graph: &FlatGraph, idx: usize| graph.elements[idx].name.clone();
+    let planned = Planned {
+        sources: sources.iter().map(|&(source, _)| name(graph, source)).collect(),
+        lookups: lookups.iter().map(|&idx| name(graph, idx)).collect(),
+        left_out: left_out.iter().map(|&idx| name(graph, idx)).collect(),
+    };
+    for (number, (source, _)) in sources.iter().enumerate() {
+        for (port, processing) in ports[*source].outputs.iter().enumerate() {
+            if *processing == Processing::Push {
+                let scope = match port {
+                    0 => format!("offload@{}", number + 1),
+                    port => format!("offload@{}_{port}", number + 1),
+                };
+                let from = PortRef { element: *source, port };
+                insert(graph, from, &scope, &lookups, arguments);
+            }
+        }
+    }
+    sort(graph);
+    planned
+}
+
+/// Brings connections into the order that a flat graph has them in, each with where it is written.
+fn sort(graph: &mut FlatGraph) {
+    let spans = std::mem::take(&mut graph.connection_spans);
+    let connections = std::mem::take(&mut graph.connections);
+    let mut all: Vec<_> = connections.into_iter().zip(spans).collect();
+    all.sort_by_key(|(c, _)| (c.to.element, c.to.port, c.from.element, c.from.port));
+    (graph.connections, graph.connection_spans) = all.into_iter().unzip();
+}
+
+/// Puts one chain into what leaves `from`.
+fn insert(graph: &mut FlatGraph, from: PortRef, scope: &str, lookups: &[usize], arguments: &str) {
+    let source = graph.elements[from.element].clone();
+    let mut last = from.element;
+    let (mut moved, mut span) = (Vec::new(), source.config_span);
+    for at in (0..graph.connections.len()).rev() {
+        if graph.connections[at].from == from {
+            moved.push(graph.connections.remove(at).to);
+            span = graph.connection_spans.remove(at);
+        }
+    }
+    let mut port = from.port;
+    let mut add = |graph: &mut FlatGraph, name: &str, class: &str, config: String| {
+        let element = FlatElement {
+            name: format!("{scope}/{name}"),
+            class: class.to_owned(),
+            config,
+            ..source.clone()
+        };
+        graph.elements.push(element);
+        let idx = graph.elements.len() - 1;
+        let from = PortRef { element: last, port };
+        connect(graph, Connection { from, to: PortRef { element: idx, port: 0 } }, span);
+        (last, port) = (idx, 0);
+    };
+    add(graph, "batcher", "Batcher", arguments.to_owned());
+    add(graph, "in", "HostToDeviceMemcpy", String::new());
+    for &lookup in lookups {
+        let FlatElement { name, class, .. } = graph.elements[lookup].clone();
+        let class = form(&class).expect("lookups have forms");
+        // Not the name itself, which would mean this element where it is said in its own scope.
+        add(graph, &format!("for_{}", name.replace('/', "@")), class, format!("FOR {name}"));
+    }
+    add(graph, "out", "DeviceToHostMemcpy", String::new());
+    add(graph, "queue", "GPUCompletionQueue", String::new());
+    add(graph, "debatcher", "Debatcher", String::new());
+    for to in moved {
+        connect(graph, Connection { from: PortRef { element: last, port: 0 }, to }, span);
+    }
+}
+
+fn connect(graph: &mut FlatGraph, connection: Connection, span: Span) {
+    graph.connections.push(connection);
+    graph.connection_spans.push(span);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use warpswitch_graph::language::{self, flatten};
+
+    use super::*;
+
+    fn planned(config: &str) -> (Planned, String) {
+        let registry = crate::registry();
+        let loaded = language::load("c", config.as_bytes(), &registry, &BTreeMap::new(), None);
+        let mut loaded = loaded.unwrap_or_else(|errors| panic!("{}", errors.to_click()));
+        let planned = plan(&mut loaded.graph, &loaded.ports, &registry, "IDLE true");
+        let ports = language::resolve(&loaded.graph, &registry);
+        ports.unwrap_or_else(|errors| panic!("{}", errors.to_click()));
+        (planned, flatten(&loaded.graph))
+    }
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn each_source_gets_a_chain_for_what_it_leads_to() {
+        let config =
+            "a :: InfiniteSource -> c :: Counter -> rt :: StaticIPLookup(0/0 0) -> Discard;
+            b :: InfiniteSource -> sdn :: SDNClassifier(x) -> rt;
+            InfiniteSource -> Queue -> Unqueue -> Discard;";
+        let (planned, text) = planned(config);
+        assert_eq!(planned.sources, names(&["a", "b"]));
+        assert_eq!(planned.lookups, names(&["sdn", "rt"]));
+        assert!(text.contains("offload@1/for_rt :: GPUIPLookup(FOR rt);"), "{text}");
+        assert!(text.contains("offload@2/batcher :: Batcher(IDLE true);"), "{text}");
+        assert!(text.contains("-> offload@1/debatcher\n    -> c"), "{text}");
+    }
+
+    #[test]
+    fn a_configuration_without_lookups_stays_as_it_is() {
+        let (planned, text) = planned("InfiniteSource -> Counter -> Discard;");
+        assert_eq!(planned, Planned::default());
+        assert!(!text.contains("Batcher"), "{text}");
+    }
+
+    #[test]
+    fn what_rested_in_a_queue_is_looked_up_behind_it() {
+        let config = "InfiniteSource -> Queue -> u :: Unqueue -> rt :: StaticIPLookup(0/0 0)
+            -> Discard;";
+        let (planned, _) = planned(config);
+        assert_eq!((planned.sources, planned.lookups), (names(&["u"]), names(&["rt"])));
+    }
+
+    #[test]
+    fn what_packets_have_no_room_for_is_left_out() {
+        let config =
+            "InfiniteSource -> t :: Tee(3); t[0] -> one :: StaticIPLookup(0/0 0) -> Discard;
+            t[1] -> two :: RadixIPLookup(0/0 0) -> Discard;
+            t[2] -> three :: SDNClassifier(x) -> Discard;";
+        let (planned, _) = planned(config);
+        assert_eq!(planned.lookups, names(&["three", "one"]));
+        assert_eq!(planned.left_out, names(&["two"]));
+    }
+}

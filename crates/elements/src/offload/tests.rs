@@ -1,0 +1,299 @@
+//! Chains against the same configuration without them: what leaves, byte by byte and in order.
+
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use warpswitch_gpu::deadline::Deadline;
+use warpswitch_gpu::host::{FaultPlan, HostPool};
+use warpswitch_gpu::{Device, ErrorKind, GpuError};
+use warpswitch_graph::Router;
+use warpswitch_graph::simulate::{SimulatedHost, Transcript, router, router_for};
+use warpswitch_io::{CaptureFormat, CaptureWriter};
+use warpswitch_rules::generate::Prng;
+
+use super::Offload;
+
+/// Files of a test, which go with it.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        let folder = Self(tempfile::tempdir().expect("a folder"));
+        std::fs::write(folder.file("flows"), FLOWS).expect("a file");
+        let mut writer = CaptureWriter::create(folder.file("in"), CaptureFormat::Pcap, false)
+            .expect("a capture");
+        let mut draw = Prng::new(7);
+        for number in 0..3000 {
+            writer.write_frame(number * 1000, &frame(&mut draw)).expect("it is written");
+        }
+        writer.finish().expect("it is whole");
+        folder
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+
+    /// What left by each of the ways of a run.
+    fn outputs(&self) -> Vec<Vec<u8>> {
+        let names = ["out0", "out1", "out2", "out3"];
+        names.map(|name| std::fs::read(self.file(name)).expect("it was written")).into()
+    }
+
+    /// `chains` and behind it what becomes of frames that come to `sdn`.
+    fn config(&self, chains: &str) -> String {
+        let file = |name: &str| self.file(name);
+        let mut config = String::new();
+        for way in 0..4 {
+            let to = file(&format!("out{way}"));
+            // The destination annotation is the gateway, if there is one.
+            config += &format!("way{way} :: StoreIPAddress(16) -> ToDump({to}, SNAPLEN 0);\n");
+        }
+        let chains = chains.replace("FLOWS", &file("flows")).replace("ROUTES", ROUTES);
+        config + &chains.replace("IN", &file("in"))
+    }
+}
+
+const FLOWS: &str = "priority=9,tcp,tp_dst=80 actions=output:1\n\
+    priority=8,ip,nw_src=10.0.0.3 actions=drop\n\
+    priority=7,udp actions=load:0x105->NXM_NX_PKT_MARK[],NORMAL\n\
+    priority=1,ip actions=output:0\n";
+
+const ROUTES: &str = "10.0.0.0/24 0, 10.0.1.0/24 10.0.1.9 1, 10.0.1.4/32 2, 0/1 2";
+
+const SERIAL: &str = "FromDump(IN, STOP true) -> sdn :: SDNClassifier(FLOWS, MISS 2);
+    sdn[0], sdn[1] -> Strip(14) -> check :: CheckIPHeader -> rt :: StaticIPLookup(ROUTES);
+    rt[0] -> way0; rt[1] -> way1; rt[2] -> way2; sdn[2] -> way3;\n";
+
+/// Frames of all kinds: tagged, with options, cut off, fragments, and what is no IPv4 at all.
+fn frame(draw: &mut Prng) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+    if draw.below(8) == 0 {
+        frame.extend([0x81, 0, 0, draw.below(4) as u8]);
+    }
+    match draw.below(12) {
+        0 => frame.extend([0x08, 0x06]),
+        1 => frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]),
+        _ => frame.extend([0x08, 0x00]),
+    }
+    let options = if draw.below(6) == 0 { 4 } else { 0 };
+    let payload = draw.below(40) as usize;
+    let proto = [6, 17, 1][draw.below(3) as usize];
+    let total = 20 + options + 20 + payload;
+    let fragment = if draw.below(10) == 0 { 0x20 } else { 0 };
+    let mut ip = vec![0x45 + options as u8 / 4, 0, 0, total as u8, 0, 1, fragment, 0, 64, proto];
+    ip.extend([0, 0, 10, 0, 0, draw.below(5) as u8]);
+    let networks = [[10, 0, 0], [10, 0, 1], [192, 168, 1]];
+    ip.extend(networks[draw.below(3) as usize]);
+    ip.push(draw.below(6) as u8);
+    ip.extend(vec![1; options]);
+    let checksum = warpswitch_wire::checksum::checksum(&ip).to_be_bytes();
+    ip[10..12].copy_from_slice(&checksum);
+    frame.extend(ip);
+    frame.extend([4, 0, 0, 80 + draw.below(2) as u8, 0, 28, 0, 0]);
+    frame.extend((0..12 + payload).map(|_| draw.below(256) as u8));
+    if draw.below(15) == 0 {
+        frame.truncate(draw.below(60) as usize);
+    }
+    frame
+}
+
+/// The time since the first look at it.
+fn now() -> Duration {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed()
+}
+
+fn pool(faults: FaultPlan) -> Arc<Offload> {
+    let start = &mut |worker| _ = thread::spawn(worker);
+    let device = Device::from_pool(HostPool::with_faults(3, Some(faults), start));
+    if faults.hang_chance > 0.0 {
+        device.set_deadline(Deadline { slack: Duration::from_millis(5), now });
+    }
+    Offload::to(device)
+}
+
+/// Runs a configuration to its end.
+fn run(config: &str, offload: Option<&Arc<Offload>>) -> (Router, Transcript) {
+    let transcript = match offload {
+        Some(offload) => Transcript::with_device(offload.clone()),
+        None => Transcript::default(),
+    };
+    let made = router_for(config, &crate::registry(), &transcript);
+    let mut router = made.unwrap_or_else(|errors| panic!("{}", errors.to_click()));
+    router.run(&mut SimulatedHost::default());
+    router.finish().map_err(|errors| errors.to_click()).expect("the run finishes");
+    assert_eq!(router.packets_unaccounted(), 0, "packets in = out + dropped + held");
+    (router, transcript)
+}
+
+fn chain(batcher: &str, members: &str) -> String {
+    format!(
+        "{batcher} -> HostToDeviceMemcpy -> {members} -> DeviceToHostMemcpy
+        -> GPUCompletionQueue -> Debatcher"
+    )
+}
+
+/// Lookups ahead for elements that stay as they are.
+fn ahead(batcher: &str) -> String {
+    let chain = chain(batcher, "gs :: GPUSDNClassifier(FOR sdn) -> gr :: GPUIPLookup(FOR rt)");
+    SERIAL.replace("(IN, STOP true)", &format!("(IN, STOP true) -> {chain}"))
+}
+
+/// Snap's way: elements of chains in the place of others.
+fn instead(batcher: &str) -> String {
+    let sdn = chain(batcher, "gs :: GPUSDNClassifier(FLOWS, MISS 2)");
+    let routes = chain(batcher, "gr :: GPUIPLookup(ROUTES, ANNO 44)");
+    format!(
+        "FromDump(IN, STOP true) -> {sdn} -> sdn :: Dispatcher;
+        sdn[0], sdn[1] -> Strip(14) -> check :: CheckIPHeader -> {routes}
+        -> rt :: Dispatcher(ANNO 44);
+        rt[0] -> way0; rt[1] -> way1; rt[2] -> way2; sdn[2] -> way3;\n"
+    )
+}
+
+#[test]
+fn a_chain_changes_nothing_whatever_becomes_of_its_device() {
+    let folder = Folder::new();
+    run(&folder.config(SERIAL), None);
+    let expected = folder.outputs();
+    assert!(expected.iter().all(|bytes| bytes.len() > 1000));
+    let none = FaultPlan::default();
+    let slow = FaultPlan { delay_chance: 0.5, delay_max: Duration::from_millis(1), ..none };
+    let broken = FaultPlan { error_chance: 0.1, ..slow };
+    let hanging = FaultPlan { hang_chance: 0.1, ..slow };
+    let batchers = [
+        "Batcher(IDLE true)",
+        "Batcher(SIZE 100, DEPTH 3)",
+        "Batcher(SIZE 7, DEPTH 1, SLICES false)",
+        "Batcher(SIZE 65536, TIMEOUT 1us)",
+    ];
+    for batcher in batchers {
+        for (config, is_ahead) in [(ahead(batcher), true), (instead(batcher), false)] {
+            let config = folder.config(&config);
+            for (seed, plan) in [none, slow, broken, hanging].into_iter().enumerate() {
+                let offload = pool(FaultPlan { seed: seed as u64, ..plan });
+                let (mut router, _) = run(&config, Some(&offload));
+                assert!(folder.outputs() == expected, "{batcher}, ahead {is_ahead}, {plan:?}");
+                let mut read = |handler: &str| router.read(handler).expect("it is there");
+                let on_device: u64 = read("gr.on_device").parse().unwrap();
+                if plan == none || plan == slow {
+                    assert_eq!(offload.device().retired().map(GpuError::kind), None);
+                    assert!(on_device > 20, "{batcher}: {on_device}");
+                }
+                if is_ahead && plan == none {
+                    assert!(read("rt.ahead").parse::<u64>().unwrap() > 20, "{batcher}");
+                    assert_eq!(read("sdn.ahead"), on_device.to_string(), "{batcher}");
+                }
+            }
+            run(&config, None);
+            assert!(folder.outputs() == expected, "{batcher}, without a device");
+        }
+    }
+}
+
+#[test]
+fn a_device_that_is_lost_is_told_of_once() {
+    let folder = Folder::new();
+    let offload = pool(FaultPlan { first_batch: 5, error_chance: 1.0, ..FaultPlan::default() });
+    let config = folder.config(&ahead("b :: Batcher(SIZE 50, DEPTH 2)"));
+    let (mut router, transcript) = run(&config, Some(&offload));
+    let said = transcript.said();
+    assert_eq!(said.matches("the device is not used any more").count(), 1, "{said}");
+    assert!(said.contains("an error that was asked for"), "{said}");
+    assert!(router.read("b.bypassed").unwrap().parse::<u64>().unwrap() > 10);
+    assert_eq!(offload.device().retired().map(GpuError::kind), Some(ErrorKind::Call));
+}
+
+#[test]
+fn routes_and_rules_change_while_lookups_are_done_ahead() {
+    let folder = Folder::new();
+    let chain =
+        chain("Batcher(SIZE 64, IDLE true)", "GPUSDNClassifier(FOR sdn) -> GPUIPLookup(FOR rt)");
+    let config = format!(
+        "s :: InfiniteSource(DATA \\<020000000002 020000000001 0800
+            4500 0028 0000 0000 4006 66ce 0a000001 0a000002
+            0400 0050 00000000 00000000 5002 0000 0000 0000>, LIMIT 100)
+        -> {chain} -> sdn :: SDNClassifier({}) -> Strip(14) -> CheckIPHeader
+        -> rt :: StaticIPLookup(10.0.0.0/24 0, 0/0 1);
+        sdn[1] -> c :: Discard; rt[0] -> a :: Discard; rt[1] -> b :: Discard;",
+        folder.file("flows")
+    );
+    let transcript = Transcript::with_device(pool(FaultPlan::default()));
+    let made = router_for(&config, &crate::registry(), &transcript);
+    let mut router = made.unwrap_or_else(|errors| panic!("{}", errors.to_click()));
+    let mut again = |call: Option<(&str, &str)>| {
+        if let Some((handler, value)) = call {
+            router.write(handler, value).expect("it obeys");
+            router.write("s.reset", "").expect("it obeys");
+        }
+        router.run(&mut SimulatedHost::default());
+        ["a.count", "b.count", "c.count", "rt.ahead", "sdn.ahead"]
+            .map(|handler| router.read(handler).unwrap().parse::<u32>().unwrap())
+    };
+    assert_eq!(again(None), [0, 0, 100, 0, 100]);
+    let rule = "priority=10,tcp,tp_dst=80 actions=output:0";
+    assert_eq!(again(Some(("sdn.add", rule))), [100, 0, 100, 100, 200]);
+    assert_eq!(again(Some(("rt.add", "10.0.0.2 1"))), [100, 100, 100, 200, 300]);
+    assert_eq!(again(Some(("rt.remove", "10.0.0.2"))), [200, 100, 100, 300, 400]);
+    let changes = "set 10.0.0.0/24 1\nadd 10.0.0.2 0\nremove 10.0.0.2";
+    assert_eq!(again(Some(("rt.ctrl", changes))), [200, 200, 100, 400, 500]);
+    assert_eq!(again(Some(("sdn.remove", "4"))), [200, 200, 200, 400, 600]);
+}
+
+#[test]
+fn predicates_choose_packets_within_a_chain() {
+    let folder = Folder::new();
+    let members = "GPUSDNClassifier(FLOWS, MISS 2) -> GPUIPLookup(0/0 7, ANNO 44, CHK_ANNO 40=1)
+        -> GPUIPLookup(0/0 8, ANNO 44, CHK_ANNO 40=0)";
+    let chain = chain("Batcher(SIZE 200)", members);
+    let config = folder.config(&format!(
+        "FromDump(IN, STOP true) -> GetIPAddress(30) -> {chain} -> by :: Dispatcher;
+        by[0] -> a :: Dispatcher(ANNO 44); by[1] -> b :: Dispatcher(ANNO 44);
+        by[2] -> way0;
+        a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7] -> way0; a[8] -> x :: Counter -> way1;
+        b[0], b[1], b[2], b[3], b[4], b[5], b[6] -> way0; b[7] -> y :: Counter -> way2;
+        Idle -> way3;\n"
+    ));
+    let counts = |offload: Option<&Arc<Offload>>| {
+        let (mut router, _) = run(&config, offload);
+        ["by.drops_by_reason", "a.drops_by_reason", "b.drops_by_reason", "x.count", "y.count"]
+            .map(|handler| router.read(handler).expect("it is there"))
+    };
+    let with = counts(Some(&pool(FaultPlan::default())));
+    assert_eq!(with, counts(None));
+    assert_eq!(with[1..3], ["0\tno output\n", "0\tno output\n"]);
+    assert!(with[3..].iter().all(|count| count.parse::<u32>().unwrap() > 100), "{with:?}");
+}
+
+#[test]
+fn what_is_no_chain_is_told() {
+    let check = |config: &str, expected: &str| {
+        let errors = match router(config, &crate::registry()) {
+            Ok((mut router, _)) => {
+                let _ = router.run(&mut SimulatedHost::default());
+                panic!("{config}: it is taken for right")
+            }
+            Err(errors) => errors.to_click(),
+        };
+        assert!(errors.contains(expected), "{config}: {errors}");
+    };
+    let tail = "DeviceToHostMemcpy -> GPUCompletionQueue -> Debatcher -> Discard;";
+    check("Idle -> Batcher -> Discard;", "HostToDeviceMemcpy was expected");
+    check(
+        &format!("Idle -> Batcher -> HostToDeviceMemcpy -> Counter -> {tail}"),
+        "GPUIPLookup or GPUSDNClassifier or GPUIDSMatcher or DeviceToHostMemcpy was expected",
+    );
+    check(
+        "Idle -> Batcher -> HostToDeviceMemcpy -> DeviceToHostMemcpy -> Debatcher -> Discard;",
+        "GPUCompletionQueue was expected",
+    );
+    let chain =
+        |member: &str| format!("Idle -> Batcher -> HostToDeviceMemcpy -> {member} -> {tail}");
+    check(&chain("GPUIPLookup(FOR x)"), "FOR");
+    check(&chain("GPUIPLookup(0/0 0, CHK_ANNO 3)"), "expected PLACE=NUMBER");
+    check(&chain("GPUIPLookup(0/0 0, ANNO 45)"), "expected a place from 0 to 44");
+    check(&chain("GPUSDNClassifier(FOR x, ENGINE fast)"), "ENGINE");
+    check("Idle -> Batcher(SIZE 0, DEPTH 0) -> Discard;", "expected 1 to 65536 packets");
+}

@@ -1,0 +1,243 @@
+//! Where a run's lookups are done: on its workers, or ahead on a device.
+
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use warpswitch_elements::{Offload, Planned, plan};
+use warpswitch_gpu::auto::policy::Why;
+use warpswitch_graph::language::{self, Diagnostics, FlatGraph, Loaded};
+use warpswitch_graph::{Registry, Router};
+
+use crate::devices::{DeviceArgs, DeviceChoice, now};
+use crate::human;
+use crate::table::{Align, Table, title};
+use crate::term;
+
+/// What batches of a plan are like: they leave as soon as nothing more comes.
+const BATCHER: &str = "SIZE 2048, IDLE true";
+
+/// Whether lookups are offloaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum OffloadChoice {
+    /// To a card, where that is cheaper; without a card, not at all
+    #[default]
+    Auto,
+    /// Not at all
+    Never,
+    /// All that can be
+    Always,
+}
+
+/// What is offloaded, and where to.
+#[derive(Args, Clone, Debug, Default)]
+pub struct OffloadArgs {
+    /// Whether lookups of routes and rules are done ahead on a device; what leaves is the same
+    #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
+    pub offload: OffloadChoice,
+
+    /// The device: the first card, or a pool of threads that works as a card does
+    #[arg(long, value_name = "DEVICE", default_value = "gpu", value_enum)]
+    pub device: DeviceChoice,
+}
+
+/// What became of a configuration.
+#[derive(Debug, Default)]
+pub struct Offloading {
+    args: OffloadArgs,
+    offload: Option<Arc<Offload>>,
+    planned: Planned,
+}
+
+/// Lookups of an element.
+#[derive(Debug, Serialize)]
+struct Share {
+    name: String,
+    class: String,
+    on_device: u64,
+    on_workers: u64,
+}
+
+/// What ran where.
+#[derive(Debug, Serialize)]
+pub struct OffloadStats {
+    device: String,
+    /// Why it is not used any more.
+    retired: Option<String>,
+    lookups: Vec<Share>,
+    /// Wide batches by path, and why they took it, by the names of reasons.
+    batches_on_device: u64,
+    batches_past_it: u64,
+    why: Vec<(&'static str, u64)>,
+}
+
+impl Offloading {
+    /// As the command line says.
+    pub fn new(args: &OffloadArgs) -> Self {
+        Self { args: args.clone(), ..Self::default() }
+    }
+
+    /// The device, if there is one.
+    pub fn offload(&self) -> Option<Arc<Offload>> {
+        self.offload.clone()
+    }
+
+    /// Changes a configuration that is about to be run, and opens a device if it has work for one.
+    ///
+    /// # Errors
+    /// If there is no device although one was asked for; errors of the changed configuration, which
+    /// would be ours.
+    pub fn apply(&mut self, loaded: &mut Loaded, registry: &Registry) -> anyhow::Result<()> {
+        if self.args.offload == OffloadChoice::Never {
+            return Ok(());
+        }
+        let uses_device = ["Batcher", "IDSMatcher"];
+        let mut elements = loaded.graph.elements.iter();
+        let has_work = elements.any(|element| uses_device.contains(&element.class.as_str()));
+        let mut changed = loaded.graph.clone();
+        let planned = plan(&mut changed, &loaded.ports, registry, BATCHER);
+        if !has_work && planned.sources.is_empty() || !self.open()? {
+            return Ok(());
+        }
+        self.planned = planned;
+        replace_graph(loaded, changed, registry)
+    }
+
+    /// Opens the device; tells whether there is one.
+    fn open(&mut self) -> anyhow::Result<bool> {
+        if self.offload.is_some() {
+            return Ok(true);
+        }
+        let is_choice = self.args.offload == OffloadChoice::Auto;
+        let device = match self.args.device.open_as(&DeviceArgs::default()) {
+            Ok(device) => device,
+            // Without a card a run is as it would have been, and most machines have none.
+            Err(_) if is_choice => return Ok(false),
+            Err(missing) => return Err(crate::devices::no_card(missing)),
+        };
+        let offload = match is_choice {
+            true => Offload::where_cheaper(device, now),
+            false => Offload::to(device),
+        };
+        self.offload = Some(offload);
+        Ok(true)
+    }
+
+    /// Whether a run may do without.
+    pub fn is_optional(&self) -> bool {
+        self.offload.is_some() && self.args.offload == OffloadChoice::Auto
+    }
+
+    /// Nothing is offloaded after all.
+    pub fn give_up(&mut self) {
+        (self.offload, self.planned) = (None, Planned::default());
+    }
+
+    /// What ran where; none without a device.
+    pub fn stats(&self, router: &mut Router) -> Option<OffloadStats> {
+        let offload = self.offload.as_ref()?;
+        let device = offload.device();
+        let elements: Vec<(String, String)> = router
+            .graph()
+            .elements
+            .iter()
+            .map(|element| (element.name.clone(), element.class.clone()))
+            .collect();
+        let mut lookups = Vec::new();
+        for (idx, (name, class)) in elements.into_iter().enumerate() {
+            let mut read = |handler: &str| {
+                let number = router.read(&format!("{}.{handler}", idx + 1)).ok()?;
+                number.trim().parse::<u64>().ok()
+            };
+            let share = match (read("on_device"), read("on_cores"), read("ahead")) {
+                (Some(on_device), Some(on_workers), _) => Some((on_device, on_workers)),
+                (_, _, Some(ahead)) if self.planned.lookups.contains(&name) => {
+                    let all = router.stats(idx).packets;
+                    Some((ahead, all.saturating_sub(ahead)))
+                }
+                _ => None,
+            };
+            // Members of chains that look up for others are not told twice.
+            let is_ahead = name.starts_with("offload@");
+            if let (Some((on_device, on_workers)), false) = (share, is_ahead) {
+                lookups.push(Share { name, class, on_device, on_workers });
+            }
+        }
+        let rows = offload.policy().rows();
+        let why = Why::ALL.iter().enumerate().map(|(at, why)| {
+            let batches = rows.iter().map(|row| row.why[at]).sum();
+            (why.name(), batches)
+        });
+        Some(OffloadStats {
+            device: device.name().to_owned(),
+            retired: device.retired().map(ToString::to_string),
+            lookups,
+            batches_on_device: rows.iter().map(|row| row.device_batches).sum(),
+            batches_past_it: rows.iter().map(|row| row.cores_batches).sum(),
+            why: why.filter(|(_, batches)| *batches > 0).collect(),
+        })
+    }
+
+    /// Tells what was not planned, as it could have been expected.
+    pub fn tell(&self) {
+        let left_out = &self.planned.left_out;
+        if !left_out.is_empty() {
+            let names = left_out.join(", ");
+            term::note(format!("no room for lookups ahead of: {names}; the workers do them"));
+        }
+    }
+}
+
+/// Puts chains into a configuration that is to be drawn.
+///
+/// # Errors
+/// Those of the changed configuration, which would be ours.
+pub fn draw_in(loaded: &mut Loaded, registry: &Registry) -> anyhow::Result<()> {
+    let mut changed = loaded.graph.clone();
+    plan(&mut changed, &loaded.ports, registry, BATCHER);
+    replace_graph(loaded, changed, registry)
+}
+
+fn replace_graph(loaded: &mut Loaded, graph: FlatGraph, registry: &Registry) -> anyhow::Result<()> {
+    let ports = language::resolve(&graph, registry);
+    loaded.ports = ports.map_err(|errors: Diagnostics| anyhow::Error::new(errors))?;
+    loaded.graph = graph;
+    Ok(())
+}
+
+/// The table of what ran where.
+pub fn render(stats: &OffloadStats) -> String {
+    let mut table = Table::new(&[
+        ("lookups", Align::Left),
+        ("class", Align::Left),
+        ("on the device", Align::Right),
+        ("on workers", Align::Right),
+    ]);
+    for share in &stats.lookups {
+        let number = |value: u64| if value == 0 { "-".into() } else { human::count(value) };
+        table.row([
+            share.name.clone(),
+            share.class.clone(),
+            number(share.on_device),
+            number(share.on_workers),
+        ]);
+    }
+    let mut text = format!("{}{}", title("Offload", &stats.device), table.render());
+    if !stats.why.is_empty() {
+        let why: Vec<String> = stats
+            .why
+            .iter()
+            .map(|(why, batches)| format!("{} {}", human::count(*batches), why.replace('_', " ")))
+            .collect();
+        text += &format!(
+            "  wide batches: {} to the device, {} past it ({})\n",
+            human::count(stats.batches_on_device),
+            human::count(stats.batches_past_it),
+            why.join(", ")
+        );
+    }
+    if let Some(cause) = &stats.retired {
+        text += &format!("  the device is not used any more: {cause}\n");
+    }
+    text
+}

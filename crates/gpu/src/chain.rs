@@ -225,6 +225,11 @@ impl Chain {
         if let (Some(watch), Some(begun)) = (self.core.watch(), self.begun.take()) {
             watch.leave(begun);
         }
+        let is_hung = self.core.retired().is_some_and(|cause| cause.kind() == ErrorKind::Hung);
+        if let (Inner::Card(card), true) = (&self.inner, is_hung) {
+            // It would be waited for in vain, and may still reach its buffers.
+            self.inner = Inner::Spare(card.room().to_vec());
+        }
         let words: &[u32] = match &mut self.inner {
             Inner::Card(card) => {
                 card.abandon();
@@ -287,6 +292,10 @@ impl Chain {
                     watch.end(kernel, begun);
                 }
                 self.state = State::Answered;
+                // Images are free to be changed.
+                if let Some(steps) = Arc::get_mut(&mut self.steps) {
+                    steps.0.clear();
+                }
             }
             Ok(false) => match hang {
                 Some(cause) => self.fail(cause),

@@ -47,6 +47,8 @@ pub(crate) struct Flow {
     /// The client's end is the lower one.
     client_is_low: bool,
     last_ns: u64,
+    /// The search that its latest text waits for, or waited for.
+    pub search: u64,
     /// Whether the client, and the server, sent something.
     seen: [bool; 2],
     /// What the client sends, and what the server sends; only of TCP.
@@ -213,6 +215,7 @@ impl Flows {
             phase: if stands { Phase::Stands } else { Phase::Begun },
             client_is_low: src_is_low != from_server,
             last_ns: now_ns,
+            search: 0,
             seen: [false; 2],
             halves: Default::default(),
             template: (Decoded { payload: &[], ..*packet }, Direction::ToServer),

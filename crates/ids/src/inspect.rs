@@ -197,6 +197,8 @@ pub struct Inspector {
     by_rule: Vec<u64>,
     arena: Vec<u8>,
     jobs: Vec<Job>,
+    /// The number of the search that texts wait for, from 1.
+    searches: u64,
     scratch: Searched,
     search: Option<Box<dyn Search>>,
 }
@@ -229,6 +231,7 @@ impl Inspector {
             by_rule,
             arena: Vec::new(),
             jobs: Vec::new(),
+            searches: 1,
             scratch: Searched::default(),
             search: None,
         }
@@ -317,8 +320,7 @@ impl Inspector {
     /// Ends all flows: segments that wait are inspected as they are.
     pub fn finish(&mut self, alerts: &mut Vec<Alert>) {
         while let Some(place) = self.flows.least(None) {
-            self.end_flow(place);
-            self.search_if_many(alerts);
+            self.end_flow(place, alerts);
         }
         self.search(alerts);
     }
@@ -346,10 +348,9 @@ impl Inspector {
         self.stats.cut += u64::from(decoded.payload_wire_bytes > decoded.payload.len());
         while let Some(place) = self.flows.timed_out(self.now_ns, &self.options.timeouts) {
             self.stats.flows_timed_out += 1;
-            self.end_flow(place);
-            self.search_if_many(alerts);
+            self.end_flow(place, alerts);
         }
-        let place = self.place_of(&decoded);
+        let place = self.place_of(&decoded, alerts);
         let seen = self.flows.note(place, &decoded, self.now_ns);
         let meta = (Some(idx), packet.timestamp_ns);
         match decoded.carried {
@@ -364,23 +365,22 @@ impl Inspector {
         while self.stream_bytes > self.options.stream_bytes_max {
             let Some(least) = self.flows.least(Some(place)) else { break };
             self.stats.flows_evicted_for_memory += 1;
-            self.end_flow(least);
-            self.search_if_many(alerts);
+            self.end_flow(least, alerts);
         }
     }
 
     /// The place of a packet's flow, which may begin with it.
-    fn place_of(&mut self, packet: &Decoded<'_>) -> u32 {
+    fn place_of(&mut self, packet: &Decoded<'_>, alerts: &mut Vec<Alert>) -> u32 {
         if let Some(place) = self.flows.find(packet) {
             if !self.flows.is_anew(place, packet) {
                 return place;
             }
-            self.end_flow(place);
+            self.end_flow(place, alerts);
         }
         while self.flows.len() >= self.options.flows_max.max(1) {
             let Some(least) = self.flows.least(None) else { break };
             self.stats.flows_evicted += 1;
-            self.end_flow(least);
+            self.end_flow(least, alerts);
         }
         self.flows.insert(packet, self.now_ns)
     }
@@ -490,7 +490,9 @@ impl Inspector {
         stream: Option<(usize, Arrived)>,
     ) {
         let flow = FlowFacts { direction: seen.direction, is_established: seen.is_established };
-        let flow_id = self.flows.get_mut(seen.place).id;
+        let of_flow = self.flows.get_mut(seen.place);
+        of_flow.search = self.searches;
+        let flow_id = of_flow.id;
         self.jobs.push(Job {
             head: Decoded { payload: &[], ..*packet },
             flow,
@@ -555,8 +557,13 @@ impl Inspector {
         }
     }
 
-    fn end_flow(&mut self, place: u32) {
+    /// Ends a flow. Its texts that wait are searched before: a text may need the rules that its
+    /// stream remembers from another one, however packets are cut into batches.
+    fn end_flow(&mut self, place: u32, alerts: &mut Vec<Alert>) {
         self.flush(place);
+        if self.flows.get_mut(place).search == self.searches {
+            self.search(alerts);
+        }
         let flow = self.flows.get_mut(place);
         self.stream_bytes = self.stream_bytes.saturating_sub(flow.bytes());
         self.flows.remove(place);
@@ -564,6 +571,7 @@ impl Inspector {
 
     /// Searches all texts and confirms what was found.
     fn search(&mut self, alerts: &mut Vec<Alert>) {
+        self.searches += 1;
         let mut jobs = std::mem::take(&mut self.jobs);
         let mut scratch = std::mem::take(&mut self.scratch);
         let arena = std::mem::take(&mut self.arena);

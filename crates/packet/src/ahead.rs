@@ -31,15 +31,19 @@ pub struct AheadAnswer {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ahead {
     stamp: u32,
+    /// A bit for each answer that is there.
+    there: u32,
     answers: [AheadAnswer; AHEAD_LOOKUPS],
 }
 
 impl Packet {
     /// Leaves answers that come from the state `stamp` of tables.
     #[inline]
-    pub fn set_ahead(&mut self, stamp: u32, answers: [AheadAnswer; AHEAD_LOOKUPS]) {
+    pub fn set_ahead(&mut self, stamp: u32, answers: [Option<AheadAnswer>; AHEAD_LOOKUPS]) {
         let parts = self.parts_mut();
-        parts.ahead = Ahead { stamp, answers };
+        let there = answers.iter().zip(0..).map(|(answer, at)| u32::from(answer.is_some()) << at);
+        let there = there.sum();
+        parts.ahead = Ahead { stamp, there, answers: answers.map(Option::unwrap_or_default) };
         parts.has_ahead = true;
     }
 
@@ -51,7 +55,9 @@ impl Packet {
     #[inline]
     pub fn ahead(&self, stamp: u32, lookup: usize) -> Option<AheadAnswer> {
         let parts = self.parts();
-        (parts.has_ahead && parts.ahead.stamp == stamp).then(|| parts.ahead.answers[lookup])
+        let is_there = parts.ahead.there >> lookup & 1 == 1;
+        (parts.has_ahead && is_there && parts.ahead.stamp == stamp)
+            .then(|| parts.ahead.answers[lookup])
     }
 
     /// Where its bytes begin and how many there are, in the lower 24 bits, as a proof; none where
@@ -94,7 +100,9 @@ mod tests {
                 };
                 let packet = &mut batch.as_mut_slice()[0];
                 assert_eq!(packet.ahead(3, 0), None);
-                packet.set_ahead(3, ONE);
+                packet.set_ahead(3, [Some(ONE[0]), None]);
+                assert_eq!((packet.ahead(3, 0), packet.ahead(3, 1)), (Some(ONE[0]), None));
+                packet.set_ahead(3, ONE.map(Some));
                 let extent = packet.extent();
                 packet.pull(2);
                 packet.take(1);

@@ -116,6 +116,8 @@ pub struct IpLookup {
     /// Who it is when it says that there is no route.
     speaker: &'static str,
     can_flush: bool,
+    /// Outputs that routes may lead to.
+    outputs_max: usize,
     told: u32,
     /// Of the batch at work: destinations, what was found, and outputs.
     addresses: Vec<u32>,
@@ -139,8 +141,19 @@ impl IpLookup {
         let speaker = if speaker.is_empty() { "IPRouteTable" } else { speaker };
         let (told, addresses, found, outputs) = Default::default();
         let table = Arc::new(RouteTable::new());
-        let (mirror, ahead) = (None, None);
-        Self { table, speaker, can_flush, told, addresses, found, outputs, mirror, ahead }
+        let (outputs_max, mirror, ahead) = (0, None, None);
+        Self {
+            table,
+            speaker,
+            can_flush,
+            outputs_max,
+            told,
+            addresses,
+            found,
+            outputs,
+            mirror,
+            ahead,
+        }
     }
 
     /// What `StaticIPLookup` is.
@@ -222,7 +235,7 @@ impl IpLookup {
         text: &str,
     ) -> Result<(Prefix<u32>, Option<Hop>), String> {
         let is_removal = change == Change::Remove;
-        let outputs = cx.outputs();
+        let outputs = self.outputs_max;
         let written = Written::parse(text, &cx.names())
             .filter(|written| written.port.is_some() || is_removal)
             .ok_or_else(|| match is_removal {
@@ -327,6 +340,7 @@ impl Element for IpLookup {
         args: &mut Args<'_>,
         context: &ConfigureContext<'_>,
     ) -> Result<(), ArgsError> {
+        self.outputs_max = context.outputs;
         let file = RouteFile::named(args);
         let mut routes = Vec::new();
         for (idx, text) in args.rest().iter().enumerate() {

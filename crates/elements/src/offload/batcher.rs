@@ -65,6 +65,7 @@ use warpswitch_wire::link::LinkType;
 use super::load::{Home, Load, Slice};
 use super::members::{self, Member};
 use super::place::Offload;
+use crate::patterns::sdn_classifier::proof;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -80,6 +81,12 @@ const FULL_BATCHES: usize = 2;
 const BYPASS_BATCHES: usize = 8;
 /// Bytes of a packet that are sent without slices, at most.
 const FRAME_BYTES: usize = 1536;
+
+/// Timers: when what waits has to leave, and when to look whether a stop waits.
+const TIMEOUT: usize = 0;
+const LOOK: usize = 1;
+/// Between two such looks.
+const LOOK_NS: i64 = 1_000_000;
 
 /// A slice, and what finds it.
 #[derive(Debug)]
@@ -115,6 +122,10 @@ pub struct Batcher {
     came: u64,
     /// Whether a stop has to wait for those that are still in the chain.
     detains: bool,
+    /// Whether the timer for looks is set.
+    is_looking: bool,
+    /// Whether packets of the chain can come back to it: a stop would wait for them for ever.
+    is_loop: bool,
     batches: u64,
     timeouts: u64,
     bypassed: u64,
@@ -142,6 +153,8 @@ impl Default for Batcher {
             is_due: false,
             came: 0,
             detains: false,
+            is_looking: false,
+            is_loop: false,
             batches: 0,
             timeouts: 0,
             bypassed: 0,
@@ -281,6 +294,7 @@ impl Batcher {
         batch.extend(self.waiting.drain(..count));
         if let (Some(offload), true) = (&self.offload, self.is_ahead) {
             load.stamp = offload.stamp().get();
+            load.proofs.extend(batch.iter().map(proof));
         }
         let Load { chain, columns, words, keyless, .. } = &mut *load;
         if let Some(chain) = chain {
@@ -308,18 +322,35 @@ impl Batcher {
         cx.set_full(waiting >= FULL_BATCHES * self.size());
         if waiting == 0 {
             self.is_due = false;
-            cx.clear_timer(0);
+            cx.clear_timer(TIMEOUT);
         }
         self.see_to_stop(cx);
-        if waiting >= self.size() || waiting > 0 && (self.is_due || self.by_idle) || self.detains {
+        if waiting >= self.size() || waiting > 0 && (self.is_due || self.by_idle) {
             cx.schedule_task();
         }
+        if self.detains && !self.is_looking {
+            self.is_looking = true;
+            // Nobody tells it that a stop was asked for, or that its packets are through.
+            cx.set_timer(LOOK, Time(cx.now().0.saturating_add(LOOK_NS)));
+        }
+    }
+
+    /// Takes packets back that an element of another configuration had, in front of those that
+    /// wait; so many came together, and so on.
+    pub(super) fn take_back(&mut self, cx: &mut Context<'_>, batch: &mut Batch, lens: &[usize]) {
+        self.came += batch.len() as u64;
+        lens.iter().rev().for_each(|&len| self.lens.push_front(len));
+        for packet in batch.drain().rev() {
+            self.waiting.push_front(packet);
+        }
+        self.is_due = true;
+        self.settle(cx);
     }
 
     /// A stop waits for what is in the chain.
     fn see_to_stop(&mut self, cx: &mut Context<'_>) {
         self.is_due |= cx.pending_stops() > 0 && !self.waiting.is_empty();
-        let must_wait = self.home.left() < self.came;
+        let must_wait = self.home.left() < self.came && !self.is_loop;
         if must_wait != self.detains {
             self.detains = must_wait;
             if must_wait { cx.detain_stop() } else { cx.release_stop() }
@@ -410,6 +441,9 @@ impl Element for Batcher {
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
         let members = members::of_chain(cx)?;
+        let own = cx.element();
+        self.is_loop =
+            cx.flow().downstream(own, None, |visit| visit.at.element == own).contains(&own);
         let Some(offload) = Offload::of(cx).filter(|offload| offload.is_ready()) else {
             return Ok(());
         };
@@ -428,14 +462,8 @@ impl Element for Batcher {
 
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
         if self.waiting.is_empty() && !self.is_due {
-            cx.set_timer(
-                0,
-                Time(
-                    cx.now()
-                        .0
-                        .saturating_add(i64::try_from(self.timeout.as_nanos()).unwrap_or(i64::MAX)),
-                ),
-            );
+            let timeout = i64::try_from(self.timeout.as_nanos()).unwrap_or(i64::MAX);
+            cx.set_timer(TIMEOUT, Time(cx.now().0.saturating_add(timeout)));
         }
         self.came += batch.len() as u64;
         self.lens.push_back(batch.len());
@@ -453,9 +481,22 @@ impl Element for Batcher {
         self.batches > batches
     }
 
-    fn run_timer(&mut self, cx: &mut Context<'_>, _timer: usize) {
-        self.is_due = true;
+    fn run_timer(&mut self, cx: &mut Context<'_>, timer: usize) {
+        match timer {
+            LOOK => self.is_looking = false,
+            _ => self.is_due |= !self.waiting.is_empty(),
+        }
         self.send(cx);
+    }
+
+    fn take_state(&mut self, cx: &mut Context<'_>, old: &mut dyn Element) {
+        if let Some(old) = old.downcast_mut::<Self>() {
+            self.came += old.waiting.len() as u64;
+            self.waiting.append(&mut old.waiting);
+            self.lens.append(&mut old.lens);
+            self.is_due = true;
+            self.settle(cx);
+        }
     }
 
     fn held(&self) -> usize {

@@ -42,23 +42,31 @@ pub static CLASS: ElementClass =
     ElementClass::new("Debatcher", "1/1", "h/h", || Box::<Debatcher>::default())
         .drops(&["no wide batch"]);
 
+/// Packets that may stay in the batches in which they came. Where more do, as several sources come
+/// to one chain, all leave at once.
+const PACKETS_MAX: usize = 1 << 15;
+
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Debatcher {
     packets: VecDeque<Packet>,
-    /// Packets of each batch that they came in.
-    lens: VecDeque<usize>,
-    home: Option<Arc<Home>>,
+    /// Packets of each batch that they came in, and whose chain they leave.
+    batches: VecDeque<(usize, Option<Arc<Home>>)>,
 }
 
 impl Debatcher {
     /// Emits one batch: those that are emitted at once would be one.
     fn emit(&mut self, cx: &mut Context<'_>) {
-        let count = self.lens.pop_front().unwrap_or(0);
+        let is_crowded = self.packets.len() > PACKETS_MAX;
         let mut batch = cx.pool().batch();
-        batch.extend(self.packets.drain(..count));
-        if let Some(home) = &self.home {
-            home.count_left(batch.len() as u64);
+        while let Some((count, home)) = self.batches.pop_front() {
+            batch.extend(self.packets.drain(..count));
+            if let Some(home) = home {
+                home.count_left(count as u64);
+            }
+            if !is_crowded {
+                break;
+            }
         }
         cx.emit_batch(0, batch);
         if !self.packets.is_empty() {
@@ -68,10 +76,17 @@ impl Debatcher {
 }
 
 impl Element for Debatcher {
+    fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        members::expect_chain(cx)
+    }
+
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
         let Some(mut load) = Load::take(&mut batch) else { return cx.drop_batch(batch, 0) };
         let home = load.home.clone();
         let began = home.chooser().map(|(_, clock)| clock());
+        // Whatever members do to packets, all see what came.
+        load.destinations.clear();
+        load.destinations.extend(batch.iter().map(|p| u32::from_be_bytes(p.dst_ipv4())));
         let steps = std::mem::take(&mut load.steps);
         for step in &steps {
             members::apply(cx, step, &mut load, &mut batch);
@@ -87,9 +102,8 @@ impl Element for Debatcher {
         {
             offload.policy().note(choice, load.cost + clock().saturating_sub(began));
         }
-        self.lens.extend(load.lens.drain(..));
+        self.batches.extend(load.lens.drain(..).map(|len| (len, Some(home.clone()))));
         home.put(load);
-        self.home = Some(home);
         self.packets.extend(batch.drain());
         cx.pool().recycle_empty(batch);
         self.emit(cx);
@@ -99,6 +113,15 @@ impl Element for Debatcher {
         let has_worked = !self.packets.is_empty();
         self.emit(cx);
         has_worked
+    }
+
+    fn take_state(&mut self, cx: &mut Context<'_>, old: &mut dyn Element) {
+        if let Some(old) = old.downcast_mut::<Self>() {
+            self.packets.append(&mut old.packets);
+            // They were counted by a chain that is gone.
+            self.batches.extend(old.batches.drain(..).map(|(count, _)| (count, None)));
+            cx.schedule_task();
+        }
     }
 
     fn held(&self) -> usize {

@@ -28,6 +28,7 @@ use warpswitch_graph::{Context, Element, ElementClass};
 use warpswitch_packet::Batch;
 
 use super::load::Load;
+use super::members;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -40,6 +41,10 @@ pub static CLASS: ElementClass =
 pub struct DeviceToHostMemcpy;
 
 impl Element for DeviceToHostMemcpy {
+    fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        members::expect_chain(cx)
+    }
+
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
         let Some(load) = Load::of(&mut batch) else { return cx.drop_batch(batch, 0) };
         if let Some(chain) = &mut load.chain {

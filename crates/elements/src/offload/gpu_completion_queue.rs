@@ -34,7 +34,9 @@ use warpswitch_gpu::Chain;
 use warpswitch_graph::{Context, Element, ElementClass, HandlerError, HandlerSpec};
 use warpswitch_packet::Batch;
 
+use super::batcher::Batcher;
 use super::load::Load;
+use super::members;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -49,6 +51,10 @@ pub struct GpuCompletionQueue {
 }
 
 impl Element for GpuCompletionQueue {
+    fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        members::expect_chain(cx)
+    }
+
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
         if Load::of(&mut batch).is_none() {
             return cx.drop_batch(batch, 0);
@@ -70,6 +76,22 @@ impl Element for GpuCompletionQueue {
             cx.schedule_task();
         }
         is_done
+    }
+
+    /// What was under way goes through the new chain, in front of what waits there: its answers are
+    /// those of elements that are gone.
+    fn take_state(&mut self, cx: &mut Context<'_>, old: &mut dyn Element) {
+        let (Some(old), Some(batcher)) = (old.downcast_mut::<Self>(), members::batcher_before(cx))
+        else {
+            return;
+        };
+        while let Some(mut batch) = old.batches.pop_back() {
+            let lens = Load::take(&mut batch).map(|load| load.lens).unwrap_or_default();
+            cx.with_element(batcher, |batcher: &mut Batcher, cx| {
+                batcher.take_back(cx, &mut batch, &lens);
+            });
+            cx.pool().recycle_batch(batch);
+        }
     }
 
     fn held(&self) -> usize {

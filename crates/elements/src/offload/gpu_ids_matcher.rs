@@ -45,7 +45,7 @@ use warpswitch_packet::Batch;
 
 use super::anno::{self, Predicate};
 use super::load::{Load, Step};
-use super::members::Joined;
+use super::members::{self, Joined};
 use crate::inspect::ids_matcher::IdsMatcher;
 
 /// The class.
@@ -100,6 +100,7 @@ impl Element for GpuIdsMatcher {
     }
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        members::expect_chain(cx)?;
         self.own.initialize(cx)
     }
 

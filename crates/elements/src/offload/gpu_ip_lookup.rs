@@ -55,7 +55,7 @@ use warpswitch_routes::NextHop;
 
 use super::anno::{self, NO_OUTPUT, NUMBER_ANNO, Predicate};
 use super::load::{Load, Slice, Step};
-use super::members::Joined;
+use super::members::{self, Joined};
 use super::place::Offload;
 use crate::ip::ip_lookup::IpLookup;
 
@@ -79,7 +79,6 @@ pub struct GpuIpLookup {
     routes: Option<Arc<LiveRoutes<u32>>>,
     offload: Option<Arc<Offload>>,
     lookup: usize,
-    addresses: Vec<u32>,
     found: Vec<NextHop>,
     on_device: u64,
     on_cores: u64,
@@ -95,7 +94,6 @@ impl Default for GpuIpLookup {
             routes: None,
             offload: None,
             lookup: 0,
-            addresses: Vec::new(),
             found: Vec::new(),
             on_device: 0,
             on_cores: 0,
@@ -162,12 +160,9 @@ impl GpuIpLookup {
             self.on_device += batch.len() as u64;
         } else {
             self.on_cores += batch.len() as u64;
-            let addresses = batch.iter().map(|packet| u32::from_be_bytes(packet.dst_ipv4()));
-            self.addresses.clear();
-            self.addresses.extend(addresses);
             self.found.clear();
             self.found.resize(batch.len(), NextHop::NONE);
-            self.own.look_up(&self.addresses, &mut self.found);
+            self.own.look_up(&load.destinations, &mut self.found);
         }
         for (packet, hop) in batch.iter_mut().zip(&self.found) {
             if !anno::is_for(self.predicate, packet) {
@@ -185,10 +180,10 @@ impl GpuIpLookup {
     fn send_ahead(&self, load: &mut Load, count: usize) {
         let Some(at) = load.column(Slice::HeaderDestination) else { return };
         let Load { chain: Some(chain), ahead, .. } = load else { return };
-        ahead.resize(count, [AheadAnswer::default(); AHEAD_LOOKUPS]);
+        ahead.resize(count, [None; AHEAD_LOOKUPS]);
         let destinations = &chain.words_mut()[at..at + count];
         for ((ahead, hop), &proof) in ahead.iter_mut().zip(&self.found).zip(destinations) {
-            ahead[self.lookup] = AheadAnswer { answer: hop.0.into(), proof };
+            ahead[self.lookup] = Some(AheadAnswer { answer: hop.0.into(), proof });
         }
     }
 }
@@ -204,10 +199,18 @@ impl Element for GpuIpLookup {
         anno::read_place(args, "ANNO", &mut self.anno);
         self.predicate = Predicate::read(args);
         if let Some(ElementRef(target)) = target {
+            if self.predicate.is_some() {
+                args.error_at("CHK_ANNO", "not with FOR: who takes the answers decides");
+            }
             self.target = Some(target);
             return args.complete();
         }
         self.own.configure(args, &ConfigureContext { outputs: OUTPUTS_MAX, ..*context })
+    }
+
+    fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        members::expect_chain(cx)?;
+        members::expect_target(cx, self.target)
     }
 
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {

@@ -52,9 +52,9 @@ use warpswitch_rules::Schema;
 
 use super::anno::{self, NO_OUTPUT, NUMBER_ANNO, Predicate};
 use super::load::{Load, Slice, Step};
-use super::members::Joined;
+use super::members::{self, Joined};
 use super::place::Offload;
-use crate::patterns::sdn_classifier::{KEYLESS, SdnClassifier, proof};
+use crate::patterns::sdn_classifier::{KEYLESS, SdnClassifier};
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -137,20 +137,22 @@ impl GpuSdnClassifier {
     pub(super) fn apply(&mut self, step: &Step, load: &mut Load, batch: &mut Batch) {
         let count = batch.len() as u64;
         let slice = self.schema.map(Slice::Key);
-        let Load { chain, keyless, ahead, .. } = load;
+        let Load { chain, keyless, ahead, proofs, .. } = load;
         let answers = chain.as_ref().filter(|_| !step.answers.is_empty());
         let answers = answers.map(|chain| &chain.answers()[step.answers.clone()]);
         let keyless = keyless.iter().filter(|(of, _)| Some(*of) == slice).map(|&(_, idx)| idx);
         if self.target.is_some() {
             let Some(answers) = answers else { return };
             self.on_device += count;
-            ahead.resize(batch.len(), [AheadAnswer::default(); AHEAD_LOOKUPS]);
-            for ((ahead, &answer), packet) in ahead.iter_mut().zip(answers).zip(batch.iter()) {
-                // Of packets without a proof no answer is taken: none has this one.
-                let proof = proof(packet).unwrap_or(u32::MAX);
-                ahead[self.lookup] = AheadAnswer { answer, proof };
+            ahead.resize(batch.len(), [None; AHEAD_LOOKUPS]);
+            for ((ahead, &answer), proof) in ahead.iter_mut().zip(answers).zip(proofs.iter()) {
+                ahead[self.lookup] = proof.map(|proof| AheadAnswer { answer, proof });
             }
-            keyless.for_each(|idx| ahead[idx][self.lookup].answer = KEYLESS);
+            for idx in keyless {
+                if let Some(ahead) = &mut ahead[idx][self.lookup] {
+                    ahead.answer = KEYLESS;
+                }
+            }
             return;
         }
         let (predicate, before) = (self.predicate, self.own.found_by_twin());
@@ -184,10 +186,18 @@ impl Element for GpuSdnClassifier {
         anno::read_place(args, "ANNO", &mut self.anno);
         self.predicate = Predicate::read(args);
         if let Some(ElementRef(target)) = target {
+            if self.predicate.is_some() {
+                args.error_at("CHK_ANNO", "not with FOR: who takes the answers decides");
+            }
             self.target = Some(target);
             return args.complete();
         }
         self.own.configure(args, &ConfigureContext { outputs: OUTPUTS_MAX, ..*context })
+    }
+
+    fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        members::expect_chain(cx)?;
+        members::expect_target(cx, self.target)
     }
 
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {

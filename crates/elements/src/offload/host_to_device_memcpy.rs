@@ -29,6 +29,7 @@ use warpswitch_graph::{Context, Element, ElementClass};
 use warpswitch_packet::Batch;
 
 use super::load::Load;
+use super::members;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -41,6 +42,10 @@ pub static CLASS: ElementClass =
 pub struct HostToDeviceMemcpy;
 
 impl Element for HostToDeviceMemcpy {
+    fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        members::expect_chain(cx)
+    }
+
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
         let Some(load) = Load::of(&mut batch) else { return cx.drop_batch(batch, 0) };
         if let Some(chain) = &mut load.chain {

@@ -82,7 +82,11 @@ pub(crate) struct Load {
     /// Packets of each batch that came, in order.
     pub(crate) lens: Vec<usize>,
     /// Answers that go on with the packets.
-    pub(crate) ahead: Vec<[AheadAnswer; AHEAD_LOOKUPS]>,
+    pub(crate) ahead: Vec<[Option<AheadAnswer>; AHEAD_LOOKUPS]>,
+    /// What keys were made from, by packet, if there are answers that go on.
+    pub(crate) proofs: Vec<Option<u32>>,
+    /// Destinations before any member of the chain changed them.
+    pub(crate) destinations: Vec<u32>,
     /// The state of tables of which they are; 0 if there are none.
     pub(crate) stamp: u32,
     /// Why the device was taken, and what that has cost the worker so far; none without a choice.
@@ -103,6 +107,8 @@ impl Load {
             steps: Vec::new(),
             lens: Vec::new(),
             ahead: Vec::new(),
+            proofs: Vec::new(),
+            destinations: Vec::new(),
             stamp: 0,
             choice: None,
             began: Duration::ZERO,
@@ -133,6 +139,8 @@ impl Load {
         self.steps.clear();
         self.lens.clear();
         self.ahead.clear();
+        self.proofs.clear();
+        self.destinations.clear();
         (self.words, self.stamp, self.choice) = (0, 0, None);
     }
 }

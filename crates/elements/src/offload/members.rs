@@ -5,11 +5,13 @@ use std::sync::Arc;
 use warpswitch_graph::Context;
 use warpswitch_graph::language::PortRef;
 
+use super::batcher::Batcher;
 use super::gpu_ids_matcher::GpuIdsMatcher;
 use super::gpu_ip_lookup::GpuIpLookup;
 use super::gpu_sdn_classifier::GpuSdnClassifier;
 use super::load::{Load, Slice, Step};
 use super::place::Offload;
+use super::plan;
 
 /// What members of a chain are called, in their order; those between the first and the second have
 /// kernels.
@@ -66,15 +68,20 @@ fn next(cx: &Context<'_>, element: usize) -> Option<usize> {
 ///
 /// # Errors
 /// Where it is not as it has to be.
-pub(super) fn of_chain(cx: &Context<'_>) -> Result<Vec<Member>, String> {
+pub(super) fn of_chain(cx: &mut Context<'_>) -> Result<Vec<Member>, String> {
     let mut members = Vec::new();
     let (mut at, mut expected) = (next(cx, cx.element()), vec![FIRST]);
-    loop {
+    for _ in 0..=cx.graph().elements.len() {
         let wanted = expected.join(" or ");
         let Some(element) = at else {
             return Err(format!("the chain ends where {wanted} was expected"));
         };
         let (class, name) = class_of(cx, element);
+        if cx.flow().origins(PortRef { element, port: 0 }).len() > 1 {
+            return Err(format!("{name} gets packets of others, too: a chain has one Batcher"));
+        }
+        // Whom an element asks before the run, the same worker runs.
+        cx.with_element(element, |_: &mut Batcher, _| ());
         let kind = Kind::of(&class).filter(|_| expected.len() > 1);
         match kind {
             Some(kind) => members.push(Member { element, kind }),
@@ -91,6 +98,49 @@ pub(super) fn of_chain(cx: &Context<'_>) -> Result<Vec<Member>, String> {
         }
         at = next(cx, element);
     }
+    Err("the chain goes in a circle".to_owned())
+}
+
+/// Whether this element stands in a chain.
+///
+/// # Errors
+/// If it does not.
+pub(super) fn expect_chain(cx: &Context<'_>) -> Result<(), String> {
+    let origins = cx.flow().origins(PortRef { element: cx.element(), port: 0 });
+    let is_member = |class: &str| {
+        class == "Batcher" || class == FIRST || LAST.contains(&class) || Kind::of(class).is_some()
+    };
+    let mut classes = origins.iter().map(|from| &cx.graph().elements[from.element].class);
+    match classes.all(|class| is_member(class) && class != LAST[LAST.len() - 1]) {
+        true => Ok(()),
+        false => Err("takes wide batches only: a Batcher has to lead to it".to_owned()),
+    }
+}
+
+/// Whether what this element looks up FOR is of a class that its form is for.
+///
+/// # Errors
+/// If it is not.
+pub(super) fn expect_target(cx: &Context<'_>, target: Option<usize>) -> Result<(), String> {
+    let Some(target) = target else { return Ok(()) };
+    let own = &cx.graph().elements[cx.element()].class;
+    let (class, name) = class_of(cx, target);
+    match plan::form(&class) == Some(own) {
+        true => Ok(()),
+        false => Err(format!("FOR: {name} is none that a {own} can look up for")),
+    }
+}
+
+/// The `Batcher` that the chain of this element begins with.
+pub(super) fn batcher_before(cx: &Context<'_>) -> Option<usize> {
+    let mut at = cx.element();
+    for _ in 0..cx.graph().elements.len() {
+        at = cx.flow().origins(PortRef { element: at, port: 0 }).first()?.element;
+        if cx.graph().elements[at].class == "Batcher" {
+            return Some(at);
+        }
+    }
+    None
 }
 
 impl Member {
@@ -136,7 +186,8 @@ pub(super) fn apply(
             member.apply(step, load, packets);
         })
     });
-    if is_done.is_none() {
-        cx.with_element(step.element, |member: &mut GpuIdsMatcher, cx| member.apply(cx, packets));
-    }
+    let is_done = is_done.or_else(|| {
+        cx.with_element(step.element, |member: &mut GpuIdsMatcher, cx| member.apply(cx, packets))
+    });
+    assert!(is_done.is_some(), "a chain belongs to one worker");
 }

@@ -44,7 +44,7 @@ pub struct Planned {
 }
 
 /// The form that lookups of a class have on a device.
-fn form(class: &str) -> Option<&'static str> {
+pub(super) fn form(class: &str) -> Option<&'static str> {
     FORMS.iter().find(|(known, _)| *known == class).map(|(_, form)| *form)
 }
 
@@ -141,17 +141,17 @@ fn insert(graph: &mut FlatGraph, from: PortRef, scope: &str, lookups: &[usize], 
         connect(graph, Connection { from, to: PortRef { element: idx, port: 0 } }, span);
         (last, port) = (idx, 0);
     };
-    add(graph, "batcher", "Batcher", arguments.to_owned());
-    add(graph, "in", "HostToDeviceMemcpy", String::new());
-    for &lookup in lookups {
+    add(graph, "batcher@", "Batcher", arguments.to_owned());
+    add(graph, "in@", "HostToDeviceMemcpy", String::new());
+    for (number, &lookup) in lookups.iter().enumerate() {
         let FlatElement { name, class, .. } = graph.elements[lookup].clone();
         let class = form(&class).expect("lookups have forms");
-        // Not the name itself, which would mean this element where it is said in its own scope.
-        add(graph, &format!("for_{}", name.replace('/', "@")), class, format!("FOR {name}"));
+        // What FOR names is sought in the member's own scope first: no name there may be its.
+        add(graph, &format!("for@{number}"), class, format!("FOR {name}"));
     }
-    add(graph, "out", "DeviceToHostMemcpy", String::new());
-    add(graph, "queue", "GPUCompletionQueue", String::new());
-    add(graph, "debatcher", "Debatcher", String::new());
+    add(graph, "out@", "DeviceToHostMemcpy", String::new());
+    add(graph, "queue@", "GPUCompletionQueue", String::new());
+    add(graph, "debatcher@", "Debatcher", String::new());
     for to in moved {
         connect(graph, Connection { from: PortRef { element: last, port: 0 }, to }, span);
     }
@@ -193,9 +193,9 @@ mod tests {
         let (planned, text) = planned(config);
         assert_eq!(planned.sources, names(&["a", "b"]));
         assert_eq!(planned.lookups, names(&["sdn", "rt"]));
-        assert!(text.contains("offload@1/for_rt :: GPUIPLookup(FOR rt);"), "{text}");
-        assert!(text.contains("offload@2/batcher :: Batcher(IDLE true);"), "{text}");
-        assert!(text.contains("-> offload@1/debatcher\n    -> c"), "{text}");
+        assert!(text.contains("offload@1/for@1 :: GPUIPLookup(FOR rt);"), "{text}");
+        assert!(text.contains("offload@2/batcher@ :: Batcher(IDLE true);"), "{text}");
+        assert!(text.contains("-> offload@1/debatcher@\n    -> c"), "{text}");
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use warpswitch_gpu::deadline::Deadline;
 use warpswitch_gpu::host::{FaultPlan, HostPool};
 use warpswitch_gpu::{Device, ErrorKind, GpuError};
-use warpswitch_graph::Router;
-use warpswitch_graph::simulate::{SimulatedHost, Transcript, router, router_for};
+use warpswitch_graph::simulate::{SIMULATED_START, SimulatedHost, Transcript, router, router_for};
+use warpswitch_graph::{Host, Router, RouterOptions, Time, language};
 use warpswitch_io::{CaptureFormat, CaptureWriter};
 use warpswitch_rules::generate::Prng;
 
@@ -24,7 +24,7 @@ impl Folder {
         let mut writer = CaptureWriter::create(folder.file("in"), CaptureFormat::Pcap, false)
             .expect("a capture");
         let mut draw = Prng::new(7);
-        for number in 0..3000 {
+        for number in 1..=3000 {
             writer.write_frame(number * 1000, &frame(&mut draw)).expect("it is written");
         }
         writer.finish().expect("it is whole");
@@ -242,6 +242,97 @@ fn routes_and_rules_change_while_lookups_are_done_ahead() {
     assert_eq!(again(Some(("sdn.remove", "4"))), [200, 200, 200, 400, 600]);
 }
 
+/// Halts a run after so many looks.
+struct HaltsAfter(u32);
+
+impl Host for HaltsAfter {
+    fn now(&mut self) -> Time {
+        SIMULATED_START
+    }
+
+    fn wait(&mut self, _until: Option<Time>) -> bool {
+        true
+    }
+
+    fn serve(&mut self, router: &mut Router) {
+        self.0 = self.0.saturating_sub(1);
+        if self.0 == 0 {
+            router.halt();
+        }
+    }
+}
+
+#[test]
+fn a_new_configuration_takes_over_what_a_chain_holds() {
+    let chain = "b :: Batcher(SIZE 100, DEPTH 3) -> in :: HostToDeviceMemcpy
+        -> gr :: GPUIPLookup(FOR rt) -> out :: DeviceToHostMemcpy -> q :: GPUCompletionQueue
+        -> d :: Debatcher";
+    let config = format!(
+        "s :: InfiniteSource(DATA \\<020000000002 020000000001 0800
+            4500 0028 0000 0000 4006 66ce 0a000001 0a000002
+            0400 0050 00000000 00000000 5002 0000 0000 0000>, LIMIT 100000, BURST 64)
+        -> {chain} -> Strip(14) -> CheckIPHeader -> rt :: StaticIPLookup(0/0 0)
+        -> c :: Counter -> Discard;"
+    );
+    let delay_max = Duration::from_millis(2);
+    let slow = FaultPlan { delay_chance: 0.9, delay_max, ..FaultPlan::default() };
+    let transcript = Transcript::with_device(pool(slow));
+    let registry = crate::registry();
+    let made = router_for(&config, &registry, &transcript);
+    let mut running = made.unwrap_or_else(|errors| panic!("{}", errors.to_click()));
+    let mut most = 0;
+    for round in 0..12 {
+        running.run(&mut HaltsAfter(20 + round));
+        most = most.max(running.standing().iter().map(|(_, packets)| packets).sum());
+        let globals = Default::default();
+        let loaded = language::load("next", config.as_bytes(), &registry, &globals, None);
+        let options = RouterOptions {
+            console: Box::new(transcript.clone()),
+            seed: 1,
+            now: SIMULATED_START,
+            ticks: None,
+        };
+        let loaded = loaded.unwrap_or_else(|errors| panic!("{}", errors.to_click()));
+        let replaced = Router::replacing(loaded, &registry, options, running);
+        let (next, lost) = replaced.map_err(|(errors, _)| errors.to_click()).expect("it starts");
+        assert_eq!((lost, next.packets_unaccounted()), (0, 0), "round {round}");
+        running = next;
+    }
+    assert!(most > 200, "chains held {most} packets");
+    running.run(&mut SimulatedHost::default());
+    assert_eq!(running.read("c.count"), Ok("100000".into()));
+}
+
+/// What members do to packets does not change what later ones look up, with a device or without.
+#[test]
+fn all_members_see_what_came() {
+    let members = "GPUIPLookup(10/8 192.168.0.1 0) -> g :: GPUIPLookup(192.168/16 1, 10/8 0)";
+    let config = format!(
+        "InfiniteSource(DATA \\<0a000001>, LIMIT 1000, STOP true) -> GetIPAddress(0)
+        -> {} -> by :: Dispatcher; by[0] -> a :: Counter -> Discard; by[1] -> Discard;",
+        chain("Batcher(SIZE 100)", members)
+    );
+    for offload in [None, Some(pool(FaultPlan::default()))] {
+        let (mut router, _) = run(&config, offload.as_ref());
+        assert_eq!(router.read("a.count"), Ok("1000".into()));
+        assert_eq!(router.write("g.add", "1.0.0.0/8 1"), Ok(String::new()), "as arguments may");
+    }
+}
+
+/// Packets that come back to their chain keep no run from stopping.
+#[test]
+fn a_chain_that_leads_to_itself_stops() {
+    let config = format!(
+        "InfiniteSource(LIMIT 10, STOP true) -> b :: Batcher(IDLE true);
+        b {} -> b;",
+        chain("", "GPUIPLookup(0/0 0)")
+    );
+    let made = router_for(&config, &crate::registry(), &Transcript::default());
+    let mut router = made.unwrap_or_else(|errors| panic!("{}", errors.to_click()));
+    router.run(&mut SimulatedHost::default());
+    assert_eq!(router.packets_unaccounted(), 0);
+}
+
 #[test]
 fn predicates_choose_packets_within_a_chain() {
     let folder = Folder::new();
@@ -292,6 +383,20 @@ fn what_is_no_chain_is_told() {
     let chain =
         |member: &str| format!("Idle -> Batcher -> HostToDeviceMemcpy -> {member} -> {tail}");
     check(&chain("GPUIPLookup(FOR x)"), "FOR");
+    let with_counter = |member: &str| chain(member).replace("Idle", "c :: Counter; Idle -> c");
+    check(&with_counter("GPUIPLookup(FOR c)"), "is none that");
+    check(&with_counter("GPUIPLookup(FOR c, CHK_ANNO 40=1)"), "not with FOR");
+    check("Idle -> GPUIPLookup(0/0 0) -> Discard;", "a Batcher has to lead to it");
+    check("Idle -> Debatcher -> Discard;", "a Batcher has to lead to it");
+    check(
+        &format!("Idle -> Batcher -> h :: HostToDeviceMemcpy -> {tail} Idle -> Batcher -> h;"),
+        "a chain has one Batcher",
+    );
+    check(
+        "Idle -> Batcher -> HostToDeviceMemcpy -> g :: GPUIPLookup(0/0 0)
+        -> GPUIPLookup(0/0 0) -> g;",
+        "gets packets of others",
+    );
     check(&chain("GPUIPLookup(0/0 0, CHK_ANNO 3)"), "expected PLACE=NUMBER");
     check(&chain("GPUIPLookup(0/0 0, ANNO 45)"), "expected a place from 0 to 44");
     check(&chain("GPUSDNClassifier(FOR x, ENGINE fast)"), "ENGINE");

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::agree::{bytes, rule_text, step};
 use super::frames::*;
-use super::{alerts, inspector, rules, told};
+use super::{alerts, inspector, packets, rules, told};
 use crate::confirm::{Answer, Text};
 use crate::inspect::InspectorOptions;
 use crate::naive;
@@ -34,6 +34,31 @@ fn a_match_across_segments_is_told_once() {
     frames.push(tcp(SERVER, CLIENT, ACK, 5001, 1011, b""));
     frames.push(tcp(CLIENT, SERVER, ACK, 1011, 5001, b"evil"));
     assert_eq!(told(EVIL, &frames), [(5, 4), (6, 1), (7, 1), (7, 4)]);
+}
+
+/// A rule that came true in parts, in a flow that times out, or ends for others, while its texts
+/// wait to be searched.
+#[test]
+fn what_a_stream_remembers_is_not_lost_with_its_flow() {
+    let text = "alert tcp any any -> any any (content:\"ab\"; content:\"cd\"; distance:1; sid:1;)";
+    let mut frames = connection(&[(0, b"ab"), (2, b"x"), (3, b"cd")]);
+    let count = frames.len();
+    let late = End("10.0.0.9", 40000);
+    frames.push(tcp(late, SERVER, ACK, 1, 1, b"z"));
+    for (gap_s, flows_max) in [(1, 100), (7000, 100), (1, 1)] {
+        for batch in [1, 2, 100] {
+            let options = InspectorOptions { flows_max, ..InspectorOptions::default() };
+            let (mut inspector, mut found) = (inspector(text, options), Vec::new());
+            let mut packets = packets(&frames);
+            packets[count].timestamp_ns += gap_s * 1_000_000_000;
+            for packets in packets.chunks(batch) {
+                inspector.inspect(packets.iter().copied(), &mut found);
+            }
+            inspector.finish(&mut found);
+            let numbers: Vec<u64> = found.iter().map(|alert| alert.number).collect();
+            assert_eq!(numbers, [6], "{gap_s} s, {flows_max} flows, batches of {batch}");
+        }
+    }
 }
 
 #[test]

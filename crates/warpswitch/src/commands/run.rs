@@ -165,6 +165,7 @@ fn make(
     let made = load(Some(offloading));
     match made {
         Err(errors) if offloading.is_optional() => {
+            world.offload_to(None);
             let router = load(None)?;
             term::note(format!("nothing is offloaded: {errors:#}"));
             offloading.give_up();

@@ -20,7 +20,7 @@ const BATCHER: &str = "SIZE 2048, IDLE true";
 /// Whether lookups are offloaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum OffloadChoice {
-    /// To a card, where that is cheaper; without a card, not at all
+    /// To a card, where that is cheaper and there is one source; without a card, not at all
     #[default]
     Auto,
     /// Not at all
@@ -32,7 +32,8 @@ pub enum OffloadChoice {
 /// What is offloaded, and where to.
 #[derive(Args, Clone, Debug, Default)]
 pub struct OffloadArgs {
-    /// Whether lookups of routes and rules are done ahead on a device; what leaves is the same
+    /// Whether lookups of routes and rules are done ahead on a device; what leaves is the same, in
+    /// the order of each source
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     pub offload: OffloadChoice,
 
@@ -95,8 +96,19 @@ impl Offloading {
         let mut elements = loaded.graph.elements.iter();
         let has_work = elements.any(|element| uses_device.contains(&element.class.as_str()));
         let mut changed = loaded.graph.clone();
-        let planned = plan(&mut changed, &loaded.ports, registry, BATCHER);
-        if !has_work && planned.sources.is_empty() || !self.open()? {
+        let mut planned = plan(&mut changed, &loaded.ports, registry, BATCHER);
+        if self.args.offload == OffloadChoice::Auto && planned.sources.len() > 1 {
+            // Packets of several sources would come in another order than without: only who asks
+            // for it gets that.
+            (changed, planned) = (loaded.graph.clone(), Planned::default());
+        }
+        if !has_work && planned.sources.is_empty() {
+            if self.args.offload == OffloadChoice::Always {
+                term::note("nothing of this configuration can be done by a device");
+            }
+            return Ok(());
+        }
+        if !self.open()? {
             return Ok(());
         }
         self.planned = planned;

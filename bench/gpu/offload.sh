@@ -21,6 +21,7 @@
 #   cores     as many processes as cores, each with one worker; their rates added
 #   ahead     one worker, lookups ahead on the device: run --offload always
 #   chain     one worker, GPU elements; 'batch' packets a wide batch
+#   chains    as many workers as cores in one process, each with a source and a chain of its own
 #   frames    the same with whole packets sent, not slices
 # 'device_share' is the part of lookups that the device answered, or of texts that it searched.
 set -euo pipefail
@@ -147,6 +148,10 @@ measure() {
 		result=$(rate "$work/run.click" "$@")
 		read -r packets seconds share <<< "$result"
 	fi
+	if [ "$mode" = chains ]; then
+		packets=$(awk -v one="$packets" -v paths="$cores" 'BEGIN { print one * paths }')
+		workers=$cores
+	fi
 	awk -v OFS=, -v app="$app" -v bytes="$bytes" -v mode="$mode" -v size="$size" \
 		-v workers="$workers" -v p="$packets" -v s="$seconds" -v share="$share" 'BEGIN {
 			rate = p / s
@@ -157,6 +162,13 @@ measure() {
 
 serial_of() { echo "$(source "in.pcap" "$1") $(serial "$app")"; }
 chain_of() { echo "$(source "in.pcap" "$1") $(chain "$app" "SIZE $size")"; }
+chains_of() {
+	echo "elementclass Path { $(chain_of "$1") }"
+	for ((n = 0; n < cores; n++)); do
+		echo "path$n :: Path;"
+	done
+	echo "DriverManager(wait_stop $cores, stop);"
+}
 frames_of() { echo "$(source "in.pcap" "$1") $(chain "$app" "SIZE $size, SLICES false")"; }
 
 always=(--offload always --device "$device")
@@ -169,6 +181,7 @@ for bytes in ${SIZES:-64 128 256 512 1024 1514}; do
 		measure "$app" "$bytes" cores - "$cores" serial_of --offload never
 		measure "$app" "$bytes" ahead 2048 1 serial_of "${always[@]}"
 		measure "$app" "$bytes" chain "$size" 1 chain_of "${always[@]}"
+		measure "$app" "$bytes" chains "$size" 1 chains_of "${always[@]}" -j "$cores"
 		if [ "$app" = sdn ]; then
 			measure "$app" "$bytes" frames "$size" 1 frames_of "${always[@]}"
 		fi

@@ -28,7 +28,7 @@
 //! | `length` | read | packets that wait for a batch |
 //! | `batches` | read | wide batches that left |
 //! | `timeouts` | read | those that left before they were full |
-//! | `bypassed` | read | those that passed by the device, as too many packets waited |
+//! | `bypassed` | read | those that passed by the device: there is none, the worker was cheaper, or too many packets waited |
 //! | `bytes_sent` | read | bytes of slices for the device |
 //! | `slices` | read | `BYTES NAME` for each slice of a packet |
 //! | `device` | read | where the chain's lookups are done |
@@ -292,7 +292,7 @@ impl Batcher {
         }
         let mut batch = cx.pool().batch();
         batch.extend(self.waiting.drain(..count));
-        if let (Some(offload), true) = (&self.offload, self.is_ahead) {
+        if let (Some(offload), true, Some(_)) = (&self.offload, self.is_ahead, &load.chain) {
             load.stamp = offload.stamp().get();
             load.proofs.extend(batch.iter().map(proof));
         }

@@ -37,8 +37,8 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker, as all of its chain. Memory: `DEPTH` times `SIZE` slices and answers. A
-//! run that is to stop waits for the packets in the chain, while sources rest.
+//! Belongs to one worker, as all of its chain. Memory: `DEPTH` times `SIZE` slices and answers,
+//! at most 1 GiB. A run that is to stop waits for the packets in the chain, while sources rest.
 //!
 //! # Example
 //! ```text
@@ -79,6 +79,8 @@ const DEPTH_MAX: u32 = 256;
 const FULL_BATCHES: usize = 2;
 /// Batches pass by the device when packets for so many wait: of sources that do not heed.
 const BYPASS_BATCHES: usize = 8;
+/// Bytes that all wide batches of a chain may take, on the host and as many on a card.
+const BYTES_MAX: usize = 1 << 30;
 /// Bytes of a packet that are sent without slices, at most.
 const FRAME_BYTES: usize = 1536;
 
@@ -451,6 +453,16 @@ impl Element for Batcher {
         let columns = self.parts.iter().map(|part| part.slice.column_words(self.room()));
         let frames = if self.by_slices { 0 } else { self.room() * FRAME_BYTES / 4 };
         let words = columns.sum::<usize>() + frames;
+        let bytes = self.depth as usize * (words + answers) * 4;
+        if bytes > BYTES_MAX {
+            return Err(format!(
+                "DEPTH {} wide batches of SIZE {} take {} MiB, at most {} MiB: fewer, or smaller",
+                self.depth,
+                self.size,
+                bytes >> 20,
+                BYTES_MAX >> 20
+            ));
+        }
         for _ in 0..self.depth {
             let chain = offload.device().chain(words, answers);
             let chain = chain.map_err(|error| format!("no room on the device: {error}"))?;

@@ -319,6 +319,17 @@ fn all_members_see_what_came() {
     }
 }
 
+#[test]
+fn wide_batches_take_no_more_memory_than_may_be() {
+    let config =
+        |batcher: &str| format!("Idle -> {} -> Discard;", chain(batcher, "GPUIPLookup(0/0 0)"));
+    let transcript = Transcript::with_device(pool(FaultPlan::default()));
+    let made = |batcher: &str| router_for(&config(batcher), &crate::registry(), &transcript);
+    assert!(made("Batcher(SIZE 65536, DEPTH 8)").is_ok());
+    let refused = made("Batcher(SIZE 65536, DEPTH 256, SLICES false)").err().expect("26 GB");
+    assert!(refused.to_click().contains("MiB, at most 1024 MiB"), "{}", refused.to_click());
+}
+
 /// Packets that come back to their chain keep no run from stopping.
 #[test]
 fn a_chain_that_leads_to_itself_stops() {

@@ -14,7 +14,7 @@ define($IN0 conf/captures/four-lan0.pcap, $OUT0 four-lan0.out.pcap,
        $IN1 conf/captures/four-lan1.pcap, $OUT1 four-lan1.out.pcap,
        $IN2 conf/captures/four-lan2.pcap, $OUT2 four-lan2.out.pcap,
        $IN3 conf/captures/four-lan3.pcap, $OUT3 four-lan3.out.pcap,
-       $TIMING false);
+       $TIMING false, $WAIT 0.1s);
 
 AddressInfo(lan0 10.0.0.1 10.0.0.0/24 02:00:00:00:00:00,
             lan1 10.0.1.1 10.0.1.0/24 02:00:00:00:01:00,
@@ -48,6 +48,10 @@ elementclass Interface { $name, $color, $mtu, $in, $out |
   back[1] -> IPClassifier(src net $name and (ip[2:2] <= $mtu or ip[6] & 0x40 == 0))
     -> ICMPError($name, redirect, host) -> [1]output;
   cut[1] -> ICMPError($name, unreachable, needfrag, PMTU $mtu) -> [1]output;
+
+  // Queries leave as frames do. Whose next hop does not answer them is told.
+  arp[1] -> send;
+  arp[2] -> ICMPError($name, unreachable, host) -> [1]output;
 }
 
 if0 :: Interface(lan0, 1, 1500, $IN0, $OUT0);
@@ -56,8 +60,8 @@ if2 :: Interface(lan2, 3, 1280, $IN2, $OUT2);
 if3 :: Interface(lan3, 4, 1500, $IN3, $OUT3);
 
 // Once all captures are at their end, and what they caused is done with, the run ends: it would
-// wait for the ARP tables to age else.
-DriverManager(wait_stop 4, wait_time 0.1s, stop);
+// wait for the ARP tables to age else. WAIT=4s leaves time to give neighbours up that are silent.
+DriverManager(wait_stop 4, wait_time $WAIT, stop);
 
 // To the router itself 0, to the interfaces 1 to 4, to many or to what is no host's address 5.
 routes :: StaticIPLookup(

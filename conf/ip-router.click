@@ -12,7 +12,7 @@
 //                              errors of a path ─► ICMPError ─► routes
 
 define($IN0 conf/captures/lan0.pcap, $IN1 conf/captures/lan1.pcap,
-       $OUT0 lan0.out.pcap, $OUT1 lan1.out.pcap, $TIMING false);
+       $OUT0 lan0.out.pcap, $OUT1 lan1.out.pcap, $TIMING false, $WAIT 0.1s);
 
 AddressInfo(lan0 10.0.0.1 10.0.0.0/24 02:00:00:00:00:00,
             lan1 10.0.1.1 10.0.1.0/24 02:00:00:00:01:00);
@@ -57,8 +57,8 @@ FromDump($IN0, TIMING $TIMING, STOP true) -> port0;
 FromDump($IN1, TIMING $TIMING, STOP true) -> port1;
 
 // Once both captures are at their end, and what they caused is done with, the run ends: it would
-// wait for the ARP tables to age else.
-DriverManager(wait_stop 2, wait_time 0.1s, stop);
+// wait for the ARP tables to age else. WAIT=4s leaves time to give neighbours up that are silent.
+DriverManager(wait_stop 2, wait_time $WAIT, stop);
 
 // To the router itself 0, to the interfaces 1 and 2, to many or to what is no host's address 3,
 // to where no route leads 4.
@@ -90,6 +90,11 @@ routes[4] -> ICMPError(lan0, unreachable, net) -> errors;
 routes[1] -> out0 :: WayOut(lan0, 1, 1500) -> IPPrint("to lan0") -> arp0 -> send0;
 routes[2] -> out1 :: WayOut(lan1, 2, 1500) -> IPPrint("to lan1") -> arp1 -> send1;
 out0[1], out1[1] -> errors;
+
+// Queries leave as frames do. Whose next hop does not answer them is told.
+arp0[1] -> send0;
+arp1[1] -> send1;
+arp0[2], arp1[2] -> ICMPError(lan0, unreachable, host) -> errors;
 
 port0[1] -> [1]arp0;
 port1[1] -> [1]arp1;

@@ -13,6 +13,7 @@ t[1] -> EnsureEther(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2) -> StripEtherVLANHeader ->
 Idle -> in1 :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, 12/86dd, -);
 in1[0] -> ARPResponder(lan0) -> Discard;
 in1[1] -> [1]arp :: ARPQuerier(lan0) -> Discard;
+arp[1] -> Discard;
 in1[2] -> Paint(1) -> Strip(14)
   -> check :: CheckIPHeader(INTERFACES 10.0.0.1/24 10.0.1.1/24, VERBOSE false)
   -> routes :: StaticIPLookup(10.0.0.1/32 0, 10.0.0.0/24 1, 10.0.1.0/24 1, 0.0.0.0/0 10.0.0.9 1);
@@ -26,6 +27,7 @@ routes[0] -> ICMPPingResponder -> Discard;
 routes[1] -> DropBroadcasts -> redirect :: PaintTee(1) -> options :: IPGWOptions(lan0)
   -> FixIPSrc(lan0) -> ttl :: DecIPTTL -> cut :: IPFragmenter(200) -> IPReassembler
   -> [0]arp;
+arp[2] -> ICMPError(lan0, unreachable, host) -> routes;
 redirect[1] -> ICMPError(lan0, redirect, host) -> Discard;
 options[1] -> ICMPError(lan0, parameterproblem) -> Discard;
 ttl[1] -> ICMPError(lan0, timeexceeded) -> Discard;

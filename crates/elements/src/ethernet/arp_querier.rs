@@ -6,6 +6,7 @@
 //! # Ports
 //! Two push inputs. Input 0: IP packets, their destination noted on them. Input 1: ARP replies with
 //! their Ethernet header. Output 0: frames. Output 1, or output 0 if there is but one: queries.
+//! Output 2, if it is connected: packets whose destination did not answer, as they came.
 //!
 //! # Configuration
 //! - `IP`, `ETH`: the own addresses
@@ -19,8 +20,14 @@
 //! - `BROADCAST_POLL`: whether such a query goes to all, false by default
 //!
 //! A packet to an unknown address waits for the reply. An address is asked for at most ten times a
-//! second, after ten queries without an answer every two seconds. Packets to 255.255.255.255 and to
-//! the broadcast address go to all, those to a multicast address to the group that RFC 1112 says.
+//! second, after ten queries without an answer every two seconds. Packets to 255.255.255.255 and
+//! to the broadcast address go to all, those to a multicast address to the group that RFC 1112
+//! says.
+//!
+//! If output 2 is connected, an address is asked for three times, a second apart (RFC 1122,
+//! 2.3.2.1). What still waits a second later leaves there, so that an `ICMPError` can tell who
+//! sent it (RFC 1812, 3.3.2); a packet that comes then begins anew. A `TIMEOUT` below three
+//! seconds would come first.
 //!
 //! # Handlers
 //! | name | | unit |
@@ -46,9 +53,11 @@
 //! ```text
 //! c :: Classifier(12/0806 20/0002, 12/0800);
 //! c[0] -> [1] q :: ARPQuerier(10.0.0.1/24, 0:0:5e:0:0:1); c[1] -> Strip(14) -> … -> [0] q;
-//! q -> Queue -> ToDevice(eth0);
+//! q[0], q[1] -> Queue -> ToDevice(eth0);
+//! q[2] -> ICMPError(10.0.0.1, unreachable, host) -> routes;
 //! ```
 
+use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -56,7 +65,7 @@ use warpswitch_graph::language::args::{
     Args, ArgsError, BareIpv4Prefix, ElementRef, EtherAddress, Ipv4Prefix,
 };
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Time,
 };
 use warpswitch_packet::packet::{PACKET_BYTES_MAX, annotation};
 use warpswitch_packet::{Batch, Packet};
@@ -64,12 +73,12 @@ use warpswitch_wire::arp::{ArpRepr, OPERATION_REPLY, OPERATION_REQUEST};
 use warpswitch_wire::ethernet::{EtherType, HEADER_BYTES, MacAddr};
 
 use super::arp_table::{ArpTable, TimedTable, parse_delete, parse_insert, read_limits, read_table};
-use super::neighbours::{Held, Neighbours, REASONS};
+use super::neighbours::{ASK_INTERVAL, Asks, Held, Neighbours, Next, REASONS};
 use super::{ARP_FRAME_BYTES, arp_of, header, push_header, set_arp, written_address};
 
 /// The class.
 pub static CLASS: ElementClass =
-    ElementClass::new("ARPQuerier", "2/1-2", "h/h", || Box::new(ArpQuerier::new()))
+    ElementClass::new("ARPQuerier", "2/1-3", "h/h", || Box::new(ArpQuerier::new()))
         .flow("xy/x")
         .drops(&[
             REASONS[0],
@@ -87,6 +96,13 @@ const NO_ADDRESS: usize = 4;
 const TOO_MANY_FOR_ONE: usize = 5;
 const TOO_LONG: usize = 6;
 
+/// The output of packets whose destination did not answer.
+const UNANSWERED: usize = 2;
+/// The timer that asks again; timer 0 is the table's.
+const ASK_TIMER: usize = 1;
+/// Addresses that are asked for by the clock at most; if there are more, the oldest are not.
+const ASKED_MAX: usize = 1 << 16;
+
 /// See the module.
 #[derive(Debug)]
 pub struct ArpQuerier {
@@ -99,6 +115,8 @@ pub struct ArpQuerier {
     pub(super) table: TimedTable,
     /// The element whose table it uses.
     shared: Option<usize>,
+    /// With output 2: what was asked for, and when, the oldest first.
+    asked: VecDeque<(u32, Time)>,
     queries: u64,
     responses: u64,
     drops: u64,
@@ -125,6 +143,7 @@ impl ArpQuerier {
             polls_all: false,
             table: TimedTable::default(),
             shared: None,
+            asked: VecDeque::new(),
             queries: 0,
             responses: 0,
             drops: 0,
@@ -171,7 +190,7 @@ impl ArpQuerier {
         query.set_timestamp_ns(note.0);
         query.set_anno_u16(annotation::VLAN_TCI, note.1);
         self.queries += 1;
-        cx.emit(cx.outputs() - 1, query);
+        cx.emit(usize::from(cx.has_output(1)), query);
     }
 
     #[inline]
@@ -238,11 +257,56 @@ impl ArpQuerier {
             return cx.drop_packet(packet, NO_DESTINATION);
         }
         let now = cx.now();
-        match neighbours.hold(cx, u32::from_be_bytes(address), now, packet) {
-            Held::Waits(true) => self.query(cx, address, [0xff; 6], note),
+        let asks = if cx.has_output(UNANSWERED) { Asks::Clock } else { Asks::Packets };
+        match neighbours.hold(cx, u32::from_be_bytes(address), now, packet, asks) {
+            Held::Waits(true) => {
+                self.query(cx, address, [0xff; 6], note);
+                if asks == Asks::Clock {
+                    self.ask_later(cx, u32::from_be_bytes(address));
+                }
+            }
             Held::Waits(false) => {}
             Held::Refused(packet) => cx.drop_packet(packet, TOO_MANY_FOR_ONE),
         }
+    }
+
+    /// Has the clock look after `address`, which was asked for now.
+    fn ask_later(&mut self, cx: &mut Context<'_>, address: u32) {
+        if self.asked.len() >= ASKED_MAX {
+            self.asked.pop_front();
+        }
+        self.asked.push_back((address, cx.now()));
+        self.set_clock(cx);
+    }
+
+    fn set_clock(&self, cx: &mut Context<'_>) {
+        if let Some(&(_, asked_at)) = self.asked.front() {
+            cx.set_timer(ASK_TIMER, asked_at + ASK_INTERVAL);
+        }
+    }
+
+    /// Asks again for what did not answer in time, or gives it up.
+    fn ask_again(&mut self, cx: &mut Context<'_>, neighbours: &mut Neighbours) {
+        let now = cx.now();
+        while let Some(&(address, asked_at)) = self.asked.front()
+            && asked_at + ASK_INTERVAL <= now
+        {
+            self.asked.pop_front();
+            match neighbours.ask_again(address, asked_at, now) {
+                Next::Nothing => {}
+                Next::Ask(tag) => {
+                    self.query(cx, address.to_be_bytes(), [0xff; 6], (now.0, tag));
+                    self.asked.push_back((address, now));
+                }
+                Next::GiveUp => {
+                    while let Some(packet) = neighbours.next_waiting(address) {
+                        cx.emit(UNANSWERED, packet);
+                    }
+                    neighbours.remove(cx, address);
+                }
+            }
+        }
+        self.set_clock(cx);
     }
 
     /// Learns what a frame with an ARP reply says, and sends what waited for it.
@@ -375,8 +439,11 @@ impl Element for ArpQuerier {
         cx.emit_batch(0, batch);
     }
 
-    fn run_timer(&mut self, cx: &mut Context<'_>, _timer: usize) {
-        self.table.run_timer(cx);
+    fn run_timer(&mut self, cx: &mut Context<'_>, timer: usize) {
+        match timer {
+            ASK_TIMER => self.with_table(cx, Self::ask_again),
+            _ => self.table.run_timer(cx),
+        }
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {
@@ -464,6 +531,10 @@ impl Element for ArpQuerier {
         if self.shared.is_none() && old.shared.is_none() {
             self.table.neighbours.take(&mut old.table.neighbours);
             self.table.arm(cx);
+        }
+        if cx.has_output(UNANSWERED) {
+            self.asked = std::mem::take(&mut old.asked);
+            self.set_clock(cx);
         }
         (self.queries, self.responses, self.drops) = (old.queries, old.responses, old.drops);
     }

@@ -14,6 +14,10 @@
 //! Packets that wait, entries, and packets that wait for one entry. Beyond the first, the oldest
 //! packets go, down to a part of the limit, so that one burst does not pay for each of its packets;
 //! beyond the second, the oldest entries; beyond the third, the new packet.
+//!
+//! # Who asks
+//! Either packets do, each that comes and has to wait, no faster than a rate; or a clock does,
+//! which asks until there is an answer or there were enough questions.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -21,6 +25,7 @@ use std::time::Duration;
 
 use warpswitch_graph::{Context, Time};
 use warpswitch_packet::Packet;
+use warpswitch_packet::packet::annotation;
 
 /// Reasons for drops, by number, in all classes that have neighbours.
 pub(super) const REASONS: [&str; 3] = ["too many wait", "no answer", "forgotten"];
@@ -37,6 +42,10 @@ const QUERY_NS: i64 = 100_000_000;
 /// The same, after so many queries without an answer.
 const PATIENT_QUERY_NS: i64 = 2_000_000_000;
 const QUERIES_UNTIL_PATIENT: u8 = 10;
+/// Between two queries for an address by the clock, as RFC 1122, 2.3.2.1 recommends; and how many
+/// there are, as hosts do it.
+pub(super) const ASK_INTERVAL: Duration = Duration::from_secs(1);
+const QUERIES_BY_CLOCK: u8 = 3;
 /// No slot.
 const NONE: u32 = u32::MAX;
 const BROADCAST: [u8; 6] = [0xff; 6];
@@ -100,6 +109,19 @@ impl Slot {
         }
         may
     }
+
+    /// Whether the clock is to begin asking for it; if so, it counts as asked for.
+    fn may_begin(&mut self, now: Time) -> bool {
+        if std::mem::take(&mut self.is_known) {
+            self.queries = 0;
+        }
+        // The clock may be late, and there may be none any more: then it begins anew.
+        let is_asked_for = self.queries > 0 && now - self.queried_at < 2 * ASK_INTERVAL;
+        if !is_asked_for {
+            (self.queries, self.queried_at) = (1, now);
+        }
+        !is_asked_for
+    }
 }
 
 /// Hashes addresses: one multiplication, with a secret that nobody outside knows.
@@ -145,6 +167,24 @@ pub(super) enum Held {
     Waits(bool),
     /// Too many wait for its address.
     Refused(Packet),
+}
+
+/// Who asks for an address that packets wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asks {
+    Packets,
+    Clock,
+}
+
+/// What is to be done about an address that was asked for a while ago.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// It answered, nobody waits for it any more, or somebody else asks.
+    Nothing,
+    /// It is to be asked for again, on behalf of a packet with this VLAN tag.
+    Ask(u16),
+    /// Enough is enough.
+    GiveUp,
 }
 
 /// Slots that are remembered beside the index.
@@ -418,6 +458,7 @@ impl Neighbours {
         address: u32,
         now: Time,
         packet: Packet,
+        asks: Asks,
     ) -> Held {
         let at = self.ensure(cx, address, now);
         self.keep_alive(at, now);
@@ -430,7 +471,28 @@ impl Neighbours {
         let slot = &mut self.slots[at as usize];
         slot.waiting.push_back(packet);
         self.packets += 1;
-        Held::Waits(slot.may_query(now))
+        Held::Waits(match asks {
+            Asks::Packets => slot.may_query(now),
+            Asks::Clock => slot.may_begin(now),
+        })
+    }
+
+    /// What to do about `address`, which the clock asked for at `asked_at`; if that is to ask
+    /// again, it counts as asked for.
+    pub(super) fn ask_again(&mut self, address: u32, asked_at: Time, now: Time) -> Next {
+        let Some(slot) = self.find(address) else { return Next::Nothing };
+        if slot.is_known || slot.queried_at != asked_at {
+            return Next::Nothing;
+        }
+        if slot.queries >= QUERIES_BY_CLOCK {
+            return Next::GiveUp;
+        }
+        // Who waited may have had to go: nobody is told then, and who comes next begins anew.
+        let Some(packet) = slot.waiting.front() else { return Next::GiveUp };
+        let tag = packet.anno_u16(annotation::VLAN_TCI);
+        slot.queries += 1;
+        slot.queried_at = now;
+        Next::Ask(tag)
     }
 
     /// Learns that `address` is at `mac`.

@@ -29,7 +29,7 @@ pub fn run(family: Family, steps: &[Step]) -> [Vec<Vec<u8>>; 2] {
         write(input, frames.iter().filter(|(_, step)| step.lan == lan));
     }
     let (config, more): (_, &[&str]) = match family {
-        Family::V4 => ("conf/ip-router.click", &["TIMING=true"]),
+        Family::V4 => ("conf/ip-router.click", &["TIMING=true", "WAIT=4s"]),
         Family::V6 => ("conf/ipv6-router.click", &[]),
     };
     let variables = ["IN0", "IN1", "OUT0", "OUT1"].into_iter().zip(inputs.iter().chain(&outputs));

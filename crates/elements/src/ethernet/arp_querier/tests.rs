@@ -121,6 +121,109 @@ fn an_address_is_asked_for_ten_times_a_second_and_then_less() {
     assert_eq!(read(&mut router, "q.length"), "292");
 }
 
+/// With a third output an address is asked for three times, whatever packets come meanwhile; then
+/// what waits for it leaves there, and who comes next begins anew.
+#[test]
+fn what_is_not_answered_leaves_by_the_third_output() {
+    let config = format!(
+        "q :: ARPQuerier(1.0.0.1, 2:0:0:0:0:1) -> Tap -> Discard; q[1] -> Discard;
+        q[2] -> lost :: Counter -> Tap -> Discard; Idle -> [1] q; {} -> q; {} -> q;",
+        source("a", "2.0.0.9", 2),
+        source("b", "2.0.0.10", 1)
+    );
+    let (mut router, said) = simulate::router(&config, &registry()).expect("it is right");
+    let mut host = SimulatedHost::default();
+    let mut check = |router: &mut Router, ms: i64, expected: [&str; 4]| {
+        run_ms(router, &mut host, ms);
+        let found = ["q.queries", "lost.count", "q.length", "q.count"].map(|at| read(router, at));
+        assert_eq!(found, expected.map(str::to_owned), "{}", host_time(&mut host));
+        assert_eq!(router.packets_unaccounted(), 0);
+    };
+    send(&mut router, "a");
+    check(&mut router, 500, ["1", "0", "2", "1"]);
+    send(&mut router, "a");
+    send(&mut router, "b");
+    check(&mut router, 499, ["2", "0", "5", "2"]);
+    check(&mut router, 1_000, ["4", "0", "5", "2"]);
+    check(&mut router, 1_000, ["6", "0", "5", "2"]);
+    // The one has not answered; the other does.
+    router.write("q.insert", "2.0.0.10 2:0:0:0:0:9").expect("it obeys");
+    check(&mut router, 2, ["6", "4", "0", "1"]);
+    send(&mut router, "a");
+    send(&mut router, "b");
+    check(&mut router, 999, ["7", "4", "2", "2"]);
+    check(&mut router, 2_100, ["9", "6", "0", "1"]);
+    // None is left that would be asked for.
+    check(&mut router, 60_000, ["9", "6", "0", "1"]);
+    let to_b = format!("020000000009 {ME} 0800 45");
+    assert_eq!(said.said().lines().filter(|line| **line == to_b).count(), 2);
+    assert_eq!(said.said().lines().filter(|line| *line == "45").count(), 6);
+}
+
+fn host_time(host: &mut SimulatedHost) -> warpswitch_graph::Time {
+    warpswitch_graph::Host::now(host)
+}
+
+/// What has to go before the last question, and what is deleted, is not asked for any more.
+#[test]
+fn nobody_asks_for_what_nobody_waits_for() {
+    let config = format!(
+        "q :: ARPQuerier(1.0.0.1, 2:0:0:0:0:1, CAPACITY 1) -> Discard; q[1] -> Discard;
+        q[2] -> lost :: Counter -> Discard; Idle -> [1] q; {} -> q; {} -> q; {} -> q;",
+        source("a", "2.0.0.9", 1),
+        source("b", "2.0.0.10", 1),
+        source("c", "2.0.0.11", 1)
+    );
+    let (mut router, _) = simulate::router(&config, &registry()).expect("it is right");
+    let mut host = SimulatedHost::default();
+    for name in ["a", "b", "c"] {
+        send(&mut router, name);
+        run_ms(&mut router, &mut host, 10);
+    }
+    router.write("q.delete", "2.0.0.10").expect("it obeys");
+    run_ms(&mut router, &mut host, 2_000);
+    let all = ["q.queries", "lost.count", "q.length", "q.count"];
+    let found = all.map(|handler| read(&mut router, handler));
+    assert_eq!(found, ["5", "0", "1", "1"].map(str::to_owned));
+    run_ms(&mut router, &mut host, 2_000);
+    let found = all.map(|handler| read(&mut router, handler));
+    assert_eq!(found, ["5", "1", "0", "0"].map(str::to_owned));
+    assert_eq!(router.packets_unaccounted(), 0);
+}
+
+/// Questions that are under way go on in the next configuration.
+#[test]
+fn a_question_outlives_a_configuration() {
+    let config = format!(
+        "q :: ARPQuerier(1.0.0.1, 2:0:0:0:0:1) -> Discard; q[1] -> Discard;
+        q[2] -> lost :: Counter -> Discard; Idle -> [1] q; {} -> q;",
+        source("a", "2.0.0.9", 3),
+    );
+    let (mut router, _) = simulate::router(&config, &registry()).expect("it is right");
+    let mut host = SimulatedHost::default();
+    send(&mut router, "a");
+    run_ms(&mut router, &mut host, 1_500);
+    assert_eq!(read(&mut router, "q.queries"), "2");
+    let mut router = replaced(router, &config, warpswitch_graph::Host::now(&mut host));
+    run_ms(&mut router, &mut host, 1_600);
+    let found = ["q.queries", "lost.count", "q.count"].map(|at| read(&mut router, at));
+    assert_eq!(found, ["3", "3", "0"].map(str::to_owned));
+    assert_eq!(router.packets_unaccounted(), 0);
+}
+
+/// A router of `config` in the place of `router`, which loses nothing.
+fn replaced(router: Router, config: &str, now: warpswitch_graph::Time) -> Router {
+    let (globals, registry) = (Default::default(), registry());
+    let loaded =
+        warpswitch_graph::language::load("new", config.as_bytes(), &registry, &globals, None);
+    let console = Box::new(simulate::Transcript::default());
+    let options = warpswitch_graph::RouterOptions { console, seed: 1, now, ticks: None };
+    let replaced = Router::replacing(loaded.expect("it is right"), &registry, options, router);
+    let (router, lost) = replaced.map_err(|(errors, _)| errors.to_click()).expect("it is right");
+    assert_eq!(lost, 0);
+    router
+}
+
 #[test]
 fn what_waits_is_limited() {
     for (limits, packets, (stats, length, count)) in [
@@ -203,20 +306,8 @@ fn a_table_is_shared_and_outlives_a_configuration() {
         ("5".into(), "3".into())
     );
 
-    let globals = Default::default();
-    let registry = registry();
-    let loaded =
-        warpswitch_graph::language::load("new", text.as_bytes(), &registry, &globals, None);
-    let options = warpswitch_graph::RouterOptions {
-        console: Box::new(simulate::Transcript::default()),
-        seed: 1,
-        now: simulate::SIMULATED_START,
-        ticks: None,
-    };
-    let replaced = Router::replacing(loaded.expect("it is right"), &registry, options, router);
-    let (mut router, lost) =
-        replaced.map_err(|(errors, _)| errors.to_click()).expect("it is right");
-    assert_eq!((lost, read(&mut router, "t.length")), (0, "3".into()));
+    let mut router = replaced(router, &text, simulate::SIMULATED_START);
+    assert_eq!(read(&mut router, "t.length"), "3");
     let table = read(&mut router, "t.table");
     assert!(table.contains("2.0.0.9 1 02-00-00-00-00-09"), "{table}");
     router.write("t.delete", "2.0.0.8").expect("it obeys");

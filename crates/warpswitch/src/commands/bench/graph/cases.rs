@@ -35,7 +35,7 @@ const ROUTER_CHANGES: [(&str, &str); 11] = [
         "FromDump($IN1, TIMING $TIMING, STOP true) -> port1;",
         "FromDump($IN1) -> replay1 :: ReplayUnqueue(STOP $STOP) -> port1;",
     ),
-    ("DriverManager(wait_stop 2, wait_time 0.1s, stop);", ""),
+    ("DriverManager(wait_stop 2, wait_time $WAIT, stop);", ""),
     ("Queue(200) -> ToDump($OUT0, SNAPLEN 0);", "Queue(1024) -> out0 :: Discard(BURST 256);"),
     ("Queue(200) -> ToDump($OUT1, SNAPLEN 0);", "Queue(1024) -> out1 :: Discard(BURST 256);"),
     ("-> IPPrint(\"for us\") -> Discard;", "-> Discard;"),

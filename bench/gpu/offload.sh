@@ -1,29 +1,40 @@
 #!/usr/bin/env bash
-# What a card gives to whole configurations, on this machine, without Rust: Snap's applications over
-# frames of several sizes from memory, on one core, on all cores, with lookups ahead, and as chains.
+# What a card gives to whole configurations, on this machine, without Rust: Snap's applications
+# (apps.sh beside this script) over frames of several sizes from memory.
 #
-#   ./offload.sh [OUT]    writes OUT/DATE-offload.csv (default: results beside this script)
+#   ./offload.sh [OUT]    appends to OUT/DATE-offload.csv and OUT/DATE-offload-latency.csv
+#                         (default: results beside this script)
 #
-#   APPS='sdn dpi ids div'           forwarder by rules; routes and detection; all three; the same
-#                                    with two matchers and predicates
+#   WHAT='rates batches ratio latency'   what is taken (default: all four)
+#   APPS='forward sdn ids'           applications (default: all of apps.sh)
 #   SIZES='64 128 256 512 1024 1514' bytes of frames
+#   MODES='core cores chain chains'  ways, see below
 #   CORES=N                          cores of the host (default: all)
 #   RULES=10K ROUTES=100K WORDS=10K  rules of the classifier, routes, rules of detection
-#   FRAMES=16K                       frames of each set, played again and again
-#   SECONDS_EACH=1                   about how long each figure is taken
-#   BATCH=8192                       packets of a wide batch, where that is not what is varied
-#   BATCHES='256 1024 4096 16384'    batches of the sweep at 64 bytes
+#   FRAMES=16K                       frames of each path, played again and again
+#   WARM=0.5 WINDOW=0.3 WINDOWS=3    seconds before and of what is counted, and how often
+#   BATCH=2048 DEPTH=4               wide batches: packets of each, and how many are under way
+#   BATCHES='256 512 1024 …'         the same of 'batches', by chains at 64 bytes
 #   DEVICE=host                      a pool of threads in the card's place
+#   SMOKE=1                          does it run? Few sizes, short, on a pool of threads
+#   LIMIT=60                         seconds that one run may take; what takes longer is left out
 #   WARPSWITCH=FILE                  the program (default: beside this script)
+#
+# A rate is taken while a run goes on: packets that sources gave between two moments, by the time
+# between them. What a run begins with (tables, kernels, pinned memory, the first touch of each
+# page) is over by then. 'mpps' is the median of the windows, with the least and the greatest.
 #
 # Columns: 'mode' is one of
 #   core      one worker, no device
-#   cores     as many processes as cores, each with one worker; their rates added
-#   ahead     one worker, lookups ahead on the device: run --offload always
-#   chain     one worker, GPU elements; 'batch' packets a wide batch
-#   chains    as many workers as cores in one process, each with a source and a chain of its own
+#   cores     as many workers as cores in one process, each with a path of its own, no device
+#   auto      the same with 'run --offload auto'
+#   ahead     one worker, lookups ahead on the device: 'run --offload always'
+#   chain     one worker, elements of the device; 'batch' packets a wide batch
+#   chains    as many workers as cores in one process, each with a path and a chain of its own
 #   frames    the same with whole packets sent, not slices
-# 'device_share' is the part of lookups that the device answered, or of texts that it searched.
+#   ratio     of 'div', packets by chains for one of 'ids', taken in turns: in place of rates
+# 'gbit_s' is of the wire: Ethernet adds 24 bytes to a frame, as Snap counts. 'device_share' is the
+# part of lookups that the device answered, or of texts that it searched.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "${1:-$here/results}"
@@ -32,11 +43,23 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export WARPSWITCH_CACHE=${WARPSWITCH_CACHE:-$work/kernels}
 warpswitch=$(realpath "${WARPSWITCH:-$here/warpswitch}")
-device=${DEVICE:-gpu}
+. "$here/apps.sh"
+if [ "${SMOKE:-0}" = 1 ]; then
+	DEVICE=host CORES=2 RULES=100 ROUTES=100 WORDS=100 FRAMES=1K SIZES='64 1514'
+	WARM=0.1 WINDOW=0.05 WINDOWS=1 TURNS=1 BATCHES='256 1024'
+	LATENCY_BATCHES=512 LATENCY_TIMEOUTS=500
+fi
+what=" ${WHAT:-rates batches ratio latency} "
+apps=${APPS:-forward routes match sdn headers dpi ids div full}
+sizes=${SIZES:-64 128 256 512 1024 1514}
+modes=" ${MODES:-core cores auto chain chains frames} "
 cores=${CORES:-$(nproc)}
-batch=${BATCH:-8192}
-csv=$out/$(date +%F)-offload.csv
-echo "app,frame_bytes,mode,batch,workers,mpps,gbit_s,device_share" > "$csv"
+device=${DEVICE:-gpu}
+batch=${BATCH:-2048}
+depth=${DEPTH:-4}
+warm=${WARM:-0.5}
+windows=${WINDOWS:-3}
+failed=0
 
 cd "$work"
 "$warpswitch" generate rules --style acl --count "${RULES:-10K}" --seed 1 --out acl.rules 2>&1
@@ -53,144 +76,140 @@ awk -v count="${words/K/000}" 'BEGIN {
 	}
 }' > words.rules
 printf 'priority=9,tcp actions=output:0\npriority=1 actions=output:1\n' > by-protocol.rules
-
-# source IN STOP: frames from memory.
-source() {
-	echo "FromDump($1) -> ReplayUnqueue(STOP $2, BURST 256)"
+# frames_of BYTES: makes frames of this size, once.
+frames_of() {
+	if [ ! -e "in$1.pcap" ]; then
+		"$warpswitch" generate pcap --rules acl.rules --count "${FRAMES:-16K}" --seed 1 \
+			--sizes "$1" --out "in$1.pcap" 2> /dev/null
+	fi
 }
 
-routes='0.0.0.0/0 0, FILE routes.txt, FORMAT list'
-ends='rt[0], rt[1], rt[2], rt[3] -> c :: Counter -> Discard;'
+# paths COUNT APP BYTES BODY: so many paths, and a script that takes windows.
+paths() {
+	local count=$1 app=$2 bytes=$3 body=$4 n names='' plays='' hosts='' neighbours=''
+	for ((n = 0; n < count; n++)); do
+		names+="${names:+, }p$n"
+		plays+=" \$(p$n/play.count)"
+		if [ "$app" = full ]; then
+			hosts+="p$n/play $n, p$n/out $n, "
+			neighbours+=$(neighbours "p$n")
+		fi
+	done
+	echo "elementclass Path { $(source_of "$bytes") -> $body }"
+	echo "$names :: Path;"
+	if [ -n "$hosts" ]; then echo "StaticThreadSched($hosts);"; fi
+	echo "Script($neighbours wait ${warm}s, set n 0,
+		label again,
+		set from \$(now), set had \$(add$plays), wait ${WINDOW:-0.3}s,
+		set has \$(add$plays), set to \$(now),
+		print \"window \$(sub \$has \$had) \$(sub \$to \$from)\",
+		set n \$(add \$n 1), goto again \$(lt \$n $windows), stop);"
+}
 
-# serial APP: what stands behind a source.
-serial() {
-	local sdn='sdn :: SDNClassifier(acl.rules, MISS 0)'
-	local ip="-> Strip(14) -> CheckIPHeader(CHECKSUM false)"
-	local rt="-> rt :: StaticIPLookup($routes); $ends"
-	local drain='sdn[1], sdn[2], sdn[3] -> Discard;'
-	local matcher='IDSMatcher(RULES words.rules, LINK ip)'
-	case $1 in
-		sdn) echo "-> $sdn $ip $rt $drain" ;;
-		dpi) echo "$ip -> ids :: $matcher $rt" ;;
-		ids) echo "-> $sdn $ip -> ids :: $matcher $rt $drain" ;;
-		div) echo "-> by :: SDNClassifier(by-protocol.rules) $ip
-			-> web :: $matcher -> rt :: StaticIPLookup($routes);
-			by[1] $ip -> rest :: $matcher -> rt; $ends" ;;
+# body APP MODE: what stands behind a source.
+body() {
+	local wide="SIZE $batch, DEPTH $depth"
+	case $2 in
+		chain | chains) chain "$1" "$wide" ;;
+		frames) chain "$1" "$wide, SLICES false" ;;
+		*) serial "$1" ;;
 	esac
 }
 
-# chain APP BATCHER: the same by GPU elements.
-chain() {
-	local ends='rt[0], rt[1], rt[2], rt[3] -> c :: Counter -> Discard;'
-	local lookup="GPUIPLookup($routes, ANNO 44)"
-	local sdn='GPUSDNClassifier(acl.rules, MISS 0)'
-	local matcher='GPUIDSMatcher(RULES words.rules, ANNO 24)'
-	local by='GPUSDNClassifier(by-protocol.rules)'
-	case $1 in
-		sdn) members="$sdn -> $lookup" ;;
-		dpi) members="$lookup -> $matcher" ;;
-		ids) members="$sdn -> $lookup -> $matcher" ;;
-		div) members="$by -> $lookup
-			-> GPUIDSMatcher(RULES words.rules, ANNO 24, CHK_ANNO 40=0)
-			-> GPUIDSMatcher(RULES words.rules, ANNO 24, CHK_ANNO 40=1)" ;;
+# windows_of APP BYTES MODE: million packets a second, a window a line; 'run.json' tells the rest.
+windows_of() {
+	local app=$1 bytes=$2 mode=$3 workers=$cores options=(--offload never)
+	case $mode in core | ahead | chain) workers=1 ;; esac
+	case $mode in
+		auto) options=(--offload auto --device "$device") ;;
+		ahead | chain | chains | frames) options=(--offload always --device "$device") ;;
 	esac
-	echo "-> CheckIPHeader(14, CHECKSUM false) -> b :: Batcher($2) -> HostToDeviceMemcpy
-		-> $members -> DeviceToHostMemcpy -> GPUCompletionQueue -> Debatcher
-		-> rt :: Dispatcher(ANNO 44); $ends"
+	frames_of "$bytes"
+	paths "$workers" "$app" "$bytes" "$(body "$app" "$mode")" > run.click
+	timeout "${LIMIT:-60}" "$warpswitch" run run.click --json -j "$workers" "${options[@]}" \
+		> run.json 2> run.said || return 1
+	awk '$1 == "window" { print $2 / $3 / 1e6 }' run.said | sort -g
 }
 
-# rate CONFIG OPTIONS…: packets that entered (no element sees more), seconds, the device's share.
-rate() {
-	"$warpswitch" run "$1" --json "${@:2}" 2>> "$work/said" > "$work/one.json"
-	awk '
-		/"packets":/ { gsub(/[^0-9]/, ""); if ($0 + 0 > packets) packets = $0 + 0 }
-		/"seconds":/ { gsub(/[^0-9.]/, ""); seconds = $0 }
+# complain WHAT: tells that a run failed, and goes on.
+complain() {
+	echo "offload.sh: $1 failed: $(head -c 300 run.said | tr '\n' ' ')" >&2
+	failed=1
+}
+
+# note APP BYTES MODE WORKERS NUMBERS…: a row of the median, the least and the greatest.
+note() {
+	local of_batch=- share
+	case $3 in chain | chains | frames | ratio) of_batch=$batch ;; ahead) of_batch=2048 ;; esac
+	share=$(awk '
 		/"on_device":/ { gsub(/[^0-9]/, ""); device += $0 }
 		/"on_workers":/ { gsub(/[^0-9]/, ""); workers += $0 }
+		END { all = device + workers; printf "%.4g", device / (all > 0 ? all : 1) }
+	' run.json)
+	printf '%s\n' "${@:5}" | sort -g | awk -v OFS=, -v app="$1" -v bytes="$2" -v mode="$3" \
+		-v workers="$4" -v batch="$of_batch" -v share="$share" '
+		{ of[NR] = $1 }
 		END {
-			all = device + workers
-			print packets, seconds, device / (all > 0 ? all : 1)
-		}
-	' "$work/one.json"
-}
-
-# measure APP BYTES MODE BATCH WORKERS CONFIG-MAKER OPTIONS…: calibrates how often frames are
-# played, and notes a row.
-measure() {
-	local app=$1 bytes=$2 mode=$3 size=$4 workers=$5 maker=$6
-	shift 6
-	local stop=2 result packets seconds share
-	$maker "$stop" > "$work/run.click"
-	result=$(rate "$work/run.click" "$@")
-	read -r packets seconds share <<< "$result"
-	stop=$(awk -v s="$seconds" -v want="${SECONDS_EACH:-1}" 'BEGIN {
-		n = int(2 * want / (s > 0.001 ? s : 0.001))
-		print n < 2 ? 2 : (n > 4000 ? 4000 : n)
-	}')
-	$maker "$stop" > "$work/run.click"
-	if [ "$workers" -gt 1 ]; then
-		local total=0
-		for ((n = 0; n < workers; n++)); do
-			(
-				"$warpswitch" run "$work/run.click" --json "$@" 2> /dev/null | awk '
-					/"packets":/ { gsub(/[^0-9]/, "") }
-					/^[0-9]+$/ && $0 + 0 > packets { packets = $0 + 0 }
-					/"seconds":/ { gsub(/[^0-9.]/, ""); seconds = $0 }
-					END { print packets / seconds }
-				' > "$work/rate.$n"
-			) &
-		done
-		wait
-		total=$(cat "$work"/rate.* | awk '{ sum += $1 } END { print sum }')
-		rm -f "$work"/rate.*
-		packets=$total seconds=1
-	else
-		result=$(rate "$work/run.click" "$@")
-		read -r packets seconds share <<< "$result"
-	fi
-	if [ "$mode" = chains ]; then
-		packets=$(awk -v one="$packets" -v paths="$cores" 'BEGIN { print one * paths }')
-		workers=$cores
-	fi
-	awk -v OFS=, -v app="$app" -v bytes="$bytes" -v mode="$mode" -v size="$size" \
-		-v workers="$workers" -v p="$packets" -v s="$seconds" -v share="$share" 'BEGIN {
-			rate = p / s
-			gbit = rate * bytes * 8 / 1e9
-			print app, bytes, mode, size, workers, rate / 1e6, gbit, share
+			median = of[int((NR + 1) / 2)]
+			gbit = mode == "ratio" ? "" : median * (bytes + 24) * 8 / 1000
+			print app, bytes, mode, batch, workers, median, of[1], of[NR], gbit, share
 		}' | tee -a "$csv"
 }
 
-serial_of() { echo "$(source "in.pcap" "$1") $(serial "$app")"; }
-chain_of() { echo "$(source "in.pcap" "$1") $(chain "$app" "SIZE $size")"; }
-chains_of() {
-	echo "elementclass Path { $(chain_of "$1") }"
-	for ((n = 0; n < cores; n++)); do
-		echo "path$n :: Path;"
-	done
-	echo "DriverManager(wait_stop $cores, stop);"
+# measure APP BYTES MODE: a row of rates.
+measure() {
+	local workers=$cores list
+	case $3 in core | ahead | chain) workers=1 ;; esac
+	# No element of the device has a part in it.
+	if [[ $1 = forward && $3 != core* ]]; then return 0; fi
+	if ! list=$(windows_of "$1" "$2" "$3") || [ -z "$list" ]; then
+		complain "$*"
+		return 0
+	fi
+	note "$1" "$2" "$3" "$workers" $list
 }
-frames_of() { echo "$(source "in.pcap" "$1") $(chain "$app" "SIZE $size, SLICES false")"; }
 
-always=(--offload always --device "$device")
-for bytes in ${SIZES:-64 128 256 512 1024 1514}; do
-	"$warpswitch" generate pcap --rules acl.rules --count "${FRAMES:-16K}" --seed 1 \
-		--sizes "$bytes" --out in.pcap 2> /dev/null
-	for app in ${APPS:-sdn dpi ids div}; do
-		size=$batch
-		measure "$app" "$bytes" core - 1 serial_of --offload never
-		measure "$app" "$bytes" cores - "$cores" serial_of --offload never
-		measure "$app" "$bytes" ahead 2048 1 serial_of "${always[@]}"
-		measure "$app" "$bytes" chain "$size" 1 chain_of "${always[@]}"
-		measure "$app" "$bytes" chains "$size" 1 chains_of "${always[@]}" -j "$cores"
-		if [ "$app" = sdn ]; then
-			measure "$app" "$bytes" frames "$size" 1 frames_of "${always[@]}"
-		fi
-		if [ "$bytes" = 64 ]; then
-			for size in ${BATCHES-256 1024 4096 16384}; do
-				measure "$app" "$bytes" chain "$size" 1 chain_of "${always[@]}"
-			done
-		fi
+# turns BYTES: what div does for a packet of ids, both by chains, taken in turns.
+turns() {
+	local turn ids div ratios=()
+	for ((turn = 0; turn < ${TURNS:-3}; turn++)); do
+		ids=$(windows_of ids "$1" chains) && div=$(windows_of div "$1" chains) || {
+			complain "div in turns with ids, $1 bytes"
+			return 0
+		}
+		ratios+=("$(printf '%s %s\n' "$(median $div)" "$(median $ids)" |
+			awk '{ print $1 / $2 }')")
 	done
-done
-sort -u "$work/said" | grep -v 'left out' | head -5 >&2 || true
+	note div "$1" ratio "$cores" "${ratios[@]}"
+}
+
+median() { printf '%s\n' "$@" | awk '{ of[NR] = $1 } END { print of[int((NR + 1) / 2)] }'; }
+
+csv=$out/$(date -u +%F)-offload.csv
+header=app,frame_bytes,mode,batch,workers,mpps,mpps_min,mpps_max,gbit_s,device_share
+[ -s "$csv" ] || echo "$header" > "$csv"
+if [[ $what = *' rates '* ]]; then
+	for app in $apps; do
+		for bytes in $sizes; do
+			for mode in core cores auto ahead chain chains frames; do
+				[[ $modes = *" $mode "* ]] && measure "$app" "$bytes" "$mode"
+			done
+		done
+	done
+fi
+if [[ $what = *' batches '* ]]; then
+	for app in headers ids; do
+		for batch in ${BATCHES:-256 512 1024 2048 4096 8192 16384}; do
+			measure "$app" 64 chains
+		done
+	done
+	batch=${BATCH:-2048}
+fi
+if [[ $what = *' ratio '* ]]; then
+	for bytes in $sizes; do turns "$bytes"; done
+fi
+if [[ $what = *' latency '* ]]; then
+	. "$here/latency.sh"
+fi
 echo "offload.sh: $csv"
+exit "$failed"

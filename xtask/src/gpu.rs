@@ -7,7 +7,8 @@
 //! OUT/kernels/      the kernels' sources, to read beside a profile
 //! OUT/data/         rule sets, if a folder of them is given
 //! OUT/run.sh        runs it all and writes the figures
-//! OUT/offload.sh    what a card gives to whole configurations
+//! OUT/offload.sh    what a card gives to whole configurations; apps.sh has these, latency.sh times
+//! OUT/snap.sh       puts that beside what Snap says, which snap.csv has
 //! OUT/figures.sh    sweeps what GSwitch's figures vary; gswitch.csv has the paper's values
 //! ```
 
@@ -39,6 +40,18 @@ const SETS: [&str; 13] = [
     "ipc1_100k",
 ];
 
+/// What lies in bench/gpu.
+const SCRIPTS: [&str; 8] = [
+    "run.sh",
+    "figures.sh",
+    "gswitch.csv",
+    "offload.sh",
+    "apps.sh",
+    "latency.sh",
+    "snap.sh",
+    "snap.csv",
+];
+
 /// Makes the bundle.
 pub fn run(args: &[String]) -> Result<()> {
     let mut out = repo::target().join("gpu-bundle");
@@ -62,7 +75,7 @@ pub fn run(args: &[String]) -> Result<()> {
     let tests = build(&["test", "--no-run", "-p", "warpswitch-gpu", "--test", "card"], "card")?;
     place_program(&tests, &out.join("card-tests"))?;
     copy_folder(&repo::root().join("kernels"), &out.join("kernels"))?;
-    for name in ["run.sh", "figures.sh", "offload.sh", "gswitch.csv"] {
+    for name in SCRIPTS {
         let from = repo::root().join("bench/gpu").join(name);
         fs::copy(&from, out.join(name)).with_context(|| format!("cannot copy {name}"))?;
     }

@@ -50,7 +50,8 @@ tasks:
   gpu-bundle [--out DIR] [--data DIR]
                           gather binary, tests, kernels and rule sets for a machine with a card;
                           --data is a folder of ClassBench files; run its run.sh there
-  figures CSV [--out DIR] draw what bench/gpu/figures.sh measured as GSwitch's figures 5 to 9, as
+  figures CSV [--out DIR] draw what bench/gpu/figures.sh measured as GSwitch's figures 5 to 9, or
+                          what bench/gpu/snap.sh did as Snap's table and figures, as
                           SVG (default: into figures/ beside the file)
   fuzz [TARGET]... [--seconds N]
                           run fuzz targets (default: all, 60 s each; needs nightly and cargo-fuzz)

@@ -1,4 +1,4 @@
-//! The rows of a sweep, as `bench/gpu/figures.sh` writes them.
+//! The rows of a sweep, as `bench/gpu/figures.sh` and `bench/gpu/snap.sh` write them.
 
 use anyhow::{Context, Result, bail};
 
@@ -20,8 +20,12 @@ pub enum Unit {
     Times,
     /// Million packets a second.
     Mpps,
-    /// Microseconds a batch.
+    /// Microseconds: of a batch, or of a packet.
     Us,
+    /// Gigabits a second on the wire, with all that Ethernet adds.
+    Gbps,
+    /// Hundredths of the rate of the first in the table.
+    Percent,
 }
 
 /// One number of ours, and the paper's where it is known.
@@ -104,6 +108,8 @@ fn row(line: &str) -> Result<Row> {
         "Mpps" => Unit::Mpps,
         "us" => Unit::Us,
         "times" => Unit::Times,
+        "Gbit/s" => Unit::Gbps,
+        "percent" => Unit::Percent,
         other => bail!("no unit is called '{other}'"),
     };
     let batch = batch.parse().with_context(|| format!("the batch '{batch}'"))?;
@@ -123,6 +129,7 @@ fn positive(text: &str) -> Result<f64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::paper::{GSWITCH, SNAP};
     use super::*;
     use crate::repo;
 
@@ -161,7 +168,7 @@ mod tests {
             ("7,rules,,bloom,kernel,8192,Mpps,1,2", "empty"),
             ("7,rules,256,bloom,wire,8192,Mpps,1,2", "no kind"),
             ("7,rules,256,bloom,kernel,8K,Mpps,1,2", "'8K'"),
-            ("7,rules,256,bloom,kernel,8192,Gbps,1,2", "no unit"),
+            ("7,rules,256,bloom,kernel,8192,furlongs,1,2", "no unit"),
             ("7,rules,256,bloom,kernel,8192,Mpps,0,2", "above zero"),
             ("7,rules,256,bloom,kernel,8192,Mpps,-1,2", "above zero"),
             ("7,rules,256,bloom,kernel,8192,us,inf,2", "above zero"),
@@ -176,32 +183,33 @@ mod tests {
         assert!(read(&format!("# A card\n{HEADER}\n")).is_err(), "no row");
     }
 
-    /// The paper's values have words that the script finds its own numbers by: a misspelt one
+    /// The papers' values have words that the scripts find their own numbers by: a misspelt one
     /// would never be drawn.
     #[test]
     fn the_papers_values_are_of_known_figures_engines_kinds_and_units() {
-        let path = repo::root().join("bench/gpu/gswitch.csv");
-        let text = std::fs::read_to_string(path).unwrap();
-        let mut lines = text.lines().filter(|line| !line.starts_with('#'));
-        assert_eq!(lines.next(), Some("figure,value,engine,kind,unit,paper,where"));
-        let mut places = Vec::new();
-        for line in lines {
-            let columns: Vec<&str> = line.split(',').collect();
-            let &[figure, value, engine, kind, unit, paper, place] = columns.as_slice() else {
-                panic!("{line}");
-            };
-            let unit = if unit == "Gbit/s" { "Mpps" } else { unit };
-            let read = row(&format!("{figure},x,{value},{engine},{kind},1,{unit},{paper},"));
-            assert!(read.is_ok(), "{line}: {read:?}");
-            assert!(["linear", "tuple", "bloom"].contains(&engine), "{line}");
-            assert!(super::super::draw::title(figure).is_some(), "{line}");
-            assert!(!place.is_empty(), "{line}: where does it come from?");
-            places.push((figure, value, engine, kind, unit));
+        for (paper, count_min) in [(&GSWITCH, 41), (&SNAP, 30)] {
+            let path = repo::root().join(format!("bench/gpu/{}.csv", paper.name));
+            let text = std::fs::read_to_string(path).unwrap();
+            let mut lines = text.lines().filter(|line| !line.starts_with('#'));
+            assert_eq!(lines.next(), Some("figure,value,engine,kind,unit,paper,where"));
+            let mut places = Vec::new();
+            for line in lines {
+                let columns: Vec<&str> = line.split(',').collect();
+                let &[figure, value, engine, kind, unit, number, place] = columns.as_slice() else {
+                    panic!("{line}");
+                };
+                let read = row(&format!("{figure},x,{value},{engine},{kind},1,{unit},{number},"));
+                assert!(read.is_ok(), "{line}: {read:?}");
+                assert!(paper.knows(engine), "{line}");
+                assert!(paper.title(figure).is_some(), "{line}");
+                assert!(!place.is_empty(), "{line}: where does it come from?");
+                places.push((figure, value, engine, kind, unit));
+            }
+            let count = places.len();
+            places.sort_unstable();
+            places.dedup();
+            assert_eq!(places.len(), count, "a value twice");
+            assert!(count >= count_min, "{count} values of {}", paper.name);
         }
-        let count = places.len();
-        places.sort_unstable();
-        places.dedup();
-        assert_eq!(places.len(), count, "a value twice");
-        assert!(count > 40);
     }
 }

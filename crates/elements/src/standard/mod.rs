@@ -39,6 +39,7 @@ mod tee;
 mod time_filter;
 mod time_sorted;
 mod timed;
+mod timestamp_accum;
 mod unqueue;
 
 use warpswitch_graph::ElementClass;
@@ -116,5 +117,6 @@ pub(crate) const CLASSES: &[&ElementClass] = &[
     &time_sorted::CLASS,
     &timed::CLASS,
     &timed::SINK,
+    &timestamp_accum::CLASS,
     &unqueue::CLASS,
 ];

@@ -22,7 +22,7 @@
 //! None. `SetTimestampDelta` leaves packets without a time alone.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Belongs to one worker. `SetTimestamp` reads the clock once a batch.
 //!
 //! # Example
 //! ```text
@@ -84,7 +84,7 @@ impl Element for SetTimestamp {
 
     fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
         let given = self.timestamp.map(|at| i64::try_from(at.as_nanos()).unwrap_or(i64::MAX));
-        let ns = given.unwrap_or(cx.now().0);
+        let ns = given.unwrap_or_else(|| cx.read_clock().0);
         for packet in batch.iter_mut() {
             if self.is_first {
                 set_first_timestamp_ns(packet, ns);

@@ -198,6 +198,7 @@ impl Router {
     pub fn run(&mut self, host: &mut dyn Host) -> Ended {
         self.worker.runs = true;
         let clock = host.clock();
+        self.worker.clock.clone_from(&clock);
         loop {
             if let Some(clock) = &clock
                 && self.has_work_for_others()

@@ -381,6 +381,7 @@ impl Router {
             self.shared.elements[idx].replace(element);
         }
         self.worker.now = (shift.clock)();
+        self.worker.clock = Some(shift.clock);
         self.worker.pool.adopt(shift.live);
         self.worker.listeners = shift.listeners;
         shift.tasks.into_iter().for_each(|task| self.worker.schedule_task(task));

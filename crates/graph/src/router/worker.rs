@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use warpswitch_packet::{Batch, Packet, Pool};
 
+use super::Clock;
 use super::plan::Home;
 use super::team::{Link, Message};
 use crate::context::{Blueprint, Console};
@@ -103,6 +104,8 @@ type Setting = Reverse<(Time, u64, u32, u32)>;
 pub(crate) struct Worker {
     pub(crate) pool: Pool,
     pub(crate) now: Time,
+    /// What `now` was read from, if it can be read at any time.
+    pub(crate) clock: Option<Clock>,
     pub(crate) stats: Vec<Stats>,
     pub(crate) stops: u32,
     /// Elements that have a stop wait for them, see [`crate::Context::detain_stop`]; of a worker in
@@ -184,6 +187,7 @@ impl Worker {
             slots: outputs.iter().map(|_| pool.batch()).collect(),
             pool,
             now: Time::default(),
+            clock: None,
             stats: stats.collect(),
             stops: 0,
             detained: 0,

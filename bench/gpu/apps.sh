@@ -11,7 +11,8 @@
 #   div       the same with two matchers: which of them has a packet, a predicate says
 #   full      a whole IPv4 router with detection, as conf/full-router-ids.click
 #
-# Files are acl.rules, by-protocol.rules, routes.txt, words.rules and inBYTES.pcap.
+# Files are acl.rules, halves.rules (the same with two outputs), routes.txt, words.rules and
+# inBYTES.pcap.
 
 table='0.0.0.0/0 0, FILE routes.txt, FORMAT list'
 routed='rt[0], rt[1], rt[2], rt[3] -> Discard;'
@@ -31,7 +32,8 @@ serial() {
 		headers) echo "$sdn -> $ip -> $rt $drain" ;;
 		dpi) echo "$ip -> m :: $matcher -> $rt" ;;
 		ids) echo "$sdn -> $ip -> m :: $matcher -> $rt $drain" ;;
-		div) echo "by :: SDNClassifier(by-protocol.rules) -> $ip -> web :: $matcher -> $rt
+		div) echo "by :: SDNClassifier(halves.rules, MISS 0)
+			-> $ip -> web :: $matcher -> $rt
 			by[1] -> $ip -> rest :: $matcher -> rt;" ;;
 		full) router "m :: $matcher" ;;
 	esac
@@ -50,7 +52,7 @@ chain() {
 		headers) members="$sdn -> $lookup" ;;
 		dpi) members="$lookup -> $matcher)" ;;
 		ids) members="$sdn -> $lookup -> $matcher)" ;;
-		div) members="GPUSDNClassifier(by-protocol.rules, ANNO 40) -> $lookup
+		div) members="GPUSDNClassifier(halves.rules, MISS 0, ANNO 40) -> $lookup
 			-> $matcher, CHK_ANNO 40=0) -> $matcher, CHK_ANNO 40=1)" ;;
 		full) router "$(wide "$2" "GPUIPLookup(FOR rt) -> $matcher, LINK ip)")"
 			return ;;

@@ -28,7 +28,7 @@ through() {
 			-> Shaper($(awk -v m="$mpps" 'BEGIN { printf "%d", m * 1e6 }'))
 			-> Unqueue(BURST 256) -> SetTimestamp -> App -> took :: TimestampAccum
 			-> Discard;
-			Script(wait ${warm}s, write took.reset_counts, wait 1s,
+			Script(wait 1ms, wait ${warm}s, write took.reset_counts, wait 1s,
 			print \"took \$(took.count) \$(took.percentile 50) \$(took.percentile 99)\",
 			print \"most \$(took.max_time) \$(took.average_time)\", stop);"
 	} > run.click

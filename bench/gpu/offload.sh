@@ -75,7 +75,10 @@ awk -v count="${words/K/000}" 'BEGIN {
 		print "alert ip any any -> any any (content:\"" word "\"; sid:" sid ";)"
 	}
 }' > words.rules
-printf 'priority=9,tcp actions=output:0\npriority=1 actions=output:1\n' > by-protocol.rules
+# The same rules with two outcomes, for half of the packets each.
+"$warpswitch" rules convert acl.rules --to canonical |
+	awk '/-> pass/ && ++rules % 2 { sub(/-> pass/, "-> output:1") } 1' > halves.rules
+
 # frames_of BYTES: makes frames of this size, once.
 frames_of() {
 	if [ ! -e "in$1.pcap" ]; then
@@ -98,7 +101,8 @@ paths() {
 	echo "elementclass Path { $(source_of "$bytes") -> $body }"
 	echo "$names :: Path;"
 	if [ -n "$hosts" ]; then echo "StaticThreadSched($hosts);"; fi
-	echo "Script($neighbours wait ${warm}s, set n 0,
+	# A script's time begins before its elements are ready: the first wait is for that.
+	echo "Script($neighbours wait 1ms, wait ${warm}s, set n 0,
 		label again,
 		set from \$(now), set had \$(add$plays), wait ${WINDOW:-0.3}s,
 		set has \$(add$plays), set to \$(now),

@@ -24,6 +24,7 @@ mod paint;
 mod patterns;
 mod rate;
 mod route_file;
+mod sockets;
 mod standard;
 
 pub use offload::{Offload, Planned, plan};
@@ -41,6 +42,7 @@ const AREAS: &[&[&ElementClass]] = &[
     offload::CLASSES,
     nat::CLASSES,
     capture::CLASSES,
+    sockets::CLASSES,
     analysis::CLASSES,
     control::CLASSES,
 ];

@@ -16,6 +16,7 @@ use crate::language::{ElementPorts, FlatGraph, Flow, PortRef, Processing};
 use crate::names::{NameTable, Seen};
 use crate::router::worker::{DROPS, Worker};
 use crate::time::Time;
+use crate::transport::{Transport, Wire};
 
 /// What of a router never changes while it runs. All workers have the same.
 pub(crate) struct Blueprint {
@@ -629,6 +630,15 @@ pub trait Console {
     fn listen(&mut self, endpoint: &Endpoint) -> Result<String, String> {
         let _ = endpoint;
         Err("no control connections are served here".to_owned())
+    }
+
+    /// Opens a socket for packets, or goes on with the same one of the configuration before.
+    ///
+    /// # Errors
+    /// Why that cannot be.
+    fn open(&mut self, transport: &Transport) -> Result<Box<dyn Wire>, String> {
+        let _ = transport;
+        Err("no sockets are opened here".to_owned())
     }
 
     /// Writes handler `handler` once when the process is sent the signal called `signal`, such as

@@ -16,6 +16,7 @@ mod names;
 mod router;
 pub mod simulate;
 mod time;
+pub mod transport;
 
 pub use context::{Console, Context, Fate, drop_for};
 pub use element::{ConfigureContext, Element, ElementClass, Phase, Registry, Sharing};

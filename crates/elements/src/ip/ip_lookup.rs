@@ -193,6 +193,13 @@ impl IpLookup {
         self.table.hop(hop).map(|hop| (hop.gateway, hop.port))
     }
 
+    /// Whether there is a route to `address`.
+    pub(crate) fn has_route(&self, address: Ipv4Addr) -> bool {
+        let mut found = [NextHop::NONE];
+        self.table.lookup(&[u32::from(address)], &mut found);
+        self.table.hop(found[0]).is_some()
+    }
+
     /// Looks up destinations.
     pub(crate) fn look_up(&self, addresses: &[u32], found: &mut [NextHop]) {
         self.table.lookup(addresses, found);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use warpswitch_elements::Offload;
 use warpswitch_graph::Console;
 use warpswitch_graph::control::Endpoint;
+use warpswitch_graph::transport::{Transport, Wire};
 
 use super::host::Clock;
 use super::pace::Pace;
@@ -103,7 +104,8 @@ impl World {
         // Who sees both streams in one place sees them in order.
         self.flush();
         let text = text.strip_suffix('\n').unwrap_or(text);
-        _ = writeln!(io::stderr().lock(), "{text}");
+        // In one piece: other programs may write there, too, between pieces.
+        _ = io::stderr().lock().write_all(format!("{text}\n").as_bytes());
     }
 
     fn note(&self, result: &io::Result<()>) {
@@ -140,6 +142,13 @@ impl Console for WorldConsole {
 
     fn listen(&mut self, endpoint: &Endpoint) -> Result<String, String> {
         self.world.sockets.borrow_mut().listen(endpoint)
+    }
+
+    fn open(&mut self, transport: &Transport) -> Result<Box<dyn Wire>, String> {
+        if self.may_wait() {
+            return Err("packets of sockets come in real time: run without --simtime".to_owned());
+        }
+        self.world.sockets.borrow_mut().open(transport)
     }
 
     fn watch_signal(&mut self, signal: &str, handler: &str) -> Result<(), String> {

@@ -9,6 +9,7 @@
 
 pub mod config;
 mod console;
+mod datagrams;
 mod host;
 pub mod offload;
 mod pace;
@@ -17,6 +18,8 @@ mod reload;
 mod signals;
 mod sockets;
 pub mod stats;
+mod streams;
+mod wires;
 
 pub use console::World;
 pub use host::{Clock, DriveHost};

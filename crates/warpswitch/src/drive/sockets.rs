@@ -1,4 +1,5 @@
-//! Control connections: listening, accepting, reading and writing without ever waiting.
+//! Sockets of a run. Control connections: listening, accepting, reading and writing without ever
+//! waiting.
 //!
 //! # Invariants
 //! - K1: a client costs a bounded part of each look at it: so many bytes, so many commands. One
@@ -14,6 +15,9 @@ use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags};
 use warpswitch_graph::control::{Address, Connection, Controlled, Endpoint};
+use warpswitch_graph::transport::{Transport, Wire};
+
+use super::wires::{Wires, is_later, plain};
 
 /// The most clients at a time.
 pub const CLIENTS_MAX: usize = 64;
@@ -32,6 +36,7 @@ pub struct Sockets {
     /// Which configuration asked for listeners last.
     generation: u32,
     made: u64,
+    wires: Wires,
 }
 
 struct Listener {
@@ -88,6 +93,15 @@ impl Sockets {
         Ok(place)
     }
 
+    /// Opens a socket for packets, or hands on that of the configuration before.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn open(&mut self, transport: &Transport) -> Result<Box<dyn Wire>, String> {
+        let opened = self.wires.open(transport, self.generation);
+        opened.map_err(|error| format!("socket: {}", plain(&error)))
+    }
+
     /// Another configuration is about to ask for listeners.
     pub fn begin_generation(&mut self) {
         self.generation += 1;
@@ -99,6 +113,7 @@ impl Sockets {
         let now = self.generation;
         self.listeners.retain(|door| if taken { door.wanted == now } else { door.born != now });
         self.listeners.iter_mut().for_each(|door| door.wanted = now);
+        self.wires.settle(now);
     }
 
     /// Whether anybody may come.
@@ -192,15 +207,6 @@ impl Client {
     }
 }
 
-/// Whether the same may do another time.
-fn is_later(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
-}
-
-fn plain(error: &io::Error) -> String {
-    error.to_string().split(" (os error").next().unwrap_or_default().to_owned()
-}
-
 fn open(address: &Address) -> io::Result<(Door, String)> {
     match address {
         Address::Tcp { port, or_above, host } => {
@@ -219,27 +225,32 @@ fn open(address: &Address) -> io::Result<(Door, String)> {
             Ok((Door::Tcp(socket), place))
         }
         Address::Unix(path) => {
-            let socket = bind_unix(path)?;
+            let answers = || UnixStream::connect(path).map(drop);
+            let socket = take_over(path, || UnixListener::bind(path), answers)?;
             socket.set_nonblocking(true)?;
             Ok((Door::Unix(socket), path.display().to_string()))
         }
     }
 }
 
-/// Listens at `path`; takes the place of a socket there whose listener is gone.
-fn bind_unix(path: &Path) -> io::Result<UnixListener> {
-    let bound = UnixListener::bind(path);
+/// Binds `path` by `bind`; takes the place of a socket there which nobody `answers` any more.
+pub(super) fn take_over<T>(
+    path: &Path,
+    bind: impl Fn() -> io::Result<T>,
+    answers: impl Fn() -> io::Result<()>,
+) -> io::Result<T> {
+    let bound = bind();
     let Err(error) = bound else { return bound };
     let is_socket = || std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
     if error.kind() != io::ErrorKind::AddrInUse || !is_socket() {
         return Err(error);
     }
-    match UnixStream::connect(path) {
+    match answers() {
         Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => {
             std::fs::remove_file(path)?;
-            UnixListener::bind(path)
+            bind()
         }
-        Ok(_) => Err(io::Error::other(format!("{}: somebody answers there", plain(&error)))),
+        Ok(()) => Err(io::Error::other(format!("{}: somebody answers there", plain(&error)))),
         Err(_) => Err(error),
     }
 }

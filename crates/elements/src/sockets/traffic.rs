@@ -1,0 +1,267 @@
+//! What elements with a socket have in common: packets that wait for it, and a task that looks at
+//! it.
+//!
+//! # Invariants
+//! - T1: at most `capacity` packets wait; who comes then is dropped. A peer that does not read, or
+//!   that never says a word, costs that much and a look at the socket each millisecond.
+//! - T2: a stream takes a packet as a whole for one peer, or the packet is dropped.
+
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use warpswitch_graph::language::args::Args;
+use warpswitch_graph::transport::{Received, Sent, Transport, Wire};
+use warpswitch_graph::{Context, HandlerError, HandlerSpec};
+use warpswitch_packet::packet::PACKET_BYTES_MAX;
+use warpswitch_packet::{Batch, Packet};
+
+/// Reasons for drops, by number.
+pub(super) const REASONS: [&str; 4] =
+    ["no peer", "too many wait", "connection lost", "refused by the system"];
+const NO_PEER: usize = 0;
+const TOO_MANY: usize = 1;
+const LOST: usize = 2;
+const REFUSED: usize = 3;
+
+/// Packets that are received, or asked for, at a look.
+const BURST: usize = 32;
+/// Between two looks at a socket that has nothing to give and takes nothing.
+const LOOK: Duration = Duration::from_millis(1);
+/// The most packets that may be let wait.
+const CAPACITY_MAX: usize = 1 << 16;
+
+/// The handlers of elements with a socket.
+pub(super) const HANDLERS: &[HandlerSpec] = &[
+    HandlerSpec::read("local"),
+    HandlerSpec::read("peer"),
+    HandlerSpec::read("length"),
+    HandlerSpec::read("sent"),
+    HandlerSpec::read("received"),
+];
+
+/// See the module.
+pub(super) struct Traffic {
+    pub(super) transport: Option<Transport>,
+    pub(super) is_verbose: bool,
+    snap_bytes: usize,
+    sets_times: bool,
+    capacity: usize,
+    wire: Option<Box<dyn Wire>>,
+    waiting: VecDeque<Packet>,
+    /// Of the first that waits, bytes that a stream has taken already.
+    taken_bytes: usize,
+    /// And by which of its peers.
+    taken_by: u64,
+    /// Where datagrams go by their destination annotation.
+    goes_by_annotation: bool,
+    asks: bool,
+    bytes: Vec<u8>,
+    sent: u64,
+    received: u64,
+}
+
+impl Traffic {
+    pub(super) fn new() -> Self {
+        Self {
+            transport: None,
+            is_verbose: false,
+            snap_bytes: 2048,
+            sets_times: true,
+            capacity: 1000,
+            wire: None,
+            waiting: VecDeque::new(),
+            taken_bytes: 0,
+            taken_by: 0,
+            goes_by_annotation: false,
+            asks: false,
+            bytes: Vec::new(),
+            sent: 0,
+            received: 0,
+        }
+    }
+
+    /// Reads the keywords that all have; the sizes of the system's buffers.
+    pub(super) fn read(&mut self, args: &mut Args<'_>) -> [Option<u32>; 2] {
+        let (mut send_bytes, mut receive_bytes, mut headroom) = (None, None, 0u32);
+        args.read("SNAPLEN", &mut self.snap_bytes)
+            .read("TIMESTAMP", &mut self.sets_times)
+            .read("CAPACITY", &mut self.capacity)
+            .read("VERBOSE", &mut self.is_verbose)
+            .read("SNDBUF", &mut send_bytes)
+            .read("RCVBUF", &mut receive_bytes)
+            .read("HEADROOM", &mut headroom);
+        if !(1..=PACKET_BYTES_MAX).contains(&self.snap_bytes) {
+            args.error_at("SNAPLEN", &format!("must be 1 to {PACKET_BYTES_MAX}"));
+        }
+        if !(1..=CAPACITY_MAX).contains(&self.capacity) {
+            args.error_at("CAPACITY", &format!("must be 1 to {CAPACITY_MAX}"));
+        }
+        [send_bytes, receive_bytes]
+    }
+
+    /// Opens the socket.
+    pub(super) fn open(
+        &mut self,
+        cx: &mut Context<'_>,
+        goes_by_annotation: bool,
+    ) -> Result<(), String> {
+        let transport = self.transport.as_ref().expect("it is configured");
+        self.wire = Some(cx.console().open(transport)?);
+        self.goes_by_annotation = goes_by_annotation;
+        self.bytes = vec![0; self.snap_bytes];
+        if cx.inputs() > 0 && cx.input_is_pull(0) {
+            self.asks = true;
+            // It looks at the socket anyway, so nobody has to be able to wake it.
+            cx.listen_upstream(0);
+        }
+        cx.schedule_task();
+        Ok(())
+    }
+
+    /// Goes on with the socket of `old`, if that is the very same.
+    pub(super) fn take(&mut self, cx: &mut Context<'_>, old: &mut Self) {
+        if self.transport != old.transport {
+            return;
+        }
+        while self.waiting.len() < self.capacity
+            && let Some(packet) = old.waiting.pop_front()
+        {
+            self.waiting.push_back(packet);
+        }
+        (self.taken_bytes, self.taken_by) = (std::mem::take(&mut old.taken_bytes), old.taken_by);
+        (self.sent, self.received) = (old.sent, old.received);
+        cx.schedule_task();
+    }
+
+    /// Takes packets that are pushed.
+    pub(super) fn push(&mut self, cx: &mut Context<'_>, mut batch: Batch) {
+        for packet in batch.drain() {
+            if self.waiting.len() >= self.capacity {
+                self.send(cx);
+            }
+            if self.waiting.len() < self.capacity {
+                self.waiting.push_back(packet);
+            } else {
+                cx.drop_packet(packet, TOO_MANY);
+            }
+        }
+        cx.consume_batch(batch);
+        self.send(cx);
+    }
+
+    /// Looks at the socket; packets that came leave by output 0. Of a server's peers those may send
+    /// that `is_allowed`.
+    pub(super) fn run(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut is_allowed: impl FnMut(&mut Context<'_>, Ipv4Addr) -> bool,
+    ) -> bool {
+        let mut worked = self.receive(cx, &mut is_allowed);
+        let has_peer = self.wire.as_ref().is_some_and(|wire| wire.has_peer());
+        if self.asks && has_peer && self.waiting.is_empty() {
+            let mut batch = cx.pull(0, BURST.min(self.capacity));
+            worked |= !batch.is_empty();
+            self.waiting.extend(batch.drain());
+            cx.consume_batch(batch);
+        }
+        worked |= self.send(cx);
+        while let Some(news) = self.wire.as_mut().and_then(|wire| wire.news()) {
+            if self.is_verbose {
+                cx.say(&format!("{}: {news}", cx.declaration()));
+            }
+        }
+        match worked {
+            true => cx.schedule_task(),
+            false => cx.set_timer(0, cx.now() + LOOK),
+        }
+        worked
+    }
+
+    fn receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        is_allowed: &mut impl FnMut(&mut Context<'_>, Ipv4Addr) -> bool,
+    ) -> bool {
+        let Some(wire) = &mut self.wire else { return false };
+        let mut worked = false;
+        for _ in 0..BURST {
+            let got = wire.receive(&mut self.bytes, &mut |address| is_allowed(cx, address));
+            match got {
+                Received::Nothing => break,
+                Received::Passed => {}
+                Received::Bytes(len) => {
+                    self.received += 1;
+                    if cx.has_output(0) {
+                        let mut packet = cx.pool().packet();
+                        packet.set_data(&self.bytes[..len]);
+                        packet.set_timestamp_ns(if self.sets_times { cx.now().0 } else { 0 });
+                        cx.emit(0, packet);
+                    }
+                }
+            }
+            worked = true;
+        }
+        worked
+    }
+
+    /// Sends what waits, as far as the socket takes it.
+    fn send(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(wire) = &mut self.wire else { return false };
+        let is_stream = self.transport.as_ref().is_some_and(|t| t.protocol.is_stream());
+        let is_client = self.transport.as_ref().is_some_and(|t| t.is_client);
+        let mut worked = false;
+        while let Some(packet) = self.waiting.front() {
+            let to = self.goes_by_annotation.then(|| packet.dst_ipv4().into());
+            let (bytes, taken) = (packet.data(), self.taken_bytes);
+            let sent = match (taken, bytes.len()) {
+                (1.., _) if wire.peers() != self.taken_by => Sent::NoPeer,
+                // A stream has no use for a packet without bytes.
+                (_, 0) if is_stream => Sent::Bytes(0),
+                _ => wire.send(&bytes[taken..], to),
+            };
+            let is_whole = |len: usize| !is_stream || taken + len >= bytes.len();
+            let fate = match sent {
+                Sent::Later => break,
+                Sent::Bytes(len) if !is_whole(len) => {
+                    (self.taken_bytes, self.taken_by) = (taken + len, wire.peers());
+                    worked = true;
+                    continue;
+                }
+                Sent::Bytes(_) => None,
+                Sent::Refused => Some(REFUSED),
+                Sent::NoPeer if taken > 0 => Some(LOST),
+                // It calls again, and there is something to say then.
+                Sent::NoPeer if is_client => break,
+                Sent::NoPeer => Some(NO_PEER),
+            };
+            (self.taken_bytes, worked) = (0, true);
+            let packet = self.waiting.pop_front().expect("it is the first");
+            match fate {
+                None => {
+                    self.sent += 1;
+                    cx.consume(packet);
+                }
+                Some(reason) => cx.drop_packet(packet, reason),
+            }
+        }
+        worked
+    }
+
+    /// The handlers.
+    pub(super) fn read_handler(&self, name: &str) -> Result<String, HandlerError> {
+        let wire = self.wire.as_ref();
+        Ok(match name {
+            "local" => wire.map(|wire| wire.local()).unwrap_or_default(),
+            "peer" => wire.map(|wire| wire.peer()).unwrap_or_default(),
+            "length" => self.waiting.len().to_string(),
+            "sent" => self.sent.to_string(),
+            "received" => self.received.to_string(),
+            _ => return Err(HandlerError::Missing),
+        })
+    }
+
+    pub(super) fn held(&self) -> usize {
+        self.waiting.len()
+    }
+}

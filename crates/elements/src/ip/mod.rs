@@ -36,6 +36,7 @@ mod store_ip_address;
 mod strip_ip_header;
 mod strip_tcp_header;
 pub(crate) mod support;
+mod tcp_fragmenter;
 #[cfg(test)]
 mod testing;
 mod udp_ip_encap;
@@ -85,5 +86,6 @@ pub(crate) const CLASSES: &[&ElementClass] = &[
     &strip_ip_header::UNSTRIP,
     &strip_tcp_header::STRIP,
     &strip_tcp_header::UNSTRIP,
+    &tcp_fragmenter::CLASS,
     &udp_ip_encap::CLASS,
 ];

@@ -1,0 +1,359 @@
+//! Cuts TCP segments that are too long for a link into several.
+//!
+//! # Synopsis
+//! `TCPFragmenter(MTU, MTU_ANNO)`
+//!
+//! # Ports
+//! One input, one output; push.
+//!
+//! # Configuration
+//! - `MTU`: the most bytes of a packet, from its IPv4 header on; 0 for what `MTU_ANNO` says
+//! - `MTU_ANNO`: an annotation of two bytes that says the same, if it is not 0; the smaller counts.
+//!   One of the two must be given
+//!
+//! A segment that is too long leaves as several, in order, each with the bytes in front of its
+//! data, as interfaces do it that take the cutting off a host: sequence numbers and identifications
+//! go on, `FIN` and `PSH` stay with the last and `CWR` with the first (RFC 9293, 3.8.1; RFC 3168,
+//! 6.1.2), lengths and checksums are set. All else passes as it is: what is short enough or no
+//! TCP, fragments, segments with `SYN`, `RST` or `URG`, packets that are not whole, and those whose
+//! headers leave no room for data. Packets need the network header set.
+//!
+//! # Handlers
+//! | name | | unit |
+//! | --- | --- | --- |
+//! | `fragments` | read | segments made |
+//!
+//! # Drops
+//! None.
+//!
+//! # Threads
+//! Each worker has a copy.
+//!
+//! # Example
+//! ```text
+//! ... -> CheckIPHeader -> CheckTCPHeader -> TCPFragmenter(1500) -> ...;
+//! ```
+
+use warpswitch_graph::language::args::{Args, ArgsError};
+use warpswitch_graph::{
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
+};
+use warpswitch_packet::packet::Header;
+use warpswitch_packet::{Batch, Packet};
+use warpswitch_wire::checksum::PseudoHeader;
+use warpswitch_wire::ip::IpProto;
+use warpswitch_wire::ipv4::Ipv4;
+use warpswitch_wire::tcp::{Tcp, TcpFlags};
+
+use super::support::{Anno, ipv4, is_fragment};
+
+/// The class.
+pub static CLASS: ElementClass =
+    ElementClass::new("TCPFragmenter", "1/1", "h/h", || Box::<TcpFragmenter>::default()).live();
+
+/// Where the lower eight flags are in a TCP header, and some of them.
+const FLAGS_AT: usize = 13;
+const FIN: u8 = TcpFlags::FIN.0 as u8;
+const PSH: u8 = TcpFlags::PSH.0 as u8;
+const CWR: u8 = TcpFlags::CWR.0 as u8;
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct TcpFragmenter {
+    mtu: u16,
+    mtu_anno: Option<usize>,
+    fragments: u64,
+}
+
+/// Where the parts of a packet are that is to be cut.
+#[derive(Clone, Copy)]
+struct Cut {
+    /// Where its IPv4 header, its TCP header, its data and what is behind them begin.
+    ip: usize,
+    tcp: usize,
+    data: usize,
+    end: usize,
+    /// Bytes of data in each, at most.
+    data_bytes_max: usize,
+}
+
+impl TcpFragmenter {
+    #[inline]
+    fn mtu(&self, packet: &Packet) -> usize {
+        let noted = self.mtu_anno.map_or(0, |at| packet.anno_u16(at));
+        usize::from(match (self.mtu, noted) {
+            (mtu, 0) => mtu,
+            (0, noted) => noted,
+            (mtu, noted) => mtu.min(noted),
+        })
+    }
+
+    /// How `packet`, which is longer than `mtu`, is to be cut; none if it is not.
+    fn plan(packet: &Packet, mtu: usize) -> Option<Cut> {
+        let ip = packet.header_offset(Header::Network)?;
+        let view = ipv4(packet)?;
+        let (header_bytes, total_bytes) = (view.header_bytes(), view.total_bytes());
+        if view.proto() != IpProto::TCP || is_fragment(&view) || total_bytes <= mtu {
+            return None;
+        }
+        let segment = view.into_inner().get(header_bytes..total_bytes)?;
+        let tcp = Tcp::new_checked(segment).ok()?;
+        let uncut = [TcpFlags::SYN, TcpFlags::RST, TcpFlags::URG];
+        if uncut.into_iter().any(|flag| tcp.flags().contains(flag)) {
+            return None;
+        }
+        let headers_bytes = header_bytes + tcp.header_bytes();
+        let data_bytes_max = mtu.checked_sub(headers_bytes).filter(|&bytes| bytes > 0)?;
+        let (tcp, data, end) = (ip + header_bytes, ip + headers_bytes, ip + total_bytes);
+        Some(Cut { ip, tcp, data, end, data_bytes_max })
+    }
+
+    /// Emits `packet` in segments.
+    fn cut(&mut self, cx: &mut Context<'_>, mut packet: Packet, cut: Cut) {
+        let mut later = cx.pool().batch();
+        let mut start = cut.data + cut.data_bytes_max;
+        while start < cut.end {
+            let bytes = cut.data_bytes_max.min(cut.end - start);
+            let mut segment = cx.pool().packet();
+            let (headers, data) = segment.put(cut.data + bytes).split_at_mut(cut.data);
+            headers.copy_from_slice(&packet.data()[..cut.data]);
+            data.copy_from_slice(&packet.data()[start..start + bytes]);
+            if let Some(at) = packet.header_offset(Header::Mac) {
+                segment.set_header(Header::Mac, at);
+            }
+            segment.set_ip_header(cut.ip, cut.tcp - cut.ip);
+            *segment.annotations_mut() = *packet.annotations();
+            segment.set_timestamp_ns(packet.timestamp_ns());
+            segment.set_packet_type(packet.packet_type());
+            let is_last = start + bytes == cut.end;
+            finish(&mut segment, cut, start - cut.data, 1 + later.len(), is_last);
+            later.push(segment);
+            start += bytes;
+        }
+        packet.take(packet.len() - cut.data - cut.data_bytes_max);
+        finish(&mut packet, cut, 0, 0, false);
+        self.fragments += 1 + later.len() as u64;
+        cx.emit(0, packet);
+        cx.emit_batch(0, later);
+    }
+}
+
+/// Sets what differs between segments: this is number `idx`, and has the data from byte `from` on.
+fn finish(segment: &mut Packet, cut: Cut, from: usize, idx: usize, is_last: bool) {
+    let bytes = segment.data_mut();
+    let total_bytes = (bytes.len() - cut.ip) as u16;
+    let flags = &mut bytes[cut.tcp + FLAGS_AT];
+    *flags &= !((if idx > 0 { CWR } else { 0 }) | (if is_last { 0 } else { FIN | PSH }));
+    let seq = Tcp::new_unchecked(&bytes[cut.tcp..]).seq().wrapping_add(from as u32);
+    bytes[cut.tcp + 4..cut.tcp + 8].copy_from_slice(&seq.to_be_bytes());
+    let ip = Ipv4::new_unchecked(&mut bytes[cut.ip..]);
+    let id = ip.identification().wrapping_add(idx as u16);
+    let pseudo = PseudoHeader::V4 { src: ip.src(), dst: ip.dst() };
+    let header = ip.into_inner();
+    header[2..4].copy_from_slice(&total_bytes.to_be_bytes());
+    header[4..6].copy_from_slice(&id.to_be_bytes());
+    Ipv4::new_unchecked(&mut *header).fill_checksum();
+    Tcp::new_unchecked(&mut header[cut.tcp - cut.ip..]).fill_checksum(&pseudo);
+}
+
+impl Element for TcpFragmenter {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        _context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        let mut anno = None::<Anno<2>>;
+        args.read("MTU", &mut self.mtu).read("MTU_ANNO", &mut anno);
+        self.mtu_anno = anno.map(|anno| anno.0);
+        if self.mtu == 0 && self.mtu_anno.is_none() {
+            args.error_at("", "At least one of MTU and MTU_ANNO must be set");
+        }
+        args.complete()
+    }
+
+    fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
+        let bytes_of = |packet: &Packet| packet.from_header(Header::Network).len();
+        let is_short = |packet: &Packet| {
+            let mtu = self.mtu(packet);
+            mtu == 0 || bytes_of(packet) <= mtu
+        };
+        if batch.iter().all(is_short) {
+            return cx.emit_batch(0, batch);
+        }
+        for packet in batch.drain() {
+            let mtu = self.mtu(&packet);
+            match Self::plan(&packet, mtu).filter(|_| mtu > 0) {
+                Some(cut) => self.cut(cx, packet, cut),
+                None => cx.emit(0, packet),
+            }
+        }
+        cx.pool().recycle_empty(batch);
+    }
+
+    fn handlers(&self) -> &'static [HandlerSpec] {
+        const { &[HandlerSpec::read("fragments")] }
+    }
+
+    fn read(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _name: &str,
+        _param: &str,
+    ) -> Result<String, HandlerError> {
+        Ok(self.fragments.to_string())
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::copies(Self { fragments: 0, ..self.clone() })
+    }
+
+    fn absorb(&mut self, copy: &mut dyn Element) {
+        if let Some(copy) = copy.downcast_mut::<Self>() {
+            self.fragments += copy.fragments;
+        }
+    }
+
+    fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
+        if let Some(old) = old.downcast_mut::<Self>() {
+            self.fragments = old.fragments;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use warpswitch_wire::tcp::TcpRepr;
+
+    use super::super::testing::{Shown, ipv4, run, source};
+    use super::*;
+
+    /// A TCP segment in Ethernet.
+    fn segment(data: &[u8], flags: TcpFlags, options: &[u8]) -> Vec<u8> {
+        let repr = TcpRepr {
+            src_port: 1000,
+            dst_port: 80,
+            seq: u32::MAX - 5,
+            ack: 7,
+            flags,
+            window: 100,
+            urgent: 0,
+            options,
+        };
+        let mut tcp = vec![0; repr.header_bytes()];
+        repr.emit(&mut Tcp::new_unchecked(&mut tcp[..]));
+        tcp.extend_from_slice(data);
+        let packet = ipv4(&tcp, |ip| {
+            (ip.proto, ip.identification) = (IpProto::TCP, 0xffff);
+        });
+        [vec![0xee; 14], packet].concat()
+    }
+
+    fn through(bytes: &[u8], args: &str, annotate: &str) -> Vec<Shown> {
+        let config = format!(
+            "{} {annotate} -> MarkIPHeader(14) -> TCPFragmenter({args}) -> Show(0);",
+            source(bytes)
+        );
+        run(&config).0
+    }
+
+    proptest! {
+        /// Segments put together are the segment that was cut.
+        #[test]
+        fn segments_put_together_are_the_segment(
+            data_bytes in 0usize..4000,
+            mtu in 41u16..1600,
+            flags in 0u16..0x100,
+            words in 0usize..5,
+        ) {
+            let data: Vec<u8> = (0..data_bytes).map(|at| (at * 7) as u8).collect();
+            let (flags, options) = (TcpFlags(flags), vec![1; words * 4]);
+            let bytes = segment(&data, flags, &options);
+            let shown = through(&bytes, &format!("MTU {mtu}"), "");
+            let whole_bytes = bytes.len() - 14;
+            let headers_bytes = 40 + options.len();
+            let is_cut = whole_bytes > usize::from(mtu)
+                && usize::from(mtu) > headers_bytes
+                && flags.0 & (TcpFlags::SYN.0 | TcpFlags::RST.0 | TcpFlags::URG.0) == 0;
+            if !is_cut {
+                prop_assert_eq!(&shown[0].bytes, &bytes);
+                prop_assert_eq!(shown.len(), 1);
+                return Ok(());
+            }
+            let each = usize::from(mtu) - headers_bytes;
+            prop_assert_eq!(shown.len(), data.len().div_ceil(each));
+            let mut joined = Vec::new();
+            for (idx, part) in shown.iter().enumerate() {
+                prop_assert_eq!(&part.bytes[..14], &[0xee; 14][..]);
+                let ip = Ipv4::new_checked(&part.bytes[14..]).expect("a whole packet");
+                prop_assert!(ip.is_checksum_right() && ip.total_bytes() <= usize::from(mtu));
+                prop_assert_eq!(ip.total_bytes(), part.bytes.len() - 14);
+                prop_assert_eq!(ip.identification(), 0xffffu16.wrapping_add(idx as u16));
+                let tcp = Tcp::new_checked(ip.payload()).expect("a whole segment");
+                let pseudo = PseudoHeader::V4 { src: ip.src(), dst: ip.dst() };
+                prop_assert!(tcp.is_checksum_right(&pseudo));
+                prop_assert_eq!(tcp.seq(), (u32::MAX - 5).wrapping_add(joined.len() as u32));
+                prop_assert_eq!(tcp.options(), &options[..]);
+                let mut expected = flags.0;
+                if idx > 0 {
+                    expected &= !TcpFlags::CWR.0;
+                }
+                if idx + 1 < shown.len() {
+                    expected &= !(TcpFlags::FIN.0 | TcpFlags::PSH.0);
+                }
+                prop_assert_eq!(tcp.flags().0, expected);
+                joined.extend_from_slice(tcp.payload());
+            }
+            prop_assert_eq!(joined, data);
+        }
+    }
+
+    #[test]
+    fn the_smaller_of_argument_and_annotation_counts() {
+        let bytes = segment(&[5; 100], TcpFlags::ACK, &[]);
+        let note = |mtu: u16| {
+            let [high, low] = mtu.to_ne_bytes();
+            format!("-> SetAnno(20, {high}) -> SetAnno(21, {low})")
+        };
+        let count = |args: &str, note: &str| through(&bytes, args, note).len();
+        assert_eq!(count("MTU_ANNO 20", ""), 1);
+        assert_eq!(count("MTU_ANNO 20", &note(90)), 2);
+        assert_eq!(count("MTU 60, MTU_ANNO 20", &note(90)), 5);
+        assert_eq!(count("MTU 90, MTU_ANNO 20", &note(60)), 5);
+        assert_eq!(count("MTU 90, MTU_ANNO 20", ""), 2);
+    }
+
+    #[test]
+    fn what_is_no_whole_segment_passes() {
+        let bytes = segment(&[5; 100], TcpFlags::ACK, &[]);
+        let edited = |edit: &dyn Fn(&mut Vec<u8>)| {
+            let mut bytes = bytes.clone();
+            edit(&mut bytes);
+            bytes
+        };
+        let cases = [
+            edited(&|bytes| bytes[14 + 9] = 17),
+            edited(&|bytes| bytes[14 + 6] = 0x20),
+            edited(&|bytes| bytes[14 + 7] = 1),
+            edited(&|bytes| bytes[14 + 20 + 12] = 0xf0),
+            edited(&|bytes| bytes[14 + 20 + 12] = 0x40),
+            edited(&|bytes| bytes.truncate(100)),
+        ];
+        for bytes in cases {
+            let shown = through(&bytes, "MTU 50", "");
+            assert_eq!(shown.into_iter().map(|s| s.bytes).collect::<Vec<_>>(), [bytes]);
+        }
+        let padded = edited(&|bytes| bytes.extend([0; 6]));
+        let shown = through(&padded, "MTU 139", "");
+        assert_eq!(shown.iter().map(|s| s.bytes.len()).collect::<Vec<_>>(), [153, 55]);
+        assert_eq!(through(&padded, "MTU 140", "")[0].bytes, padded);
+    }
+
+    #[test]
+    fn one_of_both_is_needed() {
+        let config = "Idle -> TCPFragmenter -> Discard";
+        let made = warpswitch_graph::simulate::router(config, &super::super::testing::registry());
+        let told = made.err().expect("it is refused").to_click();
+        assert!(told.contains("At least one of MTU and MTU_ANNO must be set"), "{told}");
+    }
+}

@@ -98,6 +98,40 @@ fn chains_side_by_side_count_what_they_are_given() {
 }
 
 #[test]
+fn every_element_tells_its_worker() {
+    let chain = "src :: InfiniteSource(ACTIVE false) -> n :: Null -> q :: Queue -> d :: Discard;";
+    let config = format!(
+        "a, b :: {{ {chain} StaticThreadSched(d 0) }}; c :: {{ {chain} }};
+        StaticThreadSched(a 1, c/d 2, c 0, b/src 2)"
+    );
+    // A compound stands for what is not named; queues belong to those that ask them.
+    let expected = [
+        ("a/src", 1),
+        ("a/q", 0),
+        ("a/d", 0),
+        ("b/src", 2),
+        ("b/d", 0),
+        ("c/src", 0),
+        ("c/q", 2),
+        ("c/d", 2),
+        ("a/n", 1),
+        ("c/n", 0),
+    ];
+    let (mut router, _) = router(&config, 3);
+    for (element, worker) in expected {
+        assert_eq!(read(&mut router, &format!("{element}.home_thread")), worker, "{element}");
+    }
+    router.run(&mut RealHost::new(None));
+    assert_eq!(read(&mut router, "a/src.home_thread"), 1);
+    let (mut router, _) = run(&config, 1);
+    assert_eq!(read(&mut router, "a/src.home_thread"), 0);
+    let (transcript, registry) = (Transcript::default(), warpswitch_elements::registry());
+    let alone = Router::new(loaded(&config), &registry, options(&transcript));
+    let mut alone = alone.map_err(|errors| errors.to_click()).expect("it is right");
+    assert_eq!(read(&mut alone, "c/d.home_thread"), 0, "nobody asked for more workers");
+}
+
+#[test]
 fn queues_hand_over_and_lose_nothing() {
     // The source waits for room, which another worker makes.
     let config = "InfiniteSource(LIMIT 200000, BURST 64) -> q :: FullNoteQueue(1000)

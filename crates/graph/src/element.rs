@@ -172,6 +172,12 @@ pub trait Element: Any + Send {
         &[]
     }
 
+    /// The same of elements that it names by what they are part of: of lesser weight than what
+    /// [`Element::assigns`] says anywhere.
+    fn assigns_parts(&self) -> &[(usize, usize)] {
+        &[]
+    }
+
     /// Finishes: the run is over. Files are flushed here, with what goes wrong as the error.
     ///
     /// # Errors

@@ -85,6 +85,7 @@ pub(crate) const ELEMENT_HANDLERS: &[HandlerSpec] = &[
     HandlerSpec::read("held"),
     HandlerSpec::read("own_ns"),
     HandlerSpec::read("ns_per_packet"),
+    HandlerSpec::read("home_thread"),
 ];
 
 /// Handlers of the whole.

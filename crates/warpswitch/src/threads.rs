@@ -1,6 +1,7 @@
 //! Worker threads and the cores they run on.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use core_affinity::CoreId;
@@ -32,11 +33,20 @@ pub fn warn_of_sharing(threads: usize) {
     }
 }
 
+/// Which of the cores worker 0 has.
+static FIRST: AtomicUsize = AtomicUsize::new(0);
+
+/// Gives worker 0 core number `first` of [`cores`], and the others those that follow.
+pub fn begin_at(first: usize) {
+    // Threads that are started later see it; no other memory goes with it.
+    FIRST.store(first, Ordering::Relaxed);
+}
+
 /// The core for worker `idx`; with more workers than cores they share. `None` where the system
 /// tells of no cores: the worker runs wherever it is put.
 pub fn core_for(idx: usize) -> Option<CoreId> {
     let cores = cores();
-    cores[idx % cores.len()]
+    cores[FIRST.load(Ordering::Relaxed).wrapping_add(idx) % cores.len()]
 }
 
 /// Has `workers` workers run `router`, each on a core of its own, the calling thread the first.

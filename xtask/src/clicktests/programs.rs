@@ -14,7 +14,7 @@ use crate::repo;
 const NAMES: [&str; 2] = ["click", "click-flatten"];
 
 /// What `click-buildtool provides` says yes to, beside the element classes.
-const PROVIDED: &str = "userlevel int64 ip6 analysis standard";
+const PROVIDED: &str = "userlevel umultithread int64 ip6 analysis standard";
 
 /// Where programs are, in the order in which they are looked for.
 pub struct Programs {

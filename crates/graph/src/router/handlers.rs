@@ -8,6 +8,7 @@ use crate::handler::{ELEMENT_HANDLERS, GLOBAL_HANDLERS, HandlerError, HandlerSpe
 use crate::language::args::{Args, FromArg, NoNames};
 use crate::language::{FlatGraph, flatten};
 use crate::names::{Seen, scoped};
+use crate::router::plan::Home;
 use crate::router::worker::{Stats, Worker};
 
 /// Columns of the handler `stats`.
@@ -254,6 +255,11 @@ fn read_common(shared: &Shared, worker: &Worker, idx: usize, name: &str) -> Stri
         "own_ns" => stats.own_ns.to_string(),
         "ns_per_packet" => format!("{:.1}", stats.own_ns as f64 / stats.packets.max(1) as f64),
         "held" => held(shared, worker, idx).to_string(),
+        // What each worker has a copy of, or runs alone, tells the first one.
+        "home_thread" => match worker.homes.get(idx) {
+            Some(Home::Worker(number)) => number.to_string(),
+            _ => "0".to_owned(),
+        },
         _ => {
             let reasons =
                 shared.classes[idx].drops.iter().copied().zip(stats.drops.iter().copied());

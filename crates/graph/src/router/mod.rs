@@ -164,7 +164,9 @@ impl Router {
 
     fn take_over(&mut self, mut old: Router) -> u64 {
         old.team = None;
-        self.workers = old.workers;
+        if let Some(workers) = old.workers {
+            self.use_workers(workers);
+        }
         let live = old.worker.pool.live();
         // The old pool's packets go on; those that initialization made are few.
         std::mem::swap(&mut self.worker.pool, &mut old.worker.pool);
@@ -228,6 +230,7 @@ impl Router {
     /// Has so many workers run it from now on. Every host that has no [`Host::clock`] runs one.
     pub fn use_workers(&mut self, workers: Workers) {
         (self.workers, self.team) = (Some(workers), None);
+        self.worker.homes = self.homes(workers).into();
     }
 
     /// Runs the timers that are due, or many of them.

@@ -123,13 +123,18 @@ fn seeds(shared: &Shared, workers: usize, unit: &[usize], asks: &[bool]) -> Vec<
     let elements = unit.len();
     let mut home_of_unit = vec![None; elements];
     let mut units_of = vec![0usize; workers];
+    let mut assign = |element: usize, worker: usize| {
+        // As many units as before, should several of its elements be assigned.
+        let home = &mut home_of_unit[unit[element]];
+        units_of[worker % workers] += usize::from(home.is_none());
+        *home = Some(worker % workers);
+    };
+    // What is said last counts.
     for element in &shared.elements {
-        for &(element, worker) in element.borrow().assigns() {
-            // As many units as before, should several of its elements be assigned.
-            let home = &mut home_of_unit[unit[element]];
-            units_of[worker % workers] += usize::from(home.is_none());
-            *home = Some(worker % workers);
-        }
+        element.borrow().assigns_parts().iter().for_each(|&(part, worker)| assign(part, worker));
+    }
+    for element in &shared.elements {
+        element.borrow().assigns().iter().for_each(|&(element, worker)| assign(element, worker));
     }
     let ports = &shared.ports;
     let is_source = |e: usize| ports[e].inputs.is_empty() && !ports[e].outputs.is_empty();

@@ -175,6 +175,7 @@ impl Team {
     pub(super) fn new(router: &mut Router, workers: Workers) -> Option<Self> {
         let count = workers.count.clamp(1, plan::WORKERS_MAX);
         let homes: Arc<[Home]> = router.homes(workers).into();
+        router.worker.homes = homes.clone();
         let is_elsewhere = |home: &Home| matches!(home, Home::Worker(worker) if *worker != 0);
         if !homes.iter().any(is_elsewhere) {
             return None;
@@ -263,7 +264,7 @@ impl Router {
     }
 
     /// Who runs which element, of so many workers.
-    fn homes(&self, workers: Workers) -> Vec<Home> {
+    pub(super) fn homes(&self, workers: Workers) -> Vec<Home> {
         let count = workers.count.clamp(1, plan::WORKERS_MAX);
         plan::homes(&self.shared, count, &self.worker.friends)
     }

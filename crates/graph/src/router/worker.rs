@@ -122,6 +122,8 @@ pub(crate) struct Worker {
     pub(crate) configs: BTreeMap<usize, String>,
     /// Who calls which handler once no element is at work.
     pub(crate) later: Vec<(usize, String)>,
+    /// Who runs which element, once several workers were asked for.
+    pub(crate) homes: Arc<[Home]>,
     /// How much faster than real time the run's time passes.
     pub(crate) timewarp: f64,
     /// Reads a fast clock, in nanoseconds, for counts.
@@ -197,6 +199,7 @@ impl Worker {
             lent: Vec::new(),
             configs: BTreeMap::new(),
             later: Vec::new(),
+            homes: Arc::new([]),
             timewarp: 1.0,
             ticks: None,
             asked_ns: 0,

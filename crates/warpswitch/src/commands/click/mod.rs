@@ -43,6 +43,7 @@ Options:
   -t, --time                    Print how long the run took.
   -w, --no-warnings             Do not print warnings.
   -j, --threads N               Workers that run the configuration (default 1).
+  -a, --affinity[=N]            Pin workers to cores, the first to core N (default 0).
       --simtime[=SECONDS]       Run in simulated time.
   -C, --clickpath PATH          Use PATH for CLICKPATH.
       --help                    Print this and exit.
@@ -187,6 +188,10 @@ fn make(
             }
             // Click's own limit of threads is 256; here cores are what counts.
             let workers = options.threads.unwrap_or(1).clamp(1, 64) as usize;
+            if let Some(first) = options.affinity {
+                threads::begin_at(first);
+                threads::pin(0);
+            }
             threads::staff(&mut router, workers);
             Some(router)
         }

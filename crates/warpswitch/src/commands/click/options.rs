@@ -32,6 +32,8 @@ pub struct Options {
     pub no_warnings: bool,
     /// Threads, if more than one is asked for.
     pub threads: Option<u32>,
+    /// The core of the first thread, if they are to be pinned; the others follow.
+    pub affinity: Option<usize>,
     /// Whether time is simulated, and from when on.
     pub simulated: Option<Option<f64>>,
     /// Where libraries are.
@@ -143,6 +145,12 @@ impl Options {
                 let told = || format!("'-j' expects an integer, not '{value_text}'");
                 self.threads = Some(threads.map_err(|_| told())?);
             }
+            "affinity" if negated => self.affinity = None,
+            "affinity" => {
+                let told = || format!("'--affinity' expects an integer, not '{value_text}'");
+                let first = text().map_or(Ok(0), |text| text.parse());
+                self.affinity = Some(first.map_err(|_| told())?);
+            }
             "simtime" | "simulation-time" => {
                 let seconds = match text() {
                     None => None,
@@ -160,7 +168,6 @@ impl Options {
             "warnings" => self.no_warnings = negated,
             "help" => self.tells = self.tells.or(Some(Tells::Help)),
             "version" => self.tells = self.tells.or(Some(Tells::Version)),
-            // Where threads run is not for the configuration to say.
             _ => {}
         }
         Ok(())
@@ -202,6 +209,12 @@ mod tests {
         assert_eq!(options.config, Some(Config::File("-f".into())));
         assert!(options.reconfigures && options.no_warnings && options.tells_time);
         assert_eq!((options.threads, options.simulated), (Some(4), Some(Some(5.5))));
+        let affinity = |text| parse_text(text).map(|options| options.affinity);
+        assert_eq!(affinity("-q"), Ok(None));
+        assert_eq!(affinity("--affinity"), Ok(Some(0)));
+        assert_eq!(affinity("--affinity=3"), Ok(Some(3)));
+        assert_eq!(affinity("--affinity=3 --no-affinity"), Ok(None));
+        assert!(affinity("--affinity=x").is_err());
         assert_eq!(
             options.control_sockets(),
             "click_driver@@ControlSocket :: ControlSocket(TCP, 80);\n\

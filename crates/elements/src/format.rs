@@ -3,12 +3,17 @@
 use std::time::Duration;
 
 use warpswitch_graph::language::args::{FromArg, NoNames};
-use warpswitch_graph::{HandlerError, Time};
+use warpswitch_graph::{Context, HandlerError, Time};
 use warpswitch_packet::packet::PACKET_BYTES_MAX;
 
 /// Reads what was written to a handler.
 pub(crate) fn parse<T: FromArg>(value: &str) -> Result<T, HandlerError> {
     T::from_arg(value.trim(), &NoNames).map_err(|error| HandlerError::failed(error.to_string()))
+}
+
+/// Reads what was written to a handler, with the names that its element sees.
+pub(crate) fn parse_seen<T: FromArg>(cx: &Context<'_>, value: &str) -> Result<T, HandlerError> {
+    T::from_arg(value.trim(), &cx.names()).map_err(|error| HandlerError::failed(error.to_string()))
 }
 
 /// Bytes for packets that were written to a handler.

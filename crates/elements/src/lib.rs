@@ -7,6 +7,7 @@
 
 mod ahead;
 mod analysis;
+mod anno;
 mod bucket;
 mod calls;
 mod capture;
@@ -18,6 +19,7 @@ mod format;
 mod inspect;
 mod ip;
 mod ip6;
+mod lines;
 mod nat;
 mod offload;
 mod paint;
@@ -26,6 +28,8 @@ mod rate;
 mod route_file;
 mod sockets;
 mod standard;
+#[cfg(test)]
+mod testing;
 
 pub use offload::{Offload, Planned, plan};
 use warpswitch_graph::{ElementClass, Registry};

@@ -239,6 +239,7 @@ fn what_cannot_be_opened_is_told() {
         ("Socket(SCTP, 1.0.0.1, 1)", "unknown socket type 'SCTP'"),
         ("Socket(TCP, 1.0.0.1)", "PORT: required argument missing"),
         (&format!("Socket(UNIX, {long})"), "filename too long"),
+        ("Socket(UNIX, \"\")", "FILENAME is empty"),
         ("Socket(UDP, 0.0.0.0, 0, SNAPLEN 0)", "SNAPLEN: must be 1 to"),
         ("Socket(UDP, 0.0.0.0, 0, CAPACITY 0)", "CAPACITY: must be 1 to"),
         ("Socket(UDP, 0.0.0.0, 0, ALLOW d)", "ALLOW: type mismatch, expected IPRouteTable"),

@@ -30,8 +30,6 @@
 //! ```
 
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{BufWriter, Write as _};
 use std::net::Ipv4Addr;
 
 use warpswitch_graph::language::args::{Args, ArgsError, EtherAddress};
@@ -44,6 +42,7 @@ use warpswitch_wire::arp::{FIXED_BYTES, OPERATION_REPLY, OPERATION_REQUEST, PACK
 use warpswitch_wire::ethernet::{Ethernet, HEADER_BYTES};
 
 use crate::format::{parse, timestamp};
+use crate::lines::Lines;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -61,8 +60,7 @@ pub struct ArpPrint {
     has_time: bool,
     has_ether: bool,
     active: bool,
-    path: String,
-    file: Option<BufWriter<File>>,
+    lines: Lines,
     line: String,
 }
 
@@ -73,8 +71,7 @@ impl ArpPrint {
             has_time: true,
             has_ether: false,
             active: true,
-            path: String::new(),
-            file: None,
+            lines: Lines::default(),
             line: String::new(),
         }
     }
@@ -158,16 +155,12 @@ impl Element for ArpPrint {
             .read("TIMESTAMP", &mut self.has_time)
             .read("ETHER", &mut self.has_ether)
             .read("ACTIVE", &mut self.active)
-            .read("OUTFILE", &mut self.path)
+            .read("OUTFILE", &mut self.lines.path)
             .complete()
     }
 
     fn initialize(&mut self, _cx: &mut Context<'_>) -> Result<(), String> {
-        if !self.path.is_empty() {
-            let file = File::create(&self.path).map_err(|e| format!("{}: {e}", self.path))?;
-            self.file = Some(BufWriter::new(file));
-        }
-        Ok(())
+        self.lines.open()
     }
 
     fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
@@ -178,17 +171,12 @@ impl Element for ArpPrint {
             if !self.describe(packet) {
                 continue;
             }
-            match &mut self.file {
-                // What cannot be written is told when the file is flushed at the end.
-                Some(file) => drop(writeln!(file, "{}", self.line)),
-                None => cx.say(&self.line),
-            }
+            self.lines.say(cx, &self.line);
         }
     }
 
     fn finish(&mut self, _cx: &mut Context<'_>) -> Result<(), String> {
-        let flushed = self.file.as_mut().map_or(Ok(()), |file| file.flush());
-        flushed.map_err(|error| format!("{}: {error}", self.path))
+        self.lines.finish()
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {

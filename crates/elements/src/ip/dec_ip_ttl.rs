@@ -37,7 +37,8 @@ use warpswitch_graph::{
 use warpswitch_packet::{Batch, Packet};
 use warpswitch_wire::checksum;
 
-use super::support::{ipv4_mut, parse};
+use super::support::ipv4_mut;
+use crate::format::parse_seen;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -122,7 +123,7 @@ impl Element for DecIpTtl {
         _name: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
-        self.active = parse(cx, value)?;
+        self.active = parse_seen(cx, value)?;
         Ok(String::new())
     }
 

@@ -31,7 +31,7 @@ use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Fate, S
 use warpswitch_packet::packet::{Header, annotation};
 use warpswitch_packet::{Batch, Packet};
 
-use super::support::Anno;
+use crate::anno::Anno;
 
 /// The class.
 pub static CLASS: ElementClass = ElementClass::new("GetIPAddress", "1/1", "a/a", || {

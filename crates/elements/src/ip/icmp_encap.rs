@@ -40,7 +40,7 @@ use warpswitch_wire::ipv4::Ipv4Repr;
 
 use super::ip_encap::encapsulate;
 use super::names::{ICMP_TYPES, icmp_codes, number};
-use super::support::parse;
+use crate::format::parse_seen;
 
 /// The class `ICMPPingEncap`.
 pub static PING: ElementClass =
@@ -148,8 +148,8 @@ impl Element for IcmpEncap {
         value: &str,
     ) -> Result<String, HandlerError> {
         match name {
-            "src" => self.src = parse(cx, value)?,
-            _ => self.dst = parse(cx, value)?,
+            "src" => self.src = parse_seen(cx, value)?,
+            _ => self.dst = parse_seen(cx, value)?,
         }
         Ok(String::new())
     }

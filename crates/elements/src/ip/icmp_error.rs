@@ -62,7 +62,8 @@ use warpswitch_wire::ipv4::{HEADER_BYTES, Ipv4, OPTIONS_BYTES_MAX};
 
 use super::drop_broadcasts::is_broadcast;
 use super::names::{ICMP_TYPES, icmp_codes, number};
-use super::support::{ipv4, numbers, parse, transport};
+use super::support::{ipv4, numbers, transport};
+use crate::format::parse_seen;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -336,11 +337,12 @@ impl Element for IcmpError {
         value: &str,
     ) -> Result<String, HandlerError> {
         match name {
-            "src" => self.src = parse(cx, value)?,
+            "src" => self.src = parse_seen(cx, value)?,
             "mtu" => {
-                self.mtu = parse::<u32>(cx, value)?.clamp(MTU_MIN, PACKET_BYTES_MAX as u32 / 8);
+                self.mtu =
+                    parse_seen::<u32>(cx, value)?.clamp(MTU_MIN, PACKET_BYTES_MAX as u32 / 8);
             }
-            _ => self.pmtu = parse(cx, value)?,
+            _ => self.pmtu = parse_seen(cx, value)?,
         }
         Ok(String::new())
     }

@@ -45,7 +45,7 @@ use warpswitch_wire::ip::IpProto;
 use warpswitch_wire::ipv4::{HEADER_BYTES, Ipv4, Ipv4Repr};
 
 use super::names::Protocol;
-use super::support::parse;
+use crate::format::parse_seen;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -236,8 +236,8 @@ impl Element for IpEncap {
         value: &str,
     ) -> Result<String, HandlerError> {
         match name {
-            "src" => self.src = parse(cx, value)?,
-            _ => self.dst = parse(cx, value)?,
+            "src" => self.src = parse_seen(cx, value)?,
+            _ => self.dst = parse_seen(cx, value)?,
         }
         Ok(String::new())
     }

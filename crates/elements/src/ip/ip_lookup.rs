@@ -58,9 +58,9 @@ use warpswitch_packet::{Batch, Packet};
 use warpswitch_routes::{NextHop, Prefix};
 
 use super::route_table::{Hop, Refused, RouteTable, Written, route_text};
-use super::support::parse;
 use crate::ahead::{Ahead, Stamp};
 use crate::copies::own;
+use crate::format::parse_seen;
 use crate::offload::Offload;
 use crate::route_file::RouteFile;
 
@@ -453,7 +453,7 @@ impl Element for IpLookup {
             _ => {}
         }
         let address: Ipv4Addr =
-            parse(cx, param).map_err(|_| HandlerError::failed("expected IP address"))?;
+            parse_seen(cx, param).map_err(|_| HandlerError::failed("expected IP address"))?;
         let mut found = [NextHop::NONE];
         self.table.lookup(&[address.into()], &mut found);
         Ok(match self.table.hop(found[0]) {

@@ -37,8 +37,6 @@
 //! ```
 
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{BufWriter, Write as _};
 use std::net::Ipv4Addr;
 
 use warpswitch_graph::language::args::{Args, ArgsError, FromArg, NoNames, Raw, Word};
@@ -52,7 +50,9 @@ use warpswitch_wire::ipv4::{HEADER_BYTES, Ipv4};
 use warpswitch_wire::tcp::TcpFlags;
 
 use super::names::{ICMP_TYPES, PROTOCOLS, icmp_codes, name};
-use super::support::{get_u16, get_u32, ipv4, is_fragment, parse, transport};
+use super::support::{get_u16, get_u32, ipv4, is_fragment, transport};
+use crate::format::parse_seen;
+use crate::lines::Lines;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -86,8 +86,7 @@ pub struct IpPrint {
     length: bool,
     aggregate: bool,
     active: bool,
-    file_name: String,
-    file: Option<BufWriter<File>>,
+    lines: Lines,
     line: String,
 }
 
@@ -107,8 +106,7 @@ impl IpPrint {
             length: false,
             aggregate: false,
             active: true,
-            file_name: String::new(),
-            file: None,
+            lines: Lines::default(),
             line: String::new(),
         }
     }
@@ -387,7 +385,7 @@ impl Element for IpPrint {
             .read("LENGTH", &mut self.length)
             .read("AGGREGATE", &mut self.aggregate)
             .read("ACTIVE", &mut self.active)
-            .read("OUTFILE", &mut self.file_name)
+            .read("OUTFILE", &mut self.lines.path)
             .read("CHANNEL", &mut channel);
         if let Err(message) = self.set_bytes(&contents.0, &payload.0) {
             args.error_at("", &message);
@@ -396,12 +394,7 @@ impl Element for IpPrint {
     }
 
     fn initialize(&mut self, _cx: &mut Context<'_>) -> Result<(), String> {
-        if !self.file_name.is_empty() {
-            let file = File::create(&self.file_name);
-            let file = file.map_err(|error| format!("{}: {error}", self.file_name))?;
-            self.file = Some(BufWriter::new(file));
-        }
-        Ok(())
+        self.lines.open()
     }
 
     fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
@@ -415,16 +408,7 @@ impl Element for IpPrint {
             }
             line.clear();
             self.describe(&mut line, packet);
-            match &mut self.file {
-                Some(file) => {
-                    line.push('\n');
-                    if let Err(error) = file.write_all(line.as_bytes()) {
-                        cx.say(&format!("{}: {}: {error}", cx.name(), self.file_name));
-                        self.file = None;
-                    }
-                }
-                None => cx.say(&line),
-            }
+            self.lines.say(cx, &line);
         }
         self.line = line;
     }
@@ -448,14 +432,11 @@ impl Element for IpPrint {
         _name: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
-        self.active = parse(cx, value)?;
+        self.active = parse_seen(cx, value)?;
         Ok(String::new())
     }
 
     fn finish(&mut self, _cx: &mut Context<'_>) -> Result<(), String> {
-        match &mut self.file {
-            Some(file) => file.flush().map_err(|error| format!("{}: {error}", self.file_name)),
-            None => Ok(()),
-        }
+        self.lines.finish()
     }
 }

@@ -48,7 +48,8 @@ use warpswitch_packet::packet::Header;
 use warpswitch_packet::{Batch, Packet};
 use warpswitch_wire::ipv4::{HEADER_BYTES, Ipv4};
 
-use super::support::{Anno, get_u16, get_u32, ipv4, is_fragment, transport};
+use super::support::{get_u16, get_u32, ipv4, is_fragment, transport};
+use crate::anno::Anno;
 
 /// The class.
 pub static CLASS: ElementClass =

@@ -36,7 +36,8 @@ use warpswitch_graph::{
 use warpswitch_packet::Batch;
 use warpswitch_packet::packet::annotation;
 
-use super::support::{Anno, parse};
+use crate::anno::Anno;
+use crate::format::parse_seen;
 
 /// The class.
 pub static CLASS: ElementClass = ElementClass::new("SetIPAddress", "1/1", "a/a", || {
@@ -89,7 +90,7 @@ impl Element for SetIpAddress {
         _name: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
-        self.address = parse(cx, value)?;
+        self.address = parse_seen(cx, value)?;
         Ok(String::new())
     }
 

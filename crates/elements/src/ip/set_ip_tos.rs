@@ -38,7 +38,8 @@ use warpswitch_graph::{
 };
 use warpswitch_packet::{Batch, Packet};
 
-use super::support::{get_u16, ipv4_mut, parse, set_word};
+use super::support::{get_u16, ipv4_mut, set_word};
+use crate::format::parse_seen;
 
 /// The class `SetIPDSCP`.
 pub static DSCP: ElementClass =
@@ -138,7 +139,7 @@ impl Element for SetIpDscp {
         _name: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
-        self.point = parse(cx, value)?;
+        self.point = parse_seen(cx, value)?;
         Ok(String::new())
     }
 
@@ -185,7 +186,7 @@ impl Element for SetIpEcn {
         _name: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
-        self.ecn = parse(cx, value)?;
+        self.ecn = parse_seen(cx, value)?;
         Ok(String::new())
     }
 

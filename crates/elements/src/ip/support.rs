@@ -2,10 +2,9 @@
 
 use std::net::Ipv4Addr;
 
-use warpswitch_graph::language::args::{ArgError, FromArg, Names};
-use warpswitch_graph::{Context, Fate, HandlerError, HandlerSpec};
+use warpswitch_graph::{Context, Fate, HandlerSpec};
 use warpswitch_packet::Packet;
-use warpswitch_packet::packet::{ANNOTATION_BYTES, Header, annotation};
+use warpswitch_packet::packet::Header;
 use warpswitch_wire::checksum;
 use warpswitch_wire::ipv4::{HEADER_BYTES, Ipv4};
 
@@ -77,37 +76,6 @@ pub(super) fn set_word(header: &mut [u8], at: usize, word: u16) {
 /// The addresses as numbers.
 pub(super) fn numbers(addresses: &[Ipv4Addr]) -> Vec<u32> {
     addresses.iter().map(|&address| address.into()).collect()
-}
-
-/// Reads what a handler was given.
-pub(super) fn parse<T: FromArg>(cx: &Context<'_>, value: &str) -> Result<T, HandlerError> {
-    T::from_arg(value.trim(), &cx.names()).map_err(|error| HandlerError::failed(error.to_string()))
-}
-
-/// A place of an annotation of `BYTES` bytes, as a number or a name.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Anno<const BYTES: usize>(pub(super) usize);
-
-const ANNOTATIONS: &[(&str, usize)] = &[
-    ("DST_IP", annotation::DST),
-    ("DST_IP6", annotation::DST),
-    ("PAINT", annotation::PAINT),
-    ("ICMP_PARAMPROB", annotation::ICMP_POINTER),
-    ("FIX_IP_SRC", annotation::FIX_SRC),
-    ("VLAN_TCI", annotation::VLAN_TCI),
-    ("EXTRA_LENGTH", annotation::EXTRA_LEN),
-    ("FIRST_TIMESTAMP", annotation::FIRST_TIMESTAMP),
-];
-
-impl<const BYTES: usize> FromArg for Anno<BYTES> {
-    fn from_arg(text: &str, names: &dyn Names) -> Result<Self, ArgError> {
-        let named = ANNOTATIONS.iter().find(|(name, _)| *name == text);
-        let place = named.map_or_else(|| u32::from_arg(text, names), |&(_, at)| Ok(at as u32))?;
-        if place as usize + BYTES > ANNOTATION_BYTES {
-            return Err(ArgError::new("annotation offset out of range"));
-        }
-        Ok(Self(place as usize))
-    }
 }
 
 /// Packets that an element found wrong, counted by reason.

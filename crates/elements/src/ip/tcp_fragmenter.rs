@@ -45,7 +45,8 @@ use warpswitch_wire::ip::IpProto;
 use warpswitch_wire::ipv4::Ipv4;
 use warpswitch_wire::tcp::{Tcp, TcpFlags};
 
-use super::support::{Anno, ipv4, is_fragment};
+use super::support::{ipv4, is_fragment};
+use crate::anno::Anno;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -225,7 +226,7 @@ mod tests {
     use proptest::prelude::*;
     use warpswitch_wire::tcp::TcpRepr;
 
-    use super::super::testing::{Shown, ipv4, run, source};
+    use super::super::testing::{Shown, errors, ipv4, run, source};
     use super::*;
 
     /// A TCP segment in Ethernet.
@@ -352,8 +353,7 @@ mod tests {
     #[test]
     fn one_of_both_is_needed() {
         let config = "Idle -> TCPFragmenter -> Discard";
-        let made = warpswitch_graph::simulate::router(config, &super::super::testing::registry());
-        let told = made.err().expect("it is refused").to_click();
+        let told = errors(config);
         assert!(told.contains("At least one of MTU and MTU_ANNO must be set"), "{told}");
     }
 }

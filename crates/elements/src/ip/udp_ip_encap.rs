@@ -43,7 +43,7 @@ use warpswitch_wire::udp::{HEADER_BYTES, Udp};
 
 use super::ip_encap::{Destination, encapsulate};
 use super::names::Port;
-use super::support::parse;
+use crate::format::parse_seen;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -150,10 +150,10 @@ impl Element for UdpIpEncap {
         value: &str,
     ) -> Result<String, HandlerError> {
         match name {
-            "src" => self.src = parse(cx, value)?,
-            "sport" => self.src_port = parse(cx, value)?,
-            "dst" => self.dst = parse(cx, value)?,
-            _ => self.dst_port = parse(cx, value)?,
+            "src" => self.src = parse_seen(cx, value)?,
+            "sport" => self.src_port = parse_seen(cx, value)?,
+            "dst" => self.dst = parse_seen(cx, value)?,
+            _ => self.dst_port = parse_seen(cx, value)?,
         }
         Ok(String::new())
     }

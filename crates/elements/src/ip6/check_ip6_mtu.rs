@@ -36,7 +36,8 @@ use warpswitch_graph::{
 use warpswitch_packet::Batch;
 use warpswitch_packet::packet::Header;
 
-use super::support::{MTU_ANNOTATION, parse};
+use super::support::MTU_ANNOTATION;
+use crate::format::parse_seen;
 
 /// The class.
 pub static CLASS: ElementClass = class("CheckIP6MTU");
@@ -104,7 +105,7 @@ impl Element for CheckIp6Mtu {
         _name: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
-        self.mtu = parse(cx, value)?;
+        self.mtu = parse_seen(cx, value)?;
         Ok(String::new())
     }
 

@@ -64,8 +64,9 @@ use super::names::{
     ERROR_TYPES_END, PACKET_TOO_BIG, PARAMETER_PROBLEM, REDIRECT, TYPES, codes, number,
 };
 use super::support::{
-    HOP_LIMIT_MAX, MTU_ANNOTATION, Transport, ipv6, is_one_host, parse, set_ipv6_header,
+    HOP_LIMIT_MAX, MTU_ANNOTATION, Transport, ipv6, is_one_host, set_ipv6_header,
 };
+use crate::format::parse_seen;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -269,8 +270,8 @@ impl Element for Icmp6Error {
         value: &str,
     ) -> Result<String, HandlerError> {
         match name {
-            "src" => self.src = parse(cx, value)?,
-            _ => self.pmtu = parse(cx, value)?,
+            "src" => self.src = parse_seen(cx, value)?,
+            _ => self.pmtu = parse_seen(cx, value)?,
         }
         Ok(String::new())
     }
@@ -290,7 +291,7 @@ mod tests {
         let chain = format!("MarkIP6Header -> ICMP6Error(2001:db8::99, {arguments})");
         let shown = through(bytes, &chain)?;
         let view = shown.ipv6(0);
-        assert_eq!((view.src(), view.dst()), (addr("2001:db8::99"), shown.dst()));
+        assert_eq!((view.src(), view.dst()), (addr("2001:db8::99"), shown.dst6()));
         assert_eq!((view.hop_limit(), shown.annotations[19]), (255, 1));
         let message = message(&view);
         Some((shown, message))
@@ -304,7 +305,7 @@ mod tests {
             (shown.bytes.len(), &message[..2], &message[4..8]),
             (1280, &[3, 0][..], &[0; 4][..])
         );
-        assert_eq!((shown.dst(), &message[8..]), (addr("2001:db8::1"), &bytes[..1232]));
+        assert_eq!((shown.dst6(), &message[8..]), (addr("2001:db8::1"), &bytes[..1232]));
         let bytes = ipv6(&[7; 9], |_| {});
         let (_, message) = error(&bytes, "unreachable, address").expect("an error");
         assert_eq!((&message[..2], &message[8..]), (&[1, 3][..], &bytes[..]));
@@ -375,7 +376,7 @@ mod tests {
         };
         let check = |option: u8, arguments: &str, is_answered: bool| {
             let arguments = format!("2001:db8::9, {arguments}");
-            let chain = format!("SetPointer -> MarkIP6Header -> ICMP6Error({arguments})");
+            let chain = format!("SetAnno(17, 42) -> MarkIP6Header -> ICMP6Error({arguments})");
             let answer = through(&to_group(option), &chain);
             assert_eq!(answer.is_some(), is_answered, "{option} {arguments}");
         };
@@ -387,7 +388,7 @@ mod tests {
         check(0x85, "parameterproblem, nextheader", false);
         let bytes = ipv6(&[], |_| {});
         let answer = |kind: &str| {
-            let chain = format!("AsMulticast -> MarkIP6Header -> ICMP6Error(::9, {kind})");
+            let chain = format!("SetType(multicast) -> MarkIP6Header -> ICMP6Error(::9, {kind})");
             through(&bytes, &chain).is_some()
         };
         assert_eq!((answer("timeexceeded"), answer("packettoobig")), (false, true));

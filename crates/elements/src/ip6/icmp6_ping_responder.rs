@@ -147,7 +147,7 @@ mod tests {
             }
             let view = shown.ipv6(0);
             assert_eq!((view.src(), view.dst()), (addr(from), addr(src)));
-            assert_eq!((view.hop_limit(), shown.dst()), (64, addr(src)));
+            assert_eq!((view.hop_limit(), shown.dst6()), (64, addr(src)));
             let message = message(&view);
             assert_eq!((&message[..2], &message[4..]), (&[129, 0][..], &echo[4..]));
         };

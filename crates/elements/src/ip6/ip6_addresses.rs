@@ -170,7 +170,7 @@ mod tests {
         let bytes = ipv6(&[], |_| {});
         let read = |offset: usize| {
             let shown = through(&bytes, &format!("SetIP6Address(::7) -> GetIP6Address({offset})"));
-            shown.expect("it goes on").dst()
+            shown.expect("it goes on").dst6()
         };
         assert_eq!((read(24), read(8)), (addr("2001:db8:1::2"), addr("2001:db8::1")));
         assert_eq!((read(25), read(4_000_000_000)), (addr("::"), addr("::")));
@@ -186,7 +186,7 @@ mod tests {
             (addr("2001:db8::77"), bytes[24..].to_vec())
         );
         let shown = stored("SetIP6Address(::9) -> StoreIP6Address(DST)").expect("there is room");
-        assert_eq!((shown.ipv6(0).dst(), shown.dst()), (addr("::9"), addr("::9")));
+        assert_eq!((shown.ipv6(0).dst(), shown.dst6()), (addr("::9"), addr("::9")));
         assert_eq!(stored("StoreIP6Address(24)").expect("nothing to store").bytes, bytes);
         assert!(stored("StoreIP6Address(::1, 28)").is_some());
         assert!(stored("StoreIP6Address(::1, 29)").is_none());

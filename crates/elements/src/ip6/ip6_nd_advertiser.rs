@@ -50,7 +50,8 @@ use super::neighbour_message::{
     FLAG_OVERRIDE, FLAG_ROUTER, FLAG_SOLICITED, Kind, NeighbourMessage,
 };
 use super::route_table::{key, parse_prefix};
-use super::support::{group_ether, parse};
+use super::support::group_ether;
+use crate::format::parse_seen;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -166,7 +167,7 @@ impl Element for Ip6NdAdvertiser {
             let line = |(prefix, ether): &(Prefix<u128>, _)| format!("{prefix} {ether}\n");
             return Ok(self.entries.iter().map(line).collect());
         }
-        let found = self.find(parse(cx, param)?);
+        let found = self.find(parse_seen(cx, param)?);
         Ok(found.map_or_else(String::new, |(_, ether)| ether.to_string()))
     }
 

@@ -69,7 +69,8 @@ use warpswitch_wire::ethernet::{EtherType, Ethernet, EthernetRepr, HEADER_BYTES,
 
 use super::neighbour_message::{FLAG_OVERRIDE, FLAG_SOLICITED, Kind, NeighbourMessage};
 use super::neighbours::{ASK_INTERVAL, Limits, Neighbours, Route};
-use super::support::{group_ether, parse, solicited_node};
+use super::support::{group_ether, solicited_node};
+use crate::format::parse_seen;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -216,7 +217,7 @@ impl Ip6NdSolicitor {
         let [ip, ether] = &split_words(value)[..] else {
             return Err(HandlerError::failed("expected 'IP ETH'"));
         };
-        let (ip, ether): (Ipv6Addr, EtherAddress) = (parse(cx, ip)?, parse(cx, ether)?);
+        let (ip, ether): (Ipv6Addr, EtherAddress) = (parse_seen(cx, ip)?, parse_seen(cx, ether)?);
         let waited = self.neighbours.insert(ip, ether.0, cx.now());
         for packet in waited.map_err(|()| HandlerError::failed("too many addresses"))? {
             self.send(cx, packet, ether.0);
@@ -326,7 +327,7 @@ impl Element for Ip6NdSolicitor {
         match name {
             "insert" => self.insert(cx, value)?,
             "delete" => {
-                for packet in self.neighbours.forget(parse(cx, value)?) {
+                for packet in self.neighbours.forget(parse_seen(cx, value)?) {
                     self.drop_packet(cx, packet, DELETED);
                 }
             }

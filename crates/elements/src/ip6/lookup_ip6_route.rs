@@ -47,8 +47,8 @@ use warpswitch_packet::Batch;
 use warpswitch_routes::{NextHop, Prefix};
 
 use super::route_table::{Hop, RouteTable, Written, key, parse_prefix};
-use super::support::parse;
 use crate::copies::own;
+use crate::format::parse_seen;
 use crate::route_file::RouteFile;
 
 /// The class.
@@ -222,7 +222,7 @@ impl Element for LookupIp6Route {
             return Ok(self.table.text());
         }
         let address: Ipv6Addr =
-            parse(cx, param).map_err(|_| HandlerError::failed("expected IP6 address"))?;
+            parse_seen(cx, param).map_err(|_| HandlerError::failed("expected IP6 address"))?;
         Ok(match self.table.find(address) {
             Some(Hop { gateway, port }) if gateway.is_unspecified() => port.to_string(),
             Some(Hop { gateway, port }) => format!("{port} {gateway}"),
@@ -267,7 +267,7 @@ mod tests {
         );
         let (shown, ..) = run(&config);
         assert!(shown.is_empty() || shown.len() == 3, "all go the same way");
-        shown.first().map(|shown| (shown.label.clone(), shown.dst().to_string()))
+        shown.first().map(|shown| (shown.label.clone(), shown.dst6().to_string()))
     }
 
     #[test]

@@ -2,8 +2,6 @@
 
 use std::net::Ipv6Addr;
 
-use warpswitch_graph::language::args::FromArg;
-use warpswitch_graph::{Context, HandlerError};
 use warpswitch_packet::Packet;
 use warpswitch_packet::packet::Header;
 use warpswitch_wire::ip::{Fragment, IpProto};
@@ -62,11 +60,6 @@ impl Transport {
         let start = HEADER_BYTES + chain.bytes;
         Some(Self { proto: chain.proto, start, end, fragment: chain.fragment })
     }
-}
-
-/// Reads a value that was written to a handler.
-pub(super) fn parse<T: FromArg>(cx: &Context<'_>, value: &str) -> Result<T, HandlerError> {
-    T::from_arg(value.trim(), &cx.names()).map_err(|error| HandlerError::failed(error.to_string()))
 }
 
 /// Whether `address` may be that of one host: neither `::` nor a group's.

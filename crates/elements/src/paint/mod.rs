@@ -1,8 +1,8 @@
 //! Paint and other annotations, and switches: where a packet goes, whatever it holds.
 
-mod anno;
 mod bypass;
 mod check_paint;
+mod color;
 mod hash_switch;
 mod paint_switch;
 mod paint_tee;

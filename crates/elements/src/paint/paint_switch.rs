@@ -29,7 +29,7 @@ use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Sharing
 use warpswitch_packet::Batch;
 use warpswitch_packet::packet::annotation;
 
-use super::anno::Anno;
+use crate::anno::Anno;
 
 /// The class.
 pub static CLASS: ElementClass = ElementClass::new("PaintSwitch", "1/-", "h/h", || {

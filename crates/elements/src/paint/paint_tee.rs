@@ -35,7 +35,7 @@ use warpswitch_graph::{
 };
 use warpswitch_packet::Batch;
 
-use super::anno::{COLOR_HANDLERS, Color};
+use super::color::{COLOR_HANDLERS, Color};
 
 /// The class.
 pub static CLASS: ElementClass =

@@ -36,7 +36,7 @@ use warpswitch_graph::{
 use warpswitch_packet::Batch;
 use warpswitch_packet::packet::annotation;
 
-use super::anno::Anno;
+use crate::anno::Anno;
 use crate::format::parse;
 
 /// The class `Paint`.

@@ -40,104 +40,46 @@
 
 use std::net::Ipv4Addr;
 
-use warpswitch_graph::language::args::{Args, ArgsError};
+use warpswitch_graph::language::args::Args;
 use warpswitch_graph::transport::{Place, Protocol, Transport};
-use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
-};
-use warpswitch_packet::Batch;
+use warpswitch_graph::{ConfigureContext, ElementClass};
 
-use super::traffic::{HANDLERS, REASONS, Traffic};
+use super::socket::Socket;
+use super::traffic::REASONS;
 
 /// The class.
 pub static CLASS: ElementClass =
-    ElementClass::new("McastSocket", "0-1/0-1", "a/h", || Box::new(McastSocket::new()))
+    ElementClass::new("McastSocket", "0-1/0-1", "a/h", || Box::new(Socket::new(read_arguments)))
         .flow("x/y")
         .drops(&REASONS);
 
-/// See the module.
-pub struct McastSocket {
-    traffic: Traffic,
-}
-
-impl McastSocket {
-    fn new() -> Self {
-        Self { traffic: Traffic::new() }
-    }
-}
-
-impl Element for McastSocket {
-    fn configure(
-        &mut self,
-        args: &mut Args<'_>,
-        _context: &ConfigureContext<'_>,
-    ) -> Result<(), ArgsError> {
-        let (mut group, mut port, mut loops) = (None::<Ipv4Addr>, 0, true);
-        let (mut source, mut source_port) = (None::<Ipv4Addr>, 0);
-        args.read_mp("MCASTIP", &mut group)
-            .read_mp("MCASTPORT", &mut port)
-            .read_p("SOURCEIP", &mut source)
-            .read_p("SOURCEPORT", &mut source_port)
-            .read("LOOP", &mut loops);
-        let [send_bytes, receive_bytes] = self.traffic.read(args);
-        match group {
-            Some(group) if !group.is_multicast() => {
-                args.error_at("MCASTIP", "must be a multicast address, 224.0.0.0/4");
-            }
-            Some(_) if port == 0 => args.error_at("MCASTPORT", "must not be 0"),
-            Some(group) => {
-                self.traffic.transport = Some(Transport {
-                    protocol: Protocol::Multicast,
-                    place: Place::Ip(group, port),
-                    local: source.map(|source| Place::Ip(source, source_port)),
-                    is_client: true,
-                    no_delay: false,
-                    send_bytes,
-                    receive_bytes,
-                    loops,
-                });
-            }
-            None => {}
+/// Reads the arguments of `McastSocket`.
+fn read_arguments(socket: &mut Socket, args: &mut Args<'_>, _context: &ConfigureContext<'_>) {
+    let (mut group, mut port, mut loops) = (None::<Ipv4Addr>, 0, true);
+    let (mut source, mut source_port) = (None::<Ipv4Addr>, 0);
+    args.read_mp("MCASTIP", &mut group)
+        .read_mp("MCASTPORT", &mut port)
+        .read_p("SOURCEIP", &mut source)
+        .read_p("SOURCEPORT", &mut source_port)
+        .read("LOOP", &mut loops);
+    let [send_bytes, receive_bytes] = socket.traffic.read(args);
+    match group {
+        Some(group) if !group.is_multicast() => {
+            args.error_at("MCASTIP", "must be a multicast address, 224.0.0.0/4");
         }
-        args.complete()
-    }
-
-    fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
-        self.traffic.open(cx, false)
-    }
-
-    fn push(&mut self, cx: &mut Context<'_>, _input: usize, batch: Batch) {
-        self.traffic.push(cx, batch);
-    }
-
-    fn run_task(&mut self, cx: &mut Context<'_>) -> bool {
-        self.traffic.run(cx, |_, _| true)
-    }
-
-    fn run_timer(&mut self, cx: &mut Context<'_>, _timer: usize) {
-        cx.schedule_task();
-    }
-
-    fn handlers(&self) -> &'static [HandlerSpec] {
-        HANDLERS
-    }
-
-    fn read(
-        &mut self,
-        _cx: &mut Context<'_>,
-        name: &str,
-        _param: &str,
-    ) -> Result<String, HandlerError> {
-        self.traffic.read_handler(name)
-    }
-
-    fn held(&self) -> usize {
-        self.traffic.held()
-    }
-
-    fn take_state(&mut self, cx: &mut Context<'_>, old: &mut dyn Element) {
-        if let Some(old) = old.downcast_mut::<Self>() {
-            self.traffic.take(cx, &mut old.traffic);
+        Some(_) if port == 0 => args.error_at("MCASTPORT", "must not be 0"),
+        Some(group) => {
+            socket.traffic.transport = Some(Transport {
+                protocol: Protocol::Multicast,
+                place: Place::Ip(group, port),
+                local: source.map(|source| Place::Ip(source, source_port)),
+                is_client: true,
+                no_delay: false,
+                send_bytes,
+                receive_bytes,
+                loops,
+            });
         }
+        None => {}
     }
 }

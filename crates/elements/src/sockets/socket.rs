@@ -68,23 +68,27 @@ use crate::ip::ip_lookup::IpLookup;
 
 /// The class.
 pub static CLASS: ElementClass =
-    ElementClass::new("Socket", "0-1/0-1", "a/h", || Box::new(Socket::new()))
+    ElementClass::new("Socket", "0-1/0-1", "a/h", || Box::new(Socket::new(read_arguments)))
         .flow("x/y")
         .drops(&REASONS);
 
 /// The most bytes of a path of a socket that systems take.
 const PATH_BYTES_MAX: usize = 107;
 
-/// See the module.
+/// Reads the arguments of a class.
+pub(super) type Reader = fn(&mut Socket, &mut Args<'_>, &ConfigureContext<'_>);
+
+/// See the module; `McastSocket` differs in its arguments alone.
 pub struct Socket {
-    traffic: Traffic,
+    pub(super) traffic: Traffic,
     allow: Option<usize>,
     deny: Option<usize>,
+    read_arguments: Reader,
 }
 
 impl Socket {
-    fn new() -> Self {
-        Self { traffic: Traffic::new(), allow: None, deny: None }
+    pub(super) fn new(read_arguments: Reader) -> Self {
+        Self { traffic: Traffic::new(), allow: None, deny: None, read_arguments }
     }
 
     /// Where it is or whom it talks to, and where from if that is said.
@@ -125,6 +129,47 @@ impl Socket {
     }
 }
 
+/// Reads the arguments of `Socket`.
+fn read_arguments(socket: &mut Socket, args: &mut Args<'_>, context: &ConfigureContext<'_>) {
+    let mut kind = String::new();
+    args.read_mp("TYPE", &mut kind);
+    let protocol = match kind.to_ascii_uppercase().as_str() {
+        "TCP" => Protocol::Tcp,
+        "UDP" => Protocol::Udp,
+        "UNIX" => Protocol::Unix,
+        "UNIX_DGRAM" => Protocol::UnixDatagram,
+        "" => return,
+        _ => {
+            args.error_at("", &format!("unknown socket type '{kind}'"));
+            return;
+        }
+    };
+    let (place, mut local) = Socket::read_places(args, protocol);
+    let (mut client, mut no_delay, mut proper) = (None::<bool>, true, false);
+    args.read("CLIENT", &mut client).read("NODELAY", &mut no_delay).read("PROPER", &mut proper);
+    let [send_bytes, receive_bytes] = socket.traffic.read(args);
+    socket.allow = Socket::read_table(args, "ALLOW", context);
+    socket.deny = Socket::read_table(args, "DENY", context);
+    let is_client = client.unwrap_or(context.outputs == 0 || local.is_some());
+    if !is_client {
+        local = None;
+    }
+    let is_nowhere = matches!(&place, Place::Path(path) if path.as_os_str().is_empty());
+    if !is_nowhere {
+        let loops = true;
+        socket.traffic.transport = Some(Transport {
+            protocol,
+            place,
+            local,
+            is_client,
+            no_delay,
+            send_bytes,
+            receive_bytes,
+            loops,
+        });
+    }
+}
+
 /// Whether the lookup `table` has a route to `address`; none if there is no such table.
 fn has_route(cx: &mut Context<'_>, table: Option<usize>, address: Ipv4Addr) -> Option<bool> {
     cx.with_element(table?, |lookup: &mut IpLookup, _| lookup.has_route(address))
@@ -136,43 +181,7 @@ impl Element for Socket {
         args: &mut Args<'_>,
         context: &ConfigureContext<'_>,
     ) -> Result<(), ArgsError> {
-        let mut kind = String::new();
-        args.read_mp("TYPE", &mut kind);
-        let protocol = match kind.to_ascii_uppercase().as_str() {
-            "TCP" => Protocol::Tcp,
-            "UDP" => Protocol::Udp,
-            "UNIX" => Protocol::Unix,
-            "UNIX_DGRAM" => Protocol::UnixDatagram,
-            "" => return args.complete(),
-            _ => {
-                args.error_at("", &format!("unknown socket type '{kind}'"));
-                return args.consume();
-            }
-        };
-        let (place, mut local) = Self::read_places(args, protocol);
-        let (mut client, mut no_delay, mut proper) = (None::<bool>, true, false);
-        args.read("CLIENT", &mut client).read("NODELAY", &mut no_delay).read("PROPER", &mut proper);
-        let [send_bytes, receive_bytes] = self.traffic.read(args);
-        self.allow = Self::read_table(args, "ALLOW", context);
-        self.deny = Self::read_table(args, "DENY", context);
-        let is_client = client.unwrap_or(context.outputs == 0 || local.is_some());
-        if !is_client {
-            local = None;
-        }
-        let is_nowhere = matches!(&place, Place::Path(path) if path.as_os_str().is_empty());
-        if !is_nowhere {
-            let loops = true;
-            self.traffic.transport = Some(Transport {
-                protocol,
-                place,
-                local,
-                is_client,
-                no_delay,
-                send_bytes,
-                receive_bytes,
-                loops,
-            });
-        }
+        (self.read_arguments)(self, args, context);
         args.complete()
     }
 

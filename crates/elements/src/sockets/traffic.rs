@@ -106,7 +106,7 @@ impl Traffic {
         cx: &mut Context<'_>,
         goes_by_annotation: bool,
     ) -> Result<(), String> {
-        let transport = self.transport.as_ref().expect("it is configured");
+        let Some(transport) = &self.transport else { return Err("FILENAME is empty".into()) };
         self.wire = Some(cx.console().open(transport)?);
         self.goes_by_annotation = goes_by_annotation;
         self.bytes = vec![0; self.snap_bytes];

@@ -1,11 +1,7 @@
-//! Places of annotations as arguments: by name or by number; and colors, which lie in one.
+//! Places of annotations as arguments: by name or by number.
 
-use warpswitch_graph::language::args::{ArgError, Args, ArgsError, FromArg, Names};
-use warpswitch_graph::{HandlerError, HandlerSpec};
-use warpswitch_packet::Packet;
+use warpswitch_graph::language::args::{ArgError, FromArg, Names};
 use warpswitch_packet::packet::{ANNOTATION_BYTES, annotation};
-
-use crate::format::parse;
 
 /// Annotations with names: their place and their bytes.
 const NAMED: &[(&str, usize, usize)] = &[
@@ -41,49 +37,6 @@ impl<const BYTES: usize> FromArg for Anno<BYTES> {
         if fits { Ok(Self(place)) } else { Err(ArgError::Parse) }
     }
 }
-
-/// A color, and the byte of packets that is compared with it: what elements know that look for one.
-#[derive(Clone, Debug)]
-pub(super) struct Color {
-    color: u8,
-    anno: usize,
-}
-
-impl Default for Color {
-    fn default() -> Self {
-        Self { color: 0, anno: annotation::PAINT }
-    }
-}
-
-impl Color {
-    /// Reads `COLOR [, ANNO]`.
-    pub(super) fn configure(&mut self, args: &mut Args<'_>) -> Result<(), ArgsError> {
-        let mut anno = Anno::<1>(self.anno);
-        args.read_mp("COLOR", &mut self.color).read_p("ANNO", &mut anno);
-        self.anno = anno.0;
-        args.complete()
-    }
-
-    /// Whether `packet` has the color.
-    #[inline]
-    pub(super) fn is_of(&self, packet: &Packet) -> bool {
-        packet.anno_u8(self.anno) == self.color
-    }
-
-    /// The handler `color`, read.
-    pub(super) fn read(&self) -> String {
-        self.color.to_string()
-    }
-
-    /// The handler `color`, written.
-    pub(super) fn write(&mut self, value: &str) -> Result<String, HandlerError> {
-        self.color = parse(value)?;
-        Ok(String::new())
-    }
-}
-
-/// The handlers of a color.
-pub(super) const COLOR_HANDLERS: &[HandlerSpec] = &[HandlerSpec::both("color")];
 
 #[cfg(test)]
 mod tests {

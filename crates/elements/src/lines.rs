@@ -1,0 +1,48 @@
+//! Lines about packets: to who runs the configuration, or to a file.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+
+use warpswitch_graph::Context;
+
+/// Where the lines of an element go.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    /// The file; none if this is empty.
+    pub(crate) path: String,
+    file: Option<BufWriter<File>>,
+}
+
+impl Lines {
+    /// Makes the file, if there is to be one.
+    ///
+    /// # Errors
+    /// Why it cannot be made.
+    pub(crate) fn open(&mut self) -> Result<(), String> {
+        if !self.path.is_empty() {
+            let file = File::create(&self.path);
+            let file = file.map_err(|error| format!("{}: {error}", self.path))?;
+            self.file = Some(BufWriter::new(file));
+        }
+        Ok(())
+    }
+
+    /// Says `line`, which ends without a newline. A file that cannot be written is told of once;
+    /// lines are said aloud from then on.
+    pub(crate) fn say(&mut self, cx: &mut Context<'_>, line: &str) {
+        let Some(file) = &mut self.file else { return cx.say(line) };
+        if let Err(error) = writeln!(file, "{line}") {
+            cx.say(&format!("{}: {}: {error}", cx.name(), self.path));
+            self.file = None;
+        }
+    }
+
+    /// Has all lines in the file.
+    ///
+    /// # Errors
+    /// What could not be written.
+    pub(crate) fn finish(&mut self) -> Result<(), String> {
+        let flushed = self.file.as_mut().map_or(Ok(()), BufWriter::flush);
+        flushed.map_err(|error| format!("{}: {error}", self.path))
+    }
+}

@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use crate::lend::{self, Frames, LentFrames};
 use crate::packet::{LINE_BYTES, Packet};
+use crate::pages::prefetch;
 
 /// The most packets that a batch is meant to hold. Longer ones are right, only slower.
 pub const BATCH_LEN_MAX: usize = 256;
@@ -39,8 +40,16 @@ struct Parts {
     /// Not there while the batch is lent whole.
     packets: OnceCell<Vec<Packet>>,
     loan: Loan,
-    /// What travels with the packets, see [`Batch::attach`].
-    attachment: Option<Box<dyn Any + Send>>,
+    attachment: Option<Attachment>,
+}
+
+/// What travels with the packets, see [`Batch::attach`].
+#[derive(Debug)]
+struct Attachment {
+    what: Box<dyn Any + Send>,
+    /// Bytes of all packets, once somebody has asked: each element of a chain does, and a wide
+    /// batch does not fit the first cache.
+    bytes: OnceCell<u64>,
 }
 
 /// What is lent to a whole batch.
@@ -130,19 +139,20 @@ impl Batch {
 
     /// Has `attachment` travel with the packets, in place of what did before: what a device works
     /// on for them, say. It is for elements that hand whole batches to each other; whoever moves
-    /// packets to another batch leaves it behind.
+    /// packets to another batch leaves it behind, and whoever makes them longer or shorter, or
+    /// fewer, detaches it before.
     pub fn attach(&mut self, attachment: Box<dyn Any + Send>) {
-        self.0.attachment = Some(attachment);
+        self.0.attachment = Some(Attachment { what: attachment, bytes: OnceCell::new() });
     }
 
     /// What travels with the packets.
     pub fn attachment_mut(&mut self) -> Option<&mut (dyn Any + Send)> {
-        self.0.attachment.as_deref_mut()
+        self.0.attachment.as_mut().map(|attachment| &mut *attachment.what)
     }
 
     /// Takes away what travels with the packets.
     pub fn detach(&mut self) -> Option<Box<dyn Any + Send>> {
-        self.0.attachment.take()
+        self.0.attachment.take().map(|attachment| attachment.what)
     }
 
     /// Number of packets.
@@ -188,6 +198,22 @@ impl Batch {
         self.packets().iter()
     }
 
+    /// The packets in order, each one's own line and the first of its data asked for some packets
+    /// ahead: for batches that are wider than what stays in the first cache.
+    #[inline]
+    pub fn iter_ahead(&self) -> impl ExactSizeIterator<Item = &Packet> + Clone {
+        const OWN: usize = 24;
+        const DATA: usize = 12;
+        let packets = self.packets();
+        packets.iter().enumerate().map(move |(idx, packet)| {
+            if let Some(ahead) = packets.get(idx + OWN) {
+                ahead.prefetch();
+                prefetch(packets[idx + DATA].data(), 0);
+            }
+            packet
+        })
+    }
+
     /// The packets in order, to change.
     #[inline]
     pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, Packet> {
@@ -228,9 +254,13 @@ impl Batch {
 
     /// Bytes of all packets.
     pub fn bytes(&self) -> u64 {
-        match self.lent_frames() {
+        let count = || match self.lent_frames() {
             Some(frames) => frames.bytes(),
             None => self.iter().map(|packet| packet.len() as u64).sum(),
+        };
+        match &self.0.attachment {
+            Some(attachment) => *attachment.bytes.get_or_init(count),
+            None => count(),
         }
     }
 }

@@ -32,6 +32,9 @@
 //! - P2: a header place is either unset or within the buffer; what is read from it is checked
 //!   against the data again, as bytes may have been taken away since.
 
+use std::slice;
+
+use crate::pages::prefetch;
 use crate::parts::{self, FAR, Parts, UNSET};
 
 /// Bytes of a new packet's buffer.
@@ -70,6 +73,12 @@ impl Packet {
     /// not.
     pub fn new() -> Self {
         Self(Box::new(Parts::new()))
+    }
+
+    /// Asks for its own line, which tells where its data is.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        prefetch(slice::from_ref(&*self.0), 0);
     }
 
     /// Makes it as new, whatever it was; the bytes of the buffer stay as they are.

@@ -14,7 +14,9 @@
 //! - `TIMEOUT`: the longest that a packet waits for others, 1ms by default
 //! - `IDLE`: a batch leaves before its time as soon as no packet has come since the task's last
 //!   turn; false by default
-//! - `DEPTH`: wide batches that may be under way at a time, 8 by default
+//! - `DEPTH`: wide batches that may be under way at a time, 4 by default: a source that is always
+//!   ready fills all of them, and packets that are more than the second cache holds cost twice as
+//!   much
 //! - `SLICES`: whether only what elements of the chain look at is sent to the device, true by
 //!   default; otherwise whole packets are sent as well, to see what that costs
 //!
@@ -142,7 +144,7 @@ impl Default for Batcher {
             size: 1024,
             timeout: Duration::from_millis(1),
             by_idle: false,
-            depth: 8,
+            depth: 4,
             by_slices: true,
             waiting: VecDeque::new(),
             lens: VecDeque::new(),
@@ -307,7 +309,8 @@ impl Batcher {
                 *words += part.slice.column_words(count);
             }
             if !self.by_slices {
-                for (packet, room) in batch.iter().zip(room[*words..].chunks_mut(FRAME_BYTES / 4)) {
+                let rooms = room[*words..].chunks_mut(FRAME_BYTES / 4);
+                for (packet, room) in batch.iter_ahead().zip(rooms) {
                     copy_frame(packet.data(), room);
                 }
                 *words += count * FRAME_BYTES / 4;
@@ -365,18 +368,18 @@ fn cut(part: &Part, batch: &Batch, room: &mut [u32], keyless: &mut Vec<(Slice, u
     match (&part.slice, &part.extractor) {
         (Slice::Key(schema), Some(extractor)) => {
             let keys = &mut room[..batch.len() * schema.words];
-            let frames = batch.iter();
+            let packets = batch.iter_ahead();
             let frames =
-                frames.map(|packet| (packet.data(), packet.anno_u8(annotation::PAINT).into()));
+                packets.map(|packet| (packet.data(), packet.anno_u8(annotation::PAINT).into()));
             extractor.extract_each(frames, keys, |idx| keyless.push((part.slice, idx)));
         }
         (Slice::Destination, _) => {
-            for (packet, word) in batch.iter().zip(room) {
+            for (packet, word) in batch.iter_ahead().zip(room) {
                 *word = u32::from_be_bytes(packet.dst_ipv4());
             }
         }
         _ => {
-            for (packet, word) in batch.iter().zip(room) {
+            for (packet, word) in batch.iter_ahead().zip(room) {
                 *word = match packet.header_offset(Header::Network) {
                     Some(_) => ip_destination(packet.from_header(Header::Network)),
                     None => frame_destination(packet.data()),

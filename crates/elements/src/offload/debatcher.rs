@@ -86,7 +86,7 @@ impl Element for Debatcher {
         let began = home.chooser().map(|(_, clock)| clock());
         // Whatever members do to packets, all see what came.
         load.destinations.clear();
-        load.destinations.extend(batch.iter().map(|p| u32::from_be_bytes(p.dst_ipv4())));
+        load.destinations.extend(batch.iter_ahead().map(|p| u32::from_be_bytes(p.dst_ipv4())));
         let steps = std::mem::take(&mut load.steps);
         for step in &steps {
             members::apply(cx, step, &mut load, &mut batch);

@@ -101,19 +101,20 @@ impl Ahead {
     }
 
     /// Puts the answers for all packets of `batch` into `found`; false, and `found` is undefined,
-    /// if one has none that holds. `proof` is what the element would look up.
+    /// if one has none that holds. `is_proven` tells whether what the element would look up is what
+    /// an answer's proof says.
     #[inline]
     pub(crate) fn take<T>(
         &mut self,
         batch: &Batch,
-        proof: impl Fn(&Packet) -> Option<u32>,
+        is_proven: impl Fn(&Packet, u32) -> bool,
         found: &mut [T],
         answer: impl Fn(u32) -> T,
     ) -> bool {
         let stamp = self.stamp.get();
         for (packet, found) in batch.iter().zip(&mut *found) {
             match packet.ahead(stamp, self.lookup) {
-                Some(ahead) if proof(packet) == Some(ahead.proof) => *found = answer(ahead.answer),
+                Some(ahead) if is_proven(packet, ahead.proof) => *found = answer(ahead.answer),
                 _ => return false,
             }
         }

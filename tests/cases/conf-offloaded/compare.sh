@@ -1,5 +1,6 @@
-# compare.sh conf/NAME ALERTS…: runs that configuration and its twin with and without a device, and
-# tells what of what they leave is the same as without. ALERTS are the variables of files of alerts.
+# compare.sh conf/NAME ALERTS…: runs that configuration and its twin, if it has one, with a device
+# and without, and tells what of what they leave is the same as without. ALERTS are the variables of
+# files of alerts.
 name=$1
 shift
 run() { # AS FILE WHEN ALERTS…
@@ -18,13 +19,17 @@ run() { # AS FILE WHEN ALERTS…
 }
 run serial "$name" never "$@"
 run ahead "$name" always "$@"
-run plain "$name-gpu" never "$@"
-run twin "$name-gpu" always "$@"
+all=ahead
+if [ -e "$name-gpu.click" ]; then
+	run plain "$name-gpu" never "$@"
+	run twin "$name-gpu" always "$@"
+	all='ahead plain twin'
+fi
 parts="0 1 said"
 for alerts; do
 	parts="$parts $alerts-only"
 done
-for as in ahead plain twin; do
+for as in $all; do
 	same=
 	for part in $parts; do
 		cmp -s "serial.$part" "$as.$part" && same="$same $part"

@@ -49,19 +49,18 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use warpswitch_gpu::routes::{LiveRoutes, RouteChange};
+use warpswitch_gpu::routes::RouteChange;
 use warpswitch_graph::language::args::{Args, ArgsError, split};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing, drop_for,
 };
-use warpswitch_packet::{Batch, Packet};
+use warpswitch_packet::Batch;
 use warpswitch_routes::{NextHop, Prefix};
 
 use super::route_table::{Hop, Refused, RouteTable, Written, route_text};
-use crate::ahead::{Ahead, Stamp};
 use crate::copies::own;
 use crate::format::parse_seen;
-use crate::offload::Offload;
+use crate::offload::twin::{RouteLookup, Twin};
 use crate::route_file::RouteFile;
 
 /// The class `StaticIPLookup`.
@@ -84,8 +83,6 @@ const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> ElementCla
 
 /// Reasons for drops, by number.
 const NO_ROUTE: usize = 0;
-/// Most memory that the twin on a device may take, in bytes.
-const MIRROR_BYTES_MAX: usize = 4 << 30;
 /// Destinations without route that are told.
 const TOLD_MAX: u32 = 5;
 
@@ -124,16 +121,7 @@ pub struct IpLookup {
     found: Vec<NextHop>,
     outputs: Vec<u32>,
     /// The same routes on a device, if elements look up there.
-    mirror: Option<Mirror>,
-    /// Where lookups are that were done for this element before.
-    ahead: Option<Ahead>,
-}
-
-/// A table's twin on a device, with the same numbers of hops.
-#[derive(Clone, Debug)]
-struct Mirror {
-    routes: Arc<LiveRoutes<u32>>,
-    stamp: Arc<Stamp>,
+    twin: Twin<u32>,
 }
 
 impl IpLookup {
@@ -141,56 +129,17 @@ impl IpLookup {
         let speaker = if speaker.is_empty() { "IPRouteTable" } else { speaker };
         let (told, addresses, found, outputs) = Default::default();
         let table = Arc::new(RouteTable::new());
-        let (outputs_max, mirror, ahead) = (0, None, None);
         Self {
             table,
             speaker,
             can_flush,
-            outputs_max,
+            outputs_max: 0,
             told,
             addresses,
             found,
             outputs,
-            mirror,
-            ahead,
+            twin: Twin::default(),
         }
-    }
-
-    /// What `StaticIPLookup` is.
-    pub(crate) fn of_static() -> Self {
-        Self::new("", false)
-    }
-
-    /// The same routes on a device; changes are made there, too, from now on.
-    ///
-    /// # Errors
-    /// Why there are none.
-    pub(crate) fn mirror(&mut self, offload: &Offload) -> Result<Arc<LiveRoutes<u32>>, String> {
-        if let Some(mirror) = &self.mirror {
-            return Ok(mirror.routes.clone());
-        }
-        let routes = self.table.numbered();
-        let live = LiveRoutes::build(offload.device(), routes, MIRROR_BYTES_MAX);
-        let routes = Arc::new(live.map_err(|error| error.to_string())?);
-        self.mirror = Some(Mirror { routes: routes.clone(), stamp: offload.stamp().clone() });
-        Ok(routes)
-    }
-
-    /// Takes answers that were looked up for it ahead from now on, those with number `lookup` of
-    /// each packet. Tells whether it can: elsewhere they may have another number.
-    pub(crate) fn look_ahead(&mut self, offload: &Offload, lookup: usize) -> bool {
-        self.ahead.get_or_insert(offload.ahead(lookup)).lookup == lookup
-    }
-
-    /// Whether what its twin on a device found is what it would find itself.
-    pub(crate) fn is_mirrored(&self, stamp: u32) -> bool {
-        self.mirror.as_ref().is_some_and(|mirror| mirror.stamp.get() == stamp)
-    }
-
-    /// The gateway, 0 for none, and the output of a hop's number.
-    #[inline]
-    pub(crate) fn way(&self, hop: NextHop) -> Option<(u32, u32)> {
-        self.table.hop(hop).map(|hop| (hop.gateway, hop.port))
     }
 
     /// Whether there is a route to `address`.
@@ -200,25 +149,17 @@ impl IpLookup {
         self.table.hop(found[0]).is_some()
     }
 
-    /// Looks up destinations.
-    pub(crate) fn look_up(&self, addresses: &[u32], found: &mut [NextHop]) {
-        self.table.lookup(addresses, found);
-    }
-
     /// Lets the twin follow: these prefixes may have other hops now, or none.
     fn follow(&mut self, prefixes: &[Prefix<u32>]) {
-        let Some(mirror) = &self.mirror else { return };
+        if !self.twin.is_live() {
+            return;
+        }
         let change = |&prefix: &Prefix<u32>| match self.table.number(prefix) {
             Some(hop) => RouteChange::Insert(prefix, hop),
             None => RouteChange::Remove(prefix),
         };
         let changes: Vec<_> = prefixes.iter().map(change).collect();
-        let followed = mirror.routes.change(&changes);
-        mirror.stamp.renew();
-        if followed.is_err() {
-            // It has no room: this element looks up itself from now on.
-            (self.mirror, self.ahead) = (None, None);
-        }
+        self.twin.follow(&changes);
     }
 
     /// Tells of the first destinations without route.
@@ -341,6 +282,32 @@ impl IpLookup {
     }
 }
 
+impl RouteLookup for IpLookup {
+    type Address = u32;
+
+    /// What `StaticIPLookup` is.
+    fn without_routes() -> Self {
+        Self::new("", false)
+    }
+
+    fn numbered(&self) -> impl Iterator<Item = (Prefix<u32>, NextHop)> {
+        self.table.numbered()
+    }
+
+    fn twin(&mut self) -> &mut Twin<u32> {
+        &mut self.twin
+    }
+
+    fn look_up(&self, addresses: &[u32], found: &mut [NextHop]) {
+        self.table.lookup(addresses, found);
+    }
+
+    fn way(&self, hop: NextHop) -> Option<(Option<u32>, u32)> {
+        let Hop { gateway, port } = self.table.hop(hop)?;
+        Some(((gateway != 0).then_some(gateway), port))
+    }
+}
+
 impl Element for IpLookup {
     fn configure(
         &mut self,
@@ -386,17 +353,8 @@ impl Element for IpLookup {
         self.addresses.extend(batch.iter().map(|packet| u32::from_be_bytes(packet.dst_ipv4())));
         self.found.clear();
         self.found.resize(batch.len(), NextHop::NONE);
-        let destination = |packet: &Packet| Some(u32::from_be_bytes(packet.dst_ipv4()));
-        let answer = |answer| NextHop(answer as u16);
-        let is_ahead = self
-            .ahead
-            .as_mut()
-            .is_some_and(|ahead| ahead.take(&batch, destination, &mut self.found, answer));
-        if !is_ahead {
-            let began = Ahead::begin_timing(self.ahead.as_ref());
-            self.table.lookup(&self.addresses, &mut self.found);
-            Ahead::end_timing(self.ahead.as_ref(), began, batch.len());
-        }
+        let Self { table, addresses, found, twin, .. } = self;
+        twin.find(&batch, found, |found| table.lookup(addresses, found));
         let first = self.found[0];
         if let Some(hop) = self.table.hop(first)
             && self.found.iter().all(|found| *found == first)
@@ -447,9 +405,7 @@ impl Element for IpLookup {
     ) -> Result<String, HandlerError> {
         match name {
             "table" => return Ok(self.table.text()),
-            "ahead" => {
-                return Ok(self.ahead.as_ref().map_or(0, |ahead| ahead.taken).to_string());
-            }
+            "ahead" => return Ok(self.twin.taken().to_string()),
             _ => {}
         }
         let address: Ipv4Addr =
@@ -483,16 +439,13 @@ impl Element for IpLookup {
     }
 
     fn sharing(&self) -> Sharing {
-        let ahead = self.ahead.clone().map(|ahead| Ahead { taken: 0, ..ahead });
-        Sharing::copies(Self { told: 0, ahead, ..self.clone() })
+        Sharing::copies(Self { told: 0, twin: self.twin.of_copy(), ..self.clone() })
     }
 
     fn absorb(&mut self, copy: &mut dyn Element) {
         if let Some(copy) = copy.downcast_mut::<Self>() {
             self.told += copy.told;
-            if let (Some(own), Some(copy)) = (&mut self.ahead, &copy.ahead) {
-                own.taken += copy.taken;
-            }
+            self.twin.absorb(&copy.twin);
         }
     }
 }

@@ -111,8 +111,7 @@ impl RouteTable {
             self.routes.insert(prefix, (self.slots.len(), hop));
             self.slots.push(Some(prefix));
         }
-        let routes = self.routes.iter().map(|(&prefix, &(_, hop))| (prefix, NextHop(hop)));
-        self.lpm = Ipv4Lpm::from_routes(routes, &LpmOptions::default())?;
+        self.lpm = Ipv4Lpm::from_routes(self.numbered(), &LpmOptions::default())?;
         Ok(repeated)
     }
 
@@ -145,7 +144,7 @@ impl RouteTable {
 
     /// The hop of exactly this prefix.
     pub(super) fn get(&self, prefix: Prefix<u32>) -> Option<Hop> {
-        self.routes.get(&prefix).and_then(|&(_, hop)| self.hop(NextHop(hop)))
+        self.hop(self.number(prefix)?)
     }
 
     /// Adds a route. One that the prefix has is replaced if that is allowed, and given.

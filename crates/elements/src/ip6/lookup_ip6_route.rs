@@ -24,6 +24,7 @@
 //! | `add`, `set` | write | `ADDR[/MASK] [GW] OUT` |
 //! | `remove` | write | `ADDR[/MASK]` |
 //! | `ctrl` | write | lines of `add`, `set` or `remove` and what they take: all or none |
+//! | `ahead` | read | packets whose destination was looked up before, by a `GPUIP6Lookup` |
 //!
 //! # Drops
 //! - `no route`: no prefix holds the destination
@@ -39,6 +40,7 @@
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
+use warpswitch_gpu::routes::RouteChange;
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
@@ -49,6 +51,7 @@ use warpswitch_routes::{NextHop, Prefix};
 use super::route_table::{Hop, RouteTable, Written, key, parse_prefix};
 use crate::copies::own;
 use crate::format::parse_seen;
+use crate::offload::twin::{RouteLookup, Twin};
 use crate::route_file::RouteFile;
 
 /// The class.
@@ -73,11 +76,14 @@ pub struct LookupIp6Route {
     /// Of the batch at work: destinations, and what was found.
     addresses: Vec<u128>,
     found: Vec<NextHop>,
+    /// The same routes on a device, if elements look up there.
+    twin: Twin<u128>,
 }
 
 impl LookupIp6Route {
     fn new() -> Self {
-        Self { table: Arc::new(RouteTable::new()), addresses: Vec::new(), found: Vec::new() }
+        let (addresses, found) = Default::default();
+        Self { table: Arc::new(RouteTable::new()), addresses, found, twin: Twin::default() }
     }
 
     fn read_change(cx: &Context<'_>, command: &str, text: &str) -> Result<Change, HandlerError> {
@@ -99,11 +105,15 @@ impl LookupIp6Route {
 
     /// Makes the change; what the prefix had before.
     fn change(&mut self, change: &Change) -> Result<(Prefix<u128>, Option<Hop>), HandlerError> {
-        let made = match *change {
-            Change::Set(route) => own(&mut self.table).set(route).map(|old| (route.prefix, old)),
-            Change::Remove(prefix) => own(&mut self.table).remove(prefix).map(|old| (prefix, old)),
+        let (prefix, made) = match *change {
+            Change::Set(route) => (route.prefix, own(&mut self.table).set(route)),
+            Change::Remove(prefix) => (prefix, own(&mut self.table).remove(prefix)),
         };
-        made.map_err(HandlerError::failed)
+        self.twin.follow(&[match self.table.number(prefix) {
+            Some(hop) => RouteChange::Insert(prefix, hop),
+            None => RouteChange::Remove(prefix),
+        }]);
+        made.map(|old| (prefix, old)).map_err(HandlerError::failed)
     }
 
     /// Makes all changes or none.
@@ -184,7 +194,8 @@ impl Element for LookupIp6Route {
         self.addresses.clear();
         self.addresses.extend(batch.iter().map(|packet| u128::from_be_bytes(packet.dst_ipv6())));
         self.found.resize(self.addresses.len(), NextHop::NONE);
-        self.table.lookup(&self.addresses, &mut self.found);
+        let Self { table, addresses, found, twin } = self;
+        twin.find(&batch, found, |found| table.lookup(addresses, found));
         for (mut packet, &found) in batch.drain().zip(&self.found) {
             match self.table.hop(found) {
                 Some(Hop { gateway, port }) => {
@@ -208,6 +219,7 @@ impl Element for LookupIp6Route {
                 HandlerSpec::write("set"),
                 HandlerSpec::write("remove"),
                 HandlerSpec::write("ctrl"),
+                HandlerSpec::read("ahead"),
             ]
         }
     }
@@ -218,8 +230,10 @@ impl Element for LookupIp6Route {
         name: &str,
         param: &str,
     ) -> Result<String, HandlerError> {
-        if name == "table" {
-            return Ok(self.table.text());
+        match name {
+            "table" => return Ok(self.table.text()),
+            "ahead" => return Ok(self.twin.taken().to_string()),
+            _ => {}
         }
         let address: Ipv6Addr =
             parse_seen(cx, param).map_err(|_| HandlerError::failed("expected IP6 address"))?;
@@ -251,7 +265,39 @@ impl Element for LookupIp6Route {
     }
 
     fn sharing(&self) -> Sharing {
-        Sharing::copies(self.clone())
+        Sharing::copies(Self { twin: self.twin.of_copy(), ..self.clone() })
+    }
+
+    fn absorb(&mut self, copy: &mut dyn Element) {
+        if let Some(copy) = copy.downcast_mut::<Self>() {
+            self.twin.absorb(&copy.twin);
+        }
+    }
+}
+
+impl RouteLookup for LookupIp6Route {
+    type Address = u128;
+
+    fn without_routes() -> Self {
+        Self::new()
+    }
+
+    fn numbered(&self) -> impl Iterator<Item = (Prefix<u128>, NextHop)> {
+        self.table.numbered()
+    }
+
+    fn twin(&mut self) -> &mut Twin<u128> {
+        &mut self.twin
+    }
+
+    fn look_up(&self, addresses: &[u128], found: &mut [NextHop]) {
+        self.table.lookup(addresses, found);
+    }
+
+    fn way(&self, hop: NextHop) -> Option<(Option<u128>, u32)> {
+        let Hop { gateway, port } = self.table.hop(hop)?;
+        // Outputs are numbers of 16 bits.
+        Some(((!gateway.is_unspecified()).then_some(gateway.into()), port as u32))
     }
 }
 

@@ -11,7 +11,7 @@ mod ip6_mirror;
 mod ip6_nd_advertiser;
 mod ip6_nd_solicitor;
 mod ip6_print;
-mod lookup_ip6_route;
+pub(crate) mod lookup_ip6_route;
 mod mark_ip6_header;
 mod names;
 mod neighbour_message;

@@ -104,8 +104,7 @@ impl RouteTable {
         for route in routes {
             self.enter(*route)?;
         }
-        let routes = self.routes.iter().map(|(&prefix, &(_, hop))| (prefix, NextHop(hop)));
-        self.lpm = Ipv6Lpm::from_routes(routes, &LpmOptions::default()).map_err(told)?;
+        self.lpm = Ipv6Lpm::from_routes(self.numbered(), &LpmOptions::default()).map_err(told)?;
         Ok(())
     }
 
@@ -146,6 +145,16 @@ impl RouteTable {
         self.hops.get(usize::from(hop.0)).map(|&(hop, _)| hop)
     }
 
+    /// The number of the hop of exactly this prefix.
+    pub(super) fn number(&self, prefix: Prefix<u128>) -> Option<NextHop> {
+        self.routes.get(&prefix).map(|&(_, number)| NextHop(number))
+    }
+
+    /// All prefixes, with the numbers of their hops.
+    pub(super) fn numbered(&self) -> impl Iterator<Item = (Prefix<u128>, NextHop)> {
+        self.routes.iter().map(|(&prefix, &(_, number))| (prefix, NextHop(number)))
+    }
+
     /// The hop of `address`.
     pub(super) fn find(&self, address: Ipv6Addr) -> Option<Hop> {
         self.hop(self.lpm.lookup(address.into()))
@@ -153,7 +162,7 @@ impl RouteTable {
 
     /// The hop of exactly this prefix.
     pub(super) fn get(&self, prefix: Prefix<u128>) -> Option<Hop> {
-        self.routes.get(&prefix).and_then(|&(_, hop)| self.hop(NextHop(hop)))
+        self.hop(self.number(prefix)?)
     }
 
     /// The routes, a line each.

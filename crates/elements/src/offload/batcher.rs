@@ -60,13 +60,12 @@ use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Time,
 };
-use warpswitch_packet::{AHEAD_LOOKUPS, BATCH_LEN_MAX, Batch, Header, Packet, annotation};
-use warpswitch_rules::extract::Extractor;
-use warpswitch_wire::link::LinkType;
+use warpswitch_packet::{AHEAD_LOOKUPS, BATCH_LEN_MAX, Batch, Packet};
 
-use super::load::{Home, Load, Slice};
+use super::load::{Home, Load};
 use super::members::{self, Member};
 use super::place::Offload;
+use super::slices::{self, Part};
 use crate::patterns::sdn_classifier::proof;
 
 /// The class.
@@ -83,21 +82,12 @@ const FULL_BATCHES: usize = 2;
 const BYPASS_BATCHES: usize = 8;
 /// Bytes that all wide batches of a chain may take, on the host and as many on a card.
 const BYTES_MAX: usize = 1 << 30;
-/// Bytes of a packet that are sent without slices, at most.
-const FRAME_BYTES: usize = 1536;
 
 /// Timers: when what waits has to leave, and when to look whether a stop waits.
 const TIMEOUT: usize = 0;
 const LOOK: usize = 1;
 /// Between two such looks.
 const LOOK_NS: i64 = 1_000_000;
-
-/// A slice, and what finds it.
-#[derive(Debug)]
-struct Part {
-    slice: Slice,
-    extractor: Option<Extractor>,
-}
 
 /// See the module.
 #[derive(Debug)]
@@ -197,11 +187,7 @@ impl Batcher {
             if let Some(slice) = joined.slice
                 && self.parts.iter().all(|part| part.slice != slice)
             {
-                let extractor = match slice {
-                    Slice::Key(schema) => Some(Extractor::new(schema, LinkType::Ethernet)),
-                    _ => None,
-                };
-                self.parts.push(Part { slice, extractor });
+                self.parts.push(Part::new(slice));
             }
         }
         self.is_ahead = lookups > 0;
@@ -298,22 +284,19 @@ impl Batcher {
         batch.extend(self.waiting.drain(..count));
         if let (Some(offload), true, Some(_)) = (&self.offload, self.is_ahead, &load.chain) {
             load.stamp = offload.stamp().get();
-            load.proofs.extend(batch.iter().map(proof));
+            load.proofs.extend(batch.iter_ahead().map(proof));
         }
-        let Load { chain, columns, words, keyless, .. } = &mut *load;
+        let Load { chain, columns, words, keyless, places, .. } = &mut *load;
         if let Some(chain) = chain {
             let room = chain.words_mut();
             for part in &self.parts {
                 columns.push((part.slice, *words));
-                cut(part, &batch, &mut room[*words..], keyless);
+                part.cut(&batch, &mut room[*words..], keyless, places);
                 *words += part.slice.column_words(count);
             }
             if !self.by_slices {
-                let rooms = room[*words..].chunks_mut(FRAME_BYTES / 4);
-                for (packet, room) in batch.iter_ahead().zip(rooms) {
-                    copy_frame(packet.data(), room);
-                }
-                *words += count * FRAME_BYTES / 4;
+                slices::copy_frames(&batch, &mut room[*words..]);
+                *words += count * slices::FRAME_WORDS;
             }
             self.bytes_sent += 4 * *words as u64;
         }
@@ -363,67 +346,6 @@ impl Batcher {
     }
 }
 
-/// Writes the slices of a batch side by side.
-fn cut(part: &Part, batch: &Batch, room: &mut [u32], keyless: &mut Vec<(Slice, usize)>) {
-    match (&part.slice, &part.extractor) {
-        (Slice::Key(schema), Some(extractor)) => {
-            let keys = &mut room[..batch.len() * schema.words];
-            let packets = batch.iter_ahead();
-            let frames =
-                packets.map(|packet| (packet.data(), packet.anno_u8(annotation::PAINT).into()));
-            extractor.extract_each(frames, keys, |idx| keyless.push((part.slice, idx)));
-        }
-        (Slice::Destination, _) => {
-            for (packet, word) in batch.iter_ahead().zip(room) {
-                *word = u32::from_be_bytes(packet.dst_ipv4());
-            }
-        }
-        _ => {
-            for (packet, word) in batch.iter_ahead().zip(room) {
-                *word = match packet.header_offset(Header::Network) {
-                    Some(_) => ip_destination(packet.from_header(Header::Network)),
-                    None => frame_destination(packet.data()),
-                };
-            }
-        }
-    }
-}
-
-/// The destination of an IPv4 header.
-fn ip_destination(header: &[u8]) -> u32 {
-    header.get(16..20).and_then(<[u8]>::first_chunk).map_or(0, |four| u32::from_be_bytes(*four))
-}
-
-/// The IPv4 destination of an Ethernet frame, behind VLAN tags; 0 if there is none.
-fn frame_destination(frame: &[u8]) -> u32 {
-    const TAGS_MAX: usize = 4;
-    let two = |at: usize| frame.get(at..at + 2).map(|two| u16::from_be_bytes([two[0], two[1]]));
-    let mut at = 12;
-    for _ in 0..=TAGS_MAX {
-        match two(at) {
-            Some(0x0800) => {
-                return frame.get(at + 2..).map_or(0, ip_destination);
-            }
-            Some(0x8100 | 0x88a8 | 0x9100) => at += 4,
-            _ => return 0,
-        }
-    }
-    0
-}
-
-/// Copies the start of a packet, word by word.
-fn copy_frame(frame: &[u8], room: &mut [u32]) {
-    let (fours, rest) = frame.as_chunks::<4>();
-    for (word, four) in room.iter_mut().zip(fours) {
-        *word = u32::from_le_bytes(*four);
-    }
-    if let Some(word) = room.get_mut(fours.len()) {
-        let mut last = [0; 4];
-        last[..rest.len()].copy_from_slice(rest);
-        *word = u32::from_le_bytes(last);
-    }
-}
-
 impl Element for Batcher {
     fn configure(
         &mut self,
@@ -454,7 +376,7 @@ impl Element for Batcher {
         };
         let answers = self.join(cx, &offload, &members)?;
         let columns = self.parts.iter().map(|part| part.slice.column_words(self.room()));
-        let frames = if self.by_slices { 0 } else { self.room() * FRAME_BYTES / 4 };
+        let frames = if self.by_slices { 0 } else { self.room() * slices::FRAME_WORDS };
         let words = columns.sum::<usize>() + frames;
         let bytes = self.depth as usize * (words + answers) * 4;
         if bytes > BYTES_MAX {
@@ -551,16 +473,12 @@ impl Element for Batcher {
             _ => {
                 let mut text = String::new();
                 for part in &self.parts {
-                    let name = match part.slice {
-                        Slice::HeaderDestination => "destination in the header",
-                        Slice::Destination => "destination annotation",
-                        Slice::Key(schema) => schema.name,
-                    };
+                    let name = part.slice.name();
                     // A String takes every write.
                     let _ = writeln!(text, "{} {name}", 4 * part.slice.words());
                 }
                 if !self.by_slices {
-                    let _ = writeln!(text, "{FRAME_BYTES} the whole packet");
+                    let _ = writeln!(text, "{} the whole packet", 4 * slices::FRAME_WORDS);
                 }
                 text
             }

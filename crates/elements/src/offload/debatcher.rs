@@ -36,6 +36,8 @@ use warpswitch_packet::{Batch, Packet};
 
 use super::load::{Home, Load};
 use super::members;
+use super::slices::Family;
+use super::twin::PacketAddress;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -75,6 +77,18 @@ impl Debatcher {
     }
 }
 
+/// Whatever members do to packets, all see what came.
+fn keep_destinations(load: &mut Load, batch: &Batch) {
+    let is_wanted = |family| load.steps.iter().any(|step| step.destinations == Some(family));
+    let (is_v4, is_v6) = (is_wanted(Family::Ipv4), is_wanted(Family::Ipv6));
+    if is_v4 {
+        load.destinations.extend(batch.iter_ahead().map(u32::of));
+    }
+    if is_v6 {
+        load.destinations6.extend(batch.iter_ahead().map(u128::of));
+    }
+}
+
 impl Element for Debatcher {
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
         members::expect_chain(cx)
@@ -84,9 +98,7 @@ impl Element for Debatcher {
         let Some(mut load) = Load::take(&mut batch) else { return cx.drop_batch(batch, 0) };
         let home = load.home.clone();
         let began = home.chooser().map(|(_, clock)| clock());
-        // Whatever members do to packets, all see what came.
-        load.destinations.clear();
-        load.destinations.extend(batch.iter_ahead().map(|p| u32::from_be_bytes(p.dst_ipv4())));
+        keep_destinations(&mut load, &batch);
         let steps = std::mem::take(&mut load.steps);
         for step in &steps {
             members::apply(cx, step, &mut load, &mut batch);

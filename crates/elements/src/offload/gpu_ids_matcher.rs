@@ -106,7 +106,7 @@ impl Element for GpuIdsMatcher {
 
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
         let Some(load) = Load::of(&mut batch) else { return cx.drop_batch(batch, 0) };
-        load.steps.push(Step { element: cx.element(), answers: 0..0, stamp: 0 });
+        load.steps.push(Step::new(cx.element()));
         cx.emit_batch(0, batch);
     }
 

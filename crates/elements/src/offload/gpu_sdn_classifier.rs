@@ -51,9 +51,10 @@ use warpswitch_packet::{AHEAD_LOOKUPS, AheadAnswer, Batch};
 use warpswitch_rules::Schema;
 
 use super::anno::{self, NO_OUTPUT, NUMBER_ANNO, Predicate};
-use super::load::{Load, Slice, Step};
+use super::load::{Load, Step};
 use super::members::{self, Joined};
 use super::place::Offload;
+use super::slices::Slice;
 use crate::patterns::sdn_classifier::{KEYLESS, SdnClassifier};
 
 /// The class.
@@ -203,7 +204,7 @@ impl Element for GpuSdnClassifier {
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
         let count = batch.len();
         let Some(load) = Load::of(&mut batch) else { return cx.drop_batch(batch, 0) };
-        let mut step = Step { element: cx.element(), answers: 0..0, stamp: 0 };
+        let mut step = Step::new(cx.element());
         let column = self.schema.and_then(|schema| load.column(Slice::Key(schema)));
         if let (Some(chain), Some(rules), Some(at)) = (&mut load.chain, &self.rules, column) {
             step.answers = chain.step(&rules.current(), at, count);

@@ -11,50 +11,11 @@ use std::time::Duration;
 
 use warpswitch_gpu::Chain;
 use warpswitch_gpu::auto::policy::Choice;
-use warpswitch_gpu::chain::ALIGN_WORDS;
 use warpswitch_packet::{AHEAD_LOOKUPS, AheadAnswer, Batch};
-use warpswitch_rules::Schema;
 
 use super::place::Offload;
+use super::slices::{Family, Slice};
 use crate::ahead::Clock;
-
-/// What a packet gives a device to look up: a slice of it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Slice {
-    /// The destination in an IPv4 header: the one that is marked, else that of a frame that begins
-    /// with its Ethernet header, behind what tags there are; 0 where there is none.
-    HeaderDestination,
-    /// The destination annotation.
-    Destination,
-    /// The key of a frame that begins with its Ethernet header, wherever its fields are.
-    Key(&'static Schema),
-}
-
-impl PartialEq for Slice {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Slice::HeaderDestination, Slice::HeaderDestination)
-            | (Slice::Destination, Slice::Destination) => true,
-            (Slice::Key(one), Slice::Key(other)) => std::ptr::eq(*one, *other),
-            _ => false,
-        }
-    }
-}
-
-impl Slice {
-    /// Words that it takes.
-    pub(crate) fn words(self) -> usize {
-        match self {
-            Slice::HeaderDestination | Slice::Destination => 1,
-            Slice::Key(schema) => schema.words,
-        }
-    }
-
-    /// Words that `packets` of them take, so that what comes behind begins as steps need it.
-    pub(crate) fn column_words(self, packets: usize) -> usize {
-        (self.words() * packets).next_multiple_of(ALIGN_WORDS)
-    }
-}
 
 /// Who looked something up, and where the answers are.
 #[derive(Clone, Debug)]
@@ -65,6 +26,15 @@ pub(crate) struct Step {
     pub(crate) answers: Range<usize>,
     /// The state of all tables when it did.
     pub(crate) stamp: u32,
+    /// The destination annotations that it is about, if it is about these.
+    pub(crate) destinations: Option<Family>,
+}
+
+impl Step {
+    /// One that has no answers yet.
+    pub(crate) fn new(element: usize) -> Self {
+        Self { element, answers: 0..0, stamp: 0, destinations: None }
+    }
 }
 
 /// What travels with a wide batch.
@@ -85,8 +55,13 @@ pub(crate) struct Load {
     pub(crate) ahead: Vec<[Option<AheadAnswer>; AHEAD_LOOKUPS]>,
     /// What keys were made from, by packet, if there are answers that go on.
     pub(crate) proofs: Vec<Option<u32>>,
+    /// Where in a packet's buffer the destination of its IPv6 header was read, 0 if nowhere; if
+    /// there are answers that go on.
+    pub(crate) places: Vec<u32>,
     /// Destinations before any member of the chain changed them.
     pub(crate) destinations: Vec<u32>,
+    /// The same of IPv6.
+    pub(crate) destinations6: Vec<u128>,
     /// The state of tables of which they are; 0 if there are none.
     pub(crate) stamp: u32,
     /// Why the device was taken, and what that has cost the worker so far; none without a choice.
@@ -108,7 +83,9 @@ impl Load {
             lens: Vec::new(),
             ahead: Vec::new(),
             proofs: Vec::new(),
+            places: Vec::new(),
             destinations: Vec::new(),
+            destinations6: Vec::new(),
             stamp: 0,
             choice: None,
             began: Duration::ZERO,
@@ -140,7 +117,9 @@ impl Load {
         self.lens.clear();
         self.ahead.clear();
         self.proofs.clear();
+        self.places.clear();
         self.destinations.clear();
+        self.destinations6.clear();
         (self.words, self.stamp, self.choice) = (0, 0, None);
     }
 }

@@ -8,10 +8,12 @@ use warpswitch_graph::language::PortRef;
 use super::batcher::Batcher;
 use super::gpu_ids_matcher::GpuIdsMatcher;
 use super::gpu_ip_lookup::GpuIpLookup;
+use super::gpu_ip6_lookup::GpuIp6Lookup;
 use super::gpu_sdn_classifier::GpuSdnClassifier;
-use super::load::{Load, Slice, Step};
+use super::load::{Load, Step};
 use super::place::Offload;
 use super::plan;
+use super::slices::Slice;
 
 /// What members of a chain are called, in their order; those between the first and the second have
 /// kernels.
@@ -28,6 +30,7 @@ pub(super) struct Member {
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Routes,
+    Routes6,
     Rules,
     Texts,
 }
@@ -42,14 +45,17 @@ pub(super) struct Joined {
     pub(super) is_ahead: bool,
 }
 
+/// Classes of elements with kernels.
+const KINDS: [(&str, Kind); 4] = [
+    ("GPUIPLookup", Kind::Routes),
+    ("GPUIP6Lookup", Kind::Routes6),
+    ("GPUSDNClassifier", Kind::Rules),
+    ("GPUIDSMatcher", Kind::Texts),
+];
+
 impl Kind {
     fn of(class: &str) -> Option<Self> {
-        Some(match class {
-            "GPUIPLookup" => Self::Routes,
-            "GPUSDNClassifier" => Self::Rules,
-            "GPUIDSMatcher" => Self::Texts,
-            _ => return None,
-        })
+        KINDS.iter().find(|(known, _)| *known == class).map(|&(_, kind)| kind)
     }
 }
 
@@ -89,7 +95,7 @@ pub(super) fn of_chain(cx: &mut Context<'_>) -> Result<Vec<Member>, String> {
                 return Err(format!("{name} takes no wide batches here: {wanted} was expected"));
             }
             None if class == FIRST => {
-                expected = vec!["GPUIPLookup", "GPUSDNClassifier", "GPUIDSMatcher", LAST[0]];
+                expected = KINDS.iter().map(|(class, _)| *class).chain([LAST[0]]).collect();
             }
             None => match LAST.iter().position(|last| *last == class) {
                 Some(place) if place + 1 < LAST.len() => expected = vec![LAST[place + 1]],
@@ -159,6 +165,9 @@ impl Member {
             Kind::Routes => cx.with_element(self.element, |member: &mut GpuIpLookup, cx| {
                 member.join(cx, offload, lookup)
             }),
+            Kind::Routes6 => cx.with_element(self.element, |member: &mut GpuIp6Lookup, cx| {
+                member.join(cx, offload, lookup)
+            }),
             Kind::Rules => cx.with_element(self.element, |member: &mut GpuSdnClassifier, cx| {
                 member.join(cx, offload, lookup)
             }),
@@ -180,6 +189,11 @@ pub(super) fn apply(
 ) {
     let is_done = cx.with_element(step.element, |member: &mut GpuIpLookup, _| {
         member.apply(step, load, packets);
+    });
+    let is_done = is_done.or_else(|| {
+        cx.with_element(step.element, |member: &mut GpuIp6Lookup, _| {
+            member.apply(step, load, packets);
+        })
     });
     let is_done = is_done.or_else(|| {
         cx.with_element(step.element, |member: &mut GpuSdnClassifier, _| {

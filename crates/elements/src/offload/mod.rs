@@ -27,15 +27,19 @@ mod device_to_host_memcpy;
 mod dispatcher;
 mod gpu_completion_queue;
 mod gpu_ids_matcher;
+mod gpu_ip6_lookup;
 mod gpu_ip_lookup;
+mod gpu_route_lookup;
 mod gpu_sdn_classifier;
 mod host_to_device_memcpy;
 mod load;
 mod members;
 mod place;
 mod plan;
+mod slices;
 #[cfg(test)]
 mod tests;
+pub(crate) mod twin;
 
 use warpswitch_graph::ElementClass;
 
@@ -50,6 +54,7 @@ pub(crate) const CLASSES: &[&ElementClass] = &[
     &dispatcher::CLASS,
     &gpu_completion_queue::CLASS,
     &gpu_ids_matcher::CLASS,
+    &gpu_ip6_lookup::CLASS,
     &gpu_ip_lookup::CLASS,
     &gpu_sdn_classifier::CLASS,
     &host_to_device_memcpy::CLASS,

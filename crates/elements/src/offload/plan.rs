@@ -22,8 +22,9 @@ use warpswitch_graph::language::{
 use warpswitch_packet::AHEAD_LOOKUPS;
 
 /// Classes whose lookups can be done ahead, the dearest first, and who does them.
-const FORMS: [(&str, &str); 7] = [
+const FORMS: [(&str, &str); 8] = [
     ("SDNClassifier", "GPUSDNClassifier"),
+    ("LookupIP6Route", "GPUIP6Lookup"),
     ("StaticIPLookup", "GPUIPLookup"),
     ("LinearIPLookup", "GPUIPLookup"),
     ("SortedIPLookup", "GPUIPLookup"),

@@ -1,0 +1,226 @@
+//! What `GPUIPLookup` and `GPUIP6Lookup` do: lookups of one family, on the device.
+
+use std::sync::Arc;
+
+use warpswitch_gpu::routes::{LiveRoutes, RouteImage};
+use warpswitch_gpu::work::Work;
+use warpswitch_graph::language::args::{Args, ArgsError, ElementRef};
+use warpswitch_graph::{ConfigureContext, Context, Element, HandlerError, HandlerSpec};
+use warpswitch_packet::{AHEAD_LOOKUPS, AheadAnswer, Batch};
+use warpswitch_routes::NextHop;
+
+use super::anno::{self, NO_OUTPUT, NUMBER_ANNO, Predicate};
+use super::load::{Load, Step};
+use super::members::{self, Joined};
+use super::place::Offload;
+use super::slices::{Family, Slice};
+use super::twin::{PacketAddress, RouteLookup};
+
+/// More outputs than a dispatcher has.
+const OUTPUTS_MAX: usize = 1 << 16;
+
+/// See the module.
+#[derive(Debug)]
+pub struct GpuRouteLookup<L: RouteLookup> {
+    /// Its own routes; those of another element otherwise.
+    own: L,
+    target: Option<usize>,
+    anno: usize,
+    predicate: Option<Predicate>,
+    routes: Option<Arc<LiveRoutes<L::Address>>>,
+    offload: Option<Arc<Offload>>,
+    lookup: usize,
+    found: Vec<NextHop>,
+    on_device: u64,
+    on_cores: u64,
+}
+
+impl<L: RouteLookup> Default for GpuRouteLookup<L> {
+    fn default() -> Self {
+        Self {
+            own: L::without_routes(),
+            target: None,
+            anno: NUMBER_ANNO,
+            predicate: None,
+            routes: None,
+            offload: None,
+            lookup: 0,
+            found: Vec::new(),
+            on_device: 0,
+            on_cores: 0,
+        }
+    }
+}
+
+impl<L: RouteLookup> GpuRouteLookup<L> {
+    fn slice(&self) -> Slice {
+        match self.target {
+            Some(_) => Slice::HeaderDestination(L::Address::FAMILY),
+            None => Slice::Destination(L::Address::FAMILY),
+        }
+    }
+
+    /// Gets ready for a device.
+    pub(super) fn join(
+        &mut self,
+        cx: &mut Context<'_>,
+        offload: &Arc<Offload>,
+        lookup: usize,
+    ) -> Result<Joined, String> {
+        let routes = match self.target {
+            None => self.own.mirror(offload)?,
+            Some(target) => {
+                let mirror = |target: &mut L, _: &mut Context<'_>| {
+                    let routes = target.mirror(offload)?;
+                    if !target.twin().look_ahead(offload, lookup) {
+                        let message = "the element has another place in another chain";
+                        return Err(message.to_owned());
+                    }
+                    Ok(routes)
+                };
+                let name = &cx.graph().elements[target].name;
+                let family = L::Address::FAMILY;
+                let wrong = format!("FOR: '{name}' is no lookup of {family:?} routes");
+                cx.with_element(target, mirror).ok_or(wrong)??
+            }
+        };
+        (self.routes, self.lookup) = (Some(routes), lookup);
+        self.offload = Some(offload.clone());
+        let answer_bytes = RouteImage::<L::Address>::FORM.answer_bytes;
+        Ok(Joined { slice: Some(self.slice()), answer_bytes, is_ahead: self.target.is_some() })
+    }
+
+    /// Takes the hops of a step out of the chain's answers.
+    fn unpack(&mut self, load: &Load, step: &Step, count: usize) -> bool {
+        let Some(chain) = load.chain.as_ref().filter(|_| !step.answers.is_empty()) else {
+            return false;
+        };
+        self.found.clear();
+        self.found.resize(count, NextHop::NONE);
+        RouteImage::<L::Address>::unpack(&chain.answers()[step.answers.clone()], &mut self.found);
+        true
+    }
+
+    /// Does to packets what the answers ask for.
+    pub(super) fn apply(&mut self, step: &Step, load: &mut Load, batch: &mut Batch) {
+        let has_answers = self.unpack(load, step, batch.len());
+        if self.target.is_some() {
+            if has_answers {
+                self.on_device += batch.len() as u64;
+                self.send_ahead(load, batch.len());
+            }
+            return;
+        }
+        if has_answers && self.own.twin().holds(step.stamp) {
+            self.on_device += batch.len() as u64;
+        } else {
+            self.on_cores += batch.len() as u64;
+            self.found.clear();
+            self.found.resize(batch.len(), NextHop::NONE);
+            self.own.look_up(L::Address::kept(load), &mut self.found);
+        }
+        for (packet, hop) in batch.iter_mut().zip(&self.found) {
+            if !anno::is_for(self.predicate, packet) {
+                continue;
+            }
+            let (gateway, output) = self.own.way(*hop).unwrap_or((None, NO_OUTPUT));
+            if let Some(gateway) = gateway {
+                gateway.put(packet);
+            }
+            packet.set_anno_u32(self.anno, output);
+        }
+    }
+
+    /// Leaves answers for the element that they are for.
+    fn send_ahead(&self, load: &mut Load, count: usize) {
+        let Some(at) = load.column(self.slice()) else { return };
+        let Load { chain: Some(chain), ahead, places, .. } = load else { return };
+        ahead.resize(count, [None; AHEAD_LOOKUPS]);
+        // Of an IPv6 address there is no room in a packet: where it stands is told.
+        let proofs: &[u32] = match L::Address::FAMILY {
+            Family::Ipv4 => &chain.words_mut()[at..at + count],
+            Family::Ipv6 => places,
+        };
+        let is_proof = |proof| L::Address::FAMILY == Family::Ipv4 || proof != 0;
+        for ((ahead, hop), &proof) in ahead.iter_mut().zip(&self.found).zip(proofs) {
+            let answer = AheadAnswer { answer: hop.0.into(), proof };
+            ahead[self.lookup] = is_proof(proof).then_some(answer);
+        }
+    }
+}
+
+impl<L: RouteLookup> Element for GpuRouteLookup<L> {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        let mut target = None::<ElementRef>;
+        args.read("FOR", &mut target);
+        anno::read_place(args, "ANNO", &mut self.anno);
+        self.predicate = Predicate::read(args);
+        if let Some(ElementRef(target)) = target {
+            if self.predicate.is_some() {
+                args.error_at("CHK_ANNO", "not with FOR: who takes the answers decides");
+            }
+            self.target = Some(target);
+            return args.complete();
+        }
+        self.own.configure(args, &ConfigureContext { outputs: OUTPUTS_MAX, ..*context })
+    }
+
+    fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        members::expect_chain(cx)?;
+        members::expect_target(cx, self.target)
+    }
+
+    fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
+        let count = batch.len();
+        let Some(load) = Load::of(&mut batch) else { return cx.drop_batch(batch, 0) };
+        let mut step = Step::new(cx.element());
+        step.destinations = self.target.is_none().then_some(L::Address::FAMILY);
+        let column = load.column(self.slice());
+        if let (Some(chain), Some(routes), Some(at)) = (&mut load.chain, &self.routes, column) {
+            step.answers = chain.step(&routes.current(), at, count);
+            step.stamp = self.offload.as_ref().map_or(0, |offload| offload.stamp().get());
+        }
+        load.steps.push(step);
+        cx.emit_batch(0, batch);
+    }
+
+    fn handlers(&self) -> &'static [HandlerSpec] {
+        const ALL: &[HandlerSpec] = &[
+            HandlerSpec::read("on_device"),
+            HandlerSpec::read("on_cores"),
+            HandlerSpec::read("table").expensive(),
+            HandlerSpec::read("lookup").with_param(),
+            HandlerSpec::write("add"),
+            HandlerSpec::write("set"),
+            HandlerSpec::write("remove"),
+            HandlerSpec::write("ctrl"),
+        ];
+        if self.target.is_some() { &ALL[..2] } else { ALL }
+    }
+
+    fn read(
+        &mut self,
+        cx: &mut Context<'_>,
+        name: &str,
+        param: &str,
+    ) -> Result<String, HandlerError> {
+        match name {
+            "on_device" => Ok(self.on_device.to_string()),
+            "on_cores" => Ok(self.on_cores.to_string()),
+            _ => self.own.read(cx, name, param),
+        }
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context<'_>,
+        name: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        self.own.write(cx, name, value)
+    }
+}

@@ -4,8 +4,9 @@
 //! usual       packets ─► what each points to ─► its bytes
 //! lent whole  packets, as they were left; numbers ─► frames: no packet knows of its frame yet
 //! ```
-//! Frames are lent to a whole batch by a column of their numbers. Who only reads them does so
-//! through that column, and who sorts packets sorts the numbers along: four bytes a packet, where
+//! Frames are lent to a whole batch by a column of their numbers, or a range of them. Who only reads
+//! frames does so through that column, and who sorts packets sorts numbers: four bytes a packet,
+//! where
 //! a packet's own line, which tells where its data is, is 64 that are written once and read by each
 //! element. Who asks for packets gets packets: the first that does has each told its frame.
 //!
@@ -19,7 +20,8 @@ use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::sync::Arc;
 
-use crate::lend::{self, Frames, LentFrames};
+use crate::lend::{self, Frames, LentFrames, Loaned};
+use crate::numbers::Numbers;
 use crate::packet::{LINE_BYTES, Packet};
 use crate::pages::prefetch;
 
@@ -58,7 +60,7 @@ pub(crate) struct Loan {
     /// The packets as they were left, as long as the batch is lent whole.
     packets: Cell<Vec<Packet>>,
     /// Which frame is to be whose.
-    numbers: Vec<u32>,
+    numbers: Numbers,
     /// Whose numbers these are. Kept for the next loan, which most often is from the same.
     frames: Option<Arc<Frames>>,
     /// When packets were seen, if not when frames were.
@@ -109,7 +111,7 @@ impl Loan {
 impl Batch {
     /// A batch without packets. Allocates; [`crate::Pool::batch`] need not.
     pub fn new() -> Self {
-        Self::with_packets(Vec::new(), Vec::new())
+        Self::with_packets(Vec::new(), Numbers::default())
     }
 
     /// One with room for a batch: dealing writes whole registers.
@@ -117,11 +119,11 @@ impl Batch {
         let room = |item_bytes| BATCH_LEN_MAX + LINE_BYTES / item_bytes;
         Self::with_packets(
             Vec::with_capacity(room(size_of::<Packet>())),
-            Vec::with_capacity(room(size_of::<u32>())),
+            Numbers::with_capacity(room(size_of::<u32>())),
         )
     }
 
-    fn with_packets(packets: Vec<Packet>, numbers: Vec<u32>) -> Self {
+    fn with_packets(packets: Vec<Packet>, numbers: Numbers) -> Self {
         let loan = Loan { numbers, ..Loan::default() };
         Self(Box::new(Parts { packets: OnceCell::from(packets), loan, attachment: None }))
     }
@@ -158,7 +160,7 @@ impl Batch {
     /// Number of packets.
     #[inline]
     pub fn len(&self) -> usize {
-        self.0.packets.get().map_or(self.0.loan.numbers.len(), Vec::len)
+        self.0.packets.get().map_or_else(|| self.0.loan.numbers.len(), Vec::len)
     }
 
     /// Whether there are none.
@@ -179,7 +181,7 @@ impl Batch {
         {
             let hand = self.hand_for(other).expect(NO_OTHERS);
             hand.packets.append(&mut packets);
-            hand.numbers.append(&mut numbers);
+            hand.numbers.append(numbers.as_list());
             self.lend_like(other);
             return other.put_lent_whole(packets, numbers);
         }
@@ -254,9 +256,10 @@ impl Batch {
 
     /// Bytes of all packets.
     pub fn bytes(&self) -> u64 {
-        let count = || match self.lent_frames() {
-            Some(frames) => frames.bytes(),
-            None => self.iter().map(|packet| packet.len() as u64).sum(),
+        let Loan { numbers, frames, .. } = &self.0.loan;
+        let count = || match frames {
+            Some(frames) if self.is_lent_whole() => frames.bytes_of(numbers),
+            _ => self.iter().map(|packet| packet.len() as u64).sum(),
         };
         match &self.0.attachment {
             Some(attachment) => *attachment.bytes.get_or_init(count),
@@ -291,14 +294,13 @@ impl Batch {
     pub(crate) fn lend_whole(
         &mut self,
         frames: &Arc<Frames>,
-        numbers: impl ExactSizeIterator<Item = u32>,
+        numbers: Loaned,
         timestamp_ns: Option<i64>,
     ) {
         let packets = self.as_left();
         assert_eq!(packets.len(), numbers.len(), "as many frames as packets");
         let Parts { packets, loan, .. } = &mut *self.0;
-        loan.numbers.clear();
-        loan.numbers.extend(numbers);
+        loan.numbers.set(numbers);
         loan.be_of(frames, timestamp_ns);
         loan.packets.set(packets.take().unwrap_or_default());
     }
@@ -328,10 +330,10 @@ impl Batch {
         match packets.get_mut() {
             Some(packets) if packets.is_empty() => {
                 loan.numbers.clear();
-                Some(Hand { packets, numbers: &mut loan.numbers })
+                Some(Hand { packets, numbers: loan.numbers.as_list() })
             }
             None if loan.is_like(&other.0.loan) => {
-                Some(Hand { packets: loan.packets.get_mut(), numbers: &mut loan.numbers })
+                Some(Hand { packets: loan.packets.get_mut(), numbers: loan.numbers.as_list() })
             }
             _ => None,
         }
@@ -357,7 +359,7 @@ impl Batch {
 
     /// The packets and their numbers, if it is lent whole and `to` takes them so.
     /// [`Batch::put_lent_whole`] follows.
-    pub(crate) fn take_lent_whole(&mut self, to: &mut [Batch]) -> Option<(Vec<Packet>, Vec<u32>)> {
+    pub(crate) fn take_lent_whole(&mut self, to: &mut [Batch]) -> Option<(Vec<Packet>, Numbers)> {
         if !self.is_lent_whole() || to.iter_mut().any(|to| to.hand_for(self).is_none()) {
             return None;
         }
@@ -366,7 +368,7 @@ impl Batch {
     }
 
     /// Puts those back that nobody took.
-    pub(crate) fn put_lent_whole(&mut self, packets: Vec<Packet>, numbers: Vec<u32>) {
+    pub(crate) fn put_lent_whole(&mut self, packets: Vec<Packet>, numbers: Numbers) {
         self.0.loan.packets.set(packets);
         self.0.loan.numbers = numbers;
     }

@@ -40,7 +40,8 @@ impl Batch {
     }
 
     fn deal_each(&mut self, outputs: &[u32], to: &mut [Batch]) {
-        if let Some((packets, mut numbers)) = self.take_lent_whole(to) {
+        if let Some((packets, mut column)) = self.take_lent_whole(to) {
+            let numbers = column.as_list();
             let (mut at, mut kept) = (0, 0);
             let left = packets.into_iter().zip(outputs).filter_map(|(packet, &output)| {
                 let number = numbers[at];
@@ -56,7 +57,7 @@ impl Batch {
             // Collecting from a vector's own iterator reuses its memory.
             let left: Vec<Packet> = left.collect();
             numbers.truncate(kept);
-            return self.put_lent_whole(left, numbers);
+            return self.put_lent_whole(left, column);
         }
         let mut outputs = outputs.iter();
         self.sift(|packet| {
@@ -70,22 +71,36 @@ impl Batch {
     }
 }
 
+/// Moves the last `count` of `from` behind those of `to`: what moves is pointers, all at once.
+///
+/// # Panics
+/// If there are not so many.
+#[inline]
+pub(crate) fn move_last(from: &mut Vec<Packet>, count: usize, to: &mut Vec<Packet>) {
+    let left = from.len().checked_sub(count).expect("as many packets as are to move");
+    to.reserve(count);
+    // SAFETY: so many are left; from here on the others are nobody's.
+    unsafe { from.set_len(left) };
+    let first = from.spare_capacity_mut().as_ptr().cast::<Packet>();
+    let end = to.spare_capacity_mut().as_mut_ptr().cast::<Packet>();
+    // SAFETY: `count` packets follow those that are left, `to` has room for them, and these are two
+    // vectors.
+    unsafe { first.copy_to_nonoverlapping(end, count) };
+    let len = to.len() + count;
+    // SAFETY: so many were there, and so many were written, each of which nobody else has.
+    unsafe { to.set_len(len) };
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
     use std::arch::x86_64::*;
 
-    use super::{Batch, STEP};
+    use super::{Batch, STEP, move_last};
     use crate::Packet;
     use crate::batch::NO_OTHERS;
+    use crate::numbers::{Form, Numbers};
 
     const _: () = assert!(size_of::<Packet>() == size_of::<i64>());
-
-    /// Where packets are, and the numbers of frames that they are lent.
-    #[derive(Clone, Copy)]
-    struct Place {
-        packets: *mut Packet,
-        numbers: *mut u32,
-    }
 
     /// See [`Batch::deal`].
     #[target_feature(enable = "avx512f,popcnt")]
@@ -104,18 +119,18 @@ mod x86_64 {
         assert_eq!(packets.len(), outputs.len());
         // SAFETY: none is a length; from here on the packets belong to who is dealt them.
         unsafe { packets.set_len(0) };
-        let from = Place { packets: packets.as_mut_ptr(), numbers: std::ptr::null_mut() };
+        let from = packets.as_mut_ptr();
         let mut dealt = 0;
         for (batch, number) in to.iter_mut().zip(0i32..) {
             let hand = batch.packets_mut();
             let before = hand.len();
             // Whole registers are written.
             hand.reserve(outputs.len() + STEP);
-            let end = Place { packets: hand.spare_capacity_mut().as_mut_ptr().cast(), ..from };
+            let end = hand.spare_capacity_mut().as_mut_ptr().cast();
             let wanted = _mm512_set1_epi32(number);
             // SAFETY: there are as many packets as outputs, and `end` has room for all and a
             // register more.
-            let picked = unsafe { pick::<_MM_CMPINT_EQ, false>(from, outputs, end, wanted) };
+            let picked = unsafe { pick_packets::<_MM_CMPINT_EQ>(from, outputs, end, wanted) };
             // SAFETY: so many were written, each one that nobody else has: their outputs differ.
             unsafe { hand.set_len(before + picked) };
             dealt += picked;
@@ -123,98 +138,142 @@ mod x86_64 {
         if dealt < outputs.len() {
             let outputs_end = _mm512_set1_epi32(to.len() as i32);
             // SAFETY: there are as many packets as outputs, and they are picked to where they are.
-            let left = unsafe { pick::<_MM_CMPINT_NLT, false>(from, outputs, from, outputs_end) };
+            let left = unsafe { pick_packets::<_MM_CMPINT_NLT>(from, outputs, from, outputs_end) };
             // SAFETY: those whose outputs are none of the above, once each.
             unsafe { packets.set_len(left) };
         }
     }
 
-    /// The same for the packets and numbers of `batch`, which is lent whole.
+    /// The same for the packets and numbers of `batch`, which is lent whole: a packet that nobody
+    /// has told its frame is as good as any other, so only numbers are picked, and packets move all
+    /// at once.
     #[target_feature(enable = "avx512f,popcnt")]
     fn deal_whole(
         packets: &mut Vec<Packet>,
-        numbers: &mut Vec<u32>,
+        numbers: &mut Numbers,
         batch: &Batch,
         outputs: &[u32],
         to: &mut [Batch],
     ) {
         assert_eq!([packets.len(), numbers.len()], [outputs.len(); 2]);
-        // SAFETY: none is a length; from here on the packets belong to who is dealt them.
-        unsafe { packets.set_len(0) };
-        let from = Place { packets: packets.as_mut_ptr(), numbers: numbers.as_mut_ptr() };
-        let mut dealt = 0;
         for (to, number) in to.iter_mut().zip(0i32..) {
             let hand = to.hand_for(batch).expect(NO_OTHERS);
-            let before = hand.packets.len();
-            hand.packets.reserve(outputs.len() + STEP);
+            let before = hand.numbers.len();
             hand.numbers.reserve(outputs.len() + STEP);
-            let end = Place {
-                packets: hand.packets.spare_capacity_mut().as_mut_ptr().cast(),
-                numbers: hand.numbers.spare_capacity_mut().as_mut_ptr().cast(),
-            };
+            let end = hand.numbers.spare_capacity_mut().as_mut_ptr().cast();
             let wanted = _mm512_set1_epi32(number);
-            // SAFETY: there are as many packets and numbers as outputs, and `end` has room for all
-            // of both and a register more.
-            let picked = unsafe { pick::<_MM_CMPINT_EQ, true>(from, outputs, end, wanted) };
-            // SAFETY: so many were written, each one that nobody else has: their outputs differ.
-            unsafe { hand.packets.set_len(before + picked) };
-            // SAFETY: as many as packets, of which there were as many as numbers.
+            let picked = match numbers.form() {
+                Form::Range(range) => {
+                    let load = |at, _| count_from(range.start.wrapping_add(at as u32));
+                    // SAFETY: there is room for as many numbers as outputs and a register more.
+                    unsafe { pick_numbers::<_MM_CMPINT_EQ>(load, outputs, end, wanted) }
+                }
+                Form::List(list) => {
+                    let first = list.as_ptr();
+                    // SAFETY: as seen above there are as many numbers as outputs, and only numbers
+                    // with outputs are wanted.
+                    let load = |at, wanted| unsafe { load_numbers(first, at, wanted) };
+                    // SAFETY: as for a range.
+                    unsafe { pick_numbers::<_MM_CMPINT_EQ>(load, outputs, end, wanted) }
+                }
+            };
+            // SAFETY: so many were there, and so many were written.
             unsafe { hand.numbers.set_len(before + picked) };
             if picked > 0 {
+                // Each packet has one output, so there are enough.
+                move_last(packets, picked, hand.packets);
                 to.lend_like(batch);
             }
-            dealt += picked;
         }
-        let mut left = 0;
-        if dealt < outputs.len() {
-            let outputs_end = _mm512_set1_epi32(to.len() as i32);
-            // SAFETY: as above, and they are picked to where they are.
-            left = unsafe { pick::<_MM_CMPINT_NLT, true>(from, outputs, from, outputs_end) };
+        if packets.is_empty() {
+            return numbers.clear();
         }
-        // SAFETY: those whose outputs are none of the above, once each.
-        unsafe { packets.set_len(left) };
-        numbers.truncate(left);
+        let list = numbers.as_list();
+        list.reserve(STEP);
+        let (first, outputs_end) = (list.as_mut_ptr(), _mm512_set1_epi32(to.len() as i32));
+        // SAFETY: as above.
+        let load = |at, wanted| unsafe { load_numbers(first, at, wanted) };
+        // SAFETY: they are picked to where they, or those in front of them, were read before, and
+        // there is room for a register behind.
+        let left = unsafe { pick_numbers::<_MM_CMPINT_NLT>(load, outputs, first, outputs_end) };
+        numbers.as_list().truncate(left);
     }
 
-    /// Writes those of the packets at `from` to `end` whose outputs compare as wanted with
-    /// `number`, and their numbers if `NUMBERS`; tells how many.
+    /// Sixteen numbers from `first` on.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn count_from(first: u32) -> __m512i {
+        let each = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        _mm512_add_epi32(_mm512_set1_epi32(first as i32), each)
+    }
+
+    /// Those of sixteen numbers from place `at` on that are wanted.
     ///
     /// # Safety
-    /// `from` has as many packets, and numbers if they are wanted, as there are outputs; `end` has
-    /// room for all of them and a register more, or is `from`.
+    /// They are there.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn load_numbers(first: *const u32, at: usize, wanted: __mmask16) -> __m512i {
+        // SAFETY: only what is wanted is read.
+        unsafe { _mm512_maskz_loadu_epi32(wanted, first.wrapping_add(at).cast()) }
+    }
+
+    /// Writes those of the numbers that `load` gives, sixteen from a place on, to `end` whose
+    /// outputs compare as wanted with `number`; tells how many.
+    ///
+    /// # Safety
+    /// `end` has room for as many numbers as there are outputs and a register more.
     #[inline]
     #[target_feature(enable = "avx512f,popcnt")]
-    unsafe fn pick<const COMPARED: i32, const NUMBERS: bool>(
-        from: Place,
+    unsafe fn pick_numbers<const COMPARED: i32>(
+        load: impl Fn(usize, __mmask16) -> __m512i,
         outputs: &[u32],
-        end: Place,
+        end: *mut u32,
         number: __m512i,
     ) -> usize {
-        const HALF: usize = STEP / 2;
-        let in_place = std::ptr::eq(end.packets, from.packets);
         let mut picked = 0;
         for (at, some) in (0..).step_by(STEP).zip(outputs.chunks(STEP)) {
             let lanes = (1u32 << some.len()).wrapping_sub(1) as __mmask16;
             // SAFETY: only lanes of `some` are read.
             let some = unsafe { _mm512_maskz_loadu_epi32(lanes, some.as_ptr().cast()) };
             let wanted = _mm512_mask_cmp_epu32_mask::<COMPARED>(lanes, some, number);
-            if NUMBERS {
-                let numbers = from.numbers.wrapping_add(at).cast();
-                // SAFETY: only numbers with outputs are wanted, and only what is wanted is read.
-                let numbers = unsafe { _mm512_maskz_loadu_epi32(wanted, numbers) };
-                let numbers = _mm512_maskz_compress_epi32(wanted, numbers);
-                let room = end.numbers.wrapping_add(picked).cast();
-                let lanes = if in_place { (1u32 << wanted.count_ones()) - 1 } else { 0xffff };
-                // SAFETY: as for packets, below.
-                unsafe { _mm512_mask_storeu_epi32(room, lanes as __mmask16, numbers) };
-            }
+            let numbers = _mm512_maskz_compress_epi32(wanted, load(at, wanted));
+            // SAFETY: there is room for a register behind what was picked.
+            unsafe { _mm512_storeu_si512(end.wrapping_add(picked).cast(), numbers) };
+            picked += wanted.count_ones() as usize;
+        }
+        picked
+    }
+
+    /// Writes those of the packets at `from` to `end` whose outputs compare as wanted with `number`;
+    /// tells how many.
+    ///
+    /// # Safety
+    /// `from` has as many packets as there are outputs; `end` has room for all of them and a register
+    /// more, or is `from`.
+    #[inline]
+    #[target_feature(enable = "avx512f,popcnt")]
+    unsafe fn pick_packets<const COMPARED: i32>(
+        from: *const Packet,
+        outputs: &[u32],
+        end: *mut Packet,
+        number: __m512i,
+    ) -> usize {
+        const HALF: usize = STEP / 2;
+        let in_place = std::ptr::eq(end, from);
+        let mut picked = 0;
+        for (at, some) in (0..).step_by(STEP).zip(outputs.chunks(STEP)) {
+            let lanes = (1u32 << some.len()).wrapping_sub(1) as __mmask16;
+            // SAFETY: only lanes of `some` are read.
+            let some = unsafe { _mm512_maskz_loadu_epi32(lanes, some.as_ptr().cast()) };
+            let wanted = _mm512_mask_cmp_epu32_mask::<COMPARED>(lanes, some, number);
             let halves = [wanted as __mmask8, (wanted >> HALF) as __mmask8];
             for (at, wanted) in [at, at + HALF].into_iter().zip(halves) {
-                let packets = from.packets.wrapping_add(at).cast();
+                let packets = from.wrapping_add(at).cast();
                 // SAFETY: only packets with outputs are wanted, and only what is wanted is read.
                 let packets = unsafe { _mm512_maskz_loadu_epi64(wanted, packets) };
                 let packets = _mm512_maskz_compress_epi64(wanted, packets);
-                let room = end.packets.wrapping_add(picked).cast();
+                let room = end.wrapping_add(picked).cast();
                 let count = wanted.count_ones();
                 let lanes = if in_place { (1u32 << count) - 1 } else { 0xff };
                 // SAFETY: there is room for a register behind what was picked; in place, for what

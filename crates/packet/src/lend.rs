@@ -7,10 +7,12 @@
 //! more; so it is where packets borrow from several in turn, who count them. A [`Lender`] finds
 //! out.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::Batch;
+use crate::numbers::{Form, Numbers};
 use crate::packet::{LINE_BYTES, PACKET_BYTES_MAX, Packet, PacketType};
 use crate::pages::prefetch;
 use crate::parts::{self, Parts};
@@ -129,6 +131,17 @@ impl Frames {
         &self.lines[frame.first_line as usize..]
     }
 
+    /// Bytes of those with these numbers.
+    pub(crate) fn bytes_of(&self, numbers: &Numbers) -> u64 {
+        let bytes = |frame: &Frame| u64::from(frame.bytes());
+        match numbers.form() {
+            Form::Range(range) => self.list[in_list(range)].iter().map(bytes).sum(),
+            Form::List(numbers) => {
+                numbers.iter().map(|&number| bytes(&self.list[number as usize])).sum()
+            }
+        }
+    }
+
     #[cfg(test)]
     pub(crate) fn list(&self) -> &[Frame] {
         &self.list
@@ -149,28 +162,83 @@ impl Frames {
     }
 }
 
-/// The data of packets that frames are lent to, in order; see [`crate::Batch::lent_frames`].
+/// The data of packets that frames are lent to, in order; see [`crate::Batch::lent_frames`]. Who has
+/// a loop that matters writes it for both kinds: the first needs three registers less.
 #[derive(Clone, Debug)]
-pub struct LentFrames<'b> {
+pub enum LentFrames<'b> {
+    /// Frames that lie one behind the other, as a source lends them.
+    Span(Span<'b>),
+    /// Any others.
+    Numbered(Numbered<'b>),
+}
+
+impl<'b> LentFrames<'b> {
+    #[inline]
+    pub(crate) fn new(frames: &'b Frames, numbers: &'b Numbers) -> Self {
+        let Frames { lines, list, .. } = frames;
+        match numbers.form() {
+            Form::Range(range) => Self::Span(Span { lines, list: list[in_list(range)].iter() }),
+            Form::List(numbers) => {
+                Self::Numbered(Numbered { lines, list, numbers: numbers.iter() })
+            }
+        }
+    }
+}
+
+impl<'b> Iterator for LentFrames<'b> {
+    type Item = &'b [u8];
+
+    fn next(&mut self) -> Option<&'b [u8]> {
+        match self {
+            Self::Span(frames) => frames.next(),
+            Self::Numbered(frames) => frames.next(),
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match self {
+            Self::Span(frames) => frames.size_hint(),
+            Self::Numbered(frames) => frames.size_hint(),
+        }
+    }
+}
+
+impl ExactSizeIterator for LentFrames<'_> {}
+
+/// Frames that lie one behind the other.
+#[derive(Clone, Debug)]
+pub struct Span<'b> {
+    lines: &'b [Line],
+    list: std::slice::Iter<'b, Frame>,
+}
+
+impl<'b> Iterator for Span<'b> {
+    type Item = &'b [u8];
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<&'b [u8]> {
+        let frame = self.list.next()?;
+        frame.fetch_ahead::<LINES_AHEAD_READING>(self.lines);
+        Some(frame.data(self.lines))
+    }
+
+    #[inline(always)]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.list.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Span<'_> {}
+
+/// Frames that are found by their numbers.
+#[derive(Clone, Debug)]
+pub struct Numbered<'b> {
     lines: &'b [Line],
     list: &'b [Frame],
     numbers: std::slice::Iter<'b, u32>,
 }
 
-impl<'b> LentFrames<'b> {
-    #[inline(always)]
-    pub(crate) fn new(frames: &'b Frames, numbers: &'b [u32]) -> Self {
-        Self { lines: &frames.lines, list: &frames.list, numbers: numbers.iter() }
-    }
-
-    /// Bytes of all of them.
-    pub(crate) fn bytes(self) -> u64 {
-        let bytes = |&number: &u32| u64::from(self.list[number as usize].bytes());
-        self.numbers.map(bytes).sum()
-    }
-}
-
-impl<'b> Iterator for LentFrames<'b> {
+impl<'b> Iterator for Numbered<'b> {
     type Item = &'b [u8];
 
     #[inline(always)]
@@ -186,7 +254,38 @@ impl<'b> Iterator for LentFrames<'b> {
     }
 }
 
-impl ExactSizeIterator for LentFrames<'_> {}
+impl ExactSizeIterator for Numbered<'_> {}
+
+/// The numbers of frames that are lent.
+#[derive(Clone, Debug)]
+pub(crate) enum Loaned {
+    /// Frames that lie one behind the other.
+    Range(Range<u32>),
+    /// One frame to all.
+    Same { number: u32, count: usize },
+}
+
+impl Loaned {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Range(range) => range.len(),
+            Self::Same { count, .. } => *count,
+        }
+    }
+
+    /// The number of packet `at`.
+    #[inline(always)]
+    fn get(&self, at: usize) -> u32 {
+        match self {
+            Self::Range(range) => range.start + at as u32,
+            Self::Same { number, .. } => *number,
+        }
+    }
+
+    fn iter(&self) -> impl ExactSizeIterator<Item = u32> {
+        (0..self.len()).map(|at| self.get(at))
+    }
+}
 
 /// Who lends frames; see the module.
 #[derive(Clone, Debug, Default)]
@@ -212,12 +311,7 @@ impl Lender {
     ///
     /// # Panics
     /// If there are not as many numbers as packets, or no such frames.
-    pub(crate) fn serve(
-        &mut self,
-        batch: &mut Batch,
-        numbers: impl ExactSizeIterator<Item = u32>,
-        timestamp_ns: Option<i64>,
-    ) {
+    pub(crate) fn serve(&mut self, batch: &mut Batch, numbers: Loaned, timestamp_ns: Option<i64>) {
         // Workers that play the same frames share the answer, whichever asks first.
         if self.frames.is_in_vain.load(Ordering::Relaxed) {
             self.frames.is_in_vain.store(false, Ordering::Relaxed);
@@ -226,7 +320,7 @@ impl Lender {
         if self.to_copy > 0 {
             self.to_copy -= 1;
             let frames = &*self.frames;
-            for (packet, number) in batch.as_left().iter_mut().zip(numbers) {
+            for (packet, number) in batch.as_left().iter_mut().zip(numbers.iter()) {
                 let frame = &frames.list[number as usize];
                 let timestamp_ns = timestamp_ns.unwrap_or(frames.times_ns[number as usize]);
                 packet.parts_mut().copy_frame(frames, frame, timestamp_ns);
@@ -240,7 +334,8 @@ impl Lender {
         let packets = batch.as_left();
         assert_eq!(packets.len(), numbers.len(), "every packet has its frame");
         let parts = packets.iter_mut().map(Packet::parts_mut);
-        let frames = numbers.map(|number| self.frames.with_time(number, timestamp_ns.as_ref()));
+        let frame = |number| self.frames.with_time(number, timestamp_ns.as_ref());
+        let frames = numbers.iter().map(frame);
         lend_each(&self.frames, parts.zip(frames));
     }
 }
@@ -248,22 +343,30 @@ impl Lender {
 /// Tells each packet of a batch which frame is its own.
 pub(crate) fn hand_out<'p>(
     frames: &Arc<Frames>,
-    numbers: &[u32],
+    numbers: &Numbers,
     timestamp_ns: Option<i64>,
     packets: impl ExactSizeIterator<Item = &'p mut Parts>,
 ) {
     assert_eq!(packets.len(), numbers.len(), "every packet has its frame");
-    let Frames { list, times_ns, .. } = &**frames;
-    let first = numbers.first().map_or(0, |&number| number as usize);
-    let span = first..first + numbers.len();
-    // Compared to the end: a search that ends early is slower where all are in order.
-    let is_span = numbers.iter().zip(span.start as u32..);
-    let is_span = is_span.fold(true, |all, (&number, expected)| all & (number == expected));
-    if is_span && timestamp_ns.is_none() {
-        return lend_each(frames, packets.zip(list[span.clone()].iter().zip(&times_ns[span])));
+    match numbers.form() {
+        Form::Range(range) if timestamp_ns.is_none() => {
+            let range = in_list(range);
+            let (list, times_ns) = (&frames.list[range.clone()], &frames.times_ns[range]);
+            lend_each(frames, packets.zip(list.iter().zip(times_ns)));
+        }
+        Form::Range(range) => {
+            let frame = |number| frames.with_time(number, timestamp_ns.as_ref());
+            lend_each(frames, packets.zip(range.map(frame)));
+        }
+        Form::List(numbers) => {
+            let frame = |&number: &u32| frames.with_time(number, timestamp_ns.as_ref());
+            lend_each(frames, packets.zip(numbers.iter().map(frame)));
+        }
     }
-    let frame = |&number: &u32| frames.with_time(number, timestamp_ns.as_ref());
-    lend_each(frames, packets.zip(numbers.iter().map(frame)));
+}
+
+fn in_list(range: Range<u32>) -> Range<usize> {
+    range.start as usize..range.end as usize
 }
 
 #[inline(always)]

@@ -7,6 +7,7 @@ mod batch;
 #[expect(unsafe_code, reason = "instructions that need not be there")]
 mod deal;
 pub mod lend;
+mod numbers;
 pub mod packet;
 #[expect(unsafe_code, reason = "the memory that structures share is allocated by hand")]
 pub mod pages;
@@ -17,6 +18,6 @@ pub mod sync;
 
 pub use ahead::{AHEAD_LOOKUPS, AheadAnswer};
 pub use batch::{BATCH_LEN_MAX, Batch};
-pub use lend::{Frames, Lender, LentFrames};
+pub use lend::{Frames, Lender, LentFrames, Numbered, Span};
 pub use packet::{Header, Packet, PacketType, annotation};
 pub use pool::{Depot, Pool};

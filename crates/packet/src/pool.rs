@@ -15,7 +15,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::batch::Batch;
-use crate::lend::Lender;
+use crate::deal::move_last;
+use crate::lend::{Lender, Loaned};
 use crate::packet::Packet;
 
 /// Spare packets that are kept for use; more go back to the system.
@@ -126,7 +127,7 @@ impl Pool {
     pub fn borrow(&mut self, lender: &mut Lender, range: Range<usize>) -> Batch {
         assert!(range.end <= lender.frames().len(), "frames {range:?}");
         let mut batch = self.used(range.len());
-        lender.serve(&mut batch, range.start as u32..range.end as u32, None);
+        lender.serve(&mut batch, Loaned::Range(range.start as u32..range.end as u32), None);
         batch
     }
 
@@ -145,7 +146,7 @@ impl Pool {
     ) -> Batch {
         assert!(number < lender.frames().len(), "frame {number}");
         let mut batch = self.used(count);
-        let numbers = (0..count).map(|_| number as u32);
+        let numbers = Loaned::Same { number: number as u32, count };
         lender.serve(&mut batch, numbers, Some(timestamp_ns));
         batch
     }
@@ -154,8 +155,8 @@ impl Pool {
     #[inline]
     fn used(&mut self, count: usize) -> Batch {
         let mut batch = self.batch();
-        let spare = self.packets.len();
-        batch.extend(self.packets.drain(spare.saturating_sub(count)..));
+        let spare = count.min(self.packets.len());
+        move_last(&mut self.packets, spare, batch.packets_mut());
         while batch.len() < count {
             let packet = self.packets.pop().unwrap_or_else(|| self.other_packet());
             batch.push(packet);

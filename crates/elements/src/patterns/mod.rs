@@ -18,6 +18,7 @@ mod run;
 pub(crate) mod sdn_classifier;
 #[cfg(test)]
 mod tests;
+mod verdicts;
 mod words;
 
 use warpswitch_graph::ElementClass;

@@ -60,12 +60,13 @@ use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing, drop_for,
 };
-use warpswitch_packet::{BATCH_LEN_MAX, Batch, Packet, annotation};
+use warpswitch_packet::{BATCH_LEN_MAX, Batch, LentFrames, Packet, annotation};
 use warpswitch_rules::extract::Extractor;
 use warpswitch_rules::format::{ReadOptions, RulesFormat, read_rules, read_rules_bytes};
 use warpswitch_rules::{Action, KeyBatch, Rule, RuleId, RuleRef, Ruleset, RulesetBuilder, Schema};
 use warpswitch_wire::link::LinkType;
 
+use super::verdicts::{Verdict, Verdicts};
 use crate::ahead::{Ahead, Stamp};
 use crate::offload::Offload;
 
@@ -84,21 +85,6 @@ const ERRORS_MAX: usize = 20;
 /// Most memory that an engine may take, in bytes.
 const ENGINE_BYTES_MAX: usize = 4 << 30;
 
-/// What becomes of the frames of a rule, and how many there were: one row, as both are wanted for
-/// each frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Row {
-    hits: u64,
-    /// The output, or what [`drop_for`] gives.
-    output: u32,
-    paint: Option<u8>,
-}
-
-impl Row {
-    /// For frames that no rule is about.
-    const NO_RULE: Self = Self { hits: 0, output: drop_for(NO_RULE), paint: None };
-}
-
 /// See the module.
 #[derive(Default)]
 pub struct SdnClassifier {
@@ -114,10 +100,10 @@ struct Lookup {
     format: Option<RulesFormat>,
     /// The rules that there are, by number.
     rules: Vec<Option<Rule>>,
-    /// One for each rule, and a last one for frames that no rule is about.
-    rows: Vec<Row>,
-    /// Whether any rule paints.
-    paints: bool,
+    verdicts: Verdicts,
+    /// The paint of each rule, and whether any has one.
+    paints: Vec<Option<u8>>,
+    has_paints: bool,
     keys: Vec<u32>,
     /// Frames of the batch that have no key.
     keyless: Vec<usize>,
@@ -141,10 +127,10 @@ struct Mirror {
 /// The answer for frames that have no key.
 pub(crate) const KEYLESS: u32 = RuleId::NONE.0 - 1;
 
-/// What `action` means, given so many outputs.
-fn row(action: &Action, outputs: usize) -> Result<Row, String> {
+/// What becomes of frames under `action`, given so many outputs, and their paint.
+fn verdict(action: &Action, outputs: usize) -> Result<(Verdict, Option<u8>), String> {
     let (output, paint) = match action {
-        Action::Drop => return Ok(Row { hits: 0, output: drop_for(RULE), paint: None }),
+        Action::Drop => return Ok((drop_for(RULE), None)),
         Action::Pass => (0, None),
         Action::Mark(mark) => (0, Some(*mark as u8)),
         Action::Output(output) => (*output, None),
@@ -153,7 +139,7 @@ fn row(action: &Action, outputs: usize) -> Result<Row, String> {
     if output as usize >= outputs {
         return Err(format!("'{action}' needs output {output}, there are {outputs}"));
     }
-    Ok(Row { hits: 0, output, paint })
+    Ok((output, paint))
 }
 
 impl Lookup {
@@ -162,12 +148,16 @@ impl Lookup {
         format: Option<RulesFormat>,
         engine: Engine,
         outputs: usize,
+        miss: Option<u32>,
     ) -> Result<Self, Vec<String>> {
-        let mut errors = Vec::new();
-        let mut rows = Vec::with_capacity(ruleset.len() + 1);
+        let (mut errors, mut paints) = (Vec::new(), Vec::with_capacity(ruleset.len()));
+        let mut verdicts = Verdicts::new(outputs, miss.unwrap_or(drop_for(NO_RULE)));
         for id in ruleset.ids() {
-            match row(ruleset.action(id), outputs) {
-                Ok(row) => rows.push(row),
+            match verdict(ruleset.action(id), outputs) {
+                Ok((verdict, paint)) => {
+                    verdicts.push(verdict);
+                    paints.push(paint);
+                }
                 Err(why) if errors.len() < ERRORS_MAX => {
                     errors.push(format!("line {}: {why}", ruleset.line(id)));
                 }
@@ -185,8 +175,9 @@ impl Lookup {
             extractor: Extractor::new(ruleset.schema(), LinkType::Ethernet),
             format,
             rules: ruleset.ids().map(|id| Some(ruleset.to_rule(id))).collect(),
-            paints: rows.iter().any(|row| row.paint.is_some()),
-            rows: rows.into_iter().chain([Row::NO_RULE]).collect(),
+            verdicts,
+            has_paints: paints.iter().any(Option::is_some),
+            paints,
             keys: Vec::with_capacity(words),
             keyless: Vec::with_capacity(BATCH_LEN_MAX),
             found: Vec::with_capacity(BATCH_LEN_MAX),
@@ -198,11 +189,14 @@ impl Lookup {
 
     /// One that finds the same and has found nothing yet; only the first knows the rules' text.
     fn copy(&self) -> Self {
+        let mut verdicts = self.verdicts.clone();
+        verdicts.reset_counts();
         Self {
             classifier: self.classifier.clone(),
             extractor: self.extractor,
             rules: Vec::new(),
-            rows: self.rows.iter().map(|row| Row { hits: 0, ..*row }).collect(),
+            verdicts,
+            paints: self.paints.clone(),
             keys: Vec::new(),
             keyless: Vec::new(),
             found: Vec::new(),
@@ -211,11 +205,6 @@ impl Lookup {
             ahead: self.ahead.clone().map(|ahead| Ahead { taken: 0, ..ahead }),
             ..*self
         }
-    }
-
-    /// The rows of rules.
-    fn rule_rows(&self) -> &[Row] {
-        &self.rows[..self.rows.len() - 1]
     }
 
     fn schema(&self) -> &'static Schema {
@@ -227,14 +216,7 @@ impl Lookup {
         if !self.find_ahead(batch) {
             self.find(batch);
         }
-        let found = std::mem::take(&mut self.found);
-        let (to, rows, last) = self.begin_judging(miss);
-        to.extend(found[..batch.len()].iter().map(|id| {
-            let row = &mut rows[id.as_usize().min(last)];
-            row.hits += 1;
-            row.output
-        }));
-        self.found = found;
+        self.verdicts.judge(&self.found[..batch.len()], &mut self.to, |_| true);
         self.end_judging(batch, miss, |_| true);
     }
 
@@ -250,7 +232,8 @@ impl Lookup {
         let timing = Ahead::begin_timing(self.ahead.as_ref());
         match batch.lent_frames() {
             // None of them has a paint.
-            Some(frames) => self.look_up(frames.map(|frame| (frame, 0))),
+            Some(LentFrames::Span(frames)) => self.look_up(frames.map(|frame| (frame, 0))),
+            Some(LentFrames::Numbered(frames)) => self.look_up(frames.map(|frame| (frame, 0))),
             None => {
                 let paint = |packet: &Packet| packet.anno_u8(annotation::PAINT).into();
                 self.look_up(batch.iter().map(|packet| (packet.data(), paint(packet))));
@@ -287,15 +270,6 @@ impl Lookup {
         }
     }
 
-    /// Room for outputs, empty, and the rows of rules, the last of which is for all other numbers.
-    #[inline]
-    fn begin_judging(&mut self, miss: Option<u32>) -> (&mut Vec<u32>, &mut [Row], usize) {
-        let last = self.rows.len() - 1;
-        self.rows[last].output = miss.unwrap_or(drop_for(NO_RULE));
-        self.to.clear();
-        (&mut self.to, &mut self.rows, last)
-    }
-
     /// Sees to frames without a key, and paints those that `is_for` says.
     #[inline]
     fn end_judging(
@@ -307,11 +281,9 @@ impl Lookup {
         for &idx in &self.keyless {
             self.to[idx] = miss.unwrap_or(drop_for(NO_KEY));
         }
-        if self.paints {
-            let last = self.rows.len() - 1;
+        if self.has_paints {
             for (packet, id) in batch.iter_mut().zip(&self.found) {
-                let row = &self.rows[id.as_usize().min(last)];
-                if let Some(paint) = row.paint
+                if let Some(&Some(paint)) = self.paints.get(id.as_usize())
                     && is_for(packet)
                 {
                     packet.set_anno_u8(annotation::PAINT, paint);
@@ -374,7 +346,7 @@ impl Lookup {
             return Err(format!("expected one rule, found {}", ruleset.len()));
         }
         let rule = ruleset.to_rule(RuleId(0));
-        let row = row(&rule.action, outputs)?;
+        let (verdict, paint) = verdict(&rule.action, outputs)?;
         let id = RuleId(self.rules.len() as u32);
         let matching = rule.matching.as_ref();
         let added = self.classifier.insert(RuleRef { id, priority: rule.priority, matching });
@@ -382,8 +354,9 @@ impl Lookup {
         let rule_ref = RuleRef { id, priority: rule.priority, matching };
         self.follow(|twin| twin.insert(rule_ref).is_ok());
         self.rules.push(Some(rule));
-        self.paints |= row.paint.is_some();
-        self.rows.insert(id.as_usize(), row);
+        self.verdicts.push(verdict);
+        self.paints.push(paint);
+        self.has_paints |= paint.is_some();
         Ok(id)
     }
 
@@ -461,14 +434,8 @@ impl SdnClassifier {
             }
             None => lookup.find(batch),
         }
-        let found = std::mem::take(&mut lookup.found);
-        let (to, rows, last) = lookup.begin_judging(self.miss);
-        to.extend(found.iter().zip(batch.iter()).map(|(id, packet)| {
-            let row = &mut rows[id.as_usize().min(last)];
-            row.hits += u64::from(is_for(packet));
-            row.output
-        }));
-        lookup.found = found;
+        let (packets, found) = (batch.as_slice(), &lookup.found[..batch.len()]);
+        lookup.verdicts.judge(found, &mut lookup.to, |at| is_for(&packets[at]));
         lookup.end_judging(batch, self.miss, is_for);
         &lookup.to
     }
@@ -518,7 +485,8 @@ impl Element for SdnClassifier {
         let options = ReadOptions { format, tcp_flags, ..ReadOptions::default() };
         let read = read_file(&path, &options).map_err(|message| vec![message]);
         let engine = engine.unwrap_or(Engine::Turbo);
-        let made = read.and_then(|rules| Lookup::new(&rules, format, engine, context.outputs));
+        let made =
+            read.and_then(|rules| Lookup::new(&rules, format, engine, context.outputs, self.miss));
         match made {
             Ok(lookup) => self.lookup = Some(lookup),
             Err(errors) => errors.iter().for_each(|error| args.error_at("RULES", error)),
@@ -563,8 +531,8 @@ impl Element for SdnClassifier {
             "ahead" => lookup.ahead.as_ref().map_or(0, |ahead| ahead.taken).to_string(),
             _ => {
                 let mut text = String::new();
-                for (id, row) in lookup.rule_rows().iter().enumerate().filter(|(_, r)| r.hits > 0) {
-                    let _ = writeln!(text, "{id} {}", row.hits);
+                for (id, count) in lookup.verdicts.counts().enumerate().filter(|both| both.1 > 0) {
+                    let _ = writeln!(text, "{id} {count}");
                 }
                 text
             }
@@ -584,7 +552,7 @@ impl Element for SdnClassifier {
                 return Ok(id.to_string());
             }
             "remove" => lookup.remove(value).map_err(HandlerError::failed)?,
-            _ => lookup.rows.iter_mut().for_each(|row| row.hits = 0),
+            _ => lookup.verdicts.reset_counts(),
         }
         Ok(String::new())
     }
@@ -597,7 +565,7 @@ impl Element for SdnClassifier {
     fn absorb(&mut self, copy: &mut dyn Element) {
         let copy = copy.downcast_mut::<Self>().and_then(|copy| copy.lookup.as_ref());
         if let (Some(own), Some(copy)) = (&mut self.lookup, copy) {
-            own.rows.iter_mut().zip(copy.rule_rows()).for_each(|(own, copy)| own.hits += copy.hits);
+            own.verdicts.add_counts(copy.verdicts.counts());
             if let (Some(own), Some(copy)) = (&mut own.ahead, &copy.ahead) {
                 own.taken += copy.taken;
             }
@@ -609,7 +577,8 @@ impl Element for SdnClassifier {
         if let (Some(new), Some(old)) = (&mut self.lookup, &mut old.lookup)
             && new.rules == old.rules
         {
-            new.rows.iter_mut().zip(old.rule_rows()).for_each(|(new, old)| new.hits = old.hits);
+            new.verdicts.reset_counts();
+            new.verdicts.add_counts(old.verdicts.counts());
         }
     }
 }

@@ -4,11 +4,11 @@
 //! usual       packets ─► what each points to ─► its bytes
 //! lent whole  packets, as they were left; numbers ─► frames: no packet knows of its frame yet
 //! ```
-//! Frames are lent to a whole batch by a column of their numbers, or a range of them. Who only reads
-//! frames does so through that column, and who sorts packets sorts numbers: four bytes a packet,
-//! where
-//! a packet's own line, which tells where its data is, is 64 that are written once and read by each
-//! element. Who asks for packets gets packets: the first that does has each told its frame.
+//! Frames are lent to a whole batch by a column of their numbers, or a range of them. Who only
+//! reads frames does so through that column, and who sorts packets sorts numbers: four bytes a
+//! packet, where a packet's own line, which tells where its data is, is 64 that are written once
+//! and read by each element. Who asks for packets gets packets: the first that does has each told
+//! its frame.
 //!
 //! # Invariants
 //! - B1: a batch that is lent whole has as many numbers as packets, each that of one of the frames.

@@ -245,12 +245,12 @@ mod x86_64 {
         picked
     }
 
-    /// Writes those of the packets at `from` to `end` whose outputs compare as wanted with `number`;
-    /// tells how many.
+    /// Writes those of the packets at `from` to `end` whose outputs compare as wanted with
+    /// `number`; tells how many.
     ///
     /// # Safety
-    /// `from` has as many packets as there are outputs; `end` has room for all of them and a register
-    /// more, or is `from`.
+    /// `from` has as many packets as there are outputs; `end` has room for all of them and a
+    /// register more, or is `from`.
     #[inline]
     #[target_feature(enable = "avx512f,popcnt")]
     unsafe fn pick_packets<const COMPARED: i32>(

@@ -162,8 +162,8 @@ impl Frames {
     }
 }
 
-/// The data of packets that frames are lent to, in order; see [`crate::Batch::lent_frames`]. Who has
-/// a loop that matters writes it for both kinds: the first needs three registers less.
+/// The data of packets that frames are lent to, in order; see [`crate::Batch::lent_frames`]. Who
+/// has a loop that matters writes it for both kinds: the first needs three registers less.
 #[derive(Clone, Debug)]
 pub enum LentFrames<'b> {
     /// Frames that lie one behind the other, as a source lends them.

@@ -61,7 +61,8 @@ impl Verdicts {
         rule
     }
 
-    /// Writes the verdict on each of `rules` to `to`, and counts those whose place `is_counted` says.
+    /// Writes the verdict on each of `rules` to `to`, and counts those that `is_counted` says, by
+    /// their place.
     ///
     /// Cost: a read and a write of four bytes a packet.
     #[inline(always)]

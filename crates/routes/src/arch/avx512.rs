@@ -9,13 +9,13 @@
 //! lists in it; they are masked off.
 
 use std::arch::x86_64::*;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::portable;
 use crate::hop::NextHop;
 use crate::lpm::entry::{
-    DEEP, DIRECT, FLAT_ROTATION, FORM_AT, INNER, Image, LEAF, LINE_WORDS, LIST, NO_BYTE, PLACE,
-    deep_hop, direct_words, hop_size, list_starts, list_values_at,
+    DEEP, DIRECT, Entry, FLAT_ROTATION, FORM_AT, Format, INNER, Image, LEAF, LINE_WORDS, LIST,
+    NO_BYTE, PLACE, SHIFT_AT, deep_hop, direct_words, hop_size, list_starts, list_values_at,
 };
 
 /// Groups of sixteen addresses that go through a step together.
@@ -47,12 +47,23 @@ impl Avx512 {
     pub(super) fn lookup_v4(self, image: &Image, addrs: &[u32], out: &mut [NextHop]) {
         let (rows, tail) = addrs.as_chunks::<16>();
         let (out_rows, out_tail) = out[..addrs.len()].as_chunks_mut::<16>();
-        if image.is_narrow {
-            // SAFETY: `self` proves that the machine has the features.
-            unsafe { lookup_v4::<true>(image, rows, out_rows) };
-        } else {
-            // SAFETY: as above.
-            unsafe { lookup_v4::<false>(image, rows, out_rows) };
+        match image.format {
+            Format { is_plain: true, is_narrow: true } => {
+                // SAFETY: `self` proves that the machine has the features.
+                unsafe { lookup_v4_plain::<true>(image, rows, out_rows) }
+            }
+            Format { is_plain: true, is_narrow: false } => {
+                // SAFETY: as above.
+                unsafe { lookup_v4_plain::<false>(image, rows, out_rows) }
+            }
+            Format { is_plain: false, is_narrow: true } => {
+                // SAFETY: as above.
+                unsafe { lookup_v4::<true>(image, rows, out_rows) }
+            }
+            Format { is_plain: false, is_narrow: false } => {
+                // SAFETY: as above.
+                unsafe { lookup_v4::<false>(image, rows, out_rows) }
+            }
         }
         portable::lookup(image, tail, |addr| u128::from(addr) << 96, out_tail);
     }
@@ -60,7 +71,7 @@ impl Avx512 {
     pub(super) fn lookup_v6(self, image: &Image, addrs: &[u128], out: &mut [NextHop]) {
         let (rows, tail) = addrs.as_chunks::<16>();
         let (out_rows, out_tail) = out[..addrs.len()].as_chunks_mut::<16>();
-        if image.is_narrow {
+        if image.format.is_narrow {
             // SAFETY: `self` proves that the machine has the features.
             unsafe { lookup_v6::<true>(image, rows, out_rows) };
         } else {
@@ -130,7 +141,7 @@ fn values_at<const NARROW: bool, const INNERS: bool>(
     let here = _mm512_popcnt_epi32(_mm512_sllv_epi32(starts, up));
     // A direct block has its first value in its first word.
     let first = _mm512_mask_slli_epi32::<3>(bases, direct, place);
-    let mut ahead = _mm512_mask_mov_epi32(here, direct, bytes);
+    let mut ahead = _mm512_mask_mov_epi32(here, direct, slots);
     if !NARROW {
         ahead = _mm512_slli_epi32::<1>(ahead);
     }
@@ -193,7 +204,7 @@ fn load(from: &[u32; 16]) -> __m512i {
 
 /// Each loop's loads wait for nothing in it, so as many of them are under way as the core has room
 /// for.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq,popcnt")]
 fn lookup_v4<const NARROW: bool>(image: &Image, addrs: &[[u32; 16]], out: &mut [[NextHop; 16]]) {
     let words = &*image.words;
     let zero = _mm512_setzero_si512();
@@ -213,24 +224,118 @@ fn lookup_v4<const NARROW: bool>(image: &Image, addrs: &[[u32; 16]], out: &mut [
             store_hops(out, values::<NARROW>(words, *first, *at, leaf, leaf));
             inner |= u128::from(are(*first, INNER)) << (16 * idx);
         }
-        if inner.count_ones() > DEEP_LANES_MAX {
-            inner = 0;
-            for (idx, ((first, addrs), out)) in firsts.iter().zip(addrs).zip(&mut *out).enumerate()
-            {
-                let flat = are(*first, INNER) & are(*first, LEAF);
-                inner |= u128::from(flat) << (16 * idx);
-                look_deep::<NARROW>(words, *first, load(addrs), are(*first, INNER) & !flat, out);
+        look_inner::<NARROW>(image, &firsts, addrs, inner, out);
+    }
+}
+
+/// The same for a plain image: an entry for each address, and a hop, if any, at a place that is
+/// known then, which an ordinary load reads: gathers cost more where this is used.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq,popcnt")]
+fn lookup_v4_plain<const NARROW: bool>(
+    image: &Image,
+    addrs: &[[u32; 16]],
+    out: &mut [[NextHop; 16]],
+) {
+    let words = &*image.words;
+    let nowhere = set((4 * (words.len() - LINE_WORDS)) as u32);
+    let zero = _mm512_setzero_si512();
+    let (mut firsts, mut at, mut found) =
+        ([zero; GROUPS], [Row::ZERO; GROUPS], [Row::ZERO; GROUPS]);
+    for (addrs, out) in addrs.chunks(GROUPS).zip(out.chunks_mut(GROUPS)) {
+        for (first, addrs) in firsts.iter_mut().zip(addrs) {
+            prefetch_next(addrs);
+            *first = gather::<4>(zero, !0, words, _mm512_srli_epi32::<16>(load(addrs)));
+        }
+        for ((first, at), addrs) in firsts.iter().zip(&mut at).zip(addrs) {
+            let shift = _mm512_and_si512(_mm512_srli_epi32::<SHIFT_AT>(*first), set(3));
+            let bytes = _mm512_and_si512(_mm512_srli_epi32::<8>(load(addrs)), set(0xff));
+            let mut ahead = _mm512_srlv_epi32(bytes, shift);
+            if !NARROW {
+                ahead = _mm512_slli_epi32::<1>(ahead);
+            }
+            let place = _mm512_slli_epi32::<3>(_mm512_and_si512(*first, set(PLACE)));
+            let hop_at = _mm512_add_epi32(place, ahead);
+            at.set(_mm512_mask_mov_epi32(nowhere, are(*first, LEAF), hop_at));
+        }
+        for (at, found) in at.iter().zip(&mut found).take(addrs.len()) {
+            for (found, &at) in found.0.iter_mut().zip(&at.0) {
+                *found = hop_at::<NARROW>(words, at);
             }
         }
-        // Few addresses have longer prefixes below their first three bytes: a branch for them among
-        // the others would be foretold wrongly once or twice in a batch.
-        while inner != 0 {
-            let (row, lane) =
-                (inner.trailing_zeros() as usize / 16, inner.trailing_zeros() as usize % 16);
-            inner &= inner - 1;
-            out[row][lane] = portable::lookup_one(image, u128::from(addrs[row][lane]) << 96);
+        let mut inner = 0u128;
+        for (idx, ((first, found), out)) in
+            firsts.iter().zip(&found).zip(out.iter_mut()).enumerate()
+        {
+            let (leaf, found) = (are(*first, LEAF), found.get());
+            let mut hops = _mm512_mask_mov_epi32(*first, leaf, found);
+            if NARROW {
+                let none = _mm512_mask_cmpeq_epi32_mask(leaf, found, set(u32::from(NO_BYTE)));
+                hops = _mm512_mask_mov_epi32(hops, none, set(0xffff));
+            }
+            store_hops(out, hops);
+            inner |= u128::from(are(*first, INNER)) << (16 * idx);
         }
+        look_inner::<NARROW>(image, &firsts, addrs, inner, out);
     }
+}
+
+/// The hop at byte `at`, which an entry of a leaf led to, or which lies in the last line.
+#[inline(always)]
+fn hop_at<const NARROW: bool>(words: &[AtomicU32], at: u32) -> u32 {
+    let at = words.as_ptr().cast::<u8>().wrapping_add(at as usize);
+    if NARROW {
+        // SAFETY: entries lead into the words, and what they lead to does not change; nobody writes
+        // to the last line.
+        u32::from(unsafe { at.read() })
+    } else {
+        // SAFETY: as above; hops of 16 bits are aligned.
+        u32::from(unsafe { at.cast::<u16>().read() })
+    }
+}
+
+/// Answers the addresses of `inner`, those of all groups, whose first entries lead to inner blocks:
+/// IPv4 has no flat tables.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq,popcnt")]
+fn look_inner<const NARROW: bool>(
+    image: &Image,
+    firsts: &[__m512i; GROUPS],
+    addrs: &[[u32; 16]],
+    mut inner: u128,
+    out: &mut [[NextHop; 16]],
+) {
+    if inner.count_ones() > DEEP_LANES_MAX {
+        for ((first, addrs), out) in firsts.iter().zip(addrs).zip(out) {
+            look_deep::<NARROW>(&image.words, *first, load(addrs), are(*first, INNER), out);
+        }
+        return;
+    }
+    // Few addresses have longer prefixes below their first three bytes: a branch for them among the
+    // others would be foretold wrongly once or twice in a batch.
+    while inner != 0 {
+        let (row, lane) =
+            (inner.trailing_zeros() as usize / 16, inner.trailing_zeros() as usize % 16);
+        inner &= inner - 1;
+        out[row][lane] = look_one(image, addrs[row][lane]);
+    }
+}
+
+/// Answers one address: by its first 16 bits, its third byte, its fourth.
+#[inline]
+#[target_feature(enable = "popcnt")]
+fn look_one(image: &Image, addr: u32) -> NextHop {
+    let [high, low, third, fourth] = addr.to_be_bytes();
+    let first = &image.words[usize::from(u16::from_be_bytes([high, low]))];
+    // Partner: the release store that publishes a first entry.
+    let first = Entry(first.load(Ordering::Acquire));
+    NextHop(image.next(image.next(first, third), fourth).hop_number())
+}
+
+/// Whether plain images are faster: AMD's processors up to Zen 5 take long for a gather and read
+/// their third-level cache quickly. See `docs/routes.md`.
+pub(super) fn gathers_are_slow() -> bool {
+    let vendor = __cpuid(0);
+    [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).as_flattened() == b"AuthenticAMD"
 }
 
 /// Asks for the sixteen addresses that stand `GROUPS` groups further on: those of the next batch of

@@ -23,13 +23,24 @@ pub enum Kernel {
     /// Sixteen addresses at once.
     #[cfg(target_arch = "x86_64")]
     Avx512(avx512::Avx512),
+    /// The same, but IPv4 tables are plain and read by a load for each address.
+    #[cfg(target_arch = "x86_64")]
+    Avx512Plain(avx512::Avx512),
 }
 
 impl Kernel {
     /// Those that this machine has, the fastest first.
     pub(crate) fn available() -> impl Iterator<Item = Self> {
         #[cfg(target_arch = "x86_64")]
-        let special = [avx512::Avx512::new().map(Self::Avx512), bits::Bits::new().map(Self::Bits)];
+        let special = {
+            let avx512 = avx512::Avx512::new();
+            let mut both = [avx512.map(Self::Avx512), avx512.map(Self::Avx512Plain)];
+            if avx512::gathers_are_slow() {
+                both.reverse();
+            }
+            let [first, second] = both;
+            [first, second, bits::Bits::new().map(Self::Bits)]
+        };
         #[cfg(not(target_arch = "x86_64"))]
         let special: [Option<Self>; 0] = [];
         special.into_iter().flatten().chain([Self::Portable])
@@ -42,7 +53,17 @@ impl Kernel {
             Self::Bits(_) => "bits",
             #[cfg(target_arch = "x86_64")]
             Self::Avx512(_) => "avx512",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Plain(_) => "avx512-plain",
         }
+    }
+
+    /// Whether IPv4 tables are to be plain.
+    pub(crate) fn prefers_plain(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return matches!(self, Self::Avx512Plain(_));
+        #[cfg(not(target_arch = "x86_64"))]
+        false
     }
 
     /// Looks up IPv4 addresses. `image` is a writer's; `out` is as long as `addrs` or longer.
@@ -52,7 +73,7 @@ impl Kernel {
             #[cfg(target_arch = "x86_64")]
             Self::Bits(bits) => bits.lookup_v4(image, addrs, out),
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512(avx512) => avx512.lookup_v4(image, addrs, out),
+            Self::Avx512(avx512) | Self::Avx512Plain(avx512) => avx512.lookup_v4(image, addrs, out),
         }
     }
 
@@ -63,7 +84,7 @@ impl Kernel {
             #[cfg(target_arch = "x86_64")]
             Self::Bits(bits) => bits.lookup_v6(image, addrs, out),
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512(avx512) => avx512.lookup_v6(image, addrs, out),
+            Self::Avx512(avx512) | Self::Avx512Plain(avx512) => avx512.lookup_v6(image, addrs, out),
         }
     }
 }

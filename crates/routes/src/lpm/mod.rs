@@ -8,7 +8,8 @@
 //! A full IPv4 table takes one step or two, an IPv6 table two to four. What makes it fast is that
 //! it is small: a block has a value for each run of neighbours that lead to the same place, found
 //! by counting bits, so the IPv4 table of the Internet is 3 MB, and most of what traffic touches of
-//! it stays in the second-level cache. `docs/routes.md` has the figures.
+//! it stays in the second-level cache. Where processors gather slowly and miss cheaply, blocks of
+//! the third byte are plain arrays instead. `docs/routes.md` has the figures.
 //!
 //! # Invariants
 //! - L1: every answer is that of [`RouteTable`] for the routes before or after a change that runs
@@ -121,7 +122,8 @@ impl<A: Address> Lpm<A> {
         routes: impl IntoIterator<Item = (Prefix<A>, NextHop)>,
         options: &LpmOptions,
     ) -> Result<Self, RouteError> {
-        let mut writer = Writer::new(options.bytes_max, A::BITS);
+        let kernel = options.kernel();
+        let mut writer = Writer::new(options.bytes_max, A::BITS, kernel.prefers_plain());
         for (prefix, hop) in routes {
             if !hop.is_some() {
                 return Err(RouteError::no_hop());
@@ -131,7 +133,7 @@ impl<A: Address> Lpm<A> {
         writer.write_anew(0, NO_HOP)?;
         let image = writer.image().clone();
         Ok(Self {
-            kernel: options.kernel(),
+            kernel,
             published: LeftRight::new(image.clone(), image),
             epochs: Epochs::new(),
             routes: AtomicUsize::new(writer.routes()),
@@ -266,6 +268,7 @@ pub struct LpmStats {
     pub lookup_bytes: usize,
     /// Bytes of everything: free room, and what changes need.
     pub bytes: usize,
-    /// The code that looks up: `portable`, `bits` (the same with instructions for bits), `avx512`.
+    /// The code that looks up: `portable`, `bits` (the same with instructions for bits), `avx512`,
+    /// `avx512-plain` (the same where gathers are slow: IPv4 tables take more memory).
     pub kernel: &'static str,
 }

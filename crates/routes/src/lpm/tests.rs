@@ -280,6 +280,46 @@ fn a_bound_is_kept_and_a_refused_change_changes_nothing() {
     assert_eq!(big.unwrap_err().kind(), crate::ErrorKind::MemoryBound);
 }
 
+/// Images are plain only while that takes little of the bound; what a change needs is asked of the
+/// image that it will be written to.
+#[test]
+fn plain_images_come_and_go() {
+    let mut random = Random(21);
+    for options in kernels() {
+        let options = LpmOptions { bytes_max: 5 << 20, ..options };
+        let lpm = Lpm::build(&RouteTable::<u32>::new(), &options).unwrap();
+        let mut table = RouteTable::new();
+        let is_plain = || lpm.published.read().format.is_plain;
+        let wants_plain = lpm.kernel.prefers_plain();
+        assert_eq!(is_plain(), wants_plain);
+        // Three runs each, in blocks of 128 or 256 hops.
+        let prefixes: Vec<_> =
+            (0..8000u32).map(|at| Prefix::new(at << 16 | 1 << 8, 24).unwrap()).collect();
+        let check = |table: &RouteTable<u32>, random: &mut Random| {
+            let addrs = addresses(random, table);
+            equal(&lpm, table, &addrs);
+        };
+        for &prefix in &prefixes {
+            lpm.insert(prefix, NextHop(7)).unwrap();
+            table.insert(prefix, NextHop(7)).unwrap();
+        }
+        assert!(!is_plain());
+        check(&table, &mut random);
+        for &prefix in &prefixes[100..] {
+            lpm.remove(prefix).unwrap();
+            table.remove(prefix);
+        }
+        // A hop that has no room in a byte: all is written anew, and then all blocks once more.
+        for (hop, len) in [(300, 0), (301, 1), (5, 2)] {
+            let prefix = Prefix::new(0, len).unwrap();
+            lpm.insert(prefix, NextHop(hop)).unwrap();
+            table.insert(prefix, NextHop(hop)).unwrap();
+            check(&table, &mut random);
+        }
+        assert_eq!(is_plain(), wants_plain);
+    }
+}
+
 #[test]
 fn a_hop_that_stands_for_none_is_refused() {
     let lpm = Lpm::build(&RouteTable::<u32>::new(), &LpmOptions::default()).unwrap();

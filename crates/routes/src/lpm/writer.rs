@@ -24,7 +24,8 @@ use super::block::{
     list_runs_max,
 };
 use super::entry::{
-    Entry, FLAT_LEN, INNER, Image, LEAF, LINE_WORDS, NO_BYTE, direct_words, flat_bits, flat_idx,
+    Entry, FLAT_LEN, Format, INNER, Image, LEAF, LINE_WORDS, NO_BYTE, direct_words, flat_bits,
+    flat_idx,
 };
 use super::place::{DEPTH_MAX, Path, Place, one, table_above};
 use super::rib::{MERGED_ENDS_MAX, NO_HOP, NO_NODE, Node, Nodes, ROOT_BITS, ROOTS, Short, Written};
@@ -80,6 +81,8 @@ pub(crate) struct Writer {
     /// Blocks that the next store makes unreachable.
     unlinked: Vec<Room>,
     bytes_max: usize,
+    /// Whether images are plain if they may be so large.
+    wants_plain: bool,
     /// The most flat tables; none for IPv4, where all would be leaves.
     flats_max: usize,
     /// Where flat tables begin, by the value of the first 16 bits.
@@ -88,7 +91,7 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// No routes of addresses of `addr_bits`, and words that say so.
-    pub(crate) fn new(bytes_max: usize, addr_bits: u8) -> Self {
+    pub(crate) fn new(bytes_max: usize, addr_bits: u8, wants_plain: bool) -> Self {
         let words = SharedWords::zeroed(ROOTS + SPARE_WORDS);
         let is_long = addr_bits > 32;
         let grain = if is_long { LINE_GRAIN } else { GRAIN };
@@ -98,7 +101,7 @@ impl Writer {
             short,
             nodes: Nodes::new(),
             arena,
-            image: Arc::new(Image { words, is_narrow: true }),
+            image: Arc::new(Image { words, format: Format { is_narrow: true, is_plain: false } }),
             routes: 0,
             wide_hops: 0,
             block: Block::default(),
@@ -107,6 +110,7 @@ impl Writer {
             reclaim_at: RETIRED_LEN,
             unlinked: Vec::new(),
             bytes_max,
+            wants_plain: wants_plain && !is_long,
             flats_max: if is_long { FLATS_MAX } else { 0 },
             flats: BTreeMap::new(),
         };
@@ -456,7 +460,7 @@ impl Writer {
         let is_merged = self.merge(node, inherited);
         let hop = if is_merged {
             self.forget_children(node);
-            self.block.plan_list(&self.runs, self.image.is_narrow)
+            self.block.plan_list(&self.runs, self.image.format.is_narrow)
         } else {
             let slots = self.nodes.get(node).slots(inherited);
             self.refresh_children(node, &slots);
@@ -518,7 +522,7 @@ impl Writer {
     fn merge(&mut self, node: u32, inherited: u16) -> bool {
         self.nodes.get(node).depth == TABLE_DEPTH
             && self.nodes.merge(node, inherited, &mut self.runs)
-            && self.runs.len() <= list_runs_max(self.image.is_narrow)
+            && self.runs.len() <= list_runs_max(self.image.format.is_narrow)
     }
 
     /// Whether a change below `node` may change whether it is merged.
@@ -543,7 +547,7 @@ impl Writer {
         let node = nodes.get(node);
         let children = node.children.iter();
         let children = children.map(|&(slot, child)| (slot, nodes.get(child).entry));
-        self.block.plan(node.depth, slots, children, self.image.is_narrow)
+        self.block.plan(node.depth, slots, children, self.image.format)
     }
 
     /// Writes the block that is planned.
@@ -590,14 +594,19 @@ impl Writer {
             return Err(RouteError::memory_bound(bytes, self.bytes_max));
         }
         let place = Place::of(prefix);
-        let is_wider = self.image.is_narrow && is_wide(hop);
+        let is_wider = self.image.format.is_narrow && is_wide(hop);
         if !is_wider && self.arena.has_room(NEED_MAX) && self.ends_the_tree(place) {
             return Ok(false);
         }
-        let need = self.need(place, hop);
+        let is_plain = self.image.format.is_plain;
+        let mut need = self.need(place, hop, is_plain);
         debug_assert!(need <= NEED_MAX || !self.ends_the_tree(place), "{need} words");
         if self.arena.has_room(need) && !is_wider {
             return Ok(false);
+        }
+        if self.wants_plain {
+            // The new image may be what this one is not.
+            need = need.max(self.need(place, hop, !is_plain));
         }
         self.write_anew(need, hop)?;
         Ok(true)
@@ -616,10 +625,12 @@ impl Writer {
             || last.is_some_and(|&node| self.nodes.get(node).children.is_empty())
     }
 
-    /// Words that giving a prefix `hop`, or taking its own if there is none, takes at most.
-    fn need(&self, place: Place, hop: u16) -> usize {
+    /// Words that giving a prefix `hop`, or taking its own if there is none, takes at most in an
+    /// image that is plain or is not.
+    fn need(&self, place: Place, hop: u16, is_plain: bool) -> usize {
         if place.len <= ROOT_BITS {
-            let is_narrow = self.image.is_narrow && !is_wide(hop);
+            let is_narrow = self.image.format.is_narrow && !is_wide(hop);
+            let format = Format { is_narrow, is_plain };
             let first = place.root();
             let hop = if hop == NO_HOP { self.short.above(first, place.len) } else { hop };
             let mut block = Block::default();
@@ -627,7 +638,7 @@ impl Writer {
             let nodes = roots
                 .filter(|&root| self.short.is_best(root, place.len))
                 .filter_map(|root| self.nodes.root(root));
-            return nodes.map(|node| self.measure_below(node, hop, is_narrow, &mut block)).sum();
+            return nodes.map(|node| self.measure_below(node, hop, format, &mut block)).sum();
         }
         let path = self.path(place);
         // A new node has one prefix or one child, hence three starts at most.
@@ -666,6 +677,8 @@ impl Writer {
     fn words_max(&self, depth: u8, starts: usize) -> usize {
         // Eight pairs, and each of these has a start.
         let pairs = if starts > PAIR_RUNS_MAX { PAIRS_WORDS_MAX } else { 16 + 8 + starts };
+        let may_be_plain = depth == 0 && self.wants_plain;
+        let pairs = pairs.max(if may_be_plain { direct_words(false) } else { 0 });
         self.arena.rounded(match depth {
             TABLE_DEPTH => SLOTS,
             depth if depth == TABLE_DEPTH + 1 => direct_words(false) + BEHIND_WORDS + pairs,
@@ -679,10 +692,16 @@ impl Writer {
     /// The bound forbids it; nothing was changed.
     pub(crate) fn write_anew(&mut self, need: usize, hop: u16) -> Result<(), RouteError> {
         let is_narrow = self.wide_hops == 0 && !is_wide(hop);
-        let live = self.measure(is_narrow);
-        let room = live + live / 2 + need + SPARE_WORDS + SLACK_WORDS;
+        let mut format = Format { is_narrow, is_plain: self.wants_plain };
+        let room = |live: usize| live + live / 2 + need + SPARE_WORDS + SLACK_WORDS;
+        let mut room_words = room(self.measure(format));
+        if format.is_plain && (ROOTS + room_words) * 4 + self.bytes_beside() > self.bytes_max / 2 {
+            // That is for speed alone, too.
+            format.is_plain = false;
+            room_words = room(self.measure(format));
+        }
         let mut flats = self.choose_flats();
-        let size = |flats: usize| pages::whole_pages(ROOTS + flats * FLAT_LEN + room);
+        let size = |flats: usize| pages::whole_pages(ROOTS + flats * FLAT_LEN + room_words);
         if size(flats.len()) * 4 + self.bytes_beside() > self.bytes_max {
             // They are for speed alone.
             flats.clear();
@@ -692,7 +711,7 @@ impl Writer {
         if bytes > self.bytes_max || words > WORDS_MAX {
             return Err(RouteError::memory_bound(bytes, self.bytes_max));
         }
-        self.image = Arc::new(Image { words: SharedWords::zeroed(words), is_narrow });
+        self.image = Arc::new(Image { words: SharedWords::zeroed(words), format });
         let first = ROOTS + flats.len() * FLAT_LEN;
         self.arena = Arena::new(first, words - SLACK_WORDS, self.grain);
         self.reclaim_at = RETIRED_LEN;
@@ -722,24 +741,19 @@ impl Writer {
     }
 
     /// Words that all blocks take.
-    fn measure(&self, is_narrow: bool) -> usize {
+    fn measure(&self, format: Format) -> usize {
         let mut words = 0;
         let mut block = Block::default();
         for root in 0..ROOTS {
             if let Some(node) = self.nodes.root(root) {
-                words += self.measure_below(node, self.short.best(root), is_narrow, &mut block);
+                words += self.measure_below(node, self.short.best(root), format, &mut block);
             }
         }
         words
     }
 
-    fn measure_below(
-        &self,
-        node: u32,
-        inherited: u16,
-        is_narrow: bool,
-        block: &mut Block,
-    ) -> usize {
+    fn measure_below(&self, node: u32, inherited: u16, format: Format, block: &mut Block) -> usize {
+        let is_narrow = format.is_narrow;
         if self.nodes.get(node).depth == TABLE_DEPTH {
             let mut runs = Vec::new();
             if self.nodes.merge(node, inherited, &mut runs)
@@ -752,12 +766,12 @@ impl Writer {
         let node = self.nodes.get(node);
         let slots = node.slots(inherited);
         let children = node.children.iter().map(|&(slot, _)| (slot, Entry(0)));
-        let own = match block.plan(node.depth, &slots, children, is_narrow) {
+        let own = match block.plan(node.depth, &slots, children, format) {
             Some(_) => 0,
             None => self.arena.rounded(block.len()),
         };
         let below = |&(slot, child): &(u8, u32)| {
-            self.measure_below(child, slots[usize::from(slot)], is_narrow, &mut Block::default())
+            self.measure_below(child, slots[usize::from(slot)], format, &mut Block::default())
         };
         own + node.children.iter().map(below).sum::<usize>()
     }

@@ -7,6 +7,7 @@ use warpswitch_graph::language::PortRef;
 
 use super::batcher::Batcher;
 use super::gpu_ids_matcher::GpuIdsMatcher;
+use super::gpu_ip_forward::GpuIpForward;
 use super::gpu_ip_lookup::GpuIpLookup;
 use super::gpu_ip6_lookup::GpuIp6Lookup;
 use super::gpu_sdn_classifier::GpuSdnClassifier;
@@ -31,6 +32,7 @@ pub(super) struct Member {
 enum Kind {
     Routes,
     Routes6,
+    Headers,
     Rules,
     Texts,
 }
@@ -46,9 +48,10 @@ pub(super) struct Joined {
 }
 
 /// Classes of elements with kernels.
-const KINDS: [(&str, Kind); 4] = [
+const KINDS: [(&str, Kind); 5] = [
     ("GPUIPLookup", Kind::Routes),
     ("GPUIP6Lookup", Kind::Routes6),
+    ("GPUIPForward", Kind::Headers),
     ("GPUSDNClassifier", Kind::Rules),
     ("GPUIDSMatcher", Kind::Texts),
 ];
@@ -171,6 +174,9 @@ impl Member {
             Kind::Rules => cx.with_element(self.element, |member: &mut GpuSdnClassifier, cx| {
                 member.join(cx, offload, lookup)
             }),
+            Kind::Headers => {
+                cx.with_element(self.element, |member: &mut GpuIpForward, _| member.join(offload))
+            }
             Kind::Texts => {
                 cx.with_element(self.element, |member: &mut GpuIdsMatcher, _| Ok(member.join()))
             }
@@ -192,6 +198,11 @@ pub(super) fn apply(
     });
     let is_done = is_done.or_else(|| {
         cx.with_element(step.element, |member: &mut GpuIp6Lookup, _| {
+            member.apply(step, load, packets);
+        })
+    });
+    let is_done = is_done.or_else(|| {
+        cx.with_element(step.element, |member: &mut GpuIpForward, _| {
             member.apply(step, load, packets);
         })
     });

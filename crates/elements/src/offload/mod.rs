@@ -28,6 +28,7 @@ mod dispatcher;
 mod gpu_completion_queue;
 mod gpu_ids_matcher;
 mod gpu_ip6_lookup;
+mod gpu_ip_forward;
 mod gpu_ip_lookup;
 mod gpu_route_lookup;
 mod gpu_sdn_classifier;
@@ -55,6 +56,7 @@ pub(crate) const CLASSES: &[&ElementClass] = &[
     &gpu_completion_queue::CLASS,
     &gpu_ids_matcher::CLASS,
     &gpu_ip6_lookup::CLASS,
+    &gpu_ip_forward::CLASS,
     &gpu_ip_lookup::CLASS,
     &gpu_sdn_classifier::CLASS,
     &host_to_device_memcpy::CLASS,

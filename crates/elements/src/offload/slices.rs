@@ -5,6 +5,7 @@
 //! elements that ask for it.
 
 use warpswitch_gpu::chain::ALIGN_WORDS;
+use warpswitch_gpu::routes::{self, SLICE_WORDS};
 use warpswitch_packet::{Batch, Header, Packet, annotation};
 use warpswitch_rules::Schema;
 use warpswitch_rules::extract::Extractor;
@@ -30,6 +31,9 @@ pub(crate) enum Slice {
     HeaderDestination(Family),
     /// The destination annotation.
     Destination(Family),
+    /// An IPv4 header so many bytes behind the start of the packet, with what length tells of it:
+    /// see [`warpswitch_gpu::routes::Slice`].
+    IpHeader(u32),
     /// The key of a frame that begins with its Ethernet header, wherever its fields are.
     Key(&'static Schema),
 }
@@ -39,6 +43,7 @@ impl PartialEq for Slice {
         match (self, other) {
             (Slice::HeaderDestination(one), Slice::HeaderDestination(other))
             | (Slice::Destination(one), Slice::Destination(other)) => one == other,
+            (Slice::IpHeader(one), Slice::IpHeader(other)) => one == other,
             (Slice::Key(one), Slice::Key(other)) => std::ptr::eq(*one, *other),
             _ => false,
         }
@@ -53,6 +58,7 @@ impl Slice {
                 Family::Ipv4 => 1,
                 Family::Ipv6 => 4,
             },
+            Slice::IpHeader(_) => SLICE_WORDS,
             Slice::Key(schema) => schema.words,
         }
     }
@@ -64,6 +70,7 @@ impl Slice {
             Slice::HeaderDestination(Family::Ipv6) => "destination in the IPv6 header",
             Slice::Destination(Family::Ipv4) => "destination annotation",
             Slice::Destination(Family::Ipv6) => "destination annotation of IPv6",
+            Slice::IpHeader(_) => "the IPv4 header, and the packet's length",
             Slice::Key(schema) => schema.name,
         }
     }
@@ -110,6 +117,11 @@ impl Part {
                 let keys = &mut room[..count * schema.words];
                 extractor.extract_each(frames, keys, |idx| keyless.push((self.slice, idx)));
             }
+            Slice::IpHeader(at) => {
+                for (packet, words) in batch.iter_ahead().zip(room.as_chunks_mut().0) {
+                    *words = *ip_header(packet, at).words();
+                }
+            }
             Slice::Destination(Family::Ipv4) => {
                 for (packet, word) in batch.iter_ahead().zip(room) {
                     *word = u32::of(packet);
@@ -137,6 +149,11 @@ impl Part {
             }
         }
     }
+}
+
+/// The IPv4 header `at` bytes behind the start of a packet; one of no bytes if it ends before.
+pub(super) fn ip_header(packet: &Packet, at: u32) -> routes::Slice {
+    routes::Slice::new(packet.data().get(at as usize..).unwrap_or(&[]))
 }
 
 /// The words of an address, the first bits first.

@@ -4,7 +4,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use warpswitch_gpu::routes::{LiveRoutes, RouteChange};
+use warpswitch_gpu::routes::{LiveHeaders, LiveRoutes, RouteChange};
 use warpswitch_graph::Element;
 use warpswitch_packet::{Batch, Packet};
 use warpswitch_routes::{Address, NextHop, Prefix};
@@ -15,7 +15,7 @@ use super::slices::Family;
 use crate::ahead::{Ahead, Stamp};
 
 /// Most memory that routes may take on a device, in bytes.
-const BYTES_MAX: usize = 4 << 30;
+pub(super) const BYTES_MAX: usize = 4 << 30;
 
 /// Addresses as packets have them.
 pub(crate) trait PacketAddress: Address {
@@ -121,6 +121,18 @@ pub(crate) trait RouteLookup: Element + Debug {
     }
 }
 
+/// What follows changes of routes, beside what lookups use.
+pub(crate) trait Follower<A: Address>: Debug + Send + Sync {
+    /// Makes changes; false if it has no room.
+    fn follow(&self, changes: &[RouteChange<A>]) -> bool;
+}
+
+impl Follower<u32> for LiveHeaders {
+    fn follow(&self, changes: &[RouteChange<u32>]) -> bool {
+        self.change(changes).is_ok()
+    }
+}
+
 /// Routes on a device, with the same numbers of hops.
 #[derive(Clone, Debug)]
 struct Live<A: Address> {
@@ -133,12 +145,14 @@ struct Live<A: Address> {
 pub(crate) struct Twin<A: Address> {
     /// None if no element looks up there.
     live: Option<Live<A>>,
+    /// The same routes for other work, and the stamp of their state.
+    other: Option<(Arc<dyn Follower<A>>, Arc<Stamp>)>,
     ahead: Option<Ahead>,
 }
 
 impl<A: Address> Default for Twin<A> {
     fn default() -> Self {
-        Self { live: None, ahead: None }
+        Self { live: None, other: None, ahead: None }
     }
 }
 
@@ -151,21 +165,33 @@ impl<A: PacketAddress> Twin<A> {
 
     /// Whether what the device found is what the element would find itself.
     pub(crate) fn holds(&self, stamp: u32) -> bool {
-        self.live.as_ref().is_some_and(|live| live.stamp.get() == stamp)
+        let live = self.live.as_ref().map(|live| &live.stamp);
+        live.or(self.other.as_ref().map(|(_, stamp)| stamp)).is_some_and(|own| own.get() == stamp)
     }
 
     /// Whether changes have to be told.
     pub(crate) fn is_live(&self) -> bool {
-        self.live.is_some()
+        self.live.is_some() || self.other.is_some()
+    }
+
+    /// Has the same routes, laid out for other work, follow changes from now on.
+    pub(crate) fn lead(&mut self, follower: Arc<dyn Follower<A>>, offload: &Offload) {
+        self.other = Some((follower, offload.stamp().clone()));
     }
 
     /// Follows the element's changes; where it has no room, the element looks up itself from now
     /// on.
     pub(crate) fn follow(&mut self, changes: &[RouteChange<A>]) {
-        let Some(live) = &self.live else { return };
-        let followed = live.routes.change(changes);
-        live.stamp.renew();
-        if followed.is_err() {
+        let mut has_room = true;
+        if let Some(live) = &self.live {
+            has_room = live.routes.change(changes).is_ok();
+            live.stamp.renew();
+        }
+        if let Some((follower, stamp)) = &self.other {
+            has_room &= follower.follow(changes);
+            stamp.renew();
+        }
+        if !has_room {
             *self = Self::default();
         }
     }
@@ -198,7 +224,7 @@ impl<A: PacketAddress> Twin<A> {
     /// That of a copy, which has taken nothing yet.
     pub(crate) fn of_copy(&self) -> Self {
         let ahead = self.ahead.clone().map(|ahead| Ahead { taken: 0, ..ahead });
-        Self { ahead, live: self.live.clone() }
+        Self { ahead, ..self.clone() }
     }
 
     /// Adds what a copy has taken.

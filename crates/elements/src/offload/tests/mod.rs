@@ -14,6 +14,7 @@ use warpswitch_rules::generate::Prng;
 
 use super::Offload;
 
+mod forward;
 mod ip6;
 
 /// Files of a test, which go with it.
@@ -400,7 +401,7 @@ fn what_is_no_chain_is_told() {
     check("Idle -> Batcher -> Discard;", "HostToDeviceMemcpy was expected");
     check(
         &format!("Idle -> Batcher -> HostToDeviceMemcpy -> Counter -> {tail}"),
-        "or GPUIP6Lookup or GPUSDNClassifier or GPUIDSMatcher or DeviceToHostMemcpy was expected",
+        "or GPUSDNClassifier or GPUIDSMatcher or DeviceToHostMemcpy was expected",
     );
     check(
         "Idle -> Batcher -> HostToDeviceMemcpy -> DeviceToHostMemcpy -> Debatcher -> Discard;",

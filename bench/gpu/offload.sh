@@ -12,7 +12,7 @@
 #   CORES=N                          cores of the host (default: all)
 #   RULES=10K ROUTES=100K WORDS=10K  rules of the classifier, routes, rules of detection
 #   FRAMES=16K                       frames of each path, played again and again
-#   WARM=0.5 WINDOW=0.3 WINDOWS=3    seconds before and of what is counted, and how often
+#   WARM=0.5 WINDOW=0.5 WINDOWS=3    seconds before and of what is counted, and how often
 #   BATCH=2048 DEPTH=4               wide batches: packets of each, and how many are under way
 #   BATCHES='256 512 1024 …'         the same of 'batches', by chains at 64 bytes
 #   DEVICE=host                      a pool of threads in the card's place
@@ -22,7 +22,9 @@
 #
 # A rate is taken while a run goes on: packets that sources gave between two moments, by the time
 # between them. What a run begins with (tables, kernels, pinned memory, the first touch of each
-# page) is over by then. 'mpps' is the median of the windows, with the least and the greatest.
+# page) is over by then. Whoever looks at counts waits for all workers, each up to 32 turns of its
+# elements: some hundredths of a second where packets are dear, of which windows have to be many
+# times as long. 'mpps' is the median of the windows, with the least and the greatest.
 #
 # Columns: 'mode' is one of
 #   core      one worker, no device
@@ -104,7 +106,7 @@ paths() {
 	# A script's time begins before its elements are ready: the first wait is for that.
 	echo "Script($neighbours wait 1ms, wait ${warm}s, set n 0,
 		label again,
-		set from \$(now), set had \$(add$plays), wait ${WINDOW:-0.3}s,
+		set from \$(now), set had \$(add$plays), wait ${WINDOW:-0.5}s,
 		set has \$(add$plays), set to \$(now),
 		print \"window \$(sub \$has \$had) \$(sub \$to \$from)\",
 		set n \$(add \$n 1), goto again \$(lt \$n $windows), stop);"

@@ -124,7 +124,10 @@ if [ -s "$out/$date-offload.csv" ]; then
 		}
 		!($3 in engine) || seen[$1, $2, $3, $4]++ { next }
 		$3 == "chains" && $2 == 64 && ($1 == "headers" || $1 == "ids") {
-			row("batch", "batch", $4, $1, $4, "Gbit/s", $9)
+			sizes += !($4 in has)
+			has[$4]
+			start = "batch" OFS "batch" OFS $4 OFS $1 OFS "end-to-end"
+			sweep[++swept] = start OFS $4 OFS "Gbit/s" OFS $9
 		}
 		$4 != "-" && $4 != batch { next }
 		{ used = $4 == "-" ? 256 : $4 }
@@ -138,7 +141,9 @@ if [ -s "$out/$date-offload.csv" ]; then
 		$1 in figure { frames(figure[$1], engine[$3]) }
 		$1 in pipeline && $2 == 64 && all && $3 != "frames" {
 			percent(pipeline[$1], engine[$3], 100 * $6 / all)
-		}' "$out/$date-offload.csv" >> "$rows"
+		}
+		# One size is no sweep.
+		END { for (i = 1; i <= swept && sizes > 1; i++) print sweep[i] }' "$out/$date-offload.csv" >> "$rows"
 fi
 # Where the CPU has no batch, its times stand beside each.
 if [ -s "$out/$date-offload-latency.csv" ]; then

@@ -143,7 +143,8 @@ if [ -s "$out/$date-offload.csv" ]; then
 			percent(pipeline[$1], engine[$3], 100 * $6 / all)
 		}
 		# One size is no sweep.
-		END { for (i = 1; i <= swept && sizes > 1; i++) print sweep[i] }' "$out/$date-offload.csv" >> "$rows"
+		END { for (i = 1; i <= swept && sizes > 1; i++) print sweep[i] }
+		' "$out/$date-offload.csv" >> "$rows"
 fi
 # Where the CPU has no batch, its times stand beside each.
 if [ -s "$out/$date-offload-latency.csv" ]; then

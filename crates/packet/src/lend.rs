@@ -39,7 +39,8 @@ pub struct Line(pub [u8; LINE_BYTES]);
 /// Where a frame is, and how it was addressed: 8 bytes, as whoever reads frames reads these, too.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
-    first_line: u32,
+    /// Where its first line begins.
+    first_byte: u32,
     /// The least 24 bits; then how it was addressed.
     bytes_and_type: u32,
 }
@@ -51,15 +52,24 @@ impl Frame {
     }
 
     /// Its bytes, of the lines of its frames.
+    ///
+    /// # Safety
+    /// The lines are those of the frames in whose list it is: F1.
     #[inline(always)]
-    fn data<'l>(&self, lines: &'l [Line]) -> &'l [u8] {
-        parts::bytes_of(lines, self.first_line as usize, self.bytes() as usize)
+    unsafe fn data<'l>(&self, lines: &'l [Line]) -> &'l [u8] {
+        // SAFETY: as above.
+        unsafe { parts::bytes_of(lines, self.first_byte as usize, self.bytes() as usize) }
+    }
+
+    #[inline(always)]
+    fn first_line(&self) -> usize {
+        self.first_byte as usize / LINE_BYTES
     }
 
     /// Asks for a line that is wanted when frames behind this one are.
     #[inline(always)]
     fn fetch_ahead<const LINES: usize>(&self, lines: &[Line]) {
-        prefetch(lines, self.first_line as usize + LINES);
+        prefetch(parts::all_bytes(lines), self.first_byte as usize + LINES * LINE_BYTES);
     }
 
     #[inline(always)]
@@ -77,7 +87,8 @@ impl Frame {
 /// Frames, one behind the other.
 ///
 /// # Invariants
-/// - F1: each frame of the list has its bytes in the lines, from the first one on.
+/// - F1: each frame of the list has its bytes in the lines, from the first one on. Nobody checks
+///   that again: readers do so for every packet.
 #[derive(Debug, Default)]
 pub struct Frames {
     lines: Vec<Line>,
@@ -107,7 +118,8 @@ impl Frames {
         if self.lines.len() + whole.len() + 1 > LINES_MAX || frame.len() > PACKET_BYTES_MAX {
             return false;
         }
-        let first_line = self.lines.len() as u32;
+        // A gigabyte at most.
+        let first_byte = (self.lines.len() * LINE_BYTES) as u32;
         self.lines.extend(whole.iter().copied().map(Line));
         if !rest.is_empty() || frame.is_empty() {
             let mut line = Line([0; LINE_BYTES]);
@@ -115,7 +127,7 @@ impl Frames {
             self.lines.push(line);
         }
         let bytes_and_type = frame.len() as u32 | (packet_type as u32) << 24;
-        self.list.push(Frame { first_line, bytes_and_type });
+        self.list.push(Frame { first_byte, bytes_and_type });
         self.times_ns.push(timestamp_ns);
         true
     }
@@ -128,7 +140,7 @@ impl Frames {
     /// The line that a frame starts in, and all behind it.
     #[inline(always)]
     pub(crate) fn lines_from(&self, frame: &Frame) -> &[Line] {
-        &self.lines[frame.first_line as usize..]
+        &self.lines[frame.first_line()..]
     }
 
     /// Bytes of those with these numbers.
@@ -158,7 +170,7 @@ impl Frames {
     #[inline(always)]
     pub(crate) fn lines_of(&self, frame: &Frame) -> &[Line] {
         let lines = (frame.bytes() as usize).div_ceil(LINE_BYTES);
-        &self.lines[frame.first_line as usize..][..lines]
+        &self.lines[frame.first_line()..][..lines]
     }
 }
 
@@ -219,7 +231,9 @@ impl<'b> Iterator for Span<'b> {
     fn next(&mut self) -> Option<&'b [u8]> {
         let frame = self.list.next()?;
         frame.fetch_ahead::<LINES_AHEAD_READING>(self.lines);
-        Some(frame.data(self.lines))
+        // SAFETY: list and lines are of the same frames, as whoever made this has seen to; frames
+        // are only ever added.
+        Some(unsafe { frame.data(self.lines) })
     }
 
     #[inline(always)]
@@ -245,7 +259,9 @@ impl<'b> Iterator for Numbered<'b> {
     fn next(&mut self) -> Option<&'b [u8]> {
         let frame = &self.list[*self.numbers.next()? as usize];
         frame.fetch_ahead::<LINES_AHEAD_READING>(self.lines);
-        Some(frame.data(self.lines))
+        // SAFETY: list and lines are of the same frames, as whoever made this has seen to; frames
+        // are only ever added.
+        Some(unsafe { frame.data(self.lines) })
     }
 
     #[inline(always)]

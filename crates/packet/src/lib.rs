@@ -6,6 +6,7 @@ mod ahead;
 mod batch;
 #[expect(unsafe_code, reason = "instructions that need not be there")]
 mod deal;
+#[expect(unsafe_code, reason = "where a frame is was checked when it was kept")]
 pub mod lend;
 mod numbers;
 pub mod packet;

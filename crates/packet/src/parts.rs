@@ -70,18 +70,22 @@ impl Loan {
     }
 }
 
-/// The first `bytes` bytes from line number `first` of `lines` on.
-///
-/// # Panics
-/// If there are not so many.
+/// All bytes of `lines`.
 #[inline(always)]
-pub(crate) fn bytes_of(lines: &[Line], first: usize, bytes: usize) -> &[u8] {
-    let start = first * LINE_BYTES;
-    assert!(start + bytes <= size_of_val(lines), "a frame lies in lines that are there");
-    let start = lines.as_ptr().cast::<u8>().wrapping_add(start);
-    // SAFETY: a line is an array of bytes and nothing else, so from `start` on there are so many
-    // bytes, which were written when the lines were, and are borrowed as these are.
-    unsafe { std::slice::from_raw_parts(start, bytes) }
+pub(crate) fn all_bytes(lines: &[Line]) -> &[u8] {
+    // SAFETY: a line is an array of bytes and nothing else; they are borrowed as the lines are.
+    unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), size_of_val(lines)) }
+}
+
+/// So many bytes of `lines` from byte `start` on.
+///
+/// # Safety
+/// There are so many.
+#[inline(always)]
+pub(crate) unsafe fn bytes_of(lines: &[Line], start: usize, bytes: usize) -> &[u8] {
+    debug_assert!(start + bytes <= size_of_val(lines), "a frame lies in lines that are there");
+    // SAFETY: as above.
+    unsafe { all_bytes(lines).get_unchecked(start..start + bytes) }
 }
 
 /// See the module. The order is that of the lines.

@@ -69,6 +69,9 @@ pub enum Received {
     Bytes(usize),
     /// Something else happened; there may be more.
     Passed,
+    /// What comes next is of another peer, if anything comes: it is to be asked for in a later
+    /// task, when what came has been handed on.
+    PeerChanges,
     /// Nothing now.
     Nothing,
 }
@@ -101,8 +104,24 @@ pub trait Wire: Send {
     /// Whether there is somebody to send to.
     fn has_peer(&self) -> bool;
 
-    /// How many peers a stream has had: one that breaks is not gone on with by the next.
+    /// How many peers it has had one after the other: what was for one is not for the next.
     fn peers(&self) -> u64;
+
+    /// Whether the peer of a stream has said its last, and may still hear: it is to be told what
+    /// there is for it, and then [`Wire::close`]d.
+    fn has_ended(&self) -> bool {
+        false
+    }
+
+    /// Whether a stream has taken a part of what it was last given to send.
+    fn is_within(&self) -> bool {
+        false
+    }
+
+    /// Ends the connection with the peer of a stream, if there is one, and tells `why`.
+    fn close(&mut self, why: &str) {
+        _ = why;
+    }
 
     /// Where it is: `ADDRESS:PORT` or a path.
     fn local(&self) -> String;

@@ -3,11 +3,11 @@
 mod running;
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, Shutdown, TcpStream, UdpSocket};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use running::{PATIENCE, start, stop, talk};
 
@@ -120,6 +120,140 @@ fn datagrams_are_answered_and_a_new_configuration_has_the_same_socket() {
     let told = talk(&path, "write hotconfig Socket(UDP, 127.0.0.1, 0) -> Idle; x :: Foo\n");
     assert!(told.starts_with("520"), "{told}");
     echo("c");
+    assert_eq!(stop(&path, child).1, Some(0));
+}
+
+/// Sends until the other side has taken nothing for a while, and never reads.
+fn flood(stream: &mut TcpStream) {
+    stream.set_nonblocking(true).expect("a socket");
+    let (bytes, start, mut refusals) = (b"secret".repeat(1000), Instant::now(), 0);
+    while refusals < 50 && start.elapsed() < Duration::from_secs(1) {
+        refusals = if stream.write(&bytes).is_ok() { 0 } else { refusals + 1 };
+        std::thread::sleep(Duration::from_millis(u64::from(refusals > 0)));
+    }
+}
+
+/// Reads until there is no more.
+fn hear_all(stream: &mut impl Read) -> String {
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("it ends in time");
+    text
+}
+
+#[test]
+fn what_is_for_a_peer_is_not_for_the_next() {
+    for back in ["s -> s", "s -> Queue -> s", "s -> Queue -> Unqueue -> s"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("control");
+        let child = start(&path, &format!("s :: Socket(TCP, 127.0.0.1, 0, SNDBUF 4096); {back}"));
+        let address = read(&path, "s.local");
+        for _ in 0..3 {
+            let (mut deaf, mut next) = (call(&address), call(&address));
+            flood(&mut deaf);
+            drop(deaf);
+            next.write_all(b"mine").expect("it hears");
+            assert_eq!(hear(&mut next, 4), "mine", "{back}");
+            next.shutdown(Shutdown::Write).expect("a half-close");
+            assert_eq!(hear_all(&mut next), "", "{back}");
+        }
+        assert_eq!(stop(&path, child).1, Some(0));
+    }
+}
+
+#[test]
+fn a_peer_that_said_its_last_is_answered() {
+    for back in ["s -> s", "s -> Queue -> s", "s -> Queue -> Unqueue -> s"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("control");
+        let child = start(&path, &format!("s :: Socket(TCP, 127.0.0.1, 0, SNDBUF 4096); {back}"));
+        let address = read(&path, "s.local");
+        for len in [1, 10, 100_000, 1] {
+            let (mut peer, text) = (call(&address), "x".repeat(len));
+            peer.write_all(text.as_bytes()).expect("it hears");
+            peer.shutdown(Shutdown::Write).expect("a half-close");
+            assert!(hear_all(&mut peer) == text, "{back}, {len} bytes");
+        }
+        // One that hears no more is let go all the same, also if it leaves answers unread.
+        for len in [0, 1, 100_000] {
+            let mut peer = call(&address);
+            peer.write_all(&vec![b'x'; len]).expect("it hears");
+        }
+        let mut peer = call(&address);
+        peer.write_all(b"end").expect("it hears");
+        peer.shutdown(Shutdown::Write).expect("a half-close");
+        assert_eq!(hear_all(&mut peer), "end", "{back}");
+        await_that(&path, "s.peer", str::is_empty);
+        assert_eq!(stop(&path, child).1, Some(0));
+    }
+}
+
+#[test]
+fn datagrams_of_many_are_answered_to_each() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("control");
+    let child = start(&path, "s :: Socket(UDP, 127.0.0.1, 0); s -> s");
+    let address = read(&path, "s.local");
+    let peers = [0; 3].map(|_| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket"));
+    for round in 0..50 {
+        // Runs of one, two and three of each; less than a buffer holds.
+        for (idx, peer) in peers.iter().enumerate() {
+            for _ in 0..=idx {
+                let text = format!("{idx} asks {round}");
+                peer.send_to(text.as_bytes(), &address).expect("it is sent");
+            }
+        }
+        if round % 5 < 4 {
+            continue;
+        }
+        for (idx, peer) in peers.iter().enumerate() {
+            peer.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+            for at in 0..5 * (idx + 1) {
+                let mut bytes = [0; 64];
+                let len = peer.recv(&mut bytes).expect("an answer in time");
+                let text = format!("{idx} asks {}", round - 4 + at / (idx + 1));
+                assert_eq!(std::str::from_utf8(&bytes[..len]), Ok(&text[..]));
+            }
+        }
+    }
+    assert_eq!(stop(&path, child).1, Some(0));
+}
+
+#[test]
+fn a_stream_has_no_broken_packet_in_its_midst() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("control");
+    let place = folder.path().join("server");
+    let hot = |name: &str| {
+        let config = format!(
+            "RatedSource(DATA 0123456789a, LENGTH 60000, RATE 2000) -> {name} ::
+            Socket(UNIX, {}, CAPACITY 20, SNDBUF 4096); {name} -> Discard;",
+            place.display()
+        );
+        config.replace('\n', " ")
+    };
+    let child = start(&path, &hot("s"));
+    read(&path, "s.local");
+    let mut peer = UnixStream::connect(&place).expect("somebody listens");
+    peer.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+    let full = |name: &str| await_that(&path, &format!("{name}.length"), |length| length == "20");
+    full("s");
+    let swap = |name| {
+        let told = talk(&path, &format!("write hotconfig {}\n", hot(name)));
+        assert!(told.starts_with("200"), "{told}");
+    };
+    // The same element goes on within the packet; another one cannot, and hangs up.
+    swap("s");
+    let mut bytes = vec![0; 200_000];
+    peer.read_exact(&mut bytes).expect("it goes on");
+    full("s");
+    swap("t");
+    let mut chunk = vec![0; 1 << 16];
+    while let Ok(len @ 1..) = peer.read(&mut chunk) {
+        bytes.extend_from_slice(&chunk[..len]);
+        assert!(bytes.len() < 100 << 20, "it hangs up");
+    }
+    let right = |(at, &byte): (usize, &u8)| byte == b"0123456789a"[at % 60_000 % 11];
+    assert_eq!(bytes.iter().enumerate().position(|byte| !right(byte)), None);
     assert_eq!(stop(&path, child).1, Some(0));
 }
 

@@ -24,10 +24,22 @@
 //! - `VERBOSE`: whether to tell of peers that come and go, false by default
 //! - `HEADROOM`, `PROPER`: taken, and without meaning here
 //!
-//! A stream has one peer at a time; others wait outside until it goes. A client whose peer went
-//! calls again each second, and what it has for it waits. A datagram server answers whoever
-//! sent to it last. The socket is never waited for, and goes on in a new configuration that wants
-//! the same one.
+//! A stream has one peer at a time; others wait outside until it goes. A server goes on sending to
+//! a peer that has closed its own direction alone, and closes the connection when nothing has come
+//! for it for two looks, about a millisecond. What was for a peer that went is dropped, and so is
+//! what comes until the next one is let in: after a millisecond in which nothing came, or after 20.
+//! With an output, what its input can pull then is dropped, too, up to 65536 packets. An answer
+//! that takes longer, as it was delayed on purpose, goes to the next peer.
+//!
+//! A client whose peer went calls again each second, and what it has for it waits. A datagram
+//! server answers whoever sent last of those that were heard. It hears one sender in each task, so
+//! that an answer which is pushed back at once goes to who asked; one that passes a queue, or
+//! another worker, goes to who is heard by then. An answer that the system did not take before
+//! another sender was heard is dropped.
+//!
+//! The socket is never waited for, and goes on in a new configuration that wants the same one. Its
+//! element should have the same name there: else what waits is dropped, and a connection whose
+//! peer has a part of a packet is closed.
 //!
 //! # Handlers
 //! | name | | unit |
@@ -38,7 +50,7 @@
 //! | `sent`, `received` | read | packets |
 //!
 //! # Drops
-//! - `no peer`: nobody has come to this server yet, or not any more
+//! - `no peer`: nobody has come to this server yet, or not any more, or another one has
 //! - `too many wait`: `CAPACITY` packets do
 //! - `connection lost`: a stream broke within the packet
 //! - `refused by the system`: the datagram is too long, or there is no way

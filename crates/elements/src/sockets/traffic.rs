@@ -4,7 +4,12 @@
 //! # Invariants
 //! - T1: at most `capacity` packets wait; who comes then is dropped. A peer that does not read, or
 //!   that never says a word, costs that much and a look at the socket each millisecond.
-//! - T2: a stream takes a packet as a whole for one peer, or the packet is dropped.
+//! - T2: a stream takes a packet as a whole for one peer, or the packet is dropped. A stream whose
+//!   peer has a part of a packet that another element was sending is closed.
+//! - T3: what a server was to send to one peer is not sent to the next. A task receives from one
+//!   peer at most, so that what it hands on is answered before the next one is heard; and after the
+//!   peer of a stream went, a look that found nothing for it comes before the next one is let in,
+//!   within bounds.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -12,7 +17,7 @@ use std::time::Duration;
 
 use warpswitch_graph::language::args::Args;
 use warpswitch_graph::transport::{Received, Sent, Transport, Wire};
-use warpswitch_graph::{Context, HandlerError, HandlerSpec};
+use warpswitch_graph::{Context, HandlerError, HandlerSpec, Time};
 use warpswitch_packet::packet::PACKET_BYTES_MAX;
 use warpswitch_packet::{Batch, Packet};
 
@@ -26,8 +31,14 @@ const REFUSED: usize = 3;
 
 /// Packets that are received, or asked for, at a look.
 const BURST: usize = 32;
+/// Looks in a row that find nothing for a peer which has said its last, until it is hung up on.
+const LAST_LOOKS: u32 = 2;
 /// Between two looks at a socket that has nothing to give and takes nothing.
 const LOOK: Duration = Duration::from_millis(1);
+/// The longest rest of a server after a peer went, if what may be answers to it goes on coming.
+const REST_MAX: Duration = Duration::from_millis(20);
+/// Packets that a server pulls and drops at most after a peer went: they may be answers to it.
+const ANSWERS_MAX: usize = 1 << 16;
 /// The most packets that may be let wait.
 const CAPACITY_MAX: usize = 1 << 16;
 
@@ -53,6 +64,16 @@ pub(super) struct Traffic {
     taken_bytes: usize,
     /// And by which of its peers.
     taken_by: u64,
+    /// The peer, by number, that what waits is for.
+    waiting_for: u64,
+    /// The last peer, by number, after which a server had its rest; since when it rests, and the
+    /// packets that were pulled and dropped within it.
+    rested_after: u64,
+    rest: Option<(Time, usize)>,
+    /// Whether packets were pushed since the last look of a rest.
+    came: bool,
+    /// Looks that found nothing for a peer which has said its last.
+    last_looks: u32,
     /// Where datagrams go by their destination annotation.
     goes_by_annotation: bool,
     asks: bool,
@@ -73,6 +94,11 @@ impl Traffic {
             waiting: VecDeque::new(),
             taken_bytes: 0,
             taken_by: 0,
+            waiting_for: 0,
+            rested_after: 0,
+            rest: None,
+            came: false,
+            last_looks: 0,
             goes_by_annotation: false,
             asks: false,
             bytes: Vec::new(),
@@ -130,12 +156,15 @@ impl Traffic {
             self.waiting.push_back(packet);
         }
         (self.taken_bytes, self.taken_by) = (std::mem::take(&mut old.taken_bytes), old.taken_by);
+        (self.waiting_for, self.rested_after) = (old.waiting_for, old.rested_after);
         (self.sent, self.received) = (old.sent, old.received);
         cx.schedule_task();
     }
 
     /// Takes packets that are pushed.
     pub(super) fn push(&mut self, cx: &mut Context<'_>, mut batch: Batch) {
+        self.keep_to_peer(cx);
+        (self.last_looks, self.came) = (0, true);
         for packet in batch.drain() {
             if self.waiting.len() >= self.capacity {
                 self.send(cx);
@@ -157,7 +186,11 @@ impl Traffic {
         cx: &mut Context<'_>,
         mut is_allowed: impl FnMut(&mut Context<'_>, Ipv4Addr) -> bool,
     ) -> bool {
-        let mut worked = self.receive(cx, &mut is_allowed);
+        let mut worked = match self.rest(cx) {
+            Some(worked) => worked,
+            None => self.receive(cx, &mut is_allowed),
+        };
+        self.keep_to_peer(cx);
         let has_peer = self.wire.as_ref().is_some_and(|wire| wire.has_peer());
         if self.asks && has_peer && self.waiting.is_empty() {
             let mut batch = cx.pull(0, BURST.min(self.capacity));
@@ -166,6 +199,7 @@ impl Traffic {
             cx.consume_batch(batch);
         }
         worked |= self.send(cx);
+        self.hang_up(worked);
         while let Some(news) = self.wire.as_mut().and_then(|wire| wire.news()) {
             if self.is_verbose {
                 cx.say(&format!("{}: {news}", cx.declaration()));
@@ -190,6 +224,7 @@ impl Traffic {
             match got {
                 Received::Nothing => break,
                 Received::Passed => {}
+                Received::PeerChanges => return true,
                 Received::Bytes(len) => {
                     self.received += 1;
                     if cx.has_output(0) {
@@ -205,11 +240,83 @@ impl Traffic {
         worked
     }
 
+    /// Drops what waits for another peer than the one that is there now, and breaks off a
+    /// connection which has a part of a packet that is not here.
+    fn keep_to_peer(&mut self, cx: &mut Context<'_>) {
+        let Some(wire) = &mut self.wire else { return };
+        if self.taken_bytes == 0 && wire.is_within() {
+            wire.close(": it has a part of a packet that is gone");
+        }
+        let peers = wire.peers();
+        if peers != self.waiting_for && !self.is_client() {
+            let mut reason = if self.taken_bytes > 0 { LOST } else { NO_PEER };
+            for packet in self.waiting.drain(..) {
+                cx.drop_packet(packet, reason);
+                reason = NO_PEER;
+            }
+            self.taken_bytes = 0;
+        }
+        self.waiting_for = peers;
+    }
+
+    /// Lets a stream's server, whose peer went, have its rest: nobody is let in, and answers to
+    /// that peer which are still on their way, or can be pulled, are dropped. None if it has no
+    /// need of it, else whether there was something to do.
+    fn rest(&mut self, cx: &mut Context<'_>) -> Option<bool> {
+        let is_server = self.is_stream() && !self.is_client();
+        let wire = self.wire.as_ref().filter(|_| is_server)?;
+        let peers = wire.peers();
+        if wire.has_peer() || peers == self.rested_after {
+            self.rest = None;
+            return None;
+        }
+        let now = cx.now();
+        let (since, dropped) = self.rest.unwrap_or((now, 0));
+        let until = since + if std::mem::take(&mut self.came) { REST_MAX } else { LOOK };
+        let mut pulled = 0;
+        if self.asks && cx.has_output(0) && dropped < ANSWERS_MAX {
+            let mut batch = cx.pull(0, BURST);
+            pulled = batch.len();
+            for packet in batch.drain() {
+                cx.drop_packet(packet, NO_PEER);
+            }
+            cx.consume_batch(batch);
+        }
+        if pulled > 0 || now < until {
+            self.rest = Some((since, dropped + pulled));
+            return Some(pulled > 0);
+        }
+        (self.rest, self.rested_after) = (None, peers);
+        None
+    }
+
+    /// Ends the connection with a peer that has said its last and was told all; `worked` if there
+    /// was something to do for it at this look.
+    fn hang_up(&mut self, worked: bool) {
+        let Some(wire) = &mut self.wire else { return };
+        if worked || !self.waiting.is_empty() || !wire.has_ended() {
+            self.last_looks = 0;
+            return;
+        }
+        self.last_looks += 1;
+        if self.last_looks >= LAST_LOOKS {
+            self.last_looks = 0;
+            wire.close("");
+        }
+    }
+
+    fn is_stream(&self) -> bool {
+        self.transport.as_ref().is_some_and(|transport| transport.protocol.is_stream())
+    }
+
+    fn is_client(&self) -> bool {
+        self.transport.as_ref().is_some_and(|transport| transport.is_client)
+    }
+
     /// Sends what waits, as far as the socket takes it.
     fn send(&mut self, cx: &mut Context<'_>) -> bool {
+        let (is_stream, is_client) = (self.is_stream(), self.is_client());
         let Some(wire) = &mut self.wire else { return false };
-        let is_stream = self.transport.as_ref().is_some_and(|t| t.protocol.is_stream());
-        let is_client = self.transport.as_ref().is_some_and(|t| t.is_client);
         let mut worked = false;
         while let Some(packet) = self.waiting.front() {
             let to = self.goes_by_annotation.then(|| packet.dst_ipv4().into());

@@ -14,9 +14,11 @@ pub(super) struct Datagrams {
     socket: OwnedFd,
     _path: Option<OwnPath>,
     is_client: bool,
-    /// Whom it talks to: of a server, who sent the last datagram.
+    /// Whom it talks to: of a server, who sent the last datagram that was handed out.
     peer: Option<Addr>,
     peers: u64,
+    /// The first datagram of another peer, until answers to those before it had their turn.
+    held: Option<(Vec<u8>, Option<Addr>)>,
 }
 
 impl Datagrams {
@@ -30,7 +32,14 @@ impl Datagrams {
             None => None,
         };
         let peer = if is_client { Some(Addr::of(&transport.place)?) } else { None };
-        Ok(Self { socket, _path: path, is_client, peer, peers: 0 })
+        Ok(Self { socket, _path: path, is_client, peer, peers: 0, held: None })
+    }
+
+    /// Talks to `from` now.
+    fn turn_to(&mut self, from: Option<Addr>) {
+        if self.peers == 0 || self.peer != from {
+            (self.peer, self.peers) = (from, self.peers + 1);
+        }
     }
 }
 
@@ -40,16 +49,25 @@ impl Wire for Datagrams {
         bytes: &mut [u8],
         is_allowed: &mut dyn FnMut(Ipv4Addr) -> bool,
     ) -> Received {
+        if let Some((held, from)) = self.held.take() {
+            self.turn_to(from);
+            let len = held.len().min(bytes.len());
+            bytes[..len].copy_from_slice(&held[..len]);
+            return Received::Bytes(len);
+        }
         match receive_from(&self.socket, bytes) {
             Ok((_, Some(from)))
                 if !self.is_client && from.ip().is_some_and(|ip| !is_allowed(ip)) =>
             {
                 Received::Passed
             }
+            Ok((len, from)) if !self.is_client && self.peers > 0 && self.peer != from => {
+                self.held = Some((bytes[..len].to_vec(), from));
+                Received::PeerChanges
+            }
             Ok((len, from)) => {
                 if !self.is_client {
-                    self.peer = from;
-                    self.peers += 1;
+                    self.turn_to(from);
                 }
                 Received::Bytes(len)
             }

@@ -1,9 +1,13 @@
 //! Streams of bytes, to one peer at a time.
 //!
 //! ```text
-//! server   nobody ─accept─► peer ─it went─► nobody
+//! server   nobody ─accept─► peer ─it said its last─► peer that hears ─close─► nobody
+//!                             └────────it went────────────┴─────────────────►
 //! client   calling ─answer─► peer ─it went─► waits a second ─► calling
 //! ```
+//!
+//! # Invariants
+//! - S1: a call tells of a peer that went before any call accepts the next.
 
 use std::collections::VecDeque;
 use std::io;
@@ -33,6 +37,9 @@ pub(super) struct Streams {
     door: Option<(OwnedFd, Option<OwnPath>)>,
     state: State,
     peers: u64,
+    /// Whether the peer said its last, and whether it has a part of what it was sent last.
+    has_ended: bool,
+    is_within: bool,
     news: VecDeque<String>,
 }
 
@@ -51,7 +58,15 @@ impl Streams {
     /// Listens, or calls.
     pub(super) fn open(transport: &Transport) -> io::Result<Self> {
         let (transport, state) = (transport.clone(), State::Nobody);
-        let mut streams = Self { transport, door: None, state, peers: 0, news: VecDeque::new() };
+        let mut streams = Self {
+            transport,
+            door: None,
+            state,
+            peers: 0,
+            has_ended: false,
+            is_within: false,
+            news: VecDeque::new(),
+        };
         if streams.transport.is_client {
             streams.state = streams.call()?;
             return Ok(streams);
@@ -97,6 +112,7 @@ impl Streams {
         let who = net::getpeername(&line.0).ok().flatten().and_then(Addr::of_any);
         let who = who.map(|address| address.to_string()).unwrap_or_default();
         self.peers += 1;
+        (self.has_ended, self.is_within) = (false, false);
         let from = if who.is_empty() { String::new() } else { format!(" with {who}") };
         self.tell(format!("opened connection {}{from}", self.peers));
         State::Peer(line, who)
@@ -113,6 +129,7 @@ impl Streams {
     /// The peer went, or did not answer.
     fn lose(&mut self, why: &str) {
         let number = self.peers;
+        (self.has_ended, self.is_within) = (false, false);
         self.tell(match self.state {
             State::Peer(..) => format!("closed connection {number}{why}"),
             _ => format!("no connection{why}"),
@@ -171,19 +188,27 @@ impl Wire for Streams {
     ) -> Received {
         self.advance(is_allowed);
         let State::Peer((socket, _), _) = &self.state else { return Received::Nothing };
+        if self.has_ended {
+            return Received::Nothing;
+        }
         match net::recv(socket, &mut *bytes, RecvFlags::empty()).map_err(io::Error::from) {
-            Ok((0, _)) => self.lose(""),
+            // A client's peer is called again, and told what waits then.
+            Ok((0, _)) if self.transport.is_client => self.lose(""),
+            Ok((0, _)) => self.has_ended = true,
             Ok((len, _)) => return Received::Bytes(len),
             Err(error) if is_later(&error) => return Received::Nothing,
             Err(error) => self.lose(&format!(": {}", plain(&error))),
         }
-        Received::Passed
+        Received::PeerChanges
     }
 
     fn send(&mut self, bytes: &[u8], _to: Option<Ipv4Addr>) -> Sent {
         let State::Peer((socket, _), _) = &self.state else { return Sent::NoPeer };
         match net::send(socket, bytes, SendFlags::NOSIGNAL).map_err(io::Error::from) {
-            Ok(len) => return Sent::Bytes(len),
+            Ok(len) => {
+                self.is_within = len < bytes.len();
+                return Sent::Bytes(len);
+            }
             Err(error) if is_later(&error) => return Sent::Later,
             Err(error) => self.lose(&format!(": {}", plain(&error))),
         }
@@ -196,6 +221,20 @@ impl Wire for Streams {
 
     fn peers(&self) -> u64 {
         self.peers
+    }
+
+    fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    fn is_within(&self) -> bool {
+        self.is_within
+    }
+
+    fn close(&mut self, why: &str) {
+        if self.has_peer() {
+            self.lose(why);
+        }
     }
 
     fn local(&self) -> String {

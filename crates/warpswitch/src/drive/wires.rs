@@ -93,6 +93,18 @@ impl Wire for Shared {
         self.lock().peers()
     }
 
+    fn has_ended(&self) -> bool {
+        self.lock().has_ended()
+    }
+
+    fn is_within(&self) -> bool {
+        self.lock().is_within()
+    }
+
+    fn close(&mut self, why: &str) {
+        self.lock().close(why);
+    }
+
     fn local(&self) -> String {
         self.lock().local()
     }
@@ -107,7 +119,7 @@ impl Wire for Shared {
 }
 
 /// An address of a socket.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub(super) enum Addr {
     Ip(SocketAddrV4),
     Unix(SocketAddrUnix),

@@ -65,7 +65,8 @@ pub(crate) fn bandwidth(bytes_per_second: u64) -> String {
 }
 
 /// A time in nanoseconds: seconds with six digits behind the point, nine if they are needed.
-pub(crate) fn timestamp(ns: i64) -> String {
+pub(crate) fn timestamp(ns: impl Into<i128>) -> String {
+    let ns: i128 = ns.into();
     let sign = if ns < 0 { "-" } else { "" };
     let ns = ns.unsigned_abs();
     let (seconds, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
@@ -80,7 +81,7 @@ pub(crate) fn timestamp(ns: i64) -> String {
 pub(crate) fn interval(time: Duration) -> String {
     let ns = time.as_nanos();
     if ns >= Time::SECOND as u128 {
-        return format!("{}s", timestamp(i64::try_from(ns).unwrap_or(i64::MAX)));
+        return format!("{}s", timestamp(i128::try_from(ns).unwrap_or(i128::MAX)));
     }
     match ns {
         ns if ns % 1_000_000 == 0 => format!("{}ms", ns / 1_000_000),

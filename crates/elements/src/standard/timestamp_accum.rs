@@ -54,7 +54,8 @@ const DIGITS: u8 = 3;
 #[derive(Debug)]
 pub struct TimestampAccum {
     times: Histogram<u64>,
-    total_ns: u64,
+    /// Of the most packets and the longest times that there can be, not more than this holds.
+    total_ns: u128,
     /// Exact: the histogram rounds.
     min_ns: u64,
     max_ns: u64,
@@ -68,7 +69,7 @@ impl TimestampAccum {
 
     fn note(&mut self, ns: u64) {
         self.times.saturating_record(ns);
-        self.total_ns = self.total_ns.saturating_add(ns);
+        self.total_ns += u128::from(ns);
         self.min_ns = self.min_ns.min(ns);
         self.max_ns = self.max_ns.max(ns);
     }
@@ -118,12 +119,12 @@ impl Element for TimestampAccum {
         let ns = match name {
             "count" => return Ok(count.to_string()),
             "time" => self.total_ns,
-            "average_time" => self.total_ns.checked_div(count).unwrap_or(0),
-            "min_time" => self.min_ns.min(self.max_ns),
-            "max_time" => self.max_ns,
-            _ => self.percentile_ns(param)?,
+            "average_time" => self.total_ns.checked_div(count.into()).unwrap_or(0),
+            "min_time" => self.min_ns.min(self.max_ns).into(),
+            "max_time" => self.max_ns.into(),
+            _ => self.percentile_ns(param)?.into(),
         };
-        Ok(format::timestamp(i64::try_from(ns).unwrap_or(i64::MAX)))
+        Ok(format::timestamp(i128::try_from(ns).unwrap_or(i128::MAX)))
     }
 
     fn write(
@@ -213,6 +214,18 @@ mod tests {
             assert_eq!(median, max, "{source}");
         }
     }
+
+    #[test]
+    fn long_times_add_up() {
+        // Simulated time begins at a billion seconds: 200 such ages are more nanoseconds than 64
+        // bits tell.
+        let config = "InfiniteSource(LIMIT 200) -> SetTimestamp(1) -> took :: TimestampAccum
+            -> Discard;";
+        let (mut router, _) = run(config, &crate::registry());
+        assert_eq!(read(&mut router, "took.time"), "199999999800.000000");
+        assert_eq!(read(&mut router, "took.average_time"), "999999999.000000");
+    }
+
     /// Each look at its clock takes a millisecond.
     struct SlowClock(Arc<AtomicI64>);
 

@@ -1,22 +1,23 @@
 //! Cuts TCP segments that are too long for a link into several.
 //!
 //! # Synopsis
-//! `TCPFragmenter(MTU, MTU_ANNO)`
+//! `TCPFragmenter([MTU], MTU_ANNO)`
 //!
 //! # Ports
 //! One input, one output; push.
 //!
 //! # Configuration
-//! - `MTU`: the most bytes of a packet, from its IPv4 header on; 0 for what `MTU_ANNO` says
+//! - `MTU`: the most bytes of a packet, from its IPv4 header on, 68 at least, which is what every
+//!   link takes (RFC 791, 3.2); 0 for what `MTU_ANNO` says
 //! - `MTU_ANNO`: an annotation of two bytes that says the same, if it is not 0; the smaller counts.
-//!   One of the two must be given
+//!   Less than 68 counts as 68. One of the two must be given
 //!
 //! A segment that is too long leaves as several, in order, each with the bytes in front of its
 //! data, as interfaces do it that take the cutting off a host: sequence numbers and identifications
 //! go on, `FIN` and `PSH` stay with the last and `CWR` with the first (RFC 9293, 3.8.1; RFC 3168,
 //! 6.1.2), lengths and checksums are set. All else passes as it is: what is short enough or no
 //! TCP, fragments, segments with `SYN`, `RST` or `URG`, packets that are not whole, and those whose
-//! headers leave no room for data. Packets need the network header set.
+//! headers leave no room for eight bytes of data. Packets need the network header set.
 //!
 //! # Handlers
 //! | name | | unit |
@@ -24,7 +25,8 @@
 //! | `fragments` | read | segments made |
 //!
 //! # Drops
-//! None.
+//! - `too many segments`: a batch is cut into 65536 at most, some 150 MB; packets that would make
+//!   more are dropped. At an MTU of 576, 256 packets of the greatest length make half of that
 //!
 //! # Threads
 //! Each worker has a copy.
@@ -50,7 +52,18 @@ use crate::anno::Anno;
 
 /// The class.
 pub static CLASS: ElementClass =
-    ElementClass::new("TCPFragmenter", "1/1", "h/h", || Box::<TcpFragmenter>::default()).live();
+    ElementClass::new("TCPFragmenter", "1/1", "h/h", || Box::<TcpFragmenter>::default())
+        .live()
+        .drops(&["too many segments"]);
+const TOO_MANY: usize = 0;
+
+/// The least MTU that a link may have.
+const MTU_MIN: u16 = 68;
+/// The least data of a segment that packets are cut into.
+const DATA_BYTES_MIN: usize = 8;
+/// The most segments that the packets of a batch are cut into: all are held until they are handed
+/// on.
+const SEGMENTS_MAX: usize = 1 << 16;
 
 /// Where the lower eight flags are in a TCP header, and some of them.
 const FLAGS_AT: usize = 13;
@@ -82,6 +95,7 @@ impl TcpFragmenter {
     #[inline]
     fn mtu(&self, packet: &Packet) -> usize {
         let noted = self.mtu_anno.map_or(0, |at| packet.anno_u16(at));
+        let noted = if noted > 0 { noted.max(MTU_MIN) } else { 0 };
         usize::from(match (self.mtu, noted) {
             (mtu, 0) => mtu,
             (0, noted) => noted,
@@ -104,7 +118,8 @@ impl TcpFragmenter {
             return None;
         }
         let headers_bytes = header_bytes + tcp.header_bytes();
-        let data_bytes_max = mtu.checked_sub(headers_bytes).filter(|&bytes| bytes > 0)?;
+        let data_bytes_max =
+            mtu.checked_sub(headers_bytes).filter(|&bytes| bytes >= DATA_BYTES_MIN)?;
         let (tcp, data, end) = (ip + header_bytes, ip + headers_bytes, ip + total_bytes);
         Some(Cut { ip, tcp, data, end, data_bytes_max })
     }
@@ -164,10 +179,13 @@ impl Element for TcpFragmenter {
         _context: &ConfigureContext<'_>,
     ) -> Result<(), ArgsError> {
         let mut anno = None::<Anno<2>>;
-        args.read("MTU", &mut self.mtu).read("MTU_ANNO", &mut anno);
+        args.read_p("MTU", &mut self.mtu).read("MTU_ANNO", &mut anno);
         self.mtu_anno = anno.map(|anno| anno.0);
         if self.mtu == 0 && self.mtu_anno.is_none() {
             args.error_at("", "At least one of MTU and MTU_ANNO must be set");
+        }
+        if (1..MTU_MIN).contains(&self.mtu) {
+            args.error_at("MTU", &format!("must be at least {MTU_MIN}, or 0 for MTU_ANNO"));
         }
         args.complete()
     }
@@ -181,12 +199,20 @@ impl Element for TcpFragmenter {
         if batch.iter().all(is_short) {
             return cx.emit_batch(0, batch);
         }
+        let mut made = 0;
         for packet in batch.drain() {
             let mtu = self.mtu(&packet);
-            match Self::plan(&packet, mtu).filter(|_| mtu > 0) {
-                Some(cut) => self.cut(cx, packet, cut),
-                None => cx.emit(0, packet),
+            let Some(cut) = Self::plan(&packet, mtu).filter(|_| mtu > 0) else {
+                cx.emit(0, packet);
+                continue;
+            };
+            let count = (cut.end - cut.data).div_ceil(cut.data_bytes_max);
+            if made + count > SEGMENTS_MAX {
+                cx.drop_packet(packet, TOO_MANY);
+                continue;
             }
+            made += count;
+            self.cut(cx, packet, cut);
         }
         cx.pool().recycle_empty(batch);
     }
@@ -263,9 +289,9 @@ mod tests {
         #[test]
         fn segments_put_together_are_the_segment(
             data_bytes in 0usize..4000,
-            mtu in 41u16..1600,
+            mtu in 68u16..1600,
             flags in 0u16..0x100,
-            words in 0usize..5,
+            words in 0usize..11,
         ) {
             let data: Vec<u8> = (0..data_bytes).map(|at| (at * 7) as u8).collect();
             let (flags, options) = (TcpFlags(flags), vec![1; words * 4]);
@@ -274,7 +300,7 @@ mod tests {
             let whole_bytes = bytes.len() - 14;
             let headers_bytes = 40 + options.len();
             let is_cut = whole_bytes > usize::from(mtu)
-                && usize::from(mtu) > headers_bytes
+                && usize::from(mtu) >= headers_bytes + 8
                 && flags.0 & (TcpFlags::SYN.0 | TcpFlags::RST.0 | TcpFlags::URG.0) == 0;
             if !is_cut {
                 prop_assert_eq!(&shown[0].bytes, &bytes);
@@ -319,9 +345,13 @@ mod tests {
         let count = |args: &str, note: &str| through(&bytes, args, note).len();
         assert_eq!(count("MTU_ANNO 20", ""), 1);
         assert_eq!(count("MTU_ANNO 20", &note(90)), 2);
-        assert_eq!(count("MTU 60, MTU_ANNO 20", &note(90)), 5);
-        assert_eq!(count("MTU 90, MTU_ANNO 20", &note(60)), 5);
+        assert_eq!(count("MTU 80, MTU_ANNO 20", &note(90)), 3);
+        assert_eq!(count("MTU 90, MTU_ANNO 20", &note(80)), 3);
         assert_eq!(count("MTU 90, MTU_ANNO 20", ""), 2);
+        assert_eq!(count("90", ""), 2);
+        // Less than links may have counts as the least of it: 28 bytes of data.
+        assert_eq!(count("MTU_ANNO 20", &note(41)), 4);
+        assert_eq!(count("MTU_ANNO 20", &note(68)), 4);
     }
 
     #[test]
@@ -341,7 +371,7 @@ mod tests {
             edited(&|bytes| bytes.truncate(100)),
         ];
         for bytes in cases {
-            let shown = through(&bytes, "MTU 50", "");
+            let shown = through(&bytes, "MTU 70", "");
             assert_eq!(shown.into_iter().map(|s| s.bytes).collect::<Vec<_>>(), [bytes]);
         }
         let padded = edited(&|bytes| bytes.extend([0; 6]));
@@ -355,5 +385,23 @@ mod tests {
         let config = "Idle -> TCPFragmenter -> Discard";
         let told = errors(config);
         assert!(told.contains("At least one of MTU and MTU_ANNO must be set"), "{told}");
+        for mtu in [1, 45, 67] {
+            let told = errors(&format!("Idle -> TCPFragmenter({mtu}) -> Discard"));
+            assert!(told.contains("MTU: must be at least 68"), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_batch_is_cut_into_a_bounded_number_of_segments() {
+        let bytes = segment(&vec![5; 65_495], TcpFlags::ACK, &[]);
+        let source = source(&bytes).replace("LIMIT 1", "LIMIT 40, BURST 40");
+        let config = format!(
+            "{source} -> MarkIPHeader(14) -> f :: TCPFragmenter(68) -> c :: Counter -> Discard;"
+        );
+        let (mut router, _) = warpswitch_graph::simulate::run(&config, &crate::registry());
+        let mut read = |handler: &str| router.read(handler).expect("it is there");
+        // 2340 segments of 28 bytes each; of 40 packets, 12 would be too many.
+        assert_eq!(read("c.count"), (28 * 2340).to_string());
+        assert_eq!(read("f.fragments"), (28 * 2340).to_string());
     }
 }

@@ -32,7 +32,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use warpswitch_graph::{Context, Element, ElementClass, HandlerError, HandlerSpec};
-use warpswitch_packet::{Batch, Packet};
+use warpswitch_packet::{Batch, Packet, annotation};
 
 use super::load::{Home, Load};
 use super::members;
@@ -78,7 +78,7 @@ impl Debatcher {
 }
 
 /// Whatever members do to packets, all see what came.
-fn keep_destinations(load: &mut Load, batch: &Batch) {
+fn keep_annotations(load: &mut Load, batch: &Batch) {
     let is_wanted = |family| load.steps.iter().any(|step| step.destinations == Some(family));
     let (is_v4, is_v6) = (is_wanted(Family::Ipv4), is_wanted(Family::Ipv6));
     if is_v4 {
@@ -86,6 +86,10 @@ fn keep_destinations(load: &mut Load, batch: &Batch) {
     }
     if is_v6 {
         load.destinations6.extend(batch.iter_ahead().map(u128::of));
+    }
+    // The first one sees them as they are.
+    if load.steps.iter().skip(1).any(|step| step.sees_paints) {
+        load.paints.extend(batch.iter_ahead().map(|packet| packet.anno_u8(annotation::PAINT)));
     }
 }
 
@@ -98,7 +102,7 @@ impl Element for Debatcher {
         let Some(mut load) = Load::take(&mut batch) else { return cx.drop_batch(batch, 0) };
         let home = load.home.clone();
         let began = home.chooser().map(|(_, clock)| clock());
-        keep_destinations(&mut load, &batch);
+        keep_annotations(&mut load, &batch);
         let steps = std::mem::take(&mut load.steps);
         for step in &steps {
             members::apply(cx, step, &mut load, &mut batch);

@@ -138,7 +138,7 @@ impl GpuSdnClassifier {
     pub(super) fn apply(&mut self, step: &Step, load: &mut Load, batch: &mut Batch) {
         let count = batch.len() as u64;
         let slice = self.schema.map(Slice::Key);
-        let Load { chain, keyless, ahead, proofs, .. } = load;
+        let Load { chain, keyless, ahead, proofs, paints, .. } = load;
         let answers = chain.as_ref().filter(|_| !step.answers.is_empty());
         let answers = answers.map(|chain| &chain.answers()[step.answers.clone()]);
         let keyless = keyless.iter().filter(|(of, _)| Some(*of) == slice).map(|&(_, idx)| idx);
@@ -159,7 +159,8 @@ impl GpuSdnClassifier {
         let (predicate, before) = (self.predicate, self.own.found_by_twin());
         let answers = answers.map(|answers| (answers, step.stamp));
         let is_for = |packet: &_| anno::is_for(predicate, packet);
-        let outputs = self.own.outputs(batch, answers, keyless, is_for);
+        let paints = (!paints.is_empty()).then_some(&paints[..]);
+        let outputs = self.own.outputs(batch, answers, paints, keyless, is_for);
         for (packet, &output) in batch.iter_mut().zip(outputs) {
             if anno::is_for(predicate, packet) {
                 let is_output = (output as usize) < OUTPUTS_MAX;
@@ -205,6 +206,7 @@ impl Element for GpuSdnClassifier {
         let count = batch.len();
         let Some(load) = Load::of(&mut batch) else { return cx.drop_batch(batch, 0) };
         let mut step = Step::new(cx.element());
+        step.sees_paints = self.target.is_none();
         let column = self.schema.and_then(|schema| load.column(Slice::Key(schema)));
         if let (Some(chain), Some(rules), Some(at)) = (&mut load.chain, &self.rules, column) {
             step.answers = chain.step(&rules.current(), at, count);

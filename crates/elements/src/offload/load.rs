@@ -28,12 +28,14 @@ pub(crate) struct Step {
     pub(crate) stamp: u32,
     /// The destination annotations that it is about, if it is about these.
     pub(crate) destinations: Option<Family>,
+    /// Whether it is about the paint annotation, too.
+    pub(crate) sees_paints: bool,
 }
 
 impl Step {
     /// One that has no answers yet.
     pub(crate) fn new(element: usize) -> Self {
-        Self { element, answers: 0..0, stamp: 0, destinations: None }
+        Self { element, answers: 0..0, stamp: 0, destinations: None, sees_paints: false }
     }
 }
 
@@ -62,6 +64,8 @@ pub(crate) struct Load {
     pub(crate) destinations: Vec<u32>,
     /// The same of IPv6.
     pub(crate) destinations6: Vec<u128>,
+    /// Paints, the same, if a member may see what one before it changed.
+    pub(crate) paints: Vec<u8>,
     /// The state of tables of which they are; 0 if there are none.
     pub(crate) stamp: u32,
     /// Why the device was taken, and what that has cost the worker so far; none without a choice.
@@ -86,6 +90,7 @@ impl Load {
             places: Vec::new(),
             destinations: Vec::new(),
             destinations6: Vec::new(),
+            paints: Vec::new(),
             stamp: 0,
             choice: None,
             began: Duration::ZERO,
@@ -120,6 +125,7 @@ impl Load {
         self.places.clear();
         self.destinations.clear();
         self.destinations6.clear();
+        self.paints.clear();
         (self.words, self.stamp, self.choice) = (0, 0, None);
     }
 }

@@ -214,14 +214,15 @@ impl Lookup {
     /// Finds out where the frames of `batch` go.
     fn run(&mut self, batch: &mut Batch, miss: Option<u32>) {
         if !self.find_ahead(batch) {
-            self.find(batch);
+            self.find(batch, None);
         }
         self.verdicts.judge(&self.found[..batch.len()], &mut self.to, |_| true);
         self.end_judging(batch, miss, |_| true);
     }
 
-    /// Finds the rules for the frames of `batch`.
-    fn find(&mut self, batch: &Batch) {
+    /// Finds the rules for the frames of `batch`; ports by `paints`, if they are told, else by those
+    /// of the packets.
+    fn find(&mut self, batch: &Batch, paints: Option<&[u8]>) {
         let words = batch.len() * self.schema().words;
         // Keys of frames that have none are old ones: nobody asks what they find.
         if self.keys.len() < words || self.found.len() < batch.len() {
@@ -230,11 +231,17 @@ impl Lookup {
         }
         self.keyless.clear();
         let timing = Ahead::begin_timing(self.ahead.as_ref());
-        match batch.lent_frames() {
+        match (paints, batch.lent_frames()) {
+            (Some(paints), _) => {
+                let packets = batch.iter().zip(paints);
+                self.look_up(packets.map(|(packet, &paint)| (packet.data(), paint.into())));
+            }
             // None of them has a paint.
-            Some(LentFrames::Span(frames)) => self.look_up(frames.map(|frame| (frame, 0))),
-            Some(LentFrames::Numbered(frames)) => self.look_up(frames.map(|frame| (frame, 0))),
-            None => {
+            (None, Some(LentFrames::Span(frames))) => self.look_up(frames.map(|frame| (frame, 0))),
+            (None, Some(LentFrames::Numbered(frames))) => {
+                self.look_up(frames.map(|frame| (frame, 0)));
+            }
+            (None, None) => {
                 let paint = |packet: &Packet| packet.anno_u8(annotation::PAINT).into();
                 self.look_up(batch.iter().map(|packet| (packet.data(), paint(packet))));
             }
@@ -410,12 +417,14 @@ impl SdnClassifier {
     }
 
     /// Where the packets of a wide batch go that `is_for` says: outputs, or more than there are;
-    /// `answers` are those of the twin, with the state of tables that they come from, and `keyless`
-    /// the places of packets without a key.
+    /// `answers` are those of the twin, with the state of tables that they come from, `keyless` the
+    /// places of packets without a key, and `paints` those of before the chain, if they may have
+    /// changed in it.
     pub(crate) fn outputs(
         &mut self,
         batch: &mut Batch,
         answers: Option<(&[u32], u32)>,
+        paints: Option<&[u8]>,
         keyless: impl Iterator<Item = usize>,
         is_for: impl Fn(&Packet) -> bool,
     ) -> &[u32] {
@@ -432,7 +441,7 @@ impl SdnClassifier {
                 keyless.for_each(|idx| lookup.found[idx] = RuleId(KEYLESS));
                 lookup.note_keyless(batch.len());
             }
-            None => lookup.find(batch),
+            None => lookup.find(batch, paints),
         }
         let (packets, found) = (batch.as_slice(), &lookup.found[..batch.len()]);
         lookup.verdicts.judge(found, &mut lookup.to, |at| is_for(&packets[at]));

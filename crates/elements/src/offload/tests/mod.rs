@@ -335,6 +335,32 @@ fn all_members_see_what_came() {
     }
 }
 
+/// Nor does a paint that a rule gives: it is no port that later rules ask for.
+#[test]
+fn rules_see_the_paints_that_came() {
+    let folder = Folder::with(frame);
+    let (marks, ports) = (folder.file("marks"), folder.file("ports"));
+    std::fs::write(&marks, "priority=1,ip actions=mark:7\n").expect("a file");
+    std::fs::write(&ports, "priority=9,in_port=7 actions=output:1\npriority=1 actions=output:0\n")
+        .expect("a file");
+    let members = format!(
+        "GPUSDNClassifier({marks}, ANNO 36) -> GPUIPLookup(0/0 3, ANNO 44)
+        -> g :: GPUSDNClassifier({ports}, MISS 2)"
+    );
+    let config = folder.config(&format!(
+        "FromDump(IN, STOP true) -> Paint(5) -> {} -> by :: Dispatcher;
+        by[0] -> a :: Counter -> Discard; by[1] -> b :: Counter -> Discard; by[2] -> Discard;
+        Idle -> way0; Idle -> way1; Idle -> way2; Idle -> way3;",
+        chain("Batcher(SIZE 100)", &members)
+    ));
+    let counts = [None, Some(pool(FaultPlan::default()))].map(|offload| {
+        let (mut router, _) = run(&config, offload.as_ref());
+        ["a.count", "b.count"].map(|handler| router.read(handler).expect("it is there"))
+    });
+    assert_eq!(counts[0], counts[1]);
+    assert_eq!(counts[0][1], "0");
+}
+
 #[test]
 fn wide_batches_take_no_more_memory_than_may_be() {
     let config =

@@ -119,7 +119,10 @@ impl Context<'_> {
         self.worker.end_span(element, span);
         if !batch.is_empty() {
             self.worker.pulled += 1;
-            self.worker.count(element, &batch);
+            if !self.shared.ports[element].inputs.contains(&Processing::Push) {
+                // Of a queue, what came in has been counted.
+                self.worker.count(element, &batch);
+            }
             if !self.shared.ports[self.element].outputs.contains(&Processing::Pull) {
                 // Nobody asks it: what it asks for is what comes in.
                 self.worker.count(self.element, &batch);

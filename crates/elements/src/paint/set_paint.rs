@@ -26,7 +26,7 @@
 //!
 //! # Example
 //! ```text
-//! FromDevice(eth1) -> Paint(1) -> routes :: LookupIPRoute(…);
+//! FromDevice(eth1) -> Paint(1) -> routes :: StaticIPLookup(…);
 //! ```
 
 use warpswitch_graph::language::args::{Args, ArgsError};

@@ -220,7 +220,7 @@ impl Lookup {
         self.end_judging(batch, miss, |_| true);
     }
 
-    /// Finds the rules for the frames of `batch`; ports by `paints`, if they are told, else by those
+    /// Finds the rules for the frames of `batch`; ports are `paints`, if these are told, else those
     /// of the packets.
     fn find(&mut self, batch: &Batch, paints: Option<&[u8]>) {
         let words = batch.len() * self.schema().words;

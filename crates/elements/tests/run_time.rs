@@ -54,7 +54,7 @@ fn costs_are_counted_once_and_told_with_all_else_at_a_time() {
     let expected = "\
         element\tclass\tpackets\tbytes\tbatches\town_ns\theld\tdrops\n\
         source\tInfiniteSource\t10\t40\t1\tT\t0\t0\n\
-        queue\tQueue\t18\t72\t2\tT\t0\t2\t2 full\n\
+        queue\tQueue\t10\t40\t1\tT\t0\t2\t2 full\n\
         unqueue\tUnqueue\t8\t32\t1\tT\t0\t0\n";
     let mut own_ns = 0;
     let told: Vec<String> = table
@@ -72,7 +72,7 @@ fn costs_are_counted_once_and_told_with_all_else_at_a_time() {
     assert_eq!(told.iter().filter(is_named).cloned().collect::<String>(), expected);
     // No time is counted twice, though the last of a chain that pulls waits for all others.
     assert!(own_ns > 0 && own_ns < clock_ns, "{own_ns} of {clock_ns} ns: {stats}");
-    assert_eq!(router.read("queue.bytes"), Ok("72".into()));
+    assert_eq!(router.read("queue.bytes"), Ok("40".into()));
     let cost =
         router.read("source.own_ns").and_then(|ns| Ok((ns, router.read("source.ns_per_packet")?)));
     let (own_ns, per_packet) = cost.expect("handlers");

@@ -175,12 +175,17 @@ impl Batcher {
         offload: &Arc<Offload>,
         members: &[Member],
     ) -> Result<usize, String> {
-        let (mut lookups, mut answers) = (0, 0);
+        let (mut lookups, mut answers, mut is_taken) = (0, 0, [false; AHEAD_LOOKUPS]);
         for member in members {
-            let joined = member.join(cx, offload, lookups)?;
-            lookups += usize::from(joined.is_ahead);
-            if lookups > AHEAD_LOOKUPS {
-                return Err(format!("more than {AHEAD_LOOKUPS} lookups FOR others in a chain"));
+            let joined = member.join(cx, offload, lookups.min(AHEAD_LOOKUPS - 1))?;
+            if let Some(number) = joined.ahead {
+                lookups += 1;
+                if lookups > AHEAD_LOOKUPS {
+                    return Err(format!("more than {AHEAD_LOOKUPS} lookups FOR others in a chain"));
+                }
+                if std::mem::replace(&mut is_taken[number], true) {
+                    return Err(format!("two lookups FOR others have LOOKUP {number} in a chain"));
+                }
             }
             answers += (joined.answer_bytes * self.room()).div_ceil(4);
             answers = answers.next_multiple_of(ALIGN_WORDS);

@@ -73,7 +73,7 @@ impl Default for GpuIdsMatcher {
 impl GpuIdsMatcher {
     /// Gets ready for a device: it has, by itself.
     pub(super) fn join(&self) -> Joined {
-        Joined { slice: None, answer_bytes: 0, is_ahead: false }
+        Joined { slice: None, answer_bytes: 0, ahead: None }
     }
 
     /// Looks into packets.

@@ -143,7 +143,7 @@ impl GpuIpForward {
         (self.headers, self.offload) = (Some(headers), Some(offload.clone()));
         let slice = Some(Slice::IpHeader(self.offset));
         let answer_bytes = HeaderImage::FORM.answer_bytes;
-        Ok(Joined { slice, answer_bytes, is_ahead: false })
+        Ok(Joined { slice, answer_bytes, ahead: None })
     }
 
     /// Takes the headers of a step out of the chain's answers.

@@ -2,7 +2,7 @@
 //!
 //! # Synopsis
 //! `GPUIPLookup(ADDR/MASK [GATEWAY] OUTPUT, ..., [FILE FILENAME, FORMAT, DEVICES, ANNO PLACE,
-//! CHK_ANNO PLACE=NUMBER])`, `GPUIPLookup(FOR ELEMENT)`
+//! CHK_ANNO PLACE=NUMBER])`, `GPUIPLookup(FOR ELEMENT [, LOOKUP N])`
 //!
 //! # Ports
 //! One input, one output; push. Takes wide batches, see `Batcher`.
@@ -18,6 +18,8 @@
 //!   it takes the answers for packets that nobody wrote to in between, and only if they are of its
 //!   routes and about their destinations. Headers have to be marked, as `CheckIPHeader` does, or
 //!   packets to be frames, from the Ethernet header on
+//! - `LOOKUP`: with `FOR`, which of the two answers that a packet has room for is its, 0 or 1; by
+//!   default as many as are before it in the chain. Of one element it is the same in every chain
 //!
 //! Without `FOR` the destination annotation is looked up. If the route has a gateway, that becomes
 //! the annotation.

@@ -25,6 +25,8 @@ pub struct GpuRouteLookup<L: RouteLookup> {
     /// Its own routes; those of another element otherwise.
     own: L,
     target: Option<usize>,
+    /// Which of a packet's answers are its, if that is told.
+    number: Option<usize>,
     anno: usize,
     predicate: Option<Predicate>,
     routes: Option<Arc<LiveRoutes<L::Address>>>,
@@ -40,6 +42,7 @@ impl<L: RouteLookup> Default for GpuRouteLookup<L> {
         Self {
             own: L::without_routes(),
             target: None,
+            number: None,
             anno: NUMBER_ANNO,
             predicate: None,
             routes: None,
@@ -67,6 +70,7 @@ impl<L: RouteLookup> GpuRouteLookup<L> {
         offload: &Arc<Offload>,
         lookup: usize,
     ) -> Result<Joined, String> {
+        let lookup = self.number.unwrap_or(lookup);
         let routes = match self.target {
             None => self.own.mirror(offload)?,
             Some(target) => {
@@ -87,7 +91,8 @@ impl<L: RouteLookup> GpuRouteLookup<L> {
         (self.routes, self.lookup) = (Some(routes), lookup);
         self.offload = Some(offload.clone());
         let answer_bytes = RouteImage::<L::Address>::FORM.answer_bytes;
-        Ok(Joined { slice: Some(self.slice()), answer_bytes, is_ahead: self.target.is_some() })
+        let ahead = self.target.map(|_| lookup);
+        Ok(Joined { slice: Some(self.slice()), answer_bytes, ahead })
     }
 
     /// Takes the hops of a step out of the chain's answers.
@@ -164,6 +169,7 @@ impl<L: RouteLookup> Element for GpuRouteLookup<L> {
                 args.error_at("CHK_ANNO", "not with FOR: who takes the answers decides");
             }
             self.target = Some(target);
+            self.number = members::read_number(args);
             return args.complete();
         }
         self.own.configure(args, &ConfigureContext { outputs: OUTPUTS_MAX, ..*context })

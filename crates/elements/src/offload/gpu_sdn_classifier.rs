@@ -18,6 +18,8 @@
 //!   a predicate, which an element before in the chain has decided
 //! - `FOR`: an `SDNClassifier` behind the chain. Its rules are looked up ahead: it takes the
 //!   answers for frames that nobody wrote to in between, and only if they are of its rules
+//! - `LOOKUP`: with `FOR`, which of the two answers that a packet has room for is its, 0 or 1; by
+//!   default as many as are before it in the chain. Of one element it is the same in every chain
 //!
 //! # Handlers
 //! | name | | unit |
@@ -71,6 +73,8 @@ pub struct GpuSdnClassifier {
     /// Its own rules; those of another element otherwise.
     own: SdnClassifier,
     target: Option<usize>,
+    /// Which of a packet's answers are its, if that is told.
+    number: Option<usize>,
     algorithm: Algorithm,
     anno: usize,
     predicate: Option<Predicate>,
@@ -87,6 +91,7 @@ impl Default for GpuSdnClassifier {
         Self {
             own: SdnClassifier::default(),
             target: None,
+            number: None,
             algorithm: Algorithm::Turbo,
             anno: NUMBER_ANNO,
             predicate: None,
@@ -108,6 +113,7 @@ impl GpuSdnClassifier {
         offload: &Arc<Offload>,
         lookup: usize,
     ) -> Result<Joined, String> {
+        let lookup = self.number.unwrap_or(lookup);
         let algorithm = self.algorithm;
         let of = |element: &mut SdnClassifier| {
             let schema = element.schema().ok_or("there are no rules")?;
@@ -130,8 +136,8 @@ impl GpuSdnClassifier {
         };
         (self.rules, self.schema, self.lookup) = (Some(rules), Some(schema), lookup);
         self.offload = Some(offload.clone());
-        let (slice, is_ahead) = (Some(Slice::Key(schema)), self.target.is_some());
-        Ok(Joined { slice, answer_bytes: 4, is_ahead })
+        let (slice, ahead) = (Some(Slice::Key(schema)), self.target.map(|_| lookup));
+        Ok(Joined { slice, answer_bytes: 4, ahead })
     }
 
     /// Does to packets what the answers ask for.
@@ -192,6 +198,7 @@ impl Element for GpuSdnClassifier {
                 args.error_at("CHK_ANNO", "not with FOR: who takes the answers decides");
             }
             self.target = Some(target);
+            self.number = members::read_number(args);
             return args.complete();
         }
         self.own.configure(args, &ConfigureContext { outputs: OUTPUTS_MAX, ..*context })

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use warpswitch_graph::Context;
 use warpswitch_graph::language::PortRef;
+use warpswitch_graph::language::args::Args;
+use warpswitch_packet::AHEAD_LOOKUPS;
 
 use super::batcher::Batcher;
 use super::gpu_ids_matcher::GpuIdsMatcher;
@@ -43,8 +45,8 @@ pub(super) struct Joined {
     /// What it looks at; none if it takes it from the packets itself.
     pub(super) slice: Option<Slice>,
     pub(super) answer_bytes: usize,
-    /// Whether its answers are for an element behind the chain.
-    pub(super) is_ahead: bool,
+    /// Which of a packet's answers are its, if they are for an element behind the chain.
+    pub(super) ahead: Option<usize>,
 }
 
 /// Classes of elements with kernels.
@@ -138,6 +140,18 @@ pub(super) fn expect_target(cx: &Context<'_>, target: Option<usize>) -> Result<(
         true => Ok(()),
         false => Err(format!("FOR: {name} is none that a {own} can look up for")),
     }
+}
+
+/// Reads `LOOKUP`.
+pub(super) fn read_number(args: &mut Args<'_>) -> Option<usize> {
+    let mut number = None::<u32>;
+    args.read("LOOKUP", &mut number);
+    let number = number? as usize;
+    if number >= AHEAD_LOOKUPS {
+        args.error_at("LOOKUP", &format!("expected a number below {AHEAD_LOOKUPS}"));
+        return None;
+    }
+    Some(number)
 }
 
 /// The `Batcher` that the chain of this element begins with.

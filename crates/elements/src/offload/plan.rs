@@ -36,7 +36,7 @@ const FORMS: [(&str, &str); 8] = [
 /// What was put into a graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Planned {
-    /// The sources that have a chain behind them, by name.
+    /// The sources that lead to lookups, by name.
     pub sources: Vec<String>,
     /// The elements whose lookups are done ahead.
     pub lookups: Vec<String>,
@@ -82,17 +82,19 @@ pub fn plan(
         .map(|source| (source, reached(source)))
         .filter(|(_, lookups)| !lookups.is_empty())
         .collect();
-    let all: BTreeSet<usize> = sources.iter().flat_map(|(_, lookups)| lookups).copied().collect();
-    let mut lookups: Vec<usize> = all.into_iter().collect();
-    lookups.sort_by_key(|&idx| rank(&graph.elements[idx].class));
-    let left_out = lookups.split_off(lookups.len().min(AHEAD_LOOKUPS));
+    let (lookups, left_out) = numbered(graph, &sources);
     let name = |graph: &FlatGraph, idx: usize| graph.elements[idx].name.clone();
     let planned = Planned {
         sources: sources.iter().map(|&(source, _)| name(graph, source)).collect(),
-        lookups: lookups.iter().map(|&idx| name(graph, idx)).collect(),
+        lookups: lookups.iter().map(|&(idx, _)| name(graph, idx)).collect(),
         left_out: left_out.iter().map(|&idx| name(graph, idx)).collect(),
     };
-    for (number, (source, _)) in sources.iter().enumerate() {
+    for (number, (source, reached)) in sources.iter().enumerate() {
+        let own: Vec<_> =
+            lookups.iter().filter(|(idx, _)| reached.contains(idx)).copied().collect();
+        if own.is_empty() {
+            continue;
+        }
         for (port, processing) in ports[*source].outputs.iter().enumerate() {
             if *processing == Processing::Push {
                 let scope = match port {
@@ -100,12 +102,36 @@ pub fn plan(
                     port => format!("offload@{}_{port}", number + 1),
                 };
                 let from = PortRef { element: *source, port };
-                insert(graph, from, &scope, &lookups, arguments);
+                insert(graph, from, &scope, &own, arguments);
             }
         }
     }
     sort(graph);
     planned
+}
+
+/// Lookups that are done ahead, the dearest first, each with which of a packet's answers are its,
+/// no two the same where a source leads to both. And those for which none is left.
+fn numbered(
+    graph: &FlatGraph,
+    sources: &[(usize, BTreeSet<usize>)],
+) -> (Vec<(usize, usize)>, Vec<usize>) {
+    let all: BTreeSet<usize> = sources.iter().flat_map(|(_, lookups)| lookups).copied().collect();
+    let mut all: Vec<usize> = all.into_iter().collect();
+    all.sort_by_key(|&idx| rank(&graph.elements[idx].class));
+    let (mut chosen, mut left_out) = (Vec::<(usize, usize)>::new(), Vec::new());
+    for lookup in all {
+        let meets = |other: usize| {
+            sources.iter().any(|(_, reached)| reached.contains(&lookup) && reached.contains(&other))
+        };
+        let is_free =
+            |number: &usize| chosen.iter().all(|&(other, taken)| taken != *number || !meets(other));
+        match (0..AHEAD_LOOKUPS).find(is_free) {
+            Some(number) => chosen.push((lookup, number)),
+            None => left_out.push(lookup),
+        }
+    }
+    (chosen, left_out)
 }
 
 /// Brings connections into the order that a flat graph has them in, each with where it is written.
@@ -118,7 +144,13 @@ fn sort(graph: &mut FlatGraph) {
 }
 
 /// Puts one chain into what leaves `from`.
-fn insert(graph: &mut FlatGraph, from: PortRef, scope: &str, lookups: &[usize], arguments: &str) {
+fn insert(
+    graph: &mut FlatGraph,
+    from: PortRef,
+    scope: &str,
+    lookups: &[(usize, usize)],
+    arguments: &str,
+) {
     let source = graph.elements[from.element].clone();
     let mut last = from.element;
     let (mut moved, mut span) = (Vec::new(), source.config_span);
@@ -144,11 +176,15 @@ fn insert(graph: &mut FlatGraph, from: PortRef, scope: &str, lookups: &[usize], 
     };
     add(graph, "batcher@", "Batcher", arguments.to_owned());
     add(graph, "in@", "HostToDeviceMemcpy", String::new());
-    for (number, &lookup) in lookups.iter().enumerate() {
+    for (idx, &(lookup, number)) in lookups.iter().enumerate() {
         let FlatElement { name, class, .. } = graph.elements[lookup].clone();
         let class = form(&class).expect("lookups have forms");
         // What FOR names is sought in the member's own scope first: no name there may be its.
-        add(graph, &format!("for@{number}"), class, format!("FOR {name}"));
+        let arguments = match number == idx {
+            true => format!("FOR {name}"),
+            false => format!("FOR {name}, LOOKUP {number}"),
+        };
+        add(graph, &format!("for@{idx}"), class, arguments);
     }
     add(graph, "out@", "DeviceToHostMemcpy", String::new());
     add(graph, "queue@", "GPUCompletionQueue", String::new());
@@ -194,7 +230,9 @@ mod tests {
         let (planned, text) = planned(config);
         assert_eq!(planned.sources, names(&["a", "b"]));
         assert_eq!(planned.lookups, names(&["sdn", "rt"]));
-        assert!(text.contains("offload@1/for@1 :: GPUIPLookup(FOR rt);"), "{text}");
+        assert!(text.contains("offload@1/for@0 :: GPUIPLookup(FOR rt, LOOKUP 1);"), "{text}");
+        assert!(text.contains("offload@2/for@1 :: GPUIPLookup(FOR rt);"), "{text}");
+        assert!(!text.contains("offload@1/for@1"), "a leads to no rules: {text}");
         assert!(text.contains("offload@2/batcher@ :: Batcher(IDLE true);"), "{text}");
         assert!(text.contains("-> offload@1/debatcher@\n    -> c"), "{text}");
     }
@@ -212,6 +250,15 @@ mod tests {
             -> Discard;";
         let (planned, _) = planned(config);
         assert_eq!((planned.sources, planned.lookups), (names(&["u"]), names(&["rt"])));
+    }
+
+    #[test]
+    fn packets_have_room_for_the_lookups_that_they_come_to() {
+        let path = |n: u32| format!("InfiniteSource -> r{n} :: StaticIPLookup(0/0 0) -> Discard;");
+        let (planned, text) = planned(&(1..=5).map(path).collect::<String>());
+        assert_eq!((planned.lookups.len(), planned.left_out.len()), (5, 0));
+        assert!(text.contains("offload@5/for@0 :: GPUIPLookup(FOR r5);"), "{text}");
+        assert!(!text.contains("for@1"), "one for each: {text}");
     }
 
     #[test]

@@ -74,8 +74,10 @@ impl Costs {
 pub(crate) struct Ahead {
     pub(crate) stamp: Arc<Stamp>,
     pub(crate) costs: Arc<Costs>,
-    /// Which of a packet's answers are for it.
+    /// Where a packet has answers for it.
     pub(crate) lookup: usize,
+    /// Whose these must be: its own.
+    pub(crate) owner: u16,
     /// Packets whose answers it took.
     pub(crate) taken: u64,
 }
@@ -114,7 +116,9 @@ impl Ahead {
         let stamp = self.stamp.get();
         for (packet, found) in batch.iter().zip(&mut *found) {
             match packet.ahead(stamp, self.lookup) {
-                Some(ahead) if is_proven(packet, ahead.proof) => *found = answer(ahead.answer),
+                Some(ahead) if ahead.owner == self.owner && is_proven(packet, ahead.proof) => {
+                    *found = answer(ahead.answer);
+                }
                 _ => return false,
             }
         }

@@ -8,6 +8,7 @@
 //! | --- | --- | --- |
 //! | the stamp | which state of tables the answers come from | the element's own is the same |
 //! | an answer | what a device said | |
+//! | its owner | which element it is for | the element is the one |
 //! | its proof | of what it is an answer: the address, or [`Packet::extent`] | the element's own is the same |
 //!
 //! # Invariants
@@ -25,15 +26,19 @@ pub struct AheadAnswer {
     pub answer: u32,
     /// For what.
     pub proof: u32,
+    /// For which element: a number of its own, not 0. Packets may come to others that look for
+    /// answers in the same place.
+    pub owner: u16,
 }
 
 /// What a packet has; see the module.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ahead {
     stamp: u32,
-    /// A bit for each answer that is there.
-    there: u32,
-    answers: [AheadAnswer; AHEAD_LOOKUPS],
+    /// Whose each answer is; 0 where there is none.
+    owners: [u16; AHEAD_LOOKUPS],
+    /// What was found, and for what.
+    answers: [(u32, u32); AHEAD_LOOKUPS],
 }
 
 impl Packet {
@@ -41,9 +46,9 @@ impl Packet {
     #[inline]
     pub fn set_ahead(&mut self, stamp: u32, answers: [Option<AheadAnswer>; AHEAD_LOOKUPS]) {
         let parts = self.parts_mut();
-        let there = answers.iter().zip(0..).map(|(answer, at)| u32::from(answer.is_some()) << at);
-        let there = there.sum();
-        parts.ahead = Ahead { stamp, there, answers: answers.map(Option::unwrap_or_default) };
+        let answers = answers.map(Option::unwrap_or_default);
+        let owners = answers.map(|answer| answer.owner);
+        parts.ahead = Ahead { stamp, owners, answers: answers.map(|a| (a.answer, a.proof)) };
         parts.has_ahead = true;
     }
 
@@ -55,9 +60,9 @@ impl Packet {
     #[inline]
     pub fn ahead(&self, stamp: u32, lookup: usize) -> Option<AheadAnswer> {
         let parts = self.parts();
-        let is_there = parts.ahead.there >> lookup & 1 == 1;
-        (parts.has_ahead && is_there && parts.ahead.stamp == stamp)
-            .then(|| parts.ahead.answers[lookup])
+        let ((answer, proof), owner) = (parts.ahead.answers[lookup], parts.ahead.owners[lookup]);
+        let is_there = parts.has_ahead && owner != 0 && parts.ahead.stamp == stamp;
+        is_there.then_some(AheadAnswer { answer, proof, owner })
     }
 
     /// Where its bytes begin and how many there are, in the lower 24 bits, as a proof; none where
@@ -76,8 +81,10 @@ mod tests {
     use super::*;
     use crate::{Frames, Lender, PacketType, Pool};
 
-    const ONE: [AheadAnswer; AHEAD_LOOKUPS] =
-        [AheadAnswer { answer: 5, proof: 6 }, AheadAnswer { answer: 7, proof: 8 }];
+    const ONE: [AheadAnswer; AHEAD_LOOKUPS] = [
+        AheadAnswer { answer: 5, proof: 6, owner: 1 },
+        AheadAnswer { answer: 7, proof: 8, owner: 2 },
+    ];
 
     #[test]
     fn answers_are_gone_once_somebody_may_have_written() {

@@ -32,6 +32,8 @@ pub struct GpuRouteLookup<L: RouteLookup> {
     routes: Option<Arc<LiveRoutes<L::Address>>>,
     offload: Option<Arc<Offload>>,
     lookup: usize,
+    /// Whose the answers are.
+    owner: u16,
     found: Vec<NextHop>,
     on_device: u64,
     on_cores: u64,
@@ -48,6 +50,7 @@ impl<L: RouteLookup> Default for GpuRouteLookup<L> {
             routes: None,
             offload: None,
             lookup: 0,
+            owner: 0,
             found: Vec::new(),
             on_device: 0,
             on_cores: 0,
@@ -71,16 +74,13 @@ impl<L: RouteLookup> GpuRouteLookup<L> {
         lookup: usize,
     ) -> Result<Joined, String> {
         let lookup = self.number.unwrap_or(lookup);
-        let routes = match self.target {
-            None => self.own.mirror(offload)?,
+        let (routes, owner) = match self.target {
+            None => (self.own.mirror(offload)?, 0),
             Some(target) => {
                 let mirror = |target: &mut L, _: &mut Context<'_>| {
                     let routes = target.mirror(offload)?;
-                    if !target.twin().look_ahead(offload, lookup) {
-                        let message = "the element has another place in another chain";
-                        return Err(message.to_owned());
-                    }
-                    Ok(routes)
+                    let owner = target.twin().look_ahead(offload, lookup);
+                    Ok::<_, String>((routes, owner.ok_or(members::ELSEWHERE)?))
                 };
                 let name = &cx.graph().elements[target].name;
                 let family = L::Address::FAMILY;
@@ -88,7 +88,7 @@ impl<L: RouteLookup> GpuRouteLookup<L> {
                 cx.with_element(target, mirror).ok_or(wrong)??
             }
         };
-        (self.routes, self.lookup) = (Some(routes), lookup);
+        (self.routes, self.lookup, self.owner) = (Some(routes), lookup, owner);
         self.offload = Some(offload.clone());
         let answer_bytes = RouteImage::<L::Address>::FORM.answer_bytes;
         let ahead = self.target.map(|_| lookup);
@@ -148,7 +148,7 @@ impl<L: RouteLookup> GpuRouteLookup<L> {
         };
         let is_proof = |proof| L::Address::FAMILY == Family::Ipv4 || proof != 0;
         for ((ahead, hop), &proof) in ahead.iter_mut().zip(&self.found).zip(proofs) {
-            let answer = AheadAnswer { answer: hop.0.into(), proof };
+            let answer = AheadAnswer { answer: hop.0.into(), proof, owner: self.owner };
             ahead[self.lookup] = is_proof(proof).then_some(answer);
         }
     }

@@ -82,6 +82,8 @@ pub struct GpuSdnClassifier {
     schema: Option<&'static Schema>,
     offload: Option<Arc<Offload>>,
     lookup: usize,
+    /// Whose the answers are.
+    owner: u16,
     on_device: u64,
     on_cores: u64,
 }
@@ -99,6 +101,7 @@ impl Default for GpuSdnClassifier {
             schema: None,
             offload: None,
             lookup: 0,
+            owner: 0,
             on_device: 0,
             on_cores: 0,
         }
@@ -119,22 +122,20 @@ impl GpuSdnClassifier {
             let schema = element.schema().ok_or("there are no rules")?;
             element.mirror(offload, algorithm).map(|rules| (rules, schema))
         };
-        let (rules, schema) = match self.target {
-            None => of(&mut self.own)?,
+        let ((rules, schema), owner) = match self.target {
+            None => (of(&mut self.own)?, 0),
             Some(target) => {
                 let mirror = |target: &mut SdnClassifier, _: &mut Context<'_>| {
-                    if !target.look_ahead(offload, lookup) {
-                        let message = "the element has another place in another chain";
-                        return Err(message.to_owned());
-                    }
-                    of(target)
+                    let owner = target.look_ahead(offload, lookup).ok_or(members::ELSEWHERE)?;
+                    Ok::<_, String>((of(target)?, owner))
                 };
                 let name = &cx.graph().elements[target].name;
                 let wrong = format!("FOR: '{name}' is no SDNClassifier");
                 cx.with_element(target, mirror).ok_or(wrong)??
             }
         };
-        (self.rules, self.schema, self.lookup) = (Some(rules), Some(schema), lookup);
+        (self.rules, self.schema) = (Some(rules), Some(schema));
+        (self.lookup, self.owner) = (lookup, owner);
         self.offload = Some(offload.clone());
         let (slice, ahead) = (Some(Slice::Key(schema)), self.target.map(|_| lookup));
         Ok(Joined { slice, answer_bytes: 4, ahead })
@@ -149,11 +150,12 @@ impl GpuSdnClassifier {
         let answers = answers.map(|chain| &chain.answers()[step.answers.clone()]);
         let keyless = keyless.iter().filter(|(of, _)| Some(*of) == slice).map(|&(_, idx)| idx);
         if self.target.is_some() {
+            let owner = self.owner;
             let Some(answers) = answers else { return };
             self.on_device += count;
             ahead.resize(batch.len(), [None; AHEAD_LOOKUPS]);
             for ((ahead, &answer), proof) in ahead.iter_mut().zip(answers).zip(proofs.iter()) {
-                ahead[self.lookup] = proof.map(|proof| AheadAnswer { answer, proof });
+                ahead[self.lookup] = proof.map(|proof| AheadAnswer { answer, proof, owner });
             }
             for idx in keyless {
                 if let Some(ahead) = &mut ahead[idx][self.lookup] {

@@ -23,6 +23,9 @@ use super::slices::Slice;
 const FIRST: &str = "HostToDeviceMemcpy";
 const LAST: [&str; 3] = ["DeviceToHostMemcpy", "GPUCompletionQueue", "Debatcher"];
 
+/// Why an element's answers cannot be looked up ahead.
+pub(super) const ELSEWHERE: &str = "the element has another LOOKUP in another chain";
+
 /// An element with a kernel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member {

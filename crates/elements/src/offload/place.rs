@@ -1,6 +1,7 @@
 //! The device that a configuration's lookups are offloaded to.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use warpswitch_gpu::Device;
@@ -18,6 +19,8 @@ pub struct Offload {
     stamp: Arc<Stamp>,
     costs: Arc<Costs>,
     policy: Policy,
+    /// Elements that were given a number. Threads: handed out one by one, nothing else with them.
+    owners: AtomicU32,
 }
 
 impl Offload {
@@ -35,7 +38,7 @@ impl Offload {
     fn new(device: Arc<Device>, clock: Option<Clock>) -> Arc<Self> {
         let costs = Arc::new(Costs::new(clock));
         let policy = Policy::new(Vec::new(), Vec::new());
-        Arc::new(Self { device, stamp: Arc::default(), costs, policy })
+        Arc::new(Self { device, stamp: Arc::default(), costs, policy, owners: AtomicU32::new(0) })
     }
 
     /// What was chosen for wide batches, and why; nothing without a choice.
@@ -48,10 +51,13 @@ impl Offload {
         &self.costs
     }
 
-    /// How an element finds what was looked up for it ahead.
+    /// How an element finds what was looked up for it ahead: for another one each time.
     pub(crate) fn ahead(&self, lookup: usize) -> Ahead {
         let (stamp, costs) = (self.stamp.clone(), self.costs.clone());
-        Ahead { stamp, costs, lookup, taken: 0 }
+        // 0 is nobody's. When numbers begin anew, no packet has answers of so long ago.
+        let begun = self.owners.fetch_add(1, Ordering::Relaxed);
+        let owner = (begun % u32::from(u16::MAX)) as u16 + 1;
+        Ahead { stamp, costs, lookup, owner, taken: 0 }
     }
 
     /// The device.

@@ -158,9 +158,10 @@ impl<A: Address> Default for Twin<A> {
 
 impl<A: PacketAddress> Twin<A> {
     /// Takes answers that were looked up ahead from now on, those with number `lookup` of each
-    /// packet. Tells whether it can: elsewhere they may have another number.
-    pub(crate) fn look_ahead(&mut self, offload: &Offload, lookup: usize) -> bool {
-        self.ahead.get_or_insert(offload.ahead(lookup)).lookup == lookup
+    /// packet. Gives whose they have to be, or none if elsewhere they have another number.
+    pub(crate) fn look_ahead(&mut self, offload: &Offload, lookup: usize) -> Option<u16> {
+        let ahead = self.ahead.get_or_insert_with(|| offload.ahead(lookup));
+        (ahead.lookup == lookup).then_some(ahead.owner)
     }
 
     /// Whether what the device found is what the element would find itself.

@@ -410,10 +410,10 @@ impl SdnClassifier {
     }
 
     /// Takes answers that were looked up for it ahead from now on, those with number `number` of
-    /// each packet. Tells whether it can: elsewhere they may have another number.
-    pub(crate) fn look_ahead(&mut self, offload: &Offload, number: usize) -> bool {
-        let Some(lookup) = &mut self.lookup else { return false };
-        lookup.ahead.get_or_insert(offload.ahead(number)).lookup == number
+    /// each packet. Gives whose they have to be, or none if elsewhere they have another number.
+    pub(crate) fn look_ahead(&mut self, offload: &Offload, number: usize) -> Option<u16> {
+        let ahead = self.lookup.as_mut()?.ahead.get_or_insert_with(|| offload.ahead(number));
+        (ahead.lookup == number).then_some(ahead.owner)
     }
 
     /// Where the packets of a wide batch go that `is_for` says: outputs, or more than there are;

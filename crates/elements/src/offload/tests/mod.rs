@@ -319,6 +319,42 @@ fn a_new_configuration_takes_over_what_a_chain_holds() {
     assert_eq!(running.read("c.count"), Ok("100000".into()));
 }
 
+/// Answers that another element was given, in the same place of a packet, are none.
+#[test]
+fn answers_for_others_are_not_taken() {
+    let config = |front: &str, idle: &str, lookups: &str| {
+        format!(
+            "InfiniteSource(DATA \\<020000000002 020000000001 0800
+                4500 0028 0000 0000 4006 66ce 0a000001 0a000002
+                0400 0050 00000000 00000000 5002 0000 0000 0000>, LIMIT 1000, STOP true)
+            -> {front} -> {lookups}; {idle}"
+        )
+    };
+    let ends = "y[0] -> a :: Counter -> Discard; y[1] -> b :: Counter -> Discard;";
+    let check = |member: &str, lookups: &str| {
+        let of = |target: &str| chain("Batcher(SIZE 100)", &format!("{member}(FOR {target})"));
+        let idle = format!("Idle -> {} -> y; {ends}", of("y"));
+        let config = config(&of("x"), &idle, lookups);
+        let (mut router, _) = run(&config, Some(&pool(FaultPlan::default())));
+        let mut read = |handler: &str| router.read(handler).expect("it is there");
+        assert_eq!((read("a.count"), read("b.count")), ("0".into(), "1000".into()), "{member}");
+        assert_ne!(read("x.ahead"), "0");
+        assert_eq!(read("y.ahead"), "0");
+    };
+    check(
+        "GPUIPLookup",
+        "Strip(14) -> CheckIPHeader -> x :: StaticIPLookup(10/8 0)
+        -> y :: StaticIPLookup(1/8 0, 10/8 1)",
+    );
+    let folder = Folder(tempfile::tempdir().expect("a folder"));
+    let (x, y) = (folder.file("x"), folder.file("y"));
+    std::fs::write(&x, "priority=1,ip actions=output:0\n").expect("a file");
+    std::fs::write(&y, "priority=2,udp actions=output:0\npriority=1,ip actions=output:1\n")
+        .expect("a file");
+    let lookups = format!("x :: SDNClassifier({x}) -> y :: SDNClassifier({y})");
+    check("GPUSDNClassifier", &lookups);
+}
+
 /// What members do to packets does not change what later ones look up, with a device or without.
 #[test]
 fn all_members_see_what_came() {

@@ -1,6 +1,6 @@
 //! What rules and flows need of a packet: addresses, ports, header numbers, payload.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use warpswitch_wire::ip::Fragment;
 use warpswitch_wire::link::LinkType;
@@ -57,11 +57,10 @@ pub(crate) struct TcpPart {
 pub(crate) struct Decoded<'a> {
     pub carried: Carried,
     pub ip_proto: u8,
-    pub src: IpAddr,
-    pub dst: IpAddr,
-    /// The same as numbers of rules.
+    /// Addresses, as numbers of rules.
     pub src_number: u128,
     pub dst_number: u128,
+    pub is_ipv6: bool,
     /// Ports; those of what has none are 0.
     pub src_port: u16,
     pub dst_port: u16,
@@ -111,7 +110,7 @@ fn ipv4(network: &[u8]) -> Option<Decoded<'static>> {
     header.check_header().ok()?;
     let (src, dst) = (IpAddr::V4(header.src()), IpAddr::V4(header.dst()));
     let (ttl, tos, id) = (header.ttl(), header.tos(), Some(header.identification()));
-    Some(of_ip(src, dst, ttl, tos, id, header.total_bytes()))
+    Some(of_ip([src, dst], ttl, tos, id, header.total_bytes()))
 }
 
 fn ipv6(network: &[u8]) -> Option<Decoded<'static>> {
@@ -120,12 +119,11 @@ fn ipv6(network: &[u8]) -> Option<Decoded<'static>> {
     let (src, dst) = (IpAddr::V6(header.src()), IpAddr::V6(header.dst()));
     let (ttl, tos) = (header.hop_limit(), header.traffic_class());
     let bytes = header.payload_bytes() + warpswitch_wire::ipv6::HEADER_BYTES;
-    Some(of_ip(src, dst, ttl, tos, None, bytes))
+    Some(of_ip([src, dst], ttl, tos, None, bytes))
 }
 
 fn of_ip(
-    src: IpAddr,
-    dst: IpAddr,
+    [src, dst]: [IpAddr; 2],
     ttl: u8,
     tos: u8,
     id: Option<u16>,
@@ -134,10 +132,9 @@ fn of_ip(
     Decoded {
         carried: Carried::Other,
         ip_proto: 0,
-        src,
-        dst,
         src_number: address_number(src),
         dst_number: address_number(dst),
+        is_ipv6: src.is_ipv6(),
         src_port: 0,
         dst_port: 0,
         vlan: None,
@@ -176,8 +173,8 @@ fn transport(parsed: &ParsedFrame, frame: &[u8], decoded: &mut Decoded<'_>) {
         Transport::Icmp { kind, code } | Transport::Icmpv6 { kind, code } => {
             decoded.carried = Carried::Icmp;
             decoded.icmp = Some((kind, code));
-            let has_echo = matches!(kind, 0 | 8 | 13..=18) && decoded.src.is_ipv4()
-                || matches!(kind, 128 | 129) && decoded.src.is_ipv6();
+            let has_echo = matches!(kind, 0 | 8 | 13..=18) && !decoded.is_ipv6
+                || matches!(kind, 128 | 129) && decoded.is_ipv6;
             let message = parsed.transport_bytes(frame);
             if let (true, Some(&[a, b, c, d])) = (has_echo, message.get(4..8)) {
                 decoded.icmp_echo = Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])));
@@ -189,6 +186,31 @@ fn transport(parsed: &ParsedFrame, frame: &[u8], decoded: &mut Decoded<'_>) {
 }
 
 impl Decoded<'_> {
+    /// The same without its payload, for whom keeps it longer than the frame.
+    pub(crate) fn head(&self) -> Decoded<'static> {
+        Decoded { payload: &[], ..*self }
+    }
+
+    /// The same as the other side would have sent it.
+    pub(crate) fn turned(&self) -> Self {
+        Self {
+            src_number: self.dst_number,
+            dst_number: self.src_number,
+            src_port: self.dst_port,
+            dst_port: self.src_port,
+            ..*self
+        }
+    }
+
+    /// An address of the packet's family by its number.
+    pub(crate) fn address(&self, number: u128) -> IpAddr {
+        let address = Ipv6Addr::from(number);
+        match address.to_ipv4_mapped() {
+            Some(address) if !self.is_ipv6 => IpAddr::V4(address),
+            _ => IpAddr::V6(address),
+        }
+    }
+
     /// Whether a header check of a rule holds. What a packet does not have is no number.
     pub(crate) fn passes(&self, check: &Check) -> bool {
         let is_tcp = self.carried == Carried::Tcp;
@@ -221,7 +243,7 @@ impl Decoded<'_> {
                         FlagsHow::Not => found & flags == 0,
                     }
             }
-            Check::SameIp => self.src == self.dst,
+            Check::SameIp => self.src_number == self.dst_number,
         }
     }
 }

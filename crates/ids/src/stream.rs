@@ -11,6 +11,13 @@
 //! - What comes too late for its gap, or is none of the stream's, is no part of a text in order:
 //!   [`Half::misses`] tells, so that it is looked at by itself.
 
+use std::num::NonZeroU32;
+
+use warpswitch_packet::pages;
+
+use crate::decode::Decoded;
+use crate::rule::Direction;
+
 /// The most bytes that a segment may be ahead of the bytes in order.
 pub(crate) const AHEAD_MAX: u32 = 1 << 24;
 
@@ -90,37 +97,55 @@ pub struct StreamStats {
     pub gap_bytes: u64,
 }
 
-/// One direction.
-#[derive(Clone, Debug, Default)]
+/// One direction. A line: what is of segments that do not come in order hangs in [`Cold`].
+///
+/// A segment in order need not be copied: [`Half::arrive`] says what text it makes, whose older
+/// bytes are [`Half::window`] until [`Half::keep`] moves that on.
+#[derive(Debug, Default)]
 pub(crate) struct Half {
-    /// The next byte in order; none before the first segment.
-    next: Option<u32>,
-    /// What the other side acknowledged last.
-    acked: Option<u32>,
+    /// The next byte in order, if there was a segment.
+    next: u32,
+    /// What the other side acknowledged last, if it did.
+    acked: u32,
     /// Bytes up to the next one, missing ones too; counts from the first that was seen.
     position: u64,
+    /// The last bytes in order, but for those of the text that waits.
+    window: Vec<u8>,
+    cold: Option<Box<Cold>>,
+    /// Bytes that the window takes, or will when the text that waits is kept.
+    room: u32,
+    /// Who has the text whose new bytes are not in the window yet: for who calls.
+    pub waits: Option<NonZeroU32>,
+    is_open: bool,
+    has_acked: bool,
     /// Whether position 0 is the first byte of the stream.
     has_start: bool,
     /// Whether position 0 was the first byte of the stream.
     has_syn: bool,
-    /// The last bytes in order.
-    window: Vec<u8>,
+    /// Whether the side said that it sends no more.
+    pub has_fin: bool,
+    /// There were more rules than [`PENDING_MAX`] to remember.
+    pub is_pending_full: bool,
+}
+
+/// What few halves need.
+#[derive(Debug, Default)]
+pub(crate) struct Cold {
     held: Vec<Held>,
     held_bytes: usize,
     /// Where the stream has gone on without bytes, if it has.
     lost: Option<Box<Lost>>,
-    /// Whether the side said that it sends no more.
-    pub has_fin: bool,
     /// Rules whose fast pattern was seen, and where the text ended then.
     pub pending: Vec<(u32, u64)>,
-    /// There were more than [`PENDING_MAX`].
-    pub is_pending_full: bool,
+    /// The last packet of the flow while segments wait, without its payload, and which way it went:
+    /// for who looks at them when the flow ends.
+    pub last: Option<(Decoded<'static>, Direction)>,
 }
 
-/// A new text of a stream, put behind others in an arena: the window and what came.
+/// A new text of a stream: the window and what came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrived {
-    /// Bytes of the text, at the arena's end.
+    /// Bytes of the text.
     pub bytes: usize,
     /// Bytes of it that an earlier text had.
     pub from: usize,
@@ -146,49 +171,92 @@ impl Half {
     /// Bytes of memory that grow with traffic. Rules that it remembers are not among them: their
     /// number is small, and hangs on when texts are searched, which may change nothing.
     pub(crate) fn bytes(&self) -> usize {
-        let each = size_of::<Held>() * self.held.capacity() + ALLOCATION_BYTES * self.held.len();
-        let lost = self.lost.as_ref().map_or(0, |_| size_of::<Lost>() + ALLOCATION_BYTES);
-        self.window.capacity() + self.held_bytes + each + lost
+        let Some(cold) = &self.cold else { return self.room as usize };
+        let each = size_of::<Held>() * cold.held.capacity() + ALLOCATION_BYTES * cold.held.len();
+        let lost = cold.lost.as_ref().map_or(0, |_| size_of::<Lost>() + ALLOCATION_BYTES);
+        self.room as usize + cold.held_bytes + each + lost
     }
 
     /// Rules have other numbers from now on: whole windows are searched.
     pub(crate) fn forget_rules(&mut self) {
-        self.pending.clear();
+        if let Some(cold) = &mut self.cold {
+            cold.pending.clear();
+        }
         self.is_pending_full = !self.window.is_empty();
     }
 
+    fn next(&self) -> Option<u32> {
+        self.is_open.then_some(self.next)
+    }
+
     pub(crate) fn is_open(&self) -> bool {
-        self.next.is_some()
+        self.is_open
+    }
+
+    /// Segments that wait.
+    fn held(&self) -> &[Held] {
+        self.cold.as_ref().map_or(&[], |cold| &cold.held)
+    }
+
+    /// Whether segments wait.
+    pub(crate) fn holds(&self) -> bool {
+        !self.held().is_empty()
+    }
+
+    /// What few halves need, if this one does.
+    pub(crate) fn cold(&mut self) -> Option<&mut Cold> {
+        self.cold.as_deref_mut()
+    }
+
+    /// What few halves need, from now on.
+    pub(crate) fn cold_or_new(&mut self) -> &mut Cold {
+        self.cold.get_or_insert_default()
+    }
+
+    /// The last bytes in order, but for those of the text that waits.
+    pub(crate) fn window(&self) -> &[u8] {
+        &self.window
+    }
+
+    /// Asks for the window's first lines and its last one; the processor goes on from there.
+    pub(crate) fn prefetch_window(&self) {
+        for at in [0, 64, 128, 192, self.window.len().wrapping_sub(1)] {
+            if at < self.window.len() {
+                pages::prefetch(&self.window, at);
+            }
+        }
     }
 
     /// Whether `seq` may be the next thing that the side says.
     pub(crate) fn expects(&self, seq: u32) -> bool {
-        self.next.is_none_or(|next| seq == next)
+        self.next().is_none_or(|next| seq == next)
             || self
-                .held
+                .held()
                 .last()
                 .is_some_and(|held| seq == held.seq.wrapping_add(held.bytes.len() as u32))
     }
 
     /// The stream's first byte is `seq`, if nothing is known yet.
     pub(crate) fn open(&mut self, seq: u32, has_start: bool) {
-        if self.next.is_none() {
-            (self.next, self.has_start, self.has_syn) = (Some(seq), has_start, has_start);
+        if !self.is_open {
+            (self.is_open, self.next) = (true, seq);
+            (self.has_start, self.has_syn) = (has_start, has_start);
         }
     }
 
     /// The stream's first byte is `seq` after all: a SYN that came before was not the one that is
     /// answered. Once there was data it stays what it is.
     pub(crate) fn open_anew(&mut self, seq: u32) {
-        if self.position == 0 && self.held.is_empty() {
-            (self.next, self.has_start, self.has_syn) = (Some(seq), true, true);
+        if self.position == 0 && !self.holds() {
+            (self.is_open, self.next) = (true, seq);
+            (self.has_start, self.has_syn) = (true, true);
         }
     }
 
     /// Whether the stream will give no text with all of a segment's bytes, because some lie where
     /// it went on without them, or nowhere in it. Told once of each place.
     pub(crate) fn misses(&mut self, seq: u32, bytes: usize) -> bool {
-        let Some(next) = self.next else { return false };
+        let Some(next) = self.next() else { return false };
         let at = ahead(seq, next);
         if at.unsigned_abs() > AHEAD_MAX {
             return true;
@@ -198,7 +266,49 @@ impl Half {
         }
         let back = u64::from(at.unsigned_abs());
         let Some(start) = self.position.checked_sub(back) else { return !self.has_syn };
-        self.lost.as_mut().is_some_and(|lost| lost.take(start, start + bytes as u64))
+        let lost = self.cold.as_mut().and_then(|cold| cold.lost.as_mut());
+        lost.is_some_and(|lost| lost.take(start, start + bytes as u64))
+    }
+
+    /// Whether a segment is just what comes next, and nothing waits: then [`Half::arrive`] takes
+    /// it.
+    pub(crate) fn is_next(&self, seq: u32) -> bool {
+        self.next().is_none_or(|next| seq == next) && !self.holds()
+    }
+
+    /// Takes a segment that is what comes next: tells the text that it makes, whose older bytes are
+    /// the window. The next thing that is asked of the half must be [`Half::keep`] with the
+    /// segment's bytes, but for [`Half::bytes`], which are those of then.
+    pub(crate) fn arrive(&mut self, seq: u32, bytes: usize, bounds: &Bounds) -> Arrived {
+        self.open(seq, false);
+        let from = self.window.len();
+        let kept = (from + bytes).min(bounds.window_bytes);
+        self.room = self.room.max(kept as u32);
+        self.go_on(from, bytes)
+    }
+
+    fn go_on(&mut self, from: usize, bytes: usize) -> Arrived {
+        let is_start = self.has_start && self.position == from as u64;
+        self.position += bytes as u64;
+        self.next = self.next.wrapping_add(bytes as u32);
+        Arrived { bytes: from + bytes, from, is_start, end: self.position }
+    }
+
+    /// Moves the window on over new bytes.
+    pub(crate) fn keep(&mut self, new: &[u8], bounds: &Bounds) {
+        let kept = (self.window.len() + new.len()).min(bounds.window_bytes);
+        let new = &new[new.len() - kept.min(new.len())..];
+        let old = kept - new.len();
+        let from = self.window.len() - old;
+        if from > 0 {
+            self.window.copy_within(from.., 0);
+            self.window.truncate(old);
+        }
+        if self.window.capacity() < kept {
+            self.window.reserve_exact(kept - old);
+        }
+        self.window.extend_from_slice(new);
+        self.room = self.room.max(kept as u32);
     }
 
     /// Takes a segment. Puts the text that it makes possible, if any, at the arena's end.
@@ -211,7 +321,7 @@ impl Half {
         stats: &mut StreamStats,
     ) -> Option<Arrived> {
         self.open(seq, false);
-        let next = self.next?;
+        let next = self.next()?;
         let at = ahead(seq, next);
         let end = at as i64 + payload.len() as i64;
         if at.unsigned_abs() > AHEAD_MAX {
@@ -227,31 +337,22 @@ impl Half {
         }
         let new = &payload[usize::try_from(-at).unwrap_or(0).min(payload.len())..];
         let start = next.wrapping_add(at.max(0) as u32);
-        if at <= 0 && self.held.is_empty() {
-            return Some(self.deliver(
-                bounds,
-                arena,
-                |arena| arena.extend_from_slice(new),
-                new.len(),
-            ));
-        }
-        if at > 0
-            && self.held.is_empty()
-            && self.acked.is_some_and(|acked| ahead(acked, start) >= 0)
-        {
-            self.skip_to(start, stats);
-            return Some(self.deliver(
-                bounds,
-                arena,
-                |arena| arena.extend_from_slice(new),
-                new.len(),
-            ));
+        if !self.holds() {
+            let is_acked = self.has_acked && ahead(self.acked, start) >= 0;
+            if at > 0 && is_acked {
+                self.skip_to(start, stats);
+            }
+            if at <= 0 || is_acked {
+                let put = |arena: &mut Vec<u8>| arena.extend_from_slice(new);
+                return Some(self.deliver(bounds, arena, put, new.len()));
+            }
         }
         stats.out_of_order += u64::from(at > 0);
-        if self.hold(start, new) {
+        let cold = self.cold_or_new();
+        if cold.hold(start, new) {
             stats.conflicts += 1;
         }
-        if self.held_bytes > bounds.held_bytes || self.held.len() > HELD_MAX {
+        if cold.held_bytes > bounds.held_bytes || cold.held.len() > HELD_MAX {
             self.skip_gap(stats);
         }
         self.drain(bounds, arena)
@@ -265,14 +366,14 @@ impl Half {
         arena: &mut Vec<u8>,
         stats: &mut StreamStats,
     ) -> Option<Arrived> {
-        let next = self.next?;
+        let next = self.next()?;
         if ahead(ack, next).unsigned_abs() > AHEAD_MAX {
             return None;
         }
-        if self.acked.is_none_or(|acked| ahead(ack, acked) > 0) {
-            self.acked = Some(ack);
+        if !self.has_acked || ahead(ack, self.acked) > 0 {
+            (self.has_acked, self.acked) = (true, ack);
         }
-        let first = self.held.first()?.seq;
+        let first = self.held().first()?.seq;
         if ahead(ack, first) < 0 {
             return None;
         }
@@ -287,7 +388,7 @@ impl Half {
         arena: &mut Vec<u8>,
         stats: &mut StreamStats,
     ) -> Option<Arrived> {
-        if self.held.is_empty() {
+        if !self.holds() {
             return None;
         }
         self.skip_gap(stats);
@@ -297,7 +398,7 @@ impl Half {
     /// `missing` bytes from `seq` on were on the wire; those that do not come otherwise are not in
     /// the capture. Counts where the stream has come as far.
     pub(crate) fn lose(&mut self, seq: u32, missing: usize, stats: &mut StreamStats) {
-        if missing > 0 && self.next.is_some_and(|next| ahead(next, seq) >= 0) {
+        if missing > 0 && self.next().is_some_and(|next| ahead(next, seq) >= 0) {
             self.skip_to(seq.wrapping_add(missing as u32), stats);
         }
     }
@@ -312,10 +413,70 @@ impl Half {
             Some(start) => (0, &self.window[start..]),
             None => (back - self.window.len(), &self.window[..]),
         };
-        let said = payload.get(skipped..).unwrap_or(&[]);
-        said.iter().zip(known).any(|(said, known)| said != known)
+        differ(payload.get(skipped..).unwrap_or(&[]), known)
     }
 
+    /// Goes on behind what is missing before the first segment that is held.
+    fn skip_gap(&mut self, stats: &mut StreamStats) {
+        if let Some(first) = self.held().first().map(|held| held.seq) {
+            self.skip_to(first, stats);
+        }
+    }
+
+    fn skip_to(&mut self, seq: u32, stats: &mut StreamStats) {
+        let Some(next) = self.next() else { return };
+        let missing = ahead(seq, next);
+        if missing <= 0 {
+            return;
+        }
+        stats.gaps += 1;
+        stats.gap_bytes += missing as u64;
+        let position = self.position;
+        let lost = self.cold_or_new().lost.get_or_insert_default();
+        lost.note(position, position + missing as u64);
+        self.position += missing as u64;
+        self.next = seq;
+        self.window.clear();
+        self.has_start = false;
+    }
+
+    /// Gives what is held and in order now.
+    fn drain(&mut self, bounds: &Bounds, arena: &mut Vec<u8>) -> Option<Arrived> {
+        let ready = self.next().map_or_else(Vec::new, |next| self.cold_or_new().ready(next));
+        if ready.is_empty() {
+            return None;
+        }
+        let bytes = ready.iter().map(|held| held.bytes.len()).sum();
+        let put = |arena: &mut Vec<u8>| {
+            ready.iter().for_each(|held| arena.extend_from_slice(&held.bytes));
+        };
+        Some(self.deliver(bounds, arena, put, bytes))
+    }
+
+    /// Puts the window and `bytes` new ones into the arena, and moves the window on.
+    fn deliver(
+        &mut self,
+        bounds: &Bounds,
+        arena: &mut Vec<u8>,
+        put: impl FnOnce(&mut Vec<u8>),
+        bytes: usize,
+    ) -> Arrived {
+        arena.extend_from_slice(&self.window);
+        let start = arena.len();
+        put(arena);
+        let arrived = self.go_on(self.window.len(), bytes);
+        self.keep(&arena[start..], bounds);
+        arrived
+    }
+}
+
+/// Whether two texts that begin at one place say something else as far as both go.
+fn differ(said: &[u8], known: &[u8]) -> bool {
+    let both = said.len().min(known.len());
+    said[..both] != known[..both]
+}
+
+impl Cold {
     /// Keeps what is new of a segment that starts at `start`; tells whether the rest says something
     /// else than what is held.
     fn hold(&mut self, start: u32, new: &[u8]) -> bool {
@@ -335,7 +496,7 @@ impl Half {
                     if before <= 0 {
                         let known = &held.bytes[before.unsigned_abs() as usize..];
                         let said = &new[at..];
-                        differs |= said.iter().zip(known).any(|(said, known)| said != known);
+                        differs |= differ(said, known);
                         at += known.len().min(said.len());
                         continue;
                     }
@@ -350,32 +511,8 @@ impl Half {
         differs
     }
 
-    /// Goes on behind what is missing before the first segment that is held.
-    fn skip_gap(&mut self, stats: &mut StreamStats) {
-        if let Some(first) = self.held.first().map(|held| held.seq) {
-            self.skip_to(first, stats);
-        }
-    }
-
-    fn skip_to(&mut self, seq: u32, stats: &mut StreamStats) {
-        let Some(next) = self.next else { return };
-        let missing = ahead(seq, next);
-        if missing <= 0 {
-            return;
-        }
-        stats.gaps += 1;
-        stats.gap_bytes += missing as u64;
-        let lost = self.lost.get_or_insert_default();
-        lost.note(self.position, self.position + missing as u64);
-        self.position += missing as u64;
-        self.next = Some(seq);
-        self.window.clear();
-        self.has_start = false;
-    }
-
-    /// Gives what is held and in order now.
-    fn drain(&mut self, bounds: &Bounds, arena: &mut Vec<u8>) -> Option<Arrived> {
-        let mut end = self.next?;
+    /// Takes out what is in order from `end` on.
+    fn ready(&mut self, mut end: u32) -> Vec<Held> {
         let mut count = 0;
         for held in &self.held {
             if held.seq != end {
@@ -384,47 +521,18 @@ impl Half {
             end = end.wrapping_add(held.bytes.len() as u32);
             count += 1;
         }
-        if count == 0 {
-            return None;
-        }
         let ready: Vec<Held> = self.held.drain(..count).collect();
-        let bytes = ready.iter().map(|held| held.bytes.len()).sum();
-        self.held_bytes -= bytes;
+        self.held_bytes -= ready.iter().map(|held| held.bytes.len()).sum::<usize>();
         if self.held.is_empty() {
             // Its room is counted as long as it is there.
             self.held = Vec::new();
         }
-        let put = |arena: &mut Vec<u8>| {
-            ready.iter().for_each(|held| arena.extend_from_slice(&held.bytes));
-        };
-        Some(self.deliver(bounds, arena, put, bytes))
-    }
-
-    /// Puts the window and `bytes` new ones into the arena, and moves the window on.
-    fn deliver(
-        &mut self,
-        bounds: &Bounds,
-        arena: &mut Vec<u8>,
-        put: impl FnOnce(&mut Vec<u8>),
-        bytes: usize,
-    ) -> Arrived {
-        let start = arena.len();
-        arena.extend_from_slice(&self.window);
-        put(arena);
-        let text = &arena[start..];
-        let from = self.window.len();
-        let is_start = self.has_start && self.position == from as u64;
-        self.position += bytes as u64;
-        self.next = self.next.map(|next| next.wrapping_add(bytes as u32));
-        let kept = text.len().min(bounds.window_bytes);
-        if self.window.capacity() < kept {
-            self.window.reserve_exact(kept - self.window.len());
-        }
-        self.window.clear();
-        self.window.extend_from_slice(&text[text.len() - kept..]);
-        Arrived { bytes: text.len(), from, is_start, end: self.position }
+        ready
     }
 }
+
+// See its documentation.
+const _: () = assert!(size_of::<Half>() == 64);
 
 #[cfg(test)]
 mod tests {

@@ -33,7 +33,8 @@ const ALL: &[&str] = &[
     "gpu", "graph", "elements",
 ];
 
-/// The table. `ids` may import `scan`, whose searches it confirms, and `rules` for diagnostics.
+/// The table. `ids` may import `scan`, whose searches it confirms, `rules` for diagnostics, and
+/// `packet` for asking for memory ahead.
 /// `classify` and `routes` may import `packet`, whose `sync` room has the code that
 /// publishes and retires snapshots.
 pub const ROOMS: &[Room] = &[
@@ -51,7 +52,7 @@ pub const ROOMS: &[Room] = &[
         layer: 3,
         may_import: &["wire", "packet", "rules", "classify", "routes", "scan"],
     },
-    Room { name: "ids", layer: 3, may_import: &["wire", "rules", "scan"] },
+    Room { name: "ids", layer: 3, may_import: &["wire", "packet", "rules", "scan"] },
     Room { name: "graph", layer: 4, may_import: &["packet"] },
     Room { name: "elements", layer: 5, may_import: BELOW_ELEMENTS },
     Room { name: "warpswitch", layer: 6, may_import: ALL },

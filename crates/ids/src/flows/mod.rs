@@ -4,30 +4,28 @@
 //! connections, datagrams without an answer), flows that stand, and flows that were closed. Each
 //! list has its time-out, so what timed out is at a list's end. Where room is needed the closed go
 //! first, then those that only began: a flood of half-open connections takes its own kind's places.
+//!
+//! # Layout
+//! A flow's record is three lines: what every packet reads and writes, and a line for each half of
+//! a TCP connection. Its place in its list is in memory of its own, eight bytes a flow, because who
+//! is taken out of a list or put in front of it writes to its neighbours there, which are any
+//! flows: those writes stay in the caches.
 
-use std::collections::HashMap;
+mod table;
+
+use warpswitch_packet::pages;
 
 use crate::decode::{Carried, Decoded};
 use crate::rule::Direction;
-use crate::stream::{Half, PENDING_MAX};
+use crate::stream::{Cold, Half, PENDING_MAX};
 
-/// No flow.
-const NONE: u32 = u32::MAX;
+use table::{Key, NONE, Table};
 
 /// Bits of TCP's flags.
 const FIN: u16 = 0x01;
 const SYN: u16 = 0x02;
 const RST: u16 = 0x04;
 const ACK: u16 = 0x10;
-
-/// Both ends of a flow, the lower one first, and what is between them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Key {
-    low: (u128, u16),
-    high: (u128, u16),
-    ip_proto: u8,
-    vlan: u16,
-}
 
 /// Which list a flow is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,22 +37,30 @@ pub(crate) enum Phase {
 
 /// A flow.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Flow {
     key: Key,
     /// Numbers count up from 1: no two flows of a run have the same.
     pub id: u64,
+    last_ns: u64,
+    /// The search that its latest text waits for, or waited for: the low half of its number. One
+    /// that is as old as this can hold is done once too often, which changes nothing.
+    pub search: u32,
     pub phase: Phase,
     /// The client's end is the lower one.
     client_is_low: bool,
-    last_ns: u64,
-    /// The search that its latest text waits for, or waited for.
-    pub search: u64,
     /// Whether the client, and the server, sent something.
     seen: [bool; 2],
     /// What the client sends, and what the server sends; only of TCP.
     pub halves: [Half; 2],
-    /// A packet of the flow without its payload, and which way it went.
-    pub template: (Decoded<'static>, Direction),
+}
+
+// What each packet needs is one line, each half another.
+const _: () = assert!(size_of::<Flow>() == 3 * 64);
+
+/// A flow's neighbours in its list.
+#[derive(Clone, Copy, Debug)]
+struct Link {
     newer: u32,
     older: u32,
 }
@@ -86,12 +92,27 @@ impl Default for Timeouts {
 /// All flows.
 #[derive(Debug)]
 pub(crate) struct Flows {
-    places: HashMap<Key, u32>,
+    table: Table,
     flows: Vec<Flow>,
+    /// Of each flow.
+    links: Vec<Link>,
     free: Vec<u32>,
     lists: [List; 3],
+    /// Before this time no flow times out.
+    quiet_until_ns: u64,
     pub created: u64,
     pub midstream: u64,
+}
+
+/// What finds a packet's flow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Address {
+    key: Key,
+    tag: u32,
+    /// The table's hash that the tag is of.
+    draw: u64,
+    /// Whether the packet's source is the lower end.
+    src_is_low: bool,
 }
 
 /// What a packet is to its flow.
@@ -117,6 +138,13 @@ impl Flow {
         self.phase == Phase::Stands || self.phase == Phase::Closed && self.seen == [true; 2]
     }
 
+    fn direction(&self, address: &Address) -> Direction {
+        match address.src_is_low == self.client_is_low {
+            true => Direction::ToServer,
+            false => Direction::ToClient,
+        }
+    }
+
     /// Bytes of memory that grow with its traffic.
     pub(crate) fn bytes(&self) -> usize {
         self.halves[0].bytes() + self.halves[1].bytes()
@@ -124,10 +152,12 @@ impl Flow {
 }
 
 impl Flows {
-    /// Bytes that a flow takes beside its streams, its place in the table twice over for growth,
-    /// and the rules that its streams remember.
-    pub(crate) const BYTES_EACH: usize =
-        2 * (size_of::<Flow>() + size_of::<Key>() + 8 + PENDING_MAX * size_of::<(u32, u64)>());
+    /// Bytes that a flow takes beside its streams: its record and its place in a list twice over
+    /// for growth, its place in the table, and what its halves keep beside the stream.
+    pub(crate) const BYTES_EACH: usize = 2
+        * (size_of::<Flow>() + size_of::<Link>() + size_of::<u32>())
+        + Table::BYTES_EACH
+        + 2 * (size_of::<Cold>() + PENDING_MAX * size_of::<(u32, u64)>());
 
     /// Rules have other numbers from now on: streams remember none.
     pub(crate) fn forget_rules(&mut self) {
@@ -136,13 +166,20 @@ impl Flows {
         }
     }
 
+    /// Time-outs may be others from now on.
+    pub(crate) fn forget_timeouts(&mut self) {
+        self.quiet_until_ns = 0;
+    }
+
     pub(crate) fn new() -> Self {
         let list = List { newest: NONE, oldest: NONE };
         Self {
-            places: HashMap::new(),
+            table: Table::new(),
             flows: Vec::new(),
+            links: Vec::new(),
             free: Vec::new(),
             lists: [list; 3],
+            quiet_until_ns: 0,
             created: 0,
             midstream: 0,
         }
@@ -150,7 +187,7 @@ impl Flows {
 
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
-        self.places.len()
+        self.table.len()
     }
 
     pub(crate) fn get_mut(&mut self, place: u32) -> &mut Flow {
@@ -162,13 +199,25 @@ impl Flows {
         self.flows.get_mut(place as usize).filter(|flow| flow.id == id)
     }
 
-    /// A flow that has timed out, if there is one.
-    pub(crate) fn timed_out(&self, now_ns: u64, timeouts: &Timeouts) -> Option<u32> {
+    /// A flow that has timed out, if there is one. Lists are by last packet, and the time given
+    /// never goes back: so where none has timed out, none does before the oldest flow or one that
+    /// begins now may.
+    pub(crate) fn timed_out(&mut self, now_ns: u64, timeouts: &Timeouts) -> Option<u32> {
+        if now_ns < self.quiet_until_ns {
+            return None;
+        }
         let limits = [timeouts.begun_ns, timeouts.stands_ns, timeouts.closed_ns];
-        self.lists.iter().zip(limits).find_map(|(list, limit)| {
-            let flow = self.flows.get(list.oldest as usize)?;
-            (flow.last_ns.saturating_add(limit) <= now_ns).then_some(list.oldest)
-        })
+        let mut quiet_until_ns = u64::MAX;
+        for (list, limit) in self.lists.iter().zip(limits) {
+            let oldest = self.flows.get(list.oldest as usize);
+            let end_ns = oldest.map_or(now_ns, |flow| flow.last_ns).saturating_add(limit);
+            if oldest.is_some() && end_ns <= now_ns {
+                return Some(list.oldest);
+            }
+            quiet_until_ns = quiet_until_ns.min(end_ns);
+        }
+        self.quiet_until_ns = quiet_until_ns;
+        None
     }
 
     /// The flow that is missed least, other than `spared`.
@@ -177,16 +226,50 @@ impl Flows {
         order.into_iter().find_map(|phase| {
             let oldest = self.lists[phase as usize].oldest;
             let place = match spared == Some(oldest) && oldest != NONE {
-                true => self.flows[oldest as usize].newer,
+                true => self.links[oldest as usize].newer,
                 false => oldest,
             };
             (place != NONE).then_some(place)
         })
     }
 
+    /// What finds the flow of a packet, and asks for the line that its place is in.
+    pub(crate) fn address(&self, packet: &Decoded<'_>) -> Address {
+        let (key, src_is_low) = key(packet);
+        let tag = self.table.tag(&key);
+        self.table.prefetch(tag);
+        Address { key, tag, draw: self.table.redrawn, src_is_low }
+    }
+
+    /// Asks for the record of a packet's flow, if there seems to be one, and tells where that is.
+    pub(crate) fn prefetch(&self, address: &Address, is_tcp: bool) -> u32 {
+        let place = self.table.hint(address.tag);
+        if let Some(flow) = self.flows.get(place as usize) {
+            pages::prefetch(std::slice::from_ref(flow), 0);
+            if is_tcp {
+                pages::prefetch(&flow.halves, 0);
+                pages::prefetch(&flow.halves, 1);
+            }
+            pages::prefetch(&self.links, place as usize);
+        }
+        place
+    }
+
+    /// Asks for the window of the stream that a packet seems to belong to.
+    pub(crate) fn prefetch_window(&self, hint: u32, address: &Address) {
+        if let Some(flow) = self.flows.get(hint as usize) {
+            let direction = flow.direction(address);
+            flow.halves[side(direction)].prefetch_window();
+        }
+    }
+
     /// The flow of a packet, if it has one.
-    pub(crate) fn find(&self, packet: &Decoded<'_>) -> Option<u32> {
-        self.places.get(&key(packet).0).copied()
+    pub(crate) fn find(&self, address: &Address) -> Option<u32> {
+        let tag = match self.table.redrawn == address.draw {
+            true => address.tag,
+            false => self.table.tag(&address.key),
+        };
+        self.table.find(tag, |place| self.flows[place as usize].key == address.key)
     }
 
     /// Whether a packet begins its flow anew: a connection's first packet after the last one ended.
@@ -198,8 +281,8 @@ impl Flows {
     }
 
     /// Puts in a flow that begins with `packet`, which has none.
-    pub(crate) fn insert(&mut self, packet: &Decoded<'_>, now_ns: u64) -> u32 {
-        let (key, src_is_low) = key(packet);
+    pub(crate) fn insert(&mut self, packet: &Decoded<'_>, address: &Address, now_ns: u64) -> u32 {
+        let &Address { key, src_is_low, .. } = address;
         let is_tcp = packet.carried == Carried::Tcp;
         let flags = packet.tcp.flags;
         let is_midstream = is_tcp && flags & (SYN | ACK) != SYN;
@@ -218,9 +301,6 @@ impl Flows {
             search: 0,
             seen: [false; 2],
             halves: Default::default(),
-            template: (Decoded { payload: &[], ..*packet }, Direction::ToServer),
-            newer: NONE,
-            older: NONE,
         };
         let place = match self.free.pop() {
             Some(place) => {
@@ -229,45 +309,49 @@ impl Flows {
             }
             None => {
                 self.flows.push(flow);
+                self.links.push(Link { newer: NONE, older: NONE });
                 (self.flows.len() - 1) as u32
             }
         };
-        self.places.insert(key, place);
+        self.table.insert(&key, place, |place| self.flows[place as usize].key);
         self.link(place);
         place
     }
 
     /// Notes a packet of the flow at `place`.
-    pub(crate) fn note(&mut self, place: u32, packet: &Decoded<'_>, now_ns: u64) -> Seen {
-        let (_, src_is_low) = key(packet);
-        self.unlink(place);
+    pub(crate) fn note(
+        &mut self,
+        place: u32,
+        packet: &Decoded<'_>,
+        address: &Address,
+        now_ns: u64,
+    ) -> Seen {
         let flow = &mut self.flows[place as usize];
+        let phase = flow.phase;
         flow.last_ns = flow.last_ns.max(now_ns);
-        let direction = match src_is_low == flow.client_is_low {
-            true => Direction::ToServer,
-            false => Direction::ToClient,
-        };
+        let direction = flow.direction(address);
         flow.seen[side(direction)] = true;
-        flow.template = (Decoded { payload: &[], ..*packet }, direction);
         let mut is_reset = false;
         if packet.carried == Carried::Tcp {
             is_reset = flow.note_tcp(packet, direction);
         } else if flow.seen == [true; 2] {
             flow.phase = Phase::Stands;
         }
-        let is_established = flow.is_established();
-        self.link(place);
+        let (is_established, now) = (flow.is_established(), flow.phase);
+        if phase != now || self.lists[now as usize].newest != place {
+            self.unlink(place, phase);
+            self.link(place);
+        }
         Seen { place, direction, is_established, is_reset }
     }
 
     /// Takes out the flow at `place`, which may not be used any more.
     pub(crate) fn remove(&mut self, place: u32) {
-        self.unlink(place);
+        self.unlink(place, self.flows[place as usize].phase);
         let flow = &mut self.flows[place as usize];
         flow.halves = Default::default();
         flow.id = 0;
-        let key = flow.key;
-        self.places.remove(&key);
+        self.table.remove(&flow.key, place);
         self.free.push(place);
     }
 
@@ -277,22 +361,21 @@ impl Flows {
         if older == NONE {
             list.oldest = place;
         } else {
-            self.flows[older as usize].newer = place;
+            self.links[older as usize].newer = place;
         }
-        let flow = &mut self.flows[place as usize];
-        (flow.newer, flow.older) = (NONE, older);
+        self.links[place as usize] = Link { newer: NONE, older };
     }
 
-    fn unlink(&mut self, place: u32) {
-        let flow = &self.flows[place as usize];
-        let (newer, older, phase) = (flow.newer, flow.older, flow.phase as usize);
+    /// Takes a flow out of the list of `phase`.
+    fn unlink(&mut self, place: u32, phase: Phase) {
+        let Link { newer, older } = self.links[place as usize];
         match newer {
-            NONE => self.lists[phase].newest = older,
-            newer => self.flows[newer as usize].older = older,
+            NONE => self.lists[phase as usize].newest = older,
+            newer => self.links[newer as usize].older = older,
         }
         match older {
-            NONE => self.lists[phase].oldest = newer,
-            older => self.flows[older as usize].newer = newer,
+            NONE => self.lists[phase as usize].oldest = newer,
+            older => self.links[older as usize].newer = newer,
         }
     }
 }
@@ -352,5 +435,43 @@ fn key(packet: &Decoded<'_>) -> (Key, bool) {
     let src_is_low = src <= dst;
     let (low, high) = if src_is_low { (src, dst) } else { (dst, src) };
     let vlan = packet.vlan.unwrap_or(u16::MAX);
-    (Key { low, high, ip_proto: packet.ip_proto, vlan }, src_is_low)
+    let ports = u64::from(low.1) << 48 | u64::from(high.1) << 32;
+    let rest = ports | u64::from(vlan) << 8 | u64::from(packet.ip_proto);
+    let words = |number: u128| [(number >> 64) as u64, number as u64];
+    let ([a, b], [c, d]) = (words(low.0), words(high.0));
+    ([a, b, c, d, rest], src_is_low)
+}
+
+#[cfg(test)]
+mod tests {
+    use warpswitch_wire::link::LinkType;
+
+    use super::*;
+    use crate::decode::decode;
+    use crate::tests::frames::{End, udp};
+
+    /// Flows that all meet in the table, and addresses that were taken before it drew another hash.
+    #[test]
+    fn addresses_find_their_flows_whatever_the_table_draws() {
+        let frames: Vec<Vec<u8>> =
+            (1..600).map(|port| udp(End("10.0.0.1", port), End("10.0.0.2", 53), b"q")).collect();
+        let packets: Vec<Decoded<'_>> = frames
+            .iter()
+            .map(|frame| decode(LinkType::Ethernet, frame, frame.len()).unwrap())
+            .collect();
+        let mut flows = Flows { table: Table::broken(), ..Flows::new() };
+        let addresses: Vec<Address> = packets.iter().map(|packet| flows.address(packet)).collect();
+        let mut places = Vec::new();
+        for (packet, address) in packets.iter().zip(&addresses) {
+            assert_eq!(flows.find(address), None);
+            places.push(flows.insert(packet, address, 1));
+        }
+        assert_eq!((flows.len(), flows.table.redrawn), (599, 1));
+        for (address, place) in addresses.iter().zip(places) {
+            assert_eq!(flows.find(address), Some(place));
+            flows.remove(place);
+            assert_eq!(flows.find(address), None);
+        }
+        assert_eq!((flows.len(), flows.least(None)), (0, None));
+    }
 }

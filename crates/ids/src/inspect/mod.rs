@@ -1,0 +1,392 @@
+//! Packets in, alerts out.
+//!
+//! Packets are taken in their order: each is taken apart, its flow noted, and the texts that it and
+//! its stream give are put behind those of the packets before. Then all these texts are searched at
+//! once, and what was found is confirmed, again in order.
+//!
+//! ```text
+//! some packets ─► take apart, ask for lines of the table ─► ask for records of flows
+//!              ─► one by one: flow, stream, texts ─► search of all ─► confirm, move windows on
+//! ```
+//!
+//! # What is copied
+//! A payload is searched where it lies in its frame. Where a segment is what comes next in its
+//! stream, only its *seam* is put together, as many of the stream's last bytes as the longest
+//! pattern has and as many of its own; the stream's window moves on after the search, so that
+//! confirming still has what was before. All else, segments that come out of order above all, is
+//! copied into the round's memory.
+//!
+//! # Texts
+//! A rule is looked for in the payload of each packet, in windows of streams, or in both, as its
+//! [`Scope`](crate::rule::Scope) says. A window is the bytes in order that a packet made available,
+//! with up to [`InspectorOptions::window_bytes`] that came before them; a rule is told where
+//! something of it ends among the new ones, so once.
+//!
+//! A window's older bytes are not searched again: rules whose fast pattern was seen in them are
+//! remembered by the stream as long as they may come true.
+
+mod round;
+mod search;
+mod take;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use warpswitch_scan::PatternSets;
+use warpswitch_wire::link::LinkType;
+
+pub use crate::decode::Uninspected;
+use crate::decode::{Carried, decode};
+use crate::engine::Engine;
+use crate::flows::Flows;
+pub use crate::flows::Timeouts;
+use crate::rule::Direction;
+pub use crate::stream::StreamStats;
+use round::{Head, Next, Round, renew};
+use search::Searched;
+
+/// Texts are searched when there are so many bytes of them.
+const TEXTS_BYTES: usize = 1 << 20;
+
+/// And when there are so many texts.
+const JOBS_MAX: usize = 4096;
+
+/// Packets that are taken apart before the first of them is looked at: as many lines as a core has
+/// on their way, and no more than its first cache holds.
+const AHEAD: usize = 32;
+
+/// Windows are asked for so many packets ahead, when the records that name them are there.
+const WINDOWS_AHEAD: usize = 3;
+
+/// Bounds of an inspector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InspectorOptions {
+    /// The most flows at a time; beyond it those that are missed least end.
+    pub flows_max: usize,
+    /// The most bytes of all streams together: windows, and segments that wait.
+    pub stream_bytes_max: usize,
+    /// The most bytes of segments that wait, in one direction of a flow.
+    pub held_bytes_max: usize,
+    /// Bytes of a stream that stay at hand.
+    pub window_bytes: usize,
+    /// When flows end that nothing is heard of.
+    pub timeouts: Timeouts,
+    /// The most bytes that may be looked at to confirm what was found in one text; beyond it rules
+    /// are not confirmed, which is counted.
+    pub work_max: u64,
+    /// The most bytes of the text that an alert keeps.
+    pub payload_bytes: usize,
+}
+
+impl Default for InspectorOptions {
+    fn default() -> Self {
+        Self {
+            flows_max: 1 << 16,
+            stream_bytes_max: 128 << 20,
+            held_bytes_max: 256 << 10,
+            window_bytes: 2048,
+            timeouts: Timeouts::default(),
+            work_max: 16 << 20,
+            payload_bytes: 0,
+        }
+    }
+}
+
+impl InspectorOptions {
+    /// The most bytes that flows and streams take, whatever comes.
+    pub fn bytes_max(&self) -> usize {
+        self.flows_max.saturating_mul(Flows::BYTES_EACH).saturating_add(self.stream_bytes_max)
+    }
+}
+
+/// A frame.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<'a> {
+    /// What was captured of it.
+    pub bytes: &'a [u8],
+    /// Bytes on the wire, at least as many.
+    pub wire_bytes: usize,
+    /// How it starts.
+    pub link: LinkType,
+    /// Nanoseconds since 1970.
+    pub timestamp_ns: u64,
+}
+
+/// A rule that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alert {
+    /// The number of the rule in its engine.
+    pub rule: u32,
+    /// The packet of the batch that it was found in; none where a flow ended with segments that
+    /// waited.
+    pub packet: Option<u32>,
+    /// The number of the packet in the run, from 1.
+    pub number: u64,
+    /// When that was: the packet's time.
+    pub timestamp_ns: u64,
+    /// The number of the flow in the run, from 1.
+    pub flow_id: u64,
+    /// Source.
+    pub src: IpAddr,
+    /// Destination.
+    pub dst: IpAddr,
+    /// Source and destination port, of what has them.
+    pub ports: Option<(u16, u16)>,
+    /// IP protocol.
+    pub ip_proto: u8,
+    /// ICMP type and code.
+    pub icmp: Option<(u8, u8)>,
+    /// The VLAN.
+    pub vlan: Option<u16>,
+    /// Which way the packet went.
+    pub direction: Direction,
+    /// Whether it was found in a stream.
+    pub in_stream: bool,
+    /// The start of the text that it was found in.
+    pub payload: Vec<u8>,
+}
+
+/// What an inspector counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Packets, and their captured bytes.
+    pub packets: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Packets that were not inspected, by [`Uninspected::ALL`].
+    pub uninspected: [u64; 3],
+    /// Packets whose payload is in the capture in part.
+    pub cut: u64,
+    /// Flows that began.
+    pub flows: u64,
+    /// TCP flows whose first packet was within a connection.
+    pub flows_midstream: u64,
+    /// Flows that ended as nothing was heard of them.
+    pub flows_timed_out: u64,
+    /// Flows that ended to make room for others.
+    pub flows_evicted: u64,
+    /// Flows that ended for the memory of streams.
+    pub flows_evicted_for_memory: u64,
+    /// What became of TCP segments.
+    pub streams: StreamStats,
+    /// The most bytes that streams held.
+    pub stream_bytes_peak: u64,
+    /// Rules that were looked at for a text.
+    pub candidates: u64,
+    /// Texts in which rules were not confirmed as there was too much work.
+    pub work_cut: u64,
+    /// Alerts that rules with `pass` took back.
+    pub passed: u64,
+    /// Alerts.
+    pub alerts: u64,
+}
+
+/// Who searches texts in the place of the engine's own scanners: on a device, say.
+pub trait Search: std::fmt::Debug + Send {
+    /// Writes to `sets` which patterns of group `group` of [`Engine::patterns`] occur in each text,
+    /// just as [`warpswitch_scan::Scanner::scan_sets`] does.
+    fn scan_sets(&mut self, group: usize, texts: &[&[u8]], sets: &mut PatternSets);
+}
+
+/// Inspects packets with an engine. Threads: one at a time.
+#[derive(Debug)]
+pub struct Inspector {
+    engine: Arc<Engine>,
+    options: InspectorOptions,
+    flows: Flows,
+    stream_bytes: usize,
+    now_ns: u64,
+    stats: Stats,
+    by_rule: Vec<u64>,
+    /// The number of the packet at hand, from 1.
+    number: u64,
+    /// Memory of what waits; nothing does between calls.
+    round: Round<'static>,
+    heads: Vec<Head<'static>>,
+    nexts: Vec<Next>,
+    /// The number of the search that texts wait for, from 1.
+    searches: u64,
+    scratch: Searched,
+    search: Option<Box<dyn Search>>,
+}
+
+impl Inspector {
+    /// An inspector that has seen nothing.
+    pub fn new(engine: Arc<Engine>, options: InspectorOptions) -> Self {
+        let by_rule = vec![0; engine.rules().len()];
+        Self {
+            engine,
+            options,
+            flows: Flows::new(),
+            stream_bytes: 0,
+            now_ns: 0,
+            stats: Stats::default(),
+            by_rule,
+            number: 0,
+            round: Round::default(),
+            heads: Vec::new(),
+            nexts: Vec::new(),
+            searches: 1,
+            scratch: Searched::default(),
+            search: None,
+        }
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// Its bounds.
+    pub fn options(&self) -> &InspectorOptions {
+        &self.options
+    }
+
+    /// Has texts searched by `search` from now on.
+    pub fn search_by(&mut self, search: Box<dyn Search>) {
+        self.search = Some(search);
+    }
+
+    /// What was counted.
+    pub fn stats(&self) -> Stats {
+        let (flows, flows_midstream) = (self.flows.created, self.flows.midstream);
+        Stats { flows, flows_midstream, ..self.stats.clone() }
+    }
+
+    /// Alerts of each rule, by its number.
+    pub fn alerts_by_rule(&self) -> &[u64] {
+        &self.by_rule
+    }
+
+    /// The time of the latest packet.
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// Flows at the moment.
+    pub fn flows(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Bytes that streams hold at the moment.
+    pub fn stream_bytes(&self) -> usize {
+        self.stream_bytes
+    }
+
+    /// The most texts that waited to be searched.
+    #[cfg(test)]
+    pub(crate) fn texts_peak(&self) -> usize {
+        self.round.jobs.capacity()
+    }
+
+    /// Takes over the flows, streams and counts of another inspector, whose rules may be others:
+    /// those with the same `gid` and `sid` keep their counts.
+    pub fn take_flows(&mut self, old: &mut Inspector) {
+        old.flows.forget_rules();
+        let known = |rule: &crate::Rule| (rule.about.gid, rule.about.sid);
+        let counts: std::collections::HashMap<(u32, u32), u64> =
+            old.engine.rules().map(known).zip(old.by_rule.iter().copied()).collect();
+        for (rule, count) in self.engine.rules().zip(&mut self.by_rule) {
+            *count += counts.get(&known(rule)).copied().unwrap_or(0);
+        }
+        self.flows = std::mem::replace(&mut old.flows, Flows::new());
+        self.flows.forget_timeouts();
+        self.stream_bytes = std::mem::take(&mut old.stream_bytes);
+        self.now_ns = old.now_ns;
+        self.stats = std::mem::take(&mut old.stats);
+        self.number = old.number;
+    }
+
+    /// Inspects packets, in their order. Adds what was found, in the order of the packets, for one
+    /// packet in the order of the rules.
+    ///
+    /// Cost: a packet's payload is searched once, and once more where it does not come in order;
+    /// confirming is bounded by [`InspectorOptions::work_max`] for each text.
+    pub fn inspect<'p>(
+        &mut self,
+        packets: impl IntoIterator<Item = Packet<'p>>,
+        alerts: &mut Vec<Alert>,
+    ) {
+        let mut round = std::mem::take(&mut self.round).renew();
+        let mut heads = renew(std::mem::take(&mut self.heads));
+        let mut packets = packets.into_iter().zip(0..);
+        while let Some(packet) = packets.next() {
+            if round.jobs.is_empty() {
+                heads.clear();
+            }
+            let first = heads.len();
+            let some = std::iter::once(packet).chain(packets.by_ref().take(AHEAD - 1));
+            let now_ns = self.read(some, &mut heads);
+            for idx in first..heads.len() {
+                self.take(&heads, idx, self.nexts[idx - first], &mut round, alerts);
+                if let Some(next) = self.nexts.get(idx - first + WINDOWS_AHEAD) {
+                    self.flows.prefetch_window(next.hint, &next.address);
+                }
+                self.search_if_many(&heads, &mut round, alerts);
+            }
+            (self.now_ns, self.number) = (now_ns, self.stats.packets);
+        }
+        self.search(&heads, &mut round, alerts);
+        self.round = round.renew();
+        self.heads = renew(heads);
+    }
+
+    /// Ends all flows: segments that wait are inspected as they are.
+    pub fn finish(&mut self, alerts: &mut Vec<Alert>) {
+        let mut round = std::mem::take(&mut self.round);
+        while let Some(place) = self.flows.least(None) {
+            self.end_flow(place, &[], &mut round, alerts);
+        }
+        self.search(&[], &mut round, alerts);
+        self.round = round;
+    }
+
+    /// Takes packets apart, and asks for the lines of memory that their flows are in. Gives the
+    /// time of the latest packet.
+    fn read<'p>(
+        &mut self,
+        packets: impl Iterator<Item = (Packet<'p>, u32)>,
+        heads: &mut Vec<Head<'p>>,
+    ) -> u64 {
+        self.nexts.clear();
+        // Times may go back where a capture was merged: flows end by the latest one.
+        let mut now_ns = self.now_ns;
+        for (packet, idx) in packets {
+            self.stats.packets += 1;
+            self.stats.bytes += packet.bytes.len() as u64;
+            now_ns = now_ns.max(packet.timestamp_ns);
+            let decoded = match decode(packet.link, packet.bytes, packet.wire_bytes) {
+                Ok(decoded) => decoded,
+                Err(reason) => {
+                    self.stats.uninspected[reason as usize] += 1;
+                    continue;
+                }
+            };
+            self.stats.cut += u64::from(decoded.payload_wire_bytes > decoded.payload.len());
+            let address = self.flows.address(&decoded);
+            self.nexts.push(Next { address, now_ns, hint: u32::MAX });
+            let (number, timestamp_ns) = (self.stats.packets, packet.timestamp_ns);
+            heads.push(Head { decoded, packet: Some(idx), number, timestamp_ns });
+        }
+        let first = heads.len() - self.nexts.len();
+        for (next, head) in self.nexts.iter_mut().zip(&heads[first..]) {
+            let is_tcp = head.decoded.carried == Carried::Tcp;
+            next.hint = self.flows.prefetch(&next.address, is_tcp);
+        }
+        now_ns
+    }
+
+    /// Searches what there is if there is much: texts that wait for it are bounded by that and by
+    /// what one flow gives.
+    fn search_if_many<'p>(
+        &mut self,
+        heads: &[Head<'p>],
+        round: &mut Round<'p>,
+        alerts: &mut Vec<Alert>,
+    ) {
+        let bytes = round.bytes.max(round.arena.len());
+        if bytes >= TEXTS_BYTES || round.jobs.len() >= JOBS_MAX {
+            self.search(heads, round, alerts);
+        }
+    }
+}

@@ -8,7 +8,7 @@
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ops::Deref;
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU8, AtomicU32};
 
 /// A huge page of the usual size; larger structures start on one.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -67,6 +67,15 @@ impl SharedWords {
         // SAFETY: the allocation has room for `len` words.
         unsafe { first.write_bytes(0, len) };
         Self { first, len }
+    }
+
+    /// The same memory as bytes, in the machine's order. Use either these or the words while other
+    /// threads do: what accesses of different sizes at once give, no rule of the language says.
+    #[inline(always)]
+    pub fn bytes(&self) -> &[AtomicU8] {
+        let first = self.first.as_ptr().cast();
+        // SAFETY: four bytes a word, which live as long as `self`; any byte is a value of theirs.
+        unsafe { std::slice::from_raw_parts(first, self.len * size_of::<AtomicU32>()) }
     }
 
     fn layout(len: usize) -> Layout {

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use poptrie::Poptrie;
-use warpswitch_routes::{Address, Lpm, LpmOptions, LpmStats, NextHop, Prefix, RouteTable};
+use warpswitch_routes::{Address, Lpm, LpmForm, LpmOptions, LpmStats, NextHop, Prefix, RouteTable};
 
 /// Routes and addresses of a run without files.
 const OWN_ROUTES: usize = 2_000;
@@ -140,22 +140,30 @@ fn run<A: Address>(work: &Work<A>, options: &Options)
 where
     (A, u8): poptrie::Prefix<ADDRESS: From<A>>,
 {
-    for (idx, kernel) in LpmOptions::kernels().into_iter().enumerate() {
-        let mut lpm_options = LpmOptions::default();
-        lpm_options.kernel = Some(kernel);
-        let routes: Vec<_> = work.table.iter().collect();
-        let start = Instant::now();
-        let lpm = Lpm::from_routes(routes, &lpm_options).expect("within the bound");
-        let build_ms = start.elapsed().as_secs_f64() * 1e3;
-        let stats = lpm.stats();
-        let name = format!("warpswitch {}", stats.kernel);
-        if !name.contains(&options.only) {
-            continue;
-        }
-        let lookup = |addrs: &[A], out: &mut [NextHop]| lpm.lookup_batch(addrs, out);
-        measure(work, options, &name, build_ms, Some(stats), lookup);
-        if idx == 0 {
-            changes(work, options, &lpm, &name);
+    let own = Lpm::<A>::from_routes(work.table.iter(), &LpmOptions::default());
+    let own = own.expect("within the bound").stats();
+    for kernel in LpmOptions::kernels() {
+        for form in [LpmForm::Dir24, LpmForm::Blocks] {
+            let mut lpm_options = LpmOptions::default();
+            (lpm_options.kernel, lpm_options.form) = (Some(kernel), form);
+            let routes: Vec<_> = work.table.iter().collect();
+            let start = Instant::now();
+            let lpm = Lpm::from_routes(routes, &lpm_options).expect("within the bound");
+            let build_ms = start.elapsed().as_secs_f64() * 1e3;
+            let stats = lpm.stats();
+            let name = match stats.form {
+                LpmForm::Dir24 => format!("warpswitch {kernel} dir24"),
+                _ => format!("warpswitch {kernel}"),
+            };
+            // IPv6 routes have one form.
+            if stats.form != form || !name.contains(&options.only) {
+                continue;
+            }
+            let lookup = |addrs: &[A], out: &mut [NextHop]| lpm.lookup_batch(addrs, out);
+            measure(work, options, &name, build_ms, Some(stats), lookup);
+            if (stats.kernel, stats.form) == (own.kernel, own.form) {
+                changes(work, options, &lpm, &name);
+            }
         }
     }
     if "poptrie crate".contains(&options.only) {

@@ -21,6 +21,6 @@ pub mod text;
 pub use address::Address;
 pub use error::{ErrorKind, RouteError};
 pub use hop::NextHop;
-pub use lpm::{Ipv4Lpm, Ipv6Lpm, Lpm, LpmOptions, LpmStats};
+pub use lpm::{Ipv4Lpm, Ipv6Lpm, Lpm, LpmForm, LpmOptions, LpmStats};
 pub use prefix::Prefix;
 pub use table::RouteTable;

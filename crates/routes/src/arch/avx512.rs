@@ -9,13 +9,15 @@
 //! lists in it; they are masked off.
 
 use std::arch::x86_64::*;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 
-use super::portable;
+use super::dir24::GROUP;
+use super::{dir24, portable};
 use crate::hop::NextHop;
+use crate::lpm::dir24::{BELOW, Dir24, Table};
 use crate::lpm::entry::{
-    DEEP, DIRECT, Entry, FLAT_ROTATION, FORM_AT, Format, INNER, Image, LEAF, LINE_WORDS, LIST,
-    NO_BYTE, PLACE, SHIFT_AT, deep_hop, direct_words, hop_size, list_starts, list_values_at,
+    DEEP, DIRECT, FLAT_ROTATION, FORM_AT, INNER, Image, LEAF, LINE_WORDS, LIST, NO_BYTE, PLACE,
+    deep_hop, direct_words, hop_size, list_starts, list_values_at,
 };
 
 /// Groups of sixteen addresses that go through a step together.
@@ -44,26 +46,27 @@ impl Avx512 {
         has.then_some(Self(()))
     }
 
+    /// By the table of the first 24 bits.
+    pub(super) fn lookup_dir24(
+        self,
+        table: &Dir24,
+        image: &Image,
+        addrs: &[u32],
+        out: &mut [NextHop],
+    ) {
+        // SAFETY: `self` proves that the machine has the features.
+        unsafe { lookup_dir24(self, table, image, addrs, out) };
+    }
+
     pub(super) fn lookup_v4(self, image: &Image, addrs: &[u32], out: &mut [NextHop]) {
         let (rows, tail) = addrs.as_chunks::<16>();
         let (out_rows, out_tail) = out[..addrs.len()].as_chunks_mut::<16>();
-        match image.format {
-            Format { is_plain: true, is_narrow: true } => {
-                // SAFETY: `self` proves that the machine has the features.
-                unsafe { lookup_v4_plain::<true>(image, rows, out_rows) }
-            }
-            Format { is_plain: true, is_narrow: false } => {
-                // SAFETY: as above.
-                unsafe { lookup_v4_plain::<false>(image, rows, out_rows) }
-            }
-            Format { is_plain: false, is_narrow: true } => {
-                // SAFETY: as above.
-                unsafe { lookup_v4::<true>(image, rows, out_rows) }
-            }
-            Format { is_plain: false, is_narrow: false } => {
-                // SAFETY: as above.
-                unsafe { lookup_v4::<false>(image, rows, out_rows) }
-            }
+        if image.is_narrow {
+            // SAFETY: `self` proves that the machine has the features.
+            unsafe { lookup_v4::<true>(image, rows, out_rows) };
+        } else {
+            // SAFETY: as above.
+            unsafe { lookup_v4::<false>(image, rows, out_rows) };
         }
         portable::lookup(image, tail, |addr| u128::from(addr) << 96, out_tail);
     }
@@ -71,7 +74,7 @@ impl Avx512 {
     pub(super) fn lookup_v6(self, image: &Image, addrs: &[u128], out: &mut [NextHop]) {
         let (rows, tail) = addrs.as_chunks::<16>();
         let (out_rows, out_tail) = out[..addrs.len()].as_chunks_mut::<16>();
-        if image.format.is_narrow {
+        if image.is_narrow {
             // SAFETY: `self` proves that the machine has the features.
             unsafe { lookup_v6::<true>(image, rows, out_rows) };
         } else {
@@ -141,7 +144,7 @@ fn values_at<const NARROW: bool, const INNERS: bool>(
     let here = _mm512_popcnt_epi32(_mm512_sllv_epi32(starts, up));
     // A direct block has its first value in its first word.
     let first = _mm512_mask_slli_epi32::<3>(bases, direct, place);
-    let mut ahead = _mm512_mask_mov_epi32(here, direct, slots);
+    let mut ahead = _mm512_mask_mov_epi32(here, direct, bytes);
     if !NARROW {
         ahead = _mm512_slli_epi32::<1>(ahead);
     }
@@ -202,6 +205,52 @@ fn load(from: &[u32; 16]) -> __m512i {
     unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
 }
 
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,popcnt")]
+fn lookup_dir24(avx512: Avx512, table: &Dir24, image: &Image, addrs: &[u32], out: &mut [NextHop]) {
+    let look = |table: &_, addrs: &_, out: &mut _| look_dir24(table, addrs, out);
+    dir24::lookup((table, image), addrs, out, look, |addrs, out| {
+        avx512.lookup_v4(image, addrs, out)
+    });
+}
+
+/// Looks up a group by the first 24 bits; the lanes whose addresses have longer prefixes.
+///
+/// Bytes go into registers: a row of them in memory, written byte by byte, could be read as a
+/// vector only once all have been written, which is when the slowest load of the group is done.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn look_dir24(table: &Table, addrs: &[u32; GROUP], out: &mut [NextHop; GROUP]) -> u64 {
+    let (rows, _) = addrs.as_chunks::<16>();
+    let (low, high) = (
+        _mm256_set_m128i(sixteen_bytes(table, &rows[1]), sixteen_bytes(table, &rows[0])),
+        _mm256_set_m128i(sixteen_bytes(table, &rows[3]), sixteen_bytes(table, &rows[2])),
+    );
+    let bytes = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
+    let none = _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(NO_BYTE as i8));
+    let (out, _) = out.as_chunks_mut::<32>();
+    store_bytes(&mut out[0], low, none as u32);
+    store_bytes(&mut out[1], high, (none >> 32) as u32);
+    _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(BELOW as i8))
+}
+
+/// What is known of the first 24 bits of sixteen addresses.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn sixteen_bytes(table: &Table, addrs: &[u32; 16]) -> __m128i {
+    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] =
+        addrs.map(|addr| dir24::byte(table, addr) as i8);
+    _mm_setr_epi8(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p)
+}
+
+/// Writes the hops of 32 bytes, of which those of `none` are none.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn store_bytes(out: &mut [NextHop; 32], bytes: __m256i, none: u32) {
+    let hops = _mm512_mask_set1_epi16(_mm512_cvtepu8_epi16(bytes), none, -1);
+    // SAFETY: `NextHop` is a `u16` in memory, and 32 of them are the 64 bytes written.
+    unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), hops) };
+}
+
 /// Each loop's loads wait for nothing in it, so as many of them are under way as the core has room
 /// for.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq,popcnt")]
@@ -228,71 +277,6 @@ fn lookup_v4<const NARROW: bool>(image: &Image, addrs: &[[u32; 16]], out: &mut [
     }
 }
 
-/// The same for a plain image: an entry for each address, and a hop, if any, at a place that is
-/// known then, which an ordinary load reads: gathers cost more where this is used.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq,popcnt")]
-fn lookup_v4_plain<const NARROW: bool>(
-    image: &Image,
-    addrs: &[[u32; 16]],
-    out: &mut [[NextHop; 16]],
-) {
-    let words = &*image.words;
-    let nowhere = set((4 * (words.len() - LINE_WORDS)) as u32);
-    let zero = _mm512_setzero_si512();
-    let (mut firsts, mut at, mut found) =
-        ([zero; GROUPS], [Row::ZERO; GROUPS], [Row::ZERO; GROUPS]);
-    for (addrs, out) in addrs.chunks(GROUPS).zip(out.chunks_mut(GROUPS)) {
-        for (first, addrs) in firsts.iter_mut().zip(addrs) {
-            prefetch_next(addrs);
-            *first = gather::<4>(zero, !0, words, _mm512_srli_epi32::<16>(load(addrs)));
-        }
-        for ((first, at), addrs) in firsts.iter().zip(&mut at).zip(addrs) {
-            let shift = _mm512_and_si512(_mm512_srli_epi32::<SHIFT_AT>(*first), set(3));
-            let bytes = _mm512_and_si512(_mm512_srli_epi32::<8>(load(addrs)), set(0xff));
-            let mut ahead = _mm512_srlv_epi32(bytes, shift);
-            if !NARROW {
-                ahead = _mm512_slli_epi32::<1>(ahead);
-            }
-            let place = _mm512_slli_epi32::<3>(_mm512_and_si512(*first, set(PLACE)));
-            let hop_at = _mm512_add_epi32(place, ahead);
-            at.set(_mm512_mask_mov_epi32(nowhere, are(*first, LEAF), hop_at));
-        }
-        for (at, found) in at.iter().zip(&mut found).take(addrs.len()) {
-            for (found, &at) in found.0.iter_mut().zip(&at.0) {
-                *found = hop_at::<NARROW>(words, at);
-            }
-        }
-        let mut inner = 0u128;
-        for (idx, ((first, found), out)) in
-            firsts.iter().zip(&found).zip(out.iter_mut()).enumerate()
-        {
-            let (leaf, found) = (are(*first, LEAF), found.get());
-            let mut hops = _mm512_mask_mov_epi32(*first, leaf, found);
-            if NARROW {
-                let none = _mm512_mask_cmpeq_epi32_mask(leaf, found, set(u32::from(NO_BYTE)));
-                hops = _mm512_mask_mov_epi32(hops, none, set(0xffff));
-            }
-            store_hops(out, hops);
-            inner |= u128::from(are(*first, INNER)) << (16 * idx);
-        }
-        look_inner::<NARROW>(image, &firsts, addrs, inner, out);
-    }
-}
-
-/// The hop at byte `at`, which an entry of a leaf led to, or which lies in the last line.
-#[inline(always)]
-fn hop_at<const NARROW: bool>(words: &[AtomicU32], at: u32) -> u32 {
-    let at = words.as_ptr().cast::<u8>().wrapping_add(at as usize);
-    if NARROW {
-        // SAFETY: entries lead into the words, and what they lead to does not change; nobody writes
-        // to the last line.
-        u32::from(unsafe { at.read() })
-    } else {
-        // SAFETY: as above; hops of 16 bits are aligned.
-        u32::from(unsafe { at.cast::<u16>().read() })
-    }
-}
-
 /// Answers the addresses of `inner`, those of all groups, whose first entries lead to inner blocks:
 /// IPv4 has no flat tables.
 #[inline]
@@ -316,23 +300,12 @@ fn look_inner<const NARROW: bool>(
         let (row, lane) =
             (inner.trailing_zeros() as usize / 16, inner.trailing_zeros() as usize % 16);
         inner &= inner - 1;
-        out[row][lane] = look_one(image, addrs[row][lane]);
+        out[row][lane] = portable::lookup_one_v4(image, addrs[row][lane]);
     }
 }
 
-/// Answers one address: by its first 16 bits, its third byte, its fourth.
-#[inline]
-#[target_feature(enable = "popcnt")]
-fn look_one(image: &Image, addr: u32) -> NextHop {
-    let [high, low, third, fourth] = addr.to_be_bytes();
-    let first = &image.words[usize::from(u16::from_be_bytes([high, low]))];
-    // Partner: the release store that publishes a first entry.
-    let first = Entry(first.load(Ordering::Acquire));
-    NextHop(image.next(image.next(first, third), fourth).hop_number())
-}
-
-/// Whether plain images are faster: AMD's processors up to Zen 5 take long for a gather and read
-/// their third-level cache quickly. See `docs/routes.md`.
+/// Whether a load for each address is faster than a gather for sixteen: AMD's processors up to
+/// Zen 5 take long for these, and read their third-level cache quickly. See `docs/routes.md`.
 pub(super) fn gathers_are_slow() -> bool {
     let vendor = __cpuid(0);
     [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).as_flattened() == b"AuthenticAMD"
@@ -567,15 +540,20 @@ fn lookup_v6<const NARROW: bool>(image: &Image, addrs: &[[u128; 16]], out: &mut 
             *bits = first_words(addrs);
             *entries = gather::<4>(zero, !0, words, _mm512_srli_epi32::<16>(bits[0]));
         }
+        // Random addresses seldom lead beyond their first entries, hardly ever to leaves; and where
+        // gathers are slow, those of no lane are as well.
         for (entries, bits) in entries.iter_mut().zip(&bits).take(groups) {
-            *entries = second_16::<NARROW>(words, *entries, bits[0]);
+            if are(*entries, LEAF | INNER) != 0 {
+                *entries = second_16::<NARROW>(words, *entries, bits[0]);
+            }
         }
         for ((entries, bits), leaves) in entries.iter_mut().zip(&bits).zip(&mut leaves).take(groups)
         {
-            leaves.find::<NARROW>(words, entries, bits[1]);
+            if are(*entries, LEAF | INNER) != 0 {
+                leaves.find::<NARROW>(words, entries, bits[1]);
+            }
         }
         for ((leaves, found), entries) in leaves.iter().zip(&mut found).zip(&entries).take(groups) {
-            // Random addresses seldom lead to leaves.
             if are(*entries, LEAF) != 0 {
                 leaves.values::<NARROW>(words, found);
             }

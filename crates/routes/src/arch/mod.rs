@@ -7,6 +7,7 @@
 mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod bits;
+mod dir24;
 mod portable;
 
 use crate::hop::NextHop;
@@ -23,24 +24,13 @@ pub enum Kernel {
     /// Sixteen addresses at once.
     #[cfg(target_arch = "x86_64")]
     Avx512(avx512::Avx512),
-    /// The same, but IPv4 tables are plain and read by a load for each address.
-    #[cfg(target_arch = "x86_64")]
-    Avx512Plain(avx512::Avx512),
 }
 
 impl Kernel {
     /// Those that this machine has, the fastest first.
     pub(crate) fn available() -> impl Iterator<Item = Self> {
         #[cfg(target_arch = "x86_64")]
-        let special = {
-            let avx512 = avx512::Avx512::new();
-            let mut both = [avx512.map(Self::Avx512), avx512.map(Self::Avx512Plain)];
-            if avx512::gathers_are_slow() {
-                both.reverse();
-            }
-            let [first, second] = both;
-            [first, second, bits::Bits::new().map(Self::Bits)]
-        };
+        let special = [avx512::Avx512::new().map(Self::Avx512), bits::Bits::new().map(Self::Bits)];
         #[cfg(not(target_arch = "x86_64"))]
         let special: [Option<Self>; 0] = [];
         special.into_iter().flatten().chain([Self::Portable])
@@ -53,27 +43,39 @@ impl Kernel {
             Self::Bits(_) => "bits",
             #[cfg(target_arch = "x86_64")]
             Self::Avx512(_) => "avx512",
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512Plain(_) => "avx512-plain",
         }
     }
 
-    /// Whether IPv4 tables are to be plain.
-    pub(crate) fn prefers_plain(self) -> bool {
+    /// Whether a table of the first 24 bits is faster than blocks for large tables.
+    pub(crate) fn prefers_dir24(self) -> bool {
         #[cfg(target_arch = "x86_64")]
-        return matches!(self, Self::Avx512Plain(_));
+        return !matches!(self, Self::Avx512(_)) || avx512::gathers_are_slow();
         #[cfg(not(target_arch = "x86_64"))]
-        false
+        true
     }
 
     /// Looks up IPv4 addresses. `image` is a writer's; `out` is as long as `addrs` or longer.
     pub(crate) fn lookup_v4(self, image: &Image, addrs: &[u32], out: &mut [NextHop]) {
+        let Some(table) = &image.dir24 else { return self.lookup_blocks(image, addrs, out) };
+        match self {
+            Self::Portable => {
+                let blocks = |addrs: &_, out: &mut _| self.lookup_blocks(image, addrs, out);
+                dir24::lookup((table, image), addrs, out, dir24::look, blocks);
+            }
+            #[cfg(target_arch = "x86_64")]
+            Self::Bits(bits) => bits.lookup_dir24(table, image, addrs, out),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(avx512) => avx512.lookup_dir24(table, image, addrs, out),
+        }
+    }
+
+    fn lookup_blocks(self, image: &Image, addrs: &[u32], out: &mut [NextHop]) {
         match self {
             Self::Portable => portable::lookup(image, addrs, |addr| u128::from(addr) << 96, out),
             #[cfg(target_arch = "x86_64")]
             Self::Bits(bits) => bits.lookup_v4(image, addrs, out),
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512(avx512) | Self::Avx512Plain(avx512) => avx512.lookup_v4(image, addrs, out),
+            Self::Avx512(avx512) => avx512.lookup_v4(image, addrs, out),
         }
     }
 
@@ -84,7 +86,7 @@ impl Kernel {
             #[cfg(target_arch = "x86_64")]
             Self::Bits(bits) => bits.lookup_v6(image, addrs, out),
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512(avx512) | Self::Avx512Plain(avx512) => avx512.lookup_v6(image, addrs, out),
+            Self::Avx512(avx512) => avx512.lookup_v6(image, addrs, out),
         }
     }
 }

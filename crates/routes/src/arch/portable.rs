@@ -3,6 +3,8 @@
 //! Many addresses go through a step before the next one begins: the loads of different addresses do
 //! not wait for each other.
 
+use std::sync::atomic::Ordering;
+
 use crate::hop::NextHop;
 use crate::lpm::entry::{Entry, INNER, Image, LEAF};
 
@@ -46,6 +48,16 @@ pub(super) fn lookup<A: Copy>(
             *out = NextHop(entry.hop_number());
         }
     }
+}
+
+/// Looks up one IPv4 address: by its first 16 bits, its third byte, its fourth.
+#[inline(always)]
+pub(super) fn lookup_one_v4(image: &Image, addr: u32) -> NextHop {
+    let [high, low, third, fourth] = addr.to_be_bytes();
+    let first = &image.words[usize::from(u16::from_be_bytes([high, low]))];
+    // Partner: the release store that publishes a first entry.
+    let first = Entry(first.load(Ordering::Acquire));
+    NextHop(image.next(image.next(first, third), fourth).hop_number())
 }
 
 /// Looks up one address, aligned to the left of 128 bits.

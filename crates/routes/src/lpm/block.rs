@@ -1,8 +1,8 @@
 //! Making a block from what each of 256 values leads to.
 
 use super::entry::{
-    DEEP, DIRECT, ENTRY_SIZE, Entry, FORM_AT, Format, INNER, LEAF, LINE_WORDS, LIST_FORM_MAX,
-    NO_BYTE, SHIFT_AT, deep_hop, direct_words, hop_size, list_starts, list_values_at, list_words,
+    DEEP, DIRECT, ENTRY_SIZE, Entry, FORM_AT, INNER, LEAF, LINE_WORDS, LIST_FORM_MAX, NO_BYTE,
+    SHIFT_AT, deep_hop, direct_words, hop_size, list_starts, list_values_at, list_words,
 };
 use super::rib::set_bits;
 
@@ -57,10 +57,9 @@ impl Block {
         depth: u8,
         slots: &[u16; SLOTS],
         children: impl Iterator<Item = (u8, Entry)> + Clone,
-        format: Format,
+        is_narrow: bool,
     ) -> Option<u16> {
         self.clear();
-        let Format { is_narrow, is_plain } = format;
         let has_children = children.clone().next().is_some();
         match (depth, has_children) {
             (TABLE_DEPTH, true) => {
@@ -75,10 +74,7 @@ impl Block {
                 self.plan_deep(slots, children, is_narrow);
                 None
             }
-            _ => {
-                let leaf_runs_min = if depth == 0 && is_plain { 2 } else { DIRECT_RUNS_MIN };
-                self.plan_pairs(slots, children, is_narrow, leaf_runs_min)
-            }
+            _ => self.plan_pairs(slots, children, is_narrow),
         }
     }
 
@@ -167,20 +163,19 @@ impl Block {
         let link = self.words.len();
         self.words.extend([0; BEHIND_WORDS]);
         self.first_pair = self.words.len();
-        let hop = self.plan_pairs(slots, children, is_narrow, DIRECT_RUNS_MIN);
+        let hop = self.plan_pairs(slots, children, is_narrow);
         debug_assert_eq!(hop, None, "it has a child");
         self.words[link] = self.entry;
         self.link = Some(link);
         self.entry = leaf;
     }
 
-    /// A block of pairs, or a direct one if runs are many; for a leaf, so many.
+    /// A block of pairs, or a direct one if runs are many.
     fn plan_pairs(
         &mut self,
         slots: &[u16; SLOTS],
         children: impl Iterator<Item = (u8, Entry)> + Clone,
         is_narrow: bool,
-        leaf_runs_min: u32,
     ) -> Option<u16> {
         let mut starts = run_starts(slots);
         for (slot, _) in children.clone() {
@@ -193,11 +188,11 @@ impl Block {
         }
         self.entry = if is_leaf { LEAF } else { INNER };
         self.size = if is_leaf { hop_size(is_narrow) } else { ENTRY_SIZE };
-        let shift = shift_of(&starts);
-        if count(&starts) >= if is_leaf { leaf_runs_min } else { DIRECT_RUNS_MIN } {
-            self.entry |= DIRECT | shift << SHIFT_AT;
-            self.put_direct(slots, shift, children);
+        if count(&starts) >= DIRECT_RUNS_MIN {
+            self.entry |= DIRECT;
+            self.put_direct(slots, children);
         } else {
+            let shift = shift_of(&starts);
             let starts = packed(&starts, shift);
             self.put_pairs(&starts, shift);
             let firsts = starts_of(&starts[..self.pairs], shift);
@@ -206,17 +201,12 @@ impl Block {
         None
     }
 
-    /// A value for each slot of `2^shift` bytes.
-    fn put_direct(
-        &mut self,
-        slots: &[u16; SLOTS],
-        shift: u32,
-        children: impl Iterator<Item = (u8, Entry)>,
-    ) {
-        if self.entry & INNER != 0 || self.size > 0 || shift > 0 {
-            return self.put_values(slots, (0..SLOTS).step_by(1 << shift), children);
+    /// A value for each slot.
+    fn put_direct(&mut self, slots: &[u16; SLOTS], children: impl Iterator<Item = (u8, Entry)>) {
+        if self.entry & INNER != 0 || self.size > 0 {
+            return self.put_values(slots, 0..SLOTS, children);
         }
-        // Most blocks of a large table. Bytes first: this loop has a vector form.
+        // Bytes first: this loop has a vector form.
         let mut bytes = [0; SLOTS];
         for (byte, &hop) in bytes.iter_mut().zip(slots) {
             *byte = hop.min(u16::from(NO_BYTE)) as u8;
@@ -405,23 +395,18 @@ mod tests {
 
     /// Every byte must lead to its slot, or to the child in it.
     fn check(slots: &[u16; SLOTS], children: &[(u8, Entry)], words_expected: usize) {
-        for (is_narrow, is_plain) in [(false, false), (true, false), (false, true), (true, true)] {
-            let format = Format { is_narrow, is_plain };
+        for is_narrow in [false, true] {
             let mut block = Block::default();
-            assert_eq!(block.plan(0, slots, children.iter().copied(), format), None);
+            assert_eq!(block.plan(0, slots, children.iter().copied(), is_narrow), None);
             assert!(block.len() <= PAIRS_WORDS_MAX);
-            let is_direct = block.entry & DIRECT != 0;
-            if is_plain && children.is_empty() {
-                let shift = block.entry >> SHIFT_AT & 3;
-                assert!(is_direct && block.len() == direct_words(is_narrow) >> shift);
-            } else if is_narrow {
+            if is_narrow {
                 assert_eq!(block.len(), words_expected);
             }
             let (pad, words) = (6, SharedWords::zeroed(300));
             for (slot, word) in words[pad..].iter().zip(block.words_at(pad)) {
                 slot.store(*word, Ordering::Relaxed);
             }
-            let image = Image { words, format };
+            let image = Image { words, is_narrow, dir24: None };
             for byte in 0..=255u8 {
                 let child = children.iter().find(|(slot, _)| *slot == byte);
                 let hop = slots[usize::from(byte)];
@@ -436,10 +421,7 @@ mod tests {
     #[test]
     fn each_byte_leads_to_its_run() {
         let mut slots = [7; SLOTS];
-        for is_plain in [false, true] {
-            let format = Format { is_narrow: true, is_plain };
-            assert_eq!(Block::default().plan(0, &slots, std::iter::empty(), format), Some(7));
-        }
+        assert_eq!(Block::default().plan(0, &slots, std::iter::empty(), true), Some(7));
         slots[128..].fill(9);
         check(&slots, &[], 2 + 1);
         slots[64..72].fill(3);

@@ -8,7 +8,7 @@
 //! flat                1 1    0       0      place of a table of 65,536 entries, in pairs of words
 //!
 //! form 0, pairs      starts, base │ starts, base │ …  8 >> shift pairs │ value, value, …
-//! form 1, direct     256 >> shift values
+//! form 1, direct     256 values
 //! ```
 //! A block answers for the 256 values of one byte of an address. Neighbours that lead to the same
 //! place form a *run*; a block has a value for each run. Values are entries in an inner block; in a
@@ -18,8 +18,7 @@
 //!   between multiples of 2, 4 or 8, fewer pairs are enough. A pair answers for 32 slots: `starts`
 //!   has a bit for each, set where a run starts; the value of a slot stands at byte `base` of all
 //!   words, plus a value's size for each start up to the slot.
-//! - *Direct*: a value for each slot, where runs are so many that looking for them costs more than
-//!   it saves. In a *plain* image that is so for all leaves that first entries lead to.
+//! - *Direct*: where runs are so many that looking for them costs more than it saves.
 //!
 //! Bits 32 to 47 of an address, which is where most IPv6 prefixes end, have forms of their own, so
 //! that no more than two lines are touched for them. An entry for these bits is a hop, a leaf, or
@@ -53,6 +52,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use warpswitch_packet::pages::SharedWords;
+
+use super::dir24::Dir24;
 
 /// Marks an entry of a leaf.
 pub(crate) const LEAF: u32 = 1 << 30;
@@ -150,16 +151,10 @@ pub(crate) fn hop_size(is_narrow: bool) -> u32 {
 #[derive(Debug)]
 pub struct Image {
     pub(crate) words: SharedWords,
-    pub(crate) format: Format,
-}
-
-/// What can be chosen about blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Format {
     /// Whether hops in leaves have 8 bits.
     pub(crate) is_narrow: bool,
-    /// Whether leaves that first entries lead to are direct: more bytes, one load a lookup less.
-    pub(crate) is_plain: bool,
+    /// What the first 24 bits of an IPv4 address lead to, where that is kept too.
+    pub(crate) dir24: Option<Dir24>,
 }
 
 /// One entry: a hop, or the place of a block. Zero is hop 0.
@@ -203,10 +198,10 @@ impl Entry {
     #[inline(always)]
     fn value_of(self, words: &[AtomicU32], byte: u8, size: u32) -> usize {
         let at = self.at();
-        let slot = u32::from(byte) >> ((self.0 >> SHIFT_AT) & 3);
         if self.0 & DIRECT != 0 {
-            return 4 * at + ((slot as usize) << size);
+            return 4 * at + (usize::from(byte) << size);
         }
+        let slot = u32::from(byte) >> ((self.0 >> SHIFT_AT) & 3);
         let pair = at + 2 * (slot / 32) as usize;
         let starts = words[pair].load(Ordering::Relaxed);
         let base = words[pair + 1].load(Ordering::Relaxed);
@@ -225,7 +220,7 @@ impl Image {
     #[inline(always)]
     fn leaf_hop(&self, at: usize) -> u16 {
         let bits = self.words[at / 4].load(Ordering::Relaxed) >> (8 * (at % 4));
-        match (self.format.is_narrow, bits as u8) {
+        match (self.is_narrow, bits as u8) {
             (true, NO_BYTE) => u16::MAX,
             (true, byte) => u16::from(byte),
             (false, _) => bits as u16,
@@ -258,16 +253,15 @@ impl Image {
         if leaf.is_hop() {
             return leaf;
         }
-        let (at, size) = (4 * leaf.at(), hop_size(self.format.is_narrow));
+        let (at, size) = (4 * leaf.at(), hop_size(self.is_narrow));
         let hop = match (leaf.0 & LIST) >> FORM_AT {
             0 => self.leaf_hop(at + (usize::from(byte) << size)),
             form => {
-                let ahead =
-                    self.starts_up_to(leaf.at(), list_starts(form, self.format.is_narrow), key);
-                self.leaf_hop(at + list_values_at(form, self.format.is_narrow) + (ahead << size))
+                let ahead = self.starts_up_to(leaf.at(), list_starts(form, self.is_narrow), key);
+                self.leaf_hop(at + list_values_at(form, self.is_narrow) + (ahead << size))
             }
         };
-        if leaf.0 & DEEP != 0 && hop == deep_hop(self.format.is_narrow) {
+        if leaf.0 & DEEP != 0 && hop == deep_hop(self.is_narrow) {
             return self.next(self.behind(leaf), bits as u8);
         }
         Entry::hop(hop)
@@ -277,7 +271,7 @@ impl Image {
     #[inline(always)]
     pub(crate) fn behind(&self, leaf: Entry) -> Entry {
         let is_list = leaf.0 & LIST != 0;
-        let words = if is_list { LINE_WORDS } else { direct_words(self.format.is_narrow) };
+        let words = if is_list { LINE_WORDS } else { direct_words(self.is_narrow) };
         Entry(self.words[leaf.at() + words].load(Ordering::Relaxed))
     }
 
@@ -308,7 +302,7 @@ impl Image {
             let at = entry.entry_of(&self.words, byte);
             return Entry(self.words[at].load(Ordering::Acquire));
         }
-        let at = entry.value_of(&self.words, byte, hop_size(self.format.is_narrow));
+        let at = entry.value_of(&self.words, byte, hop_size(self.is_narrow));
         Entry::hop(self.leaf_hop(at))
     }
 }

@@ -8,8 +8,8 @@
 //! A full IPv4 table takes one step or two, an IPv6 table two to four. What makes it fast is that
 //! it is small: a block has a value for each run of neighbours that lead to the same place, found
 //! by counting bits, so the IPv4 table of the Internet is 3 MB, and most of what traffic touches of
-//! it stays in the second-level cache. Where processors gather slowly and miss cheaply, blocks of
-//! the third byte are plain arrays instead. `docs/routes.md` has the figures.
+//! it stays in the second-level cache. Where processors gather slowly, or not at all, large IPv4
+//! tables have a byte for each value of the first 24 bits, too. `docs/routes.md` has the figures.
 //!
 //! # Invariants
 //! - L1: every answer is that of [`RouteTable`] for the routes before or after a change that runs
@@ -25,6 +25,7 @@
 
 mod arena;
 mod block;
+pub(crate) mod dir24;
 pub(crate) mod entry;
 mod place;
 mod rib;
@@ -57,13 +58,33 @@ thread_local! {
     static PLACE: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// What a table may take, and which code looks up.
+/// Routes from which on a table of the first 24 bits is faster than the blocks alone: with fewer,
+/// these mostly lie in the second-level cache.
+const DIR24_ROUTES_MIN: usize = 1 << 16;
+
+/// How IPv4 routes lie in memory; IPv6 routes are in blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LpmForm {
+    /// What is faster on this machine for so many routes.
+    #[default]
+    Auto,
+    /// Blocks: 3 to 5 MB for the routes of the Internet.
+    Blocks,
+    /// Blocks, and a byte for each value of the first 24 bits: 16 MB more, one load for nearly all
+    /// lookups. Blocks alone while a hop is 254 or above, or if that passed half of the bound.
+    Dir24,
+}
+
+/// What a table may take, how it lies in memory, and which code looks up.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct LpmOptions {
     /// The most bytes that a table may take, the old and the new one of a growth not counted
     /// together.
     pub bytes_max: usize,
+    /// How IPv4 routes lie in memory.
+    pub form: LpmForm,
     /// Which code looks up, by the name that [`LpmStats::kernel`] has; the fastest one if that is
     /// not given, or is none of this processor's.
     pub kernel: Option<&'static str>,
@@ -71,7 +92,7 @@ pub struct LpmOptions {
 
 impl Default for LpmOptions {
     fn default() -> Self {
-        Self { bytes_max: 1 << 30, kernel: None }
+        Self { bytes_max: 1 << 30, form: LpmForm::Auto, kernel: None }
     }
 }
 
@@ -79,6 +100,15 @@ impl LpmOptions {
     /// The names of what may look up on this machine, the fastest first.
     pub fn kernels() -> Vec<&'static str> {
         Kernel::available().map(Kernel::name).collect()
+    }
+
+    /// From how many routes on there is a table of the first 24 bits.
+    fn dir24_min(&self, kernel: Kernel) -> Option<usize> {
+        match self.form {
+            LpmForm::Auto => kernel.prefers_dir24().then_some(DIR24_ROUTES_MIN),
+            LpmForm::Blocks => None,
+            LpmForm::Dir24 => Some(0),
+        }
     }
 
     fn kernel(&self) -> Kernel {
@@ -123,7 +153,7 @@ impl<A: Address> Lpm<A> {
         options: &LpmOptions,
     ) -> Result<Self, RouteError> {
         let kernel = options.kernel();
-        let mut writer = Writer::new(options.bytes_max, A::BITS, kernel.prefers_plain());
+        let mut writer = Writer::new(options.bytes_max, A::BITS, options.dir24_min(kernel));
         for (prefix, hop) in routes {
             if !hop.is_some() {
                 return Err(RouteError::no_hop());
@@ -189,7 +219,7 @@ impl<A: Address> Lpm<A> {
     /// Puts a route in; the next hop that its prefix had before.
     ///
     /// Cost: under a microsecond for a prefix longer than 16 bits; a shorter one costs that for
-    /// each block below it. Threads: writers take turns; readers go on.
+    /// each of its values of 16 bits. Threads: writers take turns; readers go on.
     ///
     /// # Errors
     /// [`ErrorKind::MemoryBound`](crate::ErrorKind::MemoryBound), or
@@ -241,6 +271,7 @@ impl<A: Address> Lpm<A> {
             blocks: writer.nodes_len(),
             lookup_bytes: writer.bytes_live(),
             bytes: writer.bytes() + self.epochs.bytes(),
+            form: if writer.image().dir24.is_some() { LpmForm::Dir24 } else { LpmForm::Blocks },
             kernel: self.kernel.name(),
         }
     }
@@ -268,7 +299,9 @@ pub struct LpmStats {
     pub lookup_bytes: usize,
     /// Bytes of everything: free room, and what changes need.
     pub bytes: usize,
-    /// The code that looks up: `portable`, `bits` (the same with instructions for bits), `avx512`,
-    /// `avx512-plain` (the same where gathers are slow: IPv4 tables take more memory).
+    /// How routes lie in memory now; never [`LpmForm::Auto`], which is decided anew when a table
+    /// outgrows its memory.
+    pub form: LpmForm,
+    /// The code that looks up: `portable`, `bits` (the same with instructions for bits), `avx512`.
     pub kernel: &'static str,
 }

@@ -54,6 +54,11 @@ impl Place {
         first..first + width
     }
 
+    /// The values that it has a part in of the third byte of an address.
+    pub(super) fn thirds(self) -> Range<usize> {
+        self.bytes_in(0)
+    }
+
     /// How many nodes lead to it, itself with them.
     pub(super) fn depth(self) -> usize {
         usize::from(self.len - ROOT_BITS).div_ceil(8)

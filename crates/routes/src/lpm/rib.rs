@@ -34,6 +34,8 @@ pub(crate) const DEEP_WEIGHT: u16 = MERGED_ENDS_MAX as u16 + 1;
 pub(crate) enum Written {
     /// None, or one that must be written anew.
     Not,
+    /// None: the table of the first 24 bits does.
+    InDir24,
     /// Its own.
     Own,
     /// Its own, for its children too, which have none then.
@@ -96,6 +98,11 @@ impl Node {
         if self.below < u16::MAX {
             self.below -= weight;
         }
+    }
+
+    /// Whether it stands for the third byte of an address, and none follow.
+    pub(crate) fn is_last_of_24_bits(&self) -> bool {
+        self.depth == 0 && self.children.is_empty()
     }
 
     /// How many prefixes and nodes end in it or go on below.
@@ -161,6 +168,11 @@ impl Node {
             }
         }
         slots
+    }
+
+    /// The hop of one value of the byte, longer prefixes aside.
+    pub(crate) fn slot(&self, byte: u8, inherited: u16) -> u16 {
+        (1..=8).rev().find_map(|len| self.get(byte, len)).unwrap_or(inherited)
     }
 
     /// The prefixes: first value of the byte, length (1 to 8), hop.

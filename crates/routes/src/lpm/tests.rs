@@ -62,8 +62,10 @@ fn equal<A: Address>(lpm: &Lpm<A>, table: &RouteTable<A>, addrs: &[A]) {
 }
 
 fn kernels() -> Vec<LpmOptions> {
-    let of = |&kernel: &&'static str| LpmOptions { kernel: Some(kernel), ..LpmOptions::default() };
-    LpmOptions::kernels().iter().map(of).collect()
+    let kernels = LpmOptions::kernels().into_iter();
+    let forms = kernels.flat_map(|kernel| [LpmForm::Blocks, LpmForm::Dir24].map(|f| (kernel, f)));
+    let of = |(kernel, form)| LpmOptions { kernel: Some(kernel), form, ..LpmOptions::default() };
+    forms.map(of).collect()
 }
 
 fn check_random<A: Address>(seed: u64, routes: usize, hops: u64) {
@@ -280,43 +282,82 @@ fn a_bound_is_kept_and_a_refused_change_changes_nothing() {
     assert_eq!(big.unwrap_err().kind(), crate::ErrorKind::MemoryBound);
 }
 
-/// Images are plain only while that takes little of the bound; what a change needs is asked of the
-/// image that it will be written to.
+/// The table of the first 24 bits says what blocks say, for each of its values, also after changes.
 #[test]
-fn plain_images_come_and_go() {
+fn each_value_of_24_bits_answers_as_blocks_do() {
+    let mut random = Random(31);
+    let seeds: Vec<u32> = (0..6).map(|_| random.addr()).collect();
+    let pairs: Vec<_> = (0..600).map(|i| (prefix(&mut random, &seeds), NextHop(i % 254))).collect();
+    let of = |form| LpmOptions { form, ..LpmOptions::default() };
+    let [table, blocks] = [LpmForm::Dir24, LpmForm::Blocks]
+        .map(|form| Ipv4Lpm::from_routes(pairs.iter().copied(), &of(form)).unwrap());
+    for round in 0..3 {
+        assert_eq!(table.stats().form, LpmForm::Dir24);
+        let (mut found, mut right) = ([NextHop(7); 256], [NextHop(8); 256]);
+        for first in (0..1 << 16).map(|first| first << 16) {
+            let addrs: [u32; 256] = std::array::from_fn(|third| first | (third as u32) << 8);
+            table.lookup_batch(&addrs, &mut found);
+            blocks.lookup_batch(&addrs, &mut right);
+            assert_eq!(found, right, "{first:x}, round {round}");
+        }
+        for lpm in [&table, &blocks] {
+            for (prefix, _) in pairs.iter().skip(round).step_by(3) {
+                lpm.remove(*prefix).unwrap();
+            }
+            for (prefix, hop) in pairs.iter().skip(round).step_by(5) {
+                lpm.insert(*prefix, NextHop(253 - hop.0)).unwrap();
+            }
+        }
+    }
+}
+
+/// The table of the first 24 bits is given up for hops that fit no byte, and for routes that the
+/// bound would refuse otherwise.
+#[test]
+fn the_table_of_24_bits_makes_room() {
     let mut random = Random(21);
-    for options in kernels() {
-        let options = LpmOptions { bytes_max: 5 << 20, ..options };
+    for kernel in LpmOptions::kernels() {
+        let options =
+            LpmOptions { bytes_max: 40 << 20, form: LpmForm::Dir24, kernel: Some(kernel) };
         let lpm = Lpm::build(&RouteTable::<u32>::new(), &options).unwrap();
         let mut table = RouteTable::new();
-        let is_plain = || lpm.published.read().format.is_plain;
-        let wants_plain = lpm.kernel.prefers_plain();
-        assert_eq!(is_plain(), wants_plain);
-        // Three runs each, in blocks of 128 or 256 hops.
-        let prefixes: Vec<_> =
-            (0..8000u32).map(|at| Prefix::new(at << 16 | 1 << 8, 24).unwrap()).collect();
-        let check = |table: &RouteTable<u32>, random: &mut Random| {
-            let addrs = addresses(random, table);
-            equal(&lpm, table, &addrs);
-        };
-        for &prefix in &prefixes {
-            lpm.insert(prefix, NextHop(7)).unwrap();
-            table.insert(prefix, NextHop(7)).unwrap();
+        assert_eq!(lpm.stats().form, LpmForm::Dir24);
+        // The first hop that has no byte.
+        let prefix = Prefix::new(0x0a00_0000, 8).unwrap();
+        lpm.insert(prefix, NextHop(254)).unwrap();
+        table.insert(prefix, NextHop(254)).unwrap();
+        assert_eq!(lpm.stats().form, LpmForm::Blocks);
+        let addrs = addresses(&mut random, &table);
+        equal(&lpm, &table, &addrs);
+
+        let lpm = Lpm::build(&RouteTable::<u32>::new(), &options).unwrap();
+        let mut table = RouteTable::new();
+        while lpm.stats().form == LpmForm::Dir24 {
+            let prefix = Prefix::containing(random.addr(), 30);
+            lpm.insert(prefix, NextHop(5)).unwrap();
+            table.insert(prefix, NextHop(5)).unwrap();
+            assert!(lpm.stats().bytes <= options.bytes_max + lpm.epochs.bytes() + (64 << 10));
         }
-        assert!(!is_plain());
-        check(&table, &mut random);
-        for &prefix in &prefixes[100..] {
-            lpm.remove(prefix).unwrap();
-            table.remove(prefix);
+        assert!(table.len() > 1000, "{}", table.len());
+        for _ in 0..100 {
+            lpm.insert(Prefix::containing(random.addr(), 30), NextHop(5)).unwrap();
         }
-        // A hop that has no room in a byte: all is written anew, and then all blocks once more.
-        for (hop, len) in [(300, 0), (301, 1), (5, 2)] {
-            let prefix = Prefix::new(0, len).unwrap();
-            lpm.insert(prefix, NextHop(hop)).unwrap();
-            table.insert(prefix, NextHop(hop)).unwrap();
-            check(&table, &mut random);
-        }
-        assert_eq!(is_plain(), wants_plain);
+        let addrs: Vec<u32> = table.iter().map(|(prefix, _)| prefix.addr()).collect();
+        let mut out = vec![NextHop::NONE; addrs.len()];
+        lpm.lookup_batch(&addrs, &mut out);
+        assert!(out.iter().all(|hop| *hop == NextHop(5)));
+    }
+}
+
+#[test]
+fn the_form_is_chosen_by_the_number_of_routes() {
+    let routes = |count: u32| (0..count).map(|at| (Prefix::new(at << 8, 24).unwrap(), NextHop(1)));
+    for kernel in LpmOptions::kernels() {
+        let options = LpmOptions { kernel: Some(kernel), ..LpmOptions::default() };
+        let form = |count| Lpm::from_routes(routes(count as u32), &options).unwrap().stats().form;
+        assert_eq!(form(DIR24_ROUTES_MIN - 1), LpmForm::Blocks);
+        let is_dir24 = form(DIR24_ROUTES_MIN) == LpmForm::Dir24;
+        assert_eq!(is_dir24, options.kernel().prefers_dir24());
     }
 }
 

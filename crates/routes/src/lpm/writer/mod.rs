@@ -6,60 +6,40 @@
 //!
 //! # Invariants
 //! - W1: a lookup's answer depends on one entry that a change replaces with one store, so it is the
-//!   one before or the one after.
+//!   one before or the one after. A byte of the table of the first 24 bits is written after what it
+//!   leads to, and a node that had a block for it keeps one until everything is written anew.
 //! - W2: a block is retired after the store that makes it unreachable.
 //! - W3: room is made sure of before the first store; a change that begins is finished.
+
+mod room;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use warpswitch_packet::pages::{self, SharedWords};
+use warpswitch_packet::pages::SharedWords;
 use warpswitch_packet::sync::Epochs;
 
 use super::arena::{Arena, GRAIN, LINE_GRAIN, Room};
-use super::block::{
-    BEHIND_WORDS, BLOCK_WORDS_MAX, Block, PAIR_RUNS_MAX, PAIRS_WORDS_MAX, SLOTS, TABLE_DEPTH,
-    list_runs_max,
-};
-use super::entry::{
-    Entry, FLAT_LEN, Format, INNER, Image, LEAF, LINE_WORDS, NO_BYTE, direct_words, flat_bits,
-    flat_idx,
-};
-use super::place::{DEPTH_MAX, Path, Place, one, table_above};
-use super::rib::{MERGED_ENDS_MAX, NO_HOP, NO_NODE, Node, Nodes, ROOT_BITS, ROOTS, Short, Written};
+use super::block::{Block, SLOTS, TABLE_DEPTH, list_runs_max};
+use super::dir24::{BELOW, Dir24, byte_of, byte_of_hop};
+use super::entry::{Entry, FLAT_LEN, INNER, Image, LEAF, NO_BYTE, flat_bits, flat_idx};
+use super::place::{Path, Place, one, table_above};
+use super::rib::{NO_HOP, NO_NODE, Node, Nodes, ROOT_BITS, ROOTS, Short, Written};
 use crate::address::Address;
 use crate::error::RouteError;
 use crate::prefix::Prefix;
-
-/// Words that one change of a long prefix takes at most where nothing lies below its node: the
-/// blocks of all nodes on the way and, of a list that is given up, those of the nodes in it.
-const NEED_MAX: usize =
-    (DEPTH_MAX + 2 + MERGED_ENDS_MAX) * BLOCK_WORDS_MAX.next_multiple_of(LINE_GRAIN);
+use room::{FLATS_MAX, SLACK_WORDS, SPARE_WORDS};
 
 /// How many blocks more are put aside before the writer looks which are free.
 const RETIRED_LEN: usize = 256;
 
-/// Room that is left free at least when everything is written anew.
-const SPARE_WORDS: usize = 1 << 13;
+/// So many values of a byte are looked up one by one, more all together.
+const FEW_THIRDS: usize = 4;
 
-/// Words behind the last block: a vector load of a hop takes four bytes from where it stands, and
-/// what looks for no list reads the last line.
-const SLACK_WORDS: usize = LINE_WORDS;
-
-/// What the places in entries reach; offsets of bytes must be below 2^31, too.
-const WORDS_MAX: usize = 1 << 28;
-
-/// A value of the first 16 bits gets a flat table if so many prefixes or nodes lie in the next two
-/// bytes; at most so many values.
-const FLAT_ENDS_MIN: usize = 64;
-const FLATS_MAX: usize = 128;
-
-/// Whether a hop needs 16 bits in a leaf.
-fn is_wide(hop: u16) -> bool {
-    hop != NO_HOP && hop >= u16::from(NO_BYTE)
-}
+/// All values of a byte.
+const ALL: Range<usize> = 0..SLOTS;
 
 /// All that changes need. One at a time.
 #[derive(Debug)]
@@ -71,6 +51,8 @@ pub(crate) struct Writer {
     routes: usize,
     /// Routes whose hop does not fit 8 bits.
     wide_hops: usize,
+    /// The least of these hops.
+    wide_min: u16,
     block: Block,
     /// Runs of the node that is being merged.
     runs: Vec<(u16, u16)>,
@@ -81,8 +63,8 @@ pub(crate) struct Writer {
     /// Blocks that the next store makes unreachable.
     unlinked: Vec<Room>,
     bytes_max: usize,
-    /// Whether images are plain if they may be so large.
-    wants_plain: bool,
+    /// How many routes make a table of the first 24 bits worth while, if any number does.
+    dir24_min: Option<usize>,
     /// The most flat tables; none for IPv4, where all would be leaves.
     flats_max: usize,
     /// Where flat tables begin, by the value of the first 16 bits.
@@ -91,7 +73,10 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// No routes of addresses of `addr_bits`, and words that say so.
-    pub(crate) fn new(bytes_max: usize, addr_bits: u8, wants_plain: bool) -> Self {
+    ///
+    /// With `dir24_min` routes or more, images of IPv4 routes have a table of the first 24 bits if
+    /// hops fit a byte and the bound leaves as much again; never if it is `None`.
+    pub(crate) fn new(bytes_max: usize, addr_bits: u8, dir24_min: Option<usize>) -> Self {
         let words = SharedWords::zeroed(ROOTS + SPARE_WORDS);
         let is_long = addr_bits > 32;
         let grain = if is_long { LINE_GRAIN } else { GRAIN };
@@ -101,20 +86,21 @@ impl Writer {
             short,
             nodes: Nodes::new(),
             arena,
-            image: Arc::new(Image { words, format: Format { is_narrow: true, is_plain: false } }),
+            image: Arc::new(Image { words, is_narrow: true, dir24: None }),
             routes: 0,
             wide_hops: 0,
+            wide_min: u16::from(if is_long { NO_BYTE } else { BELOW }),
             block: Block::default(),
             runs: Vec::new(),
             grain,
             reclaim_at: RETIRED_LEN,
             unlinked: Vec::new(),
             bytes_max,
-            wants_plain: wants_plain && !is_long,
+            dir24_min: dir24_min.filter(|_| !is_long),
             flats_max: if is_long { FLATS_MAX } else { 0 },
             flats: BTreeMap::new(),
         };
-        (0..ROOTS).for_each(|root| writer.publish_root(root, Entry::hop(NO_HOP)));
+        (0..ROOTS).for_each(|root| writer.publish(root, Entry::hop(NO_HOP)));
         writer
     }
 
@@ -129,17 +115,21 @@ impl Writer {
 
     /// Bytes of all that lookups and changes use.
     pub(crate) fn bytes(&self) -> usize {
-        self.image.words.len() * 4 + self.bytes_beside()
+        self.image.words.len() * 4 + self.dir24_bytes() + self.bytes_beside()
     }
 
     /// Bytes of the words that lookups can reach.
     pub(crate) fn bytes_live(&self) -> usize {
-        (ROOTS + self.flats.len() * FLAT_LEN + self.arena.live_words()) * 4
+        (ROOTS + self.flats.len() * FLAT_LEN + self.arena.live_words()) * 4 + self.dir24_bytes()
     }
 
     /// Nodes of the structure.
     pub(crate) fn nodes_len(&self) -> usize {
         self.nodes.len()
+    }
+
+    fn dir24_bytes(&self) -> usize {
+        if self.image.dir24.is_some() { Dir24::BYTES } else { 0 }
     }
 
     fn bytes_beside(&self) -> usize {
@@ -189,7 +179,7 @@ impl Writer {
     ) -> Option<u16> {
         let place = Place::of(prefix);
         let old = if place.len <= ROOT_BITS {
-            self.set_short(place, hop, |writer, root| writer.refresh_root(root, epochs))
+            self.set_short(place, hop, |writer, root| writer.refresh_root(root, ALL, epochs))
         } else {
             let (path, old) = self.enter_long(place, hop);
             // A new node is reached through the lowest one that was there.
@@ -208,7 +198,7 @@ impl Writer {
         let place = Place::of(prefix);
         let old = if place.len <= ROOT_BITS {
             let old = self.short.get(place.root(), place.len)?;
-            self.set_short(place, NO_HOP, |writer, root| writer.refresh_root(root, epochs));
+            self.set_short(place, NO_HOP, |writer, root| writer.refresh_root(root, ALL, epochs));
             old
         } else {
             self.remove_long(place, epochs)?
@@ -217,11 +207,17 @@ impl Writer {
         Some(old)
     }
 
+    /// Whether a hop needs 16 bits in a leaf, or has no byte in a table of the first 24 bits.
+    fn is_wide(&self, hop: u16) -> bool {
+        hop != NO_HOP && hop >= self.wide_min
+    }
+
     /// Keeps account of a prefix whose hop was `old` and is `new`.
     fn count(&mut self, old: Option<u16>, new: Option<u16>) {
-        let wide = |hop: Option<u16>| usize::from(hop.is_some_and(is_wide));
+        let wide = |hop: Option<u16>| usize::from(hop.is_some_and(|hop| self.is_wide(hop)));
+        let (old_wide, new_wide) = (wide(old), wide(new));
         self.routes = self.routes + usize::from(new.is_some()) - usize::from(old.is_some());
-        self.wide_hops = self.wide_hops + wide(new) - wide(old);
+        self.wide_hops = self.wide_hops + new_wide - old_wide;
     }
 
     /// Sets the hop of a short prefix, and calls `changed` for each of its values whose best one is
@@ -298,7 +294,8 @@ impl Writer {
             self.unlink_room(room);
             if level == 0 {
                 self.nodes.set_root(place.root(), NO_NODE);
-                self.publish_root(place.root(), Entry::hop(self.short.best(place.root())));
+                let hop = self.short.best(place.root());
+                self.publish_root(place.root(), Entry::hop(hop), place.thirds());
                 self.retire(epochs);
                 return Some(old);
             }
@@ -332,7 +329,7 @@ impl Writer {
                 self.refresh_flat(path.nodes[0], inherited, at, own(0), second);
                 return self.retire(epochs);
             }
-            _ if level == 0 => return self.refresh_root(place.root(), epochs),
+            _ if level == 0 => return self.refresh_root(place.root(), place.thirds(), epochs),
             _ => {}
         }
         let node = path.nodes[level];
@@ -348,13 +345,16 @@ impl Writer {
         debug_assert!(above.0 & INNER != 0, "it has a child");
         let value = above.entry_of(&self.image.words, place.byte(level - 1));
         self.publish(value, entry);
+        // What lies below a value of 24 bits may have been one hop, or be one now.
+        self.refresh_dir24(place.root(), place.thirds());
         self.retire(epochs);
     }
 
-    /// Writes the first node below `root`, if there is one, and publishes what `root` leads to.
-    fn refresh_root(&mut self, root: usize, epochs: &Epochs) {
+    /// Writes the first node below `root`, if there is one, and publishes what `root` leads to;
+    /// answers change for `thirds`, values of the third byte, alone.
+    fn refresh_root(&mut self, root: usize, thirds: Range<usize>, epochs: &Epochs) {
         let entry = self.root_entry(root);
-        self.publish_root(root, entry);
+        self.publish_root(root, entry, thirds);
         self.retire(epochs);
     }
 
@@ -370,14 +370,36 @@ impl Writer {
         }
     }
 
-    fn publish_root(&self, root: usize, entry: Entry) {
+    fn publish_root(&self, root: usize, entry: Entry, thirds: Range<usize>) {
         self.publish(root, entry);
+        self.refresh_dir24(root, thirds);
     }
 
     /// Replaces the entry at word `at`.
     fn publish(&self, at: usize, entry: Entry) {
         // Partner: the load of an entry in a lookup.
         self.image.words[at].store(entry.0, Ordering::Release);
+    }
+
+    /// Writes what the values `thirds` of the third byte below `root` lead to into the table of the
+    /// first 24 bits, if there is one. Blocks below were written.
+    fn refresh_dir24(&self, root: usize, thirds: Range<usize>) {
+        let Some(table) = &self.image.dir24 else { return };
+        let best = self.short.best(root);
+        let node = self.nodes.root(root).map(|node| self.nodes.get(node));
+        let (first, end) = (thirds.start, thirds.end);
+        let mut bytes = [byte_of_hop(best); SLOTS];
+        if let Some(node) = node {
+            if thirds.len() <= FEW_THIRDS {
+                thirds.for_each(|at| bytes[at] = byte_of_hop(node.slot(at as u8, best)));
+            } else {
+                bytes = node.slots(best).map(byte_of_hop);
+            }
+            for &(third, child) in &node.children {
+                bytes[usize::from(third)] = byte_of(self.nodes.get(child).entry);
+            }
+        }
+        table.put(root, first, &bytes[first..end]);
     }
 
     /// Writes all entries of the flat table that begins at `at`, whose node is `node`.
@@ -458,9 +480,12 @@ impl Writer {
     /// Recursion: at most as deep as an address has bytes.
     fn refresh(&mut self, node: u32, inherited: u16) -> Entry {
         let is_merged = self.merge(node, inherited);
+        let is_in_dir24 = self.is_in_dir24_alone(node);
         let hop = if is_merged {
             self.forget_children(node);
-            self.block.plan_list(&self.runs, self.image.format.is_narrow)
+            self.block.plan_list(&self.runs, self.image.is_narrow)
+        } else if is_in_dir24 {
+            Some(inherited)
         } else {
             let slots = self.nodes.get(node).slots(inherited);
             self.refresh_children(node, &slots);
@@ -480,9 +505,22 @@ impl Writer {
         let old = std::mem::replace(&mut node.room, room);
         node.entry = entry;
         node.inherited = inherited;
-        node.written = if is_merged { Written::Merged } else { Written::Own };
+        node.written = match (is_merged, is_in_dir24) {
+            (true, _) => Written::Merged,
+            (_, true) => Written::InDir24,
+            _ => Written::Own,
+        };
         self.unlink_room(old);
         entry
+    }
+
+    /// Whether the table of the first 24 bits answers for `node`, so that it needs no block: none
+    /// follow it, and it had none in this image. Who found [`BELOW`] may still look for one.
+    fn is_in_dir24_alone(&self, node: u32) -> bool {
+        let node = self.nodes.get(node);
+        self.image.dir24.is_some()
+            && node.is_last_of_24_bits()
+            && matches!(node.written, Written::Not | Written::InDir24)
     }
 
     /// Writes the children of `node` that are new or whose slot has another hop now.
@@ -522,7 +560,7 @@ impl Writer {
     fn merge(&mut self, node: u32, inherited: u16) -> bool {
         self.nodes.get(node).depth == TABLE_DEPTH
             && self.nodes.merge(node, inherited, &mut self.runs)
-            && self.runs.len() <= list_runs_max(self.image.format.is_narrow)
+            && self.runs.len() <= list_runs_max(self.image.is_narrow)
     }
 
     /// Whether a change below `node` may change whether it is merged.
@@ -547,7 +585,7 @@ impl Writer {
         let node = nodes.get(node);
         let children = node.children.iter();
         let children = children.map(|&(slot, child)| (slot, nodes.get(child).entry));
-        self.block.plan(node.depth, slots, children, self.image.format)
+        self.block.plan(node.depth, slots, children, self.image.is_narrow)
     }
 
     /// Writes the block that is planned.
@@ -577,215 +615,5 @@ impl Writer {
             // A reader that was put to sleep holds all back; it is not asked at each change.
             self.reclaim_at = self.arena.retired_len() + RETIRED_LEN;
         }
-    }
-
-    /// Makes sure that `prefix` can get `hop`, or lose its own if that is [`NO_HOP`], writing
-    /// everything anew if need be: then [`Writer::image`] is another one, and `true` is returned.
-    ///
-    /// # Errors
-    /// The bound forbids it; nothing was changed.
-    pub(crate) fn make_room<A: Address>(
-        &mut self,
-        prefix: Prefix<A>,
-        hop: u16,
-    ) -> Result<bool, RouteError> {
-        let bytes = self.bytes() + self.nodes.growth(DEPTH_MAX);
-        if hop != NO_HOP && bytes > self.bytes_max {
-            return Err(RouteError::memory_bound(bytes, self.bytes_max));
-        }
-        let place = Place::of(prefix);
-        let is_wider = self.image.format.is_narrow && is_wide(hop);
-        if !is_wider && self.arena.has_room(NEED_MAX) && self.ends_the_tree(place) {
-            return Ok(false);
-        }
-        let is_plain = self.image.format.is_plain;
-        let mut need = self.need(place, hop, is_plain);
-        debug_assert!(need <= NEED_MAX || !self.ends_the_tree(place), "{need} words");
-        if self.arena.has_room(need) && !is_wider {
-            return Ok(false);
-        }
-        if self.wants_plain {
-            // The new image may be what this one is not.
-            need = need.max(self.need(place, hop, !is_plain));
-        }
-        self.write_anew(need, hop)?;
-        Ok(true)
-    }
-
-    /// Whether nothing lies below the node of a long prefix: then [`Writer::need`] is at most
-    /// [`NEED_MAX`], which is quicker to know than the need itself, as that asks all nodes on the
-    /// way.
-    fn ends_the_tree(&self, place: Place) -> bool {
-        if place.len <= ROOT_BITS {
-            return false;
-        }
-        let path = self.path(place);
-        let last = path.as_slice().last();
-        path.len < place.depth()
-            || last.is_some_and(|&node| self.nodes.get(node).children.is_empty())
-    }
-
-    /// Words that giving a prefix `hop`, or taking its own if there is none, takes at most in an
-    /// image that is plain or is not.
-    fn need(&self, place: Place, hop: u16, is_plain: bool) -> usize {
-        if place.len <= ROOT_BITS {
-            let is_narrow = self.image.format.is_narrow && !is_wide(hop);
-            let format = Format { is_narrow, is_plain };
-            let first = place.root();
-            let hop = if hop == NO_HOP { self.short.above(first, place.len) } else { hop };
-            let mut block = Block::default();
-            let roots = first..first + (1 << (ROOT_BITS - place.len));
-            let nodes = roots
-                .filter(|&root| self.short.is_best(root, place.len))
-                .filter_map(|root| self.nodes.root(root));
-            return nodes.map(|node| self.measure_below(node, hop, format, &mut block)).sum();
-        }
-        let path = self.path(place);
-        // A new node has one prefix or one child, hence three starts at most.
-        let new = (path.len..place.depth()).map(|depth| self.words_max(depth as u8, 3));
-        let Some(&node) = path.as_slice().last() else { return new.sum() };
-        let table = path.as_slice().get(usize::from(TABLE_DEPTH)).copied();
-        let merged = table.filter(|&table| self.may_be_merged(table));
-        // Any node of the path may be the lowest that stays, and nodes of a list may get blocks.
-        let own = path.as_slice().iter().map(|&node| self.need_of(node)).sum::<usize>();
-        let need = own + new.sum::<usize>() + self.arena.rounded(LINE_WORDS);
-        let need = need + merged.map_or(0, |table| self.need_below(table));
-        if path.len < place.depth() {
-            return need;
-        }
-        // The prefix's own node: what lies below the prefix may inherit another hop.
-        let bytes = place.bytes_in(path.len - 1);
-        let children = self.nodes.get(node).children.iter();
-        let below = children.filter(|child| bytes.contains(&usize::from(child.0)));
-        need + below.map(|child| self.need_below(child.1)).sum::<usize>()
-    }
-
-    /// Words that the blocks of `node` and those below can take.
-    fn need_below(&self, node: u32) -> usize {
-        let children = self.nodes.get(node).children.iter();
-        self.need_of(node) + children.map(|child| self.need_below(child.1)).sum::<usize>()
-    }
-
-    /// Words that the block of `node` can take after one more prefix.
-    fn need_of(&self, node: u32) -> usize {
-        let node = self.nodes.get(node);
-        // Each prefix and child has two starts.
-        self.words_max(node.depth, 2 * (node.ends() + 1) + 1)
-    }
-
-    /// The most words of a block with so many starts, for a node that `depth` others lead to.
-    fn words_max(&self, depth: u8, starts: usize) -> usize {
-        // Eight pairs, and each of these has a start.
-        let pairs = if starts > PAIR_RUNS_MAX { PAIRS_WORDS_MAX } else { 16 + 8 + starts };
-        let may_be_plain = depth == 0 && self.wants_plain;
-        let pairs = pairs.max(if may_be_plain { direct_words(false) } else { 0 });
-        self.arena.rounded(match depth {
-            TABLE_DEPTH => SLOTS,
-            depth if depth == TABLE_DEPTH + 1 => direct_words(false) + BEHIND_WORDS + pairs,
-            _ => pairs,
-        })
-    }
-
-    /// Writes everything into new words, with room for `need` more, and for `hop`.
-    ///
-    /// # Errors
-    /// The bound forbids it; nothing was changed.
-    pub(crate) fn write_anew(&mut self, need: usize, hop: u16) -> Result<(), RouteError> {
-        let is_narrow = self.wide_hops == 0 && !is_wide(hop);
-        let mut format = Format { is_narrow, is_plain: self.wants_plain };
-        let room = |live: usize| live + live / 2 + need + SPARE_WORDS + SLACK_WORDS;
-        let mut room_words = room(self.measure(format));
-        if format.is_plain && (ROOTS + room_words) * 4 + self.bytes_beside() > self.bytes_max / 2 {
-            // That is for speed alone, too.
-            format.is_plain = false;
-            room_words = room(self.measure(format));
-        }
-        let mut flats = self.choose_flats();
-        let size = |flats: usize| pages::whole_pages(ROOTS + flats * FLAT_LEN + room_words);
-        if size(flats.len()) * 4 + self.bytes_beside() > self.bytes_max {
-            // They are for speed alone.
-            flats.clear();
-        }
-        let words = size(flats.len());
-        let bytes = words * 4 + self.bytes_beside();
-        if bytes > self.bytes_max || words > WORDS_MAX {
-            return Err(RouteError::memory_bound(bytes, self.bytes_max));
-        }
-        self.image = Arc::new(Image { words: SharedWords::zeroed(words), format });
-        let first = ROOTS + flats.len() * FLAT_LEN;
-        self.arena = Arena::new(first, words - SLACK_WORDS, self.grain);
-        self.reclaim_at = RETIRED_LEN;
-        self.flats = flats.into_iter().zip((ROOTS..).step_by(FLAT_LEN)).collect();
-        for root in 0..ROOTS {
-            self.forget_blocks(self.nodes.root(root));
-            let entry = self.root_entry(root);
-            self.publish_root(root, entry);
-        }
-        Ok(())
-    }
-
-    /// The values of the first 16 bits that get flat tables: those with the most in them.
-    fn choose_flats(&self) -> Vec<usize> {
-        let ends = |node: u32| self.nodes.get(node).ends();
-        let below = |node: u32| {
-            let children = self.nodes.get(node).children.iter();
-            ends(node) + children.map(|child| ends(child.1)).sum::<usize>()
-        };
-        let mut flats: Vec<_> = (0..ROOTS)
-            .filter_map(|root| Some((std::cmp::Reverse(below(self.nodes.root(root)?)), root)))
-            .filter(|(ends, _)| ends.0 >= FLAT_ENDS_MIN)
-            .collect();
-        flats.sort_unstable();
-        flats.truncate(self.flats_max);
-        flats.into_iter().map(|(_, root)| root).collect()
-    }
-
-    /// Words that all blocks take.
-    fn measure(&self, format: Format) -> usize {
-        let mut words = 0;
-        let mut block = Block::default();
-        for root in 0..ROOTS {
-            if let Some(node) = self.nodes.root(root) {
-                words += self.measure_below(node, self.short.best(root), format, &mut block);
-            }
-        }
-        words
-    }
-
-    fn measure_below(&self, node: u32, inherited: u16, format: Format, block: &mut Block) -> usize {
-        let is_narrow = format.is_narrow;
-        if self.nodes.get(node).depth == TABLE_DEPTH {
-            let mut runs = Vec::new();
-            if self.nodes.merge(node, inherited, &mut runs)
-                && runs.len() <= list_runs_max(is_narrow)
-            {
-                let is_list = block.plan_list(&runs, is_narrow).is_none();
-                return if is_list { self.arena.rounded(block.len()) } else { 0 };
-            }
-        }
-        let node = self.nodes.get(node);
-        let slots = node.slots(inherited);
-        let children = node.children.iter().map(|&(slot, _)| (slot, Entry(0)));
-        let own = match block.plan(node.depth, &slots, children, format) {
-            Some(_) => 0,
-            None => self.arena.rounded(block.len()),
-        };
-        let below = |&(slot, child): &(u8, u32)| {
-            self.measure_below(child, slots[usize::from(slot)], format, &mut Block::default())
-        };
-        own + node.children.iter().map(below).sum::<usize>()
-    }
-
-    /// Makes nodes forget blocks of words that are no longer used.
-    fn forget_blocks(&mut self, node: Option<u32>) {
-        let Some(node) = node else { return };
-        let children = std::mem::take(&mut self.nodes.get_mut(node).children);
-        for (_, child) in &children {
-            self.forget_blocks(Some(*child));
-        }
-        let node = self.nodes.get_mut(node);
-        node.children = children;
-        node.room = Room { at: 0, words: 0 };
-        node.written = Written::Not;
     }
 }

@@ -4,8 +4,9 @@
 #   ./run.sh [OUT]      OUT is where results go (default: results beside this script)
 #
 #   RUN_TESTS=0         no tests
-#   SOAK=10000000       frames through the kernel that stays, in its test (default 200000); what
-#                       became of them goes to OUT/soak.json
+#   SOAK=10000000       frames through the kernel that stays, in each of its tests (default 200000);
+#                       what became of them goes to OUT/soak.json, and to OUT/tests.txt what came
+#                       before the first slow ones
 #   LATENCY=0           no times of frames
 #   AGREE=12            first so many rounds of a million packets a set, compared with the cores
 #   FRAMES=100K         frames that are timed, for each figure

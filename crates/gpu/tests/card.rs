@@ -178,7 +178,11 @@ fn json_of(soaked: &Soaked, what: &str, keys_max: usize, took: Duration) -> Stri
         ("starts", count.starts),
         ("interrupts", soaked.interrupts),
         ("interrupts_at_work", soaked.interrupts_at_work),
+        ("left", count.left),
         ("slow_loads", soaked.slow_loads),
+        ("slow_resident", soaked.slow_resident),
+        ("slow_launched", soaked.slow_launched),
+        ("slow_ms", soaked.slow.as_millis() as u64),
         ("doubts", count.doubts),
         ("doubts_at_start", count.doubts_at_start),
         ("pauses", count.pauses),
@@ -189,35 +193,42 @@ fn json_of(soaked: &Soaked, what: &str, keys_max: usize, took: Duration) -> Stri
 }
 
 /// Frames of changing size, rules that change, the kernel stopped, interrupted at work and started
-/// again in between: as frames are full or not; and all of them through the kernel, frames of up to
-/// 256 and up to 1024 keys. `WARPSWITCH_SOAK_FRAMES` says how many; prints a line of JSON for each.
-#[test]
-fn no_frame_is_torn_on_the_card() {
+/// again in between. `WARPSWITCH_SOAK_FRAMES` says how many; prints a line of JSON.
+fn soak(what: &str, algorithm: Algorithm, rules: usize, config: FramesConfig) {
     let Ok(card) = card() else { return };
     let frames = std::env::var("WARPSWITCH_SOAK_FRAMES").ok().and_then(|n| n.parse().ok());
-    let frames: u64 = frames.unwrap_or(200_000);
-    let always = |keys_max| {
-        let hysteresis = Hysteresis::always();
-        FramesConfig { hysteresis, keys_max, ..FramesConfig::default() }
-    };
-    for (what, algorithm, rules, config, frames) in [
-        ("hysteresis", Algorithm::Turbo, 1000, FramesConfig::default(), frames / 10),
-        ("always, small", Algorithm::Turbo, 1000, always(256), frames),
-        ("always, large", Algorithm::MaskHash, 50, always(1024), frames / 5),
-    ] {
-        let mut soak = Soak::new(SCHEMAS[0], &[algorithm], rules, config);
-        soak.frames = frames;
-        soak.resident_only = config.hysteresis == Hysteresis::always();
-        soak.change_every = if frames > 1_000_000 { 1000 } else { 100 };
-        soak.interrupt_every = if frames > 1_000_000 { 5000 } else { 500 };
-        let start = Instant::now();
-        let soaked = soak.run(&card, &mut clock());
-        println!("{}", json_of(&soaked, what, config.keys_max, start.elapsed()));
-        let count = soaked.count;
-        assert_eq!((card.retired(), count.rescued), (None, 0), "{soaked:?}");
-        assert!(count.starts > frames / 20_000 && soaked.interrupts_at_work > 0, "{soaked:?}");
-        assert!(!soak.resident_only || count.resident >= frames, "{soaked:?}");
-    }
+    let frames: u64 = frames.unwrap_or(100_000);
+    let mut soak = Soak::new(SCHEMAS[0], &[algorithm], rules, config);
+    soak.frames = frames;
+    soak.resident_only = config.hysteresis == Hysteresis::always();
+    soak.change_every = if frames > 1_000_000 { 1000 } else { 100 };
+    soak.interrupt_every = if frames > 1_000_000 { 5000 } else { 500 };
+    let start = Instant::now();
+    let soaked = soak.run(&card, &mut clock());
+    println!("{}", json_of(&soaked, what, config.keys_max, start.elapsed()));
+    let count = soaked.count;
+    assert_eq!((card.retired(), count.rescued), (None, 0), "{soaked:?}");
+    assert!(count.starts > frames / 20_000 && soaked.interrupts_at_work > 0, "{soaked:?}");
+    assert!(!soak.resident_only || count.resident >= frames, "{soaked:?}");
+}
+
+fn always(keys_max: usize) -> FramesConfig {
+    FramesConfig { hysteresis: Hysteresis::always(), keys_max, ..FramesConfig::default() }
+}
+
+#[test]
+fn no_frame_is_torn_as_the_kernel_comes_and_goes() {
+    soak("hysteresis", Algorithm::Turbo, 1000, FramesConfig::default());
+}
+
+#[test]
+fn no_frame_is_torn_in_the_kernel() {
+    soak("always, small", Algorithm::Turbo, 1000, always(256));
+}
+
+#[test]
+fn no_large_frame_is_torn_in_the_kernel() {
+    soak("always, large", Algorithm::MaskHash, 50, always(1024));
 }
 
 /// Rules that go and come in groups while batches are looked up: each batch equals the reference at

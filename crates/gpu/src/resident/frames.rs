@@ -69,6 +69,8 @@ pub struct FramesCount {
     pub rescued: u64,
     /// Starts of the kernel.
     pub starts: u64,
+    /// Kernels that were told to leave and have left.
+    pub left: u64,
     /// Of these, those because of a frame that was not answered.
     pub doubts: u64,
     /// Of these, those of a kernel that had not answered anything since its start.
@@ -157,7 +159,12 @@ impl Frames {
 
     /// What became of the frames so far.
     pub fn count(&self) -> FramesCount {
-        self.count
+        FramesCount { left: self.resident.left, ..self.count }
+    }
+
+    /// Whether the oldest frame went to the kernel that stays. `None` if there is none.
+    pub fn oldest_is_resident(&self) -> Option<bool> {
+        self.queue.front().map(|(way, _)| matches!(way, Way::Resident(_)))
     }
 
     /// Whether the kernel is there, or on its way.

@@ -133,11 +133,22 @@ pub struct Stay {
     /// It is started anew after half of it, and leaves by itself after all of it: calls of the
     /// driver that wait for the card do not wait for ever.
     pub lease: Duration,
-    /// Polls in vain after which a warp sleeps between them.
+    /// Polls in vain after which a warp sleeps between them. Fewer where polls of all chunks are
+    /// more bytes than those of 32 chunks of short keys.
     pub hot_polls: u32,
-    /// How long.
+    /// How long. Longer where polls of all chunks would be more than a fifth of a link.
     pub cold: Duration,
 }
+
+/// Bytes of a chunk's poll, for each piece of its rows.
+const POLL_BYTES: usize = LANES * 16;
+/// Of 55 GB/s that a link of 16 lanes at 32 GT/s carries: what polls of chunks that are not in use
+/// may take, in bytes a microsecond.
+const POLL_BYTES_PER_US: usize = 9_000;
+/// Bytes of all chunks' polls from which on fewer of them are hot.
+const HOT_BYTES: usize = 32 * POLL_BYTES;
+/// From one poll to the next without sleep: there and back over the link.
+const POLL_TIME: Duration = Duration::from_nanos(1300);
 
 impl Default for Stay {
     fn default() -> Self {
@@ -153,6 +164,10 @@ impl Default for Stay {
 
 impl Stay {
     fn plan(&self, layout: &Layout) -> ResidentPlan {
+        let poll_bytes = layout.warps() * layout.pieces * POLL_BYTES;
+        let apart = Duration::from_micros((poll_bytes / POLL_BYTES_PER_US) as u64);
+        let cold = self.cold.max(apart.saturating_sub(POLL_TIME));
+        let hot_share = poll_bytes.div_ceil(HOT_BYTES).max(1) as u32;
         ResidentPlan {
             rows: layout.rows(),
             answers: layout.answers(0),
@@ -164,8 +179,8 @@ impl Stay {
             block_warps: self.block_warps,
             idle_ns: self.idle.as_nanos() as u64,
             lease_ns: self.lease.as_nanos() as u64,
-            hot_polls: self.hot_polls,
-            cold_ns: self.cold.as_nanos() as u32,
+            hot_polls: self.hot_polls / hot_share,
+            cold_ns: cold.as_nanos() as u32,
         }
     }
 }
@@ -217,6 +232,8 @@ struct Resident {
     started: Duration,
     /// Whether the kernel has answered anything since then.
     has_answered: bool,
+    /// Kernels that were seen to have left.
+    left: u64,
     under_way: usize,
 }
 
@@ -233,6 +250,7 @@ impl Resident {
             kernel: None,
             started: Duration::ZERO,
             has_answered: false,
+            left: 0,
             under_way: 0,
             runner,
         }
@@ -285,6 +303,7 @@ impl Resident {
     fn look(&mut self) -> Result<(), GpuError> {
         if self.state == State::Leaving && !self.runner.is_running()? {
             self.state = State::Off;
+            self.left += 1;
         }
         Ok(())
     }

@@ -12,6 +12,10 @@ use warpswitch_rules::{KeyBuf, RuleId, Ruleset, Schema, linear};
 use warpswitch_testkit::dense;
 use warpswitch_testkit::random::Random;
 
+/// Slow frames whose story is told.
+const TOLD_MAX: usize = 12;
+/// A frame that is waited for longer is slow.
+const SLOW: Duration = Duration::from_millis(1);
 /// Keys that frames are drawn from.
 const KEYS: usize = 2048;
 
@@ -48,6 +52,57 @@ pub struct Soaked {
     pub interrupts_at_work: u64,
     /// Images loaded in more than a millisecond.
     pub slow_loads: u64,
+    /// Frames waited for longer than that: those of the kernel that stays, and launched ones.
+    pub slow_resident: u64,
+    pub slow_launched: u64,
+    /// What they were waited for.
+    pub slow: Duration,
+}
+
+/// What happened last, to be told when a frame was slow.
+#[derive(Default)]
+struct Story {
+    events: VecDeque<(Duration, String)>,
+    count: FramesCount,
+    told: usize,
+}
+
+impl Story {
+    /// Notes what changed since the last call.
+    fn note(&mut self, now: Duration, count: FramesCount) {
+        let (old, new) = (std::mem::replace(&mut self.count, count), count);
+        for (what, old, new) in [
+            ("sent to the kernel", old.resident, new.resident),
+            ("launched", old.launched, new.launched),
+            ("started", old.starts, new.starts),
+            ("left", old.left, new.left),
+            ("doubted", old.doubts, new.doubts),
+            ("nobody looked", old.pauses, new.pauses),
+        ] {
+            if new > old {
+                self.add(now, what.to_owned());
+            }
+        }
+    }
+
+    fn add(&mut self, now: Duration, what: String) {
+        if self.events.len() == 24 {
+            self.events.pop_front();
+        }
+        self.events.push_back((now, what));
+    }
+
+    /// Prints it, a few times in all.
+    fn tell(&mut self, now: Duration) {
+        self.told += 1;
+        if self.told > TOLD_MAX {
+            return;
+        }
+        println!("a slow frame; microseconds before it was answered:");
+        for (when, what) in &self.events {
+            println!("  {:>8.1}  {what}", (now - *when).as_nanos() as f64 / 1e3);
+        }
+    }
 }
 
 impl Soak {
@@ -105,6 +160,7 @@ impl Soak {
         let mut under_way = VecDeque::new();
         let mut out = vec![RuleId(7); self.config.keys_max];
         let (mut sent, mut soaked) = (0, Soaked::default());
+        let mut story = Story::default();
         loop {
             let counted = if self.resident_only { frames.count().resident } else { sent };
             let is_over = counted >= self.frames;
@@ -116,14 +172,16 @@ impl Soak {
                     let before = clock(false);
                     loaded = load(version);
                     let took = clock(false) - before;
-                    soaked.slow_loads += u64::from(took > Duration::from_millis(1));
+                    soaked.slow_loads += u64::from(took > SLOW);
                     soaked.changes += 1;
+                    story.add(before, format!("loaded within {took:?}"));
                 }
                 is_small ^= random.chance(1, 100);
                 let len = self.len(&mut random, is_small);
                 let start = random.below(KEYS - len + 1);
                 let now = clock(random.chance(1, 20_000));
                 frames.send(self.keys.as_batch().slice(start, start + len), &loaded, now);
+                story.note(now, frames.count());
                 under_way.push_back((version, start, len));
                 (sent, soaked.keys) = (sent + 1, soaked.keys + len as u64);
                 if random.chance(1, self.interrupt_every) && frames.is_resident() {
@@ -131,14 +189,26 @@ impl Soak {
                     soaked.interrupts_at_work +=
                         u64::from(frames.poll(clock(false)) == Some(false));
                     frames.interrupt();
+                    story.add(clock(false), "interrupted".to_owned());
                 }
                 continue;
             }
             let Some((version, start, len)) = under_way.pop_front() else {
                 if is_over { break } else { continue }
             };
-            while frames.poll(clock(false)) == Some(false) {
+            let (began, mut now) = (clock(false), clock(false));
+            while frames.poll(now) == Some(false) {
                 std::thread::yield_now();
+                story.note(now, frames.count());
+                now = clock(false);
+            }
+            let (waited, is_resident) = (now - began, frames.oldest_is_resident() == Some(true));
+            if waited > SLOW {
+                soaked.slow_resident += u64::from(is_resident);
+                soaked.slow_launched += u64::from(!is_resident);
+                soaked.slow += waited;
+                story.add(began, format!("waited for; resident: {is_resident}"));
+                story.tell(now);
             }
             assert_eq!(frames.oldest_len(), Some(len));
             frames.take(&mut out[..len]);

@@ -51,6 +51,7 @@ mod testing;
 pub mod work;
 
 pub use chain::Chain;
+pub use copies::COPIES;
 pub use device::{Device, Slot};
 pub use error::{ErrorKind, GpuError};
 pub use image::{Algorithm, Image};

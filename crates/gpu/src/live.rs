@@ -1,13 +1,13 @@
 //! A classifier on a device whose rules change while it is used.
 //!
-//! Rules change in the writer's model (`image::live`); the image lies on the device in two copies
-//! (`copies`), one of which batches see while the other one is patched.
+//! Rules change in the writer's model (`image::live`); the image lies on the device in three copies
+//! (`copies`), one of which batches see while another one is patched.
 //!
 //! # What an update costs
 //! For `turbo` the units of one leaf, mostly one to three, and one for each reference to it, all of
-//! them twice, as each copy gets them: some 150 bytes; on a card 8 us for each group. The floor for
-//! 100K rules that change at 10 M/s would be 1.5 GB/s, a thirtieth of the link: it is the writer
-//! that limits.
+//! them three times, as each copy gets them: some 220 bytes; on a card 8 us for each group. The
+//! floor for 100K rules that change at 10 M/s would be 2.2 GB/s, a twentieth of the link: it is the
+//! writer that limits.
 //!
 //! What cannot be done in place (no room, a rule that the layout cannot hold, too many long leaves;
 //! for `linear` every change) is a new image, one for a whole group; lookups go on in the former
@@ -22,7 +22,7 @@ use warpswitch_classify::{
 };
 use warpswitch_rules::{KeyBatch, RuleId, RuleRef, Ruleset, Schema};
 
-use crate::copies::{Copies, Idle};
+use crate::copies::{COPIES, Copies, Idle};
 use crate::device::{Device, Loaded};
 use crate::engine::classify_on;
 use crate::image::{Algorithm, Image, Live, Patch};
@@ -92,7 +92,7 @@ fn arrange(
 fn image_bytes(device: &Device, image: &Image, live: Option<&Live>) -> usize {
     let on_device = if device.is_card() { 2 } else { 1 };
     match live {
-        Some(live) => 2 * on_device * image.bytes() + live.bytes(),
+        Some(live) => COPIES * on_device * image.bytes() + live.bytes(),
         None => on_device * image.bytes(),
     }
 }
@@ -134,7 +134,7 @@ impl LiveEngine {
     }
 
     /// The image that is current: what a batch that begins now is looked up in. Hold it for one
-    /// batch, not longer: the next but one version waits for it.
+    /// batch, not longer: the third version after it waits for it.
     pub fn current(&self) -> Arc<Loaded> {
         self.copies.current()
     }
@@ -173,7 +173,7 @@ impl LiveEngine {
         writer.figures.builds += 1;
         let loaded = self.device.load_or_retire(Arc::new(image));
         self.publish(writer, loaded);
-        // Both copies are of the former layout.
+        // All copies are of the former layout.
         writer.idle = Idle::none();
         writer.live = live;
         Ok(())

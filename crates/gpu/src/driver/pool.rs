@@ -17,8 +17,8 @@ use crate::ranges::Ranges;
 
 /// The least that is taken at once.
 const SLAB_BYTES_MIN: usize = 64 << 20;
-/// Room in a slab for so many blocks of the size that is asked for: two copies of an image, one
-/// that takes their place, and some more.
+/// Room in a slab for so many blocks of the size that is asked for: three copies of an image, and
+/// one that takes their place.
 const SLAB_BLOCKS: usize = 4;
 /// Borders on which blocks lie, as the driver's own do.
 const ALIGN_BYTES: usize = 512;

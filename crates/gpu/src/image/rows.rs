@@ -64,7 +64,9 @@ pub(super) fn hides(shape: &KernelShape, above: &[u32], below: &[u32], fixed: &[
     let wider = |mask: u32, other: u32, value: u32, others: u32, fixed: u32| {
         mask & !(other | fixed) | (value ^ others) & mask & other
     };
-    let (wider, ports) = if shape.compact {
+    let (wider, ports) = if let (true, [Some(above), Some(below)]) =
+        (shape.compact, [above, below].map(<[u32]>::first_chunk::<8>))
+    {
         let address = |at: usize| {
             wider(above[2 * at + 1], below[2 * at + 1], above[2 * at], below[2 * at], fixed[at])
         };

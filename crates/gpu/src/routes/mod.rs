@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use warpswitch_routes::{Address, NextHop, Prefix, RouteError};
 
-use crate::copies::{Copies, Idle};
+use crate::copies::{COPIES, Copies, Idle};
 use crate::device::{Device, Loaded};
 use crate::engine::pass;
 use crate::image::Patch;
@@ -190,8 +190,8 @@ impl<A: Address, W: RouteWork> LiveRoutes<A, W> {
         routes: impl IntoIterator<Item = (Prefix<A>, NextHop)>,
         bytes_max: usize,
     ) -> Result<Self, RouteError> {
-        // The model, two that the host answers from, two on a card.
-        let copies = if device.is_card() { 5 } else { 3 };
+        // The model, those that the host answers from, and as many on a card.
+        let copies = 1 + if device.is_card() { 2 * COPIES } else { COPIES };
         let mut writer = Writer::new(copies, bytes_max);
         for (prefix, hop) in routes {
             if !hop.is_some() {
@@ -235,7 +235,7 @@ impl<A: Address, W: RouteWork> LiveRoutes<A, W> {
     }
 
     /// The image that is current: what a batch that begins now is looked up in, for those who drive
-    /// slots themselves. Hold it for one batch, not longer: the next but one version waits for it.
+    /// slots themselves. Hold it for one batch, not longer: the third version after waits for it.
     pub fn current(&self) -> Arc<Loaded<W>> {
         self.copies.current()
     }
@@ -265,7 +265,7 @@ impl<A: Address, W: RouteWork> LiveRoutes<A, W> {
     /// Makes changes that become visible at once, when this returns.
     ///
     /// Cost: about a microsecond for each prefix longer than 16 bits, some 10 us for the group, and
-    /// waiting for the batches that began two groups ago. A shorter prefix costs a block for each
+    /// waiting for the batches that began three groups ago. A shorter prefix costs a block for each
     /// node below it. Threads: writers take turns; lookups go on.
     ///
     /// # Errors
@@ -335,7 +335,7 @@ impl<A: Address, W: RouteWork> LiveRoutes<A, W> {
         }
         held.writer.patch(&mut held.patch);
         if is_anew {
-            // The idle copy is of another length.
+            // The idle copies are of another length.
             held.idle = Idle::none();
         } else {
             held.patched_units += held.patch.units.len();

@@ -4,8 +4,8 @@
 //! change ─► model: words ─► patch: units that differ ─► the copy that no batch uses ─► published
 //!            └─ dirty units                              (host, and card)
 //! ```
-//! An image lies on a device in two copies (`crate::live`). The writer never touches one that a
-//! batch may read: it changes the *model*, words of its own, and notes which units of eight words
+//! An image lies on a device in several copies (`crate::copies`). The writer never touches one that
+//! a batch may read: it changes the *model*, words of its own, and notes which units of eight words
 //! it wrote. A patch is these units as they are now; it brings a copy of any earlier version up to
 //! date that is not older than the notes.
 //!
@@ -28,6 +28,7 @@ use warpswitch_rules::RuleRef;
 
 use super::abi::UNIT_WORDS;
 use super::{VIEW_NUMBERS, abi};
+use crate::copies::COPIES;
 use ranks::Entered;
 pub(super) use ranks::Ranks;
 
@@ -66,8 +67,9 @@ pub(crate) struct Model {
     /// A bit a unit: noted.
     noted: Vec<u64>,
     units: Vec<u32>,
-    /// Units that the last patch brought to the copy which is published now.
-    last_units: Vec<u32>,
+    /// Units that were new in each of the last patches, the latest first: what brought the copies
+    /// from the one that is to be patched next to the one that is published.
+    former: [Vec<u32>; COPIES - 1],
     /// Whether numbers changed since the last patch.
     renumbered: bool,
 }
@@ -79,7 +81,7 @@ impl Model {
             numbers,
             noted: Vec::new(),
             units: Vec::new(),
-            last_units: Vec::new(),
+            former: Default::default(),
             renumbered: false,
         }
     }
@@ -95,7 +97,7 @@ impl Model {
     pub(crate) fn forget(&mut self) {
         self.noted.fill(0);
         self.units.clear();
-        self.last_units.clear();
+        self.former.iter_mut().for_each(Vec::clear);
         self.renumbered = false;
     }
 
@@ -116,22 +118,28 @@ impl Model {
         !self.units.is_empty() || self.renumbered
     }
 
-    /// What brings the copy that was published before the last one up to date.
+    /// What brings the oldest copy up to date.
     pub(crate) fn patch(&mut self, patch: &mut Patch) {
+        let new = self.units.len();
+        for which in 0..self.former.len() {
+            let former = std::mem::take(&mut self.former[which]);
+            former.iter().for_each(|&unit| self.note(unit as usize));
+            self.former[which] = former;
+        }
         patch.units.clear();
         patch.units.extend_from_slice(&self.units);
-        let noted = |unit: u32| self.noted[unit as usize / 64] >> (unit % 64) & 1 == 1;
-        patch.units.extend(self.last_units.iter().filter(|&&unit| !noted(unit)));
+        self.units.truncate(new);
         patch.words.clear();
         for &unit in &patch.units {
             let at = unit as usize * UNIT_WORDS;
             patch.words.extend_from_slice(&self.words[at..at + UNIT_WORDS]);
         }
         patch.numbers = self.numbers;
-        for &unit in &self.units {
+        for &unit in &patch.units {
             self.noted[unit as usize / 64] &= !(1 << (unit % 64));
         }
-        std::mem::swap(&mut self.last_units, &mut self.units);
+        self.former.rotate_right(1);
+        std::mem::swap(&mut self.former[0], &mut self.units);
         self.units.clear();
         self.renumbered = false;
     }
@@ -154,8 +162,16 @@ impl Model {
 
     /// Writes `words` from `at` on.
     pub(crate) fn write(&mut self, at: usize, words: &[u32]) {
-        for (idx, &word) in words.iter().enumerate() {
-            self.set(at + idx, word);
+        let (mut at, mut words) = (at, words);
+        while !words.is_empty() {
+            let len = (UNIT_WORDS - at % UNIT_WORDS).min(words.len());
+            let (new, rest) = words.split_at(len);
+            let old = &mut self.words[at..at + len];
+            if old != new {
+                old.copy_from_slice(new);
+                self.note(at / UNIT_WORDS);
+            }
+            (at, words) = (at + len, rest);
         }
     }
 
@@ -279,7 +295,7 @@ impl Live {
         self.model.is_changed()
     }
 
-    /// What brings the copy that was published before the last one up to date.
+    /// What brings the oldest copy up to date.
     pub(crate) fn patch(&mut self, patch: &mut Patch) {
         self.model.patch(patch);
         patch.id_max = self.id_max;
@@ -288,5 +304,37 @@ impl Live {
     /// Words, numbers and the largest id that came, as they are now.
     pub(super) fn whole(&self) -> (&[u32], [u32; VIEW_NUMBERS], u32) {
         (&self.model.words, self.model.numbers, self.id_max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpswitch_classify::parts::SeedStream;
+
+    /// Copies that get patches in turn, each as many versions behind as there are others.
+    #[test]
+    fn a_patch_brings_the_oldest_copy_up_to_date() {
+        let mut seeds = SeedStream::new(3, 3);
+        let mut model = Model::new([0; VIEW_NUMBERS]);
+        let first = vec![0; 40 * UNIT_WORDS];
+        model.start(first.clone());
+        let mut copies = vec![first; COPIES];
+        let mut patch = Patch::default();
+        for version in 0..300 {
+            for _ in 0..seeds.next() % 6 {
+                let at = seeds.next() as usize % (40 * UNIT_WORDS - 20);
+                let words: Vec<u32> = (0..seeds.next() % 20).map(|_| seeds.next() as u32).collect();
+                model.write(at, &words);
+            }
+            model.patch(&mut patch);
+            let mut units = patch.units.clone();
+            units.sort_unstable();
+            units.dedup();
+            assert_eq!(units.len(), patch.units.len(), "a unit comes twice");
+            let copy = &mut copies[version % COPIES];
+            patch.apply(copy);
+            assert_eq!(copy, model.words(), "version {version}");
+        }
     }
 }

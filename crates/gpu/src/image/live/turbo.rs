@@ -8,6 +8,10 @@
 //! Rows that a better one of their leaf hides (they can never win there) are kept beside the image,
 //! for the day when that one goes: a card never loads them.
 //!
+//! A rule that leaves a cut's bits open lies in thousands of leaves, hidden in most of them: to
+//! reach these is what such a change costs, so memory is asked for some leaves ahead, and a leaf
+//! whose visible rows stay is not written.
+//!
 //! # Invariants
 //! - L1: each hidden row is hidden by a row of its leaf that is not. What hides a row hides also
 //!   what that row would have hidden, so the order of changes does not matter.
@@ -17,6 +21,7 @@
 
 use std::collections::HashMap;
 
+use warpswitch_packet::pages::prefetch;
 use warpswitch_rules::schema::WORDS_MAX;
 use warpswitch_rules::{MatchRef, RuleRef};
 
@@ -29,6 +34,14 @@ use crate::kernels::KernelShape;
 
 /// Rows from which a leaf counts as crowded.
 const CROWDED_ROWS: usize = 64;
+
+/// Cells ahead whose rows are asked for, whose leaf, and the hidden rows of that: each is found by
+/// what was asked for before.
+const AHEAD: [usize; 3] = [24, 16, 8];
+/// Lines of a leaf's rows that are asked for at most: later ones follow by themselves.
+const LINES_AHEAD_MAX: usize = 8;
+/// Words of a cache line.
+const LINE_WORDS: usize = 16;
 
 /// The place of the tail's reference: not a word, but a number of the view.
 const TAIL: u32 = u32::MAX;
@@ -68,14 +81,17 @@ impl Leaves {
         leaves
     }
 
+    fn number(&self, unit: u32) -> Option<usize> {
+        self.numbers[unit as usize].checked_sub(1).map(|number| number as usize)
+    }
+
     fn get(&self, unit: u32) -> Option<&Leaf> {
-        let number = self.numbers[unit as usize].checked_sub(1)?;
-        Some(&self.list[number as usize])
+        Some(&self.list[self.number(unit)?])
     }
 
     fn get_mut(&mut self, unit: u32) -> Option<&mut Leaf> {
-        let number = self.numbers[unit as usize].checked_sub(1)?;
-        Some(&mut self.list[number as usize])
+        let number = self.number(unit)?;
+        Some(&mut self.list[number])
     }
 
     fn insert(&mut self, unit: u32, leaf: Leaf) {
@@ -221,8 +237,7 @@ impl Turbo {
         rows::write(&self.shape, rule, rank, row);
         let shape = self.shape;
         self.each_leaf(model, &rule.matching, place, |rows, fixed| {
-            rows.insert(&shape, row, fixed);
-            Ok(())
+            Ok(rows.insert(&shape, row, fixed))
         })
     }
 
@@ -264,7 +279,10 @@ impl Turbo {
         self.ways.push([0; WORDS_MAX]);
         self.cells_below(model, matching, place, 0);
         if self.cells.len() > 1 {
-            self.cells.sort_unstable_by_key(|cell| (cell.reference, cell.way, cell.place));
+            // One number to compare: there may be thousands. Cells of one leaf have one way (L2).
+            self.cells.sort_unstable_by_key(|cell| {
+                u64::from(cell.reference) << 32 | u64::from(cell.place)
+            });
         }
     }
 
@@ -307,24 +325,31 @@ impl Turbo {
         }
     }
 
-    /// Edits every leaf that a rule belongs to.
+    /// Edits every leaf that a rule belongs to; `edit` tells whether visible rows changed.
     fn each_leaf(
         &mut self,
         model: &mut Model,
         matching: &MatchRef<'_>,
         place: u32,
-        mut edit: impl FnMut(&mut Rows, &Fixed) -> Result<(), NoRoom>,
+        mut edit: impl FnMut(&mut Rows, &Fixed) -> Result<bool, NoRoom>,
     ) -> Result<(), NoRoom> {
         self.find_cells(model, matching, place);
         let (cells, mut rows) = (std::mem::take(&mut self.cells), std::mem::take(&mut self.rows));
-        let mut largest = 0;
-        for cells in cells.chunk_by(|a, b| (a.reference, a.way) == (b.reference, b.way)) {
-            let CellOf { reference, way, .. } = cells[0];
-            self.read(model, reference, &mut rows);
-            edit(&mut rows, &self.ways[way as usize])?;
+        let (mut largest, mut begin) = (0, 0);
+        for group in cells.chunk_by(|a, b| (a.reference, a.way) == (b.reference, b.way)) {
+            self.ask_for(model, &cells[begin..]);
+            begin += group.len();
+            let CellOf { reference, way, .. } = group[0];
+            let sharers = group.len() as u32;
+            let is_whole = self.read(model, reference, sharers, &mut rows);
+            let is_changed = edit(&mut rows, &self.ways[way as usize])?;
             largest = largest.max(rows.visible.len() / self.row_words());
-            let new = self.write(model, reference, cells.len() as u32, &rows)?;
-            for cell in cells.iter().filter(|_| new != reference) {
+            if is_whole && !is_changed {
+                self.put_back(reference, &mut rows);
+                continue;
+            }
+            let new = self.write(model, reference, sharers, &mut rows)?;
+            for cell in group.iter().filter(|_| new != reference) {
                 match cell.place {
                     TAIL => model.set_number(abi::TURBO_TAIL, new),
                     at => model.set(at as usize, new),
@@ -337,12 +362,37 @@ impl Turbo {
         Ok(())
     }
 
-    /// Reads the rows of the leaf that a reference is to.
-    fn read(&self, model: &Model, reference: u32, rows: &mut Rows) {
+    /// Asks memory for what the leaves of later cells will be read from.
+    fn ask_for(&self, model: &Model, cells: &[CellOf]) {
+        let unit = |ahead: usize| {
+            let cell = cells.get(ahead).filter(|cell| cell.reference != 0)?;
+            Some((cell.reference >> REF_SHIFT, cell.reference & REF_UNIT))
+        };
+        let lines = |words: usize| 0..words.div_ceil(LINE_WORDS).min(LINES_AHEAD_MAX);
+        if let Some((len, unit)) = unit(AHEAD[0]) {
+            prefetch(&self.leaves.numbers, unit as usize);
+            let at = self.units_at + unit as usize * UNIT_WORDS;
+            // A long leaf, of which the reference does not tell the length, has many.
+            let words = if len == 0 { usize::MAX } else { len as usize * self.row_words() };
+            lines(words).for_each(|line| prefetch(&model.words, at + line * LINE_WORDS));
+        }
+        if let Some(number) = unit(AHEAD[1]).and_then(|(_, unit)| self.leaves.number(unit)) {
+            prefetch(&self.leaves.list, number);
+        }
+        if let Some(leaf) = unit(AHEAD[2]).and_then(|(_, unit)| self.leaves.get(unit)) {
+            let hidden = &leaf.hidden;
+            lines(hidden.len()).for_each(|line| prefetch(hidden, line * LINE_WORDS));
+        }
+    }
+
+    /// Reads the rows of the leaf that a reference is to, for `sharers` cells that refer to it.
+    /// Tells whether they are all that do: hidden rows are taken out of it then, to be put back or
+    /// written.
+    fn read(&mut self, model: &Model, reference: u32, sharers: u32, rows: &mut Rows) -> bool {
         rows.visible.clear();
         rows.hidden.clear();
         if reference == 0 {
-            return;
+            return false;
         }
         let unit = reference & REF_UNIT;
         let at = self.units_at + unit as usize * UNIT_WORDS;
@@ -351,19 +401,32 @@ impl Turbo {
             len => (len, at),
         };
         rows.visible.extend_from_slice(&model.words[at..at + len * self.row_words()]);
-        if let Some(leaf) = self.leaves.get(unit) {
+        let Some(leaf) = self.leaves.get_mut(unit) else { return false };
+        if leaf.sharers != sharers {
             rows.hidden.extend_from_slice(&leaf.hidden);
+            return false;
+        }
+        std::mem::swap(&mut leaf.hidden, &mut rows.hidden);
+        self.hidden_words -= rows.hidden.len();
+        true
+    }
+
+    /// Gives a leaf its hidden rows, which were taken out of it.
+    fn put_back(&mut self, reference: u32, rows: &mut Rows) {
+        if let Some(leaf) = self.leaves.get_mut(reference & REF_UNIT) {
+            self.hidden_words += rows.hidden.len();
+            std::mem::swap(&mut leaf.hidden, &mut rows.hidden);
         }
     }
 
     /// Writes rows to where `sharers` cells will refer to, which referred to `former`; gives the
-    /// reference.
+    /// reference. Takes the hidden ones.
     fn write(
         &mut self,
         model: &mut Model,
         former: u32,
         sharers: u32,
-        rows: &Rows,
+        rows: &mut Rows,
     ) -> Result<u32, NoRoom> {
         let len = rows.visible.len() / self.row_words();
         if len == 0 {
@@ -373,22 +436,17 @@ impl Turbo {
         let is_long = len > REF_LEN_MAX;
         let header = if is_long { UNIT_WORDS } else { 0 };
         let units = (header + rows.visible.len()).div_ceil(UNIT_WORDS);
-        let known = self.leaves.get_mut(former & REF_UNIT).filter(|_| former != 0);
+        let known = self.leaves.get(former & REF_UNIT).filter(|_| former != 0);
         let unit = match known {
-            Some(leaf) if leaf.sharers == sharers && leaf.units >= units => {
-                self.hidden_words = self.hidden_words + rows.hidden.len() - leaf.hidden.len();
-                leaf.hidden.clone_from(&rows.hidden);
-                former & REF_UNIT
-            }
+            Some(leaf) if leaf.sharers == sharers && leaf.units >= units => former & REF_UNIT,
             _ => {
                 self.leave(former, sharers)?;
                 let (unit, units) = self.space.take(units).ok_or(NoRoom)?;
-                let leaf = Leaf { units, sharers, hidden: rows.hidden.clone() };
-                self.leaves.insert(unit, leaf);
-                self.hidden_words += rows.hidden.len();
+                self.leaves.insert(unit, Leaf { units, sharers, hidden: Vec::new() });
                 unit
             }
         };
+        self.put_back(unit, rows);
         let at = self.units_at + unit as usize * UNIT_WORDS;
         if is_long {
             model.set(at, len as u32);
@@ -417,28 +475,30 @@ impl Turbo {
 }
 
 impl Rows {
-    /// Enters a row, given the bits that decide the way to this leaf.
-    fn insert(&mut self, shape: &KernelShape, row: &[u32], fixed: &Fixed) {
+    /// Enters a row, given the bits that decide the way to this leaf; tells whether it is visible.
+    fn insert(&mut self, shape: &KernelShape, row: &[u32], fixed: &Fixed) -> bool {
         let at = place(shape, &self.visible, row);
         let mut above = self.visible[..at].chunks_exact(row.len());
         if above.any(|above| rows::hides(shape, above, row, fixed)) {
-            return put(shape, &mut self.hidden, row);
+            put(shape, &mut self.hidden, row);
+            return false;
         }
-        self.visible.splice(at..at, row.iter().copied());
+        put_at(&mut self.visible, at, row);
         let mut below = at + row.len();
         while below < self.visible.len() {
             let end = below + row.len();
             if rows::hides(shape, row, &self.visible[below..end], fixed) {
-                let hidden: Vec<u32> = self.visible.drain(below..end).collect();
-                put(shape, &mut self.hidden, &hidden);
+                put(shape, &mut self.hidden, &self.visible[below..end]);
+                self.visible.drain(below..end);
             } else {
                 below = end;
             }
         }
+        true
     }
 
-    /// Takes the row of a rank out.
-    fn remove(&mut self, shape: &KernelShape, rank: u32, fixed: &Fixed) -> Result<(), NoRoom> {
+    /// Takes the row of a rank out; tells whether it was visible.
+    fn remove(&mut self, shape: &KernelShape, rank: u32, fixed: &Fixed) -> Result<bool, NoRoom> {
         let row_words = abi::row_words(shape.words, shape.compact);
         let find = |list: &[u32]| {
             let mut rows = list.chunks_exact(row_words);
@@ -447,26 +507,31 @@ impl Rows {
         let Some(at) = find(&self.visible) else {
             let at = find(&self.hidden).ok_or(NoRoom)?;
             self.hidden.drain(at..at + row_words);
-            return Ok(());
+            return Ok(false);
         };
-        let gone: Vec<u32> = self.visible.drain(at..at + row_words).collect();
+        // On the stack: a wide rule goes from thousands of leaves.
+        let mut room = [0; abi::row_words(WORDS_MAX, false)];
+        let gone = &mut room[..row_words];
+        gone.copy_from_slice(&self.visible[at..at + row_words]);
+        self.visible.drain(at..at + row_words);
         // In order of rank, so what appears hides what it must before that is looked at.
         let mut hidden = 0;
         while hidden < self.hidden.len() {
             let end = hidden + row_words;
             let row = &self.hidden[hidden..end];
-            let mut above =
-                self.visible[..place(shape, &self.visible, row)].chunks_exact(row_words);
-            let appears = rows::hides(shape, &gone, row, fixed)
-                && !above.any(|above| rows::hides(shape, above, row, fixed));
+            let appears = rows::hides(shape, gone, row, fixed) && {
+                let at = place(shape, &self.visible, row);
+                let mut above = self.visible[..at].chunks_exact(row_words);
+                !above.any(|above| rows::hides(shape, above, row, fixed))
+            };
             if appears {
-                let row: Vec<u32> = self.hidden.drain(hidden..end).collect();
-                put(shape, &mut self.visible, &row);
+                put(shape, &mut self.visible, row);
+                self.hidden.drain(hidden..end);
             } else {
                 hidden = end;
             }
         }
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -479,5 +544,10 @@ fn place(shape: &KernelShape, list: &[u32], row: &[u32]) -> usize {
 
 fn put(shape: &KernelShape, list: &mut Vec<u32>, row: &[u32]) {
     let at = place(shape, list, row);
-    list.splice(at..at, row.iter().copied());
+    put_at(list, at, row);
+}
+
+fn put_at(list: &mut Vec<u32>, at: usize, row: &[u32]) {
+    list.extend_from_slice(row);
+    list[at..].rotate_right(row.len());
 }

@@ -20,7 +20,7 @@ use warpswitch_gpu::device::Loaded;
 use warpswitch_gpu::live::LiveEngine;
 use warpswitch_gpu::ring::Ring;
 use warpswitch_gpu::work::Work;
-use warpswitch_gpu::{Algorithm, Device};
+use warpswitch_gpu::{Algorithm, COPIES, Device};
 use warpswitch_rules::{KeyBuf, RuleId, Ruleset};
 
 use super::super::check::Reference;
@@ -110,8 +110,10 @@ pub fn measure_updates(
     let options = args.build.to_options();
     let engine = LiveEngine::build(device, algorithm, ruleset, &options)?;
     let mut writer = Writer::new(&engine, ruleset);
-    // The first change makes the second copy.
-    writer.group(2)?;
+    // The first changes make the other copies.
+    for _ in 1..COPIES {
+        writer.group(2)?;
+    }
     let current = || engine.current();
     let mut runs = Vec::new();
     for &batch in &args.batch {

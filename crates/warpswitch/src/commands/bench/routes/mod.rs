@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
-use warpswitch_gpu::Device;
 use warpswitch_gpu::device::Loaded;
 use warpswitch_gpu::routes::{LiveRoutes, RouteChange, RouteImage};
 use warpswitch_gpu::work::Work;
+use warpswitch_gpu::{COPIES, Device};
 use warpswitch_routes::{Address, Lpm, LpmOptions, NextHop, Prefix, RouteTable};
 use warpswitch_rules::RuleId;
 use warpswitch_rules::generate::Prng;
@@ -424,8 +424,10 @@ fn run_updates<A: routes::Family>(
     let routes: Vec<_> = table.iter().collect();
     let (out, is_out) = (VecDeque::new(), vec![false; routes.len()]);
     let mut flips = Flips { live, routes, out, is_out, draw: Prng::new(1) };
-    // The first change makes the second copy.
-    flips.group(1)?;
+    // The first changes make the other copies.
+    for _ in 1..COPIES {
+        flips.group(1)?;
+    }
     let current = || live.current();
     let mut runs: Vec<UpdateRun> = Vec::new();
     for &batch in &args.batch {

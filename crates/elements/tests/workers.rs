@@ -244,6 +244,22 @@ fn a_configuration_is_replaced_between_shifts() {
     assert_eq!(sum, 800_000);
 }
 
+#[test]
+fn workers_that_are_none_or_differ_are_refused() {
+    for (line, told) in [
+        ("d -2", "expected the number of a worker, or -1 for any"),
+        ("d 0, d 1", "'d' has a worker already"),
+    ] {
+        let config = format!("InfiniteSource -> d :: Discard; StaticThreadSched({line});");
+        let registry = warpswitch_elements::registry();
+        let options = options(&Transcript::default());
+        let Err(errors) = Router::new(loaded(&config), &registry, options) else {
+            panic!("taken: {line}");
+        };
+        assert!(errors.to_click().contains(told), "{}", errors.to_click());
+    }
+}
+
 /// What goes round on a worker is with worker 0 when the run stops.
 #[test]
 fn loops_end_with_the_shift() {

@@ -83,8 +83,7 @@ impl<L: RouteLookup> GpuRouteLookup<L> {
                     Ok::<_, String>((routes, owner.ok_or(members::ELSEWHERE)?))
                 };
                 let name = &cx.graph().elements[target].name;
-                let family = L::Address::FAMILY;
-                let wrong = format!("FOR: '{name}' is no lookup of {family:?} routes");
+                let wrong = format!("FOR: '{name}' is none that this can look up for");
                 cx.with_element(target, mirror).ok_or(wrong)??
             }
         };

@@ -1,7 +1,7 @@
 //! Says which workers run elements.
 //!
 //! # Synopsis
-//! `StaticThreadSched(ELEMENT WORKER, …)`
+//! `StaticThreadSched(ELEMENT THREAD, …)`
 //!
 //! # Ports
 //! None.
@@ -10,8 +10,8 @@
 //! - `ELEMENT`: a name: a source, or one that asks for packets; of others those that hold
 //!   something; the name of a compound element stands for those of its elements that are not
 //!   named themselves
-//! - `WORKER`: its number, counted from 0 and around should there be fewer; -1 leaves the choice
-//!   to the router
+//! - `THREAD`: the number of a worker, counted from 0 and around should there be fewer; -1 leaves
+//!   the choice to the router
 //!
 //! # Handlers
 //! None. What came of it is in the handler `home_thread` of each element.
@@ -37,6 +37,9 @@ pub static CLASS: ElementClass =
     ElementClass::new("StaticThreadSched", "0/0", "a/a", || Box::<StaticThreadSched>::default())
         .phase(Phase::Information);
 
+/// The number that leaves the choice of a worker to the router.
+const UNASSIGNED: i32 = -1;
+
 /// See the module.
 #[derive(Debug, Default)]
 pub struct StaticThreadSched {
@@ -46,8 +49,11 @@ pub struct StaticThreadSched {
 }
 
 impl StaticThreadSched {
-    /// The elements that a line speaks of, and the worker that it gives them.
-    fn parse(line: &str, context: &ConfigureContext<'_>) -> Result<(Named, i32), ArgsError> {
+    /// The elements that a line speaks of, and the worker that it gives them, if any.
+    fn parse(
+        line: &str,
+        context: &ConfigureContext<'_>,
+    ) -> Result<(Named, Option<usize>), ArgsError> {
         let (mut name, mut worker) = (String::new(), 0i32);
         let mut words = Args::of_words(line, context.names);
         words.read_mp("ELEMENT", &mut name).read_mp("THREAD", &mut worker);
@@ -64,8 +70,11 @@ impl StaticThreadSched {
         {
             words.error_at("ELEMENT", &error.to_string());
         }
+        if worker < UNASSIGNED {
+            words.error_at("THREAD", "expected the number of a worker, or -1 for any");
+        }
         words.complete()?;
-        Ok((named.unwrap_or(Named::Compound(Vec::new())), worker))
+        Ok((named.unwrap_or(Named::Compound(Vec::new())), usize::try_from(worker).ok()))
     }
 }
 
@@ -101,16 +110,18 @@ impl Element for StaticThreadSched {
     ) -> Result<(), ArgsError> {
         for line in args.rest() {
             match Self::parse(&line, context) {
-                // -1, and whatever else is no worker, assigns nothing.
-                Ok((named, worker)) => {
-                    let Ok(worker) = usize::try_from(worker) else { continue };
-                    match named {
-                        Named::One(element) => self.workers.push((element, worker)),
-                        Named::Compound(parts) => {
-                            let all = parts.into_iter().map(|element| (element, worker));
-                            self.compounds.extend(all);
-                        }
+                Ok((Named::Compound(parts), worker)) => {
+                    let all = parts.into_iter().filter_map(|element| Some((element, worker?)));
+                    self.compounds.extend(all);
+                }
+                Ok((Named::One(element), worker)) => {
+                    let Some(worker) = worker else { continue };
+                    let said = self.workers.iter().find(|(other, _)| *other == element);
+                    if said.is_some_and(|&(_, other)| other != worker) {
+                        let name = &context.graph.elements[element].name;
+                        args.error_at("", &format!("'{name}' has a worker already"));
                     }
+                    self.workers.push((element, worker));
                 }
                 Err(wrong) => wrong.messages.iter().for_each(|line| args.error_at("", line)),
             }

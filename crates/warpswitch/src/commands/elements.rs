@@ -101,7 +101,10 @@ fn unknown_class(classes: &[Class], name: &str) -> anyhow::Error {
         let class = class.to_lowercase();
         class.contains(&wanted) || wanted.contains(&class)
     });
-    let near: Vec<&str> = near.take(8).collect();
+    let mut near: Vec<&str> = near.collect();
+    // What differs least in length is what was meant most likely.
+    near.sort_by_key(|class| class.len().abs_diff(name.len()));
+    near.truncate(8);
     let help = match near.as_slice() {
         [] => "'warpswitch elements' lists all".to_owned(),
         near => format!("there is {}", near.join(", ")),

@@ -37,6 +37,8 @@
 //!   -> DeviceToHostMemcpy -> GPUCompletionQueue -> Debatcher -> told :: Dispatcher(ANNO 44);
 //! ```
 
+use std::sync::Arc;
+
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
@@ -45,7 +47,8 @@ use warpswitch_packet::Batch;
 
 use super::anno::{self, Predicate};
 use super::load::{Load, Step};
-use super::members::{self, Joined};
+use super::members::{self, ChainMember, Joined};
+use super::place::Offload;
 use crate::inspect::ids_matcher::IdsMatcher;
 
 /// The class.
@@ -70,14 +73,18 @@ impl Default for GpuIdsMatcher {
     }
 }
 
-impl GpuIdsMatcher {
-    /// Gets ready for a device: it has, by itself.
-    pub(super) fn join(&self) -> Joined {
-        Joined { slice: None, answer_bytes: 0, ahead: None }
+impl ChainMember for GpuIdsMatcher {
+    fn join(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _offload: &Arc<Offload>,
+        _lookup: usize,
+    ) -> Result<Joined, String> {
+        // It takes texts to the device by itself.
+        Ok(Joined { slice: None, answer_bytes: 0, ahead: None })
     }
 
-    /// Looks into packets.
-    pub(super) fn apply(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
+    fn apply(&mut self, cx: &mut Context<'_>, _step: &Step, _load: &mut Load, batch: &mut Batch) {
         let (anno, predicate) = (self.anno, self.predicate);
         let hits = self.own.look(cx, batch, |packet| anno::is_for(predicate, packet));
         for (packet, &is_hit) in batch.iter_mut().zip(hits) {

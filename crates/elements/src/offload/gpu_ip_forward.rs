@@ -62,7 +62,7 @@ use warpswitch_wire::ipv4::Ipv4;
 
 use super::anno::{self, NO_OUTPUT, NUMBER_ANNO, Predicate};
 use super::load::{Load, Step};
-use super::members::{self, Joined};
+use super::members::{self, ChainMember, Joined};
 use super::place::Offload;
 use super::slices::{Slice, ip_header};
 use super::twin::{BYTES_MAX, PacketAddress, RouteLookup};
@@ -134,18 +134,6 @@ impl Default for GpuIpForward {
 }
 
 impl GpuIpForward {
-    /// Gets ready for a device.
-    pub(super) fn join(&mut self, offload: &Arc<Offload>) -> Result<Joined, String> {
-        let routes = self.own.numbered();
-        let headers = LiveHeaders::build_for_headers(offload.device(), routes, BYTES_MAX);
-        let headers = Arc::new(headers.map_err(|error| error.to_string())?);
-        self.own.twin().lead(headers.clone(), offload);
-        (self.headers, self.offload) = (Some(headers), Some(offload.clone()));
-        let slice = Some(Slice::IpHeader(self.offset));
-        let answer_bytes = HeaderImage::FORM.answer_bytes;
-        Ok(Joined { slice, answer_bytes, ahead: None })
-    }
-
     /// Takes the headers of a step out of the chain's answers.
     fn unpack(&mut self, load: &Load, step: &Step, count: usize) -> bool {
         let Some(chain) = load.chain.as_ref().filter(|_| !step.answers.is_empty()) else {
@@ -169,9 +157,52 @@ impl GpuIpForward {
             slice.forward(|_| hop);
         }
     }
+}
 
-    /// Does to packets what became of their headers.
-    pub(super) fn apply(&mut self, step: &Step, load: &mut Load, batch: &mut Batch) {
+/// The destination in a header.
+fn destination(slice: &routes::Slice) -> u32 {
+    Ipv4::new_unchecked(slice.bytes()).dst().to_bits()
+}
+
+/// Does to a good packet what a check does: cuts it to its length, marks its headers, and sets its
+/// destination annotation.
+fn mark(packet: &mut Packet, at: u32, slice: &routes::Slice) {
+    let bytes = slice.bytes();
+    let view = Ipv4::new_unchecked(&bytes);
+    let end = at as usize + view.total_bytes();
+    packet.take(packet.len().saturating_sub(end));
+    packet.set_ip_header(at as usize, view.header_bytes());
+    view.dst().to_bits().put(packet);
+}
+
+/// Writes what has changed of a header: time to live and checksum, in four bytes with the protocol.
+fn write_back(packet: &mut Packet, at: u32, slice: &routes::Slice) {
+    const CHANGED: std::ops::Range<usize> = 8..12;
+    if let Some(header) = packet.data_mut().get_mut(at as usize..)
+        && let Some(changed) = header.get_mut(CHANGED)
+    {
+        changed.copy_from_slice(&slice.bytes()[CHANGED]);
+    }
+}
+
+impl ChainMember for GpuIpForward {
+    fn join(
+        &mut self,
+        _cx: &mut Context<'_>,
+        offload: &Arc<Offload>,
+        _lookup: usize,
+    ) -> Result<Joined, String> {
+        let routes = self.own.numbered();
+        let headers = LiveHeaders::build_for_headers(offload.device(), routes, BYTES_MAX);
+        let headers = Arc::new(headers.map_err(|error| error.to_string())?);
+        self.own.twin().lead(headers.clone(), offload);
+        (self.headers, self.offload) = (Some(headers), Some(offload.clone()));
+        let slice = Some(Slice::IpHeader(self.offset));
+        let answer_bytes = HeaderImage::FORM.answer_bytes;
+        Ok(Joined { slice, answer_bytes, ahead: None })
+    }
+
+    fn apply(&mut self, _cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch) {
         let count = batch.len();
         if self.own.twin().holds(step.stamp) && self.unpack(load, step, count) {
             self.on_device += count as u64;
@@ -205,32 +236,6 @@ impl GpuIpForward {
             };
             packet.set_anno_u32(self.anno, output);
         }
-    }
-}
-
-/// The destination in a header.
-fn destination(slice: &routes::Slice) -> u32 {
-    Ipv4::new_unchecked(slice.bytes()).dst().to_bits()
-}
-
-/// Does to a good packet what a check does: cuts it to its length, marks its headers, and sets its
-/// destination annotation.
-fn mark(packet: &mut Packet, at: u32, slice: &routes::Slice) {
-    let bytes = slice.bytes();
-    let view = Ipv4::new_unchecked(&bytes);
-    let end = at as usize + view.total_bytes();
-    packet.take(packet.len().saturating_sub(end));
-    packet.set_ip_header(at as usize, view.header_bytes());
-    view.dst().to_bits().put(packet);
-}
-
-/// Writes what has changed of a header: time to live and checksum, in four bytes with the protocol.
-fn write_back(packet: &mut Packet, at: u32, slice: &routes::Slice) {
-    const CHANGED: std::ops::Range<usize> = 8..12;
-    if let Some(header) = packet.data_mut().get_mut(at as usize..)
-        && let Some(changed) = header.get_mut(CHANGED)
-    {
-        changed.copy_from_slice(&slice.bytes()[CHANGED]);
     }
 }
 

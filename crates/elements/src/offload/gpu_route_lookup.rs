@@ -11,7 +11,7 @@ use warpswitch_routes::NextHop;
 
 use super::anno::{self, NO_OUTPUT, NUMBER_ANNO, Predicate};
 use super::load::{Load, Step};
-use super::members::{self, Joined};
+use super::members::{self, ChainMember, Joined};
 use super::place::Offload;
 use super::slices::{Family, Slice};
 use super::twin::{PacketAddress, RouteLookup};
@@ -66,8 +66,37 @@ impl<L: RouteLookup> GpuRouteLookup<L> {
         }
     }
 
-    /// Gets ready for a device.
-    pub(super) fn join(
+    /// Takes the hops of a step out of the chain's answers.
+    fn unpack(&mut self, load: &Load, step: &Step, count: usize) -> bool {
+        let Some(chain) = load.chain.as_ref().filter(|_| !step.answers.is_empty()) else {
+            return false;
+        };
+        self.found.clear();
+        self.found.resize(count, NextHop::NONE);
+        RouteImage::<L::Address>::unpack(&chain.answers()[step.answers.clone()], &mut self.found);
+        true
+    }
+
+    /// Leaves answers for the element that they are for.
+    fn send_ahead(&self, load: &mut Load, count: usize) {
+        let Some(at) = load.column(self.slice()) else { return };
+        let Load { chain: Some(chain), ahead, places, .. } = load else { return };
+        ahead.resize(count, [None; AHEAD_LOOKUPS]);
+        // Of an IPv6 address there is no room in a packet: where it stands is told.
+        let proofs: &[u32] = match L::Address::FAMILY {
+            Family::Ipv4 => &chain.words_mut()[at..at + count],
+            Family::Ipv6 => places,
+        };
+        let is_proof = |proof| L::Address::FAMILY == Family::Ipv4 || proof != 0;
+        for ((ahead, hop), &proof) in ahead.iter_mut().zip(&self.found).zip(proofs) {
+            let answer = AheadAnswer { answer: hop.0.into(), proof, owner: self.owner };
+            ahead[self.lookup] = is_proof(proof).then_some(answer);
+        }
+    }
+}
+
+impl<L: RouteLookup> ChainMember for GpuRouteLookup<L> {
+    fn join(
         &mut self,
         cx: &mut Context<'_>,
         offload: &Arc<Offload>,
@@ -94,19 +123,7 @@ impl<L: RouteLookup> GpuRouteLookup<L> {
         Ok(Joined { slice: Some(self.slice()), answer_bytes, ahead })
     }
 
-    /// Takes the hops of a step out of the chain's answers.
-    fn unpack(&mut self, load: &Load, step: &Step, count: usize) -> bool {
-        let Some(chain) = load.chain.as_ref().filter(|_| !step.answers.is_empty()) else {
-            return false;
-        };
-        self.found.clear();
-        self.found.resize(count, NextHop::NONE);
-        RouteImage::<L::Address>::unpack(&chain.answers()[step.answers.clone()], &mut self.found);
-        true
-    }
-
-    /// Does to packets what the answers ask for.
-    pub(super) fn apply(&mut self, step: &Step, load: &mut Load, batch: &mut Batch) {
+    fn apply(&mut self, _cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch) {
         let has_answers = self.unpack(load, step, batch.len());
         if self.target.is_some() {
             if has_answers {
@@ -132,23 +149,6 @@ impl<L: RouteLookup> GpuRouteLookup<L> {
                 gateway.put(packet);
             }
             packet.set_anno_u32(self.anno, output);
-        }
-    }
-
-    /// Leaves answers for the element that they are for.
-    fn send_ahead(&self, load: &mut Load, count: usize) {
-        let Some(at) = load.column(self.slice()) else { return };
-        let Load { chain: Some(chain), ahead, places, .. } = load else { return };
-        ahead.resize(count, [None; AHEAD_LOOKUPS]);
-        // Of an IPv6 address there is no room in a packet: where it stands is told.
-        let proofs: &[u32] = match L::Address::FAMILY {
-            Family::Ipv4 => &chain.words_mut()[at..at + count],
-            Family::Ipv6 => places,
-        };
-        let is_proof = |proof| L::Address::FAMILY == Family::Ipv4 || proof != 0;
-        for ((ahead, hop), &proof) in ahead.iter_mut().zip(&self.found).zip(proofs) {
-            let answer = AheadAnswer { answer: hop.0.into(), proof, owner: self.owner };
-            ahead[self.lookup] = is_proof(proof).then_some(answer);
         }
     }
 }

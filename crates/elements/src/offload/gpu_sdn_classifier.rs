@@ -54,7 +54,7 @@ use warpswitch_rules::Schema;
 
 use super::anno::{self, NO_OUTPUT, NUMBER_ANNO, Predicate};
 use super::load::{Load, Step};
-use super::members::{self, Joined};
+use super::members::{self, ChainMember, Joined};
 use super::place::Offload;
 use super::slices::Slice;
 use crate::patterns::sdn_classifier::{KEYLESS, SdnClassifier};
@@ -108,9 +108,8 @@ impl Default for GpuSdnClassifier {
     }
 }
 
-impl GpuSdnClassifier {
-    /// Gets ready for a device.
-    pub(super) fn join(
+impl ChainMember for GpuSdnClassifier {
+    fn join(
         &mut self,
         cx: &mut Context<'_>,
         offload: &Arc<Offload>,
@@ -141,8 +140,7 @@ impl GpuSdnClassifier {
         Ok(Joined { slice, answer_bytes: 4, ahead })
     }
 
-    /// Does to packets what the answers ask for.
-    pub(super) fn apply(&mut self, step: &Step, load: &mut Load, batch: &mut Batch) {
+    fn apply(&mut self, _cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch) {
         let count = batch.len() as u64;
         let slice = self.schema.map(Slice::Key);
         let Load { chain, keyless, ahead, proofs, paints, .. } = load;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use warpswitch_graph::Context;
 use warpswitch_graph::language::PortRef;
 use warpswitch_graph::language::args::Args;
-use warpswitch_packet::AHEAD_LOOKUPS;
+use warpswitch_graph::{Context, Element};
+use warpswitch_packet::{AHEAD_LOOKUPS, Batch};
 
 use super::batcher::Batcher;
 use super::gpu_ids_matcher::GpuIdsMatcher;
@@ -26,20 +26,70 @@ const LAST: [&str; 3] = ["DeviceToHostMemcpy", "GPUCompletionQueue", "Debatcher"
 /// Why an element's answers cannot be looked up ahead.
 pub(super) const ELSEWHERE: &str = "the element has another LOOKUP in another chain";
 
+/// What an element with a kernel does in its chain.
+pub(super) trait ChainMember: Element {
+    /// Gets ready for a device, in a chain in which it has the lookup with number `lookup` if its
+    /// answers are for an element behind.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn join(
+        &mut self,
+        cx: &mut Context<'_>,
+        offload: &Arc<Offload>,
+        lookup: usize,
+    ) -> Result<Joined, String>;
+
+    /// Does to packets what its answers ask for.
+    fn apply(&mut self, cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch);
+}
+
 /// An element with a kernel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member {
     element: usize,
-    kind: Kind,
+    kind: &'static Kind,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Routes,
-    Routes6,
-    Headers,
-    Rules,
-    Texts,
+type MaybeJoined = Result<Joined, String>;
+
+/// A class of such elements. Its functions find the element by its number; `None` if it is not of
+/// the class, or is another worker's.
+#[derive(Debug)]
+struct Kind {
+    class: &'static str,
+    join: fn(usize, &mut Context<'_>, &Arc<Offload>, usize) -> Option<MaybeJoined>,
+    apply: fn(&mut Context<'_>, &Step, &mut Load, &mut Batch) -> Option<()>,
+}
+
+/// In the order in which errors name them.
+static KINDS: [Kind; 5] = [
+    Kind::new::<GpuIpLookup>("GPUIPLookup"),
+    Kind::new::<GpuIp6Lookup>("GPUIP6Lookup"),
+    Kind::new::<GpuIpForward>("GPUIPForward"),
+    Kind::new::<GpuSdnClassifier>("GPUSDNClassifier"),
+    Kind::new::<GpuIdsMatcher>("GPUIDSMatcher"),
+];
+
+impl Kind {
+    const fn new<M: ChainMember>(class: &'static str) -> Self {
+        Self {
+            class,
+            join: |element, cx, offload, lookup| {
+                cx.with_element(element, |member: &mut M, cx| member.join(cx, offload, lookup))
+            },
+            apply: |cx, step, load, batch| {
+                let apply = |member: &mut M, cx: &mut Context<'_>| {
+                    member.apply(cx, step, load, batch);
+                };
+                cx.with_element(step.element, apply)
+            },
+        }
+    }
+
+    fn of(class: &str) -> Option<&'static Self> {
+        KINDS.iter().find(|kind| kind.class == class)
+    }
 }
 
 /// What a member brings to its chain.
@@ -50,21 +100,6 @@ pub(super) struct Joined {
     pub(super) answer_bytes: usize,
     /// Which of a packet's answers are its, if they are for an element behind the chain.
     pub(super) ahead: Option<usize>,
-}
-
-/// Classes of elements with kernels.
-const KINDS: [(&str, Kind); 5] = [
-    ("GPUIPLookup", Kind::Routes),
-    ("GPUIP6Lookup", Kind::Routes6),
-    ("GPUIPForward", Kind::Headers),
-    ("GPUSDNClassifier", Kind::Rules),
-    ("GPUIDSMatcher", Kind::Texts),
-];
-
-impl Kind {
-    fn of(class: &str) -> Option<Self> {
-        KINDS.iter().find(|(known, _)| *known == class).map(|&(_, kind)| kind)
-    }
 }
 
 /// The class of an element, and how it is named in errors.
@@ -103,7 +138,7 @@ pub(super) fn of_chain(cx: &mut Context<'_>) -> Result<Vec<Member>, String> {
                 return Err(format!("{name} takes no wide batches here: {wanted} was expected"));
             }
             None if class == FIRST => {
-                expected = KINDS.iter().map(|(class, _)| *class).chain([LAST[0]]).collect();
+                expected = KINDS.iter().map(|kind| kind.class).chain([LAST[0]]).collect();
             }
             None => match LAST.iter().position(|last| *last == class) {
                 Some(place) if place + 1 < LAST.len() => expected = vec![LAST[place + 1]],
@@ -170,8 +205,7 @@ pub(super) fn batcher_before(cx: &Context<'_>) -> Option<usize> {
 }
 
 impl Member {
-    /// Has the element get ready, for a chain in which it has the lookup with number `lookup` if
-    /// its answers are for an element behind.
+    /// Has the element [join](ChainMember::join) its chain.
     ///
     /// # Errors
     /// Why it cannot.
@@ -181,55 +215,14 @@ impl Member {
         offload: &Arc<Offload>,
         lookup: usize,
     ) -> Result<Joined, String> {
-        let joined = match self.kind {
-            Kind::Routes => cx.with_element(self.element, |member: &mut GpuIpLookup, cx| {
-                member.join(cx, offload, lookup)
-            }),
-            Kind::Routes6 => cx.with_element(self.element, |member: &mut GpuIp6Lookup, cx| {
-                member.join(cx, offload, lookup)
-            }),
-            Kind::Rules => cx.with_element(self.element, |member: &mut GpuSdnClassifier, cx| {
-                member.join(cx, offload, lookup)
-            }),
-            Kind::Headers => {
-                cx.with_element(self.element, |member: &mut GpuIpForward, _| member.join(offload))
-            }
-            Kind::Texts => {
-                cx.with_element(self.element, |member: &mut GpuIdsMatcher, _| Ok(member.join()))
-            }
-        };
+        let joined = (self.kind.join)(self.element, cx, offload, lookup);
         let name = class_of(cx, self.element).1;
         joined.expect("it has the class").map_err(|error| format!("{name}: {error}"))
     }
 }
 
-/// Has the element of a step do what its answers ask for.
-pub(super) fn apply(
-    cx: &mut Context<'_>,
-    step: &Step,
-    load: &mut Load,
-    packets: &mut warpswitch_packet::Batch,
-) {
-    let is_done = cx.with_element(step.element, |member: &mut GpuIpLookup, _| {
-        member.apply(step, load, packets);
-    });
-    let is_done = is_done.or_else(|| {
-        cx.with_element(step.element, |member: &mut GpuIp6Lookup, _| {
-            member.apply(step, load, packets);
-        })
-    });
-    let is_done = is_done.or_else(|| {
-        cx.with_element(step.element, |member: &mut GpuIpForward, _| {
-            member.apply(step, load, packets);
-        })
-    });
-    let is_done = is_done.or_else(|| {
-        cx.with_element(step.element, |member: &mut GpuSdnClassifier, _| {
-            member.apply(step, load, packets);
-        })
-    });
-    let is_done = is_done.or_else(|| {
-        cx.with_element(step.element, |member: &mut GpuIdsMatcher, cx| member.apply(cx, packets))
-    });
-    assert!(is_done.is_some(), "a chain belongs to one worker");
+/// Has the element of a step [do](ChainMember::apply) what its answers ask for.
+pub(super) fn apply(cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch) {
+    let kind = Kind::of(&cx.graph().elements[step.element].class).expect("members have steps");
+    (kind.apply)(cx, step, load, batch).expect("a chain belongs to one worker");
 }

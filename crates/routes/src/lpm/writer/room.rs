@@ -24,7 +24,11 @@ const NEED_MAX: usize =
     (DEPTH_MAX + 2 + MERGED_ENDS_MAX) * BLOCK_WORDS_MAX.next_multiple_of(LINE_GRAIN);
 
 /// Room that is left free at least when everything is written anew.
-pub(super) const SPARE_WORDS: usize = 2 * NEED_MAX;
+pub(super) const SPARE_WORDS: usize = 1 << 13;
+
+/// The same beside a table of the first 24 bits: few blocks are live there, yet as many as elsewhere
+/// come and go.
+const DIR24_SPARE_WORDS: usize = 1 << 18;
 
 /// Words behind the last block: a vector load of a hop takes four bytes from where it stands, and
 /// what looks for no list reads the last line.
@@ -153,8 +157,7 @@ impl Writer {
         let is_narrow = self.wide_hops == 0 && !self.is_wide(hop);
         let size = |has_dir24: bool| {
             let live = self.measure(is_narrow, has_dir24);
-            // Few blocks are live there, yet as many as elsewhere come and go.
-            let spare = SPARE_WORDS * if has_dir24 { 12 } else { 1 };
+            let spare = if has_dir24 { DIR24_SPARE_WORDS } else { SPARE_WORDS };
             live + live / 2 + need + spare + SLACK_WORDS
         };
         let mut has_dir24 = is_narrow && self.dir24_min.is_some_and(|min| self.routes >= min);

@@ -26,8 +26,8 @@ const NEED_MAX: usize =
 /// Room that is left free at least when everything is written anew.
 pub(super) const SPARE_WORDS: usize = 1 << 13;
 
-/// The same beside a table of the first 24 bits: few blocks are live there, yet as many as elsewhere
-/// come and go.
+/// The same beside a table of the first 24 bits: few blocks are live there, yet as many as
+/// elsewhere come and go.
 const DIR24_SPARE_WORDS: usize = 1 << 18;
 
 /// Words behind the last block: a vector load of a hop takes four bytes from where it stands, and

@@ -51,7 +51,12 @@ int main() {
     read_words(head, 2);
     ws_view view;
     read_words(view.p, 14);
-    std::vector<ws_u32> words(head[0]), keys((size_t)head[1] * WS_WORDS), out(head[1]);
+#if WS_PACKED
+    const size_t key_words = ((size_t)head[1] + WS_PACK - 1) / WS_PACK * WS_PACK_WORDS;
+#else
+    const size_t key_words = (size_t)head[1] * WS_WORDS;
+#endif
+    std::vector<ws_u32> words(head[0]), keys(key_words), out(head[1]);
     read_words(words.data(), words.size());
     read_words(keys.data(), keys.size());
     view.words = words.data();

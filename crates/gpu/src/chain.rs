@@ -29,7 +29,7 @@ use crate::work::{Form, Lookup, Work};
 pub const ALIGN_WORDS: usize = 32;
 
 /// How words go to a pool of threads: as if each were a key and had an answer.
-const WORDS: Form = Form { key_words: 1, answer_bytes: 4 };
+const WORDS: Form = Form { key_words: 1, answer_bytes: 4, packed: false };
 
 /// One lookup: which words are its keys, and where its answers are.
 #[derive(Clone, Debug)]

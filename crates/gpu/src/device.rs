@@ -427,7 +427,7 @@ impl CardPlace {
     ) -> Result<(), GpuError> {
         let mut patcher = self.patcher.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if patcher.is_none() {
-            let shape = KernelShape { words: 4, ports_word: 2, compact: false };
+            let shape = KernelShape { words: 4, ports_word: 2, compact: false, packed: false };
             let program = self.compile(kernels::PATCH, &shape, kernels::PATCH_ENTRY)?;
             *patcher = Some(Patcher::new(&self.card, program)?);
         }
@@ -436,7 +436,7 @@ impl CardPlace {
 
     /// Compares what the card's compiler made of `abi.h` with the host's numbers.
     fn probe(&self) -> Result<(), GpuError> {
-        let shape = KernelShape { words: 4, ports_word: 2, compact: false };
+        let shape = KernelShape { words: 4, ports_word: 2, compact: false, packed: false };
         let program = Arc::new(self.compile(kernels::PROBE, &shape, kernels::PROBE_ENTRY)?);
         let launch = crate::driver::LaunchShape {
             threads: 32,
@@ -448,7 +448,7 @@ impl CardPlace {
         numbers[abi::VIEW_NUMBERS - 1] = 0x7770;
         let image = LoadedImage::load(&program, launch, &[0; 8], numbers)?;
         let keys = vec![0; 4 * (abi::FACTS.len() + 1)];
-        let form = Form { key_words: 4, answer_bytes: 4 };
+        let form = Form { key_words: 4, answer_bytes: 4, packed: false };
         let timer = KernelTimer::new(&self.card, form, &[&keys])?;
         let answers = timer.answers(&image, 0)?;
         let want = abi::FACTS.iter().map(|&(_, value)| value).chain([0x7770]);

@@ -168,7 +168,7 @@ pub(crate) fn pass<W: Work>(
         while sent < out.len()
             && let Some(room) = ring.keys_mut()
         {
-            let len = (out.len() - sent).min(room.len() / form.key_words);
+            let len = (out.len() - sent).min(form.keys_in(room.len()));
             fill(sent, &mut room[..form.keys_len(len)]);
             ring.submit(loaded, len);
             sent += len;

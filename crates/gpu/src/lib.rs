@@ -39,6 +39,7 @@ pub mod host;
 pub mod image;
 pub mod kernels;
 pub mod live;
+pub mod packed;
 mod ranges;
 pub mod resident;
 pub mod ring;

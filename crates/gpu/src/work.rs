@@ -7,6 +7,7 @@
 //! | work | keys | answers | kernels |
 //! | --- | --- | --- | --- |
 //! | [`Image`](crate::Image) | 4, 10 or 16 words | the winner's id, a word | one an algorithm |
+//! | [`PackedImage`](crate::packed::PackedImage) | 13 bytes | the same | the same |
 //! | [`RouteImage`](crate::routes::RouteImage) | an address, 1 or 4 words | a hop, half a word | one a family |
 //! | [`HeaderImage`](crate::routes::HeaderImage) | a slice of a packet, 16 words | the same | one |
 //! | [`ScanImage`](crate::scan::ScanImage) | a page of payloads | what was found in it | one |
@@ -19,6 +20,7 @@ use warpswitch_rules::Schema;
 use crate::driver::LaunchShape;
 use crate::image::{Patch, VIEW_NUMBERS};
 use crate::kernels::{Kernel, KernelShape};
+use crate::packed;
 
 /// How wide keys and answers are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,12 +30,19 @@ pub struct Form {
     /// Bytes of an answer, 2 or whole words. Answers lie side by side; of two in a word the first
     /// one has its lower half.
     pub answer_bytes: usize,
+    /// Whether keys of four words lie in 13 bytes each, 32 together: see [`crate::packed`].
+    pub packed: bool,
 }
 
 impl Form {
     /// Words of `len` keys.
     pub fn keys_len(self, len: usize) -> usize {
-        len.saturating_mul(self.key_words)
+        if self.packed { packed::words_for(len) } else { len.saturating_mul(self.key_words) }
+    }
+
+    /// How many keys so many words have room for.
+    pub fn keys_in(self, words: usize) -> usize {
+        if self.packed { packed::keys_in(words) } else { words / self.key_words }
     }
 
     /// Words that `len` answers take.
@@ -50,7 +59,7 @@ impl Form {
 impl From<&Schema> for Form {
     /// Keys of a schema, and ids of rules.
     fn from(schema: &Schema) -> Self {
-        Self { key_words: schema.words, answer_bytes: 4 }
+        Self { key_words: schema.words, answer_bytes: 4, packed: false }
     }
 }
 

@@ -18,6 +18,7 @@ use support::{header_cases, route_cases, scan_cases};
 
 use warpswitch_classify::{
     BuildOptions, Classifier, ClassifyError, Engine, RuleChange, build as build_on_cores,
+    parts::RuleStore,
 };
 use warpswitch_gpu::auto::{AutoEngine, AutoOptions};
 use warpswitch_gpu::chain::ALIGN_WORDS;
@@ -25,6 +26,7 @@ use warpswitch_gpu::deadline::Deadline;
 use warpswitch_gpu::device::TransferChoice;
 use warpswitch_gpu::driver::Transfer;
 use warpswitch_gpu::live::LiveEngine;
+use warpswitch_gpu::packed::{PackedImage, put};
 use warpswitch_gpu::resident::{FramesConfig, Hysteresis};
 use warpswitch_gpu::ring::Ring;
 use warpswitch_gpu::routes::{
@@ -113,6 +115,37 @@ fn every_way_and_length_equals_the_reference() {
                     assert_eq!(out, want[keys.len() - len..], "{what}");
                     assert_eq!(card.retired(), None, "{what}");
                 }
+            }
+        }
+    }
+}
+
+/// Keys of 13 bytes, both ways to the card.
+#[test]
+fn packed_keys_of_every_length_equal_the_reference() {
+    let Ok(card) = card() else { return };
+    let ruleset =
+        RulesetSpec { style: Style::Fw, family: Family::Ipv4, rules: 1500, seed: 7 }.generate();
+    let keys = dense::keys_near(&ruleset, 8191, 5);
+    let mut want = vec![RuleId::NONE; keys.len()];
+    linear::classify(&ruleset, keys.as_batch(), &mut want);
+    let store = RuleStore::build(&ruleset, usize::MAX).unwrap();
+    for algorithm in Algorithm::ALL {
+        let image = Image::build(algorithm, &store, usize::MAX, 3).unwrap();
+        let loaded = card.load(Arc::new(PackedImage::new(image, &store).unwrap())).unwrap();
+        for transfer in [Transfer::Copies, Transfer::Direct] {
+            let mut ring: Ring<PackedImage> =
+                Ring::new(&card, PackedImage::FORM, keys.len(), 3).unwrap();
+            ring.set_transfer(TransferChoice::Always(transfer));
+            for len in [1, 31, 32, 33, 255, 256, 257, 1023, 4096, 8191] {
+                let room = ring.keys_mut().unwrap();
+                let some = keys.as_batch().iter().take(len).enumerate();
+                some.for_each(|(at, key)| put(room, at, key));
+                ring.submit(&loaded, len);
+                let mut out = vec![RuleId(7); len];
+                ring.take(&mut out);
+                assert_eq!(out, want[..len], "{algorithm} {transfer:?} {len}");
+                assert_eq!(card.retired(), None);
             }
         }
     }

@@ -24,6 +24,7 @@ use warpswitch_gpu::image::abi;
 use warpswitch_gpu::image::hashes::{HashFunction, Subject};
 use warpswitch_gpu::kernels::{HEADERS, KernelShape};
 use warpswitch_gpu::live::LiveEngine;
+use warpswitch_gpu::packed::{PackedImage, put};
 use warpswitch_gpu::routes::{LiveHeaders, LiveRoutes, RouteImage, SLICE_WORDS, Slice};
 use warpswitch_gpu::scan::{FOUND_WORDS, PAGE_WORDS, ScanImage, read_pages, write_pages};
 use warpswitch_gpu::work::{Lookup, Work};
@@ -147,7 +148,7 @@ fn check_algorithm(algorithm: Algorithm) {
                 continue;
             }
             let (words, ports_word) = (schema.words, schema.ports_word);
-            let shape = KernelShape { words, ports_word, compact };
+            let shape = KernelShape { words, ports_word, compact, packed: false };
             let folder = tempfile::tempdir().unwrap();
             let program = compile(&folder, algorithm, &shape);
             for (rules, wild) in [(0, 4), (1, 4), (60, 4), (300, 6)] {
@@ -162,6 +163,34 @@ fn check_algorithm(algorithm: Algorithm) {
                 }
             }
         }
+    }
+}
+
+/// Keys of 13 bytes.
+#[test]
+fn packed_keys_equal_the_reference() {
+    if !has_compiler() {
+        return;
+    }
+    let ruleset =
+        RulesetSpec { style: Style::Acl, family: Family::Ipv4, rules: 250, seed: 8 }.generate();
+    let keys = dense::keys_near(&ruleset, 700, 9);
+    let mut want = vec![RuleId::NONE; keys.len()];
+    linear::classify(&ruleset, keys.as_batch(), &mut want);
+    for algorithm in Algorithm::ALL {
+        let store = RuleStore::build(&ruleset, usize::MAX).unwrap();
+        let image = Image::build(algorithm, &store, usize::MAX, 0x5eed).unwrap();
+        let image = PackedImage::new(image, &store).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let program = compile(&folder, algorithm, &image.shape());
+        let mut packed = vec![0; image.form().keys_len(keys.len())];
+        keys.as_batch().iter().enumerate().for_each(|(at, key)| put(&mut packed, at, key));
+        let mut input = vec![image.words().len() as u32, keys.len() as u32];
+        input.extend(image.numbers());
+        input.extend(image.words());
+        input.extend(packed);
+        let found: Vec<RuleId> = run_program(&program, &input).into_iter().map(RuleId).collect();
+        assert_eq!(found, want, "{algorithm}");
     }
 }
 
@@ -189,7 +218,7 @@ fn bloom_equals_the_reference_after_changes() {
     for schema in SCHEMAS {
         let (words, ports_word) = (schema.words, schema.ports_word);
         let folder = tempfile::tempdir().unwrap();
-        let shape = KernelShape { words, ports_word, compact: false };
+        let shape = KernelShape { words, ports_word, compact: false, packed: false };
         let program = compile(&folder, Algorithm::Bloom, &shape);
         let all = dense::ruleset(schema, 52, 4, 33);
         let first_rules = |count: usize| {
@@ -237,7 +266,7 @@ fn hash_functions_equal_the_reference() {
     }
     for schema in SCHEMAS {
         let (words, ports_word) = (schema.words, schema.ports_word);
-        let shape = KernelShape { words, ports_word, compact: false };
+        let shape = KernelShape { words, ports_word, compact: false, packed: false };
         for function in HashFunction::ALL {
             let folder = tempfile::tempdir().unwrap();
             let number = format!("-DWS_HASH_FUNCTION={}", function.index());
@@ -269,7 +298,7 @@ fn check_routes<A: Address>() {
     }
     let folder = tempfile::tempdir().unwrap();
     let words = RouteImage::<A>::ADDRESS_WORDS;
-    let shape = KernelShape { words, ports_word: 0, compact: false };
+    let shape = KernelShape { words, ports_word: 0, compact: false, packed: false };
     let program = compile_program(&folder, ROUTES_PROGRAM, &shape, &[]);
     let pool = HostPool::new(1, &mut |worker| _ = std::thread::spawn(worker));
     let device = Device::from_pool(pool);
@@ -310,7 +339,7 @@ fn whole_headers_equal_the_reference() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let shape = KernelShape { words: SLICE_WORDS, ports_word: 0, compact: false };
+    let shape = KernelShape { words: SLICE_WORDS, ports_word: 0, compact: false, packed: false };
     let program = compile_program(&folder, ROUTES_PROGRAM, &shape, &[]);
     let pool = HostPool::new(1, &mut |worker| _ = std::thread::spawn(worker));
     let table = header_cases::table(3000, 3);
@@ -334,7 +363,7 @@ fn scans_equal_the_reference() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let shape = KernelShape { words: 4, ports_word: 0, compact: false };
+    let shape = KernelShape { words: 4, ports_word: 0, compact: false, packed: false };
     let program = compile_program(&folder, SCAN_PROGRAM, &shape, &[]);
     for case in scan_cases::all() {
         let image = ScanImage::new(&case.patterns);

@@ -8,6 +8,7 @@
  *   WS_WORDS       words of a key: 4, 10 or 16; of an address: 1 or 4
  *   WS_PORTS_WORD  the word of a key that holds both transport ports
  *   WS_COMPACT     1: rows of eight words (see rows.cuh), 0: rows of values and masks
+ *   WS_PACKED      1: keys of 13 bytes, 32 together (see key.cuh), 0: keys of whole words
  */
 #ifndef WARPSWITCH_ABI_H
 #define WARPSWITCH_ABI_H

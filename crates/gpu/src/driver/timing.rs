@@ -28,7 +28,7 @@ impl KernelTimer {
     /// [`crate::ErrorKind::OutOfMemory`]; the driver's.
     pub fn new(card: &Arc<Card>, form: Form, sets: &[&[u32]]) -> Result<Self, GpuError> {
         let load = |keys: &&[u32]| {
-            DeviceWords::from_words(card, keys).map(|words| (words, keys.len() / form.key_words))
+            DeviceWords::from_words(card, keys).map(|words| (words, form.keys_in(keys.len())))
         };
         let sets: Vec<_> = sets.iter().map(load).collect::<Result<_, _>>()?;
         let len_max = sets.iter().map(|&(_, len)| len).max().unwrap_or(0);

@@ -220,7 +220,12 @@ impl Image {
         let compact = compact
             && schema.words == 4
             && matches!(algorithm, Algorithm::Linear | Algorithm::Turbo);
-        let shape = KernelShape { words: schema.words, ports_word: schema.ports_word, compact };
+        let shape = KernelShape {
+            words: schema.words,
+            ports_word: schema.ports_word,
+            compact,
+            packed: false,
+        };
         let bytes_max = bytes_max.min(u32::MAX as usize);
         let built = match algorithm {
             Algorithm::Linear => linear::build(rules, &shape, bytes_max)?,
@@ -353,7 +358,7 @@ impl Work for Image {
     type Answer = RuleId;
 
     fn form(&self) -> Form {
-        Form { key_words: self.shape.words, answer_bytes: 4 }
+        Form { key_words: self.shape.words, answer_bytes: 4, packed: false }
     }
 
     fn kernel(&self) -> Kernel {

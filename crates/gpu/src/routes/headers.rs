@@ -163,7 +163,8 @@ pub struct HeaderImage {
 
 impl HeaderImage {
     /// How wide slices are.
-    pub const FORM: Form = Form { key_words: SLICE_WORDS, answer_bytes: 4 * SLICE_WORDS };
+    pub const FORM: Form =
+        Form { key_words: SLICE_WORDS, answer_bytes: 4 * SLICE_WORDS, packed: false };
 
     /// Answers a slice on this thread.
     pub fn forward(&self, slice: &mut Slice) {
@@ -200,7 +201,7 @@ impl Work for HeaderImage {
     }
 
     fn shape(&self) -> KernelShape {
-        KernelShape { words: SLICE_WORDS, ports_word: 0, compact: false }
+        KernelShape { words: SLICE_WORDS, ports_word: 0, compact: false, packed: false }
     }
 
     fn launch_shape(&self, _: usize) -> LaunchShape {

@@ -98,7 +98,7 @@ impl<A: Address> RouteImage<A> {
     pub const ADDRESS_WORDS: usize = A::BITS as usize / 32;
 
     /// How wide addresses and hops are.
-    pub const FORM: Form = Form { key_words: Self::ADDRESS_WORDS, answer_bytes: 2 };
+    pub const FORM: Form = Form { key_words: Self::ADDRESS_WORDS, answer_bytes: 2, packed: false };
 
     /// Bytes that it takes.
     pub fn bytes(&self) -> usize {
@@ -165,7 +165,7 @@ impl<A: Address> Work for RouteImage<A> {
     }
 
     fn shape(&self) -> KernelShape {
-        KernelShape { words: Self::ADDRESS_WORDS, ports_word: 0, compact: false }
+        KernelShape { words: Self::ADDRESS_WORDS, ports_word: 0, compact: false, packed: false }
     }
 
     fn launch_shape(&self, _: usize) -> LaunchShape {

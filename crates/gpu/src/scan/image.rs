@@ -139,7 +139,8 @@ pub struct ScanImage {
 
 impl ScanImage {
     /// How wide pages are, and what is found in them.
-    pub const FORM: Form = Form { key_words: PAGE_WORDS, answer_bytes: 4 * FOUND_WORDS };
+    pub const FORM: Form =
+        Form { key_words: PAGE_WORDS, answer_bytes: 4 * FOUND_WORDS, packed: false };
 
     /// Lays patterns out. Memory: in proportion to their bytes.
     pub fn new(patterns: &Patterns) -> Self {
@@ -424,7 +425,7 @@ impl Work for ScanImage {
     }
 
     fn shape(&self) -> KernelShape {
-        KernelShape { words: 4, ports_word: 0, compact: false }
+        KernelShape { words: 4, ports_word: 0, compact: false, packed: false }
     }
 
     fn launch_shape(&self, _: usize) -> LaunchShape {

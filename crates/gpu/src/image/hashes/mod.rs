@@ -102,7 +102,8 @@ impl HashImage {
         if draft.words.is_empty() {
             draft.words.resize(abi::UNIT_WORDS, 0);
         }
-        let shape = KernelShape { words, ports_word: schema.ports_word, compact: false };
+        let shape =
+            KernelShape { words, ports_word: schema.ports_word, compact: false, packed: false };
         Self { keyed, shape, words: draft.words, numbers: draft.numbers }
     }
 }
@@ -130,7 +131,7 @@ impl Work for HashImage {
     type Answer = u32;
 
     fn form(&self) -> Form {
-        Form { key_words: self.shape.words, answer_bytes: 4 }
+        Form { key_words: self.shape.words, answer_bytes: 4, packed: false }
     }
 
     fn kernel(&self) -> Kernel {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use warpswitch_gpu::device::{Loaded, TransferChoice};
 use warpswitch_gpu::driver::Transfer;
+use warpswitch_gpu::packed::{PackedImage, put};
 use warpswitch_gpu::ring::Ring;
 use warpswitch_gpu::work::{Form, Work};
 use warpswitch_gpu::{Device, GpuError};
@@ -71,8 +72,17 @@ impl<'a> Words<'a> {
         self.words.len() / self.form.key_words
     }
 
+    /// The same keys, to be packed on their way.
+    pub fn packed(self) -> Self {
+        Self { form: PackedImage::FORM, ..self }
+    }
+
     /// Copies `len` keys from place `start` on, beginning again at the end.
     pub fn fill(&self, room: &mut [u32], start: usize, len: usize) {
+        if self.form.packed {
+            let (keys, _) = self.words.as_chunks::<4>();
+            return (0..len).for_each(|at| put(room, at, &keys[(start + at) % keys.len()]));
+        }
         let mut filled = 0;
         while filled < len {
             let at = (start + filled) % self.len();
@@ -103,14 +113,15 @@ pub fn check_answers<W: Work>(
     answers: &mut [W::Answer],
 ) -> Result<(), GpuError> {
     // An odd length, so that last blocks and pieces are short.
-    let mut ring: Ring<W> = Ring::new(device, keys.form, 65_521, 4)?;
+    const BATCH: usize = 65_521;
+    let mut ring: Ring<W> = Ring::new(device, keys.form, BATCH, 4)?;
     ring.set_transfer(mode.transfer());
     let (mut sent, mut answered) = (0, 0);
     while answered < keys.len() {
         while sent < keys.len()
             && let Some(room) = ring.keys_mut()
         {
-            let len = (keys.len() - sent).min(room.len() / keys.form.key_words);
+            let len = (keys.len() - sent).min(BATCH);
             keys.fill(room, sent, len);
             ring.submit(loaded, len);
             sent += len;

@@ -13,14 +13,17 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use warpswitch_classify::parts::RuleStore;
 use warpswitch_classify::{BuildOptions, Engine};
 use warpswitch_gpu::device::Loaded;
+use warpswitch_gpu::packed::PackedImage;
+use warpswitch_gpu::work::Work;
 use warpswitch_gpu::{Algorithm, Device, engine};
 use warpswitch_rules::format::TraceFormat;
 use warpswitch_rules::generate::{Point, TraceSpec};
 use warpswitch_rules::{KeyBuf, RuleId, Ruleset};
 
-use self::measure::{Setting, check_answers, end_to_end, kernel_only};
+use self::measure::{Setting, Words, check_answers, end_to_end, kernel_only};
 use self::report::{EngineReport, Mode, Report, RunReport};
 use self::updates::{Pace, measure_updates};
 use super::check::{CheckBy, Reference, WrongAnswer};
@@ -137,6 +140,10 @@ pub struct BenchGpuArgs {
     #[arg(long, value_name = "KEYS", value_parser = parse_batch, value_delimiter = ',',
           default_value = "8K,64K,256K,1M")]
     batch: Vec<usize>,
+
+    /// Send IPv4 5-tuples in 13 bytes each and not 16; no rule may examine TCP flags
+    #[arg(long, conflicts_with_all = ["updates", "agree", "hashes", "latency"])]
+    packed: bool,
 
     /// Batches under way at a time
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "8")]
@@ -280,7 +287,7 @@ pub fn run(args: &BenchGpuArgs) -> anyhow::Result<Outcome> {
         ruleset: loaded.name.clone(),
         rules: ruleset.len(),
         packets: keys.len(),
-        schema: ruleset.schema().name,
+        schema: if args.packed { "ipv4_5tuple packed" } else { ruleset.schema().name },
         slots: args.slots,
         threads: args.threads,
         runs: args.runs,
@@ -405,7 +412,15 @@ fn bench_device(
         return report.failed(unusable(device, cause).to_string());
     }
     let build_time = start.elapsed();
-    match measure_device(device, &loaded, args, keys, reference, &mut report) {
+    let measured = if args.packed {
+        load_packed(device, &loaded, ruleset).and_then(|loaded| {
+            let keys = Words::from(keys).packed();
+            measure_device(device, &loaded, args, keys, reference, &mut report)
+        })
+    } else {
+        measure_device(device, &loaded, args, keys.into(), reference, &mut report)
+    };
+    match measured {
         Ok(checked) => report.set_built(checked, build_time, loaded.bytes(), ruleset.len()),
         Err(error) => return report.failed(format!("{error:#}")),
     }
@@ -419,12 +434,28 @@ fn bench_device(
     report
 }
 
+/// The same image for packed keys.
+fn load_packed(
+    device: &Device,
+    loaded: &Loaded,
+    ruleset: &Ruleset,
+) -> anyhow::Result<Arc<Loaded<PackedImage>>> {
+    let store = RuleStore::build(ruleset, usize::MAX)?;
+    let image = PackedImage::new(loaded.image().clone(), &store).ok_or_else(|| {
+        let name = ruleset.schema().name;
+        bad_input(format!(
+            "--packed is for IPv4 5-tuples without TCP flags; these rules are {name}"
+        ))
+    })?;
+    Ok(device.load(Arc::new(image))?)
+}
+
 /// All figures of one kernel, after its answers; gives their digest.
-fn measure_device(
+fn measure_device<W: Work<Answer = RuleId>>(
     device: &Arc<Device>,
-    loaded: &Arc<Loaded>,
+    loaded: &Arc<Loaded<W>>,
     args: &BenchGpuArgs,
-    keys: &KeyBuf,
+    keys: Words<'_>,
     reference: &Reference,
     report: &mut EngineReport,
 ) -> anyhow::Result<Digest> {
@@ -432,7 +463,7 @@ fn measure_device(
     let mut fingerprint = Digest::new();
     for mode in Mode::ways(device) {
         let mut answers = vec![RuleId(RuleId::NONE.0 - 1); keys.len()];
-        check_answers(device, loaded, keys.into(), mode, &mut answers)?;
+        check_answers(device, loaded, keys, mode, &mut answers)?;
         if let Some(wrong) = reference.first_wrong(&answers) {
             anyhow::bail!("{}, {mode}", wrong_text(wrong));
         }
@@ -448,7 +479,7 @@ fn measure_device(
         };
         progress.say(format!("measuring {}, batches of {batch}", report.name));
         if !args.end_to_end
-            && let Some(rates) = kernel_only(device, loaded, keys.into(), &setting)?
+            && let Some(rates) = kernel_only(device, loaded, keys, &setting)?
         {
             report.runs.push(RunReport::new(Mode::Kernel, batch, &rates));
         }
@@ -456,7 +487,7 @@ fn measure_device(
             continue;
         }
         for mode in Mode::ways(device) {
-            let rates = end_to_end(device, loaded, keys.into(), &setting, mode)?;
+            let rates = end_to_end(device, loaded, keys, &setting, mode)?;
             report.runs.push(RunReport::new(mode, batch, &rates));
         }
     }

@@ -27,5 +27,5 @@ routes[2] -> Discard;
 
 DriverManager(wait_stop,
               print "$(in.count) frames came, $(out0.count) left by lan0, $(out1.count) by lan1",
-              print "$(ids.alerts) alerts by $(ids.rules) rules are in $EVE",
+              print "$(ids.alerts) alerts are in $EVE; $(ids.rules) rules were looked for",
               stop);

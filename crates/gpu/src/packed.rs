@@ -64,6 +64,12 @@ fn get(batch: &[u32], at: usize) -> [u32; KEY_WORDS] {
     [piece[lane], piece[PIECE + lane], piece[2 * PIECE + lane], last]
 }
 
+/// Whether the rules are of IPv4 5-tuples, and examine nothing that packing leaves out.
+pub fn keeps_what_rules_examine(rules: &RuleStore) -> bool {
+    let is_small = |place: u32| rules.rule(place).matching.mask[3] & !LAST_BITS == 0;
+    rules.schema() == &IPV4_5TUPLE && rules.places_by_precedence().into_iter().all(is_small)
+}
+
 /// An image whose batches are packed.
 #[derive(Clone)]
 pub struct PackedImage(Image);
@@ -82,11 +88,8 @@ impl PackedImage {
     /// a rule examines TCP flags, or rows that could be compact are not, as a rule has ports under
     /// a mask: unpacking would take registers that the kernel does not have.
     pub fn new(image: Image, rules: &RuleStore) -> Option<Self> {
-        let is_small = |place: u32| rules.rule(place).matching.mask[3] & !LAST_BITS == 0;
         let wants_compact = matches!(image.algorithm(), Algorithm::Linear | Algorithm::Turbo);
-        let fits = rules.schema() == &IPV4_5TUPLE
-            && (image.shape().compact || !wants_compact)
-            && rules.places_by_precedence().into_iter().all(is_small);
+        let fits = keeps_what_rules_examine(rules) && (image.shape().compact || !wants_compact);
         fits.then_some(Self(image))
     }
 }

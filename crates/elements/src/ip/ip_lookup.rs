@@ -271,7 +271,8 @@ impl IpLookup {
         let of_file = file.routes(args, output_of);
         if let Some((prefix, _, port)) = of_file.iter().find(|(.., port)| *port as usize >= outputs)
         {
-            args.error_at("FILE", &format!("bad OUTPUT {port} of {prefix}"));
+            let expected = format!("{outputs} outputs are connected, the first is 0");
+            args.error_at("FILE", &format!("bad OUTPUT {port} of {prefix}: {expected}"));
             return;
         }
         routes.extend(

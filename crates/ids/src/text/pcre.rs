@@ -9,6 +9,7 @@
 use std::ops::Range;
 
 use regex::bytes::RegexBuilder;
+use regex_syntax::ast::ErrorKind;
 use regex_syntax::hir::{Hir, Look};
 use warpswitch_rules::diagnostic::Diagnostics;
 
@@ -52,7 +53,14 @@ pub(super) fn expression(
     let flags = read_flags(source, &span, letters, errors)?;
     let unsupported = || Skip::Unsupported("pcre (beyond linear time)".into());
     let rewritten = rewrite(pattern, &flags).ok_or_else(unsupported)?;
-    let hir = parse(&rewritten, &flags).ok_or_else(unsupported)?;
+    let hir = match parse(&rewritten, &flags) {
+        Ok(hir) => hir,
+        Err(Some(kind)) if is_cut_off(&kind) => {
+            let message = format!("an expression that is none: {kind}");
+            return Err(source.tell(errors, span, &message, "an expression of PCRE", ""));
+        }
+        Err(_) => return Err(unsupported()),
+    };
     let looks = hir.properties().look_set();
     let regex = RegexBuilder::new(&rewritten)
         .unicode(false)
@@ -70,7 +78,19 @@ pub(super) fn expression(
     Ok(Expression { regex, negated, relative: flags.relative, at_start, at_end })
 }
 
-fn parse(pattern: &str, flags: &Flags) -> Option<Hir> {
+/// Whether no kind of expression is like that: a bracket or an escape without its end.
+fn is_cut_off(kind: &ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::GroupUnclosed
+            | ErrorKind::GroupUnopened
+            | ErrorKind::ClassUnclosed
+            | ErrorKind::EscapeUnexpectedEof
+    )
+}
+
+/// The pattern, or what kind of error of its text stands in the way.
+fn parse(pattern: &str, flags: &Flags) -> Result<Hir, Option<ErrorKind>> {
     regex_syntax::ParserBuilder::new()
         .unicode(false)
         .utf8(false)
@@ -81,7 +101,10 @@ fn parse(pattern: &str, flags: &Flags) -> Option<Hir> {
         .swap_greed(flags.ungreedy)
         .build()
         .parse(pattern)
-        .ok()
+        .map_err(|error| match error {
+            regex_syntax::Error::Parse(error) => Some(error.kind().clone()),
+            _ => None,
+        })
 }
 
 fn read_flags(
@@ -302,6 +325,10 @@ mod tests {
         }
         assert_eq!(read("\"/a/U\"").unwrap_err(), "pcre flag U");
         assert_eq!(read("\"/(a{1000}){1000}/\"").unwrap_err(), "pcre (too large)");
+        for pattern in ["/(/", "/a)/"] {
+            let told = read(&format!("\"{pattern}\"")).unwrap_err();
+            assert!(told.contains("an expression that is none"), "{pattern}: {told}");
+        }
         assert!(read("\"/a\"").unwrap_err().contains("delimiters"));
         assert!(read("\"/a/!\"").unwrap_err().contains("no flag"));
         assert!(read("a").unwrap_err().contains("quoted"));

@@ -29,8 +29,9 @@ const LINE_LEN: usize = 16;
 /// What is known of the first 24 bits of `addr`.
 #[inline(always)]
 pub(super) fn byte(table: &Table, addr: u32) -> u8 {
-    // A hop is complete in itself, and who finds `BELOW` goes on with loads that acquire.
-    table[(addr >> 8) as usize].load(Ordering::Relaxed)
+    // Partner: the release store of a byte. Who finds `BELOW` must find the entry that was stored
+    // before it; that the entry's load acquires, too, does not order it behind this one.
+    table[(addr >> 8) as usize].load(Ordering::Acquire)
 }
 
 /// Looks up. `look` does so for a group and says which addresses have longer prefixes, `blocks`

@@ -61,7 +61,7 @@ impl Dir24 {
         for (slot, &byte) in slots.iter().zip(bytes) {
             // Lines that stay as they are stay with the readers that have them.
             if slot.load(Ordering::Relaxed) != byte {
-                // What lies below is found through acquiring loads of its own.
+                // Partner: the load of a byte in a lookup, which then finds what lies below.
                 slot.store(byte, Ordering::Release);
             }
         }

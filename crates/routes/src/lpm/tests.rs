@@ -282,6 +282,57 @@ fn a_bound_is_kept_and_a_refused_change_changes_nothing() {
     assert_eq!(big.unwrap_err().kind(), crate::ErrorKind::MemoryBound);
 }
 
+/// A table that is full can lose routes again, and is not written anew for that.
+#[test]
+fn a_full_table_loses_routes() {
+    let mut random = Random(8);
+    for form in [LpmForm::Blocks, LpmForm::Dir24] {
+        let bytes_max = if form == LpmForm::Blocks { 6 << 20 } else { 40 << 20 };
+        let options = LpmOptions { bytes_max, form, ..LpmOptions::default() };
+        let lpm = Lpm::build(&RouteTable::<u32>::new(), &options).unwrap();
+        let mut table = RouteTable::new();
+        loop {
+            let prefix = Prefix::containing(random.addr(), 30);
+            if lpm.insert(prefix, NextHop(5)).is_err() {
+                break;
+            }
+            table.insert(prefix, NextHop(5)).unwrap();
+        }
+        let image = lpm.published.read().clone();
+        let routes: Vec<_> = table.iter().take(1000).collect();
+        for (prefix, hop) in routes {
+            assert_eq!(lpm.remove(prefix), Ok(Some(hop)));
+        }
+        assert!(Arc::ptr_eq(&image, &lpm.published.read()), "written anew");
+    }
+}
+
+/// Also where hops become wide just when the list of nodes is full: both need more.
+#[test]
+fn a_change_of_form_keeps_the_bound() {
+    // A node for each root and three below: 131,072, which is when their list doubles.
+    let routes = (0..32_768u32).flat_map(|root| {
+        let hosts = if root % 4 == 0 { 100 } else { 1 };
+        (0..3 * hosts).map(move |at| {
+            let (third, host) = (at / hosts, at % hosts);
+            let addr = root << 16 | third << 8 | (host * 37 % 256);
+            (Prefix::containing(addr, 32), NextHop(((host * 7 + root) % 250) as u16))
+        })
+    });
+    let routes: Vec<_> = routes.collect();
+    let build = |bytes_max| {
+        let options = LpmOptions { bytes_max, form: LpmForm::Blocks, ..LpmOptions::default() };
+        Ipv4Lpm::from_routes(routes.iter().copied(), &options)
+    };
+    let bytes = build(1 << 30).unwrap().stats().bytes;
+    for bytes_max in (bytes..bytes + (30 << 20)).step_by(2 << 20) {
+        let lpm = build(bytes_max).unwrap();
+        _ = lpm.insert(Prefix::containing(0xf000_0000, 25), NextHop(300));
+        let bytes = lpm.stats().bytes;
+        assert!(bytes <= bytes_max + lpm.epochs.bytes(), "{bytes}, {bytes_max}");
+    }
+}
+
 /// The table of the first 24 bits says what blocks say, for each of its values, also after changes.
 #[test]
 fn each_value_of_24_bits_answers_as_blocks_do() {

@@ -364,7 +364,7 @@ fn summary(inspector: &Inspector, time: Duration, truncated: bool) -> Summary {
 fn tell_summary(inspector: &Inspector, time: Duration) {
     let stats = eve::stats(inspector);
     term::note(format!(
-        "{} in {} ({}): {}, {}, {} by {}",
+        "{} in {} ({}): {}, {}, {}; {} looked for",
         human::counted(stats.decoder.pkts as usize, "packet"),
         human::time(time),
         human::rate(mpps(stats.decoder.pkts, time) * 1e6),

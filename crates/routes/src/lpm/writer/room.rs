@@ -53,14 +53,18 @@ impl Writer {
         prefix: Prefix<A>,
         hop: u16,
     ) -> Result<bool, RouteError> {
-        let bytes = self.bytes() + self.nodes.growth(DEPTH_MAX);
-        if hop != NO_HOP && bytes - self.dir24_bytes() > self.bytes_max {
-            return Err(RouteError::memory_bound(bytes - self.dir24_bytes(), self.bytes_max));
+        // Removals make no nodes.
+        let growth = if hop == NO_HOP { 0 } else { self.nodes.growth(DEPTH_MAX) };
+        let bytes = self.bytes() + growth;
+        let least = bytes - self.dir24_bytes();
+        if hop != NO_HOP && least > self.bytes_max {
+            return Err(RouteError::memory_bound(least, self.bytes_max));
         }
         let place = Place::of(prefix);
         // A hop that fits no byte; or the table of the first 24 bits, which is for speed alone, has
         // to make room.
-        let is_other = self.image.is_narrow && self.is_wide(hop) || bytes > self.bytes_max;
+        let is_tight = hop != NO_HOP && bytes > self.bytes_max;
+        let is_other = self.image.is_narrow && self.is_wide(hop) || is_tight;
         if !is_other && self.arena.has_room(NEED_MAX) && self.ends_the_tree(place) {
             return Ok(false);
         }
@@ -72,7 +76,7 @@ impl Writer {
         }
         // The new image may be what this one is not.
         let need = if has_dir24 { self.need(place, hop, false) } else { need };
-        self.write_anew(need, hop)?;
+        self.write_anew(need, hop, growth)?;
         Ok(true)
     }
 
@@ -149,11 +153,17 @@ impl Writer {
         })
     }
 
-    /// Writes everything into new words, with room for `need` more, and for `hop`.
+    /// Writes everything into new words, with room for `need` more, for `hop`, and below the bound
+    /// for nodes of `growth` more bytes.
     ///
     /// # Errors
     /// The bound forbids it; nothing was changed.
-    pub(crate) fn write_anew(&mut self, need: usize, hop: u16) -> Result<(), RouteError> {
+    pub(crate) fn write_anew(
+        &mut self,
+        need: usize,
+        hop: u16,
+        growth: usize,
+    ) -> Result<(), RouteError> {
         let is_narrow = self.wide_hops == 0 && !self.is_wide(hop);
         let size = |has_dir24: bool| {
             let live = self.measure(is_narrow, has_dir24);
@@ -162,20 +172,20 @@ impl Writer {
         };
         let mut has_dir24 = is_narrow && self.dir24_min.is_some_and(|min| self.routes >= min);
         let mut room_words = size(has_dir24);
-        let beside = self.bytes_beside() + Dir24::BYTES;
+        let beside = self.bytes_beside() + growth;
         // It is for speed alone, and is to leave room for routes.
-        if has_dir24 && (ROOTS + room_words) * 4 + beside > self.bytes_max / 2 {
+        if has_dir24 && (ROOTS + room_words) * 4 + beside + Dir24::BYTES > self.bytes_max / 2 {
             has_dir24 = false;
             room_words = size(has_dir24);
         }
         let mut flats = self.choose_flats();
         let size = |flats: usize| pages::whole_pages(ROOTS + flats * FLAT_LEN + room_words);
-        if size(flats.len()) * 4 + self.bytes_beside() > self.bytes_max {
+        if size(flats.len()) * 4 + beside > self.bytes_max {
             // They are for speed alone, too.
             flats.clear();
         }
         let words = size(flats.len());
-        let bytes = words * 4 + self.bytes_beside();
+        let bytes = words * 4 + beside;
         if bytes > self.bytes_max || words > WORDS_MAX {
             return Err(RouteError::memory_bound(bytes, self.bytes_max));
         }

@@ -16,11 +16,12 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use warpswitch_classify::parts::RuleStore;
 use warpswitch_classify::{BuildOptions, Engine};
 use warpswitch_gpu::device::Loaded;
-use warpswitch_gpu::packed::PackedImage;
+use warpswitch_gpu::packed::{self, PackedImage};
 use warpswitch_gpu::work::Work;
 use warpswitch_gpu::{Algorithm, Device, engine};
 use warpswitch_rules::format::TraceFormat;
 use warpswitch_rules::generate::{Point, TraceSpec};
+use warpswitch_rules::schema::IPV4_5TUPLE;
 use warpswitch_rules::{KeyBuf, RuleId, Ruleset};
 
 use self::measure::{Setting, Words, check_answers, end_to_end, kernel_only};
@@ -274,6 +275,9 @@ pub fn run(args: &BenchGpuArgs) -> anyhow::Result<Outcome> {
     if let Some(rounds) = args.agree {
         return agree::run(args, &device, (&loaded.name, ruleset), rounds);
     }
+    if args.packed {
+        expect_packable(ruleset)?;
+    }
     let keys = keys(args, ruleset)?;
     if args.hashes {
         return hashes::run(args, &device, (&loaded.name, ruleset), &keys);
@@ -434,6 +438,20 @@ fn bench_device(
     report
 }
 
+/// Whether keys of these rules can be packed.
+fn expect_packable(ruleset: &Ruleset) -> anyhow::Result<()> {
+    let name = ruleset.schema().name;
+    if ruleset.schema() != &IPV4_5TUPLE {
+        return Err(bad_input(format!("--packed is for IPv4 5-tuples; these rules are {name}")));
+    }
+    if !packed::keeps_what_rules_examine(&RuleStore::build(ruleset, usize::MAX)?) {
+        let message =
+            "--packed leaves TCP flags out, and rules examine them; leave one of them away";
+        return Err(bad_input(message));
+    }
+    Ok(())
+}
+
 /// The same image for packed keys.
 fn load_packed(
     device: &Device,
@@ -442,10 +460,7 @@ fn load_packed(
 ) -> anyhow::Result<Arc<Loaded<PackedImage>>> {
     let store = RuleStore::build(ruleset, usize::MAX)?;
     let image = PackedImage::new(loaded.image().clone(), &store).ok_or_else(|| {
-        let name = ruleset.schema().name;
-        bad_input(format!(
-            "--packed is for IPv4 5-tuples without TCP flags; these rules are {name}"
-        ))
+        bad_input("--packed is for ports as ranges; a rule has some under a mask")
     })?;
     Ok(device.load(Arc::new(image))?)
 }

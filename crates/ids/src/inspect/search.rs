@@ -95,7 +95,7 @@ impl Inspector {
             let half = flow.map(|flow| &mut flow.halves[side(job.flow.direction)]);
             let is_searched = job.searched.len() == text.bytes || text.from == 0;
             if half.is_some_and(|half| half.is_pending_full) && !is_searched {
-                // It became full while this job waited: the whole window counts.
+                // The stream does not remember all: the whole window counts.
                 let whole = self.stream_text(job, arena, &mut scratches.text);
                 engine.scanner(carried).scan_sets(&[whole], scan, again);
                 candidates.clear();

@@ -87,7 +87,7 @@ impl Inspector {
         let half = &mut self.flows.get_mut(seen.place).halves[mine];
         if !has_data {
             self.add_payload(packet, head, seen, round);
-        } else if is_whole && half.is_next(seq) && !half.is_pending_full {
+        } else if is_whole && half.is_next(seq) {
             self.settle(seen.place, mine, round);
             let half = &mut self.flows.get_mut(seen.place).halves[mine];
             let before = half.bytes();
@@ -162,7 +162,7 @@ impl Inspector {
             self.add_payload(packet, head, seen, round).is_aside = is_aside;
             return;
         };
-        let searched = self.searched_of(seen.place, mine, start, &text);
+        let searched = self.searched_of(start, &text);
         let new = start + text.from;
         let payload = new..(new + packet.payload.len()).min(round.arena.len());
         // One job where the payload is what is new in the stream; two where it is not.
@@ -222,20 +222,11 @@ impl Inspector {
         half.keep(job.payload.unwrap_or(&[]), &bounds);
     }
 
-    /// What of a stream's text must be searched: patterns that end among the new bytes.
-    fn searched_of(
-        &mut self,
-        place: u32,
-        half: usize,
-        start: usize,
-        text: &Arrived,
-    ) -> Range<usize> {
-        let end = start + text.bytes;
-        if self.flows.get_mut(place).halves[half].is_pending_full {
-            return start..end;
-        }
+    /// What of a stream's text must be searched: patterns that end among the new bytes. Whether all
+    /// of it must, as the stream cannot remember all rules, is known when it is its turn.
+    fn searched_of(&self, start: usize, text: &Arrived) -> Range<usize> {
         let reach = self.engine.scanner(Carried::Tcp).longest_bytes().saturating_sub(1);
-        start + text.from.saturating_sub(reach)..end
+        start + text.from.saturating_sub(reach)..start + text.bytes
     }
 
     /// A packet's payload by itself.
@@ -269,7 +260,7 @@ impl Inspector {
         (start, text): (usize, Arrived),
         round: &mut Round<'_>,
     ) {
-        let searched = self.searched_of(place, half, start, &text);
+        let searched = self.searched_of(start, &text);
         let direction = if half == 0 { Direction::ToServer } else { Direction::ToClient };
         let decoded = if last.1 == direction { last.0 } else { last.0.turned() };
         let number = self.number;

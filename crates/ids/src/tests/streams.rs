@@ -36,6 +36,43 @@ fn a_match_across_segments_is_told_once() {
     assert_eq!(told(EVIL, &frames), [(5, 4), (6, 1), (7, 1), (7, 4)]);
 }
 
+/// More rules may still come true than a stream remembers: then its whole window is searched, and
+/// as often however packets are cut into batches.
+#[test]
+fn more_rules_than_a_stream_remembers_are_found_in_batches_of_any_size() {
+    let rule = |n: usize| {
+        format!(
+            "alert tcp any any -> any any (content:\"k{n:02}\"; content:\"end\"; distance:0; sid:{};)",
+            n + 1
+        )
+    };
+    let text: Vec<String> = (0..40).map(rule).collect();
+    let keys: String = (0..40).map(|n| format!("k{n:02} ")).collect();
+    // The keys leave the window one by one, until a stream can remember those that are left.
+    let parts = [keys.as_bytes()].into_iter().chain([&b"some more "[..]; 20]).chain([&b"end"[..]]);
+    let mut seq = 0;
+    let segments: Vec<(u32, &[u8])> = parts
+        .map(|part| {
+            seq += part.len() as u32;
+            (seq - part.len() as u32, part)
+        })
+        .collect();
+    let frames = connection(&segments);
+    for window_bytes in [100, 180, 1000] {
+        let runs = [1, 4, 7, 100].map(|batch| {
+            let options = InspectorOptions { window_bytes, ..InspectorOptions::default() };
+            let (mut inspector, mut found) = (inspector(&text.concat(), options), Vec::new());
+            for packets in packets(&frames).chunks(batch) {
+                inspector.inspect(packets.iter().copied(), &mut found);
+            }
+            inspector.finish(&mut found);
+            (found.len(), inspector.stats().candidates)
+        });
+        assert!(runs.iter().all(|run| *run == runs[0]), "{window_bytes}: {runs:?}");
+        assert!(window_bytes < 1000 || runs[0].0 == 40, "{:?}", runs[0]);
+    }
+}
+
 /// A rule that came true in parts, in a flow that times out, or ends for others, while its texts
 /// wait to be searched.
 #[test]

@@ -58,14 +58,12 @@ impl Kernel {
     pub(crate) fn lookup_v4(self, image: &Image, addrs: &[u32], out: &mut [NextHop]) {
         let Some(table) = &image.dir24 else { return self.lookup_blocks(image, addrs, out) };
         match self {
-            Self::Portable => {
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(avx512) => avx512.lookup_dir24(table, image, addrs, out),
+            _ => {
                 let blocks = |addrs: &_, out: &mut _| self.lookup_blocks(image, addrs, out);
                 dir24::lookup((table, image), addrs, out, dir24::look, blocks);
             }
-            #[cfg(target_arch = "x86_64")]
-            Self::Bits(bits) => bits.lookup_dir24(table, image, addrs, out),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512(avx512) => avx512.lookup_dir24(table, image, addrs, out),
         }
     }
 

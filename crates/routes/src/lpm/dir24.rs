@@ -42,11 +42,9 @@ impl Dir24 {
     /// Bytes that it takes.
     pub(crate) const BYTES: usize = LEN;
 
-    /// No routes.
+    /// Hop 0 for all, until each root was put.
     pub(crate) fn new() -> Self {
-        let table = Self(SharedWords::zeroed(LEN / 4));
-        table.bytes().iter().for_each(|byte| byte.store(NO_BYTE, Ordering::Relaxed));
-        table
+        Self(SharedWords::zeroed(LEN / 4))
     }
 
     /// The bytes, by the first 24 bits.

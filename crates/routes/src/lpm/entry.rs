@@ -12,7 +12,7 @@
 //! ```
 //! A block answers for the 256 values of one byte of an address. Neighbours that lead to the same
 //! place form a *run*; a block has a value for each run. Values are entries in an inner block; in a
-//! leaf they are hops of 16 bits or, where all hops of a table are below 255, of 8.
+//! leaf they are hops of 16 bits or, where all hops of a table are below 255 (254 for IPv4), of 8.
 //!
 //! - *Pairs*: the byte is shifted right by `shift` first, which makes a *slot*: where no run starts
 //!   between multiples of 2, 4 or 8, fewer pairs are enough. A pair answers for 32 slots: `starts`

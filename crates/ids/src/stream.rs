@@ -562,7 +562,7 @@ mod tests {
     fn the_first_data_wins() {
         let (all, stats) = run(&[(0, b"abcd"), (2, b"XXef"), (6, b"gh")], BOUNDS);
         assert_eq!((&all[..], stats.conflicts), (&b"abcdefgh"[..], 1));
-        let (all, stats) = run(&[(4, b"efgh"), (2, b"cdXXXXij"), (0, b"ab")], BOUNDS);
+        let (all, stats) = run(&[(4, b"efgh"), (2, b"cdZZZZij"), (0, b"ab")], BOUNDS);
         assert_eq!((&all[..], stats.conflicts, stats.out_of_order), (&b"abcdefghij"[..], 1, 2));
         let (all, stats) = run(&[(0, b"abcd"), (0, b"abcd"), (3, b"x"), (4, b"e")], BOUNDS);
         assert_eq!((&all[..], stats.retransmissions, stats.conflicts), (&b"abcde"[..], 2, 0));

@@ -445,8 +445,7 @@ fn expect_packable(ruleset: &Ruleset) -> anyhow::Result<()> {
         return Err(bad_input(format!("--packed is for IPv4 5-tuples; these rules are {name}")));
     }
     if !packed::keeps_what_rules_examine(&RuleStore::build(ruleset, usize::MAX)?) {
-        let message =
-            "--packed leaves TCP flags out, and rules examine them; leave one of them away";
+        let message = "--packed sends no TCP flags, which a rule examines: leave --packed out";
         return Err(bad_input(message));
     }
     Ok(())

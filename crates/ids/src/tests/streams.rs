@@ -41,10 +41,8 @@ fn a_match_across_segments_is_told_once() {
 #[test]
 fn more_rules_than_a_stream_remembers_are_found_in_batches_of_any_size() {
     let rule = |n: usize| {
-        format!(
-            "alert tcp any any -> any any (content:\"k{n:02}\"; content:\"end\"; distance:0; sid:{};)",
-            n + 1
-        )
+        let contents = format!("content:\"k{n:02}\"; content:\"end\"; distance:0;");
+        format!("alert tcp any any -> any any ({contents} sid:{};)", n + 1)
     };
     let text: Vec<String> = (0..40).map(rule).collect();
     let keys: String = (0..40).map(|n| format!("k{n:02} ")).collect();

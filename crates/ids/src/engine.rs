@@ -43,6 +43,9 @@ pub struct Engine {
     groups: [Group; GROUPS],
     left_out: Vec<crate::rule::LeftOut>,
     files: Vec<String>,
+    bit_names: Vec<String>,
+    /// When each rule has its turn for a text, if that is not the order of their numbers.
+    turns: Vec<u32>,
 }
 
 /// Groups of rules, each with patterns of its own: for TCP, UDP, ICMP, and other protocols.
@@ -85,11 +88,12 @@ impl Engine {
     }
 
     pub(crate) fn with_options(rules: Rules, options: &ScanOptions) -> Self {
-        let Rules { rules, left_out, files } = rules;
+        let Rules { rules, left_out, files, bit_names } = rules;
         let compiled: Vec<Compiled> = rules.into_iter().map(Compiled::new).collect();
         let protocols = [Carried::Tcp, Carried::Udp, Carried::Icmp, Carried::Other];
         let groups = protocols.map(|carried| Group::new(&compiled, carried, options));
-        Self { compiled, groups, left_out, files }
+        let turns = if bit_names.is_empty() { Vec::new() } else { turns(&compiled) };
+        Self { compiled, groups, left_out, files, bit_names, turns }
     }
 
     /// The rules, by the numbers that alerts have.
@@ -113,6 +117,20 @@ impl Engine {
     /// Names of the rule files, by their numbers.
     pub fn files(&self) -> &[String] {
         &self.files
+    }
+
+    /// Names of flows' bits, by their numbers.
+    pub fn bit_names(&self) -> &[String] {
+        &self.bit_names
+    }
+
+    /// Puts candidates in the order of their turns, each once.
+    pub(crate) fn in_turn(&self, candidates: &mut Vec<u32>) {
+        match self.turns.is_empty() {
+            true => candidates.sort_unstable(),
+            false => candidates.sort_unstable_by_key(|&rule| self.turns[rule as usize]),
+        }
+        candidates.dedup();
     }
 
     /// Bytes of the scanners: what grows with the rules, beside the rules themselves.
@@ -171,6 +189,19 @@ impl Engine {
         out.extend_from_slice(others.dst.of(packet.dst_port));
         out.extend_from_slice(others.src.of(packet.src_port));
     }
+}
+
+/// The turn of each rule: by what it does with bits, then by priority, then by its place in the
+/// text.
+fn turns(compiled: &[Compiled]) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..compiled.len() as u32).collect();
+    order.sort_by_key(|&idx| {
+        let rule = &compiled[idx as usize].rule;
+        (rule.bits.turn(), rule.about.priority)
+    });
+    let mut turns = vec![0; compiled.len()];
+    (0..).zip(order).for_each(|(turn, idx): (u32, u32)| turns[idx as usize] = turn);
+    turns
 }
 
 impl Compiled {

@@ -11,6 +11,7 @@
 //! | --- | --- |
 //! | [`text`] | rule files: what is read, what is refused, and what is left out by keyword |
 //! | [`rule`] | a rule, as the engine sees it |
+//! | [`flowbits`] | what rules remember of a flow |
 //! | [`engine`] | rules in groups, searched by [`warpswitch_scan`] and confirmed |
 //! | [`inspect`] | packets in, alerts out: flows, TCP streams, and counters of all that was left |
 //! | [`eve`] | alerts and counters as JSON lines |
@@ -29,6 +30,7 @@ mod confirm;
 mod decode;
 pub mod engine;
 pub mod eve;
+pub mod flowbits;
 mod flows;
 pub mod inspect;
 pub mod naive;

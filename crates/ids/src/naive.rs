@@ -1,9 +1,11 @@
 //! The reference: every way through a rule's options is tried, on every text. Defines what a rule
 //! means; what confirms rules fast is held against it.
 
+use std::collections::HashSet;
+
 pub(crate) use crate::confirm::Answer;
 use crate::confirm::{Text, data_at, expression_text};
-use crate::rule::{Content, Place, Rule, Step};
+use crate::rule::{Action, Content, Place, Rule, Step};
 
 /// Whether the payload options of a rule hold in `payload`, a text that begins where it begins.
 ///
@@ -12,6 +14,45 @@ pub fn holds(rule: &Rule, payload: &[u8]) -> bool {
     let folded = payload.to_ascii_lowercase();
     let text = Text { bytes: payload, folded: &folded, from: 0, is_start: true };
     answer(rule, &text) != Answer::No
+}
+
+/// What rules remember of flows, kept plainly.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// Flows, and numbers of names that are set.
+    bits: HashSet<(u64, u16)>,
+}
+
+impl Memory {
+    /// The numbers of the rules that are told of a datagram of flow `flow`, whose headers all of
+    /// them allow.
+    pub fn told(&mut self, rules: &[Rule], flow: u64, payload: &[u8]) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..rules.len()).collect();
+        order.sort_by_key(|&idx| (rules[idx].bits.turn(), rules[idx].about.priority, idx));
+        let (mut told, mut is_passed) = (Vec::new(), false);
+        for idx in order {
+            let rule = &rules[idx];
+            let is_set = |name| self.bits.contains(&(flow, name));
+            if !rule.bits.tests.iter().all(|test| test.holds(is_set)) || !holds(rule, payload) {
+                continue;
+            }
+            for change in &rule.bits.changes {
+                for &name in &change.names {
+                    if change.how.of(self.bits.contains(&(flow, name))) {
+                        self.bits.insert((flow, name));
+                    } else {
+                        self.bits.remove(&(flow, name));
+                    }
+                }
+            }
+            is_passed |= rule.action == Action::Pass;
+            if !rule.no_alert && rule.action != Action::Pass {
+                told.push(idx);
+            }
+        }
+        told.sort_unstable();
+        if is_passed { Vec::new() } else { told }
+    }
 }
 
 /// The same for a text of which `from` bytes were looked at before.

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::flowbits::FlowBits;
 use crate::ranges::Ranges;
 
 /// The most rules of all files together.
@@ -293,6 +294,10 @@ pub struct Rule {
     pub checks: Vec<Check>,
     /// What the payload must hold; all of them, in this order.
     pub steps: Vec<Step>,
+    /// What the flow's bits must say, and what becomes of them.
+    pub bits: FlowBits,
+    /// It is not told: it only changes bits.
+    pub no_alert: bool,
     /// What it says of itself.
     pub about: About,
 }
@@ -410,6 +415,8 @@ pub struct Rules {
     pub left_out: Vec<LeftOut>,
     /// Names of the files, by their numbers.
     pub files: Vec<String>,
+    /// Names of flows' bits, by their numbers.
+    pub bit_names: Vec<String>,
 }
 
 impl Rules {

@@ -23,7 +23,11 @@ const RULES: &str = "\
     content:\"c\"; sid:8;)\n\
     alert udp any any -> any any (content:!\"a\"; pcre:!\"/b$/\"; sid:9;)\n\
     alert udp any any -> any any (content:\"a\"; offset:1; depth:5; isdataat:!6; sid:10;)\n\
-    alert ip any any -> any any (ttl:<9; sid:11;)\n";
+    alert ip any any -> any any (ttl:<9; sid:11;)\n\
+    alert tcp any any -> any any (content:\"ab\"; flowbits:toggle,x; flowbits:set,y; sid:12;)\n\
+    alert tcp any any -> any any (content:\"c\"; flowbits:isset,x&y; flowbits:unset,y; sid:13;)\n\
+    alert udp any any -> any any (content:\"b\"; flowbits:isnotset,x|y; flowbits:set,x; \
+    noalert; sid:14;)\n";
 
 /// Reads rule files; what can be read can be built.
 pub fn rules(data: &[u8]) {

@@ -366,7 +366,7 @@ impl Element for IdsMatcher {
             "streams" => Self::counters(inspector),
             "on_device" => self.counts.on_device.load(Ordering::Relaxed).to_string(),
             "on_cores" => self.counts.on_cores.load(Ordering::Relaxed).to_string(),
-            _ => inspector.options().bytes_max().to_string(),
+            _ => inspector.bytes_max().to_string(),
         })
     }
 

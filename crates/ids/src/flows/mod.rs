@@ -16,6 +16,7 @@ mod table;
 use warpswitch_packet::pages;
 
 use crate::decode::{Carried, Decoded};
+use crate::flowbits::BitTable;
 use crate::rule::Direction;
 use crate::stream::{Cold, Half, PENDING_MAX};
 
@@ -100,6 +101,8 @@ pub(crate) struct Flows {
     lists: [List; 3],
     /// Before this time no flow times out.
     quiet_until_ns: u64,
+    /// Bits of each flow.
+    pub bits: BitTable,
     pub created: u64,
     pub midstream: u64,
 }
@@ -171,7 +174,8 @@ impl Flows {
         self.quiet_until_ns = 0;
     }
 
-    pub(crate) fn new() -> Self {
+    /// No flows; each will have so many bits.
+    pub(crate) fn new(bit_names: usize) -> Self {
         let list = List { newest: NONE, oldest: NONE };
         Self {
             table: Table::new(),
@@ -180,6 +184,7 @@ impl Flows {
             free: Vec::new(),
             lists: [list; 3],
             quiet_until_ns: 0,
+            bits: BitTable::new(bit_names),
             created: 0,
             midstream: 0,
         }
@@ -352,6 +357,7 @@ impl Flows {
         flow.halves = Default::default();
         flow.id = 0;
         self.table.remove(&flow.key, place);
+        self.bits.clear(place);
         self.free.push(place);
     }
 
@@ -459,7 +465,7 @@ mod tests {
             .iter()
             .map(|frame| decode(LinkType::Ethernet, frame, frame.len()).unwrap())
             .collect();
-        let mut flows = Flows { table: Table::broken(), ..Flows::new() };
+        let mut flows = Flows { table: Table::broken(), ..Flows::new(0) };
         let addresses: Vec<Address> = packets.iter().map(|packet| flows.address(packet)).collect();
         let mut places = Vec::new();
         for (packet, address) in packets.iter().zip(&addresses) {

@@ -25,6 +25,7 @@
 //! A window's older bytes are not searched again: rules whose fast pattern was seen in them are
 //! remembered by the stream as long as they may come true.
 
+mod judge;
 mod round;
 mod search;
 mod take;
@@ -38,6 +39,7 @@ use warpswitch_wire::link::LinkType;
 pub use crate::decode::Uninspected;
 use crate::decode::{Carried, decode};
 use crate::engine::Engine;
+use crate::flowbits::BitTable;
 use crate::flows::Flows;
 pub use crate::flows::Timeouts;
 use crate::rule::Direction;
@@ -93,7 +95,7 @@ impl Default for InspectorOptions {
 }
 
 impl InspectorOptions {
-    /// The most bytes that flows and streams take, whatever comes.
+    /// The most bytes that flows and streams take, whatever comes, where no rule names bits.
     pub fn bytes_max(&self) -> usize {
         self.flows_max.saturating_mul(Flows::BYTES_EACH).saturating_add(self.stream_bytes_max)
     }
@@ -214,10 +216,11 @@ impl Inspector {
     /// An inspector that has seen nothing.
     pub fn new(engine: Arc<Engine>, options: InspectorOptions) -> Self {
         let by_rule = vec![0; engine.rules().len()];
+        let flows = Flows::new(engine.bit_names().len());
         Self {
             engine,
             options,
-            flows: Flows::new(),
+            flows,
             stream_bytes: 0,
             now_ns: 0,
             stats: Stats::default(),
@@ -279,8 +282,16 @@ impl Inspector {
         self.round.jobs.capacity()
     }
 
+    /// The most bytes that flows and streams take, whatever comes: as
+    /// [`InspectorOptions::bytes_max`] says, and the bits of flows that the rules name.
+    pub fn bytes_max(&self) -> usize {
+        let bits = BitTable::bytes_each(self.engine.bit_names().len());
+        self.options.bytes_max().saturating_add(self.options.flows_max.saturating_mul(bits))
+    }
+
     /// Takes over the flows, streams and counts of another inspector, whose rules may be others:
-    /// those with the same `gid` and `sid` keep their counts.
+    /// those with the same `gid` and `sid` keep their counts, bits of flows those whose names both
+    /// know.
     pub fn take_flows(&mut self, old: &mut Inspector) {
         old.flows.forget_rules();
         let known = |rule: &crate::Rule| (rule.about.gid, rule.about.sid);
@@ -289,7 +300,9 @@ impl Inspector {
         for (rule, count) in self.engine.rules().zip(&mut self.by_rule) {
             *count += counts.get(&known(rule)).copied().unwrap_or(0);
         }
-        self.flows = std::mem::replace(&mut old.flows, Flows::new());
+        let (old_names, names) = (old.engine.bit_names(), self.engine.bit_names());
+        self.flows = std::mem::replace(&mut old.flows, Flows::new(old_names.len()));
+        self.flows.bits = self.flows.bits.renamed(old_names, names);
         self.flows.forget_timeouts();
         self.stream_bytes = std::mem::take(&mut old.stream_bytes);
         self.now_ns = old.now_ns;

@@ -1,17 +1,17 @@
-//! Search of the texts that wait, and confirmation of what was found.
+//! Search of the texts that wait, and the candidates of each.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use warpswitch_scan::{PatternSets, Scratch};
 
+use super::judge::Judged;
 use super::round::{Head, Job, Older, Round, StreamText};
 use super::{Alert, Inspector};
-use crate::confirm::{Answer, ChainScratch, Text, Work};
+use crate::confirm::ChainScratch;
 use crate::decode::{Carried, Decoded};
-use crate::engine::Compiled;
 use crate::flows::side;
-use crate::rule::{Action, Streams};
+use crate::rule::Streams;
 use crate::stream::{Arrived, PENDING_MAX};
 
 const PROTOCOLS: [Carried; 4] = [Carried::Tcp, Carried::Udp, Carried::Icmp, Carried::Other];
@@ -27,13 +27,14 @@ pub(super) struct Searched {
 
 /// Memory of what one text is confirmed with.
 #[derive(Debug, Default)]
-struct Scratches {
-    candidates: Vec<u32>,
+pub(super) struct Scratches {
+    pub(super) candidates: Vec<u32>,
     /// A text of a stream in one piece.
     text: Vec<u8>,
-    folded: Vec<u8>,
-    folded_payload: Vec<u8>,
-    chain: ChainScratch,
+    pub(super) folded: Vec<u8>,
+    pub(super) folded_payload: Vec<u8>,
+    pub(super) chain: ChainScratch,
+    pub(super) judged: Judged,
 }
 
 impl Inspector {
@@ -107,8 +108,7 @@ impl Inspector {
         if candidates.is_empty() {
             return;
         }
-        candidates.sort_unstable();
-        candidates.dedup();
+        engine.in_turn(candidates);
         self.stats.candidates += candidates.len() as u64;
         let mut text = std::mem::take(&mut scratches.text);
         let arrived = job.stream.as_ref().map(|(_, arrived)| arrived);
@@ -181,97 +181,6 @@ impl Inspector {
             }
         }
     }
-
-    fn confirm_candidates(
-        &mut self,
-        (job, head): (&Job<'_>, &Head<'_>),
-        stream: Option<(&[u8], &Arrived)>,
-        scratch: &mut Scratches,
-        alerts: &mut Vec<Alert>,
-    ) {
-        let payload = job.payload;
-        fold(payload.unwrap_or(&[]), &mut scratch.folded_payload);
-        fold(stream.map_or(&[], |stream| stream.0), &mut scratch.folded);
-        let payload = payload.map(|bytes| Text {
-            bytes,
-            folded: &scratch.folded_payload,
-            from: 0,
-            is_start: true,
-        });
-        let stream = stream.map(|(bytes, text)| Text {
-            bytes,
-            folded: &scratch.folded,
-            from: text.from,
-            is_start: text.is_start,
-        });
-        let engine = Arc::clone(&self.engine);
-        let mut work = Work { left: self.options.work_max };
-        let first = alerts.len();
-        let mut is_passed = false;
-        // Those of the packet's other text, which are in order.
-        let others = alerts.iter().rev().take_while(|alert| {
-            head.packet.is_some() && (alert.number, alert.packet) == (head.number, head.packet)
-        });
-        let mut told: Vec<u32> = others.map(|alert| alert.rule).collect();
-        told.reverse();
-        for &rule in &scratch.candidates {
-            let compiled = &engine.compiled[rule as usize];
-            if !compiled.allows(&head.decoded, &job.flow) {
-                continue;
-            }
-            let chain = &mut scratch.chain;
-            let alone = payload.filter(|_| compiled.is_for_payload(job.is_aside));
-            let Some(in_stream) = found(compiled, alone, stream, chain, &mut work) else {
-                continue;
-            };
-            if compiled.rule.action == Action::Pass {
-                is_passed = true;
-                continue;
-            }
-            if told.binary_search(&rule).is_err() {
-                let text = if in_stream { stream } else { payload };
-                let text = text.map_or(&[][..], |text| text.bytes);
-                alerts.push(self.alert(rule, (job, head), in_stream, text));
-            }
-        }
-        self.stats.work_cut += u64::from(work.is_used_up());
-        if is_passed {
-            self.stats.passed += (alerts.len() - first) as u64;
-            alerts.truncate(first);
-        }
-        for alert in &alerts[first..] {
-            self.by_rule[alert.rule as usize] += 1;
-        }
-        self.stats.alerts += (alerts.len() - first) as u64;
-    }
-
-    fn alert(
-        &self,
-        rule: u32,
-        (job, head): (&Job<'_>, &Head<'_>),
-        in_stream: bool,
-        text: &[u8],
-    ) -> Alert {
-        let packet = &head.decoded;
-        let has_ports = matches!(packet.carried, Carried::Tcp | Carried::Udp)
-            || (packet.src_port, packet.dst_port) != (0, 0);
-        Alert {
-            rule,
-            packet: head.packet,
-            number: head.number,
-            timestamp_ns: head.timestamp_ns,
-            flow_id: job.flow_id,
-            src: packet.address(packet.src_number),
-            dst: packet.address(packet.dst_number),
-            ports: has_ports.then_some((packet.src_port, packet.dst_port)),
-            ip_proto: packet.ip_proto,
-            icmp: packet.icmp,
-            vlan: packet.vlan,
-            direction: job.flow.direction,
-            in_stream,
-            payload: text[..text.len().min(self.options.payload_bytes)].to_vec(),
-        }
-    }
 }
 
 /// Adds rules without a fast pattern.
@@ -281,30 +190,4 @@ fn others(engine: &crate::Engine, job: &Job<'_>, packet: &Decoded<'_>, candidate
     } else {
         engine.others_of_streams(packet, candidates);
     }
-}
-
-/// Whether a rule holds in one of the texts that it is for; and whether that is the stream's.
-fn found(
-    compiled: &Compiled,
-    payload: Option<Text<'_>>,
-    stream: Option<Text<'_>>,
-    chain: &mut ChainScratch,
-    work: &mut Work,
-) -> Option<bool> {
-    if let Some(payload) = payload
-        && compiled.plan.confirm(&payload, chain, work) != Answer::No
-    {
-        return Some(false);
-    }
-    let stream = stream.filter(|stream| match compiled.scope.streams {
-        Streams::No => false,
-        Streams::Start => stream.is_start,
-        Streams::All => true,
-    })?;
-    (compiled.plan.confirm(&stream, chain, work) == Answer::Fresh).then_some(true)
-}
-
-fn fold(bytes: &[u8], out: &mut Vec<u8>) {
-    out.clear();
-    out.extend(bytes.iter().map(u8::to_ascii_lowercase));
 }

@@ -2,6 +2,7 @@
 
 mod agree;
 mod bounds;
+mod flowbits;
 pub mod frames;
 mod streams;
 mod texts;

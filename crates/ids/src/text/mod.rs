@@ -16,6 +16,7 @@
 //! - T2: a rule that is kept has nothing that was not understood.
 
 pub mod classes;
+mod flowbits;
 mod numbers;
 mod options;
 mod payload;
@@ -28,10 +29,12 @@ use std::ops::Range;
 
 use warpswitch_rules::diagnostic::{Diagnostic, Diagnostics};
 
+use self::flowbits::BitNames;
 use self::options::Options;
 use self::sets::Sets;
 pub use self::sets::Variables;
 use self::source::{Part, Skip, Source};
+use crate::flowbits::BIT_NAMES_MAX;
 use crate::rule::{
     Action, Header, LeftOut, Only, Proto, RULE_BYTES_MAX, RULES_MAX, Rule, Rules, Step,
     TEXT_BYTES_MAX,
@@ -64,6 +67,7 @@ pub fn read_rules(texts: &[RuleText<'_>], variables: &Variables) -> Result<Rules
         rules: Rules::default(),
         errors: Diagnostics::default(),
         places: HashMap::new(),
+        bit_names: BitNames::default(),
         regexes: 0,
         reread: 0,
     };
@@ -79,7 +83,8 @@ pub fn read_rules(texts: &[RuleText<'_>], variables: &Variables) -> Result<Rules
         let marked = text.bytes.strip_prefix(b"\xef\xbb\xbf");
         reader.file(&Source::new(text.name, marked.unwrap_or(text.bytes)), idx);
     }
-    let Reader { mut rules, errors, .. } = reader;
+    let Reader { mut rules, errors, bit_names, .. } = reader;
+    bit_names.settle(&mut rules);
     rules.left_out.sort_by_key(|rule| (rule.file, rule.line));
     errors.into_result(rules)
 }
@@ -91,6 +96,7 @@ struct Reader<'v> {
     errors: Diagnostics,
     /// Where the rule of a `gid` and `sid` is.
     places: HashMap<(u32, u32), usize>,
+    bit_names: BitNames,
     regexes: usize,
     /// Bytes that were read a second time.
     reread: usize,
@@ -181,15 +187,20 @@ impl Reader<'_> {
         if self.regexes > REGEXES_MAX {
             keywords.push(format!("pcre (beyond {REGEXES_MAX} of {REGEX_BYTES_MAX} bytes)"));
         }
+        let bits = self.bit_names.number(body.bits).unwrap_or_else(|| {
+            keywords.push(format!("flowbits (beyond {BIT_NAMES_MAX} names)"));
+            Default::default()
+        });
         let (Some(action), Some((header, only)), true) = (action, header, keywords.is_empty())
         else {
+            self.bit_names.miss(&bits);
             self.leave_out(LeftOut { file, line, sid, keywords });
             return Ok(());
         };
         let mut flow = body.flow;
         flow.only = flow.only.or(only);
-        let (checks, steps) = (body.checks, body.steps);
-        self.keep(Rule { action, header, flow, checks, steps, about });
+        let (checks, steps, no_alert) = (body.checks, body.steps, body.no_alert);
+        self.keep(Rule { action, header, flow, checks, steps, bits, no_alert, about });
         Ok(())
     }
 

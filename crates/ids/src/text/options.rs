@@ -5,6 +5,7 @@ use std::ops::Range;
 use warpswitch_rules::diagnostic::Diagnostics;
 
 use super::classes::{PRIORITY_USUAL, class};
+use super::flowbits::{self, BitOption};
 use super::payload::{self, Draft, Modifier};
 use super::source::{Part, Skip, Source};
 use super::{note, numbers, pcre};
@@ -20,6 +21,8 @@ pub(super) struct Body {
     pub(super) flow: FlowTest,
     pub(super) checks: Vec<Check>,
     pub(super) steps: Vec<Step>,
+    pub(super) bits: Vec<BitOption>,
+    pub(super) no_alert: bool,
 }
 
 /// One option.
@@ -170,6 +173,8 @@ struct Draftsman<'a> {
     flow: FlowTest,
     checks: Vec<Check>,
     steps: Vec<Open>,
+    bits: Vec<BitOption>,
+    no_alert: bool,
 }
 
 impl<'a> Draftsman<'a> {
@@ -184,8 +189,17 @@ impl<'a> Draftsman<'a> {
             file: 0,
             line: 0,
         };
-        let (flow, checks, steps) = (FlowTest::default(), Vec::new(), Vec::new());
-        Self { source, about, has_priority: false, has_sid: false, flow, checks, steps }
+        Self {
+            source,
+            about,
+            has_priority: false,
+            has_sid: false,
+            flow: FlowTest::default(),
+            checks: Vec::new(),
+            steps: Vec::new(),
+            bits: Vec::new(),
+            no_alert: false,
+        }
     }
 
     fn option(&mut self, option: &Opt, errors: &mut Diagnostics, keywords: &mut Vec<String>) {
@@ -199,6 +213,7 @@ impl<'a> Draftsman<'a> {
             }
             "content" | "pcre" | "isdataat" | "pkt_data" => self.step(&name, option, errors),
             "flow" | "flags" | "sameip" | "ip_proto" => self.head(&name, option, errors),
+            "flowbits" | "noalert" => self.bit(&name, option, errors),
             _ if Modifier::of(&name).is_some() => self.modify(&name, option, errors),
             _ if numbers::field_of(&name).is_some() => self.head(&name, option, errors),
             _ => Err(Skip::Unsupported(name)),
@@ -267,6 +282,20 @@ impl<'a> Draftsman<'a> {
         Ok(())
     }
 
+    /// Options about the flow's bits, and whether there is an alert.
+    fn bit(&mut self, name: &str, option: &Opt, errors: &mut Diagnostics) -> Part<()> {
+        if name == "noalert" {
+            self.no_alert = true;
+            return Ok(());
+        }
+        let value = self.value(option, errors)?;
+        match flowbits::option(self.source, value, errors)? {
+            BitOption::NoAlert => self.no_alert = true,
+            bit => self.bits.push(bit),
+        }
+        Ok(())
+    }
+
     /// Options that look at payloads.
     fn step(&mut self, name: &str, option: &Opt, errors: &mut Diagnostics) -> Part<()> {
         if name == "pkt_data" {
@@ -310,7 +339,7 @@ impl<'a> Draftsman<'a> {
         errors: &mut Diagnostics,
         keywords: &mut Vec<String>,
     ) -> Body {
-        let Self { source, mut about, has_priority, has_sid, flow, checks, steps } = self;
+        let Self { source, mut about, has_priority, has_sid, flow, checks, steps, .. } = self;
         if !has_sid {
             let message = "a rule without sid";
             source.tell(errors, whole, message, "sid:NUMBER; among the options", "");
@@ -323,7 +352,7 @@ impl<'a> Draftsman<'a> {
             Open::Ready(step) => Ok(step),
         });
         let steps = finished.filter_map(|step| note(step, keywords)).collect();
-        Body { about, flow, checks, steps }
+        Body { about, flow, checks, steps, bits: self.bits, no_alert: self.no_alert }
     }
 }
 

@@ -36,7 +36,7 @@ const LONG_ABOUT: &str = "\
 Look for the rules of Snort or Suricata in a capture, and write an alert for each that is found.
 
 Rules are read as they are. What they may ask of headers, flows and payloads is in docs/ids.md; a \
-rule with anything else (sticky buffers such as http_uri, byte_test, flowbits, ...) is left out, \
+rule with anything else (sticky buffers such as http_uri, byte_test, threshold, ...) is left out, \
 and the summary says how many were for which keyword. --left-out lists them, one by one. An error \
 in a rule file ends the run before anything is written; the first ten are shown.
 
@@ -350,7 +350,7 @@ fn summary(inspector: &Inspector, time: Duration, truncated: bool) -> Summary {
     Summary {
         seconds: human::rounded(time.as_secs_f64(), 6),
         mpps: human::rounded(mpps(stats.decoder.pkts, time), 4),
-        memory_max: inspector.options().bytes_max(),
+        memory_max: inspector.bytes_max(),
         flows_max: inspector.options().flows_max,
         alerts: counts(inspector),
         left_out: keywords(inspector.engine()).into_iter().collect(),
@@ -399,7 +399,7 @@ fn tell_summary(inspector: &Inspector, time: Duration) {
             term::note(format!("  and {more} more"));
         }
     }
-    let bound = human::bytes(inspector.options().bytes_max());
+    let bound = human::bytes(inspector.bytes_max());
     term::note(format!("flows and streams take at most {bound}, whatever comes"));
 }
 

@@ -1,0 +1,172 @@
+//! From candidates to alerts: rules in their turns, bits of flows, and what is told.
+
+use std::sync::Arc;
+
+use super::round::{Head, Job};
+use super::search::Scratches;
+use super::{Alert, Inspector};
+use crate::confirm::{Answer, ChainScratch, Text, Work};
+use crate::decode::Carried;
+use crate::engine::Compiled;
+use crate::rule::{Action, Streams};
+use crate::stream::Arrived;
+
+/// Memory of what one packet does to bits, and of what holds for one text.
+#[derive(Debug, Default)]
+pub(super) struct Judged {
+    /// Rules that hold, and whether in a stream.
+    found: Vec<(u32, bool)>,
+    /// The packet at hand, and the rules that have changed bits for it.
+    number: u64,
+    changed: Vec<u32>,
+}
+
+impl Judged {
+    /// Whether a rule may change bits: once for a packet, which may have two texts.
+    fn may_change(&mut self, rule: u32, head: &Head<'_>) -> bool {
+        if head.packet.is_none() {
+            return true;
+        }
+        if self.number != head.number {
+            self.number = head.number;
+            self.changed.clear();
+        }
+        let is_first = !self.changed.contains(&rule);
+        if is_first {
+            self.changed.push(rule);
+        }
+        is_first
+    }
+}
+
+impl Inspector {
+    pub(super) fn confirm_candidates(
+        &mut self,
+        (job, head): (&Job<'_>, &Head<'_>),
+        stream: Option<(&[u8], &Arrived)>,
+        scratch: &mut Scratches,
+        alerts: &mut Vec<Alert>,
+    ) {
+        let payload = job.payload;
+        fold(payload.unwrap_or(&[]), &mut scratch.folded_payload);
+        fold(stream.map_or(&[], |stream| stream.0), &mut scratch.folded);
+        let payload = payload.map(|bytes| Text {
+            bytes,
+            folded: &scratch.folded_payload,
+            from: 0,
+            is_start: true,
+        });
+        let stream = stream.map(|(bytes, text)| Text {
+            bytes,
+            folded: &scratch.folded,
+            from: text.from,
+            is_start: text.is_start,
+        });
+        let engine = Arc::clone(&self.engine);
+        let mut work = Work { left: self.options.work_max };
+        let mut is_passed = false;
+        // Those of the packet's other text, which are in order.
+        let others = alerts.iter().rev().take_while(|alert| {
+            head.packet.is_some() && (alert.number, alert.packet) == (head.number, head.packet)
+        });
+        let mut told: Vec<u32> = others.map(|alert| alert.rule).collect();
+        told.reverse();
+        let judged = &mut scratch.judged;
+        judged.found.clear();
+        for &rule in &scratch.candidates {
+            let compiled = &engine.compiled[rule as usize];
+            if !compiled.allows(&head.decoded, &job.flow) || !self.bits_allow(compiled, job) {
+                continue;
+            }
+            let chain = &mut scratch.chain;
+            let alone = payload.filter(|_| compiled.is_for_payload(job.is_aside));
+            let Some(in_stream) = found(compiled, alone, stream, chain, &mut work) else {
+                continue;
+            };
+            let changes = &compiled.rule.bits.changes;
+            if !changes.is_empty() && judged.may_change(rule, head) {
+                changes.iter().for_each(|change| self.flows.bits.change(job.place, change));
+            }
+            if compiled.rule.action == Action::Pass {
+                is_passed = true;
+            } else if !compiled.rule.no_alert && told.binary_search(&rule).is_err() {
+                judged.found.push((rule, in_stream));
+            }
+        }
+        self.stats.work_cut += u64::from(work.is_used_up());
+        if is_passed {
+            self.stats.passed += judged.found.len() as u64;
+            return;
+        }
+        // Turns may be others than the order of the rules.
+        judged.found.sort_unstable();
+        for &(rule, in_stream) in &judged.found {
+            let text = if in_stream { stream } else { payload };
+            let text = text.map_or(&[][..], |text| text.bytes);
+            alerts.push(self.alert(rule, (job, head), in_stream, text));
+            self.by_rule[rule as usize] += 1;
+            self.stats.alerts += 1;
+        }
+    }
+
+    /// Whether the flow's bits are as a rule wants them. A flow does not end while texts of it
+    /// wait.
+    fn bits_allow(&self, compiled: &Compiled, job: &Job<'_>) -> bool {
+        let is_set = |name| self.flows.bits.is_set(job.place, name);
+        compiled.rule.bits.tests.iter().all(|test| test.holds(is_set))
+    }
+
+    fn alert(
+        &self,
+        rule: u32,
+        (job, head): (&Job<'_>, &Head<'_>),
+        in_stream: bool,
+        text: &[u8],
+    ) -> Alert {
+        let packet = &head.decoded;
+        let has_ports = matches!(packet.carried, Carried::Tcp | Carried::Udp)
+            || (packet.src_port, packet.dst_port) != (0, 0);
+        Alert {
+            rule,
+            packet: head.packet,
+            number: head.number,
+            timestamp_ns: head.timestamp_ns,
+            flow_id: job.flow_id,
+            src: packet.address(packet.src_number),
+            dst: packet.address(packet.dst_number),
+            ports: has_ports.then_some((packet.src_port, packet.dst_port)),
+            ip_proto: packet.ip_proto,
+            icmp: packet.icmp,
+            vlan: packet.vlan,
+            direction: job.flow.direction,
+            in_stream,
+            payload: text[..text.len().min(self.options.payload_bytes)].to_vec(),
+        }
+    }
+}
+
+/// Whether a rule holds in one of the texts that it is for; and whether that is the stream's.
+fn found(
+    compiled: &Compiled,
+    payload: Option<Text<'_>>,
+    stream: Option<Text<'_>>,
+    chain: &mut ChainScratch,
+    work: &mut Work,
+) -> Option<bool> {
+    if let Some(payload) = payload
+        && compiled.plan.confirm(&payload, chain, work) != Answer::No
+    {
+        return Some(false);
+    }
+    let stream = stream.filter(|stream| match compiled.scope.streams {
+        Streams::No => false,
+        Streams::Start => stream.is_start,
+        Streams::All => true,
+    })?;
+    (compiled.plan.confirm(&stream, chain, work) == Answer::Fresh).then_some(true)
+}
+
+fn fold(bytes: &[u8], out: &mut Vec<u8>) {
+    out.clear();
+    out.extend(bytes.iter().map(u8::to_ascii_lowercase));
+}

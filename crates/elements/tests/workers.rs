@@ -247,10 +247,14 @@ fn a_configuration_is_replaced_between_shifts() {
 #[test]
 fn workers_that_are_none_or_differ_are_refused() {
     for (line, told) in [
-        ("d -2", "expected the number of a worker, or -1 for any"),
-        ("d 0, d 1", "'d' has a worker already"),
+        ("d 0, d -2", "entry 2 'd -2': THREAD: expected the number of a worker, 0 or more"),
+        ("d 0, e  0", "entry 2 'e 0': ELEMENT: no element named 'e'"),
+        ("d 0, d 1", "entry 2 'd 1': it has worker 0 already"),
+        ("c 0, c 1", "entry 2 'c 1': it has another worker already"),
     ] {
-        let config = format!("InfiniteSource -> d :: Discard; StaticThreadSched({line});");
+        let config = format!(
+            "InfiniteSource -> d :: Discard; c :: {{ Idle -> Discard }}; StaticThreadSched({line});"
+        );
         let registry = warpswitch_elements::registry();
         let options = options(&Transcript::default());
         let Err(errors) = Router::new(loaded(&config), &registry, options) else {
@@ -258,6 +262,34 @@ fn workers_that_are_none_or_differ_are_refused() {
         };
         assert!(errors.to_click().contains(told), "{}", errors.to_click());
     }
+}
+
+/// As in Click the last one counts; but it is told.
+#[test]
+fn contradictions_are_told() {
+    let check = |lists: &str, told: &[&str]| {
+        let config = format!(
+            "c :: {{ s :: InfiniteSource(ACTIVE false) -> q :: Queue -> u :: Unqueue -> Discard }};
+            {lists}"
+        );
+        let (router, transcript) = router(&config, 2);
+        let said = transcript.said();
+        let warnings: Vec<&str> = said.lines().filter(|line| line.contains(" gets ")).collect();
+        assert_eq!(warnings.len(), told.len(), "{said}");
+        for (warning, told) in warnings.iter().zip(told) {
+            assert!(warning.trim().ends_with(&format!("{told}: the last one counts")), "{said}");
+        }
+        router
+    };
+    check("StaticThreadSched(c 0); StaticThreadSched(c/u 1, c/s 0)", &[]);
+    let lists = "a :: StaticThreadSched(c/s 0); b :: StaticThreadSched(c/s 1)";
+    let told = "'c/s' gets worker 1 here, but worker 0 by 'a :: StaticThreadSched'";
+    assert_eq!(read(&mut check(lists, &[told]), "c/s.home_thread"), 1);
+    let told = "'c/u' gets worker 1 here, but 'c/q', which the same worker runs, worker 0 here too";
+    let mut router = check("StaticThreadSched(c/q 0, c/u 1)", &[told]);
+    assert_eq!(read(&mut router, "c/q.home_thread"), 1);
+    let lists = "a :: StaticThreadSched(c 0); b :: StaticThreadSched(c 1)";
+    check(lists, &["'c/s' gets worker 1 here, but worker 0 by 'a :: StaticThreadSched'"]);
 }
 
 /// What goes round on a worker is with worker 0 when the run stops.

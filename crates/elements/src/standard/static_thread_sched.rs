@@ -13,6 +13,9 @@
 //! - `THREAD`: the number of a worker, counted from 0 and around should there be fewer; -1 leaves
 //!   the choice to the router
 //!
+//! Two workers for one element are an error within a list. Between two lists, and between a queue
+//! and who asks it for packets, the last one counts, as in Click, with a warning.
+//!
 //! # Handlers
 //! None. What came of it is in the handler `home_thread` of each element.
 //!
@@ -71,7 +74,7 @@ impl StaticThreadSched {
             words.error_at("ELEMENT", &error.to_string());
         }
         if worker < UNASSIGNED {
-            words.error_at("THREAD", "expected the number of a worker, or -1 for any");
+            words.error_at("THREAD", "expected the number of a worker, 0 or more, or -1 for any");
         }
         words.complete()?;
         Ok((named.unwrap_or(Named::Compound(Vec::new())), usize::try_from(worker).ok()))
@@ -108,22 +111,32 @@ impl Element for StaticThreadSched {
         args: &mut Args<'_>,
         context: &ConfigureContext<'_>,
     ) -> Result<(), ArgsError> {
-        for line in args.rest() {
-            match Self::parse(&line, context) {
+        // What was said of which compound element, by its parts.
+        let mut said: Vec<(Vec<usize>, Option<usize>)> = Vec::new();
+        for (idx, line) in args.rest().iter().enumerate() {
+            let words: Vec<&str> = line.split_ascii_whitespace().collect();
+            let entry = format!("entry {} '{}'", idx + 1, words.join(" "));
+            match Self::parse(line, context) {
                 Ok((Named::Compound(parts), worker)) => {
-                    let all = parts.into_iter().filter_map(|element| Some((element, worker?)));
+                    if said.iter().any(|(others, other)| *others == parts && *other != worker) {
+                        args.error_of(idx, &format!("{entry}: it has another worker already"));
+                    }
+                    let all = parts.iter().filter_map(|&element| Some((element, worker?)));
                     self.compounds.extend(all);
+                    said.push((parts, worker));
                 }
                 Ok((Named::One(element), worker)) => {
                     let Some(worker) = worker else { continue };
                     let said = self.workers.iter().find(|(other, _)| *other == element);
-                    if said.is_some_and(|&(_, other)| other != worker) {
-                        let name = &context.graph.elements[element].name;
-                        args.error_at("", &format!("'{name}' has a worker already"));
+                    if let Some((_, other)) = said.filter(|(_, other)| *other != worker) {
+                        args.error_of(idx, &format!("{entry}: it has worker {other} already"));
                     }
                     self.workers.push((element, worker));
                 }
-                Err(wrong) => wrong.messages.iter().for_each(|line| args.error_at("", line)),
+                Err(wrong) => {
+                    let lines = wrong.messages.iter();
+                    lines.for_each(|line| args.error_of(idx, &format!("{entry}: {line}")));
+                }
             }
         }
         args.consume()

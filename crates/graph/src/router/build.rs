@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use super::plan;
 use super::worker::Worker;
 use super::{Router, RouterOptions};
 use crate::context::{Blueprint, Shared};
@@ -103,11 +104,7 @@ impl Router {
                 let graph = &self.shared.graph;
                 errors.push(graph.argument_error(idx, &wrong));
             } else if !args.warnings().is_empty() {
-                let warnings: Vec<String> =
-                    args.warnings().iter().map(|line| format!("warning: {line}")).collect();
-                let graph = &self.shared.graph;
-                let warning = graph.element_error("While configuring", idx, &warnings).warning();
-                self.worker.console.say(&warning.to_click());
+                warn(&self.shared, &mut self.worker, idx, args.warnings());
             }
             element.define_names(&mut names);
         }
@@ -134,8 +131,22 @@ impl Router {
         Ok(())
     }
 
+    /// Warns of elements that are given to more than one worker.
+    pub(super) fn tell_contradictions(&mut self) {
+        for (by, message) in plan::contradictions(&self.shared, &self.worker.friends) {
+            warn(&self.shared, &mut self.worker, by, &[message]);
+        }
+    }
+
     fn enter_without_delivery(&mut self, element: usize) -> Result<(), String> {
         let mut cx = crate::Context { shared: &self.shared, worker: &mut self.worker, element };
         self.shared.elements[element].borrow_mut().initialize(&mut cx)
     }
+}
+
+/// Tells what is strange about the configuration of an element.
+fn warn(shared: &Shared, worker: &mut Worker, element: usize, lines: &[String]) {
+    let lines: Vec<String> = lines.iter().map(|line| format!("warning: {line}")).collect();
+    let warning = shared.graph.element_error("While configuring", element, &lines).warning();
+    worker.console.say(&warning.to_click());
 }

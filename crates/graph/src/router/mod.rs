@@ -125,6 +125,7 @@ impl Router {
     ) -> Result<Self, Diagnostics> {
         let mut router = build::configure(loaded, registry, options)?;
         router.initialize()?;
+        router.tell_contradictions();
         Ok(router)
     }
 
@@ -137,7 +138,8 @@ impl Router {
         registry: &Registry,
         options: RouterOptions,
     ) -> Result<(), Diagnostics> {
-        build::configure(loaded, registry, options).map(drop)
+        build::configure(loaded, registry, options)?.tell_contradictions();
+        Ok(())
     }
 
     /// Makes the elements of `loaded`, which take over from those of `old` with the same name and
@@ -158,6 +160,7 @@ impl Router {
         if let Err(errors) = router.initialize() {
             return Err((errors, Box::new(old)));
         }
+        router.tell_contradictions();
         let lost = router.take_over(old);
         Ok((router, lost))
     }

@@ -19,6 +19,8 @@
 //! - Y2: packets that take the same way stay in order: a source is one worker's, and what is handed
 //!   over arrives in the order in which it was sent.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::context::Shared;
 use crate::element::Sharing;
 use crate::language::Processing;
@@ -70,19 +72,7 @@ pub(crate) fn homes(shared: &Shared, workers: usize, friends: &[(usize, usize)])
     let elements = shared.elements.len();
     let sharing: Vec<Sharing> =
         shared.elements.iter().map(|element| element.borrow().sharing()).collect();
-    let mut units = Units::new(elements);
-    for &(a, b) in friends {
-        units.join(a, b);
-    }
-    let mut asks = vec![false; elements];
-    for connection in &shared.graph.connections {
-        let (from, to) = (connection.from, connection.to);
-        if shared.ports[to.element].inputs[to.port] == Processing::Pull {
-            units.join(from.element, to.element);
-            asks[to.element] = true;
-        }
-    }
-    let unit: Vec<usize> = (0..elements).map(|element| units.of(element)).collect();
+    let (unit, asks) = units(shared, friends);
     let mut members = vec![0usize; elements];
     let mut is_alone = vec![false; elements];
     for element in 0..elements {
@@ -117,6 +107,67 @@ pub(crate) fn homes(shared: &Shared, workers: usize, friends: &[(usize, usize)])
     };
     (0..elements).map(home).collect()
 }
+
+/// The unit of each element, and whether it asks others for packets.
+fn units(shared: &Shared, friends: &[(usize, usize)]) -> (Vec<usize>, Vec<bool>) {
+    let elements = shared.elements.len();
+    let mut units = Units::new(elements);
+    for &(a, b) in friends {
+        units.join(a, b);
+    }
+    let mut asks = vec![false; elements];
+    for connection in &shared.graph.connections {
+        let (from, to) = (connection.from, connection.to);
+        if shared.ports[to.element].inputs[to.port] == Processing::Pull {
+            units.join(from.element, to.element);
+            asks[to.element] = true;
+        }
+    }
+    ((0..elements).map(|element| units.of(element)).collect(), asks)
+}
+
+/// Where elements are given to a worker against what was said before, in the order of the text:
+/// who says so, and what to tell. What is said last counts, as in Click.
+pub(crate) fn contradictions(shared: &Shared, friends: &[(usize, usize)]) -> Vec<(usize, String)> {
+    let (unit, _) = units(shared, friends);
+    let elements = &shared.graph.elements;
+    let tell = |named: usize, worker, (first, other, whose): Given, by: usize| {
+        let name = &elements[named].name;
+        let which = match first == named {
+            true => String::new(),
+            false => format!("'{}', which the same worker runs, ", elements[first].name),
+        };
+        let giver = match whose == by {
+            true => "here too".to_owned(),
+            false => format!("by '{}'", elements[whose].declaration()),
+        };
+        let who = format!("'{name}' gets worker {worker} here, but {which}worker {other} {giver}");
+        (by, format!("{who}: the last one counts"))
+    };
+    let (mut told, mut given) = (Vec::new(), BTreeMap::<usize, Given>::new());
+    for (by, element) in shared.elements.iter().enumerate() {
+        for &(named, worker) in element.borrow().assigns() {
+            let before = given.insert(unit[named], (named, worker, by));
+            let before = before.filter(|&(_, other, _)| other != worker);
+            told.extend(before.map(|before| tell(named, worker, before, by)));
+        }
+    }
+    // Of compound elements one part is told of; within one list the next line may say more.
+    let (mut parts, mut pairs) = (BTreeMap::<usize, Given>::new(), BTreeSet::new());
+    for (by, element) in shared.elements.iter().enumerate() {
+        for &(named, worker) in element.borrow().assigns_parts() {
+            let before = parts.insert(named, (named, worker, by));
+            let differs = |&(_, other, whose): &Given| other != worker && whose != by;
+            let before = before.filter(|_| !given.contains_key(&unit[named])).filter(differs);
+            let before = before.filter(|&(_, _, whose)| pairs.insert((by, whose)));
+            told.extend(before.map(|before| tell(named, worker, before, by)));
+        }
+    }
+    told
+}
+
+/// An element, the worker that it was given, and who gave it.
+type Given = (usize, usize, usize);
 
 /// The workers of the units where work begins.
 fn seeds(shared: &Shared, workers: usize, unit: &[usize], asks: &[bool]) -> Vec<Option<usize>> {

@@ -22,6 +22,7 @@ mod ip6;
 mod lines;
 mod nat;
 mod offload;
+mod outputs;
 mod paint;
 mod patterns;
 mod rate;

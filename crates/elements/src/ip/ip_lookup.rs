@@ -46,6 +46,7 @@
 //! ... -> CheckIPHeader -> rt :: RadixIPLookup(10.0.0.1/32 0, 10.0.0.0/24 1, 0/0 10.0.0.2 1);
 //! ```
 
+use std::fmt::Display;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -61,6 +62,7 @@ use super::route_table::{Hop, Refused, RouteTable, Written, route_text};
 use crate::copies::own;
 use crate::format::parse_seen;
 use crate::offload::twin::{RouteLookup, Twin};
+use crate::outputs;
 use crate::route_file::RouteFile;
 
 /// The class `StaticIPLookup`.
@@ -92,6 +94,11 @@ enum Change {
     Add,
     Set,
     Remove,
+}
+
+/// What to tell of a route to an output that is not there.
+fn bad_output(port: impl Display, outputs: usize) -> String {
+    format!("bad OUTPUT {port}, {}", outputs::expected(outputs))
 }
 
 impl Change {
@@ -194,7 +201,7 @@ impl IpLookup {
         let port = match port {
             Some(port) if (0..outputs as i64).contains(&i64::from(port)) => Some(port as u32),
             None | Some(-1) if is_removal => None,
-            _ => return Err("bad OUTPUT".to_owned()),
+            wrong => return Err(bad_output(wrong.unwrap_or(-1), outputs)),
         };
         let hop = port.map(|port| Hop { gateway, port });
         let done = match hop {
@@ -271,7 +278,7 @@ impl IpLookup {
         let of_file = file.routes(args, output_of);
         if let Some((prefix, _, port)) = of_file.iter().find(|(.., port)| *port as usize >= outputs)
         {
-            args.error_at("FILE", &format!("bad OUTPUT {port} of {prefix}"));
+            args.error_at("FILE", &bad_output(format!("{port} of {prefix}"), outputs));
             return;
         }
         routes.extend(
@@ -330,7 +337,10 @@ impl Element for IpLookup {
                     Ok(port) if (port as usize) < context.outputs => {
                         routes.push((prefix, Hop { gateway, port }));
                     }
-                    _ => args.error_of(idx, &format!("argument {number} bad OUTPUT")),
+                    _ => {
+                        let wrong = bad_output(port, context.outputs);
+                        args.error_of(idx, &format!("argument {number} {wrong}"));
+                    }
                 },
             }
         }
@@ -481,7 +491,7 @@ mod tests {
         check(ip, "ip-route", "default via 192.0.2.1 dev wan\n", "8.8.8.8", "2 192.0.2.1");
         check(ip, "list", "10.9.0.0/16 10.0.7.9\n", "", "no output for routes via 10.0.7.9");
         check(ip, "ip-route", "blackhole 10.0.0.0/8\n", "", "that are a blackhole");
-        check(ip, "list", "10.9.0.0/16 3\n", "", "bad OUTPUT 3 of 10.9.0.0/16");
+        check(ip, "list", "10.9.0.0/16 3\n", "", "bad OUTPUT 3 of 10.9.0.0/16, expected 0 to 2");
         check(ip, "list", "10.9.0.1/16 3\n", "", "expected 10.9.0.0/16");
         check(ip, "xml", "", "", "expected 'click', 'ip-route' or 'list'");
         let ip6 = "LookupIP6Route";
@@ -549,8 +559,8 @@ mod tests {
         fails("remove", "1.0.0.0/8", "route '1.0.0.0/8 - -1' not found");
         fails("remove", "18.26.0/12 6.0.0.6 0", "route '18.16.0.0/12 6.0.0.6 0' not found");
         fails("add", "1.0.0.0/8", "expected 'ADDR/MASK [GATEWAY] OUTPUT'");
-        fails("set", "1.0.0.0/8 - 3", "bad OUTPUT");
-        fails("add", "1.0.0.0/8 -1", "bad OUTPUT");
+        fails("set", "1.0.0.0/8 - 3", "bad OUTPUT 3, expected 0 to 2");
+        fails("add", "1.0.0.0/8 -1", "bad OUTPUT -1, expected 0 to 2");
         fails("remove", "hello", "expected 'ADDR/MASK [GATEWAY OUTPUT]'");
         fails(
             "ctrl",
@@ -576,7 +586,7 @@ mod tests {
         let text = errors.to_click();
         for expected in [
             "argument 2 should be 'ADDR/MASK [GATEWAY] OUTPUT'",
-            "argument 3 bad OUTPUT",
+            "argument 3 bad OUTPUT 1, expected 0, the only output",
             "argument 4 should be 'ADDR/MASK [GATEWAY] OUTPUT'",
         ] {
             assert!(text.contains(expected), "{text}");

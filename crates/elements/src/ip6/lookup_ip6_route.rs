@@ -52,6 +52,7 @@ use super::route_table::{Hop, RouteTable, Written, key, parse_prefix};
 use crate::copies::own;
 use crate::format::parse_seen;
 use crate::offload::twin::{RouteLookup, Twin};
+use crate::outputs;
 use crate::route_file::RouteFile;
 
 /// The class.
@@ -92,7 +93,11 @@ impl LookupIp6Route {
                 let route = Written::parse_bare(text, &cx.names())
                     .ok_or_else(|| HandlerError::failed("expected 'ADDR/MASK [GATEWAY] OUTPUT'"))?;
                 if route.hop.port >= cx.outputs() {
-                    return Err(HandlerError::failed("output port out of range"));
+                    let expected = outputs::expected(cx.outputs());
+                    return Err(HandlerError::failed(format!(
+                        "output port {} out of range, {expected}",
+                        route.hop.port
+                    )));
                 }
                 Ok(Change::Set(route))
             }
@@ -180,7 +185,10 @@ impl Element for LookupIp6Route {
         match outputs {
             None if texts.is_empty() && file.is_none() => args.warn_at("routes", "no routes"),
             Some(outputs) if outputs > context.outputs => {
-                args.error_at("", &format!("need {outputs} or more output ports"));
+                args.error_at(
+                    "",
+                    &format!("need {outputs} or more output ports, there are {}", context.outputs),
+                );
             }
             _ => {}
         }
@@ -344,7 +352,10 @@ mod tests {
         let mut write = |handler: &str, value: &str| {
             router.write(handler, value).map_err(|error| error.to_string())
         };
-        assert_eq!(write("rt.add", "::/0 2"), Err("output port out of range".into()));
+        assert_eq!(
+            write("rt.add", "::/0 2"),
+            Err("output port 2 out of range, expected 0 to 1".into())
+        );
         assert!(write("rt.set", "nothing 1").is_err());
         assert!(write("rt.add", "2001:db8::9 fe80::9 0").is_ok());
         assert!(write("rt.remove", "2001:db8::/32").is_ok());

@@ -5,6 +5,7 @@ use warpswitch_graph::language::args::{FromArg, NoNames};
 
 use super::mapper;
 use super::pattern::{Pattern, Scope, parse_outputs};
+use crate::outputs;
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -28,8 +29,9 @@ impl InputSpec {
     /// What is wrong, in Click's words.
     pub(super) fn parse(text: &str, scope: Scope<'_>, outputs: usize) -> Result<Self, String> {
         let check = |output: i32| {
-            let output = u32::try_from(output).ok();
-            output.filter(|&output| (output as usize) < outputs).ok_or("output port out of range")
+            let there = u32::try_from(output).ok().filter(|&output| (output as usize) < outputs);
+            let expected = outputs::expected(outputs);
+            there.ok_or_else(|| format!("output port {output} out of range, {expected}"))
         };
         let check_both = |[forward, reply]: [i32; 2]| -> Result<[u32; 2], String> {
             Ok([check(forward)?, check(reply)?])

@@ -25,6 +25,7 @@ use super::pattern::Scope;
 use super::patterns;
 use super::set::{FlowSet, Kind, Member, NewFlow, Range, Tally};
 use super::{handlers, takeover};
+use crate::outputs;
 
 /// Why packets are dropped.
 pub(super) const REASONS: &[&str] = &[
@@ -348,11 +349,12 @@ impl Rewriter {
                 let outputs = cx.outputs();
                 let wrong = cx.with_element(*mapper, |mapper: &mut Mapper, cx| {
                     let numbers = mapper.out_of_range(outputs).into_iter();
+                    let expected = outputs::expected(outputs);
                     let line = |number| {
                         let mapper = cx.declaration();
                         format!(
                             "input spec {input}: output port out of range in {mapper} pattern \
-                             {number}"
+                             {number}, {expected}"
                         )
                     };
                     numbers.map(line).collect::<Vec<_>>()

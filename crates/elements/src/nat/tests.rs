@@ -241,7 +241,7 @@ fn tables_are_told_looked_up_and_changed() {
     let wrong = router.write("rw.pattern0", "pattern 1.0.0.4 5 - - 0 9");
     assert_eq!(
         wrong.map_err(|error| error.to_string()),
-        Err("input spec 0: output port out of range".to_owned())
+        Err("input spec 0: output port 9 out of range, expected 0 to 1".to_owned())
     );
     assert!(router.read("rw.pattern2").is_err(), "there are two inputs");
 }
@@ -445,12 +445,12 @@ fn configurations_that_are_wrong() {
             "input spec 1: bad destination address",
             "input spec 2: bad destination port",
             "input spec 3: no such pattern 'a'",
-            "input spec 4: output port out of range",
+            "input spec 4: output port 2 out of range, expected 0 to 1",
             "input spec 5: bad reply port",
             "input spec 6: bad forward port",
             "input spec 7: bad forward port",
-            "input spec 8: output port out of range",
-            "input spec 9: output port out of range",
+            "input spec 8: output port -1 out of range, expected 0 to 1",
+            "input spec 9: output port 2 out of range, expected 0 to 1",
             "input spec 10: syntax error, expected 'nochange [OUTPUT]'",
             "input spec 11: syntax error, expected 'drop'",
             "input spec 12: unknown specification",
@@ -463,7 +463,8 @@ fn configurations_that_are_wrong() {
     check("UDPRewriter", "drop, MAPPING_CAPACITY c", 1, &["bad MAPPING_CAPACITY"]);
     check("UDPRewriter", "drop, TCP_TIMEOUT 5", 1, &["need 1 arguments, one per input port"]);
     check("UDPRewriter", "drop, REPLY_ANNO 48", 1, &["REPLY_ANNO: annotation offset out of range"]);
-    let range = "input spec 0: output port out of range in m :: RoundRobinIPMapper pattern 0";
+    let range = "input spec 0: output port out of range in m :: RoundRobinIPMapper pattern 0, \
+                 expected 0 to 1";
     check("UDPRewriter", "m", 1, &[range]);
 }
 

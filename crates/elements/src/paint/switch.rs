@@ -35,6 +35,7 @@ use warpswitch_graph::{
 use warpswitch_packet::Batch;
 
 use crate::format::parse;
+use crate::outputs;
 
 /// The class `Switch`.
 pub static CLASS: ElementClass =
@@ -76,7 +77,8 @@ impl Element for Switch {
             args.read_p("OUTPUT", &mut self.output);
         }
         if usize::try_from(self.output).is_ok_and(|output| output >= context.outputs) {
-            args.error_at("", &format!("output must be < {}", context.outputs));
+            let expected = outputs::expected(context.outputs);
+            args.error_at("OUTPUT", &format!("no output {}, {expected}", self.output));
         }
         args.complete()
     }
@@ -165,8 +167,13 @@ mod tests {
 
     #[test]
     fn outputs_must_be_there() {
-        let errors = router("Idle -> Switch(1) -> Discard;", &crate::registry()).err();
-        let errors = errors.expect("it is wrong").to_click();
-        assert!(errors.contains("output must be < 1"), "{errors}");
+        let check = |switch: &str, told: &str| {
+            let config = format!("Idle -> s :: {switch} -> Discard; s [1] -> Discard;");
+            let errors = router(&config, &crate::registry()).err();
+            let errors = errors.expect("it is wrong").to_click();
+            assert!(errors.contains(told), "{errors}");
+        };
+        check("Switch(2)", "OUTPUT: no output 2, expected 0 to 1");
+        check("StaticSwitch(7)", "OUTPUT: no output 7, expected 0 to 1");
     }
 }

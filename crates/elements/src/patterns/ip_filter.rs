@@ -67,6 +67,7 @@ use super::list::{List, Pattern};
 use super::parse::{self, Problems};
 use super::program::Way;
 use super::words;
+use crate::outputs;
 
 /// The class `IPFilter`.
 pub static CLASS: ElementClass =
@@ -110,7 +111,10 @@ impl IpFilter {
                 Ok(output) if usize::try_from(output).is_ok_and(|output| output < outputs) => {
                     return Way::Output(output as u32);
                 }
-                Ok(output) => problems.errors.push(format!("slot '{output}' out of range")),
+                Ok(output) => {
+                    let expected = outputs::expected(outputs);
+                    problems.errors.push(format!("slot '{output}' out of range, {expected}"));
+                }
                 Err(_) => problems.errors.push(format!("unknown slot ID '{number}'")),
             },
         }
@@ -266,7 +270,10 @@ mod tests {
         };
         check(
             "IPFilter(1 tcp, accept udp)",
-            &["pattern 0: slot '1' out of range", "pattern 1: unknown slot ID 'accept'"],
+            &[
+                "pattern 0: slot '1' out of range, expected 0, the only output",
+                "pattern 1: unknown slot ID 'accept'",
+            ],
         );
         check(
             "IPFilter(0 tcp and, , deny host 5)",

@@ -69,6 +69,7 @@ use warpswitch_wire::link::LinkType;
 use super::verdicts::{Verdict, Verdicts};
 use crate::ahead::{Ahead, Stamp};
 use crate::offload::Offload;
+use crate::outputs;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -137,7 +138,7 @@ fn verdict(action: &Action, outputs: usize) -> Result<(Verdict, Option<u8>), Str
         Action::List(text) => return Err(format!("'{text}' is none of output, pass, mark, drop")),
     };
     if output as usize >= outputs {
-        return Err(format!("'{action}' needs output {output}, there are {outputs}"));
+        return Err(format!("'{action}': no such output, {}", outputs::expected(outputs)));
     }
     Ok((output, paint))
 }
@@ -487,7 +488,7 @@ impl Element for SdnClassifier {
             args.error_at("ENGINE", &error.to_string());
         }
         if self.miss.is_some_and(|output| output as usize >= context.outputs) {
-            args.error_at("MISS", &format!("out of range, there are {} outputs", context.outputs));
+            args.error_at("MISS", &format!("out of range, {}", outputs::expected(context.outputs)));
         }
         args.complete()?;
         self.outputs = context.outputs;
@@ -683,7 +684,7 @@ mod tests {
         );
         let wrong = "priority=10,tcp actions=output:7";
         let error = router.write("sdn.add", wrong).expect_err("there is no such output");
-        assert_eq!(error.to_string(), "'output:7' needs output 7, there are 2");
+        assert_eq!(error.to_string(), "'output:7': no such output, expected 0 to 1");
         assert_eq!(router.read("sdn.rules"), Ok("3".into()));
     }
 
@@ -699,7 +700,7 @@ mod tests {
             }
         };
         let path = file.0.display();
-        check(format!("{path}"), &["line 1: 'output:3' needs output 3", "line 2: '"]);
+        check(format!("{path}"), &["line 1: 'output:3': no such output, expected 0", "line 2: '"]);
         check(format!("{path}, ENGINE fast, MISS 1"), &["no engine is called 'fast'", "MISS: out"]);
         check(format!("{path}, RULES_FORMAT xml"), &["RULES_FORMAT: no rule format xml"]);
         check("/no/such/file".into(), &["RULES: /no/such/file: "]);

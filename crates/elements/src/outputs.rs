@@ -1,0 +1,10 @@
+//! What is told about the number of an output that is not there.
+
+/// The numbers that are right where there are so many outputs: `expected 0 to 3`.
+pub(crate) fn expected(outputs: usize) -> String {
+    match outputs {
+        0 => "there are no outputs".to_owned(),
+        1 => "expected 0, the only output".to_owned(),
+        _ => format!("expected 0 to {}", outputs - 1),
+    }
+}

@@ -17,6 +17,7 @@
 //!
 //! # Drops
 //! - `no output`: the number is that of no output: no route led on, or a rule said so
+//! - `beyond outputs`: a route or rule names an output that this element does not have
 //!
 //! # Threads
 //! Each worker has a copy.
@@ -30,12 +31,16 @@ use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Sharing, drop_for};
 use warpswitch_packet::{BATCH_LEN_MAX, Batch};
 
-use super::anno::{self, NUMBER_ANNO};
+use super::anno::{self, NO_OUTPUT, NUMBER_ANNO};
 
 /// The class.
 pub static CLASS: ElementClass =
     ElementClass::new("Dispatcher", "1/-", "h/h", || Box::<Dispatcher>::default())
-        .drops(&["no output"]);
+        .drops(&["no output", "beyond outputs"]);
+
+/// Reasons for drops, by number.
+const NONE: usize = 0;
+const BEYOND: usize = 1;
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -61,16 +66,43 @@ impl Element for Dispatcher {
     }
 
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, batch: Batch) {
-        let (outputs, no_output) = (cx.outputs() as u32, drop_for(0));
+        let outputs = cx.outputs() as u32;
         self.outputs.clear();
         self.outputs.extend(batch.iter().map(|packet| {
             let number = packet.anno_u32(self.anno);
-            if number < outputs { number } else { no_output }
+            match number {
+                number if number < outputs => number,
+                NO_OUTPUT => drop_for(NONE as u32),
+                _ => drop_for(BEYOND as u32),
+            }
         }));
         cx.emit_each(batch, &self.outputs);
     }
 
     fn sharing(&self) -> Sharing {
         Sharing::copies(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::run;
+
+    #[test]
+    fn numbers_beyond_the_outputs_are_told_apart_from_none() {
+        let number = |byte: u8| -> String {
+            (40..44).map(|at| format!("-> SetAnno({at}, {byte}) ")).collect()
+        };
+        let (beyond, none) = (number(2), number(255));
+        let config = format!(
+            "InfiniteSource(LIMIT 3) {beyond} -> by :: Dispatcher; InfiniteSource(LIMIT 2) {none}
+            -> by; InfiniteSource(LIMIT 1) -> by; by[0] -> c :: Counter -> Discard;"
+        );
+        let (_, _, mut router) = run(&config);
+        assert_eq!(router.read("c.count"), Ok("1".into()));
+        assert_eq!(
+            router.read("by.drops_by_reason"),
+            Ok("2\tno output\n3\tbeyond outputs\n".into())
+        );
     }
 }

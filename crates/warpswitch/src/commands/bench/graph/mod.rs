@@ -41,7 +41,8 @@ rules or routes say without the graph. A case that is wrong gets no number, and 
 
 Then frames are replayed for a while, --runs times, on a pinned thread. Rates are packets per \
 second of that thread's CPU time: copying, parsing, looking up, sorting to outputs, all of it. The \
-shares say where the time goes, element by element, with the longest batches.
+shares say where the time goes, element by element, with the longest batches. Published figures \
+stand beside cases whose tables are about as large as those that they were taken with.
 
 Rules and routes are made up, the same on every machine, unless --data names a folder with \
 ClassBench files (acl1_1k, fw1_1k, acl1_10k) and a table of prefixes (*prefixes.txt).";
@@ -217,7 +218,7 @@ fn bench_case(
     if args.keep.is_some() {
         keep(&ready, &making.folder, case)?;
     }
-    let stated = case.stated().iter().map(|&(of, mpps)| Stated { of, mpps }).collect();
+    let stated = case.stated(ready.entries).iter().map(|&(of, mpps)| Stated { of, mpps }).collect();
     let mut report = CaseReport {
         name: case.name(),
         traffic: if case == Case::Null { "-" } else { traffic.name() },

@@ -47,6 +47,7 @@ pub fn run(args: &FlattenArgs) -> anyhow::Result<Outcome> {
     let variables = args.variables.iter().cloned().collect();
     let loaded = config::load(&text, &registry, &variables, &mut Libraries::new(None))
         .map_err(|errors| anyhow::Error::new(errors.into_diagnostics()))?;
+    config::warn_of_unused(&loaded.graph, &variables);
     if !loaded.warnings.is_empty() {
         term::note(loaded.warnings.to_coloured().trim_end());
     }

@@ -105,7 +105,6 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     };
     let mut offloading = Offloading::new(&args.offload);
     let mut router = make(&mut reload, &text, &mut offloading, &world, clock.now())?;
-    config::warn_of_unused(router.graph(), &reload.variables);
     threads::staff(&mut router, args.workers as usize);
     if args.simtime && args.workers > 1 {
         term::warning("in simulated time one worker runs: every run is the same");
@@ -154,6 +153,8 @@ fn make(
             .map_err(|errors| anyhow::Error::new(errors.into_diagnostics()))?;
         let warnings = std::mem::take(&mut loaded.warnings);
         if let Some(offloading) = offloading {
+            // Before anything fails because of a name that was not written as in the text.
+            config::warn_of_unused(&loaded.graph, variables);
             offloading.apply(&mut loaded, registry)?;
             world.offload_to(offloading.offload());
             if !warnings.is_empty() {

@@ -180,7 +180,7 @@ fn render(
         let shown = explanation.losers.len();
         let of = human::counted(explanation.losers_len, "rule");
         text += "\n";
-        text += &title("Nearest losers", &format!("{shown} of {of} that do not match"));
+        text += &title("Nearest losers", &format!("{shown} of {of} that did not match"));
         for loser in &explanation.losers {
             text += &render_rule(loaded, loser.rule, false);
             for failure in &loser.failures {

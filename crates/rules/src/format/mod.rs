@@ -210,7 +210,11 @@ impl From<io::Error> for WriteError {
 /// # Errors
 /// Every error of the text.
 pub fn read_rules(name: &str, text: &str, options: &ReadOptions) -> Result<Ruleset, Diagnostics> {
-    let format = match options.format.or_else(|| detect(text)) {
+    let told = || match detection_rule(text) {
+        Some((line_no, line)) => Err(no_classification(name, line_no, line)),
+        None => Ok(detect(text)),
+    };
+    let format = match options.format.map_or_else(told, |format| Ok(Some(format)))? {
         Some(format) => format,
         None => return no_format(name, text, options),
     };
@@ -254,6 +258,29 @@ pub fn detect(text: &str) -> Option<RulesFormat> {
             None
         }
     })
+}
+
+/// The first of the lines that [`detect`] looks at that is a rule of Snort or Suricata.
+fn detection_rule(text: &str) -> Option<(u32, &[u8])> {
+    const ACTIONS: [&str; 9] =
+        ["alert", "drop", "pass", "log", "reject", "rejectsrc", "rejectdst", "rejectboth", "block"];
+    let content = text::lines(text.as_bytes()).filter(|(_, l)| !text::is_blank_or_comment(l));
+    content.take(DETECT_LINES_MAX).find(|(_, line)| {
+        let line = String::from_utf8_lossy(&line[..line.len().min(4096)]);
+        let mut words = line.split_ascii_whitespace();
+        let has_action = words.next().is_some_and(|word| ACTIONS.contains(&word));
+        let is_word = |word: &str| word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        has_action && words.next().is_some_and(is_word) && line.contains('(')
+    })
+}
+
+fn no_classification(name: &str, line_no: u32, line: &[u8]) -> Diagnostics {
+    let message = "this is a rule of intrusion detection, not of classification";
+    let action = line.iter().position(|&b| text::is_space(b)).unwrap_or(line.len());
+    let diagnostic = Diagnostic::at(name, line_no, line, 0..action, message)
+        .expected("a ClassBench filter (@…), a flow (… actions=…) or a canonical rule set")
+        .help("rules of Snort and Suricata are for 'warpswitch ids' and the element IDSMatcher");
+    diagnostic.into()
 }
 
 /// The result for a text whose format cannot be told: no error if it is empty.

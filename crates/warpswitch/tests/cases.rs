@@ -238,7 +238,11 @@ fn the_examples_in_the_help_run_as_pasted() {
                 continue;
             }
             let line = line.replace("1M", "2K").replace("10K", "1K");
-            let line = line.replace("bench classify", "bench classify --run-ms 2 --runs 1");
+            let quick = |line: String, command: &str| {
+                line.replace(command, &format!("{command} --run-ms 2 --runs 1"))
+            };
+            let line = quick(line, "bench classify");
+            let line = if line.contains("--updates") { quick(line, "bench routes") } else { line };
             let printed = run_command(&line, folder.path());
             // Findings that are denied are what that example is about.
             let fails = printed.contains("\n? ") && !line.contains("--deny");

@@ -86,7 +86,7 @@ Examples:
   warpswitch generate rules --style acl --count 10K --out acl.rules
   warpswitch bench gpu --rules acl.rules --device host
   warpswitch bench gpu --rules acl.rules --device host --engines turbo,bloom --batch 8K --json
-  warpswitch bench gpu --rules acl.rules --device host --updates 1K --run-ms 20
+  warpswitch bench gpu --rules acl.rules --device host --updates 10K --batch 8K
   warpswitch bench gpu --rules acl.rules --device host --agree 2 --keys 10K
   warpswitch bench gpu --rules acl.rules --device host --hashes --keys 10K
   warpswitch bench gpu --rules acl.rules --device host --latency --frames 100";
@@ -110,7 +110,7 @@ pub struct BenchGpuArgs {
     #[arg(long, value_name = "FORMAT", value_parser = trace_format_parser(), requires = "trace")]
     trace_format: Option<TraceFormat>,
 
-    /// Packets that are drawn where no trace is given (suffix K, M or G)
+    /// Packets that are drawn where no trace is given (suffix K, M or G: 1K is 1,000)
     #[arg(long, value_name = "N", value_parser = parse_count, default_value = "1M",
           conflicts_with = "trace")]
     keys: usize,
@@ -137,7 +137,7 @@ pub struct BenchGpuArgs {
           conflicts_with_all = ["agree", "latency"])]
     check: CheckBy,
 
-    /// Keys in a batch, several separated by commas (suffix K, M or G)
+    /// Keys in a batch, several separated by commas (suffix K, M or G: 1K is 1,024)
     #[arg(long, value_name = "KEYS", value_parser = parse_batch, value_delimiter = ',',
           default_value = "8K,64K,256K,1M")]
     batch: Vec<usize>,
@@ -163,7 +163,7 @@ pub struct BenchGpuArgs {
     end_to_end: bool,
 
     /// Measure changes of rules beside lookups instead: changes a second, several separated by
-    /// commas (suffix K, M or G), or 'max'
+    /// commas (suffix K, M or G: 1K is 1,000), or 'max'
     #[arg(long, value_name = "RATES", value_delimiter = ',',
           conflicts_with_all = ["kernel_only", "end_to_end"])]
     updates: Vec<Pace>,
@@ -191,7 +191,7 @@ pub struct BenchGpuArgs {
     #[arg(long, value_name = "N", value_parser = parse_under_way, default_value = "1")]
     under_way: usize,
 
-    /// Frames that are timed, with --latency (suffix K, M or G)
+    /// Frames that are timed, with --latency (suffix K, M or G: 1K is 1,000)
     #[arg(long, value_name = "N", value_parser = parse_count, default_value = "100K")]
     frames: usize,
 

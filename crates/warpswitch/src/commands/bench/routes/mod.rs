@@ -60,7 +60,7 @@ const EXAMPLES: &str = "\
 Examples:
   warpswitch generate routes --count 10K --out r.txt
   warpswitch bench routes --routes r.txt --device host --run-ms 2
-  warpswitch bench routes --routes r.txt --device host --updates 1K --run-ms 9";
+  warpswitch bench routes --routes r.txt --device host --updates 10K --batch 8K";
 
 /// Measure lookups of routes on a card, alone and with the way there and back
 #[derive(Args, Debug)]
@@ -71,11 +71,11 @@ pub struct BenchRoutesArgs {
     #[arg(long, value_name = "FILE")]
     routes: PathBuf,
 
-    /// Next hops that are drawn where the list names none (suffix K)
+    /// Next hops that are drawn where the list names none (suffix K: 1K is 1,000)
     #[arg(long, value_name = "N", default_value = "250", value_parser = parse_hops)]
     hops: u64,
 
-    /// Addresses that are drawn, of each kind (suffix K, M or G)
+    /// Addresses that are drawn, of each kind (suffix K, M or G: 1K is 1,000)
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "1M")]
     addresses: usize,
 
@@ -87,7 +87,7 @@ pub struct BenchRoutesArgs {
     #[arg(long)]
     no_cpu: bool,
 
-    /// Addresses in a batch, several separated by commas (suffix K, M or G)
+    /// Addresses in a batch, several separated by commas (suffix K, M or G: 1K is 1,024)
     #[arg(long, value_name = "N", value_parser = parse_batch, value_delimiter = ',',
           default_value = "8K,64K,256K,1M")]
     batch: Vec<usize>,
@@ -105,7 +105,7 @@ pub struct BenchRoutesArgs {
     headers: bool,
 
     /// Measure changes of routes beside lookups instead: changes a second, several separated by
-    /// commas (suffix K, M or G), or 'max'
+    /// commas (suffix K, M or G: 1K is 1,000), or 'max'
     #[arg(long, value_name = "RATES", value_delimiter = ',')]
     updates: Vec<Pace>,
 
@@ -117,7 +117,7 @@ pub struct BenchRoutesArgs {
     #[arg(long, value_name = "MS", value_parser = parse_positive, default_value = "100")]
     run_ms: usize,
 
-    /// Refuse to build structures larger than this (suffix K, M or G)
+    /// Refuse to build structures larger than this (suffix K, M or G: 1K is 1,024)
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "4G")]
     memory_max: usize,
 

@@ -79,7 +79,7 @@ pub struct BenchScanArgs {
     #[arg(long)]
     no_cpu: bool,
 
-    /// Pages of 32 KB in a batch, several separated by commas (suffix K)
+    /// Pages of 32 KB in a batch, several separated by commas (suffix K: 1K is 1,024)
     #[arg(long, value_name = "N", value_parser = parse_batch, value_delimiter = ',',
           default_value = "64,256")]
     batch: Vec<usize>,

@@ -87,8 +87,11 @@ port0, port1
   -> routes;
 hits[1] -> told :: Counter -> routes;
 
-// Errors go before other traffic, as control does: precedence 6, the class selector 48.
-errors :: SetIPDSCP(48) -> routes;
+// Errors go before other traffic, as control does: precedence 6, the class selector 48. They are
+// few: no more than a thousand a second.
+errors :: SetIPDSCP(48) -> limit :: RatedSplitter(1000);
+limit[0] -> routes;
+limit[1] -> Discard;
 
 // It answers pings, and tells who wants more of it. Nobody listens to TCP here.
 routes[0] -> IPReassembler -> local :: IPClassifier(icmp, tcp, udp, -);

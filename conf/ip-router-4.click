@@ -80,8 +80,11 @@ if0, if1, if2, if3
                             BADSRC 0.0.0.0/8 127.0.0.0/8 224.0.0.0/3 10.0.0.1 10.0.1.1 10.0.2.1 10.0.3.1)
   -> routes;
 
-// Errors go before other traffic, as control does: precedence 6, the class selector 48.
-errors :: SetIPDSCP(48) -> routes;
+// Errors go before other traffic, as control does: precedence 6, the class selector 48. They are
+// few: no more than a thousand a second.
+errors :: SetIPDSCP(48) -> limit :: RatedSplitter(1000);
+limit[0] -> routes;
+limit[1] -> Discard;
 if0[1], if1[1], if2[1], if3[1] -> errors;
 
 // It answers pings, and tells who wants more of it. Nobody listens to TCP here.

@@ -22,6 +22,9 @@
 //! - `SET_FIX_ANNO`: whether to ask for the source address of the interface, true by default;
 //!   `USE_FIX_ANNO` is the same
 //!
+//! It makes as many errors as it is asked for. Routers have to hold them to a rate (RFC 1812,
+//! 4.3.2.8): put a `RatedSplitter` behind all of them, as `conf/ip-router.click` does.
+//!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |

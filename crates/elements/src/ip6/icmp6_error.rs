@@ -22,6 +22,9 @@
 //! - `PMTU`: the MTU that "packet too big" tells where none was noted, 1280 by default
 //! - `USE_FIX_ANNO`: whether to ask for the source address of the interface, true by default
 //!
+//! It makes as many errors as it is asked for. Routers have to hold them to a rate (RFC 4443, 2.4
+//! (f)): put a `RatedSplitter` behind all of them, as `conf/ipv6-router.click` does.
+//!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |

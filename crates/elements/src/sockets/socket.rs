@@ -24,18 +24,20 @@
 //! - `VERBOSE`: whether to tell of peers that come and go, false by default
 //! - `HEADROOM`, `PROPER`: taken, and without meaning here
 //!
-//! A stream has one peer at a time; others wait outside until it goes. A server goes on sending to
-//! a peer that has closed its own direction alone, and closes the connection when nothing has come
-//! for it for two looks, about a millisecond. What was for a peer that went is dropped, and so is
-//! what comes until the next one is let in: after a millisecond in which nothing came, or after 20.
-//! With an output, what its input can pull then is dropped, too, up to 65536 packets. An answer
-//! that takes longer, as it was delayed on purpose, goes to the next peer.
+//! A stream has one peer at a time; up to 16 others wait outside until it goes, and the system
+//! turns more away or has them call again. A server goes on sending to a peer that has closed its
+//! own direction alone, and closes the connection when nothing has come for it for two looks, about
+//! a millisecond. What was for a peer that went is dropped, and so is what comes until the next one
+//! is let in: after a millisecond in which nothing came, or after 20. With an output, what its
+//! input can pull then is dropped, too, up to 65536 packets. An answer that takes longer, as it was
+//! delayed on purpose, goes to the next peer.
 //!
-//! A client whose peer went calls again each second, and what it has for it waits. A datagram
-//! server answers whoever sent last of those that were heard. It hears one sender in each task, so
-//! that an answer which is pushed back at once goes to who asked; one that passes a queue, or
-//! another worker, goes to who is heard by then. An answer that the system did not take before
-//! another sender was heard is dropped.
+//! A client whose peer went calls again each second, and what it has for it waits. So does one of
+//! TCP that finds nobody at the start; for `UNIX` that is an error and nothing runs, as in Click:
+//! start the server first. A datagram server answers whoever sent last of those that were heard. It
+//! hears one sender in each task, so that an answer which is pushed back at once goes to who asked;
+//! one that passes a queue, or another worker, goes to who is heard by then. An answer that the
+//! system did not take before another sender was heard is dropped.
 //!
 //! The socket is never waited for, and goes on in a new configuration that wants the same one. Its
 //! element should have the same name there: else what waits is dropped, and a connection whose

@@ -14,6 +14,7 @@ mod drive;
 mod exit;
 mod human;
 mod load;
+mod markdown;
 mod measure;
 mod output;
 mod packets;

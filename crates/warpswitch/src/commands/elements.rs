@@ -1,6 +1,7 @@
 //! `warpswitch elements`: the element classes, and what there is to know of each.
 
 use std::fmt::Write;
+use std::io::IsTerminal;
 
 use clap::Args;
 use serde::Serialize;
@@ -8,6 +9,7 @@ use warpswitch_elements::docs;
 use warpswitch_graph::language::ClassTable;
 
 use crate::exit::{Outcome, bad_input};
+use crate::markdown;
 use crate::output::{print, print_json};
 use crate::term::{FAINT, HEADING, paint};
 
@@ -134,6 +136,9 @@ fn page(class: &Class) -> String {
     let Class { name, area, ports, processing, .. } = class;
     let codes = format!("({area}; ports {ports}, processing {processing})");
     let mut text = format!("{} {}\n\n", paint(HEADING, name), paint(FAINT, codes));
+    if std::io::stdout().is_terminal() {
+        return text + &markdown::for_terminal(class.documentation);
+    }
     for line in class.documentation.lines() {
         match line.strip_prefix("# ") {
             Some(heading) => _ = writeln!(text, "{}", paint(HEADING, heading)),

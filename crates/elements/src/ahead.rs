@@ -69,6 +69,27 @@ impl Costs {
     }
 }
 
+/// Why answers were not taken, in the order of [`Missed`].
+const REASONS: [&str; 4] =
+    ["no answer", "tables have changed", "for another element", "about something else"];
+
+/// Packets that were looked up although they might have had an answer, by reason. As batches are
+/// looked up as a whole, the first packet without an answer that holds speaks for all.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Missed([u64; REASONS.len()]);
+
+impl Missed {
+    /// A line for each reason, as `drops_by_reason` has them.
+    pub(crate) fn text(&self) -> String {
+        let lines = self.0.iter().zip(REASONS);
+        lines.map(|(packets, reason)| format!("{packets}\t{reason}\n")).collect()
+    }
+
+    fn absorb(&mut self, copy: &Self) {
+        self.0.iter_mut().zip(copy.0).for_each(|(own, more)| *own += more);
+    }
+}
+
 /// Where an element finds its answers.
 #[derive(Clone, Debug)]
 pub(crate) struct Ahead {
@@ -80,9 +101,34 @@ pub(crate) struct Ahead {
     pub(crate) owner: u16,
     /// Packets whose answers it took.
     pub(crate) taken: u64,
+    /// Those that it looked up itself.
+    pub(crate) missed: Missed,
 }
 
 impl Ahead {
+    /// The same with nothing counted.
+    pub(crate) fn uncounted(&self) -> Self {
+        Self { taken: 0, missed: Missed::default(), ..self.clone() }
+    }
+
+    /// Adds what a copy has counted.
+    pub(crate) fn absorb(&mut self, copy: &Self) {
+        self.taken += copy.taken;
+        self.missed.absorb(&copy.missed);
+    }
+
+    /// Counts a batch whose answers are not taken because of `packet`.
+    #[cold]
+    fn miss(&mut self, packet: &Packet, packets: usize) {
+        let why = match packet.ahead_from(self.lookup) {
+            None => 0,
+            Some((_, stamp)) if stamp != self.stamp.get() => 1,
+            Some((owner, _)) if owner != self.owner => 2,
+            Some(_) => 3,
+        };
+        self.missed.0[why] += packets as u64;
+    }
+
     /// Before a lookup that was not done ahead: when it begins, if anybody wants to know.
     #[inline]
     pub(crate) fn begin_timing(ahead: Option<&Self>) -> Option<Duration> {
@@ -119,7 +165,10 @@ impl Ahead {
                 Some(ahead) if ahead.owner == self.owner && is_proven(packet, ahead.proof) => {
                     *found = answer(ahead.answer);
                 }
-                _ => return false,
+                _ => {
+                    self.miss(packet, batch.len());
+                    return false;
+                }
             }
         }
         self.taken += batch.len() as u64;

@@ -65,6 +65,17 @@ impl Packet {
         is_there.then_some(AheadAnswer { answer, proof, owner })
     }
 
+    /// Whose the answer to lookup `lookup` is and of which state of tables, if there is one and
+    /// nobody has written to the packet since.
+    ///
+    /// # Panics
+    /// If `lookup` is not below [`AHEAD_LOOKUPS`].
+    pub fn ahead_from(&self, lookup: usize) -> Option<(u16, u32)> {
+        let parts = self.parts();
+        let (owner, stamp) = (parts.ahead.owners[lookup], parts.ahead.stamp);
+        (parts.has_ahead && owner != 0).then_some((owner, stamp))
+    }
+
     /// Where its bytes begin and how many there are, in the lower 24 bits, as a proof; none where
     /// that would not fit. As long as nobody has written to them, the same extent is the same
     /// bytes.
@@ -116,6 +127,7 @@ mod tests {
                 packet.set_anno_u32(40, 1);
                 assert_eq!((packet.ahead(3, 0), packet.ahead(3, 1)), (Some(ONE[0]), Some(ONE[1])));
                 assert_eq!(packet.ahead(4, 0), None, "of another state");
+                assert_eq!(packet.ahead_from(1), Some((2, 3)));
                 assert!(extent.is_some() && packet.extent() != extent);
                 assert!(packet.unpull(2));
                 assert_ne!(packet.extent(), extent, "it is shorter");
@@ -124,6 +136,7 @@ mod tests {
                 assert_eq!(copy.ahead(3, 1), Some(ONE[1]));
                 write(packet);
                 assert_eq!(packet.ahead(3, 0), None, "writer {number}");
+                assert_eq!(packet.ahead_from(0), None, "writer {number}");
                 pool.recycle_batch(batch);
             }
         }

@@ -33,6 +33,7 @@
 //! | `remove` | write | a route, or its prefix |
 //! | `ctrl` | write | lines of `add`, `set` and `remove` with routes: all of them, or none |
 //! | `ahead` | read | packets whose destination was looked up before, by a `GPUIPLookup` |
+//! | `ahead_missed` | read | packets looked up here all the same, by reason: `NUMBER<tab>REASON` |
 //! | `flush` | write | takes all routes out; `DirectIPLookup` and `RangeIPLookup` alone |
 //!
 //! # Drops
@@ -402,6 +403,7 @@ impl Element for IpLookup {
             HandlerSpec::write("remove"),
             HandlerSpec::write("ctrl"),
             HandlerSpec::read("ahead"),
+            HandlerSpec::read("ahead_missed"),
             HandlerSpec::button("flush"),
         ];
         if self.can_flush { ALL } else { &ALL[..ALL.len() - 1] }
@@ -416,6 +418,7 @@ impl Element for IpLookup {
         match name {
             "table" => return Ok(self.table.text()),
             "ahead" => return Ok(self.twin.taken().to_string()),
+            "ahead_missed" => return Ok(self.twin.missed()),
             _ => {}
         }
         let address: Ipv4Addr =

@@ -25,6 +25,7 @@
 //! | `remove` | write | `ADDR[/MASK]` |
 //! | `ctrl` | write | lines of `add`, `set` or `remove` and what they take: all or none |
 //! | `ahead` | read | packets whose destination was looked up before, by a `GPUIP6Lookup` |
+//! | `ahead_missed` | read | packets looked up here all the same, by reason: `NUMBER<tab>REASON` |
 //!
 //! # Drops
 //! - `no route`: no prefix holds the destination
@@ -228,6 +229,7 @@ impl Element for LookupIp6Route {
                 HandlerSpec::write("remove"),
                 HandlerSpec::write("ctrl"),
                 HandlerSpec::read("ahead"),
+                HandlerSpec::read("ahead_missed"),
             ]
         }
     }
@@ -241,6 +243,7 @@ impl Element for LookupIp6Route {
         match name {
             "table" => return Ok(self.table.text()),
             "ahead" => return Ok(self.twin.taken().to_string()),
+            "ahead_missed" => return Ok(self.twin.missed()),
             _ => {}
         }
         let address: Ipv6Addr =

@@ -30,6 +30,7 @@
 //! | `table`, `lookup`, `add`, `set`, `remove`, `ctrl` | | as of `LookupIP6Route`, without `FOR` |
 //! | `on_device` | read | packets whose answers came from the device |
 //! | `on_cores` | read | packets that were looked up by the worker: without a device, or when routes had changed |
+//! | `no_destination` | read | with `FOR`: packets whose header is not marked and which are no such frame: nothing to look up |
 //!
 //! # Drops
 //! - `no wide batch`: packets that did not come through a `Batcher`

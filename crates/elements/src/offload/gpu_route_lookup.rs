@@ -37,6 +37,8 @@ pub struct GpuRouteLookup<L: RouteLookup> {
     found: Vec<NextHop>,
     on_device: u64,
     on_cores: u64,
+    /// With a target: packets in which no destination was found, so it has no use for an answer.
+    no_destination: u64,
 }
 
 impl<L: RouteLookup> Default for GpuRouteLookup<L> {
@@ -54,6 +56,7 @@ impl<L: RouteLookup> Default for GpuRouteLookup<L> {
             found: Vec::new(),
             on_device: 0,
             on_cores: 0,
+            no_destination: 0,
         }
     }
 }
@@ -78,7 +81,7 @@ impl<L: RouteLookup> GpuRouteLookup<L> {
     }
 
     /// Leaves answers for the element that they are for.
-    fn send_ahead(&self, load: &mut Load, count: usize) {
+    fn send_ahead(&mut self, load: &mut Load, count: usize) {
         let Some(at) = load.column(self.slice()) else { return };
         let Load { chain: Some(chain), ahead, places, .. } = load else { return };
         ahead.resize(count, [None; AHEAD_LOOKUPS]);
@@ -87,6 +90,7 @@ impl<L: RouteLookup> GpuRouteLookup<L> {
             Family::Ipv4 => &chain.words_mut()[at..at + count],
             Family::Ipv6 => places,
         };
+        self.no_destination += proofs[..count].iter().filter(|&&proof| proof == 0).count() as u64;
         let is_proof = |proof| L::Address::FAMILY == Family::Ipv4 || proof != 0;
         for ((ahead, hop), &proof) in ahead.iter_mut().zip(&self.found).zip(proofs) {
             let answer = AheadAnswer { answer: hop.0.into(), proof, owner: self.owner };
@@ -197,6 +201,7 @@ impl<L: RouteLookup> Element for GpuRouteLookup<L> {
         const ALL: &[HandlerSpec] = &[
             HandlerSpec::read("on_device"),
             HandlerSpec::read("on_cores"),
+            HandlerSpec::read("no_destination"),
             HandlerSpec::read("table").expensive(),
             HandlerSpec::read("lookup").with_param(),
             HandlerSpec::write("add"),
@@ -204,7 +209,7 @@ impl<L: RouteLookup> Element for GpuRouteLookup<L> {
             HandlerSpec::write("remove"),
             HandlerSpec::write("ctrl"),
         ];
-        if self.target.is_some() { &ALL[..2] } else { ALL }
+        if self.target.is_some() { &ALL[..3] } else { ALL }
     }
 
     fn read(
@@ -216,6 +221,7 @@ impl<L: RouteLookup> Element for GpuRouteLookup<L> {
         match name {
             "on_device" => Ok(self.on_device.to_string()),
             "on_cores" => Ok(self.on_cores.to_string()),
+            "no_destination" => Ok(self.no_destination.to_string()),
             _ => self.own.read(cx, name, param),
         }
     }

@@ -8,7 +8,7 @@ use warpswitch_gpu::Device;
 use warpswitch_gpu::auto::policy::Policy;
 use warpswitch_graph::Context;
 
-use crate::ahead::{Ahead, Clock, Costs, Stamp};
+use crate::ahead::{Ahead, Clock, Costs, Missed, Stamp};
 
 /// A device for the elements of a configuration, which who runs it hands to them by
 /// [`warpswitch_graph::Console::device`]. Without one, or when it is retired, elements do their
@@ -57,7 +57,7 @@ impl Offload {
         // 0 is nobody's. When numbers begin anew, no packet has answers of so long ago.
         let begun = self.owners.fetch_add(1, Ordering::Relaxed);
         let owner = (begun % u32::from(u16::MAX)) as u16 + 1;
-        Ahead { stamp, costs, lookup, owner, taken: 0 }
+        Ahead { stamp, costs, lookup, owner, taken: 0, missed: Missed::default() }
     }
 
     /// The device.

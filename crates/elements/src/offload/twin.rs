@@ -12,7 +12,7 @@ use warpswitch_routes::{Address, NextHop, Prefix};
 use super::load::Load;
 use super::place::Offload;
 use super::slices::Family;
-use crate::ahead::{Ahead, Stamp};
+use crate::ahead::{Ahead, Missed, Stamp};
 
 /// Most memory that routes may take on a device, in bytes.
 pub(super) const BYTES_MAX: usize = 4 << 30;
@@ -222,16 +222,20 @@ impl<A: PacketAddress> Twin<A> {
         self.ahead.as_ref().map_or(0, |ahead| ahead.taken)
     }
 
+    /// Those whose answers were not, by reason.
+    pub(crate) fn missed(&self) -> String {
+        self.ahead.as_ref().map_or(Missed::default(), |ahead| ahead.missed).text()
+    }
+
     /// That of a copy, which has taken nothing yet.
     pub(crate) fn of_copy(&self) -> Self {
-        let ahead = self.ahead.clone().map(|ahead| Ahead { taken: 0, ..ahead });
-        Self { ahead, ..self.clone() }
+        Self { ahead: self.ahead.as_ref().map(Ahead::uncounted), ..self.clone() }
     }
 
     /// Adds what a copy has taken.
     pub(crate) fn absorb(&mut self, copy: &Self) {
-        if let Some(ahead) = &mut self.ahead {
-            ahead.taken += copy.taken();
+        if let (Some(ahead), Some(copy)) = (&mut self.ahead, &copy.ahead) {
+            ahead.absorb(copy);
         }
     }
 }

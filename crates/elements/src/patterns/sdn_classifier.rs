@@ -32,6 +32,7 @@
 //! | `engine` | read | name of the engine |
 //! | `bytes` | read | bytes of memory that the engine takes |
 //! | `ahead` | read | frames whose rule was looked up before, by a `GPUSDNClassifier` |
+//! | `ahead_missed` | read | frames looked up here all the same, by reason: `NUMBER<tab>REASON` |
 //! | `add` | write | a rule as in a file; says the number under which it goes |
 //! | `remove` | write | number of a rule |
 //! | `reset_counts` | write | |
@@ -67,7 +68,7 @@ use warpswitch_rules::{Action, KeyBatch, Rule, RuleId, RuleRef, Ruleset, Ruleset
 use warpswitch_wire::link::LinkType;
 
 use super::verdicts::{Verdict, Verdicts};
-use crate::ahead::{Ahead, Stamp};
+use crate::ahead::{Ahead, Missed, Stamp};
 use crate::offload::Offload;
 use crate::outputs;
 
@@ -520,6 +521,7 @@ impl Element for SdnClassifier {
                 HandlerSpec::read("engine"),
                 HandlerSpec::read("bytes"),
                 HandlerSpec::read("ahead"),
+                HandlerSpec::read("ahead_missed"),
                 HandlerSpec::write("add"),
                 HandlerSpec::write("remove"),
                 HandlerSpec::button("reset_counts"),
@@ -539,6 +541,9 @@ impl Element for SdnClassifier {
             "engine" => lookup.classifier.engine().to_string(),
             "bytes" => lookup.classifier.bytes().to_string(),
             "ahead" => lookup.ahead.as_ref().map_or(0, |ahead| ahead.taken).to_string(),
+            "ahead_missed" => {
+                lookup.ahead.as_ref().map_or(Missed::default(), |ahead| ahead.missed).text()
+            }
             _ => {
                 let mut text = String::new();
                 for (id, count) in lookup.verdicts.counts().enumerate().filter(|both| both.1 > 0) {
@@ -577,7 +582,7 @@ impl Element for SdnClassifier {
         if let (Some(own), Some(copy)) = (&mut self.lookup, copy) {
             own.verdicts.add_counts(copy.verdicts.counts());
             if let (Some(own), Some(copy)) = (&mut own.ahead, &copy.ahead) {
-                own.taken += copy.taken;
+                own.absorb(copy);
             }
         }
     }

@@ -57,6 +57,8 @@ struct Share {
     class: String,
     on_device: u64,
     on_workers: u64,
+    /// Of lookups ahead: why workers looked packets up, by reason.
+    why_on_workers: Vec<(String, u64)>,
 }
 
 /// What ran where.
@@ -66,7 +68,7 @@ pub struct OffloadStats {
     /// Why it is not used any more.
     retired: Option<String>,
     lookups: Vec<Share>,
-    /// Wide batches by path, and why they took it, by the names of reasons.
+    /// Wide batches by path, and why they took it, by the names of reasons, of both paths.
     batches_on_device: u64,
     batches_past_it: u64,
     why: Vec<(&'static str, u64)>,
@@ -169,10 +171,12 @@ impl Offloading {
                 }
                 _ => None,
             };
+            let missed = router.read(&format!("{}.ahead_missed", idx + 1)).unwrap_or_default();
             // Members of chains that look up for others are not told twice.
             let is_ahead = name.starts_with("offload@");
             if let (Some((on_device, on_workers)), false) = (share, is_ahead) {
-                lookups.push(Share { name, class, on_device, on_workers });
+                let why_on_workers = reasons(&missed);
+                lookups.push(Share { name, class, on_device, on_workers, why_on_workers });
             }
         }
         let rows = offload.policy().rows();
@@ -210,6 +214,15 @@ pub fn draw_in(loaded: &mut Loaded, registry: &Registry) -> anyhow::Result<()> {
     replace_graph(loaded, changed, registry)
 }
 
+/// The reasons that count something, of lines `NUMBER<tab>REASON`.
+fn reasons(lines: &str) -> Vec<(String, u64)> {
+    let reason = |line: &str| {
+        let (packets, reason) = line.split_once('\t')?;
+        Some((reason.to_owned(), packets.parse::<u64>().ok()?))
+    };
+    lines.lines().filter_map(reason).filter(|(_, packets)| *packets > 0).collect()
+}
+
 fn replace_graph(loaded: &mut Loaded, graph: FlatGraph, registry: &Registry) -> anyhow::Result<()> {
     let ports = language::resolve(&graph, registry);
     loaded.ports = ports.map_err(|errors: Diagnostics| anyhow::Error::new(errors))?;
@@ -219,20 +232,26 @@ fn replace_graph(loaded: &mut Loaded, graph: FlatGraph, registry: &Registry) -> 
 
 /// The table of what ran where.
 pub fn render(stats: &OffloadStats) -> String {
-    let mut table = Table::new(&[
+    let headings = [
         ("lookups", Align::Left),
         ("class", Align::Left),
         ("on the device", Align::Right),
         ("on workers", Align::Right),
-    ]);
+        ("as answers were not used", Align::Left),
+    ];
+    let has_why = stats.lookups.iter().any(|share| !share.why_on_workers.is_empty());
+    let mut table = Table::new(if has_why { &headings } else { &headings[..4] });
     for share in &stats.lookups {
         let number = |value: u64| if value == 0 { "-".into() } else { human::count(value) };
-        table.row([
-            share.name.clone(),
-            share.class.clone(),
-            number(share.on_device),
-            number(share.on_workers),
-        ]);
+        let (name, class) = (share.name.clone(), share.class.clone());
+        let (on_device, on_workers) = (number(share.on_device), number(share.on_workers));
+        let why = share.why_on_workers.iter();
+        let why: Vec<String> =
+            why.map(|(reason, packets)| format!("{} {reason}", human::count(*packets))).collect();
+        match has_why {
+            true => table.row([name, class, on_device, on_workers, why.join(", ")]),
+            false => table.row([name, class, on_device, on_workers]),
+        };
     }
     let mut text = format!("{}{}", title("Offload", &stats.device), table.render());
     if !stats.why.is_empty() {
@@ -242,7 +261,7 @@ pub fn render(stats: &OffloadStats) -> String {
             .map(|(why, batches)| format!("{} {}", human::count(*batches), why.replace('_', " ")))
             .collect();
         text += &format!(
-            "  wide batches: {} to the device, {} past it ({})\n",
+            "  wide batches: {} to the device, {} past it; choices: {}\n",
             human::count(stats.batches_on_device),
             human::count(stats.batches_past_it),
             why.join(", ")

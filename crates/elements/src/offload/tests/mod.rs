@@ -319,6 +319,25 @@ fn a_new_configuration_takes_over_what_a_chain_holds() {
     assert_eq!(running.read("c.count"), Ok("100000".into()));
 }
 
+/// Where no header is marked and packets are no frames, no destination can be read.
+#[test]
+fn packets_without_a_destination_are_counted() {
+    let chain = chain("Batcher(SIZE 100)", "gr :: GPUIPLookup(FOR rt)");
+    let check = |front: &str, without: &str, reason: &str| {
+        let config = format!(
+            "InfiniteSource(DATA \\<4500 0014 0000 0000 4006 66e2 0a000001 0a000002>, LIMIT 100,
+                STOP true) {front} -> {chain} -> GetIPAddress(16) -> rt :: StaticIPLookup(10/8 0)
+            -> Discard;"
+        );
+        let (mut router, _) = run(&config, Some(&pool(FaultPlan::default())));
+        assert_eq!(router.read("gr.no_destination"), Ok(without.to_owned()));
+        let missed = router.read("rt.ahead_missed").expect("it is there");
+        assert!(missed.contains(reason), "{missed}");
+    };
+    check("", "100", "100\tabout something else\n");
+    check("-> CheckIPHeader", "0", "\n0\tabout something else\n");
+}
+
 /// Answers that another element was given, in the same place of a packet, are none.
 #[test]
 fn answers_for_others_are_not_taken() {
@@ -340,6 +359,14 @@ fn answers_for_others_are_not_taken() {
         assert_eq!((read("a.count"), read("b.count")), ("0".into(), "1000".into()), "{member}");
         assert_ne!(read("x.ahead"), "0");
         assert_eq!(read("y.ahead"), "0");
+        // The last ones come as the source stops.
+        let missed = read("y.ahead_missed");
+        let lines: Vec<&str> = missed.lines().collect();
+        assert_eq!(lines.len(), 4, "{missed}");
+        assert!(lines[2].ends_with("\tfor another element") && lines[2] != "0", "{missed}");
+        let sum: u64 =
+            lines.iter().map(|l| l.split('\t').next().unwrap().parse::<u64>().unwrap()).sum();
+        assert_eq!(sum, 1000, "{missed}");
     };
     check(
         "GPUIPLookup",

@@ -32,6 +32,8 @@
 //! | `set` | write | a route, whether its prefix has one or not |
 //! | `remove` | write | a route, or its prefix |
 //! | `ctrl` | write | lines of `add`, `set` and `remove` with routes: all of them, or none |
+//! | `engine` | read | how routes lie in memory, `dir24` or `blocks`, and which code looks up |
+//! | `bytes` | read | bytes that they take |
 //! | `ahead` | read | packets whose destination was looked up before, by a `GPUIPLookup` |
 //! | `ahead_missed` | read | packets looked up here all the same, by reason: `NUMBER<tab>REASON` |
 //! | `flush` | write | takes all routes out; `DirectIPLookup` and `RangeIPLookup` alone |
@@ -402,6 +404,8 @@ impl Element for IpLookup {
             HandlerSpec::write("set"),
             HandlerSpec::write("remove"),
             HandlerSpec::write("ctrl"),
+            HandlerSpec::read("engine"),
+            HandlerSpec::read("bytes"),
             HandlerSpec::read("ahead"),
             HandlerSpec::read("ahead_missed"),
             HandlerSpec::button("flush"),
@@ -418,6 +422,8 @@ impl Element for IpLookup {
         match name {
             "table" => return Ok(self.table.text()),
             "ahead" => return Ok(self.twin.taken().to_string()),
+            "engine" => return Ok(self.table.engine().0),
+            "bytes" => return Ok(self.table.engine().1.to_string()),
             "ahead_missed" => return Ok(self.twin.missed()),
             _ => {}
         }
@@ -578,6 +584,9 @@ mod tests {
         assert!(router.write("r.flush", "").is_err());
         let mut router = empty("DirectIPLookup");
         router.write("r.add", "1/8 0").expect("it obeys");
+        let engine = router.read("r.engine").expect("it is there");
+        assert!(engine.starts_with("blocks "), "few routes: {engine}");
+        assert!(router.read("r.bytes").unwrap().parse::<usize>().unwrap() > 64);
         router.write("r.flush", "").expect("it obeys");
         assert_eq!(router.read("r.table"), Ok(String::new()));
     }

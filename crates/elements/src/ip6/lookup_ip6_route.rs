@@ -24,6 +24,8 @@
 //! | `add`, `set` | write | `ADDR[/MASK] [GW] OUT` |
 //! | `remove` | write | `ADDR[/MASK]` |
 //! | `ctrl` | write | lines of `add`, `set` or `remove` and what they take: all or none |
+//! | `engine` | read | how routes lie in memory, `blocks`, and which code looks up |
+//! | `bytes` | read | bytes that they take |
 //! | `ahead` | read | packets whose destination was looked up before, by a `GPUIP6Lookup` |
 //! | `ahead_missed` | read | packets looked up here all the same, by reason: `NUMBER<tab>REASON` |
 //!
@@ -228,6 +230,8 @@ impl Element for LookupIp6Route {
                 HandlerSpec::write("set"),
                 HandlerSpec::write("remove"),
                 HandlerSpec::write("ctrl"),
+                HandlerSpec::read("engine"),
+                HandlerSpec::read("bytes"),
                 HandlerSpec::read("ahead"),
                 HandlerSpec::read("ahead_missed"),
             ]
@@ -243,6 +247,8 @@ impl Element for LookupIp6Route {
         match name {
             "table" => return Ok(self.table.text()),
             "ahead" => return Ok(self.twin.taken().to_string()),
+            "engine" => return Ok(self.table.engine().0),
+            "bytes" => return Ok(self.table.engine().1.to_string()),
             "ahead_missed" => return Ok(self.twin.missed()),
             _ => {}
         }

@@ -133,6 +133,12 @@ impl RouteTable {
         Ok(old)
     }
 
+    /// How the routes lie in memory, which code looks up, and the bytes that they take.
+    pub(super) fn engine(&self) -> (String, usize) {
+        let stats = self.lpm.stats();
+        (format!("{} {}", stats.form.name(), stats.kernel), stats.bytes)
+    }
+
     /// Finds the numbers of hops for all `addresses`.
     #[inline]
     pub(super) fn lookup(&self, addresses: &[u128], found: &mut [NextHop]) {

@@ -76,6 +76,17 @@ pub enum LpmForm {
     Dir24,
 }
 
+impl LpmForm {
+    /// Its name: `auto`, `blocks` or `dir24`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Blocks => "blocks",
+            Self::Dir24 => "dir24",
+        }
+    }
+}
+
 /// What a table may take, how it lies in memory, and which code looks up.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]

@@ -308,6 +308,7 @@ fn measure_cores<A: Address>(
     let mut options = LpmOptions::default();
     options.bytes_max = args.memory_max;
     let lpm = Lpm::build(table, &options)?;
+    report.cores_form = Some(lpm.stats().form.name());
     for list in lists {
         let mut got = vec![NextHop::NONE; list.addrs.len()];
         lpm.lookup_batch(&list.addrs, &mut got);

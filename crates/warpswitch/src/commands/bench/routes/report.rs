@@ -38,6 +38,9 @@ pub struct Report {
     pub build_ms: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub registers: Option<usize>,
+    /// How routes lie in memory for the cores; none if these are not measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cores_form: Option<&'static str>,
     pub rows: Vec<Row>,
 }
 
@@ -84,6 +87,7 @@ impl Report {
             bytes: stats.bytes,
             build_ms: human::rounded(build_ms, 4),
             registers: device.kernel_registers(live.current().image())?.map(|r| r.0),
+            cores_form: None,
             rows: Vec::new(),
         })
     }
@@ -164,8 +168,9 @@ impl Report {
                 rate_text(row.run.mpps),
             ]);
         }
+        let form = self.cores_form.map_or(String::new(), |form| format!("; cores have {form}"));
         let footer = format!(
-            "Median of {} of {} ms; built in {} ms; all {} checked",
+            "Median of {} of {} ms; built in {} ms; all {} checked{form}",
             human::counted(self.runs, "run"),
             self.run_ms,
             human::significant(self.build_ms),

@@ -139,6 +139,10 @@ pub struct DetectStats {
     pub alert: u64,
     /// Alerts that rules with `pass` took back.
     pub alerts_passed: u64,
+    /// Alerts that thresholds kept quiet.
+    pub alerts_suppressed: u64,
+    /// Windows of thresholds that were forgotten for others.
+    pub thresholds_evicted: u64,
     /// Rules that were looked at for a text.
     pub candidates: u64,
     /// Texts for which there was too much work.
@@ -180,6 +184,8 @@ pub fn stats(inspector: &Inspector) -> StatsPart {
             rules_left_out: inspector.engine().left_out().len() as u64,
             alert: stats.alerts,
             alerts_passed: stats.passed,
+            alerts_suppressed: stats.suppressed,
+            thresholds_evicted: stats.thresholds_evicted,
             candidates: stats.candidates,
             work_cut: stats.work_cut,
         },

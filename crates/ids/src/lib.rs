@@ -12,6 +12,7 @@
 //! | [`text`] | rule files: what is read, what is refused, and what is left out by keyword |
 //! | [`rule`] | a rule, as the engine sees it |
 //! | [`flowbits`] | what rules remember of a flow |
+//! | [`threshold`] | how often a rule is told |
 //! | [`engine`] | rules in groups, searched by [`warpswitch_scan`] and confirmed |
 //! | [`inspect`] | packets in, alerts out: flows, TCP streams, and counters of all that was left |
 //! | [`eve`] | alerts and counters as JSON lines |
@@ -38,6 +39,7 @@ mod ranges;
 pub mod rule;
 mod stream;
 pub mod text;
+pub mod threshold;
 
 #[cfg(test)]
 mod tests;

@@ -1,11 +1,12 @@
 //! The reference: every way through a rule's options is tried, on every text. Defines what a rule
 //! means; what confirms rules fast is held against it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 pub(crate) use crate::confirm::Answer;
 use crate::confirm::{Text, data_at, expression_text};
 use crate::rule::{Action, Content, Place, Rule, Step};
+use crate::threshold::{Kind, Threshold, Track};
 
 /// Whether the payload options of a rule hold in `payload`, a text that begins where it begins.
 ///
@@ -21,12 +22,29 @@ pub fn holds(rule: &Rule, payload: &[u8]) -> bool {
 pub struct Memory {
     /// Flows, and numbers of names that are set.
     bits: HashSet<(u64, u16)>,
+    /// When each rule held, by what its threshold counts apart.
+    times: HashMap<(usize, u128, u128), Vec<u64>>,
+}
+
+/// A datagram, as rules see it whose headers allow all.
+#[derive(Clone, Copy, Debug)]
+pub struct Datagram<'a> {
+    /// A number for its flow.
+    pub flow: u64,
+    /// A number for its source.
+    pub src: u128,
+    /// And for its destination.
+    pub dst: u128,
+    /// When it came; never before another one.
+    pub time_ns: u64,
+    /// What it holds.
+    pub payload: &'a [u8],
 }
 
 impl Memory {
-    /// The numbers of the rules that are told of a datagram of flow `flow`, whose headers all of
-    /// them allow.
-    pub fn told(&mut self, rules: &[Rule], flow: u64, payload: &[u8]) -> Vec<usize> {
+    /// The numbers of the rules that are told of a datagram.
+    pub fn told(&mut self, rules: &[Rule], datagram: &Datagram<'_>) -> Vec<usize> {
+        let &Datagram { flow, payload, .. } = datagram;
         let mut order: Vec<usize> = (0..rules.len()).collect();
         order.sort_by_key(|&idx| (rules[idx].bits.turn(), rules[idx].about.priority, idx));
         let (mut told, mut is_passed) = (Vec::new(), false);
@@ -51,7 +69,41 @@ impl Memory {
             }
         }
         told.sort_unstable();
-        if is_passed { Vec::new() } else { told }
+        if is_passed {
+            return Vec::new();
+        }
+        told.retain(|&idx| match &rules[idx].threshold {
+            Some(threshold) => self.is_due(idx, threshold, datagram),
+            None => true,
+        });
+        told
+    }
+
+    /// Whether a rule that holds is told: all that came before is counted anew.
+    fn is_due(&mut self, idx: usize, threshold: &Threshold, datagram: &Datagram<'_>) -> bool {
+        let Datagram { flow, src, dst, time_ns, .. } = *datagram;
+        let key = match threshold.track {
+            Track::Src => (idx, src, 0),
+            Track::Dst => (idx, dst, 0),
+            Track::Both => (idx, src.min(dst), src.max(dst)),
+            Track::Rule => (idx, 0, 0),
+            Track::Flow => (idx, flow.into(), 0),
+        };
+        let times = self.times.entry(key).or_default();
+        times.push(time_ns);
+        let (mut start_ns, mut in_window) = (times[0], 0);
+        for &time_ns in times.iter() {
+            if time_ns - start_ns >= u64::from(threshold.seconds) * 1_000_000_000 {
+                (start_ns, in_window) = (time_ns, 0);
+            }
+            in_window += 1;
+        }
+        match threshold.kind {
+            Kind::Limit => in_window <= threshold.count,
+            Kind::Threshold => in_window % threshold.count == 0,
+            Kind::Both => in_window == threshold.count,
+            Kind::Filter => in_window > threshold.count,
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::flowbits::FlowBits;
 use crate::ranges::Ranges;
+use crate::threshold::Threshold;
 
 /// The most rules of all files together.
 pub const RULES_MAX: usize = 1 << 17;
@@ -298,6 +299,8 @@ pub struct Rule {
     pub bits: FlowBits,
     /// It is not told: it only changes bits.
     pub no_alert: bool,
+    /// How often it is told, if not always.
+    pub threshold: Option<Threshold>,
     /// What it says of itself.
     pub about: About,
 }

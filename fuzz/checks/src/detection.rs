@@ -27,7 +27,10 @@ const RULES: &str = "\
     alert tcp any any -> any any (content:\"ab\"; flowbits:toggle,x; flowbits:set,y; sid:12;)\n\
     alert tcp any any -> any any (content:\"c\"; flowbits:isset,x&y; flowbits:unset,y; sid:13;)\n\
     alert udp any any -> any any (content:\"b\"; flowbits:isnotset,x|y; flowbits:set,x; \
-    noalert; sid:14;)\n";
+    noalert; sid:14;)\n\
+    alert tcp any any -> any any (content:\"a\"; detection_filter:track by_flow, count 2, \
+    seconds 3; sid:15;)\n\
+    alert ip any any -> any any (threshold:type both, track by_src, count 2, seconds 1; sid:16;)\n";
 
 /// Reads rule files; what can be read can be built.
 pub fn rules(data: &[u8]) {
@@ -96,6 +99,7 @@ fn options(choice: u8) -> InspectorOptions {
         stream_bytes_max: if choice & 4 == 0 { 1 << 20 } else { 64 },
         held_bytes_max: 16 << (choice >> 6),
         window_bytes: usize::from(choice >> 3 & 7),
+        thresholds_max: 1 + usize::from(choice & 1),
         ..InspectorOptions::default()
     }
 }

@@ -10,6 +10,7 @@ use crate::decode::Carried;
 use crate::engine::Compiled;
 use crate::rule::{Action, Streams};
 use crate::stream::Arrived;
+use crate::threshold::Occurrence;
 
 /// Memory of what one packet does to bits, and of what holds for one text.
 #[derive(Debug, Default)]
@@ -19,24 +20,30 @@ pub(super) struct Judged {
     /// The packet at hand, and the rules that have changed bits for it.
     number: u64,
     changed: Vec<u32>,
+    /// Rules whose threshold has counted it.
+    counted: Vec<u32>,
 }
 
 impl Judged {
-    /// Whether a rule may change bits: once for a packet, which may have two texts.
-    fn may_change(&mut self, rule: u32, head: &Head<'_>) -> bool {
-        if head.packet.is_none() {
-            return true;
-        }
-        if self.number != head.number {
-            self.number = head.number;
+    /// What is done once for a packet, which may have two texts, begins with this text of it.
+    fn begin(&mut self, head: &Head<'_>) {
+        if head.packet.is_none() || self.number != head.number {
             self.changed.clear();
+            self.counted.clear();
         }
-        let is_first = !self.changed.contains(&rule);
-        if is_first {
-            self.changed.push(rule);
-        }
-        is_first
+        // Numbers count from 1: what stands for no packet is alone.
+        self.number = if head.packet.is_some() { head.number } else { 0 };
+        self.found.clear();
     }
+}
+
+/// Notes a rule; tells whether it was not there.
+fn is_first(noted: &mut Vec<u32>, rule: u32) -> bool {
+    let is_first = !noted.contains(&rule);
+    if is_first {
+        noted.push(rule);
+    }
+    is_first
 }
 
 impl Inspector {
@@ -72,7 +79,7 @@ impl Inspector {
         let mut told: Vec<u32> = others.map(|alert| alert.rule).collect();
         told.reverse();
         let judged = &mut scratch.judged;
-        judged.found.clear();
+        judged.begin(head);
         for &rule in &scratch.candidates {
             let compiled = &engine.compiled[rule as usize];
             if !compiled.allows(&head.decoded, &job.flow) || !self.bits_allow(compiled, job) {
@@ -84,7 +91,7 @@ impl Inspector {
                 continue;
             };
             let changes = &compiled.rule.bits.changes;
-            if !changes.is_empty() && judged.may_change(rule, head) {
+            if !changes.is_empty() && is_first(&mut judged.changed, rule) {
                 changes.iter().for_each(|change| self.flows.bits.change(job.place, change));
             }
             if compiled.rule.action == Action::Pass {
@@ -98,9 +105,29 @@ impl Inspector {
             self.stats.passed += judged.found.len() as u64;
             return;
         }
+        self.tell((job, head), [payload, stream], judged, alerts);
+    }
+
+    /// Tells what was found in the packet's payload and in the text of its stream.
+    fn tell(
+        &mut self,
+        (job, head): (&Job<'_>, &Head<'_>),
+        [payload, stream]: [Option<Text<'_>>; 2],
+        judged: &mut Judged,
+        alerts: &mut Vec<Alert>,
+    ) {
         // Turns may be others than the order of the rules.
         judged.found.sort_unstable();
         for &(rule, in_stream) in &judged.found {
+            if let Some(threshold) = &self.engine.rule(rule).threshold {
+                if !is_first(&mut judged.counted, rule) {
+                    continue;
+                }
+                if !self.windows.tells(threshold, &occurrence(rule, job, head)) {
+                    self.stats.suppressed += 1;
+                    continue;
+                }
+            }
             let text = if in_stream { stream } else { payload };
             let text = text.map_or(&[][..], |text| text.bytes);
             alerts.push(self.alert(rule, (job, head), in_stream, text));
@@ -143,6 +170,11 @@ impl Inspector {
             payload: text[..text.len().min(self.options.payload_bytes)].to_vec(),
         }
     }
+}
+
+fn occurrence(rule: u32, job: &Job<'_>, head: &Head<'_>) -> Occurrence {
+    let (src, dst) = (head.decoded.src_number, head.decoded.dst_number);
+    Occurrence { rule, src, dst, flow_id: job.flow_id, time_ns: head.timestamp_ns }
 }
 
 /// Whether a rule holds in one of the texts that it is for; and whether that is the stream's.

@@ -30,6 +30,7 @@ mod round;
 mod search;
 mod take;
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -44,6 +45,7 @@ use crate::flows::Flows;
 pub use crate::flows::Timeouts;
 use crate::rule::Direction;
 pub use crate::stream::StreamStats;
+use crate::threshold::{Threshold, Windows};
 use round::{Head, Next, Round, renew};
 use search::Searched;
 
@@ -76,6 +78,9 @@ pub struct InspectorOptions {
     /// The most bytes that may be looked at to confirm what was found in one text; beyond it rules
     /// are not confirmed, which is counted.
     pub work_max: u64,
+    /// The most windows of time of rules with a threshold; beyond it the one that was used longest
+    /// ago is forgotten.
+    pub thresholds_max: usize,
     /// The most bytes of the text that an alert keeps.
     pub payload_bytes: usize,
 }
@@ -89,6 +94,7 @@ impl Default for InspectorOptions {
             window_bytes: 2048,
             timeouts: Timeouts::default(),
             work_max: 16 << 20,
+            thresholds_max: 1 << 16,
             payload_bytes: 0,
         }
     }
@@ -179,6 +185,10 @@ pub struct Stats {
     pub work_cut: u64,
     /// Alerts that rules with `pass` took back.
     pub passed: u64,
+    /// Alerts that thresholds kept quiet.
+    pub suppressed: u64,
+    /// Windows of thresholds that were forgotten for others.
+    pub thresholds_evicted: u64,
     /// Alerts.
     pub alerts: u64,
 }
@@ -200,6 +210,8 @@ pub struct Inspector {
     now_ns: u64,
     stats: Stats,
     by_rule: Vec<u64>,
+    /// What thresholds count.
+    windows: Windows,
     /// The number of the packet at hand, from 1.
     number: u64,
     /// Memory of what waits; nothing does between calls.
@@ -212,11 +224,24 @@ pub struct Inspector {
     search: Option<Box<dyn Search>>,
 }
 
+/// The numbers in `to` of those rules of `from` that have the same threshold there.
+fn same_thresholds(from: &Engine, to: &Engine) -> HashMap<u32, u32> {
+    let counted = |engine: &Engine| -> Vec<((u32, u32, Threshold), u32)> {
+        let rules = engine.rules().zip(0..);
+        let key = |rule: &crate::Rule| Some((rule.about.gid, rule.about.sid, rule.threshold?));
+        rules.filter_map(|(rule, idx)| Some((key(rule)?, idx))).collect()
+    };
+    let to: HashMap<(u32, u32, Threshold), u32> = counted(to).into_iter().collect();
+    let known = counted(from).into_iter();
+    known.filter_map(|(key, idx)| Some((idx, *to.get(&key)?))).collect()
+}
+
 impl Inspector {
     /// An inspector that has seen nothing.
     pub fn new(engine: Arc<Engine>, options: InspectorOptions) -> Self {
         let by_rule = vec![0; engine.rules().len()];
         let flows = Flows::new(engine.bit_names().len());
+        let windows = Windows::new(options.thresholds_max);
         Self {
             engine,
             options,
@@ -225,6 +250,7 @@ impl Inspector {
             now_ns: 0,
             stats: Stats::default(),
             by_rule,
+            windows,
             number: 0,
             round: Round::default(),
             heads: Vec::new(),
@@ -253,7 +279,8 @@ impl Inspector {
     /// What was counted.
     pub fn stats(&self) -> Stats {
         let (flows, flows_midstream) = (self.flows.created, self.flows.midstream);
-        Stats { flows, flows_midstream, ..self.stats.clone() }
+        let thresholds_evicted = self.windows.evicted;
+        Stats { flows, flows_midstream, thresholds_evicted, ..self.stats.clone() }
     }
 
     /// Alerts of each rule, by its number.
@@ -283,19 +310,24 @@ impl Inspector {
     }
 
     /// The most bytes that flows and streams take, whatever comes: as
-    /// [`InspectorOptions::bytes_max`] says, and the bits of flows that the rules name.
+    /// [`InspectorOptions::bytes_max`] says, the bits of flows that the rules name, and the windows
+    /// of thresholds, if rules have any.
     pub fn bytes_max(&self) -> usize {
         let bits = BitTable::bytes_each(self.engine.bit_names().len());
-        self.options.bytes_max().saturating_add(self.options.flows_max.saturating_mul(bits))
+        let bits = self.options.flows_max.saturating_mul(bits);
+        let has_thresholds = self.engine.rules().any(|rule| rule.threshold.is_some());
+        let windows = if has_thresholds { self.options.thresholds_max.max(1) } else { 0 };
+        let windows = windows.saturating_mul(Windows::BYTES_EACH);
+        self.options.bytes_max().saturating_add(bits).saturating_add(windows)
     }
 
     /// Takes over the flows, streams and counts of another inspector, whose rules may be others:
-    /// those with the same `gid` and `sid` keep their counts, bits of flows those whose names both
-    /// know.
+    /// those with the same `gid` and `sid` keep their counts, and what a threshold counts that both
+    /// have; bits of flows those stay whose names both know.
     pub fn take_flows(&mut self, old: &mut Inspector) {
         old.flows.forget_rules();
         let known = |rule: &crate::Rule| (rule.about.gid, rule.about.sid);
-        let counts: std::collections::HashMap<(u32, u32), u64> =
+        let counts: HashMap<(u32, u32), u64> =
             old.engine.rules().map(known).zip(old.by_rule.iter().copied()).collect();
         for (rule, count) in self.engine.rules().zip(&mut self.by_rule) {
             *count += counts.get(&known(rule)).copied().unwrap_or(0);
@@ -304,6 +336,8 @@ impl Inspector {
         self.flows = std::mem::replace(&mut old.flows, Flows::new(old_names.len()));
         self.flows.bits = self.flows.bits.renamed(old_names, names);
         self.flows.forget_timeouts();
+        self.windows.take(&old.windows, &same_thresholds(&old.engine, &self.engine));
+        old.windows = Windows::new(old.options.thresholds_max);
         self.stream_bytes = std::mem::take(&mut old.stream_bytes);
         self.now_ns = old.now_ns;
         self.stats = std::mem::take(&mut old.stats);

@@ -6,7 +6,7 @@ use super::agree::{bytes, step};
 use super::frames::*;
 use super::{inspector, packets, rules, told};
 use crate::inspect::{Inspector, InspectorOptions};
-use crate::naive::Memory;
+use crate::naive::{Datagram, Memory};
 
 const LOGIN: &str = "alert tcp any any -> any 80 (content:\"login\"; flowbits:set,user; \
     flowbits:noalert; sid:1;)\n\
@@ -197,7 +197,9 @@ proptest! {
         let (reference, mut memory) = (rules(&text), Memory::default());
         let mut expected = Vec::new();
         for (number, (flow, payload)) in (1..).zip(&sent) {
-            let told = memory.told(&reference.rules, u64::from(*flow), payload);
+            let flow = u64::from(*flow);
+            let datagram = Datagram { flow, src: 0, dst: 0, time_ns: number, payload };
+            let told = memory.told(&reference.rules, &datagram);
             expected.extend(told.into_iter().map(|rule| (number, rule as u32)));
         }
         prop_assert_eq!(in_batches(&text, &frames, 100), &expected[..], "{}", text);

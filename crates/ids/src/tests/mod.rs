@@ -6,6 +6,7 @@ mod flowbits;
 pub mod frames;
 mod streams;
 mod texts;
+mod threshold;
 
 use std::sync::Arc;
 

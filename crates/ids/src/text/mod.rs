@@ -23,6 +23,7 @@ mod payload;
 mod pcre;
 mod sets;
 mod source;
+mod threshold;
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -199,8 +200,10 @@ impl Reader<'_> {
         };
         let mut flow = body.flow;
         flow.only = flow.only.or(only);
-        let (checks, steps, no_alert) = (body.checks, body.steps, body.no_alert);
-        self.keep(Rule { action, header, flow, checks, steps, bits, no_alert, about });
+        let (checks, steps) = (body.checks, body.steps);
+        let (no_alert, threshold) = (body.no_alert, body.threshold);
+        let rule = Rule { action, header, flow, checks, steps, bits, no_alert, threshold, about };
+        self.keep(rule);
         Ok(())
     }
 

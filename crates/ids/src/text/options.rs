@@ -8,8 +8,10 @@ use super::classes::{PRIORITY_USUAL, class};
 use super::flowbits::{self, BitOption};
 use super::payload::{self, Draft, Modifier};
 use super::source::{Part, Skip, Source};
+use super::threshold::threshold;
 use super::{note, numbers, pcre};
 use crate::rule::{About, Check, FlowTest, STEPS_MAX, Step};
+use crate::threshold::Threshold;
 
 /// Options that say nothing about packets. `service` names what a flow carries, for a detection
 /// that is not here: rules look at their ports.
@@ -23,6 +25,7 @@ pub(super) struct Body {
     pub(super) steps: Vec<Step>,
     pub(super) bits: Vec<BitOption>,
     pub(super) no_alert: bool,
+    pub(super) threshold: Option<Threshold>,
 }
 
 /// One option.
@@ -175,6 +178,7 @@ struct Draftsman<'a> {
     steps: Vec<Open>,
     bits: Vec<BitOption>,
     no_alert: bool,
+    threshold: Option<Threshold>,
 }
 
 impl<'a> Draftsman<'a> {
@@ -199,6 +203,7 @@ impl<'a> Draftsman<'a> {
             steps: Vec::new(),
             bits: Vec::new(),
             no_alert: false,
+            threshold: None,
         }
     }
 
@@ -214,6 +219,7 @@ impl<'a> Draftsman<'a> {
             "content" | "pcre" | "isdataat" | "pkt_data" => self.step(&name, option, errors),
             "flow" | "flags" | "sameip" | "ip_proto" => self.head(&name, option, errors),
             "flowbits" | "noalert" => self.bit(&name, option, errors),
+            "threshold" | "detection_filter" => self.often(&name, option, errors),
             _ if Modifier::of(&name).is_some() => self.modify(&name, option, errors),
             _ if numbers::field_of(&name).is_some() => self.head(&name, option, errors),
             _ => Err(Skip::Unsupported(name)),
@@ -296,6 +302,18 @@ impl<'a> Draftsman<'a> {
         Ok(())
     }
 
+    /// How often the rule is told.
+    fn often(&mut self, name: &str, option: &Opt, errors: &mut Diagnostics) -> Part<()> {
+        let value = self.value(option, errors)?;
+        let threshold = threshold(self.source, value, name == "detection_filter", errors)?;
+        if self.threshold.replace(threshold).is_some() {
+            let message = "the rule says more than once how often it is told";
+            let (span, expected) = (option.name.clone(), "one threshold or detection_filter");
+            return Err(self.source.tell(errors, span, message, expected, ""));
+        }
+        Ok(())
+    }
+
     /// Options that look at payloads.
     fn step(&mut self, name: &str, option: &Opt, errors: &mut Diagnostics) -> Part<()> {
         if name == "pkt_data" {
@@ -352,7 +370,8 @@ impl<'a> Draftsman<'a> {
             Open::Ready(step) => Ok(step),
         });
         let steps = finished.filter_map(|step| note(step, keywords)).collect();
-        Body { about, flow, checks, steps, bits: self.bits, no_alert: self.no_alert }
+        let (bits, no_alert, threshold) = (self.bits, self.no_alert, self.threshold);
+        Body { about, flow, checks, steps, bits, no_alert, threshold }
     }
 }
 

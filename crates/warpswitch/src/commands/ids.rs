@@ -36,8 +36,8 @@ const LONG_ABOUT: &str = "\
 Look for the rules of Snort or Suricata in a capture, and write an alert for each that is found.
 
 Rules are read as they are. What they may ask of headers, flows and payloads is in docs/ids.md; a \
-rule with anything else (sticky buffers such as http_uri, byte_test, threshold, ...) is left out, \
-and the summary says how many were for which keyword. --left-out lists them, one by one. An error \
+rule with anything else (sticky buffers such as http_uri, byte_test, ...) is left out, and \
+ the summary says how many were for which keyword. --left-out lists them, one by one. An error \
 in a rule file ends the run before anything is written; the first ten are shown.
 
 Streams of TCP are put together, so a match across segments is found, once. Memory is bounded: \
@@ -419,6 +419,8 @@ fn tell_counters(stats: &StatsPart) {
         ("flows that ended to make room", stats.flow.evicted),
         ("flows that ended for memory", stats.flow.evicted_for_memory),
         ("alerts taken back by pass", stats.detect.alerts_passed),
+        ("alerts that thresholds kept quiet", stats.detect.alerts_suppressed),
+        ("windows of thresholds that were forgotten", stats.detect.thresholds_evicted),
         ("texts with too much work to confirm", stats.detect.work_cut),
     ];
     for (what, count) in lines.into_iter().filter(|line| line.1 > 0) {

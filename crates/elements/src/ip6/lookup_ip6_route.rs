@@ -358,6 +358,8 @@ mod tests {
             (read("rt.lookup 2001:db8::7"), read("rt.lookup ::5")),
             ("1".into(), "0 fe80::1".into())
         );
+        assert!(read("rt.engine").starts_with("blocks "), "{}", read("rt.engine"));
+        assert!(read("rt.bytes").parse::<usize>().expect("a number") > 32);
         let mut write = |handler: &str, value: &str| {
             router.write(handler, value).map_err(|error| error.to_string())
         };

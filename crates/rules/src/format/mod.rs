@@ -349,3 +349,29 @@ fn check_expressible(ruleset: &Ruleset, format: RulesFormat) -> Result<(), Write
     }
     if refused.count == 0 { Ok(()) } else { Err(WriteError::Rules(refused)) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_of_detection_are_told_from_others() {
+        let told = |text: &str| {
+            let read = read_rules("r", text, &ReadOptions::default());
+            read.err().map(|errors| errors.to_string()).unwrap_or_default()
+        };
+        for text in [
+            "# by hand\n\nalert tcp any any -> any 80 (msg:\"x\"; sid:1;)\n",
+            "\talert http ( content:\"x\"; sid:2; )\n",
+            "drop dcerpc-stub any any <> any any (sid:3;)\n",
+        ] {
+            assert!(told(text).contains("warpswitch ids"), "{text}: {}", told(text));
+        }
+        for text in ["alert\n", "alert (x)\n", "ip_proto=6 -> drop\n", "tcp,actions=drop\n", "@"] {
+            assert!(!told(text).contains("warpswitch ids"), "{text}: {}", told(text));
+        }
+        let named = ReadOptions { format: Some(RulesFormat::Ovs), ..Default::default() };
+        let errors = read_rules("r", "alert tcp (sid:1;)\n", &named).expect_err("it is none");
+        assert!(!errors.to_string().contains("warpswitch ids"), "{errors}");
+    }
+}

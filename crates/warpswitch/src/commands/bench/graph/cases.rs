@@ -446,6 +446,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn figures_stand_beside_tables_of_about_their_size() {
+        let check = |case: Case, entries, count| {
+            assert_eq!(case.stated(entries).len(), count, "{} {entries}", case.name());
+        };
+        check(Case::Null, 0, 2);
+        check(Case::Sdn, 10_000, 0);
+        [900_000, 1_050_000].map(|routes| check(Case::Routes, routes, 2));
+        [1_000, 100_000, 5_000_000].map(|routes| check(Case::Routes, routes, 0));
+        [791, 916, 1_000].map(|lines| check(Case::FilterFw, lines, 2));
+        [100, 10_000].map(|lines| check(Case::FilterAcl, lines, 0));
+    }
+
+    #[test]
     fn the_shipped_router_has_what_is_changed() {
         let changed = router_config();
         for (old, new) in ROUTER_CHANGES {

@@ -8,6 +8,9 @@
 //! one look into that list, for any of them within its bounds will do. Options that count from the
 //! start of the text begin a chain of their own, and chains do not hang on each other.
 //!
+//! A `byte_jump` goes on at one place, so it is followed like an expression. Variables go forward,
+//! against this order: rules that have any are confirmed by [`forward`].
+//!
 //! # Fresh
 //! A window of a stream has bytes that an earlier window had. A rule is told where something of it
 //! ends behind these ([`Text::from`]): each answer is *stale* (all of it was there before) or
@@ -16,9 +19,13 @@
 //! # Bounds
 //! Work is counted in bytes looked at. Where it is used up, the answer is that there is none.
 
+mod forward;
+
 use memchr::memmem::Finder;
 use regex::bytes::Regex;
 
+use self::forward::{Forward, States};
+use crate::bytes::{ByteJump, ByteSet, ByteTest, VARIABLES_MAX, Values};
 use crate::rule::{Content, DataAt, Place, Rule, Step};
 
 /// A text that rules are confirmed on.
@@ -33,6 +40,16 @@ pub(crate) struct Text<'a> {
     /// Whether it begins where its packet's payload or its stream does.
     pub is_start: bool,
 }
+
+impl Text<'_> {
+    /// What something says that ends at `end`.
+    fn answer(&self, end: usize) -> Answer {
+        if end > self.from { Answer::Fresh } else { Answer::Stale }
+    }
+}
+
+/// The values of variables where there are none.
+const NO_VALUES: Values = [0; VARIABLES_MAX];
 
 /// What confirmation says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,6 +84,8 @@ pub(crate) struct Plan {
     /// What holds or not for the whole text.
     guards: Vec<Test>,
     chains: Vec<Chain>,
+    /// All of it, in the place of these, where variables are asked for.
+    forward: Option<Forward>,
 }
 
 /// A list of options, each of which hangs on the one before.
@@ -88,6 +107,9 @@ enum What {
     Start,
     Literal(Box<Literal>),
     Expression(Regex),
+    Jump(ByteJump),
+    /// Of a variable that nobody asks for.
+    Set(ByteSet),
 }
 
 #[derive(Debug)]
@@ -105,6 +127,7 @@ enum Test {
     /// The expression must not match; whether it is looked at behind an occurrence.
     NoMatch(Regex, bool),
     DataAt(DataAt),
+    Bytes(ByteTest),
 }
 
 /// Memory of confirmations.
@@ -112,6 +135,8 @@ enum Test {
 pub(crate) struct ChainScratch {
     /// For each node of a chain: ends from which the rest holds.
     nodes: Vec<Good>,
+    /// What came of options whose places hang on variables.
+    states: States,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -150,9 +175,9 @@ impl Literal {
         self.finder.needle().len()
     }
 
-    /// The first byte and the last place of an end, seen from `position`.
-    fn bounds(&self, position: usize, text_bytes: usize) -> (i64, i64) {
-        let (start, end) = match self.place {
+    /// The first byte and the last place of an end at `place`, seen from `position`.
+    fn bounds(&self, place: Place, position: usize, text_bytes: usize) -> (i64, i64) {
+        let (start, end) = match place {
             Place::Absolute { offset, depth } => {
                 (i64::from(offset), depth.map(|depth| i64::from(offset) + i64::from(depth)))
             }
@@ -182,7 +207,11 @@ impl Literal {
 impl Plan {
     /// Makes a rule's options ready.
     pub(crate) fn new(rule: &Rule) -> Self {
-        let mut plan = Self { guards: Vec::new(), chains: Vec::new() };
+        let mut plan = Self { guards: Vec::new(), chains: Vec::new(), forward: None };
+        if rule.steps.iter().any(|step| step.variables().next().is_some()) {
+            plan.forward = Some(Forward::new(&rule.steps));
+            return plan;
+        }
         for step in &rule.steps {
             if !step.is_relative() && step.moves() {
                 let node = Node { what: what(step), tests: Vec::new() };
@@ -213,6 +242,10 @@ impl Plan {
         scratch: &mut ChainScratch,
         work: &mut Work,
     ) -> Answer {
+        if let Some(forward) = &self.forward {
+            let answer = forward.confirm(text, &mut scratch.states, work);
+            return if work.is_used_up() { Answer::No } else { answer };
+        }
         let mut best = Answer::Stale;
         for guard in &self.guards {
             match guard.holds(text, 0, work) {
@@ -244,8 +277,10 @@ fn what(step: &Step) -> What {
     match step {
         Step::Content(content) => What::Literal(Box::new(Literal::new(content))),
         Step::Expression(expression) => What::Expression(expression.regex.clone()),
-        // It moves nothing, so it is a test.
-        Step::DataAt(_) => What::Start,
+        Step::ByteJump(jump) => What::Jump(*jump),
+        Step::ByteSet(set) => What::Set(*set),
+        // These move nothing, so they are tests.
+        Step::DataAt(_) | Step::ByteTest(_) => What::Start,
     }
 }
 
@@ -256,6 +291,9 @@ fn test(step: &Step) -> Test {
             Test::NoMatch(expression.regex.clone(), expression.relative)
         }
         Step::DataAt(data) => Test::DataAt(*data),
+        Step::ByteTest(test) => Test::Bytes(*test),
+        // These move, so they are links of chains.
+        Step::ByteJump(_) | Step::ByteSet(_) => unreachable!("a link of a chain"),
     }
 }
 
@@ -264,7 +302,7 @@ impl Test {
     fn holds(&self, text: &Text<'_>, position: usize, work: &mut Work) -> Answer {
         let holds = match self {
             Test::Absent(literal) => {
-                let (start, limit) = literal.bounds(position, text.bytes.len());
+                let (start, limit) = literal.bounds(literal.place, position, text.bytes.len());
                 literal.find(text, start, limit, work).is_none()
             }
             Test::NoMatch(regex, relative) => {
@@ -272,19 +310,23 @@ impl Test {
                 work.spend(bytes.len());
                 !regex.is_match_at(bytes, if *relative { 0 } else { at })
             }
-            Test::DataAt(data) => return data_at(data, text, position),
+            Test::DataAt(data) => return data_at(data, text, position, &NO_VALUES),
+            Test::Bytes(test) => {
+                work.spend(0);
+                let end = test.holds(text.bytes, position, &NO_VALUES);
+                return end.map_or(Answer::No, |end| text.answer(end));
+            }
         };
         if holds { Answer::Stale } else { Answer::No }
     }
 }
 
 /// Whether there are so many bytes; fresh if the last of them is new.
-pub(crate) fn data_at(data: &DataAt, text: &Text<'_>, position: usize) -> Answer {
-    let end = match data.relative {
-        true => position + data.bytes as usize,
-        false => data.bytes as usize + 1,
-    };
-    match ((end <= text.bytes.len()) != data.negated, data.negated || end <= text.from) {
+pub(crate) fn data_at(data: &DataAt, text: &Text<'_>, position: usize, values: &Values) -> Answer {
+    let base = if data.relative { position as i128 } else { 1 };
+    let end = base + data.bytes.get(values);
+    let (is_there, is_old) = (end <= text.bytes.len() as i128, end <= text.from as i128);
+    match (is_there != data.negated, data.negated || is_old) {
         (false, _) => Answer::No,
         (true, true) => Answer::Stale,
         (true, false) => Answer::Fresh,
@@ -307,12 +349,15 @@ impl Chain {
             *low = position as i64;
             if let What::Literal(literal) = &node.what {
                 // Bounds of ends hang on which occurrence comes before: only the start is sure.
-                let (start, limit) = literal.bounds(position, text.bytes.len());
+                let (start, limit) = literal.bounds(literal.place, position, text.bytes.len());
                 let limit =
                     if literal.place.is_relative() { text.bytes.len() as i64 } else { limit };
                 let Some(end) = literal.find(text, start, limit, work) else { return false };
                 *low = (end - literal.len()) as i64;
                 position = end;
+            } else if let What::Jump(_) | What::Set(_) = &node.what {
+                // They may go back.
+                position = 0;
             }
         }
         true
@@ -364,7 +409,7 @@ impl Chain {
         match &self.nodes[0].what {
             What::Start => return self.follow(0, 0, text, rest, work),
             What::Literal(literal) => {
-                let (mut start, limit) = literal.bounds(0, text.bytes.len());
+                let (mut start, limit) = literal.bounds(literal.place, 0, text.bytes.len());
                 while let Some(end) = literal.find(text, start, limit, work) {
                     best = best.max(self.follow(0, end, text, rest, work));
                     start = (end - literal.len()) as i64 + 1;
@@ -377,6 +422,7 @@ impl Chain {
                 let (bytes, at) = expression_text(text, 0);
                 best = self.matches(0, regex, bytes, at, 0, text, rest, work);
             }
+            What::Jump(_) | What::Set(_) => best = self.jump(0, 0, text, rest, work),
         }
         best
     }
@@ -411,6 +457,32 @@ impl Chain {
         best
     }
 
+    /// What comes of node `idx`, which reads a number, where the one before ended at `position`.
+    fn jump(
+        &self,
+        idx: usize,
+        position: usize,
+        text: &Text<'_>,
+        rest: &[Good],
+        work: &mut Work,
+    ) -> Answer {
+        work.spend(0);
+        let landed = match &self.nodes[idx].what {
+            What::Jump(jump) => jump.land(text.bytes, position, &NO_VALUES),
+            What::Set(set) => {
+                set.value(text.bytes, position, &NO_VALUES).map(|(_, end)| (end, end))
+            }
+            What::Start | What::Literal(_) | What::Expression(_) => None,
+        };
+        let Some((landing, end)) = landed.filter(|_| !work.is_used_up()) else {
+            return Answer::No;
+        };
+        match self.follow(idx, landing, text, rest, work) {
+            Answer::No => Answer::No,
+            onward => onward.max(text.answer(end)),
+        }
+    }
+
     /// What comes of an occurrence of node `idx` that ends at `position`; `rest` has the lists of
     /// the nodes behind it.
     fn follow(
@@ -421,7 +493,7 @@ impl Chain {
         rest: &[Good],
         work: &mut Work,
     ) -> Answer {
-        let mut here = if position > text.from { Answer::Fresh } else { Answer::Stale };
+        let mut here = text.answer(position);
         for test in &self.nodes[idx].tests {
             match test.holds(text, position, work) {
                 Answer::No => return Answer::No,
@@ -432,13 +504,16 @@ impl Chain {
         let onward = match &next.what {
             What::Start => Answer::No,
             What::Literal(literal) => {
-                let (start, limit) = literal.bounds(position, text.bytes.len());
+                let (start, limit) = literal.bounds(literal.place, position, text.bytes.len());
                 rest[0].best(start + literal.len() as i64, limit)
             }
             What::Expression(regex) => {
                 let (bytes, _) = expression_text(text, position);
                 let rest = rest.get(1..).unwrap_or(&[]);
                 self.matches(idx + 1, regex, bytes, 0, position, text, rest, work)
+            }
+            What::Jump(_) | What::Set(_) => {
+                self.jump(idx + 1, position, text, rest.get(1..).unwrap_or(&[]), work)
             }
         };
         if onward == Answer::No { Answer::No } else { here.max(onward) }

@@ -11,6 +11,7 @@
 //! | --- | --- |
 //! | [`text`] | rule files: what is read, what is refused, and what is left out by keyword |
 //! | [`rule`] | a rule, as the engine sees it |
+//! | [`bytes`] | numbers that a payload holds, and variables |
 //! | [`flowbits`] | what rules remember of a flow |
 //! | [`threshold`] | how often a rule is told |
 //! | [`engine`] | rules in groups, searched by [`warpswitch_scan`] and confirmed |
@@ -27,6 +28,7 @@
 //!   however the packets are cut into batches.
 #![forbid(unsafe_code)]
 
+pub mod bytes;
 mod confirm;
 mod decode;
 pub mod engine;

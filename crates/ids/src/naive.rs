@@ -1,12 +1,16 @@
 //! The reference: every way through a rule's options is tried, on every text. Defines what a rule
 //! means; what confirms rules fast is held against it.
 
+mod numbers;
+
 use std::collections::{HashMap, HashSet};
 
+use crate::bytes::VARIABLES_MAX;
 pub(crate) use crate::confirm::Answer;
 use crate::confirm::{Text, data_at, expression_text};
-use crate::rule::{Action, Content, Place, Rule, Step};
+use crate::rule::{Action, Content, Expression, Place, Rule, Step};
 use crate::threshold::{Kind, Threshold, Track};
+use numbers::Variables;
 
 /// Whether the payload options of a rule hold in `payload`, a text that begins where it begins.
 ///
@@ -109,49 +113,84 @@ impl Memory {
 
 /// The same for a text of which `from` bytes were looked at before.
 pub(crate) fn answer(rule: &Rule, text: &Text<'_>) -> Answer {
-    steps(&rule.steps, 0, Answer::Stale, text)
+    steps(&rule.steps, 0, &[0; VARIABLES_MAX], Answer::Stale, text)
 }
 
 /// The best answer for `rest` where the occurrence before ended at `position`.
-fn steps(rest: &[Step], position: usize, so_far: Answer, text: &Text<'_>) -> Answer {
+fn steps(
+    rest: &[Step],
+    position: usize,
+    variables: &Variables,
+    so_far: Answer,
+    text: &Text<'_>,
+) -> Answer {
     let Some((step, rest)) = rest.split_first() else { return so_far };
+    let to = |end: usize| if end > text.from { Answer::Fresh } else { Answer::Stale };
     let ends: Vec<usize> = match step {
-        Step::Content(content) => occurrences(content, position, text),
-        Step::Expression(expression) => {
-            let position = if expression.relative { position } else { 0 };
-            let (bytes, mut at) = expression_text(text, position);
-            if expression.relative {
-                at = 0;
-            }
-            let mut ends = Vec::new();
-            while let Some(found) = expression.regex.find_at(bytes, at) {
-                ends.push(position + found.end());
-                at = found.end() + usize::from(found.is_empty());
-                if at > bytes.len() {
-                    break;
-                }
-            }
-            ends
-        }
+        Step::Content(content) => occurrences(content, position, variables, text),
+        Step::Expression(expression) => matches(expression, position, text),
         Step::DataAt(data) => {
-            return match data_at(data, text, position) {
+            return match data_at(data, text, position, variables) {
                 Answer::No => Answer::No,
-                answer => steps(rest, position, so_far.max(answer), text),
+                answer => steps(rest, position, variables, so_far.max(answer), text),
             };
+        }
+        Step::ByteTest(test) => {
+            let Some(end) = numbers::test(test, text.bytes, position, variables) else {
+                return Answer::No;
+            };
+            return steps(rest, position, variables, so_far.max(to(end)), text);
+        }
+        Step::ByteJump(jump) => {
+            let Some((landing, end)) = numbers::jump(jump, text.bytes, position, variables) else {
+                return Answer::No;
+            };
+            return steps(rest, landing, variables, so_far.max(to(landing)).max(to(end)), text);
+        }
+        Step::ByteSet(set) => {
+            let Some((value, end)) = numbers::value(set, text.bytes, position, variables) else {
+                return Answer::No;
+            };
+            let mut variables = *variables;
+            variables[set.variable as usize] = value;
+            return steps(rest, end, &variables, so_far.max(to(end)), text);
         }
     };
     if !step.is_positive() {
-        return if ends.is_empty() { steps(rest, position, so_far, text) } else { Answer::No };
+        let is_absent = ends.is_empty();
+        return if is_absent { steps(rest, position, variables, so_far, text) } else { Answer::No };
     }
-    let on = |&end: &usize| {
-        let here = if end > text.from { Answer::Fresh } else { Answer::Stale };
-        steps(rest, end, so_far.max(here), text)
-    };
+    let on = |&end: &usize| steps(rest, end, variables, so_far.max(to(end)), text);
     ends.iter().map(on).max().unwrap_or(Answer::No)
 }
 
+/// Ends of the matches of an expression, from left to right, none overlapping another.
+fn matches(expression: &Expression, position: usize, text: &Text<'_>) -> Vec<usize> {
+    let position = if expression.relative { position } else { 0 };
+    let (bytes, mut at) = expression_text(text, position);
+    if expression.relative {
+        at = 0;
+    }
+    let mut ends = Vec::new();
+    while let Some(found) = expression.regex.find_at(bytes, at) {
+        ends.push(position + found.end());
+        at = found.end() + usize::from(found.is_empty());
+        if at > bytes.len() {
+            break;
+        }
+    }
+    ends
+}
+
 /// Ends of all occurrences that are in their place.
-fn occurrences(content: &Content, position: usize, text: &Text<'_>) -> Vec<usize> {
+fn occurrences(
+    content: &Content,
+    position: usize,
+    variables: &Variables,
+    text: &Text<'_>,
+) -> Vec<usize> {
+    let value = |by: Option<u8>| by.map(|by| i128::from(variables[by as usize]));
+    let (by_start, by_len) = (value(content.by.start), value(content.by.len));
     let len = content.bytes.len();
     let is_there = |start: usize| {
         let part = &text.bytes[start..start + len];
@@ -161,17 +200,17 @@ fn occurrences(content: &Content, position: usize, text: &Text<'_>) -> Vec<usize
             part == content.bytes
         };
         let end = start + len;
-        let (start, within) = (start as i64, end as i64);
-        let is_placed = match content.place {
+        let (start, within) = (start as i128, end as i128);
+        let (from, bound) = match content.place {
             Place::Absolute { offset, depth } => {
-                let offset = i64::from(offset);
-                start >= offset && depth.is_none_or(|depth| within <= offset + i64::from(depth))
+                (by_start.unwrap_or(offset.into()), by_len.or(depth.map(i128::from)))
             }
-            Place::Relative { distance, within: bound } => {
-                let from = position as i64 + i64::from(distance);
-                start >= from && bound.is_none_or(|bound| within <= from + i64::from(bound))
+            Place::Relative { distance, within } => {
+                let distance = by_start.unwrap_or(distance.into());
+                (position as i128 + distance, by_len.or(within.map(i128::from)))
             }
         };
+        let is_placed = start >= from && bound.is_none_or(|bound| within <= from + bound);
         is_same && is_placed && (!content.at_end || end == text.bytes.len())
     };
     let starts = 0..(text.bytes.len() + 1).saturating_sub(len);

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::bytes::{Amount, ByteJump, ByteSet, ByteTest, From, Made, Read, Values};
 use crate::flowbits::FlowBits;
 use crate::ranges::Ranges;
 use crate::threshold::Threshold;
@@ -11,7 +12,7 @@ use crate::threshold::Threshold;
 pub const RULES_MAX: usize = 1 << 17;
 /// The most bytes of one `content`.
 pub const CONTENT_BYTES_MAX: usize = 2048;
-/// The most payload options (`content`, `pcre`, `isdataat`) of one rule.
+/// The most payload options (`content`, `pcre`, `isdataat`, `byte_test`, …) of one rule.
 pub const STEPS_MAX: usize = 64;
 /// The most bytes of one rule.
 pub const RULE_BYTES_MAX: usize = 64 << 10;
@@ -206,6 +207,40 @@ impl Place {
     }
 }
 
+/// Variables in the place of a [`Place`]'s numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlaceBy {
+    /// Of `offset` or `distance`.
+    pub start: Option<u8>,
+    /// Of `depth` or `within`.
+    pub len: Option<u8>,
+}
+
+impl PlaceBy {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.start.is_none() && self.len.is_none()
+    }
+
+    /// The place with the variables' values, which are no larger than texts may be.
+    pub(crate) fn place(&self, place: Place, values: &Values) -> Place {
+        if self.is_empty() {
+            return place;
+        }
+        let value = |variable: u8| values[usize::from(variable)].min(i32::MAX as u64) as u32;
+        let (start, len) = (self.start.map(value), self.len.map(value));
+        match place {
+            Place::Absolute { offset, depth } => {
+                Place::Absolute { offset: start.unwrap_or(offset), depth: len.or(depth) }
+            }
+            Place::Relative { distance, within } => Place::Relative {
+                distance: start.map_or(distance, |start| start as i32),
+                within: len.or(within),
+            },
+        }
+    }
+}
+
 /// A byte string of the payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
@@ -217,6 +252,8 @@ pub struct Content {
     pub negated: bool,
     /// Where it is looked for.
     pub place: Place,
+    /// The variables that say so in its stead.
+    pub by: PlaceBy,
     /// It must end where the payload ends.
     pub at_end: bool,
     /// The part that is searched first, if the rule says so: offset and length.
@@ -243,7 +280,7 @@ pub struct Expression {
 pub struct DataAt {
     /// Absolute: the byte at this offset is there. Relative: so many bytes follow the occurrence
     /// before.
-    pub bytes: u32,
+    pub bytes: Amount,
     /// It counts from the occurrence before.
     pub relative: bool,
     /// It must not be so.
@@ -259,6 +296,12 @@ pub enum Step {
     Expression(Expression),
     /// `isdataat`.
     DataAt(DataAt),
+    /// `byte_test`.
+    ByteTest(ByteTest),
+    /// `byte_jump`.
+    ByteJump(ByteJump),
+    /// `byte_extract`, `byte_math`.
+    ByteSet(ByteSet),
 }
 
 /// What a rule says of itself.
@@ -357,12 +400,41 @@ impl Step {
             Step::Content(content) => !content.negated,
             Step::Expression(expression) => !expression.negated,
             Step::DataAt(data) => !data.negated,
+            // The number must be there, also where what it says is negated.
+            Step::ByteTest(_) | Step::ByteJump(_) | Step::ByteSet(_) => true,
         }
     }
 
     /// Whether what is relative behind it counts from its occurrence.
     pub fn moves(&self) -> bool {
-        self.is_positive() && !matches!(self, Step::DataAt(_))
+        self.is_positive() && !matches!(self, Step::DataAt(_) | Step::ByteTest(_))
+    }
+
+    /// Where it reads a number, if it does.
+    fn read(&self) -> Option<&Read> {
+        match self {
+            Step::ByteTest(test) => Some(&test.read),
+            Step::ByteJump(jump) => Some(&jump.read),
+            Step::ByteSet(set) => Some(&set.read),
+            Step::Content(_) | Step::Expression(_) | Step::DataAt(_) => None,
+        }
+    }
+
+    /// The variables that it asks for.
+    pub fn variables(&self) -> impl Iterator<Item = u8> {
+        let (one, two) = match self {
+            Step::Content(content) => (content.by.start, content.by.len),
+            Step::Expression(_) => (None, None),
+            Step::DataAt(data) => (data.bytes.variable(), None),
+            Step::ByteTest(test) => (test.value.variable(), None),
+            Step::ByteJump(jump) => (jump.post_offset.variable(), None),
+            Step::ByteSet(set) => match set.how {
+                Made::Math { right, .. } => (right.variable(), None),
+                Made::Scaled { .. } => (None, None),
+            },
+        };
+        let offset = self.read().and_then(|read| read.offset.variable());
+        [one, two, offset].into_iter().flatten()
     }
 
     /// Whether it counts from the occurrence before.
@@ -371,6 +443,7 @@ impl Step {
             Step::Content(content) => content.place.is_relative(),
             Step::Expression(expression) => expression.relative,
             Step::DataAt(data) => data.relative,
+            _ => self.read().is_some_and(|read| read.relative),
         }
     }
 
@@ -380,18 +453,23 @@ impl Step {
             Step::Content(content) => content.at_end,
             Step::Expression(expression) => expression.at_end,
             Step::DataAt(data) => data.negated,
+            Step::ByteJump(jump) => jump.from == From::End,
+            Step::ByteTest(_) | Step::ByteSet(_) => false,
         }
     }
 
     /// Whether its answer hangs on where the text starts.
     fn counts_from_start(&self, has_before: bool) -> bool {
+        if matches!(self, Step::ByteJump(jump) if jump.from == From::Beginning) {
+            return true;
+        }
         if self.is_relative() {
             return !has_before;
         }
         match self {
-            Step::Content(content) => content.place != Place::ANYWHERE,
+            Step::Content(content) => content.place != Place::ANYWHERE || !content.by.is_empty(),
             Step::Expression(expression) => expression.at_start,
-            Step::DataAt(_) => true,
+            _ => true,
         }
     }
 }

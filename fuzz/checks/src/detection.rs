@@ -30,7 +30,15 @@ const RULES: &str = "\
     noalert; sid:14;)\n\
     alert tcp any any -> any any (content:\"a\"; detection_filter:track by_flow, count 2, \
     seconds 3; sid:15;)\n\
-    alert ip any any -> any any (threshold:type both, track by_src, count 2, seconds 1; sid:16;)\n";
+    alert ip any any -> any any (threshold:type both, track by_src, count 2, seconds 1; sid:16;)\n\
+    alert tcp any any -> any any (content:\"a\"; byte_extract:1,0,n,relative; content:\"b\"; \
+    distance:n; byte_test:1,>,n,0,relative; sid:17;)\n\
+    alert tcp any any -> any any (content:\"a\"; byte_jump:1,0,relative,bitmask 0x3; \
+    isdataat:1,relative; sid:18;)\n\
+    alert udp any any -> any any (byte_math:bytes 1, offset 0, oper >>, rvalue 4, result m, \
+    bitmask 0x7f; content:\"a\"; offset:m; depth:m; sid:19;)\n\
+    alert udp any any -> any any (byte_jump:2,0,string,hex,from_end,post_offset -9; \
+    content:!\"c\"; within:4; sid:20;)\n";
 
 /// Reads rule files; what can be read can be built.
 pub fn rules(data: &[u8]) {

@@ -4,6 +4,7 @@ mod agree;
 mod bounds;
 mod flowbits;
 pub mod frames;
+mod numbers;
 mod streams;
 mod texts;
 mod threshold;

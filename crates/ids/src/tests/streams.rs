@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::agree::{bytes, rule_text, step};
+use super::agree::{bytes, numbers, rule_text, step, ways};
 use super::frames::*;
 use super::{alerts, inspector, packets, rules, told};
 use crate::confirm::{Answer, Text};
@@ -167,8 +167,11 @@ proptest! {
     /// payload, and in each window that the model below makes, as the reference finds it.
     #[test]
     fn streams_are_searched_as_a_plain_model_says(
-        bodies in prop::collection::vec(prop::collection::vec(step(), 1..4), 1..8),
-        segments in prop::collection::vec((0u32..24, bytes(9)), 1..10),
+        bodies in prop::collection::vec(
+            prop_oneof![2 => prop::collection::vec(step(), 1..4), 1 => ways()],
+            1..8,
+        ),
+        segments in prop::collection::vec((0u32..24, prop_oneof![bytes(9), numbers(9)]), 1..10),
         window_bytes in 1usize..12,
         batch in 1usize..5,
     ) {

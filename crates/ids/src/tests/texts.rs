@@ -43,7 +43,7 @@ fn rules_of_all_three_languages_are_read() {
 #[test]
 fn what_is_not_supported_is_listed_and_the_rule_left_out() {
     let text = "alert tcp any any -> any any (content:\"a\"; http_uri; sid:1;)\n\
-        alert tcp any any -> any any (byte_test:1,>,2,0; flowint:x,=,1; nonesuch; sid:2;)\n\
+        alert tcp any any -> any any (dce_iface:1; flowint:x,=,1; nonesuch; sid:2;)\n\
         alert tcp any any -> any any (content:\"x\"; offset:var; http_uri; \
         content:\"b\"; http_uri; sid:3;)\n\
         alert dns any any -> any any (content:\"x\"; sid:4;)\n\
@@ -62,8 +62,8 @@ fn what_is_not_supported_is_listed_and_the_rule_left_out() {
         left,
         [
             (1, 1, vec!["http_uri"]),
-            (2, 2, vec!["byte_test", "flowint", "nonesuch"]),
-            (3, 3, vec!["offset by a variable", "http_uri"]),
+            (2, 2, vec!["dce_iface", "flowint", "nonesuch"]),
+            (3, 3, vec!["offset by an unknown variable", "http_uri"]),
             (4, 4, vec!["protocol dns"]),
             (5, 5, vec!["header that nothing matches"]),
             (6, 6, vec!["sid (another rule has it)"]),

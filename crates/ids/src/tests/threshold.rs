@@ -150,12 +150,10 @@ proptest! {
         batch in 1usize..6,
     ) {
         let options = match kind {
-            "filter" => format!("detection_filter:track {track}, count {count}, seconds {seconds};"),
-            _ => format!(
-                "threshold:type {kind}, track {track}, count {count}, seconds {seconds};"
-            ),
+            "filter" => format!("detection_filter:track {track},"),
+            _ => format!("threshold:type {kind}, track {track},"),
         };
-        let text = rule(&options);
+        let text = rule(&format!("{options} count {count}, seconds {seconds};"));
         // From the pauses between them.
         let mut now = 100;
         let sent: Vec<(u64, u8, u8, u16)> = sent

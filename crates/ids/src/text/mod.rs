@@ -15,6 +15,7 @@
 //!   limits of [`crate::rule`], nesting by a constant.
 //! - T2: a rule that is kept has nothing that was not understood.
 
+mod bytes;
 pub mod classes;
 mod flowbits;
 mod numbers;

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use warpswitch_rules::diagnostic::Diagnostics;
 
+use super::bytes::{Bytes, Names};
 use super::classes::{PRIORITY_USUAL, class};
 use super::flowbits::{self, BitOption};
 use super::payload::{self, Draft, Modifier};
@@ -179,6 +180,8 @@ struct Draftsman<'a> {
     bits: Vec<BitOption>,
     no_alert: bool,
     threshold: Option<Threshold>,
+    /// Its variables.
+    names: Names,
 }
 
 impl<'a> Draftsman<'a> {
@@ -204,6 +207,7 @@ impl<'a> Draftsman<'a> {
             bits: Vec::new(),
             no_alert: false,
             threshold: None,
+            names: Names::default(),
         }
     }
 
@@ -216,7 +220,8 @@ impl<'a> Draftsman<'a> {
             "msg" | "classtype" | "sid" | "gid" | "rev" | "priority" => {
                 self.say(&name, option, errors)
             }
-            "content" | "pcre" | "isdataat" | "pkt_data" => self.step(&name, option, errors),
+            "content" | "pcre" | "isdataat" | "pkt_data" | "byte_test" | "byte_jump"
+            | "byte_extract" | "byte_math" => self.step(&name, option, errors),
             "flow" | "flags" | "sameip" | "ip_proto" => self.head(&name, option, errors),
             "flowbits" | "noalert" => self.bit(&name, option, errors),
             "threshold" | "detection_filter" => self.often(&name, option, errors),
@@ -326,12 +331,28 @@ impl<'a> Draftsman<'a> {
             return Err(self.source.tell(errors, option.name.clone(), &message, "fewer", ""));
         }
         let step = match name {
-            "content" => Open::Content(payload::content(self.source, value, errors)?),
+            "content" => Open::Content(payload::content(self.source, value, &self.names, errors)?),
             "pcre" => Open::Ready(Step::Expression(pcre::expression(self.source, value, errors)?)),
-            _ => Open::Ready(Step::DataAt(payload::data_at(self.source, value, errors)?)),
+            "isdataat" => {
+                let data = payload::data_at(self.source, value, &self.names, errors)?;
+                Open::Ready(Step::DataAt(data))
+            }
+            _ => Open::Ready(self.bytes(name, value, errors)?),
         };
         self.steps.push(step);
         Ok(())
+    }
+
+    /// Options that read a number of the payload.
+    fn bytes(&mut self, name: &str, value: Range<usize>, errors: &mut Diagnostics) -> Part<Step> {
+        let (source, names) = (self.source, &mut self.names);
+        let mut bytes = Bytes { source, keyword: name, names, errors };
+        Ok(match name {
+            "byte_test" => Step::ByteTest(bytes.test(value)?),
+            "byte_jump" => Step::ByteJump(bytes.jump(value)?),
+            "byte_extract" => Step::ByteSet(bytes.extract(value)?),
+            _ => Step::ByteSet(bytes.math(value)?),
+        })
     }
 
     /// Modifiers of the content before.
@@ -348,7 +369,7 @@ impl<'a> Draftsman<'a> {
             let message = "a modifier without a content before it";
             return Err(source.tell(errors, option.name.clone(), message, "content first", ""));
         };
-        draft.modify(source, modifier, span, &source.text(&value), errors)
+        draft.modify(source, modifier, span, &source.text(&value), &self.names, errors)
     }
 
     fn finish(

@@ -7,8 +7,10 @@ use std::ops::Range;
 
 use warpswitch_rules::diagnostic::Diagnostics;
 
+use super::bytes::{Names, is_name};
 use super::source::{Part, Skip, Source};
-use crate::rule::{CONTENT_BYTES_MAX, Content, DataAt, Place};
+use crate::bytes::Amount;
+use crate::rule::{CONTENT_BYTES_MAX, Content, DataAt, Place, PlaceBy};
 
 /// The most bytes that `offset`, `depth`, `within` and `isdataat` may say, and `distance` in either
 /// direction: the most that a packet has.
@@ -21,10 +23,12 @@ pub(super) struct Draft {
     span: Range<usize>,
     negated: bool,
     nocase: bool,
-    offset: Option<u32>,
-    depth: Option<u32>,
-    distance: Option<i32>,
-    within: Option<u32>,
+    offset: Option<Amount>,
+    depth: Option<Amount>,
+    distance: Option<Amount>,
+    within: Option<Amount>,
+    /// Variables that options before it had set.
+    variables: usize,
     at_start: bool,
     at_end: bool,
     fast: Option<(u32, u32)>,
@@ -69,6 +73,7 @@ impl Modifier {
 pub(super) fn content(
     source: &Source<'_>,
     span: Range<usize>,
+    names: &Names,
     errors: &mut Diagnostics,
 ) -> Part<Draft> {
     let mut parts = source.split_commas(span.clone()).into_iter();
@@ -94,6 +99,7 @@ pub(super) fn content(
         depth: None,
         distance: None,
         within: None,
+        variables: names.len(),
         at_start: false,
         at_end: false,
         fast: None,
@@ -105,7 +111,7 @@ pub(super) fn content(
             let expected = "nocase, offset, depth, distance, within or fast_pattern";
             return Err(source.tell(errors, part, "no modifier of content", expected, ""));
         };
-        draft.modify(source, modifier, part, value.trim(), errors)?;
+        draft.modify(source, modifier, part, value.trim(), names, errors)?;
     }
     Ok(draft)
 }
@@ -189,7 +195,23 @@ fn unescape(source: &Source<'_>, span: Range<usize>, errors: &mut Diagnostics) -
     Ok(bytes)
 }
 
-/// A number that an option says; a name in its place would be a variable of the payload.
+/// A number that an option says, or one of the first variables.
+fn amount_or_variable(
+    source: &Source<'_>,
+    (span, text): (&Range<usize>, &str),
+    (what, low): (&str, i64),
+    (names, variables): (&Names, usize),
+    errors: &mut Diagnostics,
+) -> Part<Amount> {
+    let known = names.get(text).filter(|&number| usize::from(number) < variables);
+    match known.filter(|_| is_name(text)) {
+        Some(variable) => Ok(Amount::Variable(variable)),
+        None => amount(source, span, what, text, low, errors).map(Amount::Number),
+    }
+}
+
+/// A number that an option says; a name in its place would be a variable that no option before has
+/// set.
 pub(super) fn amount(
     source: &Source<'_>,
     span: &Range<usize>,
@@ -198,8 +220,8 @@ pub(super) fn amount(
     low: i64,
     errors: &mut Diagnostics,
 ) -> Part<i64> {
-    if text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
-        return Err(Skip::Unsupported(format!("{what} by a variable")));
+    if is_name(text) {
+        return Err(Skip::Unsupported(format!("{what} by an unknown variable")));
     }
     let number = text.parse::<i64>().ok().filter(|number| (low..=BYTES_MAX).contains(number));
     number.ok_or_else(|| {
@@ -216,6 +238,30 @@ impl Draft {
         modifier: Modifier,
         span: Range<usize>,
         value: &str,
+        names: &Names,
+        errors: &mut Diagnostics,
+    ) -> Part<()> {
+        let known = (names, self.variables);
+        let mut place = |what: &str, low: i64| {
+            amount_or_variable(source, (&span, value), (what, low), known, &mut *errors)
+        };
+        match modifier {
+            Modifier::Offset => self.offset = Some(place("offset", 0)?),
+            Modifier::Depth => self.depth = Some(place("depth", 1)?),
+            Modifier::Distance => self.distance = Some(place("distance", -BYTES_MAX)?),
+            Modifier::Within => self.within = Some(place("within", 1)?),
+            _ => return self.say(source, modifier, span, value, errors),
+        }
+        Ok(())
+    }
+
+    /// Takes a modifier that says no place by numbers.
+    fn say(
+        &mut self,
+        source: &Source<'_>,
+        modifier: Modifier,
+        span: Range<usize>,
+        value: &str,
         errors: &mut Diagnostics,
     ) -> Part<()> {
         let mut number =
@@ -225,10 +271,8 @@ impl Draft {
             Modifier::Rawbytes => {}
             Modifier::StartsWith => self.at_start = true,
             Modifier::EndsWith => self.at_end = true,
-            Modifier::Offset => self.offset = Some(number("offset", 0)? as u32),
-            Modifier::Depth => self.depth = Some(number("depth", 1)? as u32),
-            Modifier::Distance => self.distance = Some(number("distance", -BYTES_MAX)? as i32),
-            Modifier::Within => self.within = Some(number("within", 1)? as u32),
+            // Those are places.
+            Modifier::Offset | Modifier::Depth | Modifier::Distance | Modifier::Within => {}
             Modifier::FastPattern => {
                 let whole = (0, self.bytes.len() as u32);
                 self.fast = match value {
@@ -278,10 +322,14 @@ impl Draft {
         if self.at_start && (self.offset.is_some() || self.depth.is_some()) {
             return tell("startswith says the place, so does offset or depth", "one of them");
         }
-        if self.depth.is_some_and(|depth| depth < len) && !self.negated {
+        let is_less = |amount: Option<Amount>| match amount {
+            Some(Amount::Number(number)) => number < i64::from(len),
+            Some(Amount::Variable(_)) | None => false,
+        };
+        if is_less(self.depth) && !self.negated {
             return tell("a depth below the content's bytes", "at least as many");
         }
-        if self.within.is_some_and(|within| within < len) && !self.negated {
+        if is_less(self.within) && !self.negated {
             return tell("within fewer bytes than the content has", "at least as many");
         }
         if let Some((offset, fast)) = self.fast
@@ -289,12 +337,24 @@ impl Draft {
         {
             return tell("the part to search first is not within the content", "a part of it");
         }
+        // Numbers are within their limits; where there are variables, others stand for them.
+        let number = |amount: Amount| match amount {
+            Amount::Number(number) => number as i32,
+            Amount::Variable(_) => 0,
+        };
+        let start = if is_relative { self.distance } else { self.offset };
+        let bound = if is_relative { self.within } else { self.depth };
+        let (from, bytes) = (start.map_or(0, number), bound.map(|bound| number(bound) as u32));
         let place = match is_relative {
-            true => Place::Relative { distance: self.distance.unwrap_or(0), within: self.within },
+            true => Place::Relative { distance: from, within: bytes },
             false => Place::Absolute {
-                offset: self.offset.unwrap_or(0),
-                depth: self.depth.or(self.at_start.then_some(len)),
+                offset: from as u32,
+                depth: bytes.or(self.at_start.then_some(len)),
             },
+        };
+        let by = PlaceBy {
+            start: start.and_then(Amount::variable),
+            len: bound.and_then(Amount::variable),
         };
         if self.nocase {
             self.bytes.make_ascii_lowercase();
@@ -304,6 +364,7 @@ impl Draft {
             nocase: self.nocase,
             negated: self.negated,
             place,
+            by,
             at_end: self.at_end,
             fast: self.fast,
         })
@@ -314,12 +375,14 @@ impl Draft {
 pub(super) fn data_at(
     source: &Source<'_>,
     span: Range<usize>,
+    names: &Names,
     errors: &mut Diagnostics,
 ) -> Part<DataAt> {
     let mut parts = source.split_commas(span.clone()).into_iter();
     let text = parts.next().map(|part| source.text(&part)).unwrap_or_default();
     let (negated, text) = text.strip_prefix('!').map_or((false, &text[..]), |rest| (true, rest));
-    let bytes = amount(source, &span, "isdataat", text.trim(), 0, errors)? as u32;
+    let (text, known) = ((&span, text.trim()), (names, names.len()));
+    let bytes = amount_or_variable(source, text, ("isdataat", 0), known, errors)?;
     let mut relative = false;
     for part in parts {
         match source.text(&part).as_str() {

@@ -36,9 +36,9 @@ const LONG_ABOUT: &str = "\
 Look for the rules of Snort or Suricata in a capture, and write an alert for each that is found.
 
 Rules are read as they are. What they may ask of headers, flows and payloads is in docs/ids.md; a \
-rule with anything else (sticky buffers such as http_uri, byte_test, ...) is left out, and \
- the summary says how many were for which keyword. --left-out lists them, one by one. An error \
-in a rule file ends the run before anything is written; the first ten are shown.
+rule with anything else (sticky buffers such as http_uri, ...) is left out, and the summary says \
+how many were for which keyword. --left-out lists them, one by one. An error in a rule file ends \
+the run before anything is written; the first ten are shown.
 
 Streams of TCP are put together, so a match across segments is found, once. Memory is bounded: \
 --flows-max and --memory-max say how far, and the summary says what that is together. What was not \

@@ -13,7 +13,9 @@ use warpswitch_scan::{Case, PATTERNS_BYTES_MAX, PatternSets, Patterns, ScanOptio
 use crate::confirm::Plan;
 use crate::decode::{Carried, Decoded};
 use crate::ranges::Ranges;
-use crate::rule::{Content, Direction, Header, Proto, Rule, Rules, Scope, Step, Streams};
+use crate::rule::{
+    Check, Content, Direction, FlowTest, Header, Proto, Rule, Rules, Scope, Step, Streams,
+};
 
 /// The most entries of the lists of rules without a fast pattern; rules beyond it are looked at for
 /// every packet of their protocol.
@@ -26,15 +28,28 @@ pub(crate) struct FlowFacts {
     pub is_established: bool,
 }
 
-/// A rule and what was made of it.
+/// A rule and what was made of it. What every candidate is asked comes first: most of them are
+/// asked nothing more, and that is a line of memory.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Compiled {
+    gate: Gate,
     pub rule: Rule,
     pub plan: Plan,
     pub scope: Scope,
     /// Whether more than one occurrence decides: it may hold only once more bytes have come.
     pub needs_more: bool,
 }
+
+/// What a rule asks beside its payload.
+#[derive(Debug)]
+struct Gate {
+    flow: FlowTest,
+    header: Header,
+    checks: Box<[Check]>,
+}
+
+const _: () = assert!(size_of::<Gate>() <= 64);
 
 /// Rules, ready to be looked for. Threads: shared by any number of inspectors.
 #[derive(Debug)]
@@ -88,7 +103,7 @@ impl Engine {
     }
 
     pub(crate) fn with_options(rules: Rules, options: &ScanOptions) -> Self {
-        let Rules { rules, left_out, files, bit_names } = rules;
+        let Rules { rules, left_out, files, bit_names, .. } = rules;
         let compiled: Vec<Compiled> = rules.into_iter().map(Compiled::new).collect();
         let protocols = [Carried::Tcp, Carried::Udp, Carried::Icmp, Carried::Other];
         let groups = protocols.map(|carried| Group::new(&compiled, carried, options));
@@ -208,7 +223,9 @@ impl Compiled {
     fn new(rule: Rule) -> Self {
         let (plan, scope) = (Plan::new(&rule), rule.scope());
         let needs_more = rule.steps.iter().filter(|step| step.is_positive()).count() > 1;
-        Self { rule, plan, scope, needs_more }
+        let checks = rule.checks.clone().into_boxed_slice();
+        let gate = Gate { flow: rule.flow, header: rule.header.clone(), checks };
+        Self { gate, rule, plan, scope, needs_more }
     }
 
     /// Whether it is looked for in a packet's payload, which may be one that no text of its stream
@@ -218,16 +235,18 @@ impl Compiled {
     }
 
     /// Whether all but the payload is as the rule wants it.
+    #[inline]
     pub(crate) fn allows(&self, packet: &Decoded<'_>, flow: &FlowFacts) -> bool {
-        let test = &self.rule.flow;
+        let Gate { flow: test, header, checks } = &self.gate;
         test.direction.is_none_or(|direction| direction == flow.direction)
             && test.established.is_none_or(|wanted| wanted == flow.is_established)
-            && self.rule.header.allows(packet)
-            && self.rule.checks.iter().all(|check| packet.passes(check))
+            && header.allows(packet)
+            && checks.iter().all(|check| packet.passes(check))
     }
 }
 
 impl Header {
+    #[inline]
     fn allows(&self, packet: &Decoded<'_>) -> bool {
         let (src, dst) = (packet.src_number, packet.dst_number);
         let (src_port, dst_port) = (packet.src_port, packet.dst_port);

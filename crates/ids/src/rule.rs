@@ -487,6 +487,33 @@ pub struct LeftOut {
     pub keywords: Vec<String>,
 }
 
+/// Something about a rule that is right, and perhaps not what was meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// The number of the file.
+    pub file: usize,
+    /// The line the rule starts in, from 1.
+    pub line: u32,
+    /// Its number.
+    pub sid: u32,
+    /// What it is.
+    pub kind: RemarkKind,
+}
+
+/// What a remark is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RemarkKind {
+    /// The rule names a class that is not known: its priority is the usual one, unless it says one.
+    UnknownClass(String),
+    /// Another rule, which is kept, has the same `gid`, `sid` and `rev`: where that is.
+    SameRevision {
+        /// The number of its file.
+        file: usize,
+        /// The line it starts in.
+        line: u32,
+    },
+}
+
 /// The rules of all files.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
@@ -494,6 +521,8 @@ pub struct Rules {
     pub rules: Vec<Rule>,
     /// Those that were left out, in the order of the text.
     pub left_out: Vec<LeftOut>,
+    /// What is odd about some of them, in the order of the text.
+    pub remarks: Vec<Remark>,
     /// Names of the files, by their numbers.
     pub files: Vec<String>,
     /// Names of flows' bits, by their numbers.
@@ -501,6 +530,17 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// A remark in words, behind the place of its rule.
+    pub fn remark(&self, remark: &Remark) -> String {
+        match &remark.kind {
+            RemarkKind::UnknownClass(name) => format!("sid {}: no such class: {name}", remark.sid),
+            RemarkKind::SameRevision { file, line } => format!(
+                "sid {}: {}:{line} has the same gid, sid and rev, and is the one that is kept",
+                remark.sid, self.files[*file]
+            ),
+        }
+    }
+
     /// How many rules were left out for each keyword, the most frequent first. A rule counts for
     /// each of its keywords.
     pub fn keywords_left_out(&self) -> Vec<(&str, usize)> {

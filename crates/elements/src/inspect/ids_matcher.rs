@@ -16,7 +16,7 @@
 //! - `VARS`: variables of the rules; values with commas in quotes: `VARS "HTTP_PORTS=[80,81]"`
 //! - `LINK`: what packets begin with, `ethernet` (the default) or `ip`
 //! - `FLOWS_MAX`: the most flows at a time, 65536 by default
-//! - `MEMORY_MAX`: the most bytes of all streams together, 134217728 by default
+//! - `MEMORY_MAX`: the most bytes of all streams together, 134217728 by default; at least `WINDOW`
 //! - `WINDOW`: bytes of a stream before new ones in which a match may begin, 2048 by default
 //! - `PAYLOAD`: bytes of the text in each alert, as base64; 0 by default
 //!
@@ -63,7 +63,8 @@ use warpswitch_graph::{
 };
 use warpswitch_ids::rule::TEXT_BYTES_MAX;
 use warpswitch_ids::{
-    Alert, Engine, Inspector, InspectorOptions, Packet, RuleText, Variables, eve, read_rules,
+    Alert, Engine, Inspector, InspectorOptions, OddBound, Packet, RuleText, Variables, eve,
+    read_rules,
 };
 use warpswitch_io::Unpacked;
 use warpswitch_packet::{self as packet, Batch, annotation};
@@ -93,6 +94,8 @@ pub struct IdsMatcher {
     hits: Vec<bool>,
     /// Their places in the batch.
     looked_at: Vec<u32>,
+    /// What is odd about its rules.
+    remarks: Vec<String>,
     /// Where texts were searched, if there is a device.
     counts: Arc<SearchCounts>,
 }
@@ -103,8 +106,11 @@ fn words(text: &str) -> Vec<String> {
     words.map(|word| String::from_utf8_lossy(&unquote(&word)).into_owned()).collect()
 }
 
-/// Reads rule files.
-fn engine(paths: &[String], variables: &[String]) -> Result<Engine, String> {
+/// Odd rules that are told one by one.
+const REMARKS_MAX: usize = 10;
+
+/// Reads rule files; tells what is odd about rules, in words.
+fn engine(paths: &[String], variables: &[String]) -> Result<(Engine, Vec<String>), String> {
     let mut known = Variables::default();
     for text in variables {
         known.set(text)?;
@@ -121,7 +127,15 @@ fn engine(paths: &[String], variables: &[String]) -> Result<Engine, String> {
     let texts: Vec<RuleText<'_>> =
         files.iter().map(|(name, bytes)| RuleText { name, bytes }).collect();
     let rules = read_rules(&texts, &known).map_err(|errors| errors.to_string())?;
-    Ok(Engine::build(rules))
+    let mut remarks: Vec<String> = Vec::new();
+    for remark in rules.remarks.iter().take(REMARKS_MAX) {
+        let (file, line) = (&rules.files[remark.file], remark.line);
+        remarks.push(format!("{file}:{line}: {}", rules.remark(remark)));
+    }
+    if rules.remarks.len() > REMARKS_MAX {
+        remarks.push(format!("and {} more of that kind", rules.remarks.len() - REMARKS_MAX));
+    }
+    Ok((Engine::build(rules), remarks))
 }
 
 impl IdsMatcher {
@@ -249,6 +263,8 @@ impl IdsMatcher {
             ("gaps", tcp.reassembly_gap),
             ("gap_bytes", tcp.reassembly_gap_bytes),
             ("work_cut", stats.detect.work_cut),
+            ("suppressed", stats.detect.alerts_suppressed),
+            ("thresholds_evicted", stats.detect.thresholds_evicted),
             ("bytes", inspector.stream_bytes() as u64),
             ("bytes_peak", tcp.reassembly_memuse_peak),
         ];
@@ -284,10 +300,6 @@ impl Element for IdsMatcher {
             "ip" => self.is_ip = true,
             _ => args.error_at("LINK", "expected ethernet or ip"),
         }
-        if flows == 0 {
-            args.error_at("FLOWS_MAX", "expected at least 1");
-        }
-        args.complete()?;
         let options = InspectorOptions {
             flows_max: usize::try_from(flows).unwrap_or(usize::MAX),
             stream_bytes_max: usize::try_from(memory).unwrap_or(usize::MAX),
@@ -295,8 +307,16 @@ impl Element for IdsMatcher {
             payload_bytes: payload as usize,
             ..usual
         };
+        if let Err(OddBound { field, expected }) = options.check() {
+            let name = if field == "flows_max" { "FLOWS_MAX" } else { "MEMORY_MAX" };
+            args.error_at(name, &format!("expected {expected}"));
+        }
+        args.complete()?;
         match engine(&words(&rules.0), &words(&variables.0)) {
-            Ok(engine) => self.inspector = Some(Inspector::new(Arc::new(engine), options)),
+            Ok((engine, remarks)) => {
+                self.inspector = Some(Inspector::new(Arc::new(engine), options));
+                self.remarks = remarks;
+            }
             Err(message) => args.error_at("RULES", &message),
         }
         args.consume()
@@ -313,6 +333,10 @@ impl Element for IdsMatcher {
                      handler 'unsupported' lists the others"
                 ));
             }
+        }
+        for remark in std::mem::take(&mut self.remarks) {
+            let name = cx.declaration();
+            cx.say(&format!("{name}: {remark}"));
         }
         self.use_device(cx)?;
         if let Some(name) = &self.filename {

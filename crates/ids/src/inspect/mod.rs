@@ -100,7 +100,37 @@ impl Default for InspectorOptions {
     }
 }
 
+/// A bound that cannot be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OddBound {
+    /// The field of [`InspectorOptions`].
+    pub field: &'static str,
+    /// What it may be.
+    pub expected: String,
+}
+
+/// The most flows that may be asked for.
+pub const FLOWS_MAX: usize = 1 << 30;
+
 impl InspectorOptions {
+    /// Sees to it that flows can be found and streams kept within these bounds. An inspector takes
+    /// any: with less its flows end as they begin.
+    ///
+    /// # Errors
+    /// The first bound that is odd.
+    pub fn check(&self) -> Result<(), OddBound> {
+        let odd = |field, expected| Err(OddBound { field, expected });
+        let (flows, window) = (self.flows_max, self.window_bytes);
+        if !(1..=FLOWS_MAX).contains(&flows) {
+            return odd("flows_max", format!("a number from 1 to {FLOWS_MAX}"));
+        }
+        if self.stream_bytes_max < window.max(1) {
+            let expected = format!("at least the window of one stream, {} bytes", window.max(1));
+            return odd("stream_bytes_max", expected);
+        }
+        Ok(())
+    }
+
     /// The most bytes that flows and streams take, whatever comes, where no rule names bits.
     pub fn bytes_max(&self) -> usize {
         self.flows_max.saturating_mul(Flows::BYTES_EACH).saturating_add(self.stream_bytes_max)

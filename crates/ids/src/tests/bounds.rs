@@ -164,3 +164,19 @@ fn texts_of_flows_that_end_do_not_pile_up() {
     assert_eq!((one.stats().flows_timed_out, one.stats().streams.gaps), (100, 29_900));
     assert!(one.texts_peak() <= 2 * 4096, "{}", one.texts_peak());
 }
+
+#[test]
+fn bounds_that_cannot_be_kept_are_told() {
+    let odd = |options: InspectorOptions| options.check().map_err(|odd| odd.field);
+    assert_eq!(odd(options()), Ok(()));
+    assert_eq!(odd(InspectorOptions { flows_max: 0, ..options() }), Err("flows_max"));
+    assert_eq!(odd(InspectorOptions { flows_max: usize::MAX, ..options() }), Err("flows_max"));
+    let narrow = |stream_bytes_max, window_bytes| {
+        odd(InspectorOptions { stream_bytes_max, window_bytes, ..options() })
+    };
+    assert_eq!(
+        (narrow(0, 0), narrow(2047, 2048)),
+        (Err("stream_bytes_max"), Err("stream_bytes_max"))
+    );
+    assert_eq!((narrow(1, 0), narrow(2048, 2048)), (Ok(()), Ok(())));
+}

@@ -189,3 +189,19 @@ fn beginnings_without_an_end_are_not_read_again_and_again() {
     let more = read_rules(&texts, &Variables::default()).unwrap_err();
     assert!(more.len() >= errors.len());
 }
+
+#[test]
+fn what_is_odd_about_rules_is_remarked() {
+    let text = "alert tcp any any -> any any (content:\"a\"; classtype:homegrown; sid:1; rev:2;)\n\
+        alert tcp any any -> any any (content:\"b\"; classtype:misc-attack; sid:1; rev:2;)\n\
+        alert tcp any any -> any any (content:\"c\"; sid:1; rev:1;)\n\
+        alert tcp any any -> any any (content:\"c\"; http_uri; classtype:homegrown; sid:2;)\n\
+        alert tcp any any -> any any (content:\"c\"; gid:2; sid:1; rev:2;)";
+    let rules = rules(text);
+    let remarks: Vec<(u32, String)> =
+        rules.remarks.iter().map(|remark| (remark.line, rules.remark(remark))).collect();
+    let same = "sid 1: test.rules:1 has the same gid, sid and rev, and is the one that is kept";
+    let expected = [(1, "sid 1: no such class: homegrown"), (2, same)];
+    assert_eq!(remarks, expected.map(|(line, text)| (line, text.to_owned())));
+    assert_eq!((rules.rules.len(), rules.rules[0].about.priority), (2, 3));
+}

@@ -38,8 +38,8 @@ pub use self::sets::Variables;
 use self::source::{Part, Skip, Source};
 use crate::flowbits::BIT_NAMES_MAX;
 use crate::rule::{
-    Action, Header, LeftOut, Only, Proto, RULE_BYTES_MAX, RULES_MAX, Rule, Rules, Step,
-    TEXT_BYTES_MAX,
+    About, Action, Header, LeftOut, Only, Proto, RULE_BYTES_MAX, RULES_MAX, Remark, RemarkKind,
+    Rule, Rules, Step, TEXT_BYTES_MAX,
 };
 use crate::rule::{REGEX_BYTES_MAX, REGEXES_MAX};
 
@@ -55,7 +55,8 @@ pub struct RuleText<'a> {
 /// Reads rule files; their rules keep their order.
 ///
 /// Of two rules with one `gid` and `sid` the larger `rev` is kept, the other listed as left out; of
-/// the same `rev` the first. Rules behind a `#` are comments.
+/// the same `rev` the first, which is remarked, as are classes that are not known. Rules behind a
+/// `#` are comments.
 ///
 /// Cost: linear in the text, and the building of expressions. Memory: rules are bounded by
 /// [`RULES_MAX`], expressions by [`REGEXES_MAX`] of [`REGEX_BYTES_MAX`] each.
@@ -88,6 +89,7 @@ pub fn read_rules(texts: &[RuleText<'_>], variables: &Variables) -> Result<Rules
     let Reader { mut rules, errors, bit_names, .. } = reader;
     bit_names.settle(&mut rules);
     rules.left_out.sort_by_key(|rule| (rule.file, rule.line));
+    rules.remarks.sort_by_key(|remark| (remark.file, remark.line));
     errors.into_result(rules)
 }
 
@@ -213,6 +215,11 @@ impl Reader<'_> {
         let key = (rule.about.gid, rule.about.sid);
         if let Some(&place) = self.places.get(&key) {
             let kept = &mut self.rules.rules[place];
+            if rule.about.rev == kept.about.rev {
+                let (file, line) = (kept.about.file, kept.about.line);
+                let kind = RemarkKind::SameRevision { file, line };
+                self.rules.remarks.push(remark(&rule.about, kind));
+            }
             if rule.about.rev > kept.about.rev {
                 std::mem::swap(kept, &mut rule);
             }
@@ -220,6 +227,11 @@ impl Reader<'_> {
             let keywords = vec!["sid (another rule has it)".to_owned()];
             self.leave_out(LeftOut { file, line, sid, keywords });
             return;
+        }
+        let class = &rule.about.classtype;
+        if !class.is_empty() && classes::class(class).is_none() {
+            let kind = RemarkKind::UnknownClass(class.clone());
+            self.rules.remarks.push(remark(&rule.about, kind));
         }
         self.places.insert(key, self.rules.rules.len());
         self.rules.rules.push(rule);
@@ -285,6 +297,10 @@ pub(in crate::text) fn note<T>(part: Part<T>, keywords: &mut Vec<String>) -> Opt
             None
         }
     }
+}
+
+fn remark(about: &About, kind: RemarkKind) -> Remark {
+    Remark { file: about.file, line: about.line, sid: about.sid, kind }
 }
 
 fn action(source: &Source<'_>, span: &Range<usize>, errors: &mut Diagnostics) -> Part<Action> {

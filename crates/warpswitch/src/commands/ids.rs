@@ -12,7 +12,7 @@ use serde::Serialize;
 use warpswitch_ids::eve::{self, StatsPart};
 use warpswitch_ids::rule::{Rules, TEXT_BYTES_MAX};
 use warpswitch_ids::{
-    Alert, Engine, Inspector, InspectorOptions, Packet, RuleText, Variables, read_rules,
+    Alert, Engine, Inspector, InspectorOptions, OddBound, Packet, RuleText, Variables, read_rules,
 };
 use warpswitch_io::{CaptureReader, IoErrorKind};
 use warpswitch_wire::link::LinkType;
@@ -29,6 +29,9 @@ use crate::{human, load};
 const BATCH_PACKETS: usize = 1024;
 const BATCH_BYTES: usize = 1 << 20;
 
+/// Odd rules that are told one by one.
+const REMARKS_MAX: usize = 10;
+
 /// Rows of the table of alerts.
 const ROWS_MAX: usize = 20;
 
@@ -38,7 +41,8 @@ Look for the rules of Snort or Suricata in a capture, and write an alert for eac
 Rules are read as they are. What they may ask of headers, flows and payloads is in docs/ids.md; a \
 rule with anything else (sticky buffers such as http_uri, ...) is left out, and the summary says \
 how many were for which keyword. --left-out lists them, one by one. An error in a rule file ends \
-the run before anything is written; the first ten are shown.
+the run before anything is written; the first ten are shown, as are the first ten rules of a class \
+that is not known, or with the gid, sid and rev of another one.
 
 Streams of TCP are put together, so a match across segments is found, once. Memory is bounded: \
 --flows-max and --memory-max say how far, and the summary says what that is together. What was not \
@@ -143,6 +147,7 @@ struct LeftOutRule {
 /// Bad input; output that cannot be written.
 pub fn run(args: &IdsArgs) -> anyhow::Result<Outcome> {
     check_names(args)?;
+    let options = options(args)?;
     let rules = load_rules(&args.rules, &args.var)?;
     let name = load::display_name(&args.pcap);
     let reader = match is_dash(&args.pcap) {
@@ -159,13 +164,6 @@ pub fn run(args: &IdsArgs) -> anyhow::Result<Outcome> {
     let spinner = Progress::spinner("building");
     let engine = Arc::new(Engine::build(rules));
     drop(spinner);
-    let options = InspectorOptions {
-        flows_max: args.flows_max,
-        stream_bytes_max: args.memory_max,
-        window_bytes: args.window,
-        payload_bytes: args.payload,
-        ..InspectorOptions::default()
-    };
     let mut inspector = Inspector::new(engine, options);
     let start = Instant::now();
     let truncated = inspect(&mut reader, &mut inspector, &mut output)?;
@@ -189,6 +187,25 @@ pub fn run(args: &IdsArgs) -> anyhow::Result<Outcome> {
         tell_left_out(inspector.engine());
     }
     Ok(Outcome::Done)
+}
+
+/// The bounds that were asked for.
+fn options(args: &IdsArgs) -> anyhow::Result<InspectorOptions> {
+    let options = InspectorOptions {
+        flows_max: args.flows_max,
+        stream_bytes_max: args.memory_max,
+        window_bytes: args.window,
+        payload_bytes: args.payload,
+        ..InspectorOptions::default()
+    };
+    options.check().map_err(|OddBound { field, expected }| {
+        let (name, value) = match field {
+            "flows_max" => ("--flows-max", args.flows_max),
+            _ => ("--memory-max", args.memory_max),
+        };
+        bad_input(format!("{name} {value}: expected {expected}"))
+    })?;
+    Ok(options)
 }
 
 /// Refuses names that cannot be together.
@@ -227,6 +244,7 @@ fn load_rules(paths: &[PathBuf], variables: &[String]) -> anyhow::Result<Rules> 
         files.iter().map(|(name, bytes)| RuleText { name, bytes }).collect();
     let rules = read_rules(&texts, &known)?;
     drop(spinner);
+    tell_remarks(&rules);
     if rules.rules.is_empty() {
         let names: Vec<&str> = files.iter().map(|file| file.0.as_str()).collect();
         let left_out = rules.left_out.len();
@@ -234,6 +252,18 @@ fn load_rules(paths: &[PathBuf], variables: &[String]) -> anyhow::Result<Rules> 
         term::warning(format!("no rule in {}{why}", names.join(", ")));
     }
     Ok(rules)
+}
+
+/// Tells what is odd about rules; the first few.
+fn tell_remarks(rules: &Rules) {
+    for remark in rules.remarks.iter().take(REMARKS_MAX) {
+        let place = load::place(&rules.files[remark.file], remark.line);
+        term::warning(format!("{place}: {}", rules.remark(remark)));
+    }
+    if rules.remarks.len() > REMARKS_MAX {
+        let more = human::counted(rules.remarks.len() - REMARKS_MAX, "rule");
+        term::warning(format!("and {more} more of that kind"));
+    }
 }
 
 /// Frames of a capture, a batch of them.

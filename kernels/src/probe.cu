@@ -16,7 +16,7 @@ extern "C" __global__ void ws_probe_abi(const ws_view view, const ws_u32 *keys, 
         WS_TABLE_DESC_WORDS, WS_TURBO_DESC_WORDS, WS_CUT_WORDS, WS_ROW_WORDS,
         WS_SCAN_FILTER,      WS_SCAN_FILTER_SHIFT, WS_SCAN_BUCKETS, WS_SCAN_BUCKET_SHIFT,
         WS_SCAN_ENTRIES,     WS_SCAN_BYTES,   WS_SCAN_TINY,    WS_PAGE_WORDS,   WS_PAGE_MARKS,
-        WS_PAGE_PARTS,       WS_PART_WORDS,
+        WS_PAGE_PARTS,       WS_PART_WORDS,   WS_TEXTS_FIRST,  WS_TEXT_WORDS,
         view.p[13],
     };
     if (blockIdx.x == 0 && threadIdx.x == 0) {

@@ -2,7 +2,8 @@
  *
  * Grid: a warp takes a part of a page at a time, grid-stride; in four steps each lane takes a unit
  * of 16 bytes. Nothing is shared between warps but the filter, which each block copies to shared
- * memory once, so blocks stay. Dynamic shared memory: the filter, 256 words if there are tiny
+ * memory once, so blocks stay. Two of them take all registers of a multiprocessor, so one leaves
+ * room for those of gather.cu, which wait for the link. Dynamic shared memory: the filter, 256 words if there are tiny
  * patterns, and for each warp a count and what it found of late, so that a pattern that occurs
  * often in a payload is told once or twice. What a warp found stands in any order.
  * Bytes a payload byte: one of text from the card's memory, four of shared memory; a window that
@@ -11,7 +12,7 @@
  */
 #include "warpswitch/scan.cuh"
 
-#define WS_THREADS 1024
+#define WS_THREADS 512
 #define WS_WARPS (WS_THREADS / WS_LANES)
 /* Of late: so many, and how far up in a product their place stands. */
 #define WS_SEEN 64
@@ -95,7 +96,7 @@ static __device__ void ws_search_part(const ws_view &view, const ws_u32 *filter,
     }
 }
 
-extern "C" __global__ void __launch_bounds__(WS_THREADS, 1)
+extern "C" __global__ void __launch_bounds__(WS_THREADS, 2)
     ws_scan(const ws_view view, const ws_u32 *keys, ws_u32 *out, ws_u64 count) {
     const ws_u32 filter_words = 1u << (32 - view.p[WS_SCAN_FILTER_SHIFT]);
     ws_u32 *filter = (ws_u32 *)ws_memory, *rest = filter + filter_words;

@@ -10,6 +10,10 @@
 //! ```
 //! Steps may read the same keys. As with slots, a batch gets its answers whatever happens to the
 //! device, from the images that its steps named.
+//!
+//! Texts are not among the words, but for a column that tells where they lie
+//! ([`Texts`](crate::scan::Texts)): [`Chain::gather`] has the device read them there, and each
+//! [`Chain::scan`] has them searched.
 
 use std::fmt;
 use std::ops::Range;
@@ -18,15 +22,41 @@ use std::thread;
 
 use crate::deadline::Begun;
 use crate::device::{Core, Loaded};
-use crate::driver::{CardChain, Transfer};
+use crate::driver::{CardChain, LoadedImage, Transfer};
 use crate::error::{ErrorKind, GpuError};
 use crate::host::HostSlot;
 use crate::kernels::Kernel;
+use crate::scan::{ScanImage, Texts, search_pages};
 use crate::slot::{DIRECT_BYTES_MAX, LOOK};
 use crate::work::{Form, Lookup, Work};
 
 /// Keys and answers of a step begin at multiples of so many words: a line of the card's memory.
 pub const ALIGN_WORDS: usize = 32;
+
+/// How much a chain has room for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChainRoom {
+    /// Words that are sent off.
+    pub words: usize,
+    /// Words behind them, which are not: room for texts that a device cannot reach elsewhere.
+    pub texts: usize,
+    /// Words of answers.
+    pub answers: usize,
+    /// Pages of texts, of 32 KB on a card each.
+    pub pages: usize,
+}
+
+impl ChainRoom {
+    /// Room for words and answers, and for no texts.
+    pub fn of(words: usize, answers: usize) -> Self {
+        Self { words, answers, ..Self::default() }
+    }
+
+    /// Bytes that it takes of the host's memory. On a card, pages come in the place of texts.
+    pub fn host_bytes(&self) -> usize {
+        4 * (self.words + self.answers + self.texts)
+    }
+}
 
 /// How words go to a pool of threads: as if each were a key and had an answer.
 const WORDS: Form = Form { key_words: 1, answer_bytes: 4, packed: false };
@@ -48,6 +78,21 @@ impl Lookup for Steps {
         for step in &self.0 {
             step.work.answer(&keys[step.keys.clone()], &mut out[step.out.clone()]);
         }
+    }
+}
+
+/// A search of texts, which a device has on pages.
+#[derive(Debug)]
+struct TextSearch {
+    image: Arc<ScanImage>,
+    /// Where the column begins, and its words in front of texts.
+    column: (usize, usize),
+    pages: Range<usize>,
+}
+
+impl Lookup for TextSearch {
+    fn answer(&self, room: &[u32], out: &mut [u32]) {
+        search_pages(&self.image, room, self.column, self.pages.clone(), out);
     }
 }
 
@@ -82,7 +127,12 @@ pub struct Chain {
     state: State,
     /// Whether the device failed between `begin` and `end`.
     has_failed: bool,
+    room: ChainRoom,
     words: usize,
+    /// The column of texts: where it begins, and its words in front of them.
+    column: Option<(usize, usize)>,
+    /// Words up to where texts end in the chain's room, if there are any.
+    texts_end: usize,
     answers: usize,
     begun: Option<Begun>,
 }
@@ -94,7 +144,7 @@ impl fmt::Debug for Chain {
 }
 
 impl Chain {
-    pub(crate) fn new(core: Arc<Core>, inner: Inner) -> Self {
+    pub(crate) fn new(core: Arc<Core>, inner: Inner, room: ChainRoom) -> Self {
         Self {
             core,
             inner,
@@ -103,7 +153,10 @@ impl Chain {
             rescued: Vec::new(),
             state: State::Free,
             has_failed: false,
+            room,
             words: 0,
+            column: None,
+            texts_end: 0,
             answers: 0,
             begun: None,
         }
@@ -112,7 +165,7 @@ impl Chain {
     /// The form in which a pool of threads has them.
     pub(crate) const HOST_FORM: Form = WORDS;
 
-    /// Room for words that go in.
+    /// Room for words that go in, and behind [`ChainRoom::words`] of them for texts.
     ///
     /// # Panics
     /// If a batch is under way: a caller bug.
@@ -131,7 +184,8 @@ impl Chain {
     /// If a batch is under way, or there are not so many: caller bugs.
     pub fn begin(&mut self, words: usize) {
         assert!(!matches!(self.state, State::Begun | State::UnderWay), "the chain is in use");
-        (self.words, self.answers) = (words, 0);
+        assert!(words <= self.room.words, "{words} words in a chain for fewer");
+        (self.words, self.answers, self.column, self.texts_end) = (words, 0, None, 0);
         (self.state, self.kernel, self.has_failed) = (State::Begun, None, false);
         match Arc::get_mut(&mut self.steps) {
             Some(steps) => steps.0.clear(),
@@ -142,8 +196,13 @@ impl Chain {
             self.has_failed = true;
         } else if let Inner::Card(card) = &mut self.inner {
             let is_small = words * 4 <= DIRECT_BYTES_MAX;
-            let transfer = if is_small { Transfer::Direct } else { Transfer::Copies };
-            if let Err(cause) = card.begin(words, transfer) {
+            let small = if is_small { Transfer::Direct } else { Transfer::Copies };
+            // Where texts are, their column says, for which the kernel would wait twice; and of
+            // what is found on pages most is room.
+            let has_texts = self.room.pages > 0;
+            let (words_by, answers_by) =
+                if has_texts { (Transfer::Copies, Transfer::Direct) } else { (small, small) };
+            if let Err(cause) = card.begin(words, (words_by, answers_by)) {
                 self.give_up(cause);
             }
         }
@@ -166,26 +225,93 @@ impl Chain {
         let form = loaded.image().form();
         let keys = keys_at..keys_at + form.keys_len(count);
         assert!(keys.end <= self.words, "keys {keys:?} of {} words", self.words);
-        let out_at = self.answers.next_multiple_of(ALIGN_WORDS);
-        let out = out_at..out_at + form.answers_len(count);
-        self.answers = out.end;
         let work: Arc<dyn Lookup> = loaded.shared_image().clone();
-        let steps = Arc::get_mut(&mut self.steps).expect("nobody has them before the end");
-        steps.0.push(Step { work, keys, out: out.clone() });
-        self.kernel.get_or_insert((loaded.image().kernel(), count));
+        let out = self.add_step(work, keys, form.answers_len(count));
+        self.launch(loaded, count, |card, image| {
+            card.launch(image, form, (keys_at, out.start), count)
+        });
+        out
+    }
+
+    /// Has the device read texts where they lie and lay them out on pages. Their column begins at
+    /// word `column_at`, and was sent off; `texts_words` words behind [`ChainRoom::words`] are
+    /// texts that lie in this chain.
+    ///
+    /// # Panics
+    /// If no batch was begun, the column is not among the words that were sent off, or there is
+    /// less room for texts or pages: caller bugs. Whoever gave a text a place in
+    /// [`HostMemory`](crate::HostMemory) keeps that, and leaves the text as it is, until the batch
+    /// is answered: otherwise what is found is anything, and a card may fail.
+    pub fn gather(&mut self, texts: &Texts, column_at: usize, texts_words: usize) {
+        assert_eq!(self.state, State::Begun, "no batch was begun");
+        let column = (column_at, texts.firsts_words());
+        assert!(column_at + texts.words() <= self.words, "a column behind the words");
+        assert!(texts.pages() <= self.room.pages, "{} pages in a chain for fewer", texts.pages());
+        assert!(texts_words <= self.room.texts, "{texts_words} words of texts, with less room");
+        (self.column, self.texts_end) = (Some(column), self.room.words + texts_words);
         if !self.has_failed
+            && !texts.is_empty()
             && let Inner::Card(card) = &mut self.inner
         {
-            match loaded.shared_on_card() {
-                None => self.has_failed = true,
-                Some(image) => {
-                    if let Err(cause) = card.launch(image, form, (keys_at, out_at), count) {
-                        self.give_up(cause);
-                    }
+            if let Err(cause) = card.gather(column, texts.pages()) {
+                self.give_up(cause);
+            }
+        }
+    }
+
+    /// Has pages of texts searched for patterns. Tells which words of [`Chain::answers`] will be
+    /// what was found on them.
+    ///
+    /// # Panics
+    /// If texts were not gathered, or there are fewer pages: caller bugs.
+    pub fn scan(&mut self, loaded: &Arc<Loaded<ScanImage>>, pages: Range<usize>) -> Range<usize> {
+        let column = self.column.expect("texts were gathered");
+        assert!(pages.end <= self.room.pages, "pages {pages:?} in a chain for fewer");
+        let image = loaded.shared_image().clone();
+        let search = TextSearch { image, column, pages: pages.clone() };
+        let answers = ScanImage::FORM.answers_len(pages.len());
+        let out = self.add_step(Arc::new(search), 0..self.texts_end, answers);
+        self.launch(loaded, pages.len(), |card, image| card.scan(image, pages, out.start));
+        out
+    }
+
+    /// Adds what the host does for a step; where its answers are.
+    fn add_step(
+        &mut self,
+        work: Arc<dyn Lookup>,
+        keys: Range<usize>,
+        answers: usize,
+    ) -> Range<usize> {
+        assert_eq!(self.state, State::Begun, "no batch was begun");
+        let out_at = self.answers.next_multiple_of(ALIGN_WORDS);
+        let out = out_at..out_at + answers;
+        assert!(out.end <= self.room.answers, "answers {out:?} in a chain for fewer");
+        self.answers = out.end;
+        let steps = Arc::get_mut(&mut self.steps).expect("nobody has them before the end");
+        steps.0.push(Step { work, keys, out: out.clone() });
+        out
+    }
+
+    /// Has a card do its part of a step over `count` keys, if all went well so far.
+    fn launch<W: Work>(
+        &mut self,
+        loaded: &Arc<Loaded<W>>,
+        count: usize,
+        launch: impl FnOnce(&mut CardChain, &Arc<LoadedImage>) -> Result<(), GpuError>,
+    ) {
+        self.kernel.get_or_insert((loaded.image().kernel(), count));
+        let Inner::Card(card) = &mut self.inner else { return };
+        if self.has_failed {
+            return;
+        }
+        match loaded.shared_on_card() {
+            None => self.has_failed = true,
+            Some(image) => {
+                if let Err(cause) = launch(card, image) {
+                    self.give_up(cause);
                 }
             }
         }
-        out
     }
 
     /// Ends the steps: the answers are on their way. On a device that is retired this thread finds
@@ -196,7 +322,7 @@ impl Chain {
     pub fn end(&mut self) {
         assert_eq!(self.state, State::Begun, "no batch was begun");
         self.state = State::UnderWay;
-        let len = self.words.max(self.answers);
+        let len = self.words.max(self.answers).max(self.texts_end);
         match &mut self.inner {
             _ if self.has_failed => return self.rescue(),
             Inner::Card(card) => {

@@ -13,11 +13,11 @@ use warpswitch_classify::Detail;
 use warpswitch_rules::Schema;
 
 use crate::cache::KernelCache;
-use crate::chain::{self, Chain};
+use crate::chain::{self, Chain, ChainRoom};
 use crate::deadline::{Deadline, Watch};
 use crate::driver::{
-    Card, CardChain, CardSlot, KernelTimer, LoadedImage, MemoryUse, Patcher, Program,
-    ResidentKernel,
+    Card, CardChain, CardSlot, HostMemory, KernelTimer, LoadedImage, MemoryUse, Patcher, Program,
+    ResidentKernel, SharedBytes,
 };
 use crate::error::{ErrorKind, GpuError};
 use crate::host::HostPool;
@@ -291,20 +291,35 @@ impl Device {
         Ok(Slot::new(self.core.clone(), form, inner))
     }
 
-    /// A chain for batches of up to `words` words, whose answers take up to `answers` words.
+    /// A chain with so much room.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`]; the card's.
-    pub fn chain(&self, words: usize, answers: usize) -> Result<Chain, GpuError> {
+    /// [`ErrorKind::OutOfMemory`]; the compiler's; the card's.
+    pub fn chain(&self, room: ChainRoom) -> Result<Chain, GpuError> {
         let inner = match &self.core.place {
             Place::Host(pool) => {
-                chain::Inner::Host(pool.slot(Chain::HOST_FORM, words.max(answers)))
+                let words = (room.words + room.texts).max(room.answers);
+                chain::Inner::Host(pool.slot(Chain::HOST_FORM, words))
             }
             Place::Card(place) => {
-                chain::Inner::Card(Box::new(CardChain::new(&place.card, words, answers)?))
+                let shape = KernelShape { words: 4, ports_word: 0, compact: false, packed: false };
+                let gather = place.program(kernels::GATHER, &shape, kernels::GATHER_ENTRY)?;
+                chain::Inner::Card(Box::new(CardChain::new(&gather, room)?))
             }
         };
-        Ok(Chain::new(self.core.clone(), inner))
+        Ok(Chain::new(self.core.clone(), inner, room))
+    }
+
+    /// Lets a card read memory of the host where it is: for texts of [`Chain::gather`]. `None` on
+    /// a pool of threads.
+    ///
+    /// # Errors
+    /// The card's: there may be a bound on such memory, or a part of it is lent to it already.
+    pub fn reach(&self, owner: Arc<dyn SharedBytes>) -> Result<Option<HostMemory>, GpuError> {
+        match &self.core.place {
+            Place::Host(_) => Ok(None),
+            Place::Card(place) => HostMemory::reach(&place.card, owner).map(Some),
+        }
     }
 
     /// What answers frames of this layout.

@@ -23,11 +23,18 @@ pub const ROUTE_ENTRY: &str = "ws_route";
 /// The name of the kernel that searches payloads.
 pub const SCAN_ENTRY: &str = "ws_scan";
 
+/// The name of the kernel that lays texts out on pages.
+pub const GATHER_ENTRY: &str = "ws_gather";
+
+/// Its source.
+pub const GATHER: Source =
+    Source { name: "gather.cu", text: include_str!("../../../kernels/src/gather.cu") };
+
 /// The name of the kernels that hash and nothing else.
 pub const HASHES_ENTRY: &str = "ws_hashes";
 
 /// The headers, by the names under which they are included.
-pub const HEADERS: [(&str, &str); 14] = [
+pub const HEADERS: [(&str, &str); 15] = [
     ("warpswitch/abi.h", include_str!("../../../kernels/include/warpswitch/abi.h")),
     ("warpswitch/key.cuh", include_str!("../../../kernels/include/warpswitch/key.cuh")),
     ("warpswitch/rows.cuh", include_str!("../../../kernels/include/warpswitch/rows.cuh")),
@@ -41,6 +48,7 @@ pub const HEADERS: [(&str, &str); 14] = [
     ("warpswitch/routes.cuh", include_str!("../../../kernels/include/warpswitch/routes.cuh")),
     ("warpswitch/headers.cuh", include_str!("../../../kernels/include/warpswitch/headers.cuh")),
     ("warpswitch/scan.cuh", include_str!("../../../kernels/include/warpswitch/scan.cuh")),
+    ("warpswitch/gather.cuh", include_str!("../../../kernels/include/warpswitch/gather.cuh")),
     ("warpswitch/resident.cuh", include_str!("../../../kernels/include/warpswitch/resident.cuh")),
 ];
 
@@ -336,7 +344,11 @@ mod tests {
             let whole = kernel.source().whole();
             assert!(!whole.contains("#include") && whole.contains(kernel.entry()), "{kernel:?}");
         }
-        assert!(PROBE.whole().contains(PROBE_ENTRY));
+        for (source, entry) in [(PROBE, PROBE_ENTRY), (PATCH, PATCH_ENTRY), (GATHER, GATHER_ENTRY)]
+        {
+            let whole = source.whole();
+            assert!(!whole.contains("#include") && whole.contains(entry), "{}", source.name);
+        }
     }
 
     #[test]
@@ -399,15 +411,16 @@ mod tests {
         }
         // So many leave room for as many threads as a multiprocessor can have, or three quarters.
         // Of payloads, for one block of 1024 threads.
-        for (kernel, words, registers_max) in [
-            (Kernel::Route4, 1, 32),
-            (Kernel::Route6, 4, 32),
-            (Kernel::Header4, 16, 42),
-            (Kernel::Scan, 4, 64),
+        for (source, words, registers_max) in [
+            (Kernel::Route4.source(), 1, 32),
+            (Kernel::Route6.source(), 4, 32),
+            (Kernel::Header4.source(), 16, 42),
+            (Kernel::Scan.source(), 4, 64),
+            (GATHER, 4, 64),
         ] {
             let shape = KernelShape { words, ports_word: 0, compact: false, packed: false };
-            let registers = registers(kernel.source(), &shape);
-            assert!(registers <= registers_max, "{kernel:?}: {registers} registers");
+            let registers = registers(source, &shape);
+            assert!(registers <= registers_max, "{}: {registers} registers", source.name);
         }
     }
 

@@ -51,9 +51,10 @@ mod survey;
 mod testing;
 pub mod work;
 
-pub use chain::Chain;
+pub use chain::{Chain, ChainRoom};
 pub use copies::COPIES;
 pub use device::{Device, Slot};
+pub use driver::{HostMemory, SharedBytes};
 pub use error::{ErrorKind, GpuError};
 pub use image::{Algorithm, Image};
 pub use survey::{CardInfo, Compiler, Survey, survey};

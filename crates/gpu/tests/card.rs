@@ -33,15 +33,16 @@ use warpswitch_gpu::routes::{
     HeaderImage, LiveHeaders, LiveRoutes, RouteChange, RouteImage, SLICE_WORDS, Slice,
 };
 use warpswitch_gpu::scan::{
-    DeviceScanner, FOUND_WORDS, PAGE_WORDS, ScanImage, read_pages, write_pages,
+    DeviceScanner, FOUND_WORDS, PAGE_WORDS, ScanImage, TextFindings, Texts, put_text, read_pages,
+    text_words, write_pages,
 };
 use warpswitch_gpu::work::Work as _;
-use warpswitch_gpu::{Algorithm, Chain, Device, GpuError, Image, engine};
+use warpswitch_gpu::{Algorithm, Chain, ChainRoom, Device, GpuError, Image, SharedBytes, engine};
 use warpswitch_routes::{Address, NextHop, RouteTable};
 use warpswitch_rules::generate::{Family, RulesetSpec, Style};
 use warpswitch_rules::schema::SCHEMAS;
 use warpswitch_rules::{RuleId, Ruleset, RulesetBuilder, linear};
-use warpswitch_scan::{PatternSets, ScanOptions, Scratch};
+use warpswitch_scan::{PatternId, PatternSets, ScanOptions, Scratch};
 use warpswitch_testkit::{classifier_suite, dense};
 
 /// The card of all tests, or why there is none.
@@ -415,8 +416,9 @@ fn chains_of_every_length_equal_the_references() {
     linear::classify(&ruleset, keys.as_batch(), &mut ids);
     let table: RouteTable<u32> = route_cases::table(5000, 5);
     let live = LiveRoutes::build(&card, table.iter(), usize::MAX).unwrap();
-    let mut chains: Vec<Chain> =
-        (0..3).map(|_| card.chain(6 * keys.len(), 3 * keys.len()).unwrap()).collect();
+    let mut chains: Vec<Chain> = (0..3)
+        .map(|_| card.chain(ChainRoom::of(6 * keys.len(), 3 * keys.len())).unwrap())
+        .collect();
     for algorithm in Algorithm::ALL {
         let rules = engine::load(&card, algorithm, &ruleset, &BuildOptions::default()).unwrap();
         for (number, len) in [1, 2, 31, 33, 1023, 8192, 40_000].into_iter().enumerate() {
@@ -545,6 +547,70 @@ fn scans_equal_the_reference() {
             for idx in 0..payloads.len() {
                 assert_eq!(got.of(idx), want.of(idx), "{}, payload {idx}", case.name);
             }
+        }
+    }
+}
+
+/// Bytes of a test, which a card reads where they are.
+#[derive(Debug)]
+struct Frames(Vec<u8>);
+
+impl SharedBytes for Frames {
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Texts that lie in memory of the host, at any place of a unit, and in the room of a chain; small
+/// columns are read where they are, large ones copied.
+#[test]
+fn texts_are_searched_where_they_lie() {
+    let Ok(card) = card() else { return };
+    for case in scan_cases::all() {
+        let loaded = card.load(Arc::new(ScanImage::new(&case.patterns))).unwrap();
+        let mut frames = Frames(Vec::new());
+        let mut places = Vec::new();
+        for (idx, payload) in case.payloads.iter().enumerate() {
+            frames.0.resize(frames.0.len().next_multiple_of(64) + idx % 37, 0xee);
+            places.push(frames.0.len()..frames.0.len() + payload.len());
+            frames.0.extend(payload);
+        }
+        frames.0.resize(frames.0.len() + (1 << 20), 0);
+        let frames: Arc<Frames> = Arc::new(frames);
+        let memory = card.reach(frames.clone()).unwrap().expect("it is a card");
+        assert_eq!(memory.place(&case.payloads[0]), None, "it lies elsewhere");
+        let room = ChainRoom { words: 4096, texts: 1 << 20, answers: 1 << 18, pages: 120 };
+        let mut chain = card.chain(room).unwrap();
+        let mut scratch = TextFindings::default();
+        for batch in [1, 3, 40, 400] {
+            let mut got: [_; 2] = std::array::from_fn(|_| vec![None; places.len()]);
+            for first in (0..places.len()).step_by(batch) {
+                let mut texts = Texts::new(800, 120);
+                let (words, mut at) = (chain.words_mut(), room.words);
+                texts.begin_group();
+                for idx in first..(first + batch).min(places.len()) {
+                    let text = &frames.0[places[idx].clone()];
+                    let mut place = memory.place(text).expect("it lies there");
+                    if (idx + batch) % 3 == 0 {
+                        place = put_text(words, at, text);
+                        at += text_words(text.len());
+                    }
+                    assert!(texts.push(idx as u32, place, text.len(), words), "there is room");
+                }
+                let sent = texts.end(words);
+                chain.begin(sent);
+                chain.gather(&texts, 0, at - room.words);
+                let found = [0, 1].map(|_| chain.scan(&loaded, texts.pages_of(0)));
+                chain.end();
+                chain.wait();
+                assert_eq!(card.retired(), None, "{}", case.name);
+                for (found, got) in found.into_iter().zip(&mut got) {
+                    texts.read(0, &chain.answers()[found], &mut scratch, |owner, ids| {
+                        got[owner as usize] = ids.map(<[PatternId]>::to_vec);
+                    });
+                }
+            }
+            got.iter().for_each(|got| scan_cases::check(&case, got, "where they lie"));
         }
     }
 }

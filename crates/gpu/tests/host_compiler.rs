@@ -38,6 +38,7 @@ use warpswitch_testkit::dense;
 const PROGRAM: &str = include_str!("../../../kernels/test/lookup.cpp");
 const HASHES_PROGRAM: &str = include_str!("../../../kernels/test/hashes.cpp");
 const SCAN_PROGRAM: &str = include_str!("../../../kernels/test/scan.cpp");
+const GATHER_PROGRAM: &str = include_str!("../../../kernels/test/gather.cpp");
 const ROUTES_PROGRAM: &str = include_str!("../../../kernels/test/routes.cpp");
 
 fn has_compiler() -> bool {
@@ -378,4 +379,25 @@ fn scans_equal_the_reference() {
         assert_eq!(read_pages(&pages, &found), read_pages(&pages, &twin), "{}", case.name);
         scan_cases::check(&case, &read_pages(&pages, &found), "in C++");
     }
+}
+
+#[test]
+fn units_of_texts_are_shifted_as_bytes_are() {
+    if !has_compiler() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let shape = KernelShape { words: 4, ports_word: 0, compact: false, packed: false };
+    let program = compile_program(&folder, GATHER_PROGRAM, &shape, &[]);
+    let bytes: Vec<u8> = (0..32).map(|byte| byte * 7 + 1).collect();
+    let words = |bytes: &[u8]| -> Vec<u32> {
+        bytes.as_chunks().0.iter().map(|four| u32::from_le_bytes(*four)).collect()
+    };
+    let mut input = vec![16];
+    for at in 0..16 {
+        input.push(at);
+        input.extend(words(&bytes));
+    }
+    let want: Vec<u32> = (0..16).flat_map(|at| words(&bytes[at..at + 16])).collect();
+    assert_eq!(run_program(&program, &input), want);
 }

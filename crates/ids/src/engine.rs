@@ -8,7 +8,7 @@
 //! else its longest, of the same length the one with the most different bytes. One scanner for each
 //! protocol looks for all of them in one pass. Rules without one hang in lists by their ports.
 
-use warpswitch_scan::{Case, PATTERNS_BYTES_MAX, PatternSets, Patterns, ScanOptions, Scanner};
+use warpswitch_scan::{Case, PATTERNS_BYTES_MAX, PatternId, Patterns, ScanOptions, Scanner};
 
 use crate::confirm::Plan;
 use crate::decode::{Carried, Decoded};
@@ -167,16 +167,10 @@ impl Engine {
         &self.groups[carried as usize]
     }
 
-    /// Adds the rules whose fast pattern is in set `idx` of `found`.
-    pub(crate) fn candidates(
-        &self,
-        carried: Carried,
-        found: &PatternSets,
-        idx: usize,
-        out: &mut Vec<u32>,
-    ) {
+    /// Adds the rules whose fast pattern is one of `found`.
+    pub(crate) fn candidates(&self, carried: Carried, found: &[PatternId], out: &mut Vec<u32>) {
         let group = self.group(carried);
-        for pattern in found.of(idx) {
+        for pattern in found {
             let pattern = pattern.0 as usize;
             let list = group.starts[pattern] as usize..group.starts[pattern + 1] as usize;
             out.extend_from_slice(&group.by_pattern[list]);

@@ -47,6 +47,6 @@ pub mod threshold;
 mod tests;
 
 pub use engine::{Engine, GROUPS};
-pub use inspect::{Alert, Inspector, InspectorOptions, OddBound, Packet, Search};
+pub use inspect::{Alert, Inspector, InspectorOptions, OddBound, Packet, Search, payload};
 pub use rule::{Rule, Rules};
 pub use text::{RuleText, Variables, read_rules};

@@ -241,6 +241,7 @@ fn shipped_rules_find_what_the_script_says() {
             wire_bytes: frame.original_bytes,
             link: LinkType::Ethernet,
             timestamp_ns: frame.timestamp_ns,
+            found: None,
         };
         inspector.inspect([packet], &mut alerts);
     }

@@ -132,6 +132,11 @@ impl Frames {
         true
     }
 
+    /// The bytes of all of them, and what lies between.
+    pub fn bytes(&self) -> &[u8] {
+        parts::all_bytes(&self.lines)
+    }
+
     #[inline(always)]
     pub(crate) fn lines(&self) -> &[Line] {
         &self.lines
@@ -425,6 +430,8 @@ mod tests {
             let mut batch = pool.borrow(&mut lender, first..first + count);
             for (packet, number) in batch.iter_mut().zip(first..) {
                 assert_eq!(packet.data(), vec![number as u8; number], "round {round}");
+                let from = packet.lender().map(|frames| frames.bytes().as_ptr_range());
+                assert!(from.is_none_or(|from| from.contains(&packet.data().as_ptr())));
                 assert_eq!(packet.timestamp_ns(), number as i64);
                 assert_eq!(packet.annotations(), &[0; 48]);
                 packet.set_anno_u32(40, 7);
@@ -432,6 +439,7 @@ mod tests {
                 if round / 100 % 2 == 1 || number % 5 == 0 {
                     packet.data_mut().fill(0xee);
                     packet.push(20);
+                    assert!(packet.lender().is_none(), "it has bytes of its own");
                 }
             }
             pool.recycle_batch(batch);

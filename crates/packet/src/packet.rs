@@ -33,7 +33,9 @@
 //!   against the data again, as bytes may have been taken away since.
 
 use std::slice;
+use std::sync::Arc;
 
+use crate::lend::Frames;
 use crate::pages::prefetch;
 use crate::parts::{self, FAR, Parts, UNSET};
 
@@ -126,6 +128,12 @@ impl Packet {
     #[inline]
     pub fn tailroom(&self) -> usize {
         self.0.tailroom()
+    }
+
+    /// The frames that its bytes are lent from, if they are; see [`crate::lend`].
+    #[inline]
+    pub fn lender(&self) -> Option<&Arc<Frames>> {
+        self.0.lender()
     }
 
     /// Bytes of its buffer.
@@ -457,6 +465,10 @@ impl Packet {
     /// The four bytes from `at` on. Panics as [`Packet::anno_u8`].
     #[inline]
     pub fn anno_u32(&self, at: usize) -> u32 {
+        // Those in the second line most often are zero, which the first one tells.
+        if at >= FAR && !self.0.has_far && at + 4 <= ANNOTATION_BYTES {
+            return 0;
+        }
         let bytes: [u8; 4] = self.0.annotations[at..at + 4].try_into().expect("four bytes");
         u32::from_ne_bytes(bytes)
     }

@@ -388,6 +388,12 @@ impl Parts {
         }
     }
 
+    /// Who lends it its bytes.
+    #[inline]
+    pub fn lender(&self) -> Option<&Arc<Frames>> {
+        self.lender.as_ref().filter(|_| self.loan.is_used())
+    }
+
     /// Lets go of who lent bytes before, if none are lent now.
     pub fn forget_lender(&mut self) {
         if !self.loan.is_used() {

@@ -113,7 +113,7 @@ fn options(choice: u8) -> InspectorOptions {
 }
 
 fn packet(bytes: &[u8], timestamp_ns: u64) -> Packet<'_> {
-    Packet { bytes, wire_bytes: bytes.len(), link: LinkType::Ethernet, timestamp_ns }
+    Packet { bytes, wire_bytes: bytes.len(), link: LinkType::Ethernet, timestamp_ns, found: None }
 }
 
 /// Frames and the pauses before them: each begins with its kind, pause, two bytes and a length.

@@ -163,6 +163,12 @@ enum {
     WS_PART_WORDS = 128       /* words of what is found in a part: how many, then these */
 };
 
+/* Texts that wait to be laid out on pages; see gather.cuh. */
+enum {
+    WS_TEXTS_FIRST = 0,       /* words of the column in front of its texts */
+    WS_TEXT_WORDS = 4         /* words of a text */
+};
+
 /* Words of an array padded to whole 16-byte loads. */
 #define WS_PADDED(words) (((words) + 3) / 4 * 4)
 #define WS_ENTRY_WORDS WS_PADDED(WS_WORDS + 1)

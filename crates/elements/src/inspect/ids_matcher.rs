@@ -68,6 +68,7 @@ use warpswitch_ids::{
 };
 use warpswitch_io::Unpacked;
 use warpswitch_packet::{self as packet, Batch, annotation};
+use warpswitch_scan::PatternId;
 use warpswitch_wire::link::LinkType;
 
 use super::on_device::{DeviceSearch, SearchCounts};
@@ -98,6 +99,18 @@ pub struct IdsMatcher {
     remarks: Vec<String>,
     /// Where texts were searched, if there is a device.
     counts: Arc<SearchCounts>,
+}
+
+/// A packet as detection takes it; one without a time is of `now`.
+pub(crate) fn ids_packet(packet: &packet::Packet, link: LinkType, now: i64) -> Packet<'_> {
+    let time = if packet.timestamp_ns() == 0 { now } else { packet.timestamp_ns() };
+    Packet {
+        bytes: packet.data(),
+        wire_bytes: packet.len() + packet.anno_u32(annotation::EXTRA_LEN) as usize,
+        link,
+        timestamp_ns: u64::try_from(time).unwrap_or(0),
+        found: None,
+    }
 }
 
 /// The words of an argument, without their quotes.
@@ -143,15 +156,31 @@ impl IdsMatcher {
         self.inspector.as_ref().ok_or(HandlerError::Missing)
     }
 
+    /// What it looks for in packets, and how these begin.
+    pub(crate) fn engine(&self) -> Option<(&Engine, LinkType)> {
+        Some((self.inspector.as_ref()?.engine(), self.link()))
+    }
+
+    fn link(&self) -> LinkType {
+        if self.is_ip { LinkType::RawIp } else { LinkType::Ethernet }
+    }
+
+    /// Where texts were searched.
+    pub(crate) fn counts(&self) -> &SearchCounts {
+        &self.counts
+    }
+
     /// Looks at the packets of a batch that `is_for` says: notes which are hit, and writes alerts.
-    pub(crate) fn look(
+    /// `found` tells what is known to occur in the payload of the packet at a place.
+    pub(crate) fn look<'f>(
         &mut self,
         cx: &mut Context<'_>,
-        batch: &Batch,
+        batch: &'f Batch,
         is_for: impl Fn(&packet::Packet) -> bool,
+        found: impl Fn(usize) -> Option<&'f [PatternId]>,
     ) -> &[bool] {
+        let link = self.link();
         let Some(inspector) = &mut self.inspector else { return &[] };
-        let link = if self.is_ip { LinkType::RawIp } else { LinkType::Ethernet };
         let now = cx.now().0;
         self.hits.clear();
         self.hits.resize(batch.len(), false);
@@ -159,14 +188,8 @@ impl IdsMatcher {
         let places = batch.iter().zip(0..).filter(|(packet, _)| is_for(packet));
         self.looked_at.extend(places.map(|(_, place)| place));
         let packets = self.looked_at.iter().map(|&place| {
-            let packet = &batch.as_slice()[place as usize];
-            let time = if packet.timestamp_ns() == 0 { now } else { packet.timestamp_ns() };
-            Packet {
-                bytes: packet.data(),
-                wire_bytes: packet.len() + packet.anno_u32(annotation::EXTRA_LEN) as usize,
-                link,
-                timestamp_ns: u64::try_from(time).unwrap_or(0),
-            }
+            let packet = ids_packet(&batch.as_slice()[place as usize], link, now);
+            Packet { found: found(place as usize), ..packet }
         });
         inspector.inspect(packets, &mut self.alerts);
         for alert in &self.alerts {
@@ -177,6 +200,30 @@ impl IdsMatcher {
         }
         self.write_alerts(cx);
         &self.hits
+    }
+
+    /// Tells what is left out, and opens the file.
+    pub(crate) fn start(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        if let Some(engine) = self.inspector.as_ref().map(Inspector::engine) {
+            let (kept, left_out) = (engine.rules().count(), engine.left_out().len());
+            if left_out > 0 || kept == 0 {
+                let all = kept + left_out;
+                let name = cx.declaration();
+                cx.say(&format!(
+                    "{name}: {left_out} of {all} rules are left out, {kept} are looked for; \
+                     handler 'unsupported' lists the others"
+                ));
+            }
+        }
+        for remark in std::mem::take(&mut self.remarks) {
+            let name = cx.declaration();
+            cx.say(&format!("{name}: {remark}"));
+        }
+        if let Some(name) = &self.filename {
+            let output = Output::create(name);
+            self.output = Some(output.map_err(|error| format!("{name}: {}", reason(&error)))?);
+        }
+        Ok(())
     }
 
     /// Has texts searched on the device that there is, if it takes work.
@@ -323,31 +370,12 @@ impl Element for IdsMatcher {
     }
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
-        if let Some(engine) = self.inspector.as_ref().map(Inspector::engine) {
-            let (kept, left_out) = (engine.rules().count(), engine.left_out().len());
-            if left_out > 0 || kept == 0 {
-                let all = kept + left_out;
-                let name = cx.declaration();
-                cx.say(&format!(
-                    "{name}: {left_out} of {all} rules are left out, {kept} are looked for; \
-                     handler 'unsupported' lists the others"
-                ));
-            }
-        }
-        for remark in std::mem::take(&mut self.remarks) {
-            let name = cx.declaration();
-            cx.say(&format!("{name}: {remark}"));
-        }
         self.use_device(cx)?;
-        if let Some(name) = &self.filename {
-            let output = Output::create(name);
-            self.output = Some(output.map_err(|error| format!("{name}: {}", reason(&error)))?);
-        }
-        Ok(())
+        self.start(cx)
     }
 
     fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
-        self.look(cx, batch, |_| true);
+        self.look(cx, batch, |_| true, |_| None);
         if cx.has_output(1) && self.hits.contains(&true) {
             let mut hits = self.hits.iter();
             cx.sort(batch, |_, _| match hits.next() {

@@ -1,9 +1,11 @@
 //! Elements that look into payloads.
 
 pub(crate) mod ids_matcher;
-mod on_device;
+pub(crate) mod on_device;
 
 use warpswitch_graph::ElementClass;
+
+pub(crate) use ids_matcher::ids_packet;
 
 /// The classes of this area.
 pub(crate) const CLASSES: &[&ElementClass] = &[&ids_matcher::CLASS];

@@ -31,8 +31,9 @@
 //! | `batches` | read | wide batches that left |
 //! | `timeouts` | read | those that left before they were full |
 //! | `bypassed` | read | those that passed by the device: there is none, the worker was cheaper, or too many packets waited |
-//! | `bytes_sent` | read | bytes of slices for the device |
-//! | `slices` | read | `BYTES NAME` for each slice of a packet |
+//! | `bytes_sent` | read | bytes of slices and payloads for the device |
+//! | `bytes_copied` | read | those of payloads that the device could not read where they lie |
+//! | `slices` | read | `BYTES NAME` for each slice of a packet; payloads have `*` bytes |
 //! | `device` | read | where the chain's lookups are done |
 //!
 //! # Drops
@@ -54,6 +55,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
+use warpswitch_gpu::ChainRoom;
 use warpswitch_gpu::auto::policy::{Choice, Path};
 use warpswitch_gpu::chain::ALIGN_WORDS;
 use warpswitch_graph::language::args::{Args, ArgsError};
@@ -66,6 +68,7 @@ use super::load::{Home, Load};
 use super::members::{self, Member};
 use super::place::Offload;
 use super::slices::{self, Part};
+use super::texts::TextPart;
 use crate::patterns::sdn_classifier::proof;
 
 /// The class.
@@ -101,6 +104,10 @@ pub struct Batcher {
     /// Packets of each batch that waits, in order.
     lens: VecDeque<usize>,
     parts: Vec<Part>,
+    /// Finds payloads, if an element of the chain has them searched.
+    texts: Option<TextPart>,
+    /// Where in the words of a chain they may lie.
+    texts_at: usize,
     home: Arc<Home>,
     /// None if there is no device, or there was none any more at the start.
     offload: Option<Arc<Offload>>,
@@ -124,6 +131,7 @@ pub struct Batcher {
     timeouts: u64,
     bypassed: u64,
     bytes_sent: u64,
+    bytes_copied: u64,
     /// The last choice of the cores, of which it is not known yet what it cost.
     by_cores: Option<Choice>,
 }
@@ -139,6 +147,8 @@ impl Default for Batcher {
             waiting: VecDeque::new(),
             lens: VecDeque::new(),
             parts: Vec::new(),
+            texts: None,
+            texts_at: 0,
             home: Arc::default(),
             offload: None,
             is_ahead: false,
@@ -153,6 +163,7 @@ impl Default for Batcher {
             timeouts: 0,
             bypassed: 0,
             bytes_sent: 0,
+            bytes_copied: 0,
             by_cores: None,
         }
     }
@@ -168,13 +179,13 @@ impl Batcher {
         self.size() + BATCH_LEN_MAX
     }
 
-    /// Has the members of the chain get ready for `device`; how many words their answers take.
+    /// Has the members of the chain get ready for `device`; how much room they need.
     fn join(
         &mut self,
         cx: &mut Context<'_>,
         offload: &Arc<Offload>,
         members: &[Member],
-    ) -> Result<usize, String> {
+    ) -> Result<ChainRoom, String> {
         let (mut lookups, mut answers, mut is_taken) = (0, 0, [false; AHEAD_LOOKUPS]);
         for member in members {
             let joined = member.join(cx, offload, lookups.min(AHEAD_LOOKUPS - 1))?;
@@ -194,13 +205,26 @@ impl Batcher {
             {
                 self.parts.push(Part::new(slice));
             }
+            if let Some(wanted) = joined.texts {
+                let room = self.room();
+                let part = self.texts.get_or_insert_with(|| TextPart::new(wanted, room));
+                if part.add(wanted) {
+                    answers += part.room().answers;
+                }
+            }
         }
         self.is_ahead = lookups > 0;
         // Members that look up in the place of others have to.
         if lookups == members.len() && lookups > 0 {
             self.home.choose_by(offload);
         }
-        Ok(answers)
+        let columns = self.parts.iter().map(|part| part.slice.column_words(self.room()));
+        let frames = if self.by_slices { 0 } else { self.room() * slices::FRAME_WORDS };
+        let of_texts = self.texts.as_ref().map(TextPart::room).unwrap_or_default();
+        let words = columns.sum::<usize>() + frames + of_texts.words;
+        let words = words.next_multiple_of(ALIGN_WORDS);
+        self.texts_at = words;
+        Ok(ChainRoom { words, answers, ..of_texts })
     }
 
     /// Whether the device takes work.
@@ -291,7 +315,7 @@ impl Batcher {
             load.stamp = offload.stamp().get();
             load.proofs.extend(batch.iter_ahead().map(proof));
         }
-        let Load { chain, columns, words, keyless, places, .. } = &mut *load;
+        let Load { chain, columns, texts, words, keyless, places, .. } = &mut *load;
         if let Some(chain) = chain {
             let room = chain.words_mut();
             for part in &self.parts {
@@ -302,6 +326,12 @@ impl Batcher {
             if !self.by_slices {
                 slices::copy_frames(&batch, &mut room[*words..]);
                 *words += count * slices::FRAME_WORDS;
+            }
+            if let (Some(part), Some(list), Some(offload)) = (&mut self.texts, texts, &self.offload)
+            {
+                *words += part.cut(&batch, offload, (*words, self.texts_at), room, list);
+                self.bytes_sent += list.texts.bytes();
+                self.bytes_copied += 4 * list.texts_words as u64;
             }
             self.bytes_sent += 4 * *words as u64;
         }
@@ -379,11 +409,8 @@ impl Element for Batcher {
         let Some(offload) = Offload::of(cx).filter(|offload| offload.is_ready()) else {
             return Ok(());
         };
-        let answers = self.join(cx, &offload, &members)?;
-        let columns = self.parts.iter().map(|part| part.slice.column_words(self.room()));
-        let frames = if self.by_slices { 0 } else { self.room() * slices::FRAME_WORDS };
-        let words = columns.sum::<usize>() + frames;
-        let bytes = self.depth as usize * (words + answers) * 4;
+        let room = self.join(cx, &offload, &members)?;
+        let bytes = self.depth as usize * room.host_bytes();
         if bytes > BYTES_MAX {
             return Err(format!(
                 "DEPTH {} wide batches of SIZE {} take {} MiB, at most {} MiB: fewer, or smaller",
@@ -394,9 +421,11 @@ impl Element for Batcher {
             ));
         }
         for _ in 0..self.depth {
-            let chain = offload.device().chain(words, answers);
+            let chain = offload.device().chain(room);
             let chain = chain.map_err(|error| format!("no room on the device: {error}"))?;
-            self.home.put(Box::new(Load::new(&self.home, Some(chain))));
+            let mut load = Box::new(Load::new(&self.home, Some(chain)));
+            load.texts = self.texts.as_ref().map(TextPart::list);
+            self.home.put(load);
         }
         self.offload = Some(offload);
         Ok(())
@@ -453,6 +482,7 @@ impl Element for Batcher {
                 HandlerSpec::read("timeouts"),
                 HandlerSpec::read("bypassed"),
                 HandlerSpec::read("bytes_sent"),
+                HandlerSpec::read("bytes_copied"),
                 HandlerSpec::read("slices"),
                 HandlerSpec::read("device"),
             ]
@@ -471,6 +501,7 @@ impl Element for Batcher {
             "timeouts" => self.timeouts.to_string(),
             "bypassed" => self.bypassed.to_string(),
             "bytes_sent" => self.bytes_sent.to_string(),
+            "bytes_copied" => self.bytes_copied.to_string(),
             "device" => match &self.offload {
                 Some(offload) if offload.is_ready() => offload.device().name().to_owned(),
                 _ => "none".to_owned(),
@@ -481,6 +512,9 @@ impl Element for Batcher {
                     let name = part.slice.name();
                     // A String takes every write.
                     let _ = writeln!(text, "{} {name}", 4 * part.slice.words());
+                }
+                if self.texts.is_some() {
+                    text += "* payload\n";
                 }
                 if !self.by_slices {
                     let _ = writeln!(text, "{} the whole packet", 4 * slices::FRAME_WORDS);

@@ -199,7 +199,7 @@ impl ChainMember for GpuIpForward {
         (self.headers, self.offload) = (Some(headers), Some(offload.clone()));
         let slice = Some(Slice::IpHeader(self.offset));
         let answer_bytes = HeaderImage::FORM.answer_bytes;
-        Ok(Joined { slice, answer_bytes, ahead: None })
+        Ok(Joined { slice, answer_bytes, texts: None, ahead: None })
     }
 
     fn apply(&mut self, _cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch) {

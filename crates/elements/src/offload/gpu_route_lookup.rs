@@ -124,7 +124,7 @@ impl<L: RouteLookup> ChainMember for GpuRouteLookup<L> {
         self.offload = Some(offload.clone());
         let answer_bytes = RouteImage::<L::Address>::FORM.answer_bytes;
         let ahead = self.target.map(|_| lookup);
-        Ok(Joined { slice: Some(self.slice()), answer_bytes, ahead })
+        Ok(Joined { slice: Some(self.slice()), answer_bytes, texts: None, ahead })
     }
 
     fn apply(&mut self, _cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch) {

@@ -137,7 +137,7 @@ impl ChainMember for GpuSdnClassifier {
         (self.lookup, self.owner) = (lookup, owner);
         self.offload = Some(offload.clone());
         let (slice, ahead) = (Some(Slice::Key(schema)), self.target.map(|_| lookup));
-        Ok(Joined { slice, answer_bytes: 4, ahead })
+        Ok(Joined { slice, answer_bytes: 4, texts: None, ahead })
     }
 
     fn apply(&mut self, _cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch) {

@@ -18,7 +18,8 @@
 //!
 //! # Threads
 //! Belongs to the worker of its chain. A batch of up to 512 KB is not copied: kernels read it where
-//! it is.
+//! it is. Payloads are read where they lie, and laid out in the device's memory for those who search
+//! them.
 //!
 //! # Example
 //! ```text
@@ -50,6 +51,9 @@ impl Element for HostToDeviceMemcpy {
         let Some(load) = Load::of(&mut batch) else { return cx.drop_batch(batch, 0) };
         if let Some(chain) = &mut load.chain {
             chain.begin(load.words);
+            if let Some(list) = &load.texts {
+                chain.gather(&list.texts, list.column_at, list.texts_words);
+            }
         }
         cx.emit_batch(0, batch);
     }

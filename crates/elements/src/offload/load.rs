@@ -15,6 +15,7 @@ use warpswitch_packet::{AHEAD_LOOKUPS, AheadAnswer, Batch};
 
 use super::place::Offload;
 use super::slices::{Family, Slice};
+use super::texts::BatchTexts;
 use crate::ahead::Clock;
 
 /// Who looked something up, and where the answers are.
@@ -46,6 +47,8 @@ pub(crate) struct Load {
     pub(crate) chain: Option<Chain>,
     /// Where each slice's column begins.
     pub(crate) columns: Vec<(Slice, usize)>,
+    /// Payloads that are searched on the way; none where no element asks for them.
+    pub(crate) texts: Option<BatchTexts>,
     /// Words that are sent off.
     pub(crate) words: usize,
     /// Packets that have no key, by slice and place.
@@ -81,6 +84,7 @@ impl Load {
         Self {
             chain,
             columns: Vec::new(),
+            texts: None,
             words: 0,
             keyless: Vec::new(),
             steps: Vec::new(),

@@ -17,6 +17,7 @@ use super::load::{Load, Step};
 use super::place::Offload;
 use super::plan;
 use super::slices::Slice;
+use super::texts::Wanted;
 
 /// What members of a chain are called, in their order; those between the first and the second have
 /// kernels.
@@ -95,8 +96,10 @@ impl Kind {
 /// What a member brings to its chain.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Joined {
-    /// What it looks at; none if it takes it from the packets itself.
+    /// What it looks at; none if that is no slice.
     pub(super) slice: Option<Slice>,
+    /// Payloads that it has searched.
+    pub(super) texts: Option<Wanted>,
     pub(super) answer_bytes: usize,
     /// Which of a packet's answers are its, if they are for an element behind the chain.
     pub(super) ahead: Option<usize>,

@@ -40,6 +40,7 @@ mod plan;
 mod slices;
 #[cfg(test)]
 mod tests;
+mod texts;
 pub(crate) mod twin;
 
 use warpswitch_graph::ElementClass;

@@ -1,14 +1,37 @@
 //! The device that a configuration's lookups are offloaded to.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use warpswitch_gpu::Device;
 use warpswitch_gpu::auto::policy::Policy;
+use warpswitch_gpu::{Device, HostMemory};
 use warpswitch_graph::Context;
+use warpswitch_packet::Frames;
 
+use super::texts::LentBytes;
 use crate::ahead::{Ahead, Clock, Costs, Missed, Stamp};
+
+/// Frames of fewer bytes are copied: their pages may have others' bytes on them, too.
+const REACHED_BYTES_MIN: usize = 1 << 20;
+/// The most pieces of memory that a device is given to read.
+const REACHED_MAX: usize = 256;
+
+/// Frames that the device was given to read; none if it refused.
+#[derive(Debug)]
+struct Reached {
+    frames: Arc<Frames>,
+    memory: Option<Arc<HostMemory>>,
+}
+
+impl Reached {
+    /// Whether others than the device still have the frames.
+    fn is_used(&self) -> bool {
+        let own = 1 + usize::from(self.memory.is_some());
+        Arc::strong_count(&self.frames) > own
+            || self.memory.as_ref().is_some_and(|memory| Arc::strong_count(memory) > 1)
+    }
+}
 
 /// A device for the elements of a configuration, which who runs it hands to them by
 /// [`warpswitch_graph::Console::device`]. Without one, or when it is retired, elements do their
@@ -21,6 +44,7 @@ pub struct Offload {
     policy: Policy,
     /// Elements that were given a number. Threads: handed out one by one, nothing else with them.
     owners: AtomicU32,
+    reached: Mutex<Vec<Reached>>,
 }
 
 impl Offload {
@@ -38,7 +62,14 @@ impl Offload {
     fn new(device: Arc<Device>, clock: Option<Clock>) -> Arc<Self> {
         let costs = Arc::new(Costs::new(clock));
         let policy = Policy::new(Vec::new(), Vec::new());
-        Arc::new(Self { device, stamp: Arc::default(), costs, policy, owners: AtomicU32::new(0) })
+        Arc::new(Self {
+            device,
+            stamp: Arc::default(),
+            costs,
+            policy,
+            owners: AtomicU32::new(0),
+            reached: Mutex::default(),
+        })
     }
 
     /// What was chosen for wide batches, and why; nothing without a choice.
@@ -63,6 +94,28 @@ impl Offload {
     /// The device.
     pub fn device(&self) -> &Arc<Device> {
         &self.device
+    }
+
+    /// Frames as memory that the device reads where it is: given to it the first time, which takes
+    /// 1 ms for 32 MB, and taken back when nobody else has them any more. `None` if there is little
+    /// of it, the device refuses, or it has no memory of its own.
+    pub(super) fn reach(&self, frames: &Arc<Frames>) -> Option<Arc<HostMemory>> {
+        if frames.bytes().len() < REACHED_BYTES_MIN {
+            return None;
+        }
+        // Who panicked with the lock held left a whole list.
+        let mut reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = reached.iter().find(|known| Arc::ptr_eq(&known.frames, frames)) {
+            return known.memory.clone();
+        }
+        reached.retain(Reached::is_used);
+        if reached.len() == REACHED_MAX {
+            return None;
+        }
+        let memory = self.device.reach(Arc::new(LentBytes(frames.clone())));
+        let memory = memory.ok().flatten().map(Arc::new);
+        reached.push(Reached { frames: frames.clone(), memory: memory.clone() });
+        memory
     }
 
     /// The state of the tables of all elements that use the device.

@@ -7,6 +7,7 @@ use warpswitch_classify::BuildOptions;
 use warpswitch_routes::{NextHop, Prefix};
 use warpswitch_rules::generate::{Family, Prng, RulesetSpec, Style};
 use warpswitch_rules::{KeyBuf, RuleId, Ruleset, linear};
+use warpswitch_scan::{Case, PatternId, Patterns, naive};
 use warpswitch_testkit::dense;
 
 use super::*;
@@ -14,6 +15,7 @@ use crate::deadline::Deadline;
 use crate::host::{FaultPlan, HostPool};
 use crate::image::Algorithm;
 use crate::routes::LiveRoutes;
+use crate::scan::{Place, TextFindings, put_text, text_words};
 use crate::{Device, engine};
 
 /// The time since the first look at it.
@@ -70,7 +72,7 @@ fn no_fault_costs_an_answer() {
             let routes = LiveRoutes::build(&device, routes(), 1 << 30).unwrap();
             let want = expected(&ruleset, &routes, &keys);
             let mut chains: Vec<Chain> =
-                (0..3).map(|_| device.chain(1024, 1024).unwrap()).collect();
+                (0..3).map(|_| device.chain(ChainRoom::of(1024, 1024)).unwrap()).collect();
             let mut got = Vec::new();
             for (number, batch) in keys.as_batch().words().chunks(4 * 100).enumerate() {
                 let (chain, len) = (&mut chains[number % 3], batch.len() / 4);
@@ -101,7 +103,7 @@ fn no_fault_costs_an_answer() {
 #[test]
 fn a_chain_without_steps_ends() {
     let device = pool(FaultPlan::default(), None);
-    let mut chain = device.chain(64, 0).unwrap();
+    let mut chain = device.chain(ChainRoom::of(64, 0)).unwrap();
     chain.begin(64);
     chain.end();
     chain.wait();
@@ -110,4 +112,129 @@ fn a_chain_without_steps_ends() {
     chain.begin(1);
     chain.end();
     assert!(chain.poll() && chain.was_rescued());
+}
+
+/// Texts of two groups of patterns.
+struct TextCase {
+    patterns: [Patterns; 2],
+    /// With the group of each.
+    texts: Vec<(usize, Vec<u8>)>,
+}
+
+impl TextCase {
+    fn new(seed: u64) -> Self {
+        let mut draw = Prng::new(seed);
+        let mut bytes =
+            |len: usize| -> Vec<u8> { (0..len).map(|_| b"abAB"[draw.below(4) as usize]).collect() };
+        let mut patterns = [Patterns::new(), Patterns::new()];
+        for idx in 0..60 {
+            let case = if idx % 2 == 0 { Case::Insensitive } else { Case::Sensitive };
+            patterns[idx % 2].push(&bytes(4 + idx / 4), case).unwrap();
+        }
+        let lens = [0, 1, 15, 16, 17, 200, 1460, 9000, 40_000];
+        let texts = (0..135).map(|idx| (idx % 2, bytes(lens[idx % lens.len()]))).collect();
+        Self { patterns, texts }
+    }
+
+    /// Puts texts with these numbers into a chain, as many as it has room for, and begins a batch.
+    fn begin(&self, numbers: Range<usize>, chain: &mut Chain, room: ChainRoom) -> Texts {
+        let mut texts = Texts::new(100, room.pages);
+        let (words, mut at) = (chain.words_mut(), room.words);
+        for group in 0..2 {
+            texts.begin_group();
+            for idx in numbers.clone().filter(|&idx| self.texts[idx].0 == group) {
+                let text = &self.texts[idx].1;
+                if at + text_words(text.len()) <= words.len() {
+                    let place = put_text(words, at, text);
+                    if texts.push(idx as u32, place, text.len(), words) {
+                        at += text_words(text.len());
+                    }
+                }
+            }
+        }
+        let sent = texts.end(words);
+        chain.begin(sent);
+        chain.gather(&texts, 0, at - room.words);
+        texts
+    }
+
+    /// Holds what was found in texts against the reference; how many the host was asked for.
+    fn check(&self, chain: &Chain, texts: &Texts, found: &[Range<usize>; 2]) -> usize {
+        let (mut asked, mut seen, mut scratch) = (0, 0, TextFindings::default());
+        for (group, found) in found.iter().enumerate() {
+            let words = &chain.answers()[found.clone()];
+            texts.read(group, words, &mut scratch, |owner, ids| {
+                let (of, text) = &self.texts[owner as usize];
+                assert_eq!(*of, group);
+                seen += 1;
+                match ids {
+                    None => asked += 1,
+                    Some(ids) => assert_eq!(ids, naive::set(&self.patterns[group], text)),
+                }
+            });
+        }
+        assert_eq!(seen, texts.len());
+        asked
+    }
+}
+
+/// Whatever a device does, each text has what occurs in it, or the host is asked to look.
+#[test]
+fn no_fault_costs_a_text() {
+    let (none, delay_max) = (FaultPlan::default(), Duration::from_micros(300));
+    let slow = FaultPlan { delay_chance: 0.5, delay_max, ..none };
+    let plans = [
+        (slow, None),
+        (FaultPlan { error_chance: 0.1, ..slow }, None),
+        (FaultPlan { hang_chance: 0.1, ..slow }, Some(Duration::from_millis(10))),
+    ];
+    let room = ChainRoom { words: 1024, texts: 40_000, answers: 20_000, pages: 7 };
+    for (seed, (plan, slack)) in plans.into_iter().enumerate() {
+        let case = TextCase::new(seed as u64);
+        let device = pool(FaultPlan { seed: 3, ..plan }, slack);
+        let images = [0, 1].map(|group: usize| {
+            device.load(Arc::new(ScanImage::new(&case.patterns[group]))).unwrap()
+        });
+        let mut chains: Vec<Chain> = (0..3).map(|_| device.chain(room).unwrap()).collect();
+        let (mut texts_all, mut asked) = (0, 0);
+        for number in 0..30 {
+            let chain = &mut chains[number % 3];
+            let first = number * 7 % 95;
+            let texts = case.begin(first..first + 40, chain, room);
+            let found = [0, 1].map(|group| chain.scan(&images[group], texts.pages_of(group)));
+            chain.end();
+            chain.wait();
+            texts_all += texts.len();
+            asked += case.check(chain, &texts, &found);
+        }
+        // Short texts all fit, empty ones and those that no page takes never.
+        assert!(texts_all > 600 && asked < texts_all / 2, "{asked} of {texts_all} asked for");
+        assert_eq!(device.retired().is_some(), seed > 0, "{plan:?}");
+    }
+}
+
+/// Of texts that only a card can read, the host is asked for.
+#[test]
+fn texts_out_of_reach_are_asked_for() {
+    let case = TextCase::new(1);
+    let device = pool(FaultPlan::default(), None);
+    let image = device.load(Arc::new(ScanImage::new(&case.patterns[0]))).unwrap();
+    let room = ChainRoom { words: 64, texts: 0, answers: 5000, pages: 2 };
+    let mut chain = device.chain(room).unwrap();
+    let mut texts = Texts::new(4, 2);
+    texts.begin_group();
+    assert!(!texts.push(9, Place::at(0x1000), 0, chain.words_mut()), "nothing is in it");
+    assert!(texts.push(7, Place::at(0x1000), 40, chain.words_mut()));
+    let sent = texts.end(chain.words_mut());
+    chain.begin(sent);
+    chain.gather(&texts, 0, 0);
+    let found = chain.scan(&image, texts.pages_of(0));
+    chain.end();
+    chain.wait();
+    let mut seen = Vec::new();
+    let words = &chain.answers()[found];
+    texts.read(0, words, &mut TextFindings::default(), |owner, ids| {
+        seen.push((owner, ids.map(<[PatternId]>::to_vec)));
+    });
+    assert_eq!(seen, [(7, None)]);
 }

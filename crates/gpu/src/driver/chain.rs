@@ -3,12 +3,21 @@
 use std::sync::Arc;
 
 use super::call::check;
-use super::card::Card;
 use super::memory::{DeviceWords, PinnedWords};
+use super::program::{LaunchShape, Program, View};
 use super::raw::cuda;
 use super::slot::{Event, LoadedImage, Stream, Transfer};
+use crate::chain::ChainRoom;
 use crate::error::GpuError;
+use crate::image::VIEW_NUMBERS;
+use crate::image::abi::{PAGE_WORDS, TEXTS_FIRST};
+use crate::scan::ScanImage;
 use crate::work::Form;
+
+/// Threads of the kernel that lays texts out on pages, and the most blocks of it: what these have
+/// under way is all that the link takes.
+const GATHER_THREADS: usize = 256;
+const GATHER_BLOCKS_MAX: usize = 16;
 
 /// Words that go in, words that come out, and a stream. [`CardChain::begin`] sends the words off,
 /// each [`CardChain::launch`] has a kernel read some and write others, [`CardChain::end`] brings
@@ -22,26 +31,35 @@ pub struct CardChain {
     answers: PinnedWords,
     card_words: DeviceWords,
     card_answers: DeviceWords,
-    transfer: Transfer,
+    /// Where texts are laid out, and what does that.
+    pages: DeviceWords,
+    gather: Arc<Program>,
+    /// How words come to the card, and answers from it.
+    words_by: Transfer,
+    answers_by: Transfer,
     /// The images in use while work is under way.
     flight: Vec<Arc<LoadedImage>>,
     is_under_way: bool,
 }
 
 impl CardChain {
-    /// Room for so many words of either kind.
+    /// As much room as `room` says; `gather` lays texts out on its pages.
     ///
     /// # Errors
     /// [`crate::ErrorKind::OutOfMemory`]; the driver's.
-    pub fn new(card: &Arc<Card>, words: usize, answers: usize) -> Result<Self, GpuError> {
+    pub fn new(gather: &Arc<Program>, room: ChainRoom) -> Result<Self, GpuError> {
+        let card = gather.card();
         Ok(Self {
             stream: Stream::open(card)?,
             done: Event::new(card, false)?,
-            words: PinnedWords::zeroed(card, words)?,
-            answers: PinnedWords::zeroed(card, answers)?,
-            card_words: DeviceWords::with_len(card, words)?,
-            card_answers: DeviceWords::with_len(card, answers)?,
-            transfer: Transfer::Copies,
+            words: PinnedWords::zeroed(card, room.words + room.texts)?,
+            answers: PinnedWords::zeroed(card, room.answers)?,
+            card_words: DeviceWords::with_len(card, room.words)?,
+            card_answers: DeviceWords::with_len(card, room.answers)?,
+            pages: DeviceWords::with_len(card, room.pages * PAGE_WORDS)?,
+            gather: gather.clone(),
+            words_by: Transfer::Copies,
+            answers_by: Transfer::Copies,
             flight: Vec::new(),
             is_under_way: false,
         })
@@ -63,20 +81,25 @@ impl CardChain {
         unsafe { self.words.as_slice() }
     }
 
-    /// Sends the first `len` words off; with [`Transfer::Direct`] kernels read them where they are.
+    /// Sends the first `len` words off; with [`Transfer::Direct`] kernels read them where they are,
+    /// and write answers to where they are read.
     ///
     /// # Errors
     /// The driver's.
     ///
     /// # Panics
     /// If work is under way or `len` is more than there is room for: caller bugs.
-    pub fn begin(&mut self, len: usize, transfer: Transfer) -> Result<(), GpuError> {
+    pub fn begin(
+        &mut self,
+        len: usize,
+        (words_by, answers_by): (Transfer, Transfer),
+    ) -> Result<(), GpuError> {
         assert!(!self.is_under_way, "the chain is in use");
         assert!(len <= self.card_words.len(), "{len} words in a chain for fewer");
-        self.transfer = transfer;
+        (self.words_by, self.answers_by) = (words_by, answers_by);
         self.is_under_way = true;
         self.stream.enter()?;
-        if transfer == Transfer::Direct || len == 0 {
+        if words_by == Transfer::Direct || len == 0 {
             return Ok(());
         }
         let (to, from) = (self.card_words.address(), self.words.as_ptr().cast());
@@ -101,24 +124,108 @@ impl CardChain {
         (keys_at, out_at): (usize, usize),
         count: usize,
     ) -> Result<(), GpuError> {
-        assert!(self.is_under_way, "the chain was not begun");
-        let (keys_end, out_end) =
-            (keys_at + form.keys_len(count), out_at + form.answers_len(count));
+        let keys_end = keys_at + form.keys_len(count);
         assert!(keys_end <= self.card_words.len(), "keys behind the words");
+        let from = self.sent() + 4 * keys_at as u64;
+        let to = self.room_for(form, out_at, count);
+        // SAFETY: the words hold `count` keys of the image's form from there on.
+        unsafe { self.put(image, (from, to, count)) }
+    }
+
+    /// Where kernels find the words that were sent off.
+    fn sent(&self) -> u64 {
+        match self.words_by {
+            Transfer::Copies => self.card_words.address(),
+            Transfer::Direct => self.words.address(),
+        }
+    }
+
+    /// Where `count` answers go.
+    fn room_for(&self, form: Form, out_at: usize, count: usize) -> u64 {
+        let out_end = out_at + form.answers_len(count);
         assert!(out_end <= self.card_answers.len(), "answers behind the room for them");
-        self.stream.enter()?;
-        let (words, answers) = match self.transfer {
-            Transfer::Copies => (self.card_words.address(), self.card_answers.address()),
-            Transfer::Direct => (self.words.address(), self.answers.address()),
+        let answers = match self.answers_by {
+            Transfer::Copies => self.card_answers.address(),
+            Transfer::Direct => self.answers.address(),
         };
+        answers + 4 * out_at as u64
+    }
+
+    /// Puts the kernel of an image into the stream.
+    ///
+    /// # Safety
+    /// - `from` and `to` are addresses, for this card, of `count` keys and answers of the image's
+    ///   form in buffers of this chain.
+    unsafe fn put(
+        &mut self,
+        image: &Arc<LoadedImage>,
+        (from, to, count): (u64, u64, usize),
+    ) -> Result<(), GpuError> {
+        assert!(self.is_under_way, "the chain was not begun");
+        self.stream.enter()?;
         self.flight.push(image.clone());
-        let (from, to) = (words + 4 * keys_at as u64, answers + 4 * out_at as u64);
         let (shape, blocks_max) = (&image.shape, image.blocks_max);
         let (stream, view) = (self.stream.handle, &image.view);
-        // SAFETY: the image belongs to its program and is kept in `flight`; the buffers hold
-        // `count` keys and answers of its form from there on, as was checked above; the stream is
-        // of the same card.
+        // SAFETY: the image belongs to its program and is kept in `flight`; the keys and answers
+        // are the caller's promise; the stream is of the same card.
         unsafe { image.program.launch(stream, shape, blocks_max, view, (from, to, count)) }
+    }
+
+    /// Has texts laid out on `pages` pages, by the column that begins at word `column_at` and has
+    /// `firsts_words` words in front of its texts.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Panics
+    /// If no work was begun, or there are fewer words or pages: caller bugs. A column that is wrong
+    /// is an error of the card, or makes wrong pages; nothing is written but pages.
+    pub fn gather(
+        &mut self,
+        (column_at, firsts_words): (usize, usize),
+        pages: usize,
+    ) -> Result<(), GpuError> {
+        assert!(self.is_under_way, "the chain was not begun");
+        assert!(column_at + firsts_words <= self.card_words.len(), "a column behind the words");
+        assert!(pages * PAGE_WORDS <= self.pages.len(), "{pages} pages in a chain for fewer");
+        self.stream.enter()?;
+        let mut numbers = [0; VIEW_NUMBERS];
+        numbers[TEXTS_FIRST] = firsts_words as u32;
+        let view = View { words: self.words.address(), numbers };
+        let shape = LaunchShape {
+            threads: GATHER_THREADS,
+            keys_per_block: 1,
+            shared_bytes: 0,
+            persistent: true,
+        };
+        let from = self.sent() + 4 * column_at as u64;
+        let launched = (from, self.pages.address(), pages);
+        let stream = self.stream.handle;
+        // SAFETY: the program lives as long as the stream, the column's head and the pages are
+        // there, as was checked above; the kernel writes to no place outside its page, whatever the
+        // column says.
+        unsafe { self.gather.launch(stream, &shape, GATHER_BLOCKS_MAX, &view, launched) }
+    }
+
+    /// Has the pages `pages` searched for the patterns of an image: what is found goes to the
+    /// answers from word `out_at` on.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Panics
+    /// As [`CardChain::gather`].
+    pub fn scan(
+        &mut self,
+        image: &Arc<LoadedImage>,
+        pages: std::ops::Range<usize>,
+        out_at: usize,
+    ) -> Result<(), GpuError> {
+        assert!(pages.end * PAGE_WORDS <= self.pages.len(), "pages in a chain for fewer");
+        let from = self.pages.address() + 4 * (pages.start * PAGE_WORDS) as u64;
+        let to = self.room_for(ScanImage::FORM, out_at, pages.len());
+        // SAFETY: so many pages lie there.
+        unsafe { self.put(image, (from, to, pages.len())) }
     }
 
     /// Brings the first `len` words of answers back.
@@ -128,7 +235,7 @@ impl CardChain {
     pub fn end(&mut self, len: usize) -> Result<(), GpuError> {
         assert!(len <= self.card_answers.len(), "{len} answers in a chain for fewer");
         self.stream.enter()?;
-        if self.transfer == Transfer::Copies && len > 0 {
+        if self.answers_by == Transfer::Copies && len > 0 {
             let (to, from) = (self.answers.as_ptr().cast(), self.card_answers.address());
             let stream = self.stream.handle;
             // SAFETY: both places have `len` words; nothing of `answers` is lent while

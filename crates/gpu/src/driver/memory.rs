@@ -1,4 +1,5 @@
-//! Memory: words of the card, and pinned words of the host that the card can reach.
+//! Memory: words of the card, pinned words of the host that the card can reach, and memory of others
+//! that it is lent.
 
 use std::ptr::{self, NonNull};
 use std::slice;
@@ -9,6 +10,7 @@ use super::card::Card;
 use super::pool::Block;
 use super::raw::cuda;
 use crate::error::GpuError;
+use crate::scan::Place;
 
 /// The least that is copied to a card at once. The driver seems to pass up to 64 KB in the stream
 /// of its commands, where they wait until a kernel that stays has left: images of so few words took
@@ -171,5 +173,76 @@ impl Drop for PinnedWords {
         _ = self.card.enter();
         // SAFETY: allocated in `zeroed`, freed once; its slot has waited for all work before.
         _ = unsafe { cuda::cuMemFreeHost(self.words.as_ptr().cast()) };
+    }
+}
+
+/// Bytes that several share and nobody writes to.
+pub trait SharedBytes: std::fmt::Debug + Send + Sync {
+    /// They are the same each time.
+    fn bytes(&self) -> &[u8];
+}
+
+/// Memory of the host that somebody else owns, and that a card reads where it is. Threads: any
+/// number.
+#[derive(Debug)]
+pub struct HostMemory {
+    card: Arc<Card>,
+    start: usize,
+    bytes: usize,
+    /// Where the card sees it.
+    address: cuda::CUdeviceptr,
+    owner: Arc<dyn SharedBytes>,
+}
+
+impl HostMemory {
+    /// Has the driver keep the pages that the owner's bytes lie on where they are. Takes about 1 ms
+    /// for 32 MB.
+    ///
+    /// # Errors
+    /// The driver's: there may be a bound on such memory, or a part of it is lent to it already.
+    pub fn reach(card: &Arc<Card>, owner: Arc<dyn SharedBytes>) -> Result<Self, GpuError> {
+        card.enter()?;
+        let (first, bytes) = (owner.bytes().as_ptr().cast_mut().cast(), owner.bytes().len());
+        let flags = cuda::CU_MEMHOSTREGISTER_PORTABLE | cuda::CU_MEMHOSTREGISTER_DEVICEMAP;
+        // SAFETY: so many bytes lie there, for as long as `owner` lives, which goes after them.
+        check("cuMemHostRegister", unsafe { cuda::cuMemHostRegister_v2(first, bytes, flags) })?;
+        let mut memory = Self { card: card.clone(), start: first.addr(), bytes, address: 0, owner };
+        // SAFETY: the memory was registered as reachable for cards; one address is written.
+        let got = unsafe { cuda::cuMemHostGetDevicePointer_v2(&raw mut memory.address, first, 0) };
+        check("cuMemHostGetDevicePointer", got)?;
+        Ok(memory)
+    }
+
+    /// Where the card finds a text that lies in it; `None` for another one.
+    pub fn place(&self, text: &[u8]) -> Option<Place> {
+        let at = text.as_ptr().addr().checked_sub(self.start)?;
+        let is_in = at.checked_add(text.len())? <= self.bytes;
+        is_in.then(|| Place::at(self.address + at as u64))
+    }
+
+    /// Whose it is.
+    pub fn owner(&self) -> &Arc<dyn SharedBytes> {
+        &self.owner
+    }
+
+    /// Bytes of it.
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+}
+
+impl Drop for HostMemory {
+    fn drop(&mut self) {
+        if self.card.is_given_up() {
+            return;
+        }
+        _ = self.card.enter();
+        // SAFETY: registered once, and unregistered once, while its owner lives.
+        _ = unsafe { cuda::cuMemHostUnregister(self.owner.bytes().as_ptr().cast_mut().cast()) };
     }
 }

@@ -14,7 +14,7 @@
 //! - Kernels get addresses of buffers that their owner keeps alive until the work is done. What
 //!   they read beyond these is decided by images, which only this crate's builders make; a wrong
 //!   address is an error of the card, not a write into this process: the only memory of the host
-//!   that a kernel can reach is pinned memory of slots.
+//!   that a kernel can write to is pinned memory of slots. [`HostMemory`] is only read.
 
 mod call;
 mod card;
@@ -32,7 +32,7 @@ mod timing;
 pub use card::{Card, card_count, driver_version};
 pub use chain::CardChain;
 pub use compile::{compile, compiler_version};
-pub use memory::DeviceWords;
+pub use memory::{DeviceWords, HostMemory, SharedBytes};
 pub use patcher::Patcher;
 pub use pool::{MemoryUse, pool_bytes_max};
 pub use program::{LaunchShape, Program};

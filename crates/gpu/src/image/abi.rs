@@ -129,6 +129,11 @@ pub const PAGE_PARTS: usize = 16;
 /// Words of what is found in a part.
 pub const PART_WORDS: usize = 128;
 
+/// Texts that wait for their pages: words of the column in front of them.
+pub const TEXTS_FIRST: usize = 0;
+/// Words of a text.
+pub const TEXT_WORDS: usize = 4;
+
 /// `words` padded to whole loads of four.
 pub const fn padded(words: usize) -> usize {
     words.div_ceil(4) * 4
@@ -178,7 +183,7 @@ pub const fn row_words(words: usize, compact: bool) -> usize {
 }
 
 /// What the probe kernel reports, in its order; compiled for full rows of four-word keys.
-pub const FACTS: [(&str, u32); 54] = [
+pub const FACTS: [(&str, u32); 56] = [
     ("size of a view", 64),
     ("WS_IDS", IDS as u32),
     ("WS_RULES", RULES as u32),
@@ -233,4 +238,6 @@ pub const FACTS: [(&str, u32); 54] = [
     ("WS_PAGE_MARKS", PAGE_MARKS as u32),
     ("WS_PAGE_PARTS", PAGE_PARTS as u32),
     ("WS_PART_WORDS", PART_WORDS as u32),
+    ("WS_TEXTS_FIRST", TEXTS_FIRST as u32),
+    ("WS_TEXT_WORDS", TEXT_WORDS as u32),
 ];

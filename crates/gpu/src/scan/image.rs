@@ -59,8 +59,8 @@ const UNIT_WORK: usize = 1024;
 const FILTER_LOG2: std::ops::RangeInclusive<u32> = 10..=14;
 /// Words of the table of tiny patterns.
 const TINY_WORDS: usize = 256;
-/// Threads of a block, and words of shared memory of each of its 32 warps.
-const THREADS: usize = 1024;
+/// Threads of a block, and words of shared memory of each of its warps.
+const THREADS: usize = 512;
 const WARP_WORDS: usize = 1 + 64;
 
 /// Letters A to Z of four bytes in lower case.
@@ -236,7 +236,7 @@ impl ScanImage {
     }
 
     /// Searches a page on this thread.
-    fn search(&self, page: Page<'_>, found: &mut [u32]) {
+    pub(super) fn search(&self, page: Page<'_>, found: &mut [u32]) {
         let mut begun = 0;
         for (number, words) in found.chunks_exact_mut(PART_WORDS).enumerate() {
             let per_part = UNITS * PART_WORDS / FOUND_WORDS;

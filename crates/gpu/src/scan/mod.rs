@@ -17,6 +17,7 @@ mod image;
 mod page;
 #[cfg(test)]
 mod tests;
+mod texts;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,6 +31,8 @@ use crate::ring::Ring;
 pub use image::ScanImage;
 use page::{Cursor, Findings, PATTERN_ID, Page};
 pub use page::{FOUND_WORDS, PAGED_BYTES_MAX, read_pages, write_pages};
+pub(crate) use texts::search_pages;
+pub use texts::{Place, TextFindings, Texts, put_text, text_words};
 
 /// Words of a page.
 pub const PAGE_WORDS: usize = crate::image::abi::PAGE_WORDS;

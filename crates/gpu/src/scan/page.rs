@@ -36,36 +36,59 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
+    /// Of an empty page.
+    pub(super) fn start() -> Self {
+        Self { unit: PAGE_MARKS * 4 / UNIT_BYTES, payloads: 0 }
+    }
+
     /// Begins a page.
     pub(super) fn open(page: &mut [u32]) -> Self {
         page[..PAGE_MARKS].fill(0);
-        Self { unit: PAGE_MARKS * 4 / UNIT_BYTES, payloads: 0 }
+        Self::start()
+    }
+
+    /// Takes room for a payload of at least one byte: its word in the page's table, or `None` if the
+    /// page has no room for it.
+    pub(super) fn take(&mut self, bytes: usize) -> Option<u32> {
+        let end = self.unit.checked_add(bytes.div_ceil(UNIT_BYTES))?;
+        if end >= UNITS || end * UNIT_BYTES / 4 >= PAGE_WORDS - self.payloads {
+            return None;
+        }
+        let start = self.unit * UNIT_BYTES;
+        (self.unit, self.payloads) = (end, self.payloads + 1);
+        // A page has fewer bytes than 16 bits count.
+        Some((start << 16 | (start + bytes)) as u32)
     }
 
     /// Writes a payload of at least one byte; `false` if the page has no room for it.
     pub(super) fn push(&mut self, page: &mut [u32], payload: &[u8]) -> bool {
-        let end = self.unit + payload.len().div_ceil(UNIT_BYTES);
-        if end * UNIT_BYTES / 4 >= PAGE_WORDS - self.payloads {
-            return false;
-        }
-        let start = self.unit * UNIT_BYTES;
-        let words = &mut page[start / 4..end * UNIT_BYTES / 4];
-        let (fours, rest) = payload.as_chunks::<4>();
-        for (word, four) in words.iter_mut().zip(fours) {
-            *word = u32::from_le_bytes(*four);
-        }
-        if !rest.is_empty() {
-            let mut four = [0; 4];
-            four[..rest.len()].copy_from_slice(rest);
-            words[fours.len()] = u32::from_le_bytes(four);
-        }
-        page[self.unit / 32] |= 1 << (self.unit % 32);
-        let entry = start << 16 | (start + payload.len());
-        page[PAGE_WORDS - 1 - self.payloads] = entry as u32;
-        self.payloads += 1;
-        self.unit = end;
+        let number = self.payloads;
+        let Some(entry) = self.take(payload.len()) else { return false };
+        let start = (entry >> 16) as usize;
+        write_bytes(&mut page[start / 4..], payload);
+        let unit = start / UNIT_BYTES;
+        page[unit / 32] |= 1 << (unit % 32);
+        page[PAGE_WORDS - 1 - number] = entry;
         true
     }
+}
+
+/// Writes bytes from the start of `words` on; the last word is filled up with zeros.
+pub(super) fn write_bytes(words: &mut [u32], bytes: &[u8]) {
+    let (fours, rest) = bytes.as_chunks::<4>();
+    for (word, four) in words.iter_mut().zip(fours) {
+        *word = u32::from_le_bytes(*four);
+    }
+    if !rest.is_empty() {
+        let mut four = [0; 4];
+        four[..rest.len()].copy_from_slice(rest);
+        words[fours.len()] = u32::from_le_bytes(four);
+    }
+}
+
+/// Where a payload begins and ends, by its word in the table.
+pub(super) fn bounds(entry: u32) -> (usize, usize) {
+    ((entry >> 16) as usize, (entry & 0xffff) as usize)
 }
 
 /// A page that was written.
@@ -92,8 +115,12 @@ impl<'a> Page<'a> {
 
     /// Where a payload begins and ends.
     pub(super) fn bounds(self, payload: usize) -> (usize, usize) {
-        let entry = self.words[PAGE_WORDS - 1 - payload];
-        ((entry >> 16) as usize, (entry & 0xffff) as usize)
+        bounds(self.words[PAGE_WORDS - 1 - payload])
+    }
+
+    /// Where all of them do, in order.
+    fn all_bounds(self) -> impl Iterator<Item = (usize, usize)> + Clone {
+        self.words.iter().rev().take(self.payloads()).map(|&entry| bounds(entry))
     }
 
     /// Four bytes from any place on.
@@ -127,12 +154,22 @@ impl Findings {
     /// Reads what was found in `page`. Of a payload with more than `set_max` patterns the host is
     /// asked: which of them occur first their numbers do not tell.
     pub(super) fn read(&mut self, page: Page<'_>, found: &[u32], set_max: usize) {
+        self.read_bounded(page.all_bounds(), found, set_max);
+    }
+
+    /// The same of a page of which only is known where its payloads lie.
+    pub(super) fn read_bounded(
+        &mut self,
+        bounds: impl Iterator<Item = (usize, usize)> + Clone,
+        found: &[u32],
+        set_max: usize,
+    ) {
         self.pairs.clear();
         self.asked.clear();
         for (part, words) in found.chunks_exact(PART_WORDS).enumerate() {
             let len = words[0];
             if len == NONE {
-                self.ask_all(page, part);
+                self.ask_all(bounds.clone(), part);
             } else {
                 self.pairs.extend_from_slice(&words[1..=len as usize]);
             }
@@ -152,12 +189,10 @@ impl Findings {
     }
 
     /// Every payload with a byte in a part was not searched there to the end.
-    fn ask_all(&mut self, page: Page<'_>, part: usize) {
-        let touches = |payload: &u32| {
-            let (start, end) = page.bounds(*payload as usize);
-            start < (part + 1) * PART_BYTES && end > part * PART_BYTES
-        };
-        self.asked.extend((0..page.payloads() as u32).filter(touches));
+    fn ask_all(&mut self, bounds: impl Iterator<Item = (usize, usize)>, part: usize) {
+        let touches = |(start, end)| start < (part + 1) * PART_BYTES && end > part * PART_BYTES;
+        let numbered = (0..).zip(bounds).filter(|&(_, bounds)| touches(bounds));
+        self.asked.extend(numbered.map(|(payload, _)| payload));
     }
 
     /// The payloads that the host has to search, ascending.

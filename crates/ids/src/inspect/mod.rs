@@ -16,6 +16,10 @@
 //! confirming still has what was before. All else, segments that come out of order above all, is
 //! copied into the round's memory.
 //!
+//! # Searched ahead
+//! Whoever knows what occurs in a payload says so ([`Packet::found`]): it is not searched again then,
+//! but for its seam. So a device can search payloads while flows are not known yet.
+//!
 //! # Texts
 //! A rule is looked for in the payload of each packet, in windows of streams, or in both, as its
 //! [`Scope`](crate::rule::Scope) says. A window is the bytes in order that a packet made available,
@@ -34,7 +38,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use warpswitch_scan::PatternSets;
+use warpswitch_scan::{PatternId, PatternSets};
 use warpswitch_wire::link::LinkType;
 
 pub use crate::decode::Uninspected;
@@ -148,6 +152,16 @@ pub struct Packet<'a> {
     pub link: LinkType,
     /// Nanoseconds since 1970.
     pub timestamp_ns: u64,
+    /// What a search of its [`payload`] found before, where somebody made one.
+    pub found: Option<&'a [PatternId]>,
+}
+
+/// The payload of a packet, and the group of [`Engine::patterns`] that is looked for in it; `None`
+/// if the packet has none that is inspected. Whoever searches it ahead tells what was found in
+/// [`Packet::found`]: all patterns of the group that occur, each once.
+pub fn payload<'a>(packet: &Packet<'a>) -> Option<(usize, &'a [u8])> {
+    let decoded = decode(packet.link, packet.bytes, packet.wire_bytes).ok()?;
+    Some((decoded.carried as usize, decoded.payload))
 }
 
 /// A rule that was found.
@@ -442,8 +456,9 @@ impl Inspector {
             self.stats.cut += u64::from(decoded.payload_wire_bytes > decoded.payload.len());
             let address = self.flows.address(&decoded);
             self.nexts.push(Next { address, now_ns, hint: u32::MAX });
-            let (number, timestamp_ns) = (self.stats.packets, packet.timestamp_ns);
-            heads.push(Head { decoded, packet: Some(idx), number, timestamp_ns });
+            let Packet { timestamp_ns, found, .. } = packet;
+            let number = self.stats.packets;
+            heads.push(Head { decoded, packet: Some(idx), number, timestamp_ns, found });
         }
         let first = heads.len() - self.nexts.len();
         for (next, head) in self.nexts.iter_mut().zip(&heads[first..]) {

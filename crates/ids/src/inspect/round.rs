@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use warpswitch_scan::PatternId;
+
 use crate::decode::Decoded;
 use crate::engine::FlowFacts;
 use crate::flows::Address;
@@ -20,6 +22,8 @@ pub(super) struct Head<'p> {
     /// The number of the packet in the run, from 1, that brought it about.
     pub number: u64,
     pub timestamp_ns: u64,
+    /// What a search of its payload found before.
+    pub found: Option<&'p [PatternId]>,
 }
 
 /// A packet that is to be taken next.
@@ -66,8 +70,11 @@ pub(super) struct Job<'p> {
     pub place: u32,
     /// The packet's payload.
     pub payload: Option<&'p [u8]>,
-    /// Whether the payload is searched where it lies.
+    /// Whether what occurs in the payload is to be known: it is searched where it lies, unless that
+    /// was done before.
     pub searches_payload: bool,
+    /// What was found in it then.
+    pub found: Option<&'p [PatternId]>,
     /// What else is searched, in the round's memory.
     pub searched: Range<usize>,
     pub stream: Option<(StreamText, Arrived)>,
@@ -81,7 +88,7 @@ impl<'p> Job<'p> {
     where
         'p: 'a,
     {
-        let payload = self.payload.filter(|_| self.searches_payload);
+        let payload = self.payload.filter(|_| self.searches_payload && self.found.is_none());
         let texts = [payload.unwrap_or(&[]), &arena[self.searched.clone()]];
         texts.into_iter().filter(|text| !text.is_empty())
     }

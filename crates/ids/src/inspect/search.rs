@@ -88,8 +88,11 @@ impl Inspector {
         let engine = Arc::clone(&self.engine);
         let candidates = &mut scratches.candidates;
         candidates.clear();
+        if let Some(found) = job.found.filter(|_| job.searches_payload) {
+            engine.candidates(carried, found, candidates);
+        }
         for set in sets {
-            engine.candidates(carried, &found[carried as usize], set, candidates);
+            engine.candidates(carried, found[carried as usize].of(set), candidates);
         }
         if let Some((_, text)) = &job.stream {
             let flow = self.flows.of_id(job.place, job.flow_id);
@@ -100,7 +103,7 @@ impl Inspector {
                 let whole = self.stream_text(job, arena, &mut scratches.text);
                 engine.scanner(carried).scan_sets(&[whole], scan, again);
                 candidates.clear();
-                engine.candidates(carried, again, 0, candidates);
+                engine.candidates(carried, again.of(0), candidates);
             }
             self.remember(job, text, candidates);
         }

@@ -50,7 +50,7 @@ impl Inspector {
         if head.decoded.carried == Carried::Tcp {
             self.take_tcp(head, of_packet, &seen, round);
         } else {
-            self.add_payload(&head.decoded, of_packet, &seen, round);
+            self.add_payload(head, of_packet, &seen, round);
         }
         while self.stream_bytes > self.options.stream_bytes_max {
             let Some(least) = self.flows.least(Some(place)) else { break };
@@ -69,16 +69,17 @@ impl Inspector {
     /// Adds the texts that a TCP packet gives.
     fn take_tcp<'p>(
         &mut self,
-        Head { decoded: packet, timestamp_ns, .. }: &Head<'p>,
-        head: HeadOf,
+        head: &Head<'p>,
+        of_packet: HeadOf,
         seen: &Seen,
         round: &mut Round<'p>,
     ) {
+        let packet = &head.decoded;
         let bounds = self.bounds();
         let (mine, other) = (side(seen.direction), 1 - side(seen.direction));
         // What the other side has must not be waited for any more.
         if packet.tcp.flags & ACK != 0 {
-            self.acknowledge((packet, *timestamp_ns), seen, other, round);
+            self.acknowledge((packet, head.timestamp_ns), seen, other, round);
         }
         let has_data = packet.payload_wire_bytes > 0 && packet.tcp.flags & RST == 0;
         let is_whole =
@@ -86,16 +87,16 @@ impl Inspector {
         let seq = packet.tcp.seq.wrapping_add(u32::from(packet.tcp.flags & SYN != 0));
         let half = &mut self.flows.get_mut(seen.place).halves[mine];
         if !has_data {
-            self.add_payload(packet, head, seen, round);
+            self.add_payload(head, of_packet, seen, round);
         } else if is_whole && half.is_next(seq) {
             self.settle(seen.place, mine, round);
             let half = &mut self.flows.get_mut(seen.place).halves[mine];
             let before = half.bytes();
             let text = half.arrive(seq, packet.payload.len(), &bounds);
             self.stream_bytes += half.bytes() - before;
-            self.add_in_place(packet, head, seen, text, round);
+            self.add_in_place(head, of_packet, seen, text, round);
         } else {
-            self.take_segment(packet, seq, head, seen, round);
+            self.take_segment(head, seq, of_packet, seen, round);
         }
         self.stats.stream_bytes_peak = self.stats.stream_bytes_peak.max(self.stream_bytes as u64);
         if seen.is_reset {
@@ -138,12 +139,13 @@ impl Inspector {
     /// Takes a segment that is not just what comes next.
     fn take_segment<'p>(
         &mut self,
-        packet: &Decoded<'p>,
+        head: &Head<'p>,
         seq: u32,
-        head: HeadOf,
+        of_packet: HeadOf,
         seen: &Seen,
         round: &mut Round<'p>,
     ) {
+        let packet = &head.decoded;
         let bounds = self.bounds();
         let mine = side(seen.direction);
         self.settle(seen.place, mine, round);
@@ -159,7 +161,7 @@ impl Inspector {
         }
         self.stream_bytes = (self.stream_bytes + flow.bytes()).saturating_sub(before);
         let Some(text) = arrived else {
-            self.add_payload(packet, head, seen, round).is_aside = is_aside;
+            self.add_payload(head, of_packet, seen, round).is_aside = is_aside;
             return;
         };
         let searched = self.searched_of(start, &text);
@@ -167,14 +169,14 @@ impl Inspector {
         let payload = new..(new + packet.payload.len()).min(round.arena.len());
         // One job where the payload is what is new in the stream; two where it is not.
         if round.arena[payload.clone()] == *packet.payload {
-            let mut job = Job { is_aside, ..Job::of(head, seen, Some(packet.payload)) };
+            let mut job = Job { is_aside, ..Job::of(of_packet, seen, Some(packet.payload)) };
             job.searched = searched.start.min(payload.start)..searched.end;
             job.stream = Some((StreamText::Whole(start), text));
             self.add_job(job, round);
             return;
         }
-        self.add_payload(packet, head, seen, round).is_aside = is_aside;
-        let mut job = Job::of(head, seen, None);
+        self.add_payload(head, of_packet, seen, round).is_aside = is_aside;
+        let mut job = Job::of(of_packet, seen, None);
         job.searched = searched;
         job.stream = Some((StreamText::Whole(start), text));
         self.add_job(job, round);
@@ -183,14 +185,14 @@ impl Inspector {
     /// Adds the text of a segment that is what comes next: its bytes stay where they lie.
     fn add_in_place<'p>(
         &mut self,
-        packet: &Decoded<'p>,
-        head: HeadOf,
+        head: &Head<'p>,
+        of_packet: HeadOf,
         seen: &Seen,
         text: Arrived,
         round: &mut Round<'p>,
     ) {
-        let payload = packet.payload;
-        let mut job = Job::of(head, seen, Some(payload));
+        let payload = head.decoded.payload;
+        let mut job = Job::of(of_packet, seen, Some(payload));
         let reach = self.engine.scanner(Carried::Tcp).longest_bytes().saturating_sub(1);
         let half = &mut self.flows.get_mut(seen.place).halves[side(seen.direction)];
         let window = half.window();
@@ -203,6 +205,7 @@ impl Inspector {
             job.searched = start..round.arena.len();
         }
         job.searches_payload = old.is_empty() || payload.len() > reach;
+        job.found = head.found;
         half.waits = NonZeroU32::new(round.jobs.len() as u32 + 1);
         job.stream = Some((StreamText::InPlace(Older::Window), text));
         self.add_job(job, round);
@@ -232,13 +235,13 @@ impl Inspector {
     /// A packet's payload by itself.
     fn add_payload<'a, 'p>(
         &mut self,
-        packet: &Decoded<'p>,
-        head: HeadOf,
+        head: &Head<'p>,
+        of_packet: HeadOf,
         seen: &Seen,
         round: &'a mut Round<'p>,
     ) -> &'a mut Job<'p> {
-        let job = Job::of(head, seen, Some(packet.payload));
-        self.add_job(Job { searches_payload: true, ..job }, round)
+        let job = Job::of(of_packet, seen, Some(head.decoded.payload));
+        self.add_job(Job { searches_payload: true, found: head.found, ..job }, round)
     }
 
     fn add_job<'a, 'p>(&mut self, job: Job<'p>, round: &'a mut Round<'p>) -> &'a mut Job<'p> {
@@ -264,7 +267,8 @@ impl Inspector {
         let direction = if half == 0 { Direction::ToServer } else { Direction::ToClient };
         let decoded = if last.1 == direction { last.0 } else { last.0.turned() };
         let number = self.number;
-        round.strays.push(Head { decoded, packet: None, number, timestamp_ns: last.2 });
+        let timestamp_ns = last.2;
+        round.strays.push(Head { decoded, packet: None, number, timestamp_ns, found: None });
         let head = HeadOf::Stray(round.strays.len() as u32 - 1);
         let is_established = self.flows.get_mut(place).is_established();
         let seen = Seen { place, direction, is_established, is_reset: false };
@@ -336,6 +340,7 @@ impl<'p> Job<'p> {
             place: seen.place,
             payload,
             searches_payload: false,
+            found: None,
             searched: 0..0,
             stream: None,
             is_aside: false,

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
 use super::frames::{End, udp};
-use super::{alerts, inspector, rules};
+use super::{alerts, inspect_ahead, inspector, rules};
 use crate::confirm::{ChainScratch, Plan, Text, Work};
 use crate::inspect::InspectorOptions;
 use crate::naive;
@@ -245,6 +245,7 @@ proptest! {
         bodies in prop::collection::vec(prop::collection::vec(step(), 0..4), 1..12),
         payloads in prop::collection::vec(bytes(24), 1..6),
         cut in 0usize..6,
+        ahead in any::<u32>(),
     ) {
         let text: String =
             bodies.iter().enumerate().map(|(i, steps)| rule_text("udp", i + 1, steps)).collect();
@@ -263,12 +264,12 @@ proptest! {
         }
         let found: Vec<(u64, u32)> = found.iter().map(|a| (a.number, a.rule)).collect();
         prop_assert_eq!(&found, &expected);
-        // However packets are cut into batches.
+        // However packets are cut into batches, and whatever was searched ahead.
         let mut other = inspector(&text, InspectorOptions::default());
         let (head, tail) = frames.split_at(cut.min(frames.len()));
         let mut again = Vec::new();
         other.inspect(super::packets(head), &mut again);
-        other.inspect(super::packets(tail), &mut again);
+        inspect_ahead(&mut other, tail, ahead, &mut again);
         other.finish(&mut again);
         let again: Vec<(u64, u32)> = again.iter().map(|a| (a.number, a.rule)).collect();
         prop_assert_eq!(again, expected);

@@ -11,10 +11,11 @@ mod threshold;
 
 use std::sync::Arc;
 
+use warpswitch_scan::PatternId;
 use warpswitch_wire::link::LinkType;
 
 use crate::Engine;
-use crate::inspect::{Alert, Inspector, InspectorOptions, Packet};
+use crate::inspect::{Alert, Inspector, InspectorOptions, Packet, payload};
 use crate::rule::Rules;
 use crate::text::{RuleText, Variables, read_rules};
 
@@ -41,8 +42,34 @@ pub fn packets(frames: &[Vec<u8>]) -> Vec<Packet<'_>> {
             wire_bytes: frame.len(),
             link: LinkType::Ethernet,
             timestamp_ns: 1_700_000_000_000_000_000 + idx as u64 * 1_000_000,
+            found: None,
         })
         .collect()
+}
+
+/// What occurs in the payloads of packets, of those whose bits are set in `which`.
+pub fn ahead(engine: &Engine, packets: &[Packet<'_>], which: u32) -> Vec<Option<Vec<PatternId>>> {
+    let groups = engine.patterns();
+    let found = |(idx, packet)| {
+        let (group, payload) = payload(packet).filter(|_| which >> (idx % 32) & 1 != 0)?;
+        Some(warpswitch_scan::naive::set(groups[group], payload))
+    };
+    packets.iter().enumerate().map(found).collect()
+}
+
+/// Has an inspector know some of that before.
+pub fn inspect_ahead(
+    inspector: &mut Inspector,
+    frames: &[Vec<u8>],
+    which: u32,
+    found: &mut Vec<Alert>,
+) {
+    let mut packets = packets(frames);
+    let ahead = ahead(inspector.engine(), &packets, which);
+    for (packet, ahead) in packets.iter_mut().zip(&ahead) {
+        packet.found = ahead.as_deref();
+    }
+    inspector.inspect(packets, found);
 }
 
 /// All alerts for frames, those at the end too.

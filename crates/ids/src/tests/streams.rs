@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::agree::{bytes, numbers, rule_text, step, ways};
 use super::frames::*;
-use super::{alerts, inspector, packets, rules, told};
+use super::{alerts, inspect_ahead, inspector, packets, rules, told};
 use crate::confirm::{Answer, Text};
 use crate::inspect::InspectorOptions;
 use crate::naive;
@@ -174,6 +174,7 @@ proptest! {
         segments in prop::collection::vec((0u32..24, prop_oneof![bytes(9), numbers(9)]), 1..10),
         window_bytes in 1usize..12,
         batch in 1usize..5,
+        ahead in any::<u32>(),
     ) {
         let text: String =
             bodies.iter().enumerate().map(|(i, steps)| rule_text("tcp", i + 1, steps)).collect();
@@ -183,7 +184,7 @@ proptest! {
         let mut inspector = inspector(&text, options);
         let mut found = Vec::new();
         for frames in frames.chunks(batch) {
-            inspector.inspect(super::packets(frames), &mut found);
+            inspect_ahead(&mut inspector, frames, ahead, &mut found);
         }
         let found: Vec<(u64, u32)> = found.iter().map(|a| (a.number, a.rule)).collect();
         prop_assert_eq!(found, model(&text, &segments, window_bytes));

@@ -319,7 +319,7 @@ impl Batch {
         let packet = |&(end, wire_bytes, link, timestamp_ns): &(usize, usize, LinkType, u64)| {
             let bytes = &self.bytes[start..end];
             start = end;
-            Packet { bytes, wire_bytes, link, timestamp_ns }
+            Packet { bytes, wire_bytes, link, timestamp_ns, found: None }
         };
         self.frames.iter().map(packet).collect()
     }

@@ -14,6 +14,7 @@ use warpswitch_rules::generate::Prng;
 
 use super::Offload;
 
+mod detection;
 mod forward;
 mod ip6;
 

@@ -1,0 +1,123 @@
+//! Detection by a chain against detection without one: what is told, line by line.
+
+use super::*;
+
+/// Letters of a stream: the same at a place whoever sends it, and few of them, so that rules hold.
+fn letter(flow: u32, place: u32) -> u8 {
+    b"abcAB\0"[Prng::new((flow << 20 ^ place).into()).below(6) as usize]
+}
+
+/// Segments of four streams in any order, datagrams, echoes, and what detection leaves alone.
+fn frame(draw: &mut Prng) -> Vec<u8> {
+    let flow = draw.below(4) as u32;
+    let place = draw.below(3000) as u32;
+    let len = [0, 1, 9, 40, 700][draw.below(5) as usize] + draw.below(20) as u32;
+    let text: Vec<u8> = (place..place + len).map(|at| letter(flow, at)).collect();
+    let proto = [6, 6, 6, 17, 1, 47][draw.below(6) as usize];
+    let mut carried = match proto {
+        6 => {
+            let mut header = vec![4, flow as u8, 0, 80];
+            header.extend((1 + place).to_be_bytes());
+            header.extend([0, 0, 0, 0, 0x50, 0x10, 32, 0, 0, 0, 0, 0]);
+            header
+        }
+        17 => vec![4, 0, 0, 53, 0, 8 + len as u8, 0, 0],
+        1 => vec![8, 0, 0, 0, 0, 1, 0, flow as u8],
+        _ => Vec::new(),
+    };
+    carried.extend(&text);
+    if proto == 17 {
+        carried[4..6].copy_from_slice(&(8 + len as u16).to_be_bytes());
+    }
+    let total = (20 + carried.len() as u16).to_be_bytes();
+    let fragment = if draw.below(30) == 0 { 0x20 } else { 0 };
+    let mut ip = vec![0x45, 0, total[0], total[1], 0, 1, fragment, 0, 64, proto, 0, 0];
+    ip.extend([10, 0, 0, 1, 10, 0, 0, 2 + flow as u8]);
+    let checksum = warpswitch_wire::checksum::checksum(&ip).to_be_bytes();
+    ip[10..12].copy_from_slice(&checksum);
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x08, 0x00];
+    frame.extend(ip);
+    frame.extend(carried);
+    if draw.below(15) == 0 {
+        frame.truncate(draw.below(80) as usize);
+    }
+    frame
+}
+
+const RULES: &str = "alert tcp any any -> any 80 (content:\"abca\"; sid:1;)\n\
+    alert tcp any any -> any any (content:\"ABc\"; nocase; content:\"ba\"; distance:1; sid:2;)\n\
+    alert udp any any -> any 53 (content:\"cab\"; nocase; sid:3;)\n\
+    alert tcp any any -> any any (content:\"|00 00|aA\"; dsize:>20; sid:4;)\n\
+    alert icmp any any -> any any (content:\"bb\"; itype:8; sid:5;)\n\
+    alert ip any any -> any any (content:\"AbAbA\"; sid:6;)\n";
+
+/// Alerts and streams of a run: its file, its counters.
+fn told(folder: &Folder, config: &str, offload: Option<&Arc<Offload>>) -> (String, [u64; 2]) {
+    let config = config.replace("DIR", &folder.file(""));
+    let (mut router, _) = run(&config, offload);
+    let mut text = std::fs::read_to_string(folder.file("eve")).expect("it was written");
+    text += &router.read("ids.streams").expect("it is there");
+    let counts = ["on_device", "on_cores"].map(|name| {
+        let count = router.read(&format!("ids.{name}")).expect("it is there");
+        count.parse().expect("a number")
+    });
+    (text, counts)
+}
+
+#[test]
+fn a_chain_tells_what_detection_tells() {
+    let folder = Folder::with(frame);
+    std::fs::write(folder.file("rules"), RULES).expect("a file");
+    let serial = "FromDump(DIRin, STOP true) -> ids :: IDSMatcher(RULES DIRrules, OUT DIReve)
+        -> Discard;";
+    let (expected, _) = told(&folder, serial, None);
+    let alerts = expected.matches("signature_id").count();
+    assert!(
+        alerts > 500 && (1..=6).all(|sid| expected.contains(&format!("\"signature_id\":{sid},")))
+    );
+    let none = FaultPlan::default();
+    let slow = FaultPlan { delay_chance: 0.5, delay_max: Duration::from_millis(1), ..none };
+    let broken = FaultPlan { error_chance: 0.1, ..slow };
+    let hanging = FaultPlan { hang_chance: 0.1, ..slow };
+    let mut retired = 0;
+    for batcher in ["Batcher(IDLE true)", "Batcher(SIZE 100, DEPTH 3)", "Batcher(SIZE 7, DEPTH 1)"]
+    {
+        let member = "ids :: GPUIDSMatcher(RULES DIRrules, OUT DIReve)";
+        let config =
+            format!("FromDump(DIRin, STOP true) -> {} -> Discard;", chain(batcher, member));
+        for (seed, plan) in [none, slow, broken, hanging].into_iter().enumerate() {
+            let offload = pool(FaultPlan { seed: seed as u64, ..plan });
+            let (text, [on_device, on_cores]) = told(&folder, &config, Some(&offload));
+            assert_eq!(text, expected, "{batcher}, {plan:?}");
+            // What comes too fast passes by; what a device has not answered the cores have.
+            let is_retired = offload.device().retired().is_some();
+            assert!(is_retired || (on_device > 20 && on_cores == 0), "{on_device}, {on_cores}");
+            retired += usize::from(is_retired);
+        }
+        assert_eq!(told(&folder, &config, None).0, expected, "{batcher}, without a device");
+    }
+    assert!(retired >= 3, "{retired} of 6 faulty devices were retired");
+}
+
+/// Two elements of a chain with rules of their own, each for some packets; and one that takes
+/// packets to begin otherwise than they do, for which no payloads are searched ahead.
+#[test]
+fn several_have_payloads_searched_in_one_chain() {
+    let folder = Folder::with(frame);
+    std::fs::write(folder.file("rules"), RULES).expect("a file");
+    std::fs::write(folder.file("few"), RULES.lines().next().expect("a rule")).expect("a file");
+    let first = "RULES DIRfew, ANNO 32";
+    let member = |class: &str, more: &str| format!("{class}({more}, LINK ip)");
+    let others = [member("GPUIDSMatcher", first), "GPUIPLookup(0/0 3, ANNO 36)".to_owned()];
+    for other in others {
+        let config = |class: &str, around: &dyn Fn(&str) -> String| {
+            let ids = format!("ids :: {class}(RULES DIRrules, OUT DIReve)");
+            format!("FromDump(DIRin, STOP true) -> {} -> Discard;", around(&ids))
+        };
+        let (expected, _) = told(&folder, &config("IDSMatcher", &str::to_owned), None);
+        let around = |ids: &str| chain("Batcher(SIZE 64)", &format!("{other} -> {ids}"));
+        let offload = pool(FaultPlan::default());
+        let (text, _) = told(&folder, &config("GPUIDSMatcher", &around), Some(&offload));
+        assert_eq!(text, expected, "{other}");
+    }
+}

@@ -1,0 +1,188 @@
+//! Payloads of wide batches, which a device searches where they lie.
+//!
+//! ```text
+//! packet borrows its bytes ─► in memory that the card was given to read: nothing is copied
+//! packet has bytes of its own ─► copied to the room of its batch, which the card reads
+//! ```
+//! Frames that sources lend to packets lie in one piece for as long as the run takes; the device is
+//! given that piece when the first of its packets comes. Who holds packets in a chain holds the
+//! frames, and nobody writes to these ([`warpswitch_packet::lend`]). What is found comes back with
+//! the answers of the batch, and goes with its packets to whoever follows flows: order matters there,
+//! and here it does not.
+
+use std::sync::Arc;
+
+use warpswitch_gpu::scan::{FOUND_WORDS, Texts, put_text, text_words};
+use warpswitch_gpu::{ChainRoom, HostMemory, SharedBytes};
+use warpswitch_ids::{GROUPS, payload};
+use warpswitch_packet::{Batch, Frames, Packet};
+use warpswitch_wire::link::LinkType;
+
+use super::place::Offload;
+use crate::inspect::ids_packet;
+
+/// Bytes of a packet's payload for which there is room, on average: of an Ethernet frame.
+const TEXT_BYTES: usize = 1536;
+/// The most pages of a wide batch: 16 MB of payloads. What is beyond it the worker searches.
+const PAGES_MAX: usize = 512;
+/// Pieces of memory that a chain knows: of as many sources in turn.
+const KNOWN_MAX: usize = 4;
+
+/// What an element has payloads searched for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    /// How packets begin.
+    pub(crate) link: LinkType,
+    /// Groups of rules that have patterns.
+    pub(crate) groups: [bool; GROUPS],
+}
+
+/// Frames, for a device.
+#[derive(Debug)]
+pub(super) struct LentBytes(pub(super) Arc<Frames>);
+
+impl SharedBytes for LentBytes {
+    fn bytes(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+/// Finds the payloads of batches for elements of a chain.
+#[derive(Debug)]
+pub(super) struct TextPart {
+    wanted: Wanted,
+    packets_max: usize,
+    pages_max: usize,
+    /// Memory that the device reads, of which payloads were of late.
+    known: Vec<Arc<HostMemory>>,
+    /// By group, whose they are and where in the packet.
+    found: [Vec<(u32, u32, u32)>; GROUPS],
+}
+
+/// The payloads of a batch.
+#[derive(Debug)]
+pub(crate) struct BatchTexts {
+    pub(crate) link: LinkType,
+    pub(crate) texts: Texts,
+    /// Where their column begins, and words of texts that lie in the chain.
+    pub(crate) column_at: usize,
+    pub(crate) texts_words: usize,
+    /// Payloads for which there was no room.
+    pub(crate) left_out: u64,
+}
+
+impl TextPart {
+    /// For batches of up to so many packets.
+    pub(super) fn new(wanted: Wanted, packets_max: usize) -> Self {
+        let pages = (packets_max * TEXT_BYTES).div_ceil(4 * warpswitch_gpu::scan::PAGE_WORDS);
+        // Each group may leave a page with little on it.
+        let pages_max = (pages + GROUPS).min(PAGES_MAX);
+        Self {
+            wanted,
+            packets_max,
+            pages_max,
+            known: Vec::new(),
+            found: [const { Vec::new() }; GROUPS],
+        }
+    }
+
+    /// Takes in what another element wants; `false` if it looks at packets in another way.
+    pub(super) fn add(&mut self, wanted: Wanted) -> bool {
+        if self.wanted.link != wanted.link {
+            return false;
+        }
+        for (group, is_wanted) in self.wanted.groups.iter_mut().zip(wanted.groups) {
+            *group |= is_wanted;
+        }
+        true
+    }
+
+    /// The room that it needs in a chain, with that for answers of one element.
+    pub(super) fn room(&self) -> ChainRoom {
+        ChainRoom {
+            words: Texts::column_words(self.packets_max, self.pages_max),
+            texts: text_words(self.packets_max * TEXT_BYTES),
+            answers: self.pages_max * FOUND_WORDS,
+            pages: self.pages_max,
+        }
+    }
+
+    /// An empty list of payloads.
+    pub(super) fn list(&self) -> BatchTexts {
+        BatchTexts {
+            link: self.wanted.link,
+            texts: Texts::new(self.packets_max, self.pages_max),
+            column_at: 0,
+            texts_words: 0,
+            left_out: 0,
+        }
+    }
+
+    /// Writes the column of a batch's payloads to the words of its chain from `column_at` on, and
+    /// those that no device can reach elsewhere from `texts_at` on. Gives the column's words.
+    pub(super) fn cut(
+        &mut self,
+        batch: &Batch,
+        offload: &Offload,
+        (column_at, texts_at): (usize, usize),
+        words: &mut [u32],
+        list: &mut BatchTexts,
+    ) -> usize {
+        for (packet, owner) in batch.iter_ahead().zip(0..) {
+            let Some((group, text)) = payload(&ids_packet(packet, self.wanted.link, 0)) else {
+                continue;
+            };
+            if self.wanted.groups[group] && !text.is_empty() {
+                let at = text.as_ptr().addr() - packet.data().as_ptr().addr();
+                self.found[group].push((owner, at as u32, text.len() as u32));
+            }
+        }
+        list.texts.clear();
+        (list.column_at, list.left_out) = (column_at, 0);
+        let mut next = texts_at;
+        for group in 0..GROUPS {
+            list.texts.begin_group();
+            let mut found = std::mem::take(&mut self.found[group]);
+            for (owner, at, bytes) in found.drain(..) {
+                let packet = &batch.as_slice()[owner as usize];
+                let text = &packet.data()[at as usize..][..bytes as usize];
+                let place = match self.place(packet, text, offload) {
+                    Some(place) => Some(place),
+                    None if next + text_words(text.len()) <= words.len() => {
+                        let place = put_text(words, next, text);
+                        next += text_words(text.len());
+                        Some(place)
+                    }
+                    None => None,
+                };
+                let column = &mut words[column_at..];
+                let is_in =
+                    place.is_some_and(|place| list.texts.push(owner, place, text.len(), column));
+                list.left_out += u64::from(!is_in);
+            }
+            self.found[group] = found;
+        }
+        list.texts_words = next - texts_at;
+        list.texts.end(&mut words[column_at..])
+    }
+
+    /// Where the device finds a text that a packet has borrowed.
+    fn place(
+        &mut self,
+        packet: &Packet,
+        text: &[u8],
+        offload: &Offload,
+    ) -> Option<warpswitch_gpu::scan::Place> {
+        // By address: who lent it stands in a line of the packet that nobody else looks at.
+        if let Some(place) = self.known.iter().find_map(|memory| memory.place(text)) {
+            return Some(place);
+        }
+        let memory = offload.reach(packet.lender()?)?;
+        let place = memory.place(text);
+        if self.known.len() == KNOWN_MAX {
+            self.known.remove(0);
+        }
+        self.known.push(memory);
+        place
+    }
+}

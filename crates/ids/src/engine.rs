@@ -61,6 +61,8 @@ pub struct Engine {
     bit_names: Vec<String>,
     /// When each rule has its turn for a text, if that is not the order of their numbers.
     turns: Vec<u32>,
+    /// The most that a rule reaches back in a stream; none if one has no bound.
+    reach: Option<usize>,
 }
 
 /// Groups of rules, each with patterns of its own: for TCP, UDP, ICMP, and other protocols.
@@ -108,7 +110,15 @@ impl Engine {
         let protocols = [Carried::Tcp, Carried::Udp, Carried::Icmp, Carried::Other];
         let groups = protocols.map(|carried| Group::new(&compiled, carried, options));
         let turns = if bit_names.is_empty() { Vec::new() } else { turns(&compiled) };
-        Self { compiled, groups, left_out, files, bit_names, turns }
+        let mut reaches = compiled.iter().map(|compiled| compiled.rule.reach());
+        let reach = reaches.try_fold(0, |most: usize, reach| Some(most.max(reach?)));
+        Self { compiled, groups, left_out, files, bit_names, turns, reach }
+    }
+
+    /// The most bytes that what a rule looks for takes of a stream, see [`Rule::reach`]; none if
+    /// there is no bound.
+    pub fn reach(&self) -> Option<usize> {
+        self.reach
     }
 
     /// The rules, by the numbers that alerts have.

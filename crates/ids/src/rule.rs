@@ -393,6 +393,39 @@ impl Rule {
     }
 }
 
+impl Rule {
+    /// The most bytes of a stream from where a match begins, or from the stream's start where the
+    /// rule counts from there, up to its end: what is at hand of a stream need not be more. 0 if it
+    /// is not looked for in streams; none if there is no bound.
+    pub fn reach(&self) -> Option<usize> {
+        let streams = self.scope().streams;
+        if streams == Streams::No {
+            return Some(0);
+        }
+        // From the start of the first one, or of the stream, to the end of the last one.
+        let mut reach = 0;
+        for step in &self.steps {
+            let Step::Content(content) = step else { return None };
+            let bytes = content.bytes.len();
+            if content.negated || !content.by.is_empty() {
+                return None;
+            }
+            reach = match content.place {
+                Place::Relative { distance, within } => {
+                    reach + distance.unsigned_abs() as usize + within? as usize + bytes
+                }
+                Place::Absolute { offset, depth: Some(depth) } => {
+                    reach.max(offset as usize + depth as usize)
+                }
+                // What may be anywhere may be far from all others, and from the start.
+                Place::ANYWHERE if reach == 0 && streams == Streams::All => bytes,
+                Place::Absolute { .. } => return None,
+            };
+        }
+        Some(reach)
+    }
+}
+
 impl Step {
     /// Whether the step is one that something must be there for.
     pub fn is_positive(&self) -> bool {

@@ -106,7 +106,7 @@ fn options(choice: u8) -> InspectorOptions {
         flows_max: 1 + usize::from(choice & 3),
         stream_bytes_max: if choice & 4 == 0 { 1 << 20 } else { 64 },
         held_bytes_max: 16 << (choice >> 6),
-        window_bytes: usize::from(choice >> 3 & 7),
+        window_bytes: Some(usize::from(choice >> 3 & 7)).filter(|bytes| *bytes < 7),
         thresholds_max: 1 + usize::from(choice & 1),
         ..InspectorOptions::default()
     }

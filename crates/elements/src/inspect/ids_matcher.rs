@@ -17,7 +17,8 @@
 //! - `LINK`: what packets begin with, `ethernet` (the default) or `ip`
 //! - `FLOWS_MAX`: the most flows at a time, 65536 by default
 //! - `MEMORY_MAX`: the most bytes of all streams together, 134217728 by default; at least `WINDOW`
-//! - `WINDOW`: bytes of a stream before new ones in which a match may begin, 2048 by default
+//! - `WINDOW`: bytes of a stream before new ones in which a match may begin; by default as many as
+//!   the rules can use, at most 2048
 //! - `PAYLOAD`: bytes of the text in each alert, as base64; 0 by default
 //!
 //! # Handlers
@@ -333,7 +334,7 @@ impl Element for IdsMatcher {
         let mut link = "ethernet".to_owned();
         let usual = InspectorOptions::default();
         let (mut flows, mut memory) = (usual.flows_max as u64, usual.stream_bytes_max as u64);
-        let (mut window, mut payload) = (usual.window_bytes as u32, 0u32);
+        let (mut window, mut payload) = (None::<u32>, 0u32);
         args.read_mp("RULES", &mut rules)
             .read("OUT", &mut self.filename)
             .read("VARS", &mut variables)
@@ -350,7 +351,7 @@ impl Element for IdsMatcher {
         let options = InspectorOptions {
             flows_max: usize::try_from(flows).unwrap_or(usize::MAX),
             stream_bytes_max: usize::try_from(memory).unwrap_or(usize::MAX),
-            window_bytes: window as usize,
+            window_bytes: window.map(|bytes| bytes as usize),
             payload_bytes: payload as usize,
             ..usual
         };

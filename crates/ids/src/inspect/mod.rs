@@ -75,8 +75,9 @@ pub struct InspectorOptions {
     pub stream_bytes_max: usize,
     /// The most bytes of segments that wait, in one direction of a flow.
     pub held_bytes_max: usize,
-    /// Bytes of a stream that stay at hand.
-    pub window_bytes: usize,
+    /// Bytes of a stream that stay at hand; as many as rules can use if none are named, and at most
+    /// [`WINDOW_BYTES_MAX`].
+    pub window_bytes: Option<usize>,
     /// When flows end that nothing is heard of.
     pub timeouts: Timeouts,
     /// The most bytes that may be looked at to confirm what was found in one text; beyond it rules
@@ -95,7 +96,7 @@ impl Default for InspectorOptions {
             flows_max: 1 << 16,
             stream_bytes_max: 128 << 20,
             held_bytes_max: 256 << 10,
-            window_bytes: 2048,
+            window_bytes: None,
             timeouts: Timeouts::default(),
             work_max: 16 << 20,
             thresholds_max: 1 << 16,
@@ -113,6 +114,9 @@ pub struct OddBound {
     pub expected: String,
 }
 
+/// Bytes of a stream that stay at hand where a rule has no bound.
+pub const WINDOW_BYTES_MAX: usize = 2048;
+
 /// The most flows that may be asked for.
 pub const FLOWS_MAX: usize = 1 << 30;
 
@@ -124,7 +128,7 @@ impl InspectorOptions {
     /// The first bound that is odd.
     pub fn check(&self) -> Result<(), OddBound> {
         let odd = |field, expected| Err(OddBound { field, expected });
-        let (flows, window) = (self.flows_max, self.window_bytes);
+        let (flows, window) = (self.flows_max, self.window_bytes.unwrap_or(WINDOW_BYTES_MAX));
         if !(1..=FLOWS_MAX).contains(&flows) {
             return odd("flows_max", format!("a number from 1 to {FLOWS_MAX}"));
         }
@@ -249,6 +253,8 @@ pub trait Search: std::fmt::Debug + Send {
 pub struct Inspector {
     engine: Arc<Engine>,
     options: InspectorOptions,
+    /// Bytes of a stream that stay at hand.
+    window_bytes: usize,
     flows: Flows,
     stream_bytes: usize,
     now_ns: u64,
@@ -286,9 +292,13 @@ impl Inspector {
         let by_rule = vec![0; engine.rules().len()];
         let flows = Flows::new(engine.bit_names().len());
         let windows = Windows::new(options.thresholds_max);
+        // What ends among new bytes begins at most so many before them.
+        let used = engine.reach().map_or(usize::MAX, |reach| reach.saturating_sub(1));
+        let window_bytes = options.window_bytes.unwrap_or(used.min(WINDOW_BYTES_MAX));
         Self {
             engine,
             options,
+            window_bytes,
             flows,
             stream_bytes: 0,
             now_ns: 0,

@@ -280,7 +280,7 @@ impl Inspector {
 
     pub(super) fn bounds(&self) -> Bounds {
         // Room is counted in 32 bits.
-        let window_bytes = self.options.window_bytes.min(u32::MAX as usize);
+        let window_bytes = self.window_bytes.min(u32::MAX as usize);
         Bounds { window_bytes, held_bytes: self.options.held_bytes_max }
     }
 

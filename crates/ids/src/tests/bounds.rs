@@ -172,7 +172,7 @@ fn bounds_that_cannot_be_kept_are_told() {
     assert_eq!(odd(InspectorOptions { flows_max: 0, ..options() }), Err("flows_max"));
     assert_eq!(odd(InspectorOptions { flows_max: usize::MAX, ..options() }), Err("flows_max"));
     let narrow = |stream_bytes_max, window_bytes| {
-        odd(InspectorOptions { stream_bytes_max, window_bytes, ..options() })
+        odd(InspectorOptions { stream_bytes_max, window_bytes: Some(window_bytes), ..options() })
     };
     assert_eq!(
         (narrow(0, 0), narrow(2047, 2048)),

@@ -58,7 +58,10 @@ fn more_rules_than_a_stream_remembers_are_found_in_batches_of_any_size() {
     let frames = connection(&segments);
     for window_bytes in [100, 180, 1000] {
         let runs = [1, 4, 7, 100].map(|batch| {
-            let options = InspectorOptions { window_bytes, ..InspectorOptions::default() };
+            let options = InspectorOptions {
+                window_bytes: Some(window_bytes),
+                ..InspectorOptions::default()
+            };
             let (mut inspector, mut found) = (inspector(&text.concat(), options), Vec::new());
             for packets in packets(&frames).chunks(batch) {
                 inspector.inspect(packets.iter().copied(), &mut found);
@@ -178,7 +181,7 @@ proptest! {
     ) {
         let text: String =
             bodies.iter().enumerate().map(|(i, steps)| rule_text("tcp", i + 1, steps)).collect();
-        let options = InspectorOptions { window_bytes, ..InspectorOptions::default() };
+        let options = InspectorOptions { window_bytes: Some(window_bytes), ..InspectorOptions::default() };
         let parts: Vec<(u32, &[u8])> = segments.iter().map(|(at, b)| (*at, &b[..])).collect();
         let frames = connection(&parts);
         let mut inspector = inspector(&text, options);
@@ -189,6 +192,52 @@ proptest! {
         let found: Vec<(u64, u32)> = found.iter().map(|a| (a.number, a.rule)).collect();
         prop_assert_eq!(found, model(&text, &segments, window_bytes));
     }
+
+    /// Of rules that reach back so far and no further no more of a stream need be at hand.
+    #[test]
+    fn windows_that_rules_can_use_are_long_enough(
+        bodies in prop::collection::vec(bounded(), 1..3),
+        stream in prop::collection::vec(prop::sample::select(b"aAb\0x".to_vec()), 40),
+        lens in prop::collection::vec(1usize..7, 9),
+        again in 0usize..9,
+        batch in 1usize..5,
+    ) {
+        let text: String =
+            bodies.iter().enumerate().map(|(i, body)| rule_text("tcp", i + 1, &[body.clone()])).collect();
+        let mut segments = Vec::new();
+        for len in lens {
+            let at = segments.last().map_or(0, |(at, bytes): &(u32, Vec<u8>)| *at as usize + bytes.len());
+            segments.push((at as u32, stream[at.min(40)..(at + len).min(40)].to_vec()));
+        }
+        // One comes later, and so all behind it wait.
+        segments[..=again].rotate_left(1);
+        segments.retain(|(_, bytes)| !bytes.is_empty());
+        let parts: Vec<(u32, &[u8])> = segments.iter().map(|(at, b)| (*at, &b[..])).collect();
+        let mut inspector = inspector(&text, InspectorOptions::default());
+        prop_assert!(inspector.engine().reach().is_some_and(|reach| reach < 40));
+        let mut found = Vec::new();
+        for frames in connection(&parts).chunks(batch) {
+            inspector.inspect(super::packets(frames), &mut found);
+        }
+        let found: Vec<(u64, u32)> = found.iter().map(|a| (a.number, a.rule)).collect();
+        prop_assert_eq!(found, model(&text, &segments, usize::MAX));
+    }
+}
+
+/// Contents with bounds of what they reach back for.
+fn bounded() -> impl Strategy<Value = String> {
+    let text = || prop::collection::vec(prop::sample::select(vec!["a", "A", "b", "|00|"]), 1..4);
+    let more = (text(), -2i32..4, 0usize..3).prop_map(|(text, distance, more)| {
+        let within = text.len() + more;
+        format!("content:\"{}\"; distance:{distance}; within:{within}; ", text.concat())
+    });
+    let placed = (text(), 0usize..6, 0usize..4).prop_map(|(text, offset, more)| {
+        let depth = text.len() + more;
+        format!("content:\"{}\"; offset:{offset}; depth:{depth}; ", text.concat())
+    });
+    let first = text().prop_map(|text| format!("content:\"{}\"; nocase; ", text.concat()));
+    (prop_oneof![3 => first, 1 => placed], prop::collection::vec(more, 0..3))
+        .prop_map(|(first, more)| first + &more.concat())
 }
 
 /// Packet number and rule of all that is to be found in a connection.

@@ -2,10 +2,10 @@
  *
  * Grid: a block takes a page at a time, grid-stride, a warp a text. A warp loads 32 units of 16
  * bytes at a time, as the host's memory has them, so that the link carries whole lines, and 31 come
- * out of it, shifted to where the page has them; three such loads are under way, which is an Ethernet
- * frame. So 16 blocks have 190 KB under way, all that the link takes; more of them would only keep
- * others from the multiprocessors. Bytes a text byte: one of the link, one of the card's memory. CPU
- * reference: `scan::texts`.
+ * out of it, shifted to where the page has them; three such loads are under way, which is an
+ * Ethernet frame. So 16 blocks have 190 KB under way, all that the link takes; more of them would
+ * only keep others from the multiprocessors. Bytes a text byte: one of the link, one of the card's
+ * memory. CPU reference: `scan::texts`.
  */
 #include "warpswitch/gather.cuh"
 

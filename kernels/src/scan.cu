@@ -2,10 +2,11 @@
  *
  * Grid: a warp takes a part of a page at a time, grid-stride; in four steps each lane takes a unit
  * of 16 bytes. Nothing is shared between warps but the filter, which each block copies to shared
- * memory once, so blocks stay. Two of them take all registers of a multiprocessor, so one leaves
- * room for those of gather.cu, which wait for the link. Dynamic shared memory: the filter, 256 words if there are tiny
- * patterns, and for each warp a count and what it found of late, so that a pattern that occurs
- * often in a payload is told once or twice. What a warp found stands in any order.
+ * memory once, so blocks stay. Two of them take all registers of a multiprocessor, and one leaves
+ * room for blocks of gather.cu, which wait for the link. Dynamic shared memory: the filter, 256
+ * words if there are tiny patterns, and for each warp a count and what it found of late, so that a
+ * pattern that occurs often in a payload is told once or twice. What a warp found stands in any
+ * order.
  * Bytes a payload byte: one of text from the card's memory, four of shared memory; a window that
  * passes the filter takes 4 of a bucket, 16 of an entry and the pattern's. CPU reference:
  * `scan::image`.

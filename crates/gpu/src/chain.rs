@@ -252,10 +252,9 @@ impl Chain {
         if !self.has_failed
             && !texts.is_empty()
             && let Inner::Card(card) = &mut self.inner
+            && let Err(cause) = card.gather(column, texts.pages())
         {
-            if let Err(cause) = card.gather(column, texts.pages()) {
-                self.give_up(cause);
-            }
+            self.give_up(cause);
         }
     }
 

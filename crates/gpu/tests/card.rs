@@ -588,8 +588,8 @@ fn texts_are_searched_where_they_lie() {
                 let mut texts = Texts::new(800, 120);
                 let (words, mut at) = (chain.words_mut(), room.words);
                 texts.begin_group();
-                for idx in first..(first + batch).min(places.len()) {
-                    let text = &frames.0[places[idx].clone()];
+                for (idx, place) in places.iter().enumerate().skip(first).take(batch) {
+                    let text = &frames.0[place.clone()];
                     let mut place = memory.place(text).expect("it lies there");
                     if (idx + batch) % 3 == 0 {
                         place = put_text(words, at, text);

@@ -108,6 +108,17 @@ impl Loan {
     }
 }
 
+/// Asks for what is wanted some packets behind the one at `idx`.
+#[inline]
+fn fetch_ahead(packets: &[Packet], idx: usize) {
+    const OWN: usize = 24;
+    const DATA: usize = 12;
+    if let Some(ahead) = packets.get(idx + OWN) {
+        ahead.prefetch();
+        prefetch(packets[idx + DATA].data(), 0);
+    }
+}
+
 impl Batch {
     /// A batch without packets. Allocates; [`crate::Pool::batch`] need not.
     pub fn new() -> Self {
@@ -204,16 +215,22 @@ impl Batch {
     /// ahead: for batches that are wider than what stays in the first cache.
     #[inline]
     pub fn iter_ahead(&self) -> impl ExactSizeIterator<Item = &Packet> + Clone {
-        const OWN: usize = 24;
-        const DATA: usize = 12;
         let packets = self.packets();
         packets.iter().enumerate().map(move |(idx, packet)| {
-            if let Some(ahead) = packets.get(idx + OWN) {
-                ahead.prefetch();
-                prefetch(packets[idx + DATA].data(), 0);
-            }
+            fetch_ahead(packets, idx);
             packet
         })
+    }
+
+    /// The packet at a place, with others asked for as [`Batch::iter_ahead`] does.
+    ///
+    /// # Panics
+    /// If there are fewer packets.
+    #[inline]
+    pub fn get_ahead(&self, place: usize) -> &Packet {
+        let packets = self.packets();
+        fetch_ahead(packets, place);
+        &packets[place]
     }
 
     /// The packets in order, to change.

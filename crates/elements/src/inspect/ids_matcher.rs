@@ -189,7 +189,7 @@ impl IdsMatcher {
         let places = batch.iter().zip(0..).filter(|(packet, _)| is_for(packet));
         self.looked_at.extend(places.map(|(_, place)| place));
         let packets = self.looked_at.iter().map(|&place| {
-            let packet = ids_packet(&batch.as_slice()[place as usize], link, now);
+            let packet = ids_packet(batch.get_ahead(place as usize), link, now);
             Packet { found: found(place as usize), ..packet }
         });
         inspector.inspect(packets, &mut self.alerts);

@@ -17,8 +17,8 @@
 //!
 //! The device searches payloads for what is looked for first in each rule, whatever flows they are
 //! of. Flows and streams are followed behind the queue, in order: there the worker searches the
-//! seams of segments, and segments that came out of order as one text with others, and confirms what
-//! was found.
+//! seams of segments, and segments that came out of order as one text with others, and confirms
+//! what was found.
 //!
 //! # Handlers
 //! | name | | unit |

@@ -18,8 +18,8 @@
 //!
 //! # Threads
 //! Belongs to the worker of its chain. A batch of up to 512 KB is not copied: kernels read it where
-//! it is. Payloads are read where they lie, and laid out in the device's memory for those who search
-//! them.
+//! it is. Payloads are read where they lie, and laid out in the device's memory for those who
+//! search them.
 //!
 //! # Example
 //! ```text

@@ -7,8 +7,8 @@
 //! Frames that sources lend to packets lie in one piece for as long as the run takes; the device is
 //! given that piece when the first of its packets comes. Who holds packets in a chain holds the
 //! frames, and nobody writes to these ([`warpswitch_packet::lend`]). What is found comes back with
-//! the answers of the batch, and goes with its packets to whoever follows flows: order matters there,
-//! and here it does not.
+//! the answers of the batch, and goes with its packets to whoever follows flows: order matters
+//! there, and here it does not.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Memory: words of the card, pinned words of the host that the card can reach, and memory of others
-//! that it is lent.
+//! Memory: words of the card, pinned words of the host that the card can reach, and memory of
+//! others that it is lent.
 
 use std::ptr::{self, NonNull};
 use std::slice;

@@ -47,8 +47,8 @@ impl Cursor {
         Self::start()
     }
 
-    /// Takes room for a payload of at least one byte: its word in the page's table, or `None` if the
-    /// page has no room for it.
+    /// Takes room for a payload of at least one byte: its word in the page's table, or `None` if
+    /// the page has no room for it.
     pub(super) fn take(&mut self, bytes: usize) -> Option<u32> {
         let end = self.unit.checked_add(bytes.div_ceil(UNIT_BYTES))?;
         if end >= UNITS || end * UNIT_BYTES / 4 >= PAGE_WORDS - self.payloads {

@@ -3,7 +3,7 @@
 //! ```text
 //! texts of a batch, by group ─► column: where each lies, which place of which page is its
 //!                                  │
-//!            card: a kernel reads the texts, by the link, and writes the pages, which never pass it
+//!         card: a kernel reads the texts, by the link, and writes the pages, which never pass it
 //!                                  │
 //!                  pages of a group ─► search by that group's patterns ─► found, text by text
 //! ```
@@ -94,8 +94,8 @@ impl Texts {
         self.groups.push(self.firsts.len()..self.firsts.len());
     }
 
-    /// Adds a text, which is `owner`'s, to the group that was begun last; `false` if it is empty, or
-    /// there is no room for it: then it is not looked for.
+    /// Adds a text, which is `owner`'s, to the group that was begun last; `false` if it is empty,
+    /// or there is no room for it: then the host searches it.
     ///
     /// # Panics
     /// If no group was begun, or the column is too short: caller bugs.

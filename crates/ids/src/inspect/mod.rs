@@ -17,8 +17,8 @@
 //! copied into the round's memory.
 //!
 //! # Searched ahead
-//! Whoever knows what occurs in a payload says so ([`Packet::found`]): it is not searched again then,
-//! but for its seam. So a device can search payloads while flows are not known yet.
+//! Whoever knows what occurs in a payload says so ([`Packet::found`]): it is not searched again
+//! then, but for its seam. So a device can search payloads while flows are not known yet.
 //!
 //! # Texts
 //! A rule is looked for in the payload of each packet, in windows of streams, or in both, as its
@@ -56,8 +56,10 @@ use search::Searched;
 /// Texts are searched when there are so many bytes of them.
 const TEXTS_BYTES: usize = 1 << 20;
 
-/// And when there are so many texts.
+/// And when there are so many texts: for somebody else, who may be far away; or for the engine's
+/// own scanners, before what waits leaves the second cache.
 const JOBS_MAX: usize = 4096;
+const OWN_JOBS_MAX: usize = 256;
 
 /// Packets that are taken apart before the first of them is looked at: as many lines as a core has
 /// on their way, and no more than its first cache holds.
@@ -487,7 +489,8 @@ impl Inspector {
         alerts: &mut Vec<Alert>,
     ) {
         let bytes = round.bytes.max(round.arena.len());
-        if bytes >= TEXTS_BYTES || round.jobs.len() >= JOBS_MAX {
+        let jobs_max = if self.search.is_some() { JOBS_MAX } else { OWN_JOBS_MAX };
+        if bytes >= TEXTS_BYTES || round.jobs.len() >= jobs_max {
             self.search(heads, round, alerts);
         }
     }

@@ -181,7 +181,8 @@ proptest! {
     ) {
         let text: String =
             bodies.iter().enumerate().map(|(i, steps)| rule_text("tcp", i + 1, steps)).collect();
-        let options = InspectorOptions { window_bytes: Some(window_bytes), ..InspectorOptions::default() };
+        let options =
+            InspectorOptions { window_bytes: Some(window_bytes), ..InspectorOptions::default() };
         let parts: Vec<(u32, &[u8])> = segments.iter().map(|(at, b)| (*at, &b[..])).collect();
         let frames = connection(&parts);
         let mut inspector = inspector(&text, options);
@@ -203,11 +204,11 @@ proptest! {
         batch in 1usize..5,
     ) {
         let text: String =
-            bodies.iter().enumerate().map(|(i, body)| rule_text("tcp", i + 1, &[body.clone()])).collect();
-        let mut segments = Vec::new();
+            (1..).zip(&bodies).map(|(sid, body)| rule_text("tcp", sid, std::slice::from_ref(body))).collect();
+        let (mut segments, mut at) = (Vec::new(), 0);
         for len in lens {
-            let at = segments.last().map_or(0, |(at, bytes): &(u32, Vec<u8>)| *at as usize + bytes.len());
             segments.push((at as u32, stream[at.min(40)..(at + len).min(40)].to_vec()));
+            at += len;
         }
         // One comes later, and so all behind it wait.
         segments[..=again].rotate_left(1);

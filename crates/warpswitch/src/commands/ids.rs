@@ -92,8 +92,8 @@ pub struct IdsArgs {
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "128M")]
     memory_max: usize,
 
-    /// Bytes of a stream before new ones in which a rule may begin [default: as many as the rules can
-    /// use, at most 2K]
+    /// Bytes of a stream before new ones in which a rule may begin [default: as many as the rules
+    /// can use, at most 2K]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     window: Option<usize>,
 

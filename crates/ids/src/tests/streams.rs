@@ -203,8 +203,8 @@ proptest! {
         again in 0usize..9,
         batch in 1usize..5,
     ) {
-        let text: String =
-            (1..).zip(&bodies).map(|(sid, body)| rule_text("tcp", sid, std::slice::from_ref(body))).collect();
+        let text_of = |(sid, body)| rule_text("tcp", sid, std::slice::from_ref(body));
+        let text: String = (1..).zip(&bodies).map(text_of).collect();
         let (mut segments, mut at) = (Vec::new(), 0);
         for len in lens {
             segments.push((at as u32, stream[at.min(40)..(at + len).min(40)].to_vec()));

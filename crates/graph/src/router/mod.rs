@@ -212,15 +212,16 @@ impl Router {
             }
             self.worker.now = host.now();
             self.run_timers();
-            self.run_tasks();
+            let rests = self.run_tasks();
             host.serve(self);
             if self.worker.may_stop() && self.stops() {
                 (self.worker.stops, self.worker.halted) = (0, false);
                 return Ended::Stopped;
             }
-            if !self.worker.has_work() && !self.worker.may_stop() {
+            if (rests || !self.worker.has_work()) && !self.worker.may_stop() {
                 let until = self.worker.next_timer_at();
-                if until.is_some_and(|until| until <= self.worker.now) {
+                let is_due = until.is_some_and(|until| until <= self.worker.now);
+                if is_due || rests && until.is_none() {
                     continue;
                 }
                 if !host.wait(until) {
@@ -248,25 +249,31 @@ impl Router {
         }
     }
 
-    /// Runs some tasks, if there are.
-    fn run_tasks(&mut self) {
+    /// Runs some tasks, if there are. Tells whether it found none but those of sources that rest: a
+    /// stop waits then, and what it waits for may need time to go by.
+    fn run_tasks(&mut self) -> bool {
+        let (mut rests, mut runs) = (false, false);
         for _ in 0..TASKS_PER_LOOK {
             if self.worker.may_stop() {
-                return;
+                return false;
             }
             if self.worker.has_deliveries() {
-                return self.deliver();
+                self.deliver();
+                return false;
             }
-            let Some(task) = self.worker.next_task() else { return };
+            let Some(task) = self.worker.next_task() else { break };
             if self.worker.must_wait(task) {
                 self.worker.schedule_task(task);
-                return self.worker.end_shift();
+                self.worker.end_shift();
+                return false;
             }
             if self.worker.stops > 0 && self.shared.ports[task].is_push_source() {
                 // The stop waits for packets that are under way: no more are to come.
                 self.worker.schedule_task(task);
+                rests = true;
                 continue;
             }
+            runs = true;
             let pulled = self.worker.pulled;
             let has_worked = self.enter(task, |element, cx| element.run_task(cx));
             // It got nothing, but somebody on the way did and dropped or kept it: there may be
@@ -275,6 +282,7 @@ impl Router {
                 self.worker.schedule_task(task);
             }
         }
+        rests && !runs
     }
 
     /// Whether a stop that was asked for holds.

@@ -458,7 +458,7 @@ impl Router {
                     std::thread::yield_now();
                 }
             }
-            _ => self.run_tasks(),
+            _ => _ = self.run_tasks(),
         }
         if self.worker.stops > 0
             && let Some(link) = &self.worker.link

@@ -450,6 +450,19 @@ fn a_chain_that_leads_to_itself_stops() {
     assert_eq!(router.packets_unaccounted(), 0);
 }
 
+/// A stop waits for packets in a chain, and time goes by meanwhile, also where a source would
+/// always have something to do.
+#[test]
+fn a_stop_does_not_wait_for_sources_that_rest() {
+    let config = format!(
+        "InfiniteSource(LIMIT 10, STOP true) -> {} -> c :: Counter -> Discard;
+        InfiniteSource(LIMIT -1) -> Discard;",
+        chain("Batcher(IDLE true)", "GPUIPLookup(0/0 0)")
+    );
+    let (mut router, _) = run(&config, Some(&pool(FaultPlan::default())));
+    assert_eq!(router.read("c.count"), Ok("10".into()));
+}
+
 #[test]
 fn predicates_choose_packets_within_a_chain() {
     let folder = Folder::new();

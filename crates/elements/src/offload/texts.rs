@@ -148,6 +148,8 @@ impl TextPart {
                 let text = &packet.data()[at as usize..][..bytes as usize];
                 let place = match self.place(packet, text, offload) {
                     Some(place) => Some(place),
+                    // What would not be searched takes no room from what follows.
+                    None if !list.texts.takes(text.len()) => None,
                     None if next + text_words(text.len()) <= words.len() => {
                         let place = put_text(words, next, text);
                         next += text_words(text.len());

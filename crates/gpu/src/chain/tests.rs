@@ -146,7 +146,9 @@ impl TextCase {
                 let text = &self.texts[idx].1;
                 if at + text_words(text.len()) <= words.len() {
                     let place = put_text(words, at, text);
-                    if texts.push(idx as u32, place, text.len(), words) {
+                    let is_taken = texts.takes(text.len());
+                    assert_eq!(texts.push(idx as u32, place, text.len(), words), is_taken);
+                    if is_taken {
                         at += text_words(text.len());
                     }
                 }

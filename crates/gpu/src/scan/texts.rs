@@ -20,7 +20,8 @@ use warpswitch_scan::PatternId;
 
 use super::ScanImage;
 use super::page::{
-    Cursor, FOUND_WORDS, Findings, PATTERN_ID, Page, UNIT_BYTES, bounds, write_bytes,
+    Cursor, FOUND_WORDS, Findings, PAGED_BYTES_MAX, PATTERN_ID, Page, UNIT_BYTES, bounds,
+    write_bytes,
 };
 use crate::image::abi::{NONE, PAGE_WORDS, TEXT_WORDS};
 
@@ -92,6 +93,13 @@ impl Texts {
     pub fn begin_group(&mut self) {
         self.cursor = None;
         self.groups.push(self.firsts.len()..self.firsts.len());
+    }
+
+    /// Whether [`Texts::push`] would take a text of so many bytes: for those who copy it first.
+    pub fn takes(&self, bytes: usize) -> bool {
+        let has_page = self.firsts.len() < self.pages_max && bytes <= PAGED_BYTES_MAX;
+        let fits = has_page || self.cursor.is_some_and(|mut cursor| cursor.take(bytes).is_some());
+        bytes > 0 && self.entries.len() < self.texts_max && fits
     }
 
     /// Adds a text, which is `owner`'s, to the group that was begun last; `false` if it is empty,

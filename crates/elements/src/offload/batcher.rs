@@ -40,8 +40,9 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker, as all of its chain. Memory: `DEPTH` times `SIZE` slices and answers,
-//! at most 1 GiB. A run that is to stop waits for the packets in the chain, while sources rest.
+//! Belongs to one worker, as all of its chain. Memory: `DEPTH` times `SIZE` slices and answers, and
+//! 1.5 KB a packet where payloads are searched, at most 1 GiB. A run that is to stop waits for the
+//! packets in the chain, while sources rest.
 //!
 //! # Example
 //! ```text

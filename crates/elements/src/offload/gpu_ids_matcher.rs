@@ -23,7 +23,7 @@
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | all of `IDSMatcher` | | as there; `on_device` and `on_cores` count payloads by where they were searched |
+//! | all of `IDSMatcher` | | as there; `on_device` and `on_cores` count payloads of batches that went to a device, by where they were searched |
 //!
 //! # Drops
 //! - `no wide batch`: packets that did not come through a `Batcher`

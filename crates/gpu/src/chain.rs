@@ -12,7 +12,7 @@
 //! device, from the images that its steps named.
 //!
 //! Texts are not among the words, but for a column that tells where they lie
-//! ([`Texts`](crate::scan::Texts)): [`Chain::gather`] has the device read them there, and each
+//! ([`Texts`]): [`Chain::gather`] has the device read them there, and each
 //! [`Chain::scan`] has them searched.
 
 use std::fmt;

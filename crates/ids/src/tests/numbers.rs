@@ -10,12 +10,14 @@ fn holds(options: &str, payload: &[u8]) -> bool {
     !told(&text, &[udp(CLIENT, SERVER, payload)]).is_empty()
 }
 
+/// Holds options against a payload in which they hold, and one in which they do not.
+fn check(options: &str, right: &[u8], wrong: &[u8]) {
+    assert!(holds(options, right), "{options} in {right:?}");
+    assert!(!holds(options, wrong), "{options} in {wrong:?}");
+}
+
 #[test]
 fn numbers_are_compared_and_jumped_over() {
-    let check = |options: &str, right: &[u8], wrong: &[u8]| {
-        assert!(holds(options, right), "{options} in {right:?}");
-        assert!(!holds(options, wrong), "{options} in {wrong:?}");
-    };
     check("byte_test:2,>,256,1;", b"\0\x01\x01", b"\0\x01\0");
     check("byte_test:2,>,0x100,1,little;", b"\0\0\x02", b"\0\xff\0");
     check("content:\"len=\"; byte_test:4,>=,100,0,relative,string,dec;", b"len=0100", b"len=0099");
@@ -50,10 +52,6 @@ fn numbers_are_compared_and_jumped_over() {
 
 #[test]
 fn variables_are_asked_for() {
-    let check = |options: &str, right: &[u8], wrong: &[u8]| {
-        assert!(holds(options, right), "{options} in {right:?}");
-        assert!(!holds(options, wrong), "{options} in {wrong:?}");
-    };
     let z = "content:\"z\";";
     check(&format!("byte_extract:1,0,n; {z} offset:n; depth:1;"), b"\x02az", b"\x01az");
     check("byte_extract:1,0,n; content:\"z\",offset 1,depth n;", b"\x02az", b"\x01az");

@@ -100,7 +100,7 @@ impl Offload {
     /// 1 ms for 32 MB, and taken back when nobody else has them any more. `None` if there is little
     /// of it, the device refuses, or it has no memory of its own.
     pub(super) fn reach(&self, frames: &Arc<Frames>) -> Option<Arc<HostMemory>> {
-        if frames.bytes().len() < REACHED_BYTES_MIN {
+        if !self.device.is_card() || frames.bytes().len() < REACHED_BYTES_MIN {
             return None;
         }
         // Who panicked with the lock held left a whole list.

@@ -10,9 +10,9 @@
 //! the answers of the batch, and goes with its packets to whoever follows flows: order matters
 //! there, and here it does not.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use warpswitch_gpu::scan::{FOUND_WORDS, Texts, put_text, text_words};
+use warpswitch_gpu::scan::{FOUND_WORDS, PAGE_WORDS, Place, Texts, put_text, text_words};
 use warpswitch_gpu::{ChainRoom, HostMemory, SharedBytes};
 use warpswitch_ids::{GROUPS, payload};
 use warpswitch_packet::{Batch, Frames, Packet};
@@ -55,6 +55,8 @@ pub(super) struct TextPart {
     pages_max: usize,
     /// Memory that the device reads, of which payloads were of late.
     known: Vec<Arc<HostMemory>>,
+    /// Frames of late that it does not read: so nobody asks for each of their packets anew.
+    refused: Weak<Frames>,
     /// By group, whose they are and where in the packet.
     found: [Vec<(u32, u32, u32)>; GROUPS],
 }
@@ -74,7 +76,7 @@ pub(crate) struct BatchTexts {
 impl TextPart {
     /// For batches of up to so many packets.
     pub(super) fn new(wanted: Wanted, packets_max: usize) -> Self {
-        let pages = (packets_max * TEXT_BYTES).div_ceil(4 * warpswitch_gpu::scan::PAGE_WORDS);
+        let pages = (packets_max * TEXT_BYTES).div_ceil(4 * PAGE_WORDS);
         // Each group may leave a page with little on it.
         let pages_max = (pages + GROUPS).min(PAGES_MAX);
         Self {
@@ -82,6 +84,7 @@ impl TextPart {
             packets_max,
             pages_max,
             known: Vec::new(),
+            refused: Weak::new(),
             found: [const { Vec::new() }; GROUPS],
         }
     }
@@ -169,17 +172,19 @@ impl TextPart {
     }
 
     /// Where the device finds a text that a packet has borrowed.
-    fn place(
-        &mut self,
-        packet: &Packet,
-        text: &[u8],
-        offload: &Offload,
-    ) -> Option<warpswitch_gpu::scan::Place> {
+    fn place(&mut self, packet: &Packet, text: &[u8], offload: &Offload) -> Option<Place> {
         // By address: who lent it stands in a line of the packet that nobody else looks at.
         if let Some(place) = self.known.iter().find_map(|memory| memory.place(text)) {
             return Some(place);
         }
-        let memory = offload.reach(packet.lender()?)?;
+        let frames = packet.lender()?;
+        if std::ptr::eq(self.refused.as_ptr(), Arc::as_ptr(frames)) {
+            return None;
+        }
+        let Some(memory) = offload.reach(frames) else {
+            self.refused = Arc::downgrade(frames);
+            return None;
+        };
         let place = memory.place(text);
         if self.known.len() == KNOWN_MAX {
             self.known.remove(0);

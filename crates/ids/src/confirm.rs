@@ -26,7 +26,7 @@ use regex::bytes::Regex;
 
 use self::forward::{Forward, States};
 use crate::bytes::{ByteJump, ByteSet, ByteTest, VARIABLES_MAX, Values};
-use crate::rule::{Content, DataAt, Place, Rule, Step};
+use crate::rule::{Content, DataAt, Place, Step};
 
 /// A text that rules are confirmed on.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +78,7 @@ impl Work {
     }
 }
 
-/// The payload options of a rule, made ready.
+/// The options of a rule about its payload or a buffer, made ready.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// What holds or not for the whole text.
@@ -205,14 +205,14 @@ impl Literal {
 }
 
 impl Plan {
-    /// Makes a rule's options ready.
-    pub(crate) fn new(rule: &Rule) -> Self {
+    /// Makes options about one text ready.
+    pub(crate) fn new(steps: &[Step]) -> Self {
         let mut plan = Self { guards: Vec::new(), chains: Vec::new(), forward: None };
-        if rule.steps.iter().any(|step| step.variables().next().is_some()) {
-            plan.forward = Some(Forward::new(&rule.steps));
+        if steps.iter().any(|step| step.variables().next().is_some()) {
+            plan.forward = Some(Forward::new(steps));
             return plan;
         }
-        for step in &rule.steps {
+        for step in steps {
             if !step.is_relative() && step.moves() {
                 let node = Node { what: what(step), tests: Vec::new() };
                 plan.chains.push(Chain { nodes: vec![node] });

@@ -12,6 +12,8 @@ use warpswitch_scan::{Case, PATTERNS_BYTES_MAX, PatternId, Patterns, ScanOptions
 
 use crate::confirm::Plan;
 use crate::decode::{Carried, Decoded};
+use crate::http::Buffer;
+use crate::messages::Messages;
 use crate::ranges::Ranges;
 use crate::rule::{
     Check, Content, Direction, FlowTest, Header, Proto, Rule, Rules, Scope, Step, Streams,
@@ -36,6 +38,8 @@ pub(crate) struct Compiled {
     gate: Gate,
     pub rule: Rule,
     pub plan: Plan,
+    /// What is asked of buffers, in the order of the rule's.
+    pub buffers: Box<[(Buffer, Plan)]>,
     pub scope: Scope,
     /// Whether more than one occurrence decides: it may hold only once more bytes have come.
     pub needs_more: bool,
@@ -56,6 +60,8 @@ const _: () = assert!(size_of::<Gate>() <= 64);
 pub struct Engine {
     pub(crate) compiled: Vec<Compiled>,
     groups: [Group; GROUPS],
+    /// Rules about messages, if there are any.
+    pub(crate) messages: Option<Messages>,
     left_out: Vec<crate::rule::LeftOut>,
     files: Vec<String>,
     bit_names: Vec<String>,
@@ -68,9 +74,9 @@ pub struct Engine {
 /// Groups of rules, each with patterns of its own: for TCP, UDP, ICMP, and other protocols.
 pub const GROUPS: usize = 4;
 
-/// The rules of one protocol.
+/// The rules of one protocol, or of all messages.
 #[derive(Debug)]
-struct Group {
+pub(crate) struct Group {
     scanner: Scanner,
     /// What it searches for, for those who search elsewhere.
     patterns: Patterns,
@@ -109,10 +115,11 @@ impl Engine {
         let compiled: Vec<Compiled> = rules.into_iter().map(Compiled::new).collect();
         let protocols = [Carried::Tcp, Carried::Udp, Carried::Icmp, Carried::Other];
         let groups = protocols.map(|carried| Group::new(&compiled, carried, options));
+        let messages = Messages::new(&compiled, options);
         let turns = if bit_names.is_empty() { Vec::new() } else { turns(&compiled) };
         let mut reaches = compiled.iter().map(|compiled| compiled.rule.reach());
         let reach = reaches.try_fold(0, |most: usize, reach| Some(most.max(reach?)));
-        Self { compiled, groups, left_out, files, bit_names, turns, reach }
+        Self { compiled, groups, messages, left_out, files, bit_names, turns, reach }
     }
 
     /// The most bytes that what a rule looks for takes of a stream, see [`Rule::reach`]; none if
@@ -160,7 +167,8 @@ impl Engine {
 
     /// Bytes of the scanners: what grows with the rules, beside the rules themselves.
     pub fn bytes(&self) -> usize {
-        self.groups.iter().map(|group| group.scanner.bytes()).sum()
+        let messages = self.messages.iter().map(|messages| &messages.group);
+        self.groups.iter().chain(messages).map(|group| group.scanner.bytes()).sum()
     }
 
     /// The patterns that texts are searched for, a list for each of [`GROUPS`]: for those who make
@@ -180,11 +188,7 @@ impl Engine {
     /// Adds the rules whose fast pattern is one of `found`.
     pub(crate) fn candidates(&self, carried: Carried, found: &[PatternId], out: &mut Vec<u32>) {
         let group = self.group(carried);
-        for pattern in found {
-            let pattern = pattern.0 as usize;
-            let list = group.starts[pattern] as usize..group.starts[pattern + 1] as usize;
-            out.extend_from_slice(&group.by_pattern[list]);
-        }
+        found.iter().for_each(|&pattern| out.extend_from_slice(group.rules_of(pattern)));
     }
 
     /// The same for a text of a stream alone, which only rules of streams are for.
@@ -203,10 +207,7 @@ impl Engine {
 
     /// Adds the rules without a fast pattern that a packet's ports allow.
     pub(crate) fn others(&self, packet: &Decoded<'_>, out: &mut Vec<u32>) {
-        let others = &self.group(packet.carried).others;
-        out.extend_from_slice(&others.any);
-        out.extend_from_slice(others.dst.of(packet.dst_port));
-        out.extend_from_slice(others.src.of(packet.src_port));
+        self.group(packet.carried).others(packet, out);
     }
 }
 
@@ -225,11 +226,12 @@ fn turns(compiled: &[Compiled]) -> Vec<u32> {
 
 impl Compiled {
     fn new(rule: Rule) -> Self {
-        let (plan, scope) = (Plan::new(&rule), rule.scope());
+        let (plan, scope) = (Plan::new(&rule.steps), rule.scope());
+        let buffers = rule.buffers.iter().map(|of| (of.buffer, Plan::new(&of.steps))).collect();
         let needs_more = rule.steps.iter().filter(|step| step.is_positive()).count() > 1;
         let checks = rule.checks.clone().into_boxed_slice();
         let gate = Gate { flow: rule.flow, header: rule.header.clone(), checks };
-        Self { gate, rule, plan, scope, needs_more }
+        Self { gate, rule, plan, buffers, scope, needs_more }
     }
 
     /// Whether it is looked for in a packet's payload, which may be one that no text of its stream
@@ -278,17 +280,29 @@ impl Group {
         let mut others = Vec::new();
         for (idx, compiled) in compiled.iter().enumerate() {
             let is_in = match compiled.rule.header.proto {
+                _ if !compiled.buffers.is_empty() => false,
                 Proto::Ip => true,
                 Proto::Tcp => carried == Carried::Tcp,
                 Proto::Udp => carried == Carried::Udp,
                 Proto::Icmp => carried == Carried::Icmp,
             };
-            match (is_in, fast_pattern(&compiled.rule)) {
+            match (is_in, fast_pattern(&compiled.rule.steps)) {
                 (false, _) => {}
                 (true, Some((bytes, nocase))) => wanted.push((bytes, nocase, idx as u32)),
                 (true, None) => others.push(idx as u32),
             }
         }
+        Self::of(compiled, wanted, others, options)
+    }
+
+    /// A group of rules with these patterns, each with whether its case counts for nothing, and of
+    /// others without.
+    pub(crate) fn of(
+        compiled: &[Compiled],
+        mut wanted: Vec<(&[u8], bool, u32)>,
+        mut others: Vec<u32>,
+        options: &ScanOptions,
+    ) -> Self {
         wanted.sort_unstable();
         let mut patterns = Patterns::new();
         let (mut starts, mut by_pattern) = (Vec::new(), Vec::new());
@@ -312,27 +326,59 @@ impl Group {
         let scanner = Scanner::build(&patterns, options);
         Self { scanner, patterns, starts, by_pattern, others }
     }
+
+    pub(crate) fn scanner(&self) -> &Scanner {
+        &self.scanner
+    }
+
+    /// The rules whose fast pattern this one is.
+    pub(crate) fn rules_of(&self, pattern: PatternId) -> &[u32] {
+        let pattern = pattern.0 as usize;
+        &self.by_pattern[self.starts[pattern] as usize..self.starts[pattern + 1] as usize]
+    }
+
+    /// Adds the rules without a fast pattern that a packet's ports allow.
+    pub(crate) fn others(&self, packet: &Decoded<'_>, out: &mut Vec<u32>) {
+        out.extend_from_slice(&self.others.any);
+        out.extend_from_slice(self.others.dst.of(packet.dst_port));
+        out.extend_from_slice(self.others.src.of(packet.src_port));
+    }
 }
 
-/// The bytes of a rule that are searched first, and whether their case counts for nothing.
-fn fast_pattern(rule: &Rule) -> Option<(&[u8], bool)> {
-    let contents = rule.steps.iter().filter_map(|step| match step {
+/// The bytes of options that are searched first, and whether their case counts for nothing.
+fn fast_pattern(steps: &[Step]) -> Option<(&[u8], bool)> {
+    let fast = fast_of(steps)?;
+    Some((fast.bytes, fast.nocase))
+}
+
+/// What of some options is searched first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fast<'a> {
+    pub bytes: &'a [u8],
+    /// Whether their case counts for nothing.
+    pub nocase: bool,
+    /// How good that is: whether the rule says so, bytes, and different ones.
+    pub rank: (bool, usize, usize),
+}
+
+/// The same with how good they are; of equals the first ones.
+pub(crate) fn fast_of(steps: &[Step]) -> Option<Fast<'_>> {
+    let contents = steps.iter().filter_map(|step| match step {
         Step::Content(content) if !content.negated => Some(content),
         _ => None,
     });
-    let rank = |content: &&Content| {
+    let rank = |content: &Content| {
         let mut seen = [false; 256];
         content.bytes.iter().for_each(|&byte| seen[usize::from(byte)] = true);
         let kinds = seen.iter().filter(|seen| **seen).count();
         (content.fast.is_some(), content.bytes.len(), kinds)
     };
-    // Of equals the first one.
-    let best = contents.rev().max_by_key(rank)?;
+    let best = contents.rev().max_by_key(|content| rank(content))?;
     let bytes = match best.fast {
         Some((offset, len)) => &best.bytes[offset as usize..(offset + len) as usize],
         None => &best.bytes[..],
     };
-    Some((bytes, best.nocase))
+    Some(Fast { bytes, nocase: best.nocase, rank: rank(best) })
 }
 
 impl ByPort {

@@ -14,6 +14,7 @@
 //! | [`bytes`] | numbers that a payload holds, and variables |
 //! | [`flowbits`] | what rules remember of a flow |
 //! | [`threshold`] | how often a rule is told |
+//! | [`http`] | messages of HTTP/1 in streams, and their buffers |
 //! | [`engine`] | rules in groups, searched by [`warpswitch_scan`] and confirmed |
 //! | [`inspect`] | packets in, alerts out: flows, TCP streams, and counters of all that was left |
 //! | [`eve`] | alerts and counters as JSON lines |
@@ -35,7 +36,9 @@ pub mod engine;
 pub mod eve;
 pub mod flowbits;
 mod flows;
+pub mod http;
 pub mod inspect;
+mod messages;
 pub mod naive;
 mod ranges;
 pub mod rule;

@@ -1,6 +1,7 @@
 //! The reference: every way through a rule's options is tried, on every text. Defines what a rule
 //! means; what confirms rules fast is held against it.
 
+pub mod http;
 mod numbers;
 
 use std::collections::{HashMap, HashSet};
@@ -113,7 +114,12 @@ impl Memory {
 
 /// The same for a text of which `from` bytes were looked at before.
 pub(crate) fn answer(rule: &Rule, text: &Text<'_>) -> Answer {
-    steps(&rule.steps, 0, &[0; VARIABLES_MAX], Answer::Stale, text)
+    answer_of(&rule.steps, text)
+}
+
+/// The same for options about one text.
+fn answer_of(options: &[Step], text: &Text<'_>) -> Answer {
+    steps(options, 0, &[0; VARIABLES_MAX], Answer::Stale, text)
 }
 
 /// The best answer for `rest` where the occurrence before ended at `position`.

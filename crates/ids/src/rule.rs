@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::bytes::{Amount, ByteJump, ByteSet, ByteTest, From, Made, Read, Values};
 use crate::flowbits::FlowBits;
+use crate::http::Buffer;
 use crate::ranges::Ranges;
 use crate::threshold::Threshold;
 
@@ -304,6 +305,36 @@ pub enum Step {
     ByteSet(ByteSet),
 }
 
+/// What a rule asks of one buffer of a message.
+#[derive(Clone, Debug)]
+pub struct InBuffer {
+    /// Which one.
+    pub buffer: Buffer,
+    /// How many bytes it must have; all of them.
+    pub sizes: Vec<Size>,
+    /// What it must hold; all of them, in this order.
+    pub steps: Vec<Step>,
+}
+
+/// How many bytes a buffer must have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// The least.
+    pub low: u32,
+    /// The most.
+    pub high: u32,
+    /// Whether it must be none of these.
+    pub outside: bool,
+}
+
+impl Size {
+    /// Whether so many bytes are right.
+    pub fn holds(&self, bytes: usize) -> bool {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        (self.low..=self.high).contains(&bytes) != self.outside
+    }
+}
+
 /// What a rule says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
@@ -338,6 +369,8 @@ pub struct Rule {
     pub checks: Vec<Check>,
     /// What the payload must hold; all of them, in this order.
     pub steps: Vec<Step>,
+    /// What buffers of one message must hold; where there are any, `steps` and `checks` are empty.
+    pub buffers: Vec<InBuffer>,
     /// What the flow's bits must say, and what becomes of them.
     pub bits: FlowBits,
     /// It is not told: it only changes bits.
@@ -369,8 +402,11 @@ pub enum Streams {
 }
 
 impl Rule {
-    /// Which texts it is looked for in; `docs/ids.md` has the table.
+    /// Which texts it is looked for in, beside messages; `docs/ids.md` has the table.
     pub fn scope(&self) -> Scope {
+        if !self.buffers.is_empty() {
+            return Scope { packets: false, streams: Streams::No };
+        }
         let packets = Scope { packets: true, streams: Streams::No };
         let needs_packet = !self.checks.is_empty()
             || self.flow.only == Some(Only::Packets)

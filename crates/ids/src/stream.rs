@@ -16,6 +16,7 @@ use std::num::NonZeroU32;
 use warpswitch_packet::pages;
 
 use crate::decode::Decoded;
+use crate::http::Speaker;
 use crate::rule::Direction;
 
 /// The most bytes that a segment may be ahead of the bytes in order.
@@ -126,6 +127,20 @@ pub(crate) struct Half {
     pub has_fin: bool,
     /// There were more rules than [`PENDING_MAX`] to remember.
     pub is_pending_full: bool,
+    /// Whether messages are read from it.
+    pub speaks: Speaks,
+}
+
+/// What a side of a connection speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Speaks {
+    /// Nothing was looked at yet.
+    #[default]
+    Unknown,
+    /// HTTP: what it said last is in [`Cold`].
+    Http,
+    /// Something else.
+    Other,
 }
 
 /// What few halves need.
@@ -140,6 +155,10 @@ pub(crate) struct Cold {
     /// The last packet of the flow while segments wait, without its payload, and which way it went:
     /// for who looks at them when the flow ends.
     pub last: Option<(Decoded<'static>, Direction)>,
+    /// What is read of messages.
+    pub speaker: Option<Box<Speaker>>,
+    /// The number of a message that a rule with `pass` holds in.
+    pub passed: u64,
 }
 
 /// A new text of a stream: the window and what came.
@@ -174,7 +193,8 @@ impl Half {
         let Some(cold) = &self.cold else { return self.room as usize };
         let each = size_of::<Held>() * cold.held.capacity() + ALLOCATION_BYTES * cold.held.len();
         let lost = cold.lost.as_ref().map_or(0, |_| size_of::<Lost>() + ALLOCATION_BYTES);
-        self.room as usize + cold.held_bytes + each + lost
+        let speaker = cold.speaker.as_ref().map_or(0, |it| it.bytes() + ALLOCATION_BYTES);
+        self.room as usize + cold.held_bytes + each + lost + speaker
     }
 
     /// Rules have other numbers from now on: whole windows are searched.
@@ -211,6 +231,11 @@ impl Half {
     /// What few halves need, from now on.
     pub(crate) fn cold_or_new(&mut self) -> &mut Cold {
         self.cold.get_or_insert_default()
+    }
+
+    /// What is read of messages, if it is HTTP.
+    pub(crate) fn speaker(&mut self) -> Option<&mut Speaker> {
+        self.cold.as_mut()?.speaker.as_deref_mut()
     }
 
     /// The last bytes in order, but for those of the text that waits.

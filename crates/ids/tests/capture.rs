@@ -230,7 +230,7 @@ fn shipped_rules_find_what_the_script_says() {
     let text = std::fs::read(conf("ids.rules")).expect("the rules");
     let texts = [RuleText { name: "ids.rules", bytes: &text }];
     let rules = read_rules(&texts, &Variables::default()).expect("no errors");
-    assert_eq!((rules.rules.len(), rules.left_out.len()), (8, 1));
+    assert_eq!((rules.rules.len(), rules.left_out.len()), (9, 1));
     let engine = Arc::new(Engine::build(rules));
     let mut inspector = Inspector::new(Arc::clone(&engine), InspectorOptions::default());
     let mut reader = CaptureReader::open(conf("captures/ids.pcap")).expect("a capture");

@@ -112,7 +112,7 @@ fn options(choice: u8) -> InspectorOptions {
     }
 }
 
-fn packet(bytes: &[u8], timestamp_ns: u64) -> Packet<'_> {
+pub(crate) fn packet(bytes: &[u8], timestamp_ns: u64) -> Packet<'_> {
     Packet { bytes, wire_bytes: bytes.len(), link: LinkType::Ethernet, timestamp_ns, found: None }
 }
 
@@ -132,7 +132,7 @@ fn frames(mut rest: &[u8]) -> Vec<(Vec<u8>, u8)> {
     frames
 }
 
-fn ip(from_client: bool, proto: u8, transport: &[u8]) -> Vec<u8> {
+pub(crate) fn ip(from_client: bool, proto: u8, transport: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; 12];
     frame.extend([8, 0, 0x45, 0]);
     frame.extend((20 + transport.len() as u16).to_be_bytes());

@@ -10,6 +10,7 @@ mod detection;
 mod frames;
 mod graphs;
 mod lookup;
+mod messages;
 mod scans;
 mod texts;
 
@@ -17,7 +18,7 @@ mod texts;
 pub type Check = fn(&[u8]);
 
 /// Every check, under the name of its target.
-pub const CHECKS: [(&str, Check); 14] = [
+pub const CHECKS: [(&str, Check); 15] = [
     ("frame", frames::frame),
     ("extract", frames::extract_key),
     ("capture", captures::capture),
@@ -32,6 +33,7 @@ pub const CHECKS: [(&str, Check); 14] = [
     ("scan", scans::scan),
     ("ids_rules", detection::rules),
     ("ids_packets", detection::packets),
+    ("ids_http", messages::messages),
 ];
 
 /// Runs the check called `name`.

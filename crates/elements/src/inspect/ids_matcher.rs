@@ -7,7 +7,8 @@
 //! # Ports
 //! One input, push or pull. Output 0: all packets, or those without an alert if output 1 is
 //! connected. Output 1, which need not be: packets that a rule was found in, pushed. A match across
-//! segments is found in the packet that completes it; the packets before have gone on by then.
+//! segments is found in the packet that completes it; the packets before have gone on by then. So
+//! are rules about buffers of HTTP/1 in the packet with which a head or a body is whole.
 //!
 //! # Configuration
 //! - `RULES`: rule files, gzip'd or not; `docs/ids.md` of this project says what of the language is
@@ -44,7 +45,8 @@
 //! rules; and with its file, if that has the same name. Flows end by the packets' own time, or the
 //! run's where a packet has none. Memory for flows and for what streams hold is taken as they come,
 //! within the bounds above. Where who runs the configuration has a device, texts are searched there
-//! for what is looked for first in each rule; all else is the worker's, and what is found the same.
+//! for what is looked for first in each rule; all else, messages of HTTP too, is the worker's, and
+//! what is found the same.
 //!
 //! # Example
 //! ```text

@@ -138,12 +138,12 @@ impl Inspector {
 
     /// Whether the flow's bits are as a rule wants them. A flow does not end while texts of it
     /// wait.
-    fn bits_allow(&self, compiled: &Compiled, job: &Job<'_>) -> bool {
+    pub(super) fn bits_allow(&self, compiled: &Compiled, job: &Job<'_>) -> bool {
         let is_set = |name| self.flows.bits.is_set(job.place, name);
         compiled.rule.bits.tests.iter().all(|test| test.holds(is_set))
     }
 
-    fn alert(
+    pub(super) fn alert(
         &self,
         rule: u32,
         (job, head): (&Job<'_>, &Head<'_>),
@@ -172,7 +172,7 @@ impl Inspector {
     }
 }
 
-fn occurrence(rule: u32, job: &Job<'_>, head: &Head<'_>) -> Occurrence {
+pub(super) fn occurrence(rule: u32, job: &Job<'_>, head: &Head<'_>) -> Occurrence {
     let (src, dst) = (head.decoded.src_number, head.decoded.dst_number);
     Occurrence { rule, src, dst, flow_id: job.flow_id, time_ns: head.timestamp_ns }
 }

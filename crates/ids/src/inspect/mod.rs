@@ -26,10 +26,14 @@
 //! with up to [`InspectorOptions::window_bytes`] that came before them; a rule is told where
 //! something of it ends among the new ones, so once.
 //!
+//! Rules about buffers are looked for in messages, which streams have: in the head when that is
+//! whole, and in the body.
+//!
 //! A window's older bytes are not searched again: rules whose fast pattern was seen in them are
 //! remembered by the stream as long as they may come true.
 
 mod judge;
+mod messages;
 mod round;
 mod search;
 mod take;
@@ -73,7 +77,7 @@ const WINDOWS_AHEAD: usize = 3;
 pub struct InspectorOptions {
     /// The most flows at a time; beyond it those that are missed least end.
     pub flows_max: usize,
-    /// The most bytes of all streams together: windows, and segments that wait.
+    /// The most bytes of all streams together: windows, segments that wait, and messages.
     pub stream_bytes_max: usize,
     /// The most bytes of segments that wait, in one direction of a flow.
     pub held_bytes_max: usize,
@@ -401,7 +405,7 @@ impl Inspector {
     }
 
     /// Inspects packets, in their order. Adds what was found, in the order of the packets, for one
-    /// packet in the order of the rules.
+    /// packet in the order of the rules; behind that, message by message, what messages hold.
     ///
     /// Cost: a packet's payload is searched once, and once more where it does not come in order;
     /// confirming is bounded by [`InspectorOptions::work_max`] for each text.

@@ -4,10 +4,12 @@
 //! was given; only what no frame has in one piece is in the round's own memory: older bytes of
 //! streams at their seams with new ones, and segments that had to wait.
 
+use std::num::NonZeroU32;
 use std::ops::Range;
 
 use warpswitch_scan::PatternId;
 
+use super::messages::MessageText;
 use crate::decode::Decoded;
 use crate::engine::FlowFacts;
 use crate::flows::Address;
@@ -80,6 +82,9 @@ pub(super) struct Job<'p> {
     pub stream: Option<(StreamText, Arrived)>,
     /// Whether no text of the stream has the payload: rules of streams are looked for in it alone.
     pub is_aside: bool,
+    /// The part of a message that it is, by its number in the round, from 1; it has no other text
+    /// then.
+    pub message: Option<NonZeroU32>,
 }
 
 impl<'p> Job<'p> {
@@ -101,6 +106,8 @@ pub(super) struct Round<'p> {
     pub arena: Vec<u8>,
     /// Heads of what has no packet.
     pub strays: Vec<Head<'static>>,
+    /// Parts of messages.
+    pub messages: Vec<MessageText>,
     /// Bytes of all texts.
     pub bytes: usize,
 }
@@ -118,14 +125,15 @@ impl<'p> Round<'p> {
         self.jobs.clear();
         self.arena.clear();
         self.strays.clear();
+        self.messages.clear();
         self.bytes = 0;
     }
 
     /// An empty round for other frames, in the same memory.
     pub(super) fn renew<'q>(mut self) -> Round<'q> {
         self.clear();
-        let Self { jobs, arena, strays, bytes } = self;
-        Round { jobs: renew(jobs), arena, strays, bytes }
+        let Self { jobs, arena, strays, messages, bytes } = self;
+        Round { jobs: renew(jobs), arena, strays, messages, bytes }
     }
 }
 

@@ -11,6 +11,7 @@ use super::{Alert, Inspector};
 use crate::confirm::ChainScratch;
 use crate::decode::{Carried, Decoded};
 use crate::flows::side;
+use crate::http::Buffers;
 use crate::rule::Streams;
 use crate::stream::{Arrived, PENDING_MAX};
 
@@ -19,10 +20,11 @@ const PROTOCOLS: [Carried; 4] = [Carried::Tcp, Carried::Udp, Carried::Icmp, Carr
 /// Memory of searches.
 #[derive(Debug, Default)]
 pub(super) struct Searched {
-    scan: Scratch,
+    pub(super) scan: Scratch,
     sets: [PatternSets; 4],
-    again: PatternSets,
-    scratches: Scratches,
+    pub(super) again: PatternSets,
+    pub(super) scratches: Scratches,
+    pub(super) buffers: Buffers,
 }
 
 /// Memory of what one text is confirmed with.
@@ -67,6 +69,12 @@ impl Inspector {
             let at = &mut at[head.decoded.carried as usize];
             let sets = *at..*at + job.texts(&round.arena).count();
             *at = sets.end;
+            if let Some(message) = job.message {
+                let text = &round.messages[message.get() as usize - 1];
+                let text = (text, &round.arena[..]);
+                self.confirm_message((job, head), text, &mut scratch, alerts);
+                continue;
+            }
             self.confirm((job, head), &round.arena, sets, &mut scratch, alerts);
             self.move_on(job);
         }
@@ -84,7 +92,7 @@ impl Inspector {
         alerts: &mut Vec<Alert>,
     ) {
         let carried = head.decoded.carried;
-        let Searched { scan, sets: found, again, scratches } = scratch;
+        let Searched { scan, sets: found, again, scratches, .. } = scratch;
         let engine = Arc::clone(&self.engine);
         let candidates = &mut scratches.candidates;
         candidates.clear();

@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 use std::ops::Range;
 
+use super::messages::New;
 use super::round::{Head, HeadOf, Job, Next, Older, Round, StreamText};
 use super::{Alert, Inspector};
 use crate::decode::{Carried, Decoded};
@@ -11,6 +12,7 @@ use crate::flows::{Address, Seen, side};
 use crate::rule::Direction;
 use crate::stream::{Arrived, Bounds};
 
+const FIN: u16 = 0x01;
 const SYN: u16 = 0x02;
 const RST: u16 = 0x04;
 const ACK: u16 = 0x10;
@@ -95,8 +97,16 @@ impl Inspector {
             let text = half.arrive(seq, packet.payload.len(), &bounds);
             self.stream_bytes += half.bytes() - before;
             self.add_in_place(head, of_packet, seen, text, round);
+            let new = (New::Payload(packet.payload), text.end);
+            self.read_messages((head, of_packet), seen, new, round);
         } else {
             self.take_segment(head, seq, of_packet, seen, round);
+        }
+        if packet.tcp.flags & FIN != 0 {
+            let end = seq.wrapping_add(packet.payload_wire_bytes as u32);
+            if self.flows.get_mut(seen.place).halves[mine].is_next(end) {
+                self.close_messages(of_packet, seen, round);
+            }
         }
         self.stats.stream_bytes_peak = self.stats.stream_bytes_peak.max(self.stream_bytes as u64);
         if seen.is_reset {
@@ -173,6 +183,8 @@ impl Inspector {
             job.searched = searched.start.min(payload.start)..searched.end;
             job.stream = Some((StreamText::Whole(start), text));
             self.add_job(job, round);
+            let new = (New::Arena(new..start + text.bytes), text.end);
+            self.read_messages((head, of_packet), seen, new, round);
             return;
         }
         self.add_payload(head, of_packet, seen, round).is_aside = is_aside;
@@ -180,6 +192,8 @@ impl Inspector {
         job.searched = searched;
         job.stream = Some((StreamText::Whole(start), text));
         self.add_job(job, round);
+        let new = (New::Arena(new..start + text.bytes), text.end);
+        self.read_messages((head, of_packet), seen, new, round);
     }
 
     /// Adds the text of a segment that is what comes next: its bytes stay where they lie.
@@ -244,7 +258,11 @@ impl Inspector {
         self.add_job(Job { searches_payload: true, found: head.found, ..job }, round)
     }
 
-    fn add_job<'a, 'p>(&mut self, job: Job<'p>, round: &'a mut Round<'p>) -> &'a mut Job<'p> {
+    pub(super) fn add_job<'a, 'p>(
+        &mut self,
+        job: Job<'p>,
+        round: &'a mut Round<'p>,
+    ) -> &'a mut Job<'p> {
         let of_flow = self.flows.get_mut(job.place);
         of_flow.search = self.searches as u32;
         round.bytes += job.texts(&round.arena).map(<[u8]>::len).sum::<usize>();
@@ -268,7 +286,8 @@ impl Inspector {
         let decoded = if last.1 == direction { last.0 } else { last.0.turned() };
         let number = self.number;
         let timestamp_ns = last.2;
-        round.strays.push(Head { decoded, packet: None, number, timestamp_ns, found: None });
+        let of_stray = Head { decoded, packet: None, number, timestamp_ns, found: None };
+        round.strays.push(of_stray);
         let head = HeadOf::Stray(round.strays.len() as u32 - 1);
         let is_established = self.flows.get_mut(place).is_established();
         let seen = Seen { place, direction, is_established, is_reset: false };
@@ -276,6 +295,8 @@ impl Inspector {
         job.searched = searched;
         job.stream = Some((StreamText::Whole(start), text));
         self.add_job(job, round);
+        let new = (New::Arena(start + text.from..start + text.bytes), text.end);
+        self.read_messages((&of_stray, head), &seen, new, round);
     }
 
     pub(super) fn bounds(&self) -> Bounds {
@@ -321,6 +342,7 @@ impl Inspector {
         alerts: &mut Vec<Alert>,
     ) {
         self.flush(place, None, round);
+        self.end_messages(place, round);
         if self.flows.get_mut(place).search == self.searches as u32 {
             self.search(heads, round, alerts);
         }
@@ -332,7 +354,7 @@ impl Inspector {
 
 impl<'p> Job<'p> {
     /// A job that searches nothing yet.
-    fn of(head: HeadOf, seen: &Seen, payload: Option<&'p [u8]>) -> Self {
+    pub(super) fn of(head: HeadOf, seen: &Seen, payload: Option<&'p [u8]>) -> Self {
         Self {
             head,
             flow: FlowFacts { direction: seen.direction, is_established: seen.is_established },
@@ -344,6 +366,7 @@ impl<'p> Job<'p> {
             searched: 0..0,
             stream: None,
             is_aside: false,
+            message: None,
         }
     }
 }

@@ -177,7 +177,7 @@ fn check(steps: &[String], payload: &[u8], from: usize, is_start: bool) -> TestC
     let from = from.min(payload.len());
     let text = Text { bytes: payload, folded: &folded, from, is_start };
     let mut work = Work { left: u64::MAX };
-    let found = Plan::new(rule).confirm(&text, &mut ChainScratch::default(), &mut work);
+    let found = Plan::new(&rule.steps).confirm(&text, &mut ChainScratch::default(), &mut work);
     prop_assert_eq!(found, naive::answer(rule, &text), "{:?} in {:?}", steps, payload);
     Ok(())
 }
@@ -232,7 +232,7 @@ proptest! {
         let from = from.min(payload.len());
         let text = Text { bytes: &payload, folded: &folded, from, is_start };
         let mut work = Work { left: u64::MAX };
-        let found = Plan::new(rule).confirm(&text, &mut ChainScratch::default(), &mut work);
+        let found = Plan::new(&rule.steps).confirm(&text, &mut ChainScratch::default(), &mut work);
         prop_assert_eq!(found, naive::answer(rule, &text), "{:?} in {:?}", steps, payload);
     }
 }

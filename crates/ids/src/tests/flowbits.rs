@@ -74,14 +74,14 @@ fn a_packet_changes_bits_once() {
 fn rules_that_cannot_rely_on_their_bits_are_left_out() {
     let text = "alert tcp any any -> any any (content:\"a\"; flowbits:isset,never; sid:1;)\n\
         alert tcp any any -> any any (content:\"a\"; flowbits:isnotset,never; sid:2;)\n\
-        alert tcp any any -> any any (content:\"a\"; http_uri; flowbits:set,out; sid:3;)\n\
+        alert tcp any any -> any any (content:\"a\"; base64_data; flowbits:set,out; sid:3;)\n\
         alert tcp any any -> any any (content:\"a\"; flowbits:isset,out; flowbits:set,b; sid:4;)\n\
         alert tcp any any -> any any (content:\"a\"; flowbits:isnotset,out; sid:5;)\n\
         alert tcp any any -> any any (content:\"a\"; flowbits:isset,b; sid:6;)\n\
         alert tcp any any -> any any (content:\"a\"; flowbits:set,c&d; sid:7;)\n\
         alert tcp any any -> any any (content:\"a\"; flowbits:isset,b|c; sid:8;)\n\
         alert tcp any any -> any any (content:\"a\"; flowbits:isset,b&c; sid:9;)\n\
-        alert tcp any any -> any any (content:\"a\"; http_uri; flowbits:unset,d; sid:10;)\n\
+        alert tcp any any -> any any (content:\"a\"; base64_data; flowbits:unset,d; sid:10;)\n\
         alert tcp any any -> any any (content:\"a\"; flowbits:isset,d; sid:11;)\n\
         alert tcp any any -> any any (content:\"a\"; flowbits:set,e,group; sid:12;)\n\
         alert tcp any any -> any any (content:\"a\"; flowbits:set,e|f; sid:13;)\n\
@@ -98,12 +98,12 @@ fn rules_that_cannot_rely_on_their_bits_are_left_out() {
     let expected = [
         (1, nobody),
         (2, "sid (another rule has it)"),
-        (3, "http_uri"),
+        (3, "base64_data"),
         (4, nobody),
         (5, differs),
         (6, nobody),
         (9, nobody),
-        (10, "http_uri"),
+        (10, "base64_data"),
         (11, differs),
         (12, "flowbits group"),
         (13, "flowbits set with |"),

@@ -4,6 +4,7 @@ mod agree;
 mod bounds;
 mod flowbits;
 pub mod frames;
+mod http;
 mod numbers;
 mod streams;
 mod texts;

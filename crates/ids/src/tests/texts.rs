@@ -42,16 +42,16 @@ fn rules_of_all_three_languages_are_read() {
 
 #[test]
 fn what_is_not_supported_is_listed_and_the_rule_left_out() {
-    let text = "alert tcp any any -> any any (content:\"a\"; http_uri; sid:1;)\n\
+    let text = "alert tcp any any -> any any (content:\"a\"; base64_data; sid:1;)\n\
         alert tcp any any -> any any (dce_iface:1; flowint:x,=,1; nonesuch; sid:2;)\n\
-        alert tcp any any -> any any (content:\"x\"; offset:var; http_uri; \
-        content:\"b\"; http_uri; sid:3;)\n\
+        alert tcp any any -> any any (content:\"x\"; offset:var; base64_data; \
+        content:\"b\"; base64_data; sid:3;)\n\
         alert dns any any -> any any (content:\"x\"; sid:4;)\n\
         alert tcp any any -> !any any (content:\"x\"; sid:5;)\n\
         alert tcp any any -> any any (content:\"x\"; sid:6; rev:2;)\n\
         alert tcp any any -> any any (content:\"x\"; sid:6; rev:3;)\n\
         alert tcp any any -> any any (content:\"x\"; sid:6; rev:3;)\n\
-        alert tcp any any -> any any (pcre:\"/(?=x)/\"; pcre:\"/x/U\"; sid:7;)";
+        alert tcp any any -> any any (pcre:\"/(?=x)/\"; pcre:\"/x/X\"; sid:7;)";
     let rules = rules(text);
     let left: Vec<(u32, u32, Vec<&str>)> = rules
         .left_out
@@ -61,18 +61,21 @@ fn what_is_not_supported_is_listed_and_the_rule_left_out() {
     assert_eq!(
         left,
         [
-            (1, 1, vec!["http_uri"]),
+            (1, 1, vec!["base64_data"]),
             (2, 2, vec!["dce_iface", "flowint", "nonesuch"]),
-            (3, 3, vec!["offset by an unknown variable", "http_uri"]),
+            (3, 3, vec!["offset by an unknown variable", "base64_data"]),
             (4, 4, vec!["protocol dns"]),
             (5, 5, vec!["header that nothing matches"]),
             (6, 6, vec!["sid (another rule has it)"]),
             (8, 6, vec!["sid (another rule has it)"]),
-            (9, 7, vec!["pcre (beyond linear time)", "pcre flag U"]),
+            (9, 7, vec!["pcre (beyond linear time)", "pcre flag X"]),
         ]
     );
     assert_eq!((rules.rules.len(), rules.rules[0].about.rev), (1, 3));
-    assert_eq!(rules.keywords_left_out()[..2], [("http_uri", 2), ("sid (another rule has it)", 2)]);
+    assert_eq!(
+        rules.keywords_left_out()[..2],
+        [("base64_data", 2), ("sid (another rule has it)", 2)]
+    );
 }
 
 #[test]
@@ -195,7 +198,7 @@ fn what_is_odd_about_rules_is_remarked() {
     let text = "alert tcp any any -> any any (content:\"a\"; classtype:homegrown; sid:1; rev:2;)\n\
         alert tcp any any -> any any (content:\"b\"; classtype:misc-attack; sid:1; rev:2;)\n\
         alert tcp any any -> any any (content:\"c\"; sid:1; rev:1;)\n\
-        alert tcp any any -> any any (content:\"c\"; http_uri; classtype:homegrown; sid:2;)\n\
+        alert tcp any any -> any any (content:\"c\"; base64_data; classtype:homegrown; sid:2;)\n\
         alert tcp any any -> any any (content:\"c\"; gid:2; sid:1; rev:2;)";
     let rules = rules(text);
     let remarks: Vec<(u32, String)> =

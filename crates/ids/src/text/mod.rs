@@ -15,6 +15,7 @@
 //!   limits of [`crate::rule`], nesting by a constant.
 //! - T2: a rule that is kept has nothing that was not understood.
 
+mod buffers;
 mod bytes;
 pub mod classes;
 mod flowbits;
@@ -187,7 +188,8 @@ impl Reader<'_> {
             source.tell(&mut self.errors, at..at + 1, &message, "fewer", "");
             return Ok(());
         }
-        self.regexes += body.steps.iter().filter(|s| matches!(s, Step::Expression(_))).count();
+        let steps = body.steps.iter().chain(body.buffers.iter().flat_map(|of| &of.steps));
+        self.regexes += steps.filter(|step| matches!(step, Step::Expression(_))).count();
         if self.regexes > REGEXES_MAX {
             keywords.push(format!("pcre (beyond {REGEXES_MAX} of {REGEX_BYTES_MAX} bytes)"));
         }
@@ -203,9 +205,17 @@ impl Reader<'_> {
         };
         let mut flow = body.flow;
         flow.only = flow.only.or(only);
-        let (checks, steps) = (body.checks, body.steps);
+        let is_of_streams = matches!(header.proto, Proto::Tcp | Proto::Ip);
+        if !body.buffers.is_empty() && (!is_of_streams || flow.only == Some(Only::Packets)) {
+            self.bit_names.miss(&bits);
+            let keywords = vec!["buffers of what is no stream".to_owned()];
+            self.leave_out(LeftOut { file, line, sid, keywords });
+            return Ok(());
+        }
+        let (checks, steps, buffers) = (body.checks, body.steps, body.buffers);
         let (no_alert, threshold) = (body.no_alert, body.threshold);
-        let rule = Rule { action, header, flow, checks, steps, bits, no_alert, threshold, about };
+        let rule =
+            Rule { action, header, flow, checks, steps, buffers, bits, no_alert, threshold, about };
         self.keep(rule);
         Ok(())
     }

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use warpswitch_rules::diagnostic::Diagnostics;
 
+use super::buffers::{self, Arounds, Sorted, Word};
 use super::bytes::{Bytes, Names};
 use super::classes::{PRIORITY_USUAL, class};
 use super::flowbits::{self, BitOption};
@@ -11,7 +12,8 @@ use super::payload::{self, Draft, Modifier};
 use super::source::{Part, Skip, Source};
 use super::threshold::threshold;
 use super::{note, numbers, pcre};
-use crate::rule::{About, Check, FlowTest, STEPS_MAX, Step};
+use crate::http::Buffer;
+use crate::rule::{About, Check, Field, FlowTest, InBuffer, STEPS_MAX, Size, Step};
 use crate::threshold::Threshold;
 
 /// Options that say nothing about packets. `service` names what a flow carries, for a detection
@@ -24,6 +26,7 @@ pub(super) struct Body {
     pub(super) flow: FlowTest,
     pub(super) checks: Vec<Check>,
     pub(super) steps: Vec<Step>,
+    pub(super) buffers: Vec<InBuffer>,
     pub(super) bits: Vec<BitOption>,
     pub(super) no_alert: bool,
     pub(super) threshold: Option<Threshold>,
@@ -177,6 +180,8 @@ struct Draftsman<'a> {
     flow: FlowTest,
     checks: Vec<Check>,
     steps: Vec<Open>,
+    /// What the steps are about.
+    arounds: Arounds,
     bits: Vec<BitOption>,
     no_alert: bool,
     threshold: Option<Threshold>,
@@ -204,6 +209,7 @@ impl<'a> Draftsman<'a> {
             flow: FlowTest::default(),
             checks: Vec::new(),
             steps: Vec::new(),
+            arounds: Arounds::default(),
             bits: Vec::new(),
             no_alert: false,
             threshold: None,
@@ -213,6 +219,9 @@ impl<'a> Draftsman<'a> {
 
     fn option(&mut self, option: &Opt, errors: &mut Diagnostics, keywords: &mut Vec<String>) {
         let name = self.source.text(&option.name);
+        if name == "service" {
+            self.arounds.note_snort();
+        }
         if SILENT.contains(&name.as_str()) {
             return;
         }
@@ -220,12 +229,14 @@ impl<'a> Draftsman<'a> {
             "msg" | "classtype" | "sid" | "gid" | "rev" | "priority" => {
                 self.say(&name, option, errors)
             }
-            "content" | "pcre" | "isdataat" | "pkt_data" | "byte_test" | "byte_jump"
-            | "byte_extract" | "byte_math" => self.step(&name, option, errors),
+            "content" | "pcre" | "isdataat" | "byte_test" | "byte_jump" | "byte_extract"
+            | "byte_math" => self.step(&name, option, errors),
+            "urilen" | "bufferlen" | "bsize" => self.size(&name, option, errors),
             "flow" | "flags" | "sameip" | "ip_proto" => self.head(&name, option, errors),
             "flowbits" | "noalert" => self.bit(&name, option, errors),
             "threshold" | "detection_filter" => self.often(&name, option, errors),
             _ if Modifier::of(&name).is_some() => self.modify(&name, option, errors),
+            _ if Word::of(&name).is_some() => self.word(name, option),
             _ if numbers::field_of(&name).is_some() => self.head(&name, option, errors),
             _ => Err(Skip::Unsupported(name)),
         };
@@ -321,25 +332,70 @@ impl<'a> Draftsman<'a> {
 
     /// Options that look at payloads.
     fn step(&mut self, name: &str, option: &Opt, errors: &mut Diagnostics) -> Part<()> {
-        if name == "pkt_data" {
-            // What it goes back to is where a rule looks that never left.
-            return Ok(());
-        }
         let value = self.value(option, errors)?;
         if self.steps.len() == STEPS_MAX {
             let message = format!("more than {STEPS_MAX} payload options");
             return Err(self.source.tell(errors, option.name.clone(), &message, "fewer", ""));
         }
+        let mut own = None;
         let step = match name {
-            "content" => Open::Content(payload::content(self.source, value, &self.names, errors)?),
-            "pcre" => Open::Ready(Step::Expression(pcre::expression(self.source, value, errors)?)),
+            "content" => {
+                let draft = payload::content(self.source, value, &self.names, errors)?;
+                if draft.has_commas {
+                    self.arounds.note_snort();
+                }
+                Open::Content(draft)
+            }
+            "pcre" => {
+                let (expression, buffer) = pcre::expression(self.source, value, errors)?;
+                own = buffer;
+                Open::Ready(Step::Expression(expression))
+            }
             "isdataat" => {
                 let data = payload::data_at(self.source, value, &self.names, errors)?;
                 Open::Ready(Step::DataAt(data))
             }
             _ => Open::Ready(self.bytes(name, value, errors)?),
         };
+        self.arounds.step(matches!(name, "content" | "pcre"), own);
         self.steps.push(step);
+        Ok(())
+    }
+
+    /// Options that name a buffer.
+    fn word(&mut self, name: String, option: &Opt) -> Part<()> {
+        if option.value.is_some() {
+            return Err(Skip::Unsupported(format!("{name} with a value")));
+        }
+        if let Some(word) = Word::of(&name) {
+            self.arounds.word(word);
+        }
+        Ok(())
+    }
+
+    /// Options about the bytes of a buffer.
+    fn size(&mut self, name: &str, option: &Opt, errors: &mut Diagnostics) -> Part<()> {
+        let value = self.value(option, errors)?;
+        let (span, own): (Range<usize>, Option<Buffer>) = match name {
+            "urilen" => {
+                let parts = self.source.split_commas(value.clone()).into_iter();
+                let parts: Vec<_> =
+                    parts.map(|span| (span.clone(), self.source.text(&span))).collect();
+                let Some((span, buffer)) = buffers::urilen(&parts) else {
+                    let (message, expected) = ("no such words of urilen", "N,raw or N,norm");
+                    return Err(self.source.tell(errors, value, message, expected, ""));
+                };
+                (span, Some(buffer))
+            }
+            _ if self.source.text(&value).contains(',') => {
+                return Err(Skip::Unsupported(format!("{name} relative")));
+            }
+            _ => (value, None),
+        };
+        let check = numbers::number(self.source, span, Field::Dsize, u32::MAX - 1, errors)?;
+        if let Check::Number { low, high, outside, .. } = check {
+            self.arounds.size(Size { low, high, outside }, own);
+        }
         Ok(())
     }
 
@@ -379,6 +435,7 @@ impl<'a> Draftsman<'a> {
         keywords: &mut Vec<String>,
     ) -> Body {
         let Self { source, mut about, has_priority, has_sid, flow, checks, steps, .. } = self;
+        let arounds = self.arounds;
         if !has_sid {
             let message = "a rule without sid";
             source.tell(errors, whole, message, "sid:NUMBER; among the options", "");
@@ -390,9 +447,16 @@ impl<'a> Draftsman<'a> {
             Open::Content(draft) => draft.finish(source, errors).map(Step::Content),
             Open::Ready(step) => Ok(step),
         });
-        let steps = finished.filter_map(|step| note(step, keywords)).collect();
+        let steps: Vec<Option<Step>> = finished.map(|step| note(step, keywords)).collect();
+        let sorted = note(arounds.sort(steps), keywords);
+        if let (Some(sorted), true) = (&sorted, keywords.is_empty()) {
+            let reason = sorted.reason(flow.direction, !checks.is_empty());
+            keywords.extend(reason.map(str::to_owned));
+        }
+        let nothing = Sorted { payload: Vec::new(), buffers: Vec::new() };
+        let Sorted { payload: steps, buffers } = sorted.unwrap_or(nothing);
         let (bits, no_alert, threshold) = (self.bits, self.no_alert, self.threshold);
-        Body { about, flow, checks, steps, bits, no_alert, threshold }
+        Body { about, flow, checks, steps, buffers, bits, no_alert, threshold }
     }
 }
 

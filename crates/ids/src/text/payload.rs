@@ -32,6 +32,8 @@ pub(super) struct Draft {
     at_start: bool,
     at_end: bool,
     fast: Option<(u32, u32)>,
+    /// Modifiers stand behind its comma.
+    pub(super) has_commas: bool,
 }
 
 /// What a modifier is.
@@ -103,6 +105,7 @@ pub(super) fn content(
         at_start: false,
         at_end: false,
         fast: None,
+        has_commas: parts.len() > 0,
     };
     for part in parts {
         let text = source.text(&part);

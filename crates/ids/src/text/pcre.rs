@@ -13,8 +13,10 @@ use regex_syntax::ast::ErrorKind;
 use regex_syntax::hir::{Hir, Look};
 use warpswitch_rules::diagnostic::Diagnostics;
 
+use super::buffers::of_letter;
 use super::payload::unquote;
 use super::source::{Part, Skip, Source};
+use crate::http::Buffer;
 use crate::rule::{Expression, REGEX_BYTES_MAX};
 
 /// What letters behind the expression say.
@@ -28,14 +30,16 @@ struct Flags {
     ungreedy: bool,
     dollar_end_only: bool,
     relative: bool,
+    /// What it is about, if a letter says so.
+    buffer: Option<Buffer>,
 }
 
-/// Reads the value of `pcre`: `[!]"/EXPRESSION/FLAGS"`.
+/// Reads the value of `pcre`: `[!]"/EXPRESSION/FLAGS"`; and the buffer that a flag names.
 pub(super) fn expression(
     source: &Source<'_>,
     span: Range<usize>,
     errors: &mut Diagnostics,
-) -> Part<Expression> {
+) -> Part<(Expression, Option<Buffer>)> {
     let (negated, quoted) = match source.bytes[span.clone()] {
         [b'/', ..] => (false, span.clone()),
         _ => unquote(source, span.clone(), errors)?,
@@ -75,7 +79,8 @@ pub(super) fn expression(
         .map_err(|_| Skip::Unsupported("pcre (too large)".into()))?;
     let at_start = !flags.relative && looks.contains(Look::Start);
     let at_end = looks.contains(Look::End);
-    Ok(Expression { regex, negated, relative: flags.relative, at_start, at_end })
+    let relative = flags.relative;
+    Ok((Expression { regex, negated, relative, at_start, at_end }, flags.buffer))
 }
 
 /// Whether no kind of expression is like that: a bracket or an escape without its end.
@@ -126,6 +131,7 @@ fn read_flags(
             'R' => flags.relative = true,
             // The payload as it came, and no bounds of another library's: both are so anyway.
             'B' | 'O' => {}
+            letter if of_letter(letter).is_some() => flags.buffer = of_letter(letter),
             letter if letter.is_ascii_alphabetic() => {
                 return Err(Skip::Unsupported(format!("pcre flag {letter}")));
             }
@@ -280,7 +286,7 @@ mod tests {
         let mut errors = Diagnostics::default();
         let source = Source::new("x", text.as_bytes());
         match expression(&source, 0..text.len(), &mut errors) {
-            Ok(expression) => Ok(expression),
+            Ok((expression, _)) => Ok(expression),
             Err(Skip::Unsupported(keyword)) => Err(keyword),
             Err(Skip::Told) => Err(errors.to_string()),
         }
@@ -323,7 +329,7 @@ mod tests {
         for pattern in ["/(?=a)b/", "/(a)\\1/", "/a++/", "/(?>a)/", "/a*+b/", "/(?m)a/", "/\\v/"] {
             assert_eq!(read(&format!("\"{pattern}\"")).unwrap_err(), "pcre (beyond linear time)");
         }
-        assert_eq!(read("\"/a/U\"").unwrap_err(), "pcre flag U");
+        assert_eq!(read("\"/a/X\"").unwrap_err(), "pcre flag X");
         assert_eq!(read("\"/(a{1000}){1000}/\"").unwrap_err(), "pcre (too large)");
         for pattern in ["/(/", "/a)/"] {
             let told = read(&format!("\"{pattern}\"")).unwrap_err();

@@ -38,11 +38,11 @@ const ROWS_MAX: usize = 20;
 const LONG_ABOUT: &str = "\
 Look for the rules of Snort or Suricata in a capture, and write an alert for each that is found.
 
-Rules are read as they are. What they may ask of headers, flows and payloads is in docs/ids.md; a \
-rule with anything else (sticky buffers such as http_uri, ...) is left out, and the summary says \
-how many were for which keyword. --left-out lists them, one by one. An error in a rule file ends \
-the run before anything is written; the first ten are shown, as are the first ten rules of a class \
-that is not known, or with the gid, sid and rev of another one.
+Rules are read as they are. What they may ask of headers, flows, payloads and messages of HTTP/1 \
+is in docs/ids.md; a rule with anything else (dns.query, tls.sni, ...) is left out, and the \
+summary says how many were for which keyword. --left-out lists them, one by one. An error in a \
+rule file ends the run before anything is written; the first ten are shown, as are the first ten \
+rules of a class that is not known, or with the gid, sid and rev of another one.
 
 Streams of TCP are put together, so a match across segments is found, once. Memory is bounded: \
 --flows-max and --memory-max say how far, and the summary says what that is together. What was not \

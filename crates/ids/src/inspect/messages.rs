@@ -1,0 +1,273 @@
+//! Messages in streams: from bytes in order to alerts.
+//!
+//! Where a message ends is known when its packet is taken, so that memory is counted then, however
+//! packets are cut into batches. Its parts are copied into the round's memory; they are searched
+//! and confirmed when it is the packet's turn.
+
+use std::num::NonZeroU32;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::judge::occurrence;
+use super::round::{Head, HeadOf, Job, Round};
+use super::search::Searched;
+use super::{Alert, Inspector};
+use crate::confirm::Work;
+use crate::flows::{Flow, Seen, side};
+use crate::http::{Buffer, Kind, Message, Part, Speaker, Told, may_begin};
+use crate::rule::{Action, Direction};
+use crate::stream::Speaks;
+
+/// A part of a message that waits.
+#[derive(Clone, Debug)]
+pub(super) struct MessageText {
+    part: Part,
+    kind: Kind,
+    number: u64,
+    /// In the round's memory.
+    head: Range<usize>,
+    body: Range<usize>,
+}
+
+/// New bytes of a stream.
+#[derive(Clone, Debug)]
+pub(super) enum New<'p> {
+    /// The payload of their packet.
+    Payload(&'p [u8]),
+    /// In the round's memory.
+    Arena(Range<usize>),
+}
+
+impl New<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Payload(bytes) => bytes.len(),
+            Self::Arena(place) => place.len(),
+        }
+    }
+}
+
+impl Round<'_> {
+    /// Puts a part of a message into the round's memory.
+    fn put(&mut self, told: &Told<'_>) {
+        let start = self.arena.len();
+        self.arena.extend_from_slice(told.head);
+        let head = start..self.arena.len();
+        self.arena.extend_from_slice(told.body);
+        let body = head.end..self.arena.len();
+        let Told { part, kind, number, .. } = *told;
+        self.messages.push(MessageText { part, kind, number, head, body });
+    }
+}
+
+impl Inspector {
+    /// Reads messages from new bytes of a stream, which ends with them at `end`.
+    pub(super) fn read_messages<'p>(
+        &mut self,
+        head: (&Head<'_>, HeadOf),
+        seen: &Seen,
+        (new, end): (New<'p>, u64),
+        round: &mut Round<'p>,
+    ) {
+        if self.engine.messages.is_none() || new.len() == 0 {
+            return;
+        }
+        let half = &self.flows.get_mut(seen.place).halves[side(seen.direction)];
+        if half.speaks == Speaks::Other {
+            return;
+        }
+        match new {
+            New::Payload(bytes) => self.read_bytes(head, seen, (bytes, end), round),
+            New::Arena(place) => {
+                let bytes = round.arena[place].to_vec();
+                self.read_bytes(head, seen, (&bytes, end), round);
+            }
+        }
+    }
+
+    fn read_bytes(
+        &mut self,
+        (head, of): (&Head<'_>, HeadOf),
+        seen: &Seen,
+        (bytes, end): (&[u8], u64),
+        round: &mut Round<'_>,
+    ) {
+        let Some(wants) = self.engine.messages.as_ref().map(|messages| messages.wants) else {
+            return;
+        };
+        let start = end - bytes.len() as u64;
+        let flow = self.flows.get_mut(seen.place);
+        let before = flow.bytes();
+        let [client, server] = &mut flow.halves;
+        let (half, other) = match seen.direction {
+            Direction::ToServer => (client, server),
+            Direction::ToClient => (server, client),
+        };
+        if half.speaks == Speaks::Unknown {
+            if start > 0 || !may_begin(bytes) {
+                half.speaks = Speaks::Other;
+                return;
+            }
+            half.speaks = Speaks::Http;
+            half.cold_or_new().speaker = Some(Box::new(Speaker::new(start)));
+        }
+        let Some(speaker) = half.speaker() else { return };
+        let first = round.messages.len();
+        let mut told = |told: Told<'_>| round.put(&told);
+        if speaker.position == start {
+            let asked = other.speaker().map(|speaker| &mut speaker.asked);
+            speaker.feed(bytes, asked, wants, &mut told);
+        } else {
+            speaker.close(&mut told);
+        }
+        speaker.last = Some(head.decoded.head());
+        drop_if_off(flow, seen.direction);
+        self.stream_bytes = (self.stream_bytes + flow.bytes()).saturating_sub(before);
+        self.add_messages(of, seen, first, round);
+    }
+
+    /// The side of `seen` says no more.
+    pub(super) fn close_messages(&mut self, of: HeadOf, seen: &Seen, round: &mut Round<'_>) {
+        let flow = self.flows.get_mut(seen.place);
+        let before = flow.bytes();
+        let first = round.messages.len();
+        let Some(speaker) = flow.halves[side(seen.direction)].speaker() else { return };
+        speaker.close(&mut |told| round.put(&told));
+        drop_if_off(flow, seen.direction);
+        self.stream_bytes = (self.stream_bytes + flow.bytes()).saturating_sub(before);
+        self.add_messages(of, seen, first, round);
+    }
+
+    /// A flow ends, whose messages have not.
+    pub(super) fn end_messages(&mut self, place: u32, round: &mut Round<'_>) {
+        for direction in [Direction::ToServer, Direction::ToClient] {
+            let flow = self.flows.get_mut(place);
+            let is_established = flow.is_established();
+            let speaker = flow.halves[side(direction)].speaker();
+            let Some(decoded) = speaker.and_then(|speaker| speaker.last) else { continue };
+            let (number, timestamp_ns) = (self.number, self.now_ns);
+            round.strays.push(Head { decoded, packet: None, number, timestamp_ns, found: None });
+            let of = HeadOf::Stray(round.strays.len() as u32 - 1);
+            let seen = Seen { place, direction, is_established, is_reset: false };
+            let first = round.messages.len();
+            self.close_messages(of, &seen, round);
+            if round.messages.len() == first {
+                round.strays.pop();
+            }
+        }
+    }
+
+    fn add_messages(&mut self, of: HeadOf, seen: &Seen, first: usize, round: &mut Round<'_>) {
+        for idx in first..round.messages.len() {
+            let message = NonZeroU32::new(idx as u32 + 1);
+            self.add_job(Job { message, ..Job::of(of, seen, None) }, round);
+        }
+    }
+
+    /// Searches a part of a message and confirms what was found.
+    pub(super) fn confirm_message(
+        &mut self,
+        (job, head): (&Job<'_>, &Head<'_>),
+        (text, arena): (&MessageText, &[u8]),
+        scratch: &mut Searched,
+        alerts: &mut Vec<Alert>,
+    ) {
+        let engine = Arc::clone(&self.engine);
+        let Some(messages) = &engine.messages else { return };
+        let Searched { scan, again, scratches, buffers, .. } = scratch;
+        let message = Message {
+            kind: text.kind,
+            head: &arena[text.head.clone()],
+            body: &arena[text.body.clone()],
+        };
+        buffers.fill(&message, messages.wanted(text.part));
+        let is_searched = |buffer: &Buffer| {
+            messages.is_searched(text.part, *buffer) && !buffers.bytes(*buffer).is_empty()
+        };
+        let searched: Vec<Buffer> = Buffer::ALL.into_iter().filter(is_searched).collect();
+        let texts: Vec<&[u8]> = searched.iter().map(|&buffer| buffers.bytes(buffer)).collect();
+        messages.scanner().scan_sets(&texts, scan, again);
+        let candidates = &mut scratches.candidates;
+        candidates.clear();
+        for (idx, &buffer) in searched.iter().enumerate() {
+            messages.candidates((text.part, buffer), again.of(idx), candidates);
+        }
+        messages.others(text.part, &head.decoded, candidates);
+        if candidates.is_empty() {
+            return;
+        }
+        engine.in_turn(candidates);
+        self.stats.candidates += candidates.len() as u64;
+        buffers.fold();
+        let mut work = Work { left: self.options.work_max };
+        let mut found = Vec::new();
+        for &rule in candidates.iter() {
+            let compiled = &engine.compiled[rule as usize];
+            if !compiled.allows(&head.decoded, &job.flow)
+                || !self.bits_allow(compiled, job)
+                || !compiled.holds_in(buffers, &mut scratches.chain, &mut work)
+            {
+                continue;
+            }
+            let changes = &compiled.rule.bits.changes;
+            changes.iter().for_each(|change| self.flows.bits.change(job.place, change));
+            if compiled.rule.action == Action::Pass {
+                self.pass_message(job, text.number);
+            } else if !compiled.rule.no_alert {
+                found.push(rule);
+            }
+        }
+        self.stats.work_cut += u64::from(work.is_used_up());
+        if self.is_passed(job, text.number) {
+            self.stats.passed += found.len() as u64;
+            return;
+        }
+        found.sort_unstable();
+        let bytes = &arena[text.head.start..text.body.end];
+        self.tell_message((job, head), &found, bytes, alerts);
+    }
+
+    fn tell_message(
+        &mut self,
+        (job, head): (&Job<'_>, &Head<'_>),
+        found: &[u32],
+        bytes: &[u8],
+        alerts: &mut Vec<Alert>,
+    ) {
+        for &rule in found {
+            if let Some(threshold) = &self.engine.rule(rule).threshold
+                && !self.windows.tells(threshold, &occurrence(rule, job, head))
+            {
+                self.stats.suppressed += 1;
+                continue;
+            }
+            alerts.push(self.alert(rule, (job, head), true, bytes));
+            self.by_rule[rule as usize] += 1;
+            self.stats.alerts += 1;
+        }
+    }
+
+    /// Nothing is told any more of a message.
+    fn pass_message(&mut self, job: &Job<'_>, number: u64) {
+        if let Some(flow) = self.flows.of_id(job.place, job.flow_id) {
+            flow.halves[side(job.flow.direction)].cold_or_new().passed = number;
+        }
+    }
+
+    fn is_passed(&mut self, job: &Job<'_>, number: u64) -> bool {
+        let flow = self.flows.of_id(job.place, job.flow_id);
+        let cold = flow.and_then(|flow| flow.halves[side(job.flow.direction)].cold());
+        cold.is_some_and(|cold| cold.passed == number)
+    }
+}
+
+/// Gives back the memory of a side that is not looked at any more.
+fn drop_if_off(flow: &mut Flow, direction: Direction) {
+    let half = &mut flow.halves[side(direction)];
+    if half.speaker().is_some_and(|speaker| speaker.is_off()) {
+        half.speaks = Speaks::Other;
+        if let Some(cold) = half.cold() {
+            cold.speaker = None;
+        }
+    }
+}

@@ -61,8 +61,9 @@ host's memory itself. The two kinds of figures are different things: a kernel's 
 a program gets.
 
 --updates measures instead how soon changes of rules are seen by new batches, and what they cost \
-lookups: changes arrive at a fixed rate, all that have arrived are made as one group, and the time \
-from a change's arrival until every new batch sees it is noted; lookups run beside, end to end.
+lookups: changes arrive at a fixed rate and gather for --gather-us, all that have arrived are made \
+as one group, and the time from a change's arrival until every new batch sees it is noted; lookups \
+run beside, end to end.
 
 --hashes compares five hash functions instead, on the masks and values of the rules: 'universal', \
 'murmur3' and 'superfast', which GSwitch compared, 'sum', which tuple and maskhash use, and \
@@ -167,6 +168,12 @@ pub struct BenchGpuArgs {
     #[arg(long, value_name = "RATES", value_delimiter = ',',
           conflicts_with_all = ["kernel_only", "end_to_end"])]
     updates: Vec<Pace>,
+
+    /// Microseconds for which the first change of a group waits for others, with --updates; 0 makes
+    /// each as soon as the one before is done
+    #[arg(long, value_name = "US", default_value = updates::GATHER_US)]
+    gather_us: usize,
+
     /// Measure nothing: compare all answers with those of the cores, in so many rounds of --keys
     /// packets each, with changes of rules in between
     #[arg(long, value_name = "ROUNDS", value_parser = parse_positive, conflicts_with_all =

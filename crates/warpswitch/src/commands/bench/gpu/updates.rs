@@ -1,9 +1,14 @@
 //! Changes of rules while batches are looked up: when they are seen, and what they cost lookups.
 //!
-//! Changes arrive at a fixed rate, whether the ones before are done or not. A thread takes all that
-//! have arrived, makes them as one group, and notes for each how long it is since it arrived: from
-//! then on every new batch sees it. Other threads keep batches under way all the while, each batch
-//! on the version that is current when it is sent off. Their rate is taken alone before and after.
+//! Changes arrive at a fixed rate, whether the ones before are done or not. A thread lets them gather
+//! for a while, takes all that have arrived, makes them as one group, and notes for each how long it
+//! is since it arrived: from then on every new batch sees it. Other threads keep batches under way
+//! all the while, each batch on the version that is current when it is sent off. Their rate is taken
+//! alone before and after.
+//!
+//! Each group is a launch on the card, whatever its length, and small batches wait for launches: a
+//! writer that makes each change as soon as it can takes a tenth of their rate. So a control plane
+//! does well to hand over what came in some [`GATHER_US`].
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -39,6 +44,18 @@ const OUT_MAX: usize = 4096;
 /// The longest time that is told apart from longer ones.
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
 
+/// How long the first change of a group waits for others unless it is said, microseconds: a tenth of
+/// the millisecond within which changes are to be seen.
+pub const GATHER_US: &str = "100";
+
+/// How changes come.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrivals {
+    pub pace: Pace,
+    /// How long the first change of a group waits for others.
+    pub gather: Duration,
+}
+
 /// How many changes a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
@@ -69,6 +86,8 @@ pub struct UpdateRun {
     batch: usize,
     /// As asked for; none if as many as go.
     asked_per_s: Option<usize>,
+    /// How long the first change of a group waited for others.
+    gather_us: u64,
     updates_per_s: f64,
     /// Mean number of changes in a group.
     group: f64,
@@ -125,7 +144,10 @@ pub fn measure_updates(
             run_time: Duration::from_millis(args.run_ms as u64),
         };
         for &pace in &args.updates {
-            let mut run = measure_pace(device, &mut writer, &current, keys.into(), &setting, pace)?;
+            let gather = Duration::from_micros(args.gather_us as u64);
+            let arrivals = Arrivals { pace, gather };
+            let mut run =
+                measure_pace(device, &mut writer, &current, keys.into(), &setting, arrivals)?;
             run.engine = format!("{}:{algorithm}", args.device.name());
             runs.push(run);
         }
@@ -169,7 +191,7 @@ pub fn measure_pace<W: Work>(
     current: &Current<'_, W>,
     keys: Words<'_>,
     setting: &Setting,
-    pace: Pace,
+    arrivals: Arrivals,
 ) -> anyhow::Result<UpdateRun> {
     let time = setting.run_time * setting.runs as u32;
     let before = read_for(device, current, keys, setting, time)?;
@@ -183,7 +205,7 @@ pub fn measure_pace<W: Work>(
             while batches.load(Ordering::Relaxed) < 4 * setting.slots as u64 {
                 thread::yield_now();
             }
-            let written = write(writer, pace, time);
+            let written = write(writer, arrivals, time);
             stop.store(true, Ordering::Relaxed);
             written
         });
@@ -206,10 +228,11 @@ pub fn measure_pace<W: Work>(
     Ok(UpdateRun {
         engine: String::new(),
         batch: setting.batch,
-        asked_per_s: match pace {
+        asked_per_s: match arrivals.pace {
             Pace::PerSecond(rate) => Some(rate),
             Pace::Max => None,
         },
+        gather_us: arrivals.gather.as_micros() as u64,
         updates_per_s: (written.changes as f64 / written.time.as_secs_f64()).round(),
         group: rounded(changes / written.groups.max(1) as f64, 3),
         visible_p50_us: us(0.5),
@@ -300,36 +323,52 @@ impl Changing for Writer<'_> {
 }
 
 /// Makes changes at their pace for `time`.
-fn write(writer: &mut dyn Changing, pace: Pace, time: Duration) -> anyhow::Result<Written> {
+fn write(writer: &mut dyn Changing, arrivals: Arrivals, time: Duration) -> anyhow::Result<Written> {
     let visible = Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3)?;
     let mut written = Written { changes: 0, groups: 0, time, visible };
     let start = Instant::now();
     while start.elapsed() < time {
         let began = start.elapsed();
-        let arrived = match pace {
-            Pace::Max => GROUP_MAX as u64,
-            Pace::PerSecond(rate) => (began.as_secs_f64() * rate as f64) as u64 - written.changes,
-        };
-        let len = arrived.min(GROUP_MAX as u64);
+        let len = arrivals.group(began, written.changes);
         if len == 0 {
             std::hint::spin_loop();
             continue;
         }
-        writer.group(len as usize)?;
+        writer.group(len)?;
         let seen = start.elapsed();
-        for change in written.changes..written.changes + len {
-            let arrival = match pace {
-                Pace::Max => began,
-                Pace::PerSecond(rate) => Duration::from_secs_f64((change + 1) as f64 / rate as f64),
-            };
+        for change in written.changes..written.changes + len as u64 {
+            let arrival = arrivals.pace.arrival(change).unwrap_or(began);
             let waited = seen.saturating_sub(arrival).as_nanos() as u64;
             written.visible.saturating_record(waited.max(1));
         }
-        written.changes += len;
+        written.changes += len as u64;
         written.groups += 1;
     }
     written.time = start.elapsed();
     Ok(written)
+}
+
+impl Arrivals {
+    /// How many changes are to be made as a group at `now`, if so many have been made.
+    fn group(&self, now: Duration, made: u64) -> usize {
+        let Pace::PerSecond(rate) = self.pace else { return GROUP_MAX };
+        let first = self.pace.arrival(made).expect("changes of a rate arrive one by one");
+        let arrived = ((now.as_secs_f64() * rate as f64) as u64).saturating_sub(made);
+        let is_due = arrived >= GROUP_MAX as u64 || now >= first + self.gather;
+        if is_due { arrived.min(GROUP_MAX as u64) as usize } else { 0 }
+    }
+}
+
+impl Pace {
+    /// When a change arrives, by its number; none if whenever it is asked for.
+    fn arrival(self, change: u64) -> Option<Duration> {
+        match self {
+            Self::PerSecond(rate) => {
+                Some(Duration::from_secs_f64((change + 1) as f64 / rate as f64))
+            }
+            Self::Max => None,
+        }
+    }
 }
 
 fn read_for<W: Work>(
@@ -442,14 +481,14 @@ pub fn render(device: &str, what: &str, runs: &[UpdateRun]) -> String {
 pub fn to_csv(ruleset: &str, rules: usize, setting: (usize, usize), runs: &[UpdateRun]) -> String {
     let mut text = "ruleset,rules,engine,batch,slots,threads,asked_per_s,updates_per_s,group,\
                     visible_p50_us,visible_p99_us,visible_p999_us,visible_max_us,alone_mpps,\
-                    beside_mpps,kept,patch_bytes,builds\n"
+                    beside_mpps,kept,patch_bytes,builds,gather_us\n"
         .to_owned();
     let (slots, threads) = setting;
     for run in runs {
         let asked = run.asked_per_s.map_or_else(|| "max".to_owned(), |rate| rate.to_string());
         _ = writeln!(
             text,
-            "{ruleset},{rules},{},{},{slots},{threads},{asked},{},{},{},{},{},{},{},{},{},{},{}",
+            "{ruleset},{rules},{},{},{slots},{threads},{asked},{},{},{},{},{},{},{},{},{},{},{},{}",
             run.engine,
             run.batch,
             run.updates_per_s,
@@ -462,7 +501,8 @@ pub fn to_csv(ruleset: &str, rules: usize, setting: (usize, usize), runs: &[Upda
             run.beside_mpps,
             run.kept.map_or_else(String::new, |kept| kept.to_string()),
             run.patch_bytes,
-            run.builds
+            run.builds,
+            run.gather_us
         );
     }
     text
@@ -477,5 +517,26 @@ mod tests {
         assert_eq!("100K".parse(), Ok(Pace::PerSecond(100_000)));
         assert_eq!("max".parse(), Ok(Pace::Max));
         assert!("0".parse::<Pace>().is_err() && "fast".parse::<Pace>().is_err());
+    }
+
+    #[test]
+    fn a_group_is_due_once_its_first_change_has_waited() {
+        let pace = Pace::PerSecond(100_000);
+        let group = |gather, now, made| {
+            let gather = Duration::from_micros(gather);
+            Arrivals { pace, gather }.group(Duration::from_nanos(now), made)
+        };
+        // A change each 10 us, the first after as long.
+        assert_eq!(group(0, 9_000, 0), 0, "none has arrived");
+        assert_eq!(group(0, 10_500, 0), 1);
+        assert_eq!(group(100, 10_500, 0), 0, "it waits for others");
+        assert_eq!(group(100, 109_000, 0), 0);
+        assert_eq!(group(100, 110_500, 0), 11);
+        assert_eq!(group(100, 115_000, 11), 0, "they are made");
+        assert_eq!(group(100, 10_000_000_000, 11), GROUP_MAX, "the rest is another group");
+        assert_eq!(
+            Arrivals { pace: Pace::Max, gather: Duration::MAX }.group(Duration::ZERO, 7),
+            GROUP_MAX
+        );
     }
 }

@@ -22,7 +22,7 @@ use warpswitch_rules::generate::Prng;
 use self::report::{Report, Row};
 use super::gpu::measure::{Setting, Words, check_answers, end_to_end, kernel_only};
 use super::gpu::report::{Mode, RunReport};
-use super::gpu::updates::{self, Changing, Pace, UpdateRun, measure_pace};
+use super::gpu::updates::{self, Arrivals, Changing, Pace, UpdateRun, measure_pace};
 use super::gpu::{device_parser, parse_batch};
 use crate::args::{parse_bytes, parse_positive};
 use crate::commands::generate::parse_hops;
@@ -53,8 +53,8 @@ address 16, a hop 2 on the way back. The cores look the same addresses up, all o
 checked, routed and made ready to be sent on, and 64 come back.
 
 --updates measures instead how soon changes of routes are seen by new batches, and what they cost \
-lookups: routes drawn at random go and come back, at a fixed rate, all that have arrived as one \
-group.";
+lookups: routes drawn at random go and come back, at a fixed rate, all that have arrived within \
+--gather-us as one group.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -108,6 +108,11 @@ pub struct BenchRoutesArgs {
     /// commas (suffix K, M or G: 1K is 1,000), or 'max'
     #[arg(long, value_name = "RATES", value_delimiter = ',')]
     updates: Vec<Pace>,
+
+    /// Microseconds for which the first change of a group waits for others, with --updates; 0 makes
+    /// each as soon as the one before is done
+    #[arg(long, value_name = "US", default_value = updates::GATHER_US)]
+    gather_us: usize,
 
     /// Runs of which the median counts
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "5")]
@@ -434,7 +439,10 @@ fn run_updates<A: routes::Family>(
     for &batch in &args.batch {
         let setting = args.setting(batch);
         for &pace in &args.updates {
-            let mut run = measure_pace(device, &mut flips, &current, list.words(), &setting, pace)?;
+            let gather = Duration::from_micros(args.gather_us as u64);
+            let arrivals = Arrivals { pace, gather };
+            let words = list.words();
+            let mut run = measure_pace(device, &mut flips, &current, words, &setting, arrivals)?;
             run.engine = format!("{}:routes", args.device.name());
             runs.push(run);
         }

@@ -26,7 +26,7 @@ pub enum Case {
 }
 
 /// One pattern of a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pattern<'a> {
     /// What is searched for: one byte at least.
     pub bytes: &'a [u8],
@@ -46,7 +46,7 @@ impl Pattern<'_> {
 }
 
 /// Many patterns. Two may be equal: each has its own number, and both occur where one does.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Patterns {
     bytes: Vec<u8>,
     /// Where each ends in `bytes`.

@@ -208,10 +208,8 @@ impl Batcher {
             }
             if let Some(wanted) = joined.texts {
                 let room = self.room();
-                let part = self.texts.get_or_insert_with(|| TextPart::new(wanted, room));
-                if part.add(wanted) {
-                    answers += part.room().answers;
-                }
+                let part = self.texts.get_or_insert_with(|| TextPart::new(wanted.link, room));
+                part.add(member.element(), &wanted);
             }
         }
         self.is_ahead = lookups > 0;
@@ -219,9 +217,14 @@ impl Batcher {
         if lookups == members.len() && lookups > 0 {
             self.home.choose_by(offload);
         }
+        let of_texts = self.texts.as_mut().map(|part| {
+            part.load(offload);
+            part.room()
+        });
+        let of_texts = of_texts.unwrap_or_default();
+        answers += of_texts.answers;
         let columns = self.parts.iter().map(|part| part.slice.column_words(self.room()));
         let frames = if self.by_slices { 0 } else { self.room() * slices::FRAME_WORDS };
-        let of_texts = self.texts.as_ref().map(TextPart::room).unwrap_or_default();
         let words = columns.sum::<usize>() + frames + of_texts.words;
         let words = words.next_multiple_of(ALIGN_WORDS);
         self.texts_at = words;

@@ -16,9 +16,9 @@
 //!   into: a predicate, which an element before in the chain has decided
 //!
 //! The device searches payloads for what is looked for first in each rule, whatever flows they are
-//! of. Flows and streams are followed behind the queue, in order: there the worker searches the
-//! seams of segments, and segments that came out of order as one text with others, and confirms
-//! what was found.
+//! of, once for all matchers of a chain. Flows and streams are followed behind the queue, in order:
+//! there the worker searches the seams of segments, and segments that came out of order as one text
+//! with others, and confirms what was found.
 //!
 //! # Handlers
 //! | name | | unit |
@@ -38,25 +38,24 @@
 //!   -> DeviceToHostMemcpy -> GPUCompletionQueue -> Debatcher -> told :: Dispatcher(ANNO 44);
 //! ```
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use warpswitch_gpu::device::Loaded;
-use warpswitch_gpu::scan::{ScanImage, TextFindings};
+use warpswitch_gpu::Chain;
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
 };
 use warpswitch_ids::GROUPS;
-use warpswitch_packet::Batch;
-use warpswitch_scan::PatternId;
+use warpswitch_packet::{Batch, Packet};
+use warpswitch_scan::Patterns;
 use warpswitch_wire::link::LinkType;
 
 use super::anno::{self, Predicate};
 use super::load::{Load, Step};
 use super::members::{self, ChainMember, Joined};
 use super::place::Offload;
+use super::searches::{Found, Part};
 use super::texts::{BatchTexts, Wanted};
 use crate::inspect::ids_matcher::IdsMatcher;
 
@@ -74,11 +73,10 @@ pub struct GpuIdsMatcher {
     own: IdsMatcher,
     anno: usize,
     predicate: Option<Predicate>,
-    /// The patterns of each group that has some, on the device.
-    images: [Option<Arc<Loaded<ScanImage>>>; GROUPS],
     /// How packets begin, if a device searches them.
     link: Option<LinkType>,
-    found: Found,
+    /// What was found of this element's own, where others of its chain have other patterns.
+    picked: Found,
 }
 
 impl Default for GpuIdsMatcher {
@@ -87,66 +85,25 @@ impl Default for GpuIdsMatcher {
             own: IdsMatcher::default(),
             anno: FOUND_ANNO,
             predicate: None,
-            images: [const { None }; GROUPS],
             link: None,
-            found: Found::default(),
+            picked: Found::default(),
         }
-    }
-}
-
-/// What occurs in the payloads of a batch.
-#[derive(Debug, Default)]
-struct Found {
-    ids: Vec<PatternId>,
-    /// By packet, which of these are its; none where it is not known.
-    of: Vec<Option<Range<usize>>>,
-    scratch: TextFindings,
-}
-
-impl Found {
-    fn of(&self, place: usize) -> Option<&[PatternId]> {
-        self.of.get(place)?.clone().map(|range| &self.ids[range])
-    }
-
-    fn clear(&mut self, packets: usize) {
-        self.ids.clear();
-        self.of.clear();
-        self.of.resize(packets, None);
     }
 }
 
 impl GpuIdsMatcher {
-    /// The payloads of a batch, if they begin as this element takes them.
-    fn texts<'l>(&self, load: &'l Load) -> Option<&'l BatchTexts> {
-        load.texts.as_ref().filter(|list| self.link == Some(list.link))
+    /// The payloads of a batch, if they begin as this element takes them, and where they are
+    /// searched.
+    fn texts<'l>(&self, load: &'l mut Load) -> Option<(&'l mut BatchTexts, &'l mut Chain)> {
+        let list = load.texts.as_mut().filter(|list| self.link == Some(list.link))?;
+        Some((list, load.chain.as_mut()?))
     }
 
-    /// Reads what the device found.
-    fn read_found(&mut self, step: &Step, load: &Load, packets: usize) {
-        self.found.clear(packets);
-        let (Some(list), Some(chain)) = (self.texts(load), &load.chain) else { return };
-        let Found { ids, of, scratch } = &mut self.found;
-        let (mut told, mut asked, mut at) = (0, list.left_out, step.answers.start);
-        for (group, image) in self.images.iter().enumerate() {
-            if image.is_none() {
-                continue;
-            }
-            let end = at + ScanImage::FORM.answers_len(list.texts.pages_of(group).len());
-            let Some(words) = chain.answers().get(at..end) else { return };
-            list.texts.read(group, words, scratch, |owner, found| match found {
-                Some(found) => {
-                    told += 1;
-                    let start = ids.len();
-                    ids.extend_from_slice(found);
-                    of[owner as usize] = Some(start..ids.len());
-                }
-                None => asked += 1,
-            });
-            at = end;
-        }
-        let counts = self.own.counts();
+    fn count(&self, part: Part<'_>, list: &BatchTexts, was_rescued: bool) {
+        let (searched, asked) = list.counts(|group| part.has(group));
         let (on_device, on_cores) =
-            if chain.was_rescued() { (0, told + asked) } else { (told, asked) };
+            if was_rescued { (0, searched + asked) } else { (searched, asked) };
+        let counts = self.own.counts();
         counts.on_device.fetch_add(on_device, Ordering::Relaxed);
         counts.on_cores.fetch_add(on_cores, Ordering::Relaxed);
     }
@@ -156,32 +113,40 @@ impl ChainMember for GpuIdsMatcher {
     fn join(
         &mut self,
         _cx: &mut Context<'_>,
-        offload: &Arc<Offload>,
+        _offload: &Arc<Offload>,
         _lookup: usize,
     ) -> Result<Joined, String> {
         let Some((engine, link)) = self.own.engine() else {
             return Err("it has no rules".to_owned());
         };
-        let mut groups = [false; GROUPS];
-        for (group, patterns) in engine.patterns().into_iter().enumerate() {
-            groups[group] = !patterns.is_empty();
-            let image = groups[group].then(|| Arc::new(ScanImage::new(patterns)));
-            self.images[group] = image.map(|image| offload.device().load_or_retire(image));
-        }
+        let texts = Some(Wanted { link, patterns: engine.patterns().map(Patterns::clone) });
         self.link = Some(link);
-        let texts = Some(Wanted { link, groups });
         Ok(Joined { slice: None, texts, answer_bytes: 0, ahead: None })
     }
 
     fn apply(&mut self, cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch) {
-        self.read_found(step, load, batch.len());
-        let Self { own, anno, predicate, found, .. } = self;
-        let (anno, predicate) = (*anno, *predicate);
-        let is_for = |packet: &warpswitch_packet::Packet| anno::is_for(predicate, packet);
-        let hits = own.look(cx, batch, is_for, |place| found.of(place));
+        let predicate = self.predicate;
+        let is_for = |packet: &Packet| anno::is_for(predicate, packet);
+        let mut found = None;
+        if let Some((list, chain)) = self.texts(load) {
+            list.found(chain, batch.len());
+            let searches = list.searches.clone();
+            if let Some(part) = searches.of(step.element) {
+                self.count(part, list, chain.was_rescued());
+                let all = list.found(chain, batch.len());
+                found = Some(all);
+                if !(0..GROUPS).all(|group| part.is_all(group)) {
+                    let packets = batch.as_slice();
+                    self.picked.pick(part, all, |place| is_for(&packets[place]));
+                    found = Some(&self.picked);
+                }
+            }
+        }
+        let Self { own, anno, .. } = self;
+        let hits = own.look(cx, batch, is_for, |place| found?.of(place));
         for (packet, &is_hit) in batch.iter_mut().zip(hits) {
             if anno::is_for(predicate, packet) {
-                packet.set_anno_u32(anno, is_hit.into());
+                packet.set_anno_u32(*anno, is_hit.into());
             }
         }
     }
@@ -205,19 +170,10 @@ impl Element for GpuIdsMatcher {
 
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
         let Some(load) = Load::of(&mut batch) else { return cx.drop_batch(batch, 0) };
-        let mut step = Step::new(cx.element());
-        let list = load.texts.as_ref().filter(|list| self.link == Some(list.link));
-        if let (Some(chain), Some(list)) = (&mut load.chain, list) {
-            for (group, image) in self.images.iter().enumerate() {
-                if let Some(image) = image {
-                    let answers = chain.scan(image, list.texts.pages_of(group));
-                    let is_first = step.answers.is_empty();
-                    let start = if is_first { answers.start } else { step.answers.start };
-                    step.answers = start..answers.end;
-                }
-            }
+        if let Some((list, chain)) = self.texts(load) {
+            list.search(chain);
         }
-        load.steps.push(step);
+        load.steps.push(Step::new(cx.element()));
         cx.emit_batch(0, batch);
     }
 

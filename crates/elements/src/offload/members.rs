@@ -94,7 +94,7 @@ impl Kind {
 }
 
 /// What a member brings to its chain.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Joined {
     /// What it looks at; none if that is no slice.
     pub(super) slice: Option<Slice>,
@@ -208,6 +208,11 @@ pub(super) fn batcher_before(cx: &Context<'_>) -> Option<usize> {
 }
 
 impl Member {
+    /// The element.
+    pub(super) fn element(self) -> usize {
+        self.element
+    }
+
     /// Has the element [join](ChainMember::join) its chain.
     ///
     /// # Errors

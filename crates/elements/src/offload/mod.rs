@@ -37,6 +37,7 @@ mod load;
 mod members;
 mod place;
 mod plan;
+mod searches;
 mod slices;
 #[cfg(test)]
 mod tests;

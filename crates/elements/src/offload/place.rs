@@ -1,13 +1,16 @@
 //! The device that a configuration's lookups are offloaded to.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use warpswitch_gpu::auto::policy::Policy;
+use warpswitch_gpu::device::Loaded;
+use warpswitch_gpu::scan::ScanImage;
 use warpswitch_gpu::{Device, HostMemory};
 use warpswitch_graph::Context;
 use warpswitch_packet::Frames;
+use warpswitch_scan::Patterns;
 
 use super::texts::LentBytes;
 use crate::ahead::{Ahead, Clock, Costs, Missed, Stamp};
@@ -33,6 +36,13 @@ impl Reached {
     }
 }
 
+/// What chains search for, on the device for as long as one of them does.
+#[derive(Debug)]
+struct Searched {
+    patterns: Patterns,
+    image: Weak<Loaded<ScanImage>>,
+}
+
 /// A device for the elements of a configuration, which who runs it hands to them by
 /// [`warpswitch_graph::Console::device`]. Without one, or when it is retired, elements do their
 /// work themselves.
@@ -45,6 +55,7 @@ pub struct Offload {
     /// Elements that were given a number. Threads: handed out one by one, nothing else with them.
     owners: AtomicU32,
     reached: Mutex<Vec<Reached>>,
+    searched: Mutex<Vec<Searched>>,
 }
 
 impl Offload {
@@ -69,6 +80,7 @@ impl Offload {
             policy,
             owners: AtomicU32::new(0),
             reached: Mutex::default(),
+            searched: Mutex::default(),
         })
     }
 
@@ -116,6 +128,21 @@ impl Offload {
         let memory = memory.ok().flatten().map(Arc::new);
         reached.push(Reached { frames: frames.clone(), memory: memory.clone() });
         memory
+    }
+
+    /// Patterns on the device: once for all chains that search for the same ones, so that workers
+    /// share its memory and caches. Cost: that of building a search, the first time.
+    pub(super) fn search_image(&self, patterns: Patterns) -> Arc<Loaded<ScanImage>> {
+        // Who panicked with the lock held left a whole list.
+        let mut searched = self.searched.lock().unwrap_or_else(PoisonError::into_inner);
+        searched.retain(|known| known.image.strong_count() > 0);
+        let same = searched.iter().find(|known| known.patterns == patterns);
+        if let Some(image) = same.and_then(|known| known.image.upgrade()) {
+            return image;
+        }
+        let image = self.device.load_or_retire(Arc::new(ScanImage::new(&patterns)));
+        searched.push(Searched { patterns, image: Arc::downgrade(&image) });
+        image
     }
 
     /// The state of the tables of all elements that use the device.

@@ -10,15 +10,20 @@
 //! the answers of the batch, and goes with its packets to whoever follows flows: order matters
 //! there, and here it does not.
 
+use std::ops::Range;
 use std::sync::{Arc, Weak};
 
-use warpswitch_gpu::scan::{FOUND_WORDS, PAGE_WORDS, Place, Texts, put_text, text_words};
-use warpswitch_gpu::{ChainRoom, HostMemory, SharedBytes};
+use warpswitch_gpu::scan::{
+    FOUND_WORDS, PAGE_WORDS, Place, TextFindings, Texts, put_text, text_words,
+};
+use warpswitch_gpu::{Chain, ChainRoom, HostMemory, SharedBytes};
 use warpswitch_ids::{GROUPS, payload};
 use warpswitch_packet::{Batch, Frames, Packet};
+use warpswitch_scan::Patterns;
 use warpswitch_wire::link::LinkType;
 
 use super::place::Offload;
+use super::searches::{Found, Searches, Union};
 use crate::inspect::ids_packet;
 
 /// Bytes of a packet's payload for which there is room, on average: of an Ethernet frame.
@@ -29,12 +34,12 @@ const PAGES_MAX: usize = 512;
 const KNOWN_MAX: usize = 4;
 
 /// What an element has payloads searched for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     /// How packets begin.
     pub(crate) link: LinkType,
-    /// Groups of rules that have patterns.
-    pub(crate) groups: [bool; GROUPS],
+    /// The patterns of each group of rules.
+    pub(crate) patterns: [Patterns; GROUPS],
 }
 
 /// Frames, for a device.
@@ -50,7 +55,11 @@ impl SharedBytes for LentBytes {
 /// Finds the payloads of batches for elements of a chain.
 #[derive(Debug)]
 pub(super) struct TextPart {
-    wanted: Wanted,
+    /// How packets begin.
+    link: LinkType,
+    union: Union,
+    /// Empty until all elements have joined.
+    searches: Arc<Searches>,
     packets_max: usize,
     pages_max: usize,
     /// Memory that the device reads, of which payloads were of late.
@@ -71,16 +80,80 @@ pub(crate) struct BatchTexts {
     pub(crate) texts_words: usize,
     /// Payloads for which there was no room.
     pub(crate) left_out: u64,
+    pub(crate) searches: Arc<Searches>,
+    /// Where in the chain's answers is what was found, by group; none if it is not searched.
+    answers: Option<[Range<usize>; GROUPS]>,
+    /// What was found, once that was read.
+    found: Found,
+    is_read: bool,
+    /// Of each group payloads that were searched, and those that are left to the worker.
+    counts: [(u64, u64); GROUPS],
+    scratch: TextFindings,
+}
+
+impl BatchTexts {
+    /// Has the device search them, whichever of the chain's elements asks first.
+    pub(crate) fn search(&mut self, chain: &mut Chain) {
+        if self.answers.is_some() {
+            return;
+        }
+        let mut answers = [const { 0..0 }; GROUPS];
+        for (group, image) in self.searches.images().iter().enumerate() {
+            if let Some(image) = image {
+                answers[group] = chain.scan(image, self.texts.pages_of(group));
+            }
+        }
+        self.answers = Some(answers);
+    }
+
+    /// What was found in a batch of so many packets, by the numbers of [`Searches`].
+    pub(crate) fn found(&mut self, chain: &Chain, packets: usize) -> &Found {
+        if !self.is_read {
+            self.is_read = true;
+            self.read(chain, packets);
+        }
+        &self.found
+    }
+
+    fn read(&mut self, chain: &Chain, packets: usize) {
+        let Self { texts, answers, found, counts, scratch, .. } = self;
+        found.clear(packets);
+        *counts = [(0, 0); GROUPS];
+        for (group, answers) in answers.iter().flatten().enumerate() {
+            let Some(words) = chain.answers().get(answers.clone()) else { continue };
+            let (searched, asked) = &mut counts[group];
+            texts.read(group, words, scratch, |owner, ids| match ids {
+                Some(ids) => {
+                    *searched += 1;
+                    let start = found.ids.len();
+                    found.ids.extend_from_slice(ids);
+                    found.of[owner as usize] = Some((start..found.ids.len(), group));
+                }
+                None => *asked += 1,
+            });
+        }
+    }
+
+    /// How many payloads of the groups that `has` says the device searched, and how many are left
+    /// to the worker.
+    pub(crate) fn counts(&self, has: impl Fn(usize) -> bool) -> (u64, u64) {
+        let groups = self.counts.iter().enumerate().filter(|(group, _)| has(*group));
+        groups.fold((0, self.left_out), |(searched, asked), (_, counts)| {
+            (searched + counts.0, asked + counts.1)
+        })
+    }
 }
 
 impl TextPart {
     /// For batches of up to so many packets.
-    pub(super) fn new(wanted: Wanted, packets_max: usize) -> Self {
+    pub(super) fn new(link: LinkType, packets_max: usize) -> Self {
         let pages = (packets_max * TEXT_BYTES).div_ceil(4 * PAGE_WORDS);
         // Each group may leave a page with little on it.
         let pages_max = (pages + GROUPS).min(PAGES_MAX);
         Self {
-            wanted,
+            link,
+            union: Union::default(),
+            searches: Arc::default(),
             packets_max,
             pages_max,
             known: Vec::new(),
@@ -89,18 +162,19 @@ impl TextPart {
         }
     }
 
-    /// Takes in what another element wants; `false` if it looks at packets in another way.
-    pub(super) fn add(&mut self, wanted: Wanted) -> bool {
-        if self.wanted.link != wanted.link {
-            return false;
+    /// Takes in what an element wants; one that looks at packets in another way gets nothing.
+    pub(super) fn add(&mut self, element: usize, wanted: &Wanted) {
+        if self.link == wanted.link {
+            self.union.add(element, &wanted.patterns);
         }
-        for (group, is_wanted) in self.wanted.groups.iter_mut().zip(wanted.groups) {
-            *group |= is_wanted;
-        }
-        true
     }
 
-    /// The room that it needs in a chain, with that for answers of one element.
+    /// Has the device get ready for what all elements want.
+    pub(super) fn load(&mut self, offload: &Offload) {
+        self.searches = Arc::new(std::mem::take(&mut self.union).load(offload));
+    }
+
+    /// The room that it needs in a chain, with that for answers.
     pub(super) fn room(&self) -> ChainRoom {
         ChainRoom {
             words: Texts::column_words(self.packets_max, self.pages_max),
@@ -113,11 +187,17 @@ impl TextPart {
     /// An empty list of payloads.
     pub(super) fn list(&self) -> BatchTexts {
         BatchTexts {
-            link: self.wanted.link,
+            link: self.link,
             texts: Texts::new(self.packets_max, self.pages_max),
             column_at: 0,
             texts_words: 0,
             left_out: 0,
+            searches: self.searches.clone(),
+            answers: None,
+            found: Found::default(),
+            is_read: false,
+            counts: [(0, 0); GROUPS],
+            scratch: TextFindings::default(),
         }
     }
 
@@ -132,16 +212,17 @@ impl TextPart {
         list: &mut BatchTexts,
     ) -> usize {
         for (packet, owner) in batch.iter_ahead().zip(0..) {
-            let Some((group, text)) = payload(&ids_packet(packet, self.wanted.link, 0)) else {
+            let Some((group, text)) = payload(&ids_packet(packet, self.link, 0)) else {
                 continue;
             };
-            if self.wanted.groups[group] && !text.is_empty() {
+            if self.searches.wants(group) && !text.is_empty() {
                 let at = text.as_ptr().addr() - packet.data().as_ptr().addr();
                 self.found[group].push((owner, at as u32, text.len() as u32));
             }
         }
         list.texts.clear();
         (list.column_at, list.left_out) = (column_at, 0);
+        (list.answers, list.is_read) = (None, false);
         let mut next = texts_at;
         for group in 0..GROUPS {
             list.texts.begin_group();

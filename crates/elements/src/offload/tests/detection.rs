@@ -106,9 +106,19 @@ fn several_have_payloads_searched_in_one_chain() {
     let folder = Folder::with(frame);
     std::fs::write(folder.file("rules"), RULES).expect("a file");
     std::fs::write(folder.file("few"), RULES.lines().next().expect("a rule")).expect("a file");
-    let first = "RULES DIRfew, ANNO 32";
-    let member = |class: &str, more: &str| format!("{class}({more}, LINK ip)");
-    let others = [member("GPUIDSMatcher", first), "GPUIPLookup(0/0 3, ANNO 36)".to_owned()];
+    // Some of its patterns are the others', in other places of the list.
+    let more = "alert ip any any -> any any (content:\"BaB\"; sid:1;)\n\
+        alert udp any any -> any any (content:\"cab\"; nocase; sid:2;)\n\
+        alert tcp any any -> any 80 (content:\"abca\"; sid:3;)\n";
+    std::fs::write(folder.file("more"), more).expect("a file");
+    let member = |more: &str| format!("GPUIDSMatcher({more})");
+    let others = [
+        member("RULES DIRfew, ANNO 32, LINK ip"),
+        member("RULES DIRfew, ANNO 32"),
+        member("RULES DIRmore, ANNO 32"),
+        member("RULES DIRrules, ANNO 32, CHK_ANNO 36=1"),
+        "GPUIPLookup(0/0 3, ANNO 36)".to_owned(),
+    ];
     for other in others {
         let config = |class: &str, around: &dyn Fn(&str) -> String| {
             let ids = format!("ids :: {class}(RULES DIRrules, OUT DIReve)");
@@ -117,7 +127,10 @@ fn several_have_payloads_searched_in_one_chain() {
         let (expected, _) = told(&folder, &config("IDSMatcher", &str::to_owned), None);
         let around = |ids: &str| chain("Batcher(SIZE 64)", &format!("{other} -> {ids}"));
         let offload = pool(FaultPlan::default());
-        let (text, _) = told(&folder, &config("GPUIDSMatcher", &around), Some(&offload));
+        let (text, [on_device, _]) =
+            told(&folder, &config("GPUIDSMatcher", &around), Some(&offload));
         assert_eq!(text, expected, "{other}");
+        // Who stands first says how packets begin.
+        assert_eq!(on_device > 20, !other.contains("LINK"), "{other}: {on_device} payloads");
     }
 }

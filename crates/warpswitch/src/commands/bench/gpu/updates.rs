@@ -1,10 +1,10 @@
 //! Changes of rules while batches are looked up: when they are seen, and what they cost lookups.
 //!
-//! Changes arrive at a fixed rate, whether the ones before are done or not. A thread lets them gather
-//! for a while, takes all that have arrived, makes them as one group, and notes for each how long it
-//! is since it arrived: from then on every new batch sees it. Other threads keep batches under way
-//! all the while, each batch on the version that is current when it is sent off. Their rate is taken
-//! alone before and after.
+//! Changes arrive at a fixed rate, whether the ones before are done or not. A thread lets them
+//! gather for a while, takes all that have arrived, makes them as one group, and notes for each how
+//! long it is since it arrived: from then on every new batch sees it. Other threads keep batches
+//! under way all the while, each batch on the version that is current when it is sent off. Their
+//! rate is taken alone before and after.
 //!
 //! Each group is a launch on the card, whatever its length, and small batches wait for launches: a
 //! writer that makes each change as soon as it can takes a tenth of their rate. So a control plane
@@ -44,8 +44,8 @@ const OUT_MAX: usize = 4096;
 /// The longest time that is told apart from longer ones.
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
 
-/// How long the first change of a group waits for others unless it is said, microseconds: a tenth of
-/// the millisecond within which changes are to be seen.
+/// How long the first change of a group waits for others unless it is said, microseconds: a tenth
+/// of the millisecond within which changes are to be seen.
 pub const GATHER_US: &str = "100";
 
 /// How changes come.

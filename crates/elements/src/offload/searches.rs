@@ -1,0 +1,239 @@
+//! What the payloads of a chain are searched for: the patterns of all its matchers, each once.
+//!
+//! ```text
+//! patterns of matcher 0 ─┐
+//! patterns of matcher 1 ─┴─► union, by group ─► an image on the device, the same for all chains
+//!                                                 │
+//!           matcher 1 ◄─ its own numbers ◄─ which patterns of the union occur in a payload
+//! ```
+//! Which of a chain's matchers a packet is for is known behind the queue only, so payloads would
+//! have to be searched for each of them. A search costs by the bytes that are searched, hardly by
+//! the patterns: one search for the union costs what one matcher's does.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+use warpswitch_gpu::device::Loaded;
+use warpswitch_gpu::scan::ScanImage;
+use warpswitch_ids::GROUPS;
+use warpswitch_scan::{Pattern, PatternId, Patterns, ScanError};
+
+use super::place::Offload;
+
+/// In the place of a number: the pattern is another element's.
+const ELSEWHERE: u32 = u32::MAX;
+
+/// The searches of a chain, by group of rules.
+#[derive(Debug, Default)]
+pub(crate) struct Searches {
+    images: [Option<Arc<Loaded<ScanImage>>>; GROUPS],
+    members: Vec<Member>,
+}
+
+/// An element that has payloads searched.
+#[derive(Debug)]
+struct Member {
+    element: usize,
+    groups: [Own; GROUPS],
+}
+
+/// Which patterns of a union an element has.
+#[derive(Debug, Default)]
+struct Own {
+    /// Of each pattern of the union its number in the element's list, or [`ELSEWHERE`].
+    numbers: Vec<u32>,
+    len: usize,
+    /// Whether the numbers are the same.
+    is_all: bool,
+}
+
+/// The patterns of a chain, while elements join.
+#[derive(Debug, Default)]
+pub(super) struct Union {
+    patterns: [Patterns; GROUPS],
+    members: Vec<Member>,
+}
+
+impl Union {
+    /// Takes in the patterns of an element; if they are too many together, its payloads are left to
+    /// the worker.
+    pub(super) fn add(&mut self, element: usize, wanted: &[Patterns; GROUPS]) {
+        let mut patterns = self.patterns.clone();
+        let mut groups = [const { Own { numbers: Vec::new(), len: 0, is_all: false } }; GROUPS];
+        for ((union, wanted), own) in patterns.iter_mut().zip(wanted).zip(&mut groups) {
+            match unite(union, wanted) {
+                Ok(numbers) => (own.numbers, own.len) = (numbers, wanted.len()),
+                Err(_) => return,
+            }
+        }
+        self.patterns = patterns;
+        self.members.push(Member { element, groups });
+    }
+
+    /// Has the device get ready for them.
+    pub(super) fn load(self, offload: &Offload) -> Searches {
+        let Self { patterns, mut members } = self;
+        for member in &mut members {
+            for (own, union) in member.groups.iter_mut().zip(&patterns) {
+                own.numbers.resize(union.len(), ELSEWHERE);
+                own.is_all = own.numbers.iter().zip(0..).all(|(&number, id)| number == id);
+            }
+        }
+        let images = patterns.map(|union| (!union.is_empty()).then(|| offload.search_image(union)));
+        Searches { images, members }
+    }
+}
+
+/// Adds the patterns of `wanted` that `union` has not: of equal ones as many as are in either.
+/// Gives the number in `wanted` of each pattern of the union.
+fn unite(union: &mut Patterns, wanted: &Patterns) -> Result<Vec<u32>, ScanError> {
+    let mut known: HashMap<Pattern<'_>, VecDeque<PatternId>> = HashMap::new();
+    let before = union.clone();
+    for (id, pattern) in before.iter() {
+        known.entry(pattern).or_default().push_back(id);
+    }
+    let mut numbers = vec![ELSEWHERE; before.len()];
+    for (own, pattern) in wanted.iter() {
+        match known.get_mut(&pattern).and_then(VecDeque::pop_front) {
+            Some(id) => numbers[id.0 as usize] = own.0,
+            None => {
+                union.push(pattern.bytes, pattern.case)?;
+                numbers.push(own.0);
+            }
+        }
+    }
+    Ok(numbers)
+}
+
+impl Searches {
+    /// The image of each group that has patterns.
+    pub(crate) fn images(&self) -> &[Option<Arc<Loaded<ScanImage>>>; GROUPS] {
+        &self.images
+    }
+
+    /// Whether anybody has patterns in a group.
+    pub(super) fn wants(&self, group: usize) -> bool {
+        self.images[group].is_some()
+    }
+
+    /// The part of an element, by its number; none if its payloads are not searched.
+    pub(crate) fn of(&self, element: usize) -> Option<Part<'_>> {
+        self.members.iter().find(|member| member.element == element).map(|member| Part { member })
+    }
+}
+
+/// What an element has of a chain's searches.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part<'s> {
+    member: &'s Member,
+}
+
+impl Part<'_> {
+    /// Whether it has patterns in a group.
+    pub(crate) fn has(&self, group: usize) -> bool {
+        self.member.groups[group].len > 0
+    }
+
+    /// Whether what a search finds in a payload of a group is the element's as it is.
+    pub(crate) fn is_all(&self, group: usize) -> bool {
+        self.member.groups[group].is_all
+    }
+
+    /// Adds those of `found` that are the element's, by its own numbers.
+    pub(crate) fn pick(&self, group: usize, found: &[PatternId], out: &mut Vec<PatternId>) {
+        let numbers = &self.member.groups[group].numbers;
+        let own = found.iter().map(|id| PatternId(numbers[id.0 as usize]));
+        out.extend(own.filter(|id| id.0 != ELSEWHERE));
+    }
+}
+
+/// Which patterns occur in the payloads of a batch.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) ids: Vec<PatternId>,
+    /// By packet, which of these are its, and its group; none where it is not known.
+    pub(crate) of: Vec<Option<(Range<usize>, usize)>>,
+}
+
+impl Found {
+    /// What occurs in a packet's payload.
+    pub(crate) fn of(&self, place: usize) -> Option<&[PatternId]> {
+        let (range, _) = self.of.get(place)?.clone()?;
+        Some(&self.ids[range])
+    }
+
+    /// Forgets a batch, for one of so many packets.
+    pub(crate) fn clear(&mut self, packets: usize) {
+        self.ids.clear();
+        self.of.clear();
+        self.of.resize(packets, None);
+    }
+
+    /// Takes over what is an element's of what a search found, for the packets that `is_for` says.
+    pub(crate) fn pick(&mut self, part: Part<'_>, found: &Self, is_for: impl Fn(usize) -> bool) {
+        self.clear(found.of.len());
+        for (place, entry) in found.of.iter().enumerate() {
+            let Some((range, group)) = entry.clone().filter(|_| is_for(place)) else { continue };
+            let start = self.ids.len();
+            part.pick(group, &found.ids[range], &mut self.ids);
+            self.of[place] = Some((start..self.ids.len(), group));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use warpswitch_scan::Case;
+
+    use super::*;
+
+    fn list(patterns: &[(Vec<u8>, bool)]) -> Patterns {
+        let mut list = Patterns::new();
+        for (bytes, is_sensitive) in patterns {
+            let case = if *is_sensitive { Case::Sensitive } else { Case::Insensitive };
+            list.push(bytes, case).expect("a short pattern");
+        }
+        list
+    }
+
+    proptest! {
+        /// Each element gets the numbers of its own patterns back, all of them, equal ones too.
+        #[test]
+        fn a_union_has_each_pattern_of_each_element(
+            lists in prop::collection::vec(
+                prop::collection::vec((prop::collection::vec(97u8..100, 1..3), any::<bool>()), ..9),
+                1..4,
+            ),
+        ) {
+            let lists: Vec<Patterns> = lists.iter().map(|patterns| list(patterns)).collect();
+            let mut union = Union::default();
+            for (element, patterns) in lists.iter().enumerate() {
+                let mut wanted: [Patterns; GROUPS] = Default::default();
+                wanted[0] = patterns.clone();
+                union.add(element, &wanted);
+            }
+            let all = union.patterns[0].clone();
+            let total: usize = lists.iter().map(Patterns::len).sum();
+            let longest = lists.iter().map(Patterns::len).max().unwrap_or(0);
+            prop_assert!((longest..=total).contains(&all.len()));
+            for (member, patterns) in union.members.iter().zip(&lists) {
+                let numbers = &member.groups[0].numbers;
+                let mut own: Vec<u32> = Vec::new();
+                for (id, pattern) in all.iter() {
+                    let number = numbers.get(id.0 as usize).copied().unwrap_or(ELSEWHERE);
+                    if number != ELSEWHERE {
+                        prop_assert_eq!(patterns.get(PatternId(number)), pattern);
+                        own.push(number);
+                    }
+                }
+                own.sort_unstable();
+                prop_assert_eq!(own, (0..patterns.len() as u32).collect::<Vec<_>>());
+            }
+            if lists.iter().all(|patterns| patterns == &lists[0]) {
+                prop_assert_eq!(all.len(), lists[0].len(), "equal lists are searched for once");
+            }
+        }
+    }
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::bytes::{Amount, ByteJump, ByteSet, ByteTest, From, Made, Read, Values};
 use crate::flowbits::FlowBits;
-use crate::http::Buffer;
+use crate::http::{Buffer, Kind};
 use crate::ranges::Ranges;
 use crate::threshold::Threshold;
 
@@ -327,6 +327,17 @@ pub struct Size {
     pub outside: bool,
 }
 
+/// With which part of a message a rule about buffers is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToldWith {
+    /// With the head.
+    Head,
+    /// With the body.
+    Body,
+    /// With the head, or with the body if it does not hold before.
+    Either,
+}
+
 impl Size {
     /// Whether so many bytes are right.
     pub fn holds(&self, bytes: usize) -> bool {
@@ -402,6 +413,30 @@ pub enum Streams {
 }
 
 impl Rule {
+    /// With which part of a message it is told, if it is about buffers.
+    pub fn told_with(&self) -> ToldWith {
+        let has = |is_so: fn(Buffer) -> bool| self.buffers.iter().any(|of| is_so(of.buffer));
+        match (has(Buffer::is_body), has(|buffer| buffer == Buffer::Whole)) {
+            (true, _) => ToldWith::Body,
+            (false, true) => ToldWith::Either,
+            (false, false) => ToldWith::Head,
+        }
+    }
+
+    /// Which bodies it asks for: of requests, and of responses.
+    pub(crate) fn bodies(&self) -> [bool; 2] {
+        let has = |kind| self.buffers.iter().any(|of| of.buffer.kind() == Some(kind));
+        let is_open = match self.flow.direction {
+            _ if self.told_with() == ToldWith::Head => return [false; 2],
+            Some(direction) => [Direction::ToServer, Direction::ToClient].map(|it| it == direction),
+            None => [true; 2],
+        };
+        match (has(Kind::Request), has(Kind::Response)) {
+            (false, false) => is_open,
+            asks => asks.into(),
+        }
+    }
+
     /// Which texts it is looked for in, beside messages; `docs/ids.md` has the table.
     pub fn scope(&self) -> Scope {
         if !self.buffers.is_empty() {

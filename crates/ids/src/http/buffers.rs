@@ -42,7 +42,10 @@ impl Buffers {
         self.bytes.clear();
         self.folded.clear();
         self.places.fill(0..0);
-        self.read_fields(message.head);
+        match Buffer::ALL.into_iter().any(|it| wanted.contains(it) && it.needs_fields()) {
+            true => self.read_fields(message.head),
+            false => self.fields.clear(),
+        }
         for buffer in Buffer::ALL {
             let is_had = buffer.kind().is_none_or(|kind| kind == message.kind);
             if is_had && wanted.contains(buffer) {
@@ -140,6 +143,10 @@ impl Buffers {
             Buffer::StatusMessage => self.bytes.extend_from_slice(three),
             Buffer::RequestBody => self.bytes.extend_from_slice(message.body),
             Buffer::ResponseBody => self.put_body(head, message.body),
+            Buffer::Whole => {
+                self.bytes.extend_from_slice(head);
+                self.bytes.extend_from_slice(message.body);
+            }
             _ => {
                 if let Some(name) = buffer.field(message.kind) {
                     self.put_values(head, name);

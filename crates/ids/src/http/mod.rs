@@ -91,11 +91,14 @@ pub enum Buffer {
     RequestBody,
     /// A response's body, unpacked.
     ResponseBody,
+    /// Head and body as they came, but for the marks of chunks: what payload options of a rule with
+    /// buffers are about. The head alone as long as no body is there.
+    Whole,
 }
 
 impl Buffer {
     /// All of them, in their order.
-    pub const ALL: [Buffer; 27] = [
+    pub const ALL: [Buffer; 28] = [
         Self::Uri,
         Self::RawUri,
         Self::Header,
@@ -123,6 +126,7 @@ impl Buffer {
         Self::StatusMessage,
         Self::RequestBody,
         Self::ResponseBody,
+        Self::Whole,
     ];
 
     /// Which messages have it; none if both do.
@@ -141,9 +145,16 @@ impl Buffer {
         }
     }
 
-    /// Whether it is made of the body.
+    /// Whether it is the body.
     pub fn is_body(self) -> bool {
         matches!(self, Self::RequestBody | Self::ResponseBody)
+    }
+
+    /// Whether fields of the head are told apart for it.
+    fn needs_fields(self) -> bool {
+        let has_value = self.field(Kind::Request).is_some();
+        has_value
+            || matches!(self, Self::Header | Self::HeaderNames | Self::Host | Self::ResponseBody)
     }
 
     /// The field whose value it is, in lower case, if it is one's.

@@ -189,7 +189,12 @@ fn body_of(kind: Kind, head: &[u8], is_bodiless: bool) -> State {
         return State::Head;
     }
     let (mut length, mut is_chunked) = (None, false);
-    for (name, value) in lines.filter(|line| !is_folded(line)).filter_map(field) {
+    // Most fields begin otherwise than these two.
+    let may_say = |line: &&[u8]| {
+        let first = line.trim_ascii_start().first();
+        !is_folded(line) && first.is_some_and(|byte| b"CcTt".contains(byte))
+    };
+    for (name, value) in lines.filter(may_say).filter_map(field) {
         if name.eq_ignore_ascii_case(b"content-length") {
             length = length.or_else(|| number(value));
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {

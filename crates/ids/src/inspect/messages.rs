@@ -203,10 +203,12 @@ impl Inspector {
         let mut found = Vec::new();
         for &rule in candidates.iter() {
             let compiled = &engine.compiled[rule as usize];
-            if !compiled.allows(&head.decoded, &job.flow)
-                || !self.bits_allow(compiled, job)
-                || !compiled.holds_in(buffers, &mut scratches.chain, &mut work)
-            {
+            if !compiled.allows(&head.decoded, &job.flow) || !self.bits_allow(compiled, job) {
+                continue;
+            }
+            let part = (text.part, text.head.len());
+            let memory = (&mut scratches.chain, &mut work);
+            if !messages.holds((rule, compiled), part, buffers, memory) {
                 continue;
             }
             let changes = &compiled.rule.bits.changes;

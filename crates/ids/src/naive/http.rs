@@ -4,7 +4,7 @@
 use super::{Answer, answer_of};
 use crate::confirm::Text;
 use crate::http::{BODY_BYTES_MAX, Buffer, FIELDS_MAX, HEAD_BYTES_MAX, Kind};
-use crate::rule::Rule;
+use crate::rule::{Rule, ToldWith};
 
 /// A message of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,22 +22,30 @@ pub struct Message {
 const METHODS: &str = "GET POST HEAD PUT DELETE OPTIONS TRACE CONNECT PATCH PROPFIND PROPPATCH \
     MKCOL COPY MOVE LOCK UNLOCK SEARCH REPORT";
 
-/// Whether a rule about buffers holds in a message whose headers allow all: one about bodies with
-/// its body, any other without.
+/// Whether a rule about buffers is told of a message whose headers allow all: one about bodies with
+/// its body, any other without; one about all of it with its body if it is not before.
 ///
 /// Cost: exponential in the rule's options.
 pub fn holds(rule: &Rule, message: &Message, with_body: bool) -> bool {
+    let head = Message { body: None, ..message.clone() };
+    match rule.told_with() {
+        ToldWith::Head => !with_body && all_hold(rule, &head),
+        ToldWith::Body => with_body && all_hold(rule, message),
+        ToldWith::Either if with_body => all_hold(rule, message) && !all_hold(rule, &head),
+        ToldWith::Either => all_hold(rule, &head),
+    }
+}
+
+fn all_hold(rule: &Rule, message: &Message) -> bool {
     let fields = fields(&message.head);
-    let is_about_body = rule.buffers.iter().any(|of| of.buffer.is_body());
-    is_about_body == with_body
-        && rule.buffers.iter().all(|of| {
-            let bytes = buffer(of.buffer, message, &fields);
-            let folded = bytes.to_ascii_lowercase();
-            let text = Text { bytes: &bytes, folded: &folded, from: 0, is_start: true };
-            !bytes.is_empty()
-                && of.sizes.iter().all(|size| size.holds(bytes.len()))
-                && answer_of(&of.steps, &text) != Answer::No
-        })
+    rule.buffers.iter().all(|of| {
+        let bytes = buffer(of.buffer, message, &fields);
+        let folded = bytes.to_ascii_lowercase();
+        let text = Text { bytes: &bytes, folded: &folded, from: 0, is_start: true };
+        !bytes.is_empty()
+            && of.sizes.iter().all(|size| size.holds(bytes.len()))
+            && answer_of(&of.steps, &text) != Answer::No
+    })
 }
 
 /// The messages of a direction, all of whose bytes these are; `answers` says of which responses it
@@ -353,6 +361,7 @@ fn buffer(buffer: Buffer, message: &Message, fields: &[(Vec<u8>, Vec<u8>)]) -> V
         Buffer::Server => value("server"),
         // What is packed is told apart by its own tests.
         Buffer::RequestBody | Buffer::ResponseBody => body,
+        Buffer::Whole => [&message.head[..], &body].concat(),
     }
 }
 

@@ -126,6 +126,7 @@ pub(super) struct Arounds {
 
 /// Options by what they are about.
 pub(super) struct Sorted {
+    /// Of rules without buffers.
     pub(super) payload: Vec<Step>,
     pub(super) buffers: Vec<InBuffer>,
 }
@@ -185,15 +186,16 @@ impl Arounds {
                 buffer = last;
             }
             last = buffer;
-            match buffer {
-                None => sorted.payload.push(step),
-                Some(buffer) => sorted.of(buffer).steps.push(step),
-            }
+            sorted.of(buffer.unwrap_or(Buffer::Whole)).steps.push(step);
         }
         for (around, size) in &self.sizes {
             let buffer = around.own.or(self.buffer(around));
             let none = || Skip::Unsupported("bsize of the payload".into());
             sorted.of(buffer.ok_or_else(none)?).sizes.push(*size);
+        }
+        if let [InBuffer { buffer: Buffer::Whole, steps, .. }] = &mut sorted.buffers[..] {
+            sorted.payload = std::mem::take(steps);
+            sorted.buffers.clear();
         }
         Ok(sorted)
     }
@@ -213,9 +215,6 @@ impl Sorted {
     pub(super) fn reason(&self, direction: Option<Direction>, has_checks: bool) -> Option<&str> {
         if self.buffers.is_empty() {
             return None;
-        }
-        if !self.payload.is_empty() {
-            return Some("payload options beside buffers");
         }
         if has_checks {
             return Some("header options beside buffers");

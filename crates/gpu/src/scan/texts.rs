@@ -14,6 +14,7 @@
 //!
 //! [`HostMemory`]: crate::HostMemory
 
+use std::cell::RefCell;
 use std::ops::Range;
 
 use warpswitch_scan::PatternId;
@@ -234,6 +235,12 @@ fn firsts_words(pages_max: usize) -> usize {
     (pages_max + 1).next_multiple_of(TEXT_WORDS)
 }
 
+thread_local! {
+    /// A page, and a text on its way to it, of [`search_pages`]: threads of a pool answer as often
+    /// as batches come.
+    static PAGE: RefCell<(Vec<u32>, Vec<u8>)> = const { RefCell::new((Vec::new(), Vec::new())) };
+}
+
 /// What the kernels that gather and search do, on the host: what is found on `pages` of the column
 /// that begins at word `column_at` of a chain's `room`. Texts elsewhere this cannot read: of their
 /// pages it says that the host has to search everything.
@@ -246,25 +253,73 @@ pub(crate) fn search_pages(
 ) {
     let column = &room[column_at..];
     let (texts, _) = column[firsts_words..].as_chunks::<TEXT_WORDS>();
-    let mut words = vec![0; PAGE_WORDS];
-    let mut bytes = Vec::new();
-    for (page, found) in pages.zip(out.chunks_exact_mut(FOUND_WORDS)) {
-        let mut cursor = Cursor::open(&mut words);
-        let own = column[page] as usize..column[page + 1] as usize;
-        let can_read = texts[own].iter().all(|&[low, high, entry, _]| {
-            let place = u64::from(high) << 32 | u64::from(low);
-            let (start, end) = bounds(entry);
-            bytes.clear();
-            if place & IN_ROOM != 0 {
-                let at = (place & !IN_ROOM) as usize;
-                let from = room[at / 4..].iter().flat_map(|word| word.to_le_bytes());
-                bytes.extend(from.skip(at % 4).take(end - start));
+    PAGE.with_borrow_mut(|(words, bytes)| {
+        words.resize(PAGE_WORDS, 0);
+        for (page, found) in pages.zip(out.chunks_exact_mut(FOUND_WORDS)) {
+            let own = column[page] as usize..column[page + 1] as usize;
+            match write_page(room, &texts[own], words, bytes) {
+                true => image.search(Page::new(words), found),
+                false => found.fill(NONE),
             }
-            bytes.len() == end - start && cursor.push(&mut words, &bytes)
-        });
-        match can_read {
-            true => image.search(Page::new(&words), found),
-            false => found.fill(NONE),
         }
+    });
+}
+
+/// Writes a page anew with texts of a chain's room; `false` if one of them lies elsewhere.
+fn write_page(
+    room: &[u32],
+    texts: &[[u32; TEXT_WORDS]],
+    words: &mut [u32],
+    bytes: &mut Vec<u8>,
+) -> bool {
+    let mut cursor = Cursor::open(words);
+    texts.iter().all(|&[low, high, entry, _]| {
+        let place = u64::from(high) << 32 | u64::from(low);
+        let (start, end) = bounds(entry);
+        bytes.clear();
+        if place & IN_ROOM != 0 {
+            let at = (place & !IN_ROOM) as usize;
+            let from = room[at / 4..].iter().flat_map(|word| word.to_le_bytes());
+            bytes.extend(from.skip(at % 4).take(end - start));
+        }
+        bytes.len() == end - start && cursor.push(words, bytes)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use warpswitch_scan::{Case, Patterns};
+
+    use super::*;
+
+    #[test]
+    fn a_search_allocates_nothing_once_its_thread_has_made_one() {
+        let mut patterns = Patterns::new();
+        patterns.push(b"needle", Case::Sensitive).unwrap();
+        let image = ScanImage::new(&patterns);
+        let column_words = Texts::column_words(2, 1);
+        let mut room = vec![0; column_words + 64];
+        let mut texts = Texts::new(2, 1);
+        texts.begin_group();
+        let mut at = column_words;
+        for text in [b"a needle in".as_slice(), b"the hay of another one"] {
+            let place = put_text(&mut room, at, text);
+            assert!(texts.push(0, place, text.len(), &mut room));
+            at += text_words(text.len());
+        }
+        texts.end(&mut room);
+        let mut found = vec![0; FOUND_WORDS];
+        let mut search = || {
+            let column = (0, texts.firsts_words());
+            search_pages(&image, &room, column, texts.pages_of(0), &mut found);
+        };
+        search();
+        let counted = allocation_counter::measure(&mut search);
+        assert_eq!(counted.count_total, 0, "{counted:?}");
+        let mut with = Vec::new();
+        texts.read(0, &found, &mut TextFindings::default(), |_, ids| {
+            with.push(ids.map(<[PatternId]>::len));
+        });
+        assert_eq!(with, [Some(1), Some(0)]);
     }
 }

@@ -290,6 +290,28 @@ fn contradictions_are_told() {
     assert_eq!(read(&mut router, "c/q.home_thread"), 1);
     let lists = "a :: StaticThreadSched(c 0); b :: StaticThreadSched(c 1)";
     check(lists, &["'c/s' gets worker 1 here, but worker 0 by 'a :: StaticThreadSched'"]);
+    // A queue in one compound element, and who asks it in another.
+    let lists = "x :: { Idle -> q :: Queue -> output }; y :: { input -> u :: Unqueue -> Discard };
+        x -> y; StaticThreadSched(x 0, y 1)";
+    let told = "'y/u' gets worker 1 here, but 'x/q', which the same worker runs, worker 0 here too";
+    assert_eq!(read(&mut check(lists, &[told]), "x/q.home_thread"), 1);
+}
+
+/// In a list the inner name counts, also where the outer one stands behind it; -1 leaves it open.
+#[test]
+fn compound_elements_within_each_other_are_told_apart() {
+    for list in ["o 0, o/i 1, o/i/s -1", "o/i/s -1, o/i 1, o 0"] {
+        let config = format!(
+            "o :: {{ i :: {{ s :: InfiniteSource(ACTIVE false) -> Discard;
+                t :: InfiniteSource(ACTIVE false) -> Discard }};
+                u :: InfiniteSource(ACTIVE false) -> Discard }};
+            StaticThreadSched({list})"
+        );
+        let (mut router, transcript) = router(&config, 3);
+        let homes = ["o/u", "o/i/t", "o/i/s"]
+            .map(|element| read(&mut router, &format!("{element}.home_thread")));
+        assert_eq!((homes, transcript.said().as_str()), ([0, 1, 2], ""), "{list}");
+    }
 }
 
 /// What goes round on a worker is with worker 0 when the run stops.

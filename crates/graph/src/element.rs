@@ -64,6 +64,16 @@ pub trait Element: Any + Send {
     /// Gives names to addresses, for the elements that are configured later.
     fn define_names(&self, names: &mut NameTable) {}
 
+    /// Looks at where it stands in the graph, before it gets ready: opens nothing and keeps
+    /// nothing, as those who only check a configuration ask for it, too. Every element is
+    /// configured then. Gives what is strange about its place, a line each.
+    ///
+    /// # Errors
+    /// Why it cannot stand there.
+    fn check_place(&mut self, cx: &mut Context<'_>) -> Result<Vec<String>, String> {
+        Ok(Vec::new())
+    }
+
     /// Gets ready: opens files, schedules its task and timers. Every element is configured then.
     ///
     /// # Errors

@@ -8,13 +8,14 @@
 //!
 //! # Configuration
 //! - `ELEMENT`: a name: a source, or one that asks for packets; of others those that hold
-//!   something; the name of a compound element stands for those of its elements that are not
-//!   named themselves
+//!   something; the name of a compound element stands for those of its elements that the list
+//!   names neither themselves nor by a compound element within it
 //! - `THREAD`: the number of a worker, counted from 0 and around should there be fewer; -1 leaves
 //!   the choice to the router
 //!
 //! Two workers for one element are an error within a list. Between two lists, and between a queue
-//! and who asks it for packets, the last one counts, as in Click, with a warning.
+//! and who asks it for packets, whether named themselves or by their compound elements, the last
+//! one counts, as in Click, with a warning.
 //!
 //! # Handlers
 //! None. What came of it is in the handler `home_thread` of each element.
@@ -31,6 +32,8 @@
 //! InfiniteSource -> q :: Queue -> u :: Unqueue -> Discard;
 //! StaticThreadSched(u 1);
 //! ```
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use warpswitch_graph::language::args::{Args, ArgsError, ElementRef, FromArg};
 use warpswitch_graph::{ConfigureContext, Element, ElementClass, Phase};
@@ -105,14 +108,32 @@ fn parts_of(name: &str, context: &ConfigureContext<'_>) -> Vec<usize> {
     Vec::new()
 }
 
+/// The workers of the parts of compound elements but for those that are `named` themselves, in the
+/// order in which `said` names them. Of compound elements within each other the inner one counts,
+/// wherever it stands.
+fn innermost(said: &[(Vec<usize>, Option<usize>)], named: &BTreeSet<usize>) -> Vec<(usize, usize)> {
+    // By part, the size and the place of the smallest that it is of.
+    let mut smallest = BTreeMap::new();
+    for (place, (parts, _)) in said.iter().enumerate() {
+        for part in parts.iter().filter(|part| !named.contains(part)) {
+            let best = smallest.entry(*part).or_insert((parts.len(), place));
+            *best = (*best).min((parts.len(), place));
+        }
+    }
+    let mut parts: Vec<_> = smallest.into_iter().map(|(part, (_, place))| (place, part)).collect();
+    parts.sort_unstable();
+    parts.into_iter().filter_map(|(place, part)| Some((part, said[place].1?))).collect()
+}
+
 impl Element for StaticThreadSched {
     fn configure(
         &mut self,
         args: &mut Args<'_>,
         context: &ConfigureContext<'_>,
     ) -> Result<(), ArgsError> {
-        // What was said of which compound element, by its parts.
+        // What was said of which compound element, by its parts, and the elements that were named.
         let mut said: Vec<(Vec<usize>, Option<usize>)> = Vec::new();
+        let mut named = BTreeSet::new();
         for (idx, line) in args.rest().iter().enumerate() {
             let words: Vec<&str> = line.split_ascii_whitespace().collect();
             let entry = format!("entry {} '{}'", idx + 1, words.join(" "));
@@ -121,11 +142,10 @@ impl Element for StaticThreadSched {
                     if said.iter().any(|(others, other)| *others == parts && *other != worker) {
                         args.error_of(idx, &format!("{entry}: it has another worker already"));
                     }
-                    let all = parts.iter().filter_map(|&element| Some((element, worker?)));
-                    self.compounds.extend(all);
                     said.push((parts, worker));
                 }
                 Ok((Named::One(element), worker)) => {
+                    named.insert(element);
                     let Some(worker) = worker else { continue };
                     let said = self.workers.iter().find(|(other, _)| *other == element);
                     if let Some((_, other)) = said.filter(|(_, other)| *other != worker) {
@@ -139,6 +159,7 @@ impl Element for StaticThreadSched {
                 }
             }
         }
+        self.compounds = innermost(&said, &named);
         args.consume()
     }
 

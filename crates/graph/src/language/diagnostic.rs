@@ -41,6 +41,10 @@ const MARKS_MAX: usize = 16;
 /// The most characters kept of a message.
 const MESSAGE_CHARS_MAX: usize = 1_000;
 
+/// Stands in a rendered text before the place of an excerpt that was cut on its left. No text that
+/// is shown has this character: [`printable`] replaces it.
+const COLUMN_FOLLOWS: char = '\u{f0000}';
+
 /// How grave a diagnostic is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
@@ -252,20 +256,29 @@ impl Diagnostic {
     /// Adds its place to `group`.
     fn show<'a>(&'a self, group: Group<'a>) -> Group<'a> {
         let Some(landmark) = &self.landmark else {
-            return group.element(Origin::path(&*self.file));
+            return group.element(Origin::path(shown(&self.file)));
         };
         let kind = AnnotationKind::Primary.span(self.marked.clone());
         let label = (!self.label.is_empty()).then_some(self.label.as_str());
         let line = landmark.line as usize;
         let snippet =
             Snippet::source(self.excerpt.as_str()).line_start(line).annotation(kind.label(label));
-        if self.is_cut {
-            let column = self.column as usize;
-            let origin = Origin::path(&*landmark.file).line(line).char_column(column);
-            group.element(origin).element(snippet)
-        } else {
-            group.element(snippet.path(&*landmark.file))
+        // The renderer counts columns from where the excerpt begins.
+        let mark = if self.is_cut { COLUMN_FOLLOWS.to_string() } else { String::new() };
+        group.element(snippet.path(shown(&landmark.file) + &mark))
+    }
+
+    /// Puts the columns of excerpts that were cut where the renderer wrote its own.
+    fn put_columns(&self, text: &str) -> String {
+        let places = if self.marks.is_empty() { std::slice::from_ref(self) } else { &self.marks };
+        let mut parts = text.split(COLUMN_FOLLOWS);
+        let mut out = parts.next().unwrap_or_default().to_owned();
+        for (part, cut) in parts.zip(places.iter().filter(|place| place.is_cut)) {
+            let line = cut.landmark.as_ref().map_or(0, |landmark| landmark.line);
+            let rest = part.trim_start_matches(|c: char| c == ':' || c.is_ascii_digit());
+            out.push_str(&format!(":{line}:{}{rest}", cut.column));
         }
+        out
     }
 
     fn render(&self, renderer: &Renderer) -> String {
@@ -289,7 +302,7 @@ impl Diagnostic {
         if !self.help.is_empty() {
             group = group.element(Level::HELP.message(self.help.as_str()));
         }
-        let mut out = renderer.render(&[group]);
+        let mut out = self.put_columns(&renderer.render(&[group]));
         out.push('\n');
         out
     }
@@ -467,6 +480,11 @@ fn printable(c: char) -> char {
     }
 }
 
+/// A name of a file that is safe to print.
+fn shown(file: &str) -> String {
+    file.chars().map(printable).collect()
+}
+
 /// A message of bounded length that is safe to print.
 fn bounded(message: String) -> String {
     let safe = |c: char| if c == '\n' { c } else { printable(c) };
@@ -524,6 +542,25 @@ mod tests {
         assert!(text.contains("r.click:12:100001\n"), "{text}");
         assert!(text.contains("^^^\n") && text.len() < 2_000, "{text}");
         assert_eq!(&diagnostic.excerpt[diagnostic.marked.clone()], "bad");
+    }
+
+    /// What is cut on its left looks as all others do, with the column that it has in its line.
+    #[test]
+    fn a_line_that_is_cut_on_its_left_is_drawn_as_others() {
+        let line = format!("{}bad x;", "a".repeat(150));
+        let lead = "a".repeat(EXCERPT_CHARS_MAX);
+        let indent = " ".repeat(EXCERPT_CHARS_MAX + 1);
+        let report = at(&line, 150..153).label("not declared").to_string();
+        assert_eq!(
+            report,
+            format!(
+                "error: undeclared element 'b'\n  \
+                 --> r.click:12:151\n   |\n\
+                 12 | …{lead}bad x;\n   | {indent}^^^ not declared\n"
+            )
+        );
+        let coloured = Diagnostics::from(at(&line, 150..153)).to_coloured();
+        assert!(coloured.contains("r.click:12:151") && !coloured.contains(COLUMN_FOLLOWS));
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::plan;
 use super::worker::Worker;
 use super::{Router, RouterOptions};
-use crate::context::{Blueprint, Shared};
-use crate::element::{ConfigureContext, ElementClass, Registry};
+use crate::context::{Blueprint, Context, Shared};
+use crate::element::{ConfigureContext, Element, ElementClass, Registry};
 use crate::language::args::Args;
 use crate::language::{Diagnostics, Flow, Loaded, PortRef};
 use crate::names::{NameTable, Seen};
@@ -115,20 +115,39 @@ impl Router {
 
     /// Initializes all elements, in the order of the text.
     pub(super) fn initialize(&mut self) -> Result<(), Diagnostics> {
-        let mut errors = Diagnostics::default();
-        for idx in 0..self.shared.elements.len() {
-            let result = self.enter_without_delivery(idx);
-            if let Err(message) = result {
-                let graph = &self.shared.graph;
-                let lines: Vec<String> = message.lines().map(str::to_owned).collect();
-                errors.push(graph.element_error("While initializing", idx, &lines));
-            }
-        }
-        if errors.has_errors() {
-            return Err(errors);
-        }
+        self.enter_each(|element, cx| {
+            let told = element.check_place(cx)?;
+            element.initialize(cx).map(|()| told)
+        })?;
         self.deliver();
         Ok(())
+    }
+
+    /// Has all elements look at their places in the graph, and no more.
+    pub(super) fn check_places(&mut self) -> Result<(), Diagnostics> {
+        self.enter_each(|element, cx| element.check_place(cx))
+    }
+
+    /// Enters each element before the run, and warns of what it tells.
+    fn enter_each(
+        &mut self,
+        mut enter: impl FnMut(&mut dyn Element, &mut Context<'_>) -> Result<Vec<String>, String>,
+    ) -> Result<(), Diagnostics> {
+        let mut errors = Diagnostics::default();
+        for idx in 0..self.shared.elements.len() {
+            let mut cx = Context { shared: &self.shared, worker: &mut self.worker, element: idx };
+            let result = enter(&mut **self.shared.elements[idx].borrow_mut(), &mut cx);
+            match result {
+                Ok(told) if told.is_empty() => {}
+                Ok(told) => warn(&self.shared, &mut self.worker, idx, &told),
+                Err(message) => {
+                    let graph = &self.shared.graph;
+                    let lines: Vec<String> = message.lines().map(str::to_owned).collect();
+                    errors.push(graph.element_error("While initializing", idx, &lines));
+                }
+            }
+        }
+        errors.into_result(())
     }
 
     /// Warns of elements that are given to more than one worker.
@@ -136,11 +155,6 @@ impl Router {
         for (by, message) in plan::contradictions(&self.shared, &self.worker.friends) {
             warn(&self.shared, &mut self.worker, by, &[message]);
         }
-    }
-
-    fn enter_without_delivery(&mut self, element: usize) -> Result<(), String> {
-        let mut cx = crate::Context { shared: &self.shared, worker: &mut self.worker, element };
-        self.shared.elements[element].borrow_mut().initialize(&mut cx)
     }
 }
 

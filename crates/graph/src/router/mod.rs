@@ -129,7 +129,8 @@ impl Router {
         Ok(router)
     }
 
-    /// Checks the arguments of all elements of `loaded`, which open nothing and do not run.
+    /// Checks the arguments of all elements of `loaded`, and their places in the graph; they open
+    /// nothing and do not run.
     ///
     /// # Errors
     /// What is wrong with them.
@@ -138,7 +139,9 @@ impl Router {
         registry: &Registry,
         options: RouterOptions,
     ) -> Result<(), Diagnostics> {
-        build::configure(loaded, registry, options)?.tell_contradictions();
+        let mut router = build::configure(loaded, registry, options)?;
+        router.check_places()?;
+        router.tell_contradictions();
         Ok(())
     }
 

@@ -152,14 +152,14 @@ pub(crate) fn contradictions(shared: &Shared, friends: &[(usize, usize)]) -> Vec
             told.extend(before.map(|before| tell(named, worker, before, by)));
         }
     }
-    // Of compound elements one part is told of; within one list the next line may say more.
+    // Of compound elements one part is told of. A list names each part once.
     let (mut parts, mut pairs) = (BTreeMap::<usize, Given>::new(), BTreeSet::new());
     for (by, element) in shared.elements.iter().enumerate() {
         for &(named, worker) in element.borrow().assigns_parts() {
-            let before = parts.insert(named, (named, worker, by));
-            let differs = |&(_, other, whose): &Given| other != worker && whose != by;
+            let before = parts.insert(unit[named], (named, worker, by));
+            let differs = |&(_, other, _): &Given| other != worker;
             let before = before.filter(|_| !given.contains_key(&unit[named])).filter(differs);
-            let before = before.filter(|&(_, _, whose)| pairs.insert((by, whose)));
+            let before = before.filter(|&(_, other, whose)| pairs.insert((by, whose, other)));
             told.extend(before.map(|before| tell(named, worker, before, by)));
         }
     }

@@ -38,7 +38,7 @@ use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 pub use address::{BareIpv4Prefix, BareIpv6Prefix, EtherAddress, Ipv4Prefix, Ipv6Prefix};
-pub use number::{Bandwidth, Fixed, Saturating};
+pub use number::{Bandwidth, Fixed, Saturating, Size};
 use split::{split_args, split_words, unquote};
 
 /// Names that a configuration gave to addresses and elements.

@@ -1,4 +1,4 @@
-//! Numbers as arguments: integers, reals, times, bandwidths.
+//! Numbers as arguments: integers, reals, sizes, times, bandwidths.
 //!
 //! Fractions are read as decimal digits and scaled with integer arithmetic, so that the same text
 //! is the same value on any machine.
@@ -82,6 +82,25 @@ macro_rules! integers {
 }
 
 integers!(u8, u16, u32, u64, usize, i8, i16, i32, i64);
+
+/// A number of bytes: an integer, and `K`, `M` or `G` behind it for 2^10, 2^20 or 2^30 of them, as
+/// options of the command line have it. Click knows no such suffix for sizes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Size(pub u64);
+
+impl FromArg for Size {
+    fn from_arg(text: &str, names: &dyn Names) -> Result<Self, ArgError> {
+        let (digits, shift) = match text.as_bytes().last() {
+            Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
+            Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
+            Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
+            _ => (text, 0),
+        };
+        let number = u64::from_arg(digits, names)?;
+        let bound = || ArgError::new(format!("out of range, bound {}", u64::MAX));
+        number.checked_mul(1 << shift).map(Self).ok_or_else(bound)
+    }
+}
 
 /// A decimal number: `digits * 10^exponent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -217,3 +217,17 @@ proptest! {
         prop_assert_eq!(read(&format!("{:#x}", value.unsigned_abs())), Ok(value.unsigned_abs()));
     }
 }
+
+#[test]
+fn sizes_have_suffixes() {
+    let size = |text: &str| read::<Size>(text).map(|size| size.0);
+    for (text, bytes) in
+        [("7", 7), ("2K", 2048), ("128m", 128 << 20), ("3G", 3 << 30), ("0x10k", 16384)]
+    {
+        assert_eq!(size(text), Ok(bytes), "{text}");
+    }
+    for text in ["", "K", "-1", "1.5M", "1 K", "1KB", "1T"] {
+        assert_eq!(size(text), Err("invalid number".into()), "{text}");
+    }
+    assert_eq!(size("17179869184G"), Err("out of range, bound 18446744073709551615".into()));
+}

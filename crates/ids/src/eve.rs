@@ -192,6 +192,20 @@ pub fn stats(inspector: &Inspector) -> StatsPart {
     }
 }
 
+/// The counters of an inspector as text has them, `GROUP.NAME`, in the order of their names; and as
+/// `tcp.reassembly_memuse` the bytes that streams hold at the moment.
+pub fn counters(inspector: &Inspector) -> Vec<(String, u64)> {
+    let groups = serde_json::to_value(stats(inspector)).unwrap_or_default();
+    let mut counters = vec![("tcp.reassembly_memuse".to_owned(), inspector.stream_bytes() as u64)];
+    for (group, fields) in groups.as_object().into_iter().flatten() {
+        for (name, value) in fields.as_object().into_iter().flatten() {
+            counters.push((format!("{group}.{name}"), value.as_u64().unwrap_or(0)));
+        }
+    }
+    counters.sort_unstable();
+    counters
+}
+
 /// Writes an alert as a line.
 ///
 /// # Errors

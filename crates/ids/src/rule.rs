@@ -7,6 +7,7 @@ use crate::bytes::{Amount, ByteJump, ByteSet, ByteTest, From, Made, Read, Values
 use crate::flowbits::FlowBits;
 use crate::http::{Buffer, Kind};
 use crate::ranges::Ranges;
+use crate::text::UnusedVariable;
 use crate::threshold::Threshold;
 
 /// The most rules of all files together.
@@ -609,6 +610,13 @@ pub struct Remark {
 pub enum RemarkKind {
     /// The rule names a class that is not known: its priority is the usual one, unless it says one.
     UnknownClass(String),
+    /// The rule is left out for an option that is no keyword of Snort or Suricata.
+    UnknownKeyword {
+        /// What stands there.
+        name: String,
+        /// The keyword that was perhaps meant.
+        meant: Option<&'static str>,
+    },
     /// Another rule, which is kept, has the same `gid`, `sid` and `rev`: where that is.
     SameRevision {
         /// The number of its file.
@@ -627,6 +635,8 @@ pub struct Rules {
     pub left_out: Vec<LeftOut>,
     /// What is odd about some of them, in the order of the text.
     pub remarks: Vec<Remark>,
+    /// Variables that were set and that none of them asks for.
+    pub unused_variables: Vec<UnusedVariable>,
     /// Names of the files, by their numbers.
     pub files: Vec<String>,
     /// Names of flows' bits, by their numbers.
@@ -638,6 +648,10 @@ impl Rules {
     pub fn remark(&self, remark: &Remark) -> String {
         match &remark.kind {
             RemarkKind::UnknownClass(name) => format!("sid {}: no such class: {name}", remark.sid),
+            RemarkKind::UnknownKeyword { name, meant } => {
+                let meant = meant.map_or(String::new(), |meant| format!("; was {meant} meant?"));
+                format!("sid {}: no keyword of Snort or Suricata: {name}{meant}", remark.sid)
+            }
             RemarkKind::SameRevision { file, line } => format!(
                 "sid {}: {}:{line} has the same gid, sid and rev, and is the one that is kept",
                 remark.sid, self.files[*file]

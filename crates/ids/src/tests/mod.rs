@@ -5,6 +5,7 @@ mod bounds;
 mod flowbits;
 pub mod frames;
 mod http;
+mod mistakes;
 mod numbers;
 mod streams;
 mod texts;

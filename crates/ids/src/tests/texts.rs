@@ -62,7 +62,7 @@ fn what_is_not_supported_is_listed_and_the_rule_left_out() {
         left,
         [
             (1, 1, vec!["base64_data"]),
-            (2, 2, vec!["dce_iface", "flowint", "nonesuch"]),
+            (2, 2, vec!["dce_iface", "flowint", "nonesuch (no keyword of Snort or Suricata)"]),
             (3, 3, vec!["offset by an unknown variable", "base64_data"]),
             (4, 4, vec!["protocol dns"]),
             (5, 5, vec!["header that nothing matches"]),

@@ -19,6 +19,9 @@ mod buffers;
 mod bytes;
 pub mod classes;
 mod flowbits;
+mod keywords;
+mod near;
+mod never;
 mod numbers;
 mod options;
 mod payload;
@@ -33,9 +36,10 @@ use std::ops::Range;
 use warpswitch_rules::diagnostic::{Diagnostic, Diagnostics};
 
 use self::flowbits::BitNames;
+use self::keywords::Keyword;
 use self::options::Options;
 use self::sets::Sets;
-pub use self::sets::Variables;
+pub use self::sets::{UnusedVariable, Variables};
 use self::source::{Part, Skip, Source};
 use crate::flowbits::BIT_NAMES_MAX;
 use crate::rule::{
@@ -74,6 +78,7 @@ pub fn read_rules(texts: &[RuleText<'_>], variables: &Variables) -> Result<Rules
         bit_names: BitNames::default(),
         regexes: 0,
         reread: 0,
+        mistyped: 0,
     };
     let mut bytes = 0;
     for (idx, text) in texts.iter().enumerate() {
@@ -87,7 +92,9 @@ pub fn read_rules(texts: &[RuleText<'_>], variables: &Variables) -> Result<Rules
         let marked = text.bytes.strip_prefix(b"\xef\xbb\xbf");
         reader.file(&Source::new(text.name, marked.unwrap_or(text.bytes)), idx);
     }
-    let Reader { mut rules, errors, bit_names, .. } = reader;
+    let Reader { mut rules, errors, bit_names, addresses, ports, .. } = reader;
+    let is_used = |name: &str| addresses.uses(name) || ports.uses(name);
+    rules.unused_variables = variables.unused(is_used);
     bit_names.settle(&mut rules);
     rules.left_out.sort_by_key(|rule| (rule.file, rule.line));
     rules.remarks.sort_by_key(|remark| (remark.file, remark.line));
@@ -105,7 +112,13 @@ struct Reader<'v> {
     regexes: usize,
     /// Bytes that were read a second time.
     reread: usize,
+    /// Keywords that no language has.
+    mistyped: usize,
 }
+
+/// Keywords that no language has of which it is told what was meant: who writes more of them did
+/// not mistype one.
+const MISTYPED_MAX: usize = 1000;
 
 /// Bytes that may be read a second time, after rules whose end was not found: a text of beginnings
 /// alone would be read as often as it has lines.
@@ -137,6 +150,11 @@ impl Reader<'_> {
             let end = (at + RULE_BYTES_MAX).min(bytes.len());
             let words = words(source, at..end);
             let Some(open) = words.open else {
+                if end < bytes.len() && words.words.last().is_some_and(|word| word.end == end) {
+                    source.tell_long_rule(&mut self.errors, at);
+                    at = next_statement(bytes, at);
+                    continue;
+                }
                 let stop = line_end(bytes, at);
                 let (message, expected) = ("no rule", "a header and its options in parentheses");
                 let help = "a rule looks so: alert tcp any any -> any 80 (msg:\"…\"; sid:1;)";
@@ -144,7 +162,7 @@ impl Reader<'_> {
                 at = next_statement(bytes, at);
                 continue;
             };
-            let mut options = Options::new(source, open + 1..end);
+            let mut options = Options::new(source, at, open + 1..end);
             match self.rule(source, at, file, &words.words, &mut options) {
                 Ok(()) => at = options.position(),
                 Err(()) => at = self.next_start(bytes, at, options.position()),
@@ -250,6 +268,19 @@ impl Reader<'_> {
     fn leave_out(&mut self, mut rule: LeftOut) {
         let mut seen = std::collections::BTreeSet::new();
         rule.keywords.retain(|keyword| seen.insert(keyword.clone()));
+        let is_name = |keyword: &&mut String| !keyword.contains(' ');
+        for keyword in rule.keywords.iter_mut().filter(is_name) {
+            if self.mistyped == MISTYPED_MAX {
+                break;
+            }
+            if let Keyword::Unknown(meant) = keywords::keyword(keyword) {
+                self.mistyped += 1;
+                let (file, line, sid) = (rule.file, rule.line, rule.sid);
+                let kind = RemarkKind::UnknownKeyword { name: keyword.clone(), meant };
+                self.rules.remarks.push(Remark { file, line, sid, kind });
+                keyword.push_str(" (no keyword of Snort or Suricata)");
+            }
+        }
         self.rules.left_out.push(rule);
     }
 

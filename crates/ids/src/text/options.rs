@@ -11,7 +11,7 @@ use super::flowbits::{self, BitOption};
 use super::payload::{self, Draft, Modifier};
 use super::source::{Part, Skip, Source};
 use super::threshold::threshold;
-use super::{note, numbers, pcre};
+use super::{never, note, numbers, pcre};
 use crate::http::Buffer;
 use crate::rule::{About, Check, Field, FlowTest, InBuffer, STEPS_MAX, Size, Step};
 use crate::threshold::Threshold;
@@ -47,14 +47,31 @@ enum Open {
 /// The options of one rule, as they are read.
 pub(super) struct Options<'a> {
     source: &'a Source<'a>,
+    /// Where the rule begins, and where it ends at the latest.
+    rule: usize,
     at: usize,
     end: usize,
 }
 
 impl<'a> Options<'a> {
-    /// Those that begin behind a parenthesis.
-    pub(super) fn new(source: &'a Source<'a>, span: Range<usize>) -> Self {
-        Self { source, at: span.start, end: span.end }
+    /// Those that begin behind a parenthesis, of the rule that begins at `rule`.
+    pub(super) fn new(source: &'a Source<'a>, rule: usize, span: Range<usize>) -> Self {
+        Self { source, rule, at: span.start, end: span.end }
+    }
+
+    /// Tells an error at `span`, unless it is that reading stopped at `at`, where the rule has
+    /// become longer than rules may be.
+    fn tell(
+        &self,
+        errors: &mut Diagnostics,
+        at: usize,
+        span: Range<usize>,
+        (message, expected): (&str, &str),
+    ) {
+        match at >= self.end && self.end < self.source.bytes.len() {
+            true => self.source.tell_long_rule(errors, self.rule),
+            false => _ = self.source.tell(errors, span, message, expected, ""),
+        }
     }
 
     /// Where reading stopped: behind the rule once it was read.
@@ -99,7 +116,7 @@ impl<'a> Options<'a> {
             } else {
                 (start, "no option begins so")
             };
-            self.source.tell(errors, at..at + 1, message, "a keyword, or ) at the end", "");
+            self.tell(errors, start, at..at + 1, (message, "a keyword, or ) at the end"));
             return Err(());
         }
         self.skip_blanks();
@@ -114,7 +131,7 @@ impl<'a> Options<'a> {
             }
             _ => {
                 let message = "an option that does not end";
-                self.source.tell(errors, name, message, "; or :VALUE; behind it", "");
+                self.tell(errors, self.at, name, (message, "; or :VALUE; behind it"));
                 Err(())
             }
         }
@@ -150,7 +167,7 @@ impl<'a> Options<'a> {
             if is_quoted { "quotes that do not end" } else { "a value that does not end" };
         let expected = if is_quoted { "a quote before the line ends" } else { "; behind it" };
         let span = name.start..at.min(self.end);
-        self.source.tell(errors, span, message, expected, "");
+        self.tell(errors, at, span, (message, expected));
         Err(())
     }
 
@@ -455,6 +472,7 @@ impl<'a> Draftsman<'a> {
         }
         let nothing = Sorted { payload: Vec::new(), buffers: Vec::new() };
         let Sorted { payload: steps, buffers } = sorted.unwrap_or(nothing);
+        keywords.extend(never::contradictions(&checks));
         let (bits, no_alert, threshold) = (self.bits, self.no_alert, self.threshold);
         Body { about, flow, checks, steps, buffers, bits, no_alert, threshold }
     }

@@ -8,13 +8,15 @@
 //! A list is what any of its items without `!` gives, all values if it has none, without what those
 //! with `!` name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
 use warpswitch_rules::diagnostic::Diagnostics;
 
+use super::near::nearest;
 use super::source::{Part, Skip, Source};
 use crate::ranges::{Ranges, Value};
 use crate::rule::address_number;
@@ -30,6 +32,27 @@ const NESTING_MAX: usize = 16;
 #[derive(Clone, Debug)]
 pub struct Variables {
     values: BTreeMap<String, String>,
+    /// Those that were set, not those that have a value unless they are.
+    given: BTreeSet<String>,
+}
+
+/// A variable that was set and that no rule asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnusedVariable {
+    /// Its name.
+    pub name: String,
+    /// The variable that is asked for whose name is most like it, if one is.
+    pub meant: Option<String>,
+}
+
+impl fmt::Display for UnusedVariable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no rule asks for the variable {}", self.name)?;
+        match &self.meant {
+            Some(meant) => write!(f, "; rules ask for {meant}"),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Default for Variables {
@@ -64,7 +87,7 @@ impl Default for Variables {
         ] {
             set(name, value);
         }
-        Self { values }
+        Self { values, given: BTreeSet::new() }
     }
 }
 
@@ -86,7 +109,20 @@ impl Variables {
             return Err(format!("{name} has no value; write {name}=any for everything"));
         }
         self.values.insert(name.to_owned(), value.trim().to_owned());
+        self.given.insert(name.to_owned());
         Ok(())
+    }
+
+    /// Those that were set and that `is_used` says no rule asked for.
+    pub(super) fn unused(&self, is_used: impl Fn(&str) -> bool) -> Vec<UnusedVariable> {
+        let used = || self.values.keys().map(String::as_str).filter(|name| is_used(name));
+        let unused = self.given.iter().filter(|name| !is_used(name));
+        unused
+            .map(|name| UnusedVariable {
+                name: name.clone(),
+                meant: nearest(name, used()).map(str::to_owned),
+            })
+            .collect()
     }
 }
 
@@ -157,6 +193,11 @@ pub(super) struct Sets<'v, T> {
 impl<'v, T: Literal> Sets<'v, T> {
     pub(super) fn new(variables: &'v Variables) -> Self {
         Self { variables, known: BTreeMap::new() }
+    }
+
+    /// Whether a rule asked for the variable `name`.
+    pub(super) fn uses(&self, name: &str) -> bool {
+        self.known.contains_key(&format!("${name}"))
     }
 
     /// The set that `span` of `source` names.

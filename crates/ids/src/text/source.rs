@@ -4,6 +4,9 @@ use std::ops::Range;
 
 use warpswitch_rules::diagnostic::{Diagnostic, Diagnostics};
 
+use super::next_statement;
+use crate::rule::RULE_BYTES_MAX;
+
 /// A text and where its lines start.
 pub(super) struct Source<'a> {
     pub(super) name: &'a str,
@@ -63,6 +66,14 @@ impl<'a> Source<'a> {
         let error = Diagnostic::at(self.name, number, line, span, message);
         diagnostics.push(error.expected(expected).help(help));
         Skip::Told
+    }
+
+    /// Tells that the rule at `at` is longer than rules may be, and how long.
+    pub(super) fn tell_long_rule(&self, diagnostics: &mut Diagnostics, at: usize) {
+        let rule = self.bytes[at..next_statement(self.bytes, at)].trim_ascii_end();
+        let message = format!("a rule of {} bytes", rule.len());
+        let expected = format!("at most {RULE_BYTES_MAX}");
+        self.tell(diagnostics, at..at + 1, &message, &expected, "");
     }
 
     /// The bytes of a span as text; what is not UTF-8 is replaced.

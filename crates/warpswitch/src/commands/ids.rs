@@ -116,8 +116,8 @@ struct Summary {
     seconds: f64,
     mpps: f64,
     /// The most bytes that flows and streams may take.
-    memory_max: usize,
-    /// The most flows; and so on, as they were asked for.
+    bytes_max: usize,
+    /// The most flows, as they were asked for.
     flows_max: usize,
     stats: StatsPart,
     alerts: Vec<RuleCount>,
@@ -246,6 +246,9 @@ fn load_rules(paths: &[PathBuf], variables: &[String]) -> anyhow::Result<Rules> 
     let rules = read_rules(&texts, &known)?;
     drop(spinner);
     tell_remarks(&rules);
+    for variable in &rules.unused_variables {
+        term::warning(variable.to_string());
+    }
     if rules.rules.is_empty() {
         let names: Vec<&str> = files.iter().map(|file| file.0.as_str()).collect();
         let left_out = rules.left_out.len();
@@ -381,7 +384,7 @@ fn summary(inspector: &Inspector, time: Duration, truncated: bool) -> Summary {
     Summary {
         seconds: human::rounded(time.as_secs_f64(), 6),
         mpps: human::rounded(mpps(stats.decoder.pkts, time), 4),
-        memory_max: inspector.bytes_max(),
+        bytes_max: inspector.bytes_max(),
         flows_max: inspector.options().flows_max,
         alerts: counts(inspector),
         left_out: keywords(inspector.engine()).into_iter().collect(),

@@ -135,7 +135,7 @@ fn packets_that_alerted_leave_by_the_second_output() {
     assert!(read("ids.alerts_by_rule").starts_with("1000001 1\n1000002 1\n"));
     assert_eq!(read("ids.unsupported"), format!("{rules}:40 1000010 dce_iface\n"));
     let streams = read("ids.streams");
-    for line in ["packets 52", "not_ip 3", "overlap_diff_data 1", "flows 8"] {
+    for line in ["decoder.pkts 52", "decoder.not_ip 3", "tcp.overlap_diff_data 1", "flow.total 8"] {
         assert!(streams.lines().any(|found| found == line), "{line}: {streams}");
     }
 }
@@ -199,4 +199,21 @@ fn what_is_wrong_is_told() {
     check(format!("{rules}, VARS X"), "expected NAME=VALUE");
     check(format!("{rules}, LINK ppp, FLOWS_MAX 0"), "LINK: expected ethernet or ip");
     check(format!("{rules}, OUT /no/such/folder/eve.json"), "/no/such/folder/eve.json: ");
+    check(format!("{rules}, MEMORY_MAX 64K, WINDOW 65K"), "MEMORY_MAX: expected at least");
+    check(format!("{rules}, MEMORY_MAX 64KB"), "MEMORY_MAX: invalid number");
+}
+
+/// Sizes are written as options of the command have them.
+#[test]
+fn sizes_take_suffixes() {
+    let bytes_max = |sizes: &str| {
+        let text = format!("Idle -> ids :: IDSMatcher({}, {sizes}) -> Idle;", conf("ids.rules"));
+        let registry = warpswitch_elements::registry();
+        let made = Router::new(loaded(&text, &BTreeMap::new()), &registry, options());
+        let mut router = made.unwrap_or_else(|errors| panic!("{sizes}: {}", errors.to_click()));
+        router.read("ids.bytes_max").expect("it is there")
+    };
+    let plain = bytes_max("MEMORY_MAX 1048576, WINDOW 2048, PAYLOAD 1024");
+    assert_eq!(bytes_max("MEMORY_MAX 1M, WINDOW 2K, PAYLOAD 1K"), plain);
+    assert_ne!(bytes_max("MEMORY_MAX 2M, WINDOW 2K"), plain);
 }

@@ -17,7 +17,8 @@
 //! - `VARS`: variables of the rules; values with commas in quotes: `VARS "HTTP_PORTS=[80,81]"`
 //! - `LINK`: what packets begin with, `ethernet` (the default) or `ip`
 //! - `FLOWS_MAX`: the most flows at a time, 65536 by default
-//! - `MEMORY_MAX`: the most bytes of all streams together, 134217728 by default; at least `WINDOW`
+//! - `MEMORY_MAX`: the most bytes of all streams together (suffix K, M or G, as for the two below),
+//!   128M by default; at least `WINDOW`
 //! - `WINDOW`: bytes of a stream before new ones in which a match may begin; by default as many as
 //!   the rules can use, at most 2048
 //! - `PAYLOAD`: bytes of the text in each alert, as base64; 0 by default
@@ -30,7 +31,7 @@
 //! | `rules` | read | how many are looked for |
 //! | `unsupported` | read | `FILE:LINE SID KEYWORDS` for each rule that was left out |
 //! | `flows` | read | flows at the moment |
-//! | `streams` | read | `COUNTER VALUE` for what became of packets, flows and segments, and bytes that streams hold at the moment |
+//! | `streams` | read | `COUNTER VALUE` for what became of packets, flows, segments and alerts, and bytes that streams hold at the moment; the counters of the event `stats`, see `docs/ids.md` |
 //! | `bytes_max` | read | the most bytes that flows and streams take, whatever comes |
 //! | `on_device` | read | texts, of packets and of streams, that a device searched for patterns |
 //! | `on_cores` | read | those that the worker did although there is a device |
@@ -60,7 +61,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use warpswitch_graph::language::args::split::{split_words, unquote};
-use warpswitch_graph::language::args::{Args, ArgsError, Raw};
+use warpswitch_graph::language::args::{Args, ArgsError, Raw, Size};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec,
 };
@@ -151,6 +152,7 @@ fn engine(paths: &[String], variables: &[String]) -> Result<(Engine, Vec<String>
     if rules.remarks.len() > REMARKS_MAX {
         remarks.push(format!("and {} more of that kind", rules.remarks.len() - REMARKS_MAX));
     }
+    remarks.extend(rules.unused_variables.iter().map(|variable| format!("VARS: {variable}")));
     Ok((Engine::build(rules), remarks))
 }
 
@@ -293,33 +295,8 @@ impl IdsMatcher {
     }
 
     fn counters(inspector: &Inspector) -> String {
-        let stats = eve::stats(inspector);
-        let (decoder, flow, tcp) = (&stats.decoder, &stats.flow, &stats.tcp);
-        let counters = [
-            ("packets", decoder.pkts),
-            ("invalid", decoder.invalid),
-            ("not_ip", decoder.not_ip),
-            ("fragments", decoder.fragments),
-            ("cut", decoder.cut),
-            ("flows", flow.total),
-            ("flows_timed_out", flow.timed_out),
-            ("flows_evicted", flow.evicted),
-            ("flows_evicted_for_memory", flow.evicted_for_memory),
-            ("midstream_pickups", tcp.midstream_pickups),
-            ("retransmissions", tcp.retransmissions),
-            ("out_of_order", tcp.out_of_order),
-            ("out_of_window", tcp.out_of_window),
-            ("overlap_diff_data", tcp.overlap_diff_data),
-            ("gaps", tcp.reassembly_gap),
-            ("gap_bytes", tcp.reassembly_gap_bytes),
-            ("work_cut", stats.detect.work_cut),
-            ("suppressed", stats.detect.alerts_suppressed),
-            ("thresholds_evicted", stats.detect.thresholds_evicted),
-            ("bytes", inspector.stream_bytes() as u64),
-            ("bytes_peak", tcp.reassembly_memuse_peak),
-        ];
         let mut text = String::new();
-        for (name, value) in counters {
+        for (name, value) in eve::counters(inspector) {
             let _ = writeln!(text, "{name} {value}");
         }
         text
@@ -335,8 +312,8 @@ impl Element for IdsMatcher {
         let (mut rules, mut variables) = (Raw(String::new()), Raw(String::new()));
         let mut link = "ethernet".to_owned();
         let usual = InspectorOptions::default();
-        let (mut flows, mut memory) = (usual.flows_max as u64, usual.stream_bytes_max as u64);
-        let (mut window, mut payload) = (None::<u32>, 0u32);
+        let (mut flows, mut memory) = (usual.flows_max as u64, Size(usual.stream_bytes_max as u64));
+        let (mut window, mut payload) = (None::<Size>, Size(0));
         args.read_mp("RULES", &mut rules)
             .read("OUT", &mut self.filename)
             .read("VARS", &mut variables)
@@ -350,11 +327,12 @@ impl Element for IdsMatcher {
             "ip" => self.is_ip = true,
             _ => args.error_at("LINK", "expected ethernet or ip"),
         }
+        let bytes = |size: Size| usize::try_from(size.0).unwrap_or(usize::MAX);
         let options = InspectorOptions {
             flows_max: usize::try_from(flows).unwrap_or(usize::MAX),
-            stream_bytes_max: usize::try_from(memory).unwrap_or(usize::MAX),
-            window_bytes: window.map(|bytes| bytes as usize),
-            payload_bytes: payload as usize,
+            stream_bytes_max: bytes(memory),
+            window_bytes: window.map(bytes),
+            payload_bytes: bytes(payload),
             ..usual
         };
         if let Err(OddBound { field, expected }) = options.check() {

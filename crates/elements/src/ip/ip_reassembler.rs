@@ -10,8 +10,8 @@
 //! fragment that it is.
 //!
 //! # Configuration
-//! - `HIMEM`: bytes that may be held; above that old packets are given up until a quarter is free.
-//!   256K by default
+//! - `HIMEM`: bytes that may be held (suffix K, M or G); above that old packets are given up until
+//!   a quarter is free. 256K by default
 //! - `MAX_MTU_ANNO`: the place of an annotation of two bytes for the length of the longest fragment
 //!
 //! # Handlers
@@ -40,7 +40,7 @@
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
-use warpswitch_graph::language::args::{Args, ArgsError};
+use warpswitch_graph::language::args::{Args, ArgsError, Size};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Time,
 };
@@ -216,7 +216,7 @@ impl Partial {
 /// See the module.
 #[derive(Debug)]
 pub struct IpReassembler {
-    memory_max: u32,
+    memory_max: usize,
     anno: Option<usize>,
     buckets: Vec<Vec<Partial>>,
     held: usize,
@@ -288,7 +288,7 @@ impl IpReassembler {
         let Some((key, piece)) = Self::piece_of(&packet) else {
             return self.refuse(cx, packet);
         };
-        if self.memory > self.memory_max as usize {
+        if self.memory > self.memory_max {
             self.make_room(cx, now_s);
         }
         let found = self.buckets[key.bucket()].iter().position(|partial| partial.key == key);
@@ -391,7 +391,7 @@ impl IpReassembler {
 
     /// Gives up packets, old ones first, until a quarter of the memory is free.
     fn make_room(&mut self, cx: &mut Context<'_>, now_s: i64) {
-        let enough = self.memory_max as usize / 4 * 3;
+        let enough = self.memory_max / 4 * 3;
         for before_s in [now_s - 10, now_s - 5, i64::MAX] {
             self.give_up_older(cx, before_s, enough, NO_MEMORY);
         }
@@ -425,8 +425,11 @@ impl Element for IpReassembler {
         args: &mut Args<'_>,
         _context: &ConfigureContext<'_>,
     ) -> Result<(), ArgsError> {
-        let mut anno = None::<Anno<2>>;
-        args.read("HIMEM", &mut self.memory_max).read("MAX_MTU_ANNO", &mut anno);
+        let (mut anno, mut memory) = (None::<Anno<2>>, None::<Size>);
+        args.read("HIMEM", &mut memory).read("MAX_MTU_ANNO", &mut anno);
+        if let Some(Size(bytes)) = memory {
+            self.memory_max = usize::try_from(bytes).unwrap_or(usize::MAX);
+        }
         self.anno = anno.map(|anno| anno.0);
         args.complete()
     }

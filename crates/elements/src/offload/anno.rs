@@ -1,7 +1,7 @@
 //! Annotations that elements of a chain write, and predicates over them.
 
 use warpswitch_graph::language::args::Args;
-use warpswitch_packet::Packet;
+use warpswitch_packet::{Packet, annotation};
 
 /// Bytes of all annotations.
 const ANNOTATION_BYTES: u32 = 48;
@@ -18,6 +18,33 @@ pub(super) fn read_place(args: &mut Args<'_>, keyword: &str, place: &mut usize) 
         args.error_at(keyword, &format!("expected a place from 0 to {}", ANNOTATION_BYTES - 4));
     } else {
         *place = number as usize;
+    }
+}
+
+/// Reads `ANNO`, the place that an element writes to.
+pub(super) fn read_written(args: &mut Args<'_>, place: &mut usize) {
+    read_place(args, "ANNO", place);
+    if place.abs_diff(annotation::EXTRA_LEN) < 4 {
+        let own = annotation::EXTRA_LEN;
+        args.warn_at("ANNO", &format!("at {own} it is said how much longer a packet was, see Cut"));
+    }
+}
+
+/// Where an element writes its answers, and for which packets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Written {
+    pub(super) place: usize,
+    pub(super) predicate: Option<Predicate>,
+}
+
+impl Written {
+    /// Whether a packet may get what `self` writes where `other` has written.
+    pub(super) fn hides(self, other: Self) -> bool {
+        let is_apart = match (self.predicate, other.predicate) {
+            (Some(own), Some(other)) => own.place == other.place && own.number != other.number,
+            _ => false,
+        };
+        self.place.abs_diff(other.place) < 4 && !is_apart
     }
 }
 

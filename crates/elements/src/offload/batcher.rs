@@ -243,15 +243,20 @@ impl Batcher {
         cause.is_none()
     }
 
-    /// The way of a batch of `count` packets, if there is a choice. What the lookups of the last
-    /// one cost that passed by the device is known by now.
+    /// The way of a batch of `count` packets, if there is a choice.
     fn choose(&mut self, count: usize) -> Option<Choice> {
+        self.note_by_cores();
         let (offload, _) = self.home.chooser()?;
-        if let Some(last) = self.by_cores.take() {
+        Some(offload.policy().choose(count, true))
+    }
+
+    /// Notes what the lookups of the last batch cost that passed by the device, which is known when
+    /// the next one comes, or when the run is over.
+    fn note_by_cores(&mut self) {
+        if let (Some((offload, _)), Some(last)) = (self.home.chooser(), self.by_cores.take()) {
             let cost_ns = offload.costs().packet_ns() * last.len as f64;
             offload.policy().note(last, Duration::from_nanos(cost_ns as u64));
         }
-        Some(offload.policy().choose(count, true))
     }
 
     /// A load for the next batch, which passes by the device if that is not used, or if too many
@@ -405,6 +410,11 @@ impl Element for Batcher {
         args.complete()
     }
 
+    fn check_place(&mut self, cx: &mut Context<'_>) -> Result<Vec<String>, String> {
+        let members = members::of_chain(cx)?;
+        Ok(members::overwritten(cx, &members))
+    }
+
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
         let members = members::of_chain(cx)?;
         let own = cx.element();
@@ -476,6 +486,11 @@ impl Element for Batcher {
 
     fn held(&self) -> usize {
         self.waiting.len()
+    }
+
+    fn finish(&mut self, _cx: &mut Context<'_>) -> Result<(), String> {
+        self.note_by_cores();
+        Ok(())
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {

@@ -94,8 +94,8 @@ fn keep_annotations(load: &mut Load, batch: &Batch) {
 }
 
 impl Element for Debatcher {
-    fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
-        members::expect_chain(cx)
+    fn check_place(&mut self, cx: &mut Context<'_>) -> Result<Vec<String>, String> {
+        members::expect_chain(cx).map(|()| Vec::new())
     }
 
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {

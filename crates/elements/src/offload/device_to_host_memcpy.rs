@@ -41,8 +41,8 @@ pub static CLASS: ElementClass =
 pub struct DeviceToHostMemcpy;
 
 impl Element for DeviceToHostMemcpy {
-    fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
-        members::expect_chain(cx)
+    fn check_place(&mut self, cx: &mut Context<'_>) -> Result<Vec<String>, String> {
+        members::expect_chain(cx).map(|()| Vec::new())
     }
 
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {

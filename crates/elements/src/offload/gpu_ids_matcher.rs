@@ -23,7 +23,7 @@
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | all of `IDSMatcher` | | as there; `on_device` and `on_cores` count payloads of batches that went to a device, by where they were searched |
+//! | all of `IDSMatcher` | | as there; `on_device` and `on_cores` count payloads, by where they were searched, if there is a device |
 //!
 //! # Drops
 //! - `no wide batch`: packets that did not come through a `Batcher`
@@ -46,18 +46,19 @@ use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
 };
-use warpswitch_ids::GROUPS;
+use warpswitch_ids::{GROUPS, payload};
 use warpswitch_packet::{Batch, Packet};
 use warpswitch_scan::Patterns;
 use warpswitch_wire::link::LinkType;
 
-use super::anno::{self, Predicate};
+use super::anno::{self, Predicate, Written};
 use super::load::{Load, Step};
 use super::members::{self, ChainMember, Joined};
 use super::place::Offload;
 use super::searches::{Found, Part};
 use super::texts::{BatchTexts, Wanted};
 use crate::inspect::ids_matcher::IdsMatcher;
+use crate::inspect::ids_packet;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -99,6 +100,19 @@ impl GpuIdsMatcher {
         Some((list, load.chain.as_mut()?))
     }
 
+    /// Counts the payloads of a batch that passed by the device: the worker searches them.
+    fn count_bypassed(&self, batch: &Batch) {
+        let (Some(link), Some((engine, _))) = (self.link, self.own.engine()) else { return };
+        let patterns = engine.patterns();
+        let is_searched = |packet: &&Packet| {
+            let found = payload(&ids_packet(packet, link, 0));
+            found.is_some_and(|(group, text)| !patterns[group].is_empty() && !text.is_empty())
+        };
+        let ours = batch.iter().filter(|packet| anno::is_for(self.predicate, packet));
+        let on_cores = ours.filter(is_searched).count() as u64;
+        self.own.counts().on_cores.fetch_add(on_cores, Ordering::Relaxed);
+    }
+
     fn count(&self, part: Part<'_>, list: &BatchTexts, was_rescued: bool) {
         let (searched, asked) = list.counts(|group| part.has(group));
         let (on_device, on_cores) =
@@ -124,14 +138,19 @@ impl ChainMember for GpuIdsMatcher {
         Ok(Joined { slice: None, texts, answer_bytes: 0, ahead: None })
     }
 
+    fn written(&self) -> Option<Written> {
+        Some(Written { place: self.anno, predicate: self.predicate })
+    }
+
     fn apply(&mut self, cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch) {
         let predicate = self.predicate;
         let is_for = |packet: &Packet| anno::is_for(predicate, packet);
-        let mut found = None;
+        let (mut found, mut is_counted) = (None, false);
         if let Some((list, chain)) = self.texts(load) {
             list.found(chain, batch.len());
             let searches = list.searches.clone();
             if let Some(part) = searches.of(step.element) {
+                is_counted = true;
                 self.count(part, list, chain.was_rescued());
                 let all = list.found(chain, batch.len());
                 found = Some(all);
@@ -141,6 +160,9 @@ impl ChainMember for GpuIdsMatcher {
                     found = Some(&self.picked);
                 }
             }
+        }
+        if !is_counted {
+            self.count_bypassed(batch);
         }
         let Self { own, anno, .. } = self;
         let hits = own.look(cx, batch, is_for, |place| found?.of(place));
@@ -158,13 +180,16 @@ impl Element for GpuIdsMatcher {
         args: &mut Args<'_>,
         context: &ConfigureContext<'_>,
     ) -> Result<(), ArgsError> {
-        anno::read_place(args, "ANNO", &mut self.anno);
+        anno::read_written(args, &mut self.anno);
         self.predicate = Predicate::read(args);
         self.own.configure(args, context)
     }
 
+    fn check_place(&mut self, cx: &mut Context<'_>) -> Result<Vec<String>, String> {
+        members::expect_chain(cx).map(|()| Vec::new())
+    }
+
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
-        members::expect_chain(cx)?;
         self.own.start(cx)
     }
 

@@ -60,7 +60,7 @@ use warpswitch_packet::{Batch, Packet};
 use warpswitch_routes::NextHop;
 use warpswitch_wire::ipv4::Ipv4;
 
-use super::anno::{self, NO_OUTPUT, NUMBER_ANNO, Predicate};
+use super::anno::{self, NO_OUTPUT, NUMBER_ANNO, Predicate, Written};
 use super::load::{Load, Step};
 use super::members::{self, ChainMember, Joined};
 use super::place::Offload;
@@ -202,6 +202,10 @@ impl ChainMember for GpuIpForward {
         Ok(Joined { slice, answer_bytes, texts: None, ahead: None })
     }
 
+    fn written(&self) -> Option<Written> {
+        Some(Written { place: self.anno, predicate: self.predicate })
+    }
+
     fn apply(&mut self, _cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch) {
         let count = batch.len();
         if self.own.twin().holds(step.stamp) && self.unpack(load, step, count) {
@@ -249,13 +253,13 @@ impl Element for GpuIpForward {
             .read("EXPIRED", &mut self.expired)
             .read("BAD", &mut self.bad)
             .read("UNROUTED", &mut self.unrouted);
-        anno::read_place(args, "ANNO", &mut self.anno);
+        anno::read_written(args, &mut self.anno);
         self.predicate = Predicate::read(args);
         self.own.configure(args, &ConfigureContext { outputs: OUTPUTS_MAX, ..*context })
     }
 
-    fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
-        members::expect_chain(cx)
+    fn check_place(&mut self, cx: &mut Context<'_>) -> Result<Vec<String>, String> {
+        members::expect_chain(cx).map(|()| Vec::new())
     }
 
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {

@@ -9,7 +9,7 @@ use warpswitch_graph::{ConfigureContext, Context, Element, HandlerError, Handler
 use warpswitch_packet::{AHEAD_LOOKUPS, AheadAnswer, Batch};
 use warpswitch_routes::NextHop;
 
-use super::anno::{self, NO_OUTPUT, NUMBER_ANNO, Predicate};
+use super::anno::{self, NO_OUTPUT, NUMBER_ANNO, Predicate, Written};
 use super::load::{Load, Step};
 use super::members::{self, ChainMember, Joined};
 use super::place::Offload;
@@ -127,6 +127,10 @@ impl<L: RouteLookup> ChainMember for GpuRouteLookup<L> {
         Ok(Joined { slice: Some(self.slice()), answer_bytes, texts: None, ahead })
     }
 
+    fn written(&self) -> Option<Written> {
+        self.target.is_none().then_some(Written { place: self.anno, predicate: self.predicate })
+    }
+
     fn apply(&mut self, _cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch) {
         let has_answers = self.unpack(load, step, batch.len());
         if self.target.is_some() {
@@ -165,7 +169,7 @@ impl<L: RouteLookup> Element for GpuRouteLookup<L> {
     ) -> Result<(), ArgsError> {
         let mut target = None::<ElementRef>;
         args.read("FOR", &mut target);
-        anno::read_place(args, "ANNO", &mut self.anno);
+        anno::read_written(args, &mut self.anno);
         self.predicate = Predicate::read(args);
         if let Some(ElementRef(target)) = target {
             if self.predicate.is_some() {
@@ -178,9 +182,9 @@ impl<L: RouteLookup> Element for GpuRouteLookup<L> {
         self.own.configure(args, &ConfigureContext { outputs: OUTPUTS_MAX, ..*context })
     }
 
-    fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+    fn check_place(&mut self, cx: &mut Context<'_>) -> Result<Vec<String>, String> {
         members::expect_chain(cx)?;
-        members::expect_target(cx, self.target)
+        members::expect_target(cx, self.target).map(|()| Vec::new())
     }
 
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {

@@ -52,7 +52,7 @@ use warpswitch_graph::{
 use warpswitch_packet::{AHEAD_LOOKUPS, AheadAnswer, Batch};
 use warpswitch_rules::Schema;
 
-use super::anno::{self, NO_OUTPUT, NUMBER_ANNO, Predicate};
+use super::anno::{self, NO_OUTPUT, NUMBER_ANNO, Predicate, Written};
 use super::load::{Load, Step};
 use super::members::{self, ChainMember, Joined};
 use super::place::Offload;
@@ -140,6 +140,10 @@ impl ChainMember for GpuSdnClassifier {
         Ok(Joined { slice, answer_bytes: 4, texts: None, ahead })
     }
 
+    fn written(&self) -> Option<Written> {
+        self.target.is_none().then_some(Written { place: self.anno, predicate: self.predicate })
+    }
+
     fn apply(&mut self, _cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch) {
         let count = batch.len() as u64;
         let slice = self.schema.map(Slice::Key);
@@ -191,7 +195,7 @@ impl Element for GpuSdnClassifier {
             Ok(algorithm) => self.algorithm = algorithm.unwrap_or(self.algorithm),
             Err(error) => args.error_at("ENGINE", &error.to_string()),
         }
-        anno::read_place(args, "ANNO", &mut self.anno);
+        anno::read_written(args, &mut self.anno);
         self.predicate = Predicate::read(args);
         if let Some(ElementRef(target)) = target {
             if self.predicate.is_some() {
@@ -204,9 +208,9 @@ impl Element for GpuSdnClassifier {
         self.own.configure(args, &ConfigureContext { outputs: OUTPUTS_MAX, ..*context })
     }
 
-    fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+    fn check_place(&mut self, cx: &mut Context<'_>) -> Result<Vec<String>, String> {
         members::expect_chain(cx)?;
-        members::expect_target(cx, self.target)
+        members::expect_target(cx, self.target).map(|()| Vec::new())
     }
 
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {

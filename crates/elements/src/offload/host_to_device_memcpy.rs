@@ -43,8 +43,8 @@ pub static CLASS: ElementClass =
 pub struct HostToDeviceMemcpy;
 
 impl Element for HostToDeviceMemcpy {
-    fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
-        members::expect_chain(cx)
+    fn check_place(&mut self, cx: &mut Context<'_>) -> Result<Vec<String>, String> {
+        members::expect_chain(cx).map(|()| Vec::new())
     }
 
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {

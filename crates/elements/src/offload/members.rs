@@ -7,6 +7,7 @@ use warpswitch_graph::language::args::Args;
 use warpswitch_graph::{Context, Element};
 use warpswitch_packet::{AHEAD_LOOKUPS, Batch};
 
+use super::anno::Written;
 use super::batcher::Batcher;
 use super::gpu_ids_matcher::GpuIdsMatcher;
 use super::gpu_ip_forward::GpuIpForward;
@@ -41,6 +42,9 @@ pub(super) trait ChainMember: Element {
         lookup: usize,
     ) -> Result<Joined, String>;
 
+    /// Where it writes answers to packets, if it does.
+    fn written(&self) -> Option<Written>;
+
     /// Does to packets what its answers ask for.
     fn apply(&mut self, cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch);
 }
@@ -60,6 +64,7 @@ type MaybeJoined = Result<Joined, String>;
 struct Kind {
     class: &'static str,
     join: fn(usize, &mut Context<'_>, &Arc<Offload>, usize) -> Option<MaybeJoined>,
+    written: fn(usize, &mut Context<'_>) -> Option<Option<Written>>,
     apply: fn(&mut Context<'_>, &Step, &mut Load, &mut Batch) -> Option<()>,
 }
 
@@ -79,6 +84,7 @@ impl Kind {
             join: |element, cx, offload, lookup| {
                 cx.with_element(element, |member: &mut M, cx| member.join(cx, offload, lookup))
             },
+            written: |element, cx| cx.with_element(element, |member: &mut M, _| member.written()),
             apply: |cx, step, load, batch| {
                 let apply = |member: &mut M, cx: &mut Context<'_>| {
                     member.apply(cx, step, load, batch);
@@ -151,6 +157,21 @@ pub(super) fn of_chain(cx: &mut Context<'_>) -> Result<Vec<Member>, String> {
         at = next(cx, element);
     }
     Err("the chain goes in a circle".to_owned())
+}
+
+/// Members whose answers another one behind them writes over, in words.
+pub(super) fn overwritten(cx: &mut Context<'_>, members: &[Member]) -> Vec<String> {
+    let (mut told, mut before) = (Vec::new(), Vec::<(usize, Written)>::new());
+    for member in members {
+        let Some(Some(written)) = (member.kind.written)(member.element, cx) else { continue };
+        if let Some(&(first, _)) = before.iter().rev().find(|(_, first)| written.hides(*first)) {
+            let (first, second) = (class_of(cx, first).1, class_of(cx, member.element).1);
+            let place = written.place;
+            told.push(format!("{second} writes to ANNO {place}, where {first} has written"));
+        }
+        before.push((member.element, written));
+    }
+    told
 }
 
 /// Whether this element stands in a chain.

@@ -12,7 +12,7 @@
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `switch` | read, write | output; one that is not there drops packets and is read as -1 |
+//! | `switch` | read, write | output; a negative number drops packets and is read as -1, one that is not there is an error |
 //! | `config` | read | the same |
 //!
 //! `StaticSwitch` has none.
@@ -114,8 +114,12 @@ impl Element for Switch {
     ) -> Result<String, HandlerError> {
         let output: i32 =
             parse(value).map_err(|_| HandlerError::failed("Switch output must be integer"))?;
-        let is_there = usize::try_from(output).is_ok_and(|output| cx.has_output(output));
-        self.output = if is_there { output } else { -1 };
+        if usize::try_from(output).is_ok_and(|output| !cx.has_output(output)) {
+            let expected = outputs::expected(cx.outputs());
+            let message = format!("no output {output}, {expected}, or -1 to drop packets");
+            return Err(HandlerError::failed(message));
+        }
+        self.output = output.max(-1);
         self.is_switched = true;
         Ok(String::new())
     }
@@ -147,7 +151,7 @@ mod tests {
         let (mut router, _) = run(config, &crate::registry());
         for (switch, reads, counts) in [
             ("0", "0", ("3", "3")),
-            ("7", "-1", ("3", "3")),
+            ("-1", "-1", ("3", "3")),
             ("-5", "-1", ("3", "3")),
             (" 1 ", "1", ("3", "6")),
         ] {
@@ -162,6 +166,10 @@ mod tests {
         assert_eq!(router.read("t.drops_by_reason"), Ok("2\tswitched off\n".into()));
         let error = router.write("s.switch", "x").unwrap_err();
         assert_eq!(error.to_string(), "Switch output must be integer");
+        // What is not there is no output, and the one that was switched to stays.
+        let error = router.write("s.switch", "2").unwrap_err();
+        assert_eq!(error.to_string(), "no output 2, expected 0 to 1, or -1 to drop packets");
+        assert_eq!(router.read("s.switch"), Ok("1".into()));
         assert_eq!(router.packets_unaccounted(), 0);
     }
 

@@ -1,5 +1,6 @@
 //! Chains against the same configuration without them: what leaves, byte by byte and in order.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -532,4 +533,65 @@ fn what_is_no_chain_is_told() {
     check(&chain("GPUIPLookup(0/0 0, ANNO 45)"), "expected a place from 0 to 44");
     check(&chain("GPUSDNClassifier(FOR x, ENGINE fast)"), "ENGINE");
     check("Idle -> Batcher(SIZE 0, DEPTH 0) -> Discard;", "expected 1 to 65536 packets");
+}
+
+/// What a run refuses as it starts, a check does, too; and both warn of lost answers.
+#[test]
+fn a_check_looks_at_chains() {
+    let check = |member: &str| {
+        let config = format!(
+            "Idle -> Batcher -> HostToDeviceMemcpy -> {member} -> DeviceToHostMemcpy
+            -> GPUCompletionQueue -> Debatcher -> Discard;"
+        );
+        let registry = crate::registry();
+        let loaded = language::load("c", config.as_bytes(), &registry, &BTreeMap::new(), None);
+        let loaded = loaded.unwrap_or_else(|errors| panic!("{}", errors.to_click()));
+        let transcript = Transcript::default();
+        let console = Box::new(transcript.clone());
+        let options = RouterOptions { console, seed: 0, now: Time::default(), ticks: None };
+        match Router::check(loaded, &registry, options) {
+            Ok(()) => transcript.said(),
+            Err(errors) => errors.to_click(),
+        }
+    };
+    assert!(check("Counter").contains("takes no wide batches here"));
+    let pair = |first: &str, second: &str| {
+        check(&format!("a :: GPUIPLookup(0/0 0{first}) -> b :: GPUIPLookup(0/0 1{second})"))
+    };
+    let told =
+        "warning: 'b :: GPUIPLookup' writes to ANNO 40, where 'a :: GPUIPLookup' has written";
+    assert!(pair("", "").contains(told), "{}", pair("", ""));
+    assert!(pair(", ANNO 39", "").contains(told));
+    assert!(pair("", ", CHK_ANNO 40=0").contains(told));
+    assert!(pair(", CHK_ANNO 36=0", ", CHK_ANNO 44=1").contains(told));
+    assert_eq!(pair(", CHK_ANNO 44=0", ", CHK_ANNO 44=1"), "");
+    assert_eq!(pair(", ANNO 36", ""), "");
+    let told = "ANNO: at 28 it is said how much longer a packet was, see Cut";
+    assert!(check("GPUIPLookup(0/0 0, ANNO 30)").contains(told));
+    assert_eq!(check("GPUIPLookup(0/0 0, ANNO 32)"), "");
+    assert_eq!(check("GPUIPLookup(0/0 0, ANNO 24)"), "");
+}
+
+/// Where there is a choice, each wide batch has one, the last one too.
+#[test]
+fn every_wide_batch_has_its_choice() {
+    let folder = Folder::new();
+    for size in [64, 5000] {
+        let device = pool(FaultPlan::default()).device().clone();
+        let offload = Offload::where_cheaper(device, now);
+        let batcher = format!("b :: Batcher(SIZE {size}, DEPTH 2)");
+        let (router, _) = run(&folder.config(&ahead(&batcher)), Some(&offload));
+        let mut router = router;
+        let mut read = |name: &str| {
+            let text = router.read(name).expect("it is there");
+            text.trim().parse::<u64>().expect("a number")
+        };
+        let rows = offload.policy().rows();
+        let chosen: u64 = rows.iter().flat_map(|row| row.why).sum();
+        let by_cores: u64 = rows.iter().map(|row| row.cores_batches).sum();
+        // Without a choice they pass by where too many packets wait.
+        let (batches, bypassed) = (read("b.batches"), read("b.bypassed"));
+        assert!(batches > 0 && bypassed >= by_cores, "{bypassed} of {batches}, {by_cores}");
+        assert_eq!(chosen, batches - (bypassed - by_cores), "{bypassed} of {batches}");
+    }
 }

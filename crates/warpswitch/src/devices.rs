@@ -52,7 +52,7 @@ impl DeviceChoice {
     /// # Errors
     /// What is missing for a card, as the user's request that cannot be met.
     pub fn open(self) -> anyhow::Result<Arc<Device>> {
-        self.open_with(&DeviceArgs::default()).map_err(no_card)
+        self.open_with(&DeviceArgs::default()).map_err(|missing| no_card(missing, POOL_BY_DEVICE))
     }
 
     /// Opens it as [`DeviceChoice::open`] does, by these arguments.
@@ -165,9 +165,10 @@ impl EngineChoice {
         }
         Ok(match self {
             Self::Cpu(engine) => OpenEngine::Cpu(engine),
-            Self::On(device, algorithm) => {
-                OpenEngine::On(device.open_with(args).map_err(no_card)?, algorithm)
-            }
+            Self::On(device, algorithm) => OpenEngine::On(
+                device.open_with(args).map_err(|missing| no_card(missing, POOL_BY_ENGINE))?,
+                algorithm,
+            ),
             Self::Auto(device) => {
                 let opened = device.open_with(args).inspect_err(|missing| {
                     term::note(format!("auto: no card can be used ({missing}); the cores answer"));
@@ -246,13 +247,20 @@ impl OpenEngine {
     }
 }
 
-/// That there is no card, as the user's request that cannot be met.
-pub fn no_card(missing: GpuError) -> anyhow::Error {
+/// How commands that have engines, devices or `--offload` name a pool of threads.
+pub const POOL_BY_ENGINE: &str = "--engine host:NAME";
+/// See [`POOL_BY_ENGINE`].
+pub const POOL_BY_DEVICE: &str = "--device host";
+/// See [`POOL_BY_ENGINE`].
+pub const POOL_BY_OFFLOAD: &str = "--offload always --device host";
+
+/// That there is no card, as the user's request that cannot be met; `pool` is how the command names
+/// what needs none.
+pub fn no_card(missing: GpuError, pool: &str) -> anyhow::Error {
     let remedy = missing.kind().remedy();
     bad_input(format!(
         "no card can be used: {missing}\n  to have one: {remedy}\n  \
-         'warpswitch devices' shows what is there; a pool of threads ('--engine host:NAME', or \
-         '--device host') needs no card"
+         'warpswitch devices' shows what is there; a pool of threads ('{pool}') needs no card"
     ))
 }
 

@@ -198,7 +198,7 @@ fn steady_line(line: &str) -> String {
 }
 
 /// Commands that have examples in a help of their own; those of `top` need a router (`top.rs`).
-const COMMANDS: [&str; 22] = [
+const COMMANDS: [&str; 25] = [
     "",
     "run",
     "check",
@@ -221,6 +221,9 @@ const COMMANDS: [&str; 22] = [
     "bench",
     "bench classify",
     "bench routes",
+    "bench gpu",
+    "bench scan",
+    "elements",
 ];
 
 #[test]
@@ -230,7 +233,8 @@ fn the_examples_in_the_help_run_as_pasted() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let help = run_command(&format!("warpswitch {command} --help"), folder.path());
         let examples = help.split_once("\nExamples:\n").map_or("", |(_, examples)| examples);
-        let is_command = |line: &&str| line.starts_with("warpswitch") || line.starts_with("echo ");
+        let starts = ["warpswitch", "echo ", "printf "];
+        let is_command = |line: &&str| starts.iter().any(|start| line.starts_with(start));
         for line in examples.lines().map(str::trim).filter(is_command) {
             assert!(line.len() <= 78, "wraps on a terminal of 80 columns: {line}");
             // The demo and full sizes take long in a build for tests.
@@ -241,7 +245,15 @@ fn the_examples_in_the_help_run_as_pasted() {
             let quick = |line: String, command: &str| {
                 line.replace(command, &format!("{command} --run-ms 2 --runs 1"))
             };
-            let line = quick(line, "bench classify");
+            let line = quick(line, "bench classify").replace("bench scan", "bench scan --runs 1");
+            let others = ["--agree", "--hashes", "--latency"];
+            let takes_rates =
+                line.contains("bench gpu") && !others.iter().any(|other| line.contains(other));
+            let line = match (takes_rates, line.contains("--batch")) {
+                (false, _) => line,
+                (true, true) => quick(line, "bench gpu") + " --keys 2K",
+                (true, false) => quick(line, "bench gpu") + " --keys 2K --batch 1K",
+            };
             let line = if line.contains("--updates") { quick(line, "bench routes") } else { line };
             let printed = run_command(&line, folder.path());
             // Findings that are denied are what that example is about.

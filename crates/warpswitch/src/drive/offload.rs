@@ -9,7 +9,7 @@ use warpswitch_gpu::auto::policy::Why;
 use warpswitch_graph::language::{self, Diagnostics, FlatGraph, Loaded};
 use warpswitch_graph::{Registry, Router};
 
-use crate::devices::{DeviceArgs, DeviceChoice, now};
+use crate::devices::{DeviceArgs, DeviceChoice, POOL_BY_OFFLOAD, no_card, now};
 use crate::human;
 use crate::table::{Align, Table, title};
 use crate::term;
@@ -68,7 +68,8 @@ pub struct OffloadStats {
     /// Why it is not used any more.
     retired: Option<String>,
     lookups: Vec<Share>,
-    /// Wide batches by path, and why they took it, by the names of reasons, of both paths.
+    /// Wide batches by path, and where there was a choice why they took it, by the names of
+    /// reasons, of both paths.
     batches_on_device: u64,
     batches_past_it: u64,
     why: Vec<(&'static str, u64)>,
@@ -127,7 +128,7 @@ impl Offloading {
             Ok(device) => device,
             // Without a card a run is as it would have been, and most machines have none.
             Err(_) if is_choice => return Ok(false),
-            Err(missing) => return Err(crate::devices::no_card(missing)),
+            Err(missing) => return Err(no_card(missing, POOL_BY_OFFLOAD)),
         };
         let offload = match is_choice {
             true => Offload::where_cheaper(device, now),
@@ -157,12 +158,16 @@ impl Offloading {
             .iter()
             .map(|element| (element.name.clone(), element.class.clone()))
             .collect();
-        let mut lookups = Vec::new();
+        let (mut lookups, mut batches_on_device, mut batches_past_it) = (Vec::new(), 0, 0);
         for (idx, (name, class)) in elements.into_iter().enumerate() {
             let mut read = |handler: &str| {
                 let number = router.read(&format!("{}.{handler}", idx + 1)).ok()?;
                 number.trim().parse::<u64>().ok()
             };
+            if let (Some(batches), Some(bypassed)) = (read("batches"), read("bypassed")) {
+                batches_on_device += batches.saturating_sub(bypassed);
+                batches_past_it += bypassed;
+            }
             let share = match (read("on_device"), read("on_cores"), read("ahead")) {
                 (Some(on_device), Some(on_workers), _) => Some((on_device, on_workers)),
                 (_, _, Some(ahead)) if self.planned.lookups.contains(&name) => {
@@ -188,8 +193,8 @@ impl Offloading {
             device: device.name().to_owned(),
             retired: device.retired().map(ToString::to_string),
             lookups,
-            batches_on_device: rows.iter().map(|row| row.device_batches).sum(),
-            batches_past_it: rows.iter().map(|row| row.cores_batches).sum(),
+            batches_on_device,
+            batches_past_it,
             why: why.filter(|(_, batches)| *batches > 0).collect(),
         })
     }
@@ -254,14 +259,15 @@ pub fn render(stats: &OffloadStats) -> String {
         };
     }
     let mut text = format!("{}{}", title("Offload", &stats.device), table.render());
-    if !stats.why.is_empty() {
+    if stats.batches_on_device + stats.batches_past_it > 0 {
         let why: Vec<String> = stats
             .why
             .iter()
             .map(|(why, batches)| format!("{} {}", human::count(*batches), why.replace('_', " ")))
             .collect();
+        let choices = if why.is_empty() { "" } else { "; choices: " };
         text += &format!(
-            "  wide batches: {} to the device, {} past it; choices: {}\n",
+            "  wide batches: {} to the device, {} past it{choices}{}\n",
             human::count(stats.batches_on_device),
             human::count(stats.batches_past_it),
             why.join(", ")

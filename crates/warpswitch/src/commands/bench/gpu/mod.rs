@@ -86,7 +86,7 @@ const EXAMPLES: &str = "\
 Examples:
   warpswitch generate rules --style acl --count 10K --out acl.rules
   warpswitch bench gpu --rules acl.rules --device host
-  warpswitch bench gpu --rules acl.rules --device host --engines turbo,bloom --batch 8K --json
+  warpswitch bench gpu --rules acl.rules --device host --engines turbo --json
   warpswitch bench gpu --rules acl.rules --device host --updates 10K --batch 8K
   warpswitch bench gpu --rules acl.rules --device host --agree 2 --keys 10K
   warpswitch bench gpu --rules acl.rules --device host --hashes --keys 10K

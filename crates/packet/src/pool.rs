@@ -5,7 +5,10 @@
 //!
 //! Where packets move between workers, one pool would run dry while another overflows: pools of one
 //! [`Depot`] exchange their spares through it, a magazine at a time (Bonwick and Adams, "Magazines
-//! and Vmem", USENIX 2001, section 3).
+//! and Vmem", USENIX 2001, section 3). A pool keeps as many spares as it had packets out at once:
+//! all that come back to it are its own then, where none move. Packets that go round between
+//! workers without need are dear: they lie in another core's cache, and who lent them their bytes
+//! last is another one, see [`crate::lend`].
 //!
 //! # Invariants
 //! - Q1: packets given out and not put back are counted: at the end of a run that number is what
@@ -25,9 +28,9 @@ const SPARE_PACKETS_MAX: usize = 1 << 16;
 const SPARE_BATCHES_MAX: usize = 1 << 12;
 /// Packets, or batches, that move between a pool and its depot at once.
 const MAGAZINE_LEN: usize = 256;
-/// Spares of each kind that a pool with a depot keeps for itself: as many packets as a core's own
-/// cache has room for.
-const OWN_SPARES_MAX: usize = 4 * MAGAZINE_LEN;
+/// Spares of each kind that a pool with a depot keeps for itself at least: as many packets as a
+/// core's own cache has room for.
+const OWN_SPARES_MIN: usize = 4 * MAGAZINE_LEN;
 
 /// Where pools leave spares that they have too many of, for others that have none.
 ///
@@ -66,6 +69,8 @@ pub struct Pool {
     packets: Vec<Packet>,
     batches: Vec<Batch>,
     live: u64,
+    /// The most that were out at once.
+    live_peak: u64,
     made: u64,
     depot: Option<Arc<Depot>>,
 }
@@ -81,10 +86,24 @@ impl Pool {
         self.depot = Some(depot);
     }
 
+    /// Counts packets as given out.
+    #[inline]
+    fn count_out(&mut self, packets: u64) {
+        self.live += packets;
+        self.live_peak = self.live_peak.max(self.live);
+    }
+
+    /// Spare packets that it keeps for itself.
+    #[inline]
+    fn own_spares_max(&self) -> usize {
+        let own = (self.live_peak as usize).clamp(OWN_SPARES_MIN, SPARE_PACKETS_MAX);
+        if self.depot.is_some() { own } else { SPARE_PACKETS_MAX }
+    }
+
     /// An empty packet, as new.
     #[inline]
     pub fn packet(&mut self) -> Packet {
-        self.live += 1;
+        self.count_out(1);
         match self.packets.pop() {
             Some(mut packet) => {
                 packet.reset();
@@ -161,7 +180,7 @@ impl Pool {
             let packet = self.packets.pop().unwrap_or_else(|| self.other_packet());
             batch.push(packet);
         }
-        self.live += count as u64;
+        self.count_out(count as u64);
         batch
     }
 
@@ -174,7 +193,7 @@ impl Pool {
 
     /// A copy of `packet`, annotations and all.
     pub fn copy(&mut self, packet: &Packet) -> Packet {
-        self.live += 1;
+        self.count_out(1);
         let mut copy = self.packets.pop().unwrap_or_else(|| self.other_packet());
         copy.copy_from(packet);
         copy
@@ -187,7 +206,7 @@ impl Pool {
         // Larger buffers are rare: keeping them would let memory grow without bound.
         if !packet.is_large() && self.packets.len() < SPARE_PACKETS_MAX {
             self.packets.push(packet);
-            if self.packets.len() > OWN_SPARES_MAX
+            if self.packets.len() > self.own_spares_max()
                 && let Some(depot) = &self.depot
             {
                 Depot::put(&depot.packets, &mut self.packets, SPARE_PACKETS_MAX);
@@ -215,8 +234,7 @@ impl Pool {
     #[inline]
     pub fn recycle_batch(&mut self, mut batch: Batch) {
         // With a depot some may go there: that is seen to one by one.
-        let room = if self.depot.is_some() { OWN_SPARES_MAX } else { SPARE_PACKETS_MAX };
-        let has_room = self.packets.len() + batch.len() <= room;
+        let has_room = self.packets.len() + batch.len() <= self.own_spares_max();
         let packets = batch.as_left();
         if has_room && !(Packet::any_is_large() && packets.iter().any(Packet::is_large)) {
             self.live -= packets.len() as u64;
@@ -237,7 +255,7 @@ impl Pool {
         drop(batch.detach());
         if batch.as_left().capacity() > 0 && self.batches.len() < SPARE_BATCHES_MAX {
             self.batches.push(batch);
-            if self.batches.len() > OWN_SPARES_MAX
+            if self.batches.len() > OWN_SPARES_MIN
                 && let Some(depot) = &self.depot
             {
                 Depot::put(&depot.batches, &mut self.batches, SPARE_BATCHES_MAX);
@@ -286,6 +304,8 @@ impl Pool {
 mod tests {
     use super::*;
     use crate::BATCH_LEN_MAX;
+    use crate::lend::Frames;
+    use crate::packet::PacketType;
 
     #[test]
     fn what_comes_back_is_used_again() {
@@ -336,7 +356,39 @@ mod tests {
             taker.recycle_batch(batch);
         }
         assert_eq!((giver.live(), taker.live(), taker.made()), (0, 0, 0));
-        let bound = (OWN_SPARES_MAX + 2 * MAGAZINE_LEN) as u64;
+        let bound = (OWN_SPARES_MIN + 2 * MAGAZINE_LEN) as u64;
         assert!(giver.made() <= bound, "{} packets made", giver.made());
+    }
+
+    /// Pools that have many packets out, as where chains of a device hold wide batches, and get
+    /// all of them back exchange none: whoever lent a packet its bytes lends it others next.
+    #[test]
+    fn what_a_pool_gets_back_stays_with_it() {
+        let depot = Arc::new(Depot::default());
+        let mut pools = [0u8, 1].map(|number| {
+            let mut pool = Pool::new();
+            pool.use_depot(depot.clone());
+            let mut frames = Frames::default();
+            for _ in 0..BATCH_LEN_MAX {
+                assert!(frames.push(&[number; 200], 0, PacketType::Host));
+            }
+            (pool, Lender::new(frames))
+        });
+        for _ in 0..40 {
+            let held = pools.each_mut().map(|(pool, lender)| -> Vec<Batch> {
+                (0..40).map(|_| pool.borrow(lender, 0..BATCH_LEN_MAX)).collect()
+            });
+            for (number, (batches, (pool, _))) in held.into_iter().zip(&mut pools).enumerate() {
+                for batch in batches {
+                    let is_own = |packet: &Packet| packet.data() == [number as u8; 200];
+                    assert!(batch.iter().all(|packet| is_own(packet) && packet.lender().is_some()));
+                    pool.recycle_batch(batch);
+                }
+            }
+        }
+        assert!(Depot::lock(&depot.packets).is_empty(), "none had to move");
+        for (pool, _) in &pools {
+            assert_eq!((pool.live(), pool.made()), (0, 40 * BATCH_LEN_MAX as u64));
+        }
     }
 }

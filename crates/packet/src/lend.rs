@@ -25,6 +25,11 @@ const LINES_AHEAD: usize = 32;
 /// The same where nothing but frames is read, which is faster done.
 const LINES_AHEAD_READING: usize = 64;
 
+/// Frames ahead of which the first line is fetched, where frames take many lines: most elements look
+/// at that one alone. On a host of sixteen workers whoever looks first waits 22 ns a frame of 1514
+/// bytes in the place of 44.
+const FRAMES_AHEAD: usize = 16;
+
 /// Batches that are copied before packets borrow once more, to see whether they are written to.
 const COPIED_BATCHES: u32 = 63;
 
@@ -130,6 +135,21 @@ impl Frames {
         self.list.push(Frame { first_byte, bytes_and_type });
         self.times_ns.push(timestamp_ns);
         true
+    }
+
+    /// Whether they take many lines, so that what is some lines ahead is in the midst of a frame.
+    /// With frames of four lines fetching by their numbers costs a tenth more than it gains.
+    #[inline(always)]
+    fn are_wide(&self) -> bool {
+        self.lines.len() > 8 * self.list.len()
+    }
+
+    /// Asks for the first line of a frame, if there is one with that number.
+    #[inline(always)]
+    fn fetch(&self, number: usize) {
+        if let Some(frame) = self.list.get(number) {
+            frame.fetch_ahead::<0>(&self.lines);
+        }
     }
 
     /// The bytes of all of them, and what lies between.
@@ -357,7 +377,7 @@ impl Lender {
         let parts = packets.iter_mut().map(Packet::parts_mut);
         let frame = |number| self.frames.with_time(number, timestamp_ns.as_ref());
         let frames = numbers.iter().map(frame);
-        lend_each(&self.frames, parts.zip(frames));
+        lend_each(&self.frames, parts.zip(frames), |_| None);
     }
 }
 
@@ -372,16 +392,19 @@ pub(crate) fn hand_out<'p>(
     match numbers.form() {
         Form::Range(range) if timestamp_ns.is_none() => {
             let range = in_list(range);
+            let ahead = range.start + FRAMES_AHEAD;
             let (list, times_ns) = (&frames.list[range.clone()], &frames.times_ns[range]);
-            lend_each(frames, packets.zip(list.iter().zip(times_ns)));
+            lend_each(frames, packets.zip(list.iter().zip(times_ns)), |at| Some(ahead + at));
         }
         Form::Range(range) => {
+            let ahead = range.start as usize + FRAMES_AHEAD;
             let frame = |number| frames.with_time(number, timestamp_ns.as_ref());
-            lend_each(frames, packets.zip(range.map(frame)));
+            lend_each(frames, packets.zip(range.map(frame)), |at| Some(ahead + at));
         }
         Form::List(numbers) => {
+            let ahead = |at| numbers.get(at + FRAMES_AHEAD).map(|&number| number as usize);
             let frame = |&number: &u32| frames.with_time(number, timestamp_ns.as_ref());
-            lend_each(frames, packets.zip(numbers.iter().map(frame)));
+            lend_each(frames, packets.zip(numbers.iter().map(frame)), ahead);
         }
     }
 }
@@ -390,16 +413,31 @@ fn in_list(range: Range<u32>) -> Range<usize> {
     range.start as usize..range.end as usize
 }
 
+/// Tells packets their frames; `ahead` gives the number of the frame that is wanted some packets
+/// after the one at a place.
 #[inline(always)]
 fn lend_each<'p, 'f>(
     frames: &Arc<Frames>,
     pairs: impl ExactSizeIterator<Item = (&'p mut Parts, (&'f Frame, &'f i64))>,
+    ahead: impl Fn(usize) -> Option<usize>,
 ) {
     let (count, mut in_vain) = (pairs.len(), 0);
-    for (parts, (frame, &timestamp_ns)) in pairs {
+    let mut lend = |parts: &mut Parts, frame, timestamp_ns| {
         in_vain += usize::from(parts.lent_in_vain(frames));
         parts.lend(frames, frame, timestamp_ns);
-        frame.fetch_ahead::<LINES_AHEAD>(&frames.lines);
+    };
+    if frames.are_wide() {
+        for (at, (parts, (frame, &timestamp_ns))) in pairs.enumerate() {
+            lend(parts, frame, timestamp_ns);
+            if let Some(number) = ahead(at) {
+                frames.fetch(number);
+            }
+        }
+    } else {
+        for (parts, (frame, &timestamp_ns)) in pairs {
+            lend(parts, frame, timestamp_ns);
+            frame.fetch_ahead::<LINES_AHEAD>(&frames.lines);
+        }
     }
     if 2 * in_vain > count {
         frames.is_in_vain.store(true, Ordering::Relaxed);

@@ -78,6 +78,10 @@ fn what_no_message_can_hold_is_left_out_with_its_reason() {
         ("flow:to_client; http.uri; content:\"a\";", "a buffer of the other direction"),
         ("flow:to_server; file_data; content:\"a\";", "a buffer of the other direction"),
         ("flow:no_stream; http.uri; content:\"a\";", "buffers of what is no stream"),
+        ("http.location;", "a buffer that nothing is said about"),
+        ("content:\"a\"; http.location;", "a buffer that nothing is said about"),
+        ("http.uri; http.host; content:\"a\";", "a buffer that nothing is said about"),
+        ("http_uri;", "a buffer that nothing is said about"),
         ("http_header:field host; content:\"a\";", "http_header with a value"),
         ("content:\"a\"; bsize:1;", "bsize of the payload"),
         (

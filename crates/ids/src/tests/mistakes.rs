@@ -31,6 +31,18 @@ fn keywords_that_no_language_has_are_remarked() {
 }
 
 #[test]
+fn protocols_that_were_not_meant_are_told() {
+    let rules = rules(
+        "alert tpc any any -> any any (content:\"a\"; sid:1;)\n\
+         alert sip any any -> any any (content:\"a\"; sid:2;)",
+    );
+    assert_eq!(
+        rules.keywords_left_out(),
+        [("protocol sip", 1), ("protocol tpc (was tcp meant?)", 1)]
+    );
+}
+
+#[test]
 fn a_rule_that_is_too_long_is_told_with_its_length() {
     let check = |rule: &str, told: &[String]| {
         let text = format!("{rule}\nalert tcp any any -> any any (content:\"b\"; sid:2;)\n");

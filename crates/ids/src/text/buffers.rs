@@ -122,6 +122,18 @@ pub(super) struct Arounds {
     is_snort: bool,
     /// Sizes, each with whether it is about what `now` was, or a buffer it names.
     sizes: Vec<(Around, Size)>,
+    /// Words so far.
+    words: Vec<Named>,
+}
+
+/// A word, and how many options and sizes stand before it.
+#[derive(Clone, Copy, Debug)]
+struct Named {
+    /// Whether it is about what follows in any rule; an old word is so only in those of Snort 3.
+    is_sticky: bool,
+    /// None for the payload.
+    buffer: Option<Buffer>,
+    before: usize,
 }
 
 /// Options by what they are about.
@@ -139,6 +151,12 @@ impl Arounds {
 
     /// Takes a word.
     pub(super) fn word(&mut self, word: Word) {
+        let (is_sticky, buffer) = match word {
+            Word::Sticky(buffer) => (true, buffer),
+            Word::Modifier(buffer) => (false, Some(buffer)),
+        };
+        let before = self.each.len() + self.sizes.len();
+        self.words.push(Named { is_sticky, buffer, before });
         match word {
             Word::Sticky(buffer) => {
                 (self.now.sticky, self.now.sticky_snort) = (buffer, buffer);
@@ -171,6 +189,17 @@ impl Arounds {
             true => around.sticky_snort,
             false => around.own.or(around.sticky),
         }
+    }
+
+    /// Whether a buffer is named and nothing is said about it before another one is.
+    pub(super) fn has_idle_word(&self) -> bool {
+        let sticky = self.words.iter().filter(|word| word.is_sticky || self.is_snort);
+        let ends = sticky.clone().skip(1).map(|next| (next.before, next.buffer));
+        let all = self.each.len() + self.sizes.len();
+        let mut words = sticky.zip(ends.chain([(all, None)]));
+        words.any(|(word, (end, next))| {
+            word.buffer.is_some() && word.before == end && word.buffer != next
+        })
     }
 
     /// Sorts options, of which some may have been left out.

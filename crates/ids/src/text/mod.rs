@@ -37,6 +37,7 @@ use warpswitch_rules::diagnostic::{Diagnostic, Diagnostics};
 
 use self::flowbits::BitNames;
 use self::keywords::Keyword;
+use self::near::nearest;
 use self::options::Options;
 use self::sets::Sets;
 pub use self::sets::{UnusedVariable, Variables};
@@ -361,6 +362,71 @@ fn action(source: &Source<'_>, span: &Range<usize>, errors: &mut Diagnostics) ->
     }
 }
 
+/// Protocols that are looked at.
+const PROTOCOLS: [&str; 19] = [
+    "ip",
+    "pkthdr",
+    "tcp",
+    "tcp-pkt",
+    "tcp-stream",
+    "udp",
+    "icmp",
+    "http",
+    "http1",
+    "ftp",
+    "ftp-data",
+    "smtp",
+    "imap",
+    "pop3",
+    "ssh",
+    "telnet",
+    "tls",
+    "ssl",
+    "smb",
+];
+
+/// Protocols of Suricata and Snort that are not, and that a slip of the pen may look like.
+const PROTOCOLS_ELSEWHERE: [&str; 38] = [
+    "file",
+    "arp",
+    "bittorrent-dht",
+    "cip",
+    "dcerpc",
+    "dhcp",
+    "dnp3",
+    "dns",
+    "doh2",
+    "enip",
+    "ether",
+    "gopher",
+    "http2",
+    "icmpv4",
+    "icmpv6",
+    "ike",
+    "ikev2",
+    "ip4",
+    "ip6",
+    "ipv4",
+    "ipv6",
+    "krb5",
+    "ldap",
+    "mdns",
+    "modbus",
+    "mqtt",
+    "nfs",
+    "ntp",
+    "pgsql",
+    "pop",
+    "quic",
+    "rdp",
+    "rfb",
+    "sctp",
+    "sip",
+    "snmp",
+    "tftp",
+    "websocket",
+];
+
 /// Protocols of applications are what carries them: what they say beside that is not looked at.
 fn protocol(
     source: &Source<'_>,
@@ -378,11 +444,14 @@ fn protocol(
         "http" | "http1" | "ftp" | "smtp" | "imap" | "pop3" | "ssh" | "telnet" | "tls" | "ssl"
         | "smb" | "ftp-data" => Ok((Proto::Tcp, None)),
         _ if text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)) => {
-            Err(Skip::Unsupported(format!("protocol {text}")))
+            let is_known = PROTOCOLS_ELSEWHERE.contains(&text.as_str());
+            let meant = nearest(&text, PROTOCOLS).filter(|_| !is_known);
+            let hint = meant.map_or_else(String::new, |meant| format!(" (was {meant} meant?)"));
+            Err(Skip::Unsupported(format!("protocol {text}{hint}")))
         }
         _ => {
             let expected = "tcp, udp, icmp or ip";
-            Err(source.tell(errors, span.clone(), "no protocol", expected, ""))
+            Err(source.tell(errors, span.clone(), "no such protocol", expected, ""))
         }
     }
 }

@@ -465,6 +465,10 @@ impl<'a> Draftsman<'a> {
             Open::Ready(step) => Ok(step),
         });
         let steps: Vec<Option<Step>> = finished.map(|step| note(step, keywords)).collect();
+        // An option that is left out may have been what is said about a buffer.
+        if keywords.is_empty() && arounds.has_idle_word() {
+            keywords.push("a buffer that nothing is said about".to_owned());
+        }
         let sorted = note(arounds.sort(steps), keywords);
         if let (Some(sorted), true) = (&sorted, keywords.is_empty()) {
             let reason = sorted.reason(flow.direction, !checks.is_empty());

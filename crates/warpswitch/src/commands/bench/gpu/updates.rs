@@ -220,6 +220,11 @@ pub fn measure_pace<W: Work>(
         (writing.join(), beside)
     });
     let written = written.map_err(|_| anyhow!("the changing thread panicked"))??;
+    ensure!(
+        written.changes > 0,
+        "no change was made in {} ms: give --run-ms, --runs or --updates more, or --gather-us less",
+        time.as_millis()
+    );
     let after = read_for(device, current, keys, setting, time)?;
     let (bytes_after, builds_after) = writer.figures();
     let alone = median(&[before, after]);

@@ -111,7 +111,7 @@ pub struct BenchRoutesArgs {
 
     /// Microseconds for which the first change of a group waits for others, with --updates; 0 makes
     /// each as soon as the one before is done
-    #[arg(long, value_name = "US", default_value = updates::GATHER_US)]
+    #[arg(long, value_name = "US", default_value = updates::GATHER_US, requires = "updates")]
     gather_us: usize,
 
     /// Runs of which the median counts

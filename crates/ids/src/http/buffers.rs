@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::{
     BODY_BYTES_MAX, Buffer, BufferSet, FIELDS_MAX, Kind, Message, field, first_line, is_folded,
-    lines,
+    join_folded, lines,
 };
 
 /// The buffers of one message.
@@ -85,8 +85,7 @@ impl Buffers {
         for line in lines(head).skip(1) {
             if is_folded(line) {
                 if let (Some(last), true) = (self.fields.last_mut(), is_open) {
-                    self.values.push(b' ');
-                    self.values.extend_from_slice(line.trim_ascii());
+                    join_folded(&mut self.values, last.value.start, line);
                     last.value.end = self.values.len();
                 }
                 continue;
@@ -218,7 +217,7 @@ impl Buffers {
                 flate2::read::MultiGzDecoder::new(body).take(most).read_to_end(&mut self.bytes)
             }
             // Either form is sent under this name: what begins as the one is it.
-            b"deflate" if body.first().is_some_and(|byte| byte & 0x0f == 8) => {
+            b"deflate" if is_zlib(body) => {
                 flate2::read::ZlibDecoder::new(body).take(most).read_to_end(&mut self.bytes)
             }
             b"deflate" => {
@@ -311,6 +310,12 @@ fn simplify(path: &[u8], out: &mut Vec<u8>) {
             _ => out.extend_from_slice(part),
         }
     }
+}
+
+/// Whether a packed body begins as zlib's form does (RFC 1950, section 2.2).
+fn is_zlib(body: &[u8]) -> bool {
+    let [first, second, ..] = *body else { return false };
+    first & 0x0f == 8 && (u16::from(first) << 8 | u16::from(second)).is_multiple_of(31)
 }
 
 #[cfg(test)]

@@ -211,6 +211,16 @@ pub(crate) fn is_folded(line: &[u8]) -> bool {
     matches!(line, [b' ' | b'\t', ..])
 }
 
+/// Adds what a folded line says to a value that begins at `start`, with a blank between them where
+/// both say something.
+pub(crate) fn join_folded(values: &mut Vec<u8>, start: usize, line: &[u8]) {
+    let more = line.trim_ascii();
+    if !more.is_empty() && values.len() > start {
+        values.push(b' ');
+    }
+    values.extend_from_slice(more);
+}
+
 /// The name and the value of a line that has both, without blanks around them.
 pub(crate) fn field(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let colon = memchr::memchr(b':', line)?;

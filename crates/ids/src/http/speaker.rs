@@ -7,13 +7,15 @@ use std::fmt;
 
 use memchr::memchr;
 
-use super::{BODY_BYTES_MAX, HEAD_BYTES_MAX, Kind, field, first_line, is_folded, lines};
+use super::{
+    BODY_BYTES_MAX, HEAD_BYTES_MAX, Kind, field, first_line, is_folded, join_folded, lines,
+};
 use crate::decode::Decoded;
 
 /// Bytes of a head's memory that stay for the next one.
 const HEAD_KEPT_BYTES: usize = 2048;
 
-/// The most requests that a side remembers whose answers did not come.
+/// The most requests of which a side remembers how they asked, while their answers did not come.
 const ASKED_MAX: u32 = 64;
 
 /// Bytes of a method's name.
@@ -69,31 +71,36 @@ pub(crate) struct Told<'a> {
     pub body: &'a [u8],
 }
 
-/// Requests whose answers did not come yet: which of them say that these have no body.
+/// Requests whose answers did not come yet: by which methods some ask for answers without a body.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Asked {
-    /// The oldest is the lowest bit.
-    bodiless: u64,
+    /// Those by HEAD; the oldest is the lowest bit.
+    heads: u64,
+    /// Those by CONNECT, the same: an answer that agrees begins a tunnel, others have bodies.
+    tunnels: u64,
     count: u32,
-    /// There were too many: nothing is known any more.
-    is_lost: bool,
 }
 
 impl Asked {
-    fn push(&mut self, is_bodiless: bool) {
-        if self.count == ASKED_MAX {
-            self.is_lost = true;
-        }
-        if !self.is_lost {
-            self.bodiless |= u64::from(is_bodiless) << self.count;
-            self.count += 1;
-        }
+    /// Whether an answer may still come.
+    pub(crate) fn waits(&self) -> bool {
+        self.count > 0
     }
 
-    /// Takes out the oldest; tells whether its answer has no body.
-    fn answer(&mut self) -> bool {
-        let is_bodiless = !self.is_lost && self.count > 0 && self.bodiless & 1 != 0;
-        self.bodiless >>= 1;
+    /// Of more than [`ASKED_MAX`] it is not known how they asked, only that they did.
+    fn push(&mut self, method: &[u8]) {
+        if self.count < ASKED_MAX {
+            self.heads |= u64::from(method == b"HEAD") << self.count;
+            self.tunnels |= u64::from(method == b"CONNECT") << self.count;
+        }
+        self.count = self.count.saturating_add(1);
+    }
+
+    /// Takes out the oldest; tells whether its answer, which has this code, has no body.
+    fn answer(&mut self, code: &[u8]) -> bool {
+        let agrees = matches!(code, [b'2', ..]);
+        let is_bodiless = self.heads & 1 != 0 || self.tunnels & 1 != 0 && agrees;
+        (self.heads, self.tunnels) = (self.heads >> 1, self.tunnels >> 1);
         self.count = self.count.saturating_sub(1);
         is_bodiless
     }
@@ -189,16 +196,29 @@ fn body_of(kind: Kind, head: &[u8], is_bodiless: bool) -> State {
         return State::Head;
     }
     let (mut length, mut is_chunked) = (None, false);
-    // Most fields begin otherwise than these two.
-    let may_say = |line: &&[u8]| {
-        let first = line.trim_ascii_start().first();
-        !is_folded(line) && first.is_some_and(|byte| b"CcTt".contains(byte))
-    };
-    for (name, value) in lines.filter(may_say).filter_map(field) {
+    let (mut name, mut value): (&[u8], Vec<u8>) = (&[], Vec::new());
+    // The last line is empty: no field is open behind it.
+    for line in lines {
+        if is_folded(line) {
+            if !name.is_empty() {
+                join_folded(&mut value, 0, line);
+            }
+            continue;
+        }
         if name.eq_ignore_ascii_case(b"content-length") {
-            length = length.or_else(|| number(value));
+            length = length.or_else(|| number(&value));
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
             is_chunked |= value.to_ascii_lowercase().windows(7).any(|part| part == b"chunked");
+        }
+        name = &[];
+        // Most fields begin otherwise than these two.
+        let first = line.trim_ascii_start().first();
+        if first.is_some_and(|byte| b"CcTt".contains(byte))
+            && let Some((its_name, its_value)) = field(line)
+        {
+            name = its_name;
+            value.clear();
+            value.extend_from_slice(its_value);
         }
     }
     match (is_chunked, length, kind) {
@@ -368,11 +388,11 @@ impl Speaker {
         let [one, two, _] = first_line(self.kind, lines(&self.head).next().unwrap_or(&[]));
         let mut is_bodiless = false;
         match self.kind {
-            Kind::Request => self.asked.push(matches!(one, b"HEAD" | b"CONNECT")),
+            Kind::Request => self.asked.push(one),
             Kind::Response if two == b"101" => return self.turn_off(),
             // What goes before an answer answers nothing.
             Kind::Response if matches!(two, [b'1', _, _]) => {}
-            Kind::Response => is_bodiless = asked.is_some_and(Asked::answer),
+            Kind::Response => is_bodiless = asked.is_some_and(|asked| asked.answer(two)),
         }
         match body_of(self.kind, &self.head, is_bodiless) {
             State::Head => self.end_message(told),

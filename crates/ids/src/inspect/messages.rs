@@ -266,10 +266,11 @@ impl Inspector {
 /// Gives back the memory of a side that is not looked at any more.
 fn drop_if_off(flow: &mut Flow, direction: Direction) {
     let half = &mut flow.halves[side(direction)];
-    if half.speaker().is_some_and(|speaker| speaker.is_off()) {
-        half.speaks = Speaks::Other;
-        if let Some(cold) = half.cold() {
-            cold.speaker = None;
-        }
+    let Some(speaker) = half.speaker().filter(|speaker| speaker.is_off()) else { return };
+    // The other side is asked what it answers, also by who says no more.
+    let is_idle = !speaker.asked.waits();
+    half.speaks = Speaks::Other;
+    if let (Some(cold), true) = (half.cold(), is_idle) {
+        cold.speaker = None;
     }
 }

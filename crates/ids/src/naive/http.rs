@@ -251,14 +251,29 @@ fn chunks(text: &[u8]) -> (Vec<u8>, End) {
 
 /// Lines with a colon, as they are: name in lower case, and value.
 fn raw_fields(head: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let lines = head.split(|&byte| byte == b'\n').skip(1);
-    let fields = lines.filter(|line| !line.starts_with(b" ") && !line.starts_with(b"\t"));
-    let parts = fields.filter_map(|line| {
-        let colon = line.iter().position(|&byte| byte == b':')?;
-        let name = line[..colon].trim_ascii().to_ascii_lowercase();
-        Some((name, line[colon + 1..].trim_ascii().to_vec()))
-    });
-    parts.filter(|(name, _)| !name.is_empty()).collect()
+    let mut all: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    for line in head.split(|&byte| byte == b'\n').skip(1) {
+        if line.starts_with(b" ") || line.starts_with(b"\t") {
+            if let Some(last) = all.last_mut() {
+                last.1 = folded(&last.1, line);
+            }
+            continue;
+        }
+        let mut parts = line.splitn(2, |&byte| byte == b':');
+        let name = parts.next().unwrap_or(&[]).trim_ascii().to_ascii_lowercase();
+        // Without a colon it has no name, and what is folded behind it is nobody's.
+        let name = if line.contains(&b':') { name } else { Vec::new() };
+        all.push((name, parts.next().unwrap_or(&[]).trim_ascii().to_vec()));
+    }
+    all.retain(|(name, _)| !name.is_empty());
+    all
+}
+
+/// A value that goes on in another line.
+fn folded(value: &[u8], line: &[u8]) -> Vec<u8> {
+    let words: Vec<&[u8]> =
+        [value, line.trim_ascii()].into_iter().filter(|part| !part.is_empty()).collect();
+    words.join(&b' ')
 }
 
 /// Fields, those of one name joined, in the order of the first ones.
@@ -269,7 +284,7 @@ fn fields(head: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.starts_with(b" ") || line.starts_with(b"\t") {
             if let (Some(last), true) = (all.last_mut(), is_field) {
-                last.1 = [&last.1[..], b" ", line.trim_ascii()].concat();
+                last.1 = folded(&last.1, line);
             }
             continue;
         }

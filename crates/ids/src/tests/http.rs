@@ -178,6 +178,57 @@ fn answers_are_those_of_their_requests() {
     assert_eq!(told(&text, &talk(&[(true, GET), (false, &answer)])), [(5, 2)]);
 }
 
+/// Who says no more, or says it in another way, takes nothing from what the other side says.
+#[test]
+fn answers_go_on_whatever_becomes_of_requests() {
+    let text = rule(1, "flow:to_client; content:\"404\"; http_stat_code;")
+        + &rule(2, "content:\"body\"; http_client_body;");
+    let not_found = b"HTTP/1.1 404 None\r\n\r\n";
+    let head = b"HTTP/1.1 200 Yes\r\nContent-Length: 4\r\n\r\n";
+    let answers = [&head[..], not_found].concat();
+    // The client ends its side, or goes on with something else.
+    let requests = b"HEAD / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n";
+    for end in [&b""[..], b"\0"] {
+        let requests = [&requests[..], end].concat();
+        let mut frames = talk(&[(true, &requests)]);
+        let seq = 1001 + requests.len() as u32;
+        if end.is_empty() {
+            frames.push(tcp(CLIENT, SERVER, ACK | 1, seq, 5001, b""));
+        }
+        frames.push(tcp(SERVER, CLIENT, ACK, 5001, seq, &answers));
+        let sids: Vec<u32> = told(&text, &frames).into_iter().map(|(_, sid)| sid).collect();
+        assert_eq!(sids, [1], "{end:?}");
+    }
+    // More requests than are known one by one.
+    let many = b"GET / HTTP/1.1\r\n\r\n".repeat(70);
+    let all = b"HTTP/1.1 200 Yes\r\nContent-Length: 0\r\n\r\n".repeat(70);
+    let parts = [(true, &many[..]), (false, &all), (true, requests), (false, &answers)];
+    assert_eq!(told(&text, &talk(&parts)).len(), 1);
+    // A tunnel that is refused has a body, one that is not has none.
+    let connect = b"CONNECT a:1 HTTP/1.1\r\n\r\n";
+    let refused = [&b"HTTP/1.1 407 No\r\nContent-Length: 4\r\n\r\nnono"[..], not_found].concat();
+    assert_eq!(told(&text, &talk(&[(true, connect), (false, &refused)])).len(), 1);
+    assert_eq!(told(&text, &talk(&[(true, connect), (false, &answers)])).len(), 1);
+    // Folded fields.
+    for field in
+        ["Content-Length:\r\n 4\r\n\r\nbody", "Transfer-Encoding:\r\n\tchunked\r\n\r\n4\r\nbody"]
+    {
+        let request = format!("POST / HTTP/1.1\r\n{field}");
+        let sids: Vec<u32> = told(&text, &talk(&[(true, request.as_bytes())]))
+            .into_iter()
+            .map(|(_, sid)| sid)
+            .collect();
+        assert_eq!(sids, [2], "{field}");
+    }
+    assert_eq!(
+        holding(
+            b"GET / HTTP/1.1\r\nHost:\r\n evil.com\r\n \r\n\r\n",
+            &["http.host; content:\"evil.com\"; bsize:8;"]
+        ),
+        [0]
+    );
+}
+
 #[test]
 fn only_what_begins_and_goes_on_as_http_is_read() {
     let text = rule(1, "content:\"/evil\"; http_uri;");
@@ -275,6 +326,9 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
         b"Content-Length: 3\r\n",
         b"content-length:0\r\n",
         b"Transfer-Encoding: Chunked\r\n",
+        b"Transfer-Encoding:\r\n\tchunked\r\n",
+        b"Content-Length:\n \r\n 3\r\n",
+        b"Host:\r\n Ab\r\n \r\n",
         b"Host: aB:1\r\n",
         b"X: a\r\nCookie: A\r\nx:b\r\n",
         b"Set-Cookie: A\n",

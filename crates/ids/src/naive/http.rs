@@ -342,9 +342,9 @@ fn buffer(buffer: Buffer, message: &Message, fields: &[(Vec<u8>, Vec<u8>)]) -> V
             [b"\r\n", &names.join(&b"\r\n"[..])[..], b"\r\n\r\n"].concat()
         }
         Buffer::Host => {
-            let named = String::from_utf8_lossy(&two)
-                .find("://")
-                .is_some_and(|at| at > 0 && two[..at].iter().all(u8::is_ascii_alphabetic));
+            let scheme = two.windows(3).position(|part| part == b"://");
+            let named =
+                scheme.is_some_and(|at| at > 0 && two[..at].iter().all(u8::is_ascii_alphabetic));
             let host = match (&one[..], named) {
                 (b"CONNECT", _) => two,
                 (_, true) => {

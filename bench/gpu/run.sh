@@ -174,8 +174,9 @@ fi
 
 csv=$out/$(date -u +%F).csv
 updates=$out/$(date -u +%F)-updates.csv
-: > "$csv"
-: > "$updates"
+# What another run of the day has taken stays, unless this one takes it again.
+if [ "${LOOKUPS:-1}" = 1 ]; then : > "$csv"; fi
+if [ -n "${UPDATES-100K,1M,max}" ]; then : > "$updates"; fi
 for set in "$sets"/*; do
 	name=$(basename "$set" .gz)
 	name=${name%.rules}

@@ -8,7 +8,8 @@
 //! and Vmem", USENIX 2001, section 3). A pool keeps as many spares as it had packets out at once:
 //! all that come back to it are its own then, where none move. Packets that go round between
 //! workers without need are dear: they lie in another core's cache, and who lent them their bytes
-//! last is another one, see [`crate::lend`].
+//! last is another one, see [`crate::lend`]. Spares are bounded by 65,536 packets for each worker,
+//! and as many for all.
 //!
 //! # Invariants
 //! - Q1: packets given out and not put back are counted: at the end of a run that number is what

@@ -147,16 +147,15 @@ impl ChainMember for GpuIdsMatcher {
         let is_for = |packet: &Packet| anno::is_for(predicate, packet);
         let (mut found, mut is_counted) = (None, false);
         if let Some((list, chain)) = self.texts(load) {
-            list.found(chain, batch.len());
-            let searches = list.searches.clone();
-            if let Some(part) = searches.of(step.element) {
+            list.read(chain, batch.len());
+            let list = &*list;
+            if let Some(part) = list.searches.of(step.element) {
                 is_counted = true;
                 self.count(part, list, chain.was_rescued());
-                let all = list.found(chain, batch.len());
-                found = Some(all);
+                found = Some(list.found());
                 if !(0..GROUPS).all(|group| part.is_all(group)) {
                     let packets = batch.as_slice();
-                    self.picked.pick(part, all, |place| is_for(&packets[place]));
+                    self.picked.pick(part, list.found(), |place| is_for(&packets[place]));
                     found = Some(&self.picked);
                 }
             }

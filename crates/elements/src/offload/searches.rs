@@ -7,8 +7,8 @@
 //!           matcher 1 ◄─ its own numbers ◄─ which patterns of the union occur in a payload
 //! ```
 //! Which of a chain's matchers a packet is for is known behind the queue only, so payloads would
-//! have to be searched for each of them. A search costs by the bytes that are searched, hardly by
-//! the patterns: one search for the union costs what one matcher's does.
+//! have to be searched for each of them. Matchers with the same rules cost one search in the place
+//! of two; with others the search is for more patterns, over the same bytes, which pass once.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;

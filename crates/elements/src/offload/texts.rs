@@ -106,16 +106,12 @@ impl BatchTexts {
         self.answers = Some(answers);
     }
 
-    /// What was found in a batch of so many packets, by the numbers of [`Searches`].
-    pub(crate) fn found(&mut self, chain: &Chain, packets: usize) -> &Found {
-        if !self.is_read {
-            self.is_read = true;
-            self.read(chain, packets);
+    /// Reads what was found in a batch of so many packets, whichever of the chain's elements is
+    /// first.
+    pub(crate) fn read(&mut self, chain: &Chain, packets: usize) {
+        if std::mem::replace(&mut self.is_read, true) {
+            return;
         }
-        &self.found
-    }
-
-    fn read(&mut self, chain: &Chain, packets: usize) {
         let Self { texts, answers, found, counts, scratch, .. } = self;
         found.clear(packets);
         *counts = [(0, 0); GROUPS];
@@ -132,6 +128,11 @@ impl BatchTexts {
                 None => *asked += 1,
             });
         }
+    }
+
+    /// What was read, by the numbers of [`Searches`].
+    pub(crate) fn found(&self) -> &Found {
+        &self.found
     }
 
     /// How many payloads of the groups that `has` says the device searched, and how many are left

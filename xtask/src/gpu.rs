@@ -9,6 +9,7 @@
 //! OUT/run.sh        runs it all and writes the figures
 //! OUT/offload.sh    what a card gives to whole configurations; apps.sh has these, latency.sh times
 //! OUT/snap.sh       puts that beside what Snap says, which snap.csv has
+//! OUT/twins.sh      whether the configurations of OUT/conf/ leave the same whoever does the work
 //! OUT/figures.sh    sweeps what GSwitch's figures vary; gswitch.csv has the paper's values
 //! ```
 
@@ -41,7 +42,7 @@ const SETS: [&str; 13] = [
 ];
 
 /// What lies in bench/gpu.
-const SCRIPTS: [&str; 8] = [
+const SCRIPTS: [&str; 9] = [
     "run.sh",
     "figures.sh",
     "gswitch.csv",
@@ -50,6 +51,7 @@ const SCRIPTS: [&str; 8] = [
     "latency.sh",
     "snap.sh",
     "snap.csv",
+    "twins.sh",
 ];
 
 /// Makes the bundle.
@@ -74,7 +76,9 @@ pub fn run(args: &[String]) -> Result<()> {
     place_program(&binary, &out.join("warpswitch"))?;
     let tests = build(&["test", "--no-run", "-p", "warpswitch-gpu", "--test", "card"], "card")?;
     place_program(&tests, &out.join("card-tests"))?;
-    copy_folder(&repo::root().join("kernels"), &out.join("kernels"))?;
+    for folder in ["kernels", "conf"] {
+        copy_folder(&repo::root().join(folder), &out.join(folder))?;
+    }
     for name in SCRIPTS {
         let from = repo::root().join("bench/gpu").join(name);
         fs::copy(&from, out.join(name)).with_context(|| format!("cannot copy {name}"))?;

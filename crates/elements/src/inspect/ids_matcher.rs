@@ -44,7 +44,8 @@
 //! Belongs to one worker: a flow's packets must come to one place. A new configuration that has an
 //! `IDSMatcher` of the same name goes on with the flows and streams of this one, also with other
 //! rules; and with its file, if that has the same name. Flows end by the packets' own time, or the
-//! run's where a packet has none. Memory for flows and for what streams hold is taken as they come,
+//! run's where a packet has none. Elements with the same rules share what was made of them.
+//! Memory for flows and for what streams hold is taken as they come,
 //! within the bounds above. Where who runs the configuration has a device, texts are searched there
 //! for what is looked for first in each rule; all else, messages of HTTP too, is the worker's, and
 //! what is found the same.
@@ -56,7 +57,6 @@
 //! ```
 
 use std::fmt::Write;
-use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -65,17 +65,13 @@ use warpswitch_graph::language::args::{Args, ArgsError, Raw, Size};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec,
 };
-use warpswitch_ids::rule::TEXT_BYTES_MAX;
-use warpswitch_ids::{
-    Alert, Engine, Inspector, InspectorOptions, OddBound, Packet, RuleText, Variables, eve,
-    read_rules,
-};
-use warpswitch_io::Unpacked;
+use warpswitch_ids::{Alert, Engine, Inspector, InspectorOptions, OddBound, Packet, eve};
 use warpswitch_packet::{self as packet, Batch, annotation};
 use warpswitch_scan::PatternId;
 use warpswitch_wire::link::LinkType;
 
 use super::on_device::{DeviceSearch, SearchCounts};
+use super::rules::engine_of;
 use crate::capture::{Output, reason};
 use crate::offload::Offload;
 
@@ -121,39 +117,6 @@ pub(crate) fn ids_packet(packet: &packet::Packet, link: LinkType, now: i64) -> P
 fn words(text: &str) -> Vec<String> {
     let words = split_words(text).into_iter();
     words.map(|word| String::from_utf8_lossy(&unquote(&word)).into_owned()).collect()
-}
-
-/// Odd rules that are told one by one.
-const REMARKS_MAX: usize = 10;
-
-/// Reads rule files; tells what is odd about rules, in words.
-fn engine(paths: &[String], variables: &[String]) -> Result<(Engine, Vec<String>), String> {
-    let mut known = Variables::default();
-    for text in variables {
-        known.set(text)?;
-    }
-    let mut files = Vec::new();
-    for path in paths {
-        let mut bytes = Vec::new();
-        // One byte more than may be, which the reader then tells of.
-        let read = Unpacked::open(path)
-            .and_then(|file| file.take(TEXT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes));
-        read.map_err(|error| format!("{path}: {}", reason(&error)))?;
-        files.push((path, bytes));
-    }
-    let texts: Vec<RuleText<'_>> =
-        files.iter().map(|(name, bytes)| RuleText { name, bytes }).collect();
-    let rules = read_rules(&texts, &known).map_err(|errors| errors.to_string())?;
-    let mut remarks: Vec<String> = Vec::new();
-    for remark in rules.remarks.iter().take(REMARKS_MAX) {
-        let (file, line) = (&rules.files[remark.file], remark.line);
-        remarks.push(format!("{file}:{line}: {}", rules.remark(remark)));
-    }
-    if rules.remarks.len() > REMARKS_MAX {
-        remarks.push(format!("and {} more of that kind", rules.remarks.len() - REMARKS_MAX));
-    }
-    remarks.extend(rules.unused_variables.iter().map(|variable| format!("VARS: {variable}")));
-    Ok((Engine::build(rules), remarks))
 }
 
 impl IdsMatcher {
@@ -340,9 +303,9 @@ impl Element for IdsMatcher {
             args.error_at(name, &format!("expected {expected}"));
         }
         args.complete()?;
-        match engine(&words(&rules.0), &words(&variables.0)) {
+        match engine_of(&words(&rules.0), &words(&variables.0)) {
             Ok((engine, remarks)) => {
-                self.inspector = Some(Inspector::new(Arc::new(engine), options));
+                self.inspector = Some(Inspector::new(engine, options));
                 self.remarks = remarks;
             }
             Err(message) => args.error_at("RULES", &message),

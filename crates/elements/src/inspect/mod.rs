@@ -2,6 +2,7 @@
 
 pub(crate) mod ids_matcher;
 pub(crate) mod on_device;
+mod rules;
 
 use warpswitch_graph::ElementClass;
 

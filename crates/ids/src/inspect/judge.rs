@@ -1,13 +1,11 @@
 //! From candidates to alerts: rules in their turns, bits of flows, and what is told.
 
-use std::sync::Arc;
-
 use super::round::{Head, Job};
 use super::search::Scratches;
 use super::{Alert, Inspector};
 use crate::confirm::{Answer, ChainScratch, Text, Work};
 use crate::decode::Carried;
-use crate::engine::Compiled;
+use crate::engine::{Compiled, Engine};
 use crate::rule::{Action, Streams};
 use crate::stream::Arrived;
 use crate::threshold::Occurrence;
@@ -49,6 +47,7 @@ fn is_first(noted: &mut Vec<u32>, rule: u32) -> bool {
 impl Inspector {
     pub(super) fn confirm_candidates(
         &mut self,
+        engine: &Engine,
         (job, head): (&Job<'_>, &Head<'_>),
         stream: Option<(&[u8], &Arrived)>,
         scratch: &mut Scratches,
@@ -69,7 +68,6 @@ impl Inspector {
             from: text.from,
             is_start: text.is_start,
         });
-        let engine = Arc::clone(&self.engine);
         let mut work = Work { left: self.options.work_max };
         let mut is_passed = false;
         // Those of the packet's other text, which are in order.

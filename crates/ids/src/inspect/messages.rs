@@ -6,13 +6,13 @@
 
 use std::num::NonZeroU32;
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::judge::occurrence;
 use super::round::{Head, HeadOf, Job, Round};
 use super::search::Searched;
 use super::{Alert, Inspector};
 use crate::confirm::Work;
+use crate::engine::Engine;
 use crate::flows::{Flow, Seen, side};
 use crate::http::{Buffer, Kind, Message, Part, Speaker, Told, may_begin};
 use crate::rule::{Action, Direction};
@@ -167,12 +167,12 @@ impl Inspector {
     /// Searches a part of a message and confirms what was found.
     pub(super) fn confirm_message(
         &mut self,
+        engine: &Engine,
         (job, head): (&Job<'_>, &Head<'_>),
         (text, arena): (&MessageText, &[u8]),
         scratch: &mut Searched,
         alerts: &mut Vec<Alert>,
     ) {
-        let engine = Arc::clone(&self.engine);
         let Some(messages) = &engine.messages else { return };
         let Searched { scan, again, scratches, buffers, .. } = scratch;
         let message = Message {

@@ -428,6 +428,7 @@ impl Inspector {
                 self.take(&heads, idx, self.nexts[idx - first], &mut round, alerts);
                 if let Some(next) = self.nexts.get(idx - first + WINDOWS_AHEAD) {
                     self.flows.prefetch_window(next.hint, &next.address);
+                    heads[idx + WINDOWS_AHEAD].prefetch_end();
                 }
                 self.search_if_many(&heads, &mut round, alerts);
             }

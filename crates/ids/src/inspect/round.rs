@@ -7,10 +7,12 @@
 use std::num::NonZeroU32;
 use std::ops::Range;
 
+use warpswitch_packet::packet::LINE_BYTES;
+use warpswitch_packet::pages;
 use warpswitch_scan::PatternId;
 
 use super::messages::MessageText;
-use crate::decode::Decoded;
+use crate::decode::{Carried, Decoded};
 use crate::engine::FlowFacts;
 use crate::flows::Address;
 use crate::stream::Arrived;
@@ -26,6 +28,17 @@ pub(super) struct Head<'p> {
     pub timestamp_ns: u64,
     /// What a search of its payload found before.
     pub found: Option<&'p [PatternId]>,
+}
+
+impl Head<'_> {
+    /// Asks for the last line of a segment's payload, which its stream will keep: where a device
+    /// searches payloads, nobody else reads it.
+    pub(super) fn prefetch_end(&self) {
+        let payload = self.decoded.payload;
+        if self.decoded.carried == Carried::Tcp && payload.len() > LINE_BYTES {
+            pages::prefetch(payload, payload.len() - 1);
+        }
+    }
 }
 
 /// A packet that is to be taken next.

@@ -8,6 +8,7 @@ use warpswitch_scan::{PatternSets, Scratch};
 use super::judge::Judged;
 use super::round::{Head, Job, Older, Round, StreamText};
 use super::{Alert, Inspector};
+use crate::Engine;
 use crate::confirm::ChainScratch;
 use crate::decode::{Carried, Decoded};
 use crate::flows::side;
@@ -48,6 +49,8 @@ impl Inspector {
         alerts: &mut Vec<Alert>,
     ) {
         self.searches += 1;
+        // Once for all texts: those who share rules would wait for the count of who has them.
+        let engine = Arc::clone(&self.engine);
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut texts: [Vec<&[u8]>; 4] = Default::default();
         for job in &round.jobs {
@@ -59,7 +62,7 @@ impl Inspector {
             match &mut self.search {
                 Some(search) => search.scan_sets(carried as usize, texts, sets),
                 None => {
-                    self.engine.scanner(carried).scan_sets(texts, &mut scratch.scan, sets);
+                    engine.scanner(carried).scan_sets(texts, &mut scratch.scan, sets);
                 }
             }
         }
@@ -72,10 +75,10 @@ impl Inspector {
             if let Some(message) = job.message {
                 let text = &round.messages[message.get() as usize - 1];
                 let text = (text, &round.arena[..]);
-                self.confirm_message((job, head), text, &mut scratch, alerts);
+                self.confirm_message(&engine, (job, head), text, &mut scratch, alerts);
                 continue;
             }
-            self.confirm((job, head), &round.arena, sets, &mut scratch, alerts);
+            self.confirm(&engine, (job, head), &round.arena, sets, &mut scratch, alerts);
             self.move_on(job);
         }
         self.scratch = scratch;
@@ -85,6 +88,7 @@ impl Inspector {
     /// Confirms the candidates of one job, which are in these sets.
     fn confirm(
         &mut self,
+        engine: &Engine,
         (job, head): (&Job<'_>, &Head<'_>),
         arena: &[u8],
         sets: Range<usize>,
@@ -93,7 +97,6 @@ impl Inspector {
     ) {
         let carried = head.decoded.carried;
         let Searched { scan, sets: found, again, scratches, .. } = scratch;
-        let engine = Arc::clone(&self.engine);
         let candidates = &mut scratches.candidates;
         candidates.clear();
         if let Some(found) = job.found.filter(|_| job.searches_payload) {
@@ -115,7 +118,7 @@ impl Inspector {
             }
             self.remember(job, text, candidates);
         }
-        others(&engine, job, &head.decoded, candidates);
+        others(engine, job, &head.decoded, candidates);
         if candidates.is_empty() {
             return;
         }
@@ -124,7 +127,7 @@ impl Inspector {
         let mut text = std::mem::take(&mut scratches.text);
         let arrived = job.stream.as_ref().map(|(_, arrived)| arrived);
         let stream = arrived.map(|arrived| (self.stream_text(job, arena, &mut text), arrived));
-        self.confirm_candidates((job, head), stream, scratches, alerts);
+        self.confirm_candidates(engine, (job, head), stream, scratches, alerts);
         scratches.text = text;
     }
 
@@ -195,7 +198,7 @@ impl Inspector {
 }
 
 /// Adds rules without a fast pattern.
-fn others(engine: &crate::Engine, job: &Job<'_>, packet: &Decoded<'_>, candidates: &mut Vec<u32>) {
+fn others(engine: &Engine, job: &Job<'_>, packet: &Decoded<'_>, candidates: &mut Vec<u32>) {
     if job.payload.is_some() {
         engine.others(packet, candidates);
     } else {

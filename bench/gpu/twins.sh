@@ -10,9 +10,9 @@
 #   WARPSWITCH=FILE       the program (default: beside this script)
 #   CONF=DIR              the configurations (default: beside this script)
 #
-# Columns: 'same' is yes if frames of both outputs and all alerts are those of the CPU alone, byte by
-# byte; 'frames' counts what left, 'alerts' their lines; 'device_share' is the part of lookups that
-# the device answered, or of texts that it searched. Ends with 1 if anything differs.
+# Columns: 'same' is yes if frames of both outputs and all alerts are those of the CPU alone, byte
+# by byte; 'frames' counts what left, 'alerts' their lines; 'device_share' is the part of lookups
+# that the device answered, or of texts that it searched. Ends with 1 if anything differs.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "${1:-$here/results}"
@@ -51,7 +51,9 @@ leave() {
 		return 1
 	}
 	# The line of statistics counts bytes with or without Ethernet's header.
-	for alerts; do grep -v '"event_type":"stats"' "$alerts.json" > "$alerts.alerts" || true; done
+	for alerts; do
+		grep -v '"event_type":"stats"' "$alerts.json" > "$alerts.alerts" || true
+	done
 	sha256sum out0 out1 ./*.alerts > "$as.sum"
 	lines=$(cat ./*.alerts | wc -l)
 	frames=$("$warpswitch" run --simtime count.click)
@@ -69,7 +71,7 @@ twins() {
 	shift
 	leave serial "$name" never "" "$@"
 	if [ "$frames" = 0 ] || [ "$lines" = 0 ]; then
-		echo "twins.sh: $name leaves $frames frames and $lines alerts: nothing is compared" >&2
+		echo "twins.sh: $name leaves $frames frames, $lines alerts: nothing to compare" >&2
 		failed=1
 	fi
 	echo "$name,serial,-,$frames,$lines,0,yes" | tee -a "$csv"
@@ -78,7 +80,8 @@ twins() {
 			file=$name
 			[ $way = twin ] && file=$name-gpu
 			same=no
-			if leave other "$file" always "$device" "$@" && cmp -s serial.sum other.sum; then
+			if leave other "$file" always "$device" "$@" &&
+				cmp -s serial.sum other.sum; then
 				same=yes
 			else
 				failed=1

@@ -84,7 +84,7 @@ pub fn open(path: &Path, what: &str) -> anyhow::Result<Box<dyn BufRead + Send>> 
     };
     let mut input = BufReader::with_capacity(READ_BYTES, raw);
     let start = input.fill_buf().map_err(|error| unreadable(path, &error))?;
-    if !start.starts_with(&[0x1f, 0x8b]) {
+    if !is_gzip(start) {
         refuse_binary(path, start, what)?;
         return Ok(Box::new(input));
     }
@@ -100,14 +100,24 @@ fn refuse_binary(path: &Path, start: &[u8], what: &str) -> anyhow::Result<()> {
     if let Some(capture) = capture_kind(start) {
         return Err(bad_input(format!("{name} is a {capture} capture, not {what}: {GIVE_PCAP}")));
     }
-    if start.iter().take(BINARY_LOOK_BYTES).any(|&byte| byte == 0) {
-        return Err(bad_input(format!("{name} is a binary file, not {what}")));
+    match is_binary(start) {
+        true => Err(bad_input(format!("{name} is a binary file, not {what}"))),
+        false => Ok(()),
     }
-    Ok(())
+}
+
+/// Whether a file that begins with `start` is no text.
+pub fn is_binary(start: &[u8]) -> bool {
+    start.iter().take(BINARY_LOOK_BYTES).any(|&byte| byte == 0)
+}
+
+/// Whether a file that begins with `start` was packed by gzip.
+pub fn is_gzip(start: &[u8]) -> bool {
+    start.starts_with(&[0x1f, 0x8b])
 }
 
 /// The format of a capture, told by its first four bytes; `None` for anything else.
-fn capture_kind(start: &[u8]) -> Option<&'static str> {
+pub fn capture_kind(start: &[u8]) -> Option<&'static str> {
     let magic = u32::from_be_bytes(*start.first_chunk()?);
     match magic {
         0xa1b2_c3d4 | 0xd4c3_b2a1 | 0xa1b2_3c4d | 0x4d3c_b2a1 => Some("pcap"),

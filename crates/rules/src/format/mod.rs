@@ -260,6 +260,49 @@ pub fn detect(text: &str) -> Option<RulesFormat> {
     })
 }
 
+/// Rules that a text of another kind was expected in the place of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RulesIn {
+    /// Rules of Snort or Suricata.
+    Detection,
+    /// Rules that are read here.
+    Classification(RulesFormat),
+}
+
+impl fmt::Display for RulesIn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RulesIn::Detection => "rules of intrusion detection",
+            RulesIn::Classification(RulesFormat::ClassBench) => "ClassBench rules",
+            RulesIn::Classification(RulesFormat::Ovs) => "flows of ovs-ofctl",
+            RulesIn::Classification(RulesFormat::Canonical) => "canonical rules",
+        })
+    }
+}
+
+/// The rules that a text holds for sure, which was to be something else: told by its first line
+/// with content, and stricter than [`detect`], for which nothing but rules may come.
+pub fn rules_in(text: &str) -> Option<RulesIn> {
+    if detection_rule(text).is_some() {
+        return Some(RulesIn::Detection);
+    }
+    let mut content = text::lines(text.as_bytes()).filter(|(_, l)| !text::is_blank_or_comment(l));
+    let (_, line) = content.next()?;
+    let line = String::from_utf8_lossy(&line[..line.len().min(4096)]);
+    let line = line.trim_start();
+    let is_address = |c: char| c.is_ascii_hexdigit() || c == ':';
+    let format = if line.strip_prefix('@').is_some_and(|rest| rest.starts_with(is_address)) {
+        RulesFormat::ClassBench
+    } else if line.starts_with("schema ") && line.split_ascii_whitespace().count() == 2 {
+        RulesFormat::Canonical
+    } else if ["actions=", "action="].iter().any(|word| line.contains(word)) {
+        RulesFormat::Ovs
+    } else {
+        return None;
+    };
+    Some(RulesIn::Classification(format))
+}
+
 /// The first of the lines that [`detect`] looks at that is a rule of Snort or Suricata.
 fn detection_rule(text: &str) -> Option<(u32, &[u8])> {
     const ACTIONS: [&str; 9] =
@@ -373,5 +416,24 @@ mod tests {
         let named = ReadOptions { format: Some(RulesFormat::Ovs), ..Default::default() };
         let errors = read_rules("r", "alert tcp (sid:1;)\n", &named).expect_err("it is none");
         assert!(!errors.to_string().contains("warpswitch ids"), "{errors}");
+    }
+
+    #[test]
+    fn rules_are_told_from_configurations() {
+        use RulesFormat::{Canonical, ClassBench, Ovs};
+        let of = |format| Some(RulesIn::Classification(format));
+        for (text, expected) in [
+            ("# by hand\n\nalert tcp any any -> any 80 (sid:1;)\n", Some(RulesIn::Detection)),
+            ("\n@10.0.0.0/8 0.0.0.0/0 0 : 65535 80 : 80 0x06/0xFF\n", of(ClassBench)),
+            ("@2001:db8::/32 ::/0\n", of(ClassBench)),
+            ("# the web\npriority=9,tcp,tp_dst=80 actions=output:0\n", of(Ovs)),
+            ("schema openflow12\n", of(Canonical)),
+            ("schema :: Queue -> Discard;\n", None),
+            ("a -> b;\npriority=9 actions=drop\n", None),
+            ("@x :: Idle;\n", None),
+            ("", None),
+        ] {
+            assert_eq!(rules_in(text), expected, "{text}");
+        }
     }
 }

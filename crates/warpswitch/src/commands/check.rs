@@ -56,7 +56,7 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<Outcome> {
     let registry = warpswitch_elements::registry();
     let variables = args.variables.iter().cloned().collect();
     let loaded = config::load(&text, &registry, &variables, &mut Libraries::new(None))
-        .map_err(|errors| anyhow::Error::new(errors.into_diagnostics()))?;
+        .map_err(|errors| config::blame(&text, errors))?;
     config::warn_of_unused(&loaded.graph, &variables);
     let (elements, connections) = (loaded.graph.elements.len(), loaded.graph.connections.len());
     if !loaded.warnings.is_empty() {

@@ -46,7 +46,7 @@ pub fn run(args: &FlattenArgs) -> anyhow::Result<Outcome> {
     let registry = warpswitch_elements::registry();
     let variables = args.variables.iter().cloned().collect();
     let loaded = config::load(&text, &registry, &variables, &mut Libraries::new(None))
-        .map_err(|errors| anyhow::Error::new(errors.into_diagnostics()))?;
+        .map_err(|errors| config::blame(&text, errors))?;
     config::warn_of_unused(&loaded.graph, &variables);
     if !loaded.warnings.is_empty() {
         term::note(loaded.warnings.to_coloured().trim_end());

@@ -150,7 +150,7 @@ fn make(
         let options = reload.options(world, now);
         let Reload { registry, variables, libraries, .. } = &mut *reload;
         let mut loaded = config::load(text, registry, variables, libraries)
-            .map_err(|errors| anyhow::Error::new(errors.into_diagnostics()))?;
+            .map_err(|errors| config::blame(text, errors))?;
         let warnings = std::mem::take(&mut loaded.warnings);
         if let Some(offloading) = offloading {
             // Before anything fails because of a name that was not written as in the text.

@@ -4,18 +4,26 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use flate2::read::MultiGzDecoder;
 use warpswitch_graph::language::{
     self, Diagnostics, FlatGraph, Library, Loaded, SOURCE_BYTES_MAX, Source,
 };
 use warpswitch_graph::{Registry, RouterOptions};
+use warpswitch_rules::format::{RulesIn, rules_in};
 
 use crate::exit::bad_input;
-use crate::load::display_name;
+use crate::load::{capture_kind, display_name, is_binary, is_gzip};
 use crate::output::is_dash;
 use crate::term;
 
 /// Where the variable `CLICKPATH` leads by default.
 const LIBRARY_FOLDER: &str = "conf";
+
+/// What an archive begins with.
+const ARCHIVE_MAGIC: &[u8] = b"!<arch>";
+
+/// Unpacked bytes that tell what a file is.
+const UNPACKED_LOOK_BYTES: u64 = 1024;
 
 /// A configuration as text.
 #[derive(Clone, Debug)]
@@ -30,7 +38,7 @@ impl ConfigText {
     /// Reads a file; `-` is the standard input.
     ///
     /// # Errors
-    /// What hinders it.
+    /// What hinders it; that it is no text.
     pub fn read(path: &Path) -> io::Result<Self> {
         let mut bytes = Vec::new();
         // One byte more than a configuration may have tells that it has more.
@@ -40,8 +48,49 @@ impl ConfigText {
         } else {
             std::fs::File::open(path)?.take(limit).read_to_end(&mut bytes)?;
         }
+        refuse_binary(path, &bytes)?;
         Ok(Self { name: display_name(path), bytes })
     }
+}
+
+/// Refuses what is no configuration for sure, and says what takes it.
+fn refuse_binary(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut unpacked = Vec::new();
+    let is_packed = is_gzip(bytes);
+    if is_packed {
+        // As much as tells what it is; what cannot be unpacked tells nothing.
+        _ = MultiGzDecoder::new(bytes).take(UNPACKED_LOOK_BYTES).read_to_end(&mut unpacked);
+    }
+    let start = if is_packed { unpacked.as_slice() } else { bytes };
+    if let Some(kind) = capture_kind(start) {
+        let path = if is_dash(path) { "FILE".into() } else { path.display().to_string() };
+        return Err(io::Error::other(format!(
+            "it is a {kind} capture, not a configuration: the element FromDump({path}) reads it, \
+             and 'warpswitch ids' and 'warpswitch classify' take it with --pcap {path}"
+        )));
+    }
+    // Archives hold a configuration among other files.
+    let is_archive = start.starts_with(ARCHIVE_MAGIC);
+    match (is_packed, !is_archive && is_binary(start)) {
+        (_, true) => Err(io::Error::other("it is a binary file, not a configuration")),
+        (true, _) => Err(io::Error::other("it is packed by gzip: unpack it first")),
+        _ => Ok(()),
+    }
+}
+
+/// The error of a command whose configuration is not right. A file of rules in the place of a
+/// configuration is told to be one.
+pub fn blame(text: &ConfigText, errors: LoadError) -> anyhow::Error {
+    let is_text = matches!(errors, LoadError::Text(_));
+    let rules = std::str::from_utf8(&text.bytes).ok().filter(|_| is_text).and_then(rules_in);
+    let Some(rules) = rules else { return anyhow::Error::new(errors.into_diagnostics()) };
+    let takes = match rules {
+        RulesIn::Detection => "'warpswitch ids' and the element IDSMatcher take them",
+        RulesIn::Classification(_) => {
+            "'warpswitch classify' and the element SDNClassifier take them"
+        }
+    };
+    bad_input(format!("{} holds {rules}, and is no configuration: {takes}", text.name))
 }
 
 /// Reads the configuration of a command.

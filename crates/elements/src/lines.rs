@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 
 use warpswitch_graph::Context;
+use warpswitch_io::name_folder;
 
 /// Where the lines of an element go.
 #[derive(Debug, Default)]
@@ -21,7 +22,9 @@ impl Lines {
     pub(crate) fn open(&mut self) -> Result<(), String> {
         if !self.path.is_empty() {
             let file = File::create(&self.path);
-            let file = file.map_err(|error| format!("{}: {error}", self.path))?;
+            let file = file.map_err(|error| {
+                format!("{}: {}", self.path, name_folder(self.path.as_ref(), error))
+            })?;
             self.file = Some(BufWriter::new(file));
         }
         Ok(())

@@ -16,6 +16,8 @@ use warpswitch_io::Unpacked;
 use warpswitch_routes::text::{self, Out, Syntax, Via};
 use warpswitch_routes::{Address, NextHop, Prefix};
 
+use crate::capture::reason;
+
 /// The most bytes of a file: thrice a table of the whole Internet.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
@@ -59,7 +61,7 @@ impl RouteFile {
         let read = Unpacked::open(path)
             .and_then(|opened| opened.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
         if let Err(error) = read {
-            args.error_at("FILE", &format!("{path}: {error}"));
+            args.error_at("FILE", &format!("{path}: {}", reason(&error)));
             return Vec::new();
         }
         if bytes.len() as u64 > FILE_BYTES_MAX {

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::folder::name_folder;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Whether reading waits until there is something to read.
@@ -46,7 +47,7 @@ impl Input {
     pub(crate) fn open(path: &Path, patience: Patience) -> io::Result<Self> {
         let file = match path.as_os_str() == "-" {
             true => File::from(io::stdin().as_fd().try_clone_to_owned()?),
-            false => File::open(path)?,
+            false => File::open(path).map_err(|error| name_folder(path, error))?,
         };
         let is_regular = file.metadata()?.is_file();
         Ok(Self { file, is_regular, patience })

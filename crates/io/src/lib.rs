@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod folder;
 mod input;
 mod pcap;
 mod pcapng;
@@ -26,6 +27,7 @@ mod writer;
 mod tests;
 
 pub use error::{IoError, IoErrorKind};
+pub use folder::name_folder;
 pub use reader::{CaptureReader, FRAME_BYTES_MAX, Frame};
 pub use source::Unpacked;
 pub use writer::{CaptureFormat, CaptureOptions, CaptureWriter, UnknownFormat};

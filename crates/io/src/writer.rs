@@ -15,6 +15,7 @@ use flate2::write::GzEncoder;
 use tempfile::{NamedTempFile, TempPath};
 
 use crate::error::IoError;
+use crate::folder::name_folder;
 use crate::reader::FRAME_BYTES_MAX;
 
 /// A format of captures.
@@ -179,7 +180,7 @@ impl CaptureWriter<'static> {
             return Self::start("standard output", Box::new(io::stdout()), options, None);
         }
         let name = path.display().to_string();
-        let fail = |error| IoError::system(&name, "create", error);
+        let fail = |error| IoError::system(&name, "create", name_folder(path, error));
         // A link stays a link: the file that it leads to is replaced.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let is_special = fs::metadata(&target).is_ok_and(|metadata| !metadata.is_file());

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use flate2::read::MultiGzDecoder;
 use warpswitch_classify::{BuildOptions, Classifier, Engine, build};
+use warpswitch_io::name_folder;
 use warpswitch_rules::Ruleset;
 use warpswitch_rules::diagnostic::utf8_text;
 use warpswitch_rules::format::read_rules;
@@ -80,7 +81,7 @@ pub fn open(path: &Path, what: &str) -> anyhow::Result<Box<dyn BufRead + Send>> 
             true => Err(io::Error::from(io::ErrorKind::IsADirectory)),
             false => Ok(file),
         });
-        Box::new(file.map_err(|error| unreadable(path, &error))?)
+        Box::new(file.map_err(|error| unreadable(path, &name_folder(path, error)))?)
     };
     let mut input = BufReader::with_capacity(READ_BYTES, raw);
     let start = input.fill_buf().map_err(|error| unreadable(path, &error))?;

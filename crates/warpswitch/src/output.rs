@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use tempfile::{NamedTempFile, SpooledTempFile};
 
+use warpswitch_io::name_folder;
+
 use crate::exit::bad_input;
 
 /// Held results beyond this go to a temporary file.
@@ -96,7 +98,7 @@ impl Output {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
         // An error of the temporary file would name a file that nobody asked for.
-        folder.metadata()?;
+        folder.metadata().map_err(|error| name_folder(&path, error))?;
         let mut builder = tempfile::Builder::new();
         builder.prefix(".warpswitch-").suffix(".partial");
         #[cfg(unix)]
@@ -106,7 +108,7 @@ impl Output {
             builder.permissions(std::fs::Permissions::from_mode(0o666));
         }
         let temporary =
-            builder.tempfile_in(folder).map_err(|error| io::Error::from(error.kind()))?;
+            builder.tempfile_in(folder).map_err(|error| name_folder(&path, error.kind().into()))?;
         let temporary = BufWriter::with_capacity(BUFFER_BYTES, temporary);
         Ok(Destination::File { temporary, path })
     }

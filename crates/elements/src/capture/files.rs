@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 
 use warpswitch_graph::{Context, Time};
-use warpswitch_io::Unpacked;
+use warpswitch_io::{Unpacked, name_folder};
 
 /// The most bytes of a line or record.
 const LINE_BYTES_MAX: u64 = 1 << 20;
@@ -216,7 +216,8 @@ impl Output {
         if name == "-" {
             return Ok(Self::Console);
         }
-        let file = File::options().write(true).create(true).truncate(false).open(name)?;
+        let file = File::options().write(true).create(true).truncate(false).open(name);
+        let file = file.map_err(|error| name_folder(name.as_ref(), error))?;
         Ok(Self::File { file: BufWriter::with_capacity(BUFFER_BYTES, file), is_fresh: true })
     }
 

@@ -61,6 +61,7 @@ use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing, drop_for,
 };
+use warpswitch_io::name_folder;
 use warpswitch_packet::{BATCH_LEN_MAX, Batch, LentFrames, Packet, annotation};
 use warpswitch_rules::extract::Extractor;
 use warpswitch_rules::format::{ReadOptions, RulesFormat, read_rules, read_rules_bytes};
@@ -69,6 +70,7 @@ use warpswitch_wire::link::LinkType;
 
 use super::verdicts::{Verdict, Verdicts};
 use crate::ahead::{Ahead, Missed, Stamp};
+use crate::capture::reason;
 use crate::offload::Offload;
 use crate::outputs;
 
@@ -460,7 +462,8 @@ impl SdnClassifier {
 
 /// Reads the rules of a file.
 fn read_file(path: &str, options: &ReadOptions) -> Result<Ruleset, String> {
-    let bytes = std::fs::read(path).map_err(|error| format!("{path}: {error}"))?;
+    let bytes = std::fs::read(path)
+        .map_err(|error| format!("{path}: {}", reason(&name_folder(path.as_ref(), error))))?;
     read_rules_bytes(path, &bytes, options).map_err(|errors| errors.to_string())
 }
 

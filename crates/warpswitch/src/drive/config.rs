@@ -9,6 +9,7 @@ use warpswitch_graph::language::{
     self, Diagnostics, FlatGraph, Library, Loaded, SOURCE_BYTES_MAX, Source,
 };
 use warpswitch_graph::{Registry, RouterOptions};
+use warpswitch_io::name_folder;
 use warpswitch_rules::format::{RulesIn, rules_in};
 
 use crate::exit::bad_input;
@@ -46,7 +47,8 @@ impl ConfigText {
         if is_dash(path) {
             io::stdin().take(limit).read_to_end(&mut bytes)?;
         } else {
-            std::fs::File::open(path)?.take(limit).read_to_end(&mut bytes)?;
+            let file = std::fs::File::open(path).map_err(|error| name_folder(path, error))?;
+            file.take(limit).read_to_end(&mut bytes)?;
         }
         refuse_binary(path, &bytes)?;
         Ok(Self { name: display_name(path), bytes })

@@ -17,6 +17,8 @@ use rustix::event::{PollFd, PollFlags};
 use warpswitch_graph::control::{Address, Connection, Controlled, Endpoint};
 use warpswitch_graph::transport::{Transport, Wire};
 
+use warpswitch_io::name_folder;
+
 use super::wires::{Wires, is_later, plain};
 
 /// The most clients at a time.
@@ -226,7 +228,8 @@ fn open(address: &Address) -> io::Result<(Door, String)> {
         }
         Address::Unix(path) => {
             let answers = || UnixStream::connect(path).map(drop);
-            let socket = take_over(path, || UnixListener::bind(path), answers)?;
+            let socket = take_over(path, || UnixListener::bind(path), answers)
+                .map_err(|error| name_folder(path, error))?;
             socket.set_nonblocking(true)?;
             Ok((Door::Unix(socket), path.display().to_string()))
         }

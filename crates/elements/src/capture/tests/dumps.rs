@@ -154,7 +154,7 @@ fn damaged_captures_give_what_is_whole_and_say_so() {
     check("FromDump -> Discard", "FILENAME: required argument missing");
     check("FromDump(a, STOP true, END_CALL b.c) -> Discard", "END_CALL and STOP are mutually");
     check("FromDump(a, END 1, INTERVAL 2) -> Discard", "END, END_AFTER, and INTERVAL are mutually");
-    check("Idle -> ToDump(/none/a)", "/none/a: No such file or directory");
+    check("Idle -> ToDump(/none/a)", "/none/a: there is no folder '/none'");
     check("Idle -> ToDump(a, ENCAP X)", "bad encapsulation type");
     check("i :: Idle -> ToDump(a, USE_ENCAP_FROM i)", "'i' has no 'encap' read handler");
 }
@@ -205,7 +205,7 @@ fn devices_are_captures_and_the_generator() {
     check("FromDevice(eth0) -> Discard", "no device 'eth0': interfaces are not supported yet");
     check("FromDevice -> Discard", "DEVNAME: required argument missing");
     check("FromDevice(gen:1) -> Discard", "expected gen:[BYTES[:COUNT]]");
-    check("FromDevice(/none/x) -> Discard", "/none/x: No such file or directory");
+    check("FromDevice(/none/x) -> Discard", "/none/x: there is no folder '/none'");
     check("Idle -> ToDevice(gen:)", "the generator takes no packets");
-    check("Idle -> ToDevice(/none/x)", "/none/x: No such file or directory");
+    check("Idle -> ToDevice(/none/x)", "/none/x: there is no folder '/none'");
 }

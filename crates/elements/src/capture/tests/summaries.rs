@@ -196,7 +196,7 @@ fn wrong_arguments_and_lines_are_told_in_clicks_words() {
         "Idle -> ToIPSummaryDump(-, FIELDS payload, BINARY true)",
         "cannot use field payload with BINARY",
     );
-    check("Idle -> ToIPSummaryDump(/none/x)", "/none/x: No such file or directory");
+    check("Idle -> ToIPSummaryDump(/none/x)", "/none/x: there is no folder '/none'");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use warpswitch_graph::language::args::split::quote;
 use warpswitch_graph::language::args::{FromArg, NoNames};
 use warpswitch_graph::{Context, HandlerError, HandlerSpec};
+use warpswitch_io::name_folder;
 
 use super::program::{Finish, Jump};
 use super::run::{By, Report, cause};
@@ -267,7 +268,7 @@ fn read_file(text: &str) -> Result<String, String> {
     let read = std::fs::File::open(&path)
         .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
     match read {
-        Err(error) => Err(format!("{path}: {}", cause(&error))),
+        Err(error) => Err(format!("{path}: {}", cause(&name_folder(path.as_ref(), error)))),
         Ok(_) if bytes.len() as u64 > FILE_BYTES_MAX => Err(format!("{path}: file too large")),
         Ok(_) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use warpswitch_graph::language::args::split::unquote;
 use warpswitch_graph::language::args::{FromArg, NoNames};
 use warpswitch_graph::{Context, HandlerError};
+use warpswitch_io::name_folder;
 
 use super::expand::{Lookup, expand};
 use super::program::{Finish, Jump, RETURNED, Step, Target};
@@ -465,7 +466,7 @@ impl Script {
         let mut options = OpenOptions::new();
         options.create(true).append(*appends).write(true).truncate(!*appends);
         if let Err(error) = options.open(path).and_then(|mut file| file.write_all(&result)) {
-            report.error(cx, "", &format!("{path}: {}", cause(&error)));
+            report.error(cx, "", &format!("{path}: {}", cause(&name_folder(path.as_ref(), error))));
         }
     }
 

@@ -181,7 +181,8 @@ fn flatten(options: &Options) -> Result<(), String> {
         Some(path) => {
             let file = std::fs::File::create(path);
             let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
-            written.map_err(|error| format!("{path}: {error}"))
+            let named = |error| warpswitch_io::name_folder(path.as_ref(), error);
+            written.map_err(|error| format!("{path}: {}", named(error)))
         }
     }
 }

@@ -609,7 +609,12 @@ pub struct Remark {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RemarkKind {
     /// The rule names a class that is not known: its priority is the usual one, unless it says one.
-    UnknownClass(String),
+    UnknownClass {
+        /// What stands there.
+        name: String,
+        /// The class that was perhaps meant.
+        meant: Option<&'static str>,
+    },
     /// The rule is left out for an option that is no keyword of Snort or Suricata.
     UnknownKeyword {
         /// What stands there.
@@ -647,11 +652,14 @@ impl Rules {
     /// A remark in words, behind the place of its rule.
     pub fn remark(&self, remark: &Remark) -> String {
         match &remark.kind {
-            RemarkKind::UnknownClass(name) => format!("sid {}: no such class: {name}", remark.sid),
-            RemarkKind::UnknownKeyword { name, meant } => {
-                let meant = meant.map_or(String::new(), |meant| format!("; was {meant} meant?"));
-                format!("sid {}: no keyword of Snort or Suricata: {name}{meant}", remark.sid)
+            RemarkKind::UnknownClass { name, meant } => {
+                format!("sid {}: no such class: {name}{}", remark.sid, was_meant(*meant))
             }
+            RemarkKind::UnknownKeyword { name, meant } => format!(
+                "sid {}: no keyword of Snort or Suricata: {name}{}",
+                remark.sid,
+                was_meant(*meant)
+            ),
             RemarkKind::SameRevision { file, line } => format!(
                 "sid {}: {}:{line} has the same gid, sid and rev, and is the one that is kept",
                 remark.sid, self.files[*file]
@@ -670,4 +678,9 @@ impl Rules {
         counts.sort_by_key(|&(keyword, count)| (std::cmp::Reverse(count), keyword));
         counts
     }
+}
+
+/// The name that was perhaps meant, in words behind the one that is not known.
+fn was_meant(meant: Option<&str>) -> String {
+    meant.map_or(String::new(), |meant| format!("; was {meant} meant?"))
 }

@@ -53,6 +53,7 @@ mod diagnostic;
 mod expand;
 mod flatten;
 mod flow;
+mod near;
 mod parser;
 mod resolve;
 mod source;
@@ -70,6 +71,7 @@ pub use expand::{
 };
 pub use flatten::flatten;
 pub use flow::{Flow, Visit};
+pub use near::nearest;
 pub use parser::{Ast, LIBRARIES_MAX, Library, NEST_DEPTH_MAX, parse, parse_with};
 pub use resolve::{ElementPorts, WAYS_MAX, resolve};
 pub use source::{Landmark, SOURCE_BYTES_MAX, Source, SourceMap, Span};

@@ -182,14 +182,17 @@ impl SourceMap {
         self.sources.get(idx as usize)
     }
 
-    /// Whether one of the texts refers to the variable `name`, as `$name` or `${name`; comments
-    /// count too. Cost: one pass.
-    pub fn mentions_variable(&self, name: &str) -> bool {
+    /// The variables that the texts refer to, as `$name` or `${name`; comments count too, and a
+    /// name comes as often as it is written.
+    pub fn variables(&self) -> impl Iterator<Item = &str> {
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        self.sources.iter().flat_map(|source| source.text.split('$').skip(1)).any(|rest| {
-            let rest = rest.strip_prefix('{').unwrap_or(rest);
-            rest.strip_prefix(name).is_some_and(|behind| !behind.starts_with(is_part))
-        })
+        self.sources.iter().flat_map(|source| source.text.split('$').skip(1)).filter_map(
+            move |rest| {
+                let rest = rest.strip_prefix('{').unwrap_or(rest);
+                let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+                (end > 0).then_some(&rest[..end])
+            },
+        )
     }
 
     /// What stands at `span`.

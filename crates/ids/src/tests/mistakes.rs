@@ -31,6 +31,30 @@ fn keywords_that_no_language_has_are_remarked() {
 }
 
 #[test]
+fn classes_and_words_of_flow_that_were_meant_are_told() {
+    let rule = |options: &str| format!("alert tcp any any -> any any ({options}; sid:1;)");
+    let class = |name: &str| {
+        let rules = rules(&rule(&format!("classtype:{name}")));
+        rules.remarks.iter().map(|remark| rules.remark(remark)).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        class("attempted-amdin"),
+        ["sid 1: no such class: attempted-amdin; was attempted-admin meant?"]
+    );
+    assert_eq!(class("homegrown"), ["sid 1: no such class: homegrown"]);
+    assert_eq!(class("misc-attack"), [""; 0]);
+    let flow = |word: &str| {
+        let text = rule(&format!("flow:established,{word}"));
+        let read =
+            read_rules(&[RuleText { name: "r", bytes: text.as_bytes() }], &Variables::default());
+        read.err().map(|errors| errors.iter().map(|error| error.help.clone()).collect::<String>())
+    };
+    assert_eq!(flow("to_sever").as_deref(), Some("is to_server meant?"));
+    assert_eq!(flow("upwards").as_deref(), Some(""));
+    assert_eq!(flow("to_server"), None);
+}
+
+#[test]
 fn protocols_that_were_not_meant_are_told() {
     let rules = rules(
         "alert tpc any any -> any any (content:\"a\"; sid:1;)\n\

@@ -56,6 +56,11 @@ const CLASSES: [(&str, &str, u32); 47] = [
 /// Priority of a rule that says none and whose class is not known.
 pub const PRIORITY_USUAL: u32 = 3;
 
+/// The names of all classes.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    CLASSES.iter().map(|class| class.0)
+}
+
 /// What a class is called, and its priority.
 pub fn class(name: &str) -> Option<(&'static str, u32)> {
     let found = CLASSES.iter().find(|(known, ..)| known.eq_ignore_ascii_case(name))?;

@@ -80,6 +80,7 @@ pub fn read_rules(texts: &[RuleText<'_>], variables: &Variables) -> Result<Rules
         regexes: 0,
         reread: 0,
         mistyped: 0,
+        classes_meant: HashMap::new(),
     };
     let mut bytes = 0;
     for (idx, text) in texts.iter().enumerate() {
@@ -115,10 +116,12 @@ struct Reader<'v> {
     reread: usize,
     /// Keywords that no language has.
     mistyped: usize,
+    /// Classes that are not known, and those that were perhaps meant.
+    classes_meant: HashMap<String, Option<&'static str>>,
 }
 
-/// Keywords that no language has of which it is told what was meant: who writes more of them did
-/// not mistype one.
+/// Keywords that no language has, and names of classes, of which it is told what was meant: who
+/// writes more of them did not mistype one.
 const MISTYPED_MAX: usize = 1000;
 
 /// Bytes that may be read a second time, after rules whose end was not found: a text of beginnings
@@ -259,7 +262,17 @@ impl Reader<'_> {
         }
         let class = &rule.about.classtype;
         if !class.is_empty() && classes::class(class).is_none() {
-            let kind = RemarkKind::UnknownClass(class.clone());
+            let name = class.clone();
+            let meant = match self.classes_meant.get(&name) {
+                Some(&meant) => meant,
+                None if self.classes_meant.len() == MISTYPED_MAX => None,
+                None => {
+                    let meant = nearest(&name, classes::names());
+                    self.classes_meant.insert(name.clone(), meant);
+                    meant
+                }
+            };
+            let kind = RemarkKind::UnknownClass { name, meant };
             self.rules.remarks.push(remark(&rule.about, kind));
         }
         self.places.insert(key, self.rules.rules.len());

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use warpswitch_rules::diagnostic::Diagnostics;
 
+use super::near::nearest;
 use super::source::{Part, Skip, Source};
 use crate::rule::{Check, Direction, Field, FlagsHow, FlowTest, Only};
 
@@ -157,6 +158,20 @@ fn flag_bits(letters: &str) -> Option<u16> {
     Some(bits)
 }
 
+/// Words of `flow` that are read.
+const FLOW_WORDS: [&str; 10] = [
+    "established",
+    "not_established",
+    "stateless",
+    "to_server",
+    "to_client",
+    "from_server",
+    "from_client",
+    "no_stream",
+    "only_stream",
+    "no_frag",
+];
+
 /// Reads the words of `flow`.
 pub(super) fn flow(
     source: &Source<'_>,
@@ -177,9 +192,11 @@ pub(super) fn flow(
             "no_frag" => {}
             "only_frag" => return Err(Skip::Unsupported("flow only_frag".into())),
             _ => {
-                let expected = "established, not_established, stateless, to_server, to_client, \
-                                from_server, from_client, no_stream, only_stream or no_frag";
-                return Err(source.tell(errors, word, "no such word of flow", expected, ""));
+                let (last, others) = FLOW_WORDS.split_last().unwrap_or((&"", &[]));
+                let expected = format!("{} or {last}", others.join(", "));
+                let meant = nearest(&text, FLOW_WORDS);
+                let help = meant.map_or(String::new(), |meant| format!("is {meant} meant?"));
+                return Err(source.tell(errors, word, "no such word of flow", &expected, &help));
             }
         }
     }

@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use clap::Args;
 use serde::Serialize;
 use warpswitch_elements::docs;
-use warpswitch_graph::language::ClassTable;
+use warpswitch_graph::language::{ClassTable, nearest};
 
 use crate::exit::{Outcome, bad_input};
 use crate::markdown;
@@ -96,7 +96,7 @@ fn is_known(classes: &[Class], name: &str) -> bool {
     classes.iter().any(|class| class.name == name)
 }
 
-/// The error, with the classes whose names hold the same letters.
+/// The error, with the classes whose names hold the same letters, or else the nearest name.
 fn unknown_class(classes: &[Class], name: &str) -> anyhow::Error {
     let wanted = name.to_lowercase();
     let near = classes.iter().map(|class| class.name).filter(|class| {
@@ -107,6 +107,9 @@ fn unknown_class(classes: &[Class], name: &str) -> anyhow::Error {
     // What differs least in length is what was meant most likely.
     near.sort_by_key(|class| class.len().abs_diff(name.len()));
     near.truncate(8);
+    if near.is_empty() {
+        near.extend(nearest(name, classes.iter().map(|class| class.name)));
+    }
     let help = match near.as_slice() {
         [] => "'warpswitch elements' lists all".to_owned(),
         near => format!("there is {}", near.join(", ")),

@@ -1,6 +1,6 @@
 //! Configurations: read, and loaded in two steps as Click does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -177,8 +177,12 @@ impl LoadError {
 
 /// Warns of variables of the command line that nothing in the texts of `graph` refers to.
 pub fn warn_of_unused(graph: &FlatGraph, variables: &BTreeMap<String, String>) {
-    for name in variables.keys().filter(|name| !graph.sources.mentions_variable(name)) {
-        term::warning(format!("nothing in the configuration refers to the variable '{name}'"));
+    let asked: BTreeSet<&str> = graph.sources.variables().collect();
+    for name in variables.keys().filter(|name| !asked.contains(name.as_str())) {
+        let meant = language::nearest(name, asked.iter().copied());
+        let meant = meant.map_or(String::new(), |meant| format!("; it refers to '{meant}'"));
+        let told = format!("nothing in the configuration refers to the variable '{name}'{meant}");
+        term::warning(told);
     }
 }
 

@@ -34,9 +34,11 @@ mod address;
 mod number;
 pub mod split;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use super::near::nearest;
 pub use address::{BareIpv4Prefix, BareIpv6Prefix, EtherAddress, Ipv4Prefix, Ipv6Prefix};
 pub use number::{Bandwidth, Fixed, Saturating, Size};
 use split::{split_args, split_words, unquote};
@@ -126,6 +128,8 @@ pub struct ArgsError {
     pub messages: Vec<String>,
     /// Which argument each is about, counted from 0, as far as it is about one.
     pub args: Vec<Option<usize>>,
+    /// Of keywords that are not known, by their arguments: those that were perhaps meant.
+    pub meant: BTreeMap<usize, String>,
 }
 
 impl fmt::Display for ArgsError {
@@ -156,6 +160,10 @@ pub struct Args<'a> {
     args: Vec<Arg>,
     names: &'a dyn Names,
     errors: Vec<(String, Option<usize>)>,
+    /// Keywords that were asked for.
+    asked: Vec<String>,
+    /// Of keywords that nothing asked for, by their arguments: those that were perhaps meant.
+    meant: BTreeMap<usize, String>,
     /// Which argument was taken by which keyword.
     taken: Vec<(String, usize)>,
     /// Which arguments were taken as the rest.
@@ -191,6 +199,8 @@ impl<'a> Args<'a> {
             args,
             names,
             errors: Vec::new(),
+            asked: Vec::new(),
+            meant: BTreeMap::new(),
             taken: Vec::new(),
             rest: Vec::new(),
             warnings: Vec::new(),
@@ -249,6 +259,7 @@ impl<'a> Args<'a> {
 
     /// Reads every argument with `keyword`, in order.
     pub fn read_all<T: FromArg>(&mut self, keyword: &str, targets: &mut Vec<T>) -> &mut Self {
+        self.ask(keyword);
         let has_keyword = |arg: &Arg| arg.state == State::Free && arg.keyword_len == keyword.len();
         for idx in 0..self.args.len() {
             let arg = &mut self.args[idx];
@@ -319,7 +330,7 @@ impl<'a> Args<'a> {
             errors if errors.is_empty() => Ok(()),
             errors => {
                 let (messages, args) = errors.into_iter().unzip();
-                Err(ArgsError { messages, args })
+                Err(ArgsError { messages, args, meant: std::mem::take(&mut self.meant) })
             }
         }
     }
@@ -332,16 +343,26 @@ impl<'a> Args<'a> {
         let free = |arg: &Arg| arg.state == State::Free;
         let free = self.args.iter().enumerate().filter(|(_, arg)| free(arg));
         let (unknown, more): (Vec<_>, Vec<_>) = free.partition(|(_, arg)| arg.keyword_len > 0);
-        let unknown = unknown.into_iter().map(|(idx, arg)| {
-            (format!("{}: unknown argument", &arg.text[..arg.keyword_len]), Some(idx))
-        });
-        self.errors.extend(unknown);
+        for (idx, arg) in unknown {
+            let keyword = &arg.text[..arg.keyword_len];
+            let meant = nearest(keyword, self.asked.iter().map(String::as_str));
+            self.meant.extend(meant.map(|meant| (idx, meant.to_owned())));
+            self.errors.push((format!("{keyword}: unknown argument"), Some(idx)));
+        }
         let more = more.first().map(|(idx, _)| ("too many arguments".to_owned(), Some(*idx)));
         self.errors.extend(more);
         self.consume()
     }
 
+    /// Notes a keyword that is asked for. Where nothing is left to be unknown, nobody wants it.
+    fn ask(&mut self, keyword: &str) {
+        if !self.is_empty() {
+            self.asked.push(keyword.to_owned());
+        }
+    }
+
     fn find(&mut self, keyword: &str, is_mandatory: bool, is_positional: bool) -> Option<String> {
+        self.ask(keyword);
         // The next positional argument, before keywords are looked for: one that is taken by its
         // keyword now must not open the way to those behind it.
         let position = self.args.iter().position(|arg| arg.state != State::TakenByPosition);

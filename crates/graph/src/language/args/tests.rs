@@ -37,6 +37,11 @@ fn keywords_and_positions_find_arguments() {
     check("1, D 3, E 4, 5, 6", Err("D: unknown argument\nE: unknown argument\ntoo many arguments"));
     check("A\t 1 2", Ok(("1 2", "", "")));
     check("1, C", Ok(("1", "C", "")));
+    let mut args = Args::new("LIMTI 5, X y, STOPP true");
+    args.read("LIMIT", &mut 0u32).read("STOP", &mut false);
+    let wrong = args.complete().unwrap_err();
+    assert_eq!(wrong.to_string().matches("unknown argument").count(), 3);
+    assert_eq!(wrong.meant, [(0, "LIMIT".to_owned()), (2, "STOP".to_owned())].into());
     // Lists of addresses are values, not keywords.
     check("1, ::1 ::2", Ok(("1", "::1 ::2", "")));
     check("1, 10.0.0.1 10.0.0.2", Ok(("1", "10.0.0.1 10.0.0.2", "")));

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use super::super::ast::{ClassExpr, CompoundExpr, Formal, Name, Requirement, Statement};
 use super::super::class::ClassTable;
 use super::super::diagnostic::{Diagnostic, Diagnostics};
+use super::super::near::nearest;
 use super::super::parser::Ast;
 use super::super::source::{SourceMap, Span};
 use super::super::token::ConfigText;
@@ -298,8 +299,7 @@ impl Builder<'_> {
     /// Adds the help "did you mean" if a class has a similar name.
     pub(super) fn suggest(&self, error: Diagnostic, name: &str) -> Diagnostic {
         let scoped = self.classes.iter().flat_map(|classes| classes.keys().map(String::as_str));
-        let near = |other: &&str| other.len() > 2 && is_near(name, other);
-        match scoped.chain(self.table.names()).filter(near).min() {
+        match nearest(name, scoped.chain(self.table.names())) {
             Some(other) => error.help(format!("there is a class '{other}'")),
             None => error,
         }
@@ -407,22 +407,5 @@ impl Open {
             }
             _ => self.names.get(name).copied(),
         }
-    }
-}
-
-/// Whether one edit (a letter put in, left out, changed, or two swapped) or a change of case
-/// makes one word the other.
-fn is_near(a: &str, b: &str) -> bool {
-    if a.eq_ignore_ascii_case(b) {
-        return true;
-    }
-    let (a, b) = (a.as_bytes(), b.as_bytes());
-    let head = a.iter().zip(b).take_while(|(x, y)| x == y).count();
-    let rest = (&a[head..], &b[head..]);
-    let tail = rest.0.iter().rev().zip(rest.1.iter().rev()).take_while(|(x, y)| x == y).count();
-    let middle = (&rest.0[..rest.0.len() - tail], &rest.1[..rest.1.len() - tail]);
-    match middle {
-        ([x, y], [z, w]) => x == w && y == z,
-        (a, b) => a.len() <= 1 && b.len() <= 1,
     }
 }

@@ -162,6 +162,8 @@ impl FlatGraph {
                      argument of the compound, nor given on the command line"
                 ));
             }
+            let meant = wrong.meant.get(&arg).map(|meant| format!("{message}; is {meant} meant?"));
+            let message = meant.as_ref().unwrap_or(message);
             // A comment makes one text of several lines.
             let shown = places.get(arg).filter(|_| places.len() == values.len());
             let is_as_written = shown.is_some_and(|&span| self.sources.text(span) == value);

@@ -1,6 +1,10 @@
 //! Small tables of aligned columns.
+//!
+//! On a terminal that is too narrow for all of them the text of the last column goes on in further
+//! lines, and if that is not enough, columns go below others, behind the first ones again: nothing
+//! is left out. Elsewhere a row is a line.
 
-use crate::term::{FAINT, HEADING, paint};
+use crate::term::{self, FAINT, HEADING, paint};
 
 /// Where the cells of a column stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,10 +15,15 @@ pub enum Align {
     Right,
 }
 
+/// The least columns for text that goes on in further lines.
+const TEXT_COLUMNS_MIN: usize = 20;
+
 /// Rows of cells under headings.
 #[derive(Debug)]
 pub struct Table {
     headings: Vec<(&'static str, Align)>,
+    /// How many columns tell rows apart.
+    keys: usize,
     /// The least width of each column.
     widths: Vec<usize>,
     rows: Vec<Row>,
@@ -30,7 +39,13 @@ impl Table {
     /// A table without rows.
     pub fn new(headings: &[(&'static str, Align)]) -> Self {
         let widths = headings.iter().map(|(text, _)| text.chars().count()).collect();
-        Self { headings: headings.to_vec(), widths, rows: Vec::new() }
+        Self { headings: headings.to_vec(), keys: 1, widths, rows: Vec::new() }
+    }
+
+    /// The same, whose rows are told apart by so many columns and not by the first alone.
+    pub fn with_keys(mut self, keys: usize) -> Self {
+        self.keys = keys;
+        self
     }
 
     /// The same with columns at least so wide, for tables that are printed row by row.
@@ -70,6 +85,54 @@ impl Table {
 
     /// The rows under their headings, each line with an indent of two.
     pub fn render(&self) -> String {
+        self.render_within(term::columns())
+    }
+
+    /// The same, within so many columns of a terminal.
+    fn render_within(&self, columns_max: Option<usize>) -> String {
+        let widths = self.widths_of_all();
+        let room = columns_max.unwrap_or(usize::MAX);
+        let all: Vec<usize> = (0..self.headings.len()).collect();
+        if lines_columns(&widths, &all) <= room {
+            return self.part(&all, &widths, false);
+        }
+        let parts = self.parts(&widths, room);
+        let mut text = Vec::new();
+        for (at, columns) in parts.iter().enumerate() {
+            let mut widths = widths.clone();
+            if let Some(&last) = columns.last() {
+                // What is left beside the others, if that is text which may go on below.
+                let others = lines_columns(&widths, columns) - widths[last];
+                let least = self.headings[last].0.len().max(TEXT_COLUMNS_MIN);
+                if self.headings[last].1 == Align::Left && room.saturating_sub(others) >= least {
+                    widths[last] = widths[last].min(room - others);
+                }
+            }
+            text.push(self.part(columns, &widths, at > 0));
+        }
+        text.join("\n")
+    }
+
+    /// Columns that fit beside each other, each time behind those that tell rows apart.
+    fn parts(&self, widths: &[usize], room: usize) -> Vec<Vec<usize>> {
+        let keys: Vec<usize> = (0..self.keys.min(self.headings.len())).collect();
+        let mut parts = vec![keys.clone()];
+        for column in keys.len()..self.headings.len() {
+            let is_text =
+                column + 1 == self.headings.len() && self.headings[column].1 == Align::Left;
+            let least = self.headings[column].0.len().max(TEXT_COLUMNS_MIN);
+            let needs = if is_text { widths[column].min(least) } else { widths[column] };
+            let last = parts.last_mut().expect("there is one from the start");
+            if last.len() > keys.len() && lines_columns(widths, last) + 2 + needs > room {
+                parts.push(keys.clone());
+            }
+            parts.last_mut().expect("there is one from the start").push(column);
+        }
+        parts
+    }
+
+    /// The widths of all columns.
+    fn widths_of_all(&self) -> Vec<usize> {
         let columns = self.headings.len();
         let mut widths = self.widths.clone();
         for row in self.rows.iter().filter(|row| row.cells.len() == columns) {
@@ -77,28 +140,59 @@ impl Table {
                 *width = (*width).max(cell.chars().count());
             }
         }
+        widths
+    }
+
+    /// Some columns of all rows; below others, of those alone that have something in them.
+    fn part(&self, columns: &[usize], widths: &[usize], is_below: bool) -> String {
         let headings: Vec<String> = self.headings.iter().map(|(text, _)| (*text).into()).collect();
         let mut text = String::new();
-        if headings.iter().any(|heading| !heading.is_empty()) {
-            text += &format!("{}\n", paint(HEADING, self.line(&headings, &widths)));
+        if columns.iter().any(|&column| !headings[column].is_empty()) {
+            let line = self.columns_line(&headings, columns, widths);
+            text += &format!("{}\n", paint(HEADING, line));
         }
         for row in &self.rows {
-            let line = self.line(&row.cells, &widths);
-            text += &match row.style {
-                Some(style) => paint(style, line),
-                None => line,
-            };
-            text.push('\n');
+            let has = |&column: &usize| row.cells.get(column).is_some_and(|cell| !cell.is_empty());
+            if is_below && !columns.iter().skip(self.keys).any(has) {
+                continue;
+            }
+            for cells in self.lines_of(&row.cells, columns, widths) {
+                let line = self.columns_line(&cells, columns, widths);
+                text += &match row.style {
+                    Some(style) => paint(style, line),
+                    None => line,
+                };
+                text.push('\n');
+            }
         }
         text
     }
 
-    fn line(&self, cells: &[String], widths: &[usize]) -> String {
+    /// The cells of a row, line by line: text that is wider than its column takes several.
+    fn lines_of(&self, cells: &[String], columns: &[usize], widths: &[usize]) -> Vec<Vec<String>> {
+        let whole = vec![cells.to_vec()];
+        let Some(&last) = columns.last() else { return whole };
+        let Some(cell) = cells.get(last) else { return whole };
+        if cells.len() < self.headings.len() || cell.chars().count() <= widths[last] {
+            return whole;
+        }
+        let mut lines = whole;
+        for (at, part) in wrapped(cell, widths[last]).into_iter().enumerate() {
+            if at > 0 {
+                lines.push(vec![String::new(); cells.len()]);
+            }
+            lines[at][last] = part;
+        }
+        lines
+    }
+
+    fn columns_line(&self, cells: &[String], columns: &[usize], widths: &[usize]) -> String {
         let mut line = String::new();
-        for ((cell, width), (_, align)) in cells.iter().zip(widths).zip(&self.headings) {
-            let pad = " ".repeat(width.saturating_sub(cell.chars().count()));
+        for &column in columns {
+            let Some(cell) = cells.get(column) else { break };
+            let pad = " ".repeat(widths[column].saturating_sub(cell.chars().count()));
             line += "  ";
-            line += &match align {
+            line += &match self.headings[column].1 {
                 Align::Left => format!("{cell}{pad}"),
                 Align::Right => format!("{pad}{cell}"),
             };
@@ -106,6 +200,38 @@ impl Table {
         line.truncate(line.trim_end().len());
         line
     }
+
+    fn line(&self, cells: &[String], widths: &[usize]) -> String {
+        let all: Vec<usize> = (0..self.headings.len()).collect();
+        self.columns_line(cells, &all, widths)
+    }
+}
+
+/// How wide a line of these columns is.
+fn lines_columns(widths: &[usize], columns: &[usize]) -> usize {
+    columns.iter().map(|&column| widths[column] + 2).sum()
+}
+
+/// `text` in lines of at most so many characters, cut between words; a longer word has a line of
+/// its own.
+pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    wrapped_by(text, columns, |part| part.chars().count())
+}
+
+/// The same, where `width` tells how wide a part of the text is. There is one line at least.
+pub fn wrapped_by(text: &str, columns: usize, width: impl Fn(&str) -> usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.last_mut().expect("there is one from the start");
+        let len = width(last);
+        if len > 0 && len + 1 + width(word) > columns {
+            lines.push(word.to_owned());
+        } else {
+            last.push_str(if len > 0 { " " } else { "" });
+            last.push_str(word);
+        }
+    }
+    lines
 }
 
 /// A title line for what follows.
@@ -125,5 +251,56 @@ mod tests {
         table.row(["x".into()]);
         let plain = anstream::adapter::strip_str(&table.render()).to_string();
         assert_eq!(plain, "  engine  Mpps\n  linear   1.5\n  turbo    150\n  x\n");
+    }
+
+    #[test]
+    fn a_table_fits_its_terminal() {
+        let (left, right) = (Align::Left, Align::Right);
+        let headings = [("element", left), ("packets", right), ("bytes", right), ("drops", left)];
+        let mut table = Table::new(&headings);
+        let drops = "1,000 queue full, 20 no route, 3 not IP";
+        table.row(["src", "1,000,000", "64,000,000", ""].map(Into::into));
+        table.row(["queue", "12", "768", drops].map(Into::into));
+        table.row(["and 3 more".into()]);
+        let check = |columns, expected: &str| {
+            let text = table.render_within(columns);
+            let plain = anstream::adapter::strip_str(&text).to_string();
+            assert_eq!(plain, expected, "{columns:?}");
+            let widest = plain.lines().map(|line| line.chars().count()).max();
+            assert!(columns.is_none_or(|columns| widest <= Some(columns)), "{plain}");
+        };
+        let wide = "  element    packets       bytes  drops\n\
+                    \x20 src      1,000,000  64,000,000\n\
+                    \x20 queue           12         768  1,000 queue full, 20 no route, 3 not IP\n\
+                    \x20 and 3 more\n";
+        check(None, wide);
+        check(Some(80), wide);
+        check(
+            Some(60),
+            "  element    packets       bytes  drops\n\
+             \x20 src      1,000,000  64,000,000\n\
+             \x20 queue           12         768  1,000 queue full, 20 no\n\
+             \x20                                 route, 3 not IP\n\
+             \x20 and 3 more\n",
+        );
+        check(
+            Some(34),
+            "  element    packets       bytes\n\
+             \x20 src      1,000,000  64,000,000\n\
+             \x20 queue           12         768\n\
+             \x20 and 3 more\n\n\
+             \x20 element  drops\n\
+             \x20 queue    1,000 queue full, 20 no\n\
+             \x20          route, 3 not IP\n",
+        );
+    }
+
+    #[test]
+    fn text_is_cut_between_words() {
+        let lines = |text: &str, columns| wrapped(text, columns).join("|");
+        assert_eq!(lines("a bc def", 4), "a bc|def");
+        assert_eq!(lines("abcdef g", 3), "abcdef|g");
+        assert_eq!(lines("", 3), "");
+        assert_eq!(lines("äö ü", 4), "äö ü");
     }
 }

@@ -31,6 +31,13 @@ pub fn paint(style: Style, text: impl fmt::Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
+/// The columns of the terminal that the standard output is; none if it is none.
+pub fn columns() -> Option<usize> {
+    let out = std::io::stdout();
+    let size = out.is_terminal().then(|| rustix::termios::tcgetwinsize(&out).ok())??;
+    Some(usize::from(size.ws_col)).filter(|&columns| columns > 0)
+}
+
 /// Reports why the run ends.
 pub fn error(error: &anyhow::Error) {
     let mut out = anstream::stderr().lock();

@@ -11,7 +11,11 @@ use warpswitch_graph::language::{ClassTable, nearest};
 use crate::exit::{Outcome, bad_input};
 use crate::markdown;
 use crate::output::{print, print_json};
-use crate::term::{FAINT, HEADING, paint};
+use crate::table::wrapped;
+use crate::term::{self, FAINT, HEADING, paint};
+
+/// The least columns for a summary; a terminal that has fewer cuts it where it likes.
+const SUMMARY_COLUMNS_MIN: usize = 20;
 
 const LONG_ABOUT: &str = "\
 Show the element classes that configurations may use: all of them with a line each, or what there \
@@ -65,7 +69,7 @@ pub fn run(args: &ElementsArgs) -> anyhow::Result<Outcome> {
     }
     match (args.json, args.classes.is_empty()) {
         (true, _) => print_json(&classes)?,
-        (false, true) => print(&list(&classes))?,
+        (false, true) => print(&list(&classes, term::columns()))?,
         (false, false) => print(&classes.iter().map(page).collect::<Vec<_>>().join("\n"))?,
     }
     Ok(Outcome::Done)
@@ -117,8 +121,8 @@ fn unknown_class(classes: &[Class], name: &str) -> anyhow::Error {
     bad_input(format!("no element class is called '{name}'; {help}"))
 }
 
-/// A line for each class, under its area.
-fn list(classes: &[Class]) -> String {
+/// A line for each class, under its area. On a terminal summaries go on below themselves.
+fn list(classes: &[Class], columns: Option<usize>) -> String {
     let width = classes.iter().map(|class| class.name.len()).max().unwrap_or(0);
     let (mut text, mut area) = (String::new(), "");
     for class in classes {
@@ -127,7 +131,12 @@ fn list(classes: &[Class]) -> String {
             let gap = if text.is_empty() { "" } else { "\n" };
             _ = writeln!(text, "{gap}{}", paint(HEADING, area));
         }
-        _ = writeln!(text, "  {:width$}  {}", class.name, class.summary);
+        let room = columns.map_or(usize::MAX, |columns| columns.saturating_sub(width + 4));
+        let lines = wrapped(&class.summary, room.max(SUMMARY_COLUMNS_MIN));
+        for (at, line) in lines.iter().enumerate() {
+            let name = if at == 0 { class.name } else { "" };
+            _ = writeln!(text, "  {name:width$}  {line}");
+        }
     }
     let all = format!("{} classes; 'warpswitch elements CLASS' tells more.", classes.len());
     _ = writeln!(text, "\n{}", paint(FAINT, all));
@@ -138,15 +147,24 @@ fn list(classes: &[Class]) -> String {
 fn page(class: &Class) -> String {
     let Class { name, area, ports, processing, .. } = class;
     let codes = format!("({area}; ports {ports}, processing {processing})");
-    let mut text = format!("{} {}\n\n", paint(HEADING, name), paint(FAINT, codes));
-    if std::io::stdout().is_terminal() {
-        return text + &markdown::for_terminal(class.documentation);
+    let text = format!("{} {}\n\n", paint(HEADING, name), paint(FAINT, codes));
+    // A terminal that does not know its size shows colours all the same.
+    let columns = std::io::stdout().is_terminal().then(|| term::columns().unwrap_or(usize::MAX));
+    text + &markdown::rendered(class.documentation, columns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_fits_its_terminal() {
+        let classes = all();
+        let list = |columns| anstream::adapter::strip_str(&list(&classes, columns)).to_string();
+        let (whole, narrow) = (list(None), list(Some(80)));
+        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(&narrow), words(&whole));
+        assert!(whole.lines().count() < narrow.lines().count());
     }
-    for line in class.documentation.lines() {
-        match line.strip_prefix("# ") {
-            Some(heading) => _ = writeln!(text, "{}", paint(HEADING, heading)),
-            None => _ = writeln!(text, "{line}"),
-        }
-    }
-    text
 }

@@ -8,8 +8,11 @@ use warpswitch_graph::Router;
 
 use super::offload::OffloadStats;
 use crate::human;
-use crate::table::{Align, Table, title};
-use crate::term::{FAINT, WARN, paint};
+use crate::table::{Align, Table, title, wrapped};
+use crate::term::{self, FAINT, WARN, paint};
+
+/// The least columns for names of elements.
+const NAMES_COLUMNS: usize = 20;
 
 /// A clock for costs: nanoseconds since it was first read.
 pub fn ticks() -> u64 {
@@ -134,8 +137,9 @@ pub fn render(stats: &RunStats) -> String {
         0 => String::new(),
         count => {
             let lead = format!("{} without packets", human::counted(count, "element"));
-            let line = format!("  {lead}: {}", shortened(&names));
-            format!("{}\n", paint(FAINT, line))
+            let room = term::columns().map_or(usize::MAX, |columns| columns.saturating_sub(2));
+            let lines = wrapped(&format!("{lead}: {}", shortened(&names)), room.max(NAMES_COLUMNS));
+            lines.iter().map(|line| format!("{}\n", paint(FAINT, format!("  {line}")))).collect()
         }
     };
     format!("{}{}{idle}", title("Run", &aside), table.render())

@@ -461,7 +461,8 @@ pub fn render(device: &str, what: &str, runs: &[UpdateRun]) -> String {
         ("beside", Align::Right),
         ("kept", Align::Right),
         ("B/update", Align::Right),
-    ]);
+    ])
+    .with_keys(3);
     for run in runs {
         table.row([
             run.engine.clone(),

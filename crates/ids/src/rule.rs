@@ -667,6 +667,20 @@ impl Rules {
         }
     }
 
+    /// Why nothing is looked for, in words; none if a rule is.
+    pub fn why_nothing(&self) -> Option<String> {
+        if !self.rules.is_empty() {
+            return None;
+        }
+        let files = self.files.join(", ");
+        Some(match self.left_out.len() {
+            0 => format!("nothing is looked for: no rule in {files}"),
+            count => format!(
+                "nothing is looked for: no rule in {files} that is supported, {count} left out"
+            ),
+        })
+    }
+
     /// How many rules were left out for each keyword, the most frequent first. A rule counts for
     /// each of its keywords.
     pub fn keywords_left_out(&self) -> Vec<(&str, usize)> {

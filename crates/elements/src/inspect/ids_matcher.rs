@@ -15,7 +15,8 @@
 //!   read. Rules with anything else are left out, see the handler `unsupported`
 //! - `OUT`: file for alerts as EVE JSON lines, `-` is the standard output; none by default
 //! - `VARS`: variables of the rules; values with commas in quotes: `VARS "HTTP_PORTS=[80,81]"`
-//! - `LINK`: what packets begin with, `ethernet` (the default) or `ip`
+//! - `LINK`: what packets begin with, `ethernet` (the default) or `ip`. Where none of the first
+//!   1000 packets is IP by this, and most would be by the other, it says so
 //! - `FLOWS_MAX`: the most flows at a time, 65536 by default
 //! - `MEMORY_MAX`: the most bytes of all streams together (suffix K, M or G, as for the two below),
 //!   128M by default; at least `WINDOW`
@@ -65,10 +66,12 @@ use warpswitch_graph::language::args::{Args, ArgsError, Raw, Size};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec,
 };
+use warpswitch_ids::inspect::Uninspected;
 use warpswitch_ids::{Alert, Engine, Inspector, InspectorOptions, OddBound, Packet, eve};
 use warpswitch_packet::{self as packet, Batch, annotation};
 use warpswitch_scan::PatternId;
 use warpswitch_wire::link::LinkType;
+use warpswitch_wire::parse::{Network, parse};
 
 use super::on_device::{DeviceSearch, SearchCounts};
 use super::rules::engine_of;
@@ -99,7 +102,14 @@ pub struct IdsMatcher {
     remarks: Vec<String>,
     /// Where texts were searched, if there is a device.
     counts: Arc<SearchCounts>,
+    /// It is known whether `LINK` is right.
+    knows_link: bool,
+    /// As long as it is not: packets that would be IP if it said the other one.
+    otherwise: u64,
 }
+
+/// Packets after which a `LINK` by which none of them is IP is told.
+const LINK_PACKETS: u64 = 1000;
 
 /// A packet as detection takes it; one without a time is of `now`.
 pub(crate) fn ids_packet(packet: &packet::Packet, link: LinkType, now: i64) -> Packet<'_> {
@@ -111,6 +121,13 @@ pub(crate) fn ids_packet(packet: &packet::Packet, link: LinkType, now: i64) -> P
         timestamp_ns: u64::try_from(time).unwrap_or(0),
         found: None,
     }
+}
+
+/// How many packets an inspector had, and of how many it could not even tell that they are IP.
+fn read_so_far(inspector: &Inspector) -> (u64, u64) {
+    let stats = inspector.stats();
+    let reasons = [Uninspected::Malformed, Uninspected::NotIp];
+    (stats.packets, reasons.iter().map(|&reason| stats.uninspected[reason as usize]).sum())
 }
 
 /// The words of an argument, without their quotes.
@@ -166,17 +183,60 @@ impl IdsMatcher {
                 *hit = true;
             }
         }
+        if !self.knows_link {
+            self.watch_link(cx, batch);
+        }
         self.write_alerts(cx);
         &self.hits
+    }
+
+    /// Counts the packets looked at that the other link would fit, while there was no IP by this.
+    fn watch_link(&mut self, cx: &mut Context<'_>, batch: &Batch) {
+        let Some((packets, uninspected)) = self.inspector.as_ref().map(read_so_far) else { return };
+        if packets > uninspected {
+            self.knows_link = true;
+            return;
+        }
+        let other = if self.is_ip { LinkType::Ethernet } else { LinkType::RawIp };
+        let is_ip = |&&place: &&u32| {
+            let bytes = batch.get_ahead(place as usize).data();
+            parse(other, bytes, bytes.len())
+                .is_ok_and(|parsed| matches!(parsed.network, Network::Ipv4 | Network::Ipv6))
+        };
+        self.otherwise += self.looked_at.iter().filter(is_ip).count() as u64;
+        if packets >= LINK_PACKETS {
+            self.tell_link(cx);
+        }
+    }
+
+    /// Tells, once, that none of the packets was IP, if `LINK` seems to be the reason.
+    fn tell_link(&mut self, cx: &mut Context<'_>) {
+        self.knows_link = true;
+        let Some((packets, uninspected)) = self.inspector.as_ref().map(read_so_far) else { return };
+        if packets > uninspected || self.otherwise * 2 <= packets {
+            return;
+        }
+        let (name, otherwise) = (cx.declaration(), self.otherwise);
+        let (is, mend) = match self.is_ip {
+            true => ("Ethernet frames with IP", "leave LINK ip out, or put Strip(14) before it"),
+            false => ("IP packets without a frame", "say LINK ip"),
+        };
+        cx.say(&format!(
+            "{name}: nothing is inspected: of the first {packets} packets {otherwise} are {is}: \
+             {mend}"
+        ));
     }
 
     /// Tells what is left out, and opens the file.
     pub(crate) fn start(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
         if let Some(engine) = self.inspector.as_ref().map(Inspector::engine) {
             let (kept, left_out) = (engine.rules().count(), engine.left_out().len());
-            if left_out > 0 || kept == 0 {
-                let all = kept + left_out;
-                let name = cx.declaration();
+            let name = cx.declaration();
+            let all = kept + left_out;
+            if all == 0 {
+                let files = engine.files().join(", ");
+                cx.say(&format!("{name}: nothing is looked for: no rule in {files}"));
+            } else if left_out > 0 {
                 cx.say(&format!(
                     "{name}: {left_out} of {all} rules are left out, {kept} are looked for; \
                      handler 'unsupported' lists the others"
@@ -390,6 +450,9 @@ impl Element for IdsMatcher {
     fn finish(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
         if let Some(inspector) = &mut self.inspector {
             inspector.finish(&mut self.alerts);
+        }
+        if !self.knows_link {
+            self.tell_link(cx);
         }
         self.write_alerts(cx);
         if let (Some(inspector), Some(_)) = (&self.inspector, &self.output) {

@@ -50,7 +50,9 @@ inspected is counted by reason.
 
 Alerts are JSON lines with the fields of Suricata's EVE, in the order of the capture; the last \
 line has the counters. The same capture and rules give the same bytes. With --json the summary is \
-an object on the standard output, and alerts are written only where --out says.";
+an object on the standard output, and alerts are written only where --out says; with '--out - \
+--json' the object goes to the standard error stream. Rules of which none is looked for are told, \
+and no error: the capture is counted all the same.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -249,11 +251,9 @@ fn load_rules(paths: &[PathBuf], variables: &[String]) -> anyhow::Result<Rules> 
     for variable in &rules.unused_variables {
         term::warning(variable.to_string());
     }
-    if rules.rules.is_empty() {
-        let names: Vec<&str> = files.iter().map(|file| file.0.as_str()).collect();
-        let left_out = rules.left_out.len();
-        let why = if left_out == 0 { "" } else { " that is supported; --left-out lists them" };
-        term::warning(format!("no rule in {}{why}", names.join(", ")));
+    if let Some(why) = rules.why_nothing() {
+        let hint = if rules.left_out.is_empty() { "" } else { "; --left-out lists them" };
+        term::warning(format!("{why}{hint}"));
     }
     Ok(rules)
 }

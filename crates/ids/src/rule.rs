@@ -622,6 +622,12 @@ pub enum RemarkKind {
         /// The keyword that was perhaps meant.
         meant: Option<&'static str>,
     },
+    /// The rule is left out for options that nothing can have together: in words.
+    Never(String),
+    /// A content of one buffer names another one, which counts: both words.
+    TwoBuffers(String, String),
+    /// A content has capital letters where the buffer has small ones.
+    CapitalsInHost(String),
     /// Another rule, which is kept, has the same `gid`, `sid` and `rev`: where that is.
     SameRevision {
         /// The number of its file.
@@ -659,6 +665,18 @@ impl Rules {
                 "sid {}: no keyword of Snort or Suricata: {name}{}",
                 remark.sid,
                 was_meant(*meant)
+            ),
+            RemarkKind::Never(what) => {
+                format!("sid {}: {what}: the rule is left out", remark.sid)
+            }
+            RemarkKind::TwoBuffers(first, second) => format!(
+                "sid {}: a content of {first} and of {second}: the last one counts",
+                remark.sid
+            ),
+            RemarkKind::CapitalsInHost(content) => format!(
+                "sid {}: the host is in small letters, and the content \"{content}\" is not: write \
+                 it so, say nocase, or use http.host.raw",
+                remark.sid
             ),
             RemarkKind::SameRevision { file, line } => format!(
                 "sid {}: {}:{line} has the same gid, sid and rev, and is the one that is kept",

@@ -222,6 +222,8 @@ impl Reader<'_> {
         let (Some(action), Some((header, only)), true) = (action, header, keywords.is_empty())
         else {
             self.bit_names.miss(&bits);
+            let never = body.odd.into_iter().filter(|kind| matches!(kind, RemarkKind::Never(_)));
+            self.rules.remarks.extend(never.map(|kind| remark(&about, kind)));
             self.leave_out(LeftOut { file, line, sid, keywords });
             return Ok(());
         };
@@ -234,6 +236,8 @@ impl Reader<'_> {
             self.leave_out(LeftOut { file, line, sid, keywords });
             return Ok(());
         }
+        let odd = body.odd.into_iter().map(|kind| remark(&about, kind));
+        self.rules.remarks.extend(odd);
         let (checks, steps, buffers) = (body.checks, body.steps, body.buffers);
         let (no_alert, threshold) = (body.no_alert, body.threshold);
         let rule =

@@ -1,7 +1,8 @@
-//! Header options of a rule that no packet can have together.
+//! Options of a rule that no packet, or no buffer, can have together.
 
+use crate::http::Buffer;
 use crate::ranges::Ranges;
-use crate::rule::{Check, Field, FlagsHow};
+use crate::rule::{Check, Field, FlagsHow, InBuffer, Step};
 
 /// Fields of headers, by their option, and the largest number that each can hold. Payloads have no
 /// such bound: a host may capture what its card puts together.
@@ -28,6 +29,41 @@ pub(super) fn contradictions(checks: &[Check]) -> impl Iterator<Item = String> {
     let flags = (!has_flags(checks)).then_some("flags");
     named.chain(flags).map(|name| format!("{name} that no packet has"))
 }
+
+/// Whether a buffer can be so long as is asked for: at least one byte, without which it is not
+/// there, and at least as many as each content has.
+pub(super) fn has_length(of: &InBuffer) -> bool {
+    let content_bytes = of.steps.iter().filter_map(|step| match step {
+        Step::Content(content) if !content.negated => Some(content.bytes.len()),
+        _ => None,
+    });
+    let least = content_bytes.max().unwrap_or(1).max(1) as u128;
+    let mut lengths = Ranges::range(least, u128::from(u32::MAX));
+    for size in &of.sizes {
+        let range = Ranges::range(size.low.into(), size.high.into());
+        let refused = if size.outside { range } else { range.complement() };
+        lengths = lengths.without(&refused);
+    }
+    !lengths.is_none()
+}
+
+/// What a content of the host says in capital letters, which that buffer never has.
+pub(super) fn capitals_in_host(of: &InBuffer) -> Option<String> {
+    let has_capitals = |bytes: &[u8]| bytes.iter().any(u8::is_ascii_uppercase);
+    let mut contents = of.steps.iter().filter_map(|step| match step {
+        Step::Content(content) if !content.nocase => Some(&content.bytes),
+        _ => None,
+    });
+    let bytes = contents.find(|bytes| of.buffer == Buffer::Host && has_capitals(bytes))?;
+    let shown = bytes.iter().take(SHOWN_BYTES_MAX).map(|&byte| match byte {
+        b' '..=b'~' => byte as char,
+        _ => '.',
+    });
+    Some(shown.collect())
+}
+
+/// The most bytes that are shown of a content.
+const SHOWN_BYTES_MAX: usize = 64;
 
 /// The numbers that a field may have.
 fn numbers(checks: &[Check], wanted: Field, max: u32) -> Ranges<u128> {
@@ -81,6 +117,9 @@ mod tests {
                 .collect();
             assert_eq!(found, expected, "{options}");
             assert_eq!(rules.rules.is_empty(), !expected.is_empty(), "{options}");
+            let remarks = rules.remarks.iter().map(|remark| rules.remark(remark));
+            let told = expected.iter().map(|what| format!("sid 1: {what}: the rule is left out"));
+            assert_eq!(remarks.collect::<Vec<_>>(), told.collect::<Vec<_>>(), "{options}");
         };
         let (dsize, ttl) = ("dsize that no packet has", "ttl that no packet has");
         check("dsize:5<>3", &[dsize]);
@@ -100,5 +139,43 @@ mod tests {
         check("flags:*0", &["flags that no packet has"]);
         check("flags:+S; flags:!A", &[]);
         check("flags:S,12; flags:S,12", &[]);
+        let bsize = "bsize that no buffer has";
+        check("http.uri; bsize:5<>5", &[bsize]);
+        check("http.uri; bsize:5<>7", &[]);
+        check("http.uri; bsize:0", &[bsize]);
+        check("http.uri; bsize:>5; bsize:<5", &[bsize]);
+        check("http.uri; bsize:3; content:\"abcd\"", &[bsize]);
+        check("http.uri; bsize:4; content:\"abcd\"", &[]);
+        check("http.uri; bsize:3; content:!\"abcd\"", &[]);
+        check("http.uri; bsize:3; http.header; content:\"abcd\"", &[]);
+        check("urilen:<1", &["urilen that no buffer has"]);
+        check("urilen:5<>9; urilen:7", &[]);
+    }
+
+    /// What can be, and was hardly meant.
+    #[test]
+    fn what_was_hardly_meant_is_remarked() {
+        let check = |options: &str, expected: &[&str]| {
+            let text = format!("alert tcp any any -> any any ({options}; sid:1;)");
+            let text = [RuleText { name: "r", bytes: text.as_bytes() }];
+            let rules = read_rules(&text, &Variables::default()).unwrap();
+            let remarks: Vec<String> =
+                rules.remarks.iter().map(|remark| rules.remark(remark)).collect();
+            assert_eq!(remarks, expected, "{options}");
+            assert_eq!(rules.rules.len(), 1, "{options}");
+        };
+        let twice = "sid 1: a content of http_uri and of http_header: the last one counts";
+        check("content:\"a\"; http_uri; http_header", &[twice]);
+        check("content:\"a\"; http_uri; nocase; isdataat:3; http_header", &[twice]);
+        check("content:\"a\"; http_uri; http_uri", &[]);
+        check("content:\"a\"; http_cookie; http_raw_cookie", &[]);
+        check("content:\"a\"; http_uri; content:\"b\"; http_header", &[]);
+        let host = "sid 1: the host is in small letters, and the content \"Ex.org|\" is not: write \
+                    it so, say nocase, or use http.host.raw";
+        check("http.host; content:\"Ex.org|7c|\"", &[host]);
+        check("content:\"Ex.org|7c|\"; http_host", &[host]);
+        check("http.host; content:\"Ex.org\"; nocase", &[]);
+        check("http.host; content:\"ex.org\"", &[]);
+        check("http.host.raw; content:\"Ex.org\"", &[]);
     }
 }

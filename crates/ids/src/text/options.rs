@@ -13,7 +13,7 @@ use super::source::{Part, Skip, Source};
 use super::threshold::threshold;
 use super::{never, note, numbers, pcre};
 use crate::http::Buffer;
-use crate::rule::{About, Check, Field, FlowTest, InBuffer, STEPS_MAX, Size, Step};
+use crate::rule::{About, Check, Field, FlowTest, InBuffer, RemarkKind, STEPS_MAX, Size, Step};
 use crate::threshold::Threshold;
 
 /// Options that say nothing about packets. `service` names what a flow carries, for a detection
@@ -30,6 +30,8 @@ pub(super) struct Body {
     pub(super) bits: Vec<BitOption>,
     pub(super) no_alert: bool,
     pub(super) threshold: Option<Threshold>,
+    /// What was hardly meant so.
+    pub(super) odd: Vec<RemarkKind>,
 }
 
 /// One option.
@@ -204,6 +206,11 @@ struct Draftsman<'a> {
     threshold: Option<Threshold>,
     /// Its variables.
     names: Names,
+    /// The old word behind the content, or the expression, at hand.
+    named: Option<String>,
+    /// The last option about the bytes of a buffer.
+    size_name: String,
+    odd: Vec<RemarkKind>,
 }
 
 impl<'a> Draftsman<'a> {
@@ -231,6 +238,9 @@ impl<'a> Draftsman<'a> {
             no_alert: false,
             threshold: None,
             names: Names::default(),
+            named: None,
+            size_name: String::new(),
+            odd: Vec::new(),
         }
     }
 
@@ -374,6 +384,9 @@ impl<'a> Draftsman<'a> {
             }
             _ => Open::Ready(self.bytes(name, value, errors)?),
         };
+        if matches!(name, "content" | "pcre") {
+            self.named = None;
+        }
         self.arounds.step(matches!(name, "content" | "pcre"), own);
         self.steps.push(step);
         Ok(())
@@ -384,8 +397,12 @@ impl<'a> Draftsman<'a> {
         if option.value.is_some() {
             return Err(Skip::Unsupported(format!("{name} with a value")));
         }
-        if let Some(word) = Word::of(&name) {
-            self.arounds.word(word);
+        let Some(word) = Word::of(&name) else { return Ok(()) };
+        self.arounds.word(word);
+        if matches!(word, Word::Modifier(_)) && !self.steps.is_empty() {
+            let before = self.named.replace(name.clone());
+            let other = before.filter(|before| Word::of(before) != Some(word));
+            self.odd.extend(other.map(|before| RemarkKind::TwoBuffers(before, name)));
         }
         Ok(())
     }
@@ -409,6 +426,7 @@ impl<'a> Draftsman<'a> {
             }
             _ => (value, None),
         };
+        name.clone_into(&mut self.size_name);
         let check = numbers::number(self.source, span, Field::Dsize, u32::MAX - 1, errors)?;
         if let Check::Number { low, high, outside, .. } = check {
             self.arounds.size(Size { low, high, outside }, own);
@@ -476,9 +494,17 @@ impl<'a> Draftsman<'a> {
         }
         let nothing = Sorted { payload: Vec::new(), buffers: Vec::new() };
         let Sorted { payload: steps, buffers } = sorted.unwrap_or(nothing);
-        keywords.extend(never::contradictions(&checks));
+        let mut odd = self.odd;
+        odd.extend(
+            buffers.iter().find_map(never::capitals_in_host).map(RemarkKind::CapitalsInHost),
+        );
+        let has_no_length = buffers.iter().any(|of| !never::has_length(of));
+        let of_size = has_no_length.then(|| format!("{} that no buffer has", self.size_name));
+        let never: Vec<String> = never::contradictions(&checks).chain(of_size).collect();
+        odd.extend(never.iter().cloned().map(RemarkKind::Never));
+        keywords.extend(never);
         let (bits, no_alert, threshold) = (self.bits, self.no_alert, self.threshold);
-        Body { about, flow, checks, steps, buffers, bits, no_alert, threshold }
+        Body { about, flow, checks, steps, buffers, bits, no_alert, threshold, odd }
     }
 }
 

@@ -73,6 +73,8 @@ pub struct StatsPart {
     pub flow: FlowStats,
     /// TCP streams.
     pub tcp: TcpStats,
+    /// Messages of HTTP.
+    pub http: HttpStats,
     /// Rules.
     pub detect: DetectStats,
 }
@@ -128,6 +130,17 @@ pub struct TcpStats {
     pub reassembly_memuse_peak: u64,
 }
 
+/// Messages of HTTP, which are read where a rule is about them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HttpStats {
+    /// Requests whose heads were looked at.
+    pub requests: u64,
+    /// Responses, the same.
+    pub responses: u64,
+    /// Sides that were not looked at any more before their stream ended.
+    pub given_up: u64,
+}
+
 /// Rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DetectStats {
@@ -178,6 +191,11 @@ pub fn stats(inspector: &Inspector) -> StatsPart {
             reassembly_gap: streams.gaps,
             reassembly_gap_bytes: streams.gap_bytes,
             reassembly_memuse_peak: stats.stream_bytes_peak,
+        },
+        http: HttpStats {
+            requests: stats.http_requests,
+            responses: stats.http_responses,
+            given_up: stats.http_given_up,
         },
         detect: DetectStats {
             rules_loaded: inspector.engine().rules().len() as u64,

@@ -261,6 +261,11 @@ impl Speaker {
         self.state == State::Off
     }
 
+    /// Whether a first line of a message came: what begins as HTTP may be none.
+    pub(crate) fn has_spoken(&self) -> bool {
+        self.number > 1 || self.line_start > 0
+    }
+
     /// Takes the next bytes of the stream; tells all parts of messages that are whole then. `asked`
     /// is what the other side asked for, if it speaks HTTP.
     pub(crate) fn feed(

@@ -10,7 +10,7 @@ use std::ops::Range;
 use super::judge::occurrence;
 use super::round::{Head, HeadOf, Job, Round};
 use super::search::Searched;
-use super::{Alert, Inspector};
+use super::{Alert, Inspector, Stats};
 use crate::confirm::Work;
 use crate::engine::Engine;
 use crate::flows::{Flow, Seen, side};
@@ -57,6 +57,17 @@ impl Round<'_> {
         let body = head.end..self.arena.len();
         let Told { part, kind, number, .. } = *told;
         self.messages.push(MessageText { part, kind, number, head, body });
+    }
+}
+
+impl Stats {
+    /// Counts a message, by its head.
+    fn note_message(&mut self, told: &Told<'_>) {
+        match (told.part, told.kind) {
+            (Part::Head, Kind::Request) => self.http_requests += 1,
+            (Part::Head, Kind::Response) => self.http_responses += 1,
+            (Part::Body, _) => {}
+        }
     }
 }
 
@@ -113,13 +124,19 @@ impl Inspector {
         }
         let Some(speaker) = half.speaker() else { return };
         let first = round.messages.len();
-        let mut told = |told: Told<'_>| round.put(&told);
+        let stats = &mut self.stats;
+        let mut told = |told: Told<'_>| {
+            stats.note_message(&told);
+            round.put(&told);
+        };
         if speaker.position == start {
             let asked = other.speaker().map(|speaker| &mut speaker.asked);
             speaker.feed(bytes, asked, wants, &mut told);
         } else {
             speaker.close(&mut told);
         }
+        let is_given_up = speaker.is_off() && speaker.has_spoken();
+        self.stats.http_given_up += u64::from(is_given_up);
         speaker.last = Some(head.decoded.head());
         drop_if_off(flow, seen.direction);
         self.stream_bytes = (self.stream_bytes + flow.bytes()).saturating_sub(before);
@@ -132,7 +149,11 @@ impl Inspector {
         let before = flow.bytes();
         let first = round.messages.len();
         let Some(speaker) = flow.halves[side(seen.direction)].speaker() else { return };
-        speaker.close(&mut |told| round.put(&told));
+        let stats = &mut self.stats;
+        speaker.close(&mut |told| {
+            stats.note_message(&told);
+            round.put(&told);
+        });
         drop_if_off(flow, seen.direction);
         self.stream_bytes = (self.stream_bytes + flow.bytes()).saturating_sub(before);
         self.add_messages(of, seen, first, round);

@@ -233,6 +233,12 @@ pub struct Stats {
     pub streams: StreamStats,
     /// The most bytes that streams held.
     pub stream_bytes_peak: u64,
+    /// Requests of HTTP whose heads were looked at.
+    pub http_requests: u64,
+    /// Responses, the same.
+    pub http_responses: u64,
+    /// Sides that spoke HTTP and were not looked at any more before their stream ended.
+    pub http_given_up: u64,
     /// Rules that were looked at for a text.
     pub candidates: u64,
     /// Texts in which rules were not confirmed as there was too much work.

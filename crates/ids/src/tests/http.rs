@@ -274,6 +274,37 @@ fn bits_thresholds_and_passes_are_those_of_messages() {
 }
 
 #[test]
+fn messages_and_sides_that_are_given_up_are_counted() {
+    let text = rule(1, "http.uri; content:\"/x\";");
+    let counted = |frames: &[Vec<u8>]| {
+        let mut one = inspector(&text, InspectorOptions::default());
+        alerts(&mut one, frames);
+        let stats = one.stats();
+        (stats.http_requests, stats.http_responses, stats.http_given_up)
+    };
+    let get = &b"GET / HTTP/1.1\r\n\r\n"[..];
+    let of_client = |segments: &[(u32, &[u8])]| counted(&connection(segments));
+    assert_eq!(of_client(&[(0, get), (18, get)]), (2, 0, 0));
+    assert_eq!(of_client(&[(0, b"GET / HTTP/1.1\r\nHost: x\r\n")]), (1, 0, 0));
+    // It may have been HTTP, and is none; it was, and goes on otherwise.
+    assert_eq!(of_client(&[(0, b"EHLO x\r\n"), (8, get)]), (0, 0, 0));
+    assert_eq!(of_client(&[(0, get), (18, b"\x16\x03\x01\r\n")]), (1, 0, 1));
+    // A gap, over which the server's acknowledgement goes.
+    let mut frames = connection(&[(0, get), (118, get)]);
+    frames.push(tcp(SERVER, CLIENT, ACK, 5001, 1137, b""));
+    assert_eq!(counted(&frames), (1, 0, 1));
+    for (answer, expected) in [
+        (&b"HTTP/1.1 204 x\r\n\r\n"[..], (1, 1, 0)),
+        (b"HTTP/1.1 101 x\r\n\r\n", (1, 1, 1)),
+        (b"HTTP/1.1 200 x\r\nTransfer-Encoding: chunked\r\n\r\nwrong", (1, 1, 1)),
+    ] {
+        let mut frames = connection(&[(0, get)]);
+        frames.push(tcp(SERVER, CLIENT, ACK, 5001, 1019, answer));
+        assert_eq!(counted(&frames), expected);
+    }
+}
+
+#[test]
 fn memory_of_messages_counts_and_is_given_back() {
     let text = rule(1, "content:\"evil\"; http_client_body;");
     let mut frames = Vec::new();

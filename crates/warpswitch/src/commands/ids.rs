@@ -450,6 +450,7 @@ fn tell_counters(stats: &StatsPart) {
         ("segments that contradict earlier ones", stats.tcp.overlap_diff_data),
         ("segments of no place in their stream", stats.tcp.out_of_window),
         ("gaps in streams", stats.tcp.reassembly_gap),
+        ("sides that spoke HTTP and were given up", stats.http.given_up),
         ("flows that ended to make room", stats.flow.evicted),
         ("flows that ended for memory", stats.flow.evicted_for_memory),
         ("alerts taken back by pass", stats.detect.alerts_passed),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use warpswitch_packet::{AHEAD_LOOKUPS, Batch, Packet};
+use warpswitch_packet::{AHEAD_LOOKUPS, AheadAnswer, Batch, Packet};
 
 /// The state of all tables that answers come from: a number that goes up with each change.
 ///
@@ -117,6 +117,19 @@ impl Ahead {
         self.missed.absorb(&copy.missed);
     }
 
+    /// The answer for a packet, and the packet; what a packet without one misses is counted. What
+    /// the answer proves is for the caller to look at.
+    #[inline]
+    pub(crate) fn answer<'p>(&mut self, packet: &'p Packet) -> Option<(&'p Packet, AheadAnswer)> {
+        let ahead = packet.ahead(self.stamp.get(), self.lookup);
+        let Some(ahead) = ahead.filter(|ahead| ahead.owner == self.owner) else {
+            self.miss(packet, 1);
+            return None;
+        };
+        self.taken += 1;
+        Some((packet, ahead))
+    }
+
     /// Counts a batch whose answers are not taken because of `packet`.
     #[cold]
     fn miss(&mut self, packet: &Packet, packets: usize) {
@@ -142,10 +155,16 @@ impl Ahead {
         if let (Some(ahead), Some(began)) = (ahead, began)
             && let Some(clock) = ahead.costs.clock
         {
-            let (ns, count) = &ahead.costs.sums[ahead.lookup];
-            ns.fetch_add(clock().saturating_sub(began).as_nanos() as u64, Ordering::Relaxed);
-            count.fetch_add(packets as u64, Ordering::Relaxed);
+            ahead.note(clock().saturating_sub(began), packets);
         }
+    }
+
+    /// Notes that lookups of `packets` packets, not done ahead, took so long.
+    #[inline]
+    pub(crate) fn note(&self, took: Duration, packets: usize) {
+        let (ns, count) = &self.costs.sums[self.lookup];
+        ns.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
+        count.fetch_add(packets as u64, Ordering::Relaxed);
     }
 
     /// Puts the answers for all packets of `batch` into `found`; false, and `found` is undefined,

@@ -50,6 +50,9 @@ pub mod threshold;
 mod tests;
 
 pub use engine::{Engine, GROUPS};
-pub use inspect::{Alert, Inspector, InspectorOptions, OddBound, Packet, Search, payload};
+pub use inspect::{
+    Alert, Found, Inspector, InspectorOptions, OddBound, Packet, PayloadPlace, Search, SearchWork,
+    payload, payload_place,
+};
 pub use rule::{Rule, Rules};
 pub use text::{RuleText, Variables, read_rules};

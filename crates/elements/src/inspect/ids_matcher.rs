@@ -36,6 +36,7 @@
 //! | `bytes_max` | read | the most bytes that flows and streams take, whatever comes |
 //! | `on_device` | read | texts, of packets and of streams, that a device searched for patterns |
 //! | `on_cores` | read | those that the worker did although there is a device |
+//! | `ahead_missed` | read | packets whose payloads nobody had searched ahead although somebody does, `PACKETS<tab>REASON` |
 //! | `flush` | write | what was written is in the file then |
 //!
 //! # Drops
@@ -48,8 +49,8 @@
 //! run's where a packet has none. Elements with the same rules share what was made of them.
 //! Memory for flows and for what streams hold is taken as they come,
 //! within the bounds above. Where who runs the configuration has a device, texts are searched there
-//! for what is looked for first in each rule; all else, messages of HTTP too, is the worker's, and
-//! what is found the same.
+//! for what is looked for first in each rule, payloads ahead if there is a `GPUIDSMatcher(FOR …)`
+//! for it; all else, messages of HTTP too, is the worker's, and what is found the same.
 //!
 //! # Example
 //! ```text
@@ -67,14 +68,15 @@ use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec,
 };
 use warpswitch_ids::inspect::Uninspected;
-use warpswitch_ids::{Alert, Engine, Inspector, InspectorOptions, OddBound, Packet, eve};
+use warpswitch_ids::{Alert, Engine, Found, Inspector, InspectorOptions, OddBound, Packet, eve};
 use warpswitch_packet::{self as packet, Batch, annotation};
-use warpswitch_scan::PatternId;
 use warpswitch_wire::link::LinkType;
 use warpswitch_wire::parse::{Network, parse};
 
 use super::on_device::{DeviceSearch, SearchCounts};
 use super::rules::engine_of;
+use super::told::Told;
+use crate::ahead::Ahead;
 use crate::capture::{Output, reason};
 use crate::offload::Offload;
 
@@ -106,6 +108,10 @@ pub struct IdsMatcher {
     knows_link: bool,
     /// As long as it is not: packets that would be IP if it said the other one.
     otherwise: u64,
+    /// Where packets have what occurs in their payloads, if somebody has that searched ahead.
+    ahead: Option<Ahead>,
+    /// Of the batch at hand what is known so.
+    told: Vec<Option<Told>>,
 }
 
 /// Packets after which a `LINK` by which none of them is IP is told.
@@ -162,7 +168,7 @@ impl IdsMatcher {
         cx: &mut Context<'_>,
         batch: &'f Batch,
         is_for: impl Fn(&packet::Packet) -> bool,
-        found: impl Fn(usize) -> Option<&'f [PatternId]>,
+        found: impl Fn(usize) -> Option<Found<'f>>,
     ) -> &[bool] {
         let link = self.link();
         let Some(inspector) = &mut self.inspector else { return &[] };
@@ -254,12 +260,49 @@ impl IdsMatcher {
         Ok(())
     }
 
-    /// Has texts searched on the device that there is, if it takes work.
+    /// Takes what was searched for ahead from now on, in the answer with number `lookup` of each
+    /// packet. Gives whose these have to be, or none if elsewhere they have another number.
+    pub(crate) fn look_ahead(&mut self, offload: &Offload, lookup: usize) -> Option<u16> {
+        let ahead = self.ahead.get_or_insert_with(|| offload.ahead(lookup));
+        if let Some(inspector) = &mut self.inspector {
+            // What is left is little: nobody waits for a device for it.
+            inspector.search_by(None);
+            if let Some(clock) = ahead.costs.clock {
+                inspector.time_searches(clock);
+            }
+        }
+        (ahead.lookup == lookup).then_some(ahead.owner)
+    }
+
+    /// Looks at a batch with what was found ahead.
+    fn look_with(&mut self, cx: &mut Context<'_>, batch: &Batch) {
+        let (Some(ahead), Some(inspector)) = (&mut self.ahead, &self.inspector) else {
+            self.look(cx, batch, |_| true, |_| None);
+            return;
+        };
+        let (told, before) = (&mut self.told, inspector.search_work());
+        told.clear();
+        told.extend(batch.iter().map(|packet| ahead.answer(packet).and_then(Told::read)));
+        let is_alone = told.iter().all(Option::is_none);
+        let told = std::mem::take(&mut self.told);
+        self.look(cx, batch, |_| true, |place| told[place].as_ref().map(Told::found));
+        self.told = told;
+        let (Some(ahead), Some(inspector)) = (&self.ahead, &self.inspector) else { return };
+        let work = inspector.search_work();
+        self.counts.on_device.fetch_add(work.known - before.known, Ordering::Relaxed);
+        self.counts.on_cores.fetch_add(work.texts - before.texts, Ordering::Relaxed);
+        if is_alone {
+            ahead.note(work.time.saturating_sub(before.time), batch.len());
+        }
+    }
+
+    /// Has texts searched on the device that there is, if it takes work and none are ahead.
     fn use_device(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
         let offload = Offload::of(cx).filter(|offload| offload.is_ready());
+        let offload = offload.filter(|_| self.ahead.is_none());
         if let (Some(offload), Some(inspector)) = (offload, &mut self.inspector) {
             let search = DeviceSearch::new(&offload, inspector.engine(), &self.counts)?;
-            inspector.search_by(Box::new(search));
+            inspector.search_by(Some(Box::new(search)));
         }
         Ok(())
     }
@@ -379,7 +422,7 @@ impl Element for IdsMatcher {
     }
 
     fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
-        self.look(cx, batch, |_| true, |_| None);
+        self.look_with(cx, batch);
         if cx.has_output(1) && self.hits.contains(&true) {
             let mut hits = self.hits.iter();
             cx.sort(batch, |_, _| match hits.next() {
@@ -401,6 +444,7 @@ impl Element for IdsMatcher {
                 HandlerSpec::read("bytes_max"),
                 HandlerSpec::read("on_device"),
                 HandlerSpec::read("on_cores"),
+                HandlerSpec::read("ahead_missed"),
                 HandlerSpec::button("flush"),
             ]
         }
@@ -422,6 +466,9 @@ impl Element for IdsMatcher {
             "streams" => Self::counters(inspector),
             "on_device" => self.counts.on_device.load(Ordering::Relaxed).to_string(),
             "on_cores" => self.counts.on_cores.load(Ordering::Relaxed).to_string(),
+            "ahead_missed" => {
+                self.ahead.as_ref().map(|ahead| ahead.missed).unwrap_or_default().text()
+            }
             _ => inspector.bytes_max().to_string(),
         })
     }

@@ -3,6 +3,7 @@
 pub(crate) mod ids_matcher;
 pub(crate) mod on_device;
 mod rules;
+pub(crate) mod told;
 
 use warpswitch_graph::ElementClass;
 

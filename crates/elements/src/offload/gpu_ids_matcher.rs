@@ -2,7 +2,8 @@
 //!
 //! # Synopsis
 //! `GPUIDSMatcher(RULES FILE [FILE ...] [, OUT FILE, VARS "NAME=VALUE" ..., LINK LINK, FLOWS_MAX N,
-//! MEMORY_MAX BYTES, WINDOW BYTES, PAYLOAD BYTES, ANNO PLACE, CHK_ANNO PLACE=NUMBER])`
+//! MEMORY_MAX BYTES, WINDOW BYTES, PAYLOAD BYTES, ANNO PLACE, CHK_ANNO PLACE=NUMBER])`,
+//! `GPUIDSMatcher(FOR ELEMENT [, LOOKUP N])`
 //!
 //! # Ports
 //! One input, one output; push. Takes wide batches, see `Batcher`.
@@ -14,6 +15,12 @@
 //!   others, four bytes; 44 by default
 //! - `CHK_ANNO`: only packets whose annotation at `PLACE`, of four bytes, is `NUMBER` are looked
 //!   into: a predicate, which an element before in the chain has decided
+//! - `FOR`: an `IDSMatcher` behind the chain, in the place of rules: payloads of Ethernet frames
+//!   are searched for its patterns, and what was found goes with each packet to it. It is used if
+//!   nobody has written to the packet and its payload is still that one; of payloads in which
+//!   several patterns occur nothing is told
+//! - `LOOKUP`: which of the answers that a packet has room for (0 or 1) is its, with `FOR`; by
+//!   default its place in the chain
 //!
 //! The device searches payloads for what is looked for first in each rule, whatever flows they are
 //! of, once for all matchers of a chain. Flows and streams are followed behind the queue, in order:
@@ -23,7 +30,7 @@
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | all of `IDSMatcher` | | as there; `on_device` and `on_cores` count payloads, by where they were searched, if there is a device |
+//! | all of `IDSMatcher` | | as there; `on_device` and `on_cores` count payloads, by where they were searched, if there is a device; with `FOR` these two only |
 //!
 //! # Drops
 //! - `no wide batch`: packets that did not come through a `Batcher`
@@ -42,12 +49,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use warpswitch_gpu::Chain;
-use warpswitch_graph::language::args::{Args, ArgsError};
+use warpswitch_graph::language::args::{Args, ArgsError, ElementRef};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
 };
 use warpswitch_ids::{GROUPS, payload};
-use warpswitch_packet::{Batch, Packet};
+use warpswitch_packet::{AHEAD_LOOKUPS, AheadAnswer, Batch, Packet};
 use warpswitch_scan::Patterns;
 use warpswitch_wire::link::LinkType;
 
@@ -58,7 +65,7 @@ use super::place::Offload;
 use super::searches::{Found, Part};
 use super::texts::{BatchTexts, Wanted};
 use crate::inspect::ids_matcher::IdsMatcher;
-use crate::inspect::ids_packet;
+use crate::inspect::{ids_packet, told};
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -78,6 +85,13 @@ pub struct GpuIdsMatcher {
     link: Option<LinkType>,
     /// What was found of this element's own, where others of its chain have other patterns.
     picked: Found,
+    /// Whom its answers are for; itself otherwise.
+    target: Option<usize>,
+    /// Which of a packet's answers are its, if that is told.
+    number: Option<usize>,
+    lookup: usize,
+    /// Whose the answers are.
+    owner: u16,
 }
 
 impl Default for GpuIdsMatcher {
@@ -88,6 +102,10 @@ impl Default for GpuIdsMatcher {
             predicate: None,
             link: None,
             picked: Found::default(),
+            target: None,
+            number: None,
+            lookup: 0,
+            owner: 0,
         }
     }
 }
@@ -113,6 +131,56 @@ impl GpuIdsMatcher {
         self.own.counts().on_cores.fetch_add(on_cores, Ordering::Relaxed);
     }
 
+    /// Has the `IDSMatcher` that it is for take its answers; gives what that looks for.
+    fn join_for(
+        &mut self,
+        target: usize,
+        cx: &mut Context<'_>,
+        offload: &Offload,
+        lookup: usize,
+    ) -> Result<Joined, String> {
+        let lookup = self.number.unwrap_or(lookup);
+        let take = |target: &mut IdsMatcher, _: &mut Context<'_>| {
+            let (engine, _) = target.engine().ok_or("it has no rules")?;
+            let patterns = engine.patterns().map(Patterns::clone);
+            let owner = target.look_ahead(offload, lookup).ok_or(members::ELSEWHERE)?;
+            Ok::<_, String>((patterns, owner))
+        };
+        let wrong = format!("FOR: '{}' is no IDSMatcher", cx.graph().elements[target].name);
+        let (patterns, owner) = cx.with_element(target, take).ok_or(wrong)??;
+        // A packet that begins in another way has its payload elsewhere, which is no proof.
+        let link = LinkType::Ethernet;
+        (self.link, self.lookup, self.owner) = (Some(link), lookup, owner);
+        let texts = Some(Wanted { link, patterns, is_ahead: true });
+        Ok(Joined { slice: None, texts, answer_bytes: 0, ahead: Some(lookup) })
+    }
+
+    /// Leaves what was found with the packets.
+    fn tell(&mut self, step: &Step, load: &mut Load, packets: usize) {
+        let Load { texts: Some(list), chain: Some(chain), ahead, .. } = load else { return };
+        list.read(chain, packets);
+        let list = &*list;
+        let Some(part) = list.searches.of(step.element) else { return };
+        self.count(part, list, chain.was_rescued());
+        let found = match (0..GROUPS).all(|group| part.is_all(group)) {
+            true => list.found(),
+            false => {
+                self.picked.pick(part, list.found(), |_| true);
+                &self.picked
+            }
+        };
+        ahead.resize(packets, [None; AHEAD_LOOKUPS]);
+        for ((place, ahead), &proof) in ahead.iter_mut().enumerate().zip(list.proofs()) {
+            let Some(proof) = proof else { continue };
+            let answer = match told::is_of(proof, |group| part.has(group)) {
+                true => found.of(place).and_then(told::answer),
+                false => told::answer(&[]),
+            };
+            ahead[self.lookup] =
+                answer.map(|answer| AheadAnswer { answer, proof, owner: self.owner });
+        }
+    }
+
     fn count(&self, part: Part<'_>, list: &BatchTexts, was_rescued: bool) {
         let (searched, asked) = list.counts(|group| part.has(group));
         let (on_device, on_cores) =
@@ -126,23 +194,31 @@ impl GpuIdsMatcher {
 impl ChainMember for GpuIdsMatcher {
     fn join(
         &mut self,
-        _cx: &mut Context<'_>,
-        _offload: &Arc<Offload>,
-        _lookup: usize,
+        cx: &mut Context<'_>,
+        offload: &Arc<Offload>,
+        lookup: usize,
     ) -> Result<Joined, String> {
+        if let Some(target) = self.target {
+            return self.join_for(target, cx, offload, lookup);
+        }
         let Some((engine, link)) = self.own.engine() else {
             return Err("it has no rules".to_owned());
         };
-        let texts = Some(Wanted { link, patterns: engine.patterns().map(Patterns::clone) });
+        let patterns = engine.patterns().map(Patterns::clone);
+        let texts = Some(Wanted { link, patterns, is_ahead: false });
         self.link = Some(link);
         Ok(Joined { slice: None, texts, answer_bytes: 0, ahead: None })
     }
 
     fn written(&self) -> Option<Written> {
-        Some(Written { place: self.anno, predicate: self.predicate })
+        let written = Written { place: self.anno, predicate: self.predicate };
+        self.target.is_none().then_some(written)
     }
 
     fn apply(&mut self, cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch) {
+        if self.target.is_some() {
+            return self.tell(step, load, batch.len());
+        }
         let predicate = self.predicate;
         let is_for = |packet: &Packet| anno::is_for(predicate, packet);
         let (mut found, mut is_counted) = (None, false);
@@ -164,7 +240,9 @@ impl ChainMember for GpuIdsMatcher {
             self.count_bypassed(batch);
         }
         let Self { own, anno, .. } = self;
-        let hits = own.look(cx, batch, is_for, |place| found?.of(place));
+        let hits = own.look(cx, batch, is_for, |place| {
+            Some(warpswitch_ids::Found { patterns: found?.of(place)?, place: None })
+        });
         for (packet, &is_hit) in batch.iter_mut().zip(hits) {
             if anno::is_for(predicate, packet) {
                 packet.set_anno_u32(*anno, is_hit.into());
@@ -179,13 +257,21 @@ impl Element for GpuIdsMatcher {
         args: &mut Args<'_>,
         context: &ConfigureContext<'_>,
     ) -> Result<(), ArgsError> {
+        let mut target = None::<ElementRef>;
+        args.read("FOR", &mut target);
+        if let Some(ElementRef(target)) = target {
+            self.target = Some(target);
+            self.number = members::read_number(args);
+            return args.complete();
+        }
         anno::read_written(args, &mut self.anno);
         self.predicate = Predicate::read(args);
         self.own.configure(args, context)
     }
 
     fn check_place(&mut self, cx: &mut Context<'_>) -> Result<Vec<String>, String> {
-        members::expect_chain(cx).map(|()| Vec::new())
+        members::expect_chain(cx)?;
+        members::expect_target(cx, self.target).map(|()| Vec::new())
     }
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
@@ -202,7 +288,9 @@ impl Element for GpuIdsMatcher {
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {
-        self.own.handlers()
+        const FOR_ANOTHER: &[HandlerSpec] =
+            &[HandlerSpec::read("on_device"), HandlerSpec::read("on_cores")];
+        if self.target.is_some() { FOR_ANOTHER } else { self.own.handlers() }
     }
 
     fn read(
@@ -211,7 +299,12 @@ impl Element for GpuIdsMatcher {
         name: &str,
         param: &str,
     ) -> Result<String, HandlerError> {
-        self.own.read(cx, name, param)
+        let counts = self.own.counts();
+        match (self.target, name) {
+            (Some(_), "on_device") => Ok(counts.on_device.load(Ordering::Relaxed).to_string()),
+            (Some(_), _) => Ok(counts.on_cores.load(Ordering::Relaxed).to_string()),
+            (None, _) => self.own.read(cx, name, param),
+        }
     }
 
     fn write(

@@ -4,7 +4,8 @@
 //! source ─► sdn ─► … ─► rt        source ─► Batcher … GPUSDNClassifier(FOR sdn)
 //!                                    … GPUIPLookup(FOR rt) … Debatcher ─► sdn ─► … ─► rt
 //! ```
-//! Lookups further on are done ahead, for the frames as they come from a source. The elements that
+//! Lookups further on are done ahead, for the frames as they come from a source; payloads are
+//! searched ahead in the same way, for matchers. The elements that
 //! look up stay where they are and do all else, also the lookup of a packet whose answer does not
 //! hold; so what leaves is what left before. All packets of a source pass through its chain, and
 //! none overtakes another.
@@ -22,7 +23,8 @@ use warpswitch_graph::language::{
 use warpswitch_packet::AHEAD_LOOKUPS;
 
 /// Classes whose lookups can be done ahead, the dearest first, and who does them.
-const FORMS: [(&str, &str); 8] = [
+const FORMS: [(&str, &str); 9] = [
+    ("IDSMatcher", "GPUIDSMatcher"),
     ("SDNClassifier", "GPUSDNClassifier"),
     ("LookupIP6Route", "GPUIP6Lookup"),
     ("StaticIPLookup", "GPUIPLookup"),
@@ -235,6 +237,17 @@ mod tests {
         assert!(!text.contains("offload@1/for@1"), "a leads to no rules: {text}");
         assert!(text.contains("offload@2/batcher@ :: Batcher(IDLE true);"), "{text}");
         assert!(text.contains("-> offload@1/debatcher@\n    -> c"), "{text}");
+    }
+
+    #[test]
+    fn payloads_are_searched_ahead_first_of_all() {
+        let config = "i :: InfiniteSource -> sdn :: SDNClassifier(x) -> Strip(14)
+            -> ids :: IDSMatcher(RULES y) -> rt :: StaticIPLookup(0/0 0) -> Discard;";
+        let (planned, text) = planned(config);
+        assert_eq!(planned.lookups, names(&["ids", "sdn"]));
+        assert_eq!(planned.left_out, names(&["rt"]));
+        assert!(text.contains("offload@1/for@0 :: GPUIDSMatcher(FOR ids);"), "{text}");
+        assert!(text.contains("offload@1/for@1 :: GPUSDNClassifier(FOR sdn);"), "{text}");
     }
 
     #[test]

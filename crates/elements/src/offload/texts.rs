@@ -17,14 +17,14 @@ use warpswitch_gpu::scan::{
     FOUND_WORDS, PAGE_WORDS, Place, TextFindings, Texts, put_text, text_words,
 };
 use warpswitch_gpu::{Chain, ChainRoom, HostMemory, SharedBytes};
-use warpswitch_ids::{GROUPS, payload};
+use warpswitch_ids::{GROUPS, PayloadPlace, payload_place};
 use warpswitch_packet::{Batch, Frames, Packet};
 use warpswitch_scan::Patterns;
 use warpswitch_wire::link::LinkType;
 
 use super::place::Offload;
 use super::searches::{Found, Searches, Union};
-use crate::inspect::ids_packet;
+use crate::inspect::{ids_packet, told};
 
 /// Bytes of a packet's payload for which there is room, on average: of an Ethernet frame.
 const TEXT_BYTES: usize = 1536;
@@ -40,6 +40,8 @@ pub(crate) struct Wanted {
     pub(crate) link: LinkType,
     /// The patterns of each group of rules.
     pub(crate) patterns: [Patterns; GROUPS],
+    /// Whether it is for an element behind the chain.
+    pub(crate) is_ahead: bool,
 }
 
 /// Frames, for a device.
@@ -68,6 +70,8 @@ pub(super) struct TextPart {
     refused: Weak<Frames>,
     /// By group, whose they are and where in the packet.
     found: [Vec<(u32, u32, u32)>; GROUPS],
+    /// Whether what is found is for an element behind the chain.
+    is_ahead: bool,
 }
 
 /// The payloads of a batch.
@@ -86,6 +90,8 @@ pub(crate) struct BatchTexts {
     /// What was found, once that was read.
     found: Found,
     is_read: bool,
+    /// By packet, a proof of where its payload is, if an element behind the chain is told of it.
+    proofs: Vec<Option<u32>>,
     /// Of each group payloads that were searched, and those that are left to the worker.
     counts: [(u64, u64); GROUPS],
     scratch: TextFindings,
@@ -135,6 +141,11 @@ impl BatchTexts {
         &self.found
     }
 
+    /// By packet, what proves of which bytes that was found.
+    pub(crate) fn proofs(&self) -> &[Option<u32>] {
+        &self.proofs
+    }
+
     /// How many payloads of the groups that `has` says the device searched, and how many are left
     /// to the worker.
     pub(crate) fn counts(&self, has: impl Fn(usize) -> bool) -> (u64, u64) {
@@ -160,6 +171,7 @@ impl TextPart {
             known: Vec::new(),
             refused: Weak::new(),
             found: [const { Vec::new() }; GROUPS],
+            is_ahead: false,
         }
     }
 
@@ -167,6 +179,7 @@ impl TextPart {
     pub(super) fn add(&mut self, element: usize, wanted: &Wanted) {
         if self.link == wanted.link {
             self.union.add(element, &wanted.patterns);
+            self.is_ahead |= wanted.is_ahead;
         }
     }
 
@@ -197,6 +210,7 @@ impl TextPart {
             answers: None,
             found: Found::default(),
             is_read: false,
+            proofs: Vec::new(),
             counts: [(0, 0); GROUPS],
             scratch: TextFindings::default(),
         }
@@ -212,13 +226,19 @@ impl TextPart {
         words: &mut [u32],
         list: &mut BatchTexts,
     ) -> usize {
+        list.proofs.clear();
         for (packet, owner) in batch.iter_ahead().zip(0..) {
-            let Some((group, text)) = payload(&ids_packet(packet, self.link, 0)) else {
-                continue;
-            };
-            if self.searches.wants(group) && !text.is_empty() {
-                let at = text.as_ptr().addr() - packet.data().as_ptr().addr();
-                self.found[group].push((owner, at as u32, text.len() as u32));
+            let place = payload_place(&ids_packet(packet, self.link, 0));
+            if self.is_ahead {
+                let proof =
+                    |p: PayloadPlace| told::proof(p.group, packet.headroom() + p.start, p.bytes);
+                list.proofs.push(place.and_then(proof));
+            }
+            if let Some(PayloadPlace { group, start, bytes }) = place
+                && bytes > 0
+                && self.searches.wants(group)
+            {
+                self.found[group].push((owner, start as u32, bytes as u32));
             }
         }
         list.texts.clear();

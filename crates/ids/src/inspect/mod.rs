@@ -41,12 +41,13 @@ mod take;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use warpswitch_scan::{PatternId, PatternSets};
 use warpswitch_wire::link::LinkType;
 
 pub use crate::decode::Uninspected;
-use crate::decode::{Carried, decode};
+use crate::decode::{Carried, Decoded, decode};
 use crate::engine::Engine;
 use crate::flowbits::BitTable;
 use crate::flows::Flows;
@@ -163,12 +164,46 @@ pub struct Packet<'a> {
     /// Nanoseconds since 1970.
     pub timestamp_ns: u64,
     /// What a search of its [`payload`] found before, where somebody made one.
-    pub found: Option<&'a [PatternId]>,
+    pub found: Option<Found<'a>>,
 }
 
-/// The payload of a packet, and the group of [`Engine::patterns`] that is looked for in it; `None`
-/// if the packet has none that is inspected. Whoever searches it ahead tells what was found in
-/// [`Packet::found`]: all patterns of the group that occur, each once.
+/// What a search of a packet's payload found before.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'a> {
+    /// All patterns of its group that occur, each once.
+    pub patterns: &'a [PatternId],
+    /// What was searched, if that may be something else than what is the payload now; where it is,
+    /// the payload is searched anew.
+    pub place: Option<PayloadPlace>,
+}
+
+/// What of a packet's bytes is a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PayloadPlace {
+    /// The group of [`Engine::patterns`].
+    pub group: usize,
+    /// Where in the packet's bytes it begins.
+    pub start: usize,
+    /// How long it is.
+    pub bytes: usize,
+}
+
+impl PayloadPlace {
+    fn of(packet: &[u8], decoded: &Decoded<'_>) -> Self {
+        let (group, payload) = (decoded.carried as usize, decoded.payload);
+        let start = payload.as_ptr().addr().wrapping_sub(packet.as_ptr().addr());
+        Self { group, start, bytes: payload.len() }
+    }
+}
+
+/// Where the payload of a packet is; `None` if the packet has none that is inspected. Whoever
+/// searches it ahead tells what was found in [`Packet::found`].
+pub fn payload_place(packet: &Packet<'_>) -> Option<PayloadPlace> {
+    let decoded = decode(packet.link, packet.bytes, packet.wire_bytes).ok()?;
+    Some(PayloadPlace::of(packet.bytes, &decoded))
+}
+
+/// The payload of a packet, and the group of [`Engine::patterns`] that is looked for in it.
 pub fn payload<'a>(packet: &Packet<'a>) -> Option<(usize, &'a [u8])> {
     let decoded = decode(packet.link, packet.bytes, packet.wire_bytes).ok()?;
     Some((decoded.carried as usize, decoded.payload))
@@ -253,6 +288,17 @@ pub struct Stats {
     pub alerts: u64,
 }
 
+/// What searching took of an inspector.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SearchWork {
+    /// Payloads of which it was known before what occurs in them.
+    pub known: u64,
+    /// Texts that were searched.
+    pub texts: u64,
+    /// How long that took, if somebody gave a clock.
+    pub time: Duration,
+}
+
 /// Who searches texts in the place of the engine's own scanners: on a device, say.
 pub trait Search: std::fmt::Debug + Send {
     /// Writes to `sets` which patterns of group `group` of [`Engine::patterns`] occur in each text,
@@ -284,6 +330,9 @@ pub struct Inspector {
     searches: u64,
     scratch: Searched,
     search: Option<Box<dyn Search>>,
+    /// What tells the time for `work`.
+    clock: Option<fn() -> Duration>,
+    work: SearchWork,
 }
 
 /// The numbers in `to` of those rules of `from` that have the same threshold there.
@@ -324,6 +373,8 @@ impl Inspector {
             searches: 1,
             scratch: Searched::default(),
             search: None,
+            clock: None,
+            work: SearchWork::default(),
         }
     }
 
@@ -337,9 +388,20 @@ impl Inspector {
         &self.options
     }
 
-    /// Has texts searched by `search` from now on.
-    pub fn search_by(&mut self, search: Box<dyn Search>) {
-        self.search = Some(search);
+    /// Has texts searched by `search` from now on; by the engine's own scanners if that is none.
+    pub fn search_by(&mut self, search: Option<Box<dyn Search>>) {
+        self.search = search;
+    }
+
+    /// Has searches timed from now on. `clock` tells the time since some moment that stays the
+    /// same.
+    pub fn time_searches(&mut self, clock: fn() -> Duration) {
+        self.clock = Some(clock);
+    }
+
+    /// What searching took so far.
+    pub fn search_work(&self) -> SearchWork {
+        self.work
     }
 
     /// What was counted.
@@ -480,6 +542,10 @@ impl Inspector {
             let address = self.flows.address(&decoded);
             self.nexts.push(Next { address, now_ns, hint: u32::MAX });
             let Packet { timestamp_ns, found, .. } = packet;
+            let is_of = |place| place == PayloadPlace::of(packet.bytes, &decoded);
+            let found = found.filter(|found| found.place.is_none_or(is_of));
+            let found = found.map(|found| found.patterns);
+            self.work.known += u64::from(found.is_some() && !decoded.payload.is_empty());
             let number = self.stats.packets;
             heads.push(Head { decoded, packet: Some(idx), number, timestamp_ns, found });
         }

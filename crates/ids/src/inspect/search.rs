@@ -57,7 +57,11 @@ impl Inspector {
             let carried = round.head(heads, job.head).decoded.carried;
             texts[carried as usize].extend(job.texts(&round.arena));
         }
+        let began = self.clock.map(|clock| clock());
         for (carried, texts) in PROTOCOLS.into_iter().zip(&texts) {
+            if !engine.patterns()[carried as usize].is_empty() {
+                self.work.texts += texts.len() as u64;
+            }
             let sets = &mut scratch.sets[carried as usize];
             match &mut self.search {
                 Some(search) => search.scan_sets(carried as usize, texts, sets),
@@ -65,6 +69,9 @@ impl Inspector {
                     engine.scanner(carried).scan_sets(texts, &mut scratch.scan, sets);
                 }
             }
+        }
+        if let (Some(clock), Some(began)) = (self.clock, began) {
+            self.work.time += clock().saturating_sub(began);
         }
         let mut at = [0; 4];
         for job in &round.jobs {

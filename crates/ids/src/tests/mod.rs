@@ -16,10 +16,10 @@ use std::sync::Arc;
 use warpswitch_scan::PatternId;
 use warpswitch_wire::link::LinkType;
 
-use crate::Engine;
-use crate::inspect::{Alert, Inspector, InspectorOptions, Packet, payload};
+use crate::inspect::{Alert, Found, Inspector, InspectorOptions, Packet, payload, payload_place};
 use crate::rule::Rules;
 use crate::text::{RuleText, Variables, read_rules};
+use crate::{Engine, GROUPS};
 
 /// The rules of a text that has no errors.
 pub fn rules(text: &str) -> Rules {
@@ -59,7 +59,7 @@ pub fn ahead(engine: &Engine, packets: &[Packet<'_>], which: u32) -> Vec<Option<
     packets.iter().enumerate().map(found).collect()
 }
 
-/// Has an inspector know some of that before.
+/// Has an inspector know some of that before; of other payloads it is told what is not about them.
 pub fn inspect_ahead(
     inspector: &mut Inspector,
     frames: &[Vec<u8>],
@@ -68,8 +68,20 @@ pub fn inspect_ahead(
 ) {
     let mut packets = packets(frames);
     let ahead = ahead(inspector.engine(), &packets, which);
-    for (packet, ahead) in packets.iter_mut().zip(&ahead) {
-        packet.found = ahead.as_deref();
+    for (idx, (packet, ahead)) in packets.iter_mut().zip(&ahead).enumerate() {
+        let place = payload_place(packet);
+        packet.found = match (ahead, place) {
+            (Some(patterns), _) => Some(Found { patterns, place: place.filter(|_| idx % 2 == 0) }),
+            (None, Some(mut place)) => {
+                match idx % 3 {
+                    0 => place.group = (place.group + 1) % GROUPS,
+                    1 => place.start = place.start.wrapping_sub(1),
+                    _ => place.bytes += 1,
+                }
+                Some(Found { patterns: &[], place: Some(place) })
+            }
+            (None, None) => None,
+        };
     }
     inspector.inspect(packets, found);
 }

@@ -32,8 +32,8 @@ pub enum OffloadChoice {
 /// What is offloaded, and where to.
 #[derive(Args, Clone, Debug, Default)]
 pub struct OffloadArgs {
-    /// Whether lookups of routes and rules are done ahead on a device; what leaves is the same, in
-    /// the order of each source
+    /// Whether lookups of routes and rules, and searches of payloads, are done ahead on a device;
+    /// what leaves is the same, in the order of each source
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     pub offload: OffloadChoice,
 
@@ -174,13 +174,17 @@ impl Offloading {
                     let all = router.stats(idx).packets;
                     Some((ahead, all.saturating_sub(ahead)))
                 }
+                _ if self.planned.left_out.contains(&name) => Some((0, router.stats(idx).packets)),
                 _ => None,
             };
             let missed = router.read(&format!("{}.ahead_missed", idx + 1)).unwrap_or_default();
             // Members of chains that look up for others are not told twice.
             let is_ahead = name.starts_with("offload@");
             if let (Some((on_device, on_workers)), false) = (share, is_ahead) {
-                let why_on_workers = reasons(&missed);
+                let mut why_on_workers = reasons(&missed);
+                if self.planned.left_out.contains(&name) && on_workers > 0 {
+                    why_on_workers.push(("no room in packets".to_owned(), on_workers));
+                }
                 lookups.push(Share { name, class, on_device, on_workers, why_on_workers });
             }
         }
@@ -202,7 +206,7 @@ impl Offloading {
     /// Tells what was not planned, as it could have been expected.
     pub fn tell(&self) {
         let left_out = &self.planned.left_out;
-        if !left_out.is_empty() {
+        if !left_out.is_empty() && self.args.offload == OffloadChoice::Always {
             let names = left_out.join(", ");
             term::note(format!("no room for lookups ahead of: {names}; the workers do them"));
         }

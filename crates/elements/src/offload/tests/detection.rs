@@ -157,3 +157,46 @@ fn several_have_payloads_searched_in_one_chain() {
         assert_eq!(on_device > 20, !other.contains("LINK"), "{other}: {on_device} payloads");
     }
 }
+
+/// What is found ahead goes with packets to a matcher behind the chain, whatever stands between and
+/// whatever becomes of the device; it counts for nothing once somebody has written to a packet.
+#[test]
+fn what_was_found_ahead_tells_what_detection_tells() {
+    let folder = Folder::with(frame);
+    std::fs::write(folder.file("rules"), RULES).expect("a file");
+    std::fs::write(folder.file("few"), RULES.lines().next().expect("a rule")).expect("a file");
+    let none = FaultPlan::default();
+    let slow = FaultPlan { delay_chance: 0.5, delay_max: Duration::from_millis(1), ..none };
+    let broken = FaultPlan { error_chance: 0.1, ..slow };
+    let other = "GPUIDSMatcher(FOR other) -> GPUIDSMatcher(FOR ids)";
+    let ways = [
+        // What stands between, how packets begin behind it, and whether anything is used.
+        ("GPUIDSMatcher(FOR ids)", "", "ethernet", true),
+        (other, "other :: IDSMatcher(RULES DIRfew) ->", "ethernet", true),
+        ("GPUIDSMatcher(FOR ids, LOOKUP 1)", "Strip(14) -> CheckIPHeader ->", "ip", true),
+        ("GPUIDSMatcher(FOR ids)", "Strip(14) -> Unstrip(14) ->", "ethernet", true),
+        ("GPUIDSMatcher(FOR ids)", "Strip(14) -> Strip(20) ->", "ip", false),
+        ("GPUIDSMatcher(FOR ids)", "StoreData(6, xyz) ->", "ethernet", false),
+    ];
+    for (members, between, link, is_used) in ways {
+        let ids = format!("ids :: IDSMatcher(RULES DIRrules, OUT DIReve, LINK {link})");
+        let from = "FromDump(DIRin, STOP true)";
+        let serial = format!("{from} -> {between} {ids} -> Discard;");
+        let (expected, _) = told(&folder, &serial, None);
+        for batcher in ["Batcher(IDLE true)", "Batcher(SIZE 100, DEPTH 3)"] {
+            let chain = chain(batcher, members);
+            let config = format!("{from} -> {chain} -> {between} {ids} -> Discard;");
+            for (seed, plan) in [none, slow, broken].into_iter().enumerate() {
+                let offload = pool(FaultPlan { seed: seed as u64, ..plan });
+                let (text, [on_device, _]) = told(&folder, &config, Some(&offload));
+                assert_eq!(text, expected, "{members}, {between}, {batcher}, {plan:?}");
+                let is_retired = offload.device().retired().is_some();
+                assert!(is_retired || (on_device > 20) == is_used, "{between}: {on_device}");
+            }
+            let device = pool(none).device().clone();
+            let offload = Offload::where_cheaper(device, now);
+            assert_eq!(told(&folder, &config, Some(&offload)).0, expected, "{between}, by cost");
+            assert_eq!(told(&folder, &config, None).0, expected, "{between}, without a device");
+        }
+    }
+}

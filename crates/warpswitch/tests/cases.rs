@@ -243,7 +243,9 @@ fn the_examples_in_the_help_run_as_pasted() {
             }
             let line = line.replace("1M", "2K").replace("10K", "1K");
             let quick = |line: String, command: &str| {
-                line.replace(command, &format!("{command} --run-ms 2 --runs 1"))
+                // Of changes one has to be made, on a busy machine, too.
+                let run_ms = if line.contains("--updates") { 50 } else { 2 };
+                line.replace(command, &format!("{command} --run-ms {run_ms} --runs 1"))
             };
             let line = quick(line, "bench classify").replace("bench scan", "bench scan --runs 1");
             let others = ["--agree", "--hashes", "--latency"];

@@ -44,6 +44,12 @@ pub(crate) fn reason(error: &io::Error) -> String {
     text.split_once(" (os error ").map_or(text.clone(), |(reason, _)| reason.to_owned())
 }
 
+/// Whether two names lead to one file that is there, or are the same.
+pub(crate) fn is_same_file(left: &str, right: &str) -> bool {
+    let real = |name: &str| std::fs::canonicalize(name).ok();
+    left == right || real(left).is_some_and(|left| Some(left) == real(right))
+}
+
 /// A source of lines and records.
 pub(crate) struct Lines {
     input: BufReader<Content>,

@@ -40,9 +40,17 @@ pub(super) fn engine_of(
     paths: &[String],
     variables: &[String],
 ) -> Result<(Arc<Engine>, Vec<String>), String> {
-    let files = paths.iter().map(|path| Ok((path.clone(), read(path)?)));
-    let source =
-        Source { files: files.collect::<Result<_, String>>()?, variables: variables.to_vec() };
+    let (mut files, mut bytes) = (Vec::new(), 0);
+    for path in paths {
+        // One byte more than may be, which the reader of rules then tells of.
+        let file = read(path, TEXT_BYTES_MAX + 1 - bytes)?;
+        bytes += file.len();
+        files.push((path.clone(), file));
+        if bytes > TEXT_BYTES_MAX {
+            break;
+        }
+    }
+    let source = Source { files, variables: variables.to_vec() };
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     shared.retain(|shared| shared.engine.strong_count() > 0);
     let mut alike = shared.iter().filter(|shared| shared.source == source);
@@ -55,11 +63,11 @@ pub(super) fn engine_of(
     Ok((engine, remarks))
 }
 
-fn read(path: &str) -> Result<Vec<u8>, String> {
+/// Reads a file, no more than so many bytes of it.
+fn read(path: &str, bytes_max: usize) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    // One byte more than may be, which the reader of rules then tells of.
     Unpacked::open(path)
-        .and_then(|file| file.take(TEXT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes))
+        .and_then(|file| file.take(bytes_max as u64).read_to_end(&mut bytes))
         .map_err(|error| format!("{path}: {}", reason(&error)))?;
     Ok(bytes)
 }

@@ -157,7 +157,7 @@ impl Write for Output {
     }
 }
 
-/// Refuses an output that would replace one of the inputs, each with its option.
+/// Refuses an output that would replace one of the inputs, each with its option or what it is.
 ///
 /// # Errors
 /// Bad input if `out` is the same regular file as an input, by whatever name.
@@ -165,7 +165,8 @@ pub fn refuse_overwriting(out: &Path, inputs: &[(&str, &Path)]) -> anyhow::Resul
     for (option, input) in inputs {
         if !is_dash(out) && !is_dash(input) && is_same_file(out, input) {
             let out = out.display();
-            return Err(bad_input(format!("--out {out} would overwrite the file of {option}")));
+            let of = if option.starts_with("--") { "the file of " } else { "" };
+            return Err(bad_input(format!("--out {out} would overwrite {of}{option}")));
         }
     }
     Ok(())

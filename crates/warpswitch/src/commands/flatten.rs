@@ -7,7 +7,7 @@ use warpswitch_graph::language;
 
 use crate::drive::config::{self, Libraries, parse_variable};
 use crate::exit::Outcome;
-use crate::output::{Hold, Output};
+use crate::output::{Hold, Output, refuse_overwriting};
 use crate::term;
 use std::io::Write;
 
@@ -42,6 +42,7 @@ pub struct FlattenArgs {
 /// # Errors
 /// Bad input, with every error; output that cannot be written.
 pub fn run(args: &FlattenArgs) -> anyhow::Result<Outcome> {
+    refuse_overwriting(&args.out, &[("the configuration", &args.config)])?;
     let text = config::read(&args.config)?;
     let registry = warpswitch_elements::registry();
     let variables = args.variables.iter().cloned().collect();

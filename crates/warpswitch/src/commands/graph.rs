@@ -9,7 +9,7 @@ use warpswitch_graph::language::svg::svg;
 use crate::drive::config::{self, Libraries, parse_variable};
 use crate::drive::offload;
 use crate::exit::{Outcome, bad_input};
-use crate::output::{Hold, Output};
+use crate::output::{Hold, Output, refuse_overwriting};
 use crate::term;
 
 const LONG_ABOUT: &str = "\
@@ -49,6 +49,7 @@ pub struct GraphArgs {
 /// # Errors
 /// Bad input, with every error; a graph that is too large; output that cannot be written.
 pub fn run(args: &GraphArgs) -> anyhow::Result<Outcome> {
+    refuse_overwriting(&args.out, &[("the configuration", &args.config)])?;
     let text = config::read(&args.config)?;
     let registry = warpswitch_elements::registry();
     let variables = args.variables.iter().cloned().collect();

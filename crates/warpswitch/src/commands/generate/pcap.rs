@@ -11,7 +11,7 @@ use super::trace::KeyArgs;
 use crate::args::{RulesArgs, parse_positive};
 use crate::exit::Outcome;
 use crate::load::load_rules;
-use crate::output::{Hold, Output};
+use crate::output::{Hold, Output, refuse_overwriting};
 use crate::term::Progress;
 
 /// Which stream of a seed's random numbers draws sizes, so that they do not follow the keys.
@@ -70,6 +70,7 @@ pub struct GeneratePcapArgs {
 /// # Errors
 /// Bad input, output that cannot be written.
 pub fn run(args: &GeneratePcapArgs) -> anyhow::Result<Outcome> {
+    refuse_overwriting(&args.out, &[("--rules", &args.rules.rules)])?;
     let ruleset = load_rules(&args.rules)?.ruleset;
     let mut output = Output::open(&args.out, Hold::Yes)?;
     let mut writer = CaptureWriter::from_write(&mut output, args.format, args.gzip)?;

@@ -16,7 +16,7 @@ use crate::args::{ReadingArgs, RulesArgs, parse_count, parse_seed, trace_format_
 use crate::commands::write_failed;
 use crate::exit::{Outcome, bad_input};
 use crate::load::load_rules;
-use crate::output::{Hold, Output};
+use crate::output::{Hold, Output, refuse_overwriting};
 use crate::term::Progress;
 
 /// Keys that are made and written at once.
@@ -144,6 +144,9 @@ struct TraceOutput {
 
 impl TraceOutput {
     fn open(args: &GenerateTraceArgs, schema: &'static Schema) -> anyhow::Result<Self> {
+        if let Some(rules) = &args.rules {
+            refuse_overwriting(&args.out, &[("--rules", rules)])?;
+        }
         let is_5tuple = [&IPV4_5TUPLE, &IPV6_5TUPLE].contains(&schema);
         let usual = if is_5tuple { TraceFormat::ClassBench } else { TraceFormat::Canonical };
         let format = args.format.unwrap_or(usual);

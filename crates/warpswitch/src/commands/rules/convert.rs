@@ -10,7 +10,7 @@ use crate::commands::write_failed;
 use crate::exit::Outcome;
 use crate::human;
 use crate::load::load_rules;
-use crate::output::{Hold, Output};
+use crate::output::{Hold, Output, refuse_overwriting};
 use crate::term;
 
 const LONG_ABOUT: &str = "\
@@ -50,7 +50,9 @@ pub struct ConvertArgs {
 /// # Errors
 /// Bad input, rules that the format cannot express, output that cannot be written.
 pub fn run(args: &ConvertArgs) -> anyhow::Result<Outcome> {
-    let loaded = load_rules(&args.rules.to_rules_args())?;
+    let rules = args.rules.to_rules_args();
+    refuse_overwriting(&args.out, &[("the rules", &rules.rules)])?;
+    let loaded = load_rules(&rules)?;
     let mut output = Output::open(&args.out, Hold::Yes)?;
     let report = write_rules_report(&loaded.ruleset, args.to, &mut output).map_err(write_failed)?;
     output.commit()?;

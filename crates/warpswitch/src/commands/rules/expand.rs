@@ -14,7 +14,7 @@ use crate::commands::write_failed;
 use crate::exit::{Outcome, bad_input};
 use crate::human;
 use crate::load::load_rules;
-use crate::output::{Hold, Output, is_dash, print_json};
+use crate::output::{Hold, Output, is_dash, print_json, refuse_overwriting};
 use crate::term;
 
 const LONG_ABOUT: &str = "\
@@ -78,7 +78,9 @@ pub fn run(args: &ExpandArgs) -> anyhow::Result<Outcome> {
     if args.json && is_dash(&args.out) {
         return Err(bad_input("--json needs the entries to go to a file: add '--out FILE'"));
     }
-    let ruleset = load_rules(&args.rules.to_rules_args())?.ruleset;
+    let rules = args.rules.to_rules_args();
+    refuse_overwriting(&args.out, &[("the rules", &rules.rules)])?;
+    let ruleset = load_rules(&rules)?.ruleset;
     let cost = cost_of(&ruleset);
     if cost.entries > args.entries_max as u64 {
         anyhow::bail!(

@@ -35,8 +35,12 @@ const BURST: usize = 32;
 const LAST_LOOKS: u32 = 2;
 /// Between two looks at a socket that has nothing to give and takes nothing.
 const LOOK: Duration = Duration::from_millis(1);
-/// The longest rest of a server after a peer went, if what may be answers to it goes on coming.
-const REST_MAX: Duration = Duration::from_millis(20);
+/// The most looks of a server's rest after a peer went, each [`LOOK`] behind the one before, if
+/// what may be answers to it goes on coming. Looks are counted, not time: between two of them all
+/// others have their turns, however seldom the process is run.
+const REST_LOOKS: u32 = 20;
+/// Looks in a row before which nothing came that end it.
+const QUIET_LOOKS: u32 = 2;
 /// Packets that a server pulls and drops at most after a peer went: they may be answers to it.
 const ANSWERS_MAX: usize = 1 << 16;
 /// The most packets that may be let wait.
@@ -50,6 +54,17 @@ pub(super) const HANDLERS: &[HandlerSpec] = &[
     HandlerSpec::read("sent"),
     HandlerSpec::read("received"),
 ];
+
+/// A server's rest after a peer went.
+#[derive(Clone, Copy, Debug)]
+struct Rest {
+    since: Time,
+    /// Packets that were pulled and dropped.
+    dropped: usize,
+    /// Looks that pulled none, and of these the last ones before which none was pushed either.
+    looks: u32,
+    quiet: u32,
+}
 
 /// See the module.
 pub(super) struct Traffic {
@@ -66,10 +81,9 @@ pub(super) struct Traffic {
     taken_by: u64,
     /// The peer, by number, that what waits is for.
     waiting_for: u64,
-    /// The last peer, by number, after which a server had its rest; since when it rests, and the
-    /// packets that were pulled and dropped within it.
+    /// The last peer, by number, after which a server had its rest.
     rested_after: u64,
-    rest: Option<(Time, usize)>,
+    rest: Option<Rest>,
     /// Whether packets were pushed since the last look of a rest.
     came: bool,
     /// Looks that found nothing for a peer which has said its last.
@@ -271,10 +285,9 @@ impl Traffic {
             return None;
         }
         let now = cx.now();
-        let (since, dropped) = self.rest.unwrap_or((now, 0));
-        let until = since + if std::mem::take(&mut self.came) { REST_MAX } else { LOOK };
+        let mut rest = self.rest.unwrap_or(Rest { since: now, dropped: 0, looks: 0, quiet: 0 });
         let mut pulled = 0;
-        if self.asks && cx.has_output(0) && dropped < ANSWERS_MAX {
+        if self.asks && cx.has_output(0) && rest.dropped < ANSWERS_MAX {
             let mut batch = cx.pull(0, BURST);
             pulled = batch.len();
             for packet in batch.drain() {
@@ -282,8 +295,13 @@ impl Traffic {
             }
             cx.consume_batch(batch);
         }
-        if pulled > 0 || now < until {
-            self.rest = Some((since, dropped + pulled));
+        rest.dropped += pulled;
+        let has_come = std::mem::take(&mut self.came) || pulled > 0;
+        rest.looks += u32::from(pulled == 0);
+        rest.quiet = if has_come { 0 } else { rest.quiet + 1 };
+        let is_over = rest.quiet >= QUIET_LOOKS || rest.looks >= REST_LOOKS;
+        if !is_over || now < rest.since + LOOK {
+            self.rest = Some(rest);
             return Some(pulled > 0);
         }
         (self.rest, self.rested_after) = (None, peers);

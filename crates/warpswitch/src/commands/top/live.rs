@@ -3,7 +3,8 @@
 //! The thread that owns the terminal waits for nobody: another asks the router, so that keys work
 //! however slow that is. However it ends, the terminal is as it was.
 
-use std::io;
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -12,6 +13,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use signal_hook::consts;
 
 use super::app::{App, Ask, Told};
@@ -53,8 +56,16 @@ pub fn run(
     // Undone by `restore`, also when this panics or fails half way.
     let shown = ratatui::try_init().and_then(|mut terminal| {
         let mut screen = Screen { asks, told, ends, count };
-        screen.show(&mut terminal, &mut app, theme)
+        let shown = screen.show(&mut terminal, &mut app, theme);
+        if shown.as_ref().is_err_and(is_lost) {
+            // To put back what is gone fails, and to tell of that panics.
+            std::mem::forget(terminal);
+        }
+        shown
     });
+    if shown.as_ref().is_err_and(is_lost) {
+        return Ok(Outcome::Done);
+    }
     ratatui::restore();
     match shown.context("the terminal")? {
         None => Ok(Outcome::Done),
@@ -107,7 +118,14 @@ impl Screen {
             if app.quits || is_enough || self.ends.load(Ordering::SeqCst) {
                 return Ok(None);
             }
-            if event::poll(LOOK)? {
+            let is_over = match io::stdin().is_terminal() {
+                true => is_gone(io::stdin(), LOOK)?,
+                false => is_gone(io::stdout(), LOOK)?,
+            };
+            if is_over {
+                return Err(Errno::IO.into());
+            }
+            while event::poll(Duration::ZERO)? {
                 match event::read()? {
                     Event::Key(key) if key.kind != KeyEventKind::Release => app.press(key),
                     _ => {}
@@ -116,6 +134,25 @@ impl Screen {
             }
         }
     }
+}
+
+/// Whether an error is that of a terminal that was closed.
+fn is_lost(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::IO.raw_os_error())
+}
+
+/// Waits for a key, at most so long; whether the terminal was closed meanwhile. Crossterm reads one
+/// that was without end, so it is asked for what has come alone.
+fn is_gone(terminal: impl AsFd, at_most: Duration) -> io::Result<bool> {
+    let mut fds = [PollFd::new(&terminal, PollFlags::IN)];
+    let at_most = Timespec { tv_sec: 0, tv_nsec: at_most.subsec_nanos().into() };
+    match poll(&mut fds, Some(&at_most)) {
+        Ok(_) => {}
+        // A signal: the terminal may have another size.
+        Err(Errno::INTR) => return Ok(false),
+        Err(error) => return Err(error.into()),
+    }
+    Ok(fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL))
 }
 
 /// Asks the router what it is told to, until the connection or the other thread is gone.
@@ -174,4 +211,17 @@ fn values(
     let answers = client.ask_all(&names, ANSWER_BYTES_MAX).map_err(|error| reason(&error))?;
     let answers = answers.into_iter().map(|answer| answer.map_err(|refusal| refusal.to_string()));
     Ok(handlers.into_iter().zip(answers).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_that_was_closed_is_noticed() {
+        let (reader, writer) = io::pipe().expect("a pipe");
+        assert!(!is_gone(&reader, Duration::from_millis(1)).expect("it can be waited for"));
+        drop(writer);
+        assert!(is_gone(&reader, Duration::from_secs(0)).expect("it can be waited for"));
+    }
 }

@@ -42,6 +42,9 @@ echo "configuration,way,device,frames,alerts,device_share,same" > "$csv"
 leave() {
 	local as=$1 file=$2 when=$3 device=$4 alerts variables
 	shift 4
+	# Nothing of the run before may stand for this one.
+	rm -f out0 out1 ./*.json ./*.alerts
+	frames=- lines=- share=-
 	variables=(OUT0=out0 OUT1=out1)
 	case $file in *full-router*) ;; *) variables+=(IN=$many) ;; esac
 	for alerts; do variables+=("$alerts=$alerts.json"); done
@@ -62,7 +65,6 @@ leave() {
 		/"on_workers":/ { gsub(/[^0-9]/, ""); workers += $0 }
 		END { all = device + workers; printf "%.4g", device / (all > 0 ? all : 1) }
 	' run.json)
-	rm -f out0 out1 ./*.alerts
 }
 
 # twins NAME ALERTS…: serial, then all other ways.

@@ -163,9 +163,7 @@ impl IdsMatcher {
     /// # Errors
     /// Who does.
     pub(crate) fn expect_own_output(&self, cx: &mut Context<'_>) -> Result<(), String> {
-        let Some(own) = self.filename.as_deref().filter(|name| *name != "-") else {
-            return Ok(());
-        };
+        let Some(own) = self.filename.as_deref() else { return Ok(()) };
         for idx in 0..cx.element() {
             let by_cpu = |other: &mut Self, _: &mut Context<'_>| other.filename.clone();
             let other = match cx.graph().elements[idx].class.as_str() {

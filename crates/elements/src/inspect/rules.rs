@@ -1,7 +1,7 @@
 //! Rules of detection, read and made ready once for all elements that have the same.
 //!
-//! A path for each worker has a matcher for each worker: their rules are as large as the tables of
-//! a core's caches, and take a third of a second for 10,000 rules to make ready.
+//! Where each worker has a path of its own, each has a matcher of its own: 10,000 rules take a
+//! third of a second to make ready, and then as much memory as a core's caches have.
 
 use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError, Weak};

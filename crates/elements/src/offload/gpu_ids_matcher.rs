@@ -167,13 +167,7 @@ impl GpuIdsMatcher {
         let list = &*list;
         let Some(part) = list.searches.of(step.element) else { return };
         self.count(part, list, chain.was_rescued());
-        let found = match (0..GROUPS).all(|group| part.is_all(group)) {
-            true => list.found(),
-            false => {
-                self.picked.pick(part, list.found(), |_| true);
-                &self.picked
-            }
-        };
+        let found = own_found(part, list, &mut self.picked, |_| true);
         ahead.resize(packets, [None; AHEAD_LOOKUPS]);
         for ((place, ahead), &proof) in ahead.iter_mut().enumerate().zip(list.proofs()) {
             let Some(proof) = proof else { continue };
@@ -194,6 +188,20 @@ impl GpuIdsMatcher {
         counts.on_device.fetch_add(on_device, Ordering::Relaxed);
         counts.on_cores.fetch_add(on_cores, Ordering::Relaxed);
     }
+}
+
+/// What was found of an element's own patterns, in `picked` where others of its chain have others.
+fn own_found<'f>(
+    part: Part<'_>,
+    list: &'f BatchTexts,
+    picked: &'f mut Found,
+    is_for: impl Fn(usize) -> bool,
+) -> &'f Found {
+    if (0..GROUPS).all(|group| part.is_all(group)) {
+        return list.found();
+    }
+    picked.pick(part, list.found(), is_for);
+    picked
 }
 
 impl ChainMember for GpuIdsMatcher {
@@ -226,22 +234,18 @@ impl ChainMember for GpuIdsMatcher {
         }
         let predicate = self.predicate;
         let is_for = |packet: &Packet| anno::is_for(predicate, packet);
-        let (mut found, mut is_counted) = (None, false);
+        let (mut found, mut picked) = (None, std::mem::take(&mut self.picked));
         if let Some((list, chain)) = self.texts(load) {
             list.read(chain, batch.len());
             let list = &*list;
             if let Some(part) = list.searches.of(step.element) {
-                is_counted = true;
                 self.count(part, list, chain.was_rescued());
-                found = Some(list.found());
-                if !(0..GROUPS).all(|group| part.is_all(group)) {
-                    let packets = batch.as_slice();
-                    self.picked.pick(part, list.found(), |place| is_for(&packets[place]));
-                    found = Some(&self.picked);
-                }
+                let packets = batch.as_slice();
+                let is_for = |place: usize| is_for(&packets[place]);
+                found = Some(own_found(part, list, &mut picked, is_for));
             }
         }
-        if !is_counted {
+        if found.is_none() {
             self.count_bypassed(batch);
         }
         let Self { own, anno, .. } = self;
@@ -253,6 +257,7 @@ impl ChainMember for GpuIdsMatcher {
                 packet.set_anno_u32(*anno, is_hit.into());
             }
         }
+        self.picked = picked;
     }
 }
 

@@ -23,7 +23,7 @@ use crate::error::{ErrorKind, GpuError};
 use crate::host::HostPool;
 use crate::image::{Image, Patch, abi};
 use crate::kernels::{self, Kernel, KernelShape, Source};
-use crate::resident::{HostRunner, Layout, Runner, STOP};
+use crate::resident::{HostRunner, Layout, Runner};
 use crate::ring::{Ring, Rings};
 use crate::slot::Inner;
 pub use crate::slot::{Slot, TransferChoice};
@@ -331,7 +331,8 @@ impl Device {
         Ok(match &self.core.place {
             Place::Host(pool) => Runner::Host(HostRunner::new(layout, schema, pool.runs())),
             Place::Card(place) => {
-                Runner::Card(Box::new(ResidentKernel::new(&place.card, layout.len(), STOP)?))
+                let stops = layout.controls().collect();
+                Runner::Card(Box::new(ResidentKernel::new(&place.card, layout.len(), stops)?))
             }
         })
     }

@@ -424,6 +424,41 @@ mod tests {
         }
     }
 
+    /// A row that is read in parts, a tag apart from its words, is a frame's answer to another
+    /// frame's key: the compiler splits a read of 16 bytes if not all of them are made use of.
+    #[test]
+    fn resident_kernels_read_rows_whole() {
+        if compiler_version().is_err() {
+            let needed = std::env::var_os("WARPSWITCH_NEED_NVRTC").is_some();
+            assert!(!needed, "NVRTC is not there");
+            return;
+        }
+        let shapes = shapes().into_iter().filter(|shape| !shape.packed);
+        for (shape, algorithm) in shapes.flat_map(|shape| Algorithm::ALL.map(|one| (shape, one))) {
+            let source = Source::resident(algorithm);
+            let (code, _) =
+                compile(source.name, &source.whole(), &options(&shape, (9, 0))).unwrap();
+            let pieces = if shape.words == 4 { 1 } else { shape.words.div_ceil(3) };
+            // Alone: the tag seen and a word of the view; the control words.
+            let expected = [2, 1, pieces];
+            assert_eq!(strong_loads(&code), expected, "{} {shape:?}", source.name);
+        }
+    }
+
+    /// Loads of machine code for compute capability 9.0 that go to memory that others write, by
+    /// what they read: 4, 8 and 16 bytes (`LDG.E[.64|.128].STRONG.SYS`, as `nvdisasm` calls it).
+    fn strong_loads(code: &[u8]) -> [usize; 3] {
+        let mut loads = [0; 3];
+        for instruction in code.chunks_exact(16) {
+            let word = |at: usize| u32::from_le_bytes(*instruction[at..].first_chunk().unwrap());
+            let size = word(8) >> 9 & 7;
+            if word(0) & 0xfff == 0x981 && word(8) & !(7 << 9) == 0x0c1f_5100 {
+                loads[size as usize - 4] += 1;
+            }
+        }
+        loads
+    }
+
     /// Compiles a kernel that must spill nothing; the registers that it takes.
     fn registers(source: Source, shape: &KernelShape) -> usize {
         let mut options = options(shape, (9, 0));

@@ -40,7 +40,7 @@ use warpswitch_gpu::work::Work as _;
 use warpswitch_gpu::{Algorithm, Chain, ChainRoom, Device, GpuError, Image, SharedBytes, engine};
 use warpswitch_routes::{Address, NextHop, RouteTable};
 use warpswitch_rules::generate::{Family, RulesetSpec, Style};
-use warpswitch_rules::schema::SCHEMAS;
+use warpswitch_rules::schema::{self, SCHEMAS, Schema};
 use warpswitch_rules::{RuleId, Ruleset, RulesetBuilder, linear};
 use warpswitch_scan::{PatternId, PatternSets, ScanOptions, Scratch};
 use warpswitch_testkit::{classifier_suite, dense};
@@ -226,13 +226,23 @@ fn json_of(soaked: &Soaked, what: &str, keys_max: usize, took: Duration) -> Stri
     format!("{{\"soak\": \"{what}\", {figures}}}")
 }
 
-/// Frames of changing size, rules that change, the kernel stopped, interrupted at work and started
-/// again in between. `WARPSWITCH_SOAK_FRAMES` says how many; prints a line of JSON.
-fn soak(what: &str, algorithm: Algorithm, rules: usize, config: FramesConfig) {
-    let Ok(card) = card() else { return };
+/// How many frames: `WARPSWITCH_SOAK_FRAMES`, or some.
+fn soak_frames() -> u64 {
     let frames = std::env::var("WARPSWITCH_SOAK_FRAMES").ok().and_then(|n| n.parse().ok());
-    let frames: u64 = frames.unwrap_or(100_000);
-    let mut soak = Soak::new(SCHEMAS[0], &[algorithm], rules, config);
+    frames.unwrap_or(100_000)
+}
+
+/// Frames of changing size, rules that change, the kernel stopped, interrupted at work and started
+/// again in between. Prints a line of JSON.
+fn soak(
+    what: &str,
+    (schema, frames): (&'static Schema, u64),
+    algorithm: Algorithm,
+    rules: usize,
+    config: FramesConfig,
+) {
+    let Ok(card) = card() else { return };
+    let mut soak = Soak::new(schema, &[algorithm], rules, config);
     soak.frames = frames;
     soak.resident_only = config.hysteresis == Hysteresis::always();
     soak.change_every = if frames > 1_000_000 { 1000 } else { 100 };
@@ -252,17 +262,27 @@ fn always(keys_max: usize) -> FramesConfig {
 
 #[test]
 fn no_frame_is_torn_as_the_kernel_comes_and_goes() {
-    soak("hysteresis", Algorithm::Turbo, 1000, FramesConfig::default());
+    let frames = (SCHEMAS[0], soak_frames());
+    soak("hysteresis", frames, Algorithm::Turbo, 1000, FramesConfig::default());
 }
 
 #[test]
 fn no_frame_is_torn_in_the_kernel() {
-    soak("always, small", Algorithm::Turbo, 1000, always(256));
+    soak("always, small", (SCHEMAS[0], soak_frames()), Algorithm::Turbo, 1000, always(256));
 }
 
 #[test]
 fn no_large_frame_is_torn_in_the_kernel() {
-    soak("always, large", Algorithm::MaskHash, 50, always(1024));
+    soak("always, large", (SCHEMAS[0], soak_frames()), Algorithm::MaskHash, 50, always(1024));
+}
+
+/// Their keys are of several pieces, each with its tag.
+#[test]
+fn no_frame_of_wide_keys_is_torn_in_the_kernel() {
+    for schema in [&schema::IPV6_5TUPLE, &schema::OPENFLOW12_IPV6] {
+        let what = format!("always, {}", schema.name);
+        soak(&what, (schema, soak_frames() / 10), Algorithm::Turbo, 200, always(256));
+    }
 }
 
 /// Rules that go and come in groups while batches are looked up: each batch equals the reference at

@@ -29,19 +29,18 @@ typedef struct ws_view {
 /* What the resident kernel is given: where its frames lie in the host's memory, see resident.cuh,
  * and when it leaves. A piece is four words; a block takes one chunk of one frame. */
 typedef struct ws_frames {
-    const ws_u32 *rows;    /* pieces of keys: chunk, piece of the key, lane */
-    ws_u32 *answers;       /* a word each: chunk, lane */
-    const ws_u32 *heads;   /* the view of each frame's image, WS_HEAD_WORDS a frame */
-    const ws_u32 *seen;    /* the tag answered last for each chunk, two words each */
-    const ws_u32 *control; /* 1 to leave, 0, beats, 0 */
-    ws_u64 idle_ns;        /* leave when there was no beat for so long */
-    ws_u64 lease_ns;       /* leave after so long whatever happens */
-    ws_u32 chunks_all;     /* of all frames */
-    ws_u32 chunks;         /* of each frame */
-    ws_u32 hot_polls;      /* after so many polls in vain a block sleeps between them, */
-    ws_u32 cold_ns;        /* so long */
+    const ws_u32 *rows;  /* pieces of keys: chunk, piece of the key, lane */
+    ws_u32 *answers;     /* a word each: chunk, lane */
+    const ws_u32 *heads; /* WS_HEAD_WORDS a chunk: the view of its image, what follows */
+    ws_u64 idle_ns;      /* leave when there was no beat for so long */
+    ws_u64 lease_ns;     /* leave after so long whatever happens */
+    ws_u32 hot_polls;    /* after so many polls in vain a block sleeps between them, */
+    ws_u32 cold_ns;      /* so long */
 } ws_frames;
 
+/* In a head, behind the view. */
+#define WS_HEAD_SEEN 16    /* the tag answered last for the chunk */
+#define WS_HEAD_CONTROL 18 /* two words: the lowest bit to leave, beats in the others */
 #define WS_LANES 32
 #define WS_HEAD_WORDS 32
 /* Pieces of a key: four words of which none is spare, or three and a tag. */

@@ -13,10 +13,15 @@
  * The host uses a chunk again when it has all its 32 answers. So rows of a chunk have the tag that
  * was answered last or the one after it, never others, and the same holds for answers.
  *
- * Versions: a frame has the view in its head, written before its rows. A tag says whether the
- * chunk's last frame saw another view; then the block reads the head, behind a fence that empties
- * caches of what they hold of former images at the same place. The host frees an image when all
- * frames that named it are answered, and a block never reads one without a frame that names it.
+ * Versions: a chunk has the view of its frame in its head, written before its rows. A tag says
+ * whether the chunk's last frame saw another view; then the block reads the head, behind a fence
+ * that empties caches of what they hold of former images at the same place. The host frees an image
+ * when all frames that named it are answered, and a block never reads one without a frame that
+ * names it.
+ *
+ * No two blocks read the same line of the host's memory: such reads are done one after the other,
+ * each all the way to the host and back. When blocks looked for the same word that tells to leave,
+ * every 16 polls, the whole kernel became as slow as that from 16 blocks on, 80 us a frame of 32.
  *
  * Grid: a block a chunk, of up to 8 warps; none waits for another, so any number may be on the
  * card. The first warp polls and answers; all search, each its part of the tables, and the best
@@ -35,7 +40,7 @@
 /* Polls in vain between two looks at the control words. */
 #define WS_CONTROL_POLLS 16
 
-static_assert(sizeof(ws_frames) == 72, "what the host passes");
+static_assert(sizeof(ws_frames) == 48, "what the host passes");
 
 /* Reads and writes of memory that the host works on meanwhile: always the memory itself, a piece
  * in one. They order nothing; fences do where it matters. */
@@ -56,6 +61,12 @@ WS_FN ws_u32 ws_host_word(const ws_u32 *at) {
     return word;
 }
 
+WS_FN ws_u64 ws_host_words(const ws_u32 *at) {
+    ws_u64 words;
+    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(words) : "l"(at) : "memory");
+    return words;
+}
+
 WS_FN void ws_answer(ws_u32 *at, ws_u32 word) {
     asm volatile("st.relaxed.sys.global.u32 [%0], %1;" : : "l"(at), "r"(word) : "memory");
 }
@@ -68,18 +79,25 @@ WS_FN ws_u64 ws_now_ns() {
 
 /* Whether a block leaves: told to, or no beat or no lease any more. */
 struct ws_stay {
-    ws_u64 started_ns, beat_ns;
-    ws_u32 beats;
+    ws_u64 started_ns, beat_ns, control;
 };
 
-WS_FN bool ws_leaves(const ws_frames &frames, const uint4 &control, ws_stay &stay) {
+WS_FN bool ws_leaves(const ws_frames &frames, ws_u64 control, ws_stay &stay) {
     const ws_u64 now_ns = ws_now_ns();
-    if (control.z != stay.beats) {
-        stay.beats = control.z;
+    if (control != stay.control) {
+        stay.control = control;
         stay.beat_ns = now_ns;
     }
     const bool is_idle = now_ns - stay.beat_ns > frames.idle_ns;
-    return control.x != 0 || is_idle || now_ns - stay.started_ns > frames.lease_ns;
+    return (control & 1) != 0 || is_idle || now_ns - stay.started_ns > frames.lease_ns;
+}
+
+/* Whether a piece is as the host writes it: behind the key's last word come zeros. What is certain
+ * is asked nevertheless, as it makes use of the whole piece: of a piece of which only some words
+ * are used the compiler reads just these, one by one, and a tag with another frame's key. */
+WS_FN bool ws_is_whole(const uint4 &piece, int number) {
+    const int words = WS_PIECES == 1 ? 4 : WS_WORDS - 3 * number;
+    return (words >= 2 || piece.y == 0) && (words >= 3 || piece.z == 0);
 }
 
 /* The key in the pieces of a row. */
@@ -140,8 +158,8 @@ extern "C" __global__ void __launch_bounds__(WS_BLOCK_WARPS_MAX *WS_LANES, 1)
     const ws_u32 lane = threadIdx.x, chunk = blockIdx.x;
     const ws_u32 *row = frames.rows + ((ws_u64)chunk * WS_PIECES * WS_LANES + lane) * 4;
     ws_u32 *answer = frames.answers + chunk * WS_LANES + lane;
-    const ws_u32 *head = frames.heads + (ws_u64)(chunk / frames.chunks) * WS_HEAD_WORDS;
-    ws_u32 seen = ws_host_word(frames.seen + 2 * chunk), in_vain = 0;
+    const ws_u32 *head = frames.heads + (ws_u64)chunk * WS_HEAD_WORDS;
+    ws_u32 seen = ws_host_word(head + WS_HEAD_SEEN), in_vain = 0;
     bool has_view = false;
     ws_stay stay = {ws_now_ns(), 0, 0};
     stay.beat_ns = stay.started_ns;
@@ -149,10 +167,7 @@ extern "C" __global__ void __launch_bounds__(WS_BLOCK_WARPS_MAX *WS_LANES, 1)
     while (true) {
         /* The control words are read beside rows, so that no frame waits for that. */
         const bool looks = in_vain % WS_CONTROL_POLLS == WS_CONTROL_POLLS - 1;
-        uint4 control = make_uint4(0, 0, 0, 0);
-        if (looks) {
-            control = ws_piece(frames.control);
-        }
+        const ws_u64 control = looks ? ws_host_words(head + WS_HEAD_CONTROL) : 0;
         uint4 pieces[WS_PIECES];
         WS_UNROLL
         for (int i = 0; i < WS_PIECES; i++) {
@@ -161,8 +176,8 @@ extern "C" __global__ void __launch_bounds__(WS_BLOCK_WARPS_MAX *WS_LANES, 1)
         const ws_u32 tag = pieces[0].w & WS_TAG;
         bool is_new = (tag & WS_TAG_NUMBER) == (seen + WS_TAG_ONE & WS_TAG_NUMBER);
         WS_UNROLL
-        for (int i = 1; i < WS_PIECES; i++) {
-            is_new &= (pieces[i].w & WS_TAG) == tag;
+        for (int i = 0; i < WS_PIECES; i++) {
+            is_new &= (pieces[i].w & WS_TAG) == tag && ws_is_whole(pieces[i], i);
         }
         if (!__all_sync(0xffffffffu, is_new)) {
             in_vain++;

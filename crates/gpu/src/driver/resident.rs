@@ -19,6 +19,9 @@ const BLOCK_WARPS_MAX: usize = 8;
 /// Threads of a warp.
 const LANES: usize = 32;
 
+/// Words of 64 bits of a head.
+const HEAD: usize = 16;
+
 /// Where in the shared memory what lies, in words of 64 bits, and when the kernel leaves.
 #[derive(Clone, Copy, Debug)]
 pub struct ResidentPlan {
@@ -28,14 +31,8 @@ pub struct ResidentPlan {
     pub answers: usize,
     /// Heads.
     pub heads: usize,
-    /// Tags seen.
-    pub seen: usize,
-    /// Control words; the kernel leaves when the first is not zero.
-    pub control: usize,
     /// Chunks of all frames: blocks.
     pub warps: usize,
-    /// Chunks of a frame.
-    pub chunks: usize,
     /// Warps that search a chunk together, at most 8.
     pub block_warps: usize,
     /// It leaves after so long without a beat.
@@ -54,17 +51,13 @@ struct Frames {
     rows: u64,
     answers: u64,
     heads: u64,
-    seen: u64,
-    control: u64,
     idle_ns: u64,
     lease_ns: u64,
-    warps: u32,
-    chunks: u32,
     hot_polls: u32,
     cold_ns: u32,
 }
 
-const _: () = assert!(size_of::<Frames>() == 72 && align_of::<Frames>() == 8);
+const _: () = assert!(size_of::<Frames>() == 48 && align_of::<Frames>() == 8);
 
 /// The kernel, or the place for it while it does not run.
 #[derive(Debug)]
@@ -74,25 +67,26 @@ pub struct ResidentKernel {
     done: Event,
     words: PinnedWords,
     len: usize,
-    stop: usize,
+    /// The words whose lowest bit makes a block leave.
+    stops: Vec<usize>,
     /// What runs, if something does.
     program: Option<Arc<Program>>,
 }
 
 impl ResidentKernel {
-    /// Shared memory of `len` 64-bit words, all zero; no kernel runs. `stop` is the word that makes
-    /// kernels leave.
+    /// Shared memory of `len` 64-bit words, all zero; no kernel runs. `stops` are the words whose
+    /// lowest bit makes a block leave.
     ///
     /// # Errors
     /// [`crate::ErrorKind::OutOfMemory`]; the driver's.
-    pub fn new(card: &Arc<Card>, len: usize, stop: usize) -> Result<Self, GpuError> {
-        assert!(stop < len, "the word lies in the memory");
+    pub fn new(card: &Arc<Card>, len: usize, stops: Vec<usize>) -> Result<Self, GpuError> {
+        assert!(stops.iter().all(|stop| *stop < len), "the words lie in the memory");
         Ok(Self {
             stream: Stream::open(card)?,
             done: Event::new(card, false)?,
             words: PinnedWords::zeroed(card, 2 * len)?,
             len,
-            stop,
+            stops,
             program: None,
         })
     }
@@ -114,23 +108,18 @@ impl ResidentKernel {
     /// If a kernel runs, or the plan goes beyond the memory: caller bugs.
     pub fn start(&mut self, program: &Arc<Program>, plan: &ResidentPlan) -> Result<(), GpuError> {
         assert!(self.program.is_none(), "a kernel runs already");
-        assert!(plan.control == self.stop, "the kernel looks at another word");
+        assert!(plan.warps == self.stops.len(), "a block that nobody can stop");
         assert!((1..=BLOCK_WARPS_MAX).contains(&plan.block_warps), "warps of a block");
         let within = |start: usize, words_each: usize, count: usize| {
             assert!(start + words_each * count <= self.len, "the plan goes beyond the memory");
             self.words.address() + start as u64 * 8
         };
-        let frames = plan.warps / plan.chunks;
         let mut argument = Frames {
             rows: within(plan.rows, self.len - plan.rows, 1),
             answers: within(plan.answers, LANES / 2, plan.warps),
-            heads: within(plan.heads, 16, frames),
-            seen: within(plan.seen, 1, plan.warps),
-            control: within(plan.control, 2, 1),
+            heads: within(plan.heads, HEAD, plan.warps),
             idle_ns: plan.idle_ns,
             lease_ns: plan.lease_ns,
-            warps: plan.warps as u32,
-            chunks: plan.chunks as u32,
             hot_polls: plan.hot_polls,
             cold_ns: plan.cold_ns,
         };
@@ -182,6 +171,9 @@ impl ResidentKernel {
 impl Drop for ResidentKernel {
     fn drop(&mut self) {
         // The kernel looks at it now and then; the stream, dropped after this, waits for its end.
-        self.words()[self.stop].store(1, Ordering::Release);
+        let words = self.words();
+        for stop in &self.stops {
+            words[*stop].fetch_or(1, Ordering::Release);
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use warpswitch_rules::{KeyBatch, RuleId, Schema};
 
-use super::layout::{BEATS, LANES, Layout, STOP, TAG_NUMBER, TAG_RELOAD, next_number};
+use super::layout::{LANES, Layout, TAG_NUMBER, TAG_RELOAD, next_number};
 use crate::device::Loaded;
 
 /// Rounds over all chunks in vain after which the thread lets others run between them.
@@ -75,13 +75,12 @@ impl Drop for Leaving<'_> {
 pub(super) fn serve(memory: &HostMemory, layout: &Layout, schema: &'static Schema, idle: Duration) {
     let _leaving = Leaving(&memory.is_running);
     let words = &memory.words;
-    let seen = |warp: usize| words[layout.seen() + warp].load(Ordering::Relaxed) as u32;
-    let mut warps: Vec<Warp> =
-        (0..layout.warps()).map(|warp| Warp { seen: seen(warp), view: None }).collect();
+    let start = |warp| Warp { seen: layout.seen(words, warp), view: None };
+    let mut warps: Vec<Warp> = (0..layout.warps()).map(start).collect();
     let mut keys = vec![0; LANES * layout.key_words];
     let mut answers = [RuleId::NONE; LANES];
     let (mut in_vain, mut beats, mut slept) = (0, 0, Duration::ZERO);
-    while words[STOP].load(Ordering::Acquire) == 0 && slept < idle {
+    while let Some(beat) = layout.beats(words).filter(|_| slept < idle) {
         let mut is_idle = true;
         for (warp, state) in warps.iter_mut().enumerate() {
             // As the kernel: no other frame than the next one.
@@ -103,7 +102,6 @@ pub(super) fn serve(memory: &HostMemory, layout: &Layout, schema: &'static Schem
             layout.put_answers(words, warp, &answers, state.seen);
             is_idle = false;
         }
-        let beat = words[BEATS].load(Ordering::Relaxed);
         if !is_idle || beat != beats {
             (in_vain, beats, slept) = (0, beat, Duration::ZERO);
             continue;

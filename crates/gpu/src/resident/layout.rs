@@ -2,7 +2,8 @@
 //! there; see `resident.cuh` for the protocol.
 //!
 //! ```text
-//! control │ head of each frame │ tag seen, by warp │ answers, by warp │ rows, by warp
+//! heads, by warp │ answers, by warp │ rows, by warp
+//! head: view of the image, tag seen, whether to leave
 //! ```
 //! All of it is words of 64 bits: the smallest that x86-64 and a card both read and write whole.
 //!
@@ -33,12 +34,14 @@ const ANSWER_BITS: u64 = 0x8000_0000_8000_0000;
 /// "No rule" in an answer.
 pub(crate) const ANSWER_NONE: u32 = 0x7fff_ffff;
 
-/// Words of 64 bits of the control block and of each head.
-const LINE: usize = 16;
-/// The control word that tells to leave.
-pub(crate) const STOP: usize = 0;
-/// The one that the host counts up to show that it is there.
-pub(crate) const BEATS: usize = 1;
+/// Words of 64 bits of a head: a line of its own, as a card reads one line once at a time.
+const HEAD: usize = 16;
+/// In a head: the tag that was answered last.
+const SEEN: usize = 8;
+/// In a head: whether to leave, and the beats that tell that the host is there.
+const CONTROL: usize = 9;
+/// What control words tell, of which a change is a beat.
+const LEAVE: u64 = 1;
 
 /// Places in the shared memory, as indices of 64-bit words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,16 +83,12 @@ impl Layout {
         frame * self.chunks + chunk
     }
 
-    pub(crate) fn head(&self, frame: usize) -> usize {
-        LINE * (1 + frame)
-    }
-
-    pub(crate) fn seen(&self) -> usize {
-        self.head(self.frames)
+    pub(crate) fn head(&self, warp: usize) -> usize {
+        HEAD * warp
     }
 
     pub(crate) fn answers(&self, warp: usize) -> usize {
-        self.seen() + self.warps().next_multiple_of(LINE) + warp * LANES / 2
+        self.head(self.warps()) + warp * LANES / 2
     }
 
     fn row(&self, warp: usize, piece: usize, lane: usize) -> usize {
@@ -105,15 +104,51 @@ impl Layout {
         self.row(self.warps(), 0, 0)
     }
 
-    /// Writes a frame's view: where its image lies, and the image's numbers.
-    pub(crate) fn put_head(
+    /// The words that tell warps to leave.
+    pub(crate) fn controls(&self) -> impl Iterator<Item = usize> + use<> {
+        let layout = *self;
+        (0..self.warps()).map(move |warp| layout.head(warp) + CONTROL)
+    }
+
+    /// Tells the runner to leave.
+    pub(crate) fn stop(&self, memory: &[AtomicU64]) {
+        for control in self.controls() {
+            memory[control].fetch_or(LEAVE, Ordering::Release);
+        }
+    }
+
+    /// Lets the runner stay, and tells it that the host is there.
+    pub(crate) fn beat(&self, memory: &[AtomicU64], beats: u64) {
+        for control in self.controls() {
+            memory[control].store(beats << 1, Ordering::Release);
+        }
+    }
+
+    /// The beats, unless the runner shall leave.
+    pub(crate) fn beats(&self, memory: &[AtomicU64]) -> Option<u64> {
+        let control = memory[self.head(0) + CONTROL].load(Ordering::Acquire);
+        (control & LEAVE == 0).then_some(control >> 1)
+    }
+
+    /// Says which tag of a warp is answered.
+    pub(crate) fn put_seen(&self, memory: &[AtomicU64], warp: usize, number: u32) {
+        memory[self.head(warp) + SEEN].store(u64::from(number), Ordering::Relaxed);
+    }
+
+    /// Which tag of a warp was answered when the runner was started.
+    pub(crate) fn seen(&self, memory: &[AtomicU64], warp: usize) -> u32 {
+        memory[self.head(warp) + SEEN].load(Ordering::Relaxed) as u32
+    }
+
+    /// Writes the view of a warp's next frame: where its image lies, and the image's numbers.
+    pub(crate) fn put_view(
         &self,
         memory: &[AtomicU64],
-        frame: usize,
+        warp: usize,
         address: u64,
         numbers: &[u32; VIEW_NUMBERS],
     ) {
-        let head = &memory[self.head(frame)..][..1 + VIEW_NUMBERS / 2];
+        let head = &memory[self.head(warp)..][..1 + VIEW_NUMBERS / 2];
         head[0].store(address, Ordering::Relaxed);
         for (to, pair) in head[1..].iter().zip(numbers.chunks_exact(2)) {
             to.store(u64::from(pair[0]) | u64::from(pair[1]) << 32, Ordering::Relaxed);

@@ -10,8 +10,8 @@
 //! the order in which frames came, whichever way they went.
 //!
 //! # Invariants
-//! - R1: a frame names its image in its head, and keeps it until it is answered. Rules change
-//!   between two frames, without the kernel being stopped.
+//! - R1: a frame names its image in the heads of its chunks, and keeps it until it is answered.
+//!   Rules change between two frames, without the kernel being stopped.
 //! - R2: a chunk's tag says "read the head again" whenever the last frame that the chunk's warp saw
 //!   had another image, known by its serial number; a kernel that starts reads it anyway.
 //! - R3: a kernel that starts is told of each chunk whether its last frame is answered, by the
@@ -27,14 +27,14 @@ mod hysteresis;
 mod layout;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use warpswitch_rules::{KeyBatch, RuleId, Schema};
 
 pub use frames::{Frames, FramesConfig, FramesCount};
 pub use hysteresis::{Hysteresis, Switch};
-pub(crate) use layout::{Layout, STOP};
+pub(crate) use layout::Layout;
 
 use crate::device::Loaded;
 use crate::driver::{Program, ResidentKernel, ResidentPlan};
@@ -43,7 +43,7 @@ use crate::host::Runs;
 use crate::image::Algorithm;
 use crate::kernels::KernelShape;
 use host::HostMemory;
-use layout::{BEATS, LANES, TAG_RELOAD, former_number, next_number};
+use layout::{LANES, TAG_RELOAD, former_number, next_number};
 
 /// What answers frames.
 pub(crate) enum Runner {
@@ -56,19 +56,20 @@ pub(crate) enum Runner {
 /// A thread of a pool in the kernel's place.
 pub(crate) struct HostRunner {
     memory: Arc<HostMemory>,
+    layout: Layout,
     schema: &'static Schema,
     pool: Runs,
 }
 
 impl HostRunner {
     pub(crate) fn new(layout: &Layout, schema: &'static Schema, pool: Runs) -> Self {
-        Self { memory: HostMemory::new(layout), schema, pool }
+        Self { memory: HostMemory::new(layout), layout: *layout, schema, pool }
     }
 }
 
 impl Drop for HostRunner {
     fn drop(&mut self) {
-        self.memory.words[STOP].store(1, Ordering::Release);
+        self.layout.stop(&self.memory.words);
     }
 }
 
@@ -108,10 +109,10 @@ impl Runner {
         }
     }
 
-    /// Says where the image of a frame is.
-    fn put_head(&self, layout: &Layout, frame: usize, loaded: &Arc<Loaded>) {
+    /// Says where the image of a warp's next frame is.
+    fn put_view(&self, layout: &Layout, warp: usize, loaded: &Loaded) {
         let address = loaded.on_card().map_or(0, |card| card.address());
-        layout.put_head(self.words(), frame, address, &loaded.image().numbers());
+        layout.put_view(self.words(), warp, address, &loaded.image().numbers());
     }
 
     /// The frame's image is named for as long as the frame is under way.
@@ -139,6 +140,10 @@ pub struct Stay {
     /// How long. Longer where polls of all chunks would be more than a fifth of a link.
     pub cold: Duration,
 }
+
+/// Beats in the time after which a kernel that hears none leaves. Each is a line a chunk, so they
+/// do not come with every frame.
+const BEATS: u32 = 16;
 
 /// Bytes of a chunk's poll, for each piece of its rows.
 const POLL_BYTES: usize = LANES * 16;
@@ -172,10 +177,7 @@ impl Stay {
             rows: layout.rows(),
             answers: layout.answers(0),
             heads: layout.head(0),
-            seen: layout.seen(),
-            control: STOP,
             warps: layout.warps(),
-            chunks: layout.chunks,
             block_warps: self.block_warps,
             idle_ns: self.idle.as_nanos() as u64,
             lease_ns: self.lease.as_nanos() as u64,
@@ -198,8 +200,6 @@ enum State {
 struct Frame {
     /// The image of the frame under way; `None` if the place is free.
     loaded: Option<Arc<Loaded>>,
-    /// The image that the head tells of.
-    head: u64,
     len: usize,
     /// Chunks of it known to be answered.
     answered: usize,
@@ -225,7 +225,12 @@ struct Resident {
     numbers: Vec<u32>,
     /// By warp: the serial number of that frame's image; 0 if the warp will read the head anyway.
     versions: Vec<u64>,
+    /// By warp: the serial number of the image that the head tells of.
+    views: Vec<u64>,
     beats: u64,
+    last_beat: Duration,
+    /// How far they lie apart while frames are sent.
+    beat_every: Duration,
     state: State,
     /// What the kernel was compiled for, and the kernel.
     kernel: Option<(Algorithm, KernelShape, Option<Arc<Program>>)>,
@@ -245,7 +250,10 @@ impl Resident {
             frames: (0..layout.frames).map(|_| Frame::default()).collect(),
             numbers: vec![0; layout.warps()],
             versions: vec![0; layout.warps()],
+            views: vec![0; layout.warps()],
             beats: 0,
+            last_beat: Duration::ZERO,
+            beat_every: Duration::ZERO,
             state: State::Off,
             kernel: None,
             started: Duration::ZERO,
@@ -279,12 +287,13 @@ impl Resident {
                 // that again, this one would not know the chunk's next frame.
                 if chunk < used && !self.layout.is_answered(words, warp, seen) {
                     seen = former_number(seen);
-                    self.versions[warp] = frame.head;
+                    self.versions[warp] = self.views[warp];
                 }
-                words[self.layout.seen() + warp].store(u64::from(seen), Ordering::Relaxed);
+                self.layout.put_seen(words, warp, seen);
             }
         }
-        words[STOP].store(0, Ordering::Release);
+        self.beat_every = stay.idle / BEATS;
+        self.beat(now);
         let program = self.kernel.as_ref().and_then(|(.., program)| program.as_ref());
         self.runner.start(program, &self.layout, stay)?;
         self.state = State::On;
@@ -293,9 +302,16 @@ impl Resident {
         Ok(())
     }
 
+    /// Tells the kernel that the host is there, and shall stay.
+    fn beat(&mut self, now: Duration) {
+        self.beats += 1;
+        self.last_beat = now;
+        self.layout.beat(self.runner.words(), self.beats);
+    }
+
     /// Tells the kernel to leave.
     fn stop(&mut self) {
-        self.runner.words()[STOP].store(1, Ordering::Release);
+        self.layout.stop(self.runner.words());
         self.state = State::Leaving;
     }
 
@@ -314,11 +330,6 @@ impl Resident {
         let idx = self.frames.iter().position(|frame| frame.loaded.is_none());
         let idx = idx.expect("a frame's place is free");
         let frame = &mut self.frames[idx];
-        if frame.head != loaded.serial() {
-            // No chunk of this place is pending, so nobody reads the head meanwhile.
-            self.runner.put_head(&self.layout, idx, loaded);
-            frame.head = loaded.serial();
-        }
         self.runner.hold(idx, Some(loaded));
         frame.loaded = Some(loaded.clone());
         (frame.len, frame.answered) = (keys.len(), 0);
@@ -330,6 +341,11 @@ impl Resident {
             let warp = first + chunk;
             let number = next_number(self.numbers[warp]);
             self.numbers[warp] = number;
+            if self.views[warp] != loaded.serial() {
+                // The chunk is not pending, so nobody reads the head meanwhile.
+                self.views[warp] = loaded.serial();
+                self.runner.put_view(&self.layout, warp, loaded);
+            }
             let mut tag = number;
             if self.versions[warp] != loaded.serial() {
                 self.versions[warp] = loaded.serial();
@@ -337,8 +353,9 @@ impl Resident {
             }
             self.layout.put_chunk(words, warp, keys, tag);
         }
-        self.beats += 1;
-        words[BEATS].store(self.beats, Ordering::Relaxed);
+        if now.saturating_sub(self.last_beat) >= self.beat_every {
+            self.beat(now);
+        }
         self.under_way += 1;
         idx
     }

@@ -64,7 +64,7 @@ append() {
 if [ "${LATENCY:-1}" = 1 ]; then
 	latency=$out/$(date -u +%F)-latency.csv
 	: > "$latency"
-	for way in '256 1' '256 4' '1024 1'; do
+	for way in '256 1' '256 4' '1024 1' '1024 4'; do
 		read -r frame under_way <<< "$way"
 		"$warpswitch" bench gpu --latency --frame "$frame" --under-way "$under_way" --csv \
 			--frames "${FRAMES:-100K}" --hash-seed 1 > "$work/one.csv"

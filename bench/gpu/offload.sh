@@ -31,6 +31,7 @@
 #   cores     as many workers as cores in one process, each with a path of its own, no device
 #   auto      the same with 'run --offload auto'
 #   ahead     one worker, lookups ahead on the device: 'run --offload always'
+#   aheads    the same by as many workers as cores, each with a path of its own
 #   chain     one worker, elements of the device; 'batch' packets a wide batch
 #   chains    as many workers as cores in one process, each with a path and a chain of its own
 #   frames    the same with whole packets sent, not slices
@@ -128,7 +129,7 @@ windows_of() {
 	case $mode in core | ahead | chain) workers=1 ;; esac
 	case $mode in
 		auto) options=(--offload auto --device "$device") ;;
-		ahead | chain | chains | frames) options=(--offload always --device "$device") ;;
+		ahead* | chain | chains | frames) options=(--offload always --device "$device") ;;
 	esac
 	frames_of "$bytes"
 	paths "$workers" "$app" "$bytes" "$(body "$app" "$mode")" > run.click
@@ -146,7 +147,7 @@ complain() {
 # note APP BYTES MODE WORKERS NUMBERS…: a row of the median, the least and the greatest.
 note() {
 	local of_batch=- share
-	case $3 in chain | chains | frames | ratio) of_batch=$batch ;; ahead) of_batch=2048 ;; esac
+	case $3 in chain | chains | frames | ratio) of_batch=$batch ;; ahead*) of_batch=2048 ;; esac
 	share=$(awk '
 		/"on_device":/ { gsub(/[^0-9]/, ""); device += $0 }
 		/"on_workers":/ { gsub(/[^0-9]/, ""); workers += $0 }
@@ -197,7 +198,7 @@ header=app,frame_bytes,mode,batch,workers,mpps,mpps_min,mpps_max,gbit_s,device_s
 if [[ $what = *' rates '* ]]; then
 	for app in $apps; do
 		for bytes in $sizes; do
-			for mode in core cores auto ahead chain chains frames; do
+			for mode in core cores auto ahead aheads chain chains frames; do
 				[[ $modes = *" $mode "* ]] && measure "$app" "$bytes" "$mode"
 			done
 		done

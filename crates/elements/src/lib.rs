@@ -32,7 +32,7 @@ mod standard;
 #[cfg(test)]
 mod testing;
 
-pub use offload::{Offload, Planned, plan};
+pub use offload::{Offload, Planned, Sources, plan};
 use warpswitch_graph::{ElementClass, Registry};
 
 /// All classes, by area.

@@ -47,7 +47,7 @@ pub(crate) mod twin;
 use warpswitch_graph::ElementClass;
 
 pub use place::Offload;
-pub use plan::{Planned, plan};
+pub use plan::{Planned, Sources, plan};
 
 /// The classes of this area.
 pub(crate) const CLASSES: &[&ElementClass] = &[

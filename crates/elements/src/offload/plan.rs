@@ -35,6 +35,16 @@ const FORMS: [(&str, &str); 9] = [
     ("RangeIPLookup", "GPUIPLookup"),
 ];
 
+/// Which sources get a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sources {
+    /// All that lead to lookups. Where packets of several meet, they come in another order than
+    /// without chains.
+    All,
+    /// Those whose packets meet no others: all packets come anywhere in the order that they had.
+    Apart,
+}
+
 /// What was put into a graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Planned {
@@ -56,9 +66,9 @@ fn rank(class: &str) -> usize {
     FORMS.iter().position(|(known, _)| *known == class).unwrap_or(FORMS.len())
 }
 
-/// Puts a chain behind each source of `graph` from which packets are pushed to lookups that a
-/// device can do. `arguments` are those of the `Batcher`s. The ports of the graph have to be found
-/// anew afterwards.
+/// Puts a chain behind those `wanted` of the sources of `graph` from which packets are pushed to
+/// lookups that a device can do. `arguments` are those of the `Batcher`s. The ports of the graph
+/// have to be found anew afterwards.
 ///
 /// A graph that has a `Batcher` is left as it is: who wrote it has decided.
 pub fn plan(
@@ -66,6 +76,7 @@ pub fn plan(
     ports: &[ElementPorts],
     registry: &Registry,
     arguments: &str,
+    wanted: Sources,
 ) -> Planned {
     if graph.elements.iter().any(|element| element.class == "Batcher") {
         return Planned::default();
@@ -81,6 +92,7 @@ pub fn plan(
     };
     let sources: Vec<(usize, BTreeSet<usize>)> = (0..graph.elements.len())
         .filter(is_source)
+        .filter(|source| wanted == Sources::All || is_apart(graph, &flow, *source))
         .map(|source| (source, reached(source)))
         .filter(|(_, lookups)| !lookups.is_empty())
         .collect();
@@ -110,6 +122,17 @@ pub fn plan(
     }
     sort(graph);
     planned
+}
+
+/// Whether no packets of others come to where those of `source` go, queued or not.
+fn is_apart(graph: &FlatGraph, flow: &Flow, source: usize) -> bool {
+    let mut own = flow.downstream(source, None, |_| false);
+    own.push(source);
+    let is_silent = |element: usize| graph.elements[element].class == "Idle";
+    graph.connections.iter().all(|Connection { from, to }| {
+        let enters = to.element != source && own.contains(&to.element);
+        !enters || own.contains(&from.element) || is_silent(from.element)
+    })
 }
 
 /// Lookups that are done ahead, the dearest first, each with which of a packet's answers are its,
@@ -210,10 +233,14 @@ mod tests {
     use super::*;
 
     fn planned(config: &str) -> (Planned, String) {
+        planned_for(config, Sources::All)
+    }
+
+    fn planned_for(config: &str, wanted: Sources) -> (Planned, String) {
         let registry = crate::registry();
         let loaded = language::load("c", config.as_bytes(), &registry, &BTreeMap::new(), None);
         let mut loaded = loaded.unwrap_or_else(|errors| panic!("{}", errors.to_click()));
-        let planned = plan(&mut loaded.graph, &loaded.ports, &registry, "IDLE true");
+        let planned = plan(&mut loaded.graph, &loaded.ports, &registry, "IDLE true", wanted);
         let ports = language::resolve(&loaded.graph, &registry);
         ports.unwrap_or_else(|errors| panic!("{}", errors.to_click()));
         (planned, flatten(&loaded.graph))
@@ -237,6 +264,35 @@ mod tests {
         assert!(!text.contains("offload@1/for@1"), "a leads to no rules: {text}");
         assert!(text.contains("offload@2/batcher@ :: Batcher(IDLE true);"), "{text}");
         assert!(text.contains("-> offload@1/debatcher@\n    -> c"), "{text}");
+    }
+
+    #[test]
+    fn sources_whose_packets_meet_others_can_be_left_alone() {
+        let apart = |config: &str| planned_for(config, Sources::Apart).0.sources;
+        let rt = "StaticIPLookup(0/0 0)";
+        let two = format!(
+            "a :: InfiniteSource -> {rt} -> qa :: Queue -> ua :: Unqueue -> Discard;
+            b :: InfiniteSource -> {rt} -> qb :: Queue -> ub :: Unqueue -> Discard;"
+        );
+        assert_eq!(apart(&two), names(&["a", "b"]));
+        // They meet in a queue, before or behind their lookups, or in front of one that pulls.
+        assert_eq!(apart(&format!("{two} InfiniteSource -> qb;")), names(&["a"]));
+        let meet = two.replace("qb :: Queue -> ub :: Unqueue", "qa");
+        assert_eq!(apart(&meet), names(&[]));
+        let pulled = format!(
+            "InfiniteSource -> {rt} -> Queue -> s :: RoundRobinSched -> Unqueue -> Discard;
+            InfiniteSource -> Queue -> [1] s;"
+        );
+        assert_eq!(apart(&pulled), names(&[]));
+        // Some packets of one source go round what rests of it in a queue.
+        let round = format!(
+            "InfiniteSource -> t :: Tee -> Queue -> Unqueue -> {rt} -> c :: Counter -> Discard;
+            t[1] -> c;"
+        );
+        assert_eq!(apart(&round), names(&[]));
+        // Nothing comes out of that.
+        let idle = format!("a :: InfiniteSource -> rt :: {rt} -> Discard; Idle -> rt;");
+        assert_eq!(apart(&idle), names(&["a"]));
     }
 
     #[test]

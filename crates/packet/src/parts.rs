@@ -16,6 +16,10 @@
 //! - P3: a loan, in use or not, points into the lines of `lender`, which are never written to and
 //!   stay as long as `lender` does; one in use has `offset + len` bytes there at least. The loan
 //!   goes before the lender does.
+//! - P4: what lies in its buffer between `low` and the end of the data was written for this packet
+//!   since it was new; what lies before is of packets that had the buffer earlier, and nobody sees
+//!   it. `low` is where data of a new packet starts, or before if bytes were added in front: only
+//!   who adds some notes it, so bytes that are taken away cost nothing more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -102,8 +106,10 @@ pub(crate) struct Parts {
     /// Whether annotations from [`FAR`] on may be other than zero.
     pub has_far: bool,
     is_large: bool,
-    /// Whether `ahead` holds: nobody has written to the bytes since.
-    pub has_ahead: bool,
+    /// Whether `ahead` holds: nobody has written to the bytes since, [`AHEAD`]. And how many bytes
+    /// before the place where data of a new packet starts were this packet's, for P4: [`FRONT`];
+    /// none while it borrows.
+    marks: u8,
     /// Nanoseconds since 1970; 0 if none.
     pub timestamp_ns: i64,
     pub annotations: [u8; ANNOTATION_BYTES],
@@ -116,6 +122,12 @@ pub(crate) struct Parts {
     usual: Buffer,
     _apart: [u8; LINE_BYTES],
 }
+
+/// The bit of marks for what was found ahead.
+const AHEAD: u8 = 0x80;
+/// The bits of marks for bytes in front.
+const FRONT: u8 = 0x7f;
+const _: () = assert!(HEADROOM_BYTES <= FRONT as usize, "all of the room in front may be used");
 
 /// Annotations from here on lie in the second line.
 pub(crate) const FAR: usize = 24;
@@ -165,7 +177,7 @@ impl Parts {
             packet_type: PacketType::Host,
             has_far: false,
             is_large: false,
-            has_ahead: false,
+            marks: 0,
             timestamp_ns: 0,
             annotations: [0; ANNOTATION_BYTES],
             lender: None,
@@ -180,6 +192,7 @@ impl Parts {
     #[inline(always)]
     pub fn clear(&mut self) {
         self.loan.end();
+        self.marks = 0;
         (self.offset, self.len) = (HEADROOM_BYTES as u32, 0);
     }
 
@@ -193,6 +206,27 @@ impl Parts {
     #[inline(always)]
     pub fn len(&self) -> u32 {
         self.len
+    }
+
+    /// Whether `ahead` holds.
+    #[inline(always)]
+    pub fn has_ahead(&self) -> bool {
+        self.marks & AHEAD != 0
+    }
+
+    /// Says that `ahead` holds.
+    #[inline(always)]
+    pub fn mark_ahead(&mut self) {
+        self.marks |= AHEAD;
+    }
+
+    /// See P4.
+    #[inline(always)]
+    fn low(&self) -> u32 {
+        if self.loan.is_used() {
+            return 0;
+        }
+        HEADROOM_BYTES as u32 - u32::from(self.marks & FRONT)
     }
 
     #[inline(always)]
@@ -289,18 +323,41 @@ impl Parts {
         self.len -= bytes.min(self.len as usize) as u32;
     }
 
-    /// Adds `bytes` in front, as they are there. Tells whether there are so many.
+    /// Adds `bytes` in front of its own, which there is room for, and gives them. They are whatever
+    /// the buffer has there: all of them have to be written.
     #[inline(always)]
-    pub fn unpull(&mut self, bytes: usize) -> bool {
+    pub fn push(&mut self, bytes: usize) -> &mut [u8] {
+        debug_assert!(!self.loan.is_used(), "bytes are owned before they are written to");
+        let end = self.offset as usize;
+        assert!(bytes <= end, "{bytes} bytes in front, of {end}");
+        self.offset -= bytes as u32;
+        self.len += bytes as u32;
+        if self.offset < HEADROOM_BYTES as u32 {
+            // Who owned them has ended what was found ahead, so there is no other mark.
+            self.marks = self.marks.max((HEADROOM_BYTES as u32 - self.offset) as u8);
+        }
+        &mut self.buffer_mut()[end - bytes..end]
+    }
+
+    /// Adds `bytes` in front: those that were taken away there, and zeros before them.
+    pub fn unpull(&mut self, bytes: usize) {
         if bytes > self.offset as usize {
             self.own();
         }
-        let can = self.offset as usize >= bytes;
-        if can {
-            self.offset -= bytes as u32;
-            self.len += bytes as u32;
+        if bytes > self.offset as usize {
+            // As much is left behind as there was, but no more than packets have at all.
+            let tailroom = self.tailroom().min(BUFFER_BYTES);
+            self.grow(bytes + HEADROOM_BYTES, tailroom);
         }
-        can
+        let low = self.low();
+        self.offset -= bytes as u32;
+        self.len += bytes as u32;
+        if self.offset < low {
+            let new = self.offset as usize..low as usize;
+            self.buffer_mut()[new].fill(0);
+            let front = HEADROOM_BYTES as u32 - self.offset;
+            self.marks = self.marks & AHEAD | front as u8;
+        }
     }
 
     /// Adds `bytes` behind, which there is room for.
@@ -364,7 +421,7 @@ impl Parts {
 
     #[inline(always)]
     pub fn clear_annotations(&mut self) {
-        self.has_ahead = false;
+        self.marks = 0;
         self.annotations[..FAR].fill(0);
         if self.has_far {
             self.annotations[FAR..].fill(0);
@@ -418,6 +475,7 @@ impl Parts {
     pub fn copy_data(&mut self, other: &Parts) {
         // As long as the data is empty, whatever the loan has is enough.
         (self.offset, self.len) = (0, 0);
+        self.marks = other.marks & FRONT;
         if self.share(other) {
             (self.offset, self.len) = (other.offset, other.len);
             return;
@@ -428,8 +486,7 @@ impl Parts {
         }
         (self.offset, self.len) = (other.offset, other.len);
         // What was taken away in front may be asked for again.
-        let places = [HEADROOM_BYTES as u32, other.mac, other.network, other.transport];
-        let from = places.into_iter().fold(other.offset, u32::min) as usize;
+        let from = other.low() as usize;
         let end = (other.offset + other.len) as usize;
         self.buffer_mut()[from..end].copy_from_slice(&other.buffer()[from..end]);
     }
@@ -437,7 +494,7 @@ impl Parts {
     /// Sees to it that the bytes are its own, as they will be written to.
     #[inline(always)]
     pub fn own(&mut self) {
-        self.has_ahead = false;
+        self.marks &= !AHEAD;
         if self.loan.is_used() {
             self.copy_lent();
         }
@@ -480,7 +537,7 @@ impl Parts {
         assert!(bytes <= 2 * PACKET_BYTES_MAX, "a packet of {bytes} bytes");
         let mut buffer = vec![0; bytes.max(BUFFER_BYTES)].into_boxed_slice();
         // What was taken away in front may be asked for again.
-        let kept = headroom.min(self.offset as usize);
+        let kept = headroom.min((self.offset - self.low()) as usize);
         let start = self.offset as usize - kept;
         let end = (self.offset + self.len) as usize;
         buffer[headroom - kept..headroom + self.len as usize]
@@ -494,6 +551,8 @@ impl Parts {
         }
         self.offset = headroom as u32;
         self.set_large(buffer);
+        // What nobody wrote is zero.
+        self.marks = self.marks & AHEAD | HEADROOM_BYTES as u8;
     }
 
     fn set_large(&mut self, buffer: Box<[u8]>) {

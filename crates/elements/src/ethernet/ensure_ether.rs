@@ -67,8 +67,8 @@ impl EnsureEther {
         let stripped = packet.stripped_mac().filter(|_| network == 0);
         let was_stripped =
             stripped.is_some_and(|mac| mac.len() == HEADER_BYTES && is_ip_frame(mac));
-        if was_stripped && packet.unpull(HEADER_BYTES) {
-            return;
+        if was_stripped {
+            return packet.unpull(HEADER_BYTES);
         }
         packet.pull(network);
         push_header(packet, &header(self.dst, self.src, self.ether_type));

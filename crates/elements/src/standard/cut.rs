@@ -154,9 +154,7 @@ impl Element for UnstripAnno {
             if packet.len() + bytes > PACKET_BYTES_MAX {
                 return Fate::Drop(LONG);
             }
-            if !packet.unpull(bytes) {
-                packet.push(bytes).fill(0);
-            }
+            packet.unpull(bytes);
             Fate::Pass
         });
     }

@@ -10,8 +10,7 @@
 //! - `HEAD`: bytes that are added in front, or taken if it is negative; 0 by default
 //! - `TAIL`: the same at the end
 //!
-//! Bytes that were taken away in front come back as they were; beyond them is whatever the buffer
-//! holds. Bytes that are added at the end are zero.
+//! Bytes that were taken away in front come back as they were; all others that are added are zero.
 //!
 //! # Handlers
 //! | name | | unit |
@@ -62,8 +61,8 @@ impl Resize {
         }
         if self.head < 0 {
             packet.pull(head.min(packet.len()));
-        } else if !packet.unpull(head) {
-            packet.push(head).fill(0);
+        } else {
+            packet.unpull(head);
         }
         if self.tail < 0 {
             packet.take(tail.min(packet.len()));

@@ -71,9 +71,7 @@ impl Element for Strip {
             if packet.len() + bytes > PACKET_BYTES_MAX {
                 return Fate::Drop(LONG);
             }
-            if !packet.unpull(bytes) {
-                packet.push(bytes).fill(0);
-            }
+            packet.unpull(bytes);
             Fate::Pass
         });
     }
@@ -94,5 +92,18 @@ mod tests {
         let (mut router, _) = run(config, &crate::registry());
         let counts = ["c", "d", "e"].map(|name| router.read(&format!("{name}.byte_count")));
         assert_eq!(counts, [Ok("5".into()), Ok("7".into()), Ok("0".into())]);
+    }
+
+    /// Buffers are used again: what an earlier packet left in front stays unseen.
+    #[test]
+    fn bytes_that_were_never_there_are_zeros() {
+        let config = "InfiniteSource(DATA abcde, LIMIT 100, BURST 4) -> switch :: RoundRobinSwitch;
+            switch[0] -> Pad(60) -> EtherEncap(0x800, 1:1:1:1:1:1, 2:2:2:2:2:2) -> Discard;
+            switch[1] -> Strip(14) -> Unstrip(14) -> same :: Counter
+            -> c :: Classifier(0/000000000000000000 9/6162636465, -);
+            c[0] -> zeros :: Counter -> Discard; c[1] -> Discard;";
+        let (mut router, _) = run(config, &crate::registry());
+        let counts = ["same", "zeros"].map(|name| router.read(&format!("{name}.byte_count")));
+        assert_eq!(counts, [Ok("700".into()), Ok("700".into())]);
     }
 }

@@ -131,6 +131,40 @@ fn every_element_tells_its_worker() {
     assert_eq!(read(&mut alone, "c/d.home_thread"), 0, "nobody asked for more workers");
 }
 
+/// An element's random choices go on where they were in the next configuration, unless that has a
+/// seed of its own.
+#[test]
+fn choices_go_on_in_the_next_configuration() {
+    let chain = |name: &str| {
+        format!(
+            "{name} :: InfiniteSource(LIMIT 10000, BURST 8) -> {name}q :: Queue(20000)
+            -> {name}r :: RandomSample(0.5) -> {name}c :: Counter -> Discard;"
+        )
+    };
+    let config = chain("a") + &chain("b");
+    let counts = |router: &mut Router| ["ac.count", "bc.count"].map(|name| read(router, name));
+    let (mut first, transcript) = run(&config, 1);
+    let expected = counts(&mut first);
+
+    let next = |old: Router, text: &str| {
+        let registry = warpswitch_elements::registry();
+        let replaced = Router::replacing(loaded(text), &registry, options(&transcript), old);
+        let Ok((mut router, _)) = replaced else { panic!("it is refused") };
+        for source in ["a.reset", "b.reset"] {
+            router.write(source, "").expect("it obeys");
+        }
+        router.run(&mut RealHost::new(None));
+        counts(&mut router)
+    };
+    let seeded = format!("RandomSeed(1); {config}");
+    let (mut again, _) = run(&seeded, 1);
+    assert_eq!(counts(&mut again), expected, "the seed of the run, once more");
+    let [went_on, anew] = [(first, &config), (again, &seeded)].map(|(old, text)| next(old, text));
+    let more = |all: [u64; 2]| [all[0] - expected[0], all[1] - expected[1]];
+    assert_ne!(more(went_on), expected, "other choices");
+    assert_eq!(more(anew), expected, "the same ones");
+}
+
 #[test]
 fn queues_hand_over_and_lose_nothing() {
     // The source waits for room, which another worker makes.

@@ -495,14 +495,15 @@ impl Context<'_> {
         self.worker.manager = Some(self.element);
     }
 
-    /// Starts the sequence of random numbers anew, from `seed`.
+    /// Starts the sequences of all elements' random numbers anew, from `seed`.
     pub fn seed_random(&mut self, seed: u64) {
         self.worker.seed_random(seed);
     }
 
-    /// A random number, from the seed of the run.
+    /// A random number of the element's own sequence, which comes from the seed of the run and the
+    /// element's name: what others draw changes nothing.
     pub fn random(&mut self) -> u32 {
-        self.worker.random()
+        self.worker.randoms[self.element].draw()
     }
 }
 

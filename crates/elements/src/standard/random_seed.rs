@@ -10,7 +10,10 @@
 //! - `SEED`: a number of 32 bits; without one the run keeps the seed that it was given
 //!
 //! Choices of elements initialized after it, and all that are made while packets flow, come from
-//! the seed. Equal seeds give equal choices, though other ones than Click's.
+//! the seed and the element's name: each element has its own sequence, and what others choose, or
+//! how many there are, changes nothing. Equal seeds give equal choices, though other ones than
+//! Click's. A configuration that takes another one's place starts anew if it has a seed; otherwise
+//! elements go on with their sequences as with their state.
 //!
 //! # Handlers
 //! | name | | unit |
@@ -21,7 +24,8 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker; others got seeds of their own when they began.
+//! Belongs to one worker. Copies that other workers have of an element draw from sequences of their
+//! own, which they got when they began.
 //!
 //! # Example
 //! ```text
@@ -80,11 +84,30 @@ impl Element for RandomSeed {
 mod tests {
     use warpswitch_graph::simulate::{SimulatedHost, run};
 
+    /// Chains that never meet choose as if each were alone.
+    #[test]
+    fn what_one_element_draws_changes_nothing_for_others() {
+        let chain = |name: &str| {
+            format!(
+                "{name} :: InfiniteSource(LIMIT 300, BURST 8) -> {name}r :: RandomSample(0.5)
+                 -> {name}c :: Counter -> {name}d :: RandomBitErrors(0.1) -> Discard;"
+            )
+        };
+        let count = |config: &str, name: &str| {
+            let (mut router, _) = run(config, &crate::registry());
+            router.read(&format!("{name}c.count"))
+        };
+        let both = chain("a") + &chain("b");
+        assert_eq!(count(&both, "a"), count(&chain("a"), "a"));
+        assert_eq!(count(&both, "b"), count(&chain("b"), "b"));
+        assert_ne!(count(&both, "a"), count(&both, "b"), "each has its own");
+    }
+
     #[test]
     fn equal_seeds_give_equal_choices() {
         let choices = |seed: &str| {
             let config = format!(
-                "r :: RandomSeed({seed}); i :: InfiniteSource(LIMIT 64) -> s :: RandomSwitch;
+                "r :: RandomSeed({seed}); i :: InfiniteSource(LIMIT 640) -> s :: RandomSwitch;
                  s[0] -> c :: Counter -> Discard; s[1] -> Print(X) -> Discard;"
             );
             let (mut router, transcript) = run(&config, &crate::registry());

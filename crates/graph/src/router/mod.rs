@@ -17,6 +17,7 @@
 mod build;
 pub(crate) mod handlers;
 mod plan;
+mod random;
 mod team;
 pub(crate) mod worker;
 
@@ -183,6 +184,9 @@ impl Router {
             let Some(&was) = old.shared.index.get(&element.name) else { continue };
             if old.shared.graph.elements[was].class != element.class {
                 continue;
+            }
+            if !self.worker.was_seeded {
+                self.worker.randoms[idx] = old.worker.randoms[was];
             }
             let mut before = old.shared.elements[was].borrow_mut();
             let mut cx = Context { shared: &self.shared, worker: &mut self.worker, element: idx };

@@ -28,6 +28,7 @@ use warpswitch_packet::sync::{Handoff, Rested};
 use warpswitch_packet::{Batch, Depot};
 
 use super::plan::{self, Home};
+use super::random::Random;
 use super::worker::{Stats, Worker};
 use super::{Clock, Host, Router, Workers};
 use crate::context::{Blueprint, Console, Context, Shared};
@@ -139,7 +140,8 @@ fn absent() -> Box<dyn Element> {
 /// What a worker gets for a shift, and gives back.
 struct Shift {
     clock: Clock,
-    elements: Vec<(usize, Box<dyn Element>)>,
+    /// Those that are no copies come with where their random numbers come from.
+    elements: Vec<(usize, Box<dyn Element>, Option<Random>)>,
     tasks: Vec<usize>,
     timers: Vec<(Time, usize, usize)>,
     /// Who wakes whom, and who tells whom of room.
@@ -350,10 +352,11 @@ impl Router {
             match homes[idx] {
                 Home::Worker(home) if home == worker => {
                     live += element.borrow().held() as u64;
-                    elements.push((idx, element.replace(absent())));
+                    let random = self.worker.randoms[idx];
+                    elements.push((idx, element.replace(absent()), Some(random)));
                 }
                 Home::Each => match element.borrow().sharing() {
-                    Sharing::Copies(copy) => elements.push((idx, copy)),
+                    Sharing::Copies(copy) => elements.push((idx, copy, None)),
                     _ => unreachable!("what can be copied stays so"),
                 },
                 _ => {}
@@ -378,8 +381,11 @@ impl Router {
 
     /// Gets what was given for a shift.
     fn begin_shift(&mut self, shift: Shift, link: &Link) {
-        for (idx, element) in shift.elements {
+        for (idx, element, random) in shift.elements {
             self.shared.elements[idx].replace(element);
+            if let Some(random) = random {
+                self.worker.randoms[idx] = random;
+            }
         }
         self.worker.now = (shift.clock)();
         self.worker.clock = Some(shift.clock);
@@ -406,7 +412,10 @@ impl Router {
             Home::Worker(worker) => *worker == link.worker,
             home => **home == Home::Each,
         });
-        let elements = own.map(|(idx, _)| (idx, self.shared.elements[idx].replace(absent())));
+        let elements = own.map(|(idx, home)| {
+            let random = (*home != Home::Each).then(|| self.worker.randoms[idx]);
+            (idx, self.shared.elements[idx].replace(absent()), random)
+        });
         let elements = elements.collect();
         self.worker.link = None;
         let live = self.worker.pool.live();
@@ -428,7 +437,10 @@ impl Router {
 
     /// Worker 0 gets back what another had.
     fn absorb(&mut self, shift: Shift, homes: &[Home]) {
-        for (idx, mut element) in shift.elements {
+        for (idx, mut element, random) in shift.elements {
+            if let Some(random) = random {
+                self.worker.randoms[idx] = random;
+            }
             match homes[idx] {
                 Home::Each => self.shared.elements[idx].borrow_mut().absorb(&mut *element),
                 _ => drop(self.shared.elements[idx].replace(element)),

@@ -9,6 +9,7 @@ use warpswitch_packet::{Batch, Packet, Pool};
 
 use super::Clock;
 use super::plan::Home;
+use super::random::Random;
 use super::team::{Link, Message};
 use crate::context::{Blueprint, Console};
 use crate::element::Element;
@@ -167,7 +168,11 @@ pub(crate) struct Worker {
     pub(crate) has_changed: bool,
     /// Pulls that gave packets, so far.
     pub(crate) pulled: u64,
-    random: u64,
+    /// Where the random numbers of each element come from.
+    pub(crate) randoms: Vec<Random>,
+    seed: u64,
+    /// Whether an element gave the seed.
+    pub(crate) was_seeded: bool,
 }
 
 impl Worker {
@@ -185,6 +190,7 @@ impl Worker {
         let mut pool = Pool::new();
         let reasons = blueprint.classes.iter().map(|class| class.drops.len());
         let stats = reasons.map(|reasons| Stats { drops: vec![0; reasons], ..Stats::default() });
+        let names = blueprint.graph.elements.iter();
         Self {
             slots: outputs.iter().map(|_| pool.batch()).collect(),
             pool,
@@ -222,7 +228,9 @@ impl Worker {
             runs: false,
             has_changed: false,
             pulled: 0,
-            random: seed,
+            randoms: names.map(|element| Random::new(seed, &element.name)).collect(),
+            seed,
+            was_seeded: false,
         }
     }
 
@@ -578,22 +586,14 @@ impl Worker {
         }
     }
 
-    /// The seed of another worker's random choices.
+    /// The seed of the random choices of another worker's copies.
     pub(crate) fn seed_for(&self, worker: usize) -> u64 {
-        self.random ^ (worker as u64).wrapping_mul(0xd1b5_4a32_d192_ed03)
+        self.seed ^ (worker as u64).wrapping_mul(0xd1b5_4a32_d192_ed03)
     }
 
-    /// Starts the sequence of random numbers anew.
+    /// Starts all sequences of random numbers anew.
     pub(crate) fn seed_random(&mut self, seed: u64) {
-        self.random = seed;
-    }
-
-    /// A number from a sequence that depends on the seed alone (SplitMix64).
-    pub(crate) fn random(&mut self) -> u32 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.random;
-        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (word >> 32) as u32 ^ (word >> 1) as u32
+        (self.seed, self.was_seeded) = (seed, true);
+        self.randoms.iter_mut().for_each(|random| random.start(seed));
     }
 }

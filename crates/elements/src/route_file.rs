@@ -37,6 +37,7 @@ impl RouteFile {
         let (mut path, mut format) = (String::new(), Word("click".into()));
         let mut devices = Vec::<Word>::new();
         args.read("FILE", &mut path).read("FORMAT", &mut format).read("DEVICES", &mut devices);
+        args.note_input("FILE", &path);
         let syntax = match format.0.as_str() {
             "click" => Syntax::Click,
             "ip-route" => Syntax::IpRoute,

@@ -10,6 +10,7 @@
 mod context;
 pub mod control;
 mod element;
+mod files;
 mod handler;
 pub mod language;
 mod names;
@@ -20,6 +21,7 @@ pub mod transport;
 
 pub use context::{Console, Context, Fate, drop_for};
 pub use element::{ConfigureContext, Element, ElementClass, Phase, Registry, Sharing};
+pub use files::FileId;
 pub use handler::{HandlerError, HandlerSpec};
 pub use names::NameTable;
 pub use router::{Clock, Ended, Host, Router, RouterOptions, StartWorker, Stats, Workers};

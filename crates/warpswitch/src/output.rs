@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use tempfile::{NamedTempFile, SpooledTempFile};
 
+use warpswitch_graph::FileId;
 use warpswitch_io::name_folder;
 
 use crate::exit::bad_input;
@@ -163,32 +164,13 @@ impl Write for Output {
 /// Bad input if `out` is the same regular file as an input, by whatever name.
 pub fn refuse_overwriting(out: &Path, inputs: &[(&str, &Path)]) -> anyhow::Result<()> {
     for (option, input) in inputs {
-        if !is_dash(out) && !is_dash(input) && is_same_file(out, input) {
+        if FileId::of(out).is_some_and(|out| Some(out) == FileId::of(input)) {
             let out = out.display();
             let of = if option.starts_with("--") { "the file of " } else { "" };
             return Err(bad_input(format!("--out {out} would overwrite {of}{option}")));
         }
     }
     Ok(())
-}
-
-/// Whether two paths lead to one regular file; hard links of one file are the same.
-fn is_same_file(left: &Path, right: &Path) -> bool {
-    let (Ok(left_data), Ok(right_data)) = (left.metadata(), right.metadata()) else {
-        return false;
-    };
-    if !left_data.is_file() || !right_data.is_file() {
-        return false;
-    }
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        if (left_data.dev(), left_data.ino()) == (right_data.dev(), right_data.ino()) {
-            return true;
-        }
-    }
-    let whole = |path: &Path| std::fs::canonicalize(path).ok();
-    whole(left).is_some_and(|left| Some(left) == whole(right))
 }
 
 /// Refuses that the rules and the other input of a command are both the one standard input.

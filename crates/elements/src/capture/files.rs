@@ -2,9 +2,8 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
-use std::path::{Path, PathBuf};
 
-use warpswitch_graph::{Context, Time};
+use warpswitch_graph::{Context, FileId, Time};
 use warpswitch_io::{Unpacked, name_folder};
 
 /// The most bytes of a line or record.
@@ -45,24 +44,9 @@ pub(crate) fn reason(error: &io::Error) -> String {
     text.split_once(" (os error ").map_or(text.clone(), |(reason, _)| reason.to_owned())
 }
 
-/// Whether two names lead to one file, which need not be there yet. The standard streams, `-`, are
-/// none, nor are devices and pipes.
+/// Whether two names lead to one file, which need not be there yet.
 pub(crate) fn is_same_file(left: &str, right: &str) -> bool {
-    let real = |name: &str| -> Option<PathBuf> {
-        let path = Path::new(name);
-        let in_folder = || {
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok()?;
-            Some(folder.join(path.file_name()?))
-        };
-        path.canonicalize().ok().or_else(in_folder)
-    };
-    let is_file = |name: &str| {
-        name != "-" && std::fs::metadata(name).map_or(true, |metadata| metadata.is_file())
-    };
-    is_file(left)
-        && is_file(right)
-        && (left == right || real(left).is_some_and(|left| Some(left) == real(right)))
+    FileId::of(left).is_some_and(|left| Some(left) == FileId::of(right))
 }
 
 /// A source of lines and records.

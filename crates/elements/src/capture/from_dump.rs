@@ -374,6 +374,7 @@ impl Element for FromDump {
             .read("END_CALL", &mut end_call)
             .read("FILEPOS", &mut self.file_position)
             .read("BURST", &mut self.burst);
+        args.note_input("FILENAME", &self.filename);
         self.configure_times(args);
         self.sample = check_sample(sample, args);
         self.pace = timing.then(Pace::default);

@@ -593,7 +593,8 @@ impl Element for FromIpSummaryDump {
         match (&filename, &data) {
             (Some(_), Some(_)) => args.error_at("", "FILENAME and DATA conflict"),
             (None, None) => args.error_at("FILENAME", "required argument missing"),
-            _ => {}
+            (Some(filename), None) => _ = args.note_input("FILENAME", filename),
+            (None, Some(_)) => {}
         }
         (self.filename, self.data) =
             (filename.unwrap_or_else(|| "<data>".into()), data.map(|data| data.0));

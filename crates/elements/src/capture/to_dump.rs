@@ -201,6 +201,7 @@ impl Element for ToDump {
             .read("EXTRA_LENGTH", &mut self.extra_length)
             .read("UNBUFFERED", &mut unbuffered)
             .read("BURST", &mut self.burst);
+        args.note_output("FILENAME", &self.filename);
         match (&encap, &encap_from) {
             (Some(_), Some(_)) => {
                 args.error_at("", "specify at most one of 'ENCAP' and 'USE_ENCAP_FROM'");

@@ -264,6 +264,7 @@ impl Element for ToIpSummaryDump {
             .read("EXTRA_LENGTH", &mut self.manner.extra_length)
             .read("BINARY", &mut self.binary)
             .read("BURST", &mut self.burst);
+        args.note_output("FILENAME", &self.filename);
         self.read_fields(&fields.0, args);
         args.complete()
     }

@@ -156,6 +156,7 @@ impl Element for ArpPrint {
             .read("ETHER", &mut self.has_ether)
             .read("ACTIVE", &mut self.active)
             .read("OUTFILE", &mut self.lines.path)
+            .note_output("OUTFILE", &self.lines.path)
             .complete()
     }
 

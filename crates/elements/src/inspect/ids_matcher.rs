@@ -433,10 +433,9 @@ impl Element for IdsMatcher {
         }
         args.complete()?;
         let rules = words(&rules.0);
-        if let Some(out) = &self.filename
-            && let Some(rules) = rules.iter().find(|rules| is_same_file(rules, out))
-        {
-            args.error_at("OUT", &format!("would overwrite the file of RULES, {rules}"));
+        rules.iter().for_each(|rules| _ = args.note_input("RULES", rules));
+        if let Some(out) = &self.filename {
+            args.note_output("OUT", out);
         }
         match engine_of(&rules, &words(&variables.0)) {
             Ok((engine, remarks)) => {
@@ -446,10 +445,6 @@ impl Element for IdsMatcher {
             Err(message) => args.error_at("RULES", &message),
         }
         args.consume()
-    }
-
-    fn check_place(&mut self, cx: &mut Context<'_>) -> Result<Vec<String>, String> {
-        self.expect_own_output(cx).map(|()| Vec::new())
     }
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {

@@ -387,6 +387,7 @@ impl Element for IpPrint {
             .read("ACTIVE", &mut self.active)
             .read("OUTFILE", &mut self.lines.path)
             .read("CHANNEL", &mut channel);
+        args.note_output("OUTFILE", &self.lines.path);
         if let Err(message) = self.set_bytes(&contents.0, &payload.0) {
             args.error_at("", &message);
         }

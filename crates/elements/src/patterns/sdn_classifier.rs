@@ -480,6 +480,7 @@ impl Element for SdnClassifier {
             .read("ENGINE", &mut engine)
             .read("MISS", &mut self.miss)
             .read("TCP_FLAGS", &mut tcp_flags);
+        args.note_input("RULES", &path);
         let format = match format.map(|name| name.parse::<RulesFormat>()).transpose() {
             Ok(format) => format,
             Err(message) => {

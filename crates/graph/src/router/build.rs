@@ -8,6 +8,7 @@ use super::worker::Worker;
 use super::{Router, RouterOptions};
 use crate::context::{Blueprint, Context, Shared};
 use crate::element::{ConfigureContext, Element, ElementClass, Registry};
+use crate::files;
 use crate::language::args::Args;
 use crate::language::{Diagnostics, Flow, Loaded, PortRef};
 use crate::names::{NameTable, Seen};
@@ -82,6 +83,7 @@ impl Router {
         order.sort_by_key(|&idx| self.shared.classes[idx].phase);
         let mut errors = Diagnostics::default();
         let mut names = NameTable::default();
+        let mut files = Vec::new();
         for idx in order {
             let seen = Seen {
                 table: &names,
@@ -106,8 +108,11 @@ impl Router {
             } else if !args.warnings().is_empty() {
                 warn(&self.shared, &mut self.worker, idx, args.warnings());
             }
+            files.extend(args.take_files().into_iter().map(|file| (idx, file)));
             element.define_names(&mut names);
         }
+        files.sort_by_key(|(idx, _)| *idx);
+        files::compare(&files, &self.shared.graph, &mut errors);
         let blueprint = Arc::get_mut(&mut self.shared.blueprint);
         blueprint.expect("no worker has it before the router runs").names = names;
         errors.into_result(())

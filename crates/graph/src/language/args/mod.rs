@@ -140,6 +140,17 @@ impl fmt::Display for ArgsError {
 
 impl std::error::Error for ArgsError {}
 
+/// A file that an element reads or writes.
+#[derive(Clone, Debug)]
+pub(crate) struct NotedFile {
+    pub name: String,
+    /// The argument that names it.
+    pub keyword: String,
+    /// Which one that is, counted from 0, if it is given.
+    pub arg: Option<usize>,
+    pub is_written: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Free,
@@ -169,6 +180,7 @@ pub struct Args<'a> {
     /// Which arguments were taken as the rest.
     rest: Vec<usize>,
     warnings: Vec<String>,
+    files: Vec<NotedFile>,
 }
 
 impl Args<'static> {
@@ -204,6 +216,7 @@ impl<'a> Args<'a> {
             taken: Vec::new(),
             rest: Vec::new(),
             warnings: Vec::new(),
+            files: Vec::new(),
         }
     }
 
@@ -289,10 +302,38 @@ impl<'a> Args<'a> {
         texts
     }
 
+    /// Which argument `keyword` was read from.
+    fn taken_by(&self, keyword: &str) -> Option<usize> {
+        let mut taken = self.taken.iter().rev();
+        taken.find(|(by, _)| !keyword.is_empty() && by == keyword).map(|(_, idx)| *idx)
+    }
+
+    /// Notes that the element reads the file `name`, which the argument `keyword` says: no other
+    /// one may write it. What is no file, such as `-`, and an empty name count for nothing.
+    pub fn note_input(&mut self, keyword: &str, name: &str) -> &mut Self {
+        self.note_file(keyword, name, false)
+    }
+
+    /// Notes that the element writes the file `name`, as [`Args::note_input`]: no other one may
+    /// read or write it.
+    pub fn note_output(&mut self, keyword: &str, name: &str) -> &mut Self {
+        self.note_file(keyword, name, true)
+    }
+
+    fn note_file(&mut self, keyword: &str, name: &str, is_written: bool) -> &mut Self {
+        let (name, arg) = (name.to_owned(), self.taken_by(keyword));
+        self.files.push(NotedFile { name, keyword: keyword.to_owned(), arg, is_written });
+        self
+    }
+
+    /// The files that were noted.
+    pub(crate) fn take_files(&mut self) -> Vec<NotedFile> {
+        std::mem::take(&mut self.files)
+    }
+
     /// Adds an error about the argument `keyword`; empty for one about all of them.
     pub fn error_at(&mut self, keyword: &str, message: &str) {
-        let mut taken = self.taken.iter().rev();
-        let arg = taken.find(|(by, _)| !keyword.is_empty() && by == keyword).map(|(_, idx)| *idx);
+        let arg = self.taken_by(keyword);
         for line in message.lines() {
             let line = match keyword {
                 "" => line.to_owned(),

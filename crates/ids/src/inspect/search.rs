@@ -6,7 +6,7 @@ use std::sync::Arc;
 use warpswitch_scan::{PatternSets, Scratch};
 
 use super::judge::Judged;
-use super::round::{Head, Job, Older, Round, StreamText};
+use super::round::{Head, Job, Older, Round, StreamText, renew};
 use super::{Alert, Inspector};
 use crate::Engine;
 use crate::confirm::ChainScratch;
@@ -21,6 +21,8 @@ const PROTOCOLS: [Carried; 4] = [Carried::Tcp, Carried::Udp, Carried::Icmp, Carr
 /// Memory of searches.
 #[derive(Debug, Default)]
 pub(super) struct Searched {
+    /// What is searched, by protocol; nothing between calls.
+    texts: [Vec<&'static [u8]>; 4],
     pub(super) scan: Scratch,
     sets: [PatternSets; 4],
     pub(super) again: PatternSets,
@@ -52,7 +54,7 @@ impl Inspector {
         // Once for all texts: those who share rules would wait for the count of who has them.
         let engine = Arc::clone(&self.engine);
         let mut scratch = std::mem::take(&mut self.scratch);
-        let mut texts: [Vec<&[u8]>; 4] = Default::default();
+        let mut texts: [Vec<&[u8]>; 4] = std::mem::take(&mut scratch.texts).map(renew);
         for job in &round.jobs {
             let carried = round.head(heads, job.head).decoded.carried;
             texts[carried as usize].extend(job.texts(&round.arena));
@@ -73,6 +75,7 @@ impl Inspector {
         if let (Some(clock), Some(began)) = (self.clock, began) {
             self.work.time += clock().saturating_sub(began);
         }
+        scratch.texts = texts.map(renew);
         let mut at = [0; 4];
         for job in &round.jobs {
             let head = round.head(heads, job.head);

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 
-use warpswitch_graph::{Context, FileId, Time};
+use warpswitch_graph::{Context, Time};
 use warpswitch_io::{Unpacked, name_folder};
 
 /// The most bytes of a line or record.
@@ -42,11 +42,6 @@ pub(crate) fn is_later(error: &io::Error) -> bool {
 pub(crate) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split_once(" (os error ").map_or(text.clone(), |(reason, _)| reason.to_owned())
-}
-
-/// Whether two names lead to one file, which need not be there yet.
-pub(crate) fn is_same_file(left: &str, right: &str) -> bool {
-    FileId::of(left).is_some_and(|left| Some(left) == FileId::of(right))
 }
 
 /// A source of lines and records.

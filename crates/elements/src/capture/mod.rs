@@ -14,7 +14,7 @@ mod to_ip_summary_dump;
 
 use warpswitch_graph::ElementClass;
 
-pub(crate) use files::{Output, is_same_file, reason};
+pub(crate) use files::{Output, reason};
 pub(crate) use summary::annotation;
 
 /// The classes of this area.

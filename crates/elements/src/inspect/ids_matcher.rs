@@ -77,9 +77,8 @@ use super::on_device::{DeviceSearch, SearchCounts};
 use super::rules::engine_of;
 use super::told::Told;
 use crate::ahead::Ahead;
-use crate::capture::{Output, is_same_file, reason};
+use crate::capture::{Output, reason};
 use crate::offload::Offload;
-use crate::offload::gpu_ids_matcher::GpuIdsMatcher;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -155,31 +154,6 @@ impl IdsMatcher {
 
     fn link(&self) -> LinkType {
         if self.is_ip { LinkType::RawIp } else { LinkType::Ethernet }
-    }
-
-    /// Makes sure that no matcher before this one in the text writes alerts to the same file, as
-    /// they would write over each other's.
-    ///
-    /// # Errors
-    /// Who does.
-    pub(crate) fn expect_own_output(&self, cx: &mut Context<'_>) -> Result<(), String> {
-        let Some(own) = self.filename.as_deref() else { return Ok(()) };
-        for idx in 0..cx.element() {
-            let by_cpu = |other: &mut Self, _: &mut Context<'_>| other.filename.clone();
-            let other = match cx.graph().elements[idx].class.as_str() {
-                "IDSMatcher" => cx.with_element(idx, by_cpu),
-                "GPUIDSMatcher" => cx
-                    .with_element(idx, |other: &mut GpuIdsMatcher, cx| by_cpu(other.matcher(), cx)),
-                _ => None,
-            };
-            if other.flatten().is_some_and(|other| is_same_file(&other, own)) {
-                let name = &cx.graph().elements[idx].name;
-                return Err(format!(
-                    "OUT: '{name}' writes its alerts to {own}, too: give each a file of its own"
-                ));
-            }
-        }
-        Ok(())
     }
 
     /// Where texts were searched.

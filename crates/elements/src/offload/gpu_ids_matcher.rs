@@ -111,11 +111,6 @@ impl Default for GpuIdsMatcher {
 }
 
 impl GpuIdsMatcher {
-    /// What it is beside the device's part.
-    pub(crate) fn matcher(&mut self) -> &mut IdsMatcher {
-        &mut self.own
-    }
-
     /// The payloads of a batch, if they begin as this element takes them, and where they are
     /// searched.
     fn texts<'l>(&self, load: &'l mut Load) -> Option<(&'l mut BatchTexts, &'l mut Chain)> {
@@ -281,8 +276,7 @@ impl Element for GpuIdsMatcher {
 
     fn check_place(&mut self, cx: &mut Context<'_>) -> Result<Vec<String>, String> {
         members::expect_chain(cx)?;
-        members::expect_target(cx, self.target)?;
-        self.own.expect_own_output(cx).map(|()| Vec::new())
+        members::expect_target(cx, self.target).map(|()| Vec::new())
     }
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {

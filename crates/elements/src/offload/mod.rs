@@ -26,7 +26,7 @@ mod debatcher;
 mod device_to_host_memcpy;
 mod dispatcher;
 mod gpu_completion_queue;
-pub(crate) mod gpu_ids_matcher;
+mod gpu_ids_matcher;
 mod gpu_ip6_lookup;
 mod gpu_ip_forward;
 mod gpu_ip_lookup;

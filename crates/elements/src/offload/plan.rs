@@ -38,10 +38,11 @@ const FORMS: [(&str, &str); 9] = [
 /// Which sources get a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sources {
-    /// All that lead to lookups. Where packets of several meet, they come in another order than
-    /// without chains.
+    /// All that lead to lookups. Where packets of several meet, or ways of one behind a queue, they
+    /// come in another order than without chains.
     All,
-    /// Those whose packets meet no others: all packets come anywhere in the order that they had.
+    /// Those whose packets meet no others, nor those that went another way round a queue: all
+    /// packets come anywhere in the order that they had.
     Apart,
 }
 
@@ -92,7 +93,8 @@ pub fn plan(
     };
     let sources: Vec<(usize, BTreeSet<usize>)> = (0..graph.elements.len())
         .filter(is_source)
-        .filter(|source| wanted == Sources::All || is_apart(graph, &flow, *source))
+        .filter(|source| !has_ways_that_meet(&ports[*source], &flow, *source))
+        .filter(|source| wanted == Sources::All || is_apart(graph, ports, &flow, *source))
         .map(|source| (source, reached(source)))
         .filter(|(_, lookups)| !lookups.is_empty())
         .collect();
@@ -124,14 +126,44 @@ pub fn plan(
     planned
 }
 
-/// Whether no packets of others come to where those of `source` go, queued or not.
-fn is_apart(graph: &FlatGraph, flow: &Flow, source: usize) -> bool {
-    let mut own = flow.downstream(source, None, |_| false);
-    own.push(source);
+/// Whether packets of one output of a source come to where those of another go: a chain behind the
+/// one would have them overtaken by the others.
+fn has_ways_that_meet(ports: &ElementPorts, flow: &Flow, source: usize) -> bool {
+    let mut seen = BTreeSet::new();
+    (0..ports.outputs.len()).any(|port| {
+        let reached: BTreeSet<usize> =
+            flow.downstream(source, Some(port), |_| false).into_iter().collect();
+        let meets = !seen.is_disjoint(&reached);
+        seen.extend(reached);
+        meets
+    })
+}
+
+/// Whether all packets that come to where those of `source` go, queued or not, come from there, and
+/// the same way: of those that are pushed to an element directly and behind a queue, and of those
+/// that it takes from several queues, time says which is first.
+fn is_apart(graph: &FlatGraph, ports: &[ElementPorts], flow: &Flow, source: usize) -> bool {
+    let mut own: BTreeSet<usize> = flow.downstream(source, None, |_| false).into_iter().collect();
+    own.insert(source);
     let is_silent = |element: usize| graph.elements[element].class == "Idle";
-    graph.connections.iter().all(|Connection { from, to }| {
-        let enters = to.element != source && own.contains(&to.element);
-        !enters || own.contains(&from.element) || is_silent(from.element)
+    let enters = |to: usize, from: usize| {
+        to != source && own.contains(&to) && !own.contains(&from) && !is_silent(from)
+    };
+    if graph.connections.iter().any(|c| enters(c.to.element, c.from.element)) {
+        return false;
+    }
+    let takes_from_several = |element: usize| {
+        let pulled = ports[element].inputs.iter().filter(|input| **input == Processing::Pull);
+        pulled.count() > 1
+    };
+    if own.iter().any(|&element| takes_from_several(element)) {
+        return false;
+    }
+    let mut pushed = BTreeSet::new();
+    own.iter().filter(|&&element| ports[element].is_push_source()).all(|&pusher| {
+        let is_pushed = |idx: usize| ports[idx].inputs.contains(&Processing::Push);
+        let reached = flow.downstream(pusher, None, |visit| !is_pushed(visit.at.element));
+        reached.into_iter().filter(|&idx| is_pushed(idx)).all(|idx| pushed.insert(idx))
     })
 }
 
@@ -290,9 +322,40 @@ mod tests {
             t[1] -> c;"
         );
         assert_eq!(apart(&round), names(&[]));
+        let round = format!(
+            "InfiniteSource -> {rt} -> t :: Tee -> Queue -> Unqueue -> c :: Counter -> Discard;
+            t[1] -> c;"
+        );
+        assert_eq!(apart(&round), names(&[]));
+        let several = format!(
+            "InfiniteSource -> {rt} -> t :: Tee -> Queue -> s :: RoundRobinSched -> Unqueue
+            -> Discard; t[1] -> Queue -> [1] s;"
+        );
+        assert_eq!(apart(&several), names(&[]));
+        let queues = format!(
+            "a :: InfiniteSource -> {rt} -> t :: Tee -> Queue -> Unqueue -> Discard;
+            t[1] -> Queue -> Discard;"
+        );
+        assert_eq!(apart(&queues), names(&["a"]));
         // Nothing comes out of that.
         let idle = format!("a :: InfiniteSource -> rt :: {rt} -> Discard; Idle -> rt;");
         assert_eq!(apart(&idle), names(&["a"]));
+    }
+
+    #[test]
+    fn ways_of_a_source_that_meet_keep_their_order() {
+        let config = |end: &str| {
+            format!(
+                "f :: FromDump(x, FORCE_IP true) -> StaticIPLookup(0/0 0) -> c :: Counter
+                -> Discard; f[1] -> {end};"
+            )
+        };
+        for wanted in [Sources::All, Sources::Apart] {
+            let (met, _) = planned_for(&config("c"), wanted);
+            assert_eq!(met, Planned::default());
+            let (apart, _) = planned_for(&config("Discard"), wanted);
+            assert_eq!(apart.sources, names(&["f"]));
+        }
     }
 
     #[test]

@@ -103,7 +103,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
         seed: args.seed,
         ticks: counts_costs.then_some(stats::ticks as fn() -> u64),
     };
-    let mut offloading = Offloading::new(&args.offload);
+    let mut offloading = Offloading::new(&args.offload, args.simtime);
     let mut router = make(&mut reload, &text, &mut offloading, &world, clock.now())?;
     threads::staff(&mut router, args.workers as usize);
     if args.simtime && args.workers > 1 {

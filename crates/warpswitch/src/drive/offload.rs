@@ -21,7 +21,7 @@ const BATCHER: &str = "SIZE 2048, IDLE true";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum OffloadChoice {
     /// To a card, where that is cheaper, of sources whose packets meet no others; without a card,
-    /// not at all
+    /// and in simulated time, not at all
     #[default]
     Auto,
     /// Not at all
@@ -77,9 +77,14 @@ pub struct OffloadStats {
 }
 
 impl Offloading {
-    /// As the command line says.
-    pub fn new(args: &OffloadArgs) -> Self {
-        Self { args: args.clone(), ..Self::default() }
+    /// As the command line says. In simulated time every run is the same, so nothing is chosen by
+    /// what it costs.
+    pub fn new(args: &OffloadArgs, in_simulated_time: bool) -> Self {
+        let mut args = args.clone();
+        if in_simulated_time && args.offload == OffloadChoice::Auto {
+            args.offload = OffloadChoice::Never;
+        }
+        Self { args, ..Self::default() }
     }
 
     /// The device, if there is one.

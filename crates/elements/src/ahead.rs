@@ -54,6 +54,20 @@ pub(crate) struct Costs {
     pub(crate) clock: Option<Clock>,
     /// Nanoseconds and packets, of each lookup.
     sums: [(AtomicU64, AtomicU64); AHEAD_LOOKUPS],
+    /// The same of answers that were taken in its place: packets that wait for a device are looked
+    /// at once more, when caches have forgotten them.
+    taken: [(AtomicU64, AtomicU64); AHEAD_LOOKUPS],
+}
+
+/// Nanoseconds a packet of all sums.
+fn packet_ns(sums: &[(AtomicU64, AtomicU64)]) -> f64 {
+    let load = |number: &AtomicU64| number.load(Ordering::Relaxed) as f64;
+    sums.iter().map(|(ns, packets)| load(ns) / load(packets).max(1.0)).sum()
+}
+
+fn add((ns, count): &(AtomicU64, AtomicU64), took: Duration, packets: usize) {
+    ns.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
+    count.fetch_add(packets as u64, Ordering::Relaxed);
 }
 
 impl Costs {
@@ -64,8 +78,12 @@ impl Costs {
 
     /// Nanoseconds that all lookups of a packet cost, as far as is known.
     pub(crate) fn packet_ns(&self) -> f64 {
-        let load = |number: &AtomicU64| number.load(Ordering::Relaxed) as f64;
-        self.sums.iter().map(|(ns, packets)| load(ns) / load(packets).max(1.0)).sum()
+        packet_ns(&self.sums)
+    }
+
+    /// What it costs to take answers in their place, the same.
+    pub(crate) fn taken_ns(&self) -> f64 {
+        packet_ns(&self.taken)
     }
 }
 
@@ -162,9 +180,7 @@ impl Ahead {
     /// Notes that lookups of `packets` packets, not done ahead, took so long.
     #[inline]
     pub(crate) fn note(&self, took: Duration, packets: usize) {
-        let (ns, count) = &self.costs.sums[self.lookup];
-        ns.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
-        count.fetch_add(packets as u64, Ordering::Relaxed);
+        add(&self.costs.sums[self.lookup], took, packets);
     }
 
     /// Puts the answers for all packets of `batch` into `found`; false, and `found` is undefined,
@@ -178,6 +194,13 @@ impl Ahead {
         found: &mut [T],
         answer: impl Fn(u32) -> T,
     ) -> bool {
+        if batch.lent_frames().is_some() {
+            // Nobody has looked at any packet yet: not to do so now is half of what a batch costs
+            // that passed by the device.
+            self.missed.0[0] += batch.len() as u64;
+            return false;
+        }
+        let began = self.costs.clock.map(|clock| clock());
         let stamp = self.stamp.get();
         for (packet, found) in batch.iter().zip(&mut *found) {
             match packet.ahead(stamp, self.lookup) {
@@ -191,6 +214,10 @@ impl Ahead {
             }
         }
         self.taken += batch.len() as u64;
+        if let (Some(clock), Some(began)) = (self.costs.clock, began) {
+            let took = clock().saturating_sub(began);
+            add(&self.costs.taken[self.lookup], took, batch.len());
+        }
         true
     }
 }

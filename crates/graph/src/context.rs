@@ -29,6 +29,9 @@ pub(crate) struct Blueprint {
     /// Where each push output leads, and where each pull input asks.
     pub(crate) targets: Vec<Vec<Option<PortRef>>>,
     pub(crate) origins: Vec<Vec<Option<PortRef>>>,
+    /// Those that give no packets while a stop waits: sources, and who takes packets from queues
+    /// to where a stop waits for them.
+    pub(crate) rests: Vec<bool>,
     /// What the class table says, for the handler `classes`.
     pub(crate) class_names: Vec<&'static str>,
 }

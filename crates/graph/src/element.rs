@@ -251,6 +251,8 @@ pub struct ElementClass {
     pub wakes: bool,
     /// Whether its elements tell with [`Context::set_full`] that they take no more packets.
     pub tells_full: bool,
+    /// Whether its elements have stops wait, see [`Context::detain_stop`].
+    pub detains: bool,
     /// Whether its elements can be given other arguments while they run, by writing their handler
     /// `config`: a new one then takes the place of the old one, which knows nothing that the new
     /// one would miss, and was not initialized in a way of its own.
@@ -274,9 +276,18 @@ impl ElementClass {
         make: fn() -> Box<dyn Element>,
     ) -> Self {
         let spec = ClassSpec { name, port_count, processing, flow_code: "x/x" };
-        let (wakes, tells_full, is_live, asks_through) = (false, false, false, None);
-        let (drops, phase, is_on_device) = (&[], Phase::Usual, false);
-        Self { spec, drops, phase, wakes, tells_full, is_live, is_on_device, asks_through, make }
+        Self {
+            spec,
+            drops: &[],
+            phase: Phase::Usual,
+            wakes: false,
+            tells_full: false,
+            detains: false,
+            is_live: false,
+            is_on_device: false,
+            asks_through: None,
+            make,
+        }
     }
 
     /// The same with these reasons for drops.
@@ -322,6 +333,11 @@ impl ElementClass {
     /// The same with [`ElementClass::tells_full`].
     pub const fn tells_full(self) -> Self {
         Self { tells_full: true, ..self }
+    }
+
+    /// The same with [`ElementClass::detains`].
+    pub const fn detains(self) -> Self {
+        Self { detains: true, ..self }
     }
 }
 

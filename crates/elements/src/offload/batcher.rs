@@ -28,7 +28,7 @@
 //! | name | | unit |
 //! | --- | --- | --- |
 //! | `length` | read | packets that wait for a batch |
-//! | `batches` | read | wide batches that left |
+//! | `batches` | read | wide batches that left, or as many packets that passed by the device as they came |
 //! | `timeouts` | read | those that left before they were full |
 //! | `bypassed` | read | those that passed by the device: there is none, the worker was cheaper, or too many packets waited |
 //! | `bytes_sent` | read | bytes of slices and payloads for the device |
@@ -74,7 +74,7 @@ use crate::patterns::sdn_classifier::proof;
 
 /// The class.
 pub static CLASS: ElementClass =
-    ElementClass::new("Batcher", "1/1", "h/h", || Box::<Batcher>::default()).tells_full();
+    ElementClass::new("Batcher", "1/1", "h/h", || Box::<Batcher>::default()).tells_full().detains();
 
 /// Packets of a wide batch that may be configured.
 const SIZE_MAX: u32 = 1 << 16;
@@ -112,6 +112,8 @@ pub struct Batcher {
     home: Arc<Home>,
     /// None if there is no device, or there was none any more at the start.
     offload: Option<Arc<Offload>>,
+    /// The end of the chain, where packets wait for room.
+    end: Vec<usize>,
     /// Whether members look up for elements behind the chain.
     is_ahead: bool,
     /// Whether it was told that the device is not used any more.
@@ -135,6 +137,10 @@ pub struct Batcher {
     bytes_copied: u64,
     /// The last choice of the cores, of which it is not known yet what it cost.
     by_cores: Option<Choice>,
+    /// The choice for the next wide batch, if it was made.
+    chosen: Option<Choice>,
+    /// Packets that may pass by the device yet as they come, by the last choice.
+    passing: usize,
 }
 
 impl Default for Batcher {
@@ -152,6 +158,7 @@ impl Default for Batcher {
             texts_at: 0,
             home: Arc::default(),
             offload: None,
+            end: Vec::new(),
             is_ahead: false,
             has_told: false,
             has_news: false,
@@ -166,6 +173,8 @@ impl Default for Batcher {
             bytes_sent: 0,
             bytes_copied: 0,
             by_cores: None,
+            chosen: None,
+            passing: 0,
         }
     }
 }
@@ -259,17 +268,75 @@ impl Batcher {
         }
     }
 
+    /// Whether the next batch of `count` packets shall pass by the device as it came, as the worker
+    /// is cheaper and nothing is under way: to be put together with others would only cost time.
+    /// There is a choice for as many packets as a wide batch has.
+    fn passes(&mut self, cx: &mut Context<'_>, count: usize) -> bool {
+        if self.home.chooser().is_none() || self.is_under_way() || !self.is_ready(cx) {
+            return false;
+        }
+        if self.passing == 0 {
+            self.chosen = self.chosen.or_else(|| self.choose(self.size()));
+            if self.chosen.is_none_or(|choice| choice.path == Path::Device) {
+                return false;
+            }
+            self.by_cores = self.chosen.take();
+            self.passing = self.size();
+            self.batches += 1;
+            self.bypassed += 1;
+        }
+        self.passing = self.passing.saturating_sub(count);
+        true
+    }
+
+    /// Whether packets are in the chain.
+    fn is_under_way(&self) -> bool {
+        self.home.left() + (self.waiting.len() as u64) < self.came
+    }
+
+    /// Whether packets wait for room behind the chain, which tells when there is some.
+    fn is_held_up(&self, cx: &Context<'_>) -> bool {
+        cx.are_full(&self.end) && self.waiting.len() < BYPASS_BATCHES * self.size()
+    }
+
+    /// Lets a batch pass through the chain as it came.
+    fn pass(&mut self, cx: &mut Context<'_>, mut batch: Batch) {
+        let mut load = self.home.get_without();
+        load.is_passing = true;
+        load.lens.push(batch.len());
+        batch.attach(load);
+        cx.emit_batch(0, batch);
+        self.settle(cx);
+    }
+
+    /// The choice for a wide batch of `count` packets, if there is one.
+    fn choice(&mut self, count: usize) -> Option<Choice> {
+        let chosen = self.chosen.take();
+        if chosen.is_some_and(|chosen| chosen.len == count) {
+            return chosen;
+        }
+        if let (Some(chosen), Some((offload, _))) = (chosen, self.home.chooser()) {
+            offload.policy().give_up(chosen);
+        }
+        self.choose(count)
+    }
+
     /// A load for the next batch, which passes by the device if that is not used, or if too many
     /// packets wait; none if one is to be waited for, which comes back with the batch that has been
     /// under way longest.
     fn load(&mut self, cx: &mut Context<'_>) -> Option<Box<Load>> {
         if self.is_ready(cx) {
             let count = self.waiting.len().min(self.size());
-            let choice = self.choose(count);
+            let choice = self.choice(count);
             if choice.is_some_and(|choice| choice.path == Path::Cores) {
+                if self.is_under_way() && self.waiting.len() < BYPASS_BATCHES * self.size() {
+                    // It would wait behind the batches of the device, and grow cold.
+                    self.chosen = choice;
+                    return None;
+                }
                 self.by_cores = choice;
                 self.bypassed += 1;
-                return Some(Box::new(Load::new(&self.home, None)));
+                return Some(self.home.get_without());
             }
             if let Some(mut load) = self.home.get() {
                 load.choice = choice;
@@ -283,14 +350,26 @@ impl Batcher {
             }
         }
         self.bypassed += 1;
-        Some(Box::new(Load::new(&self.home, None)))
+        Some(self.home.get_without())
     }
 
     /// Sends a batch off, if there is a load for it and it is to leave. One each time the element
     /// is entered: wide batches stay apart on their way.
     fn send(&mut self, cx: &mut Context<'_>) {
+        if let Some(&len) = self.lens.front()
+            && len <= BATCH_LEN_MAX
+            && self.passes(cx, len)
+        {
+            self.lens.pop_front();
+            let mut batch = cx.pool().batch();
+            batch.extend(self.waiting.drain(..len));
+            return self.pass(cx, batch);
+        }
         let is_full = self.waiting.len() >= self.size();
         if self.waiting.is_empty() || !(is_full || self.is_due) {
+            return self.settle(cx);
+        }
+        if self.is_held_up(cx) {
             return self.settle(cx);
         }
         let Some(load) = self.load(cx) else { return self.settle(cx) };
@@ -351,13 +430,16 @@ impl Batcher {
     /// Sees to what the number of packets that wait means for others.
     fn settle(&mut self, cx: &mut Context<'_>) {
         let waiting = self.waiting.len();
-        cx.set_full(waiting >= FULL_BATCHES * self.size());
+        // What waits while others pass by is in their way.
+        let passes = self.passing > 0 && waiting > 0;
+        cx.set_full(waiting >= FULL_BATCHES * self.size() || passes);
         if waiting == 0 {
             self.is_due = false;
             cx.clear_timer(TIMEOUT);
         }
         self.see_to_stop(cx);
-        if waiting >= self.size() || waiting > 0 && (self.is_due || self.by_idle) {
+        let has_reason = waiting >= self.size() || self.is_due || self.by_idle || passes;
+        if waiting > 0 && has_reason && !self.is_held_up(cx) {
             cx.schedule_task();
         }
         if self.detains && !self.is_looking {
@@ -382,7 +464,7 @@ impl Batcher {
     /// A stop waits for what is in the chain.
     fn see_to_stop(&mut self, cx: &mut Context<'_>) {
         self.is_due |= cx.pending_stops() > 0 && !self.waiting.is_empty();
-        let must_wait = self.home.left() < self.came && !self.is_loop;
+        let must_wait = self.home.left() < self.came && !self.is_loop && !self.home.is_stuck();
         if must_wait != self.detains {
             self.detains = must_wait;
             if must_wait { cx.detain_stop() } else { cx.release_stop() }
@@ -417,6 +499,7 @@ impl Element for Batcher {
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
         let members = members::of_chain(cx)?;
+        self.end = cx.listen_downstream(0);
         let own = cx.element();
         self.is_loop =
             cx.flow().downstream(own, None, |visit| visit.at.element == own).contains(&own);
@@ -446,6 +529,10 @@ impl Element for Batcher {
     }
 
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
+        if self.waiting.is_empty() && self.passes(cx, batch.len()) {
+            self.came += batch.len() as u64;
+            return self.pass(cx, batch);
+        }
         if self.waiting.is_empty() && !self.is_due {
             let timeout = i64::try_from(self.timeout.as_nanos()).unwrap_or(i64::MAX);
             cx.set_timer(TIMEOUT, Time(cx.now().0.saturating_add(timeout)));
@@ -461,9 +548,9 @@ impl Element for Batcher {
     fn run_task(&mut self, cx: &mut Context<'_>) -> bool {
         let had_news = std::mem::take(&mut self.has_news);
         self.is_due |= self.by_idle && !had_news;
-        let batches = self.batches;
+        let waiting = self.waiting.len();
         self.send(cx);
-        self.batches > batches
+        self.waiting.len() < waiting
     }
 
     fn run_timer(&mut self, cx: &mut Context<'_>, timer: usize) {

@@ -7,7 +7,9 @@
 //! One input, one output; push. Takes wide batches, see `Batcher`, whose answers are there. Each
 //! element of the chain does to the packets what its answers ask for, in the order of the chain;
 //! then they leave in the batches in which they came to the `Batcher`: what comes behind does all
-//! as if there were no chain.
+//! as if there were no chain. They wait here while all queues that they would come to are full, as
+//! sources do, and with them the `Batcher`; but not more than 32768 of them. A run that is to stop
+//! waits for them for a second in which none leaves; what stays here then stands in the graph.
 //!
 //! # Configuration
 //! None.
@@ -30,8 +32,9 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
-use warpswitch_graph::{Context, Element, ElementClass, HandlerError, HandlerSpec};
+use warpswitch_graph::{Context, Element, ElementClass, HandlerError, HandlerSpec, Time};
 use warpswitch_packet::{Batch, Packet, annotation};
 
 use super::load::{Home, Load};
@@ -42,11 +45,17 @@ use super::twin::PacketAddress;
 /// The class.
 pub static CLASS: ElementClass =
     ElementClass::new("Debatcher", "1/1", "h/h", || Box::<Debatcher>::default())
-        .drops(&["no wide batch"]);
+        .drops(&["no wide batch"])
+        .tells_full();
 
 /// Packets that may stay in the batches in which they came. Where more do, as several sources come
 /// to one chain, all leave at once.
 const PACKETS_MAX: usize = 1 << 15;
+
+/// The timer that runs while packets wait for room.
+const PATIENCE: usize = 0;
+/// How long.
+const PATIENCE_NS: i64 = 1_000_000_000;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -54,12 +63,27 @@ pub struct Debatcher {
     packets: VecDeque<Packet>,
     /// Packets of each batch that they came in, and whose chain they leave.
     batches: VecDeque<(usize, Option<Arc<Home>>)>,
+    /// Where packets come to rest behind it, if they all come to rest somewhere.
+    queues: Vec<usize>,
+    /// Whether the timer for the end of patience is set, or has run.
+    is_patient: bool,
 }
 
 impl Debatcher {
     /// Emits one batch: those that are emitted at once would be one.
     fn emit(&mut self, cx: &mut Context<'_>) {
         let is_crowded = self.packets.len() > PACKETS_MAX;
+        if cx.are_full(&self.queues) && !is_crowded && !self.packets.is_empty() {
+            cx.set_full(true);
+            if !std::mem::replace(&mut self.is_patient, true) {
+                cx.set_timer(PATIENCE, Time(cx.now().0.saturating_add(PATIENCE_NS)));
+            }
+            return;
+        }
+        if std::mem::take(&mut self.is_patient) {
+            cx.clear_timer(PATIENCE);
+            self.tell_stuck(false);
+        }
         let mut batch = cx.pool().batch();
         while let Some((count, home)) = self.batches.pop_front() {
             batch.extend(self.packets.drain(..count));
@@ -71,9 +95,17 @@ impl Debatcher {
             }
         }
         cx.emit_batch(0, batch);
-        if !self.packets.is_empty() {
+        if self.packets.is_empty() {
+            cx.set_full(false);
+        } else {
             cx.schedule_task();
         }
+    }
+
+    /// Tells whose packets wait here whether they do so for long.
+    fn tell_stuck(&self, is_stuck: bool) {
+        let homes = self.batches.iter().filter_map(|(_, home)| home.as_ref());
+        homes.for_each(|home| home.set_stuck(is_stuck));
     }
 }
 
@@ -98,9 +130,19 @@ impl Element for Debatcher {
         members::expect_chain(cx).map(|()| Vec::new())
     }
 
+    fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        self.queues = cx.listen_downstream(0);
+        Ok(())
+    }
+
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
         let Some(mut load) = Load::take(&mut batch) else { return cx.drop_batch(batch, 0) };
         let home = load.home.clone();
+        if load.is_passing && self.packets.is_empty() && !cx.are_full(&self.queues) {
+            home.put(load);
+            home.count_left(batch.len() as u64);
+            return cx.emit_batch(0, batch);
+        }
         let began = home.chooser().map(|(_, clock)| clock());
         keep_annotations(&mut load, &batch);
         let steps = std::mem::take(&mut load.steps);
@@ -116,7 +158,9 @@ impl Element for Debatcher {
         if let (Some((offload, clock)), Some(began), Some(choice)) =
             (home.chooser(), began, load.choice.take())
         {
-            offload.policy().note(choice, load.cost + clock().saturating_sub(began));
+            let taken_ns = offload.costs().taken_ns() * batch.len() as f64;
+            let cost = load.cost + clock().saturating_sub(began);
+            offload.policy().note(choice, cost + Duration::from_nanos(taken_ns as u64));
         }
         self.batches.extend(load.lens.drain(..).map(|len| (len, Some(home.clone()))));
         home.put(load);
@@ -126,9 +170,17 @@ impl Element for Debatcher {
     }
 
     fn run_task(&mut self, cx: &mut Context<'_>) -> bool {
-        let has_worked = !self.packets.is_empty();
+        let held = self.packets.len();
         self.emit(cx);
-        has_worked
+        self.packets.len() < held
+    }
+
+    /// No packet has left for long: perhaps none ever will.
+    fn run_timer(&mut self, cx: &mut Context<'_>, _timer: usize) {
+        self.tell_stuck(true);
+        // Who waits for room looks once more.
+        cx.set_full(false);
+        cx.set_full(true);
     }
 
     fn take_state(&mut self, cx: &mut Context<'_>, old: &mut dyn Element) {

@@ -56,8 +56,9 @@ impl Element for GpuCompletionQueue {
     }
 
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
-        if Load::of(&mut batch).is_none() {
-            return cx.drop_batch(batch, 0);
+        let Some(load) = Load::of(&mut batch) else { return cx.drop_batch(batch, 0) };
+        if load.is_passing && self.batches.is_empty() {
+            return cx.emit_batch(0, batch);
         }
         self.batches.push_back(batch);
         self.most = self.most.max(self.batches.len());

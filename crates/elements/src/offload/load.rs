@@ -5,7 +5,7 @@
 //! under way, and memory.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -45,6 +45,8 @@ impl Step {
 pub(crate) struct Load {
     /// None if the batch passes by the device.
     pub(crate) chain: Option<Chain>,
+    /// Whether it is a batch as it came, for which no element of the chain has anything to do.
+    pub(crate) is_passing: bool,
     /// Where each slice's column begins.
     pub(crate) columns: Vec<(Slice, usize)>,
     /// Payloads that are searched on the way; none where no element asks for them.
@@ -83,6 +85,7 @@ impl Load {
     pub(crate) fn new(home: &Arc<Home>, chain: Option<Chain>) -> Self {
         Self {
             chain,
+            is_passing: false,
             columns: Vec::new(),
             texts: None,
             words: 0,
@@ -130,8 +133,16 @@ impl Load {
         self.destinations.clear();
         self.destinations6.clear();
         self.paints.clear();
-        (self.words, self.stamp, self.choice) = (0, 0, None);
+        (self.words, self.stamp, self.choice, self.is_passing) = (0, 0, None, false);
     }
+}
+
+/// Loads without a chain that are kept: a few are on their way at a time.
+const WITHOUT_MAX: usize = 16;
+
+fn lock<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Who panicked with the lock held left a whole list.
+    list.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What the elements of a chain share: where loads go when they are done with.
@@ -141,27 +152,36 @@ pub(crate) struct Home {
     chooser: OnceLock<Arc<Offload>>,
     #[expect(clippy::vec_box, reason = "loads travel in boxes, and come back in them")]
     free: Mutex<Vec<Box<Load>>>,
+    /// Loads without a chain, to be used again.
+    #[expect(clippy::vec_box, reason = "as above")]
+    without: Mutex<Vec<Box<Load>>>,
     /// Packets that left the chain so far.
     left: AtomicU64,
+    /// Whether packets of the chain wait for queues behind it, and none has left for long.
+    is_stuck: AtomicBool,
 }
 
 impl Home {
-    #[expect(clippy::vec_box, reason = "as above")]
-    fn free(&self) -> MutexGuard<'_, Vec<Box<Load>>> {
-        // Who panicked with the lock held left a whole list.
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A load that is not in use.
     pub(crate) fn get(&self) -> Option<Box<Load>> {
-        self.free().pop()
+        lock(&self.free).pop()
+    }
+
+    /// A load for a batch that passes by the device.
+    pub(crate) fn get_without(self: &Arc<Self>) -> Box<Load> {
+        let used = lock(&self.without).pop();
+        used.unwrap_or_else(|| Box::new(Load::new(self, None)))
     }
 
     /// Puts one back.
     pub(crate) fn put(&self, mut load: Box<Load>) {
         load.clear();
         if load.chain.is_some() {
-            self.free().push(load);
+            return lock(&self.free).push(load);
+        }
+        let mut without = lock(&self.without);
+        if without.len() < WITHOUT_MAX {
+            without.push(load);
         }
     }
 
@@ -179,6 +199,16 @@ impl Home {
     /// Counts packets that leave the chain.
     pub(crate) fn count_left(&self, packets: u64) {
         self.left.fetch_add(packets, Ordering::Relaxed);
+    }
+
+    /// Says whether packets wait behind the chain, and have done so for long.
+    pub(crate) fn set_stuck(&self, is_stuck: bool) {
+        self.is_stuck.store(is_stuck, Ordering::Relaxed);
+    }
+
+    /// Whether they do.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.is_stuck.load(Ordering::Relaxed)
     }
 
     /// Packets that left the chain so far.

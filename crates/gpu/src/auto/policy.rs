@@ -6,7 +6,9 @@
 //! ```
 //! At start both paths are measured at a few lengths: what is between is interpolated. Then each
 //! batch says what it took, and its class of lengths (powers of two) keeps a moving average for
-//! each path. The other path is looked at every now and then, or its figure would grow old.
+//! each path. The other path is looked at every now and then, or its figure would grow old. What
+//! disturbs a batch only makes it longer, and the first ones find nothing warm: an average goes
+//! down faster than up, and where nothing was measured at the start there are more looks at first.
 //!
 //! Load counts twice: what cores or device are busy with shows in the averages; and keys that are
 //! on their way through the device already are a queue in front of the next batch.
@@ -23,12 +25,19 @@ const CLASSES: usize = 33;
 const LOOK_EVERY: u64 = 256;
 /// The other path is not looked at while it seems so many times as dear: nobody would change.
 const LOOK_COST_MAX: u64 = 8;
+/// Where nothing was measured at the start, there is a look at so many batches, and each time when
+/// there are twice as many.
+const FIRST_LOOK: u64 = 16;
 /// A look is worth less where it costs more.
 const LOOK_EVERY_DEAR: u64 = 16 * LOOK_EVERY;
 /// The other path has to be cheaper by so many hundredths to be taken.
 const MARGIN_PERCENT: u64 = 20;
-/// A moving average takes over one part in so many of each batch.
+/// A moving average takes over one part in so many of each batch that took longer.
 const AVERAGE_OVER: u64 = 8;
+/// The same of one that took less.
+const AVERAGE_OVER_LESS: u64 = 2;
+/// One that took so many times less says that the average is of another time.
+const AVERAGE_STALE: u64 = 4;
 
 /// Where a batch is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +110,9 @@ struct Class {
     per_key_ps: [AtomicU64; 2],
     /// The path taken last: 0 for none yet.
     taken: AtomicU8,
+    /// Batches that were given a path: those under way are not noted yet, and are no reason for
+    /// another look.
+    chosen: AtomicU64,
     batches: [AtomicU64; 2],
     keys: [AtomicU64; 2],
     why: [AtomicU64; Why::ALL.len()],
@@ -191,15 +203,18 @@ impl Policy {
             1 => Path::Cores,
             _ => Path::Device,
         };
-        let number: u64 = class.batches.iter().map(|count| count.load(Ordering::Relaxed)).sum();
+        let number = class.chosen.fetch_add(1, Ordering::Relaxed);
         let other = taken.other();
         let is_dear = cost(other) > LOOK_COST_MAX * cost(taken);
         let look_every = if is_dear { LOOK_EVERY_DEAR } else { LOOK_EVERY };
+        let is_early = self.measured.iter().any(Vec::is_empty)
+            && (FIRST_LOOK..LOOK_EVERY).contains(&number)
+            && number.is_power_of_two();
         let (path, why) = if !has_device {
             (Path::Cores, Why::NoDevice)
         } else if cost(other) < cost(taken) / 100 * (100 - MARGIN_PERCENT) {
             (other, Why::Cheaper)
-        } else if number % look_every == look_every - 1 {
+        } else if number % look_every == look_every - 1 || is_early {
             (other, Why::Look)
         } else {
             (taken, if taken == cheaper { Why::Cheaper } else { Why::Kept })
@@ -217,6 +232,7 @@ impl Policy {
 
     /// A batch was not sent off after all.
     pub fn give_up(&self, choice: Choice) {
+        self.classes[class_of(choice.len)].chosen.fetch_sub(1, Ordering::Relaxed);
         if choice.path == Path::Device {
             self.under_way.fetch_sub(choice.len as u64, Ordering::Relaxed);
         }
@@ -238,9 +254,11 @@ impl Policy {
         let measured = alone * 1000 / len.max(1) as u64 + 1;
         let average = &class.per_key_ps[path as usize];
         let former = average.load(Ordering::Relaxed);
+        let over = if measured < former { AVERAGE_OVER_LESS } else { AVERAGE_OVER };
         let next = match former {
             0 => measured,
-            _ => (former * (AVERAGE_OVER - 1) + measured) / AVERAGE_OVER,
+            _ if measured < former / AVERAGE_STALE => measured,
+            _ => (former * (over - 1) + measured) / over,
         };
         average.store(next.max(1), Ordering::Relaxed);
     }
@@ -294,7 +312,7 @@ mod tests {
         Policy::new(cores.into(), device.into())
     }
 
-    fn take(policy: &Policy, len: usize, cost: impl Fn(Path) -> Duration) -> (Path, Why) {
+    fn take(policy: &Policy, len: usize, cost: impl FnOnce(Path) -> Duration) -> (Path, Why) {
         let choice = policy.choose(len, true);
         policy.note(choice, cost(choice.path));
         (choice.path, choice.why)
@@ -308,6 +326,23 @@ mod tests {
         assert_eq!([700, 4096, 1 << 20].map(path), [Path::Device; 3]);
         let gone = policy.choose(4096, false);
         assert_eq!((gone.path, gone.why), (Path::Cores, Why::NoDevice));
+    }
+
+    #[test]
+    fn a_bad_start_is_forgotten_soon() {
+        let policy = Policy::new(Vec::new(), Vec::new());
+        // The first batches of the device get its memory ready: a hundred times what others cost.
+        let mut on_device = 0;
+        let mut cost = |path| match path {
+            Path::Cores => US(2000),
+            Path::Device => {
+                on_device += 1;
+                if on_device <= 2 { US(50_000) } else { US(300) }
+            }
+        };
+        let taken: Vec<_> = (0..300).map(|_| take(&policy, 2048, &mut cost).0).collect();
+        assert_eq!(taken[3..16], [Path::Cores; 13]);
+        assert!(taken[257..].iter().all(|path| *path == Path::Device), "{taken:?}");
     }
 
     #[test]

@@ -35,6 +35,14 @@ pub(super) fn configure(
         origins[to.element][to.port] = Some(from);
     }
     shorten(&mut origins, &classes);
+    let leads_to_wait = |source: usize| {
+        let reached = flow.downstream(source, None, |_| false);
+        reached.into_iter().any(|element| classes[element].detains)
+    };
+    let rests = ports.iter().enumerate().map(|(idx, ports)| {
+        ports.is_push_source() && (ports.inputs.is_empty() || leads_to_wait(idx))
+    });
+    let rests = rests.collect();
     let elements = classes.iter().map(|class| RefCell::new((class.make)())).collect();
     let blueprint = Arc::new(Blueprint {
         class_names: crate::language::ClassTable::names(registry)
@@ -49,6 +57,7 @@ pub(super) fn configure(
         names: NameTable::default(),
         targets,
         origins,
+        rests,
     });
     let mut worker = Worker::new(&blueprint, options.console, options.seed);
     (worker.now, worker.ticks) = (options.now, options.ticks);

@@ -274,8 +274,9 @@ impl Router {
                 self.worker.end_shift();
                 return false;
             }
-            if self.worker.stops > 0 && self.shared.ports[task].is_push_source() {
-                // The stop waits for packets that are under way: no more are to come.
+            if self.worker.stops > 0 && self.shared.rests[task] {
+                // The stop waits for packets that are under way: no more are to come. Who takes
+                // packets from a queue behind them goes on, as they may need room there.
                 self.worker.schedule_task(task);
                 rests = true;
                 continue;

@@ -1,6 +1,7 @@
 //! Chains against the same configuration without them: what leaves, byte by byte and in order.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -570,6 +571,77 @@ fn a_check_looks_at_chains() {
     assert!(check("GPUIPLookup(0/0 0, ANNO 30)").contains(told));
     assert_eq!(check("GPUIPLookup(0/0 0, ANNO 32)"), "");
     assert_eq!(check("GPUIPLookup(0/0 0, ANNO 24)"), "");
+}
+
+/// Packets wait in a chain for room behind it, as they do in front of it, and are not lost; those
+/// that would wait for ever go when the run is to stop.
+#[test]
+fn a_full_queue_behind_a_chain_holds_its_source_up() {
+    let folder = Folder::new();
+    let config = |chain: &str, unqueue: &str| {
+        format!(
+            "InfiniteSource(DATA \\<020000000002 020000000001 0800
+                4500 0028 0000 0000 4006 66ce 0a000001 0a000002
+                0400 0050 00000000 00000000 5002 0000 0000 0000>, LIMIT 6400, BURST 32, STOP true)
+            -> {chain} sdn :: SDNClassifier({}) -> q :: Queue(64) -> {unqueue} -> c :: Counter
+            -> Discard; sdn[1] -> q;",
+            folder.file("flows")
+        )
+    };
+    for batcher in ["Batcher(SIZE 256)", "Batcher(SIZE 32, DEPTH 1)", "Batcher(IDLE true)"] {
+        let chain = chain(batcher, "GPUSDNClassifier(FOR sdn)") + " ->";
+        let device = pool(FaultPlan::default()).device().clone();
+        let offloads =
+            [None, Some(Offload::to(device.clone())), Some(Offload::where_cheaper(device, wild))];
+        for offload in &offloads {
+            let counts = |unqueue: &str| {
+                let (mut router, _) = run(&config(&chain, unqueue), offload.as_ref());
+                ["c.count", "q.length", "q.drops"]
+                    .map(|handler| router.read(handler).unwrap().parse::<u32>().unwrap())
+            };
+            let [left, held, dropped] = counts("Unqueue(BURST 32)");
+            assert_eq!((left + held, dropped), (6400, 0), "{batcher}");
+            assert_eq!(counts("Unqueue(ACTIVE false)"), [0, 64, 0], "{batcher}");
+        }
+    }
+}
+
+/// A clock by which now the one path costs more, now the other.
+fn wild() -> Duration {
+    static NOW_NS: AtomicU64 = AtomicU64::new(0);
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    let calls = CALLS.fetch_add(1, Ordering::Relaxed);
+    let step_ns = 1000 + (calls.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54);
+    let slower = if (calls / 40).is_multiple_of(3) { 1 } else { 1000 };
+    Duration::from_nanos(NOW_NS.fetch_add(step_ns * slower, Ordering::Relaxed))
+}
+
+/// Batches that pass by the device as they came, others in front of them that are under way, and
+/// all that turns the one into the other.
+#[test]
+fn a_choice_of_ways_changes_nothing() {
+    let folder = Folder::new();
+    run(&folder.config(SERIAL), None);
+    let expected = folder.outputs();
+    let none = FaultPlan::default();
+    let slow = FaultPlan { delay_chance: 0.5, delay_max: Duration::from_micros(300), ..none };
+    let broken = FaultPlan { error_chance: 0.05, ..slow };
+    let hanging = FaultPlan { hang_chance: 0.05, ..slow };
+    let mut by_path = [0; 2];
+    for batcher in ["Batcher(SIZE 7, DEPTH 3)", "Batcher(SIZE 40, IDLE true)"] {
+        let config = folder.config(&ahead(batcher));
+        for (seed, plan) in [none, slow, slow, slow, broken, hanging].into_iter().enumerate() {
+            let device = pool(FaultPlan { seed: seed as u64, ..plan }).device().clone();
+            let offload = Offload::where_cheaper(device, wild);
+            run(&config, Some(&offload));
+            assert!(folder.outputs() == expected, "{batcher}, {plan:?}, {seed}");
+            for row in offload.policy().rows() {
+                by_path[0] += row.cores_batches;
+                by_path[1] += row.device_batches;
+            }
+        }
+    }
+    assert!(by_path[0] > 24 && by_path[1] > 100, "{by_path:?}");
 }
 
 /// Where there is a choice, each wide batch has one, the last one too.

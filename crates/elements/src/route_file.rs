@@ -80,7 +80,8 @@ impl RouteFile {
         for via in &routes.vias {
             let output = output(via, &self.devices, &output_of);
             if output.is_none() {
-                args.error_at("FILE", &format!("{path}: no output for routes {}", shown(via)));
+                let (routes, mend) = (shown(via), mend(via));
+                args.error_at("FILE", &format!("{path}: no output for routes {routes}{mend}"));
             }
             outputs.push(output);
         }
@@ -98,14 +99,34 @@ fn output<A: Address>(
     output_of: &impl Fn(A) -> Option<u32>,
 ) -> Option<u32> {
     let by_gateway = || via.gateway.and_then(output_of);
+    let by_device = |name: &str| {
+        let at = devices.iter().position(|device| device.0 == name);
+        at.and_then(|at| u32::try_from(at).ok())
+    };
     match &via.out {
         Out::Port(port) => Some(*port),
         Out::Unknown => by_gateway(),
-        Out::Device(name) => {
-            let at = devices.iter().position(|device| device.0 == *name);
-            at.and_then(|at| u32::try_from(at).ok()).or_else(by_gateway)
-        }
-        Out::Blackhole | Out::Unreachable | Out::Prohibit => None,
+        Out::Device(name) => by_device(name).or_else(by_gateway),
+        out => by_device(special(out)?),
+    }
+}
+
+/// What `DEVICES` calls the output of routes that have no device by intent.
+fn special(out: &Out) -> Option<&'static str> {
+    match out {
+        Out::Blackhole => Some("blackhole"),
+        Out::Unreachable => Some("unreachable"),
+        Out::Prohibit => Some("prohibit"),
+        Out::Port(_) | Out::Unknown | Out::Device(_) => None,
+    }
+}
+
+/// What to do about a next hop without an output.
+fn mend<A: Address>(via: &Via<A>) -> String {
+    match (&via.out, special(&via.out)) {
+        (Out::Device(_), _) => ": name it in DEVICES".to_owned(),
+        (_, Some(name)) => format!(": name '{name}' in DEVICES for an output of theirs"),
+        _ => String::new(),
     }
 }
 

@@ -4,16 +4,17 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     bench, check, classify, click, demo, devices, elements, explain, flatten, generate, graph, ids,
-    rules, run, top,
+    read, rules, run, top, write,
 };
 use crate::exit::Outcome;
 
 const LONG_ABOUT: &str = "\
 A software switch and packet processor. Packets pass through a graph of elements, written in the \
-Click language: 'run', 'check', 'flatten', 'graph', 'elements', 'top'. Packet classification, the \
-search for the rule that wins for each packet among many that may match, also stands alone: \
-'classify', 'explain', 'rules'. So does intrusion detection: 'ids'. 'generate' makes rules, \
-traffic and routes for all of them, and 'bench' measures them.
+Click language: 'run', 'check', 'flatten', 'graph', 'elements', and 'top', 'read' and 'write' for \
+one that runs. Packet classification, the search for the rule that wins for each packet among \
+many that may match, also stands alone: 'classify', 'explain', 'rules'. So does intrusion \
+detection: 'ids'. 'generate' makes rules, traffic and routes for all of them, and 'bench' \
+measures them.
 
 Start with 'warpswitch demo'. It needs nothing, takes ten seconds and shows what the rest is for.";
 
@@ -77,6 +78,8 @@ pub struct Cli {
 enum Command {
     Run(run::RunArgs),
     Top(top::TopArgs),
+    Read(read::ReadArgs),
+    Write(write::WriteArgs),
     Check(check::CheckArgs),
     Flatten(flatten::FlattenArgs),
     Graph(graph::GraphArgs),
@@ -106,6 +109,8 @@ impl Cli {
         match &self.command {
             Command::Run(args) => run::run(args),
             Command::Top(args) => top::run(args),
+            Command::Read(args) => read::run(args),
+            Command::Write(args) => write::run(args),
             Command::Check(args) => check::run(args),
             Command::Flatten(args) => flatten::run(args),
             Command::Graph(args) => graph::run(args),

@@ -18,7 +18,8 @@
 //! - `FILE`: a file of more routes, gzip'd or not, which come behind the arguments
 //! - `FORMAT`: how it is written: `click` (the default, as the arguments), `ip-route` (what `ip
 //!   route` prints) or `list` (a prefix, and a gateway or an output)
-//! - `DEVICES`: names of interfaces; what leads to the first one leaves by output 0, and so on
+//! - `DEVICES`: names of interfaces; what leads to the first one leaves by output 0, and so on;
+//!   `blackhole`, `unreachable` and `prohibit` stand for routes that are such
 //!
 //! A route of the file that tells neither an output nor one of these interfaces leaves by the
 //! output of its gateway, as the arguments say.
@@ -483,7 +484,8 @@ mod tests {
                 _ => "10.0.1.0/24 1",
             };
             let config = format!(
-                "Idle -> r :: {class}({direct}, FILE {}, FORMAT {format}, DEVICES lan0 lan1 wan);
+                "Idle -> r :: {class}({direct}, FILE {}, FORMAT {format},
+                     DEVICES blackhole lan wan);
                  r[0] -> Discard; r[1] -> Discard; r[2] -> Discard;",
                 path.display()
             );
@@ -499,7 +501,15 @@ mod tests {
         check(ip, "list", "10.9.0.0/16 10.0.1.9\n10.8.0.0/16 2\n", "10.9.1.1", "1 10.0.1.9");
         check(ip, "ip-route", "default via 192.0.2.1 dev wan\n", "8.8.8.8", "2 192.0.2.1");
         check(ip, "list", "10.9.0.0/16 10.0.7.9\n", "", "no output for routes via 10.0.7.9");
-        check(ip, "ip-route", "blackhole 10.0.0.0/8\n", "", "that are a blackhole");
+        check(
+            ip,
+            "ip-route",
+            "prohibit 10.0.0.0/8\n",
+            "",
+            "'prohibit' in DEVICES for an output of theirs",
+        );
+        check(ip, "ip-route", "10.0.0.0/8 dev eth9\n", "", "dev eth9: name it in DEVICES");
+        check(ip, "ip-route", "blackhole 10.7.0.0/16\n", "10.7.0.1", "0");
         check(ip, "list", "10.9.0.0/16 3\n", "", "bad OUTPUT 3 of 10.9.0.0/16, expected 0 to 2");
         check(ip, "list", "10.9.0.1/16 3\n", "", "expected 10.9.0.0/16");
         check(ip, "xml", "", "", "expected 'click', 'ip-route' or 'list'");

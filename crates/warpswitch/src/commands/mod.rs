@@ -11,10 +11,13 @@ pub mod explain;
 pub mod flatten;
 pub mod generate;
 pub mod graph;
+mod handlers;
 pub mod ids;
+pub mod read;
 pub mod rules;
 pub mod run;
 pub mod top;
+pub mod write;
 
 use warpswitch_rules::format::WriteError;
 

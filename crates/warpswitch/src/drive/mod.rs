@@ -7,6 +7,7 @@
 //! Host and console share one [`World`]. Nothing here runs while packets are worked on: the router
 //! calls the host between tasks, and the host never waits while there is something to do.
 
+pub mod client;
 pub mod config;
 mod console;
 mod datagrams;

@@ -1,6 +1,6 @@
 //! One element: its ports and neighbours, its configuration, its handlers.
 
-use super::client::{Answer, Refusal};
+use crate::drive::client::{Answer, Refusal};
 
 /// The most ports that are shown.
 const PORTS_MAX: usize = 1024;

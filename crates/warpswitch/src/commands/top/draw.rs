@@ -7,10 +7,10 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::app::{App, Item};
-use super::client::Answer;
 use super::columns::{fitting, is_idle, line};
 use super::detail::{Detail, Handler};
 use super::rates::ElementRates;
+use crate::drive::client::Answer;
 use crate::human;
 
 /// Lines of an answer that are shown, folded and unfolded.

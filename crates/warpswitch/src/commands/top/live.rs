@@ -18,10 +18,10 @@ use rustix::io::Errno;
 use signal_hook::consts;
 
 use super::app::{App, Ask, Told};
-use super::client::{Client, Stream, reason};
 use super::detail::{Detail, Values, questions};
 use super::draw::{Theme, draw};
 use super::read_stats;
+use crate::drive::client::{Client, Stream, reason};
 use crate::exit::Outcome;
 
 /// How long keys may wait.

@@ -8,7 +8,6 @@
 //! `detail`; state (`app`) knows neither terminal nor connection, and drawing (`draw`) no input.
 
 mod app;
-mod client;
 mod columns;
 mod detail;
 mod draw;
@@ -23,10 +22,10 @@ use anyhow::{anyhow, bail};
 use clap::Args;
 
 use crate::args::parse_positive;
+use crate::drive::client::{self, Client, reason};
 use crate::drive::place::Place;
 use crate::exit::Outcome;
 use app::App;
-use client::{Client, reason};
 use draw::Theme;
 use plain::Form;
 use rates::{Reading, STATS_BYTES_MAX, Sort};

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::client::{Client, Stream};
 use super::columns::{COLUMNS, is_idle};
 use super::rates::{ElementRates, Rates, Sort};
 use super::read_stats;
+use crate::drive::client::{Client, Stream};
 use crate::exit::Outcome;
 use crate::human;
 use crate::output::print;

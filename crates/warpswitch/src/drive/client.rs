@@ -24,11 +24,13 @@ const LINE_BYTES_MAX: usize = 4096;
 /// The most lines of a reply.
 const LINES_MAX: usize = 64;
 /// The most bytes of an answer, kept or not.
-const DATA_BYTES_MAX: u64 = 64 << 20;
+pub const DATA_BYTES_MAX: u64 = 64 << 20;
 /// How the other side begins.
 const GREETING: &str = "Click::ControlSocket/";
 
 const OK: u16 = 200;
+/// The same of a write of which there is something to say.
+const OK_BUT: u16 = 220;
 const NO_ELEMENT: u16 = 510;
 const NO_HANDLER: u16 = 511;
 
@@ -141,6 +143,22 @@ impl<S: Read + Write> Client<S> {
         Ok(answers.into_iter().next().expect("an answer for each question"))
     }
 
+    /// Writes `text` to a handler; gives what the router has to say of it, which is mostly nothing.
+    ///
+    /// # Errors
+    /// As [`Client::ask_all`].
+    pub fn write(&mut self, handler: &str, text: &str) -> io::Result<Result<String, Refusal>> {
+        let told = format!("WRITEDATA {handler} {}\r\n{text}", text.len());
+        self.deadline = Instant::now() + PATIENCE;
+        self.stream.get_mut().write_all(told.as_bytes())?;
+        self.stream.get_mut().flush()?;
+        Ok(match self.reply()? {
+            (OK, _) => Ok(String::new()),
+            (OK_BUT, text) => Ok(text),
+            (code, text) => Err(Refusal { code, text }),
+        })
+    }
+
     /// Reads handlers, all asked at once; of each answer so many bytes are kept.
     ///
     /// # Errors
@@ -157,7 +175,8 @@ impl<S: Read + Write> Client<S> {
         handlers.iter().map(|_| self.answer(kept_bytes)).collect()
     }
 
-    fn answer(&mut self, kept_bytes: usize) -> io::Result<Result<Answer, Refusal>> {
+    /// The number and the text of a reply.
+    fn reply(&mut self) -> io::Result<(u16, String)> {
         let (mut code, mut texts) = (0, Vec::new());
         for _ in 0..LINES_MAX {
             let line = self.line()?;
@@ -172,8 +191,13 @@ impl<S: Read + Write> Client<S> {
                 break;
             }
         }
+        Ok((code, texts.join(" ")))
+    }
+
+    fn answer(&mut self, kept_bytes: usize) -> io::Result<Result<Answer, Refusal>> {
+        let (code, text) = self.reply()?;
         if code != OK {
-            return Ok(Err(Refusal { code, text: texts.join(" ") }));
+            return Ok(Err(Refusal { code, text }));
         }
         let line = self.line()?;
         let bytes = line.strip_prefix("DATA ").and_then(|digits| digits.parse::<u64>().ok());

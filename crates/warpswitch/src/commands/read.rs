@@ -1,0 +1,64 @@
+//! `warpswitch read`: what a handler of a running router says.
+
+use std::io::Write;
+
+use clap::Args;
+
+use super::handlers::{Access, answered};
+use crate::drive::client::{self, DATA_BYTES_MAX};
+use crate::drive::place::Place;
+use crate::exit::{Outcome, bad_input};
+
+const LONG_ABOUT: &str = "\
+Read a handler of a running configuration: a count, a table, what is looked up. 'warpswitch \
+elements CLASS' tells which handlers a class has, 'read PLACE ELEMENT.handlers' which an element \
+has, and 'read PLACE list' which elements there are.
+
+The router needs a control socket: 'warpswitch run --control', 'warpswitch click -p' or '-u', or \
+the element ControlSocket.";
+
+const EXAMPLES: &str = "\
+Examples:
+  echo 'Idle -> rt :: StaticIPLookup(0.0.0.0/0 0) -> Discard' > routes.click
+  warpswitch run routes.click --control routes.sock &
+  warpswitch write routes.sock rt.add 192.0.2.0/24 0
+  warpswitch read routes.sock rt.table
+  warpswitch read routes.sock rt.lookup 192.0.2.1
+  warpswitch write routes.sock stop";
+
+/// Read a handler of a running configuration
+#[derive(Args, Debug)]
+#[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
+pub struct ReadArgs {
+    /// Control socket of the router: a TCP port or a path
+    #[arg(value_name = "[HOST:]PORT|PATH", value_parser = Place::parse)]
+    place: Place,
+
+    /// The handler, 'ELEMENT.NAME', or one of the whole
+    #[arg(value_name = "HANDLER")]
+    handler: String,
+
+    /// What it is asked about, if it takes something
+    #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Nobody listens; there is no such handler; it failed.
+pub fn run(args: &ReadArgs) -> anyhow::Result<Outcome> {
+    let words = std::iter::once(&args.handler).chain(&args.arguments);
+    let question = words.map(String::as_str).collect::<Vec<_>>().join(" ");
+    if question.contains(['\r', '\n']) {
+        return Err(bad_input("a question to a handler is one line"));
+    }
+    let mut client = client::connect(&args.place)?;
+    let answer = client.ask(&question, DATA_BYTES_MAX as usize);
+    let mut text = answered(&mut client, &args.handler, Access::Read, answer)?.text;
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(Outcome::Done)
+}

@@ -99,6 +99,7 @@ fn a_rule_that_is_too_long_is_told_with_its_length() {
         &format!("{head}msg:\"a; sid:1;)"),
         &["1: quotes that do not end: a quote before the line ends".into()],
     );
+    check(&format!("{head}msg:\"a\")"), &["1: a value that does not end: ; behind it".into()]);
 }
 
 #[test]

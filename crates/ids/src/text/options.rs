@@ -165,9 +165,14 @@ impl<'a> Options<'a> {
             }
             at += 1;
         }
-        let message =
-            if is_quoted { "quotes that do not end" } else { "a value that does not end" };
-        let expected = if is_quoted { "a quote before the line ends" } else { "; behind it" };
+        // Two quotes and the end of the rule: it is the semicolon that is not there.
+        let text = bytes[start..at.min(self.end)].trim_ascii();
+        let quotes = text.iter().filter(|byte| **byte == b'"').count();
+        let (message, expected) = if is_quoted && !(quotes > 1 && text.ends_with(b"\")")) {
+            ("quotes that do not end", "a quote before the line ends")
+        } else {
+            ("a value that does not end", "; behind it")
+        };
         let span = name.start..at.min(self.end);
         self.tell(errors, at, span, (message, expected));
         Err(())

@@ -275,20 +275,24 @@ pub(super) fn suggest(wrong: &str) -> Option<&'static str> {
     (best.0 <= 2 && best.0 < wrong.len()).then_some(best.1)
 }
 
-/// Insertions, deletions and replacements that turn one word into the other; bounded by the length
-/// of our own names.
+/// Insertions, deletions, replacements and swaps of neighbours that turn one word into the other;
+/// bounded by the length of our own names.
 fn distance(wrong: &str, right: &str) -> usize {
     let wrong: Vec<char> = wrong.chars().take(16).collect();
     let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, a) in wrong.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in right.iter().enumerate() {
-            let replaced = diagonal + usize::from(!a.eq_ignore_ascii_case(b));
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+    let is_same = |i: usize, j: usize| wrong[i].eq_ignore_ascii_case(&right[j]);
+    let mut rows: Vec<Vec<usize>> = vec![(0..=right.len()).collect()];
+    for i in 0..wrong.len() {
+        let mut row = vec![i + 1];
+        for j in 0..right.len() {
+            let replaced = rows[i][j] + usize::from(!is_same(i, j));
+            let mut least = replaced.min(rows[i][j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && is_same(i, j - 1) && is_same(i - 1, j) {
+                least = least.min(rows[i - 1][j - 1] + 1);
+            }
+            row.push(least);
         }
+        rows.push(row);
     }
-    row[right.len()]
+    rows[wrong.len()][right.len()]
 }

@@ -112,6 +112,8 @@ fn every_error_of_a_line_is_reported_at_its_place() {
     check("priority=65536 actions=drop", &[(10, "65536")]);
     let wrong = read_rules("f", "tp_dest=80 actions=drop", &options(None)).unwrap_err();
     assert!(wrong.to_string().contains("is tp_dst meant?"), "{wrong}");
+    let wrong = read_rules("f", "tpc,tp_dst=80 actions=drop", &options(None)).unwrap_err();
+    assert!(wrong.to_string().contains("is tcp meant?"), "{wrong}");
 }
 
 #[test]

@@ -93,10 +93,10 @@ pub fn plan(
     };
     let sources: Vec<(usize, BTreeSet<usize>)> = (0..graph.elements.len())
         .filter(is_source)
-        .filter(|source| !has_ways_that_meet(&ports[*source], &flow, *source))
-        .filter(|source| wanted == Sources::All || is_apart(graph, ports, &flow, *source))
         .map(|source| (source, reached(source)))
         .filter(|(_, lookups)| !lookups.is_empty())
+        .filter(|(source, _)| !has_ways_that_meet(&ports[*source], &flow, *source))
+        .filter(|(source, _)| wanted == Sources::All || is_apart(graph, ports, &flow, *source))
         .collect();
     let (lookups, left_out) = numbered(graph, &sources);
     let name = |graph: &FlatGraph, idx: usize| graph.elements[idx].name.clone();
@@ -145,11 +145,13 @@ fn has_ways_that_meet(ports: &ElementPorts, flow: &Flow, source: usize) -> bool 
 fn is_apart(graph: &FlatGraph, ports: &[ElementPorts], flow: &Flow, source: usize) -> bool {
     let mut own: BTreeSet<usize> = flow.downstream(source, None, |_| false).into_iter().collect();
     own.insert(source);
-    let is_silent = |element: usize| graph.elements[element].class == "Idle";
-    let enters = |to: usize, from: usize| {
-        to != source && own.contains(&to) && !own.contains(&from) && !is_silent(from)
+    let is_known =
+        |element: usize| own.contains(&element) || graph.elements[element].class == "Idle";
+    let comes_from_own = |&element: &usize| {
+        let mut inputs = (0..ports[element].inputs.len()).map(|port| PortRef { element, port });
+        inputs.all(|input| flow.origins(input).iter().all(|from| is_known(from.element)))
     };
-    if graph.connections.iter().any(|c| enters(c.to.element, c.from.element)) {
+    if !own.iter().filter(|&&element| element != source).all(comes_from_own) {
         return false;
     }
     let takes_from_several = |element: usize| {

@@ -35,12 +35,14 @@ pub(super) fn configure(
         origins[to.element][to.port] = Some(from);
     }
     shorten(&mut origins, &classes);
+    let somebody_detains = classes.iter().any(|class| class.detains);
     let leads_to_wait = |source: usize| {
         let reached = flow.downstream(source, None, |_| false);
         reached.into_iter().any(|element| classes[element].detains)
     };
     let rests = ports.iter().enumerate().map(|(idx, ports)| {
-        ports.is_push_source() && (ports.inputs.is_empty() || leads_to_wait(idx))
+        let may_rest = || ports.inputs.is_empty() || somebody_detains && leads_to_wait(idx);
+        ports.is_push_source() && may_rest()
     });
     let rests = rests.collect();
     let elements = classes.iter().map(|class| RefCell::new((class.make)())).collect();

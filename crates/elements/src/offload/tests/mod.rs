@@ -602,6 +602,10 @@ fn a_full_queue_behind_a_chain_holds_its_source_up() {
             let [left, held, dropped] = counts("Unqueue(BURST 32)");
             assert_eq!((left + held, dropped), (6400, 0), "{batcher}");
             assert_eq!(counts("Unqueue(ACTIVE false)"), [0, 64, 0], "{batcher}");
+            // All of these are in the chain when the source asks for the stop.
+            let few = config(&chain, "Unqueue(ACTIVE false)").replace("LIMIT 6400", "LIMIT 160");
+            let (mut router, _) = run(&few, offload.as_ref());
+            assert_eq!(router.read("q.length").unwrap(), "64", "{batcher}");
         }
     }
 }

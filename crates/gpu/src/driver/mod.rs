@@ -36,6 +36,6 @@ pub use memory::{DeviceWords, HostMemory, SharedBytes};
 pub use patcher::Patcher;
 pub use pool::{MemoryUse, pool_bytes_max};
 pub use program::{LaunchShape, Program};
-pub use resident::{ResidentKernel, ResidentPlan};
+pub use resident::{HEAD_WORDS, ResidentKernel, ResidentPlan};
 pub use slot::{CardSlot, LoadedImage, Transfer};
 pub use timing::KernelTimer;

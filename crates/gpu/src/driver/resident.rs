@@ -19,8 +19,8 @@ const BLOCK_WARPS_MAX: usize = 8;
 /// Threads of a warp.
 const LANES: usize = 32;
 
-/// Words of 64 bits of a head.
-const HEAD: usize = 16;
+/// Words of 64 bits of a head: a line of its own, as a card reads one line once at a time.
+pub const HEAD_WORDS: usize = 16;
 
 /// Where in the shared memory what lies, in words of 64 bits, and when the kernel leaves.
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +117,7 @@ impl ResidentKernel {
         let mut argument = Frames {
             rows: within(plan.rows, self.len - plan.rows, 1),
             answers: within(plan.answers, LANES / 2, plan.warps),
-            heads: within(plan.heads, HEAD, plan.warps),
+            heads: within(plan.heads, HEAD_WORDS, plan.warps),
             idle_ns: plan.idle_ns,
             lease_ns: plan.lease_ns,
             hot_polls: plan.hot_polls,

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use warpswitch_rules::RuleId;
 
+use crate::driver::HEAD_WORDS;
 use crate::image::VIEW_NUMBERS;
 
 /// Rows of a chunk: lanes of a warp.
@@ -34,8 +35,6 @@ const ANSWER_BITS: u64 = 0x8000_0000_8000_0000;
 /// "No rule" in an answer.
 pub(crate) const ANSWER_NONE: u32 = 0x7fff_ffff;
 
-/// Words of 64 bits of a head: a line of its own, as a card reads one line once at a time.
-const HEAD: usize = 16;
 /// In a head: the tag that was answered last.
 const SEEN: usize = 8;
 /// In a head: whether to leave, and the beats that tell that the host is there.
@@ -84,7 +83,7 @@ impl Layout {
     }
 
     pub(crate) fn head(&self, warp: usize) -> usize {
-        HEAD * warp
+        HEAD_WORDS * warp
     }
 
     pub(crate) fn answers(&self, warp: usize) -> usize {

@@ -1,45 +1,11 @@
 //! `warpswitch read` and `warpswitch write` as a user runs them, beside a router.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+mod beside;
 
-/// The command with these arguments in this folder.
-fn warpswitch(folder: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_warpswitch"));
-    command.current_dir(folder).args(args).stdin(Stdio::null());
-    command
-}
+use std::io::Write;
+use std::process::Stdio;
 
-/// A router that is stopped when the test is over, however it ends.
-struct Router(Child);
-
-impl Drop for Router {
-    fn drop(&mut self) {
-        _ = self.0.kill();
-        _ = self.0.wait();
-    }
-}
-
-/// Runs a configuration with a control socket, and waits until it says that it listens.
-fn start(folder: &Path, config: &str, place: &str) -> Router {
-    std::fs::write(folder.join("test.click"), config).expect("a file");
-    let mut command = warpswitch(folder, &["run", "test.click", "--control", place]);
-    let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
-    let mut line = String::new();
-    let mut errors = BufReader::new(child.stderr.take().expect("a pipe"));
-    errors.read_line(&mut line).expect("it says where");
-    // What else it says must not stop it.
-    std::thread::spawn(move || _ = errors.read_to_end(&mut Vec::new()));
-    assert!(line.starts_with("'warpswitch top "), "{line}");
-    Router(child)
-}
-
-/// Standard output, standard error stream, exit code.
-fn told(output: &Output) -> (String, String, Option<i32>) {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (text(&output.stdout), text(&output.stderr), output.status.code())
-}
+use beside::{pasted, start, told, warpswitch};
 
 const CONFIG: &str =
     "i :: Idle -> route :: StaticIPLookup(0.0.0.0/0 0) -> c :: Counter -> Discard;";
@@ -47,7 +13,7 @@ const CONFIG: &str =
 #[test]
 fn handlers_are_read_and_written() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut router = start(folder.path(), CONFIG, "r.sock");
+    let (mut router, _) = start(folder.path(), CONFIG, "r.sock");
     let ask = |args: &[&str]| told(&warpswitch(folder.path(), args).output().expect("it starts"));
     let done = |text: &str| (text.to_owned(), String::new(), Some(0));
     assert_eq!(ask(&["read", "r.sock", "c.count"]), done("0\n"));
@@ -94,26 +60,8 @@ fn what_is_not_there_or_refused_is_told() {
 #[test]
 fn the_examples_of_their_help_run_as_pasted() {
     for (command, socket) in [("read", "routes.sock"), ("write", "changed.sock")] {
-        let folder = tempfile::tempdir().expect("a folder");
-        let help = warpswitch(folder.path(), &[command, "--help"]).output().expect("it starts");
-        let (help, _, _) = told(&help);
-        let (_, examples) = help.split_once("\nExamples:\n").expect("examples");
-        let lines: Vec<&str> = examples.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
-        let (run, rest) = (lines[1], lines[2..].join(" && "));
-        assert!(run.ends_with('&') && lines.len() >= 6, "{examples}");
-        // Somebody who pastes them is slower than the router is to start.
-        let wait = format!("for i in $(seq 600); do [ -S {socket} ] && break; sleep 0.05; done");
-        let script = format!("{}; {run} run=$!; {wait}; {rest}; wait $run", lines[0]);
-        let program = Path::new(env!("CARGO_BIN_EXE_warpswitch"));
-        let path = std::env::var("PATH").unwrap_or_default();
-        let path = format!("{}:{path}", program.parent().expect("a folder").display());
-        let shell = Command::new("sh")
-            .args(["-c", &script])
-            .current_dir(folder.path())
-            .env("PATH", path)
-            .stdin(Stdio::null())
-            .output();
-        let (out, errors, code) = told(&shell.expect("a shell"));
+        // Their last example stops the router.
+        let (out, errors, code) = pasted(command, socket, ":");
         assert_eq!(code, Some(0), "{errors}");
         assert!(out.contains("/24"), "{out}");
     }

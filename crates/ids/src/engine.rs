@@ -4,9 +4,10 @@
 //! payload ─► scanner of the protocol ─► patterns that occur ─► their rules ─┐
 //! ports ────► rules of the protocol that have no pattern ──────────────────┴─► header ─► confirm
 //! ```
-//! Each rule with a positive content has one *fast pattern*: the content that says `fast_pattern`,
-//! else its longest, of the same length the one with the most different bytes. One scanner for each
-//! protocol looks for all of them in one pass. Rules without one hang in lists by their ports.
+//! Each rule with a positive content of two bytes or more has one *fast pattern*: the content that
+//! says `fast_pattern`, else its longest, of the same length the one with the most different bytes.
+//! One scanner for each protocol looks for all of them in one pass. Rules without one hang in lists
+//! by their ports.
 
 use warpswitch_scan::{Case, PATTERNS_BYTES_MAX, PatternId, Patterns, ScanOptions, Scanner};
 
@@ -22,6 +23,10 @@ use crate::rule::{
 /// The most entries of the lists of rules without a fast pattern; rules beyond it are looked at for
 /// every packet of their protocol.
 const LISTED_MAX: usize = 1 << 22;
+
+/// Bytes that a fast pattern has at least. One byte occurs in nearly every payload: to ask its rules
+/// whenever their ports allow costs less than to find it hundreds of times, as if it told anything.
+const FAST_BYTES_MIN: usize = 2;
 
 /// What the flow of a packet says about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,8 +161,14 @@ impl Engine {
         &self.bit_names
     }
 
-    /// Puts candidates in the order of their turns, each once.
-    pub(crate) fn in_turn(&self, candidates: &mut Vec<u32>) {
+    /// Keeps the candidates that a packet's header allows, in the order of their turns, each once.
+    pub(crate) fn in_turn(
+        &self,
+        (packet, flow): (&Decoded<'_>, &FlowFacts),
+        candidates: &mut Vec<u32>,
+    ) {
+        // First of all: most are for other hosts and ports.
+        candidates.retain(|&rule| self.compiled[rule as usize].allows(packet, flow));
         match self.turns.is_empty() {
             true => candidates.sort_unstable(),
             false => candidates.sort_unstable_by_key(|&rule| self.turns[rule as usize]),
@@ -367,6 +378,7 @@ pub(crate) fn fast_of(steps: &[Step]) -> Option<Fast<'_>> {
         Step::Content(content) if !content.negated => Some(content),
         _ => None,
     });
+    let contents = contents.filter(|content| searched_bytes(content).len() >= FAST_BYTES_MIN);
     let rank = |content: &Content| {
         let mut seen = [false; 256];
         content.bytes.iter().for_each(|&byte| seen[usize::from(byte)] = true);
@@ -374,11 +386,15 @@ pub(crate) fn fast_of(steps: &[Step]) -> Option<Fast<'_>> {
         (content.fast.is_some(), content.bytes.len(), kinds)
     };
     let best = contents.rev().max_by_key(|content| rank(content))?;
-    let bytes = match best.fast {
-        Some((offset, len)) => &best.bytes[offset as usize..(offset + len) as usize],
-        None => &best.bytes[..],
-    };
-    Some(Fast { bytes, nocase: best.nocase, rank: rank(best) })
+    Some(Fast { bytes: searched_bytes(best), nocase: best.nocase, rank: rank(best) })
+}
+
+/// What of a content would be searched first.
+fn searched_bytes(content: &Content) -> &[u8] {
+    match content.fast {
+        Some((offset, len)) => &content.bytes[offset as usize..(offset + len) as usize],
+        None => &content.bytes,
+    }
 }
 
 impl ByPort {

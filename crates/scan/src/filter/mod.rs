@@ -56,6 +56,8 @@ pub(crate) struct Filter {
     long: Option<(BitTable, Groups)>,
     short: Option<(BitTable, Groups)>,
     tiny: Option<(TinyTable, Groups)>,
+    /// Of tiny patterns, which lengths there are.
+    tiny_lens: [bool; TINY_BYTES_MAX + 1],
     /// The bytes of all patterns, those of insensitive ones folded.
     bytes: Vec<u8>,
 }
@@ -97,6 +99,7 @@ impl Filter {
         let folded: Vec<Vec<u8>> = patterns.iter().map(|(_, one)| fold(one.bytes)).collect();
         let common = Common::new(folded.iter().map(Vec::as_slice));
         let mut bytes = Vec::new();
+        let mut tiny_lens = [false; TINY_BYTES_MAX + 1];
         let (mut long, mut short, mut tiny) = (Vec::new(), Vec::new(), Vec::new());
         for ((id, pattern), folded) in patterns.iter().zip(&folded) {
             let is_folded = pattern.case == Case::Insensitive;
@@ -112,9 +115,11 @@ impl Filter {
                 short.push((key(folded, back, SHORT_WINDOW), entry(back)));
             } else {
                 tiny.push((tiny_key(folded), entry(0)));
+                tiny_lens[folded.len()] = true;
             }
         }
-        Self { long: long_class(long), short: short_class(short), tiny: tiny_class(tiny), bytes }
+        let (long, short, tiny) = (long_class(long), short_class(short), tiny_class(tiny));
+        Self { long, short, tiny, tiny_lens, bytes }
     }
 
     /// Bytes of memory.
@@ -210,10 +215,16 @@ impl Filter {
             short.list::<1>(start, tables::short_mask);
             short.thin(|at| groups.may_have(window::<SHORT_WINDOW>(text, at)));
         }
-        if let Some((table, _)) = &self.tiny {
+        if let Some((table, groups)) = &self.tiny {
             kernel.tiny(table, text, range.clone(), tiny.masks(range.len()));
             tiny.list::<1>(start, |mask| mask);
+            let has = |at, len| groups.may_have(tiny_key(&text[at..at + len]));
+            tiny.thin(|at| self.tiny_lens().fold(false, |any, len| any | has(at, len)));
         }
+    }
+
+    fn tiny_lens(&self) -> impl Iterator<Item = usize> + Clone {
+        (1..=TINY_BYTES_MAX).filter(|&len| self.tiny_lens[len])
     }
 
     /// Looks at the positions before `end`, which belong to `place`; `false` if that is too much.
@@ -235,7 +246,7 @@ impl Filter {
         }
         if let Some((_, groups)) = &self.tiny {
             let first = scratch.tiny.next;
-            for len in 1..=TINY_BYTES_MAX {
+            for len in self.tiny_lens() {
                 scratch.tiny.next = first;
                 let key = |text: &[u8], at: usize| tiny_key(&text[at..at + len]);
                 is_done &= self.confirm_class(groups, key, place, end, &mut scratch.tiny, collect);

@@ -45,6 +45,7 @@ fn is_first(noted: &mut Vec<u32>, rule: u32) -> bool {
 }
 
 impl Inspector {
+    /// Confirms the candidates, which the packet's header allows, in their turns.
     pub(super) fn confirm_candidates(
         &mut self,
         engine: &Engine,
@@ -80,7 +81,7 @@ impl Inspector {
         judged.begin(head);
         for &rule in &scratch.candidates {
             let compiled = &engine.compiled[rule as usize];
-            if !compiled.allows(&head.decoded, &job.flow) || !self.bits_allow(compiled, job) {
+            if !self.bits_allow(compiled, job) {
                 continue;
             }
             let chain = &mut scratch.chain;

@@ -214,17 +214,17 @@ impl Inspector {
             messages.candidates((text.part, buffer), again.of(idx), candidates);
         }
         messages.others(text.part, &head.decoded, candidates);
+        self.stats.candidates += candidates.len() as u64;
+        engine.in_turn((&head.decoded, &job.flow), candidates);
         if candidates.is_empty() {
             return;
         }
-        engine.in_turn(candidates);
-        self.stats.candidates += candidates.len() as u64;
         buffers.fold();
         let mut work = Work { left: self.options.work_max };
         let mut found = Vec::new();
         for &rule in candidates.iter() {
             let compiled = &engine.compiled[rule as usize];
-            if !compiled.allows(&head.decoded, &job.flow) || !self.bits_allow(compiled, job) {
+            if !self.bits_allow(compiled, job) {
                 continue;
             }
             let part = (text.part, text.head.len());

@@ -129,11 +129,11 @@ impl Inspector {
             self.remember(job, text, candidates);
         }
         others(engine, job, &head.decoded, candidates);
+        self.stats.candidates += candidates.len() as u64;
+        engine.in_turn((&head.decoded, &job.flow), candidates);
         if candidates.is_empty() {
             return;
         }
-        engine.in_turn(candidates);
-        self.stats.candidates += candidates.len() as u64;
         let mut text = std::mem::take(&mut scratches.text);
         let arrived = job.stream.as_ref().map(|(_, arrived)| arrived);
         let stream = arrived.map(|arrived| (self.stream_text(job, arena, &mut text), arrived));

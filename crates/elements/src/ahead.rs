@@ -148,6 +148,12 @@ impl Ahead {
         Some((packet, ahead))
     }
 
+    /// Counts answers that were taken and say nothing any more as none.
+    pub(crate) fn give_back(&mut self, answers: usize) {
+        self.taken -= answers as u64;
+        self.missed.0[0] += answers as u64;
+    }
+
     /// Counts a batch whose answers are not taken because of `packet`.
     #[cold]
     fn miss(&mut self, packet: &Packet, packets: usize) {

@@ -75,7 +75,7 @@ use warpswitch_wire::parse::{Network, parse};
 
 use super::on_device::{DeviceSearch, SearchCounts};
 use super::rules::engine_of;
-use super::told::Told;
+use super::told::{Listener, Teller};
 use crate::ahead::Ahead;
 use crate::capture::{Output, reason};
 use crate::offload::Offload;
@@ -110,8 +110,8 @@ pub struct IdsMatcher {
     otherwise: u64,
     /// Where packets have what occurs in their payloads, if somebody has that searched ahead.
     ahead: Option<Ahead>,
-    /// Of the batch at hand what is known so.
-    told: Vec<Option<Told>>,
+    /// Who reads what these packets have.
+    listener: Listener,
 }
 
 /// Packets after which a `LINK` by which none of them is IP is told.
@@ -261,8 +261,9 @@ impl IdsMatcher {
     }
 
     /// Takes what was searched for ahead from now on, in the answer with number `lookup` of each
-    /// packet. Gives whose these have to be, or none if elsewhere they have another number.
-    pub(crate) fn look_ahead(&mut self, offload: &Offload, lookup: usize) -> Option<u16> {
+    /// packet. Gives whose these have to be and who makes them, or none if elsewhere they have
+    /// another number.
+    pub(crate) fn look_ahead(&mut self, offload: &Offload, lookup: usize) -> Option<(u16, Teller)> {
         let ahead = self.ahead.get_or_insert_with(|| offload.ahead(lookup));
         if let Some(inspector) = &mut self.inspector {
             // What is left is little: nobody waits for a device for it.
@@ -271,7 +272,7 @@ impl IdsMatcher {
                 inspector.time_searches(clock);
             }
         }
-        (ahead.lookup == lookup).then_some(ahead.owner)
+        (ahead.lookup == lookup).then(|| (ahead.owner, self.listener.teller()))
     }
 
     /// Looks at a batch with what was found ahead.
@@ -280,18 +281,16 @@ impl IdsMatcher {
             self.look(cx, batch, |_| true, |_| None);
             return;
         };
-        let (told, before) = (&mut self.told, inspector.search_work());
-        told.clear();
-        told.extend(batch.iter().map(|packet| ahead.answer(packet).and_then(Told::read)));
-        let is_alone = told.iter().all(Option::is_none);
-        let told = std::mem::take(&mut self.told);
-        self.look(cx, batch, |_| true, |place| told[place].as_ref().map(Told::found));
-        self.told = told;
+        let (mut listener, before) = (std::mem::take(&mut self.listener), inspector.search_work());
+        let (held, gone) = listener.read(batch.iter().map(|packet| ahead.answer(packet)));
+        ahead.give_back(gone);
+        self.look(cx, batch, |_| true, |place| listener.of(place));
+        self.listener = listener;
         let (Some(ahead), Some(inspector)) = (&self.ahead, &self.inspector) else { return };
         let work = inspector.search_work();
         self.counts.on_device.fetch_add(work.known - before.known, Ordering::Relaxed);
         self.counts.on_cores.fetch_add(work.texts - before.texts, Ordering::Relaxed);
-        if is_alone {
+        if held == 0 {
             ahead.note(work.time.saturating_sub(before.time), batch.len());
         }
     }

@@ -17,8 +17,7 @@
 //!   into: a predicate, which an element before in the chain has decided
 //! - `FOR`: an `IDSMatcher` behind the chain, in the place of rules: payloads of Ethernet frames
 //!   are searched for its patterns, and what was found goes with each packet to it. It is used if
-//!   nobody has written to the packet and its payload is still that one; of payloads in which
-//!   several patterns occur nothing is told
+//!   nobody has written to the packet and its payload is still that one
 //! - `LOOKUP`: which of the answers that a packet has room for (0 or 1) is its, with `FOR`; by
 //!   default its place in the chain
 //!
@@ -65,7 +64,8 @@ use super::place::Offload;
 use super::searches::{Found, Part};
 use super::texts::{BatchTexts, Wanted};
 use crate::inspect::ids_matcher::IdsMatcher;
-use crate::inspect::{ids_packet, told};
+use crate::inspect::ids_packet;
+use crate::inspect::told::{self, Teller};
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -92,6 +92,8 @@ pub struct GpuIdsMatcher {
     lookup: usize,
     /// Whose the answers are.
     owner: u16,
+    /// Who makes them, if they are for another.
+    teller: Option<Teller>,
 }
 
 impl Default for GpuIdsMatcher {
@@ -106,6 +108,7 @@ impl Default for GpuIdsMatcher {
             number: None,
             lookup: 0,
             owner: 0,
+            teller: None,
         }
     }
 }
@@ -143,11 +146,12 @@ impl GpuIdsMatcher {
         let take = |target: &mut IdsMatcher, _: &mut Context<'_>| {
             let (engine, _) = target.engine().ok_or("it has no rules")?;
             let patterns = engine.patterns().map(Patterns::clone);
-            let owner = target.look_ahead(offload, lookup).ok_or(members::ELSEWHERE)?;
-            Ok::<_, String>((patterns, owner))
+            let ahead = target.look_ahead(offload, lookup).ok_or(members::ELSEWHERE)?;
+            Ok::<_, String>((patterns, ahead))
         };
         let wrong = format!("FOR: '{}' is no IDSMatcher", cx.graph().elements[target].name);
-        let (patterns, owner) = cx.with_element(target, take).ok_or(wrong)??;
+        let (patterns, (owner, teller)) = cx.with_element(target, take).ok_or(wrong)??;
+        self.teller = Some(teller);
         // A packet that begins in another way has its payload elsewhere, which is no proof.
         let link = LinkType::Ethernet;
         (self.link, self.lookup, self.owner) = (Some(link), lookup, owner);
@@ -162,16 +166,18 @@ impl GpuIdsMatcher {
         let list = &*list;
         let Some(part) = list.searches.of(step.element) else { return };
         self.count(part, list, chain.was_rescued());
+        let Some(teller) = &mut self.teller else { return };
         let found = own_found(part, list, &mut self.picked, |_| true);
         ahead.resize(packets, [None; AHEAD_LOOKUPS]);
         for ((place, ahead), &proof) in ahead.iter_mut().enumerate().zip(list.proofs()) {
             let Some(proof) = proof else { continue };
-            let answer = match told::is_of(proof, |group| part.has(group)) {
-                true => found.of(place).and_then(told::answer),
-                false => told::answer(&[]),
+            let patterns = match told::is_of(proof, |group| part.has(group)) {
+                true => found.of(place),
+                false => Some(&[][..]),
             };
-            ahead[self.lookup] =
-                answer.map(|answer| AheadAnswer { answer, proof, owner: self.owner });
+            let answer = patterns.and_then(|patterns| teller.answer(patterns, proof));
+            let owner = self.owner;
+            ahead[self.lookup] = answer.map(|(answer, proof)| AheadAnswer { answer, proof, owner });
         }
     }
 

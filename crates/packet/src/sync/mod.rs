@@ -6,14 +6,16 @@
 mod epoch;
 mod handoff;
 mod left_right;
+mod lists;
 
 pub use epoch::{Epochs, Pin};
 pub use handoff::{Handoff, Rested};
 pub use left_right::{LeftRight, ReadGuard};
+pub use lists::{ListWriter, Lists};
 
 #[cfg(loom)]
 mod primitives {
-    pub(super) use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+    pub(super) use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
     pub(super) use loom::sync::{
         Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
     };
@@ -26,7 +28,7 @@ mod primitives {
 
 #[cfg(not(loom))]
 mod primitives {
-    pub(super) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+    pub(super) use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
     pub(super) use std::sync::{
         Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
     };

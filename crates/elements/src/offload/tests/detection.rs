@@ -169,6 +169,8 @@ fn what_was_found_ahead_tells_what_detection_tells() {
     let slow = FaultPlan { delay_chance: 0.5, delay_max: Duration::from_millis(1), ..none };
     let broken = FaultPlan { error_chance: 0.1, ..slow };
     let other = "GPUIDSMatcher(FOR other) -> GPUIDSMatcher(FOR ids)";
+    // All of the capture in one batch, so none passes by the device.
+    let whole = "Batcher(SIZE 8192, DEPTH 1)";
     let ways = [
         // What stands between, how packets begin behind it, and whether anything is used.
         ("GPUIDSMatcher(FOR ids)", "", "ethernet", true),
@@ -183,7 +185,7 @@ fn what_was_found_ahead_tells_what_detection_tells() {
         let from = "FromDump(DIRin, STOP true)";
         let serial = format!("{from} -> {between} {ids} -> Discard;");
         let (expected, _) = told(&folder, &serial, None);
-        for batcher in ["Batcher(IDLE true)", "Batcher(SIZE 100, DEPTH 3)"] {
+        for batcher in [whole, "Batcher(IDLE true)", "Batcher(SIZE 100, DEPTH 3)"] {
             let chain = chain(batcher, members);
             let config = format!("{from} -> {chain} -> {between} {ids} -> Discard;");
             for (seed, plan) in [none, slow, broken].into_iter().enumerate() {
@@ -192,6 +194,10 @@ fn what_was_found_ahead_tells_what_detection_tells() {
                 assert_eq!(text, expected, "{members}, {between}, {batcher}, {plan:?}");
                 let is_retired = offload.device().retired().is_some();
                 assert!(is_retired || (on_device > 20) == is_used, "{between}: {on_device}");
+                if between.is_empty() && batcher == whole && seed == 0 {
+                    // Those in which several patterns occur, too.
+                    assert_eq!(on_device, payloads(&folder));
+                }
             }
             let device = pool(none).device().clone();
             let offload = Offload::where_cheaper(device, now);

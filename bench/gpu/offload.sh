@@ -11,6 +11,10 @@
 #   MODES='core cores chain chains'  ways, see below
 #   CORES=N                          cores of the host (default: all)
 #   RULES=10K ROUTES=100K WORDS=10K  rules of the classifier, routes, rules of detection
+#   DETECT=FILE                      rules of detection, in the place of words
+#   PAYLOADS=FILE,...                captures whose TCP payloads frames have, in the place of bytes
+#                                    that count up
+#   NAME=TEXT                        appends to OUT/DATE-offload-TEXT.csv
 #   FRAMES=16K                       frames of each path, played again and again
 #   WARM=0.5 WINDOW=0.5 WINDOWS=3    seconds before and of what is counted, and how often
 #   BATCH=2048 DEPTH=4               wide batches: packets of each, and how many are under way
@@ -64,20 +68,31 @@ warm=${WARM:-0.5}
 windows=${WINDOWS:-3}
 failed=0
 
+detect=${DETECT:+$(realpath "$DETECT")}
+payloads=
+if [ -n "${PAYLOADS:-}" ]; then
+	for capture in ${PAYLOADS//,/ }; do
+		payloads+=${payloads:+,}$(realpath "$capture")
+	done
+fi
 cd "$work"
 "$warpswitch" generate rules --style acl --count "${RULES:-10K}" --seed 1 --out acl.rules 2>&1
 "$warpswitch" generate routes --count "${ROUTES:-100K}" --hops 4 --seed 1 --out routes.txt 2>&1
-# Words that traffic does not hold, as rules of detection mostly look for what does not come.
-words=${WORDS:-10K}
-awk -v count="${words/K/000}" 'BEGIN {
-	srand(7)
-	for (sid = 1; sid <= count; sid++) {
-		word = ""
-		len = 6 + int(rand() * 12)
-		for (at = 0; at < len; at++) word = word sprintf("%c", 97 + int(rand() * 26))
-		print "alert ip any any -> any any (content:\"" word "\"; sid:" sid ";)"
-	}
-}' > words.rules
+# words COUNT: words that traffic does not hold, as rules of detection mostly look for what does not
+# come.
+words() {
+	awk -v count="${1/K/000}" 'BEGIN {
+		srand(7)
+		for (sid = 1; sid <= count; sid++) {
+			word = ""
+			len = 6 + int(rand() * 12)
+			for (at = 0; at < len; at++)
+				word = word sprintf("%c", 97 + int(rand() * 26))
+			print "alert ip any any -> any any (content:\"" word "\"; sid:" sid ";)"
+		}
+	}'
+}
+if [ -n "$detect" ]; then gzip -cdf "$detect"; else words "${WORDS:-10K}"; fi > words.rules
 # The same rules with two outcomes, for half of the packets each.
 "$warpswitch" rules convert acl.rules --to canonical |
 	awk '/-> pass/ && ++rules % 2 { sub(/-> pass/, "-> output:1") } 1' > halves.rules
@@ -86,7 +101,8 @@ awk -v count="${words/K/000}" 'BEGIN {
 frames_of() {
 	if [ ! -e "in$1.pcap" ]; then
 		"$warpswitch" generate pcap --rules acl.rules --count "${FRAMES:-16K}" --seed 1 \
-			--sizes "$1" --out "in$1.pcap" 2> /dev/null
+			--sizes "$1" ${payloads:+--payloads "$payloads"} \
+			--out "in$1.pcap" 2> /dev/null
 	fi
 }
 
@@ -192,7 +208,7 @@ turns() {
 
 median() { printf '%s\n' "$@" | awk '{ of[NR] = $1 } END { print of[int((NR + 1) / 2)] }'; }
 
-csv=$out/$(date -u +%F)-offload.csv
+csv=$out/$(date -u +%F)-offload${NAME:+-$NAME}.csv
 header=app,frame_bytes,mode,batch,workers,mpps,mpps_min,mpps_max,gbit_s,device_share
 [ -s "$csv" ] || echo "$header" > "$csv"
 if [[ $what = *' rates '* ]]; then

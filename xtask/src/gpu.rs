@@ -6,6 +6,7 @@
 //! OUT/card-tests    the tests that want a card
 //! OUT/kernels/      the kernels' sources, to read beside a profile
 //! OUT/data/         rule sets, if a folder of them is given
+//! OUT/more/         files that are given one by one: rules of detection, captures
 //! OUT/run.sh        runs it all and writes the figures
 //! OUT/offload.sh    what a card gives to whole configurations; apps.sh has these, latency.sh times
 //! OUT/snap.sh       puts that beside what Snap says, which snap.csv has
@@ -57,15 +58,16 @@ const SCRIPTS: [&str; 9] = [
 /// Makes the bundle.
 pub fn run(args: &[String]) -> Result<()> {
     let mut out = repo::target().join("gpu-bundle");
-    let mut data = None;
+    let (mut data, mut more) = (None, Vec::new());
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let mut value =
-            || args.next().map(PathBuf::from).with_context(|| format!("{arg} needs a folder"));
+            || args.next().map(PathBuf::from).with_context(|| format!("{arg} needs a path"));
         match arg.as_str() {
             "--out" => out = value()?,
             "--data" => data = Some(value()?),
-            other => bail!("gpu-bundle takes --out DIR and --data DIR, got '{other}'"),
+            "--more" => more.push(value()?),
+            other => bail!("gpu-bundle takes --out DIR, --data DIR and --more FILE, got '{other}'"),
         }
     }
     if out.exists() {
@@ -85,6 +87,12 @@ pub fn run(args: &[String]) -> Result<()> {
     }
     if let Some(folder) = data {
         copy_sets(&folder, &out.join("data"))?;
+    }
+    for file in more {
+        let name = file.file_name().with_context(|| format!("no file: {}", file.display()))?;
+        fs::create_dir_all(out.join("more"))?;
+        let target = out.join("more").join(name);
+        fs::copy(&file, target).with_context(|| format!("cannot copy {}", file.display()))?;
     }
     let bytes = folder_bytes(&out)?;
     if bytes > BUNDLE_BYTES_MAX {

@@ -47,7 +47,7 @@ tasks:
                           run configurations, memory to memory, on one core; --data is a folder
                           with ClassBench files and a table of prefixes, in it or one below
   peers                   build the rival programs (needs DPDK; says what to install)
-  gpu-bundle [--out DIR] [--data DIR]
+  gpu-bundle [--out DIR] [--data DIR] [--more FILE]...
                           gather binary, tests, kernels and rule sets for a machine with a card;
                           --data is a folder of ClassBench files; run its run.sh there
   figures CSV [--out DIR] draw what bench/gpu/figures.sh measured as GSwitch's figures 5 to 9, or

@@ -24,8 +24,8 @@ use crate::rule::{
 /// every packet of their protocol.
 const LISTED_MAX: usize = 1 << 22;
 
-/// Bytes that a fast pattern has at least. One byte occurs in nearly every payload: to ask its rules
-/// whenever their ports allow costs less than to find it hundreds of times, as if it told anything.
+/// Bytes that a fast pattern has at least. One byte occurs in nearly every payload, where it is
+/// found hundreds of times and tells nothing: its rules are asked whenever their ports allow.
 const FAST_BYTES_MIN: usize = 2;
 
 /// What the flow of a packet says about it.

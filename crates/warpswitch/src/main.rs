@@ -18,6 +18,7 @@ mod markdown;
 mod measure;
 mod output;
 mod packets;
+mod payloads;
 mod pipeline;
 mod routes;
 mod table;

@@ -228,9 +228,8 @@ mod tests {
 
     #[test]
     fn too_many_chains_tell_of_one_pattern_only() {
-        let mut listener = Listener::default();
-        // Most of these are never written to, and take no memory until they are.
-        listener.chains = vec![ListWriter::new(1).lists().clone(); CHAINS_MAX - 1];
+        let chains = vec![ListWriter::new(1).lists().clone(); CHAINS_MAX - 1];
+        let mut listener = Listener { chains, ..Listener::default() };
         let (mut last, mut beyond) = (listener.teller(), listener.teller());
         let two = [PatternId(1), PatternId(2)];
         let answer = last.answer(&two, 0).expect("the last number");

@@ -2,7 +2,7 @@
 //!
 //! Keys of the 5-tuple schemas get an Ethernet header of fixed, locally administered addresses.
 //! All lengths and checksums are right; payload bytes count up, so that no two places in a packet
-//! look alike.
+//! look alike, or are those of [`Payloads`].
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -19,6 +19,7 @@ use warpswitch_wire::tcp::{self, Tcp, TcpFlags, TcpRepr};
 use warpswitch_wire::udp::{self, Udp, UdpRepr};
 use warpswitch_wire::vlan::{TAG_BYTES, Vlan};
 
+use super::payloads::Payloads;
 use super::realise::{Network, Realiser, read};
 use crate::schema::{Schema, WORDS_MAX};
 
@@ -76,16 +77,30 @@ impl FrameMaker {
     /// # Panics
     /// If `key` is shorter than the schema's keys: a caller bug, not an input.
     pub fn frame(&self, key: &[u32], frame_bytes: usize, out: &mut Vec<u8>) -> bool {
+        self.frame_with(key, frame_bytes, &mut Payloads::default(), out)
+    }
+
+    /// [`frame`](Self::frame) with the next bytes of `payloads`.
+    ///
+    /// # Panics
+    /// If `key` is shorter than the schema's keys: a caller bug, not an input.
+    pub fn frame_with(
+        &self,
+        key: &[u32],
+        frame_bytes: usize,
+        payloads: &mut Payloads,
+        out: &mut Vec<u8>,
+    ) -> bool {
         let words = self.schema.words;
         let mut possible = [0; WORDS_MAX];
         possible[..words].copy_from_slice(&key[..words]);
         self.fields.realise(&mut possible[..words]);
-        self.emit(&possible, frame_bytes, out);
+        self.emit(&possible, frame_bytes, payloads, out);
         possible[..words] == key[..words]
     }
 
     /// Writes the frame of a key that is possible.
-    fn emit(&self, key: &[u32], frame_bytes: usize, out: &mut Vec<u8>) {
+    fn emit(&self, key: &[u32], frame_bytes: usize, payloads: &mut Payloads, out: &mut Vec<u8>) {
         let tci = read(self.fields.vlan_tci, key) as u16;
         let link_bytes = ethernet::HEADER_BYTES + if tci == 0 { 0 } else { TAG_BYTES };
         let network = self.fields.network(key);
@@ -94,11 +109,13 @@ impl FrameMaker {
             EtherType::NONE => link_bytes + usize::from(LENGTH_MAX),
             _ => FRAME_BYTES_MAX,
         };
-        let bytes_min = FRAME_BYTES_MIN.max(link_bytes + self.packet_bytes_min(key, network));
+        let header_bytes = link_bytes + self.packet_bytes_min(key, network);
+        let bytes_min = FRAME_BYTES_MIN.max(header_bytes);
         let frame_bytes = frame_bytes.clamp(bytes_min, bytes_max.max(bytes_min));
 
         out.clear();
         out.extend((0..frame_bytes).map(|idx| idx as u8));
+        payloads.fill(&mut out[header_bytes..]);
         let packet = &mut out[link_bytes..];
         match network {
             Network::Ipv4 => self.emit_ipv4(key, packet),
@@ -408,6 +425,22 @@ mod tests {
                 extract(schema, &frame, in_port, &mut found).unwrap();
                 assert_eq!(&found[..schema.words], key, "{}", schema.name);
             }
+        }
+    }
+
+    #[test]
+    fn payloads_are_filled_one_behind_the_other() {
+        let maker = FrameMaker::new(&IPV4_5TUPLE);
+        let text: Vec<u8> = (0..100).map(|idx| b'a' + idx % 26).collect();
+        let mut payloads = Payloads::from(text.clone());
+        let mut expected = text.iter().copied().cycle();
+        let mut frame = Vec::new();
+        for (proto, header_bytes) in [(6, 54), (17, 42), (1, 42), (47, 34)] {
+            let key = [1, 2, 0, proto << 24];
+            assert!(maker.frame_with(&key, 200, &mut payloads, &mut frame));
+            check(&IPV4_5TUPLE, &key, &frame);
+            let wanted: Vec<u8> = expected.by_ref().take(200 - header_bytes).collect();
+            assert_eq!(frame[header_bytes..], wanted);
         }
     }
 

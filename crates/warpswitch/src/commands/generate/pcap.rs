@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use warpswitch_io::{CaptureFormat, CaptureWriter};
-use warpswitch_rules::generate::{FrameMaker, FrameSizes, Prng};
+use warpswitch_rules::generate::{FrameMaker, FrameSizes, Payloads, Prng};
 
 use super::trace::KeyArgs;
 use crate::args::{RulesArgs, parse_positive};
 use crate::exit::Outcome;
 use crate::load::load_rules;
 use crate::output::{Hold, Output, refuse_overwriting};
+use crate::payloads::captured;
 use crate::term::Progress;
 
 /// Which stream of a seed's random numbers draws sizes, so that they do not follow the keys.
@@ -31,6 +32,7 @@ Examples:
   warpswitch generate rules --style acl --count 1K --out acl.rules
   warpswitch generate pcap --rules acl.rules --sizes 60-1514 --out acl.pcap
   warpswitch generate pcap --rules acl.rules --sizes imix --gzip --out a.pcap.gz
+  warpswitch generate pcap --rules acl.rules --payloads acl.pcap --out b.pcap
   warpswitch classify --rules acl.rules --pcap acl.pcap --json";
 
 /// Generate a capture over a rule set
@@ -47,6 +49,11 @@ pub struct GeneratePcapArgs {
     /// Sizes of frames: BYTES, MIN-MAX or imix
     #[arg(long, value_name = "SIZES", default_value = "60")]
     sizes: FrameSizes,
+
+    /// Captures whose TCP payloads fill the frames, one behind the other, over and over; several
+    /// separated by commas [default: bytes that count up]
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    payloads: Vec<PathBuf>,
 
     /// Packets per second that the time stamps tell of
     #[arg(long, value_name = "N", default_value = "1M", value_parser = parse_positive)]
@@ -70,7 +77,13 @@ pub struct GeneratePcapArgs {
 /// # Errors
 /// Bad input, output that cannot be written.
 pub fn run(args: &GeneratePcapArgs) -> anyhow::Result<Outcome> {
-    refuse_overwriting(&args.out, &[("--rules", &args.rules.rules)])?;
+    let mut inputs = vec![("--rules", args.rules.rules.as_path())];
+    inputs.extend(args.payloads.iter().map(|capture| ("--payloads", capture.as_path())));
+    refuse_overwriting(&args.out, &inputs)?;
+    let mut payloads = match &args.payloads[..] {
+        [] => Payloads::default(),
+        captures => captured(captures)?.into(),
+    };
     let ruleset = load_rules(&args.rules)?.ruleset;
     let mut output = Output::open(&args.out, Hold::Yes)?;
     let mut writer = CaptureWriter::from_write(&mut output, args.format, args.gzip)?;
@@ -81,7 +94,7 @@ pub fn run(args: &GeneratePcapArgs) -> anyhow::Result<Outcome> {
     let mut frame = Vec::new();
     let mut count = 0u64;
     while let Some(key) = generator.next_key() {
-        maker.frame(key, args.sizes.draw(&mut sizes), &mut frame);
+        maker.frame_with(key, args.sizes.draw(&mut sizes), &mut payloads, &mut frame);
         let timestamp_ns = u128::from(count) * 1_000_000_000 / args.rate as u128;
         writer.write_frame(timestamp_ns as u64, &frame)?;
         count += 1;

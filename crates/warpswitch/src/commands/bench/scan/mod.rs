@@ -26,6 +26,7 @@ use crate::args::parse_positive;
 use crate::devices::{DeviceChoice, unusable};
 use crate::digest::Digest;
 use crate::exit::Outcome;
+use crate::payloads::captured;
 use crate::term::Progress;
 use crate::threads::{self, default_threads};
 
@@ -135,8 +136,7 @@ impl BenchScanArgs {
 /// Bad input; a card that is missing; a wrong answer.
 pub fn run(args: &BenchScanArgs) -> anyhow::Result<Outcome> {
     let patterns = traffic::patterns(&args.patterns)?;
-    let captured =
-        if args.capture.is_empty() { None } else { Some(traffic::captured(&args.capture)?) };
+    let captured = if args.capture.is_empty() { None } else { Some(captured(&args.capture)?) };
     let device = args.device.open()?;
     let start = Instant::now();
     let scanner = DeviceScanner::build(&device, &patterns, &ScanOptions::default());

@@ -1,14 +1,12 @@
 //! What is searched, and for what: patterns of a file, payloads of captures and of random bytes.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use warpswitch_gpu::scan::{PAGE_WORDS, ScanImage, write_pages};
-use warpswitch_io::CaptureReader;
 use warpswitch_rules::generate::Prng;
 use warpswitch_scan::{Case, PatternId, Patterns};
-use warpswitch_wire::parse::{Transport, parse};
 
 use super::super::gpu::measure::Words;
 use crate::exit::bad_input;
@@ -50,27 +48,6 @@ fn pattern(line: &str) -> Option<(Case, Vec<u8>)> {
     let (pairs, []) = hex.as_bytes().as_chunks::<2>() else { return None };
     let bytes = pairs.iter().map(|[a, b]| Some((digit(a)? << 4 | digit(b)?) as u8));
     Some((case, bytes.collect::<Option<_>>()?))
-}
-
-/// The payloads of all TCP segments of captures, one behind the other.
-///
-/// # Errors
-/// A capture that cannot be read; captures without payloads.
-pub fn captured(paths: &[PathBuf]) -> anyhow::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    for path in paths {
-        let what = || format!("cannot read {}", path.display());
-        let mut reader = CaptureReader::open(path).with_context(what)?;
-        while let Some(frame) = reader.next_frame().with_context(what)? {
-            if let Ok(found) = parse(frame.link_type, frame.data, frame.original_bytes)
-                && matches!(found.transport, Transport::Tcp { .. })
-            {
-                bytes.extend_from_slice(found.payload(frame.data));
-            }
-        }
-    }
-    ensure!(!bytes.is_empty(), "no TCP segment of the captures has a payload");
-    Ok(bytes)
 }
 
 /// Payloads of one length, and the pages that they are in.

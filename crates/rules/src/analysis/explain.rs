@@ -15,7 +15,8 @@ use crate::schema::{Field, FieldSpec, Schema};
 pub struct Explanation {
     /// The rules that match, the winner first.
     pub matching: Vec<RuleId>,
-    /// The nearest of the rules that do not: fewest failed fields first, then by precedence.
+    /// The nearest of the rules that do not: fewest failed fields first, then by precedence; last
+    /// those for packets of another family.
     pub losers: Vec<Loser>,
     /// Number of rules that do not match, those in `losers` included.
     pub losers_len: usize,
@@ -26,7 +27,8 @@ pub struct Explanation {
 pub struct Loser {
     /// The rule.
     pub rule: RuleId,
-    /// Each field that failed, in the order of the schema.
+    /// Each field that failed, in the order of the schema. Addresses of different families are not
+    /// compared: of such a rule the EtherType failed.
     pub failures: Vec<Failure>,
 }
 
@@ -55,19 +57,21 @@ impl Explanation {
 pub fn explain(ruleset: &Ruleset, key: &[u32], losers_max: usize) -> Explanation {
     let schema = ruleset.schema();
     let mut matching = Vec::new();
-    let mut nearest: BinaryHeap<(usize, Precedence)> = BinaryHeap::new();
+    let mut nearest: BinaryHeap<(bool, usize, Precedence)> = BinaryHeap::new();
     for rule in ruleset.iter() {
         if rule.matching.matches(key) {
             matching.push(rule.precedence());
             continue;
         }
-        nearest.push((failures(schema, &rule.matching, key).len(), rule.precedence()));
+        let failed_len = failures(schema, &rule.matching, key).len();
+        let is_other = is_of_other_family(schema, &rule.matching, key);
+        nearest.push((is_other, failed_len, rule.precedence()));
         if nearest.len() > losers_max {
             nearest.pop();
         }
     }
     matching.sort();
-    let loser = |(_, precedence): (usize, Precedence)| {
+    let loser = |(_, _, precedence): (bool, usize, Precedence)| {
         let rule = precedence.id();
         Loser { rule, failures: failures(schema, &ruleset.matching(rule), key) }
     };
@@ -80,7 +84,11 @@ pub fn explain(ruleset: &Ruleset, key: &[u32], losers_max: usize) -> Explanation
 
 /// Every field of `key` that fails `matching`.
 fn failures(schema: &'static Schema, matching: &MatchRef<'_>, key: &[u32]) -> Vec<Failure> {
-    let fields = schema.fields.iter().filter(|spec| !is_other_view(schema, matching, spec.field));
+    let is_other_family = is_of_other_family(schema, matching, key);
+    let fields = schema.fields.iter().filter(|spec| {
+        let is_address = is_ipv4_address(spec.field) || is_ipv6_address(spec.field);
+        !(is_other_view(schema, matching, spec.field) || is_other_family && is_address)
+    });
     let failure = |spec: &'static FieldSpec| {
         let value = spec.read(key);
         let bits_differ = (value ^ spec.read(matching.value)) & spec.read(matching.mask) != 0;
@@ -95,16 +103,55 @@ fn failures(schema: &'static Schema, matching: &MatchRef<'_>, key: &[u32]) -> Ve
 /// Whether `field` shows address bits that another field of the schema shows better: where one
 /// layout holds both families, a rule for IPv4 is told in IPv4 fields and any other in IPv6 ones.
 fn is_other_view(schema: &Schema, matching: &MatchRef<'_>, field: Field) -> bool {
-    let is_ipv4 = matches!(field, Field::Ipv4Src | Field::Ipv4Dst);
-    let is_ipv6 = matches!(field, Field::Ipv6Src | Field::Ipv6Dst);
-    let both = schema.field(Field::Ipv4Src).is_some() && schema.field(Field::Ipv6Src).is_some();
-    if !both || !(is_ipv4 || is_ipv6) {
+    let is_ipv4 = is_ipv4_address(field);
+    if !has_both_families(schema) || !(is_ipv4 || is_ipv6_address(field)) {
         return false;
     }
-    // IPv4, ARP and RARP.
-    let rule_is_ipv4 =
-        matches!(matching.kind(schema, Field::EthType), MatchKind::Exact(0x0800 | 0x0806 | 0x8035));
+    let rule_is_ipv4 = match matching.kind(schema, Field::EthType) {
+        MatchKind::Exact(ether_type) => family(ether_type) == Some(Family::Ipv4),
+        _ => false,
+    };
     is_ipv4 != rule_is_ipv4
+}
+
+/// Whether a rule is for packets whose addresses are of another family than those of `key`, where
+/// one layout holds both.
+fn is_of_other_family(schema: &Schema, matching: &MatchRef<'_>, key: &[u32]) -> bool {
+    let Some(spec) = schema.field(Field::EthType) else { return false };
+    let of_rule = match matching.kind(schema, Field::EthType) {
+        MatchKind::Exact(ether_type) => family(ether_type),
+        _ => None,
+    };
+    has_both_families(schema) && of_rule.is_some() && of_rule != family(spec.read(key))
+}
+
+/// A family of addresses.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Family {
+    Ipv4,
+    Ipv6,
+}
+
+/// The family of the addresses that packets of an EtherType have.
+fn family(ether_type: u128) -> Option<Family> {
+    match ether_type {
+        // IPv4, ARP and RARP.
+        0x0800 | 0x0806 | 0x8035 => Some(Family::Ipv4),
+        0x86dd => Some(Family::Ipv6),
+        _ => None,
+    }
+}
+
+fn has_both_families(schema: &Schema) -> bool {
+    schema.field(Field::Ipv4Src).is_some() && schema.field(Field::Ipv6Src).is_some()
+}
+
+fn is_ipv4_address(field: Field) -> bool {
+    matches!(field, Field::Ipv4Src | Field::Ipv4Dst)
+}
+
+fn is_ipv6_address(field: Field) -> bool {
+    matches!(field, Field::Ipv6Src | Field::Ipv6Dst)
 }
 
 #[cfg(test)]
@@ -126,7 +173,11 @@ mod tests {
                 let ranks: Vec<_> = told
                     .losers
                     .iter()
-                    .map(|l| (l.failures.len(), ruleset.rule(l.rule).precedence()))
+                    .map(|l| {
+                        let rule = ruleset.rule(l.rule);
+                        let is_other = is_of_other_family(schema, &rule.matching, key);
+                        (is_other, l.failures.len(), rule.precedence())
+                    })
                     .collect();
                 assert!(ranks.is_sorted() && told.losers.len() == told.losers_len.min(7));
                 for loser in &told.losers {
@@ -135,6 +186,28 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn addresses_of_different_families_are_not_compared() {
+        let schema = &crate::schema::OPENFLOW12_IPV6;
+        let mut builder = crate::RulesetBuilder::new(schema);
+        let mut push = |ether_type, dst, address| {
+            let mut matching = crate::Match::any(schema);
+            matching.set_exact(Field::EthType, ether_type).set_exact(dst, address);
+            matching.set_exact(Field::L4Dst, 80);
+            builder.push(crate::Rule::new(matching, crate::Action::Pass));
+            matching.as_ref().value.to_vec()
+        };
+        push(0x86dd, Field::Ipv6Dst, 1);
+        let key = push(0x0800, Field::Ipv4Dst, 0x0102_0304);
+        push(0x0800, Field::Ipv4Dst, 0x0102_0305);
+        let told = explain(&builder.build(), &key, 5);
+        let fields = |at: usize| -> Vec<Field> {
+            told.losers[at].failures.iter().map(|failure| failure.spec.field).collect()
+        };
+        assert_eq!((told.winner(), fields(0)), (RuleId(1), vec![Field::Ipv4Dst]));
+        assert_eq!((told.losers[1].rule, fields(1)), (RuleId(0), vec![Field::EthType]));
     }
 
     #[test]

@@ -10,7 +10,9 @@
 //! schema, ClassBench's flags column if it has one, and behind the arrow its action: `pass`,
 //! `drop`, `mark:N`, `output:N`, or a list of `ovs-ofctl` actions as a quoted string. A field is
 //! demanded as `VALUE`, `VALUE/MASK`, for addresses `ADDRESS/LENGTH`, for ports `LOW..HIGH`. Empty
-//! lines and lines that start with `#` are skipped; a reader takes fields in any order.
+//! lines and lines that start with `#` are skipped; a reader takes fields in any order. Asked for
+//! another schema, it makes rules of that one which say the same, or tells why it cannot: those of
+//! a 5-tuple then demand their family's EtherType.
 //!
 //! ```text
 //! keys ipv4_5tuple
@@ -26,8 +28,10 @@
 
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
+use std::ops::Range;
 use std::sync::Arc;
 
+use super::other_schema::Schemas;
 use super::text::{
     self, Fault, Faults, Parsed, Reporter, Token, is_blank_or_comment, is_space, lines,
 };
@@ -43,14 +47,14 @@ use crate::schema::{self, Field, FieldSpec, SCHEMAS, Schema};
 /// Reads a rule set.
 pub(super) fn read(file: &str, text: &str, options: &ReadOptions) -> Result<Ruleset, Diagnostics> {
     let mut reporter = Reporter::new(file);
-    let mut set: Option<(&'static Schema, RulesetBuilder)> = None;
+    let mut set: Option<(Schemas, RulesetBuilder)> = None;
     let mut faults = Faults::default();
     for (line_no, line) in lines(text.as_bytes()) {
         if is_blank_or_comment(line) {
             continue;
         }
-        if let Some((schema, rules)) = &mut set {
-            match rule(line, schema, &mut faults) {
+        if let Some((schemas, rules)) = &mut set {
+            match rule(line, *schemas, &mut faults) {
                 Some(mut rule) if faults.is_empty() => {
                     rule.line = line_no;
                     rules.push(rule);
@@ -59,23 +63,30 @@ pub(super) fn read(file: &str, text: &str, options: &ReadOptions) -> Result<Rule
             }
             continue;
         }
-        let schema = match header(line, b"schema") {
-            Ok(schema) => options.schema.unwrap_or(schema),
+        let asked = |(schema, name)| Schemas::new(schema, options.schema.unwrap_or(schema), name);
+        let schemas = match header(line, b"schema") {
+            Ok(named) => asked(named),
             Err(fault) => {
                 reporter.fault(line_no, line, *fault);
                 // Without a schema no field has a meaning; the lines below are not looked at.
                 let Some(schema) = options.schema else { break };
-                schema
+                asked((schema, 0..line.len()))
             }
         };
-        set = Some((schema, RulesetBuilder::new(schema)));
+        match schemas {
+            Ok(schemas) => set = Some((schemas, RulesetBuilder::new(schemas.of_rules))),
+            Err(fault) => {
+                reporter.fault(line_no, line, *fault);
+                break;
+            }
+        }
     }
     let empty = || Ruleset::empty(options.schema.unwrap_or(&schema::IPV4_5TUPLE));
     reporter.diagnostics.into_result(set.map_or_else(empty, |(_, rules)| rules.build()))
 }
 
-/// `WORD SCHEMA`.
-fn header(line: &[u8], word: &'static [u8]) -> Parsed<&'static Schema> {
+/// `WORD SCHEMA`, and where the schema's name stands.
+fn header(line: &[u8], word: &'static [u8]) -> Parsed<(&'static Schema, Range<usize>)> {
     let line_token = trim(Token::new(line, 0..line.len()));
     let name = line_token
         .bytes
@@ -91,12 +102,13 @@ fn header(line: &[u8], word: &'static [u8]) -> Parsed<&'static Schema> {
     let start = line_token.bytes.len() - name.len();
     let name = trim(line_token.part(start..line_token.bytes.len()));
     Schema::by_name(&name.text())
+        .map(|schema| (schema, name.span()))
         .ok_or_else(|| Fault::new(name.span(), "no such schema", names.join(", ")))
 }
 
 /// Checks the first line of a trace in canonical form.
 pub(super) fn parse_keys_header(line: &[u8], schema: &'static Schema) -> Parsed<()> {
-    let found = header(line, b"keys")?;
+    let (found, _) = header(line, b"keys")?;
     if found == schema {
         return Ok(());
     }
@@ -153,14 +165,14 @@ fn field(name: Token<'_>, schema: &'static Schema, seen: &mut u32) -> Parsed<&'s
 }
 
 /// Reads one rule, collecting every fault.
-fn rule(line: &[u8], schema: &'static Schema, faults: &mut Faults) -> Option<Rule> {
+fn rule(line: &[u8], schemas: Schemas, faults: &mut Faults) -> Option<Rule> {
     let Some(arrow) = memchr::memmem::find(line, b"->") else {
         let at = line.len()..line.len();
         let fault = Fault::new(at, "a rule without an action", "-> ACTION");
         faults.push(fault.help("ACTION is pass, drop, mark:N, output:N or a quoted list"));
         return None;
     };
-    let mut rule = Rule::new(Match::any(schema), Action::Pass);
+    let mut rule = Rule::new(Match::any(schemas.of_text), Action::Pass);
     let mut seen = 0u32;
     let mut has_priority = false;
     for item in items(Token::new(line, 0..arrow)) {
@@ -177,7 +189,8 @@ fn rule(line: &[u8], schema: &'static Schema, faults: &mut Faults) -> Option<Rul
                 }
                 b"flags_column" => rule.flags_column = Some(flags_column(value)?),
                 _ => {
-                    let spec = field(name, schema, &mut seen)?;
+                    let spec = field(name, schemas.of_text, &mut seen)?;
+                    schemas.check_field(spec, name.span())?;
                     value::parse_demand(spec, value)?.set(&mut rule.matching, spec.field);
                 }
             }
@@ -186,6 +199,10 @@ fn rule(line: &[u8], schema: &'static Schema, faults: &mut Faults) -> Option<Rul
         if let Err(fault) = one() {
             faults.push(fault);
         }
+    }
+    let demands = trim(Token::new(line, 0..arrow)).span();
+    if let Some(matching) = faults.note(schemas.convert(rule.matching, demands)) {
+        rule.matching = matching;
     }
     match action(trim(Token::new(line, arrow + 2..line.len()))) {
         Ok(action) => rule.action = action,

@@ -36,6 +36,7 @@ use crate::schema::{self, Schema};
 
 pub mod canonical;
 pub mod classbench;
+mod other_schema;
 pub mod ovs;
 pub mod packet;
 #[cfg(test)]

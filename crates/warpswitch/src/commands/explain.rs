@@ -21,7 +21,7 @@ use crate::term::{BAD, FAINT, GOOD, HEADING, paint};
 const LONG_ABOUT: &str = "\
 Tell which rule wins for one packet and why no other does: the winner with its source line, the \
 other rules that match in order of precedence, and the nearest of those that do not (fewest failed \
-fields, then by precedence), with each field that failed.
+fields, then by precedence, those of other families last), with each field that failed.
 
 A packet is given in words (tcp 10.0.0.1:1234 > 10.0.0.2:80) or as a flow; fields that are left \
 out are zero. A frame is given as its bytes in hexadecimal, from the Ethernet destination address \

@@ -282,7 +282,11 @@ impl IpLookup {
         let of_file = file.routes(args, output_of);
         if let Some((prefix, _, port)) = of_file.iter().find(|(.., port)| *port as usize >= outputs)
         {
-            args.error_at("FILE", &bad_output(format!("{port} of {prefix}"), outputs));
+            let wrong = bad_output(format!("{port} of {prefix}"), outputs);
+            let asked = 1 + of_file.iter().map(|(.., port)| u64::from(*port)).max().unwrap_or(0);
+            let are = if outputs == 1 { "is" } else { "are" };
+            let message = format!("{wrong}: the file asks for {asked}, {outputs} {are} connected");
+            args.error_at("FILE", &message);
             return;
         }
         routes.extend(
@@ -510,7 +514,15 @@ mod tests {
         );
         check(ip, "ip-route", "10.0.0.0/8 dev eth9\n", "", "dev eth9: name it in DEVICES");
         check(ip, "ip-route", "blackhole 10.7.0.0/16\n", "10.7.0.1", "0");
-        check(ip, "list", "10.9.0.0/16 3\n", "", "bad OUTPUT 3 of 10.9.0.0/16, expected 0 to 2");
+        check(
+            ip,
+            "list",
+            "10.9.0.0/16 3\n",
+            "",
+            "expected 0 to 2: the file asks for 4, 3 are connected",
+        );
+        let wrong = "expected 0 to 2: the file asks for 8, 3 are connected";
+        check(ip, "list", "10.9.0.0/16 3\n10.8.0.0/16 7\n", "", wrong);
         check(ip, "list", "10.9.0.1/16 3\n", "", "expected 10.9.0.0/16");
         check(ip, "xml", "", "", "expected 'click', 'ip-route' or 'list'");
         let ip6 = "LookupIP6Route";

@@ -54,6 +54,9 @@ pub(super) fn read(file: &str, text: &str, options: &ReadOptions) -> Result<Rule
             continue;
         }
         if let Some((schemas, rules)) = &mut set {
+            if reporter.is_full(rules.len(), line_no, line) {
+                break;
+            }
             match rule(line, *schemas, &mut faults) {
                 Some(mut rule) if faults.is_empty() => {
                     rule.line = line_no;

@@ -59,6 +59,9 @@ pub(super) fn read(file: &str, text: &str, options: &ReadOptions) -> Result<Rule
         }
         let schema = *schema.get_or_insert_with(|| schema_of(line));
         let rules = rules.get_or_insert_with(|| RulesetBuilder::new(schema));
+        if reporter.is_full(rules.len(), line_no, line) {
+            break;
+        }
         let mut reader =
             LineReader { schema, tcp_flags: options.tcp_flags, faults: Faults::default() };
         match reader.rule(line) {

@@ -420,6 +420,26 @@ mod tests {
     }
 
     #[test]
+    fn a_text_has_so_many_rules_and_no_more() {
+        let check = |head: &str, line: &str| {
+            let read =
+                |rules| read_rules("r", &(head.to_owned() + &line.repeat(rules)), &default());
+            assert_eq!(read(1 << 16).unwrap().len(), 1 << 16);
+            let errors = read((1 << 16) + 9).unwrap_err();
+            let place = errors.iter().next().map(|error| error.line as usize);
+            assert_eq!((errors.len(), place), (1, Some(head.lines().count() + (1 << 16) + 1)));
+            assert!(errors.to_string().contains("at most 65,536 rules"), "{errors}");
+        };
+        check("schema ipv4_5tuple\n", "->drop\n");
+        check("", "actions=drop\n");
+        check("", "@0.0.0.0/0 0.0.0.0/0 0:1 0:1 0/0\n");
+    }
+
+    fn default() -> ReadOptions {
+        ReadOptions::default()
+    }
+
+    #[test]
     fn rules_are_told_from_configurations() {
         use RulesFormat::{Canonical, ClassBench, Ovs};
         let of = |format| Some(RulesIn::Classification(format));

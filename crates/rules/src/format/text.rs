@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::diagnostic::{DIAGNOSTICS_KEPT_MAX, Diagnostic, Diagnostics};
+use crate::diagnostic::{DIAGNOSTICS_KEPT_MAX, Diagnostic, Diagnostics, grouped};
 
 /// An error at some bytes of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +83,10 @@ impl Faults {
     }
 }
 
+/// The most rules of a text: lines of a few bytes make rules of a hundred, and a small packed file
+/// has very many of them.
+const READ_RULES_MAX: usize = if cfg!(test) { 1 << 16 } else { 1 << 24 };
+
 /// Collects the faults of one input.
 #[derive(Debug)]
 pub(crate) struct Reporter {
@@ -115,6 +119,18 @@ impl Reporter {
         faults.kept.sort_by_key(|fault| fault.span.start);
         faults.kept.drain(..).for_each(|fault| self.fault(line_no, line, fault));
         self.diagnostics.count_only(std::mem::take(&mut faults.more));
+    }
+
+    /// Whether a set of `rules` rules has no room for that of `line`, which is then reported. The
+    /// lines below are not to be read.
+    pub fn is_full(&mut self, rules: usize, line_no: u32, line: &[u8]) -> bool {
+        if rules < READ_RULES_MAX {
+            return false;
+        }
+        let message = format!("a rule too many: {} came before it", grouped(rules));
+        let expected = format!("at most {} rules", grouped(READ_RULES_MAX));
+        self.fault(line_no, line, *Fault::new(0..line.len(), message, expected));
+        true
     }
 
     /// Whether nothing was reported.

@@ -87,6 +87,9 @@ fn read_as(
         if is_blank_or_comment(line) || is_dump_header(line) {
             continue;
         }
+        if reporter.is_full(rules.len(), line_no, whole) {
+            break;
+        }
         flow.read(Token::new(line, 0..line.len()), flow::Kind::Rule, &mut faults);
         if skips_ipv6 && flow.is_ipv6() {
             needs_ipv6 = true;

@@ -592,6 +592,12 @@ impl Context<'_> {
         crate::router::handlers::spec(self.shared, self.worker, element, name).map(|(spec, _)| spec)
     }
 
+    /// The handlers that `element` has whatever its arguments are, none for those of the whole; of
+    /// this very element those alone that every element has.
+    pub fn handler_specs(&self, element: Option<usize>) -> Vec<HandlerSpec> {
+        crate::router::handlers::specs(self.shared, self.worker, element)
+    }
+
     /// What runs the configuration.
     pub fn console(&mut self) -> &mut dyn Console {
         &mut *self.worker.console

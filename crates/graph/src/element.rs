@@ -74,6 +74,12 @@ pub trait Element: Any + Send {
         Ok(Vec::new())
     }
 
+    /// Handlers that it names and that are not there, a line each: wrong for who checks a
+    /// configuration, and a warning for who runs it, as they may never be called.
+    fn wrong_calls(&self, cx: &mut Context<'_>) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Gets ready: opens files, schedules its task and timers. Every element is configured then.
     ///
     /// # Errors

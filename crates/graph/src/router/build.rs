@@ -132,16 +132,21 @@ impl Router {
     /// Initializes all elements, in the order of the text.
     pub(super) fn initialize(&mut self) -> Result<(), Diagnostics> {
         self.enter_each(|element, cx| {
-            let told = element.check_place(cx)?;
+            let mut told = element.check_place(cx)?;
+            told.extend(element.wrong_calls(cx));
             element.initialize(cx).map(|()| told)
         })?;
         self.deliver();
         Ok(())
     }
 
-    /// Has all elements look at their places in the graph, and no more.
+    /// Has all elements look at their places in the graph, and whom they call, and no more.
     pub(super) fn check_places(&mut self) -> Result<(), Diagnostics> {
-        self.enter_each(|element, cx| element.check_place(cx))
+        self.enter_each(|element, cx| {
+            let told = element.check_place(cx)?;
+            let wrong = element.wrong_calls(cx);
+            if wrong.is_empty() { Ok(told) } else { Err(wrong.join("\n")) }
+        })
     }
 
     /// Enters each element before the run, and warns of what it tells.

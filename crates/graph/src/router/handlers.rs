@@ -89,6 +89,13 @@ pub(crate) fn spec(
     named.map(|spec| (spec, true)).ok_or(HandlerError::Missing)
 }
 
+/// The handlers of `element`, but those that it has by its arguments.
+pub(crate) fn specs(shared: &Shared, worker: &Worker, element: Option<usize>) -> Vec<HandlerSpec> {
+    let Some(idx) = element else { return GLOBAL_HANDLERS.to_vec() };
+    let own = peek(shared, worker, idx, |element| element.handlers()).unwrap_or_default();
+    own.iter().chain(ELEMENT_HANDLERS).copied().collect()
+}
+
 pub(crate) fn read(
     shared: &Shared,
     worker: &mut Worker,

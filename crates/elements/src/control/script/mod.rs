@@ -65,6 +65,7 @@
 //!        goto again $(lt $x 5), stop);
 //! ```
 
+mod calls;
 mod expand;
 mod format;
 mod functions;
@@ -226,6 +227,16 @@ impl Element for Script {
         self.progress = vec![0; self.program.steps.len()];
         errors.iter().for_each(|error| args.error_at("", error));
         args.complete()
+    }
+
+    fn check_place(&mut self, cx: &mut Context<'_>) -> Result<Vec<String>, String> {
+        let [_, unset] = self.strange_names(cx);
+        Ok(unset)
+    }
+
+    fn wrong_calls(&self, cx: &mut Context<'_>) -> Vec<String> {
+        let [wrong, _] = self.strange_names(cx);
+        wrong
     }
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {

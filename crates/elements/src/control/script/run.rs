@@ -143,7 +143,8 @@ impl Script {
         if unquotes { unquoted(&text) } else { text }
     }
 
-    fn value(&self, name: &str) -> Option<String> {
+    /// The value of a variable.
+    pub fn value(&self, name: &str) -> Option<String> {
         if let Some(at) = self.program.variable(name) {
             return Some(self.program.variables[at].1.clone());
         }

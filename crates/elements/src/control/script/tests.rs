@@ -93,14 +93,19 @@ fn what_goes_wrong_is_said() {
     said(
         "s :: Script(write i.x 1, print $?, write i.name 1, print $(i.y), print $(i.name 3),
          print x.y, goto end maybe, error \"at last\"); i :: Idle",
-        "While executing 's :: Script':\n  no 'i.x' write handler\n  no 'i.name' write handler\n  \
+        "config:1: warning: While configuring 's :: Script':\n  warning: no 'i.y' read handler\n  \
+         warning: read handler 'i.name' does not take parameters\n  \
+         warning: no element named 'x'\n\n\
+         While executing 's :: Script':\n  no 'i.x' write handler\n  no 'i.name' write handler\n  \
          no 'i.y' read handler\n  read handler 'i.name' does not take parameters\n  \
          no element named 'x'\n  bad condition 'maybe'\n  \"at last\"\n",
     );
     said(
         "s :: Script(write q.capacity x 1, print $(t.run), print t.run); q :: Idle -> Queue -> q;
          t :: Script(TYPE PASSIVE, error no)",
-        "While executing 's :: Script':\n  no 'q.capacity' write handler\n  no\n\
+        "config:1: warning: While configuring 's :: Script':\n  \
+         warning: no 'q.capacity' write handler\n\n\
+         While executing 's :: Script':\n  no 'q.capacity' write handler\n  no\n\
          While calling 't.run':\n  no\n",
     );
     said(
@@ -191,4 +196,53 @@ fn files_are_written_and_read() {
         "a\ni\nIdle\n\"a\\ni\\nIdle\\n\"\ni\n",
     );
     std::fs::remove_dir_all(&folder).expect("the folder goes");
+}
+
+#[test]
+fn handlers_and_variables_that_are_not_there_are_told_before_it_runs() {
+    let said = |config: &str| {
+        let made = router(config, &crate::registry());
+        made.map_or_else(|errors| errors.to_click(), |(_, transcript)| transcript.said())
+    };
+    let of = |script: &str| {
+        said(&format!(
+            "elementclass In {{ Idle -> inner :: Counter -> Discard; Script(print inner.cuont) }}
+             Idle -> count :: Counter -> Discard; {script}"
+        ))
+    };
+    for (script, expected) in [
+        ("Script(print count.cuont)", "no 'count.cuont' read handler: did you mean 'count.count'?"),
+        ("Script(print \"n: $(count.rats)\")", "did you mean 'count.rate'?"),
+        ("Script(read cuont.count)", "no element named 'cuont': did you mean 'count.count'?"),
+        ("Script(label l, wait 1s, write count.rest, goto l)", "did you mean 'count.reset'?"),
+        ("Script(goto end $(qe 1 2))", "no 'qe' read handler"),
+        ("Script(set x $(ad 1 2))", "no 'ad' read handler: did you mean 'add'?"),
+        ("Script(print $(if $(lt 1 $(count.x)) a b))", "no 'count.x' read handler"),
+        ("Script(write count.count)", "no 'count.count' write handler"),
+        ("Script(TYPE PASSIVE, read count.count 1)", "does not take parameters"),
+        ("PokeHandlers(1s, write count.rest)", "did you mean 'count.reset'?"),
+        ("Script(set count 1, print $cuont)", "'cuont' is set nowhere, but 'count' is"),
+        ("Script(print \"a $b\")", "variable 'b' is set nowhere: '$b' stays as it is"),
+        ("i :: In", "no 'i/inner.cuont' read handler: did you mean 'inner.count'?"),
+    ] {
+        let told = of(script);
+        assert!(told.contains(expected), "{script}: {told}");
+        assert!(told.contains("warning: "), "{script}: {told}");
+    }
+    // What only the run knows, and what asks first.
+    for script in [
+        "Script(set h cuont, print $(count.$h), print $($h.count), write $h)",
+        "Script(print $(count.$(s.run))); s :: Script(TYPE PASSIVE, return count)",
+        "Script(goto end $(not $(readable count.x)), print count.x)",
+        "Script(write count.x, goto end $(ne $? 0))",
+        "p :: Script(TYPE PROXY, return $0); Script(print $(p.anything), write p.other)",
+        "Script(print '$x', print '$(count.x)', print $args, print $1)",
+        "s :: Script(TYPE PASSIVE, print $x); Script(write s.set x 1, write s.run)",
+        "Script(label count.x, goto count.x, print \"count.x\")",
+        "Script(write stop, print $(version), print 1.name, write hotconfig x)",
+        "s :: Script(export v 1, print s.v); Script(print s.v, write s.goto l)",
+        "Idle -> Script(TYPE PACKET, return $input) -> Discard",
+    ] {
+        assert_eq!(of(script), "", "{script}");
+    }
 }

@@ -23,8 +23,8 @@ use crate::term::{self, Progress};
 /// Bytes read from a file at once.
 const READ_BYTES: usize = 1 << 20;
 
-/// The most bytes of a rule file, unpacked: ten million rules of the usual kind. A small packed file
-/// can be one that no memory holds.
+/// The most bytes of a rule file, unpacked: ten million rules of the usual kind. A small packed
+/// file can be one that no memory holds.
 const RULES_BYTES_MAX: u64 = 1 << 30;
 
 /// A NUL among so many first bytes tells that a file is no text.

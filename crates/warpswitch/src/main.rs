@@ -13,6 +13,7 @@ mod digest;
 mod drive;
 mod exit;
 mod human;
+mod interrupt;
 mod load;
 mod markdown;
 mod measure;

@@ -1,7 +1,8 @@
 //! Where results go: a file that appears whole or not at all, or the standard output.
 //!
 //! - A regular file is written under a temporary name beside its place and renamed by
-//!   [`Output::commit`]; without that it is removed. Devices and pipes are written as they come.
+//!   [`Output::commit`]; without that it is removed, by interrupts too. Devices and pipes are
+//!   written as they come.
 //! - The standard output is held back until [`Output::commit`], in memory at first and in a
 //!   temporary file beyond that, so that bad input at the very end still leaves nothing written.
 //!   Where the input is a stream itself ([`Hold::No`]) results flow at once.
@@ -17,6 +18,7 @@ use warpswitch_graph::FileId;
 use warpswitch_io::name_folder;
 
 use crate::exit::bad_input;
+use crate::interrupt::{self, Noted};
 
 /// Held results beyond this go to a temporary file.
 const HELD_IN_MEMORY_BYTES: usize = 64 << 20;
@@ -45,7 +47,7 @@ enum Destination {
     Held(SpooledTempFile),
     Stdout(BufWriter<io::Stdout>),
     Device(BufWriter<File>),
-    File { temporary: BufWriter<NamedTempFile>, path: PathBuf },
+    File { temporary: BufWriter<NamedTempFile>, noted: Noted, path: PathBuf },
     Nowhere,
 }
 
@@ -108,10 +110,10 @@ impl Output {
             // What the umask leaves of this, as for any new file.
             builder.permissions(std::fs::Permissions::from_mode(0o666));
         }
-        let temporary =
-            builder.tempfile_in(folder).map_err(|error| name_folder(&path, error.kind().into()))?;
+        let (temporary, noted) = interrupt::note(|| builder.tempfile_in(folder))
+            .map_err(|error| name_folder(&path, error.kind().into()))?;
         let temporary = BufWriter::with_capacity(BUFFER_BYTES, temporary);
-        Ok(Destination::File { temporary, path })
+        Ok(Destination::File { temporary, noted, path })
     }
 }
 
@@ -127,9 +129,10 @@ impl Destination {
                 io::copy(&mut held, &mut out)?;
                 out.flush()
             }
-            Destination::File { temporary, path } => {
+            Destination::File { temporary, noted, path } => {
                 let temporary = temporary.into_inner().map_err(|error| error.into_error())?;
                 temporary.persist(path).map_err(|error| error.error)?;
+                drop(noted);
                 Ok(())
             }
         }

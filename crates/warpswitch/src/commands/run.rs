@@ -19,8 +19,8 @@ use crate::{term, threads};
 
 const LONG_ABOUT: &str = "\
 Run a configuration. It ends when an element or a script stops it, when nothing is left that could \
-happen, or with INT or TERM; a second one ends it at once. What the configuration prints goes to \
-the standard output, what it has to say to the standard error stream.
+happen, or with INT, TERM or HUP; a second one ends it at once. What the configuration prints goes \
+to the standard output, what it has to say to the standard error stream.
 
 If packets stand somewhere at the end, in a queue for instance, it says where.
 

@@ -1,6 +1,7 @@
 //! Signals: they set a flag and wake who sleeps; all else happens between tasks.
 //!
-//! INT and TERM stop the run; sent once more before it stopped they end the process. Signals that
+//! INT, TERM and HUP stop the run; sent once more before it stopped they end the process. HUP stays
+//! ignored in a process that was started so, by `nohup` for instance. Signals that
 //! a configuration watches write a handler, once: it is watched again when the configuration says
 //! so, and until then does what it does to any process.
 
@@ -11,6 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::consts;
 use signal_hook::{flag, low_level};
+
+use crate::interrupt::is_ignored;
 
 const NAMES: [(&str, i32); 11] = [
     ("ABRT", consts::SIGABRT),
@@ -25,6 +28,9 @@ const NAMES: [(&str, i32); 11] = [
     ("USR1", consts::SIGUSR1),
     ("USR2", consts::SIGUSR2),
 ];
+
+/// Those that stop a run.
+const STOPS: [i32; 3] = [consts::SIGINT, consts::SIGTERM, consts::SIGHUP];
 
 /// The signals of the process.
 pub struct Signals {
@@ -53,7 +59,7 @@ pub enum Came {
 }
 
 impl Signals {
-    /// INT and TERM are awaited from now on.
+    /// INT, TERM and HUP are awaited from now on.
     ///
     /// # Errors
     /// If the system refuses.
@@ -61,8 +67,10 @@ impl Signals {
         let (wake, waker) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         let mut signals = Self { wake, waker, watched: Vec::new() };
-        for signal in [consts::SIGINT, consts::SIGTERM] {
-            signals.register(signal, Arc::default(), Arc::default())?;
+        for signal in STOPS {
+            if signal != consts::SIGHUP || !is_ignored(signal) {
+                signals.register(signal, Arc::default(), Arc::default())?;
+            }
         }
         Ok(signals)
     }
@@ -147,7 +155,7 @@ impl Signals {
 }
 
 fn is_stop(signal: i32) -> bool {
-    signal == consts::SIGINT || signal == consts::SIGTERM
+    STOPS.contains(&signal)
 }
 
 /// The number of the signal called `name`, which may be its number.

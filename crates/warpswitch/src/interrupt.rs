@@ -1,0 +1,96 @@
+//! Partial files and interrupts: a command that is interrupted leaves none behind.
+//!
+//! While there may be such files, a thread waits for HUP, INT and TERM. It removes the files and
+//! lets the signal do what it does to any process. Those that whoever started the process had it
+//! ignore stay ignored. What runs configurations ends in order instead, see `drive`.
+//!
+//! # Invariants
+//! - Files are made, and removed by the thread, under one lock, which the thread never gives back:
+//!   none is made behind its back.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::thread;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::{flag, low_level};
+use tempfile::NamedTempFile;
+
+/// The files that are there now.
+static PARTIAL: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+fn partial() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    PARTIAL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A partial file that an interrupt removes; once dropped, it is nobody's business any more.
+#[derive(Debug)]
+pub struct Noted(PathBuf);
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        partial().remove(&self.0);
+    }
+}
+
+/// Makes a partial file.
+///
+/// # Errors
+/// Those of `make`.
+pub fn note(
+    make: impl FnOnce() -> io::Result<NamedTempFile>,
+) -> io::Result<(NamedTempFile, Noted)> {
+    static WATCH: Once = Once::new();
+    // A system that has no more handlers or threads to give leaves files behind, and that is all.
+    // Tests of one process send themselves signals, which are for others of them.
+    WATCH.call_once(|| {
+        if !cfg!(test) {
+            _ = watch();
+        }
+    });
+    let mut partial = partial();
+    let file = make()?;
+    let noted = Noted(file.path().to_owned());
+    partial.insert(noted.0.clone());
+    Ok((file, noted))
+}
+
+fn watch() -> io::Result<()> {
+    let (mut wake, waker) = UnixStream::pair()?;
+    let came = Arc::new(AtomicUsize::new(0));
+    // Before a signal can come that nobody would hear.
+    let (heard, thread) = (came.clone(), thread::Builder::new().name("interrupts".into()));
+    thread.spawn(move || {
+        if wake.read_exact(&mut [0]).is_err() {
+            return;
+        }
+        let partial = partial();
+        for path in partial.iter() {
+            // One that got its name meanwhile is no longer there, and right.
+            _ = fs::remove_file(path);
+        }
+        _ = low_level::emulate_default_handler(heard.load(Ordering::SeqCst) as i32);
+    })?;
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        if !is_ignored(signal) {
+            flag::register_usize(signal, came.clone(), signal as usize)?;
+            low_level::pipe::register(signal, waker.try_clone()?)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the process was started with `signal` ignored, as `nohup` does; where the system does
+/// not tell, no.
+pub fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mut lines = status.lines();
+    let mask = lines.find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & 1 << (signal - 1) != 0)
+}

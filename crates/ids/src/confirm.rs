@@ -33,7 +33,7 @@ use crate::rule::{Content, DataAt, Place, Step};
 pub(crate) struct Text<'a> {
     /// The bytes.
     pub bytes: &'a [u8],
-    /// The same with letters in lower case.
+    /// The same with letters in lower case, where somebody asks for it.
     pub folded: &'a [u8],
     /// Bytes of it that were looked at before.
     pub from: usize,

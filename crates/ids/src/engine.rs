@@ -48,6 +48,8 @@ pub(crate) struct Compiled {
     pub scope: Scope,
     /// Whether more than one occurrence decides: it may hold only once more bytes have come.
     pub needs_more: bool,
+    /// Whether the case of a content of the payload counts for nothing.
+    pub ignores_case: bool,
 }
 
 /// What a rule asks beside its payload.
@@ -240,9 +242,11 @@ impl Compiled {
         let (plan, scope) = (Plan::new(&rule.steps), rule.scope());
         let buffers = rule.buffers.iter().map(|of| (of.buffer, Plan::new(&of.steps))).collect();
         let needs_more = rule.steps.iter().filter(|step| step.is_positive()).count() > 1;
+        let ignores_case =
+            rule.steps.iter().any(|step| matches!(step, Step::Content(content) if content.nocase));
         let checks = rule.checks.clone().into_boxed_slice();
         let gate = Gate { flow: rule.flow, header: rule.header.clone(), checks };
-        Self { gate, rule, plan, buffers, scope, needs_more }
+        Self { gate, rule, plan, buffers, scope, needs_more, ignores_case }
     }
 
     /// Whether it is looked for in a packet's payload, which may be one that no text of its stream

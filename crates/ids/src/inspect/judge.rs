@@ -54,18 +54,21 @@ impl Inspector {
         scratch: &mut Scratches,
         alerts: &mut Vec<Alert>,
     ) {
-        let payload = job.payload;
-        fold(payload.unwrap_or(&[]), &mut scratch.folded_payload);
-        fold(stream.map_or(&[], |stream| stream.0), &mut scratch.folded);
-        let payload = payload.map(|bytes| Text {
+        let is_folded =
+            scratch.candidates.iter().any(|&rule| engine.compiled[rule as usize].ignores_case);
+        let payload = job.payload.map(|bytes| Text {
             bytes,
-            folded: &scratch.folded_payload,
+            folded: fold(bytes, is_folded, &mut scratch.folded_payload),
             from: 0,
             is_start: true,
         });
         let stream = stream.map(|(bytes, text)| Text {
             bytes,
-            folded: &scratch.folded,
+            folded: match payload {
+                // A stream's first text is that of its packet.
+                Some(payload) if std::ptr::eq(payload.bytes, bytes) => payload.folded,
+                _ => fold(bytes, is_folded, &mut scratch.folded),
+            },
             from: text.from,
             is_start: text.is_start,
         });
@@ -197,7 +200,12 @@ fn found(
     (compiled.plan.confirm(&stream, chain, work) == Answer::Fresh).then_some(true)
 }
 
-fn fold(bytes: &[u8], out: &mut Vec<u8>) {
+/// A text in lower case; as it is if nobody asks for that.
+fn fold<'t>(bytes: &'t [u8], is_asked_for: bool, out: &'t mut Vec<u8>) -> &'t [u8] {
+    if !is_asked_for {
+        return bytes;
+    }
     out.clear();
     out.extend(bytes.iter().map(u8::to_ascii_lowercase));
+    out
 }

@@ -89,7 +89,9 @@ impl Inspector {
         let seq = packet.tcp.seq.wrapping_add(u32::from(packet.tcp.flags & SYN != 0));
         let half = &mut self.flows.get_mut(seen.place).halves[mine];
         if !has_data {
-            self.add_payload(head, of_packet, seen, round);
+            // What comes with a reset is no part of the stream: nobody takes it. It is not to be a
+            // way past the rules either.
+            self.add_payload(head, of_packet, seen, round).is_aside = !packet.payload.is_empty();
         } else if is_whole && half.is_next(seq) {
             self.settle(seen.place, mine, round);
             let half = &mut self.flows.get_mut(seen.place).halves[mine];

@@ -123,6 +123,18 @@ fn directions_and_states_are_those_of_the_connection() {
     assert_eq!(told(EVIL, &frames), [(6, 1), (12, 1)]);
 }
 
+/// What comes with a reset is a text by itself, for the rules of streams too, and no part of one.
+#[test]
+fn bytes_of_a_reset_are_no_way_past_the_rules() {
+    for flags in [RST, RST | ACK] {
+        let mut frames = connection(&[(0, b"ev")]);
+        frames.push(tcp(CLIENT, SERVER, flags, 1003, 5001, b"il, evil"));
+        assert_eq!(told(EVIL, &frames), [(5, 1)]);
+        let first = [tcp(CLIENT, SERVER, flags, 1, 0, b"..root")];
+        assert_eq!(told(&EVIL.replace("flow:to_client;", ""), &first), [(1, 3)]);
+    }
+}
+
 #[test]
 fn flows_are_told_apart() {
     let other = End("10.0.0.9", 40000);

@@ -95,9 +95,10 @@ pub fn run(args: &GeneratePcapArgs) -> anyhow::Result<Outcome> {
     let mut count = 0u64;
     while let Some(key) = generator.next_key() {
         maker.frame_with(key, args.sizes.draw(&mut sizes), &mut payloads, &mut frame);
-        let timestamp_ns = u128::from(count) * 1_000_000_000 / args.rate as u128;
-        writer.write_frame(timestamp_ns as u64, &frame)?;
         count += 1;
+        // The first frame comes after an interval: many tools take 0 for no time.
+        let timestamp_ns = u128::from(count) * 1_000_000_000 / args.rate as u128;
+        writer.write_frame(timestamp_ns.max(1) as u64, &frame)?;
         if count.is_multiple_of(4096) {
             progress.at(count);
         }

@@ -1,4 +1,7 @@
 //! The kernels for AVX-512 with VBMI: 64 bytes at once.
+//!
+//! Sixteen words from a table are one gather, or two of eight. AMD's cores take gathers apart, the
+//! wide ones into more steps a word: by halves the filter does 1.3 to 1.6 times as much there.
 
 use std::arch::x86_64::*;
 
@@ -9,15 +12,32 @@ use crate::filter::tables::{
 
 /// Proof that the machine has the instructions used here.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Avx512(());
+pub(crate) struct Avx512 {
+    /// Whether words are gathered eight at a time.
+    by_halves: bool,
+}
 
 impl Avx512 {
-    pub(super) fn new() -> Option<Self> {
+    /// Both ways to gather, the one that is faster here first.
+    pub(super) fn both() -> [Option<Self>; 2] {
+        // The vendor's name is in these registers, in this order: 'AuthenticAMD'.
+        let id = __cpuid(0);
+        let vendor = [id.ebx, id.edx, id.ecx].map(u32::to_le_bytes);
+        let is_amd = vendor.as_flattened() == b"AuthenticAMD";
+        [is_amd, !is_amd].map(Self::new)
+    }
+
+    /// Whether words are gathered eight at a time.
+    pub(super) fn is_by_halves(self) -> bool {
+        self.by_halves
+    }
+
+    fn new(by_halves: bool) -> Option<Self> {
         let has = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512vbmi")
             && is_x86_feature_detected!("bmi2");
-        has.then_some(Self(()))
+        has.then_some(Self { by_halves })
     }
 
     pub(super) fn fold(self, from: &[u8], to: &mut [u8]) {
@@ -27,13 +47,21 @@ impl Avx512 {
     }
 
     pub(super) fn long(self, table: &BitTable, text: &[u8], start: usize, masks: &mut [Mask]) {
-        // SAFETY: `self` proves that the machine has the features.
-        unsafe { long(table, text, start, masks) };
+        match self.by_halves {
+            // SAFETY: `self` proves that the machine has the features.
+            true => unsafe { long::<true>(table, text, start, masks) },
+            // SAFETY: as above.
+            false => unsafe { long::<false>(table, text, start, masks) },
+        }
     }
 
     pub(super) fn short(self, table: &BitTable, text: &[u8], start: usize, masks: &mut [Mask]) {
-        // SAFETY: `self` proves that the machine has the features.
-        unsafe { short(table, text, start, masks) };
+        match self.by_halves {
+            // SAFETY: `self` proves that the machine has the features.
+            true => unsafe { short::<true>(table, text, start, masks) },
+            // SAFETY: as above.
+            false => unsafe { short::<false>(table, text, start, masks) },
+        }
     }
 
     pub(super) fn tiny(self, table: &TinyTable, text: &[u8], start: usize, masks: &mut [Mask]) {
@@ -84,14 +112,23 @@ fn fold(from: &[u8], to: &mut [u8]) {
     unsafe { _mm512_mask_storeu_epi8(to_tail.as_mut_ptr().cast(), mask, folded) };
 }
 
-/// The words that hashes lead to.
+/// The words that hashes lead to, in two gathers of eight if `BY_HALVES`.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn words(table: &BitTable, hashes: __m512i) -> __m512i {
+fn words<const BY_HALVES: bool>(table: &BitTable, hashes: __m512i) -> __m512i {
     let moved = _mm512_srli_epi32::<WORD_SHIFT>(hashes);
     let numbers = _mm512_and_si512(moved, set(table.mask()));
-    // SAFETY: a table has as many words as numbers under its mask.
-    unsafe { _mm512_i32gather_epi32::<4>(numbers, table.words().as_ptr().cast()) }
+    let words = table.words().as_ptr();
+    if !BY_HALVES {
+        // SAFETY: a table has as many words as numbers under its mask.
+        return unsafe { _mm512_i32gather_epi32::<4>(numbers, words.cast()) };
+    }
+    let (low, high) = (_mm512_castsi512_si256(numbers), _mm512_extracti64x4_epi64::<1>(numbers));
+    // SAFETY: as above.
+    let low = unsafe { _mm256_i32gather_epi32::<4>(words.cast(), low) };
+    // SAFETY: as above.
+    let high = unsafe { _mm256_i32gather_epi32::<4>(words.cast(), high) };
+    _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
 }
 
 /// Lanes whose two bits, by a hash, are both set in `words`.
@@ -106,7 +143,7 @@ fn are_set<const SHIFT: u32>(words: __m512i, hashes: __m512i) -> u16 {
 }
 
 #[target_feature(enable = "avx512f,avx512bw")]
-fn long(table: &BitTable, text: &[u8], start: usize, masks: &mut [Mask]) {
+fn long<const BY_HALVES: bool>(table: &BitTable, text: &[u8], start: usize, masks: &mut [Mask]) {
     let (mix_low, mix_high) = (set(MIX_LONG[0]), set(MIX_LONG[1]));
     for (idx, mask) in masks.as_flattened_mut().iter_mut().enumerate() {
         let at = start + 64 * idx;
@@ -114,12 +151,12 @@ fn long(table: &BitTable, text: &[u8], start: usize, masks: &mut [Mask]) {
         let high = _mm512_madd_epi16(load(text, at + 4), mix_high);
         let high = _mm512_rol_epi32::<{ LONG_ROTATE as i32 }>(high);
         let hashes = _mm512_add_epi32(low, high);
-        *mask = are_set::<LONG_BIT_SHIFT>(words(table, hashes), hashes);
+        *mask = are_set::<LONG_BIT_SHIFT>(words::<BY_HALVES>(table, hashes), hashes);
     }
 }
 
 #[target_feature(enable = "avx512f,avx512bw")]
-fn short(table: &BitTable, text: &[u8], start: usize, masks: &mut [Mask]) {
+fn short<const BY_HALVES: bool>(table: &BitTable, text: &[u8], start: usize, masks: &mut [Mask]) {
     let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     // The 4 bytes at every second one: its half word and the next.
     let spread = _mm512_add_epi32(_mm512_mullo_epi32(lanes, set(0x1_0001)), set(0x1_0000));
@@ -129,7 +166,7 @@ fn short(table: &BitTable, text: &[u8], start: usize, masks: &mut [Mask]) {
         let here = _mm512_permutexvar_epi16(spread, load(text, at));
         let next = _mm512_permutexvar_epi16(spread, load(text, at + 1));
         let common = _mm512_andnot_si512(set(0xff), here);
-        let found = words(table, _mm512_madd_epi16(common, mix_common));
+        let found = words::<BY_HALVES>(table, _mm512_madd_epi16(common, mix_common));
         let even = are_set::<SHORT_BIT_SHIFT>(found, _mm512_madd_epi16(here, mix));
         let odd = are_set::<SHORT_BIT_SHIFT>(found, _mm512_madd_epi16(next, mix));
         *masks = [even, odd];

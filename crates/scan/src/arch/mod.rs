@@ -34,7 +34,10 @@ impl Kernel {
     /// Those that this machine has, the fastest first.
     pub(crate) fn available() -> impl Iterator<Item = Self> {
         #[cfg(target_arch = "x86_64")]
-        let special = [avx512::Avx512::new().map(Self::Avx512), avx2::Avx2::new().map(Self::Avx2)];
+        let special = {
+            let [first, second] = avx512::Avx512::both().map(|one| one.map(Self::Avx512));
+            [first, second, avx2::Avx2::new().map(Self::Avx2)]
+        };
         #[cfg(not(target_arch = "x86_64"))]
         let special: [Option<Self>; 0] = [];
         special.into_iter().flatten().chain([Self::Portable])
@@ -45,6 +48,8 @@ impl Kernel {
             Self::Portable => "portable",
             #[cfg(target_arch = "x86_64")]
             Self::Avx2(_) => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(avx512) if avx512.is_by_halves() => "avx512-halves",
             #[cfg(target_arch = "x86_64")]
             Self::Avx512(_) => "avx512",
         }

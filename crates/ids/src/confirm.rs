@@ -17,14 +17,17 @@
 //! *fresh*, and a fresh way through is looked for among all.
 //!
 //! # Bounds
-//! Work is counted in bytes looked at. Where it is used up, the answer is that there is none.
+//! Work is counted in bytes looked at. Where it is used up, the answer is that there is none. What
+//! literals of one byte look for is noted once for all of them, see [`singles`].
 
 mod forward;
+mod singles;
 
 use memchr::memmem::Finder;
 use regex::bytes::Regex;
 
 use self::forward::{Forward, States};
+use self::singles::{Known, Singles};
 use crate::bytes::{ByteJump, ByteSet, ByteTest, VARIABLES_MAX, Values};
 use crate::rule::{Content, DataAt, Place, Step};
 
@@ -62,13 +65,26 @@ pub(crate) enum Answer {
     Fresh,
 }
 
-/// Work that is left: bytes that may still be looked at.
-#[derive(Clone, Copy, Debug)]
+/// Work that is left for some texts: bytes that may still be looked at.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Work {
-    pub left: u64,
+    left: u64,
+    singles: Singles,
 }
 
 impl Work {
+    /// Begins with other texts, in the same memory. They stay as they are until the next ones.
+    pub(crate) fn begin(&mut self, bytes: u64) {
+        self.left = bytes;
+        self.singles.clear();
+    }
+
+    /// Notes what literals of one byte look for as if many had looked.
+    #[cfg(test)]
+    pub(crate) fn note(&mut self, text: &Text<'_>) {
+        self.singles.of(text).note(text.bytes);
+    }
+
     fn spend(&mut self, bytes: usize) {
         self.left = self.left.saturating_sub(bytes as u64 + 8);
     }
@@ -198,9 +214,43 @@ impl Literal {
         let (start, limit) = (usize::try_from(start).ok()?, usize::try_from(limit).ok()?);
         let bytes = if self.nocase { text.folded } else { text.bytes };
         let part = bytes.get(start..limit)?;
+        if let [byte] = *self.finder.needle() {
+            return self.find_byte(byte, text, (part, start), work);
+        }
         let found = self.finder.find(part);
         work.spend(found.map_or(part.len(), |at| at + self.len()));
         found.map(|at| start + at + self.len())
+    }
+
+    /// The same for one byte in a part of the text that begins at `start`.
+    fn find_byte(
+        &self,
+        byte: u8,
+        text: &Text<'_>,
+        (part, start): (&[u8], usize),
+        work: &mut Work,
+    ) -> Option<usize> {
+        let noted = work.singles.of(text);
+        match noted.find(byte, self.nocase, &(start..start + part.len())) {
+            Known::Absent => {
+                work.spend(0);
+                None
+            }
+            Known::At(first) => {
+                work.spend(1);
+                Some(first + 1)
+            }
+            Known::Unknown => {
+                let found = memchr::memchr(byte, part);
+                let looked = found.map_or(part.len(), |at| at + 1);
+                if noted.is_worn(looked) {
+                    noted.note(text.bytes);
+                    work.spend(text.bytes.len());
+                }
+                work.spend(looked);
+                found.map(|at| start + at + 1)
+            }
+        }
     }
 }
 
@@ -410,6 +460,16 @@ impl Chain {
             What::Start => return self.follow(0, 0, text, rest, work),
             What::Literal(literal) => {
                 let (mut start, limit) = literal.bounds(literal.place, 0, text.bytes.len());
+                if self.nodes.len() == 1 && self.nodes[0].tests.is_empty() {
+                    // Nothing hangs on which one it is: of the stale ones, any will do.
+                    let fresh = start.max(text.from as i64 + 1 - literal.len() as i64);
+                    let mut is_behind = |start| literal.find(text, start, limit, work).is_some();
+                    return match is_behind(fresh) {
+                        true => Answer::Fresh,
+                        false if is_behind(start) => Answer::Stale,
+                        false => Answer::No,
+                    };
+                }
                 while let Some(end) = literal.find(text, start, limit, work) {
                     best = best.max(self.follow(0, end, text, rest, work));
                     start = (end - literal.len()) as i64 + 1;

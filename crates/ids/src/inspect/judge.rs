@@ -72,7 +72,8 @@ impl Inspector {
             from: text.from,
             is_start: text.is_start,
         });
-        let mut work = Work { left: self.options.work_max };
+        let work = &mut scratch.work;
+        work.begin(self.options.work_max);
         let mut is_passed = false;
         // Those of the packet's other text, which are in order.
         let others = alerts.iter().rev().take_while(|alert| {
@@ -89,7 +90,7 @@ impl Inspector {
             }
             let chain = &mut scratch.chain;
             let alone = payload.filter(|_| compiled.is_for_payload(job.is_aside));
-            let Some(in_stream) = found(compiled, alone, stream, chain, &mut work) else {
+            let Some(in_stream) = found(compiled, alone, stream, chain, work) else {
                 continue;
             };
             let changes = &compiled.rule.bits.changes;

@@ -11,7 +11,6 @@ use super::judge::occurrence;
 use super::round::{Head, HeadOf, Job, Round};
 use super::search::Searched;
 use super::{Alert, Inspector, Stats};
-use crate::confirm::Work;
 use crate::engine::Engine;
 use crate::flows::{Flow, Seen, side};
 use crate::http::{Buffer, Kind, Message, Part, Speaker, Told, may_begin};
@@ -220,7 +219,8 @@ impl Inspector {
             return;
         }
         buffers.fold();
-        let mut work = Work { left: self.options.work_max };
+        let work = &mut scratches.work;
+        work.begin(self.options.work_max);
         let mut found = Vec::new();
         for &rule in candidates.iter() {
             let compiled = &engine.compiled[rule as usize];
@@ -228,7 +228,7 @@ impl Inspector {
                 continue;
             }
             let part = (text.part, text.head.len());
-            let memory = (&mut scratches.chain, &mut work);
+            let memory = (&mut scratches.chain, &mut *work);
             if !messages.holds((rule, compiled), part, buffers, memory) {
                 continue;
             }

@@ -9,7 +9,7 @@ use super::judge::Judged;
 use super::round::{Head, Job, Older, Round, StreamText, renew};
 use super::{Alert, Inspector};
 use crate::Engine;
-use crate::confirm::ChainScratch;
+use crate::confirm::{ChainScratch, Work};
 use crate::decode::{Carried, Decoded};
 use crate::flows::side;
 use crate::http::Buffers;
@@ -39,6 +39,7 @@ pub(super) struct Scratches {
     pub(super) folded: Vec<u8>,
     pub(super) folded_payload: Vec<u8>,
     pub(super) chain: ChainScratch,
+    pub(super) work: Work,
     pub(super) judged: Judged,
 }
 

@@ -5,9 +5,10 @@ use proptest::test_runner::TestCaseResult;
 
 use super::frames::{End, udp};
 use super::{alerts, inspect_ahead, inspector, rules};
-use crate::confirm::{ChainScratch, Plan, Text, Work};
+use crate::confirm::{Answer, ChainScratch, Plan, Text, Work};
 use crate::inspect::InspectorOptions;
 use crate::naive;
+use crate::rule::Rule;
 
 /// A content of few letters, so that it occurs often.
 fn literal() -> impl Strategy<Value = (String, usize)> {
@@ -176,10 +177,21 @@ fn check(steps: &[String], payload: &[u8], from: usize, is_start: bool) -> TestC
     let folded = payload.to_ascii_lowercase();
     let from = from.min(payload.len());
     let text = Text { bytes: payload, folded: &folded, from, is_start };
-    let mut work = Work { left: u64::MAX };
-    let found = Plan::new(&rule.steps).confirm(&text, &mut ChainScratch::default(), &mut work);
-    prop_assert_eq!(found, naive::answer(rule, &text), "{:?} in {:?}", steps, payload);
+    for is_noted in [false, true] {
+        let found = confirmed(rule, &text, is_noted);
+        prop_assert_eq!(found, naive::answer(rule, &text), "{:?} in {:?}", steps, payload);
+    }
     Ok(())
+}
+
+/// What confirmation says of a rule; whether others looked for single bytes before.
+fn confirmed(rule: &Rule, text: &Text<'_>, is_noted: bool) -> Answer {
+    let mut work = Work::default();
+    work.begin(u64::MAX);
+    if is_noted {
+        work.note(text);
+    }
+    Plan::new(&rule.steps).confirm(text, &mut ChainScratch::default(), &mut work)
 }
 
 proptest! {
@@ -231,9 +243,10 @@ proptest! {
         let folded = payload.to_ascii_lowercase();
         let from = from.min(payload.len());
         let text = Text { bytes: &payload, folded: &folded, from, is_start };
-        let mut work = Work { left: u64::MAX };
-        let found = Plan::new(&rule.steps).confirm(&text, &mut ChainScratch::default(), &mut work);
-        prop_assert_eq!(found, naive::answer(rule, &text), "{:?} in {:?}", steps, payload);
+        for is_noted in [false, true] {
+            let found = confirmed(rule, &text, is_noted);
+            prop_assert_eq!(found, naive::answer(rule, &text), "{:?} in {:?}", steps, payload);
+        }
     }
 }
 

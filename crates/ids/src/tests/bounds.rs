@@ -84,6 +84,61 @@ fn work_is_bounded_and_counted() {
     assert_eq!(one.stats().work_cut, 1);
 }
 
+/// Many rules with these options, and one for `attack` behind them.
+fn behind_many(proto: &str, buffer: &str, options: &str) -> String {
+    let many = (1..=1000)
+        .map(|sid| format!("alert {proto} any any -> any any ({buffer} {options} sid:{sid};)\n"));
+    let last = format!("alert {proto} any any -> any any ({buffer} content:\"attack\"; sid:9999;)");
+    many.collect::<String>() + &last
+}
+
+/// Contents of one byte that cost a look at a whole text each, if each looks for itself: the byte
+/// is not there, or at the end.
+const SINGLES: [(&str, usize); 7] = [
+    ("content:\"z\";", 0),
+    ("content:\"Z\"; nocase;", 0),
+    ("content:!\"z\"; content:\"y\";", 0),
+    ("content:\"!\"; content:\"z\"; distance:0;", 0),
+    ("content:\"z\"; byte_extract:1,0,n,relative; content:\"a\"; offset:n;", 0),
+    ("content:\"!\";", 1000),
+    ("content:!\"z\"; content:\"!\"; nocase;", 1000),
+];
+
+#[test]
+fn many_contents_of_one_byte_leave_work_for_others() {
+    let payload = [&[b'a'; 1400][..], b"attack!"].concat();
+    let work_max = 100_000;
+    for (singles, held) in SINGLES {
+        let text = behind_many("udp", "", singles);
+        let mut one = inspector(&text, InspectorOptions { work_max, ..options() });
+        let found = alerts(&mut one, &[udp(CLIENT, SERVER, &payload)]);
+        assert_eq!((found.len(), one.stats().work_cut), (held + 1, 0), "{singles}");
+        assert_eq!(found.last().map(|alert| alert.rule), Some(1000), "{singles}");
+        // In a stream, whose bytes before are none of it.
+        let text = behind_many("tcp", "", singles);
+        let mut one = inspector(&text, InspectorOptions { work_max, ..options() });
+        let found = alerts(&mut one, &connection(&[(0, &payload)]));
+        assert_eq!((found.len(), one.stats().work_cut), (held + 1, 0), "{singles}");
+        // And in a buffer of a message.
+        let text = behind_many("tcp", "http.request_body;", singles);
+        let mut one = inspector(&text, InspectorOptions { work_max, ..options() });
+        let head = format!("POST / HTTP/1.1\r\nContent-Length: {}\r\n\r\n", payload.len());
+        let message = [head.as_bytes(), &payload].concat();
+        let found = alerts(&mut one, &connection(&[(0, &message)]));
+        assert_eq!((found.len(), one.stats().work_cut), (held + 1, 0), "{singles}");
+    }
+}
+
+#[test]
+fn old_bytes_of_a_window_are_not_gone_through_for_each_rule() {
+    let text = behind_many("tcp", "", "content:\"a\";")
+        + "\nalert tcp any any -> any any (content:\"a\"; content:\"bb\"; within:1200; sid:10000;)";
+    let mut one = inspector(&text, InspectorOptions { work_max: 100_000, ..options() });
+    let found =
+        alerts(&mut one, &connection(&[(0, &[b'a'; 1000]), (1000, b"attack"), (1006, b"-")]));
+    assert_eq!((found.len(), one.stats().work_cut), (2001, 0));
+}
+
 #[test]
 fn zeros_and_suffixes_of_each_other() {
     // Each pattern is the end of the next, and all occur at every place.

@@ -108,7 +108,11 @@ impl Inspector {
             self.stats.passed += judged.found.len() as u64;
             return;
         }
+        let first = alerts.len() - told.len();
         self.tell((job, head), [payload, stream], judged, alerts);
+        if !told.is_empty() {
+            alerts[first..].sort_by_key(|alert| alert.rule);
+        }
     }
 
     /// Tells what was found in the packet's payload and in the text of its stream.

@@ -51,6 +51,15 @@ impl Expr {
         Expr::Compare(Compare { place, shift, mask, value, relation: Relation::Equal })
     }
 
+    /// Whether it holds, or does not, whatever the packet.
+    pub(super) fn is_constant(&self) -> bool {
+        match self {
+            Expr::Always => true,
+            Expr::Not(inner) => inner.is_constant(),
+            _ => false,
+        }
+    }
+
     /// The opposite.
     pub(super) fn not(self) -> Self {
         match self {

@@ -61,7 +61,8 @@ use warpswitch_graph::language::args::{Args, ArgsError, FromArg, NoNames, split:
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
 };
-use warpswitch_packet::Batch;
+use warpswitch_packet::packet::Header;
+use warpswitch_packet::{Batch, Packet};
 
 use super::list::{List, Pattern};
 use super::parse::{self, Problems};
@@ -87,11 +88,42 @@ pub struct IpFilter {
     has_actions: bool,
     list: List,
     outputs: Vec<u32>,
+    /// Packets so far, as long as none had its IP header marked; none once one had, or where no
+    /// pattern asks for anything.
+    unmarked: Option<u64>,
 }
+
+/// Packets without a marked IP header after which that is told; and at the end of a run.
+const UNMARKED_PACKETS: [u64; 2] = [1000, 16];
 
 impl IpFilter {
     fn new(has_actions: bool) -> Self {
-        Self { has_actions, list: List::new(Vec::new()), outputs: Vec::new() }
+        let list = List::new(Vec::new());
+        Self { has_actions, list, outputs: Vec::new(), unmarked: None }
+    }
+
+    /// Looks whether packets have their IP headers marked, until one has.
+    #[cold]
+    fn watch_marks(&mut self, cx: &mut Context<'_>, batch: &Batch) {
+        let is_marked = |packet: &Packet| packet.header_offset(Header::Network).is_some();
+        if batch.iter().any(is_marked) {
+            self.unmarked = None;
+        } else if let Some(unmarked) = &mut self.unmarked {
+            *unmarked += batch.len() as u64;
+            self.tell_unmarked(cx, UNMARKED_PACKETS[0]);
+        }
+    }
+
+    /// Tells, once, that no packet had its IP header marked, if there were so many.
+    fn tell_unmarked(&mut self, cx: &mut Context<'_>, packets_min: u64) {
+        let Some(unmarked) = self.unmarked.take_if(|unmarked| *unmarked >= packets_min) else {
+            return;
+        };
+        let name = cx.declaration();
+        cx.say(&format!(
+            "{name}: no pattern about IP matches: none of the first {unmarked} packets has its \
+             header marked: put CheckIPHeader before it, of frames Strip(14) -> CheckIPHeader"
+        ));
     }
 
     /// Reads an action; wrong ones drop.
@@ -169,6 +201,7 @@ impl Element for IpFilter {
         let patterns = patterns(args, context, self.has_actions);
         args.complete()?;
         self.list = List::new(patterns);
+        self.unmarked = self.list.asks().then_some(0);
         for warning in self.list.unused_outputs(context.outputs) {
             args.warn_at("", &warning);
         }
@@ -176,6 +209,9 @@ impl Element for IpFilter {
     }
 
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, batch: Batch) {
+        if self.unmarked.is_some() {
+            self.watch_marks(cx, &batch);
+        }
         self.list.run(&batch, &mut self.outputs);
         cx.emit_each(batch, &self.outputs);
     }
@@ -195,6 +231,11 @@ impl Element for IpFilter {
 
     fn sharing(&self) -> Sharing {
         Sharing::copies(self.clone())
+    }
+
+    fn finish(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        self.tell_unmarked(cx, UNMARKED_PACKETS[1]);
+        Ok(())
     }
 }
 
@@ -284,6 +325,24 @@ mod tests {
             ],
         );
         check("IPClassifier(tcp, udp)", &["need 1 arguments, one per output port"]);
+    }
+
+    /// The commonest mistake of who begins: patterns about IP, and nobody has looked for it.
+    #[test]
+    fn packets_whose_headers_nobody_marked_are_told_of_once() {
+        let frame =
+            "\\<020000000002 020000000001 0800 45000014 00010000 40110000 0a000001 0a000002>";
+        let said = |before: &str, patterns: &str, limit: usize| {
+            let source = format!("InfiniteSource(DATA {frame}, LIMIT {limit}, STOP true)");
+            let config = format!("{source} -> {before} f :: IPFilter({patterns}) -> Discard;");
+            run(&config, &crate::registry()).1.said().matches("none of the first").count()
+        };
+        assert_eq!(said("", "allow udp, deny all", 3000), 1);
+        assert_eq!(said("", "allow udp, deny all", 20), 1, "at the end");
+        assert_eq!(said("", "allow udp, deny all", 3), 0, "too few to tell");
+        assert_eq!(said("Strip(14) -> CheckIPHeader(CHECKSUM false) ->", "allow udp", 3000), 0);
+        assert_eq!(said("MarkIPHeader(14) ->", "allow tcp", 3000), 0);
+        assert_eq!(said("", "allow all", 3000), 0, "nothing is asked");
     }
 
     #[test]

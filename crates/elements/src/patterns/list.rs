@@ -109,6 +109,11 @@ impl List {
         Self { patterns: patterns.into(), plan }
     }
 
+    /// Whether any pattern asks for anything of a packet.
+    pub(super) fn asks(&self) -> bool {
+        self.patterns.iter().any(|pattern| !pattern.expr.is_constant())
+    }
+
     /// The same, by a program however long it is.
     #[cfg(test)]
     pub(super) fn by_program(patterns: Vec<Pattern>) -> Self {

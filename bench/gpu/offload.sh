@@ -14,7 +14,7 @@
 #   DETECT=FILE                      rules of detection, in the place of words
 #   PAYLOADS=FILE,...                captures whose TCP payloads frames have, in the place of bytes
 #                                    that count up
-#   NAME=TEXT                        appends to OUT/DATE-offload-TEXT.csv
+#   SUFFIX=TEXT                      appends to OUT/DATE-offload-TEXT.csv
 #   FRAMES=16K                       frames of each path, played again and again
 #   WARM=0.5 WINDOW=0.5 WINDOWS=3    seconds before and of what is counted, and how often
 #   BATCH=2048 DEPTH=4               wide batches: packets of each, and how many are under way
@@ -208,7 +208,7 @@ turns() {
 
 median() { printf '%s\n' "$@" | awk '{ of[NR] = $1 } END { print of[int((NR + 1) / 2)] }'; }
 
-csv=$out/$(date -u +%F)-offload${NAME:+-$NAME}.csv
+csv=$out/$(date -u +%F)-offload${SUFFIX:+-$SUFFIX}.csv
 header=app,frame_bytes,mode,batch,workers,mpps,mpps_min,mpps_max,gbit_s,device_share
 [ -s "$csv" ] || echo "$header" > "$csv"
 if [[ $what = *' rates '* ]]; then

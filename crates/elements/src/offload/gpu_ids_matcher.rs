@@ -17,7 +17,8 @@
 //!   into: a predicate, which an element before in the chain has decided
 //! - `FOR`: an `IDSMatcher` behind the chain, in the place of rules: payloads of Ethernet frames
 //!   are searched for its patterns, and what was found goes with each packet to it. It is used if
-//!   nobody has written to the packet and its payload is still that one
+//!   nobody has written to the packet and its payload is still that one. Of several patterns in a
+//!   payload a list is left behind, in 512 KB that later lists are written over
 //! - `LOOKUP`: which of the answers that a packet has room for (0 or 1) is its, with `FOR`; by
 //!   default its place in the chain
 //!

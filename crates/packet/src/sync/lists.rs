@@ -146,22 +146,26 @@ mod tests {
             let (lists, places) = (writer.lists().clone(), places.clone());
             let is_over = is_over.clone();
             readers.push(std::thread::spawn(move || {
-                let (mut items, mut seen) = (Vec::new(), 0u64);
-                while !is_over.load(Ordering::Relaxed) {
+                let mut items = Vec::new();
+                loop {
+                    let is_last = is_over.load(Ordering::Acquire);
                     let Some((place, number)) = *places.lock().expect("nobody panicked") else {
                         continue;
                     };
                     items.clear();
-                    if let Some(head) = lists.read(place, &mut items) {
+                    let head = lists.read(place, &mut items);
+                    if let Some(head) = head {
                         assert_eq!(head, number);
                         assert_eq!(items, vec![number; number as usize % 20]);
-                        seen += 1;
+                    }
+                    if is_last {
+                        assert_eq!(head, Some(number), "nothing came after it");
+                        return;
                     }
                 }
-                seen
             }));
         }
-        for number in 0..200_000u32 {
+        for number in 0..=200_016u32 {
             let items = (0..number % 20).map(|_| number);
             let items = items.collect::<Vec<_>>();
             let place = writer.push(number, items.iter().copied()).expect("a short list");
@@ -169,8 +173,8 @@ mod tests {
                 *places.lock().expect("nobody panicked") = Some((place, number));
             }
         }
-        is_over.store(true, Ordering::Relaxed);
-        readers.into_iter().for_each(|reader| _ = reader.join().expect("no torn list"));
+        is_over.store(true, Ordering::Release);
+        readers.into_iter().for_each(|reader| reader.join().expect("no torn list"));
     }
 }
 

@@ -13,6 +13,8 @@
 //! Source: the link-layer header types of the tcpdump project, LINKTYPE_LINUX_SLL,
 //! LINKTYPE_LINUX_SLL2, LINKTYPE_NULL and LINKTYPE_LOOP.
 
+use core::fmt;
+
 use crate::ParseError;
 use crate::ethernet::{EtherType, MacAddr};
 use crate::view::{get_array, get_u16, get_u32, need, view};
@@ -44,6 +46,14 @@ pub enum LinkType {
 }
 
 impl LinkType {
+    /// All that are read.
+    pub const READ: [Self; 5] =
+        [Self::Ethernet, Self::RawIp, Self::Sll, Self::Sll2, Self::Loopback];
+
+    /// What to say of frames of another one.
+    pub const EXPECTED: &str = "expected Ethernet, raw IP, Linux cooked (v1, v2) or BSD loopback; \
+        if they are one of these, `editcap -T ether IN OUT` or its like says so in the capture";
+
     /// The link type that a pcap or pcapng file means by this number.
     pub const fn from_capture(number: u32) -> Self {
         match number {
@@ -55,6 +65,34 @@ impl LinkType {
             0 | 108 => LinkType::Loopback,
             _ => LinkType::Unsupported(number),
         }
+    }
+}
+
+/// What frames that start so are called; of those that are not read the number, too.
+impl fmt::Display for LinkType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LinkType::Ethernet => "Ethernet",
+            LinkType::RawIp => "raw IP",
+            LinkType::Sll => "Linux cooked",
+            LinkType::Sll2 => "Linux cooked v2",
+            LinkType::Loopback => "BSD loopback",
+            LinkType::Unsupported(number) => {
+                let name = match number {
+                    9 | 50 => " (PPP)",
+                    51 => " (PPPoE)",
+                    10 => " (FDDI)",
+                    100 => " (ATM)",
+                    104 => " (Cisco HDLC)",
+                    105 => " (802.11)",
+                    117 => " (pflog)",
+                    127 => " (802.11 radiotap)",
+                    189 | 220 | 249 => " (USB)",
+                    _ => "",
+                };
+                return write!(f, "link type {number}{name}");
+            }
+        })
     }
 }
 
@@ -185,6 +223,14 @@ mod tests {
         assert_eq!((view.interface(), view.payload()), (3, &[0x45][..]));
         assert_eq!(Sll::new_checked(&sll[..15]).unwrap_err(), ParseError::LinkTruncated);
         assert_eq!(Sll2::new_checked(&sll2[..19]).unwrap_err(), ParseError::LinkTruncated);
+    }
+
+    #[test]
+    fn link_types_have_names() {
+        let name = |number| std::format!("{}", LinkType::from_capture(number));
+        assert_eq!(name(113), "Linux cooked");
+        assert_eq!(name(105), "link type 105 (802.11)");
+        assert_eq!(name(4000), "link type 4000");
     }
 
     #[test]

@@ -69,7 +69,7 @@ use std::time::Duration;
 use super::device;
 use super::files::{LOOKS_MAX, Look, next_look};
 use super::from_ip_summary_dump::{SAMPLE_ALL, check_sample, is_sampled};
-use super::link::{find_ip, name_of};
+use super::link::{find_ip, looks_for_headers, name_of};
 use super::pace::Pace;
 
 /// The class.
@@ -404,10 +404,18 @@ impl Element for FromDump {
         {
             capture.never_wait();
         }
-        if self.force_ip && matches!(self.link, LinkType::Unsupported(_)) {
-            let LinkType::Unsupported(number) = self.link else { return Ok(()) };
+        if let LinkType::Unsupported(number) = self.link {
             let shown = self.shown();
-            return Err(format!("{shown}: unknown linktype {number}; can't force IP packets"));
+            if self.force_ip {
+                return Err(format!("{shown}: unknown linktype {number}; can't force IP packets"));
+            }
+            if let Some(looks) = looks_for_headers(cx) {
+                let (name, link) = (cx.declaration(), self.link);
+                cx.say(&format!(
+                    "{name}: {shown}: frames of {link}, which '{looks}' does not read: {}",
+                    LinkType::EXPECTED
+                ));
+            }
         }
         if cx.output_is_push(0) && self.active {
             cx.schedule_task();

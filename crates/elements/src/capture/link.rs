@@ -1,7 +1,10 @@
 //! How packets of captures start, and where their IP header is.
 
-use warpswitch_packet::{Header, Packet, PacketType};
+use warpswitch_graph::Context;
+use warpswitch_graph::language::nearest;
+use warpswitch_packet::{Header, Packet, PacketType, annotation};
 use warpswitch_wire::link::{LinkType, Loopback};
+use warpswitch_wire::parse::{Network, parse};
 
 /// Bytes of an Ethernet header.
 const ETHERNET_BYTES: usize = 14;
@@ -18,7 +21,110 @@ const ENCAPS: &[(&str, LinkType, u32)] = &[
     ("802.11", LinkType::Unsupported(105), 105),
     ("SLL", LinkType::Sll, 113),
     ("PPP", LinkType::Unsupported(9), 9),
+    ("LINUX_SLL2", LinkType::Sll2, 276),
 ];
+
+/// The same as the argument `LINK` of those names it who look into packets.
+const LINKS: [(&str, LinkType); 5] = [
+    ("ethernet", LinkType::Ethernet),
+    ("ip", LinkType::RawIp),
+    ("sll", LinkType::Sll),
+    ("sll2", LinkType::Sll2),
+    ("null", LinkType::Loopback),
+];
+
+/// The link that `LINK` calls `name`.
+///
+/// # Errors
+/// What there is.
+pub(crate) fn link_of(name: &str) -> Result<LinkType, String> {
+    let found = LINKS.iter().find(|(other, _)| *other == name);
+    found.map(|(_, link)| *link).ok_or_else(|| {
+        let names = LINKS.map(|(name, _)| name);
+        let meant = nearest(name, names);
+        let meant = meant.map_or(String::new(), |near| format!(": did you mean '{near}'?"));
+        format!("expected one of {}, not '{name}'{meant}", names.join(", "))
+    })
+}
+
+/// What `LINK` calls `link`.
+pub(crate) fn link_name(link: LinkType) -> &'static str {
+    LINKS.iter().find(|(_, other)| *other == link).map_or("??", |(name, _)| name)
+}
+
+/// Who looks for headers in frames as they come.
+const LOOKERS: [&str; 3] = ["IDSMatcher", "GPUIDSMatcher", "SDNClassifier"];
+
+/// The name of an element that looks for headers in what the element of `cx` gives, if there is one
+/// that nothing stands before which may take other headers off.
+pub(crate) fn looks_for_headers(cx: &Context<'_>) -> Option<String> {
+    let class = |element: usize| cx.graph().elements[element].class.as_str();
+    let changes = |element| {
+        ["Strip", "Encap", "Decap"].iter().any(|part| class(element).contains(part))
+    };
+    let found = cx.flow().downstream(cx.element(), None, |visit| changes(visit.at.element));
+    let looker = found.into_iter().find(|&element| LOOKERS.contains(&class(element)))?;
+    Some(cx.graph().elements[looker].name.clone())
+}
+
+/// Packets after which it is told that none of them is IP by the link that was said.
+const WATCHED_PACKETS: u64 = 1000;
+
+/// Looks at the first packets until one is IP by the link that was said: if none is, most may be
+/// by another one.
+#[derive(Debug, Default)]
+pub(crate) struct LinkWatch {
+    is_over: bool,
+    packets: u64,
+    /// Packets that are IP by each of [`LinkType::READ`].
+    by_link: [u64; LinkType::READ.len()],
+}
+
+/// So many of the first packets are IP, if they start as `link` says; by what was said none is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OddLink {
+    pub(crate) packets: u64,
+    pub(crate) otherwise: u64,
+    pub(crate) link: LinkType,
+}
+
+impl LinkWatch {
+    /// Whether it is known, or told, how packets start.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Looks at a packet that should start as `link` says. Gives what is to be told, once.
+    pub(crate) fn look(&mut self, link: LinkType, packet: &Packet) -> Option<OddLink> {
+        if self.is_over {
+            return None;
+        }
+        self.packets += 1;
+        for (other, count) in LinkType::READ.into_iter().zip(&mut self.by_link) {
+            let is_ip = is_ip(packet, other);
+            *count += u64::from(is_ip);
+            self.is_over |= is_ip && other == link;
+        }
+        if self.packets < WATCHED_PACKETS { None } else { self.end() }
+    }
+
+    /// There are no more packets. Gives what is to be told, once.
+    pub(crate) fn end(&mut self) -> Option<OddLink> {
+        if std::mem::replace(&mut self.is_over, true) {
+            return None;
+        }
+        let most = LinkType::READ.into_iter().zip(self.by_link).max_by_key(|(_, count)| *count);
+        let (link, otherwise) = most.filter(|(_, count)| count * 2 > self.packets)?;
+        Some(OddLink { packets: self.packets, otherwise, link })
+    }
+}
+
+/// Whether a packet that starts as `link` says holds IP.
+fn is_ip(packet: &Packet, link: LinkType) -> bool {
+    let wire_bytes = packet.len() + packet.anno_u32(annotation::EXTRA_LEN) as usize;
+    let parsed = parse(link, packet.data(), wire_bytes);
+    parsed.is_ok_and(|parsed| matches!(parsed.network, Network::Ipv4 | Network::Ipv6))
+}
 
 /// The number that capture files have for the encapsulation called `name`.
 pub(crate) fn number_of(name: &str) -> Option<u32> {

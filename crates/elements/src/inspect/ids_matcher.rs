@@ -15,8 +15,9 @@
 //!   read. Rules with anything else are left out, see the handler `unsupported`
 //! - `OUT`: file for alerts as EVE JSON lines, `-` is the standard output; none by default
 //! - `VARS`: variables of the rules; values with commas in quotes: `VARS "HTTP_PORTS=[80,81]"`
-//! - `LINK`: what packets begin with, `ethernet` (the default) or `ip`. Where none of the first
-//!   1000 packets is IP by this, and most would be by the other, it says so
+//! - `LINK`: what packets begin with: `ethernet` (the default), `ip`, `sll` or `sll2` (Linux cooked
+//!   mode), or `null` (BSD loopback). Where none of the first 1000 packets is IP by this, and most
+//!   would be by another, it says so
 //! - `FLOWS_MAX`: the most flows at a time, 65536 by default
 //! - `MEMORY_MAX`: the most bytes of all streams together (suffix K, M or G, as for the two below),
 //!   128M by default; at least `WINDOW`
@@ -67,17 +68,15 @@ use warpswitch_graph::language::args::{Args, ArgsError, Raw, Size};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec,
 };
-use warpswitch_ids::inspect::Uninspected;
 use warpswitch_ids::{Alert, Engine, Found, Inspector, InspectorOptions, OddBound, Packet, eve};
 use warpswitch_packet::{self as packet, Batch, annotation};
 use warpswitch_wire::link::LinkType;
-use warpswitch_wire::parse::{Network, parse};
 
 use super::on_device::{DeviceSearch, SearchCounts};
 use super::rules::engine_of;
 use super::told::{Listener, Teller};
 use crate::ahead::Ahead;
-use crate::capture::{Output, reason};
+use crate::capture::{LinkWatch, OddLink, Output, link_name, link_of, reason};
 use crate::offload::Offload;
 
 /// The class.
@@ -85,10 +84,9 @@ pub static CLASS: ElementClass =
     ElementClass::new("IDSMatcher", "1/1-2", "a/ah", || Box::<IdsMatcher>::default());
 
 /// See the module.
-#[derive(Default)]
 pub struct IdsMatcher {
     inspector: Option<Inspector>,
-    is_ip: bool,
+    link: LinkType,
     filename: Option<String>,
     output: Option<Output>,
     /// What could not be written.
@@ -104,18 +102,34 @@ pub struct IdsMatcher {
     remarks: Vec<String>,
     /// Where texts were searched, if there is a device.
     counts: Arc<SearchCounts>,
-    /// It is known whether `LINK` is right.
-    knows_link: bool,
-    /// As long as it is not: packets that would be IP if it said the other one.
-    otherwise: u64,
+    /// Whether `LINK` is right.
+    watch: LinkWatch,
     /// Where packets have what occurs in their payloads, if somebody has that searched ahead.
     ahead: Option<Ahead>,
     /// Who reads what these packets have.
     listener: Listener,
 }
 
-/// Packets after which a `LINK` by which none of them is IP is told.
-const LINK_PACKETS: u64 = 1000;
+impl Default for IdsMatcher {
+    fn default() -> Self {
+        Self {
+            inspector: None,
+            link: LinkType::Ethernet,
+            filename: None,
+            output: None,
+            failure: None,
+            alerts: Vec::new(),
+            lines: Vec::new(),
+            hits: Vec::new(),
+            looked_at: Vec::new(),
+            remarks: Vec::new(),
+            counts: Arc::default(),
+            watch: LinkWatch::default(),
+            ahead: None,
+            listener: Listener::default(),
+        }
+    }
+}
 
 /// A packet as detection takes it; one without a time is of `now`.
 pub(crate) fn ids_packet(packet: &packet::Packet, link: LinkType, now: i64) -> Packet<'_> {
@@ -127,13 +141,6 @@ pub(crate) fn ids_packet(packet: &packet::Packet, link: LinkType, now: i64) -> P
         timestamp_ns: u64::try_from(time).unwrap_or(0),
         found: None,
     }
-}
-
-/// How many packets an inspector had, and of how many it could not even tell that they are IP.
-fn read_so_far(inspector: &Inspector) -> (u64, u64) {
-    let stats = inspector.stats();
-    let reasons = [Uninspected::Malformed, Uninspected::NotIp];
-    (stats.packets, reasons.iter().map(|&reason| stats.uninspected[reason as usize]).sum())
 }
 
 /// The words of an argument, without their quotes.
@@ -149,11 +156,7 @@ impl IdsMatcher {
 
     /// What it looks for in packets, and how these begin.
     pub(crate) fn engine(&self) -> Option<(&Engine, LinkType)> {
-        Some((self.inspector.as_ref()?.engine(), self.link()))
-    }
-
-    fn link(&self) -> LinkType {
-        if self.is_ip { LinkType::RawIp } else { LinkType::Ethernet }
+        Some((self.inspector.as_ref()?.engine(), self.link))
     }
 
     /// Where texts were searched.
@@ -170,7 +173,7 @@ impl IdsMatcher {
         is_for: impl Fn(&packet::Packet) -> bool,
         found: impl Fn(usize) -> Option<Found<'f>>,
     ) -> &[bool] {
-        let link = self.link();
+        let link = self.link;
         let Some(inspector) = &mut self.inspector else { return &[] };
         let now = cx.now().0;
         self.hits.clear();
@@ -189,44 +192,30 @@ impl IdsMatcher {
                 *hit = true;
             }
         }
-        if !self.knows_link {
-            self.watch_link(cx, batch);
+        if !self.watch.is_over() {
+            let mut places = self.looked_at.iter().map(|&place| batch.get_ahead(place as usize));
+            let odd = places.find_map(|packet| self.watch.look(link, packet));
+            self.tell_link(cx, odd);
         }
         self.write_alerts(cx);
         &self.hits
     }
 
-    /// Counts the packets looked at that the other link would fit, while there was no IP by this.
-    fn watch_link(&mut self, cx: &mut Context<'_>, batch: &Batch) {
-        let Some((packets, uninspected)) = self.inspector.as_ref().map(read_so_far) else { return };
-        if packets > uninspected {
-            self.knows_link = true;
-            return;
-        }
-        let other = if self.is_ip { LinkType::Ethernet } else { LinkType::RawIp };
-        let is_ip = |&&place: &&u32| {
-            let bytes = batch.get_ahead(place as usize).data();
-            parse(other, bytes, bytes.len())
-                .is_ok_and(|parsed| matches!(parsed.network, Network::Ipv4 | Network::Ipv6))
+    /// Tells that none of the packets was IP by `LINK`, if another one seems to be right.
+    fn tell_link(&self, cx: &mut Context<'_>, odd: Option<OddLink>) {
+        let Some(OddLink { packets, otherwise, link }) = odd else { return };
+        let mend = match (self.link, link) {
+            (LinkType::RawIp, LinkType::Ethernet) => {
+                "leave LINK ip out, or put Strip(14) before it".to_owned()
+            }
+            (_, LinkType::Ethernet) => format!("leave LINK {} out", link_name(self.link)),
+            _ => format!("say LINK {}", link_name(link)),
         };
-        self.otherwise += self.looked_at.iter().filter(is_ip).count() as u64;
-        if packets >= LINK_PACKETS {
-            self.tell_link(cx);
-        }
-    }
-
-    /// Tells, once, that none of the packets was IP, if `LINK` seems to be the reason.
-    fn tell_link(&mut self, cx: &mut Context<'_>) {
-        self.knows_link = true;
-        let Some((packets, uninspected)) = self.inspector.as_ref().map(read_so_far) else { return };
-        if packets > uninspected || self.otherwise * 2 <= packets {
-            return;
-        }
-        let (name, otherwise) = (cx.declaration(), self.otherwise);
-        let (is, mend) = match self.is_ip {
-            true => ("Ethernet frames with IP", "leave LINK ip out, or put Strip(14) before it"),
-            false => ("IP packets without a frame", "say LINK ip"),
+        let is = match link {
+            LinkType::RawIp => "IP packets without a frame".to_owned(),
+            link => format!("{link} frames with IP"),
         };
+        let name = cx.declaration();
         cx.say(&format!(
             "{name}: nothing is inspected: of the first {packets} packets {otherwise} are {is}: \
              {mend}"
@@ -387,10 +376,9 @@ impl Element for IdsMatcher {
             .read("MEMORY_MAX", &mut memory)
             .read("WINDOW", &mut window)
             .read("PAYLOAD", &mut payload);
-        match link.as_str() {
-            "ethernet" => {}
-            "ip" => self.is_ip = true,
-            _ => args.error_at("LINK", "expected ethernet or ip"),
+        match link_of(&link) {
+            Ok(link) => self.link = link,
+            Err(message) => args.error_at("LINK", &message),
         }
         let bytes = |size: Size| usize::try_from(size.0).unwrap_or(usize::MAX);
         let options = InspectorOptions {
@@ -502,9 +490,8 @@ impl Element for IdsMatcher {
         if let Some(inspector) = &mut self.inspector {
             inspector.finish(&mut self.alerts);
         }
-        if !self.knows_link {
-            self.tell_link(cx);
-        }
+        let odd = self.watch.end();
+        self.tell_link(cx, odd);
         self.write_alerts(cx);
         if let (Some(inspector), Some(_)) = (&self.inspector, &self.output) {
             let _ = eve::write_stats(&mut self.lines, inspector);

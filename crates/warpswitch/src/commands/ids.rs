@@ -169,16 +169,17 @@ pub fn run(args: &IdsArgs) -> anyhow::Result<Outcome> {
     drop(spinner);
     let mut inspector = Inspector::new(engine, options);
     let start = Instant::now();
-    let truncated = inspect(&mut reader, &mut inspector, &mut output)?;
+    let course = inspect(&mut reader, &mut inspector, &mut output)?;
+    course.check_links(&name, inspector.stats().packets)?;
     eve::write_stats(&mut output, &inspector).context("cannot write alerts")?;
     let json_aside = args.out.as_deref().is_some_and(is_dash);
     output.commit()?;
     let time = start.elapsed();
-    if let Some(place) = &truncated {
+    if let Some(place) = &course.truncated {
         term::warning(format!("{place}; the whole frames before that were inspected"));
     }
     if args.json {
-        let summary = summary(&inspector, time, truncated.is_some());
+        let summary = summary(&inspector, time, course.truncated.is_some());
         match json_aside {
             true => term::note(serde_json::to_string_pretty(&summary)?),
             false => print_json(&summary)?,
@@ -278,14 +279,48 @@ struct Batch {
     frames: Vec<(usize, usize, LinkType, u64)>,
 }
 
-/// Inspects all frames; tells where the capture was cut off, if it was.
+/// How inspecting a capture went.
+#[derive(Default)]
+struct Course {
+    /// Where the capture was cut off, if it was.
+    truncated: Option<String>,
+    /// Frames of a link type that is not read, and the first such type.
+    unread: u64,
+    unread_link: Option<LinkType>,
+}
+
+impl Course {
+    fn note(&mut self, link: LinkType) {
+        if let LinkType::Unsupported(_) = link {
+            self.unread += 1;
+            self.unread_link.get_or_insert(link);
+        }
+    }
+
+    /// Refuses a capture of which no frame could be read for its link type, and tells of one that
+    /// has such frames among others.
+    fn check_links(&self, name: &str, packets: u64) -> anyhow::Result<()> {
+        let Some(link) = self.unread_link else { return Ok(()) };
+        let expected = LinkType::EXPECTED;
+        if self.unread == packets {
+            return Err(bad_input(format!(
+                "{name}: frames of {link}, which is not read: {expected}"
+            )));
+        }
+        let frames = human::counted(self.unread as usize, "frame");
+        term::warning(format!("{name}: {frames} of {link} not inspected: {expected}"));
+        Ok(())
+    }
+}
+
+/// Inspects all frames.
 fn inspect(
     reader: &mut CaptureReader,
     inspector: &mut Inspector,
     output: &mut Output,
-) -> anyhow::Result<Option<String>> {
+) -> anyhow::Result<Course> {
     let progress = Progress::counter("inspecting");
-    let (mut batch, mut alerts, mut truncated) = (Batch::default(), Vec::new(), None);
+    let (mut batch, mut alerts, mut course) = (Batch::default(), Vec::new(), Course::default());
     loop {
         while batch.frames.len() < BATCH_PACKETS && batch.bytes.len() < BATCH_BYTES {
             match reader.next_frame() {
@@ -294,10 +329,11 @@ fn inspect(
                     let end = batch.bytes.len();
                     let wire_bytes = frame.original_bytes;
                     batch.frames.push((end, wire_bytes, frame.link_type, frame.timestamp_ns));
+                    course.note(frame.link_type);
                 }
                 Ok(None) => break,
                 Err(error) if error.kind() == IoErrorKind::Truncated => {
-                    truncated = Some(error.to_string());
+                    course.truncated = Some(error.to_string());
                     break;
                 }
                 Err(error) => return Err(bad_input(error)),
@@ -314,7 +350,7 @@ fn inspect(
     }
     inspector.finish(&mut alerts);
     write_alerts(output, inspector.engine(), &mut alerts)?;
-    Ok(truncated)
+    Ok(course)
 }
 
 impl Batch {

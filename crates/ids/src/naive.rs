@@ -13,13 +13,14 @@ use crate::rule::{Action, Content, Expression, Place, Rule, Step};
 use crate::threshold::{Kind, Threshold, Track};
 use numbers::Variables;
 
-/// Whether the payload options of a rule hold in `payload`, a text that begins where it begins.
+/// Whether the payload options of a rule hold in `payload`, a text that begins where it begins. If
+/// there are any, they do not in an empty one, whatever they ask.
 ///
 /// Cost: exponential in the rule's options. For tests, and for checking before a measurement.
 pub fn holds(rule: &Rule, payload: &[u8]) -> bool {
     let folded = payload.to_ascii_lowercase();
     let text = Text { bytes: payload, folded: &folded, from: 0, is_start: true };
-    answer(rule, &text) != Answer::No
+    (!payload.is_empty() || rule.steps.is_empty()) && answer(rule, &text) != Answer::No
 }
 
 /// What rules remember of flows, kept plainly.

@@ -184,7 +184,8 @@ pub(super) fn occurrence(rule: u32, job: &Job<'_>, head: &Head<'_>) -> Occurrenc
     Occurrence { rule, src, dst, flow_id: job.flow_id, time_ns: head.timestamp_ns }
 }
 
-/// Whether a rule holds in one of the texts that it is for; and whether that is the stream's.
+/// Whether a rule holds in one of the texts that it is for; and whether that is the stream's. What
+/// it asks of a payload, an absence too, no empty one has.
 fn found(
     compiled: &Compiled,
     payload: Option<Text<'_>>,
@@ -193,6 +194,7 @@ fn found(
     work: &mut Work,
 ) -> Option<bool> {
     if let Some(payload) = payload
+        && (!payload.bytes.is_empty() || compiled.rule.steps.is_empty())
         && compiled.plan.confirm(&payload, chain, work) != Answer::No
     {
         return Some(false);

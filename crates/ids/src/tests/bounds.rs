@@ -235,3 +235,18 @@ fn bounds_that_cannot_be_kept_are_told() {
     );
     assert_eq!((narrow(1, 0), narrow(2048, 2048)), (Ok(()), Ok(())));
 }
+
+#[test]
+fn an_absence_is_asked_of_payloads_that_have_a_byte() {
+    let rules = "alert tcp any any -> any any (content:!\"Z\"; sid:1;)\n\
+        alert ip any any -> any any (pcre:!\"/Z/\"; isdataat:!9; sid:2;)\n\
+        alert ip any any -> any any (pcre:\"/^x*$/\"; sid:3;)\n\
+        alert ip any any -> any any (dsize:0; sid:4;)\n";
+    let frames = [
+        tcp(CLIENT, SERVER, SYN, 1, 0, b""),
+        udp(CLIENT, SERVER, b""),
+        tcp(CLIENT, SERVER, ACK, 2, 1, b"x"),
+        tcp(CLIENT, SERVER, ACK, 3, 1, b"Z"),
+    ];
+    assert_eq!(super::told(rules, &frames), [(1, 4), (2, 4), (3, 1), (3, 2), (3, 3)]);
+}

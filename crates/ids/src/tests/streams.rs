@@ -277,7 +277,7 @@ fn model(text: &str, segments: &[(u32, Vec<u8>)], window_bytes: usize) -> Vec<(u
     };
     for number in 1..=3 {
         for (idx, rule) in rules.iter().enumerate() {
-            if rule.scope().packets && on(b"", 0, true, rule) != Answer::No {
+            if rule.scope().packets && naive::holds(rule, b"") {
                 expected.push((number, idx as u32));
             }
         }
@@ -293,7 +293,7 @@ fn model(text: &str, segments: &[(u32, Vec<u8>)], window_bytes: usize) -> Vec<(u
         let start = before - before.min(window_bytes);
         let window: Vec<u8> = bytes[start..in_order].iter().map_while(|byte| *byte).collect();
         let in_payload =
-            |rule: &crate::Rule| rule.scope().packets && on(payload, 0, true, rule) != Answer::No;
+            |rule: &crate::Rule| rule.scope().packets && naive::holds(rule, payload);
         let in_stream = |rule: &crate::Rule| {
             let is_for = match rule.scope().streams {
                 Streams::No => false,

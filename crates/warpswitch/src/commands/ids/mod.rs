@@ -1,6 +1,9 @@
 //! `warpswitch ids`: rules of Snort and Suricata over a capture, alerts as EVE.
 
+mod check;
+
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +13,7 @@ use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
 use warpswitch_ids::eve::{self, StatsPart};
-use warpswitch_ids::rule::{Rules, TEXT_BYTES_MAX};
+use warpswitch_ids::rule::{LeftOut, Rules, TEXT_BYTES_MAX};
 use warpswitch_ids::{
     Alert, Engine, Inspector, InspectorOptions, OddBound, Packet, RuleText, Variables, read_rules,
 };
@@ -52,7 +55,10 @@ Alerts are JSON lines with the fields of Suricata's EVE, in the order of the cap
 line has the counters. The same capture and rules give the same bytes. With --json the summary is \
 an object on the standard output, and alerts are written only where --out says; with '--out - \
 --json' the object goes to the standard error stream. Rules of which none is looked for are told, \
-and no error: the capture is counted all the same.";
+and no error: the capture is counted all the same.
+
+With --check rules are read, and no capture: what is left out is listed by rule and keyword, and \
+the exit code is 1 unless every rule is looked for.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,7 +66,8 @@ Examples:
   warpswitch generate rules --style acl --count 1K --out acl.rules
   warpswitch generate pcap --rules acl.rules --count 10K --out a.pcap
   warpswitch ids --rules my.rules --pcap a.pcap --out eve.json
-  warpswitch ids --rules my.rules --pcap a.pcap --var HOME_NET=10.0.0.0/8 --json";
+  warpswitch ids --rules my.rules --pcap a.pcap --var HOME_NET=10.0.0.0/8 --json
+  warpswitch ids --rules my.rules --check";
 
 /// Look for the rules of Snort or Suricata in a capture
 #[derive(Args, Debug)]
@@ -71,8 +78,13 @@ pub struct IdsArgs {
     rules: Vec<PathBuf>,
 
     /// Capture, pcap or pcapng, gzip'd or not; '-' is the standard input
-    #[arg(long, value_name = "FILE")]
-    pcap: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "check")]
+    pcap: Option<PathBuf>,
+
+    /// Read the rules alone, and list those that are left out
+    #[arg(long, conflicts_with_all = ["pcap", "out", "payload", "flows_max", "memory_max",
+        "window", "left_out", "quiet"])]
+    check: bool,
 
     /// Where alerts go; '-' is the standard output [default: -, or nowhere with --json]
     #[arg(long, value_name = "FILE")]
@@ -151,14 +163,17 @@ struct LeftOutRule {
 pub fn run(args: &IdsArgs) -> anyhow::Result<Outcome> {
     check_names(args)?;
     let options = options(args)?;
-    let rules = load_rules(&args.rules, &args.var)?;
-    let name = load::display_name(&args.pcap);
-    let reader = match is_dash(&args.pcap) {
+    let rules = load_rules(args)?;
+    let Some(pcap) = args.pcap.as_deref().filter(|_| !args.check) else {
+        return check::tell(&rules, args.json);
+    };
+    let name = load::display_name(pcap);
+    let reader = match is_dash(pcap) {
         true => CaptureReader::from_read(&name, std::io::stdin()),
-        false => CaptureReader::open(&args.pcap),
+        false => CaptureReader::open(pcap),
     };
     let mut reader = reader.map_err(bad_input)?;
-    let hold = if is_dash(&args.pcap) { Hold::No } else { Hold::Yes };
+    let hold = if is_dash(pcap) { Hold::No } else { Hold::Yes };
     let mut output = match &args.out {
         Some(path) => Output::open(path, hold)?,
         None if args.json => Output::nowhere(),
@@ -214,10 +229,10 @@ fn options(args: &IdsArgs) -> anyhow::Result<InspectorOptions> {
 
 /// Refuses names that cannot be together.
 fn check_names(args: &IdsArgs) -> anyhow::Result<()> {
-    for rules in &args.rules {
-        refuse_two_dashes(rules, &args.pcap)?;
+    for (rules, pcap) in args.rules.iter().zip(args.pcap.iter().cycle()) {
+        refuse_two_dashes(rules, pcap)?;
         if let Some(out) = &args.out {
-            refuse_overwriting(out, &[("--rules", rules), ("--pcap", &args.pcap)])?;
+            refuse_overwriting(out, &[("--rules", rules), ("--pcap", pcap)])?;
         }
     }
     match args.rules.iter().filter(|path| is_dash(path)).count() {
@@ -226,13 +241,13 @@ fn check_names(args: &IdsArgs) -> anyhow::Result<()> {
     }
 }
 
-fn load_rules(paths: &[PathBuf], variables: &[String]) -> anyhow::Result<Rules> {
+fn load_rules(args: &IdsArgs) -> anyhow::Result<Rules> {
     let mut known = Variables::default();
-    for text in variables {
+    for text in &args.var {
         known.set(text).map_err(|error| bad_input(format!("--var {text}: {error}")))?;
     }
     let (mut files, mut room) = (Vec::new(), TEXT_BYTES_MAX as u64);
-    for path in paths {
+    for path in &args.rules {
         let name = load::display_name(path);
         let mut bytes = Vec::new();
         // One byte more than may be, which the reader of rules then tells of.
@@ -253,7 +268,8 @@ fn load_rules(paths: &[PathBuf], variables: &[String]) -> anyhow::Result<Rules> 
         term::warning(variable.to_string());
     }
     if let Some(why) = rules.why_nothing() {
-        let hint = if rules.left_out.is_empty() { "" } else { "; --left-out lists them" };
+        let is_listed = args.check || rules.left_out.is_empty();
+        let hint = if is_listed { "" } else { "; --left-out lists them" };
         term::warning(format!("{why}{hint}"));
     }
     Ok(rules)
@@ -404,15 +420,19 @@ fn keywords(engine: &Engine) -> Vec<(String, usize)> {
     counts
 }
 
-fn left_out(engine: &Engine) -> Vec<LeftOutRule> {
-    let rules = engine.left_out().iter();
-    rules
-        .map(|rule| LeftOutRule {
-            place: load::place(&engine.files()[rule.file], rule.line),
-            sid: rule.sid,
-            keywords: rule.keywords.clone(),
-        })
-        .collect()
+fn left_out(files: &[String], rules: &[LeftOut]) -> Vec<LeftOutRule> {
+    let told = |rule: &LeftOut| LeftOutRule {
+        place: load::place(&files[rule.file], rule.line),
+        sid: rule.sid,
+        keywords: rule.keywords.clone(),
+    };
+    rules.iter().map(told).collect()
+}
+
+impl fmt::Display for LeftOutRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: sid {}: {}", self.place, self.sid, self.keywords.join(", "))
+    }
 }
 
 fn summary(inspector: &Inspector, time: Duration, truncated: bool) -> Summary {
@@ -424,7 +444,7 @@ fn summary(inspector: &Inspector, time: Duration, truncated: bool) -> Summary {
         flows_max: inspector.options().flows_max,
         alerts: counts(inspector),
         left_out: keywords(inspector.engine()).into_iter().collect(),
-        left_out_rules: left_out(inspector.engine()),
+        left_out_rules: left_out(inspector.engine().files(), inspector.engine().left_out()),
         stats,
         truncated,
     }
@@ -500,7 +520,7 @@ fn tell_counters(stats: &StatsPart) {
 }
 
 fn tell_left_out(engine: &Engine) {
-    for rule in left_out(engine) {
-        term::note(format!("{}: sid {}: {}", rule.place, rule.sid, rule.keywords.join(", ")));
+    for rule in left_out(engine.files(), engine.left_out()) {
+        term::note(rule.to_string());
     }
 }

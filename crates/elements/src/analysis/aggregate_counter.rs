@@ -57,7 +57,7 @@ use warpswitch_graph::{
 };
 use warpswitch_packet::{Batch, Header, Packet, annotation};
 
-use crate::calls::Due;
+use crate::calls::{Due, wrong_call};
 use crate::capture::annotation as own_annotation;
 use crate::capture::{Output, reason};
 use crate::format;
@@ -228,6 +228,14 @@ impl Element for AggregateCounter {
         }
         self.has_limits = self.limits.iter().any(Limits::is_any);
         args.complete()
+    }
+
+    fn wrong_calls(&self, cx: &mut Context<'_>) -> Vec<String> {
+        let calls = ["AGGREGATE_CALL", "COUNT_CALL"].into_iter().zip(&self.limits);
+        let wrong = |(keyword, limits): (&str, &Limits)| {
+            wrong_call(cx, keyword, &limits.call.as_ref()?.call, self.handlers())
+        };
+        calls.filter_map(wrong).collect()
     }
 
     fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {

@@ -71,6 +71,7 @@ use super::files::{LOOKS_MAX, Look, next_look};
 use super::from_ip_summary_dump::{SAMPLE_ALL, check_sample, is_sampled};
 use super::link::{find_ip, looks_for_headers, name_of};
 use super::pace::Pace;
+use crate::calls::wrong_call;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -383,6 +384,10 @@ impl Element for FromDump {
             args.error_at("", "END_CALL and STOP are mutually exclusive");
         }
         args.complete()
+    }
+
+    fn wrong_calls(&self, cx: &mut Context<'_>) -> Vec<String> {
+        wrong_call(cx, "END_CALL", &self.end_call, self.handlers()).into_iter().collect()
     }
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {

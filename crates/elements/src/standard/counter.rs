@@ -40,7 +40,7 @@ use warpswitch_graph::{
 };
 use warpswitch_packet::Batch;
 
-use crate::calls::Due;
+use crate::calls::{Due, wrong_call};
 use crate::rate::Rate;
 
 /// The class.
@@ -90,6 +90,14 @@ impl Element for Counter {
             }
         }
         args.complete()
+    }
+
+    fn wrong_calls(&self, cx: &mut Context<'_>) -> Vec<String> {
+        let calls = [("COUNT_CALL", &self.packet_call), ("BYTE_COUNT_CALL", &self.byte_call)];
+        let wrong = |(keyword, due): (&str, &Option<Due>)| {
+            wrong_call(cx, keyword, &due.as_ref()?.call, self.handlers())
+        };
+        calls.into_iter().filter_map(wrong).collect()
     }
 
     fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {

@@ -44,6 +44,7 @@ use warpswitch_graph::{
 use warpswitch_packet::packet::PACKET_BYTES_MAX;
 use warpswitch_packet::{BATCH_LEN_MAX, Batch, Frames, Lender, PacketType};
 
+use crate::calls::wrong_call;
 use crate::format::{packet_data, parse};
 
 /// The class.
@@ -161,6 +162,10 @@ impl Element for InfiniteSource {
             args.error_at("", "END_CALL and STOP are mutually exclusive");
         }
         args.complete()
+    }
+
+    fn wrong_calls(&self, cx: &mut Context<'_>) -> Vec<String> {
+        wrong_call(cx, "END_CALL", &self.end_call, self.handlers()).into_iter().collect()
     }
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {

@@ -43,6 +43,7 @@ use warpswitch_graph::{
 };
 use warpswitch_packet::{Batch, Packet};
 
+use crate::calls::wrong_call;
 use crate::format;
 
 /// The class.
@@ -171,6 +172,10 @@ impl Element for TimeFilter {
             }
         }
         Ok(())
+    }
+
+    fn wrong_calls(&self, cx: &mut Context<'_>) -> Vec<String> {
+        wrong_call(cx, "END_CALL", &self.end_call, self.handlers()).into_iter().collect()
     }
 
     fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {

@@ -15,6 +15,7 @@ use super::program::Step;
 use super::run::Report;
 use super::words::shift;
 use super::{Kind, Script};
+use crate::calls::meant;
 
 /// Stands for what is not known before the run: no name has it, and no quotes change it.
 const UNKNOWN: char = '\u{10fffd}';
@@ -63,30 +64,10 @@ impl Search<'_, '_, '_> {
         if self.script.find(self.cx, &mut report, &format!("{word} {value}"), is_write).is_some() {
             return;
         }
-        let meant = self.meant(word, is_write);
+        let meant = meant(self.cx, word, is_write, |_| HANDLERS);
         let meant = meant.map_or(String::new(), |meant| format!(": did you mean '{meant}'?"));
         let told = report.lines.into_iter().map(|line| format!("{line}{meant}"));
         self.wrong.extend(told);
-    }
-
-    /// The handler that was perhaps meant with `word`.
-    fn meant(&self, word: &str, is_write: bool) -> Option<String> {
-        let (path, name) = word.rsplit_once('.').unwrap_or(("", word));
-        let Ok((element, _)) = self.cx.find_handler(word) else {
-            // As the script would name them: those of its own compound are named as they stand.
-            let scope = self.cx.name().rfind('/').map_or("", |at| &self.cx.name()[..=at]);
-            let elements = self.cx.graph().elements.iter().map(|element| element.name.as_str());
-            let known = elements.map(|name| name.strip_prefix(scope).unwrap_or(name));
-            return nearest(path, known).map(|near| format!("{near}.{name}"));
-        };
-        let mut known = self.cx.handler_specs(element);
-        if element.is_none() || element == Some(self.cx.element()) {
-            known.extend(HANDLERS);
-        }
-        let fits = known.iter().filter(|spec| if is_write { spec.write } else { spec.read });
-        let near = nearest(name, fits.map(|spec| spec.name)).filter(|near| *near != name)?;
-        let dot = if path.is_empty() { "" } else { "." };
-        Some(format!("{path}{dot}{near}"))
     }
 }
 

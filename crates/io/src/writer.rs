@@ -146,6 +146,8 @@ pub struct CaptureWriter<'w> {
     name: String,
     format: CaptureFormat,
     sink: Sink<'w>,
+    /// What the file header says, as long as that is not written.
+    header: Option<CaptureOptions>,
     /// A file that is not under its name yet, and that name.
     rename: Option<(TempPath, PathBuf)>,
 }
@@ -224,13 +226,25 @@ impl<'w> CaptureWriter<'w> {
         rename: Option<(TempPath, PathBuf)>,
     ) -> Result<Self, IoError> {
         let CaptureOptions { format, gzip, .. } = options;
-        let sink = Sink::new(out, gzip);
-        let mut writer = Self { name: name.to_owned(), format, sink, rename };
-        match format {
-            CaptureFormat::Pcap => writer.write_words(options.pcap_header())?,
-            CaptureFormat::PcapNg => writer.write_words(options.pcapng_header())?,
+        let (sink, header) = (Sink::new(out, gzip), Some(options));
+        Ok(Self { name: name.to_owned(), format, sink, header, rename })
+    }
+
+    /// Says how frames start, as [`CaptureOptions::link_type`] does. Only before the first frame:
+    /// tells whether it was.
+    pub fn set_link_type(&mut self, link_type: u32) -> bool {
+        self.header.as_mut().map(|options| options.link_type = link_type).is_some()
+    }
+
+    /// Writes the file header, if that was not done.
+    fn begin(&mut self) -> Result<(), IoError> {
+        match self.header.take() {
+            None => Ok(()),
+            Some(options) if self.format == CaptureFormat::Pcap => {
+                self.write_words(options.pcap_header())
+            }
+            Some(options) => self.write_words(options.pcapng_header()),
         }
-        Ok(writer)
     }
 
     /// Appends a frame that was captured as a whole.
@@ -259,6 +273,7 @@ impl<'w> CaptureWriter<'w> {
             let message = format!("a frame of {bytes} bytes; at most {FRAME_BYTES_MAX} fit");
             return Err(IoError::unwritable(&self.name, message));
         }
+        self.begin()?;
         let captured = data.len() as u32;
         let original = u32::try_from(original_bytes.max(data.len())).unwrap_or(u32::MAX);
         match self.format {
@@ -290,7 +305,8 @@ impl<'w> CaptureWriter<'w> {
     /// # Errors
     /// [`IoErrorKind::System`](crate::IoErrorKind::System); a file that was there before is
     /// untouched then.
-    pub fn finish(self) -> Result<(), IoError> {
+    pub fn finish(mut self) -> Result<(), IoError> {
+        self.begin()?;
         let Self { name, sink, rename, .. } = self;
         sink.finish().map_err(|error| IoError::system(&name, "write", error))?;
         if let Some((temporary, target)) = rename {

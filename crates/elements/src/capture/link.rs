@@ -59,9 +59,8 @@ const LOOKERS: [&str; 3] = ["IDSMatcher", "GPUIDSMatcher", "SDNClassifier"];
 /// that nothing stands before which may take other headers off.
 pub(crate) fn looks_for_headers(cx: &Context<'_>) -> Option<String> {
     let class = |element: usize| cx.graph().elements[element].class.as_str();
-    let changes = |element| {
-        ["Strip", "Encap", "Decap"].iter().any(|part| class(element).contains(part))
-    };
+    let changes =
+        |element| ["Strip", "Encap", "Decap"].iter().any(|part| class(element).contains(part));
     let found = cx.flow().downstream(cx.element(), None, |visit| changes(visit.at.element));
     let looker = found.into_iter().find(|&element| LOOKERS.contains(&class(element)))?;
     Some(cx.graph().elements[looker].name.clone())
@@ -117,6 +116,11 @@ impl LinkWatch {
         let (link, otherwise) = most.filter(|(_, count)| count * 2 > self.packets)?;
         Some(OddLink { packets: self.packets, otherwise, link })
     }
+}
+
+/// Whether a packet starts with the IP header that it is known to have.
+pub(crate) fn starts_with_ip(packet: &Packet) -> bool {
+    packet.header_offset(Header::Network) == Some(0) && is_ip(packet, LinkType::RawIp)
 }
 
 /// Whether a packet that starts as `link` says holds IP.

@@ -11,7 +11,10 @@
 //! - `FILENAME`: the file; `-` is the standard output. It is pcapng if the name ends in `.pcapng`,
 //!   else pcap, and gzip'd if `.gz` follows
 //! - `SNAPLEN`: the most bytes of a packet that are written, 2000 by default, 0 for all
-//! - `ENCAP`: what packets start with: `ETHER` (the default), `IP`, ...
+//! - `ENCAP`: what packets start with: `ETHER`, `IP`, `LINUX_SLL`, `LINUX_SLL2`, `NULL`, ... By
+//!   default it is `IP` if the first packet is known to start with its IP header (`CheckIPHeader`
+//!   behind a `Strip(14)` notes that, and `FromDump` of a capture of IP), else `ETHER`. Where none
+//!   of the first 1000 packets is IP by this, and most would be by another, it says so
 //! - `USE_ENCAP_FROM`: elements whose handler `encap` tells what packets start with
 //! - `EXTRA_LENGTH`: whether bytes that were not captured count, true by default
 //! - `UNBUFFERED`: taken, and not needed: the file appears whole
@@ -47,16 +50,18 @@ use warpswitch_graph::{
 };
 use warpswitch_io::{CaptureOptions, CaptureWriter, FRAME_BYTES_MAX, IoErrorKind};
 use warpswitch_packet::{Batch, Packet, annotation};
+use warpswitch_wire::link::LinkType;
 
 use super::device;
-use super::link::number_of;
+use super::link::{LinkWatch, OddLink, name_of, number_of, starts_with_ip};
 
 /// The class.
 pub static CLASS: ElementClass =
     ElementClass::new("ToDump", "1/0-1", "a", || Box::new(ToDump::new())).phase(Phase::Last);
 
-/// The link type of Ethernet.
+/// The link types of Ethernet and of IP headers.
 const ETHERNET: u32 = 1;
+const RAW_IP: u32 = 101;
 
 /// What is on its way to the run's standard output.
 #[derive(Clone, Debug, Default)]
@@ -87,6 +92,10 @@ pub struct ToDump {
     snap_bytes: u32,
     extra_length: bool,
     link_type: u32,
+    /// Whether the arguments say how packets start.
+    says_encap: bool,
+    /// Where they do not, whether packets start as the file says.
+    watch: LinkWatch,
     encap_from: Vec<String>,
     burst: u32,
     writer: Option<CaptureWriter<'static>>,
@@ -104,6 +113,8 @@ impl ToDump {
             snap_bytes: 2000,
             extra_length: true,
             link_type: ETHERNET,
+            says_encap: false,
+            watch: LinkWatch::default(),
             encap_from: Vec::new(),
             burst: 1,
             writer: None,
@@ -144,6 +155,29 @@ impl ToDump {
         Ok(())
     }
 
+    /// Says in the file how packets start as the first one does, if the arguments do not.
+    fn choose_link(&mut self, first: &Packet) {
+        if !self.says_encap
+            && starts_with_ip(first)
+            && self.writer.as_mut().is_some_and(|writer| writer.set_link_type(RAW_IP))
+        {
+            self.link_type = RAW_IP;
+        }
+    }
+
+    /// Tells that packets start in another way than the file says.
+    fn tell_link(&self, cx: &mut Context<'_>, odd: Option<OddLink>) {
+        let Some(OddLink { packets, otherwise, link }) = odd else { return };
+        let (is, says) = (link, LinkType::from_capture(self.link_type));
+        cx.say(&format!(
+            "{}: {} says {says}, and of the first {packets} packets {otherwise} are {is}: say \
+             ENCAP {}, or USE_ENCAP_FROM and where they come from",
+            cx.declaration(),
+            self.filename,
+            name_of(link),
+        ));
+    }
+
     fn write_packet(&mut self, cx: &mut Context<'_>, packet: &Packet) {
         let Some(writer) = &mut self.writer else { return };
         let time = match packet.timestamp_ns() {
@@ -174,6 +208,14 @@ impl ToDump {
     }
 
     fn write_batch(&mut self, cx: &mut Context<'_>, batch: &Batch) {
+        if !self.says_encap && !self.watch.is_over() {
+            if let Some(first) = batch.iter().next().filter(|_| self.count == 0) {
+                self.choose_link(first);
+            }
+            let link = LinkType::from_capture(self.link_type);
+            let odd = batch.iter().find_map(|packet| self.watch.look(link, packet));
+            self.tell_link(cx, odd);
+        }
         for packet in batch.iter() {
             self.write_packet(cx, packet);
         }
@@ -202,6 +244,7 @@ impl Element for ToDump {
             .read("UNBUFFERED", &mut unbuffered)
             .read("BURST", &mut self.burst);
         args.note_output("FILENAME", &self.filename);
+        self.says_encap = encap.is_some() || encap_from.is_some();
         match (&encap, &encap_from) {
             (Some(_), Some(_)) => {
                 args.error_at("", "specify at most one of 'ENCAP' and 'USE_ENCAP_FROM'");
@@ -297,15 +340,25 @@ impl Element for ToDump {
 
     fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
         let Some(old) = old.downcast_mut::<Self>() else { return };
-        if (&old.filename, old.link_type) != (&self.filename, self.link_type) {
+        let is_same_link = match (old.says_encap, self.says_encap) {
+            (false, false) => true,
+            says => says == (true, true) && old.link_type == self.link_type,
+        };
+        if old.filename != self.filename || !is_same_link {
             return;
         }
+        self.link_type = old.link_type;
+        self.watch = std::mem::take(&mut old.watch);
         // What was begun for this one goes: nothing is in it.
         (self.writer, self.printed) = (old.writer.take(), old.printed.take());
         (self.count, self.failure) = (old.count, old.failure.take());
     }
 
     fn finish(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        if !self.says_encap {
+            let odd = self.watch.end();
+            self.tell_link(cx, odd);
+        }
         let finished = self.writer.take().map_or(Ok(()), CaptureWriter::finish);
         if let Some(printed) = self.printed.take() {
             cx.print(&printed.take());

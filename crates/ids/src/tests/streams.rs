@@ -292,8 +292,7 @@ fn model(text: &str, segments: &[(u32, Vec<u8>)], window_bytes: usize) -> Vec<(u
         }
         let start = before - before.min(window_bytes);
         let window: Vec<u8> = bytes[start..in_order].iter().map_while(|byte| *byte).collect();
-        let in_payload =
-            |rule: &crate::Rule| rule.scope().packets && naive::holds(rule, payload);
+        let in_payload = |rule: &crate::Rule| rule.scope().packets && naive::holds(rule, payload);
         let in_stream = |rule: &crate::Rule| {
             let is_for = match rule.scope().streams {
                 Streams::No => false,

@@ -209,3 +209,45 @@ fn devices_are_captures_and_the_generator() {
     check("Idle -> ToDevice(gen:)", "the generator takes no packets");
     check("Idle -> ToDevice(/none/x)", "/none/x: there is no folder '/none'");
 }
+
+/// Writes what `config` gives to `ToDump(…)`; gives the file's link type, and what was said.
+fn link_of_dump(folder: &Folder, config: &str) -> (String, String) {
+    let file = folder.file("link.pcap");
+    let (_, transcript) =
+        run(&format!("{config} -> ToDump({})", file.clone() + ", SNAPLEN 0"), &crate::registry());
+    let (mut router, _) =
+        run(&format!("f :: FromDump({file}, STOP true) -> Discard"), &crate::registry());
+    (router.read("f.encap").expect("it is there"), transcript.said())
+}
+
+#[test]
+fn a_capture_says_ip_where_its_packets_are_known_to_start_with_it() {
+    let folder = Folder::new("link");
+    let ether = folder.file("ether.pcap");
+    run(&format!("{FRAMES} -> ToDump({ether})"), &crate::registry());
+    let check = |config: &str, encap: &str, said: &str| {
+        let found = link_of_dump(&folder, &format!("FromDump({ether}, STOP true) -> {config}"));
+        assert_eq!(found.0, encap, "{config}");
+        assert_eq!(found.1.contains("says Ethernet"), !said.is_empty(), "{config}: {found:?}");
+        assert!(found.1.contains(said), "{config}: {found:?}");
+    };
+    check("Null", "ETHER", "");
+    check("Strip(14) -> CheckIPHeader", "IP", "");
+    check(
+        "Strip(14) -> CheckIPHeader -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)",
+        "ETHER",
+        "",
+    );
+    // What is only said to be there is not believed.
+    check("MarkIPHeader", "ETHER", "");
+    // Nobody knows that it is IP, but it is.
+    let odd = "says Ethernet, and of the first 4 packets 3 are raw IP: say ENCAP IP";
+    check("Strip(14)", "ETHER", odd);
+    let (ip, again) = (folder.file("ip.pcap"), folder.file("again.pcap"));
+    run(&format!("{FRAMES} -> Strip(14) -> ToDump({ip}, ENCAP IP)"), &crate::registry());
+    let config = format!("FromDump({ip}, STOP true) -> ToDump({again})");
+    assert_eq!(run(&config, &crate::registry()).1.said(), "");
+    let (mut router, _) =
+        run(&format!("f :: FromDump({again}, STOP true) -> Discard"), &crate::registry());
+    assert_eq!(router.read("f.encap"), Ok("IP".into()));
+}

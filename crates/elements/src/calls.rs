@@ -4,6 +4,10 @@
 use warpswitch_graph::language::nearest;
 use warpswitch_graph::{Context, HandlerSpec};
 
+/// What to do where there are `STOP true` and `END_CALL`.
+pub(crate) const STOP_OR_CALL: &str =
+    "leave one of them out: END_CALL stop ends the run as STOP true does";
+
 /// A handler that is called once a count is reached.
 #[derive(Debug)]
 pub(crate) struct Due {
@@ -20,8 +24,10 @@ impl Due {
             return Ok(None);
         }
         let words = text.trim().split_once(char::is_whitespace);
-        let (at, call) = words.ok_or("expected 'N HANDLER [VALUE]'")?;
-        let at = at.parse().map_err(|_| format!("'{at}' is no number of packets or bytes"))?;
+        let (at, call) = words.ok_or("expected 'N HANDLER [VALUE]', as 1000 stop")?;
+        let at = at
+            .parse()
+            .map_err(|_| format!("'{at}' is no number of packets or bytes, as in 1000 stop"))?;
         Ok(Some(Self { at, call: call.trim().to_owned() }))
     }
 }

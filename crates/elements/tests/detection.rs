@@ -197,7 +197,10 @@ fn what_is_wrong_is_told() {
     check(bad.display().to_string(), "no such variable");
     let rules = conf("ids.rules");
     check(format!("{rules}, VARS X"), "expected NAME=VALUE");
-    check(format!("{rules}, LINK ppp, FLOWS_MAX 0"), "LINK: expected one of ethernet, ip, sll, sll2, null");
+    check(
+        format!("{rules}, LINK ppp, FLOWS_MAX 0"),
+        "LINK: expected one of ethernet, ip, sll, sll2, null",
+    );
     check(format!("{rules}, OUT /no/such/folder/eve.json"), "/no/such/folder/eve.json: ");
     check(format!("{rules}, MEMORY_MAX 64K, WINDOW 65K"), "MEMORY_MAX: expected at least");
     check(format!("{rules}, MEMORY_MAX 64KB"), "MEMORY_MAX: invalid number");

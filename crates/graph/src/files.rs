@@ -101,6 +101,7 @@ pub(crate) fn compare(files: &[(usize, NotedFile)], graph: &FlatGraph, errors: &
             messages: vec![format!("{}: {message}", file.keyword)],
             args: vec![file.arg],
             meant: Default::default(),
+            help: Vec::new(),
         };
         errors.push(graph.argument_error(*element, &wrong));
     }

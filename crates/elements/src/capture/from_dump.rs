@@ -160,11 +160,18 @@ impl FromDump {
             .read("INTERVAL", &mut interval);
         let ns = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
         if start.is_some() && start_after.is_some() {
-            args.error_at("", "START and START_AFTER are mutually exclusive");
+            args.error_by("START_AFTER", "START and START_AFTER are mutually exclusive");
+            args.help(
+                "leave one of them out: START is a time, START_AFTER counts from the first packet",
+            );
         }
         let ends = [end, end_after, interval];
         if ends.iter().flatten().count() > 1 {
             args.error_at("", "END, END_AFTER, and INTERVAL are mutually exclusive");
+            args.help(
+                "leave all but one out: END is a time, END_AFTER counts from the first packet, \
+                 INTERVAL from the first that is given",
+            );
         }
         let after = start_after.map(|time| Bound::AfterFirst(ns(time)));
         self.start = start.map(|time| Bound::At(ns(time))).or(after).unwrap_or(Bound::None);
@@ -381,7 +388,8 @@ impl Element for FromDump {
         self.pace = timing.then(Pace::default);
         self.end_call = end_call.0;
         if self.stop && !self.end_call.is_empty() {
-            args.error_at("", "END_CALL and STOP are mutually exclusive");
+            args.error_by("END_CALL", "END_CALL and STOP are mutually exclusive");
+            args.help(crate::calls::STOP_OR_CALL);
         }
         args.complete()
     }

@@ -135,6 +135,15 @@ pub(crate) fn number_of(name: &str) -> Option<u32> {
     ENCAPS.iter().find(|(other, ..)| *other == name).map(|(_, _, number)| *number)
 }
 
+/// What there is in place of an encapsulation called `name`.
+pub(crate) fn expected_encap(name: &str) -> String {
+    let names = || ENCAPS.iter().map(|(name, ..)| *name);
+    let meant = names().find(|known| known.eq_ignore_ascii_case(name));
+    let meant = meant.or_else(|| nearest(name, names()));
+    let meant = meant.map_or(String::new(), |near| format!(": did you mean '{near}'?"));
+    format!("ENCAP takes {}{meant}", names().collect::<Vec<_>>().join(", "))
+}
+
 /// What handlers call `link`.
 pub(crate) fn name_of(link: LinkType) -> &'static str {
     ENCAPS.iter().find(|(_, other, _)| *other == link).map_or("??", |(name, ..)| name)

@@ -53,7 +53,7 @@ use warpswitch_packet::{Batch, Packet, annotation};
 use warpswitch_wire::link::LinkType;
 
 use super::device;
-use super::link::{LinkWatch, OddLink, name_of, number_of, starts_with_ip};
+use super::link::{LinkWatch, OddLink, expected_encap, name_of, number_of, starts_with_ip};
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -247,11 +247,16 @@ impl Element for ToDump {
         self.says_encap = encap.is_some() || encap_from.is_some();
         match (&encap, &encap_from) {
             (Some(_), Some(_)) => {
-                args.error_at("", "specify at most one of 'ENCAP' and 'USE_ENCAP_FROM'");
+                let message = "specify at most one of 'ENCAP' and 'USE_ENCAP_FROM'";
+                args.error_by("USE_ENCAP_FROM", message);
+                args.help("leave ENCAP out, and the elements say how packets start");
             }
             (Some(encap), None) => match number_of(&encap.0) {
                 Some(number) => self.link_type = number,
-                None => args.error_at("", "bad encapsulation type"),
+                None => {
+                    args.error_by("ENCAP", "bad encapsulation type");
+                    args.help(expected_encap(&encap.0));
+                }
             },
             (None, Some(names)) => {
                 self.encap_from = split_words(&names.0);

@@ -155,6 +155,10 @@ fn program(patterns: &[Expr]) -> Program {
     program
 }
 
+/// What is a pattern.
+const PATTERN_HELP: &str = "a pattern is OFFSET/BYTES[%MASK] with BYTES in hexadecimal, as 12/0800 \
+    for IPv4 in Ethernet frames, 12/0800 23/06 for TCP in it, or - for all other packets";
+
 impl Element for Classifier {
     fn configure(
         &mut self,
@@ -164,12 +168,16 @@ impl Element for Classifier {
         if args.len() != context.outputs {
             let message = format!("need {} arguments, one per output port", context.outputs);
             args.error_at("", &message);
+            args.help(super::one_for_each(context.outputs));
         }
         let mut patterns = Vec::new();
         for (idx, text) in args.rest().iter().enumerate() {
             match pattern(&String::from_utf8_lossy(&unquote(text))) {
                 Ok(expr) => patterns.push(expr),
-                Err(message) => args.error_of(idx, &format!("pattern {idx}: {message}")),
+                Err(message) => {
+                    args.error_of(idx, &format!("pattern {idx}: {message}"));
+                    args.help(PATTERN_HELP);
+                }
             }
         }
         args.complete()?;

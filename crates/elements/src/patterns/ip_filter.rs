@@ -58,6 +58,7 @@
 //! ```
 
 use warpswitch_graph::language::args::{Args, ArgsError, FromArg, NoNames, split::unquote};
+use warpswitch_graph::language::nearest;
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
 };
@@ -147,12 +148,27 @@ impl IpFilter {
                     let expected = outputs::expected(outputs);
                     problems.errors.push(format!("slot '{output}' out of range, {expected}"));
                 }
-                Err(_) => problems.errors.push(format!("unknown slot ID '{number}'")),
+                Err(_) => {
+                    problems.errors.push(format!("unknown slot ID '{number}'"));
+                    let near = nearest(number, ["allow", "deny", "drop"]);
+                    problems.help.push(match near {
+                        Some(near) => format!("'{number}' is no action: did you mean '{near}'?"),
+                        None => ACTION_HELP.to_owned(),
+                    });
+                }
             },
         }
         Way::Drop
     }
 }
+
+/// What begins a pattern of `IPFilter`.
+const ACTION_HELP: &str = "a pattern begins with what becomes of its packets: allow, deny or the \
+    number of an output, as in: allow tcp and dst port 80";
+/// What a pattern says of packets.
+const EXPRESSION_HELP: &str = "tests are such as tcp, src host 10.0.0.1, dst net 10.0.0.0/8, \
+    dst port 80 or http, icmp type echo, ttl < 2, with and, or, not and parentheses; \
+    `warpswitch elements IPFilter` lists them";
 
 /// Reads the patterns of `args`, the first word of each the action if `action` is there to read it,
 /// and tells what is wrong.
@@ -172,11 +188,17 @@ fn patterns(
             }
             None if has_actions => {
                 args.error_of(idx, &format!("empty pattern {idx}"));
+                args.help(ACTION_HELP);
                 continue;
             }
             _ => (Way::Output(idx as u32), words.as_slice()),
         };
+        let errors = problems.errors.len();
         let expr = parse::expression(words, context.names, &mut problems);
+        if problems.errors.len() > errors {
+            problems.help.push(EXPRESSION_HELP.to_owned());
+        }
+        problems.help.into_iter().for_each(|line| args.help(line));
         for message in problems.errors {
             args.error_of(idx, &format!("pattern {idx}: {message}"));
         }
@@ -197,6 +219,7 @@ impl Element for IpFilter {
         if !self.has_actions && args.len() != context.outputs {
             let message = format!("need {} arguments, one per output port", context.outputs);
             args.error_at("", &message);
+            args.help(super::one_for_each(context.outputs));
         }
         let patterns = patterns(args, context, self.has_actions);
         args.complete()?;

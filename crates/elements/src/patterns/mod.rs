@@ -23,6 +23,16 @@ mod words;
 
 use warpswitch_graph::ElementClass;
 
+/// What to do where there are not as many patterns as outputs.
+fn one_for_each(outputs: usize) -> String {
+    let outputs = match outputs {
+        0 => "no output is connected".to_owned(),
+        1 => "one output is connected".to_owned(),
+        outputs => format!("{outputs} outputs are connected"),
+    };
+    format!("{outputs}, and each has a pattern of its own: the last may be -, for what is left")
+}
+
 /// The classes of this area.
 pub(crate) const CLASSES: &[&ElementClass] =
     &[&classifier::CLASS, &ip_filter::CLASS, &ip_filter::CLASSIFIER, &sdn_classifier::CLASS];

@@ -26,6 +26,8 @@ const FIELD_BYTES_MAX: u32 = 8192;
 pub(super) struct Problems {
     pub(super) errors: Vec<String>,
     pub(super) warnings: Vec<String>,
+    /// What would be right.
+    pub(super) help: Vec<String>,
 }
 
 /// The expression that the words of a pattern mean; if there are errors, any.
@@ -192,6 +194,9 @@ impl Parser<'_> {
         let is_sound = self.value(&mut primitive);
         if self.at == first {
             let word = self.words[first].clone();
+            if let Some(near) = words::nearest_to(&word) {
+                self.problems.help.push(format!("'{word}' says nothing: did you mean '{near}'?"));
+            }
             self.error(format!("empty term near '{word}'"));
             return None;
         }

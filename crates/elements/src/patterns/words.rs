@@ -1,5 +1,7 @@
 //! The words that patterns know, and how a pattern is split into words.
 
+use warpswitch_graph::language::nearest;
+
 use super::program::{Place, Region};
 use crate::ip::names;
 
@@ -145,6 +147,16 @@ pub(super) enum Meaning {
     Value(Subject, u32),
     /// Not what the test is about, or more than one thing: the message.
     Wrong(String),
+}
+
+/// The word that was perhaps meant with `word`, which says nothing.
+pub(super) fn nearest_to(word: &str) -> Option<&'static str> {
+    let known = SYNTAX.iter().copied().chain(["and", "true", "false"]);
+    let known = known.chain(SUBJECTS.iter().map(|(name, _)| *name));
+    let known = known.chain(PROTO_SETS.iter().chain(TCP_FLAGS).map(|(name, _)| *name));
+    let known = known.chain(names::PROTOCOLS.iter().map(|(name, _)| *name));
+    let known = known.chain(names::PORTS.iter().map(|(name, _)| *name));
+    nearest(word, known.chain(names::ICMP_TYPES.iter().map(|(name, _)| *name)))
 }
 
 /// The number that `table` has for `word`.

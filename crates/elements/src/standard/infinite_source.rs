@@ -159,7 +159,8 @@ impl Element for InfiniteSource {
         if self.burst < 1 {
             args.error_at("", "burst size must be >= 1");
         } else if self.stop && !self.end_call.is_empty() {
-            args.error_at("", "END_CALL and STOP are mutually exclusive");
+            args.error_by("END_CALL", "END_CALL and STOP are mutually exclusive");
+            args.help(crate::calls::STOP_OR_CALL);
         }
         args.complete()
     }

@@ -115,6 +115,10 @@ impl TimeFilter {
     }
 }
 
+/// What to do where there are several times of one end.
+const ONE_OF_TIMES: &str = "leave all but one out: START and END are times, …_DELAY count from the \
+    start of the run, …_AFTER from the first packet, INTERVAL from the start of the span";
+
 impl Element for TimeFilter {
     fn configure(
         &mut self,
@@ -141,6 +145,7 @@ impl Element for TimeFilter {
             Err(()) => {
                 let names = "START, START_AFTER, and START_AFTER_INIT";
                 args.error_at("", &format!("{names} are mutually exclusive"));
+                args.help(ONE_OF_TIMES);
             }
         }
         let ends = [
@@ -154,11 +159,13 @@ impl Element for TimeFilter {
             Err(()) => {
                 let names = "END, END_AFTER, END_AFTER_INIT, and INTERVAL";
                 args.error_at("", &format!("{names} are mutually exclusive"));
+                args.help(ONE_OF_TIMES);
             }
         }
         self.end_call = end_call.0;
         if self.stop && !self.end_call.is_empty() {
-            args.error_at("", "END_CALL and STOP are mutually exclusive");
+            args.error_by("END_CALL", "END_CALL and STOP are mutually exclusive");
+            args.help(crate::calls::STOP_OR_CALL);
         }
         self.calls = self.stop || !self.end_call.is_empty();
         args.consume()

@@ -18,6 +18,8 @@ impl fmt::Display for EtherAddress {
 
 /// Six groups of one or two hex digits, all separated by `:` or all by `-`.
 impl FromArg for EtherAddress {
+    const EXPECTED: &str = "an Ethernet address, as 00:00:5e:00:53:01";
+
     fn from_arg(text: &str, names: &dyn Names) -> Result<Self, ArgError> {
         let separator = if text.contains('-') { '-' } else { ':' };
         let mut bytes = [0; 6];
@@ -36,6 +38,8 @@ impl FromArg for EtherAddress {
 
 /// `n.n.n.n`, or a name.
 impl FromArg for Ipv4Addr {
+    const EXPECTED: &str = "an IPv4 address, as 192.0.2.1";
+
     fn from_arg(text: &str, names: &dyn Names) -> Result<Self, ArgError> {
         match octets(text) {
             Some((address, 4)) => Ok(address),
@@ -107,6 +111,8 @@ impl Ipv4Prefix {
 }
 
 impl FromArg for Ipv4Prefix {
+    const EXPECTED: &str = "an IPv4 prefix, as 192.0.2.0/24";
+
     fn from_arg(text: &str, names: &dyn Names) -> Result<Self, ArgError> {
         Self::parse(text).or_else(|| names.ipv4_prefix(text)).ok_or(ArgError::Parse)
     }
@@ -125,6 +131,8 @@ impl FromArg for BareIpv4Prefix {
 
 /// Colons and hex digits, the last 32 bits perhaps as IPv4 address; or a name.
 impl FromArg for Ipv6Addr {
+    const EXPECTED: &str = "an IPv6 address, as 2001:db8::1";
+
     fn from_arg(text: &str, names: &dyn Names) -> Result<Self, ArgError> {
         text.parse().ok().or_else(|| names.ipv6(text)).ok_or(ArgError::Parse)
     }
@@ -148,6 +156,8 @@ impl Ipv6Prefix {
 }
 
 impl FromArg for Ipv6Prefix {
+    const EXPECTED: &str = "an IPv6 prefix, as 2001:db8::/32";
+
     fn from_arg(text: &str, names: &dyn Names) -> Result<Self, ArgError> {
         let parse = || {
             let (address, len) = text.split_once('/')?;

@@ -114,6 +114,10 @@ impl fmt::Display for ArgError {
 
 /// A value that an argument can be read as.
 pub trait FromArg: Sized {
+    /// What such a value is, with an example: told where one is wrong or missing, beside Click's
+    /// words for that. Empty if these are enough.
+    const EXPECTED: &str = "";
+
     /// Reads `text`, an argument without its keyword, quotes not yet taken off.
     ///
     /// # Errors
@@ -130,6 +134,8 @@ pub struct ArgsError {
     pub args: Vec<Option<usize>>,
     /// Of keywords that are not known, by their arguments: those that were perhaps meant.
     pub meant: BTreeMap<usize, String>,
+    /// What would be right, a line each. Click has no such lines.
+    pub help: Vec<String>,
 }
 
 impl fmt::Display for ArgsError {
@@ -180,6 +186,8 @@ pub struct Args<'a> {
     /// Which arguments were taken as the rest.
     rest: Vec<usize>,
     warnings: Vec<String>,
+    /// What would be right.
+    help: Vec<String>,
     files: Vec<NotedFile>,
 }
 
@@ -216,6 +224,7 @@ impl<'a> Args<'a> {
             taken: Vec::new(),
             rest: Vec::new(),
             warnings: Vec::new(),
+            help: Vec::new(),
             files: Vec::new(),
         }
     }
@@ -232,22 +241,37 @@ impl<'a> Args<'a> {
 
     /// Reads an optional keyword argument.
     pub fn read<T: FromArg>(&mut self, keyword: &str, target: &mut T) -> &mut Self {
-        self.read_as(keyword, false, false, target, T::from_arg)
+        self.read_value(keyword, false, false, target)
     }
 
     /// Reads a keyword argument that must be there.
     pub fn read_m<T: FromArg>(&mut self, keyword: &str, target: &mut T) -> &mut Self {
-        self.read_as(keyword, true, false, target, T::from_arg)
+        self.read_value(keyword, true, false, target)
     }
 
     /// Reads an optional argument that needs no keyword.
     pub fn read_p<T: FromArg>(&mut self, keyword: &str, target: &mut T) -> &mut Self {
-        self.read_as(keyword, false, true, target, T::from_arg)
+        self.read_value(keyword, false, true, target)
     }
 
     /// Reads an argument that must be there and needs no keyword.
     pub fn read_mp<T: FromArg>(&mut self, keyword: &str, target: &mut T) -> &mut Self {
-        self.read_as(keyword, true, true, target, T::from_arg)
+        self.read_value(keyword, true, true, target)
+    }
+
+    fn read_value<T: FromArg>(
+        &mut self,
+        keyword: &str,
+        is_mandatory: bool,
+        is_positional: bool,
+        target: &mut T,
+    ) -> &mut Self {
+        let errors = self.errors.len();
+        self.read_as(keyword, is_mandatory, is_positional, target, T::from_arg);
+        if self.errors.len() > errors && !T::EXPECTED.is_empty() {
+            self.help(format!("{keyword} takes {}", T::EXPECTED));
+        }
+        self
     }
 
     /// Reads an argument in a way of its own: mandatory or not, positional or not.
@@ -343,6 +367,20 @@ impl<'a> Args<'a> {
         }
     }
 
+    /// Adds an error about the argument `keyword` in words that do not begin with it.
+    pub fn error_by(&mut self, keyword: &str, message: &str) {
+        let arg = self.taken_by(keyword);
+        self.errors.extend(message.lines().map(|line| (line.to_owned(), arg)));
+    }
+
+    /// Says what would be right, or how to mend what is wrong, where there is an error.
+    pub fn help(&mut self, line: impl Into<String>) {
+        let line = line.into();
+        if !self.help.contains(&line) {
+            self.help.push(line);
+        }
+    }
+
     /// Adds an error about argument `idx` of those that [`Args::rest`] gave, counted from 0.
     pub fn error_of(&mut self, idx: usize, message: &str) {
         let arg = self.rest.get(idx).copied();
@@ -371,7 +409,8 @@ impl<'a> Args<'a> {
             errors if errors.is_empty() => Ok(()),
             errors => {
                 let (messages, args) = errors.into_iter().unzip();
-                Err(ArgsError { messages, args, meant: std::mem::take(&mut self.meant) })
+                let meant = std::mem::take(&mut self.meant);
+                Err(ArgsError { messages, args, meant, help: std::mem::take(&mut self.help) })
             }
         }
     }
@@ -469,6 +508,8 @@ impl FromArg for String {
 pub struct Word(pub String);
 
 impl FromArg for Word {
+    const EXPECTED: &str = "one word";
+
     fn from_arg(text: &str, names: &dyn Names) -> Result<Self, ArgError> {
         match split_words(text)[..] {
             [_] => String::from_arg(text, names).map(Self),
@@ -488,6 +529,8 @@ impl FromArg for Raw {
 }
 
 impl FromArg for bool {
+    const EXPECTED: &str = "true or false";
+
     fn from_arg(text: &str, _: &dyn Names) -> Result<Self, ArgError> {
         match unquote(text).as_slice() {
             b"1" | b"true" | b"yes" | b"t" | b"y" => Ok(true),
@@ -499,6 +542,8 @@ impl FromArg for bool {
 
 /// What may be absent: reading one makes it `Some`.
 impl<T: FromArg> FromArg for Option<T> {
+    const EXPECTED: &str = T::EXPECTED;
+
     fn from_arg(text: &str, names: &dyn Names) -> Result<Self, ArgError> {
         T::from_arg(text, names).map(Some)
     }
@@ -506,6 +551,8 @@ impl<T: FromArg> FromArg for Option<T> {
 
 /// Words, each of the same kind.
 impl<T: FromArg> FromArg for Vec<T> {
+    const EXPECTED: &str = T::EXPECTED;
+
     fn from_arg(text: &str, names: &dyn Names) -> Result<Self, ArgError> {
         split_words(text).iter().map(|word| T::from_arg(word, names)).collect()
     }

@@ -64,12 +64,19 @@ macro_rules! integers {
     ($($kind:ty),*) => {$(
         /// Decimal, `0` octal, `0x` hexadecimal, `0b` binary.
         impl FromArg for $kind {
+            const EXPECTED: &str = match <$kind>::MIN {
+                0 => "a whole number from 0 up, as 20 or 0x14",
+                _ => "a whole number, as 20, -1 or 0x14",
+            };
+
             fn from_arg(text: &str, _: &dyn Names) -> Result<Self, ArgError> {
                 bounded(text, <$kind>::MIN, <$kind>::MAX).map_err(|(error, _)| error)
             }
         }
 
         impl FromArg for Saturating<$kind> {
+            const EXPECTED: &str = <$kind>::EXPECTED;
+
             fn from_arg(text: &str, _: &dyn Names) -> Result<Self, ArgError> {
                 match bounded(text, <$kind>::MIN, <$kind>::MAX) {
                     Ok(value) => Ok(Self(value)),
@@ -89,6 +96,8 @@ integers!(u8, u16, u32, u64, usize, i8, i16, i32, i64);
 pub struct Size(pub u64);
 
 impl FromArg for Size {
+    const EXPECTED: &str = "a number of bytes, as 65536, 64K or 1G";
+
     fn from_arg(text: &str, names: &dyn Names) -> Result<Self, ArgError> {
         let (digits, shift) = match text.as_bytes().last() {
             Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
@@ -182,6 +191,8 @@ fn exponent_part(text: &str) -> Option<(i32, usize)> {
 }
 
 impl FromArg for f64 {
+    const EXPECTED: &str = "a number, as 2 or 0.5";
+
     fn from_arg(text: &str, _: &dyn Names) -> Result<Self, ArgError> {
         match Decimal::parse(text) {
             Some((_, len)) if len == text.len() => text.parse().map_err(|_| invalid()),
@@ -195,6 +206,8 @@ impl FromArg for f64 {
 pub struct Fixed<const BITS: u32>(pub u32);
 
 impl<const BITS: u32> FromArg for Fixed<BITS> {
+    const EXPECTED: &str = "a number, as 2 or 0.5";
+
     fn from_arg(text: &str, _: &dyn Names) -> Result<Self, ArgError> {
         let (decimal, len) = Decimal::parse(text).ok_or_else(invalid)?;
         if len != text.len() || decimal.is_negative {
@@ -219,6 +232,8 @@ const TIME_UNITS: [(&[&str], u64); 7] = [
 
 /// A time: a number and `s ms us ns m h d` (or `sec msec usec nsec min hr day`); seconds without.
 impl FromArg for Duration {
+    const EXPECTED: &str = "a time, as 1.5s, 20ms or 2min";
+
     fn from_arg(text: &str, _: &dyn Names) -> Result<Self, ArgError> {
         let (decimal, len) = Decimal::parse(text).ok_or_else(invalid)?;
         let unit = text[len..].trim_ascii_start();
@@ -244,6 +259,8 @@ pub struct Bandwidth {
 }
 
 impl FromArg for Bandwidth {
+    const EXPECTED: &str = "a rate, as 10Mbps or 500kBps";
+
     fn from_arg(text: &str, _: &dyn Names) -> Result<Self, ArgError> {
         let (decimal, len) = Decimal::parse(text).ok_or_else(invalid)?;
         if decimal.is_negative {

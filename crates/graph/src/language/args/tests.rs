@@ -236,3 +236,21 @@ fn sizes_have_suffixes() {
     }
     assert_eq!(size("17179869184G"), Err("out of range, bound 18446744073709551615".into()));
 }
+
+#[test]
+fn what_would_be_right_is_told_once_and_only_beside_an_error() {
+    let (mut limit, mut stop, mut more) = (0u32, false, false);
+    let mut args = Args::new("x, STOP maybe");
+    args.read_p("LIMIT", &mut limit).read("STOP", &mut stop).read_m("MORE", &mut more);
+    args.help("a line");
+    args.help("a line");
+    let wrong = args.complete().unwrap_err();
+    assert_eq!(wrong.help[0], "LIMIT takes a whole number from 0 up, as 20 or 0x14");
+    assert_eq!(wrong.help[1..], ["STOP takes true or false", "MORE takes true or false", "a line"]);
+    assert_eq!(wrong.to_string().lines().count(), 3, "{wrong}");
+    let mut args = Args::new("LIMIT 4294967296");
+    args.read("LIMIT", &mut limit).error_by("LIMIT", "too many");
+    let wrong = args.complete().unwrap_err();
+    assert_eq!(wrong.messages, ["LIMIT: out of range, bound 4294967295", "too many"]);
+    assert_eq!(wrong.args, [Some(0); 2]);
+}

@@ -179,7 +179,10 @@ impl FlatGraph {
                 _ => error,
             };
         }
-        error
+        match wrong.help.is_empty() || !error.help.is_empty() {
+            true => error,
+            false => error.help(wrong.help.join("\n")),
+        }
     }
 
     /// Where the arguments of element `idx` are written.

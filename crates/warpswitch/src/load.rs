@@ -11,21 +11,16 @@ use warpswitch_classify::{BuildOptions, Classifier, Engine, build};
 use warpswitch_io::name_folder;
 use warpswitch_rules::Ruleset;
 use warpswitch_rules::diagnostic::utf8_text;
-use warpswitch_rules::format::read_rules;
+use warpswitch_rules::format::{RULES_BYTES_MAX, read_bounded, read_rules};
 
 use crate::args::RulesArgs;
 use crate::auto::Auto;
 use crate::exit::bad_input;
-use crate::human;
 use crate::output::is_dash;
 use crate::term::{self, Progress};
 
 /// Bytes read from a file at once.
 const READ_BYTES: usize = 1 << 20;
-
-/// The most bytes of a rule file, unpacked: ten million rules of the usual kind. A small packed
-/// file can be one that no memory holds.
-const RULES_BYTES_MAX: u64 = 1 << 30;
 
 /// A NUL among so many first bytes tells that a file is no text.
 const BINARY_LOOK_BYTES: usize = 1024;
@@ -139,7 +134,8 @@ pub fn capture_kind(start: &[u8]) -> Option<&'static str> {
 pub fn load_rules(args: &RulesArgs) -> anyhow::Result<LoadedRules> {
     let name = display_name(&args.rules);
     let input = open(&args.rules, "rules")?;
-    let bytes = read_bounded(&args.rules, input, RULES_BYTES_MAX)?;
+    let bytes = read_bounded(input, RULES_BYTES_MAX);
+    let bytes = bytes.map_err(|error| unreadable(&args.rules, &error))?;
     let progress = (bytes.len() > RULES_WORTH_PROGRESS_BYTES)
         .then(|| Progress::spinner(&format!("reading {name}")));
     let text = utf8_text(&name, &bytes)?;
@@ -150,20 +146,6 @@ pub fn load_rules(args: &RulesArgs) -> anyhow::Result<LoadedRules> {
     }
     let text = String::from_utf8(bytes).expect("it was read as text above");
     Ok(LoadedRules { ruleset, name, text })
-}
-
-/// The whole content of a rule file, which may have so many bytes.
-fn read_bounded(path: &Path, input: impl Read, bytes_max: u64) -> anyhow::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let read = input.take(bytes_max + 1).read_to_end(&mut bytes);
-    read.map_err(|error| unreadable(path, &error))?;
-    if bytes.len() as u64 > bytes_max {
-        let (name, most) = (display_name(path), human::bytes(bytes_max as usize));
-        return Err(bad_input(format!(
-            "cannot read {name}: it has more than {most}, unpacked, the most of a rule file"
-        )));
-    }
-    Ok(bytes)
 }
 
 /// Builds an engine over rules.
@@ -185,21 +167,4 @@ pub fn build_engine(
 
 fn unreadable(path: &Path, error: &io::Error) -> anyhow::Error {
     bad_input(format!("cannot read {}: {error}", display_name(path)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rule_file_has_so_many_bytes_and_no_more() {
-        let read =
-            |bytes_max| read_bounded(Path::new("a.rules"), &b"# twelve bytes"[2..], bytes_max);
-        assert_eq!(read(12).unwrap(), b"twelve bytes");
-        let error = read(11).unwrap_err().to_string();
-        assert!(
-            error.starts_with("cannot read a.rules: it has more than 11 B, unpacked"),
-            "{error}"
-        );
-    }
 }

@@ -7,7 +7,7 @@
 //! One input, any number of outputs; push. Frames must be whole, from the Ethernet header on.
 //!
 //! # Configuration
-//! - `RULES`: the file
+//! - `RULES`: the file, gzip'd or not, of at most 1 GiB unpacked
 //! - `RULES_FORMAT`: `classbench`, `ovs` or `canonical`; told by the content by default
 //! - `ENGINE`: the engine that looks rules up, `turbo` by default
 //! - `MISS`: output of frames that no rule is about, or that have no key, as fragments of other
@@ -61,10 +61,12 @@ use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing, drop_for,
 };
-use warpswitch_io::name_folder;
+use warpswitch_io::{Unpacked, name_folder};
 use warpswitch_packet::{BATCH_LEN_MAX, Batch, LentFrames, Packet, annotation};
 use warpswitch_rules::extract::Extractor;
-use warpswitch_rules::format::{ReadOptions, RulesFormat, read_rules, read_rules_bytes};
+use warpswitch_rules::format::{
+    RULES_BYTES_MAX, ReadOptions, RulesFormat, read_bounded, read_rules, read_rules_bytes,
+};
 use warpswitch_rules::{Action, KeyBatch, Rule, RuleId, RuleRef, Ruleset, RulesetBuilder, Schema};
 use warpswitch_wire::link::LinkType;
 
@@ -460,10 +462,12 @@ impl SdnClassifier {
     }
 }
 
-/// Reads the rules of a file.
-fn read_file(path: &str, options: &ReadOptions) -> Result<Ruleset, String> {
-    let bytes = std::fs::read(path)
-        .map_err(|error| format!("{path}: {}", reason(&name_folder(path.as_ref(), error))))?;
+/// Reads the rules of a file, which may have so many bytes.
+fn read_file(path: &str, options: &ReadOptions, bytes_max: u64) -> Result<Ruleset, String> {
+    let bytes = Unpacked::open(path)
+        .map_err(|error| name_folder(path.as_ref(), error))
+        .and_then(|file| read_bounded(file, bytes_max))
+        .map_err(|error| format!("{path}: {}", reason(&error)))?;
     read_rules_bytes(path, &bytes, options).map_err(|errors| errors.to_string())
 }
 
@@ -498,7 +502,7 @@ impl Element for SdnClassifier {
         args.complete()?;
         self.outputs = context.outputs;
         let options = ReadOptions { format, tcp_flags, ..ReadOptions::default() };
-        let read = read_file(&path, &options).map_err(|message| vec![message]);
+        let read = read_file(&path, &options, RULES_BYTES_MAX).map_err(|message| vec![message]);
         let engine = engine.unwrap_or(Engine::Turbo);
         let made =
             read.and_then(|rules| Lookup::new(&rules, format, engine, context.outputs, self.miss));
@@ -661,6 +665,18 @@ mod tests {
             assert_eq!(read("sdn.hits"), "0 10\n1 11\n3 12\n");
             assert_eq!((read("sdn.rules"), read("sdn.engine")), ("4".into(), engine.into()));
         }
+    }
+
+    #[test]
+    fn a_file_has_so_many_bytes_and_no_more() {
+        let file = File::new("many", FLOWS);
+        let path = file.0.display().to_string();
+        let read = |bytes_max| super::read_file(&path, &super::ReadOptions::default(), bytes_max);
+        assert_eq!(read(FLOWS.len() as u64).map(|rules| rules.len()), Ok(4));
+        let bound = FLOWS.len() as u64 - 1;
+        let expected =
+            format!("{path}: it has more than {bound} bytes, unpacked, the most of a rule file");
+        assert_eq!(read(bound).map(|rules| rules.len()), Err(expected));
     }
 
     #[test]

@@ -26,7 +26,7 @@
 //! byte, and reports what it had to change. Readers collect *every* error ([`Diagnostics`]).
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::str::FromStr;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, grouped, utf8_text};
@@ -238,6 +238,28 @@ pub fn read_rules_bytes(
     read_rules(name, utf8_text(name, bytes)?, options)
 }
 
+/// The most bytes of a rule file, unpacked: ten million rules of the usual kind. A small packed
+/// file can be one that no memory holds.
+pub const RULES_BYTES_MAX: u64 = 1 << 30;
+
+/// The whole content of a rule file, which may have so many bytes, [`RULES_BYTES_MAX`] usually.
+///
+/// # Errors
+/// [`io::ErrorKind::FileTooLarge`] with the bound, and those of `input`.
+pub fn read_bounded(input: impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    input.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
+        let most = match bytes_max >> 30 {
+            0 => format!("{} bytes", grouped(bytes_max as usize)),
+            gib => format!("{gib} GiB"),
+        };
+        let message = format!("it has more than {most}, unpacked, the most of a rule file");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    Ok(bytes)
+}
+
 /// The most lines with content that [`detect`] looks at.
 const DETECT_LINES_MAX: usize = 64;
 
@@ -417,6 +439,17 @@ mod tests {
         let named = ReadOptions { format: Some(RulesFormat::Ovs), ..Default::default() };
         let errors = read_rules("r", "alert tcp (sid:1;)\n", &named).expect_err("it is none");
         assert!(!errors.to_string().contains("warpswitch ids"), "{errors}");
+    }
+
+    #[test]
+    fn a_file_has_so_many_bytes_and_no_more() {
+        let text = &b"# 10 bytes"[..];
+        assert_eq!(read_bounded(text, 10).unwrap(), text);
+        let error = read_bounded(text, 9).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+        assert!(error.to_string().starts_with("it has more than 9 bytes, unpacked"), "{error}");
+        let error = read_bounded(io::repeat(b' ').take(1 << 31), 0).unwrap_err();
+        assert!(error.to_string().starts_with("it has more than 0 bytes"), "{error}");
     }
 
     #[test]

@@ -16,6 +16,12 @@
 //! the ICMP type and code (`0x0303/0xffff` is type 3, code 3; every such column of the published
 //! seeds is one); it is never matched then, as the 5-tuple schemas have no room for them.
 //!
+//! # Ports of ICMP
+//! Filters are about 5-tuples, in which ICMP has zeros as ports: a rule for ICMP alone with ports
+//! matches packets whose keys say so, and frames only if the ranges have the 0. In the OpenFlow
+//! schemas ports of ICMP are its type and code, so such a rule is not read as one of these, nor
+//! one that asks for a type written as a filter.
+//!
 //! # Families
 //! An address with a colon is IPv6, as classbench-ng writes it. The first rule decides the schema;
 //! one set of both families needs the schema `openflow12_ipv6`. In the OpenFlow schemas a rule
@@ -27,6 +33,7 @@
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use super::other_schema::{ICMP_PORTS, has_icmp_ports};
 use super::text::{
     self, Fault, Faults, Parsed, Reporter, Token, is_blank_or_comment, is_space, lines,
 };
@@ -136,6 +143,11 @@ impl LineReader {
         let (proto, mask) = proto?;
         matching.set_mask(Field::IpProto, proto.into(), mask.into());
         let is_icmp = mask == 0xff && matches!(proto, PROTO_ICMP | PROTO_ICMPV6);
+        let is_5tuple = self.schema.field(Field::EthType).is_none();
+        if !is_5tuple && has_icmp_ports(self.schema, matching.as_ref()) {
+            let fault = Fault::new(0..line.len(), ICMP_PORTS, "0 : 65535 twice beside ICMP");
+            self.faults.push(fault.help("read the rules with the schema of their 5-tuple"));
+        }
         let mut rule = Rule::new(matching, Action::Pass);
         if let Some(((value, mask), token)) = flags {
             let column = FlagsColumn { value: value as u16, mask: mask as u16 };
@@ -299,6 +311,9 @@ pub(super) fn why_inexpressible(ruleset: &Ruleset, id: RuleId) -> Option<String>
     let Some([src, dst]) = address_fields(schema, &matching) else {
         return Some("its EtherType is neither exactly IPv4 nor exactly IPv6".to_owned());
     };
+    if schema.field(Field::EthType).is_some() && has_icmp_ports(schema, matching) {
+        return Some("type or code of ICMP are matched, which filters do not have".to_owned());
+    }
     for spec in schema.fields {
         let kind = matching.kind(schema, spec.field);
         let alias = |mine: Field| {
@@ -408,7 +423,10 @@ fn flags_column(ruleset: &Ruleset, id: RuleId) -> Option<FlagsColumn> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{RulesFormat, WriteError, read_rules, write_rules, write_rules_report};
+    use super::super::{
+        RulesFormat, TraceFormat, TraceReader, WriteError, read_rules, write_rules,
+        write_rules_report,
+    };
     use super::*;
     use crate::schema::{IPV4_5TUPLE, IPV6_5TUPLE, OPENFLOW12, OPENFLOW12_IPV6};
 
@@ -558,5 +576,37 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         let protos: Vec<&str> = text.lines().map(|l| l.split('\t').nth(4).unwrap()).collect();
         assert_eq!(protos, ["0x02/0xFF", "0x03/0xFF", "0x01/0xFF"]);
+    }
+
+    /// In a 5-tuple ICMP has zeros as ports, in the OpenFlow schemas its type and code: a rule that
+    /// says ports says another thing there.
+    #[test]
+    fn ports_of_icmp_are_those_of_5_tuples() {
+        let line = |ports: &str, proto: &str| format!("@10.0.0.0/8 0.0.0.0/0 {ports} {proto}\n");
+        let of = |schema, line: &str| {
+            read_rules("f", line, &ReadOptions { schema: Some(schema), ..Default::default() })
+        };
+        let web = line("0 : 65535 80 : 80", "0x01/0xFF");
+        let errors = of(&OPENFLOW12, &web).unwrap_err().to_string();
+        assert!(errors.contains("zeros as ports in 5-tuples"), "{errors}");
+        assert!(of(&OPENFLOW12_IPV6, &web).is_err());
+        for line in [line("0 : 65535 0 : 65535", "0x01/0xFF"), line("0 : 1 80 : 80", "0x00/0x00")] {
+            assert!(of(&OPENFLOW12, &line).is_ok(), "{line}");
+        }
+        // As keys say it, and as frames have it.
+        let rules = of(&IPV4_5TUPLE, &web).unwrap();
+        let found = |port: u16| {
+            let mut key = crate::KeyBuf::new(&IPV4_5TUPLE);
+            let text = format!("{}\t1\t0\t{port}\t1\t0\t0\n", 0x0a00_0001);
+            let (text, format) = (text.as_bytes(), Some(TraceFormat::ClassBench));
+            let mut trace = TraceReader::new("t", text, &IPV4_5TUPLE, format);
+            assert_eq!(trace.read_batch(&mut key, 9).unwrap(), 1);
+            crate::linear::lookup(&rules, key.as_batch().key(0))
+        };
+        assert_eq!((found(80), found(0)), (RuleId(0), RuleId::NONE));
+        let flows = "icmp,icmp_type=8 actions=NORMAL\n";
+        let rules = read_rules("f", flows, &ReadOptions::default()).unwrap();
+        let refused = write_rules(&rules, RulesFormat::ClassBench, &mut Vec::new()).unwrap_err();
+        assert!(refused.to_string().contains("type or code of ICMP"), "{refused}");
     }
 }

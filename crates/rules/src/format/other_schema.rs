@@ -9,13 +9,24 @@
 use std::ops::Range;
 
 use super::text::{Fault, Parsed};
-use crate::matching::{Match, MatchKind};
+use crate::matching::{Match, MatchKind, MatchRef};
 use crate::schema::{Field, FieldSpec, SCHEMAS, Schema};
 
 const ETH_IPV4: u128 = 0x0800;
 const ETH_IPV6: u128 = 0x86dd;
 const PROTO_ICMP: u128 = 1;
 const PROTO_ICMPV6: u128 = 58;
+
+/// Why ports beside the protocol ICMP do not go from 5-tuples to other schemas, or back.
+pub(super) const ICMP_PORTS: &str =
+    "ICMP has zeros as ports in 5-tuples, its type and code in other schemas";
+
+/// Whether a rule is for ICMP alone and demands ports, which are none.
+pub(super) fn has_icmp_ports(schema: &Schema, matching: MatchRef<'_>) -> bool {
+    let kind = |field| matching.kind(schema, field);
+    matches!(kind(Field::IpProto), MatchKind::Exact(PROTO_ICMP | PROTO_ICMPV6))
+        && [Field::L4Src, Field::L4Dst].iter().any(|&field| kind(field) != MatchKind::Any)
+}
 
 /// Two schemas: of the text, and of the rules that are made of it. They may be the same.
 #[derive(Clone, Copy)]
@@ -128,15 +139,12 @@ impl Schemas {
 
     /// Refuses ports of ICMP, which are zero in 5-tuples.
     fn check_icmp(&self, matching: &Match, demands: Range<usize>) -> Parsed<()> {
-        let kind = |field| matching.as_ref().kind(self.of_text, field);
-        let is_icmp = matches!(kind(Field::IpProto), MatchKind::Exact(PROTO_ICMP | PROTO_ICMPV6));
-        let has_ports = [Field::L4Src, Field::L4Dst].iter().any(|&f| kind(f) != MatchKind::Any);
         let is_other = family(self.of_text).is_some() != family(self.of_rules).is_some();
-        if !(is_icmp && has_ports && is_other) {
+        if !(is_other && has_icmp_ports(self.of_text, matching.as_ref())) {
             return Ok(());
         }
-        let message = "ICMP has zeros as ports in 5-tuples, its type and code in other schemas";
-        let fault = Fault::new(demands, message, "no l4_src and l4_dst beside this ip_proto");
+        let expected = "no l4_src and l4_dst beside this ip_proto";
+        let fault = Fault::new(demands, ICMP_PORTS, expected);
         Err(fault.help(format!("read the rules with their own schema, {}", self.of_text.name)))
     }
 }

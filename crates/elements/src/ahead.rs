@@ -87,9 +87,17 @@ impl Costs {
     }
 }
 
-/// Why answers were not taken, in the order of [`Missed`].
-const REASONS: [&str; 4] =
-    ["no answer", "tables have changed", "for another element", "about something else"];
+/// Why answers were not taken, in the order of [`Missed`]. The last one is of answers that say
+/// where a list is, which only some have.
+const REASONS: [&str; 5] = [
+    "no answer",
+    "tables have changed",
+    "for another element",
+    "about something else",
+    "its list is gone",
+];
+const SOMETHING_ELSE: usize = 3;
+const LIST_GONE: usize = 4;
 
 /// Packets that were looked up although they might have had an answer, by reason. As batches are
 /// looked up as a whole, the first packet without an answer that holds speaks for all.
@@ -97,9 +105,18 @@ const REASONS: [&str; 4] =
 pub(crate) struct Missed([u64; REASONS.len()]);
 
 impl Missed {
-    /// A line for each reason, as `drops_by_reason` has them.
+    /// A line for each reason, as `drops_by_reason` has them, of answers that have no lists.
     pub(crate) fn text(&self) -> String {
-        let lines = self.0.iter().zip(REASONS);
+        self.lines(LIST_GONE)
+    }
+
+    /// The same of answers that may have some.
+    pub(crate) fn text_with_lists(&self) -> String {
+        self.lines(REASONS.len())
+    }
+
+    fn lines(&self, reasons: usize) -> String {
+        let lines = self.0.iter().zip(REASONS).take(reasons);
         lines.map(|(packets, reason)| format!("{packets}\t{reason}\n")).collect()
     }
 
@@ -148,10 +165,12 @@ impl Ahead {
         Some((packet, ahead))
     }
 
-    /// Counts answers that were taken and say nothing any more as none.
-    pub(crate) fn give_back(&mut self, answers: usize) {
-        self.taken -= answers as u64;
-        self.missed.0[0] += answers as u64;
+    /// Counts answers that were taken as none: those whose lists are gone, and those that are about
+    /// other bytes.
+    pub(crate) fn give_back(&mut self, gone: usize, others: usize) {
+        self.taken -= (gone + others) as u64;
+        self.missed.0[LIST_GONE] += gone as u64;
+        self.missed.0[SOMETHING_ELSE] += others as u64;
     }
 
     /// Counts a batch whose answers are not taken because of `packet`.
@@ -161,7 +180,7 @@ impl Ahead {
             None => 0,
             Some((_, stamp)) if stamp != self.stamp.get() => 1,
             Some((owner, _)) if owner != self.owner => 2,
-            Some(_) => 3,
+            Some(_) => SOMETHING_ELSE,
         };
         self.missed.0[why] += packets as u64;
     }
@@ -225,5 +244,28 @@ impl Ahead {
             add(&self.costs.taken[self.lookup], took, batch.len());
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An answer whose list is gone is told apart from none, and from one about other bytes.
+    #[test]
+    fn each_reason_has_its_own_count() {
+        let (stamp, costs) = (Arc::default(), Arc::default());
+        let missed = Missed::default();
+        let mut ahead = Ahead { stamp, costs, lookup: 0, owner: 1, taken: 0, missed };
+        let mut packet = Packet::new();
+        packet.set_data(&[0; 64]);
+        assert!(ahead.answer(&packet).is_none());
+        ahead.taken = 9;
+        ahead.give_back(2, 3);
+        assert_eq!(ahead.taken, 4);
+        let shared = "1\tno answer\n0\ttables have changed\n0\tfor another element\n\
+            3\tabout something else\n";
+        assert_eq!(ahead.missed.text(), shared);
+        assert_eq!(ahead.missed.text_with_lists(), format!("{shared}2\tits list is gone\n"));
     }
 }

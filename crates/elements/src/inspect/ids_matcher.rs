@@ -37,7 +37,7 @@
 //! | `bytes_max` | read | the most bytes that flows and streams take, whatever comes |
 //! | `on_device` | read | texts, of packets and of streams, that a device searched for patterns |
 //! | `on_cores` | read | those that the worker did although there is a device |
-//! | `ahead_missed` | read | packets whose payloads nobody had searched ahead although somebody does, `PACKETS<tab>REASON` |
+//! | `ahead_missed` | read | packets of which is not known what a device found ahead, `PACKETS<tab>REASON`: nobody has searched (`no answer`), or the list of what was found was written over (`its list is gone`), among others |
 //! | `flush` | write | what was written is in the file then |
 //!
 //! # Drops
@@ -271,8 +271,8 @@ impl IdsMatcher {
             return;
         };
         let (mut listener, before) = (std::mem::take(&mut self.listener), inspector.search_work());
-        let (held, gone) = listener.read(batch.iter().map(|packet| ahead.answer(packet)));
-        ahead.give_back(gone);
+        let (held, gone, others) = listener.read(batch.iter().map(|packet| ahead.answer(packet)));
+        ahead.give_back(gone, others);
         self.look(cx, batch, |_| true, |place| listener.of(place));
         self.listener = listener;
         let (Some(ahead), Some(inspector)) = (&self.ahead, &self.inspector) else { return };
@@ -459,7 +459,7 @@ impl Element for IdsMatcher {
             "on_device" => self.counts.on_device.load(Ordering::Relaxed).to_string(),
             "on_cores" => self.counts.on_cores.load(Ordering::Relaxed).to_string(),
             "ahead_missed" => {
-                self.ahead.as_ref().map(|ahead| ahead.missed).unwrap_or_default().text()
+                self.ahead.as_ref().map(|ahead| ahead.missed).unwrap_or_default().text_with_lists()
             }
             _ => inspector.bytes_max().to_string(),
         })

@@ -72,15 +72,15 @@ impl Listener {
         Teller { lists, chain }
     }
 
-    /// Reads the answer of each packet of a batch; none where it has none. Gives how many held, and
-    /// how many lists are gone.
+    /// Reads the answer of each packet of a batch; none where it has none. Gives how many hold, of
+    /// how many the lists are gone, and how many are about what is no part of their packet.
     pub(crate) fn read<'p>(
         &mut self,
         answers: impl Iterator<Item = Option<(&'p Packet, AheadAnswer)>>,
-    ) -> (usize, usize) {
+    ) -> (usize, usize, usize) {
         self.told.clear();
         self.patterns.clear();
-        let mut gone = 0;
+        let (mut gone, mut others) = (0, 0);
         for answer in answers {
             let told = answer.and_then(|(packet, said)| {
                 let from = self.patterns.len();
@@ -88,12 +88,15 @@ impl Listener {
                     gone += 1;
                     return None;
                 };
-                let place = place(proof, packet)?;
+                let Some(place) = place(proof, packet) else {
+                    others += 1;
+                    return None;
+                };
                 Some(Told { patterns: from..self.patterns.len(), place })
             });
             self.told.push(told);
         }
-        (self.told.iter().flatten().count(), gone)
+        (self.told.iter().flatten().count(), gone, others)
     }
 
     /// Adds the patterns of an answer; gives the proof that goes with them.
@@ -171,8 +174,9 @@ mod tests {
         (answer, proof): (u32, u32),
     ) -> Option<(Vec<PatternId>, PayloadPlace)> {
         let said = AheadAnswer { answer, proof, owner: 1 };
-        let (held, _) = listener.read([None, Some((packet, said))].into_iter());
+        let (held, gone, others) = listener.read([None, Some((packet, said))].into_iter());
         assert!(listener.of(0).is_none());
+        assert_eq!(held + gone + others, 1);
         let found = listener.of(1);
         assert_eq!(found.is_some(), held == 1);
         found.map(|found| (found.patterns.to_vec(), found.place.expect("a proof has one")))
@@ -221,7 +225,7 @@ mod tests {
         }
         assert_eq!(hear(&mut listener, &packet, old), None);
         let said = AheadAnswer { answer: old.0, proof: old.1, owner: 1 };
-        assert_eq!(listener.read([Some((&packet, said)), None].into_iter()), (0, 1));
+        assert_eq!(listener.read([Some((&packet, said)), None].into_iter()), (0, 1, 0));
         let too_many: Vec<PatternId> = (0..LISTS_WORDS as u32 / 8).map(PatternId).collect();
         assert_eq!(teller.answer(&too_many, proof), None, "others would be put out");
     }

@@ -190,6 +190,11 @@ impl Engine {
         [0, 1, 2, 3].map(|group: usize| &self.groups[group].patterns)
     }
 
+    /// The patterns that parts of HTTP messages are searched for, if rules are about these.
+    pub fn message_patterns(&self) -> Option<&Patterns> {
+        self.messages.as_ref().map(|messages| &messages.group.patterns)
+    }
+
     pub(crate) fn scanner(&self, carried: Carried) -> &Scanner {
         &self.group(carried).scanner
     }

@@ -2,10 +2,14 @@
 //!
 //! ```text
 //! DIR/**/literals_*.hex ─► patterns ─┐
+//! DIR/**/snort/*.rules ─► their fast ┤
 //! DIR/**/*http*.pcap ─► payloads ────┼─► warpswitch-scan's benchmark, aho-corasick crate within
 //! random bytes ─────► payloads ──────┴─► Hyperscan (--peers)
 //!                     table, ratios, bench/record ◄── digests agree ◄┘
 //! ```
+//! Rules of detection, packed or not, give two sets: what payloads of TCP are searched for, and, by
+//! `-messages`, what parts of HTTP messages are.
+//!
 //! Without `--data` patterns and text are made up, the same in every run. All patterns are
 //! insensitive, which is what one automaton of the crate can do. Rates are payloads a second, as in
 //! other experiments; bits a second stand below the table.
@@ -72,7 +76,9 @@ pub fn scan(options: &Options) -> Result<()> {
     let folder = repo::target().join("bench");
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let (sets, payloads) = match &options.data {
-        Some(data) => (patterns_of(data)?, vec![captured(data, &folder)?, random(&folder)?]),
+        Some(data) => {
+            (patterns_of(data, &folder)?, vec![captured(data, &folder)?, random(&folder)?])
+        }
         None => made_up(&folder)?,
     };
     let mut measured = Vec::new();
@@ -202,11 +208,16 @@ fn files(folder: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Result<Vec<PathBuf>
     Ok(found)
 }
 
-fn patterns_of(data: &Path) -> Result<Vec<Patterns>> {
+fn patterns_of(data: &Path, folder: &Path) -> Result<Vec<Patterns>> {
     let is_wanted = |name: &str| name.starts_with("literals_") && name.ends_with(".hex");
-    let paths = files(data, &is_wanted)?;
-    if paths.is_empty() {
-        bail!("no literals_*.hex below {}", data.display());
+    let mut paths = files(data, &is_wanted)?;
+    // Other folders have rules of classifiers by such names.
+    let is_detection =
+        |path: &PathBuf| path.parent().is_some_and(|folder| folder.ends_with("snort"));
+    for rules in
+        files(data, &|name| rules_name(name).is_some())?.iter().filter(|path| is_detection(path))
+    {
+        paths.extend(fast_patterns(rules, folder)?);
     }
     let read = |path: PathBuf| {
         let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
@@ -214,7 +225,29 @@ fn patterns_of(data: &Path) -> Result<Vec<Patterns>> {
         let name = stem.trim_start_matches("literals_").to_owned();
         Ok(Patterns { name, len: text.lines().count(), path })
     };
-    paths.into_iter().map(read).collect()
+    let mut sets: Vec<Patterns> = paths.into_iter().map(read).collect::<Result<_>>()?;
+    sets.retain(|set| set.len > 0);
+    if sets.is_empty() {
+        bail!("no literals_*.hex and no snort/*.rules below {}", data.display());
+    }
+    Ok(sets)
+}
+
+/// The name of a file of detection rules, without its endings.
+fn rules_name(name: &str) -> Option<&str> {
+    name.strip_suffix(".gz").unwrap_or(name).strip_suffix(".rules")
+}
+
+/// Has our detection write what it would search for: in payloads of TCP, and in messages.
+fn fast_patterns(rules: &Path, folder: &Path) -> Result<[PathBuf; 2]> {
+    let name = rules.file_name().unwrap_or_default().to_string_lossy();
+    let name = rules_name(&name).unwrap_or(&name);
+    let sets = ["", "-messages"].map(|what| folder.join(format!("{name}{what}.hex")));
+    let mut command = repo::cargo();
+    command.args(["run", "--quiet", "--release", "--package", "warpswitch-ids"]);
+    command.args(["--example", "fast_patterns", "--"]).arg(rules).args(&sets);
+    repo::must(&mut command, "taking patterns out of rules")?;
+    Ok(sets)
 }
 
 /// Has our benchmark take the payloads out of captures.
@@ -321,7 +354,7 @@ mod tests {
         assert_eq!(again.iter().map(read).collect::<Vec<_>>(), before);
         let patterns = fs::read_to_string(&sets[0].path).unwrap();
         assert!(patterns.lines().all(|line| line.len() >= 10 && line.starts_with("i ")));
-        assert!(patterns_of(folder.path()).is_err(), "none is called literals_*");
+        assert!(patterns_of(folder.path(), folder.path()).is_err(), "none is called literals_*");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The kernels for AVX2: eight positions at once. Tiny patterns are found by the portable steps.
+//! The kernels for AVX2: eight positions at once, and 32 of tiny patterns.
 
 use std::arch::x86_64::*;
 
@@ -139,7 +139,44 @@ fn short(table: &BitTable, text: &[u8], start: usize, masks: &mut [Mask]) {
     }
 }
 
+/// A table of 64 bytes, each quarter of it twice.
+type Quarters = [__m256i; 4];
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn quarters(table: &[u8; 64]) -> Quarters {
+    [0, 16, 32, 48].map(|at| _mm256_broadcastsi128_si256(load_half(table, at)))
+}
+
+/// For each byte, what the table has at its lower six bits.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn look_up(table: &Quarters, numbers: __m256i) -> __m256i {
+    // A shuffle takes the lower four bits, and gives nothing where the highest is set.
+    let low = _mm256_and_si256(numbers, _mm256_set1_epi8(15));
+    let [a, b, c, d] = table.map(|quarter| _mm256_shuffle_epi8(quarter, low));
+    // Choices are by the highest bit of a byte: here bit 4, then bit 5.
+    let (by_4, by_5) = (_mm256_slli_epi16::<3>(numbers), _mm256_slli_epi16::<2>(numbers));
+    let lower = _mm256_blendv_epi8(a, b, by_4);
+    let upper = _mm256_blendv_epi8(c, d, by_4);
+    _mm256_blendv_epi8(lower, upper, by_5)
+}
+
 #[target_feature(enable = "avx2")]
 fn tiny(table: &TinyTable, text: &[u8], start: usize, masks: &mut [Mask]) {
-    portable::tiny(table, text, start, masks);
+    let [one, two, three, four] = table.mixes.each_ref().map(|mix| quarters(mix));
+    let left_by_3 = |bytes| _mm256_and_si256(_mm256_slli_epi16::<3>(bytes), _mm256_set1_epi8(!7));
+    for (idx, mask) in masks.as_flattened_mut().as_chunks_mut().0.iter_mut().enumerate() {
+        let at = start + 32 * idx;
+        let [a, b, c] = [load(text, at), load(text, at + 1), load(text, at + 2)];
+        let half_b = _mm256_srli_epi16::<1>(b);
+        let one = look_up(&one, a);
+        let two = look_up(&two, _mm256_xor_si256(b, left_by_3(a)));
+        let three = look_up(&three, _mm256_xor_si256(_mm256_srli_epi16::<2>(a), half_b));
+        let four = look_up(&four, _mm256_xor_si256(c, half_b));
+        let groups = _mm256_and_si256(_mm256_and_si256(one, two), _mm256_and_si256(three, four));
+        let none = _mm256_cmpeq_epi8(groups, _mm256_setzero_si256());
+        let bits = !_mm256_movemask_epi8(none);
+        *mask = [bits as u16, (bits >> 16) as u16];
+    }
 }

@@ -173,17 +173,28 @@ fn short<const BY_HALVES: bool>(table: &BitTable, text: &[u8], start: usize, mas
     }
 }
 
+/// Of bytes that were shifted to the left within their half words, what stayed their own.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn left_by_3(bytes: __m512i) -> __m512i {
+    _mm512_and_si512(_mm512_slli_epi16::<3>(bytes), _mm512_set1_epi8(!7))
+}
+
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn tiny(table: &TinyTable, text: &[u8], start: usize, masks: &mut [Mask]) {
-    let [a, b, c] = table.places.each_ref().map(|place| load(place, 0));
+    let [one, two, three, four] = table.mixes.each_ref().map(|mix| load(mix, 0));
     for (idx, mask) in masks.iter_mut().enumerate() {
         let at = start + 64 * idx;
-        // Of each byte the lower six bits count.
-        let first = _mm512_permutexvar_epi8(load(text, at), a);
-        let second = _mm512_permutexvar_epi8(load(text, at + 1), b);
-        let third = _mm512_permutexvar_epi8(load(text, at + 2), c);
-        let groups = _mm512_and_si512(_mm512_and_si512(first, second), third);
-        let bits = _mm512_test_epi8_mask(groups, groups);
+        let [a, b, c] = [load(text, at), load(text, at + 1), load(text, at + 2)];
+        // Of each mix the lower six bits count, so what comes from the next byte does not.
+        let half_b = _mm512_srli_epi16::<1>(b);
+        let one = _mm512_permutexvar_epi8(a, one);
+        let two = _mm512_permutexvar_epi8(_mm512_xor_si512(b, left_by_3(a)), two);
+        let mix = _mm512_xor_si512(_mm512_srli_epi16::<2>(a), half_b);
+        let three = _mm512_permutexvar_epi8(mix, three);
+        let four = _mm512_permutexvar_epi8(_mm512_xor_si512(c, half_b), four);
+        let groups = _mm512_and_si512(_mm512_and_si512(one, two), three);
+        let bits = _mm512_test_epi8_mask(groups, four);
         *mask = [bits as u16, (bits >> 16) as u16, (bits >> 32) as u16, (bits >> 48) as u16];
     }
 }

@@ -30,7 +30,10 @@ use crate::collect::Collect;
 use crate::pattern::{Case, PatternId, Patterns};
 pub use choose::Common;
 use groups::{Entry, Groups};
-use tables::{BitTable, LONG_BYTES_MIN, LONG_STRIDE, LONG_WINDOW, Mask, SHORT_WINDOW, TinyTable};
+use tables::{
+    BitTable, LONG_BYTES_MIN, LONG_STRIDE, LONG_WINDOW, Mask, SHORT_WINDOW, TINY_BYTES_MAX,
+    TinyTable,
+};
 
 /// Bytes that go through the kernels before what they found is looked at.
 const PIECE_BYTES: usize = 64 << 10;
@@ -47,17 +50,12 @@ pub(crate) const PAD: usize = BLOCK + 128;
 const WORK_PER_BYTE: usize = 8;
 const WORK_MIN: usize = 256;
 
-/// The longest of the tiny patterns.
-const TINY_BYTES_MAX: usize = 3;
-
 /// A filter over a list of patterns.
 #[derive(Clone, Debug)]
 pub(crate) struct Filter {
     long: Option<(BitTable, Groups)>,
     short: Option<(BitTable, Groups)>,
-    tiny: Option<(TinyTable, Groups)>,
-    /// Of tiny patterns, which lengths there are.
-    tiny_lens: [bool; TINY_BYTES_MAX + 1],
+    tiny: Option<(TinyTable, [Option<Groups>; TINY_BYTES_MAX])>,
     /// The bytes of all patterns, those of insensitive ones folded.
     bytes: Vec<u8>,
 }
@@ -69,6 +67,8 @@ pub(crate) struct FilterScratch {
     long: Positions,
     short: Positions,
     tiny: Positions,
+    /// Of these, what may begin a pattern of each length.
+    tiny_by_len: [Positions; TINY_BYTES_MAX],
 }
 
 /// Ascending positions in the text.
@@ -99,7 +99,6 @@ impl Filter {
         let folded: Vec<Vec<u8>> = patterns.iter().map(|(_, one)| fold(one.bytes)).collect();
         let common = Common::new(folded.iter().map(Vec::as_slice));
         let mut bytes = Vec::new();
-        let mut tiny_lens = [false; TINY_BYTES_MAX + 1];
         let (mut long, mut short, mut tiny) = (Vec::new(), Vec::new(), Vec::new());
         for ((id, pattern), folded) in patterns.iter().zip(&folded) {
             let is_folded = pattern.case == Case::Insensitive;
@@ -114,19 +113,19 @@ impl Filter {
                 let back = common.rarest(folded, SHORT_WINDOW, 1);
                 short.push((key(folded, back, SHORT_WINDOW), entry(back)));
             } else {
-                tiny.push((tiny_key(folded), entry(0)));
-                tiny_lens[folded.len()] = true;
+                tiny.push((folded.as_slice(), entry(0)));
             }
         }
         let (long, short, tiny) = (long_class(long), short_class(short), tiny_class(tiny));
-        Self { long, short, tiny, tiny_lens, bytes }
+        Self { long, short, tiny, bytes }
     }
 
     /// Bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
         let long = self.long.as_ref().map_or(0, |(table, groups)| table.bytes() + groups.bytes());
         let short = self.short.as_ref().map_or(0, |(table, groups)| table.bytes() + groups.bytes());
-        let tiny = self.tiny.as_ref().map_or(0, |(_, groups)| groups.bytes());
+        let tiny = self.tiny.iter().flat_map(|(_, by_len)| by_len.iter().flatten());
+        let tiny: usize = tiny.map(Groups::bytes).sum();
         long + short + tiny + self.bytes.len()
     }
 
@@ -203,7 +202,7 @@ impl Filter {
         start: usize,
         end: usize,
     ) {
-        let FilterScratch { text, long, short, tiny } = scratch;
+        let FilterScratch { text, long, short, tiny, tiny_by_len } = scratch;
         let range = start..start + (end - start).next_multiple_of(BLOCK);
         if let Some((table, groups)) = &self.long {
             kernel.long(table, text, range.clone(), long.masks(range.len() / LONG_STRIDE));
@@ -215,16 +214,13 @@ impl Filter {
             short.list::<1>(start, tables::short_mask);
             short.thin(|at| groups.may_have(window::<SHORT_WINDOW>(text, at)));
         }
-        if let Some((table, groups)) = &self.tiny {
+        if let Some((table, by_len)) = &self.tiny {
             kernel.tiny(table, text, range.clone(), tiny.masks(range.len()));
             tiny.list::<1>(start, |mask| mask);
-            let has = |at, len| groups.may_have(tiny_key(&text[at..at + len]));
-            tiny.thin(|at| self.tiny_lens().fold(false, |any, len| any | has(at, len)));
+            for (len, groups, kept) in of_each_len(by_len, tiny_by_len) {
+                tiny.pick(kept, |at| groups.may_have(tiny_key(text, at, len)));
+            }
         }
-    }
-
-    fn tiny_lens(&self) -> impl Iterator<Item = usize> + Clone {
-        (1..=TINY_BYTES_MAX).filter(|&len| self.tiny_lens[len])
     }
 
     /// Looks at the positions before `end`, which belong to `place`; `false` if that is too much.
@@ -244,12 +240,10 @@ impl Filter {
             let key = |text: &[u8], at| window::<LONG_WINDOW>(text, at);
             is_done &= self.confirm_class(groups, key, place, end, &mut scratch.long, collect);
         }
-        if let Some((_, groups)) = &self.tiny {
-            let first = scratch.tiny.next;
-            for len in self.tiny_lens() {
-                scratch.tiny.next = first;
-                let key = |text: &[u8], at: usize| tiny_key(&text[at..at + len]);
-                is_done &= self.confirm_class(groups, key, place, end, &mut scratch.tiny, collect);
+        if let Some((_, by_len)) = &self.tiny {
+            for (len, groups, positions) in of_each_len(by_len, &mut scratch.tiny_by_len) {
+                let key = |text: &[u8], at: usize| tiny_key(text, at, len);
+                is_done &= self.confirm_class(groups, key, place, end, positions, collect);
             }
         }
         is_done
@@ -384,6 +378,18 @@ impl Positions {
         self.len = kept;
     }
 
+    /// Lists those that are picked, as [`thin`](Self::thin) does, elsewhere.
+    fn pick(&self, to: &mut Self, is_picked: impl Fn(usize) -> bool) {
+        if to.list.len() < self.len {
+            to.list.resize(self.len, 0);
+        }
+        (to.len, to.next) = (0, 0);
+        for &at in &self.list[..self.len] {
+            to.list[to.len] = at;
+            to.len += usize::from(is_picked(at as usize));
+        }
+    }
+
     /// The next one, if it is before `end`.
     #[inline(always)]
     fn next_before(&mut self, end: usize) -> Option<usize> {
@@ -420,10 +426,20 @@ fn window<const LEN: usize>(text: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes) & (u64::MAX >> (64 - 8 * LEN))
 }
 
-/// One to three bytes, and how many, as a number.
+/// One to three bytes as a number.
 #[inline(always)]
-fn tiny_key(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(bytes.len() as u64, |key, &byte| key << 8 | u64::from(byte))
+fn tiny_key(text: &[u8], at: usize, len: usize) -> u64 {
+    let bytes = u32::from_le_bytes(text[at..at + 4].try_into().expect("four bytes"));
+    u64::from(bytes & (u32::MAX >> (32 - 8 * len)))
+}
+
+/// The lengths that tiny patterns have, the groups of each, and what goes with it.
+fn of_each_len<'a, T>(
+    by_len: &'a [Option<Groups>; TINY_BYTES_MAX],
+    others: &'a mut [T; TINY_BYTES_MAX],
+) -> impl Iterator<Item = (usize, &'a Groups, &'a mut T)> {
+    let all = (1..).zip(by_len).zip(others);
+    all.filter_map(|((len, groups), other)| Some((len, groups.as_ref()?, other)))
 }
 
 /// Whether two slices of the same length have the same bytes. Few bytes are compared here, without
@@ -462,19 +478,19 @@ fn short_class(entries: Vec<(u64, Entry)>) -> Option<(BitTable, Groups)> {
     (!entries.is_empty()).then(|| (table, Groups::new(entries)))
 }
 
-fn tiny_class(entries: Vec<(u64, Entry)>) -> Option<(TinyTable, Groups)> {
-    let mut keys: Vec<u64> = entries.iter().map(|(key, _)| *key).collect();
-    // By length, for groups whose patterns need as many bytes.
-    keys.sort_unstable();
-    keys.dedup();
-    let bytes: Vec<Vec<u8>> = keys
-        .iter()
-        .map(|key| {
-            let bytes = key.to_be_bytes();
-            let first = bytes.iter().position(|&byte| byte != 0).expect("a length");
-            bytes[first + 1..].to_vec()
-        })
-        .collect();
-    let table = TinyTable::new(&bytes.iter().map(Vec::as_slice).collect::<Vec<_>>());
-    (!entries.is_empty()).then(|| (table, Groups::new(entries)))
+fn tiny_class(
+    patterns: Vec<(&[u8], Entry)>,
+) -> Option<(TinyTable, [Option<Groups>; TINY_BYTES_MAX])> {
+    let mut texts: Vec<&[u8]> = patterns.iter().map(|(bytes, _)| *bytes).collect();
+    // Neighbours in the table share groups.
+    texts.sort_unstable();
+    texts.dedup();
+    let by_len = [1, 2, 3].map(|len| {
+        let of_len = patterns.iter().filter(|(bytes, _)| bytes.len() == len);
+        let padded = |bytes: &[u8]| [bytes, &[0; 4]].concat();
+        let keyed: Vec<(u64, Entry)> =
+            of_len.map(|(bytes, entry)| (tiny_key(&padded(bytes), 0, len), *entry)).collect();
+        (!keyed.is_empty()).then(|| Groups::new(keyed))
+    });
+    (!patterns.is_empty()).then(|| (TinyTable::new(&texts), by_len))
 }

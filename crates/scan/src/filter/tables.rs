@@ -4,7 +4,8 @@
 //! long    at each 4th byte p:  hash(8 bytes at p) ─► word ─► are both of its 2 bits set?
 //! short   at each 2nd byte p:  hash(3 bytes at p + 1) ─► word ─┬─► both bits of the 4 bytes at p?
 //!                                                              └─► both bits of those at p + 1?
-//! tiny    at each byte p:      8 groups, one bit each:  a[p] & b[p + 1] & c[p + 2]
+//! tiny    at each byte p:      8 groups, one bit each, in four tables by mixes of the bytes at p:
+//!                              0[a] & 1[a, b] & 2[a, b] & 3[b, c]
 //! ```
 //! Windows are folded. A pattern of 11 bytes or more has an 8-byte window at every remainder of
 //! four, so one of them stands at a position that is looked at; one of 4 or more bytes has a 4-byte
@@ -155,35 +156,83 @@ pub(crate) fn short_bits(window: u32) -> u32 {
     1u32.rotate_left(hash) | 1u32.rotate_left(hash >> SHORT_BIT_SHIFT)
 }
 
-/// Eight groups of patterns of up to three bytes: by the lower 6 bits of a byte, the groups that
-/// have it in this place, or need nothing there.
+/// The longest of the tiny patterns.
+pub(crate) const TINY_BYTES_MAX: usize = 3;
+
+/// Groups of tiny patterns, a bit each.
+const TINY_GROUPS: usize = 8;
+
+/// Eight groups of patterns of up to three bytes, in four tables of 64: each tells by the first
+/// byte, or by a mix of neighbours, which groups may begin here. Bytes by themselves would tell too
+/// little: text has few different ones, so that a group of eight patterns would be found anywhere.
 #[derive(Clone, Debug)]
 pub(crate) struct TinyTable {
-    pub(crate) places: [[u8; 64]; 3],
+    pub(crate) mixes: [[u8; 64]; 4],
+}
+
+/// Where three bytes lead to in each table. The lower six bits of a mix count, which is why kernels
+/// may shift whole words of bytes to the right.
+#[inline(always)]
+pub(crate) fn tiny_mixes([a, b, c]: [u8; 3]) -> [usize; 4] {
+    [a, b ^ a << 3, a >> 2 ^ b >> 1, c ^ b >> 1].map(|mix| usize::from(mix & 63))
 }
 
 impl TinyTable {
-    /// A table for folded patterns of one to three bytes. Neighbours in the list share a group.
+    /// A table for folded patterns of one to three bytes.
     pub(crate) fn new(patterns: &[&[u8]]) -> Self {
-        let mut places = [[0; 64]; 3];
-        for (idx, bytes) in patterns.iter().enumerate() {
-            let group = 1 << (idx * 8 / patterns.len());
-            for (place, table) in places.iter_mut().enumerate() {
-                match bytes.get(place) {
-                    Some(byte) => table[usize::from(byte & 63)] |= group,
-                    None => table.iter_mut().for_each(|groups| *groups |= group),
+        let mut mixes = [[0; 64]; 4];
+        let of_len = |len| patterns.iter().filter(move |bytes| bytes.len() == len);
+        let counts = [1, 2, 3].map(|len| of_len(len).count());
+        let mut first = 0;
+        for (len, groups) in (1..).zip(groups_by_len(counts)) {
+            for (idx, bytes) in of_len(len).enumerate() {
+                let group = 1 << (first + idx * groups / counts[len - 1]);
+                // Bytes that a pattern does not have may be any.
+                let at = |place: usize| match bytes.get(place) {
+                    Some(&byte) => byte..=byte,
+                    None => 0..=255,
+                };
+                for (a, b) in at(0).flat_map(|a| at(1).map(move |b| (a, b))) {
+                    for (table, mix) in mixes.iter_mut().zip(tiny_mixes([a, b, 0])).take(3) {
+                        table[mix] |= group;
+                    }
+                    for c in at(2) {
+                        mixes[3][tiny_mixes([a, b, c])[3]] |= group;
+                    }
                 }
             }
+            first += groups;
         }
-        Self { places }
+        Self { mixes }
     }
 
     /// Whether a pattern may begin with these bytes.
     #[inline(always)]
     pub(crate) fn may_begin(&self, bytes: [u8; 3]) -> bool {
-        let [a, b, c] = bytes.map(|byte| usize::from(byte & 63));
-        self.places[0][a] & self.places[1][b] & self.places[2][c] != 0
+        let [one, two, three, four] = tiny_mixes(bytes);
+        let [a, b, c, d] = &self.mixes;
+        a[one] & b[two] & c[three] & d[four] != 0
     }
+}
+
+/// How many groups patterns of each length get, so that the least passes by chance: a group's share
+/// of a table, in as many tables as know bytes of it.
+fn groups_by_len(patterns: [usize; TINY_BYTES_MAX]) -> [usize; TINY_BYTES_MAX] {
+    let passes = |len: usize, groups: usize| {
+        let share = patterns[len] as f64 / groups.max(1) as f64 / 64.0;
+        let tables = [1, 3, 4][len];
+        let is_left_out = (groups == 0) != (patterns[len] == 0);
+        if is_left_out { f64::INFINITY } else { groups as f64 * share.min(1.0).powi(tables) }
+    };
+    let splits =
+        (0..=TINY_GROUPS).flat_map(|one| (0..=TINY_GROUPS - one).map(move |two| (one, two)));
+    let weighed = splits.map(|(one, two)| {
+        let rest = TINY_GROUPS - one - two;
+        let three = if patterns[2] == 0 { 0 } else { rest };
+        ([one, two, three], passes(0, one) + passes(1, two) + passes(2, three))
+    });
+    let best = weighed.min_by(|(_, one), (_, other)| one.total_cmp(other));
+    best.map_or([0; TINY_BYTES_MAX], |(groups, _)| groups)
 }
 
 #[cfg(test)]
@@ -230,6 +279,42 @@ mod tests {
             // up to twice that, and a little.
             assert!(longs < count / 300, "{longs} of {count} long windows, text: {is_text}");
             assert!(shorts < 2 * count / 80, "{shorts} of {count} short windows, text: {is_text}");
+        }
+    }
+
+    #[test]
+    fn tiny_patterns_are_told_apart() {
+        for is_text in [false, true] {
+            // As many of two and three bytes as rules of detection have.
+            let drawn = bytes(3 * 64, is_text, 3);
+            let patterns: Vec<&[u8]> =
+                drawn.chunks(3).enumerate().map(|(i, c)| &c[..2 + i % 2]).collect();
+            let table = TinyTable::new(&patterns);
+            let text = bytes(1 << 18, is_text, 4);
+            let (mut passed, mut begun) = (0, 0);
+            for at in text.windows(3) {
+                let may = table.may_begin([at[0], at[1], at[2]]);
+                let does = patterns.iter().any(|bytes| at.starts_with(bytes));
+                assert!(may || !does, "{at:?} is missed");
+                (passed, begun) = (passed + usize::from(may), begun + usize::from(does));
+            }
+            // By chance 0.9 % pass that begin no pattern; of text, which is less even, more.
+            let of_hundred = if is_text { 4 } else { 1 };
+            assert!(
+                (passed - begun) * 100 < of_hundred * text.len(),
+                "{passed}, {begun} begin one, text: {is_text}"
+            );
+        }
+    }
+
+    #[test]
+    fn lengths_share_the_groups() {
+        assert_eq!(groups_by_len([0, 0, 5]), [0, 0, 8]);
+        assert_eq!(groups_by_len([0, 9, 0]), [0, 8, 0]);
+        for patterns in [[3, 0, 0], [1, 1, 1], [0, 29, 34], [200, 1, 1000], [1, 5000, 0]] {
+            let groups = groups_by_len(patterns);
+            assert!(groups.iter().sum::<usize>() <= TINY_GROUPS);
+            assert_eq!(groups.map(|groups| groups > 0), patterns.map(|patterns| patterns > 0));
         }
     }
 }

@@ -13,12 +13,11 @@ use warpswitch_scan::{Case, PATTERNS_BYTES_MAX, PatternId, Patterns, ScanOptions
 
 use crate::confirm::Plan;
 use crate::decode::{Carried, Decoded};
+use crate::gates::{Gates, Verdicts};
 use crate::http::Buffer;
 use crate::messages::Messages;
 use crate::ranges::Ranges;
-use crate::rule::{
-    Check, Content, Direction, FlowTest, Header, Proto, Rule, Rules, Scope, Step, Streams,
-};
+use crate::rule::{Content, Direction, Proto, Rule, Rules, Scope, Step, Streams};
 
 /// The most entries of the lists of rules without a fast pattern; rules beyond it are looked at for
 /// every packet of their protocol.
@@ -35,12 +34,9 @@ pub(crate) struct FlowFacts {
     pub is_established: bool,
 }
 
-/// A rule and what was made of it. What every candidate is asked comes first: most of them are
-/// asked nothing more, and that is a line of memory.
+/// A rule and what was made of it.
 #[derive(Debug)]
-#[repr(C, align(64))]
 pub(crate) struct Compiled {
-    gate: Gate,
     pub rule: Rule,
     pub plan: Plan,
     /// What is asked of buffers, in the order of the rule's.
@@ -52,20 +48,11 @@ pub(crate) struct Compiled {
     pub ignores_case: bool,
 }
 
-/// What a rule asks beside its payload.
-#[derive(Debug)]
-struct Gate {
-    flow: FlowTest,
-    header: Header,
-    checks: Box<[Check]>,
-}
-
-const _: () = assert!(size_of::<Gate>() <= 64);
-
 /// Rules, ready to be looked for. Threads: shared by any number of inspectors.
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) compiled: Vec<Compiled>,
+    gates: Gates,
     groups: [Group; GROUPS],
     /// Rules about messages, if there are any.
     pub(crate) messages: Option<Messages>,
@@ -123,10 +110,11 @@ impl Engine {
         let protocols = [Carried::Tcp, Carried::Udp, Carried::Icmp, Carried::Other];
         let groups = protocols.map(|carried| Group::new(&compiled, carried, options));
         let messages = Messages::new(&compiled, options);
+        let gates = Gates::new(compiled.iter().map(|compiled| &compiled.rule));
         let turns = if bit_names.is_empty() { Vec::new() } else { turns(&compiled) };
         let mut reaches = compiled.iter().map(|compiled| compiled.rule.reach());
         let reach = reaches.try_fold(0, |most: usize, reach| Some(most.max(reach?)));
-        Self { compiled, groups, messages, left_out, files, bit_names, turns, reach }
+        Self { compiled, gates, groups, messages, left_out, files, bit_names, turns, reach }
     }
 
     /// The most bytes that what a rule looks for takes of a stream, see [`Rule::reach`]; none if
@@ -166,11 +154,12 @@ impl Engine {
     /// Keeps the candidates that a packet's header allows, in the order of their turns, each once.
     pub(crate) fn in_turn(
         &self,
-        (packet, flow): (&Decoded<'_>, &FlowFacts),
+        about: (&Decoded<'_>, &FlowFacts),
         candidates: &mut Vec<u32>,
+        verdicts: &mut Verdicts,
     ) {
         // First of all: most are for other hosts and ports.
-        candidates.retain(|&rule| self.compiled[rule as usize].allows(packet, flow));
+        self.gates.keep(about, candidates, verdicts);
         match self.turns.is_empty() {
             true => candidates.sort_unstable(),
             false => candidates.sort_unstable_by_key(|&rule| self.turns[rule as usize]),
@@ -249,48 +238,13 @@ impl Compiled {
         let needs_more = rule.steps.iter().filter(|step| step.is_positive()).count() > 1;
         let ignores_case =
             rule.steps.iter().any(|step| matches!(step, Step::Content(content) if content.nocase));
-        let checks = rule.checks.clone().into_boxed_slice();
-        let gate = Gate { flow: rule.flow, header: rule.header.clone(), checks };
-        Self { gate, rule, plan, buffers, scope, needs_more, ignores_case }
+        Self { rule, plan, buffers, scope, needs_more, ignores_case }
     }
 
     /// Whether it is looked for in a packet's payload, which may be one that no text of its stream
     /// has.
     pub(crate) fn is_for_payload(&self, is_aside: bool) -> bool {
         self.scope.packets || is_aside && self.scope.streams == Streams::All
-    }
-
-    /// Whether all but the payload is as the rule wants it.
-    #[inline]
-    pub(crate) fn allows(&self, packet: &Decoded<'_>, flow: &FlowFacts) -> bool {
-        let Gate { flow: test, header, checks } = &self.gate;
-        test.direction.is_none_or(|direction| direction == flow.direction)
-            && test.established.is_none_or(|wanted| wanted == flow.is_established)
-            && header.allows(packet)
-            && checks.iter().all(|check| packet.passes(check))
-    }
-}
-
-impl Header {
-    #[inline]
-    fn allows(&self, packet: &Decoded<'_>) -> bool {
-        let (src, dst) = (packet.src_number, packet.dst_number);
-        let (src_port, dst_port) = (packet.src_port, packet.dst_port);
-        let one_way = |src, src_port, dst, dst_port| {
-            self.src_ports.contains(src_port)
-                && self.dst_ports.contains(dst_port)
-                && self.src.contains(src)
-                && self.dst.contains(dst)
-        };
-        let has_proto = match self.proto {
-            Proto::Ip => true,
-            Proto::Tcp => packet.carried == Carried::Tcp,
-            Proto::Udp => packet.carried == Carried::Udp,
-            Proto::Icmp => packet.carried == Carried::Icmp,
-        };
-        has_proto
-            && (one_way(src, src_port, dst, dst_port)
-                || self.both_ways && one_way(dst, dst_port, src, src_port))
     }
 }
 

@@ -36,6 +36,7 @@ pub mod engine;
 pub mod eve;
 pub mod flowbits;
 mod flows;
+mod gates;
 pub mod http;
 pub mod inspect;
 mod messages;

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use super::judge::occurrence;
 use super::round::{Head, HeadOf, Job, Round};
-use super::search::Searched;
+use super::search::{Scratches, Searched};
 use super::{Alert, Inspector, Stats};
 use crate::engine::Engine;
 use crate::flows::{Flow, Seen, side};
@@ -207,14 +207,14 @@ impl Inspector {
         let searched: Vec<Buffer> = Buffer::ALL.into_iter().filter(is_searched).collect();
         let texts: Vec<&[u8]> = searched.iter().map(|&buffer| buffers.bytes(buffer)).collect();
         messages.scanner().scan_sets(&texts, scan, again);
-        let candidates = &mut scratches.candidates;
+        let Scratches { candidates, verdicts, .. } = scratches;
         candidates.clear();
         for (idx, &buffer) in searched.iter().enumerate() {
             messages.candidates((text.part, buffer), again.of(idx), candidates);
         }
         messages.others(text.part, &head.decoded, candidates);
         self.stats.candidates += candidates.len() as u64;
-        engine.in_turn((&head.decoded, &job.flow), candidates);
+        engine.in_turn((&head.decoded, &job.flow), candidates, verdicts);
         if candidates.is_empty() {
             return;
         }

@@ -26,9 +26,9 @@
 #
 # A rate is taken while a run goes on: packets that sources gave between two moments, by the time
 # between them. What a run begins with (tables, kernels, pinned memory, the first touch of each
-# page) is over by then. Whoever looks at counts waits for all workers, each up to 32 turns of its
-# elements: some hundredths of a second where packets are dear, of which windows have to be many
-# times as long. 'mpps' is the median of the windows, with the least and the greatest.
+# page) is over by then. Whoever looks at counts waits for all workers, for a turn of each: some
+# thousandths of a second where packets are dear, of which windows have to be many times as long.
+# 'mpps' is the median of the windows, with the least and the greatest.
 #
 # Columns: 'mode' is one of
 #   core      one worker, no device

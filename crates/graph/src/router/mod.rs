@@ -37,7 +37,7 @@ use worker::Worker;
 
 /// Deliveries that one task, timer or handler leads to before others get their turn.
 const DELIVERIES_PER_LOOK: usize = 1 << 16;
-/// Tasks that run between two looks at the clock.
+/// Tasks that run between two looks at the clock, at most; fewer where they take long.
 const TASKS_PER_LOOK: usize = 32;
 /// Timers that run between two looks at the clock: one that is due at once again and again must not
 /// keep all else from its turn.
@@ -217,7 +217,12 @@ impl Router {
             {
                 self.run_shift(host, clock);
             }
-            self.worker.now = host.now();
+            let now = host.now();
+            match &clock {
+                Some(_) => self.worker.look(now),
+                // Where time is made up, it says nothing of how long tasks take.
+                None => self.worker.now = now,
+            }
             self.run_timers();
             let rests = self.run_tasks();
             host.serve(self);
@@ -260,8 +265,8 @@ impl Router {
     /// stop waits then, and what it waits for may need time to go by.
     fn run_tasks(&mut self) -> bool {
         let (mut rests, mut runs) = (false, false);
-        for _ in 0..TASKS_PER_LOOK {
-            if self.worker.may_stop() {
+        for _ in 0..self.worker.tasks_per_look {
+            if self.worker.may_stop() || self.worker.is_shift_over() {
                 return false;
             }
             if self.worker.has_deliveries() {

@@ -39,7 +39,7 @@ use crate::time::Time;
 /// Packets that may wait for a worker before others make no more.
 pub(crate) const LOAD_MAX: usize = 1024;
 /// Worker 0 asks its host this often whether somebody wants to be served.
-const LOOK: Duration = Duration::from_millis(1);
+pub(super) const LOOK: Duration = Duration::from_millis(1);
 /// Bytes that are said or printed and count as much as one packet.
 const BYTES_PER_LOAD: usize = 64;
 
@@ -247,7 +247,7 @@ fn work(router: &mut Router, link: &Link, to_do: &Receiver<Shift>, done: &Sender
         let clock = shift.clock.clone();
         router.begin_shift(shift, link);
         while !link.is_stopped() {
-            router.worker.now = clock();
+            router.worker.look(clock());
             router.turn();
             router.rest();
         }
@@ -304,7 +304,7 @@ impl Router {
         let link = team.link();
         self.worker.link = Some(team.link());
         while !link.is_stopped() {
-            self.worker.now = host.now();
+            self.worker.look(host.now());
             self.turn();
             if host.wants_to_serve() || self.worker.stops > 0 || self.rest() == Rested::Quiet {
                 break;

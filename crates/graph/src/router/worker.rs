@@ -4,13 +4,14 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use warpswitch_packet::{Batch, Packet, Pool};
 
-use super::Clock;
 use super::plan::Home;
 use super::random::Random;
-use super::team::{Link, Message};
+use super::team::{LOOK, Link, Message};
+use super::{Clock, TASKS_PER_LOOK};
 use crate::context::{Blueprint, Console};
 use crate::element::Element;
 use crate::language::PortRef;
@@ -105,6 +106,8 @@ type Setting = Reverse<(Time, u64, u32, u32)>;
 pub(crate) struct Worker {
     pub(crate) pool: Pool,
     pub(crate) now: Time,
+    /// Tasks that run before the next look at the clock.
+    pub(crate) tasks_per_look: usize,
     /// What `now` was read from, if it can be read at any time.
     pub(crate) clock: Option<Clock>,
     pub(crate) stats: Vec<Stats>,
@@ -195,6 +198,7 @@ impl Worker {
             slots: outputs.iter().map(|_| pool.batch()).collect(),
             pool,
             now: Time::default(),
+            tasks_per_look: TASKS_PER_LOOK,
             clock: None,
             stats: stats.collect(),
             stops: 0,
@@ -232,6 +236,18 @@ impl Worker {
             seed,
             was_seeded: false,
         }
+    }
+
+    /// Looks at the clock, which says `now`, and says how many tasks run before the next look.
+    pub(crate) fn look(&mut self, now: Time) {
+        let gone = now - std::mem::replace(&mut self.now, now);
+        self.tasks_per_look = tasks_after(self.tasks_per_look, gone);
+    }
+
+    /// Whether a shift is on, and somebody asked all workers to end it.
+    #[inline]
+    pub(crate) fn is_shift_over(&self) -> bool {
+        self.link.as_ref().is_some_and(Link::is_stopped)
     }
 
     /// Whether a stop was asked for, and nobody has it wait.
@@ -595,5 +611,35 @@ impl Worker {
     pub(crate) fn seed_random(&mut self, seed: u64) {
         (self.seed, self.was_seeded) = (seed, true);
         self.randoms.iter_mut().for_each(|random| random.start(seed));
+    }
+}
+
+/// How many tasks run before the next look at the clock, if so many took so long: fewer if that was
+/// more than [`LOOK`], as who wants to be served waits for them; more if there is time.
+fn tasks_after(tasks: usize, gone: Duration) -> usize {
+    if gone > LOOK {
+        (tasks / 2).max(1)
+    } else if gone < LOOK / 4 {
+        (2 * tasks).min(TASKS_PER_LOOK)
+    } else {
+        tasks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_at_the_clock_come_often_enough() {
+        for task_us in [0, 1, 20, 100, 400, 3000] {
+            let took = |tasks: usize| Duration::from_micros(task_us * tasks as u64);
+            let mut tasks = TASKS_PER_LOOK;
+            for _ in 0..8 {
+                tasks = tasks_after(tasks, took(tasks));
+            }
+            assert!(took(tasks) <= LOOK || tasks == 1, "{tasks} tasks of {task_us} us");
+            assert!(took(tasks) >= LOOK / 4 || tasks == TASKS_PER_LOOK, "{tasks} of {task_us} us");
+        }
     }
 }

@@ -9,6 +9,9 @@ use warpswitch_wire::udp;
 
 use crate::rule::{Check, Field, FlagsHow, address_number};
 
+/// Bytes behind type, code and checksum that are header too in an ICMPv6 error or echo.
+const ICMPV6_MORE: usize = 4;
+
 /// Why a packet was not inspected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Uninspected {
@@ -176,6 +179,12 @@ fn transport(parsed: &ParsedFrame, frame: &[u8], decoded: &mut Decoded<'_>) {
             let has_echo = matches!(kind, 0 | 8 | 13..=18) && !decoded.is_ipv6
                 || matches!(kind, 128 | 129) && decoded.is_ipv6;
             let message = parsed.transport_bytes(frame);
+            if decoded.is_ipv6 && matches!(kind, 1..=4 | 128 | 129) {
+                // Of errors and echo what the type and code say more about is header, as Snort and
+                // Suricata have it, and as it is for ICMP of IPv4.
+                decoded.payload = decoded.payload.get(ICMPV6_MORE..).unwrap_or_default();
+                decoded.payload_wire_bytes = decoded.payload_wire_bytes.saturating_sub(ICMPV6_MORE);
+            }
             if let (true, Some(&[a, b, c, d])) = (has_echo, message.get(4..8)) {
                 decoded.icmp_echo = Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])));
             }

@@ -187,6 +187,23 @@ fn headers_and_datagrams() {
     assert_eq!(told(text, &frames), [(1, 1), (1, 3), (2, 2), (4, 4), (5, 6)]);
 }
 
+#[test]
+fn echo_starts_with_the_same_header_in_both_families() {
+    let text = "alert icmp any any -> any any (content:\"ping\"; startswith; dsize:4; sid:1;)\n\
+        alert icmp any any -> any any (dsize:0; sid:2;)\n\
+        alert icmp any any -> any any (itype:133; content:\"|00 00 00 00|\"; startswith; sid:3;)";
+    let echo = |kind, data: &[u8]| [&[kind, 0, 0, 0, 1, 2, 0, 1], data].concat();
+    let frames = [
+        ip("10.0.0.1", "10.0.0.2", 1, &echo(8, b"ping")),
+        ip("2001:db8::1", "2001:db8::2", 58, &echo(128, b"ping")),
+        ip("2001:db8::2", "2001:db8::1", 58, &echo(129, b"")),
+        ip("2001:db8::2", "2001:db8::1", 58, &[1, 4, 0, 0]),
+        // Of other messages what follows is their body.
+        ip("2001:db8::2", "2001:db8::1", 58, &[133, 0, 0, 0, 0, 0, 0, 0]),
+    ];
+    assert_eq!(told(text, &frames), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3)]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 

@@ -110,6 +110,9 @@ pub struct FromDump {
     pace: Option<Pace>,
     capture: Option<CaptureReader>,
     link: LinkType,
+    /// The link of the first frame that was read, and whether it was told that others have another.
+    first_link: Option<LinkType>,
+    has_other_links: bool,
     filesize: Option<u64>,
     /// Where the packet that was given last began, and where reading is.
     packet_position: u64,
@@ -139,6 +142,8 @@ impl FromDump {
             pace: None,
             capture: None,
             link: LinkType::Ethernet,
+            first_link: None,
+            has_other_links: false,
             filesize: None,
             packet_position: 0,
             position: 0,
@@ -223,6 +228,7 @@ impl FromDump {
         let packet = device::packet_of(cx, &frame);
         let time = packet.timestamp_ns();
         (self.packet_position, self.position) = (start, capture.position());
+        self.note_link(cx, link);
         if start < self.file_position {
             cx.pool().recycle(packet);
             return Look::Passed;
@@ -243,6 +249,19 @@ impl FromDump {
             return Look::Passed;
         }
         Look::Found((packet, link))
+    }
+
+    /// Tells, once, that a capture has frames of several links: who takes them has one in mind.
+    fn note_link(&mut self, cx: &mut Context<'_>, link: LinkType) {
+        let first = *self.first_link.get_or_insert(link);
+        if first == link || self.force_ip || std::mem::replace(&mut self.has_other_links, true) {
+            return;
+        }
+        let (name, shown) = (cx.declaration(), self.shown());
+        cx.say(&format!(
+            "{name}: {shown}: frames of {link} among those of {first}: elements take them all for \
+             {first}, so split the capture first, or say FORCE_IP true if IP headers are enough"
+        ));
     }
 
     /// Whether packets of `time` are still given; at the end, that is called.

@@ -251,3 +251,38 @@ fn a_capture_says_ip_where_its_packets_are_known_to_start_with_it() {
         run(&format!("f :: FromDump({again}, STOP true) -> Discard"), &crate::registry());
     assert_eq!(router.read("f.encap"), Ok("IP".into()));
 }
+
+/// A pcapng file with an empty frame of each of these link types.
+fn of_links(links: &[u16]) -> Vec<u8> {
+    let block = |kind: u32, body: &[u8]| {
+        let bytes = (body.len() as u32 + 12).to_le_bytes();
+        [&kind.to_le_bytes()[..], &bytes, body, &bytes].concat()
+    };
+    let mut file =
+        block(0x0a0d_0d0a, &[&[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0], &[0xff; 8][..]].concat());
+    for link in links {
+        file.extend(block(1, &[&link.to_le_bytes()[..], &[0; 6]].concat()));
+    }
+    for interface in 0..links.len() as u8 {
+        file.extend(block(6, &[&[interface], &[0; 19][..]].concat()));
+    }
+    file
+}
+
+#[test]
+fn frames_of_several_links_are_told_once() {
+    let folder = Folder::new("links");
+    let file = folder.file("x.pcapng");
+    let check = |links: &[u16], arguments: &str, expected: &[&str]| {
+        std::fs::write(&file, of_links(links)).unwrap();
+        let config = format!("FromDump({file}, STOP true{arguments}) -> Discard");
+        let (_, transcript) = run(&config, &crate::registry());
+        let said = transcript.said();
+        assert_eq!(said.lines().count(), expected.len(), "{links:?}: {said}");
+        assert!(expected.iter().all(|part| said.contains(part)), "{links:?}: {said}");
+    };
+    check(&[1, 1, 1], "", &[]);
+    check(&[1, 113, 105, 113], "", &["frames of Linux cooked among those of Ethernet"]);
+    check(&[105, 1], "", &["frames of Ethernet among those of"]);
+    check(&[1, 113], ", FORCE_IP true", &[]);
+}

@@ -4,7 +4,7 @@
 //! - E1: a comparison whose bytes are missing does not hold. Within [`Expr::Other`] it is the
 //!   other way round, so that `!=` does not hold either for what is not there.
 
-use super::program::{Place, Program, Step, Way};
+use super::program::{Place, Program, Region, Step, Way};
 
 /// How bits are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,12 +51,13 @@ impl Expr {
         Expr::Compare(Compare { place, shift, mask, value, relation: Relation::Equal })
     }
 
-    /// Whether it holds, or does not, whatever the packet.
-    pub(super) fn is_constant(&self) -> bool {
+    /// Whether it asks for anything behind the Ethernet header.
+    pub(super) fn asks_of_ip(&self) -> bool {
         match self {
-            Expr::Always => true,
-            Expr::Not(inner) => inner.is_constant(),
-            _ => false,
+            Expr::Always => false,
+            Expr::Compare(compare) => compare.place.region != Region::Ethernet,
+            Expr::And(list) | Expr::Or(list) | Expr::If(list) => list.iter().any(Self::asks_of_ip),
+            Expr::Not(inner) | Expr::Other(inner) => inner.asks_of_ip(),
         }
     }
 

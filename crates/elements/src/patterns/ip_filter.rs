@@ -57,6 +57,9 @@
 //!     -> Discard;
 //! ```
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use warpswitch_graph::language::args::{Args, ArgsError, FromArg, NoNames, split::unquote};
 use warpswitch_graph::language::nearest;
 use warpswitch_graph::{
@@ -90,17 +93,19 @@ pub struct IpFilter {
     list: List,
     outputs: Vec<u32>,
     /// Packets so far, as long as none had its IP header marked; none once one had, or where no
-    /// pattern asks for anything.
+    /// pattern asks for anything of IP.
     unmarked: Option<u64>,
+    /// Whether it, or a copy, has told that none had. Swapped by copies: who finds it false tells.
+    is_told: Arc<AtomicBool>,
 }
 
-/// Packets without a marked IP header after which that is told; and at the end of a run.
-const UNMARKED_PACKETS: [u64; 2] = [1000, 16];
+/// Packets without a marked IP header after which that is told before the run ends.
+const UNMARKED_PACKETS_MAX: u64 = 1000;
 
 impl IpFilter {
     fn new(has_actions: bool) -> Self {
         let list = List::new(Vec::new());
-        Self { has_actions, list, outputs: Vec::new(), unmarked: None }
+        Self { has_actions, list, outputs: Vec::new(), unmarked: None, is_told: Arc::default() }
     }
 
     /// Looks whether packets have their IP headers marked, until one has.
@@ -111,7 +116,7 @@ impl IpFilter {
             self.unmarked = None;
         } else if let Some(unmarked) = &mut self.unmarked {
             *unmarked += batch.len() as u64;
-            self.tell_unmarked(cx, UNMARKED_PACKETS[0]);
+            self.tell_unmarked(cx, UNMARKED_PACKETS_MAX);
         }
     }
 
@@ -120,10 +125,17 @@ impl IpFilter {
         let Some(unmarked) = self.unmarked.take_if(|unmarked| *unmarked >= packets_min) else {
             return;
         };
+        if self.is_told.swap(true, Ordering::Relaxed) {
+            return;
+        }
         let name = cx.declaration();
+        let found = match unmarked {
+            1 => "the only packet does not have its header marked".to_owned(),
+            packets => format!("none of the first {packets} packets has its header marked"),
+        };
         cx.say(&format!(
-            "{name}: no pattern about IP matches: none of the first {unmarked} packets has its \
-             header marked: put CheckIPHeader before it, of frames Strip(14) -> CheckIPHeader"
+            "{name}: no pattern about IP matches: {found}: put CheckIPHeader before it, of frames \
+             Strip(14) -> CheckIPHeader"
         ));
     }
 
@@ -224,7 +236,8 @@ impl Element for IpFilter {
         let patterns = patterns(args, context, self.has_actions);
         args.complete()?;
         self.list = List::new(patterns);
-        self.unmarked = self.list.asks().then_some(0);
+        self.unmarked = self.list.asks_of_ip().then_some(0);
+        self.is_told = Arc::default();
         for warning in self.list.unused_outputs(context.outputs) {
             args.warn_at("", &warning);
         }
@@ -256,8 +269,14 @@ impl Element for IpFilter {
         Sharing::copies(self.clone())
     }
 
+    fn absorb(&mut self, copy: &mut dyn Element) {
+        if let Some(copy) = copy.downcast_mut::<Self>() {
+            self.unmarked = self.unmarked.zip(copy.unmarked).map(|(own, more)| own + more);
+        }
+    }
+
     fn finish(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
-        self.tell_unmarked(cx, UNMARKED_PACKETS[1]);
+        self.tell_unmarked(cx, 1);
         Ok(())
     }
 }
@@ -358,11 +377,14 @@ mod tests {
         let said = |before: &str, patterns: &str, limit: usize| {
             let source = format!("InfiniteSource(DATA {frame}, LIMIT {limit}, STOP true)");
             let config = format!("{source} -> {before} f :: IPFilter({patterns}) -> Discard;");
-            run(&config, &crate::registry()).1.said().matches("none of the first").count()
+            run(&config, &crate::registry()).1.said().matches("no pattern about IP").count()
         };
         assert_eq!(said("", "allow udp, deny all", 3000), 1);
-        assert_eq!(said("", "allow udp, deny all", 20), 1, "at the end");
-        assert_eq!(said("", "allow udp, deny all", 3), 0, "too few to tell");
+        for limit in [20, 3, 1] {
+            assert_eq!(said("", "allow udp, deny all", limit), 1, "at the end");
+        }
+        assert_eq!(said("", "allow udp, deny all", 0), 0, "there was none");
+        assert_eq!(said("", "allow ether src 2:0:0:0:0:1, deny all", 20), 0, "nothing of IP");
         assert_eq!(said("Strip(14) -> CheckIPHeader(CHECKSUM false) ->", "allow udp", 3000), 0);
         assert_eq!(said("MarkIPHeader(14) ->", "allow tcp", 3000), 0);
         assert_eq!(said("", "allow all", 3000), 0, "nothing is asked");

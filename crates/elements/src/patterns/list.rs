@@ -109,9 +109,9 @@ impl List {
         Self { patterns: patterns.into(), plan }
     }
 
-    /// Whether any pattern asks for anything of a packet.
-    pub(super) fn asks(&self) -> bool {
-        self.patterns.iter().any(|pattern| !pattern.expr.is_constant())
+    /// Whether any pattern asks for anything behind the Ethernet header.
+    pub(super) fn asks_of_ip(&self) -> bool {
+        self.patterns.iter().any(|pattern| pattern.expr.asks_of_ip())
     }
 
     /// The same, by a program however long it is.

@@ -68,7 +68,10 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<Outcome> {
         now: Default::default(),
         ticks: None,
     };
-    Router::check(loaded, &registry, options)?;
+    let unset = config::unset_variables(&loaded.graph);
+    let checked = Router::check(loaded, &registry, options);
+    config::warn_of_unset(unset, checked.as_ref().err().map(ToString::to_string));
+    checked?;
     let (elements, connections) =
         (human::counted(elements, "element"), human::counted(connections, "connection"));
     let name = &text.name;

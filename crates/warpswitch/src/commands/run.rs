@@ -146,6 +146,7 @@ fn make(
     world: &Rc<World>,
     now: Time,
 ) -> anyhow::Result<Router> {
+    let mut unset = Vec::new();
     let mut load = |offloading: Option<&mut Offloading>| {
         let options = reload.options(world, now);
         let Reload { registry, variables, libraries, .. } = &mut *reload;
@@ -155,6 +156,7 @@ fn make(
         if let Some(offloading) = offloading {
             // Before anything fails because of a name that was not written as in the text.
             config::warn_of_unused(&loaded.graph, variables);
+            unset = config::unset_variables(&loaded.graph);
             offloading.apply(&mut loaded, registry)?;
             world.offload_to(offloading.offload());
             if !warnings.is_empty() {
@@ -164,16 +166,20 @@ fn make(
         Router::new(loaded, registry, options).map_err(anyhow::Error::new)
     };
     let made = load(Some(offloading));
-    match made {
+    let made = match made {
         Err(errors) if offloading.is_optional() => {
             world.offload_to(None);
-            let router = load(None)?;
-            term::note(format!("nothing is offloaded: {errors:#}"));
-            offloading.give_up();
-            Ok(router)
+            let router = load(None);
+            if router.is_ok() {
+                term::note(format!("nothing is offloaded: {errors:#}"));
+                offloading.give_up();
+            }
+            router
         }
         made => made.inspect(|_| offloading.tell()),
-    }
+    };
+    config::warn_of_unset(unset, made.as_ref().err().map(|errors| format!("{errors:#}")));
+    made
 }
 
 fn report(

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
 use warpswitch_graph::language::{
-    self, Diagnostics, FlatGraph, Library, Loaded, SOURCE_BYTES_MAX, Source,
+    self, Diagnostic, Diagnostics, FlatGraph, Library, Loaded, SOURCE_BYTES_MAX, Source,
 };
 use warpswitch_graph::{Registry, RouterOptions};
 use warpswitch_io::name_folder;
@@ -183,6 +183,32 @@ pub fn warn_of_unused(graph: &FlatGraph, variables: &BTreeMap<String, String>) {
         let meant = meant.map_or(String::new(), |meant| format!("; it refers to '{meant}'"));
         let told = format!("nothing in the configuration refers to the variable '{name}'{meant}");
         term::warning(told);
+    }
+}
+
+/// Classes whose arguments are programs or texts, where `$` is not of the configuration alone.
+const PROGRAM_CLASSES: [&str; 5] = ["Script", "DriverManager", "PokeHandlers", "Message", "Error"];
+
+/// Variables of a graph that nothing gives a value, with a warning each. Texts with variables of
+/// their own are left out: scripts, handlers to call, variables of detection rules.
+pub fn unset_variables(graph: &FlatGraph) -> Vec<(String, Diagnostic)> {
+    graph.unset_variables(|element, arg| {
+        let keyword = arg.split_ascii_whitespace().next().unwrap_or_default();
+        PROGRAM_CLASSES.contains(&&*element.class) || keyword.ends_with("CALL") || keyword == "VARS"
+    })
+}
+
+/// Warns of variables without a value, but for those that `errors` tell of.
+pub fn warn_of_unset(unset: Vec<(String, Diagnostic)>, errors: Option<String>) {
+    let errors = errors.unwrap_or_default();
+    let mut warnings = Diagnostics::default();
+    for (name, warning) in unset {
+        if !errors.contains(&format!("the variable '{name}' has no value here")) {
+            warnings.push(warning);
+        }
+    }
+    if !warnings.is_empty() {
+        term::note(warnings.to_coloured().trim_end());
     }
 }
 

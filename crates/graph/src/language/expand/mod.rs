@@ -20,6 +20,7 @@ mod build;
 mod connect;
 mod instantiate;
 mod tunnel;
+mod unset;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

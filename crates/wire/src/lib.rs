@@ -34,6 +34,7 @@ pub mod ipv4;
 pub mod ipv6;
 pub mod ipv6_ext;
 pub mod link;
+pub mod link_watch;
 pub mod llc;
 pub mod mpls;
 pub mod parse;

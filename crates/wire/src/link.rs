@@ -54,6 +54,18 @@ impl LinkType {
     pub const EXPECTED: &str = "expected Ethernet, raw IP, Linux cooked (v1, v2) or BSD loopback; \
         if they are one of these, `editcap -T ether IN OUT` or its like says so in the capture";
 
+    /// What `editcap -T` calls it; none of one that is not read.
+    pub const fn editcap_name(self) -> Option<&'static str> {
+        match self {
+            LinkType::Ethernet => Some("ether"),
+            LinkType::RawIp => Some("rawip"),
+            LinkType::Sll => Some("linux-sll"),
+            LinkType::Sll2 => Some("linux-sll2"),
+            LinkType::Loopback => Some("null"),
+            LinkType::Unsupported(_) => None,
+        }
+    }
+
     /// The link type that a pcap or pcapng file means by this number.
     pub const fn from_capture(number: u32) -> Self {
         match number {

@@ -4,7 +4,7 @@ use warpswitch_graph::Context;
 use warpswitch_graph::language::nearest;
 use warpswitch_packet::{Header, Packet, PacketType, annotation};
 use warpswitch_wire::link::{LinkType, Loopback};
-use warpswitch_wire::parse::{Network, parse};
+use warpswitch_wire::link_watch::{LinkWatch, OddLink, is_ip};
 
 /// Bytes of an Ethernet header.
 const ETHERNET_BYTES: usize = 14;
@@ -66,68 +66,14 @@ pub(crate) fn looks_for_headers(cx: &Context<'_>) -> Option<String> {
     Some(cx.graph().elements[looker].name.clone())
 }
 
-/// Packets after which it is told that none of them is IP by the link that was said.
-const WATCHED_PACKETS: u64 = 1000;
-
-/// Looks at the first packets until one is IP by the link that was said: if none is, most may be
-/// by another one.
-#[derive(Debug, Default)]
-pub(crate) struct LinkWatch {
-    is_over: bool,
-    packets: u64,
-    /// Packets that are IP by each of [`LinkType::READ`].
-    by_link: [u64; LinkType::READ.len()],
+/// Has `watch` look at a packet.
+pub(crate) fn look(watch: &mut LinkWatch, link: LinkType, packet: &Packet) -> Option<OddLink> {
+    watch.look(link, packet.data(), wire_bytes(packet))
 }
 
-/// So many of the first packets are IP, if they start as `link` says; by what was said none is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OddLink {
-    pub(crate) packets: u64,
-    pub(crate) otherwise: u64,
-    pub(crate) link: LinkType,
-}
-
-impl LinkWatch {
-    /// Whether it is known, or told, how packets start.
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_over
-    }
-
-    /// Looks at a packet that should start as `link` says. Gives what is to be told, once.
-    pub(crate) fn look(&mut self, link: LinkType, packet: &Packet) -> Option<OddLink> {
-        if self.is_over {
-            return None;
-        }
-        self.packets += 1;
-        for (other, count) in LinkType::READ.into_iter().zip(&mut self.by_link) {
-            let is_ip = is_ip(packet, other);
-            *count += u64::from(is_ip);
-            self.is_over |= is_ip && other == link;
-        }
-        if self.packets < WATCHED_PACKETS { None } else { self.end() }
-    }
-
-    /// There are no more packets. Gives what is to be told, once.
-    pub(crate) fn end(&mut self) -> Option<OddLink> {
-        if std::mem::replace(&mut self.is_over, true) {
-            return None;
-        }
-        let most = LinkType::READ.into_iter().zip(self.by_link).max_by_key(|(_, count)| *count);
-        let (link, otherwise) = most.filter(|(_, count)| count * 2 > self.packets)?;
-        Some(OddLink { packets: self.packets, otherwise, link })
-    }
-}
-
-/// Whether a packet starts with the IP header that it is known to have.
-pub(crate) fn starts_with_ip(packet: &Packet) -> bool {
-    packet.header_offset(Header::Network) == Some(0) && is_ip(packet, LinkType::RawIp)
-}
-
-/// Whether a packet that starts as `link` says holds IP.
-fn is_ip(packet: &Packet, link: LinkType) -> bool {
-    let wire_bytes = packet.len() + packet.anno_u32(annotation::EXTRA_LEN) as usize;
-    let parsed = parse(link, packet.data(), wire_bytes);
-    parsed.is_ok_and(|parsed| matches!(parsed.network, Network::Ipv4 | Network::Ipv6))
+/// Bytes of a packet before it was cut off.
+fn wire_bytes(packet: &Packet) -> usize {
+    packet.len() + packet.anno_u32(annotation::EXTRA_LEN) as usize
 }
 
 /// The number that capture files have for the encapsulation called `name`.

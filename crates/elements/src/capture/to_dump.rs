@@ -51,9 +51,10 @@ use warpswitch_graph::{
 use warpswitch_io::{CaptureOptions, CaptureWriter, FRAME_BYTES_MAX, IoErrorKind};
 use warpswitch_packet::{Batch, Packet, annotation};
 use warpswitch_wire::link::LinkType;
+use warpswitch_wire::link_watch::{LinkWatch, OddLink};
 
 use super::device;
-use super::link::{LinkWatch, OddLink, expected_encap, name_of, number_of, starts_with_ip};
+use super::link::{expected_encap, look, name_of, number_of, starts_with_ip};
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -213,7 +214,7 @@ impl ToDump {
                 self.choose_link(first);
             }
             let link = LinkType::from_capture(self.link_type);
-            let odd = batch.iter().find_map(|packet| self.watch.look(link, packet));
+            let odd = batch.iter().find_map(|packet| look(&mut self.watch, link, packet));
             self.tell_link(cx, odd);
         }
         for packet in batch.iter() {

@@ -71,12 +71,13 @@ use warpswitch_graph::{
 use warpswitch_ids::{Alert, Engine, Found, Inspector, InspectorOptions, OddBound, Packet, eve};
 use warpswitch_packet::{self as packet, Batch, annotation};
 use warpswitch_wire::link::LinkType;
+use warpswitch_wire::link_watch::{LinkWatch, OddLink};
 
 use super::on_device::{DeviceSearch, SearchCounts};
 use super::rules::engine_of;
 use super::told::{Listener, Teller};
 use crate::ahead::Ahead;
-use crate::capture::{LinkWatch, OddLink, Output, link_name, link_of, reason};
+use crate::capture::{Output, link_name, link_of, look, reason};
 use crate::offload::Offload;
 
 /// The class.
@@ -194,7 +195,7 @@ impl IdsMatcher {
         }
         if !self.watch.is_over() {
             let mut places = self.looked_at.iter().map(|&place| batch.get_ahead(place as usize));
-            let odd = places.find_map(|packet| self.watch.look(link, packet));
+            let odd = places.find_map(|packet| look(&mut self.watch, link, packet));
             self.tell_link(cx, odd);
         }
         self.write_alerts(cx);
@@ -203,23 +204,15 @@ impl IdsMatcher {
 
     /// Tells that none of the packets was IP by `LINK`, if another one seems to be right.
     fn tell_link(&self, cx: &mut Context<'_>, odd: Option<OddLink>) {
-        let Some(OddLink { packets, otherwise, link }) = odd else { return };
-        let mend = match (self.link, link) {
+        let Some(odd) = odd else { return };
+        let mend = match (self.link, odd.link) {
             (LinkType::RawIp, LinkType::Ethernet) => {
                 "leave LINK ip out, or put Strip(14) before it".to_owned()
             }
             (_, LinkType::Ethernet) => format!("leave LINK {} out", link_name(self.link)),
-            _ => format!("say LINK {}", link_name(link)),
+            (_, link) => format!("say LINK {}", link_name(link)),
         };
-        let is = match link {
-            LinkType::RawIp => "IP packets without a frame".to_owned(),
-            link => format!("{link} frames with IP"),
-        };
-        let name = cx.declaration();
-        cx.say(&format!(
-            "{name}: nothing is inspected: of the first {packets} packets {otherwise} are {is}: \
-             {mend}"
-        ));
+        cx.say(&format!("{}: nothing is inspected: {odd}: {mend}", cx.declaration()));
     }
 
     /// Tells what is left out, and opens the file.

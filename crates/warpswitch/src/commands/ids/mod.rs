@@ -19,6 +19,7 @@ use warpswitch_ids::{
 };
 use warpswitch_io::{CaptureReader, IoErrorKind};
 use warpswitch_wire::link::LinkType;
+use warpswitch_wire::link_watch::{LinkWatch, OddLink};
 
 use crate::args::{parse_bytes, parse_positive};
 use crate::exit::{Outcome, bad_input};
@@ -184,8 +185,9 @@ pub fn run(args: &IdsArgs) -> anyhow::Result<Outcome> {
     drop(spinner);
     let mut inspector = Inspector::new(engine, options);
     let start = Instant::now();
-    let course = inspect(&mut reader, &mut inspector, &mut output)?;
+    let mut course = inspect(&mut reader, &mut inspector, &mut output)?;
     course.check_links(&name, inspector.stats().packets)?;
+    course.tell_odd_link(&name);
     eve::write_stats(&mut output, &inspector).context("cannot write alerts")?;
     let json_aside = args.out.as_deref().is_some_and(is_dash);
     output.commit()?;
@@ -303,14 +305,29 @@ struct Course {
     /// Frames of a link type that is not read, and the first such type.
     unread: u64,
     unread_link: Option<LinkType>,
+    /// Whether frames start as the capture says.
+    watch: LinkWatch,
+    odd_link: Option<OddLink>,
 }
 
 impl Course {
-    fn note(&mut self, link: LinkType) {
+    fn note(&mut self, link: LinkType, bytes: &[u8], wire_bytes: usize) {
         if let LinkType::Unsupported(_) = link {
             self.unread += 1;
             self.unread_link.get_or_insert(link);
+        } else if !self.watch.is_over() {
+            self.odd_link = self.watch.look(link, bytes, wire_bytes);
         }
+    }
+
+    /// Tells that no frame was IP as the capture says that frames start, if most are otherwise.
+    fn tell_odd_link(&mut self, name: &str) {
+        let Some(odd) = self.odd_link.or_else(|| self.watch.end()) else { return };
+        let link = odd.link.editcap_name().unwrap_or_default();
+        term::warning(format!(
+            "{name}: nothing is inspected: {odd}, and the capture says otherwise: \
+             `editcap -T {link} IN OUT` says so in it"
+        ));
     }
 
     /// Refuses a capture of which no frame could be read for its link type, and tells of one that
@@ -345,7 +362,7 @@ fn inspect(
                     let end = batch.bytes.len();
                     let wire_bytes = frame.original_bytes;
                     batch.frames.push((end, wire_bytes, frame.link_type, frame.timestamp_ns));
-                    course.note(frame.link_type);
+                    course.note(frame.link_type, frame.data, wire_bytes);
                 }
                 Ok(None) => break,
                 Err(error) if error.kind() == IoErrorKind::Truncated => {

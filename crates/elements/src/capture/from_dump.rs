@@ -69,7 +69,7 @@ use std::time::Duration;
 use super::device;
 use super::files::{LOOKS_MAX, Look, next_look};
 use super::from_ip_summary_dump::{SAMPLE_ALL, check_sample, is_sampled};
-use super::link::{find_ip, looks_for_headers, name_of};
+use super::link::{encap_of, find_ip, looks_for_headers, name_of, writes_by_default};
 use super::pace::Pace;
 use crate::calls::wrong_call;
 
@@ -367,6 +367,28 @@ impl FromDump {
         self.capture.is_none() && self.waiting.is_none()
     }
 
+    /// Tells of frames that are not read, where others take them for what they are not.
+    fn tell_unread(&self, cx: &mut Context<'_>) {
+        let (name, shown, link) = (cx.declaration(), self.shown(), self.link);
+        if let Some(looks) = looks_for_headers(cx) {
+            cx.say(&format!(
+                "{name}: {shown}: frames of {link}, which '{looks}' does not read: {}",
+                LinkType::EXPECTED
+            ));
+        }
+        if let Some(writes) = writes_by_default(cx) {
+            let mend = match encap_of(link) {
+                Some(encap) => {
+                    format!("say ENCAP {encap} there, or USE_ENCAP_FROM and this element's name")
+                }
+                None => "no ENCAP is for them".to_owned(),
+            };
+            cx.say(&format!(
+                "{name}: {shown}: frames of {link}, which '{writes}' writes as Ethernet: {mend}"
+            ));
+        }
+    }
+
     fn shown(&self) -> &str {
         if self.filename == "-" { "<stdin>" } else { &self.filename }
     }
@@ -441,13 +463,7 @@ impl Element for FromDump {
             if self.force_ip {
                 return Err(format!("{shown}: unknown linktype {number}; can't force IP packets"));
             }
-            if let Some(looks) = looks_for_headers(cx) {
-                let (name, link) = (cx.declaration(), self.link);
-                cx.say(&format!(
-                    "{name}: {shown}: frames of {link}, which '{looks}' does not read: {}",
-                    LinkType::EXPECTED
-                ));
-            }
+            self.tell_unread(cx);
         }
         if cx.output_is_push(0) && self.active {
             cx.schedule_task();

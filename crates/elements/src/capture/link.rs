@@ -1,7 +1,8 @@
 //! How packets of captures start, and where their IP header is.
 
 use warpswitch_graph::Context;
-use warpswitch_graph::language::nearest;
+use warpswitch_graph::language::args::split::split_args;
+use warpswitch_graph::language::{FlatElement, Visit, nearest};
 use warpswitch_packet::{Header, Packet, PacketType, annotation};
 use warpswitch_wire::link::{LinkType, Loopback};
 use warpswitch_wire::link_watch::{LinkWatch, OddLink, is_ip};
@@ -58,12 +59,38 @@ const LOOKERS: [&str; 3] = ["IDSMatcher", "GPUIDSMatcher", "SDNClassifier"];
 /// The name of an element that looks for headers in what the element of `cx` gives, if there is one
 /// that nothing stands before which may take other headers off.
 pub(crate) fn looks_for_headers(cx: &Context<'_>) -> Option<String> {
-    let class = |element: usize| cx.graph().elements[element].class.as_str();
-    let changes =
-        |element| ["Strip", "Encap", "Decap"].iter().any(|part| class(element).contains(part));
-    let found = cx.flow().downstream(cx.element(), None, |visit| changes(visit.at.element));
-    let looker = found.into_iter().find(|&element| LOOKERS.contains(&class(element)))?;
-    Some(cx.graph().elements[looker].name.clone())
+    unchanged_at(cx, |element| LOOKERS.contains(&&*element.class))
+}
+
+/// The name of an element that writes what the element of `cx` gives to a capture that says how
+/// packets start though its arguments do not, if there is one that nothing stands before which may
+/// take other headers off.
+pub(crate) fn writes_by_default(cx: &Context<'_>) -> Option<String> {
+    let keyword = |arg: &String| arg.split_ascii_whitespace().next().unwrap_or("").to_owned();
+    unchanged_at(cx, |element| {
+        let args = split_args(&element.config);
+        let says = args.iter().any(|arg| ["ENCAP", "USE_ENCAP_FROM"].contains(&&*keyword(arg)));
+        // Without a keyword it is the third one, a word.
+        let third = args.get(2).is_some_and(|arg| !arg.contains(char::is_whitespace));
+        element.class == "ToDump" && !says && !third
+    })
+}
+
+/// The name of an element that `is_meant` and gets what the element of `cx` gives, with nothing
+/// before it that may take headers off or put others on.
+fn unchanged_at(cx: &Context<'_>, is_meant: impl Fn(&FlatElement) -> bool) -> Option<String> {
+    let elements = &cx.graph().elements;
+    let changes = |class: &str| ["Strip", "Encap", "Decap"].iter().any(|part| class.contains(part));
+    let stops = |visit: Visit| changes(&elements[visit.at.element].class);
+    let found = cx.flow().downstream(cx.element(), None, stops);
+    let meant = found.into_iter().map(|element| &elements[element]).find(|it| is_meant(it))?;
+    Some(meant.name.clone())
+}
+
+/// Whether a packet starts with the IP header that it is known to have.
+pub(crate) fn starts_with_ip(packet: &Packet) -> bool {
+    packet.header_offset(Header::Network) == Some(0)
+        && is_ip(LinkType::RawIp, packet.data(), wire_bytes(packet))
 }
 
 /// Has `watch` look at a packet.
@@ -90,9 +117,14 @@ pub(crate) fn expected_encap(name: &str) -> String {
     format!("ENCAP takes {}{meant}", names().collect::<Vec<_>>().join(", "))
 }
 
+/// What `ENCAP` calls `link`.
+pub(crate) fn encap_of(link: LinkType) -> Option<&'static str> {
+    ENCAPS.iter().find(|(_, other, _)| *other == link).map(|(name, ..)| *name)
+}
+
 /// What handlers call `link`.
 pub(crate) fn name_of(link: LinkType) -> &'static str {
-    ENCAPS.iter().find(|(_, other, _)| *other == link).map_or("??", |(name, ..)| name)
+    encap_of(link).unwrap_or("??")
 }
 
 /// Says on `packet` how it was addressed, if it starts with an Ethernet header.

@@ -387,14 +387,35 @@ impl Parser<'_> {
                 primitive.data = data;
                 self.at += words;
             }
-            None if primitive.sign != Sign::Equal || primitive.negated => {
-                let message = format!("dangling operator near '{word}'");
-                self.error(message);
+            None => {
+                let wrong = wrong_address(word);
+                let dangles = primitive.sign != Sign::Equal || primitive.negated;
+                let dangles = dangles.then(|| format!("dangling operator near '{word}'"));
+                self.problems.help.extend(wrong);
+                dangles.into_iter().for_each(|message| self.error(message));
             }
-            None => {}
         }
         true
     }
+}
+
+/// What is wrong with a word that is perhaps meant as an IPv4 address or network.
+fn wrong_address(word: &str) -> Option<String> {
+    let (address, len) = word.split_once('/').map_or((word, None), |(a, len)| (a, Some(len)));
+    let parts: Vec<&str> = address.split('.').collect();
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if parts.len() < 2 || !parts.iter().all(|part| is_number(part)) {
+        return None;
+    }
+    let is_large = |part: &&&str| part.parse::<u8>().is_err();
+    if let Some(part) = parts.iter().find(is_large) {
+        return Some(format!("'{word}' is no IPv4 address: {part} is more than 255"));
+    }
+    if len.is_some_and(|len| is_number(len) && !len.parse().is_ok_and(|len: u8| len <= 32)) {
+        return Some(format!("'{word}' is no IPv4 network: a prefix has at most 32 bits"));
+    }
+    let is_whole = parts.len() == 4;
+    (!is_whole).then(|| format!("'{word}' is no IPv4 address: it has four numbers, as 10.0.0.1"))
 }
 
 /// A number, which may be as large as four bytes hold, or negative.
@@ -443,6 +464,26 @@ mod tests {
         check("ip frag 5", &["'ip frag': value not supported"]);
         check("ip ttl & 0 == 5", &["zero mask ignored"]);
         check("tcp udp", &["transport protocol specified twice"]);
+    }
+
+    /// Click's words say that an address is missing where one is written.
+    #[test]
+    fn wrong_addresses_are_told_for_what_they_are() {
+        let check = |text: &str, expected: &str| {
+            let problems = problems(text);
+            assert!(!problems.errors.is_empty(), "{text}");
+            assert_eq!(problems.help.first().map(String::as_str), Some(expected), "{text}");
+        };
+        let large = "'10.0.0.300' is no IPv4 address: 300 is more than 255";
+        check("src host 10.0.0.300", large);
+        check("10.0.0.300", large);
+        check("dst host != 10.0.0.300", large);
+        check("net 10.0.0.0/40", "'10.0.0.0/40' is no IPv4 network: a prefix has at most 32 bits");
+        check("host 1.2.3.4.5", "'1.2.3.4.5' is no IPv4 address: it has four numbers, as 10.0.0.1");
+        for text in ["src host x.y", "host 10", "host tcp.", "ip ttl 1x"] {
+            let help = problems(text).help;
+            assert!(!help.iter().any(|line| line.contains("IPv4")), "{text}: {help:?}");
+        }
     }
 
     #[test]

@@ -172,6 +172,14 @@ struct Arg {
     state: State,
 }
 
+/// A keyword that an argument is, or begins with, and what its value would be.
+#[derive(Clone, Debug)]
+struct Bare {
+    keyword: String,
+    arg: usize,
+    expected: &'static str,
+}
+
 /// The arguments of one element, and what was found wrong with them.
 pub struct Args<'a> {
     args: Vec<Arg>,
@@ -189,6 +197,8 @@ pub struct Args<'a> {
     /// What would be right.
     help: Vec<String>,
     files: Vec<NotedFile>,
+    /// Of keywords that were asked for: the first argument that is one, or begins with it.
+    bare: Vec<Bare>,
 }
 
 impl Args<'static> {
@@ -226,6 +236,7 @@ impl<'a> Args<'a> {
             warnings: Vec::new(),
             help: Vec::new(),
             files: Vec::new(),
+            bare: Vec::new(),
         }
     }
 
@@ -267,6 +278,7 @@ impl<'a> Args<'a> {
         target: &mut T,
     ) -> &mut Self {
         let errors = self.errors.len();
+        self.note_bare(keyword, T::EXPECTED);
         self.read_as(keyword, is_mandatory, is_positional, target, T::from_arg);
         if self.errors.len() > errors && !T::EXPECTED.is_empty() {
             self.help(format!("{keyword} takes {}", T::EXPECTED));
@@ -405,6 +417,7 @@ impl<'a> Args<'a> {
     /// # Errors
     /// All errors of what was read.
     pub fn consume(&mut self) -> Result<(), ArgsError> {
+        self.tell_bare();
         match std::mem::take(&mut self.errors) {
             errors if errors.is_empty() => Ok(()),
             errors => {
@@ -432,6 +445,44 @@ impl<'a> Args<'a> {
         let more = more.first().map(|(idx, _)| ("too many arguments".to_owned(), Some(*idx)));
         self.errors.extend(more);
         self.consume()
+    }
+
+    /// Notes the first argument that is `keyword`, or begins with it.
+    fn note_bare(&mut self, keyword: &str, expected: &'static str) {
+        if self.bare.iter().any(|bare| bare.keyword == keyword) {
+            return;
+        }
+        let is_it = |arg: &Arg| {
+            arg.text.starts_with(keyword)
+                && [arg.text.len(), arg.keyword_len].contains(&keyword.len())
+        };
+        if let Some(arg) = self.args.iter().position(is_it).filter(|_| !keyword.is_empty()) {
+            self.bare.push(Bare { keyword: keyword.to_owned(), arg, expected });
+        }
+    }
+
+    /// Tells of keywords that were taken for values: with what is wrong then, or, as any text may
+    /// name a file, in a warning.
+    fn tell_bare(&mut self) {
+        for Bare { keyword, arg, expected } in std::mem::take(&mut self.bare) {
+            let Arg { text, state, .. } = &self.args[arg];
+            if *state == State::TakenByKeyword {
+                continue;
+            }
+            if *text == keyword && self.errors.iter().any(|(_, wrong)| *wrong == Some(arg)) {
+                let value = match expected {
+                    "" => String::new(),
+                    <bool as FromArg>::EXPECTED => format!(": {keyword} true"),
+                    expected => format!(": {expected}"),
+                };
+                self.help.insert(0, format!("{keyword} needs a value{value}"));
+            }
+            if let Some(file) = self.files.iter().find(|file| file.arg == Some(arg)) {
+                let by = &file.keyword;
+                let warning = format!("{by}: '{text}' is taken for a file: its name goes first");
+                self.warnings.push(warning);
+            }
+        }
     }
 
     /// Notes a keyword that is asked for. Where nothing is left to be unknown, nobody wants it.

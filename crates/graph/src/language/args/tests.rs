@@ -254,3 +254,33 @@ fn what_would_be_right_is_told_once_and_only_beside_an_error() {
     assert_eq!(wrong.messages, ["LIMIT: out of range, bound 4294967295", "too many"]);
     assert_eq!(wrong.args, [Some(0); 2]);
 }
+
+#[test]
+fn keywords_without_values_are_told() {
+    let read = |config: &str| {
+        let (mut name, mut timing, mut stop, mut link) =
+            (String::new(), false, false, Raw::default());
+        let mut args = Args::new(config);
+        args.read_mp("FILENAME", &mut name)
+            .read_p("TIMING", &mut timing)
+            .read("STOP", &mut stop)
+            .read("LINK", &mut link);
+        args.note_input("FILENAME", &name);
+        let help = args.complete().err().map_or(Vec::new(), |errors| errors.help);
+        (help.first().cloned().unwrap_or_default(), args.warnings().join(", "))
+    };
+    let (nothing, told) = (String::new(), |text: &str| text.to_owned());
+    assert_eq!(read("a, STOP"), (told("STOP needs a value: STOP true"), nothing.clone()));
+    assert_eq!(read("a, LINK"), (told("LINK needs a value"), nothing.clone()));
+    assert_eq!(
+        read("a, true, TIMING"),
+        (told("TIMING needs a value: TIMING true"), nothing.clone())
+    );
+    assert_eq!(read("a, STOPP"), (told("TIMING takes true or false"), nothing.clone()));
+    let file = told("FILENAME: 'STOP true' is taken for a file: its name goes first");
+    assert_eq!(read("STOP true"), (nothing.clone(), file));
+    let file = told("FILENAME: 'LINK' is taken for a file: its name goes first");
+    assert_eq!(read("LINK, LINK x"), (nothing.clone(), file));
+    assert_eq!(read("a, STOP true, LINK x"), (nothing.clone(), nothing.clone()));
+    assert_eq!(read("FILENAME a, STOP true"), (nothing.clone(), nothing));
+}

@@ -121,3 +121,46 @@ fn variables_that_no_rule_asks_for_are_told() {
     assert_eq!(told[0], "no rule asks for the variable WBE; rules ask for WEB");
     assert_eq!(told[1], "no rule asks for the variable ZEBRA");
 }
+
+/// The errors of one rule with these options: column, offending text, message, expectation, help.
+fn errors(options: &str) -> Vec<String> {
+    let text = format!("alert tcp any any -> any any ({options})\n");
+    let read = read_rules(&[RuleText { name: "r", bytes: text.as_bytes() }], &Variables::default());
+    let Err(errors) = read else { return Vec::new() };
+    let first = "alert tcp any any -> any any (".len() as u32;
+    let told = |e: &warpswitch_rules::diagnostic::Diagnostic| {
+        format!("{}: {}: {}", (e.column - 1).wrapping_sub(first), e.message, e.expected)
+    };
+    errors.iter().map(told).collect()
+}
+
+#[test]
+fn a_semicolon_that_is_forgotten_is_told_behind_the_quotes() {
+    let goes_on =
+        "text goes on behind its quotes: ; behind them, or \\\" for a quote in the text";
+    let check = |options: &str, told: &str| {
+        let at = options.find('^').unwrap();
+        assert_eq!(errors(&options.replace('^', "")), [format!("{at}: {told}")], "{options}");
+    };
+    check(r#"content:"abc"^ sid:1;"#, goes_on);
+    check(r#"content:"abc"^ nocase; sid:1;"#, goes_on);
+    check(r#"content:!"abc"^ nocase; sid:1;"#, goes_on);
+    check(r#"content:"Host:"^ nocase; content:"b"; sid:1;"#, goes_on);
+    check(r#"content:"Host:"^ nocase; sid:1;"#, goes_on);
+    check(r#"content:"a"^ b; sid:1;"#, goes_on);
+    check(r#"msg:"a\"b"^ sid:1;"#, goes_on);
+    check(r#"msg:"a"^ content:"b"; sid:1;"#, goes_on);
+    check(r#"pcre:"/a/"^ sid:1;"#, goes_on);
+    check(r#"pcre:"/a"b/i"^ sid:1;"#, goes_on);
+    check(r#"pcre:"/a/"^ content:"b/i"; sid:1;"#, goes_on);
+    check(r#"pcre:"m#a#i"^ sid:1; content:"b"; sid:1;"#, goes_on);
+    check(r#"sid:1; msg:"a"^"#, "a value that does not end: ; behind it");
+    check(r#"sid:1; content:"a"^ nocase"#, goes_on);
+    let open = "quotes that do not end: a quote before the line ends";
+    check(r#"^msg:"a; sid:1;"#, open);
+    check(r#"^msg:"a; content:"b; sid:1;"#, open);
+    check(r#"^pcre:"/a"b/; sid:1;"#, open);
+    // Quotes within expressions are none of their ends.
+    assert_eq!(errors(r#"pcre:"/a"b/"; sid:1;"#), [""; 0]);
+    assert_eq!(errors(r#"pcre:"/href="/" x:"b/"; sid:1;"#), [""; 0]);
+}

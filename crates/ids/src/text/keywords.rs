@@ -18,10 +18,17 @@ pub(super) enum Keyword {
     Unknown(Option<&'static str>),
 }
 
+/// All keywords, in their order.
+static KNOWN: LazyLock<BTreeSet<&str>> = LazyLock::new(|| all().collect());
+
+/// Whether `name` is in the list of keywords.
+pub(super) fn is_listed(name: &str) -> bool {
+    KNOWN.contains(name)
+}
+
 /// Whether `name` is a keyword of Snort or Suricata.
 pub(super) fn keyword(name: &str) -> Keyword {
-    static KNOWN: LazyLock<BTreeSet<&str>> = LazyLock::new(|| all().collect());
-    if KNOWN.contains(name) {
+    if is_listed(name) {
         return Keyword::Known;
     }
     let meant = nearest(name, KNOWN.iter().copied());

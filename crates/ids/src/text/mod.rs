@@ -26,6 +26,7 @@ mod numbers;
 mod options;
 mod payload;
 mod pcre;
+mod quotes;
 mod sets;
 mod source;
 mod threshold;

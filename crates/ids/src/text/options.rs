@@ -11,7 +11,7 @@ use super::flowbits::{self, BitOption};
 use super::payload::{self, Draft, Modifier};
 use super::source::{Part, Skip, Source};
 use super::threshold::threshold;
-use super::{never, note, numbers, pcre};
+use super::{never, note, numbers, pcre, quotes};
 use crate::http::Buffer;
 use crate::rule::{About, Check, Field, FlowTest, InBuffer, RemarkKind, STEPS_MAX, Size, Step};
 use crate::threshold::Threshold;
@@ -106,9 +106,8 @@ impl<'a> Options<'a> {
             self.at += 1;
             return Ok(None);
         }
-        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
         let start = self.at;
-        while self.at < self.end && is_name(bytes[self.at]) {
+        while self.at < self.end && quotes::is_name(bytes[self.at]) {
             self.at += 1;
         }
         let name = start..self.at;
@@ -165,16 +164,22 @@ impl<'a> Options<'a> {
             }
             at += 1;
         }
-        // Two quotes and the end of the rule: it is the semicolon that is not there.
-        let text = bytes[start..at.min(self.end)].trim_ascii();
-        let quotes = text.iter().filter(|byte| **byte == b'"').count();
-        let (message, expected) = if is_quoted && !(quotes > 1 && text.ends_with(b"\")")) {
-            ("quotes that do not end", "a quote before the line ends")
-        } else {
-            ("a value that does not end", "; behind it")
+        let end = at.min(self.end);
+        let is_expression = bytes[name.clone()] == *b"pcre";
+        let behind = quotes::behind(bytes, start..end, is_expression).filter(|_| is_quoted);
+        let (span, told) = match behind {
+            // It is the semicolon that is not there.
+            Some(behind) if quotes::ends_rule(&bytes[behind..end]) => {
+                (behind..behind, ("a value that does not end", "; behind it"))
+            }
+            Some(behind) => (behind..behind, quotes::GOES_ON),
+            None if is_quoted => {
+                let told = ("quotes that do not end", "a quote before the line ends");
+                (name.start..end, told)
+            }
+            None => (name.start..end, ("a value that does not end", "; behind it")),
         };
-        let span = name.start..at.min(self.end);
-        self.tell(errors, at, span, (message, expected));
+        self.tell(errors, at, span, told);
         Err(())
     }
 
@@ -293,7 +298,7 @@ impl<'a> Draftsman<'a> {
                 let quoted = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
                 if text.starts_with('"') {
                     let end = value.end - usize::from(quoted.is_some());
-                    payload::end_of_quotes(self.source, value.start + 1..end, errors)?;
+                    quotes::check_end(self.source, value.start + 1..end, errors)?;
                 }
                 self.about.msg = plain(quoted.unwrap_or(&text));
             }

@@ -8,6 +8,7 @@ use std::ops::Range;
 use warpswitch_rules::diagnostic::Diagnostics;
 
 use super::bytes::{Names, is_name};
+use super::quotes;
 use super::source::{Part, Skip, Source};
 use crate::bytes::Amount;
 use crate::rule::{CONTENT_BYTES_MAX, Content, DataAt, Place, PlaceBy};
@@ -81,7 +82,7 @@ pub(super) fn content(
     let mut parts = source.split_commas(span.clone()).into_iter();
     let first = parts.next().unwrap_or(span);
     let (negated, quoted) = unquote(source, first.clone(), errors)?;
-    end_of_quotes(source, quoted.clone(), errors)?;
+    quotes::check_end(source, quoted.clone(), errors)?;
     let bytes = unescape(source, quoted, errors)?;
     if bytes.is_empty() {
         let message = "a content of no bytes would be everywhere";
@@ -133,30 +134,6 @@ pub(super) fn unquote(
         return Err(source.tell(errors, span, "no quoted text", expected, ""));
     }
     Ok((negated, rest.start + 1..rest.end - 1))
-}
-
-/// Sees to it that the quotes around `inner` are those of one text: where a `;` was forgotten, the
-/// quotes of two options would be the first and the last.
-pub(super) fn end_of_quotes(
-    source: &Source<'_>,
-    inner: Range<usize>,
-    errors: &mut Diagnostics,
-) -> Part<()> {
-    let mut is_quoted = false;
-    for (at, &byte) in (inner.start..).zip(&source.bytes[inner]) {
-        if byte == b'"' && !is_quoted {
-            let expected = "; behind them, or \\\" for a quote in the text";
-            return Err(source.tell(
-                errors,
-                at..at + 1,
-                "text goes on behind its quotes",
-                expected,
-                "",
-            ));
-        }
-        is_quoted = byte == b'\\' && !is_quoted;
-    }
-    Ok(())
 }
 
 /// The bytes that a content's text stands for: `|41 42|` is hexadecimal, `\` quotes a character.

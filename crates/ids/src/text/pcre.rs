@@ -15,6 +15,7 @@ use warpswitch_rules::diagnostic::Diagnostics;
 
 use super::buffers::of_letter;
 use super::payload::unquote;
+use super::quotes;
 use super::source::{Part, Skip, Source};
 use crate::http::Buffer;
 use crate::rule::{Expression, REGEX_BYTES_MAX};
@@ -49,6 +50,9 @@ pub(super) fn expression(
         Some(rest) => (rest.chars().next().unwrap_or('/'), rest),
         None => ('/', text.as_str()),
     };
+    if quoted != span {
+        quotes::check_end_of_expression(source, quoted, delimiter, errors)?;
+    }
     let whole = body.strip_prefix(delimiter).and_then(|rest| rest.rsplit_once(delimiter));
     let Some((pattern, letters)) = whole else {
         let message = "an expression without its delimiters";

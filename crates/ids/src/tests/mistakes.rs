@@ -164,3 +164,26 @@ fn a_semicolon_that_is_forgotten_is_told_behind_the_quotes() {
     assert_eq!(errors(r#"pcre:"/a"b/"; sid:1;"#), [""; 0]);
     assert_eq!(errors(r#"pcre:"/href="/" x:"b/"; sid:1;"#), [""; 0]);
 }
+
+#[test]
+fn words_of_flow_that_exclude_each_other_are_told() {
+    let check = |options: &str, words: &str| {
+        let at = options.find('^').unwrap();
+        let told = format!("{at}: flow of {words}, which exclude each other: one of them");
+        assert_eq!(errors(&options.replace('^', "")), [told], "{options}");
+    };
+    check("flow:to_server,^to_client; sid:1;", "to_server and of to_client");
+    check("flow:from_client; flow:^from_server; sid:1;", "from_client and of from_server");
+    check("flow:established,^not_established; sid:1;", "established and of not_established");
+    check("flow:established; flow:^stateless; sid:1;", "established and of stateless");
+    check("flow:only_stream,^no_stream; sid:1;", "only_stream and of no_stream");
+    let same = "flow:to_server,established; flow:from_client,established,no_stream; sid:1;";
+    assert_eq!(errors(same), [""; 0]);
+    let protocol = |text: &str| {
+        let text = format!("alert {text} any any -> any any (flow:only_stream; sid:1;)");
+        let texts = [RuleText { name: "r", bytes: text.as_bytes() }];
+        read_rules(&texts, &Variables::default()).err().map(|errors| errors.to_string())
+    };
+    assert!(protocol("tcp-pkt").unwrap().contains("flow of another kind than the protocol"));
+    assert_eq!(protocol("tcp-stream"), None);
+}

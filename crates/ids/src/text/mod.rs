@@ -229,6 +229,14 @@ impl Reader<'_> {
             return Ok(());
         };
         let mut flow = body.flow;
+        if let (Some(a), Some(b)) = (flow.only, only)
+            && a != b
+        {
+            let message = "flow of another kind than the protocol: packets and streams";
+            let expected = "tcp, which is both, or the same kind";
+            source.tell(&mut self.errors, words[1].clone(), message, expected, "");
+            return Ok(());
+        }
         flow.only = flow.only.or(only);
         let is_of_streams = matches!(header.proto, Proto::Tcp | Proto::Ip);
         if !body.buffers.is_empty() && (!is_of_streams || flow.only == Some(Only::Packets)) {

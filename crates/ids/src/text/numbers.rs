@@ -172,35 +172,74 @@ const FLOW_WORDS: [&str; 10] = [
     "no_frag",
 ];
 
-/// Reads the words of `flow`.
-pub(super) fn flow(
-    source: &Source<'_>,
-    span: Range<usize>,
-    flow: &mut FlowTest,
-    errors: &mut Diagnostics,
-) -> Part<()> {
-    for word in source.split_commas(span) {
-        let text = source.text(&word).to_ascii_lowercase();
-        match text.as_str() {
-            "established" => flow.established = Some(true),
-            "not_established" => flow.established = Some(false),
-            "stateless" => flow.established = None,
-            "to_server" | "from_client" => flow.direction = Some(Direction::ToServer),
-            "to_client" | "from_server" => flow.direction = Some(Direction::ToClient),
-            "no_stream" => flow.only = Some(Only::Packets),
-            "only_stream" => flow.only = Some(Only::Streams),
-            "no_frag" => {}
-            "only_frag" => return Err(Skip::Unsupported("flow only_frag".into())),
-            _ => {
-                let (last, others) = FLOW_WORDS.split_last().unwrap_or((&"", &[]));
-                let expected = format!("{} or {last}", others.join(", "));
-                let meant = nearest(&text, FLOW_WORDS);
-                let help = meant.map_or(String::new(), |meant| format!("is {meant} meant?"));
-                return Err(source.tell(errors, word, "no such word of flow", &expected, &help));
+/// What the options `flow` of a rule say so far, each with the word that said it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FlowWords {
+    state: Option<(Option<bool>, String)>,
+    direction: Option<(Direction, String)>,
+    only: Option<(Only, String)>,
+}
+
+impl FlowWords {
+    /// Reads the words of one option. Two of which a packet can be one alone are an error: which of
+    /// them was meant is not known.
+    pub(super) fn read(
+        &mut self,
+        source: &Source<'_>,
+        span: Range<usize>,
+        errors: &mut Diagnostics,
+    ) -> Part<()> {
+        for word in source.split_commas(span) {
+            let text = source.text(&word).to_ascii_lowercase();
+            let other = match text.as_str() {
+                "established" => set(&mut self.state, Some(true), &text),
+                "not_established" => set(&mut self.state, Some(false), &text),
+                "stateless" => set(&mut self.state, None, &text),
+                "to_server" | "from_client" => {
+                    set(&mut self.direction, Direction::ToServer, &text)
+                }
+                "to_client" | "from_server" => {
+                    set(&mut self.direction, Direction::ToClient, &text)
+                }
+                "no_stream" => set(&mut self.only, Only::Packets, &text),
+                "only_stream" => set(&mut self.only, Only::Streams, &text),
+                "no_frag" => None,
+                "only_frag" => return Err(Skip::Unsupported("flow only_frag".into())),
+                _ => {
+                    let (last, others) = FLOW_WORDS.split_last().unwrap_or((&"", &[]));
+                    let expected = format!("{} or {last}", others.join(", "));
+                    let meant = nearest(&text, FLOW_WORDS);
+                    let help = meant.map_or(String::new(), |meant| format!("is {meant} meant?"));
+                    return Err(source.tell(errors, word, "no such word of flow", &expected, &help));
+                }
+            };
+            if let Some(other) = other {
+                let message = format!("flow of {other} and of {text}, which exclude each other");
+                return Err(source.tell(errors, word, &message, "one of them", ""));
             }
         }
+        Ok(())
     }
-    Ok(())
+
+    /// What they ask.
+    pub(super) fn test(&self) -> FlowTest {
+        FlowTest {
+            established: self.state.as_ref().and_then(|state| state.0),
+            direction: self.direction.as_ref().map(|direction| direction.0),
+            only: self.only.as_ref().map(|only| only.0),
+        }
+    }
+}
+
+/// Takes what a word says; gives the one before that said another.
+fn set<T: PartialEq>(place: &mut Option<(T, String)>, value: T, word: &str) -> Option<String> {
+    match place {
+        Some((said, other)) if *said != value => Some(other.clone()),
+        _ => {
+            *place = Some((value, word.to_owned()));
+            None
+        }
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use super::buffers::{self, Arounds, Sorted, Word};
 use super::bytes::{Bytes, Names};
 use super::classes::{PRIORITY_USUAL, class};
 use super::flowbits::{self, BitOption};
+use super::numbers::FlowWords;
 use super::payload::{self, Draft, Modifier};
 use super::source::{Part, Skip, Source};
 use super::threshold::threshold;
@@ -206,7 +207,7 @@ struct Draftsman<'a> {
     about: About,
     has_priority: bool,
     has_sid: bool,
-    flow: FlowTest,
+    flow: FlowWords,
     checks: Vec<Check>,
     steps: Vec<Open>,
     /// What the steps are about.
@@ -240,7 +241,7 @@ impl<'a> Draftsman<'a> {
             about,
             has_priority: false,
             has_sid: false,
-            flow: FlowTest::default(),
+            flow: FlowWords::default(),
             checks: Vec::new(),
             steps: Vec::new(),
             arounds: Arounds::default(),
@@ -331,7 +332,7 @@ impl<'a> Draftsman<'a> {
         }
         let value = self.value(option, errors)?;
         match name {
-            "flow" => numbers::flow(self.source, value, &mut self.flow, errors)?,
+            "flow" => self.flow.read(self.source, value, errors)?,
             "flags" => self.checks.push(numbers::flags(self.source, value, errors)?),
             _ => {
                 let Some((field, max)) = numbers::field_of(name) else { return Ok(()) };
@@ -480,7 +481,7 @@ impl<'a> Draftsman<'a> {
         keywords: &mut Vec<String>,
     ) -> Body {
         let Self { source, mut about, has_priority, has_sid, flow, checks, steps, .. } = self;
-        let arounds = self.arounds;
+        let (arounds, flow) = (self.arounds, flow.test());
         if !has_sid {
             let message = "a rule without sid";
             source.tell(errors, whole, message, "sid:NUMBER; among the options", "");

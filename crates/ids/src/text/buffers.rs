@@ -149,6 +149,11 @@ impl Arounds {
         self.is_snort = true;
     }
 
+    /// Whether old words are about what follows them, too.
+    pub(super) fn is_snort(&self) -> bool {
+        self.is_snort
+    }
+
     /// Takes a word.
     pub(super) fn word(&mut self, word: Word) {
         let (is_sticky, buffer) = match word {

@@ -170,6 +170,10 @@ mod tests {
         check("content:\"a\"; http_uri; http_uri", &[]);
         check("content:\"a\"; http_cookie; http_raw_cookie", &[]);
         check("content:\"a\"; http_uri; content:\"b\"; http_header", &[]);
+        // In Snort 3 they are about what follows them, whatever stands before.
+        check("http_method; content:\"a\"; http_raw_uri; bufferlen:2; http_uri; content:\"b\"", &[]);
+        check("content:\"a\",nocase; http_uri; bufferlen:2; http_header; content:\"b\"", &[]);
+        check("content:\"a\"; http_uri; bufferlen:2; http_header; content:\"b\"; service:http", &[]);
         let host = "sid 1: the host is in small letters, and the content \"Ex.org|\" is not: write \
                     it so, say nocase, or use http.host.raw";
         check("http.host; content:\"Ex.org|7c|\"", &[host]);

@@ -221,6 +221,7 @@ struct Draftsman<'a> {
     named: Option<String>,
     /// The last option about the bytes of a buffer.
     size_name: String,
+    /// Contents of two buffers, unless the rule is one of Snort 3.
     odd: Vec<RemarkKind>,
 }
 
@@ -505,7 +506,8 @@ impl<'a> Draftsman<'a> {
         }
         let nothing = Sorted { payload: Vec::new(), buffers: Vec::new() };
         let Sorted { payload: steps, buffers } = sorted.unwrap_or(nothing);
-        let mut odd = self.odd;
+        // In rules of Snort 3 no word is about the content before it.
+        let mut odd = if arounds.is_snort() { Vec::new() } else { self.odd };
         odd.extend(
             buffers.iter().find_map(never::capitals_in_host).map(RemarkKind::CapitalsInHost),
         );

@@ -187,3 +187,33 @@ fn words_of_flow_that_exclude_each_other_are_told() {
     assert!(protocol("tcp-pkt").unwrap().contains("flow of another kind than the protocol"));
     assert_eq!(protocol("tcp-stream"), None);
 }
+
+#[test]
+fn options_that_stand_twice_are_told_with_both_values() {
+    let check = |options: &str, told: &str| {
+        let at = options.chars().position(|c| c == '^').unwrap();
+        let told = format!("{at}: {told}: one of them");
+        assert_eq!(errors(&options.replace('^', "")), [told], "{options}");
+    };
+    check("sid:1; sid:^2;", "sid stands twice: 1 and 2");
+    check("sid:1; rev:1; rev:^1;", "rev stands twice: 1 and 1");
+    check("gid:1; sid:1; gid:^3;", "gid stands twice: 1 and 3");
+    check("sid:1; priority:1; priority:^3;", "priority stands twice: 1 and 3");
+    let classes = "sid:1; classtype:misc-attack; classtype:^misc-activity;";
+    check(classes, "classtype stands twice: misc-attack and misc-activity");
+    check("msg:\"a\"; sid:1; msg:^\"b\";", "msg stands twice: \"a\" and \"b\"");
+    let long = format!("msg:\"{}\"; msg:^\"b\"; sid:1;", "ä".repeat(50));
+    check(&long, &format!("msg stands twice: \"{}… and \"b\"", "ä".repeat(39)));
+    let content = |modifiers: &str| format!("content:\"abc\"{modifiers}; sid:1;");
+    check(&content("; offset:1; nocase; offset:^2"), "offset stands twice: 1 and 2");
+    check(&content(",depth 5,nocase,^depth 6"), "depth stands twice: 5 and 6");
+    check(&content(",distance 5; distance:^-6"), "distance stands twice: 5 and -6");
+    check(&content("; within:5; isdataat:3; within:^6"), "within stands twice: 5 and 6");
+    check(&content("; fast_pattern; ^fast_pattern"), "fast_pattern stands twice");
+    let only = "fast_pattern stands twice: only and without a value";
+    check(&content("; fast_pattern:only; ^fast_pattern"), only);
+    let right = "; offset:1; nocase; nocase; content:\"b\"; offset:2; depth:2; fast_pattern; rev:0";
+    assert_eq!(errors(&content(right)), [""; 0]);
+    let fast = ",fast_pattern,fast_pattern_offset 1,fast_pattern_length 2";
+    assert_eq!(errors(&content(fast)), [""; 0]);
+}

@@ -27,6 +27,7 @@ mod options;
 mod payload;
 mod pcre;
 mod quotes;
+mod said;
 mod sets;
 mod source;
 mod threshold;

@@ -10,9 +10,10 @@ use super::classes::{PRIORITY_USUAL, class};
 use super::flowbits::{self, BitOption};
 use super::numbers::FlowWords;
 use super::payload::{self, Draft, Modifier};
+use super::said::Said;
 use super::source::{Part, Skip, Source};
 use super::threshold::threshold;
-use super::{never, note, numbers, pcre, quotes};
+use super::{never, note, numbers, pcre, quotes, said};
 use crate::http::Buffer;
 use crate::rule::{About, Check, Field, FlowTest, InBuffer, RemarkKind, STEPS_MAX, Size, Step};
 use crate::threshold::Threshold;
@@ -205,8 +206,8 @@ impl<'a> Options<'a> {
 struct Draftsman<'a> {
     source: &'a Source<'a>,
     about: About,
-    has_priority: bool,
-    has_sid: bool,
+    /// Options that name the rule, and what they said.
+    said: Said,
     flow: FlowWords,
     checks: Vec<Check>,
     steps: Vec<Open>,
@@ -240,8 +241,7 @@ impl<'a> Draftsman<'a> {
         Self {
             source,
             about,
-            has_priority: false,
-            has_sid: false,
+            said: Said::default(),
             flow: FlowWords::default(),
             checks: Vec::new(),
             steps: Vec::new(),
@@ -292,9 +292,9 @@ impl<'a> Draftsman<'a> {
 
     /// Options that name the rule.
     fn say(&mut self, name: &str, option: &Opt, errors: &mut Diagnostics) -> Part<()> {
-        self.has_sid |= name == "sid";
         let value = self.value(option, errors)?;
         let text = self.source.text(&value);
+        self.said.once(self.source, name, value.clone(), &text, errors)?;
         match name {
             "msg" => {
                 let quoted = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
@@ -302,7 +302,7 @@ impl<'a> Draftsman<'a> {
                     let end = value.end - usize::from(quoted.is_some());
                     quotes::check_end(self.source, value.start + 1..end, errors)?;
                 }
-                self.about.msg = plain(quoted.unwrap_or(&text));
+                self.about.msg = said::plain(quoted.unwrap_or(&text));
             }
             "classtype" => {
                 self.about.classtype = text.chars().filter(|c| !c.is_control()).take(128).collect();
@@ -318,7 +318,7 @@ impl<'a> Draftsman<'a> {
                     "sid" => self.about.sid = number,
                     "gid" => self.about.gid = number,
                     "rev" => self.about.rev = number,
-                    _ => (self.about.priority, self.has_priority) = (number, true),
+                    _ => self.about.priority = number,
                 }
             }
         }
@@ -481,13 +481,13 @@ impl<'a> Draftsman<'a> {
         errors: &mut Diagnostics,
         keywords: &mut Vec<String>,
     ) -> Body {
-        let Self { source, mut about, has_priority, has_sid, flow, checks, steps, .. } = self;
+        let Self { source, mut about, said, flow, checks, steps, .. } = self;
         let (arounds, flow) = (self.arounds, flow.test());
-        if !has_sid {
+        if !said.has("sid") {
             let message = "a rule without sid";
             source.tell(errors, whole, message, "sid:NUMBER; among the options", "");
         }
-        if !has_priority {
+        if !said.has("priority") {
             about.priority = class(&about.classtype).map_or(PRIORITY_USUAL, |class| class.1);
         }
         let finished = steps.into_iter().map(|step| match step {
@@ -519,15 +519,4 @@ impl<'a> Draftsman<'a> {
         let (bits, no_alert, threshold) = (self.bits, self.no_alert, self.threshold);
         Body { about, flow, checks, steps, buffers, bits, no_alert, threshold, odd }
     }
-}
-
-/// A message without its escapes, and without what could play with a terminal.
-fn plain(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        let c = if c == '\\' { chars.next().unwrap_or('\\') } else { c };
-        out.push(if c.is_control() { '\u{fffd}' } else { c });
-    }
-    out
 }

@@ -9,6 +9,7 @@ use warpswitch_rules::diagnostic::Diagnostics;
 
 use super::bytes::{Names, is_name};
 use super::quotes;
+use super::said::Said;
 use super::source::{Part, Skip, Source};
 use crate::bytes::Amount;
 use crate::rule::{CONTENT_BYTES_MAX, Content, DataAt, Place, PlaceBy};
@@ -33,6 +34,8 @@ pub(super) struct Draft {
     at_start: bool,
     at_end: bool,
     fast: Option<(u32, u32)>,
+    /// Modifiers that may stand once.
+    said: Said,
     /// Modifiers stand behind its comma.
     pub(super) has_commas: bool,
 }
@@ -68,6 +71,20 @@ impl Modifier {
             "fast_pattern_offset" => Self::FastOffset,
             "fast_pattern_length" => Self::FastLength,
             _ => return None,
+        })
+    }
+
+    /// Its keyword, if a content may have one of it alone: the others say the same again.
+    fn once(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Nocase | Self::Rawbytes | Self::StartsWith | Self::EndsWith => return None,
+            Self::Offset => "offset",
+            Self::Depth => "depth",
+            Self::Distance => "distance",
+            Self::Within => "within",
+            Self::FastPattern => "fast_pattern",
+            Self::FastOffset => "fast_pattern_offset",
+            Self::FastLength => "fast_pattern_length",
         })
     }
 }
@@ -106,6 +123,7 @@ pub(super) fn content(
         at_start: false,
         at_end: false,
         fast: None,
+        said: Said::default(),
         has_commas: parts.len() > 0,
     };
     for part in parts {
@@ -221,6 +239,9 @@ impl Draft {
         names: &Names,
         errors: &mut Diagnostics,
     ) -> Part<()> {
+        if let Some(keyword) = modifier.once() {
+            self.said.once(source, keyword, span.clone(), value, errors)?;
+        }
         let known = (names, self.variables);
         let mut place = |what: &str, low: i64| {
             amount_or_variable(source, (&span, value), (what, low), known, &mut *errors)

@@ -628,6 +628,8 @@ pub enum RemarkKind {
     TwoBuffers(String, String),
     /// A content has capital letters where the buffer has small ones.
     CapitalsInHost(String),
+    /// It asks for ports of ICMP, which has none: they are ignored.
+    PortsOfIcmp,
     /// Another rule, which is kept, has the same `gid`, `sid` and `rev`: where that is.
     SameRevision {
         /// The number of its file.
@@ -678,6 +680,9 @@ impl Rules {
                  it so, say nocase, or use http.host.raw",
                 remark.sid
             ),
+            RemarkKind::PortsOfIcmp => {
+                format!("sid {}: ICMP has no ports: those of the rule are ignored", remark.sid)
+            }
             RemarkKind::SameRevision { file, line } => format!(
                 "sid {}: {}:{line} has the same gid, sid and rev, and is the one that is kept",
                 remark.sid, self.files[*file]

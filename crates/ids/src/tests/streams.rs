@@ -204,6 +204,23 @@ fn echo_starts_with_the_same_header_in_both_families() {
     assert_eq!(told(text, &frames), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3)]);
 }
 
+#[test]
+fn ports_of_icmp_rules_are_ignored() {
+    let text = "alert icmp any any -> any 80 (itype:8; sid:1;)\n\
+        alert icmp any !any <> any any (content:\"ping\"; sid:2;)\n\
+        alert icmp any any -> any any (itype:8; sid:3;)\n\
+        alert icmp (itype:8; sid:4;)\n\
+        alert ip any any -> any 80 (itype:8; sid:5;)";
+    let mut echo = vec![8, 0, 0, 0, 1, 2, 0, 1];
+    echo.extend(b"ping");
+    let frames = [ip("10.0.0.1", "10.0.0.2", 1, &echo)];
+    assert_eq!(told(text, &frames), [(1, 1), (1, 2), (1, 3), (1, 4)]);
+    let rules = super::rules(text);
+    let remarks: Vec<String> = rules.remarks.iter().map(|remark| rules.remark(remark)).collect();
+    let ignored = |sid| format!("sid {sid}: ICMP has no ports: those of the rule are ignored");
+    assert_eq!(remarks, [ignored(1), ignored(2)]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 

@@ -137,6 +137,15 @@ struct Words {
     open: Option<usize>,
 }
 
+/// What stands before the options.
+struct Heading {
+    header: Header,
+    /// Where alone the protocol looks.
+    only: Option<Only>,
+    /// It asks for ports where there are none.
+    has_idle_ports: bool,
+}
+
 impl Reader<'_> {
     fn file(&mut self, source: &Source<'_>, file: usize) {
         let bytes = source.bytes;
@@ -221,14 +230,14 @@ impl Reader<'_> {
             keywords.push(format!("flowbits (beyond {BIT_NAMES_MAX} names)"));
             Default::default()
         });
-        let (Some(action), Some((header, only)), true) = (action, header, keywords.is_empty())
-        else {
+        let (Some(action), Some(heading), true) = (action, header, keywords.is_empty()) else {
             self.bit_names.miss(&bits);
             let never = body.odd.into_iter().filter(|kind| matches!(kind, RemarkKind::Never(_)));
             self.rules.remarks.extend(never.map(|kind| remark(&about, kind)));
             self.leave_out(LeftOut { file, line, sid, keywords });
             return Ok(());
         };
+        let Heading { header, only, has_idle_ports } = heading;
         let mut flow = body.flow;
         if let (Some(a), Some(b)) = (flow.only, only)
             && a != b
@@ -246,7 +255,8 @@ impl Reader<'_> {
             self.leave_out(LeftOut { file, line, sid, keywords });
             return Ok(());
         }
-        let odd = body.odd.into_iter().map(|kind| remark(&about, kind));
+        let ports = has_idle_ports.then_some(RemarkKind::PortsOfIcmp);
+        let odd = body.odd.into_iter().chain(ports).map(|kind| remark(&about, kind));
         self.rules.remarks.extend(odd);
         let (checks, steps, buffers) = (body.checks, body.steps, body.buffers);
         let (no_alert, threshold) = (body.no_alert, body.threshold);
@@ -317,7 +327,7 @@ impl Reader<'_> {
         &mut self,
         source: &Source<'_>,
         words: &[Range<usize>],
-    ) -> Part<(Header, Option<Only>)> {
+    ) -> Part<Heading> {
         let Some(proto) = words.get(1) else {
             let at = words[0].end;
             let expected = "tcp, udp, icmp or ip";
@@ -335,6 +345,9 @@ impl Reader<'_> {
                 return Err(source.tell(&mut self.errors, span, &message, expected, ""));
             }
         };
+        // Packets of ICMP have no ports: what a rule asks of them is read, and counts for nothing.
+        let has_ports = proto != Proto::Icmp;
+        let mut asks_ports = false;
         let any = || {
             let (addresses, ports) = (crate::ranges::Ranges::all(), crate::ranges::Ranges::all());
             Ok((std::sync::Arc::new(addresses), std::sync::Arc::new(ports)))
@@ -343,7 +356,11 @@ impl Reader<'_> {
             let Some((address, port)) = places else { return any() };
             let addresses = self.addresses.read(source, words[address].clone(), &mut self.errors);
             let ports = self.ports.read(source, words[port].clone(), &mut self.errors);
-            let (addresses, ports) = (addresses?, ports?);
+            let (addresses, mut ports) = (addresses?, ports?);
+            asks_ports |= !ports.is_all();
+            if !has_ports {
+                ports = any()?.1;
+            }
             if addresses.is_none() || ports.is_none() {
                 return Err(Skip::Unsupported("header that nothing matches".into()));
             }
@@ -352,7 +369,8 @@ impl Reader<'_> {
         let left = side(sides.map(|sides| (sides[0], sides[1])));
         let right = side(sides.map(|sides| (sides[2], sides[3])));
         let ((src, src_ports), (dst, dst_ports)) = (left?, right?);
-        Ok((Header { proto, src, src_ports, dst, dst_ports, both_ways }, only))
+        let header = Header { proto, src, src_ports, dst, dst_ports, both_ways };
+        Ok(Heading { header, only, has_idle_ports: asks_ports && !has_ports })
     }
 }
 

@@ -136,8 +136,7 @@ fn errors(options: &str) -> Vec<String> {
 
 #[test]
 fn a_semicolon_that_is_forgotten_is_told_behind_the_quotes() {
-    let goes_on =
-        "text goes on behind its quotes: ; behind them, or \\\" for a quote in the text";
+    let goes_on = "text goes on behind its quotes: ; behind them, or \\\" for a quote in the text";
     let check = |options: &str, told: &str| {
         let at = options.find('^').unwrap();
         assert_eq!(errors(&options.replace('^', "")), [format!("{at}: {told}")], "{options}");

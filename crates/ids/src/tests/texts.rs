@@ -16,7 +16,7 @@ fn rules_of_all_three_languages_are_read() {
         # Quotes within an expression.\n\
         alert tcp any any -> any any (pcre:\"/[\"']x;/R\"; sid:7;)\n\
         pass http ( content:\"x\",nocase; sid:3; gid:5; priority:1; )\n\
-        alert icmp any any -> any any (itype:8; icode:<3; ttl:1<>9; flags:S+; sameip; sid:4;)";
+        alert icmp any any -> any any (itype:8; icode:<3; ttl:1<>9; icmp_id:2; sameip; sid:4;)";
     let rules = rules(text);
     assert_eq!((rules.rules.len(), rules.left_out.len()), (5, 0));
     let [first, second, quoted, third, fourth] = &rules.rules[..] else { panic!() };

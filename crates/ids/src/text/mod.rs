@@ -40,14 +40,14 @@ use warpswitch_rules::diagnostic::{Diagnostic, Diagnostics};
 use self::flowbits::BitNames;
 use self::keywords::Keyword;
 use self::near::nearest;
-use self::options::Options;
+use self::options::{Body, Options};
 use self::sets::Sets;
 pub use self::sets::{UnusedVariable, Variables};
 use self::source::{Part, Skip, Source};
 use crate::flowbits::BIT_NAMES_MAX;
 use crate::rule::{
-    About, Action, Header, LeftOut, Only, Proto, RULE_BYTES_MAX, RULES_MAX, Remark, RemarkKind,
-    Rule, Rules, Step, TEXT_BYTES_MAX,
+    About, Action, FlowTest, Header, LeftOut, Only, Proto, RULE_BYTES_MAX, RULES_MAX, Remark,
+    RemarkKind, Rule, Rules, Step, TEXT_BYTES_MAX,
 };
 use crate::rule::{REGEX_BYTES_MAX, REGEXES_MAX};
 
@@ -208,9 +208,12 @@ impl Reader<'_> {
         let mut keywords: Vec<String> = Vec::new();
         let action = note(action(source, &words[0], &mut self.errors), &mut keywords);
         let header = note(self.header(source, words), &mut keywords);
-        let body = options.read(&mut self.errors, &mut keywords)?;
+        let mut body = options.read(&mut self.errors, &mut keywords)?;
         if self.errors.len() > errors_before {
             return Ok(());
+        }
+        if let Some(heading) = &header {
+            note_foreign(heading.header.proto, &mut body, &mut keywords);
         }
         let line = u32::try_from(source.line_of(at)).unwrap_or(u32::MAX);
         let mut about = body.about;
@@ -238,16 +241,9 @@ impl Reader<'_> {
             return Ok(());
         };
         let Heading { header, only, has_idle_ports } = heading;
-        let mut flow = body.flow;
-        if let (Some(a), Some(b)) = (flow.only, only)
-            && a != b
-        {
-            let message = "flow of another kind than the protocol: packets and streams";
-            let expected = "tcp, which is both, or the same kind";
-            source.tell(&mut self.errors, words[1].clone(), message, expected, "");
+        let Ok(flow) = flow_of(source, &words[1], (body.flow, only), &mut self.errors) else {
             return Ok(());
-        }
-        flow.only = flow.only.or(only);
+        };
         let is_of_streams = matches!(header.proto, Proto::Tcp | Proto::Ip);
         if !body.buffers.is_empty() && (!is_of_streams || flow.only == Some(Only::Packets)) {
             self.bit_names.miss(&bits);
@@ -323,11 +319,7 @@ impl Reader<'_> {
     }
 
     /// Protocol, addresses and ports; and where alone the rule looks, if its protocol says so.
-    fn header(
-        &mut self,
-        source: &Source<'_>,
-        words: &[Range<usize>],
-    ) -> Part<Heading> {
+    fn header(&mut self, source: &Source<'_>, words: &[Range<usize>]) -> Part<Heading> {
         let Some(proto) = words.get(1) else {
             let at = words[0].end;
             let expected = "tcp, udp, icmp or ip";
@@ -372,6 +364,34 @@ impl Reader<'_> {
         let header = Header { proto, src, src_ports, dst, dst_ports, both_ways };
         Ok(Heading { header, only, has_idle_ports: asks_ports && !has_ports })
     }
+}
+
+/// Notes options that no packet of the protocol has, unless a rule says already why none has all.
+fn note_foreign(proto: Proto, body: &mut Body, keywords: &mut Vec<String>) {
+    if body.odd.iter().any(|kind| matches!(kind, RemarkKind::Never(_))) {
+        return;
+    }
+    let never = never::of_other_protocol(proto, &body.checks);
+    body.odd.extend(never.iter().cloned().map(RemarkKind::Never));
+    keywords.extend(never);
+}
+
+/// What `flow` asks, and a protocol that looks at packets or streams alone.
+fn flow_of(
+    source: &Source<'_>,
+    proto: &Range<usize>,
+    (mut flow, only): (FlowTest, Option<Only>),
+    errors: &mut Diagnostics,
+) -> Part<FlowTest> {
+    if let (Some(a), Some(b)) = (flow.only, only)
+        && a != b
+    {
+        let message = "flow of another kind than the protocol: packets and streams";
+        let expected = "tcp, which is both, or the same kind";
+        return Err(source.tell(errors, proto.clone(), message, expected, ""));
+    }
+    flow.only = flow.only.or(only);
+    Ok(flow)
 }
 
 /// What a part gave; the keyword of one that is not supported is noted.

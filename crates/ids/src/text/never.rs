@@ -1,8 +1,10 @@
 //! Options of a rule that no packet, or no buffer, can have together.
 
+use std::ops::RangeInclusive;
+
 use crate::http::Buffer;
 use crate::ranges::Ranges;
-use crate::rule::{Check, Field, FlagsHow, InBuffer, Step};
+use crate::rule::{Check, Field, FlagsHow, InBuffer, Proto, Step};
 
 /// Fields of headers, by their option, and the largest number that each can hold. Payloads have no
 /// such bound: a host may capture what its card puts together.
@@ -21,23 +23,64 @@ const FIELDS: [(Field, &str, u32); 12] = [
     (Field::Window, "window", 65535),
 ];
 
-/// Why no packet passes all of `checks`: the options that leave no number, each in words.
-pub(super) fn contradictions(checks: &[Check]) -> impl Iterator<Item = String> {
-    let has_no_number =
-        |&&(field, _, max): &&(Field, &str, u32)| numbers(checks, field, max).is_none();
+/// Why no packet passes all of `checks`: the options that leave no number, each in words. `steps`
+/// are looked for in the payload of that packet: where a rule has such checks, never in streams.
+pub(super) fn contradictions(checks: &[Check], steps: &[Step]) -> impl Iterator<Item = String> {
+    let least = longest_content(steps) as u32;
+    let has_no_number = move |&&(field, _, max): &&(Field, &str, u32)| {
+        let low = if field == Field::Dsize { least } else { 0 };
+        let is_asked = checks.iter().any(|check| is_about(check, field));
+        is_asked && numbers(checks, field, low..=max).is_none()
+    };
     let named = FIELDS.iter().filter(has_no_number).map(|&(_, name, _)| name);
     let flags = (!has_flags(checks)).then_some("flags");
     named.chain(flags).map(|name| format!("{name} that no packet has"))
 }
 
-/// Whether a buffer can be so long as is asked for: at least one byte, without which it is not
-/// there, and at least as many as each content has.
-pub(super) fn has_length(of: &InBuffer) -> bool {
-    let content_bytes = of.steps.iter().filter_map(|step| match step {
+/// Why no packet of the protocol passes all of `checks`, apart from what they say themselves:
+/// options about headers of another one, each in words.
+pub(super) fn of_other_protocol(proto: Proto, checks: &[Check]) -> Vec<String> {
+    let (name, numbers_of): (&str, &[u32]) = match proto {
+        Proto::Ip => return Vec::new(),
+        Proto::Tcp => ("TCP", &[6]),
+        Proto::Udp => ("UDP", &[17]),
+        Proto::Icmp => ("ICMP", &[1, 58]),
+    };
+    let is_foreign = |field: Field| match field {
+        Field::Dsize | Field::Ttl | Field::Tos | Field::Id => false,
+        Field::IpProto => {
+            let one = |&number: &u32| numbers(checks, field, number..=number).is_none();
+            numbers_of.iter().all(one)
+        }
+        Field::Itype | Field::Icode | Field::IcmpId | Field::IcmpSeq => proto != Proto::Icmp,
+        Field::Seq | Field::Ack | Field::Window => proto != Proto::Tcp,
+    };
+    let is_asked = |field| checks.iter().any(|check| is_about(check, field));
+    let named = FIELDS.iter().filter(|(field, ..)| is_asked(*field) && is_foreign(*field));
+    let has_flags = checks.iter().any(|check| matches!(check, Check::Flags { .. }));
+    let flags = (has_flags && proto != Proto::Tcp).then_some("flags");
+    let named = named.map(|&(_, option, _)| option).chain(flags);
+    named.map(|option| format!("{option} that no packet of {name} has")).collect()
+}
+
+/// Whether a check is about a number of the headers.
+fn is_about(check: &Check, wanted: Field) -> bool {
+    matches!(*check, Check::Number { field, .. } if field == wanted)
+}
+
+/// The most bytes that one content must find.
+fn longest_content(steps: &[Step]) -> usize {
+    let bytes = steps.iter().filter_map(|step| match step {
         Step::Content(content) if !content.negated => Some(content.bytes.len()),
         _ => None,
     });
-    let least = content_bytes.max().unwrap_or(1).max(1) as u128;
+    bytes.max().unwrap_or(0)
+}
+
+/// Whether a buffer can be so long as is asked for: at least one byte, without which it is not
+/// there, and at least as many as each content has.
+pub(super) fn has_length(of: &InBuffer) -> bool {
+    let least = longest_content(&of.steps).max(1) as u128;
     let mut lengths = Ranges::range(least, u128::from(u32::MAX));
     for size in &of.sizes {
         let range = Ranges::range(size.low.into(), size.high.into());
@@ -65,9 +108,9 @@ pub(super) fn capitals_in_host(of: &InBuffer) -> Option<String> {
 /// The most bytes that are shown of a content.
 const SHOWN_BYTES_MAX: usize = 64;
 
-/// The numbers that a field may have.
-fn numbers(checks: &[Check], wanted: Field, max: u32) -> Ranges<u128> {
-    let mut numbers = Ranges::range(0, u128::from(max));
+/// The numbers that a field may have, of those that there are.
+fn numbers(checks: &[Check], wanted: Field, all: RangeInclusive<u32>) -> Ranges<u128> {
+    let mut numbers = Ranges::range((*all.start()).into(), (*all.end()).into());
     for check in checks {
         if let Check::Number { field, low, high, outside } = *check
             && field == wanted
@@ -139,6 +182,13 @@ mod tests {
         check("flags:*0", &["flags that no packet has"]);
         check("flags:+S; flags:!A", &[]);
         check("flags:S,12; flags:S,12", &[]);
+        // A packet's payload is as long as each content at least.
+        check("dsize:3; content:\"abcd\"", &[dsize]);
+        check("content:\"a\"; content:\"abcd\"; dsize:<4", &[dsize]);
+        check("dsize:4; content:\"abcd\"", &[]);
+        check("dsize:3; content:!\"abcd\"", &[]);
+        check("dsize:!3; content:\"abcd\"", &[]);
+        check("dsize:0; pcre:\"/abcd/\"", &[]);
         let bsize = "bsize that no buffer has";
         check("http.uri; bsize:5<>5", &[bsize]);
         check("http.uri; bsize:5<>7", &[]);
@@ -150,6 +200,37 @@ mod tests {
         check("http.uri; bsize:3; http.header; content:\"abcd\"", &[]);
         check("urilen:<1", &["urilen that no buffer has"]);
         check("urilen:5<>9; urilen:7", &[]);
+    }
+
+    #[test]
+    fn what_no_packet_of_the_protocol_has_is_left_out() {
+        let check = |proto: &str, options: &str, expected: &[&str]| {
+            let text = format!("alert {proto} any any -> any any ({options}; sid:1;)");
+            let text = [RuleText { name: "r", bytes: text.as_bytes() }];
+            let rules = read_rules(&text, &Variables::default()).unwrap();
+            let found = rules.left_out.iter().flat_map(|rule| rule.keywords.clone());
+            assert_eq!(found.collect::<Vec<_>>(), expected, "{proto} {options}");
+            let remarks = rules.remarks.iter().map(|remark| rules.remark(remark));
+            let told = expected.iter().map(|what| format!("sid 1: {what}: the rule is left out"));
+            assert_eq!(remarks.collect::<Vec<_>>(), told.collect::<Vec<_>>(), "{proto} {options}");
+        };
+        check("udp", "flags:S", &["flags that no packet of UDP has"]);
+        check("udp", "flags:!S", &["flags that no packet of UDP has"]);
+        check("tcp", "itype:8", &["itype that no packet of TCP has"]);
+        check("http", "icode:!8", &["icode that no packet of TCP has"]);
+        check("icmp", "seq:1; ttl:5", &["seq that no packet of ICMP has"]);
+        check("icmp", "itype:8; icode:0; icmp_id:1; icmp_seq:1", &[]);
+        check("tcp", "flags:S; seq:1; ack:1; window:1; ttl:1; tos:1; id:1", &[]);
+        check("ip", "flags:S; itype:8; ip_proto:3", &[]);
+        let of = |proto: &str| format!("ip_proto that no packet of {proto} has");
+        check("tcp", "ip_proto:17", &[&of("TCP")]);
+        check("tcp", "ip_proto:!17", &[]);
+        check("udp", "ip_proto:udp", &[]);
+        check("udp", "ip_proto:!17", &[&of("UDP")]);
+        check("icmp", "ip_proto:58", &[]);
+        check("icmp", "ip_proto:>58", &[&of("ICMP")]);
+        // It is said once.
+        check("udp", "ip_proto:5<>6", &["ip_proto that no packet has"]);
     }
 
     /// What can be, and was hardly meant.
@@ -171,9 +252,15 @@ mod tests {
         check("content:\"a\"; http_cookie; http_raw_cookie", &[]);
         check("content:\"a\"; http_uri; content:\"b\"; http_header", &[]);
         // In Snort 3 they are about what follows them, whatever stands before.
-        check("http_method; content:\"a\"; http_raw_uri; bufferlen:2; http_uri; content:\"b\"", &[]);
+        check(
+            "http_method; content:\"a\"; http_raw_uri; bufferlen:2; http_uri; content:\"b\"",
+            &[],
+        );
         check("content:\"a\",nocase; http_uri; bufferlen:2; http_header; content:\"b\"", &[]);
-        check("content:\"a\"; http_uri; bufferlen:2; http_header; content:\"b\"; service:http", &[]);
+        check(
+            "content:\"a\"; http_uri; bufferlen:2; http_header; content:\"b\"; service:http",
+            &[],
+        );
         let host = "sid 1: the host is in small letters, and the content \"Ex.org|\" is not: write \
                     it so, say nocase, or use http.host.raw";
         check("http.host; content:\"Ex.org|7c|\"", &[host]);

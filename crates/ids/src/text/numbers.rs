@@ -195,12 +195,8 @@ impl FlowWords {
                 "established" => set(&mut self.state, Some(true), &text),
                 "not_established" => set(&mut self.state, Some(false), &text),
                 "stateless" => set(&mut self.state, None, &text),
-                "to_server" | "from_client" => {
-                    set(&mut self.direction, Direction::ToServer, &text)
-                }
-                "to_client" | "from_server" => {
-                    set(&mut self.direction, Direction::ToClient, &text)
-                }
+                "to_server" | "from_client" => set(&mut self.direction, Direction::ToServer, &text),
+                "to_client" | "from_server" => set(&mut self.direction, Direction::ToClient, &text),
                 "no_stream" => set(&mut self.only, Only::Packets, &text),
                 "only_stream" => set(&mut self.only, Only::Streams, &text),
                 "no_frag" => None,
@@ -210,7 +206,13 @@ impl FlowWords {
                     let expected = format!("{} or {last}", others.join(", "));
                     let meant = nearest(&text, FLOW_WORDS);
                     let help = meant.map_or(String::new(), |meant| format!("is {meant} meant?"));
-                    return Err(source.tell(errors, word, "no such word of flow", &expected, &help));
+                    return Err(source.tell(
+                        errors,
+                        word,
+                        "no such word of flow",
+                        &expected,
+                        &help,
+                    ));
                 }
             };
             if let Some(other) = other {

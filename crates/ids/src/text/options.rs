@@ -513,7 +513,7 @@ impl<'a> Draftsman<'a> {
         );
         let has_no_length = buffers.iter().any(|of| !never::has_length(of));
         let of_size = has_no_length.then(|| format!("{} that no buffer has", self.size_name));
-        let never: Vec<String> = never::contradictions(&checks).chain(of_size).collect();
+        let never: Vec<String> = never::contradictions(&checks, &steps).chain(of_size).collect();
         odd.extend(never.iter().cloned().map(RemarkKind::Never));
         keywords.extend(never);
         let (bits, no_alert, threshold) = (self.bits, self.no_alert, self.threshold);

@@ -96,7 +96,7 @@ fn all_errors_are_told_at_their_places() {
     let told: Vec<(u32, u32, &str)> =
         errors.iter().map(|error| (error.line, error.column, error.message.as_str())).collect();
     let expected = [
-        (1, 26, "cannot be read"),
+        (1, 26, "99999 is above 65535"),
         (1, 45, "no hexadecimal byte"),
         (2, 1, "no rule"),
         (3, 1, "no such action"),
@@ -159,6 +159,24 @@ fn a_rule_without_an_end_is_told_where_it_begins() {
     let texts = [RuleText { name: "x", bytes: text.as_bytes() }];
     let errors = read_rules(&texts, &Variables::default()).unwrap_err().to_string();
     assert!(errors.contains("the rule does not end") && errors.contains("x:2:30"), "{errors}");
+}
+
+#[test]
+fn a_rule_without_its_end_is_told_where_it_begins() {
+    let text = "alert tcp any any -> any any (content:\"a\"; sid:1;)\n\
+        alert tcp any any -> any any (content:\"b\";\n  sid:2;\n";
+    let told = |rest: &str| {
+        let text = format!("{text}{rest}");
+        let texts = [RuleText { name: "x", bytes: text.as_bytes() }];
+        let errors = read_rules(&texts, &Variables::default()).unwrap_err();
+        errors.iter().map(|e| format!("{}:{}: {}", e.line, e.column, e.message)).collect::<Vec<_>>()
+    };
+    let open = "2:30: the rule does not end";
+    assert_eq!(told("alert tcp any any -> any any (content:\"c\"; sid:3;)\n"), [open]);
+    // What is behind it is read.
+    let errors = told("drop udp any any -> any any (sid:x;)\n");
+    assert_eq!(errors, [open, "4:34: sid without a right number"]);
+    assert_eq!(told(""), [open]);
 }
 
 #[test]

@@ -410,6 +410,25 @@ fn remark(about: &About, kind: RemarkKind) -> Remark {
     Remark { file: about.file, line: about.line, sid: about.sid, kind }
 }
 
+/// What a rule may begin with, looked for or not.
+const ACTIONS: [&str; 15] = [
+    "alert",
+    "drop",
+    "sdrop",
+    "block",
+    "reject",
+    "rejectsrc",
+    "rejectdst",
+    "rejectboth",
+    "pass",
+    "log",
+    "config",
+    "react",
+    "rewrite",
+    "activate",
+    "dynamic",
+];
+
 fn action(source: &Source<'_>, span: &Range<usize>, errors: &mut Diagnostics) -> Part<Action> {
     match source.text(span).as_str() {
         "alert" => Ok(Action::Alert),

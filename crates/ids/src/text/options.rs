@@ -132,6 +132,14 @@ impl<'a> Options<'a> {
                 let value = self.value(self.at + 1, &name, errors)?;
                 Ok(Some(Opt { name, value: Some(value) }))
             }
+            // The next rule: this one has no end.
+            _ if super::ACTIONS.contains(&&*self.source.text(&name)) => {
+                let line = self.source.line_of(start);
+                let help = format!("what stands in line {line} looks like the next rule");
+                let (at, message) = (open..open + 1, "the rule does not end");
+                self.source.tell(errors, at, message, "a ) behind its options", &help);
+                Err(())
+            }
             _ => {
                 let message = "an option that does not end";
                 self.tell(errors, self.at, name, (message, "; or :VALUE; behind it"));

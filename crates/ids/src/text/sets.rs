@@ -130,58 +130,108 @@ impl Variables {
 pub(super) trait Literal: Value {
     /// How it looks, for errors.
     const LOOKS: &'static str;
-    /// The values that a literal names.
-    fn read(text: &str) -> Option<Ranges<Self>>;
+    /// The values that a literal names, or why it names none.
+    fn read(text: &str) -> Result<Ranges<Self>, String>;
 }
+
+/// What is told of a literal of which nothing else is known.
+const UNREADABLE: &str = "cannot be read";
 
 impl Literal for u128 {
     const LOOKS: &'static str = "an address, as 10.0.0.1, 10.0.0.0/8 or 2001:db8::/32";
 
-    fn read(text: &str) -> Option<Ranges<u128>> {
-        let address = |text: &str| text.trim().parse::<IpAddr>().ok();
+    fn read(text: &str) -> Result<Ranges<u128>, String> {
         if let Some((low, high)) = text.split_once('-') {
             let (low, high) = (address(low)?, address(high)?);
-            let is_range = low.is_ipv4() == high.is_ipv4() && low <= high;
-            let range = Ranges::range(address_number(low), address_number(high));
-            return is_range.then_some(range);
+            if low.is_ipv4() != high.is_ipv4() {
+                return Err("a range from an IPv4 address to an IPv6 one".into());
+            }
+            if low > high {
+                return Err(format!("an empty range: {low} is above {high}"));
+            }
+            return Ok(Ranges::range(address_number(low), address_number(high)));
         }
         let (addr, len) = text.split_once('/').map_or((text, None), |(a, l)| (a, Some(l)));
         let addr = address(addr)?;
-        let bits_max = if addr.is_ipv4() { 32 } else { 128 };
+        let (family, bits_max) = if addr.is_ipv4() { ("IPv4", 32) } else { ("IPv6", 128) };
         let bits = match len.map(str::trim) {
             None => bits_max,
-            Some(len) => match (len.parse::<u32>(), addr) {
-                (Ok(bits), _) => Some(bits).filter(|&bits| bits <= bits_max)?,
-                (Err(_), IpAddr::V4(_)) => mask_bits(len)?,
-                _ => return None,
-            },
+            Some(len) if !len.is_empty() && len.bytes().all(|byte| byte.is_ascii_digit()) => {
+                let bits = len.parse().ok().filter(|&bits: &u32| bits <= bits_max);
+                let why = || format!("{family} addresses have {bits_max} bits, not {len:.10}");
+                bits.ok_or_else(why)?
+            }
+            Some(mask) if addr.is_ipv4() => mask_bits(mask)?,
+            Some(_) => return Err(UNREADABLE.into()),
         };
         let host = u128::MAX.checked_shr(bits + 128 - bits_max).unwrap_or(0);
         let number = address_number(addr);
-        Some(Ranges::range(number & !host, number | host))
+        Ok(Ranges::range(number & !host, number | host))
+    }
+}
+
+fn address(text: &str) -> Result<IpAddr, String> {
+    let text = text.trim();
+    text.parse().map_err(|_| why_no_address(text))
+}
+
+/// Why a text is no address, if it looks like one of IPv4.
+fn why_no_address(text: &str) -> String {
+    let numbers: Vec<&str> = text.split('.').take(6).collect();
+    let is_number = |text: &&str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if numbers.len() < 2 || !numbers.iter().all(is_number) {
+        return UNREADABLE.into();
+    }
+    if numbers.len() != 4 {
+        return "an IPv4 address is four numbers".into();
+    }
+    match numbers.iter().find(|number| number.parse::<u8>().is_err()) {
+        Some(number) => format!("{number:.10} is above 255"),
+        None => "a number of an IPv4 address begins with 0".into(),
     }
 }
 
 /// The length of a dotted mask.
-fn mask_bits(text: &str) -> Option<u32> {
-    let mask = u32::from(text.parse::<std::net::Ipv4Addr>().ok()?);
-    (mask.count_ones() == mask.leading_ones()).then_some(mask.leading_ones())
+fn mask_bits(text: &str) -> Result<u32, String> {
+    let mask = match address(text)? {
+        IpAddr::V4(mask) => u32::from(mask),
+        IpAddr::V6(_) => return Err(UNREADABLE.into()),
+    };
+    match mask.count_ones() == mask.leading_ones() {
+        true => Ok(mask.leading_ones()),
+        false => Err(format!("the mask {text} is no prefix: it has a 0 before a 1")),
+    }
 }
 
 impl Literal for u16 {
     const LOOKS: &'static str = "a port or a range, as 80, 1024: or 8000:8080";
 
-    fn read(text: &str) -> Option<Ranges<u16>> {
-        let port = |text: &str| text.trim().parse::<u16>().ok();
-        match text.split_once(':') {
-            None => port(text).map(|port| Ranges::range(port, port)),
+    fn read(text: &str) -> Result<Ranges<u16>, String> {
+        let (low, high) = match text.split_once(':') {
+            None => {
+                let port = port(text)?;
+                (port, port)
+            }
             Some((low, high)) => {
                 let low = if low.trim().is_empty() { 0 } else { port(low)? };
                 let high = if high.trim().is_empty() { u16::MAX } else { port(high)? };
-                (low <= high).then(|| Ranges::range(low, high))
+                (low, high)
             }
+        };
+        match low <= high {
+            true => Ok(Ranges::range(low, high)),
+            false => Err(format!("an empty range: {low} is above {high}")),
         }
     }
+}
+
+fn port(text: &str) -> Result<u16, String> {
+    let text = text.trim();
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().map_err(|_| match is_number {
+        true => format!("{text:.10} is above 65535"),
+        false => UNREADABLE.into(),
+    })
 }
 
 /// Sets that were read, by their text: rules name the same ones again and again.
@@ -242,8 +292,7 @@ impl<'v, T: Literal> Sets<'v, T> {
                 if text.eq_ignore_ascii_case("any") {
                     return Ok(Ranges::all());
                 }
-                let set = T::read(&text);
-                set.ok_or_else(|| source.tell(errors, span, "cannot be read", T::LOOKS, ""))
+                T::read(&text).map_err(|why| source.tell(errors, span, &why, T::LOOKS, ""))
             }
         }
     }
@@ -278,7 +327,13 @@ impl<'v, T: Literal> Sets<'v, T> {
     ) -> Part<Ranges<T>> {
         let name = source.text(&(span.start + 1..span.end));
         let Some(value) = self.variables.values.get(&name) else {
-            let help = format!("give it a value: --var {name}=VALUE");
+            // Of many errors only some are kept.
+            let known = self.variables.values.keys().map(String::as_str);
+            let meant = if errors.wants_more() { nearest(&name, known) } else { None };
+            let help = match meant {
+                Some(meant) => format!("is ${meant} meant? Or set it: --var {name}=VALUE"),
+                None => format!("give it a value: --var {name}=VALUE"),
+            };
             return Err(source.tell(errors, span, "no such variable", "one that is set", &help));
         };
         let key = format!("${name}");
@@ -338,12 +393,35 @@ mod tests {
             assert!(error.contains(part), "{text}: {error}");
         };
         told("[10.0.0.1,10.0.0.0/33]", "x:1:11");
-        told("$NONE", "--var NONE=VALUE");
+        told("$NONE", "help: give it a value: --var NONE=VALUE");
+        told("$HOME_NETT", "help: is $HOME_NET meant? Or set it: --var HOME_NETT=VALUE");
+        told("10.0.0.300", "error: 300 is above 255");
+        told("10.0.0.0.1", "error: an IPv4 address is four numbers");
+        told("10.0/8", "error: an IPv4 address is four numbers");
+        told("10.0.0.01", "error: a number of an IPv4 address begins with 0");
+        told("10.0.0.x", "error: cannot be read");
+        told("10.0.0.0/40", "error: IPv4 addresses have 32 bits, not 40");
+        told("2001:db8::/129", "error: IPv6 addresses have 128 bits, not 129");
+        told("10.0.0.0/99999999999", "error: IPv4 addresses have 32 bits, not 9999999999\n");
+        told("10.0.0.0/255.0.255.0", "error: the mask 255.0.255.0 is no prefix");
+        told("10.0.0.0/", "error: cannot be read");
+        told("::/255.0.0.0", "error: cannot be read");
+        told("10.0.0.9-10.0.0.1", "error: an empty range: 10.0.0.9 is above 10.0.0.1");
+        told("10.0.0.9-::1", "error: a range from an IPv4 address to an IPv6 one");
         told("$LOOP", "in each other");
         told(&"[".repeat(40), "cannot be read");
         told(&format!("{}any", "!".repeat(40)), "in each other");
         told("10.0.0.9-10.0.0.1", "an address");
         assert!(read::<u16>("9:1").unwrap_err().contains("a port or a range"));
+        let told = |text: &str, part: &str| {
+            let error = read::<u16>(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        };
+        told("80000", "error: 80000 is above 65535");
+        told("1:65536", "error: 65536 is above 65535");
+        told("90:80", "error: an empty range: 90 is above 80");
+        told("http", "error: cannot be read");
+        told("80-90", "error: cannot be read");
         let mut variables = Variables::default();
         assert!(variables.set("X").is_err() && variables.set("X=").is_err());
         assert!(variables.set("$X=any").is_ok() && variables.set("a b=any").is_err());

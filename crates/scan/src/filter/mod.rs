@@ -8,7 +8,7 @@
 //! ```
 //! | class | bytes of a pattern | is looked for at | by |
 //! | --- | --- | --- | --- |
-//! | tiny | 1 to 3 | each byte | its bytes |
+//! | tiny | 1 to 3 | each byte | the first byte, and mixes of two neighbours |
 //! | short | 4 to 10 | each 2nd byte | 4 bytes, at either of 2 places |
 //! | long | 11 and more | each 4th byte | 8 bytes, at each of 4 places |
 //!

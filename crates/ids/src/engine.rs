@@ -13,7 +13,7 @@ use warpswitch_scan::{Case, PATTERNS_BYTES_MAX, PatternId, Patterns, ScanOptions
 
 use crate::confirm::Plan;
 use crate::decode::{Carried, Decoded};
-use crate::gates::{Gates, Verdicts};
+use crate::gates::Gates;
 use crate::http::Buffer;
 use crate::messages::Messages;
 use crate::ranges::Ranges;
@@ -152,14 +152,15 @@ impl Engine {
     }
 
     /// Keeps the candidates that a packet's header allows, in the order of their turns, each once.
+    /// `open` is room for [`Gates::keep`].
     pub(crate) fn in_turn(
         &self,
         about: (&Decoded<'_>, &FlowFacts),
         candidates: &mut Vec<u32>,
-        verdicts: &mut Verdicts,
+        open: &mut Vec<u64>,
     ) {
         // First of all: most are for other hosts and ports.
-        self.gates.keep(about, candidates, verdicts);
+        self.gates.keep(about, candidates, open);
         match self.turns.is_empty() {
             true => candidates.sort_unstable(),
             false => candidates.sort_unstable_by_key(|&rule| self.turns[rule as usize]),
@@ -167,10 +168,12 @@ impl Engine {
         candidates.dedup();
     }
 
-    /// Bytes of the scanners: what grows with the rules, beside the rules themselves.
+    /// Bytes of the scanners and of the rows by which rules are refused: what grows with the rules,
+    /// beside the rules themselves.
     pub fn bytes(&self) -> usize {
         let messages = self.messages.iter().map(|messages| &messages.group);
-        self.groups.iter().chain(messages).map(|group| group.scanner.bytes()).sum()
+        let groups = self.groups.iter().chain(messages).map(|group| group.scanner.bytes());
+        groups.sum::<usize>() + self.gates.bytes()
     }
 
     /// The patterns that texts are searched for, a list for each of [`GROUPS`]: for those who make

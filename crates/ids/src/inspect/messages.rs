@@ -207,14 +207,14 @@ impl Inspector {
         let searched: Vec<Buffer> = Buffer::ALL.into_iter().filter(is_searched).collect();
         let texts: Vec<&[u8]> = searched.iter().map(|&buffer| buffers.bytes(buffer)).collect();
         messages.scanner().scan_sets(&texts, scan, again);
-        let Scratches { candidates, verdicts, .. } = scratches;
+        let Scratches { candidates, open, .. } = scratches;
         candidates.clear();
         for (idx, &buffer) in searched.iter().enumerate() {
             messages.candidates((text.part, buffer), again.of(idx), candidates);
         }
         messages.others(text.part, &head.decoded, candidates);
         self.stats.candidates += candidates.len() as u64;
-        engine.in_turn((&head.decoded, &job.flow), candidates, verdicts);
+        engine.in_turn((&head.decoded, &job.flow), candidates, open);
         if candidates.is_empty() {
             return;
         }

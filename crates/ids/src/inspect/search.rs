@@ -12,7 +12,6 @@ use crate::Engine;
 use crate::confirm::{ChainScratch, Work};
 use crate::decode::{Carried, Decoded};
 use crate::flows::side;
-use crate::gates::Verdicts;
 use crate::http::Buffers;
 use crate::rule::Streams;
 use crate::stream::{Arrived, PENDING_MAX};
@@ -35,7 +34,7 @@ pub(super) struct Searched {
 #[derive(Debug, Default)]
 pub(super) struct Scratches {
     pub(super) candidates: Vec<u32>,
-    pub(super) verdicts: Verdicts,
+    pub(super) open: Vec<u64>,
     /// A text of a stream in one piece.
     text: Vec<u8>,
     pub(super) folded: Vec<u8>,
@@ -110,7 +109,7 @@ impl Inspector {
     ) {
         let carried = head.decoded.carried;
         let Searched { scan, sets: found, again, scratches, .. } = scratch;
-        let Scratches { candidates, verdicts, .. } = scratches;
+        let Scratches { candidates, open, .. } = scratches;
         candidates.clear();
         if let Some(found) = job.found.filter(|_| job.searches_payload) {
             engine.candidates(carried, found, candidates);
@@ -133,7 +132,7 @@ impl Inspector {
         }
         others(engine, job, &head.decoded, candidates);
         self.stats.candidates += candidates.len() as u64;
-        engine.in_turn((&head.decoded, &job.flow), candidates, verdicts);
+        engine.in_turn((&head.decoded, &job.flow), candidates, open);
         if candidates.is_empty() {
             return;
         }

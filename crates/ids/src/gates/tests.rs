@@ -1,3 +1,5 @@
+//! Rows of bits against gates asked one by one.
+
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -67,8 +69,8 @@ proptest! {
         frames in proptest::collection::vec(frame(), 1..20),
         bytes_max in prop_oneof![Just(0), 0..2_000usize, Just(ROWS_BYTES_MAX)],
     ) {
-        let text: String =
-            texts.iter().enumerate().map(|(sid, rule)| format!("{rule} sid:{};)\n", sid + 1)).collect();
+        let numbered = |(sid, rule): (usize, &String)| format!("{rule} sid:{};)\n", sid + 1);
+        let text: String = texts.iter().enumerate().map(numbered).collect();
         let rules = rules(&text).rules;
         let gates = Gates::within(rules.iter(), bytes_max);
         prop_assert!(gates.bytes() <= 4 * bytes_max + 64 * 8 * rules.len().div_ceil(64) + 256);

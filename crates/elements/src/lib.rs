@@ -19,6 +19,7 @@ mod format;
 mod inspect;
 mod ip;
 mod ip6;
+mod lack;
 mod lines;
 mod nat;
 mod offload;

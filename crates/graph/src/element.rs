@@ -268,6 +268,9 @@ pub struct ElementClass {
     /// An output and an input: who asks that output asks what that input asks, and the element is
     /// not entered. So a way through other elements may lead from it back to it.
     pub asks_through: Option<(usize, usize)>,
+    /// Whether configuring its elements takes long, and neither hangs on that of others of the
+    /// usual phase nor does anything that they could see: then several are configured at a time.
+    pub is_dear: bool,
     /// Makes one, not yet configured.
     pub make: fn() -> Box<dyn Element>,
 }
@@ -292,6 +295,7 @@ impl ElementClass {
             is_live: false,
             is_on_device: false,
             asks_through: None,
+            is_dear: false,
             make,
         }
     }
@@ -334,6 +338,11 @@ impl ElementClass {
     /// The same with [`ElementClass::asks_through`].
     pub const fn asks_through(self, output: usize, input: usize) -> Self {
         Self { asks_through: Some((output, input)), ..self }
+    }
+
+    /// The same with [`ElementClass::is_dear`].
+    pub const fn dear(self) -> Self {
+        Self { is_dear: true, ..self }
     }
 
     /// The same with [`ElementClass::tells_full`].

@@ -65,6 +65,7 @@ use warpswitch_routes::{NextHop, Prefix};
 use super::route_table::{Hop, Refused, RouteTable, Written, route_text};
 use crate::copies::own;
 use crate::format::parse_seen;
+use crate::lack::{Lack, Lacking};
 use crate::offload::twin::{RouteLookup, Twin};
 use crate::outputs;
 use crate::route_file::RouteFile;
@@ -84,7 +85,7 @@ pub static DIRECT: ElementClass = class("DirectIPLookup", || Box::new(IpLookup::
 pub static RANGE: ElementClass = class("RangeIPLookup", || Box::new(IpLookup::new("", true)));
 
 const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> ElementClass {
-    ElementClass::new(name, "1/-", "h/h", make).drops(&["no route"])
+    ElementClass::new(name, "1/-", "h/h", make).drops(&["no route"]).dear()
 }
 
 /// Reasons for drops, by number.
@@ -133,7 +134,15 @@ pub struct IpLookup {
     outputs: Vec<u32>,
     /// The same routes on a device, if elements look up there.
     twin: Twin<u32>,
+    /// Of destinations.
+    lack: Lack,
 }
+
+const NO_DESTINATION: Lacking = Lacking {
+    so: "the address 0.0.0.0 is looked up",
+    what: "a destination annotation",
+    remedy: "put CheckIPHeader or GetIPAddress(16) before it, of frames Strip(14) -> CheckIPHeader",
+};
 
 impl IpLookup {
     fn new(speaker: &'static str, can_flush: bool) -> Self {
@@ -150,6 +159,7 @@ impl IpLookup {
             found,
             outputs,
             twin: Twin::default(),
+            lack: Lack::of(true),
         }
     }
 
@@ -369,6 +379,10 @@ impl Element for IpLookup {
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
         self.addresses.clear();
         self.addresses.extend(batch.iter().map(|packet| u32::from_be_bytes(packet.dst_ipv4())));
+        if self.lack.is_open() {
+            let has = self.addresses.iter().any(|&address| address != 0);
+            self.lack.note(cx, has, batch.len(), &NO_DESTINATION);
+        }
         self.found.clear();
         self.found.resize(batch.len(), NextHop::NONE);
         let Self { table, addresses, found, twin, .. } = self;
@@ -470,7 +484,13 @@ impl Element for IpLookup {
         if let Some(copy) = copy.downcast_mut::<Self>() {
             self.told += copy.told;
             self.twin.absorb(&copy.twin);
+            self.lack.absorb(&copy.lack);
         }
+    }
+
+    fn finish(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        self.lack.end(cx, &NO_DESTINATION);
+        Ok(())
     }
 }
 

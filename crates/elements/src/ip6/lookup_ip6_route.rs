@@ -54,6 +54,7 @@ use warpswitch_routes::{NextHop, Prefix};
 use super::route_table::{Hop, RouteTable, Written, key, parse_prefix};
 use crate::copies::own;
 use crate::format::parse_seen;
+use crate::lack::{Lack, Lacking};
 use crate::offload::twin::{RouteLookup, Twin};
 use crate::outputs;
 use crate::route_file::RouteFile;
@@ -61,7 +62,8 @@ use crate::route_file::RouteFile;
 /// The class.
 pub static CLASS: ElementClass =
     ElementClass::new("LookupIP6Route", "1/-", "h/h", || Box::new(LookupIp6Route::new()))
-        .drops(&["no route"]);
+        .drops(&["no route"])
+        .dear();
 
 /// Reasons for drops, by number.
 const NO_ROUTE: usize = 0;
@@ -82,12 +84,22 @@ pub struct LookupIp6Route {
     found: Vec<NextHop>,
     /// The same routes on a device, if elements look up there.
     twin: Twin<u128>,
+    /// Of destinations.
+    lack: Lack,
 }
+
+const NO_DESTINATION: Lacking = Lacking {
+    so: "the address :: is looked up",
+    what: "a destination annotation",
+    remedy: "put GetIP6Address(24) before it, of frames Strip(14) -> CheckIP6Header -> \
+             GetIP6Address(24)",
+};
 
 impl LookupIp6Route {
     fn new() -> Self {
         let (addresses, found) = Default::default();
-        Self { table: Arc::new(RouteTable::new()), addresses, found, twin: Twin::default() }
+        let (table, twin) = (Arc::new(RouteTable::new()), Twin::default());
+        Self { table, addresses, found, twin, lack: Lack::of(true) }
     }
 
     fn read_change(cx: &Context<'_>, command: &str, text: &str) -> Result<Change, HandlerError> {
@@ -204,8 +216,12 @@ impl Element for LookupIp6Route {
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
         self.addresses.clear();
         self.addresses.extend(batch.iter().map(|packet| u128::from_be_bytes(packet.dst_ipv6())));
+        if self.lack.is_open() {
+            let has = self.addresses.iter().any(|&address| address != 0);
+            self.lack.note(cx, has, batch.len(), &NO_DESTINATION);
+        }
         self.found.resize(self.addresses.len(), NextHop::NONE);
-        let Self { table, addresses, found, twin } = self;
+        let Self { table, addresses, found, twin, .. } = self;
         twin.find(&batch, found, |found| table.lookup(addresses, found));
         for (mut packet, &found) in batch.drain().zip(&self.found) {
             match self.table.hop(found) {
@@ -288,7 +304,13 @@ impl Element for LookupIp6Route {
     fn absorb(&mut self, copy: &mut dyn Element) {
         if let Some(copy) = copy.downcast_mut::<Self>() {
             self.twin.absorb(&copy.twin);
+            self.lack.absorb(&copy.lack);
         }
+    }
+
+    fn finish(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        self.lack.end(cx, &NO_DESTINATION);
+        Ok(())
     }
 }
 

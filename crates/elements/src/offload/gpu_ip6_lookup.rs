@@ -54,7 +54,8 @@ use crate::ip6::lookup_ip6_route::LookupIp6Route;
 pub static CLASS: ElementClass =
     ElementClass::new("GPUIP6Lookup", "1/1", "h/h", || Box::<GpuIp6Lookup>::default())
         .drops(&["no wide batch"])
-        .on_device();
+        .on_device()
+        .dear();
 
 /// See the module.
 pub type GpuIp6Lookup = GpuRouteLookup<LookupIp6Route>;

@@ -72,7 +72,8 @@ use crate::ip::ip_lookup::IpLookup;
 pub static CLASS: ElementClass =
     ElementClass::new("GPUIPForward", "1/1", "h/h", || Box::<GpuIpForward>::default())
         .drops(&["no wide batch"])
-        .on_device();
+        .on_device()
+        .dear();
 
 /// More outputs than a dispatcher has.
 const OUTPUTS_MAX: usize = 1 << 16;

@@ -54,7 +54,8 @@ use crate::ip::ip_lookup::IpLookup;
 pub static CLASS: ElementClass =
     ElementClass::new("GPUIPLookup", "1/1", "h/h", || Box::<GpuIpLookup>::default())
         .drops(&["no wide batch"])
-        .on_device();
+        .on_device()
+        .dear();
 
 /// See the module.
 pub type GpuIpLookup = GpuRouteLookup<IpLookup>;

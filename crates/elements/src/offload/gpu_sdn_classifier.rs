@@ -63,7 +63,8 @@ use crate::patterns::sdn_classifier::{KEYLESS, SdnClassifier};
 pub static CLASS: ElementClass =
     ElementClass::new("GPUSDNClassifier", "1/1", "h/h", || Box::<GpuSdnClassifier>::default())
         .drops(&["no wide batch"])
-        .on_device();
+        .on_device()
+        .dear();
 
 /// More outputs than a dispatcher has.
 const OUTPUTS_MAX: usize = 1 << 16;

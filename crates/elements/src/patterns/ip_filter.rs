@@ -57,9 +57,6 @@
 //!     -> Discard;
 //! ```
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use warpswitch_graph::language::args::{Args, ArgsError, FromArg, NoNames, split::unquote};
 use warpswitch_graph::language::nearest;
 use warpswitch_graph::{
@@ -72,6 +69,7 @@ use super::list::{List, Pattern};
 use super::parse::{self, Problems};
 use super::program::Way;
 use super::words;
+use crate::lack::{Lack, Lacking};
 use crate::outputs;
 
 /// The class `IPFilter`.
@@ -92,51 +90,20 @@ pub struct IpFilter {
     has_actions: bool,
     list: List,
     outputs: Vec<u32>,
-    /// Packets so far, as long as none had its IP header marked; none once one had, or where no
-    /// pattern asks for anything of IP.
-    unmarked: Option<u64>,
-    /// Whether it, or a copy, has told that none had. Swapped by copies: who finds it false tells.
-    is_told: Arc<AtomicBool>,
+    /// Of marked IP headers, if a pattern asks for anything of IP.
+    lack: Lack,
 }
 
-/// Packets without a marked IP header after which that is told before the run ends.
-const UNMARKED_PACKETS_MAX: u64 = 1000;
+const UNMARKED: Lacking = Lacking {
+    so: "no pattern about IP matches",
+    what: "its header marked",
+    remedy: "put CheckIPHeader before it, of frames Strip(14) -> CheckIPHeader",
+};
 
 impl IpFilter {
     fn new(has_actions: bool) -> Self {
-        let list = List::new(Vec::new());
-        Self { has_actions, list, outputs: Vec::new(), unmarked: None, is_told: Arc::default() }
-    }
-
-    /// Looks whether packets have their IP headers marked, until one has.
-    #[cold]
-    fn watch_marks(&mut self, cx: &mut Context<'_>, batch: &Batch) {
-        let is_marked = |packet: &Packet| packet.header_offset(Header::Network).is_some();
-        if batch.iter().any(is_marked) {
-            self.unmarked = None;
-        } else if let Some(unmarked) = &mut self.unmarked {
-            *unmarked += batch.len() as u64;
-            self.tell_unmarked(cx, UNMARKED_PACKETS_MAX);
-        }
-    }
-
-    /// Tells, once, that no packet had its IP header marked, if there were so many.
-    fn tell_unmarked(&mut self, cx: &mut Context<'_>, packets_min: u64) {
-        let Some(unmarked) = self.unmarked.take_if(|unmarked| *unmarked >= packets_min) else {
-            return;
-        };
-        if self.is_told.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        let name = cx.declaration();
-        let found = match unmarked {
-            1 => "the only packet does not have its header marked".to_owned(),
-            packets => format!("none of the first {packets} packets has its header marked"),
-        };
-        cx.say(&format!(
-            "{name}: no pattern about IP matches: {found}: put CheckIPHeader before it, of frames \
-             Strip(14) -> CheckIPHeader"
-        ));
+        let (list, outputs) = (List::new(Vec::new()), Vec::new());
+        Self { has_actions, list, outputs, lack: Lack::default() }
     }
 
     /// Reads an action; wrong ones drop.
@@ -236,8 +203,7 @@ impl Element for IpFilter {
         let patterns = patterns(args, context, self.has_actions);
         args.complete()?;
         self.list = List::new(patterns);
-        self.unmarked = self.list.asks_of_ip().then_some(0);
-        self.is_told = Arc::default();
+        self.lack = Lack::of(self.list.asks_of_ip());
         for warning in self.list.unused_outputs(context.outputs) {
             args.warn_at("", &warning);
         }
@@ -245,8 +211,9 @@ impl Element for IpFilter {
     }
 
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, batch: Batch) {
-        if self.unmarked.is_some() {
-            self.watch_marks(cx, &batch);
+        if self.lack.is_open() {
+            let is_marked = |packet: &Packet| packet.header_offset(Header::Network).is_some();
+            self.lack.note(cx, batch.iter().any(is_marked), batch.len(), &UNMARKED);
         }
         self.list.run(&batch, &mut self.outputs);
         cx.emit_each(batch, &self.outputs);
@@ -271,12 +238,12 @@ impl Element for IpFilter {
 
     fn absorb(&mut self, copy: &mut dyn Element) {
         if let Some(copy) = copy.downcast_mut::<Self>() {
-            self.unmarked = self.unmarked.zip(copy.unmarked).map(|(own, more)| own + more);
+            self.lack.absorb(&copy.lack);
         }
     }
 
     fn finish(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
-        self.tell_unmarked(cx, 1);
+        self.lack.end(cx, &UNMARKED);
         Ok(())
     }
 }

@@ -79,7 +79,8 @@ use crate::outputs;
 /// The class.
 pub static CLASS: ElementClass =
     ElementClass::new("SDNClassifier", "1/-", "h/h", || Box::new(SdnClassifier::default()))
-        .drops(&["rule", "no_rule", "no_key"]);
+        .drops(&["rule", "no_rule", "no_key"])
+        .dear();
 
 /// Reasons for drops, by number.
 const RULE: u32 = 0;

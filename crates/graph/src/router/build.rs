@@ -1,15 +1,17 @@
 //! From a checked configuration to elements that are ready.
 
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::num::NonZero;
+use std::sync::{Arc, Mutex};
 
 use super::plan;
 use super::worker::Worker;
 use super::{Router, RouterOptions};
 use crate::context::{Blueprint, Context, Shared};
-use crate::element::{ConfigureContext, Element, ElementClass, Registry};
+use crate::element::{ConfigureContext, Element, ElementClass, Phase, Registry};
 use crate::files;
-use crate::language::args::Args;
+use crate::language::args::{Args, ArgsError, NotedFile};
 use crate::language::{Diagnostics, Flow, Loaded, PortRef};
 use crate::names::{NameTable, Seen};
 
@@ -92,35 +94,27 @@ impl Router {
     fn configure_all(&mut self) -> Result<(), Diagnostics> {
         let mut order: Vec<usize> = (0..self.shared.elements.len()).collect();
         order.sort_by_key(|&idx| self.shared.classes[idx].phase);
+        let usual = order.partition_point(|&idx| self.shared.classes[idx].phase < Phase::Usual);
         let mut errors = Diagnostics::default();
         let mut names = NameTable::default();
         let mut files = Vec::new();
-        for idx in order {
-            let seen = Seen {
-                table: &names,
-                graph: &self.shared.graph,
-                index: &self.shared.index,
-                element: idx,
-            };
-            let config = self.shared.graph.elements[idx].config.clone();
-            let mut args = Args::with_names(&config, &seen);
-            let context = ConfigureContext {
-                element: idx,
-                inputs: self.shared.ports[idx].inputs.len(),
-                outputs: self.shared.ports[idx].outputs.len(),
-                names: &seen,
-                graph: &self.shared.graph,
-            };
-            let mut element = self.shared.elements[idx].borrow_mut();
-            let result = element.configure(&mut args, &context);
-            if let Err(wrong) = result {
-                let graph = &self.shared.graph;
-                errors.push(graph.argument_error(idx, &wrong));
-            } else if !args.warnings().is_empty() {
-                warn(&self.shared, &mut self.worker, idx, args.warnings());
+        let mut dear = BTreeMap::new();
+        for (place, idx) in order.into_iter().enumerate() {
+            if place == usual {
+                dear = configure_dear(&mut self.shared, &names);
             }
-            files.extend(args.take_files().into_iter().map(|file| (idx, file)));
+            let element = self.shared.elements[idx].get_mut();
+            let configured = match dear.remove(&idx) {
+                Some(configured) => configured,
+                None => configure_one(&mut **element, idx, &self.shared.blueprint, &names),
+            };
             element.define_names(&mut names);
+            if let Err(wrong) = configured.result {
+                errors.push(self.shared.graph.argument_error(idx, &wrong));
+            } else if !configured.warnings.is_empty() {
+                warn(&self.shared, &mut self.worker, idx, &configured.warnings);
+            }
+            files.extend(configured.files.into_iter().map(|file| (idx, file)));
         }
         files.sort_by_key(|(idx, _)| *idx);
         files::compare(&files, &self.shared.graph, &mut errors);
@@ -177,6 +171,59 @@ impl Router {
             warn(&self.shared, &mut self.worker, by, &[message]);
         }
     }
+}
+
+/// What came of configuring an element.
+struct Configured {
+    result: Result<(), ArgsError>,
+    warnings: Vec<String>,
+    files: Vec<NotedFile>,
+}
+
+fn configure_one(
+    element: &mut dyn Element,
+    idx: usize,
+    blueprint: &Blueprint,
+    names: &NameTable,
+) -> Configured {
+    let Blueprint { graph, ports, index, .. } = blueprint;
+    let seen = Seen { table: names, graph, index, element: idx };
+    let mut args = Args::with_names(&graph.elements[idx].config, &seen);
+    let (inputs, outputs) = (ports[idx].inputs.len(), ports[idx].outputs.len());
+    let context = ConfigureContext { element: idx, inputs, outputs, names: &seen, graph };
+    let result = element.configure(&mut args, &context);
+    Configured { result, warnings: args.warnings().to_vec(), files: args.take_files() }
+}
+
+/// Configures the elements of the usual phase that take long, as many at a time as there are cores:
+/// where each worker has a path of its own, each path has tables of its own.
+fn configure_dear(shared: &mut Shared, names: &NameTable) -> BTreeMap<usize, Configured> {
+    let blueprint = &*shared.blueprint;
+    let is_dear = |idx: usize| {
+        let class = blueprint.classes[idx];
+        class.is_dear && class.phase == Phase::Usual
+    };
+    let elements = shared.elements.iter_mut().map(RefCell::get_mut).enumerate();
+    let dear: Vec<_> = elements.filter(|(idx, _)| is_dear(*idx)).collect();
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = cores.min(dear.len());
+    if threads < 2 {
+        return BTreeMap::new();
+    }
+    let (waiting, configured) = (Mutex::new(dear.into_iter()), Mutex::new(BTreeMap::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let next = waiting.lock().expect("nobody panics with it").next();
+                    let Some((idx, element)) = next else { break };
+                    let one = configure_one(&mut **element, idx, blueprint, names);
+                    configured.lock().expect("nobody panics with it").insert(idx, one);
+                }
+            });
+        }
+    });
+    configured.into_inner().expect("nobody panics with it")
 }
 
 /// Tells what is strange about the configuration of an element.

@@ -51,11 +51,22 @@ pub struct Offloading {
     planned: Planned,
 }
 
+/// What lookups are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Counted {
+    Packets,
+    /// Payloads, and what spans segments of a stream, which only workers see.
+    Texts,
+}
+
 /// Lookups of an element.
 #[derive(Debug, Serialize)]
 struct Share {
     name: String,
     class: String,
+    /// What is counted.
+    of: Counted,
     on_device: u64,
     on_workers: u64,
     /// Of lookups ahead: why workers looked packets up, by reason.
@@ -176,23 +187,28 @@ impl Offloading {
                 batches_past_it += bypassed;
             }
             let share = match (read("on_device"), read("on_cores"), read("ahead")) {
-                (Some(on_device), Some(on_workers), _) => Some((on_device, on_workers)),
+                (Some(on_device), Some(on_workers), _) => {
+                    let of = if searches(&class) { Counted::Texts } else { Counted::Packets };
+                    Some((of, on_device, on_workers))
+                }
                 (_, _, Some(ahead)) if self.planned.lookups.contains(&name) => {
                     let all = router.stats(idx).packets;
-                    Some((ahead, all.saturating_sub(ahead)))
+                    Some((Counted::Packets, ahead, all.saturating_sub(ahead)))
                 }
-                _ if self.planned.left_out.contains(&name) => Some((0, router.stats(idx).packets)),
+                _ if self.planned.left_out.contains(&name) => {
+                    Some((Counted::Packets, 0, router.stats(idx).packets))
+                }
                 _ => None,
             };
             let missed = router.read(&format!("{}.ahead_missed", idx + 1)).unwrap_or_default();
             // Members of chains that look up for others are not told twice.
             let is_ahead = name.starts_with("offload@");
-            if let (Some((on_device, on_workers)), false) = (share, is_ahead) {
+            if let (Some((of, on_device, on_workers)), false) = (share, is_ahead) {
                 let mut why_on_workers = reasons(&missed);
                 if self.planned.left_out.contains(&name) && on_workers > 0 {
                     why_on_workers.push(("no room in packets".to_owned(), on_workers));
                 }
-                lookups.push(Share { name, class, on_device, on_workers, why_on_workers });
+                lookups.push(Share { name, class, of, on_device, on_workers, why_on_workers });
             }
         }
         let rows = offload.policy().rows();
@@ -230,6 +246,11 @@ pub fn draw_in(loaded: &mut Loaded, registry: &Registry) -> anyhow::Result<()> {
     replace_graph(loaded, changed, registry)
 }
 
+/// Whether elements of a class look for patterns in texts.
+fn searches(class: &str) -> bool {
+    class.ends_with("IDSMatcher")
+}
+
 /// The reasons that count something, of lines `NUMBER<tab>REASON`.
 fn reasons(lines: &str) -> Vec<(String, u64)> {
     let reason = |line: &str| {
@@ -251,25 +272,35 @@ pub fn render(stats: &OffloadStats) -> String {
     let headings = [
         ("lookups", Align::Left),
         ("class", Align::Left),
+        ("of", Align::Left),
         ("on the device", Align::Right),
         ("on workers", Align::Right),
-        ("as answers were not used", Align::Left),
+        ("packets whose answers were not used", Align::Left),
     ];
     let has_why = stats.lookups.iter().any(|share| !share.why_on_workers.is_empty());
-    let mut table = Table::new(if has_why { &headings } else { &headings[..4] });
+    let mut table = Table::new(if has_why { &headings } else { &headings[..5] });
+    let mut has_seams = false;
     for share in &stats.lookups {
         let number = |value: u64| if value == 0 { "-".into() } else { human::count(value) };
         let (name, class) = (share.name.clone(), share.class.clone());
+        let of = match share.of {
+            Counted::Packets => "packets".to_owned(),
+            Counted::Texts => "texts".to_owned(),
+        };
+        has_seams |= share.of == Counted::Texts && share.on_device.min(share.on_workers) > 0;
         let (on_device, on_workers) = (number(share.on_device), number(share.on_workers));
         let why = share.why_on_workers.iter();
         let why: Vec<String> =
             why.map(|(reason, packets)| format!("{} {reason}", human::count(*packets))).collect();
         match has_why {
-            true => table.row([name, class, on_device, on_workers, why.join(", ")]),
-            false => table.row([name, class, on_device, on_workers]),
+            true => table.row([name, class, of, on_device, on_workers, why.join(", ")]),
+            false => table.row([name, class, of, on_device, on_workers]),
         };
     }
     let mut text = format!("{}{}", title("Offload", &stats.device), table.render());
+    if has_seams {
+        text += "  texts are payloads and, by workers alone, what spans segments of a stream\n";
+    }
     if stats.batches_on_device + stats.batches_past_it > 0 {
         let why: Vec<String> = stats
             .why

@@ -275,12 +275,20 @@ pub fn detect(text: &str) -> Option<RulesFormat> {
             Some(RulesFormat::ClassBench)
         } else if line.starts_with("schema ") || line.contains(" -> ") {
             Some(RulesFormat::Canonical)
-        } else if ["actions=", "action=", "_FLOW reply"].iter().any(|w| line.contains(w)) {
+        } else if ["actions=", "action=", "_FLOW reply"].iter().any(|w| line.contains(w))
+            || begins_a_flow(line)
+        {
             Some(RulesFormat::Ovs)
         } else {
             None
         }
     })
+}
+
+/// Whether a line begins as flows do that have forgotten their actions.
+fn begins_a_flow(line: &str) -> bool {
+    const KEYS: [&str; 4] = ["priority=", "table=", "cookie=", "in_port="];
+    KEYS.iter().any(|key| line.starts_with(key))
 }
 
 /// Rules that a text of another kind was expected in the place of.
@@ -344,7 +352,7 @@ fn no_classification(name: &str, line_no: u32, line: &[u8]) -> Diagnostics {
     let message = "this is a rule of intrusion detection, not of classification";
     let action = line.iter().position(|&b| text::is_space(b)).unwrap_or(line.len());
     let diagnostic = Diagnostic::at(name, line_no, line, 0..action, message)
-        .expected("a ClassBench filter (@…), a flow (… actions=…) or a canonical rule set")
+        .expected("a ClassBench filter (@...), a flow (... actions=...) or a canonical rule set")
         .help("rules of Snort and Suricata are for 'warpswitch ids' and the element IDSMatcher");
     diagnostic.into()
 }
@@ -357,7 +365,9 @@ fn no_format(name: &str, text: &str, options: &ReadOptions) -> Result<Ruleset, D
         Some((line_no, line)) => {
             let message = "this is no rule format that is known";
             let diagnostic = Diagnostic::at(name, line_no, line, 0..line.len(), message)
-                .expected("a ClassBench filter (@…), a flow (… actions=…) or a canonical rule set")
+                .expected(
+                    "a ClassBench filter (@...), a flow (... actions=...) or a canonical rule set",
+                )
                 .help("if it is one of them, name its format: classbench, ovs or canonical");
             Err(diagnostic.into())
         }

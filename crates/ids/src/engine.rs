@@ -17,7 +17,7 @@ use crate::gates::Gates;
 use crate::http::Buffer;
 use crate::messages::Messages;
 use crate::ranges::Ranges;
-use crate::rule::{Content, Direction, Proto, Rule, Rules, Scope, Step, Streams};
+use crate::rule::{Action, Content, Direction, Proto, Rule, Rules, Scope, Step, Streams};
 
 /// The most entries of the lists of rules without a fast pattern; rules beyond it are looked at for
 /// every packet of their protocol.
@@ -63,6 +63,8 @@ pub struct Engine {
     turns: Vec<u32>,
     /// The most that a rule reaches back in a stream; none if one has no bound.
     reach: Option<usize>,
+    /// Rules with `pass` that ask for no payload: they hold for what has no packet, too.
+    passes_of_headers: Vec<u32>,
 }
 
 /// Groups of rules, each with patterns of its own: for TCP, UDP, ICMP, and other protocols.
@@ -114,7 +116,23 @@ impl Engine {
         let turns = if bit_names.is_empty() { Vec::new() } else { turns(&compiled) };
         let mut reaches = compiled.iter().map(|compiled| compiled.rule.reach());
         let reach = reaches.try_fold(0, |most: usize, reach| Some(most.max(reach?)));
-        Self { compiled, gates, groups, messages, left_out, files, bit_names, turns, reach }
+        let is_pass_of_headers = |compiled: &Compiled| {
+            compiled.rule.action == Action::Pass && compiled.rule.asks_headers_alone()
+        };
+        let passes = compiled.iter().zip(0..).filter(|(compiled, _)| is_pass_of_headers(compiled));
+        let passes_of_headers = passes.map(|(_, idx)| idx).collect();
+        Self {
+            compiled,
+            gates,
+            groups,
+            messages,
+            left_out,
+            files,
+            bit_names,
+            turns,
+            reach,
+            passes_of_headers,
+        }
     }
 
     /// The most bytes that what a rule looks for takes of a stream, see [`Rule::reach`]; none if
@@ -166,6 +184,11 @@ impl Engine {
             false => candidates.sort_unstable_by_key(|&rule| self.turns[rule as usize]),
         }
         candidates.dedup();
+    }
+
+    /// The rules with `pass` that ask for no payload.
+    pub(crate) fn passes_of_headers(&self) -> &[u32] {
+        &self.passes_of_headers
     }
 
     /// Bytes of the scanners and of the rows by which rules are refused: what grows with the rules,

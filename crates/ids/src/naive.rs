@@ -28,6 +28,8 @@ pub fn holds(rule: &Rule, payload: &[u8]) -> bool {
 pub struct Memory {
     /// Flows, and numbers of names that are set.
     bits: HashSet<(u64, u16)>,
+    /// Flows that a rule with `pass` took all back of.
+    passed: HashSet<u64>,
     /// When each rule held, by what its threshold counts apart.
     times: HashMap<(usize, u128, u128), Vec<u64>>,
 }
@@ -69,13 +71,18 @@ impl Memory {
                     }
                 }
             }
-            is_passed |= rule.action == Action::Pass;
+            if rule.action == Action::Pass {
+                is_passed = true;
+                if rule.passes_flow(false) {
+                    self.passed.insert(flow);
+                }
+            }
             if !rule.no_alert && rule.action != Action::Pass {
                 told.push(idx);
             }
         }
         told.sort_unstable();
-        if is_passed {
+        if is_passed || self.passed.contains(&flow) {
             return Vec::new();
         }
         told.retain(|&idx| match &rules[idx].threshold {
@@ -111,6 +118,39 @@ impl Memory {
             Kind::Filter => in_window > threshold.count,
         }
     }
+}
+
+/// Where a rule held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The number of the rule.
+    pub rule: usize,
+    /// Of its flow.
+    pub flow: u64,
+    /// Of the packet, and whether it held with that, and not with what stands for one.
+    pub packet: (u64, bool),
+    /// Whether the client said it.
+    pub is_client: bool,
+    /// Whether it held in a stream or a message.
+    pub in_stream: bool,
+}
+
+/// What is told of all places where rules held, in their order: what no rule with `pass` takes
+/// back, that held with the same packet, or before in the flow if it is one that passes flows.
+pub fn untaken(rules: &[Rule], held: &[Held]) -> Vec<Held> {
+    let is_pass = |one: &Held| rules[one.rule].action == Action::Pass;
+    let takes = |at: usize, pass: &Held, one: &Held| {
+        let is_with =
+            (pass.flow, pass.packet, pass.is_client) == (one.flow, one.packet, one.is_client);
+        let is_before = held[..at].contains(pass) && pass.flow == one.flow;
+        is_with || is_before && rules[pass.rule].passes_flow(pass.in_stream)
+    };
+    let is_taken = |at: usize, one: &Held| {
+        let passes = held.iter().filter(|pass| is_pass(pass));
+        passes.into_iter().any(|pass| takes(at, pass, one))
+    };
+    let left = held.iter().enumerate().filter(|(at, one)| !is_pass(one) && !is_taken(*at, one));
+    left.map(|(_, one)| *one).collect()
 }
 
 /// The same for a text of which `from` bytes were looked at before.

@@ -47,7 +47,8 @@ pub enum Action {
     Alert,
     /// `drop`, `reject` and their kind: told like an alert; nothing is dropped by this crate.
     Drop,
-    /// `pass`: whatever else the same packet would tell is not told.
+    /// `pass`: whatever else the same packet would tell is not told, or its flow from then on, as
+    /// [`Rule::passes_flow`] says.
     Pass,
 }
 
@@ -414,6 +415,24 @@ pub enum Streams {
 }
 
 impl Rule {
+    /// Whether it takes back, where it says `pass`, what is told of the flow from then on, and not
+    /// of one packet alone: if it asks for nothing but addresses, is about buffers, or was found in
+    /// a stream. So Suricata has it.
+    pub fn passes_flow(&self, in_stream: bool) -> bool {
+        let Header { src_ports, dst_ports, .. } = &self.header;
+        let is_of_addresses = self.asks_headers_alone()
+            && self.flow == FlowTest::default()
+            && self.bits.is_empty()
+            && src_ports.is_all()
+            && dst_ports.is_all();
+        in_stream || !self.buffers.is_empty() || is_of_addresses
+    }
+
+    /// Whether it asks for nothing of a packet but protocol, addresses and ports, and of its flow.
+    pub(crate) fn asks_headers_alone(&self) -> bool {
+        self.steps.is_empty() && self.checks.is_empty() && self.buffers.is_empty()
+    }
+
     /// With which part of a message it is told, if it is about buffers.
     pub fn told_with(&self) -> ToldWith {
         let has = |is_so: fn(Buffer) -> bool| self.buffers.iter().any(|of| is_so(of.buffer));

@@ -157,8 +157,6 @@ pub(crate) struct Cold {
     pub last: Option<(Decoded<'static>, Direction)>,
     /// What is read of messages.
     pub speaker: Option<Box<Speaker>>,
-    /// The number of a message that a rule with `pass` holds in.
-    pub passed: u64,
 }
 
 /// A new text of a stream: the window and what came.

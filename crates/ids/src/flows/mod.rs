@@ -36,6 +36,9 @@ pub(crate) enum Phase {
     Closed,
 }
 
+/// Both sides, as a flow's record has seen them.
+const BOTH: u8 = 0b11;
+
 /// A flow.
 #[derive(Debug)]
 #[repr(align(64))]
@@ -50,8 +53,10 @@ pub(crate) struct Flow {
     pub phase: Phase,
     /// The client's end is the lower one.
     client_is_low: bool,
-    /// Whether the client, and the server, sent something.
-    seen: [bool; 2],
+    /// Which sides sent something, a bit for each.
+    seen: u8,
+    /// A rule with `pass` took back all that is told of it from then on.
+    pub is_passed: bool,
     /// What the client sends, and what the server sends; only of TCP.
     pub halves: [Half; 2],
 }
@@ -138,7 +143,7 @@ pub(crate) fn side(direction: Direction) -> usize {
 
 impl Flow {
     pub(crate) fn is_established(&self) -> bool {
-        self.phase == Phase::Stands || self.phase == Phase::Closed && self.seen == [true; 2]
+        self.phase == Phase::Stands || self.phase == Phase::Closed && self.seen == BOTH
     }
 
     fn direction(&self, address: &Address) -> Direction {
@@ -162,10 +167,12 @@ impl Flows {
         + Table::BYTES_EACH
         + 2 * (size_of::<Cold>() + PENDING_MAX * size_of::<(u32, u64)>());
 
-    /// Rules have other numbers from now on: streams remember none.
+    /// Rules are others from now on: streams remember none, and what one of them let pass does not
+    /// for another.
     pub(crate) fn forget_rules(&mut self) {
-        for half in self.flows.iter_mut().flat_map(|flow| &mut flow.halves) {
-            half.forget_rules();
+        for flow in &mut self.flows {
+            flow.is_passed = false;
+            flow.halves.iter_mut().for_each(Half::forget_rules);
         }
     }
 
@@ -304,7 +311,8 @@ impl Flows {
             client_is_low: src_is_low != from_server,
             last_ns: now_ns,
             search: 0,
-            seen: [false; 2],
+            seen: 0,
+            is_passed: false,
             halves: Default::default(),
         };
         let place = match self.free.pop() {
@@ -335,11 +343,11 @@ impl Flows {
         let phase = flow.phase;
         flow.last_ns = flow.last_ns.max(now_ns);
         let direction = flow.direction(address);
-        flow.seen[side(direction)] = true;
+        flow.seen |= 1 << side(direction);
         let mut is_reset = false;
         if packet.carried == Carried::Tcp {
             is_reset = flow.note_tcp(packet, direction);
-        } else if flow.seen == [true; 2] {
+        } else if flow.seen == BOTH {
             flow.phase = Phase::Stands;
         }
         let (is_established, now) = (flow.is_established(), flow.phase);

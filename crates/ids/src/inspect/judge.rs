@@ -6,32 +6,28 @@ use super::{Alert, Inspector};
 use crate::confirm::{Answer, ChainScratch, Text, Work};
 use crate::decode::Carried;
 use crate::engine::{Compiled, Engine};
-use crate::rule::{Action, Streams};
+use crate::rule::{Action, Rule, Streams};
 use crate::stream::Arrived;
 use crate::threshold::Occurrence;
 
-/// Memory of what one packet does to bits, and of what holds for one text.
+/// What one packet, or what stands for one, does and tells, until all its texts were looked at:
+/// a rule with `pass` may hold in any of them.
 #[derive(Debug, Default)]
 pub(super) struct Judged {
-    /// Rules that hold, and whether in a stream.
-    found: Vec<(u32, bool)>,
-    /// The packet at hand, and the rules that have changed bits for it.
-    number: u64,
+    /// What holds in its payload, and in the text of its stream.
+    found: Vec<Alert>,
+    /// What holds in messages, one behind the other.
+    pub(super) in_messages: Vec<Alert>,
+    /// Rules that have changed bits for it.
     changed: Vec<u32>,
-    /// Rules whose threshold has counted it.
-    counted: Vec<u32>,
+    /// Whether nothing is told.
+    is_passed: bool,
 }
 
 impl Judged {
-    /// What is done once for a packet, which may have two texts, begins with this text of it.
-    fn begin(&mut self, head: &Head<'_>) {
-        if head.packet.is_none() || self.number != head.number {
-            self.changed.clear();
-            self.counted.clear();
-        }
-        // Numbers count from 1: what stands for no packet is alone.
-        self.number = if head.packet.is_some() { head.number } else { 0 };
-        self.found.clear();
+    /// Whether nothing holds that could be told.
+    fn is_silent(&self) -> bool {
+        self.found.is_empty() && self.in_messages.is_empty()
     }
 }
 
@@ -52,7 +48,6 @@ impl Inspector {
         (job, head): (&Job<'_>, &Head<'_>),
         stream: Option<(&[u8], &Arrived)>,
         scratch: &mut Scratches,
-        alerts: &mut Vec<Alert>,
     ) {
         let is_folded =
             scratch.candidates.iter().any(|&rule| engine.compiled[rule as usize].ignores_case);
@@ -74,15 +69,7 @@ impl Inspector {
         });
         let work = &mut scratch.work;
         work.begin(self.options.work_max);
-        let mut is_passed = false;
-        // Those of the packet's other text, which are in order.
-        let others = alerts.iter().rev().take_while(|alert| {
-            head.packet.is_some() && (alert.number, alert.packet) == (head.number, head.packet)
-        });
-        let mut told: Vec<u32> = others.map(|alert| alert.rule).collect();
-        told.reverse();
         let judged = &mut scratch.judged;
-        judged.begin(head);
         for &rule in &scratch.candidates {
             let compiled = &engine.compiled[rule as usize];
             if !self.bits_allow(compiled, job) {
@@ -98,49 +85,89 @@ impl Inspector {
                 changes.iter().for_each(|change| self.flows.bits.change(job.place, change));
             }
             if compiled.rule.action == Action::Pass {
-                is_passed = true;
-            } else if !compiled.rule.no_alert && told.binary_search(&rule).is_err() {
-                judged.found.push((rule, in_stream));
+                self.pass(job, &compiled.rule, in_stream, judged);
+            } else if !compiled.rule.no_alert {
+                let text = if in_stream { stream } else { payload };
+                let text = text.map_or(&[][..], |text| text.bytes);
+                judged.found.push(self.alert(rule, (job, head), in_stream, text));
             }
         }
         self.stats.work_cut += u64::from(work.is_used_up());
-        if is_passed {
-            self.stats.passed += judged.found.len() as u64;
-            return;
-        }
-        let first = alerts.len() - told.len();
-        self.tell((job, head), [payload, stream], judged, alerts);
-        if !told.is_empty() {
-            alerts[first..].sort_by_key(|alert| alert.rule);
+    }
+
+    /// A rule with `pass` holds.
+    pub(super) fn pass(
+        &mut self,
+        job: &Job<'_>,
+        rule: &Rule,
+        in_stream: bool,
+        judged: &mut Judged,
+    ) {
+        judged.is_passed = true;
+        if rule.passes_flow(in_stream)
+            && let Some(flow) = self.flows.of_id(job.place, job.flow_id)
+        {
+            flow.is_passed = true;
         }
     }
 
-    /// Tells what was found in the packet's payload and in the text of its stream.
-    fn tell(
+    /// Tells what was found in all texts of a packet, whose last one this job has.
+    pub(super) fn tell(
         &mut self,
+        engine: &Engine,
         (job, head): (&Job<'_>, &Head<'_>),
-        [payload, stream]: [Option<Text<'_>>; 2],
-        judged: &mut Judged,
+        scratch: &mut Scratches,
         alerts: &mut Vec<Alert>,
     ) {
-        // Turns may be others than the order of the rules.
-        judged.found.sort_unstable();
-        for &(rule, in_stream) in &judged.found {
-            if let Some(threshold) = &self.engine.rule(rule).threshold {
-                if !is_first(&mut judged.counted, rule) {
-                    continue;
-                }
-                if !self.windows.tells(threshold, &occurrence(rule, job, head)) {
-                    self.stats.suppressed += 1;
-                    continue;
-                }
+        scratch.judged.changed.clear();
+        if scratch.judged.is_silent() {
+            scratch.judged.is_passed = false;
+            return;
+        }
+        let mut judged = std::mem::take(&mut scratch.judged);
+        let is_passed = std::mem::take(&mut judged.is_passed);
+        // Turns may be others than the order of the rules; and two texts may have the same.
+        judged.found.sort_by_key(|alert| alert.rule);
+        judged.found.dedup_by_key(|alert| alert.rule);
+        let found = judged.found.len() + judged.in_messages.len();
+        if is_passed || self.is_passed(engine, (job, head), scratch) {
+            self.stats.passed += found as u64;
+            judged.found.clear();
+            judged.in_messages.clear();
+        }
+        for alert in judged.found.drain(..).chain(judged.in_messages.drain(..)) {
+            let rule = alert.rule;
+            if let Some(threshold) = &engine.rule(rule).threshold
+                && !self.windows.tells(threshold, &occurrence(rule, job, head))
+            {
+                self.stats.suppressed += 1;
+                continue;
             }
-            let text = if in_stream { stream } else { payload };
-            let text = text.map_or(&[][..], |text| text.bytes);
-            alerts.push(self.alert(rule, (job, head), in_stream, text));
+            alerts.push(alert);
             self.by_rule[rule as usize] += 1;
             self.stats.alerts += 1;
         }
+        scratch.judged = judged;
+    }
+
+    /// Whether a flow was let pass before, or what stands for a packet is by its headers: rules
+    /// that ask for nothing else are looked for in packets alone.
+    fn is_passed(
+        &mut self,
+        engine: &Engine,
+        (job, head): (&Job<'_>, &Head<'_>),
+        scratch: &mut Scratches,
+    ) -> bool {
+        let flow = self.flows.of_id(job.place, job.flow_id);
+        let is_flow_passed = flow.is_some_and(|flow| flow.is_passed);
+        if head.packet.is_some() || is_flow_passed {
+            return is_flow_passed;
+        }
+        let Scratches { candidates, open, .. } = scratch;
+        candidates.clear();
+        candidates.extend_from_slice(engine.passes_of_headers());
+        engine.in_turn((&head.decoded, &job.flow), candidates, open);
+        candidates.iter().any(|&rule| self.bits_allow(&engine.compiled[rule as usize], job))
     }
 
     /// Whether the flow's bits are as a rule wants them. A flow does not end while texts of it
@@ -184,8 +211,8 @@ pub(super) fn occurrence(rule: u32, job: &Job<'_>, head: &Head<'_>) -> Occurrenc
     Occurrence { rule, src, dst, flow_id: job.flow_id, time_ns: head.timestamp_ns }
 }
 
-/// Whether a rule holds in one of the texts that it is for; and whether that is the stream's. What
-/// it asks of a payload, an absence too, no empty one has.
+/// Whether a rule holds in one of the texts that it is for; and whether that is the stream's, which
+/// counts first where it says `pass`. What it asks of a payload, an absence too, no empty one has.
 fn found(
     compiled: &Compiled,
     payload: Option<Text<'_>>,
@@ -193,18 +220,21 @@ fn found(
     chain: &mut ChainScratch,
     work: &mut Work,
 ) -> Option<bool> {
-    if let Some(payload) = payload
-        && (!payload.bytes.is_empty() || compiled.rule.steps.is_empty())
-        && compiled.plan.confirm(&payload, chain, work) != Answer::No
-    {
+    let is_in_payload = payload.is_some_and(|payload| {
+        (!payload.bytes.is_empty() || compiled.rule.steps.is_empty())
+            && compiled.plan.confirm(&payload, chain, work) != Answer::No
+    });
+    if is_in_payload && compiled.rule.action != Action::Pass {
         return Some(false);
     }
     let stream = stream.filter(|stream| match compiled.scope.streams {
         Streams::No => false,
         Streams::Start => stream.is_start,
         Streams::All => true,
-    })?;
-    (compiled.plan.confirm(&stream, chain, work) == Answer::Fresh).then_some(true)
+    });
+    let is_in_stream =
+        stream.is_some_and(|stream| compiled.plan.confirm(&stream, chain, work) == Answer::Fresh);
+    (is_in_payload || is_in_stream).then_some(is_in_stream)
 }
 
 /// A text in lower case; as it is if nobody asks for that.

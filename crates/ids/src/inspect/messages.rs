@@ -7,10 +7,9 @@
 use std::num::NonZeroU32;
 use std::ops::Range;
 
-use super::judge::occurrence;
 use super::round::{Head, HeadOf, Job, Round};
 use super::search::{Scratches, Searched};
-use super::{Alert, Inspector, Stats};
+use super::{Inspector, Stats};
 use crate::engine::Engine;
 use crate::flows::{Flow, Seen, side};
 use crate::http::{Buffer, Kind, Message, Part, Speaker, Told, may_begin};
@@ -22,7 +21,6 @@ use crate::stream::Speaks;
 pub(super) struct MessageText {
     part: Part,
     kind: Kind,
-    number: u64,
     /// In the round's memory.
     head: Range<usize>,
     body: Range<usize>,
@@ -54,8 +52,8 @@ impl Round<'_> {
         let head = start..self.arena.len();
         self.arena.extend_from_slice(told.body);
         let body = head.end..self.arena.len();
-        let Told { part, kind, number, .. } = *told;
-        self.messages.push(MessageText { part, kind, number, head, body });
+        let Told { part, kind, .. } = *told;
+        self.messages.push(MessageText { part, kind, head, body });
     }
 }
 
@@ -191,7 +189,6 @@ impl Inspector {
         (job, head): (&Job<'_>, &Head<'_>),
         (text, arena): (&MessageText, &[u8]),
         scratch: &mut Searched,
-        alerts: &mut Vec<Alert>,
     ) {
         let Some(messages) = &engine.messages else { return };
         let Searched { scan, again, scratches, buffers, .. } = scratch;
@@ -235,52 +232,18 @@ impl Inspector {
             let changes = &compiled.rule.bits.changes;
             changes.iter().for_each(|change| self.flows.bits.change(job.place, change));
             if compiled.rule.action == Action::Pass {
-                self.pass_message(job, text.number);
+                self.pass(job, &compiled.rule, true, &mut scratches.judged);
             } else if !compiled.rule.no_alert {
                 found.push(rule);
             }
         }
         self.stats.work_cut += u64::from(work.is_used_up());
-        if self.is_passed(job, text.number) {
-            self.stats.passed += found.len() as u64;
-            return;
-        }
         found.sort_unstable();
         let bytes = &arena[text.head.start..text.body.end];
-        self.tell_message((job, head), &found, bytes, alerts);
-    }
-
-    fn tell_message(
-        &mut self,
-        (job, head): (&Job<'_>, &Head<'_>),
-        found: &[u32],
-        bytes: &[u8],
-        alerts: &mut Vec<Alert>,
-    ) {
-        for &rule in found {
-            if let Some(threshold) = &self.engine.rule(rule).threshold
-                && !self.windows.tells(threshold, &occurrence(rule, job, head))
-            {
-                self.stats.suppressed += 1;
-                continue;
-            }
-            alerts.push(self.alert(rule, (job, head), true, bytes));
-            self.by_rule[rule as usize] += 1;
-            self.stats.alerts += 1;
+        for rule in found {
+            let alert = self.alert(rule, (job, head), true, bytes);
+            scratches.judged.in_messages.push(alert);
         }
-    }
-
-    /// Nothing is told any more of a message.
-    fn pass_message(&mut self, job: &Job<'_>, number: u64) {
-        if let Some(flow) = self.flows.of_id(job.place, job.flow_id) {
-            flow.halves[side(job.flow.direction)].cold_or_new().passed = number;
-        }
-    }
-
-    fn is_passed(&mut self, job: &Job<'_>, number: u64) -> bool {
-        let flow = self.flows.of_id(job.place, job.flow_id);
-        let cold = flow.and_then(|flow| flow.halves[side(job.flow.direction)].cold());
-        cold.is_some_and(|cold| cold.passed == number)
     }
 }
 

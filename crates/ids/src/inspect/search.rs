@@ -79,7 +79,7 @@ impl Inspector {
         }
         scratch.texts = texts.map(renew);
         let mut at = [0; 4];
-        for job in &round.jobs {
+        for (idx, job) in round.jobs.iter().enumerate() {
             let head = round.head(heads, job.head);
             let at = &mut at[head.decoded.carried as usize];
             let sets = *at..*at + job.texts(&round.arena).count();
@@ -87,11 +87,15 @@ impl Inspector {
             if let Some(message) = job.message {
                 let text = &round.messages[message.get() as usize - 1];
                 let text = (text, &round.arena[..]);
-                self.confirm_message(&engine, (job, head), text, &mut scratch, alerts);
-                continue;
+                self.confirm_message(&engine, (job, head), text, &mut scratch);
+            } else {
+                self.confirm(&engine, (job, head), &round.arena, sets, &mut scratch);
+                self.move_on(job);
             }
-            self.confirm(&engine, (job, head), &round.arena, sets, &mut scratch, alerts);
-            self.move_on(job);
+            // All texts of a packet are in one round, one behind the other.
+            if round.jobs.get(idx + 1).is_none_or(|next| next.head != job.head) {
+                self.tell(&engine, (job, head), &mut scratch.scratches, alerts);
+            }
         }
         self.scratch = scratch;
         round.clear();
@@ -105,7 +109,6 @@ impl Inspector {
         arena: &[u8],
         sets: Range<usize>,
         scratch: &mut Searched,
-        alerts: &mut Vec<Alert>,
     ) {
         let carried = head.decoded.carried;
         let Searched { scan, sets: found, again, scratches, .. } = scratch;
@@ -139,7 +142,7 @@ impl Inspector {
         let mut text = std::mem::take(&mut scratches.text);
         let arrived = job.stream.as_ref().map(|(_, arrived)| arrived);
         let stream = arrived.map(|arrived| (self.stream_text(job, arena, &mut text), arrived));
-        self.confirm_candidates(engine, (job, head), stream, scratches, alerts);
+        self.confirm_candidates(engine, (job, head), stream, scratches);
         scratches.text = text;
     }
 

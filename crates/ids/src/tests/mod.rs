@@ -7,6 +7,7 @@ pub mod frames;
 mod http;
 mod mistakes;
 mod numbers;
+mod passes;
 mod streams;
 mod texts;
 mod threshold;

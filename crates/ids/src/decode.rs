@@ -55,6 +55,9 @@ pub(crate) struct TcpPart {
     pub flags: u16,
 }
 
+/// The VLAN in a tag; with all bits set it is reserved, and none.
+pub(crate) const VLAN_ID: u16 = 0x0fff;
+
 /// A packet, taken apart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Decoded<'a> {
@@ -67,7 +70,8 @@ pub(crate) struct Decoded<'a> {
     /// Ports; those of what has none are 0.
     pub src_port: u16,
     pub dst_port: u16,
-    pub vlan: Option<u16>,
+    /// The VLANs of the outermost tag and of the next.
+    pub vlans: [Option<u16>; 2],
     pub ttl: u8,
     pub tos: u8,
     pub id: Option<u16>,
@@ -98,7 +102,7 @@ pub(crate) fn decode(
     if parsed.fragment != Fragment::No {
         return Err(Uninspected::Fragment);
     }
-    decoded.vlan = parsed.vlan_tci.map(|tci| tci & 0x0fff);
+    decoded.vlans = [parsed.vlan_tci, parsed.inner_vlan_tci].map(|tci| Some(tci? & VLAN_ID));
     decoded.ip_proto = parsed.ip_proto.0;
     decoded.payload = parsed.payload(frame);
     let cut = decoded.payload_wire_bytes.saturating_sub(network.len());
@@ -140,7 +144,7 @@ fn of_ip(
         is_ipv6: src.is_ipv6(),
         src_port: 0,
         dst_port: 0,
-        vlan: None,
+        vlans: [None; 2],
         ttl,
         tos,
         id,

@@ -26,7 +26,7 @@ struct AlertEvent<'a> {
     pcap_cnt: u64,
     event_type: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    vlan: Option<[u16; 1]>,
+    vlan: Option<Vec<u16>>,
     src_ip: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     src_port: Option<u16>,
@@ -239,7 +239,7 @@ pub fn write_alert(out: &mut impl Write, engine: &Engine, alert: &Alert) -> io::
         flow_id: alert.flow_id,
         pcap_cnt: alert.number,
         event_type: "alert",
-        vlan: alert.vlan.map(|vlan| [vlan]),
+        vlan: alert.vlans[0].map(|_| alert.vlans.into_iter().flatten().collect()),
         src_ip: alert.src.to_string(),
         src_port: ports.map(|ports| ports.0),
         dest_ip: alert.dst.to_string(),

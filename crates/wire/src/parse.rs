@@ -121,6 +121,8 @@ pub struct ParsedFrame {
     pub ether_type: EtherType,
     /// Tag control information of the outermost VLAN tag.
     pub vlan_tci: Option<u16>,
+    /// That of the second one: the customer's, where the outermost is the provider's.
+    pub inner_vlan_tci: Option<u16>,
     /// Number of VLAN tags.
     pub vlan_tags: u8,
     /// Number of MPLS labels.
@@ -222,6 +224,7 @@ pub fn parse(link: LinkType, frame: &[u8], wire_bytes: usize) -> Result<ParsedFr
             link,
             ether_type: EtherType::NONE,
             vlan_tci: None,
+            inner_vlan_tci: None,
             vlan_tags: 0,
             mpls_labels: 0,
             network: Network::None,
@@ -336,8 +339,12 @@ impl<'a> Parser<'a> {
                 return Err(ParseError::VlanTooMany);
             }
             let tag = Vlan::new_checked(self.rest())?;
+            match self.found.vlan_tags {
+                0 => self.found.vlan_tci = Some(tag.tci()),
+                1 => self.found.inner_vlan_tci = Some(tag.tci()),
+                _ => {}
+            }
             self.found.vlan_tags += 1;
-            self.found.vlan_tci.get_or_insert(tag.tci());
             ether_type = tag.ether_type();
             self.offset += vlan::TAG_BYTES;
         }

@@ -93,6 +93,7 @@ fn check_same(frame: &[u8], ours: &ParsedFrame, theirs: &SlicedPacket<'_>) {
             LinkExtSlice::Macsec(_) => unreachable!("excluded above"),
         })
         .collect();
+    assert_eq!(ours.inner_vlan_tci, tags.get(1).copied());
     assert_eq!((ours.vlan_tci, usize::from(ours.vlan_tags)), (tags.first().copied(), tags.len()));
     match &theirs.net {
         None => assert_eq!(ours.network, Network::None),

@@ -198,7 +198,7 @@ impl Inspector {
             ports: has_ports.then_some((packet.src_port, packet.dst_port)),
             ip_proto: packet.ip_proto,
             icmp: packet.icmp,
-            vlan: packet.vlan,
+            vlans: packet.vlans,
             direction: job.flow.direction,
             in_stream,
             payload: text[..text.len().min(self.options.payload_bytes)].to_vec(),

@@ -233,8 +233,8 @@ pub struct Alert {
     pub ip_proto: u8,
     /// ICMP type and code.
     pub icmp: Option<(u8, u8)>,
-    /// The VLAN.
-    pub vlan: Option<u16>,
+    /// The VLANs of the outermost tag and of the next.
+    pub vlans: [Option<u16>; 2],
     /// Which way the packet went.
     pub direction: Direction,
     /// Whether it was found in a stream.

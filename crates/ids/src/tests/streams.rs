@@ -157,6 +157,15 @@ fn flows_are_told_apart() {
     in_vlan.push(tcp(CLIENT, SERVER, ACK, 1003, 5001, b"il"));
     frames.extend(in_vlan.iter().map(|frame| tagged(frame, 7)));
     assert_eq!(told(EVIL, &frames), [(13, 1)]);
+    // Customers of one provider have the same addresses, each behind a tag of its own.
+    let customer = |frame: &Vec<u8>, vlan| tagged(&tagged(frame, vlan), 7);
+    let half: Vec<_> = connection(&[(0, b"ev")]).iter().map(|frame| customer(frame, 9)).collect();
+    let rest = tcp(CLIENT, SERVER, ACK, 1003, 5001, b"il");
+    for (vlan, expected) in [(10, vec![]), (9, vec![(5, 1)])] {
+        let mut frames = half.clone();
+        frames.push(customer(&rest, vlan));
+        assert_eq!(told(EVIL, &frames), expected);
+    }
     let (six, seven) = (End("2001:db8::1", 9), End("2001:db8::2", 80));
     let mut frames = handshake(six, seven);
     frames.push(tcp(six, seven, ACK, 1001, 5001, b"evi"));

@@ -72,14 +72,21 @@ impl CaptureReader {
     /// As [`CaptureReader::from_read`], and if the file cannot be opened.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, IoError> {
         let path = path.as_ref();
-        let name = match path.as_os_str() == "-" {
-            true => "standard input".to_owned(),
-            false => path.display().to_string(),
-        };
+        match path.as_os_str() == "-" {
+            true => Self::open_as("standard input", path),
+            false => Self::open_as(&path.display().to_string(), path),
+        }
+    }
+
+    /// The same; errors call it `name`.
+    ///
+    /// # Errors
+    /// As [`CaptureReader::open`].
+    pub fn open_as(name: &str, path: &Path) -> Result<Self, IoError> {
         let patience = Patience::default();
         let input = Input::open(path, patience.clone())
-            .map_err(|error| IoError::system(&name, "open", error))?;
-        Ok(Self { patience, ..Self::from_read(&name, input)? })
+            .map_err(|error| IoError::system(name, "open", error))?;
+        Ok(Self { patience, ..Self::from_read(name, input)? })
     }
 
     /// From now on reading does not wait for who writes to a pipe: it fails with an error that

@@ -2,7 +2,8 @@
 //!
 //! While there may be such files, a thread waits for HUP, INT and TERM. It removes the files and
 //! lets the signal do what it does to any process. Those that whoever started the process had it
-//! ignore stay ignored. What runs configurations ends in order instead, see `drive`.
+//! ignore stay ignored. What reads a stream that may never end may ask that the first signal ends
+//! its reading alone ([`end_in_order`]). What runs configurations ends in order, too, see `drive`.
 //!
 //! # Invariants
 //! - Files are made, and removed by the thread, under one lock, which the thread never gives back:
@@ -13,7 +14,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 
@@ -23,6 +24,26 @@ use tempfile::NamedTempFile;
 
 /// The files that are there now.
 static PARTIAL: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// Whether the next signal ends reading and no more; and whether one did.
+static IN_ORDER: AtomicBool = AtomicBool::new(false);
+static ENDED: AtomicBool = AtomicBool::new(false);
+
+/// From now on the first signal only lets [`is_ended`] say so, until [`end_at_once`].
+pub fn end_in_order() {
+    begin();
+    IN_ORDER.store(true, Ordering::SeqCst);
+}
+
+/// Whether somebody who reads is to come to an end.
+pub fn is_ended() -> bool {
+    ENDED.load(Ordering::SeqCst)
+}
+
+/// Signals do again what they do to any process.
+pub fn end_at_once() {
+    IN_ORDER.store(false, Ordering::SeqCst);
+}
 
 fn partial() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     PARTIAL.lock().unwrap_or_else(PoisonError::into_inner)
@@ -45,6 +66,16 @@ impl Drop for Noted {
 pub fn note(
     make: impl FnOnce() -> io::Result<NamedTempFile>,
 ) -> io::Result<(NamedTempFile, Noted)> {
+    begin();
+    let mut partial = partial();
+    let file = make()?;
+    let noted = Noted(file.path().to_owned());
+    partial.insert(noted.0.clone());
+    Ok((file, noted))
+}
+
+/// Begins to wait for signals.
+fn begin() {
     static WATCH: Once = Once::new();
     // A system that has no more handlers or threads to give leaves files behind, and that is all.
     // Tests of one process send themselves signals, which are for others of them.
@@ -53,11 +84,6 @@ pub fn note(
             _ = watch();
         }
     });
-    let mut partial = partial();
-    let file = make()?;
-    let noted = Noted(file.path().to_owned());
-    partial.insert(noted.0.clone());
-    Ok((file, noted))
 }
 
 fn watch() -> io::Result<()> {
@@ -66,8 +92,14 @@ fn watch() -> io::Result<()> {
     // Before a signal can come that nobody would hear.
     let (heard, thread) = (came.clone(), thread::Builder::new().name("interrupts".into()));
     thread.spawn(move || {
-        if wake.read_exact(&mut [0]).is_err() {
-            return;
+        loop {
+            if wake.read_exact(&mut [0]).is_err() {
+                return;
+            }
+            if !IN_ORDER.swap(false, Ordering::SeqCst) {
+                break;
+            }
+            ENDED.store(true, Ordering::SeqCst);
         }
         let partial = partial();
         for path in partial.iter() {

@@ -14,6 +14,7 @@ mod drive;
 mod exit;
 mod human;
 mod interrupt;
+mod live;
 mod load;
 mod markdown;
 mod measure;

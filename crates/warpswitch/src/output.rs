@@ -5,7 +5,8 @@
 //!   written as they come.
 //! - The standard output is held back until [`Output::commit`], in memory at first and in a
 //!   temporary file beyond that, so that bad input at the very end still leaves nothing written.
-//!   Where the input is a stream itself ([`Hold::No`]) results flow at once.
+//!   Where the input is a stream itself ([`Hold::No`]) results flow at once; and into a file, too,
+//!   for who says so ([`Hold::Nothing`]).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
@@ -33,6 +34,8 @@ pub enum Hold {
     Yes,
     /// It does not: the input is a stream, which may never end.
     No,
+    /// Neither does a file: it begins empty, and has what was written whenever that is flushed.
+    Nothing,
 }
 
 /// An open destination.
@@ -86,7 +89,7 @@ impl Output {
         if is_dash(path) {
             return Ok(match hold {
                 Hold::Yes => Destination::Held(SpooledTempFile::new(HELD_IN_MEMORY_BYTES)),
-                Hold::No => {
+                Hold::No | Hold::Nothing => {
                     Destination::Stdout(BufWriter::with_capacity(BUFFER_BYTES, io::stdout()))
                 }
             });
@@ -96,6 +99,10 @@ impl Output {
         let is_device = path.metadata().is_ok_and(|metadata| !metadata.is_file());
         if is_device {
             let file = OpenOptions::new().write(true).open(&path)?;
+            return Ok(Destination::Device(BufWriter::with_capacity(BUFFER_BYTES, file)));
+        }
+        if hold == Hold::Nothing {
+            let file = File::create(&path).map_err(|error| name_folder(&path, error))?;
             return Ok(Destination::Device(BufWriter::with_capacity(BUFFER_BYTES, file)));
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

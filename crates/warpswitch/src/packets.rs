@@ -12,8 +12,8 @@ use warpswitch_rules::{KeyBuf, RuleId, Schema};
 use warpswitch_wire::link::LinkType;
 
 use crate::exit::bad_input;
+use crate::live::{self, Look};
 use crate::load;
-use crate::output::is_dash;
 use crate::trace_blocks::{Block, TraceBlocks};
 
 /// Frames in a batch: enough to hide the hand-over between threads, few enough for their cache.
@@ -169,12 +169,7 @@ impl Source {
     /// Bad input if it cannot be read or is no capture.
     pub fn capture(path: &Path, in_port: u32) -> anyhow::Result<Self> {
         let name = load::display_name(path);
-        let reader = if is_dash(path) {
-            CaptureReader::from_read(&name, std::io::stdin())
-        } else {
-            CaptureReader::open(path)
-        };
-        let reader = reader.map_err(bad_input)?;
+        let reader = live::open(path)?;
         let kind = Kind::Capture(Box::new(Capture { reader, in_port, truncated: None }));
         Ok(Self { name, kind })
     }
@@ -214,8 +209,8 @@ impl Capture {
             && frames.spans.len() < BATCH_FRAMES
             && frames.bytes.len() < BATCH_FRAME_BYTES
         {
-            match self.reader.next_frame() {
-                Ok(Some(frame)) => {
+            match live::look(&mut self.reader) {
+                Ok(Look::Frame(frame)) => {
                     frames.bytes.extend_from_slice(frame.data);
                     frames.spans.push(Span {
                         end: frames.bytes.len(),
@@ -223,7 +218,10 @@ impl Capture {
                         link: frame.link_type,
                     });
                 }
-                Ok(None) => break,
+                Ok(Look::End) => break,
+                // Answers to what is there do not wait for more.
+                Ok(Look::Later) if !frames.spans.is_empty() => break,
+                Ok(Look::Later) => live::wait(),
                 Err(error) if error.kind() == IoErrorKind::Truncated => {
                     self.truncated = Some(error.to_string());
                 }

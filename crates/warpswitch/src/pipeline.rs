@@ -16,9 +16,9 @@
 //! meets it leaves, the channels close behind it, and the others follow.
 
 use std::io::Write;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use warpswitch_classify::Classifier;
@@ -26,6 +26,7 @@ use warpswitch_rules::RuleId;
 use warpswitch_rules::diagnostic::Diagnostics;
 
 use crate::digest::Digest;
+use crate::live;
 use crate::output::Output;
 use crate::packets::{Batch, Source};
 use crate::tally::Tally;
@@ -34,6 +35,9 @@ use crate::trace_blocks::add_errors;
 
 /// Batches that wait before each worker, and as many behind it.
 const BATCHES_QUEUED: usize = 2;
+
+/// What was written waits so long for more to be written with it.
+const FLUSH: Duration = Duration::from_millis(50);
 
 /// Longest text of an answer: ten digits and a line end.
 const ANSWER_BYTES_MAX: usize = 11;
@@ -173,14 +177,28 @@ fn write(
     let mut packets = 0;
     let mut answers = Vec::new();
     let mut errors = Diagnostics::default();
+    let mut flushed = Instant::now();
     for turn in 0.. {
+        let from_worker = &from_workers[turn % from_workers.len()];
+        let job = match from_worker.recv_timeout(FLUSH) {
+            // The source has nothing now: what there is goes out.
+            Err(RecvTimeoutError::Timeout) => {
+                output.flush().context("cannot write the results")?;
+                from_worker.recv().ok()
+            }
+            job => job.ok(),
+        };
         // The worker whose turn it is has nothing more: neither have those behind it.
-        let Ok(mut job) = from_workers[turn % from_workers.len()].recv() else { break };
+        let Some(mut job) = job else { break };
         if let Some(more) = job.errors.take() {
             add_errors(&mut errors, &more);
         }
         if errors.is_empty() {
             output.write_all(&job.text).context("cannot write the results")?;
+            if flushed.elapsed() >= live::FLUSH {
+                output.flush().context("cannot write the results")?;
+                flushed = Instant::now();
+            }
             answers.clear();
             answers.extend(job.batch.answers());
             digest.update(&answers);

@@ -13,7 +13,8 @@
 //! # Configuration
 //! - `RULES`: rule files, gzip'd or not; `docs/ids.md` of this project says what of the language is
 //!   read. Rules with anything else are left out, see the handler `unsupported`
-//! - `OUT`: file for alerts as EVE JSON lines, `-` is the standard output; none by default
+//! - `OUT`: file for alerts as EVE JSON lines, `-` is the standard output; none by default. It has
+//!   those of a batch of packets when the next one comes. What was in it before is gone
 //! - `VARS`: variables of the rules; values with commas in quotes: `VARS "HTTP_PORTS=[80,81]"`
 //! - `LINK`: what packets begin with: `ethernet` (the default), `ip`, `sll` or `sll2` (Linux cooked
 //!   mode), or `null` (BSD loopback). Where none of the first 1000 packets is IP by this, and most
@@ -303,7 +304,8 @@ impl IdsMatcher {
     fn write_lines(&mut self, cx: &mut Context<'_>) {
         let written = match &mut self.output {
             Some(output) if self.failure.is_none() && !self.lines.is_empty() => {
-                output.write(cx, &self.lines)
+                // Who follows the file sees them, and no signal takes them.
+                output.write(cx, &self.lines).and_then(|()| output.flush())
             }
             _ => Ok(()),
         };

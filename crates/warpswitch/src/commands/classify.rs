@@ -29,7 +29,8 @@ the standard error stream.
 
 Packets stream through: an input larger than memory works. Results appear when all input has \
 proved good: a file is renamed into place at the end, and the standard output is held back (in a \
-temporary file if it is long), except where the input itself is a stream ('-').
+temporary file if it is long), except where the input itself is a stream ('-'): lines for the \
+packets of a capture are there when it has no more for now.
 
 --engine auto has 'turbo' on the cores and on the first card, and sends each batch where it costs \
 less: by what was measured at the start, and what batches took since. Without a card it says so \

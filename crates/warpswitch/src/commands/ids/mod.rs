@@ -4,7 +4,7 @@ mod check;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,11 +23,12 @@ use warpswitch_wire::link_watch::{LinkWatch, OddLink};
 
 use crate::args::{parse_bytes, parse_positive};
 use crate::exit::{Outcome, bad_input};
+use crate::live::{self, Look};
 use crate::output::{Hold, Output, is_dash, print_json, refuse_overwriting, refuse_two_dashes};
 use crate::table::{Align, Table};
 use crate::tally::mpps;
 use crate::term::{self, Progress};
-use crate::{human, load};
+use crate::{human, interrupt, load};
 
 /// Packets that are inspected at once, and bytes of them.
 const BATCH_PACKETS: usize = 1024;
@@ -51,6 +52,11 @@ rules of a class that is not known, or with the gid, sid and rev of another one.
 Streams of TCP are put together, so a match across segments is found, once. Memory is bounded: \
 --flows-max and --memory-max say how far, and the summary says what that is together. What was not \
 inspected is counted by reason.
+
+Where the capture is a stream, the standard input or a pipe, alerts are written as they come, also \
+into a file: when it has no more for now, and once a second. Else they appear when all of it was \
+read. INT, TERM or HUP end the reading: what was read is inspected, alerts and summary are there, \
+and the exit code is 0. A second one ends it at once.
 
 Alerts are JSON lines with the fields of Suricata's EVE, in the order of the capture; the last \
 line has the counters. The same capture and rules give the same bytes. With --json the summary is \
@@ -140,6 +146,8 @@ struct Summary {
     left_out_rules: Vec<LeftOutRule>,
     /// Whether the capture was cut off in the middle of a frame.
     truncated: bool,
+    /// Whether a signal ended it before the capture did.
+    interrupted: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -169,12 +177,8 @@ pub fn run(args: &IdsArgs) -> anyhow::Result<Outcome> {
         return check::tell(&rules, args.json);
     };
     let name = load::display_name(pcap);
-    let reader = match is_dash(pcap) {
-        true => CaptureReader::from_read(&name, std::io::stdin()),
-        false => CaptureReader::open(pcap),
-    };
-    let mut reader = reader.map_err(bad_input)?;
-    let hold = if is_dash(pcap) { Hold::No } else { Hold::Yes };
+    let mut reader = live::open(pcap)?;
+    let hold = if live::is_stream(pcap) { Hold::Nothing } else { Hold::Yes };
     let mut output = match &args.out {
         Some(path) => Output::open(path, hold)?,
         None if args.json => Output::nowhere(),
@@ -185,7 +189,9 @@ pub fn run(args: &IdsArgs) -> anyhow::Result<Outcome> {
     drop(spinner);
     let mut inspector = Inspector::new(engine, options);
     let start = Instant::now();
-    let mut course = inspect(&mut reader, &mut inspector, &mut output)?;
+    interrupt::end_in_order();
+    let mut course = inspect(&mut reader, &mut inspector, (&mut output, hold))?;
+    interrupt::end_at_once();
     course.check_links(&name, inspector.stats().packets)?;
     course.tell_odd_link(&name);
     eve::write_stats(&mut output, &inspector).context("cannot write alerts")?;
@@ -195,8 +201,11 @@ pub fn run(args: &IdsArgs) -> anyhow::Result<Outcome> {
     if let Some(place) = &course.truncated {
         term::warning(format!("{place}; the whole frames before that were inspected"));
     }
+    if course.is_interrupted {
+        term::warning("interrupted; what was read before was inspected");
+    }
     if args.json {
-        let summary = summary(&inspector, time, course.truncated.is_some());
+        let summary = summary(&inspector, time, &course);
         match json_aside {
             true => term::note(serde_json::to_string_pretty(&summary)?),
             false => print_json(&summary)?,
@@ -302,6 +311,8 @@ struct Batch {
 struct Course {
     /// Where the capture was cut off, if it was.
     truncated: Option<String>,
+    /// Whether a signal ended it.
+    is_interrupted: bool,
     /// Frames of a link type that is not read, and the first such type.
     unread: u64,
     unread_link: Option<LinkType>,
@@ -346,40 +357,46 @@ impl Course {
     }
 }
 
-/// Inspects all frames.
+/// What there is behind a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Behind {
+    /// More.
+    More,
+    /// Nothing now.
+    Later,
+    /// Nothing.
+    End,
+}
+
+/// Inspects all frames. Alerts of a stream are where they belong whenever that has no more for now,
+/// and every now and then.
 fn inspect(
     reader: &mut CaptureReader,
     inspector: &mut Inspector,
-    output: &mut Output,
+    (output, hold): (&mut Output, Hold),
 ) -> anyhow::Result<Course> {
     let progress = Progress::counter("inspecting");
     let (mut batch, mut alerts, mut course) = (Batch::default(), Vec::new(), Course::default());
+    let mut flushed = Instant::now();
     loop {
-        while batch.frames.len() < BATCH_PACKETS && batch.bytes.len() < BATCH_BYTES {
-            match reader.next_frame() {
-                Ok(Some(frame)) => {
-                    batch.bytes.extend_from_slice(frame.data);
-                    let end = batch.bytes.len();
-                    let wire_bytes = frame.original_bytes;
-                    batch.frames.push((end, wire_bytes, frame.link_type, frame.timestamp_ns));
-                    course.note(frame.link_type, frame.data, wire_bytes);
-                }
-                Ok(None) => break,
-                Err(error) if error.kind() == IoErrorKind::Truncated => {
-                    course.truncated = Some(error.to_string());
-                    break;
-                }
-                Err(error) => return Err(bad_input(error)),
-            }
-        }
-        if batch.frames.is_empty() {
-            break;
-        }
+        let behind = batch.fill(reader, &mut course)?;
+        let has_more = !batch.frames.is_empty();
         inspector.inspect(batch.packets(), &mut alerts);
         write_alerts(output, inspector.engine(), &mut alerts)?;
         batch.bytes.clear();
         batch.frames.clear();
         progress.at(inspector.stats().packets);
+        if behind == Behind::End {
+            break;
+        }
+        let is_late = has_more && behind == Behind::Later || flushed.elapsed() >= live::FLUSH;
+        if hold == Hold::Nothing && is_late {
+            output.flush().context("cannot write alerts")?;
+            flushed = Instant::now();
+        }
+        if behind == Behind::Later {
+            live::wait();
+        }
     }
     inspector.finish(&mut alerts);
     write_alerts(output, inspector.engine(), &mut alerts)?;
@@ -387,6 +404,33 @@ fn inspect(
 }
 
 impl Batch {
+    /// Adds the frames that are there, until there are many.
+    fn fill(&mut self, reader: &mut CaptureReader, course: &mut Course) -> anyhow::Result<Behind> {
+        if interrupt::is_ended() {
+            course.is_interrupted = true;
+            return Ok(Behind::End);
+        }
+        while self.frames.len() < BATCH_PACKETS && self.bytes.len() < BATCH_BYTES {
+            match live::look(reader) {
+                Ok(Look::Frame(frame)) => {
+                    self.bytes.extend_from_slice(frame.data);
+                    let end = self.bytes.len();
+                    let wire_bytes = frame.original_bytes;
+                    self.frames.push((end, wire_bytes, frame.link_type, frame.timestamp_ns));
+                    course.note(frame.link_type, frame.data, wire_bytes);
+                }
+                Ok(Look::Later) => return Ok(Behind::Later),
+                Ok(Look::End) => return Ok(Behind::End),
+                Err(error) if error.kind() == IoErrorKind::Truncated => {
+                    course.truncated = Some(error.to_string());
+                    return Ok(Behind::End);
+                }
+                Err(error) => return Err(bad_input(error)),
+            }
+        }
+        Ok(Behind::More)
+    }
+
     fn packets(&self) -> Vec<Packet<'_>> {
         let mut start = 0;
         let packet = |&(end, wire_bytes, link, timestamp_ns): &(usize, usize, LinkType, u64)| {
@@ -452,7 +496,7 @@ impl fmt::Display for LeftOutRule {
     }
 }
 
-fn summary(inspector: &Inspector, time: Duration, truncated: bool) -> Summary {
+fn summary(inspector: &Inspector, time: Duration, course: &Course) -> Summary {
     let stats = eve::stats(inspector);
     Summary {
         seconds: human::rounded(time.as_secs_f64(), 6),
@@ -463,7 +507,8 @@ fn summary(inspector: &Inspector, time: Duration, truncated: bool) -> Summary {
         left_out: keywords(inspector.engine()).into_iter().collect(),
         left_out_rules: left_out(inspector.engine().files(), inspector.engine().left_out()),
         stats,
-        truncated,
+        truncated: course.truncated.is_some(),
+        interrupted: course.is_interrupted,
     }
 }
 

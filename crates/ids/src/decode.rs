@@ -55,8 +55,13 @@ pub(crate) struct TcpPart {
     pub flags: u16,
 }
 
-/// The VLAN in a tag; with all bits set it is reserved, and none.
-pub(crate) const VLAN_ID: u16 = 0x0fff;
+/// The number that is reserved among VLANs.
+pub(crate) const NO_VLAN: u16 = 0x0fff;
+
+/// The VLAN of a tag.
+fn vlan(tci: u16) -> u16 {
+    tci & 0x0fff
+}
 
 /// A packet, taken apart.
 #[derive(Clone, Copy, Debug)]
@@ -70,8 +75,8 @@ pub(crate) struct Decoded<'a> {
     /// Ports; those of what has none are 0.
     pub src_port: u16,
     pub dst_port: u16,
-    /// The VLANs of the outermost tag and of the next.
-    pub vlans: [Option<u16>; 2],
+    /// The VLANs of the outermost tag and of the next, or [`NO_VLAN`].
+    pub vlans: [u16; 2],
     pub ttl: u8,
     pub tos: u8,
     pub id: Option<u16>,
@@ -102,7 +107,7 @@ pub(crate) fn decode(
     if parsed.fragment != Fragment::No {
         return Err(Uninspected::Fragment);
     }
-    decoded.vlans = [parsed.vlan_tci, parsed.inner_vlan_tci].map(|tci| Some(tci? & VLAN_ID));
+    decoded.vlans = [parsed.vlan_tci, parsed.inner_vlan_tci].map(|tci| tci.map_or(NO_VLAN, vlan));
     decoded.ip_proto = parsed.ip_proto.0;
     decoded.payload = parsed.payload(frame);
     let cut = decoded.payload_wire_bytes.saturating_sub(network.len());
@@ -144,7 +149,7 @@ fn of_ip(
         is_ipv6: src.is_ipv6(),
         src_port: 0,
         dst_port: 0,
-        vlans: [None; 2],
+        vlans: [NO_VLAN; 2],
         ttl,
         tos,
         id,

@@ -15,7 +15,7 @@ mod table;
 
 use warpswitch_packet::pages;
 
-use crate::decode::{Carried, Decoded, VLAN_ID};
+use crate::decode::{Carried, Decoded};
 use crate::flowbits::BitTable;
 use crate::rule::Direction;
 use crate::stream::{Cold, Half, PENDING_MAX};
@@ -448,7 +448,7 @@ fn key(packet: &Decoded<'_>) -> (Key, bool) {
     let (src, dst) = ((packet.src_number, src_port), (packet.dst_number, dst_port));
     let src_is_low = src <= dst;
     let (low, high) = if src_is_low { (src, dst) } else { (dst, src) };
-    let [outer, inner] = packet.vlans.map(|vlan| u64::from(vlan.unwrap_or(VLAN_ID)));
+    let [outer, inner] = packet.vlans.map(u64::from);
     let ports = u64::from(low.1) << 48 | u64::from(high.1) << 32;
     let rest = ports | inner << 20 | outer << 8 | u64::from(packet.ip_proto);
     let words = |number: u128| [(number >> 64) as u64, number as u64];

@@ -4,7 +4,7 @@ use super::round::{Head, Job};
 use super::search::Scratches;
 use super::{Alert, Inspector};
 use crate::confirm::{Answer, ChainScratch, Text, Work};
-use crate::decode::Carried;
+use crate::decode::{Carried, NO_VLAN};
 use crate::engine::{Compiled, Engine};
 use crate::rule::{Action, Rule, Streams};
 use crate::stream::Arrived;
@@ -198,7 +198,7 @@ impl Inspector {
             ports: has_ports.then_some((packet.src_port, packet.dst_port)),
             ip_proto: packet.ip_proto,
             icmp: packet.icmp,
-            vlans: packet.vlans,
+            vlans: packet.vlans.map(|vlan| (vlan != NO_VLAN).then_some(vlan)),
             direction: job.flow.direction,
             in_stream,
             payload: text[..text.len().min(self.options.payload_bytes)].to_vec(),

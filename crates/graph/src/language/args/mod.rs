@@ -436,14 +436,22 @@ impl<'a> Args<'a> {
         let free = |arg: &Arg| arg.state == State::Free;
         let free = self.args.iter().enumerate().filter(|(_, arg)| free(arg));
         let (unknown, more): (Vec<_>, Vec<_>) = free.partition(|(_, arg)| arg.keyword_len > 0);
+        let mut has_meant = true;
         for (idx, arg) in unknown {
             let keyword = &arg.text[..arg.keyword_len];
             let meant = nearest(keyword, self.asked.iter().map(String::as_str));
+            has_meant &= meant.is_some();
             self.meant.extend(meant.map(|meant| (idx, meant.to_owned())));
             self.errors.push((format!("{keyword}: unknown argument"), Some(idx)));
         }
         let more = more.first().map(|(idx, _)| ("too many arguments".to_owned(), Some(*idx)));
         self.errors.extend(more);
+        if !has_meant && !self.asked.is_empty() {
+            let mut known = self.asked.clone();
+            known.sort_unstable();
+            known.dedup();
+            self.help(format!("the keywords here are {}", known.join(", ")));
+        }
         self.consume()
     }
 

@@ -14,6 +14,7 @@ use crate::handler::{HandlerError, HandlerSpec};
 use crate::language::args::Names;
 use crate::language::{ElementPorts, FlatGraph, Flow, PortRef, Processing};
 use crate::names::{NameTable, Seen};
+use crate::router::trace::End;
 use crate::router::worker::{DROPS, Worker};
 use crate::time::Time;
 use crate::transport::{Transport, Wire};
@@ -111,6 +112,7 @@ impl Context<'_> {
     pub fn pull(&mut self, port: usize, packets_max: usize) -> Batch {
         let packets_max = packets_max.min(BATCH_LEN_MAX);
         let origin = self.shared.origins[self.element].get(port).copied().flatten();
+        let to = PortRef { element: self.element, port };
         let Some(PortRef { element, port }) = origin else { return self.worker.pool.batch() };
         let Ok(mut upstream) = self.shared.elements[element].try_borrow_mut() else {
             // A loop of pulls: the asked one is waiting for the answer to a question of its own.
@@ -118,9 +120,10 @@ impl Context<'_> {
         };
         let span = self.worker.begin_span();
         let mut cx = Context { shared: self.shared, worker: &mut *self.worker, element };
-        let batch = upstream.pull(&mut cx, port, packets_max);
+        let mut batch = upstream.pull(&mut cx, port, packets_max);
         self.worker.end_span(element, span);
         if !batch.is_empty() {
+            batch = self.worker.trace_moved(Some(PortRef { element, port }), to, batch);
             self.worker.pulled += 1;
             if !self.shared.ports[element].inputs.contains(&Processing::Push) {
                 // Of a queue, what came in has been counted.
@@ -138,12 +141,14 @@ impl Context<'_> {
     #[inline]
     pub fn drop_packet(&mut self, packet: Packet, reason: usize) {
         self.worker.stats[self.element].drops[reason] += 1;
+        let packet = self.worker.trace_end(self.element, packet, End::Dropped(reason));
         self.worker.pool.recycle(packet);
     }
 
     /// Drops all of `batch` for reason number `reason` of its class.
     pub fn drop_batch(&mut self, batch: Batch, reason: usize) {
         self.worker.stats[self.element].drops[reason] += batch.len() as u64;
+        let batch = self.worker.trace_batch(self.element, batch, End::Dropped(reason));
         self.worker.pool.recycle_batch(batch);
     }
 
@@ -160,11 +165,13 @@ impl Context<'_> {
 
     /// Takes back a packet that did what it came for: not a drop. For sinks.
     pub fn consume(&mut self, packet: Packet) {
+        let packet = self.worker.trace_end(self.element, packet, End::Consumed);
         self.worker.pool.recycle(packet);
     }
 
     /// Takes back a batch that did what it came for: not a drop. For sinks.
     pub fn consume_batch(&mut self, batch: Batch) {
+        let batch = self.worker.trace_batch(self.element, batch, End::Consumed);
         self.worker.pool.recycle_batch(batch);
     }
 

@@ -248,6 +248,8 @@ pub enum Phase {
 pub struct ElementClass {
     /// What the language must know.
     pub spec: ClassSpec,
+    /// What its elements do with packets that they consume, for who follows one: `written`.
+    pub consumed: &'static str,
     /// Why its elements drop packets: the names that [`Context::drop_packet`] counts by.
     pub drops: &'static [&'static str],
     /// When its elements are configured.
@@ -287,6 +289,7 @@ impl ElementClass {
         let spec = ClassSpec { name, port_count, processing, flow_code: "x/x" };
         Self {
             spec,
+            consumed: "consumed",
             drops: &[],
             phase: Phase::Usual,
             wakes: false,
@@ -303,6 +306,11 @@ impl ElementClass {
     /// The same with these reasons for drops.
     pub const fn drops(self, drops: &'static [&'static str]) -> Self {
         Self { drops, ..self }
+    }
+
+    /// The same with [`ElementClass::consumed`].
+    pub const fn consumes_as(self, consumed: &'static str) -> Self {
+        Self { consumed, ..self }
     }
 
     /// The same with this flow code.

@@ -24,5 +24,8 @@ pub use element::{ConfigureContext, Element, ElementClass, Phase, Registry, Shar
 pub use files::FileId;
 pub use handler::{HandlerError, HandlerSpec};
 pub use names::NameTable;
-pub use router::{Clock, Ended, Host, Router, RouterOptions, StartWorker, Stats, Workers};
+pub use router::{
+    Clock, Ended, Host, PacketLook, Router, RouterOptions, StartWorker, Stats, TRACED_PACKETS_MAX,
+    TracedElement, TracedEnd, TracedHop, TracedPacket, TracedWay, Workers,
+};
 pub use time::Time;

@@ -211,6 +211,12 @@ impl Batch {
         self.packets().iter()
     }
 
+    /// Whether one of its packets is followed, see [`Packet::trace`]. Cost: a look at each packet's
+    /// first line, but at none while the batch is lent whole.
+    pub fn has_traced(&self) -> bool {
+        !self.is_lent_whole() && self.iter().any(|packet| packet.trace().is_some())
+    }
+
     /// The packets in order, each one's own line and the first of its data asked for some packets
     /// ahead: for batches that are wider than what stays in the first cache.
     #[inline]

@@ -15,7 +15,7 @@
 //! line 0        places, lengths, the time, the first 24 bytes of annotations
 //! line 1        the other annotations, other places of the data; looked at only by who uses them
 //! lines 2 ...   the buffer; data of a new packet starts with line 3
-//! last line     nothing: packets are an odd number of lines long
+//! last line     which number it is followed by, if it is: packets are an odd number of lines long
 //! ```
 //! So a frame of 64 bytes costs two lines of cache, also one that is lent, but for batches that are
 //! lent whole, see [`crate::Batch`]. As packets lie one behind the other in memory, an odd number
@@ -32,12 +32,13 @@
 //! - P2: a header place is either unset or within the buffer; what is read from it is checked
 //!   against the data again, as bytes may have been taken away since.
 
+use std::num::NonZeroU32;
 use std::slice;
 use std::sync::Arc;
 
 use crate::lend::Frames;
 use crate::pages::prefetch;
-use crate::parts::{self, FAR, Parts, UNSET};
+use crate::parts::{self, FAR, NOTE_FAR, NOTE_TRACE, Parts, UNSET};
 
 /// Bytes of a new packet's buffer.
 pub const BUFFER_BYTES: usize = 2048;
@@ -252,16 +253,53 @@ impl Packet {
         (parts.mac, parts.network, parts.transport) = (from.mac, from.network, from.transport);
         parts.packet_type = from.packet_type;
         parts.timestamp_ns = from.timestamp_ns;
-        if parts.has_far || from.has_far {
+        if parts.notes | from.notes != 0 {
             parts.annotations = from.annotations;
+            if from.notes & NOTE_TRACE != 0 {
+                parts.trace = from.trace;
+            }
         } else {
             parts.annotations[..FAR].copy_from_slice(&from.annotations[..FAR]);
         }
-        parts.has_far = from.has_far;
+        parts.notes = from.notes;
         if from.has_ahead() {
             parts.ahead = from.ahead;
             parts.mark_ahead();
         }
+    }
+
+    /// The number that it is followed by, for who wants to know which way it goes; copies have the
+    /// same. None of almost all packets, and of each that begins anew.
+    #[inline]
+    pub fn trace(&self) -> Option<NonZeroU32> {
+        if self.0.notes & NOTE_TRACE == 0 {
+            return None;
+        }
+        NonZeroU32::new(self.0.trace)
+    }
+
+    /// Has it be followed by this number, or no more.
+    pub fn set_trace(&mut self, trace: Option<NonZeroU32>) {
+        let parts = &mut *self.0;
+        match trace {
+            Some(number) => {
+                parts.notes |= NOTE_TRACE;
+                parts.trace = number.get();
+            }
+            None => parts.notes &= !NOTE_TRACE,
+        }
+    }
+
+    /// Has it be followed as `other` is: for packets that are made of others, or because of them.
+    pub fn trace_as(&mut self, other: &Packet) {
+        self.set_trace(other.trace());
+    }
+
+    /// What tells it from all packets that are there at the same time, and stays as it is wherever
+    /// the packet moves.
+    #[inline]
+    pub fn identity(&self) -> usize {
+        std::ptr::from_ref(&*self.0).addr()
     }
 
     /// When it was seen: nanoseconds since 1970, 0 if unknown.
@@ -433,7 +471,7 @@ impl Packet {
     /// All 48 bytes.
     #[inline]
     pub fn annotations_mut(&mut self) -> &mut [u8; ANNOTATION_BYTES] {
-        self.0.has_far = true;
+        self.0.notes |= NOTE_FAR;
         &mut self.0.annotations
     }
 
@@ -449,7 +487,7 @@ impl Packet {
     /// Sets the byte at `at`. Panics as [`Packet::anno_u8`].
     #[inline]
     pub fn set_anno_u8(&mut self, at: usize, value: u8) {
-        self.0.has_far |= at >= FAR;
+        self.0.note_far(at >= FAR);
         self.0.annotations[at] = value;
     }
 
@@ -460,7 +498,7 @@ impl Packet {
 
     /// Sets the two bytes from `at` on. Panics as [`Packet::anno_u8`].
     pub fn set_anno_u16(&mut self, at: usize, value: u16) {
-        self.0.has_far |= at + 2 > FAR;
+        self.0.note_far(at + 2 > FAR);
         self.0.annotations[at..at + 2].copy_from_slice(&value.to_ne_bytes());
     }
 
@@ -468,7 +506,7 @@ impl Packet {
     #[inline]
     pub fn anno_u32(&self, at: usize) -> u32 {
         // Those in the second line most often are zero, which the first one tells.
-        if at >= FAR && !self.0.has_far && at + 4 <= ANNOTATION_BYTES {
+        if at >= FAR && self.0.notes & NOTE_FAR == 0 && at + 4 <= ANNOTATION_BYTES {
             return 0;
         }
         let bytes: [u8; 4] = self.0.annotations[at..at + 4].try_into().expect("four bytes");
@@ -478,7 +516,7 @@ impl Packet {
     /// Sets the four bytes from `at` on. Panics as [`Packet::anno_u8`].
     #[inline]
     pub fn set_anno_u32(&mut self, at: usize, value: u32) {
-        self.0.has_far |= at + 4 > FAR;
+        self.0.note_far(at + 4 > FAR);
         self.0.annotations[at..at + 4].copy_from_slice(&value.to_ne_bytes());
     }
 
@@ -690,6 +728,34 @@ mod tests {
         copy.copy_from(&packet);
         assert_eq!(copy.data(), packet.data());
         assert_eq!(copy.header_offset(Header::Transport), Some(3034));
+    }
+
+    #[test]
+    fn a_packet_is_followed_until_it_begins_anew() {
+        let mut frames = Frames::default();
+        assert!(frames.push(&[1; 60], 0, PacketType::Host));
+        let frames = Arc::new(frames);
+        let (mut packet, mut copy) = (Packet::new(), Packet::new());
+        let number = NonZeroU32::new(7);
+        let ends: [fn(&mut Packet, &Arc<Frames>); 5] = [
+            |packet, _| packet.reset(),
+            |packet, frames| packet.parts_mut().lend(frames, &frames.list()[0], 0),
+            |packet, frames| packet.parts_mut().copy_frame(frames, &frames.list()[0], 0),
+            |packet, _| packet.copy_from(&Packet::new()),
+            |packet, _| packet.set_trace(None),
+        ];
+        for end in ends {
+            packet.set_trace(number);
+            packet.set_data(&[0; 3000]);
+            packet.annotations_mut().fill(9);
+            copy.copy_from(&packet);
+            assert_eq!((packet.trace(), copy.trace()), (number, number));
+            assert_ne!(packet.identity(), copy.identity());
+            end(&mut packet, &frames);
+            assert_eq!((packet.trace(), copy.trace()), (None, number));
+            copy.reset();
+            assert_eq!(copy.annotations(), &[0; 48], "notes go one with the other");
+        }
     }
 
     #[test]

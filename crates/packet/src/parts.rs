@@ -103,8 +103,8 @@ pub(crate) struct Parts {
     pub network: u32,
     pub transport: u32,
     pub packet_type: PacketType,
-    /// Whether annotations from [`FAR`] on may be other than zero.
-    pub has_far: bool,
+    /// What there is beside this line: [`NOTE_FAR`], [`NOTE_TRACE`].
+    pub notes: u8,
     is_large: bool,
     /// Whether `ahead` holds: nobody has written to the bytes since, [`AHEAD`]. And how many bytes
     /// before the place where data of a new packet starts were this packet's, for P4: [`FRONT`];
@@ -120,8 +120,17 @@ pub(crate) struct Parts {
     /// In the second line, as only who offloads work reads it.
     pub ahead: Ahead,
     usual: Buffer,
-    _apart: [u8; LINE_BYTES],
+    /// The number that it is followed by, if the notes say so. In the last line, which is there to
+    /// keep packets apart: hardly any packet has one.
+    pub trace: u32,
+    _apart: [u8; LINE_BYTES - size_of::<u32>()],
 }
+
+/// The note that annotations from [`FAR`] on may be other than zero.
+pub(crate) const NOTE_FAR: u8 = 1;
+/// The note that the packet is followed, see [`Packet::trace`](crate::Packet::trace). Among the
+/// notes so that it goes when they go: a packet that begins anew costs nothing more.
+pub(crate) const NOTE_TRACE: u8 = 2;
 
 /// The bit of marks for what was found ahead.
 const AHEAD: u8 = 0x80;
@@ -175,7 +184,7 @@ impl Parts {
             network: UNSET,
             transport: UNSET,
             packet_type: PacketType::Host,
-            has_far: false,
+            notes: 0,
             is_large: false,
             marks: 0,
             timestamp_ns: 0,
@@ -184,7 +193,8 @@ impl Parts {
             large: None,
             ahead: Ahead::default(),
             usual: Buffer([0; BUFFER_BYTES]),
-            _apart: [0; LINE_BYTES],
+            trace: 0,
+            _apart: [0; LINE_BYTES - size_of::<u32>()],
         }
     }
 
@@ -218,6 +228,12 @@ impl Parts {
     #[inline(always)]
     pub fn mark_ahead(&mut self) {
         self.marks |= AHEAD;
+    }
+
+    /// Notes that annotations from [`FAR`] on are there, if they are written to.
+    #[inline(always)]
+    pub fn note_far(&mut self, is_far: bool) {
+        self.notes |= if is_far { NOTE_FAR } else { 0 };
     }
 
     /// See P4.
@@ -423,9 +439,9 @@ impl Parts {
     pub fn clear_annotations(&mut self) {
         self.marks = 0;
         self.annotations[..FAR].fill(0);
-        if self.has_far {
+        if self.notes != 0 {
             self.annotations[FAR..].fill(0);
-            self.has_far = false;
+            self.notes = 0;
         }
     }
 

@@ -41,6 +41,7 @@ use super::device::{self, Name};
 /// The class.
 pub static CLASS: ElementClass =
     ElementClass::new("ToDevice", "1/0-2", "l/h", || Box::new(ToDevice::new()))
+        .consumes_as("sent")
         .drops(&["not sent"]);
 
 /// Number of the reason.

@@ -58,7 +58,9 @@ use super::link::{expected_encap, look, name_of, number_of, starts_with_ip};
 
 /// The class.
 pub static CLASS: ElementClass =
-    ElementClass::new("ToDump", "1/0-1", "a", || Box::new(ToDump::new())).phase(Phase::Last);
+    ElementClass::new("ToDump", "1/0-1", "a", || Box::new(ToDump::new()))
+        .consumes_as("written")
+        .phase(Phase::Last);
 
 /// The link types of Ethernet and of IP headers.
 const ETHERNET: u32 = 1;

@@ -64,7 +64,8 @@ use super::summary::{self, MINOR_VERSION, Spec, Width, annotation as own_annotat
 
 /// The class.
 pub static CLASS: ElementClass =
-    ElementClass::new("ToIPSummaryDump", "1/0-1", "a/h", || Box::new(ToIpSummaryDump::new()));
+    ElementClass::new("ToIPSummaryDump", "1/0-1", "a/h", || Box::new(ToIpSummaryDump::new()))
+        .consumes_as("written");
 
 /// See the module.
 #[derive(Debug)]

@@ -144,8 +144,9 @@ impl ArpResponder {
             target_mac: request.sender_mac,
             target_ip: request.sender_ip,
         };
-        let tci = vlan_tci(packet);
+        let (tci, trace) = (vlan_tci(packet), packet.trace());
         packet.reset();
+        packet.set_trace(trace);
         set_arp(packet, request.sender_mac, &reply);
         set_vlan_tci(packet, tci);
         Fate::Pass

@@ -70,14 +70,9 @@ use crate::format::parse_seen;
 
 /// The class.
 pub static CLASS: ElementClass =
-    ElementClass::new("ICMPError", "1/1", "a/a", || Box::new(IcmpError::new())).drops(&[
-        "no header",
-        "ICMP error",
-        "broadcast",
-        "bad source",
-        "fragment",
-        "source route",
-    ]);
+    ElementClass::new("ICMPError", "1/1", "a/a", || Box::new(IcmpError::new()))
+        .consumes_as("answered")
+        .drops(&["no header", "ICMP error", "broadcast", "bad source", "fragment", "source route"]);
 
 /// Reasons for drops, by number.
 const NO_HEADER: usize = 0;
@@ -265,6 +260,7 @@ impl IcmpError {
         answer.set_dst_ipv4(sender.octets());
         answer.set_anno_u8(annotation::FIX_SRC, u8::from(self.sets_fix_src));
         answer.set_timestamp_ns(cx.now().0);
+        answer.trace_as(packet);
         Some(answer)
     }
 }

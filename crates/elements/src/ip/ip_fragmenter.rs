@@ -194,6 +194,7 @@ impl IpFragmenter {
             write_fragment(target, later_header_bytes + bytes, flags_and_offset);
             fragment.set_ip_header(0, later_header_bytes);
             *fragment.annotations_mut() = *packet.annotations();
+            fragment.trace_as(&packet);
             fragment.set_timestamp_ns(packet.timestamp_ns());
             fragment.set_packet_type(packet.packet_type());
             later.push(fragment);

@@ -54,6 +54,7 @@ use crate::anno::Anno;
 /// The class.
 pub static CLASS: ElementClass =
     ElementClass::new("IPReassembler", "1/1-2", "a/ah", || Box::new(IpReassembler::new()))
+        .consumes_as("joined with other fragments")
         .drops(&["bad fragment", "timeout", "no memory", "no header"]);
 
 /// Reasons for drops, by number.
@@ -177,6 +178,7 @@ impl Partial {
             _ => self.packet.clear_header(Header::Mac),
         }
         *self.packet.annotations_mut() = *first.annotations();
+        self.packet.trace_as(first);
         self.packet.set_packet_type(first.packet_type());
     }
 

@@ -139,6 +139,7 @@ impl TcpFragmenter {
             }
             segment.set_ip_header(cut.ip, cut.tcp - cut.ip);
             *segment.annotations_mut() = *packet.annotations();
+            segment.trace_as(&packet);
             segment.set_timestamp_ns(packet.timestamp_ns());
             segment.set_packet_type(packet.packet_type());
             let is_last = start + bytes == cut.end;

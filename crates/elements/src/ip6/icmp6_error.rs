@@ -73,12 +73,9 @@ use crate::format::parse_seen;
 
 /// The class.
 pub static CLASS: ElementClass =
-    ElementClass::new("ICMP6Error", "1/1", "a/a", || Box::new(Icmp6Error::new())).drops(&[
-        "no header",
-        "ICMP error",
-        "group",
-        "bad source",
-    ]);
+    ElementClass::new("ICMP6Error", "1/1", "a/a", || Box::new(Icmp6Error::new()))
+        .consumes_as("answered")
+        .drops(&["no header", "ICMP error", "group", "bad source"]);
 
 /// Reasons for drops, by number.
 const NO_HEADER: usize = 0;
@@ -191,6 +188,7 @@ impl Icmp6Error {
         answer.set_dst_ipv6(sender.octets());
         answer.set_anno_u8(annotation::FIX_SRC, u8::from(self.sets_fix_src));
         answer.set_timestamp_ns(cx.now().0);
+        answer.trace_as(packet);
         Some(answer)
     }
 }

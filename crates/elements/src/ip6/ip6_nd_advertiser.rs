@@ -56,6 +56,7 @@ use crate::format::parse_seen;
 /// The class.
 pub static CLASS: ElementClass =
     ElementClass::new("IP6NDAdvertiser", "1/1-2", "a/ah", || Box::<Ip6NdAdvertiser>::default())
+        .consumes_as("answered")
         .drops(&["no solicitation", "not here"]);
 
 /// Reasons for drops, by number.
@@ -145,6 +146,7 @@ impl Element for Ip6NdAdvertiser {
             Ok(answer) => {
                 let mut answer = answer.packet(cx.pool());
                 answer.set_timestamp_ns(cx.now().0);
+                answer.trace_as(packet);
                 let asked = std::mem::replace(packet, answer);
                 cx.consume(asked);
                 Fate::Pass

@@ -50,6 +50,7 @@ use super::traffic::REASONS;
 /// The class.
 pub static CLASS: ElementClass =
     ElementClass::new("McastSocket", "0-1/0-1", "a/h", || Box::new(Socket::new(read_arguments)))
+        .consumes_as("sent")
         .flow("x/y")
         .drops(&REASONS);
 

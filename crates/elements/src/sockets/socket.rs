@@ -83,6 +83,7 @@ use crate::ip::ip_lookup::IpLookup;
 /// The class.
 pub static CLASS: ElementClass =
     ElementClass::new("Socket", "0-1/0-1", "a/h", || Box::new(Socket::new(read_arguments)))
+        .consumes_as("sent")
         .flow("x/y")
         .drops(&REASONS);
 

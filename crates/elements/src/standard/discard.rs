@@ -38,7 +38,7 @@ use warpswitch_packet::{BATCH_LEN_MAX, Batch};
 
 /// The class.
 pub static CLASS: ElementClass =
-    ElementClass::new("Discard", "1/0", "a", || Box::new(Discard::new()));
+    ElementClass::new("Discard", "1/0", "a", || Box::new(Discard::new())).consumes_as("discarded");
 
 /// See the module.
 #[derive(Clone, Debug)]

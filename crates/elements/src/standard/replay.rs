@@ -57,6 +57,7 @@ use crate::format::parse;
 /// The class.
 pub static CLASS: ElementClass =
     ElementClass::new("ReplayUnqueue", "1/1", "l/h", || Box::new(ReplayUnqueue::new()))
+        .consumes_as("kept to be replayed")
         .drops(&["no room"]);
 
 /// Number of the reason.

@@ -49,7 +49,8 @@ pub static CLASS: ElementClass =
     ElementClass::new("TimedSource", "0/1", "h", || Box::<TimedSource>::default());
 /// The class `TimedSink`.
 pub static SINK: ElementClass =
-    ElementClass::new("TimedSink", "1/0", "l", || Box::<TimedSink>::default());
+    ElementClass::new("TimedSink", "1/0", "l", || Box::<TimedSink>::default())
+        .consumes_as("discarded");
 
 const INTERVAL: Duration = Duration::from_millis(500);
 /// The most bytes of headroom.

@@ -19,6 +19,7 @@ pub(crate) mod handlers;
 mod plan;
 mod random;
 mod team;
+pub(crate) mod trace;
 pub(crate) mod worker;
 
 use std::sync::Arc;
@@ -29,9 +30,12 @@ use warpswitch_packet::{Batch, Pool};
 use crate::context::{Console, Context, Shared};
 use crate::element::Registry;
 use crate::handler::HandlerError;
-use crate::language::{Diagnostics, FlatGraph, Loaded, Processing};
+use crate::language::{Diagnostics, FlatGraph, Loaded, PortRef, Processing};
 use crate::time::Time;
 use team::Team;
+pub use trace::{
+    PacketLook, TRACED_PACKETS_MAX, TracedElement, TracedEnd, TracedHop, TracedPacket, TracedWay,
+};
 pub use worker::Stats;
 use worker::Worker;
 
@@ -197,6 +201,7 @@ impl Router {
                 self.worker.stats[idx] = counts;
             }
         }
+        self.take_over_trace(&mut old);
         // Who lent frames may be gone.
         self.worker.forget_lenders();
         let left: usize = old.shared.elements.iter().map(|element| element.borrow().held()).sum();
@@ -367,6 +372,8 @@ impl Router {
         if batch.is_empty() {
             return self.worker.pool.recycle_empty(batch);
         }
+        let to = PortRef { element, port: input };
+        let batch = self.worker.trace_moved(None, to, batch);
         self.push_to(element, input, batch);
         self.deliver();
     }

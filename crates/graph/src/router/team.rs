@@ -192,10 +192,11 @@ impl Team {
             let (blueprint, depot) = (router.shared.blueprint.clone(), depot.clone());
             let (seed, ticks) = (router.worker.seed_for(worker), router.worker.ticks);
             let is_full = router.worker.is_full.clone();
+            let tracer = router.worker.tracer.clone();
             let run = move || {
                 let console = Box::new(Relay(link.handoff.clone()));
                 let mut own = Worker::new(&blueprint, console, seed);
-                (own.ticks, own.is_full) = (ticks, is_full);
+                (own.ticks, own.is_full, own.tracer) = (ticks, is_full, tracer);
                 own.pool.use_depot(depot);
                 work(&mut Router::of(blueprint, own), &link, &to_do, &done);
             };

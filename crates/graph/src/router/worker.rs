@@ -11,6 +11,7 @@ use warpswitch_packet::{Batch, Packet, Pool};
 use super::plan::Home;
 use super::random::Random;
 use super::team::{LOOK, Link, Message};
+use super::trace::{CROWDED, End, Tracer, UNCONNECTED};
 use super::{Clock, TASKS_PER_LOOK};
 use crate::context::{Blueprint, Console};
 use crate::element::Element;
@@ -44,7 +45,7 @@ const UNDER_WAY_MAX: usize = 1 << 16;
 impl Stats {
     /// Drops for reasons that no class has, beside those of [`Stats::drops`].
     pub fn common_drops(&self) -> [(&'static str, u64); 2] {
-        [("unconnected output", self.unconnected), ("too many under way", self.crowded)]
+        [(UNCONNECTED, self.unconnected), (CROWDED, self.crowded)]
     }
 
     /// Adds what another worker counted.
@@ -87,6 +88,7 @@ pub(crate) struct Span {
 }
 
 /// A push output, or another one, through which nothing is emitted.
+#[derive(Clone, Copy)]
 struct Output {
     element: usize,
     target: Option<PortRef>,
@@ -130,6 +132,8 @@ pub(crate) struct Worker {
     pub(crate) homes: Arc<[Home]>,
     /// How much faster than real time the run's time passes.
     pub(crate) timewarp: f64,
+    /// Follows some packets, if that was asked for.
+    pub(crate) tracer: Option<Box<Tracer>>,
     /// Reads a fast clock, in nanoseconds, for counts.
     pub(crate) ticks: Option<fn() -> u64>,
     /// What those cost that the element at work asked, so far.
@@ -211,6 +215,7 @@ impl Worker {
             later: Vec::new(),
             homes: Arc::new([]),
             timewarp: 1.0,
+            tracer: None,
             ticks: None,
             asked_ns: 0,
             filled: Vec::with_capacity(2 * outputs.len()),
@@ -313,6 +318,7 @@ impl Worker {
             let ports = self.slot_base[element + 1] - base;
             let stats = &mut self.stats[element];
             outputs.iter().filter(|&&port| port >= ports).for_each(|&port| stats.drop_for(port));
+            batch = self.trace_left(element, batch, outputs, ports);
         }
         self.pool.recycle_batch(batch);
     }
@@ -320,6 +326,7 @@ impl Worker {
     #[cold]
     pub(crate) fn drop_unconnected(&mut self, element: usize, packet: Packet) {
         self.stats[element].unconnected += 1;
+        let packet = self.trace_end(element, packet, End::For(UNCONNECTED));
         self.pool.recycle(packet);
     }
 
@@ -331,10 +338,13 @@ impl Worker {
             if waiting.is_empty() {
                 continue;
             }
-            let batch = std::mem::replace(waiting, self.pool.batch());
+            let mut batch = std::mem::replace(waiting, self.pool.batch());
             let Output { element, is_source, .. } = self.outputs[slot as usize];
             if is_source {
                 self.count(element, &batch);
+            }
+            if self.tracer.is_some() {
+                batch = self.trace_slot(slot, batch);
             }
             if self.under_way >= UNDER_WAY_MAX {
                 self.drop_crowded(element, batch);
@@ -345,8 +355,19 @@ impl Worker {
         }
     }
 
+    /// Notes whose way `batch` is on, which was emitted at an output.
+    #[cold]
+    #[inline(never)]
+    fn trace_slot(&mut self, slot: u32, batch: Batch) -> Batch {
+        let Output { element, target, .. } = self.outputs[slot as usize];
+        let Some(target) = target else { return batch };
+        let port = (slot - self.slot_base[element]) as usize;
+        self.trace_moved(Some(PortRef { element, port }), target, batch)
+    }
+
     #[cold]
     fn drop_crowded(&mut self, element: usize, batch: Batch) {
+        let batch = self.trace_batch(element, batch, End::For(CROWDED));
         self.stats[element].crowded += batch.len() as u64;
         self.pool.recycle_batch(batch);
     }

@@ -12,6 +12,7 @@ use crate::drive::config::{self, ConfigText, Libraries, parse_variable};
 use crate::drive::offload::{self, OffloadArgs, Offloading};
 use crate::drive::place::Place;
 use crate::drive::stats::{self, RunStats};
+use crate::drive::trace::TraceArgs;
 use crate::drive::{Clock, DriveHost, Reload, World};
 use crate::exit::Outcome;
 use crate::output::{print, print_json};
@@ -22,7 +23,10 @@ Run a configuration. It ends when an element or a script stops it, when nothing 
 happen, or with INT, TERM or HUP; a second one ends it at once. What the configuration prints goes \
 to the standard output, what it has to say to the standard error stream.
 
-If packets stand somewhere at the end, in a queue for instance, it says where.
+If packets stand somewhere at the end, in a queue for instance, it says where. With --trace it \
+ends with the ways of some packets: the elements that each came to with its input and output \
+there, what these made of it, and which element dropped it and why, sent it or still holds it. \
+What is made of a packet, as copies, fragments and ICMP errors, has a way of its own.
 
 Lookups of routes and rules can be done ahead, on a device: --offload says when. What leaves is \
 the same, in the same order. A run that ends with --stats tells what ran where.
@@ -37,6 +41,7 @@ Examples:
   echo 'InfiniteSource(LIMIT $N) -> c :: Counter -> Discard' > count.click
   warpswitch run count.click N=1000 --stats
   warpswitch run count.click N=1000 --json
+  warpswitch run count.click N=1000 --trace 3
   warpswitch run count.click N=1000 --offload always --device host
   echo 'Script(wait 1h, print $(now), stop)' | warpswitch run - --simtime";
 
@@ -64,6 +69,9 @@ pub struct RunArgs {
     /// Simulate time: nothing waits, and every run is the same
     #[arg(long)]
     simtime: bool,
+
+    #[command(flatten)]
+    trace: TraceArgs,
 
     #[command(flatten)]
     offload: OffloadArgs,
@@ -105,6 +113,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     };
     let mut offloading = Offloading::new(&args.offload, args.simtime);
     let mut router = make(&mut reload, &text, &mut offloading, &world, clock.now())?;
+    args.trace.begin(&mut router)?;
     threads::staff(&mut router, args.workers as usize);
     if args.simtime && args.workers > 1 {
         term::warning("in simulated time one worker runs: every run is the same");
@@ -195,8 +204,16 @@ fn report(
     }
     let gather = |router: &mut Router| RunStats {
         offload: offloading.stats(router),
+        trace: args.trace.to_json(router),
         ..stats::gather(router, ended, seconds)
     };
+    if !args.json {
+        let trace = args.trace.render(router);
+        print(&trace)?;
+        if args.stats && !trace.is_empty() {
+            print("\n")?;
+        }
+    }
     if args.stats {
         let stats = gather(router);
         print(&stats::render(&stats))?;

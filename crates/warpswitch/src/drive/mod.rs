@@ -20,6 +20,7 @@ mod signals;
 mod sockets;
 pub mod stats;
 mod streams;
+pub mod trace;
 mod wires;
 
 pub use console::World;

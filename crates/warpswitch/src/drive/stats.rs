@@ -56,13 +56,16 @@ pub struct RunStats {
     /// What ran where; none without a device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offload: Option<OffloadStats>,
+    /// The ways of packets that were followed; none if that was not asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<serde_json::Value>,
 }
 
 /// Gathers what `router` counted.
 pub fn gather(router: &mut Router, ended: &'static str, seconds: f64) -> RunStats {
     let elements = (0..router.graph().elements.len()).map(|idx| one(router, idx)).collect();
     let packets_unaccounted = router.packets_unaccounted();
-    RunStats { ended, seconds, packets_unaccounted, elements, offload: None }
+    RunStats { ended, seconds, packets_unaccounted, elements, offload: None, trace: None }
 }
 
 fn one(router: &mut Router, idx: usize) -> ElementStats {

@@ -126,6 +126,9 @@ fn options_of_numbers_are_read_left_out_or_told() {
     for (options, keywords) in [
         ("byte_test:4,>,1,0,dce;", "byte_test dce"),
         ("byte_test:n,>,1,0;", "byte_test bytes by a variable"),
+        ("byte_test:1,>,-2,0;", "byte_test value below 0"),
+        ("byte_test:0,>,2,0,string;", "byte_test of 0 bytes"),
+        ("byte_extract:0,0,n,string,dec;", "byte_extract of 0 bytes"),
         ("byte_test:1,>,n,0;", "byte_test value by an unknown variable"),
         ("byte_math:bytes 1,offset 0,oper +,rvalue 1,result n,endian dce;", "byte_math dce"),
         ("content:\"a\"; byte_extract:1,0,n; offset:n;", "offset by an unknown variable"),
@@ -141,9 +144,10 @@ fn options_of_numbers_are_read_left_out_or_told() {
     for (options, message) in [
         ("byte_test:1,>,2;", "something is missing"),
         ("byte_test:9,>,2,0;", "a number from 1 to 8"),
+        ("byte_test:0,>,2,0;", "a number from 1 to 8"),
         ("byte_test:24,>,2,0,string;", "a number from 1 to 23"),
         ("byte_test:1,~,2,0;", "no comparison"),
-        ("byte_test:1,>,-2,0;", "no right value"),
+        ("byte_test:1,>,-n,0;", "no right value"),
         ("byte_test:1,>,2,70000;", "no right offset"),
         ("byte_test:1,>,2,0,dec;", "digits of what is no string"),
         ("byte_test:1,>,2,0,align;", "no such word of byte_test"),

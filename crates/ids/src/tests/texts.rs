@@ -1,6 +1,7 @@
 //! Rule texts: what is read, what is left out, what is told.
 
-use super::rules;
+use super::frames::ip;
+use super::{rules, told};
 use crate::rule::{Action, Check, Place, Proto, Step};
 use crate::text::{RuleText, Variables, read_rules};
 
@@ -83,7 +84,7 @@ fn all_errors_are_told_at_their_places() {
     let text = "alert tcp any any -> any 99999 (content:\"a|4|\"; sid:1;)\n\
         nonsense\n\
         alarm tcp any any -> any any (sid:2;)\n\
-        alert tcp any any => any any (content:\"abc\"; depth:2; sid:3;)\n\
+        alert tcp any any <- any any (content:\"abc\"; depth:2; sid:3;)\n\
         alert tcp $NO any -> any any (content:\"\"; sid:x;)\n\
         alert tcp any any -> any any (offset:3; content:\"a\"; offset:1; within:9; sid:0;)\n\
         alert tcp any any -> any any (content:\"a; sid:9;)\n\
@@ -225,4 +226,63 @@ fn what_is_odd_about_rules_is_remarked() {
     let expected = [(1, "sid 1: no such class: homegrown"), (2, same)];
     assert_eq!(remarks, expected.map(|(line, text)| (line, text.to_owned())));
     assert_eq!((rules.rules.len(), rules.rules[0].about.priority), (2, 3));
+}
+
+#[test]
+fn protocols_of_one_version_are_about_its_addresses() {
+    let four = [ip("10.0.0.1", "10.0.0.2", 17, b"\x0c\x00\x00\x35\x00\x09\x00\x00a")];
+    let six = [ip("2001:db8::1", "2001:db8::2", 17, b"\x0c\x00\x00\x35\x00\x09\x00\x00a")];
+    for (protocol, holds) in [
+        ("ip", [true, true]),
+        ("udp", [true, true]),
+        ("ip4", [true, false]),
+        ("ipv4", [true, false]),
+        ("udp4", [true, false]),
+        ("ip6", [false, true]),
+        ("ipv6", [false, true]),
+        ("udp6", [false, true]),
+        ("tcp6", [false, false]),
+    ] {
+        let text = format!("alert {protocol} any any -> any any (content:\"a\"; sid:1;)");
+        let found = [&four, &six].map(|frames| !told(&text, frames).is_empty());
+        assert_eq!(found, holds, "{protocol}");
+        let lists = format!("alert {protocol} !10.0.0.9 any -> any 53 (sid:1;)");
+        let found = [&four, &six].map(|frames| !told(&lists, frames).is_empty());
+        assert_eq!(found, holds, "{protocol}");
+    }
+    let echo = [
+        ip("10.0.0.1", "10.0.0.2", 1, &[8, 0, 0, 0, 1, 2, 0, 1]),
+        ip("2001:db8::1", "2001:db8::2", 58, &[128, 0, 0, 0, 1, 2, 0, 1]),
+    ];
+    for (protocol, packet) in [("icmpv4", 1), ("icmpv6", 2)] {
+        let text = format!("alert {protocol} any any -> any any (sid:1;)");
+        assert_eq!(told(&text, &echo), [(packet, 1)]);
+    }
+    let none = rules("alert ip6 10.0.0.0/8 any -> any any (sid:1;)");
+    assert_eq!(none.keywords_left_out(), [("header that nothing matches", 1)]);
+}
+
+#[test]
+fn what_is_right_elsewhere_is_left_out_and_no_error() {
+    for (rule, keyword) in [
+        ("tcp any any -> any any (byte_test:0,>=,8079,0,string,dec;", "byte_test of 0 bytes"),
+        ("tcp any any -> any any (byte_test:4,<,-1,0;", "byte_test value below 0"),
+        ("tcp any any => any any (content:\"a\";", "direction => (transactions)"),
+        ("tcp any any -> any any (content:\"a\"; bypass;", "bypass"),
+        ("http any any -> any any (http.uri; content:\"a\"; filestore;", "filestore"),
+    ] {
+        let rules = rules(&format!("alert {rule} sid:1;)"));
+        assert_eq!(rules.keywords_left_out(), [(keyword, 1)], "{rule}");
+        assert_eq!(rules.remarks, [], "{rule}");
+    }
+}
+
+#[test]
+fn what_changes_no_verdict_is_read() {
+    let text = "alert tcp any any -> any any (tcp.flags:S; prefilter; tcp.seq:1; tcp.ack:0; \
+        tcp.window:1024; tag:session,5,packets; logto:\"x\"; session:printable; sid:1;)\n\
+        alert tcp any any -> any any (flags:S; seq:1; ack:0; window:1024; sid:2;)";
+    let rules = rules(text);
+    assert_eq!((rules.rules.len(), rules.left_out.len()), (2, 0));
+    assert_eq!(rules.rules[0].checks, rules.rules[1].checks);
 }

@@ -93,6 +93,9 @@ impl Bytes<'_> {
                 return self.wrong(&parts[1], "no comparison", expected);
             }
         };
+        if self.is_negative(&parts[2]) {
+            return Err(Skip::Unsupported(format!("{} value below 0", self.keyword)));
+        }
         let value = self.amount(&parts[2], "value", 0, i64::MAX)?;
         let words = self.words(&parts[4..])?;
         let read = self.read(&parts[0], &parts[3], &words)?;
@@ -176,6 +179,13 @@ impl Bytes<'_> {
         self.number(span, &text, what, low, high).map(Amount::Number)
     }
 
+    /// Whether a number below 0 stands there, which Suricata takes for one of 64 bits.
+    fn is_negative(&self, span: &Range<usize>) -> bool {
+        let text = self.source.text(span);
+        let digits = text.strip_prefix('-').unwrap_or_default();
+        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+    }
+
     fn number(
         &mut self,
         span: &Range<usize>,
@@ -205,6 +215,10 @@ impl Bytes<'_> {
         }
         let least = i64::from(self.keyword != "byte_jump");
         let most = if words.has_string { DIGITS_MAX } else { BYTES_MAX };
+        if words.has_string && least > 0 && text.parse() == Ok(0) {
+            // Suricata reads as many digits as there are then.
+            return Err(Skip::Unsupported(format!("{} of 0 bytes", self.keyword)));
+        }
         let count = self.number(bytes, &text, "number of bytes", least, most)? as u8;
         let offset = self.amount(offset, "offset", -OFFSET_MAX, OFFSET_MAX)?;
         let form = match (words.has_string, words.little) {

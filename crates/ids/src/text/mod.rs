@@ -34,6 +34,7 @@ mod threshold;
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use warpswitch_rules::diagnostic::{Diagnostic, Diagnostics};
 
@@ -45,9 +46,10 @@ use self::sets::Sets;
 pub use self::sets::{UnusedVariable, Variables};
 use self::source::{Part, Skip, Source};
 use crate::flowbits::BIT_NAMES_MAX;
+use crate::ranges::Ranges;
 use crate::rule::{
-    About, Action, FlowTest, Header, LeftOut, Only, Proto, RULE_BYTES_MAX, RULES_MAX, Remark,
-    RemarkKind, Rule, Rules, Step, TEXT_BYTES_MAX,
+    About, Action, Addresses, FlowTest, Header, LeftOut, Only, Proto, RULE_BYTES_MAX, RULES_MAX,
+    Remark, RemarkKind, Rule, Rules, Step, TEXT_BYTES_MAX,
 };
 use crate::rule::{REGEX_BYTES_MAX, REGEXES_MAX};
 
@@ -325,7 +327,7 @@ impl Reader<'_> {
             let expected = "tcp, udp, icmp or ip";
             return Err(source.tell(&mut self.errors, at..at, "no protocol", expected, ""));
         };
-        let (proto, only) = protocol(source, proto, &mut self.errors)?;
+        let (proto, family, only) = protocol(source, proto, &mut self.errors)?;
         // Snort 3: a rule that says no more than its protocol is about any addresses and ports.
         let (sides, both_ways) = match words.len() {
             2 => (None, false),
@@ -340,15 +342,19 @@ impl Reader<'_> {
         // Packets of ICMP have no ports: what a rule asks of them is read, and counts for nothing.
         let has_ports = proto != Proto::Icmp;
         let mut asks_ports = false;
-        let any = || {
-            let (addresses, ports) = (crate::ranges::Ranges::all(), crate::ranges::Ranges::all());
-            Ok((std::sync::Arc::new(addresses), std::sync::Arc::new(ports)))
-        };
+        let any = || Ok((Arc::new(Ranges::all()), Arc::new(Ranges::all())));
         let mut side = |places: Option<(usize, usize)>| {
-            let Some((address, port)) = places else { return any() };
+            let Some((address, port)) = places else {
+                let (addresses, ports) = any()?;
+                let addresses = family.map_or(addresses.clone(), |it| Arc::new(it.of(&addresses)));
+                return Ok((addresses, ports));
+            };
             let addresses = self.addresses.read(source, words[address].clone(), &mut self.errors);
             let ports = self.ports.read(source, words[port].clone(), &mut self.errors);
-            let (addresses, mut ports) = (addresses?, ports?);
+            let (mut addresses, mut ports) = (addresses?, ports?);
+            if let Some(family) = family {
+                addresses = Arc::new(family.of(&addresses));
+            }
             asks_ports |= !ports.is_all();
             if !has_ports {
                 ports = any()?.1;
@@ -446,15 +452,45 @@ fn action(source: &Source<'_>, span: &Range<usize>, errors: &mut Diagnostics) ->
     }
 }
 
+/// A version of IP, of a protocol that is about one alone.
+#[derive(Clone, Copy, Debug)]
+enum Family {
+    V4,
+    V6,
+}
+
+impl Family {
+    /// Those of some addresses that are its own.
+    fn of(self, addresses: &Addresses) -> Addresses {
+        // IPv4 ones stand where IPv6 has them mapped.
+        const FIRST: u128 = 0xffff << 32;
+        let four = Ranges::range(FIRST, FIRST | 0xffff_ffff);
+        match self {
+            Self::V4 => addresses.without(&four.complement()),
+            Self::V6 => addresses.without(&four),
+        }
+    }
+}
+
 /// Protocols that are looked at.
-const PROTOCOLS: [&str; 19] = [
+const PROTOCOLS: [&str; 29] = [
     "ip",
+    "ip4",
+    "ip6",
+    "ipv4",
+    "ipv6",
     "pkthdr",
     "tcp",
+    "tcp4",
+    "tcp6",
     "tcp-pkt",
     "tcp-stream",
     "udp",
+    "udp4",
+    "udp6",
     "icmp",
+    "icmpv4",
+    "icmpv6",
     "http",
     "http1",
     "ftp",
@@ -470,7 +506,7 @@ const PROTOCOLS: [&str; 19] = [
 ];
 
 /// Protocols of Suricata and Snort that are not, and that a slip of the pen may look like.
-const PROTOCOLS_ELSEWHERE: [&str; 38] = [
+const PROTOCOLS_ELSEWHERE: [&str; 32] = [
     "file",
     "arp",
     "bittorrent-dht",
@@ -484,14 +520,8 @@ const PROTOCOLS_ELSEWHERE: [&str; 38] = [
     "ether",
     "gopher",
     "http2",
-    "icmpv4",
-    "icmpv6",
     "ike",
     "ikev2",
-    "ip4",
-    "ip6",
-    "ipv4",
-    "ipv6",
     "krb5",
     "ldap",
     "mdns",
@@ -516,17 +546,25 @@ fn protocol(
     source: &Source<'_>,
     span: &Range<usize>,
     errors: &mut Diagnostics,
-) -> Part<(Proto, Option<Only>)> {
+) -> Part<(Proto, Option<Family>, Option<Only>)> {
     let text = source.text(span).to_ascii_lowercase();
     match text.as_str() {
-        "ip" | "pkthdr" => Ok((Proto::Ip, None)),
-        "tcp" => Ok((Proto::Tcp, None)),
-        "tcp-pkt" => Ok((Proto::Tcp, Some(Only::Packets))),
-        "tcp-stream" => Ok((Proto::Tcp, Some(Only::Streams))),
-        "udp" => Ok((Proto::Udp, None)),
-        "icmp" => Ok((Proto::Icmp, None)),
+        "ip" | "pkthdr" => Ok((Proto::Ip, None, None)),
+        "ip4" | "ipv4" => Ok((Proto::Ip, Some(Family::V4), None)),
+        "ip6" | "ipv6" => Ok((Proto::Ip, Some(Family::V6), None)),
+        "tcp" => Ok((Proto::Tcp, None, None)),
+        "tcp4" => Ok((Proto::Tcp, Some(Family::V4), None)),
+        "tcp6" => Ok((Proto::Tcp, Some(Family::V6), None)),
+        "tcp-pkt" => Ok((Proto::Tcp, None, Some(Only::Packets))),
+        "tcp-stream" => Ok((Proto::Tcp, None, Some(Only::Streams))),
+        "udp" => Ok((Proto::Udp, None, None)),
+        "udp4" => Ok((Proto::Udp, Some(Family::V4), None)),
+        "udp6" => Ok((Proto::Udp, Some(Family::V6), None)),
+        "icmp" => Ok((Proto::Icmp, None, None)),
+        "icmpv4" => Ok((Proto::Icmp, Some(Family::V4), None)),
+        "icmpv6" => Ok((Proto::Icmp, Some(Family::V6), None)),
         "http" | "http1" | "ftp" | "smtp" | "imap" | "pop3" | "ssh" | "telnet" | "tls" | "ssl"
-        | "smb" | "ftp-data" => Ok((Proto::Tcp, None)),
+        | "smb" | "ftp-data" => Ok((Proto::Tcp, None, None)),
         _ if text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)) => {
             let is_known = PROTOCOLS_ELSEWHERE.contains(&text.as_str());
             let meant = nearest(&text, PROTOCOLS).filter(|_| !is_known);
@@ -544,6 +582,8 @@ fn direction(source: &Source<'_>, span: &Range<usize>, errors: &mut Diagnostics)
     match &source.bytes[span.clone()] {
         b"->" => Ok(false),
         b"<>" => Ok(true),
+        // Of Suricata 8: both sides of what a client asks and a server answers.
+        b"=>" => Err(Skip::Unsupported("direction => (transactions)".into())),
         _ => Err(source.tell(errors, span.clone(), "no direction", "-> or <>", "")),
     }
 }

@@ -18,9 +18,25 @@ use crate::http::Buffer;
 use crate::rule::{About, Check, Field, FlowTest, InBuffer, RemarkKind, STEPS_MAX, Size, Step};
 use crate::threshold::Threshold;
 
-/// Options that say nothing about packets. `service` names what a flow carries, for a detection
-/// that is not here: rules look at their ports.
-const SILENT: [&str; 6] = ["reference", "metadata", "service", "rem", "target", "rawbytes"];
+/// Options that say nothing about packets: what a rule is about, how to search for it
+/// (`prefilter`), and what else to record once it was found (`tag`, `logto`, `session`). `service`
+/// names what a flow carries, for a detection that is not here: rules look at their ports.
+const SILENT: [&str; 10] = [
+    "reference",
+    "metadata",
+    "service",
+    "rem",
+    "target",
+    "rawbytes",
+    "prefilter",
+    "tag",
+    "logto",
+    "session",
+];
+
+/// Newer names of options, and those that they have here.
+const NEWER: [(&str, &str); 4] =
+    [("tcp.flags", "flags"), ("tcp.seq", "seq"), ("tcp.ack", "ack"), ("tcp.window", "window")];
 
 /// What the options of a rule say.
 pub(super) struct Body {
@@ -265,7 +281,10 @@ impl<'a> Draftsman<'a> {
     }
 
     fn option(&mut self, option: &Opt, errors: &mut Diagnostics, keywords: &mut Vec<String>) {
-        let name = self.source.text(&option.name);
+        let mut name = self.source.text(&option.name);
+        if let Some((_, known)) = NEWER.iter().find(|(newer, _)| *newer == name) {
+            (*known).clone_into(&mut name);
+        }
         if name == "service" {
             self.arounds.note_snort();
         }

@@ -269,8 +269,9 @@ impl Compiled {
 
     /// Whether it is looked for in a packet's payload, which may be one that no text of its stream
     /// has.
-    pub(crate) fn is_for_payload(&self, is_aside: bool) -> bool {
-        self.scope.packets || is_aside && self.scope.streams == Streams::All
+    pub(crate) fn is_for_payload(&self, carried: Carried, is_aside: bool) -> bool {
+        let has_no_stream = is_aside || carried != Carried::Tcp;
+        self.scope.packets || has_no_stream && self.scope.streams == Streams::All
     }
 }
 

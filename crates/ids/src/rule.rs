@@ -397,7 +397,8 @@ pub struct Rule {
 /// Which texts a rule is looked for in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scope {
-    /// In the payload of each packet.
+    /// In the payload of each packet; what is no TCP has no streams, so rules of IP that are looked
+    /// for in streams alone are looked for in its packets all the same.
     pub packets: bool,
     /// In the windows of TCP streams.
     pub streams: Streams,
@@ -466,7 +467,7 @@ impl Rule {
         let needs_packet = !self.checks.is_empty()
             || self.flow.only == Some(Only::Packets)
             || self.steps.iter().any(Step::sees_the_end);
-        if self.header.proto != Proto::Tcp || needs_packet {
+        if !matches!(self.header.proto, Proto::Tcp | Proto::Ip) || needs_packet {
             return packets;
         }
         if !self.steps.iter().any(Step::is_positive) {

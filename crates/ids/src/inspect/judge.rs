@@ -76,7 +76,8 @@ impl Inspector {
                 continue;
             }
             let chain = &mut scratch.chain;
-            let alone = payload.filter(|_| compiled.is_for_payload(job.is_aside));
+            let carried = head.decoded.carried;
+            let alone = payload.filter(|_| compiled.is_for_payload(carried, job.is_aside));
             let Some(in_stream) = found(compiled, alone, stream, chain, work) else {
                 continue;
             };

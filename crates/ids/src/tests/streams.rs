@@ -197,6 +197,17 @@ fn headers_and_datagrams() {
 }
 
 #[test]
+fn rules_of_ip_are_looked_for_in_streams_and_in_what_has_none() {
+    let text = "alert ip any any -> any any (content:\"evil\"; sid:1;)\n\
+        alert ip any any -> any any (content:\"ev\"; depth:2; sid:2;)\n\
+        alert ip any any -> any any (content:\"ev\"; dsize:2; sid:3;)";
+    let segments = connection(&[(0, b"ev"), (2, b"il"), (4, b"ev"), (6, b"evil")]);
+    assert_eq!(told(text, &segments), [(4, 2), (4, 3), (5, 1), (6, 2), (6, 3), (7, 1), (7, 2)]);
+    let frames = [udp(CLIENT, SERVER, b"evil"), udp(CLIENT, SERVER, b"an evil")];
+    assert_eq!(told(text, &frames), [(1, 1), (1, 2), (2, 1)]);
+}
+
+#[test]
 fn echo_starts_with_the_same_header_in_both_families() {
     let text = "alert icmp any any -> any any (content:\"ping\"; startswith; dsize:4; sid:1;)\n\
         alert icmp any any -> any any (dsize:0; sid:2;)\n\
@@ -245,9 +256,10 @@ proptest! {
         window_bytes in 1usize..12,
         batch in 1usize..5,
         ahead in any::<u32>(),
+        proto in prop::sample::select(vec!["tcp", "ip"]),
     ) {
         let text: String =
-            bodies.iter().enumerate().map(|(i, steps)| rule_text("tcp", i + 1, steps)).collect();
+            bodies.iter().enumerate().map(|(i, steps)| rule_text(proto, i + 1, steps)).collect();
         let options =
             InspectorOptions { window_bytes: Some(window_bytes), ..InspectorOptions::default() };
         let parts: Vec<(u32, &[u8])> = segments.iter().map(|(at, b)| (*at, &b[..])).collect();

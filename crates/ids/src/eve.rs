@@ -23,7 +23,8 @@ use crate::text::classes::class;
 struct AlertEvent<'a> {
     timestamp: String,
     flow_id: u64,
-    pcap_cnt: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pcap_cnt: Option<u64>,
     event_type: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     vlan: Option<Vec<u16>>,
@@ -224,11 +225,25 @@ pub fn counters(inspector: &Inspector) -> Vec<(String, u64)> {
     counters
 }
 
+/// Whose numbers the packets of an inspector are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numbers {
+    /// A capture's, all of whose packets it gets: alerts tell them.
+    Capture,
+    /// Its own.
+    Own,
+}
+
 /// Writes an alert as a line.
 ///
 /// # Errors
 /// If `out` does.
-pub fn write_alert(out: &mut impl Write, engine: &Engine, alert: &Alert) -> io::Result<()> {
+pub fn write_alert(
+    out: &mut impl Write,
+    engine: &Engine,
+    alert: &Alert,
+    numbers: Numbers,
+) -> io::Result<()> {
     let about = &engine.rule(alert.rule).about;
     let is_icmp = alert.icmp.is_some();
     let ports = alert.ports.filter(|_| !is_icmp);
@@ -237,7 +252,7 @@ pub fn write_alert(out: &mut impl Write, engine: &Engine, alert: &Alert) -> io::
     let event = AlertEvent {
         timestamp: timestamp(alert.timestamp_ns),
         flow_id: alert.flow_id,
-        pcap_cnt: alert.number,
+        pcap_cnt: (numbers == Numbers::Capture).then_some(alert.number),
         event_type: "alert",
         vlan: alert.vlans[0].map(|_| alert.vlans.into_iter().flatten().collect()),
         src_ip: alert.src.to_string(),

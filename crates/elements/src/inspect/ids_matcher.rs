@@ -294,7 +294,8 @@ impl IdsMatcher {
         if self.output.is_some() && self.failure.is_none() {
             for alert in &self.alerts {
                 // A Vec takes every write.
-                let _ = eve::write_alert(&mut self.lines, inspector.engine(), alert);
+                let (lines, engine) = (&mut self.lines, inspector.engine());
+                let _ = eve::write_alert(lines, engine, alert, eve::Numbers::Own);
             }
         }
         self.alerts.clear();

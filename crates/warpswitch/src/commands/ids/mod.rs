@@ -448,7 +448,8 @@ fn write_alerts(
     alerts: &mut Vec<Alert>,
 ) -> anyhow::Result<()> {
     for alert in alerts.drain(..) {
-        eve::write_alert(output, engine, &alert).context("cannot write alerts")?;
+        eve::write_alert(output, engine, &alert, eve::Numbers::Capture)
+            .context("cannot write alerts")?;
     }
     Ok(())
 }

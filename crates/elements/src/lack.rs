@@ -2,32 +2,39 @@
 //! it. That is how a configuration shows that lacks an element before this one.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use warpswitch_graph::Context;
 
 /// Packets that lack it after which that is told before the run ends.
 const PACKETS_MAX: u64 = 1000;
 
-/// Packets so far, as long as none had what the element goes by. Copies of it tell once together.
+/// Packets so far, as long as none had what the element goes by.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lack {
-    /// None once a packet had it, or where nothing is asked for.
-    packets: Option<u64>,
-    /// Whether it, or a copy, has told. Swapped by copies: who finds it false tells.
-    is_told: Arc<AtomicBool>,
+    /// Whether packets are still to be looked at.
+    is_open: bool,
+    /// What all copies of the element know.
+    known: Arc<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    packets: AtomicU64,
+    /// Whether a packet had it, or it was told that none had. Swapped: who finds it false tells.
+    is_settled: AtomicBool,
 }
 
 impl Lack {
     /// Of an element that goes by something, or does not.
     pub(crate) fn of(is_asked: bool) -> Self {
-        Self { packets: is_asked.then_some(0), is_told: Arc::default() }
+        Self { is_open: is_asked, known: Arc::default() }
     }
 
     /// Whether packets are still to be looked at.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
-        self.packets.is_some()
+        self.is_open
     }
 
     /// Notes that one of so many packets has it, or none.
@@ -40,26 +47,19 @@ impl Lack {
         lacking: &Lacking,
     ) {
         if has {
-            self.packets = None;
-        } else if let Some(sum) = &mut self.packets {
-            *sum += packets as u64;
-            self.tell(cx, PACKETS_MAX, lacking);
+            self.known.is_settled.store(true, Ordering::Relaxed);
         }
-    }
-
-    /// Takes in what a copy saw.
-    pub(crate) fn absorb(&mut self, copy: &Self) {
-        self.packets = self.packets.zip(copy.packets).map(|(own, more)| own + more);
+        let before = self.known.packets.fetch_add(packets as u64, Ordering::Relaxed);
+        if before + packets as u64 >= PACKETS_MAX {
+            self.end(cx, lacking);
+        }
+        self.is_open = !self.known.is_settled.load(Ordering::Relaxed);
     }
 
     /// Tells at the end of a run, however few packets there were.
     pub(crate) fn end(&mut self, cx: &mut Context<'_>, lacking: &Lacking) {
-        self.tell(cx, 1, lacking);
-    }
-
-    fn tell(&mut self, cx: &mut Context<'_>, packets_min: u64, lacking: &Lacking) {
-        let Some(packets) = self.packets.take_if(|packets| *packets >= packets_min) else { return };
-        if self.is_told.swap(true, Ordering::Relaxed) {
+        let packets = self.known.packets.load(Ordering::Relaxed);
+        if packets == 0 || self.known.is_settled.swap(true, Ordering::Relaxed) {
             return;
         }
         let (name, Lacking { so, what, remedy }) = (cx.declaration(), lacking);

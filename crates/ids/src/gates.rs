@@ -51,25 +51,17 @@ impl Gates {
     /// The same with rows of at most so many bytes.
     fn within<'a>(rules: impl Iterator<Item = &'a Rule>, rows_bytes_max: usize) -> Self {
         let mut gates: Vec<Gate> = Vec::new();
-        let mut known: HashMap<_, Vec<u32>> = HashMap::new();
+        let mut known = HashMap::new();
         let of = rules.map(|rule| {
             let checks = &*rule.checks;
-            let alike = known.entry(key(&rule.header)).or_default();
-            let is_same = |&&gate: &&u32| {
-                let Gate { flow, checks: others, .. } = &gates[gate as usize];
-                *flow == rule.flow && **others == *checks
-            };
-            if let Some(gate) = alike.iter().find(is_same) {
-                return *gate;
-            }
-            let gate = gates.len() as u32;
-            alike.push(gate);
-            gates.push(Gate {
-                flow: rule.flow,
-                header: rule.header.clone(),
-                checks: checks.into(),
-            });
-            gate
+            *known.entry((key(&rule.header), rule.flow, checks)).or_insert_with(|| {
+                gates.push(Gate {
+                    flow: rule.flow,
+                    header: rule.header.clone(),
+                    checks: checks.into(),
+                });
+                gates.len() as u32 - 1
+            })
         });
         let of = of.collect();
         let rows = Rows::new(&gates, rows_bytes_max);

@@ -93,7 +93,7 @@ pub enum Direction {
 }
 
 /// What `flow` asks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FlowTest {
     /// `established` or `not_established`.
     pub established: Option<bool>,
@@ -104,7 +104,7 @@ pub struct FlowTest {
 }
 
 /// Where alone a rule looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Only {
     /// At packets (`no_stream`, `tcp-pkt`).
     Packets,
@@ -113,7 +113,7 @@ pub enum Only {
 }
 
 /// A number that a header holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Field {
     /// Bytes of the payload.
     Dsize,
@@ -142,7 +142,7 @@ pub enum Field {
 }
 
 /// What a packet's headers must say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Check {
     /// A number in a range, or outside of it.
     Number {
@@ -169,7 +169,7 @@ pub enum Check {
 }
 
 /// How TCP flags are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FlagsHow {
     /// These and no others.
     Exactly,

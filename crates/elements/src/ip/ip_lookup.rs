@@ -484,7 +484,6 @@ impl Element for IpLookup {
         if let Some(copy) = copy.downcast_mut::<Self>() {
             self.told += copy.told;
             self.twin.absorb(&copy.twin);
-            self.lack.absorb(&copy.lack);
         }
     }
 

@@ -304,7 +304,6 @@ impl Element for LookupIp6Route {
     fn absorb(&mut self, copy: &mut dyn Element) {
         if let Some(copy) = copy.downcast_mut::<Self>() {
             self.twin.absorb(&copy.twin);
-            self.lack.absorb(&copy.lack);
         }
     }
 

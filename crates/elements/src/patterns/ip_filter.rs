@@ -236,12 +236,6 @@ impl Element for IpFilter {
         Sharing::copies(self.clone())
     }
 
-    fn absorb(&mut self, copy: &mut dyn Element) {
-        if let Some(copy) = copy.downcast_mut::<Self>() {
-            self.lack.absorb(&copy.lack);
-        }
-    }
-
     fn finish(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
         self.lack.end(cx, &UNMARKED);
         Ok(())

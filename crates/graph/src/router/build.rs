@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fs;
 use std::num::NonZero;
 use std::sync::{Arc, Mutex};
 
@@ -201,7 +202,8 @@ fn configure_dear(shared: &mut Shared, names: &NameTable) -> BTreeMap<usize, Con
     let blueprint = &*shared.blueprint;
     let is_dear = |idx: usize| {
         let class = blueprint.classes[idx];
-        class.is_dear && class.phase == Phase::Usual
+        let config = &blueprint.graph.elements[idx].config;
+        class.is_dear && class.phase == Phase::Usual && !names_a_stream(config)
     };
     let elements = shared.elements.iter_mut().map(RefCell::get_mut).enumerate();
     let dear: Vec<_> = elements.filter(|(idx, _)| is_dear(*idx)).collect();
@@ -211,19 +213,35 @@ fn configure_dear(shared: &mut Shared, names: &NameTable) -> BTreeMap<usize, Con
         return BTreeMap::new();
     }
     let (waiting, configured) = (Mutex::new(dear.into_iter()), Mutex::new(BTreeMap::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let next = waiting.lock().expect("nobody panics with it").next();
-                    let Some((idx, element)) = next else { break };
-                    let one = configure_one(&mut **element, idx, blueprint, names);
-                    configured.lock().expect("nobody panics with it").insert(idx, one);
-                }
-            });
+    let configure_some = || {
+        loop {
+            let next = waiting.lock().expect("nobody panics with it").next();
+            let Some((idx, element)) = next else { break };
+            let one = configure_one(&mut **element, idx, blueprint, names);
+            configured.lock().expect("nobody panics with it").insert(idx, one);
         }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            // Where a system gives no more threads, there are fewer: this one does what is left.
+            if std::thread::Builder::new().spawn_scoped(scope, configure_some).is_err() {
+                break;
+            }
+        }
+        configure_some();
     });
     configured.into_inner().expect("nobody panics with it")
+}
+
+/// Whether arguments may name what can be read once only: the standard input, a pipe, a device.
+/// Who reads it is then as in the order of the text.
+fn names_a_stream(config: &str) -> bool {
+    let words = config.split([',', ' ', '\t', '\n']).map(|word| word.trim_matches('"'));
+    // Of routes there may be many.
+    let is_address = |word: &&str| word.bytes().all(|b| b.is_ascii_digit() || b"./:".contains(&b));
+    words.filter(|word| !is_address(word)).any(|word| {
+        word == "-" || fs::metadata(word).is_ok_and(|file| !file.is_file() && !file.is_dir())
+    })
 }
 
 /// Tells what is strange about the configuration of an element.
@@ -231,4 +249,24 @@ fn warn(shared: &Shared, worker: &mut Worker, element: usize, lines: &[String]) 
     let lines: Vec<String> = lines.iter().map(|line| format!("warning: {line}")).collect();
     let warning = shared.graph.element_error("While configuring", element, &lines).warning();
     worker.console.say(&warning.to_click());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_are_told_from_files() {
+        for (config, expected) in [
+            ("-", true),
+            ("RULES -, MISS 0", true),
+            ("FILE \"/dev/null\"", true),
+            ("10.0.0.0/8 0, 0.0.0.0/0 1", false),
+            ("", false),
+            ("Cargo.toml, FORMAT list, src", false),
+            ("missing.rules", false),
+        ] {
+            assert_eq!(names_a_stream(config), expected, "{config}");
+        }
+    }
 }

@@ -267,22 +267,23 @@ const DETECT_LINES_MAX: usize = 64;
 /// file, so that its error is reported in the terms of that format.
 pub fn detect(text: &str) -> Option<RulesFormat> {
     let content = text::lines(text.as_bytes()).filter(|(_, l)| !text::is_blank_or_comment(l));
-    content.take(DETECT_LINES_MAX).find_map(|(_, line)| {
+    let mut may_be_flows = false;
+    let told = content.take(DETECT_LINES_MAX).find_map(|(_, line)| {
         // The words that tell stand early or not at all in any line of sane length.
         let line = String::from_utf8_lossy(&line[..line.len().min(4096)]);
         let line = line.trim_start();
+        may_be_flows |= begins_a_flow(line);
         if line.starts_with('@') {
             Some(RulesFormat::ClassBench)
         } else if line.starts_with("schema ") || line.contains(" -> ") {
             Some(RulesFormat::Canonical)
-        } else if ["actions=", "action=", "_FLOW reply"].iter().any(|w| line.contains(w))
-            || begins_a_flow(line)
-        {
+        } else if ["actions=", "action=", "_FLOW reply"].iter().any(|w| line.contains(w)) {
             Some(RulesFormat::Ovs)
         } else {
             None
         }
-    })
+    });
+    told.or(may_be_flows.then_some(RulesFormat::Ovs))
 }
 
 /// Whether a line begins as flows do that have forgotten their actions.
@@ -429,6 +430,18 @@ fn check_expressible(ruleset: &Ruleset, format: RulesFormat) -> Result<(), Write
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_begins_as_a_flow_is_one_if_no_line_says_something_else() {
+        for (text, expected) in [
+            ("priority=20,udp\n", Some(RulesFormat::Ovs)),
+            ("in_port=3\n@1.2.3.4/32 0.0.0.0/0 0 : 9 0 : 9 0/0\n", Some(RulesFormat::ClassBench)),
+            ("priority=1, ip_proto=6\nip_proto=6 -> drop\n", Some(RulesFormat::Canonical)),
+            ("ip_proto=6\n", None),
+        ] {
+            assert_eq!(detect(text), expected, "{text}");
+        }
+    }
 
     #[test]
     fn rules_of_detection_are_told_from_others() {

@@ -636,6 +636,11 @@ pub trait Console {
         None
     }
 
+    /// Has as many threads do `work` as it pays for, this one among them, and ends when all have.
+    fn do_by_many(&self, work: &(dyn Fn() + Sync)) {
+        work();
+    }
+
     /// Makes sure that all output is out.
     fn flush(&mut self) {}
 

@@ -68,6 +68,20 @@ fn start(idx: usize, work: Box<dyn FnOnce() + Send>) -> JoinHandle<()> {
     started.expect("the system has room for a thread")
 }
 
+/// Has as many threads as there are cores do `work`, the calling one among them, and waits for all.
+/// They run where the calling one does: beside workers, on its core.
+pub fn do_by_many(work: &(dyn Fn() + Sync)) {
+    std::thread::scope(|scope| {
+        for _ in 1..default_threads() {
+            // Where the system has no room for a thread there are fewer.
+            if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                break;
+            }
+        }
+        work();
+    });
+}
+
 /// Keeps the calling thread on the core of worker `idx`.
 pub fn pin(idx: usize) {
     if let Some(core) = core_for(idx) {

@@ -3,13 +3,12 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
-use std::num::NonZero;
 use std::sync::{Arc, Mutex};
 
 use super::plan;
 use super::worker::Worker;
 use super::{Router, RouterOptions};
-use crate::context::{Blueprint, Context, Shared};
+use crate::context::{Blueprint, Console, Context, Shared};
 use crate::element::{ConfigureContext, Element, ElementClass, Phase, Registry};
 use crate::files;
 use crate::language::args::{Args, ArgsError, NotedFile};
@@ -102,7 +101,7 @@ impl Router {
         let mut dear = BTreeMap::new();
         for (place, idx) in order.into_iter().enumerate() {
             if place == usual {
-                dear = configure_dear(&mut self.shared, &names);
+                dear = configure_dear(&mut self.shared, &names, &*self.worker.console);
             }
             let element = self.shared.elements[idx].get_mut();
             let configured = match dear.remove(&idx) {
@@ -196,9 +195,13 @@ fn configure_one(
     Configured { result, warnings: args.warnings().to_vec(), files: args.take_files() }
 }
 
-/// Configures the elements of the usual phase that take long, as many at a time as there are cores:
-/// where each worker has a path of its own, each path has tables of its own.
-fn configure_dear(shared: &mut Shared, names: &NameTable) -> BTreeMap<usize, Configured> {
+/// Configures the elements of the usual phase that take long, several at a time: where each worker
+/// has a path of its own, each path has tables of its own.
+fn configure_dear(
+    shared: &mut Shared,
+    names: &NameTable,
+    console: &dyn Console,
+) -> BTreeMap<usize, Configured> {
     let blueprint = &*shared.blueprint;
     let is_dear = |idx: usize| {
         let class = blueprint.classes[idx];
@@ -207,11 +210,7 @@ fn configure_dear(shared: &mut Shared, names: &NameTable) -> BTreeMap<usize, Con
     };
     let elements = shared.elements.iter_mut().map(RefCell::get_mut).enumerate();
     let dear: Vec<_> = elements.filter(|(idx, _)| is_dear(*idx)).collect();
-    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let threads = cores.min(dear.len());
-    if threads < 2 {
-        return BTreeMap::new();
-    }
+    let is_for_many = dear.len() > 1;
     let (waiting, configured) = (Mutex::new(dear.into_iter()), Mutex::new(BTreeMap::new()));
     let configure_some = || {
         loop {
@@ -221,15 +220,10 @@ fn configure_dear(shared: &mut Shared, names: &NameTable) -> BTreeMap<usize, Con
             configured.lock().expect("nobody panics with it").insert(idx, one);
         }
     };
-    std::thread::scope(|scope| {
-        for _ in 1..threads {
-            // Where a system gives no more threads, there are fewer: this one does what is left.
-            if std::thread::Builder::new().spawn_scoped(scope, configure_some).is_err() {
-                break;
-            }
-        }
-        configure_some();
-    });
+    match is_for_many {
+        true => console.do_by_many(&configure_some),
+        false => configure_some(),
+    }
     configured.into_inner().expect("nobody panics with it")
 }
 

@@ -10,6 +10,7 @@ use crate::exit::Outcome;
 use crate::human;
 use crate::output::print;
 use crate::term::{self, GOOD, paint};
+use crate::threads;
 
 const LONG_ABOUT: &str = "\
 Find all that is wrong with a configuration: its text, classes, connections, push and pull, and \
@@ -45,6 +46,10 @@ impl Console for Warnings {
     }
 
     fn print(&mut self, _: &[u8]) {}
+
+    fn do_by_many(&self, work: &(dyn Fn() + Sync)) {
+        threads::do_by_many(work);
+    }
 }
 
 /// Runs the command.

@@ -128,6 +128,10 @@ impl Console for WorldConsole {
         self.world.print(text);
     }
 
+    fn do_by_many(&self, work: &(dyn Fn() + Sync)) {
+        crate::threads::do_by_many(work);
+    }
+
     fn device(&mut self) -> Option<Arc<dyn Any + Send + Sync>> {
         self.world.offload.borrow().clone().map(|offload| offload as Arc<_>)
     }

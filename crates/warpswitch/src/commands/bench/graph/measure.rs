@@ -18,6 +18,7 @@ use crate::drive::config::{ConfigText, Libraries, make_router};
 use crate::drive::stats;
 use crate::load::build_engine;
 use crate::measure::median;
+use crate::threads;
 
 /// Keys of a batch that is looked up bare.
 const BARE_BATCH: usize = 256;
@@ -85,6 +86,10 @@ impl Console for Quiet {
     fn say(&mut self, _line: &str) {}
 
     fn print(&mut self, _text: &[u8]) {}
+
+    fn do_by_many(&self, work: &(dyn Fn() + Sync)) {
+        threads::do_by_many(work);
+    }
 }
 
 fn cpu_time() -> Duration {

@@ -139,11 +139,20 @@ if [ -s "$out/$date-offload.csv" ]; then
 			frames("11", "forward")
 		}
 		$1 in figure { frames(figure[$1], engine[$3]) }
-		$1 in pipeline && $2 == 64 && all && $3 != "frames" {
-			percent(pipeline[$1], engine[$3], 100 * $6 / all)
+		$1 in pipeline && $2 == 64 && $3 != "frames" {
+			of_all[++piped] = $6
+			piped_as[piped] = pipeline[$1] SUBSEP engine[$3] SUBSEP used
 		}
-		# One size is no sweep.
-		END { for (i = 1; i <= swept && sizes > 1; i++) print sweep[i] }
+		END {
+			# The forwarder may come after the others.
+			for (i = 1; i <= piped && all; i++) {
+				split(piped_as[i], as, SUBSEP)
+				used = as[3]
+				percent(as[1], as[2], 100 * of_all[i] / all)
+			}
+			# One size is no sweep.
+			for (i = 1; i <= swept && sizes > 1; i++) print sweep[i]
+		}
 		' "$out/$date-offload.csv" >> "$rows"
 fi
 # Where the CPU has no batch, its times stand beside each.

@@ -1,6 +1,6 @@
 //! What rules and flows need of a packet: addresses, ports, header numbers, payload.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use warpswitch_wire::ip::Fragment;
 use warpswitch_wire::link::LinkType;
@@ -68,7 +68,7 @@ fn vlan(tci: u16) -> u16 {
 pub(crate) struct Decoded<'a> {
     pub carried: Carried,
     pub ip_proto: u8,
-    /// Addresses, as numbers of rules.
+    /// Addresses, as [`address_number`] has them.
     pub src_number: u128,
     pub dst_number: u128,
     pub is_ipv6: bool,
@@ -220,12 +220,24 @@ impl Decoded<'_> {
         }
     }
 
+    /// Where it comes from.
+    #[inline]
+    pub(crate) fn src(&self) -> IpAddr {
+        self.address(self.src_number)
+    }
+
+    /// Where it goes.
+    #[inline]
+    pub(crate) fn dst(&self) -> IpAddr {
+        self.address(self.dst_number)
+    }
+
     /// An address of the packet's family by its number.
+    #[inline]
     pub(crate) fn address(&self, number: u128) -> IpAddr {
-        let address = Ipv6Addr::from(number);
-        match address.to_ipv4_mapped() {
-            Some(address) if !self.is_ipv6 => IpAddr::V4(address),
-            _ => IpAddr::V6(address),
+        match self.is_ipv6 {
+            false => IpAddr::V4(Ipv4Addr::from(number as u32)),
+            true => IpAddr::V6(Ipv6Addr::from(number)),
         }
     }
 

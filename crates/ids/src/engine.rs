@@ -16,7 +16,7 @@ use crate::decode::{Carried, Decoded};
 use crate::gates::Gates;
 use crate::http::Buffer;
 use crate::messages::Messages;
-use crate::ranges::Ranges;
+use crate::ranges::{Ranges, Set};
 use crate::rule::{Action, Content, Direction, Proto, Rule, Rules, Scope, Step, Streams};
 
 /// The most entries of the lists of rules without a fast pattern; rules beyond it are looked at for

@@ -143,7 +143,7 @@ impl Proto {
 
 impl Header {
     fn allows(&self, packet: &Decoded<'_>) -> bool {
-        let (src, dst) = (packet.src_number, packet.dst_number);
+        let (src, dst) = (packet.src(), packet.dst());
         let (src_port, dst_port) = (packet.src_port, packet.dst_port);
         let one_way = |src, src_port, dst, dst_port| {
             self.src_ports.contains(src_port)

@@ -29,6 +29,7 @@
 //!   however the packets are cut into batches.
 #![forbid(unsafe_code)]
 
+mod addresses;
 pub mod bytes;
 mod confirm;
 mod decode;

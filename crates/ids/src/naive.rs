@@ -1,6 +1,7 @@
 //! The reference: every way through a rule's options is tried, on every text. Defines what a rule
 //! means; what confirms rules fast is held against it.
 
+pub mod addresses;
 pub mod http;
 mod numbers;
 

@@ -1,5 +1,8 @@
 //! Sets of addresses and ports as ranges.
 
+use std::hash::Hash;
+use std::sync::Arc;
+
 /// A value that ranges are made of: it has a next one, up to the last.
 pub trait Value: Copy + Ord + std::fmt::Debug {
     /// The least value.
@@ -30,38 +33,80 @@ macro_rules! value {
 }
 
 value!(u16);
+value!(u32);
 value!(u128);
 
-/// A set of values: ranges, both ends included, in order, none touching another.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ranges<T> {
-    ranges: Vec<(T, T)>,
-}
-
-impl<T: Value> Ranges<T> {
+/// A set that lists of a rule's header are put together to.
+pub trait Set: Clone + Eq + Hash {
     /// Every value.
-    pub fn all() -> Self {
-        Self { ranges: vec![(T::MIN, T::MAX)] }
-    }
+    fn all() -> Self;
+    /// What is not in it.
+    fn complement(&self) -> Self;
+    /// What is in either. Cost: linear in the ranges of both.
+    fn union(&self, other: &Self) -> Self;
+    /// How many ranges it has.
+    fn ranges_len(&self) -> usize;
 
     /// No value.
-    pub fn none() -> Self {
-        Self { ranges: Vec::new() }
-    }
-
-    /// The values from `low` to `high`; none if `low` is above it.
-    pub fn range(low: T, high: T) -> Self {
-        if low > high { Self::none() } else { Self { ranges: vec![(low, high)] } }
+    fn none() -> Self {
+        Self::all().complement()
     }
 
     /// Whether it is every value.
-    pub fn is_all(&self) -> bool {
-        self.ranges == [(T::MIN, T::MAX)]
+    fn is_all(&self) -> bool {
+        *self == Self::all()
     }
 
     /// Whether it has no value.
-    pub fn is_none(&self) -> bool {
-        self.ranges.is_empty()
+    fn is_none(&self) -> bool {
+        self.ranges_len() == 0
+    }
+
+    /// What is in this and not in `other`.
+    fn without(&self, other: &Self) -> Self {
+        self.complement().union(other).complement()
+    }
+}
+
+/// What is in any of many sets, given one by one. Of equal size ones two are put together, so each
+/// range is looked at as often as the logarithm of how many there are.
+#[derive(Debug)]
+pub struct Union<S> {
+    /// Each has more than twice the ranges of the next.
+    parts: Vec<Arc<S>>,
+}
+
+impl<S: Set> Union<S> {
+    /// Of no set.
+    pub fn new() -> Self {
+        Self { parts: Vec::new() }
+    }
+
+    /// Adds what is in a set.
+    pub fn push(&mut self, mut set: Arc<S>) {
+        while let Some(last) = self.parts.pop_if(|last| last.ranges_len() / 2 <= set.ranges_len()) {
+            set = Arc::new(last.union(&set));
+        }
+        self.parts.push(set);
+    }
+
+    /// What is in any of them; none if there was no set.
+    pub fn finish(self) -> Option<Arc<S>> {
+        self.parts.into_iter().rev().reduce(|set, larger| Arc::new(larger.union(&set)))
+    }
+}
+
+/// A set of values: ranges, both ends included, in order, none touching another.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Ranges<T> {
+    ranges: Box<[(T, T)]>,
+}
+
+impl<T: Value> Ranges<T> {
+    /// The values from `low` to `high`; none if `low` is above it.
+    pub fn range(low: T, high: T) -> Self {
+        let ranges = if low > high { Vec::new() } else { vec![(low, high)] };
+        Self { ranges: ranges.into() }
     }
 
     /// The ranges, in order.
@@ -75,23 +120,28 @@ impl<T: Value> Ranges<T> {
         let behind = self.ranges.partition_point(|range| range.0 <= value);
         behind > 0 && value <= self.ranges[behind - 1].1
     }
+}
 
-    /// What is in either.
-    pub fn union(mut self, other: &Self) -> Self {
-        self.ranges.extend_from_slice(&other.ranges);
-        self.ranges.sort_unstable();
-        let mut joined: Vec<(T, T)> = Vec::with_capacity(self.ranges.len());
-        for (low, high) in self.ranges {
+impl<T: Value + Hash> Set for Ranges<T> {
+    fn all() -> Self {
+        Self::range(T::MIN, T::MAX)
+    }
+
+    fn union(&self, other: &Self) -> Self {
+        let mut ranges = [&*self.ranges, &*other.ranges].concat();
+        // Two sorted parts, which this sort puts together in one pass.
+        ranges.sort();
+        let mut joined: Vec<(T, T)> = Vec::with_capacity(ranges.len());
+        for (low, high) in ranges {
             match joined.last_mut() {
                 Some(last) if low <= last.1.next() => last.1 = last.1.max(high),
                 _ => joined.push((low, high)),
             }
         }
-        Self { ranges: joined }
+        Self { ranges: joined.into() }
     }
 
-    /// What is not in it.
-    pub fn complement(&self) -> Self {
+    fn complement(&self) -> Self {
         let mut ranges = Vec::with_capacity(self.ranges.len() + 1);
         let mut low = Some(T::MIN);
         for &(start, end) in &self.ranges {
@@ -103,12 +153,11 @@ impl<T: Value> Ranges<T> {
         if let Some(low) = low {
             ranges.push((low, T::MAX));
         }
-        Self { ranges }
+        Self { ranges: ranges.into() }
     }
 
-    /// What is in this and not in `other`.
-    pub fn without(&self, other: &Self) -> Self {
-        self.complement().union(other).complement()
+    fn ranges_len(&self) -> usize {
+        self.ranges.len()
     }
 }
 
@@ -138,8 +187,21 @@ mod tests {
             prop_assert_eq!(left.contains(value), in_left);
             prop_assert_eq!(left.complement().contains(value), !in_left);
             prop_assert_eq!(left.without(&right).contains(value), in_left && !in_right);
-            prop_assert_eq!(left.clone().union(&right).contains(value), in_left || in_right);
+            prop_assert_eq!(left.union(&right).contains(value), in_left || in_right);
             prop_assert_eq!(left.complement().complement(), left);
+        }
+
+        #[test]
+        fn many_sets_are_put_together_in_any_order(
+            parts in prop::collection::vec(any::<(u16, u8)>(), 0..200),
+        ) {
+            let ranges: Vec<_> =
+                parts.iter().map(|&(low, len)| (low, low.saturating_add(len.into()))).collect();
+            let mut union = Union::new();
+            ranges.iter().for_each(|&(low, high)| union.push(Arc::new(Ranges::range(low, high))));
+            let all = union.finish();
+            prop_assert_eq!(all.is_none(), parts.is_empty());
+            prop_assert_eq!(all.map_or(Ranges::none(), |set| set.as_ref().clone()), set(&ranges));
         }
     }
 

@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::addresses::Addresses;
 use crate::bytes::{Amount, ByteJump, ByteSet, ByteTest, From, Made, Read, Values};
 use crate::flowbits::FlowBits;
 use crate::http::{Buffer, Kind};
-use crate::ranges::Ranges;
+use crate::ranges::{Ranges, Set};
 use crate::text::UnusedVariable;
 use crate::threshold::Threshold;
 
@@ -26,12 +27,14 @@ pub const REGEX_BYTES_MAX: usize = 256 << 10;
 /// The most expressions of all rules together.
 pub const REGEXES_MAX: usize = 1 << 13;
 
-/// Addresses of both families: IPv4 ones stand where IPv6 has them mapped (`::ffff:0:0/96`).
-pub type Addresses = Ranges<u128>;
+/// The most ranges that lists of addresses in the headers of all rules may be put together from,
+/// and those of ports. A list counts once, however many rules have it.
+pub const LISTED_RANGES_MAX: usize = 1 << 22;
+
 /// Transport ports.
 pub type Ports = Ranges<u16>;
 
-/// An address as a number of [`Addresses`].
+/// An address as a number: IPv4 ones stand where IPv6 has them mapped (`::ffff:0:0/96`).
 #[inline]
 pub fn address_number(address: IpAddr) -> u128 {
     match address {

@@ -11,15 +11,17 @@
 //! - R3: the rows of an array take at most as many bytes as was said. Gates whose values would need
 //!   more classes have their bits set for all values, and are asked themselves.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
 
 use super::Gate;
+use crate::addresses::Addresses;
 use crate::decode::{Carried, Decoded};
 use crate::engine::FlowFacts;
 use crate::ranges::{Ranges, Value};
 use crate::rule::Direction;
 
-/// Bytes of the rows of one array, of four: 4,096 gates and 8,192 classes.
+/// Bytes of the rows of one array, of six: 4,096 gates and 8,192 classes.
 pub(super) const ROWS_BYTES_MAX: usize = 4 << 20;
 
 /// The protocols, both ways of a flow, and whether it is established.
@@ -32,8 +34,8 @@ pub(super) struct Rows {
     words: usize,
     /// By [`flow_class`].
     flows: Vec<u64>,
-    src: Classes<u128>,
-    dst: Classes<u128>,
+    src: Hosts,
+    dst: Hosts,
     src_ports: Classes<u16>,
     dst_ports: Classes<u16>,
     /// By gate.
@@ -49,6 +51,13 @@ pub(super) enum Left {
     Checks,
     /// Everything: it is open both ways, which are few, or there was no room for its values.
     All,
+}
+
+/// Rows by addresses, those of each family apart.
+#[derive(Debug)]
+struct Hosts {
+    v4: Classes<u32>,
+    v6: Classes<u128>,
 }
 
 /// Rows by the classes of a value.
@@ -72,8 +81,8 @@ impl Rows {
         });
         let mut left: Vec<Left> = left.collect();
         let mut of = Builder { gates, words, classes_max, left: &mut left };
-        let src = of.classes(|gate| &gate.header.src);
-        let dst = of.classes(|gate| &gate.header.dst);
+        let src = of.hosts(|gate| &gate.header.src);
+        let dst = of.hosts(|gate| &gate.header.dst);
         let src_ports = of.classes(|gate| &gate.header.src_ports);
         let dst_ports = of.classes(|gate| &gate.header.dst_ports);
         let mut flows = vec![0; FLOWS * words];
@@ -99,7 +108,7 @@ impl Rows {
         let flow = &self.flows[class * self.words..][..self.words];
         let dst_ports = self.dst_ports.row(packet.dst_port);
         let src_ports = self.src_ports.row(packet.src_port);
-        let (src, dst) = (self.src.row(packet.src_number), self.dst.row(packet.dst_number));
+        let (src, dst) = (self.src.row(packet.src()), self.dst.row(packet.dst()));
         out.clear();
         let ports = dst_ports.iter().zip(src_ports).map(|(a, b)| a & b);
         let hosts = src.iter().zip(dst).map(|(a, b)| a & b);
@@ -129,16 +138,35 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
+    fn hosts(&mut self, values: impl Fn(&Gate) -> &Addresses) -> Hosts {
+        Hosts {
+            v4: self.classes(|gate| &values(gate).v4),
+            v6: self.classes(|gate| &values(gate).v6),
+        }
+    }
+
     /// The classes of what gates let through. Gates that would need more than there may be let
     /// everything through here.
     fn classes<T: Value>(&mut self, values: impl Fn(&Gate) -> &Ranges<T>) -> Classes<T> {
         let mut firsts = BTreeSet::from([T::MIN]);
+        // Whether the values of a set had room, by where it lies: gates share sets.
+        let mut known: HashMap<*const Ranges<T>, bool> = HashMap::new();
         for (gate, left) in self.gates.iter().zip(&mut *self.left) {
-            let new = values(gate).iter().flat_map(bounds).filter(|first| !firsts.contains(first));
-            let new: Vec<T> = new.take(self.classes_max + 1).collect();
-            match firsts.len() + new.len() <= self.classes_max && *left != Left::All {
-                true => firsts.extend(new),
-                false => *left = Left::All,
+            if *left == Left::All {
+                continue;
+            }
+            let has_room = *known.entry(values(gate)).or_insert_with(|| {
+                let bounds = values(gate).iter().flat_map(bounds);
+                let new = bounds.filter(|first| !firsts.contains(first));
+                let new: Vec<T> = new.take(self.classes_max + 1).collect();
+                let has_room = firsts.len() + new.len() <= self.classes_max;
+                if has_room {
+                    firsts.extend(new);
+                }
+                has_room
+            });
+            if !has_room {
+                *left = Left::All;
             }
         }
         let firsts: Vec<T> = firsts.into_iter().collect();
@@ -151,6 +179,21 @@ impl Builder<'_> {
             }
         }
         classes
+    }
+}
+
+impl Hosts {
+    /// The row of an address.
+    #[inline]
+    fn row(&self, address: IpAddr) -> &[u64] {
+        match address {
+            IpAddr::V4(address) => self.v4.row(address.into()),
+            IpAddr::V6(address) => self.v6.row(address.into()),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.v4.bytes() + self.v6.bytes()
     }
 }
 

@@ -23,6 +23,8 @@ fn rule() -> impl Strategy<Value = String> {
         "10.0.0.0/8",
         "[10.0.0.1,192.168.0.0/16,!192.168.7.7]",
         "2001:db8::/32",
+        "::/0",
+        "[::/0,10.0.0.2,!2001:db9::]",
         "[255.255.255.255,0.0.0.0/31]",
     ]);
     let ports = select(&["any", "80", "!80", "[1:79,443]", "8000:", ":80", "65535", "0"]);
@@ -73,7 +75,7 @@ proptest! {
         let text: String = texts.iter().enumerate().map(numbered).collect();
         let rules = rules(&text).rules;
         let gates = Gates::within(rules.iter(), bytes_max);
-        prop_assert!(gates.bytes() <= 4 * bytes_max + 64 * 8 * rules.len().div_ceil(64) + 256);
+        prop_assert!(gates.bytes() <= 6 * bytes_max + 64 * 8 * rules.len().div_ceil(64) + 256);
         for frame in &frames {
             let Ok(packet) = decode(LinkType::Ethernet, frame, frame.len()) else { continue };
             for (_, (_, flow)) in rows::flow_classes() {
@@ -122,5 +124,38 @@ fn directions_have_rows_of_their_own() {
         let flow = FlowFacts { direction, is_established: true };
         gates.keep((&packet, &flow), &mut kept, &mut Vec::new());
         assert_eq!(kept, expected);
+    }
+}
+
+#[test]
+fn addresses_of_one_family_say_nothing_of_the_other() {
+    let text =
+        ["any", "::/0", "0.0.0.0/0", "!::/0", "!10.0.0.1", "::ffff:0:0/96", "::ffff:10.0.0.1"]
+            .map(|hosts| format!("alert udp {hosts} any -> any any (content:\"x\"; sid:1;)\n"));
+    let mapped = ("::ffff:10.0.0.1", "2001:db8::1");
+    let frames = [("10.0.0.1", "10.0.0.2"), ("2001:db8::1", "2001:db8::2"), mapped];
+    let expected = [
+        [true; 3],
+        [false, true, true],
+        [true, false, false],
+        [true, false, false],
+        [false, true, true],
+        [false, false, true],
+        [false, false, true],
+    ];
+    for (text, expected) in text.iter().zip(expected) {
+        for (bytes_max, ((src, dst), expected)) in [0, ROWS_BYTES_MAX]
+            .into_iter()
+            .flat_map(|max| frames.iter().zip(expected).map(move |it| (max, it)))
+        {
+            let rules = rules(text).rules;
+            let gates = Gates::within(rules.iter(), bytes_max);
+            let frame = udp(End(src, 80), End(dst, 81), b"x");
+            let packet = decode(LinkType::Ethernet, &frame, frame.len()).unwrap();
+            let mut kept = vec![0];
+            let flow = FlowFacts { direction: Direction::ToServer, is_established: true };
+            gates.keep((&packet, &flow), &mut kept, &mut Vec::new());
+            assert_eq!(kept.len(), usize::from(expected), "{text} {src}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::frames::ip;
 use super::{rules, told};
+use crate::ranges::Set;
 use crate::rule::{Action, Check, Place, Proto, Step};
 use crate::text::{RuleText, Variables, read_rules};
 

@@ -20,6 +20,7 @@ mod bytes;
 pub mod classes;
 mod flowbits;
 mod keywords;
+mod literals;
 mod near;
 mod never;
 mod numbers;
@@ -34,7 +35,6 @@ mod threshold;
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
 
 use warpswitch_rules::diagnostic::{Diagnostic, Diagnostics};
 
@@ -45,10 +45,11 @@ use self::options::{Body, Options};
 use self::sets::Sets;
 pub use self::sets::{UnusedVariable, Variables};
 use self::source::{Part, Skip, Source};
+use crate::addresses::{Addresses, Family};
 use crate::flowbits::BIT_NAMES_MAX;
-use crate::ranges::Ranges;
+use crate::ranges::Set;
 use crate::rule::{
-    About, Action, Addresses, FlowTest, Header, LeftOut, Only, Proto, RULE_BYTES_MAX, RULES_MAX,
+    About, Action, FlowTest, Header, LeftOut, Only, Ports, Proto, RULE_BYTES_MAX, RULES_MAX,
     Remark, RemarkKind, Rule, Rules, Step, TEXT_BYTES_MAX,
 };
 use crate::rule::{REGEX_BYTES_MAX, REGEXES_MAX};
@@ -108,8 +109,8 @@ pub fn read_rules(texts: &[RuleText<'_>], variables: &Variables) -> Result<Rules
 }
 
 struct Reader<'v> {
-    addresses: Sets<'v, u128>,
-    ports: Sets<'v, u16>,
+    addresses: Sets<'v, Addresses>,
+    ports: Sets<'v, Ports>,
     rules: Rules,
     errors: Diagnostics,
     /// Where the rule of a `gid` and `sid` is.
@@ -342,22 +343,22 @@ impl Reader<'_> {
         // Packets of ICMP have no ports: what a rule asks of them is read, and counts for nothing.
         let has_ports = proto != Proto::Icmp;
         let mut asks_ports = false;
-        let any = || Ok((Arc::new(Ranges::all()), Arc::new(Ranges::all())));
         let mut side = |places: Option<(usize, usize)>| {
-            let Some((address, port)) = places else {
-                let (addresses, ports) = any()?;
-                let addresses = family.map_or(addresses.clone(), |it| Arc::new(it.of(&addresses)));
-                return Ok((addresses, ports));
+            let any = (Ok(self.addresses.all()), Ok(self.ports.all()));
+            let (addresses, ports) = match places {
+                Some((address, port)) => (
+                    self.addresses.read(source, words[address].clone(), &mut self.errors),
+                    self.ports.read(source, words[port].clone(), &mut self.errors),
+                ),
+                None => any,
             };
-            let addresses = self.addresses.read(source, words[address].clone(), &mut self.errors);
-            let ports = self.ports.read(source, words[port].clone(), &mut self.errors);
             let (mut addresses, mut ports) = (addresses?, ports?);
             if let Some(family) = family {
-                addresses = Arc::new(family.of(&addresses));
+                addresses = self.addresses.of_family(&addresses, family);
             }
             asks_ports |= !ports.is_all();
             if !has_ports {
-                ports = any()?.1;
+                ports = self.ports.all();
             }
             if addresses.is_none() || ports.is_none() {
                 return Err(Skip::Unsupported("header that nothing matches".into()));
@@ -448,26 +449,6 @@ fn action(source: &Source<'_>, span: &Range<usize>, errors: &mut Diagnostics) ->
         _ => {
             let (message, expected) = ("no such action", "alert, drop, reject or pass");
             Err(source.tell(errors, span.clone(), message, expected, ""))
-        }
-    }
-}
-
-/// A version of IP, of a protocol that is about one alone.
-#[derive(Clone, Copy, Debug)]
-enum Family {
-    V4,
-    V6,
-}
-
-impl Family {
-    /// Those of some addresses that are its own.
-    fn of(self, addresses: &Addresses) -> Addresses {
-        // IPv4 ones stand where IPv6 has them mapped.
-        const FIRST: u128 = 0xffff << 32;
-        let four = Ranges::range(FIRST, FIRST | 0xffff_ffff);
-        match self {
-            Self::V4 => addresses.without(&four.complement()),
-            Self::V6 => addresses.without(&four),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use crate::http::Buffer;
-use crate::ranges::Ranges;
+use crate::ranges::{Ranges, Set};
 use crate::rule::{Check, Field, FlagsHow, InBuffer, Proto, Step};
 
 /// Fields of headers, by their option, and the largest number that each can hold. Payloads have no

@@ -8,18 +8,19 @@
 //! A list is what any of its items without `!` gives, all values if it has none, without what those
 //! with `!` name.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
-use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
 use warpswitch_rules::diagnostic::Diagnostics;
 
+use super::literals::Literal;
 use super::near::nearest;
 use super::source::{Part, Skip, Source};
-use crate::ranges::{Ranges, Value};
-use crate::rule::address_number;
+use crate::addresses::{Addresses, Family};
+use crate::ranges::Union;
+use crate::rule::LISTED_RANGES_MAX;
 
 /// The most lists and variables within each other.
 const NESTING_MAX: usize = 16;
@@ -126,128 +127,36 @@ impl Variables {
     }
 }
 
-/// Values of one kind, read.
-pub(super) trait Literal: Value {
-    /// How it looks, for errors.
-    const LOOKS: &'static str;
-    /// The values that a literal names, or why it names none.
-    fn read(text: &str) -> Result<Ranges<Self>, String>;
-}
-
-/// What is told of a literal of which nothing else is known.
-const UNREADABLE: &str = "cannot be read";
-
-impl Literal for u128 {
-    const LOOKS: &'static str = "an address, as 10.0.0.1, 10.0.0.0/8 or 2001:db8::/32";
-
-    fn read(text: &str) -> Result<Ranges<u128>, String> {
-        if let Some((low, high)) = text.split_once('-') {
-            let (low, high) = (address(low)?, address(high)?);
-            if low.is_ipv4() != high.is_ipv4() {
-                return Err("a range from an IPv4 address to an IPv6 one".into());
-            }
-            if low > high {
-                return Err(format!("an empty range: {low} is above {high}"));
-            }
-            return Ok(Ranges::range(address_number(low), address_number(high)));
-        }
-        let (addr, len) = text.split_once('/').map_or((text, None), |(a, l)| (a, Some(l)));
-        let addr = address(addr)?;
-        let (family, bits_max) = if addr.is_ipv4() { ("IPv4", 32) } else { ("IPv6", 128) };
-        let bits = match len.map(str::trim) {
-            None => bits_max,
-            Some(len) if !len.is_empty() && len.bytes().all(|byte| byte.is_ascii_digit()) => {
-                let bits = len.parse().ok().filter(|&bits: &u32| bits <= bits_max);
-                let why = || format!("{family} addresses have {bits_max} bits, not {len:.10}");
-                bits.ok_or_else(why)?
-            }
-            Some(mask) if addr.is_ipv4() => mask_bits(mask)?,
-            Some(_) => return Err(UNREADABLE.into()),
-        };
-        let host = u128::MAX.checked_shr(bits + 128 - bits_max).unwrap_or(0);
-        let number = address_number(addr);
-        Ok(Ranges::range(number & !host, number | host))
-    }
-}
-
-fn address(text: &str) -> Result<IpAddr, String> {
-    let text = text.trim();
-    text.parse().map_err(|_| why_no_address(text))
-}
-
-/// Why a text is no address, if it looks like one of IPv4.
-fn why_no_address(text: &str) -> String {
-    let numbers: Vec<&str> = text.split('.').take(6).collect();
-    let is_number = |text: &&str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    if numbers.len() < 2 || !numbers.iter().all(is_number) {
-        return UNREADABLE.into();
-    }
-    if numbers.len() != 4 {
-        return "an IPv4 address is four numbers".into();
-    }
-    match numbers.iter().find(|number| number.parse::<u8>().is_err()) {
-        Some(number) => format!("{number:.10} is above 255"),
-        None => "a number of an IPv4 address begins with 0".into(),
-    }
-}
-
-/// The length of a dotted mask.
-fn mask_bits(text: &str) -> Result<u32, String> {
-    let mask = match address(text)? {
-        IpAddr::V4(mask) => u32::from(mask),
-        IpAddr::V6(_) => return Err(UNREADABLE.into()),
-    };
-    match mask.count_ones() == mask.leading_ones() {
-        true => Ok(mask.leading_ones()),
-        false => Err(format!("the mask {text} is no prefix: it has a 0 before a 1")),
-    }
-}
-
-impl Literal for u16 {
-    const LOOKS: &'static str = "a port or a range, as 80, 1024: or 8000:8080";
-
-    fn read(text: &str) -> Result<Ranges<u16>, String> {
-        let (low, high) = match text.split_once(':') {
-            None => {
-                let port = port(text)?;
-                (port, port)
-            }
-            Some((low, high)) => {
-                let low = if low.trim().is_empty() { 0 } else { port(low)? };
-                let high = if high.trim().is_empty() { u16::MAX } else { port(high)? };
-                (low, high)
-            }
-        };
-        match low <= high {
-            true => Ok(Ranges::range(low, high)),
-            false => Err(format!("an empty range: {low} is above {high}")),
-        }
-    }
-}
-
-fn port(text: &str) -> Result<u16, String> {
-    let text = text.trim();
-    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().map_err(|_| match is_number {
-        true => format!("{text:.10} is above 65535"),
-        false => UNREADABLE.into(),
-    })
-}
-
-/// Sets that were read, by their text: rules name the same ones again and again.
-pub(super) struct Sets<'v, T> {
+/// Sets that were read: rules name the same ones again and again. Equal ones are one in memory,
+/// however they are written.
+pub(super) struct Sets<'v, S> {
     variables: &'v Variables,
-    known: BTreeMap<String, Option<Arc<Ranges<T>>>>,
+    /// By their text, which is never more than that of the rules; none where it told an error.
+    known: HashMap<Box<str>, Option<Arc<S>>>,
+    shared: HashSet<Arc<S>>,
+    all: Arc<S>,
+    /// Those of one family, by where the whole set lies, which `shared` keeps there.
+    of_family: HashMap<(usize, Family), Arc<S>>,
+    /// Ranges that lists were put together from.
+    listed: usize,
 }
 
-impl<'v, T: Literal> Sets<'v, T> {
+impl<'v, S: Literal> Sets<'v, S> {
     pub(super) fn new(variables: &'v Variables) -> Self {
-        Self { variables, known: BTreeMap::new() }
+        let all = Arc::new(S::all());
+        Self {
+            variables,
+            known: HashMap::new(),
+            shared: HashSet::from([Arc::clone(&all)]),
+            all,
+            of_family: HashMap::new(),
+            listed: 0,
+        }
     }
 
     /// Whether a rule asked for the variable `name`.
     pub(super) fn uses(&self, name: &str) -> bool {
-        self.known.contains_key(&format!("${name}"))
+        self.known.contains_key(&*format!("${name}"))
     }
 
     /// The set that `span` of `source` names.
@@ -256,16 +165,52 @@ impl<'v, T: Literal> Sets<'v, T> {
         source: &Source<'_>,
         span: Range<usize>,
         errors: &mut Diagnostics,
-    ) -> Part<Arc<Ranges<T>>> {
+    ) -> Part<Arc<S>> {
         let text = source.text(&span);
-        if let Some(Some(known)) = self.known.get(&text) {
+        if let Some(Some(known)) = self.known.get(&*text) {
             return Ok(Arc::clone(known));
         }
-        let set = Arc::new(self.item(source, span, errors, 0)?);
-        if self.known.len() < 1 << 12 {
-            self.known.insert(text, Some(Arc::clone(&set)));
-        }
+        self.count(1, source, &span, errors)?;
+        let set = self.item(source, span, errors, 0)?;
+        let set = self.share(set);
+        self.known.insert(text.into(), Some(Arc::clone(&set)));
         Ok(set)
+    }
+
+    /// The set of all values.
+    pub(super) fn all(&self) -> Arc<S> {
+        Arc::clone(&self.all)
+    }
+
+    /// The one in memory that is equal. Cost: linear in the set.
+    fn share(&mut self, set: Arc<S>) -> Arc<S> {
+        if let Some(shared) = self.shared.get(&set) {
+            return Arc::clone(shared);
+        }
+        self.shared.insert(Arc::clone(&set));
+        set
+    }
+
+    /// Counts ranges that are taken into a list. Of too many it is told once.
+    fn count(
+        &mut self,
+        ranges: usize,
+        source: &Source<'_>,
+        span: &Range<usize>,
+        errors: &mut Diagnostics,
+    ) -> Part<()> {
+        if self.listed > LISTED_RANGES_MAX {
+            return Err(Skip::Told);
+        }
+        self.listed += ranges;
+        if self.listed <= LISTED_RANGES_MAX {
+            return Ok(());
+        }
+        let message = format!("lists of more than {LISTED_RANGES_MAX} {} in all rules", S::NAME);
+        let expected = "fewer; a list that is written alike in many rules counts once";
+        let help = "a variable in a list with others counts with all that it holds each time: \
+                    make the whole list a variable, --var NAME=[...]";
+        Err(source.tell(errors, span.clone(), &message, expected, help))
     }
 
     fn item(
@@ -274,7 +219,7 @@ impl<'v, T: Literal> Sets<'v, T> {
         span: Range<usize>,
         errors: &mut Diagnostics,
         depth: usize,
-    ) -> Part<Ranges<T>> {
+    ) -> Part<Arc<S>> {
         let span = source.trim(span);
         if depth > NESTING_MAX {
             let message = format!("more than {NESTING_MAX} lists and variables in each other");
@@ -283,16 +228,18 @@ impl<'v, T: Literal> Sets<'v, T> {
         match source.bytes[span.clone()] {
             [b'!', ..] => {
                 let set = self.item(source, span.start + 1..span.end, errors, depth + 1)?;
-                Ok(set.complement())
+                self.count(set.ranges_len(), source, &span, errors)?;
+                Ok(Arc::new(set.complement()))
             }
             [b'$', ..] => self.variable(source, span, errors, depth),
             [b'[', .., b']'] => self.list(source, span.start + 1..span.end - 1, errors, depth),
             _ => {
                 let text = source.text(&span);
                 if text.eq_ignore_ascii_case("any") {
-                    return Ok(Ranges::all());
+                    return Ok(self.all());
                 }
-                T::read(&text).map_err(|why| source.tell(errors, span, &why, T::LOOKS, ""))
+                let set = S::read(&text);
+                set.map(Arc::new).map_err(|why| source.tell(errors, span, &why, S::LOOKS, ""))
             }
         }
     }
@@ -303,19 +250,19 @@ impl<'v, T: Literal> Sets<'v, T> {
         span: Range<usize>,
         errors: &mut Diagnostics,
         depth: usize,
-    ) -> Part<Ranges<T>> {
-        let mut with: Option<Ranges<T>> = None;
-        let mut without = Ranges::none();
+    ) -> Part<Arc<S>> {
+        let (mut with, mut without) = (Union::new(), Union::new());
         for item in source.split_commas(span) {
-            if let [b'!', ..] = source.bytes[item.clone()] {
-                let set = self.item(source, item.start + 1..item.end, errors, depth + 1)?;
-                without = without.union(&set);
-            } else {
-                let set = self.item(source, item, errors, depth + 1)?;
-                with = Some(with.unwrap_or_else(Ranges::none).union(&set));
-            }
+            let (union, inner) = match source.bytes[item.clone()] {
+                [b'!', ..] => (&mut without, item.start + 1..item.end),
+                _ => (&mut with, item.clone()),
+            };
+            let set = self.item(source, inner, errors, depth + 1)?;
+            self.count(set.ranges_len().max(1), source, &item, errors)?;
+            union.push(set);
         }
-        Ok(with.unwrap_or_else(Ranges::all).without(&without))
+        let with = with.finish().unwrap_or_else(|| self.all());
+        Ok(without.finish().map_or(with.clone(), |without| Arc::new(with.without(&without))))
     }
 
     fn variable(
@@ -324,44 +271,64 @@ impl<'v, T: Literal> Sets<'v, T> {
         span: Range<usize>,
         errors: &mut Diagnostics,
         depth: usize,
-    ) -> Part<Ranges<T>> {
-        let name = source.text(&(span.start + 1..span.end));
-        let Some(value) = self.variables.values.get(&name) else {
+    ) -> Part<Arc<S>> {
+        let key = source.text(&span);
+        let name = &key[1..];
+        match self.known.get(&*key) {
+            Some(Some(set)) => return Ok(Arc::clone(set)),
+            // It was told where the value is read first.
+            Some(None) => return Err(Skip::Told),
+            None => {}
+        }
+        let Some(value) = self.variables.values.get(name) else {
             // Of many errors only some are kept.
             let known = self.variables.values.keys().map(String::as_str);
-            let meant = if errors.wants_more() { nearest(&name, known) } else { None };
+            let meant = if errors.wants_more() { nearest(name, known) } else { None };
             let help = match meant {
                 Some(meant) => format!("is ${meant} meant? Or set it: --var {name}=VALUE"),
                 None => format!("give it a value: --var {name}=VALUE"),
             };
             return Err(source.tell(errors, span, "no such variable", "one that is set", &help));
         };
-        let key = format!("${name}");
-        match self.known.get(&key) {
-            Some(Some(set)) => return Ok(set.as_ref().clone()),
-            // It was told where the value is read first.
-            Some(None) => return Err(Skip::Told),
-            None => {}
-        }
         let place = format!("--var {name}");
         let inner = Source::new(&place, value.as_bytes());
         let set = self.item(&inner, 0..value.len(), errors, depth + 1);
-        self.known.insert(key, set.as_ref().ok().map(|set| Arc::new(set.clone())));
+        let set = set.map(|set| self.share(set));
+        self.known.insert(key.into(), set.as_ref().ok().map(Arc::clone));
         set
+    }
+}
+
+impl Sets<'_, Addresses> {
+    /// Those of a set that was read that are of one family.
+    pub(super) fn of_family(&mut self, set: &Arc<Addresses>, family: Family) -> Arc<Addresses> {
+        let key = (Arc::as_ptr(set).addr(), family);
+        if let Some(known) = self.of_family.get(&key) {
+            return Arc::clone(known);
+        }
+        let part = self.share(Arc::new(set.of(family)));
+        self.of_family.insert(key, Arc::clone(&part));
+        part
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use proptest::prelude::*;
+    use proptest::sample::select;
 
-    fn read<T: Literal>(text: &str) -> Result<Ranges<T>, String> {
+    use super::*;
+    use crate::naive;
+    use crate::ranges::Set;
+    use crate::rule::Ports;
+
+    fn read<S: Literal>(text: &str) -> Result<S, String> {
         let mut variables = Variables::default();
         variables.set("A=[10.0.0.0/8,!10.1.0.0/16]").unwrap();
         variables.set("LOOP=$LOOP").unwrap();
         let mut errors = Diagnostics::default();
         let source = Source::new("x", text.as_bytes());
-        let set = Sets::new(&variables).read(&source, 0..text.len(), &mut errors);
+        let set = Sets::<S>::new(&variables).read(&source, 0..text.len(), &mut errors);
         match set {
             Ok(set) => Ok(set.as_ref().clone()),
             Err(_) => Err(errors.to_string()),
@@ -369,7 +336,123 @@ mod tests {
     }
 
     fn has(text: &str, address: &str) -> bool {
-        read::<u128>(text).unwrap().contains(address_number(address.parse().unwrap()))
+        read::<Addresses>(text).unwrap().contains(address.parse().unwrap())
+    }
+
+    /// Lists of lists, with all that may stand in them.
+    fn list() -> impl Strategy<Value = String> {
+        let literal = select(&[
+            "any",
+            "0.0.0.0/0",
+            "::/0",
+            "10.0.0.0/8",
+            "10.0.0.1",
+            "10.0.0.0/255.255.255.254",
+            "10.0.0.1-10.0.1.255",
+            "255.255.255.255",
+            "::ffff:10.0.0.0/104",
+            "::ffff:0:0-::ffff:ffff:ffff",
+            "2001:db8::/32",
+            "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+        ]);
+        let literal = (any::<bool>(), literal).prop_map(|(negated, literal)| match negated {
+            true => format!("!{literal}"),
+            false => literal.to_owned(),
+        });
+        literal.prop_recursive(3, 16, 5, |inner| {
+            let items = prop::collection::vec(inner, 1..5);
+            (any::<bool>(), items).prop_map(|(negated, items)| {
+                let sign = if negated { "!" } else { "" };
+                format!("{sign}[{}]", items.join(","))
+            })
+        })
+    }
+
+    proptest! {
+        /// Of the same family, beside it, mapped to the other one, and at the ends of both.
+        #[test]
+        fn lists_name_what_each_item_names(list in list()) {
+            let set = read::<Addresses>(&list).unwrap();
+            for address in [
+                "0.0.0.0", "10.0.0.0", "10.0.0.1", "10.0.0.2", "10.0.1.255", "10.255.255.255",
+                "11.0.0.0", "255.255.255.255", "::", "::1", "::a00:1", "::ffff:0.0.0.0",
+                "::ffff:10.0.0.1", "::ffff:255.255.255.255", "2001:db8::1", "2001:db9::",
+                "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+            ] {
+                let address = address.parse().unwrap();
+                let expected = naive::addresses::names(&list, address);
+                prop_assert_eq!(Some(set.contains(address)), expected, "{} {}", list, address);
+            }
+        }
+    }
+
+    #[test]
+    fn a_prefix_of_one_family_says_nothing_of_the_other() {
+        for (text, v4, v6) in [
+            ("any", true, true),
+            ("0.0.0.0/0", true, false),
+            ("::/0", false, true),
+            ("[0.0.0.0/0,::/0]", true, true),
+            ("[any,!::/0]", true, false),
+            ("!10.0.0.0/8", true, true),
+            ("!0.0.0.0/0", false, true),
+            ("[11.0.0.0/8,!2001:db8::/32]", true, false),
+            ("::ffff:0:0/96", false, false),
+        ] {
+            let found = (has(text, "11.0.0.1"), has(text, "2001:db9::1"));
+            assert_eq!(found, (v4, v6), "{text}");
+        }
+        assert!(has("::ffff:0:0/96", "::ffff:11.0.0.1") && !has("11.0.0.1", "::ffff:11.0.0.1"));
+    }
+
+    #[test]
+    fn equal_lists_are_one_in_memory() {
+        let mut variables = Variables::default();
+        variables.set("A=[10.0.0.0/9,10.128.0.0/9]").unwrap();
+        let (mut errors, mut sets) = (Diagnostics::default(), Sets::new(&variables));
+        let mut read = |text: &str, family: Option<Family>| {
+            let source = Source::new("x", text.as_bytes());
+            let set: Arc<Addresses> = sets.read(&source, 0..text.len(), &mut errors).ok().unwrap();
+            family.map_or(set.clone(), |family| sets.of_family(&set, family))
+        };
+        let first = read("$A", None);
+        for text in ["$A", "[$A]", "[ $A, $A ]", "10.0.0.0/8", "[10.0.0.0/8,10.1.1.1]", "!!$A"] {
+            assert!(Arc::ptr_eq(&first, &read(text, None)), "{text}");
+            assert!(Arc::ptr_eq(&first, &read(text, Some(Family::V4))), "{text}");
+            assert!(read(text, Some(Family::V6)).is_none());
+        }
+    }
+
+    #[test]
+    fn lists_have_a_bound_that_is_told_once() {
+        let hosts: Vec<String> =
+            (0..4096).map(|n| format!("10.{}.{}.0/32", n / 256, n % 256)).collect();
+        let mut variables = Variables::default();
+        variables.set(&format!("A=[{}]", hosts.join(","))).unwrap();
+        let mut sets = Sets::<Addresses>::new(&variables);
+        let mut errors = Diagnostics::default();
+        let mut failed = Vec::new();
+        for n in 0..1100 {
+            // Alike, it counts once; with another host, anew.
+            for text in ["$A".to_owned(), "[!$A]".to_owned(), format!("[$A,11.0.{n}.1]")] {
+                let text = text.replace(&format!("0.{n}."), &format!("{}.{}.", n / 256, n % 256));
+                let source = Source::new("x.rules", text.as_bytes());
+                if sets.read(&source, 0..text.len(), &mut errors).is_err() {
+                    failed.push(n);
+                }
+            }
+        }
+        let told = errors.to_string();
+        assert_eq!((failed[0], failed.len()), (1021, 1100 - 1021), "{told}");
+        for part in [
+            "error: lists of more than 4194304 addresses in all rules",
+            "--> x.rules:1:2",
+            "expected",
+            "help: a variable in a list with others counts",
+        ] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        assert_eq!(errors.len(), 1);
     }
 
     #[test]
@@ -380,16 +463,16 @@ mod tests {
         assert!(has("[ !10.0.0.0/8 , !::1 ]", "11.0.0.0") && !has("[!10.0.0.0/8,!::1]", "::1"));
         assert!(has("10.0.0.0/255.0.0.0", "10.9.9.9") && has("10.0.0.1-10.0.0.3", "10.0.0.2"));
         assert!(has("[10.0.0.1,[2001:db8::/32,!2001:db8::1]]", "2001:db8::2"));
-        let ports = read::<u16>("[80,1024:,!2000:3000]").unwrap();
+        let ports = read::<Ports>("[80,1024:,!2000:3000]").unwrap();
         assert!(ports.contains(80) && ports.contains(65535) && !ports.contains(2500));
-        assert!(!ports.contains(81) && read::<u16>(":9").unwrap().contains(0));
-        assert!(read::<u16>("!any").unwrap().is_none());
+        assert!(!ports.contains(81) && read::<Ports>(":9").unwrap().contains(0));
+        assert!(read::<Ports>("!any").unwrap().is_none());
     }
 
     #[test]
     fn what_cannot_be_is_told_at_its_place() {
         let told = |text: &str, part: &str| {
-            let error = read::<u128>(text).unwrap_err();
+            let error = read::<Addresses>(text).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");
         };
         told("[10.0.0.1,10.0.0.0/33]", "x:1:11");
@@ -412,9 +495,9 @@ mod tests {
         told(&"[".repeat(40), "cannot be read");
         told(&format!("{}any", "!".repeat(40)), "in each other");
         told("10.0.0.9-10.0.0.1", "an address");
-        assert!(read::<u16>("9:1").unwrap_err().contains("a port or a range"));
+        assert!(read::<Ports>("9:1").unwrap_err().contains("a port or a range"));
         let told = |text: &str, part: &str| {
-            let error = read::<u16>(text).unwrap_err();
+            let error = read::<Ports>(text).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");
         };
         told("80000", "error: 80000 is above 65535");

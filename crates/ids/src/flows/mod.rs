@@ -480,7 +480,8 @@ mod tests {
             assert_eq!(flows.find(address), None);
             places.push(flows.insert(packet, address, 1));
         }
-        assert_eq!((flows.len(), flows.table.redrawn), (599, 1));
+        // What is drawn may once in a while have keys meet, too.
+        assert!(flows.len() == 599 && flows.table.redrawn >= 1);
         for (address, place) in addresses.iter().zip(places) {
             assert_eq!(flows.find(address), Some(place));
             flows.remove(place);

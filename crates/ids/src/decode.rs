@@ -2,11 +2,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use warpswitch_wire::fragment::{IpFragment, fragment};
 use warpswitch_wire::ip::Fragment;
 use warpswitch_wire::link::LinkType;
 use warpswitch_wire::parse::{Network, ParsedFrame, Transport, parse};
 use warpswitch_wire::udp;
 
+use crate::fragments::{FragmentOf, Whole};
 use crate::rule::{Check, Field, FlagsHow, address_number};
 
 /// Bytes behind type, code and checksum that are header too in an ICMPv6 error or echo.
@@ -19,7 +21,7 @@ pub enum Uninspected {
     Malformed,
     /// Neither IPv4 nor IPv6.
     NotIp,
-    /// A part of an IP packet: nothing is put together here.
+    /// A part of an IP packet that did not become whole.
     Fragment,
 }
 
@@ -58,9 +60,9 @@ pub(crate) struct TcpPart {
 /// The number that is reserved among VLANs.
 pub(crate) const NO_VLAN: u16 = 0x0fff;
 
-/// The VLAN of a tag.
-fn vlan(tci: u16) -> u16 {
-    tci & 0x0fff
+/// The VLANs of the outermost tag and of the next.
+fn vlans(parsed: &ParsedFrame) -> [u16; 2] {
+    [parsed.vlan_tci, parsed.inner_vlan_tci].map(|tci| tci.map_or(NO_VLAN, |tci| tci & 0x0fff))
 }
 
 /// A packet, taken apart.
@@ -88,6 +90,8 @@ pub(crate) struct Decoded<'a> {
     pub payload: &'a [u8],
     /// Bytes of the payload that were on the wire.
     pub payload_wire_bytes: usize,
+    /// Whether it was put together from fragments.
+    pub is_rebuilt: bool,
 }
 
 /// Takes a frame apart.
@@ -107,13 +111,35 @@ pub(crate) fn decode(
     if parsed.fragment != Fragment::No {
         return Err(Uninspected::Fragment);
     }
-    decoded.vlans = [parsed.vlan_tci, parsed.inner_vlan_tci].map(|tci| tci.map_or(NO_VLAN, vlan));
+    decoded.vlans = vlans(&parsed);
     decoded.ip_proto = parsed.ip_proto.0;
     decoded.payload = parsed.payload(frame);
     let cut = decoded.payload_wire_bytes.saturating_sub(network.len());
     decoded.payload_wire_bytes = decoded.payload.len() + cut;
     transport(&parsed, frame, &mut decoded);
     Ok(decoded)
+}
+
+/// Takes the fragment apart that a frame is; `None` if it is none that can be read.
+pub(crate) fn decode_fragment(
+    link: LinkType,
+    frame: &[u8],
+    wire_bytes: usize,
+) -> Option<(FragmentOf, IpFragment<'_>)> {
+    let (parsed, part) = fragment(link, frame, wire_bytes)?;
+    let network = parsed.network_bytes(frame);
+    let ip = match parsed.network {
+        Network::Ipv4 => ipv4(network),
+        _ => ipv6(network),
+    }?;
+    let (src, dst, is_ipv6) = (ip.src_number, ip.dst_number, ip.is_ipv6);
+    Some((FragmentOf { src, dst, is_ipv6, vlans: vlans(&parsed) }, part))
+}
+
+/// Takes a packet apart that was put together.
+pub(crate) fn decode_whole(whole: &Whole) -> Result<Decoded<'_>, Uninspected> {
+    let decoded = decode(LinkType::RawIp, &whole.bytes, whole.bytes.len())?;
+    Ok(Decoded { vlans: whole.vlans, is_rebuilt: true, ..decoded })
 }
 
 /// The IPv4 part; `payload_wire_bytes` is the whole packet's for now.
@@ -158,6 +184,7 @@ fn of_ip(
         tcp: TcpPart::default(),
         payload: &[],
         payload_wire_bytes: bytes,
+        is_rebuilt: false,
     }
 }
 
@@ -274,6 +301,7 @@ impl Decoded<'_> {
                     }
             }
             Check::SameIp => self.src_number == self.dst_number,
+            Check::Rebuilt(rebuilt) => self.is_rebuilt == rebuilt,
         }
     }
 }

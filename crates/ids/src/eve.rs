@@ -70,6 +70,8 @@ struct StatsEvent {
 pub struct StatsPart {
     /// Packets.
     pub decoder: DecoderStats,
+    /// IP fragments.
+    pub defrag: DefragStats,
     /// Flows.
     pub flow: FlowStats,
     /// TCP streams.
@@ -91,10 +93,29 @@ pub struct DecoderStats {
     pub invalid: u64,
     /// Packets that are neither IPv4 nor IPv6.
     pub not_ip: u64,
-    /// IP fragments, which are not inspected.
+    /// IP fragments whose packets did not become whole.
     pub fragments: u64,
     /// Packets that the capture has in part.
     pub cut: u64,
+}
+
+/// IP fragments.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DefragStats {
+    /// Fragments.
+    pub fragments: u64,
+    /// Packets that became whole.
+    pub reassembled: u64,
+    /// Packets that took too long.
+    pub timed_out: u64,
+    /// Packets that were given up to make room.
+    pub evicted: u64,
+    /// Fragments of no place in a packet, or that the capture has in part.
+    pub unusable: u64,
+    /// Fragments that say something else than what came before.
+    pub overlap_diff_data: u64,
+    /// The most bytes that fragments took.
+    pub memuse_peak: u64,
 }
 
 /// Flows.
@@ -167,7 +188,7 @@ pub struct DetectStats {
 pub fn stats(inspector: &Inspector) -> StatsPart {
     let stats: Stats = inspector.stats();
     let uninspected = |reason: Uninspected| stats.uninspected[reason as usize];
-    let streams = &stats.streams;
+    let (streams, fragments) = (&stats.streams, &stats.fragments);
     StatsPart {
         decoder: DecoderStats {
             pkts: stats.packets,
@@ -176,6 +197,15 @@ pub fn stats(inspector: &Inspector) -> StatsPart {
             not_ip: uninspected(Uninspected::NotIp),
             fragments: uninspected(Uninspected::Fragment),
             cut: stats.cut,
+        },
+        defrag: DefragStats {
+            fragments: fragments.fragments,
+            reassembled: fragments.whole,
+            timed_out: fragments.timed_out,
+            evicted: fragments.evicted,
+            unusable: fragments.unusable,
+            overlap_diff_data: fragments.conflicts,
+            memuse_peak: fragments.bytes_peak,
         },
         flow: FlowStats {
             total: stats.flows,

@@ -37,6 +37,7 @@ pub mod engine;
 pub mod eve;
 pub mod flowbits;
 mod flows;
+mod fragments;
 mod gates;
 pub mod http;
 pub mod inspect;

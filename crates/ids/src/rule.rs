@@ -169,6 +169,8 @@ pub enum Check {
     },
     /// Source and destination address are the same.
     SameIp,
+    /// Whether the packet was put together from fragments.
+    Rebuilt(bool),
 }
 
 /// How TCP flags are compared.

@@ -209,6 +209,18 @@ impl Ipv6FragmentRepr {
     }
 }
 
+/// Bytes of an extension header of kind `proto`, by its first two; `None` if they are not there, or
+/// say a length that it cannot have.
+pub(crate) fn extension_bytes(proto: IpProto, header: &[u8]) -> Option<usize> {
+    let length = usize::from(*header.get(1)?);
+    match proto {
+        IpProto::FRAGMENT => Some(EXTENSION_BYTES_MIN),
+        // Counted in 4-byte units less two; RFC 4302 has 12 bytes of fixed fields.
+        IpProto::AH => (length > 0).then_some(length * 4 + 8),
+        _ => Some(length * 8 + 8),
+    }
+}
+
 /// Where a chain of extension headers ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChainEnd {
@@ -240,12 +252,8 @@ pub fn walk_chain(first: IpProto, payload: &[u8]) -> Result<ChainEnd, ParseError
         }
         let rest = &payload[end.bytes..];
         need(rest, EXTENSION_BYTES_MIN, ParseError::Ipv6ExtensionTruncated)?;
-        let header_bytes = match end.proto {
-            IpProto::FRAGMENT => EXTENSION_BYTES_MIN,
-            // Counted in 4-byte units less two; RFC 4302 has 12 bytes of fixed fields.
-            IpProto::AH if rest[1] == 0 => return Err(ParseError::Ipv6ExtensionLength),
-            IpProto::AH => usize::from(rest[1]) * 4 + 8,
-            _ => usize::from(rest[1]) * 8 + 8,
+        let Some(header_bytes) = extension_bytes(end.proto, rest) else {
+            return Err(ParseError::Ipv6ExtensionLength);
         };
         need(rest, header_bytes, ParseError::Ipv6ExtensionTruncated)?;
         if end.proto == IpProto::FRAGMENT {

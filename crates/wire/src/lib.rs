@@ -27,6 +27,7 @@ pub mod arp;
 pub mod checksum;
 mod error;
 pub mod ethernet;
+pub mod fragment;
 pub mod icmp;
 pub mod icmpv6;
 pub mod ip;

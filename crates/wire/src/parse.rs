@@ -216,7 +216,30 @@ pub fn parse_ethernet(frame: &[u8]) -> Result<ParsedFrame, ParseError> {
 /// # Errors
 /// The reason why it cannot be parsed. Nothing else happens, whatever the bytes are.
 pub fn parse(link: LinkType, frame: &[u8], wire_bytes: usize) -> Result<ParsedFrame, ParseError> {
+    read(link, frame, wire_bytes, true)
+}
+
+/// As [`parse`], but for the transport header, which is payload: it may be in pieces.
+///
+/// # Errors
+/// The reason why it cannot be parsed.
+pub(crate) fn parse_network(
+    link: LinkType,
+    frame: &[u8],
+    wire_bytes: usize,
+) -> Result<ParsedFrame, ParseError> {
+    read(link, frame, wire_bytes, false)
+}
+
+#[inline(always)]
+fn read(
+    link: LinkType,
+    frame: &[u8],
+    wire_bytes: usize,
+    reads_transport: bool,
+) -> Result<ParsedFrame, ParseError> {
     let mut parser = Parser {
+        reads_transport,
         bytes: frame,
         wire_end: wire_bytes.max(frame.len()),
         offset: 0,
@@ -254,6 +277,7 @@ struct Parser<'a> {
     bytes: &'a [u8],
     wire_end: usize,
     offset: usize,
+    reads_transport: bool,
     found: ParsedFrame,
 }
 
@@ -445,7 +469,7 @@ impl<'a> Parser<'a> {
     fn transport(&mut self, proto: IpProto) -> Result<(), ParseError> {
         self.found.ip_proto = proto;
         self.found.transport_offset = self.offset;
-        if self.found.fragment == Fragment::Later {
+        if self.found.fragment == Fragment::Later || !self.reads_transport {
             return Ok(());
         }
         let rest = self.rest();

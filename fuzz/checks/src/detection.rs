@@ -83,9 +83,11 @@ pub fn packets(data: &[u8]) {
             assert!(inspector.flows() <= options.flows_max);
             // A flow is never ended for the memory that its own packets take.
             assert!(inspector.stream_bytes() <= options.stream_bytes_max + (1 << 20));
+            assert!(inspector.fragment_bytes() <= options.fragment_bytes_max);
         }
         inspector.finish(&mut alerts);
         assert_eq!((inspector.flows(), inspector.stream_bytes()), (0, 0));
+        assert_eq!(inspector.fragment_bytes(), 0);
         // The packet's place in its batch is all that may differ.
         alerts.iter_mut().for_each(|alert| alert.packet = None);
         found.push(alerts);
@@ -105,6 +107,7 @@ fn options(choice: u8) -> InspectorOptions {
     InspectorOptions {
         flows_max: 1 + usize::from(choice & 3),
         stream_bytes_max: if choice & 4 == 0 { 1 << 20 } else { 64 },
+        fragment_bytes_max: if choice & 8 == 0 { 1 << 20 } else { 2048 },
         held_bytes_max: 16 << (choice >> 6),
         window_bytes: Some(usize::from(choice >> 3 & 7)).filter(|bytes| *bytes < 7),
         thresholds_max: 1 + usize::from(choice & 1),
@@ -117,6 +120,7 @@ pub(crate) fn packet(bytes: &[u8], timestamp_ns: u64) -> Packet<'_> {
 }
 
 /// Frames and the pauses before them: each begins with its kind, pause, two bytes and a length.
+/// Some are in two fragments.
 fn frames(mut rest: &[u8]) -> Vec<(Vec<u8>, u8)> {
     let mut frames = Vec::new();
     while let Some((&[kind, pause, place, flags, len], more)) = rest.split_first_chunk() {
@@ -126,7 +130,12 @@ fn frames(mut rest: &[u8]) -> Vec<(Vec<u8>, u8)> {
             1 => datagram(payload),
             kind => segment(kind & 1 == 0, place, flags & 0x17, payload),
         };
-        frames.push((frame, pause));
+        if kind & 0x40 != 0 && kind % 8 != 0 {
+            let parts = halves(&frame, place, kind & 0x80 != 0);
+            frames.extend(parts.map(|part| (part, pause)));
+        } else {
+            frames.push((frame, pause));
+        }
         rest = more;
     }
     frames
@@ -141,6 +150,25 @@ pub(crate) fn ip(from_client: bool, proto: u8, transport: &[u8]) -> Vec<u8> {
     frame.extend([10, 0, 0, if from_client { 2 } else { 1 }]);
     frame.extend(transport);
     frame
+}
+
+/// Two fragments of an IPv4 frame, which may overlap, or leave a gap.
+fn halves(frame: &[u8], place: u8, turned: bool) -> [Vec<u8>; 2] {
+    let (front, data) = frame.split_at(34);
+    let eighths = |number: u8| usize::from(number & 3) * 8;
+    let (end, start) =
+        (eighths(place).min(data.len()), eighths(place >> 2).min(data.len() / 8 * 8));
+    let part = |start: usize, end: usize, more: bool| {
+        let mut part = front.to_vec();
+        part[16..18].copy_from_slice(&((20 + end - start) as u16).to_be_bytes());
+        part[18] = place >> 4;
+        let field = (start as u16 / 8) | (u16::from(more) << 13);
+        part[20..22].copy_from_slice(&field.to_be_bytes());
+        part.extend(&data[start..end]);
+        part
+    };
+    let parts = [part(0, end, true), part(start, data.len(), false)];
+    if turned { [parts[1].clone(), parts[0].clone()] } else { parts }
 }
 
 fn datagram(payload: &[u8]) -> Vec<u8> {

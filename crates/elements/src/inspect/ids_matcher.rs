@@ -2,13 +2,14 @@
 //!
 //! # Synopsis
 //! `IDSMatcher(RULES FILE [FILE ...] [, OUT FILE, VARS "NAME=VALUE" ..., LINK LINK, FLOWS_MAX N,
-//! MEMORY_MAX BYTES, WINDOW BYTES, PAYLOAD BYTES])`
+//! MEMORY_MAX BYTES, FRAGMENTS_MAX BYTES, WINDOW BYTES, PAYLOAD BYTES])`
 //!
 //! # Ports
 //! One input, push or pull. Output 0: all packets, or those without an alert if output 1 is
 //! connected. Output 1, which need not be: packets that a rule was found in, pushed. A match across
 //! segments is found in the packet that completes it; the packets before have gone on by then. So
-//! are rules about buffers of HTTP/1 in the packet with which a head or a body is whole.
+//! are rules about buffers of HTTP/1 in the packet with which a head or a body is whole, and what
+//! IP fragments hold together in the last of them that came.
 //!
 //! # Configuration
 //! - `RULES`: rule files, gzip'd or not; `docs/ids.md` of this project says what of the language is
@@ -20,8 +21,9 @@
 //!   mode), or `null` (BSD loopback). Where none of the first 1000 packets is IP by this, and most
 //!   would be by another, it says so
 //! - `FLOWS_MAX`: the most flows at a time, 65536 by default
-//! - `MEMORY_MAX`: the most bytes of all streams together (suffix K, M or G, as for the two below),
+//! - `MEMORY_MAX`: the most bytes of all streams together (suffix K, M or G, as for those below),
 //!   128M by default; at least `WINDOW`
+//! - `FRAGMENTS_MAX`: the most bytes of IP fragments whose packets are not whole, 4M by default
 //! - `WINDOW`: bytes of a stream before new ones in which a match may begin; by default as many as
 //!   the rules can use, at most 2048
 //! - `PAYLOAD`: bytes of the text in each alert, as base64; 0 by default
@@ -35,7 +37,7 @@
 //! | `unsupported` | read | `FILE:LINE SID KEYWORDS` for each rule that was left out |
 //! | `flows` | read | flows at the moment |
 //! | `streams` | read | `COUNTER VALUE` for what became of packets, flows, segments and alerts, and bytes that streams hold at the moment; the counters of the event `stats`, see `docs/ids.md` |
-//! | `bytes_max` | read | the most bytes that flows and streams take, whatever comes |
+//! | `bytes_max` | read | the most bytes that flows, streams and fragments take, whatever comes |
 //! | `on_device` | read | texts, of packets and of streams, that a device searched for patterns |
 //! | `on_cores` | read | those that the worker did although there is a device |
 //! | `ahead_missed` | read | packets of which is not known what a device found ahead, `PACKETS<tab>REASON`: nobody has searched (`no answer`), or the list of what was found was written over (`its list is gone`), among others |
@@ -363,6 +365,7 @@ impl Element for IdsMatcher {
         let mut link = "ethernet".to_owned();
         let usual = InspectorOptions::default();
         let (mut flows, mut memory) = (usual.flows_max as u64, Size(usual.stream_bytes_max as u64));
+        let mut fragments = Size(usual.fragment_bytes_max as u64);
         let (mut window, mut payload) = (None::<Size>, Size(0));
         args.read_mp("RULES", &mut rules)
             .read("OUT", &mut self.filename)
@@ -370,6 +373,7 @@ impl Element for IdsMatcher {
             .read("LINK", &mut link)
             .read("FLOWS_MAX", &mut flows)
             .read("MEMORY_MAX", &mut memory)
+            .read("FRAGMENTS_MAX", &mut fragments)
             .read("WINDOW", &mut window)
             .read("PAYLOAD", &mut payload);
         match link_of(&link) {
@@ -380,6 +384,7 @@ impl Element for IdsMatcher {
         let options = InspectorOptions {
             flows_max: usize::try_from(flows).unwrap_or(usize::MAX),
             stream_bytes_max: bytes(memory),
+            fragment_bytes_max: bytes(fragments),
             window_bytes: window.map(bytes),
             payload_bytes: bytes(payload),
             ..usual

@@ -2,15 +2,16 @@
 //!
 //! # Synopsis
 //! `GPUIDSMatcher(RULES FILE [FILE ...] [, OUT FILE, VARS "NAME=VALUE" ..., LINK LINK, FLOWS_MAX N,
-//! MEMORY_MAX BYTES, WINDOW BYTES, PAYLOAD BYTES, ANNO PLACE, CHK_ANNO PLACE=NUMBER])`,
+//! MEMORY_MAX BYTES, FRAGMENTS_MAX BYTES, WINDOW BYTES, PAYLOAD BYTES, ANNO PLACE,
+//! CHK_ANNO PLACE=NUMBER])`,
 //! `GPUIDSMatcher(FOR ELEMENT [, LOOKUP N])`
 //!
 //! # Ports
 //! One input, one output; push. Takes wide batches, see `Batcher`.
 //!
 //! # Configuration
-//! - `RULES`, `OUT`, `VARS`, `LINK`, `FLOWS_MAX`, `MEMORY_MAX`, `WINDOW`, `PAYLOAD`: as for
-//!   `IDSMatcher`
+//! - `RULES`, `OUT`, `VARS`, `LINK`, `FLOWS_MAX`, `MEMORY_MAX`, `FRAGMENTS_MAX`, `WINDOW`,
+//!   `PAYLOAD`: as for `IDSMatcher`
 //! - `ANNO`: place of the annotation that gets 1 for packets that a rule was found in, and 0 for
 //!   others, four bytes; 44 by default
 //! - `CHK_ANNO`: only packets whose annotation at `PLACE`, of four bytes, is `NUMBER` are looked

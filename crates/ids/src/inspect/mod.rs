@@ -20,6 +20,10 @@
 //! Whoever knows what occurs in a payload says so ([`Packet::found`]): it is not searched again
 //! then, but for its seam. So a device can search payloads while flows are not known yet.
 //!
+//! # Fragments
+//! The packet that a fragment completes takes its place: packets before it are searched, then it is
+//! inspected by itself, then go on those behind it.
+//!
 //! # Texts
 //! A rule is looked for in the payload of each packet, in windows of streams, or in both, as its
 //! [`Scope`](crate::rule::Scope) says. A window is the bytes in order that a packet made available,
@@ -47,11 +51,13 @@ use warpswitch_scan::{PatternId, PatternSets};
 use warpswitch_wire::link::LinkType;
 
 pub use crate::decode::Uninspected;
-use crate::decode::{Carried, Decoded, decode};
+use crate::decode::{Carried, Decoded, decode, decode_fragment, decode_whole};
 use crate::engine::Engine;
 use crate::flowbits::BitTable;
 use crate::flows::Flows;
 pub use crate::flows::Timeouts;
+pub use crate::fragments::FragmentStats;
+use crate::fragments::{Fragments, Whole};
 use crate::rule::Direction;
 pub use crate::stream::StreamStats;
 use crate::threshold::{Threshold, Windows};
@@ -80,6 +86,8 @@ pub struct InspectorOptions {
     pub flows_max: usize,
     /// The most bytes of all streams together: windows, segments that wait, and messages.
     pub stream_bytes_max: usize,
+    /// The most bytes of fragments whose packets are not whole; beyond it the oldest are given up.
+    pub fragment_bytes_max: usize,
     /// The most bytes of segments that wait, in one direction of a flow.
     pub held_bytes_max: usize,
     /// Bytes of a stream that stay at hand; as many as rules can use if none are named, and at most
@@ -102,6 +110,7 @@ impl Default for InspectorOptions {
         Self {
             flows_max: 1 << 16,
             stream_bytes_max: 128 << 20,
+            fragment_bytes_max: 4 << 20,
             held_bytes_max: 256 << 10,
             window_bytes: None,
             timeouts: Timeouts::default(),
@@ -123,6 +132,9 @@ pub struct OddBound {
 
 /// Bytes of a stream that stay at hand where a rule has no bound.
 pub const WINDOW_BYTES_MAX: usize = 2048;
+
+/// The most bytes of an IP packet: as much is held of fragments beyond their bound at most.
+const IP_BYTES_MAX: usize = 1 << 16;
 
 /// The most flows that may be asked for.
 pub const FLOWS_MAX: usize = 1 << 30;
@@ -146,9 +158,13 @@ impl InspectorOptions {
         Ok(())
     }
 
-    /// The most bytes that flows and streams take, whatever comes, where no rule names bits.
+    /// The most bytes that flows, streams and fragments take, whatever comes, where no rule names
+    /// bits.
     pub fn bytes_max(&self) -> usize {
-        self.flows_max.saturating_mul(Flows::BYTES_EACH).saturating_add(self.stream_bytes_max)
+        let flows = self.flows_max.saturating_mul(Flows::BYTES_EACH);
+        // Of a packet that became whole there is a copy, until it was inspected.
+        let fragments = self.fragment_bytes_max.saturating_add(2 * IP_BYTES_MAX);
+        flows.saturating_add(self.stream_bytes_max).saturating_add(fragments)
     }
 }
 
@@ -264,6 +280,8 @@ pub struct Stats {
     pub flows_evicted: u64,
     /// Flows that ended for the memory of streams.
     pub flows_evicted_for_memory: u64,
+    /// What became of fragments.
+    pub fragments: FragmentStats,
     /// What became of TCP segments.
     pub streams: StreamStats,
     /// The most bytes that streams held.
@@ -314,6 +332,9 @@ pub struct Inspector {
     /// Bytes of a stream that stay at hand.
     window_bytes: usize,
     flows: Flows,
+    fragments: Fragments,
+    /// A packet that a fragment has just completed.
+    whole: Option<Completed>,
     stream_bytes: usize,
     now_ns: u64,
     stats: Stats,
@@ -333,6 +354,15 @@ pub struct Inspector {
     /// What tells the time for `work`.
     clock: Option<fn() -> Duration>,
     work: SearchWork,
+}
+
+/// A packet that was put together, and the last of its fragments.
+#[derive(Debug)]
+struct Completed {
+    whole: Whole,
+    /// The packet of the batch.
+    packet: u32,
+    timestamp_ns: u64,
 }
 
 /// The numbers in `to` of those rules of `from` that have the same threshold there.
@@ -361,6 +391,8 @@ impl Inspector {
             options,
             window_bytes,
             flows,
+            fragments: Fragments::default(),
+            whole: None,
             stream_bytes: 0,
             now_ns: 0,
             stats: Stats::default(),
@@ -408,7 +440,11 @@ impl Inspector {
     pub fn stats(&self) -> Stats {
         let (flows, flows_midstream) = (self.flows.created, self.flows.midstream);
         let thresholds_evicted = self.windows.evicted;
-        Stats { flows, flows_midstream, thresholds_evicted, ..self.stats.clone() }
+        let fragments = self.fragments.stats();
+        let mut uninspected = self.stats.uninspected;
+        uninspected[Uninspected::Fragment as usize] += self.fragments.lost;
+        let counted = self.stats.clone();
+        Stats { flows, flows_midstream, thresholds_evicted, fragments, uninspected, ..counted }
     }
 
     /// Alerts of each rule, by its number.
@@ -429,6 +465,11 @@ impl Inspector {
     /// Bytes that streams hold at the moment.
     pub fn stream_bytes(&self) -> usize {
         self.stream_bytes
+    }
+
+    /// Bytes that fragments take at the moment.
+    pub fn fragment_bytes(&self) -> usize {
+        self.fragments.bytes()
     }
 
     /// The most texts that waited to be searched.
@@ -464,6 +505,7 @@ impl Inspector {
         self.flows = std::mem::replace(&mut old.flows, Flows::new(old_names.len()));
         self.flows.bits = self.flows.bits.renamed(old_names, names);
         self.flows.forget_timeouts();
+        self.fragments = std::mem::take(&mut old.fragments);
         self.windows.take(&old.windows, &same_thresholds(&old.engine, &self.engine));
         old.windows = Windows::new(old.options.thresholds_max);
         self.stream_bytes = std::mem::take(&mut old.stream_bytes);
@@ -482,10 +524,24 @@ impl Inspector {
         packets: impl IntoIterator<Item = Packet<'p>>,
         alerts: &mut Vec<Alert>,
     ) {
+        let mut packets = packets.into_iter().zip(0..);
+        self.inspect_whole_ones(&mut packets, alerts);
+        while let Some(completed) = self.whole.take() {
+            self.inspect_completed(&completed, alerts);
+            self.inspect_whole_ones(&mut packets, alerts);
+        }
+    }
+
+    /// Inspects packets up to a fragment that completes one, or the end.
+    fn inspect_whole_ones<'p>(
+        &mut self,
+        packets: &mut impl Iterator<Item = (Packet<'p>, u32)>,
+        alerts: &mut Vec<Alert>,
+    ) {
         let mut round = std::mem::take(&mut self.round).renew();
         let mut heads = renew(std::mem::take(&mut self.heads));
-        let mut packets = packets.into_iter().zip(0..);
-        while let Some(packet) = packets.next() {
+        while self.whole.is_none() {
+            let Some(packet) = packets.next() else { break };
             if round.jobs.is_empty() {
                 heads.clear();
             }
@@ -507,8 +563,51 @@ impl Inspector {
         self.heads = renew(heads);
     }
 
-    /// Ends all flows: segments that wait are inspected as they are.
+    /// Inspects a packet that was put together, in the place of the fragment that completed it.
+    fn inspect_completed(&mut self, completed: &Completed, alerts: &mut Vec<Alert>) {
+        let Completed { whole, packet, timestamp_ns } = completed;
+        let decoded = match decode_whole(whole) {
+            Ok(decoded) => decoded,
+            Err(reason) => {
+                self.stats.uninspected[reason as usize] += 1;
+                return;
+            }
+        };
+        let mut round = std::mem::take(&mut self.round).renew();
+        let mut heads = renew(std::mem::take(&mut self.heads));
+        let address = self.flows.address(&decoded);
+        let next = Next { address, now_ns: self.now_ns, hint: u32::MAX };
+        let (packet, number) = (Some(*packet), self.number);
+        heads.push(Head { decoded, packet, number, timestamp_ns: *timestamp_ns, found: None });
+        self.take(&heads, 0, next, &mut round, alerts);
+        self.search(&heads, &mut round, alerts);
+        self.round = round.renew();
+        self.heads = renew(heads);
+    }
+
+    /// Takes a packet that is a fragment, or one that cannot be read for `reason`; tells whether
+    /// another one is whole by it.
+    fn take_fragment(
+        &mut self,
+        (packet, idx): (&Packet<'_>, u32),
+        reason: Uninspected,
+        now_ns: u64,
+    ) -> bool {
+        // A first fragment with a part of a transport header is none that can be read, either.
+        let Some((of, part)) = decode_fragment(packet.link, packet.bytes, packet.wire_bytes) else {
+            self.stats.uninspected[reason as usize] += 1;
+            return false;
+        };
+        let whole = self.fragments.take(&of, &part, now_ns, self.options.fragment_bytes_max);
+        let timestamp_ns = packet.timestamp_ns;
+        self.whole = whole.map(|whole| Completed { whole, packet: idx, timestamp_ns });
+        self.whole.is_some()
+    }
+
+    /// Ends all flows: segments that wait are inspected as they are. Fragments that wait are given
+    /// up.
     pub fn finish(&mut self, alerts: &mut Vec<Alert>) {
+        self.fragments.finish();
         let mut round = std::mem::take(&mut self.round);
         while let Some(place) = self.flows.least(None) {
             self.end_flow(place, &[], &mut round, alerts);
@@ -517,8 +616,8 @@ impl Inspector {
         self.round = round;
     }
 
-    /// Takes packets apart, and asks for the lines of memory that their flows are in. Gives the
-    /// time of the latest packet.
+    /// Takes packets apart, up to a fragment that completes one, and asks for the lines of memory
+    /// that their flows are in. Gives the time of the latest packet.
     fn read<'p>(
         &mut self,
         packets: impl Iterator<Item = (Packet<'p>, u32)>,
@@ -533,10 +632,10 @@ impl Inspector {
             now_ns = now_ns.max(packet.timestamp_ns);
             let decoded = match decode(packet.link, packet.bytes, packet.wire_bytes) {
                 Ok(decoded) => decoded,
-                Err(reason) => {
-                    self.stats.uninspected[reason as usize] += 1;
-                    continue;
-                }
+                Err(reason) => match self.take_fragment((&packet, idx), reason, now_ns) {
+                    true => break,
+                    false => continue,
+                },
             };
             self.stats.cut += u64::from(decoded.payload_wire_bytes > decoded.payload.len());
             let address = self.flows.address(&decoded);

@@ -88,3 +88,33 @@ pub fn tagged(frame: &[u8], vlan: u16) -> Vec<u8> {
     tagged.extend(&frame[12..]);
     tagged
 }
+
+/// The fragments of a frame, so many times eight bytes of data in each, and the rest.
+pub fn cut(frame: &[u8], cuts: &[usize], id: u16) -> Vec<Vec<u8>> {
+    let is_ipv6 = frame[12..14] == [0x86, 0xdd];
+    let (front, data) = frame.split_at(14 + if is_ipv6 { 40 } else { 20 });
+    let (mut parts, mut start) = (Vec::new(), 0usize);
+    for cut in cuts.iter().map(|cut| 8 * cut).chain([usize::MAX]) {
+        let end = data.len().min(start.saturating_add(cut));
+        let more = u16::from(end < data.len());
+        let mut part = front.to_vec();
+        if is_ipv6 {
+            part[18..20].copy_from_slice(&((end - start + 8) as u16).to_be_bytes());
+            part[20] = 44;
+            part.extend([front[20], 0]);
+            part.extend((start as u16 | more).to_be_bytes());
+            part.extend(u32::from(id).to_be_bytes());
+        } else {
+            part[16..18].copy_from_slice(&((20 + end - start) as u16).to_be_bytes());
+            part[18..20].copy_from_slice(&id.to_be_bytes());
+            part[20..22].copy_from_slice(&((start as u16 / 8) | (more << 13)).to_be_bytes());
+        }
+        part.extend(&data[start..end]);
+        parts.push(part);
+        start = end;
+        if start == data.len() {
+            break;
+        }
+    }
+    parts
+}

@@ -3,6 +3,7 @@
 mod agree;
 mod bounds;
 mod flowbits;
+mod fragments;
 pub mod frames;
 mod http;
 mod mistakes;

@@ -136,7 +136,7 @@ fn has_flags(checks: &[Check]) -> bool {
                     FlagsHow::Not => found & flags == 0,
                 }
             }
-            Check::Number { .. } | Check::SameIp => true,
+            Check::Number { .. } | Check::SameIp | Check::Rebuilt(_) => true,
         })
     };
     let has_any = checks.iter().any(|check| matches!(check, Check::Flags { .. }));

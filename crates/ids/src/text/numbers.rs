@@ -5,7 +5,7 @@ use std::ops::Range;
 use warpswitch_rules::diagnostic::Diagnostics;
 
 use super::near::nearest;
-use super::source::{Part, Skip, Source};
+use super::source::{Part, Source};
 use crate::rule::{Check, Direction, Field, FlagsHow, FlowTest, Only};
 
 /// The option that compares a number of the headers, and the largest number it may name.
@@ -159,7 +159,7 @@ fn flag_bits(letters: &str) -> Option<u16> {
 }
 
 /// Words of `flow` that are read.
-const FLOW_WORDS: [&str; 10] = [
+const FLOW_WORDS: [&str; 11] = [
     "established",
     "not_established",
     "stateless",
@@ -170,6 +170,7 @@ const FLOW_WORDS: [&str; 10] = [
     "no_stream",
     "only_stream",
     "no_frag",
+    "only_frag",
 ];
 
 /// What the options `flow` of a rule say so far, each with the word that said it.
@@ -178,6 +179,7 @@ pub(super) struct FlowWords {
     state: Option<(Option<bool>, String)>,
     direction: Option<(Direction, String)>,
     only: Option<(Only, String)>,
+    rebuilt: Option<(bool, String)>,
 }
 
 impl FlowWords {
@@ -199,8 +201,8 @@ impl FlowWords {
                 "to_client" | "from_server" => set(&mut self.direction, Direction::ToClient, &text),
                 "no_stream" => set(&mut self.only, Only::Packets, &text),
                 "only_stream" => set(&mut self.only, Only::Streams, &text),
-                "no_frag" => None,
-                "only_frag" => return Err(Skip::Unsupported("flow only_frag".into())),
+                "no_frag" => set(&mut self.rebuilt, false, &text),
+                "only_frag" => set(&mut self.rebuilt, true, &text),
                 _ => {
                     let (last, others) = FLOW_WORDS.split_last().unwrap_or((&"", &[]));
                     let expected = format!("{} or {last}", others.join(", "));
@@ -221,6 +223,11 @@ impl FlowWords {
             }
         }
         Ok(())
+    }
+
+    /// Whether the packet must have been put together from fragments, or must not.
+    pub(super) fn rebuilt(&self) -> Option<Check> {
+        self.rebuilt.as_ref().map(|rebuilt| Check::Rebuilt(rebuilt.0))
     }
 
     /// What they ask.

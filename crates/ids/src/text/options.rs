@@ -508,8 +508,8 @@ impl<'a> Draftsman<'a> {
         errors: &mut Diagnostics,
         keywords: &mut Vec<String>,
     ) -> Body {
-        let Self { source, mut about, said, flow, checks, steps, .. } = self;
-        let (arounds, flow) = (self.arounds, flow.test());
+        let Self { source, mut about, said, flow, mut checks, steps, .. } = self;
+        let (arounds, rebuilt, flow) = (self.arounds, flow.rebuilt(), flow.test());
         if !said.has("sid") {
             let message = "a rule without sid";
             source.tell(errors, whole, message, "sid:NUMBER; among the options", "");
@@ -528,11 +528,14 @@ impl<'a> Draftsman<'a> {
         }
         let sorted = note(arounds.sort(steps), keywords);
         if let (Some(sorted), true) = (&sorted, keywords.is_empty()) {
-            let reason = sorted.reason(flow.direction, !checks.is_empty());
+            let has_checks = !checks.is_empty() || rebuilt == Some(Check::Rebuilt(true));
+            let reason = sorted.reason(flow.direction, has_checks);
             keywords.extend(reason.map(str::to_owned));
         }
         let nothing = Sorted { payload: Vec::new(), buffers: Vec::new() };
         let Sorted { payload: steps, buffers } = sorted.unwrap_or(nothing);
+        // Messages come in packets that may have been whole or not.
+        checks.extend(rebuilt.filter(|_| buffers.is_empty()));
         // In rules of Snort 3 no word is about the content before it.
         let mut odd = if arounds.is_snort() { Vec::new() } else { self.odd };
         odd.extend(

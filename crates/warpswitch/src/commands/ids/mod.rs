@@ -50,8 +50,8 @@ rule file ends the run before anything is written; the first ten are shown, as a
 rules of a class that is not known, or with the gid, sid and rev of another one.
 
 Streams of TCP are put together, so a match across segments is found, once. Memory is bounded: \
---flows-max and --memory-max say how far, and the summary says what that is together. What was not \
-inspected is counted by reason.
+--flows-max, --memory-max and --fragments-max say how far, and the summary says what that is \
+together. IP fragments are put together. What was not inspected is counted by reason.
 
 Where the capture is a stream, the standard input or a pipe, alerts are written as they come, also \
 into a file: when it has no more for now, and once a second. Else they appear when all of it was \
@@ -90,7 +90,7 @@ pub struct IdsArgs {
 
     /// Read the rules alone, and list those that are left out
     #[arg(long, conflicts_with_all = ["pcap", "out", "payload", "flows_max", "memory_max",
-        "window", "left_out", "quiet"])]
+        "fragments_max", "window", "left_out", "quiet"])]
     check: bool,
 
     /// Where alerts go; '-' is the standard output [default: -, or nowhere with --json]
@@ -112,6 +112,10 @@ pub struct IdsArgs {
     /// The most bytes of all streams together (suffix K, M or G)
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "128M")]
     memory_max: usize,
+
+    /// The most bytes of IP fragments whose packets are not whole (suffix K, M or G)
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "4M")]
+    fragments_max: usize,
 
     /// Bytes of a stream before new ones in which a rule may begin [default: as many as the rules
     /// can use, at most 2K]
@@ -224,6 +228,7 @@ fn options(args: &IdsArgs) -> anyhow::Result<InspectorOptions> {
     let options = InspectorOptions {
         flows_max: args.flows_max,
         stream_bytes_max: args.memory_max,
+        fragment_bytes_max: args.fragments_max,
         window_bytes: args.window,
         payload_bytes: args.payload,
         ..InspectorOptions::default()
@@ -553,7 +558,7 @@ fn tell_summary(inspector: &Inspector, time: Duration) {
         }
     }
     let bound = human::bytes(inspector.bytes_max());
-    term::note(format!("flows and streams take at most {bound}, whatever comes"));
+    term::note(format!("flows, streams and fragments take at most {bound}, whatever comes"));
 }
 
 /// What was not inspected, and what streams met.
@@ -561,8 +566,11 @@ fn tell_counters(stats: &StatsPart) {
     let lines = [
         ("not inspected: headers that cannot be read", stats.decoder.invalid),
         ("not inspected: not IP", stats.decoder.not_ip),
-        ("not inspected: IP fragments", stats.decoder.fragments),
+        ("not inspected: fragments of unfinished packets", stats.decoder.fragments),
         ("payloads that the capture has in part", stats.decoder.cut),
+        ("packets put together from fragments", stats.defrag.reassembled),
+        ("fragments that contradict earlier ones", stats.defrag.overlap_diff_data),
+        ("fragmented packets given up to make room", stats.defrag.evicted),
         ("connections met midway", stats.tcp.midstream_pickups),
         ("segments out of order", stats.tcp.out_of_order),
         ("segments that came twice", stats.tcp.retransmissions),

@@ -1,4 +1,4 @@
-//! What docs/language.md shows runs as it is pasted.
+//! What docs/language.md and docs/offload.md show runs as it is pasted.
 
 use std::fs;
 use std::path::Path;
@@ -22,6 +22,24 @@ fn run(folder: &Path, line: &str) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{line}: {said}");
     text + &said
+}
+
+#[test]
+fn the_chain_of_the_page_runs_from_the_root() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = fs::read_to_string(root.join("docs/offload.md")).expect("the page");
+    let [chain] = blocks(&page, "click")[..] else { panic!("one configuration") };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("chain.click");
+    fs::write(&file, chain).expect("it can be written");
+    let lines = blocks(&page, "sh").into_iter().flat_map(str::lines);
+    let lines: Vec<String> = lines
+        .filter(|line| line.contains(" chain.click"))
+        .map(|line| line.replace("chain.click", &file.to_string_lossy()))
+        .collect();
+    let said: String = lines.iter().map(|line| run(&root, line)).collect();
+    assert!(lines.len() == 2 && said.contains(": right") && !said.contains("warning"), "{said}");
+    assert!(said.contains("GPUSDNClassifier") && said.contains("2 no output"), "{said}");
 }
 
 #[test]

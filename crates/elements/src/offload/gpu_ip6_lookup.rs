@@ -41,7 +41,8 @@
 //!
 //! # Example
 //! ```text
-//! Batcher -> HostToDeviceMemcpy -> GPUIP6Lookup(2001:db8::/64 0, ::/0 fe80::1 1)
+//! ... -> CheckIP6Header -> GetIP6Address(24)
+//!   -> Batcher -> HostToDeviceMemcpy -> GPUIP6Lookup(2001:db8::/64 0, ::/0 fe80::1 1)
 //!   -> DeviceToHostMemcpy -> GPUCompletionQueue -> Debatcher -> out :: Dispatcher;
 //! ```
 

@@ -4,7 +4,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 /// A value that ranges are made of: it has a next one, up to the last.
-pub trait Value: Copy + Ord + std::fmt::Debug {
+pub trait Value: Copy + Ord + Hash + std::fmt::Debug {
     /// The least value.
     const MIN: Self;
     /// The largest value.
@@ -110,7 +110,7 @@ impl<T: Value> Ranges<T> {
     }
 
     /// The ranges, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (T, T)> + '_ {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (T, T)> + '_ {
         self.ranges.iter().copied()
     }
 
@@ -122,7 +122,7 @@ impl<T: Value> Ranges<T> {
     }
 }
 
-impl<T: Value + Hash> Set for Ranges<T> {
+impl<T: Value> Set for Ranges<T> {
     fn all() -> Self {
         Self::range(T::MIN, T::MAX)
     }

@@ -6,12 +6,11 @@
 //! rows     a bit a gate │ a bit a gate │ …      of each class
 //! ```
 //! # Invariants
-//! - R1: a bit that is not set is a gate that is closed, whatever rules there are.
-//! - R2: a gate of which nothing is left to be asked ([`Left::Nothing`]) is open if all are set.
-//! - R3: the rows of an array take at most as many bytes as was said. Gates whose values would need
-//!   more classes have their bits set for all values, and are asked themselves.
+//! - R1: a gate without checks is open if its bits are set in all rows, and else closed.
+//! - R2: the rows of an array take at most as many bytes as was said. Gates whose values would need
+//!   more classes have no bits.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashSet};
 use std::net::IpAddr;
 
 use super::Gate;
@@ -19,7 +18,7 @@ use crate::addresses::Addresses;
 use crate::decode::{Carried, Decoded};
 use crate::engine::FlowFacts;
 use crate::ranges::{Ranges, Value};
-use crate::rule::Direction;
+use crate::rule::{Direction, Header};
 
 /// Bytes of the rows of one array, of six: 4,096 gates and 8,192 classes.
 pub(super) const ROWS_BYTES_MAX: usize = 4 << 20;
@@ -38,19 +37,6 @@ pub(super) struct Rows {
     dst: Hosts,
     src_ports: Classes<u16>,
     dst_ports: Classes<u16>,
-    /// By gate.
-    left: Vec<Left>,
-}
-
-/// What is left to be asked of a gate whose bits are set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Left {
-    /// Nothing: it is open.
-    Nothing,
-    /// Its checks.
-    Checks,
-    /// Everything: it is open both ways, which are few, or there was no room for its values.
-    All,
 }
 
 /// Rows by addresses, those of each family apart.
@@ -70,21 +56,13 @@ struct Classes<T> {
 }
 
 impl Rows {
-    /// The rows of gates, `bytes_max` for each array at most.
-    pub(super) fn new(gates: &[Gate], bytes_max: usize) -> Self {
-        let words = gates.len().div_ceil(64).max(1);
-        let classes_max = bytes_max / (8 * words);
-        let left = gates.iter().map(|gate| match gate {
-            Gate { header, .. } if header.both_ways => Left::All,
-            Gate { checks, .. } if checks.is_empty() => Left::Nothing,
-            _ => Left::Checks,
-        });
-        let mut left: Vec<Left> = left.collect();
-        let mut of = Builder { gates, words, classes_max, left: &mut left };
-        let src = of.hosts(|gate| &gate.header.src);
-        let dst = of.hosts(|gate| &gate.header.dst);
-        let src_ports = of.classes(|gate| &gate.header.src_ports);
-        let dst_ports = of.classes(|gate| &gate.header.dst_ports);
+    /// The rows of gates that `values` has room for.
+    pub(super) fn new(gates: &[Gate], values: Values) -> Self {
+        let words = gates.len().div_ceil(64);
+        let src = values.src.rows(words, gates, |gate| &gate.header.src);
+        let dst = values.dst.rows(words, gates, |gate| &gate.header.dst);
+        let src_ports = values.src_ports.rows(words, gates, |gate| &gate.header.src_ports);
+        let dst_ports = values.dst_ports.rows(words, gates, |gate| &gate.header.dst_ports);
         let mut flows = vec![0; FLOWS * words];
         for (class, facts) in flow_classes() {
             for (idx, gate) in gates.iter().enumerate() {
@@ -93,7 +71,7 @@ impl Rows {
                 }
             }
         }
-        Self { words, flows, src, dst, src_ports, dst_ports, left }
+        Self { words, flows, src, dst, src_ports, dst_ports }
     }
 
     /// Bytes of all of them.
@@ -116,11 +94,6 @@ impl Rows {
             flow.iter().zip(ports).zip(hosts).map(|((flow, ports), hosts)| flow & ports & hosts),
         );
     }
-
-    /// What is left to be asked of a gate whose bit is set.
-    pub(super) fn left(&self, gate: u32) -> Left {
-        self.left[gate as usize]
-    }
 }
 
 /// Whether a gate's bit is set.
@@ -129,54 +102,107 @@ pub(super) fn has(bits: &[u64], gate: u32) -> bool {
     bits[gate as usize / 64] >> (gate % 64) & 1 != 0
 }
 
-/// What classes are made of.
-struct Builder<'a> {
-    gates: &'a [Gate],
-    words: usize,
-    classes_max: usize,
-    left: &'a mut [Left],
+/// Where classes of values begin, as far as there is room for them.
+#[derive(Debug)]
+pub(super) struct Values {
+    src: HostValues,
+    dst: HostValues,
+    src_ports: Firsts<u16>,
+    dst_ports: Firsts<u16>,
 }
 
-impl Builder<'_> {
-    fn hosts(&mut self, values: impl Fn(&Gate) -> &Addresses) -> Hosts {
-        Hosts {
-            v4: self.classes(|gate| &values(gate).v4),
-            v6: self.classes(|gate| &values(gate).v6),
+/// The same of addresses.
+#[derive(Debug)]
+struct HostValues {
+    v4: Firsts<u32>,
+    v6: Firsts<u128>,
+}
+
+/// The least values of classes.
+#[derive(Debug)]
+struct Firsts<T> {
+    firsts: BTreeSet<T>,
+    max: usize,
+    /// Where sets lie whose values there are: gates share sets.
+    known: HashSet<*const Ranges<T>>,
+}
+
+impl Values {
+    /// None, with room for so many gates.
+    pub(super) fn new(gates_max: usize, bytes_max: usize) -> Self {
+        let max = bytes_max / (8 * gates_max.div_ceil(64).max(1));
+        Self {
+            src: HostValues::new(max),
+            dst: HostValues::new(max),
+            src_ports: Firsts::new(max),
+            dst_ports: Firsts::new(max),
         }
     }
 
-    /// The classes of what gates let through. Gates that would need more than there may be let
-    /// everything through here.
-    fn classes<T: Value>(&mut self, values: impl Fn(&Gate) -> &Ranges<T>) -> Classes<T> {
-        let mut firsts = BTreeSet::from([T::MIN]);
-        // Whether the values of a set had room, by where it lies: gates share sets.
-        let mut known: HashMap<*const Ranges<T>, bool> = HashMap::new();
-        for (gate, left) in self.gates.iter().zip(&mut *self.left) {
-            if *left == Left::All {
-                continue;
-            }
-            let has_room = *known.entry(values(gate)).or_insert_with(|| {
-                let bounds = values(gate).iter().flat_map(bounds);
-                let new = bounds.filter(|first| !firsts.contains(first));
-                let new: Vec<T> = new.take(self.classes_max + 1).collect();
-                let has_room = firsts.len() + new.len() <= self.classes_max;
-                if has_room {
-                    firsts.extend(new);
-                }
-                has_room
-            });
-            if !has_room {
-                *left = Left::All;
-            }
+    /// Adds what a gate tells apart, if there is room for all of it.
+    pub(super) fn add(&mut self, gate: &Gate) -> bool {
+        let Header { src, dst, src_ports, dst_ports, .. } = &gate.header;
+        let has_room = self.src.has_room(src)
+            && self.dst.has_room(dst)
+            && self.src_ports.has_room(src_ports)
+            && self.dst_ports.has_room(dst_ports);
+        if has_room {
+            self.src.add(src);
+            self.dst.add(dst);
+            self.src_ports.add(src_ports);
+            self.dst_ports.add(dst_ports);
         }
-        let firsts: Vec<T> = firsts.into_iter().collect();
-        let rows = vec![0; firsts.len() * self.words];
-        let mut classes = Classes { firsts, rows, words: self.words };
-        for (idx, (gate, left)) in self.gates.iter().zip(&*self.left).enumerate() {
-            match left {
-                Left::All => classes.open(idx, T::MIN, T::MAX),
-                _ => values(gate).iter().for_each(|(low, high)| classes.open(idx, low, high)),
-            }
+        has_room
+    }
+}
+
+impl HostValues {
+    fn new(max: usize) -> Self {
+        Self { v4: Firsts::new(max), v6: Firsts::new(max) }
+    }
+
+    fn has_room(&self, hosts: &Addresses) -> bool {
+        self.v4.has_room(&hosts.v4) && self.v6.has_room(&hosts.v6)
+    }
+
+    fn add(&mut self, hosts: &Addresses) {
+        self.v4.add(&hosts.v4);
+        self.v6.add(&hosts.v6);
+    }
+
+    fn rows(self, words: usize, gates: &[Gate], of: impl Fn(&Gate) -> &Addresses) -> Hosts {
+        Hosts {
+            v4: self.v4.rows(words, gates, |gate| &of(gate).v4),
+            v6: self.v6.rows(words, gates, |gate| &of(gate).v6),
+        }
+    }
+}
+
+impl<T: Value> Firsts<T> {
+    fn new(max: usize) -> Self {
+        Self { firsts: BTreeSet::from([T::MIN]), max, known: HashSet::new() }
+    }
+
+    fn has_room(&self, set: &Ranges<T>) -> bool {
+        if self.known.contains(&std::ptr::from_ref(set)) {
+            return true;
+        }
+        let new = set.iter().flat_map(bounds).filter(|first| !self.firsts.contains(first));
+        self.firsts.len() + new.take(self.max + 1).count() <= self.max
+    }
+
+    fn add(&mut self, set: &Ranges<T>) {
+        if self.known.insert(std::ptr::from_ref(set)) {
+            self.firsts.extend(set.iter().flat_map(bounds));
+        }
+    }
+
+    fn rows(self, words: usize, gates: &[Gate], of: impl Fn(&Gate) -> &Ranges<T>) -> Classes<T> {
+        let firsts: Vec<T> = self.firsts.into_iter().collect();
+        let rows = vec![0; firsts.len() * words];
+        let mut classes = Classes { firsts, rows, words };
+        for (idx, gate) in gates.iter().enumerate() {
+            of(gate).iter().for_each(|(low, high)| classes.open(idx, low, high));
         }
         classes
     }
@@ -202,8 +228,8 @@ impl<T: Value> Classes<T> {
     fn open(&mut self, gate: usize, low: T, high: T) {
         let from = self.firsts.partition_point(|&first| first < low);
         let to = self.firsts.partition_point(|&first| first <= high);
-        for row in self.rows[from * self.words..to * self.words].chunks_exact_mut(self.words) {
-            set(row, gate);
+        for class in from..to {
+            set(&mut self.rows[class * self.words..], gate);
         }
     }
 
@@ -229,7 +255,7 @@ fn set(row: &mut [u64], gate: usize) {
 }
 
 /// The number of what a packet is by protocol and flow.
-fn flow_class(carried: Carried, flow: &FlowFacts) -> usize {
+pub(super) fn flow_class(carried: Carried, flow: &FlowFacts) -> usize {
     let is_to_client = usize::from(flow.direction == Direction::ToClient);
     carried as usize * 4 + is_to_client * 2 + usize::from(flow.is_established)
 }
@@ -249,7 +275,7 @@ pub(super) fn flow_classes() -> impl Iterator<Item = (usize, (Carried, FlowFacts
 
 impl Gate {
     /// Whether it lets packets of such a protocol and flow through.
-    fn is_open_for(&self, (carried, flow): (Carried, FlowFacts)) -> bool {
+    pub(super) fn is_open_for(&self, (carried, flow): (Carried, FlowFacts)) -> bool {
         self.flow.allows(&flow) && self.header.proto.allows(carried)
     }
 }

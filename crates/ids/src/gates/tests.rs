@@ -69,13 +69,16 @@ proptest! {
     fn rows_keep_what_each_gate_by_itself_allows(
         texts in proptest::collection::vec(rule(), 1..150),
         frames in proptest::collection::vec(frame(), 1..20),
-        bytes_max in prop_oneof![Just(0), 0..2_000usize, Just(ROWS_BYTES_MAX)],
+        bytes in prop_oneof![Just(0), 0..2_000usize, Just(ROWS_BYTES_MAX)],
+        gates in prop_oneof![Just(0), 0..100usize, Just(ROW_GATES_MAX)],
     ) {
         let numbered = |(sid, rule): (usize, &String)| format!("{rule} sid:{};)\n", sid + 1);
         let text: String = texts.iter().enumerate().map(numbered).collect();
         let rules = rules(&text).rules;
-        let gates = Gates::within(rules.iter(), bytes_max);
-        prop_assert!(gates.bytes() <= 6 * bytes_max + 64 * 8 * rules.len().div_ceil(64) + 256);
+        let gates = Gates::within(rules.iter(), Room { gates, bytes });
+        let flows_bytes = 16 * 8 * rules.len().div_ceil(64);
+        prop_assert!(gates.rows.bytes() <= 6 * bytes + flows_bytes + 256);
+        prop_assert!(gates.briefs.bytes() <= 128 * (gates.gates.len() - gates.left.len()));
         for frame in &frames {
             let Ok(packet) = decode(LinkType::Ethernet, frame, frame.len()) else { continue };
             for (_, (_, flow)) in rows::flow_classes() {
@@ -105,11 +108,14 @@ fn gates_are_shared_by_rules_that_ask_the_same_and_rows_tell_of_most() {
     let rules = rules(&text).rules;
     let gates = Gates::new(rules.iter());
     assert_eq!(gates.gates.len(), 3);
-    let left: Vec<Left> = (0..3).map(|gate| gates.rows.left(gate)).collect();
-    assert_eq!(left, [Left::Nothing, Left::Nothing, Left::Checks]);
-    // Without room every gate is asked itself.
-    let gates = Gates::within(rules.iter(), 0);
-    assert!((0..3).all(|gate| gates.rows.left(gate) == Left::All));
+    assert_eq!(gates.left, [Left::Nothing, Left::Nothing, Left::Checks]);
+    // Without room for all of them those have rows that most rules share.
+    let gates = Gates::within(rules.iter(), Room { gates: 2, bytes: ROWS_BYTES_MAX });
+    assert_eq!(gates.left, [Left::Nothing; 2]);
+    let left = |gates: &Gates| gates.briefs.v4.iter().map(|brief| brief.left).collect::<Vec<_>>();
+    assert_eq!(left(&gates), [Left::Checks]);
+    let gates = Gates::within(rules.iter(), Room { gates: 2, bytes: 0 });
+    assert_eq!(left(&gates), [Left::All, Left::Nothing, Left::Checks]);
 }
 
 #[test]
@@ -149,7 +155,8 @@ fn addresses_of_one_family_say_nothing_of_the_other() {
             .flat_map(|max| frames.iter().zip(expected).map(move |it| (max, it)))
         {
             let rules = rules(text).rules;
-            let gates = Gates::within(rules.iter(), bytes_max);
+            let gates =
+                Gates::within(rules.iter(), Room { gates: ROW_GATES_MAX, bytes: bytes_max });
             let frame = udp(End(src, 80), End(dst, 81), b"x");
             let packet = decode(LinkType::Ethernet, &frame, frame.len()).unwrap();
             let mut kept = vec![0];

@@ -15,7 +15,7 @@ mod table;
 
 use warpswitch_packet::pages;
 
-use crate::decode::{Carried, Decoded};
+use crate::decode::{Carried, Decoded, NO_VLAN};
 use crate::flowbits::BitTable;
 use crate::rule::Direction;
 use crate::stream::{Cold, Half, PENDING_MAX};
@@ -448,7 +448,14 @@ fn key(packet: &Decoded<'_>) -> (Key, bool) {
     let (src, dst) = ((packet.src_number, src_port), (packet.dst_number, dst_port));
     let src_is_low = src <= dst;
     let (low, high) = if src_is_low { (src, dst) } else { (dst, src) };
-    let [outer, inner] = packet.vlans.map(u64::from);
+    let is_mapped = |number: u128| number >> 32 == 0xffff;
+    let vlans = match packet.is_ipv6 && is_mapped(low.0) && is_mapped(high.0) {
+        // Numbers of IPv4, which nobody may send as IPv6: where no outer tag is with an inner one,
+        // they meet no flow of IPv4.
+        true => [NO_VLAN, packet.vlans[0] % NO_VLAN],
+        false => packet.vlans,
+    };
+    let [outer, inner] = vlans.map(u64::from);
     let ports = u64::from(low.1) << 48 | u64::from(high.1) << 32;
     let rest = ports | inner << 20 | outer << 8 | u64::from(packet.ip_proto);
     let words = |number: u128| [(number >> 64) as u64, number as u64];
@@ -462,7 +469,22 @@ mod tests {
 
     use super::*;
     use crate::decode::decode;
-    use crate::tests::frames::{End, udp};
+    use crate::tests::frames::{End, tagged, udp};
+
+    #[test]
+    fn addresses_of_ipv4_in_ipv6_are_other_flows() {
+        let frames = [
+            udp(End("10.0.0.1", 9), End("10.0.0.2", 53), b"q"),
+            udp(End("::ffff:10.0.0.1", 9), End("::ffff:10.0.0.2", 53), b"q"),
+        ];
+        let decoded =
+            |frame: &[u8]| decode(LinkType::Ethernet, frame, frame.len()).map(|it| key(&it));
+        let [four, mapped] = frames.each_ref().map(|frame| decoded(frame));
+        assert_ne!(four, mapped);
+        let tags = |vlan| frames.each_ref().map(|frame| decoded(&tagged(frame, vlan)));
+        let ([four_tagged, mapped_tagged], [_, other_tagged]) = (tags(5), tags(6));
+        assert!(four_tagged != mapped_tagged && mapped_tagged != other_tagged);
+    }
 
     /// Flows that all meet in the table, and addresses that were taken before it drew another hash.
     #[test]

@@ -7,7 +7,7 @@ use clap::Args;
 use warpswitch_graph::language::svg::svg;
 
 use crate::drive::config::{self, Libraries, parse_variable};
-use crate::drive::offload;
+use crate::drive::offload::{self, OffloadChoice};
 use crate::exit::{Outcome, bad_input};
 use crate::output::{Hold, Output, refuse_overwriting};
 use crate::term;
@@ -35,9 +35,11 @@ pub struct GraphArgs {
     #[arg(value_name = "V=x", value_parser = parse_variable)]
     variables: Vec<(String, String)>,
 
-    /// Draw it as 'warpswitch run' offloads it to a device: hatched is what the device does
-    #[arg(long)]
-    offload: bool,
+    /// Draw it as 'warpswitch run --offload WHEN' offloads it to a device, always unless it is
+    /// said: hatched is what the device does
+    #[arg(long, value_enum, value_name = "WHEN", num_args = 0..=1, require_equals = true,
+        default_value = "never", default_missing_value = "always", hide_default_value = true)]
+    offload: OffloadChoice,
 
     /// Where the picture goes; '-' is the standard output
     #[arg(long, value_name = "FILE", default_value = "-")]
@@ -59,9 +61,7 @@ pub fn run(args: &GraphArgs) -> anyhow::Result<Outcome> {
     if !loaded.warnings.is_empty() {
         term::note(loaded.warnings.to_coloured().trim_end());
     }
-    if args.offload {
-        offload::draw_in(&mut loaded, &registry)?;
-    }
+    offload::draw_in(&mut loaded, &registry, args.offload)?;
     let picture = svg(&loaded.graph, &loaded.ports, &registry).map_err(bad_input)?;
     let mut output = Output::open(&args.out, Hold::Yes)?;
     output.write_all(picture.as_bytes())?;

@@ -30,6 +30,18 @@ pub enum OffloadChoice {
     Always,
 }
 
+impl OffloadChoice {
+    /// The sources that get a chain.
+    fn sources(self) -> Sources {
+        match self {
+            // Packets of sources that meet would come in another order than without: only who asks
+            // for it gets that.
+            Self::Auto => Sources::Apart,
+            Self::Never | Self::Always => Sources::All,
+        }
+    }
+}
+
 /// What is offloaded, and where to.
 #[derive(Args, Clone, Debug, Default)]
 pub struct OffloadArgs {
@@ -116,12 +128,7 @@ impl Offloading {
         let mut elements = loaded.graph.elements.iter();
         let has_work = elements.any(|element| uses_device.contains(&element.class.as_str()));
         let mut changed = loaded.graph.clone();
-        let wanted = match self.args.offload {
-            // Packets of sources that meet would come in another order than without: only who asks
-            // for it gets that.
-            OffloadChoice::Auto => Sources::Apart,
-            _ => Sources::All,
-        };
+        let wanted = self.args.offload.sources();
         let planned = plan(&mut changed, &loaded.ports, registry, BATCHER, wanted);
         if !has_work && planned.sources.is_empty() {
             if self.args.offload == OffloadChoice::Always {
@@ -228,21 +235,36 @@ impl Offloading {
 
     /// Tells what was not planned, as it could have been expected.
     pub fn tell(&self) {
-        let left_out = &self.planned.left_out;
-        if !left_out.is_empty() && self.args.offload == OffloadChoice::Always {
-            let names = left_out.join(", ");
-            term::note(format!("no room for lookups ahead of: {names}; the workers do them"));
-        }
+        tell_left_out(&self.planned, self.args.offload);
     }
 }
 
-/// Puts chains into a configuration that is to be drawn.
+fn tell_left_out(planned: &Planned, choice: OffloadChoice) {
+    if !planned.left_out.is_empty() && choice == OffloadChoice::Always {
+        let names = planned.left_out.join(", ");
+        term::note(format!("no room for lookups ahead of: {names}; the workers do them"));
+    }
+}
+
+/// Puts chains into a configuration that is to be drawn; tells if there are none, and what is not
+/// done ahead although it could be expected.
 ///
 /// # Errors
 /// Those of the changed configuration, which would be ours.
-pub fn draw_in(loaded: &mut Loaded, registry: &Registry) -> anyhow::Result<()> {
+pub fn draw_in(
+    loaded: &mut Loaded,
+    registry: &Registry,
+    choice: OffloadChoice,
+) -> anyhow::Result<()> {
+    if choice == OffloadChoice::Never {
+        return Ok(());
+    }
     let mut changed = loaded.graph.clone();
-    plan(&mut changed, &loaded.ports, registry, BATCHER, Sources::All);
+    let planned = plan(&mut changed, &loaded.ports, registry, BATCHER, choice.sources());
+    tell_left_out(&planned, choice);
+    if planned.sources.is_empty() {
+        term::note("no source gets a chain: drawn as it is written");
+    }
     replace_graph(loaded, changed, registry)
 }
 

@@ -30,8 +30,8 @@ const WAIT_NS: u64 = 30_000_000_000;
 /// The longest whole packet.
 const PACKET_BYTES_MAX: usize = 65_535;
 
-/// What a packet that is not whole takes beside its data: places in both tables, the first node of
-/// its pieces, and the front of its headers.
+/// What a packet that is not whole takes beside its data and headers: places in both tables, and the
+/// first node of its pieces.
 const PARTIAL_BYTES: usize = 1024;
 
 /// What a piece takes beside its data.
@@ -246,9 +246,10 @@ fn usable<'a>(part: &IpFragment<'a>) -> Option<&'a [u8]> {
 struct Contradiction;
 
 impl Partial {
-    /// Bytes of memory that its data take.
+    /// Bytes of memory that its data and headers take.
     fn bytes(&self) -> usize {
-        self.data_bytes + self.pieces.len() * PIECE_BYTES
+        let front = self.front.as_ref().map_or(0, |front| front.bytes.len());
+        front + self.data_bytes + self.pieces.len() * PIECE_BYTES
     }
 
     fn is_whole(&self) -> bool {
@@ -391,6 +392,17 @@ mod tests {
         assert_eq!(take(&mut all, &part(65_528, false, &[2; 7])), None);
         assert_eq!((all.stats().whole, all.stats().unusable, all.lost), (0, 2, 2));
         assert_eq!(all.bytes(), 0);
+    }
+
+    #[test]
+    fn headers_count_as_data_do() {
+        let (mut all, front) = (Fragments::default(), vec![0; 30_000]);
+        for id in 0..100 {
+            let part = IpFragment { front: &front, id, ..part(0, true, &[1; 8]) };
+            assert_eq!(take(&mut all, &part), None);
+            assert!(all.bytes() <= 1 << 20);
+        }
+        assert_eq!((all.partials.len(), all.stats().evicted), (33, 67));
     }
 
     #[test]

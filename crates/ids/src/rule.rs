@@ -469,7 +469,8 @@ impl Rule {
             return Scope { packets: false, streams: Streams::No };
         }
         let packets = Scope { packets: true, streams: Streams::No };
-        let needs_packet = !self.checks.is_empty()
+        let is_of_headers = |check: &Check| !matches!(check, Check::Rebuilt(_));
+        let needs_packet = self.checks.iter().any(is_of_headers)
             || self.flow.only == Some(Only::Packets)
             || self.steps.iter().any(Step::sees_the_end);
         if !matches!(self.header.proto, Proto::Tcp | Proto::Ip) || needs_packet {

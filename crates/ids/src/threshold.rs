@@ -74,6 +74,8 @@ pub(crate) struct Occurrence {
     pub rule: u32,
     pub src: u128,
     pub dst: u128,
+    /// The family of both.
+    pub is_ipv6: bool,
     pub flow_id: u64,
     pub time_ns: u64,
 }
@@ -87,7 +89,8 @@ impl Occurrence {
             Track::Rule => (0, 0),
             Track::Flow => (u128::from(self.flow_id), 0),
         };
-        Key { rule: self.rule, low, high }
+        let is_ipv6 = self.is_ipv6 && matches!(track, Track::Src | Track::Dst | Track::Both);
+        Key { rule: self.rule, is_ipv6, low, high }
     }
 }
 
@@ -95,6 +98,8 @@ impl Occurrence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
     rule: u32,
+    /// Of the addresses, if it is about these: an IPv6 address may have the number of one of IPv4.
+    is_ipv6: bool,
     low: u128,
     high: u128,
 }
@@ -224,7 +229,14 @@ mod tests {
     use super::*;
 
     fn occurrence(rule: u32, src: u128, seconds: u64) -> Occurrence {
-        Occurrence { rule, src, dst: 9, flow_id: 1, time_ns: seconds * 1_000_000_000 }
+        Occurrence {
+            rule,
+            src,
+            dst: 9,
+            is_ipv6: false,
+            flow_id: 1,
+            time_ns: seconds * 1_000_000_000,
+        }
     }
 
     /// Which of the occurrences, in seconds, are told.

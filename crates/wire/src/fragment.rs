@@ -2,7 +2,7 @@
 //!
 //! [`fragment`] reads a fragment of IPv4 (RFC 791, 3.2) or IPv6 (RFC 8200, 4.5) as far as whoever
 //! puts packets together needs it. Unlike [`parse`](crate::parse::parse) it asks for no transport
-//! header: the first part may hold only some of it.
+//! header: the first part may hold only some of it, and of IPv6 extension headers.
 
 use crate::ip::IpProto;
 use crate::ipv4::Ipv4;
@@ -40,7 +40,7 @@ pub struct IpFragment<'a> {
 /// what was found in front of it. `None` if the frame holds a whole packet, or none that can be
 /// read.
 ///
-/// Cost: that of [`parse`](crate::parse::parse), and a second walk over IPv6 extension headers.
+/// Cost: that of [`parse`](crate::parse::parse) at most.
 pub fn fragment(
     link: LinkType,
     frame: &[u8],
@@ -86,7 +86,9 @@ fn of_ipv6(packet: &[u8]) -> Option<IpFragment<'_>> {
             let (_, data) = packet.split_at_checked(at + EXTENSION_BYTES_MIN)?;
             let part = Ipv6Fragment::new_unchecked(rest);
             if part.fragment_offset() == 0 && !part.more_fragments() {
-                return None;
+                // A packet in one part; another header may stand behind.
+                (next_at, at) = (at, at + EXTENSION_BYTES_MIN);
+                continue;
             }
             let before = at + EXTENSION_BYTES_MIN - HEADER_BYTES;
             return Some(IpFragment {
@@ -166,6 +168,14 @@ mod tests {
         assert_eq!((part.front.len(), part.next_at, part.front[40]), (48, 40, 44));
         assert_eq!((part.proto, part.id, part.start, part.more), (IpProto::UDP, 9, 16, true));
         assert_eq!((part.data, part.data_wire_bytes), (&[7; 8][..], 8));
+        // Options that go on in the second part, behind a header of a packet in one part.
+        let mut rest = std::vec![44, 0, 0, 0, 0, 0, 0, 8, 60, 0, 0, 1, 0, 0, 0, 9];
+        rest.extend([17, 1, 1, 12, 0, 0, 0, 0]);
+        let packet = ipv6(44, &rest);
+        assert!(crate::parse::parse(LinkType::RawIp, &packet, packet.len()).is_err());
+        let part = read(&packet).unwrap();
+        assert_eq!((part.front.len(), part.next_at, part.id), (48, 40, 9));
+        assert_eq!((part.proto, part.start, part.data.len()), (IpProto::DESTINATION, 0, 8));
         // A packet in one part, and one that has none.
         assert_eq!(read(&ipv6(44, &[17, 0, 0, 0, 0, 0, 0, 9, 7, 7])), None);
         assert_eq!(read(&ipv6(17, &[0; 8])), None);

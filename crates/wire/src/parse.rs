@@ -219,7 +219,8 @@ pub fn parse(link: LinkType, frame: &[u8], wire_bytes: usize) -> Result<ParsedFr
     read(link, frame, wire_bytes, true)
 }
 
-/// As [`parse`], but for the transport header, which is payload: it may be in pieces.
+/// As [`parse`], but for what is behind the IP header, which may be in pieces. Of IPv6 it does not
+/// say whether it is one.
 ///
 /// # Errors
 /// The reason why it cannot be parsed.
@@ -460,6 +461,9 @@ impl<'a> Parser<'a> {
         self.found.network = Network::Ipv6;
         self.found.network_offset = self.offset;
         self.offset += ipv6::HEADER_BYTES;
+        if !self.reads_transport {
+            return Ok(());
+        }
         let end = walk_chain(ip.next_header(), self.rest())?;
         self.found.fragment = end.fragment;
         self.offset += end.bytes;

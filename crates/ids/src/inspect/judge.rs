@@ -209,7 +209,8 @@ impl Inspector {
 
 pub(super) fn occurrence(rule: u32, job: &Job<'_>, head: &Head<'_>) -> Occurrence {
     let (src, dst) = (head.decoded.src_number, head.decoded.dst_number);
-    Occurrence { rule, src, dst, flow_id: job.flow_id, time_ns: head.timestamp_ns }
+    let (is_ipv6, flow_id) = (head.decoded.is_ipv6, job.flow_id);
+    Occurrence { rule, src, dst, is_ipv6, flow_id, time_ns: head.timestamp_ns }
 }
 
 /// Whether a rule holds in one of the texts that it is for; and whether that is the stream's, which

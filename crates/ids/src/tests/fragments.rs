@@ -61,6 +61,14 @@ fn rules_may_ask_whether_a_packet_was_whole() {
 }
 
 #[test]
+fn whole_segments_of_a_stream_are_looked_at_together() {
+    let text = "alert tcp any any -> any any (content:\"evil\"; flow:no_frag; sid:1;)\n\
+        alert tcp any any -> any any (content:\"evil\"; flow:no_frag,only_stream; sid:2;)";
+    let found = told(text, &connection(&[(0, b"ev"), (2, b"il")]));
+    assert_eq!(found, [(5, 1), (5, 2)]);
+}
+
+#[test]
 fn no_room_is_no_fragments() {
     let options = InspectorOptions { fragment_bytes_max: 0, ..InspectorOptions::default() };
     let mut one = inspector(EVIL, options);

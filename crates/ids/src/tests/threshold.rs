@@ -48,6 +48,17 @@ fn numbers(text: &str, sent: &[(u64, u8, u8, u16)], batch: usize) -> Vec<u64> {
 }
 
 #[test]
+fn addresses_of_ipv4_in_ipv6_are_others() {
+    let text = "alert udp any any -> any any (content:\"evil\"; sid:1; \
+        threshold:type limit, track by_src, count 1, seconds 60;)";
+    let frames = [
+        udp(End("10.0.0.1", 9), End("10.0.0.2", 53), b"evil"),
+        udp(End("::ffff:10.0.0.1", 9), End("::ffff:10.0.0.2", 53), b"evil"),
+    ];
+    assert_eq!(told(text, &frames), [(1, 1), (2, 1)]);
+}
+
+#[test]
 fn what_is_counted_apart() {
     let sent =
         [(0, 1, 2, 9), (1, 2, 1, 53), (2, 1, 2, 7), (3, 3, 2, 9), (4, 1, 4, 9), (5, 1, 2, 9)];

@@ -30,8 +30,8 @@ const WAIT_NS: u64 = 30_000_000_000;
 /// The longest whole packet.
 const PACKET_BYTES_MAX: usize = 65_535;
 
-/// What a packet that is not whole takes beside its data and headers: places in both tables, and the
-/// first node of its pieces.
+/// What a packet that is not whole takes beside its data and headers: places in both tables, and
+/// the first node of its pieces.
 const PARTIAL_BYTES: usize = 1024;
 
 /// What a piece takes beside its data.

@@ -472,24 +472,41 @@ impl<'a> Args<'a> {
     /// Tells of keywords that were taken for values: with what is wrong then, or, as any text may
     /// name a file, in a warning.
     fn tell_bare(&mut self) {
-        for Bare { keyword, arg, expected } in std::mem::take(&mut self.bare) {
+        // What is read in steps is told of after each.
+        for Bare { keyword, arg, expected } in self.bare.clone() {
             let Arg { text, state, .. } = &self.args[arg];
             if *state == State::TakenByKeyword {
                 continue;
             }
-            if *text == keyword && self.errors.iter().any(|(_, wrong)| *wrong == Some(arg)) {
+            let is_wrong = self.errors.iter().any(|(_, wrong)| *wrong == Some(arg));
+            let taker = self.taken.iter().find(|(_, taken)| *taken == arg).map(|(by, _)| by);
+            if *text == keyword && is_wrong {
                 let value = match expected {
                     "" => String::new(),
                     <bool as FromArg>::EXPECTED => format!(": {keyword} true"),
                     expected => format!(": {expected}"),
                 };
-                self.help.insert(0, format!("{keyword} needs a value{value}"));
+                self.help_first(format!("{keyword} needs a value{value}"));
+            } else if let Some(by) = taker.filter(|_| is_wrong) {
+                let line =
+                    format!("{by} is missing: '{text}' comes first, so it is taken for {by}");
+                self.help_first(line);
             }
+            let Arg { text, .. } = &self.args[arg];
             if let Some(file) = self.files.iter().find(|file| file.arg == Some(arg)) {
                 let by = &file.keyword;
                 let warning = format!("{by}: '{text}' is taken for a file: its name goes first");
-                self.warnings.push(warning);
+                if !self.warnings.contains(&warning) {
+                    self.warnings.push(warning);
+                }
             }
+        }
+    }
+
+    /// Says what would be right before all else.
+    fn help_first(&mut self, line: String) {
+        if !self.help.contains(&line) {
+            self.help.insert(0, line);
         }
     }
 

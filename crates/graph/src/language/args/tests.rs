@@ -281,6 +281,12 @@ fn keywords_without_values_are_told() {
     assert_eq!(read("STOP true"), (nothing.clone(), file));
     let file = told("FILENAME: 'LINK' is taken for a file: its name goes first");
     assert_eq!(read("LINK, LINK x"), (nothing.clone(), file));
+    let missing = told("FILENAME is missing: 'LINK x' comes first, so it is taken for FILENAME");
+    let mut args = Args::new("LINK x, STOP true");
+    args.read_mp("FILENAME", &mut String::new()).read("LINK", &mut Raw::default());
+    args.read("STOP", &mut false).complete().expect("any text may be a file");
+    args.error_at("FILENAME", "No such file");
+    assert_eq!(args.consume().unwrap_err().help, [missing]);
     assert_eq!(read("a, STOP true, LINK x"), (nothing.clone(), nothing.clone()));
     assert_eq!(read("FILENAME a, STOP true"), (nothing.clone(), nothing));
 }

@@ -33,7 +33,7 @@ mod standard;
 #[cfg(test)]
 mod testing;
 
-pub use offload::{Offload, Planned, Sources, plan};
+pub use offload::{Offload, Planned, Sources, looks_up_for, plan};
 use warpswitch_graph::{ElementClass, Registry};
 
 /// All classes, by area.

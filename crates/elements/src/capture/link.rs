@@ -93,6 +93,12 @@ pub(crate) fn starts_with_ip(packet: &Packet) -> bool {
         && is_ip(LinkType::RawIp, packet.data(), wire_bytes(packet))
 }
 
+/// Whether a packet that holds IP has its Ethernet header; none if it holds no IP either way.
+pub(crate) fn has_ethernet(packet: &Packet) -> Option<bool> {
+    let is = |link| is_ip(link, packet.data(), wire_bytes(packet));
+    is(LinkType::Ethernet).then_some(true).or_else(|| is(LinkType::RawIp).then_some(false))
+}
+
 /// Has `watch` look at a packet.
 pub(crate) fn look(watch: &mut LinkWatch, link: LinkType, packet: &Packet) -> Option<OddLink> {
     watch.look(link, packet.data(), wire_bytes(packet))

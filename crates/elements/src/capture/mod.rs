@@ -15,7 +15,7 @@ mod to_ip_summary_dump;
 use warpswitch_graph::ElementClass;
 
 pub(crate) use files::{Output, reason};
-pub(crate) use link::{link_name, link_of, look};
+pub(crate) use link::{has_ethernet, link_name, link_of, look};
 pub(crate) use summary::annotation;
 
 /// The classes of this area.

@@ -315,7 +315,7 @@ impl RouteLookup for IpLookup {
         Self::new("", false)
     }
 
-    fn numbered(&self) -> impl Iterator<Item = (Prefix<u32>, NextHop)> {
+    fn numbered(&self) -> impl Iterator<Item = (Prefix<u32>, NextHop)> + Clone {
         self.table.numbered()
     }
 

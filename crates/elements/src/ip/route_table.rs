@@ -144,7 +144,7 @@ impl RouteTable {
     }
 
     /// All prefixes, with the numbers of their hops.
-    pub(super) fn numbered(&self) -> impl Iterator<Item = (Prefix<u32>, NextHop)> {
+    pub(super) fn numbered(&self) -> impl Iterator<Item = (Prefix<u32>, NextHop)> + Clone {
         self.routes.iter().map(|(&prefix, &(_, number))| (prefix, NextHop(number)))
     }
 

@@ -320,7 +320,7 @@ impl RouteLookup for LookupIp6Route {
         Self::new()
     }
 
-    fn numbered(&self) -> impl Iterator<Item = (Prefix<u128>, NextHop)> {
+    fn numbered(&self) -> impl Iterator<Item = (Prefix<u128>, NextHop)> + Clone {
         self.table.numbered()
     }
 

@@ -157,7 +157,7 @@ impl RouteTable {
     }
 
     /// All prefixes, with the numbers of their hops.
-    pub(super) fn numbered(&self) -> impl Iterator<Item = (Prefix<u128>, NextHop)> {
+    pub(super) fn numbered(&self) -> impl Iterator<Item = (Prefix<u128>, NextHop)> + Clone {
         self.routes.iter().map(|(&prefix, &(_, number))| (prefix, NextHop(number)))
     }
 

@@ -1,12 +1,19 @@
 //! Annotations that elements of a chain write, and predicates over them.
 
+use warpswitch_graph::Context;
 use warpswitch_graph::language::args::Args;
 use warpswitch_packet::{Packet, annotation};
 
+use super::annotated;
+
 /// Bytes of all annotations.
 const ANNOTATION_BYTES: u32 = 48;
+/// Bytes of one that holds a number.
+pub(super) const NUMBER_BYTES: usize = 4;
 /// Where numbers of outputs are written unless told otherwise.
 pub(super) const NUMBER_ANNO: usize = 40;
+/// Where it is written whether a rule of detection was found, unless told otherwise.
+pub(super) const FOUND_ANNO: usize = 44;
 /// What stands for no output at all.
 pub(super) const NO_OUTPUT: u32 = u32::MAX;
 
@@ -72,6 +79,16 @@ impl Predicate {
                 None
             }
         }
+    }
+
+    /// What is strange about it, if no element in front of the one that has it writes its place.
+    pub(super) fn unwritten(self, cx: &Context<'_>) -> Option<String> {
+        let Self { place, number } = self;
+        let so = match number {
+            0 => "so it is 0, and every packet is meant",
+            _ => "so it is 0, and no packet is meant",
+        };
+        annotated::unwritten(cx, format!("CHK_ANNO {place}={number}"), place, so)
     }
 
     /// Whether the element is for `packet`.

@@ -32,6 +32,7 @@ use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Sharing
 use warpswitch_packet::{BATCH_LEN_MAX, Batch};
 
 use super::anno::{self, NO_OUTPUT, NUMBER_ANNO};
+use super::annotated;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -63,6 +64,12 @@ impl Element for Dispatcher {
     ) -> Result<(), ArgsError> {
         anno::read_place(args, "ANNO", &mut self.anno);
         args.complete()
+    }
+
+    fn check_place(&mut self, cx: &mut Context<'_>) -> Result<Vec<String>, String> {
+        let asks = format!("ANNO {}", self.anno);
+        let so = "so it is 0, and all packets leave by output 0";
+        Ok(annotated::unwritten(cx, asks, self.anno, so).into_iter().collect())
     }
 
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, batch: Batch) {

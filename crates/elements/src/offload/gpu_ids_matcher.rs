@@ -59,7 +59,7 @@ use warpswitch_packet::{AHEAD_LOOKUPS, AheadAnswer, Batch, Packet};
 use warpswitch_scan::Patterns;
 use warpswitch_wire::link::LinkType;
 
-use super::anno::{self, Predicate, Written};
+use super::anno::{self, FOUND_ANNO, Predicate, Written};
 use super::load::{Load, Step};
 use super::members::{self, ChainMember, Joined};
 use super::place::Offload;
@@ -74,9 +74,6 @@ pub static CLASS: ElementClass =
     ElementClass::new("GPUIDSMatcher", "1/1", "h/h", || Box::<GpuIdsMatcher>::default())
         .drops(&["no wide batch"])
         .on_device();
-
-/// Where it is written whether a rule was found.
-const FOUND_ANNO: usize = 44;
 
 /// See the module.
 pub struct GpuIdsMatcher {
@@ -273,6 +270,7 @@ impl Element for GpuIdsMatcher {
         let mut target = None::<ElementRef>;
         args.read("FOR", &mut target);
         if let Some(ElementRef(target)) = target {
+            members::refuse_with_target(args);
             self.target = Some(target);
             self.number = members::read_number(args);
             return args.complete();
@@ -284,7 +282,9 @@ impl Element for GpuIdsMatcher {
 
     fn check_place(&mut self, cx: &mut Context<'_>) -> Result<Vec<String>, String> {
         members::expect_chain(cx)?;
-        members::expect_target(cx, self.target).map(|()| Vec::new())
+        let mut told = members::look_at_target(cx, self.target)?;
+        told.extend(self.predicate.and_then(|predicate| predicate.unwritten(cx)));
+        Ok(told)
     }
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {

@@ -61,6 +61,7 @@ use warpswitch_routes::NextHop;
 use warpswitch_wire::ipv4::Ipv4;
 
 use super::anno::{self, NO_OUTPUT, NUMBER_ANNO, Predicate, Written};
+use super::annotated;
 use super::load::{Load, Step};
 use super::members::{self, ChainMember, Joined};
 use super::place::Offload;
@@ -260,7 +261,14 @@ impl Element for GpuIpForward {
     }
 
     fn check_place(&mut self, cx: &mut Context<'_>) -> Result<Vec<String>, String> {
-        members::expect_chain(cx).map(|()| Vec::new())
+        members::expect_chain(cx)?;
+        let routes = self.own.named_outputs().map(|(prefix, output)| (prefix.to_string(), output));
+        let others = [("EXPIRED", self.expired), ("BAD", self.bad), ("UNROUTED", self.unrouted)];
+        let others = others.into_iter().filter(|(_, output)| *output != NO_OUTPUT);
+        let others = others.map(|(name, output)| (name.to_owned(), output));
+        let mut told = annotated::beyond_outputs(cx, self.anno, others.chain(routes));
+        told.extend(self.predicate.and_then(|predicate| predicate.unwritten(cx)));
+        Ok(told)
     }
 
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {

@@ -10,6 +10,7 @@ use warpswitch_packet::{AHEAD_LOOKUPS, AheadAnswer, Batch};
 use warpswitch_routes::NextHop;
 
 use super::anno::{self, NO_OUTPUT, NUMBER_ANNO, Predicate, Written};
+use super::annotated;
 use super::load::{Load, Step};
 use super::members::{self, ChainMember, Joined};
 use super::place::Offload;
@@ -169,22 +170,26 @@ impl<L: RouteLookup> Element for GpuRouteLookup<L> {
     ) -> Result<(), ArgsError> {
         let mut target = None::<ElementRef>;
         args.read("FOR", &mut target);
-        anno::read_written(args, &mut self.anno);
-        self.predicate = Predicate::read(args);
         if let Some(ElementRef(target)) = target {
-            if self.predicate.is_some() {
-                args.error_at("CHK_ANNO", "not with FOR: who takes the answers decides");
-            }
+            members::refuse_with_target(args);
             self.target = Some(target);
             self.number = members::read_number(args);
             return args.complete();
         }
+        anno::read_written(args, &mut self.anno);
+        self.predicate = Predicate::read(args);
         self.own.configure(args, &ConfigureContext { outputs: OUTPUTS_MAX, ..*context })
     }
 
     fn check_place(&mut self, cx: &mut Context<'_>) -> Result<Vec<String>, String> {
         members::expect_chain(cx)?;
-        members::expect_target(cx, self.target).map(|()| Vec::new())
+        let strange = members::look_at_target(cx, self.target)?;
+        if self.target.is_some() {
+            return Ok(strange);
+        }
+        let mut told = annotated::beyond_outputs(cx, self.anno, self.own.named_outputs());
+        told.extend(self.predicate.and_then(|predicate| predicate.unwritten(cx)));
+        Ok(told)
     }
 
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {

@@ -53,6 +53,7 @@ use warpswitch_packet::{AHEAD_LOOKUPS, AheadAnswer, Batch};
 use warpswitch_rules::Schema;
 
 use super::anno::{self, NO_OUTPUT, NUMBER_ANNO, Predicate, Written};
+use super::annotated;
 use super::load::{Load, Step};
 use super::members::{self, ChainMember, Joined};
 use super::place::Offload;
@@ -145,7 +146,7 @@ impl ChainMember for GpuSdnClassifier {
         self.target.is_none().then_some(Written { place: self.anno, predicate: self.predicate })
     }
 
-    fn apply(&mut self, _cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch) {
+    fn apply(&mut self, cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch) {
         let count = batch.len() as u64;
         let slice = self.schema.map(Slice::Key);
         let Load { chain, keyless, ahead, proofs, paints, .. } = load;
@@ -167,6 +168,7 @@ impl ChainMember for GpuSdnClassifier {
             }
             return;
         }
+        self.own.look_at_headers(cx, batch);
         let (predicate, before) = (self.predicate, self.own.found_by_twin());
         let answers = answers.map(|answers| (answers, step.stamp));
         let is_for = |packet: &_| anno::is_for(predicate, packet);
@@ -196,22 +198,26 @@ impl Element for GpuSdnClassifier {
             Ok(algorithm) => self.algorithm = algorithm.unwrap_or(self.algorithm),
             Err(error) => args.error_at("ENGINE", &error.to_string()),
         }
-        anno::read_written(args, &mut self.anno);
-        self.predicate = Predicate::read(args);
         if let Some(ElementRef(target)) = target {
-            if self.predicate.is_some() {
-                args.error_at("CHK_ANNO", "not with FOR: who takes the answers decides");
-            }
+            members::refuse_with_target(args);
             self.target = Some(target);
             self.number = members::read_number(args);
             return args.complete();
         }
+        anno::read_written(args, &mut self.anno);
+        self.predicate = Predicate::read(args);
         self.own.configure(args, &ConfigureContext { outputs: OUTPUTS_MAX, ..*context })
     }
 
     fn check_place(&mut self, cx: &mut Context<'_>) -> Result<Vec<String>, String> {
         members::expect_chain(cx)?;
-        members::expect_target(cx, self.target).map(|()| Vec::new())
+        let strange = members::look_at_target(cx, self.target)?;
+        if self.target.is_some() {
+            return Ok(strange);
+        }
+        let mut told = annotated::beyond_outputs(cx, self.anno, self.own.named_outputs());
+        told.extend(self.predicate.and_then(|predicate| predicate.unwritten(cx)));
+        Ok(told)
     }
 
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
@@ -263,5 +269,9 @@ impl Element for GpuSdnClassifier {
         value: &str,
     ) -> Result<String, HandlerError> {
         self.own.write(cx, name, value)
+    }
+
+    fn finish(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        self.own.finish(cx)
     }
 }

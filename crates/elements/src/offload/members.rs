@@ -190,17 +190,38 @@ pub(super) fn expect_chain(cx: &Context<'_>) -> Result<(), String> {
     }
 }
 
-/// Whether what this element looks up FOR is of a class that its form is for.
+/// Whether what this element looks up FOR is of a class that its form is for. Gives what is strange
+/// about its place.
 ///
 /// # Errors
 /// If it is not.
-pub(super) fn expect_target(cx: &Context<'_>, target: Option<usize>) -> Result<(), String> {
-    let Some(target) = target else { return Ok(()) };
+pub(super) fn look_at_target(
+    cx: &Context<'_>,
+    target: Option<usize>,
+) -> Result<Vec<String>, String> {
+    let Some(target) = target else { return Ok(Vec::new()) };
     let own = &cx.graph().elements[cx.element()].class;
     let (class, name) = class_of(cx, target);
-    match plan::form(&class) == Some(own) {
-        true => Ok(()),
-        false => Err(format!("FOR: {name} is none that a {own} can look up for")),
+    if plan::form(&class) != Some(own) {
+        return Err(format!("FOR: {name} is none that a {own} can look up for"));
+    }
+    if cx.flow().downstream(cx.element(), None, |_| false).contains(&target) {
+        return Ok(Vec::new());
+    }
+    Ok(vec![format!(
+        "FOR: no packet comes from here to {name}, so the answers are for nobody: put the chain \
+         somewhere in front of it"
+    )])
+}
+
+/// Refuses what says where, and for whom, answers are written: with FOR they are not.
+pub(super) fn refuse_with_target(args: &mut Args<'_>) {
+    for keyword in ["ANNO", "CHK_ANNO"] {
+        let mut text = None::<String>;
+        args.read(keyword, &mut text);
+        if text.is_some() {
+            args.error_at(keyword, "not with FOR: who takes the answers decides");
+        }
     }
 }
 

@@ -21,6 +21,7 @@
 //! 2013, sections 3 and 4.
 
 mod anno;
+mod annotated;
 mod batcher;
 mod debatcher;
 mod device_to_host_memcpy;
@@ -47,7 +48,7 @@ pub(crate) mod twin;
 use warpswitch_graph::ElementClass;
 
 pub use place::Offload;
-pub use plan::{Planned, Sources, plan};
+pub use plan::{Planned, Sources, looks_up_for, plan};
 
 /// The classes of this area.
 pub(crate) const CLASSES: &[&ElementClass] = &[

@@ -17,6 +17,7 @@
 use std::collections::BTreeSet;
 
 use warpswitch_graph::Registry;
+use warpswitch_graph::language::args::Args;
 use warpswitch_graph::language::{
     Connection, ElementPorts, FlatElement, FlatGraph, Flow, PortRef, Processing, Span,
 };
@@ -51,10 +52,26 @@ pub enum Sources {
 pub struct Planned {
     /// The sources that lead to lookups, by name.
     pub sources: Vec<String>,
-    /// The elements whose lookups are done ahead.
+    /// The elements whose lookups are done ahead, also by chains that were there before.
     pub lookups: Vec<String>,
     /// Elements that could have been, if packets had room for more answers.
     pub left_out: Vec<String>,
+    /// Elements that could have been, if the configuration had no chains of its own.
+    pub left_alone: Vec<String>,
+}
+
+/// The name of the element that a member of a chain looks up for, as it is written.
+pub fn looks_up_for(element: &FlatElement) -> Option<String> {
+    let is_member = FORMS.iter().any(|(_, form)| *form == element.class);
+    let mut target = None;
+    Args::new(&element.config).read("FOR", &mut target);
+    target.filter(|_| is_member)
+}
+
+/// The elements that members of chains look up for.
+fn served(graph: &FlatGraph) -> BTreeSet<usize> {
+    let target = |(idx, member)| graph.find_from(idx, &looks_up_for(member)?);
+    graph.elements.iter().enumerate().filter_map(target).collect()
 }
 
 /// The form that lookups of a class have on a device.
@@ -71,7 +88,8 @@ fn rank(class: &str) -> usize {
 /// lookups that a device can do. `arguments` are those of the `Batcher`s. The ports of the graph
 /// have to be found anew afterwards.
 ///
-/// A graph that has a `Batcher` is left as it is: who wrote it has decided.
+/// A graph that has a `Batcher` is left as it is: who wrote it has decided. What that leaves out is
+/// told.
 pub fn plan(
     graph: &mut FlatGraph,
     ports: &[ElementPorts],
@@ -79,9 +97,6 @@ pub fn plan(
     arguments: &str,
     wanted: Sources,
 ) -> Planned {
-    if graph.elements.iter().any(|element| element.class == "Batcher") {
-        return Planned::default();
-    }
     let flow = Flow::new(graph, registry);
     let is_source = |idx: &usize| ports[*idx].is_push_source();
     let is_pushed = |idx: usize| ports[idx].inputs.contains(&Processing::Push);
@@ -98,12 +113,23 @@ pub fn plan(
         .filter(|(source, _)| !has_ways_that_meet(&ports[*source], &flow, *source))
         .filter(|(source, _)| wanted == Sources::All || is_apart(graph, ports, &flow, *source))
         .collect();
-    let (lookups, left_out) = numbered(graph, &sources);
     let name = |graph: &FlatGraph, idx: usize| graph.elements[idx].name.clone();
+    if graph.elements.iter().any(|element| element.class == "Batcher") {
+        let (served, all) = (served(graph), sources.iter().flat_map(|(_, lookups)| lookups));
+        let left_alone: BTreeSet<usize> =
+            all.filter(|idx| !served.contains(idx)).copied().collect();
+        return Planned {
+            lookups: served.iter().map(|&idx| name(graph, idx)).collect(),
+            left_alone: left_alone.iter().map(|&idx| name(graph, idx)).collect(),
+            ..Planned::default()
+        };
+    }
+    let (lookups, left_out) = numbered(graph, &sources);
     let planned = Planned {
         sources: sources.iter().map(|&(source, _)| name(graph, source)).collect(),
         lookups: lookups.iter().map(|&(idx, _)| name(graph, idx)).collect(),
         left_out: left_out.iter().map(|&idx| name(graph, idx)).collect(),
+        left_alone: Vec::new(),
     };
     for (number, (source, reached)) in sources.iter().enumerate() {
         let own: Vec<_> =
@@ -376,6 +402,29 @@ mod tests {
         let (planned, text) = planned("InfiniteSource -> Counter -> Discard;");
         assert_eq!(planned, Planned::default());
         assert!(!text.contains("Batcher"), "{text}");
+    }
+
+    #[test]
+    fn a_configuration_with_chains_stays_as_it_is() {
+        let chain = |member: &str| {
+            format!(
+                "Batcher -> HostToDeviceMemcpy -> {member} -> DeviceToHostMemcpy
+                -> GPUCompletionQueue -> Debatcher"
+            )
+        };
+        let config = format!(
+            "InfiniteSource -> {} -> a :: StaticIPLookup(0/0 0) -> Discard;
+            elementclass Part {{ input -> {} -> a :: StaticIPLookup(0/0 0) -> output }}
+            InfiniteSource -> p :: Part -> Discard;
+            InfiniteSource -> b :: StaticIPLookup(0/0 0) -> Discard;",
+            chain("GPUIPLookup(FOR a)"),
+            chain("GPUIPLookup(FOR a)")
+        );
+        let (planned, text) = planned(&config);
+        assert!(!text.contains("offload@"), "{text}");
+        assert_eq!(planned.lookups, names(&["a", "p/a"]));
+        assert_eq!(planned.left_alone, names(&["b"]));
+        assert!(planned.sources.is_empty() && planned.left_out.is_empty());
     }
 
     #[test]

@@ -94,7 +94,7 @@ pub(crate) trait RouteLookup: Element + Debug {
     fn without_routes() -> Self;
 
     /// Its routes, each with the number of its hop.
-    fn numbered(&self) -> impl Iterator<Item = (Prefix<Self::Address>, NextHop)>;
+    fn numbered(&self) -> impl Iterator<Item = (Prefix<Self::Address>, NextHop)> + Clone;
 
     /// What a device has of it.
     fn twin(&mut self) -> &mut Twin<Self::Address>;
@@ -104,6 +104,12 @@ pub(crate) trait RouteLookup: Element + Debug {
 
     /// The gateway, if there is one, and the output of a hop's number.
     fn way(&self, hop: NextHop) -> Option<(Option<Self::Address>, u32)>;
+
+    /// Its routes, each with the output that it leads to.
+    fn named_outputs(&self) -> impl Iterator<Item = (Prefix<Self::Address>, u32)> + Clone {
+        let output = |(prefix, hop)| Some((prefix, self.way(hop)?.1));
+        self.numbered().filter_map(output)
+    }
 
     /// The same routes on a device; changes are made there, too, from now on.
     ///

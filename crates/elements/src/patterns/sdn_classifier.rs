@@ -72,7 +72,8 @@ use warpswitch_wire::link::LinkType;
 
 use super::verdicts::{Verdict, Verdicts};
 use crate::ahead::{Ahead, Missed, Stamp};
-use crate::capture::reason;
+use crate::capture::{has_ethernet, reason};
+use crate::lack::{Lack, Lacking};
 use crate::offload::Offload;
 use crate::outputs;
 
@@ -98,7 +99,15 @@ pub struct SdnClassifier {
     outputs: usize,
     miss: Option<u32>,
     lookup: Option<Lookup>,
+    /// Of Ethernet headers.
+    lack: Lack,
 }
+
+const NO_ETHERNET: Lacking = Lacking {
+    so: "keys are made of the wrong bytes",
+    what: "an Ethernet header before its IP header",
+    remedy: "put it in front of Strip, or EtherEncap in front of it",
+};
 
 /// Rules, and room for a batch.
 struct Lookup {
@@ -403,6 +412,26 @@ impl SdnClassifier {
         self.lookup.as_ref().map(Lookup::schema)
     }
 
+    /// Looks whether any of the first packets with IP has its Ethernet header.
+    pub(crate) fn look_at_headers(&mut self, cx: &mut Context<'_>, batch: &Batch) {
+        if self.lack.is_open() {
+            let (framed, bare): (Vec<_>, Vec<_>) =
+                batch.iter().filter_map(has_ethernet).partition(|has| *has);
+            self.lack.note(cx, !framed.is_empty(), bare.len(), &NO_ETHERNET);
+        }
+    }
+
+    /// What leads frames to outputs, each with its output.
+    pub(crate) fn named_outputs(&self) -> impl Iterator<Item = (String, u32)> + Clone {
+        let rules = self.lookup.iter().flat_map(|lookup| lookup.rules.iter().enumerate());
+        let output = |(number, rule): (usize, &Option<Rule>)| {
+            let Action::Output(output) = rule.as_ref()?.action else { return None };
+            Some((format!("rule {number}, '{}',", Action::Output(output)), output))
+        };
+        let miss = self.miss.map(|output| ("MISS".to_owned(), output));
+        rules.filter_map(output).chain(miss)
+    }
+
     /// The same rules on a device, which follow those of this element.
     ///
     /// # Errors
@@ -508,13 +537,14 @@ impl Element for SdnClassifier {
         let made =
             read.and_then(|rules| Lookup::new(&rules, format, engine, context.outputs, self.miss));
         match made {
-            Ok(lookup) => self.lookup = Some(lookup),
+            Ok(lookup) => (self.lookup, self.lack) = (Some(lookup), Lack::of(true)),
             Err(errors) => errors.iter().for_each(|error| args.error_at("RULES", error)),
         }
         args.consume()
     }
 
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
+        self.look_at_headers(cx, &batch);
         let Some(lookup) = &mut self.lookup else {
             return cx.drop_batch(batch, NO_RULE as usize);
         };
@@ -583,7 +613,7 @@ impl Element for SdnClassifier {
 
     fn sharing(&self) -> Sharing {
         let lookup = self.lookup.as_ref().map(Lookup::copy);
-        Sharing::copies(Self { lookup, ..*self })
+        Sharing::copies(Self { lookup, lack: self.lack.clone(), ..*self })
     }
 
     fn absorb(&mut self, copy: &mut dyn Element) {
@@ -594,6 +624,11 @@ impl Element for SdnClassifier {
                 own.absorb(copy);
             }
         }
+    }
+
+    fn finish(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        self.lack.end(cx, &NO_ETHERNET);
+        Ok(())
     }
 
     fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use warpswitch_elements::{Offload, Planned, Sources, plan};
+use warpswitch_elements::{Offload, Planned, Sources, looks_up_for, plan};
 use warpswitch_gpu::auto::policy::Why;
 use warpswitch_graph::language::{self, Diagnostics, FlatGraph, Loaded};
 use warpswitch_graph::{Registry, Router};
@@ -177,14 +177,18 @@ impl Offloading {
     pub fn stats(&self, router: &mut Router) -> Option<OffloadStats> {
         let offload = self.offload.as_ref()?;
         let device = offload.device();
-        let elements: Vec<(String, String)> = router
+        let elements: Vec<(String, String, bool)> = router
             .graph()
             .elements
             .iter()
-            .map(|element| (element.name.clone(), element.class.clone()))
+            // Members of chains that look up for others are not told twice.
+            .map(|element| {
+                let is_ahead = looks_up_for(element).is_some();
+                (element.name.clone(), element.class.clone(), is_ahead)
+            })
             .collect();
         let (mut lookups, mut batches_on_device, mut batches_past_it) = (Vec::new(), 0, 0);
-        for (idx, (name, class)) in elements.into_iter().enumerate() {
+        for (idx, (name, class, is_ahead)) in elements.into_iter().enumerate() {
             let mut read = |handler: &str| {
                 let number = router.read(&format!("{}.{handler}", idx + 1)).ok()?;
                 number.trim().parse::<u64>().ok()
@@ -208,8 +212,6 @@ impl Offloading {
                 _ => None,
             };
             let missed = router.read(&format!("{}.ahead_missed", idx + 1)).unwrap_or_default();
-            // Members of chains that look up for others are not told twice.
-            let is_ahead = name.starts_with("offload@");
             if let (Some((of, on_device, on_workers)), false) = (share, is_ahead) {
                 let mut why_on_workers = reasons(&missed);
                 if self.planned.left_out.contains(&name) && on_workers > 0 {
@@ -243,6 +245,13 @@ fn tell_left_out(planned: &Planned, choice: OffloadChoice) {
     if !planned.left_out.is_empty() && choice == OffloadChoice::Always {
         let names = planned.left_out.join(", ");
         term::note(format!("no room for lookups ahead of: {names}; the workers do them"));
+    }
+    if !planned.left_alone.is_empty() && choice == OffloadChoice::Always {
+        let names = planned.left_alone.join(", ");
+        term::note(format!(
+            "no chains are added, as the configuration has a Batcher of its own: the workers do \
+             the lookups of: {names}; a chain with FOR would do them ahead"
+        ));
     }
 }
 

@@ -541,8 +541,10 @@ fn what_is_no_chain_is_told() {
 fn a_check_looks_at_chains() {
     let check = |member: &str| {
         let config = format!(
-            "Idle -> Batcher -> HostToDeviceMemcpy -> {member} -> DeviceToHostMemcpy
-            -> GPUCompletionQueue -> Debatcher -> Discard;"
+            "Idle -> Paint(1, 44) -> Batcher -> HostToDeviceMemcpy -> {member}
+            -> DeviceToHostMemcpy -> GPUCompletionQueue -> Debatcher -> s :: RoundRobinSwitch
+            -> Discard; Idle -> rt :: StaticIPLookup(0/0 0) -> Discard;
+            s[1] -> Queue -> Unqueue -> near :: StaticIPLookup(0/0 0) -> Discard;"
         );
         let registry = crate::registry();
         let loaded = language::load("c", config.as_bytes(), &registry, &BTreeMap::new(), None);
@@ -571,6 +573,34 @@ fn a_check_looks_at_chains() {
     assert!(check("GPUIPLookup(0/0 0, ANNO 30)").contains(told));
     assert_eq!(check("GPUIPLookup(0/0 0, ANNO 32)"), "");
     assert_eq!(check("GPUIPLookup(0/0 0, ANNO 24)"), "");
+    assert_eq!(check("GPUIPLookup(FOR near)"), "");
+    let told = "FOR: no packet comes from here to 'rt :: StaticIPLookup'";
+    assert!(check("GPUIPLookup(FOR rt)").contains(told));
+    for argument in ["ANNO 40", "CHK_ANNO 40=1"] {
+        let told = check(&format!("GPUIPLookup(FOR near, {argument})"));
+        assert!(told.contains("ANNO: not with FOR: who takes the answers decides"), "{told}");
+    }
+}
+
+/// Rules are about frames: who gets them without their header is told so.
+#[test]
+fn a_classifier_behind_strip_is_told_of() {
+    let folder = Folder::new();
+    let chain = chain("Batcher", "sdn :: GPUSDNClassifier(FLOWS)");
+    for classifier in ["sdn :: SDNClassifier(FLOWS)", &format!("{chain} -> by :: Dispatcher")] {
+        for (before, is_told) in [("Null", false), ("Strip(14)", true)] {
+            let by = if classifier.contains("by ::") { "by" } else { "sdn" };
+            let config = format!(
+                "FromDump(IN, STOP true) -> {before} -> {classifier} -> Discard;
+                {by}[1] -> Discard;"
+            );
+            let config = config.replace("FLOWS", &folder.file("flows"));
+            let (_, transcript) = run(&config.replace("IN", &folder.file("in")), None);
+            let said = transcript.said();
+            let told = "keys are made of the wrong bytes: none of the first";
+            assert_eq!(said.matches(told).count(), usize::from(is_told), "{classifier}: {said}");
+        }
+    }
 }
 
 /// Packets wait in a chain for room behind it, as they do in front of it, and are not lost; those

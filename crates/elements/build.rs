@@ -1,4 +1,5 @@
-//! Gathers what the files of elements say about them, for `src/docs.rs`.
+//! Gathers the documentation of elements from their files, for `docs`. All crates with elements use
+//! this script.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,15 @@ fn documentation(source: &str) -> String {
     lines.map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line))).collect()
 }
 
+/// The folder of a file in `src`; of one that lies there directly, what the crate is called.
+fn area(path: &Path) -> String {
+    let folder = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+    match folder {
+        Some(folder) if folder != "src" => folder.to_owned(),
+        _ => env::var("CARGO_PKG_NAME").unwrap_or_default().replace("warpswitch-", ""),
+    }
+}
+
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=src");
     let mut found = Vec::new();
@@ -31,8 +41,7 @@ fn main() -> io::Result<()> {
     for path in found {
         let source = fs::read_to_string(&path)?;
         if source.lines().any(|line| line == MARK) {
-            let area = path.components().nth(1).and_then(|area| area.as_os_str().to_str());
-            let entry = (area.unwrap_or_default(), documentation(&source));
+            let entry = (area(&path), documentation(&source));
             writeln!(table, "    {entry:?},").map_err(io::Error::other)?;
         }
     }

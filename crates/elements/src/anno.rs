@@ -22,7 +22,7 @@ const NAMED: &[(&str, usize, usize)] = &[
 
 /// The place of an annotation of `BYTES` bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Anno<const BYTES: usize>(pub(crate) usize);
+pub struct Anno<const BYTES: usize>(pub usize);
 
 /// A name of an annotation of that many bytes, or the number of its first byte.
 impl<const BYTES: usize> FromArg for Anno<BYTES> {

@@ -5,7 +5,10 @@
 //! its synopsis names them.
 
 /// Area and text of each file of elements, gathered by `build.rs`.
-static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/docs.rs"));
+static FILES: Files = include!(concat!(env!("OUT_DIR"), "/docs.rs"));
+
+/// What the build script of a crate with elements gathers: area and text of each file.
+pub type Files = &'static [(&'static str, &'static str)];
 
 /// What there is to know about a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,11 +37,16 @@ fn synopsis(text: &str) -> impl Iterator<Item = &str> {
 ///
 /// Cost: reads the texts, some 300 KB.
 pub fn doc(class: &str) -> Option<ElementDoc> {
+    find(FILES, class)
+}
+
+/// What `files` say about the class called `class`.
+pub fn find(files: Files, class: &str) -> Option<ElementDoc> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let names = |text: &str| {
         synopsis(text).any(|line| line.split(|c: char| !is_word(c)).any(|word| word == class))
     };
-    let found = FILES.iter().find(|(_, text)| names(text));
+    let found = files.iter().find(|(_, text)| names(text));
     found.map(|&(area, text)| ElementDoc { area, text })
 }
 

@@ -5,10 +5,10 @@
 //! counts, handlers and units are Click's.
 #![forbid(unsafe_code)]
 
-mod ahead;
 mod analysis;
 mod anno;
 mod bucket;
+pub mod cached;
 mod calls;
 mod capture;
 mod control;
@@ -16,24 +16,26 @@ mod copies;
 pub mod docs;
 mod ethernet;
 mod format;
-mod inspect;
 mod ip;
 mod ip6;
 mod lack;
 mod lines;
 mod nat;
-mod offload;
 mod outputs;
 mod paint;
 mod patterns;
 mod rate;
 mod route_file;
+pub mod route_lookup;
 mod sockets;
 mod standard;
-#[cfg(test)]
-mod testing;
+pub mod support;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
-pub use offload::{Offload, Planned, Sources, looks_up_for, plan};
+pub use ip::ip_lookup::IpLookup;
+pub use ip6::lookup_ip6_route::LookupIp6Route;
+pub use patterns::sdn_classifier::{KEYLESS, RuleChange, SdnClassifier, frame_key};
 use warpswitch_graph::{ElementClass, Registry};
 
 /// All classes, by area.
@@ -44,8 +46,6 @@ const AREAS: &[&[&ElementClass]] = &[
     ip::CLASSES,
     ip6::CLASSES,
     patterns::CLASSES,
-    inspect::CLASSES,
-    offload::CLASSES,
     nat::CLASSES,
     capture::CLASSES,
     sockets::CLASSES,

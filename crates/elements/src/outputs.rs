@@ -1,7 +1,7 @@
 //! What is told about the number of an output that is not there.
 
 /// The numbers that are right where there are so many outputs: `expected 0 to 3`.
-pub(crate) fn expected(outputs: usize) -> String {
+pub fn expected(outputs: usize) -> String {
     match outputs {
         0 => "there are no outputs".to_owned(),
         1 => "expected 0, the only output".to_owned(),

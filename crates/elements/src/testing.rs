@@ -101,15 +101,18 @@ impl Element for SetAnno {
 
 /// A packet that was shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Shown {
-    pub(crate) label: String,
-    pub(crate) annotations: Vec<u8>,
-    pub(crate) bytes: Vec<u8>,
+pub struct Shown {
+    /// Where it came.
+    pub label: String,
+    /// All of them.
+    pub annotations: Vec<u8>,
+    /// Its data.
+    pub bytes: Vec<u8>,
 }
 
 impl Shown {
     /// The destination annotation, of IPv4.
-    pub(crate) fn dst(&self) -> Ipv4Addr {
+    pub fn dst(&self) -> Ipv4Addr {
         Ipv4Addr::new(
             self.annotations[0],
             self.annotations[1],
@@ -119,47 +122,53 @@ impl Shown {
     }
 
     /// The destination annotation, of IPv6.
-    pub(crate) fn dst6(&self) -> Ipv6Addr {
+    pub fn dst6(&self) -> Ipv6Addr {
         let bytes: [u8; 16] = self.annotations[..16].try_into().expect("sixteen bytes");
         bytes.into()
     }
 
     /// The packet as IPv6, `at` bytes behind its start, its lengths checked.
-    pub(crate) fn ipv6(&self, at: usize) -> Ipv6<&[u8]> {
+    pub fn ipv6(&self, at: usize) -> Ipv6<&[u8]> {
         Ipv6::new_checked(&self.bytes[at..]).expect("a whole packet")
     }
 
     /// The packet as IPv4, its lengths and checksum checked.
-    pub(crate) fn ipv4(&self) -> Ipv4<&[u8]> {
+    pub fn ipv4(&self) -> Ipv4<&[u8]> {
         let view = Ipv4::new_checked(&self.bytes[..]).expect("a whole packet");
         assert!(view.is_checksum_right(), "{}", hex(&self.bytes));
         view
     }
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
+/// Bytes as digits.
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-pub(crate) fn unhex(text: &str) -> Vec<u8> {
+/// Digits as bytes.
+pub fn unhex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> =
         text.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8).collect();
     digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
 /// A source of one packet.
-pub(crate) fn source(bytes: &[u8]) -> String {
+pub fn source(bytes: &[u8]) -> String {
     format!("InfiniteSource(DATA \\<{}>, LIMIT 1)", hex(bytes))
 }
 
-/// The classes and the sink.
-pub(crate) fn registry() -> Registry {
-    let classes = crate::AREAS.iter().flat_map(|area| area.iter().copied());
-    Registry::new(classes.chain(&CLASSES))
+/// All classes of this crate, and those of tests.
+pub fn registry() -> Registry {
+    with_classes(crate::registry())
+}
+
+/// The same with those of tests: `Show`, `SetType`, `SetTime` and `SetAnno`.
+pub fn with_classes(registry: Registry) -> Registry {
+    CLASSES.iter().fold(registry, Registry::with)
 }
 
 /// Reads what was shown out of what was said; what else was said is the second.
-pub(crate) fn shown(said: &str) -> (Vec<Shown>, Vec<String>) {
+pub fn shown(said: &str) -> (Vec<Shown>, Vec<String>) {
     let (mut shown, mut others) = (Vec::new(), Vec::new());
     for line in said.lines() {
         let Some(line) = line.strip_prefix('#') else {
@@ -178,7 +187,7 @@ pub(crate) fn shown(said: &str) -> (Vec<Shown>, Vec<String>) {
 }
 
 /// Runs `config`: what was shown, what else was said, and the router.
-pub(crate) fn run(config: &str) -> (Vec<Shown>, Vec<String>, Router) {
+pub fn run(config: &str) -> (Vec<Shown>, Vec<String>, Router) {
     let (router, transcript) = warpswitch_graph::simulate::run(config, &registry());
     let (shown, said) = shown(&transcript.said());
     (shown, said, router)
@@ -186,14 +195,14 @@ pub(crate) fn run(config: &str) -> (Vec<Shown>, Vec<String>, Router) {
 
 /// Runs one packet through `elements`, a chain that may have a second output `e`: where it came out
 /// (`0` or `1`) and what it was then; none if it was dropped.
-pub(crate) fn through(bytes: &[u8], elements: &str) -> Option<Shown> {
+pub fn through(bytes: &[u8], elements: &str) -> Option<Shown> {
     let (mut shown, ..) = run(&format!("{} -> {elements} -> Show(0);", source(bytes)));
     assert!(shown.len() <= 1, "one packet, not {}", shown.len());
     shown.pop()
 }
 
 /// What is wrong with `config`.
-pub(crate) fn errors(config: &str) -> String {
+pub fn errors(config: &str) -> String {
     match warpswitch_graph::simulate::router(config, &registry()) {
         Ok(_) => String::new(),
         Err(errors) => errors.to_click(),

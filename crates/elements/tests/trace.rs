@@ -283,22 +283,6 @@ fn workers_write_one_log() {
     }
 }
 
-/// What is offloaded comes back with the number that it had.
-#[test]
-fn chains_give_packets_back_as_they_were() {
-    let text = "s :: InfiniteSource(LIMIT 600, LENGTH 72, BURST 100)
-            -> UDPIPEncap(10.0.0.1, 1, 10.0.0.2, 2) -> b :: Batcher(SIZE 64, TIMEOUT 1ms)
-            -> HostToDeviceMemcpy -> g :: GPUIPLookup(10/8 1, 0/0 0) -> DeviceToHostMemcpy
-            -> GPUCompletionQueue -> e :: Debatcher -> by :: Dispatcher;
-        by[0] -> Discard; by[1] -> d :: Discard;";
-    let packets = traced(text, 300, None);
-    assert_eq!(packets.len(), 300);
-    for way in ways(&packets) {
-        assert!(way.contains(" 0:b>0") && way.contains(" 0:g>0 "), "{way}");
-        assert!(way.ends_with(" 0:e>0 0:by>1 0:d> discarded by d"), "{way}");
-    }
-}
-
 #[test]
 fn elements_are_called_what_they_were_called() {
     let packets = traced("InfiniteSource(LIMIT 1) -> Discard;", 1, None);

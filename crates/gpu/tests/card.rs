@@ -30,7 +30,7 @@ use warpswitch_gpu::packed::{PackedImage, put};
 use warpswitch_gpu::resident::{FramesConfig, Hysteresis};
 use warpswitch_gpu::ring::Ring;
 use warpswitch_gpu::routes::{
-    HeaderImage, LiveHeaders, LiveRoutes, RouteChange, RouteImage, SLICE_WORDS, Slice,
+    HeaderImage, LiveHeaders, LiveRoutes, RouteImage, SLICE_WORDS, Slice,
 };
 use warpswitch_gpu::scan::{
     DeviceScanner, FOUND_WORDS, PAGE_WORDS, ScanImage, TextFindings, Texts, put_text, read_pages,
@@ -38,7 +38,7 @@ use warpswitch_gpu::scan::{
 };
 use warpswitch_gpu::work::Work as _;
 use warpswitch_gpu::{Algorithm, Chain, ChainRoom, Device, GpuError, Image, SharedBytes, engine};
-use warpswitch_routes::{Address, NextHop, RouteTable};
+use warpswitch_routes::{Address, NextHop, RouteChange, RouteTable};
 use warpswitch_rules::generate::{Family, RulesetSpec, Style};
 use warpswitch_rules::schema::{self, SCHEMAS, Schema};
 use warpswitch_rules::{RuleId, Ruleset, RulesetBuilder, linear};

@@ -11,8 +11,8 @@ use std::thread;
 use support::{header_cases, route_cases};
 use warpswitch_gpu::Device;
 use warpswitch_gpu::host::{FaultPlan, HostPool};
-use warpswitch_gpu::routes::{LiveHeaders, RouteChange, Slice};
-use warpswitch_routes::{NextHop, Prefix};
+use warpswitch_gpu::routes::{LiveHeaders, Slice};
+use warpswitch_routes::{NextHop, Prefix, RouteChange};
 
 fn pool(faults: FaultPlan) -> Arc<Device> {
     let start = &mut |worker| _ = thread::spawn(worker);

@@ -296,6 +296,11 @@ impl Context<'_> {
         &self.shared.flow
     }
 
+    /// The class of an element.
+    pub fn class_of(&self, element: usize) -> &'static ElementClass {
+        self.shared.classes[element]
+    }
+
     /// The graph.
     pub fn graph(&self) -> &FlatGraph {
         &self.shared.graph

@@ -273,9 +273,15 @@ pub struct ElementClass {
     /// Whether configuring its elements takes long, and neither hangs on that of others of the
     /// usual phase nor does anything that they could see: then several are configured at a time.
     pub is_dear: bool,
+    /// What a crate that knows more of some classes than others do has to know of this one: its own
+    /// type, which it finds by downcasting.
+    pub extension: Option<&'static Extension>,
     /// Makes one, not yet configured.
     pub make: fn() -> Box<dyn Element>,
 }
+
+/// See [`ElementClass::extension`].
+pub type Extension = dyn Any + Send + Sync;
 
 impl ElementClass {
     /// A class of the usual phase that drops nothing, and passes packets from every input to every
@@ -299,6 +305,7 @@ impl ElementClass {
             is_on_device: false,
             asks_through: None,
             is_dear: false,
+            extension: None,
             make,
         }
     }
@@ -353,6 +360,11 @@ impl ElementClass {
         Self { is_dear: true, ..self }
     }
 
+    /// The same with [`ElementClass::extension`].
+    pub const fn extension(self, extension: &'static Extension) -> Self {
+        Self { extension: Some(extension), ..self }
+    }
+
     /// The same with [`ElementClass::tells_full`].
     pub const fn tells_full(self) -> Self {
         Self { tells_full: true, ..self }
@@ -388,6 +400,11 @@ impl Registry {
     pub fn with(mut self, class: &'static ElementClass) -> Self {
         self.classes.insert(class.spec.name, class);
         self
+    }
+
+    /// All classes, by name.
+    pub fn classes(&self) -> impl Iterator<Item = &'static ElementClass> {
+        self.classes.values().copied()
     }
 
     /// The class called `name`.

@@ -20,7 +20,7 @@ mod time;
 pub mod transport;
 
 pub use context::{Console, Context, Fate, drop_for};
-pub use element::{ConfigureContext, Element, ElementClass, Phase, Registry, Sharing};
+pub use element::{ConfigureContext, Element, ElementClass, Extension, Phase, Registry, Sharing};
 pub use files::FileId;
 pub use handler::{HandlerError, HandlerSpec};
 pub use names::NameTable;

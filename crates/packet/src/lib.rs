@@ -2,8 +2,8 @@
 //! which one writer hands changes to many readers.
 #![deny(unsafe_code)]
 
-mod ahead;
 mod batch;
+mod cached;
 #[expect(unsafe_code, reason = "instructions that need not be there")]
 mod deal;
 #[expect(unsafe_code, reason = "where a frame is was checked when it was kept")]
@@ -17,8 +17,8 @@ mod parts;
 mod pool;
 pub mod sync;
 
-pub use ahead::{AHEAD_LOOKUPS, AheadAnswer};
 pub use batch::{BATCH_LEN_MAX, Batch};
+pub use cached::{CACHED_RESULTS, CachedResult};
 pub use lend::{Frames, Lender, LentFrames, Numbered, Span};
 pub use packet::{Header, Packet, PacketType, annotation};
 pub use pool::{Depot, Pool};

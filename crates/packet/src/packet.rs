@@ -262,9 +262,9 @@ impl Packet {
             parts.annotations[..FAR].copy_from_slice(&from.annotations[..FAR]);
         }
         parts.notes = from.notes;
-        if from.has_ahead() {
-            parts.ahead = from.ahead;
-            parts.mark_ahead();
+        if from.has_cached() {
+            parts.cached = from.cached;
+            parts.mark_cached();
         }
     }
 

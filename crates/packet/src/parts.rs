@@ -24,7 +24,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::ahead::Ahead;
+use crate::cached::{CACHED_RESULTS, CachedResult};
 use crate::lend::{Frame, Frames, Line};
 use crate::packet::{
     ANNOTATION_BYTES, BUFFER_BYTES, HEADROOM_BYTES, LINE_BYTES, PACKET_BYTES_MAX, PacketType,
@@ -106,24 +106,24 @@ pub(crate) struct Parts {
     /// What there is beside this line: [`NOTE_FAR`], [`NOTE_TRACE`].
     pub notes: u8,
     is_large: bool,
-    /// Whether `ahead` holds: nobody has written to the bytes since, [`AHEAD`]. And how many bytes
-    /// before the place where data of a new packet starts were this packet's, for P4: [`FRONT`];
-    /// none while it borrows.
+    /// Whether `cached` is valid: nobody has written to the bytes since, [`CACHED`]. And how many
+    /// bytes before the place where data of a new packet starts were this packet's, for P4:
+    /// [`FRONT`]; none while it borrows.
     marks: u8,
     /// Nanoseconds since 1970; 0 if none.
     pub timestamp_ns: i64,
     pub annotations: [u8; ANNOTATION_BYTES],
     /// Whom the loan is from.
     lender: Option<Arc<Frames>>,
-    /// The buffer, if the usual one is too small.
-    large: Option<Box<Large>>,
-    /// In the second line, as only who offloads work reads it.
-    pub ahead: Ahead,
+    /// In the second line, as only packets with cached results use it.
+    pub cached: [CachedResult; CACHED_RESULTS],
     usual: Buffer,
-    /// The number that it is followed by, if the notes say so. In the last line, which is there to
-    /// keep packets apart: hardly any packet has one.
+    /// The buffer, if the usual one is too small. In the last line, as `trace`: hardly any packet
+    /// has one, and the line is there to keep packets apart.
+    large: Option<Box<Large>>,
+    /// The number that it is followed by, if the notes say so.
     pub trace: u32,
-    _apart: [u8; LINE_BYTES - size_of::<u32>()],
+    _apart: [u8; LINE_BYTES - size_of::<usize>() - size_of::<u32>()],
 }
 
 /// The note that annotations from [`FAR`] on may be other than zero.
@@ -132,8 +132,8 @@ pub(crate) const NOTE_FAR: u8 = 1;
 /// notes so that it goes when they go: a packet that begins anew costs nothing more.
 pub(crate) const NOTE_TRACE: u8 = 2;
 
-/// The bit of marks for what was found ahead.
-const AHEAD: u8 = 0x80;
+/// The bit of marks for cached results.
+const CACHED: u8 = 0x80;
 /// The bits of marks for bytes in front.
 const FRONT: u8 = 0x7f;
 const _: () = assert!(HEADROOM_BYTES <= FRONT as usize, "all of the room in front may be used");
@@ -190,11 +190,11 @@ impl Parts {
             timestamp_ns: 0,
             annotations: [0; ANNOTATION_BYTES],
             lender: None,
-            large: None,
-            ahead: Ahead::default(),
+            cached: [CachedResult::NONE; CACHED_RESULTS],
             usual: Buffer([0; BUFFER_BYTES]),
+            large: None,
             trace: 0,
-            _apart: [0; LINE_BYTES - size_of::<u32>()],
+            _apart: [0; LINE_BYTES - size_of::<usize>() - size_of::<u32>()],
         }
     }
 
@@ -218,16 +218,16 @@ impl Parts {
         self.len
     }
 
-    /// Whether `ahead` holds.
+    /// Whether `cached` is valid.
     #[inline(always)]
-    pub fn has_ahead(&self) -> bool {
-        self.marks & AHEAD != 0
+    pub fn has_cached(&self) -> bool {
+        self.marks & CACHED != 0
     }
 
-    /// Says that `ahead` holds.
+    /// Makes `cached` valid.
     #[inline(always)]
-    pub fn mark_ahead(&mut self) {
-        self.marks |= AHEAD;
+    pub fn mark_cached(&mut self) {
+        self.marks |= CACHED;
     }
 
     /// Notes that annotations from [`FAR`] on are there, if they are written to.
@@ -271,17 +271,18 @@ impl Parts {
     /// The buffer that bytes are in if they are not lent.
     #[inline(always)]
     fn buffer(&self) -> &[u8] {
-        match &self.large {
-            Some(large) if self.is_large => &large.0,
-            _ => &self.usual.0,
+        // The flag is in the line at hand, the pointer is not.
+        match self.is_large.then_some(self.large.as_ref()).flatten() {
+            Some(large) => &large.0,
+            None => &self.usual.0,
         }
     }
 
     #[inline(always)]
     fn buffer_mut(&mut self) -> &mut [u8] {
-        match &mut self.large {
-            Some(large) if self.is_large => &mut large.0,
-            _ => &mut self.usual.0,
+        match self.is_large.then_some(self.large.as_mut()).flatten() {
+            Some(large) => &mut large.0,
+            None => &mut self.usual.0,
         }
     }
 
@@ -349,7 +350,7 @@ impl Parts {
         self.offset -= bytes as u32;
         self.len += bytes as u32;
         if self.offset < HEADROOM_BYTES as u32 {
-            // Who owned them has ended what was found ahead, so there is no other mark.
+            // Who owned them has removed cached results, so there is no other mark.
             self.marks = self.marks.max((HEADROOM_BYTES as u32 - self.offset) as u8);
         }
         &mut self.buffer_mut()[end - bytes..end]
@@ -372,7 +373,7 @@ impl Parts {
             let new = self.offset as usize..low as usize;
             self.buffer_mut()[new].fill(0);
             let front = HEADROOM_BYTES as u32 - self.offset;
-            self.marks = self.marks & AHEAD | front as u8;
+            self.marks = self.marks & CACHED | front as u8;
         }
     }
 
@@ -510,7 +511,7 @@ impl Parts {
     /// Sees to it that the bytes are its own, as they will be written to.
     #[inline(always)]
     pub fn own(&mut self) {
-        self.marks &= !AHEAD;
+        self.marks &= !CACHED;
         if self.loan.is_used() {
             self.copy_lent();
         }
@@ -568,7 +569,7 @@ impl Parts {
         self.offset = headroom as u32;
         self.set_large(buffer);
         // What nobody wrote is zero.
-        self.marks = self.marks & AHEAD | HEADROOM_BYTES as u8;
+        self.marks = self.marks & CACHED | HEADROOM_BYTES as u8;
     }
 
     fn set_large(&mut self, buffer: Box<[u8]>) {

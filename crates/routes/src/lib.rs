@@ -11,6 +11,7 @@
 
 mod address;
 mod arch;
+mod change;
 mod error;
 mod hop;
 mod lpm;
@@ -19,6 +20,7 @@ mod table;
 pub mod text;
 
 pub use address::Address;
+pub use change::RouteChange;
 pub use error::{ErrorKind, RouteError};
 pub use hop::NextHop;
 pub use lpm::{Ipv4Lpm, Ipv6Lpm, Lpm, LpmForm, LpmOptions, LpmStats};

@@ -9,7 +9,7 @@ use warpswitch_graph::{Router, simulate};
 /// A configuration of any bytes is refused or read, and what was read reads back from its flat
 /// form. It is not run: sources and files are whatever the input says.
 pub fn configuration(data: &[u8]) {
-    let registry = warpswitch_elements::registry();
+    let registry = warpswitch_offload::registry();
     let globals = BTreeMap::new();
     match load("fuzz", data, &registry, &globals, None) {
         Err(errors) => assert!(!errors.to_click().is_empty()),
@@ -28,7 +28,7 @@ const PATHS: &str = include_str!("paths.click");
 
 thread_local! {
     static ROUTER: RefCell<Router> = RefCell::new({
-        let made = simulate::router(PATHS, &warpswitch_elements::registry());
+        let made = simulate::router(PATHS, &warpswitch_offload::registry());
         made.unwrap_or_else(|errors| panic!("{}", errors.to_click())).0
     });
 }

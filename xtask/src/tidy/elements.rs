@@ -6,6 +6,9 @@ use super::Finding;
 const HEADINGS: [&str; 7] =
     ["Synopsis", "Ports", "Configuration", "Handlers", "Drops", "Threads", "Example"];
 
+/// The crates with elements.
+const FOLDERS: [&str; 3] = ["crates/elements/src/", "crates/inspect/src/", "crates/offload/src/"];
+
 /// Whether `text` declares an element class.
 fn declares_class(text: &str) -> bool {
     text.lines().any(|line| line.starts_with("pub static ") && line.contains(": ElementClass"))
@@ -13,7 +16,7 @@ fn declares_class(text: &str) -> bool {
 
 /// The headings of the documentation of an element file.
 pub fn check(path: &str, text: &str) -> Option<Finding> {
-    if !path.starts_with("crates/elements/src/") || !declares_class(text) {
+    if !FOLDERS.iter().any(|folder| path.starts_with(folder)) || !declares_class(text) {
         return None;
     }
     let headings: Vec<&str> =

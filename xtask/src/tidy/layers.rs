@@ -21,16 +21,16 @@ pub struct Room {
 }
 
 /// Layer of `testkit`, which only tests may import.
-const DEV: u8 = 7;
+const DEV: u8 = 10;
 
-/// The rooms of layers 0 to 3 but `openflow`: what elements are made from.
+/// The crates of layers 0 to 3 that elements on the CPU are made from: no `gpu`, no `ids`.
 const BELOW_ELEMENTS: &[&str] =
-    &["wire", "packet", "rules", "classify", "routes", "scan", "ids", "flow", "io", "gpu", "graph"];
+    &["wire", "packet", "rules", "classify", "routes", "scan", "flow", "io", "graph"];
 
 /// Every room below the binary.
 const ALL: &[&str] = &[
     "wire", "packet", "rules", "classify", "routes", "scan", "ids", "flow", "io", "openflow",
-    "gpu", "graph", "elements",
+    "gpu", "graph", "elements", "inspect", "offload",
 ];
 
 /// The table. `ids` may import `scan`, whose searches it confirms, `rules` for diagnostics, and
@@ -55,8 +55,21 @@ pub const ROOMS: &[Room] = &[
     Room { name: "ids", layer: 3, may_import: &["wire", "packet", "rules", "scan"] },
     Room { name: "graph", layer: 4, may_import: &["packet"] },
     Room { name: "elements", layer: 5, may_import: BELOW_ELEMENTS },
-    Room { name: "warpswitch", layer: 6, may_import: ALL },
-    Room { name: "python", layer: 6, may_import: ALL },
+    Room {
+        name: "inspect",
+        layer: 6,
+        may_import: &["wire", "packet", "scan", "ids", "io", "graph", "elements"],
+    },
+    Room {
+        name: "offload",
+        layer: 7,
+        may_import: &[
+            "wire", "packet", "rules", "classify", "routes", "scan", "ids", "gpu", "graph",
+            "elements", "inspect",
+        ],
+    },
+    Room { name: "warpswitch", layer: 9, may_import: ALL },
+    Room { name: "python", layer: 9, may_import: ALL },
     Room { name: "testkit", layer: DEV, may_import: ALL },
 ];
 

@@ -39,7 +39,7 @@ pub(crate) fn is_later(error: &io::Error) -> bool {
 }
 
 /// What the operating system says, without its number.
-pub(crate) fn reason(error: &io::Error) -> String {
+pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split_once(" (os error ").map_or(text.clone(), |(reason, _)| reason.to_owned())
 }
@@ -199,12 +199,17 @@ impl Lines {
 
 /// Where text is written to.
 #[derive(Debug)]
-pub(crate) enum Output {
+pub enum Output {
     /// The run's standard output.
     Console,
     /// A file, under its name. What was in it goes with the first write, not before: who takes
     /// over from another that writes it may yet leave it alone.
-    File { file: BufWriter<File>, is_fresh: bool },
+    File {
+        /// The file.
+        file: BufWriter<File>,
+        /// Whether nothing was written yet.
+        is_fresh: bool,
+    },
 }
 
 impl Output {
@@ -212,7 +217,7 @@ impl Output {
     ///
     /// # Errors
     /// The operating system's.
-    pub(crate) fn create(name: &str) -> io::Result<Self> {
+    pub fn create(name: &str) -> io::Result<Self> {
         if name == "-" {
             return Ok(Self::Console);
         }
@@ -225,7 +230,7 @@ impl Output {
     ///
     /// # Errors
     /// The operating system's.
-    pub(crate) fn write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> io::Result<()> {
+    pub fn write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> io::Result<()> {
         match self {
             Self::Console => {
                 cx.print(bytes);
@@ -244,7 +249,7 @@ impl Output {
     ///
     /// # Errors
     /// The operating system's.
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
+    pub fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Console => Ok(()),
             Self::File { file, .. } => file.flush(),

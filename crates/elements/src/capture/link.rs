@@ -38,7 +38,7 @@ const LINKS: [(&str, LinkType); 5] = [
 ///
 /// # Errors
 /// What there is.
-pub(crate) fn link_of(name: &str) -> Result<LinkType, String> {
+pub fn link_of(name: &str) -> Result<LinkType, String> {
     let found = LINKS.iter().find(|(other, _)| *other == name);
     found.map(|(_, link)| *link).ok_or_else(|| {
         let names = LINKS.map(|(name, _)| name);
@@ -49,7 +49,7 @@ pub(crate) fn link_of(name: &str) -> Result<LinkType, String> {
 }
 
 /// What `LINK` calls `link`.
-pub(crate) fn link_name(link: LinkType) -> &'static str {
+pub fn link_name(link: LinkType) -> &'static str {
     LINKS.iter().find(|(_, other)| *other == link).map_or("??", |(name, _)| name)
 }
 
@@ -94,13 +94,13 @@ pub(crate) fn starts_with_ip(packet: &Packet) -> bool {
 }
 
 /// Whether a packet that holds IP has its Ethernet header; none if it holds no IP either way.
-pub(crate) fn has_ethernet(packet: &Packet) -> Option<bool> {
+pub fn has_ethernet(packet: &Packet) -> Option<bool> {
     let is = |link| is_ip(link, packet.data(), wire_bytes(packet));
     is(LinkType::Ethernet).then_some(true).or_else(|| is(LinkType::RawIp).then_some(false))
 }
 
 /// Has `watch` look at a packet.
-pub(crate) fn look(watch: &mut LinkWatch, link: LinkType, packet: &Packet) -> Option<OddLink> {
+pub fn look(watch: &mut LinkWatch, link: LinkType, packet: &Packet) -> Option<OddLink> {
     watch.look(link, packet.data(), wire_bytes(packet))
 }
 

@@ -14,8 +14,8 @@ mod to_ip_summary_dump;
 
 use warpswitch_graph::ElementClass;
 
-pub(crate) use files::{Output, reason};
-pub(crate) use link::{has_ethernet, link_name, link_of, look};
+pub use files::{Output, reason};
+pub use link::{has_ethernet, link_name, link_of, look};
 pub(crate) use summary::annotation;
 
 /// The classes of this area.

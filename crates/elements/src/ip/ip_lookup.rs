@@ -35,8 +35,8 @@
 //! | `ctrl` | write | lines of `add`, `set` and `remove` with routes: all of them, or none |
 //! | `engine` | read | how routes lie in memory, `dir24` or `blocks`, and which code looks up |
 //! | `bytes` | read | bytes that they take |
-//! | `ahead` | read | packets whose destination was looked up before, by a `GPUIPLookup` |
-//! | `ahead_missed` | read | packets looked up here all the same, by reason: `NUMBER<tab>REASON` |
+//! | `ahead` | read | packets whose cached result was used, of a `GPUIPLookup` say |
+//! | `ahead_missed` | read | packets looked up here although results are used, by reason: `NUMBER<tab>REASON` |
 //! | `flush` | write | takes all routes out; `DirectIPLookup` and `RangeIPLookup` alone |
 //!
 //! # Drops
@@ -54,21 +54,21 @@ use std::fmt::Display;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use warpswitch_gpu::routes::RouteChange;
 use warpswitch_graph::language::args::{Args, ArgsError, split};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing, drop_for,
 };
 use warpswitch_packet::Batch;
-use warpswitch_routes::{NextHop, Prefix};
+use warpswitch_routes::{NextHop, Prefix, RouteChange};
 
 use super::route_table::{Hop, Refused, RouteTable, Written, route_text};
+use crate::cached::{CachedLookup, CachedResults};
 use crate::copies::own;
 use crate::format::parse_seen;
 use crate::lack::{Lack, Lacking};
-use crate::offload::twin::{RouteLookup, Twin};
 use crate::outputs;
 use crate::route_file::RouteFile;
+use crate::route_lookup::{PacketAddress, RouteLookup};
 
 /// The class `StaticIPLookup`.
 pub static STATIC: ElementClass = class("StaticIPLookup", || Box::new(IpLookup::new("", false)));
@@ -132,8 +132,7 @@ pub struct IpLookup {
     addresses: Vec<u32>,
     found: Vec<NextHop>,
     outputs: Vec<u32>,
-    /// The same routes on a device, if elements look up there.
-    twin: Twin<u32>,
+    results: CachedResults<RouteChange<u32>>,
     /// Of destinations.
     lack: Lack,
 }
@@ -158,7 +157,7 @@ impl IpLookup {
             addresses,
             found,
             outputs,
-            twin: Twin::default(),
+            results: CachedResults::default(),
             lack: Lack::of(true),
         }
     }
@@ -170,17 +169,17 @@ impl IpLookup {
         self.table.hop(found[0]).is_some()
     }
 
-    /// Lets the twin follow: these prefixes may have other hops now, or none.
-    fn follow(&mut self, prefixes: &[Prefix<u32>]) {
-        if !self.twin.is_live() {
-            return;
+    /// Publishes that these prefixes may have other hops now, or none.
+    fn publish(&mut self, prefixes: &[Prefix<u32>]) {
+        if !self.results.has_followers() {
+            return self.results.publish(&[]);
         }
         let change = |&prefix: &Prefix<u32>| match self.table.number(prefix) {
             Some(hop) => RouteChange::Insert(prefix, hop),
             None => RouteChange::Remove(prefix),
         };
         let changes: Vec<_> = prefixes.iter().map(change).collect();
-        self.twin.follow(&changes);
+        self.results.publish(&changes);
     }
 
     /// Tells of the first destinations without route.
@@ -224,7 +223,7 @@ impl IpLookup {
             }
             hop => own(&mut self.table).remove(prefix, hop).map(Some),
         };
-        self.follow(&[prefix]);
+        self.publish(&[prefix]);
         let quoted = |hop: Hop| route_text(prefix, hop, false);
         done.map(|old| (prefix, old)).map_err(|refused| match refused {
             Refused::Exists(old) => format!("conflict with existing route '{}'", quoted(old)),
@@ -270,7 +269,7 @@ impl IpLookup {
                 Some(hop) => own(&mut self.table).add(prefix, hop, true).map(|_| ()),
                 None => own(&mut self.table).remove(prefix, None).map(|_| ()),
             };
-            self.follow(&[prefix]);
+            self.publish(&[prefix]);
         }
     }
 }
@@ -307,6 +306,14 @@ impl IpLookup {
     }
 }
 
+impl CachedLookup for IpLookup {
+    type Change = RouteChange<u32>;
+
+    fn results(&mut self) -> &mut CachedResults<Self::Change> {
+        &mut self.results
+    }
+}
+
 impl RouteLookup for IpLookup {
     type Address = u32;
 
@@ -317,10 +324,6 @@ impl RouteLookup for IpLookup {
 
     fn numbered(&self) -> impl Iterator<Item = (Prefix<u32>, NextHop)> + Clone {
         self.table.numbered()
-    }
-
-    fn twin(&mut self) -> &mut Twin<u32> {
-        &mut self.twin
     }
 
     fn look_up(&self, addresses: &[u32], found: &mut [NextHop]) {
@@ -385,8 +388,9 @@ impl Element for IpLookup {
         }
         self.found.clear();
         self.found.resize(batch.len(), NextHop::NONE);
-        let Self { table, addresses, found, twin, .. } = self;
-        twin.find(&batch, found, |found| table.lookup(addresses, found));
+        let Self { table, addresses, found, results, .. } = self;
+        let hop = |answer| NextHop(answer as u16);
+        results.find(&batch, found, u32::is_key, hop, |found| table.lookup(addresses, found));
         let first = self.found[0];
         if let Some(hop) = self.table.hop(first)
             && self.found.iter().all(|found| *found == first)
@@ -440,10 +444,10 @@ impl Element for IpLookup {
     ) -> Result<String, HandlerError> {
         match name {
             "table" => return Ok(self.table.text()),
-            "ahead" => return Ok(self.twin.taken().to_string()),
+            "ahead" => return Ok(self.results.used().to_string()),
             "engine" => return Ok(self.table.engine().0),
             "bytes" => return Ok(self.table.engine().1.to_string()),
-            "ahead_missed" => return Ok(self.twin.missed()),
+            "ahead_missed" => return Ok(self.results.unused().text()),
             _ => {}
         }
         let address: Ipv4Addr =
@@ -469,7 +473,7 @@ impl Element for IpLookup {
             None => {
                 let prefixes: Vec<_> = self.table.numbered().map(|(prefix, _)| prefix).collect();
                 own(&mut self.table).clear();
-                self.follow(&prefixes);
+                self.publish(&prefixes);
                 Ok(())
             }
         };
@@ -477,13 +481,13 @@ impl Element for IpLookup {
     }
 
     fn sharing(&self) -> Sharing {
-        Sharing::copies(Self { told: 0, twin: self.twin.of_copy(), ..self.clone() })
+        Sharing::copies(Self { told: 0, results: self.results.of_copy(), ..self.clone() })
     }
 
     fn absorb(&mut self, copy: &mut dyn Element) {
         if let Some(copy) = copy.downcast_mut::<Self>() {
             self.told += copy.told;
-            self.twin.absorb(&copy.twin);
+            self.results.absorb(&copy.results);
         }
     }
 

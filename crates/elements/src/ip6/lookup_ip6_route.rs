@@ -26,8 +26,8 @@
 //! | `ctrl` | write | lines of `add`, `set` or `remove` and what they take: all or none |
 //! | `engine` | read | how routes lie in memory, `blocks`, and which code looks up |
 //! | `bytes` | read | bytes that they take |
-//! | `ahead` | read | packets whose destination was looked up before, by a `GPUIP6Lookup` |
-//! | `ahead_missed` | read | packets looked up here all the same, by reason: `NUMBER<tab>REASON` |
+//! | `ahead` | read | packets whose cached result was used, of a `GPUIP6Lookup` say |
+//! | `ahead_missed` | read | packets looked up here although results are used, by reason: `NUMBER<tab>REASON` |
 //!
 //! # Drops
 //! - `no route`: no prefix holds the destination
@@ -43,21 +43,21 @@
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-use warpswitch_gpu::routes::RouteChange;
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
 };
 use warpswitch_packet::Batch;
-use warpswitch_routes::{NextHop, Prefix};
+use warpswitch_routes::{NextHop, Prefix, RouteChange};
 
 use super::route_table::{Hop, RouteTable, Written, key, parse_prefix};
+use crate::cached::{CachedLookup, CachedResults};
 use crate::copies::own;
 use crate::format::parse_seen;
 use crate::lack::{Lack, Lacking};
-use crate::offload::twin::{RouteLookup, Twin};
 use crate::outputs;
 use crate::route_file::RouteFile;
+use crate::route_lookup::{PacketAddress, RouteLookup};
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -82,8 +82,7 @@ pub struct LookupIp6Route {
     /// Of the batch at work: destinations, and what was found.
     addresses: Vec<u128>,
     found: Vec<NextHop>,
-    /// The same routes on a device, if elements look up there.
-    twin: Twin<u128>,
+    results: CachedResults<RouteChange<u128>>,
     /// Of destinations.
     lack: Lack,
 }
@@ -98,8 +97,8 @@ const NO_DESTINATION: Lacking = Lacking {
 impl LookupIp6Route {
     fn new() -> Self {
         let (addresses, found) = Default::default();
-        let (table, twin) = (Arc::new(RouteTable::new()), Twin::default());
-        Self { table, addresses, found, twin, lack: Lack::of(true) }
+        let (table, results) = (Arc::new(RouteTable::new()), CachedResults::default());
+        Self { table, addresses, found, results, lack: Lack::of(true) }
     }
 
     fn read_change(cx: &Context<'_>, command: &str, text: &str) -> Result<Change, HandlerError> {
@@ -129,7 +128,7 @@ impl LookupIp6Route {
             Change::Set(route) => (route.prefix, own(&mut self.table).set(route)),
             Change::Remove(prefix) => (prefix, own(&mut self.table).remove(prefix)),
         };
-        self.twin.follow(&[match self.table.number(prefix) {
+        self.results.publish(&[match self.table.number(prefix) {
             Some(hop) => RouteChange::Insert(prefix, hop),
             None => RouteChange::Remove(prefix),
         }]);
@@ -221,8 +220,9 @@ impl Element for LookupIp6Route {
             self.lack.note(cx, has, batch.len(), &NO_DESTINATION);
         }
         self.found.resize(self.addresses.len(), NextHop::NONE);
-        let Self { table, addresses, found, twin, .. } = self;
-        twin.find(&batch, found, |found| table.lookup(addresses, found));
+        let Self { table, addresses, found, results, .. } = self;
+        let hop = |answer| NextHop(answer as u16);
+        results.find(&batch, found, u128::is_key, hop, |found| table.lookup(addresses, found));
         for (mut packet, &found) in batch.drain().zip(&self.found) {
             match self.table.hop(found) {
                 Some(Hop { gateway, port }) => {
@@ -262,10 +262,10 @@ impl Element for LookupIp6Route {
     ) -> Result<String, HandlerError> {
         match name {
             "table" => return Ok(self.table.text()),
-            "ahead" => return Ok(self.twin.taken().to_string()),
+            "ahead" => return Ok(self.results.used().to_string()),
             "engine" => return Ok(self.table.engine().0),
             "bytes" => return Ok(self.table.engine().1.to_string()),
-            "ahead_missed" => return Ok(self.twin.missed()),
+            "ahead_missed" => return Ok(self.results.unused().text()),
             _ => {}
         }
         let address: Ipv6Addr =
@@ -298,18 +298,26 @@ impl Element for LookupIp6Route {
     }
 
     fn sharing(&self) -> Sharing {
-        Sharing::copies(Self { twin: self.twin.of_copy(), ..self.clone() })
+        Sharing::copies(Self { results: self.results.of_copy(), ..self.clone() })
     }
 
     fn absorb(&mut self, copy: &mut dyn Element) {
         if let Some(copy) = copy.downcast_mut::<Self>() {
-            self.twin.absorb(&copy.twin);
+            self.results.absorb(&copy.results);
         }
     }
 
     fn finish(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
         self.lack.end(cx, &NO_DESTINATION);
         Ok(())
+    }
+}
+
+impl CachedLookup for LookupIp6Route {
+    type Change = RouteChange<u128>;
+
+    fn results(&mut self) -> &mut CachedResults<Self::Change> {
+        &mut self.results
     }
 }
 
@@ -322,10 +330,6 @@ impl RouteLookup for LookupIp6Route {
 
     fn numbered(&self) -> impl Iterator<Item = (Prefix<u128>, NextHop)> + Clone {
         self.table.numbered()
-    }
-
-    fn twin(&mut self) -> &mut Twin<u128> {
-        &mut self.twin
     }
 
     fn look_up(&self, addresses: &[u128], found: &mut [NextHop]) {

@@ -31,8 +31,8 @@
 //! | `hits` | read | `RULE FRAMES` for each rule that won, by its place in the file from 0 on |
 //! | `engine` | read | name of the engine |
 //! | `bytes` | read | bytes of memory that the engine takes |
-//! | `ahead` | read | frames whose rule was looked up before, by a `GPUSDNClassifier` |
-//! | `ahead_missed` | read | frames looked up here all the same, by reason: `NUMBER<tab>REASON` |
+//! | `ahead` | read | frames whose cached result was used, of a `GPUSDNClassifier` say |
+//! | `ahead_missed` | read | frames looked up here although results are used, by reason: `NUMBER<tab>REASON` |
 //! | `add` | write | a rule as in a file; says the number under which it goes |
 //! | `remove` | write | number of a rule |
 //! | `reset_counts` | write | |
@@ -55,8 +55,6 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use warpswitch_classify::{BuildOptions, Classifier, Engine, build};
-use warpswitch_gpu::Algorithm;
-use warpswitch_gpu::live::LiveEngine;
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing, drop_for,
@@ -71,10 +69,9 @@ use warpswitch_rules::{Action, KeyBatch, Rule, RuleId, RuleRef, Ruleset, Ruleset
 use warpswitch_wire::link::LinkType;
 
 use super::verdicts::{Verdict, Verdicts};
-use crate::ahead::{Ahead, Missed, Stamp};
+use crate::cached::{CachedLookup, CachedResults};
 use crate::capture::{has_ethernet, reason};
 use crate::lack::{Lack, Lacking};
-use crate::offload::Offload;
 use crate::outputs;
 
 /// The class.
@@ -99,6 +96,7 @@ pub struct SdnClassifier {
     outputs: usize,
     miss: Option<u32>,
     lookup: Option<Lookup>,
+    results: CachedResults<RuleChange>,
     /// Of Ethernet headers.
     lack: Lack,
 }
@@ -125,23 +123,19 @@ struct Lookup {
     keyless: Vec<usize>,
     found: Vec<RuleId>,
     to: Vec<u32>,
-    /// The same rules on a device, if elements look up there.
-    mirror: Option<Mirror>,
-    /// Where lookups are that were done for this element before.
-    ahead: Option<Ahead>,
 }
 
-/// An engine's twin on a device, with the same ids.
+/// One change of rules.
 #[derive(Clone, Debug)]
-struct Mirror {
-    rules: Arc<LiveEngine>,
-    stamp: Arc<Stamp>,
-    /// Frames whose rules it found.
-    found: u64,
+pub enum RuleChange {
+    /// Inserts a rule under an unused number.
+    Insert(RuleId, Rule),
+    /// Removes a rule.
+    Remove(RuleId, Rule),
 }
 
 /// The answer for frames that have no key.
-pub(crate) const KEYLESS: u32 = RuleId::NONE.0 - 1;
+pub const KEYLESS: u32 = RuleId::NONE.0 - 1;
 
 /// What becomes of frames under `action`, given so many outputs, and their paint.
 fn verdict(action: &Action, outputs: usize) -> Result<(Verdict, Option<u8>), String> {
@@ -198,8 +192,6 @@ impl Lookup {
             keyless: Vec::with_capacity(BATCH_LEN_MAX),
             found: Vec::with_capacity(BATCH_LEN_MAX),
             to: Vec::with_capacity(BATCH_LEN_MAX),
-            mirror: None,
-            ahead: None,
         })
     }
 
@@ -217,8 +209,6 @@ impl Lookup {
             keyless: Vec::new(),
             found: Vec::new(),
             to: Vec::new(),
-            mirror: self.mirror.clone(),
-            ahead: self.ahead.clone().map(|ahead| Ahead { taken: 0, ..ahead }),
             ..*self
         }
     }
@@ -228,9 +218,16 @@ impl Lookup {
     }
 
     /// Finds out where the frames of `batch` go.
-    fn run(&mut self, batch: &mut Batch, miss: Option<u32>) {
-        if !self.find_ahead(batch) {
+    fn run(
+        &mut self,
+        batch: &mut Batch,
+        miss: Option<u32>,
+        results: &mut CachedResults<RuleChange>,
+    ) {
+        if !self.find_cached(batch, results) {
+            let began = results.begin_timing();
             self.find(batch, None);
+            results.end_timing(began, batch.len());
         }
         self.verdicts.judge(&self.found[..batch.len()], &mut self.to, |_| true);
         self.end_judging(batch, miss, |_| true);
@@ -246,7 +243,6 @@ impl Lookup {
             self.found.resize(batch.len(), RuleId::NONE);
         }
         self.keyless.clear();
-        let timing = Ahead::begin_timing(self.ahead.as_ref());
         match (paints, batch.lent_frames()) {
             (Some(paints), _) => {
                 let packets = batch.iter().zip(paints);
@@ -262,24 +258,25 @@ impl Lookup {
                 self.look_up(batch.iter().map(|packet| (packet.data(), paint(packet))));
             }
         }
-        Ahead::end_timing(self.ahead.as_ref(), timing, batch.len());
         for &idx in &self.keyless {
             self.found[idx] = RuleId::NONE;
         }
     }
 
-    /// The same from what was looked up before, if all frames have answers.
-    fn find_ahead(&mut self, batch: &Batch) -> bool {
-        let Some(ahead) = &mut self.ahead else { return false };
+    /// The same from cached results, if all frames have valid ones.
+    fn find_cached(&mut self, batch: &Batch, results: &mut CachedResults<RuleChange>) -> bool {
+        if !results.is_accepting() {
+            return false;
+        }
         if self.found.len() < batch.len() {
             self.found.resize(batch.len(), RuleId::NONE);
         }
-        let is_proven = |packet: &_, said| proof(packet) == Some(said);
-        let is_ahead = ahead.take(batch, is_proven, &mut self.found[..batch.len()], RuleId);
-        if is_ahead {
+        let is_key = |packet: &_, key| frame_key(packet) == Some(key);
+        let is_found = results.take(batch, is_key, &mut self.found[..batch.len()], RuleId);
+        if is_found {
             self.note_keyless(batch.len());
         }
-        is_ahead
+        is_found
     }
 
     /// Writes down which of the first `count` frames have no key.
@@ -315,38 +312,6 @@ impl Lookup {
         }
     }
 
-    /// The same rules on a device; changes are made there, too, from now on.
-    fn mirror(
-        &mut self,
-        offload: &Offload,
-        algorithm: Algorithm,
-    ) -> Result<Arc<LiveEngine>, String> {
-        if let Some(mirror) = &self.mirror {
-            return Ok(mirror.rules.clone());
-        }
-        let mut rules = RulesetBuilder::new(self.schema());
-        for rule in self.rules.iter().flatten() {
-            rules.push(rule.clone());
-        }
-        let options = BuildOptions { bytes_max: ENGINE_BYTES_MAX, ..BuildOptions::default() };
-        let built = LiveEngine::build(offload.device(), algorithm, &rules.build(), &options);
-        let rules = Arc::new(built.map_err(|error| error.to_string())?);
-        let stamp = offload.stamp().clone();
-        self.mirror = Some(Mirror { rules: rules.clone(), stamp, found: 0 });
-        Ok(rules)
-    }
-
-    /// Lets the twin follow a change, if it can.
-    fn follow(&mut self, change: impl Fn(&LiveEngine) -> bool) {
-        let Some(mirror) = &self.mirror else { return };
-        let has_followed = change(&mirror.rules);
-        mirror.stamp.renew();
-        if !has_followed {
-            // It has no room: this element looks up itself from now on.
-            (self.mirror, self.ahead) = (None, None);
-        }
-    }
-
     /// Finds the rules of `frames`, which there is room for.
     #[inline(always)]
     fn look_up<'f>(&mut self, frames: impl ExactSizeIterator<Item = (&'f [u8], u32)> + Clone) {
@@ -357,7 +322,7 @@ impl Lookup {
     }
 
     /// Adds the one rule of `text`.
-    fn add(&mut self, text: &str, outputs: usize) -> Result<RuleId, String> {
+    fn add(&mut self, text: &str, outputs: usize) -> Result<(RuleId, RuleChange), String> {
         let schema = self.schema();
         let is_canonical = text.contains(" -> ") && !text.trim_start().starts_with("schema ");
         let head = if is_canonical { format!("schema {}\n", schema.name) } else { String::new() };
@@ -374,16 +339,16 @@ impl Lookup {
         let matching = rule.matching.as_ref();
         let added = self.classifier.insert(RuleRef { id, priority: rule.priority, matching });
         added.map_err(|error| error.to_string())?;
-        let rule_ref = RuleRef { id, priority: rule.priority, matching };
-        self.follow(|twin| twin.insert(rule_ref).is_ok());
+        let change = RuleChange::Insert(id, rule.clone());
         self.rules.push(Some(rule));
         self.verdicts.push(verdict);
         self.paints.push(paint);
         self.has_paints |= paint.is_some();
-        Ok(id)
+        Ok((id, change))
     }
 
-    fn remove(&mut self, text: &str) -> Result<(), String> {
+    /// Removes a rule. What was removed, and why the engine did not follow, if it did not.
+    fn remove(&mut self, text: &str) -> Result<(RuleChange, Result<(), String>), String> {
         let number = text.trim().parse::<u32>().ok();
         let place = number.and_then(|number| self.rules.get_mut(number as usize));
         let (Some(number), Some(place)) = (number, place) else {
@@ -395,25 +360,25 @@ impl Lookup {
         let matching = rule.matching.as_ref();
         let rule_ref = RuleRef { id: RuleId(number), priority: rule.priority, matching };
         let removed = self.classifier.remove(rule_ref).map_err(|error| error.to_string());
-        self.follow(|twin| twin.remove(rule_ref).is_ok());
-        removed
+        Ok((RuleChange::Remove(RuleId(number), rule), removed))
     }
 }
 
-/// What a frame's key was made from, as long as nobody writes to the frame.
-pub(crate) fn proof(packet: &Packet) -> Option<u32> {
+/// The key of cached results: what a frame's own key was made from, as long as nobody writes to the
+/// frame.
+pub fn frame_key(packet: &Packet) -> Option<u32> {
     packet.extent().map(|extent| extent << 8 | u32::from(packet.anno_u8(annotation::PAINT)))
 }
 
-/// For elements that look up ahead, or instead.
+/// For elements that look up for it, or in its place.
 impl SdnClassifier {
     /// What its rules are about.
-    pub(crate) fn schema(&self) -> Option<&'static Schema> {
+    pub fn schema(&self) -> Option<&'static Schema> {
         self.lookup.as_ref().map(Lookup::schema)
     }
 
     /// Looks whether any of the first packets with IP has its Ethernet header.
-    pub(crate) fn look_at_headers(&mut self, cx: &mut Context<'_>, batch: &Batch) {
+    pub fn look_at_headers(&mut self, cx: &mut Context<'_>, batch: &Batch) {
         if self.lack.is_open() {
             let (framed, bare): (Vec<_>, Vec<_>) =
                 batch.iter().filter_map(has_ethernet).partition(|has| *has);
@@ -422,7 +387,7 @@ impl SdnClassifier {
     }
 
     /// What leads frames to outputs, each with its output.
-    pub(crate) fn named_outputs(&self) -> impl Iterator<Item = (String, u32)> + Clone {
+    pub fn named_outputs(&self) -> impl Iterator<Item = (String, u32)> + Clone {
         let rules = self.lookup.iter().flat_map(|lookup| lookup.rules.iter().enumerate());
         let output = |(number, rule): (usize, &Option<Rule>)| {
             let Action::Output(output) = rule.as_ref()?.action else { return None };
@@ -432,44 +397,28 @@ impl SdnClassifier {
         rules.filter_map(output).chain(miss)
     }
 
-    /// The same rules on a device, which follow those of this element.
-    ///
-    /// # Errors
-    /// Why there are none.
-    pub(crate) fn mirror(
-        &mut self,
-        offload: &Offload,
-        algorithm: Algorithm,
-    ) -> Result<Arc<LiveEngine>, String> {
-        let lookup = self.lookup.as_mut().ok_or("it has no rules")?;
-        lookup.mirror(offload, algorithm)
+    /// Its rules as they are now, under their numbers, if it has any.
+    pub fn ruleset(&self) -> Option<Ruleset> {
+        let lookup = self.lookup.as_ref()?;
+        let mut rules = RulesetBuilder::new(lookup.schema());
+        for rule in lookup.rules.iter().flatten() {
+            rules.push(rule.clone());
+        }
+        Some(rules.build())
     }
 
-    /// Takes answers that were looked up for it ahead from now on, those with number `number` of
-    /// each packet. Gives whose they have to be, or none if elsewhere they have another number.
-    pub(crate) fn look_ahead(&mut self, offload: &Offload, number: usize) -> Option<u16> {
-        let ahead = self.lookup.as_mut()?.ahead.get_or_insert_with(|| offload.ahead(number));
-        (ahead.lookup == number).then_some(ahead.owner)
-    }
-
-    /// Where the packets of a wide batch go that `is_for` says: outputs, or more than there are;
-    /// `answers` are those of the twin, with the state of tables that they come from, `keyless` the
-    /// places of packets without a key, and `paints` those of before the chain, if they may have
-    /// changed in it.
-    pub(crate) fn outputs(
+    /// Where those of the packets go that `is_for` says: outputs, or more than there are. `answers`
+    /// are numbers of rules, if they are known already, `keyless` the places of packets without a
+    /// key, and `paints` in-ports that differ from the packets' paint annotations.
+    pub fn outputs(
         &mut self,
         batch: &mut Batch,
-        answers: Option<(&[u32], u32)>,
+        answers: Option<&[u32]>,
         paints: Option<&[u8]>,
         keyless: impl Iterator<Item = usize>,
         is_for: impl Fn(&Packet) -> bool,
     ) -> &[u32] {
         let Some(lookup) = &mut self.lookup else { return &[] };
-        let answers = answers.and_then(|(answers, stamp)| {
-            let twin = lookup.mirror.as_mut().filter(|twin| twin.stamp.get() == stamp)?;
-            twin.found += answers.len() as u64;
-            Some(answers)
-        });
         match answers {
             Some(answers) => {
                 lookup.found.clear();
@@ -484,11 +433,13 @@ impl SdnClassifier {
         lookup.end_judging(batch, self.miss, is_for);
         &lookup.to
     }
+}
 
-    /// Frames whose rules its twin found.
-    pub(crate) fn found_by_twin(&self) -> u64 {
-        let mirror = self.lookup.as_ref().and_then(|lookup| lookup.mirror.as_ref());
-        mirror.map_or(0, |mirror| mirror.found)
+impl CachedLookup for SdnClassifier {
+    type Change = RuleChange;
+
+    fn results(&mut self) -> &mut CachedResults<RuleChange> {
+        &mut self.results
     }
 }
 
@@ -548,7 +499,7 @@ impl Element for SdnClassifier {
         let Some(lookup) = &mut self.lookup else {
             return cx.drop_batch(batch, NO_RULE as usize);
         };
-        lookup.run(&mut batch, self.miss);
+        lookup.run(&mut batch, self.miss, &mut self.results);
         cx.emit_each(batch, &lookup.to);
     }
 
@@ -579,10 +530,8 @@ impl Element for SdnClassifier {
             "rules" => lookup.classifier.len().to_string(),
             "engine" => lookup.classifier.engine().to_string(),
             "bytes" => lookup.classifier.bytes().to_string(),
-            "ahead" => lookup.ahead.as_ref().map_or(0, |ahead| ahead.taken).to_string(),
-            "ahead_missed" => {
-                lookup.ahead.as_ref().map_or(Missed::default(), |ahead| ahead.missed).text()
-            }
+            "ahead" => self.results.used().to_string(),
+            "ahead_missed" => self.results.unused().text(),
             _ => {
                 let mut text = String::new();
                 for (id, count) in lookup.verdicts.counts().enumerate().filter(|both| both.1 > 0) {
@@ -602,10 +551,16 @@ impl Element for SdnClassifier {
         let lookup = self.lookup.as_mut().ok_or(HandlerError::Missing)?;
         match name {
             "add" => {
-                let id = lookup.add(value, self.outputs).map_err(HandlerError::failed)?;
+                let added = lookup.add(value, self.outputs).map_err(HandlerError::failed)?;
+                let (id, change) = added;
+                self.results.publish(&[change]);
                 return Ok(id.to_string());
             }
-            "remove" => lookup.remove(value).map_err(HandlerError::failed)?,
+            "remove" => {
+                let (change, removed) = lookup.remove(value).map_err(HandlerError::failed)?;
+                self.results.publish(&[change]);
+                removed.map_err(HandlerError::failed)?;
+            }
             _ => lookup.verdicts.reset_counts(),
         }
         Ok(String::new())
@@ -613,16 +568,15 @@ impl Element for SdnClassifier {
 
     fn sharing(&self) -> Sharing {
         let lookup = self.lookup.as_ref().map(Lookup::copy);
-        Sharing::copies(Self { lookup, lack: self.lack.clone(), ..*self })
+        let (results, lack) = (self.results.of_copy(), self.lack.clone());
+        Sharing::copies(Self { lookup, results, lack, ..*self })
     }
 
     fn absorb(&mut self, copy: &mut dyn Element) {
-        let copy = copy.downcast_mut::<Self>().and_then(|copy| copy.lookup.as_ref());
-        if let (Some(own), Some(copy)) = (&mut self.lookup, copy) {
+        let Some(copy) = copy.downcast_mut::<Self>() else { return };
+        self.results.absorb(&copy.results);
+        if let (Some(own), Some(copy)) = (&mut self.lookup, &copy.lookup) {
             own.verdicts.add_counts(copy.verdicts.counts());
-            if let (Some(own), Some(copy)) = (&mut own.ahead, &copy.ahead) {
-                own.absorb(copy);
-            }
         }
     }
 

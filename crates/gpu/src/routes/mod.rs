@@ -26,7 +26,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use warpswitch_routes::{Address, NextHop, Prefix, RouteError};
+use warpswitch_routes::{Address, NextHop, Prefix, RouteChange, RouteError};
 
 use crate::copies::{COPIES, Copies, Idle};
 use crate::device::{Device, Loaded};
@@ -38,15 +38,6 @@ pub use headers::{HeaderImage, SLICE_BYTES, SLICE_WORDS, Slice, Verdict};
 pub use image::{RouteImage, RouteWork};
 use rib::Place;
 use writer::Writer;
-
-/// One change of routes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RouteChange<A> {
-    /// Puts a route in; one of the same prefix goes.
-    Insert(Prefix<A>, NextHop),
-    /// Takes a route out, if there is one.
-    Remove(Prefix<A>),
-}
 
 /// A group of changes that was not made whole.
 #[derive(Clone, Debug, PartialEq, Eq)]

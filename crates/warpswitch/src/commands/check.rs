@@ -58,7 +58,7 @@ impl Console for Warnings {
 /// Bad input, with every error.
 pub fn run(args: &CheckArgs) -> anyhow::Result<Outcome> {
     let text = config::read(&args.config)?;
-    let registry = warpswitch_elements::registry();
+    let registry = warpswitch_offload::registry();
     let variables = args.variables.iter().cloned().collect();
     let loaded = config::load(&text, &registry, &variables, &mut Libraries::new(None))
         .map_err(|errors| config::blame(&text, errors))?;

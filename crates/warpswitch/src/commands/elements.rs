@@ -5,8 +5,8 @@ use std::io::IsTerminal;
 
 use clap::Args;
 use serde::Serialize;
-use warpswitch_elements::docs;
 use warpswitch_graph::language::{ClassTable, nearest};
+use warpswitch_offload::docs;
 
 use crate::exit::{Outcome, bad_input};
 use crate::markdown;
@@ -77,7 +77,7 @@ pub fn run(args: &ElementsArgs) -> anyhow::Result<Outcome> {
 
 /// All classes, by area and name.
 fn all() -> Vec<Class> {
-    let registry = warpswitch_elements::registry();
+    let registry = warpswitch_offload::registry();
     let names: Vec<String> = registry.names().into_iter().map(str::to_owned).collect();
     let classes = names.iter().filter_map(|name| {
         let (class, doc) = (registry.class(name)?, docs::doc(name)?);

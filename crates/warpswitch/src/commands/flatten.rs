@@ -44,7 +44,7 @@ pub struct FlattenArgs {
 pub fn run(args: &FlattenArgs) -> anyhow::Result<Outcome> {
     refuse_overwriting(&args.out, &[("the configuration", &args.config)])?;
     let text = config::read(&args.config)?;
-    let registry = warpswitch_elements::registry();
+    let registry = warpswitch_offload::registry();
     let variables = args.variables.iter().cloned().collect();
     let loaded = config::load(&text, &registry, &variables, &mut Libraries::new(None))
         .map_err(|errors| config::blame(&text, errors))?;

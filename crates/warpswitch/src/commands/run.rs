@@ -104,7 +104,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     world.set_clock(&clock);
     let counts_costs = args.stats || args.json || args.control.is_some();
     let mut reload = Reload {
-        registry: warpswitch_elements::registry(),
+        registry: warpswitch_offload::registry(),
         variables: args.variables.iter().cloned().collect(),
         libraries: Libraries::new(None),
         appendix: String::new(),

@@ -6,10 +6,10 @@ use std::io::{self, Write};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use warpswitch_elements::Offload;
 use warpswitch_graph::Console;
 use warpswitch_graph::control::Endpoint;
 use warpswitch_graph::transport::{Transport, Wire};
+use warpswitch_offload::Offload;
 
 use super::host::Clock;
 use super::pace::Pace;

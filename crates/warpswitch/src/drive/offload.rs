@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use warpswitch_elements::{Offload, Planned, Sources, looks_up_for, plan};
 use warpswitch_gpu::auto::policy::Why;
 use warpswitch_graph::language::{self, Diagnostics, FlatGraph, Loaded};
 use warpswitch_graph::{Registry, Router};
+use warpswitch_offload::{Offload, Planned, Sources, looks_up_for, plan};
 
 use crate::devices::{DeviceArgs, DeviceChoice, POOL_BY_OFFLOAD, no_card, now};
 use crate::human;
@@ -176,14 +176,14 @@ impl Offloading {
     /// What ran where; none without a device.
     pub fn stats(&self, router: &mut Router) -> Option<OffloadStats> {
         let offload = self.offload.as_ref()?;
-        let device = offload.device();
+        let (device, registry) = (offload.device(), warpswitch_offload::registry());
         let elements: Vec<(String, String, bool)> = router
             .graph()
             .elements
             .iter()
             // Members of chains that look up for others are not told twice.
             .map(|element| {
-                let is_ahead = looks_up_for(element).is_some();
+                let is_ahead = looks_up_for(element, &registry).is_some();
                 (element.name.clone(), element.class.clone(), is_ahead)
             })
             .collect();

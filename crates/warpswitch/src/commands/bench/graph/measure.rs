@@ -138,7 +138,7 @@ pub fn check(ready: &Ready, batches: &[usize]) -> anyhow::Result<()> {
     if ready.expected.is_empty() {
         return Ok(());
     }
-    let registry = warpswitch_elements::registry().with(&sink::CLASS);
+    let registry = warpswitch_offload::registry().with(&sink::CLASS);
     let mut router = router(ready, 1, &registry, None)?;
     for &batch in batches {
         set_batch(&mut router, ready, batch)?;
@@ -183,7 +183,7 @@ impl<'a> Timed<'a> {
     /// # Errors
     /// If it cannot be made.
     pub fn new(ready: &'a Ready, run_time: Duration, has_ticks: bool) -> anyhow::Result<Self> {
-        let registry = warpswitch_elements::registry();
+        let registry = warpswitch_offload::registry();
         let ticks = has_ticks.then_some(stats::ticks as fn() -> u64);
         let router = router(ready, -1, &registry, ticks)?;
         let mut timed = Self { ready, router, run_time };

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use warpswitch_gpu::device::Loaded;
-use warpswitch_gpu::routes::{LiveRoutes, RouteChange, RouteImage};
+use warpswitch_gpu::routes::{LiveRoutes, RouteImage};
 use warpswitch_gpu::work::Work;
 use warpswitch_gpu::{COPIES, Device};
-use warpswitch_routes::{Address, Lpm, LpmOptions, NextHop, Prefix, RouteTable};
+use warpswitch_routes::{Address, Lpm, LpmOptions, NextHop, Prefix, RouteChange, RouteTable};
 use warpswitch_rules::RuleId;
 use warpswitch_rules::generate::Prng;
 

@@ -1,0 +1,543 @@
+//! Looks for the rules of Snort or Suricata in packets and in TCP streams.
+//!
+//! # Synopsis
+//! `IDSMatcher(RULES FILE [FILE ...] [, OUT FILE, VARS "NAME=VALUE" ..., LINK LINK, FLOWS_MAX N,
+//! MEMORY_MAX BYTES, FRAGMENTS_MAX BYTES, WINDOW BYTES, PAYLOAD BYTES])`
+//!
+//! # Ports
+//! One input, push or pull. Output 0: all packets, or those without an alert if output 1 is
+//! connected. Output 1, which need not be: packets that a rule was found in, pushed. A match across
+//! segments is found in the packet that completes it; the packets before have gone on by then. So
+//! are rules about buffers of HTTP/1 in the packet with which a head or a body is whole, and what
+//! IP fragments hold together in the last of them that came.
+//!
+//! # Configuration
+//! - `RULES`: rule files, gzip'd or not; `docs/ids.md` of this project says what of the language is
+//!   read. Rules with anything else are left out, see the handler `unsupported`
+//! - `OUT`: file for alerts as EVE JSON lines, `-` is the standard output; none by default. It has
+//!   those of a batch of packets when the next one comes. What was in it before is gone
+//! - `VARS`: variables of the rules; values with commas in quotes: `VARS "HTTP_PORTS=[80,81]"`
+//! - `LINK`: what packets begin with: `ethernet` (the default), `ip`, `sll` or `sll2` (Linux cooked
+//!   mode), or `null` (BSD loopback). Where none of the first 1000 packets is IP by this, and most
+//!   would be by another, it says so
+//! - `FLOWS_MAX`: the most flows at a time, 65536 by default
+//! - `MEMORY_MAX`: the most bytes of all streams together (suffix K, M or G, as for those below),
+//!   128M by default; at least `WINDOW`
+//! - `FRAGMENTS_MAX`: the most bytes of IP fragments whose packets are not whole, 4M by default
+//! - `WINDOW`: bytes of a stream before new ones in which a match may begin; by default as many as
+//!   the rules can use, at most 2048
+//! - `PAYLOAD`: bytes of the text in each alert, as base64; 0 by default
+//!
+//! # Handlers
+//! | name | | unit |
+//! | --- | --- | --- |
+//! | `alerts` | read | how many there were |
+//! | `alerts_by_rule` | read | `SID ALERTS` for each rule that was found |
+//! | `rules` | read | how many are looked for |
+//! | `unsupported` | read | `FILE:LINE SID KEYWORDS` for each rule that was left out |
+//! | `flows` | read | flows at the moment |
+//! | `streams` | read | `COUNTER VALUE` for what became of packets, flows, segments and alerts, and bytes that streams hold at the moment; the counters of the event `stats`, see `docs/ids.md` |
+//! | `bytes_max` | read | the most bytes that flows, streams and fragments take, whatever comes |
+//! | `on_device` | read | texts, of packets and of streams, that a device searched for patterns |
+//! | `on_cores` | read | those that the worker did although there is a device |
+//! | `ahead_missed` | read | packets whose payload was searched here although results are used, by reason: `PACKETS<tab>REASON` |
+//! | `flush` | write | what was written is in the file then |
+//!
+//! # Drops
+//! None: it only looks.
+//!
+//! # Threads
+//! Belongs to one worker: a flow's packets must come to one place. A new configuration that has an
+//! `IDSMatcher` of the same name goes on with the flows and streams of this one, also with other
+//! rules; and with its file, if that has the same name. Flows end by the packets' own time, or the
+//! run's where a packet has none. Elements with the same rules share what was made of them.
+//! Memory for flows and for what streams hold is taken as they come,
+//! within the bounds above. Where who runs the configuration has a device, texts are searched there
+//! for what is looked for first in each rule, payloads ahead if there is a `GPUIDSMatcher(FOR …)`
+//! for it; all else, messages of HTTP too, is the worker's, and what is found the same.
+//!
+//! # Example
+//! ```text
+//! FromDump(in.pcap, STOP true) -> ids :: IDSMatcher(RULES conf/ids.rules, OUT eve.json);
+//! ids [0] -> ToDump(clean.pcap); ids [1] -> ToDump(told.pcap);
+//! ```
+
+use std::convert::Infallible;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use warpswitch_elements::cached::{CachedResults, LookupCosts};
+use warpswitch_elements::support::{Output, link_name, link_of, look, reason};
+use warpswitch_graph::language::args::split::{split_words, unquote};
+use warpswitch_graph::language::args::{Args, ArgsError, Raw, Size};
+use warpswitch_graph::{
+    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec,
+};
+use warpswitch_ids::{
+    Alert, Engine, Found, Inspector, InspectorOptions, OddBound, Packet, Search, eve,
+};
+use warpswitch_packet::{self as packet, Batch, annotation};
+use warpswitch_wire::link::LinkType;
+use warpswitch_wire::link_watch::{LinkWatch, OddLink};
+
+use super::results::{ResultReader, ResultWriter};
+use super::rules::engine_of;
+
+/// The class.
+pub static CLASS: ElementClass = class(|| Box::<IdsMatcher>::default());
+
+/// A class of this name whose elements are made in another way.
+pub const fn class(make: fn() -> Box<dyn Element>) -> ElementClass {
+    ElementClass::new("IDSMatcher", "1/1-2", "a/ah", make)
+}
+
+/// Texts by where they were searched.
+#[derive(Debug, Default)]
+pub struct SearchCounts {
+    /// On a device.
+    pub on_device: AtomicU64,
+    /// By the worker, although there is a device.
+    pub on_cores: AtomicU64,
+}
+
+/// Makes what searches texts for the patterns of an engine; `None` if the element shall search
+/// itself.
+pub type SearchMaker =
+    fn(&mut Context<'_>, &Engine, &Arc<SearchCounts>) -> Result<Option<Box<dyn Search>>, String>;
+
+/// What who computes results for an element needs to know.
+#[derive(Debug)]
+pub struct Accepted {
+    /// The owner of results.
+    pub owner: u16,
+    /// The version of the patterns, which never change.
+    pub version: u32,
+    /// Writes results.
+    pub writer: ResultWriter,
+}
+
+/// See the module.
+pub struct IdsMatcher {
+    inspector: Option<Inspector>,
+    link: LinkType,
+    filename: Option<String>,
+    output: Option<Output>,
+    /// What could not be written.
+    failure: Option<String>,
+    alerts: Vec<Alert>,
+    /// Lines that are to be written.
+    lines: Vec<u8>,
+    /// Of the batch at hand, the packets that a rule was found in.
+    hits: Vec<bool>,
+    /// Their places in the batch.
+    looked_at: Vec<u32>,
+    /// What is odd about its rules.
+    remarks: Vec<String>,
+    /// Where texts were searched, if there is a device.
+    counts: Arc<SearchCounts>,
+    /// Whether `LINK` is right.
+    watch: LinkWatch,
+    /// Makes what searches texts, if not the element does.
+    search: Option<SearchMaker>,
+    /// Of payloads that were searched before their packets came.
+    results: CachedResults<Infallible>,
+    reader: ResultReader,
+}
+
+impl Default for IdsMatcher {
+    fn default() -> Self {
+        Self {
+            inspector: None,
+            link: LinkType::Ethernet,
+            filename: None,
+            output: None,
+            failure: None,
+            alerts: Vec::new(),
+            lines: Vec::new(),
+            hits: Vec::new(),
+            looked_at: Vec::new(),
+            remarks: Vec::new(),
+            counts: Arc::default(),
+            watch: LinkWatch::default(),
+            search: None,
+            results: CachedResults::default(),
+            reader: ResultReader::default(),
+        }
+    }
+}
+
+/// A packet as detection takes it; one without a time is of `now`.
+pub fn ids_packet(packet: &packet::Packet, link: LinkType, now: i64) -> Packet<'_> {
+    let time = if packet.timestamp_ns() == 0 { now } else { packet.timestamp_ns() };
+    Packet {
+        bytes: packet.data(),
+        wire_bytes: packet.len() + packet.anno_u32(annotation::EXTRA_LEN) as usize,
+        link,
+        timestamp_ns: u64::try_from(time).unwrap_or(0),
+        found: None,
+    }
+}
+
+/// The words of an argument, without their quotes.
+fn words(text: &str) -> Vec<String> {
+    let words = split_words(text).into_iter();
+    words.map(|word| String::from_utf8_lossy(&unquote(&word)).into_owned()).collect()
+}
+
+impl IdsMatcher {
+    fn inspector(&self) -> Result<&Inspector, HandlerError> {
+        self.inspector.as_ref().ok_or(HandlerError::Missing)
+    }
+
+    /// What it looks for in packets, and how these begin.
+    pub fn engine(&self) -> Option<(&Engine, LinkType)> {
+        Some((self.inspector.as_ref()?.engine(), self.link))
+    }
+
+    /// Where texts were searched.
+    pub fn counts(&self) -> &SearchCounts {
+        &self.counts
+    }
+
+    /// Looks at the packets of a batch that `is_for` says: notes which are hit, and writes alerts.
+    /// `found` tells what is known to occur in the payload of the packet at a place.
+    pub fn look<'f>(
+        &mut self,
+        cx: &mut Context<'_>,
+        batch: &'f Batch,
+        is_for: impl Fn(&packet::Packet) -> bool,
+        found: impl Fn(usize) -> Option<Found<'f>>,
+    ) -> &[bool] {
+        let link = self.link;
+        let Some(inspector) = &mut self.inspector else { return &[] };
+        let now = cx.now().0;
+        self.hits.clear();
+        self.hits.resize(batch.len(), false);
+        self.looked_at.clear();
+        let places = batch.iter().zip(0..).filter(|(packet, _)| is_for(packet));
+        self.looked_at.extend(places.map(|(_, place)| place));
+        let packets = self.looked_at.iter().map(|&place| {
+            let packet = ids_packet(batch.get_ahead(place as usize), link, now);
+            Packet { found: found(place as usize), ..packet }
+        });
+        inspector.inspect(packets, &mut self.alerts);
+        for alert in &self.alerts {
+            let place = alert.packet.and_then(|idx| self.looked_at.get(idx as usize));
+            if let Some(hit) = place.and_then(|&place| self.hits.get_mut(place as usize)) {
+                *hit = true;
+            }
+        }
+        if !self.watch.is_over() {
+            let mut places = self.looked_at.iter().map(|&place| batch.get_ahead(place as usize));
+            let odd = places.find_map(|packet| look(&mut self.watch, link, packet));
+            self.tell_link(cx, odd);
+        }
+        self.write_alerts(cx);
+        &self.hits
+    }
+
+    /// Tells that none of the packets was IP by `LINK`, if another one seems to be right.
+    fn tell_link(&self, cx: &mut Context<'_>, odd: Option<OddLink>) {
+        let Some(odd) = odd else { return };
+        let mend = match (self.link, odd.link) {
+            (LinkType::RawIp, LinkType::Ethernet) => {
+                "leave LINK ip out, or put Strip(14) before it".to_owned()
+            }
+            (_, LinkType::Ethernet) => format!("leave LINK {} out", link_name(self.link)),
+            (_, link) => format!("say LINK {}", link_name(link)),
+        };
+        cx.say(&format!("{}: nothing is inspected: {odd}: {mend}", cx.declaration()));
+    }
+
+    /// Tells what is left out, and opens the file.
+    pub fn start(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        if let Some(engine) = self.inspector.as_ref().map(Inspector::engine) {
+            let (kept, left_out) = (engine.rules().count(), engine.left_out().len());
+            let name = cx.declaration();
+            let all = kept + left_out;
+            if all == 0 {
+                let files = engine.files().join(", ");
+                cx.say(&format!("{name}: nothing is looked for: no rule in {files}"));
+            } else if left_out > 0 {
+                cx.say(&format!(
+                    "{name}: {left_out} of {all} rules are left out, {kept} are looked for; \
+                     handler 'unsupported' lists the others"
+                ));
+            }
+        }
+        for remark in std::mem::take(&mut self.remarks) {
+            let name = cx.declaration();
+            cx.say(&format!("{name}: {remark}"));
+        }
+        if let Some(name) = &self.filename {
+            let output = Output::create(name);
+            self.output = Some(output.map_err(|error| format!("{name}: {}", reason(&error)))?);
+        }
+        Ok(())
+    }
+
+    /// One whose texts are searched by what `search` makes.
+    pub fn searching_by(search: SearchMaker) -> Self {
+        Self { search: Some(search), ..Self::default() }
+    }
+
+    /// Uses results for payloads from now on, those in `slot` of packets. `None` if it uses another
+    /// slot already.
+    pub fn accept(&mut self, slot: usize, costs: &Arc<LookupCosts>) -> Option<Accepted> {
+        let owner = self.results.accept(slot, costs)?;
+        if let Some(inspector) = &mut self.inspector {
+            // What is left is little: not worth waiting for a device.
+            inspector.search_by(None);
+            if let Some(clock) = costs.clock() {
+                inspector.time_searches(clock);
+            }
+        }
+        let version = self.results.version().get();
+        Some(Accepted { owner, version, writer: self.reader.writer() })
+    }
+
+    /// Looks at a batch with the results that it has.
+    fn look_with(&mut self, cx: &mut Context<'_>, batch: &Batch) {
+        let Some(inspector) = self.inspector.as_ref().filter(|_| self.results.is_accepting())
+        else {
+            self.look(cx, batch, |_| true, |_| None);
+            return;
+        };
+        let (mut reader, before) = (std::mem::take(&mut self.reader), inspector.search_work());
+        let results = &mut self.results;
+        let (valid, gone, others) = reader.read(batch.iter().map(|p| results.result_of(p)));
+        results.give_back(gone, others);
+        self.look(cx, batch, |_| true, |place| reader.of(place));
+        self.reader = reader;
+        let Some(inspector) = &self.inspector else { return };
+        let work = inspector.search_work();
+        self.counts.on_device.fetch_add(work.known - before.known, Ordering::Relaxed);
+        self.counts.on_cores.fetch_add(work.texts - before.texts, Ordering::Relaxed);
+        if valid == 0 {
+            self.results.note(work.time.saturating_sub(before.time), batch.len());
+        }
+    }
+
+    /// Has texts searched elsewhere, if that is possible and there are no results for payloads.
+    fn make_search(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        let make = self.search.filter(|_| !self.results.is_accepting());
+        if let (Some(make), Some(inspector)) = (make, &mut self.inspector)
+            && let Some(search) = make(cx, inspector.engine(), &self.counts)?
+        {
+            inspector.search_by(Some(search));
+        }
+        Ok(())
+    }
+
+    fn write_alerts(&mut self, cx: &mut Context<'_>) {
+        let Some(inspector) = &self.inspector else { return };
+        if self.output.is_some() && self.failure.is_none() {
+            for alert in &self.alerts {
+                // A Vec takes every write.
+                let (lines, engine) = (&mut self.lines, inspector.engine());
+                let _ = eve::write_alert(lines, engine, alert, eve::Numbers::Own);
+            }
+        }
+        self.alerts.clear();
+        self.write_lines(cx);
+    }
+
+    fn write_lines(&mut self, cx: &mut Context<'_>) {
+        let written = match &mut self.output {
+            Some(output) if self.failure.is_none() && !self.lines.is_empty() => {
+                // Who follows the file sees them, and no signal takes them.
+                output.write(cx, &self.lines).and_then(|()| output.flush())
+            }
+            _ => Ok(()),
+        };
+        self.lines.clear();
+        self.check(cx, written);
+    }
+
+    fn check(&mut self, cx: &mut Context<'_>, done: std::io::Result<()>) {
+        if let Err(error) = done {
+            let name = self.filename.as_deref().unwrap_or_default();
+            let message = format!("{name}: {}", reason(&error));
+            cx.say(&format!("{}: {message}; nothing more is written", cx.declaration()));
+            self.failure.get_or_insert(message);
+        }
+    }
+
+    /// Rules that were found: `SID ALERTS`.
+    fn alerts_by_rule(inspector: &Inspector) -> String {
+        let mut text = String::new();
+        for (rule, alerts) in inspector.engine().rules().zip(inspector.alerts_by_rule()) {
+            if *alerts > 0 {
+                let _ = writeln!(text, "{} {alerts}", rule.about.sid);
+            }
+        }
+        text
+    }
+
+    /// Rules that were left out: `FILE:LINE SID KEYWORDS`.
+    fn unsupported(inspector: &Inspector) -> String {
+        let (mut text, engine) = (String::new(), inspector.engine());
+        for rule in engine.left_out() {
+            let (file, keywords) = (&engine.files()[rule.file], rule.keywords.join(", "));
+            let _ = writeln!(text, "{file}:{} {} {keywords}", rule.line, rule.sid);
+        }
+        text
+    }
+
+    fn counters(inspector: &Inspector) -> String {
+        let mut text = String::new();
+        for (name, value) in eve::counters(inspector) {
+            let _ = writeln!(text, "{name} {value}");
+        }
+        text
+    }
+}
+
+impl Element for IdsMatcher {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        _context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        let (mut rules, mut variables) = (Raw(String::new()), Raw(String::new()));
+        let mut link = "ethernet".to_owned();
+        let usual = InspectorOptions::default();
+        let (mut flows, mut memory) = (usual.flows_max as u64, Size(usual.stream_bytes_max as u64));
+        let mut fragments = Size(usual.fragment_bytes_max as u64);
+        let (mut window, mut payload) = (None::<Size>, Size(0));
+        args.read_mp("RULES", &mut rules)
+            .read("OUT", &mut self.filename)
+            .read("VARS", &mut variables)
+            .read("LINK", &mut link)
+            .read("FLOWS_MAX", &mut flows)
+            .read("MEMORY_MAX", &mut memory)
+            .read("FRAGMENTS_MAX", &mut fragments)
+            .read("WINDOW", &mut window)
+            .read("PAYLOAD", &mut payload);
+        match link_of(&link) {
+            Ok(link) => self.link = link,
+            Err(message) => args.error_at("LINK", &message),
+        }
+        let bytes = |size: Size| usize::try_from(size.0).unwrap_or(usize::MAX);
+        let options = InspectorOptions {
+            flows_max: usize::try_from(flows).unwrap_or(usize::MAX),
+            stream_bytes_max: bytes(memory),
+            fragment_bytes_max: bytes(fragments),
+            window_bytes: window.map(bytes),
+            payload_bytes: bytes(payload),
+            ..usual
+        };
+        if let Err(OddBound { field, expected }) = options.check() {
+            let name = if field == "flows_max" { "FLOWS_MAX" } else { "MEMORY_MAX" };
+            args.error_at(name, &format!("expected {expected}"));
+        }
+        args.complete()?;
+        let rules = words(&rules.0);
+        rules.iter().for_each(|rules| _ = args.note_input("RULES", rules));
+        if let Some(out) = &self.filename {
+            args.note_output("OUT", out);
+        }
+        match engine_of(&rules, &words(&variables.0)) {
+            Ok((engine, remarks)) => {
+                self.inspector = Some(Inspector::new(engine, options));
+                self.remarks = remarks;
+            }
+            Err(message) => args.error_at("RULES", &message),
+        }
+        args.consume()
+    }
+
+    fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        self.make_search(cx)?;
+        self.start(cx)
+    }
+
+    fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
+        self.look_with(cx, batch);
+        if cx.has_output(1) && self.hits.contains(&true) {
+            let mut hits = self.hits.iter();
+            cx.sort(batch, |_, _| match hits.next() {
+                Some(true) => Fate::Emit(1),
+                _ => Fate::Pass,
+            });
+        }
+    }
+
+    fn handlers(&self) -> &'static [HandlerSpec] {
+        const {
+            &[
+                HandlerSpec::read("alerts"),
+                HandlerSpec::read("alerts_by_rule"),
+                HandlerSpec::read("rules"),
+                HandlerSpec::read("unsupported"),
+                HandlerSpec::read("flows"),
+                HandlerSpec::read("streams"),
+                HandlerSpec::read("bytes_max"),
+                HandlerSpec::read("on_device"),
+                HandlerSpec::read("on_cores"),
+                HandlerSpec::read("ahead_missed"),
+                HandlerSpec::button("flush"),
+            ]
+        }
+    }
+
+    fn read(
+        &mut self,
+        _cx: &mut Context<'_>,
+        name: &str,
+        _param: &str,
+    ) -> Result<String, HandlerError> {
+        let inspector = self.inspector()?;
+        Ok(match name {
+            "alerts" => inspector.stats().alerts.to_string(),
+            "alerts_by_rule" => Self::alerts_by_rule(inspector),
+            "rules" => inspector.engine().rules().len().to_string(),
+            "unsupported" => Self::unsupported(inspector),
+            "flows" => inspector.flows().to_string(),
+            "streams" => Self::counters(inspector),
+            "on_device" => self.counts.on_device.load(Ordering::Relaxed).to_string(),
+            "on_cores" => self.counts.on_cores.load(Ordering::Relaxed).to_string(),
+            "ahead_missed" => self.results.unused().text_with_lists(),
+            _ => inspector.bytes_max().to_string(),
+        })
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context<'_>,
+        _name: &str,
+        _value: &str,
+    ) -> Result<String, HandlerError> {
+        let flushed = self.output.as_mut().map_or(Ok(()), Output::flush);
+        self.check(cx, flushed);
+        self.failure.clone().map_or(Ok(String::new()), |failure| Err(HandlerError::failed(failure)))
+    }
+
+    fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
+        let Some(old) = old.downcast_mut::<Self>() else { return };
+        if let (Some(new), Some(old)) = (&mut self.inspector, &mut old.inspector) {
+            new.take_flows(old);
+        }
+        if old.filename == self.filename {
+            (self.output, self.failure) = (old.output.take(), old.failure.take());
+        }
+    }
+
+    fn finish(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        if let Some(inspector) = &mut self.inspector {
+            inspector.finish(&mut self.alerts);
+        }
+        let odd = self.watch.end();
+        self.tell_link(cx, odd);
+        self.write_alerts(cx);
+        if let (Some(inspector), Some(_)) = (&self.inspector, &self.output) {
+            let _ = eve::write_stats(&mut self.lines, inspector);
+        }
+        self.write_lines(cx);
+        let flushed = self.output.as_mut().map_or(Ok(()), Output::flush);
+        self.check(cx, flushed);
+        self.output = None;
+        self.failure.take().map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,122 @@
+//! Rules of detection, read and made ready once for all elements that have the same.
+//!
+//! Where each worker has a path of its own, each has a matcher of its own: 10,000 rules take a
+//! third of a second to make ready, and then as much memory as a core's caches have.
+
+use std::io::Read;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use warpswitch_elements::support::reason;
+use warpswitch_ids::rule::TEXT_BYTES_MAX;
+use warpswitch_ids::{Engine, RuleText, Variables, read_rules};
+use warpswitch_io::Unpacked;
+
+/// Odd rules that are told one by one.
+const REMARKS_MAX: usize = 10;
+
+/// What rules were made of: names and contents of files, and variables.
+#[derive(Debug, PartialEq, Eq)]
+struct Source {
+    files: Vec<(String, Vec<u8>)>,
+    variables: Vec<String>,
+}
+
+/// Rules that some element may still have.
+#[derive(Debug)]
+struct Shared {
+    source: Source,
+    engine: Weak<Engine>,
+}
+
+static SHARED: Mutex<Vec<Shared>> = Mutex::new(Vec::new());
+
+/// Reads rule files; gives what looks for the rules, and what is odd about them in words, to who
+/// has them first.
+///
+/// # Errors
+/// What cannot be read, or understood, and where.
+pub(super) fn engine_of(
+    paths: &[String],
+    variables: &[String],
+) -> Result<(Arc<Engine>, Vec<String>), String> {
+    let (mut files, mut bytes) = (Vec::new(), 0);
+    for path in paths {
+        // One byte more than may be, which the reader of rules then tells of.
+        let file = read(path, TEXT_BYTES_MAX + 1 - bytes)?;
+        bytes += file.len();
+        files.push((path.clone(), file));
+        if bytes > TEXT_BYTES_MAX {
+            break;
+        }
+    }
+    let source = Source { files, variables: variables.to_vec() };
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.retain(|shared| shared.engine.strong_count() > 0);
+    let mut alike = shared.iter().filter(|shared| shared.source == source);
+    if let Some(engine) = alike.find_map(|shared| shared.engine.upgrade()) {
+        return Ok((engine, Vec::new()));
+    }
+    let (engine, remarks) = build(&source)?;
+    let engine = Arc::new(engine);
+    shared.push(Shared { source, engine: Arc::downgrade(&engine) });
+    Ok((engine, remarks))
+}
+
+/// Reads a file, no more than so many bytes of it.
+fn read(path: &str, bytes_max: usize) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    Unpacked::open(path)
+        .and_then(|file| file.take(bytes_max as u64).read_to_end(&mut bytes))
+        .map_err(|error| format!("{path}: {}", reason(&error)))?;
+    Ok(bytes)
+}
+
+fn build(source: &Source) -> Result<(Engine, Vec<String>), String> {
+    let mut variables = Variables::default();
+    for text in &source.variables {
+        variables.set(text)?;
+    }
+    let texts: Vec<RuleText<'_>> =
+        source.files.iter().map(|(name, bytes)| RuleText { name, bytes }).collect();
+    let rules = read_rules(&texts, &variables).map_err(|errors| errors.to_string())?;
+    let mut remarks: Vec<String> = Vec::new();
+    for remark in rules.remarks.iter().take(REMARKS_MAX) {
+        let (file, line) = (&rules.files[remark.file], remark.line);
+        remarks.push(format!("{file}:{line}: {}", rules.remark(remark)));
+    }
+    if rules.remarks.len() > REMARKS_MAX {
+        remarks.push(format!("and {} more of that kind", rules.remarks.len() - REMARKS_MAX));
+    }
+    remarks.extend(rules.unused_variables.iter().map(|variable| format!("VARS: {variable}")));
+    Ok((Engine::build(rules), remarks))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Elements with the same rules share them for as long as one of them has them; others, and
+    /// those whose file has changed in between, do not.
+    #[test]
+    fn the_same_rules_are_made_ready_once() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("some.rules").display().to_string();
+        let rule = |word: &str| format!("alert tcp any any -> any $P (content:\"{word}\"; sid:1;)");
+        let engine = |port: &str| {
+            let variables = [format!("P={port}"), "UNUSED=1".to_owned()];
+            engine_of(std::slice::from_ref(&path), &variables).expect("good rules")
+        };
+        std::fs::write(&path, rule("one")).expect("written");
+        let (first, remarks) = engine("80");
+        assert_eq!(remarks.len(), 1, "{remarks:?}");
+        let (second, remarks) = engine("80");
+        assert!(Arc::ptr_eq(&first, &second) && remarks.is_empty());
+        assert!(!Arc::ptr_eq(&first, &engine("81").0), "other variables");
+        std::fs::write(&path, rule("two")).expect("written");
+        let (third, _) = engine("80");
+        assert!(!Arc::ptr_eq(&first, &third), "another file");
+        drop((first, second));
+        std::fs::write(&path, rule("one")).expect("written");
+        assert_eq!(engine("80").1.len(), 1, "nobody has had them any more");
+    }
+}

@@ -1,0 +1,105 @@
+//! Annotations that elements of a chain write, and predicates over them.
+
+use warpswitch_graph::Context;
+use warpswitch_graph::language::args::Args;
+use warpswitch_packet::{Packet, annotation};
+
+use super::annotated;
+
+/// Bytes of all annotations.
+const ANNOTATION_BYTES: u32 = 48;
+/// Bytes of one that holds a number.
+pub(super) const NUMBER_BYTES: usize = 4;
+/// Where numbers of outputs are written unless told otherwise.
+pub(super) const NUMBER_ANNO: usize = 40;
+/// Where it is written whether a rule of detection was found, unless told otherwise.
+pub(super) const FOUND_ANNO: usize = 44;
+/// What stands for no output at all.
+pub(super) const NO_OUTPUT: u32 = u32::MAX;
+
+/// Reads the place of an annotation of four bytes.
+pub(super) fn read_place(args: &mut Args<'_>, keyword: &str, place: &mut usize) {
+    let mut number = *place as u32;
+    args.read(keyword, &mut number);
+    if number > ANNOTATION_BYTES - 4 {
+        args.error_at(keyword, &format!("expected a place from 0 to {}", ANNOTATION_BYTES - 4));
+    } else {
+        *place = number as usize;
+    }
+}
+
+/// Reads `ANNO`, the place that an element writes to.
+pub(super) fn read_written(args: &mut Args<'_>, place: &mut usize) {
+    read_place(args, "ANNO", place);
+    if place.abs_diff(annotation::EXTRA_LEN) < 4 {
+        let own = annotation::EXTRA_LEN;
+        args.warn_at("ANNO", &format!("at {own} it is said how much longer a packet was, see Cut"));
+    }
+}
+
+/// Where an element writes its answers, and for which packets.
+#[derive(Clone, Copy, Debug)]
+pub struct Written {
+    /// Where the annotation begins.
+    pub place: usize,
+    /// For which packets it is written, if not for all.
+    pub predicate: Option<Predicate>,
+}
+
+impl Written {
+    /// Whether a packet may get what `self` writes where `other` has written.
+    pub(super) fn hides(self, other: Self) -> bool {
+        let is_apart = match (self.predicate, other.predicate) {
+            (Some(own), Some(other)) => own.place == other.place && own.number != other.number,
+            _ => false,
+        };
+        self.place.abs_diff(other.place) < 4 && !is_apart
+    }
+}
+
+/// Which packets an element is for: those whose annotation is a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Predicate {
+    place: usize,
+    number: u32,
+}
+
+impl Predicate {
+    /// Reads `CHK_ANNO PLACE=NUMBER`, if it is there.
+    pub(super) fn read(args: &mut Args<'_>) -> Option<Self> {
+        let mut text = None::<String>;
+        args.read("CHK_ANNO", &mut text);
+        let text = text?;
+        let parts = text.split_once('=');
+        let numbers = parts.map(|(place, number)| (place.trim().parse(), number.trim().parse()));
+        match numbers {
+            Some((Ok(place), Ok(number))) if place <= ANNOTATION_BYTES as usize - 4 => {
+                Some(Self { place, number })
+            }
+            _ => {
+                args.error_at("CHK_ANNO", "expected PLACE=NUMBER, such as 40=1");
+                None
+            }
+        }
+    }
+
+    /// What is strange about it, if no element in front of the one that has it writes its place.
+    pub(super) fn unwritten(self, cx: &Context<'_>) -> Option<String> {
+        let Self { place, number } = self;
+        let so = match number {
+            0 => "so it is 0, and every packet is meant",
+            _ => "so it is 0, and no packet is meant",
+        };
+        annotated::unwritten(cx, format!("CHK_ANNO {place}={number}"), place, so)
+    }
+
+    /// Whether the element is for `packet`.
+    pub(super) fn holds(self, packet: &Packet) -> bool {
+        packet.anno_u32(self.place) == self.number
+    }
+}
+
+/// Whether an element with this predicate, or none, is for `packet`.
+pub(super) fn is_for(predicate: Option<Predicate>, packet: &Packet) -> bool {
+    predicate.is_none_or(|predicate| predicate.holds(packet))
+}

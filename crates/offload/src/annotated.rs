@@ -1,0 +1,355 @@
+//! Who writes the annotations that elements of chains and dispatchers ask for, and who reads them:
+//! what can be known before a packet comes.
+
+use std::fmt::Display;
+use std::iter;
+use std::ops::Range;
+
+use warpswitch_graph::Context;
+use warpswitch_graph::language::args::Args;
+use warpswitch_graph::language::{FlatElement, Flow, PortRef};
+use warpswitch_packet::annotation;
+
+use warpswitch_elements::support::{Anno, expected_output};
+
+use super::anno::{NUMBER_ANNO, NUMBER_BYTES};
+use super::device_element::DeviceClass;
+
+/// Classes whose arguments say where they write, beside those below.
+const ANYWHERE: [&str; 11] = [
+    "GetIPAddress",
+    "ICMPPingRewriter",
+    "ICMPRewriter",
+    "IPAddrPairRewriter",
+    "IPAddrRewriter",
+    "IPReassembler",
+    "IPRewriter",
+    "SetAnnoByte",
+    "SetIPAddress",
+    "TCPRewriter",
+    "UDPRewriter",
+];
+
+/// The bytes that other classes write, without destinations, which many do.
+const WRITERS: [(&str, Range<usize>); 27] = [
+    ("ARPQuerier", 20..22),
+    ("ARPResponder", 20..22),
+    ("AdjustTimestamp", 32..40),
+    ("AggregateIPFlows", 16..24),
+    ("CheckIP6MTU", 22..24),
+    ("FixIP6Src", 19..20),
+    ("FixIPSrc", 19..20),
+    ("FromDevice", 28..32),
+    ("FromDump", 28..32),
+    ("FromIPSummaryDump", 16..40),
+    ("GPUSDNClassifier", 16..17),
+    ("ICMP6Error", 19..20),
+    ("ICMP6PingResponder", 16..17),
+    ("ICMPError", 19..20),
+    ("ICMPPingResponder", 16..17),
+    ("IPGWOptions", 17..18),
+    ("IPInputCombo", 16..17),
+    ("IPOutputCombo", 17..18),
+    ("Pad", 28..32),
+    ("SDNClassifier", 16..17),
+    ("SetTimestamp", 32..40),
+    ("SetTimestampDelta", 32..40),
+    ("SetVLANAnno", 20..22),
+    ("StripToNetworkHeader", 28..32),
+    ("ToIPSummaryDump", 24..32),
+    ("Truncate", 28..32),
+    ("VLANDecap", 20..22),
+];
+
+/// Where an element of a chain writes its answers, if it does.
+fn answers_at(cx: &Context<'_>, element: usize) -> Option<usize> {
+    let mut place = DeviceClass::of(cx.class_of(element))?.written_at;
+    let (mut args, mut target) = (Args::new(&cx.graph().elements[element].config), None::<String>);
+    args.read("FOR", &mut target).read("ANNO", &mut place);
+    target.is_none().then_some(place)
+}
+
+/// The place that a `Dispatcher` reads.
+fn read_at(element: &FlatElement) -> usize {
+    let mut place = NUMBER_ANNO;
+    Args::new(&element.config).read("ANNO", &mut place);
+    place
+}
+
+/// Whether an element may write any of these bytes.
+fn may_write(cx: &Context<'_>, idx: usize, bytes: &Range<usize>) -> bool {
+    let element = &cx.graph().elements[idx];
+    let class = element.class.as_str();
+    let meets = |own: &Range<usize>| own.start < bytes.end && bytes.start < own.end;
+    let painted = || {
+        let (mut color, mut place) = (String::new(), Anno::<1>(annotation::PAINT));
+        Args::new(&element.config).read_mp("COLOR", &mut color).read_p("ANNO", &mut place);
+        meets(&(place.0..place.0 + 1))
+    };
+    let is_test = cfg!(test) && class == "SetAnno";
+    let answers = answers_at(cx, idx).map(|place| place..place.saturating_add(NUMBER_BYTES));
+    is_test
+        || ANYWHERE.contains(&class)
+        || WRITERS.iter().any(|(writer, own)| *writer == class && meets(own))
+        || answers.is_some_and(|own| meets(&own))
+        || (class == "Paint" && painted())
+}
+
+/// What is strange about asking for the number at `place`, as the argument `asks` says, if no
+/// element in front writes it: all packets have a 0 there, of which `so` says what follows.
+pub(super) fn unwritten(
+    cx: &Context<'_>,
+    asks: impl Display,
+    place: usize,
+    so: &str,
+) -> Option<String> {
+    let (own, elements) = (cx.element(), &cx.graph().elements);
+    let asked = place..place + NUMBER_BYTES;
+    let writes = |idx: &usize| may_write(cx, *idx, &asked);
+    // Destinations come from many elements, and are what they are for.
+    let is_destination = place < annotation::PAINT;
+    let before = cx.flow().upstream(own, Some(0), |_| false);
+    if is_destination || before.iter().any(writes) {
+        return None;
+    }
+    let name = |idx: usize| format!("'{}'", elements[idx].declaration());
+    let mut behind = iter::once(own).chain(cx.flow().downstream(own, None, |_| false));
+    let known = before
+        .iter()
+        .rev()
+        .filter_map(|&idx| answers_at(cx, idx).map(|place| format!("{place} by {}", name(idx))));
+    let known: Vec<String> = known.collect();
+    let mend = match behind.find(writes) {
+        Some(later) if later == own => "it does so itself, afterwards".to_owned(),
+        Some(later) => format!("{} behind it does: put that in front", name(later)),
+        None => format!("give one in front ANNO {place}"),
+    };
+    let known = match known.is_empty() {
+        true => String::new(),
+        false => format!("; written in front are {}", known.join(", ")),
+    };
+    Some(format!(
+        "{asks}: no element in front writes the annotation at {place}, {so}: {mend}{known}"
+    ))
+}
+
+/// Who reads the number that this element writes at `place`, and how many outputs each has.
+fn dispatchers(cx: &Context<'_>, place: usize) -> Vec<(usize, usize)> {
+    let elements = &cx.graph().elements;
+    let reads = |element: &FlatElement| element.class == "Dispatcher" && read_at(element) == place;
+    let written = place..place + NUMBER_BYTES;
+    // Behind one that has read it, packets of one output have one number.
+    let found = cx.flow().downstream(cx.element(), None, |visit| {
+        let idx = visit.at.element;
+        reads(&elements[idx]) || may_write(cx, idx, &written)
+    });
+    let readers = found.into_iter().filter(|&idx| reads(&elements[idx]));
+    readers.map(|idx| (idx, outputs_of(cx.flow(), idx))).collect()
+}
+
+fn outputs_of(flow: &Flow, element: usize) -> usize {
+    (0..).take_while(|&port| !flow.targets(PortRef { element, port }).is_empty()).count()
+}
+
+/// What is strange about the outputs that this element writes at `place`, each with what names it,
+/// where a dispatcher behind has no such one: a line for each dispatcher.
+pub(super) fn beyond_outputs<N: Display>(
+    cx: &Context<'_>,
+    place: usize,
+    named: impl Iterator<Item = (N, u32)> + Clone,
+) -> Vec<String> {
+    let beyond = |(idx, count): (usize, usize)| {
+        let lacking = || named.clone().filter(|(_, output)| *output as usize >= count);
+        // Routes come in any order.
+        let (what, output) = lacking().min_by_key(|(what, output)| (*output, what.to_string()))?;
+        let more = match lacking().count() - 1 {
+            0 => String::new(),
+            more => format!(", and {more} more to others"),
+        };
+        let by = &cx.graph().elements[idx];
+        Some(format!(
+            "{what} leads to output {output}, which '{}' does not have, {}{more}: such packets are \
+             dropped there; connect {}[{output}], or mend what leads to it",
+            by.declaration(),
+            expected_output(count),
+            by.name
+        ))
+    };
+    dispatchers(cx, place).into_iter().filter_map(beyond).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use warpswitch_graph::language::ClassTable;
+    use warpswitch_graph::simulate::{Transcript, router_for};
+
+    use super::*;
+
+    /// What is told of a configuration with a chain of `members`, between others.
+    fn told(before: &str, members: &str, behind: &str) -> String {
+        let config = format!(
+            "{before} -> Batcher -> HostToDeviceMemcpy -> {members} -> DeviceToHostMemcpy
+            -> GPUCompletionQueue -> Debatcher -> {behind};"
+        );
+        let transcript = Transcript::default();
+        let made = router_for(&config, &crate::tests::registry(), &transcript);
+        made.unwrap_or_else(|errors| panic!("{}", errors.to_click()));
+        transcript.said()
+    }
+
+    const FROM: &str = "InfiniteSource -> Truncate(9) -> Strip(14) -> Counter -> CheckIPHeader";
+    const ROUTES: &str = "r :: GPUIPLookup(10.0.0.0/8 0, 0/0 1)";
+    const TWO: &str = "d :: Dispatcher; d[0] -> Discard; d[1] -> Discard";
+
+    #[test]
+    fn who_asks_what_nobody_writes_is_told() {
+        let first = |predicate: &str| format!("a :: GPUIPLookup(0/0 0, ANNO 44, {predicate})");
+        for (before, members, behind, expected) in [
+            (FROM, ROUTES, TWO, ""),
+            (FROM, ROUTES, "Queue -> Unqueue -> d :: Dispatcher(ANNO 43) -> Discard", ""),
+            (
+                FROM,
+                ROUTES,
+                "d :: Dispatcher(ANNO 36) -> Discard",
+                "ANNO 36: no element in front writes the annotation at 36, so it is 0, and all \
+                 packets leave by output 0: give one in front ANNO 36; written in front are 40 by \
+                 'r :: GPUIPLookup'",
+            ),
+            (
+                FROM,
+                &format!("{} -> {ROUTES}", first("CHK_ANNO 40=1")),
+                "Discard",
+                "CHK_ANNO 40=1: no element in front writes the annotation at 40, so it is 0, and \
+                 no packet is meant: 'r :: GPUIPLookup' behind it does: put that in front",
+            ),
+            (
+                FROM,
+                &first("CHK_ANNO 44=0"),
+                "Discard",
+                "CHK_ANNO 44=0: no element in front writes the annotation at 44, so it is 0, and \
+                 every packet is meant: it does so itself, afterwards",
+            ),
+            (FROM, &format!("{ROUTES} -> {}", first("CHK_ANNO 40=1")), "Discard", ""),
+            // What others may write, where they do.
+            (FROM, &first("CHK_ANNO 0=1"), "Discard", ""),
+            (FROM, &first("CHK_ANNO 26=1"), "Discard", ""),
+            ("Idle -> Paint(1)", &first("CHK_ANNO 16=1"), "Discard", ""),
+            ("Idle -> Paint(1)", &first("CHK_ANNO 20=1"), "Discard", "CHK_ANNO 20=1: "),
+            ("Idle -> Paint(1, 20)", &first("CHK_ANNO 20=1"), "Discard", ""),
+            ("Idle -> Paint(1, ANNO 21)", &first("CHK_ANNO 20=1"), "Discard", ""),
+            ("Idle -> SetAnnoByte(42, 1) -> Null", &first("CHK_ANNO 40=1"), "Discard", ""),
+            // What is looked up FOR others is written to no packet.
+            (
+                FROM,
+                "GPUIPLookup(FOR rt)",
+                "rt :: StaticIPLookup(0/0 0) -> Dispatcher -> Discard",
+                "ANNO 40: no element in front writes the annotation at 40",
+            ),
+        ] {
+            let said = told(before, members, behind);
+            assert_eq!(said.contains("no element in front"), !expected.is_empty(), "{said}");
+            assert!(said.contains(expected), "{before} {members} {behind}: {said}");
+        }
+    }
+
+    #[test]
+    fn outputs_that_no_dispatcher_has_are_told() {
+        for (members, behind, expected) in [
+            (ROUTES, TWO, ""),
+            (
+                "r :: GPUIPLookup(10.0.0.0/8 0, 10.1.0.0/16 7, 0/0 2)",
+                TWO,
+                "0.0.0.0/0 leads to output 2, which 'd :: Dispatcher' does not have, expected 0 to \
+                 1, and 1 more to others: such packets are dropped there; connect d[2], or mend \
+                 what leads to it",
+            ),
+            ("GPUIPLookup(0/0 7, ANNO 44)", "Discard", ""),
+            ("GPUIPLookup(0/0 7, ANNO 44) -> GPUIPLookup(0/0 0)", TWO, ""),
+            ("GPUIPLookup(0/0 7, ANNO 28) -> GPUIPLookup(0/0 0, ANNO 28)", TWO, ""),
+            ("GPUIP6Lookup(::/0 2)", TWO, "::/0 leads to output 2, which"),
+            ("GPUIPForward(0/0 0, EXPIRED 2)", TWO, "EXPIRED leads to output 2, which"),
+            ("GPUIPForward(0/0 3)", TWO, "0.0.0.0/0 leads to output 3, which"),
+            ("GPUSDNClassifier(RULES, MISS 4)", TWO, "MISS leads to output 4, which"),
+            ("GPUSDNClassifier(RULES)", "Dispatcher -> Discard", "rule 1, 'output:1', leads to"),
+        ] {
+            let rules = tempfile::NamedTempFile::new().expect("a file");
+            let text = "tcp actions=drop\nudp actions=output:1\n";
+            fs::write(rules.path(), text).expect("it can be written");
+            let members = members.replace("RULES", &rules.path().display().to_string());
+            let said = told("Idle", &members, behind);
+            assert_eq!(said.contains("leads to output"), !expected.is_empty(), "{said}");
+            assert!(said.contains(expected), "{members} {behind}: {said}");
+        }
+    }
+
+    /// Files whose elements are known above to write annotations, and files that only help others.
+    const KNOWN: &[&str] = &[
+        "analysis/aggregate_ip_flows.rs",
+        "capture/device.rs",
+        "capture/from_ip_summary_dump.rs",
+        "capture/summary/read.rs",
+        "capture/summary/view.rs",
+        "capture/to_ip_summary_dump.rs",
+        "ethernet/arp_querier.rs",
+        "ethernet/arp_responder.rs",
+        "ethernet/mod.rs",
+        "ethernet/set_vlan_anno.rs",
+        "ethernet/vlan_decap.rs",
+        "ip/fix_ip_src.rs",
+        "ip/get_ip_address.rs",
+        "ip/icmp_error.rs",
+        "ip/icmp_ping_responder.rs",
+        "ip/ip_fragmenter.rs",
+        "ip/ip_gw_options.rs",
+        "ip/ip_input_combo.rs",
+        "ip/ip_output_combo.rs",
+        "ip/ip_reassembler.rs",
+        "ip/set_ip_address.rs",
+        "ip/tcp_fragmenter.rs",
+        "ip6/check_ip6_mtu.rs",
+        "ip6/fix_ip6_src.rs",
+        "ip6/icmp6_error.rs",
+        "ip6/icmp6_ping_responder.rs",
+        "nat/icmp_rewriter.rs",
+        "nat/rewriter.rs",
+        "nat/testing.rs",
+        "paint/set_paint.rs",
+        "patterns/sdn_classifier.rs",
+        "standard/adjust_timestamp.rs",
+        "standard/cut.rs",
+        "standard/pad.rs",
+        "standard/set_timestamp.rs",
+        "testing.rs",
+    ];
+
+    #[test]
+    fn all_that_write_annotations_are_known() {
+        let mut found = Vec::new();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../elements/src");
+        let mut folders = vec![root.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).expect("the sources lie here") {
+                let path = entry.expect("it can be read").path();
+                let name = path.strip_prefix(&root).expect("it is below").display().to_string();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if name.ends_with(".rs") {
+                    let text = fs::read_to_string(&path).expect("a text");
+                    let writes =
+                        ["set_anno_", "annotations_mut", "set_vlan_tci(", "set_first_timestamp"];
+                    if writes.iter().any(|call| text.contains(call)) {
+                        found.push(name);
+                    }
+                }
+            }
+        }
+        found.sort();
+        assert_eq!(found, KNOWN, "a file that writes annotations: are its classes in WRITERS?");
+        let registry = crate::registry();
+        let classes = WRITERS.iter().map(|(class, _)| class).chain(&ANYWHERE);
+        classes.for_each(|class| assert!(registry.get(class).is_some(), "{class}"));
+    }
+}

@@ -1,0 +1,25 @@
+//! The documentation of all elements: those on the CPU, of detection, and of this crate.
+
+use warpswitch_elements::docs::{ElementDoc, Files, find};
+
+static FILES: Files = include!(concat!(env!("OUT_DIR"), "/docs.rs"));
+
+/// The documentation of a class, see [`warpswitch_elements::docs::doc`].
+pub fn doc(class: &str) -> Option<ElementDoc> {
+    find(FILES, class).or_else(|| warpswitch_inspect::docs::doc(class))
+}
+
+#[cfg(test)]
+mod tests {
+    use warpswitch_graph::language::ClassTable;
+
+    #[test]
+    fn every_class_has_documentation_that_names_it() {
+        let registry = crate::registry();
+        let without: Vec<&str> =
+            registry.names().into_iter().filter(|name| super::doc(name).is_none()).collect();
+        assert!(without.is_empty(), "no synopsis names {without:?}");
+        assert_eq!(super::doc("Batcher").map(|doc| doc.area), Some("offload"));
+        assert_eq!(super::doc("IDSMatcher").map(|doc| doc.area), Some("inspect"));
+    }
+}

@@ -1,0 +1,349 @@
+//! Looks for the rules of Snort or Suricata in wide batches, with the device's help.
+//!
+//! # Synopsis
+//! `GPUIDSMatcher(RULES FILE [FILE ...] [, OUT FILE, VARS "NAME=VALUE" ..., LINK LINK, FLOWS_MAX N,
+//! MEMORY_MAX BYTES, FRAGMENTS_MAX BYTES, WINDOW BYTES, PAYLOAD BYTES, ANNO PLACE,
+//! CHK_ANNO PLACE=NUMBER])`,
+//! `GPUIDSMatcher(FOR ELEMENT [, LOOKUP N])`
+//!
+//! # Ports
+//! One input, one output; push. Takes wide batches, see `Batcher`.
+//!
+//! # Configuration
+//! - `RULES`, `OUT`, `VARS`, `LINK`, `FLOWS_MAX`, `MEMORY_MAX`, `FRAGMENTS_MAX`, `WINDOW`,
+//!   `PAYLOAD`: as for `IDSMatcher`
+//! - `ANNO`: place of the annotation that gets 1 for packets that a rule was found in, and 0 for
+//!   others, four bytes; 44 by default
+//! - `CHK_ANNO`: only packets whose annotation at `PLACE`, of four bytes, is `NUMBER` are looked
+//!   into: a predicate, which an element before in the chain has decided
+//! - `FOR`: an `IDSMatcher` behind the chain, in the place of rules: payloads of Ethernet frames
+//!   are searched for its patterns, and what was found goes with each packet to it. It is used if
+//!   nobody has written to the packet and its payload is still that one. Of several patterns in a
+//!   payload a list is left behind, in 512 KB that later lists are written over
+//! - `LOOKUP`: which of the answers that a packet has room for (0 or 1) is its, with `FOR`; by
+//!   default its place in the chain
+//!
+//! The device searches payloads for what is looked for first in each rule, whatever flows they are
+//! of, once for all matchers of a chain. Flows and streams are followed behind the queue, in order:
+//! there the worker searches the seams of segments, and segments that came out of order as one text
+//! with others, and confirms what was found.
+//!
+//! # Handlers
+//! | name | | unit |
+//! | --- | --- | --- |
+//! | all of `IDSMatcher` | | as there; `on_device` and `on_cores` count payloads, by where they were searched, if there is a device; with `FOR` these two only |
+//!
+//! # Drops
+//! - `no wide batch`: packets that did not come through a `Batcher`
+//!
+//! # Threads
+//! Belongs to the worker of its chain. Source: GPUIDSMatcher of Snap (Sun and Ricci, ANCS 2013,
+//! section 4), with streams.
+//!
+//! # Example
+//! ```text
+//! Batcher -> HostToDeviceMemcpy -> GPUIDSMatcher(RULES conf/ids.rules, OUT eve.json)
+//!   -> DeviceToHostMemcpy -> GPUCompletionQueue -> Debatcher -> told :: Dispatcher(ANNO 44);
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use warpswitch_gpu::Chain;
+use warpswitch_graph::language::args::{Args, ArgsError, ElementRef};
+use warpswitch_graph::{
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+};
+use warpswitch_ids::{GROUPS, payload};
+use warpswitch_inspect::results::{self, ResultWriter};
+use warpswitch_inspect::{IdsMatcher, ids_packet};
+use warpswitch_packet::{Batch, CACHED_RESULTS, CachedResult, Packet};
+use warpswitch_scan::Patterns;
+use warpswitch_wire::link::LinkType;
+
+use super::anno::{self, FOUND_ANNO, Predicate, Written};
+use super::device_element::{DeviceClass, DeviceElement, Joined, Target};
+use super::load::{Load, Step};
+use super::members;
+use super::place::Offload;
+use super::searches::{Found, Part};
+use super::texts::{BatchTexts, Wanted};
+
+/// The class.
+pub static CLASS: ElementClass =
+    ElementClass::new("GPUIDSMatcher", "1/1", "h/h", || Box::<GpuIdsMatcher>::default())
+        .drops(&["no wide batch"])
+        .on_device()
+        .extension(&DEVICE);
+
+static DEVICE: DeviceClass = DeviceClass::new::<GpuIdsMatcher>(FOUND_ANNO)
+    .targets(&[Target { class: "IDSMatcher", cost: 40 }]);
+
+/// See the module.
+pub struct GpuIdsMatcher {
+    own: IdsMatcher,
+    anno: usize,
+    predicate: Option<Predicate>,
+    /// How packets begin, if a device searches them.
+    link: Option<LinkType>,
+    /// What was found of this element's own, where others of its chain have other patterns.
+    picked: Found,
+    /// Whom its answers are for; itself otherwise.
+    target: Option<usize>,
+    /// Which of a packet's answers are its, if that is told.
+    number: Option<usize>,
+    /// Where results go, and for which element they are.
+    slot: usize,
+    owner: u16,
+    version: u32,
+    /// Makes them, if they are for another element.
+    writer: Option<ResultWriter>,
+}
+
+impl Default for GpuIdsMatcher {
+    fn default() -> Self {
+        Self {
+            own: IdsMatcher::default(),
+            anno: FOUND_ANNO,
+            predicate: None,
+            link: None,
+            picked: Found::default(),
+            target: None,
+            number: None,
+            slot: 0,
+            owner: 0,
+            version: 0,
+            writer: None,
+        }
+    }
+}
+
+impl GpuIdsMatcher {
+    /// The payloads of a batch, if they begin as this element takes them, and where they are
+    /// searched.
+    fn texts<'l>(&self, load: &'l mut Load) -> Option<(&'l mut BatchTexts, &'l mut Chain)> {
+        let list = load.texts.as_mut().filter(|list| self.link == Some(list.link))?;
+        Some((list, load.chain.as_mut()?))
+    }
+
+    /// Counts the payloads of a batch that passed by the device: the worker searches them.
+    fn count_bypassed(&self, batch: &Batch) {
+        let (Some(link), Some((engine, _))) = (self.link, self.own.engine()) else { return };
+        let patterns = engine.patterns();
+        let is_searched = |packet: &&Packet| {
+            let found = payload(&ids_packet(packet, link, 0));
+            found.is_some_and(|(group, text)| !patterns[group].is_empty() && !text.is_empty())
+        };
+        let ours = batch.iter().filter(|packet| anno::is_for(self.predicate, packet));
+        let on_cores = ours.filter(is_searched).count() as u64;
+        self.own.counts().on_cores.fetch_add(on_cores, Ordering::Relaxed);
+    }
+
+    /// Has the `IDSMatcher` that it is for take its answers; gives what that looks for.
+    fn join_for(
+        &mut self,
+        target: usize,
+        cx: &mut Context<'_>,
+        offload: &Offload,
+        slot: usize,
+    ) -> Result<Joined, String> {
+        let slot = self.number.unwrap_or(slot);
+        let take = |target: &mut IdsMatcher, _: &mut Context<'_>| {
+            let (engine, _) = target.engine().ok_or("it has no rules")?;
+            let patterns = engine.patterns().map(Patterns::clone);
+            let accepted = target.accept(slot, offload.costs()).ok_or(members::ELSEWHERE)?;
+            Ok::<_, String>((patterns, accepted))
+        };
+        let wrong = format!("FOR: '{}' is no IDSMatcher", cx.graph().elements[target].name);
+        let (patterns, accepted) = cx.with_element(target, take).ok_or(wrong)??;
+        (self.owner, self.version) = (accepted.owner, accepted.version);
+        self.writer = Some(accepted.writer);
+        // A packet that begins in another way has its payload elsewhere, under another key.
+        let link = LinkType::Ethernet;
+        (self.link, self.slot) = (Some(link), slot);
+        let texts = Some(Wanted { link, patterns, is_ahead: true });
+        Ok(Joined { slice: None, texts, answer_bytes: 0, slot: Some(slot) })
+    }
+
+    /// Makes results of what was found.
+    fn make_results(&mut self, step: &Step, load: &mut Load, packets: usize) {
+        let Load { texts: Some(list), chain: Some(chain), results, .. } = load else { return };
+        list.read(chain, packets);
+        let list = &*list;
+        let Some(part) = list.searches.of(step.element) else { return };
+        self.count(part, list, chain.was_rescued());
+        let Some(writer) = &mut self.writer else { return };
+        let found = own_found(part, list, &mut self.picked, |_| true);
+        results.resize(packets, [CachedResult::NONE; CACHED_RESULTS]);
+        let (version, owner) = (self.version, self.owner);
+        for ((place, results), &key) in results.iter_mut().enumerate().zip(list.keys()) {
+            let Some(key) = key else { continue };
+            let patterns = match results::has_text(key, |group| part.has(group)) {
+                true => found.of(place),
+                false => Some(&[][..]),
+            };
+            if let Some((answer, key)) = patterns.and_then(|found| writer.answer(found, key)) {
+                results[self.slot] = CachedResult { version, key, answer, owner };
+            }
+        }
+    }
+
+    fn count(&self, part: Part<'_>, list: &BatchTexts, was_rescued: bool) {
+        let (searched, asked) = list.counts(|group| part.has(group));
+        let (on_device, on_cores) =
+            if was_rescued { (0, searched + asked) } else { (searched, asked) };
+        let counts = self.own.counts();
+        counts.on_device.fetch_add(on_device, Ordering::Relaxed);
+        counts.on_cores.fetch_add(on_cores, Ordering::Relaxed);
+    }
+}
+
+/// What was found of an element's own patterns, in `picked` where others of its chain have others.
+fn own_found<'f>(
+    part: Part<'_>,
+    list: &'f BatchTexts,
+    picked: &'f mut Found,
+    is_for: impl Fn(usize) -> bool,
+) -> &'f Found {
+    if (0..GROUPS).all(|group| part.is_all(group)) {
+        return list.found();
+    }
+    picked.pick(part, list.found(), is_for);
+    picked
+}
+
+impl DeviceElement for GpuIdsMatcher {
+    fn join(
+        &mut self,
+        cx: &mut Context<'_>,
+        offload: &Arc<Offload>,
+        slot: usize,
+    ) -> Result<Joined, String> {
+        if let Some(target) = self.target {
+            return self.join_for(target, cx, offload, slot);
+        }
+        let Some((engine, link)) = self.own.engine() else {
+            return Err("it has no rules".to_owned());
+        };
+        let patterns = engine.patterns().map(Patterns::clone);
+        let texts = Some(Wanted { link, patterns, is_ahead: false });
+        self.link = Some(link);
+        Ok(Joined { slice: None, texts, answer_bytes: 0, slot: None })
+    }
+
+    fn written(&self) -> Option<Written> {
+        let written = Written { place: self.anno, predicate: self.predicate };
+        self.target.is_none().then_some(written)
+    }
+
+    fn apply(&mut self, cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch) {
+        if self.target.is_some() {
+            return self.make_results(step, load, batch.len());
+        }
+        let predicate = self.predicate;
+        let is_for = |packet: &Packet| anno::is_for(predicate, packet);
+        let (mut found, mut picked) = (None, std::mem::take(&mut self.picked));
+        if let Some((list, chain)) = self.texts(load) {
+            list.read(chain, batch.len());
+            let list = &*list;
+            if let Some(part) = list.searches.of(step.element) {
+                self.count(part, list, chain.was_rescued());
+                let packets = batch.as_slice();
+                let is_for = |place: usize| is_for(&packets[place]);
+                found = Some(own_found(part, list, &mut picked, is_for));
+            }
+        }
+        if found.is_none() {
+            self.count_bypassed(batch);
+        }
+        let Self { own, anno, .. } = self;
+        let hits = own.look(cx, batch, is_for, |place| {
+            Some(warpswitch_ids::Found { patterns: found?.of(place)?, place: None })
+        });
+        for (packet, &is_hit) in batch.iter_mut().zip(hits) {
+            if anno::is_for(predicate, packet) {
+                packet.set_anno_u32(*anno, is_hit.into());
+            }
+        }
+        self.picked = picked;
+    }
+}
+
+impl Element for GpuIdsMatcher {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        let mut target = None::<ElementRef>;
+        args.read("FOR", &mut target);
+        if let Some(ElementRef(target)) = target {
+            members::refuse_with_target(args);
+            self.target = Some(target);
+            self.number = members::read_number(args);
+            return args.complete();
+        }
+        anno::read_written(args, &mut self.anno);
+        self.predicate = Predicate::read(args);
+        self.own.configure(args, context)
+    }
+
+    fn check_place(&mut self, cx: &mut Context<'_>) -> Result<Vec<String>, String> {
+        members::expect_chain(cx)?;
+        let mut told = members::look_at_target(cx, self.target)?;
+        told.extend(self.predicate.and_then(|predicate| predicate.unwritten(cx)));
+        Ok(told)
+    }
+
+    fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        self.own.start(cx)
+    }
+
+    fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
+        let Some(load) = Load::of(&mut batch) else { return cx.drop_batch(batch, 0) };
+        if let Some((list, chain)) = self.texts(load) {
+            list.search(chain);
+        }
+        load.steps.push(Step::new(cx.element()));
+        cx.emit_batch(0, batch);
+    }
+
+    fn handlers(&self) -> &'static [HandlerSpec] {
+        const FOR_ANOTHER: &[HandlerSpec] =
+            &[HandlerSpec::read("on_device"), HandlerSpec::read("on_cores")];
+        if self.target.is_some() { FOR_ANOTHER } else { self.own.handlers() }
+    }
+
+    fn read(
+        &mut self,
+        cx: &mut Context<'_>,
+        name: &str,
+        param: &str,
+    ) -> Result<String, HandlerError> {
+        let counts = self.own.counts();
+        match (self.target, name) {
+            (Some(_), "on_device") => Ok(counts.on_device.load(Ordering::Relaxed).to_string()),
+            (Some(_), _) => Ok(counts.on_cores.load(Ordering::Relaxed).to_string()),
+            (None, _) => self.own.read(cx, name, param),
+        }
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context<'_>,
+        name: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        self.own.write(cx, name, value)
+    }
+
+    fn take_state(&mut self, cx: &mut Context<'_>, old: &mut dyn Element) {
+        if let Some(old) = old.downcast_mut::<Self>() {
+            self.own.take_state(cx, &mut old.own);
+        }
+    }
+
+    fn finish(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        self.own.finish(cx)
+    }
+}

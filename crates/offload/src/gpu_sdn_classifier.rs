@@ -1,0 +1,284 @@
+//! Looks frames of wide batches up in the rules of a file, on the device.
+//!
+//! # Synopsis
+//! `GPUSDNClassifier(RULES FILE, [RULES_FORMAT FORMAT, MISS OUTPUT, TCP_FLAGS BOOL, ENGINE ENGINE,
+//! ANNO PLACE, CHK_ANNO PLACE=NUMBER])`, `GPUSDNClassifier(FOR ELEMENT [, ENGINE ENGINE])`
+//!
+//! # Ports
+//! One input, one output; push. Takes wide batches, see `Batcher`, of whole frames, from the
+//! Ethernet header on.
+//!
+//! # Configuration
+//! - `RULES`, `RULES_FORMAT`, `MISS`, `TCP_FLAGS`: as for `SDNClassifier`; outputs are those of a
+//!   `Dispatcher` behind the chain
+//! - `ENGINE`: the engine on the device, `turbo` by default
+//! - `ANNO`: place of the annotation that gets the number of the output, four bytes; 40 by default.
+//!   A frame that is to be dropped gets the number of no output
+//! - `CHK_ANNO`: only frames whose annotation at `PLACE`, of four bytes, is `NUMBER` get an output:
+//!   a predicate, which an element before in the chain has decided
+//! - `FOR`: an `SDNClassifier` behind the chain. Its rules are looked up ahead: it takes the
+//!   answers for frames that nobody wrote to in between, and only if they are of its rules
+//! - `LOOKUP`: with `FOR`, which of the two answers that a packet has room for is its, 0 or 1; by
+//!   default as many as are before it in the chain. Of one element it is the same in every chain
+//!
+//! # Handlers
+//! | name | | unit |
+//! | --- | --- | --- |
+//! | `rules`, `hits`, `engine`, `bytes`, `add`, `remove`, `reset_counts` | | as of `SDNClassifier`, without `FOR` |
+//! | `on_device` | read | frames whose answers came from the device |
+//! | `on_cores` | read | frames that were looked up by the worker: without a device, or when rules had changed |
+//!
+//! # Drops
+//! - `no wide batch`: packets that did not come through a `Batcher`
+//!
+//! # Threads
+//! Belongs to the worker of its chain. Source: GPUSDNClassifier of Snap (Sun and Ricci, ANCS 2013,
+//! section 4), with port ranges as ranges.
+//!
+//! # Example
+//! ```text
+//! Batcher -> HostToDeviceMemcpy -> GPUSDNClassifier(RULES web.flows, MISS 2)
+//!   -> DeviceToHostMemcpy -> GPUCompletionQueue -> Debatcher -> out :: Dispatcher;
+//! ```
+
+use std::sync::Arc;
+
+use warpswitch_elements::cached::{CachedLookup, TableVersion};
+use warpswitch_elements::{KEYLESS, SdnClassifier};
+use warpswitch_gpu::Algorithm;
+use warpswitch_graph::language::args::{Args, ArgsError, ElementRef};
+use warpswitch_graph::{
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+};
+use warpswitch_packet::{Batch, CACHED_RESULTS, CachedResult};
+use warpswitch_rules::Schema;
+
+use super::anno::{self, NO_OUTPUT, NUMBER_ANNO, Predicate, Written};
+use super::annotated;
+use super::device_element::{DeviceClass, DeviceElement, Joined, Target};
+use super::load::{Load, Step};
+use super::members;
+use super::mirrors::{self, RuleMirror};
+use super::place::Offload;
+use super::slices::Slice;
+
+/// The class.
+pub static CLASS: ElementClass =
+    ElementClass::new("GPUSDNClassifier", "1/1", "h/h", || Box::<GpuSdnClassifier>::default())
+        .drops(&["no wide batch"])
+        .on_device()
+        .extension(&DEVICE)
+        .dear();
+
+static DEVICE: DeviceClass = DeviceClass::new::<GpuSdnClassifier>(NUMBER_ANNO)
+    .targets(&[Target { class: "SDNClassifier", cost: 30 }]);
+
+/// More outputs than a dispatcher has.
+const OUTPUTS_MAX: usize = 1 << 16;
+
+/// See the module.
+pub struct GpuSdnClassifier {
+    /// Its own rules; those of another element otherwise.
+    own: SdnClassifier,
+    target: Option<usize>,
+    /// Which of a packet's answers are its, if that is told.
+    number: Option<usize>,
+    algorithm: Algorithm,
+    anno: usize,
+    predicate: Option<Predicate>,
+    rules: Option<Arc<RuleMirror>>,
+    /// Of the rules.
+    version: Arc<TableVersion>,
+    schema: Option<&'static Schema>,
+    /// Where results go, and for which element they are.
+    slot: usize,
+    owner: u16,
+    on_device: u64,
+    on_cores: u64,
+}
+
+impl Default for GpuSdnClassifier {
+    fn default() -> Self {
+        Self {
+            own: SdnClassifier::default(),
+            target: None,
+            number: None,
+            algorithm: Algorithm::Turbo,
+            anno: NUMBER_ANNO,
+            predicate: None,
+            rules: None,
+            version: Arc::default(),
+            schema: None,
+            slot: 0,
+            owner: 0,
+            on_device: 0,
+            on_cores: 0,
+        }
+    }
+}
+
+impl DeviceElement for GpuSdnClassifier {
+    fn join(
+        &mut self,
+        cx: &mut Context<'_>,
+        offload: &Arc<Offload>,
+        slot: usize,
+    ) -> Result<Joined, String> {
+        let slot = self.number.unwrap_or(slot);
+        let algorithm = self.algorithm;
+        let of = |element: &mut SdnClassifier| {
+            let schema = element.schema().ok_or("there are no rules")?;
+            let rules = mirrors::rules_of(element, offload, algorithm)?;
+            Ok::<_, String>((rules, schema, element.results().version().clone()))
+        };
+        let ((rules, schema, version), owner) = match self.target {
+            None => (of(&mut self.own)?, 0),
+            Some(target) => {
+                let mirror = |target: &mut SdnClassifier, _: &mut Context<'_>| {
+                    let owner = target.results().accept(slot, offload.costs());
+                    Ok::<_, String>((of(target)?, owner.ok_or(members::ELSEWHERE)?))
+                };
+                let name = &cx.graph().elements[target].name;
+                let wrong = format!("FOR: '{name}' is no SDNClassifier");
+                cx.with_element(target, mirror).ok_or(wrong)??
+            }
+        };
+        (self.rules, self.schema, self.version) = (Some(rules), Some(schema), version);
+        (self.slot, self.owner) = (slot, owner);
+        let slot = self.target.map(|_| slot);
+        Ok(Joined { slot, ..Joined::new(Slice::Key(schema), 4) })
+    }
+
+    fn written(&self) -> Option<Written> {
+        self.target.is_none().then_some(Written { place: self.anno, predicate: self.predicate })
+    }
+
+    fn apply(&mut self, cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch) {
+        let count = batch.len() as u64;
+        let slice = self.schema.map(Slice::Key);
+        let Load { chain, keyless, results, frame_keys, paints, .. } = load;
+        let answers = chain.as_ref().filter(|_| !step.answers.is_empty());
+        let answers = answers.map(|chain| &chain.answers()[step.answers.clone()]);
+        let keyless = keyless.iter().filter(|(of, _)| Some(*of) == slice).map(|&(_, idx)| idx);
+        if self.target.is_some() {
+            let Some(answers) = answers else { return };
+            self.on_device += count;
+            results.resize(batch.len(), [CachedResult::NONE; CACHED_RESULTS]);
+            let (version, slot, owner) = (step.version, self.slot, self.owner);
+            for ((results, &answer), key) in results.iter_mut().zip(answers).zip(frame_keys.iter())
+            {
+                if let Some(key) = *key {
+                    results[slot] = CachedResult { version, key, answer, owner };
+                }
+            }
+            keyless.for_each(|idx| results[idx][slot].answer = KEYLESS);
+            return;
+        }
+        self.own.look_at_headers(cx, batch);
+        let predicate = self.predicate;
+        let answers = answers.filter(|_| self.own.results().holds(step.version));
+        match answers {
+            Some(_) => self.on_device += count,
+            None => self.on_cores += count,
+        }
+        let is_for = |packet: &_| anno::is_for(predicate, packet);
+        let paints = (!paints.is_empty()).then_some(&paints[..]);
+        let outputs = self.own.outputs(batch, answers, paints, keyless, is_for);
+        for (packet, &output) in batch.iter_mut().zip(outputs) {
+            if anno::is_for(predicate, packet) {
+                let is_output = (output as usize) < OUTPUTS_MAX;
+                packet.set_anno_u32(self.anno, if is_output { output } else { NO_OUTPUT });
+            }
+        }
+    }
+}
+
+impl Element for GpuSdnClassifier {
+    fn configure(
+        &mut self,
+        args: &mut Args<'_>,
+        context: &ConfigureContext<'_>,
+    ) -> Result<(), ArgsError> {
+        let (mut target, mut engine) = (None::<ElementRef>, None::<String>);
+        args.read("FOR", &mut target).read("ENGINE", &mut engine);
+        match engine.map(|name| name.parse::<Algorithm>()).transpose() {
+            Ok(algorithm) => self.algorithm = algorithm.unwrap_or(self.algorithm),
+            Err(error) => args.error_at("ENGINE", &error.to_string()),
+        }
+        if let Some(ElementRef(target)) = target {
+            members::refuse_with_target(args);
+            self.target = Some(target);
+            self.number = members::read_number(args);
+            return args.complete();
+        }
+        anno::read_written(args, &mut self.anno);
+        self.predicate = Predicate::read(args);
+        self.own.configure(args, &ConfigureContext { outputs: OUTPUTS_MAX, ..*context })
+    }
+
+    fn check_place(&mut self, cx: &mut Context<'_>) -> Result<Vec<String>, String> {
+        members::expect_chain(cx)?;
+        let strange = members::look_at_target(cx, self.target)?;
+        if self.target.is_some() {
+            return Ok(strange);
+        }
+        let mut told = annotated::beyond_outputs(cx, self.anno, self.own.named_outputs());
+        told.extend(self.predicate.and_then(|predicate| predicate.unwritten(cx)));
+        Ok(told)
+    }
+
+    fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
+        let count = batch.len();
+        let Some(load) = Load::of(&mut batch) else { return cx.drop_batch(batch, 0) };
+        let mut step = Step::new(cx.element());
+        step.sees_paints = self.target.is_none();
+        let column = self.schema.and_then(|schema| load.column(Slice::Key(schema)));
+        if let (Some(chain), Some(rules), Some(at)) = (&mut load.chain, &self.rules, column) {
+            step.answers = chain.step(&rules.0.current(), at, count);
+            step.version = self.version.get();
+        }
+        load.steps.push(step);
+        cx.emit_batch(0, batch);
+    }
+
+    fn handlers(&self) -> &'static [HandlerSpec] {
+        const ALL: &[HandlerSpec] = &[
+            HandlerSpec::read("on_device"),
+            HandlerSpec::read("on_cores"),
+            HandlerSpec::read("rules"),
+            HandlerSpec::read("hits"),
+            HandlerSpec::read("engine"),
+            HandlerSpec::read("bytes"),
+            HandlerSpec::write("add"),
+            HandlerSpec::write("remove"),
+            HandlerSpec::button("reset_counts"),
+        ];
+        if self.target.is_some() { &ALL[..2] } else { ALL }
+    }
+
+    fn read(
+        &mut self,
+        cx: &mut Context<'_>,
+        name: &str,
+        param: &str,
+    ) -> Result<String, HandlerError> {
+        match name {
+            "on_device" => Ok(self.on_device.to_string()),
+            "on_cores" => Ok(self.on_cores.to_string()),
+            _ => self.own.read(cx, name, param),
+        }
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context<'_>,
+        name: &str,
+        value: &str,
+    ) -> Result<String, HandlerError> {
+        self.own.write(cx, name, value)
+    }
+
+    fn finish(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        self.own.finish(cx)
+    }
+}

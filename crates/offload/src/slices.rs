@@ -1,0 +1,207 @@
+//! What packets give a device to look up: slices of them, found wherever they are.
+//!
+//! A slice of all packets of a wide batch is a column of words. The device reads columns; how a
+//! field is found behind tags, options and extension headers is the worker's affair, once for all
+//! elements that ask for it.
+
+use warpswitch_elements::route_lookup::PacketAddress;
+use warpswitch_gpu::chain::ALIGN_WORDS;
+use warpswitch_gpu::routes::{self, SLICE_WORDS};
+use warpswitch_packet::{Batch, Header, Packet, annotation};
+use warpswitch_rules::Schema;
+use warpswitch_rules::extract::Extractor;
+use warpswitch_wire::link::LinkType;
+
+/// Words of a packet that are sent without slices, at most.
+pub(super) const FRAME_WORDS: usize = 1536 / 4;
+
+/// Of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// IPv4.
+    Ipv4,
+    /// IPv6.
+    Ipv6,
+}
+
+/// What a packet gives a device to look up: a slice of it.
+#[derive(Clone, Copy, Debug)]
+pub enum Slice {
+    /// The destination in an IP header: the one that is marked, else that of a frame that begins
+    /// with its Ethernet header, behind what tags there are; 0 where there is none.
+    HeaderDestination(Family),
+    /// The destination annotation.
+    Destination(Family),
+    /// An IPv4 header so many bytes behind the start of the packet, with what length tells of it:
+    /// see [`warpswitch_gpu::routes::Slice`].
+    IpHeader(u32),
+    /// The key of a frame that begins with its Ethernet header, wherever its fields are.
+    Key(&'static Schema),
+}
+
+impl PartialEq for Slice {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Slice::HeaderDestination(one), Slice::HeaderDestination(other))
+            | (Slice::Destination(one), Slice::Destination(other)) => one == other,
+            (Slice::IpHeader(one), Slice::IpHeader(other)) => one == other,
+            (Slice::Key(one), Slice::Key(other)) => std::ptr::eq(*one, *other),
+            _ => false,
+        }
+    }
+}
+
+impl Slice {
+    /// Words that it takes.
+    pub(crate) fn words(self) -> usize {
+        match self {
+            Slice::HeaderDestination(family) | Slice::Destination(family) => match family {
+                Family::Ipv4 => 1,
+                Family::Ipv6 => 4,
+            },
+            Slice::IpHeader(_) => SLICE_WORDS,
+            Slice::Key(schema) => schema.words,
+        }
+    }
+
+    /// What it is called.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Slice::HeaderDestination(Family::Ipv4) => "destination in the header",
+            Slice::HeaderDestination(Family::Ipv6) => "destination in the IPv6 header",
+            Slice::Destination(Family::Ipv4) => "destination annotation",
+            Slice::Destination(Family::Ipv6) => "destination annotation of IPv6",
+            Slice::IpHeader(_) => "the IPv4 header, and the packet's length",
+            Slice::Key(schema) => schema.name,
+        }
+    }
+
+    /// Words that `packets` of them take, so that what comes behind begins as steps need it.
+    pub(crate) fn column_words(self, packets: usize) -> usize {
+        (self.words() * packets).next_multiple_of(ALIGN_WORDS)
+    }
+}
+
+/// A slice, and what finds it.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) slice: Slice,
+    extractor: Option<Extractor>,
+}
+
+impl Part {
+    /// Gets ready to find a slice.
+    pub(super) fn new(slice: Slice) -> Self {
+        let extractor = match slice {
+            Slice::Key(schema) => Some(Extractor::new(schema, LinkType::Ethernet)),
+            _ => None,
+        };
+        Self { slice, extractor }
+    }
+
+    /// Writes the slices of a batch side by side; notes which packets have none where that is not
+    /// seen from the words, and where in buffers IPv6 destinations were found, 0 for nowhere.
+    pub(super) fn cut(
+        &self,
+        batch: &Batch,
+        room: &mut [u32],
+        keyless: &mut Vec<(Slice, usize)>,
+        places: &mut Vec<u32>,
+    ) {
+        let count = batch.len();
+        match self.slice {
+            Slice::Key(schema) => {
+                let Some(extractor) = &self.extractor else { return };
+                let packets = batch.iter_ahead();
+                let frames =
+                    packets.map(|packet| (packet.data(), packet.anno_u8(annotation::PAINT).into()));
+                let keys = &mut room[..count * schema.words];
+                extractor.extract_each(frames, keys, |idx| keyless.push((self.slice, idx)));
+            }
+            Slice::IpHeader(at) => {
+                for (packet, words) in batch.iter_ahead().zip(room.as_chunks_mut().0) {
+                    *words = *ip_header(packet, at).words();
+                }
+            }
+            Slice::Destination(Family::Ipv4) => {
+                for (packet, word) in batch.iter_ahead().zip(room) {
+                    *word = u32::of(packet);
+                }
+            }
+            Slice::Destination(Family::Ipv6) => {
+                for (packet, words) in batch.iter_ahead().zip(room.as_chunks_mut().0) {
+                    *words = words_of(u128::of(packet));
+                }
+            }
+            Slice::HeaderDestination(Family::Ipv4) => {
+                for (packet, word) in batch.iter_ahead().zip(room) {
+                    *word = header_destination::<4>(packet, 16, 0x0800)
+                        .map_or(0, |(_, address)| u32::from_be_bytes(address));
+                }
+            }
+            Slice::HeaderDestination(Family::Ipv6) => {
+                places.clear();
+                for (packet, words) in batch.iter_ahead().zip(room.as_chunks_mut().0) {
+                    let found = header_destination(packet, 24, 0x86dd);
+                    *words = words_of(found.map_or(0, |(_, address)| u128::from_be_bytes(address)));
+                    let place = found.map_or(0, |(at, _)| packet.headroom() + at);
+                    places.push(u32::try_from(place).unwrap_or(0));
+                }
+            }
+        }
+    }
+}
+
+/// The IPv4 header `at` bytes behind the start of a packet; one of no bytes if it ends before.
+pub(super) fn ip_header(packet: &Packet, at: u32) -> routes::Slice {
+    routes::Slice::new(packet.data().get(at as usize..).unwrap_or(&[]))
+}
+
+/// The words of an address, the first bits first.
+fn words_of(address: u128) -> [u32; 4] {
+    [96, 64, 32, 0].map(|shift| (address >> shift) as u32)
+}
+
+/// The destination of a packet's IP header, which has it `offset` bytes from its start and is
+/// announced by `ethertype`; and where in the data it is.
+fn header_destination<const BYTES: usize>(
+    packet: &Packet,
+    offset: usize,
+    ethertype: u16,
+) -> Option<(usize, [u8; BYTES])> {
+    let start = match packet.header_offset(Header::Network) {
+        Some(start) => start,
+        None => header_of_frame(packet.data(), ethertype)?,
+    };
+    let at = start + offset;
+    Some((at, *packet.data().get(at..)?.first_chunk()?))
+}
+
+/// Where the header that `ethertype` announces begins in an Ethernet frame, behind VLAN tags.
+fn header_of_frame(frame: &[u8], ethertype: u16) -> Option<usize> {
+    const TAGS_MAX: usize = 4;
+    let mut at = 12;
+    for _ in 0..=TAGS_MAX {
+        match u16::from_be_bytes(*frame.get(at..)?.first_chunk()?) {
+            found if found == ethertype => return Some(at + 2),
+            0x8100 | 0x88a8 | 0x9100 => at += 4,
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// Copies the start of each packet, word by word.
+pub(super) fn copy_frames(batch: &Batch, room: &mut [u32]) {
+    for (packet, room) in batch.iter_ahead().zip(room.chunks_exact_mut(FRAME_WORDS)) {
+        let (fours, rest) = packet.data().as_chunks::<4>();
+        for (word, four) in room.iter_mut().zip(fours) {
+            *word = u32::from_le_bytes(*four);
+        }
+        if let Some(word) = room.get_mut(fours.len()) {
+            let mut last = [0; 4];
+            last[..rest.len()].copy_from_slice(rest);
+            *word = u32::from_le_bytes(last);
+        }
+    }
+}

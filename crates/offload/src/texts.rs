@@ -1,0 +1,297 @@
+//! Payloads of wide batches, which a device searches where they lie.
+//!
+//! ```text
+//! packet borrows its bytes ─► in memory that the card was given to read: nothing is copied
+//! packet has bytes of its own ─► copied to the room of its batch, which the card reads
+//! ```
+//! Frames that sources lend to packets lie in one piece for as long as the run takes; the device is
+//! given that piece when the first of its packets comes. Who holds packets in a chain holds the
+//! frames, and nobody writes to these ([`warpswitch_packet::lend`]). What is found comes back with
+//! the answers of the batch, and goes with its packets to whoever follows flows: order matters
+//! there, and here it does not.
+
+use std::ops::Range;
+use std::sync::{Arc, Weak};
+
+use warpswitch_gpu::scan::{
+    FOUND_WORDS, PAGE_WORDS, Place, TextFindings, Texts, put_text, text_words,
+};
+use warpswitch_gpu::{Chain, ChainRoom, HostMemory, SharedBytes};
+use warpswitch_ids::{GROUPS, PayloadPlace, payload_place};
+use warpswitch_inspect::{ids_packet, results};
+use warpswitch_packet::{Batch, Frames, Packet};
+use warpswitch_scan::Patterns;
+use warpswitch_wire::link::LinkType;
+
+use super::place::Offload;
+use super::searches::{Found, Searches, Union};
+
+/// Bytes of a packet's payload for which there is room, on average: of an Ethernet frame.
+const TEXT_BYTES: usize = 1536;
+/// The most pages of a wide batch: 16 MB of payloads. What is beyond it the worker searches.
+const PAGES_MAX: usize = 512;
+/// Pieces of memory that a chain knows: of as many sources in turn.
+const KNOWN_MAX: usize = 4;
+
+/// What an element has payloads searched for.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    /// How packets begin.
+    pub(crate) link: LinkType,
+    /// The patterns of each group of rules.
+    pub(crate) patterns: [Patterns; GROUPS],
+    /// Whether it is for an element behind the chain.
+    pub(crate) is_ahead: bool,
+}
+
+/// Frames, for a device.
+#[derive(Debug)]
+pub(super) struct LentBytes(pub(super) Arc<Frames>);
+
+impl SharedBytes for LentBytes {
+    fn bytes(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+/// Finds the payloads of batches for elements of a chain.
+#[derive(Debug)]
+pub(super) struct TextPart {
+    /// How packets begin.
+    link: LinkType,
+    union: Union,
+    /// Empty until all elements have joined.
+    searches: Arc<Searches>,
+    packets_max: usize,
+    pages_max: usize,
+    /// Memory that the device reads, of which payloads were of late.
+    known: Vec<Arc<HostMemory>>,
+    /// Frames of late that it does not read: so nobody asks for each of their packets anew.
+    refused: Weak<Frames>,
+    /// By group, whose they are and where in the packet.
+    found: [Vec<(u32, u32, u32)>; GROUPS],
+    /// Whether what is found is for an element behind the chain.
+    is_ahead: bool,
+}
+
+/// The payloads of a batch.
+#[derive(Debug)]
+pub(crate) struct BatchTexts {
+    pub(crate) link: LinkType,
+    pub(crate) texts: Texts,
+    /// Where their column begins, and words of texts that lie in the chain.
+    pub(crate) column_at: usize,
+    pub(crate) texts_words: usize,
+    /// Payloads for which there was no room.
+    pub(crate) left_out: u64,
+    pub(crate) searches: Arc<Searches>,
+    /// Where in the chain's answers is what was found, by group; none if it is not searched.
+    answers: Option<[Range<usize>; GROUPS]>,
+    /// What was found, once that was read.
+    found: Found,
+    is_read: bool,
+    /// By packet, the key of its payload, if results are for an element behind the chain.
+    keys: Vec<Option<u32>>,
+    /// Of each group payloads that were searched, and those that are left to the worker.
+    counts: [(u64, u64); GROUPS],
+    scratch: TextFindings,
+}
+
+impl BatchTexts {
+    /// Has the device search them, whichever of the chain's elements asks first.
+    pub(crate) fn search(&mut self, chain: &mut Chain) {
+        if self.answers.is_some() {
+            return;
+        }
+        let mut answers = [const { 0..0 }; GROUPS];
+        for (group, image) in self.searches.images().iter().enumerate() {
+            if let Some(image) = image {
+                answers[group] = chain.scan(image, self.texts.pages_of(group));
+            }
+        }
+        self.answers = Some(answers);
+    }
+
+    /// Reads what was found in a batch of so many packets, whichever of the chain's elements is
+    /// first.
+    pub(crate) fn read(&mut self, chain: &Chain, packets: usize) {
+        if std::mem::replace(&mut self.is_read, true) {
+            return;
+        }
+        let Self { texts, answers, found, counts, scratch, .. } = self;
+        found.clear(packets);
+        *counts = [(0, 0); GROUPS];
+        for (group, answers) in answers.iter().flatten().enumerate() {
+            let Some(words) = chain.answers().get(answers.clone()) else { continue };
+            let (searched, asked) = &mut counts[group];
+            texts.read(group, words, scratch, |owner, ids| match ids {
+                Some(ids) => {
+                    *searched += 1;
+                    let start = found.ids.len();
+                    found.ids.extend_from_slice(ids);
+                    found.of[owner as usize] = Some((start..found.ids.len(), group));
+                }
+                None => *asked += 1,
+            });
+        }
+    }
+
+    /// What was read, by the numbers of [`Searches`].
+    pub(crate) fn found(&self) -> &Found {
+        &self.found
+    }
+
+    /// By packet, the key of the payload that was searched.
+    pub(crate) fn keys(&self) -> &[Option<u32>] {
+        &self.keys
+    }
+
+    /// How many payloads of the groups that `has` says the device searched, and how many are left
+    /// to the worker.
+    pub(crate) fn counts(&self, has: impl Fn(usize) -> bool) -> (u64, u64) {
+        let groups = self.counts.iter().enumerate().filter(|(group, _)| has(*group));
+        groups.fold((0, self.left_out), |(searched, asked), (_, counts)| {
+            (searched + counts.0, asked + counts.1)
+        })
+    }
+}
+
+impl TextPart {
+    /// For batches of up to so many packets.
+    pub(super) fn new(link: LinkType, packets_max: usize) -> Self {
+        let pages = (packets_max * TEXT_BYTES).div_ceil(4 * PAGE_WORDS);
+        // Each group may leave a page with little on it.
+        let pages_max = (pages + GROUPS).min(PAGES_MAX);
+        Self {
+            link,
+            union: Union::default(),
+            searches: Arc::default(),
+            packets_max,
+            pages_max,
+            known: Vec::new(),
+            refused: Weak::new(),
+            found: [const { Vec::new() }; GROUPS],
+            is_ahead: false,
+        }
+    }
+
+    /// Takes in what an element wants; one that looks at packets in another way gets nothing.
+    pub(super) fn add(&mut self, element: usize, wanted: &Wanted) {
+        if self.link == wanted.link {
+            self.union.add(element, &wanted.patterns);
+            self.is_ahead |= wanted.is_ahead;
+        }
+    }
+
+    /// Has the device get ready for what all elements want.
+    pub(super) fn load(&mut self, offload: &Offload) {
+        self.searches = Arc::new(std::mem::take(&mut self.union).load(offload));
+    }
+
+    /// The room that it needs in a chain, with that for answers.
+    pub(super) fn room(&self) -> ChainRoom {
+        ChainRoom {
+            words: Texts::column_words(self.packets_max, self.pages_max),
+            texts: text_words(self.packets_max * TEXT_BYTES),
+            answers: self.pages_max * FOUND_WORDS,
+            pages: self.pages_max,
+        }
+    }
+
+    /// An empty list of payloads.
+    pub(super) fn list(&self) -> BatchTexts {
+        BatchTexts {
+            link: self.link,
+            texts: Texts::new(self.packets_max, self.pages_max),
+            column_at: 0,
+            texts_words: 0,
+            left_out: 0,
+            searches: self.searches.clone(),
+            answers: None,
+            found: Found::default(),
+            is_read: false,
+            keys: Vec::new(),
+            counts: [(0, 0); GROUPS],
+            scratch: TextFindings::default(),
+        }
+    }
+
+    /// Writes the column of a batch's payloads to the words of its chain from `column_at` on, and
+    /// those that no device can reach elsewhere from `texts_at` on. Gives the column's words.
+    pub(super) fn cut(
+        &mut self,
+        batch: &Batch,
+        offload: &Offload,
+        (column_at, texts_at): (usize, usize),
+        words: &mut [u32],
+        list: &mut BatchTexts,
+    ) -> usize {
+        list.keys.clear();
+        for (packet, owner) in batch.iter_ahead().zip(0..) {
+            let place = payload_place(&ids_packet(packet, self.link, 0));
+            if self.is_ahead {
+                let key =
+                    |p: PayloadPlace| results::key(p.group, packet.headroom() + p.start, p.bytes);
+                list.keys.push(place.and_then(key));
+            }
+            if let Some(PayloadPlace { group, start, bytes }) = place
+                && bytes > 0
+                && self.searches.wants(group)
+            {
+                self.found[group].push((owner, start as u32, bytes as u32));
+            }
+        }
+        list.texts.clear();
+        (list.column_at, list.left_out) = (column_at, 0);
+        (list.answers, list.is_read) = (None, false);
+        let mut next = texts_at;
+        for group in 0..GROUPS {
+            list.texts.begin_group();
+            let mut found = std::mem::take(&mut self.found[group]);
+            for (owner, at, bytes) in found.drain(..) {
+                let packet = &batch.as_slice()[owner as usize];
+                let text = &packet.data()[at as usize..][..bytes as usize];
+                let place = match self.place(packet, text, offload) {
+                    Some(place) => Some(place),
+                    // What would not be searched takes no room from what follows.
+                    None if !list.texts.takes(text.len()) => None,
+                    None if next + text_words(text.len()) <= words.len() => {
+                        let place = put_text(words, next, text);
+                        next += text_words(text.len());
+                        Some(place)
+                    }
+                    None => None,
+                };
+                let column = &mut words[column_at..];
+                let is_in =
+                    place.is_some_and(|place| list.texts.push(owner, place, text.len(), column));
+                list.left_out += u64::from(!is_in);
+            }
+            self.found[group] = found;
+        }
+        list.texts_words = next - texts_at;
+        list.texts.end(&mut words[column_at..])
+    }
+
+    /// Where the device finds a text that a packet has borrowed.
+    fn place(&mut self, packet: &Packet, text: &[u8], offload: &Offload) -> Option<Place> {
+        // By address: who lent it stands in a line of the packet that nobody else looks at.
+        if let Some(place) = self.known.iter().find_map(|memory| memory.place(text)) {
+            return Some(place);
+        }
+        let frames = packet.lender()?;
+        if std::ptr::eq(self.refused.as_ptr(), Arc::as_ptr(frames)) {
+            return None;
+        }
+        let Some(memory) = offload.reach(frames) else {
+            self.refused = Arc::downgrade(frames);
+            return None;
+        };
+        let place = memory.place(text);
+        if self.known.len() == KNOWN_MAX {
+            self.known.remove(0);
+        }
+        self.known.push(memory);
+        place
+    }
+}

@@ -6,20 +6,26 @@
 //! ```
 //! Frames are lent to a whole batch by a column of their numbers, or a range of them. Who only
 //! reads frames does so through that column, and who sorts packets sorts numbers: four bytes a
-//! packet, where a packet's own line, which tells where its data is, is 64 that are written once
-//! and read by each element. Who asks for packets gets packets: the first that does has each told
-//! its frame.
+//! packet, where a packet's own line, which says where its data is, is 64 that are written once
+//! and read by each element. In the same way [`columns`](crate::columns) have annotations and
+//! headers that elements set for all packets. Who asks for packets gets packets: the first that
+//! does has all of this written to them. Until then the batch is *deferred*.
 //!
 //! # Invariants
 //! - B1: a batch that is lent whole has as many numbers as packets, each that of one of the frames.
 //!   Otherwise nobody asks for numbers.
-//! - B2: nobody has a reference to a packet of a batch that is lent whole.
+//! - B2: nobody has a reference to a packet of a batch that is deferred.
+//! - B3: columns of a deferred batch have as many numbers as it has packets. Otherwise nobody reads
+//!   them.
 
 use std::any::Any;
 use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::sync::Arc;
 
+use crate::cached::{CACHED_RESULTS, CachedResult};
+use crate::columns::{Column, Columns};
+use crate::deal::move_last;
 use crate::lend::{self, Frames, LentFrames, Loaned};
 use crate::numbers::Numbers;
 use crate::packet::{LINE_BYTES, Packet};
@@ -39,9 +45,10 @@ pub struct Batch(Box<Parts>);
 /// were just written one by one makes a processor wait until all of them are in its cache.
 #[derive(Debug)]
 struct Parts {
-    /// Not there while the batch is lent whole.
+    /// Not there while the batch is deferred.
     packets: OnceCell<Vec<Packet>>,
     loan: Loan,
+    columns: Columns,
     attachment: Option<Attachment>,
 }
 
@@ -54,11 +61,13 @@ struct Attachment {
     bytes: OnceCell<u64>,
 }
 
-/// What is lent to a whole batch.
+/// What a deferred batch has in place of packets.
 #[derive(Default)]
 pub(crate) struct Loan {
-    /// The packets as they were left, as long as the batch is lent whole.
+    /// The packets as they were left.
     packets: Cell<Vec<Packet>>,
+    /// How many there are, and whether they have their own data: the batch is not lent whole.
+    owned: Option<usize>,
     /// Which frame is to be whose.
     numbers: Numbers,
     /// Whose numbers these are. Kept for the next loan, which most often is from the same.
@@ -80,21 +89,23 @@ impl fmt::Debug for Loan {
 }
 
 impl Loan {
-    /// The packets, each told its frame.
+    /// The packets, each with its frame and what columns have for it.
     #[inline(never)]
-    fn hand_out(&self) -> Vec<Packet> {
+    fn hand_out(&self, columns: &Columns) -> Vec<Packet> {
         let mut packets = self.packets.take();
-        if let Some(frames) = &self.frames {
+        if let (None, Some(frames)) = (self.owned, &self.frames) {
             let parts = packets.iter_mut().map(Packet::parts_mut);
             lend::hand_out(frames, &self.numbers, self.timestamp_ns, parts);
         }
+        columns.write_to(&mut packets);
         packets
     }
 
     /// Whether it is for the same frames at the same time.
     fn is_like(&self, other: &Loan) -> bool {
         let is_same = |(own, other)| Arc::ptr_eq(own, other);
-        self.timestamp_ns == other.timestamp_ns
+        self.owned.is_none()
+            && self.timestamp_ns == other.timestamp_ns
             && self.frames.as_ref().zip(other.frames.as_ref()).is_some_and(is_same)
     }
 
@@ -104,7 +115,7 @@ impl Loan {
         if !self.frames.as_ref().is_some_and(|own| Arc::ptr_eq(own, frames)) {
             self.frames = Some(frames.clone());
         }
-        self.timestamp_ns = timestamp_ns;
+        (self.timestamp_ns, self.owned) = (timestamp_ns, None);
     }
 }
 
@@ -135,13 +146,13 @@ impl Batch {
     }
 
     fn with_packets(packets: Vec<Packet>, numbers: Numbers) -> Self {
-        let loan = Loan { numbers, ..Loan::default() };
-        Self(Box::new(Parts { packets: OnceCell::from(packets), loan, attachment: None }))
+        let (loan, columns) = (Loan { numbers, ..Loan::default() }, Columns::default());
+        Self(Box::new(Parts { packets: OnceCell::from(packets), loan, columns, attachment: None }))
     }
 
     #[inline(always)]
     fn packets(&self) -> &Vec<Packet> {
-        self.0.packets.get_or_init(|| self.0.loan.hand_out())
+        self.0.packets.get_or_init(|| self.0.loan.hand_out(&self.0.columns))
     }
 
     #[inline(always)]
@@ -171,7 +182,9 @@ impl Batch {
     /// Number of packets.
     #[inline]
     pub fn len(&self) -> usize {
-        self.0.packets.get().map_or_else(|| self.0.loan.numbers.len(), Vec::len)
+        let Loan { owned, numbers, .. } = &self.0.loan;
+        let deferred = || owned.unwrap_or_else(|| numbers.len());
+        self.0.packets.get().map_or_else(deferred, Vec::len)
     }
 
     /// Whether there are none.
@@ -187,16 +200,58 @@ impl Batch {
     }
 
     /// Moves all packets of `other` behind.
+    ///
+    /// Cost: of batches that are deferred in the same way, a copy of columns.
     pub fn append(&mut self, other: &mut Batch) {
-        if let Some((mut packets, mut numbers)) = other.take_lent_whole(std::slice::from_mut(self))
-        {
-            let hand = self.hand_for(other).expect(NO_OTHERS);
-            hand.packets.append(&mut packets);
-            hand.numbers.append(numbers.as_list());
-            self.lend_like(other);
-            return other.put_lent_whole(packets, numbers);
+        let (count, other_count) = (self.len(), other.len());
+        let is_alike = count == 0 || self.0.columns.is_like(&other.0.columns);
+        if !is_alike || !other.is_lent_whole() || !self.takes_like(other) {
+            return self.packets_mut().append(other.packets_mut());
         }
-        self.packets_mut().append(other.packets_mut());
+        let (mut packets, mut numbers) = other.take_lent_whole();
+        let hand = self.hand_for(other).expect(NO_OTHERS);
+        hand.packets.append(&mut packets);
+        hand.numbers.append(numbers.as_list());
+        self.lend_like(other);
+        match count {
+            0 => std::mem::swap(&mut self.0.columns, &mut other.0.columns),
+            _ => self.0.columns.append(count, &other.0.columns, other_count),
+        }
+        other.0.columns.clear();
+        other.put_lent_whole(packets, numbers);
+    }
+
+    /// Moves the last `count` packets to `to`, which is empty. Both stay deferred.
+    ///
+    /// # Panics
+    /// If there are fewer packets, or `to` is not empty.
+    pub fn split_last(&mut self, count: usize, to: &mut Batch) {
+        assert!(to.is_empty(), "{} packets are there already", to.len());
+        if !self.is_deferred() {
+            return move_last(self.packets_mut(), count, to.as_left());
+        }
+        let (from, to) = (&mut *self.0, &mut *to.0);
+        let mut packets = to.packets.take().unwrap_or_else(|| to.loan.packets.take());
+        move_last(from.loan.packets.get_mut(), count, &mut packets);
+        to.loan.packets.set(packets);
+        to.columns.clear();
+        from.columns.split_last(count, &mut to.columns);
+        match &mut from.loan.owned {
+            Some(left) => {
+                *left -= count;
+                to.loan.owned = Some(count);
+            }
+            None => {
+                if let Some(frames) = &from.loan.frames {
+                    to.loan.be_of(frames, from.loan.timestamp_ns);
+                }
+                let numbers = from.loan.numbers.as_list();
+                let start = numbers.len() - count;
+                to.loan.numbers.clear();
+                to.loan.numbers.as_list().extend_from_slice(&numbers[start..]);
+                numbers.truncate(start);
+            }
+        }
     }
 
     /// Moves `packets` behind.
@@ -280,8 +335,12 @@ impl Batch {
     /// Bytes of all packets.
     pub fn bytes(&self) -> u64 {
         let Loan { numbers, frames, .. } = &self.0.loan;
+        let columns = &self.0.columns;
         let count = || match frames {
-            Some(frames) if self.is_lent_whole() => frames.bytes_of(numbers),
+            Some(frames) if self.is_lent_whole() => {
+                frames.bytes_of(numbers) - columns.bytes_behind()
+            }
+            _ if self.is_deferred() => columns.bytes(),
             _ => self.iter().map(|packet| packet.len() as u64).sum(),
         };
         match &self.0.attachment {
@@ -294,17 +353,30 @@ impl Batch {
 /// Frames that are lent to all packets at once; see the module.
 impl Batch {
     #[inline]
-    pub(crate) fn is_lent_whole(&self) -> bool {
+    pub(crate) fn is_deferred(&self) -> bool {
         self.0.packets.get().is_none()
     }
 
+    #[inline]
+    pub(crate) fn is_lent_whole(&self) -> bool {
+        self.is_deferred() && self.0.loan.owned.is_none()
+    }
+
     /// The data of each packet, if frames were lent to all of them and nobody has looked at a
-    /// packet since. All else is as in new packets then: no header is set, annotations are zero.
+    /// packet, or set a column, since. All else is as in new packets then: no header is set,
+    /// annotations are zero.
     ///
     /// Cost: what is read is the frames, where asking for packets would write and read a line of
     /// each more.
     #[inline]
     pub fn lent_frames(&self) -> Option<LentFrames<'_>> {
+        self.frames().filter(|_| self.0.columns.is_empty())
+    }
+
+    /// The same, whether there are columns or not: frames from their start to their end, whatever
+    /// columns say of headers.
+    #[inline]
+    pub fn frames(&self) -> Option<LentFrames<'_>> {
         let Loan { numbers, frames, .. } = &self.0.loan;
         let frames = frames.as_ref().filter(|_| self.is_lent_whole())?;
         Some(LentFrames::new(frames, numbers))
@@ -322,7 +394,8 @@ impl Batch {
     ) {
         let packets = self.as_left();
         assert_eq!(packets.len(), numbers.len(), "as many frames as packets");
-        let Parts { packets, loan, .. } = &mut *self.0;
+        let Parts { packets, loan, columns, .. } = &mut *self.0;
+        columns.clear();
         loan.numbers.set(numbers);
         loan.be_of(frames, timestamp_ns);
         loan.packets.set(packets.take().unwrap_or_default());
@@ -349,9 +422,10 @@ impl Batch {
     /// [`Batch::lend_like`] follows.
     #[inline]
     pub(crate) fn hand_for(&mut self, other: &Batch) -> Option<Hand<'_>> {
-        let Parts { packets, loan, .. } = &mut *self.0;
+        let Parts { packets, loan, columns, .. } = &mut *self.0;
         match packets.get_mut() {
             Some(packets) if packets.is_empty() => {
+                columns.clear();
                 loan.numbers.clear();
                 Some(Hand { packets, numbers: loan.numbers.as_list() })
             }
@@ -380,20 +454,144 @@ impl Batch {
         self.lend_like(other);
     }
 
-    /// The packets and their numbers, if it is lent whole and `to` takes them so.
-    /// [`Batch::put_lent_whole`] follows.
-    pub(crate) fn take_lent_whole(&mut self, to: &mut [Batch]) -> Option<(Vec<Packet>, Numbers)> {
-        if !self.is_lent_whole() || to.iter_mut().any(|to| to.hand_for(self).is_none()) {
-            return None;
-        }
+    /// Whether [`Batch::hand_for`] gives a hand for `other`.
+    pub(crate) fn takes_like(&mut self, other: &Batch) -> bool {
+        self.hand_for(other).is_some()
+    }
+
+    /// The packets and their numbers, of a batch that is lent whole. [`Batch::put_lent_whole`]
+    /// follows.
+    pub(crate) fn take_lent_whole(&mut self) -> (Vec<Packet>, Numbers) {
         let loan = &mut self.0.loan;
-        Some((loan.packets.take(), std::mem::take(&mut loan.numbers)))
+        (loan.packets.take(), std::mem::take(&mut loan.numbers))
     }
 
     /// Puts those back that nobody took.
     pub(crate) fn put_lent_whole(&mut self, packets: Vec<Packet>, numbers: Numbers) {
         self.0.loan.packets.set(packets);
         self.0.loan.numbers = numbers;
+    }
+}
+
+/// Columns; see [`crate::columns`].
+impl Batch {
+    /// Defers packets that have their data; these are their lengths. Columns that are set then stay
+    /// beside them until somebody needs the packets. A batch that is deferred already stays as it
+    /// is.
+    ///
+    /// # Panics
+    /// If there are not as many lengths as packets.
+    pub fn defer(&mut self, lens: impl ExactSizeIterator<Item = u32>) {
+        let Parts { packets, loan, columns, .. } = &mut *self.0;
+        let Some(packets) = packets.take() else { return };
+        assert_eq!(packets.len(), lens.len(), "every packet has its length");
+        columns.clear();
+        columns.set_lens(lens);
+        loan.owned = Some(packets.len());
+        loan.packets.set(packets);
+    }
+
+    /// The annotations at `at`, of four bytes each, if the batch is deferred and no column has a
+    /// part of them only.
+    #[inline]
+    pub fn anno_column(&self, at: usize) -> Option<Column<'_>> {
+        if !self.is_deferred() {
+            return None;
+        }
+        let known = self.0.columns.annotation(at)?;
+        // What is not set is zero in packets that begin anew, and whatever it is in others.
+        known.or(self.0.loan.owned.is_none().then_some(Column::All(0)))
+    }
+
+    /// Adds the annotations at `at` of all packets to `out`. Cost: of a deferred batch a copy of
+    /// four bytes a packet, else a look at each packet.
+    pub fn read_annos(&self, at: usize, out: &mut Vec<u32>) {
+        match self.anno_column(at) {
+            Some(column) => column.copy_to(self.len(), out),
+            None => out.extend(self.iter().map(|packet| packet.anno_u32(at))),
+        }
+    }
+
+    /// Sets the annotations at `at`, of four bytes each. Cost: as [`Batch::read_annos`].
+    ///
+    /// # Panics
+    /// If there are not as many numbers as packets.
+    pub fn set_annos(&mut self, at: usize, column: Column<'_>) {
+        if let Column::Each(values) = column {
+            assert_eq!(values.len(), self.len(), "every packet has its number");
+        }
+        if self.is_deferred() && self.0.columns.set_annotation(at, column) {
+            return;
+        }
+        match column {
+            Column::All(value) => self.iter_mut().for_each(|packet| packet.set_anno_u32(at, value)),
+            Column::Each(values) => {
+                for (packet, &value) in self.iter_mut().zip(values) {
+                    packet.set_anno_u32(at, value);
+                }
+            }
+        }
+    }
+
+    /// Says of frames that are lent to the whole batch, see [`Batch::lent_frames`], that an IP
+    /// header begins `at` bytes behind the start of each, of so many bytes; and how many bytes at
+    /// its end are no part of the packet and go. Destinations are for the caller to set.
+    ///
+    /// # Panics
+    /// If frames are not lent so, there are not as many headers as packets, or one is no part of
+    /// its frame.
+    pub fn set_ip_headers(&mut self, at: u32, headers: impl ExactSizeIterator<Item = (u8, u32)>) {
+        assert!(self.lent_frames().is_some(), "frames that nobody has looked at");
+        assert_eq!(headers.len(), self.len(), "every packet has its header");
+        self.0.columns.set_headers(at, headers);
+    }
+
+    /// Stores results with packets, as [`Packet::set_cached`]. Cost: 32 bytes a packet, if the
+    /// batch is deferred.
+    ///
+    /// # Panics
+    /// If there are not as many results as packets.
+    pub fn set_results(&mut self, results: &[[CachedResult; CACHED_RESULTS]]) {
+        assert_eq!(results.len(), self.len(), "every packet has its results");
+        if self.is_deferred() {
+            return self.0.columns.set_results(results);
+        }
+        for (packet, results) in self.iter_mut().zip(results) {
+            packet.set_cached(*results);
+        }
+    }
+
+    /// Whether columns say where IP headers are.
+    pub fn has_header_column(&self) -> bool {
+        self.is_deferred() && self.0.columns.has_headers()
+    }
+
+    /// The columns, of a deferred batch.
+    pub(crate) fn columns_mut(&mut self) -> &mut Columns {
+        &mut self.0.columns
+    }
+
+    /// The packets, whether the batch is deferred or not; [`Batch::count_owned`] follows.
+    pub(crate) fn raw_packets(&mut self) -> &mut Vec<Packet> {
+        let Parts { packets, loan, .. } = &mut *self.0;
+        packets.get_mut().unwrap_or_else(|| loan.packets.get_mut())
+    }
+
+    /// Counts the packets of a batch that is deferred and has its data.
+    pub(crate) fn count_owned(&mut self) {
+        let loan = &mut self.0.loan;
+        if let Some(owned) = &mut loan.owned {
+            *owned = loan.packets.get_mut().len();
+        }
+    }
+
+    /// Defers packets that were dealt to it, with columns that are set already.
+    pub(crate) fn defer_dealt(&mut self) {
+        let Parts { packets, loan, .. } = &mut *self.0;
+        if let Some(packets) = packets.take() {
+            loan.owned = Some(packets.len());
+            loan.packets.set(packets);
+        }
     }
 }
 

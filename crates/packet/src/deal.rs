@@ -5,6 +5,7 @@
 //! packet. One by one, each packet waits for the length that the one before it has written.
 
 use crate::Batch;
+use crate::columns::Columns;
 use crate::packet::Packet;
 
 /// Packets that are picked from at once.
@@ -26,7 +27,73 @@ impl Batch {
     /// If there are not as many outputs as packets.
     #[inline]
     pub fn deal(&mut self, outputs: &[u32], to: &mut [Batch]) {
+        self.deal_by(Self::deal_packets, outputs, to);
+    }
+
+    /// The same, with `deal_packets` to move packets and the numbers of frames.
+    #[inline]
+    fn deal_by(
+        &mut self,
+        deal_packets: fn(&mut Self, &[u32], &mut [Batch]),
+        outputs: &[u32],
+        to: &mut [Batch],
+    ) {
         assert_eq!(self.len(), outputs.len(), "every packet has its output");
+        if self.is_deferred() && !self.is_dealt_deferred(to) {
+            // Each packet gets what the batch has for it.
+            self.packets_mut();
+        }
+        if !self.is_deferred() || (self.is_lent_whole() && self.columns_mut().is_empty()) {
+            return deal_packets(self, outputs, to);
+        }
+        let mut columns = std::mem::take(self.columns_mut());
+        deal_packets(self, outputs, to);
+        let left = self.deal_columns(&columns, outputs, to);
+        columns.clear();
+        *self.columns_mut() = left.unwrap_or(columns);
+    }
+
+    /// Whether it stays deferred when it is dealt to these.
+    fn is_dealt_deferred(&mut self, to: &mut [Batch]) -> bool {
+        if self.is_lent_whole() && self.columns_mut().is_empty() {
+            let takes = |to: &mut Batch| to.takes_like(self) && to.columns_mut().is_empty();
+            return to.iter_mut().all(takes);
+        }
+        to.iter().all(|to| to.is_empty() && !to.is_deferred())
+    }
+
+    /// Gives each of `to` its part of the columns; what is left for this batch, if it has packets.
+    fn deal_columns(
+        &mut self,
+        columns: &Columns,
+        outputs: &[u32],
+        to: &mut [Batch],
+    ) -> Option<Columns> {
+        let is_owned = !self.is_lent_whole();
+        for (to, number) in to.iter_mut().zip(0u32..) {
+            if to.is_empty() {
+                continue;
+            }
+            to.columns_mut().clear();
+            let pick =
+                |values: &[u32], out: &mut Vec<u32>| pick_column(values, outputs, number, out);
+            columns.pick(outputs, |output| output == number, Some(number), pick, to.columns_mut());
+            if is_owned {
+                to.defer_dealt();
+            }
+        }
+        let end = to.len() as u32;
+        let pick = |values: &[u32], out: &mut Vec<u32>| {
+            let all = values.iter().zip(outputs);
+            out.extend(all.filter(|(_, output)| **output >= end).map(|(value, _)| *value));
+        };
+        let mut left = (!self.is_empty()).then(Columns::default)?;
+        columns.pick(outputs, |output| output >= end, None, pick, &mut left);
+        Some(left)
+    }
+
+    #[inline]
+    fn deal_packets(&mut self, outputs: &[u32], to: &mut [Batch]) {
         #[cfg(target_arch = "x86_64")]
         if to.len() <= OUTPUTS_MAX
             && outputs.len() >= PACKETS_MIN
@@ -40,7 +107,8 @@ impl Batch {
     }
 
     fn deal_each(&mut self, outputs: &[u32], to: &mut [Batch]) {
-        if let Some((packets, mut column)) = self.take_lent_whole(to) {
+        if self.is_lent_whole() {
+            let (packets, mut column) = self.take_lent_whole();
             let numbers = column.as_list();
             let (mut at, mut kept) = (0, 0);
             let left = packets.into_iter().zip(outputs).filter_map(|(packet, &output)| {
@@ -60,7 +128,8 @@ impl Batch {
             return self.put_lent_whole(left, column);
         }
         let mut outputs = outputs.iter();
-        self.sift(|packet| {
+        let packets = std::mem::take(self.raw_packets());
+        let left = packets.into_iter().filter_map(|packet| {
             let output = outputs.next().and_then(|&output| to.get_mut(output as usize));
             match output {
                 Some(batch) => batch.push(packet),
@@ -68,7 +137,25 @@ impl Batch {
             }
             None
         });
+        // Collecting from a vector's own iterator reuses its memory.
+        let left: Vec<Packet> = left.collect();
+        *self.raw_packets() = left;
+        self.count_owned();
     }
+}
+
+/// Adds those of `values` whose outputs are `number` to `out`.
+fn pick_column(values: &[u32], outputs: &[u32], number: u32, out: &mut Vec<u32>) {
+    #[cfg(target_arch = "x86_64")]
+    if outputs.len() >= PACKETS_MIN
+        && is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("popcnt")
+    {
+        // SAFETY: the processor has these instructions.
+        return unsafe { x86_64::pick_column(values, outputs, number, out) };
+    }
+    let all = values.iter().zip(outputs);
+    out.extend(all.filter(|(_, output)| **output == number).map(|(value, _)| *value));
 }
 
 /// Moves the last `count` of `from` behind those of `to`: what moves is pointers, all at once.
@@ -105,13 +192,13 @@ mod x86_64 {
     /// See [`Batch::deal`].
     #[target_feature(enable = "avx512f,popcnt")]
     pub(super) fn deal(batch: &mut Batch, outputs: &[u32], to: &mut [Batch]) {
-        match batch.take_lent_whole(to) {
-            Some((mut packets, mut numbers)) => {
-                deal_whole(&mut packets, &mut numbers, batch, outputs, to);
-                batch.put_lent_whole(packets, numbers);
-            }
-            None => deal_packets(batch.packets_mut(), outputs, to),
+        if batch.is_lent_whole() {
+            let (mut packets, mut numbers) = batch.take_lent_whole();
+            deal_whole(&mut packets, &mut numbers, batch, outputs, to);
+            return batch.put_lent_whole(packets, numbers);
         }
+        deal_packets(batch.raw_packets(), outputs, to);
+        batch.count_owned();
     }
 
     #[target_feature(enable = "avx512f,popcnt")]
@@ -197,6 +284,22 @@ mod x86_64 {
         // there is room for a register behind.
         let left = unsafe { pick_numbers::<_MM_CMPINT_NLT>(load, outputs, first, outputs_end) };
         numbers.as_list().truncate(left);
+    }
+
+    /// Adds those of `values` whose outputs are `number` to `out`.
+    #[target_feature(enable = "avx512f,popcnt")]
+    pub(super) fn pick_column(values: &[u32], outputs: &[u32], number: u32, out: &mut Vec<u32>) {
+        assert_eq!(values.len(), outputs.len());
+        out.reserve(outputs.len() + STEP);
+        let end = out.spare_capacity_mut().as_mut_ptr().cast();
+        let (first, wanted) = (values.as_ptr(), _mm512_set1_epi32(number as i32));
+        // SAFETY: there are as many values as outputs, and only values with outputs are wanted.
+        let load = |at, wanted| unsafe { load_numbers(first, at, wanted) };
+        // SAFETY: there is room for as many numbers as outputs and a register more.
+        let picked = unsafe { pick_numbers::<_MM_CMPINT_EQ>(load, outputs, end, wanted) };
+        let len = out.len() + picked;
+        // SAFETY: so many were there, and so many were written.
+        unsafe { out.set_len(len) };
     }
 
     /// Sixteen numbers from `first` on.
@@ -315,7 +418,7 @@ mod tests {
                 .collect();
             let (waiting, is_lent) = (draw(3), draw(2) == 0);
             let mut results = Vec::new();
-            for way in [Batch::deal, Batch::deal_each] {
+            for way in [Batch::deal_packets, Batch::deal_each] {
                 let mut slots: Vec<Batch> = (0..outputs).map(|_| pool.batch()).collect();
                 slots[0].extend((0..waiting).map(|_| pool.packet_of(b"first")));
                 let mut batch = pool.borrow(&mut lender, 0..count);
@@ -323,7 +426,7 @@ mod tests {
                     batch.as_mut_slice();
                 }
                 let stays_lent = batch.is_lent_whole() && waiting == 0;
-                way(&mut batch, &to, &mut slots);
+                batch.deal_by(way, &to, &mut slots);
                 slots.push(batch);
                 let is_lent = |batch: &Batch| batch.is_empty() || batch.is_lent_whole();
                 assert!(!stays_lent || slots.iter().all(is_lent), "round {round}");

@@ -4,6 +4,7 @@
 
 mod batch;
 mod cached;
+pub mod columns;
 #[expect(unsafe_code, reason = "instructions that need not be there")]
 mod deal;
 #[expect(unsafe_code, reason = "where a frame is was checked when it was kept")]
@@ -19,6 +20,7 @@ pub mod sync;
 
 pub use batch::{BATCH_LEN_MAX, Batch};
 pub use cached::{CACHED_RESULTS, CachedResult};
+pub use columns::Column;
 pub use lend::{Frames, Lender, LentFrames, Numbered, Span};
 pub use packet::{Header, Packet, PacketType, annotation};
 pub use pool::{Depot, Pool};

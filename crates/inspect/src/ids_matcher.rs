@@ -206,7 +206,7 @@ impl IdsMatcher {
         &mut self,
         cx: &mut Context<'_>,
         batch: &'f Batch,
-        is_for: impl Fn(&packet::Packet) -> bool,
+        is_for: impl Fn(usize) -> bool,
         found: impl Fn(usize) -> Option<Found<'f>>,
     ) -> &[bool] {
         let link = self.link;
@@ -215,8 +215,8 @@ impl IdsMatcher {
         self.hits.clear();
         self.hits.resize(batch.len(), false);
         self.looked_at.clear();
-        let places = batch.iter().zip(0..).filter(|(packet, _)| is_for(packet));
-        self.looked_at.extend(places.map(|(_, place)| place));
+        let places = (0..batch.len() as u32).filter(|&place| is_for(place as usize));
+        self.looked_at.extend(places);
         let packets = self.looked_at.iter().map(|&place| {
             let packet = ids_packet(batch.get_ahead(place as usize), link, now);
             Packet { found: found(place as usize), ..packet }

@@ -1,6 +1,7 @@
 //! Addresses, as chains see them.
 
 use warpswitch_elements::route_lookup::PacketAddress;
+use warpswitch_packet::{Batch, Column, annotation};
 
 use super::load::Load;
 use super::slices::Family;
@@ -11,6 +12,12 @@ pub(crate) trait ChainAddress: PacketAddress {
 
     /// Destination annotations that are kept while elements of a chain change them.
     fn kept(load: &mut Load) -> &mut Vec<Self>;
+
+    /// The addresses of `count` slices.
+    fn of_keys(keys: &[u32], count: usize) -> impl Iterator<Item = Self>;
+
+    /// Sets the destination annotation of the packets that have a gateway, by their place.
+    fn put_gateways(batch: &mut Batch, gateway: impl Fn(usize) -> Option<Self>);
 }
 
 impl ChainAddress for u32 {
@@ -19,6 +26,19 @@ impl ChainAddress for u32 {
     fn kept(load: &mut Load) -> &mut Vec<Self> {
         &mut load.destinations
     }
+
+    fn of_keys(keys: &[u32], count: usize) -> impl Iterator<Item = Self> {
+        keys[..count].iter().copied()
+    }
+
+    fn put_gateways(batch: &mut Batch, gateway: impl Fn(usize) -> Option<Self>) {
+        let mut addresses = Vec::with_capacity(batch.len());
+        batch.read_annos(annotation::DST, &mut addresses);
+        for (place, address) in addresses.iter_mut().enumerate() {
+            *address = gateway(place).map_or(*address, u32::to_be);
+        }
+        batch.set_annos(annotation::DST, Column::Each(&addresses));
+    }
 }
 
 impl ChainAddress for u128 {
@@ -26,5 +46,20 @@ impl ChainAddress for u128 {
 
     fn kept(load: &mut Load) -> &mut Vec<Self> {
         &mut load.destinations6
+    }
+
+    fn of_keys(keys: &[u32], count: usize) -> impl Iterator<Item = Self> {
+        let address = |words: &[u32; 4]| {
+            words.iter().fold(0, |address: u128, &word| address << 32 | u128::from(word))
+        };
+        keys.as_chunks().0[..count].iter().map(address)
+    }
+
+    fn put_gateways(batch: &mut Batch, gateway: impl Fn(usize) -> Option<Self>) {
+        for (place, packet) in batch.iter_mut().enumerate() {
+            if let Some(gateway) = gateway(place) {
+                gateway.put(packet);
+            }
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use warpswitch_graph::Context;
 use warpswitch_graph::language::args::Args;
-use warpswitch_packet::{Packet, annotation};
+use warpswitch_packet::{Batch, Column, annotation};
 
 use super::annotated;
 
@@ -92,14 +92,50 @@ impl Predicate {
         };
         annotated::unwritten(cx, format!("CHK_ANNO {place}={number}"), place, so)
     }
-
-    /// Whether the element is for `packet`.
-    pub(super) fn holds(self, packet: &Packet) -> bool {
-        packet.anno_u32(self.place) == self.number
-    }
 }
 
-/// Whether an element with this predicate, or none, is for `packet`.
-pub(super) fn is_for(predicate: Option<Predicate>, packet: &Packet) -> bool {
-    predicate.is_none_or(|predicate| predicate.holds(packet))
+/// The packets of a batch that an element is for, by its predicate.
+#[derive(Debug, Default)]
+pub(super) struct Meant {
+    /// Whether it is for all; `packets` is empty then.
+    is_all: bool,
+    packets: Vec<bool>,
+    numbers: Vec<u32>,
+}
+
+impl Meant {
+    /// Reads the annotations of a batch that `predicate` is about.
+    pub(super) fn read(&mut self, predicate: Option<Predicate>, batch: &Batch) {
+        self.packets.clear();
+        self.is_all = predicate.is_none();
+        let Some(predicate) = predicate else { return };
+        self.numbers.clear();
+        batch.read_annos(predicate.place, &mut self.numbers);
+        self.packets.extend(self.numbers.iter().map(|&number| number == predicate.number));
+    }
+
+    /// Whether it is for the packet at a place.
+    #[inline]
+    pub(super) fn has(&self, place: usize) -> bool {
+        self.is_all || self.packets[place]
+    }
+
+    /// Which of the packets, if it is not for all.
+    pub(super) fn packets(&self) -> Option<&[bool]> {
+        (!self.is_all).then_some(&self.packets[..])
+    }
+
+    /// Writes `numbers` to the annotations at `place` of the packets that it is for; `numbers` of
+    /// others are what these have.
+    pub(super) fn write(&mut self, batch: &mut Batch, place: usize, numbers: &mut [u32]) {
+        if !self.is_all {
+            self.numbers.clear();
+            batch.read_annos(place, &mut self.numbers);
+            let others = self.packets.iter().zip(&self.numbers);
+            for (number, (_, own)) in numbers.iter_mut().zip(others).filter(|(_, other)| !other.0) {
+                *number = *own;
+            }
+        }
+        batch.set_annos(place, Column::Each(numbers));
+    }
 }

@@ -56,7 +56,6 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpswitch_elements::frame_key;
 use warpswitch_gpu::ChainRoom;
 use warpswitch_gpu::auto::policy::{Choice, Path};
 use warpswitch_gpu::chain::ALIGN_WORDS;
@@ -64,7 +63,7 @@ use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Time,
 };
-use warpswitch_packet::{BATCH_LEN_MAX, Batch, CACHED_RESULTS, Packet};
+use warpswitch_packet::{BATCH_LEN_MAX, Batch, CACHED_RESULTS};
 
 use super::load::{Home, Load};
 use super::members::{self, Member};
@@ -93,6 +92,14 @@ const LOOK: usize = 1;
 /// Between two such looks.
 const LOOK_NS: i64 = 1_000_000;
 
+/// A wide batch that is being filled: slices of its packets are written as they come, when packets
+/// are in the first cache.
+#[derive(Debug)]
+struct Open {
+    load: Box<Load>,
+    batch: Batch,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Batcher {
@@ -101,10 +108,15 @@ pub struct Batcher {
     by_idle: bool,
     depth: u32,
     by_slices: bool,
-    waiting: VecDeque<Packet>,
-    /// Packets of each batch that waits, in order.
-    lens: VecDeque<usize>,
+    /// The wide batch that is being filled, if there is room on the device for it.
+    open: Option<Open>,
+    /// Batches that wait behind it, as they came.
+    waiting: VecDeque<Batch>,
+    /// Packets that wait, here and there.
+    queued: usize,
     parts: Vec<Part>,
+    /// Where the column of each part begins in the words of a chain.
+    columns: Vec<usize>,
     /// Finds payloads, if an element of the chain has them searched.
     texts: Option<TextPart>,
     /// Where in the words of a chain they may lie.
@@ -151,9 +163,11 @@ impl Default for Batcher {
             by_idle: false,
             depth: 4,
             by_slices: true,
+            open: None,
             waiting: VecDeque::new(),
-            lens: VecDeque::new(),
+            queued: 0,
             parts: Vec::new(),
+            columns: Vec::new(),
             texts: None,
             texts_at: 0,
             home: Arc::default(),
@@ -177,6 +191,42 @@ impl Default for Batcher {
             passing: 0,
         }
     }
+}
+
+/// Cuts what is more than `room` packets off a batch.
+fn cut(cx: &mut Context<'_>, batch: &mut Batch, room: usize) -> Option<Batch> {
+    let beyond = batch.len().checked_sub(room).filter(|&beyond| beyond > 0)?;
+    let mut rest = cx.pool().batch();
+    batch.split_last(beyond, &mut rest);
+    Some(rest)
+}
+
+/// Adds the slices of a batch that comes behind those of `wide`.
+fn add(
+    parts: &[Part],
+    columns: &[usize],
+    is_ahead: bool,
+    load: &mut Load,
+    wide: &Batch,
+    batch: &Batch,
+) {
+    let (from, count) = (wide.len(), batch.len());
+    let Load { chain, keyless, places, frame_keys, packet_lens, .. } = load;
+    if is_ahead {
+        slices::add_frame_keys(batch, frame_keys);
+    }
+    if let Some(chain) = chain {
+        let room = chain.words_mut();
+        for (part, &column) in parts.iter().zip(columns) {
+            let words = part.slice.words();
+            let room = &mut room[column + from * words..][..count * words];
+            part.cut(batch, from, room, keyless, places);
+        }
+    }
+    if !batch.is_deferred() {
+        packet_lens.extend(batch.iter().map(|packet| packet.len() as u32));
+    }
+    load.lens.push(count);
 }
 
 impl Batcher {
@@ -234,9 +284,13 @@ impl Batcher {
         });
         let of_texts = of_texts.unwrap_or_default();
         answers += of_texts.answers;
-        let columns = self.parts.iter().map(|part| part.slice.column_words(self.room()));
+        let mut words = 0;
+        for part in &self.parts {
+            self.columns.push(words);
+            words += part.slice.column_words(self.room());
+        }
         let frames = if self.by_slices { 0 } else { self.room() * slices::FRAME_WORDS };
-        let words = columns.sum::<usize>() + frames + of_texts.words;
+        let words = words + frames + of_texts.words;
         let words = words.next_multiple_of(ALIGN_WORDS);
         self.texts_at = words;
         Ok(ChainRoom { words, answers, ..of_texts })
@@ -293,12 +347,12 @@ impl Batcher {
 
     /// Whether packets are in the chain.
     fn is_under_way(&self) -> bool {
-        self.home.left() + (self.waiting.len() as u64) < self.came
+        self.home.left() + (self.queued as u64) < self.came
     }
 
     /// Whether packets wait for room behind the chain, which tells when there is some.
     fn is_held_up(&self, cx: &Context<'_>) -> bool {
-        cx.are_full(&self.end) && self.waiting.len() < BYPASS_BATCHES * self.size()
+        cx.are_full(&self.end) && self.queued < BYPASS_BATCHES * self.size()
     }
 
     /// Lets a batch pass through the chain as it came.
@@ -323,114 +377,183 @@ impl Batcher {
         self.choose(count)
     }
 
-    /// A load for the next batch, which passes by the device if that is not used, or if too many
-    /// packets wait; none if one is to be waited for, which comes back with the batch that has been
-    /// under way longest.
-    fn load(&mut self, cx: &mut Context<'_>) -> Option<Box<Load>> {
+    /// Opens a wide batch, if the device takes work, is not too dear, and has room for one.
+    fn open(&mut self, cx: &mut Context<'_>) {
+        if self.open.is_some() || !self.is_ready(cx) {
+            return;
+        }
+        if self.home.chooser().is_some() {
+            self.chosen = self.chosen.or_else(|| self.choose(self.size()));
+            if self.chosen.is_none_or(|choice| choice.path == Path::Cores) {
+                return;
+            }
+        }
+        if let Some(load) = self.home.get() {
+            self.open = Some(Open { load, batch: cx.pool().batch() });
+        }
+    }
+
+    /// A load for a batch of `count` packets that passes by the device: it is not used, it is
+    /// dearer than the worker, or too many packets wait for it.
+    fn load_past_device(&mut self, cx: &mut Context<'_>, count: usize) -> Option<Box<Load>> {
         if self.is_ready(cx) {
-            let count = self.waiting.len().min(self.size());
+            let is_crowded = self.queued >= BYPASS_BATCHES * self.size();
             let choice = self.choice(count);
             if choice.is_some_and(|choice| choice.path == Path::Cores) {
-                if self.is_under_way() && self.waiting.len() < BYPASS_BATCHES * self.size() {
-                    // It would wait behind the batches of the device, and grow cold.
+                if self.is_under_way() && !is_crowded {
+                    // It would wait behind the batches of the device, and leave the cache.
                     self.chosen = choice;
                     return None;
                 }
                 self.by_cores = choice;
-                self.bypassed += 1;
-                return Some(self.home.get_without());
-            }
-            if let Some(mut load) = self.home.get() {
-                load.choice = choice;
-                return Some(load);
-            }
-            if let (Some((offload, _)), Some(choice)) = (self.home.chooser(), choice) {
-                offload.policy().give_up(choice);
-            }
-            if self.waiting.len() < BYPASS_BATCHES * self.size() {
-                return None;
+            } else {
+                // A load comes back with the batch that has been under way longest.
+                if !is_crowded {
+                    self.chosen = choice;
+                    return None;
+                }
+                if let (Some((offload, _)), Some(choice)) = (self.home.chooser(), choice) {
+                    offload.policy().give_up(choice);
+                }
             }
         }
         self.bypassed += 1;
         Some(self.home.get_without())
     }
 
+    /// Moves batches that wait to the open one, as long as it is not full.
+    fn fill(&mut self, cx: &mut Context<'_>) {
+        let (size, room) = (self.size(), self.room());
+        while !self.waiting.is_empty() {
+            self.open(cx);
+            let Some(open) = &mut self.open else { return };
+            if open.batch.len() >= size {
+                return;
+            }
+            let Some(mut batch) = self.waiting.pop_front() else { return };
+            if let Some(rest) = cut(cx, &mut batch, room - open.batch.len()) {
+                self.waiting.push_front(rest);
+            }
+            let clock = self.home.chooser().map(|(_, clock)| clock);
+            let began = clock.map(|clock| clock());
+            add(&self.parts, &self.columns, self.is_ahead, &mut open.load, &open.batch, &batch);
+            open.batch.append(&mut batch);
+            if let (Some(clock), Some(began)) = (clock, began) {
+                open.load.cost += clock().saturating_sub(began);
+            }
+            cx.pool().recycle_empty(batch);
+        }
+    }
+
     /// Sends a batch off, if there is a load for it and it is to leave. One each time the element
     /// is entered: wide batches stay apart on their way.
     fn send(&mut self, cx: &mut Context<'_>) {
-        if let Some(&len) = self.lens.front()
+        if self.open.is_none()
+            && let Some(len) = self.waiting.front().map(Batch::len)
             && len <= BATCH_LEN_MAX
             && self.passes(cx, len)
+            && let Some(batch) = self.waiting.pop_front()
         {
-            self.lens.pop_front();
-            let mut batch = cx.pool().batch();
-            batch.extend(self.waiting.drain(..len));
+            self.queued -= len;
             return self.pass(cx, batch);
         }
-        let is_full = self.waiting.len() >= self.size();
-        if self.waiting.is_empty() || !(is_full || self.is_due) {
+        self.fill(cx);
+        let is_full = self.queued >= self.size();
+        if self.queued == 0 || !(is_full || self.is_due) || self.is_held_up(cx) {
             return self.settle(cx);
         }
-        if self.is_held_up(cx) {
-            return self.settle(cx);
-        }
-        let Some(load) = self.load(cx) else { return self.settle(cx) };
+        let Some(batch) = self.close(cx) else { return self.settle(cx) };
         self.batches += 1;
         self.timeouts += u64::from(!is_full);
-        let batch = self.fill(cx, load);
+        self.queued -= batch.len();
         cx.emit_batch(0, batch);
         self.settle(cx);
     }
 
-    /// Moves packets and their slices to a wide batch.
-    fn fill(&mut self, cx: &mut Context<'_>, mut load: Box<Load>) -> Batch {
-        if let Some((_, clock)) = self.home.chooser() {
-            load.began = clock();
+    /// The next wide batch, with its load; none if it has to wait for one.
+    fn close(&mut self, cx: &mut Context<'_>) -> Option<Batch> {
+        if let Some(mut open) = self.open.take() {
+            let choice = self.choice(open.batch.len().min(self.size()));
+            if choice.is_none_or(|choice| choice.path == Path::Device) {
+                open.load.choice = choice;
+                self.end_filling(&mut open);
+                open.batch.attach(open.load);
+                return Some(open.batch);
+            }
+            // So few packets are cheaper on the worker.
+            self.chosen = choice;
+            self.dissolve(cx, open);
         }
-        let mut count = 0;
-        while count < self.size()
-            && let Some(len) = self.lens.pop_front()
+        let mut load = self.load_past_device(cx, self.queued.min(self.size()))?;
+        let mut wide = cx.pool().batch();
+        while wide.len() < self.size()
+            && let Some(mut batch) = self.waiting.pop_front()
         {
-            // A batch that is longer than any should be is cut.
-            let len_now = len.min(self.room() - count);
-            if len_now < len {
-                self.lens.push_front(len - len_now);
+            if let Some(rest) = cut(cx, &mut batch, self.room() - wide.len()) {
+                self.waiting.push_front(rest);
             }
-            load.lens.push(len_now);
-            count += len_now;
+            load.lens.push(batch.len());
+            wide.append(&mut batch);
+            cx.pool().recycle_empty(batch);
         }
-        let mut batch = cx.pool().batch();
-        batch.extend(self.waiting.drain(..count));
-        if self.is_ahead && load.chain.is_some() {
-            load.frame_keys.extend(batch.iter_ahead().map(frame_key));
+        wide.attach(load);
+        Some(wide)
+    }
+
+    /// Makes what was open wait again, in the batches in which it came, in front of all others.
+    fn dissolve(&mut self, cx: &mut Context<'_>, open: Open) {
+        let Open { mut load, mut batch } = open;
+        self.put_in_front(cx, &mut batch, &load.lens);
+        load.lens.clear();
+        self.home.put(load);
+        cx.pool().recycle_empty(batch);
+    }
+
+    /// Makes packets wait in front of all others; so many came together, and so on.
+    fn put_in_front(&mut self, cx: &mut Context<'_>, batch: &mut Batch, lens: &[usize]) {
+        for &len in lens.iter().rev() {
+            let mut part = cx.pool().batch();
+            batch.split_last(len, &mut part);
+            self.waiting.push_front(part);
         }
-        let Load { chain, columns, texts, words, keyless, places, .. } = &mut *load;
-        if let Some(chain) = chain {
-            let room = chain.words_mut();
-            for part in &self.parts {
-                columns.push((part.slice, *words));
-                part.cut(&batch, &mut room[*words..], keyless, places);
-                *words += part.slice.column_words(count);
-            }
-            if !self.by_slices {
-                slices::copy_frames(&batch, &mut room[*words..]);
-                *words += count * slices::FRAME_WORDS;
-            }
-            if let (Some(part), Some(list), Some(offload)) = (&mut self.texts, texts, &self.offload)
-            {
-                *words += part.cut(&batch, offload, (*words, self.texts_at), room, list);
-                self.bytes_sent += list.texts.bytes();
-                self.bytes_copied += 4 * list.texts_words as u64;
-            }
-            self.bytes_sent += 4 * *words as u64;
+    }
+
+    /// Lays the columns of a wide batch side by side, and adds what needs all of its packets.
+    fn end_filling(&mut self, open: &mut Open) {
+        let count = open.batch.len();
+        let is_partial = count < self.size();
+        if let Some((_, clock)) = self.home.chooser() {
+            open.load.began = clock();
         }
-        batch.attach(load);
-        batch
+        let Load { chain, columns, texts, words, .. } = &mut *open.load;
+        let Some(chain) = chain else { return };
+        let room = chain.words_mut();
+        for (part, &from) in self.parts.iter().zip(&self.columns) {
+            // Of a full batch the room behind each column is small.
+            let at = if is_partial { *words } else { from };
+            let len = part.slice.column_words(count);
+            if at != from {
+                room.copy_within(from..from + len, at);
+            }
+            columns.push((part.slice, at));
+            *words = at + len;
+        }
+        if !self.by_slices {
+            slices::copy_frames(&open.batch, &mut room[*words..]);
+            *words += count * slices::FRAME_WORDS;
+        }
+        if let (Some(part), Some(list), Some(offload)) = (&mut self.texts, texts, &self.offload) {
+            let places = (*words, self.texts_at);
+            *words += part.cut(&open.batch, offload, places, room, list);
+            self.bytes_sent += list.texts.bytes();
+            self.bytes_copied += 4 * list.texts_words as u64;
+        }
+        self.bytes_sent += 4 * *words as u64;
     }
 
     /// Sees to what the number of packets that wait means for others.
     fn settle(&mut self, cx: &mut Context<'_>) {
-        let waiting = self.waiting.len();
+        let waiting = self.queued;
         // What waits while others pass by is in their way.
         let passes = self.passing > 0 && waiting > 0;
         cx.set_full(waiting >= FULL_BATCHES * self.size() || passes);
@@ -454,17 +577,18 @@ impl Batcher {
     /// wait; so many came together, and so on.
     pub(super) fn take_back(&mut self, cx: &mut Context<'_>, batch: &mut Batch, lens: &[usize]) {
         self.came += batch.len() as u64;
-        lens.iter().rev().for_each(|&len| self.lens.push_front(len));
-        for packet in batch.drain().rev() {
-            self.waiting.push_front(packet);
+        self.queued += batch.len();
+        if let Some(open) = self.open.take() {
+            self.dissolve(cx, open);
         }
+        self.put_in_front(cx, batch, lens);
         self.is_due = true;
         self.settle(cx);
     }
 
     /// A stop waits for what is in the chain.
     fn see_to_stop(&mut self, cx: &mut Context<'_>) {
-        self.is_due |= cx.pending_stops() > 0 && !self.waiting.is_empty();
+        self.is_due |= cx.pending_stops() > 0 && self.queued > 0;
         let must_wait = self.home.left() < self.came && !self.is_loop && !self.home.is_stuck();
         if must_wait != self.detains {
             self.detains = must_wait;
@@ -508,7 +632,7 @@ impl Element for Batcher {
             return Ok(());
         };
         let room = self.join(cx, &offload, &members)?;
-        let bytes = self.depth as usize * room.host_bytes();
+        let bytes = (self.depth as usize + 1) * room.host_bytes();
         if bytes > BYTES_MAX {
             return Err(format!(
                 "DEPTH {} wide batches of SIZE {} take {} MiB, at most {} MiB: fewer, or smaller",
@@ -518,7 +642,8 @@ impl Element for Batcher {
                 BYTES_MAX >> 20
             ));
         }
-        for _ in 0..self.depth {
+        // One more is filled while the others are under way.
+        for _ in 0..=self.depth {
             let chain = offload.device().chain(room);
             let chain = chain.map_err(|error| format!("no room on the device: {error}"))?;
             let mut load = Box::new(Load::new(&self.home, Some(chain)));
@@ -529,19 +654,18 @@ impl Element for Batcher {
         Ok(())
     }
 
-    fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
-        if self.waiting.is_empty() && self.passes(cx, batch.len()) {
+    fn push(&mut self, cx: &mut Context<'_>, _input: usize, batch: Batch) {
+        if self.queued == 0 && self.passes(cx, batch.len()) {
             self.came += batch.len() as u64;
             return self.pass(cx, batch);
         }
-        if self.waiting.is_empty() && !self.is_due {
+        if self.queued == 0 && !self.is_due {
             let timeout = i64::try_from(self.timeout.as_nanos()).unwrap_or(i64::MAX);
             cx.set_timer(TIMEOUT, Time(cx.now().0.saturating_add(timeout)));
         }
         self.came += batch.len() as u64;
-        self.lens.push_back(batch.len());
-        self.waiting.extend(batch.drain());
-        cx.pool().recycle_empty(batch);
+        self.queued += batch.len();
+        self.waiting.push_back(batch);
         self.has_news = true;
         self.send(cx);
     }
@@ -549,31 +673,34 @@ impl Element for Batcher {
     fn run_task(&mut self, cx: &mut Context<'_>) -> bool {
         let had_news = std::mem::take(&mut self.has_news);
         self.is_due |= self.by_idle && !had_news;
-        let waiting = self.waiting.len();
+        let queued = self.queued;
         self.send(cx);
-        self.waiting.len() < waiting
+        self.queued < queued
     }
 
     fn run_timer(&mut self, cx: &mut Context<'_>, timer: usize) {
         match timer {
             LOOK => self.is_looking = false,
-            _ => self.is_due |= !self.waiting.is_empty(),
+            _ => self.is_due |= self.queued > 0,
         }
         self.send(cx);
     }
 
     fn take_state(&mut self, cx: &mut Context<'_>, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<Self>() {
-            self.came += old.waiting.len() as u64;
+            if let Some(open) = old.open.take() {
+                old.dissolve(cx, open);
+            }
+            self.came += old.queued as u64;
+            self.queued += std::mem::take(&mut old.queued);
             self.waiting.append(&mut old.waiting);
-            self.lens.append(&mut old.lens);
             self.is_due = true;
             self.settle(cx);
         }
     }
 
     fn held(&self) -> usize {
-        self.waiting.len()
+        self.queued
     }
 
     fn finish(&mut self, _cx: &mut Context<'_>) -> Result<(), String> {
@@ -603,7 +730,7 @@ impl Element for Batcher {
         _param: &str,
     ) -> Result<String, HandlerError> {
         Ok(match name {
-            "length" => self.waiting.len().to_string(),
+            "length" => self.queued.to_string(),
             "batches" => self.batches.to_string(),
             "timeouts" => self.timeouts.to_string(),
             "bypassed" => self.bypassed.to_string(),

@@ -36,7 +36,7 @@ use std::time::Duration;
 
 use warpswitch_elements::route_lookup::PacketAddress;
 use warpswitch_graph::{Context, Element, ElementClass, HandlerError, HandlerSpec, Time};
-use warpswitch_packet::{Batch, Packet, annotation};
+use warpswitch_packet::{Batch, Column, annotation};
 
 use super::load::{Home, Load};
 use super::members;
@@ -60,9 +60,10 @@ const PATIENCE_NS: i64 = 1_000_000_000;
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Debatcher {
-    packets: VecDeque<Packet>,
-    /// Packets of each batch that they came in, and whose chain they leave.
-    batches: VecDeque<(usize, Option<Arc<Home>>)>,
+    /// Batches as they came to the `Batcher`, and whose chain they leave.
+    batches: VecDeque<(Batch, Option<Arc<Home>>)>,
+    /// Packets in them.
+    held: usize,
     /// Where packets come to rest behind it, if they all come to rest somewhere.
     queues: Vec<usize>,
     /// Whether the timer for the end of patience is set, or has run.
@@ -72,8 +73,8 @@ pub struct Debatcher {
 impl Debatcher {
     /// Emits one batch: those that are emitted at once would be one.
     fn emit(&mut self, cx: &mut Context<'_>) {
-        let is_crowded = self.packets.len() > PACKETS_MAX;
-        if cx.are_full(&self.queues) && !is_crowded && !self.packets.is_empty() {
+        let is_crowded = self.held > PACKETS_MAX;
+        if cx.are_full(&self.queues) && !is_crowded && self.held > 0 {
             cx.set_full(true);
             if !std::mem::replace(&mut self.is_patient, true) {
                 cx.set_timer(PATIENCE, Time(cx.now().0.saturating_add(PATIENCE_NS)));
@@ -84,18 +85,17 @@ impl Debatcher {
             cx.clear_timer(PATIENCE);
             self.tell_stuck(false);
         }
-        let mut batch = cx.pool().batch();
-        while let Some((count, home)) = self.batches.pop_front() {
-            batch.extend(self.packets.drain(..count));
+        while let Some((batch, home)) = self.batches.pop_front() {
+            self.held -= batch.len();
             if let Some(home) = home {
-                home.count_left(count as u64);
+                home.count_left(batch.len() as u64);
             }
+            cx.emit_batch(0, batch);
             if !is_crowded {
                 break;
             }
         }
-        cx.emit_batch(0, batch);
-        if self.packets.is_empty() {
+        if self.batches.is_empty() {
             cx.set_full(false);
         } else {
             cx.schedule_task();
@@ -109,19 +109,30 @@ impl Debatcher {
     }
 }
 
-/// Whatever members do to packets, all see what came.
+/// Whatever members do to packets, all see what came. Destinations are in slices, if the device has
+/// seen the batch.
 fn keep_annotations(load: &mut Load, batch: &Batch) {
-    let is_wanted = |family| load.steps.iter().any(|step| step.destinations == Some(family));
+    let is_past_device = load.chain.is_none();
+    let is_wanted = |family| {
+        is_past_device && load.steps.iter().any(|step| step.destinations == Some(family))
+    };
     let (is_v4, is_v6) = (is_wanted(Family::Ipv4), is_wanted(Family::Ipv6));
     if is_v4 {
-        load.destinations.extend(batch.iter_ahead().map(u32::of));
+        batch.read_annos(annotation::DST, &mut load.destinations);
+        load.destinations.iter_mut().for_each(|address| *address = u32::from_be(*address));
     }
     if is_v6 {
         load.destinations6.extend(batch.iter_ahead().map(u128::of));
     }
     // The first one sees them as they are.
     if load.steps.iter().skip(1).any(|step| step.sees_paints) {
-        load.paints.extend(batch.iter_ahead().map(|packet| packet.anno_u8(annotation::PAINT)));
+        match batch.anno_column(annotation::PAINT) {
+            Some(Column::All(0)) => load.paints.resize(batch.len(), 0),
+            _ => {
+                let paints = batch.iter_ahead().map(|packet| packet.anno_u8(annotation::PAINT));
+                load.paints.extend(paints);
+            }
+        }
     }
 }
 
@@ -138,22 +149,23 @@ impl Element for Debatcher {
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
         let Some(mut load) = Load::take(&mut batch) else { return cx.drop_batch(batch, 0) };
         let home = load.home.clone();
-        if load.is_passing && self.packets.is_empty() && !cx.are_full(&self.queues) {
+        if load.is_passing && self.batches.is_empty() && !cx.are_full(&self.queues) {
             home.put(load);
             home.count_left(batch.len() as u64);
             return cx.emit_batch(0, batch);
         }
         let began = home.chooser().map(|(_, clock)| clock());
         keep_annotations(&mut load, &batch);
+        if load.packet_lens.len() == batch.len() {
+            batch.defer(load.packet_lens.iter().copied());
+        }
         let steps = std::mem::take(&mut load.steps);
         for step in &steps {
             members::apply(cx, step, &mut load, &mut batch);
         }
         load.steps = steps;
         if load.results.len() == batch.len() {
-            for (packet, results) in batch.iter_mut().zip(&load.results) {
-                packet.set_cached(*results);
-            }
+            batch.set_results(&load.results);
         }
         if let (Some((offload, clock)), Some(began), Some(choice)) =
             (home.chooser(), began, load.choice.take())
@@ -162,17 +174,23 @@ impl Element for Debatcher {
             let cost = load.cost + clock().saturating_sub(began);
             offload.policy().note(choice, cost + Duration::from_nanos(taken_ns as u64));
         }
-        self.batches.extend(load.lens.drain(..).map(|len| (len, Some(home.clone()))));
+        self.held += batch.len();
+        let first = self.batches.len();
+        for len in load.lens.drain(..).rev() {
+            let mut part = cx.pool().batch();
+            batch.split_last(len, &mut part);
+            self.batches.push_back((part, Some(home.clone())));
+        }
+        self.batches.make_contiguous()[first..].reverse();
         home.put(load);
-        self.packets.extend(batch.drain());
         cx.pool().recycle_empty(batch);
         self.emit(cx);
     }
 
     fn run_task(&mut self, cx: &mut Context<'_>) -> bool {
-        let held = self.packets.len();
+        let held = self.held;
         self.emit(cx);
-        self.packets.len() < held
+        self.held < held
     }
 
     /// No packet has left for long: perhaps none ever will.
@@ -185,15 +203,15 @@ impl Element for Debatcher {
 
     fn take_state(&mut self, cx: &mut Context<'_>, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<Self>() {
-            self.packets.append(&mut old.packets);
+            self.held += std::mem::take(&mut old.held);
             // They were counted by a chain that is gone.
-            self.batches.extend(old.batches.drain(..).map(|(count, _)| (count, None)));
+            self.batches.extend(old.batches.drain(..).map(|(batch, _)| (batch, None)));
             cx.schedule_task();
         }
     }
 
     fn held(&self) -> usize {
-        self.packets.len()
+        self.held
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {
@@ -206,6 +224,6 @@ impl Element for Debatcher {
         _name: &str,
         _param: &str,
     ) -> Result<String, HandlerError> {
-        Ok(self.packets.len().to_string())
+        Ok(self.held.to_string())
     }
 }

@@ -51,7 +51,7 @@ impl Element for DeviceToHostMemcpy {
             chain.end();
         }
         if let Some((_, clock)) = load.home.chooser() {
-            load.cost = clock().saturating_sub(load.began);
+            load.cost += clock().saturating_sub(load.began);
         }
         cx.emit_batch(0, batch);
     }

@@ -75,14 +75,14 @@ impl Element for Dispatcher {
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, batch: Batch) {
         let outputs = cx.outputs() as u32;
         self.outputs.clear();
-        self.outputs.extend(batch.iter().map(|packet| {
-            let number = packet.anno_u32(self.anno);
-            match number {
+        batch.read_annos(self.anno, &mut self.outputs);
+        for number in &mut self.outputs {
+            *number = match *number {
                 number if number < outputs => number,
                 NO_OUTPUT => drop_for(NONE as u32),
                 _ => drop_for(BEYOND as u32),
-            }
-        }));
+            };
+        }
         cx.emit_each(batch, &self.outputs);
     }
 

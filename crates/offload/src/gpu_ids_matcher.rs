@@ -61,7 +61,7 @@ use warpswitch_packet::{Batch, CACHED_RESULTS, CachedResult, Packet};
 use warpswitch_scan::Patterns;
 use warpswitch_wire::link::LinkType;
 
-use super::anno::{self, FOUND_ANNO, Predicate, Written};
+use super::anno::{self, FOUND_ANNO, Meant, Predicate, Written};
 use super::device_element::{DeviceClass, DeviceElement, Joined, Target};
 use super::load::{Load, Step};
 use super::members;
@@ -84,6 +84,8 @@ pub struct GpuIdsMatcher {
     own: IdsMatcher,
     anno: usize,
     predicate: Option<Predicate>,
+    meant: Meant,
+    numbers: Vec<u32>,
     /// How packets begin, if a device searches them.
     link: Option<LinkType>,
     /// What was found of this element's own, where others of its chain have other patterns.
@@ -106,6 +108,8 @@ impl Default for GpuIdsMatcher {
             own: IdsMatcher::default(),
             anno: FOUND_ANNO,
             predicate: None,
+            meant: Meant::default(),
+            numbers: Vec::new(),
             link: None,
             picked: Found::default(),
             target: None,
@@ -134,8 +138,8 @@ impl GpuIdsMatcher {
             let found = payload(&ids_packet(packet, link, 0));
             found.is_some_and(|(group, text)| !patterns[group].is_empty() && !text.is_empty())
         };
-        let ours = batch.iter().filter(|packet| anno::is_for(self.predicate, packet));
-        let on_cores = ours.filter(is_searched).count() as u64;
+        let ours = batch.iter().enumerate().filter(|(place, _)| self.meant.has(*place));
+        let on_cores = ours.filter(|(_, packet)| is_searched(packet)).count() as u64;
         self.own.counts().on_cores.fetch_add(on_cores, Ordering::Relaxed);
     }
 
@@ -240,30 +244,28 @@ impl DeviceElement for GpuIdsMatcher {
         if self.target.is_some() {
             return self.make_results(step, load, batch.len());
         }
-        let predicate = self.predicate;
-        let is_for = |packet: &Packet| anno::is_for(predicate, packet);
+        self.meant.read(self.predicate, batch);
         let (mut found, mut picked) = (None, std::mem::take(&mut self.picked));
         if let Some((list, chain)) = self.texts(load) {
             list.read(chain, batch.len());
             let list = &*list;
             if let Some(part) = list.searches.of(step.element) {
                 self.count(part, list, chain.was_rescued());
-                let packets = batch.as_slice();
-                let is_for = |place: usize| is_for(&packets[place]);
-                found = Some(own_found(part, list, &mut picked, is_for));
+                let meant = &self.meant;
+                found = Some(own_found(part, list, &mut picked, |place| meant.has(place)));
             }
         }
         if found.is_none() {
             self.count_bypassed(batch);
         }
-        let Self { own, anno, .. } = self;
-        let hits = own.look(cx, batch, is_for, |place| {
+        let Self { own, anno, meant, numbers, .. } = self;
+        let hits = own.look(cx, batch, |place| meant.has(place), |place| {
             Some(warpswitch_ids::Found { patterns: found?.of(place)?, place: None })
         });
-        for (packet, &is_hit) in batch.iter_mut().zip(hits) {
-            if anno::is_for(predicate, packet) {
-                packet.set_anno_u32(*anno, is_hit.into());
-            }
+        if hits.len() == batch.len() {
+            numbers.clear();
+            numbers.extend(hits.iter().map(|&is_hit| u32::from(is_hit)));
+            meant.write(batch, *anno, numbers);
         }
         self.picked = picked;
     }

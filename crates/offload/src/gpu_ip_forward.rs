@@ -63,7 +63,7 @@ use warpswitch_packet::{Batch, Packet};
 use warpswitch_routes::NextHop;
 use warpswitch_wire::ipv4::Ipv4;
 
-use super::anno::{self, NO_OUTPUT, NUMBER_ANNO, Predicate, Written};
+use super::anno::{self, Meant, NO_OUTPUT, NUMBER_ANNO, Predicate, Written};
 use super::annotated;
 use super::device_element::{DeviceClass, DeviceElement, Joined};
 use super::load::{Load, Step};
@@ -107,6 +107,7 @@ pub struct GpuIpForward {
     unrouted: u32,
     anno: usize,
     predicate: Option<Predicate>,
+    meant: Meant,
     headers: Option<Arc<HeaderMirror>>,
     /// Of the batch at work: headers, and where they lead.
     slices: Vec<routes::Slice>,
@@ -128,6 +129,7 @@ impl Default for GpuIpForward {
             unrouted: NO_OUTPUT,
             anno: NUMBER_ANNO,
             predicate: None,
+            meant: Meant::default(),
             headers: None,
             slices,
             destinations,
@@ -216,8 +218,9 @@ impl DeviceElement for GpuIpForward {
             self.on_cores += count as u64;
             self.forward(batch);
         }
-        for (packet, slice) in batch.iter_mut().zip(&self.slices) {
-            if !anno::is_for(self.predicate, packet) {
+        self.meant.read(self.predicate, batch);
+        for (place, (packet, slice)) in batch.iter_mut().zip(&self.slices).enumerate() {
+            if !self.meant.has(place) {
                 continue;
             }
             let (verdict, hop) = slice.outcome();

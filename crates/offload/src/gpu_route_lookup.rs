@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use warpswitch_elements::cached::TableVersion;
-use warpswitch_elements::route_lookup::{PacketAddress, RouteLookup};
+use warpswitch_elements::route_lookup::RouteLookup;
 use warpswitch_gpu::routes::RouteImage;
 use warpswitch_gpu::work::Work;
 use warpswitch_graph::language::args::{Args, ArgsError, ElementRef};
@@ -12,7 +12,7 @@ use warpswitch_packet::{Batch, CACHED_RESULTS, CachedResult};
 use warpswitch_routes::NextHop;
 
 use super::address::ChainAddress;
-use super::anno::{self, NO_OUTPUT, NUMBER_ANNO, Predicate, Written};
+use super::anno::{self, Meant, NO_OUTPUT, NUMBER_ANNO, Predicate, Written};
 use super::annotated;
 use super::device_element::{DeviceElement, Joined};
 use super::load::{Load, Step};
@@ -41,6 +41,9 @@ pub struct GpuRouteLookup<L: RouteLookup<Address: ChainAddress>> {
     slot: usize,
     owner: u16,
     found: Vec<NextHop>,
+    outputs: Vec<u32>,
+    destinations: Vec<L::Address>,
+    meant: Meant,
     on_device: u64,
     on_cores: u64,
     /// With a target: packets in which no destination was found, so it has no use for an answer.
@@ -60,6 +63,9 @@ impl<L: RouteLookup<Address: ChainAddress>> Default for GpuRouteLookup<L> {
             slot: 0,
             owner: 0,
             found: Vec::new(),
+            outputs: Vec::new(),
+            destinations: Vec::new(),
+            meant: Meant::default(),
             on_device: 0,
             on_cores: 0,
             no_destination: 0,
@@ -159,18 +165,34 @@ impl<L: RouteLookup<Address: ChainAddress>> DeviceElement for GpuRouteLookup<L> 
             self.on_cores += batch.len() as u64;
             self.found.clear();
             self.found.resize(batch.len(), NextHop::NONE);
-            self.own.look_up(L::Address::kept(load), &mut self.found);
-        }
-        for (packet, hop) in batch.iter_mut().zip(&self.found) {
-            if !anno::is_for(self.predicate, packet) {
-                continue;
+            let column = load.column(self.slice());
+            match (&mut load.chain, column) {
+                (Some(chain), Some(at)) => {
+                    // Annotations may have changed since.
+                    let keys = &chain.words_mut()[at..];
+                    self.destinations.clear();
+                    self.destinations.extend(L::Address::of_keys(keys, batch.len()));
+                }
+                _ => self.destinations.clone_from(L::Address::kept(load)),
             }
-            let (gateway, output) = self.own.way(*hop).unwrap_or((None, NO_OUTPUT));
-            if let Some(gateway) = gateway {
-                gateway.put(packet);
-            }
-            packet.set_anno_u32(self.anno, output);
+            self.own.look_up(&self.destinations, &mut self.found);
         }
+        self.meant.read(self.predicate, batch);
+        self.outputs.clear();
+        let mut has_gateway = false;
+        self.outputs.extend(self.found.iter().map(|&hop| {
+            let (gateway, output) = self.own.way(hop).unwrap_or((None, NO_OUTPUT));
+            has_gateway |= gateway.is_some();
+            output
+        }));
+        if has_gateway {
+            let gateway = |place: usize| {
+                let is_meant = self.meant.has(place);
+                self.own.way(self.found[place]).filter(|_| is_meant)?.0
+            };
+            L::Address::put_gateways(batch, gateway);
+        }
+        self.meant.write(batch, self.anno, &mut self.outputs);
     }
 }
 

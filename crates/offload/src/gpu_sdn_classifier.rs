@@ -53,7 +53,7 @@ use warpswitch_graph::{
 use warpswitch_packet::{Batch, CACHED_RESULTS, CachedResult};
 use warpswitch_rules::Schema;
 
-use super::anno::{self, NO_OUTPUT, NUMBER_ANNO, Predicate, Written};
+use super::anno::{self, Meant, NO_OUTPUT, NUMBER_ANNO, Predicate, Written};
 use super::annotated;
 use super::device_element::{DeviceClass, DeviceElement, Joined, Target};
 use super::load::{Load, Step};
@@ -93,6 +93,8 @@ pub struct GpuSdnClassifier {
     /// Where results go, and for which element they are.
     slot: usize,
     owner: u16,
+    outputs: Vec<u32>,
+    meant: Meant,
     on_device: u64,
     on_cores: u64,
 }
@@ -111,6 +113,8 @@ impl Default for GpuSdnClassifier {
             schema: None,
             slot: 0,
             owner: 0,
+            outputs: Vec::new(),
+            meant: Meant::default(),
             on_device: 0,
             on_cores: 0,
         }
@@ -175,21 +179,21 @@ impl DeviceElement for GpuSdnClassifier {
             return;
         }
         self.own.look_at_headers(cx, batch);
-        let predicate = self.predicate;
         let answers = answers.filter(|_| self.own.results().holds(step.version));
         match answers {
             Some(_) => self.on_device += count,
             None => self.on_cores += count,
         }
-        let is_for = |packet: &_| anno::is_for(predicate, packet);
         let paints = (!paints.is_empty()).then_some(&paints[..]);
-        let outputs = self.own.outputs(batch, answers, paints, keyless, is_for);
-        for (packet, &output) in batch.iter_mut().zip(outputs) {
-            if anno::is_for(predicate, packet) {
-                let is_output = (output as usize) < OUTPUTS_MAX;
-                packet.set_anno_u32(self.anno, if is_output { output } else { NO_OUTPUT });
-            }
-        }
+        self.meant.read(self.predicate, batch);
+        let outputs = self.own.outputs(batch, answers, paints, keyless, self.meant.packets());
+        let output = |&output: &u32| {
+            let is_output = (output as usize) < OUTPUTS_MAX;
+            if is_output { output } else { NO_OUTPUT }
+        };
+        self.outputs.clear();
+        self.outputs.extend(outputs[..batch.len()].iter().map(output));
+        self.meant.write(batch, self.anno, &mut self.outputs);
     }
 }
 

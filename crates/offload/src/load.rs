@@ -58,6 +58,8 @@ pub struct Load {
     pub(crate) steps: Vec<Step>,
     /// Packets of each batch that came, in order.
     pub(crate) lens: Vec<usize>,
+    /// Bytes of packets whose batches were not deferred when they came.
+    pub(crate) packet_lens: Vec<u32>,
     /// Results that go on with the packets.
     pub(crate) results: Vec<[CachedResult; CACHED_RESULTS]>,
     /// What keys of frames were made from, by packet, if there are results that go on.
@@ -65,7 +67,8 @@ pub struct Load {
     /// Where in a packet's buffer the destination of its IPv6 header was read, 0 if nowhere; if
     /// there are results that go on.
     pub(crate) places: Vec<u32>,
-    /// Destinations before any member of the chain changed them.
+    /// Destinations before any member of the chain changed them, of a batch that passes by the
+    /// device; else slices have them.
     pub(crate) destinations: Vec<u32>,
     /// The same of IPv6.
     pub(crate) destinations6: Vec<u128>,
@@ -90,6 +93,7 @@ impl Load {
             keyless: Vec::new(),
             steps: Vec::new(),
             lens: Vec::new(),
+            packet_lens: Vec::new(),
             results: Vec::new(),
             frame_keys: Vec::new(),
             places: Vec::new(),
@@ -124,6 +128,7 @@ impl Load {
         self.keyless.clear();
         self.steps.clear();
         self.lens.clear();
+        self.packet_lens.clear();
         self.results.clear();
         self.frame_keys.clear();
         self.places.clear();
@@ -131,6 +136,7 @@ impl Load {
         self.destinations6.clear();
         self.paints.clear();
         (self.words, self.choice, self.is_passing) = (0, None, false);
+        self.cost = Duration::ZERO;
     }
 }
 

@@ -4,10 +4,11 @@
 //! field is found behind tags, options and extension headers is the worker's affair, once for all
 //! elements that ask for it.
 
+use warpswitch_elements::frame_key;
 use warpswitch_elements::route_lookup::PacketAddress;
 use warpswitch_gpu::chain::ALIGN_WORDS;
 use warpswitch_gpu::routes::{self, SLICE_WORDS};
-use warpswitch_packet::{Batch, Header, Packet, annotation};
+use warpswitch_packet::{Batch, Column, Header, LentFrames, Packet, annotation};
 use warpswitch_rules::Schema;
 use warpswitch_rules::extract::Extractor;
 use warpswitch_wire::link::LinkType;
@@ -99,56 +100,103 @@ impl Part {
         Self { slice, extractor }
     }
 
-    /// Writes the slices of a batch side by side; notes which packets have none where that is not
-    /// seen from the words, and where in buffers IPv6 destinations were found, 0 for nowhere.
+    /// Writes the slices of a batch, which begins with packet `from` of its wide batch, side by
+    /// side; notes which packets have none where that is not seen from the words, and where in
+    /// buffers IPv6 destinations were found, 0 for nowhere.
     pub(super) fn cut(
         &self,
         batch: &Batch,
+        from: usize,
         room: &mut [u32],
         keyless: &mut Vec<(Slice, usize)>,
         places: &mut Vec<u32>,
     ) {
-        let count = batch.len();
         match self.slice {
-            Slice::Key(schema) => {
-                let Some(extractor) = &self.extractor else { return };
-                let packets = batch.iter_ahead();
-                let frames =
-                    packets.map(|packet| (packet.data(), packet.anno_u8(annotation::PAINT).into()));
-                let keys = &mut room[..count * schema.words];
-                extractor.extract_each(frames, keys, |idx| keyless.push((self.slice, idx)));
+            Slice::Key(_) => {
+                let mut keyless = |idx| keyless.push((self.slice, from + idx));
+                self.cut_keys(batch, room, &mut keyless);
             }
             Slice::IpHeader(at) => {
-                for (packet, words) in batch.iter_ahead().zip(room.as_chunks_mut().0) {
+                for (packet, words) in batch.iter().zip(room.as_chunks_mut().0) {
                     *words = *ip_header(packet, at).words();
                 }
             }
-            Slice::Destination(Family::Ipv4) => {
-                for (packet, word) in batch.iter_ahead().zip(room) {
-                    *word = u32::of(packet);
+            Slice::Destination(Family::Ipv4) => match batch.anno_column(annotation::DST) {
+                Some(Column::All(value)) => room.fill(u32::from_be(value)),
+                Some(Column::Each(values)) => {
+                    for (&value, word) in values.iter().zip(room) {
+                        *word = u32::from_be(value);
+                    }
                 }
-            }
+                None => {
+                    for (packet, word) in batch.iter().zip(room) {
+                        *word = u32::of(packet);
+                    }
+                }
+            },
             Slice::Destination(Family::Ipv6) => {
-                for (packet, words) in batch.iter_ahead().zip(room.as_chunks_mut().0) {
+                for (packet, words) in batch.iter().zip(room.as_chunks_mut().0) {
                     *words = words_of(u128::of(packet));
                 }
             }
-            Slice::HeaderDestination(Family::Ipv4) => {
-                for (packet, word) in batch.iter_ahead().zip(room) {
-                    *word = header_destination::<4>(packet, 16, 0x0800)
-                        .map_or(0, |(_, address)| u32::from_be_bytes(address));
+            Slice::HeaderDestination(Family::Ipv4) => match batch.lent_frames() {
+                Some(frames) => {
+                    for (frame, word) in frames.zip(room) {
+                        *word = destination4(frame, None);
+                    }
                 }
-            }
+                None => {
+                    for (packet, word) in batch.iter().zip(room) {
+                        let header = packet.header_offset(Header::Network);
+                        *word = destination4(packet.data(), header);
+                    }
+                }
+            },
             Slice::HeaderDestination(Family::Ipv6) => {
-                places.clear();
-                for (packet, words) in batch.iter_ahead().zip(room.as_chunks_mut().0) {
-                    let found = header_destination(packet, 24, 0x86dd);
+                for (packet, words) in batch.iter().zip(room.as_chunks_mut().0) {
+                    let header = packet.header_offset(Header::Network);
+                    let found = header_destination(packet.data(), header, 24, 0x86dd);
                     *words = words_of(found.map_or(0, |(_, address)| u128::from_be_bytes(address)));
                     let place = found.map_or(0, |(at, _)| packet.headroom() + at);
                     places.push(u32::try_from(place).unwrap_or(0));
                 }
             }
         }
+    }
+
+    /// Writes the keys of a batch.
+    fn cut_keys(&self, batch: &Batch, room: &mut [u32], keyless: &mut dyn FnMut(usize)) {
+        let Some(extractor) = &self.extractor else { return };
+        let is_unpainted = batch.anno_column(annotation::PAINT) == Some(Column::All(0));
+        match batch.lent_frames() {
+            Some(LentFrames::Span(frames)) => {
+                extractor.extract_each(frames.map(|frame| (frame, 0)), room, keyless);
+            }
+            Some(LentFrames::Numbered(frames)) => {
+                extractor.extract_each(frames.map(|frame| (frame, 0)), room, keyless);
+            }
+            None => match batch.frames_with_headers().filter(|_| is_unpainted) {
+                Some(frames) => {
+                    extractor.extract_each(frames.map(|frame| (frame, 0)), room, keyless);
+                }
+                None => {
+                    let paint = |packet: &Packet| packet.anno_u8(annotation::PAINT).into();
+                    let frames = batch.iter().map(|packet| (packet.data(), paint(packet)));
+                    extractor.extract_each(frames, room, keyless);
+                }
+            },
+        }
+    }
+}
+
+/// Adds the keys of cached results for frames, see [`frame_key`].
+pub(super) fn add_frame_keys(batch: &Batch, keys: &mut Vec<Option<u32>>) {
+    match batch.lent_frames() {
+        // Nobody has painted them.
+        Some(frames) => {
+            keys.extend(frames.map(|frame| Some(Packet::lent_extent(frame.len())? << 8)));
+        }
+        None => keys.extend(batch.iter().map(frame_key)),
     }
 }
 
@@ -162,19 +210,28 @@ fn words_of(address: u128) -> [u32; 4] {
     [96, 64, 32, 0].map(|shift| (address >> shift) as u32)
 }
 
-/// The destination of a packet's IP header, which has it `offset` bytes from its start and is
-/// announced by `ethertype`; and where in the data it is.
+/// The destination of an IPv4 header; 0 where there is none.
+#[inline]
+fn destination4(data: &[u8], header: Option<usize>) -> u32 {
+    let found = header_destination::<4>(data, header, 16, 0x0800);
+    found.map_or(0, |(_, address)| u32::from_be_bytes(address))
+}
+
+/// The destination of an IP header, which has it `offset` bytes from its start, where `header` says
+/// or behind what announces it by `ethertype`; and where in the data it is.
+#[inline]
 fn header_destination<const BYTES: usize>(
-    packet: &Packet,
+    data: &[u8],
+    header: Option<usize>,
     offset: usize,
     ethertype: u16,
 ) -> Option<(usize, [u8; BYTES])> {
-    let start = match packet.header_offset(Header::Network) {
+    let start = match header {
         Some(start) => start,
-        None => header_of_frame(packet.data(), ethertype)?,
+        None => header_of_frame(data, ethertype)?,
     };
     let at = start + offset;
-    Some((at, *packet.data().get(at..)?.first_chunk()?))
+    Some((at, *data.get(at..)?.first_chunk()?))
 }
 
 /// Where the header that `ethertype` announces begins in an Ethernet frame, behind VLAN tags.

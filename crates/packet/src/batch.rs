@@ -352,8 +352,10 @@ impl Batch {
 
 /// Frames that are lent to all packets at once; see the module.
 impl Batch {
+    /// Whether nobody has looked at packets since frames were lent to all of them, or since
+    /// [`Batch::defer`].
     #[inline]
-    pub(crate) fn is_deferred(&self) -> bool {
+    pub fn is_deferred(&self) -> bool {
         self.0.packets.get().is_none()
     }
 
@@ -373,10 +375,17 @@ impl Batch {
         self.frames().filter(|_| self.0.columns.is_empty())
     }
 
-    /// The same, whether there are columns or not: frames from their start to their end, whatever
-    /// columns say of headers.
+    /// The data of each packet, if frames are lent to all of them and a column says where their IP
+    /// headers are.
+    pub fn frames_with_headers(&self) -> Option<impl ExactSizeIterator<Item = &[u8]> + Clone> {
+        let frames = self.frames().filter(|_| self.0.columns.has_headers())?;
+        let all = frames.zip(self.0.columns.behind());
+        Some(all.map(|(frame, behind)| &frame[..frame.len().saturating_sub(behind)]))
+    }
+
+    /// Frames that are lent, from their start to their end, whatever columns say of headers.
     #[inline]
-    pub fn frames(&self) -> Option<LentFrames<'_>> {
+    fn frames(&self) -> Option<LentFrames<'_>> {
         let Loan { numbers, frames, .. } = &self.0.loan;
         let frames = frames.as_ref().filter(|_| self.is_lent_whole())?;
         Some(LentFrames::new(frames, numbers))

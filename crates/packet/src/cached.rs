@@ -15,7 +15,7 @@
 //! # Invariants
 //! - A1: a packet has no cached results once its bytes may have been written.
 
-use crate::packet::Packet;
+use crate::packet::{HEADROOM_BYTES, Packet};
 
 /// Results that one packet can carry.
 pub const CACHED_RESULTS: usize = 2;
@@ -73,10 +73,21 @@ impl Packet {
     /// same bytes.
     #[inline]
     pub fn extent(&self) -> Option<u32> {
-        const LEN_BITS: u32 = 16;
-        let (from, len) = (self.headroom() as u32, self.len() as u32);
-        (from < 1 << (24 - LEN_BITS) && len < 1 << LEN_BITS).then_some(from << LEN_BITS | len)
+        extent(self.headroom(), self.len())
     }
+
+    /// The [extent](Packet::extent) of a packet that is lent a frame of so many bytes and was not
+    /// changed.
+    #[inline]
+    pub fn lent_extent(frame_bytes: usize) -> Option<u32> {
+        extent(HEADROOM_BYTES, frame_bytes)
+    }
+}
+
+fn extent(from: usize, len: usize) -> Option<u32> {
+    const LEN_BITS: u32 = 16;
+    let (from, len) = (from as u32, len as u32);
+    (from < 1 << (24 - LEN_BITS) && len < 1 << LEN_BITS).then_some(from << LEN_BITS | len)
 }
 
 #[cfg(test)]
@@ -114,6 +125,9 @@ mod tests {
                 assert_eq!((packet.cached(0), packet.cached(1)), (Some(BOTH[0]), None));
                 packet.set_cached(BOTH);
                 let extent = packet.extent();
+                if is_lent {
+                    assert_eq!(extent, Packet::lent_extent(10));
+                }
                 packet.pull(2);
                 packet.take(1);
                 packet.set_anno_u32(40, 1);

@@ -143,6 +143,11 @@ impl Columns {
         self.headers.extend(headers.map(word));
     }
 
+    /// Of each packet, bytes that are behind its end.
+    pub(crate) fn behind(&self) -> impl ExactSizeIterator<Item = usize> + Clone {
+        self.headers.iter().map(|&word| (word >> HEADER_BITS) as usize)
+    }
+
     pub(crate) fn set_results(&mut self, results: &[[CachedResult; CACHED_RESULTS]]) {
         self.results.clear();
         self.results.extend_from_slice(results);

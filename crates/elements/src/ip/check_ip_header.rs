@@ -52,7 +52,7 @@ use warpswitch_graph::language::args::{
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec, Sharing,
 };
-use warpswitch_packet::{Batch, Packet};
+use warpswitch_packet::{Batch, Column, LentFrames, Packet, annotation};
 use warpswitch_wire::ipv4::{HEADER_BYTES, Ipv4};
 
 use super::support::{Failures, numbers};
@@ -136,7 +136,30 @@ pub(super) fn check(
     has_checksum: bool,
     sources: &Sources,
 ) -> Result<(), usize> {
-    let bytes = packet.data().get(at..).filter(|bytes| bytes.len() >= HEADER_BYTES).ok_or(TINY)?;
+    let good = check_bytes(packet.data(), at, has_checksum, sources)?;
+    packet.take(good.behind);
+    packet.set_ip_header(at, good.header_bytes);
+    packet.set_dst_ipv4(good.dst.octets());
+    Ok(())
+}
+
+/// What a check finds of a good header.
+struct Good {
+    header_bytes: usize,
+    dst: Ipv4Addr,
+    /// Bytes behind the end of the packet.
+    behind: usize,
+}
+
+/// See [`check`].
+#[inline(always)]
+fn check_bytes(
+    data: &[u8],
+    at: usize,
+    has_checksum: bool,
+    sources: &Sources,
+) -> Result<Good, usize> {
+    let bytes = data.get(at..).filter(|bytes| bytes.len() >= HEADER_BYTES).ok_or(TINY)?;
     let view = Ipv4::new_unchecked(bytes);
     let (header_bytes, total_bytes) = (view.header_bytes(), view.total_bytes());
     if view.version() != 4 {
@@ -151,14 +174,11 @@ pub(super) fn check(
     if has_checksum && !is_intact(&bytes[..header_bytes]) {
         return Err(CHECKSUM);
     }
-    let (dst, padding_bytes) = (view.dst(), bytes.len() - total_bytes);
+    let (dst, behind) = (view.dst(), bytes.len() - total_bytes);
     if sources.is_bad(view.src().into(), dst.into()) {
         return Err(SOURCE);
     }
-    packet.take(padding_bytes);
-    packet.set_ip_header(at, header_bytes);
-    packet.set_dst_ipv4(dst.octets());
-    Ok(())
+    Ok(Good { header_bytes, dst, behind })
 }
 
 /// Whether the checksum of a header is right: a sum of few words, which cannot overflow. Folded
@@ -186,7 +206,15 @@ pub struct CheckIpHeader {
     has_checksum: bool,
     sources: Sources,
     failures: Failures,
+    /// Of a batch whose packets nobody has looked at: destinations, and bytes of each header and
+    /// behind each packet.
+    columns: (Vec<u32>, Vec<(u8, u32)>),
+    /// Batches of which each packet is looked at, as one had a bad header.
+    one_by_one: u32,
 }
+
+/// Batches that are checked packet by packet behind one with a bad header.
+const ONE_BY_ONE: u32 = 16;
 
 /// Addresses between spaces, or a number of bytes: what may stand without a keyword.
 fn old_arguments(
@@ -211,8 +239,34 @@ fn old_arguments(
 
 impl CheckIpHeader {
     fn new(has_checksum: bool) -> Self {
-        let (sources, failures) = Default::default();
-        Self { offset: 0, has_checksum, sources, failures }
+        let (sources, failures, columns) = Default::default();
+        Self { offset: 0, has_checksum, sources, failures, columns, one_by_one: 0 }
+    }
+
+    /// Checks frames that are lent to a batch whose packets nobody has looked at, and leaves what
+    /// it finds in columns; false, and nothing has changed, if one of them is not good.
+    fn check_frames(&mut self, batch: &mut Batch) -> bool {
+        let at = self.offset as usize;
+        let Self { has_checksum, sources, columns: (destinations, headers), .. } = self;
+        let Some(frames) = batch.lent_frames() else { return false };
+        destinations.clear();
+        headers.clear();
+        let mut keep = |frame: &[u8]| {
+            let good = check_bytes(frame, at, *has_checksum, sources).ok()?;
+            destinations.push(u32::from_ne_bytes(good.dst.octets()));
+            headers.push((good.header_bytes as u8, good.behind as u32));
+            Some(())
+        };
+        let is_good = match frames {
+            LentFrames::Span(mut frames) => frames.try_for_each(&mut keep),
+            LentFrames::Numbered(mut frames) => frames.try_for_each(&mut keep),
+        };
+        if is_good.is_none() {
+            return false;
+        }
+        batch.set_ip_headers(self.offset, headers.drain(..));
+        batch.set_annos(annotation::DST, Column::Each(destinations));
+        true
     }
 }
 
@@ -246,6 +300,14 @@ impl Element for CheckIpHeader {
     }
 
     fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
+        if self.one_by_one > 0 {
+            self.one_by_one -= 1;
+        } else if batch.lent_frames().is_some() {
+            if self.check_frames(batch) {
+                return;
+            }
+            self.one_by_one = ONE_BY_ONE;
+        }
         let at = self.offset as usize;
         cx.sort(batch, |cx, packet| match check(packet, at, self.has_checksum, &self.sources) {
             Ok(()) => Fate::Pass,

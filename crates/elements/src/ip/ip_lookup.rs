@@ -58,7 +58,7 @@ use warpswitch_graph::language::args::{Args, ArgsError, split};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing, drop_for,
 };
-use warpswitch_packet::Batch;
+use warpswitch_packet::{Batch, Column, annotation};
 use warpswitch_routes::{NextHop, Prefix, RouteChange};
 
 use super::route_table::{Hop, Refused, RouteTable, Written, route_text};
@@ -381,7 +381,8 @@ impl Element for IpLookup {
 
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
         self.addresses.clear();
-        self.addresses.extend(batch.iter().map(|packet| u32::from_be_bytes(packet.dst_ipv4())));
+        batch.read_annos(annotation::DST, &mut self.addresses);
+        self.addresses.iter_mut().for_each(|address| *address = u32::from_be(*address));
         if self.lack.is_open() {
             let has = self.addresses.iter().any(|&address| address != 0);
             self.lack.note(cx, has, batch.len(), &NO_DESTINATION);
@@ -396,25 +397,30 @@ impl Element for IpLookup {
             && self.found.iter().all(|found| *found == first)
         {
             if hop.gateway != 0 {
-                let gateway = hop.gateway.to_be_bytes();
-                batch.iter_mut().for_each(|packet| packet.set_dst_ipv4(gateway));
+                batch.set_annos(annotation::DST, Column::All(hop.gateway.to_be()));
             }
             return cx.emit_batch(hop.port as usize, batch);
         }
         self.outputs.clear();
         let mut has_all = true;
-        self.outputs.extend(batch.iter_mut().zip(&self.found).map(|(packet, &found)| {
+        let mut has_gateway = false;
+        self.outputs.extend(self.addresses.iter_mut().zip(&self.found).map(|(address, &found)| {
             let Some(hop) = self.table.hop(found) else {
                 has_all = false;
                 return drop_for(NO_ROUTE as u32);
             };
             if hop.gateway != 0 {
-                packet.set_dst_ipv4(hop.gateway.to_be_bytes());
+                has_gateway = true;
+                *address = hop.gateway;
             }
             hop.port
         }));
         if !has_all && self.told < TOLD_MAX {
             self.tell_no_route(cx);
+        }
+        if has_gateway {
+            self.addresses.iter_mut().for_each(|address| *address = address.to_be());
+            batch.set_annos(annotation::DST, Column::Each(&self.addresses));
         }
         cx.emit_each(batch, &self.outputs);
     }

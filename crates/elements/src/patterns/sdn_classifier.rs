@@ -296,15 +296,15 @@ impl Lookup {
         &mut self,
         batch: &mut Batch,
         miss: Option<u32>,
-        is_for: impl Fn(&Packet) -> bool,
+        is_for: impl Fn(usize) -> bool,
     ) {
         for &idx in &self.keyless {
             self.to[idx] = miss.unwrap_or(drop_for(NO_KEY));
         }
         if self.has_paints {
-            for (packet, id) in batch.iter_mut().zip(&self.found) {
+            for (at, (packet, id)) in batch.iter_mut().zip(&self.found).enumerate() {
                 if let Some(&Some(paint)) = self.paints.get(id.as_usize())
-                    && is_for(packet)
+                    && is_for(at)
                 {
                     packet.set_anno_u8(annotation::PAINT, paint);
                 }
@@ -407,8 +407,8 @@ impl SdnClassifier {
         Some(rules.build())
     }
 
-    /// Where those of the packets go that `is_for` says: outputs, or more than there are. `answers`
-    /// are numbers of rules, if they are known already, `keyless` the places of packets without a
+    /// Where packets go, those that `meant` says if not all: outputs, or more than there are.
+    /// `answers` are numbers of rules, if they are known already, `keyless` the places of packets without a
     /// key, and `paints` in-ports that differ from the packets' paint annotations.
     pub fn outputs(
         &mut self,
@@ -416,7 +416,7 @@ impl SdnClassifier {
         answers: Option<&[u32]>,
         paints: Option<&[u8]>,
         keyless: impl Iterator<Item = usize>,
-        is_for: impl Fn(&Packet) -> bool,
+        meant: Option<&[bool]>,
     ) -> &[u32] {
         let Some(lookup) = &mut self.lookup else { return &[] };
         match answers {
@@ -428,9 +428,17 @@ impl SdnClassifier {
             }
             None => lookup.find(batch, paints),
         }
-        let (packets, found) = (batch.as_slice(), &lookup.found[..batch.len()]);
-        lookup.verdicts.judge(found, &mut lookup.to, |at| is_for(&packets[at]));
-        lookup.end_judging(batch, self.miss, is_for);
+        let found = &lookup.found[..batch.len()];
+        match meant {
+            None => {
+                lookup.verdicts.judge(found, &mut lookup.to, |_| true);
+                lookup.end_judging(batch, self.miss, |_| true);
+            }
+            Some(meant) => {
+                lookup.verdicts.judge(found, &mut lookup.to, |at| meant[at]);
+                lookup.end_judging(batch, self.miss, |at| meant[at]);
+            }
+        }
         &lookup.to
     }
 }

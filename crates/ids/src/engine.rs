@@ -218,6 +218,11 @@ impl Engine {
         &self.groups[carried as usize]
     }
 
+    /// The rules of a protocol that have a fast pattern.
+    pub(crate) fn patterned(&self, carried: Carried) -> &[u32] {
+        &self.group(carried).by_pattern
+    }
+
     /// Adds the rules whose fast pattern is one of `found`.
     pub(crate) fn candidates(&self, carried: Carried, found: &[PatternId], out: &mut Vec<u32>) {
         let group = self.group(carried);

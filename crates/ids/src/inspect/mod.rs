@@ -51,7 +51,7 @@ use warpswitch_scan::{PatternId, PatternSets};
 use warpswitch_wire::link::LinkType;
 
 pub use crate::decode::Uninspected;
-use crate::decode::{Carried, Decoded, decode, decode_fragment, decode_whole};
+use crate::decode::{Carried, Decoded, NO_VLAN, decode, decode_fragment, decode_whole};
 use crate::engine::Engine;
 use crate::flowbits::BitTable;
 use crate::flows::Flows;
@@ -61,7 +61,9 @@ use crate::fragments::{Fragments, Whole};
 use crate::rule::Direction;
 pub use crate::stream::StreamStats;
 use crate::threshold::{Threshold, Windows};
-use round::{Head, Next, Round, renew};
+pub(crate) use judge::fold;
+pub(crate) use round::renew;
+use round::{Head, Next, Round};
 use search::Searched;
 
 /// Texts are searched when there are so many bytes of them.
@@ -205,7 +207,7 @@ pub struct PayloadPlace {
 }
 
 impl PayloadPlace {
-    fn of(packet: &[u8], decoded: &Decoded<'_>) -> Self {
+    pub(crate) fn of(packet: &[u8], decoded: &Decoded<'_>) -> Self {
         let (group, payload) = (decoded.carried as usize, decoded.payload);
         let start = payload.as_ptr().addr().wrapping_sub(packet.as_ptr().addr());
         Self { group, start, bytes: payload.len() }
@@ -237,7 +239,7 @@ pub struct Alert {
     pub number: u64,
     /// When that was: the packet's time.
     pub timestamp_ns: u64,
-    /// The number of the flow in the run, from 1.
+    /// The number of the flow in the run, from 1; 0 without flows.
     pub flow_id: u64,
     /// Source.
     pub src: IpAddr,
@@ -257,6 +259,30 @@ pub struct Alert {
     pub in_stream: bool,
     /// The start of the text that it was found in.
     pub payload: Vec<u8>,
+}
+
+impl Alert {
+    /// An alert of a rule in a packet without a flow; the caller sets what the headers do not have.
+    pub(crate) fn of_packet(rule: u32, packet: &Decoded<'_>) -> Self {
+        let has_ports = matches!(packet.carried, Carried::Tcp | Carried::Udp)
+            || (packet.src_port, packet.dst_port) != (0, 0);
+        Self {
+            rule,
+            packet: None,
+            number: 0,
+            timestamp_ns: 0,
+            flow_id: 0,
+            src: packet.src(),
+            dst: packet.dst(),
+            ports: has_ports.then_some((packet.src_port, packet.dst_port)),
+            ip_proto: packet.ip_proto,
+            icmp: packet.icmp,
+            vlans: packet.vlans.map(|vlan| (vlan != NO_VLAN).then_some(vlan)),
+            direction: Direction::ToServer,
+            in_stream: false,
+            payload: Vec::new(),
+        }
+    }
 }
 
 /// What an inspector counts.

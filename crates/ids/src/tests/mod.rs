@@ -9,6 +9,7 @@ mod http;
 mod mistakes;
 mod numbers;
 mod passes;
+mod stateless;
 mod streams;
 mod texts;
 mod threshold;

@@ -1,8 +1,8 @@
 //! Stateless matching: rules against single packets, without flows, reassembly or counters.
 //!
 //! ```text
-//! packets ─► decode ─► ports of the protocol's patterns ─► search ─► candidates ─► confirm ─► alerts
-//!              └─► hits that a device found ahead ────────────────────────┘
+//! packets ─► decode ─► ports of the patterns ─► search ─► candidates ─► confirm ─► alerts
+//!              └─► hits that a device found ahead ──────────────┘
 //! ```
 //! A rule matches a packet if its header matches and its payload options match the packet's own
 //! payload. [`Rules::without_state`](crate::Rules::without_state) defines which rules qualify.

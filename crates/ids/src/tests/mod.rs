@@ -2,6 +2,7 @@
 
 mod agree;
 mod bounds;
+mod elsewhere;
 mod flowbits;
 mod fragments;
 pub mod frames;

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use warpswitch_scan::{PatternId, PatternSets, Scratch};
 
 use crate::confirm::{Answer, ChainScratch, Text, Work};
-use crate::decode::{Carried, Decoded, decode};
+use crate::decode::{Carried, Decoded, decode, decode_network};
 use crate::engine::{Engine, FlowFacts, GROUPS};
 use crate::inspect::{Alert, Packet, PayloadPlace, Search, Uninspected, fold, renew};
 use crate::rule::{Action, Direction, Rules};
@@ -226,7 +226,11 @@ impl StatelessEngine {
             Ok(decoded) => decoded,
             Err(reason) => {
                 stats.uninspected[reason as usize] += 1;
-                return None;
+                // Rules of `ip` need only the IP header.
+                let has_rules =
+                    reason == Uninspected::Malformed && !self.engine.network_rules().is_empty();
+                let network = || decode_network(packet.link, packet.bytes, packet.wire_bytes);
+                has_rules.then(network).flatten()?
             }
         };
         let payload = decoded.payload;

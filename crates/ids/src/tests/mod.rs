@@ -2,6 +2,7 @@
 
 mod agree;
 mod bounds;
+mod broken;
 mod elsewhere;
 mod flowbits;
 mod fragments;

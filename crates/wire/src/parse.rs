@@ -219,8 +219,8 @@ pub fn parse(link: LinkType, frame: &[u8], wire_bytes: usize) -> Result<ParsedFr
     read(link, frame, wire_bytes, true)
 }
 
-/// As [`parse`], but stops behind the IP header: extension headers of IPv6 and transport headers may
-/// be incomplete or broken. For IPv6, `fragment` and `ip_proto` are not set.
+/// As [`parse`], but stops behind the IP header: extension headers of IPv6 and transport headers
+/// may be incomplete or broken. For IPv6, `fragment` and `ip_proto` are not set.
 ///
 /// # Errors
 /// The reason why it cannot be parsed.

@@ -235,6 +235,13 @@ impl Engine {
         &self.group(carried).by_pattern
     }
 
+    /// Whether a protocol has rules without a fast pattern.
+    pub(crate) fn has_others(&self, carried: Carried) -> bool {
+        let ByPort { any, dst, src } = &self.group(carried).others;
+        let mut lists = dst.lists.iter().chain(&src.lists).chain([any]);
+        lists.any(|list| !list.is_empty())
+    }
+
     /// Adds the rules whose fast pattern is one of `found`.
     pub(crate) fn candidates(&self, carried: Carried, found: &[PatternId], out: &mut Vec<u32>) {
         let group = self.group(carried);

@@ -54,6 +54,8 @@ pub struct StatelessEngine {
     engine: Arc<Engine>,
     /// Ports that rules with a pattern allow, by group.
     ports: [PortFilter; GROUPS],
+    /// Whether there are rules without a pattern, by group.
+    has_others: [bool; GROUPS],
 }
 
 /// Limits of a [`StatelessScratch`].
@@ -158,7 +160,8 @@ impl StatelessEngine {
             let rules = engine.patterned(carried).iter();
             PortFilter::new(rules.map(|&rule| &engine.compiled[rule as usize].rule.header))
         });
-        Self { engine, ports }
+        let has_others = PROTOCOLS.map(|carried| engine.has_others(carried));
+        Self { engine, ports, has_others }
     }
 
     /// The rules and their patterns: for a device that searches payloads, and for `eve`.
@@ -211,7 +214,7 @@ impl StatelessEngine {
     }
 
     /// Decodes a packet and adds its payload to the texts of its group if it must be searched.
-    /// Returns `None` for a packet that is not inspected, and counts the reason.
+    /// Returns `None` for a packet that no rule can match; counts why it is not inspected.
     #[inline]
     fn read<'p>(
         &self,
@@ -249,6 +252,9 @@ impl StatelessEngine {
             texts.push(payload);
             stats.searched += 1;
         }
+        if found.is_none() && set == NO_SET && !self.has_others[decoded.carried as usize] {
+            return None;
+        }
         let (number, timestamp_ns) = (stats.packets, packet.timestamp_ns);
         Some(Head { decoded, packet: idx, set, number, timestamp_ns, found })
     }
@@ -279,7 +285,12 @@ impl StatelessEngine {
             let found = scratch.sets[packet.carried as usize].of(head.set as usize);
             engine.candidates(packet.carried, found, candidates);
         }
-        engine.others(packet, candidates);
+        if self.has_others[packet.carried as usize] {
+            engine.others(packet, candidates);
+        }
+        if candidates.is_empty() {
+            return;
+        }
         scratch.stats.candidates += candidates.len() as u64;
         engine.in_turn((packet, &NO_FLOW), candidates, open);
         if candidates.is_empty() {

@@ -4,8 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use warpswitch_wire::fragment::{IpFragment, fragment};
 use warpswitch_wire::ip::Fragment;
+use warpswitch_wire::ipv6_ext::walk_chain;
 use warpswitch_wire::link::LinkType;
-use warpswitch_wire::parse::{Network, ParsedFrame, Transport, parse};
+use warpswitch_wire::parse::{Network, ParsedFrame, Transport, parse, parse_network};
 use warpswitch_wire::udp;
 
 use crate::fragments::{FragmentOf, Whole};
@@ -118,6 +119,32 @@ pub(crate) fn decode(
     decoded.payload_wire_bytes = decoded.payload.len() + cut;
     transport(&parsed, frame, &mut decoded);
     Ok(decoded)
+}
+
+/// Decodes a frame up to its IP header, where [`decode`] finds that something behind it is broken:
+/// without ports and with an empty payload, as rules of `ip` see it. `None` for a fragment, and if
+/// the IP header itself is broken.
+pub(crate) fn decode_network(
+    link: LinkType,
+    frame: &[u8],
+    wire_bytes: usize,
+) -> Option<Decoded<'static>> {
+    if fragment(link, frame, wire_bytes).is_some() {
+        return None;
+    }
+    let parsed = parse_network(link, frame, wire_bytes).ok()?;
+    let network = parsed.network_bytes(frame);
+    let (decoded, ip_proto) = match parsed.network {
+        Network::Ipv4 => (ipv4(network)?, parsed.ip_proto),
+        Network::Ipv6 => {
+            let first = warpswitch_wire::ipv6::Ipv6::new_unchecked(network).next_header();
+            let behind = network.get(warpswitch_wire::ipv6::HEADER_BYTES..)?;
+            (ipv6(network)?, walk_chain(first, behind).map_or(first, |end| end.proto))
+        }
+        Network::None | Network::Arp => return None,
+    };
+    let vlans = vlans(&parsed);
+    Some(Decoded { ip_proto: ip_proto.0, vlans, payload_wire_bytes: 0, ..decoded })
 }
 
 /// Takes the fragment apart that a frame is; `None` if it is none that can be read.

@@ -65,6 +65,8 @@ pub struct Engine {
     reach: Option<usize>,
     /// Rules with `pass` that ask for no payload: they hold for what has no packet, too.
     passes_of_headers: Vec<u32>,
+    /// Rules of `ip` that one IP header decides, see [`Engine::network_rules`].
+    network_rules: Vec<u32>,
 }
 
 /// Groups of rules, each with patterns of its own: for TCP, UDP, ICMP, and other protocols.
@@ -121,6 +123,10 @@ impl Engine {
         };
         let passes = compiled.iter().zip(0..).filter(|(compiled, _)| is_pass_of_headers(compiled));
         let passes_of_headers = passes.map(|(_, idx)| idx).collect();
+        let network_rules = compiled.iter().zip(0..);
+        let network_rules =
+            network_rules.filter(|(compiled, _)| compiled.rule.needs_network_only());
+        let network_rules = network_rules.map(|(_, idx)| idx).collect();
         Self {
             compiled,
             gates,
@@ -132,6 +138,7 @@ impl Engine {
             turns,
             reach,
             passes_of_headers,
+            network_rules,
         }
     }
 
@@ -191,6 +198,11 @@ impl Engine {
         &self.passes_of_headers
     }
 
+    /// Rules that need an IP header and no more: no payload, no flow.
+    pub(crate) fn network_rules(&self) -> &[u32] {
+        &self.network_rules
+    }
+
     /// Bytes of the scanners and of the rows by which rules are refused: what grows with the rules,
     /// beside the rules themselves.
     pub fn bytes(&self) -> usize {
@@ -216,6 +228,18 @@ impl Engine {
 
     fn group(&self, carried: Carried) -> &Group {
         &self.groups[carried as usize]
+    }
+
+    /// The rules of a protocol that have a fast pattern.
+    pub(crate) fn patterned(&self, carried: Carried) -> &[u32] {
+        &self.group(carried).by_pattern
+    }
+
+    /// Whether a protocol has rules without a fast pattern.
+    pub(crate) fn has_others(&self, carried: Carried) -> bool {
+        let ByPort { any, dst, src } = &self.group(carried).others;
+        let mut lists = dst.lists.iter().chain(&src.lists).chain([any]);
+        lists.any(|list| !list.is_empty())
     }
 
     /// Adds the rules whose fast pattern is one of `found`.

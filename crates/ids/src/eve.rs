@@ -22,7 +22,8 @@ use crate::text::classes::class;
 #[derive(Serialize)]
 struct AlertEvent<'a> {
     timestamp: String,
-    flow_id: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flow_id: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pcap_cnt: Option<u64>,
     event_type: &'static str,
@@ -40,7 +41,8 @@ struct AlertEvent<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     icmp_code: Option<u8>,
     alert: AlertPart<'a>,
-    direction: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    direction: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -264,7 +266,7 @@ pub enum Numbers {
     Own,
 }
 
-/// Writes an alert as a line.
+/// Writes an alert as a line; one without a flow has neither `flow_id` nor `direction`.
 ///
 /// # Errors
 /// If `out` does.
@@ -278,10 +280,11 @@ pub fn write_alert(
     let is_icmp = alert.icmp.is_some();
     let ports = alert.ports.filter(|_| !is_icmp);
     let category = class(&about.classtype).map_or(about.classtype.as_str(), |class| class.0);
+    let has_flow = alert.flow_id != 0;
     let has_payload = !alert.payload.is_empty();
     let event = AlertEvent {
         timestamp: timestamp(alert.timestamp_ns),
-        flow_id: alert.flow_id,
+        flow_id: has_flow.then_some(alert.flow_id),
         pcap_cnt: (numbers == Numbers::Capture).then_some(alert.number),
         event_type: "alert",
         vlan: alert.vlans[0].map(|_| alert.vlans.into_iter().flatten().collect()),
@@ -301,10 +304,10 @@ pub fn write_alert(
             category,
             severity: about.priority,
         },
-        direction: match alert.direction {
+        direction: has_flow.then_some(match alert.direction {
             Direction::ToServer => "to_server",
             Direction::ToClient => "to_client",
-        },
+        }),
         payload: has_payload.then(|| STANDARD.encode(&alert.payload)),
         stream: has_payload.then_some(u8::from(alert.in_stream)),
     };

@@ -17,6 +17,7 @@
 //! | [`http`] | messages of HTTP/1 in streams, and their buffers |
 //! | [`engine`] | rules in groups, searched by [`warpswitch_scan`] and confirmed |
 //! | [`inspect`] | packets in, alerts out: flows, TCP streams, and counters of all that was left |
+//! | [`stateless`] | packets one by one: no flows, no streams, no counts between packets |
 //! | [`eve`] | alerts and counters as JSON lines |
 //! | [`naive`] | the reference: every rule on every text |
 //!
@@ -45,6 +46,7 @@ mod messages;
 pub mod naive;
 mod ranges;
 pub mod rule;
+pub mod stateless;
 mod stream;
 pub mod text;
 pub mod threshold;
@@ -58,4 +60,7 @@ pub use inspect::{
     payload, payload_place,
 };
 pub use rule::{Rule, Rules};
+pub use stateless::{
+    StatelessEngine, StatelessMatches, StatelessOptions, StatelessScratch, StatelessStats,
+};
 pub use text::{RuleText, Variables, read_rules};

@@ -439,6 +439,18 @@ impl Rule {
         self.steps.is_empty() && self.checks.is_empty() && self.buffers.is_empty()
     }
 
+    /// Whether an IP header decides it: a rule of `ip` without payload options and flow.
+    pub(crate) fn needs_network_only(&self) -> bool {
+        let FlowTest { established, direction, only } = self.flow;
+        self.header.proto == Proto::Ip
+            && self.steps.is_empty()
+            && self.buffers.is_empty()
+            && self.bits.is_empty()
+            && established != Some(true)
+            && direction.is_none()
+            && only != Some(Only::Streams)
+    }
+
     /// With which part of a message it is told, if it is about buffers.
     pub fn told_with(&self) -> ToldWith {
         let has = |is_so: fn(Buffer) -> bool| self.buffers.iter().any(|of| is_so(of.buffer));

@@ -219,12 +219,12 @@ pub fn parse(link: LinkType, frame: &[u8], wire_bytes: usize) -> Result<ParsedFr
     read(link, frame, wire_bytes, true)
 }
 
-/// As [`parse`], but for what is behind the IP header, which may be in pieces. Of IPv6 it does not
-/// say whether it is one.
+/// As [`parse`], but stops behind the IP header: extension headers of IPv6 and transport headers
+/// may be incomplete or broken. For IPv6, `fragment` and `ip_proto` are not set.
 ///
 /// # Errors
 /// The reason why it cannot be parsed.
-pub(crate) fn parse_network(
+pub fn parse_network(
     link: LinkType,
     frame: &[u8],
     wire_bytes: usize,

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use warpswitch_ids::{
-    Alert, Engine, Inspector, InspectorOptions, Packet, RuleText, Variables, naive, read_rules,
+    Alert, Engine, Inspector, InspectorOptions, Packet, RuleText, StatelessEngine,
+    StatelessMatches, StatelessScratch, Variables, naive, read_rules,
 };
 use warpswitch_wire::link::LinkType;
 
@@ -68,6 +69,7 @@ pub fn packets(data: &[u8]) {
     let texts = [RuleText { name: "rules", bytes: RULES.as_bytes() }];
     let rules = read_rules(&texts, &Variables::default()).expect("they are right");
     let reference = rules.clone();
+    stateless(&StatelessEngine::build(rules.clone()), &frames, 1 + usize::from(batch) % 16);
     let engine = Arc::new(Engine::build(rules));
     let mut found: Vec<Vec<Alert>> = Vec::new();
     for batch in [1, 1 + usize::from(batch) % 16] {
@@ -99,6 +101,36 @@ pub fn packets(data: &[u8]) {
             let number = idx as u64 + 1;
             let told = found[0].iter().any(|a| (a.number, a.rule) == (number, rule as u32));
             assert_eq!(told, naive::holds(of_rule, payload), "rule {rule} on packet {number}");
+        }
+    }
+}
+
+/// Matches frames one by one and in batches: the alerts of a packet depend on it alone, and
+/// datagrams are what the reference says.
+fn stateless(engine: &StatelessEngine, frames: &[(Vec<u8>, u8)], batch: usize) {
+    let mut found: Vec<Vec<(u64, u32)>> = Vec::new();
+    for batch in [1, batch] {
+        let (mut scratch, mut out) = (StatelessScratch::default(), StatelessMatches::default());
+        let mut alerts = Vec::new();
+        for frames in frames.chunks(batch) {
+            let packets = frames.iter().map(|(frame, _)| packet(frame, 0));
+            engine.match_batch(packets, &mut scratch, &mut out);
+            assert_eq!(out.hits.len(), frames.len());
+            for (idx, &hit) in (0..).zip(&out.hits) {
+                assert_eq!(hit, out.alerts.iter().any(|alert| alert.packet == Some(idx)));
+            }
+            alerts.extend(out.alerts.iter().map(|alert| (alert.number, alert.rule)));
+        }
+        assert_eq!(scratch.stats().packets, frames.len() as u64);
+        found.push(alerts);
+    }
+    assert_eq!(found[0], found[1]);
+    for ((frame, _), number) in frames.iter().zip(1..) {
+        let Some(payload) = is_datagram(frame) else { continue };
+        let rules = engine.engine().rules().zip(0..);
+        for (rule, idx) in rules.filter(|(rule, _)| (8..=10).contains(&rule.about.sid)) {
+            let is_found = found[0].contains(&(number, idx));
+            assert_eq!(is_found, naive::holds(rule, payload), "rule {idx} on packet {number}");
         }
     }
 }

@@ -4,7 +4,6 @@ use super::round::{Head, Job};
 use super::search::Scratches;
 use super::{Alert, Inspector};
 use crate::confirm::{Answer, ChainScratch, Text, Work};
-use crate::decode::{Carried, NO_VLAN};
 use crate::engine::{Compiled, Engine};
 use crate::rule::{Action, Rule, Streams};
 use crate::stream::Arrived;
@@ -185,24 +184,15 @@ impl Inspector {
         in_stream: bool,
         text: &[u8],
     ) -> Alert {
-        let packet = &head.decoded;
-        let has_ports = matches!(packet.carried, Carried::Tcp | Carried::Udp)
-            || (packet.src_port, packet.dst_port) != (0, 0);
         Alert {
-            rule,
             packet: head.packet,
             number: head.number,
             timestamp_ns: head.timestamp_ns,
             flow_id: job.flow_id,
-            src: packet.address(packet.src_number),
-            dst: packet.address(packet.dst_number),
-            ports: has_ports.then_some((packet.src_port, packet.dst_port)),
-            ip_proto: packet.ip_proto,
-            icmp: packet.icmp,
-            vlans: packet.vlans.map(|vlan| (vlan != NO_VLAN).then_some(vlan)),
             direction: job.flow.direction,
             in_stream,
             payload: text[..text.len().min(self.options.payload_bytes)].to_vec(),
+            ..Alert::of_packet(rule, &head.decoded)
         }
     }
 }
@@ -240,7 +230,7 @@ fn found(
 }
 
 /// A text in lower case; as it is if nobody asks for that.
-fn fold<'t>(bytes: &'t [u8], is_asked_for: bool, out: &'t mut Vec<u8>) -> &'t [u8] {
+pub(crate) fn fold<'t>(bytes: &'t [u8], is_asked_for: bool, out: &'t mut Vec<u8>) -> &'t [u8] {
     if !is_asked_for {
         return bytes;
     }

@@ -36,6 +36,7 @@
 //! A window's older bytes are not searched again: rules whose fast pattern was seen in them are
 //! remembered by the stream as long as they may come true.
 
+mod broken;
 mod judge;
 mod messages;
 mod round;
@@ -51,7 +52,9 @@ use warpswitch_scan::{PatternId, PatternSets};
 use warpswitch_wire::link::LinkType;
 
 pub use crate::decode::Uninspected;
-use crate::decode::{Carried, Decoded, decode, decode_fragment, decode_whole};
+use crate::decode::{
+    Carried, Decoded, NO_VLAN, decode, decode_fragment, decode_network, decode_whole,
+};
 use crate::engine::Engine;
 use crate::flowbits::BitTable;
 use crate::flows::Flows;
@@ -61,7 +64,10 @@ use crate::fragments::{Fragments, Whole};
 use crate::rule::Direction;
 pub use crate::stream::StreamStats;
 use crate::threshold::{Threshold, Windows};
-use round::{Head, Next, Round, renew};
+use broken::BrokenPacket;
+pub(crate) use judge::fold;
+pub(crate) use round::renew;
+use round::{Head, Next, Round};
 use search::Searched;
 
 /// Texts are searched when there are so many bytes of them.
@@ -205,7 +211,7 @@ pub struct PayloadPlace {
 }
 
 impl PayloadPlace {
-    fn of(packet: &[u8], decoded: &Decoded<'_>) -> Self {
+    pub(crate) fn of(packet: &[u8], decoded: &Decoded<'_>) -> Self {
         let (group, payload) = (decoded.carried as usize, decoded.payload);
         let start = payload.as_ptr().addr().wrapping_sub(packet.as_ptr().addr());
         Self { group, start, bytes: payload.len() }
@@ -237,7 +243,7 @@ pub struct Alert {
     pub number: u64,
     /// When that was: the packet's time.
     pub timestamp_ns: u64,
-    /// The number of the flow in the run, from 1.
+    /// The number of the flow in the run, from 1; 0 without flows.
     pub flow_id: u64,
     /// Source.
     pub src: IpAddr,
@@ -257,6 +263,30 @@ pub struct Alert {
     pub in_stream: bool,
     /// The start of the text that it was found in.
     pub payload: Vec<u8>,
+}
+
+impl Alert {
+    /// An alert of a rule in a packet without a flow; the caller sets what the headers do not have.
+    pub(crate) fn of_packet(rule: u32, packet: &Decoded<'_>) -> Self {
+        let has_ports = matches!(packet.carried, Carried::Tcp | Carried::Udp)
+            || (packet.src_port, packet.dst_port) != (0, 0);
+        Self {
+            rule,
+            packet: None,
+            number: 0,
+            timestamp_ns: 0,
+            flow_id: 0,
+            src: packet.src(),
+            dst: packet.dst(),
+            ports: has_ports.then_some((packet.src_port, packet.dst_port)),
+            ip_proto: packet.ip_proto,
+            icmp: packet.icmp,
+            vlans: packet.vlans.map(|vlan| (vlan != NO_VLAN).then_some(vlan)),
+            direction: Direction::ToServer,
+            in_stream: false,
+            payload: Vec::new(),
+        }
+    }
 }
 
 /// What an inspector counts.
@@ -335,6 +365,8 @@ pub struct Inspector {
     fragments: Fragments,
     /// A packet that a fragment has just completed.
     whole: Option<Completed>,
+    /// A packet without a readable transport header in which rules were just found.
+    broken: Option<BrokenPacket>,
     stream_bytes: usize,
     now_ns: u64,
     stats: Stats,
@@ -393,6 +425,7 @@ impl Inspector {
             flows,
             fragments: Fragments::default(),
             whole: None,
+            broken: None,
             stream_bytes: 0,
             now_ns: 0,
             stats: Stats::default(),
@@ -526,13 +559,20 @@ impl Inspector {
     ) {
         let mut packets = packets.into_iter().zip(0..);
         self.inspect_whole_ones(&mut packets, alerts);
-        while let Some(completed) = self.whole.take() {
-            self.inspect_completed(&completed, alerts);
+        loop {
+            if let Some(completed) = self.whole.take() {
+                self.inspect_completed(&completed, alerts);
+            } else if let Some(broken) = self.broken.take() {
+                self.report_broken(&broken, alerts);
+            } else {
+                break;
+            }
             self.inspect_whole_ones(&mut packets, alerts);
         }
     }
 
-    /// Inspects packets up to a fragment that completes one, or the end.
+    /// Inspects packets up to a fragment that completes one, a broken one that rules match, or the
+    /// end.
     fn inspect_whole_ones<'p>(
         &mut self,
         packets: &mut impl Iterator<Item = (Packet<'p>, u32)>,
@@ -540,7 +580,7 @@ impl Inspector {
     ) {
         let mut round = std::mem::take(&mut self.round).renew();
         let mut heads = renew(std::mem::take(&mut self.heads));
-        while self.whole.is_none() {
+        while self.whole.is_none() && self.broken.is_none() {
             let Some(packet) = packets.next() else { break };
             if round.jobs.is_empty() {
                 heads.clear();
@@ -570,6 +610,14 @@ impl Inspector {
             Ok(decoded) => decoded,
             Err(reason) => {
                 self.stats.uninspected[reason as usize] += 1;
+                let bytes = &whole.bytes;
+                let decoded = decode_network(LinkType::RawIp, bytes, bytes.len());
+                if let Some(decoded) = decoded {
+                    let decoded = Decoded { vlans: whole.vlans, is_rebuilt: true, ..decoded };
+                    let number = self.number;
+                    let broken = self.match_broken(decoded, *packet, number, *timestamp_ns);
+                    broken.iter().for_each(|broken| self.report_broken(broken, alerts));
+                }
                 return;
             }
         };
@@ -632,10 +680,13 @@ impl Inspector {
             now_ns = now_ns.max(packet.timestamp_ns);
             let decoded = match decode(packet.link, packet.bytes, packet.wire_bytes) {
                 Ok(decoded) => decoded,
-                Err(reason) => match self.take_fragment((&packet, idx), reason, now_ns) {
-                    true => break,
-                    false => continue,
-                },
+                Err(reason) => {
+                    let is_whole = self.take_fragment((&packet, idx), reason, now_ns);
+                    if is_whole || self.take_broken(&packet, idx, reason) {
+                        break;
+                    }
+                    continue;
+                }
             };
             self.stats.cut += u64::from(decoded.payload_wire_bytes > decoded.payload.len());
             let address = self.flows.address(&decoded);

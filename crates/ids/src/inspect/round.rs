@@ -151,7 +151,7 @@ impl<'p> Round<'p> {
 }
 
 /// An empty list for items that may live for another time, in the memory of one that is emptied.
-pub(super) fn renew<A, B>(mut list: Vec<A>) -> Vec<B> {
+pub(crate) fn renew<A, B>(mut list: Vec<A>) -> Vec<B> {
     list.clear();
     // Items of one size: the standard library collects them where they lie.
     list.into_iter().map(|_| unreachable!("the list is empty")).collect()

@@ -2,6 +2,8 @@
 
 mod agree;
 mod bounds;
+mod broken;
+mod elsewhere;
 mod flowbits;
 mod fragments;
 pub mod frames;
@@ -9,6 +11,7 @@ mod http;
 mod mistakes;
 mod numbers;
 mod passes;
+mod stateless;
 mod streams;
 mod texts;
 mod threshold;

@@ -96,6 +96,9 @@ impl Bytes<'_> {
         if self.is_negative(&parts[2]) {
             return Err(Skip::Unsupported(format!("{} value below 0", self.keyword)));
         }
+        if self.unsigned(&parts[2]).is_some_and(|value| i64::try_from(value).is_err()) {
+            return Err(Skip::Unsupported(format!("{} value beyond {}", self.keyword, i64::MAX)));
+        }
         let value = self.amount(&parts[2], "value", 0, i64::MAX)?;
         let words = self.words(&parts[4..])?;
         let read = self.read(&parts[0], &parts[3], &words)?;
@@ -186,6 +189,28 @@ impl Bytes<'_> {
         !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
     }
 
+    /// The number of 64 bits without a sign that stands there.
+    fn unsigned(&self, span: &Range<usize>) -> Option<u64> {
+        let text = self.source.text(span);
+        match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+            Some(digits) => u64::from_str_radix(digits, 16).ok(),
+            None => text.parse().ok(),
+        }
+    }
+
+    /// Leaves the rule out for an offset that Suricata reads and that is beyond the limit here.
+    fn refuse_far(&self, text: &str, what: &str) -> Part<()> {
+        let is_wide = matches!(self.keyword, "byte_test" | "byte_jump");
+        let number = text.parse::<i32>().ok().filter(|_| is_wide);
+        match number.is_some_and(|number| i64::from(number).abs() > OFFSET_MAX) {
+            true => {
+                let why = format!("{} {what} beyond {OFFSET_MAX}", self.keyword);
+                Err(Skip::Unsupported(why))
+            }
+            false => Ok(()),
+        }
+    }
+
     fn number(
         &mut self,
         span: &Range<usize>,
@@ -220,6 +245,7 @@ impl Bytes<'_> {
             return Err(Skip::Unsupported(format!("{} of 0 bytes", self.keyword)));
         }
         let count = self.number(bytes, &text, "number of bytes", least, most)? as u8;
+        self.refuse_far(&self.source.text(offset), "offset")?;
         let offset = self.amount(offset, "offset", -OFFSET_MAX, OFFSET_MAX)?;
         let form = match (words.has_string, words.little) {
             (true, _) => Form::Digits(words.radix.unwrap_or(10)),
@@ -292,6 +318,7 @@ impl Bytes<'_> {
             ("from_beginning", "") if is_jump => words.from = From::Beginning,
             ("from_end", "") if is_jump => words.from = From::End,
             ("post_offset", value) if is_jump => {
+                self.refuse_far(value, "post_offset")?;
                 let value_span = self.source.trim(part.start + word.len()..part.end);
                 words.post_offset = match is_name(value) {
                     true => self.amount(&value_span, "post_offset", 0, 0)?,

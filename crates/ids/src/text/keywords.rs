@@ -70,7 +70,8 @@ const PLAIN: &str = "\
     iec104_apci_type iec104_asdu_func ip_proto ipopts iprep ipv4-csum icmpv4-csum icmpv6-csum \
     isdataat itype ja3_hash ja3_string js_data krb5_err_code krb5_msg_type l3_proto length logto \
     lua luajit luaxform md5 metadata mms_data mms_func modbus modbus_data modbus_func \
-    modbus_unit msg nfq_set_mark nfs_procedure noalert nocase num_headers offset pcre pcrexform \
+    modbus_unit msg ndpi-protocol ndpi-risk \
+    nfq_set_mark nfs_procedure noalert nocase num_headers offset pcre pcrexform \
     pkt_data pktvar prefilter priority protected_content raw_data rawbytes react reference regex \
     rem replace requires resp rev rpc s7commplus_content s7commplus_func s7commplus_opcode \
     sameip script_data sd_pattern seq service session sha256 sha512 sid sip_body sip_header \
@@ -81,8 +82,8 @@ const PLAIN: &str = "\
     uricontent url_decode urilen vba_data window within xbits xor zlib_deflate";
 
 /// Families of buffers and properties, by what stands before the point.
-const FAMILIES: [(&str, &str); 41] = [
-    ("arp", ""),
+const FAMILIES: [(&str, &str); 42] = [
+    ("arp", "arp.opcode"),
     ("dce", "dce.iface dce.opnum dce.stub_data"),
     ("dcerpc", "dcerpc.iface dcerpc.opnum dcerpc.stub_data"),
     ("dhcp", "dhcp.leasetime dhcp.rebinding_time dhcp.renewal_time"),
@@ -133,6 +134,7 @@ const FAMILIES: [(&str, &str); 41] = [
          ike.key_exchange_payload_length ike.nonce_payload ike.nonce_payload_length \
          ike.resp_spi ike.vendor",
     ),
+    ("ip", "ip.dst ip.src"),
     ("ipv4", "ipv4.hdr"),
     ("ipv6", "ipv6.hdr"),
     ("ja3", "ja3.hash ja3.string"),

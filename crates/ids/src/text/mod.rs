@@ -446,11 +446,19 @@ fn action(source: &Source<'_>, span: &Range<usize>, errors: &mut Diagnostics) ->
         word @ ("log" | "config" | "react" | "rewrite" | "activate" | "dynamic") => {
             Err(Skip::Unsupported(format!("action {word}")))
         }
+        word if has_scope(word) => Err(Skip::Unsupported(format!("action {word}"))),
         _ => {
             let (message, expected) = ("no such action", "alert, drop, reject or pass");
             Err(source.tell(errors, span.clone(), message, expected, ""))
         }
     }
+}
+
+/// Whether an action names its scope, as rules of Suricata's firewall do: `accept:flow`.
+fn has_scope(word: &str) -> bool {
+    let Some((action, scope)) = word.split_once(':') else { return word == "accept" };
+    (action == "accept" || ACTIONS.contains(&action))
+        && ["packet", "flow", "tx", "hook"].contains(&scope)
 }
 
 /// Protocols that are looked at.
@@ -552,11 +560,21 @@ fn protocol(
             let hint = meant.map_or_else(String::new, |meant| format!(" (was {meant} meant?)"));
             Err(Skip::Unsupported(format!("protocol {text}{hint}")))
         }
+        _ if names_hook(&text) => Err(Skip::Unsupported(format!("protocol {text}"))),
         _ => {
             let expected = "tcp, udp, icmp or ip";
             Err(source.tell(errors, span.clone(), "no such protocol", expected, ""))
         }
     }
+}
+
+/// Whether a protocol names the state at which its rule is evaluated: `http1:request_headers`, of
+/// Suricata 8.
+fn names_hook(protocol: &str) -> bool {
+    let is_word = |word: &str| {
+        !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
+    };
+    protocol.split_once(':').is_some_and(|(name, hook)| is_word(name) && is_word(hook))
 }
 
 fn direction(source: &Source<'_>, span: &Range<usize>, errors: &mut Diagnostics) -> Part<bool> {

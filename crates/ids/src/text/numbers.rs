@@ -5,7 +5,7 @@ use std::ops::Range;
 use warpswitch_rules::diagnostic::Diagnostics;
 
 use super::near::nearest;
-use super::source::{Part, Source};
+use super::source::{Part, Skip, Source};
 use crate::rule::{Check, Direction, Field, FlagsHow, FlowTest, Only};
 
 /// The option that compares a number of the headers, and the largest number it may name.
@@ -44,20 +44,83 @@ const PROTOCOLS: [(&str, u32); 14] = [
     ("sctp", 132),
 ];
 
+/// Names of IP protocols that Suricata reads and that have no number here.
+const PROTOCOLS_ELSEWHERE: &str = "\
+    ip ggp ipencap st egp igp pup hmp xns-idp rdp iso-tp4 dccp xtp ddp idpr-cmtp ipv6-route \
+    ipv6-frag idrp skip ipv6-icmp ipv6-nonxt ipv6-opts rspf vmtp eigrp ospfigp ax.25 etherip \
+    encap ipcomp vrrp l2tp isis fc mobility-header udplite mpls-in-ip manet hip shim6 wesp rohc";
+
 /// Reads `N`, `<N`, `>N`, `<=N`, `>=N`, `=N`, `!N`, `A<>B` (both ends left out), `A<=>B`, `A-B`.
+///
+/// A form that Suricata reads and that is not supported leaves the rule out: [`other_form`].
 pub(super) fn number(
     source: &Source<'_>,
     span: Range<usize>,
-    field: Field,
-    max: u32,
+    (name, field, max): (&str, Field, u32),
     errors: &mut Diagnostics,
 ) -> Part<Check> {
     let text = source.text(&span).to_ascii_lowercase();
-    let check = test(text.trim(), field, max);
+    let check = test(text.trim(), field, max).filter(|_| !is_other_protocol(text.trim(), field));
     check.ok_or_else(|| {
+        if let Some(form) = other_form(text.trim(), field, max) {
+            return Skip::Unsupported(format!("{name} ({form})"));
+        }
         let expected = format!("N, <N, >N, !N or A<>B, numbers up to {max}");
         source.tell(errors, span, "cannot be read as a number or a range", &expected, "")
     })
+}
+
+/// The form of a number or range that is valid for Suricata alone: in quotes, as `&MASK=VALUE`,
+/// hexadecimal or with a unit, or a protocol's name.
+fn other_form(text: &str, field: Field, max: u32) -> Option<&'static str> {
+    let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    if quoted.is_some_and(|text| test(text.trim(), field, max).is_some()) {
+        return Some("quoted number");
+    }
+    let positive = text.strip_prefix('!').unwrap_or(text).trim();
+    if let Some((mask, value)) = positive.strip_prefix('&').and_then(|rest| rest.split_once('=')) {
+        let mask = mask.strip_suffix('!').unwrap_or(mask);
+        return wide(mask.trim()).and(wide(value.trim())).map(|_| "bitmask");
+    }
+    if is_other_protocol(positive, field) {
+        return Some("protocol name");
+    }
+    let (mut decimal, mut rest) = (String::new(), text);
+    while !rest.is_empty() {
+        let sign = |c: char| !c.is_ascii_alphanumeric();
+        let (word, behind) = rest.split_at(rest.find(sign).unwrap_or(rest.len()));
+        if !word.is_empty() {
+            decimal.push_str(&wide(word)?.to_string());
+        }
+        let next = behind.chars().next();
+        decimal.extend(next);
+        rest = &behind[next.map_or(0, char::len_utf8)..];
+    }
+    test(&decimal, field, max).map(|_| "hexadecimal number or unit")
+}
+
+/// Whether an IP protocol is named that has no number here.
+fn is_other_protocol(text: &str, field: Field) -> bool {
+    let name = text.strip_prefix('!').unwrap_or(text).trim();
+    field == Field::IpProto
+        && PROTOCOLS_ELSEWHERE.split_ascii_whitespace().any(|known| known == name)
+}
+
+/// A number, hexadecimal behind `0x`, or with a unit.
+fn wide(word: &str) -> Option<u64> {
+    if let Some(digits) = word.strip_prefix("0x") {
+        return u64::from_str_radix(digits, 16).ok();
+    }
+    let digits = word.find(|c: char| !c.is_ascii_digit()).unwrap_or(word.len());
+    let (number, unit) = word.split_at(digits);
+    let bits = match unit {
+        "" => 0,
+        "kb" | "kib" => 10,
+        "mb" | "mib" => 20,
+        "gb" | "gib" => 30,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << bits)
 }
 
 fn test(text: &str, field: Field, max: u32) -> Option<Check> {
@@ -281,5 +344,23 @@ mod tests {
             assert!(test(bad, Field::Dsize, 65535).is_none(), "{bad}");
         }
         assert_eq!(test("udp", Field::IpProto, 255), test("17", Field::IpProto, 255));
+    }
+
+    #[test]
+    fn recognizes_forms_of_suricata() {
+        let form = |text: &str| other_form(text, Field::Dsize, 65535);
+        for text in ["0x10", ">1kb", "0x5<>0x10", "!0x5", "1-0x20", "2mib<>3"] {
+            let is_small = !text.contains("mib");
+            let expected = is_small.then_some("hexadecimal number or unit");
+            assert_eq!(form(text), expected, "{text}");
+        }
+        assert_eq!(form("\"300\""), Some("quoted number"));
+        assert_eq!(form("&0xc0=0x80"), Some("bitmask"));
+        assert_eq!(form("!&3!=1"), Some("bitmask"));
+        assert_eq!(other_form("!egp", Field::IpProto, 255), Some("protocol name"));
+        for wrong in ["", "x", "0x", "0xg", "5xb", "\"x\"", "&=1", "&1=", "70000", "egp", "<>", "é"]
+        {
+            assert_eq!(form(wrong), None, "{wrong}");
+        }
     }
 }

@@ -34,6 +34,9 @@ const SILENT: [&str; 10] = [
     "session",
 ];
 
+/// Options that have modifiers as `nocase` and `offset`.
+const CONTENTS: [&str; 3] = ["content", "uricontent", "protected_content"];
+
 /// Newer names of options, and those that they have here.
 const NEWER: [(&str, &str); 4] =
     [("tcp.flags", "flags"), ("tcp.seq", "seq"), ("tcp.ack", "ack"), ("tcp.window", "window")];
@@ -242,6 +245,8 @@ struct Draftsman<'a> {
     threshold: Option<Threshold>,
     /// Its variables.
     names: Names,
+    /// The content before is not supported: its modifiers are not read.
+    is_content_lost: bool,
     /// The old word behind the content, or the expression, at hand.
     named: Option<String>,
     /// The last option about the bytes of a buffer.
@@ -274,6 +279,7 @@ impl<'a> Draftsman<'a> {
             no_alert: false,
             threshold: None,
             names: Names::default(),
+            is_content_lost: false,
             named: None,
             size_name: String::new(),
             odd: Vec::new(),
@@ -302,10 +308,13 @@ impl<'a> Draftsman<'a> {
             "flowbits" | "noalert" => self.bit(&name, option, errors),
             "threshold" | "detection_filter" => self.often(&name, option, errors),
             _ if Modifier::of(&name).is_some() => self.modify(&name, option, errors),
-            _ if Word::of(&name).is_some() => self.word(name, option),
+            _ if Word::of(&name).is_some() => self.word(name.clone(), option),
             _ if numbers::field_of(&name).is_some() => self.head(&name, option, errors),
-            _ => Err(Skip::Unsupported(name)),
+            _ => Err(Skip::Unsupported(name.clone())),
         };
+        if CONTENTS.contains(&name.as_str()) {
+            self.is_content_lost = matches!(done, Err(Skip::Unsupported(_)));
+        }
         note(done, keywords);
     }
 
@@ -364,7 +373,8 @@ impl<'a> Draftsman<'a> {
             "flags" => self.checks.push(numbers::flags(self.source, value, errors)?),
             _ => {
                 let Some((field, max)) = numbers::field_of(name) else { return Ok(()) };
-                self.checks.push(numbers::number(self.source, value, field, max, errors)?);
+                let what = (name, field, max);
+                self.checks.push(numbers::number(self.source, value, what, errors)?);
             }
         }
         Ok(())
@@ -400,8 +410,7 @@ impl<'a> Draftsman<'a> {
     fn step(&mut self, name: &str, option: &Opt, errors: &mut Diagnostics) -> Part<()> {
         let value = self.value(option, errors)?;
         if self.steps.len() == STEPS_MAX {
-            let message = format!("more than {STEPS_MAX} payload options");
-            return Err(self.source.tell(errors, option.name.clone(), &message, "fewer", ""));
+            return Err(Skip::Unsupported(format!("{name} (beyond {STEPS_MAX} payload options)")));
         }
         let mut own = None;
         let step = match name {
@@ -466,7 +475,8 @@ impl<'a> Draftsman<'a> {
             _ => (value, None),
         };
         name.clone_into(&mut self.size_name);
-        let check = numbers::number(self.source, span, Field::Dsize, u32::MAX - 1, errors)?;
+        let what = (name, Field::Dsize, u32::MAX - 1);
+        let check = numbers::number(self.source, span, what, errors)?;
         if let Check::Number { low, high, outside, .. } = check {
             self.arounds.size(Size { low, high, outside }, own);
         }
@@ -488,6 +498,9 @@ impl<'a> Draftsman<'a> {
     /// Modifiers of the content before.
     fn modify(&mut self, name: &str, option: &Opt, errors: &mut Diagnostics) -> Part<()> {
         let Some(modifier) = Modifier::of(name) else { return Ok(()) };
+        if self.is_content_lost {
+            return Ok(());
+        }
         let value = option.value.clone().unwrap_or(option.name.end..option.name.end);
         let span = if value.is_empty() { option.name.clone() } else { value.clone() };
         let source = self.source;

@@ -18,6 +18,9 @@ use crate::rule::{CONTENT_BYTES_MAX, Content, DataAt, Place, PlaceBy};
 /// direction: the most that a packet has.
 const BYTES_MAX: i64 = 65535;
 
+/// The most bytes that `distance` and `within` may have in Suricata.
+const RELATIVE_BYTES_MAX: i64 = 1 << 20;
+
 /// A content whose modifiers are being collected.
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
@@ -106,9 +109,7 @@ pub(super) fn content(
         return Err(source.tell(errors, first, message, "at least one byte", ""));
     }
     if bytes.len() > CONTENT_BYTES_MAX {
-        let message = format!("a content of {} bytes", bytes.len());
-        let expected = format!("at most {CONTENT_BYTES_MAX}");
-        return Err(source.tell(errors, first, &message, &expected, ""));
+        return Err(Skip::Unsupported(format!("content (beyond {CONTENT_BYTES_MAX} bytes)")));
     }
     let mut draft = Draft {
         bytes,
@@ -130,6 +131,10 @@ pub(super) fn content(
         let text = source.text(&part);
         let (name, value) = text.split_once(char::is_whitespace).unwrap_or((&text, ""));
         let Some(modifier) = Modifier::of(name) else {
+            if matches!(name, "width" | "endian") {
+                // Of Snort 3: contents of wider characters.
+                return Err(Skip::Unsupported(format!("content {name}")));
+            }
             let expected = "nocase, offset, depth, distance, within or fast_pattern";
             return Err(source.tell(errors, part, "no modifier of content", expected, ""));
         };
@@ -221,8 +226,13 @@ pub(super) fn amount(
     if is_name(text) {
         return Err(Skip::Unsupported(format!("{what} by an unknown variable")));
     }
-    let number = text.parse::<i64>().ok().filter(|number| (low..=BYTES_MAX).contains(number));
-    number.ok_or_else(|| {
+    let number = text.parse::<i64>().ok();
+    number.filter(|number| (low..=BYTES_MAX).contains(number)).ok_or_else(|| {
+        let least = if what == "distance" { -RELATIVE_BYTES_MAX } else { low };
+        let is_relative = matches!(what, "distance" | "within");
+        if is_relative && number.is_some_and(|n| (least..=RELATIVE_BYTES_MAX).contains(&n)) {
+            return Skip::Unsupported(format!("{what} beyond {BYTES_MAX}"));
+        }
         let expected = format!("a number from {low} to {BYTES_MAX}");
         source.tell(errors, span.clone(), &format!("{what} without a right number"), &expected, "")
     })

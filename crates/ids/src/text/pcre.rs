@@ -58,7 +58,16 @@ pub(super) fn expression(
         let message = "an expression without its delimiters";
         return Err(source.tell(errors, span, message, "\"/expression/flags\"", ""));
     };
+    let (letters, captures) =
+        letters.split_once(',').map_or((letters, None), |(letters, rest)| (letters, Some(rest)));
     let flags = read_flags(source, &span, letters, errors)?;
+    if let Some(captures) = captures {
+        if captures.split(',').all(is_capture) {
+            return Err(Skip::Unsupported("pcre (captures to variables)".into()));
+        }
+        let expected = "flow:NAME or pkt:NAME for each group";
+        return Err(source.tell(errors, span, "invalid capture of pcre", expected, ""));
+    }
     let unsupported = || Skip::Unsupported("pcre (beyond linear time)".into());
     let rewritten = rewrite(pattern, &flags).ok_or_else(unsupported)?;
     let hir = match parse(&rewritten, &flags) {
@@ -85,6 +94,12 @@ pub(super) fn expression(
     let at_end = looks.contains(Look::End);
     let relative = flags.relative;
     Ok((Expression { regex, negated, relative, at_start, at_end }, flags.buffer))
+}
+
+/// Whether a word behind the flags names the variable of a group, as `flow:NAME`.
+fn is_capture(word: &str) -> bool {
+    let name = word.trim().split_once(':').filter(|(of, _)| matches!(*of, "flow" | "pkt"));
+    name.is_some_and(|(_, name)| !name.is_empty() && !name.contains(char::is_whitespace))
 }
 
 /// Whether no kind of expression is like that: a bracket or an escape without its end.
@@ -334,6 +349,13 @@ mod tests {
             assert_eq!(read(&format!("\"{pattern}\"")).unwrap_err(), "pcre (beyond linear time)");
         }
         assert_eq!(read("\"/a/X\"").unwrap_err(), "pcre flag X");
+        let captures = "pcre (captures to variables)";
+        assert_eq!(read("\"/(a)(b)/Ri, flow:one, pkt:two\"").unwrap_err(), captures);
+        assert_eq!(read("\"/(a)/,flow:one\"").unwrap_err(), captures);
+        for wrong in ["\"/(a)/R,\"", "\"/(a)/, flow:\"", "\"/(a)/, other:one\""] {
+            let error = read(wrong).unwrap_err();
+            assert!(error.contains("invalid capture"), "{wrong}: {error}");
+        }
         assert_eq!(read("\"/(a{1000}){1000}/\"").unwrap_err(), "pcre (too large)");
         for pattern in ["/(/", "/a)/"] {
             let told = read(&format!("\"{pattern}\"")).unwrap_err();

@@ -34,6 +34,12 @@ pub(super) fn threshold(
             }
             "count" => (set(&mut count, number()), "a number from 1 on, once"),
             "seconds" => (set(&mut seconds, number()), "a number from 1 on, once"),
+            "unique_on" if is_filter && matches!(value, "src_port" | "dst_port") => {
+                return Err(Skip::Unsupported("detection_filter unique_on".into()));
+            }
+            "multiplier" if !is_filter && number().is_some() => {
+                return Err(Skip::Unsupported("threshold multiplier".into()));
+            }
             _ if is_filter => (false, "track, count or seconds"),
             _ => (false, "type, track, count or seconds"),
         };

@@ -58,6 +58,10 @@ into a file: when it has no more for now, and once a second. Else they appear wh
 read. INT, TERM or HUP end the reading: what was read is inspected, alerts and summary are there, \
 and the exit code is 0. A second one ends it at once.
 
+A frame that cannot be read, for an invalid length say, ends the reading: the frames before it are \
+inspected, alerts, counters and summary are written, then an error names the frame, and the exit \
+code is 2. A capture that ends within a frame gives a warning instead, and exit code 0.
+
 Alerts are JSON lines with the fields of Suricata's EVE, in the order of the capture; the last \
 line has the counters. The same capture and rules give the same bytes. With --json the summary is \
 an object on the standard output, and alerts are written only where --out says; with '--out - \
@@ -152,6 +156,9 @@ struct Summary {
     truncated: bool,
     /// Whether a signal ended it before the capture did.
     interrupted: bool,
+    /// The frame that could not be read, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -220,7 +227,7 @@ pub fn run(args: &IdsArgs) -> anyhow::Result<Outcome> {
     if args.left_out && !args.json {
         tell_left_out(inspector.engine());
     }
-    Ok(Outcome::Done)
+    course.unreadable.map_or(Ok(Outcome::Done), |error| Err(bad_input(error)))
 }
 
 /// The bounds that were asked for.
@@ -318,6 +325,10 @@ struct Course {
     truncated: Option<String>,
     /// Whether a signal ended it.
     is_interrupted: bool,
+    /// Frames that were read.
+    frames: u64,
+    /// The frame that could not be read, and why; nothing behind it was read.
+    unreadable: Option<String>,
     /// Frames of a link type that is not read, and the first such type.
     unread: u64,
     unread_link: Option<LinkType>,
@@ -328,6 +339,7 @@ struct Course {
 
 impl Course {
     fn note(&mut self, link: LinkType, bytes: &[u8], wire_bytes: usize) {
+        self.frames += 1;
         if let LinkType::Unsupported(_) = link {
             self.unread += 1;
             self.unread_link.get_or_insert(link);
@@ -384,7 +396,7 @@ fn inspect(
     let (mut batch, mut alerts, mut course) = (Batch::default(), Vec::new(), Course::default());
     let mut flushed = Instant::now();
     loop {
-        let behind = batch.fill(reader, &mut course)?;
+        let behind = batch.fill(reader, &mut course);
         let has_more = !batch.frames.is_empty();
         inspector.inspect(batch.packets(), &mut alerts);
         write_alerts(output, inspector.engine(), &mut alerts)?;
@@ -410,10 +422,10 @@ fn inspect(
 
 impl Batch {
     /// Adds the frames that are there, until there are many.
-    fn fill(&mut self, reader: &mut CaptureReader, course: &mut Course) -> anyhow::Result<Behind> {
+    fn fill(&mut self, reader: &mut CaptureReader, course: &mut Course) -> Behind {
         if interrupt::is_ended() {
             course.is_interrupted = true;
-            return Ok(Behind::End);
+            return Behind::End;
         }
         while self.frames.len() < BATCH_PACKETS && self.bytes.len() < BATCH_BYTES {
             match live::look(reader) {
@@ -424,16 +436,23 @@ impl Batch {
                     self.frames.push((end, wire_bytes, frame.link_type, frame.timestamp_ns));
                     course.note(frame.link_type, frame.data, wire_bytes);
                 }
-                Ok(Look::Later) => return Ok(Behind::Later),
-                Ok(Look::End) => return Ok(Behind::End),
+                Ok(Look::Later) => return Behind::Later,
+                Ok(Look::End) => return Behind::End,
                 Err(error) if error.kind() == IoErrorKind::Truncated => {
                     course.truncated = Some(error.to_string());
-                    return Ok(Behind::End);
+                    return Behind::End;
                 }
-                Err(error) => return Err(bad_input(error)),
+                Err(error) => {
+                    course.unreadable = Some(format!(
+                        "{error}; frame {} is unreadable, {} before it inspected",
+                        course.frames + 1,
+                        human::counted(course.frames as usize, "frame")
+                    ));
+                    return Behind::End;
+                }
             }
         }
-        Ok(Behind::More)
+        Behind::More
     }
 
     fn packets(&self) -> Vec<Packet<'_>> {
@@ -515,6 +534,7 @@ fn summary(inspector: &Inspector, time: Duration, course: &Course) -> Summary {
         stats,
         truncated: course.truncated.is_some(),
         interrupted: course.is_interrupted,
+        error: course.unreadable.clone(),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Looks for the rules of Snort or Suricata in packets and in TCP streams.
 //!
 //! # Synopsis
-//! `IDSMatcher(RULES FILE [FILE ...] [, OUT FILE, VARS "NAME=VALUE" ..., LINK LINK, FLOWS_MAX N,
-//! MEMORY_MAX BYTES, FRAGMENTS_MAX BYTES, WINDOW BYTES, PAYLOAD BYTES])`
+//! `IDSMatcher(RULES FILE [FILE ...] [, OUT FILE, VARS "NAME=VALUE" ..., LINK LINK, STATE STATE,
+//! FLOWS_MAX N, MEMORY_MAX BYTES, FRAGMENTS_MAX BYTES, WINDOW BYTES, PAYLOAD BYTES])`
 //!
 //! # Ports
 //! One input, push or pull. Output 0: all packets, or those without an alert if output 1 is
@@ -20,6 +20,9 @@
 //! - `LINK`: what packets begin with: `ethernet` (the default), `ip`, `sll` or `sll2` (Linux cooked
 //!   mode), or `null` (BSD loopback). Where none of the first 1000 packets is IP by this, and most
 //!   would be by another, it says so
+//! - `STATE`: `flows` (the default) follows flows and reassembles streams; `none` matches each
+//!   packet by itself, as the matcher of Snap does. Rules that need state are left out then, see
+//!   `docs/ids.md`, and the arguments for flows and streams are errors
 //! - `FLOWS_MAX`: the most flows at a time, 65536 by default
 //! - `MEMORY_MAX`: the most bytes of all streams together (suffix K, M or G, as for those below),
 //!   128M by default; at least `WINDOW`
@@ -70,17 +73,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use warpswitch_elements::cached::{CachedResults, LookupCosts};
 use warpswitch_elements::support::{Output, link_name, link_of, look, reason};
 use warpswitch_graph::language::args::split::{split_words, unquote};
-use warpswitch_graph::language::args::{Args, ArgsError, Raw, Size};
+use warpswitch_graph::language::args::{Args, ArgsError, Raw, Size, Word};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec,
 };
 use warpswitch_ids::{
-    Alert, Engine, Found, Inspector, InspectorOptions, OddBound, Packet, Search, eve,
+    Alert, Engine, Found, InspectorOptions, OddBound, Packet, Search, StatelessEngine, eve,
 };
 use warpswitch_packet::{self as packet, Batch, annotation};
 use warpswitch_wire::link::LinkType;
 use warpswitch_wire::link_watch::{LinkWatch, OddLink};
 
+use super::detector::Detector;
 use super::results::{ResultReader, ResultWriter};
 use super::rules::engine_of;
 
@@ -119,7 +123,7 @@ pub struct Accepted {
 
 /// See the module.
 pub struct IdsMatcher {
-    inspector: Option<Inspector>,
+    detector: Option<Detector>,
     link: LinkType,
     filename: Option<String>,
     output: Option<Output>,
@@ -148,7 +152,7 @@ pub struct IdsMatcher {
 impl Default for IdsMatcher {
     fn default() -> Self {
         Self {
-            inspector: None,
+            detector: None,
             link: LinkType::Ethernet,
             filename: None,
             output: None,
@@ -185,14 +189,25 @@ fn words(text: &str) -> Vec<String> {
     words.map(|word| String::from_utf8_lossy(&unquote(&word)).into_owned()).collect()
 }
 
+/// Refuses bounds of what is not there without state.
+fn refuse_bounds(args: &mut Args<'_>) {
+    for keyword in ["FLOWS_MAX", "MEMORY_MAX", "FRAGMENTS_MAX", "WINDOW"] {
+        let mut text = None::<String>;
+        args.read(keyword, &mut text);
+        if text.is_some() {
+            args.error_at(keyword, "not with STATE none: no flow or stream is followed");
+        }
+    }
+}
+
 impl IdsMatcher {
-    fn inspector(&self) -> Result<&Inspector, HandlerError> {
-        self.inspector.as_ref().ok_or(HandlerError::Missing)
+    fn detector(&self) -> Result<&Detector, HandlerError> {
+        self.detector.as_ref().ok_or(HandlerError::Missing)
     }
 
     /// What it looks for in packets, and how these begin.
     pub fn engine(&self) -> Option<(&Engine, LinkType)> {
-        Some((self.inspector.as_ref()?.engine(), self.link))
+        Some((self.detector.as_ref()?.engine(), self.link))
     }
 
     /// Where texts were searched.
@@ -210,7 +225,7 @@ impl IdsMatcher {
         found: impl Fn(usize) -> Option<Found<'f>>,
     ) -> &[bool] {
         let link = self.link;
-        let Some(inspector) = &mut self.inspector else { return &[] };
+        let Some(detector) = &mut self.detector else { return &[] };
         let now = cx.now().0;
         self.hits.clear();
         self.hits.resize(batch.len(), false);
@@ -221,7 +236,7 @@ impl IdsMatcher {
             let packet = ids_packet(batch.get_ahead(place as usize), link, now);
             Packet { found: found(place as usize), ..packet }
         });
-        inspector.inspect(packets, &mut self.alerts);
+        detector.inspect(packets, &mut self.alerts);
         for alert in &self.alerts {
             let place = alert.packet.and_then(|idx| self.looked_at.get(idx as usize));
             if let Some(hit) = place.and_then(|&place| self.hits.get_mut(place as usize)) {
@@ -252,7 +267,7 @@ impl IdsMatcher {
 
     /// Tells what is left out, and opens the file.
     pub fn start(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
-        if let Some(engine) = self.inspector.as_ref().map(Inspector::engine) {
+        if let Some(engine) = self.detector.as_ref().map(Detector::engine) {
             let (kept, left_out) = (engine.rules().count(), engine.left_out().len());
             let name = cx.declaration();
             let all = kept + left_out;
@@ -286,11 +301,11 @@ impl IdsMatcher {
     /// slot already.
     pub fn accept(&mut self, slot: usize, costs: &Arc<LookupCosts>) -> Option<Accepted> {
         let owner = self.results.accept(slot, costs)?;
-        if let Some(inspector) = &mut self.inspector {
+        if let Some(detector) = &mut self.detector {
             // What is left is little: not worth waiting for a device.
-            inspector.search_by(None);
+            detector.search_by(None);
             if let Some(clock) = costs.clock() {
-                inspector.time_searches(clock);
+                detector.time_searches(clock);
             }
         }
         let version = self.results.version().get();
@@ -299,19 +314,19 @@ impl IdsMatcher {
 
     /// Looks at a batch with the results that it has.
     fn look_with(&mut self, cx: &mut Context<'_>, batch: &Batch) {
-        let Some(inspector) = self.inspector.as_ref().filter(|_| self.results.is_accepting())
+        let Some(detector) = self.detector.as_ref().filter(|_| self.results.is_accepting())
         else {
             self.look(cx, batch, |_| true, |_| None);
             return;
         };
-        let (mut reader, before) = (std::mem::take(&mut self.reader), inspector.search_work());
+        let (mut reader, before) = (std::mem::take(&mut self.reader), detector.search_work());
         let results = &mut self.results;
         let (valid, gone, others) = reader.read(batch.iter().map(|p| results.result_of(p)));
         results.give_back(gone, others);
         self.look(cx, batch, |_| true, |place| reader.of(place));
         self.reader = reader;
-        let Some(inspector) = &self.inspector else { return };
-        let work = inspector.search_work();
+        let Some(detector) = &self.detector else { return };
+        let work = detector.search_work();
         self.counts.on_device.fetch_add(work.known - before.known, Ordering::Relaxed);
         self.counts.on_cores.fetch_add(work.texts - before.texts, Ordering::Relaxed);
         if valid == 0 {
@@ -322,20 +337,20 @@ impl IdsMatcher {
     /// Has texts searched elsewhere, if that is possible and there are no results for payloads.
     fn make_search(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
         let make = self.search.filter(|_| !self.results.is_accepting());
-        if let (Some(make), Some(inspector)) = (make, &mut self.inspector)
-            && let Some(search) = make(cx, inspector.engine(), &self.counts)?
+        if let (Some(make), Some(detector)) = (make, &mut self.detector)
+            && let Some(search) = make(cx, detector.engine(), &self.counts)?
         {
-            inspector.search_by(Some(search));
+            detector.search_by(Some(search));
         }
         Ok(())
     }
 
     fn write_alerts(&mut self, cx: &mut Context<'_>) {
-        let Some(inspector) = &self.inspector else { return };
+        let Some(detector) = &self.detector else { return };
         if self.output.is_some() && self.failure.is_none() {
             for alert in &self.alerts {
                 // A Vec takes every write.
-                let (lines, engine) = (&mut self.lines, inspector.engine());
+                let (lines, engine) = (&mut self.lines, detector.engine());
                 let _ = eve::write_alert(lines, engine, alert, eve::Numbers::Own);
             }
         }
@@ -365,9 +380,9 @@ impl IdsMatcher {
     }
 
     /// Rules that were found: `SID ALERTS`.
-    fn alerts_by_rule(inspector: &Inspector) -> String {
+    fn alerts_by_rule(detector: &Detector) -> String {
         let mut text = String::new();
-        for (rule, alerts) in inspector.engine().rules().zip(inspector.alerts_by_rule()) {
+        for (rule, alerts) in detector.engine().rules().zip(detector.alerts_by_rule()) {
             if *alerts > 0 {
                 let _ = writeln!(text, "{} {alerts}", rule.about.sid);
             }
@@ -376,8 +391,8 @@ impl IdsMatcher {
     }
 
     /// Rules that were left out: `FILE:LINE SID KEYWORDS`.
-    fn unsupported(inspector: &Inspector) -> String {
-        let (mut text, engine) = (String::new(), inspector.engine());
+    fn unsupported(detector: &Detector) -> String {
+        let (mut text, engine) = (String::new(), detector.engine());
         for rule in engine.left_out() {
             let (file, keywords) = (&engine.files()[rule.file], rule.keywords.join(", "));
             let _ = writeln!(text, "{file}:{} {} {keywords}", rule.line, rule.sid);
@@ -385,9 +400,9 @@ impl IdsMatcher {
         text
     }
 
-    fn counters(inspector: &Inspector) -> String {
+    fn counters(detector: &Detector) -> String {
         let mut text = String::new();
-        for (name, value) in eve::counters(inspector) {
+        for (name, value) in detector.counters() {
             let _ = writeln!(text, "{name} {value}");
         }
         text
@@ -406,6 +421,15 @@ impl Element for IdsMatcher {
         let (mut flows, mut memory) = (usual.flows_max as u64, Size(usual.stream_bytes_max as u64));
         let mut fragments = Size(usual.fragment_bytes_max as u64);
         let (mut window, mut payload) = (None::<Size>, Size(0));
+        let mut state = Word("flows".to_owned());
+        args.read("STATE", &mut state);
+        let has_state = state.0 != "none";
+        if has_state && state.0 != "flows" {
+            args.error_at("STATE", "expected 'flows' or 'none'");
+        }
+        if !has_state {
+            refuse_bounds(args);
+        }
         args.read_mp("RULES", &mut rules)
             .read("OUT", &mut self.filename)
             .read("VARS", &mut variables)
@@ -438,11 +462,16 @@ impl Element for IdsMatcher {
         if let Some(out) = &self.filename {
             args.note_output("OUT", out);
         }
-        match engine_of(&rules, &words(&variables.0)) {
-            Ok((engine, remarks)) => {
-                self.inspector = Some(Inspector::new(engine, options));
-                self.remarks = remarks;
-            }
+        let variables = words(&variables.0);
+        let made = match has_state {
+            true => engine_of::<Engine>(&rules, &variables)
+                .map(|(engine, remarks)| (Detector::of_flows(engine, options), remarks)),
+            false => engine_of::<StatelessEngine>(&rules, &variables).map(|(engine, remarks)| {
+                (Detector::of_packets(engine, options.payload_bytes), remarks)
+            }),
+        };
+        match made {
+            Ok((detector, remarks)) => (self.detector, self.remarks) = (Some(detector), remarks),
             Err(message) => args.error_at("RULES", &message),
         }
         args.consume()
@@ -488,18 +517,18 @@ impl Element for IdsMatcher {
         name: &str,
         _param: &str,
     ) -> Result<String, HandlerError> {
-        let inspector = self.inspector()?;
+        let detector = self.detector()?;
         Ok(match name {
-            "alerts" => inspector.stats().alerts.to_string(),
-            "alerts_by_rule" => Self::alerts_by_rule(inspector),
-            "rules" => inspector.engine().rules().len().to_string(),
-            "unsupported" => Self::unsupported(inspector),
-            "flows" => inspector.flows().to_string(),
-            "streams" => Self::counters(inspector),
+            "alerts" => detector.alerts().to_string(),
+            "alerts_by_rule" => Self::alerts_by_rule(detector),
+            "rules" => detector.engine().rules().len().to_string(),
+            "unsupported" => Self::unsupported(detector),
+            "flows" => detector.flows().to_string(),
+            "streams" => Self::counters(detector),
             "on_device" => self.counts.on_device.load(Ordering::Relaxed).to_string(),
             "on_cores" => self.counts.on_cores.load(Ordering::Relaxed).to_string(),
             "ahead_missed" => self.results.unused().text_with_lists(),
-            _ => inspector.bytes_max().to_string(),
+            _ => detector.bytes_max().to_string(),
         })
     }
 
@@ -516,7 +545,7 @@ impl Element for IdsMatcher {
 
     fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
         let Some(old) = old.downcast_mut::<Self>() else { return };
-        if let (Some(new), Some(old)) = (&mut self.inspector, &mut old.inspector) {
+        if let (Some(new), Some(old)) = (&mut self.detector, &mut old.detector) {
             new.take_flows(old);
         }
         if old.filename == self.filename {
@@ -525,13 +554,13 @@ impl Element for IdsMatcher {
     }
 
     fn finish(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
-        if let Some(inspector) = &mut self.inspector {
-            inspector.finish(&mut self.alerts);
+        if let Some(detector) = &mut self.detector {
+            detector.finish(&mut self.alerts);
         }
         let odd = self.watch.end();
         self.tell_link(cx, odd);
         self.write_alerts(cx);
-        if let (Some(inspector), Some(_)) = (&self.inspector, &self.output) {
+        if let (Some(Detector::Flows(inspector)), Some(_)) = (&self.detector, &self.output) {
             let _ = eve::write_stats(&mut self.lines, inspector);
         }
         self.write_lines(cx);

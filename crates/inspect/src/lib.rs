@@ -5,6 +5,7 @@
 //! searched before the packet came.
 #![forbid(unsafe_code)]
 
+mod detector;
 pub mod docs;
 mod ids_matcher;
 pub mod results;

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use warpswitch_elements::support::reason;
 use warpswitch_ids::rule::TEXT_BYTES_MAX;
-use warpswitch_ids::{Engine, RuleText, Variables, read_rules};
+use warpswitch_ids::rule::Rules;
+use warpswitch_ids::{Engine, RuleText, StatelessEngine, Variables, read_rules};
 use warpswitch_io::Unpacked;
 
 /// Odd rules that are told one by one.
@@ -23,22 +24,51 @@ struct Source {
 
 /// Rules that some element may still have.
 #[derive(Debug)]
-struct Shared {
+pub(super) struct Shared<E> {
     source: Source,
-    engine: Weak<Engine>,
+    engine: Weak<E>,
 }
 
-static SHARED: Mutex<Vec<Shared>> = Mutex::new(Vec::new());
+/// An engine that elements with the same rules share.
+pub(super) trait SharedEngine: Sized + 'static {
+    /// All that there are.
+    fn shared() -> &'static Mutex<Vec<Shared<Self>>>;
+
+    /// One for these rules.
+    fn of(rules: Rules) -> Self;
+}
+
+impl SharedEngine for Engine {
+    fn shared() -> &'static Mutex<Vec<Shared<Self>>> {
+        static SHARED: Mutex<Vec<Shared<Engine>>> = Mutex::new(Vec::new());
+        &SHARED
+    }
+
+    fn of(rules: Rules) -> Self {
+        Self::build(rules)
+    }
+}
+
+impl SharedEngine for StatelessEngine {
+    fn shared() -> &'static Mutex<Vec<Shared<Self>>> {
+        static SHARED: Mutex<Vec<Shared<StatelessEngine>>> = Mutex::new(Vec::new());
+        &SHARED
+    }
+
+    fn of(rules: Rules) -> Self {
+        Self::build(rules)
+    }
+}
 
 /// Reads rule files; gives what looks for the rules, and what is odd about them in words, to who
 /// has them first.
 ///
 /// # Errors
 /// What cannot be read, or understood, and where.
-pub(super) fn engine_of(
+pub(super) fn engine_of<E: SharedEngine>(
     paths: &[String],
     variables: &[String],
-) -> Result<(Arc<Engine>, Vec<String>), String> {
+) -> Result<(Arc<E>, Vec<String>), String> {
     let (mut files, mut bytes) = (Vec::new(), 0);
     for path in paths {
         // One byte more than may be, which the reader of rules then tells of.
@@ -50,7 +80,7 @@ pub(super) fn engine_of(
         }
     }
     let source = Source { files, variables: variables.to_vec() };
-    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut shared = E::shared().lock().unwrap_or_else(PoisonError::into_inner);
     shared.retain(|shared| shared.engine.strong_count() > 0);
     let mut alike = shared.iter().filter(|shared| shared.source == source);
     if let Some(engine) = alike.find_map(|shared| shared.engine.upgrade()) {
@@ -71,7 +101,7 @@ fn read(path: &str, bytes_max: usize) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-fn build(source: &Source) -> Result<(Engine, Vec<String>), String> {
+fn build<E: SharedEngine>(source: &Source) -> Result<(E, Vec<String>), String> {
     let mut variables = Variables::default();
     for text in &source.variables {
         variables.set(text)?;
@@ -88,7 +118,7 @@ fn build(source: &Source) -> Result<(Engine, Vec<String>), String> {
         remarks.push(format!("and {} more of that kind", rules.remarks.len() - REMARKS_MAX));
     }
     remarks.extend(rules.unused_variables.iter().map(|variable| format!("VARS: {variable}")));
-    Ok((Engine::build(rules), remarks))
+    Ok((E::of(rules), remarks))
 }
 
 #[cfg(test)]
@@ -104,7 +134,7 @@ mod tests {
         let rule = |word: &str| format!("alert tcp any any -> any $P (content:\"{word}\"; sid:1;)");
         let engine = |port: &str| {
             let variables = [format!("P={port}"), "UNUSED=1".to_owned()];
-            engine_of(std::slice::from_ref(&path), &variables).expect("good rules")
+            engine_of::<Engine>(std::slice::from_ref(&path), &variables).expect("good rules")
         };
         std::fs::write(&path, rule("one")).expect("written");
         let (first, remarks) = engine("80");

@@ -140,6 +140,30 @@ fn packets_that_alerted_leave_by_the_second_output() {
     }
 }
 
+/// Without state a packet has the alerts of the rules that it matches by itself: no match across
+/// segments, none in reassembled fragments.
+#[test]
+fn without_state_packets_are_matched_one_by_one() {
+    let (rules, capture) = (conf("ids.rules"), conf("captures/ids.pcap"));
+    let text = format!(
+        "FromDump({capture}, STOP true) -> ids :: IDSMatcher(RULES {rules}, STATE none);
+        ids [0] -> Discard; ids [1] -> told :: Counter -> Discard;"
+    );
+    let mut router = router(&text, &BTreeMap::new());
+    finish(&mut router);
+    let mut read = |handler: &str| router.read(handler).expect("it is there");
+    let by_rule = read("ids.alerts_by_rule");
+    let sids: Vec<u32> =
+        by_rule.lines().map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect();
+    assert!(!sids.is_empty() && sids.len() < ALL.len(), "{by_rule}");
+    assert!(sids.iter().all(|sid| ALL.contains(sid)), "{by_rule}");
+    assert_eq!((read("ids.flows"), read("ids.bytes_max")), ("0".into(), "0".into()));
+    assert_ne!(read("told.count"), "0");
+    let counters = read("ids.streams");
+    assert!(counters.lines().any(|line| line == "decoder.pkts 52"), "{counters}");
+    assert!(read("ids.unsupported").contains("needs state"), "{}", read("ids.unsupported"));
+}
+
 #[test]
 fn a_new_configuration_goes_on_with_the_streams() {
     // Between the two segments with the password file.
@@ -204,6 +228,8 @@ fn what_is_wrong_is_told() {
     check(format!("{rules}, OUT /no/such/folder/eve.json"), "/no/such/folder/eve.json: ");
     check(format!("{rules}, MEMORY_MAX 64K, WINDOW 65K"), "MEMORY_MAX: expected at least");
     check(format!("{rules}, MEMORY_MAX 64KB"), "MEMORY_MAX: invalid number");
+    check(format!("{rules}, STATE some"), "STATE: expected 'flows' or 'none'");
+    check(format!("{rules}, STATE none, WINDOW 1K"), "WINDOW: not with STATE none");
 }
 
 /// Sizes are written as options of the command have them.

@@ -379,7 +379,8 @@ impl Batcher {
 
     /// Opens a wide batch, if the device takes work, is not too dear, and has room for one.
     fn open(&mut self, cx: &mut Context<'_>) {
-        if self.open.is_some() || !self.is_ready(cx) {
+        // What may pass by the device does so as soon as nothing is under way.
+        if self.open.is_some() || self.passing > 0 || !self.is_ready(cx) {
             return;
         }
         if self.home.chooser().is_some() {

@@ -1,4 +1,4 @@
-//! Configurations: read, and loaded in two steps as Click does.
+//! Configuration texts: reading, parsing, expansion, libraries and warnings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
@@ -12,26 +12,24 @@ use warpswitch_graph::{Registry, RouterOptions};
 use warpswitch_io::name_folder;
 use warpswitch_rules::format::{RulesIn, rules_in};
 
-use crate::exit::bad_input;
-use crate::load::{capture_kind, display_name, is_binary, is_gzip};
-use crate::output::is_dash;
-use crate::term;
+use crate::error::{Error, ErrorKind};
+use crate::files::{capture_kind, display_name, is_binary, is_dash, is_gzip};
 
-/// Where the variable `CLICKPATH` leads by default.
+/// Folder of libraries below each folder of the search path.
 const LIBRARY_FOLDER: &str = "conf";
 
-/// What an archive begins with.
+/// The first bytes of an archive.
 const ARCHIVE_MAGIC: &[u8] = b"!<arch>";
 
-/// Unpacked bytes that tell what a file is.
-const UNPACKED_LOOK_BYTES: u64 = 1024;
+/// Decompressed bytes that identify the type of a file.
+const UNPACKED_PREFIX_BYTES: u64 = 1024;
 
 /// A configuration as text.
 #[derive(Clone, Debug)]
 pub struct ConfigText {
-    /// What errors call it.
+    /// Its name in errors.
     pub name: String,
-    /// The text; bytes that are not UTF-8 are told where they stand.
+    /// The text. The parser reports the position of bytes that are not UTF-8.
     pub bytes: Vec<u8>,
 }
 
@@ -39,10 +37,10 @@ impl ConfigText {
     /// Reads a file; `-` is the standard input.
     ///
     /// # Errors
-    /// What hinders it; that it is no text.
+    /// If the file cannot be read, or is no text.
     pub fn read(path: &Path) -> io::Result<Self> {
         let mut bytes = Vec::new();
-        // One byte more than a configuration may have tells that it has more.
+        // One byte above the limit shows that the text exceeds it.
         let limit = SOURCE_BYTES_MAX as u64 + 1;
         if is_dash(path) {
             io::stdin().take(limit).read_to_end(&mut bytes)?;
@@ -50,18 +48,18 @@ impl ConfigText {
             let file = std::fs::File::open(path).map_err(|error| name_folder(path, error))?;
             file.take(limit).read_to_end(&mut bytes)?;
         }
-        refuse_binary(path, &bytes)?;
+        reject_binary(path, &bytes)?;
         Ok(Self { name: display_name(path), bytes })
     }
 }
 
-/// Refuses what is no configuration for sure, and says what takes it.
-fn refuse_binary(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Rejects captures, archives and binary files; the error names the element or command for them.
+fn reject_binary(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut unpacked = Vec::new();
     let is_packed = is_gzip(bytes);
     if is_packed {
-        // As much as tells what it is; what cannot be unpacked tells nothing.
-        _ = MultiGzDecoder::new(bytes).take(UNPACKED_LOOK_BYTES).read_to_end(&mut unpacked);
+        // A prefix identifies the type. A corrupt file has none.
+        _ = MultiGzDecoder::new(bytes).take(UNPACKED_PREFIX_BYTES).read_to_end(&mut unpacked);
     }
     let start = if is_packed { unpacked.as_slice() } else { bytes };
     if let Some(kind) = capture_kind(start) {
@@ -80,31 +78,23 @@ fn refuse_binary(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// The error of a command whose configuration is not right. A file of rules in the place of a
-/// configuration is told to be one.
-pub fn blame(text: &ConfigText, errors: LoadError) -> anyhow::Error {
-    let is_text = matches!(errors, LoadError::Text(_));
-    let rules = std::str::from_utf8(&text.bytes).ok().filter(|_| is_text).and_then(rules_in);
-    let Some(rules) = rules else { return anyhow::Error::new(errors.into_diagnostics()) };
+/// The error for a file of rules in place of a configuration; `None` for other texts.
+pub fn rules_instead(text: &ConfigText) -> Option<Error> {
+    let rules = std::str::from_utf8(&text.bytes).ok().and_then(rules_in)?;
     let takes = match rules {
         RulesIn::Detection => "'warpswitch ids' and the element IDSMatcher take them",
         RulesIn::Classification(_) => {
             "'warpswitch classify' and the element SDNClassifier take them"
         }
     };
-    bad_input(format!("{} holds {rules}, and is no configuration: {takes}", text.name))
+    let message = format!("{} holds {rules}, and is no configuration: {takes}", text.name);
+    Some(Error::new(ErrorKind::Configuration, message))
 }
 
-/// Reads the configuration of a command.
+/// Parses `NAME=VALUE`.
 ///
 /// # Errors
-/// Bad input if it cannot be read.
-pub fn read(path: &Path) -> anyhow::Result<ConfigText> {
-    let name = display_name(path);
-    ConfigText::read(path).map_err(|error| bad_input(format!("cannot read {name}: {error}")))
-}
-
-/// Reads `V=x`.
+/// A message for the command line.
 pub fn parse_variable(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -114,15 +104,15 @@ pub fn parse_variable(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Finds what `require(library …)` names: beside the file that requires it, or along a path.
+/// Finds the files of `require(library …)`: in the folder of the requiring file, or along a path.
 #[derive(Clone, Debug, Default)]
 pub struct Libraries {
-    /// Folders to look in, as `CLICKPATH` lists them.
+    /// Folders to search, in the order of `CLICKPATH`.
     pub path: Vec<PathBuf>,
 }
 
 impl Libraries {
-    /// Along `path`, by default that of the environment.
+    /// Searches `path`, by default the environment variable `CLICKPATH`.
     pub fn new(path: Option<&str>) -> Self {
         let of_environment = std::env::var("CLICKPATH").unwrap_or_default();
         let path = path.unwrap_or(&of_environment);
@@ -138,21 +128,21 @@ impl Library for Libraries {
         let along = along.flat_map(|dir| [dir.join(name), dir.join(LIBRARY_FOLDER).join(name)]);
         for path in beside.into_iter().chain(along) {
             if path.is_file() {
-                let told = path.display().to_string();
-                let text = ConfigText::read(&path).map_err(|error| format!("{told}: {error}"))?;
-                return Ok((told, text.bytes));
+                let name = path.display().to_string();
+                let text = ConfigText::read(&path).map_err(|error| format!("{name}: {error}"))?;
+                return Ok((name, text.bytes));
             }
         }
         Err(format!("library '{name}' not found in CLICKPATH/conf"))
     }
 }
 
-/// The errors of a configuration, by the step that found them.
+/// The errors of a configuration, by the step that reported them.
 #[derive(Debug)]
 pub enum LoadError {
-    /// Of the text.
+    /// Syntax errors of the text.
     Text(Diagnostics),
-    /// Of the graph that the text describes: its ports, arguments, elements.
+    /// Errors of the graph: ports, arguments, elements.
     Graph(Diagnostics),
 }
 
@@ -164,7 +154,7 @@ impl LoadError {
         }
     }
 
-    /// What Click prints.
+    /// The errors in the format of Click.
     pub fn to_click(&self) -> String {
         match self {
             LoadError::Text(errors) => errors.to_click(),
@@ -175,22 +165,33 @@ impl LoadError {
     }
 }
 
-/// Warns of variables of the command line that nothing in the texts of `graph` refers to.
-pub fn warn_of_unused(graph: &FlatGraph, variables: &BTreeMap<String, String>) {
-    let asked: BTreeSet<&str> = graph.sources.variables().collect();
-    for name in variables.keys().filter(|name| !asked.contains(name.as_str())) {
-        let meant = language::nearest(name, asked.iter().copied());
-        let meant = meant.map_or(String::new(), |meant| format!("; it refers to '{meant}'"));
-        let told = format!("nothing in the configuration refers to the variable '{name}'{meant}");
-        term::warning(told);
+impl std::fmt::Display for LoadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            LoadError::Text(errors) | LoadError::Graph(errors) => errors.fmt(f),
+        }
     }
 }
 
-/// Classes whose arguments are programs or texts, where `$` is not of the configuration alone.
+impl std::error::Error for LoadError {}
+
+/// Warnings about `variables` that nothing in the texts of `graph` refers to.
+pub fn unused_variables(graph: &FlatGraph, variables: &BTreeMap<String, String>) -> Vec<String> {
+    let referenced: BTreeSet<&str> = graph.sources.variables().collect();
+    let unused = variables.keys().filter(|name| !referenced.contains(name.as_str()));
+    let warning = |name: &String| {
+        let near = language::nearest(name, referenced.iter().copied());
+        let near = near.map_or(String::new(), |near| format!("; it refers to '{near}'"));
+        format!("nothing in the configuration refers to the variable '{name}'{near}")
+    };
+    unused.map(warning).collect()
+}
+
+/// Classes whose arguments are programs or texts with variables of their own.
 const PROGRAM_CLASSES: [&str; 5] = ["Script", "DriverManager", "PokeHandlers", "Message", "Error"];
 
-/// Variables of a graph that nothing gives a value, with a warning each. Texts with variables of
-/// their own are left out: scripts, handlers to call, variables of detection rules.
+/// Variables of a graph without a value, with a warning each. Excludes texts with variables of
+/// their own: scripts, handler calls and variables of detection rules.
 pub fn unset_variables(graph: &FlatGraph) -> Vec<(String, Diagnostic)> {
     graph.unset_variables(|element, arg| {
         let keyword = arg.split_ascii_whitespace().next().unwrap_or_default();
@@ -198,8 +199,8 @@ pub fn unset_variables(graph: &FlatGraph) -> Vec<(String, Diagnostic)> {
     })
 }
 
-/// Warns of variables without a value, but for those that `errors` tell of.
-pub fn warn_of_unset(unset: Vec<(String, Diagnostic)>, errors: Option<String>) {
+/// The warnings of [`unset_variables`] that `errors`, the text of later errors, does not repeat.
+pub fn unset_warnings(unset: Vec<(String, Diagnostic)>, errors: Option<String>) -> Diagnostics {
     let errors = errors.unwrap_or_default();
     let mut warnings = Diagnostics::default();
     for (name, warning) in unset {
@@ -207,15 +208,13 @@ pub fn warn_of_unset(unset: Vec<(String, Diagnostic)>, errors: Option<String>) {
             warnings.push(warning);
         }
     }
-    if !warnings.is_empty() {
-        term::note(warnings.to_coloured().trim_end());
-    }
+    warnings
 }
 
-/// Loads a configuration.
+/// Parses a configuration and resolves its graph.
 ///
 /// # Errors
-/// All errors of the text, or if there are none those of the graph.
+/// All errors of the text, or, if it has none, all errors of the graph.
 pub fn load(
     text: &ConfigText,
     registry: &Registry,
@@ -233,7 +232,7 @@ pub fn load(
     }
 }
 
-/// The graph of a text, and the warnings.
+/// Parses and expands a text into its flat graph and warnings.
 fn expand(
     text: &ConfigText,
     registry: &Registry,
@@ -252,10 +251,10 @@ fn expand(
     }
 }
 
-/// A router of `text`, and the warnings of the text.
+/// Builds a router from `text`; returns it with the warnings of the text.
 ///
 /// # Errors
-/// All errors of the first step that found any.
+/// All errors of the first step that failed.
 pub fn make_router(
     text: &ConfigText,
     registry: &Registry,
@@ -274,14 +273,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_are_read() {
+    fn parses_variables() {
         assert_eq!(parse_variable("A_1=x = y"), Ok(("A_1".into(), "x = y".into())));
         assert!(parse_variable("=x").is_err() && parse_variable("a/b=x").is_err());
         assert!(parse_variable("file.click").is_err());
     }
 
     #[test]
-    fn libraries_are_found_beside_and_along_the_path() {
+    fn finds_libraries_beside_the_file_and_along_the_path() {
         let folder = tempfile::tempdir().unwrap();
         let conf = folder.path().join("conf");
         std::fs::create_dir(&conf).unwrap();

@@ -1,33 +1,40 @@
-//! Places of control connections, as command lines name them: `[HOST:]PORT` or a path.
+//! Addresses of control connections, as command lines name them: `[HOST:]PORT` or a path.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
-use anyhow::{Context, anyhow};
 use warpswitch_graph::control::{Address, Endpoint};
 
-use super::console::World;
-use super::sockets::Sockets;
-use crate::exit::bad_input;
+use crate::control_server::RunSockets;
+use crate::environment::Environment;
+use crate::error::{Error, ErrorKind};
 
-/// The most bytes of a path of a socket that systems take.
+/// The longest socket path that every system accepts.
 const PATH_BYTES_MAX: usize = 107;
 
-/// A place of control connections.
+/// The address of a control connection.
+///
+/// ```
+/// use warpswitch_runtime::ControlAddress;
+///
+/// assert_eq!(ControlAddress::parse("7777"), Ok(ControlAddress::Tcp(None, 7777)));
+/// assert!(matches!(ControlAddress::parse("./router.sock"), Ok(ControlAddress::Unix(_))));
+/// assert!(ControlAddress::parse("localhost:70000").is_err());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// A TCP port of a host, by default of this machine for itself.
+pub enum ControlAddress {
+    /// A TCP port of a host, by default of the loopback address.
     Tcp(Option<String>, u16),
-    /// A socket in the file system.
+    /// A Unix socket in the file system.
     Unix(PathBuf),
 }
 
-impl Place {
-    /// Reads a place: what ends with a number alone, or behind a colon, is a port.
+impl ControlAddress {
+    /// Parses an address: a number, alone or after a colon, is a port, everything else a path.
     ///
     /// # Errors
-    /// What is wrong with it, for a command line.
+    /// A message for the command line.
     pub fn parse(text: &str) -> Result<Self, String> {
         let port = |digits: &str| -> Result<u16, String> {
             digits.parse().map_err(|_| format!("{digits} is no TCP port"))
@@ -48,57 +55,63 @@ impl Place {
         }
     }
 
-    /// Addresses of a TCP place, the likeliest first.
+    /// Resolves a TCP address. The system orders the results by preference.
     ///
     /// # Errors
-    /// Bad input if there is no such host.
-    pub fn resolve(host: Option<&str>, port: u16) -> anyhow::Result<Vec<SocketAddr>> {
+    /// [`ErrorKind::Address`] if the host is unknown.
+    pub fn resolve(host: Option<&str>, port: u16) -> Result<Vec<SocketAddr>, Error> {
         let Some(host) = host else {
             return Ok(vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)]);
         };
+        let unknown =
+            |why: String| Error::new(ErrorKind::Address, format!("no host '{host}'{why}"));
         let found = (host, port).to_socket_addrs();
-        let found: Vec<_> =
-            found.map_err(|error| bad_input(format!("no host '{host}': {error}")))?.collect();
-        match found.is_empty() {
-            true => Err(bad_input(format!("no host '{host}'"))),
-            false => Ok(found),
-        }
+        let found: Vec<_> = found.map_err(|error| unknown(format!(": {error}")))?.collect();
+        if found.is_empty() { Err(unknown(String::new())) } else { Ok(found) }
     }
 
-    /// Awaits control connections here. The place, with the port that was found for port 0.
+    /// Listens for control connections. Returns the address with the port that the system chose for
+    /// port 0.
     ///
     /// # Errors
-    /// Why that cannot be, and what to do about it.
-    pub fn listen(&self, world: &World) -> anyhow::Result<Place> {
-        self.open(&mut world.sockets.borrow_mut())
+    /// [`ErrorKind::Address`] if the host is unknown; [`ErrorKind::System`] if the address is in
+    /// use or not permitted.
+    pub fn listen(&self, environment: &Environment) -> Result<ControlAddress, Error> {
+        self.open(&mut environment.sockets.borrow_mut())
     }
 
-    fn open(&self, sockets: &mut Sockets) -> anyhow::Result<Place> {
+    fn open(&self, sockets: &mut RunSockets) -> Result<ControlAddress, Error> {
         let address = match self {
-            Place::Tcp(host, port) => {
+            ControlAddress::Tcp(host, port) => {
                 let host = Self::resolve(host.as_deref(), *port)?[0].ip();
                 Address::Tcp { port: *port, or_above: false, host }
             }
-            Place::Unix(path) => Address::Unix(path.clone()),
+            ControlAddress::Unix(path) => Address::Unix(path.clone()),
         };
         let owner = "--control".to_owned();
         let endpoint = Endpoint { address, is_read_only: false, is_verbose: false, owner };
-        let place = sockets.listen(&endpoint).map_err(|why| anyhow!("{why}"));
-        let place = place.with_context(|| format!("cannot await control connections at {self}"))?;
+        let opened = sockets.listen(&endpoint).map_err(|why| {
+            let message = format!("cannot await control connections at {self}");
+            Error::caused(ErrorKind::System, message, why)
+        })?;
         Ok(match self {
-            Place::Tcp(host, _) => Place::Tcp(host.clone(), place.parse().unwrap_or_default()),
-            Place::Unix(path) => Place::Unix(path.clone()),
+            ControlAddress::Tcp(host, _) => {
+                ControlAddress::Tcp(host.clone(), opened.parse().unwrap_or_default())
+            }
+            ControlAddress::Unix(path) => ControlAddress::Unix(path.clone()),
         })
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ControlAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Tcp(None, port) => write!(f, "{port}"),
-            Place::Tcp(Some(host), port) if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Place::Tcp(Some(host), port) => write!(f, "{host}:{port}"),
-            Place::Unix(path) => write!(f, "{}", path.display()),
+            ControlAddress::Tcp(None, port) => write!(f, "{port}"),
+            ControlAddress::Tcp(Some(host), port) if host.contains(':') => {
+                write!(f, "[{host}]:{port}")
+            }
+            ControlAddress::Tcp(Some(host), port) => write!(f, "{host}:{port}"),
+            ControlAddress::Unix(path) => write!(f, "{}", path.display()),
         }
     }
 }
@@ -108,42 +121,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_read_and_written() {
-        let tcp = |host: &str, port| Place::Tcp(Some(host.to_owned()), port);
+    fn parses_and_prints_addresses() {
+        let tcp = |host: &str, port| ControlAddress::Tcp(Some(host.to_owned()), port);
         let cases = [
-            ("7777", Place::Tcp(None, 7777)),
+            ("7777", ControlAddress::Tcp(None, 7777)),
             ("localhost:80", tcp("localhost", 80)),
             ("0.0.0.0:80", tcp("0.0.0.0", 80)),
             ("[::1]:80", tcp("::1", 80)),
-            ("router.sock", Place::Unix("router.sock".into())),
-            ("./7777", Place::Unix("./7777".into())),
-            ("/a:1", Place::Unix("/a:1".into())),
+            ("router.sock", ControlAddress::Unix("router.sock".into())),
+            ("./7777", ControlAddress::Unix("./7777".into())),
+            ("/a:1", ControlAddress::Unix("/a:1".into())),
         ];
-        for (text, place) in cases {
-            assert_eq!(Place::parse(text), Ok(place.clone()), "{text}");
-            assert_eq!(place.to_string(), text);
+        for (text, address) in cases {
+            assert_eq!(ControlAddress::parse(text), Ok(address.clone()), "{text}");
+            assert_eq!(address.to_string(), text);
         }
-        assert_eq!(Place::parse("70000"), Err("70000 is no TCP port".into()));
-        assert_eq!(Place::parse("a:70000"), Err("70000 is no TCP port".into()));
-        assert!(Place::parse("").is_err() && Place::parse(&"a".repeat(200)).is_err());
+        assert_eq!(ControlAddress::parse("70000"), Err("70000 is no TCP port".into()));
+        assert_eq!(ControlAddress::parse("a:70000"), Err("70000 is no TCP port".into()));
+        assert!(
+            ControlAddress::parse("").is_err() && ControlAddress::parse(&"a".repeat(200)).is_err()
+        );
     }
 
     #[test]
-    fn what_a_killed_run_left_is_taken_over_and_nothing_else() {
+    fn readdresss_stale_sockets_only() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
-        let place = Place::Unix(path.clone());
+        let address = ControlAddress::Unix(path.clone());
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-        let told = |place: &Place| {
-            let error = place.open(&mut Sockets::default()).unwrap_err();
+        let failure = |address: &ControlAddress| {
+            let error = address.open(&mut RunSockets::default()).unwrap_err();
             format!("{error:#}")
         };
-        assert!(told(&place).contains("in use"), "{}", told(&place));
+        assert!(failure(&address).contains("in use"), "{}", failure(&address));
         drop(listener);
-        place.open(&mut Sockets::default()).unwrap();
+        address.open(&mut RunSockets::default()).unwrap();
         let file = folder.path().join("file");
         std::fs::write(&file, "kept").unwrap();
-        assert!(told(&Place::Unix(file.clone())).contains("in use"));
+        assert!(failure(&ControlAddress::Unix(file.clone())).contains("in use"));
         assert_eq!(std::fs::read_to_string(file).unwrap(), "kept");
     }
 }

@@ -1,10 +1,9 @@
-//! Sockets of a run. Control connections: listening, accepting, reading and writing without ever
-//! waiting.
+//! Sockets of a run. Control connections: non-blocking listen, accept, read and write.
 //!
 //! # Invariants
-//! - K1: a client costs a bounded part of each look at it: so many bytes, so many commands. One
-//!   that does not read what it is sent is not served, and nobody waits for it.
-//! - K2: there are at most [`CLIENTS_MAX`] clients; more wait outside until one goes.
+//! - K1: each poll of a client is bounded in bytes and commands. A client that does not read its
+//!   replies is not served and blocks nothing.
+//! - K2: at most [`CLIENTS_MAX`] clients are connected; others wait in the backlog.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -16,56 +15,55 @@ use std::path::Path;
 use rustix::event::{PollFd, PollFlags};
 use warpswitch_graph::control::{Address, Connection, Controlled, Endpoint};
 use warpswitch_graph::transport::{Transport, Wire};
-
 use warpswitch_io::name_folder;
 
-use super::wires::{Wires, is_later, plain};
+use crate::packet_sockets::{PacketSockets, is_retryable, message_of};
 
-/// The most clients at a time.
+/// The limit of connected clients.
 pub const CLIENTS_MAX: usize = 64;
-/// The most bytes that are taken of a client at a look.
+/// Bytes read from a client per poll.
 const READ_BYTES: usize = 1 << 16;
-/// The most commands of a client that are obeyed at a look.
-const COMMANDS_PER_LOOK: usize = 16;
-/// Ports that are tried for `N+`.
+/// Commands of a client executed per poll.
+const COMMANDS_PER_POLL: usize = 16;
+/// Ports tried for `N+`.
 const PORTS_TRIED: u16 = 12;
 
 /// All sockets of a run.
 #[derive(Default)]
-pub struct Sockets {
-    listeners: Vec<Listener>,
-    clients: Vec<Client>,
-    /// Which configuration asked for listeners last.
+pub(crate) struct RunSockets {
+    listeners: Vec<ControlListener>,
+    sessions: Vec<ControlSession>,
+    /// Counts configurations. Sockets that the next one does not request are closed.
     generation: u32,
-    made: u64,
-    wires: Wires,
+    sessions_opened: u64,
+    packet_sockets: PacketSockets,
 }
 
-struct Listener {
+struct ControlListener {
     endpoint: Endpoint,
-    place: String,
-    socket: Door,
-    /// The generation that opened it, and the last that asked for it.
-    born: u32,
-    wanted: u32,
+    address: String,
+    socket: ListeningSocket,
+    /// The generation that opened it, and the last one that requested it.
+    opened_by: u32,
+    requested_by: u32,
 }
 
-enum Door {
+enum ListeningSocket {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
-/// A client, and what it said.
-pub struct Client {
+/// A connected client and its protocol state.
+pub(crate) struct ControlSession {
     stream: Stream,
     connection: Connection,
     number: u64,
     owner: String,
     is_verbose: bool,
-    /// Whether a command may be waiting that was not obeyed yet.
+    /// Whether received bytes may hold another command.
     has_more: bool,
-    /// Whether it went away.
-    gone: bool,
+    /// Whether the client disconnected.
+    is_closed: bool,
 }
 
 enum Stream {
@@ -73,143 +71,157 @@ enum Stream {
     Unix(UnixStream),
 }
 
-impl Sockets {
-    /// Listens at `endpoint`, or goes on to; the place.
+impl RunSockets {
+    /// Listens at `endpoint`, or reuses the listener of the previous configuration. Returns the
+    /// port or path.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// If the address is in use or not permitted.
     pub fn listen(&mut self, endpoint: &Endpoint) -> Result<String, String> {
-        let is_same = |listener: &&mut Listener| listener.endpoint.address == endpoint.address;
+        let is_same =
+            |listener: &&mut ControlListener| listener.endpoint.address == endpoint.address;
         if let Some(listener) = self.listeners.iter_mut().find(is_same)
-            && listener.wanted != self.generation
+            && listener.requested_by != self.generation
         {
-            listener.wanted = self.generation;
+            listener.requested_by = self.generation;
             listener.endpoint = endpoint.clone();
-            return Ok(listener.place.clone());
+            return Ok(listener.address.clone());
         }
-        let (socket, place) =
-            open(&endpoint.address).map_err(|error| format!("bind: {}", plain(&error)))?;
-        let (born, wanted) = (self.generation, self.generation);
-        let endpoint = endpoint.clone();
-        self.listeners.push(Listener { endpoint, place: place.clone(), socket, born, wanted });
-        Ok(place)
+        let (socket, address) =
+            open(&endpoint.address).map_err(|error| format!("bind: {}", message_of(&error)))?;
+        self.listeners.push(ControlListener {
+            endpoint: endpoint.clone(),
+            address: address.clone(),
+            socket,
+            opened_by: self.generation,
+            requested_by: self.generation,
+        });
+        Ok(address)
     }
 
-    /// Opens a socket for packets, or hands on that of the configuration before.
+    /// Opens a socket for packets, or reuses that of the previous configuration.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// If the address is in use, not permitted or unreachable.
     pub fn open(&mut self, transport: &Transport) -> Result<Box<dyn Wire>, String> {
-        let opened = self.wires.open(transport, self.generation);
-        opened.map_err(|error| format!("socket: {}", plain(&error)))
+        let opened = self.packet_sockets.open(transport, self.generation);
+        opened.map_err(|error| format!("socket: {}", message_of(&error)))
     }
 
-    /// Another configuration is about to ask for listeners.
+    /// Begins the generation of a new configuration.
     pub fn begin_generation(&mut self) {
         self.generation += 1;
     }
 
-    /// The other configuration runs, and listeners that it did not ask for are closed; or it does
-    /// not (`taken`), and those that it alone asked for are.
-    pub fn end_generation(&mut self, taken: bool) {
+    /// Ends the switch to a new configuration. If it `succeeded`, closes the listeners that the new
+    /// configuration did not request; otherwise those that only the new one requested.
+    pub fn end_generation(&mut self, succeeded: bool) {
         let now = self.generation;
-        self.listeners.retain(|door| if taken { door.wanted == now } else { door.born != now });
-        self.listeners.iter_mut().for_each(|door| door.wanted = now);
-        self.wires.settle(now);
-    }
-
-    /// Whether anybody may come.
-    pub fn is_empty(&self) -> bool {
-        self.listeners.is_empty() && self.clients.is_empty()
-    }
-
-    /// Whether a client has commands waiting that could be obeyed at once.
-    pub fn has_work(&self) -> bool {
-        self.clients.iter().any(|client| client.has_more)
-    }
-
-    /// What to wait for.
-    pub fn poll_fds(&self) -> Vec<PollFd<'_>> {
-        let has_room = self.clients.len() < CLIENTS_MAX;
-        let doors = self.listeners.iter().filter(|_| has_room);
-        let doors = doors.map(|door| PollFd::from_borrowed_fd(door.socket.fd(), PollFlags::IN));
-        let clients = self.clients.iter().map(|client| {
-            let mut flags = PollFlags::empty();
-            flags.set(PollFlags::IN, client.connection.wants_input());
-            flags.set(PollFlags::OUT, !client.connection.output().is_empty());
-            PollFd::from_borrowed_fd(client.stream.fd(), flags)
+        self.listeners.retain(|listener| match succeeded {
+            true => listener.requested_by == now,
+            false => listener.opened_by != now,
         });
-        doors.chain(clients).collect()
+        self.listeners.iter_mut().for_each(|listener| listener.requested_by = now);
+        self.packet_sockets.settle(now);
     }
 
-    /// Lets in who waits, and gives all clients out, to be served and put back; what there is to
-    /// tell of it goes to `told`.
-    pub fn take_clients(&mut self, told: &mut Vec<String>) -> Vec<Client> {
+    /// Whether no client is or can be connected.
+    pub fn is_empty(&self) -> bool {
+        self.listeners.is_empty() && self.sessions.is_empty()
+    }
+
+    /// Whether a client has pending commands.
+    pub fn has_work(&self) -> bool {
+        self.sessions.iter().any(|session| session.has_more)
+    }
+
+    /// The descriptors to poll.
+    pub fn poll_fds(&self) -> Vec<PollFd<'_>> {
+        let has_room = self.sessions.len() < CLIENTS_MAX;
+        let listeners = self
+            .listeners
+            .iter()
+            .filter(|_| has_room)
+            .map(|listener| PollFd::from_borrowed_fd(listener.socket.fd(), PollFlags::IN));
+        let sessions = self.sessions.iter().map(|session| {
+            let mut flags = PollFlags::empty();
+            flags.set(PollFlags::IN, session.connection.wants_input());
+            flags.set(PollFlags::OUT, !session.connection.output().is_empty());
+            PollFd::from_borrowed_fd(session.stream.fd(), flags)
+        });
+        listeners.chain(sessions).collect()
+    }
+
+    /// Accepts new clients and detaches all sessions, to be served and put back. Appends messages
+    /// about new connections to `messages`.
+    pub fn take_clients(&mut self, messages: &mut Vec<String>) -> Vec<ControlSession> {
         for listener in &self.listeners {
-            while self.clients.len() < CLIENTS_MAX {
+            while self.sessions.len() < CLIENTS_MAX {
                 let Some((stream, from)) = listener.socket.accept() else { break };
-                self.made += 1;
+                self.sessions_opened += 1;
                 let Endpoint { is_read_only, is_verbose, owner, .. } = &listener.endpoint;
                 if *is_verbose {
-                    told.push(format!("{owner}: opened connection {}{from}", self.made));
+                    let number = self.sessions_opened;
+                    messages.push(format!("{owner}: opened connection {number}{from}"));
                 }
-                self.clients.push(Client {
+                self.sessions.push(ControlSession {
                     stream,
                     connection: Connection::new(*is_read_only),
-                    number: self.made,
+                    number: self.sessions_opened,
                     owner: owner.clone(),
                     is_verbose: *is_verbose,
                     has_more: true,
-                    gone: false,
+                    is_closed: false,
                 });
             }
         }
-        std::mem::take(&mut self.clients)
+        std::mem::take(&mut self.sessions)
     }
 
-    /// Takes clients back; those that are done go.
-    pub fn put_back(&mut self, clients: Vec<Client>, told: &mut Vec<String>) {
-        for client in clients {
-            if !client.gone {
-                self.clients.push(client);
-            } else if client.is_verbose {
-                told.push(format!("{}: closed connection {}", client.owner, client.number));
+    /// Puts sessions back and drops the closed ones.
+    pub fn put_back(&mut self, sessions: Vec<ControlSession>, messages: &mut Vec<String>) {
+        for session in sessions {
+            if !session.is_closed {
+                self.sessions.push(session);
+            } else if session.is_verbose {
+                let ControlSession { owner, number, .. } = &session;
+                messages.push(format!("{owner}: closed connection {number}"));
             }
         }
     }
 }
 
-impl Client {
-    /// Reads, obeys and writes as much as can be at once, within bounds.
+impl ControlSession {
+    /// Reads, executes and writes as much as possible without blocking, within bounds.
     pub fn serve(&mut self, target: &mut dyn Controlled) {
         let mut bytes = [0; READ_BYTES];
         if self.connection.wants_input() {
             match self.stream.read(&mut bytes) {
                 Ok(0) => self.connection.end(),
                 Ok(len) => self.connection.feed(&bytes[..len]),
-                Err(error) if is_later(&error) => {}
-                Err(_) => self.gone = true,
+                Err(error) if is_retryable(&error) => {}
+                Err(_) => self.is_closed = true,
             }
         }
         self.has_more = true;
-        for _ in 0..COMMANDS_PER_LOOK {
+        for _ in 0..COMMANDS_PER_POLL {
             if !self.connection.obey(target) {
                 self.has_more = false;
                 break;
             }
         }
-        while !self.gone && !self.connection.output().is_empty() {
+        while !self.is_closed && !self.connection.output().is_empty() {
             match self.stream.write(self.connection.output()) {
                 Ok(len) if len > 0 => self.connection.sent(len),
-                Err(error) if is_later(&error) => break,
-                _ => self.gone = true,
+                Err(error) if is_retryable(&error) => break,
+                _ => self.is_closed = true,
             }
         }
-        self.gone |= self.connection.is_over();
+        self.is_closed |= self.connection.is_over();
     }
 }
 
-fn open(address: &Address) -> io::Result<(Door, String)> {
+fn open(address: &Address) -> io::Result<(ListeningSocket, String)> {
     match address {
         Address::Tcp { port, or_above, host } => {
             let last = if *or_above { port.saturating_add(PORTS_TRIED) } else { *port };
@@ -223,24 +235,24 @@ fn open(address: &Address) -> io::Result<(Door, String)> {
             }
             let socket = found?;
             socket.set_nonblocking(true)?;
-            let place = socket.local_addr()?.port().to_string();
-            Ok((Door::Tcp(socket), place))
+            let address = socket.local_addr()?.port().to_string();
+            Ok((ListeningSocket::Tcp(socket), address))
         }
         Address::Unix(path) => {
-            let answers = || UnixStream::connect(path).map(drop);
-            let socket = take_over(path, || UnixListener::bind(path), answers)
+            let probe = || UnixStream::connect(path).map(drop);
+            let socket = replace_stale(path, || UnixListener::bind(path), probe)
                 .map_err(|error| name_folder(path, error))?;
             socket.set_nonblocking(true)?;
-            Ok((Door::Unix(socket), path.display().to_string()))
+            Ok((ListeningSocket::Unix(socket), path.display().to_string()))
         }
     }
 }
 
-/// Binds `path` by `bind`; takes the place of a socket there which nobody `answers` any more.
-pub(super) fn take_over<T>(
+/// Binds `path` with `bind`; replaces a stale socket, to which `probe` cannot connect.
+pub(crate) fn replace_stale<T>(
     path: &Path,
     bind: impl Fn() -> io::Result<T>,
-    answers: impl Fn() -> io::Result<()>,
+    probe: impl Fn() -> io::Result<()>,
 ) -> io::Result<T> {
     let bound = bind();
     let Err(error) = bound else { return bound };
@@ -248,35 +260,35 @@ pub(super) fn take_over<T>(
     if error.kind() != io::ErrorKind::AddrInUse || !is_socket() {
         return Err(error);
     }
-    match answers() {
+    match probe() {
         Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => {
             std::fs::remove_file(path)?;
             bind()
         }
-        Ok(()) => Err(io::Error::other(format!("{}: somebody answers there", plain(&error)))),
+        Ok(()) => Err(io::Error::other(format!("{}: somebody answers there", message_of(&error)))),
         Err(_) => Err(error),
     }
 }
 
-impl Door {
+impl ListeningSocket {
     fn fd(&self) -> BorrowedFd<'_> {
         match self {
-            Door::Tcp(socket) => socket.as_fd(),
-            Door::Unix(socket) => socket.as_fd(),
+            ListeningSocket::Tcp(socket) => socket.as_fd(),
+            ListeningSocket::Unix(socket) => socket.as_fd(),
         }
     }
 
-    /// Who waits, and where from.
+    /// The next pending client, and its address for messages.
     fn accept(&self) -> Option<(Stream, String)> {
         match self {
-            Door::Tcp(socket) => {
+            ListeningSocket::Tcp(socket) => {
                 let (stream, from) = socket.accept().ok()?;
                 stream.set_nonblocking(true).ok()?;
-                // Replies are small, and waited for.
+                // Replies are small and clients wait for them.
                 _ = stream.set_nodelay(true);
                 Some((Stream::Tcp(stream), format!(" from {from}")))
             }
-            Door::Unix(socket) => {
+            ListeningSocket::Unix(socket) => {
                 let (stream, _) = socket.accept().ok()?;
                 stream.set_nonblocking(true).ok()?;
                 Some((Stream::Unix(stream), String::new()))
@@ -285,7 +297,7 @@ impl Door {
     }
 }
 
-impl Drop for Listener {
+impl Drop for ControlListener {
     fn drop(&mut self) {
         if let Address::Unix(path) = &self.endpoint.address {
             _ = std::fs::remove_file(path);

@@ -1,7 +1,7 @@
-//! The console of a configuration: the streams of the process, its sockets and signals.
+//! The environment of a run: output streams, sockets, signals and the device.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, Write};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,175 +9,190 @@ use std::sync::Arc;
 use warpswitch_graph::Console;
 use warpswitch_graph::control::Endpoint;
 use warpswitch_graph::transport::{Transport, Wire};
-use warpswitch_offload::Offload;
 
-use super::host::Clock;
-use super::pace::Pace;
-use super::signals::Signals;
-use super::sockets::Sockets;
+use crate::clock::{RunClock, ScaledClock};
+use crate::control_server::RunSockets;
+use crate::signals::{Signals, StopSignals};
 
-/// Output is written in pieces of this size, or when the run rests.
+/// Output is flushed in blocks of this size, and whenever the run is idle.
 const OUTPUT_BYTES: usize = 1 << 16;
 
-/// What of the process a run uses. Shared by the host and the consoles of its configurations.
-pub struct World {
-    out: RefCell<io::BufWriter<io::Stdout>>,
-    /// Whether what configurations print goes to the standard error stream.
-    prints_aside: std::cell::Cell<bool>,
-    /// Whether nobody reads the output any more.
-    closed: std::cell::Cell<bool>,
-    /// The pace of real time; none in simulated time, which passes at once.
-    pub(super) pace: RefCell<Option<Arc<Pace>>>,
-    /// Whether the configuration can be replaced, and by what it is to be.
-    pub(super) reconfigures: std::cell::Cell<bool>,
-    pub(super) next_config: RefCell<Option<String>>,
-    pub(super) sockets: RefCell<Sockets>,
-    pub(super) signals: RefCell<Signals>,
-    /// The device that elements are handed.
-    offload: RefCell<Option<Arc<Offload>>>,
+/// A device that elements offload work to. The runtime only hands it on: its type is a contract
+/// between the program that runs a configuration and its elements.
+pub type Device = Arc<dyn Any + Send + Sync>;
+
+/// Resources of the process that a run uses. The host and the consoles of its configurations share
+/// one environment.
+pub struct Environment {
+    output: RefCell<io::BufWriter<Box<dyn Write>>>,
+    messages: RefCell<Box<dyn Write>>,
+    /// Whether output of configurations goes to `messages`.
+    merges_output: Cell<bool>,
+    /// Whether the reader of the output closed it.
+    is_closed: Cell<bool>,
+    /// The clock of a run in real time; `None` in simulated time.
+    clock: RefCell<Option<Arc<ScaledClock>>>,
+    /// Whether the configuration can be replaced, and the text that replaces it next.
+    pub(crate) allows_reconfigure: Cell<bool>,
+    pub(crate) next_config: RefCell<Option<String>>,
+    pub(crate) sockets: RefCell<RunSockets>,
+    pub(crate) signals: RefCell<Signals>,
+    device: RefCell<Option<Device>>,
 }
 
-impl World {
-    /// The world of a run that is about to begin.
+impl Environment {
+    /// The environment of a command: standard streams, and INT, TERM and HUP stop the run.
     ///
     /// # Errors
-    /// If signals cannot be awaited.
-    pub fn new() -> io::Result<Rc<Self>> {
-        let out = io::BufWriter::with_capacity(OUTPUT_BYTES, io::stdout());
+    /// If signal handlers cannot be installed.
+    pub fn of_process() -> io::Result<Rc<Self>> {
+        Self::new(Box::new(io::stdout()), Box::new(io::stderr()), StopSignals::Handle)
+    }
+
+    /// An environment with its own streams for output and messages.
+    ///
+    /// # Errors
+    /// If signal handlers cannot be installed.
+    pub fn new(
+        output: Box<dyn Write>,
+        messages: Box<dyn Write>,
+        stops: StopSignals,
+    ) -> io::Result<Rc<Self>> {
         Ok(Rc::new(Self {
-            out: RefCell::new(out),
-            prints_aside: std::cell::Cell::new(false),
-            closed: std::cell::Cell::new(false),
-            pace: RefCell::new(None),
-            reconfigures: std::cell::Cell::new(false),
+            output: RefCell::new(io::BufWriter::with_capacity(OUTPUT_BYTES, output)),
+            messages: RefCell::new(messages),
+            merges_output: Cell::new(false),
+            is_closed: Cell::new(false),
+            clock: RefCell::new(None),
+            allows_reconfigure: Cell::new(false),
             next_config: RefCell::new(None),
-            sockets: RefCell::new(Sockets::default()),
-            signals: RefCell::new(Signals::new()?),
-            offload: RefCell::new(None),
+            sockets: RefCell::new(RunSockets::default()),
+            signals: RefCell::new(Signals::new(stops)?),
+            device: RefCell::new(None),
         }))
     }
 
-    /// Lets configurations change the pace of `clock`. Comes before there are any.
-    pub fn set_clock(&self, clock: &Clock) {
-        *self.pace.borrow_mut() = clock.pace();
+    /// Sets the clock that configurations can scale. Call it before the first router is built.
+    pub fn set_clock(&self, clock: &RunClock) {
+        *self.clock.borrow_mut() = clock.scaled();
     }
 
-    /// Has what configurations print go to the standard error stream: the standard output is for
-    /// something that programs read.
-    pub fn print_aside(&self) {
-        self.prints_aside.set(true);
+    /// Sends the output of configurations to the stream of messages. The output stream then carries
+    /// only what the program prints itself, such as JSON.
+    pub fn merge_output(&self) {
+        self.merges_output.set(true);
     }
 
-    /// Hands `offload` to elements that ask for a device.
-    pub fn offload_to(&self, offload: Option<Arc<Offload>>) {
-        *self.offload.borrow_mut() = offload;
+    /// Sets the device that elements get from their console.
+    pub fn set_device(&self, device: Option<Device>) {
+        *self.device.borrow_mut() = device;
     }
 
-    /// A console that leads here.
+    /// A console that writes to this environment.
     pub fn console(self: &Rc<Self>) -> Box<dyn Console> {
-        Box::new(WorldConsole { world: self.clone() })
+        Box::new(EnvironmentConsole { environment: self.clone() })
     }
 
-    /// Writes output out.
+    /// Flushes the output.
     pub fn flush(&self) {
-        let result = self.out.borrow_mut().flush();
-        self.note(&result);
+        let result = self.output.borrow_mut().flush();
+        self.note_closed(&result);
     }
 
-    /// Whether whoever read the output went away.
-    pub(super) fn is_closed(&self) -> bool {
-        self.closed.get()
+    /// Whether the reader of the output closed it.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.get()
     }
 
-    /// Writes to the standard output, or where [`World::print_aside`] says.
+    /// Writes output; see [`Environment::merge_output`].
     pub fn print(&self, text: &[u8]) {
-        if self.prints_aside.get() {
-            _ = io::stderr().lock().write_all(text);
+        if self.merges_output.get() {
+            _ = self.messages.borrow_mut().write_all(text);
             return;
         }
-        let result = self.out.borrow_mut().write_all(text);
-        self.note(&result);
+        let result = self.output.borrow_mut().write_all(text);
+        self.note_closed(&result);
     }
 
-    /// Writes lines to the standard error stream.
-    pub fn say(&self, text: &str) {
-        // Who sees both streams in one place sees them in order.
+    /// Writes a message of one or more lines.
+    pub fn message(&self, text: &str) {
+        // Keeps the order of both streams where they share a terminal.
         self.flush();
         let text = text.strip_suffix('\n').unwrap_or(text);
-        // In one piece: other programs may write there, too, between pieces.
-        _ = io::stderr().lock().write_all(format!("{text}\n").as_bytes());
+        // One write: other processes may write to the same stream in between.
+        _ = self.messages.borrow_mut().write_all(format!("{text}\n").as_bytes());
     }
 
-    fn note(&self, result: &io::Result<()>) {
+    fn note_closed(&self, result: &io::Result<()>) {
         if result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
-            self.closed.set(true);
+            self.is_closed.set(true);
         }
     }
 }
 
-struct WorldConsole {
-    world: Rc<World>,
+struct EnvironmentConsole {
+    environment: Rc<Environment>,
 }
 
-impl Console for WorldConsole {
+impl Console for EnvironmentConsole {
     fn say(&mut self, line: &str) {
-        self.world.say(line);
+        self.environment.message(line);
     }
 
     fn print(&mut self, text: &[u8]) {
-        self.world.print(text);
+        self.environment.print(text);
     }
 
     fn do_by_many(&self, work: &(dyn Fn() + Sync)) {
         crate::threads::do_by_many(work);
     }
 
-    fn device(&mut self) -> Option<Arc<dyn Any + Send + Sync>> {
-        self.world.offload.borrow().clone().map(|offload| offload as Arc<_>)
+    fn device(&mut self) -> Option<Device> {
+        self.environment.device.borrow().clone()
     }
 
     fn flush(&mut self) {
-        self.world.flush();
+        self.environment.flush();
     }
 
     fn may_wait(&self) -> bool {
-        self.world.pace.borrow().is_none()
+        self.environment.clock.borrow().is_none()
     }
 
     fn listen(&mut self, endpoint: &Endpoint) -> Result<String, String> {
-        self.world.sockets.borrow_mut().listen(endpoint)
+        self.environment.sockets.borrow_mut().listen(endpoint)
     }
 
     fn open(&mut self, transport: &Transport) -> Result<Box<dyn Wire>, String> {
         if self.may_wait() {
             return Err("packets of sockets come in real time: run without --simtime".to_owned());
         }
-        self.world.sockets.borrow_mut().open(transport)
+        self.environment.sockets.borrow_mut().open(transport)
     }
 
     fn watch_signal(&mut self, signal: &str, handler: &str) -> Result<(), String> {
-        self.world.signals.borrow_mut().watch(signal, handler)
+        self.environment.signals.borrow_mut().watch(signal, handler)
     }
 
     fn takes_configurations(&self) -> bool {
-        self.world.reconfigures.get()
+        self.environment.allows_reconfigure.get()
     }
 
     fn reconfigure(&mut self, text: &str) -> Result<(), String> {
-        *self.world.next_config.borrow_mut() = Some(text.to_owned());
+        *self.environment.next_config.borrow_mut() = Some(text.to_owned());
         Ok(())
     }
 
     fn warp_time(&mut self, factor: f64) -> Result<(), String> {
-        if let Some(pace) = &*self.world.pace.borrow() {
-            pace.set(factor);
+        if let Some(clock) = &*self.environment.clock.borrow() {
+            clock.set_rate(factor);
         }
         Ok(())
     }
 
     fn send_signal(&mut self, signal: &str, process: u32) -> Result<(), String> {
-        // What was printed before is out should the signal end the process.
-        self.world.flush();
-        super::signals::send(signal, process)
+        // The signal may end this process: write pending output first.
+        self.environment.flush();
+        crate::signals::send(signal, process)
     }
 }

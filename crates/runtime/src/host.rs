@@ -1,218 +1,268 @@
-//! The host of a run: its clock, and whoever asks meanwhile.
+//! The run loop's host: clock, signals, control connections and requests of the embedding program.
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use warpswitch_graph::simulate::SIMULATED_START;
-use warpswitch_graph::{Clock as SharedClock, Host, Router, Time};
+use warpswitch_graph::language::Diagnostics;
+use warpswitch_graph::{Clock, Ended, Host, Router, Time};
 
-use super::console::World;
-use super::pace::Pace;
-use super::reload::{Reload, Reloadable};
-use super::signals::Came;
+use crate::clock::RunClock;
+use crate::environment::Environment;
+use crate::progress::ProgressReporter;
+use crate::reconfigure::{ReconfigurableRouter, RouterFactory};
+use crate::requests::RequestQueue;
+use crate::signals::SignalEvent;
+use crate::stats::RunEnd;
 
-/// Sockets are looked at this often while packets are worked on.
-const LOOK_NS: i64 = 1_000_000;
-/// And at the latest after so many calls, should the clock stand still.
-const CALLS_PER_LOOK: u32 = 1024;
+/// Interval between two polls of sockets and signals while tasks run.
+const POLL_NS: i64 = 1_000_000;
+/// Calls of `serve` that force a poll even if the clock stands still.
+const CALLS_PER_POLL: u32 = 1024;
 
-/// What tells the time.
-#[derive(Clone, Debug)]
-pub enum Clock {
-    /// Time that passes as real time does, or at another pace.
-    Real(Arc<Pace>),
-    /// Time that passes only while there is nothing to do, and then at once.
-    Simulated(Time),
-}
-
-impl Clock {
-    /// The time of the day.
-    pub fn real() -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self::Real(Arc::new(Pace::new(Time::default() + since)))
-    }
-
-    /// Simulated time, from `seconds` since 1970 on.
-    pub fn simulated(seconds: Option<f64>) -> Self {
-        Self::Simulated(match seconds {
-            Some(seconds) => Time((seconds * Time::SECOND as f64) as i64),
-            None => SIMULATED_START,
-        })
-    }
-
-    /// The time.
-    pub fn now(&self) -> Time {
-        match self {
-            Clock::Real(pace) => pace.now(),
-            Clock::Simulated(now) => *now,
-        }
-    }
-
-    /// The pace of time, if it has one.
-    pub(super) fn pace(&self) -> Option<Arc<Pace>> {
-        match self {
-            Clock::Real(pace) => Some(pace.clone()),
-            Clock::Simulated(_) => None,
-        }
-    }
-}
-
-/// The host of a run. See the module.
-pub struct DriveHost {
-    world: Rc<World>,
-    clock: Clock,
-    /// Whether the run goes on though nothing can happen but a signal.
-    stays: bool,
-    reload: Option<Reload>,
+/// Serves a router between its tasks. Never blocks while a task is runnable.
+pub struct SystemHost {
+    environment: Rc<Environment>,
+    clock: RunClock,
+    /// Whether the run continues when only a signal can wake it.
+    keeps_running: bool,
+    factory: Option<RouterFactory>,
+    requests: Option<RequestQueue>,
+    progress: Option<ProgressReporter>,
     now: Time,
-    next_look: Time,
+    next_poll: Time,
     calls: u32,
-    /// Whether all workers rest because of somebody who waits.
-    asked: bool,
+    /// Whether the workers are parked for a pending event.
+    has_event: bool,
     /// Whether a signal ended the run.
-    pub interrupted: bool,
+    was_interrupted: bool,
 }
 
-impl DriveHost {
-    /// A host of this world; with `reload` its configuration can be written.
-    pub fn new(world: Rc<World>, clock: Clock, stays: bool, reload: Option<Reload>) -> Self {
+/// The result of a finished run.
+#[derive(Debug)]
+pub struct FinishedRun {
+    /// Why it ended.
+    pub end: RunEnd,
+    /// Its wall-clock time.
+    pub seconds: f64,
+    /// Errors of elements in [`Router::finish`].
+    pub finished: Result<(), Diagnostics>,
+}
+
+impl SystemHost {
+    /// A host in `environment`. With a `factory`, clients can replace the configuration.
+    pub fn new(
+        environment: Rc<Environment>,
+        clock: RunClock,
+        keeps_running: bool,
+        factory: Option<RouterFactory>,
+    ) -> Self {
         let now = clock.now();
-        world.reconfigures.set(reload.is_some());
-        let (next_look, calls, asked, interrupted) = (now, 0, false, false);
-        Self { world, clock, stays, reload, now, next_look, calls, asked, interrupted }
+        environment.allows_reconfigure.set(factory.is_some());
+        Self {
+            environment,
+            clock,
+            keeps_running,
+            factory,
+            requests: None,
+            progress: None,
+            now,
+            next_poll: now,
+            calls: 0,
+            has_event: false,
+            was_interrupted: false,
+        }
+    }
+
+    /// Serves the requests of an embedding program, too.
+    pub(crate) fn with_requests(mut self, requests: RequestQueue) -> Self {
+        self.requests = Some(requests);
+        self
+    }
+
+    /// Reports progress while tasks run.
+    pub(crate) fn with_progress(mut self, progress: Option<ProgressReporter>) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// Runs `router` until it ends, finishes its elements and flushes the output.
+    pub fn run(&mut self, router: &mut Router) -> FinishedRun {
+        let start = Instant::now();
+        let ended = router.run(self);
+        let seconds = start.elapsed().as_secs_f64();
+        let finished = router.finish();
+        self.environment.flush();
+        let end = match ended {
+            _ if self.was_interrupted => RunEnd::Interrupted,
+            Ended::Idle => RunEnd::Idle,
+            _ => RunEnd::Stopped,
+        };
+        FinishedRun { end, seconds, finished }
+    }
+
+    /// Serves requests after the run until the embedding program stops it.
+    pub(crate) fn serve_after_run(&mut self, router: &mut Router, end: RunEnd) {
+        let Some(mut requests) = self.requests.take() else { return };
+        requests.finish(end);
+        while requests.wait() {
+            self.serve_from(&mut requests, router);
+        }
+        self.requests = Some(requests);
     }
 
     fn serve_signals(&mut self, router: &mut Router) {
         loop {
-            let came = self.world.signals.borrow_mut().next();
-            match came {
+            let event = self.environment.signals.borrow_mut().next();
+            match event {
                 None => return,
-                Some(Came::Stop) => {
-                    self.interrupted = true;
+                Some(SignalEvent::Stop) => {
+                    self.was_interrupted = true;
                     router.halt();
                 }
-                Some(Came::Handlers(handlers, signal)) => {
+                Some(SignalEvent::Handlers(handlers, signal)) => {
                     for handler in handlers {
                         if let Err(error) = router.write(&handler, "") {
-                            self.world.say(&format!("{handler}: {error}"));
+                            self.environment.message(&format!("{handler}: {error}"));
                         }
                     }
-                    self.world.signals.borrow_mut().give_back(signal);
+                    self.environment.signals.borrow_mut().release(signal);
                 }
             }
         }
     }
 
     fn serve_clients(&mut self, router: &mut Router) {
-        let mut told = Vec::new();
-        // They are out while they are served: a command may open and close sockets.
-        let mut clients = self.world.sockets.borrow_mut().take_clients(&mut told);
+        let mut messages = Vec::new();
+        // Detached while they are served: a command may open and close sockets.
+        let mut clients = self.environment.sockets.borrow_mut().take_clients(&mut messages);
         for client in &mut clients {
-            let reload = self.reload.as_mut();
-            let world = &self.world;
-            client.serve(&mut Reloadable { router: &mut *router, reload, world, now: self.now });
+            let (factory, environment) = (self.factory.as_mut(), &self.environment);
+            let router = &mut *router;
+            client.serve(&mut ReconfigurableRouter { router, factory, environment, now: self.now });
         }
-        self.world.sockets.borrow_mut().put_back(clients, &mut told);
-        told.iter().for_each(|line| self.world.say(line));
+        self.environment.sockets.borrow_mut().put_back(clients, &mut messages);
+        messages.iter().for_each(|line| self.environment.message(line));
     }
 
-    /// Runs the configuration that the one that runs asked for in its place.
+    fn serve_requests(&mut self, router: &mut Router) {
+        let Some(mut requests) = self.requests.take() else { return };
+        self.serve_from(&mut requests, router);
+        if requests.is_stopped() {
+            router.halt();
+        }
+        self.requests = Some(requests);
+    }
+
+    fn serve_from(&mut self, requests: &mut RequestQueue, router: &mut Router) {
+        let (factory, environment) = (self.factory.as_mut(), &self.environment);
+        let now = self.now;
+        requests.serve(&mut ReconfigurableRouter { router, factory, environment, now });
+    }
+
+    /// Replaces the configuration if it requested that itself.
     fn serve_reconfiguration(&mut self, router: &mut Router) {
-        let Some(text) = self.world.next_config.borrow_mut().take() else { return };
-        let Some(reload) = &mut self.reload else { return };
-        if let Err(errors) = reload.replace(router, &self.world, self.now, &text) {
-            self.world.say(&errors);
+        let Some(text) = self.environment.next_config.borrow_mut().take() else { return };
+        let Some(factory) = &mut self.factory else { return };
+        if let Err(errors) = factory.replace(router, &self.environment, self.now, &text) {
+            self.environment.message(&errors);
         }
     }
 
-    /// Sleeps until `until`, or until a signal or a client comes.
-    fn sleep(&mut self, until: Option<Time>) {
-        let sockets = self.world.sockets.borrow();
-        let signals = self.world.signals.borrow();
+    /// Polls sockets, signals and requests for up to `timeout`; returns whether any is ready.
+    fn poll(&self, timeout: Option<&Timespec>) -> bool {
+        let sockets = self.environment.sockets.borrow();
+        let signals = self.environment.signals.borrow();
         let mut fds = sockets.poll_fds();
         fds.push(PollFd::new(&signals.wake, PollFlags::IN));
+        if let Some(requests) = &self.requests {
+            fds.push(PollFd::new(requests.wake_fd(), PollFlags::IN));
+        }
+        poll(&mut fds, timeout).is_ok_and(|ready| ready > 0)
+    }
+
+    /// Sleeps until `until`, or until an event arrives.
+    fn sleep(&mut self, until: Option<Time>) {
         let wait = match until {
-            _ if sockets.has_work() => Some(Duration::ZERO),
+            _ if self.environment.sockets.borrow().has_work() => Some(Duration::ZERO),
             until => until.map(|until| match &self.clock {
-                Clock::Real(pace) => pace.real_until(until),
-                Clock::Simulated(now) => until - *now,
+                RunClock::Real(clock) => clock.real_until(until),
+                RunClock::Simulated(now) => until - *now,
             }),
         };
         let timeout = wait.and_then(|wait| Timespec::try_from(wait).ok());
-        // Interrupted or not: whoever called looks at all there is.
-        _ = poll(&mut fds, timeout.as_ref());
+        // The caller checks every source afterwards, so an interrupted poll needs no retry.
+        self.poll(timeout.as_ref());
+    }
+
+    /// Whether a signal, a client or a request is pending.
+    fn is_event_pending(&self) -> bool {
+        self.environment.sockets.borrow().has_work() || self.poll(Some(&Timespec::default()))
     }
 }
 
-impl DriveHost {
-    /// Whether a signal or a client waits.
-    fn has_come(&self) -> bool {
-        let sockets = self.world.sockets.borrow();
-        let signals = self.world.signals.borrow();
-        let mut fds = sockets.poll_fds();
-        fds.push(PollFd::new(&signals.wake, PollFlags::IN));
-        sockets.has_work()
-            || poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
-    }
-}
-
-impl Host for DriveHost {
+impl Host for SystemHost {
     fn now(&mut self) -> Time {
         self.now = self.clock.now();
         self.now
     }
 
     fn wait(&mut self, until: Option<Time>) -> bool {
-        self.world.flush();
-        self.next_look = self.now;
-        let is_open = self.stays
-            || !self.world.sockets.borrow().is_empty()
-            || self.world.signals.borrow().is_watching();
+        self.environment.flush();
+        self.next_poll = self.now;
+        let is_open = self.keeps_running
+            || !self.environment.sockets.borrow().is_empty()
+            || self.environment.signals.borrow().is_watching();
         match (&mut self.clock, until) {
-            (Clock::Simulated(now), Some(until)) => *now = until.max(*now),
+            (RunClock::Simulated(now), Some(until)) => *now = until.max(*now),
             (_, None) if !is_open => return false,
             (_, until) => self.sleep(until),
         }
         true
     }
 
-    fn clock(&self) -> Option<SharedClock> {
+    fn clock(&self) -> Option<Clock> {
         match &self.clock {
-            Clock::Real(pace) => {
-                let pace = pace.clone();
-                Some(Arc::new(move || pace.now()))
+            RunClock::Real(clock) => {
+                let clock = clock.clone();
+                Some(Arc::new(move || clock.now()))
             }
-            // Simulated time is worth having because every run is the same.
-            Clock::Simulated(_) => None,
+            // Simulated time makes every run the same, which several workers would not.
+            RunClock::Simulated(_) => None,
         }
     }
 
     fn wants_to_serve(&mut self) -> bool {
-        if self.now < self.next_look {
+        if self.now < self.next_poll {
             return false;
         }
-        self.next_look = Time(self.now.0.saturating_add(LOOK_NS));
-        self.world.flush();
-        self.asked = self.world.is_closed() || self.has_come();
-        self.asked
+        self.next_poll = Time(self.now.0.saturating_add(POLL_NS));
+        self.environment.flush();
+        self.has_event = self.environment.is_closed()
+            || self.is_event_pending()
+            || self.progress.as_ref().is_some_and(ProgressReporter::is_due);
+        self.has_event
     }
 
     fn serve(&mut self, router: &mut Router) {
         self.serve_reconfiguration(router);
         self.calls += 1;
-        let asked = std::mem::take(&mut self.asked);
-        if !asked && self.now < self.next_look && self.calls < CALLS_PER_LOOK {
+        let has_event = std::mem::take(&mut self.has_event);
+        if !has_event && self.now < self.next_poll && self.calls < CALLS_PER_POLL {
             return;
         }
-        (self.calls, self.next_look) = (0, Time(self.now.0.saturating_add(LOOK_NS)));
+        (self.calls, self.next_poll) = (0, Time(self.now.0.saturating_add(POLL_NS)));
         self.serve_signals(router);
-        if !self.world.sockets.borrow().is_empty() {
+        if !self.environment.sockets.borrow().is_empty() {
             self.serve_clients(router);
         }
-        self.world.flush();
-        if self.world.is_closed() {
+        self.serve_requests(router);
+        if let Some(progress) = &mut self.progress {
+            progress.report_if_due(router);
+        }
+        self.environment.flush();
+        if self.environment.is_closed() {
             router.halt();
         }
     }

@@ -1,13 +1,13 @@
-//! Sockets that packets come from and go to: opened, kept over configurations, never waited for.
+//! Non-blocking sockets for packets. They survive the replacement of a configuration.
 //!
 //! # Invariants
-//! - W1: no call waits. What comes later is told as later.
+//! - W1: no call blocks. A call that would block returns a retryable result.
 //! - W2: a stream has one peer; others wait in the backlog of the system.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::net::{
@@ -16,63 +16,64 @@ use rustix::net::{
 };
 use warpswitch_graph::transport::{Place, Protocol, Received, Sent, Transport, Wire};
 
-use super::datagrams::{Datagrams, Group};
-use super::sockets::take_over;
-use super::streams::Streams;
+use crate::control_server::replace_stale;
+use crate::datagrams::{DatagramSocket, MulticastSocket};
+use crate::streams::StreamSocket;
 
-/// All sockets for packets of a run.
+/// All packet sockets of a run.
 #[derive(Default)]
-pub struct Wires {
-    entries: Vec<Entry>,
+pub(crate) struct PacketSockets {
+    entries: Vec<SocketEntry>,
 }
 
-struct Entry {
+struct SocketEntry {
     transport: Transport,
     wire: Weak<Mutex<Box<dyn Wire>>>,
-    /// The configuration that asked for it last.
-    wanted: u32,
+    /// The last generation of configurations that requested it.
+    requested_by: u32,
 }
 
-impl Wires {
-    /// Opens `transport` for configuration `generation`, or hands on what an earlier one had.
+impl PacketSockets {
+    /// Opens `transport` for configuration `generation`, or reuses the socket of the previous one.
     pub fn open(&mut self, transport: &Transport, generation: u32) -> io::Result<Box<dyn Wire>> {
         self.entries.retain(|entry| entry.wire.strong_count() > 0);
-        let is_left =
-            |entry: &&mut Entry| entry.transport == *transport && entry.wanted != generation;
-        if let Some(entry) = self.entries.iter_mut().find(is_left)
+        let is_reusable = |entry: &&mut SocketEntry| {
+            entry.transport == *transport && entry.requested_by != generation
+        };
+        if let Some(entry) = self.entries.iter_mut().find(is_reusable)
             && let Some(wire) = entry.wire.upgrade()
         {
-            entry.wanted = generation;
-            return Ok(Box::new(Shared(wire)));
+            entry.requested_by = generation;
+            return Ok(Box::new(SharedSocket(wire)));
         }
         let wire: Box<dyn Wire> = match transport.protocol {
-            Protocol::Tcp | Protocol::Unix => Box::new(Streams::open(transport)?),
-            Protocol::Udp | Protocol::UnixDatagram => Box::new(Datagrams::open(transport)?),
-            Protocol::Multicast => Box::new(Group::open(transport)?),
+            Protocol::Tcp | Protocol::Unix => Box::new(StreamSocket::open(transport)?),
+            Protocol::Udp | Protocol::UnixDatagram => Box::new(DatagramSocket::open(transport)?),
+            Protocol::Multicast => Box::new(MulticastSocket::open(transport)?),
         };
         let wire = Arc::new(Mutex::new(wire));
         let (transport, weak) = (transport.clone(), Arc::downgrade(&wire));
-        self.entries.push(Entry { transport, wire: weak, wanted: generation });
-        Ok(Box::new(Shared(wire)))
+        self.entries.push(SocketEntry { transport, wire: weak, requested_by: generation });
+        Ok(Box::new(SharedSocket(wire)))
     }
 
-    /// All that is open belongs to configuration `generation`: the one before it ended, or it did
-    /// not come to be.
+    /// Assigns all open sockets to configuration `generation` after the switch to it, or after its
+    /// failure.
     pub fn settle(&mut self, generation: u32) {
-        self.entries.iter_mut().for_each(|entry| entry.wanted = generation);
+        self.entries.iter_mut().for_each(|entry| entry.requested_by = generation);
     }
 }
 
-/// A socket that the element of the configuration before has, too, until it goes.
-struct Shared(Arc<Mutex<Box<dyn Wire>>>);
+/// A socket that elements of the old and the new configuration share during the switch.
+struct SharedSocket(Arc<Mutex<Box<dyn Wire>>>);
 
-impl Shared {
+impl SharedSocket {
     fn lock(&self) -> MutexGuard<'_, Box<dyn Wire>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Wire for Shared {
+impl Wire for SharedSocket {
     fn receive(
         &mut self,
         bytes: &mut [u8],
@@ -118,81 +119,86 @@ impl Wire for Shared {
     }
 }
 
-/// An address of a socket.
+/// An IPv4 or Unix address of a socket.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) enum Addr {
+pub(crate) enum SocketAddress {
     Ip(SocketAddrV4),
     Unix(SocketAddrUnix),
 }
 
-impl Addr {
-    pub(super) fn of(place: &Place) -> io::Result<Self> {
+impl SocketAddress {
+    pub(crate) fn of(place: &Place) -> io::Result<Self> {
         Ok(match place {
-            Place::Ip(ip, port) => Addr::Ip(SocketAddrV4::new(*ip, *port)),
-            Place::Path(path) => Addr::Unix(SocketAddrUnix::new(path)?),
+            Place::Ip(ip, port) => SocketAddress::Ip(SocketAddrV4::new(*ip, *port)),
+            Place::Path(path) => SocketAddress::Unix(SocketAddrUnix::new(path)?),
         })
     }
 
-    /// What the system says; none for a socket without a name.
-    pub(super) fn of_any(any: SocketAddrAny) -> Option<Self> {
+    /// Converts an address of the system; `None` for a socket without a name.
+    pub(crate) fn of_any(any: SocketAddrAny) -> Option<Self> {
         let unix =
             || SocketAddrUnix::try_from(any.clone()).ok().filter(|unix| unix.path().is_some());
-        SocketAddrV4::try_from(any.clone()).ok().map(Addr::Ip).or_else(|| unix().map(Addr::Unix))
+        SocketAddrV4::try_from(any.clone())
+            .ok()
+            .map(SocketAddress::Ip)
+            .or_else(|| unix().map(SocketAddress::Unix))
     }
 
-    pub(super) fn ip(&self) -> Option<Ipv4Addr> {
+    pub(crate) fn ip(&self) -> Option<Ipv4Addr> {
         match self {
-            Addr::Ip(address) => Some(*address.ip()),
-            Addr::Unix(_) => None,
+            SocketAddress::Ip(address) => Some(*address.ip()),
+            SocketAddress::Unix(_) => None,
         }
     }
 
-    pub(super) fn bind(&self, socket: &OwnedFd) -> io::Result<()> {
+    pub(crate) fn bind(&self, socket: &OwnedFd) -> io::Result<()> {
         let bound = match self {
-            Addr::Ip(address) => net::bind(socket, address),
-            Addr::Unix(path) => net::bind(socket, path),
+            SocketAddress::Ip(address) => net::bind(socket, address),
+            SocketAddress::Unix(path) => net::bind(socket, path),
         };
         bound.map_err(io::Error::from)
     }
 
-    pub(super) fn connect(&self, socket: &OwnedFd) -> io::Result<()> {
+    pub(crate) fn connect(&self, socket: &OwnedFd) -> io::Result<()> {
         let connected = match self {
-            Addr::Ip(address) => net::connect(socket, address),
-            Addr::Unix(path) => net::connect(socket, path),
+            SocketAddress::Ip(address) => net::connect(socket, address),
+            SocketAddress::Unix(path) => net::connect(socket, path),
         };
         connected.map_err(io::Error::from)
     }
 
-    /// Sends a datagram there.
-    pub(super) fn send(&self, socket: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
+    /// Sends a datagram to this address.
+    pub(crate) fn send(&self, socket: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
         let sent = match self {
-            Addr::Ip(address) => net::sendto(socket, bytes, SendFlags::NOSIGNAL, address),
-            Addr::Unix(path) => net::sendto(socket, bytes, SendFlags::NOSIGNAL, path),
+            SocketAddress::Ip(address) => net::sendto(socket, bytes, SendFlags::NOSIGNAL, address),
+            SocketAddress::Unix(path) => net::sendto(socket, bytes, SendFlags::NOSIGNAL, path),
         };
         sent.map_err(io::Error::from)
     }
 }
 
-impl std::fmt::Display for Addr {
+impl std::fmt::Display for SocketAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Addr::Ip(address) => address.fmt(f),
-            Addr::Unix(path) => f.write_str(&path.path().unwrap_or_default().to_string_lossy()),
+            SocketAddress::Ip(address) => address.fmt(f),
+            SocketAddress::Unix(path) => {
+                f.write_str(&path.path().unwrap_or_default().to_string_lossy())
+            }
         }
     }
 }
 
-/// A path that a socket has, until it goes.
-pub(super) struct OwnPath(PathBuf);
+/// Removes the path of a bound Unix socket when it is dropped.
+pub(crate) struct BoundPath(PathBuf);
 
-impl Drop for OwnPath {
+impl Drop for BoundPath {
     fn drop(&mut self) {
         _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// A new socket of the kind that `transport` asks for.
-pub(super) fn new_socket(transport: &Transport) -> io::Result<OwnedFd> {
+/// Creates an unbound socket for `transport`.
+pub(crate) fn new_socket(transport: &Transport) -> io::Result<OwnedFd> {
     let (family, kind) = match transport.protocol {
         Protocol::Tcp => (AddressFamily::INET, SocketType::STREAM),
         Protocol::Udp | Protocol::Multicast => (AddressFamily::INET, SocketType::DGRAM),
@@ -210,16 +216,15 @@ pub(super) fn new_socket(transport: &Transport) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Gives `socket` the address `place`. A path that a socket left behind, which is gone, is taken
-/// over.
-pub(super) fn bind(
+/// Binds `socket` to `place`; replaces a stale Unix socket.
+pub(crate) fn bind(
     transport: &Transport,
     socket: &OwnedFd,
     place: &Place,
-) -> io::Result<Option<OwnPath>> {
-    let address = Addr::of(place)?;
+) -> io::Result<Option<BoundPath>> {
+    let address = SocketAddress::of(place)?;
     let Place::Path(path) = place else { return address.bind(socket).map(|()| None) };
-    take_over(
+    replace_stale(
         path,
         || address.bind(socket),
         || {
@@ -227,28 +232,24 @@ pub(super) fn bind(
             address.connect(&probe)
         },
     )?;
-    Ok(Some(own(path)))
+    Ok(Some(BoundPath(path.clone())))
 }
 
-fn own(path: &Path) -> OwnPath {
-    OwnPath(path.to_owned())
-}
-
-/// Whether the same may do another time.
-pub(super) fn is_later(error: &io::Error) -> bool {
+/// Whether the same call can succeed later.
+pub(crate) fn is_retryable(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// What the system says, without its number.
-pub(super) fn plain(error: &io::Error) -> String {
+/// The message of a system error, without its number.
+pub(crate) fn message_of(error: &io::Error) -> String {
     error.to_string().split(" (os error").next().unwrap_or_default().to_owned()
 }
 
-/// Receives from `socket`: bytes and who sent them.
-pub(super) fn receive_from(
+/// Receives a datagram; returns its length and sender.
+pub(crate) fn receive_from(
     socket: &OwnedFd,
     bytes: &mut [u8],
-) -> io::Result<(usize, Option<Addr>)> {
+) -> io::Result<(usize, Option<SocketAddress>)> {
     let (len, _, from) = net::recvfrom(socket, &mut *bytes, RecvFlags::empty())?;
-    Ok((len, from.and_then(Addr::of_any)))
+    Ok((len, from.and_then(SocketAddress::of_any)))
 }

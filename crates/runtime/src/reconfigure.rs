@@ -1,4 +1,4 @@
-//! A new configuration in place of the one that runs.
+//! Replacement of a running configuration.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -6,32 +6,39 @@ use std::rc::Rc;
 use warpswitch_graph::control::Controlled;
 use warpswitch_graph::{HandlerError, HandlerSpec, Registry, Router, RouterOptions, Time};
 
-use super::config::{ConfigText, Libraries, load};
-use super::console::World;
+use crate::config::{ConfigText, Libraries, load};
+use crate::environment::Environment;
 
-/// What is needed to make routers of texts.
-pub struct Reload {
-    /// The classes.
+/// Builds routers from configuration texts.
+pub struct RouterFactory {
+    /// The element classes.
     pub registry: Registry,
-    /// Variables of the command line.
+    /// Variables of the configuration.
     pub variables: BTreeMap<String, String>,
-    /// Where libraries are.
+    /// Search path of libraries.
     pub libraries: Libraries,
-    /// Text that is put behind each configuration: the sockets of the command line.
+    /// Text appended to each configuration, such as control sockets of the command line.
     pub appendix: String,
-    /// Seeds random choices.
+    /// Seed of random choices.
     pub seed: u64,
-    /// Reads a fast clock, to count what elements cost.
+    /// A fast clock that counts the cost of elements.
     pub ticks: Option<fn() -> u64>,
 }
 
-impl Reload {
-    /// How routers of this world are made at `now`.
-    pub fn options(&self, world: &Rc<World>, now: Time) -> RouterOptions {
-        RouterOptions { console: world.console(), seed: self.seed, now, ticks: self.ticks }
+impl RouterFactory {
+    /// A factory without variables, libraries and costs.
+    pub fn new(registry: Registry) -> Self {
+        let (variables, libraries) = (BTreeMap::new(), Libraries::default());
+        Self { registry, variables, libraries, appendix: String::new(), seed: 1, ticks: None }
     }
 
-    /// `text` with what is put behind it.
+    /// Options of routers that start at `now` in `environment`.
+    pub fn options(&self, environment: &Rc<Environment>, now: Time) -> RouterOptions {
+        let console = environment.console();
+        RouterOptions { console, seed: self.seed, now, ticks: self.ticks }
+    }
+
+    /// `text` followed by the appendix.
     pub fn text(&self, name: &str, text: &[u8]) -> ConfigText {
         let mut bytes = text.to_vec();
         if !self.appendix.is_empty() {
@@ -41,64 +48,68 @@ impl Reload {
         ConfigText { name: name.to_owned(), bytes }
     }
 
-    /// Has `router` run `text` from now on, with what its elements know and hold; what there is to
-    /// tell of packets that have no place in it.
+    /// Replaces the configuration of `router` by `text`. Elements with the same name and class keep
+    /// their state and packets. Returns a message about packets that were lost, or an empty text.
     ///
     /// # Errors
-    /// All that is wrong with the text; `router` goes on as it was.
-    pub(super) fn replace(
+    /// All errors of the text; `router` is unchanged then.
+    pub(crate) fn replace(
         &mut self,
         router: &mut Router,
-        world: &Rc<World>,
+        environment: &Rc<Environment>,
         now: Time,
         text: &str,
     ) -> Result<String, String> {
         let text = self.text("", text.as_bytes());
-        let made = load(&text, &self.registry, &self.variables, &mut self.libraries);
-        let loaded = made.map_err(|errors| errors.to_click())?;
-        // Something must stand in its place for a moment.
-        let empty_text = ConfigText { name: String::new(), bytes: Vec::new() };
-        let none = (Registry::default(), BTreeMap::new());
-        let Ok(nothing) = load(&empty_text, &none.0, &none.1, &mut Libraries::default()) else {
-            unreachable!("an empty text is right")
-        };
-        let options = self.options(world, now);
-        let Ok(empty) = Router::new(nothing, &Registry::default(), options) else {
-            unreachable!("an empty configuration is right")
-        };
-        world.sockets.borrow_mut().begin_generation();
+        let result = load(&text, &self.registry, &self.variables, &mut self.libraries);
+        let loaded = result.map_err(|errors| errors.to_click())?;
+        let empty = self.empty_router(environment, now);
+        environment.sockets.borrow_mut().begin_generation();
         let old = std::mem::replace(router, empty);
-        match Router::replacing(loaded, &self.registry, self.options(world, now), old) {
+        match Router::replacing(loaded, &self.registry, self.options(environment, now), old) {
             Ok((new, lost)) => {
                 *router = new;
-                world.sockets.borrow_mut().end_generation(true);
-                let told = format!("{lost} packets had no place and are gone");
-                Ok(if lost > 0 { told } else { String::new() })
+                environment.sockets.borrow_mut().end_generation(true);
+                let message = format!("{lost} packets had no place and are gone");
+                Ok(if lost > 0 { message } else { String::new() })
             }
             Err((errors, old)) => {
                 *router = *old;
-                world.sockets.borrow_mut().end_generation(false);
+                environment.sockets.borrow_mut().end_generation(false);
                 Err(format!("{}Router could not be initialized!\n", errors.to_click()))
             }
         }
     }
+
+    /// A placeholder while the old router is consumed.
+    fn empty_router(&self, environment: &Rc<Environment>, now: Time) -> Router {
+        let text = ConfigText { name: String::new(), bytes: Vec::new() };
+        let (registry, variables) = (Registry::default(), BTreeMap::new());
+        let Ok(loaded) = load(&text, &registry, &variables, &mut Libraries::default()) else {
+            unreachable!("an empty text has no errors")
+        };
+        let Ok(router) = Router::new(loaded, &registry, self.options(environment, now)) else {
+            unreachable!("an empty configuration has no errors")
+        };
+        router
+    }
 }
 
-/// A router whose configuration can be written.
-pub struct Reloadable<'r> {
+/// A router with the handler `hotconfig`, which replaces its configuration.
+pub(crate) struct ReconfigurableRouter<'r> {
     /// The router.
     pub router: &'r mut Router,
-    /// How others are made.
-    pub reload: Option<&'r mut Reload>,
-    /// The world of it.
-    pub world: &'r Rc<World>,
-    /// The time.
+    /// Builds its successor; without one `hotconfig` does not exist.
+    pub factory: Option<&'r mut RouterFactory>,
+    /// The environment of both.
+    pub environment: &'r Rc<Environment>,
+    /// The current time.
     pub now: Time,
 }
 
-impl Controlled for Reloadable<'_> {
+impl Controlled for ReconfigurableRouter<'_> {
     fn handler(&mut self, name: &str) -> Result<HandlerSpec, HandlerError> {
-        match self.reload {
+        match self.factory {
             Some(_) if name == "hotconfig" => Ok(HandlerSpec::write("hotconfig").as_is()),
             _ => self.router.handler(name),
         }
@@ -109,9 +120,9 @@ impl Controlled for Reloadable<'_> {
     }
 
     fn write(&mut self, name: &str, value: &str) -> Result<String, HandlerError> {
-        match &mut self.reload {
-            Some(reload) if name == "hotconfig" => {
-                let replaced = reload.replace(self.router, self.world, self.now, value);
+        match &mut self.factory {
+            Some(factory) if name == "hotconfig" => {
+                let replaced = factory.replace(self.router, self.environment, self.now, value);
                 replaced.map_err(HandlerError::Failed)
             }
             _ => self.router.write(name, value),

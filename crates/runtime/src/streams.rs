@@ -1,13 +1,13 @@
-//! Streams of bytes, to one peer at a time.
+//! Stream sockets: TCP and Unix, with one peer at a time.
 //!
 //! ```text
-//! server   nobody ─accept─► peer ─it said its last─► peer that hears ─close─► nobody
-//!                             └────────it went────────────┴─────────────────►
-//! client   calling ─answer─► peer ─it went─► waits a second ─► calling
+//! server   idle ─accept─► connected ─peer shuts down─► half closed ─close─► idle
+//!                             └─────peer disconnects───────┴──────────────►
+//! client   connecting ─► connected ─peer disconnects─► one second ─► connecting
 //! ```
 //!
 //! # Invariants
-//! - S1: a call tells of a peer that went before any call accepts the next.
+//! - S1: a call reports a lost peer before any call accepts the next.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,70 +19,71 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{self, RecvFlags, SendFlags, SocketFlags, sockopt};
 use warpswitch_graph::transport::{Protocol, Received, Sent, Transport, Wire};
 
-use super::wires::{Addr, OwnPath, bind, is_later, new_socket, plain};
+use crate::packet_sockets::{BoundPath, SocketAddress, bind, is_retryable, message_of, new_socket};
 
-/// Between two calls of a client.
-const CALL_INTERVAL: Duration = Duration::from_secs(1);
-/// Peers that may wait for their turn.
+/// Interval between two connection attempts of a client.
+const CONNECT_INTERVAL: Duration = Duration::from_secs(1);
+/// Connections in the backlog.
 const BACKLOG: i32 = 16;
-/// News that are kept.
+/// Limit of stored messages about peers.
 const NEWS_MAX: usize = 8;
-/// Peers that are turned away at a look.
-const TURNED_AWAY_MAX: usize = 16;
+/// Connections rejected per call.
+const REJECTED_MAX: usize = 16;
 
-/// See the module.
-pub(super) struct Streams {
+/// A stream socket, of a server or a client.
+pub(crate) struct StreamSocket {
     transport: Transport,
-    /// Where a server waits.
-    door: Option<(OwnedFd, Option<OwnPath>)>,
-    state: State,
+    /// The listening socket of a server.
+    listener: Option<BoundSocket>,
+    state: StreamState,
     peers: u64,
-    /// Whether the peer said its last, and whether it has a part of what it was sent last.
+    /// Whether the peer shut down its side, and whether the last send was partial.
     has_ended: bool,
     is_within: bool,
     news: VecDeque<String>,
 }
 
-/// A connection, and the path that it has.
-type Line = (OwnedFd, Option<OwnPath>);
+/// A socket, and its path if it is bound to one.
+type BoundSocket = (OwnedFd, Option<BoundPath>);
 
-enum State {
-    Nobody,
-    Calling(Line),
-    Peer(Line, String),
-    /// It calls again then.
-    Waits(Instant),
+enum StreamState {
+    Idle,
+    Connecting(BoundSocket),
+    /// With the address of the peer.
+    Connected(BoundSocket, String),
+    /// The time of the next connection attempt.
+    RetryAt(Instant),
 }
 
-impl Streams {
-    /// Listens, or calls.
+impl StreamSocket {
+    /// Listens, or starts to connect.
     pub(super) fn open(transport: &Transport) -> io::Result<Self> {
-        let (transport, state) = (transport.clone(), State::Nobody);
-        let mut streams = Self {
+        let (transport, state) = (transport.clone(), StreamState::Idle);
+        let mut stream = Self {
             transport,
-            door: None,
+            listener: None,
             state,
             peers: 0,
             has_ended: false,
             is_within: false,
             news: VecDeque::new(),
         };
-        if streams.transport.is_client {
-            streams.state = streams.call()?;
-            return Ok(streams);
+        if stream.transport.is_client {
+            stream.state = stream.connect()?;
+            return Ok(stream);
         }
-        let door = new_socket(&streams.transport)?;
-        if streams.transport.protocol == Protocol::Tcp {
-            // Connections of a run that ended may linger.
-            sockopt::set_socket_reuseaddr(&door, true)?;
+        let listener = new_socket(&stream.transport)?;
+        if stream.transport.protocol == Protocol::Tcp {
+            // Connections of an ended run may be in TIME_WAIT.
+            sockopt::set_socket_reuseaddr(&listener, true)?;
         }
-        let path = bind(&streams.transport, &door, &streams.transport.place)?;
-        net::listen(&door, BACKLOG)?;
-        streams.door = Some((door, path));
-        Ok(streams)
+        let path = bind(&stream.transport, &listener, &stream.transport.place)?;
+        net::listen(&listener, BACKLOG)?;
+        stream.listener = Some((listener, path));
+        Ok(stream)
     }
 
-    fn call(&mut self) -> io::Result<State> {
+    fn connect(&mut self) -> io::Result<StreamState> {
         let socket = new_socket(&self.transport)?;
         let path = match &self.transport.local {
             Some(local) => {
@@ -93,85 +94,87 @@ impl Streams {
             }
             None => None,
         };
-        let line = (socket, path);
-        match Addr::of(&self.transport.place)?.connect(&line.0) {
-            Ok(()) => Ok(self.connected(line)),
+        let socket = (socket, path);
+        match SocketAddress::of(&self.transport.place)?.connect(&socket.0) {
+            Ok(()) => Ok(self.connected(socket)),
             Err(error)
                 if error.raw_os_error() == Some(rustix::io::Errno::INPROGRESS.raw_os_error()) =>
             {
-                Ok(State::Calling(line))
+                Ok(StreamState::Connecting(socket))
             }
             Err(error) => Err(error),
         }
     }
 
-    fn connected(&mut self, line: Line) -> State {
+    fn connected(&mut self, socket: BoundSocket) -> StreamState {
         if self.transport.protocol == Protocol::Tcp && self.transport.no_delay {
-            _ = sockopt::set_tcp_nodelay(&line.0, true);
+            _ = sockopt::set_tcp_nodelay(&socket.0, true);
         }
-        let who = net::getpeername(&line.0).ok().flatten().and_then(Addr::of_any);
-        let who = who.map(|address| address.to_string()).unwrap_or_default();
+        let peer = net::getpeername(&socket.0).ok().flatten().and_then(SocketAddress::of_any);
+        let peer = peer.map(|address| address.to_string()).unwrap_or_default();
         self.peers += 1;
         (self.has_ended, self.is_within) = (false, false);
-        let from = if who.is_empty() { String::new() } else { format!(" with {who}") };
-        self.tell(format!("opened connection {}{from}", self.peers));
-        State::Peer(line, who)
+        let from = if peer.is_empty() { String::new() } else { format!(" with {peer}") };
+        self.report(format!("opened connection {}{from}", self.peers));
+        StreamState::Connected(socket, peer)
     }
 
-    /// Keeps `news`, the last ones if nobody asks for them.
-    fn tell(&mut self, news: String) {
+    /// Stores a message about a peer; the oldest is dropped when nobody reads them.
+    fn report(&mut self, message: String) {
         if self.news.len() >= NEWS_MAX {
             self.news.pop_front();
         }
-        self.news.push_back(news);
+        self.news.push_back(message);
     }
 
-    /// The peer went, or did not answer.
+    /// The peer disconnected, or the connection attempt failed.
     fn lose(&mut self, why: &str) {
         let number = self.peers;
         (self.has_ended, self.is_within) = (false, false);
-        self.tell(match self.state {
-            State::Peer(..) => format!("closed connection {number}{why}"),
+        self.report(match self.state {
+            StreamState::Connected(..) => format!("closed connection {number}{why}"),
             _ => format!("no connection{why}"),
         });
         self.state = match self.transport.is_client {
-            true => State::Waits(Instant::now() + CALL_INTERVAL),
-            false => State::Nobody,
+            true => StreamState::RetryAt(Instant::now() + CONNECT_INTERVAL),
+            false => StreamState::Idle,
         };
     }
 
-    /// Goes on with what is under way, without waiting for it.
+    /// Advances a pending accept or connect, without blocking.
     fn advance(&mut self, is_allowed: &mut dyn FnMut(Ipv4Addr) -> bool) {
-        match std::mem::replace(&mut self.state, State::Nobody) {
-            State::Nobody => self.accept(is_allowed),
-            State::Waits(until) if Instant::now() < until => self.state = State::Waits(until),
-            State::Waits(_) => match self.call() {
+        match std::mem::replace(&mut self.state, StreamState::Idle) {
+            StreamState::Idle => self.accept(is_allowed),
+            StreamState::RetryAt(until) if Instant::now() < until => {
+                self.state = StreamState::RetryAt(until)
+            }
+            StreamState::RetryAt(_) => match self.connect() {
                 Ok(state) => self.state = state,
-                Err(error) => self.lose(&format!(": {}", plain(&error))),
+                Err(error) => self.lose(&format!(": {}", message_of(&error))),
             },
-            State::Calling(line) => {
-                let mut fds = [PollFd::new(&line.0, PollFlags::OUT)];
+            StreamState::Connecting(socket) => {
+                let mut fds = [PollFd::new(&socket.0, PollFlags::OUT)];
                 if !poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0) {
-                    self.state = State::Calling(line);
+                    self.state = StreamState::Connecting(socket);
                     return;
                 }
-                match sockopt::socket_error(&line.0) {
-                    Ok(Ok(())) => self.state = self.connected(line),
+                match sockopt::socket_error(&socket.0) {
+                    Ok(Ok(())) => self.state = self.connected(socket),
                     Ok(Err(error)) | Err(error) => {
-                        self.lose(&format!(": {}", plain(&error.into())));
+                        self.lose(&format!(": {}", message_of(&error.into())));
                     }
                 }
             }
-            peer @ State::Peer(..) => self.state = peer,
+            peer @ StreamState::Connected(..) => self.state = peer,
         }
     }
 
     fn accept(&mut self, is_allowed: &mut dyn FnMut(Ipv4Addr) -> bool) {
-        for _ in 0..TURNED_AWAY_MAX {
-            let Some((door, _)) = &self.door else { return };
+        for _ in 0..REJECTED_MAX {
+            let Some((listener, _)) = &self.listener else { return };
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-            let Ok((socket, from)) = net::acceptfrom_with(door, flags) else { return };
-            let from = from.and_then(Addr::of_any).and_then(|from| from.ip());
+            let Ok((socket, from)) = net::acceptfrom_with(listener, flags) else { return };
+            let from = from.and_then(SocketAddress::of_any).and_then(|from| from.ip());
             if from.is_none_or(&mut *is_allowed) {
                 self.state = self.connected((socket, None));
                 return;
@@ -180,43 +183,43 @@ impl Streams {
     }
 }
 
-impl Wire for Streams {
+impl Wire for StreamSocket {
     fn receive(
         &mut self,
         bytes: &mut [u8],
         is_allowed: &mut dyn FnMut(Ipv4Addr) -> bool,
     ) -> Received {
         self.advance(is_allowed);
-        let State::Peer((socket, _), _) = &self.state else { return Received::Nothing };
+        let StreamState::Connected((socket, _), _) = &self.state else { return Received::Nothing };
         if self.has_ended {
             return Received::Nothing;
         }
         match net::recv(socket, &mut *bytes, RecvFlags::empty()).map_err(io::Error::from) {
-            // A client's peer is called again, and told what waits then.
+            // A client reconnects and sends its pending bytes then.
             Ok((0, _)) if self.transport.is_client => self.lose(""),
             Ok((0, _)) => self.has_ended = true,
             Ok((len, _)) => return Received::Bytes(len),
-            Err(error) if is_later(&error) => return Received::Nothing,
-            Err(error) => self.lose(&format!(": {}", plain(&error))),
+            Err(error) if is_retryable(&error) => return Received::Nothing,
+            Err(error) => self.lose(&format!(": {}", message_of(&error))),
         }
         Received::PeerChanges
     }
 
     fn send(&mut self, bytes: &[u8], _to: Option<Ipv4Addr>) -> Sent {
-        let State::Peer((socket, _), _) = &self.state else { return Sent::NoPeer };
+        let StreamState::Connected((socket, _), _) = &self.state else { return Sent::NoPeer };
         match net::send(socket, bytes, SendFlags::NOSIGNAL).map_err(io::Error::from) {
             Ok(len) => {
                 self.is_within = len < bytes.len();
                 return Sent::Bytes(len);
             }
-            Err(error) if is_later(&error) => return Sent::Later,
-            Err(error) => self.lose(&format!(": {}", plain(&error))),
+            Err(error) if is_retryable(&error) => return Sent::Later,
+            Err(error) => self.lose(&format!(": {}", message_of(&error))),
         }
         Sent::NoPeer
     }
 
     fn has_peer(&self) -> bool {
-        matches!(self.state, State::Peer(..))
+        matches!(self.state, StreamState::Connected(..))
     }
 
     fn peers(&self) -> u64 {
@@ -238,18 +241,21 @@ impl Wire for Streams {
     }
 
     fn local(&self) -> String {
-        let line = match &self.state {
-            State::Peer((socket, _), _) | State::Calling((socket, _)) => Some(socket),
-            _ => self.door.as_ref().map(|(door, _)| door),
+        let connected = match &self.state {
+            StreamState::Connected((socket, _), _) | StreamState::Connecting((socket, _)) => {
+                Some(socket)
+            }
+            _ => None,
         };
-        let own = self.door.as_ref().map(|(door, _)| door).or(line);
-        let address = own.and_then(|socket| net::getsockname(socket).ok()).and_then(Addr::of_any);
+        let own = self.listener.as_ref().map(|(listener, _)| listener).or(connected);
+        let address = own.and_then(|socket| net::getsockname(socket).ok());
+        let address = address.and_then(SocketAddress::of_any);
         address.map(|address| address.to_string()).unwrap_or_default()
     }
 
     fn peer(&self) -> String {
         match &self.state {
-            State::Peer(_, who) => who.clone(),
+            StreamState::Connected(_, peer) => peer.clone(),
             _ => String::new(),
         }
     }

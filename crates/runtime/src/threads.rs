@@ -1,4 +1,4 @@
-//! Worker threads and the cores they run on.
+//! Worker threads and the cores that they run on.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,10 +7,8 @@ use std::thread::JoinHandle;
 use core_affinity::CoreId;
 use warpswitch_graph::{Router, Workers};
 
-use crate::{human, term};
-
-/// Cores that this process may run on, at least one: those that it began with, as a thread that
-/// was pinned sees only its own.
+/// Cores that this process may run on, at least one. Read once, before any thread is pinned: a
+/// pinned thread sees only its own core.
 pub fn cores() -> &'static [Option<CoreId>] {
     static CORES: OnceLock<Vec<Option<CoreId>>> = OnceLock::new();
     CORES.get_or_init(|| {
@@ -24,35 +22,26 @@ pub fn default_threads() -> usize {
     cores().len()
 }
 
-/// Warns where so many threads have no core each.
-pub fn warn_of_sharing(threads: usize) {
-    let cores = default_threads();
-    if threads > cores {
-        let cores = human::counted(cores, "core");
-        term::warning(format!("{} share {cores}", human::counted(threads, "thread")));
-    }
-}
+/// Index of the core of worker 0.
+static FIRST_CORE: AtomicUsize = AtomicUsize::new(0);
 
-/// Which of the cores worker 0 has.
-static FIRST: AtomicUsize = AtomicUsize::new(0);
-
-/// Gives worker 0 core number `first` of [`cores`], and the others those that follow.
+/// Assigns core `first` of [`cores`] to worker 0, and the following cores to the other workers.
 pub fn begin_at(first: usize) {
-    // Threads that are started later see it; no other memory goes with it.
-    FIRST.store(first, Ordering::Relaxed);
+    // Threads started later read it; no other memory depends on it.
+    FIRST_CORE.store(first, Ordering::Relaxed);
 }
 
-/// The core for worker `idx`; with more workers than cores they share. `None` where the system
-/// tells of no cores: the worker runs wherever it is put.
+/// The core of worker `idx`; more workers than cores share. `None` if the system lists no cores:
+/// the scheduler places the worker.
 pub fn core_for(idx: usize) -> Option<CoreId> {
     let cores = cores();
-    cores[FIRST.load(Ordering::Relaxed).wrapping_add(idx) % cores.len()]
+    cores[FIRST_CORE.load(Ordering::Relaxed).wrapping_add(idx) % cores.len()]
 }
 
-/// Has `workers` workers run `router`, each on a core of its own, the calling thread the first.
-pub fn staff(router: &mut Router, workers: usize) {
+/// Runs `router` with `workers` pinned workers. The calling thread is worker 0. One worker is not
+/// pinned.
+pub fn use_workers(router: &mut Router, workers: usize) {
     if workers > 1 {
-        warn_of_sharing(workers);
         pin(0);
         router.use_workers(Workers { count: workers, start });
     }
@@ -68,12 +57,12 @@ fn start(idx: usize, work: Box<dyn FnOnce() + Send>) -> JoinHandle<()> {
     started.expect("the system has room for a thread")
 }
 
-/// Has as many threads as there are cores do `work`, the calling one among them, and waits for all.
-/// They run where the calling one does: beside workers, on its core.
+/// Runs `work` on as many threads as there are cores, the calling thread among them, and waits for
+/// all. The threads inherit the core of the calling thread if it is pinned.
 pub fn do_by_many(work: &(dyn Fn() + Sync)) {
     std::thread::scope(|scope| {
         for _ in 1..default_threads() {
-            // Where the system has no room for a thread there are fewer.
+            // Fewer threads if the system has no room for more.
             if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
                 break;
             }
@@ -82,10 +71,10 @@ pub fn do_by_many(work: &(dyn Fn() + Sync)) {
     });
 }
 
-/// Keeps the calling thread on the core of worker `idx`.
+/// Pins the calling thread to the core of worker `idx`.
 pub fn pin(idx: usize) {
     if let Some(core) = core_for(idx) {
-        // A refusal costs speed, not correctness.
+        // A failure costs speed, not correctness.
         _ = core_affinity::set_for_current(core);
     }
 }
@@ -95,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pinned_thread_knows_all_cores_yet() {
+    fn a_pinned_thread_still_lists_all_cores() {
         let all = cores();
         let seen = std::thread::spawn(|| {
             pin(0);

@@ -26,7 +26,6 @@ mod routes;
 mod table;
 mod tally;
 mod term;
-#[path = "../../runtime/src/threads.rs"]
 mod threads;
 mod trace_blocks;
 

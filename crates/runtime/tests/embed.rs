@@ -135,9 +135,9 @@ fn reports_all_errors_of_a_configuration() {
 fn separates_output_and_messages() -> Result<(), Error> {
     let (output, messages) = (Shared::default(), Shared::default());
     let run = builder()
-        .text("Script(print \"counted $N\", stop);")
-        .variable("N", "7")
-        .variable("M", "8")
+        .text("Script(print \"counted $COUNT\", stop);")
+        .variable("COUNT", "7")
+        .variable("COUNTS", "8")
         .output(output.clone())
         .messages(messages.clone())
         .simulated_time()
@@ -145,7 +145,8 @@ fn separates_output_and_messages() -> Result<(), Error> {
     assert_eq!(run.wait()?, RunEnd::Stopped);
     run.stop()?;
     assert_eq!(output.text(), "counted 7\n");
-    let expected = "nothing in the configuration refers to the variable 'M'; it refers to 'N'\n";
+    let expected = "nothing in the configuration refers to the variable 'COUNTS'; \
+        it refers to 'COUNT'\n";
     assert_eq!(messages.text(), expected);
     Ok(())
 }

@@ -54,7 +54,10 @@ pub fn finish(result: anyhow::Result<Outcome>) -> ExitCode {
 
 fn is_bad_input(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
-        cause.is::<BadInput>() || cause.is::<Diagnostics>() || cause.is::<language::Diagnostics>()
+        cause.is::<BadInput>()
+            || cause.is::<Diagnostics>()
+            || cause.is::<language::Diagnostics>()
+            || cause.downcast_ref().is_some_and(warpswitch_runtime::Error::is_input)
     })
 }
 
@@ -65,13 +68,17 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use anyhow::Context;
+    use warpswitch_runtime::ControlAddress;
+
+    use super::*;
 
     #[test]
     fn errors_are_told_apart_through_their_context() {
         let wrapped = Err::<(), _>(bad_input("no such engine")).context("while building");
         assert!(is_bad_input(&wrapped.unwrap_err()));
+        let unknown = ControlAddress::resolve(Some("no host"), 1).expect_err("a space in its name");
+        assert!(is_bad_input(&anyhow::Error::new(unknown).context("connecting")));
         let failed = anyhow::anyhow!("disk full").context("writing out.txt");
         assert!(!is_bad_input(&failed));
         let pipe = anyhow::Error::new(io::Error::from(io::ErrorKind::BrokenPipe)).context("stdout");

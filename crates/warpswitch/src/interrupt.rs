@@ -3,7 +3,7 @@
 //! While there may be such files, a thread waits for HUP, INT and TERM. It removes the files and
 //! lets the signal do what it does to any process. Those that whoever started the process had it
 //! ignore stay ignored. What reads a stream that may never end may ask that the first signal ends
-//! its reading alone ([`end_in_order`]). What runs configurations ends in order, too, see `drive`.
+//! its reading alone ([`end_in_order`]). What runs configurations ends in order, too, see `warpswitch-runtime`.
 //!
 //! # Invariants
 //! - Files are made, and removed by the thread, under one lock, which the thread never gives back:
@@ -21,6 +21,7 @@ use std::thread;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level};
 use tempfile::NamedTempFile;
+use warpswitch_runtime::is_ignored;
 
 /// The files that are there now.
 static PARTIAL: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
@@ -115,14 +116,4 @@ fn watch() -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Whether the process was started with `signal` ignored, as `nohup` does; where the system does
-/// not tell, no.
-pub fn is_ignored(signal: i32) -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mut lines = status.lines();
-    let mask = lines.find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.is_some_and(|mask| mask & 1 << (signal - 1) != 0)
 }

@@ -12,18 +12,16 @@ use warpswitch_io::name_folder;
 use warpswitch_rules::Ruleset;
 use warpswitch_rules::diagnostic::utf8_text;
 use warpswitch_rules::format::{RULES_BYTES_MAX, read_bounded, read_rules};
+pub use warpswitch_runtime::files::display_name;
+use warpswitch_runtime::files::{capture_kind, is_binary, is_dash, is_gzip};
 
 use crate::args::RulesArgs;
 use crate::auto::Auto;
 use crate::exit::bad_input;
-use crate::output::is_dash;
 use crate::term::{self, Progress};
 
 /// Bytes read from a file at once.
 const READ_BYTES: usize = 1 << 20;
-
-/// A NUL among so many first bytes tells that a file is no text.
-const BINARY_LOOK_BYTES: usize = 1024;
 
 /// What to do with a capture that was given in place of a text.
 const GIVE_PCAP: &str = "give it to --pcap";
@@ -57,11 +55,6 @@ pub struct BuiltEngine {
     pub build_time: Duration,
     /// What chooses where batches go, in an engine that does.
     pub auto: Option<Auto>,
-}
-
-/// The name of an input, for people.
-pub fn display_name(path: &Path) -> String {
-    if is_dash(path) { "<stdin>".into() } else { path.display().to_string() }
 }
 
 /// A place in a file, for people; rules that were never in a file have line 0.
@@ -104,26 +97,6 @@ fn refuse_binary(path: &Path, start: &[u8], what: &str) -> anyhow::Result<()> {
     match is_binary(start) {
         true => Err(bad_input(format!("{name} is a binary file, not {what}"))),
         false => Ok(()),
-    }
-}
-
-/// Whether a file that begins with `start` is no text.
-pub fn is_binary(start: &[u8]) -> bool {
-    start.iter().take(BINARY_LOOK_BYTES).any(|&byte| byte == 0)
-}
-
-/// Whether a file that begins with `start` was packed by gzip.
-pub fn is_gzip(start: &[u8]) -> bool {
-    start.starts_with(&[0x1f, 0x8b])
-}
-
-/// The format of a capture, told by its first four bytes; `None` for anything else.
-pub fn capture_kind(start: &[u8]) -> Option<&'static str> {
-    let magic = u32::from_be_bytes(*start.first_chunk()?);
-    match magic {
-        0xa1b2_c3d4 | 0xd4c3_b2a1 | 0xa1b2_3c4d | 0x4d3c_b2a1 => Some("pcap"),
-        0x0a0d_0d0a => Some("pcapng"),
-        _ => None,
     }
 }
 

@@ -20,6 +20,7 @@ use warpswitch_io::name_folder;
 
 use crate::exit::bad_input;
 use crate::interrupt::{self, Noted};
+pub use warpswitch_runtime::files::is_dash;
 
 /// Held results beyond this go to a temporary file.
 const HELD_IN_MEMORY_BYTES: usize = 64 << 20;
@@ -192,11 +193,6 @@ pub fn refuse_two_dashes(rules: &Path, other: &Path) -> anyhow::Result<()> {
         true => Err(bad_input("only one input can be '-'")),
         false => Ok(()),
     }
-}
-
-/// Whether a path stands for the standard streams.
-pub fn is_dash(path: &Path) -> bool {
-    path.as_os_str() == "-"
 }
 
 /// Writes `text`, which may hold colours, to the standard output.

@@ -30,7 +30,7 @@ const BELOW_ELEMENTS: &[&str] =
 /// Every room below the binary.
 const ALL: &[&str] = &[
     "wire", "packet", "rules", "classify", "routes", "scan", "ids", "flow", "io", "openflow",
-    "gpu", "graph", "elements", "inspect", "offload",
+    "gpu", "graph", "elements", "inspect", "offload", "runtime",
 ];
 
 /// The table. `ids` may import `scan`, whose searches it confirms, `rules` for diagnostics, and
@@ -68,6 +68,7 @@ pub const ROOMS: &[Room] = &[
             "elements", "inspect",
         ],
     },
+    Room { name: "runtime", layer: 8, may_import: &["wire", "packet", "rules", "io", "graph"] },
     Room { name: "warpswitch", layer: 9, may_import: ALL },
     Room { name: "python", layer: 9, may_import: ALL },
     Room { name: "testkit", layer: DEV, may_import: ALL },
@@ -194,6 +195,11 @@ mod tests {
                 "crates/elements/Cargo.toml",
                 "[dependencies]\nwarpswitch-openflow = \"1\"",
                 &["openflow"],
+            ),
+            (
+                "crates/runtime/Cargo.toml",
+                "[dependencies]\nwarpswitch-graph = \"1\"\nwarpswitch-gpu = \"1\"",
+                &["gpu"],
             ),
             ("crates/kitchen/Cargo.toml", "", &["kitchen"]),
             ("fuzz/Cargo.toml", "[dependencies]\nwarpswitch-rules = \"1\"", &[]),

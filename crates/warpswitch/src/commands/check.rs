@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use warpswitch_graph::{Console, Router, RouterOptions};
+use warpswitch_runtime::config::{Libraries, load, parse_variable, unset_variables};
 
-use crate::drive::config::{self, Libraries, parse_variable};
+use crate::drive::config;
 use crate::exit::Outcome;
 use crate::human;
 use crate::output::print;
@@ -60,7 +61,7 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<Outcome> {
     let text = config::read(&args.config)?;
     let registry = warpswitch_offload::registry();
     let variables = args.variables.iter().cloned().collect();
-    let loaded = config::load(&text, &registry, &variables, &mut Libraries::new(None))
+    let loaded = load(&text, &registry, &variables, &mut Libraries::new(None))
         .map_err(|errors| config::blame(&text, errors))?;
     config::warn_of_unused(&loaded.graph, &variables);
     let (elements, connections) = (loaded.graph.elements.len(), loaded.graph.connections.len());
@@ -73,7 +74,7 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<Outcome> {
         now: Default::default(),
         ticks: None,
     };
-    let unset = config::unset_variables(&loaded.graph);
+    let unset = unset_variables(&loaded.graph);
     let checked = Router::check(loaded, &registry, options);
     config::warn_of_unset(unset, checked.as_ref().err().map(ToString::to_string));
     checked?;

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use warpswitch_graph::language;
+use warpswitch_runtime::config::{Libraries, load, parse_variable};
 
-use crate::drive::config::{self, Libraries, parse_variable};
+use crate::drive::config;
 use crate::exit::Outcome;
 use crate::output::{Hold, Output, refuse_overwriting};
 use crate::term;
@@ -46,7 +47,7 @@ pub fn run(args: &FlattenArgs) -> anyhow::Result<Outcome> {
     let text = config::read(&args.config)?;
     let registry = warpswitch_offload::registry();
     let variables = args.variables.iter().cloned().collect();
-    let loaded = config::load(&text, &registry, &variables, &mut Libraries::new(None))
+    let loaded = load(&text, &registry, &variables, &mut Libraries::new(None))
         .map_err(|errors| config::blame(&text, errors))?;
     config::warn_of_unused(&loaded.graph, &variables);
     if !loaded.warnings.is_empty() {

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use warpswitch_graph::language::svg::svg;
+use warpswitch_runtime::config::{Libraries, load, parse_variable};
 
-use crate::drive::config::{self, Libraries, parse_variable};
+use crate::drive::config;
 use crate::drive::offload::{self, OffloadChoice};
 use crate::exit::{Outcome, bad_input};
 use crate::output::{Hold, Output, refuse_overwriting};
@@ -55,7 +56,7 @@ pub fn run(args: &GraphArgs) -> anyhow::Result<Outcome> {
     let text = config::read(&args.config)?;
     let registry = warpswitch_offload::registry();
     let variables = args.variables.iter().cloned().collect();
-    let mut loaded = config::load(&text, &registry, &variables, &mut Libraries::new(None))
+    let mut loaded = load(&text, &registry, &variables, &mut Libraries::new(None))
         .map_err(|errors| config::blame(&text, errors))?;
     config::warn_of_unused(&loaded.graph, &variables);
     if !loaded.warnings.is_empty() {

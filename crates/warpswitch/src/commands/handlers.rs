@@ -4,8 +4,8 @@ use std::io;
 
 use anyhow::anyhow;
 use warpswitch_graph::language::nearest;
+use warpswitch_runtime::client::{ControlClient, HandlerFailure, Stream, reason};
 
-use crate::drive::client::{Client, Refusal, Stream, reason};
 use crate::exit::bad_input;
 
 /// Bytes of a list of names that are looked at.
@@ -22,10 +22,10 @@ pub enum Access {
 
 /// What became of a question, as a command's result.
 pub fn answered<T>(
-    client: &mut Client<Box<dyn Stream>>,
+    client: &mut ControlClient<Box<dyn Stream>>,
     handler: &str,
     access: Access,
-    answer: io::Result<Result<T, Refusal>>,
+    answer: io::Result<Result<T, HandlerFailure>>,
 ) -> anyhow::Result<T> {
     let refusal = match answer.map_err(|error| anyhow!("{}", reason(&error)))? {
         Ok(value) => return Ok(value),
@@ -40,12 +40,12 @@ pub fn answered<T>(
 
 /// What was perhaps meant by a handler that is not there.
 fn suggestion(
-    client: &mut Client<Box<dyn Stream>>,
+    client: &mut ControlClient<Box<dyn Stream>>,
     handler: &str,
     access: Access,
 ) -> Option<String> {
     let (element, name) = handler.rsplit_once('.').unwrap_or(("", handler));
-    let mut ask = |handler: &str| Some(client.ask(handler, NAMES_BYTES_MAX).ok()?.ok()?.text);
+    let mut ask = |handler: &str| Some(client.read(handler, NAMES_BYTES_MAX).ok()?.ok()?.text);
     let whole = |name: &str| match element {
         "" => name.to_owned(),
         _ => format!("{element}.{name}"),

@@ -3,10 +3,10 @@
 use std::io::Write;
 
 use clap::Args;
+use warpswitch_runtime::ControlAddress;
+use warpswitch_runtime::client::{self, DATA_BYTES_MAX};
 
 use super::handlers::{Access, answered};
-use crate::drive::client::{self, DATA_BYTES_MAX};
-use crate::drive::place::Place;
 use crate::exit::{Outcome, bad_input};
 
 const LONG_ABOUT: &str = "\
@@ -31,8 +31,8 @@ Examples:
 #[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
 pub struct ReadArgs {
     /// Control socket of the router: a TCP port or a path
-    #[arg(value_name = "[HOST:]PORT|PATH", value_parser = Place::parse)]
-    place: Place,
+    #[arg(value_name = "[HOST:]PORT|PATH", value_parser = ControlAddress::parse)]
+    place: ControlAddress,
 
     /// The handler, 'ELEMENT.NAME', or one of the whole
     #[arg(value_name = "HANDLER")]
@@ -54,7 +54,7 @@ pub fn run(args: &ReadArgs) -> anyhow::Result<Outcome> {
         return Err(bad_input("a question to a handler is one line"));
     }
     let mut client = client::connect(&args.place)?;
-    let answer = client.ask(&question, DATA_BYTES_MAX as usize);
+    let answer = client.read(&question, DATA_BYTES_MAX as usize);
     let mut text = answered(&mut client, &args.handler, Access::Read, answer)?.text;
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');

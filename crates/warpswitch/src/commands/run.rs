@@ -2,18 +2,19 @@
 
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::time::Instant;
 
 use clap::Args;
-use warpswitch_graph::{Ended, Router, Time};
+use warpswitch_graph::{Router, Time};
+use warpswitch_runtime::config::{ConfigText, Libraries, load, parse_variable, unset_variables};
+use warpswitch_runtime::{
+    ControlAddress, Environment, RouterFactory, RunClock, RunEnd, RunStats, SystemHost, ticks,
+};
 
 use crate::args::parse_seed;
-use crate::drive::config::{self, ConfigText, Libraries, parse_variable};
+use crate::drive::config;
 use crate::drive::offload::{self, OffloadArgs, Offloading};
-use crate::drive::place::Place;
-use crate::drive::stats::{self, RunStats};
+use crate::drive::stats::{self, RunReport};
 use crate::drive::trace::TraceArgs;
-use crate::drive::{Clock, DriveHost, Reload, World};
 use crate::exit::Outcome;
 use crate::output::{print, print_json};
 use crate::{term, threads};
@@ -77,8 +78,8 @@ pub struct RunArgs {
     offload: OffloadArgs,
 
     /// Await control connections at a TCP port or a path
-    #[arg(long, value_name = "[HOST:]PORT|PATH", value_parser = Place::parse)]
-    control: Option<Place>,
+    #[arg(long, value_name = "[HOST:]PORT|PATH", value_parser = ControlAddress::parse)]
+    control: Option<ControlAddress>,
 
     /// Workers: threads, each on a core of its own; what they share docs/workers.md tells
     #[arg(short = 'j', long, visible_alias = "threads", value_name = "N", default_value = "1",
@@ -96,45 +97,35 @@ pub struct RunArgs {
 /// Bad input, with every error; what could not be finished.
 pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     let text = config::read(&args.config)?;
-    let world = World::new()?;
+    let environment = Environment::of_process()?;
     if args.json {
-        world.print_aside();
+        environment.merge_output();
     }
-    let clock = if args.simtime { Clock::simulated(None) } else { Clock::real() };
-    world.set_clock(&clock);
+    let clock = if args.simtime { RunClock::simulated(None) } else { RunClock::real() };
+    environment.set_clock(&clock);
     let counts_costs = args.stats || args.json || args.control.is_some();
-    let mut reload = Reload {
+    let mut factory = RouterFactory {
         registry: warpswitch_offload::registry(),
         variables: args.variables.iter().cloned().collect(),
         libraries: Libraries::new(None),
         appendix: String::new(),
         seed: args.seed,
-        ticks: counts_costs.then_some(stats::ticks as fn() -> u64),
+        ticks: counts_costs.then_some(ticks as fn() -> u64),
     };
     let mut offloading = Offloading::new(&args.offload, args.simtime);
-    let mut router = make(&mut reload, &text, &mut offloading, &world, clock.now())?;
+    let mut router = make(&mut factory, &text, &mut offloading, &environment, clock.now())?;
     args.trace.begin(&mut router)?;
-    threads::staff(&mut router, args.workers as usize);
+    threads::use_workers(&mut router, args.workers as usize);
     if args.simtime && args.workers > 1 {
         term::warning("in simulated time one worker runs: every run is the same");
     }
-    if let Some(place) = &args.control {
-        let open = place.listen(&world)?;
+    if let Some(address) = &args.control {
+        let open = address.listen(&environment)?;
         term::note(format!("'warpswitch top {open}' shows what it does"));
     }
-    let mut host = DriveHost::new(world.clone(), clock, false, None);
-    let start = Instant::now();
-    let ended = router.run(&mut host);
-    let seconds = start.elapsed().as_secs_f64();
-    let finished = router.finish();
-    world.flush();
-    let ended = match ended {
-        _ if host.interrupted => "interrupted",
-        Ended::Idle => "nothing left to do",
-        _ => "stopped",
-    };
-    report(args, &mut router, &offloading, ended, seconds)?;
-    if let Err(errors) = finished {
+    let run = SystemHost::new(environment, clock, false, None).run(&mut router);
+    report(args, &mut router, &offloading, run.end, run.seconds)?;
+    if let Err(errors) = run.finished {
         term::note(errors.to_coloured().trim_end());
         return Ok(Outcome::Failed);
     }
@@ -149,36 +140,36 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
 /// A router of `text`, with lookups ahead where that is asked for. Should that not be possible, and
 /// nobody insists, one without.
 fn make(
-    reload: &mut Reload,
+    factory: &mut RouterFactory,
     text: &ConfigText,
     offloading: &mut Offloading,
-    world: &Rc<World>,
+    environment: &Rc<Environment>,
     now: Time,
 ) -> anyhow::Result<Router> {
     let mut unset = Vec::new();
-    let mut load = |offloading: Option<&mut Offloading>| {
-        let options = reload.options(world, now);
-        let Reload { registry, variables, libraries, .. } = &mut *reload;
-        let mut loaded = config::load(text, registry, variables, libraries)
+    let mut build = |offloading: Option<&mut Offloading>| {
+        let options = factory.options(environment, now);
+        let RouterFactory { registry, variables, libraries, .. } = &mut *factory;
+        let mut loaded = load(text, registry, variables, libraries)
             .map_err(|errors| config::blame(text, errors))?;
         let warnings = std::mem::take(&mut loaded.warnings);
         if let Some(offloading) = offloading {
             // Before anything fails because of a name that was not written as in the text.
             config::warn_of_unused(&loaded.graph, variables);
-            unset = config::unset_variables(&loaded.graph);
+            unset = unset_variables(&loaded.graph);
             offloading.apply(&mut loaded, registry)?;
-            world.offload_to(offloading.offload());
+            environment.set_device(offloading.offload().map(|offload| offload as _));
             if !warnings.is_empty() {
                 term::note(warnings.to_coloured().trim_end());
             }
         }
         Router::new(loaded, registry, options).map_err(anyhow::Error::new)
     };
-    let made = load(Some(offloading));
+    let made = build(Some(offloading));
     let made = match made {
         Err(errors) if offloading.is_optional() => {
-            world.offload_to(None);
-            let router = load(None);
+            environment.set_device(None);
+            let router = build(None);
             if router.is_ok() {
                 term::note(format!("nothing is offloaded: {errors:#}"));
                 offloading.give_up();
@@ -195,17 +186,17 @@ fn report(
     args: &RunArgs,
     router: &mut Router,
     offloading: &Offloading,
-    ended: &'static str,
+    ended: RunEnd,
     seconds: f64,
 ) -> anyhow::Result<()> {
     let standing = stats::render_standing(router);
     if !standing.is_empty() {
         term::note(standing.trim_end());
     }
-    let gather = |router: &mut Router| RunStats {
+    let gather = |router: &mut Router| RunReport {
         offload: offloading.stats(router),
         trace: args.trace.to_json(router),
-        ..stats::gather(router, ended, seconds)
+        run: RunStats::gather(router, ended, seconds),
     };
     if !args.json {
         let trace = args.trace.render(router);
@@ -215,9 +206,9 @@ fn report(
         }
     }
     if args.stats {
-        let stats = gather(router);
-        print(&stats::render(&stats))?;
-        if let Some(stats) = &stats.offload {
+        let report = gather(router);
+        print(&stats::render(&report.run))?;
+        if let Some(stats) = &report.offload {
             print(&offload::render(stats))?;
         }
     } else if args.json {

@@ -4,10 +4,9 @@ use std::io::Read;
 
 use anyhow::Context;
 use clap::Args;
+use warpswitch_runtime::{ControlAddress, client};
 
 use super::handlers::{Access, answered};
-use crate::drive::client;
-use crate::drive::place::Place;
 use crate::exit::{Outcome, bad_input};
 use crate::term;
 
@@ -36,8 +35,8 @@ const TEXT_BYTES_MAX: u64 = 64 << 20;
 #[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
 pub struct WriteArgs {
     /// Control socket of the router: a TCP port or a path
-    #[arg(value_name = "[HOST:]PORT|PATH", value_parser = Place::parse)]
-    place: Place,
+    #[arg(value_name = "[HOST:]PORT|PATH", value_parser = ControlAddress::parse)]
+    place: ControlAddress,
 
     /// The handler, 'ELEMENT.NAME', or one of the whole
     #[arg(value_name = "HANDLER")]

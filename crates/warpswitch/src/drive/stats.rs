@@ -1,100 +1,32 @@
-//! What a run did, element by element: a table for people, JSON for programs.
-
-use std::sync::LazyLock;
-use std::time::Instant;
+//! Statistics of a run: a table for people, JSON for programs.
 
 use serde::Serialize;
 use warpswitch_graph::Router;
+use warpswitch_runtime::{ElementStats, RunStats};
 
 use super::offload::OffloadStats;
 use crate::human;
 use crate::table::{Align, Table, title, wrapped};
 use crate::term::{self, FAINT, WARN, paint};
 
-/// The least columns for names of elements.
+/// The minimum width for names of elements.
 const NAMES_COLUMNS: usize = 20;
 
-/// A clock for costs: nanoseconds since it was first read.
-pub fn ticks() -> u64 {
-    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-    u64::try_from(START.elapsed().as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// What one element did.
+/// Statistics, offload and trace of a run, as JSON.
 #[derive(Debug, Serialize)]
-pub struct ElementStats {
-    name: String,
-    class: String,
-    packets: u64,
-    bytes: u64,
-    batches: u64,
-    mean_batch: f64,
-    /// Time per packet, without that of elements that it asked for packets.
-    ns_per_packet: Option<f64>,
-    held: u64,
-    drops: Vec<Drops>,
-}
-
-/// Packets that were dropped for one reason.
-#[derive(Debug, Serialize)]
-pub struct Drops {
-    reason: String,
-    packets: u64,
-}
-
-/// What a run did.
-#[derive(Debug, Serialize)]
-pub struct RunStats {
-    /// How it ended.
-    pub ended: &'static str,
-    /// Wall-clock time.
-    pub seconds: f64,
-    /// Packets that were lost; other than 0 is a bug.
-    pub packets_unaccounted: i64,
-    /// All elements, in the order of the text.
-    pub elements: Vec<ElementStats>,
-    /// What ran where; none without a device.
+pub struct RunReport {
+    /// Counts of the run and its elements.
+    #[serde(flatten)]
+    pub run: RunStats,
+    /// Lookups by device and worker; `None` without a device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offload: Option<OffloadStats>,
-    /// The ways of packets that were followed; none if that was not asked for.
+    /// Paths of traced packets; `None` without `--trace`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<serde_json::Value>,
 }
 
-/// Gathers what `router` counted.
-pub fn gather(router: &mut Router, ended: &'static str, seconds: f64) -> RunStats {
-    let elements = (0..router.graph().elements.len()).map(|idx| one(router, idx)).collect();
-    let packets_unaccounted = router.packets_unaccounted();
-    RunStats { ended, seconds, packets_unaccounted, elements, offload: None, trace: None }
-}
-
-fn one(router: &mut Router, idx: usize) -> ElementStats {
-    let (name, class) = {
-        let element = &router.graph().elements[idx];
-        (element.name.clone(), element.class.clone())
-    };
-    let held = router.read(&format!("{}.held", idx + 1)).ok().and_then(|text| text.parse().ok());
-    let stats = router.stats(idx);
-    let counted = router.drop_reasons(idx).iter().copied().zip(stats.drops.iter().copied());
-    let all = counted.chain(stats.common_drops());
-    let all = all.map(|(reason, packets)| (reason.to_owned(), packets));
-    let drops = all.filter(|(_, packets)| *packets > 0);
-    let per = |total: u64, count: u64| total as f64 / count.max(1) as f64;
-    let is_timed = stats.own_ns > 0 && stats.packets > 0;
-    ElementStats {
-        name,
-        class,
-        packets: stats.packets,
-        bytes: stats.bytes,
-        batches: stats.batches,
-        mean_batch: human::rounded(per(stats.packets, stats.batches), 1),
-        ns_per_packet: is_timed.then(|| human::rounded(per(stats.own_ns, stats.packets), 1)),
-        held: held.unwrap_or(0),
-        drops: drops.map(|(reason, packets)| Drops { reason, packets }).collect(),
-    }
-}
-
-/// The table that ends a run. Elements that did nothing share its last line.
+/// The table at the end of a run. Idle elements share its last line.
 pub fn render(stats: &RunStats) -> String {
     let mut table = Table::new(&[
         ("element", Align::Left),
@@ -107,7 +39,7 @@ pub fn render(stats: &RunStats) -> String {
         ("held", Align::Right),
         ("drops", Align::Left),
     ]);
-    let (idle, busy): (Vec<_>, Vec<_>) = stats
+    let (idle, busy): (Vec<&ElementStats>, Vec<_>) = stats
         .elements
         .iter()
         .partition(|element| element.packets == 0 && element.drops.is_empty() && element.held == 0);
@@ -148,7 +80,7 @@ pub fn render(stats: &RunStats) -> String {
     format!("{}{}{idle}", title("Run", &aside), table.render())
 }
 
-/// As many of `names` as are read with ease, and how many more there are.
+/// The first of `names`, and the number of the others.
 fn shortened(names: &[&str]) -> String {
     const NAMES_MAX: usize = 12;
     let shown = names.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
@@ -158,7 +90,7 @@ fn shortened(names: &[&str]) -> String {
     }
 }
 
-/// Where packets stand at the end of a run; empty if none do.
+/// The elements that still hold packets at the end of a run; empty if none do.
 pub fn render_standing(router: &Router) -> String {
     let standing = router.standing();
     let total: usize = standing.iter().map(|(_, packets)| packets).sum();

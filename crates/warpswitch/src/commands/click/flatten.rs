@@ -13,7 +13,7 @@ use warpswitch_graph::language::{self, ClassSpec, ClassTable, FlatGraph, Source}
 use super::options::{Config, once};
 use super::words::{self, Known, Takes, Word};
 use super::{complain, print, read_config};
-use crate::drive::config::{ConfigText, Libraries};
+use warpswitch_runtime::config::{ConfigText, Libraries};
 
 const HELP: &str = "\
 Reads a configuration in the Click language, flattens it (removing any compound elements), and

@@ -4,28 +4,28 @@ use warpswitch_graph::language::args::split::uncomment;
 use warpswitch_graph::language::args::{FromArg, NoNames};
 use warpswitch_graph::{HandlerError, Router};
 
-use crate::drive::World;
+use warpswitch_runtime::Environment;
 
 /// The exit code that Click gives for an exit handler that fails.
 const EXIT_FAILED: u8 = 255;
 
 /// Prints what each of `names` answers. Tells whether all did.
-pub fn print_all(router: &mut Router, names: &[String], world: &World) -> bool {
+pub fn print_all(router: &mut Router, names: &[String], environment: &Environment) -> bool {
     let has_heading = names.len() > 1;
     let mut is_right = true;
     for name in names {
         let Some((element, handler)) = name.split_once('.') else {
-            is_right &= print_one(router, name, has_heading, world);
+            is_right &= print_one(router, name, has_heading, environment);
             continue;
         };
         match elements(router, element, handler) {
             Ok((found, is_set)) => {
                 for full_name in found {
-                    is_right &= print_one(router, &full_name, has_heading || is_set, world);
+                    is_right &= print_one(router, &full_name, has_heading || is_set, environment);
                 }
             }
             Err(error) => {
-                world.say(&error);
+                environment.message(&error);
                 is_right = false;
             }
         }
@@ -62,45 +62,50 @@ fn elements(
     Ok((meant.into_iter().filter(can_be_read).collect(), true))
 }
 
-fn print_one(router: &mut Router, name: &str, has_heading: bool, world: &World) -> bool {
+fn print_one(
+    router: &mut Router,
+    name: &str,
+    has_heading: bool,
+    environment: &Environment,
+) -> bool {
     let spec = match router.handler(name) {
         Ok(spec) if !spec.hidden => spec,
         _ => {
-            world.say(&format!("no '{name}' handler"));
+            environment.message(&format!("no '{name}' handler"));
             return false;
         }
     };
     if !spec.read {
-        world.say(&format!("'{name}' is a write handler"));
+        environment.message(&format!("'{name}' is a write handler"));
         return false;
     }
     if has_heading {
-        world.print(format!("{name}:\n").as_bytes());
+        environment.print(format!("{name}:\n").as_bytes());
     }
     let answer = match router.read(name) {
         Ok(answer) => answer,
         Err(error) => {
-            world.say(&error.to_string());
+            environment.message(&error.to_string());
             String::new()
         }
     };
-    world.print(answer.as_bytes());
+    environment.print(answer.as_bytes());
     if !spec.raw && !answer.is_empty() && !answer.ends_with('\n') {
-        world.print(b"\n");
+        environment.print(b"\n");
     }
     if has_heading {
-        world.print(b"\n");
+        environment.print(b"\n");
     }
     true
 }
 
 /// The exit code that a read handler gives: a number, or whether all is well.
-pub fn exit_code(router: &mut Router, text: &str, world: &World) -> u8 {
+pub fn exit_code(router: &mut Router, text: &str, environment: &Environment) -> u8 {
     let answer = match router.read(text) {
         Ok(answer) => uncomment(&answer),
         Err(error) => {
             let name = text.split_ascii_whitespace().next().unwrap_or_default();
-            world.say(&match error {
+            environment.message(&match error {
                 HandlerError::Missing | HandlerError::NotReadable => {
                     format!("no '{name}' read handler")
                 }
@@ -116,7 +121,7 @@ pub fn exit_code(router: &mut Router, text: &str, world: &World) -> u8 {
         Ok(true) => 0,
         Ok(false) => 1,
         Err(_) => {
-            world.say("exit handler value should be integer");
+            environment.message("exit handler value should be integer");
             EXIT_FAILED
         }
     }

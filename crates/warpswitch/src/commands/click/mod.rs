@@ -17,9 +17,9 @@ use std::time::Instant;
 
 use clap::Args;
 use warpswitch_graph::{Router, Time};
+use warpswitch_runtime::config::{ConfigText, Libraries, make_router};
+use warpswitch_runtime::{Environment, RouterFactory, RunClock, SystemHost};
 
-use crate::drive::config::{ConfigText, Libraries, make_router};
-use crate::drive::{Clock, DriveHost, Reload, World};
 use crate::exit::Outcome;
 use crate::threads;
 use options::{Config, Options, Tells};
@@ -128,14 +128,14 @@ fn drive(options: Options) -> u8 {
             return 1;
         }
     };
-    let world = match World::new() {
-        Ok(world) => world,
+    let environment = match Environment::of_process() {
+        Ok(environment) => environment,
         Err(error) => {
             complain(&format!("signals: {error}"));
             return 1;
         }
     };
-    let mut reload = Reload {
+    let mut factory = RouterFactory {
         registry: warpswitch_offload::registry(),
         variables: options.variables.clone(),
         libraries: Libraries::new(options.click_path.as_deref()),
@@ -143,48 +143,48 @@ fn drive(options: Options) -> u8 {
         seed: 1,
         ticks: None,
     };
-    let clock = options.simulated.map_or_else(Clock::real, Clock::simulated);
-    world.set_clock(&clock);
-    let text = reload.text(&text.name, &text.bytes);
-    let Some(mut router) = make(&mut reload, &text, &options, &world, clock.now()) else {
+    let clock = options.simulated.map_or_else(RunClock::real, RunClock::simulated);
+    environment.set_clock(&clock);
+    let text = factory.text(&text.name, &text.bytes);
+    let Some(mut router) = make(&mut factory, &text, &options, &environment, clock.now()) else {
         return 1;
     };
     let mut code = 0;
     if let Some(path) = &options.output
-        && let Err(error) = write_flat(&router, path, &world)
+        && let Err(error) = write_flat(&router, path, &environment)
     {
         complain(&format!("{path}: {error}"));
         code = 1;
     }
-    let reload = options.reconfigures.then_some(reload);
-    run_router(&mut router, &options, &text, &world, clock, reload);
+    let factory = options.reconfigures.then_some(factory);
+    run_router(&mut router, &options, &text, &environment, clock, factory);
     if let Err(errors) = router.finish() {
-        world.say(&errors.to_click());
+        environment.message(&errors.to_click());
         code = 1;
     }
-    if !handlers::print_all(&mut router, &options.handlers, &world) {
+    if !handlers::print_all(&mut router, &options.handlers, &environment) {
         code = 1;
     }
-    world.flush();
+    environment.flush();
     match &options.exit_handler {
-        Some(handler) => handlers::exit_code(&mut router, handler, &world),
+        Some(handler) => handlers::exit_code(&mut router, handler, &environment),
         None => code,
     }
 }
 
 fn make(
-    reload: &mut Reload,
+    factory: &mut RouterFactory,
     text: &ConfigText,
     options: &Options,
-    world: &Rc<World>,
+    environment: &Rc<Environment>,
     now: Time,
 ) -> Option<Router> {
-    let router_options = reload.options(world, now);
-    let Reload { registry, variables, libraries, .. } = reload;
+    let router_options = factory.options(environment, now);
+    let RouterFactory { registry, variables, libraries, .. } = factory;
     match make_router(text, registry, variables, libraries, router_options) {
         Ok((mut router, warnings)) => {
             if !options.no_warnings && !warnings.is_empty() {
-                world.say(&warnings.to_click());
+                environment.message(&warnings.to_click());
             }
             // Click's own limit of threads is 256; here cores are what counts.
             let workers = options.threads.unwrap_or(1).clamp(1, 64) as usize;
@@ -192,11 +192,11 @@ fn make(
                 threads::begin_at(first);
                 threads::pin(0);
             }
-            threads::staff(&mut router, workers);
+            threads::use_workers(&mut router, workers);
             Some(router)
         }
         Err(errors) => {
-            world.say(&errors.to_click());
+            environment.message(&errors.to_click());
             None
         }
     }
@@ -206,9 +206,9 @@ fn run_router(
     router: &mut Router,
     options: &Options,
     text: &ConfigText,
-    world: &Rc<World>,
-    clock: Clock,
-    reload: Option<Reload>,
+    environment: &Rc<Environment>,
+    clock: RunClock,
+    factory: Option<RouterFactory>,
 ) {
     let start = (Instant::now(), cpu_seconds());
     if !options.quits {
@@ -216,10 +216,11 @@ fn run_router(
             // As Click it waits for a signal should nothing be left to do, but for simulated time,
             // in which nothing can ever happen then.
             let stays = options.simulated.is_none();
-            router.run(&mut DriveHost::new(world.clone(), clock, stays, reload));
+            router.run(&mut SystemHost::new(environment.clone(), clock, stays, factory));
         } else if !options.no_warnings {
             let name = if text.name.is_empty() { "config" } else { &text.name };
-            world.say(&format!("{name}: warning: configuration has no elements, exiting"));
+            environment
+                .message(&format!("{name}: warning: configuration has no elements, exiting"));
         }
     }
     if options.tells_time {
@@ -227,7 +228,7 @@ fn run_router(
         let (user, system) = (user - start.1.0, system - start.1.1);
         let took = start.0.elapsed().as_secs_f64();
         let (minutes, seconds) = ((took / 60.0).floor(), took % 60.0);
-        world.print(format!("{user:.3}u {system:.3}s {minutes}:{seconds:05.2}\n").as_bytes());
+        environment.print(format!("{user:.3}u {system:.3}s {minutes}:{seconds:05.2}\n").as_bytes());
     }
 }
 
@@ -241,11 +242,11 @@ fn cpu_seconds() -> (f64, f64) {
     (next() / 100.0, next() / 100.0)
 }
 
-fn write_flat(router: &Router, path: &str, world: &World) -> std::io::Result<()> {
+fn write_flat(router: &Router, path: &str, environment: &Environment) -> std::io::Result<()> {
     let text = warpswitch_graph::language::flatten(router.graph());
     match path {
         "-" => {
-            world.print(text.as_bytes());
+            environment.print(text.as_bytes());
             Ok(())
         }
         path => std::fs::write(path, text),

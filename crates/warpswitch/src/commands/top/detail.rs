@@ -1,6 +1,6 @@
 //! One element: its ports and neighbours, its configuration, its handlers.
 
-use crate::drive::client::{Answer, Refusal};
+use warpswitch_runtime::client::{HandlerFailure, HandlerValue};
 
 /// The most ports that are shown.
 const PORTS_MAX: usize = 1024;
@@ -68,7 +68,7 @@ pub struct Handler {
     /// What can be done with it: `r`, `w`, `+` for a parameter, `$` for a long answer, `b`.
     flags: String,
     /// What it said last.
-    pub value: Option<Result<Answer, String>>,
+    pub value: Option<Result<HandlerValue, String>>,
 }
 
 impl Handler {
@@ -94,7 +94,7 @@ impl Handler {
 }
 
 /// What handlers, by name, said, or why they did not.
-pub type Values = Vec<(String, Result<Answer, String>)>;
+pub type Values = Vec<(String, Result<HandlerValue, String>)>;
 
 /// The questions that [`Detail::opened`] needs answers to.
 pub fn questions(name: &str) -> Vec<String> {
@@ -103,7 +103,7 @@ pub fn questions(name: &str) -> Vec<String> {
 
 impl Detail {
     /// The element called `name`, by the answers to [`questions`]; none if it is gone.
-    pub fn opened(name: &str, answers: Vec<Result<Answer, Refusal>>) -> Option<Self> {
+    pub fn opened(name: &str, answers: Vec<Result<HandlerValue, HandlerFailure>>) -> Option<Self> {
         let mut answers = answers.into_iter();
         let mut next = || answers.next()?.ok().map(|answer| answer.text);
         let (ports, config, handlers) = (next()?, next()?, next()?);
@@ -177,8 +177,8 @@ pub mod tests {
     use super::*;
 
     /// An answer of so much text.
-    pub fn answer(text: &str) -> Answer {
-        Answer { text: text.to_owned(), is_cut: false }
+    pub fn answer(text: &str) -> HandlerValue {
+        HandlerValue { text: text.to_owned(), is_truncated: false }
     }
 
     /// A queue with neighbours and handlers.

@@ -10,8 +10,8 @@ use super::app::{App, Item};
 use super::columns::{fitting, is_idle, line};
 use super::detail::{Detail, Handler};
 use super::rates::ElementRates;
-use crate::drive::client::Answer;
 use crate::human;
+use warpswitch_runtime::client::HandlerValue;
 
 /// Lines of an answer that are shown, folded and unfolded.
 const ANSWER_LINES: [usize; 2] = [3, 5000];
@@ -315,7 +315,7 @@ impl Page<'_> {
         if text.contains('\n') || is_unfolded && text.chars().count() + 21 > self.width {
             self.text(text, lines_max);
         }
-        if let Some(Answer { is_cut: true, .. }) = answer
+        if let Some(HandlerValue { is_truncated: true, .. }) = answer
             && is_unfolded
         {
             self.lines.push(Line::styled("     and more", self.theme.faint));

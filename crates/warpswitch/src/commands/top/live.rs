@@ -21,8 +21,8 @@ use super::app::{App, Ask, Told};
 use super::detail::{Detail, Values, questions};
 use super::draw::{Theme, draw};
 use super::read_stats;
-use crate::drive::client::{Client, Stream, reason};
 use crate::exit::Outcome;
+use warpswitch_runtime::client::{ControlClient, Stream, reason};
 
 /// How long keys may wait.
 const LOOK: Duration = Duration::from_millis(50);
@@ -37,7 +37,7 @@ const SIGNALS: [i32; 3] = [consts::SIGINT, consts::SIGTERM, consts::SIGHUP];
 /// # Errors
 /// The connection is lost; the terminal refuses.
 pub fn run(
-    client: Client<Box<dyn Stream>>,
+    client: ControlClient<Box<dyn Stream>>,
     mut app: App,
     theme: &Theme,
     count: Option<u64>,
@@ -157,7 +157,7 @@ fn is_gone(terminal: impl AsFd, at_most: Duration) -> io::Result<bool> {
 
 /// Asks the router what it is told to, until the connection or the other thread is gone.
 fn serve(
-    mut client: Client<Box<dyn Stream>>,
+    mut client: ControlClient<Box<dyn Stream>>,
     asks: &Receiver<Ask>,
     answers: &Sender<Result<Told, String>>,
 ) {
@@ -177,7 +177,7 @@ fn serve(
     }
 }
 
-fn answer(client: &mut Client<Box<dyn Stream>>, ask: Ask) -> Result<Vec<Told>, String> {
+fn answer(client: &mut ControlClient<Box<dyn Stream>>, ask: Ask) -> Result<Vec<Told>, String> {
     match ask {
         Ask::Refresh(element) => {
             let mut told = Vec::new();
@@ -188,7 +188,7 @@ fn answer(client: &mut Client<Box<dyn Stream>>, ask: Ask) -> Result<Vec<Told>, S
             Ok(told)
         }
         Ask::Open(name) => {
-            let answers = client.ask_all(&questions(&name), ANSWER_BYTES_MAX);
+            let answers = client.read_all(&questions(&name), ANSWER_BYTES_MAX);
             let detail = Detail::opened(&name, answers.map_err(|error| reason(&error))?);
             let watched = detail.as_ref().map(Detail::watched).unwrap_or_default();
             let values = values(client, &name, watched)?;
@@ -203,12 +203,12 @@ fn answer(client: &mut Client<Box<dyn Stream>>, ask: Ask) -> Result<Vec<Told>, S
 
 /// What handlers of an element say now.
 fn values(
-    client: &mut Client<Box<dyn Stream>>,
+    client: &mut ControlClient<Box<dyn Stream>>,
     element: &str,
     handlers: Vec<String>,
 ) -> Result<Values, String> {
     let names: Vec<String> = handlers.iter().map(|name| format!("{element}.{name}")).collect();
-    let answers = client.ask_all(&names, ANSWER_BYTES_MAX).map_err(|error| reason(&error))?;
+    let answers = client.read_all(&names, ANSWER_BYTES_MAX).map_err(|error| reason(&error))?;
     let answers = answers.into_iter().map(|answer| answer.map_err(|refusal| refusal.to_string()));
     Ok(handlers.into_iter().zip(answers).collect())
 }

@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail};
 use clap::Args;
+use warpswitch_runtime::ControlAddress;
+use warpswitch_runtime::client::{self, ControlClient, reason};
 
 use crate::args::parse_positive;
-use crate::drive::client::{self, Client, reason};
-use crate::drive::place::Place;
 use crate::exit::Outcome;
 use app::App;
 use draw::Theme;
@@ -61,8 +61,8 @@ Examples:
 #[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
 pub struct TopArgs {
     /// Control socket of the router: a TCP port or a path
-    #[arg(value_name = "[HOST:]PORT|PATH", value_parser = Place::parse)]
-    place: Place,
+    #[arg(value_name = "[HOST:]PORT|PATH", value_parser = ControlAddress::parse)]
+    place: ControlAddress,
 
     /// Column to sort by
     #[arg(long, value_name = "COLUMN", value_enum, default_value_t)]
@@ -120,8 +120,8 @@ pub fn run(args: &TopArgs) -> anyhow::Result<Outcome> {
 ///
 /// # Errors
 /// The connection is lost; the router counts nothing, or tells it otherwise than it should.
-fn read_stats<S: Read + Write>(client: &mut Client<S>) -> anyhow::Result<Reading> {
-    let answer = client.ask("stats", STATS_BYTES_MAX).map_err(|error| anyhow!(reason(&error)))?;
+fn read_stats<S: Read + Write>(client: &mut ControlClient<S>) -> anyhow::Result<Reading> {
+    let answer = client.read("stats", STATS_BYTES_MAX).map_err(|error| anyhow!(reason(&error)))?;
     let answer = match answer {
         Ok(answer) => answer,
         Err(refusal) if refusal.is_missing() => {
@@ -129,7 +129,7 @@ fn read_stats<S: Read + Write>(client: &mut Client<S>) -> anyhow::Result<Reading
         }
         Err(refusal) => bail!("the handler 'stats' failed: {refusal}"),
     };
-    if answer.is_cut {
+    if answer.is_truncated {
         bail!("the router has more elements than can be shown");
     }
     let reading = Reading::parse(&answer.text, Instant::now());

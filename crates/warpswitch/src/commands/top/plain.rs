@@ -8,19 +8,19 @@ use anyhow::Context;
 use super::columns::{COLUMNS, is_idle};
 use super::rates::{ElementRates, Rates, Sort};
 use super::read_stats;
-use crate::drive::client::{Client, Stream};
 use crate::exit::Outcome;
 use crate::human;
 use crate::output::print;
 use crate::table::{Align, Table, title};
 use crate::term::{FAINT, WARN};
+use warpswitch_runtime::client::{ControlClient, Stream};
 
 /// Prints rates so many times, or until the connection is lost.
 ///
 /// # Errors
 /// The connection is lost; the standard output is closed.
 pub fn run(
-    mut client: Client<Box<dyn Stream>>,
+    mut client: ControlClient<Box<dyn Stream>>,
     place: &str,
     interval: Duration,
     count: Option<u64>,

@@ -14,11 +14,11 @@ use warpswitch_wire::link::LinkType;
 
 use super::cases::{Bare, Ready};
 use super::sink::{self, Seen};
-use crate::drive::config::{ConfigText, Libraries, make_router};
-use crate::drive::stats;
 use crate::load::build_engine;
 use crate::measure::median;
 use crate::threads;
+use warpswitch_runtime::config::{ConfigText, Libraries, make_router};
+use warpswitch_runtime::ticks;
 
 /// Keys of a batch that is looked up bare.
 const BARE_BATCH: usize = 256;
@@ -184,7 +184,7 @@ impl<'a> Timed<'a> {
     /// If it cannot be made.
     pub fn new(ready: &'a Ready, run_time: Duration, has_ticks: bool) -> anyhow::Result<Self> {
         let registry = warpswitch_offload::registry();
-        let ticks = has_ticks.then_some(stats::ticks as fn() -> u64);
+        let ticks = has_ticks.then_some(ticks as fn() -> u64);
         let router = router(ready, -1, &registry, ticks)?;
         let mut timed = Self { ready, router, run_time };
         while !timed.has_begun() {

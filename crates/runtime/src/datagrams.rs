@@ -1,4 +1,4 @@
-//! Datagrams: to one place, to whoever asked last, or to a group.
+//! Datagram sockets: UDP and Unix, and multicast groups.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -7,23 +7,25 @@ use std::os::fd::OwnedFd;
 use rustix::net::{self, sockopt};
 use warpswitch_graph::transport::{Place, Received, Sent, Transport, Wire};
 
-use super::wires::{Addr, OwnPath, bind, is_later, new_socket, receive_from};
+use crate::packet_sockets::{
+    BoundPath, SocketAddress, bind, is_retryable, new_socket, receive_from,
+};
 
-/// A socket for datagrams of UDP, or through the file system.
-pub(super) struct Datagrams {
+/// A UDP or Unix datagram socket. A server replies to the sender of its last datagram.
+pub(crate) struct DatagramSocket {
     socket: OwnedFd,
-    _path: Option<OwnPath>,
+    _path: Option<BoundPath>,
     is_client: bool,
-    /// Whom it talks to: of a server, who sent the last datagram that was handed out.
-    peer: Option<Addr>,
+    /// The peer; of a server the sender of the last returned datagram.
+    peer: Option<SocketAddress>,
     peers: u64,
-    /// The first datagram of another peer, until answers to those before it had their turn.
-    held: Option<(Vec<u8>, Option<Addr>)>,
+    /// The first datagram of another peer, held back until replies to the previous peer are sent.
+    held: Option<(Vec<u8>, Option<SocketAddress>)>,
 }
 
-impl Datagrams {
-    /// Binds a server, or a client that has an address of its own.
-    pub(super) fn open(transport: &Transport) -> io::Result<Self> {
+impl DatagramSocket {
+    /// Binds a server, or a client with a local address.
+    pub(crate) fn open(transport: &Transport) -> io::Result<Self> {
         let socket = new_socket(transport)?;
         let is_client = transport.is_client;
         let own = if is_client { transport.local.as_ref() } else { Some(&transport.place) };
@@ -31,26 +33,26 @@ impl Datagrams {
             Some(own) => bind(transport, &socket, own)?,
             None => None,
         };
-        let peer = if is_client { Some(Addr::of(&transport.place)?) } else { None };
+        let peer = if is_client { Some(SocketAddress::of(&transport.place)?) } else { None };
         Ok(Self { socket, _path: path, is_client, peer, peers: 0, held: None })
     }
 
-    /// Talks to `from` now.
-    fn turn_to(&mut self, from: Option<Addr>) {
+    /// Sets the peer.
+    fn set_peer(&mut self, from: Option<SocketAddress>) {
         if self.peers == 0 || self.peer != from {
             (self.peer, self.peers) = (from, self.peers + 1);
         }
     }
 }
 
-impl Wire for Datagrams {
+impl Wire for DatagramSocket {
     fn receive(
         &mut self,
         bytes: &mut [u8],
         is_allowed: &mut dyn FnMut(Ipv4Addr) -> bool,
     ) -> Received {
         if let Some((held, from)) = self.held.take() {
-            self.turn_to(from);
+            self.set_peer(from);
             let len = held.len().min(bytes.len());
             bytes[..len].copy_from_slice(&held[..len]);
             return Received::Bytes(len);
@@ -67,19 +69,21 @@ impl Wire for Datagrams {
             }
             Ok((len, from)) => {
                 if !self.is_client {
-                    self.turn_to(from);
+                    self.set_peer(from);
                 }
                 Received::Bytes(len)
             }
-            Err(error) if is_later(&error) => Received::Nothing,
-            // Nobody was there for a datagram that was sent before: that is told once.
+            Err(error) if is_retryable(&error) => Received::Nothing,
+            // The system reports once that an earlier datagram could not be delivered.
             Err(_) => Received::Passed,
         }
     }
 
     fn send(&mut self, bytes: &[u8], to: Option<Ipv4Addr>) -> Sent {
         let to = match (&self.peer, to) {
-            (Some(Addr::Ip(peer)), Some(to)) => Some(Addr::Ip(SocketAddrV4::new(to, peer.port()))),
+            (Some(SocketAddress::Ip(peer)), Some(to)) => {
+                Some(SocketAddress::Ip(SocketAddrV4::new(to, peer.port())))
+            }
             (peer, _) => peer.clone(),
         };
         to.map_or(Sent::NoPeer, |to| send_datagram(&self.socket, bytes, &to))
@@ -98,7 +102,7 @@ impl Wire for Datagrams {
     }
 
     fn peer(&self) -> String {
-        self.peer.as_ref().map(Addr::to_string).unwrap_or_default()
+        self.peer.as_ref().map(SocketAddress::to_string).unwrap_or_default()
     }
 
     fn news(&mut self) -> Option<String> {
@@ -107,70 +111,70 @@ impl Wire for Datagrams {
 }
 
 fn name_of(socket: &OwnedFd) -> String {
-    let address = net::getsockname(socket).ok().and_then(Addr::of_any);
+    let address = net::getsockname(socket).ok().and_then(SocketAddress::of_any);
     address.map(|address| address.to_string()).unwrap_or_default()
 }
 
-fn send_datagram(socket: &OwnedFd, bytes: &[u8], to: &Addr) -> Sent {
+fn send_datagram(socket: &OwnedFd, bytes: &[u8], to: &SocketAddress) -> Sent {
     match to.send(socket, bytes) {
         Ok(len) => Sent::Bytes(len),
-        Err(error) if is_later(&error) => Sent::Later,
+        Err(error) if is_retryable(&error) => Sent::Later,
         Err(_) => Sent::Refused,
     }
 }
 
-/// A group of hosts, of which this is one.
-pub(super) struct Group {
-    hears: OwnedFd,
-    says: OwnedFd,
-    group: Addr,
-    /// Where its own datagrams come from, if that is known: they are not heard.
+/// A member of a multicast group.
+pub(crate) struct MulticastSocket {
+    receiver: OwnedFd,
+    sender: OwnedFd,
+    group: SocketAddress,
+    /// The source of its own datagrams, if bound: these are ignored.
     own: Option<SocketAddrV4>,
 }
 
-impl Group {
+impl MulticastSocket {
     /// Joins the group.
-    pub(super) fn open(transport: &Transport) -> io::Result<Self> {
-        let group = Addr::of(&transport.place)?;
+    pub(crate) fn open(transport: &Transport) -> io::Result<Self> {
+        let group = SocketAddress::of(&transport.place)?;
         let Some(group_ip) = group.ip() else {
             return Err(io::Error::other("a group has an address"));
         };
-        let (hears, says) = (new_socket(transport)?, new_socket(transport)?);
-        // Others on this machine may be members, too.
-        sockopt::set_socket_reuseaddr(&hears, true)?;
-        group.bind(&hears)?;
+        let (receiver, sender) = (new_socket(transport)?, new_socket(transport)?);
+        // Other processes of this machine may be members, too.
+        sockopt::set_socket_reuseaddr(&receiver, true)?;
+        group.bind(&receiver)?;
         let interface = match transport.local {
             Some(Place::Ip(source, _)) => source,
             _ => Ipv4Addr::UNSPECIFIED,
         };
-        sockopt::set_ip_add_membership(&hears, &group_ip, &interface)?;
+        sockopt::set_ip_add_membership(&receiver, &group_ip, &interface)?;
         let mut own = None;
         if let Some(local) = &transport.local {
-            Addr::of(local)?.bind(&says)?;
-            sockopt::set_ip_multicast_if(&says, &interface)?;
-            own = SocketAddrV4::try_from(net::getsockname(&says)?).ok();
+            SocketAddress::of(local)?.bind(&sender)?;
+            sockopt::set_ip_multicast_if(&sender, &interface)?;
+            own = SocketAddrV4::try_from(net::getsockname(&sender)?).ok();
         }
-        sockopt::set_ip_multicast_loop(&says, transport.loops)?;
-        Ok(Self { hears, says, group, own })
+        sockopt::set_ip_multicast_loop(&sender, transport.loops)?;
+        Ok(Self { receiver, sender, group, own })
     }
 }
 
-impl Wire for Group {
+impl Wire for MulticastSocket {
     fn receive(
         &mut self,
         bytes: &mut [u8],
         _is_allowed: &mut dyn FnMut(Ipv4Addr) -> bool,
     ) -> Received {
-        match receive_from(&self.hears, bytes) {
-            Ok((_, Some(Addr::Ip(from)))) if Some(from) == self.own => Received::Passed,
+        match receive_from(&self.receiver, bytes) {
+            Ok((_, Some(SocketAddress::Ip(from)))) if Some(from) == self.own => Received::Passed,
             Ok((len, _)) => Received::Bytes(len),
-            Err(error) if is_later(&error) => Received::Nothing,
+            Err(error) if is_retryable(&error) => Received::Nothing,
             Err(_) => Received::Passed,
         }
     }
 
     fn send(&mut self, bytes: &[u8], _to: Option<Ipv4Addr>) -> Sent {
-        send_datagram(&self.says, bytes, &self.group)
+        send_datagram(&self.sender, bytes, &self.group)
     }
 
     fn has_peer(&self) -> bool {
@@ -182,7 +186,7 @@ impl Wire for Group {
     }
 
     fn local(&self) -> String {
-        name_of(&self.says)
+        name_of(&self.sender)
     }
 
     fn peer(&self) -> String {

@@ -141,7 +141,7 @@ fn named_file(line: &str) -> Option<&str> {
 }
 
 #[test]
-fn the_page_quotes_the_files_as_they_are() {
+fn page_quotes_equal_the_files() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = std::fs::read_to_string(root.join("docs/writing-elements.md")).expect("the page");
     let (mut file, mut quote, mut quotes) = (None, None::<String>, 0);

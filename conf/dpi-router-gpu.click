@@ -1,10 +1,10 @@
-// conf/dpi-router.click with a device: the same frames and alerts leave, in the same order.
+// conf/dpi-router.click with a device chain: same frames and alerts, in the same order.
 //
 //   cargo run --release -- run --stats conf/dpi-router-gpu.click --offload always --device host
 //
-// With a card '--offload always' is enough; without a device the worker does all of it. Between
-// Batcher and Debatcher packets travel in wide batches, which the device works on while the worker
-// goes on.
+// With a GPU '--offload always' is enough; without a device the worker does all the work. Between
+// Batcher and Debatcher packets travel in wide batches. The device processes them while the worker
+// continues.
 
 define($IN conf/captures/ids.pcap, $RULES conf/ids.rules, $EVE eve.json,
        $OUT0 lan0.out.pcap, $OUT1 lan1.out.pcap);

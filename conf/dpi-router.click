@@ -1,10 +1,10 @@
-// Looks up where packets go, and looks into them on the way: routes and detection.
+// Route lookup and detection.
 //
 //   cargo run --release -- run --stats conf/dpi-router.click
 //
-// Packets come from conf/captures/ids.pcap, rules from conf/ids.rules, in the language of Snort and
-// Suricata. Alerts are in the file that EVE names; OUT0 and OUT1 name the files of what leaves by
-// the two interfaces. Nothing is dropped for an alert.
+// Packets come from conf/captures/ids.pcap, rules of Snort and Suricata from conf/ids.rules. Alerts
+// go to the file EVE, packets of the two interfaces to the files OUT0 and OUT1. Alerts do not drop
+// packets.
 
 define($IN conf/captures/ids.pcap, $RULES conf/ids.rules, $EVE eve.json,
        $OUT0 lan0.out.pcap, $OUT1 lan1.out.pcap);

@@ -1,10 +1,10 @@
-// A firewall of a thousand lines, in front of everything behind it.
+// A firewall with a thousand rules.
 //
 //   cargo run --release -- run --stats conf/firewall.click
 //
-// The first line that matches decides; what no line allows is dropped. The lines were generated in
-// the style of ClassBench's firewalls, and conf/captures/firewall.pcap holds frames for them. A list
-// this long is not walked line by line: it goes to the same engine as `warpswitch classify`.
+// The first matching line decides; packets that no line allows are dropped. The lines are generated
+// in the style of ClassBench's firewalls; conf/captures/firewall.pcap has frames for them. A list
+// of this length is looked up by the engine of `warpswitch classify`, not line by line.
 
 define($IN conf/captures/firewall.pcap, $OUT firewall.out.pcap);
 

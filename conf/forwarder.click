@@ -1,8 +1,8 @@
-// Passes frames from one side to the other, both ways, and counts them.
+// Forwards frames between two interfaces and counts them.
 //
 //   cargo run --release -- run --stats conf/forwarder.click
 //
-// Frames come from conf/captures/lan0.pcap and lan1.pcap; OUT0 and OUT1 name the files they go to.
+// Frames come from conf/captures/lan0.pcap and lan1.pcap and go to the files OUT0 and OUT1.
 
 define($IN0 conf/captures/lan0.pcap, $IN1 conf/captures/lan1.pcap,
        $OUT0 lan0.out.pcap, $OUT1 lan1.out.pcap);

@@ -1,11 +1,11 @@
-// The IPv4 router of conf/ip-router.click, and detection of what it forwards.
+// The IPv4 router of conf/ip-router.click with detection.
 //
 //   cargo run --release -- run --stats conf/full-router-ids.click
 //
 // lan0 is 10.0.0.0/24, the router is 10.0.0.1 there; lan1 is 10.0.1.0/24, the router is 10.0.1.1.
-// Packets that are whole are looked into before they are routed, whichever side they come from:
-// a connection has two. Those that a rule of conf/ids.rules was found in are counted and go on like
-// the others. Alerts are in the file that EVE names.
+// Valid packets of both interfaces are inspected before they are routed, because a connection has
+// two directions. Packets that match a rule of conf/ids.rules are counted and forwarded like the
+// others. Alerts go to the file EVE.
 //
 //   frames ─► Classifier ─► ARP
 //                        └► CheckIPHeader ─► IDSMatcher ─► routes ─► one path for each interface
@@ -17,7 +17,7 @@ define($IN0 conf/captures/ids-lan0.pcap, $IN1 conf/captures/ids-lan1.pcap,
 AddressInfo(lan0 10.0.0.1 10.0.0.0/24 02:00:00:00:00:00,
             lan1 10.0.1.1 10.0.1.0/24 02:00:00:00:01:00);
 
-// What every interface has: takes frames that are for it, answers ARP, paints what came in by it.
+// Input side of an interface: accepts frames for it, answers ARP, paints packets with its number.
 // Input 0: frames received. Output 0: IPv4 packets. Output 1: ARP replies. Output 2: frames to send.
 elementclass Port { $name, $color |
   input -> HostEtherFilter($name)
@@ -28,8 +28,8 @@ elementclass Port { $name, $color |
   sort[3] -> Discard;
 }
 
-// The way out through an interface: errors are answered, long packets cut. A sender on that very
-// link is told that it could have sent to its neighbour itself, if the packet can go on.
+// Output side of an interface: sends ICMP errors, fragments long packets. A sender on the same link
+// gets a redirect if the packet is forwarded.
 // Input 0: packets routed to it. Output 0: packets to send. Output 1: ICMP errors, to be routed.
 elementclass WayOut { $name, $color, $mtu |
   input -> DropBroadcasts
@@ -56,14 +56,14 @@ send1 :: Queue(200) -> ToDump($OUT1, SNAPLEN 0);
 FromDump($IN0, TIMING $TIMING, STOP true) -> port0;
 FromDump($IN1, TIMING $TIMING, STOP true) -> port1;
 
-// Once both captures are at their end, and what they caused is done with, the run ends: it would
-// wait for the ARP tables to age else.
+// The run ends after both captures and their consequences; otherwise it would wait for the ARP
+// tables to age.
 DriverManager(wait_stop 2, wait_time 0.1s,
               print "$(ids.alerts) alerts in $(told.count) packets are in $EVE",
               stop);
 
-// To the router itself 0, to the interfaces 1 and 2, to many or to what is no host's address 3,
-// to where no route leads 4.
+// Output 0: the router itself. 1 and 2: the interfaces. 3: groups and addresses of no host.
+// 4: no route.
 routes :: StaticIPLookup(
   10.0.0.1/32 0, 10.0.1.1/32 0,
   10.0.0.0/24 1, 10.0.0.0/32 3, 10.0.0.255/32 3,
@@ -71,7 +71,7 @@ routes :: StaticIPLookup(
   0.0.0.0/8 3, 127.0.0.0/8 3, 224.0.0.0/3 3,
   0.0.0.0/0 4);
 
-// Packets that are whole, and come from what may be a host's address but this router's own.
+// Accepts valid packets whose source is a host address other than the router's own.
 port0, port1
   -> check :: CheckIPHeader(INTERFACES 10.0.0.1/24 10.0.1.1/24,
                             BADSRC 0.0.0.0/8 127.0.0.0/8 224.0.0.0/3 10.0.0.1 10.0.1.1)
@@ -79,13 +79,13 @@ port0, port1
   -> routes;
 ids[1] -> told :: Counter -> routes;
 
-// Errors go before other traffic, as control does: precedence 6, the class selector 48. They are
-// few: no more than a thousand a second.
+// ICMP errors are control traffic: precedence 6, class selector 48. They are limited to a thousand
+// a second.
 errors :: SetIPDSCP(48) -> limit :: RatedSplitter(1000);
 limit[0] -> routes;
 limit[1] -> Discard;
 
-// It answers pings, and tells who wants more of it. Nobody listens to TCP here.
+// The router answers pings. Other protocols get an ICMP error, except TCP, which is dropped.
 routes[0] -> IPReassembler -> local :: IPClassifier(icmp, tcp, udp, -);
 local[0] -> CheckICMPHeader -> ping :: ICMPPingResponder -> routes;
 ping[1], local[1] -> IPPrint("for us") -> Discard;

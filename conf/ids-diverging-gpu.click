@@ -1,10 +1,10 @@
-// conf/ids-diverging.click with a device: the same frames and alerts leave, in the same order.
+// conf/ids-diverging.click with a device chain: same frames and alerts, in the same order.
 //
 //   cargo run --release -- run --stats conf/ids-diverging-gpu.click --offload always --device host
 //
-// With a card '--offload always' is enough; without a device the worker does all of it. Both
-// matchers are in one chain, and each looks into the packets that the classifier before has written
-// its number to: predicates in the place of ways that part.
+// With a GPU '--offload always' is enough; without a device the worker does all the work. Both
+// matchers are in one chain. Each inspects the packets that the classifier annotated with its
+// number: predicates replace separate paths.
 
 define($IN conf/captures/ids.pcap, $FLOWS conf/ids-diverging.rules,
        $RULES_WEB conf/ids.rules, $RULES_REST conf/ids.rules,

@@ -1,9 +1,9 @@
-// Two ways through detection, by what packets are: the web's have one matcher, all others another.
+// Two detection paths: one matcher for web traffic, another for the rest.
 //
 //   cargo run --release -- run --stats conf/ids-diverging.click
 //
-// Each matcher knows the flows of its own packets and has its own rules and file of alerts; the ways
-// meet again before the routes. Else as conf/dpi-router.click.
+// Each matcher has its own flows, rules and alert file; the paths meet again before the route lookup.
+// Otherwise like conf/dpi-router.click.
 
 define($IN conf/captures/ids.pcap, $RULES_WEB conf/ids.rules, $RULES_REST conf/ids.rules,
        $EVE_WEB eve-web.json, $EVE_REST eve-rest.json,

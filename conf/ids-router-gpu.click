@@ -1,10 +1,10 @@
-// conf/ids-router.click with a device: the same frames and alerts leave, in the same order.
+// conf/ids-router.click with a device chain: same frames and alerts, in the same order.
 //
 //   cargo run --release -- run --stats conf/ids-router-gpu.click --offload always --device host
 //
-// With a card '--offload always' is enough; without a device the worker does all of it. Three
-// elements of one chain work on each batch; the two behind the classifier are only for frames that it
-// sends to output 0, which its annotation at 40 says.
+// With a GPU '--offload always' is enough; without a device the worker does all the work. Three
+// elements of one chain process each batch; the two after the classifier only frames that it sends
+// to output 0, by its annotation at byte 40.
 
 define($IN conf/captures/ids.pcap, $FLOWS conf/ids-router.rules, $RULES conf/ids.rules,
        $EVE eve.json, $OUT0 lan0.out.pcap, $OUT1 lan1.out.pcap);

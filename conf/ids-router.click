@@ -1,9 +1,9 @@
-// A classifier of flows, detection and routes, one after the other.
+// Flow classifier, detection and route lookup in series.
 //
 //   cargo run --release -- run --stats conf/ids-router.click
 //
-// conf/ids-router.rules, in ovs-ofctl's flow syntax, says what comes in at all; what is dropped
-// there is not looked into. Else as conf/dpi-router.click.
+// conf/ids-router.rules, in ovs-ofctl's flow syntax, is the input policy; packets that it drops are
+// not inspected. Otherwise like conf/dpi-router.click.
 
 define($IN conf/captures/ids.pcap, $FLOWS conf/ids-router.rules, $RULES conf/ids.rules,
        $EVE eve.json, $OUT0 lan0.out.pcap, $OUT1 lan1.out.pcap);

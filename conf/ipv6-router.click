@@ -1,27 +1,27 @@
-// An IPv6 router with two interfaces, as RFC 8200, RFC 4443 and RFC 4861 want it.
+// An IPv6 router (RFC 8200, RFC 4443, RFC 4861) with two interfaces.
 //
 //   cargo run --release -- run --stats conf/ipv6-router.click
 //
 // lan0 is 2001:db8:0:a::/64, the router is 2001:db8:0:a::1 there; lan1 is 2001:db8:0:b::/64, the
-// router is 2001:db8:0:b::1, and packets may be 1400 bytes long. What comes in at lan0 is
-// conf/captures/lan0-ipv6.pcap: packets to be forwarded, some with a single hop left, too long,
-// without a route or with errors; pings and neighbour discovery. What leaves is printed, and
-// written to the files that OUT0 and OUT1 name.
+// router is 2001:db8:0:b::1, and the MTU is 1400 bytes. Input of lan0 is
+// conf/captures/lan0-ipv6.pcap: packets to forward, some with a hop limit of one, too long, without
+// a route or with errors; pings and neighbour discovery. Sent packets are printed, and written to
+// the files OUT0 and OUT1.
 //
-//   frames ─► Classifier ─► solicitations  ─► answers
-//                        ├► advertisements ─► what the solicitors learn
-//                        └► CheckIP6Header ─► routes ─► a way out for each interface ─► IP6NDSolicitor ─► frames
-//                              errors of a way out ─► ICMP6Error ─► routes
+//   frames ─► Classifier ─► solicitations  ─► replies
+//                        ├► advertisements ─► input of the solicitors
+//                        └► CheckIP6Header ─► routes ─► one path for each interface ─► IP6NDSolicitor ─► frames
+//                              errors of a path ─► ICMP6Error ─► routes
 
 define($IN0 conf/captures/lan0-ipv6.pcap, $IN1 conf/captures/lan1-ipv6.pcap,
        $OUT0 lan0-ipv6.out.pcap, $OUT1 lan1-ipv6.out.pcap);
 
-// Of each interface: the address, the one for its link only, the Ethernet address.
+// For each interface: global address, link-local address, Ethernet address.
 define($IP0 2001:db8:0:a::1, $LINK0 fe80::ff:fe00:0, $MAC0 02:00:00:00:00:00,
        $IP1 2001:db8:0:b::1, $LINK1 fe80::ff:fe00:100, $MAC1 02:00:00:00:01:00);
 
-// What every interface has: takes frames that are for it, answers solicitations, checks packets,
-// and answers pings of its link itself, as the answers must leave by where they came from.
+// Input side of an interface: accepts frames for it, answers solicitations, checks packets, and
+// answers pings from its link, because replies must leave by the same interface.
 // Input 0: frames received. Output 0: IPv6 packets. Output 1: advertisements.
 // Output 2: frames to send. Output 3: packets for neighbours.
 elementclass Port { $ip, $link, $mac |
@@ -38,7 +38,7 @@ elementclass Port { $ip, $link, $mac |
   mine[1] -> [0]output;
 }
 
-// The way out through an interface: what must not be forwarded stays, and errors are answered.
+// Output side of an interface: drops packets that must not be forwarded, sends ICMPv6 errors.
 // Input 0: packets routed to it. Output 0: packets to send. Output 1: ICMPv6 errors, to be routed.
 elementclass WayOut { $ip, $mtu |
   input -> DropBroadcasts
@@ -59,7 +59,7 @@ nd1 :: IP6NDSolicitor($LINK1, $MAC1);
 send0 :: Queue(200) -> IP6Print("lan0 <") -> ToDump($OUT0);
 send1 :: Queue(200) -> IP6Print("lan1 <") -> ToDump($OUT1);
 
-// Frames come when they came: neighbours answer what was asked before.
+// Frames keep the times of the capture: neighbours answer earlier solicitations.
 FromDump($IN0, TIMING true, STOP false) -> port0;
 FromDump($IN1, TIMING true, STOP false) -> port1;
 
@@ -74,7 +74,7 @@ routes :: LookupIP6Route(
 
 port0, port1 -> routes;
 
-// To the router itself: it answers pings.
+// Packets to the router: it answers pings.
 routes[0] -> local :: ICMP6PingResponder -> routes;
 local[1] -> IP6Print("for us") -> Discard;
 
@@ -83,7 +83,7 @@ routes[2] -> out1 :: WayOut($IP1, 1400) -> nd1;
 routes[3] -> Discard;
 routes[4] -> unknown :: ICMP6Error($IP0, unreachable, noroute);
 
-// Errors are few: no more than a thousand a second.
+// ICMPv6 errors are limited to a thousand a second.
 limit :: RatedSplitter(1000);
 limit[0] -> routes;
 limit[1] -> Discard;
@@ -96,7 +96,7 @@ port1[2] -> send1;
 port0[3] -> nd0;
 port1[3] -> nd1;
 
-// Frames, solicitations, and packets whose neighbour does not answer.
+// Frames, solicitations, and packets of unresolved neighbours.
 nd0[0], nd0[1] -> send0;
 nd1[0], nd1[1] -> send1;
 nd0[2] -> ICMP6Error($IP0, unreachable, address) -> limit;

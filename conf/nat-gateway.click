@@ -1,11 +1,11 @@
-// A gateway that hides the hosts behind it: their connections leave from its own address.
+// A NAT gateway: connections of inside hosts leave from the gateway's address.
 //
 //   cargo run --release -- run --stats conf/nat-gateway.click
 //
-// Inside is 10.0.0.0/24; the gateway's address outside is 192.0.2.1. Connections from inside get a
-// port of the gateway, and pings a number of it; answers find their way back; what nobody inside
-// asked for is dropped. Packets come as lines of summaries, which can be read and changed: what came
-// in on one side is printed, and how it left on the other.
+// Inside is 10.0.0.0/24; the gateway's outside address is 192.0.2.1. Connections from inside get a
+// port of the gateway, pings an identifier; replies are translated back; unsolicited packets are
+// dropped. Packets are lines of text summaries, which can be edited. Packets are printed as they
+// arrive on one side and as they leave on the other.
 
 define($INSIDE conf/captures/nat-inside.txt, $OUTSIDE conf/captures/nat-outside.txt);
 
@@ -15,7 +15,7 @@ icmp :: ICMPPingRewriter(pattern 192.0.2.1 1024-65535# - - 0 1, drop);
 inside :: FromIPSummaryDump($INSIDE, STOP true, CHECKSUM true);
 outside :: FromIPSummaryDump($OUTSIDE, STOP true, CHECKSUM true);
 
-// The run ends once both sides have: it would wait for the flows to age else.
+// The run ends with both inputs; otherwise it would wait for the flows to age.
 DriverManager(wait_stop 2, stop);
 
 inside -> IPPrint("inside:  came", TIMESTAMP false) -> from_in :: IPClassifier(tcp or udp, icmp type echo, -);

@@ -1,11 +1,11 @@
-// Lets a source through at a set rate, and drops early when a queue fills.
+// Limits the rate of a source, and drops early when a queue fills (RED).
 //
 //   cargo run --release -- run --simtime --stats conf/rate-limiter.click
 //   cargo run --release -- run --simtime --stats conf/rate-limiter.click RATE=100
 //
-// A source makes 1000 packets a second for ten seconds; RATE of them leave a second. RED drops at
-// random while the queue grows, so the queue never fills. With --simtime the ten seconds take no
-// time, and every run is the same.
+// A source creates 1000 packets a second for ten seconds; RATE a second leave. RED drops at random
+// while the queue grows, so it never fills. With --simtime the ten seconds take no time, and all
+// runs are identical.
 
 define($RATE 400, $SECONDS 10);
 

@@ -1,9 +1,9 @@
-// Forwards by a table of flow rules, as a switch under a controller does.
+// Forwards frames by a flow table.
 //
 //   cargo run --release -- run --stats conf/sdn-forwarder.click
 //
-// The table is conf/sdn-forwarder.rules, in ovs-ofctl's flow syntax; the engine is the one that
-// `warpswitch classify` uses. Output 0 and 1 are switch ports; what the table drops is counted, and told at the end.
+// The table is conf/sdn-forwarder.rules, in ovs-ofctl's flow syntax; the engine is that of
+// `warpswitch classify`. Outputs 0 and 1 are switch ports; drops are counted and printed at the end.
 
 define($IN conf/captures/firewall.pcap, $RULES conf/sdn-forwarder.rules);
 

@@ -31,7 +31,9 @@ usage: cargo xtask TASK
 
 tasks:
   ci                      formatting, lints, tests, tidy rules, documentation, README commands
-  tidy                    check the rules of the house; exceptions are in xtask/ratchet.toml
+  tidy [--shrink]         check the rules of the house; exceptions are in xtask/ratchet.toml;
+                          phrases of xtask/plain-english.txt are rejected, except in the files
+                          of xtask/plain-english-legacy.txt; --shrink removes clean files there
   bench [NAME]... [--peers] [--data DIR] [--case TEXT] [--engines A,B] [--rounds N] [--record]
         [--smoke]
                           run bench/defs/NAME.toml (default: all); --peers runs rte_acl beside us,

@@ -20,9 +20,12 @@
 //! | `licence-tag` | licences are named once, in the manifests |
 //! | `file-bytes` | no tracked file of 5 MB or more |
 //! | `test-command` | `.ci/run` runs the test command of the README |
+//! | `plain-english` | no phrase of `xtask/plain-english.txt` in what people read |
+//! | `plain-english-legacy` | the list of files that are not yet clean only shrinks |
 
 mod elements;
 pub mod layers;
+mod plain;
 mod ratchet;
 mod rust;
 mod text;
@@ -71,17 +74,28 @@ impl Finding {
     }
 }
 
-/// Checks every file of the project.
+/// Checks every file of the project; `--shrink` first removes clean files from the list of those
+/// with banned phrases.
 pub fn run(args: &[String]) -> Result<()> {
+    let mut args = args.to_vec();
+    let shrinks = repo::take_flag(&mut args, "--shrink");
     if let Some(arg) = args.first() {
-        bail!("tidy takes no argument, got '{arg}'");
+        bail!("unexpected argument '{arg}'; expected --shrink or nothing");
     }
     let files = repo::files()?;
-    let ratchet_path = repo::root().join("xtask/ratchet.toml");
-    let ratchet_text = std::fs::read_to_string(&ratchet_path)
-        .with_context(|| format!("cannot read {}", ratchet_path.display()))?;
-    let ratchet = ratchet::parse(&ratchet_text)?;
-    let findings = ratchet::apply(&ratchet, findings(&files));
+    let ratchet = ratchet::parse(&read("xtask/ratchet.toml")?)?;
+    let phrases = plain::Phrases::parse(&read(plain::PHRASES_PATH)?)?;
+    let mut legacy = read(plain::LEGACY_PATH)?;
+    if shrinks {
+        let (list, removed) = plain::shrunk(&files, &phrases, &legacy);
+        std::fs::write(repo::root().join(plain::LEGACY_PATH), &list)
+            .with_context(|| format!("cannot write {}", plain::LEGACY_PATH))?;
+        println!("tidy: removed {removed} files from {}", plain::LEGACY_PATH);
+        legacy = list;
+    }
+    let mut all = findings(&files);
+    all.extend(plain::check(&files, &phrases, &legacy, &plain::earlier_lists()));
+    let findings = ratchet::apply(&ratchet, all);
     for finding in &findings {
         let Finding { check, path, line, message, .. } = finding;
         eprintln!("{path}:{line}: {check}: {message}");
@@ -91,6 +105,11 @@ pub fn run(args: &[String]) -> Result<()> {
     }
     println!("tidy: {} files, {} exceptions", files.len(), ratchet.exceptions.len());
     Ok(())
+}
+
+/// The text of a file of the project, by its path from the root.
+fn read(path: &str) -> Result<String> {
+    std::fs::read_to_string(repo::root().join(path)).with_context(|| format!("cannot read {path}"))
 }
 
 /// All findings, before the exceptions.

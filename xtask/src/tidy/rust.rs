@@ -99,7 +99,7 @@ pub fn check_crates(files: &[SourceFile]) -> Vec<Finding> {
 }
 
 /// Whether all of a file is test code.
-fn path_is_test(path: &str) -> bool {
+pub fn path_is_test(path: &str) -> bool {
     path.contains("/tests/") || path.ends_with("/tests.rs") || path.contains("/benches/")
 }
 
@@ -194,12 +194,13 @@ impl Walk<'_> {
     }
 }
 
-fn is_punct(token: Option<&TokenTree>, c: char) -> bool {
+/// Whether a token is the punctuation `c`.
+pub fn is_punct(token: Option<&TokenTree>, c: char) -> bool {
     matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == c)
 }
 
 /// Whether the group at `idx` is that of `#[cfg(test)]`, `#[cfg(all(test, …))]` or `#[test]`.
-fn is_test_attribute(tokens: &[TokenTree], idx: usize) -> bool {
+pub fn is_test_attribute(tokens: &[TokenTree], idx: usize) -> bool {
     let TokenTree::Group(group) = &tokens[idx] else { return false };
     if idx == 0 || !is_punct(tokens.get(idx - 1), '#') {
         return false;

@@ -66,16 +66,22 @@ pub(crate) fn assert_answers(
 
 /// Stamps the whole suite on one way to build a classifier, as module `$name`; with `batches:` also
 /// that a whole batch sees one version, which is more than the trait promises.
+///
+/// With `list` in front it is an array of `(name, fn())` instead, for a test target that has its
+/// own harness.
 #[macro_export]
 macro_rules! classifier_suite {
+    (list batches: $name:ident, $build:expr) => {
+        $crate::classifier_suite!(@suite list $name, $build, batches_see_single_versions)
+    };
     (batches: $name:ident, $build:expr) => {
-        $crate::classifier_suite!(@suite $name, $build, batches_see_single_versions);
+        $crate::classifier_suite!(@suite tests $name, $build, batches_see_single_versions);
     };
     ($name:ident, $build:expr) => {
-        $crate::classifier_suite!(@suite $name, $build,);
+        $crate::classifier_suite!(@suite tests $name, $build,);
     };
-    (@suite $name:ident, $build:expr, $($more:ident)*) => {
-        $crate::classifier_suite!(@tests $name, $build,
+    (@suite $form:ident $name:ident, $build:expr, $($more:ident)*) => {
+        $crate::classifier_suite!(@$form $name, $build,
             $($more)*
             equals_reference_on_dense_rules
             equals_reference_on_generated_rules
@@ -91,7 +97,15 @@ macro_rules! classifier_suite {
             memory_bounds_hold
             wide_rules_are_refused_not_fatal
             lookups_see_single_versions
-        );
+        )
+    };
+    (@list $name:ident, $build:expr, $($test:ident)*) => {
+        [$(
+            (
+                concat!(stringify!($name), "::", stringify!($test)),
+                (|| $crate::suite::$test($build)) as fn(),
+            ),
+        )*]
     };
     (@tests $name:ident, $build:expr, $($test:ident)*) => {
         mod $name {

@@ -113,7 +113,7 @@ impl RuleStore {
     pub fn check_insert(&self, rule: RuleRef<'_>) -> Result<(), ClassifyError> {
         self.check_schema(rule)?;
         if self.places.contains_key(&rule.id) {
-            let message = format!("rule {} is already there", rule.id);
+            let message = format!("rule {} already exists", rule.id);
             return Err(ClassifyError::new(ErrorKind::DuplicateRule, message));
         }
         Ok(())
@@ -200,7 +200,7 @@ impl RuleStore {
             found => {
                 let known = match found {
                     Some(_) => "has another priority or match",
-                    None => "is not there",
+                    None => "does not exist",
                 };
                 let message = format!("rule {} {known}", rule.id);
                 Err(ClassifyError::new(ErrorKind::UnknownRule, message))
@@ -226,7 +226,7 @@ impl RuleStore {
             && matching.ports_word == self.schema.ports_word;
         let message = match (fits, rule.id.is_some()) {
             (true, true) => return Ok(()),
-            (true, false) => "the id that stands for 'no rule' cannot be a rule's".to_owned(),
+            (true, false) => "the id reserved for 'no rule' cannot be the id of a rule".to_owned(),
             (false, _) => format!(
                 "rule {} has {} words with the ports in word {}; {} has {} and {}",
                 rule.id,

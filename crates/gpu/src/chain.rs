@@ -392,7 +392,10 @@ impl Chain {
             Some(cause) if cause.kind() == ErrorKind::Hung => Some(cause.clone()),
             _ if !watch.is_batch_late(begun) => None,
             _ => {
-                let message = format!("a chain over {} words was not answered in time", self.words);
+                let message = format!(
+                    "a chain over {} words did not complete before the deadline",
+                    self.words
+                );
                 Some(GpuError::new(ErrorKind::Hung, message))
             }
         }

@@ -472,7 +472,7 @@ impl CardPlace {
             None => Ok(()),
             Some(at) => {
                 let what = abi::FACTS.get(at).map_or("the last number of a view", |fact| fact.0);
-                let message = format!("the card reads images otherwise than the host: {what}");
+                let message = format!("image layout differs between GPU and host: {what}");
                 Err(GpuError::new(ErrorKind::Compile, message))
             }
         }

@@ -53,20 +53,21 @@ impl ErrorKind {
                 "install a newer driver, or an NVRTC of the same major version as the driver's CUDA"
             }
             ErrorKind::NoCompiler => {
-                "install the CUDA toolkit, or 'pip install nvidia-cuda-nvrtc' and put its lib \
-                 folder into LD_LIBRARY_PATH"
+                "install the CUDA toolkit, or 'pip install nvidia-cuda-nvrtc' and add its lib \
+                 directory to LD_LIBRARY_PATH"
             }
             ErrorKind::NoCard => {
-                "check with nvidia-smi that a card is there, and that CUDA_VISIBLE_DEVICES shows it"
+                "check with nvidia-smi that the GPU is listed, and that CUDA_VISIBLE_DEVICES \
+                    includes it"
             }
             ErrorKind::Hung => {
-                "see the system's log (dmesg) for the cause; a longer deadline helps if the card \
-                 was only busy with other work"
+                "see the system log (dmesg) for the cause; increase the deadline if the GPU was \
+                 busy with other work"
             }
-            ErrorKind::CardLost => "see the system's log (dmesg) for the cause; start again",
+            ErrorKind::CardLost => "see the system log (dmesg) for the cause, then restart",
             ErrorKind::OutOfMemory => "use fewer rules, a smaller batch, or another engine",
             ErrorKind::Compile | ErrorKind::Call => {
-                "report it, with what 'warpswitch devices --json' prints"
+                "report this bug with the output of 'warpswitch devices --json'"
             }
         }
     }

@@ -301,7 +301,7 @@ pub fn machine_code(
     let (major, minor) = compiler_version()?;
     if major > driver.0 {
         let message = format!(
-            "NVRTC {major}.{minor} makes code that the driver, which is of CUDA {}.{}, cannot take",
+            "NVRTC {major}.{minor} generates code that the driver (CUDA {}.{}) cannot load",
             driver.0, driver.1
         );
         return Err(GpuError::new(ErrorKind::DriverTooOld, message));

@@ -187,7 +187,8 @@ impl<W: Work> Slot<W> {
             Some(cause) if cause.kind() == ErrorKind::Hung => Some(cause.clone()),
             _ if !watch.is_batch_late(begun) => None,
             _ => {
-                let message = format!("a batch of {} keys was not answered in time", self.len);
+                let message =
+                    format!("a batch of {} keys did not complete before the deadline", self.len);
                 Some(GpuError::new(ErrorKind::Hung, message))
             }
         }

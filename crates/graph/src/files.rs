@@ -91,11 +91,10 @@ pub(crate) fn compare(files: &[(usize, NotedFile)], graph: &FlatGraph, errors: &
             false => format!(", as {}", other.name),
         };
         let message = match other.is_written {
-            true => format!("{who} {}, too{name}: give each a file of its own", file.name),
-            false => format!(
-                "would overwrite {}, which {who}{name}: give it a file of its own",
-                file.name
-            ),
+            true => format!("{who} {}, too{name}: use a separate file for each", file.name),
+            false => {
+                format!("would overwrite {}, which {who}{name}: use a separate file", file.name)
+            }
         };
         let wrong = ArgsError {
             messages: vec![format!("{}: {message}", file.keyword)],

@@ -137,7 +137,7 @@ impl fmt::Display for HandlerError {
             HandlerError::Missing => f.write_str("no such handler"),
             HandlerError::NotReadable => f.write_str("not a read handler"),
             HandlerError::NotWritable => f.write_str("not a write handler"),
-            HandlerError::Busy => f.write_str("the element asked for itself"),
+            HandlerError::Busy => f.write_str("the element called its own handler"),
             HandlerError::Failed(reason) => f.write_str(reason),
         }
     }

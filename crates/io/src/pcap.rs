@@ -64,7 +64,7 @@ impl PcapReader {
             return Err(source.truncated("the file header", found as u64, expected));
         }
         let Ok((_, header)) = parse_pcap_header(source.window()) else {
-            let message = "no pcap file header, although the magic is there".into();
+            let message = "invalid pcap file header after a valid magic number".into();
             return Err(source.error(IoErrorKind::Malformed, 0, message));
         };
         if header.version_major != 2 {
@@ -115,7 +115,7 @@ impl PcapReader {
             return Err(source.truncated("a frame", found as u64, record_bytes as u64));
         }
         let Ok((_, block)) = self.parse(&source.window()[..record_bytes]) else {
-            let message = "no pcap frame".into();
+            let message = "invalid pcap frame".into();
             return Err(source.error(IoErrorKind::Malformed, 0, message));
         };
         Ok(Some(self.found(&block, header_bytes, record_bytes)))

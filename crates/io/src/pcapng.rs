@@ -376,7 +376,7 @@ impl PcapNgReader {
     fn interface_of(&self, source: &Source, id: u32) -> Result<Interface, IoError> {
         self.interfaces.get(id as usize).copied().ok_or_else(|| {
             let message = format!(
-                "a frame of interface {id}; the section has described {} so far",
+                "frame of undeclared interface {id}; the section has declared {} so far",
                 self.interfaces.len()
             );
             source.error(IoErrorKind::Malformed, 8, message)

@@ -151,9 +151,9 @@ impl Source {
 
     /// The error of a stream that ended `found` bytes into `what`, which has `expected`.
     pub(crate) fn truncated(&self, what: &str, found: u64, expected: u64) -> IoError {
-        let cut = if self.is_cut { ", where its gzip stream breaks off" } else { "" };
+        let cut = if self.is_cut { ", where its gzip stream is truncated" } else { "" };
         let message =
-            format!("the capture ends within {what}{cut}: {found} bytes of {expected} are there");
+            format!("the capture ends within {what}{cut}: {found} of {expected} bytes present");
         self.error(IoErrorKind::Truncated, 0, message)
     }
 

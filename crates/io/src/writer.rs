@@ -49,7 +49,7 @@ pub struct UnknownFormat(String);
 
 impl fmt::Display for UnknownFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}' is no capture format; there are pcap and pcapng", self.0)
+        write!(f, "unknown capture format '{}'; expected pcap or pcapng", self.0)
     }
 }
 
@@ -270,7 +270,7 @@ impl<'w> CaptureWriter<'w> {
     ) -> Result<(), IoError> {
         if data.len() > FRAME_BYTES_MAX {
             let bytes = data.len();
-            let message = format!("a frame of {bytes} bytes; at most {FRAME_BYTES_MAX} fit");
+            let message = format!("frame of {bytes} bytes; expected at most {FRAME_BYTES_MAX}");
             return Err(IoError::unwritable(&self.name, message));
         }
         self.begin()?;

@@ -31,13 +31,13 @@ impl RouteError {
 
     /// That a structure needs `bytes` bytes where `bytes_max` are allowed.
     pub fn memory_bound(bytes: usize, bytes_max: usize) -> Self {
-        let message = format!("needs {bytes} bytes, the bound is {bytes_max}; raise it");
+        let message = format!("needs {bytes} bytes, limit {bytes_max}; raise the limit");
         Self::new(ErrorKind::MemoryBound, message)
     }
 
     /// That [`NextHop::NONE`](crate::NextHop::NONE) was given as a next hop.
     pub fn no_hop() -> Self {
-        let message = "the next hop 65535 stands for 'no route'; take a smaller one";
+        let message = "next hop 65535 is reserved for 'no route'; use a smaller number";
         Self::new(ErrorKind::BadNextHop, message)
     }
 

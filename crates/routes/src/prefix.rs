@@ -22,11 +22,11 @@ impl<A: Address> Prefix<A> {
     /// `len` is set; [`Prefix::containing`] clears these.
     pub fn new(addr: A, len: u8) -> Result<Self, RouteError> {
         if len > A::BITS {
-            let message = format!("a length of {len}, at most {} is possible", A::BITS);
+            let message = format!("invalid prefix length {len}; expected at most {}", A::BITS);
             return Err(RouteError::new(ErrorKind::BadPrefix, message));
         }
         if addr.masked(len) != addr {
-            let message = format!("{} has bits behind the first {len}", addr.to_std());
+            let message = format!("{} has bits set beyond the first {len}", addr.to_std());
             return Err(RouteError::new(ErrorKind::BadPrefix, message));
         }
         Ok(Self { addr, len })

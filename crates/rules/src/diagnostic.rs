@@ -293,9 +293,10 @@ pub fn utf8_text<'a>(file: &str, bytes: &'a [u8]) -> Result<&'a str, Diagnostics
                 let message = format!("{} is not valid UTF-8", hex.join(" "));
                 let span = at..at + bad.len();
                 diagnostics.push(
-                    Diagnostic::at(file, line_no, line, span, message)
-                        .expected("text")
-                        .help("save the file as UTF-8; a packed or binary file is no text"),
+                    Diagnostic::at(file, line_no, line, span, message).expected("text").help(
+                        "save the file as UTF-8; compressed or binary files are not \
+                            accepted",
+                    ),
                 );
             } else if !bad.is_empty() {
                 diagnostics.count_only(1);

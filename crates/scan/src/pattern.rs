@@ -66,20 +66,19 @@ impl Patterns {
     /// If it is empty or too long, or the list is full.
     pub fn push(&mut self, bytes: &[u8], case: Case) -> Result<PatternId, ScanError> {
         if bytes.is_empty() {
-            let message = "a pattern has no bytes, so it would occur everywhere; leave it out";
+            let message = "empty pattern would match everywhere; remove it";
             return Err(ScanError::new(ErrorKind::EmptyPattern, message));
         }
         if bytes.len() > PATTERN_BYTES_MAX {
             let len = bytes.len();
-            let message = format!(
-                "a pattern has {len} bytes, at most {PATTERN_BYTES_MAX} are possible; shorten it"
-            );
+            let message = format!("pattern of {len} bytes; expected at most {PATTERN_BYTES_MAX}");
             return Err(ScanError::new(ErrorKind::PatternTooLong, message));
         }
         let whole = self.bytes.len() + bytes.len();
         if self.len() == PATTERNS_MAX || whole > PATTERNS_BYTES_MAX {
             let message = format!(
-                "a list holds at most {PATTERNS_MAX} patterns of {PATTERNS_BYTES_MAX} bytes in all"
+                "too many patterns; expected at most {PATTERNS_MAX} patterns of \
+                    {PATTERNS_BYTES_MAX} bytes in total"
             );
             return Err(ScanError::new(ErrorKind::TooManyPatterns, message));
         }

@@ -27,7 +27,7 @@ pub struct RuleFileArgs {
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 
-    /// The same as FILE, for those used to the other commands
+    /// Same as FILE, as in the other commands
     #[arg(long, value_name = "FILE", conflicts_with = "file", hide = true)]
     rules: Option<PathBuf>,
 
@@ -54,7 +54,7 @@ pub struct ReadingArgs {
     #[arg(long, value_name = "SCHEMA", value_parser = schema_parser())]
     pub schema: Option<&'static Schema>,
 
-    /// Match ClassBench's flags column too, which is otherwise kept and not matched
+    /// Also match ClassBench's flags column, which is otherwise kept but not matched
     #[arg(long)]
     pub tcp_flags: bool,
 }

@@ -14,14 +14,14 @@ use crate::term;
 pub struct Auto {
     /// Where they are counted.
     pub policy: Arc<Policy>,
-    /// Keys that go together at most.
+    /// Maximum keys per batch.
     pub piece_len: usize,
 }
 
 /// The same for `--json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct AutoReport {
-    /// Keys that went together at most; none without a bound on the delay.
+    /// Maximum keys per batch; none without a delay bound.
     batch_len_max: Option<usize>,
     choices: Vec<ChoiceReport>,
 }
@@ -73,7 +73,7 @@ impl Auto {
 }
 
 impl AutoReport {
-    /// Tells it on the standard error stream.
+    /// Prints it to the standard error stream.
     pub fn tell(&self) {
         let right = |name| (name, Align::Right);
         let mut table = Table::new(&[
@@ -102,9 +102,9 @@ impl AutoReport {
             ]);
         }
         let cut = self.batch_len_max.map_or_else(String::new, |len| {
-            format!(", at most {} keys together", human::count(len as u64))
+            format!(", at most {} keys per batch", human::count(len as u64))
         });
-        term::note(format!("batches by their length, where they went and why{cut}:"));
+        term::note(format!("batches by length, target and reason{cut}:"));
         table.render().lines().for_each(|line| term::note(format!("  {line}")));
     }
 }

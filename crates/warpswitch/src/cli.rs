@@ -10,13 +10,13 @@ use crate::exit::Outcome;
 
 const LONG_ABOUT: &str = "\
 A software switch and packet processor. Packets pass through a graph of elements, written in the \
-Click language: 'run', 'check', 'flatten', 'graph', 'elements', and 'top', 'read' and 'write' for \
-one that runs. Packet classification, the search for the rule that wins for each packet among \
-many that may match, also stands alone: 'classify', 'explain', 'rules'. So does intrusion \
-detection: 'ids'. 'generate' makes rules, traffic and routes for all of them, and 'bench' \
-measures them.
+Click language: 'run', 'check', 'flatten', 'graph' and 'elements' work with configurations; 'top', \
+'read' and 'write' work with a running one. Packet classification, which finds the winning rule \
+for each packet among many that may match, also works without a graph: 'classify', 'explain', \
+'rules'. So does intrusion detection: 'ids'. 'generate' generates rules, traffic and routes for \
+all of them, and 'bench' measures their performance.
 
-Start with 'warpswitch demo'. It needs nothing, takes ten seconds and shows what the rest is for.";
+Start with 'warpswitch demo'. It needs no input and takes ten seconds.";
 
 const EXTRA: &str = "\
 Configurations (the Click language):
@@ -24,33 +24,33 @@ Configurations (the Click language):
   standard input. 'warpswitch click' takes Click's own command line, and so does
   the program under the name 'click'.
 
-Rules (recognised by content, --rules-format overrules):
+Rules (format detected from the content; --rules-format overrides it):
   classbench  ClassBench filter sets, IPv4 and IPv6; the first line wins
   ovs         ovs-ofctl flows: 'priority=10,tcp,nw_src=10.0.0.0/8,actions=drop'
-  canonical   our own text, which holds every rule of every schema
+  canonical   warpswitch's own text format, which expresses every rule of every schema
 
 Detection rules:
-  those of Snort 2 and 3 and Suricata, for 'warpswitch ids'
+  Snort 2, Snort 3 and Suricata rules, for 'warpswitch ids'
 
 Packets:
-  traces of headers as text, ClassBench's and canonical; pcap and pcapng
-  captures. Anything may be gzip'd, and '-' is the standard input.
+  header traces as text, in ClassBench or canonical format; pcap and pcapng
+  captures. Any input may be compressed with gzip; '-' is the standard input.
 
-Engines (they answer alike, bit for bit):
-  linear       every rule in turn: the reference
-  linear-simd  the same, sixteen rules at once
-  tuple        a cuckoo hash table for each mask
-  bloom        the same behind a Bloom filter for each mask
-  maskhash     open addressing for each mask, by smallest rule index
+Engines (all return identical results):
+  linear       compares every rule in order: the reference
+  linear-simd  the same, sixteen rules at a time
+  tuple        one cuckoo hash table per mask
+  bloom        the same, with a Bloom filter in front of each table
+  maskhash     one open-addressing table per mask, ordered by smallest rule index
   hypercuts    a decision tree that cuts several fields at once
-  turbo        ours, the default: bucket tables walked for a batch at a time
-  gpu:NAME     NAME's kernel on an NVIDIA card: linear, tuple, bloom, maskhash, turbo
-  host:NAME    the same through a device that is a pool of threads
+  turbo        the default: bucket tables, looked up one batch at a time
+  gpu:NAME     kernel NAME on an NVIDIA GPU: linear, tuple, bloom, maskhash, turbo
+  host:NAME    the same through a device emulated by a thread pool
 
 Exit codes:
   0  done
-  1  failed: a wrong engine, unwritable output, a bound that was passed
-  2  usage or bad input; nothing was written
+  1  failed: wrong engine result, unwritable output, exceeded limit
+  2  usage error or invalid input; nothing was written
 
 Examples:
   warpswitch demo
@@ -96,10 +96,10 @@ enum Command {
 }
 
 impl Cli {
-    /// Runs the command that the arguments name.
+    /// Runs the selected command.
     ///
     /// # Errors
-    /// Whatever the command met.
+    /// The error of the command.
     pub fn run(&self) -> anyhow::Result<Outcome> {
         match self.color {
             Some(clap::ColorChoice::Always) => anstream::ColorChoice::Always.write_global(),

@@ -28,10 +28,10 @@ use crate::threads::default_threads;
 /// Where kernels run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum DeviceChoice {
-    /// The first card
+    /// The first GPU
     #[default]
     Gpu,
-    /// A pool of threads, one for each core
+    /// A thread pool, one thread per core
     Host,
 }
 
@@ -99,16 +99,16 @@ pub fn now() -> Duration {
 /// How devices are used.
 #[derive(Args, Clone, Debug, Default)]
 pub struct DeviceArgs {
-    /// Milliseconds beyond twice what a batch should take after which a device counts as hung, and
-    /// the cores take over [default: 10 for a card, none for host]
+    /// Milliseconds beyond twice the expected batch time after which a device is considered hung
+    /// and the CPU takes over [default: 10 for a GPU, none for host]
     #[arg(long, value_name = "MS", value_parser = parse_positive)]
     pub hang_after_ms: Option<usize>,
 
-    /// Longest time that a batch of 'auto' may take, as 100us or 2ms; longer batches are cut
+    /// Maximum time of a batch with 'auto', such as 100us or 2ms; longer batches are split
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub delay: Option<Duration>,
 
-    /// Batch from which on the pool of threads answers no more, for tests of what happens then
+    /// Batch from which on the thread pool stops responding, for tests of the fallback
     #[arg(long, value_name = "N", hide = true)]
     pub host_hangs_at: Option<u64>,
 }
@@ -154,13 +154,13 @@ impl EngineChoice {
         }
     }
 
-    /// Opens the place where it runs. For `auto` a card may be missing, which is told.
+    /// Opens the device. A missing GPU is a warning for `auto`.
     ///
     /// # Errors
     /// What is missing for a card; options that mean nothing to the engine.
     pub fn open(self, args: &DeviceArgs) -> anyhow::Result<OpenEngine> {
         if args.delay.is_some() && !matches!(self, Self::Auto(_)) {
-            let message = "--delay is for '--engine auto', which chooses how long batches are";
+            let message = "--delay requires '--engine auto', which chooses the batch length";
             return Err(bad_input(message.to_owned()));
         }
         Ok(match self {
@@ -171,7 +171,7 @@ impl EngineChoice {
             ),
             Self::Auto(device) => {
                 let opened = device.open_with(args).inspect_err(|missing| {
-                    term::note(format!("auto: no card can be used ({missing}); the cores answer"));
+                    term::note(format!("auto: no usable GPU ({missing}); using the CPU"));
                 });
                 OpenEngine::Auto(opened.ok(), args.delay)
             }
@@ -234,13 +234,13 @@ impl OpenEngine {
         }
     }
 
-    /// Tells that a device failed on the way, if so: the answers are right all the same.
+    /// Warns if a device failed during the run; the results are correct all the same.
     pub fn warn_if_retired(&self) {
         if let Self::On(device, _) | Self::Auto(Some(device), _) = self
             && let Some(cause) = device.retired()
         {
             term::warning(format!(
-                "{} failed ({cause}); from then on the host answered",
+                "{} failed ({cause}); the CPU processed all later batches",
                 device.name()
             ));
         }
@@ -259,8 +259,8 @@ pub const POOL_BY_OFFLOAD: &str = "--offload always --device host";
 pub fn no_card(missing: GpuError, pool: &str) -> anyhow::Error {
     let remedy = missing.kind().remedy();
     bad_input(format!(
-        "no card can be used: {missing}\n  to have one: {remedy}\n  \
-         'warpswitch devices' shows what is there; a pool of threads ('{pool}') needs no card"
+        "no usable GPU: {missing}\n  to fix: {remedy}\n  'warpswitch devices' lists the devices \
+         of this machine; a thread pool ('{pool}') needs no GPU"
     ))
 }
 
@@ -268,7 +268,7 @@ pub fn no_card(missing: GpuError, pool: &str) -> anyhow::Error {
 fn parse_time(text: &str) -> Result<Duration, String> {
     let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(at);
-    let number: u64 = digits.parse().map_err(|_| "expected a time, as 100us".to_owned())?;
+    let number: u64 = digits.parse().map_err(|_| "expected a time, such as 100us".to_owned())?;
     match unit {
         "us" => Ok(Duration::from_micros(number)),
         "ms" => Ok(Duration::from_millis(number)),

@@ -24,7 +24,7 @@ use crate::term::{self, Progress};
 const READ_BYTES: usize = 1 << 20;
 
 /// What to do with a capture that was given in place of a text.
-const GIVE_PCAP: &str = "give it to --pcap";
+const GIVE_PCAP: &str = "use --pcap instead";
 
 /// Work that lasts less is not worth a progress line: it would only flicker.
 const RULES_WORTH_PROGRESS_BYTES: usize = 1 << 20;
@@ -92,10 +92,12 @@ pub fn open(path: &Path, what: &str) -> anyhow::Result<Box<dyn BufRead + Send>> 
 fn refuse_binary(path: &Path, start: &[u8], what: &str) -> anyhow::Result<()> {
     let name = display_name(path);
     if let Some(capture) = capture_kind(start) {
-        return Err(bad_input(format!("{name} is a {capture} capture, not {what}: {GIVE_PCAP}")));
+        return Err(bad_input(format!(
+            "{name} is a {capture} capture; expected {what}: {GIVE_PCAP}"
+        )));
     }
     match is_binary(start) {
-        true => Err(bad_input(format!("{name} is a binary file, not {what}"))),
+        true => Err(bad_input(format!("{name} is a binary file; expected {what}"))),
         false => Ok(()),
     }
 }
@@ -115,7 +117,7 @@ pub fn load_rules(args: &RulesArgs) -> anyhow::Result<LoadedRules> {
     let ruleset = read_rules(&name, text, &args.reading.to_options())?;
     drop(progress);
     if ruleset.is_empty() {
-        term::warning(format!("{name} holds no rule"));
+        term::warning(format!("{name} contains no rules"));
     }
     let text = String::from_utf8(bytes).expect("it was read as text above");
     Ok(LoadedRules { ruleset, name, text })

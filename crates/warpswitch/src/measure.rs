@@ -190,7 +190,7 @@ impl<'a> Walk<'a> {
         samples
     }
 
-    /// Looks up one batch and tells its length.
+    /// Looks up one batch and returns its length.
     fn step(&mut self) -> u64 {
         let end = (self.cursor + self.batch_len).min(self.keys.len());
         let batch = self.keys.slice(self.cursor, end);

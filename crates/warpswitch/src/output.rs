@@ -67,7 +67,7 @@ impl Output {
         Ok(Self { to, name })
     }
 
-    /// A destination that forgets everything.
+    /// A destination that discards everything.
     pub fn nowhere() -> Self {
         Self { to: Destination::Nowhere, name: String::new() }
     }
@@ -77,7 +77,7 @@ impl Output {
         !matches!(self.to, Destination::Nowhere)
     }
 
-    /// Makes everything written appear at its place.
+    /// Commits everything written to the destination.
     ///
     /// # Errors
     /// If it cannot; a regular file is as it was before then.

@@ -141,7 +141,10 @@ pub fn read(path: &Path, hops: u64) -> anyhow::Result<Table> {
     let is_route = |line: &&[u8]| line.first().is_some_and(|&byte| byte != b'#');
     let first = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).find(is_route);
     let Some(first) = first else {
-        return Err(bad_input(format!("{name} holds no route; 'generate routes' makes some")));
+        return Err(bad_input(format!(
+            "{name} contains no routes; 'warpswitch generate routes' \
+            generates a table"
+        )));
     };
     let first = first.split(|byte| byte.is_ascii_whitespace()).next().unwrap_or_default();
     Ok(if first.contains(&b':') {

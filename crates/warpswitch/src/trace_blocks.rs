@@ -189,7 +189,7 @@ pub fn add_errors(errors: &mut Diagnostics, more: &Diagnostics) {
 
 /// Appends that the input cannot be read on.
 fn add_read_error(errors: &mut Diagnostics, name: &str, error: &io::Error) {
-    let message = format!("cannot read on: {error}");
+    let message = format!("cannot read: {error}");
     errors.push(Diagnostic::whole(name, message));
 }
 

@@ -92,8 +92,8 @@ fn what_is_no_router_is_told_and_harms_nothing() {
         (b"220 mail ready\r\n".to_vec(), "is not how a control socket greets"),
         (flood.to_vec(), "is not how a control socket greets"),
         (format!("{greeting}511 No handler\r\n").into_bytes(), "no handler 'stats'"),
-        (answer("\x1b[2J\x1b]0;x\x07"), "it names no columns"),
-        (answer("element\tclass\n"), "it has no column 'packets'"),
+        (answer("\x1b[2J\x1b]0;x\x07"), "the header line is missing"),
+        (answer("element\tclass\n"), "missing column 'packets'"),
         (greeting.as_bytes().to_vec(), "closed the connection"),
     ];
     for (text, why) in cases {

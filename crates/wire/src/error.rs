@@ -83,7 +83,7 @@ reasons! {
     /// The packet ends within an IPv6 extension header.
     Ipv6ExtensionTruncated = "ipv6_extension_truncated", "an IPv6 extension header is truncated";
     /// An authentication header too short for its fixed fields.
-    Ipv6ExtensionLength = "ipv6_extension_length", "an IPv6 extension header length is nonsense";
+    Ipv6ExtensionLength = "ipv6_extension_length", "an IPv6 extension header length is invalid";
     /// A hop-by-hop options header that is not the first of its chain (RFC 8200, 4.1).
     Ipv6HopByHopOrder = "ipv6_hop_by_hop_order", "an IPv6 hop-by-hop header is not the first";
     /// More IPv6 extension headers than are followed.

@@ -52,7 +52,7 @@ impl LinkType {
 
     /// What to say of frames of another one.
     pub const EXPECTED: &str = "expected Ethernet, raw IP, Linux cooked (v1, v2) or BSD loopback; \
-        if they are one of these, `editcap -T ether IN OUT` or its like says so in the capture";
+        if the declared link type is wrong, correct it with `editcap -T ether IN OUT` or similar";
 
     /// What `editcap -T` calls it; none of one that is not read.
     pub const fn editcap_name(self) -> Option<&'static str> {

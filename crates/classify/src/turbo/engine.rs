@@ -252,7 +252,7 @@ impl<const W: usize> Classifier for Turbo<W> {
         self.check_rule(rule)?;
         let mut writer = self.writer();
         if writer.ids.contains(rule.id) {
-            let message = format!("a rule with id {} is already there", rule.id);
+            let message = format!("a rule with id {} already exists", rule.id);
             return Err(ClassifyError::new(ErrorKind::DuplicateRule, message));
         }
         let state = self.published.read().clone();
@@ -289,8 +289,7 @@ impl<const W: usize> Classifier for Turbo<W> {
         let mut writer = self.writer();
         let state = self.published.read().clone();
         if self.check_rule(rule).is_err() || !writer.has(&state, rule) {
-            let message =
-                format!("no rule with id {} and this priority and match is there", rule.id);
+            let message = format!("no rule with id {} and this priority and match exists", rule.id);
             return Err(ClassifyError::new(ErrorKind::UnknownRule, message));
         }
         match self.make_room(&mut writer, state.clone(), rule, Change::Remove) {

@@ -26,7 +26,7 @@ pub fn driver_version() -> Result<(u32, u32), GpuError> {
     if version < DRIVER_VERSION_MIN {
         let (found, need) = (version, DRIVER_VERSION_MIN);
         let message = format!(
-            "the driver is of CUDA {}.{}; {}.{} is the oldest that will do",
+            "the driver supports CUDA {}.{}; expected at least {}.{}",
             found.0, found.1, need.0, need.1
         );
         return Err(GpuError::new(ErrorKind::DriverTooOld, message));
@@ -47,7 +47,7 @@ pub fn card_count() -> Result<usize, GpuError> {
     check("cuDeviceGetCount", unsafe { cuda::cuDeviceGetCount(&raw mut count) })?;
     match usize::try_from(count) {
         Ok(count) if count > 0 => Ok(count),
-        _ => Err(GpuError::new(ErrorKind::NoCard, "the driver finds no card")),
+        _ => Err(GpuError::new(ErrorKind::NoCard, "the driver finds no GPU")),
     }
 }
 
@@ -75,7 +75,7 @@ impl Card {
     pub fn open(ordinal: usize) -> Result<Arc<Self>, GpuError> {
         let count = card_count()?;
         if ordinal >= count {
-            let message = format!("there is no card {ordinal}: the driver shows {count}");
+            let message = format!("no GPU {ordinal}: the driver lists {count}");
             return Err(GpuError::new(ErrorKind::NoCard, message));
         }
         let mut device = 0;

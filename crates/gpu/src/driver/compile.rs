@@ -48,7 +48,7 @@ pub fn compile(
         unsafe { nvrtc::nvrtcCompileProgram(program.0, options.len() as c_int, options.as_ptr()) };
     let log = program.log();
     if compiled != nvrtc::nvrtcResult::NVRTC_SUCCESS {
-        let message = format!("the compiler refuses {name} ({compiled:?}):\n{log}");
+        let message = format!("NVRTC cannot compile {name} ({compiled:?}):\n{log}");
         return Err(GpuError::new(ErrorKind::Compile, message));
     }
     Ok((program.code()?, log))

@@ -79,7 +79,7 @@ impl Patcher {
             unsafe { self.program.launch(self.stream.handle, &SHAPE, 0, &view, places) }?;
             while !self.stream.is_done()? {
                 if is_late() {
-                    let message = "the card did not take a change of rules by its deadline";
+                    let message = "the GPU did not apply a rule update before the deadline";
                     return Err(GpuError::new(ErrorKind::Hung, message));
                 }
                 std::thread::yield_now();

@@ -103,7 +103,7 @@ impl Pool {
 
     fn refused(&self, bytes: usize) -> GpuError {
         let message = format!(
-            "{bytes} more bytes of the card's memory would pass the bound of {} (in use: {})",
+            "{bytes} more bytes of GPU memory would exceed the limit of {} (in use: {})",
             self.bytes_max,
             self.memory_use().used_bytes
         );

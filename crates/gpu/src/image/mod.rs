@@ -100,7 +100,10 @@ impl FromStr for Algorithm {
         let found = Algorithm::ALL.into_iter().find(|algorithm| algorithm.engine() == engine);
         found.ok_or_else(|| {
             let known = Algorithm::ALL.map(Algorithm::name).join(", ");
-            ClassifyError::unknown_engine(format!("'{name}' has no kernel; there are {known}"))
+            ClassifyError::unknown_engine(format!(
+                "no kernel for engine '{name}'; expected one of \
+                {known}"
+            ))
         })
     }
 }

@@ -380,7 +380,7 @@ impl Frames {
         let waited_anew = now.saturating_sub(*frame.looked_anew.get_or_insert(now));
         if waited >= allowed + self.config.deadline {
             let ms = self.config.deadline.as_millis();
-            let message = format!("a frame was not answered within {ms} ms");
+            let message = format!("a frame did not complete within {ms} ms");
             self.fail(GpuError::new(ErrorKind::Hung, message));
         } else if waited_anew >= allowed + self.config.doubt && self.resident.state == State::On {
             self.count.doubts += 1;

@@ -152,7 +152,7 @@ impl<'a> Cursor<'a> {
                         Some(len) => end + len + 2,
                         None => {
                             let span = self.span(start, end);
-                            errors.push(map.error(span, "comment never ends").warning());
+                            errors.push(map.error(span, "unterminated comment").warning());
                             self.text.len()
                         }
                     };

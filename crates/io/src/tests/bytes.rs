@@ -88,7 +88,7 @@ fn claims_allocate_nothing() {
     let bytes = [words(&section), words(&[99, u32::MAX - 3, 0])].concat();
     let error = read_all(&bytes).1.unwrap_err();
     assert_eq!(error.kind(), IoErrorKind::Truncated);
-    assert!(error.to_string().contains("12 bytes of 4294967292 are there"), "{error}");
+    assert!(error.to_string().contains("12 of 4294967292 bytes present"), "{error}");
 
     let mut source = Source::new("test", std::io::repeat(0)).unwrap();
     let mut left = 1 << 30;
@@ -101,8 +101,8 @@ fn claims_allocate_nothing() {
 #[test]
 fn other_files_are_named_as_such() {
     let cases: [(&[u8], IoErrorKind, &str); 5] = [
-        (b"", IoErrorKind::Truncated, "0 bytes of 4 are there"),
-        (b"\xd4\xc3", IoErrorKind::Truncated, "2 bytes of 4 are there"),
+        (b"", IoErrorKind::Truncated, "0 of 4 bytes present"),
+        (b"\xd4\xc3", IoErrorKind::Truncated, "2 of 4 bytes present"),
         (b"GET / HTTP/1.1", IoErrorKind::NotACapture, "starts with 47 45 54 20"),
         (b"\x28\xb5\x2f\xfd\x00", IoErrorKind::NotACapture, "starts with 28 b5 2f fd"),
         (b"\xa1\xb2\xcd\x34", IoErrorKind::Unsupported, "big-endian"),

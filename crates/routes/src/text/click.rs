@@ -36,7 +36,7 @@ fn route<A: Address>(reader: &mut Reader<'_, A>, place: &Place<'_>, words: &[Wor
         [gateway, port] => (reader.address(place, gateway).map(Some), port),
         [_, _, extra, ..] => {
             let expected = "a comma or the end of the line";
-            return reader.error(place, extra, "more than a route", expected);
+            return reader.error(place, extra, "unexpected text after the route", expected);
         }
     };
     let number = port.text.parse().ok().filter(|&number| number < PORTS_MAX);

@@ -98,8 +98,8 @@ fn next_hop<A: Address>(
     open: &mut Option<Open<A>>,
 ) {
     let Some(open) = open else {
-        let expected = "a route on the line before";
-        return reader.error(place, &words[0], "a next hop of no route", expected);
+        let expected = "a route on the previous line";
+        return reader.error(place, &words[0], "next hop without a route", expected);
     };
     let unknown = Via { gateway: None, out: Out::Unknown };
     let mut ignored = 0;
@@ -155,11 +155,11 @@ fn attributes<A: Address>(
         }
         if !["via", "dev", "metric"].contains(&word.text) && !WITH_VALUE.contains(&word.text) {
             let expected = "`via`, `dev`, `metric` or another word of ip route";
-            reader.error(place, word, "not known in a route", expected);
+            reader.error(place, word, "unknown route attribute", expected);
             continue;
         }
         let Some(value) = left.next() else {
-            reader.missing(place, words, "a value is missing", "one word more");
+            reader.missing(place, words, "a value is missing", "one more word");
             continue;
         };
         match word.text {

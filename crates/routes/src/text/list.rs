@@ -30,7 +30,12 @@ pub(super) fn read<A: Address>(reader: &mut Reader<'_, A>, text: &[u8]) {
             }
         };
         if let Some(extra) = rest.get(1) {
-            reader.error(&place, extra, "more than a prefix and a next hop", "the end of the line");
+            reader.error(
+                &place,
+                extra,
+                "unexpected text after the next hop",
+                "the end of the line",
+            );
         } else if let (Some(prefix), Some(via)) = (prefix, via) {
             reader.route(&place, first, prefix, via);
         }

@@ -158,7 +158,7 @@ impl<'a, A: Address> Reader<'a, A> {
         // One more would have the number that stands for none.
         let hop = u16::try_from(self.routes.vias.len()).map_or(NextHop::NONE, NextHop);
         if !hop.is_some() {
-            self.error(place, word, "too many next hops", "at most 65535 different ones");
+            self.error(place, word, "too many next hops", "at most 65535 distinct next hops");
             return None;
         }
         self.routes.vias.push(via.clone());
@@ -169,7 +169,7 @@ impl<'a, A: Address> Reader<'a, A> {
     /// Puts in a route; one prefix may stand once.
     fn route(&mut self, place: &Place<'_>, word: &Word<'_>, prefix: Prefix<A>, via: Via<A>) {
         if self.routes.table.get(prefix).is_some() {
-            self.error(place, word, "this prefix has a route already", "each prefix once");
+            self.error(place, word, "duplicate prefix", "each prefix once");
         } else if let Some(hop) = self.hop(place, word, via) {
             // The hop is one that stands for a route: it was just numbered.
             let _ = self.routes.table.insert(prefix, hop);
@@ -232,7 +232,7 @@ impl<A: Address> Reader<'_, A> {
                 self.error(place, word, "the prefix is too long", &expected);
             }
             Err(NoPrefix::Bits(right)) => {
-                self.error(place, word, "bits behind the prefix length are set", &right);
+                self.error(place, word, "bits beyond the prefix length are set", &right);
             }
         }
         None

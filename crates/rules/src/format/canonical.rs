@@ -99,14 +99,15 @@ fn header(line: &[u8], word: &'static [u8]) -> Parsed<(&'static Schema, Range<us
     let Some(name) = name else {
         let word = String::from_utf8_lossy(word);
         let expected = format!("{word} NAME");
-        let fault = Fault::new(line_token.span(), "the first line names no schema", expected);
+        let fault =
+            Fault::new(line_token.span(), "the first line does not name a schema", expected);
         return Err(fault.help(format!("NAME is one of {}", names.join(", "))));
     };
     let start = line_token.bytes.len() - name.len();
     let name = trim(line_token.part(start..line_token.bytes.len()));
     Schema::by_name(&name.text())
         .map(|schema| (schema, name.span()))
-        .ok_or_else(|| Fault::new(name.span(), "no such schema", names.join(", ")))
+        .ok_or_else(|| Fault::new(name.span(), "unknown schema", names.join(", ")))
 }
 
 /// Checks the first line of a trace in canonical form.
@@ -141,8 +142,8 @@ fn items<'a>(token: Token<'a>) -> impl Iterator<Item = Token<'a>> {
 fn name_and_value<'a>(item: Token<'a>) -> Parsed<(Token<'a>, Token<'a>)> {
     let parts = item.split_at_byte(b'=').map(|(name, value)| (trim(name), trim(value)));
     parts.ok_or_else(|| match item.bytes {
-        [] => Fault::new(item.span(), "nothing between two commas", "FIELD=VALUE"),
-        _ => Fault::new(item.span(), "a field without a value", "FIELD=VALUE"),
+        [] => Fault::new(item.span(), "empty item between two commas", "FIELD=VALUE"),
+        _ => Fault::new(item.span(), "field without a value", "FIELD=VALUE"),
     })
 }
 
@@ -151,7 +152,7 @@ fn field(name: Token<'_>, schema: &'static Schema, seen: &mut u32) -> Parsed<&'s
     let position = schema.fields.iter().position(|s| s.name.as_bytes() == name.bytes);
     let Some(position) = position else {
         let names: Vec<&str> = schema.fields.iter().map(|s| s.name).collect();
-        let message = format!("schema {} has no such field", schema.name);
+        let message = format!("unknown field for schema {}", schema.name);
         return Err(Fault::new(name.span(), message, names.join(", ")));
     };
     let spec = &schema.fields[position];
@@ -159,7 +160,7 @@ fn field(name: Token<'_>, schema: &'static Schema, seen: &mut u32) -> Parsed<&'s
     for (idx, other) in schema.fields.iter().enumerate() {
         let shares_bits = spec.bit_offset < end(other) && other.bit_offset < end(spec);
         if *seen & (1 << idx) != 0 && shares_bits {
-            let message = format!("{} after {}: one field twice", spec.name, other.name);
+            let message = format!("{} after {}: duplicate field", spec.name, other.name);
             return Err(Fault::new(name.span(), message, "each field at most once"));
         }
     }
@@ -171,7 +172,7 @@ fn field(name: Token<'_>, schema: &'static Schema, seen: &mut u32) -> Parsed<&'s
 fn rule(line: &[u8], schemas: Schemas, faults: &mut Faults) -> Option<Rule> {
     let Some(arrow) = memchr::memmem::find(line, b"->") else {
         let at = line.len()..line.len();
-        let fault = Fault::new(at, "a rule without an action", "-> ACTION");
+        let fault = Fault::new(at, "missing action", "-> ACTION");
         faults.push(fault.help("ACTION is pass, drop, mark:N, output:N or a quoted list"));
         return None;
     };
@@ -183,7 +184,7 @@ fn rule(line: &[u8], schemas: Schemas, faults: &mut Faults) -> Option<Rule> {
             let (name, value) = name_and_value(item)?;
             match name.bytes {
                 b"priority" if has_priority => {
-                    let message = "a second priority";
+                    let message = "duplicate priority";
                     return Err(Fault::new(item.span(), message, "one priority"));
                 }
                 b"priority" => {
@@ -239,7 +240,7 @@ fn action(token: Token<'_>) -> Parsed<Action> {
             _ => {}
         }
     }
-    Err(Fault::new(token.span(), "no such action", expected))
+    Err(Fault::new(token.span(), "unknown action", expected))
 }
 
 /// The text of a quoted string.
@@ -247,12 +248,12 @@ fn quoted(token: Token<'_>) -> Parsed<String> {
     let text = token.text();
     let wrong = |message: &'static str| Fault::new(token.span(), message, "\"ACTIONS\"");
     let inner = text.strip_prefix('"').and_then(|t| t.strip_suffix('"'));
-    let inner = inner.ok_or_else(|| wrong("a quote is not closed"))?;
+    let inner = inner.ok_or_else(|| wrong("unterminated quote"))?;
     let mut out = String::new();
     let mut chars = inner.chars();
     while let Some(c) = chars.next() {
         let c = match c {
-            '"' => return Err(wrong("text behind the closing quote")),
+            '"' => return Err(wrong("unexpected text after the closing quote")),
             '\\' => match chars.next() {
                 Some('n') => '\n',
                 Some('r') => '\r',

@@ -114,7 +114,7 @@ impl LineReader {
             _ => {
                 let at = src.start..src.start + src.bytes.len().min(1);
                 let fault = Fault::new(at, "a filter starts with @", "@");
-                self.faults.push(fault.help("ClassBench lines look as @10.0.0.0/8 …"));
+                self.faults.push(fault.help("example of a ClassBench line: @10.0.0.0/8 …"));
                 src
             }
         };
@@ -133,7 +133,11 @@ impl LineReader {
         let extra = cursor.token(false);
         if !extra.bytes.is_empty() {
             let span = extra.start..line.len();
-            self.faults.push(Fault::new(span, "columns behind the flags", "the end of the line"));
+            self.faults.push(Fault::new(
+                span,
+                "unexpected columns after the flags",
+                "the end of the line",
+            ));
         }
         let mut matching = Match::any(self.schema);
         let (src, dst) = (src?, dst?);
@@ -282,7 +286,7 @@ fn masked(token: Token<'_>, max: u32, what: &'static str) -> Parsed<(u32, u32)> 
     let Some((value, mask)) = token.split_at_byte(b'/') else {
         let message = match token.bytes {
             [] => format!("{what} is missing"),
-            _ => format!("{what} has no mask"),
+            _ => format!("missing mask of {what}"),
         };
         let example =
             if max == 0xff { "VALUE/MASK, as 0x06/0xFF" } else { "VALUE/MASK, as 0x0000/0x0200" };
@@ -297,7 +301,7 @@ fn masked(token: Token<'_>, max: u32, what: &'static str) -> Parsed<(u32, u32)> 
 fn flags_match(column: FlagsColumn, token: Token<'_>) -> Parsed<(u16, u16)> {
     let (value, mask) = (column.value.swap_bytes(), column.mask.swap_bytes());
     if mask & !FLAG_BITS != 0 {
-        let message = "the flags column demands bits that are no TCP flags";
+        let message = "the flags column requires bits that are not TCP flags";
         let expected = "a mask within 0xff0f";
         let help = "its low byte's upper half is the TCP data offset, which no flow key holds";
         return Err(Fault::new(token.span(), message, expected).help(help));

@@ -166,8 +166,8 @@ impl fmt::Display for WriteError {
             }
             WriteError::TooMany { format, rules, most } => write!(
                 f,
-                "the order of {} rules needs as many priorities, and {format} flows have {}: write \
-                 fewer rules, or the format canonical, which keeps their order",
+                "the order of {} rules requires as many priorities, but {format} flows have {}; \
+                 use fewer rules, or the format canonical",
                 grouped(*rules),
                 grouped(*most),
             ),
@@ -350,11 +350,11 @@ fn detection_rule(text: &str) -> Option<(u32, &[u8])> {
 }
 
 fn no_classification(name: &str, line_no: u32, line: &[u8]) -> Diagnostics {
-    let message = "this is a rule of intrusion detection, not of classification";
+    let message = "unexpected intrusion detection rule; expected a classification rule";
     let action = line.iter().position(|&b| text::is_space(b)).unwrap_or(line.len());
     let diagnostic = Diagnostic::at(name, line_no, line, 0..action, message)
         .expected("a ClassBench filter (@...), a flow (... actions=...) or a canonical rule set")
-        .help("rules of Snort and Suricata are for 'warpswitch ids' and the element IDSMatcher");
+        .help("use Snort and Suricata rules with 'warpswitch ids' or the element IDSMatcher");
     diagnostic.into()
 }
 
@@ -364,12 +364,12 @@ fn no_format(name: &str, text: &str, options: &ReadOptions) -> Result<Ruleset, D
     match content.next() {
         None => Ok(Ruleset::empty(options.schema.unwrap_or(&schema::IPV4_5TUPLE))),
         Some((line_no, line)) => {
-            let message = "this is no rule format that is known";
+            let message = "unknown rule format";
             let diagnostic = Diagnostic::at(name, line_no, line, 0..line.len(), message)
                 .expected(
                     "a ClassBench filter (@...), a flow (... actions=...) or a canonical rule set",
                 )
-                .help("if it is one of them, name its format: classbench, ovs or canonical");
+                .help("if it is one of them, specify its format: classbench, ovs or canonical");
             Err(diagnostic.into())
         }
     }

@@ -62,10 +62,10 @@ impl Schemas {
             return Ok(Self { of_text, of_rules });
         };
         let kind = if ether_type == ETH_IPV6 { "IPv6" } else { "IPv4" };
-        let message = format!("these are {kind} rules, and schema {} holds none", of_rules.name);
+        let message = format!("{kind} rules do not fit schema {}", of_rules.name);
         let fitting = SCHEMAS.iter().filter(|schema| has_room(schema, ether_type));
         let expected = fitting.map(|schema| schema.name).collect::<Vec<_>>().join(", ");
-        let help = format!("without a schema that is asked for, they are of {}", of_text.name);
+        let help = format!("without an explicit schema, these rules use {}", of_text.name);
         Err(Fault::new(name, message, expected).help(help))
     }
 
@@ -76,7 +76,7 @@ impl Schemas {
             return Ok(());
         }
         let names: Vec<&str> = self.of_rules.fields.iter().map(|s| s.name).collect();
-        let message = format!("schema {} has no such field", self.of_rules.name);
+        let message = format!("unknown field for schema {}", self.of_rules.name);
         Err(Fault::new(name, message, names.join(", ")))
     }
 
@@ -118,7 +118,7 @@ impl Schemas {
             if takes(ether_type) {
                 return Ok(());
             }
-            let message = format!("schema {name} holds no such packets");
+            let message = format!("schema {name} cannot represent such packets");
             let fault = Fault::new(demands, message, format!("eth_type={ether_type:#06x}"));
             return Err(
                 fault.help("read rules of several families with the schema openflow12_ipv6")
@@ -133,8 +133,8 @@ impl Schemas {
         let message = format!(
             "the rule is for IPv6 packets, too, and schema {name} has others of their addresses"
         );
-        let fault = Fault::new(demands, message, "a rule that says its EtherType");
-        Err(fault.help("demand eth_type=0x0800, or 0x0806 for ARP"))
+        let fault = Fault::new(demands, message, "a rule with an explicit EtherType");
+        Err(fault.help("add eth_type=0x0800, or 0x0806 for ARP"))
     }
 
     /// Refuses ports of ICMP, which are zero in 5-tuples.
@@ -207,14 +207,14 @@ mod tests {
             assert!(error.contains(expected), "{of_text} {of_rules} {demands}: {error}");
         };
         let (v4, v6, of, of6) = ("ipv4_5tuple", "ipv6_5tuple", "openflow12", "openflow12_ipv6");
-        check(v4, v6, "l4_dst=80", "these are IPv4 rules, and schema ipv6_5tuple holds none");
+        check(v4, v6, "l4_dst=80", "IPv4 rules do not fit schema ipv6_5tuple");
         check(v6, v4, "l4_dst=80", "^^^^^^^^^^^ expected ipv6_5tuple, openflow12_ipv6");
         check(v6, of, "", "these are IPv6 rules");
-        check(v4, of, "in_port=1", "schema ipv4_5tuple has no such field");
-        check(of, v4, "in_port=1", "schema ipv4_5tuple has no such field");
-        check(of6, v4, "ipv6_src=::1", "schema ipv4_5tuple has no such field");
-        check(of6, of, "ipv6_src=::1", "schema openflow12 has no such field");
-        check(of, v4, "eth_type=0x86dd", "schema ipv4_5tuple holds no such packets");
+        check(v4, of, "in_port=1", "unknown field for schema ipv4_5tuple");
+        check(of, v4, "in_port=1", "unknown field for schema ipv4_5tuple");
+        check(of6, v4, "ipv6_src=::1", "unknown field for schema ipv4_5tuple");
+        check(of6, of, "ipv6_src=::1", "unknown field for schema openflow12");
+        check(of, v4, "eth_type=0x86dd", "schema ipv4_5tuple cannot represent such packets");
         check(of, of6, "ipv4_dst=1.2.3.4", "for IPv6 packets, too");
         check(of6, of, "ipv4_dst=1.2.3.4, ip_proto=6", "for IPv6 packets, too");
         check(v4, of, "l4_src=8, ip_proto=1", "zeros as ports");

@@ -93,7 +93,7 @@ impl Arrow<'_> {
         let left: Vec<Token<'_>> = words(text.part(0..left_end)).collect();
         let mut right = words(text.part(arrow + 1..text.bytes.len()));
         let [protocol, src] = left[..] else {
-            let message = "not a protocol and a source before the arrow";
+            let message = "invalid packet: missing protocol or source before the arrow";
             let expected = "PROTOCOL SOURCE > DESTINATION, as tcp 10.0.0.1:1234 > 10.0.0.2:80";
             self.faults.push(Fault::new(0..text.start + left_end, message, expected));
             return;
@@ -193,7 +193,7 @@ impl Arrow<'_> {
                         Word::Ip => "proto N, or a field of the schema and its value",
                         Word::Ports(_) => "a field of the schema and its value",
                     };
-                    let message = "nothing that this packet has";
+                    let message = "unexpected word for this packet";
                     return Err(Fault::new(name.span(), message, expected));
                 };
                 spec.write(self.key, value::parse_value(spec, value)?);
@@ -223,7 +223,7 @@ fn word(token: Token<'_>) -> Parsed<Word> {
         b"sctp" | b"sctp6" => Ok(Word::Ports(132)),
         b"icmp" | b"icmp6" => Ok(Word::Icmp),
         b"ip" | b"ip6" | b"ipv4" | b"ipv6" => Ok(Word::Ip),
-        _ => Err(Fault::new(token.span(), "no such protocol", "tcp, udp, sctp, icmp or ip")),
+        _ => Err(Fault::new(token.span(), "unknown protocol", "tcp, udp, sctp, icmp or ip")),
     }
 }
 
@@ -352,10 +352,10 @@ mod tests {
         check("tcp ::1 > ::2", &IPV6_5TUPLE, 8, "write [::1]:80");
         check("tcp 10.0.0.1:x > 10.0.0.2:80", &IPV4_5TUPLE, 14, "not a number");
         check("icmp 10.0.0.1:1 > 10.0.0.2", &IPV4_5TUPLE, 14, "without ports");
-        check("gre 10.0.0.1 > 10.0.0.2", &IPV4_5TUPLE, 1, "no such protocol");
+        check("gre 10.0.0.1 > 10.0.0.2", &IPV4_5TUPLE, 1, "unknown protocol");
         check("tcp [::1]:1 > [::2]:2", &IPV4_5TUPLE, 1, "without IPv6");
         check("tcp [::1]:1 > 10.0.0.1:2", &OPENFLOW12_IPV6, 1, "one address");
-        check("tcp 1.1.1.1:1 > 1.1.1.1:1 flags Q", &IPV4_5TUPLE, 33, "no such TCP flag");
+        check("tcp 1.1.1.1:1 > 1.1.1.1:1 flags Q", &IPV4_5TUPLE, 33, "unknown TCP flag");
         check("tcp 1.1.1.1:1 > 1.1.1.1:1 in_port 1", &IPV4_5TUPLE, 27, "nothing that");
         check("tcp,tp_dst=80/0xff", &IPV4_5TUPLE, 12, "one value");
         check("tcp,tp_dst=80 actions=drop", &IPV4_5TUPLE, 15, "no actions");

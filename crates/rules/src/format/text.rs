@@ -127,7 +127,7 @@ impl Reporter {
         if rules < READ_RULES_MAX {
             return false;
         }
-        let message = format!("a rule too many: {} came before it", grouped(rules));
+        let message = format!("too many rules: {} before this one", grouped(rules));
         let expected = format!("at most {} rules", grouped(READ_RULES_MAX));
         self.fault(line_no, line, *Fault::new(0..line.len(), message, expected));
         true

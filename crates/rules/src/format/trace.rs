@@ -67,7 +67,12 @@ impl FromStr for TraceFormat {
     type Err = String;
     fn from_str(name: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|f| f.name() == name);
-        found.ok_or_else(|| format!("no trace format {name}: classbench or canonical"))
+        found.ok_or_else(|| {
+            format!(
+                "unknown trace format {name}; expected classbench or \
+            canonical"
+            )
+        })
     }
 }
 
@@ -129,7 +134,7 @@ impl<R: BufRead> TraceReader<R> {
             Ok(buffer) => buffer,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return 0,
             Err(error) => {
-                let message = format!("cannot read on after line {}: {error}", sink.line_no);
+                let message = format!("cannot read past line {}: {error}", sink.line_no);
                 let file = sink.reporter.file().to_owned();
                 sink.reporter.diagnostics.push(Diagnostic::whole(&file, message));
                 *is_done = true;
@@ -305,7 +310,7 @@ impl HeaderParser {
             len += 1;
         }
         if len < 5 {
-            let message = format!("{len} columns, not at least 5");
+            let message = format!("{len} columns; expected at least 5");
             let expected = "SOURCE DESTINATION SOURCE-PORT DESTINATION-PORT PROTOCOL";
             self.faults.push(Fault::new(line.len()..line.len(), message, expected));
             return;

@@ -57,7 +57,7 @@ impl UnknownName {
 
 impl fmt::Display for UnknownName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}' is none of {}", self.name, self.known)
+        write!(f, "unknown value '{}'; expected one of {}", self.name, self.known)
     }
 }
 
@@ -556,6 +556,6 @@ mod tests {
             assert_eq!(family.to_string().parse(), Ok(family));
         }
         let error = "bgp".parse::<Style>().unwrap_err();
-        assert_eq!(error.to_string(), "'bgp' is none of acl, fw, ipc");
+        assert_eq!(error.to_string(), "unknown value 'bgp'; expected one of acl, fw, ipc");
     }
 }

@@ -40,8 +40,8 @@ impl fmt::Display for BadPareto {
         let text = &self.0;
         write!(
             f,
-            "'{text}' is no pair 'A,B' of a shape and a scale, each above 0, at most 1000 and with \
-             at most three decimals; for example '1,0.1'"
+            "invalid locality '{text}'; expected 'SHAPE,SCALE', each above 0, at most 1000 and \
+             with at most three decimals, such as '1,0.1'"
         )
     }
 }

@@ -29,8 +29,8 @@ impl fmt::Display for BadSizes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "'{}' is neither a size, nor a range 'MIN-MAX', nor 'imix'; sizes are of \
-             {FRAME_BYTES_MIN} to {FRAME_BYTES_MAX} bytes, check sequence not counted",
+            "invalid frame size '{}'; expected BYTES, MIN-MAX or imix, with {FRAME_BYTES_MIN} to \
+             {FRAME_BYTES_MAX} bytes without frame check sequence",
             self.0
         )
     }

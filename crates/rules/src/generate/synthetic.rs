@@ -170,7 +170,7 @@ impl SyntheticSpec {
         match self.fields {
             5 => Ok(&IPV4_5TUPLE),
             12 => Ok(&OPENFLOW12),
-            other => Err(SpecError(format!("{other} fields: there are sets of 5 and of 12"))),
+            other => Err(SpecError(format!("invalid number of fields {other}; expected 5 or 12"))),
         }
     }
 
@@ -250,7 +250,7 @@ impl Plan {
                     (self.spec.tuples, self.spec.fields, self.sizes[tuple]);
                 SpecError(format!(
                     "{tuples} tuples (C): {fields} fields have only about {tuple} masks with room \
-                     for {size} rules; ask for fewer tuples, or fewer rules in each"
+                     for {size} rules; use fewer tuples, or fewer rules in each"
                 ))
             })?;
             self.masks.push(mask);
@@ -310,7 +310,7 @@ impl Plan {
                 let (overlap, count) = (self.spec.overlap, count);
                 SpecError(format!(
                     "{overlap} tuples that match a key (Cm): no {count} packets differ under the \
-                     masks of all of them; ask for a smaller Cm, or fewer rules in each tuple"
+                     masks of all of them; use a smaller Cm, or fewer rules in each tuple"
                 ))
             })?;
             seen.extend(prints);

@@ -14,9 +14,9 @@ use crate::term::{self, GOOD, paint};
 use crate::threads;
 
 const LONG_ABOUT: &str = "\
-Find all that is wrong with a configuration: its text, classes, connections, push and pull, and \
-the arguments of every element, with the files of rules and routes that they name. Nothing runs: \
-no capture or device is opened and nothing is written.
+Find all errors in a configuration: its syntax, classes, connections, push and pull, and the \
+arguments of every element, with the files of rules and routes that they name. Nothing runs: no \
+capture or device is opened and nothing is written.
 
 Exit code 2 if there is an error.";
 

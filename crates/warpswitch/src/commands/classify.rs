@@ -20,29 +20,28 @@ const LONG_ABOUT: &str = "\
 Find the winning rule for every packet of a trace or a capture.
 
 Prints one line for each packet, in input order: the 0-based index of the winning rule in file \
-order, or -1 where no rule matches. For a capture it is -1 also where the frame has no such key \
-(an ARP packet under IPv4 rules, say); the summary counts why.
+order, or -1 if no rule matches. For a capture it is -1 also if the frame has no such key (an ARP \
+packet with IPv4 rules, for example); the summary counts the reasons.
 
 A summary follows on the standard error stream. With --json it is an object on the standard \
-output, and the lines are written only where --out says; with '--out - --json' the object goes to \
-the standard error stream.
+output, and the lines are written only to the destination of --out; with '--out - --json' the \
+object goes to the standard error stream.
 
-Packets stream through: an input larger than memory works. Results appear when all input has \
-proved good: a file is renamed into place at the end, and the standard output is held back (in a \
-temporary file if it is long), except where the input itself is a stream ('-'): lines for the \
-packets of a capture are there when it has no more for now.
+Packets are streamed: the input may be larger than memory. Results appear only after all input has \
+been validated: a file is renamed into place at the end, and the standard output is buffered (in a \
+temporary file if it is long). If the input itself is a stream ('-'), results for the packets of a \
+capture are written whenever the input has no more data for now.
 
---engine auto has 'turbo' on the cores and on the first card, and sends each batch where it costs \
-less: by what was measured at the start, and what batches took since. Without a card it says so \
-and goes on with the cores. What it chose, and why, is part of the summary. 'auto:host' does the \
-same with a pool of threads in the card's place.
+--engine auto runs 'turbo' on the CPU and on the first GPU, and sends each batch to the cheaper \
+one, by measurements at the start and by the times of earlier batches. Without a GPU it warns and \
+uses the CPU. The summary includes its decisions and their reasons. 'auto:host' uses a thread pool \
+in place of the GPU.
 
-A card that fails, or leaves a batch unanswered for too long (--hang-after-ms), is not used any \
-more; the cores answer that batch too, so no packet is lost and no answer wrong, and a warning \
-says so.
+A GPU that fails, or does not complete a batch in time (--hang-after-ms), is disabled; the CPU \
+processes that batch too, so no packet is lost and no result is wrong. A warning is printed.
 
-A capture that ends within a frame is no error: every whole frame is classified, a warning says \
-so, the summary has \"truncated\": true, and the exit code is 0.";
+A capture that ends within a frame is not an error: every whole frame is classified, a warning is \
+printed, the summary has \"truncated\": true, and the exit code is 0.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -74,16 +73,16 @@ pub struct ClassifyArgs {
     #[arg(long, value_name = "PORT", default_value_t = 0, conflicts_with = "trace")]
     in_port: u32,
 
-    /// Engine that looks packets up
+    /// Lookup engine
     #[arg(long, value_name = "NAME", value_parser = choice_parser(),
           default_value_t = EngineChoice::Cpu(default_engine()))]
     engine: EngineChoice,
 
-    /// Worker threads, each on a core of its own [default: all cores]
+    /// Worker threads, each on its own core [default: all cores]
     #[arg(long, value_name = "N", value_parser = parse_positive)]
     threads: Option<usize>,
 
-    /// Where the lines go; '-' is the standard output [default: -, or nowhere with --json]
+    /// Output file for the lines; '-' is the standard output [default: -, or nowhere with --json]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
@@ -170,7 +169,7 @@ pub fn run(args: &ClassifyArgs) -> anyhow::Result<Outcome> {
     };
     place.warn_if_retired();
     if let Some(place) = source.truncated() {
-        term::warning(format!("{place}; the whole frames before that were classified"));
+        term::warning(format!("{place}; classified the whole frames before it"));
     }
     let summary = Summary::new(ruleset, &result.tally, &facts);
     match args.json {

@@ -41,11 +41,11 @@ const HOTTEST: usize = 5;
 const BATCH_KEYS: usize = 256;
 
 const LONG_ABOUT: &str = "\
-See what this program is for, in about ten seconds and with nothing at hand: make a firewall's \
-rules and traffic, find the winning rule of every packet with each engine, and show how fast each \
-is, which actions the packets met, and which rules are hottest.
+Demonstrate packet classification in about ten seconds, without input files: generate firewall \
+rules and traffic, find the winning rule of every packet with each engine, and show each engine's \
+throughput, the actions applied, and the rules with the most hits.
 
-The same rules and packets come out of every run, so the digest is always the same; the rates are \
+Every run generates the same rules and packets, so the digest is always the same; the rates are \
 those of one core of this machine.";
 
 /// Generate rules and traffic and classify them with every engine
@@ -99,20 +99,20 @@ pub fn run(_args: &DemoArgs) -> anyhow::Result<Outcome> {
     let mut digest = Digest::new();
     digest.update(&answers);
     let verdict = if all_right {
-        format!("Every engine gave the right answers; their digest is {digest}")
+        format!("All engines returned correct results; digest {digest}")
     } else {
-        "Some engine gave wrong answers: this is a bug".to_owned()
+        "An engine returned wrong results: this is a bug".to_owned()
     };
     print(&format!(
-        "\n{verdict}.\nNext: 'warpswitch --help'; 'warpswitch generate --help' makes files like \
-         these.\n"
+        "\n{verdict}.\nNext: 'warpswitch --help'; 'warpswitch generate --help' explains how to \
+         generate such files.\n"
     ))?;
     Ok(if all_right { Outcome::Done } else { Outcome::Failed })
 }
 
 /// The answers of the reference to the first packets.
 fn reference_answers(ruleset: &Ruleset, keys: &KeyBuf) -> Vec<RuleId> {
-    let _progress = Progress::spinner("asking the reference");
+    let _progress = Progress::spinner("classifying with the reference");
     let mut right = vec![RuleId::NONE; CHECKED_PACKETS];
     let some = keys.as_batch().slice(0, CHECKED_PACKETS);
     answer_all(some, default_threads(), &mut right, &|_| {}, &|keys, out| {
@@ -216,7 +216,7 @@ fn render_tally(ruleset: &Ruleset, tally: &Tally) -> String {
         ("rule", Align::Right),
         ("packets", Align::Right),
         ("action", Align::Left),
-        ("what the hottest rules match", Align::Left),
+        ("rules with the most hits", Align::Left),
     ]);
     for (id, packets) in tally.hottest(HOTTEST) {
         let matching = format_match(ruleset.schema(), ruleset.matching(id));

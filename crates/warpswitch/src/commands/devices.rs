@@ -14,13 +14,13 @@ use crate::term::{BAD, FAINT, GOOD, paint};
 use crate::threads::default_threads;
 
 const LONG_ABOUT: &str = "\
-Show what this machine has to run engines on: the instructions of its cores, the CUDA driver, \
-NVRTC (which compiles kernels for the card that is there) and the cards; and for each thing that \
-is missing, how to get it.
+Show the hardware and software of this machine that engines can use: instruction sets of the CPU, \
+the CUDA driver, NVRTC (which compiles kernels for the installed GPU) and the GPUs; and how to \
+install what is missing.
 
-Nothing of it is needed for the engines of the CPU. The exit code is 0 whatever is missing.";
+The CPU engines need none of it. The exit code is 0 whatever is missing.";
 
-/// Show what this machine can run engines on, and what is missing
+/// Show the hardware and software that engines can use, and what is missing
 #[derive(Args, Debug)]
 #[command(long_about = LONG_ABOUT)]
 pub struct DevicesArgs {
@@ -145,7 +145,7 @@ fn cpu_features() -> Vec<&'static str> {
 /// The report for people.
 fn render(report: &Report) -> String {
     let features = match report.cpu_features.as_slice() {
-        [] => "no vector instructions that engines use".to_owned(),
+        [] => "no vector instructions supported by engines".to_owned(),
         some => some.join(" "),
     };
     let mut text = title("Devices", "");
@@ -177,11 +177,11 @@ fn render(report: &Report) -> String {
     }
     for missing in &report.missing {
         text += &format!("\n{} {}\n", paint(BAD, "missing:"), missing.message);
-        text += &format!("  to have it: {}\n", missing.remedy);
+        text += &format!("  to fix: {}\n", missing.remedy);
     }
     if !report.missing.is_empty() {
-        text += "\nThe engines of the CPU need none of this; 'host:NAME' runs a kernel's function \
-                 on threads.\n";
+        text += "\nThe CPU engines need none of this; 'host:NAME' runs a kernel's function on CPU \
+                 threads.\n";
     }
     text
 }

@@ -18,8 +18,8 @@ use crate::term::{self, FAINT, HEADING, paint};
 const SUMMARY_COLUMNS_MIN: usize = 20;
 
 const LONG_ABOUT: &str = "\
-Show the element classes that configurations may use: all of them with a line each, or what there \
-is to know of those that are named: ports, arguments, handlers, reasons for drops, an example.";
+Show the element classes available to configurations: all of them, one line each, or for each \
+named class its ports, arguments, handlers, drop reasons and an example.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,7 +32,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
 pub struct ElementsArgs {
-    /// Classes; all, a line each, if none is named
+    /// Classes to describe [default: list all classes]
     #[arg(value_name = "CLASS")]
     classes: Vec<String>,
 
@@ -115,10 +115,10 @@ fn unknown_class(classes: &[Class], name: &str) -> anyhow::Error {
         near.extend(nearest(name, classes.iter().map(|class| class.name)));
     }
     let help = match near.as_slice() {
-        [] => "'warpswitch elements' lists all".to_owned(),
+        [] => "'warpswitch elements' lists all classes".to_owned(),
         near => format!("there is {}", near.join(", ")),
     };
-    bad_input(format!("no element class is called '{name}'; {help}"))
+    bad_input(format!("unknown element class '{name}'; {help}"))
 }
 
 /// A line for each class, under its area. On a terminal summaries go on below themselves.
@@ -138,7 +138,7 @@ fn list(classes: &[Class], columns: Option<usize>) -> String {
             _ = writeln!(text, "  {name:width$}  {line}");
         }
     }
-    let all = format!("{} classes; 'warpswitch elements CLASS' tells more.", classes.len());
+    let all = format!("{} classes; 'warpswitch elements CLASS' shows details.", classes.len());
     _ = writeln!(text, "\n{}", paint(FAINT, all));
     text
 }

@@ -19,15 +19,15 @@ use crate::table::title;
 use crate::term::{BAD, FAINT, GOOD, HEADING, paint};
 
 const LONG_ABOUT: &str = "\
-Tell which rule wins for one packet and why no other does: the winner with its source line, the \
-other rules that match in order of precedence, and the nearest of those that do not (fewest failed \
-fields, then by precedence, those of other families last), with each field that failed.
+Explain which rule wins for one packet and why no other does: the winner with its source line, the \
+other rules that match in order of precedence, and the nearest rules that do not match (fewest \
+failed fields, then by precedence, rules of other families last), with each field that failed.
 
-A packet is given in words (tcp 10.0.0.1:1234 > 10.0.0.2:80) or as a flow; fields that are left \
-out are zero. A frame is given as its bytes in hexadecimal, from the Ethernet destination address \
-on; blanks and colons are ignored.
+A packet is given as text (tcp 10.0.0.1:1234 > 10.0.0.2:80) or as a flow; omitted fields are zero. \
+A frame is given as hexadecimal bytes, from the Ethernet destination address on; blanks and colons \
+are ignored.
 
-The exit code is 0 also where no rule matches; a frame without a key is bad input (2).";
+The exit code is 0 also if no rule matches; a frame without a key is invalid input (2).";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,7 +37,7 @@ Examples:
   warpswitch generate rules --style fw --family ipv6 --count 1K --out fw6.rules
   warpswitch explain --rules fw6.rules --json --packet 'tcp [::1]:9 > [::2]:80'";
 
-/// Tell which rule wins for one packet, and why no other does
+/// Explain which rule wins for one packet, and why no other does
 #[derive(Args, Debug)]
 #[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
 pub struct ExplainArgs {
@@ -64,7 +64,7 @@ pub struct ExplainArgs {
 #[derive(Args, Debug)]
 #[group(required = true, multiple = false)]
 struct PacketArgs {
-    /// Packet in words: 'tcp 10.0.0.1:1234 > 10.0.0.2:80', or as a flow
+    /// Packet as text: 'tcp 10.0.0.1:1234 > 10.0.0.2:80', or as a flow
     #[arg(long, value_name = "TEXT")]
     packet: Option<String>,
 
@@ -180,13 +180,13 @@ fn render(
         let shown = explanation.losers.len();
         let of = human::counted(explanation.losers_len, "rule");
         text += "\n";
-        text += &title("Nearest losers", &format!("{shown} of {of} that did not match"));
+        text += &title("Nearest non-matching rules", &format!("{shown} of {of}"));
         for loser in &explanation.losers {
             text += &render_rule(loaded, loser.rule, false);
             for failure in &loser.failures {
                 let (value, wanted) = failure_texts(schema, failure);
                 let field = failure.spec.name;
-                text += &format!("      {} is {value}, not {wanted}\n", paint(BAD, field));
+                text += &format!("      {} is {value}, expected {wanted}\n", paint(BAD, field));
             }
         }
     }
@@ -256,12 +256,19 @@ fn parse_hex(text: &str) -> anyhow::Result<Vec<u8>> {
         }
         let digit = character.to_digit(16).ok_or_else(|| {
             let shown = character.escape_default();
-            bad_input(format!("--frame: '{shown}' in column {} is no hexadecimal digit", at + 1))
+            bad_input(format!(
+                "--frame: invalid character '{shown}' in column {}; expected a \
+                hexadecimal digit",
+                at + 1
+            ))
         })?;
         digits.push(digit as u8);
     }
     if digits.len() % 2 == 1 {
-        return Err(bad_input("--frame: an odd number of digits, the last byte is cut in half"));
+        return Err(bad_input(
+            "--frame: odd number of hexadecimal digits; expected two digits per \
+            byte",
+        ));
     }
     Ok(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }

@@ -13,15 +13,15 @@ use crate::term;
 use std::io::Write;
 
 const LONG_ABOUT: &str = "\
-Write a configuration without compound elements, groups and variables, as Click's 'flatconfig' \
-handler does: one declaration for each element, then the connections.";
+Flatten a configuration: write it without compound elements, groups and variables, as Click's \
+'flatconfig' handler does: one declaration for each element, then the connections.";
 
 const EXAMPLES: &str = "\
 Examples:
   echo 'elementclass C { Idle -> output } C -> Discard' > c.click
   warpswitch flatten c.click";
 
-/// Write a configuration flat
+/// Flatten a configuration
 #[derive(Args, Debug)]
 #[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
 pub struct FlattenArgs {
@@ -33,7 +33,7 @@ pub struct FlattenArgs {
     #[arg(value_name = "V=x", value_parser = parse_variable)]
     variables: Vec<(String, String)>,
 
-    /// Where the text goes; '-' is the standard output
+    /// Output file; '-' is the standard output
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
 }

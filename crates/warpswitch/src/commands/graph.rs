@@ -14,8 +14,8 @@ use crate::output::{Hold, Output, refuse_overwriting};
 use crate::term;
 
 const LONG_ABOUT: &str = "\
-Draw a configuration as SVG: packets go down, black ports push, white ones pull, ports with a \
-second outline do either. Parts of one compound element share a tint.";
+Draw a configuration as SVG: packets flow downwards, black ports push, white ports pull, ports \
+with a second outline are agnostic. Members of one compound element share a tint.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,13 +36,13 @@ pub struct GraphArgs {
     #[arg(value_name = "V=x", value_parser = parse_variable)]
     variables: Vec<(String, String)>,
 
-    /// Draw it as 'warpswitch run --offload WHEN' offloads it to a device, always unless it is
-    /// said: hatched is what the device does
+    /// Hatch the elements that 'warpswitch run --offload WHEN' offloads to a device [default WHEN:
+    /// always]
     #[arg(long, value_enum, value_name = "WHEN", num_args = 0..=1, require_equals = true,
         default_value = "never", default_missing_value = "always", hide_default_value = true)]
     offload: OffloadChoice,
 
-    /// Where the picture goes; '-' is the standard output
+    /// Output file; '-' is the standard output
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
 }

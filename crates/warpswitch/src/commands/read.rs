@@ -10,9 +10,9 @@ use super::handlers::{Access, answered};
 use crate::exit::{Outcome, bad_input};
 
 const LONG_ABOUT: &str = "\
-Read a handler of a running configuration: a count, a table, what is looked up. 'warpswitch \
-elements CLASS' tells which handlers a class has, 'read PLACE ELEMENT.handlers' which an element \
-has, and 'read PLACE list' which elements there are.
+Read a handler of a running configuration: a count, a table, a lookup. 'warpswitch elements CLASS' \
+lists the handlers of a class, 'read PLACE ELEMENT.handlers' those of an element, and 'read PLACE \
+list' the elements.
 
 The router needs a control socket: 'warpswitch run --control', 'warpswitch click -p' or '-u', or \
 the element ControlSocket.";
@@ -34,11 +34,11 @@ pub struct ReadArgs {
     #[arg(value_name = "[HOST:]PORT|PATH", value_parser = ControlAddress::parse)]
     place: ControlAddress,
 
-    /// The handler, 'ELEMENT.NAME', or one of the whole
+    /// Handler: 'ELEMENT.NAME', or the NAME of a global handler
     #[arg(value_name = "HANDLER")]
     handler: String,
 
-    /// What it is asked about, if it takes something
+    /// Parameter of the handler, if it takes one
     #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
@@ -51,7 +51,7 @@ pub fn run(args: &ReadArgs) -> anyhow::Result<Outcome> {
     let words = std::iter::once(&args.handler).chain(&args.arguments);
     let question = words.map(String::as_str).collect::<Vec<_>>().join(" ");
     if question.contains(['\r', '\n']) {
-        return Err(bad_input("a question to a handler is one line"));
+        return Err(bad_input("the handler parameter must be one line"));
     }
     let mut client = client::connect(&args.place)?;
     let answer = client.read(&question, DATA_BYTES_MAX as usize);

@@ -20,22 +20,23 @@ use crate::output::{print, print_json};
 use crate::{term, threads};
 
 const LONG_ABOUT: &str = "\
-Run a configuration. It ends when an element or a script stops it, when nothing is left that could \
-happen, or with INT, TERM or HUP; a second one ends it at once. What the configuration prints goes \
-to the standard output, what it has to say to the standard error stream.
+Run a configuration. The run ends when an element or a script stops it, when no work is left, or \
+on INT, TERM or HUP; a second signal ends it at once. Output of the configuration goes to the \
+standard output, its warnings and errors to the standard error stream.
 
-If packets stand somewhere at the end, in a queue for instance, it says where. With --trace it \
-ends with the ways of some packets: the elements that each came to with its input and output \
-there, what these made of it, and which element dropped it and why, sent it or still holds it. \
-What is made of a packet, as copies, fragments and ICMP errors, has a way of its own.
+If elements still hold packets at the end, a queue for example, their number and location are \
+reported. --trace prints the paths of some packets at the end: each element visited with its input \
+and output port there, the packets that it created, and the element that dropped the packet (with \
+the reason), sent it or still holds it. Packets created from another packet, such as copies, \
+fragments and ICMP errors, have paths of their own.
 
-Lookups of routes and rules can be done ahead, on a device: --offload says when. What leaves is \
-the same, in the same order. A run that ends with --stats tells what ran where.
+--offload moves lookups of routes and rules to a device. Output and its order stay the same. \
+--stats shows where each lookup ran.
 
-With --control others read and write its handlers while it runs: 'warpswitch top' shows what each \
-element does, and any client of Click's ControlSocket may connect. The run then goes on when \
-nothing is left to do, as somebody may still ask. Whoever can connect can stop it: a PORT alone is \
-open to this machine only.";
+With --control, clients can read and write handlers during the run: 'warpswitch top' shows the \
+activity of each element, and any client of Click's ControlSocket may connect. The run then \
+continues when no work is left, because clients may still connect. Any connected client can stop \
+it; a PORT alone accepts only connections from this machine.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -58,16 +59,16 @@ pub struct RunArgs {
     #[arg(value_name = "V=x", value_parser = parse_variable)]
     variables: Vec<(String, String)>,
 
-    /// End with a table of what each element did
+    /// Print per-element statistics at the end
     #[arg(long)]
     stats: bool,
 
-    /// The same of all elements as JSON, on the standard output; what elements print then goes to
-    /// the standard error stream
+    /// Print the statistics as JSON to the standard output; output of elements then goes to the
+    /// standard error stream
     #[arg(long, conflicts_with = "stats")]
     json: bool,
 
-    /// Simulate time: nothing waits, and every run is the same
+    /// Use simulated time: timers do not wait, and runs are reproducible
     #[arg(long)]
     simtime: bool,
 
@@ -77,16 +78,16 @@ pub struct RunArgs {
     #[command(flatten)]
     offload: OffloadArgs,
 
-    /// Await control connections at a TCP port or a path
+    /// Listen for control connections on a TCP port or a Unix socket path
     #[arg(long, value_name = "[HOST:]PORT|PATH", value_parser = ControlAddress::parse)]
     control: Option<ControlAddress>,
 
-    /// Workers: threads, each on a core of its own; what they share docs/workers.md tells
+    /// Worker threads, each on its own core; docs/workers.md describes what they share
     #[arg(short = 'j', long, visible_alias = "threads", value_name = "N", default_value = "1",
           value_parser = clap::value_parser!(u32).range(1..=64))]
     workers: u32,
 
-    /// Seeds random choices
+    /// Seed of the random generator
     #[arg(long, value_name = "SEED", value_parser = parse_seed, default_value = "1")]
     seed: u64,
 }
@@ -121,7 +122,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     }
     if let Some(address) = &args.control {
         let open = address.listen(&environment)?;
-        term::note(format!("'warpswitch top {open}' shows what it does"));
+        term::note(format!("'warpswitch top {open}' shows its activity"));
     }
     let run = SystemHost::new(environment, clock, false, None).run(&mut router);
     report(args, &mut router, &offloading, run.end, run.seconds)?;
@@ -171,7 +172,7 @@ fn make(
             environment.set_device(None);
             let router = build(None);
             if router.is_ok() {
-                term::note(format!("nothing is offloaded: {errors:#}"));
+                term::note(format!("offload disabled: {errors:#}"));
                 offloading.give_up();
             }
             router

@@ -11,9 +11,9 @@ use crate::exit::{Outcome, bad_input};
 use crate::term;
 
 const LONG_ABOUT: &str = "\
-Write to a handler of a running configuration: add a route, reset a counter, stop it. 'warpswitch \
-elements CLASS' tells which handlers a class has, and 'warpswitch read PLACE ELEMENT.handlers' \
-which an element has, 'w' behind those that are written.
+Write to a handler of a running configuration: add a route, reset a counter, stop the router. \
+'warpswitch elements CLASS' lists the handlers of a class, and 'warpswitch read PLACE \
+ELEMENT.handlers' those of an element, with 'w' after those that can be written.
 
 The router needs a control socket: 'warpswitch run --control', 'warpswitch click -p' or '-u', or \
 the element ControlSocket.";
@@ -38,11 +38,11 @@ pub struct WriteArgs {
     #[arg(value_name = "[HOST:]PORT|PATH", value_parser = ControlAddress::parse)]
     place: ControlAddress,
 
-    /// The handler, 'ELEMENT.NAME', or one of the whole
+    /// Handler: 'ELEMENT.NAME', or the NAME of a global handler
     #[arg(value_name = "HANDLER")]
     handler: String,
 
-    /// What it is told; '-' is the standard input
+    /// Value to write; '-' reads the standard input
     #[arg(value_name = "TEXT", trailing_var_arg = true, allow_hyphen_values = true)]
     text: Vec<String>,
 }
@@ -53,7 +53,10 @@ pub struct WriteArgs {
 /// Nobody listens; there is no such handler; it refuses.
 pub fn run(args: &WriteArgs) -> anyhow::Result<Outcome> {
     if args.handler.contains(char::is_whitespace) {
-        return Err(bad_input(format!("'{}': a handler's name has no spaces", args.handler)));
+        return Err(bad_input(format!(
+            "invalid handler name '{}': it contains a space",
+            args.handler
+        )));
     }
     let text = match &args.text[..] {
         [one] if one == "-" => from_input()?,
@@ -73,7 +76,7 @@ fn from_input() -> anyhow::Result<String> {
     let mut input = std::io::stdin().lock().take(TEXT_BYTES_MAX + 1);
     input.read_to_string(&mut text).context("cannot read the standard input")?;
     if text.len() as u64 > TEXT_BYTES_MAX {
-        return Err(bad_input("more than 64 MiB on the standard input"));
+        return Err(bad_input("standard input exceeds 64 MiB"));
     }
     Ok(text)
 }

@@ -450,7 +450,7 @@ impl<'a> Args<'a> {
             let mut known = self.asked.clone();
             known.sort_unstable();
             known.dedup();
-            self.help(format!("the keywords here are {}", known.join(", ")));
+            self.help(format!("expected one of the keywords {}", known.join(", ")));
         }
         self.consume()
     }
@@ -488,14 +488,13 @@ impl<'a> Args<'a> {
                 };
                 self.help_first(format!("{keyword} needs a value{value}"));
             } else if let Some(by) = taker.filter(|_| is_wrong) {
-                let line =
-                    format!("{by} is missing: '{text}' comes first, so it is taken for {by}");
+                let line = format!("missing {by}: '{text}' is in its position");
                 self.help_first(line);
             }
             let Arg { text, .. } = &self.args[arg];
             if let Some(file) = self.files.iter().find(|file| file.arg == Some(arg)) {
                 let by = &file.keyword;
-                let warning = format!("{by}: '{text}' is taken for a file: its name goes first");
+                let warning = format!("{by}: '{text}' is in the position of the file name");
                 if !self.warnings.contains(&warning) {
                     self.warnings.push(warning);
                 }

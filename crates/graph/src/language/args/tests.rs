@@ -277,11 +277,11 @@ fn keywords_without_values_are_told() {
         (told("TIMING needs a value: TIMING true"), nothing.clone())
     );
     assert_eq!(read("a, STOPP"), (told("TIMING takes true or false"), nothing.clone()));
-    let file = told("FILENAME: 'STOP true' is taken for a file: its name goes first");
+    let file = told("FILENAME: 'STOP true' is in the position of the file name");
     assert_eq!(read("STOP true"), (nothing.clone(), file));
-    let file = told("FILENAME: 'LINK' is taken for a file: its name goes first");
+    let file = told("FILENAME: 'LINK' is in the position of the file name");
     assert_eq!(read("LINK, LINK x"), (nothing.clone(), file));
-    let missing = told("FILENAME is missing: 'LINK x' comes first, so it is taken for FILENAME");
+    let missing = told("missing FILENAME: 'LINK x' is in its position");
     let mut args = Args::new("LINK x, STOP true");
     args.read_mp("FILENAME", &mut String::new()).read("LINK", &mut Raw::default());
     args.read("STOP", &mut false).complete().expect("any text may be a file");

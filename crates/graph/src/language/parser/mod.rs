@@ -163,7 +163,7 @@ impl Parser<'_> {
             if let Some(at) = long_quote(&config.text) {
                 let start = config.span.start + offset(at);
                 let quote = Span { start, end: start + 1, ..config.span };
-                error = error.label("a string that begins here does not end on its line");
+                error = error.label("string starting here is not terminated on this line");
                 error = error.shown_at(&self.shared.map, quote);
             }
             self.shared.errors.push(error.note(Some(opened), "'(' was opened here"));

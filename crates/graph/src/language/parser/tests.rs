@@ -87,7 +87,7 @@ fn what_it_does_not_allow_is_told() {
     check("require(a b)", &["f:1: syntax error at requirement"]);
     check("require(package)", &["f:1: syntax error at requirement"]);
     check("#frob\na", &["f:1: unknown preprocessor directive"]);
-    check("a /* x", &["f:1: warning: comment never ends"]);
+    check("a /* x", &["f:1: warning: unterminated comment"]);
     check("( a -> [0], b -> c )", &["f:1: implicit ports used in the middle of a chain"]);
     check("a (x) (y)", &["f:1: syntax error near '('"]);
     check("$a -> b", &["f:1: syntax error near '$a'"]);

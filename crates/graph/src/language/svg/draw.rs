@@ -418,6 +418,6 @@ fn write_legend(y: f64, has_device: bool, out: &mut String) -> std::fmt::Result 
         x += 60.0 + text.len() as f64 * 7.0;
     }
     let device = if has_device { "; hatched: on a device" } else { "" };
-    let text = format!("▽ input  □ output; one tint: parts of one compound{device}");
+    let text = format!("▽ input  □ output; same tint: members of one compound{device}");
     writeln!(out, "<text class=\"l\" x=\"{:.1}\" y=\"{:.1}\">{text}</text>", x + 8.0, y + 7.0)
 }

@@ -51,7 +51,7 @@ impl fmt::Display for TooLarge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} elements and {} connections are too many for a picture; bounds {} and {}",
+            "cannot draw {} elements and {} connections; limits {} and {}",
             self.elements, self.connections, PICTURE_ELEMENTS_MAX, PICTURE_CONNECTIONS_MAX
         )
     }

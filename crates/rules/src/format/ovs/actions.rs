@@ -108,8 +108,8 @@ pub(super) fn parse(token: Token<'_>, faults: &mut Faults) -> Option<Action> {
     if let Some(at) = drop
         && items.len() > 1
     {
-        let message = "drop beside other actions";
-        faults.push(Fault::new(items[at].1.span(), message, "drop alone, or no drop"));
+        let message = "drop combined with other actions";
+        faults.push(Fault::new(items[at].1.span(), message, "drop as the only action"));
         return None;
     }
     Some(match items.as_slice() {
@@ -168,7 +168,7 @@ fn split<'a>(token: Token<'a>, faults: &mut Faults) -> Vec<Token<'a>> {
             b'(' => open.push(at),
             b')' if open.pop().is_none() => {
                 let span = token.start + at..token.start + at + 1;
-                faults.push(Fault::new(span, "a parenthesis that was not opened", "no )"));
+                faults.push(Fault::new(span, "unmatched closing parenthesis", "no )"));
                 return Vec::new();
             }
             _ => {}
@@ -185,7 +185,7 @@ fn split<'a>(token: Token<'a>, faults: &mut Faults) -> Vec<Token<'a>> {
     }
     if let Some(&at) = open.first() {
         let span = token.start + at..token.start + at + 1;
-        faults.push(Fault::new(span, "a parenthesis that is not closed", ") further on"));
+        faults.push(Fault::new(span, "unmatched opening parenthesis", ") further on"));
         return Vec::new();
     }
     parts.extend(start.map(|from| token.part(from..token.bytes.len())));
@@ -214,7 +214,7 @@ fn item(token: Token<'_>) -> Parsed<Item> {
             return Ok(Item::Mark(mark as u32));
         }
         ("output", None) => {
-            return Err(Fault::new(name.span(), "output names no port", "output:PORT"));
+            return Err(Fault::new(name.span(), "output without a port", "output:PORT"));
         }
         // A register or a list of options names no port at once.
         ("output", Some(port)) if !port.bytes.iter().any(|b| matches!(b, b'[' | b'=')) => {
@@ -230,7 +230,7 @@ fn item(token: Token<'_>) -> Parsed<Item> {
     }
     if !KNOWN.contains(&lower.as_str()) {
         let expected = "drop, NORMAL, output:PORT or another action of ovs-ofctl";
-        return Err(Fault::new(name.span(), "no such action", expected));
+        return Err(Fault::new(name.span(), "unknown action", expected));
     }
     let rest = canonical_argument(token.part(name.bytes.len()..token.bytes.len()));
     // What a controller gets is written in upper case, as a port; the others are actions.
@@ -355,12 +355,12 @@ mod tests {
             let errors = parse_text(text).unwrap_err();
             assert!(errors.iter().any(|e| e.contains(why)), "{text}: {errors:?}");
         };
-        check("foo", "no such action");
-        check("drop,output:1", "drop beside");
-        check("output:70000", "no such port");
-        check("output:", "no such");
-        check("resubmit(,1", "not closed");
-        check("resubmit,1)", "not opened");
+        check("foo", "unknown action");
+        check("drop,output:1", "drop combined");
+        check("output:70000", "unknown port");
+        check("output:", "unknown port");
+        check("resubmit(,1", "unmatched opening");
+        check("resubmit,1)", "unmatched closing");
         check("load:0x100000000->NXM_NX_PKT_MARK[]", "too large");
         assert_eq!(parse_text("foo,bar").unwrap_err().len(), 2);
     }

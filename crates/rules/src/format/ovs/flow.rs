@@ -119,7 +119,7 @@ impl Flow {
         }
         if kind == Kind::Rule && !has_actions {
             let end = line.span().end;
-            let fault = Fault::new(end..end, "a flow without actions", "actions=…");
+            let fault = Fault::new(end..end, "missing actions", "actions=…");
             faults.push(fault.help("write actions=drop for a flow that drops"));
         }
         // Behind a fault, a protocol that seems to lack may only have been misspelt.
@@ -161,17 +161,17 @@ impl Flow {
             }
             Some(value) if name == "table" => return table(value),
             Some(_) if matches!(&*name, "out_port" | "out_group") => {
-                "a filter for commands, which no flow has"
+                "unexpected command filter in a flow"
             }
             _ if ELSEWHERE.iter().any(|start| name.starts_with(start)) => {
-                "a field of Open vSwitch that flow keys here do not hold"
+                "unsupported Open vSwitch field"
             }
-            None if COMMANDS.contains(&&*name) => "a command, where flows are listed",
-            Some(_) => "no such field",
-            None => "no such protocol word",
+            None if COMMANDS.contains(&&*name) => "unexpected command in a flow list",
+            Some(_) => "unknown field",
+            None => "unknown protocol keyword",
         };
         let fault = Fault::new(item.name.span(), what, FIELDS_EXPECTED);
-        let close = (suggests && what.starts_with("no such")).then(|| suggest(&name)).flatten();
+        let close = (suggests && what.starts_with("unknown")).then(|| suggest(&name)).flatten();
         Err(match close {
             Some(close) => fault.help(format!("is {close} meant?")),
             None => fault,
@@ -261,7 +261,7 @@ impl Flow {
                 id if id <= VLAN_VID => (tci & pcp | VLAN_TAGGED | id, mask | vid),
                 _ => {
                     let expected = "an id from 0 to 4095, or 0xffff for no tag";
-                    return Err(Fault::new(token.span(), "no such VLAN id", expected));
+                    return Err(Fault::new(token.span(), "invalid VLAN id", expected));
                 }
             },
             FieldKind::VlanVid => {
@@ -308,8 +308,8 @@ impl Flow {
         if mask & VLAN_TAGGED != 0 && tci & VLAN_TAGGED == 0 && tci != 0 {
             let span = self.uses.iter().rfind(is_vlan).map_or(0..0, |(_, span)| span.clone());
             let message = "no frame has a VLAN id or priority but no VLAN tag";
-            let fault = Fault::new(span, message, "the bit 0x1000, which says that there is a tag");
-            faults.push(fault.help("dl_vlan and dl_vlan_pcp set it by themselves"));
+            let fault = Fault::new(span, message, "the bit 0x1000, which marks a tag as present");
+            faults.push(fault.help("dl_vlan and dl_vlan_pcp set it implicitly"));
         }
     }
 }
@@ -362,7 +362,7 @@ fn table(value: Token<'_>) -> Parsed<()> {
     match values::integer(value, 255, "the table")? {
         0 | 255 => Ok(()),
         _ => {
-            let message = "flows of several tables are no rule set";
+            let message = "flows of several tables are not supported";
             Err(Fault::new(value.span(), message, "table=0"))
         }
     }

@@ -25,7 +25,7 @@ pub(super) fn to_schema(
         None => true,
     };
     if !family_fits {
-        let message = format!("schema {} holds no such packets", schema.name);
+        let message = format!("schema {} cannot represent such packets", schema.name);
         let expected = if has_ipv4 { "IPv4 flows" } else { "IPv6 flows" };
         let fault = Fault::new(flow.eth_type_span.clone(), message, expected);
         faults.push(fault.help("read flows of several families with the schema openflow12_ipv6"));

@@ -36,7 +36,12 @@ pub(super) fn integer(token: Token<'_>, max: u128, what: &'static str) -> Parsed
     for &digit in digits {
         if digit > b'7' {
             let message = format!("{what} is not a number");
-            let fault = Fault::new(token.span(), message, "digits from 0 to 7 behind a zero");
+            let fault = Fault::new(
+                token.span(),
+                message,
+                "digits from 0 to 7 after a leading \
+                zero",
+            );
             return Err(fault.help("a leading zero makes a number octal here; leave it out"));
         }
         value = value.and_then(|v| v.checked_mul(8)).map(|v| v + u128::from(digit - b'0'));
@@ -68,12 +73,12 @@ pub(super) fn port(token: Token<'_>) -> Parsed<u32> {
         Err(Fault::new(token.span(), message, expected))
     };
     let Ok(number) = text::number(token, u32::MAX.into(), "the port") else {
-        return wrong("no such port");
+        return wrong("unknown port");
     };
     match number as u32 {
         number if number < RESERVED_FIRST[0] || number >= RESERVED_FIRST[1] => Ok(number),
         number if number <= 0xffff => Ok(number - RESERVED_FIRST[0] + RESERVED_FIRST[1]),
-        _ => wrong("flow text has no such port"),
+        _ => wrong("flow text has unknown port"),
     }
 }
 
@@ -129,7 +134,7 @@ fn signed_flags(token: Token<'_>) -> Parsed<(u16, u16)> {
         let name = token.part(at + 1..at + 1 + len);
         let bit = flag(name)?;
         if mask & bit != 0 {
-            let message = "a flag twice";
+            let message = "duplicate flag";
             return Err(Fault::new(name.span(), message, "each flag at most once"));
         }
         mask |= bit;
@@ -145,7 +150,7 @@ fn flag(token: Token<'_>) -> Parsed<u16> {
     let position = FLAG_NAMES.iter().position(|name| name.as_bytes() == token.bytes);
     position
         .map(|bit| 1 << bit)
-        .ok_or_else(|| Fault::new(token.span(), "no such TCP flag", FLAG_NAMES.join(", ")))
+        .ok_or_else(|| Fault::new(token.span(), "unknown TCP flag", FLAG_NAMES.join(", ")))
 }
 
 #[cfg(test)]

@@ -96,7 +96,8 @@ impl Reference {
         if let Some(wrong) = plain.first_wrong_of(simd.as_ref(), keys) {
             let WrongAnswer { packet, got, want } = wrong;
             bail!(
-                "linear-simd, which checks the others, is wrong: packet {packet}: {got}, not {want}"
+                "linear-simd, the reference for the others, is wrong: packet {packet}: got {got}, \
+                    expected {want}"
             );
         }
         let places = sample(keys.len(), ruleset.len(), SIMD_PAIRS_MAX);
@@ -133,8 +134,8 @@ impl Reference {
         for (engine, answers) in WITNESSES.into_iter().zip(said) {
             if let Some(WrongAnswer { packet, got, want }) = self.first_wrong(answers) {
                 bail!(
-                    "{engine}, which checks the others, is wrong: packet {packet}: {got}, not \
-                     {want}"
+                    "{engine}, a reference for the others, is wrong: packet {packet}: got {got}, \
+                     expected {want}"
                 );
             }
         }
@@ -142,8 +143,8 @@ impl Reference {
         if let Some(packet) = both.position(|(one, other)| one != other) {
             let ([first, second], [one, other]) = (WITNESSES, said.map(|answers| answers[packet]));
             bail!(
-                "{first} and {second}, which check the others, disagree: packet {packet}: {one} \
-                 and {other}"
+                "{first} and {second}, the references for the others, disagree: packet {packet}: \
+                 {one} and {other}"
             );
         }
         Ok(())

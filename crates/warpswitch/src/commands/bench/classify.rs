@@ -26,21 +26,21 @@ use crate::{human, threads};
 const LONG_ABOUT: &str = "\
 Measure engines on a rule set and a trace.
 
-First every engine's answers are checked against the reference. A wrong engine gets no number, \
-and the exit code is 1. The plain reference answers up to 10^9 pairs of rule and key; linear-simd, \
-which must agree with it there, up to 10^10; beyond that keys at even distances are checked. The \
-JSON says how many (\"checked\").
+Every engine's results are first checked against the reference. An engine with wrong results is \
+not measured, and the exit code is 1. The plain reference checks up to 10^9 pairs of rule and key; \
+linear-simd, after it agrees with the reference there, checks up to 10^10; beyond that a sample of \
+evenly spaced keys is checked. The JSON field \"checked\" holds their number.
 
-Then, on pinned threads, the trace is looked up in batches over and over: a run to warm up, \
---runs runs whose median is the rate (\"mpps\", of all threads together), and a run in which each \
-batch is timed. p50 and p99 are the time of a batch divided by its keys: lookups of a batch \
-overlap, so there is no time of a single one.
+Then pinned threads look up the trace in batches repeatedly: one warm-up run, --runs runs whose \
+median is the throughput (\"mpps\", all threads together), and one run that times each batch. p50 \
+and p99 are the time of a batch divided by its keys: lookups of a batch overlap, so a single \
+lookup has no time of its own.
 
 \"digest\" is 64-bit FNV-1a over the winning index of every packet, in order, as a little-endian \
-int32 (-1 for none). It is null for an engine that would need too long for the whole trace.
+int32 (-1 for none). It is null for an engine that would take too long for the whole trace.
 
---updates measures changes too: rules are removed and inserted again, picked at random, first \
-with no reader, then while another thread looks keys up. Needs two cores to mean anything.";
+--updates also measures updates: it removes and reinserts random rules, first without a reader, \
+then while another thread looks up keys. It needs two cores to be meaningful.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,7 +60,7 @@ pub struct BenchClassifyArgs {
     #[command(flatten)]
     rules: RulesArgs,
 
-    /// Trace of packet headers as text, gzip'd or not; it is held in memory
+    /// Trace of packet headers as text, gzip'd or not; loaded into memory
     #[arg(long, value_name = "FILE")]
     trace: PathBuf,
 
@@ -72,7 +72,7 @@ pub struct BenchClassifyArgs {
     #[arg(long, value_name = "NAMES", value_parser = engine_parser(), value_delimiter = ',')]
     engines: Vec<Engine>,
 
-    /// Threads that look up at once, each on a core of its own
+    /// Lookup threads, each on its own core
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "1")]
     threads: usize,
 
@@ -80,15 +80,15 @@ pub struct BenchClassifyArgs {
     #[arg(long, value_name = "KEYS", value_parser = parse_positive, default_value = "256")]
     batch: usize,
 
-    /// Runs of which the median counts
+    /// Runs; the median is reported
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "7")]
     runs: usize,
 
-    /// Milliseconds that each run lasts
+    /// Milliseconds per run
     #[arg(long, value_name = "MS", value_parser = parse_positive, default_value = "200")]
     run_ms: usize,
 
-    /// Measure inserts and removes too, and what they do to a reader
+    /// Also measure inserts and removes, and their effect on a reader
     #[arg(long)]
     updates: bool,
 
@@ -191,7 +191,7 @@ fn read_trace(args: &BenchClassifyArgs, ruleset: &Ruleset) -> anyhow::Result<Key
     let progress = Progress::counter("reading the trace");
     let keys = read_all(&name, blocks, ruleset.schema(), |packets| progress.at(packets))?;
     if keys.is_empty() {
-        return Err(bad_input(format!("{name} holds no packet")));
+        return Err(bad_input(format!("{name} contains no packets")));
     }
     Ok(keys)
 }
@@ -216,7 +216,7 @@ fn bench_engine(
     match check_engine(classifier, ruleset, keys, reference) {
         Ok(digest) => report.digest = digest.map(|digest| digest.to_string()),
         Err(WrongAnswer { packet, got, want }) => {
-            let text = format!("wrong answer for packet {packet}: rule {got}, should be {want}");
+            let text = format!("wrong result for packet {packet}: rule {got}, expected {want}");
             report.error = Some(text);
             return report;
         }
@@ -242,7 +242,7 @@ fn bench_engine(
     let details = classifier.details().into_iter();
     report.details = details.map(|d| DetailReport { name: d.name, value: d.value }).collect();
     if args.updates {
-        progress.say(format!("changing rules in {engine}"));
+        progress.say(format!("updating rules in {engine}"));
         match measure_updates(classifier, ruleset, keys.as_batch(), &options) {
             Ok(rates) => report.updates = Some(rates),
             Err(error) => report.error = Some(format!("{error:#}")),
@@ -370,7 +370,7 @@ fn render_updates(report: &Report) -> String {
         ("inserts/s", Align::Right),
         ("removes/s", Align::Right),
         ("reader alone", Align::Right),
-        ("reader then", Align::Right),
+        ("reader with updates", Align::Right),
         ("kept", Align::Right),
     ]);
     for engine in &report.engines {
@@ -384,5 +384,5 @@ fn render_updates(report: &Report) -> String {
             format!("{:.0} %", updates.reader_kept * 100.0),
         ]);
     }
-    format!("\n{}{}", title("Changes while a reader runs", ""), table.render())
+    format!("\n{}{}", title("Updates while a reader runs", ""), table.render())
 }

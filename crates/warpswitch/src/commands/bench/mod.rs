@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 
 use crate::exit::Outcome;
 
-/// Measure how fast engines and configurations are on this machine
+/// Measure the performance of engines and configurations on this machine
 #[derive(Args, Debug)]
 pub struct BenchCommand {
     #[command(subcommand)]
@@ -29,10 +29,10 @@ enum What {
 }
 
 impl BenchCommand {
-    /// Runs what was named.
+    /// Runs the selected subcommand.
     ///
     /// # Errors
-    /// Whatever it met.
+    /// The error of the subcommand.
     pub fn run(&self) -> anyhow::Result<Outcome> {
         match &self.what {
             What::Classify(args) => classify::run(args),

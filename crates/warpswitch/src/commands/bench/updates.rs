@@ -58,7 +58,7 @@ pub fn measure_updates(
     keys: KeyBatch<'_>,
     options: &MeasureOptions,
 ) -> anyhow::Result<UpdateRates> {
-    ensure!(!ruleset.is_empty(), "there is no rule to change");
+    ensure!(!ruleset.is_empty(), "the rule set has no rule to update");
     let time = options.run_time * options.runs as u32;
     let probe = keys.slice(0, keys.len().min(20_000));
     let before = classify_all(classifier, probe, 1, &|_| {});
@@ -92,7 +92,7 @@ pub fn measure_updates(
     });
     let (removes, inserts) = changes?;
     let after = classify_all(classifier, probe, 1, &|_| {});
-    ensure!(before == after, "the answers changed after all rules were put back");
+    ensure!(before == after, "results differ after all rules were reinserted");
     Ok(UpdateRates {
         inserts_per_s: inserts.rate().round(),
         removes_per_s: removes.rate().round(),

@@ -27,8 +27,8 @@ Options:
   -d, --declarations        Write the declarations of the elements.
   -f, --file FILE           Read the configuration from FILE (default: standard input).
   -e, --expression EXPR     Use EXPR as configuration.
-      --config              Write the configuration; that is also the default.
-      --expand-vars         Replace variables; that is always done.
+      --config              Write the configuration (default).
+      --expand-vars         Replace variables (always on).
   -o, --output FILE         Write to FILE.
   -C, --clickpath PATH      Use PATH for CLICKPATH.
       --help                Print this and exit.

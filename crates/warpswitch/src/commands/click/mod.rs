@@ -26,7 +26,7 @@ use options::{Config, Options, Tells};
 
 const HELP: &str = "\
 Runs a configuration in the Click language. It installs the configuration, reports errors to the
-standard error stream, and then as a rule runs until interrupted.
+standard error stream, and then usually runs until interrupted.
 
 Usage: click [OPTION]... [ROUTERFILE] [NAME=VALUE]...
 
@@ -36,8 +36,8 @@ Options:
   -p, --port PORT               Listen for control connections on a TCP port (PORT+: or above).
   -u, --unix-socket FILE        Listen for control connections on a Unix socket.
   -R, --allow-reconfigure       Provide a writable 'hotconfig' handler.
-  -h, --handler ELEMENT.H       Print what read handler H says after the run.
-  -x, --exit-handler ELEMENT.H  Use what read handler H says as exit status.
+  -h, --handler ELEMENT.H       Print the value of read handler H after the run.
+  -x, --exit-handler ELEMENT.H  Use the value of read handler H as exit status.
   -o, --output FILE             Write the flat configuration to FILE.
   -q, --quit                    Do not run.
   -t, --time                    Print how long the run took.
@@ -50,7 +50,7 @@ Options:
   -v, --version                 Print the version and exit.
 ";
 
-/// Take Click's own command line: 'warpswitch click --help'
+/// Accept Click's own command line: 'warpswitch click --help'
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true)]
 pub struct ClickArgs {

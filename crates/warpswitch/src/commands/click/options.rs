@@ -26,7 +26,7 @@ pub struct Options {
     pub reconfigures: bool,
     /// Whether nothing runs.
     pub quits: bool,
-    /// Whether the time that it took is told.
+    /// Whether the run time is printed.
     pub tells_time: bool,
     /// Whether warnings are left out.
     pub no_warnings: bool,
@@ -38,7 +38,7 @@ pub struct Options {
     pub simulated: Option<Option<f64>>,
     /// Where libraries are.
     pub click_path: Option<String>,
-    /// What is only told: nothing runs then.
+    /// Text to print instead of a run.
     pub tells: Option<Tells>,
     /// Errors that do not keep the configuration from running.
     pub complaints: Vec<String>,

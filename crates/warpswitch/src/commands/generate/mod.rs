@@ -18,7 +18,7 @@ Examples:
   warpswitch generate pcap --rules ipc.rules --count 100K --out ipc.pcap
   warpswitch generate routes --family ipv6 --count 10K --out ipv6.routes";
 
-/// Generate rule sets, traces, captures, routes: the same seed, the same bytes, on every machine
+/// Generate rule sets, traces, captures and routes; equal seeds give equal output on any machine
 #[derive(Args, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct GenerateCommand {
@@ -35,10 +35,10 @@ enum What {
 }
 
 impl GenerateCommand {
-    /// Runs what was named.
+    /// Runs the selected subcommand.
     ///
     /// # Errors
-    /// Whatever it met.
+    /// The error of the subcommand.
     pub fn run(&self) -> anyhow::Result<Outcome> {
         match &self.what {
             What::Rules(args) => rules::run(args),

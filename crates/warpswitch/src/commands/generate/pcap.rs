@@ -19,12 +19,12 @@ use crate::term::Progress;
 const SIZES_STREAM: u64 = 0x7369_7a65_7321_0001;
 
 const LONG_ABOUT: &str = "\
-Generate a capture over a rule set: well-formed Ethernet frames, checksums and all, whose headers \
-lie in rules drawn at random. They are those of 'generate trace --realisable', given the same \
-options.
+Generate a capture over a rule set: well-formed Ethernet frames with valid checksums, whose \
+headers match randomly chosen rules. With the same options the headers are those of 'generate \
+trace --realisable'.
 
-Sizes do not count the four bytes of the check sequence, which captures do not hold. 'imix' is the \
-simple Internet mix: of twelve frames seven of 60 bytes, four of 590, one of 1514. A frame is \
+Sizes exclude the four bytes of the frame check sequence, which captures do not contain. 'imix' is \
+the simple Internet mix: of twelve frames seven of 60 bytes, four of 590, one of 1514. A frame is \
 never shorter than its headers.";
 
 const EXAMPLES: &str = "\
@@ -50,12 +50,12 @@ pub struct GeneratePcapArgs {
     #[arg(long, value_name = "SIZES", default_value = "60")]
     sizes: FrameSizes,
 
-    /// Captures whose TCP payloads fill the frames, one behind the other, over and over; several
-    /// separated by commas [default: bytes that count up]
+    /// Captures whose TCP payloads fill the frames in turn, repeatedly; several separated by commas
+    /// [default: incrementing bytes]
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     payloads: Vec<PathBuf>,
 
-    /// Packets per second that the time stamps tell of
+    /// Packet rate for the time stamps, in packets per second
     #[arg(long, value_name = "N", default_value = "1M", value_parser = parse_positive)]
     rate: usize,
 
@@ -67,7 +67,7 @@ pub struct GeneratePcapArgs {
     #[arg(long)]
     gzip: bool,
 
-    /// Where the capture goes; '-' is the standard output
+    /// Output file; '-' is the standard output
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 }

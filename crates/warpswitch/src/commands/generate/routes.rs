@@ -19,8 +19,8 @@ use crate::term::Progress;
 const ROUTES_MAX: usize = 10_000_000;
 
 const LONG_ABOUT: &str = "\
-Generate a table of routes, with the prefix lengths of the Internet's and crowded neighbourhoods, \
-as a list: a prefix and the number of a next hop, one a line.
+Generate a route table, with the prefix lengths of the Internet's table and dense neighbourhoods, \
+as a list: one prefix and next-hop number per line.
 
 The Internet's table had 901,899 IPv4 and 160,147 IPv6 prefixes in October 2025.";
 
@@ -33,7 +33,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
 pub struct GenerateRoutesArgs {
-    /// Addresses of the routes
+    /// Address family of the routes
     #[arg(long, value_name = "FAMILY", default_value = "ipv4", value_parser = family_parser())]
     family: Family,
 
@@ -45,11 +45,11 @@ pub struct GenerateRoutesArgs {
     #[arg(long, value_name = "N", default_value = "250", value_parser = parse_hops)]
     hops: u64,
 
-    /// Which of all such tables
+    /// Seed of the random generator
     #[arg(long, value_name = "SEED", default_value = "1", value_parser = parse_seed)]
     seed: u64,
 
-    /// Where the routes go; '-' is the standard output
+    /// Output file; '-' is the standard output
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
 }
@@ -71,7 +71,7 @@ pub fn run(args: &GenerateRoutesArgs) -> anyhow::Result<Outcome> {
     if !(1..=ROUTES_MAX).contains(&args.count) {
         let most = ROUTES_MAX / 1_000_000;
         return Err(bad_input(format!(
-            "--count is {}, a table has 1 to {most}M routes",
+            "invalid --count {}; expected 1 to {most}M routes",
             args.count
         )));
     }

@@ -17,10 +17,10 @@ use crate::output::{Hold, Output};
 use crate::term::Progress;
 
 const LONG_ABOUT: &str = "\
-Generate a rule set, in the style of ClassBench's (access lists, firewalls, IP chains, with the \
-prefix lengths, ports, nesting and skew of real ones) or GSwitch's synthetic kind.
+Generate a rule set, in the style of ClassBench (access lists, firewalls, IP chains, with the \
+prefix lengths, ports, nesting and skew of real ones) or of GSwitch's synthetic sets.
 
-ClassBench's format has no actions; the canonical one keeps them.";
+ClassBench's format has no actions; the canonical format keeps them.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,12 +32,12 @@ Examples:
 #[derive(Args, Debug)]
 #[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
 pub struct GenerateRulesArgs {
-    /// What the rules are modelled on
+    /// Style of the rules
     #[arg(long, value_name = "STYLE", default_value = "acl", conflicts_with = "synthetic",
           value_parser = style_parser())]
     style: Style,
 
-    /// Addresses of the rules
+    /// Address family of the rules
     #[arg(long, value_name = "FAMILY", default_value = "ipv4", conflicts_with = "synthetic",
           value_parser = family_parser())]
     family: Family,
@@ -51,15 +51,15 @@ pub struct GenerateRulesArgs {
           help = synthetic::HELP)]
     synthetic: Option<SyntheticArg>,
 
-    /// Which of all such sets
+    /// Seed of the random generator
     #[arg(long, value_name = "SEED", default_value = "1", value_parser = parse_seed)]
     seed: u64,
 
-    /// Format to write [default: classbench, or canonical where that has no room]
+    /// Format to write [default: classbench, or canonical if classbench cannot express the rules]
     #[arg(long, value_name = "FORMAT", value_parser = rules_format_parser())]
     format: Option<RulesFormat>,
 
-    /// Where the rules go; '-' is the standard output
+    /// Output file; '-' is the standard output
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
 }

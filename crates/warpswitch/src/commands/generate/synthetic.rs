@@ -7,8 +7,8 @@ use crate::args::parse_count;
 /// Help for the option.
 pub const HELP: &str = "\
 GSwitch's synthetic rules, as N=10K,C=64,F=16,Cm=4: N rules with C distinct masks, F of which \
-share the rules evenly (each other has one); every key of their trace matches in Cm masks. \
-',fields=12' makes OpenFlow rules";
+share the rules evenly (each other mask has one rule); every key of the trace matches in Cm masks. \
+',fields=12' generates OpenFlow rules";
 
 /// A synthetic set, but for its seed.
 #[derive(Clone, Copy, Debug)]
@@ -34,11 +34,11 @@ pub fn parse(text: &str) -> Result<SyntheticArg, String> {
             "f" => &mut full,
             "cm" => &mut overlap,
             "fields" => &mut fields,
-            _ => return Err(format!("'{name}' is none of N, C, F, Cm, fields")),
+            _ => return Err(format!("unknown parameter '{name}'; expected N, C, F, Cm or fields")),
         };
         *place = Some(parse_count(value.trim())?);
     }
-    let given = |value: Option<usize>, name: &str| value.ok_or(format!("{name} is missing"));
+    let given = |value: Option<usize>, name: &str| value.ok_or(format!("missing parameter {name}"));
     Ok(SyntheticArg(SyntheticSpec {
         rules: given(rules, "N")?,
         tuples: given(tuples, "C")?,

@@ -23,14 +23,15 @@ use crate::term::Progress;
 const BATCH_KEYS: usize = 8192;
 
 const LONG_ABOUT: &str = "\
-Generate a trace over a rule set: headers that lie in rules drawn at random.
+Generate a trace over a rule set: headers that match randomly chosen rules.
 
---point says where in its rule each header lies: at a corner (every open field at its lowest or \
-highest value, as ClassBench's trace_generator does it), or anywhere inside. --locality makes runs \
-of equal headers whose lengths follow a Pareto distribution; '1,0.1' is ClassBench's usual choice. \
-Without it headers are independent: no flow cache can help.
+--point sets the position of each header within its rule: at a corner (every wildcarded field at \
+its lowest or highest value, as ClassBench's trace_generator does), or anywhere inside. --locality \
+generates runs of equal headers whose lengths follow a Pareto distribution; '1,0.1' is \
+ClassBench's usual choice. Without it headers are independent, so no flow cache can help.
 
---realisable keeps to headers that some frame has (no TCP flags with UDP, and the like).";
+--realisable generates only headers that a real frame can have (no TCP flags with UDP, for \
+example).";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,15 +62,15 @@ pub struct GenerateTraceArgs {
           help = synthetic::HELP)]
     synthetic: Option<SyntheticArg>,
 
-    /// Keep to headers that some frame has
+    /// Generate only headers that a real frame can have
     #[arg(long)]
     realisable: bool,
 
-    /// Format to write [default: classbench, or canonical where that has no room]
+    /// Format to write [default: classbench, or canonical if classbench cannot express the headers]
     #[arg(long, value_name = "FORMAT", value_parser = trace_format_parser())]
     format: Option<TraceFormat>,
 
-    /// Where the trace goes; '-' is the standard output
+    /// Output file; '-' is the standard output
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
 }
@@ -81,15 +82,15 @@ pub struct KeyArgs {
     #[arg(long, value_name = "N", default_value = "1M", value_parser = parse_count)]
     pub count: usize,
 
-    /// Which of all such traces
+    /// Seed of the random generator
     #[arg(long, value_name = "SEED", default_value = "1", value_parser = parse_seed)]
     pub seed: u64,
 
-    /// Where in its rule each header lies
+    /// Position of each header within its rule
     #[arg(long, value_name = "POINT", default_value = "inside", value_parser = point_parser())]
     point: Point,
 
-    /// Shape and scale of a Pareto distribution of run lengths, as 1,0.1 [default: no runs]
+    /// Shape and scale of a Pareto distribution of run lengths, such as 1,0.1 [default: no runs]
     #[arg(long, value_name = "A,B")]
     locality: Option<Pareto>,
 }

@@ -48,11 +48,11 @@ fn text(rules: &Rules, others: &[LeftOutRule]) -> String {
     let (kept, files) = (rules.rules.len(), rules.files.join(", "));
     let all = human::counted(kept + others.len(), "rule");
     if others.is_empty() {
-        let looked_for = if kept > 0 { ", all looked for" } else { "" };
+        let looked_for = if kept > 0 { ", all active" } else { "" };
         return format!("{files}: {all}{looked_for}\n");
     }
     let (kept, left_out) = (human::count(kept as u64), human::count(others.len() as u64));
-    let mut text = format!("{files}: {all}, {kept} looked for, {left_out} left out, by keyword:\n");
+    let mut text = format!("{files}: {all}, {kept} active, {left_out} skipped, by keyword:\n");
     for (keyword, count) in rules.keywords_left_out() {
         let _ = writeln!(text, "  {:>6}  {keyword}", human::count(count as u64));
     }

@@ -34,42 +34,43 @@ use crate::{human, interrupt, load};
 const BATCH_PACKETS: usize = 1024;
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Odd rules that are told one by one.
+/// Rule warnings that are printed one by one.
 const REMARKS_MAX: usize = 10;
 
 /// Rows of the table of alerts.
 const ROWS_MAX: usize = 20;
 
 const LONG_ABOUT: &str = "\
-Look for the rules of Snort or Suricata in a capture, and write an alert for each that is found.
+Match Snort or Suricata rules against a capture, and write an alert for each match.
 
-Rules are read as they are. What they may ask of headers, flows, payloads and messages of HTTP/1 \
-is in docs/ids.md; a rule with anything else (dns.query, tls.sni, ...) is left out, and the \
-summary says how many were for which keyword. --left-out lists them, one by one. An error in a \
-rule file ends the run before anything is written; the first ten are shown, as are the first ten \
-rules of a class that is not known, or with the gid, sid and rev of another one.
+docs/ids.md lists the supported keywords for headers, flows, payloads and HTTP/1 messages. A rule \
+with any other keyword (dns.query, tls.sni, ...) is skipped, and the summary counts skipped rules \
+by keyword; --left-out lists the skipped rules. An error in a rule file ends the run before \
+anything is written; the first ten errors are printed, and the first ten warnings about unknown \
+classtypes or duplicate gid, sid and rev.
 
-Streams of TCP are put together, so a match across segments is found, once. Memory is bounded: \
---flows-max, --memory-max and --fragments-max say how far, and the summary says what that is \
-together. IP fragments are put together. What was not inspected is counted by reason.
+TCP streams are reassembled, so a match across segments is found, once; so are IP fragments. \
+--flows-max, --memory-max and --fragments-max limit the memory, and the summary shows the total \
+limit. Traffic that was not inspected is counted by reason.
 
-Where the capture is a stream, the standard input or a pipe, alerts are written as they come, also \
-into a file: when it has no more for now, and once a second. Else they appear when all of it was \
-read. INT, TERM or HUP end the reading: what was read is inspected, alerts and summary are there, \
-and the exit code is 0. A second one ends it at once.
+If the capture is a stream (the standard input or a pipe), alerts are written as they occur, also \
+to a file: whenever the input has no more data for now, and once a second. Otherwise they appear \
+after the whole capture was read. INT, TERM or HUP stop reading: the input read so far is \
+inspected, alerts and summary are written, and the exit code is 0. A second signal ends the run at \
+once.
 
-A frame that cannot be read, for an invalid length say, ends the reading: the frames before it are \
+A frame that cannot be read, such as one with an invalid length, ends reading: frames before it are \
 inspected, alerts, counters and summary are written, then an error names the frame, and the exit \
 code is 2. A capture that ends within a frame gives a warning instead, and exit code 0.
 
-Alerts are JSON lines with the fields of Suricata's EVE, in the order of the capture; the last \
-line has the counters. The same capture and rules give the same bytes. With --json the summary is \
-an object on the standard output, and alerts are written only where --out says; with '--out - \
---json' the object goes to the standard error stream. Rules of which none is looked for are told, \
-and no error: the capture is counted all the same.
+Alerts are JSON lines with the fields of Suricata's EVE, in capture order; the last line has the \
+counters. The same capture and rules give identical output. With --json the summary is an object \
+on the standard output, and alerts are written only to the destination of --out; with '--out - \
+--json' the object goes to the standard error stream. It is a warning, not an error, if no rule is \
+active: the traffic is still counted.
 
-With --check rules are read, and no capture: what is left out is listed by rule and keyword, and \
-the exit code is 1 unless every rule is looked for.";
+With --check only rules are read, no capture: skipped rules are listed by rule and keyword, and \
+the exit code is 1 unless every rule is active.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -80,7 +81,7 @@ Examples:
   warpswitch ids --rules my.rules --pcap a.pcap --var HOME_NET=10.0.0.0/8 --json
   warpswitch ids --rules my.rules --check";
 
-/// Look for the rules of Snort or Suricata in a capture
+/// Match Snort or Suricata rules against a capture
 #[derive(Args, Debug)]
 #[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
 pub struct IdsArgs {
@@ -92,16 +93,16 @@ pub struct IdsArgs {
     #[arg(long, value_name = "FILE", required_unless_present = "check")]
     pcap: Option<PathBuf>,
 
-    /// Read the rules alone, and list those that are left out
+    /// Only read the rules, and list those that are skipped
     #[arg(long, conflicts_with_all = ["pcap", "out", "payload", "flows_max", "memory_max",
         "fragments_max", "window", "left_out", "quiet"])]
     check: bool,
 
-    /// Where alerts go; '-' is the standard output [default: -, or nowhere with --json]
+    /// Output file for alerts; '-' is the standard output [default: -, or nowhere with --json]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// Variable of the rules, as HOME_NET=[10.0.0.0/8,!10.1.0.0/16]; may be given again
+    /// Rule variable, such as HOME_NET=[10.0.0.0/8,!10.1.0.0/16]; repeatable
     #[arg(long, value_name = "NAME=VALUE")]
     var: Vec<String>,
 
@@ -109,24 +110,24 @@ pub struct IdsArgs {
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "0")]
     payload: usize,
 
-    /// The most flows at a time
+    /// Maximum number of concurrent flows
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "65536")]
     flows_max: usize,
 
-    /// The most bytes of all streams together (suffix K, M or G)
+    /// Maximum total bytes of stream buffers (suffix K, M or G)
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "128M")]
     memory_max: usize,
 
-    /// The most bytes of IP fragments whose packets are not whole (suffix K, M or G)
+    /// Maximum bytes of IP fragments awaiting reassembly (suffix K, M or G)
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "4M")]
     fragments_max: usize,
 
-    /// Bytes of a stream before new ones in which a rule may begin [default: as many as the rules
-    /// can use, at most 2K]
+    /// Already inspected bytes of a stream that a match may span [default: as many as the rules can
+    /// use, at most 2K]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     window: Option<usize>,
 
-    /// List the rules that were left out
+    /// List the skipped rules
     #[arg(long)]
     left_out: bool,
 
@@ -210,10 +211,10 @@ pub fn run(args: &IdsArgs) -> anyhow::Result<Outcome> {
     output.commit()?;
     let time = start.elapsed();
     if let Some(place) = &course.truncated {
-        term::warning(format!("{place}; the whole frames before that were inspected"));
+        term::warning(format!("{place}; inspected the whole frames before it"));
     }
     if course.is_interrupted {
-        term::warning("interrupted; what was read before was inspected");
+        term::warning("interrupted; inspected the input read so far");
     }
     if args.json {
         let summary = summary(&inspector, time, &course);
@@ -292,7 +293,7 @@ fn load_rules(args: &IdsArgs) -> anyhow::Result<Rules> {
     }
     if let Some(why) = rules.why_nothing() {
         let is_listed = args.check || rules.left_out.is_empty();
-        let hint = if is_listed { "" } else { "; --left-out lists them" };
+        let hint = if is_listed { "" } else { "; --left-out lists the skipped rules" };
         term::warning(format!("{why}{hint}"));
     }
     Ok(rules)
@@ -306,7 +307,7 @@ fn tell_remarks(rules: &Rules) {
     }
     if rules.remarks.len() > REMARKS_MAX {
         let more = human::counted(rules.remarks.len() - REMARKS_MAX, "rule");
-        term::warning(format!("and {more} more of that kind"));
+        term::warning(format!("and {more} more such warnings"));
     }
 }
 
@@ -348,13 +349,13 @@ impl Course {
         }
     }
 
-    /// Tells that no frame was IP as the capture says that frames start, if most are otherwise.
+    /// Warns if no frame starts with the declared link type but most start otherwise.
     fn tell_odd_link(&mut self, name: &str) {
         let Some(odd) = self.odd_link.or_else(|| self.watch.end()) else { return };
         let link = odd.link.editcap_name().unwrap_or_default();
         term::warning(format!(
-            "{name}: nothing is inspected: {odd}, and the capture says otherwise: \
-             `editcap -T {link} IN OUT` says so in it"
+            "{name}: nothing was inspected: {odd}, but the capture declares another link type; \
+             `editcap -T {link} IN OUT` corrects it"
         ));
     }
 
@@ -364,12 +365,10 @@ impl Course {
         let Some(link) = self.unread_link else { return Ok(()) };
         let expected = LinkType::EXPECTED;
         if self.unread == packets {
-            return Err(bad_input(format!(
-                "{name}: frames of {link}, which is not read: {expected}"
-            )));
+            return Err(bad_input(format!("{name}: unsupported {link}; {expected}")));
         }
         let frames = human::counted(self.unread as usize, "frame");
-        term::warning(format!("{name}: {frames} of {link} not inspected: {expected}"));
+        term::warning(format!("{name}: {frames} of unsupported {link} not inspected; {expected}"));
         Ok(())
     }
 }
@@ -542,7 +541,7 @@ fn summary(inspector: &Inspector, time: Duration, course: &Course) -> Summary {
 fn tell_summary(inspector: &Inspector, time: Duration) {
     let stats = eve::stats(inspector);
     term::note(format!(
-        "{} in {} ({}): {}, {}, {}; {} looked for",
+        "{} in {} ({}): {}, {}, {}; {} active",
         human::counted(stats.decoder.pkts as usize, "packet"),
         human::time(time),
         human::rate(mpps(stats.decoder.pkts, time) * 1e6),
@@ -568,7 +567,7 @@ fn tell_summary(inspector: &Inspector, time: Duration) {
     let keywords = keywords(inspector.engine());
     if !keywords.is_empty() {
         let rules = human::counted(stats.detect.rules_left_out as usize, "rule");
-        term::note(format!("{rules} left out (--left-out lists them), by keyword:"));
+        term::note(format!("{rules} skipped (--left-out lists them), by keyword:"));
         for (keyword, count) in keywords.iter().take(ROWS_MAX) {
             term::note(format!("  {:>6}  {keyword}", human::count(*count as u64)));
         }
@@ -578,32 +577,32 @@ fn tell_summary(inspector: &Inspector, time: Duration) {
         }
     }
     let bound = human::bytes(inspector.bytes_max());
-    term::note(format!("flows, streams and fragments take at most {bound}, whatever comes"));
+    term::note(format!("memory limit for flows, streams and fragments: {bound}"));
 }
 
 /// What was not inspected, and what streams met.
 fn tell_counters(stats: &StatsPart) {
     let lines = [
-        ("not inspected: headers that cannot be read", stats.decoder.invalid),
+        ("not inspected: invalid headers", stats.decoder.invalid),
         ("not inspected: not IP", stats.decoder.not_ip),
-        ("not inspected: fragments of unfinished packets", stats.decoder.fragments),
-        ("payloads that the capture has in part", stats.decoder.cut),
-        ("packets put together from fragments", stats.defrag.reassembled),
-        ("fragments that contradict earlier ones", stats.defrag.overlap_diff_data),
-        ("fragmented packets given up to make room", stats.defrag.evicted),
-        ("connections met midway", stats.tcp.midstream_pickups),
-        ("segments out of order", stats.tcp.out_of_order),
-        ("segments that came twice", stats.tcp.retransmissions),
-        ("segments that contradict earlier ones", stats.tcp.overlap_diff_data),
-        ("segments of no place in their stream", stats.tcp.out_of_window),
+        ("not inspected: fragments of incomplete packets", stats.decoder.fragments),
+        ("payloads truncated by the capture", stats.decoder.cut),
+        ("packets reassembled from fragments", stats.defrag.reassembled),
+        ("fragments with conflicting overlap", stats.defrag.overlap_diff_data),
+        ("incomplete packets evicted", stats.defrag.evicted),
+        ("connections picked up midstream", stats.tcp.midstream_pickups),
+        ("out-of-order segments", stats.tcp.out_of_order),
+        ("retransmitted segments", stats.tcp.retransmissions),
+        ("segments with conflicting overlap", stats.tcp.overlap_diff_data),
+        ("segments outside the window", stats.tcp.out_of_window),
         ("gaps in streams", stats.tcp.reassembly_gap),
-        ("sides that spoke HTTP and were given up", stats.http.given_up),
-        ("flows that ended to make room", stats.flow.evicted),
-        ("flows that ended for memory", stats.flow.evicted_for_memory),
-        ("alerts taken back by pass", stats.detect.alerts_passed),
-        ("alerts that thresholds kept quiet", stats.detect.alerts_suppressed),
-        ("windows of thresholds that were forgotten", stats.detect.thresholds_evicted),
-        ("texts with too much work to confirm", stats.detect.work_cut),
+        ("HTTP parsers stopped by errors", stats.http.given_up),
+        ("flows evicted for the flow limit", stats.flow.evicted),
+        ("flows evicted for the memory limit", stats.flow.evicted_for_memory),
+        ("alerts suppressed by pass rules", stats.detect.alerts_passed),
+        ("alerts suppressed by thresholds", stats.detect.alerts_suppressed),
+        ("threshold windows evicted", stats.detect.thresholds_evicted),
+        ("buffers over the match work limit", stats.detect.work_cut),
     ];
     for (what, count) in lines.into_iter().filter(|line| line.1 > 0) {
         term::note(format!("  {what:<44} {:>12}", human::count(count)));

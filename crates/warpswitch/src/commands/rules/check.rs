@@ -14,20 +14,20 @@ use crate::term::{BAD, FAINT, GOOD, Progress, WARN, paint};
 use crate::{human, load};
 
 const LONG_ABOUT: &str = "\
-Find rules that can never win, and rules that could go without changing any packet's action.
+Find rules that can never win, and rules whose removal would not change any packet's action.
 
   duplicate  a rule above has exactly the same match
-  shadowed   one rule above contains it and is larger
+  shadowed   one larger rule above contains it
   redundant  it can win, but one larger rule below has the same action, and no
              rule between the two overlaps it with another action
 
-'Above' and 'below' are in order of precedence: priority first, then place in the file. The first \
-two kinds can never win. All rules named can be removed together. Only one covering rule is looked \
-for: what several rules cover together is not found. In a set where every rule has the same action \
-redundancy says nothing and is left out. The terms follow Al-Shaer and Hamed, 'Discovery of Policy \
-Anomalies in Distributed Firewalls' (INFOCOM 2004).
+'Above' and 'below' are in order of precedence: priority first, then position in the file. The \
+first two kinds can never win. All listed rules can be removed together. Only coverage by a single \
+rule is detected, not by several rules together. In a set where every rule has the same action, \
+redundancy is meaningless and not checked. The terms follow Al-Shaer and Hamed, 'Discovery of \
+Policy Anomalies in Distributed Firewalls' (INFOCOM 2004).
 
-A rule that contradicts what it is hidden by (another action) is marked: it is likelier a mistake.";
+A rule that is hidden by a rule with another action is marked: it is more likely a mistake.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,11 +43,11 @@ pub struct CheckArgs {
     #[command(flatten)]
     rules: RuleFileArgs,
 
-    /// Findings of each kind to list; all are counted
+    /// Maximum findings of each kind to list; all are counted
     #[arg(long, value_name = "N", value_parser = parse_count, default_value = "10")]
     limit: usize,
 
-    /// End with exit code 1 if there is any finding
+    /// Exit with code 1 if there is any finding
     #[arg(long)]
     deny: bool,
 
@@ -154,12 +154,14 @@ fn render(loaded: &LoadedRules, report: &CheckReport, limit: usize) -> String {
     });
     text += &format!("{}: {}\n", human::counted(ruleset.len(), "rule"), counts.join(", "));
     if !report.redundancy_checked && !ruleset.is_empty() {
-        text += "Redundancy was not looked for: every rule has the same action.\n";
+        text += "Redundancy was not checked: every rule has the same action.\n";
     }
     if report.rules_checked < ruleset.len() {
         let checked = human::count(report.rules_checked as u64);
-        text +=
-            &format!("Only the first {checked} rules were checked: the set is too entangled.\n");
+        text += &format!(
+            "Only the first {checked} rules were checked: the rule set has too many \
+                overlaps.\n"
+        );
     }
     text
 }
@@ -170,7 +172,7 @@ fn render_one(ruleset: &Ruleset, file: &str, anomaly: &Anomaly) -> String {
     let verb = match kind {
         AnomalyKind::Duplicate => "has the same match as",
         AnomalyKind::Shadowed => "is contained in",
-        AnomalyKind::Redundant => "would be done by",
+        AnomalyKind::Redundant => "is made redundant by",
     };
     let head = if same_action { paint(WARN, kind.name()) } else { paint(BAD, kind.name()) };
     let aside = if same_action { "" } else { ", which has another action" };

@@ -14,14 +14,16 @@ use crate::output::{Hold, Output, refuse_overwriting};
 use crate::term;
 
 const LONG_ABOUT: &str = "\
-Write a rule set in another format. Which rule wins stays the same for every packet.
+Write a rule set in another format. The winning rule stays the same for every packet.
 
-A rule that the format cannot express ends the command with exit code 2, names it, and nothing is \
-written. What a format has no room for but that changes no winner (an action in ClassBench, say) \
-is left out with a warning; a rule may become several lines where the format has no ranges.
+A rule that the format cannot express ends the command with exit code 2 and an error that names \
+the rule; nothing is written. Properties that the format cannot store but that do not change any \
+winner (an action in ClassBench, for example) are dropped with a warning. A rule may become \
+several lines if the format has no ranges.
 
-Flows of one priority have no order in Open vSwitch: rules without priorities are numbered anew \
-for it, up to 65,536 of them, and priorities that the source gives twice are kept with a warning.";
+Open vSwitch does not define an order for flows of equal priority: rules without priorities are \
+renumbered for it, up to 65,536 of them, and duplicate priorities in the source are kept with a \
+warning.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,7 +42,7 @@ pub struct ConvertArgs {
     #[arg(long, value_name = "FORMAT", value_parser = rules_format_parser())]
     to: RulesFormat,
 
-    /// Where the rules go; '-' is the standard output
+    /// Output file; '-' is the standard output
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
 }
@@ -65,7 +67,7 @@ fn warn_of(report: &WriteReport, format: RulesFormat) {
     let lost = |count: usize, what: &str| {
         if count > 0 {
             let rules = human::counted(count, "rule");
-            term::warning(format!("{format} holds no {what}: left out for {rules}"));
+            term::warning(format!("{format} cannot store {what}: dropped for {rules}"));
         }
     };
     lost(report.actions_lost, "actions of this kind");
@@ -78,10 +80,10 @@ fn warn_of(report: &WriteReport, format: RulesFormat) {
         ));
     }
     if report.renumbered {
-        term::note("priorities were numbered anew; the order of the rules is the same");
+        term::note("priorities were renumbered; the order of the rules is unchanged");
     }
     if report.reordered {
-        term::note("rules stand in order of precedence, not in that of the source");
+        term::note("rules are in order of precedence, not of the source");
     }
     if report.ties > 0 {
         let rules = human::count(report.ties as u64);

@@ -18,13 +18,13 @@ use crate::output::{Hold, Output, is_dash, print_json, refuse_overwriting};
 use crate::term;
 
 const LONG_ABOUT: &str = "\
-Write a rule set with every port range turned into prefixes, as hardware tables and engines that \
-know only masks need it, and report the cost.
+Write a rule set with every port range expanded to prefixes, as hardware tables and mask-based \
+engines need it, and report the cost.
 
 A range needs at most 30 prefixes, so a rule with two ranges becomes at most 900 entries. The \
-entries of a rule stand together, in the place of the rule and with its priority and action: the \
-same packets are won by the entries of the same rule. The report goes to the standard error \
-stream, or as JSON to the standard output if the rules go to a file.";
+entries of a rule are adjacent, at the rule's position and with its priority and action, so every \
+packet still matches the same rule. The report goes to the standard error stream, or as JSON to \
+the standard output if the rules go to a file.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,7 +44,7 @@ pub struct ExpandArgs {
           default_value = "canonical")]
     to: RulesFormat,
 
-    /// Where the entries go; '-' is the standard output
+    /// Output file; '-' is the standard output
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
 
@@ -52,7 +52,7 @@ pub struct ExpandArgs {
     #[arg(long, value_name = "N", value_parser = parse_count, default_value = "100M")]
     entries_max: usize,
 
-    /// Print the report as JSON; the entries must go to a file then
+    /// Print the report as JSON; requires --out FILE
     #[arg(long)]
     json: bool,
 }
@@ -76,7 +76,7 @@ struct Cost {
 /// written.
 pub fn run(args: &ExpandArgs) -> anyhow::Result<Outcome> {
     if args.json && is_dash(&args.out) {
-        return Err(bad_input("--json needs the entries to go to a file: add '--out FILE'"));
+        return Err(bad_input("--json requires '--out FILE'"));
     }
     let rules = args.rules.to_rules_args();
     refuse_overwriting(&args.out, &[("the rules", &rules.rules)])?;
@@ -84,7 +84,7 @@ pub fn run(args: &ExpandArgs) -> anyhow::Result<Outcome> {
     let cost = cost_of(&ruleset);
     if cost.entries > args.entries_max as u64 {
         anyhow::bail!(
-            "the rules become {} entries, the bound is {}; raise it with --entries-max",
+            "the rules expand to {} entries, limit {}; raise it with --entries-max",
             human::count(cost.entries),
             human::count(args.entries_max as u64)
         );

@@ -35,10 +35,10 @@ enum What {
 }
 
 impl RulesCommand {
-    /// Runs what was named.
+    /// Runs the selected subcommand.
     ///
     /// # Errors
-    /// Whatever it met.
+    /// The error of the subcommand.
     pub fn run(&self) -> anyhow::Result<Outcome> {
         match &self.what {
             What::Check(args) => check::run(args),

@@ -15,14 +15,14 @@ use crate::table::{Align, Table, title};
 use crate::term::Progress;
 
 const LONG_ABOUT: &str = "\
-Describe a rule set: actions, masks, prefix lengths, ports, what its ranges cost, and how many \
-rules match at once.
+Describe a rule set: actions, masks, prefix lengths, ports, range expansion cost, and the number \
+of rules that match at once.
 
-A tuple is a distinct mask: engines that hash keep one table for each. A range counts there as \
-the bits that all its ports share. The entries are what engines that know only masks hold, once \
-every range has become prefixes; turbo, linear and hypercuts keep ranges whole.
+A tuple is a distinct mask: hash-based engines keep one table per tuple. A range counts there as \
+the bits that all its ports share. Masked entries are those of mask-based engines after range \
+expansion; turbo, linear and hypercuts keep ranges whole.
 
-Overlap is counted at the lowest corner of every rule, or of 20,000 rules at even distances.";
+Overlap is counted at the lowest corner of every rule, or of 20,000 evenly spaced rules.";
 
 /// Describe a rule set
 #[derive(Args, Debug)]
@@ -31,7 +31,7 @@ pub struct StatsArgs {
     #[command(flatten)]
     rules: RuleFileArgs,
 
-    /// Lines of each list; the rest is summed up
+    /// Lines of each list; the rest is summarized
     #[arg(long, value_name = "N", value_parser = parse_count, default_value = "8")]
     limit: usize,
 
@@ -149,7 +149,7 @@ fn render_cost(ruleset: &Ruleset, stats: &Stats) -> String {
     let overlap = &stats.overlap;
     text += &format!("\n\n{}", title("Overlap", ""));
     text += &format!(
-        "  {} rules match at once on average, {} at most ({} looked at)\n",
+        "  {} rules match at once on average, {} at most ({} sampled)\n",
         human::significant(overlap.mean),
         human::count(overlap.max as u64),
         human::counted(overlap.corners, "corner")
@@ -251,7 +251,7 @@ fn mask_text(schema: &'static Schema, mask: &[u32]) -> String {
         parts.push((spec.bit_offset + spec.bits, text));
     }
     if parts.is_empty() {
-        return "nothing examined".into();
+        return "no field matched".into();
     }
     parts.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(" ")
 }

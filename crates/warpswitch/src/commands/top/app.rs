@@ -153,7 +153,7 @@ impl App {
             // What is no longer shown is no longer of interest.
             Told::Opened(name, _) if self.walk.last() != Some(&name) => {}
             Told::Opened(name, None) => {
-                self.message = format!("there is no element '{name}' any more");
+                self.message = format!("element '{name}' no longer exists");
                 self.back();
             }
             Told::Opened(_, detail) => self.detail = detail,
@@ -433,7 +433,7 @@ pub mod tests {
         app.hear(Told::Opened("t".into(), None));
         assert_eq!(
             (app.walk.join(" "), app.message.as_str()),
-            ("q".into(), "there is no element 't' any more")
+            ("q".into(), "element 't' no longer exists")
         );
         assert_eq!(app.take_asks(), [Ask::Open("t".into()), Ask::Open("q".into())]);
         press(&mut app, "<back>");

@@ -86,9 +86,9 @@ impl Handler {
     pub fn note(&self) -> &'static str {
         match () {
             () if self.is_watched() => "…",
-            () if self.is_readable() => "(long: Enter reads it)",
+            () if self.is_readable() => "(long: press Enter to read)",
             () if self.flags.contains('r') => "(takes a parameter)",
-            () => "(to write)",
+            () => "(write-only)",
         }
     }
 }

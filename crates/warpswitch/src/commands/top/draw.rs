@@ -18,25 +18,25 @@ const ANSWER_LINES: [usize; 2] = [3, 5000];
 
 /// Keys, for help.
 const KEYS: [(&str, &str); 11] = [
-    ("↑ ↓  j k", "select an element; on one, a neighbour or a handler"),
-    ("Enter  →", "open the element, go to the neighbour, show all of the handler"),
-    ("Back  ←", "go back the way that you came"),
-    ("Esc", "go back to the table; there, show all elements again"),
+    ("↑ ↓  j k", "select an element; in its view, a neighbour or a handler"),
+    ("Enter  →", "open the element, go to the neighbour, show the whole handler"),
+    ("Back  ←", "go back to the previous view"),
+    ("Esc", "go back to the table; there, clear the filter"),
     ("PgUp PgDn", "a page up or down"),
     ("Home End", "to the first, to the last"),
-    ("/", "show elements whose name or class contains a text"),
+    ("/", "filter elements by name or class"),
     ("s", "sort by packets/s, ns/packet, % core, drops/s, held, order"),
     ("?  h", "this help"),
-    ("q  Ctrl-C", "quit; the router goes on"),
+    ("q  Ctrl-C", "quit; the router keeps running"),
     ("", ""),
 ];
 const MEANING: [&str; 6] = [
-    "Rates are those of the last interval. packets/s are packets that came in, or went out of",
-    "sources and elements that are asked. batch is packets per batch. ns/packet and % core are",
-    "time in the element itself; 100 % is one core, and elements may run on several. held is",
-    "packets that stand in it, in a queue for instance.",
+    "Rates are those of the last interval. packets/s counts packets in; for sources and",
+    "elements that are pulled, packets out. batch is packets per batch. ns/packet and % core",
+    "are time in the element itself; 100 % is one core, and elements may use several.",
+    "held is the packets that the element holds, a queue for example.",
     "",
-    "Any key leaves this help.",
+    "Press any key to close this help.",
 ];
 
 /// Styles.
@@ -80,7 +80,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App, theme: &Theme) {
 fn title<'a>(app: &App, theme: &Theme) -> Line<'a> {
     let mut spans = vec![Span::styled(format!(" {}", app.place), theme.heading)];
     let Some(rates) = &app.rates else {
-        spans.push(Span::styled("  waits for the router", theme.faint));
+        spans.push(Span::styled("  waiting for the router", theme.faint));
         return Line::from(spans);
     };
     let drops: f64 = rates.elements.iter().map(|element| element.drops_per_s).sum();
@@ -95,7 +95,7 @@ fn title<'a>(app: &App, theme: &Theme) -> Line<'a> {
     spans.push(Span::raw(told));
     spans.push(Span::styled(format!("  every {} s", app.interval_s), theme.faint));
     if !rates.counts_costs {
-        let why = "  bytes and costs are not counted: run with --control or --stats";
+        let why = "  bytes and times are not measured: run with --control or --stats";
         spans.push(Span::styled(why, theme.warn));
     }
     Line::from(spans)
@@ -106,7 +106,7 @@ fn foot_line<'a>(app: &App, theme: &Theme) -> Line<'a> {
         return Line::styled(format!(" {}", app.message), theme.warn);
     }
     if app.is_typing {
-        let keys = Span::styled("  Enter keeps it, Esc shows all", theme.faint);
+        let keys = Span::styled("  Enter keeps the filter, Esc clears it", theme.faint);
         return Line::from(vec![Span::raw(format!(" /{}▏", app.filter)), keys]);
     }
     let filter = match app.filter.is_empty() {
@@ -162,7 +162,7 @@ fn draw_table(frame: &mut Frame<'_>, app: &mut App, theme: &Theme, area: Rect) {
         lines.push(Line::styled(format!("{text:<width$}"), style));
     }
     if rows.is_empty() {
-        lines.push(Line::styled("  no element has such a name or class", theme.faint));
+        lines.push(Line::styled("  no element matches the filter", theme.faint));
     }
     frame.render_widget(Paragraph::new(lines), area);
 }
@@ -243,7 +243,7 @@ impl Page<'_> {
             "   {} packets/s{}{}{}{}",
             human::scaled(rates.packets_per_s),
             known(rates.bits_per_s, "bit/s"),
-            known(rates.mean_batch, "packets a batch"),
+            known(rates.mean_batch, "packets per batch"),
             known(rates.ns_per_packet, "ns/packet"),
             known(rates.percent_of_core, "% of a core"),
         )));
@@ -253,7 +253,7 @@ impl Page<'_> {
             held => format!(", holds {}", human::count(held)),
         };
         let packets = human::count(rates.packets);
-        self.lines.push(Line::raw(format!("   {packets} packets{bytes} in all{held}")));
+        self.lines.push(Line::raw(format!("   {packets} packets{bytes} in total{held}")));
     }
 
     fn ports(&mut self, detail: &Detail, cursor: Option<Item>) {
@@ -333,7 +333,7 @@ impl Page<'_> {
                 if left == 0 {
                     let rest = text.lines().count() - idx;
                     let rest = human::counted(rest, "line");
-                    let told = format!("     and {rest} more: Enter shows all");
+                    let told = format!("     and {rest} more: press Enter to show all");
                     return self.lines.push(Line::styled(told, self.theme.faint));
                 }
                 left -= 1;
@@ -447,10 +447,10 @@ mod tests {
      a  1
      b  2
      c  3
-     and 1 line more: Enter shows all
-   table             (long: Enter reads it)
+     and 1 line more: press Enter to show all
+   table             (long: press Enter to read)
    lookup            (takes a parameter)
-   reset             (to write)
+   reset             (write-only)
 
  ↑↓ move  Enter go  Back return  Esc table  ? help  q quit";
         assert_eq!(seen(&mut app, 80, 30).join("\n"), expected);
@@ -459,7 +459,7 @@ mod tests {
         app.hear(Told::Opened("t".into(), Some(queue())));
         press(&mut app, "<end>");
         let seen = seen(&mut app, 60, 8);
-        assert_eq!(seen[6], "   reset             (to write)");
+        assert_eq!(seen[6], "   reset             (write-only)");
         press(&mut app, "<pageup><pageup><pageup><pageup><pageup>");
         let seen_above = self::seen(&mut app, 60, 8);
         assert_eq!(seen_above[1], " q › t");
@@ -472,16 +472,16 @@ mod tests {
         let mut app = app();
         press(&mut app, "?");
         let help = seen(&mut app, 100, 24).join("\n");
-        for text in ["Keys", "go back the way that you came", "100 % is one core", "q  Ctrl-C"] {
+        for text in ["Keys", "go back to the previous view", "100 % is one core", "q  Ctrl-C"] {
             assert!(help.contains(text), "{help}");
         }
         press(&mut app, "x");
-        app.message = "there is no element 'x' any more".to_owned();
-        assert_eq!(seen(&mut app, 60, 5)[4], " there is no element 'x' any more");
+        app.message = "element 'x' no longer exists".to_owned();
+        assert_eq!(seen(&mut app, 60, 5)[4], " element 'x' no longer exists");
         press(&mut app, "/zz");
         let seen = seen(&mut app, 60, 5);
-        assert_eq!(seen[2], "  no element has such a name or class");
-        assert_eq!(seen[4], " /zz▏  Enter keeps it, Esc shows all");
+        assert_eq!(seen[2], "  no element matches the filter");
+        assert_eq!(seen[4], " /zz▏  Enter keeps the filter, Esc clears it");
     }
 
     #[test]

@@ -31,23 +31,23 @@ use plain::Form;
 use rates::{Reading, STATS_BYTES_MAX, Sort};
 
 const LONG_ABOUT: &str = "\
-Show live what each element of a running configuration does: packets a second, time per packet, \
-drops and their reasons. On a terminal Enter opens an element, with its ports, configuration and \
-handlers, and then goes on to its neighbours, so that one can walk the graph; '?' tells all keys.
+Show live statistics of each element of a running configuration: packets per second, time per \
+packet, drops and their reasons. On a terminal Enter opens an element, with its ports, \
+configuration and handlers, and then follows connections to its neighbours; '?' lists all keys.
 
 The router needs a control socket: 'warpswitch run --control', 'warpswitch click -p' or '-u', or \
-the element ControlSocket. Bytes and times are counted with 'run --control' and 'run --stats'.
+the element ControlSocket. Bytes and times are measured with 'run --control' and 'run --stats'.
 
-Where the standard output is no terminal, and with --once, a table is printed after one interval.";
+If the standard output is not a terminal, or with --once, a table is printed after one interval.";
 
 const EXAMPLES: &str = "\
 Columns:
-  packets/s  packets that came in, or went out of sources and elements that are asked
+  packets/s  packets in; for sources and elements that are pulled, packets out
   batch      packets per batch
   ns/packet  time in the element itself, per packet
   % core     time in the element itself; 100 is one core
-  held       packets that stand in it
-  drops/s    packets that it dropped, for the reasons that it tells
+  held       packets that the element holds
+  drops/s    packets that the element dropped, for the listed reasons
 
 Examples:
   echo 'RatedSource(RATE 10000) -> c :: Counter -> Discard' > rated.click
@@ -56,7 +56,7 @@ Examples:
   warpswitch top rated.sock --once --sort cost
   warpswitch top rated.sock --json --interval 0.1 --count 2";
 
-/// Show live what a running configuration does
+/// Show live statistics of a running configuration
 #[derive(Args, Debug)]
 #[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
 pub struct TopArgs {
@@ -72,7 +72,7 @@ pub struct TopArgs {
     #[arg(long, value_name = "SECONDS", value_parser = parse_interval, default_value = "1")]
     interval: f64,
 
-    /// Refreshes before it ends
+    /// Number of refreshes
     #[arg(long, value_name = "N", value_parser = parse_positive)]
     count: Option<usize>,
 
@@ -80,7 +80,7 @@ pub struct TopArgs {
     #[arg(long, conflicts_with = "count")]
     once: bool,
 
-    /// Print a line of JSON for each refresh
+    /// Print one line of JSON per refresh
     #[arg(long)]
     json: bool,
 }
@@ -125,13 +125,13 @@ fn read_stats<S: Read + Write>(client: &mut ControlClient<S>) -> anyhow::Result<
     let answer = match answer {
         Ok(answer) => answer,
         Err(refusal) if refusal.is_missing() => {
-            bail!("the router has no handler 'stats': it is no warpswitch, or an older one");
+            bail!("the router has no handler 'stats': it is not warpswitch, or an older version");
         }
         Err(refusal) => bail!("the handler 'stats' failed: {refusal}"),
     };
     if answer.is_truncated {
-        bail!("the router has more elements than can be shown");
+        bail!("the router has too many elements to show");
     }
     let reading = Reading::parse(&answer.text, Instant::now());
-    reading.map_err(|why| anyhow!("the handler 'stats' answers something else: {why}"))
+    reading.map_err(|why| anyhow!("invalid response of the handler 'stats': {why}"))
 }

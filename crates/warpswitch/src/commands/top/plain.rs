@@ -83,7 +83,7 @@ fn render(rates: &Rates, place: &str, sort: Sort) -> String {
     let aside = match rates.counts_costs {
         true => format!("{} s", rates.seconds),
         false => format!(
-            "{} s; bytes and costs are not counted: run with --control or --stats",
+            "{} s; bytes and times are not measured: run with --control or --stats",
             rates.seconds
         ),
     };

@@ -154,7 +154,7 @@ impl Reading {
         let mut lines = text.lines().enumerate();
         let mut clock_ns = None;
         let columns = loop {
-            let (_, line) = lines.next().ok_or("it names no columns")?;
+            let (_, line) = lines.next().ok_or("the header line is missing")?;
             match line.split_once('\t') {
                 Some(("element", _)) => break Columns::of(line)?,
                 Some(("clock_ns", ns)) => clock_ns = ns.parse().ok(),
@@ -164,10 +164,10 @@ impl Reading {
         let mut counts = Vec::new();
         for (idx, line) in lines {
             if counts.len() == ELEMENTS_MAX {
-                return Err(format!("it has more than {ELEMENTS_MAX} elements"));
+                return Err(format!("more than {ELEMENTS_MAX} elements"));
             }
             let row = columns.row(line);
-            counts.push(row.ok_or_else(|| format!("its line {} makes no sense", idx + 1))?);
+            counts.push(row.ok_or_else(|| format!("invalid line {}", idx + 1))?);
         }
         Ok(Self { clock_ns, at, counts })
     }
@@ -211,7 +211,7 @@ impl Columns {
         let mut places = [0; 8];
         for (place, wanted) in places.iter_mut().zip(wanted) {
             let found = names.iter().position(|name| *name == wanted);
-            *place = found.ok_or_else(|| format!("it has no column '{wanted}'"))?;
+            *place = found.ok_or_else(|| format!("missing column '{wanted}'"))?;
         }
         Ok(Self { places, count: names.len() })
     }
@@ -393,13 +393,13 @@ pub mod tests {
         let head = "element\tclass\tpackets\tbytes\tbatches\town_ns\theld\tdrops\n";
         let rows = |rows: &str| format!("{head}{rows}");
         let cases = [
-            (String::new(), "it names no columns"),
-            ("element\tclass\n".into(), "it has no column 'packets'"),
-            (rows("a\tB\t1\t2\t3\n"), "its line 2 makes no sense"),
-            (rows("a\tB\t-1\t2\t3\t4\t5\t6\n"), "its line 2"),
-            (rows("a b\tB\t1\t2\t3\t4\t5\t6\n"), "its line 2"),
-            (rows("a\t\u{fffd}\t1\t2\t3\t4\t5\t6\n"), "its line 2"),
-            (rows("a\tB\t1\t2\t3\t4\t5\t6\tfull\n"), "its line 2"),
+            (String::new(), "the header line is missing"),
+            ("element\tclass\n".into(), "missing column 'packets'"),
+            (rows("a\tB\t1\t2\t3\n"), "invalid line 2"),
+            (rows("a\tB\t-1\t2\t3\t4\t5\t6\n"), "invalid line 2"),
+            (rows("a b\tB\t1\t2\t3\t4\t5\t6\n"), "invalid line 2"),
+            (rows("a\t\u{fffd}\t1\t2\t3\t4\t5\t6\n"), "invalid line 2"),
+            (rows("a\tB\t1\t2\t3\t4\t5\t6\tfull\n"), "invalid line 2"),
             (rows(&"a\tB\t1\t2\t3\t4\t5\t6\n".repeat(ELEMENTS_MAX + 1)), "more than 65536"),
         ];
         for (text, why) in cases {

@@ -129,7 +129,7 @@ fn change_all<'a>(
 ) -> anyhow::Result<u64> {
     for classifier in all {
         let made = classifier.change(group).map_err(|refused| refused.error);
-        made.context("a change is refused")?;
+        made.context("update rejected")?;
     }
     Ok(group.len() as u64)
 }
@@ -175,8 +175,8 @@ impl<'a> Flips<'a> {
 impl Agreement {
     fn render(&self) -> String {
         format!(
-            "{} lookups on {} of {}, {} rules, by {}: all as on the cores\n  {}, {} changes of \
-             rules in between, {} packets held against the reference, digest {}\n",
+            "{} lookups on {} of {}, {} rules, by {}: all equal to the CPU results\n  {}, {} rule \
+             updates in between, {} packets checked against the reference, digest {}\n",
             human::count(self.lookups),
             self.device,
             self.ruleset,

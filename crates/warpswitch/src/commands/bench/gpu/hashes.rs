@@ -125,7 +125,7 @@ fn check(device: &Device, image: &Arc<HashImage>, keys: KeyBatch<'_>) -> anyhow:
         let differing = got.iter().zip(&want).position(|(got, want)| got != want);
         ensure!(
             differing.is_none(),
-            "{mode}: the hashes of packet {} are not those of the cores",
+            "{mode}: the hashes of packet {} differ from those of the CPU",
             differing.unwrap_or_default()
         );
     }
@@ -268,7 +268,7 @@ impl HashReport {
         }
         text += &table.render();
         let footer = format!(
-            "False positives and digests of {}, under every mask; device and cores agree",
+            "False positives and digests of {}, under every mask; device and CPU agree",
             human::counted(self.checked, "packet"),
         );
         text + &format!("{}\n", paint(FAINT, footer))

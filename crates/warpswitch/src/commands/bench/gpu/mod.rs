@@ -44,43 +44,42 @@ use crate::threads::default_threads;
 use crate::trace_blocks::{TraceBlocks, read_all};
 
 const LONG_ABOUT: &str = "\
-Measure the kernels of a card on a rule set.
+Measure GPU kernels on a rule set.
 
-First every kernel's answers are checked against the reference, through both ways to the card; a \
-wrong one gets no number, and the exit code is 1. Rule by rule that takes long where rules are \
-many: with '--check engines' two engines of the CPU that work in different ways answer all packets \
-and must agree on each, and the reference answers a sample of them.
+Every kernel's results are first checked against the reference, in both transfer modes; a kernel \
+with wrong results is not measured, and the exit code is 1. Checking rule by rule is slow for \
+large rule sets: with '--check engines' two independent CPU engines classify all packets and must \
+agree on each, and the reference checks a sample of them.
 
-'kernel' is the kernel alone: keys lie on the card, in sets that are larger than its cache \
-together, and the card's own clock counts. 'end to end' is from the host's pinned memory to the \
-host's pinned memory: --slots batches are under way at a time, each in a stream of its own, and \
---threads threads send them off and take the answers; filling the buffers with keys is not \
-counted. \
-'copies' moves keys by the card's copy engines, 'direct' lets the kernel read and write the \
-host's memory itself. The two kinds of figures are different things: a kernel's rate is not what \
-a program gets.
+'kernel' is the kernel alone: keys are already on the GPU, in sets that together exceed its cache, \
+and the GPU's own timer is used. 'end to end' is from pinned host memory to pinned host memory: \
+--slots batches are in flight at a time, each in its own stream, and --threads threads submit them \
+and collect the results; filling the buffers with keys is not counted. 'copies' moves keys with \
+the GPU's copy engines, 'direct' lets the kernel read and write host memory itself. The two kinds \
+of figures are not comparable: a program does not get a kernel's rate.
 
---updates measures instead how soon changes of rules are seen by new batches, and what they cost \
-lookups: changes arrive at a fixed rate and gather for --gather-us, all that have arrived are made \
-as one group, and the time from a change's arrival until every new batch sees it is noted; lookups \
-run beside, end to end.
+--updates measures instead how soon new batches see rule updates, and what updates cost lookups: \
+updates arrive at a fixed rate and are collected for --gather-us, all collected updates are \
+applied as one group, and the time from an update's arrival until every new batch sees it is \
+recorded; lookups run concurrently, end to end.
 
 --hashes compares five hash functions instead, on the masks and values of the rules: 'universal', \
 'murmur3' and 'superfast', which GSwitch compared, 'sum', which tuple and maskhash use, and \
 'terms', which bloom uses. A kernel that does nothing else hashes each packet under every mask. \
-'false pos.' are packets without a value under a mask that its filter lets pass; 'equal' are \
-values whose hash another value of the mask has; 'probes' the slots that are looked at for a value \
-with open addressing, and 'most' for any; 'load' is that of cuckoo tables, 'moves' the values put \
-out of their slots for each that came in, and 'failed' the masks that got no such table.
+'false pos.' is the share of packets without a value under a mask that the mask's filter lets \
+pass; 'equal' counts values whose hash equals that of another value of the mask; 'probes' is the \
+mean number of slots examined per value with open addressing, and 'most' the maximum; 'load' is \
+the load of cuckoo tables, 'moves' the values evicted per insert, and 'failed' the masks for which \
+no such table could be built.
 
-The engines of the CPU that --cpu-engines names run over the same keys on all cores.
+The CPU engines in --cpu-engines look up the same keys on all cores.
 
-With --latency it is times, not rates: a frame of packets is sent off, by the kernel that stays on \
-the card ('resident') and by a launch for each frame ('launched'), and timed from before its first \
-key is written to after its last answer is read, as a core does the same. 'clock alone' is that \
-core reading the clock for a frame's usual time and doing nothing else: the tail that the machine \
-has by itself. Without --rules these are the four scenarios of the gpu_classify plugin for VPP: no \
-match, first match, last match, and 1024 prefixes of some lengths.";
+--latency measures latency instead of throughput: a frame of packets is submitted, either to a \
+persistent kernel ('resident') or with one launch per frame ('launched'), and timed from before \
+its first key is written to after its last result is read; one CPU core does the same for \
+comparison. 'clock alone' is that core only reading the clock for a frame's typical time: the \
+latency tail of the machine itself. Without --rules the rule sets are the four scenarios of the \
+gpu_classify plugin for VPP: no match, first match, last match, and 1024 prefixes of some lengths.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -103,7 +102,7 @@ pub struct BenchGpuArgs {
     #[command(flatten)]
     reading: ReadingArgs,
 
-    /// Trace of packet headers as text, gzip'd or not; without it, packets are drawn from the rules
+    /// Trace of packet headers as text, gzip'd or not [default: generated from the rules]
     #[arg(long, value_name = "FILE", requires = "rules")]
     trace: Option<PathBuf>,
 
@@ -111,12 +110,12 @@ pub struct BenchGpuArgs {
     #[arg(long, value_name = "FORMAT", value_parser = trace_format_parser(), requires = "trace")]
     trace_format: Option<TraceFormat>,
 
-    /// Packets that are drawn where no trace is given (suffix K, M or G: 1K is 1,000)
+    /// Packets to generate without a trace (suffix K, M or G: 1K is 1,000)
     #[arg(long, value_name = "N", value_parser = parse_count, default_value = "1M",
           conflicts_with = "trace")]
     keys: usize,
 
-    /// Where kernels run: a card, or a pool of threads that works as one does
+    /// Where kernels run: a GPU, or a thread pool that emulates one
     #[arg(long, value_name = "DEVICE", value_parser = device_parser(), default_value = "gpu")]
     device: DeviceChoice,
 
@@ -124,16 +123,16 @@ pub struct BenchGpuArgs {
     #[arg(long, value_name = "NAMES", value_parser = algorithm_parser(), value_delimiter = ',')]
     engines: Vec<Algorithm>,
 
-    /// Engines of the CPU to run beside, separated by commas
+    /// CPU engines to compare with, separated by commas
     #[arg(long, value_name = "NAMES", value_parser = engine_parser(), value_delimiter = ',',
           default_value = "turbo")]
     cpu_engines: Vec<Engine>,
 
-    /// Run no engine of the CPU beside
+    /// Measure no CPU engines
     #[arg(long, conflicts_with = "cpu_engines")]
     no_cpu: bool,
 
-    /// Who knows the right answers
+    /// Source of the expected results
     #[arg(long, value_name = "WHO", value_enum, default_value_t,
           conflicts_with_all = ["agree", "latency"])]
     check: CheckBy,
@@ -143,50 +142,50 @@ pub struct BenchGpuArgs {
           default_value = "8K,64K,256K,1M")]
     batch: Vec<usize>,
 
-    /// Send IPv4 5-tuples in 13 bytes each and not 16; no rule may examine TCP flags
+    /// Send IPv4 5-tuples in 13 bytes instead of 16; no rule may examine TCP flags
     #[arg(long, conflicts_with_all = ["updates", "agree", "hashes", "latency"])]
     packed: bool,
 
-    /// Batches under way at a time
+    /// Batches in flight
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "8")]
     slots: usize,
 
-    /// Threads that send off and take back, each with its share of the slots
+    /// Threads that submit and collect batches, each with its share of the slots
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "1")]
     threads: usize,
 
-    /// Measure kernels alone, without the way to the card
+    /// Measure only kernels, without transfers
     #[arg(long, conflicts_with = "end_to_end")]
     kernel_only: bool,
 
-    /// Measure the way there and back, without kernels alone
+    /// Measure only end to end, not kernels alone
     #[arg(long)]
     end_to_end: bool,
 
-    /// Measure changes of rules beside lookups instead: changes a second, several separated by
+    /// Measure rule updates during lookups instead: updates per second, several separated by
     /// commas (suffix K, M or G: 1K is 1,000), or 'max'
     #[arg(long, value_name = "RATES", value_delimiter = ',',
           conflicts_with_all = ["kernel_only", "end_to_end"])]
     updates: Vec<Pace>,
 
-    /// Microseconds for which the first change of a group waits for others, with --updates; 0 makes
-    /// each as soon as the one before is done
+    /// Microseconds for which the first update of a group waits for others, with --updates; 0
+    /// applies each as soon as the previous one is done
     #[arg(long, value_name = "US", default_value = updates::GATHER_US, requires = "updates")]
     gather_us: usize,
 
-    /// Measure nothing: compare all answers with those of the cores, in so many rounds of --keys
-    /// packets each, with changes of rules in between
+    /// Measure nothing: compare all results with those of the CPU, in this many rounds of --keys
+    /// packets each, with rule updates in between
     #[arg(long, value_name = "ROUNDS", value_parser = parse_positive, conflicts_with_all =
           ["trace", "kernel_only", "end_to_end", "updates", "latency", "csv"])]
     agree: Option<usize>,
 
-    /// Compare hash functions of masked keys instead: what each costs, in batches of the largest
-    /// size, and what filters and tables it makes of the rules
+    /// Compare hash functions of masked keys instead: their cost, in batches of the largest size,
+    /// and the quality of the filters and tables that they build from the rules
     #[arg(long, conflicts_with_all =
           ["kernel_only", "end_to_end", "updates", "agree", "latency", "check"])]
     hashes: bool,
 
-    /// Measure how long a frame takes
+    /// Measure the latency of a frame
     #[arg(long, conflicts_with_all = ["kernel_only", "end_to_end", "updates"])]
     latency: bool,
 
@@ -194,19 +193,19 @@ pub struct BenchGpuArgs {
     #[arg(long, value_name = "N", value_parser = parse_frame, default_value = "256")]
     frame: usize,
 
-    /// Frames under way at a time, with --latency
+    /// Frames in flight, with --latency
     #[arg(long, value_name = "N", value_parser = parse_under_way, default_value = "1")]
     under_way: usize,
 
-    /// Frames that are timed, with --latency (suffix K, M or G: 1K is 1,000)
+    /// Frames to time, with --latency (suffix K, M or G: 1K is 1,000)
     #[arg(long, value_name = "N", value_parser = parse_count, default_value = "100K")]
     frames: usize,
 
-    /// Runs of which the median counts
+    /// Runs; the median is reported
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "5")]
     runs: usize,
 
-    /// Milliseconds that each run lasts
+    /// Milliseconds per run
     #[arg(long, value_name = "MS", value_parser = parse_positive, default_value = "100")]
     run_ms: usize,
 
@@ -214,7 +213,7 @@ pub struct BenchGpuArgs {
     #[arg(long)]
     json: bool,
 
-    /// Print a line of comma-separated values for each figure
+    /// Print one line of comma-separated values per figure
     #[arg(long, conflicts_with = "json")]
     csv: bool,
 
@@ -276,7 +275,7 @@ pub fn run(args: &BenchGpuArgs) -> anyhow::Result<Outcome> {
     if args.latency {
         return latency::run(args, &device);
     }
-    let rules = args.rules_args().expect("demanded where no latency is");
+    let rules = args.rules_args().expect("required without --latency");
     let loaded = load::load_rules(&rules)?;
     let ruleset = &loaded.ruleset;
     if let Some(rounds) = args.agree {
@@ -366,7 +365,7 @@ fn keys(args: &BenchGpuArgs, ruleset: &Ruleset) -> anyhow::Result<KeyBuf> {
     let progress = Progress::counter("reading the trace");
     let keys = read_all(&name, blocks, ruleset.schema(), |packets| progress.at(packets))?;
     if keys.is_empty() {
-        return Err(bad_input(format!("{name} holds no packet")));
+        return Err(bad_input(format!("{name} contains no packets")));
     }
     Ok(keys)
 }
@@ -449,10 +448,10 @@ fn bench_device(
 fn expect_packable(ruleset: &Ruleset) -> anyhow::Result<()> {
     let name = ruleset.schema().name;
     if ruleset.schema() != &IPV4_5TUPLE {
-        return Err(bad_input(format!("--packed is for IPv4 5-tuples; these rules are {name}")));
+        return Err(bad_input(format!("--packed requires IPv4 5-tuples; these rules are {name}")));
     }
     if !packed::keeps_what_rules_examine(&RuleStore::build(ruleset, usize::MAX)?) {
-        let message = "--packed sends no TCP flags, which a rule examines: leave --packed out";
+        let message = "--packed omits TCP flags, which a rule examines: remove --packed";
         return Err(bad_input(message));
     }
     Ok(())
@@ -466,7 +465,7 @@ fn load_packed(
 ) -> anyhow::Result<Arc<Loaded<PackedImage>>> {
     let store = RuleStore::build(ruleset, usize::MAX)?;
     let image = PackedImage::new(loaded.image().clone(), &store).ok_or_else(|| {
-        bad_input("--packed is for ports as ranges; a rule has some under a mask")
+        bad_input("--packed requires port ranges; a rule matches a port under a mask")
     })?;
     Ok(device.load(Arc::new(image))?)
 }
@@ -522,7 +521,7 @@ fn digest(answers: &[RuleId]) -> Digest {
 }
 
 fn wrong_text(WrongAnswer { packet, got, want }: WrongAnswer) -> String {
-    format!("wrong answer for packet {packet}: rule {got}, should be {want}")
+    format!("wrong result for packet {packet}: rule {got}, expected {want}")
 }
 
 /// Median lookups per second as millions.

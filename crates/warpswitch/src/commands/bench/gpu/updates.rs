@@ -125,7 +125,7 @@ pub fn measure_updates(
     args: &BenchGpuArgs,
     (ruleset, keys, reference): (&Ruleset, &KeyBuf, &Reference),
 ) -> anyhow::Result<Vec<UpdateRun>> {
-    ensure!(!ruleset.is_empty(), "there is no rule to change");
+    ensure!(!ruleset.is_empty(), "the rule set has no rule to update");
     let options = args.build.to_options();
     let engine = LiveEngine::build(device, algorithm, ruleset, &options)?;
     let mut writer = Writer::new(&engine, ruleset);
@@ -157,7 +157,7 @@ pub fn measure_updates(
         let mut answers = vec![RuleId(RuleId::NONE.0 - 1); keys.len()];
         check_answers(device, &engine.current(), keys.into(), mode, &mut answers)?;
         if let Some(wrong) = reference.first_wrong(&answers) {
-            anyhow::bail!("after all changes: {}, {mode}", wrong_text(wrong));
+            anyhow::bail!("after all updates: {}, {mode}", wrong_text(wrong));
         }
     }
     match device.retired() {
@@ -219,10 +219,11 @@ pub fn measure_pace<W: Work>(
         batches.store(u64::MAX, Ordering::Relaxed);
         (writing.join(), beside)
     });
-    let written = written.map_err(|_| anyhow!("the changing thread panicked"))??;
+    let written = written.map_err(|_| anyhow!("the update thread panicked"))??;
     ensure!(
         written.changes > 0,
-        "no change was made in {} ms: give --run-ms, --runs or --updates more, or --gather-us less",
+        "no update was applied in {} ms: increase --run-ms, --runs or --updates, or decrease \
+            --gather-us",
         time.as_millis()
     );
     let after = read_for(device, current, keys, setting, time)?;
@@ -277,7 +278,7 @@ impl<'a> Writer<'a> {
     }
 
     fn make(&self, group: &[RuleChange<'_>]) -> anyhow::Result<()> {
-        self.engine.change(group).map_err(|refused| refused.error).context("a change is refused")
+        self.engine.change(group).map_err(|refused| refused.error).context("update rejected")
     }
 
     /// Puts all rules back.
@@ -412,7 +413,7 @@ fn read_until<W: Work>(
         let readers: Vec<_> = rings.into_iter().enumerate().map(spawn).collect();
         readers.into_iter().map(|reader| reader.join()).collect::<Result<Vec<f64>, _>>()
     });
-    Ok(rates.map_err(|_| anyhow!("a reading thread panicked"))?.iter().sum())
+    Ok(rates.map_err(|_| anyhow!("a lookup thread panicked"))?.iter().sum())
 }
 
 fn read<W: Work>(
@@ -447,7 +448,7 @@ fn read<W: Work>(
 
 /// The figures for people.
 pub fn render(device: &str, what: &str, runs: &[UpdateRun]) -> String {
-    let mut text = title("Changes beside lookups", device);
+    let mut text = title("Updates during lookups", device);
     let mut table = Table::new(&[
         ("engine", Align::Left),
         ("batch", Align::Right),

@@ -153,8 +153,8 @@ pub fn check(ready: &Ready, batches: &[usize]) -> anyhow::Result<()> {
             let seen = Seen::parse(&text).unwrap_or_default();
             if seen != *expected {
                 bail!(
-                    "batches of {batch}: {output} got {} packets, digest {:#018x}, not {} and \
-                     {:#018x}",
+                    "batches of {batch}: {output} received {} packets, digest {:#018x}, expected \
+                     {} and {:#018x}",
                     seen.packets,
                     seen.digest,
                     expected.packets,
@@ -289,7 +289,10 @@ pub fn bare(bare: &Bare, runs: usize, run_time: Duration) -> anyhow::Result<[Rat
             is_same = made.words() == keys.as_batch().slice(from, to).words();
         });
         if keyless > 0 || !is_same {
-            bail!("frames {from} to {to} have other keys than they were made for");
+            bail!(
+                "the keys of frames {from} to {to} differ from those that they were generated \
+                for"
+            );
         }
     }
     let mut found = vec![RuleId::NONE; BARE_BATCH];

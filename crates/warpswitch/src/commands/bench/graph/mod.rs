@@ -32,19 +32,20 @@ use crate::term::{FAINT, Progress, paint};
 use crate::{human, term, threads};
 
 const LONG_ABOUT: &str = "\
-Measure what configurations cost per packet, from memory to memory on one core.
+Measure the per-packet cost of configurations, from memory to memory on one core.
 
-Frames of 64 bytes, 60 without their check sequence, lie in memory and are replayed: copied into \
-packets, pushed through the elements, and taken back by Discard. First all frames pass once with \
-each length of batches, and what leaves through each output, packet by packet, must be what the \
-rules or routes say without the graph. A case that is wrong gets no number, and the exit code is 1.
+Frames of 64 bytes (60 without the frame check sequence) are replayed from memory: copied into \
+packets, pushed through the elements, and freed by Discard. First all frames pass once with each \
+batch length, and the packets on each output must match, packet by packet, the results computed \
+from the rules or routes without the graph. A case with wrong results is not measured, and the \
+exit code is 1.
 
-Then frames are replayed for a while, --runs times, on a pinned thread. Rates are packets per \
-second of that thread's CPU time: copying, parsing, looking up, sorting to outputs, all of it. The \
-shares say where the time goes, element by element, with the longest batches. Published figures \
-stand beside cases whose tables are about as large as those that they were taken with.
+Then frames are replayed --runs times on a pinned thread. Rates are packets per second of that \
+thread's CPU time, which includes copying, parsing, lookups and sorting to outputs. The shares \
+break the time down by element, for the longest batches. Published figures are shown for cases \
+whose tables are of similar size.
 
-Rules and routes are made up, the same on every machine, unless --data names a folder with \
+Rules and routes are generated, the same on every machine, unless --data names a folder with \
 ClassBench files (acl1_1k, fw1_1k, acl1_10k) and a table of prefixes (*prefixes.txt).";
 
 const EXAMPLES: &str = "\
@@ -66,7 +67,7 @@ pub struct BenchGraphArgs {
           default_value = "1,64,256")]
     batch: Vec<usize>,
 
-    /// How often headers come again, separated by commas [default: all]
+    /// Distributions of repeated headers, separated by commas [default: all]
     #[arg(long, value_name = "NAMES", value_enum, value_delimiter = ',')]
     traffic: Vec<Traffic>,
 
@@ -74,23 +75,23 @@ pub struct BenchGraphArgs {
     #[arg(long, value_name = "N", value_parser = parse_count, default_value = "128K")]
     frames: usize,
 
-    /// Folder with ClassBench files and a table of prefixes, in it or one below
+    /// Folder with ClassBench files and a table of prefixes, or whose subfolders have them
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
-    /// Runs of which the median counts
+    /// Runs; the median is reported
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "7")]
     runs: usize,
 
-    /// Milliseconds that each run lasts
+    /// Milliseconds per run
     #[arg(long, value_name = "MS", value_parser = parse_positive, default_value = "100")]
     run_ms: usize,
 
-    /// Small tables, to see that it runs
+    /// Use small tables, for a smoke test
     #[arg(long)]
     smoke: bool,
 
-    /// Keep configurations, captures and rules in this folder, to run them otherwise
+    /// Keep configurations, captures and rules in this folder
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
 
@@ -195,7 +196,7 @@ pub fn run(args: &BenchGraphArgs) -> anyhow::Result<Outcome> {
     }
     let least = report.cases.iter().flat_map(|case| &case.rates).map(|rate| rate.had_core);
     if least.fold(1.0, f64::min) < HAD_CORE_MIN {
-        term::warning("the machine is busy: others had the core, too; figures are low");
+        term::warning("the machine is busy: other processes used the core; figures are too low");
     }
     if args.json {
         print_json(&report)?;
@@ -213,7 +214,7 @@ fn bench_case(
     making: &Making,
 ) -> anyhow::Result<CaseReport> {
     let name = format!("{}, {}", case.name(), traffic.name());
-    let progress = Progress::spinner(&format!("making {name}"));
+    let progress = Progress::spinner(&format!("generating {name}"));
     let ready = making.make(case, traffic)?;
     if args.keep.is_some() {
         keep(&ready, &making.folder, case)?;
@@ -322,7 +323,7 @@ fn render(report: &Report) -> String {
         human::counted(report.runs, "run"),
         report.run_ms
     );
-    let note = paint(FAINT, "  shares of elements, and ns per packet of all:");
+    let note = paint(FAINT, "  share of each element, and its ns per packet:");
     format!("{}{}\n{note}\n{shares}", title("Graph", &aside), table.render())
 }
 
@@ -331,8 +332,9 @@ fn beside(case: &CaseReport, rate: &RateReport) -> String {
     let bare = case.bare_mpps.map(|bare| (format!("turbo alone {}", significant(bare)), bare));
     let stated = case.stated.iter().map(|s| (format!("{} {}", s.of, significant(s.mpps)), s.mpps));
     let parsed = case.parsed_mpps;
-    let parsed = parsed.map(|parsed| (format!("turbo with keys {}", significant(parsed)), parsed));
-    let all = stated.chain(bare).chain(parsed);
+    let with_keys =
+        parsed.map(|mpps| (format!("turbo with key extraction {}", significant(mpps)), mpps));
+    let all = stated.chain(bare).chain(with_keys);
     let shown = all.map(|(what, mpps)| format!("{:.2}x {what}", rate.mpps / mpps));
     shown.collect::<Vec<_>>().join(", ")
 }

@@ -74,7 +74,7 @@ fn mask(len: u8) -> u32 {
 pub fn read(folder: &Path) -> anyhow::Result<Table> {
     let is_table = |name: &str| name.ends_with("prefixes.txt") || name.ends_with("prefixes.txt.gz");
     let path = find(folder, is_table).ok_or_else(|| {
-        bad_input(format!("{} has no file *prefixes.txt or *prefixes.txt.gz", folder.display()))
+        bad_input(format!("no file *prefixes.txt or *prefixes.txt.gz in {}", folder.display()))
     })?;
     let mut text = String::new();
     load::open(&path, "prefixes")?
@@ -87,7 +87,7 @@ pub fn read(folder: &Path) -> anyhow::Result<Table> {
     };
     let table = Table::new(text.lines().filter_map(prefix).collect());
     if table.len() == 0 {
-        return Err(bad_input(format!("{} has no IPv4 prefix", path.display())));
+        return Err(bad_input(format!("no IPv4 prefix in {}", path.display())));
     }
     Ok(table)
 }

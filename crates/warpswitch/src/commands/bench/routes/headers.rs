@@ -54,7 +54,7 @@ pub fn run(
         let mut got = vec![Slice::from_words([u32::MAX; SLICE_WORDS]); want.len()];
         check_answers(device, &live.current(), words, mode, &mut got)?;
         if let Some(at) = got.iter().zip(&want).position(|(got, want)| got != want) {
-            bail!("{mode}: packet {at} came back as {:x?}, not {:x?}", got[at], want[at]);
+            bail!("{mode}: packet {at} came back as {:x?}, expected {:x?}", got[at], want[at]);
         }
     }
     let mut report = Report::new(args, device, &live, build_ms)?;

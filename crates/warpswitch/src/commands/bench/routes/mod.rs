@@ -40,21 +40,21 @@ use crate::threads::{self, default_threads};
 const CORE_BATCH: usize = 4096;
 
 const LONG_ABOUT: &str = "\
-Measure lookups of routes on a device, for random addresses and for addresses inside prefixes \
-that are drawn.
+Measure route lookups on a device, for random addresses and for random addresses inside the \
+prefixes.
 
-First every answer is checked against the plain table, by the device's ways and on the cores; a \
-wrong one gets no number, and the exit code is 1. 'kernel' and 'end to end' are what they are in \
-'bench gpu': a kernel alone, on addresses that lie on the card already, and from the host's pinned \
-memory to the host's pinned memory. An IPv4 address takes 4 bytes on the way there, an IPv6 \
-address 16, a hop 2 on the way back. The cores look the same addresses up, all of them at once.
+Every result is first checked against the plain table, in each transfer mode of the device and on \
+the CPU; a wrong engine is not measured, and the exit code is 1. 'kernel' and 'end to end' have \
+the meaning that they have in 'bench gpu': a kernel alone, on addresses already on the GPU, and \
+from pinned host memory to pinned host memory. An IPv4 address takes 4 bytes to the device, an \
+IPv6 address 16, a hop 2 on the way back. The CPU looks up the same addresses on all cores.
 
---headers measures whole IPv4 headers: 64 bytes of a packet go to the device, where the header is \
-checked, routed and made ready to be sent on, and 64 come back.
+--headers measures whole IPv4 headers: 64 bytes of a packet go to the device, which checks, routes \
+and rewrites the header for forwarding, and 64 come back.
 
---updates measures instead how soon changes of routes are seen by new batches, and what they cost \
-lookups: routes drawn at random go and come back, at a fixed rate, all that have arrived within \
---gather-us as one group.";
+--updates measures instead how soon new batches see route updates, and what updates cost lookups: \
+random routes are removed and added back at a fixed rate, and all updates that arrive within \
+--gather-us are applied as one group.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -71,19 +71,19 @@ pub struct BenchRoutesArgs {
     #[arg(long, value_name = "FILE")]
     routes: PathBuf,
 
-    /// Next hops that are drawn where the list names none (suffix K: 1K is 1,000)
+    /// Random next hops for a list without next hops (suffix K: 1K is 1,000)
     #[arg(long, value_name = "N", default_value = "250", value_parser = parse_hops)]
     hops: u64,
 
-    /// Addresses that are drawn, of each kind (suffix K, M or G: 1K is 1,000)
+    /// Random addresses of each kind (suffix K, M or G: 1K is 1,000)
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "1M")]
     addresses: usize,
 
-    /// Where kernels run: a card, or a pool of threads that works as one does
+    /// Where kernels run: a GPU, or a thread pool that emulates one
     #[arg(long, value_name = "DEVICE", value_parser = device_parser(), default_value = "gpu")]
     device: DeviceChoice,
 
-    /// Do not measure the cores
+    /// Do not measure the CPU
     #[arg(long)]
     no_cpu: bool,
 
@@ -92,11 +92,11 @@ pub struct BenchRoutesArgs {
           default_value = "8K,64K,256K,1M")]
     batch: Vec<usize>,
 
-    /// Batches under way at a time
+    /// Batches in flight
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "8")]
     slots: usize,
 
-    /// Threads that send off and take back, each with its share of the slots
+    /// Threads that submit and collect batches, each with its share of the slots
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "1")]
     threads: usize,
 
@@ -104,21 +104,21 @@ pub struct BenchRoutesArgs {
     #[arg(long, conflicts_with = "updates")]
     headers: bool,
 
-    /// Measure changes of routes beside lookups instead: changes a second, several separated by
+    /// Measure route updates during lookups instead: updates per second, several separated by
     /// commas (suffix K, M or G: 1K is 1,000), or 'max'
     #[arg(long, value_name = "RATES", value_delimiter = ',')]
     updates: Vec<Pace>,
 
-    /// Microseconds for which the first change of a group waits for others, with --updates; 0 makes
-    /// each as soon as the one before is done
+    /// Microseconds for which the first update of a group waits for others, with --updates; 0
+    /// applies each as soon as the previous one is done
     #[arg(long, value_name = "US", default_value = updates::GATHER_US, requires = "updates")]
     gather_us: usize,
 
-    /// Runs of which the median counts
+    /// Runs; the median is reported
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "5")]
     runs: usize,
 
-    /// Milliseconds that each run lasts
+    /// Milliseconds per run
     #[arg(long, value_name = "MS", value_parser = parse_positive, default_value = "100")]
     run_ms: usize,
 
@@ -130,7 +130,7 @@ pub struct BenchRoutesArgs {
     #[arg(long)]
     json: bool,
 
-    /// Print a line of comma-separated values for each figure
+    /// Print one line of comma-separated values per figure
     #[arg(long, conflicts_with = "json")]
     csv: bool,
 }
@@ -155,7 +155,7 @@ pub fn run(args: &BenchRoutesArgs) -> anyhow::Result<Outcome> {
     let device = args.device.open()?;
     match routes::read(&args.routes, args.hops)? {
         Table::V4(table) if args.headers => headers::run(args, &device, &table),
-        Table::V6(_) if args.headers => Err(bad_input("--headers is for IPv4 routes")),
+        Table::V6(_) if args.headers => Err(bad_input("--headers requires IPv4 routes")),
         Table::V4(table) => run_family(args, &device, &table),
         Table::V6(table) => run_family(args, &device, &table),
     }
@@ -251,7 +251,7 @@ impl<A: routes::Family> List<A> {
 
 impl<A: Address> List<A> {
     fn new(name: &'static str, addrs: Vec<A>, table: &RouteTable<A>) -> Self {
-        let _progress = Progress::spinner("looking addresses up in the plain table");
+        let _progress = Progress::spinner("looking up addresses in the plain table");
         let mut words = vec![0; addrs.len() * RouteImage::<A>::ADDRESS_WORDS];
         RouteImage::write_addresses(&addrs, &mut words);
         let mut hops = vec![NextHop::NONE; addrs.len()];
@@ -285,7 +285,7 @@ impl<A: Address> List<A> {
         let differ = self.hops.iter().zip(got).position(|(want, got)| want != got);
         let Some(at) = differ else { return Ok(()) };
         let (addr, got, want) = (self.addrs[at].to_std(), got[at], self.hops[at]);
-        bail!("{who}: wrong answer for {addr}: hop {got}, should be {want}")
+        bail!("{who}: wrong result for {addr}: hop {got}, expected {want}")
     }
 
     /// Checks a device's answers, both its ways.
@@ -386,7 +386,7 @@ impl<A: Address> Flips<'_, A> {
     }
 
     fn make(&self, group: &[RouteChange<A>]) -> anyhow::Result<()> {
-        self.live.change(group).map_err(|refused| refused.error).context("a change is refused")
+        self.live.change(group).map_err(|refused| refused.error).context("update rejected")
     }
 }
 
@@ -426,7 +426,7 @@ fn run_updates<A: routes::Family>(
     live: &LiveRoutes<A>,
     list: &List<A>,
 ) -> anyhow::Result<Outcome> {
-    ensure!(!table.is_empty(), "there is no route to change");
+    ensure!(!table.is_empty(), "the table has no route to update");
     let routes: Vec<_> = table.iter().collect();
     let (out, is_out) = (VecDeque::new(), vec![false; routes.len()]);
     let mut flips = Flips { live, routes, out, is_out, draw: Prng::new(1) };
@@ -449,7 +449,7 @@ fn run_updates<A: routes::Family>(
     }
     let back: Vec<_> = std::iter::from_fn(|| flips.back()).collect();
     flips.make(&back)?;
-    list.check_device(device, live).context("after all changes")?;
+    list.check_device(device, live).context("after all updates")?;
     match (args.json, args.csv) {
         (true, _) => print_json(&runs)?,
         (_, true) => {

@@ -151,7 +151,7 @@ impl Report {
     pub fn render(&self) -> String {
         let head = format!("{}, {}", human::counted(self.routes, "route"), self.family);
         let memory = human::bytes(self.lookup_bytes);
-        let aside = format!("{}, {memory} to look up in, {} slots", self.device, self.slots);
+        let aside = format!("{}, {memory} lookup tables, {} slots", self.device, self.slots);
         let mut table = Table::new(&[
             ("by", Align::Left),
             ("addresses", Align::Left),
@@ -168,7 +168,7 @@ impl Report {
                 rate_text(row.run.mpps),
             ]);
         }
-        let form = self.cores_form.map_or(String::new(), |form| format!("; cores have {form}"));
+        let form = self.cores_form.map_or(String::new(), |form| format!("; CPU uses {form}"));
         let footer = format!(
             "Median of {} of {} ms; built in {} ms; all {} checked{form}",
             human::counted(self.runs, "run"),

@@ -38,17 +38,18 @@ const CHECKED_BYTES: usize = 4_000;
 const SETS_SLOTS: usize = 3;
 
 const LONG_ABOUT: &str = "\
-Measure the search for many patterns on a device: which of them occur, payload by payload.
+Measure multi-pattern search on a device: the set of patterns that occur in each payload.
 
-First every set is compared with what the cores find, by the device's ways, and the first ones \
-with the plain reference; a wrong one gets no number, and the exit code is 1. Payloads travel in \
-pages of 32 KB. 'kernel' is the kernel alone, on pages that lie on the card already; 'end to end' \
-is from pages in the host's pinned memory to what was found in the host's pinned memory, as in \
-'bench gpu'; 'sets' begins with payloads that lie anywhere and ends with their sets, so threads \
-write pages and read sets. The cores search the same payloads, all of them at once.
+Every result set is first compared with that of the CPU, in each transfer mode, and the first ones \
+with the plain reference; a wrong engine is not measured, and the exit code is 1. Payloads are \
+transferred in pages of 32 KB. 'kernel' is the kernel alone, on pages already on the GPU; 'end to \
+end' is from pages in pinned host memory to results in pinned host memory, as in 'bench gpu'; \
+'sets' also includes gathering payloads into pages and reading the result sets. The CPU searches \
+the same payloads on all cores.
 
-Patterns are lines 'i HEX' (letters of either case) or '- HEX'. Payloads are random bytes with a \
-pattern in one of 16, and those of all TCP segments of captures, cut anew to each size.";
+Pattern files have one pattern per line: 'i HEX' (case-insensitive) or '- HEX'. Payloads are \
+random bytes with a pattern in one of 16, and those of all TCP segments of captures, cut into each \
+size.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,7 +60,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
 pub struct BenchScanArgs {
-    /// Patterns, a line each: 'i HEX' or '- HEX'
+    /// Pattern file, one pattern per line: 'i HEX' or '- HEX'
     #[arg(long, value_name = "FILE")]
     patterns: PathBuf,
 
@@ -67,16 +68,16 @@ pub struct BenchScanArgs {
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     capture: Vec<PathBuf>,
 
-    /// Bytes of a payload, several separated by commas
+    /// Payload bytes, several separated by commas
     #[arg(long, value_name = "N", value_parser = parse_size, value_delimiter = ',',
           default_value = "64,256,1500")]
     size: Vec<usize>,
 
-    /// Where kernels run: a card, or a pool of threads that works as one does
+    /// Where kernels run: a GPU, or a thread pool that emulates one
     #[arg(long, value_name = "DEVICE", value_parser = device_parser(), default_value = "gpu")]
     device: DeviceChoice,
 
-    /// Do not measure the cores
+    /// Do not measure the CPU
     #[arg(long)]
     no_cpu: bool,
 
@@ -85,19 +86,19 @@ pub struct BenchScanArgs {
           default_value = "64,256")]
     batch: Vec<usize>,
 
-    /// Batches under way at a time, end to end
+    /// Batches in flight, end to end
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "8")]
     slots: usize,
 
-    /// Threads that search on cores, and that write pages and read sets [default: one a core]
+    /// Threads that search on the CPU, write pages and read sets [default: one per core]
     #[arg(long, value_name = "N", value_parser = parse_positive)]
     threads: Option<usize>,
 
-    /// Runs of which the median counts
+    /// Runs; the median is reported
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "5")]
     runs: usize,
 
-    /// Milliseconds that each run lasts
+    /// Milliseconds per run
     #[arg(long, value_name = "MS", value_parser = parse_positive, default_value = "100")]
     run_ms: usize,
 
@@ -105,7 +106,7 @@ pub struct BenchScanArgs {
     #[arg(long)]
     json: bool,
 
-    /// Print a line of comma-separated values for each figure
+    /// Print one line of comma-separated values per figure
     #[arg(long, conflicts_with = "json")]
     csv: bool,
 }
@@ -172,7 +173,7 @@ fn measure(
     };
     let (run_time, threads) = (args.setting(1).run_time, args.threads());
     if !args.no_cpu {
-        progress.say(format!("measuring the cores, {} bytes", traffic.size));
+        progress.say(format!("measuring the CPU, {} bytes", traffic.size));
         let rates = on_cores(scanner.scanner(), traffic, threads, args.runs, run_time);
         add(scanner.scanner().engine().name(), "cpu", CORE_BATCH, &rates, 1.0);
     }
@@ -213,7 +214,7 @@ fn check(
     let mut digest = Digest::new();
     for (idx, payload) in payloads.iter().enumerate() {
         if idx * traffic.size < CHECKED_BYTES {
-            ensure!(want.of(idx) == naive::set(patterns, payload), "the cores: wrong set {idx}");
+            ensure!(want.of(idx) == naive::set(patterns, payload), "CPU: wrong set {idx}");
         }
         digest.update_words(want.of(idx).iter().map(|id| id.0).chain([u32::MAX]));
     }

@@ -161,7 +161,7 @@ impl Report {
     pub fn render(&self) -> String {
         let head = human::counted(self.patterns, "pattern");
         let memory = human::bytes(self.image_bytes);
-        let aside = format!("{}, {memory} to look up in, {} slots", self.device, self.slots);
+        let aside = format!("{}, {memory} lookup tables, {} slots", self.device, self.slots);
         let mut table = Table::new(&[
             ("by", Align::Left),
             ("payloads", Align::Left),

@@ -28,7 +28,8 @@ pub fn patterns(path: &Path) -> anyhow::Result<Patterns> {
         let Some((case, bytes)) = pattern(line) else {
             let line = idx + 1;
             return Err(bad_input(format!(
-                "{shown}:{line}: expected 'i HEX' or '- HEX', two digits a byte"
+                "{shown}:{line}: invalid pattern; expected 'i HEX' or '- HEX', two digits per \
+                    byte"
             )));
         };
         list.push(&bytes, case)

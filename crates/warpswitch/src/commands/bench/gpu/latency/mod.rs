@@ -63,7 +63,7 @@ pub fn run(args: &BenchGpuArgs, device: &Arc<Device>) -> anyhow::Result<Outcome>
     };
     if let Some(case) = cases.iter().find(|case| case.keys.len() < setting.frame) {
         let (keys, frame) = (case.keys.len(), setting.frame);
-        return Err(bad_input(format!("{keys} packets do not fill a frame of {frame}")));
+        return Err(bad_input(format!("{keys} packets are fewer than one frame of {frame}")));
     }
     let mut report = LatencyReport::new(device.name(), setting.under_way);
     // The system serves most interrupts on the first core.

@@ -216,7 +216,7 @@ impl LatencyReport {
     /// The report for people.
     pub fn render(&self) -> String {
         let frame = self.figures.first().map_or(0, |figure| figure.frame);
-        let aside = format!("{}, {} under way", self.device, self.under_way);
+        let aside = format!("{}, {} in flight", self.device, self.under_way);
         let mut text = title(&format!("Frames of {}", human::counted(frame, "packet")), &aside);
         let right = Align::Right;
         let mut table = Table::new(&[
@@ -255,9 +255,9 @@ impl LatencyReport {
         text += &table.render();
         let frames = self.figures.iter().map(|figure| figure.frames).max().unwrap_or(0);
         let footer = format!(
-            "{} frames each, timed from before the first key is written to after the last answer \
-             is read; 'clock alone' is a core that reads the clock for a frame's usual time: what \
-             it takes longer is the machine's",
+            "{} frames each, timed from before the first key is written to after the last result \
+             is read; 'clock alone' is a core that only reads the clock for a frame's typical \
+             time: its excess is jitter of the machine",
             human::count(frames)
         );
         text + &format!("{}\n", paint(FAINT, footer))

@@ -368,6 +368,7 @@ impl ElementClass {
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     classes: BTreeMap<&'static str, &'static ElementClass>,
+    pub(crate) keeps_click_order: bool,
 }
 
 impl Registry {
@@ -387,6 +388,13 @@ impl Registry {
     /// The same with one more class, in place of another of its name.
     pub fn with(mut self, class: &'static ElementClass) -> Self {
         self.classes.insert(class.spec.name, class);
+        self
+    }
+
+    /// The same for routers that keep Click's order: sources deliver one packet at a time unless
+    /// an argument sets their burst.
+    pub fn in_click_order(mut self) -> Self {
+        self.keeps_click_order = true;
         self
     }
 

@@ -9,6 +9,7 @@ mod ahead;
 mod analysis;
 mod anno;
 mod bucket;
+mod bursts;
 mod calls;
 mod capture;
 mod control;

@@ -48,7 +48,7 @@ use warpswitch_wire::link::LinkType;
 
 use super::device::{self, Generator, Name};
 use super::files::next_look;
-use super::link::{find_ip, name_of};
+use super::link::{find_ip, name_of, set_packet_type};
 use crate::bursts::SourceBurst;
 
 /// The class.
@@ -106,7 +106,11 @@ impl FromDevice {
         match frame {
             Ok(Some(frame)) => {
                 self.link = frame.link_type;
-                return Some(device::packet_of(cx, &frame));
+                let mut packet = device::packet_of(cx, &frame);
+                if self.link == LinkType::Ethernet {
+                    set_packet_type(&mut packet);
+                }
+                return Some(packet);
             }
             Ok(None) => {}
             Err(error) if error.is_later() => {

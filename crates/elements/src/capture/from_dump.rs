@@ -29,8 +29,8 @@
 //! - `BURST`: packets a batch, at most 256. By default 1 for the first 1024 packets, then 64 where
 //!   the output does not depend on it (docs/bursts.md)
 //!
-//! Packets get the time at which they were captured, the number of bytes that were not, and, of
-//! Ethernet, whether they went to one, some or all.
+//! Packets get the time at which they were captured and the number of bytes that were not. Their
+//! packet type is that of packets to this host: `HostEtherFilter` sets it from the address.
 //!
 //! The end in time, a damaged capture and a change of link type are reported after the packets
 //! before them are delivered, whatever the burst.

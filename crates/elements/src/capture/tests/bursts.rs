@@ -125,3 +125,18 @@ fn damage_is_reported_behind_the_packets_before_it() {
     assert_eq!(said(64), singly);
     assert_eq!(said(3), singly);
 }
+
+#[test]
+fn frames_have_no_packet_type_before_a_filter_sets_it() {
+    let folder = Folder::new("types");
+    let file = folder.file("a.pcap");
+    run(&format!("{FRAMES} -> ToDump({file})"), &crate::registry());
+    let count = |between: &str| {
+        let config =
+            format!("FromDump({file}) -> {between} DropBroadcasts -> c :: Counter -> Discard");
+        run(&config, &crate::registry()).0.read("c.count").expect("it is there")
+    };
+    // One of the four frames goes to all, one to some.
+    assert_eq!(count(""), "4");
+    assert_eq!(count("HostEtherFilter(02-00-00-00-00-01) ->"), "2");
+}

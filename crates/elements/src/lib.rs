@@ -8,6 +8,7 @@
 mod analysis;
 mod anno;
 mod bucket;
+mod bursts;
 pub mod cached;
 mod calls;
 mod capture;

@@ -33,6 +33,10 @@ pub(crate) struct Blueprint {
     /// Those that give no packets while a stop waits: sources, and who takes packets from queues
     /// to where a stop waits for them.
     pub(crate) rests: Vec<bool>,
+    /// Whether packets keep the order that they have in Click, see [`Registry::in_click_order`].
+    ///
+    /// [`Registry::in_click_order`]: crate::Registry::in_click_order
+    pub(crate) keeps_click_order: bool,
     /// What the class table says, for the handler `classes`.
     pub(crate) class_names: Vec<&'static str>,
 }
@@ -289,6 +293,16 @@ impl Context<'_> {
     /// Whether output `port` is a push output.
     pub fn output_is_push(&self, port: usize) -> bool {
         self.shared.ports[self.element].outputs.get(port) == Some(&Processing::Push)
+    }
+
+    /// Ports of element `element`: push or pull.
+    pub fn ports_of(&self, element: usize) -> &ElementPorts {
+        &self.shared.ports[element]
+    }
+
+    /// Whether sources deliver one packet at a time by default, as Click's do.
+    pub fn keeps_click_order(&self) -> bool {
+        self.shared.keeps_click_order
     }
 
     /// Searches of the graph. Not for the data path: searches allocate.

@@ -380,6 +380,7 @@ impl ElementClass {
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     classes: BTreeMap<&'static str, &'static ElementClass>,
+    pub(crate) keeps_click_order: bool,
 }
 
 impl Registry {
@@ -405,6 +406,13 @@ impl Registry {
     /// All classes, by name.
     pub fn classes(&self) -> impl Iterator<Item = &'static ElementClass> {
         self.classes.values().copied()
+    }
+
+    /// The same for routers that keep Click's order: sources deliver one packet at a time unless
+    /// an argument sets their burst.
+    pub fn in_click_order(mut self) -> Self {
+        self.keeps_click_order = true;
+        self
     }
 
     /// The class called `name`.

@@ -10,10 +10,7 @@
 //! # Source
 //! The tcpdump project's pcap-savefile(5); draft-ietf-opsawg-pcap.
 
-use pcap_parser::{
-    LegacyPcapBlock, PcapHeader, parse_pcap_frame, parse_pcap_frame_be, parse_pcap_frame_modified,
-    parse_pcap_header,
-};
+use pcap_parser::{PcapHeader, parse_pcap_header};
 use warpswitch_wire::link::LinkType;
 
 use crate::error::{IoError, IoErrorKind};
@@ -99,11 +96,7 @@ impl PcapReader {
             return Err(source.truncated("a frame's header", found, expected));
         }
         let head = source.window();
-        let length = [head[8], head[9], head[10], head[11]];
-        let captured = match self.is_big_endian {
-            true => u32::from_be_bytes(length),
-            false => u32::from_le_bytes(length),
-        };
+        let [seconds, fraction, captured, original] = self.words(head);
         if captured as usize > FRAME_BYTES_MAX {
             let message =
                 format!("a frame of {captured} captured bytes; expected at most {FRAME_BYTES_MAX}");
@@ -114,32 +107,23 @@ impl PcapReader {
         if found < record_bytes {
             return Err(source.truncated("a frame", found as u64, record_bytes as u64));
         }
-        let Ok((_, block)) = self.parse(&source.window()[..record_bytes]) else {
-            let message = "invalid pcap frame".into();
-            return Err(source.error(IoErrorKind::Malformed, 0, message));
-        };
-        Ok(Some(self.found(&block, header_bytes, record_bytes)))
-    }
-
-    fn parse<'a>(
-        &self,
-        record: &'a [u8],
-    ) -> Result<(&'a [u8], LegacyPcapBlock<'a>), impl std::fmt::Debug + use<'a>> {
-        match (self.is_modified, self.is_big_endian) {
-            (true, _) => parse_pcap_frame_modified(record),
-            (false, true) => parse_pcap_frame_be(record),
-            (false, false) => parse_pcap_frame(record),
-        }
-    }
-
-    fn found(&self, block: &LegacyPcapBlock<'_>, data_at: usize, record_bytes: usize) -> Found {
-        let seconds_ns = u64::from(block.ts_sec) * 1_000_000_000;
-        Found {
-            data: data_at..data_at + block.caplen as usize,
+        let seconds_ns = u64::from(seconds) * 1_000_000_000;
+        Ok(Some(Found {
+            data: header_bytes..record_bytes,
             record_bytes,
-            timestamp_ns: seconds_ns + u64::from(block.ts_usec) * self.fraction_ns,
-            original_bytes: block.origlen.max(block.caplen) as usize,
+            timestamp_ns: seconds_ns + u64::from(fraction) * self.fraction_ns,
+            original_bytes: original.max(captured) as usize,
             link_type: self.link_type,
-        }
+        }))
+    }
+
+    /// The four words that start a frame's header, which is `head` and what follows.
+    #[inline]
+    fn words(&self, head: &[u8]) -> [u32; 4] {
+        let word = |at: usize| {
+            let bytes = [head[at], head[at + 1], head[at + 2], head[at + 3]];
+            if self.is_big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+        };
+        [word(0), word(4), word(8), word(12)]
     }
 }

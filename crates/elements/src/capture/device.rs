@@ -7,10 +7,8 @@ use warpswitch_graph::Context;
 use warpswitch_io::{CaptureFormat, CaptureOptions, FRAME_BYTES_MAX, Frame, IoError, IoErrorKind};
 use warpswitch_packet::{Header, Packet, annotation};
 use warpswitch_wire::checksum::checksum;
-use warpswitch_wire::link::LinkType;
 
 use super::files::reason;
-use super::link::set_packet_type;
 
 fn system(error: &IoError) -> Option<&io::Error> {
     error.source().and_then(|source| source.downcast_ref())
@@ -45,16 +43,13 @@ pub(crate) fn options(name: &str, link_type: u32, snap_bytes: u32) -> CaptureOpt
     CaptureOptions { format, gzip, link_type, snap_bytes }
 }
 
-/// A packet of a frame: its time, bytes that were not captured, and how it was addressed.
+/// A packet of a frame: its time, and bytes that were not captured.
 pub(crate) fn packet_of(cx: &mut Context<'_>, frame: &Frame<'_>) -> Packet {
     let mut packet = cx.pool().packet_of(frame.data);
     packet.set_timestamp_ns(i64::try_from(frame.timestamp_ns).unwrap_or(i64::MAX));
     let extra = frame.original_bytes.saturating_sub(frame.data.len()) as u32;
     packet.set_anno_u32(annotation::EXTRA_LEN, extra);
     packet.set_header(Header::Mac, 0);
-    if frame.link_type == LinkType::Ethernet {
-        set_packet_type(&mut packet);
-    }
     packet
 }
 

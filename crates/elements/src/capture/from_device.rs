@@ -12,7 +12,8 @@
 //!   `gen:[BYTES[:COUNT]]`, which makes `COUNT` frames of UDP with `BYTES` bytes, 64 by default
 //! - `SNAPLEN`: the most bytes of a packet that are given, all by default
 //! - `FORCE_IP`: whether only IP packets are given, their headers noted on them
-//! - `BURST`: packets a batch, 1 by default, at most 256; more is faster
+//! - `BURST`: packets a batch, at most 256. By default 1 for the first 1024 packets, then 64 where
+//!   the output does not depend on it (docs/bursts.md)
 //! - `ACTIVE`: whether it gives packets, true by default
 //! - `STOP`: whether to stop the run after the last packet, false by default
 //! - the others say how an interface is opened: taken, and without meaning for captures
@@ -42,12 +43,13 @@ use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
 };
 use warpswitch_io::CaptureReader;
-use warpswitch_packet::{BATCH_LEN_MAX, Packet};
+use warpswitch_packet::Packet;
 use warpswitch_wire::link::LinkType;
 
 use super::device::{self, Generator, Name};
 use super::files::next_look;
-use super::link::{find_ip, name_of};
+use super::link::{find_ip, name_of, set_packet_type};
+use crate::bursts::SourceBurst;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -69,7 +71,7 @@ pub struct FromDevice {
     name: String,
     snap_bytes: usize,
     force_ip: bool,
-    burst: u32,
+    burst: SourceBurst,
     active: bool,
     stop: bool,
     /// Whether the pipe that is read had nothing when it was looked at last.
@@ -85,7 +87,7 @@ impl FromDevice {
             name: String::new(),
             snap_bytes: 0,
             force_ip: false,
-            burst: 1,
+            burst: SourceBurst::default(),
             active: true,
             stop: false,
             is_dry: false,
@@ -104,7 +106,11 @@ impl FromDevice {
         match frame {
             Ok(Some(frame)) => {
                 self.link = frame.link_type;
-                return Some(device::packet_of(cx, &frame));
+                let mut packet = device::packet_of(cx, &frame);
+                if self.link == LinkType::Ethernet {
+                    set_packet_type(&mut packet);
+                }
+                return Some(packet);
             }
             Ok(None) => {}
             Err(error) if error.is_later() => {
@@ -130,7 +136,7 @@ impl Element for FromDevice {
             .read_p("PROMISC", &mut flag)
             .read_p("SNAPLEN", &mut self.snap_bytes)
             .read("FORCE_IP", &mut self.force_ip)
-            .read("BURST", &mut self.burst)
+            .read("BURST", &mut self.burst.given)
             .read("ACTIVE", &mut self.active)
             .read("STOP", &mut self.stop);
         for keyword in ["SNIFFER", "OUTBOUND", "TIMESTAMP"] {
@@ -148,6 +154,7 @@ impl Element for FromDevice {
     }
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        self.burst.settle(cx);
         self.source = match Name::parse(&self.name)? {
             Name::Capture(name) => {
                 let mut capture =
@@ -171,7 +178,8 @@ impl Element for FromDevice {
         }
         let mut worked = false;
         self.is_dry = false;
-        for _ in 0..(self.burst as usize).clamp(1, BATCH_LEN_MAX) {
+        for _ in 0..self.burst.len() {
+            self.burst.note(1);
             let Some(mut packet) = self.next_packet(cx) else { break };
             worked = true;
             if self.snap_bytes > 0 {

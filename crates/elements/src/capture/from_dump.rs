@@ -26,10 +26,14 @@
 //! - `MMAP`: taken, and not needed
 //! - `FILEPOS`: bytes of the capture, unpacked, to pass over first: whole packets are passed over
 //!   that begin before
-//! - `BURST`: packets a batch, 1 by default, at most 256; more is faster
+//! - `BURST`: packets a batch, at most 256. By default 1 for the first 1024 packets, then 64 where
+//!   the output does not depend on it (docs/bursts.md)
 //!
-//! Packets get the time at which they were captured, the number of bytes that were not, and, of
-//! Ethernet, whether they went to one, some or all.
+//! Packets get the time at which they were captured and the number of bytes that were not. Their
+//! packet type is that of packets to this host: `HostEtherFilter` sets it from the address.
+//!
+//! The end in time, a damaged capture and a change of link type are reported after the packets
+//! before them are delivered, whatever the burst.
 //!
 //! # Handlers
 //! | name | | unit |
@@ -71,6 +75,7 @@ use super::files::{LOOKS_MAX, Look, next_look};
 use super::from_ip_summary_dump::{SAMPLE_ALL, check_sample, is_sampled};
 use super::link::{encap_of, find_ip, looks_for_headers, name_of, writes_by_default};
 use super::pace::Pace;
+use crate::bursts::SourceBurst;
 use crate::calls::wrong_call;
 
 /// The class.
@@ -100,7 +105,7 @@ pub struct FromDump {
     active: bool,
     force_ip: bool,
     sample: u32,
-    burst: u32,
+    burst: SourceBurst,
     start: Bound,
     end: Bound,
     /// When it ended, for those who want it to be later.
@@ -120,6 +125,12 @@ pub struct FromDump {
     count: u64,
     /// The next packet, and how it starts.
     waiting: Option<(Packet, LinkType)>,
+    /// A packet at which something is reported, kept until those before it are delivered.
+    late: Option<(Packet, LinkType)>,
+    /// The error that ended the capture, kept likewise.
+    fault: Option<String>,
+    /// Whether packets were read that are not delivered yet.
+    has_undelivered: bool,
     /// Whether the pipe that is read had nothing when it was looked at last.
     is_dry: bool,
     has_called: bool,
@@ -133,7 +144,7 @@ impl FromDump {
             active: true,
             force_ip: false,
             sample: SAMPLE_ALL,
-            burst: 1,
+            burst: SourceBurst::default(),
             start: Bound::None,
             end: Bound::None,
             end_ns: 0,
@@ -149,6 +160,9 @@ impl FromDump {
             position: 0,
             count: 0,
             waiting: None,
+            late: None,
+            fault: None,
+            has_undelivered: false,
             is_dry: false,
             has_called: false,
         }
@@ -203,8 +217,39 @@ impl FromDump {
         };
     }
 
-    /// Reads a frame.
+    /// Reads a frame, unless something is to be reported while packets are undelivered.
     fn read_packet(&mut self, cx: &mut Context<'_>) -> Look<(Packet, LinkType)> {
+        if self.has_undelivered && (self.late.is_some() || self.fault.is_some()) {
+            return Look::Nothing;
+        }
+        if let Some(fault) = self.fault.take() {
+            cx.say(&fault);
+            return Look::Nothing;
+        }
+        let (packet, link) = match self.late.take() {
+            Some(late) => late,
+            None => match self.read_frame(cx) {
+                Look::Found(read) => read,
+                Look::Passed => return Look::Passed,
+                Look::Nothing => return Look::Nothing,
+            },
+        };
+        if self.has_undelivered && self.reports_at(&packet, link) {
+            self.late = Some((packet, link));
+            return Look::Nothing;
+        }
+        self.judge_packet(cx, packet, link)
+    }
+
+    /// Whether something is reported when this packet is read.
+    fn reports_at(&self, packet: &Packet, link: LinkType) -> bool {
+        let is_over = matches!(self.end, Bound::At(end) if packet.timestamp_ns() >= end);
+        let is_other = self.first_link.is_some_and(|first| first != link);
+        is_over || is_other && !self.force_ip && !self.has_other_links
+    }
+
+    /// Reads a frame from the capture.
+    fn read_frame(&mut self, cx: &mut Context<'_>) -> Look<(Packet, LinkType)> {
         let Some(capture) = &mut self.capture else { return Look::Nothing };
         let start = capture.position();
         let frame = match capture.next_frame() {
@@ -219,17 +264,32 @@ impl FromDump {
                 return Look::Nothing;
             }
             Err(error) => {
-                cx.say(&format!("{}: {error}", cx.declaration()));
+                let fault = format!("{}: {error}", cx.declaration());
                 self.close();
+                if self.has_undelivered {
+                    self.fault = Some(fault);
+                } else {
+                    cx.say(&fault);
+                }
                 return Look::Nothing;
             }
         };
         let link = frame.link_type;
         let packet = device::packet_of(cx, &frame);
-        let time = packet.timestamp_ns();
         (self.packet_position, self.position) = (start, capture.position());
+        Look::Found((packet, link))
+    }
+
+    /// Passes over a packet that is not to be given, or ends with it.
+    fn judge_packet(
+        &mut self,
+        cx: &mut Context<'_>,
+        packet: Packet,
+        link: LinkType,
+    ) -> Look<(Packet, LinkType)> {
+        let time = packet.timestamp_ns();
         self.note_link(cx, link);
-        if start < self.file_position {
+        if self.packet_position < self.file_position {
             cx.pool().recycle(packet);
             return Look::Passed;
         }
@@ -346,12 +406,14 @@ impl FromDump {
             if !self.active || batch.len() >= packets.min(BATCH_LEN_MAX) {
                 break;
             }
+            self.has_undelivered = !batch.is_empty();
             match self.next_due(cx) {
                 Look::Found(packet) => batch.push(packet),
                 Look::Passed => {}
                 Look::Nothing => break,
             }
         }
+        self.has_undelivered = false;
         if self.has_ended() && batch.is_empty() && !std::mem::replace(&mut self.has_called, true) {
             self.call(cx);
         }
@@ -364,7 +426,8 @@ impl FromDump {
     }
 
     fn has_ended(&self) -> bool {
-        self.capture.is_none() && self.waiting.is_none()
+        let is_kept = self.waiting.is_some() || self.late.is_some() || self.fault.is_some();
+        self.capture.is_none() && !is_kept
     }
 
     /// Tells of frames that are not read, where others take them for what they are not.
@@ -422,7 +485,7 @@ impl Element for FromDump {
             .read("FORCE_IP", &mut self.force_ip)
             .read("END_CALL", &mut end_call)
             .read("FILEPOS", &mut self.file_position)
-            .read("BURST", &mut self.burst);
+            .read("BURST", &mut self.burst.given);
         args.note_input("FILENAME", &self.filename);
         self.configure_times(args);
         self.sample = check_sample(sample, args);
@@ -440,6 +503,7 @@ impl Element for FromDump {
     }
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        self.burst.settle(cx);
         self.open()?;
         // What packets start with is asked before they are: the first one tells.
         for _ in 0..LOOKS_MAX {
@@ -475,7 +539,8 @@ impl Element for FromDump {
         if !self.active {
             return false;
         }
-        let batch = self.make(cx, self.burst.max(1) as usize);
+        let batch = self.make(cx, self.burst.len());
+        self.burst.note(batch.len());
         let worked = !batch.is_empty();
         cx.emit_batch(0, batch);
         let is_waiting = self.waits() && !worked;
@@ -574,7 +639,7 @@ impl Element for FromDump {
     }
 
     fn held(&self) -> usize {
-        usize::from(self.waiting.is_some())
+        usize::from(self.waiting.is_some()) + usize::from(self.late.is_some())
     }
 
     fn take_state(&mut self, cx: &mut Context<'_>, old: &mut dyn Element) {
@@ -586,6 +651,8 @@ impl Element for FromDump {
             cx.pool().recycle(packet);
         }
         (self.capture, self.waiting) = (old.capture.take(), old.waiting.take());
+        (self.late, self.fault) = (old.late.take(), old.fault.take());
+        (self.first_link, self.has_other_links) = (old.first_link, old.has_other_links);
         (self.position, self.packet_position) = (old.position, old.packet_position);
         (self.count, self.has_called) = (old.count, old.has_called);
         if self.pace.is_some() {

@@ -24,7 +24,8 @@
 //! - `FLOWID` (or `DEFAULT_FLOWID`): `SRC SPORT DST DPORT [PROTO]` where columns are missing
 //! - `ALLOW_NONEXISTENT`: whether there need be no such file, or nothing in it
 //! - `DATA`: the dump itself, in place of a file
-//! - `BURST`: packets a batch, 1 by default, at most 256; more is faster
+//! - `BURST`: packets a batch, at most 256. By default 1 for the first 1024 packets, then 64 where
+//!   the output does not depend on it (docs/bursts.md)
 //!
 //! # Handlers
 //! | name | | unit |
@@ -66,6 +67,7 @@ use super::pace::Pace;
 use super::summary::read::{Defaults, Draft, FlowId, parse, parse_binary};
 use super::summary::view::first_timestamp;
 use super::summary::{self, MINOR_VERSION, NOTHING, Spec, annotation as own_annotation, names};
+use crate::bursts::SourceBurst;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -101,7 +103,7 @@ pub struct FromIpSummaryDump {
     multipacket: bool,
     allow_nonexistent: bool,
     sample: u32,
-    burst: u32,
+    burst: SourceBurst,
     defaults: Defaults,
     /// The columns, and the order in which they are applied.
     columns: Vec<&'static Spec>,
@@ -136,7 +138,7 @@ impl FromIpSummaryDump {
             multipacket: false,
             allow_nonexistent: false,
             sample: SAMPLE_ALL,
-            burst: 1,
+            burst: SourceBurst::default(),
             defaults: Defaults { proto: 6, flow_id: None, aggregate: None, minor_version },
             columns: Vec::new(),
             order: Vec::new(),
@@ -569,7 +571,7 @@ impl Element for FromIpSummaryDump {
             .read("FLOWID", &mut flow_id)
             .read("ALLOW_NONEXISTENT", &mut self.allow_nonexistent)
             .read("DATA", &mut data)
-            .read("BURST", &mut self.burst);
+            .read("BURST", &mut self.burst.given);
         self.sample = check_sample(sample, args);
         self.pace = timing.then(Pace::default);
         let named = |text: &Raw, name: &str| {
@@ -602,6 +604,7 @@ impl Element for FromIpSummaryDump {
     }
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        self.burst.settle(cx);
         if cx.output_is_push(0) && self.active {
             cx.schedule_task();
         }
@@ -640,7 +643,8 @@ impl Element for FromIpSummaryDump {
         if !self.active {
             return false;
         }
-        let batch = self.make(cx, self.burst.max(1) as usize);
+        let batch = self.make(cx, self.burst.len());
+        self.burst.note(batch.len());
         let worked = !batch.is_empty();
         cx.emit_batch(0, batch);
         if self.waits() && !worked {

@@ -1,5 +1,6 @@
 //! Tests of captures and summaries, through small configurations.
 
+mod bursts;
 mod dumps;
 mod summaries;
 mod views;

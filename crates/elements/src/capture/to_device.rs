@@ -9,7 +9,8 @@
 //!
 //! # Configuration
 //! - `DEVNAME`: a capture file, with a `/` in its name or ending in `.pcap`, `.pcapng` or `.gz`
-//! - `BURST`: packets that it asks for at a time, 1 by default, at most 256; more is faster
+//! - `BURST`: packets that it pulls at a time, at most 256. By default 256 where the output does
+//!   not depend on it (docs/bursts.md), else 1
 //! - the others say how an interface is opened: taken, and without meaning for captures
 //!
 //! # Handlers
@@ -37,6 +38,7 @@ use warpswitch_io::CaptureWriter;
 use warpswitch_packet::Packet;
 
 use super::device::{self, Name};
+use crate::bursts::SinkBurst;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -53,7 +55,7 @@ const ETHERNET: u32 = 1;
 #[derive(Debug)]
 pub struct ToDevice {
     name: String,
-    burst: u32,
+    burst: SinkBurst,
     writer: Option<CaptureWriter<'static>>,
     count: u64,
     failure: Option<String>,
@@ -64,7 +66,7 @@ impl ToDevice {
     fn new() -> Self {
         Self {
             name: String::new(),
-            burst: 1,
+            burst: SinkBurst::default(),
             writer: None,
             count: 0,
             failure: None,
@@ -100,7 +102,7 @@ impl Element for ToDevice {
     ) -> Result<(), ArgsError> {
         let (mut flag, mut word) = (false, Raw::default());
         args.read_mp("DEVNAME", &mut self.name)
-            .read("BURST", &mut self.burst)
+            .read("BURST", &mut self.burst.given)
             .read("METHOD", &mut word)
             .read("QUIET", &mut flag)
             .read("NO_PAD", &mut flag)
@@ -119,13 +121,14 @@ impl Element for ToDevice {
         let writer = CaptureWriter::create_as(&self.name, options)
             .map_err(|error| device::create_error(&self.name, &error))?;
         self.writer = Some(writer);
+        self.burst.settle(cx);
         self.is_woken = cx.listen_upstream(0);
         cx.schedule_task();
         Ok(())
     }
 
     fn run_task(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut batch = cx.pull(0, self.burst.max(1) as usize);
+        let mut batch = cx.pull(0, self.burst.len());
         let worked = !batch.is_empty();
         for packet in batch.drain() {
             if !self.send(cx, &packet) {

@@ -18,7 +18,8 @@
 //! - `USE_ENCAP_FROM`: elements whose handler `encap` tells what packets start with
 //! - `EXTRA_LENGTH`: whether bytes that were not captured count, true by default
 //! - `UNBUFFERED`: taken, and not needed: the file appears whole
-//! - `BURST`: packets that it asks for at a time, 1 by default, at most 256
+//! - `BURST`: packets that it pulls at a time, at most 256. By default 256 where the output does
+//!   not depend on it (docs/bursts.md), else 1
 //!
 //! # Handlers
 //! | name | | unit |
@@ -55,6 +56,7 @@ use warpswitch_wire::link_watch::{LinkWatch, OddLink};
 
 use super::device;
 use super::link::{expected_encap, look, name_of, number_of, starts_with_ip};
+use crate::bursts::SinkBurst;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -100,7 +102,7 @@ pub struct ToDump {
     /// Where they do not, whether packets start as the file says.
     watch: LinkWatch,
     encap_from: Vec<String>,
-    burst: u32,
+    burst: SinkBurst,
     writer: Option<CaptureWriter<'static>>,
     printed: Option<Printed>,
     count: u64,
@@ -119,7 +121,7 @@ impl ToDump {
             says_encap: false,
             watch: LinkWatch::default(),
             encap_from: Vec::new(),
-            burst: 1,
+            burst: SinkBurst::default(),
             writer: None,
             printed: None,
             count: 0,
@@ -245,7 +247,7 @@ impl Element for ToDump {
             .read("USE_ENCAP_FROM", &mut encap_from)
             .read("EXTRA_LENGTH", &mut self.extra_length)
             .read("UNBUFFERED", &mut unbuffered)
-            .read("BURST", &mut self.burst);
+            .read("BURST", &mut self.burst.given);
         args.note_output("FILENAME", &self.filename);
         self.says_encap = encap.is_some() || encap_from.is_some();
         match (&encap, &encap_from) {
@@ -287,6 +289,7 @@ impl Element for ToDump {
             self.filename = "<stdout>".into();
         }
         if cx.input_is_pull(0) && !cx.has_output(0) {
+            self.burst.settle(cx);
             self.is_woken = cx.listen_upstream(0);
             cx.schedule_task();
         }
@@ -307,7 +310,7 @@ impl Element for ToDump {
     }
 
     fn run_task(&mut self, cx: &mut Context<'_>) -> bool {
-        let batch = cx.pull(0, self.burst.max(1) as usize);
+        let batch = cx.pull(0, self.burst.len());
         let worked = !batch.is_empty();
         self.write_batch(cx, &batch);
         cx.consume_batch(batch);

@@ -20,7 +20,8 @@
 //! - `BAD_PACKETS`: whether a line `!bad ...` comes before packets with something wrong
 //! - `CAREFUL_TRUNC`: whether missing bytes are something wrong, true by default
 //! - `EXTRA_LENGTH`: whether bytes that were not captured count, true by default
-//! - `BURST`: packets that it asks for at a time, 1 by default, at most 256
+//! - `BURST`: packets that it pulls at a time, at most 256. By default 256 where the output does
+//!   not depend on it (docs/bursts.md), else 1
 //!
 //! Fields: `timestamp` (`ts`), `ntimestamp`, `ts_sec`, `ts_usec`, `ts_usec1`, `first_timestamp`,
 //! `count`, `link`, `paint`, `direction`, `aggregate`, `wire_len`, `eth_src`, `eth_dst`,
@@ -61,6 +62,7 @@ use warpswitch_packet::{Batch, Packet, annotation};
 use super::files::{Output, reason};
 use super::summary::view::{Manner, first_timestamp};
 use super::summary::{self, MINOR_VERSION, Spec, Width, annotation as own_annotation, write};
+use crate::bursts::SinkBurst;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -78,7 +80,7 @@ pub struct ToIpSummaryDump {
     header: bool,
     verbose: bool,
     banner: String,
-    burst: u32,
+    burst: SinkBurst,
     output: Option<Output>,
     count: u64,
     is_woken: bool,
@@ -104,7 +106,7 @@ impl ToIpSummaryDump {
             header: true,
             verbose: false,
             banner: String::new(),
-            burst: 1,
+            burst: SinkBurst::default(),
             output: None,
             count: 0,
             is_woken: false,
@@ -264,7 +266,7 @@ impl Element for ToIpSummaryDump {
             .read("CAREFUL_TRUNC", &mut self.manner.careful_truncation)
             .read("EXTRA_LENGTH", &mut self.manner.extra_length)
             .read("BINARY", &mut self.binary)
-            .read("BURST", &mut self.burst);
+            .read("BURST", &mut self.burst.given);
         args.note_output("FILENAME", &self.filename);
         self.read_fields(&fields.0, args);
         args.complete()
@@ -281,6 +283,7 @@ impl Element for ToIpSummaryDump {
             self.pending = self.header_lines(cx);
         }
         if cx.input_is_pull(0) {
+            self.burst.settle(cx);
             self.is_woken = cx.listen_upstream(0);
             cx.schedule_task();
         }
@@ -292,7 +295,7 @@ impl Element for ToIpSummaryDump {
     }
 
     fn run_task(&mut self, cx: &mut Context<'_>) -> bool {
-        let batch = cx.pull(0, self.burst.max(1) as usize);
+        let batch = cx.pull(0, self.burst.len());
         let worked = !batch.is_empty();
         self.take(cx, batch);
         if worked || !self.is_woken {

@@ -407,9 +407,15 @@ impl Element for IpPrint {
             if packet.header_offset(Header::Network).is_none() {
                 continue;
             }
-            line.clear();
+            if !line.is_empty() {
+                line.push('\n');
+            }
             self.describe(&mut line, packet);
+        }
+        // One write for the batch: a write for each line costs more than the line.
+        if !line.is_empty() {
             self.lines.say(cx, &line);
+            line.clear();
         }
         self.line = line;
     }

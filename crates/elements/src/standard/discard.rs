@@ -8,8 +8,8 @@
 //!
 //! # Configuration
 //! - `ACTIVE`: whether it asks for packets, true by default; not for a push input
-//! - `BURST`: packets that it asks for at a time, 1 by default, at most 256; 0 for
-//!   as many
+//! - `BURST`: packets that it pulls at a time, at most 256; 0 for as many. By default 256 where
+//!   the output does not depend on it (docs/bursts.md), else 1
 //!
 //! # Handlers
 //! | name | | unit |
@@ -36,6 +36,8 @@ use warpswitch_graph::{
 };
 use warpswitch_packet::{BATCH_LEN_MAX, Batch};
 
+use crate::bursts::SinkBurst;
+
 /// The class.
 pub static CLASS: ElementClass =
     ElementClass::new("Discard", "1/0", "a", || Box::new(Discard::new())).consumes_as("discarded");
@@ -44,7 +46,7 @@ pub static CLASS: ElementClass =
 #[derive(Clone, Debug)]
 pub struct Discard {
     active: bool,
-    burst: u32,
+    burst: SinkBurst,
     count: u64,
     /// Whether those that hold packets wake it.
     is_woken: bool,
@@ -52,7 +54,7 @@ pub struct Discard {
 
 impl Discard {
     fn new() -> Self {
-        Self { active: true, burst: 1, count: 0, is_woken: false }
+        Self { active: true, burst: SinkBurst::default(), count: 0, is_woken: false }
     }
 }
 
@@ -62,7 +64,7 @@ impl Element for Discard {
         args: &mut Args<'_>,
         _context: &ConfigureContext<'_>,
     ) -> Result<(), ArgsError> {
-        args.read("ACTIVE", &mut self.active).read("BURST", &mut self.burst).complete()
+        args.read("ACTIVE", &mut self.active).read("BURST", &mut self.burst.given).complete()
     }
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
@@ -70,6 +72,7 @@ impl Element for Discard {
             return Err("ACTIVE is meaningless in push context".to_owned());
         }
         if cx.input_is_pull(0) {
+            self.burst.settle(cx);
             self.is_woken = cx.listen_upstream(0);
             if self.active && !(self.is_woken && cx.is_quiet_upstream(0)) {
                 cx.schedule_task();
@@ -87,7 +90,7 @@ impl Element for Discard {
         if !self.active {
             return false;
         }
-        let burst = if self.burst == 0 { BATCH_LEN_MAX } else { self.burst as usize };
+        let burst = if self.burst.given == Some(0) { BATCH_LEN_MAX } else { self.burst.len() };
         let batch = cx.pull(0, burst);
         let worked = !batch.is_empty();
         self.count += batch.len() as u64;

@@ -10,7 +10,8 @@
 //! # Configuration
 //! - `DATA`: the bytes of every packet; by default 64 bytes of text
 //! - `LIMIT`: packets to make, -1 (the default) for no end
-//! - `BURST`: packets a batch, 1 by default; more is faster, up to 256
+//! - `BURST`: packets a batch, at most 256. By default 1 for the first 1024 packets, then 64 where
+//!   the output does not depend on it (docs/bursts.md), and 1 if packets get to a queue
 //! - `ACTIVE`: whether it makes packets, true by default
 //! - `LENGTH`: bytes of a packet: `DATA` is cut, or repeated, to as many
 //! - `TIMESTAMP`: whether packets get the time, true by default
@@ -44,6 +45,7 @@ use warpswitch_graph::{
 use warpswitch_packet::packet::PACKET_BYTES_MAX;
 use warpswitch_packet::{BATCH_LEN_MAX, Batch, Frames, Lender, PacketType};
 
+use crate::bursts::SourceBurst;
 use crate::calls::wrong_call;
 use crate::format::{packet_data, parse};
 
@@ -60,7 +62,7 @@ pub struct InfiniteSource {
     data: Vec<u8>,
     length: Option<u32>,
     limit: i64,
-    burst: i32,
+    burst: SourceBurst,
     count: i64,
     active: bool,
     timestamp: bool,
@@ -80,7 +82,7 @@ impl InfiniteSource {
             data: DATA.to_vec(),
             length: None,
             limit: -1,
-            burst: 1,
+            burst: SourceBurst::default(),
             count: 0,
             active: true,
             timestamp: true,
@@ -137,10 +139,11 @@ impl Element for InfiniteSource {
         args: &mut Args<'_>,
         _context: &ConfigureContext<'_>,
     ) -> Result<(), ArgsError> {
+        let mut burst = None::<i32>;
         let (mut data, mut end_call) = (Bytes(self.data.clone()), Raw(String::new()));
         args.read_p("DATA", &mut data)
             .read_p("LIMIT", &mut self.limit)
-            .read_p("BURST", &mut self.burst)
+            .read_p("BURST", &mut burst)
             .read_p("ACTIVE", &mut self.active)
             .read("LENGTH", &mut self.length)
             .read("DATASIZE", &mut self.length)
@@ -156,7 +159,8 @@ impl Element for InfiniteSource {
             self.prepare();
         }
         args.consume()?;
-        if self.burst < 1 {
+        self.burst.given = burst.and_then(|burst| u32::try_from(burst).ok());
+        if burst.is_some_and(|burst| burst < 1) {
             args.error_at("", "burst size must be >= 1");
         } else if self.stop && !self.end_call.is_empty() {
             args.error_by("END_CALL", "END_CALL and STOP are mutually exclusive");
@@ -170,6 +174,7 @@ impl Element for InfiniteSource {
     }
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        self.burst.settle_without_queues(cx);
         if cx.output_is_push(0) {
             self.queues = cx.listen_downstream(0);
             cx.schedule_task();
@@ -181,8 +186,8 @@ impl Element for InfiniteSource {
         if !self.active || cx.are_full(&self.queues) {
             return false;
         }
-        let burst = usize::try_from(self.burst).unwrap_or(1).min(BATCH_LEN_MAX);
-        let packets = self.left(burst);
+        let packets = self.left(self.burst.len());
+        self.burst.note(packets);
         let batch = self.make(cx, packets);
         cx.emit_batch(0, batch);
         // The end comes when its turn comes again: what it made is done with then.
@@ -228,7 +233,9 @@ impl Element for InfiniteSource {
         Ok(match name {
             "data" => String::from_utf8_lossy(&self.data).into_owned(),
             "limit" => self.limit.to_string(),
-            "burst" => self.burst.to_string(),
+            "burst" => {
+                self.burst.given.map_or(self.burst.len(), |given| given as usize).to_string()
+            }
             "active" => self.active.to_string(),
             "length" => self.length.map_or("-1".to_owned(), |length| length.to_string()),
             "scheduled" => cx.task_is_scheduled().to_string(),
@@ -250,7 +257,8 @@ impl Element for InfiniteSource {
             }
             "burst" => {
                 let bad = || HandlerError::failed("burstsize parameter must be integer >= 1");
-                self.burst = parse(value).ok().filter(|&burst| burst >= 1).ok_or_else(bad)?;
+                let burst = parse::<i32>(value).ok().filter(|&burst| burst >= 1).ok_or_else(bad)?;
+                self.burst.given = Some(burst as u32);
             }
             "active" => {
                 let bad = |_| HandlerError::failed("active parameter must be boolean");

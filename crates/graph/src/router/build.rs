@@ -62,6 +62,7 @@ pub(super) fn configure(
         targets,
         origins,
         rests,
+        keeps_click_order: registry.keeps_click_order,
     });
     let mut worker = Worker::new(&blueprint, options.console, options.seed);
     (worker.now, worker.ticks) = (options.now, options.ticks);

@@ -5,7 +5,7 @@ use warpswitch_graph::simulate::{SIMULATED_START, run};
 use super::Folder;
 
 /// Three IP packets in Ethernet frames: to one, to all, and to some, and one frame of ARP.
-const FRAMES: &str = r#"FromIPSummaryDump(STOP true, CHECKSUM true, DATA
+pub(super) const FRAMES: &str = r#"FromIPSummaryDump(STOP true, CHECKSUM true, DATA
     '!data timestamp eth_dst eth_src eth_type src dst proto len
     1.5 02-00-00-00-00-01 02-00-00-00-00-02 0800 1.0.0.1 2.0.0.1 U 60
     2.0 FF-FF-FF-FF-FF-FF 02-00-00-00-00-02 0800 1.0.0.2 2.0.0.2 U 60

@@ -136,7 +136,7 @@ fn drive(options: Options) -> u8 {
         }
     };
     let mut factory = RouterFactory {
-        registry: warpswitch_offload::registry(),
+        registry: warpswitch_offload::registry().in_click_order(),
         variables: options.variables.clone(),
         libraries: Libraries::new(options.click_path.as_deref()),
         appendix: options.control_sockets(),

@@ -314,8 +314,7 @@ impl IdsMatcher {
 
     /// Looks at a batch with the results that it has.
     fn look_with(&mut self, cx: &mut Context<'_>, batch: &Batch) {
-        let Some(detector) = self.detector.as_ref().filter(|_| self.results.is_accepting())
-        else {
+        let Some(detector) = self.detector.as_ref().filter(|_| self.results.is_accepting()) else {
             self.look(cx, batch, |_| true, |_| None);
             return;
         };

@@ -113,9 +113,8 @@ impl Debatcher {
 /// seen the batch.
 fn keep_annotations(load: &mut Load, batch: &Batch) {
     let is_past_device = load.chain.is_none();
-    let is_wanted = |family| {
-        is_past_device && load.steps.iter().any(|step| step.destinations == Some(family))
-    };
+    let is_wanted =
+        |family| is_past_device && load.steps.iter().any(|step| step.destinations == Some(family));
     let (is_v4, is_v6) = (is_wanted(Family::Ipv4), is_wanted(Family::Ipv6));
     if is_v4 {
         batch.read_annos(annotation::DST, &mut load.destinations);

@@ -259,9 +259,12 @@ impl DeviceElement for GpuIdsMatcher {
             self.count_bypassed(batch);
         }
         let Self { own, anno, meant, numbers, .. } = self;
-        let hits = own.look(cx, batch, |place| meant.has(place), |place| {
-            Some(warpswitch_ids::Found { patterns: found?.of(place)?, place: None })
-        });
+        let hits = own.look(
+            cx,
+            batch,
+            |place| meant.has(place),
+            |place| Some(warpswitch_ids::Found { patterns: found?.of(place)?, place: None }),
+        );
         if hits.len() == batch.len() {
             numbers.clear();
             numbers.extend(hits.iter().map(|&is_hit| u32::from(is_hit)));

@@ -104,8 +104,10 @@ fn a_chain_tells_what_detection_tells() {
     for batcher in ["Batcher(IDLE true)", "Batcher(SIZE 100, DEPTH 3)", "Batcher(SIZE 7, DEPTH 1)"]
     {
         let member = "ids :: GPUIDSMatcher(RULES DIRrules, OUT DIReve)";
-        let config =
-            format!("FromDump(DIRin, STOP true) -> {} -> Discard;", chain(batcher, member));
+        let config = format!(
+            "FromDump(DIRin, BURST 1, STOP true) -> {} -> Discard;",
+            chain(batcher, member)
+        );
         for (seed, plan) in [none, slow, broken, hanging].into_iter().enumerate() {
             let offload = pool(FaultPlan { seed: seed as u64, ..plan });
             let (text, [on_device, on_cores]) = told(&folder, &config, Some(&offload));

@@ -81,7 +81,7 @@ macro_rules! classifier_suite {
         $crate::classifier_suite!(@suite tests $name, $build,);
     };
     (@suite $form:ident $name:ident, $build:expr, $($more:ident)*) => {
-        $crate::classifier_suite!(@$form $name, $build,
+        $crate::classifier_suite! { @$form $name, $build,
             $($more)*
             equals_reference_on_dense_rules
             equals_reference_on_generated_rules
@@ -97,7 +97,7 @@ macro_rules! classifier_suite {
             memory_bounds_hold
             wide_rules_are_refused_not_fatal
             lookups_see_single_versions
-        )
+        }
     };
     (@list $name:ident, $build:expr, $($test:ident)*) => {
         [$(

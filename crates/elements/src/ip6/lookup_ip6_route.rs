@@ -27,7 +27,7 @@
 //! | `engine` | read | memory layout of the routes, `blocks`, and lookup code in use |
 //! | `bytes` | read | memory of the routes in bytes |
 //! | `ahead` | read | packets that used a cached result, for example of `GPUIP6Lookup` |
-//! | `ahead_missed` | read | packets looked up despite cached results, by reason: `NUMBER<tab>REASON` |
+//! | `ahead_missed` | read | packets not served from the cache, by reason: `NUMBER<tab>REASON` |
 //!
 //! # Drops
 //! - `no route`: no prefix matches the destination

@@ -1,4 +1,4 @@
-//! Elements that sort packets by patterns.
+//! Elements that classify packets by patterns.
 //!
 //! ```text
 //! text ─words─► tests ─primitive─► Expr ─► Program ─optimize─► Tests, run for each packet

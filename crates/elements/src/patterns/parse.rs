@@ -1,4 +1,4 @@
-//! Reads patterns.
+//! Parser of patterns.
 //!
 //! ```text
 //! expr   = or ("?" expr ":" or)*          or   = and (("||" | "or") and)*
@@ -6,7 +6,7 @@
 //! factor = ("!" | "not") factor | "(" expr ")" | test
 //! test   = "true" | "false" | qualifier* ("[" pos (":" len)? "]")? ("&" mask)? relation? value
 //! ```
-//! What a test leaves out is taken from the one before it.
+//! Qualifiers that a test omits are those of the previous test.
 
 use std::net::Ipv4Addr;
 

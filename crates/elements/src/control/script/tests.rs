@@ -1,4 +1,4 @@
-//! Scripts in configurations of their own.
+//! Scripts in small configurations.
 
 use warpswitch_graph::simulate::{SIMULATED_START, router, run};
 use warpswitch_graph::{Host, Time};

@@ -1,5 +1,5 @@
-//! Handlers that elements call once a count is reached, or at an end: `COUNT_CALL`, `END_CALL` and
-//! their like.
+//! Handlers that elements call when a count is reached or at the end: `COUNT_CALL`, `END_CALL` and
+//! similar arguments.
 
 use warpswitch_graph::language::nearest;
 use warpswitch_graph::{Context, HandlerSpec};

@@ -124,8 +124,8 @@ fn special(out: &Out) -> Option<&'static str> {
 /// What to do about a next hop without an output.
 fn mend<A: Address>(via: &Via<A>) -> String {
     match (&via.out, special(&via.out)) {
-        (Out::Device(_), _) => ": name it in DEVICES".to_owned(),
-        (_, Some(name)) => format!(": name '{name}' in DEVICES for an output of theirs"),
+        (Out::Device(_), _) => ": add it to DEVICES".to_owned(),
+        (_, Some(name)) => format!(": add '{name}' to DEVICES"),
         _ => String::new(),
     }
 }

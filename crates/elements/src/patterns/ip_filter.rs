@@ -132,7 +132,7 @@ impl IpFilter {
                     problems.errors.push(format!("unknown slot ID '{number}'"));
                     let near = nearest(number, ["allow", "deny", "drop"]);
                     problems.help.push(match near {
-                        Some(near) => format!("'{number}' is no action: did you mean '{near}'?"),
+                        Some(near) => format!("unknown action '{number}': did you mean '{near}'?"),
                         None => ACTION_HELP.to_owned(),
                     });
                 }
@@ -143,10 +143,10 @@ impl IpFilter {
 }
 
 /// What begins a pattern of `IPFilter`.
-const ACTION_HELP: &str = "a pattern begins with what becomes of its packets: allow, deny or the \
-    number of an output, as in: allow tcp and dst port 80";
+const ACTION_HELP: &str = "a pattern begins with an action: allow, deny, drop or an output number, \
+    as in: allow tcp and dst port 80";
 /// What a pattern says of packets.
-const EXPRESSION_HELP: &str = "tests are such as tcp, src host 10.0.0.1, dst net 10.0.0.0/8, \
+const EXPRESSION_HELP: &str = "tests are for example tcp, src host 10.0.0.1, dst net 10.0.0.0/8, \
     dst port 80 or http, icmp type echo, ttl < 2, with and, or, not and parentheses; \
     `warpswitch elements IPFilter` lists them";
 

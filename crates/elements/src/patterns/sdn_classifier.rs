@@ -102,9 +102,9 @@ pub struct SdnClassifier {
 }
 
 const NO_ETHERNET: Lacking = Lacking {
-    so: "keys are made of the wrong bytes",
+    so: "keys are extracted from the wrong bytes",
     what: "an Ethernet header before its IP header",
-    remedy: "put it in front of Strip, or EtherEncap in front of it",
+    remedy: "put it before Strip, or EtherEncap before it",
 };
 
 /// Rules, and room for a batch.
@@ -144,7 +144,11 @@ fn verdict(action: &Action, outputs: usize) -> Result<(Verdict, Option<u8>), Str
         Action::Pass => (0, None),
         Action::Mark(mark) => (0, Some(*mark as u8)),
         Action::Output(output) => (*output, None),
-        Action::List(text) => return Err(format!("'{text}' is none of output, pass, mark, drop")),
+        Action::List(text) => {
+            return Err(format!(
+                "unsupported action '{text}', expected output, pass, mark or drop"
+            ));
+        }
     };
     if output as usize >= outputs {
         return Err(format!("'{action}': no such output, {}", outputs::expected(outputs)));
@@ -352,10 +356,10 @@ impl Lookup {
         let number = text.trim().parse::<u32>().ok();
         let place = number.and_then(|number| self.rules.get_mut(number as usize));
         let (Some(number), Some(place)) = (number, place) else {
-            return Err(format!("there is no rule '{}'", text.trim()));
+            return Err(format!("no rule '{}'", text.trim()));
         };
         let Some(rule) = place.take() else {
-            return Err(format!("rule {number} was removed before"));
+            return Err(format!("rule {number} is already removed"));
         };
         let matching = rule.matching.as_ref();
         let rule_ref = RuleRef { id: RuleId(number), priority: rule.priority, matching };

@@ -118,7 +118,7 @@ impl Script {
         let told = |name: &String| {
             let meant = nearest(name, known.iter().copied());
             let meant = meant.map_or(String::new(), |meant| format!(", but '{meant}' is"));
-            format!("variable '{name}' is set nowhere{meant}: '${name}' stays as it is")
+            format!("variable '{name}' is never set{meant}: '${name}' is not replaced")
         };
         let unset = if may_set_any { Vec::new() } else { unset.iter().map(told).collect() };
         [wrong, unset]

@@ -115,7 +115,7 @@ fn build<E: SharedEngine>(source: &Source) -> Result<(E, Vec<String>), String> {
         remarks.push(format!("{file}:{line}: {}", rules.remark(remark)));
     }
     if rules.remarks.len() > REMARKS_MAX {
-        remarks.push(format!("and {} more warnings about rules", rules.remarks.len() - REMARKS_MAX));
+        remarks.push(format!("and {} more warnings", rules.remarks.len() - REMARKS_MAX));
     }
     remarks.extend(rules.unused_variables.iter().map(|variable| format!("VARS: {variable}")));
     Ok((E::of(rules), remarks))

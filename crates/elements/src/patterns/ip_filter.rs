@@ -98,7 +98,7 @@ pub struct IpFilter {
 const UNMARKED: Lacking = Lacking {
     so: "no pattern about IP matches",
     what: "its header marked",
-    remedy: "put CheckIPHeader before it, of frames Strip(14) -> CheckIPHeader",
+    remedy: "place CheckIPHeader before it; for Ethernet frames, Strip(14) -> CheckIPHeader",
 };
 
 impl IpFilter {

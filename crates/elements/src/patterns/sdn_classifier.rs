@@ -104,7 +104,7 @@ pub struct SdnClassifier {
 const NO_ETHERNET: Lacking = Lacking {
     so: "keys are extracted from the wrong bytes",
     what: "an Ethernet header before its IP header",
-    remedy: "put it before Strip, or EtherEncap before it",
+    remedy: "place it before Strip, or EtherEncap before it",
 };
 
 /// Rules, and room for a batch.

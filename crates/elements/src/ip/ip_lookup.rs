@@ -535,14 +535,8 @@ mod tests {
         check(ip, "list", "10.9.0.0/16 10.0.1.9\n10.8.0.0/16 2\n", "10.9.1.1", "1 10.0.1.9");
         check(ip, "ip-route", "default via 192.0.2.1 dev wan\n", "8.8.8.8", "2 192.0.2.1");
         check(ip, "list", "10.9.0.0/16 10.0.7.9\n", "", "no output for routes via 10.0.7.9");
-        check(
-            ip,
-            "ip-route",
-            "prohibit 10.0.0.0/8\n",
-            "",
-            "'prohibit' in DEVICES for an output of theirs",
-        );
-        check(ip, "ip-route", "10.0.0.0/8 dev eth9\n", "", "dev eth9: name it in DEVICES");
+        check(ip, "ip-route", "prohibit 10.0.0.0/8\n", "", "add 'prohibit' to DEVICES");
+        check(ip, "ip-route", "10.0.0.0/8 dev eth9\n", "", "dev eth9: add it to DEVICES");
         check(ip, "ip-route", "blackhole 10.7.0.0/16\n", "10.7.0.1", "0");
         check(
             ip,

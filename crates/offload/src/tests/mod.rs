@@ -611,7 +611,7 @@ fn a_classifier_behind_strip_is_told_of() {
             let config = config.replace("FLOWS", &folder.file("flows"));
             let (_, transcript) = run(&config.replace("IN", &folder.file("in")), None);
             let said = transcript.said();
-            let told = "keys are made of the wrong bytes: none of the first";
+            let told = "keys are extracted from the wrong bytes: none of the first";
             assert_eq!(said.matches(told).count(), usize::from(is_told), "{classifier}: {said}");
         }
     }

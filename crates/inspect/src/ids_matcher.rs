@@ -372,7 +372,7 @@ impl IdsMatcher {
         if let Err(error) = done {
             let name = self.filename.as_deref().unwrap_or_default();
             let message = format!("{name}: {}", reason(&error));
-            cx.say(&format!("{}: {message}; nothing more is written", cx.declaration()));
+            cx.say(&format!("{}: {message}; writing stopped", cx.declaration()));
             self.failure.get_or_insert(message);
         }
     }

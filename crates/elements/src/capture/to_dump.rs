@@ -207,7 +207,7 @@ impl ToDump {
                 }
             }
             Err(error) => {
-                cx.say(&format!("{}: {error}; nothing more is written", cx.declaration()));
+                cx.say(&format!("{}: {error}; writing stopped", cx.declaration()));
                 self.failure = Some(error.to_string());
                 self.writer = None;
             }

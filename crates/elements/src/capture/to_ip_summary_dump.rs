@@ -229,7 +229,7 @@ impl ToIpSummaryDump {
     fn check(&mut self, cx: &mut Context<'_>, done: std::io::Result<()>) {
         if let Err(error) = done {
             let message = format!("{}: {}", self.filename, reason(&error));
-            cx.say(&format!("{}: {message}; nothing more is written", cx.declaration()));
+            cx.say(&format!("{}: {message}; writing stopped", cx.declaration()));
             self.failure.get_or_insert(message);
         }
     }

@@ -141,7 +141,8 @@ pub struct IpLookup {
 const NO_DESTINATION: Lacking = Lacking {
     so: "the address 0.0.0.0 is looked up",
     what: "a destination annotation",
-    remedy: "put CheckIPHeader or GetIPAddress(16) before it, of frames Strip(14) -> CheckIPHeader",
+    remedy: "place CheckIPHeader or GetIPAddress(16) before it; for Ethernet frames, Strip(14) -> \
+             CheckIPHeader",
 };
 
 impl IpLookup {

@@ -572,13 +572,13 @@ impl Batcher {
         }
         if self.detains && !self.is_looking {
             self.is_looking = true;
-            // Nobody tells it that a stop was asked for, or that its packets are through.
+            // No event reports a pending stop or an empty chain, so poll for them.
             cx.set_timer(LOOK, Time(cx.now().0.saturating_add(LOOK_NS)));
         }
     }
 
-    /// Takes packets back that an element of another configuration had, in front of those that
-    /// wait; so many came together, and so on.
+    /// Takes back packets in flight of an old configuration, as batches of `lens` packets, and puts
+    /// them in front of waiting ones.
     pub(super) fn take_back(&mut self, cx: &mut Context<'_>, batch: &mut Batch, lens: &[usize]) {
         self.came += batch.len() as u64;
         self.queued += batch.len();

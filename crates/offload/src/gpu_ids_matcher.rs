@@ -43,7 +43,7 @@
 //! # Example
 //! ```text
 //! Batcher -> HostToDeviceMemcpy -> GPUIDSMatcher(RULES conf/ids.rules, OUT eve.json)
-//!   -> DeviceToHostMemcpy -> GPUCompletionQueue -> Debatcher -> told :: Dispatcher(ANNO 44);
+//!   -> DeviceToHostMemcpy -> GPUCompletionQueue -> Debatcher -> hit :: Dispatcher(ANNO 44);
 //! ```
 
 use std::sync::Arc;

@@ -347,7 +347,7 @@ pub fn render(stats: &OffloadStats) -> String {
         );
     }
     if let Some(cause) = &stats.retired {
-        text += &format!("  the device is not used any more: {cause}\n");
+        text += &format!("  device retired: {cause}\n");
     }
     text
 }

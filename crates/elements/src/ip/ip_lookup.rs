@@ -37,7 +37,7 @@
 //! | `bytes` | read | bytes that they take |
 //! | `ahead` | read | packets whose cached result was used, of a `GPUIPLookup` say |
 //! | `ahead_missed` | read | packets looked up here although results are used, by reason: `NUMBER<tab>REASON` |
-//! | `flush` | write | takes all routes out; `DirectIPLookup` and `RangeIPLookup` alone |
+//! | `flush` | write | removes all routes; `DirectIPLookup`, `RadixIPLookup` and `RangeIPLookup` only |
 //!
 //! # Drops
 //! - `no route`: the destination lies in no prefix
@@ -78,7 +78,7 @@ pub static LINEAR: ElementClass =
 /// The class `SortedIPLookup`.
 pub static SORTED: ElementClass = class("SortedIPLookup", || Box::new(IpLookup::new("", false)));
 /// The class `RadixIPLookup`.
-pub static RADIX: ElementClass = class("RadixIPLookup", || Box::new(IpLookup::new("", false)));
+pub static RADIX: ElementClass = class("RadixIPLookup", || Box::new(IpLookup::new("", true)));
 /// The class `DirectIPLookup`.
 pub static DIRECT: ElementClass = class("DirectIPLookup", || Box::new(IpLookup::new("", true)));
 /// The class `RangeIPLookup`.
@@ -603,7 +603,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_and_changes_nothing() {
-        let mut router = empty("RadixIPLookup");
+        let mut router = empty("SortedIPLookup");
         router.write("r.add", "18.26.0/12 4.0.0.4 0").expect("it obeys");
         let mut fails = |handler: &str, value: &str, message: &str| {
             let error = router.write(&format!("r.{handler}"), value).expect_err("it is wrong");
@@ -638,8 +638,20 @@ mod tests {
         let engine = router.read("r.engine").expect("it is there");
         assert!(engine.starts_with("blocks "), "few routes: {engine}");
         assert!(router.read("r.bytes").unwrap().parse::<usize>().unwrap() > 64);
-        router.write("r.flush", "").expect("it obeys");
-        assert_eq!(router.read("r.table"), Ok(String::new()));
+    }
+
+    #[test]
+    fn flush_removes_all_routes() {
+        for class in ["DirectIPLookup", "RadixIPLookup", "RangeIPLookup"] {
+            let mut router = empty(class);
+            router.write("r.ctrl", "add 1/8 0\nadd 0/0 1.1.1.1 1").expect("it obeys");
+            assert_eq!(router.read("r.lookup 1.2.3.4"), Ok("0".into()));
+            router.write("r.flush", "").expect("it obeys");
+            assert_eq!(router.read("r.table"), Ok(String::new()), "{class}");
+            assert_eq!(router.read("r.lookup 1.2.3.4"), Ok("-1".into()), "{class}");
+            router.write("r.add", "1/8 2").expect("it obeys");
+            assert_eq!(router.read("r.lookup 1.2.3.4"), Ok("2".into()), "{class}");
+        }
     }
 
     #[test]

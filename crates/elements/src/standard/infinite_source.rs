@@ -8,7 +8,7 @@
 //! full.
 //!
 //! # Configuration
-//! - `DATA`: the bytes of every packet; by default 64 bytes of text
+//! - `DATA`: the bytes of every packet; by default 69 bytes of text, Click's
 //! - `LIMIT`: packets to make, -1 (the default) for no end
 //! - `BURST`: packets a batch, at most 256. By default 1 for the first 1024 packets, then 64 where
 //!   the output does not depend on it (docs/bursts.md), and 1 if packets get to a queue
@@ -53,8 +53,9 @@ use crate::format::{packet_data, parse};
 pub static CLASS: ElementClass =
     ElementClass::new("InfiniteSource", "0/1", "a", || Box::new(InfiniteSource::new())).wakes();
 
-/// What packets hold unless told: 64 bytes.
-pub(super) const DATA: &[u8] = b"warpswitch made this packet, and it is sixty-four bytes long ok.";
+/// The default packet data. Click's text: tests and scripts compare its bytes and its length.
+pub(super) const DATA: &[u8] =
+    b"Random bullshit in a packet, at least 64 bytes long. Well, now it is.";
 
 /// See the module.
 #[derive(Debug)]
@@ -300,6 +301,26 @@ impl Element for InfiniteSource {
 #[cfg(test)]
 mod tests {
     use warpswitch_graph::simulate::{router, run};
+
+    #[test]
+    fn simulated_time_reaches_timers_beside_an_endless_source() {
+        let config = "i :: InfiniteSource -> Discard; Script(wait 1ms, stop);";
+        let (mut router, _) = run(config, &crate::registry());
+        let count: u64 = router.read("i.count").expect("it is there").parse().expect("a number");
+        assert!(count > 0, "the source ran until the timer expired");
+    }
+
+    #[test]
+    fn default_packets_have_the_length_of_clicks() {
+        for source in ["InfiniteSource(LIMIT 1)", "RatedSource(LIMIT 1)", "TimedSource(LIMIT 1)"] {
+            let config =
+                format!("{source} -> c :: Counter -> Print(a, 69, CONTENTS ASCII) -> Discard");
+            let (mut router, transcript) = run(&config, &crate::registry());
+            assert_eq!(router.read("c.byte_count"), Ok("69".into()), "{source}");
+            let said = transcript.said().replace([' ', '\n'], "");
+            assert!(said.contains("atleast64byteslong.Well,nowitis."), "{source}: {said}");
+        }
+    }
 
     #[test]
     fn it_makes_what_it_is_told_and_stops() {

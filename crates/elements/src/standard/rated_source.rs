@@ -7,7 +7,7 @@
 //! One output, push or pull.
 //!
 //! # Configuration
-//! - `DATA`: the bytes of every packet; by default 64 bytes of text
+//! - `DATA`: the bytes of every packet; by default 69 bytes of text, Click's
 //! - `RATE`: packets a second, 10 by default
 //! - `LIMIT`: packets to make, -1 (the default) for no end
 //! - `ACTIVE`: whether it makes packets, true by default

@@ -8,7 +8,7 @@
 //!
 //! # Configuration
 //! - `INTERVAL`: time between two packets, half a second by default
-//! - `DATA`: the bytes of every packet; by default 64 bytes of text
+//! - `DATA`: the bytes of every packet; by default 69 bytes of text, Click's
 //! - `LIMIT`: packets to make, -1 (the default) for no end
 //! - `ACTIVE`: whether it makes packets, true by default
 //! - `STOP`: whether to stop the run an interval after the last packet, false by default

@@ -15,7 +15,7 @@
 //!
 //! | test | holds for |
 //! | --- | --- |
-//! | `ip proto P`, or just `P` | packets of protocol `P`, a number or `icmp igmp ipip tcp udp` |
+//! | `ip proto P`, or just `P` | packets of protocol `P`, a number or a name such as `tcp`, `icmp` or `ospf` |
 //! | `SIDE host A`, or just `A` | packets from or to the address; `ether host` for Ethernet's |
 //! | `SIDE net A/B`, or just `A/B` | packets from or to the network; also `A mask M` |
 //! | `SIDE [tcp\|udp] port N` | first fragments of TCP or UDP from or to the port, a name or number |
@@ -32,6 +32,10 @@
 //! `& MASK` and one of `== != < > <= >=`. `port != N` is still about TCP and UDP alone: it is not
 //! `!(port N)`. A test may leave out what the one before it says: `src port 80 or 81`. A test of
 //! bytes that a packet does not have does not hold, neither with `!=`.
+//!
+//! A port may be named by a `PortInfo` element or as `http` or `ssh`, a protocol as `ospf` or `gre`:
+//! the names of Click and of common services and protocols. Behind `port` and `proto`, names of
+//! `/etc/services` and `/etc/protocols` work as well; they mean what the machine defines.
 //!
 //! The IP header must have been found before, as by `CheckIPHeader` or `MarkIPHeader`. Of a list of
 //! more than 16 patterns those about addresses, protocol, ports and flags are looked up in a
@@ -349,6 +353,38 @@ mod tests {
         assert_eq!(said("Strip(14) -> CheckIPHeader(CHECKSUM false) ->", "allow udp", 3000), 0);
         assert_eq!(said("MarkIPHeader(14) ->", "allow tcp", 3000), 0);
         assert_eq!(said("", "allow all", 3000), 0, "nothing is asked");
+    }
+
+    #[test]
+    fn names_of_ports_and_protocols_are_numbers() {
+        let program = |info: &str, pattern: &str| {
+            program(&format!("{info} Idle -> c :: IPFilter(allow {pattern}) -> Idle;"))
+        };
+        for (pattern, numbers) in [
+            ("dst port http", "dst port 80"),
+            ("tcp port ldap or bgp", "tcp port 389 or 179"),
+            ("proto ospf", "proto 89"),
+            ("esp or ip proto 4", "proto 50 or ip proto ipip"),
+        ] {
+            assert_eq!(program("", pattern), program("", numbers), "{pattern}");
+        }
+        let info = "PortInfo(web 8080/tcp, http 8081, dual 1/tcp, dual 2/udp);";
+        for (pattern, numbers) in [
+            ("tcp dst port web", "tcp dst port 8080"),
+            ("port http", "port 8081"),
+            ("udp port dual", "udp port 2"),
+            ("tcp dual", "tcp port 1"),
+        ] {
+            assert_eq!(program(info, pattern), program("", numbers), "{pattern}");
+        }
+        let config = format!("{info} Idle -> IPFilter(allow port dual) -> Discard;");
+        let errors = router(&config, &crate::registry()).err().expect("it has two meanings");
+        let errors = errors.to_click();
+        assert!(errors.contains("ambiguous; try 'port tcp dual', 'port udp dual'"), "{errors}");
+        let config = "Idle -> IPFilter(allow port no-such || proto no-such) -> Discard;";
+        let errors = router(config, &crate::registry()).err().expect("no such name").to_string();
+        assert!(errors.contains("unknown port 'no-such'"), "{errors}");
+        assert!(errors.contains("unknown protocol 'no-such'"), "{errors}");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Names of services and protocols that the machine's files define.
 //!
 //! `/etc/services` has lines `NAME PORT/PROTOCOL ALIAS... # comment`, `/etc/protocols` has lines
-//! `NAME NUMBER ALIAS... # comment`. Unreadable files and lines are as if they were empty: names are
-//! a convenience of the machine, and an unknown one is reported where it is used.
+//! `NAME NUMBER ALIAS... # comment`. Unreadable files and lines count as empty: an unknown name is
+//! reported where it is used.
 
 use std::collections::BTreeMap;
 use std::fs::File;

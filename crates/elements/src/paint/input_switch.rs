@@ -7,8 +7,8 @@
 //! Any number of push inputs, one push output.
 //!
 //! # Configuration
-//! - `INPUT`: the accepted input, 0 by default; a negative number drops all packets. Click's keyword
-//!   for it is `OUTPUT`, which works as well
+//! - `INPUT`: the accepted input, 0 by default; a negative number drops all packets. Click calls it
+//!   `OUTPUT`, which works as well
 //!
 //! # Handlers
 //! | name | | unit |
@@ -24,7 +24,8 @@
 //!
 //! # Example
 //! ```text
-//! FromDevice(eth0) -> [0] s :: InputSwitch(1); FromDevice(eth1) -> [1] s -> Queue -> ToDevice(eth2);
+//! FromDevice(eth0) -> [0] s :: InputSwitch(1); FromDevice(eth1) -> [1] s;
+//! s -> Queue -> ToDevice(eth2);
 //! ```
 
 use warpswitch_graph::language::args::{Args, ArgsError};
@@ -166,8 +167,8 @@ mod tests {
             let config = format!("Idle -> InputSwitch({arguments}) -> Discard;");
             router(&config, &crate::registry()).err().map(|errors| errors.to_click())
         };
-        let told = errors("1").expect("there is one input");
-        assert!(told.contains("INPUT: no input 1, expected 0 to 0"), "{told}");
+        let text = errors("1").expect("there is one input");
+        assert!(text.contains("INPUT: no input 1, expected 0 to 0"), "{text}");
         assert!(errors("OUTPUT 1").is_some());
         assert_eq!(errors("OUTPUT 0"), None);
         assert_eq!(errors("-1"), None);

@@ -33,8 +33,8 @@
 //! `!(port N)`. A test may leave out what the one before it says: `src port 80 or 81`. A test of
 //! bytes that a packet does not have does not hold, neither with `!=`.
 //!
-//! A port may be named by a `PortInfo` element or as `http` or `ssh`, a protocol as `ospf` or `gre`:
-//! the names of Click and of common services and protocols. Behind `port` and `proto`, names of
+//! Ports have the names of `PortInfo` elements and names such as `http`, protocols names such as
+//! `ospf`: those of Click and of common services and protocols. Behind `port` and `proto`, names of
 //! `/etc/services` and `/etc/protocols` work as well; they mean what the machine defines.
 //!
 //! The IP header must have been found before, as by `CheckIPHeader` or `MarkIPHeader`. Of a list of

@@ -317,8 +317,8 @@ mod tests {
                 format!("{source} -> c :: Counter -> Print(a, 69, CONTENTS ASCII) -> Discard");
             let (mut router, transcript) = run(&config, &crate::registry());
             assert_eq!(router.read("c.byte_count"), Ok("69".into()), "{source}");
-            let said = transcript.said().replace([' ', '\n'], "");
-            assert!(said.contains("atleast64byteslong.Well,nowitis."), "{source}: {said}");
+            let text = transcript.said().replace([' ', '\n'], "");
+            assert!(text.contains("atleast64byteslong.Well,nowitis."), "{source}: {text}");
         }
     }
 

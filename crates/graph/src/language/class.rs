@@ -47,8 +47,9 @@ pub trait ClassTable {
         &[]
     }
 
-    /// Whether every other name is taken for a class as well, and any package may be required: for tools that only rewrite
-    /// configurations, of whoever's classes. A name that is no element then is a class.
+    /// Whether every other name is taken for a class as well, and any package may be required: for
+    /// tools that only rewrite configurations, of whoever's classes. A name that is no element then
+    /// is a class.
     fn takes_any(&self) -> bool {
         false
     }

@@ -381,10 +381,14 @@ mod tests {
         let errors = router(&config, &crate::registry()).err().expect("it has two meanings");
         let errors = errors.to_click();
         assert!(errors.contains("ambiguous; try 'port tcp dual', 'port udp dual'"), "{errors}");
-        let config = "Idle -> IPFilter(allow port no-such || proto no-such) -> Discard;";
-        let errors = router(config, &crate::registry()).err().expect("no such name").to_string();
-        assert!(errors.contains("unknown port 'no-such'"), "{errors}");
-        assert!(errors.contains("unknown protocol 'no-such'"), "{errors}");
+        for (pattern, expected) in [
+            ("port no-such", "unknown port 'no-such'"),
+            ("proto no-such", "unknown protocol 'no-such'"),
+        ] {
+            let config = format!("Idle -> IPFilter(allow {pattern}) -> Discard;");
+            let errors = router(&config, &crate::registry()).err().expect("no such name");
+            assert!(errors.to_string().contains(expected), "{errors}");
+        }
     }
 
     #[test]

@@ -421,7 +421,14 @@ impl Registry {
     }
 }
 
+/// The packages that every registry has: those of Click's programs at user level.
+pub(crate) const PACKAGES: [&str; 4] = ["int64", "ip6", "umultithread", "userlevel"];
+
 impl ClassTable for Registry {
+    fn packages(&self) -> &[&str] {
+        &PACKAGES
+    }
+
     fn get(&self, class: &str) -> Option<&ClassSpec> {
         self.classes.get(class).map(|class| &class.spec)
     }

@@ -1,4 +1,11 @@
 //! A host whose time is simulated: nothing waits, and every run is the same.
+//!
+//! # Time
+//! Time stands still while tasks run and jumps to the next timer when none is runnable, so a finite
+//! amount of work takes none. A router that never rests, as with an endless source, would keep its
+//! timers from their turn. So after [`FREE_ROUNDS`] rounds without rest each further round of the
+//! scheduler, which runs up to 32 tasks, takes [`ROUND_NS`]. Click advances its simulated time by
+//! the least unit with each look at the clock, which serves the same purpose.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -14,20 +21,59 @@ use crate::time::Time;
 /// When simulated time begins: Click's does at this second.
 pub const SIMULATED_START: Time = Time(1_000_000_000 * Time::SECOND);
 
-/// A host whose time stands still while tasks run, and jumps to the next timer when none does.
+/// Rounds of the scheduler without rest that take no time: some 8,000 tasks.
+pub const FREE_ROUNDS: u32 = 256;
+/// What each further round takes, in nanoseconds: about 3 us a task, as on a real machine.
+pub const ROUND_NS: i64 = 100_000;
+
+/// Simulated time. See the module.
+#[derive(Clone, Copy, Debug)]
+pub struct SimulatedClock {
+    now: Time,
+    /// Rounds since the last rest.
+    busy_rounds: u32,
+}
+
+impl SimulatedClock {
+    /// A clock that shows `now`.
+    pub fn new(now: Time) -> Self {
+        Self { now, busy_rounds: 0 }
+    }
+
+    /// The current time.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Begins a round of the scheduler; returns its time.
+    pub fn begin_round(&mut self) -> Time {
+        if self.busy_rounds < FREE_ROUNDS {
+            self.busy_rounds += 1;
+        } else {
+            self.now.0 = self.now.0.saturating_add(ROUND_NS);
+        }
+        self.now
+    }
+
+    /// Jumps to `until` if that is in the future: nothing is runnable before.
+    pub fn rest_until(&mut self, until: Time) {
+        *self = Self::new(self.now.max(until));
+    }
+}
+
+/// A host with a [`SimulatedClock`].
 #[derive(Clone, Copy, Debug)]
 pub struct SimulatedHost {
-    now: Time,
+    clock: SimulatedClock,
     /// The run ends when time would pass this.
     pub end: Option<Time>,
-    /// Time that passes with each look at the clock, so that a task that never rests comes to an
-    /// end; nothing by default.
+    /// Further time that each round takes, nothing by default: for tests of work without end.
     pub step_ns: i64,
 }
 
 impl Default for SimulatedHost {
     fn default() -> Self {
-        Self { now: SIMULATED_START, end: None, step_ns: 0 }
+        Self { clock: SimulatedClock::new(SIMULATED_START), end: None, step_ns: 0 }
     }
 }
 
@@ -35,20 +81,20 @@ impl SimulatedHost {
     /// A host whose time begins and ends so many nanoseconds after [`SIMULATED_START`].
     pub fn running(from_ns: i64, until_ns: i64) -> Self {
         let at = |ns: i64| Time(SIMULATED_START.0.saturating_add(ns));
-        Self { now: at(from_ns), end: Some(at(until_ns)), step_ns: 0 }
+        Self { clock: SimulatedClock::new(at(from_ns)), end: Some(at(until_ns)), step_ns: 0 }
     }
 }
 
 impl Host for SimulatedHost {
     fn now(&mut self) -> Time {
-        self.now.0 += self.step_ns;
-        self.now
+        self.clock.now.0 += self.step_ns;
+        self.clock.begin_round()
     }
 
     fn wait(&mut self, until: Option<Time>) -> bool {
         match until {
             Some(until) if self.end.is_none_or(|end| until <= end) => {
-                self.now = self.now.max(until);
+                self.clock.rest_until(until);
                 true
             }
             _ => false,
@@ -149,4 +195,23 @@ pub fn run_until(
     router.finish().map_err(|errors| errors.to_click()).expect("the run finishes");
     assert_eq!(router.packets_unaccounted(), 0, "packets in = out + dropped + held");
     (router, transcript)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_passes_only_without_rest() {
+        let mut clock = SimulatedClock::new(Time(0));
+        for _ in 0..FREE_ROUNDS {
+            assert_eq!(clock.begin_round(), Time(0));
+        }
+        assert_eq!(clock.begin_round(), Time(ROUND_NS));
+        assert_eq!(clock.begin_round(), Time(2 * ROUND_NS));
+        clock.rest_until(Time(5));
+        assert_eq!(clock.begin_round(), Time(2 * ROUND_NS), "time never goes back");
+        clock.rest_until(Time(9 * ROUND_NS));
+        assert_eq!(clock.begin_round(), Time(9 * ROUND_NS));
+    }
 }

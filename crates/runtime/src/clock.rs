@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use warpswitch_graph::Time;
-use warpswitch_graph::simulate::SIMULATED_START;
+use warpswitch_graph::simulate::{SIMULATED_START, SimulatedClock};
 
 /// Source of the current time.
 #[derive(Clone, Debug)]
 pub enum RunClock {
     /// Real time; a configuration can scale it.
     Real(Arc<ScaledClock>),
-    /// Advances only while no task is runnable, directly to the next timer.
-    Simulated(Time),
+    /// Jumps to the next timer while no task is runnable, see [`warpswitch_graph::simulate`].
+    Simulated(SimulatedClock),
 }
 
 impl RunClock {
@@ -25,17 +25,25 @@ impl RunClock {
 
     /// Starts `seconds` after 1970, by default at [`SIMULATED_START`].
     pub fn simulated(seconds: Option<f64>) -> Self {
-        Self::Simulated(match seconds {
+        Self::Simulated(SimulatedClock::new(match seconds {
             Some(seconds) => Time((seconds * Time::SECOND as f64) as i64),
             None => SIMULATED_START,
-        })
+        }))
     }
 
     /// Returns the current time.
     pub fn now(&self) -> Time {
         match self {
             RunClock::Real(clock) => clock.now(),
-            RunClock::Simulated(now) => *now,
+            RunClock::Simulated(clock) => clock.now(),
+        }
+    }
+
+    /// Begins a round of the scheduler; returns its time.
+    pub(crate) fn begin_round(&mut self) -> Time {
+        match self {
+            RunClock::Real(clock) => clock.now(),
+            RunClock::Simulated(clock) => clock.begin_round(),
         }
     }
 

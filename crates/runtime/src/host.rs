@@ -188,7 +188,7 @@ impl SystemHost {
             _ if self.environment.sockets.borrow().has_work() => Some(Duration::ZERO),
             until => until.map(|until| match &self.clock {
                 RunClock::Real(clock) => clock.real_until(until),
-                RunClock::Simulated(now) => until - *now,
+                RunClock::Simulated(clock) => until - clock.now(),
             }),
         };
         let timeout = wait.and_then(|wait| Timespec::try_from(wait).ok());
@@ -204,7 +204,7 @@ impl SystemHost {
 
 impl Host for SystemHost {
     fn now(&mut self) -> Time {
-        self.now = self.clock.now();
+        self.now = self.clock.begin_round();
         self.now
     }
 
@@ -215,7 +215,7 @@ impl Host for SystemHost {
             || !self.environment.sockets.borrow().is_empty()
             || self.environment.signals.borrow().is_watching();
         match (&mut self.clock, until) {
-            (RunClock::Simulated(now), Some(until)) => *now = until.max(*now),
+            (RunClock::Simulated(clock), Some(until)) => clock.rest_until(until),
             (_, None) if !is_open => return false,
             (_, until) => self.sleep(until),
         }

@@ -5,7 +5,7 @@
 use core::net::Ipv4Addr;
 
 use crate::ParseError;
-use crate::checksum;
+use crate::checksum::{self, PseudoHeader};
 use crate::ip::{Fragment, IpProto};
 use crate::view::{get_array, get_u16, need, put, view};
 
@@ -14,6 +14,8 @@ pub const HEADER_BYTES: usize = 20;
 /// The most bytes of options.
 pub const OPTIONS_BYTES_MAX: usize = 40;
 
+const LOOSE_SOURCE_ROUTE: u8 = 131;
+const STRICT_SOURCE_ROUTE: u8 = 137;
 const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const OFFSET_MASK: u16 = 0x1fff;
@@ -137,6 +139,22 @@ impl<T: AsRef<[u8]>> Ipv4<T> {
         Ipv4Addr::from(get_array(self.raw(), 16))
     }
 
+    /// The destination at the end of a source route: the last address of the first loose or strict
+    /// source route option that still has hops to visit, else [`Ipv4::dst`].
+    pub fn final_dst(&self) -> Ipv4Addr {
+        if self.header_bytes() == HEADER_BYTES {
+            return self.dst();
+        }
+        let mut routes = self.options_iter().filter(|(kind, _)| is_source_route(*kind));
+        routes.next().and_then(|(_, data)| last_hop(data)).unwrap_or_else(|| self.dst())
+    }
+
+    /// The pseudo header of the transport checksum (RFC 9293, 3.1): the destination is that at the
+    /// end of a source route.
+    pub fn pseudo_header(&self) -> PseudoHeader {
+        PseudoHeader::V4 { src: self.src(), dst: self.final_dst() }
+    }
+
     /// The options as they lie there, padding included.
     pub fn options(&self) -> &[u8] {
         &self.raw()[HEADER_BYTES..self.header_bytes()]
@@ -191,6 +209,19 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv4<T> {
         let (start, end) = (self.header_bytes(), self.total_bytes());
         &mut self.bytes.as_mut()[start..end]
     }
+}
+
+fn is_source_route(kind: u8) -> bool {
+    matches!(kind, LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE)
+}
+
+/// The last address of a source route whose data are a pointer and addresses; `None` if the route
+/// is empty or exhausted, which the pointer states.
+fn last_hop(data: &[u8]) -> Option<Ipv4Addr> {
+    let (&pointer, addresses) = data.split_first()?;
+    let option_bytes = data.len() + 2;
+    let last = *addresses.last_chunk::<4>()?;
+    (usize::from(pointer) <= option_bytes).then(|| last.into())
 }
 
 /// One option: its type byte, and its data without type and length.
@@ -367,6 +398,27 @@ mod tests {
         let mut long = SAMPLE;
         (long[0], long[3]) = (0x47, 60);
         assert_eq!(Ipv4::new_checked(long).unwrap_err(), ParseError::Ipv4Truncated);
+    }
+
+    #[test]
+    fn finds_the_end_of_a_source_route() {
+        let final_dst = |options: &[u8]| {
+            let mut header = SAMPLE[..HEADER_BYTES].to_vec();
+            header[16..20].copy_from_slice(&[9, 9, 9, 9]);
+            header.extend(options);
+            header[0] = 0x40 | (header.len() / 4) as u8;
+            Ipv4::new_unchecked(header).final_dst().octets()
+        };
+        assert_eq!(final_dst(&[]), [9, 9, 9, 9]);
+        // Loose, strict, behind another option, with one hop visited.
+        assert_eq!(final_dst(&[131, 7, 4, 1, 2, 3, 4, 0]), [1, 2, 3, 4]);
+        assert_eq!(final_dst(&[1, 137, 11, 8, 5, 5, 5, 5, 1, 2, 3, 4]), [1, 2, 3, 4]);
+        assert_eq!(final_dst(&[148, 4, 0, 0, 131, 7, 4, 1, 2, 3, 4, 0]), [1, 2, 3, 4]);
+        // Exhausted, recorded, empty and broken routes leave the destination of the header.
+        assert_eq!(final_dst(&[131, 7, 8, 1, 2, 3, 4, 0]), [9, 9, 9, 9]);
+        assert_eq!(final_dst(&[7, 7, 4, 1, 2, 3, 4, 0]), [9, 9, 9, 9]);
+        assert_eq!(final_dst(&[131, 3, 4, 0]), [9, 9, 9, 9]);
+        assert_eq!(final_dst(&[131, 20, 4, 1, 2, 3, 4, 0]), [9, 9, 9, 9]);
     }
 
     #[test]

@@ -94,7 +94,7 @@ const ICMP_CHECK: Check = Check {
 /// the addresses.
 fn payload(packet: &Packet, proto: IpProto) -> Result<(&[u8], usize, PseudoHeader), usize> {
     let view = ipv4(packet).filter(|view| view.proto() == proto).ok_or(OTHER)?;
-    let pseudo = PseudoHeader::V4 { src: view.src(), dst: view.dst() };
+    let pseudo = view.pseudo_header();
     let bytes = &packet.from_header(Header::Network)[view.header_bytes()..];
     let said_bytes = view.total_bytes().checked_sub(view.header_bytes()).ok_or(LENGTH)?;
     Ok((bytes, said_bytes, pseudo))

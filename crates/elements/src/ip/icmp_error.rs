@@ -18,8 +18,8 @@
 //!   `port`, `needfrag` and others; for `redirect`: `net`, `host`; for `timeexceeded`: `transit`,
 //!   `reassembly`; for `parameterproblem`: `erroratptr`, `missingopt`, `length`
 //! - `BADADDRS`: broadcast addresses; packets from or to these are not answered
-//! - `MTU`: maximum length of an error in bytes, 128 to 32768; default: 576. Values out of range
-//!   are clamped
+//! - `MTU`: maximum length of an error in bytes, at least 28; default: 576. A reversed source route
+//!   that does not fit is left out
 //! - `PMTU`: MTU of the next link, for `unreachable` with code `needfrag`; default: 0
 //! - `SET_FIX_ANNO`: set the fix-source annotation of errors; default: true. `USE_FIX_ANNO` is a
 //!   synonym
@@ -97,8 +97,16 @@ const ERROR_AT_POINTER: u8 = 0;
 const ICMP_BYTES: usize = 8;
 /// Time to live of errors.
 const TTL: u8 = 200;
-/// The fewest bytes that an error may be allowed: the longest headers, and eight bytes.
-const MTU_MIN: u32 = 128;
+/// The shortest error: its headers, without options or a quoted packet.
+const MTU_MIN: u32 = (HEADER_BYTES + ICMP_BYTES) as u32;
+
+/// The MTU to use for a configured one, which may be larger than any packet.
+fn allowed_mtu(mtu: u32) -> Result<u32, String> {
+    match mtu {
+        ..MTU_MIN => Err(format!("{mtu} bytes have no room for the headers, minimum {MTU_MIN}")),
+        _ => Ok(mtu.min(PACKET_BYTES_MAX as u32 / 8)),
+    }
+}
 
 /// Whether messages of this type are errors.
 pub(super) fn is_error_type(kind: u8) -> bool {
@@ -237,9 +245,11 @@ impl IcmpError {
         let (sender, quoted) = (view.src(), view.total_bytes().max(view.header_bytes()));
         let original = view.into_inner();
         let mut options = [0; OPTIONS_BYTES_MAX];
+        let headers_max = self.mtu as usize - ICMP_BYTES;
         let options_len = self.return_route(packet, &mut options);
+        let options_len = if HEADER_BYTES + options_len <= headers_max { options_len } else { 0 };
         let header_bytes = HEADER_BYTES + options_len;
-        let room = (self.mtu as usize).saturating_sub(header_bytes + ICMP_BYTES);
+        let room = headers_max - header_bytes;
         let quoted = &original[..quoted.min(original.len()).min(room)];
 
         let mut answer = cx.pool().packet();
@@ -286,7 +296,10 @@ impl Element for IcmpError {
             .read("USE_FIX_ANNO", &mut self.sets_fix_src)
             .read("SET_FIX_ANNO", &mut self.sets_fix_src);
         self.bad = numbers(&bad);
-        self.mtu = mtu.0.clamp(MTU_MIN, PACKET_BYTES_MAX as u32 / 8);
+        match allowed_mtu(mtu.0) {
+            Ok(mtu) => self.mtu = mtu,
+            Err(message) => args.error_at("MTU", &message),
+        }
         if !kind.0.is_empty() {
             match number(ICMP_TYPES, &kind.0, context.names) {
                 Ok(kind) if is_error_type(kind) => self.kind = kind,
@@ -342,8 +355,7 @@ impl Element for IcmpError {
         match name {
             "src" => self.src = parse_seen(cx, value)?,
             "mtu" => {
-                self.mtu =
-                    parse_seen::<u32>(cx, value)?.clamp(MTU_MIN, PACKET_BYTES_MAX as u32 / 8);
+                self.mtu = allowed_mtu(parse_seen(cx, value)?).map_err(HandlerError::failed)?;
             }
             _ => self.pmtu = parse_seen(cx, value)?,
         }
@@ -384,6 +396,11 @@ mod tests {
         assert_eq!(message[8..], bytes[..576 - 28]);
         let (shown, _) = error(&bytes, "timeexceeded, MTU 200").expect("an error");
         assert_eq!(shown.bytes.len(), 200);
+        for mtu in [28, 29, 64, 127] {
+            let (shown, message) =
+                error(&bytes, &format!("timeexceeded, MTU {mtu}")).expect("an error");
+            assert_eq!((shown.bytes.len(), &message[8..]), (mtu, &bytes[..mtu - 28]));
+        }
         let mut padded = ipv4(&[7; 10], |_| {});
         padded.extend([0; 16]);
         let (_, message) = error(&padded, "unreachable, port").expect("an error");
@@ -466,6 +483,11 @@ mod tests {
         let (shown, _) = error(&bytes, "timeexceeded").expect("an error");
         assert_eq!(shown.ipv4().options(), unhex("890b 04 8004313d 80042d3c 00"));
         assert_eq!(shown.dst().octets(), [18, 26, 4, 44]);
+        for (mtu, options_bytes) in [(39, 0), (40, 12), (41, 12)] {
+            let (shown, _) = error(&bytes, &format!("timeexceeded, MTU {mtu}")).expect("an error");
+            assert_eq!(shown.ipv4().options().len(), options_bytes, "{mtu}");
+            assert_eq!(shown.bytes.len(), mtu);
+        }
         let not_begun = unhex("8307 04 01020304 00");
         let bytes = ipv4(&[8; 40], |repr| repr.options = &not_begun);
         let (shown, _) = error(&bytes, "timeexceeded").expect("an error");
@@ -489,6 +511,7 @@ mod tests {
         check("1.1.1.1", "TYPE: required argument missing");
         check("1.1.1.1, echo", "ICMP type 8 is not an error type");
         check("1.1.1.1, 300", "ICMP type must be between 0 and 255");
+        check("1.1.1.1, 3, MTU 27", "MTU: 27 bytes have no room for the headers, minimum 28");
         check("1.1.1.1, redirect, port", "argument 2 takes ICMP code");
     }
 }

@@ -6,7 +6,7 @@
 //! `SortedIPLookup`, `RadixIPLookup`, `DirectIPLookup`, `RangeIPLookup`
 //!
 //! All classes share one implementation, which looks up whole batches. They differ in one handler:
-//! only `DirectIPLookup` and `RangeIPLookup` have `flush`.
+//! only `DirectIPLookup`, `RadixIPLookup` and `RangeIPLookup` have `flush`.
 //!
 //! # Ports
 //! One input, any number of outputs; push. The route with the longest prefix that matches the
@@ -38,7 +38,7 @@
 //! | `bytes` | read | memory of the table |
 //! | `ahead` | read | packets that used a cached result, for example of a `GPUIPLookup` |
 //! | `ahead_missed` | read | packets without usable cached result, by reason: `NUMBER<tab>REASON` |
-//! | `flush` | write | removes all routes; only `DirectIPLookup` and `RangeIPLookup` |
+//! | `flush` | write | removes all routes; only `DirectIPLookup`, `RadixIPLookup` and `RangeIPLookup` |
 //!
 //! # Drops
 //! - `no route`: no prefix matches the destination
@@ -79,7 +79,7 @@ pub static LINEAR: ElementClass =
 /// The class `SortedIPLookup`.
 pub static SORTED: ElementClass = class("SortedIPLookup", || Box::new(IpLookup::new("", false)));
 /// The class `RadixIPLookup`.
-pub static RADIX: ElementClass = class("RadixIPLookup", || Box::new(IpLookup::new("", false)));
+pub static RADIX: ElementClass = class("RadixIPLookup", || Box::new(IpLookup::new("", true)));
 /// The class `DirectIPLookup`.
 pub static DIRECT: ElementClass = class("DirectIPLookup", || Box::new(IpLookup::new("", true)));
 /// The class `RangeIPLookup`.
@@ -599,7 +599,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_and_changes_nothing() {
-        let mut router = empty("RadixIPLookup");
+        let mut router = empty("SortedIPLookup");
         router.write("r.add", "18.26.0/12 4.0.0.4 0").expect("it obeys");
         let mut fails = |handler: &str, value: &str, message: &str| {
             let error = router.write(&format!("r.{handler}"), value).expect_err("it is wrong");
@@ -634,8 +634,20 @@ mod tests {
         let engine = router.read("r.engine").expect("it is there");
         assert!(engine.starts_with("blocks "), "few routes: {engine}");
         assert!(router.read("r.bytes").unwrap().parse::<usize>().unwrap() > 64);
-        router.write("r.flush", "").expect("it obeys");
-        assert_eq!(router.read("r.table"), Ok(String::new()));
+    }
+
+    #[test]
+    fn flush_removes_all_routes() {
+        for class in ["DirectIPLookup", "RadixIPLookup", "RangeIPLookup"] {
+            let mut router = empty(class);
+            router.write("r.ctrl", "add 1/8 0\nadd 0/0 1.1.1.1 1").expect("it obeys");
+            assert_eq!(router.read("r.lookup 1.2.3.4"), Ok("0".into()));
+            router.write("r.flush", "").expect("it obeys");
+            assert_eq!(router.read("r.table"), Ok(String::new()), "{class}");
+            assert_eq!(router.read("r.lookup 1.2.3.4"), Ok("-1".into()), "{class}");
+            router.write("r.add", "1/8 2").expect("it obeys");
+            assert_eq!(router.read("r.lookup 1.2.3.4"), Ok("2".into()), "{class}");
+        }
     }
 
     #[test]

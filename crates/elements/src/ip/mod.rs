@@ -36,6 +36,7 @@ mod store_ip_address;
 mod strip_ip_header;
 mod strip_tcp_header;
 pub(crate) mod support;
+mod system_names;
 mod tcp_fragmenter;
 #[cfg(test)]
 mod testing;

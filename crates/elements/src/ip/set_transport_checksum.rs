@@ -9,6 +9,8 @@
 //! or pull.
 //!
 //! # Configuration
+//! Packets with a source route get the checksum that their final destination expects.
+//!
 //! - `FIXOFF`: correct a data offset that is out of range; default: false
 //!
 //! # Handlers
@@ -59,9 +61,8 @@ pub struct SetTcpChecksum {
 /// Addresses, whether it is a fragment, and whether all bytes are there that the header promises.
 fn outline(packet: &Packet) -> Option<(PseudoHeader, bool, bool)> {
     let view = ipv4(packet)?;
-    let pseudo = PseudoHeader::V4 { src: view.src(), dst: view.dst() };
     let is_whole = packet.from_header(Header::Network).len() >= view.total_bytes();
-    Some((pseudo, is_fragment(&view), is_whole))
+    Some((view.pseudo_header(), is_fragment(&view), is_whole))
 }
 
 impl SetTcpChecksum {
@@ -183,6 +184,24 @@ mod tests {
         assert_eq!(words(&[0x00; 24]), Some(5));
         assert_eq!(words(&[0x66; 24]), Some(6));
         assert_eq!(words(&[0xff; 26]), Some(6));
+    }
+
+    #[test]
+    fn sums_cover_the_final_destination_of_a_source_route() {
+        let options = [131, 7, 4, 9, 8, 7, 6, 0];
+        let last = PseudoHeader::V4 { src: [18, 26, 4, 44].into(), dst: [9, 8, 7, 6].into() };
+        let set = |payload: &[u8], proto, element: &str| {
+            let bytes = ipv4(payload, |repr| (repr.proto, repr.options) = (proto, &options));
+            through(&bytes, &format!("MarkIPHeader -> {element}")).expect("it passes")
+        };
+        let shown = set(&[0x77; 24], IpProto::TCP, "SetTCPChecksum");
+        let tcp = Tcp::new_unchecked(shown.ipv4().payload().to_vec());
+        assert!(tcp.is_checksum_right(&last) && !tcp.is_checksum_right(&PSEUDO));
+        let shown = set(&[0, 1, 0, 2, 0, 12, 0, 0, 1, 2, 3, 4], IpProto::UDP, "SetUDPChecksum");
+        let udp = Udp::new_unchecked(shown.ipv4().payload().to_vec());
+        assert!(udp.is_checksum_right(&last) && !udp.is_checksum_right(&PSEUDO));
+        let checked = "SetTCPChecksum -> CheckTCPHeader";
+        set(&[0x55; 24], IpProto::TCP, checked);
     }
 
     #[test]

@@ -44,7 +44,6 @@ use warpswitch_graph::{
 };
 use warpswitch_packet::packet::Header;
 use warpswitch_packet::{Batch, Packet};
-use warpswitch_wire::checksum::PseudoHeader;
 use warpswitch_wire::ip::IpProto;
 use warpswitch_wire::ipv4::Ipv4;
 use warpswitch_wire::tcp::{Tcp, TcpFlags};
@@ -167,7 +166,7 @@ fn finish(segment: &mut Packet, cut: Cut, from: usize, idx: usize, is_last: bool
     bytes[cut.tcp + 4..cut.tcp + 8].copy_from_slice(&seq.to_be_bytes());
     let ip = Ipv4::new_unchecked(&mut bytes[cut.ip..]);
     let id = ip.identification().wrapping_add(idx as u16);
-    let pseudo = PseudoHeader::V4 { src: ip.src(), dst: ip.dst() };
+    let pseudo = ip.pseudo_header();
     let header = ip.into_inner();
     header[2..4].copy_from_slice(&total_bytes.to_be_bytes());
     header[4..6].copy_from_slice(&id.to_be_bytes());
@@ -253,6 +252,7 @@ impl Element for TcpFragmenter {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use warpswitch_wire::checksum::PseudoHeader;
     use warpswitch_wire::tcp::TcpRepr;
 
     use super::super::testing::{Shown, errors, ipv4, run, source};

@@ -43,7 +43,7 @@ use warpswitch_wire::ipv4::Ipv4Repr;
 use warpswitch_wire::udp::{HEADER_BYTES, Udp};
 
 use super::ip_encap::{Destination, encapsulate};
-use super::names::Port;
+use super::names::{Port, UDP};
 use crate::format::parse_seen;
 
 /// The class.
@@ -60,9 +60,9 @@ const TTL: u8 = 250;
 #[derive(Debug)]
 pub struct UdpIpEncap {
     src: Ipv4Addr,
-    src_port: Port,
+    src_port: Port<UDP>,
     dst: Destination,
-    dst_port: Port,
+    dst_port: Port<UDP>,
     has_checksum: bool,
     id: u16,
 }

@@ -41,7 +41,7 @@ use warpswitch_graph::language::args::{Args, ArgsError, ElementRef};
 use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass};
 use warpswitch_packet::packet::Header;
 use warpswitch_packet::{Batch, Packet};
-use warpswitch_wire::checksum::{PseudoHeader, update_u16};
+use warpswitch_wire::checksum::update_u16;
 use warpswitch_wire::ipv4::Ipv4;
 use warpswitch_wire::tcp::{self, Tcp};
 
@@ -205,7 +205,7 @@ fn fix_lengths(bytes: &mut [u8], header_bytes: usize) {
     let mut ip = Ipv4::new_unchecked(&mut *bytes);
     let checksum = update_u16(ip.checksum(), was, total);
     ip.set_checksum(checksum);
-    let pseudo = PseudoHeader::V4 { src: ip.src(), dst: ip.dst() };
+    let pseudo = ip.pseudo_header();
     Tcp::new_unchecked(&mut bytes[header_bytes..]).fill_checksum(&pseudo);
 }
 

@@ -4,6 +4,7 @@ mod bypass;
 mod check_paint;
 mod color;
 mod hash_switch;
+mod input_switch;
 mod paint_switch;
 mod paint_tee;
 mod pull_switch;
@@ -20,6 +21,7 @@ pub(crate) const CLASSES: &[&ElementClass] = &[
     &bypass::CLASS,
     &check_paint::CLASS,
     &hash_switch::CLASS,
+    &input_switch::CLASS,
     &paint_switch::CLASS,
     &paint_tee::CLASS,
     &pull_switch::CLASS,

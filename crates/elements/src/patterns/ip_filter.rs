@@ -16,7 +16,7 @@
 //!
 //! | test | matches |
 //! | --- | --- |
-//! | `ip proto P`, or just `P` | packets of protocol `P`, a number or `icmp igmp ipip tcp udp dccp gre sctp` |
+//! | `ip proto P`, or just `P` | packets of protocol `P`, a number or a name such as `tcp`, `icmp` or `ospf` |
 //! | `SIDE host A`, or just `A` | packets from or to the address; `ether host` for Ethernet addresses |
 //! | `SIDE net A/B`, or just `A/B` | packets from or to the network; also `A mask M` |
 //! | `SIDE [tcp\|udp] port N` | first fragments of TCP or UDP from or to the port, a name or number |
@@ -33,6 +33,10 @@
 //! `& MASK` and by one of `== != < > <= >=`. `port != N` still matches only TCP and UDP, unlike
 //! `!(port N)`. A test may omit qualifiers that the previous test specifies: `src port 80 or 81`. A
 //! test of bytes beyond the end of the packet is false, also with `!=`.
+//!
+//! Port names are those of `PortInfo` elements and of common services, such as `http`; protocol
+//! names those of common protocols, such as `ospf`. After `port` and `proto`, names of
+//! `/etc/services` and `/etc/protocols` work as well; their meaning depends on the machine.
 //!
 //! Requires the network header annotation, as set by `CheckIPHeader` or `MarkIPHeader`. If more
 //! than 16 patterns are about addresses, protocol, ports and flags only, these are looked up in a
@@ -350,6 +354,42 @@ mod tests {
         assert_eq!(said("Strip(14) -> CheckIPHeader(CHECKSUM false) ->", "allow udp", 3000), 0);
         assert_eq!(said("MarkIPHeader(14) ->", "allow tcp", 3000), 0);
         assert_eq!(said("", "allow all", 3000), 0, "nothing is asked");
+    }
+
+    #[test]
+    fn names_of_ports_and_protocols_are_numbers() {
+        let program = |info: &str, pattern: &str| {
+            program(&format!("{info} Idle -> c :: IPFilter(allow {pattern}) -> Idle;"))
+        };
+        for (pattern, numbers) in [
+            ("dst port http", "dst port 80"),
+            ("tcp port ldap or bgp", "tcp port 389 or 179"),
+            ("proto ospf", "proto 89"),
+            ("esp or ip proto 4", "proto 50 or ip proto ipip"),
+        ] {
+            assert_eq!(program("", pattern), program("", numbers), "{pattern}");
+        }
+        let info = "PortInfo(web 8080/tcp, http 8081, dual 1/tcp, dual 2/udp);";
+        for (pattern, numbers) in [
+            ("tcp dst port web", "tcp dst port 8080"),
+            ("port http", "port 8081"),
+            ("udp port dual", "udp port 2"),
+            ("tcp dual", "tcp port 1"),
+        ] {
+            assert_eq!(program(info, pattern), program("", numbers), "{pattern}");
+        }
+        let config = format!("{info} Idle -> IPFilter(allow port dual) -> Discard;");
+        let errors = router(&config, &crate::registry()).err().expect("it has two meanings");
+        let errors = errors.to_click();
+        assert!(errors.contains("ambiguous; try 'port tcp dual', 'port udp dual'"), "{errors}");
+        for (pattern, expected) in [
+            ("port no-such", "unknown port 'no-such'"),
+            ("proto no-such", "unknown protocol 'no-such'"),
+        ] {
+            let config = format!("Idle -> IPFilter(allow {pattern}) -> Discard;");
+            let errors = router(&config, &crate::registry()).err().expect("no such name");
+            assert!(errors.to_string().contains(expected), "{errors}");
+        }
     }
 
     #[test]

@@ -223,7 +223,7 @@ impl Parser<'_> {
     fn qualifiers(&mut self, primitive: &mut Primitive) -> bool {
         let mut is_negated = false;
         while let Some(word) = self.words.get(self.at) {
-            match words::meaning(word, None, None) {
+            match words::meaning(word, None, None, self.names) {
                 Meaning::Subject(subject) => self.set_subject(primitive, subject),
                 Meaning::Value(Subject::Proto, proto) => self.set_proto(primitive, proto),
                 Meaning::Unknown if self.set_side(primitive) => {}
@@ -352,7 +352,7 @@ impl Parser<'_> {
             Some(Data::Net(prefix.address.into(), prefix.mask.into()))
         };
         let mut words = 1;
-        let data = match words::meaning(word, primitive.subject, primitive.proto) {
+        let data = match words::meaning(word, primitive.subject, primitive.proto, names) {
             Meaning::Wrong(message) => {
                 self.at += 1;
                 self.error(message);
@@ -388,7 +388,7 @@ impl Parser<'_> {
                 self.at += words;
             }
             None => {
-                let wrong = wrong_address(word);
+                let wrong = unknown_name(word, primitive.subject).or_else(|| wrong_address(word));
                 let dangles = primitive.sign != Sign::Equal || primitive.negated;
                 let dangles = dangles.then(|| format!("dangling operator near '{word}'"));
                 self.problems.help.extend(wrong);
@@ -396,6 +396,15 @@ impl Parser<'_> {
             }
         }
         true
+    }
+}
+
+/// Help for a word that is not a port or protocol where one is expected.
+fn unknown_name(word: &str, subject: Option<Subject>) -> Option<String> {
+    match subject? {
+        Subject::Port => Some(format!("unknown port '{word}'; expected one as 80 or http")),
+        Subject::Proto => Some(format!("unknown protocol '{word}'; expected one as 89 or ospf")),
+        _ => None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Keywords of patterns, and splitting of patterns into words.
 
+use warpswitch_graph::language::args::Names;
 use warpswitch_graph::language::nearest;
 
 use super::program::{Place, Region};
@@ -155,7 +156,9 @@ pub(super) fn nearest_to(word: &str) -> Option<&'static str> {
     let known = known.chain(SUBJECTS.iter().map(|(name, _)| *name));
     let known = known.chain(PROTO_SETS.iter().chain(TCP_FLAGS).map(|(name, _)| *name));
     let known = known.chain(names::PROTOCOLS.iter().map(|(name, _)| *name));
+    let known = known.chain(names::COMMON_PROTOCOLS.iter().map(|(name, _)| *name));
     let known = known.chain(names::PORTS.iter().map(|(name, _)| *name));
+    let known = known.chain(names::COMMON_PORTS.iter().map(|(name, _)| *name));
     nearest(word, known.chain(names::ICMP_TYPES.iter().map(|(name, _)| *name)))
 }
 
@@ -164,8 +167,69 @@ fn named<N: Copy + Into<u32>>(table: &[(&str, N)], word: &str) -> Option<u32> {
     table.iter().find(|(name, _)| *name == word).map(|&(_, value)| value.into())
 }
 
+/// One reading of a word.
+#[derive(Clone, Copy)]
+struct Reading {
+    subject: Subject,
+    value: u32,
+    /// Whether it is possible with the protocol of the test.
+    fits_proto: bool,
+    /// The protocol to state where the readings differ by it.
+    proto: Option<u32>,
+}
+
+/// All readings of `word`. Names of the system are read only where `subject` is theirs, so that a
+/// file of the machine changes no other test.
+fn readings(
+    word: &str,
+    subject: Option<Subject>,
+    proto: Option<u32>,
+    names: &dyn Names,
+) -> Vec<Reading> {
+    let is_one_of = |all: &[u32]| proto.is_none_or(|proto| all.contains(&proto));
+    let (is_port, is_proto) = (subject == Some(Subject::Port), subject == Some(Subject::Proto));
+    let tcp = match is_port {
+        true => names::port::<{ names::TCP }>(word, names),
+        false => names::portable_port::<{ names::TCP }>(word, names),
+    };
+    let udp = match is_port {
+        true => names::port::<{ names::UDP }>(word, names),
+        false => names::portable_port::<{ names::UDP }>(word, names),
+    };
+    let one = if is_proto { names::protocol(word) } else { names::portable_protocol(word) };
+    let proto_named = one.map(u32::from).or_else(|| named(PROTO_SETS, word));
+    let port_proto = |own| if tcp == udp { proto } else { Some(own) };
+    let found = [
+        (Subject::Proto, proto_named, true, proto),
+        (Subject::Port, tcp.map(u32::from), is_one_of(&[TCP, TCP_OR_UDP]), port_proto(TCP)),
+        (Subject::Port, udp.map(u32::from), is_one_of(&[UDP, TCP_OR_UDP]), port_proto(UDP)),
+        (Subject::TcpFlags, named(TCP_FLAGS, word), is_one_of(&[TCP, TCP_OR_UDP]), proto),
+        (Subject::Bits(ICMP_TYPE), named(names::ICMP_TYPES, word), is_one_of(&[ICMP]), proto),
+    ];
+    let readings = found.into_iter().filter_map(|(subject, value, fits_proto, proto)| {
+        Some(Reading { subject, value: value?, fits_proto, proto })
+    });
+    readings.collect()
+}
+
+/// Whether the configuration gives `word` to an address, which precedes the names of numbers that
+/// Click does not have.
+fn is_address(word: &str, names: &dyn Names) -> bool {
+    names.ipv4(word).is_some() || names.ipv4_prefix(word).is_some() || names.ether(word).is_some()
+}
+
+/// Whether `word` is a number's name in Click, too.
+fn is_clicks(word: &str) -> bool {
+    named(names::PORTS, word).or_else(|| named(names::PROTOCOLS, word)).is_some()
+}
+
 /// What `word` names where the test is about `subject` and `proto`, if that is known by then.
-pub(super) fn meaning(word: &str, subject: Option<Subject>, proto: Option<u32>) -> Meaning {
+pub(super) fn meaning(
+    word: &str,
+    subject: Option<Subject>,
+    proto: Option<u32>,
+    names: &dyn Names,
+) -> Meaning {
     if subject.is_none() {
         if SYNTAX.contains(&word) {
             return Meaning::Unknown;
@@ -174,37 +238,29 @@ pub(super) fn meaning(word: &str, subject: Option<Subject>, proto: Option<u32>) 
             return Meaning::Subject(subject);
         }
     }
-    let proto_named = named(names::PROTOCOLS, word).or_else(|| named(PROTO_SETS, word));
-    // A port is one for TCP and UDP, whose names have the same numbers here.
-    let found = [
-        (Subject::Proto, proto_named, true),
-        (
-            Subject::Port,
-            named(names::PORTS, word),
-            proto.is_none_or(|p| [TCP, UDP, TCP_OR_UDP].contains(&p)),
-        ),
-        (
-            Subject::TcpFlags,
-            named(TCP_FLAGS, word),
-            proto.is_none_or(|p| [TCP, TCP_OR_UDP].contains(&p)),
-        ),
-        (Subject::Bits(ICMP_TYPE), named(names::ICMP_TYPES, word), proto.is_none_or(|p| p == ICMP)),
-    ];
-    let all = || found.iter().filter_map(|&(of, value, fits)| Some((of, value?, fits)));
-    let fits = |of: Subject, fits: bool| fits && subject.is_none_or(|subject| subject == of);
-    let mut meant = all().filter(|&(of, _, is_fit)| fits(of, is_fit));
-    match (meant.next(), meant.next(), all().next()) {
-        (_, _, None) => Meaning::Unknown,
-        (Some((of, value, _)), None, _) => Meaning::Value(of, value),
-        (first, ..) => {
+    let is_number = matches!(subject, Some(Subject::Port | Subject::Proto));
+    if !is_number && !is_clicks(word) && is_address(word, names) {
+        return Meaning::Unknown;
+    }
+    let all = readings(word, subject, proto, names);
+    let fits = |reading: &&Reading| {
+        reading.fits_proto && subject.is_none_or(|subject| subject == reading.subject)
+    };
+    let meant: Vec<&Reading> = all.iter().filter(fits).collect();
+    match meant.first() {
+        _ if all.is_empty() => Meaning::Unknown,
+        Some(first)
+            if meant.iter().all(|r| (r.subject, r.value) == (first.subject, first.value)) =>
+        {
+            Meaning::Value(first.subject, first.value)
+        }
+        first => {
             let what = if first.is_some() { "ambiguous" } else { "meaningless" };
-            let names = all().flat_map(|(of, ..)| {
-                let times = if of == Subject::Port { 2 } else { 1 };
-                std::iter::repeat_n(format!("'{}'", phrase(Some(of), proto, word)), times)
-            });
-            let names: Vec<String> = names.collect();
+            let phrases =
+                all.iter().map(|r| format!("'{}'", phrase(Some(r.subject), r.proto, word)));
+            let phrases: Vec<String> = phrases.collect();
             let phrase = phrase(subject, proto, word);
-            Meaning::Wrong(format!("'{phrase}' is {what}; try {}", names.join(", ")))
+            Meaning::Wrong(format!("'{phrase}' is {what}; try {}", phrases.join(", ")))
         }
     }
 }
@@ -238,6 +294,10 @@ pub(super) fn split(text: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
+    use warpswitch_graph::language::args::NoNames;
+
     use super::*;
 
     #[test]
@@ -255,7 +315,7 @@ mod tests {
     #[test]
     fn names_mean_what_the_test_is_about() {
         let check = |word, subject, proto, expected| {
-            assert_eq!(meaning(word, subject, proto), expected, "{word}");
+            assert_eq!(meaning(word, subject, proto, &NoNames), expected, "{word}");
         };
         check("www", None, None, Meaning::Value(Subject::Port, 80));
         check("syn", None, None, Meaning::Value(Subject::TcpFlags, 2));
@@ -264,10 +324,52 @@ mod tests {
         check("port", None, None, Meaning::Subject(Subject::Port));
         check("src", None, None, Meaning::Unknown);
         check("10.0.0.1", None, None, Meaning::Unknown);
-        let Meaning::Wrong(message) = meaning("echo", None, None) else { panic!() };
+        let Meaning::Wrong(message) = meaning("echo", None, None, &NoNames) else { panic!() };
         assert!(message.contains("is ambiguous; try 'port  echo'"), "{message}");
-        let Meaning::Wrong(message) = meaning("tcp", Some(Subject::Port), None) else { panic!() };
+        let tcp = meaning("tcp", Some(Subject::Port), None, &NoNames);
+        let Meaning::Wrong(message) = tcp else { panic!("{tcp:?}") };
         assert_eq!(message, "'port  tcp' is meaningless; try 'proto  tcp'");
+    }
+
+    struct Configured;
+
+    impl Names for Configured {
+        fn ipv4(&self, name: &str) -> Option<Ipv4Addr> {
+            ["http", "web", "www"].contains(&name).then_some(Ipv4Addr::LOCALHOST)
+        }
+
+        fn tcp_port(&self, name: &str) -> Option<u16> {
+            ["web", "split"].contains(&name).then_some(8080)
+        }
+
+        fn udp_port(&self, name: &str) -> Option<u16> {
+            (name == "split").then_some(8081)
+        }
+    }
+
+    #[test]
+    fn names_of_services_and_protocols_are_numbers() {
+        let check = |word, subject, proto, expected| {
+            assert_eq!(meaning(word, subject, proto, &Configured), expected, "{word}");
+        };
+        let port = |number| Meaning::Value(Subject::Port, number);
+        check("ospf", Some(Subject::Proto), None, Meaning::Value(Subject::Proto, 89));
+        check("ospf", None, None, Meaning::Value(Subject::Proto, 89));
+        check("http", Some(Subject::Port), None, port(80));
+        check("ldap", None, Some(TCP), port(389));
+        check("web", Some(Subject::Port), Some(TCP), port(8080));
+        check("split", Some(Subject::Port), Some(UDP), port(8081));
+        // A name of an address is one unless the test is about ports.
+        check("http", None, None, Meaning::Unknown);
+        check("http", Some(Subject::Host), None, Meaning::Unknown);
+        check("web", Some(Subject::Host), None, Meaning::Unknown);
+        check("www", None, None, port(80));
+        let split = meaning("split", Some(Subject::Port), None, &Configured);
+        let Meaning::Wrong(message) = split else { panic!("{split:?}") };
+        let expected = "'port  split' is ambiguous; try 'port tcp split', 'port udp split'";
+        assert_eq!(message, expected);
+        let host = meaning("split", Some(Subject::Host), None, &Configured);
+        assert!(matches!(host, Meaning::Wrong(_)), "{host:?}");
     }
 
     #[test]

@@ -48,6 +48,7 @@ use warpswitch_graph::{ConfigureContext, ElementClass};
 
 use super::socket::Socket;
 use super::traffic::REASONS;
+use crate::ip::names::{Port, UDP};
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -58,8 +59,8 @@ pub static CLASS: ElementClass =
 
 /// Reads the arguments of `McastSocket`.
 fn read_arguments(socket: &mut Socket, args: &mut Args<'_>, _context: &ConfigureContext<'_>) {
-    let (mut group, mut port, mut loops) = (None::<Ipv4Addr>, 0, true);
-    let (mut source, mut source_port) = (None::<Ipv4Addr>, 0);
+    let (mut group, mut port, mut loops) = (None::<Ipv4Addr>, Port::<UDP>(0), true);
+    let (mut source, mut source_port) = (None::<Ipv4Addr>, Port::<UDP>(0));
     args.read_mp("MCASTIP", &mut group)
         .read_mp("MCASTPORT", &mut port)
         .read_p("SOURCEIP", &mut source)
@@ -70,12 +71,12 @@ fn read_arguments(socket: &mut Socket, args: &mut Args<'_>, _context: &Configure
         Some(group) if !group.is_multicast() => {
             args.error_at("MCASTIP", "must be a multicast address, 224.0.0.0/4");
         }
-        Some(_) if port == 0 => args.error_at("MCASTPORT", "must not be 0"),
+        Some(_) if port.0 == 0 => args.error_at("MCASTPORT", "must not be 0"),
         Some(group) => {
             socket.traffic.transport = Some(Transport {
                 protocol: Protocol::Multicast,
-                place: Place::Ip(group, port),
-                local: source.map(|source| Place::Ip(source, source_port)),
+                place: Place::Ip(group, port.0),
+                local: source.map(|source| Place::Ip(source, source_port.0)),
                 is_client: true,
                 no_delay: false,
                 send_bytes,

@@ -84,6 +84,7 @@ use warpswitch_packet::Batch;
 
 use super::traffic::{HANDLERS, REASONS, Traffic};
 use crate::ip::ip_lookup::IpLookup;
+use crate::ip::names::{Port, TCP, UDP};
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -113,17 +114,10 @@ impl Socket {
 
     /// Where it is or whom it talks to, and where from if that is said.
     fn read_places(args: &mut Args<'_>, protocol: Protocol) -> (Place, Option<Place>) {
-        if matches!(protocol, Protocol::Tcp | Protocol::Udp) {
-            let (mut ip, mut port) = (Ipv4Addr::UNSPECIFIED, 0);
-            let (mut local, mut local_port) = (None::<Ipv4Addr>, None::<u16>);
-            args.read_mp("IP", &mut ip)
-                .read_mp("PORT", &mut port)
-                .read_p("LOCALIP", &mut local)
-                .read_p("LOCALPORT", &mut local_port);
-            let is_local = local.is_some() || local_port.is_some();
-            let local = local.unwrap_or(Ipv4Addr::UNSPECIFIED);
-            let local = Place::Ip(local, local_port.unwrap_or(0));
-            return (Place::Ip(ip, port), is_local.then_some(local));
+        match protocol {
+            Protocol::Tcp => return Self::read_ip_places::<TCP>(args),
+            Protocol::Udp => return Self::read_ip_places::<UDP>(args),
+            _ => {}
         }
         let (mut path, mut local) = (String::new(), None::<String>);
         args.read_mp("FILENAME", &mut path).read_p("LOCALFILENAME", &mut local);
@@ -131,6 +125,20 @@ impl Socket {
             args.error_at("", "filename too long");
         }
         (Place::Path(path.into()), local.map(PathBuf::from).map(Place::Path))
+    }
+
+    /// The same for addresses and ports of transport `PROTOCOL`.
+    fn read_ip_places<const PROTOCOL: u8>(args: &mut Args<'_>) -> (Place, Option<Place>) {
+        let (mut ip, mut port) = (Ipv4Addr::UNSPECIFIED, Port::<PROTOCOL>::default());
+        let (mut local, mut local_port) = (None::<Ipv4Addr>, None::<Port<PROTOCOL>>);
+        args.read_mp("IP", &mut ip)
+            .read_mp("PORT", &mut port)
+            .read_p("LOCALIP", &mut local)
+            .read_p("LOCALPORT", &mut local_port);
+        let is_local = local.is_some() || local_port.is_some();
+        let local = local.unwrap_or(Ipv4Addr::UNSPECIFIED);
+        let local = Place::Ip(local, local_port.unwrap_or_default().0);
+        (Place::Ip(ip, port.0), is_local.then_some(local))
     }
 
     /// The lookup that argument `keyword` names.

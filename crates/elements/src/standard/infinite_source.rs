@@ -7,7 +7,7 @@
 //! One output, push or pull. A push output pauses while all downstream queues are full.
 //!
 //! # Configuration
-//! - `DATA`: packet data; default: 64 bytes of text
+//! - `DATA`: packet data; default: the 69 bytes of text that Click uses
 //! - `LIMIT`: number of packets to emit; default: -1 (unlimited)
 //! - `BURST`: packets per batch, at most 256. Default: 1 for the first 1024 packets, then 64 where
 //!   the output does not depend on it (docs/bursts.md); always 1 if packets reach a queue
@@ -52,8 +52,9 @@ use crate::format::{packet_data, parse};
 pub static CLASS: ElementClass =
     ElementClass::new("InfiniteSource", "0/1", "a", || Box::new(InfiniteSource::new())).wakes();
 
-/// What packets hold unless told: 64 bytes.
-pub(super) const DATA: &[u8] = b"warpswitch made this packet, and it is sixty-four bytes long ok.";
+/// The default packet data. Click's text: tests and scripts compare its bytes and its length.
+pub(super) const DATA: &[u8] =
+    b"Random bullshit in a packet, at least 64 bytes long. Well, now it is.";
 
 /// See the module.
 #[derive(Debug)]
@@ -299,6 +300,26 @@ impl Element for InfiniteSource {
 #[cfg(test)]
 mod tests {
     use warpswitch_graph::simulate::{router, run};
+
+    #[test]
+    fn simulated_time_reaches_timers_beside_an_endless_source() {
+        let config = "i :: InfiniteSource -> Discard; Script(wait 1ms, stop);";
+        let (mut router, _) = run(config, &crate::registry());
+        let count: u64 = router.read("i.count").expect("it is there").parse().expect("a number");
+        assert!(count > 0, "the source ran until the timer expired");
+    }
+
+    #[test]
+    fn default_packets_have_the_length_of_clicks() {
+        for source in ["InfiniteSource(LIMIT 1)", "RatedSource(LIMIT 1)", "TimedSource(LIMIT 1)"] {
+            let config =
+                format!("{source} -> c :: Counter -> Print(a, 69, CONTENTS ASCII) -> Discard");
+            let (mut router, transcript) = run(&config, &crate::registry());
+            assert_eq!(router.read("c.byte_count"), Ok("69".into()), "{source}");
+            let text = transcript.said().replace([' ', '\n'], "");
+            assert!(text.contains("atleast64byteslong.Well,nowitis."), "{source}: {text}");
+        }
+    }
 
     #[test]
     fn it_makes_what_it_is_told_and_stops() {

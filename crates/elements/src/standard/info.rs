@@ -223,10 +223,10 @@ impl Element for PortInfo {
             for name in std::iter::once(name).chain(others) {
                 let name = format!("{scope}{name}");
                 // Ports of other protocols have no names here.
-                if matches!(protocol, None | Some("tcp")) {
+                if matches!(protocol, None | Some("tcp" | "6")) {
                     self.tcp.push((name.clone(), port));
                 }
-                if matches!(protocol, None | Some("udp")) {
+                if matches!(protocol, None | Some("udp" | "17")) {
                     self.udp.push((name, port));
                 }
             }

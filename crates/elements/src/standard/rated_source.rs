@@ -7,7 +7,7 @@
 //! One output, push or pull.
 //!
 //! # Configuration
-//! - `DATA`: packet data; default: 64 bytes of text
+//! - `DATA`: packet data; default: the 69 bytes of text that Click uses
 //! - `RATE`: packets per second, 0 for no limit; default: 10
 //! - `LIMIT`: number of packets to emit; default: -1 (unlimited)
 //! - `ACTIVE`: whether to emit packets; default: true

@@ -210,7 +210,8 @@ mod tests {
 
     #[test]
     fn a_new_rate_holds_at_once() {
-        let config = "InfiniteSource -> Queue -> s :: BandwidthShaper(64Bps) -> c :: Counter
+        let config =
+            "InfiniteSource(LENGTH 64) -> Queue -> s :: BandwidthShaper(64Bps) -> c :: Counter
             -> Discard;";
         let (mut router, _) = run_until(config, &crate::registry(), until(Time::SECOND / 2));
         assert_eq!(router.read("c.count"), Ok("1".into()));

@@ -8,7 +8,7 @@
 //!
 //! # Configuration
 //! - `INTERVAL`: time between two packets; default: 0.5 s
-//! - `DATA`: packet data; default: 64 bytes of text
+//! - `DATA`: packet data; default: the 69 bytes of text that Click uses
 //! - `LIMIT`: number of packets to emit; default: -1 (unlimited)
 //! - `ACTIVE`: whether to emit packets; default: true
 //! - `STOP`: whether to stop the run one interval after the last packet; default: false

@@ -27,8 +27,8 @@ pub enum Statement {
         /// What it stands for.
         class: ClassExpr,
     },
-    /// `require(…)` or `provide(…)`.
-    Require(Vec<Requirement>),
+    /// `require(…)` without libraries, and the place of its arguments.
+    Require(Vec<Requirement>, Span),
     /// `define($name value, …)`.
     Define(Vec<Definition>),
 }

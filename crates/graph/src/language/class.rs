@@ -42,8 +42,14 @@ pub trait ClassTable {
         Vec::new()
     }
 
-    /// Whether every other name is taken for a class as well: for tools that only rewrite
-    /// configurations, of whoever's classes. A name that is no element then is a class.
+    /// The packages that configurations may require.
+    fn packages(&self) -> &[&str] {
+        &[]
+    }
+
+    /// Whether every other name is taken for a class as well, and any package may be required: for
+    /// tools that only rewrite configurations, of whoever's classes. A name that is no element then
+    /// is a class.
     fn takes_any(&self) -> bool {
         false
     }

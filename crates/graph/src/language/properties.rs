@@ -102,7 +102,7 @@ fn statement(
              {e} -> One({arg}) -> {f};"
         ),
         8 => format!("{e} [{p},] => {f}, [{q}] {f}, ( -> [8] {e} );"),
-        _ => format!("require(package p{idx}); Message({arg});\n# {p}{q} \"f{idx}\"\n"),
+        _ => format!("require(package p); Message({arg});\n# {p}{q} \"f{idx}\"\n"),
     }
 }
 

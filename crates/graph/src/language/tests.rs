@@ -35,6 +35,10 @@ impl ClassTable for Table {
         self.0.iter().find(|spec| spec.name == class)
     }
 
+    fn packages(&self) -> &[&str] {
+        &["p", "quick"]
+    }
+
     fn names(&self) -> Vec<&str> {
         self.0.iter().map(|spec| spec.name).collect()
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::context::{Context, Shared};
-use crate::element::{ConfigureContext, Element};
+use crate::element::{ConfigureContext, Element, PACKAGES};
 use crate::handler::{ELEMENT_HANDLERS, GLOBAL_HANDLERS, HandlerError, HandlerSpec};
 use crate::language::args::{Args, FromArg, NoNames};
 use crate::language::{FlatGraph, flatten};
@@ -232,7 +232,8 @@ fn read_global(shared: &Shared, worker: &Worker, name: &str) -> String {
         "timewarp" => worker.timewarp.to_string(),
         "driver" => format!("stops {}\n", worker.stops),
         "stats" => stats_lines(shared, worker),
-        // There are neither packages nor sockets of its own.
+        "packages" => lines(&mut PACKAGES.iter().copied()),
+        // There are no sockets of its own.
         _ => String::new(),
     }
 }

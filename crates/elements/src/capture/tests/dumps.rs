@@ -163,7 +163,7 @@ fn damaged_captures_give_what_is_whole_and_say_so() {
 fn a_file_is_whole_or_not_there() {
     let folder = Folder::new("whole");
     let file = folder.file("a.pcap");
-    let config = format!("InfiniteSource(LIMIT 3) -> ToDump({file})");
+    let config = format!("InfiniteSource(LIMIT 3, LENGTH 64) -> ToDump({file})");
     let (mut router, _) =
         warpswitch_graph::simulate::router(&config, &crate::registry()).expect("it is right");
     router.run(&mut warpswitch_graph::simulate::SimulatedHost::default());

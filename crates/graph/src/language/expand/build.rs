@@ -144,7 +144,7 @@ impl Builder<'_> {
                         innermost.insert(name.text.clone(), class);
                     }
                 }
-                Statement::Require(all) => self.requirements.extend(all.iter().cloned()),
+                Statement::Require(all, span) => self.require(all, *span),
                 Statement::Define(definitions) => {
                     for definition in definitions {
                         let compound = &mut open.compound;
@@ -294,6 +294,29 @@ impl Builder<'_> {
         let ends = open.add(Element::new(name, class, config, span));
         open.names.insert(name.to_owned(), ends);
         ends
+    }
+
+    /// Adds the requirements `all`, and an error for each package that does not exist.
+    fn require(&mut self, all: &[Requirement], span: Span) {
+        self.requirements.extend(all.iter().cloned());
+        let packages = self.table.packages();
+        let is_missing = |requirement: &&Requirement| {
+            requirement.kind == "package" && !packages.contains(&requirement.value.as_str())
+        };
+        if self.table.takes_any() {
+            return;
+        }
+        for Requirement { value, .. } in all.iter().filter(is_missing) {
+            let help = match (nearest(value, packages.iter().copied()), packages) {
+                (Some(near), _) => format!("there is a package '{near}'"),
+                (None, []) => "there are no packages".to_owned(),
+                (None, _) => format!("the packages are {}", packages.join(", ")),
+            };
+            self.error_with(|builder| {
+                let message = format!("requirement '{value}' not available");
+                builder.sources.error(span, message).help(help)
+            });
+        }
     }
 
     /// Adds the help "did you mean" if a class has a similar name.

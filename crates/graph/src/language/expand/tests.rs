@@ -350,8 +350,8 @@ fn libraries_are_read_once() {
         ],
     );
     assert_eq!(
-        flat("require(package p, q, compact_config) i :: Idle;").unwrap(),
-        "require(package p, package q, compact_config);\n\ni :: Idle;\n\n"
+        flat("require(package p, quick, compact_config) i :: Idle;").unwrap(),
+        "require(package p, package quick, compact_config);\n\ni :: Idle;\n\n"
     );
 }
 
@@ -384,4 +384,24 @@ fn bombs_are_refused() {
     // Borders that multiply wires: 1,500 in, 1,500 out.
     let text = "a :: Idle; a[0-1499] -> { -> } -> [0-1499] a;";
     check_errors(text, &["f:1: the configuration expands to more than 1048576 connections"]);
+}
+
+#[test]
+fn rejects_requirements_of_unknown_packages() {
+    check_errors(
+        "require(package p, package foo)\nrequire(quack)\nelementclass C { require(bar) Idle }",
+        &[
+            "f:1: requirement 'foo' not available",
+            "f:2: requirement 'quack' not available",
+            "f:3: requirement 'bar' not available",
+        ],
+    );
+    let report = |text: &str| {
+        let (ast, _) = parse(Source::new("f", text.as_bytes()).unwrap());
+        expand(&ast, &table(), &BTreeMap::new()).unwrap_err().to_string()
+    };
+    let foo = report("require(foo)");
+    assert!(foo.contains("the packages are p, quick"), "{foo}");
+    let quikc = report("require(quikc)");
+    assert!(quikc.contains("there is a package 'quick'"), "{quikc}");
 }

@@ -81,7 +81,7 @@ impl Parser<'_> {
             }
         }
         if !plain.is_empty() {
-            out.push(Statement::Require(plain));
+            out.push(Statement::Require(plain, config.span));
         }
     }
 

@@ -12,8 +12,9 @@ use warpswitch_packet::annotation;
 
 use warpswitch_elements::support::{Anno, expected_output};
 
-use super::anno::{NUMBER_ANNO, NUMBER_BYTES};
+use super::anno::{NUMBER_ANNO, NUMBER_BYTES, Predicate};
 use super::device_element::DeviceClass;
+use super::members::Member;
 
 /// Classes whose arguments say where they write, beside those below.
 const ANYWHERE: [&str; 11] = [
@@ -93,6 +94,23 @@ fn may_write(cx: &Context<'_>, idx: usize, bytes: &Range<usize>) -> bool {
         || WRITERS.iter().any(|(writer, own)| *writer == class && meets(own))
         || answers.is_some_and(|own| meets(&own))
         || (class == "Paint" && painted())
+}
+
+/// Whether the `Batcher` can decide a predicate: no member of its chain in front of `member` may
+/// write its annotation.
+pub(super) fn is_known(
+    cx: &Context<'_>,
+    only: Predicate,
+    members: &[Member],
+    member: Member,
+) -> bool {
+    let bytes = only.place..only.place + NUMBER_BYTES;
+    let front = members.iter().take_while(|one| one.element() != member.element());
+    let mut front = front.map(|one| one.element()).peekable();
+    // Gateways are destinations, and members may cut packets.
+    let is_shared = bytes.start < annotation::PAINT
+        || bytes.start.abs_diff(annotation::EXTRA_LEN) < NUMBER_BYTES;
+    front.peek().is_none() || (!is_shared && !front.any(|idx| may_write(cx, idx, &bytes)))
 }
 
 /// What is strange about asking for the number at `place`, as the argument `asks` says, if no

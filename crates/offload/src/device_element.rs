@@ -10,7 +10,7 @@ use std::sync::Arc;
 use warpswitch_graph::{Context, Element, ElementClass};
 use warpswitch_packet::Batch;
 
-use super::anno::Written;
+use super::anno::{Predicate, Written};
 use super::load::{Load, Step};
 use super::place::Offload;
 use super::slices::Slice;
@@ -35,7 +35,8 @@ pub trait DeviceElement: Element {
     fn written(&self) -> Option<Written>;
 
     /// Does to the packets what the answers of its step say. Without answers, as when the batch
-    /// passed by the device, it computes them itself: both ways give the same.
+    /// passed by the device, it computes them itself: both ways give the same. See
+    /// [`Load::answers`]. It writes no annotation but those that it reports and the destination.
     fn apply(&mut self, cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch);
 }
 
@@ -50,12 +51,20 @@ pub struct Joined {
     pub answer_bytes: usize,
     /// The slot of its results, if they are for an element behind the chain.
     pub slot: Option<usize>,
+    /// Which packets it is for, if not for all: others stay off the device, unless an element of
+    /// the chain in front may write the predicate's annotation.
+    pub only: Option<Predicate>,
 }
 
 impl Joined {
     /// A kernel that reads `slice` of each packet, and gives so many bytes.
     pub fn new(slice: Slice, answer_bytes: usize) -> Self {
-        Self { slice: Some(slice), texts: None, answer_bytes, slot: None }
+        Self { slice: Some(slice), texts: None, answer_bytes, slot: None, only: None }
+    }
+
+    /// The same for packets that meet `only`, if it is there.
+    pub fn only(self, only: Option<Predicate>) -> Self {
+        Self { only, ..self }
     }
 }
 

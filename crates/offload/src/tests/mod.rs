@@ -21,6 +21,7 @@ use super::Offload;
 mod detection;
 mod forward;
 mod ip6;
+mod predicates;
 
 /// All classes, and those of tests.
 pub(crate) fn registry() -> warpswitch_graph::Registry {
@@ -192,7 +193,7 @@ fn a_chain_changes_nothing_whatever_becomes_of_its_device() {
 /// Runs what `config` makes of each of several `Batcher`s, with devices that do as they should, are
 /// slow, fail, or hang, and without: the outputs stay what they are. `taken` are the handlers that
 /// count answers which elements behind the chain took.
-fn agree(folder: &Folder, config: fn(&str) -> String, taken: &[&str]) {
+fn agree(folder: &Folder, config: impl Fn(&str) -> String, taken: &[&str]) {
     let expected = folder.outputs();
     let none = FaultPlan::default();
     let slow = FaultPlan { delay_chance: 0.5, delay_max: Duration::from_millis(1), ..none };
@@ -530,6 +531,7 @@ fn what_is_no_chain_is_told() {
     let chain =
         |member: &str| format!("Idle -> Batcher -> HostToDeviceMemcpy -> {member} -> {tail}");
     check(&chain("GPUIPLookup(FOR x)"), "FOR");
+    check(&chain("Dispatcher"), "chains do not branch: use CHK_ANNO");
     let with_counter = |member: &str| chain(member).replace("Idle", "c :: Counter; Idle -> c");
     check(&with_counter("GPUIPLookup(FOR c)"), "is none that");
     check(&with_counter("GPUIPLookup(FOR c, CHK_ANNO 40=1)"), "not with FOR");

@@ -17,7 +17,8 @@
 table='0.0.0.0/0 0, FILE routes.txt, FORMAT list'
 routed='rt[0], rt[1], rt[2], rt[3] -> Discard;'
 ip='Strip(14) -> CheckIPHeader(CHECKSUM false)'
-matcher='IDSMatcher(RULES words.rules, LINK ip)'
+state=${STATE:+, STATE $STATE}
+matcher="IDSMatcher(RULES words.rules, LINK ip$state)"
 
 # serial APP: the application by elements of the CPU.
 serial() {
@@ -43,7 +44,7 @@ serial() {
 chain() {
 	local lookup="GPUIPLookup($table, ANNO 44)"
 	local sdn='GPUSDNClassifier(acl.rules, MISS 0, ANNO 40)'
-	local matcher='GPUIDSMatcher(RULES words.rules, ANNO 24'
+	local matcher="GPUIDSMatcher(RULES words.rules, ANNO 24$state"
 	local members end="rt :: Dispatcher(ANNO 44); $routed"
 	case $1 in
 		routes) members=$lookup ;;

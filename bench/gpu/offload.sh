@@ -12,6 +12,7 @@
 #   CORES=N                          cores of the host (default: all)
 #   RULES=10K ROUTES=100K WORDS=10K  rules of the classifier, routes, rules of detection
 #   DETECT=FILE                      rules of detection, in the place of words
+#   STATE=none                       detection matches packet by packet, without flow state
 #   PAYLOADS=FILE,...                captures whose TCP payloads frames have, in the place of bytes
 #                                    that count up
 #   SUFFIX=TEXT                      appends to OUT/DATE-offload-TEXT.csv

@@ -1,4 +1,4 @@
-//! Places of annotations as arguments: by name or by number.
+//! Annotation offsets as arguments: by name or by number.
 
 use warpswitch_graph::language::args::{ArgError, FromArg, Names};
 use warpswitch_packet::packet::{ANNOTATION_BYTES, annotation};

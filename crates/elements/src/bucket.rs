@@ -1,8 +1,7 @@
-//! How packets are held to a rate.
+//! Rate limiters.
 //!
-//! [`TokenBucket`] is for those with a burst, [`Gaps`] for those that spread packets evenly over
-//! each second. Both count in integers, and with simulated time a run gives the same packets as in
-//! Click.
+//! [`TokenBucket`] allows bursts; [`Gaps`] spreads packets evenly over each second. Both use
+//! integer arithmetic, and with simulated time a run emits the same packets as Click.
 
 use warpswitch_graph::Time;
 

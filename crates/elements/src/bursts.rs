@@ -7,15 +7,15 @@
 //! - in `click` mode, see [`Registry::in_click_order`];
 //! - if the graph has a `Script`, or an element with inputs that calls a handler or stops the run
 //!   (an argument that ends in `_CALL` or `STOP`): these act between two packets;
-//! - if packets get to a scheduler (several pull inputs) or to `RED`: these act on queue lengths;
-//! - if packets get to a queue that is not drained in bursts: it would overflow. A queue limits
+//! - if packets reach a scheduler (several pull inputs) or `RED`: these act on queue lengths;
+//! - if packets reach a queue that is not drained in bursts: it would overflow. A queue limits
 //!   bursts to half of its capacity.
 //!
-//! What remains visible: within a burst, packets of one branch leave before those of another. Order
-//! within a branch never changes.
+//! A visible effect remains: within a burst, packets of one branch are emitted before those of
+//! another. Order within a branch never changes.
 //!
-//! Sinks that only take packets out of a queue pull [`PULL_BURST`] at a time, but for the first
-//! three reasons above.
+//! Sinks that only drain a queue pull [`PULL_BURST`] packets at a time, unless one of the first
+//! three conditions applies.
 //!
 //! [`Registry::in_click_order`]: warpswitch_graph::Registry::in_click_order
 

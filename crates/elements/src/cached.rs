@@ -1,15 +1,15 @@
-//! Cached results, as the elements that use them see them: answers that a device, or a cache in
-//! front of a table, has computed before the packet comes.
+//! Cached results, as used by elements: answers that a device, or a cache in front of a table, has
+//! computed before the packet arrives.
 //!
 //! ```text
 //! table ─ changes ─► followers: copies of the table on a device, caches of its answers
 //!       ─ version ─► results: version, owner, key → answer ─► packets ─► the element
 //! ```
-//! An element that looks packets up in a table implements [`CachedLookup`]. It publishes each
-//! change of its table, and takes the result of a packet in place of a lookup if the result is of
-//! the current version of the table, for this element, and for the key that it would look up
-//! itself. All other packets it looks up. So results change what a packet costs, and nothing else.
-//! The element does not know who computes them, and where.
+//! An element that looks packets up in a table implements [`CachedLookup`] and publishes each
+//! change of its table. It uses the result of a packet instead of a lookup if the result is of the
+//! current version of the table, for this element, and for the key that the element itself would
+//! look up. It looks up all other packets. Results thus change the cost of a packet, and nothing
+//! else. The element does not depend on who computes them, and where.
 
 use std::any::Any;
 use std::fmt::Debug;

@@ -1,5 +1,5 @@
-//! Handlers that elements call once a count is reached, or at an end: `COUNT_CALL`, `END_CALL` and
-//! their like.
+//! Handlers that elements call when a count is reached or at the end: `COUNT_CALL`, `END_CALL` and
+//! similar arguments.
 
 use warpswitch_graph::language::nearest;
 use warpswitch_graph::{Context, HandlerSpec};
@@ -24,10 +24,10 @@ impl Due {
             return Ok(None);
         }
         let words = text.trim().split_once(char::is_whitespace);
-        let (at, call) = words.ok_or("expected 'N HANDLER [VALUE]', as 1000 stop")?;
+        let (at, call) = words.ok_or("expected 'N HANDLER [VALUE]', as in 1000 stop")?;
         let at = at
             .parse()
-            .map_err(|_| format!("'{at}' is no number of packets or bytes, as in 1000 stop"))?;
+            .map_err(|_| format!("invalid number of packets or bytes '{at}', as in 1000 stop"))?;
         Ok(Some(Self { at, call: call.trim().to_owned() }))
     }
 }

@@ -1,4 +1,4 @@
-//! What the copies of an element have together.
+//! State shared by the per-worker instances of an element.
 
 use std::sync::Arc;
 

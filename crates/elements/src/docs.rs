@@ -1,8 +1,8 @@
-//! What the documentation of elements says, for programs that show it.
+//! Documentation of elements, for programs that print it.
 //!
-//! The text is the head of the file that declares a class, as it is: a line of what its elements
-//! do, then the headings that the crate's documentation lists. A file may speak of several classes;
-//! its synopsis names them.
+//! The text is the module documentation of the file that declares a class: a summary, followed by
+//! the headings that the documentation of this crate lists. A file may document several classes,
+//! which are named in its synopsis.
 
 /// Area and text of each file of elements, gathered by `build.rs`.
 static FILES: Files = include!(concat!(env!("OUT_DIR"), "/docs.rs"));

@@ -1,4 +1,4 @@
-//! How numbers and times are written: as Click writes them in handlers and messages.
+//! Numbers and times as text, in the formats of Click's handlers and messages.
 
 use std::time::Duration;
 

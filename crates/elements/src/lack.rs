@@ -1,5 +1,5 @@
-//! Something that packets lack and an element goes by: told once, if none of the first packets has
-//! it. That is how a configuration shows that lacks an element before this one.
+//! Warns once if none of the first packets has a property that an element requires, such as an
+//! annotation. This detects that an element is missing upstream.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

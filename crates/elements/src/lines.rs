@@ -1,4 +1,4 @@
-//! Lines about packets: to who runs the configuration, or to a file.
+//! Output of lines about packets: to standard error, or to a file.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

@@ -1,4 +1,4 @@
-//! What is told about the number of an output that is not there.
+//! Error text for an invalid output number.
 
 /// The numbers that are right where there are so many outputs: `expected 0 to 3`.
 pub fn expected(outputs: usize) -> String {

@@ -1,4 +1,4 @@
-//! Rates of late: averages that forget.
+//! Recent rates: exponentially weighted averages.
 
 use warpswitch_graph::Time;
 

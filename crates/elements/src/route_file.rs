@@ -1,13 +1,13 @@
-//! Routes that are read from a file, for the elements that look routes up.
+//! Routes from a file, for elements that look up routes.
 //!
-//! | argument | means |
+//! | argument | meaning |
 //! | --- | --- |
-//! | `FILE` | the file; its routes come behind those that are arguments |
-//! | `FORMAT` | how it is written: `click` (the default), `ip-route` or `list` |
-//! | `DEVICES` | names of interfaces: what leads to the first one leaves by output 0, and so on |
+//! | `FILE` | the file; its routes follow those given as arguments |
+//! | `FORMAT` | format of the file: `click` (the default), `ip-route` or `list` |
+//! | `DEVICES` | names of interfaces: routes to the first one use output 0, and so on; `blackhole`, `unreachable` and `prohibit` name the outputs of such routes |
 //!
-//! A route that names neither an output nor one of these interfaces leaves by the output of its
-//! gateway, which one of the routes that are arguments must lead to, as to a neighbour.
+//! A route without an output and without one of these interfaces uses the output of its gateway.
+//! One of the routes given as arguments must lead to that gateway as to a neighbour.
 
 use std::io::Read;
 
@@ -124,8 +124,8 @@ fn special(out: &Out) -> Option<&'static str> {
 /// What to do about a next hop without an output.
 fn mend<A: Address>(via: &Via<A>) -> String {
     match (&via.out, special(&via.out)) {
-        (Out::Device(_), _) => ": name it in DEVICES".to_owned(),
-        (_, Some(name)) => format!(": name '{name}' in DEVICES for an output of theirs"),
+        (Out::Device(_), _) => ": add it to DEVICES".to_owned(),
+        (_, Some(name)) => format!(": add '{name}' to DEVICES"),
         _ => String::new(),
     }
 }

@@ -1,4 +1,4 @@
-//! What elements that look up routes have in common, for either family of addresses.
+//! Common interface of elements that look up routes, for both address families.
 
 use warpswitch_packet::Packet;
 use warpswitch_routes::{Address, NextHop, Prefix, RouteChange};

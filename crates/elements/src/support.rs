@@ -1,4 +1,4 @@
-//! What elements of other crates use of this one: files, links, annotations and texts of errors.
+//! Items that elements of other crates use: files, link types, annotations and error texts.
 
 pub use crate::anno::Anno;
 pub use crate::capture::{Output, has_ethernet, link_name, link_of, look, reason};

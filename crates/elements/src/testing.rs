@@ -1,4 +1,4 @@
-//! What tests of several areas share: packets to send, and a sink that shows what came.
+//! Shared by tests of several areas: packets to send, and a sink that records what arrives.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -281,10 +281,10 @@ fn a_configuration_is_replaced_between_shifts() {
 #[test]
 fn workers_that_are_none_or_differ_are_refused() {
     for (line, told) in [
-        ("d 0, d -2", "entry 2 'd -2': THREAD: expected the number of a worker, 0 or more"),
+        ("d 0, d -2", "entry 2 'd -2': THREAD: expected a worker number, 0 or more"),
         ("d 0, e  0", "entry 2 'e 0': ELEMENT: no element named 'e'"),
-        ("d 0, d 1", "entry 2 'd 1': it has worker 0 already"),
-        ("c 0, c 1", "entry 2 'c 1': it has another worker already"),
+        ("d 0, d 1", "entry 2 'd 1': already assigned to worker 0"),
+        ("c 0, c 1", "entry 2 'c 1': already assigned to another worker"),
     ] {
         let config = format!(
             "InfiniteSource -> d :: Discard; c :: {{ Idle -> Discard }}; StaticThreadSched({line});"

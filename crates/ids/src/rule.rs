@@ -728,17 +728,15 @@ impl Rules {
         }
     }
 
-    /// Why nothing is looked for, in words; none if a rule is.
+    /// Warning that no rule is active, with the reason; none if a rule is.
     pub fn why_nothing(&self) -> Option<String> {
         if !self.rules.is_empty() {
             return None;
         }
         let files = self.files.join(", ");
         Some(match self.left_out.len() {
-            0 => format!("nothing is looked for: no rule in {files}"),
-            count => format!(
-                "nothing is looked for: no rule in {files} that is supported, {count} left out"
-            ),
+            0 => format!("no active rules: no rule in {files}"),
+            count => format!("no active rules: {count} unsupported in {files}"),
         })
     }
 

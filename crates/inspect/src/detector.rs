@@ -1,4 +1,4 @@
-//! What matches rules: with flows and streams, or packet by packet.
+//! Rule matching, with flows and streams or packet by packet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use warpswitch_ids::{
     StatelessMatches, StatelessOptions, StatelessScratch, eve,
 };
 
-/// See the module.
+/// Matches packets against rules.
 pub(crate) enum Detector {
-    /// Follows flows and puts streams together.
+    /// Tracks flows and reassembles streams.
     Flows(Box<Inspector>),
-    /// Matches each packet by itself.
+    /// Matches each packet by itself, without state.
     Packets(Box<Stateless>),
 }
 
-/// Rules without state, and memory for batches.
+/// Stateless rules, and buffers for batches.
 pub(crate) struct Stateless {
     engine: Arc<StatelessEngine>,
     scratch: StatelessScratch,
     matches: StatelessMatches,
-    /// Measures searches, if that is wanted.
+    /// Clock for measuring searches, if enabled.
     clock: Option<fn() -> Duration>,
     time: Duration,
 }
@@ -49,7 +49,7 @@ impl Detector {
         }
     }
 
-    /// Has texts searched by `search`, or by the detector itself.
+    /// Delegates the search of texts to `search`; `None`: the detector searches itself.
     pub(crate) fn search_by(&mut self, search: Option<Box<dyn Search>>) {
         match self {
             Self::Flows(inspector) => inspector.search_by(search),
@@ -57,7 +57,7 @@ impl Detector {
         }
     }
 
-    /// Measures searches by `clock` from now on. Without state that is matching as a whole.
+    /// Measures searches with `clock` from now on; without state, the whole of matching.
     pub(crate) fn time_searches(&mut self, clock: fn() -> Duration) {
         match self {
             Self::Flows(inspector) => inspector.time_searches(clock),
@@ -65,7 +65,7 @@ impl Detector {
         }
     }
 
-    /// What searches have done so far.
+    /// Total work of searches so far.
     pub(crate) fn search_work(&self) -> SearchWork {
         match self {
             Self::Flows(inspector) => inspector.search_work(),
@@ -76,7 +76,7 @@ impl Detector {
         }
     }
 
-    /// Matches packets; [`Alert::packet`] of each alert is a place among them.
+    /// Matches packets; [`Alert::packet`] of each alert is an index into `packets`.
     pub(crate) fn inspect<'p>(
         &mut self,
         packets: impl Iterator<Item = Packet<'p>> + Clone,
@@ -96,7 +96,7 @@ impl Detector {
         }
     }
 
-    /// Alerts so far.
+    /// Number of alerts so far.
     pub(crate) fn alerts(&self) -> u64 {
         match self {
             Self::Flows(inspector) => inspector.stats().alerts,
@@ -104,7 +104,7 @@ impl Detector {
         }
     }
 
-    /// Alerts by rule; none before the first packet.
+    /// Number of alerts by rule; empty before the first packet.
     pub(crate) fn alerts_by_rule(&self) -> &[u64] {
         match self {
             Self::Flows(inspector) => inspector.alerts_by_rule(),
@@ -112,7 +112,7 @@ impl Detector {
         }
     }
 
-    /// Flows at the moment.
+    /// Current number of flows.
     pub(crate) fn flows(&self) -> usize {
         match self {
             Self::Flows(inspector) => inspector.flows(),
@@ -120,7 +120,7 @@ impl Detector {
         }
     }
 
-    /// The most bytes that flows, streams and fragments take.
+    /// Memory limit for flows, streams and fragments.
     pub(crate) fn bytes_max(&self) -> usize {
         match self {
             Self::Flows(inspector) => inspector.bytes_max(),
@@ -128,7 +128,7 @@ impl Detector {
         }
     }
 
-    /// All counters, by the names of the event `stats`.
+    /// All counters, with their names in the event `stats`.
     pub(crate) fn counters(&self) -> Vec<(String, u64)> {
         match self {
             Self::Flows(inspector) => eve::counters(inspector),
@@ -139,14 +139,14 @@ impl Detector {
         }
     }
 
-    /// Ends flows.
+    /// Ends all flows, and appends the alerts of this.
     pub(crate) fn finish(&mut self, alerts: &mut Vec<Alert>) {
         if let Self::Flows(inspector) = self {
             inspector.finish(alerts);
         }
     }
 
-    /// Goes on with the flows of a detector of another configuration.
+    /// Takes over the flows of the detector of the previous configuration.
     pub(crate) fn take_flows(&mut self, old: &mut Self) {
         if let (Self::Flows(new), Self::Flows(old)) = (self, old) {
             new.take_flows(old);

@@ -1,10 +1,10 @@
-//! The documentation of elements: those on the CPU, and of this crate.
+//! The documentation of elements: those on the CPU, and those of this crate.
 
 use warpswitch_elements::docs::{ElementDoc, Files, find};
 
 static FILES: Files = include!(concat!(env!("OUT_DIR"), "/docs.rs"));
 
-/// The documentation of a class, see [`warpswitch_elements::docs::doc`].
+/// Documentation of a class, see [`warpswitch_elements::docs::doc`].
 pub fn doc(class: &str) -> Option<ElementDoc> {
     find(FILES, class).or_else(|| warpswitch_elements::docs::doc(class))
 }

@@ -1,63 +1,63 @@
-//! Looks for the rules of Snort or Suricata in packets and in TCP streams.
+//! Matches packets and TCP streams against Snort or Suricata rules.
 //!
 //! # Synopsis
 //! `IDSMatcher(RULES FILE [FILE ...] [, OUT FILE, VARS "NAME=VALUE" ..., LINK LINK, STATE STATE,
 //! FLOWS_MAX N, MEMORY_MAX BYTES, FRAGMENTS_MAX BYTES, WINDOW BYTES, PAYLOAD BYTES])`
 //!
 //! # Ports
-//! One input, push or pull. Output 0: all packets, or those without an alert if output 1 is
-//! connected. Output 1, which need not be: packets that a rule was found in, pushed. A match across
-//! segments is found in the packet that completes it; the packets before have gone on by then. So
-//! are rules about buffers of HTTP/1 in the packet with which a head or a body is whole, and what
-//! IP fragments hold together in the last of them that came.
+//! One input, push or pull. Output 0: all packets, or, if output 1 is connected, those without an
+//! alert. Output 1, optional: packets that triggered an alert, pushed. Only the packet that
+//! completes a match is emitted on output 1; earlier packets have been forwarded by then. This
+//! applies to matches across segments, to rules about HTTP/1 buffers (the packet that completes the
+//! header or the body), and to fragmented packets (the last fragment to arrive).
 //!
 //! # Configuration
-//! - `RULES`: rule files, gzip'd or not; `docs/ids.md` of this project says what of the language is
-//!   read. Rules with anything else are left out, see the handler `unsupported`
-//! - `OUT`: file for alerts as EVE JSON lines, `-` is the standard output; none by default. It has
-//!   those of a batch of packets when the next one comes. What was in it before is gone
-//! - `VARS`: variables of the rules; values with commas in quotes: `VARS "HTTP_PORTS=[80,81]"`
-//! - `LINK`: what packets begin with: `ethernet` (the default), `ip`, `sll` or `sll2` (Linux cooked
-//!   mode), or `null` (BSD loopback). Where none of the first 1000 packets is IP by this, and most
-//!   would be by another, it says so
-//! - `STATE`: `flows` (the default) follows flows and reassembles streams; `none` matches each
-//!   packet by itself, as the matcher of Snap does. Rules that need state are left out then, see
-//!   `docs/ids.md`, and the arguments for flows and streams are errors
-//! - `FLOWS_MAX`: the most flows at a time, 65536 by default
-//! - `MEMORY_MAX`: the most bytes of all streams together (suffix K, M or G, as for those below),
-//!   128M by default; at least `WINDOW`
-//! - `FRAGMENTS_MAX`: the most bytes of IP fragments whose packets are not whole, 4M by default
-//! - `WINDOW`: bytes of a stream before new ones in which a match may begin; by default as many as
+//! - `RULES`: rule files, optionally gzip-compressed; `docs/ids.md` of this project lists the
+//!   supported rule options. Rules with other options are left out, see the handler `unsupported`
+//! - `OUT`: file for alerts as EVE JSON lines, `-` for standard output; default: none. The file is
+//!   truncated. The alerts of a batch are written when the batch has been matched
+//! - `VARS`: variables of the rules; quote values that contain commas: `VARS "HTTP_PORTS=[80,81]"`
+//! - `LINK`: first header of packets: `ethernet` (the default), `ip`, `sll` or `sll2` (Linux cooked
+//!   mode), or `null` (BSD loopback). A warning is printed if none of the first 1000 packets is IP
+//!   with this setting but most would be with another
+//! - `STATE`: `flows` (the default) tracks flows and reassembles streams; `none` matches each
+//!   packet by itself, like the matcher of Snap. `none` leaves out rules that need state, see
+//!   `docs/ids.md`, and rejects the arguments for flows and streams
+//! - `FLOWS_MAX`: maximum number of concurrent flows; default: 65536
+//! - `MEMORY_MAX`: memory limit for all streams, in bytes (with suffix K, M or G, as in the
+//!   arguments below), at least `WINDOW`; default: 128M
+//! - `FRAGMENTS_MAX`: memory limit for IP fragments of incomplete packets; default: 4M
+//! - `WINDOW`: bytes of a stream before new ones in which a match may begin; default: as many as
 //!   the rules can use, at most 2048
-//! - `PAYLOAD`: bytes of the text in each alert, as base64; 0 by default
+//! - `PAYLOAD`: bytes of matched text in each alert, as base64; default: 0
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `alerts` | read | how many there were |
-//! | `alerts_by_rule` | read | `SID ALERTS` for each rule that was found |
-//! | `rules` | read | how many are looked for |
+//! | `alerts` | read | number of alerts |
+//! | `alerts_by_rule` | read | `SID ALERTS` for each rule with alerts |
+//! | `rules` | read | number of active rules |
 //! | `unsupported` | read | `FILE:LINE SID KEYWORDS` for each rule that was left out |
-//! | `flows` | read | flows at the moment |
-//! | `streams` | read | `COUNTER VALUE` for what became of packets, flows, segments and alerts, and bytes that streams hold at the moment; the counters of the event `stats`, see `docs/ids.md` |
-//! | `bytes_max` | read | the most bytes that flows, streams and fragments take, whatever comes |
+//! | `flows` | read | current number of flows |
+//! | `streams` | read | `COUNTER VALUE` for packets, flows, segments and alerts by outcome, and the bytes that streams currently hold; the counters of the event `stats`, see `docs/ids.md` |
+//! | `bytes_max` | read | memory limit for flows, streams and fragments together |
 //! | `on_device` | read | texts, of packets and of streams, that a device searched for patterns |
-//! | `on_cores` | read | those that the worker did although there is a device |
-//! | `ahead_missed` | read | packets whose payload was searched here although results are used, by reason: `PACKETS<tab>REASON` |
-//! | `flush` | write | what was written is in the file then |
+//! | `on_cores` | read | texts that the worker searched although there is a device |
+//! | `ahead_missed` | read | packets whose payload was searched here although cached results are in use, by reason: `PACKETS<tab>REASON` |
+//! | `flush` | write | flushes the output file |
 //!
 //! # Drops
-//! None: it only looks.
+//! None: all packets are forwarded.
 //!
 //! # Threads
-//! Belongs to one worker: a flow's packets must come to one place. A new configuration that has an
-//! `IDSMatcher` of the same name goes on with the flows and streams of this one, also with other
-//! rules; and with its file, if that has the same name. Flows end by the packets' own time, or the
-//! run's where a packet has none. Elements with the same rules share what was made of them.
-//! Memory for flows and for what streams hold is taken as they come,
-//! within the bounds above. Where who runs the configuration has a device, texts are searched there
-//! for what is looked for first in each rule, payloads ahead if there is a `GPUIDSMatcher(FOR …)`
-//! for it; all else, messages of HTTP too, is the worker's, and what is found the same.
+//! Runs on one worker: all packets of a flow must reach the same instance. In a new configuration,
+//! an `IDSMatcher` of the same name takes over the flows and streams, also with other rules, and
+//! the output file, if that has the same name. Flows expire by packet timestamps, or by the time of
+//! the run for packets without one. Elements with the same rules share the compiled rules. Memory
+//! for flows and streams is allocated as needed, within the limits above. If the host has a device,
+//! the device searches texts for the fast patterns of the rules; with a `GPUIDSMatcher(FOR …)` for
+//! this element, it searches payloads ahead. The worker does everything else, including HTTP
+//! messages, and alerts are the same.
 //!
 //! # Example
 //! ```text
@@ -88,63 +88,62 @@ use super::detector::Detector;
 use super::results::{ResultReader, ResultWriter};
 use super::rules::engine_of;
 
-/// The class.
+/// The class `IDSMatcher`.
 pub static CLASS: ElementClass = class(|| Box::<IdsMatcher>::default());
 
-/// A class of this name whose elements are made in another way.
+/// The class `IDSMatcher` with another constructor.
 pub const fn class(make: fn() -> Box<dyn Element>) -> ElementClass {
     ElementClass::new("IDSMatcher", "1/1-2", "a/ah", make)
 }
 
-/// Texts by where they were searched.
+/// Numbers of searched texts, by place of the search.
 #[derive(Debug, Default)]
 pub struct SearchCounts {
-    /// On a device.
+    /// Searched on a device.
     pub on_device: AtomicU64,
-    /// By the worker, although there is a device.
+    /// Searched by the worker, although there is a device.
     pub on_cores: AtomicU64,
 }
 
-/// Makes what searches texts for the patterns of an engine; `None` if the element shall search
-/// itself.
+/// Creates the search for the patterns of an engine; `None` if the element is to search itself.
 pub type SearchMaker =
     fn(&mut Context<'_>, &Engine, &Arc<SearchCounts>) -> Result<Option<Box<dyn Search>>, String>;
 
-/// What who computes results for an element needs to know.
+/// Parameters for computing results for an element.
 #[derive(Debug)]
 pub struct Accepted {
-    /// The owner of results.
+    /// Owner of the results.
     pub owner: u16,
-    /// The version of the patterns, which never change.
+    /// Version of the patterns; constant, as patterns never change.
     pub version: u32,
-    /// Writes results.
+    /// Writer of the results.
     pub writer: ResultWriter,
 }
 
-/// See the module.
+/// The element `IDSMatcher`, see the module.
 pub struct IdsMatcher {
     detector: Option<Detector>,
     link: LinkType,
     filename: Option<String>,
     output: Option<Output>,
-    /// What could not be written.
+    /// The first write error.
     failure: Option<String>,
     alerts: Vec<Alert>,
-    /// Lines that are to be written.
+    /// Buffer of lines to write.
     lines: Vec<u8>,
-    /// Of the batch at hand, the packets that a rule was found in.
+    /// Whether a packet of the current batch triggered an alert.
     hits: Vec<bool>,
-    /// Their places in the batch.
+    /// Indices of the inspected packets of the batch.
     looked_at: Vec<u32>,
-    /// What is odd about its rules.
+    /// Warnings about the rules.
     remarks: Vec<String>,
-    /// Where texts were searched, if there is a device.
+    /// Search counts, if there is a device.
     counts: Arc<SearchCounts>,
-    /// Whether `LINK` is right.
+    /// Checks whether packets match `LINK`.
     watch: LinkWatch,
-    /// Makes what searches texts, if not the element does.
+    /// Creates an external search; `None`: the element searches itself.
     search: Option<SearchMaker>,
-    /// Of payloads that were searched before their packets came.
+    /// Cached results for payloads searched ahead.
     results: CachedResults<Infallible>,
     reader: ResultReader,
 }
@@ -171,7 +170,7 @@ impl Default for IdsMatcher {
     }
 }
 
-/// A packet as detection takes it; one without a time is of `now`.
+/// Converts a packet for detection; `now` is the timestamp of packets without one.
 pub fn ids_packet(packet: &packet::Packet, link: LinkType, now: i64) -> Packet<'_> {
     let time = if packet.timestamp_ns() == 0 { now } else { packet.timestamp_ns() };
     Packet {
@@ -183,19 +182,19 @@ pub fn ids_packet(packet: &packet::Packet, link: LinkType, now: i64) -> Packet<'
     }
 }
 
-/// The words of an argument, without their quotes.
+/// Splits an argument into words and removes quotes.
 fn words(text: &str) -> Vec<String> {
     let words = split_words(text).into_iter();
     words.map(|word| String::from_utf8_lossy(&unquote(&word)).into_owned()).collect()
 }
 
-/// Refuses bounds of what is not there without state.
+/// Rejects limits of flows and streams, which `STATE none` does not have.
 fn refuse_bounds(args: &mut Args<'_>) {
     for keyword in ["FLOWS_MAX", "MEMORY_MAX", "FRAGMENTS_MAX", "WINDOW"] {
         let mut text = None::<String>;
         args.read(keyword, &mut text);
         if text.is_some() {
-            args.error_at(keyword, "not with STATE none: no flow or stream is followed");
+            args.error_at(keyword, "invalid with STATE none, which tracks no flows or streams");
         }
     }
 }
@@ -205,18 +204,18 @@ impl IdsMatcher {
         self.detector.as_ref().ok_or(HandlerError::Missing)
     }
 
-    /// What it looks for in packets, and how these begin.
+    /// The compiled rules, and the link type of packets; `None` before configuration.
     pub fn engine(&self) -> Option<(&Engine, LinkType)> {
         Some((self.detector.as_ref()?.engine(), self.link))
     }
 
-    /// Where texts were searched.
+    /// Search counts.
     pub fn counts(&self) -> &SearchCounts {
         &self.counts
     }
 
-    /// Looks at the packets of a batch that `is_for` says: notes which are hit, and writes alerts.
-    /// `found` tells what is known to occur in the payload of the packet at a place.
+    /// Inspects the packets of a batch that `is_for` selects by index, and writes alerts. `found`
+    /// returns the cached result of a packet by index. Returns the packets that triggered an alert.
     pub fn look<'f>(
         &mut self,
         cx: &mut Context<'_>,
@@ -252,7 +251,7 @@ impl IdsMatcher {
         &self.hits
     }
 
-    /// Tells that none of the packets was IP by `LINK`, if another one seems to be right.
+    /// Warns that no packet was IP according to `LINK` but most would be with another setting.
     fn tell_link(&self, cx: &mut Context<'_>, odd: Option<OddLink>) {
         let Some(odd) = odd else { return };
         let mend = match (self.link, odd.link) {
@@ -260,12 +259,12 @@ impl IdsMatcher {
                 "leave LINK ip out, or put Strip(14) before it".to_owned()
             }
             (_, LinkType::Ethernet) => format!("leave LINK {} out", link_name(self.link)),
-            (_, link) => format!("say LINK {}", link_name(link)),
+            (_, link) => format!("set LINK {}", link_name(link)),
         };
         cx.say(&format!("{}: nothing is inspected: {odd}: {mend}", cx.declaration()));
     }
 
-    /// Tells what is left out, and opens the file.
+    /// Warns about rules that were left out, and creates the output file.
     pub fn start(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
         if let Some(engine) = self.detector.as_ref().map(Detector::engine) {
             let (kept, left_out) = (engine.rules().count(), engine.left_out().len());
@@ -273,11 +272,11 @@ impl IdsMatcher {
             let all = kept + left_out;
             if all == 0 {
                 let files = engine.files().join(", ");
-                cx.say(&format!("{name}: nothing is looked for: no rule in {files}"));
+                cx.say(&format!("{name}: no active rules: no rule in {files}"));
             } else if left_out > 0 {
                 cx.say(&format!(
-                    "{name}: {left_out} of {all} rules are left out, {kept} are looked for; \
-                     handler 'unsupported' lists the others"
+                    "{name}: {kept} of {all} rules are active; handler 'unsupported' lists the \
+                     {left_out} left out"
                 ));
             }
         }
@@ -292,17 +291,17 @@ impl IdsMatcher {
         Ok(())
     }
 
-    /// One whose texts are searched by what `search` makes.
+    /// Creates an element that delegates searches to the search that `search` creates.
     pub fn searching_by(search: SearchMaker) -> Self {
         Self { search: Some(search), ..Self::default() }
     }
 
-    /// Uses results for payloads from now on, those in `slot` of packets. `None` if it uses another
-    /// slot already.
+    /// Uses the cached results in `slot` of packets from now on. `None` if it already uses another
+    /// slot.
     pub fn accept(&mut self, slot: usize, costs: &Arc<LookupCosts>) -> Option<Accepted> {
         let owner = self.results.accept(slot, costs)?;
         if let Some(detector) = &mut self.detector {
-            // What is left is little: not worth waiting for a device.
+            // Few texts remain: not worth waiting for a device.
             detector.search_by(None);
             if let Some(clock) = costs.clock() {
                 detector.time_searches(clock);
@@ -312,7 +311,7 @@ impl IdsMatcher {
         Some(Accepted { owner, version, writer: self.reader.writer() })
     }
 
-    /// Looks at a batch with the results that it has.
+    /// Inspects a batch with its cached results.
     fn look_with(&mut self, cx: &mut Context<'_>, batch: &Batch) {
         let Some(detector) = self.detector.as_ref().filter(|_| self.results.is_accepting()) else {
             self.look(cx, batch, |_| true, |_| None);
@@ -333,7 +332,7 @@ impl IdsMatcher {
         }
     }
 
-    /// Has texts searched elsewhere, if that is possible and there are no results for payloads.
+    /// Sets up an external search, if available and unless cached results are in use.
     fn make_search(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
         let make = self.search.filter(|_| !self.results.is_accepting());
         if let (Some(make), Some(detector)) = (make, &mut self.detector)
@@ -348,7 +347,7 @@ impl IdsMatcher {
         let Some(detector) = &self.detector else { return };
         if self.output.is_some() && self.failure.is_none() {
             for alert in &self.alerts {
-                // A Vec takes every write.
+                // Writes to a Vec never fail.
                 let (lines, engine) = (&mut self.lines, detector.engine());
                 let _ = eve::write_alert(lines, engine, alert, eve::Numbers::Own);
             }
@@ -360,7 +359,7 @@ impl IdsMatcher {
     fn write_lines(&mut self, cx: &mut Context<'_>) {
         let written = match &mut self.output {
             Some(output) if self.failure.is_none() && !self.lines.is_empty() => {
-                // Who follows the file sees them, and no signal takes them.
+                // Readers of the file see them at once, and no signal loses them.
                 output.write(cx, &self.lines).and_then(|()| output.flush())
             }
             _ => Ok(()),
@@ -373,12 +372,12 @@ impl IdsMatcher {
         if let Err(error) = done {
             let name = self.filename.as_deref().unwrap_or_default();
             let message = format!("{name}: {}", reason(&error));
-            cx.say(&format!("{}: {message}; nothing more is written", cx.declaration()));
+            cx.say(&format!("{}: {message}; writing stopped", cx.declaration()));
             self.failure.get_or_insert(message);
         }
     }
 
-    /// Rules that were found: `SID ALERTS`.
+    /// Rules with alerts: `SID ALERTS`, one per line.
     fn alerts_by_rule(detector: &Detector) -> String {
         let mut text = String::new();
         for (rule, alerts) in detector.engine().rules().zip(detector.alerts_by_rule()) {
@@ -389,7 +388,7 @@ impl IdsMatcher {
         text
     }
 
-    /// Rules that were left out: `FILE:LINE SID KEYWORDS`.
+    /// Rules that were left out: `FILE:LINE SID KEYWORDS`, one per line.
     fn unsupported(detector: &Detector) -> String {
         let (mut text, engine) = (String::new(), detector.engine());
         for rule in engine.left_out() {

@@ -1,8 +1,8 @@
-//! Elements that look for the rules of detection in packets.
+//! Elements that match packets against detection rules.
 //!
-//! [`IdsMatcher`] searches texts of packets and streams itself, or where it is told to
+//! [`IdsMatcher`] searches packets and streams itself or through another search
 //! ([`IdsMatcher::searching_by`]), and uses [cached results](results) for payloads that were
-//! searched before the packet came.
+//! searched before the packet arrives.
 #![forbid(unsafe_code)]
 
 mod detector;
@@ -15,7 +15,7 @@ use warpswitch_graph::Registry;
 
 pub use ids_matcher::{Accepted, IdsMatcher, SearchCounts, SearchMaker, class, ids_packet};
 
-/// The classes of the elements on the CPU and of this crate.
+/// Element classes for the CPU, and those of this crate.
 pub fn registry() -> Registry {
     warpswitch_elements::registry().with(&ids_matcher::CLASS)
 }

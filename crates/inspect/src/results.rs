@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! answer   0: no pattern occurs        n + 1: pattern n does, and no other
-//! key      group, 2 bits │ where the payload begins in the packet's buffer, 14 │ its bytes, 16
+//! key      group, 2 bits │ offset of the payload in the packet's buffer, 14 │ its length, 16
 //!
-//! answer   1 │ which writer, 10 │ an offset, 21  ─┐ several patterns occur: at this offset the
-//! key      the rest of the offset, 32            ─┘ writer has a list of them, and the key
+//! answer   1 │ writer, 10 │ an offset, 21  ─┐ several patterns occur: at this offset the writer
+//! key      the rest of the offset, 32      ─┘ has a list of them, and the key
 //! ```
-//! Where a number does not fit, or a list was overwritten by later ones, there is no result, and
-//! the element searches the payload itself.
+//! If a number does not fit, or later lists have overwritten a list, there is no result, and the
+//! element searches the payload itself.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,29 +23,29 @@ const BYTES_BITS: u32 = 16;
 
 const _: () = assert!(GROUPS <= 1 << (u32::BITS - START_BITS - BYTES_BITS));
 
-/// The answer refers to a list.
+/// Flag of answers that refer to a list.
 const LIST: u32 = 1 << 31;
-/// Bits of a list's offset that are in the answer.
+/// Bits of a list's offset in the answer.
 const PLACE_BITS: u32 = 21;
-/// The most writers of lists for one element.
+/// Maximum number of writers with lists per element.
 const WRITERS_MAX: usize = 1 << (31 - PLACE_BITS);
 
-/// Words of a writer's lists: those of some wide batches, 4 bytes each.
+/// 4-byte words of a writer's lists: enough for several large batches.
 const LISTS_WORDS: usize = 1 << 17;
 
-/// Reads results: the part of the element that uses them.
+/// Reads the results of an element's packets.
 #[derive(Debug, Default)]
 pub struct ResultReader {
-    /// The lists of each writer.
+    /// Lists by writer.
     writers: Vec<Arc<Lists>>,
-    /// What is known of a batch's payloads.
+    /// Valid results of the current batch, by packet.
     known: Vec<Option<Known>>,
     patterns: Vec<PatternId>,
-    /// The list that was read last.
+    /// Buffer for the list that is being read.
     list: Vec<u32>,
 }
 
-/// What is known of a packet's payload.
+/// The valid result of a packet: a range of `patterns`, and the place of the payload.
 #[derive(Clone, Debug)]
 struct Known {
     patterns: Range<usize>,
@@ -56,12 +56,12 @@ struct Known {
 #[derive(Debug)]
 pub struct ResultWriter {
     lists: ListWriter,
-    /// Its number among the element's writers; `None` if there are too many.
+    /// Number among the writers of the element; `None` beyond [`WRITERS_MAX`].
     chain: Option<u32>,
 }
 
 impl ResultReader {
-    /// A new writer, whose results this reader reads. Memory: 512 KB of lists.
+    /// Returns a new writer for this reader. Memory: 512 KB of lists.
     pub fn writer(&mut self) -> ResultWriter {
         let chain = (self.writers.len() < WRITERS_MAX).then_some(self.writers.len() as u32);
         // A writer without a number has no lists.
@@ -72,8 +72,8 @@ impl ResultReader {
         ResultWriter { lists, chain }
     }
 
-    /// Reads the result of each packet of a batch, where it has one. Gives how many are valid, of
-    /// how many the lists were overwritten, and how many keys are not about bytes of their packet.
+    /// Reads the results of a batch. Returns the number of valid results, of results whose list was
+    /// overwritten, and of results whose key is outside the bytes of the packet.
     pub fn read<'p>(
         &mut self,
         answers: impl Iterator<Item = Option<(&'p Packet, CachedResult)>>,
@@ -99,7 +99,7 @@ impl ResultReader {
         (self.known.iter().flatten().count(), gone, others)
     }
 
-    /// Adds the patterns of a result; gives the key that belongs to them.
+    /// Appends the patterns of a result and returns its key; `None` if the list was overwritten.
     fn open(&mut self, result: CachedResult) -> Option<u32> {
         if result.answer & LIST == 0 {
             self.patterns.extend(result.answer.checked_sub(1).map(PatternId));
@@ -114,7 +114,7 @@ impl ResultReader {
         Some(key)
     }
 
-    /// What is known of the payload of the packet at a place of the batch.
+    /// The valid result of packet `place` of the batch.
     pub fn of(&self, place: usize) -> Option<Found<'_>> {
         let known = self.known[place].as_ref()?;
         Some(Found { patterns: &self.patterns[known.patterns.clone()], place: Some(known.place) })
@@ -122,7 +122,7 @@ impl ResultReader {
 }
 
 impl ResultWriter {
-    /// The answer and the key of a result: these patterns occur in the payload with this key.
+    /// Returns answer and key of the result that exactly `patterns` occur in the payload of `key`.
     /// `None` if there is no room.
     pub fn answer(&mut self, patterns: &[PatternId], key: u32) -> Option<(u32, u32)> {
         match *patterns {
@@ -137,8 +137,8 @@ impl ResultWriter {
     }
 }
 
-/// Where a payload is by its key, in the packet that has it now; none where that is behind its
-/// bytes.
+/// The place of the payload of `key` in a packet with its current headroom; `None` if the payload
+/// begins before the packet data.
 fn place(key: u32, packet: &Packet) -> Option<PayloadPlace> {
     let at = (key >> BYTES_BITS) as usize & ((1 << START_BITS) - 1);
     Some(PayloadPlace {
@@ -148,14 +148,15 @@ fn place(key: u32, packet: &Packet) -> Option<PayloadPlace> {
     })
 }
 
-/// The key of what was found in a payload, which begins so far into its packet's buffer.
+/// The key of a payload of `bytes` bytes at offset `start` of its packet's buffer; `None` if a
+/// number does not fit.
 pub fn key(group: usize, start: usize, bytes: usize) -> Option<u32> {
     let fits = start < 1 << START_BITS && bytes < 1 << BYTES_BITS && group < GROUPS;
     let key = group << (START_BITS + BYTES_BITS) | start << BYTES_BITS | bytes;
     fits.then_some(key as u32)
 }
 
-/// Whether the payload of a key has bytes, and a group that is searched.
+/// Whether the payload of a key is not empty and its group is searched.
 pub fn has_text(key: u32, is_searched: impl Fn(usize) -> bool) -> bool {
     let bytes = key & ((1 << BYTES_BITS) - 1);
     bytes > 0 && is_searched((key >> (START_BITS + BYTES_BITS)) as usize)
@@ -167,7 +168,7 @@ mod tests {
 
     use super::*;
 
-    /// What a reader makes of a result: the patterns, and where the payload is.
+    /// Reads one result: patterns and place of the payload.
     fn read_one(
         reader: &mut ResultReader,
         packet: &Packet,
@@ -183,7 +184,7 @@ mod tests {
     }
 
     proptest! {
-        /// What any writer wrote is what is read, wherever the packet begins by then.
+        /// Results of all writers are read unchanged, also after the headroom of a packet changed.
         #[test]
         fn results_are_read_as_they_were_written(
             group in 0..GROUPS, start in 0usize..1 << 15, bytes in 0usize..1 << 17,

@@ -1,7 +1,7 @@
-//! Rules of detection, read and made ready once for all elements that have the same.
+//! Detection rules, loaded and compiled once for all elements with the same rules.
 //!
-//! Where each worker has a path of its own, each has a matcher of its own: 10,000 rules take a
-//! third of a second to make ready, and then as much memory as a core's caches have.
+//! If each worker has its own path through the graph, each has its own matcher. Compiling 10,000
+//! rules takes a third of a second, and the result is as large as the caches of a core.
 
 use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -12,17 +12,17 @@ use warpswitch_ids::rule::TEXT_BYTES_MAX;
 use warpswitch_ids::{Engine, RuleText, StatelessEngine, Variables, read_rules};
 use warpswitch_io::Unpacked;
 
-/// Odd rules that are told one by one.
+/// Maximum number of warnings about rules that are printed one by one.
 const REMARKS_MAX: usize = 10;
 
-/// What rules were made of: names and contents of files, and variables.
+/// Source of compiled rules: names and contents of files, and variables.
 #[derive(Debug, PartialEq, Eq)]
 struct Source {
     files: Vec<(String, Vec<u8>)>,
     variables: Vec<String>,
 }
 
-/// Rules that some element may still have.
+/// Compiled rules that an element may still use.
 #[derive(Debug)]
 pub(super) struct Shared<E> {
     source: Source,
@@ -31,10 +31,10 @@ pub(super) struct Shared<E> {
 
 /// An engine that elements with the same rules share.
 pub(super) trait SharedEngine: Sized + 'static {
-    /// All that there are.
+    /// All engines of this type in use.
     fn shared() -> &'static Mutex<Vec<Shared<Self>>>;
 
-    /// One for these rules.
+    /// Compiles `rules`.
     fn of(rules: Rules) -> Self;
 }
 
@@ -60,18 +60,18 @@ impl SharedEngine for StatelessEngine {
     }
 }
 
-/// Reads rule files; gives what looks for the rules, and what is odd about them in words, to who
-/// has them first.
+/// Loads rule files. Returns the engine, and warnings about the rules; a caller that gets a shared
+/// engine gets no warnings.
 ///
 /// # Errors
-/// What cannot be read, or understood, and where.
+/// Unreadable files and syntax errors, with their positions.
 pub(super) fn engine_of<E: SharedEngine>(
     paths: &[String],
     variables: &[String],
 ) -> Result<(Arc<E>, Vec<String>), String> {
     let (mut files, mut bytes) = (Vec::new(), 0);
     for path in paths {
-        // One byte more than may be, which the reader of rules then tells of.
+        // One byte above the limit, which the parser of rules then reports.
         let file = read(path, TEXT_BYTES_MAX + 1 - bytes)?;
         bytes += file.len();
         files.push((path.clone(), file));
@@ -92,7 +92,7 @@ pub(super) fn engine_of<E: SharedEngine>(
     Ok((engine, remarks))
 }
 
-/// Reads a file, no more than so many bytes of it.
+/// Reads at most `bytes_max` bytes of a file.
 fn read(path: &str, bytes_max: usize) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     Unpacked::open(path)
@@ -115,7 +115,7 @@ fn build<E: SharedEngine>(source: &Source) -> Result<(E, Vec<String>), String> {
         remarks.push(format!("{file}:{line}: {}", rules.remark(remark)));
     }
     if rules.remarks.len() > REMARKS_MAX {
-        remarks.push(format!("and {} more of that kind", rules.remarks.len() - REMARKS_MAX));
+        remarks.push(format!("and {} more warnings", rules.remarks.len() - REMARKS_MAX));
     }
     remarks.extend(rules.unused_variables.iter().map(|variable| format!("VARS: {variable}")));
     Ok((E::of(rules), remarks))
@@ -125,8 +125,8 @@ fn build<E: SharedEngine>(source: &Source) -> Result<(E, Vec<String>), String> {
 mod tests {
     use super::*;
 
-    /// Elements with the same rules share them for as long as one of them has them; others, and
-    /// those whose file has changed in between, do not.
+    /// Elements with the same rules share them while any of them exists; elements with other rules
+    /// or a changed file do not.
     #[test]
     fn the_same_rules_are_made_ready_once() {
         let dir = tempfile::tempdir().expect("a folder");

@@ -1,5 +1,5 @@
-//! Detection in the graph: the configurations under `conf/`, the outputs of `IDSMatcher`, and one
-//! that takes over from another.
+//! Detection in the graph: the configurations under `conf/`, the outputs of `IDSMatcher`, and the
+//! hand-over of state to a new configuration.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use warpswitch_graph::simulate::{SIMULATED_START, SimulatedHost, Transcript};
 use warpswitch_graph::{Router, RouterOptions};
 use warpswitch_io::{CaptureFormat, CaptureReader, CaptureWriter};
 
-/// All alerts for the capture that is shipped, in its order.
+/// All alerts for the shipped capture, in order.
 const ALL: [u32; 7] = [1000001, 1000003, 1000002, 1000007, 1000004, 1000005, 1000006];
 
 fn conf(name: &str) -> String {
@@ -40,14 +40,14 @@ fn router(text: &str, globals: &BTreeMap<String, String>) -> Router {
     made.unwrap_or_else(|errors| panic!("{}", errors.to_click()))
 }
 
-/// Runs to the end.
+/// Runs the router to the end.
 fn finish(router: &mut Router) {
     router.run(&mut SimulatedHost::default());
     router.finish().unwrap_or_else(|errors| panic!("{}", errors.to_click()));
     assert_eq!(router.packets_unaccounted(), 0);
 }
 
-/// The `sid` of each alert of a file.
+/// The `sid` of each alert in a file.
 fn sids(path: &Path) -> Vec<u32> {
     let text = std::fs::read_to_string(path).expect("alerts");
     assert!(text.lines().last().is_some_and(|line| line.contains("\"event_type\":\"stats\"")));
@@ -67,7 +67,7 @@ fn frames(path: &Path) -> Vec<(u64, Vec<u8>)> {
     frames
 }
 
-/// Runs `conf/{case}.click`; gives the alerts of each of these files, and what left by each side.
+/// Runs `conf/{case}.click`; returns the alerts of each file, and the packets sent on each side.
 fn run(case: &str, eves: &[&str]) -> (Vec<Vec<u32>>, [Vec<Vec<u8>>; 2]) {
     let text = std::fs::read_to_string(conf(&format!("{case}.click"))).expect("the configuration");
     let mut globals = BTreeMap::new();
@@ -101,11 +101,11 @@ fn configurations_find_the_same_and_forward_the_same() {
     let (alerts, left) = run("dpi-router", &["EVE"]);
     assert_eq!(alerts, [ALL]);
     assert_eq!([left[0].len(), left[1].len()], [16, 33]);
-    // The full router sends the same packets, and asks nobody for what it knows.
+    // The full router sends the same packets, without ARP requests for known addresses.
     let (alerts, routed) = run("full-router-ids", &["EVE"]);
     assert_eq!(alerts, [ALL]);
     assert_eq!(routed, left);
-    // Two matchers: between them the same.
+    // Two matchers: the same alerts together.
     let (alerts, diverged) = run("ids-diverging", &["EVE_WEB", "EVE_REST"]);
     assert_eq!(alerts, [vec![1000001, 1000003, 1000002, 1000004], vec![1000007, 1000005, 1000006]]);
     let sorted = |mut left: [Vec<Vec<u8>>; 2]| {
@@ -113,7 +113,7 @@ fn configurations_find_the_same_and_forward_the_same() {
         left
     };
     assert_eq!(sorted(diverged), sorted(left.clone()));
-    // Without the pings, which the table of flows drops.
+    // Without the pings, which the flow table drops.
     let (alerts, kept) = run("ids-router", &["EVE"]);
     assert_eq!(alerts, [ALL[..6].to_vec()]);
     assert_eq!([kept[0].len(), kept[1].len()], [16, 31]);
@@ -140,8 +140,8 @@ fn packets_that_alerted_leave_by_the_second_output() {
     }
 }
 
-/// Without state a packet has the alerts of the rules that it matches by itself: no match across
-/// segments, none in reassembled fragments.
+/// Without state, each packet is matched by itself: no matches across segments, none in
+/// reassembled fragments.
 #[test]
 fn without_state_packets_are_matched_one_by_one() {
     let (rules, capture) = (conf("ids.rules"), conf("captures/ids.pcap"));
@@ -191,7 +191,7 @@ fn a_new_configuration_goes_on_with_the_streams() {
     let mut first = router(&config(&paths[0], ""), &BTreeMap::new());
     first.run(&mut SimulatedHost::default());
     assert_eq!(first.read("ids.alerts"), Ok("1".into()));
-    // With one rule more before the others.
+    // With an additional rule before the others.
     let more = output("swap", "more.rules");
     std::fs::write(&more, "alert ip any any -> any any (ttl:1; sid:5;)\n").expect("a file");
     let text = config(&paths[1], &format!(" {}", more.display()));
@@ -229,10 +229,10 @@ fn what_is_wrong_is_told() {
     check(format!("{rules}, MEMORY_MAX 64K, WINDOW 65K"), "MEMORY_MAX: expected at least");
     check(format!("{rules}, MEMORY_MAX 64KB"), "MEMORY_MAX: invalid number");
     check(format!("{rules}, STATE some"), "STATE: expected 'flows' or 'none'");
-    check(format!("{rules}, STATE none, WINDOW 1K"), "WINDOW: not with STATE none");
+    check(format!("{rules}, STATE none, WINDOW 1K"), "WINDOW: invalid with STATE none");
 }
 
-/// Sizes are written as options of the command have them.
+/// Sizes accept the same suffixes as the options of the command.
 #[test]
 fn sizes_take_suffixes() {
     let bytes_max = |sizes: &str| {

@@ -1,4 +1,4 @@
-//! Addresses, as chains see them.
+//! Address families of route lookups in chains.
 
 use warpswitch_elements::route_lookup::PacketAddress;
 use warpswitch_packet::{Batch, Column, annotation};
@@ -10,13 +10,14 @@ use super::slices::Family;
 pub(crate) trait ChainAddress: PacketAddress {
     const FAMILY: Family;
 
-    /// Destination annotations that are kept while elements of a chain change them.
+    /// Destination annotations saved before elements of a chain change them.
     fn kept(load: &mut Load) -> &mut Vec<Self>;
 
-    /// The addresses of `count` slices.
+    /// Reads the addresses of `count` slices.
     fn of_keys(keys: &[u32], count: usize) -> impl Iterator<Item = Self>;
 
-    /// Sets the destination annotation of the packets that have a gateway, by their place.
+    /// Sets the destination annotation of packets that have a gateway; `gateway` maps the index of
+    /// a packet.
     fn put_gateways(batch: &mut Batch, gateway: impl Fn(usize) -> Option<Self>);
 }
 

@@ -8,21 +8,21 @@ use super::annotated;
 
 /// Bytes of all annotations.
 const ANNOTATION_BYTES: u32 = 48;
-/// Bytes of one that holds a number.
+/// Bytes of an annotation that holds a number.
 pub(super) const NUMBER_BYTES: usize = 4;
-/// Where numbers of outputs are written unless told otherwise.
+/// Default offset of the annotation with an output number.
 pub(super) const NUMBER_ANNO: usize = 40;
-/// Where it is written whether a rule of detection was found, unless told otherwise.
+/// Default offset of the annotation that flags a detection.
 pub(super) const FOUND_ANNO: usize = 44;
-/// What stands for no output at all.
+/// The number of no output.
 pub(super) const NO_OUTPUT: u32 = u32::MAX;
 
-/// Reads the place of an annotation of four bytes.
+/// Reads the offset of a 4-byte annotation.
 pub(super) fn read_place(args: &mut Args<'_>, keyword: &str, place: &mut usize) {
     let mut number = *place as u32;
     args.read(keyword, &mut number);
     if number > ANNOTATION_BYTES - 4 {
-        args.error_at(keyword, &format!("expected a place from 0 to {}", ANNOTATION_BYTES - 4));
+        args.error_at(keyword, &format!("expected an offset from 0 to {}", ANNOTATION_BYTES - 4));
     } else {
         *place = number as usize;
     }
@@ -33,21 +33,21 @@ pub fn read_anno(args: &mut Args<'_>, place: &mut usize) {
     read_place(args, "ANNO", place);
     if place.abs_diff(annotation::EXTRA_LEN) < 4 {
         let own = annotation::EXTRA_LEN;
-        args.warn_at("ANNO", &format!("at {own} it is said how much longer a packet was, see Cut"));
+        args.warn_at("ANNO", &format!("overlaps the extra-length annotation at {own}, see Cut"));
     }
 }
 
-/// Where an element writes its answers, and for which packets.
+/// The annotation that an element writes, and the packets that it writes it for.
 #[derive(Clone, Copy, Debug)]
 pub struct Written {
-    /// Where the annotation begins.
+    /// Offset of the annotation.
     pub place: usize,
-    /// For which packets it is written, if not for all.
+    /// Selects the packets; `None` for all.
     pub predicate: Option<Predicate>,
 }
 
 impl Written {
-    /// Whether a packet may get what `self` writes where `other` has written.
+    /// Whether `self` may overwrite what `other` wrote to the same packet.
     pub(super) fn hides(self, other: Self) -> bool {
         let is_apart = match (self.predicate, other.predicate) {
             (Some(own), Some(other)) => own.place == other.place && own.number != other.number,
@@ -92,24 +92,24 @@ impl Predicate {
     pub fn unwritten(self, cx: &Context<'_>) -> Option<String> {
         let Self { place, number } = self;
         let so = match number {
-            0 => "so it is 0, and every packet is meant",
-            _ => "so it is 0, and no packet is meant",
+            0 => "so it is 0 and all packets match",
+            _ => "so it is 0 and no packet matches",
         };
         annotated::unwritten(cx, format!("CHK_ANNO {place}={number}"), place, so)
     }
 }
 
-/// The packets of a batch that an element is for, by its predicate.
+/// The packets of a batch that match a predicate.
 #[derive(Debug, Default)]
 pub(super) struct Meant {
-    /// Whether it is for all; `packets` is empty then.
+    /// Whether all match; `packets` is empty then.
     is_all: bool,
     packets: Vec<bool>,
     numbers: Vec<u32>,
 }
 
 impl Meant {
-    /// Reads the annotations of a batch that `predicate` is about.
+    /// Evaluates `predicate` for the packets of a batch.
     pub(super) fn read(&mut self, predicate: Option<Predicate>, batch: &Batch) {
         self.packets.clear();
         self.is_all = predicate.is_none();
@@ -119,19 +119,19 @@ impl Meant {
         self.packets.extend(self.numbers.iter().map(|&number| number == predicate.number));
     }
 
-    /// Whether it is for the packet at a place.
+    /// Whether packet number `place` matches.
     #[inline]
     pub(super) fn has(&self, place: usize) -> bool {
         self.is_all || self.packets[place]
     }
 
-    /// Which of the packets, if it is not for all.
+    /// The matches by packet; `None` if all match.
     pub(super) fn packets(&self) -> Option<&[bool]> {
         (!self.is_all).then_some(&self.packets[..])
     }
 
-    /// Writes `numbers` to the annotations at `place` of the packets that it is for; `numbers` of
-    /// others are what these have.
+    /// Writes `numbers` to the annotations at `place` of the matching packets; sets `numbers` of
+    /// the others to their current annotations.
     pub(super) fn write(&mut self, batch: &mut Batch, place: usize, numbers: &mut [u32]) {
         if !self.is_all {
             self.numbers.clear();

@@ -1,5 +1,5 @@
-//! Who writes the annotations that elements of chains and dispatchers ask for, and who reads them:
-//! what can be known before a packet comes.
+//! Static checks of annotations: writers of those that chain elements and dispatchers read, and
+//! dispatchers that read those that chain elements write.
 
 use std::fmt::Display;
 use std::iter;
@@ -16,7 +16,7 @@ use super::anno::{NUMBER_ANNO, NUMBER_BYTES, Predicate};
 use super::device_element::DeviceClass;
 use super::members::Member;
 
-/// Classes whose arguments say where they write, beside those below.
+/// Other classes whose arguments choose the annotation.
 const ANYWHERE: [&str; 11] = [
     "GetIPAddress",
     "ICMPPingRewriter",
@@ -31,7 +31,7 @@ const ANYWHERE: [&str; 11] = [
     "UDPRewriter",
 ];
 
-/// The bytes that other classes write, without destinations, which many do.
+/// The bytes that other classes write. Excludes destination annotations, which many classes write.
 const WRITERS: [(&str, Range<usize>); 27] = [
     ("ARPQuerier", 20..22),
     ("ARPResponder", 20..22),
@@ -62,7 +62,7 @@ const WRITERS: [(&str, Range<usize>); 27] = [
     ("VLANDecap", 20..22),
 ];
 
-/// Where an element of a chain writes its answers, if it does.
+/// The offset at which a chain element writes its results; `None` if it writes none.
 fn answers_at(cx: &Context<'_>, element: usize) -> Option<usize> {
     let mut place = DeviceClass::of(cx.class_of(element))?.written_at;
     let (mut args, mut target) = (Args::new(&cx.graph().elements[element].config), None::<String>);
@@ -70,14 +70,14 @@ fn answers_at(cx: &Context<'_>, element: usize) -> Option<usize> {
     target.is_none().then_some(place)
 }
 
-/// The place that a `Dispatcher` reads.
+/// The offset that a `Dispatcher` reads.
 fn read_at(element: &FlatElement) -> usize {
     let mut place = NUMBER_ANNO;
     Args::new(&element.config).read("ANNO", &mut place);
     place
 }
 
-/// Whether an element may write any of these bytes.
+/// Whether an element may write any of `bytes`.
 fn may_write(cx: &Context<'_>, idx: usize, bytes: &Range<usize>) -> bool {
     let element = &cx.graph().elements[idx];
     let class = element.class.as_str();
@@ -124,7 +124,7 @@ pub(super) fn unwritten(
     let (own, elements) = (cx.element(), &cx.graph().elements);
     let asked = place..place + NUMBER_BYTES;
     let writes = |idx: &usize| may_write(cx, *idx, &asked);
-    // Destinations come from many elements, and are what they are for.
+    // Many elements set destinations, so a warning would often be wrong.
     let is_destination = place < annotation::PAINT;
     let before = cx.flow().upstream(own, Some(0), |_| false);
     if is_destination || before.iter().any(writes) {
@@ -138,25 +138,26 @@ pub(super) fn unwritten(
         .filter_map(|&idx| answers_at(cx, idx).map(|place| format!("{place} by {}", name(idx))));
     let known: Vec<String> = known.collect();
     let mend = match behind.find(writes) {
-        Some(later) if later == own => "it does so itself, afterwards".to_owned(),
-        Some(later) => format!("{} behind it does: put that in front", name(later)),
-        None => format!("give one in front ANNO {place}"),
+        Some(later) if later == own => "this element writes it, but only afterwards".to_owned(),
+        Some(later) => format!("{} downstream writes it: move that element upstream", name(later)),
+        None => format!("set ANNO {place} on an upstream element"),
     };
     let known = match known.is_empty() {
         true => String::new(),
-        false => format!("; written in front are {}", known.join(", ")),
+        false => format!("; annotations written upstream: {}", known.join(", ")),
     };
     Some(format!(
-        "{asks}: no element in front writes the annotation at {place}, {so}: {mend}{known}"
+        "{asks}: no upstream element writes the annotation at {place}, {so}: {mend}{known}"
     ))
 }
 
-/// Who reads the number that this element writes at `place`, and how many outputs each has.
+/// The dispatchers that read the number that this element writes at `place`, with their number of
+/// outputs.
 fn dispatchers(cx: &Context<'_>, place: usize) -> Vec<(usize, usize)> {
     let elements = &cx.graph().elements;
     let reads = |element: &FlatElement| element.class == "Dispatcher" && read_at(element) == place;
     let written = place..place + NUMBER_BYTES;
-    // Behind one that has read it, packets of one output have one number.
+    // Downstream of a dispatcher, all packets have the same number.
     let found = cx.flow().downstream(cx.element(), None, |visit| {
         let idx = visit.at.element;
         reads(&elements[idx]) || may_write(cx, idx, &written)
@@ -169,8 +170,8 @@ fn outputs_of(flow: &Flow, element: usize) -> usize {
     (0..).take_while(|&port| !flow.targets(PortRef { element, port }).is_empty()).count()
 }
 
-/// What is strange about the outputs that this element writes at `place`, each with what names it,
-/// where a dispatcher behind has no such one: a line for each dispatcher.
+/// Warnings about outputs that this element writes at `place` and a downstream dispatcher does not
+/// have, one per dispatcher. `named` lists the outputs with the routes or rules that name them.
 pub(super) fn beyond_outputs<N: Display>(
     cx: &Context<'_>,
     place: usize,
@@ -178,7 +179,7 @@ pub(super) fn beyond_outputs<N: Display>(
 ) -> Vec<String> {
     let beyond = |(idx, count): (usize, usize)| {
         let lacking = || named.clone().filter(|(_, output)| *output as usize >= count);
-        // Routes come in any order.
+        // Routes are unordered.
         let (what, output) = lacking().min_by_key(|(what, output)| (*output, what.to_string()))?;
         let more = match lacking().count() - 1 {
             0 => String::new(),
@@ -187,7 +188,7 @@ pub(super) fn beyond_outputs<N: Display>(
         let by = &cx.graph().elements[idx];
         Some(format!(
             "{what} leads to output {output}, which '{}' does not have, {}{more}: such packets are \
-             dropped there; connect {}[{output}], or mend what leads to it",
+             dropped there; connect {}[{output}] or change the output",
             by.declaration(),
             expected_output(count),
             by.name
@@ -206,7 +207,7 @@ mod tests {
 
     use super::*;
 
-    /// What is told of a configuration with a chain of `members`, between others.
+    /// The messages of a configuration with a chain of `members` between other elements.
     fn told(before: &str, members: &str, behind: &str) -> String {
         let config = format!(
             "{before} -> Batcher -> HostToDeviceMemcpy -> {members} -> DeviceToHostMemcpy
@@ -223,7 +224,7 @@ mod tests {
     const TWO: &str = "d :: Dispatcher; d[0] -> Discard; d[1] -> Discard";
 
     #[test]
-    fn who_asks_what_nobody_writes_is_told() {
+    fn warns_of_annotations_without_a_writer() {
         let first = |predicate: &str| format!("a :: GPUIPLookup(0/0 0, ANNO 44, {predicate})");
         for (before, members, behind, expected) in [
             (FROM, ROUTES, TWO, ""),
@@ -232,26 +233,27 @@ mod tests {
                 FROM,
                 ROUTES,
                 "d :: Dispatcher(ANNO 36) -> Discard",
-                "ANNO 36: no element in front writes the annotation at 36, so it is 0, and all \
-                 packets leave by output 0: give one in front ANNO 36; written in front are 40 by \
-                 'r :: GPUIPLookup'",
+                "ANNO 36: no upstream element writes the annotation at 36, so it is 0 and all \
+                 packets leave on output 0: set ANNO 36 on an upstream element; annotations \
+                 written upstream: 40 by 'r :: GPUIPLookup'",
             ),
             (
                 FROM,
                 &format!("{} -> {ROUTES}", first("CHK_ANNO 40=1")),
                 "Discard",
-                "CHK_ANNO 40=1: no element in front writes the annotation at 40, so it is 0, and \
-                 no packet is meant: 'r :: GPUIPLookup' behind it does: put that in front",
+                "CHK_ANNO 40=1: no upstream element writes the annotation at 40, so it is 0 and \
+                 no packet matches: 'r :: GPUIPLookup' downstream writes it: move that element \
+                 upstream",
             ),
             (
                 FROM,
                 &first("CHK_ANNO 44=0"),
                 "Discard",
-                "CHK_ANNO 44=0: no element in front writes the annotation at 44, so it is 0, and \
-                 every packet is meant: it does so itself, afterwards",
+                "CHK_ANNO 44=0: no upstream element writes the annotation at 44, so it is 0 and \
+                 all packets match: this element writes it, but only afterwards",
             ),
             (FROM, &format!("{ROUTES} -> {}", first("CHK_ANNO 40=1")), "Discard", ""),
-            // What others may write, where they do.
+            // Annotations that other classes write.
             (FROM, &first("CHK_ANNO 0=1"), "Discard", ""),
             (FROM, &first("CHK_ANNO 26=1"), "Discard", ""),
             ("Idle -> Paint(1)", &first("CHK_ANNO 16=1"), "Discard", ""),
@@ -259,30 +261,30 @@ mod tests {
             ("Idle -> Paint(1, 20)", &first("CHK_ANNO 20=1"), "Discard", ""),
             ("Idle -> Paint(1, ANNO 21)", &first("CHK_ANNO 20=1"), "Discard", ""),
             ("Idle -> SetAnnoByte(42, 1) -> Null", &first("CHK_ANNO 40=1"), "Discard", ""),
-            // What is looked up FOR others is written to no packet.
+            // Lookups with FOR write no annotation.
             (
                 FROM,
                 "GPUIPLookup(FOR rt)",
                 "rt :: StaticIPLookup(0/0 0) -> Dispatcher -> Discard",
-                "ANNO 40: no element in front writes the annotation at 40",
+                "ANNO 40: no upstream element writes the annotation at 40",
             ),
         ] {
             let said = told(before, members, behind);
-            assert_eq!(said.contains("no element in front"), !expected.is_empty(), "{said}");
+            assert_eq!(said.contains("no upstream element"), !expected.is_empty(), "{said}");
             assert!(said.contains(expected), "{before} {members} {behind}: {said}");
         }
     }
 
     #[test]
-    fn outputs_that_no_dispatcher_has_are_told() {
+    fn warns_of_outputs_beyond_those_of_the_dispatcher() {
         for (members, behind, expected) in [
             (ROUTES, TWO, ""),
             (
                 "r :: GPUIPLookup(10.0.0.0/8 0, 10.1.0.0/16 7, 0/0 2)",
                 TWO,
                 "0.0.0.0/0 leads to output 2, which 'd :: Dispatcher' does not have, expected 0 to \
-                 1, and 1 more to others: such packets are dropped there; connect d[2], or mend \
-                 what leads to it",
+                 1, and 1 more to others: such packets are dropped there; connect d[2] or change \
+                 the output",
             ),
             ("GPUIPLookup(0/0 7, ANNO 44)", "Discard", ""),
             ("GPUIPLookup(0/0 7, ANNO 44) -> GPUIPLookup(0/0 0)", TWO, ""),
@@ -303,7 +305,7 @@ mod tests {
         }
     }
 
-    /// Files whose elements are known above to write annotations, and files that only help others.
+    /// Files whose elements the tables above list, and files of helpers.
     const KNOWN: &[&str] = &[
         "analysis/aggregate_ip_flows.rs",
         "capture/device.rs",
@@ -344,7 +346,7 @@ mod tests {
     ];
 
     #[test]
-    fn all_that_write_annotations_are_known() {
+    fn tables_list_all_writers_of_annotations() {
         let mut found = Vec::new();
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../elements/src");
         let mut folders = vec![root.clone()];

@@ -1,49 +1,49 @@
-//! Gathers packets into wide batches for a device, with the slices that are looked at.
+//! Collects packets into wide batches for a device and cuts the slices that its kernels read.
 //!
 //! # Synopsis
 //! `Batcher([SIZE N, TIMEOUT TIME, IDLE BOOL, DEPTH N, SLICES BOOL])`
 //!
 //! # Ports
-//! One input, one output; push. The output gives wide batches, which only these take, in this
-//! order: `HostToDeviceMemcpy`, any number of elements with a `GPU…` name, `DeviceToHostMemcpy`,
+//! One input, one output; push. Emits wide batches: `SIZE` packets or more that pass the chain as
+//! one unit, with their slices and results. Only these elements accept them, in this order:
+//! `HostToDeviceMemcpy`, any number of device elements (`GPU…`), `DeviceToHostMemcpy`,
 //! `GPUCompletionQueue`, `Debatcher`.
 //!
 //! # Configuration
-//! - `SIZE`: packets of a wide batch, 1024 by default; batches that come are put together whole, so
-//!   there may be up to 255 more
-//! - `TIMEOUT`: the longest that a packet waits for others, 1ms by default
-//! - `IDLE`: a batch leaves before its time as soon as no packet has come since the task's last
-//!   turn; false by default
-//! - `DEPTH`: wide batches that may be under way at a time, 4 by default: a source that is always
-//!   ready fills all of them, and packets that are more than the second cache holds cost twice as
-//!   much
-//! - `SLICES`: whether only what elements of the chain look at is sent to the device, true by
-//!   default; otherwise whole packets are sent as well, to see what that costs
+//! - `SIZE`: packets of a wide batch, 1 to 65536; default: 1024. Incoming batches stay whole, so a
+//!   wide batch may have up to 255 packets more
+//! - `TIMEOUT`: longest time that a packet waits for a wide batch to fill; default: 1ms
+//! - `IDLE`: emits a partial wide batch as soon as no packet has arrived since the last run of the
+//!   task; default: false
+//! - `DEPTH`: wide batches in flight at a time, 1 to 256; default: 4. A source that is always ready
+//!   fills all of them, and packets that exceed the L2 cache cost twice as much
+//! - `SLICES`: sends only the slices that elements of the chain read; default: true. If false,
+//!   sends whole packets as well, to measure the cost
 //!
-//! The slices are the union of what the elements of the chain ask for: a slice that several ask for
-//! is sent once. Packets that the `CHK_ANNO` of an element excludes stay off the device for it, if
-//! no element of the chain in front may write that annotation. Where a slice begins depends on the packet: fields are found behind VLAN tags, IP
-//! options and extension headers.
+//! The slices are the union of those that the elements of the chain read; a slice that several
+//! elements read is sent once. Packets that the `CHK_ANNO` of an element excludes have no slice for
+//! it, unless a member of the chain in front may write that annotation. The offset of a slice
+//! depends on the packet: fields are found behind VLAN tags, IP options and extension headers.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `length` | read | packets that wait for a batch |
-//! | `batches` | read | wide batches that left, or as many packets that passed by the device as they came |
-//! | `timeouts` | read | those that left before they were full |
-//! | `bypassed` | read | those that passed by the device: there is none, the worker was cheaper, or too many packets waited |
+//! | `length` | read | packets that wait for a wide batch |
+//! | `batches` | read | wide batches emitted; packets that bypass the device unbatched count as one for each `SIZE` packets |
+//! | `timeouts` | read | wide batches emitted before they were full |
+//! | `bypassed` | read | wide batches that bypassed the device: no device, the worker was cheaper, or too many packets waited |
 //! | `bytes_sent` | read | bytes of slices and payloads for the device |
-//! | `bytes_copied` | read | those of payloads that the device could not read where they lie |
-//! | `slices` | read | `BYTES NAME` for each slice of a packet; payloads have `*` bytes |
-//! | `device` | read | where the chain's lookups are done |
+//! | `bytes_copied` | read | payload bytes copied because the device could not read them in place |
+//! | `slices` | read | `BYTES NAME` for each slice of a packet, one per line; payloads have `*` bytes |
+//! | `device` | read | device that runs the lookups of the chain, or `none` |
 //!
 //! # Drops
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker, as all of its chain. Memory: `DEPTH` times `SIZE` slices and answers, and
-//! 1.5 KB a packet where payloads are searched, at most 1 GiB. A run that is to stop waits for the
-//! packets in the chain, while sources rest.
+//! Runs on one worker, with all of its chain. Memory: `DEPTH` + 1 times `SIZE` slices and results,
+//! plus 1.5 KB per packet if payloads are searched, at most 1 GiB. On a stop, the run continues
+//! until the chain is empty, while sources pause.
 //!
 //! # Example
 //! ```text
@@ -74,36 +74,37 @@ use super::place::Offload;
 use super::slices::{self, Part, Slice, SliceColumn};
 use super::texts::TextPart;
 
-/// The class.
+/// The element class.
 pub static CLASS: ElementClass =
     ElementClass::new("Batcher", "1/1", "h/h", || Box::<Batcher>::default()).tells_full().detains();
 
-/// Packets of a wide batch that may be configured.
+/// Upper bound of `SIZE`.
 const SIZE_MAX: u32 = 1 << 16;
-/// Wide batches under way that may be configured.
+/// Upper bound of `DEPTH`.
 const DEPTH_MAX: u32 = 256;
-/// Sources are told to wait when packets for so many batches do.
+/// Wide batches of waiting packets at which back-pressure stops sources.
 const FULL_BATCHES: usize = 2;
-/// Batches pass by the device when packets for so many wait: of sources that do not heed.
+/// Wide batches of waiting packets at which batches bypass the device, for sources that ignore
+/// back-pressure.
 const BYPASS_BATCHES: usize = 8;
-/// Bytes that all wide batches of a chain may take, on the host and as many on a card.
+/// Memory limit of all wide batches of a chain, in bytes, on the host and again on a card.
 const BYTES_MAX: usize = 1 << 30;
 
-/// Timers: when what waits has to leave, and when to look whether a stop waits.
+/// Timers: the deadline of waiting packets, and the next poll for a pending stop.
 const TIMEOUT: usize = 0;
 const LOOK: usize = 1;
-/// Between two such looks.
+/// Interval of these polls.
 const LOOK_NS: i64 = 1_000_000;
 
-/// A wide batch that is being filled: slices of its packets are written as they come, when packets
-/// are in the first cache.
+/// A wide batch that is being filled. Slices are cut as packets arrive, while these are in the L1
+/// cache.
 #[derive(Debug)]
 struct Open {
     load: Box<Load>,
     batch: Batch,
 }
 
-/// See the module.
+/// Element `Batcher`.
 #[derive(Debug)]
 pub struct Batcher {
     size: u32,
@@ -111,50 +112,50 @@ pub struct Batcher {
     by_idle: bool,
     depth: u32,
     by_slices: bool,
-    /// The wide batch that is being filled, if there is room on the device for it.
+    /// The wide batch that is being filled; `None` if no load is free.
     open: Option<Open>,
-    /// Batches that wait behind it, as they came.
+    /// Incoming batches that wait for `open`.
     waiting: VecDeque<Batch>,
-    /// Packets that wait, here and there.
+    /// Packets in `open` and `waiting`.
     queued: usize,
     parts: Vec<Part>,
     /// Where the column of each part begins in the words of a chain.
     starts: Vec<usize>,
     /// Finds payloads, if an element of the chain has them searched.
     texts: Option<TextPart>,
-    /// Where in the words of a chain they may lie.
+    /// First word of copied payloads in the words of a chain.
     texts_at: usize,
     home: Arc<Home>,
-    /// None if there is no device, or there was none any more at the start.
+    /// `None` without a device, or if it was retired before initialization.
     offload: Option<Arc<Offload>>,
-    /// The end of the chain, where packets wait for room.
+    /// The `Debatcher` of the chain, which reports when it has room.
     end: Vec<usize>,
-    /// Whether members look up for elements behind the chain.
+    /// Whether members compute results for elements downstream of the chain.
     is_ahead: bool,
-    /// Whether it was told that the device is not used any more.
+    /// Whether the retirement of the device was reported.
     has_told: bool,
-    /// Whether packets came since the task's last turn.
+    /// Whether packets arrived since the last run of the task.
     has_news: bool,
-    /// Whether what waits is to leave, however little it is.
+    /// Whether waiting packets leave as a partial wide batch.
     is_due: bool,
-    /// Packets that came so far.
+    /// Packets received so far.
     came: u64,
-    /// Whether a stop has to wait for those that are still in the chain.
+    /// Whether a stop waits for packets in the chain.
     detains: bool,
-    /// Whether the timer for looks is set.
+    /// Whether the poll timer is set.
     is_looking: bool,
-    /// Whether packets of the chain can come back to it: a stop would wait for them for ever.
+    /// Whether the chain feeds itself: a stop would never end.
     is_loop: bool,
     batches: u64,
     timeouts: u64,
     bypassed: u64,
     bytes_sent: u64,
     bytes_copied: u64,
-    /// The last choice of the cores, of which it is not known yet what it cost.
+    /// The last choice of the CPU path, whose cost is not measured yet.
     by_cores: Option<Choice>,
-    /// The choice for the next wide batch, if it was made.
+    /// The choice for the next wide batch, if already made.
     chosen: Option<Choice>,
-    /// Packets that may pass by the device yet as they come, by the last choice.
+    /// Packets left that bypass the device unbatched, by the last choice.
     passing: usize,
 }
 
@@ -196,7 +197,7 @@ impl Default for Batcher {
     }
 }
 
-/// Cuts what is more than `room` packets off a batch.
+/// Splits off the packets of a batch beyond `room`.
 fn cut(cx: &mut Context<'_>, batch: &mut Batch, room: usize) -> Option<Batch> {
     let beyond = batch.len().checked_sub(room).filter(|&beyond| beyond > 0)?;
     let mut rest = cx.pool().batch();
@@ -204,7 +205,7 @@ fn cut(cx: &mut Context<'_>, batch: &mut Batch, room: usize) -> Option<Batch> {
     Some(rest)
 }
 
-/// Adds the slices of a batch that comes behind those of `wide`.
+/// Appends the slices of `batch` to those of `wide`.
 fn add(
     parts: &[Part],
     starts: &[usize],
@@ -235,12 +236,12 @@ impl Batcher {
         self.size as usize
     }
 
-    /// The most packets of a wide batch: batches stay whole, the last one too.
+    /// The most packets of a wide batch: the last incoming batch stays whole, too.
     fn room(&self) -> usize {
         self.size() + BATCH_LEN_MAX
     }
 
-    /// Has the members of the chain get ready for `device`; how much room they need.
+    /// Joins the members of the chain to the device; returns the room that they need.
     fn join(
         &mut self,
         cx: &mut Context<'_>,
@@ -255,11 +256,11 @@ impl Batcher {
                 lookups += 1;
                 if lookups > CACHED_RESULTS {
                     return Err(format!(
-                        "more than {CACHED_RESULTS} lookups FOR others in a chain"
+                        "more than {CACHED_RESULTS} lookups with FOR in one chain"
                     ));
                 }
                 if std::mem::replace(&mut is_taken[number], true) {
-                    return Err(format!("two lookups FOR others have LOOKUP {number} in a chain"));
+                    return Err(format!("two lookups with FOR use LOOKUP {number} in one chain"));
                 }
             }
             answers += (joined.answer_bytes * self.room()).div_ceil(4);
@@ -277,7 +278,7 @@ impl Batcher {
         }
         self.home.set_columns(columns);
         self.is_ahead = lookups > 0;
-        // Members that look up in the place of others have to.
+        // A chain with a member of its own routes or rules always uses the device.
         if lookups == members.len() && lookups > 0 {
             self.home.choose_by(offload);
         }
@@ -315,20 +316,20 @@ impl Batcher {
         if let (Some(cause), false) = (cause, self.has_told) {
             self.has_told = true;
             let name = cx.declaration();
-            cx.say(&format!("{name}: the device is not used any more, the cores go on: {cause}"));
+            cx.say(&format!("{name}: device retired, lookups fall back to the CPU: {cause}"));
         }
         cause.is_none()
     }
 
-    /// The way of a batch of `count` packets, if there is a choice.
+    /// Chooses the path of a batch of `count` packets; `None` without a policy.
     fn choose(&mut self, count: usize) -> Option<Choice> {
         self.note_by_cores();
         let (offload, _) = self.home.chooser()?;
         Some(offload.policy().choose(count, true))
     }
 
-    /// Notes what the lookups of the last batch cost that passed by the device, which is known when
-    /// the next one comes, or when the run is over.
+    /// Records the cost of the lookups of the last bypassed batch, which is complete when the next
+    /// batch arrives or the run ends.
     fn note_by_cores(&mut self) {
         if let (Some((offload, _)), Some(last)) = (self.home.chooser(), self.by_cores.take()) {
             let cost_ns = offload.costs().packet_ns() * last.len as f64;
@@ -336,9 +337,9 @@ impl Batcher {
         }
     }
 
-    /// Whether the next batch of `count` packets shall pass by the device as it came, as the worker
-    /// is cheaper and nothing is under way: to be put together with others would only cost time.
-    /// There is a choice for as many packets as a wide batch has.
+    /// Whether the next batch of `count` packets bypasses the device unbatched, because the worker
+    /// is cheaper and nothing is in flight: collecting packets would only cost time. One choice
+    /// holds for `SIZE` packets.
     fn passes(&mut self, cx: &mut Context<'_>, count: usize) -> bool {
         if self.home.chooser().is_none() || self.is_under_way() || !self.is_ready(cx) {
             return false;
@@ -357,17 +358,18 @@ impl Batcher {
         true
     }
 
-    /// Whether packets are in the chain.
+    /// Whether the chain downstream of this element holds packets.
     fn is_under_way(&self) -> bool {
         self.home.left() + (self.queued as u64) < self.came
     }
 
-    /// Whether packets wait for room behind the chain, which tells when there is some.
+    /// Whether the `Debatcher` is full; it wakes this element when it has room. False if too many
+    /// packets wait.
     fn is_held_up(&self, cx: &Context<'_>) -> bool {
         cx.are_full(&self.end) && self.queued < BYPASS_BATCHES * self.size()
     }
 
-    /// Lets a batch pass through the chain as it came.
+    /// Emits a batch that bypasses the device unbatched.
     fn pass(&mut self, cx: &mut Context<'_>, mut batch: Batch) {
         let mut load = self.home.get_without();
         load.is_passing = true;
@@ -377,7 +379,7 @@ impl Batcher {
         self.settle(cx);
     }
 
-    /// The choice for a wide batch of `count` packets, if there is one.
+    /// Returns the choice for a wide batch of `count` packets; `None` without a policy.
     fn choice(&mut self, count: usize) -> Option<Choice> {
         let chosen = self.chosen.take();
         if chosen.is_some_and(|chosen| chosen.len == count) {
@@ -389,9 +391,9 @@ impl Batcher {
         self.choose(count)
     }
 
-    /// Opens a wide batch, if the device takes work, is not too dear, and has room for one.
+    /// Opens a wide batch if the device accepts work, is cheaper and a load is free.
     fn open(&mut self, cx: &mut Context<'_>) {
-        // What may pass by the device does so as soon as nothing is under way.
+        // These packets bypass the device as soon as nothing is in flight.
         if self.open.is_some() || self.passing > 0 || !self.is_ready(cx) {
             return;
         }
@@ -406,21 +408,21 @@ impl Batcher {
         }
     }
 
-    /// A load for a batch of `count` packets that passes by the device: it is not used, it is
-    /// dearer than the worker, or too many packets wait for it.
+    /// A load for a batch of `count` packets that bypasses the device: it is retired, more
+    /// expensive than the worker, or too many packets wait for it. `None` if the batch has to wait.
     fn load_past_device(&mut self, cx: &mut Context<'_>, count: usize) -> Option<Box<Load>> {
         if self.is_ready(cx) {
             let is_crowded = self.queued >= BYPASS_BATCHES * self.size();
             let choice = self.choice(count);
             if choice.is_some_and(|choice| choice.path == Path::Cores) {
                 if self.is_under_way() && !is_crowded {
-                    // It would wait behind the batches of the device, and leave the cache.
+                    // It would wait behind batches in flight and fall out of the cache.
                     self.chosen = choice;
                     return None;
                 }
                 self.by_cores = choice;
             } else {
-                // A load comes back with the batch that has been under way longest.
+                // The oldest batch in flight will return its load.
                 if !is_crowded {
                     self.chosen = choice;
                     return None;
@@ -434,7 +436,7 @@ impl Batcher {
         Some(self.home.get_without())
     }
 
-    /// Moves batches that wait to the open one, as long as it is not full.
+    /// Moves waiting batches to the open one until it is full.
     fn fill(&mut self, cx: &mut Context<'_>) {
         let (size, room) = (self.size(), self.room());
         while !self.waiting.is_empty() {
@@ -458,8 +460,8 @@ impl Batcher {
         }
     }
 
-    /// Sends a batch off, if there is a load for it and it is to leave. One each time the element
-    /// is entered: wide batches stay apart on their way.
+    /// Emits the next batch if it is full or due and has a load. At most one per call, so that the
+    /// scheduler does not merge wide batches.
     fn send(&mut self, cx: &mut Context<'_>) {
         if self.open.is_none()
             && let Some(len) = self.waiting.front().map(Batch::len)
@@ -483,7 +485,7 @@ impl Batcher {
         self.settle(cx);
     }
 
-    /// The next wide batch, with its load; none if it has to wait for one.
+    /// Takes the next wide batch, with its load; `None` if it has to wait for one.
     fn close(&mut self, cx: &mut Context<'_>) -> Option<Batch> {
         if let Some(mut open) = self.open.take() {
             let choice = self.choice(open.batch.len().min(self.size()));
@@ -493,7 +495,7 @@ impl Batcher {
                 open.batch.attach(open.load);
                 return Some(open.batch);
             }
-            // So few packets are cheaper on the worker.
+            // The worker is cheaper for so few packets.
             self.chosen = choice;
             self.dissolve(cx, open);
         }
@@ -513,7 +515,8 @@ impl Batcher {
         Some(wide)
     }
 
-    /// Makes what was open wait again, in the batches in which it came, in front of all others.
+    /// Splits an open wide batch into its incoming batches and puts them back in front of
+    /// `waiting`.
     fn dissolve(&mut self, cx: &mut Context<'_>, open: Open) {
         let Open { mut load, mut batch } = open;
         self.put_in_front(cx, &mut batch, &load.lens);
@@ -522,7 +525,7 @@ impl Batcher {
         cx.pool().recycle_empty(batch);
     }
 
-    /// Makes packets wait in front of all others; so many came together, and so on.
+    /// Splits `batch` into batches of `lens` packets and puts them in front of `waiting`.
     fn put_in_front(&mut self, cx: &mut Context<'_>, batch: &mut Batch, lens: &[usize]) {
         for &len in lens.iter().rev() {
             let mut part = cx.pool().batch();
@@ -531,7 +534,7 @@ impl Batcher {
         }
     }
 
-    /// Lays the columns of a wide batch side by side, and adds what needs all of its packets.
+    /// Compacts the columns of a wide batch, and adds whole packets and payloads.
     fn end_filling(&mut self, open: &mut Open) {
         let count = open.batch.len();
         if let Some((_, clock)) = self.home.chooser() {
@@ -564,10 +567,10 @@ impl Batcher {
         self.bytes_sent += 4 * *words as u64;
     }
 
-    /// Sees to what the number of packets that wait means for others.
+    /// Updates back-pressure, timers and the task after a change of `queued`.
     fn settle(&mut self, cx: &mut Context<'_>) {
         let waiting = self.queued;
-        // What waits while others pass by is in their way.
+        // Waiting packets block those that bypass the device.
         let passes = self.passing > 0 && waiting > 0;
         cx.set_full(waiting >= FULL_BATCHES * self.size() || passes);
         if waiting == 0 {
@@ -581,13 +584,13 @@ impl Batcher {
         }
         if self.detains && !self.is_looking {
             self.is_looking = true;
-            // Nobody tells it that a stop was asked for, or that its packets are through.
+            // No event reports a pending stop or an empty chain, so poll for them.
             cx.set_timer(LOOK, Time(cx.now().0.saturating_add(LOOK_NS)));
         }
     }
 
-    /// Takes packets back that an element of another configuration had, in front of those that
-    /// wait; so many came together, and so on.
+    /// Takes back packets in flight of an old configuration, as batches of `lens` packets, and puts
+    /// them in front of waiting ones.
     pub(super) fn take_back(&mut self, cx: &mut Context<'_>, batch: &mut Batch, lens: &[usize]) {
         self.came += batch.len() as u64;
         self.queued += batch.len();
@@ -599,7 +602,7 @@ impl Batcher {
         self.settle(cx);
     }
 
-    /// A stop waits for what is in the chain.
+    /// Delays a pending stop while the chain holds packets.
     fn see_to_stop(&mut self, cx: &mut Context<'_>) {
         self.is_due |= cx.pending_stops() > 0 && self.queued > 0;
         let must_wait = self.home.left() < self.came && !self.is_loop && !self.home.is_stuck();
@@ -648,17 +651,17 @@ impl Element for Batcher {
         let bytes = (self.depth as usize + 1) * room.host_bytes();
         if bytes > BYTES_MAX {
             return Err(format!(
-                "DEPTH {} wide batches of SIZE {} take {} MiB, at most {} MiB: fewer, or smaller",
+                "DEPTH {} wide batches of SIZE {} take {} MiB, at most {} MiB: lower DEPTH or SIZE",
                 self.depth,
                 self.size,
                 bytes >> 20,
                 BYTES_MAX >> 20
             ));
         }
-        // One more is filled while the others are under way.
+        // One more is filled while the others are in flight.
         for _ in 0..=self.depth {
             let chain = offload.device().chain(room);
-            let chain = chain.map_err(|error| format!("no room on the device: {error}"))?;
+            let chain = chain.map_err(|error| format!("cannot allocate wide batches: {error}"))?;
             let mut load = Box::new(Load::new(&self.home, Some(chain)));
             load.texts = self.texts.as_ref().map(TextPart::list);
             let columns = self.parts.iter().map(|part| SliceColumn::new(part.slice, part.only));
@@ -759,14 +762,14 @@ impl Element for Batcher {
                 let mut text = String::new();
                 for part in &self.parts {
                     let name = part.slice.name();
-                    // A String takes every write.
+                    // Writing to a `String` cannot fail.
                     let _ = writeln!(text, "{} {name}", 4 * part.slice.words());
                 }
                 if self.texts.is_some() {
                     text += "* payload\n";
                 }
                 if !self.by_slices {
-                    let _ = writeln!(text, "{} the whole packet", 4 * slices::FRAME_WORDS);
+                    let _ = writeln!(text, "{} whole packet", 4 * slices::FRAME_WORDS);
                 }
                 text
             }

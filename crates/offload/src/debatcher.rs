@@ -1,15 +1,17 @@
-//! Ends a chain: what the device found goes to the packets, which go on as before.
+//! Ends a chain: applies the results of the device and emits the original batches.
 //!
 //! # Synopsis
 //! `Debatcher`
 //!
 //! # Ports
-//! One input, one output; push. Takes wide batches, see `Batcher`, whose answers are there. Each
-//! element of the chain does to the packets what its answers ask for, in the order of the chain;
-//! then they leave in the batches in which they came to the `Batcher`: what comes behind does all
-//! as if there were no chain. They wait here while all queues that they would come to are full, as
-//! sources do, and with them the `Batcher`; but not more than 32768 of them. A run that is to stop
-//! waits for them for a second in which none leaves; what stays here then stands in the graph.
+//! One input, one output; push. Accepts completed wide batches, see `Batcher`. Each device element
+//! applies its results to the packets, in the order of the chain. Then the `Debatcher` emits the
+//! packets in the batches in which they arrived at the `Batcher`, so that downstream elements
+//! behave as without a chain.
+//!
+//! If all downstream queues are full, holds up to 32768 packets and applies back-pressure to the
+//! `Batcher`, as to sources. On a stop, the run waits until no packet has left for one second;
+//! packets that remain are still held in the graph.
 //!
 //! # Configuration
 //! None.
@@ -17,13 +19,13 @@
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `length` | read | packets that it holds |
+//! | `length` | read | packets held |
 //!
 //! # Drops
-//! - `no wide batch`: packets that did not come through a `Batcher`
+//! - `no wide batch`: packets that did not pass a `Batcher`
 //!
 //! # Threads
-//! Belongs to the worker of its chain.
+//! Runs on the worker of its chain.
 //!
 //! # Example
 //! ```text
@@ -42,36 +44,36 @@ use super::load::{Home, Load};
 use super::members;
 use super::slices::Family;
 
-/// The class.
+/// The element class.
 pub static CLASS: ElementClass =
     ElementClass::new("Debatcher", "1/1", "h/h", || Box::<Debatcher>::default())
         .drops(&["no wide batch"])
         .tells_full();
 
-/// Packets that may stay in the batches in which they came. Where more do, as several sources come
-/// to one chain, all leave at once.
+/// The most packets held under back-pressure. Beyond that, as with several sources for one chain,
+/// all are emitted at once.
 const PACKETS_MAX: usize = 1 << 15;
 
-/// The timer that runs while packets wait for room.
+/// The timer that runs while all downstream queues are full.
 const PATIENCE: usize = 0;
-/// How long.
+/// Its duration.
 const PATIENCE_NS: i64 = 1_000_000_000;
 
-/// See the module.
+/// Element `Debatcher`.
 #[derive(Debug, Default)]
 pub struct Debatcher {
-    /// Batches as they came to the `Batcher`, and whose chain they leave.
+    /// Original batches, and the chain that each leaves.
     batches: VecDeque<(Batch, Option<Arc<Home>>)>,
     /// Packets in them.
     held: usize,
-    /// Where packets come to rest behind it, if they all come to rest somewhere.
+    /// Downstream queues; empty unless all packets end in queues.
     queues: Vec<usize>,
-    /// Whether the timer for the end of patience is set, or has run.
+    /// Whether the timer is set or has expired.
     is_patient: bool,
 }
 
 impl Debatcher {
-    /// Emits one batch: those that are emitted at once would be one.
+    /// Emits one batch per call: batches emitted together would be merged.
     fn emit(&mut self, cx: &mut Context<'_>) {
         let is_crowded = self.held > PACKETS_MAX;
         if cx.are_full(&self.queues) && !is_crowded && self.held > 0 {
@@ -102,15 +104,15 @@ impl Debatcher {
         }
     }
 
-    /// Tells whose packets wait here whether they do so for long.
+    /// Sets whether the chains of the held packets are stuck.
     fn tell_stuck(&self, is_stuck: bool) {
         let homes = self.batches.iter().filter_map(|(_, home)| home.as_ref());
         homes.for_each(|home| home.set_stuck(is_stuck));
     }
 }
 
-/// Whatever members do to packets, all see what came. Destinations are in slices, if the device has
-/// seen the batch.
+/// Saves the annotations that members read, before any member changes them. Batches that did not
+/// bypass the device have their destinations in slices.
 fn keep_annotations(load: &mut Load, batch: &Batch) {
     let is_past_device = load.chain.is_none();
     let is_wanted =
@@ -126,7 +128,7 @@ fn keep_annotations(load: &mut Load, batch: &Batch) {
     if is_v6 {
         load.destinations6.extend(batch.iter_ahead().map(u128::of));
     }
-    // The first one sees them as they are.
+    // The first member reads the unchanged annotation.
     if load.steps.iter().skip(1).any(|step| step.sees_paints) {
         match batch.anno_column(annotation::PAINT) {
             Some(Column::All(0)) => load.paints.resize(batch.len(), 0),
@@ -195,10 +197,10 @@ impl Element for Debatcher {
         self.held < held
     }
 
-    /// No packet has left for long: perhaps none ever will.
+    /// No packet has left for a second: a stop must not wait any longer.
     fn run_timer(&mut self, cx: &mut Context<'_>, _timer: usize) {
         self.tell_stuck(true);
-        // Who waits for room looks once more.
+        // Wakes the elements that wait for room.
         cx.set_full(false);
         cx.set_full(true);
     }
@@ -206,7 +208,7 @@ impl Element for Debatcher {
     fn take_state(&mut self, cx: &mut Context<'_>, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<Self>() {
             self.held += std::mem::take(&mut old.held);
-            // They were counted by a chain that is gone.
+            // The chain that counted them no longer exists.
             self.batches.extend(old.batches.drain(..).map(|(batch, _)| (batch, None)));
             cx.schedule_task();
         }

@@ -1,9 +1,8 @@
-//! The trait of elements that a device does work for, and what their classes register.
+//! The trait of elements that run kernels on a device, and the extension of their classes.
 //!
-//! A class of such elements has a [`DeviceClass`] as its
-//! [extension](warpswitch_graph::ElementClass::extension). Chains, plans and checks find all that
-//! they need there: a crate of its own can define device elements, which stand in chains like those
-//! of this one.
+//! The class of a device element has a [`DeviceClass`] as its
+//! [extension](warpswitch_graph::ElementClass::extension). Chains, plans and checks depend only on
+//! it, so other crates can define device elements.
 
 use std::sync::Arc;
 
@@ -16,14 +15,14 @@ use super::place::Offload;
 use super::slices::Slice;
 use super::texts::Wanted;
 
-/// An element between `HostToDeviceMemcpy` and `DeviceToHostMemcpy`. Its [`Element::push`] starts
-/// its kernel and passes the wide batch on; its answers are used at the end of the chain.
+/// An element between `HostToDeviceMemcpy` and `DeviceToHostMemcpy`. Its [`Element::push`] launches
+/// its kernel and forwards the wide batch; the `Debatcher` applies its results.
 pub trait DeviceElement: Element {
-    /// Prepares for a device. Its answers go to `slot` of packets if they are for an element behind
-    /// the chain.
+    /// Prepares for a device. Results for an element downstream of the chain go to result slot
+    /// `slot` of the packets.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// The reason for the failure.
     fn join(
         &mut self,
         cx: &mut Context<'_>,
@@ -31,7 +30,7 @@ pub trait DeviceElement: Element {
         slot: usize,
     ) -> Result<Joined, String>;
 
-    /// The annotation that it writes its answers to, if it writes one.
+    /// The annotation that it writes its results to; `None` if it writes none.
     fn written(&self) -> Option<Written>;
 
     /// Does to the packets what the answers of its step say. Without answers, as when the batch
@@ -40,14 +39,14 @@ pub trait DeviceElement: Element {
     fn apply(&mut self, cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch);
 }
 
-/// What an element adds to its chain.
+/// The requirements of an element that joined its chain.
 #[derive(Clone, Debug)]
 pub struct Joined {
-    /// What its kernel reads of each packet; `None` if that is no slice.
+    /// The slice that its kernel reads; `None` if it reads none.
     pub slice: Option<Slice>,
-    /// Payloads that it has searched.
+    /// The search of payloads that it requires.
     pub(crate) texts: Option<Wanted>,
-    /// Bytes of an answer.
+    /// Bytes of a result on the device.
     pub answer_bytes: usize,
     /// The slot of its results, if they are for an element behind the chain.
     pub slot: Option<usize>,
@@ -57,7 +56,7 @@ pub struct Joined {
 }
 
 impl Joined {
-    /// A kernel that reads `slice` of each packet, and gives so many bytes.
+    /// A kernel that reads `slice` and returns `answer_bytes` per packet.
     pub fn new(slice: Slice, answer_bytes: usize) -> Self {
         Self { slice: Some(slice), texts: None, answer_bytes, slot: None, only: None }
     }
@@ -68,20 +67,20 @@ impl Joined {
     }
 }
 
-/// The elements whose lookups a device can do: the class of a device element registers them.
+/// Elements whose lookups a device can do. Registered by the class of a device element.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// Their class.
     pub class: &'static str,
-    /// How much a lookup costs on a core, compared with others: where a packet has no slots for all
-    /// lookups, those with the highest number get them.
+    /// Relative cost of a lookup on a core. If packets have too few result slots, the most
+    /// expensive lookups get them.
     pub cost: u32,
 }
 
 type MaybeJoined = Result<Joined, String>;
 
-/// The capability of a class of device elements. Its functions find an element by its number; they
-/// give `None` if it is not of the class, or belongs to another worker.
+/// The extension of a class of device elements. Its functions take the number of an element; they
+/// return `None` if it is of another class or runs on another worker.
 #[derive(Debug)]
 pub struct DeviceClass {
     pub(crate) targets: &'static [Target],
@@ -92,7 +91,7 @@ pub struct DeviceClass {
 }
 
 impl DeviceClass {
-    /// The capability of the elements `E`, which write answers to the annotation at `written_at`
+    /// The extension of the elements `E`, which write results to the annotation at `written_at`
     /// unless their argument `ANNO` names another.
     pub const fn new<E: DeviceElement>(written_at: usize) -> Self {
         Self {
@@ -109,17 +108,17 @@ impl DeviceClass {
         }
     }
 
-    /// The same, and with the argument `FOR` they compute results for elements of these classes.
+    /// Adds classes of elements that it can compute results for, with the argument `FOR`.
     pub const fn targets(self, targets: &'static [Target]) -> Self {
         Self { targets, ..self }
     }
 
-    /// The capability of a class, if its elements are device elements.
+    /// The extension of a class; `None` if its elements are not device elements.
     pub fn of(class: &ElementClass) -> Option<&'static Self> {
         class.extension?.downcast_ref()
     }
 
-    /// Whether its elements can compute results for those of a class.
+    /// Whether its elements can compute results for elements of `class`.
     pub(crate) fn serves(&self, class: &str) -> bool {
         self.targets.iter().any(|target| target.class == class)
     }

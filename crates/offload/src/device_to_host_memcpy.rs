@@ -1,11 +1,11 @@
-//! Brings the answers for a wide batch back from the device.
+//! Copies the results of a wide batch back from the device.
 //!
 //! # Synopsis
 //! `DeviceToHostMemcpy`
 //!
 //! # Ports
-//! One input, one output; push. Takes wide batches, see `Batcher`, and gives them on at once: the
-//! answers are on their way then, and a `GPUCompletionQueue` waits for them.
+//! One input, one output; push. Accepts wide batches, see `Batcher`. Starts the copy and forwards
+//! at once; the `GPUCompletionQueue` downstream waits for completion.
 //!
 //! # Configuration
 //! None.
@@ -14,10 +14,10 @@
 //! None.
 //!
 //! # Drops
-//! - `no wide batch`: packets that did not come through a `Batcher`
+//! - `no wide batch`: packets that did not pass a `Batcher`
 //!
 //! # Threads
-//! Belongs to the worker of its chain.
+//! Runs on the worker of its chain.
 //!
 //! # Example
 //! ```text
@@ -30,13 +30,13 @@ use warpswitch_packet::Batch;
 use super::load::Load;
 use super::members;
 
-/// The class.
+/// The element class.
 pub static CLASS: ElementClass =
     ElementClass::new("DeviceToHostMemcpy", "1/1", "h/h", || Box::new(DeviceToHostMemcpy))
         .drops(&["no wide batch"])
         .on_device();
 
-/// See the module.
+/// Element `DeviceToHostMemcpy`.
 #[derive(Debug)]
 pub struct DeviceToHostMemcpy;
 

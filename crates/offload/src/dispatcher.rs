@@ -1,4 +1,4 @@
-//! Sends packets where an annotation says, which an element of a device's chain wrote.
+//! Emits each packet on the output whose number is in an annotation.
 //!
 //! # Synopsis
 //! `Dispatcher([ANNO PLACE])`
@@ -7,20 +7,18 @@
 //! One input, any number of outputs; push.
 //!
 //! # Configuration
-//! - `ANNO`: place of the annotation, four bytes that hold a number; 40 by default, which is where
-//!   `GPUIPLookup` and `GPUSDNClassifier` write by default
-//!
-//! A packet leaves by the output with the annotation's number.
+//! - `ANNO`: offset of the 4-byte annotation with the output number; default: 40, the default of
+//!   `GPUIPLookup` and `GPUSDNClassifier`
 //!
 //! # Handlers
 //! None.
 //!
 //! # Drops
-//! - `no output`: the number is that of no output: no route led on, or a rule said so
+//! - `no output`: the number is 0xffffffff: no route matched, or a rule drops the packet
 //! - `beyond outputs`: a route or rule names an output that this element does not have
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text
@@ -34,16 +32,16 @@ use warpswitch_packet::{BATCH_LEN_MAX, Batch};
 use super::anno::{self, NO_OUTPUT, NUMBER_ANNO};
 use super::annotated;
 
-/// The class.
+/// The element class.
 pub static CLASS: ElementClass =
     ElementClass::new("Dispatcher", "1/-", "h/h", || Box::<Dispatcher>::default())
         .drops(&["no output", "beyond outputs"]);
 
-/// Reasons for drops, by number.
+/// Indices of the drop reasons.
 const NONE: usize = 0;
 const BEYOND: usize = 1;
 
-/// See the module.
+/// Element `Dispatcher`.
 #[derive(Clone, Debug)]
 pub struct Dispatcher {
     anno: usize,
@@ -68,7 +66,7 @@ impl Element for Dispatcher {
 
     fn check_place(&mut self, cx: &mut Context<'_>) -> Result<Vec<String>, String> {
         let asks = format!("ANNO {}", self.anno);
-        let so = "so it is 0, and all packets leave by output 0";
+        let so = "so it is 0 and all packets leave on output 0";
         Ok(annotated::unwritten(cx, asks, self.anno, so).into_iter().collect())
     }
 
@@ -96,7 +94,7 @@ mod tests {
     use crate::tests::run_shown as run;
 
     #[test]
-    fn numbers_beyond_the_outputs_are_told_apart_from_none() {
+    fn counts_missing_outputs_apart_from_none() {
         let number = |byte: u8| -> String {
             (40..44).map(|at| format!("-> SetAnno({at}, {byte}) ")).collect()
         };

@@ -1,4 +1,4 @@
-//! The documentation of all elements: those on the CPU, of detection, and of this crate.
+//! The documentation of all elements, including those of the crates `elements` and `inspect`.
 
 use warpswitch_elements::docs::{ElementDoc, Files, find};
 
@@ -14,7 +14,7 @@ mod tests {
     use warpswitch_graph::language::ClassTable;
 
     #[test]
-    fn every_class_has_documentation_that_names_it() {
+    fn synopses_name_every_class() {
         let registry = crate::registry();
         let without: Vec<&str> =
             registry.names().into_iter().filter(|name| super::doc(name).is_none()).collect();

@@ -1,27 +1,27 @@
-//! Holds wide batches until the device has answered them, in their order.
+//! Holds wide batches in flight and emits them in order when the device has completed them.
 //!
 //! # Synopsis
 //! `GPUCompletionQueue`
 //!
 //! # Ports
-//! One input, one output; push. Takes wide batches, see `Batcher`, and gives each on once its
-//! answers are there and those before it have gone: packets keep their order, whatever order the
-//! device works in.
+//! One input, one output; push. Accepts wide batches, see `Batcher`. Emits each when its results
+//! have arrived and all earlier ones have left: packets keep their order even if the device
+//! completes batches out of order.
 //!
 //! # Configuration
-//! None. How many batches there can be is the `DEPTH` of the `Batcher`.
+//! None. The `DEPTH` of the `Batcher` limits the number of wide batches in flight.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `length` | read | wide batches that it holds |
-//! | `highwater_length` | read | the most that it held |
+//! | `length` | read | wide batches held |
+//! | `highwater_length` | read | maximum of `length` so far |
 //!
 //! # Drops
-//! - `no wide batch`: packets that did not come through a `Batcher`
+//! - `no wide batch`: packets that did not pass a `Batcher`
 //!
 //! # Threads
-//! Belongs to the worker of its chain. Its task looks again and again while it holds something.
+//! Runs on the worker of its chain. Its task polls the device while it holds a wide batch.
 //!
 //! # Example
 //! ```text
@@ -38,12 +38,12 @@ use super::batcher::Batcher;
 use super::load::Load;
 use super::members;
 
-/// The class.
+/// The element class.
 pub static CLASS: ElementClass =
     ElementClass::new("GPUCompletionQueue", "1/1", "h/h", || Box::<GpuCompletionQueue>::default())
         .drops(&["no wide batch"]);
 
-/// See the module.
+/// Element `GPUCompletionQueue`.
 #[derive(Debug, Default)]
 pub struct GpuCompletionQueue {
     batches: VecDeque<Batch>,
@@ -65,7 +65,7 @@ impl Element for GpuCompletionQueue {
         cx.schedule_task();
     }
 
-    /// One batch a turn: wide batches stay apart on their way.
+    /// Emits at most one batch per run, so that the scheduler does not merge wide batches.
     fn run_task(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(oldest) = self.batches.front_mut() else { return false };
         let chain = Load::of(oldest).and_then(|load| load.chain.as_mut());
@@ -79,8 +79,8 @@ impl Element for GpuCompletionQueue {
         is_done
     }
 
-    /// What was under way goes through the new chain, in front of what waits there: its answers are
-    /// those of elements that are gone.
+    /// Returns batches in flight to the new `Batcher`, in front of waiting packets: their results
+    /// belong to elements of the old chain.
     fn take_state(&mut self, cx: &mut Context<'_>, old: &mut dyn Element) {
         let (Some(old), Some(batcher)) = (old.downcast_mut::<Self>(), members::batcher_before(cx))
         else {

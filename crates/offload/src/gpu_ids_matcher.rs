@@ -1,4 +1,4 @@
-//! Looks for the rules of Snort or Suricata in wide batches, with the device's help.
+//! Detects with Snort or Suricata rules in wide batches; the device searches the payloads.
 //!
 //! # Synopsis
 //! `GPUIDSMatcher(RULES FILE [FILE ...] [, OUT FILE, VARS "NAME=VALUE" ..., LINK LINK, FLOWS_MAX N,
@@ -7,43 +7,43 @@
 //! `GPUIDSMatcher(FOR ELEMENT [, LOOKUP N])`
 //!
 //! # Ports
-//! One input, one output; push. Takes wide batches, see `Batcher`.
+//! One input, one output; push. Accepts wide batches, see `Batcher`.
 //!
 //! # Configuration
 //! - `RULES`, `OUT`, `VARS`, `LINK`, `FLOWS_MAX`, `MEMORY_MAX`, `FRAGMENTS_MAX`, `WINDOW`,
 //!   `PAYLOAD`: as for `IDSMatcher`
-//! - `ANNO`: place of the annotation that gets 1 for packets that a rule was found in, and 0 for
-//!   others, four bytes; 44 by default
-//! - `CHK_ANNO`: only packets whose annotation at `PLACE`, of four bytes, is `NUMBER` are looked
-//!   into: a predicate, which an element before in the chain has decided
-//! - `FOR`: an `IDSMatcher` behind the chain, in the place of rules: payloads of Ethernet frames
-//!   are searched for its patterns, and what was found goes with each packet to it. It is used if
-//!   nobody has written to the packet and its payload is still that one. Of several patterns in a
-//!   payload a list is left behind, in 512 KB that later lists are written over
-//! - `LOOKUP`: which of the answers that a packet has room for (0 or 1) is its, with `FOR`; by
-//!   default its place in the chain
+//! - `ANNO`: offset of the 4-byte annotation to write: 1 for packets that match a rule, 0 for
+//!   others; default: 44
+//! - `CHK_ANNO`: predicate; inspects only packets whose 4-byte annotation at `PLACE` is `NUMBER`,
+//!   which an earlier element of the chain writes
+//! - `FOR`: computes results for an `IDSMatcher` downstream of the chain, instead of `RULES`:
+//!   searches payloads of Ethernet frames for its patterns and attaches the results to the packets.
+//!   The `IDSMatcher` searches a payload itself if the packet was modified or the payload is at
+//!   another place. Payloads with several patterns share a ring of 512 KB for their lists;
+//!   overwritten results are not used
+//! - `LOOKUP`: with `FOR`, the result slot of the packet (0 or 1) to write; default: the number of
+//!   earlier lookups with `FOR` in the chain
 //!
-//! The device searches payloads for what is looked for first in each rule, whatever flows they are
-//! of, once for all matchers of a chain. Flows and streams are followed behind the queue, in order:
-//! there the worker searches the seams of segments, and segments that came out of order as one text
-//! with others, and confirms what was found.
+//! The device searches all payloads for the fast patterns of the rules, once for all matchers of a
+//! chain. The worker tracks flows and streams in order, after the `GPUCompletionQueue`. It searches
+//! the seams between segments and data of out-of-order segments, and confirms the candidates.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | all of `IDSMatcher` | | as there; `on_device` and `on_cores` count payloads, by where they were searched, if there is a device; with `FOR` these two only |
+//! | all of `IDSMatcher` | | as there; with a device, `on_device` and `on_cores` count payloads by where they were searched; with `FOR` only these two |
 //!
 //! # Drops
-//! - `no wide batch`: packets that did not come through a `Batcher`
+//! - `no wide batch`: packets that did not pass a `Batcher`
 //!
 //! # Threads
-//! Belongs to the worker of its chain. Source: GPUIDSMatcher of Snap (Sun and Ricci, ANCS 2013,
+//! Runs on the worker of its chain. Source: GPUIDSMatcher of Snap (Sun and Ricci, ANCS 2013,
 //! section 4), with streams.
 //!
 //! # Example
 //! ```text
 //! Batcher -> HostToDeviceMemcpy -> GPUIDSMatcher(RULES conf/ids.rules, OUT eve.json)
-//!   -> DeviceToHostMemcpy -> GPUCompletionQueue -> Debatcher -> told :: Dispatcher(ANNO 44);
+//!   -> DeviceToHostMemcpy -> GPUCompletionQueue -> Debatcher -> hit :: Dispatcher(ANNO 44);
 //! ```
 
 use std::sync::Arc;
@@ -69,7 +69,7 @@ use super::place::Offload;
 use super::searches::{Found, Part};
 use super::texts::{BatchTexts, Wanted};
 
-/// The class.
+/// The element class.
 pub static CLASS: ElementClass =
     ElementClass::new("GPUIDSMatcher", "1/1", "h/h", || Box::<GpuIdsMatcher>::default())
         .drops(&["no wide batch"])
@@ -79,26 +79,26 @@ pub static CLASS: ElementClass =
 static DEVICE: DeviceClass = DeviceClass::new::<GpuIdsMatcher>(FOUND_ANNO)
     .targets(&[Target { class: "IDSMatcher", cost: 40 }]);
 
-/// See the module.
+/// Element `GPUIDSMatcher`.
 pub struct GpuIdsMatcher {
     own: IdsMatcher,
     anno: usize,
     predicate: Option<Predicate>,
     meant: Meant,
     numbers: Vec<u32>,
-    /// How packets begin, if a device searches them.
+    /// Link type of the searched packets; `None` without a device.
     link: Option<LinkType>,
-    /// What was found of this element's own, where others of its chain have other patterns.
+    /// The matches of this element's patterns, if the union of the chain has others.
     picked: Found,
-    /// Whom its answers are for; itself otherwise.
+    /// The element of `FOR`.
     target: Option<usize>,
-    /// Which of a packet's answers are its, if that is told.
+    /// The result slot of `LOOKUP`.
     number: Option<usize>,
-    /// Where results go, and for which element they are.
+    /// Slot and owner of the results.
     slot: usize,
     owner: u16,
     version: u32,
-    /// Makes them, if they are for another element.
+    /// Writes the results of `FOR`.
     writer: Option<ResultWriter>,
 }
 
@@ -123,14 +123,14 @@ impl Default for GpuIdsMatcher {
 }
 
 impl GpuIdsMatcher {
-    /// The payloads of a batch, if they begin as this element takes them, and where they are
-    /// searched.
+    /// The payloads of a batch and the chain that searches them; `None` if the batch bypassed the
+    /// device or its link type differs.
     fn texts<'l>(&self, load: &'l mut Load) -> Option<(&'l mut BatchTexts, &'l mut Chain)> {
         let list = load.texts.as_mut().filter(|list| self.link == Some(list.link))?;
         Some((list, load.chain.as_mut()?))
     }
 
-    /// Counts the payloads of a batch that passed by the device: the worker searches them.
+    /// Counts the payloads of a bypassed batch, which the worker searches.
     fn count_bypassed(&self, batch: &Batch) {
         let (Some(link), Some((engine, _))) = (self.link, self.own.engine()) else { return };
         let patterns = engine.patterns();
@@ -143,7 +143,7 @@ impl GpuIdsMatcher {
         self.own.counts().on_cores.fetch_add(on_cores, Ordering::Relaxed);
     }
 
-    /// Has the `IDSMatcher` that it is for take its answers; gives what that looks for.
+    /// Registers with the `IDSMatcher` of `FOR`, and requests a search for its patterns.
     fn join_for(
         &mut self,
         target: usize,
@@ -158,18 +158,18 @@ impl GpuIdsMatcher {
             let accepted = target.accept(slot, offload.costs()).ok_or(members::ELSEWHERE)?;
             Ok::<_, String>((patterns, accepted))
         };
-        let wrong = format!("FOR: '{}' is no IDSMatcher", cx.graph().elements[target].name);
+        let wrong = format!("FOR: '{}' is not an IDSMatcher", cx.graph().elements[target].name);
         let (patterns, accepted) = cx.with_element(target, take).ok_or(wrong)??;
         (self.owner, self.version) = (accepted.owner, accepted.version);
         self.writer = Some(accepted.writer);
-        // A packet that begins in another way has its payload elsewhere, under another key.
+        // Results have the place of the payload as key, which depends on the link type.
         let link = LinkType::Ethernet;
         (self.link, self.slot) = (Some(link), slot);
         let texts = Some(Wanted { link, patterns, is_ahead: true });
         Ok(Joined { slice: None, texts, answer_bytes: 0, slot: Some(slot), only: None })
     }
 
-    /// Makes results of what was found.
+    /// Attaches the matches to the packets as results.
     fn make_results(&mut self, step: &Step, load: &mut Load, packets: usize) {
         let Load { texts: Some(list), chain: Some(chain), results, .. } = load else { return };
         list.read(chain, packets);
@@ -202,7 +202,7 @@ impl GpuIdsMatcher {
     }
 }
 
-/// What was found of an element's own patterns, in `picked` where others of its chain have others.
+/// The matches of an element's own patterns; in `picked` if the union of the chain has others.
 fn own_found<'f>(
     part: Part<'_>,
     list: &'f BatchTexts,

@@ -1,43 +1,43 @@
-//! Checks, routes and makes ready to be sent on IPv4 headers of wide batches, on the device.
+//! Checks, routes and rewrites IPv4 headers of wide batches on the device.
 //!
 //! # Synopsis
 //! `GPUIPForward(ADDR/MASK [GATEWAY] OUTPUT, ..., [FILE FILENAME, FORMAT, DEVICES, OFFSET N,
 //! EXPIRED OUTPUT, BAD OUTPUT, UNROUTED OUTPUT, ANNO PLACE, CHK_ANNO PLACE=NUMBER])`
 //!
 //! # Ports
-//! One input, one output; push. Takes wide batches, see `Batcher`.
+//! One input, one output; push. Accepts wide batches, see `Batcher`.
 //!
-//! Does what `CheckIPHeader`, `StaticIPLookup` and `DecIPTTL` do one after the other, in one pass:
-//! 64 bytes of each packet go to the device, header and length, and come back with one less to
-//! live. A good packet is cut to its length, its headers are marked, and its destination annotation
-//! becomes its destination, or the gateway of its route.
+//! Does the work of `CheckIPHeader`, `StaticIPLookup` and `DecIPTTL` in one pass: sends 64 bytes of
+//! each packet to the device, header and length, and gets them back with the TTL decremented. Trims
+//! valid packets to their IP length, marks their headers, and sets the destination annotation to
+//! the gateway of the route, or else to the destination.
 //!
 //! # Configuration
 //! - routes, `FILE`, `FORMAT`, `DEVICES`: as for `StaticIPLookup`; outputs are those of a
-//!   `Dispatcher` behind the chain
-//! - `OFFSET`: where the header begins, 0 by default
-//! - `EXPIRED`: the output for packets whose time to live is up, with their route's destination
-//!   annotation; none by default
-//! - `BAD`: the output for packets that are no good, which stay as they are; none by default
-//! - `UNROUTED`: the output for good packets without a route; none by default
-//! - `ANNO`: place of the annotation that gets the number of the output, four bytes; 40 by default.
-//!   A packet for no output gets the number of none, so that a `Dispatcher` drops it
-//! - `CHK_ANNO`: only packets whose annotation at `PLACE`, of four bytes, is `NUMBER` are touched:
-//!   a predicate, which an element before in the chain has decided
+//!   `Dispatcher` downstream of the chain
+//! - `OFFSET`: offset of the IPv4 header; default: 0
+//! - `EXPIRED`: output for packets with an expired TTL, whose destination annotation is set from
+//!   the route; default: none
+//! - `BAD`: output for invalid packets, which are not modified; default: none
+//! - `UNROUTED`: output for valid packets without a route; default: none
+//! - `ANNO`: offset of the 4-byte annotation to write with the output number, or with 0xffffffff
+//!   for packets without an output, which a `Dispatcher` then drops; default: 40
+//! - `CHK_ANNO`: predicate; modifies only packets whose 4-byte annotation at `PLACE` is `NUMBER`,
+//!   which an earlier element of the chain writes
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
 //! | `table`, `lookup`, `add`, `set`, `remove`, `ctrl` | | as of `StaticIPLookup` |
-//! | `verdicts` | read | packets, and what became of them, a line each |
+//! | `verdicts` | read | packets by verdict, one per line |
 //! | `on_device` | read | packets whose headers came back from the device |
-//! | `on_cores` | read | packets that the worker saw to: without a device, or when routes had changed |
+//! | `on_cores` | read | packets processed by the worker: no device, or the routes had changed |
 //!
 //! # Drops
-//! - `no wide batch`: packets that did not come through a `Batcher`
+//! - `no wide batch`: packets that did not pass a `Batcher`
 //!
 //! # Threads
-//! Belongs to the worker of its chain.
+//! Runs on the worker of its chain.
 //!
 //! # Example
 //! ```text
@@ -72,7 +72,7 @@ use super::mirrors::HeaderMirror;
 use super::place::Offload;
 use super::slices::{Slice, ip_header};
 
-/// The class.
+/// The element class.
 pub static CLASS: ElementClass =
     ElementClass::new("GPUIPForward", "1/1", "h/h", || Box::<GpuIpForward>::default())
         .drops(&["no wide batch"])
@@ -82,12 +82,12 @@ pub static CLASS: ElementClass =
 
 static DEVICE: DeviceClass = DeviceClass::new::<GpuIpForward>(NUMBER_ANNO);
 
-/// More outputs than a dispatcher has.
+/// Exceeds the number of outputs of any dispatcher.
 const OUTPUTS_MAX: usize = 1 << 16;
 
-/// What becomes of packets, as handlers say it, by [`Verdict`].
+/// Names of verdicts in the handler `verdicts`, by [`Verdict`].
 const VERDICTS: [&str; Verdict::ALL.len()] = [
-    "sent on",
+    "forwarded",
     "tiny packet",
     "bad IP version",
     "bad IP header length",
@@ -97,7 +97,7 @@ const VERDICTS: [&str; Verdict::ALL.len()] = [
     "expired",
 ];
 
-/// See the module.
+/// Element `GPUIPForward`.
 #[derive(Debug)]
 pub struct GpuIpForward {
     own: IpLookup,
@@ -109,7 +109,7 @@ pub struct GpuIpForward {
     predicate: Option<Predicate>,
     meant: Meant,
     headers: Option<Arc<HeaderMirror>>,
-    /// Of the batch at work: headers, and where they lead.
+    /// Headers of the current batch, their destinations and next hops.
     slices: Vec<routes::Slice>,
     destinations: Vec<u32>,
     found: Vec<NextHop>,
@@ -142,7 +142,7 @@ impl Default for GpuIpForward {
 }
 
 impl GpuIpForward {
-    /// Takes the headers of a step out of the chain's answers.
+    /// Unpacks the headers of a step from the results of the chain; returns whether it has any.
     fn unpack(&mut self, load: &Load, step: &Step, count: usize) -> bool {
         let Some(column) = load.column(step) else { return false };
         let Some(chain) = load.chain.as_ref().filter(|_| !step.answers.is_empty()) else {
@@ -154,7 +154,7 @@ impl GpuIpForward {
         true
     }
 
-    /// Does to headers what the device does.
+    /// Processes the headers on the worker, as the device does.
     fn forward(&mut self, batch: &Batch) {
         self.slices.clear();
         self.slices.extend(batch.iter().map(|packet| ip_header(packet, self.offset)));
@@ -169,13 +169,13 @@ impl GpuIpForward {
     }
 }
 
-/// The destination in a header.
+/// The destination address of a header.
 fn destination(slice: &routes::Slice) -> u32 {
     Ipv4::new_unchecked(slice.bytes()).dst().to_bits()
 }
 
-/// Does to a good packet what a check does: cuts it to its length, marks its headers, and sets its
-/// destination annotation.
+/// Updates a valid packet like `CheckIPHeader`: trims it to its IP length, marks its headers, and
+/// sets its destination annotation.
 fn mark(packet: &mut Packet, at: u32, slice: &routes::Slice) {
     let bytes = slice.bytes();
     let view = Ipv4::new_unchecked(&bytes);
@@ -185,7 +185,7 @@ fn mark(packet: &mut Packet, at: u32, slice: &routes::Slice) {
     view.dst().to_bits().put(packet);
 }
 
-/// Writes what has changed of a header: time to live and checksum, in four bytes with the protocol.
+/// Writes back the changed bytes of a header: TTL and checksum, with the protocol between them.
 fn write_back(packet: &mut Packet, at: u32, slice: &routes::Slice) {
     const CHANGED: std::ops::Range<usize> = 8..12;
     if let Some(header) = packet.data_mut().get_mut(at as usize..)
@@ -321,7 +321,7 @@ impl Element for GpuIpForward {
             "verdicts" => {
                 let mut text = String::new();
                 for (count, verdict) in self.verdicts.iter().zip(VERDICTS) {
-                    // A String takes every write.
+                    // Writing to a `String` cannot fail.
                     let _ = writeln!(text, "{count}\t{verdict}");
                 }
                 text

@@ -1,43 +1,42 @@
-//! Looks destinations of wide batches up on the device.
+//! Looks up IPv4 routes of wide batches on the device.
 //!
 //! # Synopsis
 //! `GPUIPLookup(ADDR/MASK [GATEWAY] OUTPUT, ..., [FILE FILENAME, FORMAT, DEVICES, ANNO PLACE,
 //! CHK_ANNO PLACE=NUMBER])`, `GPUIPLookup(FOR ELEMENT [, LOOKUP N])`
 //!
 //! # Ports
-//! One input, one output; push. Takes wide batches, see `Batcher`.
+//! One input, one output; push. Accepts wide batches, see `Batcher`.
 //!
 //! # Configuration
 //! - routes, `FILE`, `FORMAT`, `DEVICES`: as for `StaticIPLookup`; outputs are those of a
-//!   `Dispatcher` behind the chain
-//! - `ANNO`: place of the annotation that gets the number of the output, four bytes; 40 by default.
-//!   A packet without a route gets the number of no output
-//! - `CHK_ANNO`: only packets whose annotation at `PLACE`, of four bytes, is `NUMBER` get an
-//!   output: a predicate, which an element before in the chain has decided
-//! - `FOR`: an element such as `StaticIPLookup` behind the chain. Its routes are looked up ahead:
-//!   it takes the answers for packets that nobody wrote to in between, and only if they are of its
-//!   routes and about their destinations. Headers have to be marked, as `CheckIPHeader` does, or
-//!   packets to be frames, from the Ethernet header on
-//! - `LOOKUP`: with `FOR`, which of the two answers that a packet has room for is its, 0 or 1; by
-//!   default as many as are before it in the chain. Of one element it is the same in every chain
+//!   `Dispatcher` downstream of the chain
+//! - `ANNO`: offset of the 4-byte annotation to write with the output number, or with 0xffffffff
+//!   for packets without a route; default: 40
+//! - `CHK_ANNO`: predicate; applies only to packets whose 4-byte annotation at `PLACE` is `NUMBER`,
+//!   which an earlier element of the chain writes
+//! - `FOR`: computes results for an element such as `StaticIPLookup` downstream of the chain, from
+//!   its routes. The element uses a result unless the packet was modified, the routes changed or
+//!   the destination differs. Requires marked headers, as from `CheckIPHeader`, or Ethernet frames
+//! - `LOOKUP`: with `FOR`, the result slot of the packet (0 or 1) to write; default: the number of
+//!   earlier lookups with `FOR` in the chain. All chains must use the same slot for one element
 //!
-//! Without `FOR` the destination annotation is looked up. If the route has a gateway, that becomes
-//! the annotation.
+//! Without `FOR`, looks up the destination annotation, and sets it to the gateway if the route has
+//! one.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
 //! | `table`, `lookup`, `add`, `set`, `remove`, `ctrl` | | as of `StaticIPLookup`, without `FOR` |
-//! | `on_device` | read | packets whose answers came from the device |
-//! | `on_cores` | read | packets that were looked up by the worker: without a device, or when routes had changed |
-//! | `no_destination` | read | with `FOR`: packets whose header is not marked and which are no such frame: nothing to look up |
+//! | `on_device` | read | packets whose results came from the device |
+//! | `on_cores` | read | packets looked up by the worker: no device, or the routes had changed |
+//! | `no_destination` | read | with `FOR`: packets that have no marked header and are not such frames, so there is no lookup |
 //!
 //! # Drops
-//! - `no wide batch`: packets that did not come through a `Batcher`
+//! - `no wide batch`: packets that did not pass a `Batcher`
 //!
 //! # Threads
-//! Belongs to the worker of its chain. Source: GPUIPLookup of Snap (Sun and Ricci, ANCS 2013,
-//! section 4).
+//! Runs on the worker of its chain. Source: GPUIPLookup of Snap (Sun and Ricci, ANCS 2013, section
+//! 4).
 //!
 //! # Example
 //! ```text
@@ -52,7 +51,7 @@ use super::anno::NUMBER_ANNO;
 use super::device_element::{DeviceClass, Target};
 use super::gpu_route_lookup::GpuRouteLookup;
 
-/// The class.
+/// The element class.
 pub static CLASS: ElementClass =
     ElementClass::new("GPUIPLookup", "1/1", "h/h", || Box::<GpuIpLookup>::default())
         .drops(&["no wide batch"])
@@ -69,5 +68,5 @@ static DEVICE: DeviceClass = DeviceClass::new::<GpuIpLookup>(NUMBER_ANNO).target
     Target { class: "RangeIPLookup", cost: 10 },
 ]);
 
-/// See the module.
+/// Element `GPUIPLookup`.
 pub type GpuIpLookup = GpuRouteLookup<IpLookup>;

@@ -1,4 +1,4 @@
-//! What `GPUIPLookup` and `GPUIP6Lookup` do: lookups of one family, on the device.
+//! Route lookups of one address family on the device, for `GPUIPLookup` and `GPUIP6Lookup`.
 
 use std::sync::Arc;
 
@@ -21,23 +21,24 @@ use super::mirrors::{self, RouteMirror};
 use super::place::Offload;
 use super::slices::{Family, Slice};
 
-/// More outputs than a dispatcher has.
+/// Exceeds the number of outputs of any dispatcher.
 const OUTPUTS_MAX: usize = 1 << 16;
 
-/// See the module.
+/// A route lookup element with the table of `L`.
 #[derive(Debug)]
 pub struct GpuRouteLookup<L: RouteLookup<Address: ChainAddress>> {
-    /// Its own routes; those of another element otherwise.
+    /// The routes; not used with a `target`.
     own: L,
+    /// The element of `FOR`.
     target: Option<usize>,
-    /// Which of a packet's answers are its, if that is told.
+    /// The result slot of `LOOKUP`.
     number: Option<usize>,
     anno: usize,
     predicate: Option<Predicate>,
     routes: Option<Arc<RouteMirror<L::Address>>>,
-    /// Of the routes.
+    /// Version of the routes.
     version: Arc<TableVersion>,
-    /// Where results go, and for which element they are.
+    /// Slot and owner of the results.
     slot: usize,
     owner: u16,
     found: Vec<NextHop>,
@@ -46,7 +47,7 @@ pub struct GpuRouteLookup<L: RouteLookup<Address: ChainAddress>> {
     meant: Meant,
     on_device: u64,
     on_cores: u64,
-    /// With a target: packets in which no destination was found, so it has no use for an answer.
+    /// With a `target`: packets without a readable destination, which need no lookup.
     no_destination: u64,
 }
 
@@ -81,7 +82,7 @@ impl<L: RouteLookup<Address: ChainAddress>> GpuRouteLookup<L> {
         }
     }
 
-    /// Takes the hops of a step out of the chain's answers.
+    /// Unpacks the next hops of a step from the results of the chain; returns whether it has any.
     fn unpack(&mut self, load: &Load, step: &Step, count: usize) -> bool {
         let Some(column) = load.column(step) else { return false };
         let Some(chain) = load.chain.as_ref().filter(|_| !step.answers.is_empty()) else {
@@ -94,12 +95,12 @@ impl<L: RouteLookup<Address: ChainAddress>> GpuRouteLookup<L> {
         true
     }
 
-    /// Makes results of the answers, for the element that they are for.
+    /// Attaches the next hops to the packets, as results for the target.
     fn make_results(&mut self, step: &Step, load: &mut Load, count: usize) {
         let Some((at, _)) = load.place(step, count) else { return };
         let Load { chain: Some(chain), results, places, .. } = load else { return };
         results.resize(count, [CachedResult::NONE; CACHED_RESULTS]);
-        // A result has no room for an IPv6 address: its key is where the address was read.
+        // A result has no room for an IPv6 address: its key is the offset of the address.
         let keys: &[u32] = match L::Address::FAMILY {
             Family::Ipv4 => &chain.words_mut()[at..at + count],
             Family::Ipv6 => places,
@@ -137,7 +138,7 @@ impl<L: RouteLookup<Address: ChainAddress>> DeviceElement for GpuRouteLookup<L> 
                     Ok::<_, String>((routes, owner.ok_or(members::ELSEWHERE)?))
                 };
                 let name = &cx.graph().elements[target].name;
-                let wrong = format!("FOR: '{name}' is none that this can look up for");
+                let wrong = format!("FOR: '{name}' is of another class than expected");
                 cx.with_element(target, mirror).ok_or(wrong)??
             }
         };

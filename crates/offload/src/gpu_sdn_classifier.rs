@@ -1,39 +1,38 @@
-//! Looks frames of wide batches up in the rules of a file, on the device.
+//! Classifies frames of wide batches by the rules of a file, on the device.
 //!
 //! # Synopsis
 //! `GPUSDNClassifier(RULES FILE, [RULES_FORMAT FORMAT, MISS OUTPUT, TCP_FLAGS BOOL, ENGINE ENGINE,
 //! ANNO PLACE, CHK_ANNO PLACE=NUMBER])`, `GPUSDNClassifier(FOR ELEMENT [, ENGINE ENGINE])`
 //!
 //! # Ports
-//! One input, one output; push. Takes wide batches, see `Batcher`, of whole frames, from the
-//! Ethernet header on.
+//! One input, one output; push. Accepts wide batches of Ethernet frames, see `Batcher`.
 //!
 //! # Configuration
 //! - `RULES`, `RULES_FORMAT`, `MISS`, `TCP_FLAGS`: as for `SDNClassifier`; outputs are those of a
-//!   `Dispatcher` behind the chain
-//! - `ENGINE`: the engine on the device, `turbo` by default
-//! - `ANNO`: place of the annotation that gets the number of the output, four bytes; 40 by default.
-//!   A frame that is to be dropped gets the number of no output
-//! - `CHK_ANNO`: only frames whose annotation at `PLACE`, of four bytes, is `NUMBER` get an output:
-//!   a predicate, which an element before in the chain has decided
-//! - `FOR`: an `SDNClassifier` behind the chain. Its rules are looked up ahead: it takes the
-//!   answers for frames that nobody wrote to in between, and only if they are of its rules
-//! - `LOOKUP`: with `FOR`, which of the two answers that a packet has room for is its, 0 or 1; by
-//!   default as many as are before it in the chain. Of one element it is the same in every chain
+//!   `Dispatcher` downstream of the chain
+//! - `ENGINE`: engine on the device; default: `turbo`
+//! - `ANNO`: offset of the 4-byte annotation to write with the output number, or with 0xffffffff
+//!   for frames to drop; default: 40
+//! - `CHK_ANNO`: predicate; applies only to frames whose 4-byte annotation at `PLACE` is `NUMBER`,
+//!   which an earlier element of the chain writes
+//! - `FOR`: computes results for an `SDNClassifier` downstream of the chain, from its rules. The
+//!   element uses a result unless the frame was modified or the rules changed
+//! - `LOOKUP`: with `FOR`, the result slot of the packet (0 or 1) to write; default: the number of
+//!   earlier lookups with `FOR` in the chain. All chains must use the same slot for one element
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
 //! | `rules`, `hits`, `engine`, `bytes`, `add`, `remove`, `reset_counts` | | as of `SDNClassifier`, without `FOR` |
-//! | `on_device` | read | frames whose answers came from the device |
-//! | `on_cores` | read | frames that were looked up by the worker: without a device, or when rules had changed |
+//! | `on_device` | read | frames whose results came from the device |
+//! | `on_cores` | read | frames classified by the worker: no device, or the rules had changed |
 //!
 //! # Drops
-//! - `no wide batch`: packets that did not come through a `Batcher`
+//! - `no wide batch`: packets that did not pass a `Batcher`
 //!
 //! # Threads
-//! Belongs to the worker of its chain. Source: GPUSDNClassifier of Snap (Sun and Ricci, ANCS 2013,
-//! section 4), with port ranges as ranges.
+//! Runs on the worker of its chain. Source: GPUSDNClassifier of Snap (Sun and Ricci, ANCS 2013,
+//! section 4), with native port ranges.
 //!
 //! # Example
 //! ```text
@@ -62,7 +61,7 @@ use super::mirrors::{self, RuleMirror};
 use super::place::Offload;
 use super::slices::Slice;
 
-/// The class.
+/// The element class.
 pub static CLASS: ElementClass =
     ElementClass::new("GPUSDNClassifier", "1/1", "h/h", || Box::<GpuSdnClassifier>::default())
         .drops(&["no wide batch"])
@@ -73,24 +72,25 @@ pub static CLASS: ElementClass =
 static DEVICE: DeviceClass = DeviceClass::new::<GpuSdnClassifier>(NUMBER_ANNO)
     .targets(&[Target { class: "SDNClassifier", cost: 30 }]);
 
-/// More outputs than a dispatcher has.
+/// Exceeds the number of outputs of any dispatcher.
 const OUTPUTS_MAX: usize = 1 << 16;
 
-/// See the module.
+/// Element `GPUSDNClassifier`.
 pub struct GpuSdnClassifier {
-    /// Its own rules; those of another element otherwise.
+    /// The rules; not used with a `target`.
     own: SdnClassifier,
+    /// The element of `FOR`.
     target: Option<usize>,
-    /// Which of a packet's answers are its, if that is told.
+    /// The result slot of `LOOKUP`.
     number: Option<usize>,
     algorithm: Algorithm,
     anno: usize,
     predicate: Option<Predicate>,
     rules: Option<Arc<RuleMirror>>,
-    /// Of the rules.
+    /// Version of the rules.
     version: Arc<TableVersion>,
     schema: Option<&'static Schema>,
-    /// Where results go, and for which element they are.
+    /// Slot and owner of the results.
     slot: usize,
     owner: u16,
     answers: Vec<u32>,
@@ -147,7 +147,7 @@ impl DeviceElement for GpuSdnClassifier {
         let slot = self.number.unwrap_or(slot);
         let algorithm = self.algorithm;
         let of = |element: &mut SdnClassifier| {
-            let schema = element.schema().ok_or("there are no rules")?;
+            let schema = element.schema().ok_or("it has no rules")?;
             let rules = mirrors::rules_of(element, offload, algorithm)?;
             Ok::<_, String>((rules, schema, element.results().version().clone()))
         };
@@ -159,7 +159,7 @@ impl DeviceElement for GpuSdnClassifier {
                     Ok::<_, String>((of(target)?, owner.ok_or(members::ELSEWHERE)?))
                 };
                 let name = &cx.graph().elements[target].name;
-                let wrong = format!("FOR: '{name}' is no SDNClassifier");
+                let wrong = format!("FOR: '{name}' is not an SDNClassifier");
                 cx.with_element(target, mirror).ok_or(wrong)??
             }
         };
@@ -254,8 +254,7 @@ impl Element for GpuSdnClassifier {
         let mut step = Step::new(cx.element());
         step.sees_paints = self.target.is_none();
         let place = load.place(&step, count);
-        if let (Some(chain), Some(rules), Some((at, count))) =
-            (&mut load.chain, &self.rules, place)
+        if let (Some(chain), Some(rules), Some((at, count))) = (&mut load.chain, &self.rules, place)
         {
             step.answers = chain.step(&rules.0.current(), at, count);
             step.version = self.version.get();

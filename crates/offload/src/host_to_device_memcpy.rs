@@ -1,11 +1,11 @@
-//! Sends the slices of a wide batch to the device.
+//! Copies the slices of a wide batch to the device.
 //!
 //! # Synopsis
 //! `HostToDeviceMemcpy`
 //!
 //! # Ports
-//! One input, one output; push. Takes wide batches, see `Batcher`, and gives them on at once: what
-//! was sent is there before the elements behind have the device read it.
+//! One input, one output; push. Accepts wide batches, see `Batcher`. Starts the copy and forwards
+//! at once; kernels of downstream elements run after the copy.
 //!
 //! # Configuration
 //! None.
@@ -14,12 +14,11 @@
 //! None.
 //!
 //! # Drops
-//! - `no wide batch`: packets that did not come through a `Batcher`
+//! - `no wide batch`: packets that did not pass a `Batcher`
 //!
 //! # Threads
-//! Belongs to the worker of its chain. A batch of up to 512 KB is not copied: kernels read it where
-//! it is. Payloads are read where they lie, and laid out in the device's memory for those who
-//! search them.
+//! Runs on the worker of its chain. Batches of up to 512 KB are not copied: kernels read them in
+//! host memory. Payloads are read in place and gathered in device memory for the searches.
 //!
 //! # Example
 //! ```text
@@ -32,13 +31,13 @@ use warpswitch_packet::Batch;
 use super::load::Load;
 use super::members;
 
-/// The class.
+/// The element class.
 pub static CLASS: ElementClass =
     ElementClass::new("HostToDeviceMemcpy", "1/1", "h/h", || Box::new(HostToDeviceMemcpy))
         .drops(&["no wide batch"])
         .on_device();
 
-/// See the module.
+/// Element `HostToDeviceMemcpy`.
 #[derive(Debug)]
 pub struct HostToDeviceMemcpy;
 

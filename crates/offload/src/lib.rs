@@ -1,32 +1,34 @@
-//! Work that a device does for a graph: Snap's elements, and results for lookups on the CPU.
+//! Offload of packet processing to a device: Snap's elements, and results for lookups on the CPU.
 //!
 //! ```text
 //! packets ─► Batcher ─► HostToDeviceMemcpy ─► GPU… ─► GPU… ─► DeviceToHostMemcpy ─┐
-//!            slices       copies them          a kernel each     copies answers     │
+//!            slices       copies them         launch a kernel    copies results     │
 //!      ┌───────────────────────────────────────────────────────────────────────────┘
 //!      └─► GPUCompletionQueue ─► Debatcher ─► packets, in their order
 //! ```
-//! Between `Batcher` and `Debatcher` wide batches travel: packets, and a load with the slices of
-//! them that the device reads. Elements there put work into the load's stream and return; only the
-//! queue waits. Answers are applied to packets behind it, in the order of the chain.
+//! A wide batch is a batch of packets with a [`Load`]: the slices that the device reads, and its
+//! results. Wide batches exist only between `Batcher` and `Debatcher`. Elements there enqueue work
+//! on the stream of the load and return; only the `GPUCompletionQueue` waits. The `Debatcher`
+//! applies the results to the packets, in the order of the chain.
 //!
-//! [Device elements](DeviceElement) either have routes or rules of their own, and write annotations
-//! that a `Dispatcher` or other elements read; or they compute [cached
-//! results](warpswitch_elements::cached) for an element behind the chain, which does all that it
-//! would do anyway, except for the lookup. [`plan`] inserts chains of the second kind. The elements
-//! that use results know nothing of devices.
+//! [Device elements](DeviceElement) come in two kinds. Some have routes or rules of their own, and
+//! write annotations that a `Dispatcher` or other elements read. Others compute [cached
+//! results](warpswitch_elements::cached) for an element downstream of the chain, which skips only
+//! the lookup. [`plan`] inserts chains of the second kind. The elements that use results do not
+//! depend on devices.
 //!
-//! | module | what it has |
+//! | module | content |
 //! | --- | --- |
-//! | `device_element` | the trait of device elements, and what their classes register |
-//! | `members`, `annotated`, `anno` | what chains are made of, and checks of them |
-//! | `batcher`, `load`, `slices`, `texts`, `searches` | what goes to the device |
-//! | `debatcher`, `dispatcher` | what becomes of its answers |
-//! | `mirrors`, `place`, `on_device` | tables and searches on the device |
+//! | `device_element` | the trait of device elements, and the extension of their classes |
+//! | `members`, `annotated`, `anno` | structure of chains, and checks of them |
+//! | `batcher`, `load`, `slices`, `texts`, `searches` | input of the device |
+//! | `debatcher`, `dispatcher` | use of its results |
+//! | `mirrors`, `place`, `on_device` | device mirrors of tables, and searches |
 //! | `plan` | chains for configurations that have none |
 //!
-//! Without a device, with one that fails, and when more packets come than the device takes, wide
-//! batches pass by it: the worker looks up itself, with the same results, in the same order.
+//! Without a device, after a device failure, and when packets arrive faster than the device
+//! processes them, wide batches bypass it. The worker then does the lookups (host fallback), with
+//! the same results and in the same order.
 //!
 //! Source: Sun and Ricci, "Fast and Flexible: Parallel Packet Processing with GPUs and Click", ANCS
 //! 2013, sections 3 and 4.
@@ -84,11 +86,11 @@ const CLASSES: &[&ElementClass] = &[
     &gpu_ip_lookup::CLASS,
     &gpu_sdn_classifier::CLASS,
     &host_to_device_memcpy::CLASS,
-    // In place of the one that knows no device.
+    // Replaces the class without device support.
     &on_device::IDS_MATCHER,
 ];
 
-/// All classes: those of the elements on the CPU, of detection, and of this crate.
+/// All classes, including those of the crates `elements` and `inspect`.
 pub fn registry() -> Registry {
     let registry = warpswitch_inspect::registry();
     CLASSES.iter().fold(registry, |registry, class| registry.with(class))

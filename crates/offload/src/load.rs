@@ -1,8 +1,8 @@
-//! What travels with a wide batch: its keys and answers, and where they are.
+//! Loads of wide batches: slices, results and their layout.
 //!
-//! A load is one of a few that a `Batcher` made for its chain of elements. It goes from element to
-//! element with the packets and back to the `Batcher` in the end, so their number bounds what is
-//! under way, and memory.
+//! A `Batcher` allocates a fixed number of loads for its chain. A load passes the chain with its
+//! packets and then returns to the `Batcher`, so the number of loads bounds the batches in flight
+//! and their memory.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,7 +21,7 @@ use super::place::Offload;
 use super::slices::{Family, PacketSlice, Slice, SliceColumn};
 use super::texts::BatchTexts;
 
-/// Who looked something up, and where the answers are.
+/// One kernel launch of a wide batch: its element and results.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// The element.
@@ -30,11 +30,11 @@ pub struct Step {
     pub(crate) slice: Option<&'static PacketSlice>,
     /// Its answers, words of the chain's.
     pub(crate) answers: Range<usize>,
-    /// The version of the table that it read.
+    /// The version of the table that the kernel read.
     pub(crate) version: u32,
-    /// The destination annotations that it is about, if it is about these.
+    /// The family of the destination annotations that it reads; `None` if it reads none.
     pub(crate) destinations: Option<Family>,
-    /// Whether it is about the paint annotation, too.
+    /// Whether it reads the paint annotation.
     pub(crate) sees_paints: bool,
 }
 
@@ -52,12 +52,12 @@ impl Step {
     }
 }
 
-/// What travels with a wide batch.
+/// Slices and results of a wide batch.
 #[derive(Debug)]
 pub struct Load {
-    /// None if the batch passes by the device.
+    /// `None` if the batch bypasses the device.
     pub(crate) chain: Option<Chain>,
-    /// Whether it is a batch as it came, for which no element of the chain has anything to do.
+    /// Whether an unbatched batch bypasses the device; elements of the chain only forward it.
     pub(crate) is_passing: bool,
     /// The slices of its packets.
     pub(crate) columns: Vec<SliceColumn>,
@@ -67,30 +67,31 @@ pub struct Load {
     computed: Vec<u32>,
     /// Payloads that are searched on the way; none where no element asks for them.
     pub(crate) texts: Option<BatchTexts>,
-    /// Words that are sent off.
+    /// Words to send to the device.
     pub(crate) words: usize,
-    /// Packets that have no key, by slice and place.
+    /// Packets without a key, by slice and index.
     pub(crate) keyless: Vec<(Slice, usize)>,
     pub(crate) steps: Vec<Step>,
-    /// Packets of each batch that came, in order.
+    /// Packets of each incoming batch, in order.
     pub(crate) lens: Vec<usize>,
-    /// Bytes of packets whose batches were not deferred when they came.
+    /// Bytes of packets whose batches were not deferred on arrival.
     pub(crate) packet_lens: Vec<u32>,
-    /// Results that go on with the packets.
+    /// Results for elements downstream of the chain, by packet.
     pub(crate) results: Vec<[CachedResult; CACHED_RESULTS]>,
-    /// What keys of frames were made from, by packet, if there are results that go on.
+    /// Keys of these results for frames, by packet.
     pub(crate) frame_keys: Vec<Option<u32>>,
-    /// Where in a packet's buffer the destination of its IPv6 header was read, 0 if nowhere; if
-    /// there are results that go on.
+    /// Offsets of IPv6 destinations in the buffers of packets, 0 if missing; the keys of these
+    /// results for IPv6.
     pub(crate) places: Vec<u32>,
-    /// Destinations before any member of the chain changed them, of a batch that passes by the
-    /// device; else slices have them.
+    /// Destination annotations before members of the chain change them, of a bypassing batch.
+    /// Others have them in slices.
     pub(crate) destinations: Vec<u32>,
-    /// The same of IPv6.
+    /// The same for IPv6.
     pub(crate) destinations6: Vec<u128>,
-    /// Paints, the same, if a member may see what one before it changed.
+    /// Paint annotations before members change them, if a later member reads them.
     pub(crate) paints: Vec<u8>,
-    /// Why the device was taken, and what that has cost the worker so far; none without a choice.
+    /// The policy's choice of the device, and the cost to the worker so far; `None` without a
+    /// policy.
     pub(crate) choice: Option<Choice>,
     pub(crate) began: Duration,
     pub(crate) cost: Duration,
@@ -98,7 +99,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// One that passes by the device, or the room of one that does not.
+    /// A load with the buffers of `chain`, or one that bypasses the device.
     pub(crate) fn new(home: &Arc<Home>, chain: Option<Chain>) -> Self {
         Self {
             chain,
@@ -130,7 +131,7 @@ impl Load {
         batch.attachment_mut()?.downcast_mut()
     }
 
-    /// Takes it off a wide batch.
+    /// Detaches the load of a wide batch.
     pub(crate) fn take(batch: &mut Batch) -> Option<Box<Self>> {
         batch.detach()?.downcast().ok()
     }
@@ -250,45 +251,45 @@ impl Load {
     }
 }
 
-/// Loads without a chain that are kept: a few are on their way at a time.
+/// Limit of free loads without a chain; only few are in flight at a time.
 const WITHOUT_MAX: usize = 16;
 
 fn lock<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Who panicked with the lock held left a whole list.
+    // A panic cannot leave the list inconsistent.
     list.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the elements of a chain share: where loads go when they are done with.
+/// State shared by the elements of a chain: free loads, policy and packet counts.
 #[derive(Debug, Default)]
 pub(crate) struct Home {
-    /// Who chooses the way of wide batches, if anybody does.
+    /// The policy that chooses the path of wide batches; unset if all use the device.
     chooser: OnceLock<Arc<Offload>>,
     /// By element, the number of the column of its slices.
     columns: OnceLock<Vec<(usize, usize)>>,
     #[expect(clippy::vec_box, reason = "loads travel in boxes, and come back in them")]
     free: Mutex<Vec<Box<Load>>>,
-    /// Loads without a chain, to be used again.
+    /// Free loads without a chain.
     #[expect(clippy::vec_box, reason = "as above")]
     without: Mutex<Vec<Box<Load>>>,
-    /// Packets that left the chain so far.
+    /// Packets that left the chain.
     left: AtomicU64,
-    /// Whether packets of the chain wait for queues behind it, and none has left for long.
+    /// Whether packets wait for full queues downstream of the chain and none has left for a second.
     is_stuck: AtomicBool,
 }
 
 impl Home {
-    /// A load that is not in use.
+    /// Takes a free load.
     pub(crate) fn get(&self) -> Option<Box<Load>> {
         lock(&self.free).pop()
     }
 
-    /// A load for a batch that passes by the device.
+    /// Takes a load for a batch that bypasses the device.
     pub(crate) fn get_without(self: &Arc<Self>) -> Box<Load> {
         let used = lock(&self.without).pop();
         used.unwrap_or_else(|| Box::new(Load::new(self, None)))
     }
 
-    /// Puts one back.
+    /// Returns a load.
     pub(crate) fn put(&self, mut load: Box<Load>) {
         load.clear();
         if load.chain.is_some() {
@@ -316,7 +317,7 @@ impl Home {
         _ = self.chooser.set(offload.clone());
     }
 
-    /// Who chooses, and a clock.
+    /// The policy's owner and the clock; `None` without a policy.
     pub(crate) fn chooser(&self) -> Option<(&Offload, Clock)> {
         let offload = self.chooser.get()?;
         Some((offload, offload.costs().clock()?))
@@ -327,17 +328,17 @@ impl Home {
         self.left.fetch_add(packets, Ordering::Relaxed);
     }
 
-    /// Says whether packets wait behind the chain, and have done so for long.
+    /// Sets whether packets of the chain are stuck at full queues.
     pub(crate) fn set_stuck(&self, is_stuck: bool) {
         self.is_stuck.store(is_stuck, Ordering::Relaxed);
     }
 
-    /// Whether they do.
+    /// Whether packets of the chain are stuck.
     pub(crate) fn is_stuck(&self) -> bool {
         self.is_stuck.load(Ordering::Relaxed)
     }
 
-    /// Packets that left the chain so far.
+    /// Packets that left the chain.
     pub(crate) fn left(&self) -> u64 {
         self.left.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! The elements between a `Batcher` and its `Debatcher`.
+//! The structure of a chain: the elements between a `Batcher` and its `Debatcher`.
 
 use std::sync::Arc;
 
@@ -13,27 +13,27 @@ use super::device_element::{DeviceClass, Joined};
 use super::load::{Load, Step};
 use super::place::Offload;
 
-/// What members of a chain are called, in their order; those between the first and the second have
-/// kernels.
+/// Classes of the members of a chain, in order. Device elements stand between `FIRST` and
+/// `LAST[0]`.
 const FIRST: &str = "HostToDeviceMemcpy";
 const LAST: [&str; 3] = ["DeviceToHostMemcpy", "GPUCompletionQueue", "Debatcher"];
 
-/// Why an element's answers cannot be looked up ahead.
-pub(super) const ELSEWHERE: &str = "the element has another LOOKUP in another chain";
+/// Error for an element that uses two different result slots.
+pub(super) const ELSEWHERE: &str = "the element uses a different LOOKUP in another chain";
 
-/// An element with a kernel.
+/// A device element of a chain.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member {
     element: usize,
     class: &'static DeviceClass,
 }
 
-/// The capability of an element, if it is a device element.
+/// The extension of an element's class; `None` if it is not a device element.
 fn device_class(cx: &Context<'_>, element: usize) -> Option<&'static DeviceClass> {
     DeviceClass::of(cx.class_of(element))
 }
 
-/// The class of an element, and how it is named in errors.
+/// The class of an element, and its name in errors.
 fn class_of(cx: &Context<'_>, element: usize) -> (String, String) {
     let element = &cx.graph().elements[element];
     (element.class.clone(), format!("'{} :: {}'", element.name, element.class))
@@ -44,10 +44,10 @@ fn next(cx: &Context<'_>, element: usize) -> Option<usize> {
     cx.flow().targets(PortRef { element, port: 0 }).first().map(|target| target.element)
 }
 
-/// The members with kernels of the chain that begins behind this element.
+/// The device elements of the chain downstream of this `Batcher`.
 ///
 /// # Errors
-/// Where it is not as it has to be.
+/// The first element that is invalid at its position.
 pub(super) fn of_chain(cx: &mut Context<'_>) -> Result<Vec<Member>, String> {
     let mut members = Vec::new();
     let (mut at, mut expected) = (next(cx, cx.element()), FIRST);
@@ -62,9 +62,9 @@ pub(super) fn of_chain(cx: &mut Context<'_>) -> Result<Vec<Member>, String> {
         };
         let (class, name) = class_of(cx, element);
         if cx.flow().origins(PortRef { element, port: 0 }).len() > 1 {
-            return Err(format!("{name} gets packets of others, too: a chain has one Batcher"));
+            return Err(format!("{name} has other inputs, too: a chain has one Batcher"));
         }
-        // Whom an element asks before the run, the same worker runs.
+        // Access before the run assigns both elements to the same worker.
         cx.with_element(element, |_: &mut Batcher, _| ());
         let found = device_class(cx, element).filter(|_| takes_kernels);
         match found {
@@ -74,9 +74,7 @@ pub(super) fn of_chain(cx: &mut Context<'_>) -> Result<Vec<Member>, String> {
                     "Dispatcher" => "; chains do not branch: use CHK_ANNO of the elements behind",
                     _ => "",
                 };
-                return Err(format!(
-                    "{name} takes no wide batches here: {wanted} was expected{hint}"
-                ));
+                return Err(format!("{name} is invalid here: {wanted} was expected{hint}"));
             }
             None if class == FIRST => (expected, takes_kernels) = (LAST[0], true),
             None => {
@@ -88,10 +86,10 @@ pub(super) fn of_chain(cx: &mut Context<'_>) -> Result<Vec<Member>, String> {
         }
         at = next(cx, element);
     }
-    Err("the chain goes in a circle".to_owned())
+    Err("the chain has a cycle".to_owned())
 }
 
-/// Members whose answers another one behind them writes over, in words.
+/// Warnings about members whose results a later member overwrites.
 pub(super) fn overwritten(cx: &mut Context<'_>, members: &[Member]) -> Vec<String> {
     let (mut told, mut before) = (Vec::new(), Vec::<(usize, Written)>::new());
     for member in members {
@@ -99,14 +97,14 @@ pub(super) fn overwritten(cx: &mut Context<'_>, members: &[Member]) -> Vec<Strin
         if let Some(&(first, _)) = before.iter().rev().find(|(_, first)| written.hides(*first)) {
             let (first, second) = (class_of(cx, first).1, class_of(cx, member.element).1);
             let place = written.place;
-            told.push(format!("{second} writes to ANNO {place}, where {first} has written"));
+            told.push(format!("{second} overwrites ANNO {place} of {first}"));
         }
         before.push((member.element, written));
     }
     told
 }
 
-/// Whether this element stands in a chain.
+/// Checks that this element is a member of a chain.
 ///
 /// # Errors
 /// If it does not.
@@ -119,15 +117,15 @@ pub fn expect_chain(cx: &Context<'_>) -> Result<(), String> {
     };
     match origins.iter().all(|from| is_member(from.element)) {
         true => Ok(()),
-        false => Err("takes wide batches only: a Batcher has to lead to it".to_owned()),
+        false => Err("accepts only wide batches: put it downstream of a Batcher".to_owned()),
     }
 }
 
-/// Whether what this element looks up FOR is of a class that its form is for. Gives what is strange
-/// about its place.
+/// Checks the class of the element of `FOR`. Returns a warning if packets of this chain do not
+/// reach it.
 ///
 /// # Errors
-/// If it is not.
+/// If this element cannot compute results for that class.
 pub(super) fn look_at_target(
     cx: &Context<'_>,
     target: Option<usize>,
@@ -136,24 +134,21 @@ pub(super) fn look_at_target(
     let own = &cx.graph().elements[cx.element()].class;
     let (class, name) = class_of(cx, target);
     if !device_class(cx, cx.element()).is_some_and(|own| own.serves(&class)) {
-        return Err(format!("FOR: {name} is none that a {own} can look up for"));
+        return Err(format!("FOR: {own} cannot compute results for {name}"));
     }
     if cx.flow().downstream(cx.element(), None, |_| false).contains(&target) {
         return Ok(Vec::new());
     }
-    Ok(vec![format!(
-        "FOR: no packet comes from here to {name}, so the answers are for nobody: put the chain \
-         somewhere in front of it"
-    )])
+    Ok(vec![format!("FOR: {name} is unreachable from this chain: place the chain upstream of it")])
 }
 
-/// Refuses what says where, and for whom, answers are written: with FOR they are not.
+/// Rejects arguments about annotations, which elements with `FOR` do not write.
 pub(super) fn refuse_with_target(args: &mut Args<'_>) {
     for keyword in ["ANNO", "CHK_ANNO"] {
         let mut text = None::<String>;
         args.read(keyword, &mut text);
         if text.is_some() {
-            args.error_at(keyword, "not with FOR: who takes the answers decides");
+            args.error_at(keyword, "not allowed with FOR, which writes no annotation");
         }
     }
 }
@@ -170,7 +165,7 @@ pub(super) fn read_number(args: &mut Args<'_>) -> Option<usize> {
     Some(number)
 }
 
-/// The `Batcher` that the chain of this element begins with.
+/// The `Batcher` of this element's chain.
 pub(super) fn batcher_before(cx: &Context<'_>) -> Option<usize> {
     let mut at = cx.element();
     for _ in 0..cx.graph().elements.len() {
@@ -188,10 +183,10 @@ impl Member {
         self.element
     }
 
-    /// Has the element [join](super::DeviceElement::join) its chain.
+    /// Calls [`join`](super::DeviceElement::join) of the element.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// That of the element, with its name.
     pub(super) fn join(
         self,
         cx: &mut Context<'_>,
@@ -204,7 +199,7 @@ impl Member {
     }
 }
 
-/// Has the element of a step [apply](super::DeviceElement::apply) its answers.
+/// Calls [`apply`](super::DeviceElement::apply) of the element of a step.
 pub(super) fn apply(cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch) {
     let class = device_class(cx, step.element).expect("members have steps");
     (class.apply)(cx, step, load, batch).expect("a chain belongs to one worker");

@@ -1,4 +1,4 @@
-//! Copies of tables on a device, which follow the changes of their elements.
+//! Device mirrors of tables, which follow the changes of their elements.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use warpswitch_rules::{Rule, RuleId, RuleRef};
 
 use super::place::Offload;
 
-/// Most memory that a table may take on a device, in bytes.
+/// Memory limit of a table on a device.
 const BYTES_MAX: usize = 4 << 30;
 
-/// Routes, which a device looks addresses up in.
+/// Device mirror of a route table, for lookups of addresses.
 #[derive(Debug)]
 pub(crate) struct RouteMirror<A: Address>(pub(crate) LiveRoutes<A>);
 
@@ -27,15 +27,15 @@ impl<A: Address> TableFollower<RouteChange<A>> for RouteMirror<A> {
     }
 }
 
-/// Routes, by which a device forwards headers.
+/// Device mirror of a route table, for forwarding headers.
 #[derive(Debug)]
 pub(crate) struct HeaderMirror(pub(crate) LiveHeaders);
 
 impl HeaderMirror {
-    /// A copy of these routes.
+    /// Builds the mirror.
     ///
     /// # Errors
-    /// Why there is none.
+    /// If the device has too little memory.
     pub(crate) fn build(
         offload: &Offload,
         routes: impl Iterator<Item = (Prefix<u32>, NextHop)> + Clone,
@@ -51,7 +51,7 @@ impl TableFollower<RouteChange<u32>> for HeaderMirror {
     }
 }
 
-/// Rules, which a device classifies frames by.
+/// Device mirror of a rule set.
 #[derive(Debug)]
 pub(crate) struct RuleMirror(pub(crate) LiveEngine);
 
@@ -67,10 +67,10 @@ impl TableFollower<RuleChange> for RuleMirror {
     }
 }
 
-/// The routes of `element` on the device: all chains share one copy.
+/// The device mirror of the routes of `element`, shared by all chains.
 ///
 /// # Errors
-/// Why there is none.
+/// If the device has too little memory.
 pub(crate) fn routes_of<L: RouteLookup>(
     element: &mut L,
     offload: &Offload,
@@ -84,10 +84,10 @@ pub(crate) fn routes_of<L: RouteLookup>(
     Ok(mirror)
 }
 
-/// The same of rules, with the same numbers.
+/// The device mirror of the rules of `element`, shared by all chains. Rule ids are the same.
 ///
 /// # Errors
-/// Why there is none.
+/// Without rules, or if `algorithm` cannot build them on the device.
 pub(crate) fn rules_of(
     element: &mut SdnClassifier,
     offload: &Offload,

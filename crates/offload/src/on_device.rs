@@ -1,4 +1,4 @@
-//! Texts of packets, searched on a device for the patterns of rules.
+//! Pattern search on a device for `IDSMatcher`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use warpswitch_scan::{PatternSets, ScanOptions, Scratch};
 
 use super::place::Offload;
 
-/// `IDSMatcher`, whose texts are searched on the device if there is one.
+/// `IDSMatcher` with pattern search on the device, if available.
 pub(crate) static IDS_MATCHER: ElementClass =
     warpswitch_inspect::class(|| Box::new(IdsMatcher::searching_by(search)));
 
@@ -28,26 +28,26 @@ fn search(
     Ok(Some(Box::new(DeviceSearch::new(&offload, engine, counts)?)))
 }
 
-/// Pages of a batch, 2 MB of texts, and batches that are under way at a time.
+/// Limits of a search: pages per batch (2 MB of texts), and batches in flight.
 const PAGES_MAX: usize = 64;
 const SLOTS: usize = 3;
 
-/// A queue for each group of rules that has patterns.
+/// Pattern search on a device, with a queue for each rule group that has patterns.
 #[derive(Debug)]
 pub(crate) struct DeviceSearch {
     offload: Arc<Offload>,
     groups: [Option<(Arc<DeviceScanner>, ScanQueue)>; GROUPS],
-    /// Chooses by bytes of texts.
+    /// Chooses the path by the bytes of texts.
     policy: Option<(Policy, Clock)>,
     scratch: Scratch,
     counts: Arc<SearchCounts>,
 }
 
 impl DeviceSearch {
-    /// Lays the patterns of `engine` out on a device. A few pages' worth of memory a group.
+    /// Loads the patterns of `engine` to the device. Each group has buffers for a few pages.
     ///
     /// # Errors
-    /// Why there is no room.
+    /// If the device has too little memory.
     pub(crate) fn new(
         offload: &Arc<Offload>,
         engine: &Engine,

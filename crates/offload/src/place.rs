@@ -1,4 +1,4 @@
-//! The device that a configuration's lookups are offloaded to.
+//! The device of a configuration: shared state of all chains that offload to it.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -14,12 +14,12 @@ use warpswitch_scan::Patterns;
 
 use super::texts::LentBytes;
 
-/// Frames of fewer bytes are copied: their pages may have others' bytes on them, too.
+/// Smaller frame buffers are copied: their pages may hold other data, too.
 const REACHED_BYTES_MIN: usize = 1 << 20;
-/// The most pieces of memory that a device is given to read.
+/// Limit of buffers mapped for a device.
 const REACHED_MAX: usize = 256;
 
-/// Frames that the device was given to read; none if it refused.
+/// A frame buffer mapped for the device; `memory` is `None` if the mapping failed.
 #[derive(Debug)]
 struct Reached {
     frames: Arc<Frames>,
@@ -27,7 +27,7 @@ struct Reached {
 }
 
 impl Reached {
-    /// Whether others than the device still have the frames.
+    /// Whether the frames are referenced elsewhere.
     fn is_used(&self) -> bool {
         let own = 1 + usize::from(self.memory.is_some());
         Arc::strong_count(&self.frames) > own
@@ -35,16 +35,16 @@ impl Reached {
     }
 }
 
-/// What chains search for, on the device for as long as one of them does.
+/// Patterns on the device, shared by the chains that search for them.
 #[derive(Debug)]
 struct Searched {
     patterns: Patterns,
     image: Weak<Loaded<ScanImage>>,
 }
 
-/// A device for the elements of a configuration, which who runs it hands to them by
-/// [`warpswitch_graph::Console::device`]. Without one, or when it is retired, elements do their
-/// work themselves.
+/// A device for the elements of a configuration. The host of the run passes it to them by
+/// [`warpswitch_graph::Console::device`]. Without one, or when it is retired, workers do the
+/// lookups.
 #[derive(Debug)]
 pub struct Offload {
     device: Arc<Device>,
@@ -60,8 +60,8 @@ impl Offload {
         Self::new(device, None)
     }
 
-    /// Offloads to `device` where that is cheaper, by `clock`, which tells the time since some
-    /// moment that stays the same: for each wide batch of a `Batcher` that looks up for others.
+    /// Offloads to `device` where that is cheaper. Decides for each wide batch of chains whose
+    /// members all have `FOR`. `clock` returns the time since a fixed moment.
     pub fn where_cheaper(device: Arc<Device>, clock: fn() -> Duration) -> Arc<Self> {
         Self::new(device, Some(clock))
     }
@@ -78,12 +78,12 @@ impl Offload {
         })
     }
 
-    /// What was chosen for wide batches, and why; nothing without a choice.
+    /// The policy, with counts of its choices; empty unless created by [`Offload::where_cheaper`].
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// What lookups cost.
+    /// Measured costs of lookups.
     pub fn costs(&self) -> &Arc<LookupCosts> {
         &self.costs
     }
@@ -93,14 +93,14 @@ impl Offload {
         &self.device
     }
 
-    /// Frames as memory that the device reads where it is: given to it the first time, which takes
-    /// 1 ms for 32 MB, and taken back when nobody else has them any more. `None` if there is little
-    /// of it, the device refuses, or it has no memory of its own.
+    /// Maps frames for in-place reads of the device. Cost of the first call: 1 ms for 32 MB.
+    /// Unmapped once nothing else references the frames. `None` if the buffer is small, the device
+    /// rejects it, or the device has no memory of its own.
     pub(super) fn reach(&self, frames: &Arc<Frames>) -> Option<Arc<HostMemory>> {
         if !self.device.is_card() || frames.bytes().len() < REACHED_BYTES_MIN {
             return None;
         }
-        // Who panicked with the lock held left a whole list.
+        // A panic cannot leave the list inconsistent.
         let mut reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = reached.iter().find(|known| Arc::ptr_eq(&known.frames, frames)) {
             return known.memory.clone();
@@ -115,10 +115,10 @@ impl Offload {
         memory
     }
 
-    /// Patterns on the device: once for all chains that search for the same ones, so that workers
-    /// share its memory and caches. Cost: that of building a search, the first time.
+    /// The image of `patterns` on the device, shared by all chains that search for the same ones.
+    /// Cost of the first call: building the image.
     pub(super) fn search_image(&self, patterns: Patterns) -> Arc<Loaded<ScanImage>> {
-        // Who panicked with the lock held left a whole list.
+        // A panic cannot leave the list inconsistent.
         let mut searched = self.searched.lock().unwrap_or_else(PoisonError::into_inner);
         searched.retain(|known| known.image.strong_count() > 0);
         let same = searched.iter().find(|known| known.patterns == patterns);
@@ -130,12 +130,12 @@ impl Offload {
         image
     }
 
-    /// What who runs the configuration has.
+    /// The device of the run; `None` without one.
     pub(crate) fn of(cx: &mut Context<'_>) -> Option<Arc<Self>> {
         cx.console().device()?.downcast().ok()
     }
 
-    /// Whether the device takes work.
+    /// Whether the device accepts work.
     pub(crate) fn is_ready(&self) -> bool {
         self.device.retired().is_none()
     }

@@ -1,18 +1,17 @@
-//! Offloading without being told where: chains behind the sources of a configuration.
+//! Automatic offload: inserts chains downstream of the sources of a configuration.
 //!
 //! ```text
 //! source ─► sdn ─► … ─► rt        source ─► Batcher … GPUSDNClassifier(FOR sdn)
 //!                                    … GPUIPLookup(FOR rt) … Debatcher ─► sdn ─► … ─► rt
 //! ```
-//! Lookups further on are done ahead, for the frames as they come from a source; payloads are
-//! searched ahead in the same way, for matchers. The elements that
-//! look up stay where they are and do all else, also the lookup of a packet whose answer does not
-//! hold; so what leaves is what left before. All packets of a source pass through its chain, and
-//! none overtakes another.
+//! A chain does the lookups of downstream elements ahead, for frames as the source emits them, and
+//! searches payloads ahead for matchers. The elements stay in place and do everything else,
+//! including lookups of packets whose result is invalid, so the output of the configuration is
+//! unchanged. All packets of a source pass its chain, in order.
 //!
-//! A source is whatever pushes packets that nobody pushed to it: `Unqueue` is one, too. A segment
-//! is all that lies between a source and the last of its lookups: it is as long as it can be, and
-//! of its elements only the lookups leave the worker.
+//! A source is any element that pushes packets that were not pushed to it: `Unqueue` is one, too.
+//! Only lookups move to the device; all other elements between a source and its last lookup stay on
+//! the worker.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -26,8 +25,8 @@ use warpswitch_packet::CACHED_RESULTS;
 
 use super::device_element::DeviceClass;
 
-/// The device element that computes results for elements of a class, and what a lookup costs there
-/// without them, see [`Target`].
+/// The device element that computes results for elements of `class`, and the cost of a lookup
+/// without them, see [`Target`](super::device_element::Target).
 fn server(registry: &Registry, class: &str) -> Option<(&'static str, u32)> {
     registry.classes().find_map(|server| {
         let targets = DeviceClass::of(server)?.targets;
@@ -36,31 +35,31 @@ fn server(registry: &Registry, class: &str) -> Option<(&'static str, u32)> {
     })
 }
 
-/// Which sources get a chain.
+/// The sources that get a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sources {
-    /// All that lead to lookups. Where packets of several meet, or ways of one behind a queue, they
-    /// come in another order than without chains.
+    /// All that lead to lookups. Where packets of several sources, or of several paths of one
+    /// source through queues, meet, chains change their relative order.
     All,
-    /// Those whose packets meet no others, nor those that went another way round a queue: all
-    /// packets come anywhere in the order that they had.
+    /// Those whose packets meet neither packets of other sources nor packets that took another path
+    /// around a queue: chains change no order.
     Apart,
 }
 
-/// What was put into a graph.
+/// The chains inserted into a graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Planned {
     /// The sources that lead to lookups, by name.
     pub sources: Vec<String>,
-    /// The elements whose lookups are done ahead, also by chains that were there before.
+    /// The elements whose lookups are done ahead, including those of existing chains.
     pub lookups: Vec<String>,
-    /// Elements that could have been, if packets had room for more answers.
+    /// Elements left out because packets have too few result slots.
     pub left_out: Vec<String>,
-    /// Elements that could have been, if the configuration had no chains of its own.
+    /// Elements left out because the configuration has chains of its own.
     pub left_alone: Vec<String>,
 }
 
-/// The name of the element that a member of a chain looks up for, as it is written.
+/// The argument `FOR` of a chain member; `None` for other elements.
 pub fn looks_up_for(element: &FlatElement, registry: &Registry) -> Option<String> {
     let class = registry.class(&element.class).and_then(DeviceClass::of);
     let is_member = class.is_some_and(|class| !class.targets.is_empty());
@@ -69,18 +68,18 @@ pub fn looks_up_for(element: &FlatElement, registry: &Registry) -> Option<String
     target.filter(|_| is_member)
 }
 
-/// The elements that members of chains look up for.
+/// The elements that chain members compute results for.
 fn served(graph: &FlatGraph, registry: &Registry) -> BTreeSet<usize> {
     let target = |(idx, member)| graph.find_from(idx, &looks_up_for(member, registry)?);
     graph.elements.iter().enumerate().filter_map(target).collect()
 }
 
-/// Puts a chain behind those `wanted` of the sources of `graph` from which packets are pushed to
-/// lookups that a device can do. `arguments` are those of the `Batcher`s. The ports of the graph
-/// have to be found anew afterwards.
+/// Inserts chains downstream of the `wanted` sources of `graph` that push packets to lookups that a
+/// device can do. `arguments` are those of the `Batcher`s. The caller must resolve the ports of the
+/// graph again afterwards.
 ///
-/// A graph that has a `Batcher` is left as it is: who wrote it has decided. What that leaves out is
-/// told.
+/// A graph that has a `Batcher` is not changed, because its author has chosen the chains. The
+/// result lists the lookups that this leaves out.
 pub fn plan(
     graph: &mut FlatGraph,
     ports: &[ElementPorts],
@@ -92,7 +91,7 @@ pub fn plan(
     let is_source = |idx: &usize| ports[*idx].is_push_source();
     let is_pushed = |idx: usize| ports[idx].inputs.contains(&Processing::Push);
     let reached = |source: usize| -> BTreeSet<usize> {
-        // What rests in a queue was looked up for, too, but may be there for long.
+        // Results could wait in a queue for long, so the search stops there.
         let found = flow.downstream(source, None, |visit| !is_pushed(visit.at.element));
         let is_lookup = |idx: &usize| server(registry, &graph.elements[*idx].class).is_some();
         found.into_iter().filter(|idx| is_lookup(idx) && is_pushed(*idx)).collect()
@@ -144,8 +143,8 @@ pub fn plan(
     planned
 }
 
-/// Whether packets of one output of a source come to where those of another go: a chain behind the
-/// one would have them overtaken by the others.
+/// Whether packets of two outputs of a source meet: a chain on one output would let packets of the
+/// other overtake.
 fn has_ways_that_meet(ports: &ElementPorts, flow: &Flow, source: usize) -> bool {
     let mut seen = BTreeSet::new();
     (0..ports.outputs.len()).any(|port| {
@@ -157,9 +156,9 @@ fn has_ways_that_meet(ports: &ElementPorts, flow: &Flow, source: usize) -> bool 
     })
 }
 
-/// Whether all packets that come to where those of `source` go, queued or not, come from there, and
-/// the same way: of those that are pushed to an element directly and behind a queue, and of those
-/// that it takes from several queues, time says which is first.
+/// Whether all elements downstream of `source`, even beyond queues, get packets only from it and on
+/// one path. Where direct and queued packets meet, or an element pulls from several queues, the
+/// order depends on timing.
 fn is_apart(graph: &FlatGraph, ports: &[ElementPorts], flow: &Flow, source: usize) -> bool {
     let mut own: BTreeSet<usize> = flow.downstream(source, None, |_| false).into_iter().collect();
     own.insert(source);
@@ -187,8 +186,8 @@ fn is_apart(graph: &FlatGraph, ports: &[ElementPorts], flow: &Flow, source: usiz
     })
 }
 
-/// Lookups that are done ahead, the dearest first, each with which of a packet's answers are its,
-/// no two the same where a source leads to both. And those for which none is left.
+/// The lookups to do ahead, the most expensive first, with their result slots: lookups of the same
+/// source have different slots. Also returns the lookups without a free slot.
 fn numbered(
     graph: &FlatGraph,
     registry: &Registry,
@@ -213,7 +212,7 @@ fn numbered(
     (chosen, left_out)
 }
 
-/// Brings connections into the order that a flat graph has them in, each with where it is written.
+/// Restores the order of connections of a flat graph, with their spans.
 fn sort(graph: &mut FlatGraph) {
     let spans = std::mem::take(&mut graph.connection_spans);
     let connections = std::mem::take(&mut graph.connections);
@@ -222,7 +221,7 @@ fn sort(graph: &mut FlatGraph) {
     (graph.connections, graph.connection_spans) = all.into_iter().unzip();
 }
 
-/// Puts one chain into what leaves `from`.
+/// Inserts one chain downstream of `from`.
 fn insert(
     graph: &mut FlatGraph,
     registry: &Registry,
@@ -259,7 +258,7 @@ fn insert(
     for (idx, &(lookup, number)) in lookups.iter().enumerate() {
         let FlatElement { name, class, .. } = graph.elements[lookup].clone();
         let (class, _) = server(registry, &class).expect("a lookup that can be served");
-        // What FOR names is sought in the member's own scope first: no name there may be its.
+        // FOR searches the scope of the member first, so names there must not collide.
         let arguments = match number == idx {
             true => format!("FOR {name}"),
             false => format!("FOR {name}, LOOKUP {number}"),
@@ -306,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn each_source_gets_a_chain_for_what_it_leads_to() {
+    fn inserts_a_chain_per_source_for_its_lookups() {
         let config =
             "a :: InfiniteSource -> c :: Counter -> rt :: StaticIPLookup(0/0 0) -> Discard;
             b :: InfiniteSource -> sdn :: SDNClassifier(x) -> rt;
@@ -322,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_whose_packets_meet_others_can_be_left_alone() {
+    fn skips_sources_whose_packets_meet_others() {
         let apart = |config: &str| planned_for(config, Sources::Apart).0.sources;
         let rt = "StaticIPLookup(0/0 0)";
         let two = format!(
@@ -330,7 +329,7 @@ mod tests {
             b :: InfiniteSource -> {rt} -> qb :: Queue -> ub :: Unqueue -> Discard;"
         );
         assert_eq!(apart(&two), names(&["a", "b"]));
-        // They meet in a queue, before or behind their lookups, or in front of one that pulls.
+        // They meet in a queue, before or after their lookups, or at an element that pulls.
         assert_eq!(apart(&format!("{two} InfiniteSource -> qb;")), names(&["a"]));
         let meet = two.replace("qb :: Queue -> ub :: Unqueue", "qa");
         assert_eq!(apart(&meet), names(&[]));
@@ -339,7 +338,7 @@ mod tests {
             InfiniteSource -> Queue -> [1] s;"
         );
         assert_eq!(apart(&pulled), names(&[]));
-        // Some packets of one source go round what rests of it in a queue.
+        // Some packets of a source bypass those in a queue.
         let round = format!(
             "InfiniteSource -> t :: Tee -> Queue -> Unqueue -> {rt} -> c :: Counter -> Discard;
             t[1] -> c;"
@@ -360,13 +359,13 @@ mod tests {
             t[1] -> Queue -> Discard;"
         );
         assert_eq!(apart(&queues), names(&["a"]));
-        // Nothing comes out of that.
+        // `Idle` emits nothing.
         let idle = format!("a :: InfiniteSource -> rt :: {rt} -> Discard; Idle -> rt;");
         assert_eq!(apart(&idle), names(&["a"]));
     }
 
     #[test]
-    fn ways_of_a_source_that_meet_keep_their_order() {
+    fn skips_sources_whose_outputs_meet() {
         let config = |end: &str| {
             format!(
                 "f :: FromDump(x, FORCE_IP true) -> StaticIPLookup(0/0 0) -> c :: Counter
@@ -382,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn payloads_are_searched_ahead_first_of_all() {
+    fn payload_searches_get_slots_first() {
         let config = "i :: InfiniteSource -> sdn :: SDNClassifier(x) -> Strip(14)
             -> ids :: IDSMatcher(RULES y) -> rt :: StaticIPLookup(0/0 0) -> Discard;";
         let (planned, text) = planned(config);
@@ -393,14 +392,14 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_without_lookups_stays_as_it_is() {
+    fn keeps_configurations_without_lookups() {
         let (planned, text) = planned("InfiniteSource -> Counter -> Discard;");
         assert_eq!(planned, Planned::default());
         assert!(!text.contains("Batcher"), "{text}");
     }
 
     #[test]
-    fn a_configuration_with_chains_stays_as_it_is() {
+    fn keeps_configurations_with_chains() {
         let chain = |member: &str| {
             format!(
                 "Batcher -> HostToDeviceMemcpy -> {member} -> DeviceToHostMemcpy
@@ -423,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rested_in_a_queue_is_looked_up_behind_it() {
+    fn treats_an_unqueue_as_a_source() {
         let config = "InfiniteSource -> Queue -> u :: Unqueue -> rt :: StaticIPLookup(0/0 0)
             -> Discard;";
         let (planned, _) = planned(config);
@@ -431,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_have_room_for_the_lookups_that_they_come_to() {
+    fn sources_share_result_slots() {
         let path = |n: u32| format!("InfiniteSource -> r{n} :: StaticIPLookup(0/0 0) -> Discard;");
         let (planned, text) = planned(&(1..=5).map(path).collect::<String>());
         assert_eq!((planned.lookups.len(), planned.left_out.len()), (5, 0));
@@ -440,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn what_packets_have_no_room_for_is_left_out() {
+    fn leaves_out_cheap_lookups_without_a_slot() {
         let config =
             "InfiniteSource -> t :: Tee(3); t[0] -> one :: StaticIPLookup(0/0 0) -> Discard;
             t[1] -> two :: RadixIPLookup(0/0 0) -> Discard;

@@ -1,14 +1,14 @@
-//! What the payloads of a chain are searched for: the patterns of all its matchers, each once.
+//! Pattern searches of a chain: the union of the patterns of its matchers.
 //!
 //! ```text
 //! patterns of matcher 0 ─┐
-//! patterns of matcher 1 ─┴─► union, by group ─► an image on the device, the same for all chains
+//! patterns of matcher 1 ─┴─► union, by group ─► image on the device, shared by all chains
 //!                                                 │
-//!           matcher 1 ◄─ its own numbers ◄─ which patterns of the union occur in a payload
+//!           matcher 1 ◄─ own pattern ids ◄─ patterns of the union that occur in a payload
 //! ```
-//! Which of a chain's matchers a packet is for is known behind the queue only, so payloads would
-//! have to be searched for each of them. Matchers with the same rules cost one search in the place
-//! of two; with others the search is for more patterns, over the same bytes, which pass once.
+//! The predicates of matchers are evaluated only after the `GPUCompletionQueue`, so each payload is
+//! searched for the patterns of all matchers. The union makes that one pass over the bytes.
+//! Matchers with the same rules add no cost; others add patterns.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -21,34 +21,34 @@ use warpswitch_scan::{Pattern, PatternId, Patterns, ScanError};
 
 use super::place::Offload;
 
-/// In the place of a number: the pattern is another element's.
+/// Marks patterns of other elements.
 const ELSEWHERE: u32 = u32::MAX;
 
-/// The searches of a chain, by group of rules.
+/// The searches of a chain, by rule group.
 #[derive(Debug, Default)]
 pub(crate) struct Searches {
     images: [Option<Arc<Loaded<ScanImage>>>; GROUPS],
     members: Vec<Member>,
 }
 
-/// An element that has payloads searched.
+/// An element whose patterns are searched.
 #[derive(Debug)]
 struct Member {
     element: usize,
     groups: [Own; GROUPS],
 }
 
-/// Which patterns of a union an element has.
+/// The patterns of a union that an element has.
 #[derive(Debug, Default)]
 struct Own {
-    /// Of each pattern of the union its number in the element's list, or [`ELSEWHERE`].
+    /// By pattern of the union, its id in the element's list, or [`ELSEWHERE`].
     numbers: Vec<u32>,
     len: usize,
-    /// Whether the numbers are the same.
+    /// Whether both lists are the same.
     is_all: bool,
 }
 
-/// The patterns of a chain, while elements join.
+/// The patterns of a chain while elements join.
 #[derive(Debug, Default)]
 pub(super) struct Union {
     patterns: [Patterns; GROUPS],
@@ -56,8 +56,8 @@ pub(super) struct Union {
 }
 
 impl Union {
-    /// Takes in the patterns of an element; if they are too many together, its payloads are left to
-    /// the worker.
+    /// Adds the patterns of an element. If the union would be too large, the worker searches for
+    /// this element instead.
     pub(super) fn add(&mut self, element: usize, wanted: &[Patterns; GROUPS]) {
         let mut patterns = self.patterns.clone();
         let mut groups = [const { Own { numbers: Vec::new(), len: 0, is_all: false } }; GROUPS];
@@ -71,7 +71,7 @@ impl Union {
         self.members.push(Member { element, groups });
     }
 
-    /// Has the device get ready for them.
+    /// Loads the patterns to the device.
     pub(super) fn load(self, offload: &Offload) -> Searches {
         let Self { patterns, mut members } = self;
         for member in &mut members {
@@ -85,8 +85,8 @@ impl Union {
     }
 }
 
-/// Adds the patterns of `wanted` that `union` has not: of equal ones as many as are in either.
-/// Gives the number in `wanted` of each pattern of the union.
+/// Adds the patterns of `wanted` that `union` lacks. Duplicates occur as often as in the list that
+/// has more of them. Returns, by pattern of the union, its id in `wanted`.
 fn unite(union: &mut Patterns, wanted: &Patterns) -> Result<Vec<u32>, ScanError> {
     let mut known: HashMap<Pattern<'_>, VecDeque<PatternId>> = HashMap::new();
     let before = union.clone();
@@ -112,18 +112,18 @@ impl Searches {
         &self.images
     }
 
-    /// Whether anybody has patterns in a group.
+    /// Whether any element has patterns in a group.
     pub(super) fn wants(&self, group: usize) -> bool {
         self.images[group].is_some()
     }
 
-    /// The part of an element, by its number; none if its payloads are not searched.
+    /// The part of element number `element`; `None` if its patterns are not searched.
     pub(crate) fn of(&self, element: usize) -> Option<Part<'_>> {
         self.members.iter().find(|member| member.element == element).map(|member| Part { member })
     }
 }
 
-/// What an element has of a chain's searches.
+/// The part of one element in the searches of a chain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part<'s> {
     member: &'s Member,
@@ -135,12 +135,12 @@ impl Part<'_> {
         self.member.groups[group].len > 0
     }
 
-    /// Whether what a search finds in a payload of a group is the element's as it is.
+    /// Whether the matches of a group need no translation for the element.
     pub(crate) fn is_all(&self, group: usize) -> bool {
         self.member.groups[group].is_all
     }
 
-    /// Adds those of `found` that are the element's, by its own numbers.
+    /// Appends the element's matches in `found` to `out`, by its own ids.
     pub(crate) fn pick(&self, group: usize, found: &[PatternId], out: &mut Vec<PatternId>) {
         let numbers = &self.member.groups[group].numbers;
         let own = found.iter().map(|id| PatternId(numbers[id.0 as usize]));
@@ -148,29 +148,29 @@ impl Part<'_> {
     }
 }
 
-/// Which patterns occur in the payloads of a batch.
+/// Pattern matches in the payloads of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) ids: Vec<PatternId>,
-    /// By packet, which of these are its, and its group; none where it is not known.
+    /// By packet, its range of `ids` and its group; `None` if its payload was not searched.
     pub(crate) of: Vec<Option<(Range<usize>, usize)>>,
 }
 
 impl Found {
-    /// What occurs in a packet's payload.
+    /// The matches of packet number `place`.
     pub(crate) fn of(&self, place: usize) -> Option<&[PatternId]> {
         let (range, _) = self.of.get(place)?.clone()?;
         Some(&self.ids[range])
     }
 
-    /// Forgets a batch, for one of so many packets.
+    /// Clears the matches for a batch of `packets` packets.
     pub(crate) fn clear(&mut self, packets: usize) {
         self.ids.clear();
         self.of.clear();
         self.of.resize(packets, None);
     }
 
-    /// Takes over what is an element's of what a search found, for the packets that `is_for` says.
+    /// Copies the matches of an element from `found`, for packets selected by `is_for`.
     pub(crate) fn pick(&mut self, part: Part<'_>, found: &Self, is_for: impl Fn(usize) -> bool) {
         self.clear(found.of.len());
         for (place, entry) in found.of.iter().enumerate() {
@@ -199,9 +199,9 @@ mod tests {
     }
 
     proptest! {
-        /// Each element gets the numbers of its own patterns back, all of them, equal ones too.
+        /// Each element gets the ids of all its own patterns back, duplicates included.
         #[test]
-        fn a_union_has_each_pattern_of_each_element(
+        fn union_has_each_pattern_of_each_element(
             lists in prop::collection::vec(
                 prop::collection::vec((prop::collection::vec(97u8..100, 1..3), any::<bool>()), ..9),
                 1..4,

@@ -1,8 +1,8 @@
-//! What packets give a device to look up: slices of them, found wherever they are.
+//! Slices: the parts of packets that kernels read.
 //!
-//! A slice of all packets of a wide batch is a column of words. The device reads columns; how a
-//! field is found behind tags, options and extension headers is the worker's affair, once for all
-//! elements that ask for it.
+//! The slices of one kind in a wide batch form a column of words, which the device reads. The
+//! worker finds the fields behind tags, options and extension headers, once for all elements that
+//! share the slice.
 
 use warpswitch_elements::frame_key;
 use warpswitch_elements::route_lookup::PacketAddress;
@@ -18,7 +18,7 @@ use super::anno::Predicate;
 /// Words of a packet that are sent without slices, at most.
 pub(super) const FRAME_WORDS: usize = 1536 / 4;
 
-/// Of addresses.
+/// An address family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// IPv4.
@@ -74,15 +74,15 @@ impl PacketSlice {
 /// What a packet gives a device to look up: a slice of it.
 #[derive(Clone, Copy, Debug)]
 pub enum Slice {
-    /// The destination in an IP header: the one that is marked, else that of a frame that begins
-    /// with its Ethernet header, behind what tags there are; 0 where there is none.
+    /// The destination in the IP header: of the marked header, or else of an Ethernet frame with or
+    /// without VLAN tags; 0 if there is none.
     HeaderDestination(Family),
     /// The destination annotation.
     Destination(Family),
-    /// An IPv4 header so many bytes behind the start of the packet, with what length tells of it:
-    /// see [`warpswitch_gpu::routes::Slice`].
+    /// The IPv4 header at an offset in the packet, with the packet length: see
+    /// [`warpswitch_gpu::routes::Slice`].
     IpHeader(u32),
-    /// The key of a frame that begins with its Ethernet header, wherever its fields are.
+    /// The flow key of an Ethernet frame.
     Key(&'static Schema),
     /// Words that another crate defines.
     Custom(&'static PacketSlice),
@@ -102,7 +102,7 @@ impl PartialEq for Slice {
 }
 
 impl Slice {
-    /// Words that it takes.
+    /// Words of a slice.
     pub(crate) fn words(self) -> usize {
         match self {
             Slice::HeaderDestination(family) | Slice::Destination(family) => match family {
@@ -115,20 +115,20 @@ impl Slice {
         }
     }
 
-    /// What it is called.
+    /// Its name in the handler `slices`.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Slice::HeaderDestination(Family::Ipv4) => "destination in the header",
-            Slice::HeaderDestination(Family::Ipv6) => "destination in the IPv6 header",
-            Slice::Destination(Family::Ipv4) => "destination annotation",
-            Slice::Destination(Family::Ipv6) => "destination annotation of IPv6",
-            Slice::IpHeader(_) => "the IPv4 header, and the packet's length",
+            Slice::HeaderDestination(Family::Ipv4) => "IPv4 header destination",
+            Slice::HeaderDestination(Family::Ipv6) => "IPv6 header destination",
+            Slice::Destination(Family::Ipv4) => "IPv4 destination annotation",
+            Slice::Destination(Family::Ipv6) => "IPv6 destination annotation",
+            Slice::IpHeader(_) => "IPv4 header and packet length",
             Slice::Key(schema) => schema.name,
             Slice::Custom(slice) => slice.name,
         }
     }
 
-    /// Words that `packets` of them take, so that what comes behind begins as steps need it.
+    /// Words of a column of `packets` slices, padded for the alignment of the next column.
     pub(crate) fn column_words(self, packets: usize) -> usize {
         (self.words() * packets).next_multiple_of(ALIGN_WORDS)
     }
@@ -285,7 +285,7 @@ impl Part {
         }
     }
 
-    /// Writes the keys of a batch.
+    /// Writes the flow keys of a batch.
     fn cut_keys(&self, batch: &Batch, room: &mut [u32], keyless: &mut dyn FnMut(usize)) {
         let Some(extractor) = &self.extractor else { return };
         let is_unpainted = batch.anno_column(annotation::PAINT) == Some(Column::All(0));
@@ -333,7 +333,7 @@ fn keep_only(
 /// Adds the keys of cached results for frames, see [`frame_key`].
 pub(super) fn add_frame_keys(batch: &Batch, keys: &mut Vec<Option<u32>>) {
     match batch.lent_frames() {
-        // Nobody has painted them.
+        // These packets have no paint.
         Some(frames) => {
             keys.extend(frames.map(|frame| Some(Packet::lent_extent(frame.len())? << 8)));
         }
@@ -341,25 +341,25 @@ pub(super) fn add_frame_keys(batch: &Batch, keys: &mut Vec<Option<u32>>) {
     }
 }
 
-/// The IPv4 header `at` bytes behind the start of a packet; one of no bytes if it ends before.
+/// The IPv4 header at offset `at`; empty if the packet is shorter.
 pub(super) fn ip_header(packet: &Packet, at: u32) -> routes::Slice {
     routes::Slice::new(packet.data().get(at as usize..).unwrap_or(&[]))
 }
 
-/// The words of an address, the first bits first.
+/// The words of an address, most significant first.
 fn words_of(address: u128) -> [u32; 4] {
     [96, 64, 32, 0].map(|shift| (address >> shift) as u32)
 }
 
-/// The destination of an IPv4 header; 0 where there is none.
+/// The destination of an IPv4 header; 0 if there is none.
 #[inline]
 fn destination4(data: &[u8], header: Option<usize>) -> u32 {
     let found = header_destination::<4>(data, header, 16, 0x0800);
     found.map_or(0, |(_, address)| u32::from_be_bytes(address))
 }
 
-/// The destination of an IP header, which has it `offset` bytes from its start, where `header` says
-/// or behind what announces it by `ethertype`; and where in the data it is.
+/// The destination of an IP header, at `offset` in the header, and its offset in `data`. The header
+/// is at `header`, or else after the EtherType `ethertype` of a frame.
 #[inline]
 fn header_destination<const BYTES: usize>(
     data: &[u8],
@@ -375,7 +375,7 @@ fn header_destination<const BYTES: usize>(
     Some((at, *data.get(at..)?.first_chunk()?))
 }
 
-/// Where the header that `ethertype` announces begins in an Ethernet frame, behind VLAN tags.
+/// Offset of the header after `ethertype` in an Ethernet frame, behind VLAN tags.
 fn header_of_frame(frame: &[u8], ethertype: u16) -> Option<usize> {
     const TAGS_MAX: usize = 4;
     let mut at = 12;
@@ -389,7 +389,7 @@ fn header_of_frame(frame: &[u8], ethertype: u16) -> Option<usize> {
     None
 }
 
-/// Copies the start of each packet, word by word.
+/// Copies the first [`FRAME_WORDS`] words of each packet.
 pub(super) fn copy_frames(batch: &Batch, room: &mut [u32]) {
     for (packet, room) in batch.iter_ahead().zip(room.chunks_exact_mut(FRAME_WORDS)) {
         let (fours, rest) = packet.data().as_chunks::<4>();

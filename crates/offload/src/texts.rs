@@ -1,14 +1,14 @@
-//! Payloads of wide batches, which a device searches where they lie.
+//! Payloads of wide batches, which a device searches in place.
 //!
 //! ```text
-//! packet borrows its bytes ─► in memory that the card was given to read: nothing is copied
-//! packet has bytes of its own ─► copied to the room of its batch, which the card reads
+//! packet shares the frame buffer of a source ─► mapped for the card: zero copy
+//! packet owns its bytes ─► copied to the buffer of its wide batch, which the card reads
 //! ```
-//! Frames that sources lend to packets lie in one piece for as long as the run takes; the device is
-//! given that piece when the first of its packets comes. Who holds packets in a chain holds the
-//! frames, and nobody writes to these ([`warpswitch_packet::lend`]). What is found comes back with
-//! the answers of the batch, and goes with its packets to whoever follows flows: order matters
-//! there, and here it does not.
+//! Frames that sources share with packets lie in one buffer for the whole run, which is mapped for
+//! the device when the first of its packets arrives. Packets in a chain keep the frames alive, and
+//! shared frames are copied on write ([`warpswitch_packet::lend`]). Matches return with the results
+//! of the wide batch and go with its packets to the element that tracks flows, which needs their
+//! order; the search does not.
 
 use std::ops::Range;
 use std::sync::{Arc, Weak};
@@ -27,25 +27,25 @@ use super::anno::Predicate;
 use super::place::Offload;
 use super::searches::{Found, Searches, Union};
 
-/// Bytes of a packet's payload for which there is room, on average: of an Ethernet frame.
+/// Average payload bytes per packet that buffers are sized for: an Ethernet frame.
 const TEXT_BYTES: usize = 1536;
-/// The most pages of a wide batch: 16 MB of payloads. What is beyond it the worker searches.
+/// Page limit of a wide batch: 16 MB of payloads. The worker searches the rest.
 const PAGES_MAX: usize = 512;
-/// Pieces of memory that a chain knows: of as many sources in turn.
+/// Mapped buffers that a chain caches: one per active source.
 const KNOWN_MAX: usize = 4;
 
-/// What an element has payloads searched for.
+/// A search of payloads that an element requires.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
-    /// How packets begin.
+    /// Link type of the packets.
     pub(crate) link: LinkType,
-    /// The patterns of each group of rules.
+    /// The patterns of each rule group.
     pub(crate) patterns: [Patterns; GROUPS],
-    /// Whether it is for an element behind the chain.
+    /// Whether the results are for an element downstream of the chain.
     pub(crate) is_ahead: bool,
 }
 
-/// Frames, for a device.
+/// A frame buffer, for mapping.
 #[derive(Debug)]
 pub(super) struct LentBytes(pub(super) Arc<Frames>);
 
@@ -55,53 +55,53 @@ impl SharedBytes for LentBytes {
     }
 }
 
-/// Finds the payloads of batches for elements of a chain.
+/// Collects the payloads of wide batches for the searches of a chain.
 #[derive(Debug)]
 pub(super) struct TextPart {
-    /// How packets begin.
+    /// Link type of the packets.
     link: LinkType,
     union: Union,
-    /// Empty until all elements have joined.
+    /// Empty until all members have joined.
     searches: Arc<Searches>,
     packets_max: usize,
     pages_max: usize,
-    /// Memory that the device reads, of which payloads were of late.
+    /// Mapped buffers of recent payloads.
     known: Vec<Arc<HostMemory>>,
-    /// Frames of late that it does not read: so nobody asks for each of their packets anew.
+    /// The last frames that could not be mapped, to skip further attempts.
     refused: Weak<Frames>,
-    /// By group, whose they are and where in the packet.
+    /// By group: index of the packet, offset and length of its payload.
     found: [Vec<(u32, u32, u32)>; GROUPS],
-    /// Whether what is found is for an element behind the chain.
+    /// Whether results are for an element downstream of the chain.
     is_ahead: bool,
     /// Which packets each element is for.
     only: Vec<Option<Predicate>>,
 }
 
-/// The payloads of a batch.
+/// The payloads of a wide batch.
 #[derive(Debug)]
 pub(crate) struct BatchTexts {
     pub(crate) link: LinkType,
     pub(crate) texts: Texts,
-    /// Where their column begins, and words of texts that lie in the chain.
+    /// First word of their column, and words of copied payloads.
     pub(crate) column_at: usize,
     pub(crate) texts_words: usize,
-    /// Payloads for which there was no room.
+    /// Payloads that exceeded the buffers.
     pub(crate) left_out: u64,
     pub(crate) searches: Arc<Searches>,
-    /// Where in the chain's answers is what was found, by group; none if it is not searched.
+    /// The results of each group in those of the chain; `None` before the search.
     answers: Option<[Range<usize>; GROUPS]>,
-    /// What was found, once that was read.
+    /// The matches, once read.
     found: Found,
     is_read: bool,
-    /// By packet, the key of its payload, if results are for an element behind the chain.
+    /// By packet, the result key of its payload, if results are for an element downstream.
     keys: Vec<Option<u32>>,
-    /// Of each group payloads that were searched, and those that are left to the worker.
+    /// By group, payloads searched by the device, and payloads left to the worker.
     counts: [(u64, u64); GROUPS],
     scratch: TextFindings,
 }
 
 impl BatchTexts {
-    /// Has the device search them, whichever of the chain's elements asks first.
+    /// Launches the searches, at the first call of any chain member.
     pub(crate) fn search(&mut self, chain: &mut Chain) {
         if self.answers.is_some() {
             return;
@@ -115,8 +115,7 @@ impl BatchTexts {
         self.answers = Some(answers);
     }
 
-    /// Reads what was found in a batch of so many packets, whichever of the chain's elements is
-    /// first.
+    /// Reads the matches in a batch of `packets` packets, at the first call of any chain member.
     pub(crate) fn read(&mut self, chain: &Chain, packets: usize) {
         if std::mem::replace(&mut self.is_read, true) {
             return;
@@ -139,18 +138,18 @@ impl BatchTexts {
         }
     }
 
-    /// What was read, by the numbers of [`Searches`].
+    /// The matches, by pattern ids of [`Searches`].
     pub(crate) fn found(&self) -> &Found {
         &self.found
     }
 
-    /// By packet, the key of the payload that was searched.
+    /// By packet, the result key of its payload.
     pub(crate) fn keys(&self) -> &[Option<u32>] {
         &self.keys
     }
 
-    /// How many payloads of the groups that `has` says the device searched, and how many are left
-    /// to the worker.
+    /// Payloads that the device searched and that it left to the worker, in groups selected by
+    /// `has`.
     pub(crate) fn counts(&self, has: impl Fn(usize) -> bool) -> (u64, u64) {
         let groups = self.counts.iter().enumerate().filter(|(group, _)| has(*group));
         groups.fold((0, self.left_out), |(searched, asked), (_, counts)| {
@@ -160,10 +159,10 @@ impl BatchTexts {
 }
 
 impl TextPart {
-    /// For batches of up to so many packets.
+    /// For wide batches of up to `packets_max` packets.
     pub(super) fn new(link: LinkType, packets_max: usize) -> Self {
         let pages = (packets_max * TEXT_BYTES).div_ceil(4 * PAGE_WORDS);
-        // Each group may leave a page with little on it.
+        // Each group may leave its last page nearly empty.
         let pages_max = (pages + GROUPS).min(PAGES_MAX);
         Self {
             link,
@@ -188,12 +187,12 @@ impl TextPart {
         }
     }
 
-    /// Has the device get ready for what all elements want.
+    /// Loads the patterns of all members to the device.
     pub(super) fn load(&mut self, offload: &Offload) {
         self.searches = Arc::new(std::mem::take(&mut self.union).load(offload));
     }
 
-    /// The room that it needs in a chain, with that for answers.
+    /// The room that it needs in a chain, including results.
     pub(super) fn room(&self) -> ChainRoom {
         ChainRoom {
             words: Texts::column_words(self.packets_max, self.pages_max),
@@ -221,8 +220,8 @@ impl TextPart {
         }
     }
 
-    /// Writes the column of a batch's payloads to the words of its chain from `column_at` on, and
-    /// those that no device can reach elsewhere from `texts_at` on. Gives the column's words.
+    /// Writes the payload column of a batch to `words` from `column_at` on, and copies payloads
+    /// outside of mapped buffers to `texts_at` on. Returns the words of the column.
     pub(super) fn cut(
         &mut self,
         batch: &Batch,
@@ -262,7 +261,7 @@ impl TextPart {
                 let text = &packet.data()[at as usize..][..bytes as usize];
                 let place = match self.place(packet, text, offload) {
                     Some(place) => Some(place),
-                    // What would not be searched takes no room from what follows.
+                    // Does not copy payloads that would not be searched.
                     None if !list.texts.takes(text.len()) => None,
                     None if next + text_words(text.len()) <= words.len() => {
                         let place = put_text(words, next, text);
@@ -282,9 +281,9 @@ impl TextPart {
         list.texts.end(&mut words[column_at..])
     }
 
-    /// Where the device finds a text that a packet has borrowed.
+    /// The place of `text` in a mapped buffer; `None` if its frame is not mapped.
     fn place(&mut self, packet: &Packet, text: &[u8], offload: &Offload) -> Option<Place> {
-        // By address: who lent it stands in a line of the packet that nobody else looks at.
+        // By address: the owner is in a cache line of the packet that nothing else reads here.
         if let Some(place) = self.known.iter().find_map(|memory| memory.place(text)) {
             return Some(place);
         }

@@ -131,14 +131,14 @@ impl<S: Read + Write> ControlClient<S> {
     /// Reads the greeting of the server.
     ///
     /// # Errors
-    /// If the server is no control socket.
+    /// If the server is not a control socket.
     pub fn new(stream: S) -> io::Result<Self> {
         let deadline = Instant::now() + TIMEOUT;
         let mut client = Self { stream: BufReader::with_capacity(1 << 16, stream), deadline };
         let greeting = client.line()?;
         match greeting.starts_with(GREETING) {
             true => Ok(client),
-            false => Err(invalid(&format!("'{greeting}' is not how a control socket greets"))),
+            false => Err(invalid(&format!("'{greeting}' is not the greeting of a control socket"))),
         }
     }
 
@@ -200,7 +200,7 @@ impl<S: Read + Write> ControlClient<S> {
             let number = line.get(..3).and_then(|digits| digits.parse::<u16>().ok());
             let mark = line.as_bytes().get(3).copied();
             let (Some(number), Some(b' ' | b'-')) = (number, mark) else {
-                return Err(invalid(&format!("'{line}' is no reply")));
+                return Err(invalid(&format!("invalid reply '{line}'")));
             };
             code = number;
             texts.push(line[4..].to_owned());
@@ -220,7 +220,7 @@ impl<S: Read + Write> ControlClient<S> {
         let bytes = line.strip_prefix("DATA ").and_then(|digits| digits.parse::<u64>().ok());
         match bytes {
             Some(bytes) if bytes <= DATA_BYTES_MAX => self.data(bytes, kept_bytes).map(Ok),
-            _ => Err(invalid(&format!("'{line}' announces no answer of less than 64 MiB"))),
+            _ => Err(invalid(&format!("invalid reply '{line}'; expected DATA of at most 64 MiB"))),
         }
     }
 
@@ -260,7 +260,7 @@ impl<S: Read + Write> ControlClient<S> {
             line.extend_from_slice(&received[..len.min(LINE_BYTES_MAX + 1)]);
             self.stream.consume(end.map_or(len, |end| end + 1));
             if line.len() > LINE_BYTES_MAX {
-                return Err(invalid("it sends lines that do not end"));
+                return Err(invalid("a line of the server is too long"));
             }
             if end.is_some() {
                 let text = clean(&String::from_utf8_lossy(&line).replace('\r', ""));
@@ -352,13 +352,13 @@ mod tests {
         let greeted = |rest: &[u8]| [b"Click::ControlSocket/1.3\r\n", rest].concat();
         let long = [b'x'; 10_000];
         let cases: [(Vec<u8>, &str); 8] = [
-            (b"SSH-2.0-x\r\n".to_vec(), "'SSH-2.0-x' is not how a control socket greets"),
+            (b"SSH-2.0-x\r\n".to_vec(), "'SSH-2.0-x' is not the greeting of a control socket"),
             (b"".to_vec(), "has stopped"),
-            (long.to_vec(), "lines that do not end"),
+            (long.to_vec(), "is too long"),
             (greeted(b"20"), "has stopped"),
-            (greeted(b"\xff\xff\xff\xff\r\n"), "'????' is no reply"),
-            (greeted(b"200 OK\r\nDATA 99999999999\r\n"), "less than 64 MiB"),
-            (greeted(b"200 OK\r\nDATA -1\r\n"), "less than 64 MiB"),
+            (greeted(b"\xff\xff\xff\xff\r\n"), "invalid reply '????'"),
+            (greeted(b"200 OK\r\nDATA 99999999999\r\n"), "at most 64 MiB"),
+            (greeted(b"200 OK\r\nDATA -1\r\n"), "at most 64 MiB"),
             (greeted(b"200 OK\r\nDATA 5\r\nab"), "has stopped"),
         ];
         for (recorded, why) in cases {

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_rate_continues_from_the_current_time() {
+    fn new_rate_continues_from_the_current_time() {
         let clock = ScaledClock::new(Time(5_000));
         assert_eq!(clock.at(700), Time(5_700));
         clock.since_ns.store(700, Ordering::Relaxed);

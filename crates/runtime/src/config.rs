@@ -37,7 +37,7 @@ impl ConfigText {
     /// Reads a file; `-` is the standard input.
     ///
     /// # Errors
-    /// If the file cannot be read, or is no text.
+    /// If the file cannot be read, or is not text.
     pub fn read(path: &Path) -> io::Result<Self> {
         let mut bytes = Vec::new();
         // One byte above the limit shows that the text exceeds it.
@@ -82,12 +82,12 @@ fn reject_binary(path: &Path, bytes: &[u8]) -> io::Result<()> {
 pub fn rules_instead(text: &ConfigText) -> Option<Error> {
     let rules = std::str::from_utf8(&text.bytes).ok().and_then(rules_in)?;
     let takes = match rules {
-        RulesIn::Detection => "'warpswitch ids' and the element IDSMatcher take them",
+        RulesIn::Detection => "'warpswitch ids' and the element IDSMatcher read them",
         RulesIn::Classification(_) => {
-            "'warpswitch classify' and the element SDNClassifier take them"
+            "'warpswitch classify' and the element SDNClassifier read them"
         }
     };
-    let message = format!("{} holds {rules}, and is no configuration: {takes}", text.name);
+    let message = format!("{} holds {rules}, not a configuration: {takes}", text.name);
     Some(Error::new(ErrorKind::Configuration, message))
 }
 
@@ -100,7 +100,7 @@ pub fn parse_variable(text: &str) -> Result<(String, String), String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     match !name.is_empty() && name.chars().all(is_name) {
         true => Ok((name.to_owned(), value.to_owned())),
-        false => Err(format!("'{name}' is no name of a variable")),
+        false => Err(format!("invalid variable name '{name}'")),
     }
 }
 
@@ -190,8 +190,8 @@ pub fn unused_variables(graph: &FlatGraph, variables: &BTreeMap<String, String>)
 /// Classes whose arguments are programs or texts with variables of their own.
 const PROGRAM_CLASSES: [&str; 5] = ["Script", "DriverManager", "PokeHandlers", "Message", "Error"];
 
-/// Variables of a graph without a value, with a warning each. Excludes texts with variables of
-/// their own: scripts, handler calls and variables of detection rules.
+/// Variables of a graph without a value, with one warning per variable. Excludes texts with
+/// variables of their own: scripts, handler calls and variables of detection rules.
 pub fn unset_variables(graph: &FlatGraph) -> Vec<(String, Diagnostic)> {
     graph.unset_variables(|element, arg| {
         let keyword = arg.split_ascii_whitespace().next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Addresses of control connections, as command lines name them: `[HOST:]PORT` or a path.
+//! Addresses of control connections in command lines: `[HOST:]PORT` or a path.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
@@ -37,7 +37,7 @@ impl ControlAddress {
     /// A message for the command line.
     pub fn parse(text: &str) -> Result<Self, String> {
         let port = |digits: &str| -> Result<u16, String> {
-            digits.parse().map_err(|_| format!("{digits} is no TCP port"))
+            digits.parse().map_err(|_| format!("{digits} is not a TCP port"))
         };
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         match text.rsplit_once(':') {
@@ -51,7 +51,7 @@ impl ControlAddress {
         match text.len() {
             0 => Err("expected [HOST:]PORT or a path".to_owned()),
             1..=PATH_BYTES_MAX => Ok(Self::Unix(text.into())),
-            _ => Err(format!("a path of a socket has at most {PATH_BYTES_MAX} bytes")),
+            _ => Err(format!("a socket path has at most {PATH_BYTES_MAX} bytes")),
         }
     }
 
@@ -64,7 +64,7 @@ impl ControlAddress {
             return Ok(vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)]);
         };
         let unknown =
-            |why: String| Error::new(ErrorKind::Address, format!("no host '{host}'{why}"));
+            |why: String| Error::new(ErrorKind::Address, format!("unknown host '{host}'{why}"));
         let found = (host, port).to_socket_addrs();
         let found: Vec<_> = found.map_err(|error| unknown(format!(": {error}")))?.collect();
         if found.is_empty() { Err(unknown(String::new())) } else { Ok(found) }
@@ -91,7 +91,7 @@ impl ControlAddress {
         let owner = "--control".to_owned();
         let endpoint = Endpoint { address, is_read_only: false, is_verbose: false, owner };
         let opened = sockets.listen(&endpoint).map_err(|why| {
-            let message = format!("cannot await control connections at {self}");
+            let message = format!("cannot listen for control connections at {self}");
             Error::caused(ErrorKind::System, message, why)
         })?;
         Ok(match self {
@@ -136,15 +136,15 @@ mod tests {
             assert_eq!(ControlAddress::parse(text), Ok(address.clone()), "{text}");
             assert_eq!(address.to_string(), text);
         }
-        assert_eq!(ControlAddress::parse("70000"), Err("70000 is no TCP port".into()));
-        assert_eq!(ControlAddress::parse("a:70000"), Err("70000 is no TCP port".into()));
+        assert_eq!(ControlAddress::parse("70000"), Err("70000 is not a TCP port".into()));
+        assert_eq!(ControlAddress::parse("a:70000"), Err("70000 is not a TCP port".into()));
         assert!(
             ControlAddress::parse("").is_err() && ControlAddress::parse(&"a".repeat(200)).is_err()
         );
     }
 
     #[test]
-    fn readdresss_stale_sockets_only() {
+    fn replaces_stale_sockets_only() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let address = ControlAddress::Unix(path.clone());

@@ -60,7 +60,7 @@ pub(crate) struct ControlSession {
     number: u64,
     owner: String,
     is_verbose: bool,
-    /// Whether received bytes may hold another command.
+    /// Whether received bytes may contain another command.
     has_more: bool,
     /// Whether the client disconnected.
     is_closed: bool,
@@ -265,7 +265,9 @@ pub(crate) fn replace_stale<T>(
             std::fs::remove_file(path)?;
             bind()
         }
-        Ok(()) => Err(io::Error::other(format!("{}: somebody answers there", message_of(&error)))),
+        Ok(()) => {
+            Err(io::Error::other(format!("{}: another process listens there", message_of(&error))))
+        }
         Err(_) => Err(error),
     }
 }

@@ -16,7 +16,7 @@ pub(crate) struct DatagramSocket {
     socket: OwnedFd,
     _path: Option<BoundPath>,
     is_client: bool,
-    /// The peer; of a server the sender of the last returned datagram.
+    /// The peer; for a server, the sender of the last returned datagram.
     peer: Option<SocketAddress>,
     peers: u64,
     /// The first datagram of another peer, held back until replies to the previous peer are sent.
@@ -128,7 +128,7 @@ pub(crate) struct MulticastSocket {
     receiver: OwnedFd,
     sender: OwnedFd,
     group: SocketAddress,
-    /// The source of its own datagrams, if bound: these are ignored.
+    /// Source address of own datagrams, which are ignored; `None` if not bound.
     own: Option<SocketAddrV4>,
 }
 
@@ -137,7 +137,7 @@ impl MulticastSocket {
     pub(crate) fn open(transport: &Transport) -> io::Result<Self> {
         let group = SocketAddress::of(&transport.place)?;
         let Some(group_ip) = group.ip() else {
-            return Err(io::Error::other("a group has an address"));
+            return Err(io::Error::other("a multicast group requires an IPv4 address"));
         };
         let (receiver, sender) = (new_socket(transport)?, new_socket(transport)?);
         // Other processes of this machine may be members, too.

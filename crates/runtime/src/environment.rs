@@ -165,7 +165,7 @@ impl Console for EnvironmentConsole {
 
     fn open(&mut self, transport: &Transport) -> Result<Box<dyn Wire>, String> {
         if self.may_wait() {
-            return Err("packets of sockets come in real time: run without --simtime".to_owned());
+            return Err("sockets require real time: run without --simtime".to_owned());
         }
         self.environment.sockets.borrow_mut().open(transport)
     }

@@ -161,7 +161,7 @@ impl SystemHost {
         requests.serve(&mut ReconfigurableRouter { router, factory, environment, now });
     }
 
-    /// Replaces the configuration if it requested that itself.
+    /// Replaces the configuration at its own request.
     fn serve_reconfiguration(&mut self, router: &mut Router) {
         let Some(text) = self.environment.next_config.borrow_mut().take() else { return };
         let Some(factory) = &mut self.factory else { return };
@@ -228,7 +228,7 @@ impl Host for SystemHost {
                 let clock = clock.clone();
                 Some(Arc::new(move || clock.now()))
             }
-            // Simulated time makes every run the same, which several workers would not.
+            // Simulated time makes runs deterministic, which several workers would not be.
             RunClock::Simulated(_) => None,
         }
     }

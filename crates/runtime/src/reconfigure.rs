@@ -70,7 +70,8 @@ impl RouterFactory {
             Ok((new, lost)) => {
                 *router = new;
                 environment.sockets.borrow_mut().end_generation(true);
-                let message = format!("{lost} packets had no place and are gone");
+                let message =
+                    format!("{lost} packets were lost: the new configuration does not hold them");
                 Ok(if lost > 0 { message } else { String::new() })
             }
             Err((errors, old)) => {

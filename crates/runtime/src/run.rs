@@ -21,7 +21,7 @@ use crate::signals::StopSignals;
 use crate::stats::{RunEnd, RunStats, ticks};
 use crate::threads;
 
-/// The limit of worker threads, as of `warpswitch run`.
+/// The limit of worker threads, the same as of `warpswitch run`.
 const THREADS_MAX: usize = 64;
 
 /// A configuration and how to run it.
@@ -105,7 +105,7 @@ impl RunBuilder {
         self
     }
 
-    /// Simulates time: timers expire at once, and every run is the same.
+    /// Simulates time: timers expire at once, and runs are deterministic.
     pub fn simulated_time(mut self) -> Self {
         self.is_simulated = true;
         self

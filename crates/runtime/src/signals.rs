@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_is_reported_once_and_watched_again() {
+    fn reports_a_signal_once_per_watch() {
         let _alone = ALONE.lock();
         let mut signals = Signals::new(StopSignals::Handle).unwrap();
         assert!(!signals.is_watching());
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_stop_acts_before_the_first_is_polled() {
+    fn second_stop_has_its_default_effect_before_a_poll() {
         let _alone = ALONE.lock();
         let mut signals = Signals::new(StopSignals::Handle).unwrap();
         let is_default = |signals: &Signals, name: &str| {

@@ -18,7 +18,7 @@ pub fn ticks() -> u64 {
 pub enum RunEnd {
     /// An element, a script, a handler or the program stopped it.
     Stopped,
-    /// No task, timer, socket or signal can do anything any more.
+    /// No task, timer, socket or signal can continue it.
     Idle,
     /// A signal stopped it.
     Interrupted,

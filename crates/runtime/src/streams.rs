@@ -119,7 +119,7 @@ impl StreamSocket {
         StreamState::Connected(socket, peer)
     }
 
-    /// Stores a message about a peer; the oldest is dropped when nobody reads them.
+    /// Stores a message about a peer; drops the oldest one beyond [`NEWS_MAX`].
     fn report(&mut self, message: String) {
         if self.news.len() >= NEWS_MAX {
             self.news.pop_front();

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pinned_thread_still_lists_all_cores() {
+    fn pinned_thread_lists_all_cores() {
         let all = cores();
         let seen = std::thread::spawn(|| {
             pin(0);

@@ -46,7 +46,7 @@ fn what_is_not_there_or_refused_is_told() {
         (&["write", "r.sock", "route.tabel", "x"], 2, "'route.tabel': "),
         (&["write", "r.sock", "route.addd", "x"], 2, "did you mean 'route.add'?"),
         (&["write", "r.sock", "route.add", "nonsense"], 1, "'route.add': "),
-        (&["write", "r.sock", "route add", "x"], 2, "no spaces"),
+        (&["write", "r.sock", "route add", "x"], 2, "contains a space"),
         (&["read", "nobody.sock", "c.count"], 1, "start a router there"),
     ];
     for (args, exit, why) in cases {

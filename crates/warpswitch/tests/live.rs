@@ -68,7 +68,11 @@ fn alerts_of_a_stream_are_in_their_file_while_it_goes_on() {
         assert!(text.lines().all(|line| line.contains("\"event_type\":\"alert\"")), "{text}");
         let (code, told) = end(child, signal);
         assert_eq!(code, Some(0), "{told}");
-        assert!(told.contains("interrupted; what was read") && told.contains("7 alerts"), "{told}");
+        assert!(
+            told.contains("interrupted; inspected the input read so far")
+                && told.contains("7 alerts"),
+            "{told}"
+        );
         let text = wait_for(&eve, 8);
         assert!(text.lines().last().is_some_and(|line| line.contains("\"stats\"")), "{text}");
     }

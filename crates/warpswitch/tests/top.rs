@@ -89,8 +89,8 @@ fn what_is_no_router_is_told_and_harms_nothing() {
         |text: &str| format!("{greeting}200 OK\r\nDATA {}\r\n{text}", text.len()).into_bytes();
     let flood = [b'\n'; 1 << 20];
     let cases: [(Vec<u8>, &str); 6] = [
-        (b"220 mail ready\r\n".to_vec(), "is not how a control socket greets"),
-        (flood.to_vec(), "is not how a control socket greets"),
+        (b"220 mail ready\r\n".to_vec(), "is not the greeting of a control socket"),
+        (flood.to_vec(), "is not the greeting of a control socket"),
         (format!("{greeting}511 No handler\r\n").into_bytes(), "no handler 'stats'"),
         (answer("\x1b[2J\x1b]0;x\x07"), "the header line is missing"),
         (answer("element\tclass\n"), "missing column 'packets'"),

@@ -8,7 +8,7 @@ pub mod source_count;
 use warpswitch_graph::{ElementClass, Registry};
 
 /// The classes of this crate.
-pub const CLASSES: &[&ElementClass] = 
+pub const CLASSES: &[&ElementClass] =
     &[&gpu_flow_hash::CLASS, &min_length::CLASS, &source_count::CLASS];
 
 /// Adds the classes of this crate to `registry`.

@@ -1,45 +1,48 @@
-//! Counts packets of each group.
+//! Counts packets or bytes by aggregate annotation.
 //!
 //! # Synopsis
 //! `AggregateCounter(BYTES, IP_BYTES, MULTIPACKET, EXTRA_LENGTH, AGGREGATE_STOP, COUNT_STOP,
 //! AGGREGATE_FREEZE, COUNT_FREEZE, AGGREGATE_CALL, COUNT_CALL, BANNER)`
 //!
 //! # Ports
-//! One or two inputs, one or two outputs; push or pull. Packets of input 1 count only for groups
-//! that there are. Packets that do not count leave by output 1 if it is connected, which it only
-//! can be where packets are pushed.
+//! One or two inputs, one or two outputs; push or pull. Packets on input 1 are counted only in
+//! existing groups. Packets that are not counted are emitted on output 1 if it is connected, which
+//! requires push.
 //!
 //! # Configuration
-//! - `BYTES`: whether bytes are counted in place of packets, false by default
-//! - `IP_BYTES`: whether only bytes from the network header on are, false by default
-//! - `MULTIPACKET`: whether a packet counts as often as its annotation says, true by default
-//! - `EXTRA_LENGTH`: whether bytes that were cut off count too, true by default
-//! - `AGGREGATE_STOP`, `COUNT_STOP`: so many groups, or counts, stop the run
-//! - `AGGREGATE_FREEZE`, `COUNT_FREEZE`: so many freeze it: there are no new groups from then on
-//! - `AGGREGATE_CALL`, `COUNT_CALL`: `N HANDLER [VALUE]`: so many make it call a write handler
-//! - `BANNER`: a line in front of what is written to files
+//! - `BYTES`: count bytes instead of packets; default: false
+//! - `IP_BYTES`: count bytes from the network header on instead of packets; default: false
+//! - `MULTIPACKET`: add the extra-packets annotation to the packet count; default: true
+//! - `EXTRA_LENGTH`: add the extra-length annotation, which counts truncated bytes, to the byte
+//!   count; default: true
+//! - `AGGREGATE_STOP`, `COUNT_STOP`: stop the run at this number of groups, or this count
+//! - `AGGREGATE_FREEZE`, `COUNT_FREEZE`: create no more groups from this number of groups, or this
+//!   count
+//! - `AGGREGATE_CALL`, `COUNT_CALL`: `N HANDLER [VALUE]`; call a write handler once at `N` groups,
+//!   or at count `N`
+//! - `BANNER`: line in the header of written files
 //!
-//! The group of a packet is its aggregate annotation.
+//! The aggregate annotation of a packet is its group.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `write_text_file` | write | a file name: lines of group and count, by group |
+//! | `write_text_file` | write | a file name: writes lines of group and count, sorted by group |
 //! | `write_ip_file` | write | the same with groups as IPv4 addresses |
-//! | `write_file` | write | the same as records of two 32-bit numbers, lowest byte first |
-//! | `count` | read | packets or bytes in all |
+//! | `write_file` | write | the same as records of two 32-bit little-endian numbers |
+//! | `count` | read | total packets or bytes |
 //! | `nagg` | read | groups |
-//! | `active` | read, write | whether it counts |
-//! | `frozen`, `freeze` | read, write | whether there are no new groups |
-//! | `clear` | write | forgets all |
-//! | `reaggregate_counts` | write | groups are counts from now on: how many had each |
-//! | `stop` | write | counts no more, and stops the run |
+//! | `active` | read, write | whether packets are counted |
+//! | `frozen`, `freeze` | read, write | whether no groups are created |
+//! | `clear` | write | removes all groups |
+//! | `reaggregate_counts` | write | makes each count a group that counts the groups with it |
+//! | `stop` | write | stops counting, and the run |
 //!
 //! # Drops
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker. There are at most 2^24 groups; then it freezes.
+//! Runs on one worker. Freezes at 2^24 groups.
 //!
 //! # Example
 //! ```text

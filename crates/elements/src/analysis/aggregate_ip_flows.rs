@@ -5,34 +5,36 @@
 //! FRAGMENTS)`
 //!
 //! # Ports
-//! One input, one or two outputs; push or pull. Packets of flows leave by output 0 with the number
-//! of the flow, from 1, as aggregate annotation, and painted 0 if they go the way of the flow's
-//! first packet, 1 if the other way. Others leave by output 1 if it is connected. Packets need the
-//! network header set.
+//! One input, one or two outputs; push or pull, output 1 is push. Packets of flows are emitted on
+//! output 0 with the flow number, from 1, in the aggregate annotation. Their paint is 0 in the
+//! direction of the first packet of the flow, 1 in the other. Other packets are emitted on output 1
+//! if it is connected. Packets need the network header set.
 //!
 //! # Configuration
-//! - `TCP_TIMEOUT`: how long after its last packet a flow is over; 24 hours
-//! - `TCP_DONE_TIMEOUT`: the same for one that both sides ended, or one reset; 30 seconds
-//! - `UDP_TIMEOUT`: the same for UDP; one minute
-//! - `FRAGMENT_TIMEOUT`: how long fragments wait for the first one of their packet; 30 seconds
-//! - `REAP`: how often flows that are over are forgotten; 20 minutes
-//! - `FRAGMENTS`: whether later fragments belong to flows, true by default where packets are
-//!   pushed, and only possible there
+//! - `TCP_TIMEOUT`: idle timeout of TCP flows; default: 24 hours
+//! - `TCP_DONE_TIMEOUT`: idle timeout of TCP flows that both sides closed or one reset; default: 30
+//!   seconds
+//! - `UDP_TIMEOUT`: idle timeout of UDP flows; default: 1 minute
+//! - `FRAGMENT_TIMEOUT`: how long fragments wait for the first fragment of their packet; default:
+//!   30 seconds
+//! - `REAP`: interval between removals of expired flows; default: 20 minutes
+//! - `FRAGMENTS`: assign fragments after the first to flows; requires push; default: true if the
+//!   input is push
 //!
-//! Time is that of the packets. Later fragments wait until their first one tells the ports, and
-//! with them what comes between the same two hosts, so that order is kept.
+//! All times are packet timestamps. Fragments wait until the first fragment supplies the ports.
+//! Later packets between the same two hosts wait with them, which preserves their order.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `clear` | write | forgets all flows |
+//! | `clear` | write | removes all flows |
 //!
 //! # Drops
-//! - `no flow`: neither TCP nor UDP, cut short, a fragment of an unknown packet, or there are too
-//!   many flows; output 1 is not connected
+//! - `no flow`: neither TCP nor UDP, truncated, a fragment without first fragment, or the flow
+//!   table is full; and output 1 is not connected
 //!
 //! # Threads
-//! Belongs to one worker. There are at most 2^20 flows, and 4096 packets that wait.
+//! Runs on one worker. Limits: 2^20 flows, 4096 waiting packets.
 //!
 //! # Example
 //! ```text
@@ -290,7 +292,7 @@ impl Element for AggregateIpFlows {
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
         if cx.input_is_pull(0) && self.fragments == Some(true) {
-            return Err("FRAGMENTS needs packets that are pushed".to_owned());
+            return Err("FRAGMENTS requires a push input".to_owned());
         }
         self.fragments.get_or_insert(!cx.input_is_pull(0));
         Ok(())

@@ -1,4 +1,4 @@
-//! Packets in groups: which flow or group each belongs to, and how many there are of each.
+//! Assigns packets to flows or groups, and counts the packets of each.
 
 mod aggregate_counter;
 mod aggregate_ip_flows;

@@ -1,4 +1,4 @@
-//! What captures and devices have in common: how they are called, opened and read.
+//! Code shared by captures and devices: names, open errors, packets from frames, the generator.
 
 use std::error::Error;
 use std::io;

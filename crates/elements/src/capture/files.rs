@@ -1,4 +1,4 @@
-//! Files of text: read line by line, and written.
+//! Text files: line reader and output.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};

@@ -1,22 +1,23 @@
-//! Gives the packets that come in at a device: a capture, or the generator.
+//! Emits packets received from a device: a capture file, or the packet generator.
 //!
 //! # Synopsis
 //! `FromDevice(DEVNAME, [PROMISC, SNAPLEN], SNIFFER, FORCE_IP, BURST, ACTIVE, STOP, TIMESTAMP,
 //! METHOD, PROTOCOL, OUTBOUND, HEADROOM, ENCAP, BPF_FILTER)`
 //!
 //! # Ports
-//! One output, push; a second one gets what is no IP packet with `FORCE_IP`.
+//! Output 0, push: packets. Output 1, optional, push: non-IP packets, with `FORCE_IP`.
 //!
 //! # Configuration
-//! - `DEVNAME`: a capture file, with a `/` in its name or ending in `.pcap`, `.pcapng` or `.gz`; or
-//!   `gen:[BYTES[:COUNT]]`, which makes `COUNT` frames of UDP with `BYTES` bytes, 64 by default
-//! - `SNAPLEN`: the most bytes of a packet that are given, all by default
-//! - `FORCE_IP`: whether only IP packets are given, their headers noted on them
-//! - `BURST`: packets a batch, at most 256. By default 1 for the first 1024 packets, then 64 where
+//! - `DEVNAME`: a capture file: `-` for standard input, or a name that contains a `/` or ends in
+//!   `.pcap`, `.pcapng`, `.gz`, `.cap` or `.dump`; or the generator `gen:[BYTES[:COUNT]]`, which
+//!   emits `COUNT` UDP frames of `BYTES` bytes, 42 to 9000; defaults: 64 bytes, no end
+//! - `SNAPLEN`: maximum number of bytes emitted per packet, default: all
+//! - `FORCE_IP`: whether to emit only IP packets, with the network header set, default: false
+//! - `BURST`: packets per batch, at most 256. Default: 1 for the first 1024 packets, then 64 where
 //!   the output does not depend on it (docs/bursts.md)
-//! - `ACTIVE`: whether it gives packets, true by default
-//! - `STOP`: whether to stop the run after the last packet, false by default
-//! - the others say how an interface is opened: taken, and without meaning for captures
+//! - `ACTIVE`: whether to emit packets, default: true
+//! - `STOP`: whether to stop the run after the last packet, default: false
+//! - the other arguments configure network interfaces: accepted, ignored for captures
 //!
 //! # Handlers
 //! | name | | unit |
@@ -24,14 +25,14 @@
 //! | `active` | read, write | true or false |
 //! | `count` | read | packets |
 //! | `reset_counts` | write | |
-//! | `encap` | read | what packets start with |
-//! | `kernel_drops` | read | packets that were lost before: none |
+//! | `encap` | read | link type |
+//! | `kernel_drops` | read | always 0 |
 //!
 //! # Drops
-//! - `no IP header`: with `FORCE_IP` and one output
+//! - `no IP header`: not an IP packet, with `FORCE_IP`, and output 1 is not connected
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

@@ -1,59 +1,59 @@
-//! Gives the packets of a capture.
+//! Emits the packets of a capture file.
 //!
 //! # Synopsis
 //! `FromDump(FILENAME, [TIMING], STOP, ACTIVE, SAMPLE, FORCE_IP, START, START_AFTER, END,
 //! END_AFTER, INTERVAL, END_CALL, MMAP, FILEPOS, BURST)`
 //!
 //! # Ports
-//! One output, push or pull; a second one, push, gets what is no IP packet with `FORCE_IP`.
+//! Output 0, agnostic: packets. Output 1, optional, push: non-IP packets, with `FORCE_IP` or in a
+//! raw IP capture.
 //!
 //! # Configuration
-//! - `FILENAME`: the file, pcap or pcapng, gzip'd or not, as its content tells; `-` is the standard
-//!   input. Of a pipe the first bytes are waited for when the run begins; later on it goes on, and
-//!   looks at the pipe a hundred times a second while that has nothing
-//! - `TIMING`: whether packets keep their distance in time, false by default
-//! - `STOP`: whether to stop the run after the last packet, false by default
-//! - `ACTIVE`: whether it gives packets, true by default
-//! - `SAMPLE`: the share of packets that are given, from 0 to 1, by chance
-//! - `FORCE_IP`: whether only IP packets are given, their headers noted on them; so are the
-//!   packets of a capture that starts with IP headers
-//! - `START`, `START_AFTER`: the time, or seconds behind the first packet, from which on packets
-//!   are given
-//! - `END`, `END_AFTER`, `INTERVAL`: the time, or seconds behind the first packet or the first that
-//!   is given, at which it ends
-//! - `END_CALL`: a write handler to call at the end; `stop` with `STOP`, and `active false` by
-//!   default at an end in time
-//! - `MMAP`: taken, and not needed
-//! - `FILEPOS`: bytes of the capture, unpacked, to pass over first: whole packets are passed over
-//!   that begin before
-//! - `BURST`: packets a batch, at most 256. By default 1 for the first 1024 packets, then 64 where
+//! - `FILENAME`: input file, pcap or pcapng, optionally compressed with gzip, detected from the
+//!   content; `-` for standard input. On a pipe, initialization blocks until the first packet
+//!   arrives; later, an empty pipe is polled 100 times per second
+//! - `TIMING`: whether to replay packets with their original timing, default: false
+//! - `STOP`: whether to stop the run after the last packet, default: false
+//! - `ACTIVE`: whether to emit packets, default: true
+//! - `SAMPLE`: probability of emitting a packet, 0 to 1, default: 1
+//! - `FORCE_IP`: whether to emit only IP packets, with the network header set, default: false. Raw
+//!   IP captures are always handled this way
+//! - `START`, `START_AFTER`: first timestamp to emit, absolute or in seconds after the first packet
+//! - `END`, `END_AFTER`, `INTERVAL`: end, exclusive: absolute, in seconds after the first packet,
+//!   or in seconds after the start: `START`, `START_AFTER` or the first packet
+//! - `END_CALL`: write handler to call at the end. Default: `stop` with `STOP`; `active false` if
+//!   an end time is reached
+//! - `MMAP`: accepted for compatibility, ignored
+//! - `FILEPOS`: offset in the uncompressed capture; packets that begin before it are skipped
+//! - `BURST`: packets per batch, at most 256. Default: 1 for the first 1024 packets, then 64 where
 //!   the output does not depend on it (docs/bursts.md)
 //!
-//! Packets get the time at which they were captured and the number of bytes that were not. Their
-//! packet type is that of packets to this host: `HostEtherFilter` sets it from the address.
+//! Packets carry their capture timestamp and the extra length annotation (bytes that were not
+//! captured). Their packet type is host; `HostEtherFilter` derives it from the address.
 //!
-//! The end in time, a damaged capture and a change of link type are reported after the packets
-//! before them are delivered, whatever the burst.
+//! An end time, a damaged capture and a change of link type are reported after the packets before
+//! them are delivered, regardless of the burst.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
 //! | `active` | read, write | true or false |
-//! | `stop` | write | stops it and the run |
-//! | `encap` | read | what packets start with: `ETHER`, `IP`, ... |
-//! | `sampling_prob` | read | share |
+//! | `stop` | write | deactivates the element and stops the run |
+//! | `encap` | read | link type: `ETHER`, `IP`, ... |
+//! | `sampling_prob` | read | probability |
 //! | `filename`, `filesize`, `filepos`, `packet_filepos` | read | name, bytes, bytes, bytes |
 //! | `count`, `packets` | read | packets |
 //! | `reset_counts`, `reset_timing` | write | |
-//! | `extend_interval` | write | seconds by which the end is later |
+//! | `extend_interval` | write | seconds to add to the end time |
 //!
 //! # Drops
-//! - `not sampled`: packets that chance left out
-//! - `no IP header`: with `FORCE_IP` and one output
+//! - `not sampled`: not selected by `SAMPLE`
+//! - `no IP header`: not an IP packet, with `FORCE_IP` or in a raw IP capture, and output 1 is not
+//!   connected
 //!
 //! # Threads
-//! Belongs to one worker. A capture that is damaged gives its packets up to there; then that is
-//! said, and the capture has ended.
+//! Runs on one worker. A damaged capture is emitted up to the damage, which is reported and ends
+//! the capture.
 //!
 //! # Example
 //! ```text
@@ -189,7 +189,7 @@ impl FromDump {
             args.error_at("", "END, END_AFTER, and INTERVAL are mutually exclusive");
             args.help(
                 "leave all but one out: END is a time, END_AFTER counts from the first packet, \
-                 INTERVAL from the first that is given",
+                 INTERVAL from START or the first packet",
             );
         }
         let after = start_after.map(|time| Bound::AfterFirst(ns(time)));
@@ -319,8 +319,8 @@ impl FromDump {
         }
         let (name, shown) = (cx.declaration(), self.shown());
         cx.say(&format!(
-            "{name}: {shown}: frames of {link} among those of {first}: elements take them all for \
-             {first}, so split the capture first, or say FORCE_IP true if IP headers are enough"
+            "{name}: {shown}: frames of {link} among those of {first}: elements read all of them \
+             as {first}; split the capture, or set FORCE_IP true if IP headers are sufficient"
         ));
     }
 
@@ -442,9 +442,9 @@ impl FromDump {
         if let Some(writes) = writes_by_default(cx) {
             let mend = match encap_of(link) {
                 Some(encap) => {
-                    format!("say ENCAP {encap} there, or USE_ENCAP_FROM and this element's name")
+                    format!("set ENCAP {encap} there, or USE_ENCAP_FROM with this element's name")
                 }
-                None => "no ENCAP is for them".to_owned(),
+                None => "no ENCAP value for this link type".to_owned(),
             };
             cx.say(&format!(
                 "{name}: {shown}: frames of {link}, which '{writes}' writes as Ethernet: {mend}"

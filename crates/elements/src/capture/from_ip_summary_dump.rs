@@ -1,49 +1,51 @@
-//! Makes packets of what an IP summary dump says of them.
+//! Emits packets built from the lines of an IP summary dump.
 //!
 //! # Synopsis
 //! `FromIPSummaryDump([FILENAME], STOP, TIMING, ACTIVE, ZERO, CHECKSUM, PROTO, MULTIPACKET, SAMPLE,
 //! FIELDS, FLOWID, ALLOW_NONEXISTENT, DATA, BURST)`
 //!
 //! # Ports
-//! One output, push or pull.
+//! One output, agnostic.
 //!
 //! # Configuration
-//! - `FILENAME`: the file, gzip'd or not; `-` is the standard input. A pipe is read as by
-//!   `FromDump`
-//! - `STOP`: whether to stop the run after the last packet, false by default
-//! - `TIMING`: whether packets keep their distance in time, false by default
-//! - `ACTIVE`: whether it makes packets, true by default
-//! - `ZERO`: taken, and not needed: what the dump does not say is always zero
-//! - `CHECKSUM`: whether checksums are set, and packets are as long as their headers say; else
-//!   they hold what the dump tells, and the rest is noted as bytes that were not captured
-//! - `PROTO`: the IP protocol where the dump tells none, 6 by default
-//! - `MULTIPACKET`: whether a line that stands for several packets makes several
-//! - `SAMPLE`: the share of packets that are made, from 0 to 1, by chance
-//! - `FIELDS` (or `CONTENTS`, `DEFAULT_FIELDS`, `DEFAULT_CONTENTS`): the columns, until a line
-//!   `!data` tells them; see `ToIPSummaryDump`
-//! - `FLOWID` (or `DEFAULT_FLOWID`): `SRC SPORT DST DPORT [PROTO]` where columns are missing
-//! - `ALLOW_NONEXISTENT`: whether there need be no such file, or nothing in it
-//! - `DATA`: the dump itself, in place of a file
-//! - `BURST`: packets a batch, at most 256. By default 1 for the first 1024 packets, then 64 where
+//! - `FILENAME`: input file, optionally compressed with gzip; `-` for standard input. Pipes are
+//!   read as in `FromDump`
+//! - `STOP`: whether to stop the run after the last packet, default: false
+//! - `TIMING`: whether to replay packets with their original timing, default: false
+//! - `ACTIVE`: whether to emit packets, default: true
+//! - `ZERO`: accepted for compatibility, ignored: missing fields are always zero
+//! - `CHECKSUM`: whether to set checksums and pad packets to the length in their headers, default:
+//!   false. Without it, packets contain only the given fields, and the extra length annotation
+//!   holds the rest
+//! - `PROTO`: IP protocol if the dump has none, default: 6
+//! - `MULTIPACKET`: whether to emit several packets for a line that represents several, default:
+//!   false
+//! - `SAMPLE`: probability of emitting a packet, 0 to 1, default: 1
+//! - `FIELDS` (or `CONTENTS`, `DEFAULT_FIELDS`, `DEFAULT_CONTENTS`): columns until the first
+//!   `!data` line; see `ToIPSummaryDump`
+//! - `FLOWID` (or `DEFAULT_FLOWID`): `SRC SPORT DST DPORT [PROTO]`, defaults for missing columns
+//! - `ALLOW_NONEXISTENT`: whether to accept a missing or empty file, default: false
+//! - `DATA`: the dump itself, instead of a file
+//! - `BURST`: packets per batch, at most 256. Default: 1 for the first 1024 packets, then 64 where
 //!   the output does not depend on it (docs/bursts.md)
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
 //! | `active` | read, write | true or false |
-//! | `stop` | write | stops it and the run |
+//! | `stop` | write | deactivates the element and stops the run |
 //! | `encap` | read | `IP` |
-//! | `sampling_prob` | read | share |
+//! | `sampling_prob` | read | probability |
 //! | `filename`, `filesize`, `filepos` | read | name, bytes, bytes |
 //! | `count` | read | packets |
 //!
 //! # Drops
-//! - `not sampled`: packets that chance left out.
+//! - `not sampled`: not selected by `SAMPLE`
 //!
-//! Lines that make no packet are no packets: the first of a kind is told.
+//! Lines that cannot be parsed are skipped; the first one is reported.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

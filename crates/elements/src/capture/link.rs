@@ -1,4 +1,4 @@
-//! How packets of captures start, and where their IP header is.
+//! Link types of captures: encapsulation names, and the offset of the IP header.
 
 use warpswitch_graph::Context;
 use warpswitch_graph::language::args::split::split_args;

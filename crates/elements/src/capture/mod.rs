@@ -1,4 +1,4 @@
-//! Packets from files and to files.
+//! Elements that read packets from files and write them to files.
 
 mod device;
 mod files;

@@ -1,4 +1,4 @@
-//! Packets of a capture at the times that it tells.
+//! Replay of a capture with its original timing.
 
 use std::time::Duration;
 

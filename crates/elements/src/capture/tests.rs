@@ -1,4 +1,4 @@
-//! Tests of captures and summaries, through small configurations.
+//! Tests of captures and summaries, with small configurations.
 
 mod bursts;
 mod dumps;

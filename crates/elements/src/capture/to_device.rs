@@ -1,17 +1,18 @@
-//! Sends packets out at a device: a capture.
+//! Sends packets to a device: a capture file.
 //!
 //! # Synopsis
 //! `ToDevice(DEVNAME, BURST, METHOD, QUIET, NO_PAD, DEBUG)`
 //!
 //! # Ports
-//! One pull input; it asks whenever there are packets. No outputs, or one that gets what was sent,
-//! or two, the second of which gets what could not be.
+//! One pull input; it pulls whenever packets are available. Output 0, optional: sent packets.
+//! Output 1, optional: packets that could not be sent.
 //!
 //! # Configuration
-//! - `DEVNAME`: a capture file, with a `/` in its name or ending in `.pcap`, `.pcapng` or `.gz`
-//! - `BURST`: packets that it pulls at a time, at most 256. By default 256 where the output does
-//!   not depend on it (docs/bursts.md), else 1
-//! - the others say how an interface is opened: taken, and without meaning for captures
+//! - `DEVNAME`: a capture file: `-` for standard output, or a name that contains a `/` or ends in
+//!   `.pcap`, `.pcapng`, `.gz`, `.cap` or `.dump`
+//! - `BURST`: maximum number of packets per pull, at most 256. Default: 256 where the output does
+//!   not depend on it (docs/bursts.md), otherwise 1
+//! - the other arguments configure network interfaces: accepted, ignored for captures
 //!
 //! # Handlers
 //! | name | | unit |
@@ -20,10 +21,10 @@
 //! | `reset_counts` | write | |
 //!
 //! # Drops
-//! - `not sent`: packets that could not be written, without a second output; the first is said
+//! - `not sent`: the write failed, and output 1 is not connected; the first failure is reported
 //!
 //! # Threads
-//! Belongs to one worker. A file appears under its name when the run ends, whole.
+//! Runs on one worker. The file appears under its name, complete, when the run ends.
 //!
 //! # Example
 //! ```text

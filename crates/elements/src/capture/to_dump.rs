@@ -1,25 +1,27 @@
-//! Writes packets to a capture.
+//! Writes packets to a capture file.
 //!
 //! # Synopsis
 //! `ToDump(FILENAME, [SNAPLEN, ENCAP], USE_ENCAP_FROM, EXTRA_LENGTH, UNBUFFERED, BURST)`
 //!
 //! # Ports
-//! One input, push or pull; no outputs, or one that gets all packets. Without output, as a pull
-//! input it asks whenever there are packets.
+//! One input, agnostic. Output 0, optional: all packets. With a pull input and no output, it pulls
+//! whenever packets are available.
 //!
 //! # Configuration
-//! - `FILENAME`: the file; `-` is the standard output. It is pcapng if the name ends in `.pcapng`,
-//!   else pcap, and gzip'd if `.gz` follows
-//! - `SNAPLEN`: the most bytes of a packet that are written, 2000 by default, 0 for all
-//! - `ENCAP`: what packets start with: `ETHER`, `IP`, `LINUX_SLL`, `LINUX_SLL2`, `NULL`, ... By
-//!   default it is `IP` if the first packet is known to start with its IP header (`CheckIPHeader`
-//!   behind a `Strip(14)` notes that, and `FromDump` of a capture of IP), else `ETHER`. Where none
-//!   of the first 1000 packets is IP by this, and most would be by another, it says so
-//! - `USE_ENCAP_FROM`: elements whose handler `encap` tells what packets start with
-//! - `EXTRA_LENGTH`: whether bytes that were not captured count, true by default
-//! - `UNBUFFERED`: taken, and not needed: the file appears whole
-//! - `BURST`: packets that it pulls at a time, at most 256. By default 256 where the output does
-//!   not depend on it (docs/bursts.md), else 1
+//! - `FILENAME`: output file; `-` for standard output. The format is pcapng if the name ends in
+//!   `.pcapng`, otherwise pcap; compressed with gzip if the name ends in `.gz`, as in
+//!   `out.pcapng.gz`
+//! - `SNAPLEN`: maximum number of bytes written per packet, default: 2000; 0 for all
+//! - `ENCAP`: link type of the capture: `ETHER`, `IP`, `LINUX_SLL`, `LINUX_SLL2`, `NULL`, ...
+//!   Default: `IP` if the first packet starts with its network header, as after
+//!   `Strip(14) -> CheckIPHeader` or from a raw IP capture in `FromDump`; otherwise `ETHER`. Warns
+//!   if none of the first 1000 packets is IP in this encapsulation and most of them are in another
+//! - `USE_ENCAP_FROM`: elements whose `encap` handler returns the link type
+//! - `EXTRA_LENGTH`: whether the original length includes the extra length annotation (bytes that
+//!   were not captured), default: true
+//! - `UNBUFFERED`: accepted for compatibility, ignored: the file appears complete
+//! - `BURST`: maximum number of packets per pull, at most 256. Default: 256 where the output does
+//!   not depend on it (docs/bursts.md), otherwise 1
 //!
 //! # Handlers
 //! | name | | unit |
@@ -29,12 +31,12 @@
 //! | `reset_counts` | write | |
 //!
 //! # Drops
-//! None: writing is its work. A packet that does not fit the format, larger than captures may
-//! have or of a time that they cannot tell, is said once and not written.
+//! None. A packet that the format cannot represent, because of its length or timestamp, is not
+//! written; the first one is reported.
 //!
 //! # Threads
-//! Belongs to one worker. A file appears under its name when the run ends, whole; if writing fails
-//! that is said at once, and no file appears.
+//! Runs on one worker. The file appears under its name, complete, when the run ends. A write error
+//! is reported immediately, and no file appears.
 //!
 //! # Example
 //! ```text
@@ -175,8 +177,8 @@ impl ToDump {
         let Some(OddLink { packets, otherwise, link }) = odd else { return };
         let (is, says) = (link, LinkType::from_capture(self.link_type));
         cx.say(&format!(
-            "{}: {} says {says}, and of the first {packets} packets {otherwise} are {is}: say \
-             ENCAP {}, or USE_ENCAP_FROM and where they come from",
+            "{}: {} declares {says}, but {otherwise} of the first {packets} packets are {is}: \
+             set ENCAP {}, or USE_ENCAP_FROM with the name of their source",
             cx.declaration(),
             self.filename,
             name_of(link),
@@ -205,7 +207,7 @@ impl ToDump {
                 }
             }
             Err(error) => {
-                cx.say(&format!("{}: {error}; nothing more is written", cx.declaration()));
+                cx.say(&format!("{}: {error}; writing stopped", cx.declaration()));
                 self.failure = Some(error.to_string());
                 self.writer = None;
             }
@@ -254,7 +256,7 @@ impl Element for ToDump {
             (Some(_), Some(_)) => {
                 let message = "specify at most one of 'ENCAP' and 'USE_ENCAP_FROM'";
                 args.error_by("USE_ENCAP_FROM", message);
-                args.help("leave ENCAP out, and the elements say how packets start");
+                args.help("omit ENCAP to use the encapsulation of the named elements");
             }
             (Some(encap), None) => match number_of(&encap.0) {
                 Some(number) => self.link_type = number,

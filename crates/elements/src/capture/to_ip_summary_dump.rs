@@ -1,27 +1,28 @@
-//! Writes a line for every packet: what the fields that it is asked for say.
+//! Writes an IP summary dump: one line per packet with the selected fields.
 //!
 //! # Synopsis
 //! `ToIPSummaryDump(FILENAME, FIELDS, HEADER, VERBOSE, BANNER, BINARY, MULTIPACKET, BAD_PACKETS,
 //! CAREFUL_TRUNC, EXTRA_LENGTH, BURST)`
 //!
 //! # Ports
-//! One input, push or pull; as a pull input it asks whenever there are packets. No outputs, or one
-//! to which all packets are pushed.
+//! One input, push or pull; a pull input pulls whenever packets are available. Output 0, optional,
+//! push: all packets.
 //!
 //! # Configuration
-//! - `FILENAME`: the file; `-` is the standard output
-//! - `FIELDS` (or `CONTENTS`, `DATA`): names of fields, `timestamp ip_src` by default
-//! - `HEADER`: whether lines about the format come first, true by default
-//! - `VERBOSE`: whether these tell the time of the run, false by default
+//! - `FILENAME`: output file; `-` for standard output
+//! - `FIELDS` (or `CONTENTS`, `DATA`): field names, default: `timestamp ip_src`
+//! - `HEADER`: whether to write the header lines that describe the format, default: true
+//! - `VERBOSE`: whether the header includes the start time of the run, default: false
 //! - `BANNER`: text of a `!creator` line
-//! - `BINARY`: whether records are binary, false by default
-//! - `MULTIPACKET`: whether a packet that stands for several is written several times, false by
-//!   default, and never if `count` is one of the fields
-//! - `BAD_PACKETS`: whether a line `!bad ...` comes before packets with something wrong
-//! - `CAREFUL_TRUNC`: whether missing bytes are something wrong, true by default
-//! - `EXTRA_LENGTH`: whether bytes that were not captured count, true by default
-//! - `BURST`: packets that it pulls at a time, at most 256. By default 256 where the output does
-//!   not depend on it (docs/bursts.md), else 1
+//! - `BINARY`: whether to write binary records, default: false
+//! - `MULTIPACKET`: whether to write several lines for a packet that represents several, default:
+//!   false; always false if `count` is a field
+//! - `BAD_PACKETS`: whether to write a `!bad ...` line before malformed packets, default: false
+//! - `CAREFUL_TRUNC`: whether truncated packets are malformed, default: true
+//! - `EXTRA_LENGTH`: whether lengths include the extra length annotation (bytes that were not
+//!   captured), default: true
+//! - `BURST`: maximum number of packets per pull, at most 256. Default: 256 where the output does
+//!   not depend on it (docs/bursts.md), otherwise 1
 //!
 //! Fields: `timestamp` (`ts`), `ntimestamp`, `ts_sec`, `ts_usec`, `ts_usec1`, `first_timestamp`,
 //! `count`, `link`, `paint`, `direction`, `aggregate`, `wire_len`, `eth_src`, `eth_dst`,
@@ -30,21 +31,22 @@
 //! `sport`, `dport`, `tcp_seq`, `tcp_ack`, `tcp_off`, `tcp_flags`, `tcp_window`, `tcp_urp`,
 //! `tcp_opt`, `tcp_ntopt`, `tcp_sack`, `udp_len`, `icmp_type`, `icmp_code`, `icmp_type_name`,
 //! `icmp_code_name`, `icmp_flowid`, `icmp_seq`, `icmp_nextmtu`, `payload`, `payload_len`,
-//! `payload_md5`, `payload_md5_hex`; `ip_` may be left out. What a packet does not show is `-`.
+//! `payload_md5`, `payload_md5_hex`; the prefix `ip_` is optional, except in `ip_capture_len`.
+//! Values that a packet does not have are `-`.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `flush` | write | what was written is in the file then |
+//! | `flush` | write | flushes buffered output to the file |
 //! | `filename` | read | |
 //! | `count` | read | packets |
 //!
 //! # Drops
-//! None: writing is its work.
+//! None.
 //!
 //! # Threads
-//! Belongs to one worker. The file is written under its name as the run goes; if that fails it is
-//! said at once, nothing more is written, and the run ends with the error.
+//! Runs on one worker. The file is written under its name during the run. A write error is reported
+//! immediately, ends the output, and makes the run fail.
 //!
 //! # Example
 //! ```text
@@ -227,7 +229,7 @@ impl ToIpSummaryDump {
     fn check(&mut self, cx: &mut Context<'_>, done: std::io::Result<()>) {
         if let Err(error) = done {
             let message = format!("{}: {}", self.filename, reason(&error));
-            cx.say(&format!("{}: {message}; nothing more is written", cx.declaration()));
+            cx.say(&format!("{}: {message}; writing stopped", cx.declaration()));
             self.failure.get_or_insert(message);
         }
     }

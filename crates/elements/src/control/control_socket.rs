@@ -1,4 +1,4 @@
-//! Lets others read and write handlers, over TCP or a socket in the file system.
+//! Serves handlers over TCP or a Unix-domain socket.
 //!
 //! # Synopsis
 //! `ControlSocket(TYPE, PORT | FILENAME, READONLY, VERBOSE, LOCALHOST, RETRIES, RETRY_WARNINGS)`
@@ -8,13 +8,13 @@
 //!
 //! # Configuration
 //! - `TYPE`: `TCP` or `UNIX`
-//! - `PORT`: with `TCP`, the number of the port; `N+` takes one of the next if it is taken
+//! - `PORT`: with `TCP`, the port number; `N+` uses one of the next ports if `N` is in use
 //! - `FILENAME`: with `UNIX`, the path of the socket
-//! - `READONLY`: whether handlers can only be read, false by default
-//! - `VERBOSE`: whether to tell who comes and goes, false by default
-//! - `LOCALHOST`: with `TCP`, whether only this machine may connect, false by default
-//! - `RETRIES`: how often to try again, a second apart, if the place is taken; 0 by default
-//! - `RETRY_WARNINGS`: whether to tell of it, true by default
+//! - `READONLY`: whether to reject writes; default: false
+//! - `VERBOSE`: whether to report connections and disconnections; default: false
+//! - `LOCALHOST`: with `TCP`, whether to listen on the loopback address only; default: false
+//! - `RETRIES`: number of retries, one per second, if listening fails; default: 0
+//! - `RETRY_WARNINGS`: whether to warn before each retry; default: true
 //!
 //! # Handlers
 //! | name | | |
@@ -26,7 +26,7 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker, between whose tasks clients are served.
+//! Runs on one worker, which serves clients between its tasks.
 //!
 //! # Example
 //! ```text

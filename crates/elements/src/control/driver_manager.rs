@@ -1,4 +1,4 @@
-//! Decides when a run ends.
+//! Controls when the run ends.
 //!
 //! # Synopsis
 //! `DriverManager(INSTRUCTION, …)`
@@ -7,10 +7,10 @@
 //! None.
 //!
 //! # Configuration
-//! Instructions, as those of `Script`: it is a script of `TYPE DRIVER`. When a run is asked to
-//! stop, by an element or the handler `stop`, the script is stepped past its wait instead. The run
-//! ends with the instruction `stop` or the end of the script. Without instructions the run ends
-//! when it is asked to. There is at most one.
+//! Instructions are those of `Script`: the element is a script of `TYPE DRIVER`. A request to stop
+//! the run, by an element or the handler `stop`, ends the current wait of the script instead. The
+//! run ends with the instruction `stop` or the end of the script; without instructions, at the
+//! first request. A configuration has at most one `DriverManager` or `Script` of `TYPE DRIVER`.
 //!
 //! # Handlers
 //! As `Script`.

@@ -1,4 +1,4 @@
-//! Keeps a configuration from running.
+//! Fails initialization, so that the configuration does not run.
 //!
 //! # Synopsis
 //! `Error(…)`
@@ -7,13 +7,13 @@
 //! Any number of inputs and outputs, push or pull.
 //!
 //! # Configuration
-//! Anything; it is not looked at.
+//! Any arguments; ignored.
 //!
 //! # Handlers
 //! None.
 //!
 //! # Drops
-//! None: no packet ever comes.
+//! None: no packets arrive.
 //!
 //! # Threads
 //! None.

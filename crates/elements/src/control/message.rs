@@ -1,4 +1,4 @@
-//! Says something when a configuration is loaded.
+//! Prints a message when the configuration is loaded.
 //!
 //! # Synopsis
 //! `Message(MESSAGE [, TYPE])`
@@ -7,9 +7,8 @@
 //! None.
 //!
 //! # Configuration
-//! - `MESSAGE`: what to say
-//! - `TYPE`: `MESSAGE` (the default), `WARNING`, or `ERROR`, which keeps the configuration from
-//!   running
+//! - `MESSAGE`: the text
+//! - `TYPE`: `MESSAGE` (the default), `WARNING`, or `ERROR`, which fails the configuration
 //!
 //! # Handlers
 //! None.

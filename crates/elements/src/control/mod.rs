@@ -1,4 +1,4 @@
-//! Elements that steer the others: scripts, the driver, control connections.
+//! Elements that control other elements: scripts, the driver, control connections.
 
 mod control_socket;
 mod driver_manager;

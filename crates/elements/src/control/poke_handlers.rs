@@ -7,12 +7,12 @@
 //! None.
 //!
 //! # Configuration
-//! Directives, one after the other; `Script` does all that and more:
-//! - `TIME`: waits so long
-//! - `read HANDLER`, `print HANDLER`: tells what a read handler answers
+//! Directives, executed in order; `Script` supports all of them and more:
+//! - `TIME`: waits for this time
+//! - `read HANDLER`, `print HANDLER`: prints the value of a read handler on standard error
 //! - `write HANDLER [VALUE]`: calls a write handler
 //! - `loop`: starts over
-//! - `stop`, `quit`: asks the run to stop
+//! - `stop`, `quit`: requests the run to stop
 //!
 //! # Handlers
 //! As `Script`.

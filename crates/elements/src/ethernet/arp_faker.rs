@@ -1,16 +1,16 @@
-//! Claims an address in ARP, again and again.
+//! Emits unsolicited ARP replies periodically.
 //!
 //! # Synopsis
 //! `ARPFaker(DSTIP, DSTETH, SRCIP, SRCETH)`
 //!
 //! # Ports
-//! One push output, for ARP replies.
+//! One push output: ARP replies.
 //!
 //! # Configuration
-//! - `DSTIP`, `DSTETH`: whom it tells
-//! - `SRCIP`, `SRCETH`: the address and where it is said to be
+//! - `DSTIP`, `DSTETH`: receiver of the replies
+//! - `SRCIP`, `SRCETH`: advertised IP address and its Ethernet address
 //!
-//! The first reply comes after a second, the others every ten seconds.
+//! The first reply is emitted after 1 second, the next ones every 10 seconds.
 //!
 //! # Handlers
 //! None.
@@ -19,7 +19,7 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

@@ -1,17 +1,17 @@
-//! Prints ARP packets, a line each.
+//! Prints ARP packets, one per line.
 //!
 //! # Synopsis
 //! `ARPPrint([LABEL], TIMESTAMP, ETHER, ACTIVE, OUTFILE)`
 //!
 //! # Ports
-//! One input, one output; push or pull. Packets without a network header are not printed.
+//! One input, one output; agnostic. Packets without a network header are forwarded without a line.
 //!
 //! # Configuration
-//! - `LABEL`: what lines begin with
-//! - `TIMESTAMP`: whether packets' times are printed, true by default
-//! - `ETHER`: whether the addresses of the Ethernet header are printed, false by default
-//! - `ACTIVE`: whether it prints, true by default
-//! - `OUTFILE`: a file for the lines; standard error by default
+//! - `LABEL`: prefix of each line
+//! - `TIMESTAMP`: whether to print the timestamp, default: true
+//! - `ETHER`: whether to print the addresses of the Ethernet header, default: false
+//! - `ACTIVE`: whether to print, default: true
+//! - `OUTFILE`: output file, default: standard error
 //!
 //! # Handlers
 //! | name | | unit |
@@ -22,7 +22,7 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

@@ -1,53 +1,53 @@
-//! Puts IP packets into Ethernet, and asks for the addresses that it does not know.
+//! Encapsulates IP packets in Ethernet; resolves destination addresses with ARP.
 //!
 //! # Synopsis
-//! `ARPQuerier(IP[/MASK], ETH, …)`, `ARPQuerier(NAME, …)`, where `NAME` stands for both
+//! `ARPQuerier(IP[/MASK], ETH, …)`, `ARPQuerier(NAME, …)`, where `NAME` is an `AddressInfo` name
+//! with both addresses
 //!
 //! # Ports
-//! Two push inputs. Input 0: IP packets, their destination noted on them. Input 1: ARP replies with
-//! their Ethernet header. Output 0: frames. Output 1, or output 0 if there is but one: queries.
-//! Output 2, if it is connected: packets whose destination did not answer, as they came.
+//! Two push inputs. Input 0: IP packets with the destination annotation set. Input 1: ARP replies
+//! with Ethernet header. Output 0: frames. Output 1: queries; they go to output 0 if it is not
+//! connected. Output 2, optional: IP packets, unchanged, whose destination did not reply.
 //!
 //! # Configuration
-//! - `IP`, `ETH`: the own addresses
-//! - `TABLE`: an `ARPTable`, or another `ARPQuerier` whose table it shares; the limits are then
-//!   those of the table
+//! - `IP`, `ETH`: own addresses
+//! - `TABLE`: an `ARPTable`, or another `ARPQuerier`, whose table is shared, including its limits
 //! - `CAPACITY`, `ENTRY_CAPACITY`, `ENTRY_PACKET_CAPACITY`, `CAPACITY_SLIM_FACTOR`, `TIMEOUT`: as
-//!   with `ARPTable`
-//! - `POLL_TIMEOUT`: an address that was not heard of for so long is asked for again while it is
-//!   still used, a minute by default; 0 for never
-//! - `BROADCAST`: the broadcast address, by default that of `IP/MASK`
-//! - `BROADCAST_POLL`: whether such a query goes to all, false by default
+//!   in `ARPTable`
+//! - `POLL_TIMEOUT`: age at which an entry that is in use is queried again, default: 1 minute; 0
+//!   disables polling
+//! - `BROADCAST`: broadcast address, default: that of `IP/MASK`, or 255.255.255.255 without a mask
+//! - `BROADCAST_POLL`: whether polls are broadcast instead of unicast, default: false
 //!
-//! A packet to an unknown address waits for the reply. An address is asked for at most ten times a
-//! second, after ten queries without an answer every two seconds. Packets to 255.255.255.255 and
-//! to the broadcast address go to all, those to a multicast address to the group that RFC 1112
-//! says.
+//! Packets for an unresolved address are held until the reply arrives. Queries per address are
+//! limited to ten per second, and to one every two seconds after ten queries without reply. Packets
+//! to 255.255.255.255 and to `BROADCAST` are sent to the Ethernet broadcast address, multicast
+//! packets to the group address of RFC 1112.
 //!
-//! If output 2 is connected, an address is asked for three times, a second apart (RFC 1122,
-//! 2.3.2.1). What still waits a second later leaves there, so that an `ICMPError` can tell who
-//! sent it (RFC 1812, 3.3.2); a packet that comes then begins anew. A `TIMEOUT` below three
-//! seconds would come first.
+//! If output 2 is connected, an address is queried three times, one second apart (RFC 1122,
+//! 2.3.2.1). Packets still held one second later are emitted on output 2, so that an `ICMPError`
+//! can notify their senders (RFC 1812, 3.3.2). The next packet for the address starts over. With a
+//! `TIMEOUT` below three seconds, the entry expires first.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
 //! | `ipaddr`, `broadcast` | read, write | IP address |
-//! | `table`, `count`, `length` | read | as with `ARPTable` |
-//! | `insert`, `delete`, `clear` | write | as with `ARPTable` |
+//! | `table`, `count`, `length` | read | as in `ARPTable` |
+//! | `insert`, `delete`, `clear` | write | as in `ARPTable` |
 //! | `queries`, `responses` | read | packets |
-//! | `drops` | read | packets without a destination |
-//! | `stats` | read | drops, those of the table too, and queries |
+//! | `drops` | read | packets dropped as `no destination` or `no address` |
+//! | `stats` | read | these drops plus those of the table, and queries |
 //!
 //! # Drops
-//! - `too many wait`, `no answer`, `forgotten`: as with `ARPTable`, of its own table
-//! - `no destination`: to 0.0.0.0
-//! - `no address`: its own address is 0.0.0.0
-//! - `too many for one`: `ENTRY_PACKET_CAPACITY` packets wait for the address
-//! - `too long`: a packet would be longer than packets can be
+//! - `too many wait`, `no answer`, `forgotten`: as in `ARPTable`, for its own table
+//! - `no destination`: the destination annotation is 0.0.0.0
+//! - `no address`: `IP` is 0.0.0.0
+//! - `too many for one`: `ENTRY_PACKET_CAPACITY` packets are held for the address
+//! - `too long`: the frame would exceed the maximum packet length
 //!
 //! # Threads
-//! Belongs to one worker, the one of its `TABLE`.
+//! Runs on one worker, the same as its `TABLE`.
 //!
 //! # Example
 //! ```text
@@ -405,7 +405,7 @@ impl Element for ArpQuerier {
             self.shared = Some(next).filter(|next| *next != cx.element());
             hops += 1;
             if hops > cx.graph().elements.len() {
-                return Err("its TABLE leads back to itself".into());
+                return Err("TABLE forms a cycle of shared tables".into());
             }
         }
         Ok(())

@@ -4,30 +4,30 @@
 //! `ARPResponder(IP[/MASK] … ETH, IP2[/MASK2] … ETH2, …)`
 //!
 //! # Ports
-//! One input, push or pull, for frames. Output 0: answers. Output 1, which need not be connected:
-//! frames that are no request, or one that it cannot answer, pushed.
+//! One input, agnostic: frames. Output 0: replies. Output 1, optional, push: frames that are not
+//! ARP requests, and requests for other addresses.
 //!
 //! # Configuration
-//! - each argument: addresses or prefixes and the Ethernet address that it gives for them, in any
-//!   order. The longest prefix counts; of arguments for the same one the last.
+//! - each argument: addresses or prefixes, and the Ethernet address to answer with, in any order.
+//!   The longest matching prefix wins; if a prefix is repeated, the last one wins.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
 //! | `table` | read | lines of prefix and Ethernet address |
-//! | `lookup` | read with an address | its Ethernet address, empty if there is none |
+//! | `lookup` | read with an address | its Ethernet address, empty if none |
 //! | `add` | write | as an argument |
 //! | `remove` | write | `IP[/MASK]` |
 //! | `config` | read, write | all arguments |
 //!
 //! # Drops
-//! - `unanswered`: output 1 is not connected
+//! - `unanswered`: not answered, and output 1 is not connected
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
-//! For an address of its own, and for a network behind it.
+//! Answers for its own address and for a network behind it.
 //! ```text
 //! c :: Classifier(12/0806 20/0001, -);
 //! c[0] -> ARPResponder(10.0.0.1 10.1.0.0/16 0:0:5e:0:0:1) -> Queue -> ToDevice(eth0);

@@ -1,4 +1,4 @@
-//! Knows which Ethernet address an IP address has, for several `ARPQuerier`s.
+//! Table of IP addresses and their Ethernet addresses, shared by several `ARPQuerier`s.
 //!
 //! # Synopsis
 //! `ARPTable(CAPACITY, ENTRY_CAPACITY, ENTRY_PACKET_CAPACITY, CAPACITY_SLIM_FACTOR, TIMEOUT)`
@@ -7,31 +7,34 @@
 //! None.
 //!
 //! # Configuration
-//! - `CAPACITY`: packets that wait at most, 2048 by default; 0 for 65536. Beyond that, the oldest
-//!   go.
-//! - `CAPACITY_SLIM_FACTOR`: how many then: one in so many, 2 by default
-//! - `ENTRY_CAPACITY`: entries at most; 0, the default, for 262144. Beyond that, the oldest go.
-//! - `ENTRY_PACKET_CAPACITY`: packets that wait for one address at most, 0 by default: no limit
-//! - `TIMEOUT`: how long an entry holds, 5 minutes by default; 0 for ever
+//! - `CAPACITY`: maximum number of packets held for resolution, default: 2048; 0 means 65536. On
+//!   overflow, the packets of the oldest entries are dropped.
+//! - `CAPACITY_SLIM_FACTOR`: on overflow, 1/`CAPACITY_SLIM_FACTOR` of `CAPACITY` is dropped,
+//!   default: 2; 0 is rejected
+//! - `ENTRY_CAPACITY`: maximum number of entries, default: 0, which means 262144. On overflow, the
+//!   oldest entries are evicted.
+//! - `ENTRY_PACKET_CAPACITY`: maximum number of packets held per address, default: 0, no limit. On
+//!   overflow, the new packet is dropped.
+//! - `TIMEOUT`: lifetime of an entry, default: 5 minutes; 0 means no expiry
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `table` | read | lines: address, 1 if it is known, Ethernet address, age in seconds |
+//! | `table` | read | lines: address, 1 if resolved or 0, Ethernet address, age in seconds |
 //! | `count` | read | entries |
-//! | `length` | read | packets that wait |
-//! | `drops` | read | packets that waited in vain |
+//! | `length` | read | held packets |
+//! | `drops` | read | packets dropped while held, or rejected by `ENTRY_PACKET_CAPACITY` |
 //! | `insert` | write | `IP ETH` |
 //! | `delete` | write | `IP` |
-//! | `clear` | write | forgets everything |
+//! | `clear` | write | removes all entries |
 //!
 //! # Drops
-//! - `too many wait`: there was no room for more
-//! - `no answer`: the entry timed out, or made room for another
-//! - `forgotten`: it was told to
+//! - `too many wait`: `CAPACITY` exceeded
+//! - `no answer`: the entry expired or was evicted
+//! - `forgotten`: the entry was removed by `delete` or `clear`
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

@@ -1,17 +1,19 @@
-//! Makes sure that IP packets are in Ethernet.
+//! Ensures that IP packets have an Ethernet header.
 //!
 //! # Synopsis
 //! `EnsureEther([ETHERTYPE, SRC, DST])`
 //!
 //! # Ports
-//! One input, one output; push or pull.
+//! One input, one output; agnostic.
 //!
 //! # Configuration
-//! - `ETHERTYPE`: what a new header says, 0x0800 by default
-//! - `SRC`, `DST`: its addresses, 1:1:1:1:1:1 and 2:2:2:2:2:2 by default
+//! - `ETHERTYPE`: EtherType of a new header, default: 0x0800
+//! - `SRC`, `DST`: addresses of a new header, default: 1:1:1:1:1:1 and 2:2:2:2:2:2
 //!
-//! A packet without a network header, and one that is in Ethernet already, stays as it is. Where an
-//! Ethernet header was taken away right in front it comes back; else there is a new one.
+//! Packets without a network header and packets that start with an Ethernet header are forwarded
+//! unchanged. If the packet starts with its network header and an Ethernet header was stripped
+//! there, that one is restored. Otherwise a new header replaces all bytes before the network
+//! header.
 //!
 //! # Handlers
 //! None.
@@ -20,7 +22,7 @@
 //! None.
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

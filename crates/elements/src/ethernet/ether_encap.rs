@@ -1,13 +1,13 @@
-//! Puts packets into Ethernet.
+//! Encapsulates packets in Ethernet.
 //!
 //! # Synopsis
 //! `EtherEncap(ETHERTYPE, SRC, DST)`
 //!
 //! # Ports
-//! One input, one output; push or pull.
+//! One input, one output; agnostic.
 //!
 //! # Configuration
-//! - `ETHERTYPE`: what the packets are, 0x0800 for IPv4
+//! - `ETHERTYPE`: EtherType of the payload, 0x0800 for IPv4
 //! - `SRC`, `DST`: Ethernet addresses
 //!
 //! # Handlers
@@ -18,10 +18,10 @@
 //! | `config` | read, write | the arguments |
 //!
 //! # Drops
-//! - `too long`: a packet would be longer than packets can be
+//! - `too long`: the frame would exceed the maximum packet length
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

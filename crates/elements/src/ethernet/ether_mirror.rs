@@ -1,10 +1,10 @@
-//! Sends frames back: swaps their addresses.
+//! Swaps the source and destination addresses of Ethernet frames.
 //!
 //! # Synopsis
 //! `EtherMirror`
 //!
 //! # Ports
-//! One input, one output; push or pull.
+//! One input, one output; agnostic.
 //!
 //! # Configuration
 //! None.
@@ -13,10 +13,10 @@
 //! None.
 //!
 //! # Drops
-//! - `too short`: it has no two addresses
+//! - `too short`: shorter than two Ethernet addresses
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,33 +1,32 @@
-//! A bridge that learns where addresses are.
+//! Learning Ethernet bridge.
 //!
 //! # Synopsis
 //! `EtherSwitch(TIMEOUT)`
 //!
 //! # Ports
-//! Any number of push inputs and as many push outputs: input and output of one number are one
-//! network.
+//! Any number of push inputs and as many push outputs. Input N and output N are the same network.
 //!
 //! # Configuration
-//! - `TIMEOUT`: seconds for which an address is known after a frame came from it, 300 by default; 0
-//!   makes it a hub that learns nothing
+//! - `TIMEOUT`: seconds until a learned address expires after its last frame, default: 300; 0
+//!   disables learning and makes the element a hub
 //!
-//! A frame to an address that is known leaves through its network, unless it came from there; other
-//! frames leave through all networks but the one that they came from. The time is that of packets.
-//! At most 65536 addresses are known: while there are so many others are not learned.
+//! A frame for a learned address is emitted on the output of that address. Other frames are flooded
+//! to all outputs except the one of their own network. Expiry uses packet timestamps. At most 65536
+//! addresses are learned; while the table is full, new addresses are ignored.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `table` | read | lines of address and number of a network, by address |
+//! | `table` | read | lines of address and output, sorted by address |
 //! | `timeout` | read, write | seconds |
 //!
 //! # Drops
-//! - `same network`: the frame came from the network that it is for
-//! - `no other network`: there is none but the one that it came from
-//! - `too short`: it has no Ethernet header
+//! - `same network`: the destination is in the network that the frame came from
+//! - `no other network`: nothing to flood to, as the element has one port only
+//! - `too short`: no complete Ethernet header
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

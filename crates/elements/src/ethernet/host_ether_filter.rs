@@ -1,17 +1,17 @@
-//! Lets frames pass that are for this host.
+//! Filters frames by destination: forwards those for this host.
 //!
 //! # Synopsis
 //! `HostEtherFilter(ETHER [, DROP_OWN, DROP_OTHER], OFFSET)`
 //!
 //! # Ports
-//! One input, push or pull. Output 0: what passes, the packet type noted: host, broadcast,
-//! multicast or another host. Output 1, which need not be connected: the rest, pushed.
+//! One input, agnostic. Output 0: accepted frames, with the packet type annotation set: host,
+//! broadcast, multicast or other host. Output 1, optional, push: rejected frames.
 //!
 //! # Configuration
-//! - `ETHER`: the host's Ethernet address
-//! - `DROP_OWN`: whether frames from that address do not pass, false by default
-//! - `DROP_OTHER`: whether frames to other hosts do not pass, true by default
-//! - `OFFSET`: where the Ethernet header starts, 0 by default
+//! - `ETHER`: Ethernet address of the host
+//! - `DROP_OWN`: whether to reject frames sent from `ETHER`, default: false
+//! - `DROP_OTHER`: whether to reject frames for other hosts, default: true
+//! - `OFFSET`: offset of the Ethernet header, default: 0
 //!
 //! # Handlers
 //! | name | | unit |
@@ -19,13 +19,13 @@
 //! | `ether` | read, write | Ethernet address |
 //!
 //! # Drops
-//! Where output 1 is not connected:
-//! - `own`: it comes from the host itself
-//! - `other host`: it is for another host
-//! - `too short`: it has no Ethernet header
+//! Rejected frames, if output 1 is not connected:
+//! - `own`: sent from `ETHER`, with `DROP_OWN`
+//! - `other host`: for another host, with `DROP_OTHER`
+//! - `too short`: no complete Ethernet header
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

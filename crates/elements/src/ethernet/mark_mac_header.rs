@@ -1,23 +1,23 @@
-//! Says where the link header of packets starts.
+//! Sets the MAC header of packets.
 //!
 //! # Synopsis
 //! `MarkMACHeader([OFFSET, LENGTH])`
 //!
 //! # Ports
-//! One input, one output; push or pull.
+//! One input, one output; agnostic.
 //!
 //! # Configuration
-//! - `OFFSET`: where the header starts, 0 by default
-//! - `LENGTH`: its bytes, checked alone: elements that look at the header know what it is
+//! - `OFFSET`: offset of the header, default: 0
+//! - `LENGTH`: header length in bytes; parsed and ignored, as elements derive the length themselves
 //!
 //! # Handlers
 //! None.
 //!
 //! # Drops
-//! None. A packet that is shorter than `OFFSET` has no link header.
+//! None. A packet shorter than `OFFSET` is forwarded with its MAC header cleared.
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,4 +1,4 @@
-//! Links: Ethernet, ARP, VLANs.
+//! Ethernet, ARP and VLAN elements.
 
 mod arp_faker;
 mod arp_print;

@@ -1,23 +1,24 @@
-//! What is known about neighbours: their Ethernet addresses, and packets that wait for one.
+//! Neighbour table of IPv4: Ethernet addresses, and the packets held until one is resolved.
 //!
 //! ```text
 //!            ┌─ index: address ─► slot
 //! slots ─────┤
-//!            └─ list by age: oldest ◄─► … ◄─► newest      forgotten from its old end
+//!            └─ list by age: oldest ◄─► … ◄─► newest      evicted from its old end
 //! ```
 //! # Invariants
-//! - N1: slots in the index are in the list, and the other way around; free slots are in neither.
-//! - N2: the list is ordered by the time at which slots were last heard of.
-//! - N3: `packets` is the sum of what waits in slots.
+//! - N1: a slot is in the index if and only if it is in the list; free slots are in neither.
+//! - N2: the list is ordered by `live_at`.
+//! - N3: `packets` is the number of packets held in all slots.
 //!
 //! # Limits
-//! Packets that wait, entries, and packets that wait for one entry. Beyond the first, the oldest
-//! packets go, down to a part of the limit, so that one burst does not pay for each of its packets;
-//! beyond the second, the oldest entries; beyond the third, the new packet.
+//! Held packets, entries, and held packets per entry. Beyond the first limit, the packets of the
+//! oldest entries are dropped, down to a fraction of the limit, which amortizes the cost over a
+//! burst. Beyond the second, the oldest entries are evicted. Beyond the third, the new packet is
+//! rejected.
 //!
-//! # Who asks
-//! Either packets do, each that comes and has to wait, no faster than a rate; or a clock does,
-//! which asks until there is an answer or there were enough questions.
+//! # Queries
+//! Queries are triggered either by packets, for each one that has to wait and within a rate limit,
+//! or by a timer, which repeats the query until a reply arrives or the maximum number is reached.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hasher, RandomState};

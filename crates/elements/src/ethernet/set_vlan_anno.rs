@@ -1,27 +1,27 @@
-//! Notes VLAN tag control information on packets.
+//! Sets the VLAN annotation: the tag control information of packets.
 //!
 //! # Synopsis
 //! `SetVLANAnno([VLAN_TCI, VLAN_PCP], VLAN_ID)`, also called `SetVlanAnno`
 //!
 //! # Ports
-//! One input, one output; push or pull.
+//! One input, one output; agnostic.
 //!
 //! # Configuration
-//! - `VLAN_TCI`: all of the tag control information, or
-//! - `VLAN_ID`: only the VLAN, 0 to 0xFFF
-//! - `VLAN_PCP`: the priority, 0 to 7
+//! - `VLAN_TCI`: the whole tag control information, or
+//! - `VLAN_ID`: VLAN id, 0 to 0xFFF
+//! - `VLAN_PCP`: priority, 0 to 7
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
 //! | `vlan_tci`, `vlan_id`, `vlan_pcp` | read, write | as the arguments |
-//! | `config` | read | VLAN and priority |
+//! | `config` | read | VLAN id and priority |
 //!
 //! # Drops
 //! None.
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,29 +1,28 @@
-//! Takes VLAN tags off frames, or the whole header, and notes what they said.
+//! Removes VLAN tags, or the whole Ethernet header, and stores the tag in the VLAN annotation.
 //!
 //! # Synopsis
 //! `VLANDecap([ANNO], ETHERTYPE)`, `StripEtherVLANHeader([NATIVE_VLAN])`, also called
 //! `StripEtherVlanHeader`
 //!
 //! # Ports
-//! One input, one output; push or pull. `StripEtherVLANHeader` has an output 1 for frames that it
-//! does not take, which need not be connected, pushed.
+//! One input, one output; agnostic. `StripEtherVLANHeader` has an output 1, optional, push, for
+//! rejected frames.
 //!
 //! # Configuration
-//! - `ANNO`: whether the tag control information is noted on the packet, 0 where there is no tag;
-//!   true by default
-//! - `ETHERTYPE`: the type that says that a tag follows, 0x8100 by default
-//! - `NATIVE_VLAN`: the VLAN of frames without a tag, 0 by default; -1 if these are not taken
+//! - `ANNO`: whether to set the VLAN annotation, to 0 for untagged frames, default: true
+//! - `ETHERTYPE`: tag protocol identifier, default: 0x8100
+//! - `NATIVE_VLAN`: VLAN of untagged frames, default: 0; -1 rejects them
 //!
 //! # Handlers
 //! None.
 //!
 //! # Drops
-//! `StripEtherVLANHeader`, where output 1 is not connected:
-//! - `no tag`: there is no native VLAN
-//! - `too short`: the header is cut short
+//! Frames that `StripEtherVLANHeader` rejects, if output 1 is not connected:
+//! - `no tag`: untagged, and there is no native VLAN
+//! - `too short`: the Ethernet header or tag is truncated
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,4 +1,4 @@
-//! Puts VLAN tags on frames, or packets into frames that have one.
+//! Adds an IEEE 802.1Q tag to frames, or an Ethernet header with a tag to packets.
 //!
 //! # Synopsis
 //! `VLANEncap([VLAN_TCI, VLAN_PCP], VLAN_ID, NATIVE_VLAN, ETHERTYPE)`,
@@ -6,16 +6,15 @@
 //! also called `EtherVlanEncap`
 //!
 //! # Ports
-//! One input, one output; push or pull. `VLANEncap` takes frames, `EtherVLANEncap` what goes into
-//! them.
+//! One input, one output; agnostic. `VLANEncap` expects frames, `EtherVLANEncap` payloads.
 //!
 //! # Configuration
-//! - `VLAN_TCI`: all of the tag control information, or `ANNO` for what is noted on the packet
-//! - `VLAN_ID`: only the VLAN, 0 to 0xFFF
-//! - `VLAN_PCP`: the priority, 0 to 7
-//! - `NATIVE_VLAN`: the VLAN whose frames carry no tag, 0 by default, -1 for none
-//! - `ETHERTYPE`: with `VLANEncap` the type that says that a tag follows, 0x8100 by default; with
-//!   `EtherVLANEncap` what the packets are, 0x0800 for IPv4
+//! - `VLAN_TCI`: the whole tag control information, or `ANNO` to use the VLAN annotation
+//! - `VLAN_ID`: VLAN id, 0 to 0xFFF
+//! - `VLAN_PCP`: priority, 0 to 7
+//! - `NATIVE_VLAN`: VLAN whose frames stay untagged, default: 0; -1 for none
+//! - `ETHERTYPE`: with `VLANEncap`, the tag protocol identifier, default: 0x8100; with
+//!   `EtherVLANEncap`, the EtherType of the payload, 0x0800 for IPv4
 //! - `SRC`, `DST`: Ethernet addresses
 //!
 //! # Handlers
@@ -23,15 +22,15 @@
 //! | --- | --- | --- |
 //! | `vlan_tci` | read, write | number, or `ANNO` |
 //! | `vlan_id`, `vlan_pcp`, `native_vlan`, `ethertype` | read, write | as the arguments |
-//! | `src`, `dst` | read, write | Ethernet address; `EtherVLANEncap` alone |
-//! | `config` | read | what holds now |
+//! | `src`, `dst` | read, write | Ethernet address; only `EtherVLANEncap` |
+//! | `config` | read | current configuration |
 //!
 //! # Drops
-//! - `too short`: `VLANEncap` got what is no frame
-//! - `too long`: a packet would be longer than packets can be
+//! - `too short`: no complete Ethernet header, only `VLANEncap`
+//! - `too long`: the packet would exceed the maximum packet length
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

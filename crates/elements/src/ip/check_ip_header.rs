@@ -2,42 +2,45 @@
 //!
 //! # Synopsis
 //! `CheckIPHeader([OFFSET], INTERFACES, BADSRC, GOODDST, CHECKSUM, VERBOSE, DETAILS)`,
-//! `CheckIPHeader2`, which takes the same and does not look at checksums,
-//! and of old `CheckIPHeader(BADSRC [, OFFSET])`
+//! `CheckIPHeader2`, the same without checksum verification,
+//! and the old form `CheckIPHeader(BADSRC [, OFFSET])`
 //!
 //! # Ports
-//! One input, one or two outputs; push or pull, the second output pushes. Good packets leave
-//! through output 0: cut to the length that the header says, their headers set, their destination
-//! as annotation. Bad packets leave through output 1 if it is there.
+//! One input, one or two outputs; push or pull, output 1 is push. Valid packets are emitted on
+//! output 0, with bytes behind the IPv4 total length removed, the network and transport headers
+//! set, and the destination annotation set. Invalid packets are emitted on output 1 if it is
+//! connected.
 //!
 //! # Configuration
-//! - `OFFSET`: bytes in front of the header, 0 by default
-//! - `INTERFACES`: addresses with prefixes, those of this router: the broadcast addresses of the
-//!   prefixes, 0.0.0.0 and 255.255.255.255 are bad sources, the addresses good destinations
-//! - `BADSRC`: addresses and prefixes, sources that are bad unless the destination is a good one
-//! - `GOODDST`: destinations that are good
-//! - `CHECKSUM`: whether to look at the checksum, true by default
-//! - `VERBOSE`: whether to tell of every bad packet, not just the first; false by default
-//! - `DETAILS`: whether `drop_details` can be read, false by default
+//! - `OFFSET`: bytes in front of the IPv4 header; default: 0
+//! - `INTERFACES`: addresses of this router, with prefixes. The broadcast addresses of the
+//!   prefixes, 0.0.0.0 and 255.255.255.255 become bad sources, the addresses themselves good
+//!   destinations
+//! - `BADSRC`: bad sources, as addresses or prefixes. In the old form addresses only, to which
+//!   0.0.0.0 and 255.255.255.255 are added
+//! - `GOODDST`: good destinations; packets to these may have a bad source
+//! - `CHECKSUM`: verify the header checksum; default: true, for `CheckIPHeader2` false
+//! - `VERBOSE`: report every invalid packet, not only the first; default: false
+//! - `DETAILS`: enable the handler `drop_details`; default: false
 //!
-//! Addresses of several arguments add up.
+//! `INTERFACES`, `BADSRC` and `GOODDST` may be combined; the sets are merged.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `drops` | read | bad packets |
-//! | `drop_details` | read | bad packets by reason |
+//! | `drops` | read | invalid packets, also those on output 1 |
+//! | `drop_details` | read | invalid packets by reason |
 //!
 //! # Drops
-//! - `tiny packet`: too short for a header
+//! - `tiny packet`: shorter than an IPv4 header
 //! - `bad IP version`: not 4
-//! - `bad IP header length`: shorter than 20 bytes
-//! - `bad IP length`: shorter than the header, or longer than the packet
-//! - `bad IP checksum`: of the header
-//! - `bad source address`: one of the bad ones
+//! - `bad IP header length`: less than 20 bytes
+//! - `bad IP length`: total length less than the header length, or greater than the packet
+//! - `bad IP checksum`: wrong header checksum
+//! - `bad source address`: bad source, and the destination is not a good one
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

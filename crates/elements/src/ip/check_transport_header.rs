@@ -5,26 +5,28 @@
 //! `CheckICMPHeader(VERBOSE, DETAILS)`
 //!
 //! # Ports
-//! One input, one or two outputs; push or pull, the second output pushes. Bad packets leave
-//! through output 1 if it is there.
+//! One input, one or two outputs; push or pull, output 1 is push. Valid packets are emitted on
+//! output 0, invalid packets on output 1 if it is connected.
 //!
 //! # Configuration
-//! - `VERBOSE`: whether to tell of every bad packet, not just the first; false by default
-//! - `DETAILS`: whether `drop_details` can be read, false by default
+//! - `VERBOSE`: report every invalid packet, not only the first; default: false
+//! - `DETAILS`: enable the handler `drop_details`; default: false
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `drops` | read | bad packets |
-//! | `drop_details` | read | bad packets by reason |
+//! | `drops` | read | invalid packets, also those on output 1 |
+//! | `drop_details` | read | invalid packets by reason |
 //!
 //! # Drops
 //! - `not TCP`, `not UDP`, `not ICMP`: another protocol, or no IPv4 header
-//! - `bad packet length`: too short for the header, or for what its lengths say
-//! - `bad TCP checksum`, `bad UDP checksum`, `bad ICMP checksum`; UDP may have none
+//! - `bad packet length`: shorter than the transport header or than its length fields, or an ICMP
+//!   message with a length that is invalid for its type
+//! - `bad TCP checksum`, `bad UDP checksum`, `bad ICMP checksum`: wrong checksum; UDP packets
+//!   without checksum are valid
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

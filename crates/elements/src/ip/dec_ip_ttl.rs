@@ -1,28 +1,28 @@
-//! Takes one off the time to live.
+//! Decrements the IPv4 time to live.
 //!
 //! # Synopsis
 //! `DecIPTTL(ACTIVE, MULTICAST)`
 //!
 //! # Ports
-//! One input, one or two outputs; push or pull, the second output pushes. Packets whose time is up
-//! leave unchanged through output 1 if it is there.
+//! One input, one or two outputs; push or pull, output 1 is push. Expired packets are emitted
+//! unchanged on output 1 if it is connected.
 //!
 //! # Configuration
-//! - `ACTIVE`: whether it does anything, true by default
-//! - `MULTICAST`: whether it does so to packets for groups, true by default
+//! - `ACTIVE`: decrement at all; default: true. If false, all packets are forwarded unchanged
+//! - `MULTICAST`: also decrement the TTL of packets to multicast addresses; default: true
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `drops` | read | packets whose time was up |
+//! | `drops` | read | expired packets, also those on output 1 |
 //! | `active` | read, write | true or false |
 //!
 //! # Drops
 //! - `expired`: the time to live was 0 or 1
-//! - `no header`: there is no IPv4 header
+//! - `no header`: no IPv4 header
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

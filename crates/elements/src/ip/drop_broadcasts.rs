@@ -1,11 +1,11 @@
-//! Drops packets that came as broadcast or multicast on their link.
+//! Drops packets received as link-level broadcast or multicast.
 //!
 //! # Synopsis
 //! `DropBroadcasts`
 //!
 //! # Ports
-//! One input, one or two outputs; push or pull, the second output pushes. Such packets leave
-//! through output 1 if it is there.
+//! One input, one or two outputs; push or pull, output 1 is push. Broadcast and multicast packets
+//! are emitted on output 1 if it is connected.
 //!
 //! # Configuration
 //! None.
@@ -13,13 +13,13 @@
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `drops` | read | packets |
+//! | `drops` | read | packets, also those on output 1 |
 //!
 //! # Drops
-//! - `broadcast`: the packet's type says that it came as broadcast or multicast
+//! - `broadcast`: the packet type is broadcast or multicast
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,11 +1,12 @@
-//! Sets the source address of packets that ask for it.
+//! Sets the source address of packets that have the fix-source annotation.
 //!
 //! # Synopsis
 //! `FixIPSrc(IPADDR)`
 //!
 //! # Ports
-//! One input, one output; push or pull. Where the fix-source annotation is set, it is cleared and
-//! the source becomes `IPADDR`: so an ICMP error leaves with the address of its interface.
+//! One input, one output; push or pull. If the fix-source annotation is set, the element clears it,
+//! sets the source address to `IPADDR` and recomputes the header checksum. ICMP errors thus get the
+//! address of the interface that sends them.
 //!
 //! # Configuration
 //! - `IPADDR`: the address
@@ -17,7 +18,7 @@
 //! None.
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,4 +1,4 @@
-//! Copies an address of a packet into an annotation.
+//! Copies an IPv4 address from the packet into an annotation.
 //!
 //! # Synopsis
 //! `GetIPAddress(OFFSET [, ANNO])`, `GetIPAddress(IP src)`, `GetIPAddress(IP dst)`
@@ -7,19 +7,19 @@
 //! One input, one output; push or pull.
 //!
 //! # Configuration
-//! - `OFFSET`: bytes in front of the address; for IPv4 packets 12 means the source, 16 the
-//!   destination
-//! - `IP`: `src` or `dst`, wherever the IPv4 header is; instead of `OFFSET`
-//! - `ANNO`: the place of the annotation, by default that of the destination
+//! - `OFFSET`: offset of the address in the packet, in bytes. If the packet starts with its IPv4
+//!   header: 12 for the source, 16 for the destination
+//! - `IP`: `src` or `dst` of the IPv4 header, at any offset; replaces `OFFSET`
+//! - `ANNO`: the annotation; default: the destination annotation
 //!
 //! # Handlers
 //! None.
 //!
 //! # Drops
-//! - `no address`: the packet is too short, or there is no IPv4 header
+//! - `no address`: the packet is too short, or has no IPv4 header
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

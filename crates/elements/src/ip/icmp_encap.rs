@@ -1,15 +1,17 @@
-//! Puts ICMP and IPv4 headers in front of packets.
+//! Encapsulates packets in ICMP and IPv4 headers.
 //!
 //! # Synopsis
 //! `ICMPPingEncap(SRC, DST, IDENTIFIER)`, `ICMPIPEncap(SRC, DST, TYPE [, CODE], IDENTIFIER)`
 //!
 //! # Ports
-//! One input, one output; push or pull. `ICMPPingEncap` makes echo requests.
+//! One input, one output; push or pull. `ICMPPingEncap` creates echo requests.
 //!
 //! # Configuration
-//! - `SRC`, `DST`: the source and the destination, which becomes the annotation too
-//! - `TYPE`, `CODE`: type and code of messages, as numbers or names; code 0 by default
-//! - `IDENTIFIER`: of echo messages and their like, 0 by default; their sequence numbers count
+//! - `SRC`, `DST`: source and destination address; `DST` is also written to the destination
+//!   annotation
+//! - `TYPE`, `CODE`: ICMP type and code, as numbers or names; default code: 0
+//! - `IDENTIFIER`: identifier of echo, timestamp, information and address mask messages; default:
+//!   0. Their sequence numbers count up from 1 and skip 0
 //!
 //! # Handlers
 //! | name | | unit |
@@ -17,10 +19,10 @@
 //! | `src`, `dst` | read, write | address |
 //!
 //! # Drops
-//! - `too long`: the packet would be longer than IPv4 allows
+//! - `too long`: the result would exceed the maximum IPv4 length
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

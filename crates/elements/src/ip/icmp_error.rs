@@ -1,29 +1,31 @@
-//! Answers packets with ICMP errors.
+//! Creates ICMP errors in reply to packets.
 //!
 //! # Synopsis
 //! `ICMPError(SRC, TYPE [, CODE, BADADDRS], MTU, PMTU, SET_FIX_ANNO)`
 //!
 //! # Ports
-//! One input, one output; push or pull. In: packets that something is wrong with, from the IPv4
-//! header on. Out: errors for their senders, from the IPv4 header on, with the destination as
-//! annotation, and the one that asks for the source address of the interface that they leave by.
+//! One input, one output; push or pull. Input: faulty packets, starting at the IPv4 header. Output:
+//! ICMP errors to their senders, starting at the IPv4 header. The destination annotation of an
+//! error is set, and its fix-source annotation, so that `FixIPSrc` inserts the address of the
+//! sending interface.
 //!
 //! # Configuration
-//! - `SRC`: source address of errors
-//! - `TYPE`: `unreachable`, `sourcequench`, `redirect`, `timeexceeded`, `parameterproblem`, or a
-//!   number that means one of these. A redirect tells the destination annotation as gateway, a
-//!   parameter problem the pointer that an annotation says.
-//! - `CODE`: a number, or a name: of `unreachable` `net`, `host`, `protocol`, `port`, `needfrag`
-//!   and others; of `redirect` `net`, `host`; of `timeexceeded` `transit`, `reassembly`; of
-//!   `parameterproblem` `erroratptr`, `missingopt`, `length`. 0 by default.
-//! - `BADADDRS`: addresses that are broadcasts, to which no answer is given
-//! - `MTU`: the most bytes of an error, 576 by default
-//! - `PMTU`: the next link's MTU, told by `unreachable`, `needfrag`; 0 by default
-//! - `SET_FIX_ANNO`: whether to ask for the source address of the interface, true by default;
-//!   `USE_FIX_ANNO` is the same
+//! - `SRC`: source address of the errors
+//! - `TYPE`: `unreachable`, `sourcequench`, `redirect`, `timeexceeded`, `parameterproblem`, or the
+//!   number of one of these. A redirect contains the destination annotation as gateway, a parameter
+//!   problem with code 0 the pointer from the ICMP pointer annotation.
+//! - `CODE`: a number or a name; default: 0. Names for `unreachable`: `net`, `host`, `protocol`,
+//!   `port`, `needfrag` and others; for `redirect`: `net`, `host`; for `timeexceeded`: `transit`,
+//!   `reassembly`; for `parameterproblem`: `erroratptr`, `missingopt`, `length`
+//! - `BADADDRS`: broadcast addresses; packets from or to these are not answered
+//! - `MTU`: maximum length of an error in bytes, 128 to 32768; default: 576. Values out of range
+//!   are clamped
+//! - `PMTU`: MTU of the next link, for `unreachable` with code `needfrag`; default: 0
+//! - `SET_FIX_ANNO`: set the fix-source annotation of errors; default: true. `USE_FIX_ANNO` is a
+//!   synonym
 //!
-//! It makes as many errors as it is asked for. Routers have to hold them to a rate (RFC 1812,
-//! 4.3.2.8): put a `RatedSplitter` behind all of them, as `conf/ip-router.click` does.
+//! The element does not limit the rate of errors, which RFC 1812, 4.3.2.8 requires of routers. Put
+//! one `RatedSplitter` behind all `ICMPError` elements, as `conf/ip-router.click` does.
 //!
 //! # Handlers
 //! | name | | unit |
@@ -32,16 +34,17 @@
 //! | `mtu`, `pmtu` | read, write | bytes |
 //!
 //! # Drops
-//! Packets to which no answer may be given (RFC 1812, 4.3.2.7):
-//! - `no header`: there is no IPv4 header
-//! - `ICMP error`: an ICMP error, or ICMP cut short
-//! - `broadcast`: to a broadcast or multicast address, or sent so on its link
-//! - `bad source`: from an address that is none of one host
-//! - `fragment`: not the first one
-//! - `source route`: a redirect for a packet that has its route in itself
+//! Packets that must not be answered (RFC 1812, 4.3.2.7):
+//! - `no header`: no IPv4 header
+//! - `ICMP error`: an ICMP error, or a truncated ICMP message
+//! - `broadcast`: sent to a broadcast address, `BADADDRS` included, or a multicast address, or
+//!   received as such on the link
+//! - `bad source`: the source is not the address of a single host
+//! - `fragment`: not the first fragment
+//! - `source route`: a redirect for a source-routed packet
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text
@@ -49,7 +52,8 @@
 //! ```
 //!
 //! # Source
-//! RFC 792; RFC 1191 for `PMTU`; RFC 1812, 4.3.2 and 5.2.7. A source route is answered reversed.
+//! RFC 792; RFC 1191 for `PMTU`; RFC 1812, 4.3.2 and 5.2.7. An error for a source-routed packet
+//! takes the reversed route, unless the error is in the route option itself.
 
 use std::net::Ipv4Addr;
 

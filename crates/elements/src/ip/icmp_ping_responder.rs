@@ -1,12 +1,12 @@
-//! Answers pings.
+//! Replies to ICMP echo requests.
 //!
 //! # Synopsis
 //! `ICMPPingResponder`
 //!
 //! # Ports
-//! One input, one or two outputs; push or pull, the second output pushes. ICMP echo requests leave
-//! through output 0 as replies, with the destination as annotation; other packets through output 1
-//! if it is there.
+//! One input, one or two outputs; push or pull, output 1 is push. Echo requests are turned into
+//! replies and emitted on output 0, with the destination annotation set. Other packets are emitted
+//! on output 1 if it is connected.
 //!
 //! # Configuration
 //! None.
@@ -15,10 +15,10 @@
 //! None.
 //!
 //! # Drops
-//! - `no ping`: another packet
+//! - `no ping`: not an echo request
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,4 +1,4 @@
-//! Puts an IPv4 header in front of packets.
+//! Encapsulates packets in an IPv4 header.
 //!
 //! # Synopsis
 //! `IPEncap(PROTO, SRC, DST, TOS, TTL, DSCP, ECT, CE, DF)`
@@ -7,15 +7,16 @@
 //! One input, one output; push or pull.
 //!
 //! # Configuration
-//! - `PROTO`: the protocol of what is inside, a number or a name
-//! - `SRC`: the source
-//! - `DST`: the destination, which becomes the annotation too; or `DST_ANNO` for what that says
-//! - `TOS`: the former type-of-service byte, 0 by default; or of its parts:
+//! - `PROTO`: protocol of the payload, a number or a name
+//! - `SRC`: source address
+//! - `DST`: destination address, also written to the destination annotation; `DST_ANNO` takes the
+//!   address from that annotation
+//! - `TOS`: type-of-service byte; default: 0. Alternatively its parts:
 //! - `DSCP`: 0 to 63
 //! - `ECT`: `true` or `1` for ECT(1), `2` for ECT(0)
-//! - `CE`: whether it says that there was congestion
-//! - `TTL`: time to live, 250 by default
-//! - `DF`: whether routers must not fragment it, false by default
+//! - `CE`: set the ECN field to congestion experienced; excludes `ECT`
+//! - `TTL`: time to live; default: 250
+//! - `DF`: set the don't-fragment flag; default: false
 //!
 //! # Handlers
 //! | name | | unit |
@@ -24,10 +25,10 @@
 //! | `dst` | read, write | address, or `DST_ANNO` |
 //!
 //! # Drops
-//! - `too long`: the packet would be longer than IPv4 allows
+//! - `too long`: the result would exceed the maximum IPv4 length
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

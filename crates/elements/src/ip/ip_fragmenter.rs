@@ -1,35 +1,36 @@
-//! Cuts IPv4 packets that are too long for a link into fragments.
+//! Fragments IPv4 packets that exceed the MTU of a link.
 //!
 //! # Synopsis
 //! `IPFragmenter(MTU [, HONOR_DF, VERBOSE], HEADROOM)`
 //!
 //! # Ports
-//! One input, one or two outputs; push. Fragments leave in order through output 0, as do packets
-//! that are short enough. Packets that are too long and must not be cut leave through output 1 if
-//! it is there.
+//! One input, one or two outputs; push. Packets within the MTU, and fragments in order, are emitted
+//! on output 0. Oversized packets that cannot be fragmented are emitted on output 1 if it is
+//! connected.
 //!
 //! # Configuration
-//! - `MTU`: the most bytes of a packet, from its IPv4 header on; at least 8
-//! - `HONOR_DF`: whether packets that say so are not cut, true by default; if they are cut, they
-//!   get an identification at random
-//! - `VERBOSE`: whether to tell of every packet that is not cut, not just the first five
-//! - `HEADROOM`: bytes in front of a fragment, at least
+//! - `MTU`: maximum length of a packet from its IPv4 header on, in bytes; at least 8
+//! - `HONOR_DF`: do not fragment packets with the don't-fragment flag; default: true. If false,
+//!   these are fragmented with a random identification
+//! - `VERBOSE`: report every packet that cannot be fragmented, not only the first five; default:
+//!   false
+//! - `HEADROOM`: minimum headroom of fragments after the first, in bytes; default: 64
 //!
-//! Bytes in front of the IPv4 header are part of the first fragment alone; annotations are copied,
-//! and options that ask for it.
+//! Only the first fragment contains the bytes in front of the IPv4 header. All fragments have the
+//! annotations of the packet, and the options with the copy flag.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `drops` | read | packets that were not cut |
-//! | `fragments` | read | fragments made |
+//! | `drops` | read | packets that were not fragmented, also those on output 1 |
+//! | `fragments` | read | fragments created |
 //!
 //! # Drops
-//! - `not cut`: too long, and told not to cut it, or no room for data
-//! - `bad length`: too long, with a header that is not whole or a length that is wrong
+//! - `not cut`: oversized, and don't-fragment is set or the MTU leaves no room for data
+//! - `bad length`: oversized, with a truncated header or a wrong length
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

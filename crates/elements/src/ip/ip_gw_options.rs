@@ -1,28 +1,29 @@
-//! Does what a router does with IPv4 options: records the route, and the time.
+//! Processes IPv4 options as a router: record route and timestamp.
 //!
 //! # Synopsis
 //! `IPGWOptions(MYADDR [, OTHERADDRS])`
 //!
 //! # Ports
-//! One input, one or two outputs; push or pull, the second output pushes. Packets with options
-//! that are wrong leave unchanged through output 1 if it is there, with the place of what is wrong
-//! as annotation for an ICMP parameter problem.
+//! One input, one or two outputs; push or pull, output 1 is push. Packets with invalid options are
+//! emitted unchanged on output 1 if it is connected. The ICMP pointer annotation then has the
+//! offset of the error in the header, for an ICMP parameter problem.
 //!
 //! # Configuration
-//! - `MYADDR`: the address that is recorded
-//! - `OTHERADDRS`: further addresses of this router, for timestamps that ask for given addresses
+//! - `MYADDR`: address to record
+//! - `OTHERADDRS`: other addresses of this router, for timestamp options with prespecified
+//!   addresses
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `drops` | read | packets with wrong options |
+//! | `drops` | read | packets with invalid options, also those on output 1 |
 //!
 //! # Drops
-//! - `bad option`: a length or a pointer that cannot be, or no room for what is to be recorded
-//! - `no header`: there is no IPv4 header
+//! - `bad option`: invalid length or pointer, or not enough room for the entry
+//! - `no header`: no IPv4 header
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text
@@ -31,8 +32,8 @@
 //! ```
 //!
 //! # Source
-//! RFC 791, 3.1; RFC 1812, 5.3.13. A pointer behind the end of its option says that the option is
-//! full: such a packet is forwarded.
+//! RFC 791, 3.1; RFC 1812, 5.3.13. A pointer beyond the end of its option marks a full option; such
+//! a packet is forwarded.
 
 use std::net::Ipv4Addr;
 

@@ -1,27 +1,27 @@
-//! The first elements of an IP router in one.
+//! Combines the input elements of an IP router.
 //!
 //! # Synopsis
 //! `IPInputCombo(COLOR [, BADSRC], INTERFACES, BADSRC, GOODDST)`
 //!
 //! # Ports
-//! One input, one output; push or pull. The same as
-//! `Paint(COLOR) -> Strip(14) -> CheckIPHeader(...) -> GetIPAddress(16)`.
+//! One input, one output; push or pull. Equivalent to `Paint(COLOR) -> Strip(14) ->
+//! CheckIPHeader(...) -> GetIPAddress(16)`.
 //!
 //! # Configuration
-//! - `COLOR`: the paint annotation
-//! - `BADSRC` without keyword: bad sources, and with them 0.0.0.0 and 255.255.255.255
-//! - `INTERFACES`, `BADSRC`, `GOODDST`: as of `CheckIPHeader`
+//! - `COLOR`: value of the paint annotation
+//! - `BADSRC` without keyword: bad sources, to which 0.0.0.0 and 255.255.255.255 are added
+//! - `INTERFACES`, `BADSRC`, `GOODDST`: see `CheckIPHeader`
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `drops` | read | bad packets |
+//! | `drops` | read | invalid packets |
 //!
 //! # Drops
-//! Those of `CheckIPHeader`.
+//! See `CheckIPHeader`.
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,49 +1,50 @@
-//! Looks destinations up in a table of routes.
+//! Looks up destinations in a route table.
 //!
 //! # Synopsis
-//! `StaticIPLookup(ADDR/MASK [GATEWAY] OUTPUT, ..., [FILE FILENAME, FORMAT, DEVICES])`, and the
-//! same as `LinearIPLookup`,
+//! `StaticIPLookup(ADDR/MASK [GATEWAY] OUTPUT, ..., [FILE FILENAME, FORMAT, DEVICES])`, and with
+//! the same arguments `LinearIPLookup`,
 //! `SortedIPLookup`, `RadixIPLookup`, `DirectIPLookup`, `RangeIPLookup`
 //!
-//! All look up whole batches in one table of the fastest kind there is; the names differ in what
-//! they can be told, see below.
+//! All classes share one implementation, which looks up whole batches. They differ in one handler:
+//! only `DirectIPLookup` and `RangeIPLookup` have `flush`.
 //!
 //! # Ports
-//! One input, any number of outputs; push. The destination annotation is looked up; the longest
-//! prefix that it lies in decides. If the route has a gateway, that becomes the annotation.
+//! One input, any number of outputs; push. The route with the longest prefix that matches the
+//! destination annotation selects the output. The gateway of the route, if any, replaces the
+//! annotation.
 //!
 //! # Configuration
-//! Each argument is a route: a prefix (or an address), perhaps a gateway (`-` for none), and the
-//! output. Of several routes of one prefix the first one counts.
-//! - `FILE`: a file of more routes, gzip'd or not, which come behind the arguments
-//! - `FORMAT`: how it is written: `click` (the default, as the arguments), `ip-route` (what `ip
-//!   route` prints) or `list` (a prefix, and a gateway or an output)
-//! - `DEVICES`: names of interfaces; what leads to the first one leaves by output 0, and so on;
-//!   `blackhole`, `unreachable` and `prohibit` stand for routes that are such
+//! Each argument is a route: a prefix or address, an optional gateway (`-` for none), and the
+//! output. Of several routes for one prefix, the first is used.
+//! - `FILE`: file of further routes, plain or gzip-compressed, added after the arguments
+//! - `FORMAT`: format of the file: `click` (default; as the arguments), `ip-route` (output of
+//!   `ip route`) or `list` (a prefix, and a gateway or an output)
+//! - `DEVICES`: interface names. Routes through the first one use output 0, and so on. `blackhole`,
+//!   `unreachable` and `prohibit` select the output of routes of that type
 //!
-//! A route of the file that tells neither an output nor one of these interfaces leaves by the
-//! output of its gateway, as the arguments say.
+//! A route of the file with neither an output nor a listed interface uses the output of the
+//! argument that matches its gateway.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `table` | read | the routes, a line each |
-//! | `lookup` | read | of an address: the output and the gateway, or -1 |
-//! | `add` | write | a route; its prefix must not have one |
-//! | `set` | write | a route, whether its prefix has one or not |
-//! | `remove` | write | a route, or its prefix |
-//! | `ctrl` | write | lines of `add`, `set` and `remove` with routes: all of them, or none |
-//! | `engine` | read | how routes lie in memory, `dir24` or `blocks`, and which code looks up |
-//! | `bytes` | read | bytes that they take |
-//! | `ahead` | read | packets whose cached result was used, of a `GPUIPLookup` say |
-//! | `ahead_missed` | read | packets looked up here although results are used, by reason: `NUMBER<tab>REASON` |
-//! | `flush` | write | takes all routes out; `DirectIPLookup` and `RangeIPLookup` alone |
+//! | `table` | read | routes, one per line |
+//! | `lookup` | read | takes an address: its output and gateway, or -1 |
+//! | `add` | write | adds a route; fails if the prefix already has one |
+//! | `set` | write | adds or replaces a route |
+//! | `remove` | write | removes a route, or the route of a prefix |
+//! | `ctrl` | write | `add`, `set` and `remove` lines with routes, applied atomically |
+//! | `engine` | read | memory layout (`dir24` or `blocks`) and lookup code in use |
+//! | `bytes` | read | memory of the table |
+//! | `ahead` | read | packets that used a cached result, for example of a `GPUIPLookup` |
+//! | `ahead_missed` | read | packets without usable cached result, by reason: `NUMBER<tab>REASON` |
+//! | `flush` | write | removes all routes; only `DirectIPLookup` and `RangeIPLookup` |
 //!
 //! # Drops
-//! - `no route`: the destination lies in no prefix
+//! - `no route`: no prefix matches the destination
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker; all share one table.
 //!
 //! # Example
 //! ```text
@@ -140,7 +141,8 @@ pub struct IpLookup {
 const NO_DESTINATION: Lacking = Lacking {
     so: "the address 0.0.0.0 is looked up",
     what: "a destination annotation",
-    remedy: "put CheckIPHeader or GetIPAddress(16) before it, of frames Strip(14) -> CheckIPHeader",
+    remedy: "place CheckIPHeader or GetIPAddress(16) before it; for Ethernet frames, Strip(14) -> \
+             CheckIPHeader",
 };
 
 impl IpLookup {
@@ -294,7 +296,7 @@ impl IpLookup {
             let wrong = bad_output(format!("{port} of {prefix}"), outputs);
             let asked = 1 + of_file.iter().map(|(.., port)| u64::from(*port)).max().unwrap_or(0);
             let are = if outputs == 1 { "is" } else { "are" };
-            let message = format!("{wrong}: the file asks for {asked}, {outputs} {are} connected");
+            let message = format!("{wrong}: the file needs {asked}, {outputs} {are} connected");
             args.error_at("FILE", &message);
             return;
         }
@@ -371,7 +373,7 @@ impl Element for IpLookup {
         match own(&mut self.table).fill(&routes) {
             Ok(0) => {}
             Ok(repeated) => {
-                let message = format!("{repeated} of a prefix that has one already, not used");
+                let message = format!("{repeated} ignored, their prefixes already have routes");
                 args.warn_at("routes", &message);
             }
             Err(refused) => args.error_at("", &format!("the routes do not fit: {refused:?}")),
@@ -534,23 +536,17 @@ mod tests {
         check(ip, "list", "10.9.0.0/16 10.0.1.9\n10.8.0.0/16 2\n", "10.9.1.1", "1 10.0.1.9");
         check(ip, "ip-route", "default via 192.0.2.1 dev wan\n", "8.8.8.8", "2 192.0.2.1");
         check(ip, "list", "10.9.0.0/16 10.0.7.9\n", "", "no output for routes via 10.0.7.9");
-        check(
-            ip,
-            "ip-route",
-            "prohibit 10.0.0.0/8\n",
-            "",
-            "'prohibit' in DEVICES for an output of theirs",
-        );
-        check(ip, "ip-route", "10.0.0.0/8 dev eth9\n", "", "dev eth9: name it in DEVICES");
+        check(ip, "ip-route", "prohibit 10.0.0.0/8\n", "", "add 'prohibit' to DEVICES");
+        check(ip, "ip-route", "10.0.0.0/8 dev eth9\n", "", "dev eth9: add it to DEVICES");
         check(ip, "ip-route", "blackhole 10.7.0.0/16\n", "10.7.0.1", "0");
         check(
             ip,
             "list",
             "10.9.0.0/16 3\n",
             "",
-            "expected 0 to 2: the file asks for 4, 3 are connected",
+            "expected 0 to 2: the file needs 4, 3 are connected",
         );
-        let wrong = "expected 0 to 2: the file asks for 8, 3 are connected";
+        let wrong = "expected 0 to 2: the file needs 8, 3 are connected";
         check(ip, "list", "10.9.0.0/16 3\n10.8.0.0/16 7\n", "", wrong);
         check(ip, "list", "10.9.0.1/16 3\n", "", "expected 10.9.0.0/16");
         check(ip, "xml", "", "", "expected 'click', 'ip-route' or 'list'");

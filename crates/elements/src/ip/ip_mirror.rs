@@ -1,23 +1,23 @@
-//! Turns packets back: swaps source and destination.
+//! Swaps source and destination.
 //!
 //! # Synopsis
 //! `IPMirror([DST_ANNO])`
 //!
 //! # Ports
-//! One input, one output; push or pull. Of TCP and UDP the ports are swapped as well, of TCP the
-//! sequence and the acknowledgement number. Checksums stay right by themselves.
+//! One input, one output; push or pull. For TCP and UDP the ports are swapped as well, for TCP also
+//! the sequence and acknowledgement numbers. Checksums are not affected by this.
 //!
 //! # Configuration
-//! - `DST_ANNO`: whether to set the destination annotation, true by default
+//! - `DST_ANNO`: set the destination annotation; default: true
 //!
 //! # Handlers
 //! None.
 //!
 //! # Drops
-//! - `no header`: there is no IPv4 header
+//! - `no header`: no IPv4 header
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,32 +1,31 @@
-//! The last elements of an IP router in one.
+//! Combines the output elements of an IP router.
 //!
 //! # Synopsis
 //! `IPOutputCombo(COLOR, IPADDR, MTU)`
 //!
 //! # Ports
-//! One input, five outputs; push. The same as
-//! `DropBroadcasts -> PaintTee(COLOR) -> IPGWOptions(IPADDR) -> FixIPSrc(IPADDR) -> DecIPTTL`, and
-//! a look at the length:
-//! - 0: packets to be sent on
+//! One input, five outputs; push. Equivalent to `DropBroadcasts -> PaintTee(COLOR) ->
+//! IPGWOptions(IPADDR) -> FixIPSrc(IPADDR) -> DecIPTTL`, and a length check:
+//! - 0: packets to send
 //! - 1: copies of packets with paint `COLOR`, for a redirect
-//! - 2: packets with wrong options
-//! - 3: packets whose time is up
+//! - 2: packets with invalid options
+//! - 3: expired packets
 //! - 4: packets longer than `MTU`, for a fragmenter
 //!
 //! # Configuration
-//! - `COLOR`: the paint of packets that came by the interface that they leave by
-//! - `IPADDR`: the address of this router
-//! - `MTU`: the most bytes of a packet
+//! - `COLOR`: paint of packets that arrived on the interface that they leave by
+//! - `IPADDR`: address of this router
+//! - `MTU`: maximum length of a packet in bytes
 //!
 //! # Handlers
 //! None.
 //!
 //! # Drops
-//! - `broadcast`: came as broadcast or multicast on its link
-//! - `no header`: there is no IPv4 header
+//! - `broadcast`: received as link-level broadcast or multicast
+//! - `no header`: no IPv4 header
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

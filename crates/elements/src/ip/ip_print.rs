@@ -1,24 +1,28 @@
-//! Tells about each packet in a line.
+//! Prints a line for each IPv4 packet.
 //!
 //! # Synopsis
 //! `IPPrint([LABEL], CONTENTS, PAYLOAD, MAXLENGTH, ID, TIMESTAMP, PAINT, TOS, TTL, SWAP, LENGTH,
 //! AGGREGATE, ACTIVE, OUTFILE, CHANNEL)`
 //!
 //! # Ports
-//! One input, one output; push or pull.
+//! One input, one output; push or pull. Packets whose network header is not set are forwarded
+//! without a line.
 //!
 //! # Configuration
 //! - `LABEL`: text in front of each line
-//! - `CONTENTS`: whether to show the packet's bytes: `none` (the default), `hex`, `ascii`
-//! - `PAYLOAD`: the same for the bytes behind TCP and UDP headers; not both
-//! - `MAXLENGTH`: bytes to show, 1500 by default; `NBYTES` is the same
-//! - `TIMESTAMP`: whether to show the time, true by default
-//! - `ID`, `TOS`, `TTL`, `LENGTH`, `PAINT`, `AGGREGATE`: whether to show that field of the header,
-//!   or that annotation; false by default
-//! - `SWAP`: whether numbers of ICMP echoes are read in network order, true by default
-//! - `ACTIVE`: whether it says anything, true by default
-//! - `OUTFILE`: a file to write to
-//! - `CHANNEL`: is read and means nothing
+//! - `CONTENTS`: print the bytes of the packet: `none` (default), `hex` or `ascii`
+//! - `PAYLOAD`: print the bytes behind the TCP or UDP header, with the same values; excludes
+//!   `CONTENTS`
+//! - `MAXLENGTH`: maximum number of bytes to print, negative for all; default: 1500. `NBYTES` is a
+//!   synonym
+//! - `TIMESTAMP`: print the timestamp; default: true
+//! - `ID`, `TOS`, `TTL`, `LENGTH`, `PAINT`, `AGGREGATE`: print that header field or annotation;
+//!   default: false
+//! - `SWAP`: read identifier and sequence number of ICMP echo messages in network byte order;
+//!   default: true
+//! - `ACTIVE`: print at all; default: true
+//! - `OUTFILE`: file to print to
+//! - `CHANNEL`: accepted for compatibility, ignored
 //!
 //! # Handlers
 //! | name | | unit |
@@ -29,7 +33,7 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

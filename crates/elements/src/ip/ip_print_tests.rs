@@ -1,4 +1,4 @@
-//! What `IPPrint` says about packets.
+//! Lines that `IPPrint` prints for packets.
 
 use warpswitch_packet::Pool;
 use warpswitch_wire::ip::IpProto;

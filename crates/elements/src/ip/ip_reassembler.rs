@@ -1,32 +1,33 @@
-//! Puts fragments of IPv4 packets together.
+//! Reassembles fragmented IPv4 packets.
 //!
 //! # Synopsis
 //! `IPReassembler(HIMEM, MAX_MTU_ANNO)`
 //!
 //! # Ports
-//! One input, one or two outputs; push or pull, the second output pushes. Packets that are no
-//! fragments pass. Fragments are held until their packet is whole, which then leaves through
-//! output 0. What is given up leaves through output 1 if it is there: the first piece of it, as the
-//! fragment that it is.
+//! One input, one or two outputs; push or pull, output 1 is push. Unfragmented packets are
+//! forwarded. Fragments are held until their packet is complete, which is then emitted on output 0.
+//! Of a packet that times out or is evicted, the first contiguous part is emitted on output 1, as a
+//! fragment, if output 1 is connected.
 //!
 //! # Configuration
-//! - `HIMEM`: bytes that may be held (suffix K, M or G); above that old packets are given up until
-//!   a quarter is free. 256K by default
-//! - `MAX_MTU_ANNO`: the place of an annotation of two bytes for the length of the longest fragment
+//! - `HIMEM`: memory limit for held fragments in bytes (suffix K, M or G); default: 256K. Above it,
+//!   old packets are evicted until a quarter is free
+//! - `MAX_MTU_ANNO`: two-byte annotation for the length of the longest fragment
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `dump` | read | counts, and what is held |
+//! | `dump` | read | counters, and the held fragments |
 //!
 //! # Drops
-//! - `bad fragment`: with a length that cannot be, or that contradicts the others
-//! - `timeout`: not whole 30 seconds after its first fragment came
-//! - `no memory`: given up for others
-//! - `no header`: there is no IPv4 header
+//! - `bad fragment`: invalid length, or in conflict with other fragments of the packet
+//! - `timeout`: still incomplete 30 seconds after the first fragment arrived
+//! - `no memory`: evicted
+//! - `no header`: no IPv4 header
 //!
 //! # Threads
-//! Belongs to one worker. Time is that of packets; of packets without, that of the run.
+//! Runs on one worker. Timeouts use packet timestamps; packets without timestamp get the current
+//! time.
 //!
 //! # Example
 //! ```text
@@ -34,8 +35,8 @@
 //! ```
 //!
 //! # Source
-//! RFC 791, 3.2; RFC 815 for keeping track of what is there. Where fragments overlap the later one
-//! counts.
+//! RFC 791, 3.2; RFC 815 for tracking the received parts. Where fragments overlap, the later one
+//! overwrites.
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;

@@ -1,4 +1,4 @@
-//! Fragments that come in any order, and those that should not have come.
+//! Fragments in any order, and invalid fragments.
 
 use warpswitch_wire::ip::IpProto;
 

@@ -1,22 +1,22 @@
-//! Says where the IPv4 header is, unchecked.
+//! Marks the IPv4 header without checking it.
 //!
 //! # Synopsis
 //! `MarkIPHeader([OFFSET])`
 //!
 //! # Ports
-//! One input, one output; push or pull.
+//! One input, one output; push or pull. The network and transport headers of the packet are set.
 //!
 //! # Configuration
-//! - `OFFSET`: bytes in front of the header, 0 by default
+//! - `OFFSET`: bytes in front of the IPv4 header; default: 0
 //!
 //! # Handlers
 //! None.
 //!
 //! # Drops
-//! None. A packet that is shorter than `OFFSET` has no header.
+//! None. Of packets with at most `OFFSET` bytes, the network and transport headers are cleared.
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,4 +1,4 @@
-//! Names of numbers that configurations use: types and codes of ICMP, protocols, ports.
+//! Names for numbers in configurations: ICMP types and codes, protocols, ports.
 
 use warpswitch_graph::language::args::{ArgError, FromArg, Names, Word};
 

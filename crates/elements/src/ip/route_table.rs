@@ -1,12 +1,12 @@
-//! The routes of a lookup element: prefixes that lead to a port, perhaps through a gateway.
+//! Route table of a lookup element: prefixes with an output and an optional gateway.
 //!
 //! ```text
 //! destination ─► Ipv4Lpm ─► number of a hop ─► hops: gateway, port
-//! prefix ─► slot: routes in the order in which they came, for `table`
+//! prefix ─► slot: routes in insertion order, for `table`
 //! ```
 //! # Invariants
-//! - R1: the table for lookups and the slots hold the same routes.
-//! - R2: a hop that a route leads to counts that route; one that none leads to is free.
+//! - R1: the lookup table and the slots hold the same routes.
+//! - R2: each hop counts its routes; a hop without routes is free.
 
 use std::collections::HashMap;
 use std::fmt::Write;

@@ -1,5 +1,4 @@
-//! The elements of this area as a router: two interfaces, and packets that RFC 1812 has an opinion
-//! about.
+//! The elements of this area as a router with two interfaces, and packets covered by RFC 1812.
 
 use std::net::Ipv4Addr;
 

@@ -8,7 +8,7 @@
 //!
 //! # Configuration
 //! - `IPADDR`: the address
-//! - `ANNO`: the place of the annotation, by default that of the destination
+//! - `ANNO`: the annotation; default: the destination annotation
 //!
 //! # Handlers
 //! | name | | unit |
@@ -20,7 +20,7 @@
 //! None.
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,4 +1,4 @@
-//! Sets the checksum of IPv4 headers.
+//! Sets the checksum of the IPv4 header.
 //!
 //! # Synopsis
 //! `SetIPChecksum`
@@ -13,10 +13,10 @@
 //! None.
 //!
 //! # Drops
-//! - `bad lengths`: there is no whole IPv4 header
+//! - `bad lengths`: no IPv4 header, or a truncated one
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

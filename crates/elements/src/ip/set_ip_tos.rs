@@ -1,31 +1,31 @@
-//! Sets DSCP and ECN in IPv4 headers.
+//! Sets DSCP and ECN in the IPv4 header.
 //!
 //! # Synopsis
 //! `SetIPDSCP(DSCP)`, `SetIPECN(ECN)`, `MarkIPCE([FORCE])`
 //!
 //! # Ports
-//! One input, one output; push or pull. The header's checksum is kept right.
+//! One input, one output; push or pull. The header checksum is updated.
 //!
 //! # Configuration
 //! - `DSCP`: 0 to 63
 //! - `ECN`: 0 to 3, or `no` (also `-`), `ect1` (`ECT(1)`), `ect2` (`ECT(0)`), `ce` (`CE`)
-//! - `FORCE`: whether `MarkIPCE` also marks packets whose ends do not speak ECN, which it drops
-//!   by default
+//! - `FORCE`: `MarkIPCE` also marks packets that are not ECN-capable; default: false, which drops
+//!   them
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `dscp` | read, write | of `SetIPDSCP`: as the argument |
-//! | `ecn` | read, write | of `SetIPECN`: as the argument |
-//! | `drops` | read | of `MarkIPCE`: packets |
-//! | `config` | read, write | the arguments |
+//! | `dscp` | read, write | `SetIPDSCP`: as the argument |
+//! | `ecn` | read, write | `SetIPECN`: as the argument |
+//! | `drops` | read | `MarkIPCE`: packets |
+//! | `config` | read, write | `SetIPDSCP`, `SetIPECN`: the arguments |
 //!
 //! # Drops
-//! - `no header`: there is no IPv4 header
-//! - `not ECT`: of `MarkIPCE`: the ends do not speak ECN
+//! - `no header`: no IPv4 header
+//! - `not ECT`: `MarkIPCE`: the packet is not ECN-capable
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,4 +1,4 @@
-//! Sets the destination annotation to addresses at random.
+//! Sets the destination annotation to random addresses.
 //!
 //! # Synopsis
 //! `SetRandIPAddress(PREFIX [, LIMIT])`
@@ -7,9 +7,9 @@
 //! One input, one output; push or pull.
 //!
 //! # Configuration
-//! - `PREFIX`: addresses lie in it
-//! - `LIMIT`: as many addresses are chosen at the start, and only these are used; by default, and
-//!   if it is negative, any
+//! - `PREFIX`: range of the addresses
+//! - `LIMIT`: size of a set of addresses, chosen at initialization, that packets draw from; at most
+//!   16777216. 0 or negative: any address of the prefix; default: -1
 //!
 //! # Handlers
 //! None.
@@ -18,7 +18,8 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker. The addresses follow from the seed of the run.
+//! Runs on one worker. The addresses depend only on the seed of the run and the name of the
+//! element.
 //!
 //! # Example
 //! ```text

@@ -1,25 +1,25 @@
-//! Sets the checksums of TCP and UDP headers.
+//! Sets the checksum of TCP and UDP headers.
 //!
 //! # Synopsis
 //! `SetTCPChecksum([FIXOFF])`, `SetUDPChecksum`
 //!
 //! # Ports
-//! `SetTCPChecksum`: one input, one output. `SetUDPChecksum`: one input, one or two outputs, the
-//! second pushes: fragments and packets that are too short leave there if it is there. Push or
-//! pull.
+//! `SetTCPChecksum`: one input, one output. `SetUDPChecksum`: one input, one or two outputs, output
+//! 1 is push; fragments and packets with wrong lengths are emitted there if it is connected. Push
+//! or pull.
 //!
 //! # Configuration
-//! - `FIXOFF`: whether to bring a data offset that cannot be right into range, false by default
+//! - `FIXOFF`: correct a data offset that is out of range; default: false
 //!
 //! # Handlers
 //! None.
 //!
 //! # Drops
-//! - `bad lengths`: there is no IPv4 header, or the packet is too short for what its lengths say
-//! - `fragment`: UDP alone, whose checksum covers more than the fragment
+//! - `bad lengths`: no IPv4 header, or length fields that are invalid or exceed the packet
+//! - `fragment`: UDP only, where the checksum covers more than the fragment
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

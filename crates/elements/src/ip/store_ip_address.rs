@@ -1,4 +1,4 @@
-//! Writes an address into packets.
+//! Writes an IPv4 address into packets.
 //!
 //! # Synopsis
 //! `StoreIPAddress([ADDRESS,] OFFSET)`
@@ -7,19 +7,19 @@
 //! One input, one output; push or pull.
 //!
 //! # Configuration
-//! - `ADDRESS`: the address, by default the destination annotation; one that is 0.0.0.0 is written
-//!   to `src` and `dst` alone
-//! - `OFFSET`: bytes in front of it; or `src` or `dst` of the IPv4 header, whose checksum and that
-//!   of TCP or UDP are kept right
+//! - `ADDRESS`: the address; default: the destination annotation. An annotation of 0.0.0.0 is only
+//!   written to `src` and `dst`, not to a byte offset
+//! - `OFFSET`: byte offset of the address; or `src` or `dst` of the IPv4 header, where the IPv4,
+//!   TCP and UDP checksums are updated
 //!
 //! # Handlers
 //! None.
 //!
 //! # Drops
-//! None. Packets that are too short, or have no IPv4 header, pass as they are.
+//! None. Packets that are too short or have no IPv4 header are forwarded unchanged.
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

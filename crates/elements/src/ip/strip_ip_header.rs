@@ -1,11 +1,11 @@
-//! Takes IPv4 headers away, and puts them back.
+//! Strips and restores IPv4 headers.
 //!
 //! # Synopsis
 //! `StripIPHeader`, `UnstripIPHeader`
 //!
 //! # Ports
-//! One input, one output; push or pull. `StripIPHeader` takes all bytes up to the end of the
-//! header; `UnstripIPHeader` puts those from the start of the header on back.
+//! One input, one output; push or pull. `StripIPHeader` removes all bytes up to the end of the IPv4
+//! header. `UnstripIPHeader` restores the bytes from the start of the header on.
 //!
 //! # Configuration
 //! None.
@@ -14,10 +14,10 @@
 //! None.
 //!
 //! # Drops
-//! None. A packet without header passes as it is.
+//! None. Packets without IPv4 header are forwarded unchanged.
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,11 +1,12 @@
-//! Takes TCP headers away, and puts them back.
+//! Strips and restores TCP headers.
 //!
 //! # Synopsis
 //! `StripTCPHeader`, `UnstripTCPHeader`
 //!
 //! # Ports
-//! One input, one output; push or pull. `StripTCPHeader` takes all bytes up to the end of the TCP
-//! header, options included; `UnstripTCPHeader` puts those from the start of the header on back.
+//! One input, one output; push or pull. `StripTCPHeader` removes all bytes up to the end of the TCP
+//! header, including options. `UnstripTCPHeader` restores the bytes from the start of the header
+//! on.
 //!
 //! # Configuration
 //! None.
@@ -14,10 +15,10 @@
 //! None.
 //!
 //! # Drops
-//! None. A packet without transport header, or with one that is cut short, passes as it is.
+//! None. Packets without transport header, or with a truncated one, are forwarded unchanged.
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,4 +1,4 @@
-//! What the elements about IPv4 share: finding the header, reading values, telling what is wrong.
+//! Helpers of the IPv4 elements: header access, field access, counters of invalid packets.
 
 use std::net::Ipv4Addr;
 

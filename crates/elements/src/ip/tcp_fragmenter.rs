@@ -1,4 +1,4 @@
-//! Cuts TCP segments that are too long for a link into several.
+//! Splits TCP segments that exceed the MTU of a link.
 //!
 //! # Synopsis
 //! `TCPFragmenter([MTU], MTU_ANNO)`
@@ -7,29 +7,31 @@
 //! One input, one output; push.
 //!
 //! # Configuration
-//! - `MTU`: the most bytes of a packet, from its IPv4 header on, 68 at least, which is what every
-//!   link takes (RFC 791, 3.2); 0 for what `MTU_ANNO` says
-//! - `MTU_ANNO`: an annotation of two bytes that says the same, if it is not 0; the smaller counts.
-//!   Less than 68 counts as 68. One of the two must be given
+//! - `MTU`: maximum length of a packet from its IPv4 header on, in bytes; at least 68, the minimum
+//!   MTU of every link (RFC 791, 3.2). 0: use `MTU_ANNO` only
+//! - `MTU_ANNO`: two-byte annotation with the MTU of the packet; 0 means not set, less than 68
+//!   means 68. The smaller of `MTU` and the annotation applies. At least one of the two arguments
+//!   is required
 //!
-//! A segment that is too long leaves as several, in order, each with the bytes in front of its
-//! data, as interfaces do it that take the cutting off a host: sequence numbers and identifications
-//! go on, `FIN` and `PSH` stay with the last and `CWR` with the first (RFC 9293, 3.8.1; RFC 3168,
-//! 6.1.2), lengths and checksums are set. All else passes as it is: what is short enough or no
-//! TCP, fragments, segments with `SYN`, `RST` or `URG`, packets that are not whole, and those whose
-//! headers leave no room for eight bytes of data. Packets need the network header set.
+//! An oversized segment is split in order, like TCP segmentation offload of network cards. Each
+//! part repeats the bytes in front of the data. Sequence numbers and identifications increase,
+//! `FIN` and `PSH` stay on the last part, `CWR` on the first (RFC 9293, 3.8.1; RFC 3168, 6.1.2),
+//! and lengths and checksums are set. All other packets are forwarded unchanged: within the MTU,
+//! not TCP, fragments, segments with `SYN`, `RST` or `URG`, truncated packets, and packets whose
+//! headers leave less than eight bytes for data. Packets need the network header set.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `fragments` | read | segments made |
+//! | `fragments` | read | segments created |
+//! | `config` | read, write | the arguments |
 //!
 //! # Drops
-//! - `too many segments`: a batch is cut into 65536 at most, some 150 MB; packets that would make
-//!   more are dropped. At an MTU of 576, 256 packets of the greatest length make half of that
+//! - `too many segments`: one batch creates at most 65536 segments, about 150 MB; packets beyond
+//!   that are dropped. At an MTU of 576, 256 packets of maximum length create half of that
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,4 +1,4 @@
-//! What the tests of this area share beside what all do: packets to send.
+//! Packets that the tests of this area share.
 
 use std::net::Ipv4Addr;
 

@@ -1,4 +1,4 @@
-//! Puts UDP and IPv4 headers in front of packets.
+//! Encapsulates packets in UDP and IPv4 headers.
 //!
 //! # Synopsis
 //! `UDPIPEncap(SRC, SPORT, DST, DPORT [, CHECKSUM])`
@@ -7,22 +7,23 @@
 //! One input, one output; push or pull.
 //!
 //! # Configuration
-//! - `SRC`: the source
+//! - `SRC`: source address
 //! - `SPORT`, `DPORT`: ports, as numbers or names
-//! - `DST`: the destination, which becomes the annotation too; or `DST_ANNO` for what that says
-//! - `CHECKSUM`: whether to set the UDP checksum, true by default
+//! - `DST`: destination address, also written to the destination annotation; `DST_ANNO` takes the
+//!   address from that annotation
+//! - `CHECKSUM`: set the UDP checksum; default: true
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `src`, `dst` | read, write | address |
+//! | `src`, `dst` | read, write | address; for `dst` also `DST_ANNO` |
 //! | `sport`, `dport` | read, write | port |
 //!
 //! # Drops
-//! - `too long`: the packet would be longer than IPv4 allows
+//! - `too long`: the result would exceed the maximum IPv4 length
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

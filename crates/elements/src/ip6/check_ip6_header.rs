@@ -4,27 +4,28 @@
 //! `CheckIP6Header([BADADDRS, OFFSET])`
 //!
 //! # Ports
-//! One input, one or two outputs; push or pull, the second output pushes. Packets that are right
-//! leave by the first one, shortened to what the header says, with the place of the header noted.
-//! Others leave by the second, or are dropped if that is not connected.
+//! One input, agnostic. Output 0: valid packets, truncated to the length in the header, with the
+//! network header set. Output 1, optional, push: invalid packets; they are dropped if it is not
+//! connected.
 //!
 //! # Configuration
-//! - `BADADDRS`: addresses that no packet may come from, with spaces between. Groups never may.
-//! - `OFFSET`: where the header starts, 0 by default
+//! - `BADADDRS`: source addresses to reject, separated by spaces. Multicast sources are always
+//!   rejected.
+//! - `OFFSET`: offset of the header, default: 0
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `drops` | read | packets that were not right |
+//! | `drops` | read | invalid packets |
 //!
 //! # Drops
-//! - `short`: fewer bytes than a header has
+//! - `short`: shorter than an IPv6 header
 //! - `bad version`: the version is not 6
-//! - `bad length`: fewer bytes than the header says
-//! - `bad source`: from a group, or one of `BADADDRS`
+//! - `bad length`: shorter than the length in the header
+//! - `bad source`: the source is multicast or in `BADADDRS`
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,28 +1,28 @@
-//! Refuses packets that are too long for a link: routers do not cut IPv6 packets.
+//! Rejects packets longer than the MTU of a link, as routers must not fragment IPv6 packets.
 //!
 //! # Synopsis
 //! `CheckIP6MTU(MTU)`, `IP6Fragmenter(MTU)`
 //!
 //! # Ports
-//! One input, one or two outputs; push or pull, the second output pushes. Packets of at most `MTU`
-//! bytes from the IPv6 header on leave by the first output. Longer ones leave by the second, with
-//! the MTU noted for `ICMP6Error`, or are dropped if that is not connected.
+//! One input, agnostic. Output 0: packets of at most `MTU` bytes, counted from the IPv6 header.
+//! Output 1, optional, push: longer packets, with the MTU annotation set for `ICMP6Error`; they are
+//! dropped if it is not connected.
 //!
 //! # Configuration
-//! - `MTU`: bytes. The specification wants 1280 at least.
+//! - `MTU`: bytes. IPv6 requires at least 1280, which is not checked.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `drops` | read | packets that were too long |
+//! | `drops` | read | packets longer than `MTU` |
 //! | `fragments` | read | always 0 |
 //! | `mtu` | read, write | bytes |
 //!
 //! # Drops
-//! - `too big`: longer than `MTU`
+//! - `too big`: longer than `MTU`, and output 1 is not connected
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

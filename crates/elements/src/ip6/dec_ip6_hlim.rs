@@ -1,11 +1,11 @@
-//! Takes one off the hop limit.
+//! Decrements the IPv6 hop limit.
 //!
 //! # Synopsis
 //! `DecIP6HLIM`
 //!
 //! # Ports
-//! One input, one or two outputs; push or pull, the second output pushes. Packets whose hop limit
-//! is 1 or 0 leave by the second output as they are, or are dropped if that is not connected.
+//! One input, agnostic. Output 0: packets with the hop limit decremented. Output 1, optional, push:
+//! packets whose hop limit is 1 or 0, unchanged; they are dropped if it is not connected.
 //!
 //! # Configuration
 //! None.
@@ -13,14 +13,14 @@
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `drops` | read | packets whose hop limit was reached |
+//! | `drops` | read | packets with expired hop limit |
 //!
 //! # Drops
-//! - `hop limit`: it was 1 or 0
-//! - `no header`: no IPv6 header is there
+//! - `hop limit`: the hop limit is 1 or 0, and output 1 is not connected
+//! - `no header`: no IPv6 header
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

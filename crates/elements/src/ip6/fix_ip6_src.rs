@@ -1,23 +1,25 @@
-//! Sets the source address of packets that ask for it.
+//! Sets the source address of ICMPv6 messages that have the fix-source annotation.
 //!
 //! # Synopsis
 //! `FixIP6Src(IPADDR)`
 //!
 //! # Ports
-//! One input, one output; push or pull. Where the fix-source annotation is set, it is cleared and
-//! the source becomes `IPADDR`: so an ICMPv6 error leaves with the address of its interface.
+//! One input, one output; agnostic. If the fix-source annotation is set, it is cleared, the source
+//! becomes `IPADDR`, and the checksum is updated. An ICMPv6 error thus carries the address of its
+//! outgoing interface.
 //!
 //! # Configuration
-//! - `IPADDR`: the address
+//! - `IPADDR`: source address
 //!
 //! # Handlers
 //! None.
 //!
 //! # Drops
-//! None: of what is no ICMPv6 message without extension headers, the source stays as it is.
+//! None. The source of other packets, and of ICMPv6 messages with extension headers, is not
+//! changed.
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,29 +1,28 @@
-//! Answers packets with ICMPv6 errors.
+//! Generates ICMPv6 errors in response to packets.
 //!
 //! # Synopsis
 //! `ICMP6Error(SRC, TYPE [, CODE], MTU, PMTU, USE_FIX_ANNO)`
 //!
 //! # Ports
-//! One input, one output; push or pull. In: packets that something is wrong with, the place of
-//! their IPv6 header noted. Out: errors for their senders, from the IPv6 header on, with the
-//! destination as annotation, and the one that asks for the source address of the interface that
-//! they leave by.
+//! One input, one output; agnostic. Input: offending packets, network header set. Output: ICMPv6
+//! errors to their senders, starting with the IPv6 header, with the destination annotation set. The
+//! fix-source annotation requests the source address of the outgoing interface, see `FixIP6Src`.
 //!
 //! # Configuration
 //! - `SRC`: source address of errors
-//! - `TYPE`: `unreachable`, `packettoobig`, `timeexceeded`, `parameterproblem`, `redirect`, or a
-//!   number that means one of these. "Packet too big" tells the MTU that `CheckIP6MTU` noted, a
-//!   parameter problem the pointer that an annotation says, a redirect the destination annotation
-//!   as the better router.
-//! - `CODE`: a number, or a name: of `unreachable` `noroute`, `adminprohibited`, `beyondscope`,
-//!   `address`, `port`, `policy`, `rejectroute`; of `timeexceeded` `transit`, `reassembly`; of
-//!   `parameterproblem` `erroratptr`, `nextheader`, `option`. 0 by default.
-//! - `MTU`: the most bytes of an error, 1280 by default
-//! - `PMTU`: the MTU that "packet too big" tells where none was noted, 1280 by default
-//! - `USE_FIX_ANNO`: whether to ask for the source address of the interface, true by default
+//! - `TYPE`: `unreachable`, `packettoobig`, `timeexceeded`, `parameterproblem`, `redirect`, or the
+//!   number of one of these. "Packet too big" carries the MTU annotation of `CheckIP6MTU`, a
+//!   parameter problem the ICMP pointer annotation, a redirect the destination annotation as the
+//!   better router.
+//! - `CODE`: a number, or a name: for `unreachable` `noroute`, `adminprohibited`, `beyondscope`,
+//!   `address`, `port`, `policy`, `rejectroute`; for `timeexceeded` `transit`, `reassembly`; for
+//!   `parameterproblem` `erroratptr`, `nextheader`, `option`. Default: 0.
+//! - `MTU`: maximum bytes of an error, clamped to 320 to 32768, default: 1280
+//! - `PMTU`: MTU in "packet too big" if the MTU annotation is not set, default: 1280
+//! - `USE_FIX_ANNO`: whether to set the fix-source annotation, default: true
 //!
-//! It makes as many errors as it is asked for. Routers have to hold them to a rate (RFC 4443, 2.4
-//! (f)): put a `RatedSplitter` behind all of them, as `conf/ipv6-router.click` does.
+//! Errors are not rate-limited here. Routers must limit their rate (RFC 4443, 2.4 (f)): place a
+//! `RatedSplitter` after all of them, as `conf/ipv6-router.click` does.
 //!
 //! # Handlers
 //! | name | | unit |
@@ -32,15 +31,15 @@
 //! | `pmtu` | read, write | bytes |
 //!
 //! # Drops
-//! Packets to which no answer may be given:
-//! - `no header`: there is no IPv6 header
-//! - `ICMP error`: an ICMPv6 error or redirect, or it cannot be told whether it is one
-//! - `group`: to a group, or sent to one or to all on its link; unless the answer is "packet too
-//!   big", or tells of an option that asks for an answer
-//! - `bad source`: from no address, or not one of one host
+//! Packets that must not be answered:
+//! - `no header`: no IPv6 header
+//! - `ICMP error`: an ICMPv6 error or redirect, or an ICMPv6 message of unreadable type
+//! - `group`: to a multicast address, or received as link-layer broadcast or multicast; except for
+//!   "packet too big" and for unrecognized options that require an answer
+//! - `bad source`: the source is unspecified, multicast or loopback
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

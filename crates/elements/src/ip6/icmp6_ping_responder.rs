@@ -1,24 +1,24 @@
-//! Answers echo requests, as the host that they are sent to.
+//! Answers ICMPv6 echo requests on behalf of the addressed host.
 //!
 //! # Synopsis
 //! `ICMP6PingResponder([SRC])`
 //!
 //! # Ports
-//! One input, one or two outputs; push or pull, the second output pushes. Packets that are no echo
-//! requests leave by the second output, or are dropped if that is not connected.
+//! One input, agnostic. Output 0: echo replies. Output 1, optional, push: packets that are not echo
+//! requests; they are dropped if it is not connected.
 //!
 //! # Configuration
-//! - `SRC`: the source of answers to requests that were sent to a group; without it there are none
+//! - `SRC`: source of replies to multicast requests; without it, these are not answered
 //!
 //! # Handlers
 //! None.
 //!
 //! # Drops
-//! - `no request`: not a whole echo request, or one to a group without `SRC`
-//! - `bad checksum`: the request's checksum is wrong
+//! - `no request`: not a complete echo request, or a multicast one without `SRC`
+//! - `bad checksum`: the checksum of the request is wrong; dropped even if output 1 is connected
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text
@@ -26,7 +26,7 @@
 //! ```
 //!
 //! # Source
-//! RFC 4443, 4.2. Requests behind extension headers and in fragments are not answered.
+//! RFC 4443, 4.2. Requests with extension headers and fragments are not answered.
 
 use std::net::Ipv6Addr;
 

@@ -1,27 +1,28 @@
-//! The destination address annotation: from the packet, from an argument, into the packet.
+//! Sets the destination annotation from the packet or an argument, or stores it in the packet.
 //!
 //! # Synopsis
 //! `GetIP6Address(OFFSET)`, `SetIP6Address(IPADDR)`, `StoreIP6Address([ADDR,] OFFSET)`
 //!
 //! # Ports
-//! One input, one output; push or pull. `StoreIP6Address` may have a second output, which pushes,
-//! for packets that have no room for the address.
+//! One input, one output; agnostic. `StoreIP6Address` has an output 1, optional, push, for packets
+//! that are too short for the address.
 //!
 //! # Configuration
-//! - `OFFSET`: for `GetIP6Address`, where the address is in the packet's bytes: 24 for the
-//!   destination if the IPv6 header comes first. For `StoreIP6Address`, where it goes to, from the
-//!   start of the IPv6 header: a number, `src` or `dst`.
-//! - `IPADDR`: the annotation
-//! - `ADDR`: the address to store; by default that of the annotation, unless that is `::`
+//! - `OFFSET`: for `GetIP6Address`, offset of the address in the packet: 24 for the destination if
+//!   the packet starts with its IPv6 header. A shorter packet gets the annotation `::`. For
+//!   `StoreIP6Address`, offset from the IPv6 header: a number, `src` or `dst`.
+//! - `IPADDR`: value of the annotation
+//! - `ADDR`: address to store, default: the annotation, unless that is `::`
 //!
 //! # Handlers
 //! None.
 //!
 //! # Drops
-//! - `short`: `StoreIP6Address` found no IPv6 header, or too few bytes behind it
+//! - `short`: `StoreIP6Address` found no IPv6 header or too few bytes after it, and output 1 is not
+//!   connected
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

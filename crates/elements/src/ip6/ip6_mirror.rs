@@ -1,10 +1,10 @@
-//! Sends packets back where they came from: addresses and ports change places.
+//! Swaps source and destination of IPv6 packets: addresses, and TCP or UDP ports.
 //!
 //! # Synopsis
 //! `IP6Mirror`
 //!
 //! # Ports
-//! One input, one output; push or pull.
+//! One input, one output; agnostic.
 //!
 //! # Configuration
 //! None.
@@ -13,10 +13,10 @@
 //! None.
 //!
 //! # Drops
-//! None: a packet without an IPv6 header goes on as it is.
+//! None. A packet without an IPv6 header is forwarded unchanged.
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,31 +1,31 @@
-//! Answers those who ask for the link address of an IPv6 address.
+//! Answers IPv6 neighbour solicitations.
 //!
 //! # Synopsis
 //! `IP6NDAdvertiser(ADDR[/MASK] ... ETH, ...)`
 //!
 //! # Ports
-//! One input, one or two outputs; push or pull, the second output pushes. In: Ethernet frames with
-//! neighbour solicitations. Out: frames with advertisements. What needs no answer leaves by the
-//! second output, or is dropped if that is not connected.
+//! One input, agnostic: Ethernet frames with neighbour solicitations. Output 0: Ethernet frames
+//! with advertisements. Output 1, optional, push: unanswered frames; they are dropped if it is not
+//! connected.
 //!
 //! # Configuration
-//! - `ADDR`: an address to answer for; with a mask, all addresses of the prefix, as a proxy does
-//! - `ETH`: the Ethernet address to tell
+//! - `ADDR`: address to answer for; with a mask, all addresses of the prefix, as a proxy
+//! - `ETH`: Ethernet address to advertise
 //!
-//! Of several prefixes that hold an address the longest counts.
+//! The longest matching prefix wins.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `table` | read | a prefix a line, and its Ethernet address |
+//! | `table` | read | lines of prefix and Ethernet address |
 //! | `lookup` | read, takes an address | Ethernet address |
 //!
 //! # Drops
-//! - `no solicitation`: not a neighbour solicitation, or there is something wrong with it
-//! - `not here`: it asks for an address that is none of these
+//! - `no solicitation`: not a neighbour solicitation, or an invalid one
+//! - `not here`: a solicitation for another address
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,4 +1,4 @@
-//! Finds the Ethernet addresses of IPv6 neighbours, and sends packets there.
+//! Encapsulates IPv6 packets in Ethernet; resolves neighbours with neighbour discovery.
 //!
 //! # Synopsis
 //! `IP6NDSolicitor(IP, ETH, CAPACITY, ENTRY_CAPACITY, ENTRY_PACKET_CAPACITY, TIMEOUT,
@@ -6,45 +6,47 @@
 //!
 //! # Ports
 //! Two inputs, one to three outputs; push.
-//! - input 0: IPv6 packets with the neighbour's address as destination annotation
+//! - input 0: IPv6 packets with the address of the neighbour as destination annotation
 //! - input 1: Ethernet frames with neighbour advertisements
-//! - output 0: Ethernet frames: packets for neighbours
-//! - output 1: neighbour solicitations; they leave by output 0 if this is not connected
-//! - output 2: packets whose neighbour did not answer, as they came
+//! - output 0: Ethernet frames with packets for neighbours
+//! - output 1: neighbour solicitations; they go to output 0 if it is not connected
+//! - output 2: IPv6 packets, unchanged, whose neighbour did not reply
 //!
 //! # Configuration
-//! - `IP`: the address to ask from
-//! - `ETH`: the Ethernet address to send from
-//! - `CAPACITY`: packets that wait at most, 2048 by default
-//! - `ENTRY_CAPACITY`: addresses that are known or asked for at most, 4096 by default
-//! - `ENTRY_PACKET_CAPACITY`: packets that wait for one address at most, 3 by default; the last
-//!   ones are kept
-//! - `TIMEOUT`: how long an address is known after an answer, 2 minutes by default; 0 for ever
-//! - `POLL_TIMEOUT`: how old an answer may be before a packet makes it ask again, 1 minute by
-//!   default; 0 for ever
+//! - `IP`: source address of solicitations
+//! - `ETH`: source Ethernet address
+//! - `CAPACITY`: maximum number of held packets, default: 2048
+//! - `ENTRY_CAPACITY`: maximum number of addresses, resolved or being resolved, default: 4096
+//! - `ENTRY_PACKET_CAPACITY`: maximum number of packets held per address, default: 3, at least 1;
+//!   the most recent ones are kept
+//! - `TIMEOUT`: lifetime of an entry after its last reply, default: 2 minutes; 0 means no expiry
+//! - `POLL_TIMEOUT`: age at which an entry that is in use is queried again, default: 1 minute; 0
+//!   disables polling
+//!
+//! An unresolved address is queried three times, one second apart.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `table` | read | address, 1 if it is known or 0, Ethernet address: a line each |
-//! | `stats` | read | packets dropped and solicitations sent, in words |
+//! | `table` | read | lines: address, 1 if resolved or 0, Ethernet address |
+//! | `stats` | read | dropped packets and sent solicitations, as text |
 //! | `queries` | read | solicitations |
 //! | `drops` | read | packets |
-//! | `length` | read | packets that wait |
+//! | `length` | read | held packets |
 //! | `insert` | write | `IP ETH` |
 //! | `delete` | write | `IP` |
-//! | `clear` | write | forgets all |
+//! | `clear` | write | removes all entries |
 //!
 //! # Drops
 //! - `no destination`: the destination annotation is `::`
-//! - `replaced`: too many wait for its neighbour, and later ones came
-//! - `full`: too many packets wait, or too many addresses are known
-//! - `unreachable`: its neighbour did not answer and output 2 is not connected
-//! - `too long`: a packet would be longer than packets can be
-//! - `deleted`: it waited for an address that was deleted
+//! - `replaced`: evicted by a later packet for the same address, see `ENTRY_PACKET_CAPACITY`
+//! - `full`: `CAPACITY` or `ENTRY_CAPACITY` is exhausted
+//! - `unreachable`: the neighbour did not reply, and output 2 is not connected
+//! - `too long`: the frame would exceed the maximum packet length
+//! - `deleted`: held for an address that `delete` or `clear` removed
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text
@@ -53,7 +55,7 @@
 //! ```
 //!
 //! # Source
-//! RFC 4861, 7.2; RFC 2464, 7 for groups. An address is asked for three times, a second apart.
+//! RFC 4861, 7.2; RFC 2464, 7 for multicast addresses.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;

@@ -1,15 +1,15 @@
-//! Prints packets, a line each.
+//! Prints IPv6 packets, one per line.
 //!
 //! # Synopsis
 //! `IP6Print([LABEL], CONTENTS, NBYTES)`
 //!
 //! # Ports
-//! One input, one output; push or pull.
+//! One input, one output; agnostic.
 //!
 //! # Configuration
-//! - `LABEL`: what lines begin with
-//! - `CONTENTS`: whether to print the packet's bytes as well, false by default
-//! - `NBYTES`: the most bytes to print, 1500 by default
+//! - `LABEL`: prefix of each line
+//! - `CONTENTS`: whether to print the packet data in hex, default: false
+//! - `NBYTES`: maximum number of bytes to print, default: 1500
 //!
 //! # Handlers
 //! None.
@@ -18,7 +18,7 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker. Formats, and so is slow: that is its work.
+//! Runs on one worker. Formatting each packet is slow.
 //!
 //! # Example
 //! ```text

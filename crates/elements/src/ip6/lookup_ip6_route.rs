@@ -1,39 +1,39 @@
-//! Finds the way that each packet takes, by the longest prefix of its destination annotation.
+//! Routes IPv6 packets: longest-prefix match on the destination annotation.
 //!
 //! # Synopsis
 //! `LookupIP6Route(ADDR1/MASK1 [GW1] OUT1, ADDR2/MASK2 [GW2] OUT2, ..., [FILE FILENAME, FORMAT,
 //! DEVICES])`
 //!
 //! # Ports
-//! One input, pushed to; any number of outputs. A packet leaves by the output of its route, its
-//! destination annotation then the route's gateway, if that has one.
+//! One push input, any number of outputs. A packet is emitted on the output of its route. If the
+//! route has a gateway, that becomes the destination annotation.
 //!
 //! # Configuration
-//! - `ADDR/MASK`: a prefix; the mask is a length or written as an address
-//! - `GW`: the gateway, `::`, `-` or absent for none
-//! - `OUT`: the output
-//! - `FILE`, `FORMAT`, `DEVICES`: a file of more routes, as with `StaticIPLookup`
+//! - `ADDR/MASK`: prefix; the mask is a length or an address
+//! - `GW`: gateway; `::`, `-` or absent for none
+//! - `OUT`: output
+//! - `FILE`, `FORMAT`, `DEVICES`: file with more routes, as in `StaticIPLookup`
 //!
-//! Of several routes of one prefix the last counts, and arguments count before the file.
+//! If a prefix is repeated, the last route wins; arguments override the file.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `table` | read | a route a line: prefix, gateway, output |
-//! | `lookup` | read, takes an address | output, and gateway if there is one |
+//! | `table` | read | routes, one per line: prefix, gateway, output |
+//! | `lookup` | read, takes an address | output, and gateway if there is one; -1 if no route |
 //! | `add`, `set` | write | `ADDR[/MASK] [GW] OUT` |
 //! | `remove` | write | `ADDR[/MASK]` |
-//! | `ctrl` | write | lines of `add`, `set` or `remove` and what they take: all or none |
-//! | `engine` | read | how routes lie in memory, `blocks`, and which code looks up |
-//! | `bytes` | read | bytes that they take |
-//! | `ahead` | read | packets whose cached result was used, of a `GPUIP6Lookup` say |
-//! | `ahead_missed` | read | packets looked up here although results are used, by reason: `NUMBER<tab>REASON` |
+//! | `ctrl` | write | lines of `add`, `set` or `remove` and their argument; applied all or none |
+//! | `engine` | read | memory layout of the routes, `blocks`, and lookup code in use |
+//! | `bytes` | read | memory of the routes in bytes |
+//! | `ahead` | read | packets that used a cached result, for example of `GPUIP6Lookup` |
+//! | `ahead_missed` | read | packets not served from the cache, by reason: `NUMBER<tab>REASON` |
 //!
 //! # Drops
-//! - `no route`: no prefix holds the destination
+//! - `no route`: no prefix matches the destination
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text
@@ -90,8 +90,8 @@ pub struct LookupIp6Route {
 const NO_DESTINATION: Lacking = Lacking {
     so: "the address :: is looked up",
     what: "a destination annotation",
-    remedy: "put GetIP6Address(24) before it, of frames Strip(14) -> CheckIP6Header -> \
-             GetIP6Address(24)",
+    remedy: "place GetIP6Address(24) before it; for Ethernet frames, Strip(14) -> \
+             CheckIP6Header -> GetIP6Address(24)",
 };
 
 impl LookupIp6Route {

@@ -1,22 +1,23 @@
-//! Says where the IPv6 header is.
+//! Sets the IPv6 header of packets, without checks.
 //!
 //! # Synopsis
 //! `MarkIP6Header([OFFSET])`
 //!
 //! # Ports
-//! One input, one output; push or pull.
+//! One input, one output; agnostic.
 //!
 //! # Configuration
-//! - `OFFSET`: where the header starts, 0 by default
+//! - `OFFSET`: offset of the header, default: 0
 //!
 //! # Handlers
 //! None.
 //!
 //! # Drops
-//! None: a packet that ends before `OFFSET` goes on without a header.
+//! None. A packet shorter than `OFFSET` is forwarded with its network and transport headers
+//! cleared.
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,4 +1,4 @@
-//! IPv6: checks, forwarding, errors, neighbour discovery, lookups.
+//! IPv6 elements: header checks, forwarding, ICMPv6 errors, neighbour discovery, route lookup.
 
 mod check_ip6_header;
 mod check_ip6_mtu;

@@ -1,6 +1,7 @@
-//! Neighbour solicitations and advertisements in Ethernet frames: checked, read, and made.
+//! Neighbour solicitations and advertisements in Ethernet frames: parsing, validation,
+//! construction.
 //!
-//! Source: RFC 4861, 4.3, 4.4, 7.1.1 and 7.1.2 for what is wrong with a message.
+//! Source: RFC 4861, 4.3, 4.4; 7.1.1 and 7.1.2 for validation.
 
 use std::net::Ipv6Addr;
 

@@ -1,4 +1,4 @@
-//! The neighbours of a link: what is known of each, and the packets that wait for it.
+//! Neighbour table of a link: the state of each neighbour, and the packets held for it.
 //!
 //! ```text
 //!            packet                     advertisement
@@ -8,11 +8,11 @@
 //!                    unreachable
 //! ```
 //! # Invariants
-//! - N1: at most `addresses_max` addresses are known or asked for, at most `packets_max` packets
-//!   wait in all, and at most `address_packets_max` for one address.
-//! - N2: of the packets that wait for one address the last ones are kept, in order.
+//! - N1: at most `addresses_max` addresses are known or being resolved, at most `packets_max`
+//!   packets are held in all, and at most `address_packets_max` for one address.
+//! - N2: of the packets for one address, the most recent ones are held, in order.
 //! # Source
-//! RFC 4861, 7.2.2, 7.2.5 and 7.3: reduced to what is known and how old that is.
+//! RFC 4861, 7.2.2, 7.2.5 and 7.3, reduced to the link-layer address and its age.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv6Addr;

@@ -1,8 +1,8 @@
-//! IPv6 routes of an element: what each leads to, for batches, and in the order of their slots.
+//! IPv6 routes of an element: next hops, batched lookup, and listing in slot order.
 //!
 //! # Invariants
-//! - R1: a hop is in `hop_of` as long as a route uses it; its number is then its place in `hops`.
-//! - R2: a slot is free or holds a prefix that `routes` knows by this slot.
+//! - R1: a hop is in `hop_of` as long as a route uses it; its number is its index in `hops`.
+//! - R2: a slot is free, or holds a prefix that `routes` maps to this slot.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -1,10 +1,10 @@
-//! Computes ICMPv6 checksums.
+//! Sets the ICMPv6 checksum.
 //!
 //! # Synopsis
 //! `SetICMP6Checksum`
 //!
 //! # Ports
-//! One input, one output; push or pull.
+//! One input, one output; agnostic.
 //!
 //! # Configuration
 //! None.
@@ -13,10 +13,10 @@
 //! None.
 //!
 //! # Drops
-//! None: what is no whole ICMPv6 message goes on as it is.
+//! None. Packets without a complete ICMPv6 header, and fragments, are forwarded unchanged.
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,4 +1,4 @@
-//! What the elements about IPv6 share: finding the header, addresses, values of handlers.
+//! Helpers shared by the IPv6 elements: header access, address classes, handler values.
 
 use std::net::Ipv6Addr;
 

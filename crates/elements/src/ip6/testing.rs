@@ -1,4 +1,4 @@
-//! What the tests of this area share beside what all do: packets to send, and a look at messages.
+//! Test helpers for the IPv6 elements: packet builders and message parsing.
 
 use std::net::Ipv6Addr;
 

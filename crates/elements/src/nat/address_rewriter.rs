@@ -1,35 +1,38 @@
-//! Rewrites addresses of all protocols.
+//! Rewrites IPv4 addresses per flow, for all protocols.
 //!
 //! # Synopsis
 //! `IPAddrRewriter(INPUTSPEC, …, TIMEOUT, GUARANTEE, MAPPING_CAPACITY, …)`,
 //! `IPAddrPairRewriter(INPUTSPEC, …)`
 //!
 //! # Ports
-//! As many inputs as input specs, any number of outputs; all push. Packets need the network header
-//! set.
+//! One input per input spec, any number of outputs; all push. Requires the network header
+//! annotation.
 //!
 //! # Configuration
 //! Input specs are those of `IPRewriter`, with patterns `SADDR DADDR FOUTPUT ROUTPUT`. `SADDR` may
-//! be a range `L-H` or a prefix, of which an address is chosen at random, or the next free one if
-//! `#` follows.
+//! be a range `L-H` or a prefix: a random free address is chosen, or, with a `#` suffix, the next
+//! free one. A prefix shorter than 31 bits excludes its network and broadcast addresses.
 //!
-//! `IPAddrRewriter` looks at the source: a source gets one new address for all that it sends, and
-//! what comes to that address goes to the source. `DADDR` must be `-`. `IPAddrPairRewriter` looks
-//! at source and destination: a source may get another address for another destination.
-//! - `TIMEOUT`: how long flows are kept after their last packet; 2 hours
-//! - `GUARANTEE`: how long after its last packet nothing evicts a flow; 5 seconds
-//! - `REAP_INTERVAL`, `REAP_TIME`, `MAPPING_CAPACITY`, `CAPACITY`, `REPLY_ANNO`: as of `IPRewriter`
+//! `IPAddrRewriter` maps by source address: a source gets one new address for all its packets, and
+//! packets to that address are sent back to the source. `DADDR` must be `-`. `IPAddrPairRewriter`
+//! maps by source and destination address: a source may get a different address per destination.
+//! - `TIMEOUT`: idle timeout of flows; default: 2 hours
+//! - `GUARANTEE`: time after its last packet during which a flow cannot be evicted; default: 5
+//!   seconds
+//! - `REAP_INTERVAL`, `REAP_TIME`, `MAPPING_CAPACITY`, `CAPACITY`, `REPLY_ANNO`: as for
+//!   `IPRewriter`
 //!
-//! TCP and UDP checksums are put right too, in first fragments.
+//! TCP and UDP checksums are updated too, in first fragments.
 //!
 //! # Handlers
 //! Those of `IPRewriter`, with `table` and `mappings` for the flows, and without `lookup`.
 //!
 //! # Drops
-//! Those of `IPRewriter`; packets of all protocols and fragments are rewritten.
+//! Those of `IPRewriter`, except those for protocols, fragments and short headers: fragments and
+//! packets of all protocols are rewritten.
 //!
 //! # Threads
-//! Belongs to one worker, with all that share its capacity.
+//! Runs on one worker, the same for all rewriters that share its capacity.
 //!
 //! # Example
 //! ```text

@@ -1,7 +1,7 @@
-//! Packets: what a rewriter reads of them, and what it changes.
+//! Packet access: the fields that a rewriter reads, and the rewrite.
 //!
-//! Checksums are changed by what the flow changes (RFC 1624), so that a wrong one stays wrong. A
-//! UDP checksum of zero says that there is none, and none comes out as zero that was not.
+//! Checksums are updated incrementally (RFC 1624), so an invalid one stays invalid. A zero UDP
+//! checksum means none and stays zero; any other checksum never becomes zero.
 
 use std::net::Ipv4Addr;
 

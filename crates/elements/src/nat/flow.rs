@@ -1,4 +1,4 @@
-//! Flows: who talks to whom, and what becomes of it.
+//! Flows: identifiers, rewritten identifiers, connection state and timeouts.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

@@ -1,21 +1,23 @@
-//! Makes way for the data connections that FTP clients announce, and rewrites the announcement.
+//! Rewrites FTP `PORT` commands, and creates the flows of the data connections that they announce.
 //!
 //! # Synopsis
 //! `FTPPortMapper(CONTROL_REWRITER, DATA_REWRITER, DATA_REWRITER_INPUT)`
 //!
 //! # Ports
-//! One input, one output; push or pull. Packets need the network header set. Stands in front of
-//! `CONTROL_REWRITER`, for packets from clients.
+//! One input, one output; push or pull. Requires the network header annotation. Place it upstream
+//! of `CONTROL_REWRITER`, on packets from clients.
 //!
 //! # Configuration
-//! - `CONTROL_REWRITER`: the `TCPRewriter` or `IPRewriter` that control connections pass next
-//! - `DATA_REWRITER`: the rewriter that data connections pass
-//! - `DATA_REWRITER_INPUT`: its input whose spec data connections are made by
+//! - `CONTROL_REWRITER`: the `TCPRewriter` or `IPRewriter` that rewrites control connections,
+//!   downstream of this element
+//! - `DATA_REWRITER`: the rewriter of data connections
+//! - `DATA_REWRITER_INPUT`: the input of `DATA_REWRITER` whose input spec creates data flows
 //!
-//! A segment of a known control connection that begins with `PORT` and an address gets the address
-//! that `DATA_REWRITER` gives a connection from there to the server's port below. Where the text
-//! becomes longer or shorter, `CONTROL_REWRITER` shifts sequence numbers from then on. A connection
-//! is known once a packet of it has passed `CONTROL_REWRITER`.
+//! The address and port in a `PORT` command at the start of a segment are replaced by those that
+//! `DATA_REWRITER` assigns to a connection from there to the server's control port minus 1. If that
+//! changes the length of the payload, `CONTROL_REWRITER` shifts later sequence numbers. Only
+//! control connections that have a flow in `CONTROL_REWRITER` are rewritten; the first packet that
+//! passes it creates one.
 //!
 //! # Handlers
 //! None.
@@ -24,7 +26,7 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker, with its rewriters.
+//! Runs on one worker, the same as its rewriters.
 //!
 //! # Example
 //! ```text

@@ -1,4 +1,4 @@
-//! Handlers of rewriters, and what they print.
+//! Handlers of rewriters, and the formats of their values.
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;

@@ -1,12 +1,12 @@
-//! Which flow ends first.
+//! Min-heap of flows by expiry time.
 //!
-//! A flow's end moves with each of its packets, nearly always to later. So an entry may say less
-//! than its flow: that is put right when the entry comes to the top, and a packet costs no more
-//! than a look at its own flow.
+//! Each packet moves the expiry of its flow, nearly always to later. Entries are updated lazily: an
+//! entry may hold an earlier time than its flow, and is corrected when it reaches the top. A packet
+//! therefore only touches its own flow.
 //!
 //! # Invariants
-//! - H1: an entry's end is at most that of its flow, and the entries' ends form a heap.
-//! - H2: `flows[entry.flow].place` is the entry's place.
+//! - H1: an entry's expiry is at most that of its flow, and the entries form a heap by expiry.
+//! - H2: `flows[entry.flow].place` is the index of the entry.
 
 use super::flow::Flow;
 

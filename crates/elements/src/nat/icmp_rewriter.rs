@@ -4,28 +4,29 @@
 //! `ICMPRewriter(MAPS, DST_ANNO, REPLY_ANNO)`
 //!
 //! # Ports
-//! One input, any number of outputs; all push. Packets need the network header set.
+//! One input, any number of outputs; all push. Requires the network header annotation.
 //!
 //! # Configuration
-//! - `MAPS`: names of rewriters, separated by spaces; the first that knows the flow counts. Behind
-//!   a name may follow `:OFFSET`: then errors leave through the output of the flow's replies, plus
-//!   `OFFSET`; else through output 0
-//! - `DST_ANNO`: whether the destination annotation becomes the new destination; true
-//! - `REPLY_ANNO`: an annotation byte that errors get, as the flow's first packet had it
+//! - `MAPS`: names of rewriters, separated by spaces; the first one that has the flow is used. With
+//!   the suffix `:OFFSET`, errors are emitted on the output of the flow's replies plus `OFFSET`,
+//!   otherwise on output 0
+//! - `DST_ANNO`: whether to set the destination address annotation to the new destination; default:
+//!   true
+//! - `REPLY_ANNO`: annotation byte to set on errors, to its value in the first packet of the flow
 //!
-//! An error quotes the packet that it is about: as that left here, rewritten. The quoted addresses,
-//! ports or identifier and checksums are put back, and the error itself is sent to the source of
-//! the packet. Errors are: unreachable, source quench, redirect, time exceeded, parameter problem.
+//! An error quotes the packet that caused it, as rewritten here. The quoted addresses, ports or
+//! identifier and checksums are restored, and the error is addressed to the source of the original
+//! packet. Rewritten types: unreachable, source quench, redirect, time exceeded, parameter problem.
 //!
 //! # Handlers
 //! None.
 //!
 //! # Drops
-//! `no IP header`, `not ICMP`, `no error about a known flow`. The last goes to output 1 instead, if
-//! there is one and no name has an offset.
+//! `no IP header`, `not ICMP`, `no error about a known flow`. Packets with the last reason are
+//! emitted on output 1 instead, if it is connected and no name has an offset.
 //!
 //! # Threads
-//! Belongs to one worker, with the rewriters that it asks.
+//! Runs on one worker, the same as its rewriters.
 //!
 //! # Example
 //! ```text

@@ -1,4 +1,4 @@
-//! Input specs: what becomes of packets that belong to no flow yet.
+//! Input specs: the treatment of packets that match no flow.
 
 use warpswitch_graph::language::args::split::split_words;
 use warpswitch_graph::language::args::{FromArg, NoNames};

@@ -5,62 +5,72 @@
 //! `TCPRewriter(INPUTSPEC, …)`, `UDPRewriter(INPUTSPEC, …)`
 //!
 //! # Ports
-//! As many inputs as input specs, any number of outputs; all push. Packets need the network header
-//! set.
+//! One input per input spec, any number of outputs; all push. Requires the network header
+//! annotation.
 //!
 //! # Configuration
-//! A packet of a known flow is rewritten as the flow says and leaves where the flow says, whichever
-//! input it came to. For others there is an input spec per input:
-//! - `drop`, `discard`: dropped
-//! - `pass [OUTPUT]`, `passthrough`, `nochange`: leaves as it is; makes no flow
-//! - `keep FOUTPUT ROUTPUT`: makes a flow that changes nothing; its packets leave through
-//!   `FOUTPUT`, their answers through `ROUTPUT`
-//! - `pattern SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT`: makes a flow that changes these, `-` for
-//!   what stays; `SPORT` may be a range `L-H`, of which the source's own port is preferred, or
-//!   `L-H#` for the next free one, or `L-H?` for any
-//! - `pattern NAME FOUTPUT ROUTPUT`: as `IPRewriterPatterns` says
-//! - the name of a mapper: as `RoundRobinIPMapper` and its like say
+//! A packet of an existing flow is rewritten as the flow specifies and emitted on the output that
+//! the flow specifies, whatever its input. All other packets are handled by the input spec of their
+//! input:
+//! - `drop`, `discard`: drops the packet
+//! - `pass [OUTPUT]`, `passthrough`, `nochange`: forwards the packet unchanged to `OUTPUT`
+//!   (default: 0); creates no flow
+//! - `keep FOUTPUT ROUTPUT`: creates a flow that changes nothing; its packets are emitted on
+//!   `FOUTPUT`, replies on `ROUTPUT`
+//! - `pattern SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT`: creates a flow that rewrites these fields;
+//!   `-` leaves a field unchanged. `SPORT` may be a range: `L-H` keeps the source port if it is in
+//!   the range and free, else chooses a random free port; `L-H#` chooses the next free port; `L-H?`
+//!   always a random one
+//! - `pattern NAME FOUTPUT ROUTPUT`: uses a pattern of `IPRewriterPatterns`
+//! - the name of a mapper: uses a pattern that it chooses, see `RoundRobinIPMapper`
 //!
-//! Times are in seconds unless they have a unit.
-//! - `TCP_TIMEOUT`, `TIMEOUT`: how long connections are kept that had payload both ways; 24 hours
-//! - `TCP_DONE_TIMEOUT`: those that FIN or RST closed; 4 minutes
-//! - `TCP_NODATA_TIMEOUT`: all others; 5 minutes
-//! - `TCP_GUARANTEE`, `GUARANTEE`: how long after its last packet nothing evicts a flow; 5 seconds
-//! - `UDP_TIMEOUT`, `UDP_STREAMING_TIMEOUT`, `UDP_GUARANTEE`: the same for UDP, where a flow
-//!   streams after three packets, one of them an answer; 5 minutes, as `UDP_TIMEOUT`, 5 seconds.
-//!   `UDPRewriter` also calls them `TIMEOUT`, `STREAMING_TIMEOUT` and `GUARANTEE`
-//! - `REAP_INTERVAL`, `REAP_TIME`: how often flows that ended are taken out; 15 minutes, 0 never
-//! - `MAPPING_CAPACITY`, `CAPACITY`: how many flows there may be, or a rewriter to share them with;
-//!   never more than 4194304, whatever is said
-//! - `DST_ANNO`: whether the destination annotation becomes the new destination; true
-//! - `REPLY_ANNO`: an annotation byte that answers get, as the flow's first packet had it
+//! Times without a unit are in seconds.
+//! - `TCP_TIMEOUT`, `TIMEOUT`: idle timeout of connections with payload in both directions;
+//!   default: 24 hours
+//! - `TCP_DONE_TIMEOUT`: idle timeout of connections closed by FIN or RST; default: 4 minutes
+//! - `TCP_NODATA_TIMEOUT`: idle timeout of all other connections; default: 5 minutes
+//! - `TCP_GUARANTEE`, `GUARANTEE`: time after its last packet during which a flow cannot be
+//!   evicted; default: 5 seconds
+//! - `UDP_TIMEOUT`, `UDP_STREAMING_TIMEOUT`, `UDP_GUARANTEE`: the same for UDP, where a flow is
+//!   streaming after three packets, at least one of them a reply; default: 5 minutes, the value of
+//!   `UDP_TIMEOUT`, 5 seconds. `UDPRewriter` also accepts the names `TIMEOUT`, `STREAMING_TIMEOUT`
+//!   and `GUARANTEE`
+//! - `REAP_INTERVAL`, `REAP_TIME`: interval at which expired flows are removed; default: 15
+//!   minutes; 0: never
+//! - `MAPPING_CAPACITY`, `CAPACITY`: maximum number of flows, or the name of a rewriter to share
+//!   flow storage and capacity with; default: unlimited; hard limit: 4194304
+//! - `DST_ANNO`: whether to set the destination address annotation to the new destination; default:
+//!   true
+//! - `REPLY_ANNO`: annotation byte to set on replies, to its value in the first packet of the flow
 //!
-//! `TCPRewriter` knows the TCP words, `UDPRewriter` those of UDP. `TCPRewriter` and `IPRewriter`
-//! shift sequence numbers, acknowledgements and selective acknowledgements where payload was
-//! changed in length.
+//! `TCPRewriter` accepts the TCP keywords, `UDPRewriter` those of UDP. `TCPRewriter` and
+//! `IPRewriter` shift sequence numbers, acknowledgements and selective acknowledgements after
+//! `FTPPortMapper` has changed the length of a payload.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `tcp_table`, `udp_table` | read | one direction of a flow per line: what it is, what it becomes, its outputs with `*` at the own one, its input, seconds until it ends |
+//! | `tcp_table`, `udp_table` | read | one line per direction of each flow: original and rewritten identifier, outputs with `*` at that of this direction, input, seconds until expiry |
 //! | `tcp_mappings`, `udp_mappings` | read | the same |
 //! | `table`, `mappings` | read | the same, of `TCPRewriter` and `UDPRewriter` |
-//! | `tcp_lookup`, `lookup` | read with parameter | `SADDR SPORT DADDR DPORT` of TCP, rewritten; nothing if unknown |
+//! | `tcp_lookup`, `lookup` | read with parameter | rewritten identifier of the TCP flow `SADDR SPORT DADDR DPORT`, empty if there is none; `lookup` is that of `TCPRewriter` |
 //! | `nmappings` | read | flows of this element |
-//! | `mapping_failures` | read | flows for which there was nothing free, or no room |
-//! | `size` | read | flows of all that share the capacity |
+//! | `mapping_failures` | read | flows not created: no free port or address, or table full |
+//! | `size` | read | flows of all rewriters that share the capacity |
 //! | `capacity` | read, write | flows |
-//! | `patterns` | read | the input specs, with the number of flows |
-//! | `pattern0` to `pattern15` | read, write | one of them; writing takes out its flows |
-//! | `clear` | write | takes out all flows of all that share the capacity |
+//! | `patterns` | read | input specs, with the number of flows of each |
+//! | `pattern0` to `pattern15` | read, write | one input spec; a write removes its flows |
+//! | `clear` | write | removes all flows of all rewriters that share the capacity |
 //!
 //! # Drops
-//! `no IP header`, `not to be rewritten` (protocols without ports), `fragment` (all but first
-//! ones), `short header`, `no flow` (`drop`), `nothing free`, `pattern does not fit`, `full`. What
-//! has an IP header but cannot be rewritten passes an input with `pass` all the same.
+//! `no IP header`, `not to be rewritten` (other protocols: `IPRewriter` rewrites TCP and UDP,
+//! `TCPRewriter` TCP, `UDPRewriter` UDP, TCP and DCCP), `fragment` (all but first ones),
+//! `short header`, `no flow` (input spec `drop`), `nothing free` (no free port or address),
+//! `pattern does not fit` (only `IPAddrRewriter` and its pair variant), `full`. An input with
+//! `pass` forwards packets that have an IP header but cannot be rewritten.
 //!
 //! # Threads
-//! Belongs to one worker, with all that share its capacity.
+//! Runs on one worker, the same for all rewriters that share its capacity.
 //!
 //! # Example
 //! ```text

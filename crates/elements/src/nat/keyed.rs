@@ -1,7 +1,7 @@
-//! Keyed hashing of flow tables: who sends packets chooses the keys, but does not know the seed.
+//! Keyed hashing of flow tables: senders of packets choose the keys, but cannot predict the hashes.
 //!
 //! Each word is mixed in by one multiplication of 64 by 64 bits whose halves are folded together.
-//! Both the start and the multiplier are drawn for each set of flows.
+//! The initial state and the multiplier are random, per set of flows.
 
 use std::hash::{BuildHasher, Hasher};
 

@@ -1,31 +1,31 @@
-//! Mappers: choose, for a rewriter's new flows, one of several patterns.
+//! Choose one of several patterns for each new flow of a rewriter.
 //!
 //! # Synopsis
 //! `RoundRobinIPMapper(PATTERN FOUTPUT ROUTPUT, …)`,
 //! `SourceIPHashMapper(NODES SEED, PATTERN FOUTPUT ROUTPUT ID, …)`
 //!
 //! # Ports
-//! None: a rewriter names the mapper as its input spec.
+//! None: a rewriter names the mapper as an input spec.
 //!
 //! # Configuration
-//! - `PATTERN`: as in `IPRewriter`, or the name of a pattern
-//! - `FOUTPUT`, `ROUTPUT`: the rewriter's outputs for the flow's packets and for their answers
-//! - `NODES`: how many places on the ring each pattern has
-//! - `SEED`: decides where these places are
-//! - `ID`: tells patterns apart: one keeps its places, whichever others there are
+//! - `PATTERN`: as for `IPRewriter`, or the name of a pattern
+//! - `FOUTPUT`, `ROUTPUT`: outputs of the rewriter for packets of the flow and for replies
+//! - `NODES`: points on the hash ring per pattern
+//! - `SEED`: seed of the hash that places the points
+//! - `ID`: identifies a pattern; its points depend only on `ID` and `SEED`, not on other patterns
 //!
-//! `RoundRobinIPMapper` takes the patterns in turn, leaving out those that have nothing free.
-//! `SourceIPHashMapper` gives all flows of one source to the same pattern, and moves few sources
-//! when patterns come or go (consistent hashing).
+//! `RoundRobinIPMapper` uses the patterns in turn and skips those with no free port or address.
+//! `SourceIPHashMapper` uses the same pattern for all flows of a source address; adding or removing
+//! a pattern moves few sources (consistent hashing).
 //!
 //! # Handlers
 //! None.
 //!
 //! # Drops
-//! None. Flows for which there is nothing free are dropped by the rewriter.
+//! None. The rewriter drops packets whose pattern has no free port or address.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

@@ -1,13 +1,13 @@
-//! Elements that rewrite addresses and ports, flow by flow.
+//! Elements that rewrite addresses and ports per flow.
 //!
-//! | file | holds |
+//! | file | contents |
 //! | --- | --- |
-//! | `ip_rewriter`, `address_rewriter`, `ping_rewriter` | the rewriters' classes and what they promise |
-//! | `rewriter`, `handlers`, `takeover` | what all of them do |
-//! | `input`, `pattern`, `patterns`, `mapper` | what becomes of a new flow |
-//! | `set`, `flow`, `heap`, `used`, `keyed` | flows: found, ended, evicted |
-//! | `apply`, `seq` | packets: read and changed |
-//! | `icmp_rewriter`, `ftp_port_mapper` | errors about flows, addresses in payload |
+//! | `ip_rewriter`, `address_rewriter`, `ping_rewriter` | rewriter classes and their documentation |
+//! | `rewriter`, `handlers`, `takeover` | code shared by all rewriters |
+//! | `input`, `pattern`, `patterns`, `mapper` | creation of flows |
+//! | `set`, `flow`, `heap`, `used`, `keyed` | flow table: lookup, expiry, eviction |
+//! | `apply`, `seq` | packet access and rewriting |
+//! | `icmp_rewriter`, `ftp_port_mapper` | ICMP errors about flows, addresses in FTP payload |
 
 mod address_rewriter;
 mod apply;

@@ -1,14 +1,15 @@
-//! Patterns: what the addresses and ports of a flow are rewritten to.
+//! Patterns: the new addresses and ports of a flow.
 //!
 //! | text | source address | source port | destination address | destination port |
 //! | --- | --- | --- | --- | --- |
-//! | `SADDR SPORT DADDR DPORT` | changed | changed | changed | changed |
-//! | `SADDR DADDR SPORT` | changed | changed | changed | stays |
-//! | `SADDR DADDR` | changed | stays | changed | stays |
+//! | `SADDR SPORT DADDR DPORT` | rewritten | rewritten | rewritten | rewritten |
+//! | `SADDR DADDR SPORT` | rewritten | rewritten | rewritten | unchanged |
+//! | `SADDR DADDR` | rewritten | unchanged | rewritten | unchanged |
 //!
-//! Each may be `-`, which changes nothing. `SPORT` may be a range `L-H`; `SADDR` may be a range or
-//! a prefix where there is no port. Of a range the source's own port is taken if it is free, else
-//! one at random, or the next one that is free if `#` follows; with `?` always at random.
+//! Each may be `-`, which leaves the field unchanged. `SPORT` may be a range `L-H`; without a port,
+//! `SADDR` may be a range or a prefix. From a range of ports the source's own port is chosen if it
+//! is free, else a random free one. With the suffix `#` the next free one is chosen, with `?`
+//! always a random one.
 
 use std::fmt;
 use std::net::Ipv4Addr;

@@ -1,4 +1,4 @@
-//! Patterns with names, for several rewriters.
+//! Defines named patterns, for several rewriters.
 //!
 //! # Synopsis
 //! `IPRewriterPatterns(NAME PATTERN, …)`
@@ -7,9 +7,9 @@
 //! None.
 //!
 //! # Configuration
-//! Each argument is a name and what it stands for: `SADDR SPORT DADDR DPORT`, `SADDR DADDR SPORT`
-//! or `SADDR DADDR`, as in `IPRewriter`. A rewriter of the same compound, or of one inside it, says
-//! `pattern NAME FOUTPUT ROUTPUT`. All that use a name walk its range together.
+//! Each argument is a name and its pattern: `SADDR SPORT DADDR DPORT`, `SADDR DADDR SPORT` or
+//! `SADDR DADDR`, as for `IPRewriter`. Rewriters in the same compound, or in one nested in it, use
+//! it as `pattern NAME FOUTPUT ROUTPUT`. All users of a name share the position in its range.
 //!
 //! # Handlers
 //! None.
@@ -18,7 +18,7 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

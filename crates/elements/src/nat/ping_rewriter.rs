@@ -1,28 +1,29 @@
-//! Rewrites addresses and identifiers of pings, and of their answers.
+//! Rewrites addresses and identifiers of ICMP echo requests and replies.
 //!
 //! # Synopsis
 //! `ICMPPingRewriter(INPUTSPEC, …, TIMEOUT, GUARANTEE, MAPPING_CAPACITY, …)`
 //!
 //! # Ports
-//! As many inputs as input specs, any number of outputs; all push. Packets need the network header
-//! set.
+//! One input per input spec, any number of outputs; all push. Requires the network header
+//! annotation.
 //!
 //! # Configuration
-//! Input specs are those of `IPRewriter`; what is the source port there is the identifier here, as
-//! in `pattern 192.0.2.1 - 0-65535 0 1`. Only requests make flows.
-//! - `TIMEOUT`: how long flows are kept after their last packet; 5 minutes
-//! - `GUARANTEE`: how long after its last packet nothing evicts a flow; 5 seconds
-//! - `REAP_INTERVAL`, `REAP_TIME`, `MAPPING_CAPACITY`, `CAPACITY`, `DST_ANNO`, `REPLY_ANNO`: as of
+//! Input specs are those of `IPRewriter`, with the ICMP identifier in the place of the source port,
+//! as in `pattern 192.0.2.1 - 0-65535 0 1`. Only requests create flows.
+//! - `TIMEOUT`: idle timeout of flows; default: 5 minutes
+//! - `GUARANTEE`: time after its last packet during which a flow cannot be evicted; default: 5
+//!   seconds
+//! - `REAP_INTERVAL`, `REAP_TIME`, `MAPPING_CAPACITY`, `CAPACITY`, `DST_ANNO`, `REPLY_ANNO`: as for
 //!   `IPRewriter`
 //!
 //! # Handlers
 //! Those of `IPRewriter`, with `table` and `mappings` for the flows, and without `lookup`.
 //!
 //! # Drops
-//! Those of `IPRewriter`; `no flow` also for replies that nobody asked for.
+//! Those of `IPRewriter`; `no flow` also for replies without a matching request.
 //!
 //! # Threads
-//! Belongs to one worker, with all that share its capacity.
+//! Runs on one worker, the same for all rewriters that share its capacity.
 //!
 //! # Example
 //! ```text

@@ -1,4 +1,4 @@
-//! What all rewriters are: input specs, a share in a set of flows, and the way of a packet.
+//! Common part of all rewriters: input specs, membership in a set of flows, and the packet path.
 //!
 //! ```text
 //! packet ─► shape ─► flow? ─ no ─► input spec ─► new flow
@@ -7,8 +7,8 @@
 //!                                        ▼
 //!                 addresses, ports, checksums ─► output of the flow's direction
 //! ```
-//! The set is with one element, as a rule this one; if several share it, with the one that the
-//! others name. Whoever works on it takes it from there and puts it back.
+//! One element owns the set: usually this one; if several share it, the one that the others name.
+//! Users take the set from its owner, and put it back when done.
 
 use std::time::Duration;
 

@@ -1,13 +1,13 @@
-//! Shifts of TCP sequence numbers, where payload was made longer or shorter.
+//! Shifts of TCP sequence numbers, after payload was lengthened or shortened.
 //!
-//! From some sequence number on, all later ones of that direction are shifted; a longer connection
-//! has several such steps. Acknowledgements of the other direction are shifted back.
+//! A step shifts all sequence numbers of its direction from some number on; long connections have
+//! several steps. Acknowledgements of the other direction are shifted back.
 //!
 //! ```text
 //! direction 0   …seq < a   a ≤ seq < b   b ≤ seq…
 //! shift              0         -12           -24
 //! ```
-//! Steps that lie half the sequence space or more behind are forgotten: their shift holds for all.
+//! Steps at least a quarter of the sequence space behind are forgotten: their shift holds for all.
 
 /// Steps of one direction that are kept; older ones are taken to hold for all.
 const STEPS_MAX: usize = 64;

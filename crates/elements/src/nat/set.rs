@@ -1,19 +1,19 @@
-//! A set of flows: tables to look them up in, and what decides which have to go.
+//! A set of flows: lookup tables, expiry and eviction.
 //!
 //! ```text
 //! (table, identifier) ─► map ─► flow, direction      both directions of a flow are in the map
 //! flow ─► one of two heaps: guaranteed, best effort  by when the guarantee, or the flow, ends
 //! table ─► taken ports and addresses                 where its patterns choose from ranges
 //! ```
-//! Several rewriters may share a set, and so its capacity; each is a *member* with tables of its
-//! own. Once there are more flows than the capacity the best effort flow that ends first goes; if
-//! all are guaranteed, the new one does not come in.
+//! Several rewriters may share a set and its capacity; each is a *member* with its own tables. When
+//! the number of flows exceeds the capacity, the best-effort flow that expires first is evicted; if
+//! all flows are guaranteed, the new flow is rejected.
 //!
 //! # Invariants
-//! - N1: a flow is in exactly one heap, the one that `is_guaranteed` says.
-//! - N2: the map has one entry per key; an entry of a flow that was overwritten belongs to the
-//!   other flow, or to the other direction of the same.
-//! - N3: of the keys in the map, those that a range of their table covers are taken.
+//! - N1: a flow is in exactly one heap, the one for its `is_guaranteed`.
+//! - N2: the map has one entry per key; an overwritten entry of a flow belongs to another flow, or
+//!   to the other direction of the same flow.
+//! - N3: keys in the map that are covered by a range of their table are marked as taken.
 
 use std::collections::HashMap;
 

@@ -1,8 +1,8 @@
-//! Flows that go on in another configuration.
+//! Hand-over of flows to a new configuration.
 //!
-//! The flows of a set go to the rewriters that have the names of those they belonged to, whichever
-//! sets these are in now. A flow stays behind if its rewriter is gone or another kind, if its input
-//! spec or one of its outputs is no longer there, or if there is no room.
+//! The flows of a set go to the rewriters with the same names as before, in whatever sets these are
+//! now. A flow is lost if its rewriter is missing or of another class, if its input spec or one of
+//! its outputs no longer exists, or if there is no room.
 
 use warpswitch_graph::Context;
 

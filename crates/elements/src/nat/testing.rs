@@ -1,4 +1,4 @@
-//! For tests: a source of packets that are written as words, and a sink that writes them down.
+//! For tests: a source of packets described by words, and a sink that records packets.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;

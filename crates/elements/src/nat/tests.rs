@@ -1,4 +1,4 @@
-//! Rewriters in small configurations: packets in, packets out, and what handlers say.
+//! Rewriters in small configurations: packets in, packets out, and values of handlers.
 
 use warpswitch_graph::simulate::{SimulatedHost, router};
 use warpswitch_graph::{Router, RouterOptions};

@@ -1,16 +1,15 @@
-//! Which ports or addresses of a range are taken, and which is the next free one.
+//! Taken ports or addresses of a range, with a search for the next free one.
 //!
 //! ```text
 //! level 2                      1 bit for 64 words of level 1
 //! level 1        …│1│0│…       1 bit for a word of level 0: set if that word is full
 //! level 0  …│11…1│0…1…│…       1 bit for a port or address
 //! ```
-//! Taken are those of one *line*: all flow identifiers that differ in that port or address alone,
-//! as a port towards one server may be free while it is taken towards another. The words of all
-//! lines lie in one hash table, and words that are zero do not lie there at all: a line with one
-//! taken port costs one word.
+//! Bits belong to one *line*: all flow identifiers that differ only in that port or address. A port
+//! may thus be free towards one server and taken towards another. The words of all lines are in one
+//! hash table, without the zero words: a line with one taken port costs one word.
 //!
-//! Cost: a step per level for each question and change, however many are taken.
+//! Cost: one step per level for each query and update, independent of the number of taken ports.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};

@@ -1,17 +1,17 @@
-//! Sends packets another way, or not: a detour that can be switched on.
+//! Diverts packets through a detour that can be switched on and off.
 //!
 //! # Synopsis
 //! `Bypass([ACTIVE, INLINE])`
 //!
 //! # Ports
 //! One or two inputs, one or two outputs; push or pull. Packets pass from input 0 to output 0.
-//! While it is active, packets that are pushed leave by output 1, and input 1 is asked for packets.
-//! What comes in by input 1 leaves by output 0, and who asks output 1 asks what input 0 asks: so a
-//! detour from output 1 to input 1 serves both.
+//! While active, packets pushed to input 0 are emitted on output 1, and pulls on output 0 pull from
+//! input 1. Packets pushed to input 1 are emitted on output 0, and pulls on output 1 pull from
+//! input 0. A path from output 1 to input 1 therefore works as a detour for both push and pull.
 //!
 //! # Configuration
-//! - `ACTIVE`: whether the detour is taken, false by default; without the second port it is not
-//! - `INLINE`: taken for Click's sake, and changes nothing
+//! - `ACTIVE`: whether the detour is in use; default: false; has no effect without the second port
+//! - `INLINE`: accepted for compatibility with Click, ignored
 //!
 //! # Handlers
 //! | name | | unit |
@@ -22,7 +22,7 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

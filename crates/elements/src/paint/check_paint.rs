@@ -1,15 +1,15 @@
-//! Lets packets of one color pass.
+//! Forwards packets of one color.
 //!
 //! # Synopsis
 //! `CheckPaint(COLOR [, ANNO])`
 //!
 //! # Ports
-//! One input, push or pull. Output 0: packets of the color. Output 1, which need not be connected:
-//! the others, pushed.
+//! One input, push or pull. Output 0: packets of the color. Output 1, optional: all other packets,
+//! pushed.
 //!
 //! # Configuration
 //! - `COLOR`: the color, 0 to 255
-//! - `ANNO`: the byte that is looked at, the paint annotation by default
+//! - `ANNO`: annotation byte to compare; default: the paint annotation
 //!
 //! # Handlers
 //! | name | | unit |
@@ -20,7 +20,7 @@
 //! - `other color`: output 1 is not connected
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,4 +1,4 @@
-//! Colors: a byte of annotation, and what elements know that look for one.
+//! Color arguments and handlers, for elements that compare an annotation byte.
 
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{HandlerError, HandlerSpec};

@@ -1,17 +1,17 @@
-//! Sends packets to the output that a sum of some of their bytes says.
+//! Selects an output by a sum of packet bytes.
 //!
 //! # Synopsis
 //! `HashSwitch(OFFSET, LENGTH)`
 //!
 //! # Ports
-//! One push input, one or more push outputs. Packets that are too short leave through output 0.
+//! One push input, one or more push outputs. Packets that are too short are emitted on output 0.
 //!
 //! # Configuration
-//! - `OFFSET`: the first byte that counts
-//! - `LENGTH`: bytes that count, at least 1
+//! - `OFFSET`: offset of the first byte of the sum
+//! - `LENGTH`: number of bytes, at least 1
 //!
-//! The bytes are added. With 2, 4 or 8 outputs the sum is first folded, its bits from the fourth on
-//! upon the lowest ones; the rest of a division by the number of outputs is the output.
+//! The output is the sum of the bytes modulo the number of outputs. With 2, 4 or 8 outputs, the sum
+//! is first XORed with itself shifted right by 4 bits.
 //!
 //! # Handlers
 //! None.
@@ -20,10 +20,10 @@
 //! None.
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
-//! By the last byte of the source address of IPv4 behind Ethernet.
+//! By the last byte of the source address of IPv4 in Ethernet frames.
 //! ```text
 //! FromDevice(eth0) -> s :: HashSwitch(29, 1); s[0] -> Queue -> …; s[1] -> Queue -> …;
 //! ```

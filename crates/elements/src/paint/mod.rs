@@ -1,4 +1,4 @@
-//! Paint and other annotations, and switches: where a packet goes, whatever it holds.
+//! Paint and other annotations, and switches that ignore the contents of packets.
 
 mod bypass;
 mod check_paint;

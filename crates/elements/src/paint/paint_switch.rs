@@ -1,23 +1,23 @@
-//! Sends packets to the output that their paint says.
+//! Emits packets on the output of their paint color.
 //!
 //! # Synopsis
 //! `PaintSwitch([ANNO])`
 //!
 //! # Ports
-//! One push input, any number of push outputs. A packet of color `n` leaves through output `n`, one
-//! of color 255 as copies through all.
+//! One push input, any number of push outputs. A packet of color `n` is emitted on output `n`; a
+//! packet of color 255 is copied to all outputs.
 //!
 //! # Configuration
-//! - `ANNO`: the byte that is looked at, the paint annotation by default
+//! - `ANNO`: annotation byte to read; default: the paint annotation
 //!
 //! # Handlers
 //! None.
 //!
 //! # Drops
-//! - `no such output`: its color is not that of an output
+//! - `no such output`: no output has the number of the color
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

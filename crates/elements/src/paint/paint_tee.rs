@@ -4,11 +4,12 @@
 //! `PaintTee(COLOR [, ANNO])`
 //!
 //! # Ports
-//! One input, push or pull. Output 0: every packet. Output 1: copies of those of the color, pushed.
+//! One input, push or pull. Output 0: all packets. Output 1: copies of packets of the color,
+//! pushed.
 //!
 //! # Configuration
 //! - `COLOR`: the color, 0 to 255
-//! - `ANNO`: the byte that is looked at, the paint annotation by default
+//! - `ANNO`: annotation byte to compare; default: the paint annotation
 //!
 //! # Handlers
 //! | name | | unit |
@@ -20,10 +21,10 @@
 //! None.
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
-//! A packet that leaves where it came from gives rise to a redirect.
+//! A packet routed back to the interface it came from triggers a redirect.
 //! ```text
 //! FromDevice(eth1) -> Paint(1) -> routes :: StaticIPLookup(…);
 //! routes[1] -> t :: PaintTee(1) -> …; t[1] -> ICMPError(10.0.0.1, redirect, host) -> routes;

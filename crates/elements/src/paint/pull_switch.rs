@@ -1,13 +1,15 @@
-//! Asks one of its inputs for packets, which can be changed.
+//! Pulls from one selectable input.
 //!
 //! # Synopsis
 //! `PullSwitch([INPUT])`, `SimplePullSwitch([INPUT])`, `StaticPullSwitch(INPUT)`
 //!
 //! # Ports
-//! Any number of pull inputs, one pull output. Those that ask are woken when it is switched.
+//! Any number of pull inputs, one pull output. A switch to another input wakes the elements that
+//! pull.
 //!
 //! # Configuration
-//! - `INPUT`: which input is asked, 0 by default; one that is not there gives no packets
+//! - `INPUT`: input to pull from; default: 0; with an input that does not exist, pulls return
+//!   nothing
 //!
 //! # Handlers
 //! | name | | unit |
@@ -15,13 +17,13 @@
 //! | `switch` | read, write | input, -1 for none |
 //! | `config` | read | the same |
 //!
-//! `StaticPullSwitch` has none.
+//! `StaticPullSwitch` has no handlers.
 //!
 //! # Drops
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

@@ -1,10 +1,10 @@
-//! Sends each packet to one of its outputs at random.
+//! Emits each packet on a random output.
 //!
 //! # Synopsis
 //! `RandomSwitch`
 //!
 //! # Ports
-//! One push input, one or more push outputs, each as likely as the others.
+//! One push input, one or more push outputs, chosen with equal probability.
 //!
 //! # Configuration
 //! None.
@@ -16,7 +16,7 @@
 //! None.
 //!
 //! # Threads
-//! Each worker has a copy; the choices follow from the seed of the run.
+//! One instance per worker; the random numbers derive from the seed of the run.
 //!
 //! # Example
 //! ```text

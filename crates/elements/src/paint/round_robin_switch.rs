@@ -1,4 +1,4 @@
-//! Sends packets to its outputs in turn.
+//! Emits packets on its outputs in turn.
 //!
 //! # Synopsis
 //! `RoundRobinSwitch`
@@ -16,7 +16,7 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

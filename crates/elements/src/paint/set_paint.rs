@@ -1,4 +1,4 @@
-//! Writes a byte of annotation.
+//! Sets an annotation byte.
 //!
 //! # Synopsis
 //! `Paint(COLOR [, ANNO])`, `SetAnnoByte(ANNO, VALUE)`
@@ -7,22 +7,22 @@
 //! One input, one output; push or pull.
 //!
 //! # Configuration
-//! - `COLOR`, `VALUE`: the byte, 0 to 255
-//! - `ANNO`: where it goes, by default the paint annotation, which is byte 16; `SetAnnoByte`, the
-//!   older name, must be told
+//! - `COLOR`, `VALUE`: the value, 0 to 255
+//! - `ANNO`: annotation byte to set; default: the paint annotation, which is byte 16. Required by
+//!   `SetAnnoByte`, which is obsolete
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
 //! | `color`, with `SetAnnoByte` `value` | read, write | as the argument |
-//! | `anno` | read | place of the byte |
+//! | `anno` | read | offset of the annotation byte |
 //! | `config` | read, write | the arguments |
 //!
 //! # Drops
 //! None.
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

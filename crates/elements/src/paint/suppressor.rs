@@ -1,10 +1,11 @@
-//! Passes packets from each input to the output of the same number, or suppresses them.
+//! Forwards packets from each input to the output of the same number, unless the pair is
+//! suppressed.
 //!
 //! # Synopsis
 //! `Suppressor`
 //!
 //! # Ports
-//! Any number of inputs and as many outputs; push or pull, each pair for itself.
+//! Any number of inputs and the same number of outputs; each pair is push or pull.
 //!
 //! # Configuration
 //! None.
@@ -12,14 +13,14 @@
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `active0`, `active1`, … | read, write | whether the pair passes packets: true or false |
-//! | `reset` | write | all pairs pass packets |
+//! | `active0`, `active1`, … | read, write | whether the pair forwards packets: true or false |
+//! | `reset` | write | activates all pairs |
 //!
 //! # Drops
-//! - `suppressed`: the pair passes no packets
+//! - `suppressed`: a packet was pushed to an inactive pair
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

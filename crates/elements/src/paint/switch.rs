@@ -1,4 +1,4 @@
-//! Sends packets to one of its outputs, which can be changed.
+//! Emits packets on one selectable output.
 //!
 //! # Synopsis
 //! `Switch([OUTPUT])`, `StaticSwitch(OUTPUT)`
@@ -7,21 +7,21 @@
 //! One push input, any number of push outputs.
 //!
 //! # Configuration
-//! - `OUTPUT`: where packets go, 0 by default; a negative number drops them
+//! - `OUTPUT`: output for packets; default: 0; a negative number drops them
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `switch` | read, write | output; a negative number drops packets and is read as -1, one that is not there is an error |
+//! | `switch` | read, write | output; a negative number drops packets and reads as -1, an output that does not exist is an error |
 //! | `config` | read | the same |
 //!
-//! `StaticSwitch` has none.
+//! `StaticSwitch` has no handlers.
 //!
 //! # Drops
-//! - `switched off`: there is no such output
+//! - `switched off`: the selected output is negative
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,31 +1,30 @@
-//! Sorts packets by bytes at given places.
+//! Classifies packets by bytes at fixed offsets.
 //!
 //! # Synopsis
 //! `Classifier(PATTERN, …)`
 //!
 //! # Ports
-//! One input, an output for each pattern; push.
+//! One input, one output per pattern; push.
 //!
 //! # Configuration
-//! - `PATTERN`: clauses `OFFSET/VALUE` or `OFFSET/VALUE%MASK`, all of which must hold, or `-` for
-//!   every packet. `OFFSET` is in bytes from the start of the data. `VALUE` and `MASK` are hex
-//!   digits, an even number of them; a `?` in `VALUE` stands for any digit. `!` before a clause
-//!   negates it.
+//! - `PATTERN`: clauses `OFFSET/VALUE` or `OFFSET/VALUE%MASK`, all of which must match, or `-` for
+//!   all packets. `OFFSET` is in bytes from the start of the packet data. `VALUE` and `MASK` are an
+//!   even number of hex digits; `?` in `VALUE` matches any digit. `!` before a clause negates it.
 //!
-//! A packet leaves through the output of the first pattern that it matches. A clause about bytes
-//! that a packet does not have does not hold, so a negated one does.
+//! A packet is emitted on the output of the first pattern that matches. A clause about bytes beyond
+//! the end of the packet does not match, so its negation does.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `program` | read | the steps that a packet goes through |
+//! | `program` | read | the compiled decision program |
 //! | `config` | read, write | the arguments |
 //!
 //! # Drops
 //! - `no_match`: no pattern matches
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

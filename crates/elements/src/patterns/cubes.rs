@@ -1,21 +1,23 @@
-//! Expressions as rules of a classifier: what long lists of patterns are looked up as.
+//! Expressions as rules of a classifier, for the lookup of long pattern lists.
 //!
 //! ```text
 //! word 0  source address         word 2  first word of the transport header: the ports of TCP
 //! word 1  destination address    word 3  proto(8) 0(12) whole first flags ports byte 13(8)
 //! ```
-//! Keys have the layout `ipv4_5tuple`, with four bits of the field for TCP flags that say what else
-//! a pattern may ask for: whether the packet is whole, whether it is a first fragment, and whether
-//! the bytes of flags and ports are there at all. So a rule says all that a pattern does, and
-//! packets that are cut off or fragments need no exception.
+//! Keys have the layout `ipv4_5tuple`. Four bits of the field for TCP flags hold further properties
+//! that patterns test: whether the packet is unfragmented, whether it is a first fragment, and
+//! whether the bytes of flags and ports are present. Rules thus express patterns completely, and
+//! truncated packets and fragments are no special cases.
 //!
-//! Usual packets, whole and not cut off, have three of these bits always, and TCP's the fourth:
-//! rules without them are looked up faster, so there is a set for usual packets and one for all.
+//! Usual packets, unfragmented and not truncated, always have three of these bits set, and TCP
+//! packets the fourth. Rules without these bits are faster to look up, so there is one rule set for
+//! usual packets and one for all packets.
 //!
-//! A pattern becomes rules that may overlap: a packet matches it if it matches one of them.
+//! A pattern becomes rules that may overlap: a packet matches it if it matches any of them.
 //!
 //! # Invariants
-//! - C1: for a packet with a key, an expression holds exactly if one of its cubes matches the key.
+//! - C1: for a packet with a key, an expression is true exactly if one of its cubes matches the
+//!   key.
 
 use warpswitch_rules::schema::IPV4_5TUPLE;
 use warpswitch_rules::{Field, Match};

@@ -1,8 +1,8 @@
-//! Expressions over the words of packets, and how they become steps.
+//! Expressions over packet words, and their compilation to steps.
 //!
 //! # Invariants
-//! - E1: a comparison whose bytes are missing does not hold. Within [`Expr::Other`] it is the
-//!   other way round, so that `!=` does not hold either for what is not there.
+//! - E1: a comparison with missing bytes is false. Within [`Expr::Other`] it is true, so that `!=`
+//!   is false for missing bytes too.
 
 use super::program::{Place, Program, Region, Step, Way};
 

@@ -1,54 +1,55 @@
-//! Sorts IP packets by patterns of addresses, protocols, ports, flags and any other bits.
+//! Classifies IP packets by addresses, protocols, ports, flags and other header bits.
 //!
 //! # Synopsis
 //! `IPFilter(ACTION PATTERN, …)`, `IPClassifier(PATTERN, …)`
 //!
 //! # Ports
-//! One input, any number of outputs; push. `IPClassifier` has an output for each pattern.
+//! One input, any number of outputs; push. `IPClassifier` has one output per pattern.
 //!
 //! # Configuration
-//! - `ACTION`: an output, `allow` (output 0), or `drop` or `deny` (none)
+//! - `ACTION`: an output number, `allow` (output 0), or `drop` or `deny` (both drop the packet)
 //! - `PATTERN`: an expression, or `-`, `any` or `all`
 //!
-//! A packet goes where the first pattern says that it matches. Expressions are tests joined by `&&`
-//! (`and`, or nothing), `||` (`or`), `!` (`not`), `? :` (spaces around the colon) and parentheses.
+//! The first pattern that matches a packet decides. Expressions are tests combined with `&&`
+//! (`and`, or juxtaposition), `||` (`or`), `!` (`not`), `? :` (with spaces around the colon) and
+//! parentheses.
 //!
-//! | test | holds for |
+//! | test | matches |
 //! | --- | --- |
-//! | `ip proto P`, or just `P` | packets of protocol `P`, a number or `icmp igmp ipip tcp udp` |
-//! | `SIDE host A`, or just `A` | packets from or to the address; `ether host` for Ethernet's |
+//! | `ip proto P`, or just `P` | packets of protocol `P`, a number or `icmp igmp ipip tcp udp dccp gre sctp` |
+//! | `SIDE host A`, or just `A` | packets from or to the address; `ether host` for Ethernet addresses |
 //! | `SIDE net A/B`, or just `A/B` | packets from or to the network; also `A mask M` |
 //! | `SIDE [tcp\|udp] port N` | first fragments of TCP or UDP from or to the port, a name or number |
-//! | `ip vers`, `hl`, `id`, `tos`, `dscp`, `ttl`, `len N` | packets with that in their IP header |
-//! | `ip ect`, `ip ce` | packets capable of, or marked by, congestion notification |
-//! | `ip frag`, `ip unfrag` | fragments, and packets that are none |
+//! | `ip vers`, `hl`, `id`, `tos`, `dscp`, `ttl`, `len N` | packets with that value in the IP header |
+//! | `ip ect`, `ip ce` | ECN-capable packets, packets marked with congestion experienced |
+//! | `ip frag`, `ip unfrag` | fragments, unfragmented packets |
 //! | `tcp opt F`, or just `F` | first fragments of TCP with the flag `syn ack fin rst psh urg` |
 //! | `tcp win N` | first fragments of TCP with that window |
 //! | `icmp type T` | first fragments of ICMP of the type, a name or number |
-//! | `ip[POS:LEN] N`, `transp[…]`, `tcp[…]`, … | packets with that at this place of the header |
-//! | `true`, `false` | all, none |
+//! | `ip[POS:LEN] N`, `transp[…]`, `tcp[…]`, … | packets with that value at this offset in the header |
+//! | `true`, `false` | all packets, none |
 //!
-//! `SIDE` is `src`, `dst`, `src or dst` (the default) or `src and dst`. Before a value may stand
-//! `& MASK` and one of `== != < > <= >=`. `port != N` is still about TCP and UDP alone: it is not
-//! `!(port N)`. A test may leave out what the one before it says: `src port 80 or 81`. A test of
-//! bytes that a packet does not have does not hold, neither with `!=`.
+//! `SIDE` is `src`, `dst`, `src or dst` (the default) or `src and dst`. A value may be preceded by
+//! `& MASK` and by one of `== != < > <= >=`. `port != N` still matches only TCP and UDP, unlike
+//! `!(port N)`. A test may omit qualifiers that the previous test specifies: `src port 80 or 81`. A
+//! test of bytes beyond the end of the packet is false, also with `!=`.
 //!
-//! The IP header must have been found before, as by `CheckIPHeader` or `MarkIPHeader`. Of a list of
-//! more than 16 patterns those about addresses, protocol, ports and flags are looked up in a
-//! classifier, a batch at a time; the cost of the others is that of one after the other.
+//! Requires the network header annotation, as set by `CheckIPHeader` or `MarkIPHeader`. If more
+//! than 16 patterns are about addresses, protocol, ports and flags only, these are looked up in a
+//! classifier, a batch at a time. The cost of all other patterns is linear in their number.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `program` | read | the steps that a packet goes through, made from all patterns |
+//! | `program` | read | the decision program compiled from all patterns |
 //! | `engine` | read | how patterns are looked up |
 //! | `config` | read, write | the arguments |
 //!
 //! # Drops
-//! - `filtered`: a pattern says so, or none matches
+//! - `filtered`: the action of the first matching pattern is to drop, or none matches
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text
@@ -97,7 +98,7 @@ pub struct IpFilter {
 const UNMARKED: Lacking = Lacking {
     so: "no pattern about IP matches",
     what: "its header marked",
-    remedy: "put CheckIPHeader before it, of frames Strip(14) -> CheckIPHeader",
+    remedy: "place CheckIPHeader before it; for Ethernet frames, Strip(14) -> CheckIPHeader",
 };
 
 impl IpFilter {
@@ -131,7 +132,7 @@ impl IpFilter {
                     problems.errors.push(format!("unknown slot ID '{number}'"));
                     let near = nearest(number, ["allow", "deny", "drop"]);
                     problems.help.push(match near {
-                        Some(near) => format!("'{number}' is no action: did you mean '{near}'?"),
+                        Some(near) => format!("unknown action '{number}': did you mean '{near}'?"),
                         None => ACTION_HELP.to_owned(),
                     });
                 }
@@ -142,10 +143,10 @@ impl IpFilter {
 }
 
 /// What begins a pattern of `IPFilter`.
-const ACTION_HELP: &str = "a pattern begins with what becomes of its packets: allow, deny or the \
-    number of an output, as in: allow tcp and dst port 80";
+const ACTION_HELP: &str = "a pattern begins with an action: allow, deny, drop or an output number, \
+    as in: allow tcp and dst port 80";
 /// What a pattern says of packets.
-const EXPRESSION_HELP: &str = "tests are such as tcp, src host 10.0.0.1, dst net 10.0.0.0/8, \
+const EXPRESSION_HELP: &str = "tests are for example tcp, src host 10.0.0.1, dst net 10.0.0.0/8, \
     dst port 80 or http, icmp type echo, ttl < 2, with and, or, not and parentheses; \
     `warpswitch elements IPFilter` lists them";
 

@@ -1,13 +1,13 @@
-//! Lists of patterns, each with where packets that match it go: how they run.
+//! Lookup of packets in a list of patterns, each with an output.
 //!
 //! ```text
 //! short list   all patterns ─► one program
-//! long list    patterns that rules can say ─► rules ─► keys of a batch ─► one lookup ─► pattern p
-//!              the others ─► a program each ─► asked in order as long as they come before p
+//! long list    patterns expressible as rules ─► rules ─► batch of keys ─► one lookup ─► pattern p
+//!              other patterns ─► one program each ─► run in order while they precede p
 //! ```
-//! There are two sets of rules: a smaller one for usual packets, and one for fragments and packets
-//! that are cut off. A packet without a key, one whose IP header is cut off or whose first
-//! transport word is, is asked pattern by pattern.
+//! There are two rule sets: a smaller one for usual packets, and one for fragments and truncated
+//! packets. A packet without a key, because its IP header or first transport word is truncated, is
+//! matched against one pattern after the other.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Elements that sort packets by patterns.
+//! Elements that classify packets by patterns.
 //!
 //! ```text
 //! text ─words─► tests ─primitive─► Expr ─► Program ─optimize─► Tests, run for each packet
@@ -30,7 +30,7 @@ fn one_for_each(outputs: usize) -> String {
         1 => "one output is connected".to_owned(),
         outputs => format!("{outputs} outputs are connected"),
     };
-    format!("{outputs}, and each has a pattern of its own: the last may be -, for what is left")
+    format!("{outputs}, and each requires a pattern: the last may be -, for all other packets")
 }
 
 /// The classes of this area.

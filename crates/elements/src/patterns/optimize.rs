@@ -1,21 +1,21 @@
-//! Makes programs shorter: what an earlier step has told is not asked again.
+//! Shortens programs by removing comparisons whose result earlier steps imply.
 //!
 //! ```text
-//! sort      comparisons of one chain get an order, so that equal ones meet
-//! follow    ways past steps whose answer is known from the steps on the path
-//! combine   two comparisons of one word become one
-//! prune     steps that nobody reaches go
+//! sort      order the comparisons of a chain, so that equal ones become adjacent
+//! follow    redirect branches past steps whose result the steps on the path imply
+//! combine   merge two comparisons of one word
+//! prune     remove unreachable steps
 //! ```
-//! *Follow* needs to know what holds wherever a step is reached. There may be exponentially many
-//! paths, so of each step at most [`PATHS_MAX`] sets of facts are kept, such that every path to it
-//! has at least the facts of one of them; where there would be more, one is kept: the facts that
-//! all have in common.
+//! *Follow* requires the facts that are true whenever a step is reached. The number of paths may be
+//! exponential, so at most [`PATHS_MAX`] sets of facts are kept per step, such that every path to
+//! the step implies at least one of the sets. If there would be more, they are replaced by one set:
+//! the facts common to all.
 //!
 //! # Invariants
-//! - O1: a packet goes through an optimized program as through the one it was made from, but that
-//!   *combine* takes a word of which some bytes are missing as missing, where a single step may
-//!   have asked only for those that are there.
-//! - O2: ways still lead to steps further behind.
+//! - O1: an optimized program has the same result for each packet as the original, with one
+//!   exception: *combine* treats a word with some bytes missing as missing, where one of the single
+//!   steps may only have tested bytes that are present.
+//! - O2: branches only lead forward.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Reads patterns.
+//! Parser of patterns.
 //!
 //! ```text
 //! expr   = or ("?" expr ":" or)*          or   = and (("||" | "or") and)*
@@ -6,7 +6,7 @@
 //! factor = ("!" | "not") factor | "(" expr ")" | test
 //! test   = "true" | "false" | qualifier* ("[" pos (":" len)? "]")? ("&" mask)? relation? value
 //! ```
-//! What a test leaves out is taken from the one before it.
+//! Qualifiers that a test omits are those of the previous test.
 
 use std::net::Ipv4Addr;
 
@@ -195,7 +195,7 @@ impl Parser<'_> {
         if self.at == first {
             let word = self.words[first].clone();
             if let Some(near) = words::nearest_to(&word) {
-                self.problems.help.push(format!("'{word}' says nothing: did you mean '{near}'?"));
+                self.problems.help.push(format!("unknown word '{word}': did you mean '{near}'?"));
             }
             self.error(format!("empty term near '{word}'"));
             return None;
@@ -409,13 +409,14 @@ fn wrong_address(word: &str) -> Option<String> {
     }
     let is_large = |part: &&&str| part.parse::<u8>().is_err();
     if let Some(part) = parts.iter().find(is_large) {
-        return Some(format!("'{word}' is no IPv4 address: {part} is more than 255"));
+        return Some(format!("invalid IPv4 address '{word}': {part} is more than 255"));
     }
     if len.is_some_and(|len| is_number(len) && !len.parse().is_ok_and(|len: u8| len <= 32)) {
-        return Some(format!("'{word}' is no IPv4 network: a prefix has at most 32 bits"));
+        return Some(format!("invalid IPv4 network '{word}': a prefix has at most 32 bits"));
     }
     let is_whole = parts.len() == 4;
-    (!is_whole).then(|| format!("'{word}' is no IPv4 address: it has four numbers, as 10.0.0.1"))
+    (!is_whole)
+        .then(|| format!("invalid IPv4 address '{word}': expected four numbers, as in 10.0.0.1"))
 }
 
 /// A number, which may be as large as four bytes hold, or negative.
@@ -474,12 +475,18 @@ mod tests {
             assert!(!problems.errors.is_empty(), "{text}");
             assert_eq!(problems.help.first().map(String::as_str), Some(expected), "{text}");
         };
-        let large = "'10.0.0.300' is no IPv4 address: 300 is more than 255";
+        let large = "invalid IPv4 address '10.0.0.300': 300 is more than 255";
         check("src host 10.0.0.300", large);
         check("10.0.0.300", large);
         check("dst host != 10.0.0.300", large);
-        check("net 10.0.0.0/40", "'10.0.0.0/40' is no IPv4 network: a prefix has at most 32 bits");
-        check("host 1.2.3.4.5", "'1.2.3.4.5' is no IPv4 address: it has four numbers, as 10.0.0.1");
+        check(
+            "net 10.0.0.0/40",
+            "invalid IPv4 network '10.0.0.0/40': a prefix has at most 32 bits",
+        );
+        check(
+            "host 1.2.3.4.5",
+            "invalid IPv4 address '1.2.3.4.5': expected four numbers, as in 10.0.0.1",
+        );
         for text in ["src host x.y", "host 10", "host tcp.", "ip ttl 1x"] {
             let help = problems(text).help;
             assert!(!help.iter().any(|line| line.contains("IPv4")), "{text}: {help:?}");

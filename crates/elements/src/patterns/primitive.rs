@@ -1,4 +1,4 @@
-//! One test of a pattern: what its words say, what they leave out, and the expression it means.
+//! One test of a pattern: its words, its omitted qualifiers, and the expression it compiles to.
 
 use super::expr::{Compare, Expr, Relation};
 use super::program::{Place, Region};

@@ -1,18 +1,18 @@
-//! Programs that sort packets: steps that compare four bytes under a mask, each with a way for yes
-//! and a way for no.
+//! Programs that classify packets: steps that compare four bytes under a mask, with one branch for
+//! yes and one for no.
 //!
 //! ```text
 //! 0 264/00060000%00ff0000  yes->step 1  no->[X]       is the protocol TCP?
 //! 1 512/00000050%0000ffff  yes->[0]  no->[1]          is the destination port 80?
 //! ```
-//! A step knows where its word lies: in the data, or at a place of the Ethernet, network or
-//! transport header. People see one number for both: headers begin at 0 (two bytes in front of the
-//! Ethernet header, so that addresses lie as words), 256 and 512.
+//! A step has the position of its word: in the packet data, or at an offset in the Ethernet,
+//! network or transport header. Printed programs show both as one number: headers begin at 0 (two
+//! bytes before the Ethernet header, so that addresses are aligned to words), 256 and 512.
 //!
 //! # Invariants
-//! - P1: ways lead to steps further behind, so a run ends after as many steps as there are.
-//! - P2: a step whose bytes are missing goes the way that `short_yes` says. A step whose mask is
-//!   empty goes the way of yes.
+//! - P1: branches only lead forward, so a run ends after at most as many steps as the program has.
+//! - P2: a step with missing bytes takes the branch that `short_yes` selects. A step with an empty
+//!   mask takes the branch for yes.
 //! - P3: a program without steps has [`Program::all`].
 
 use std::fmt::Write;

@@ -1,13 +1,13 @@
-//! Programs in the form in which they run.
+//! Executable form of programs.
 //!
-//! Steps of a chain that ask for different values of the same bits are one test here: of a few
-//! values one after the other, of many by binary search. What people see is written from this form
-//! too, so that the numbers are those of the steps that run.
+//! Steps of a chain that compare the same bits with different values become one test: a few values
+//! are compared one by one, many by binary search. Programs are printed from this form too, so that
+//! the numbers are those of the executed steps.
 //!
 //! # Invariants
-//! - R1: a test leads to tests further behind only, so a run ends.
-//! - R2: nothing is read that is not there: a word that is cut off is taken as missing as soon as
-//!   one of the bits asked for is.
+//! - R1: a test only leads to later tests, so a run ends.
+//! - R2: missing bytes are never read: a truncated word counts as missing if any of the tested bits
+//!   is.
 
 use warpswitch_graph::drop_for;
 

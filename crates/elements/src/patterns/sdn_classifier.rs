@@ -1,49 +1,49 @@
-//! Sorts Ethernet frames by the rules of a file, with an output per action.
+//! Classifies Ethernet frames by rules from a file; the action of a rule selects the output.
 //!
 //! # Synopsis
 //! `SDNClassifier(RULES FILE, [RULES_FORMAT FORMAT, ENGINE ENGINE, MISS OUTPUT, TCP_FLAGS BOOL])`
 //!
 //! # Ports
-//! One input, any number of outputs; push. Frames must be whole, from the Ethernet header on.
+//! One input, any number of outputs; push. Requires whole frames, starting at the Ethernet header.
 //!
 //! # Configuration
-//! - `RULES`: the file, gzip'd or not, of at most 1 GiB unpacked
-//! - `RULES_FORMAT`: `classbench`, `ovs` or `canonical`; told by the content by default
-//! - `ENGINE`: the engine that looks rules up, `turbo` by default
-//! - `MISS`: output of frames that no rule is about, or that have no key, as fragments of other
-//!   protocols do not; without it they are dropped
-//! - `TCP_FLAGS`: whether the flags column of ClassBench is part of a rule, false by default
+//! - `RULES`: rule file, optionally gzip-compressed, at most 1 GiB uncompressed
+//! - `RULES_FORMAT`: `classbench`, `ovs` or `canonical`; default: detected from the contents
+//! - `ENGINE`: classification engine; default: `turbo`
+//! - `MISS`: output for frames that match no rule, or that have no key, such as fragments of other
+//!   protocols; default: drop them
+//! - `TCP_FLAGS`: whether rules include the flags column of ClassBench; default: false
 //!
-//! | action of the rule that wins | what becomes of the frame |
+//! | action of the winning rule | effect on the frame |
 //! | --- | --- |
-//! | `output:N` | leaves through output `N` |
-//! | `pass`, `NORMAL` | leaves through output 0 |
-//! | `mark:N` | leaves through output 0 with the lowest byte of `N` as paint |
-//! | `drop` | is dropped |
+//! | `output:N` | emitted on output `N` |
+//! | `pass`, `NORMAL` | emitted on output 0 |
+//! | `mark:N` | emitted on output 0 with the lowest byte of `N` as its paint annotation |
+//! | `drop` | dropped |
 //!
-//! Other actions are an error. Where rules ask for the port that a frame came in on, that is its
-//! paint.
+//! Other actions are errors. Rules that match on the input port compare it with the paint
+//! annotation.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `rules` | read | how many there are |
-//! | `hits` | read | `RULE FRAMES` for each rule that won, by its place in the file from 0 on |
+//! | `rules` | read | number of rules |
+//! | `hits` | read | `RULE FRAMES` for each rule that won, by its position in the file from 0 on |
 //! | `engine` | read | name of the engine |
-//! | `bytes` | read | bytes of memory that the engine takes |
-//! | `ahead` | read | frames whose cached result was used, of a `GPUSDNClassifier` say |
-//! | `ahead_missed` | read | frames looked up here although results are used, by reason: `NUMBER<tab>REASON` |
-//! | `add` | write | a rule as in a file; says the number under which it goes |
-//! | `remove` | write | number of a rule |
+//! | `bytes` | read | memory of the engine, in bytes |
+//! | `ahead` | read | frames whose cached result was used, for example from a `GPUSDNClassifier` |
+//! | `ahead_missed` | read | frames looked up here although cached results are in use, by reason: `NUMBER<tab>REASON` |
+//! | `add` | write | adds a rule, written as in a file; returns its number |
+//! | `remove` | write | removes the rule of this number |
 //! | `reset_counts` | write | |
 //!
 //! # Drops
-//! - `rule`: the rule that won says so
-//! - `no_rule`: no rule is about the frame, and there is no `MISS`
-//! - `no_key`: the frame is none of those that rules are about, and there is no `MISS`
+//! - `rule`: the action of the winning rule is `drop`
+//! - `no_rule`: no rule matches, and `MISS` is not set
+//! - `no_key`: the frame has no key, and `MISS` is not set
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text
@@ -102,9 +102,9 @@ pub struct SdnClassifier {
 }
 
 const NO_ETHERNET: Lacking = Lacking {
-    so: "keys are made of the wrong bytes",
+    so: "keys are extracted from the wrong bytes",
     what: "an Ethernet header before its IP header",
-    remedy: "put it in front of Strip, or EtherEncap in front of it",
+    remedy: "place it before Strip, or EtherEncap before it",
 };
 
 /// Rules, and room for a batch.
@@ -144,7 +144,11 @@ fn verdict(action: &Action, outputs: usize) -> Result<(Verdict, Option<u8>), Str
         Action::Pass => (0, None),
         Action::Mark(mark) => (0, Some(*mark as u8)),
         Action::Output(output) => (*output, None),
-        Action::List(text) => return Err(format!("'{text}' is none of output, pass, mark, drop")),
+        Action::List(text) => {
+            return Err(format!(
+                "unsupported action '{text}', expected output, pass, mark or drop"
+            ));
+        }
     };
     if output as usize >= outputs {
         return Err(format!("'{action}': no such output, {}", outputs::expected(outputs)));
@@ -352,10 +356,10 @@ impl Lookup {
         let number = text.trim().parse::<u32>().ok();
         let place = number.and_then(|number| self.rules.get_mut(number as usize));
         let (Some(number), Some(place)) = (number, place) else {
-            return Err(format!("there is no rule '{}'", text.trim()));
+            return Err(format!("no rule '{}'", text.trim()));
         };
         let Some(rule) = place.take() else {
-            return Err(format!("rule {number} was removed before"));
+            return Err(format!("rule {number} is already removed"));
         };
         let matching = rule.matching.as_ref();
         let rule_ref = RuleRef { id: RuleId(number), priority: rule.priority, matching };

@@ -1,4 +1,4 @@
-//! Programs and lookups beside what patterns mean by the book, for packets of all kinds.
+//! Compares programs and lookups with a direct evaluation of patterns, for all kinds of packets.
 
 use warpswitch_graph::language::args::NoNames;
 use warpswitch_packet::packet::Header;

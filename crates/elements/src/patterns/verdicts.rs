@@ -1,11 +1,11 @@
-//! What becomes of the packets of each rule, and how many there were: a word a rule.
+//! Verdict and packet count of each rule, in one word per rule.
 //!
 //! ```text
 //! word of a rule   verdict │ packets since counts were taken last
 //! ```
-//! Each packet reads and writes the word of its rule, and nothing else. A table of ten thousand
-//! rules is 40 KB, which stays near the core beside what the engine reads; counts of 64 bits lie
-//! elsewhere, and get what words have counted before the first of these could be full.
+//! Each packet reads and writes the word of its rule, and nothing else. The words of ten thousand
+//! rules take 40 KB, which stay in the cache beside the data of the engine. 64-bit counts are
+//! stored separately; the counts of the words are added to them before any word could overflow.
 //!
 //! # Invariants
 //! - V1: words have counted `WORD_MAX - left` packets together, so none has counted more.

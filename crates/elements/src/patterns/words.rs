@@ -1,4 +1,4 @@
-//! The words that patterns know, and how a pattern is split into words.
+//! Keywords of patterns, and splitting of patterns into words.
 
 use warpswitch_graph::language::nearest;
 

@@ -1,36 +1,38 @@
-//! Exchanges packets with all members of a multicast group, in UDP.
+//! Exchanges packets with the members of a multicast group over UDP.
 //!
 //! # Synopsis
 //! `McastSocket(MCASTIP, MCASTPORT [, SOURCEIP [, SOURCEPORT]], LOOP, SNAPLEN, SNDBUF, RCVBUF,
 //! TIMESTAMP, CAPACITY, HEADROOM)`
 //!
 //! # Ports
-//! An input and an output, both optional. Input 0: packets to be sent, pushed, or asked for when
-//! the socket takes them. Output 0, push: packets that came. No packet gets from one to the other.
+//! Zero or one input, zero or one output. Input 0, push or pull: packets to send; pulled when the
+//! socket accepts them. Output 0, push: received packets. Packets do not pass from the input to the
+//! output.
 //!
 //! # Configuration
 //! - `MCASTIP`, `MCASTPORT`: the group
-//! - `SOURCEIP`, `SOURCEPORT`: where packets are sent from, and by which interface they go and
-//!   come; by default what the system's routes say. Its own packets are not heard then
-//! - `LOOP`: whether programs on this machine hear what is sent, this one included unless
-//!   `SOURCEIP` is given; true by default
-//! - the others are as with `Socket`
+//! - `SOURCEIP`, `SOURCEPORT`: source address and port of sent packets, which also select the
+//!   interface for sending and receiving; the element then ignores its own packets. Default:
+//!   selected by the routes of the system
+//! - `LOOP`: deliver sent packets to this machine as well, and to this element unless `SOURCEIP` is
+//!   given; default: true
+//! - for the others see `Socket`
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `local` | read | where packets are sent from: `IP:PORT` |
+//! | `local` | read | source of sent packets: `IP:PORT` |
 //! | `peer` | read | the group |
-//! | `length` | read | packets that wait |
+//! | `length` | read | queued packets |
 //! | `sent`, `received` | read | packets |
 //!
 //! # Drops
 //! - `no peer`, `connection lost`: never
-//! - `too many wait`: `CAPACITY` packets do
-//! - `refused by the system`: the packet is too long, or there is no way to the group
+//! - `too many wait`: `CAPACITY` packets are already queued
+//! - `refused by the system`: the packet is too long, or the group is unreachable
 //!
 //! # Threads
-//! Belongs to one worker, between whose tasks the socket is looked at, each millisecond at least.
+//! Runs on one worker, which polls the socket between its tasks, at least every millisecond.
 //!
 //! # Example
 //! ```text

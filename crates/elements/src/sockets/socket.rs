@@ -5,60 +5,65 @@
 //! `Socket(UNIX | UNIX_DGRAM, FILENAME [, LOCALFILENAME], …)`
 //!
 //! # Ports
-//! An input and an output, both optional. Input 0: packets to be sent, pushed, or asked for when
-//! the socket takes them. Output 0, push: packets that came. No packet gets from one to the other.
+//! Zero or one input, zero or one output. Input 0, push or pull: packets to send; pulled when the
+//! socket accepts them. Output 0, push: received packets. Packets do not pass from the input to the
+//! output.
 //!
 //! # Configuration
-//! - `IP`, `PORT`, `FILENAME`: where a server waits, or whom a client talks to; a UDP client of
-//!   0.0.0.0 sends each packet to its destination annotation
-//! - `LOCALIP`, `LOCALPORT`, `LOCALFILENAME`: where a client talks from; makes it a client
-//! - `CLIENT`: whether it is a client; by default it is if it has no output or a local place
-//! - `SNAPLEN`: the most bytes of a packet that comes, 2048 by default; what a datagram has beyond
-//!   is cut off, a stream is cut into packets of at most so many
-//! - `NODELAY`: whether TCP sends every packet at once, true by default
-//! - `SNDBUF`, `RCVBUF`: bytes that the system may hold, by default what it likes
-//! - `TIMESTAMP`: whether packets get the time at which they came, true by default
-//! - `ALLOW`, `DENY`: lookups such as `RadixIPLookup`: a server hears those to whom `ALLOW` has a
-//!   route, and else those to whom `DENY` has none
-//! - `CAPACITY`: packets that wait at most until the socket takes them, 1000 by default
-//! - `VERBOSE`: whether to tell of peers that come and go, false by default
-//! - `HEADROOM`, `PROPER`: taken, and without meaning here
+//! - `IP`, `PORT`, `FILENAME`: address that a server listens on or a client connects to. A UDP
+//!   client of 0.0.0.0 sends each packet to its destination annotation
+//! - `LOCALIP`, `LOCALPORT`, `LOCALFILENAME`: local address of a client; makes the element a client
+//! - `CLIENT`: be a client; default: true if there is no output or a local address is given
+//! - `SNAPLEN`: maximum length of a received packet in bytes, 1 to 262144; default: 2048. Longer
+//!   datagrams are truncated, streams are split into packets of at most this length
+//! - `NODELAY`: disable Nagle's algorithm of TCP; default: true
+//! - `SNDBUF`, `RCVBUF`: socket buffer sizes in bytes; default: those of the system
+//! - `TIMESTAMP`: set the timestamp of received packets; default: true
+//! - `ALLOW`, `DENY`: route lookups such as `RadixIPLookup`. A server accepts all addresses that
+//!   `ALLOW` has a route for, and of the others those that `DENY` has no route for
+//! - `CAPACITY`: maximum number of packets queued for the socket, 1 to 65536; default: 1000
+//! - `VERBOSE`: report connects and disconnects of peers; default: false
+//! - `HEADROOM`, `PROPER`: accepted for compatibility, ignored
 //!
-//! A stream has one peer at a time; up to 16 others wait outside until it goes, and the system
-//! turns more away or has them call again. A server goes on sending to a peer that has closed its
-//! own direction alone, and closes the connection when nothing has come for it for two looks, about
-//! a millisecond. What was for a peer that went is dropped, and so is what comes until the next one
-//! is let in: after a millisecond in which nothing came, or after 20. With an output, what its
-//! input can pull then is dropped, too, up to 65536 packets. An answer that takes longer, as it was
-//! delayed on purpose, goes to the next peer.
+//! A stream server has one peer at a time. Up to 16 other connections wait in the backlog; the
+//! system refuses more, or makes them retry. A peer that shuts down only its sending side still
+//! receives packets. The server closes that connection when two successive polls, about a
+//! millisecond, find nothing to send.
 //!
-//! A client whose peer went calls again each second, and what it has for it waits. So does one of
-//! TCP that finds nobody at the start; for `UNIX` that is an error and nothing runs, as in Click:
-//! start the server first. A datagram server answers whoever sent last of those that were heard. It
-//! hears one sender in each task, so that an answer which is pushed back at once goes to who asked;
-//! one that passes a queue, or another worker, goes to who is heard by then. An answer that the
-//! system did not take before another sender was heard is dropped.
+//! When a peer disconnects, the packets queued for it are dropped. Packets that arrive on the input
+//! before the next peer is accepted are dropped as well; with an output, so are up to 65536 packets
+//! that the input can pull. The server accepts the next peer after one millisecond without such
+//! packets, or after 20 milliseconds. Replies that are delayed for longer go to the next peer.
 //!
-//! The socket is never waited for, and goes on in a new configuration that wants the same one. Its
-//! element should have the same name there: else what waits is dropped, and a connection whose
-//! peer has a part of a packet is closed.
+//! A client whose peer disconnects reconnects every second and keeps its queue. So does a TCP
+//! client whose first connection attempt fails. For `UNIX`, a failed first attempt is an
+//! initialization error, as in Click: start the server first.
+//!
+//! A datagram server sends to the source of the last accepted datagram. Each task receives from one
+//! source only, so a reply that is pushed back immediately reaches the sender of the request. A
+//! reply that passes a queue or another worker goes to the source of the last datagram by then. A
+//! reply that the system has not accepted before a datagram of another source arrives is dropped.
+//!
+//! The socket never blocks. A new configuration with the same socket takes it over while it is
+//! open. The element should keep its name; otherwise its queue is dropped, and a connection with a
+//! partly sent packet is closed.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `local` | read | where it is: `IP:PORT` or a path |
-//! | `peer` | read | whom it talks to, if anybody |
-//! | `length` | read | packets that wait |
+//! | `local` | read | local address: `IP:PORT` or a path |
+//! | `peer` | read | address of the peer, if any |
+//! | `length` | read | queued packets |
 //! | `sent`, `received` | read | packets |
 //!
 //! # Drops
-//! - `no peer`: nobody has come to this server yet, or not any more, or another one has
-//! - `too many wait`: `CAPACITY` packets do
-//! - `connection lost`: a stream broke within the packet
-//! - `refused by the system`: the datagram is too long, or there is no way
+//! - `no peer`: the server has no peer yet, or the peer disconnected or was replaced by another one
+//! - `too many wait`: `CAPACITY` packets are already queued
+//! - `connection lost`: a stream disconnected within the packet
+//! - `refused by the system`: the datagram is too long, or its destination is unreachable
 //!
 //! # Threads
-//! Belongs to one worker, between whose tasks the socket is looked at, each millisecond at least.
+//! Runs on one worker, which polls the socket between its tasks, at least every millisecond.
 //!
 //! # Example
 //! ```text
@@ -205,7 +210,7 @@ impl Element for Socket {
             let is_lookup = cx.with_element(table, |_: &mut IpLookup, _| ()).is_some();
             if !is_lookup {
                 let name = &cx.graph().elements[table].name;
-                return Err(format!("'{name}' cannot be asked for routes from here"));
+                return Err(format!("cannot look up routes in '{name}'"));
             }
         }
         let goes_by_annotation = self.traffic.transport.as_ref().is_some_and(|transport| {

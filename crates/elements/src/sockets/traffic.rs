@@ -1,15 +1,14 @@
-//! What elements with a socket have in common: packets that wait for it, and a task that looks at
-//! it.
+//! Common part of the socket elements: the queue of packets to send, and the task that polls the
+//! socket.
 //!
 //! # Invariants
-//! - T1: at most `capacity` packets wait; who comes then is dropped. A peer that does not read, or
-//!   that never says a word, costs that much and a look at the socket each millisecond.
-//! - T2: a stream takes a packet as a whole for one peer, or the packet is dropped. A stream whose
-//!   peer has a part of a packet that another element was sending is closed.
-//! - T3: what a server was to send to one peer is not sent to the next. A task receives from one
-//!   peer at most, so that what it hands on is answered before the next one is heard; and after the
-//!   peer of a stream went, a look that found nothing for it comes before the next one is let in,
-//!   within bounds.
+//! - T1: at most `capacity` packets are queued; later ones are dropped. A peer that does not read
+//!   or never sends costs only that memory and one poll of the socket each millisecond.
+//! - T2: a stream sends a packet as a whole to one peer, or the packet is dropped. If the rest of a
+//!   partly sent packet is lost with another element, the connection is closed.
+//! - T3: packets of a server for one peer are not sent to the next. A task receives from one peer
+//!   at most, so replies that are pushed at once precede the next peer. After the peer of a stream
+//!   disconnects, a poll without replies to it precedes the next accept, within limits.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -259,7 +258,7 @@ impl Traffic {
     fn keep_to_peer(&mut self, cx: &mut Context<'_>) {
         let Some(wire) = &mut self.wire else { return };
         if self.taken_bytes == 0 && wire.is_within() {
-            wire.close(": it has a part of a packet that is gone");
+            wire.close(": the rest of a partly sent packet is lost");
         }
         let peers = wire.peers();
         if peers != self.waiting_for && !self.is_client() {

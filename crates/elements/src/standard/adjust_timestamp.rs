@@ -1,4 +1,4 @@
-//! Shifts the times of packets.
+//! Shifts packet timestamps.
 //!
 //! # Synopsis
 //! `AdjustTimestamp(TIME, FIRST, ALL)`
@@ -7,10 +7,10 @@
 //! One input, one output; push or pull.
 //!
 //! # Configuration
-//! - `TIME`: what is added; with `-` in front it is taken away
-//! - `FIRST`: whether the annotation for the first packet of a flow is shifted in place of the
-//!   time, false by default
-//! - `ALL`: whether packets without a time get one, counted from 1970; false by default
+//! - `TIME`: time to add; a leading `-` subtracts it
+//! - `FIRST`: whether to shift the first timestamp annotation (first packet of the flow) instead of
+//!   the timestamp; default: false
+//! - `ALL`: whether to shift packets without a timestamp too, from 1970 on; default: false
 //!
 //! # Handlers
 //! None.
@@ -19,7 +19,7 @@
 //! None.
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,4 +1,4 @@
-//! Counts packets and bytes that pass, and how fast they did from the first to the last one.
+//! Counts packets and bytes, and their average rates from the first to the last packet.
 //!
 //! # Synopsis
 //! `AverageCounter([IGNORE])`
@@ -7,22 +7,22 @@
 //! One input, one output; push or pull.
 //!
 //! # Configuration
-//! - `IGNORE`: seconds from the first packet on that do not count, 0 by default
+//! - `IGNORE`: seconds after the first packet that are not counted; default: 0
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
 //! | `count` | read | packets |
 //! | `byte_count` | read | bytes |
-//! | `rate` | read | packets a second |
-//! | `byte_rate` | read | bytes a second |
+//! | `rate` | read | packets per second |
+//! | `byte_rate` | read | bytes per second |
 //! | `reset` | write | |
 //!
 //! # Drops
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker; counts are of that worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

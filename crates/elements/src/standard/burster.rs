@@ -1,4 +1,4 @@
-//! Asks for packets at every interval and pushes them on.
+//! Pulls a burst of packets at every interval and pushes it.
 //!
 //! # Synopsis
 //! `Burster(INTERVAL [, BURST])`
@@ -8,7 +8,7 @@
 //!
 //! # Configuration
 //! - `INTERVAL`: time between two bursts
-//! - `BURST`: packets of a burst at most, 8 by default, 65536 at most
+//! - `BURST`: maximum number of packets per burst, at most 65536; default: 8
 //!
 //! # Handlers
 //! None.
@@ -17,7 +17,7 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

@@ -1,15 +1,16 @@
-//! Passes packets that are not too long.
+//! Drops packets that exceed a maximum length.
 //!
 //! # Synopsis
 //! `CheckLength(LENGTH, EXTRA_LENGTH)`
 //!
 //! # Ports
-//! One input, one or two outputs; push or pull. Packets that are too long leave by output 1 if it
-//! is connected.
+//! One input, one or two outputs; push or pull. Packets that are too long are emitted on output 1
+//! if it is connected.
 //!
 //! # Configuration
-//! - `LENGTH`: the most bytes that a packet may have
-//! - `EXTRA_LENGTH`: whether bytes count that the annotation says were cut off, false by default
+//! - `LENGTH`: maximum packet length in bytes
+//! - `EXTRA_LENGTH`: whether to add the extra length annotation, the number of bytes that were cut
+//!   off, to the packet length; default: false
 //!
 //! # Handlers
 //! | name | | unit |
@@ -17,10 +18,10 @@
 //! | `length` | read, write | bytes |
 //!
 //! # Drops
-//! - `too long`: it has more bytes
+//! - `too long`: packet longer than `LENGTH`
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,26 +1,26 @@
-//! Copies bytes of one packet into others.
+//! Copies byte ranges of packets into other packets.
 //!
 //! # Synopsis
 //! `Clipboard(OFFSET/LENGTH, …)`
 //!
 //! # Ports
-//! Two inputs, two outputs, each pair push or pull. Packets that pass from input 0 to output 0 are
-//! copied from, packets that pass from input 1 to output 1 are copied to.
+//! Two inputs, two outputs; each pair is push or pull. Ranges are copied from packets between
+//! input 0 and output 0, and written to packets between input 1 and output 1.
 //!
 //! # Configuration
-//! - `OFFSET/LENGTH`: a range of bytes, counted from the start of the data
+//! - `OFFSET/LENGTH`: byte range, relative to the start of the packet data
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `config` | read, write | the arguments |
+//! | `config` | read, write | arguments |
 //!
 //! # Drops
-//! None. A range that a packet does not have whole is not copied from it, nor to it; nothing is
-//! copied to packets before something was copied.
+//! None. A range that is not entirely within a packet is neither copied from it nor written to it.
+//! A range is not written before it was copied once.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

@@ -1,4 +1,4 @@
-//! Counts packets and bytes that pass.
+//! Counts packets and bytes.
 //!
 //! # Synopsis
 //! `Counter([COUNT_CALL, BYTE_COUNT_CALL])`
@@ -7,27 +7,27 @@
 //! One input, one output; push or pull.
 //!
 //! # Configuration
-//! - `COUNT_CALL`: `N HANDLER [VALUE]`: when `N` packets have passed, the write handler is called
-//! - `BYTE_COUNT_CALL`: the same for bytes
+//! - `COUNT_CALL`: `N HANDLER [VALUE]`: calls the write handler once when `N` packets were counted
+//! - `BYTE_COUNT_CALL`: same for bytes
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
 //! | `count` | read | packets |
 //! | `byte_count` | read | bytes |
-//! | `rate` | read | packets a second, of late |
-//! | `bit_rate` | read | bits a second, of late |
-//! | `byte_rate` | read | bytes a second, of late |
+//! | `rate` | read | packets per second, moving average |
+//! | `bit_rate` | read | bits per second, moving average |
+//! | `byte_rate` | read | bytes per second, moving average |
 //! | `reset` | write | |
-//! | `reset_counts` | write | the same |
-//! | `count_call`, `byte_count_call` | write | as the arguments |
+//! | `reset_counts` | write | same as `reset` |
+//! | `count_call`, `byte_count_call` | write | same as the arguments |
 //!
 //! # Drops
 //! None.
 //!
 //! # Threads
-//! Each worker has a copy, and what is read is the sum. With a call it belongs to one worker: the
-//! call asks for the whole count.
+//! One instance per worker; reads return the sum. With a call it runs on one worker, as the call
+//! requires the total count.
 //!
 //! # Example
 //! ```text

@@ -1,4 +1,4 @@
-//! Takes bytes away at either end, by number or by annotation.
+//! Removes or restores bytes at the ends of packets, by length, network header or annotation.
 //!
 //! # Synopsis
 //! `Truncate(LENGTH, EXTRA_LENGTH)`, `StripToNetworkHeader`, `UnstripAnno([ANNO])`
@@ -7,24 +7,25 @@
 //! One input, one output; push or pull.
 //!
 //! # Configuration
-//! - `LENGTH`: bytes that are left of a packet at most
-//! - `EXTRA_LENGTH`: whether the annotation says how many were taken, true by default
-//! - `ANNO`: place of the annotation, of two bytes, that says how many come back in front; 18 by
-//!   default
+//! - `LENGTH`: maximum packet length in bytes; `Truncate` removes the rest from the end
+//! - `EXTRA_LENGTH`: whether to add the number of removed bytes to the extra length annotation;
+//!   default: true
+//! - `ANNO`: offset of the 2-byte annotation with the number of bytes to restore in front; default:
+//!   18
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `nbytes` | read, write | bytes, of `Truncate` |
+//! | `nbytes` | read, write | bytes, `Truncate` only |
 //!
 //! # Drops
-//! - `too long`: `UnstripAnno` would make a packet longer than packets can be
+//! - `too long`: `UnstripAnno` would exceed the maximum packet length
 //!
-//! A packet without network header, or where it is not in the data, passes `StripToNetworkHeader`
-//! as it is.
+//! `StripToNetworkHeader` forwards a packet unchanged if it has no network header, or if that
+//! header is outside of the data.
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

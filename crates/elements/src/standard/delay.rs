@@ -1,28 +1,28 @@
-//! Keeps each packet for a time.
+//! Delays each packet by a fixed time.
 //!
 //! # Synopsis
 //! `DelayUnqueue(DELAY)`, `DelayShaper(DELAY)`
 //!
 //! # Ports
-//! One pull input, one output: `DelayUnqueue` pushes, `DelayShaper` is asked.
+//! One pull input, one output: push for `DelayUnqueue`, pull for `DelayShaper`.
 //!
 //! # Configuration
-//! - `DELAY`: how long after its time a packet goes on
+//! - `DELAY`: delay, counted from the packet's timestamp
 //!
-//! A packet without a time gets that at which it is taken. It leaves `DelayUnqueue` with the time
-//! at which it was due, `DelayShaper` with that at which it left.
+//! A packet without a timestamp is stamped when it is pulled. `DelayUnqueue` sets the timestamp to
+//! the time at which the packet was due, `DelayShaper` to the time at which it is emitted.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
 //! | `delay` | read, write | time |
-//! | `scheduled` | read | whether the task is, of `DelayUnqueue` |
+//! | `scheduled` | read | whether the task is scheduled, `DelayUnqueue` only |
 //!
 //! # Drops
-//! None. One packet is held.
+//! None. At most one packet is held.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

@@ -1,15 +1,15 @@
-//! Takes packets and does nothing with them.
+//! Discards all packets.
 //!
 //! # Synopsis
 //! `Discard([ACTIVE, BURST])`
 //!
 //! # Ports
-//! One input, push or pull; no outputs. As a pull input it asks whenever there are packets.
+//! One input, push or pull; no outputs. A pull input is pulled whenever packets are available.
 //!
 //! # Configuration
-//! - `ACTIVE`: whether it asks for packets, true by default; not for a push input
-//! - `BURST`: packets that it pulls at a time, at most 256; 0 for as many. By default 256 where
-//!   the output does not depend on it (docs/bursts.md), else 1
+//! - `ACTIVE`: whether to pull packets; default: true; must be true for a push input
+//! - `BURST`: packets per pull, at most 256; 0 for the maximum. Default: 256 where the output does
+//!   not depend on it (docs/bursts.md), else 1
 //!
 //! # Handlers
 //! | name | | unit |
@@ -17,13 +17,13 @@
 //! | `active` | read, write | true or false |
 //! | `count` | read | packets |
 //! | `reset_counts` | write | |
-//! | `scheduled` | read | whether its task is |
+//! | `scheduled` | read | whether the task is scheduled |
 //!
 //! # Drops
-//! None: discarding is its work, and counted as `count`.
+//! None: discarded packets are counted by `count`.
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

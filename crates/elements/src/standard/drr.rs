@@ -1,4 +1,4 @@
-//! Asks its inputs in turn, so that each gives as many bytes: deficit round robin.
+//! Pulls equal numbers of bytes from its inputs: deficit round robin.
 //!
 //! # Synopsis
 //! `DRRSched([QUANTUM])`
@@ -7,16 +7,16 @@
 //! Any number of pull inputs, one pull output.
 //!
 //! # Configuration
-//! - `QUANTUM`: bytes that an input may give more each time that its turn comes, 500 by default
+//! - `QUANTUM`: bytes added to the deficit of an input at each of its turns; default: 500
 //!
 //! # Handlers
 //! None.
 //!
 //! # Drops
-//! None. Up to one packet of each input is held: one that is too long for now.
+//! None. At most one packet per input is held: a packet larger than the input's deficit.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

@@ -1,10 +1,10 @@
-//! Sends each packet to all its outputs but the one where it came in.
+//! Forwards each packet to all outputs except the one with the number of its input.
 //!
 //! # Synopsis
 //! `Hub`
 //!
 //! # Ports
-//! As many push outputs as push inputs: a pair for each who is attached.
+//! Any number of push inputs and as many push outputs: one pair per attached link.
 //!
 //! # Configuration
 //! None.
@@ -13,10 +13,10 @@
 //! None.
 //!
 //! # Drops
-//! - `alone`: there is no other output
+//! - `alone`: no other output exists
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,4 +1,4 @@
-//! Gives no packets, and takes all.
+//! Never emits packets, never pulls, and drops packets that are pushed to it.
 //!
 //! # Synopsis
 //! `Idle`, `SimpleIdle`
@@ -13,10 +13,10 @@
 //! None.
 //!
 //! # Drops
-//! - `idle`: a packet was pushed to it
+//! - `idle`: every packet that is pushed to it
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

@@ -1,37 +1,36 @@
-//! Makes packets as fast as it can.
+//! Emits copies of one packet as fast as possible.
 //!
 //! # Synopsis
 //! `InfiniteSource([DATA, LIMIT, BURST, ACTIVE], LENGTH, TIMESTAMP, STOP, END_CALL)`
 //!
 //! # Ports
-//! One output, push or pull. As a push output it rests while all queues that packets get to are
-//! full.
+//! One output, push or pull. A push output pauses while all downstream queues are full.
 //!
 //! # Configuration
-//! - `DATA`: the bytes of every packet; by default 64 bytes of text
-//! - `LIMIT`: packets to make, -1 (the default) for no end
-//! - `BURST`: packets a batch, at most 256. By default 1 for the first 1024 packets, then 64 where
-//!   the output does not depend on it (docs/bursts.md), and 1 if packets get to a queue
-//! - `ACTIVE`: whether it makes packets, true by default
-//! - `LENGTH`: bytes of a packet: `DATA` is cut, or repeated, to as many
-//! - `TIMESTAMP`: whether packets get the time, true by default
-//! - `STOP`: whether to stop the run after the last packet, false by default
-//! - `END_CALL`: a write handler to call after the last packet; not with `STOP`
+//! - `DATA`: packet data; default: 64 bytes of text
+//! - `LIMIT`: number of packets to emit; default: -1 (unlimited)
+//! - `BURST`: packets per batch, at most 256. Default: 1 for the first 1024 packets, then 64 where
+//!   the output does not depend on it (docs/bursts.md); always 1 if packets reach a queue
+//! - `ACTIVE`: whether to emit packets; default: true
+//! - `LENGTH`: packet length in bytes: `DATA` is truncated or repeated; default: length of `DATA`
+//! - `TIMESTAMP`: whether to set the timestamp to the current time; default: true
+//! - `STOP`: whether to stop the run after the last packet; default: false
+//! - `END_CALL`: write handler to call after the last packet; not with `STOP`
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `data`, `limit`, `burst`, `active`, `length` | read, write | as the arguments |
+//! | `data`, `limit`, `burst`, `active`, `length` | read, write | same as the arguments |
 //! | `count` | read | packets |
-//! | `reset` | write | starts over |
-//! | `end_call` | write | as the argument |
-//! | `scheduled` | read | whether its task is |
+//! | `reset` | write | sets `count` to 0 and restarts |
+//! | `end_call` | write | same as the argument |
+//! | `scheduled` | read | whether the task is scheduled |
 //!
 //! # Drops
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

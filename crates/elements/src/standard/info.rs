@@ -1,4 +1,4 @@
-//! Gives names to addresses and ports, and takes notes about other elements.
+//! Defines names for addresses and ports, and accepts hints about other elements.
 //!
 //! # Synopsis
 //! `AddressInfo(NAME ADDRESS…, …)`, `PortInfo(NAME PORT[/PROTOCOL] …, …)`,
@@ -8,17 +8,17 @@
 //! None.
 //!
 //! # Configuration
-//! - `NAME`: a name, for elements of the same compound and those within it
-//! - `ADDRESS`: an Ethernet, IPv4 or IPv6 address or prefix; one name may mean one of each. A
-//!   prefix with more bits than its length is an address too. Elsewhere `NAME:ip`, `NAME:ipnet`,
-//!   `NAME:ip6`, `NAME:ip6net` and `NAME:eth` say which is meant, `NAME:bcast` is the last address
-//!   of the prefix.
-//! - `PORT`, `PROTOCOL`: a number, and `tcp` or `udp` (both without); further names for it may
-//!   follow, a word that begins with `#` begins a comment
-//! - `ELEMENT`: a name; of `ScheduleInfo` also that of a compound
-//! - `TICKETS`: a share of the time; tasks run in turn here, so it is checked and not used
+//! - `NAME`: name, visible in the same compound element and in compound elements inside it
+//! - `ADDRESS`: Ethernet, IPv4 or IPv6 address or prefix; a name may have one of each. A prefix
+//!   with host bits set also defines an address. Uses of a name select one with `NAME:ip`,
+//!   `NAME:ipnet`, `NAME:ip6`, `NAME:ip6net` or `NAME:eth`; `NAME:bcast` is the last address of the
+//!   IPv4 prefix.
+//! - `PORT`, `PROTOCOL`: port number, and `tcp` or `udp`; default: both. More names for the port
+//!   may follow; a word that begins with `#` starts a comment.
+//! - `ELEMENT`: for `ScheduleInfo`, name of an element or compound element; not checked
+//! - `TICKETS`: share of CPU time: checked, but ignored, as tasks run in turn
 //!
-//! What `AlignmentInfo` says is not needed here.
+//! `AlignmentInfo`: accepted for compatibility, ignored.
 //!
 //! # Handlers
 //! None.
@@ -27,7 +27,7 @@
 //! None.
 //!
 //! # Threads
-//! Without packets.
+//! Processes no packets.
 //!
 //! # Example
 //! ```text

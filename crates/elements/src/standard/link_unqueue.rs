@@ -1,4 +1,4 @@
-//! Keeps packets as a serial link does: each for its bytes, and all for a latency.
+//! Delays packets like a serial link: by transmission time and latency.
 //!
 //! # Synopsis
 //! `LinkUnqueue(LATENCY, BANDWIDTH)`
@@ -7,26 +7,27 @@
 //! One pull input, one push output.
 //!
 //! # Configuration
-//! - `LATENCY`: time that the link takes for a bit
-//! - `BANDWIDTH`: bytes a second, at least 100; 0 for no limit
+//! - `LATENCY`: propagation delay of the link
+//! - `BANDWIDTH`: bytes per second, at least 100; 0 for no limit
 //!
-//! A packet is taken when the link is free. Its bytes, and those that its annotation says were cut
-//! off, take their time one after another; packets on the way are those of a latency.
+//! A packet is pulled when the link is free. Packets are transmitted one after another;
+//! transmission time covers the packet's bytes and its extra length annotation, the bytes that were
+//! cut off. The packets in flight are those of one `LATENCY`, at most 256.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `latency` | read, write | time; what is on the way is dropped |
-//! | `bandwidth` | read, write | bytes a second; what is on the way is dropped |
-//! | `size` | read | packets on the way |
-//! | `reset` | write | drops what is on the way |
-//! | `scheduled` | read | whether its task is |
+//! | `latency` | read, write | time; a write drops packets in flight |
+//! | `bandwidth` | read, write | bytes per second, at least 100; a write drops packets in flight |
+//! | `size` | read | packets in flight |
+//! | `reset` | write | drops packets in flight |
+//! | `scheduled` | read | whether the task is scheduled |
 //!
 //! # Drops
-//! - `reset`: it was on the way when a handler was written
+//! - `reset`: packet in flight when `latency`, `bandwidth` or `reset` was written
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

@@ -1,28 +1,28 @@
-//! Sends packets to outputs by how fast they come.
+//! Selects the output of packets by their arrival rate.
 //!
 //! # Synopsis
 //! `Meter(RATE1, RATE2, …, RATEn)`, `BandwidthMeter(RATE1, RATE2, …, RATEn)`
 //!
 //! # Ports
-//! One push input, n + 1 push outputs. While the rate is below `RATE1` packets leave by output 0,
-//! below `RATE2` by output 1, and so on; from `RATEn` on by the last one.
+//! One push input, n + 1 push outputs. Packets are emitted on output 0 while the rate is below
+//! `RATE1`, on output 1 below `RATE2`, and so on; on the last output from `RATEn` on.
 //!
 //! # Configuration
-//! - `RATE1` …: packets a second, or bandwidths, rising
+//! - `RATE1` …: packets per second, or bandwidths, strictly increasing
 //!
-//! The rate is an average that forgets: each millisecond weighs a sixteenth.
+//! The rate is an exponential moving average over periods of 1 ms; each period weighs 1/16.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `rate` | read | packets, or bytes, a second, of late |
-//! | `meters` | read | the rates, a line each |
+//! | `rate` | read | packets, or bytes, per second, moving average |
+//! | `meters` | read | configured rates, one per line |
 //!
 //! # Drops
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker; the rate is of that worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

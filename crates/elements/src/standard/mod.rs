@@ -1,4 +1,4 @@
-//! Elements that know no protocol: sources, sinks, queues, counters, switches.
+//! Protocol-independent elements: sources, sinks, queues, counters, switches.
 
 mod adjust_timestamp;
 mod average_counter;

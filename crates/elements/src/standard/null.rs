@@ -1,14 +1,14 @@
-//! Does nothing with packets.
+//! Forwards packets unchanged.
 //!
 //! # Synopsis
 //! `Null`, `PushNull`, `PullNull`, `Align(MODULUS, OFFSET)`
 //!
 //! # Ports
-//! One input, one output: as the neighbours are; `PushNull` pushes, `PullNull` is asked.
+//! One input, one output; agnostic. `PushNull`: push; `PullNull`: pull.
 //!
 //! # Configuration
-//! - `MODULUS`, `OFFSET`: of `Align`, how data is to lie in memory. They are checked; no element
-//!   here needs data to lie in any way, so nothing is moved.
+//! - `MODULUS`, `OFFSET`: data alignment, `Align` only. Checked, but ignored: no element requires
+//!   aligned data.
 //!
 //! # Handlers
 //! None.
@@ -17,7 +17,7 @@
 //! None.
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

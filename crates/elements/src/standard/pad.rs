@@ -1,4 +1,4 @@
-//! Makes packets longer.
+//! Extends packets to a minimum length.
 //!
 //! # Synopsis
 //! `Pad([LENGTH], ZERO)`
@@ -7,18 +7,20 @@
 //! One input, one output; push or pull.
 //!
 //! # Configuration
-//! - `LENGTH`: the least bytes of a packet; by default as many are added as the annotation says
-//!   were cut off, which it no longer says then
-//! - `ZERO`: whether bytes that are added are zeros, true by default; they are so anyway
+//! - `LENGTH`: minimum packet length in bytes; by default, or if 0, packets are extended by their
+//!   extra length annotation, the bytes that were cut off
+//! - `ZERO`: accepted for compatibility, ignored: added bytes are always zeros
+//!
+//! The extra length annotation is set to 0.
 //!
 //! # Handlers
 //! None.
 //!
 //! # Drops
-//! None. A packet gets no longer than packets can be.
+//! None. Packets are not extended beyond the maximum packet length.
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,4 +1,4 @@
-//! Says a line about each packet that passes.
+//! Prints one line per packet.
 //!
 //! # Synopsis
 //! `Print([LABEL, MAXLENGTH], CONTENTS, TIMESTAMP, PRINTANNO, ACTIVE, HEADROOM, CPU)`
@@ -7,14 +7,14 @@
 //! One input, one output; push or pull.
 //!
 //! # Configuration
-//! - `LABEL`: stands first in the line, with a colon behind it
-//! - `MAXLENGTH`: bytes of a packet that are shown, 24 by default, -1 for all
-//! - `CONTENTS`: `NONE`, `HEX` (the default) or `ASCII`; also true or false
-//! - `TIMESTAMP`: whether the packet's time is shown, false by default
-//! - `PRINTANNO`: whether its annotations are shown, false by default
-//! - `ACTIVE`: whether anything is said, true by default
-//! - `HEADROOM`: whether the room in front and behind is shown, false by default
-//! - `CPU`: whether the number of the worker is shown, false by default
+//! - `LABEL`: text at the start of the line, followed by a colon
+//! - `MAXLENGTH`: maximum number of data bytes to print, -1 for all; default: 24
+//! - `CONTENTS`: `NONE` (or false), `HEX` (or true) or `ASCII`; default: `HEX`
+//! - `TIMESTAMP`: whether to print the timestamp; default: false
+//! - `PRINTANNO`: whether to print the annotations; default: false
+//! - `ACTIVE`: whether to print; default: true
+//! - `HEADROOM`: whether to print headroom and tailroom; default: false
+//! - `CPU`: whether to print a CPU number, which is always 0; default: false
 //!
 //! # Handlers
 //! | name | | unit |
@@ -25,7 +25,7 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

@@ -1,42 +1,42 @@
-//! Holds packets until they are asked for; drops some when it is full.
+//! Stores packets until they are pulled; drops packets when full.
 //!
 //! # Synopsis
 //! `Queue([CAPACITY])`, `FullNoteQueue`, `ThreadSafeQueue`, `QuickNoteQueue`, `NotifierQueue`,
 //! `SimpleQueue`, `FrontDropQueue`, `MixedQueue`: all with the same argument
 //!
 //! # Ports
-//! One push input (`MixedQueue`: two), one pull output, and an optional push output for packets
-//! that are dropped.
+//! One push input (`MixedQueue`: two), one pull output, and an optional push output for dropped
+//! packets.
 //!
-//! | class | when it is full | tells sources that it is full |
+//! | class | when full | notifies sources when full |
 //! | --- | --- | --- |
-//! | `Queue`, `FullNoteQueue`, `ThreadSafeQueue`, `QuickNoteQueue` | drops what comes | yes |
-//! | `NotifierQueue`, `SimpleQueue` | drops what comes | no |
-//! | `FrontDropQueue` | drops what has waited longest | no |
-//! | `MixedQueue` | input 0: drops what comes; input 1 puts in front and drops behind | no |
+//! | `Queue`, `FullNoteQueue`, `ThreadSafeQueue`, `QuickNoteQueue` | drops new packets | yes |
+//! | `NotifierQueue`, `SimpleQueue` | drops new packets | no |
+//! | `FrontDropQueue` | drops the oldest packets | no |
+//! | `MixedQueue` | input 0: drops new packets; input 1: inserts in front, drops the last | no |
 //!
-//! All of them wake those that ask for their packets when the first one comes.
+//! All classes wake the pulling elements when a packet arrives at an empty queue.
 //!
 //! # Configuration
-//! - `CAPACITY`: packets that it holds at most, 1000 by default
+//! - `CAPACITY`: maximum number of packets; default: 1000
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `length` | read | packets it holds |
-//! | `highwater_length` | read | the most that it held |
+//! | `length` | read | packets in the queue |
+//! | `highwater_length` | read | maximum number of packets in the queue so far |
 //! | `capacity` | read, write | packets |
 //! | `drops` | read | packets |
-//! | `reset_counts` | write | forgets drops and the most that it held |
-//! | `reset` | write | drops what it holds |
-//! | `config` | read | the arguments, with the capacity of now |
+//! | `reset_counts` | write | resets `drops` and `highwater_length` |
+//! | `reset` | write | drops all packets in the queue |
+//! | `config` | read | arguments, with the current capacity |
 //!
 //! # Drops
-//! - `full`: it held `CAPACITY` packets
-//! - `reset`: it was told to drop what it held, or holds fewer than before
+//! - `full`: the queue held `CAPACITY` packets
+//! - `reset`: `reset` was written, or the capacity was reduced
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

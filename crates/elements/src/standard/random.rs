@@ -1,38 +1,39 @@
-//! Leaves packets, or bits of them, to chance.
+//! Samples, splits or corrupts packets at random.
 //!
 //! # Synopsis
 //! `RandomSample([P], SAMPLE, DROP, ACTIVE)`, `ProbSplitter(P)`, `RandomBitErrors(P [, KIND,
 //! ACTIVE])`
 //!
 //! # Ports
-//! `RandomSample`: one input, one or two outputs, push or pull; packets that are not in the sample
-//! leave by output 1 if it is connected. `ProbSplitter`: one push input, two push outputs; packets
-//! leave by output 1 with probability `P`. `RandomBitErrors`: one input, one output, push or pull.
+//! `RandomSample`: one input, one or two outputs, push or pull; packets that are not sampled are
+//! emitted on output 1 if it is connected. `ProbSplitter`: one push input, two push outputs;
+//! packets are emitted on output 1 with probability `P`. `RandomBitErrors`: one input, one output,
+//! push or pull.
 //!
 //! # Configuration
-//! - `P`: a probability: that a packet is in the sample, that it leaves by output 1, that a bit is
-//!   wrong
-//! - `SAMPLE`: the same as `P`
-//! - `DROP`: the probability that a packet is not in the sample
-//! - `KIND`: what happens to bits: `flip` (the default), `set` or `clear`
-//! - `ACTIVE`: whether anything is left to chance, true by default; otherwise all packets pass
+//! - `P`: probability that a packet is sampled, that it is emitted on output 1, or that a bit is in
+//!   error
+//! - `SAMPLE`: same as `P`
+//! - `DROP`: probability that a packet is not sampled
+//! - `KIND`: effect of a bit error: `flip`, `set` or `clear`; default: `flip`
+//! - `ACTIVE`: whether the element is active; default: true; otherwise all packets pass unchanged
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `sampling_prob`, `drop_prob` | read, write | probability, of `RandomSample` |
-//! | `drops` | read | packets, of `RandomSample` |
-//! | `prob` | read, write | probability, of `ProbSplitter` |
-//! | `p_bit_error` | read, write | probability, of `RandomBitErrors` |
-//! | `error_kind` | read, write | as `KIND` |
+//! | `sampling_prob`, `drop_prob` | read, write | probability, `RandomSample` only |
+//! | `drops` | read | packets, `RandomSample` only |
+//! | `prob` | read, write | probability, `ProbSplitter` only |
+//! | `p_bit_error` | read, write | probability, `RandomBitErrors` only |
+//! | `error_kind` | read, write | same as `KIND` |
 //! | `active` | read, write | true or false |
-//! | `config` | read | the arguments of now, of `RandomSample` |
+//! | `config` | read | current arguments, `RandomSample` only |
 //!
 //! # Drops
-//! - `not in the sample`: a `RandomSample` without output 1 got a packet that is not
+//! - `not in the sample`: packet not sampled by a `RandomSample` without output 1
 //!
 //! # Threads
-//! Each worker has a copy; chance comes from the seed of the run.
+//! One instance per worker; random choices derive from the seed of the run.
 //!
 //! # Example
 //! ```text

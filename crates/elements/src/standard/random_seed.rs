@@ -1,4 +1,4 @@
-//! Sets what random choices start from.
+//! Seeds the random choices of all elements.
 //!
 //! # Synopsis
 //! `RandomSeed([SEED])`
@@ -7,25 +7,25 @@
 //! None.
 //!
 //! # Configuration
-//! - `SEED`: a number of 32 bits; without one the run keeps the seed that it was given
+//! - `SEED`: 32-bit number; default: the seed of the run is kept
 //!
-//! Choices of elements initialized after it, and all that are made while packets flow, come from
-//! the seed and the element's name: each element has its own sequence, and what others choose, or
-//! how many there are, changes nothing. Equal seeds give equal choices, though other ones than
-//! Click's. A configuration that takes another one's place starts anew if it has a seed; otherwise
-//! elements go on with their sequences as with their state.
+//! The seed applies to elements that are initialized later, and to all choices while packets flow.
+//! Each element has its own random sequence, derived from the seed and the element's name. It does
+//! not depend on the choices or the number of other elements. Equal seeds give equal choices, but
+//! not those of Click. On a hot-swap, sequences restart if the new configuration has a seed;
+//! otherwise elements continue their sequences, like the rest of their state.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `seed` | write | the seed from now on |
+//! | `seed` | write | new seed |
 //!
 //! # Drops
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker. Copies that other workers have of an element draw from sequences of their
-//! own, which they got when they began.
+//! Runs on one worker. Instances of an element on other workers have their own sequences, seeded
+//! when they start.
 //!
 //! # Example
 //! ```text

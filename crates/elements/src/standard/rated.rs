@@ -1,4 +1,4 @@
-//! Lets packets pass at a rate, in bursts.
+//! Limits the packet rate, with bursts.
 //!
 //! # Synopsis
 //! `RatedUnqueue(RATE, BURST_DURATION, BURST_SIZE)`,
@@ -8,32 +8,31 @@
 //!
 //! # Ports
 //! Unqueues: one pull input, one push output. Splitters: one push input; packets within the rate
-//! leave by output 0, others by the optional output 1.
+//! are emitted on output 0, others on the optional output 1.
 //!
 //! # Configuration
-//! - `RATE`: packets a second, or a bandwidth; 0 for no limit
-//! - `BURST_DURATION`: how long nothing may pass to be made up for at once, 20 ms by default
-//! - `BURST_SIZE`: the same in packets
-//! - `BURST_BYTES`: the same in bytes
+//! - `RATE`: packets per second, or a bandwidth; 0 for no limit
+//! - `BURST_DURATION`: burst size as time at `RATE`; default: 20 ms
+//! - `BURST_SIZE`: burst size in packets, in place of `BURST_DURATION`
+//! - `BURST_BYTES`: burst size in bytes, in place of `BURST_DURATION`
 //!
-//! A bucket of tokens is filled every millisecond; at the start it is full. Where bytes are
-//! counted, a packet passes if there is anything left, and the others wait for what it took too
-//! much.
+//! A token bucket is refilled every millisecond; it starts full. If tokens are bytes, a packet
+//! passes if any tokens are left; later packets wait until its excess is refilled.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `rate` | read, write | packets a second, or a bandwidth |
+//! | `rate` | read, write | packets per second, or a bandwidth |
 //! | `config` | read | the rate |
-//! | `calls` | read | how often the task ran, of unqueues |
-//! | `active` | read, write | whether packets pass, of unqueues |
-//! | `scheduled` | read | whether its task is, of unqueues |
+//! | `calls` | read | statistics of task runs, unqueues only |
+//! | `active` | read, write | whether packets pass, unqueues only |
+//! | `scheduled` | read | whether the task is scheduled, unqueues only |
 //!
 //! # Drops
-//! - `over rate`: a splitter without output 1 got a packet beyond the rate
+//! - `over rate`: packet beyond the rate in a splitter without output 1
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

@@ -1,4 +1,4 @@
-//! Makes packets at a rate.
+//! Emits copies of one packet at a fixed rate.
 //!
 //! # Synopsis
 //! `RatedSource([DATA, RATE, LIMIT, ACTIVE], LENGTH, STOP, BANDWIDTH)`
@@ -7,31 +7,31 @@
 //! One output, push or pull.
 //!
 //! # Configuration
-//! - `DATA`: the bytes of every packet; by default 64 bytes of text
-//! - `RATE`: packets a second, 10 by default
-//! - `LIMIT`: packets to make, -1 (the default) for no end
-//! - `ACTIVE`: whether it makes packets, true by default
-//! - `LENGTH`: bytes of a packet: `DATA` is cut, or repeated, to as many
-//! - `STOP`: whether to stop the run after the last packet, false by default
-//! - `BANDWIDTH`: the rate in bytes a second, in place of `RATE`
+//! - `DATA`: packet data; default: 64 bytes of text
+//! - `RATE`: packets per second, 0 for no limit; default: 10
+//! - `LIMIT`: number of packets to emit; default: -1 (unlimited)
+//! - `ACTIVE`: whether to emit packets; default: true
+//! - `LENGTH`: packet length in bytes: `DATA` is truncated or repeated; default: length of `DATA`
+//! - `STOP`: whether to stop the run after the last packet; default: false
+//! - `BANDWIDTH`: rate in bytes per second, in place of `RATE`
 //!
-//! The first packet is made at once, and each at its time: the n-th n / `RATE` seconds later. With
-//! more than a thousand a second those of a millisecond are made together, at its end. A source
-//! that is late makes up for the last hundredth of a second, or for two packets.
+//! The first packet is emitted at once, the n-th after it n / `RATE` seconds later. Above 1000
+//! packets per second, the packets of a millisecond are emitted together, at its end. A source that
+//! is late catches up on at most 10 ms or two packets, whichever is more.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `data`, `rate`, `limit`, `active`, `length` | read, write | as the arguments |
+//! | `data`, `rate`, `limit`, `active`, `length` | read, write | same as the arguments |
 //! | `count` | read | packets |
-//! | `reset` | write | starts over |
-//! | `scheduled` | read | whether its task is |
+//! | `reset` | write | sets `count` to 0 and restarts |
+//! | `scheduled` | read | whether the task is scheduled |
 //!
 //! # Drops
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

@@ -4,34 +4,34 @@
 //! `RED(MIN_THRESH, MAX_THRESH, MAX_P, QUEUES, STABILITY, GENTLE)`
 //!
 //! # Ports
-//! One input, one or two outputs; push or pull. Packets that are dropped leave by output 1 if it
-//! is connected.
+//! One input, one or two outputs; push or pull. Dropped packets are emitted on output 1 if it is
+//! connected.
 //!
 //! # Configuration
-//! - `MIN_THRESH`: packets in the queues up to which nothing is dropped
-//! - `MAX_THRESH`: packets at which they are dropped with probability `MAX_P`
-//! - `MAX_P`: a probability
-//! - `QUEUES`: names of the queues; by default those downstream, or upstream of a pull input, that
-//!   packets get to, or come from, first
-//! - `STABILITY`: each packet weighs one in two to this power in the average, 4 by default
-//! - `GENTLE`: whether the probability rises on to 1 at twice `MAX_THRESH`, true by default; else
-//!   all packets beyond `MAX_THRESH` are dropped
+//! - `MIN_THRESH`: average queue length in packets up to which nothing is dropped
+//! - `MAX_THRESH`: average queue length at which packets are dropped with probability `MAX_P`
+//! - `MAX_P`: probability
+//! - `QUEUES`: queue names; default: the nearest queues downstream, or upstream if the input is
+//!   pull
+//! - `STABILITY`: each packet weighs 1/2^`STABILITY` in the average queue length; default: 4
+//! - `GENTLE`: whether the probability rises further, to 1 at twice `MAX_THRESH`; default: true;
+//!   otherwise all packets beyond `MAX_THRESH` are dropped
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `min_thresh`, `max_thresh`, `max_p` | read, write | as the arguments |
+//! | `min_thresh`, `max_thresh`, `max_p` | read, write | same as the arguments |
 //! | `drops` | read | packets |
 //! | `avg_queue_size` | read | packets |
-//! | `stats` | read | what the queues hold, the average, drops |
-//! | `queues` | read | names, a line each |
-//! | `config` | read | the arguments of now |
+//! | `stats` | read | current queue length, average, drops |
+//! | `queues` | read | names, one per line |
+//! | `config` | read | current arguments |
 //!
 //! # Drops
-//! - `early`: to keep queues short
+//! - `early`: dropped to keep queues short
 //!
 //! # Threads
-//! Belongs to one worker, as the queues do.
+//! Runs on one worker, the same as its queues.
 //!
 //! # Example
 //! ```text

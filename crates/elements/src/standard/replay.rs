@@ -1,39 +1,38 @@
-//! Keeps frames in memory and plays them again and again.
+//! Stores packets in memory and emits them repeatedly.
 //!
 //! # Synopsis
 //! `ReplayUnqueue(STOP, LIMIT, BURST, ACTIVE, QUICK_CLONE, VERBOSE)`
 //!
 //! # Ports
-//! One pull input, one push output. It asks for packets until there are none, or enough; then it
-//! plays what it has, in order, from the start again after the end. While all queues that packets
-//! get to are full it rests.
+//! One pull input, one push output. Packets are pulled until the input is empty or `LIMIT` is
+//! reached; then the stored packets are emitted in order, from the start again after the last one.
+//! Emission pauses while all downstream queues are full.
 //!
 //! # Configuration
-//! - `STOP`: times that it plays them, -1 (the default) for no end; after the last one the run is
-//!   asked to stop
-//! - `LIMIT`: packets that it keeps at most, -1 (the default) for as many as there is room for
-//! - `BURST`: packets a batch, 32 by default
-//! - `ACTIVE`: whether it plays, true by default
-//! - `QUICK_CLONE`, `VERBOSE`: taken, and not needed
+//! - `STOP`: number of replays; default: -1 (unlimited); the run stops after the last one
+//! - `LIMIT`: maximum number of packets to store; default: -1 (limited by memory, 1 GiB)
+//! - `BURST`: packets per batch; default: 32
+//! - `ACTIVE`: whether to load and emit packets; default: true
+//! - `QUICK_CLONE`, `VERBOSE`: accepted for compatibility, ignored
 //!
-//! What is kept of a packet: its bytes, its time, and how it was addressed on its link. Where its
-//! headers are and its annotations are not: the place for it is behind the source.
+//! Packet data, timestamp and packet type are stored. Header offsets and annotations are not: place
+//! the element directly after the source.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
 //! | `active` | read, write | true or false |
-//! | `burst` | read, write | as the argument |
-//! | `stop` | read, write | times that are left, -1 for no end |
-//! | `loaded` | read | packets that it keeps |
-//! | `count` | read | packets that it played |
-//! | `reset` | write | starts over, with the packets that it keeps |
+//! | `burst` | read, write | same as the argument |
+//! | `stop` | read, write | remaining replays, -1 for unlimited |
+//! | `loaded` | read | stored packets |
+//! | `count` | read | emitted packets |
+//! | `reset` | write | restarts with the stored packets |
 //!
 //! # Drops
-//! - `no room`: the packet that came when there was no more room
+//! - `no room`: the packet that exceeded the memory limit
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text
@@ -41,10 +40,11 @@
 //! ```
 //!
 //! # Why not packets
-//! A packet has room for headers and for growth, kilobytes that a cache would carry for the sake of
-//! sixty bytes. Frames lie here one behind the other, each from the start of a line, so playing
-//! them reads memory in order, as it lies where a network card has put it. They are lent to whole
-//! batches: only who changes one copies it, and where most are changed they are copied at once.
+//! A packet buffer has kilobytes of room for headers and growth, which would occupy cache for
+//! frames of sixty bytes. Stored frames are contiguous and start at cache lines, so a replay reads
+//! memory in order, as a network card would have written it. Batches share the frames
+//! copy-on-write: an element that modifies a packet copies its frame. If most frames are modified,
+//! they are copied up front.
 
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{

@@ -1,4 +1,4 @@
-//! Adds or takes bytes at both ends.
+//! Adds or removes bytes at both ends of packets.
 //!
 //! # Synopsis
 //! `Resize([HEAD, TAIL])`
@@ -7,22 +7,24 @@
 //! One input, one output; push or pull.
 //!
 //! # Configuration
-//! - `HEAD`: bytes that are added in front, or taken if it is negative; 0 by default
-//! - `TAIL`: the same at the end
+//! - `HEAD`: bytes to add in front, at most 65536, or to remove if negative; default: 0
+//! - `TAIL`: same at the end
 //!
-//! Bytes that were taken away in front come back as they were; all others that are added are zero.
+//! Bytes that were removed in front are restored with their old values; other added bytes are
+//! zeros.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
 //! | `head`, `tail` | read, write | bytes |
-//! | `config` | read, write | the arguments |
+//! | `config` | read, write | arguments |
 //!
 //! # Drops
-//! None. A packet that is shorter than what is taken ends up empty.
+//! None. A packet shorter than the bytes to remove becomes empty. A packet that would exceed the
+//! maximum packet length is forwarded unchanged.
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

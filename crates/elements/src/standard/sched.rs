@@ -1,4 +1,4 @@
-//! Asks its inputs for packets, in turn or the first ones first.
+//! Pulls from its inputs in turn, or by priority.
 //!
 //! # Synopsis
 //! `RoundRobinSched`, `SimpleRoundRobinSched`, `PrioSched`, `SimplePrioSched`
@@ -9,9 +9,9 @@
 //! # Configuration
 //! None.
 //!
-//! The round robins give a packet of each input that has any, in turn. The others give packets of
-//! an input as long as those before it have none. Those that are called simple differ in Click
-//! alone, where they ask inputs that said they were empty.
+//! The round robin classes pull one packet from each non-empty input in turn. The priority classes
+//! pull from an input only while all inputs before it are empty. The `Simple` classes differ in
+//! Click alone, where they also pull from inputs that signaled empty.
 //!
 //! # Handlers
 //! None.
@@ -20,7 +20,7 @@
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

@@ -1,4 +1,4 @@
-//! Says how packets were addressed on their link.
+//! Sets the packet type: how packets were addressed on their link.
 //!
 //! # Synopsis
 //! `SetPacketType(TYPE)`
@@ -7,7 +7,8 @@
 //! One input, one output; push or pull.
 //!
 //! # Configuration
-//! - `TYPE`: `HOST`, `BROADCAST`, `MULTICAST`, `OTHERHOST`, `OUTGOING` or `LOOPBACK`
+//! - `TYPE`: `HOST`, `BROADCAST`, `MULTICAST`, `OTHERHOST`, `OUTGOING` or `LOOPBACK` (same as
+//!   `HOST`)
 //!
 //! # Handlers
 //! None.
@@ -16,7 +17,7 @@
 //! None.
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,4 +1,4 @@
-//! Sets the times of packets.
+//! Sets packet timestamps.
 //!
 //! # Synopsis
 //! `SetTimestamp([TIMESTAMP], FIRST)`, `SetTimestampDelta(TYPE)`
@@ -7,22 +7,23 @@
 //! One input, one output; push or pull.
 //!
 //! # Configuration
-//! - `TIMESTAMP`: the time, in seconds since 1970; by default that of now
-//! - `FIRST`: whether the annotation for the first packet of a flow is set, false by default
-//! - `TYPE`: what a time becomes: `RANGE`, the time since that of the first packet (the default);
-//!   `NOW`, how long ago it was; `FIRST`, the time since that of the flow's first packet
+//! - `TIMESTAMP`: timestamp in seconds since 1970; default: current time
+//! - `FIRST`: whether to set the first timestamp annotation (first packet of the flow) instead of
+//!   the timestamp; default: false
+//! - `TYPE`: new timestamp: `RANGE`, time since the first packet; `NOW`, age of the packet;
+//!   `FIRST`, time since the first packet of the flow; default: `RANGE`
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `first` | read | the first packet's time, of `SetTimestampDelta` |
-//! | `reset` | write | the next packet is the first one, of `SetTimestampDelta` |
+//! | `first` | read | timestamp of the first packet, `SetTimestampDelta` only |
+//! | `reset` | write | makes the next packet the first one, `SetTimestampDelta` only |
 //!
 //! # Drops
-//! None. `SetTimestampDelta` leaves packets without a time alone.
+//! None. `SetTimestampDelta` forwards packets without a timestamp unchanged.
 //!
 //! # Threads
-//! Belongs to one worker. `SetTimestamp` reads the clock once a batch.
+//! Runs on one worker. `SetTimestamp` reads the clock once per batch.
 //!
 //! # Example
 //! ```text

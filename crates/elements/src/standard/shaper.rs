@@ -1,30 +1,30 @@
-//! Holds the packets that are asked for to a rate.
+//! Limits the rate at which packets are pulled.
 //!
 //! # Synopsis
 //! `Shaper(RATE)`, `BandwidthShaper(RATE)`
 //!
 //! # Ports
-//! One pull input, one or two pull outputs. Output 0 gives packets at the rate; output 1 gives
+//! One pull input, one or two pull outputs. Output 0 emits packets at the rate; output 1 emits
 //! packets while output 0 does not.
 //!
 //! # Configuration
-//! - `RATE`: packets a second, or a bandwidth; 0 for none
+//! - `RATE`: packets per second, or a bandwidth; 0 for no packets
 //!
-//! Packets are spread evenly over each second. A packet that takes too many bytes makes the next
-//! ones wait.
+//! Packets are spread evenly over each second. A packet that exceeds the available bytes delays the
+//! next ones.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `rate` | read, write | packets a second, or a bandwidth |
+//! | `rate` | read, write | packets per second, or a bandwidth |
 //! | `config` | read | the rate |
-//! | `reset` | write | lets a packet pass at once |
+//! | `reset` | write | makes the next packet due at once |
 //!
 //! # Drops
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

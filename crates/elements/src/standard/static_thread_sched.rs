@@ -1,4 +1,4 @@
-//! Says which workers run elements.
+//! Assigns elements to workers.
 //!
 //! # Synopsis
 //! `StaticThreadSched(ELEMENT THREAD, …)`
@@ -7,25 +7,25 @@
 //! None.
 //!
 //! # Configuration
-//! - `ELEMENT`: a name: a source, or one that asks for packets; of others those that hold
-//!   something; the name of a compound element stands for those of its elements that the list
-//!   names neither themselves nor by a compound element within it
-//! - `THREAD`: the number of a worker, counted from 0 and around should there be fewer; -1 leaves
-//!   the choice to the router
+//! - `ELEMENT`: name of an element or compound element. A compound element stands for its elements,
+//!   except those that the list names directly or by an inner compound element. A queue and the
+//!   element that pulls from it run on the same worker.
+//! - `THREAD`: worker number from 0, modulo the number of workers; -1 leaves the choice to the
+//!   router
 //!
-//! Two workers for one element are an error within a list. Between two lists, and between a queue
-//! and who asks it for packets, whether named themselves or by their compound elements, the last
-//! one counts, as in Click, with a warning.
+//! Two workers for one element in a list are an error. If two lists, or a queue and the element
+//! that pulls from it, name different workers, directly or by compound elements, the last
+//! assignment wins, as in Click, with a warning.
 //!
 //! # Handlers
-//! None. What came of it is in the handler `home_thread` of each element.
+//! None. The handler `home_thread` of each element returns its worker.
 //!
 //! # Drops
 //! None.
 //!
 //! # Threads
-//! Without packets. Without this element the router deals out sources and askers in the order of
-//! the text.
+//! Processes no packets. Without this element, the router distributes sources and pulling elements
+//! over the workers, in configuration order.
 //!
 //! # Example
 //! ```text
@@ -77,7 +77,7 @@ impl StaticThreadSched {
             words.error_at("ELEMENT", &error.to_string());
         }
         if worker < UNASSIGNED {
-            words.error_at("THREAD", "expected the number of a worker, 0 or more, or -1 for any");
+            words.error_at("THREAD", "expected a worker number, 0 or more, or -1 for any");
         }
         words.complete()?;
         Ok((named.unwrap_or(Named::Compound(Vec::new())), usize::try_from(worker).ok()))
@@ -140,7 +140,7 @@ impl Element for StaticThreadSched {
             match Self::parse(line, context) {
                 Ok((Named::Compound(parts), worker)) => {
                     if said.iter().any(|(others, other)| *others == parts && *other != worker) {
-                        args.error_of(idx, &format!("{entry}: it has another worker already"));
+                        args.error_of(idx, &format!("{entry}: already assigned to another worker"));
                     }
                     said.push((parts, worker));
                 }
@@ -149,7 +149,7 @@ impl Element for StaticThreadSched {
                     let Some(worker) = worker else { continue };
                     let said = self.workers.iter().find(|(other, _)| *other == element);
                     if let Some((_, other)) = said.filter(|(_, other)| *other != worker) {
-                        args.error_of(idx, &format!("{entry}: it has worker {other} already"));
+                        args.error_of(idx, &format!("{entry}: already assigned to worker {other}"));
                     }
                     self.workers.push((element, worker));
                 }

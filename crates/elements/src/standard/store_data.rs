@@ -7,12 +7,12 @@
 //! One input, one output; push or pull.
 //!
 //! # Configuration
-//! - `OFFSET`: place of the first byte that is overwritten
-//! - `DATA`: the bytes
-//! - `MASK`: as many bytes as `DATA` has, or fewer; only bits that it has set change. Without it,
-//!   and beyond its end, all do.
-//! - `GROW`: whether a packet that is too short gets longer, with zeros in between; false by
-//!   default: what does not fit is left out
+//! - `OFFSET`: offset of the first byte to overwrite
+//! - `DATA`: bytes to write
+//! - `MASK`: bits to change, at most as many bytes as `DATA`; default, also for bytes beyond its
+//!   end: all bits
+//! - `GROW`: whether to extend a short packet, with zeros up to `OFFSET`; default: false (bytes
+//!   beyond the end of the packet are not written)
 //!
 //! # Handlers
 //! None.
@@ -21,10 +21,10 @@
 //! None.
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
-//! Another Ethernet type.
+//! Replaces the Ethernet type.
 //! ```text
 //! FromDump(in.pcap) -> StoreData(12, \<88b5>) -> ToDump(out.pcap);
 //! ```

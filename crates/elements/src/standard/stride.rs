@@ -1,26 +1,26 @@
-//! Asks its inputs, or pushes to its outputs, in proportion to their tickets: stride scheduling.
+//! Pulls from inputs, or pushes to outputs, in proportion to their tickets: stride scheduling.
 //!
 //! # Synopsis
 //! `StrideSched(TICKETS0, TICKETS1, …)`, `StrideSwitch(TICKETS0, TICKETS1, …)`
 //!
 //! # Ports
 //! `StrideSched`: as many pull inputs as tickets, one pull output. `StrideSwitch`: one push input,
-//! as many push outputs.
+//! as many push outputs as tickets.
 //!
 //! # Configuration
-//! - `TICKETS0` …: shares, up to 32768; a port without tickets is never used
+//! - `TICKETS0` …: share of the port, at most 32768; a port with 0 tickets is never used
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
 //! | `tickets0` … `tickets15` | read, write | tickets of the port |
-//! | `config` | read | the tickets of now |
+//! | `config` | read | current tickets |
 //!
 //! # Drops
-//! - `no tickets`: no output of a `StrideSwitch` has any
+//! - `no tickets`: no output of a `StrideSwitch` has tickets
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

@@ -1,4 +1,4 @@
-//! Takes bytes away in front, and puts them back.
+//! Removes bytes from the front of packets, or restores them.
 //!
 //! # Synopsis
 //! `Strip(LENGTH)`, `Unstrip(LENGTH)`
@@ -7,18 +7,19 @@
 //! One input, one output; push or pull.
 //!
 //! # Configuration
-//! - `LENGTH`: bytes
+//! - `LENGTH`: number of bytes
 //!
 //! # Handlers
 //! None.
 //!
 //! # Drops
-//! - `too long`: a packet would be longer than packets can be
+//! - `too long`: `Unstrip` would exceed the maximum packet length
 //!
-//! Of a packet that is shorter all bytes are taken; bytes that were never there come back as zeros.
+//! `Strip` removes all bytes of a packet shorter than `LENGTH`. `Unstrip` restores the old bytes;
+//! if fewer than `LENGTH` were removed, the others are zeros.
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

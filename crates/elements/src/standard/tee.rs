@@ -1,14 +1,14 @@
-//! Sends every packet to all its outputs.
+//! Forwards each packet to all outputs.
 //!
 //! # Synopsis
 //! `Tee([N])`, `PullTee([N])`
 //!
 //! # Ports
-//! One input, any number of outputs. `Tee` pushes. `PullTee` is asked at output 0, and pushes
-//! copies to the others.
+//! One input, any number of outputs. `Tee`: push. `PullTee`: output 0 is pull; copies are pushed to
+//! the other outputs.
 //!
 //! # Configuration
-//! - `N`: number of outputs, to have it checked
+//! - `N`: number of outputs, checked against the connections; default: not checked
 //!
 //! # Handlers
 //! None.
@@ -17,7 +17,7 @@
 //! None.
 //!
 //! # Threads
-//! Each worker has a copy.
+//! One instance per worker.
 //!
 //! # Example
 //! ```text

@@ -1,34 +1,35 @@
-//! Passes packets whose times are within a span.
+//! Passes packets whose timestamps are within a time span.
 //!
 //! # Synopsis
 //! `TimeFilter([START, END], START_DELAY, END_DELAY, START_AFTER, END_AFTER, INTERVAL, STOP,
 //! END_CALL)`
 //!
 //! # Ports
-//! One input, one or two outputs; push or pull. Packets outside of the span leave by output 1 if it
-//! is connected.
+//! One input, one or two outputs; push or pull. Packets outside of the span are emitted on output 1
+//! if it is connected.
 //!
 //! # Configuration
-//! - `START`, `END`: the times, in seconds since 1970, from which on packets pass, and no longer do
-//! - `START_DELAY`, `END_DELAY`: the same as times after the start of the run
-//! - `START_AFTER`, `END_AFTER`: the same as times after that of the first packet
-//! - `INTERVAL`: the length of the span
-//! - `STOP`: whether to stop the run at the first packet behind the span, false by default
-//! - `END_CALL`: a write handler to call at the first packet behind the span, with its time in
-//!   place of each `$t`; not with `STOP`. It may make the span longer.
+//! - `START`, `END`: start (inclusive) and end (exclusive) of the span, in seconds since 1970;
+//!   default: from the timestamp of the first packet, without end
+//! - `START_DELAY`, `END_DELAY`: same, relative to the start of the run
+//! - `START_AFTER`, `END_AFTER`: same, relative to the timestamp of the first packet
+//! - `INTERVAL`: length of the span
+//! - `STOP`: whether to stop the run at the first packet after the span; default: false
+//! - `END_CALL`: write handler to call at the first packet after the span, with each `$t` replaced
+//!   by the packet's timestamp; not with `STOP`. It may extend the span.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
 //! | `start`, `end` | write | time |
-//! | `interval` | read, write | the length of the span |
-//! | `extend_interval` | write | time by which the span is longer |
+//! | `interval` | read, write | length of the span |
+//! | `extend_interval` | write | time to add to the end of the span |
 //!
 //! # Drops
-//! - `outside of the span`: its time is
+//! - `outside of the span`: timestamp outside of the span
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

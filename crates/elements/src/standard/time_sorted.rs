@@ -1,4 +1,4 @@
-//! Gives the packets of its inputs in the order of their times.
+//! Merges the packets of its inputs in timestamp order.
 //!
 //! # Synopsis
 //! `TimeSortedSched(STOP, BUFFER)`
@@ -7,19 +7,19 @@
 //! Any number of pull inputs, one pull output.
 //!
 //! # Configuration
-//! - `STOP`: whether to stop the run when nothing is left, false by default
-//! - `BUFFER`: packets of each input that are sorted, 1 by default
+//! - `STOP`: whether to stop the run when no packets are left; default: false
+//! - `BUFFER`: packets per input to sort; default: 1
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `well_ordered` | read | whether all packets left in order |
+//! | `well_ordered` | read | whether all packets were emitted in order |
 //!
 //! # Drops
-//! None. Up to `BUFFER` packets of each input are held.
+//! None. At most `BUFFER` packets per input are held.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

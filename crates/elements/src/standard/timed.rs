@@ -1,4 +1,4 @@
-//! Makes, or takes, a packet at every interval.
+//! Emits, or pulls and discards, one packet per interval.
 //!
 //! # Synopsis
 //! `TimedSource([INTERVAL, DATA], LIMIT, ACTIVE, STOP, HEADROOM)`, `TimedSink([INTERVAL])`
@@ -7,26 +7,26 @@
 //! `TimedSource`: one push output. `TimedSink`: one pull input.
 //!
 //! # Configuration
-//! - `INTERVAL`: time between two packets, half a second by default
-//! - `DATA`: the bytes of every packet; by default 64 bytes of text
-//! - `LIMIT`: packets to make, -1 (the default) for no end
-//! - `ACTIVE`: whether it makes packets, true by default
-//! - `STOP`: whether to stop the run an interval after the last packet, false by default
-//! - `HEADROOM`: bytes of room in front of the data
+//! - `INTERVAL`: time between two packets; default: 0.5 s
+//! - `DATA`: packet data; default: 64 bytes of text
+//! - `LIMIT`: number of packets to emit; default: -1 (unlimited)
+//! - `ACTIVE`: whether to emit packets; default: true
+//! - `STOP`: whether to stop the run one interval after the last packet; default: false
+//! - `HEADROOM`: minimum headroom in bytes, at most 65536; default: 64
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
 //! | `interval` | read, write | time |
-//! | `data`, `limit`, `active`, `headroom` | read, write | as the arguments; not of `TimedSink` |
+//! | `data`, `limit`, `active`, `headroom` | read, write | as the arguments, `TimedSource` only |
 //! | `count` | read | packets |
-//! | `reset` | write | starts over |
+//! | `reset` | write | sets `count` to 0 and restarts, `TimedSource` only |
 //!
 //! # Drops
-//! None: what `TimedSink` takes did what it came for.
+//! None: packets that `TimedSink` discards are counted by `count`.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

@@ -1,4 +1,4 @@
-//! Measures how long ago packets got their times: what they took from there to here.
+//! Measures the latency of packets: the time since their timestamps.
 //!
 //! # Synopsis
 //! `TimestampAccum`
@@ -13,20 +13,21 @@
 //! | name | | unit |
 //! | --- | --- | --- |
 //! | `count` | read | packets |
-//! | `time` | read | seconds that all took together |
+//! | `time` | read | seconds, sum of all packets |
 //! | `average_time` | read | seconds |
 //! | `min_time`, `max_time` | read | seconds |
 //! | `percentile P` | read | seconds that `P` percent of packets did not exceed |
 //! | `reset_counts` | write | |
 //!
-//! Percentiles are of all packets, with an error of a thousandth at most: they come from a
-//! histogram, 260 KB for times up to an hour. A longer time counts as an hour there.
+//! Percentiles cover all packets, with an error of at most 0.1 %. They come from a histogram of
+//! 260 KB for latencies up to one hour; longer ones count as one hour.
 //!
 //! # Drops
-//! None. Packets without a time are not counted; a time yet to come counts as none.
+//! None. Packets without a timestamp are not counted; a timestamp in the future counts as latency
+//! 0.
 //!
 //! # Threads
-//! Belongs to one worker. The clock is read once a batch.
+//! Runs on one worker. The clock is read once per batch.
 //!
 //! # Example
 //! ```text

@@ -1,4 +1,4 @@
-//! Asks for packets and pushes them on.
+//! Pulls packets and pushes them.
 //!
 //! # Synopsis
 //! `Unqueue([BURST], ACTIVE, LIMIT)`
@@ -7,23 +7,23 @@
 //! One pull input, one push output.
 //!
 //! # Configuration
-//! - `BURST`: packets that it asks for at a time, 1 by default, at most 256; -1 for as many
-//! - `ACTIVE`: whether it asks, true by default
-//! - `LIMIT`: packets that it moves in all, -1 (the default) for no end
+//! - `BURST`: packets per pull, at most 256, -1 for the maximum; default: 1
+//! - `ACTIVE`: whether to pull packets; default: true
+//! - `LIMIT`: number of packets to forward; default: -1 (unlimited)
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
-//! | `active`, `burst`, `limit` | read, write | as the arguments |
+//! | `active`, `burst`, `limit` | read, write | same as the arguments |
 //! | `count` | read | packets |
-//! | `reset`, `reset_counts` | write | starts over |
-//! | `scheduled` | read | whether its task is |
+//! | `reset`, `reset_counts` | write | sets `count` to 0 and restarts |
+//! | `scheduled` | read | whether the task is scheduled |
 //!
 //! # Drops
 //! None.
 //!
 //! # Threads
-//! Belongs to one worker.
+//! Runs on one worker.
 //!
 //! # Example
 //! ```text

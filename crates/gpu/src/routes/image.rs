@@ -25,10 +25,10 @@ use std::marker::PhantomData;
 use warpswitch_routes::{Address, NextHop};
 
 use crate::driver::LaunchShape;
+use crate::image::Patch;
 use crate::image::abi::{
     ROUTE_INNER, ROUTE_KIND_SHIFT, ROUTE_LEAF, ROUTE_LINE, ROUTE_PLACE, UNIT_WORDS,
 };
-use crate::image::Patch;
 use crate::kernels::Kernel;
 use crate::work::{Form, Lookup, PatchWork, Work};
 

@@ -31,11 +31,11 @@ use warpswitch_scan::parts::Common;
 use warpswitch_scan::{Case, Patterns};
 
 use crate::driver::LaunchShape;
+use crate::image::VIEW_NUMBERS;
 use crate::image::abi::{
     NONE, PAGE_WORDS, PART_WORDS, SCAN_BUCKET_SHIFT, SCAN_BUCKETS, SCAN_BYTES, SCAN_ENTRIES,
     SCAN_FILTER_SHIFT, SCAN_TINY, padded,
 };
-use crate::image::VIEW_NUMBERS;
 use crate::kernels::{Kernel, KernelShape};
 use crate::work::{Form, Lookup, Work};
 

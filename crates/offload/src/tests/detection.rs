@@ -1,4 +1,4 @@
-//! Detection by a chain against detection without one: what is told, line by line.
+//! Detection with a chain must give the same alerts as without one, line by line.
 
 use warpswitch_ids::{Packet, payload};
 use warpswitch_io::CaptureReader;
@@ -6,12 +6,12 @@ use warpswitch_wire::link::LinkType;
 
 use super::*;
 
-/// Letters of a stream: the same at a place whoever sends it, and few of them, so that rules hold.
+/// A letter of a stream, fixed by its position. Few distinct letters, so that rules match.
 fn letter(flow: u32, place: u32) -> u8 {
     b"abcAB\0"[Prng::new((flow << 20 ^ place).into()).below(6) as usize]
 }
 
-/// Segments of four streams in any order, datagrams, echoes, and what detection leaves alone.
+/// Segments of four streams in any order, datagrams, echo requests, and packets of other protocols.
 fn frame(draw: &mut Prng) -> Vec<u8> {
     let flow = draw.below(4) as u32;
     let place = draw.below(3000) as u32;
@@ -55,7 +55,7 @@ const RULES: &str = "alert tcp any any -> any 80 (content:\"abca\"; sid:1;)\n\
     alert icmp any any -> any any (content:\"bb\"; itype:8; sid:5;)\n\
     alert ip any any -> any any (content:\"AbAbA\"; sid:6;)\n";
 
-/// Alerts and streams of a run: its file, its counters.
+/// Alerts and streams of a run, and its counters.
 fn told(folder: &Folder, config: &str, offload: Option<&Arc<Offload>>) -> (String, [u64; 2]) {
     let config = config.replace("DIR", &folder.file(""));
     let (mut router, _) = run(&config, offload);
@@ -68,7 +68,7 @@ fn told(folder: &Folder, config: &str, offload: Option<&Arc<Offload>>) -> (Strin
     (text, counts)
 }
 
-/// How many packets of the capture have a payload.
+/// The number of packets with a payload in the capture.
 fn payloads(folder: &Folder) -> u64 {
     let mut reader = CaptureReader::open(folder.file("in")).expect("a capture");
     let mut count = 0;
@@ -86,7 +86,7 @@ fn payloads(folder: &Folder) -> u64 {
 }
 
 #[test]
-fn a_chain_tells_what_detection_tells() {
+fn gives_the_same_alerts_in_a_chain() {
     let folder = Folder::with(frame);
     std::fs::write(folder.file("rules"), RULES).expect("a file");
     let serial = "FromDump(DIRin, STOP true) -> ids :: IDSMatcher(RULES DIRrules, OUT DIReve)
@@ -112,8 +112,8 @@ fn a_chain_tells_what_detection_tells() {
             let offload = pool(FaultPlan { seed: seed as u64, ..plan });
             let (text, [on_device, on_cores]) = told(&folder, &config, Some(&offload));
             assert_eq!(text, expected, "{batcher}, {plan:?}");
-            // What comes too fast passes by; what a device has not answered the cores have. Either
-            // way each payload is counted.
+            // Packets that arrive too fast bypass the device, and workers redo failed batches.
+            // Either way, each payload is counted once.
             let is_retired = offload.device().retired().is_some();
             assert!(is_retired || on_device > 20, "{on_device}, {on_cores}");
             assert_eq!(on_device + on_cores, payloads(&folder), "{batcher}, {plan:?}");
@@ -124,14 +124,14 @@ fn a_chain_tells_what_detection_tells() {
     assert!(retired >= 3, "{retired} of 6 faulty devices were retired");
 }
 
-/// Two elements of a chain with rules of their own, each for some packets; and one that takes
-/// packets to begin otherwise than they do, for which no payloads are searched ahead.
+/// Two elements of a chain with rules of their own, each for some packets; and one with a wrong
+/// link type, for which no payloads are searched ahead.
 #[test]
-fn several_have_payloads_searched_in_one_chain() {
+fn searches_payloads_for_several_matchers_of_a_chain() {
     let folder = Folder::with(frame);
     std::fs::write(folder.file("rules"), RULES).expect("a file");
     std::fs::write(folder.file("few"), RULES.lines().next().expect("a rule")).expect("a file");
-    // Some of its patterns are the others', in other places of the list.
+    // Shares some patterns with the other list, at other positions.
     let more = "alert ip any any -> any any (content:\"BaB\"; sid:1;)\n\
         alert udp any any -> any any (content:\"cab\"; nocase; sid:2;)\n\
         alert tcp any any -> any 80 (content:\"abca\"; sid:3;)\n";
@@ -155,15 +155,15 @@ fn several_have_payloads_searched_in_one_chain() {
         let (text, [on_device, _]) =
             told(&folder, &config("GPUIDSMatcher", &around), Some(&offload));
         assert_eq!(text, expected, "{other}");
-        // Who stands first says how packets begin.
+        // The first element sets the link type.
         assert_eq!(on_device > 20, !other.contains("LINK"), "{other}: {on_device} payloads");
     }
 }
 
-/// What is found ahead goes with packets to a matcher behind the chain, whatever stands between and
-/// whatever becomes of the device; it counts for nothing once somebody has written to a packet.
+/// Results for a matcher downstream of the chain, with several elements between and with device
+/// faults. A modified packet invalidates its result.
 #[test]
-fn what_was_found_ahead_tells_what_detection_tells() {
+fn gives_the_same_alerts_from_results_ahead() {
     let folder = Folder::with(frame);
     std::fs::write(folder.file("rules"), RULES).expect("a file");
     std::fs::write(folder.file("few"), RULES.lines().next().expect("a rule")).expect("a file");
@@ -171,10 +171,10 @@ fn what_was_found_ahead_tells_what_detection_tells() {
     let slow = FaultPlan { delay_chance: 0.5, delay_max: Duration::from_millis(1), ..none };
     let broken = FaultPlan { error_chance: 0.1, ..slow };
     let other = "GPUIDSMatcher(FOR other) -> GPUIDSMatcher(FOR ids)";
-    // All of the capture in one batch, so none passes by the device.
+    // The whole capture is one wide batch, so no packet bypasses the device.
     let whole = "Batcher(SIZE 8192, DEPTH 1)";
     let ways = [
-        // What stands between, how packets begin behind it, and whether anything is used.
+        // Chain members, elements between, their link type, and whether results are used.
         ("GPUIDSMatcher(FOR ids)", "", "ethernet", true),
         (other, "other :: IDSMatcher(RULES DIRfew) ->", "ethernet", true),
         ("GPUIDSMatcher(FOR ids, LOOKUP 1)", "Strip(14) -> CheckIPHeader ->", "ip", true),
@@ -197,7 +197,7 @@ fn what_was_found_ahead_tells_what_detection_tells() {
                 let is_retired = offload.device().retired().is_some();
                 assert!(is_retired || (on_device > 20) == is_used, "{between}: {on_device}");
                 if between.is_empty() && batcher == whole && seed == 0 {
-                    // Those in which several patterns occur, too.
+                    // Including payloads with several patterns.
                     assert_eq!(on_device, payloads(&folder));
                 }
             }

@@ -1,8 +1,8 @@
-//! Whole headers against the elements that see to them one after the other.
+//! `GPUIPForward` against the sequence of elements that it replaces.
 
 use super::*;
 
-/// Frames of IPv4 with all that can be wrong, padded, with options, and with little time to live.
+/// IPv4 frames with every kind of header error, padding, options, and low TTL.
 fn framed(draw: &mut Prng) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
     let options = 4 * draw.below(3) as usize * usize::from(draw.below(4) == 0);
@@ -41,13 +41,13 @@ fn forward(batcher: &str) -> String {
     )
 }
 
-/// Three elements do the same.
+/// The three elements that `GPUIPForward` replaces.
 const ONE_BY_ONE: &str = "FromDump(IN, STOP true) -> Strip(14) -> check :: CheckIPHeader
     -> StaticIPLookup(ROUTES) -> ttl :: DecIPTTL -> way0; ttl[1] -> way2; check[1] -> way3;
     Idle -> way1;\n";
 
 #[test]
-fn headers_leave_as_elements_leave_them() {
+fn matches_the_elements_that_it_replaces() {
     let folder = Folder::with(framed);
     run(&folder.config(&ONE_BY_ONE.replace("ROUTES", TO_ONE)), None);
     let sizes: Vec<usize> = folder.outputs().iter().map(Vec::len).collect();
@@ -56,7 +56,7 @@ fn headers_leave_as_elements_leave_them() {
 }
 
 #[test]
-fn verdicts_are_counted_and_routes_change() {
+fn counts_verdicts_and_changes_routes() {
     let folder = Folder::with(framed);
     for offload in [None, Some(pool(FaultPlan::default()))] {
         let config = folder.config(&forward("Batcher(SIZE 100)"));
@@ -76,9 +76,9 @@ fn verdicts_are_counted_and_routes_change() {
     }
 }
 
-/// What comes after a change is routed by it, on the device as well.
+/// Packets after a route change use the new route, on the device as well.
 #[test]
-fn a_change_is_followed() {
+fn applies_route_changes_on_the_device() {
     let config = format!(
         "s :: InfiniteSource(DATA \\<4500 0014 0000 0000 4011 66d7 0a000001 0a000002>, LIMIT 100)
         -> {} -> by :: Dispatcher;

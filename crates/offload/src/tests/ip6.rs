@@ -1,11 +1,11 @@
-//! The same of IPv6.
+//! IPv6 chains against the same configuration without them.
 
 use super::*;
 
 const ROUTES6: &str =
     "2001:db8::/64 0, 2001:db8:0:1::/64 fe80::9 1, 2001:db8:0:1::4/128 2, 8000::/1 2";
 
-/// Frames of IPv6 with tags and without, with extension headers, cut off, and others.
+/// IPv6 frames with and without VLAN tags, with extension headers, truncated, and other frames.
 fn frame6(draw: &mut Prng) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
     if draw.below(8) == 0 {
@@ -33,8 +33,8 @@ fn frame6(draw: &mut Prng) -> Vec<u8> {
     frame
 }
 
-/// What is IPv6, tagged or not, comes to `what`, from its header on; where the destination is
-/// written over by the gateway in the end, if there is one.
+/// Sends IPv6 packets of tagged and untagged frames to `what`, without their frame header. Then
+/// stores the gateway, if any, in place of the destination.
 fn serial(front: &str, what: &str) -> String {
     let ways = (0..3).map(|way| format!("rt[{way}] -> StoreIP6Address(dst) -> way{way};\n"));
     format!(
@@ -56,7 +56,7 @@ fn instead6(batcher: &str) -> String {
 }
 
 #[test]
-fn chains_of_ipv6_change_nothing_either() {
+fn ipv6_chains_keep_the_output() {
     let folder = Folder::with(frame6);
     let config = folder.config(&serial("", &format!("rt :: LookupIP6Route({ROUTES6})")));
     run(&config, None);
@@ -66,7 +66,7 @@ fn chains_of_ipv6_change_nothing_either() {
 }
 
 #[test]
-fn routes_change_while_lookups_are_done_ahead() {
+fn applies_ipv6_route_changes_during_lookups_ahead() {
     let chain = chain("Batcher(SIZE 64, IDLE true)", "GPUIP6Lookup(FOR rt)");
     let config = format!(
         "s :: InfiniteSource(DATA \\<020000000002 020000000001 86dd
@@ -94,9 +94,9 @@ fn routes_change_while_lookups_are_done_ahead() {
     assert_eq!(again(Some(("rt.ctrl", "set 2001:db8::/32 1\nadd 1::/16 0"))), [200, 200, 400]);
 }
 
-/// An answer is about the destination in the header: who looks something else up does so itself.
+/// A result holds for the destination in the header, not for another annotation.
 #[test]
-fn answers_about_other_addresses_are_not_taken() {
+fn ignores_results_for_other_addresses() {
     let chain = chain("Batcher(SIZE 64, IDLE true)", "GPUIP6Lookup(FOR rt)");
     let config = format!(
         "InfiniteSource(DATA \\<020000000002 020000000001 86dd

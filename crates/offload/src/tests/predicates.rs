@@ -4,11 +4,7 @@ use super::*;
 
 /// What stands in front of the chain, how packets are recognized there, and the member.
 const MEMBERS: [(&str, &str, &str); 3] = [
-    (
-        "-> Strip(14) -> check :: CheckIPHeader",
-        "9/11",
-        "gr :: GPUIPLookup(ROUTES, CHK_ANNO 44=1)",
-    ),
+    ("-> Strip(14) -> check :: CheckIPHeader", "9/11", "gr :: GPUIPLookup(ROUTES, CHK_ANNO 44=1)"),
     (
         "-> Strip(14) -> check :: CheckIPHeader",
         "9/11",

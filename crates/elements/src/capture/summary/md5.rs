@@ -1,4 +1,4 @@
-//! MD5: a name for what a packet carries, not a protection.
+//! MD5 as a fingerprint of payloads; not for security.
 //!
 //! # Source
 //! R. Rivest, "The MD5 Message-Digest Algorithm", RFC 1321, 1992.

@@ -1,13 +1,13 @@
-//! IP summary dumps: text that says of each packet what its columns are asked to.
+//! IP summary dumps: text with one line per packet and one column per field.
 //!
 //! ```text
-//! !IPSummaryDump 1.3                     what it is
+//! !IPSummaryDump 1.3                     format and version
 //! !data timestamp ip_src sport           the columns from here on
-//! !proto U   !flowid SRC SPORT DST DPORT [PROTO]      what holds where a column is missing
-//! 996033261.451094 18.26.4.44 53         a packet; "-" is nothing
+//! !proto U   !flowid SRC SPORT DST DPORT [PROTO]      defaults for missing columns
+//! 996033261.451094 18.26.4.44 53         a packet; "-" is a missing value
 //! ```
-//! [`view`] says what a packet shows of a field, [`write`] how that is written, [`read`] makes
-//! packets of what is written, [`options`] knows the notation of IP and TCP options.
+//! [`view`] extracts fields from packets, [`write`] encodes them, [`read`] builds packets from
+//! lines, [`options`] implements the notation of IP and TCP options.
 
 pub(crate) mod md5;
 pub(crate) mod names;

@@ -1,4 +1,4 @@
-//! Names of numbers: ICMP types and codes, and protocols.
+//! Names of ICMP types and codes, and of IP protocols.
 
 /// Names of ICMP types.
 #[rustfmt::skip]

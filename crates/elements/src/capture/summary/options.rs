@@ -1,14 +1,14 @@
-//! The notation of IP and TCP options.
+//! Text notation of IP and TCP options.
 //!
 //! ```text
-//! rr{1.0.0.1,1.0.0.2}+5     record route: what is recorded, and room for more
+//! rr{1.0.0.1,1.0.0.2}+5     record route: recorded addresses, and free slots
 //! ssrr{1.0.0.1^1.0.0.2}     source routes; ^ is the pointer
-//! ts{1,!45}+2++3            times: ! is the top bit; room; hops that found no room
+//! ts{1,!45}+2++3            times: ! is the top bit; free slots; overflow count
 //! ts.ip{1.0.0.1=5}  ts.preip{1.0.0.1=5^1.0.0.2}
-//! mss1400  wscale10  sackok  sack95-98  ts66:38       TCP's
-//! 98  99=0:5:10             any other, with its bytes
+//! mss1400  wscale10  sackok  sack95-98  ts66:38       TCP options
+//! 98  99=0:5:10             any other option, with its bytes
 //! ```
-//! Options are separated by `;`. What is wrong is `?`, none at all `.`.
+//! Options are separated by `;`. `?` marks invalid options, `.` no options.
 
 use std::fmt::Write;
 

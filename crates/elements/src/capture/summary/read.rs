@@ -1,8 +1,8 @@
-//! Packets made of what a summary says of them.
+//! Builds packets from the fields of a summary.
 //!
-//! Fields are applied in the order of [`Spec::order`], so that what others build on is there:
-//! a port asks for a transport header, which asks for an IP header, and what is missing is made
-//! with the usual values. What no field says is zero.
+//! Fields are applied in the order of [`Spec::order`], so that each finds its prerequisites: a port
+//! requires a transport header, which requires an IP header. Missing headers are created with
+//! default values. Fields that the summary lacks are zero.
 
 use std::net::Ipv4Addr;
 

@@ -1,4 +1,4 @@
-//! What a packet shows of each field, without trust in any of its bytes.
+//! Extracts field values from a packet, bounds-checked: no byte of the packet is trusted.
 
 use warpswitch_packet::{Header, Packet, annotation};
 

@@ -1,4 +1,4 @@
-//! Fields as text and as binary.
+//! Encodes fields as text or binary.
 
 use std::fmt::Write;
 

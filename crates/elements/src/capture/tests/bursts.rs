@@ -1,4 +1,4 @@
-//! Default bursts of sources, and what must not depend on them.
+//! Tests of default bursts of sources, and of output that must not depend on them.
 
 use warpswitch_graph::Registry;
 use warpswitch_graph::simulate::run;

@@ -1,4 +1,4 @@
-//! Captures that are written and read again.
+//! Round-trip tests of captures: write, then read.
 
 use warpswitch_graph::simulate::{SIMULATED_START, run};
 
@@ -228,7 +228,7 @@ fn a_capture_says_ip_where_its_packets_are_known_to_start_with_it() {
     let check = |config: &str, encap: &str, said: &str| {
         let found = link_of_dump(&folder, &format!("FromDump({ether}, STOP true) -> {config}"));
         assert_eq!(found.0, encap, "{config}");
-        assert_eq!(found.1.contains("says Ethernet"), !said.is_empty(), "{config}: {found:?}");
+        assert_eq!(found.1.contains("declares Ethernet"), !said.is_empty(), "{config}: {found:?}");
         assert!(found.1.contains(said), "{config}: {found:?}");
     };
     check("Null", "ETHER", "");
@@ -241,7 +241,7 @@ fn a_capture_says_ip_where_its_packets_are_known_to_start_with_it() {
     // What is only said to be there is not believed.
     check("MarkIPHeader", "ETHER", "");
     // Nobody knows that it is IP, but it is.
-    let odd = "says Ethernet, and of the first 4 packets 3 are raw IP: say ENCAP IP";
+    let odd = "declares Ethernet, but 3 of the first 4 packets are raw IP: set ENCAP IP";
     check("Strip(14)", "ETHER", odd);
     let (ip, again) = (folder.file("ip.pcap"), folder.file("again.pcap"));
     run(&format!("{FRAMES} -> Strip(14) -> ToDump({ip}, ENCAP IP)"), &crate::registry());

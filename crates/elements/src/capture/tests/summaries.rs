@@ -1,4 +1,4 @@
-//! What summaries say, and the packets that are made of them.
+//! Tests of IP summary dumps: written lines, and packets made from lines.
 
 use warpswitch_graph::simulate::{SIMULATED_START, SimulatedHost, router, run, run_until};
 use warpswitch_graph::{Host, Router, Time};

@@ -1,4 +1,4 @@
-//! What packets show that are cut short, or are no packets at all.
+//! Tests of field extraction from truncated and malformed packets.
 
 use warpswitch_packet::{Header, Packet};
 

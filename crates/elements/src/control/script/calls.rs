@@ -1,8 +1,8 @@
-//! What a script names and what is not there, found before it runs.
+//! Checks of names in a script before it runs: missing handlers and variables.
 //!
-//! Only names that are written out are looked at: one that a variable or an answer is part of is
-//! known when the script runs. A script that asks whether handlers are there, or whether a write
-//! was obeyed, knows what it does, and nothing is told of it.
+//! Only literal names are checked; a name that includes a variable or the value of a handler is
+//! only complete at run time. Missing handlers are not reported if the script itself tests whether
+//! handlers exist, or whether a write succeeded.
 
 use std::collections::BTreeSet;
 
@@ -118,7 +118,7 @@ impl Script {
         let told = |name: &String| {
             let meant = nearest(name, known.iter().copied());
             let meant = meant.map_or(String::new(), |meant| format!(", but '{meant}' is"));
-            format!("variable '{name}' is set nowhere{meant}: '${name}' stays as it is")
+            format!("variable '{name}' is never set{meant}: '${name}' is not replaced")
         };
         let unset = if may_set_any { Vec::new() } else { unset.iter().map(told).collect() };
         [wrong, unset]

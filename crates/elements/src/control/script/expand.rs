@@ -1,12 +1,12 @@
 //! Substitutions in the text of instructions: `$v`, `${v}`, `$(handler args)`.
 //!
-//! Nothing is replaced within `'…'`, and a name that means nothing stays as it is. Within `"…"` a
-//! value is escaped so that the quoted text holds it as it is. What a value holds is not read
-//! again, but what stands between `$(` and `)` is substituted before it is called.
+//! Text within `'…'` is unchanged, and undefined names remain as written. Within `"…"` a value is
+//! escaped, so that the quoted text contains it unchanged. Values are not expanded again, but the
+//! text between `$(` and `)` is expanded before the call.
 //!
 //! # Invariants
 //! - S1: calls are at most [`DEPTH_MAX`] levels deep, and a text that would exceed
-//!   [`TEXT_BYTES_MAX`] is cut: variables that double each other in a loop end there.
+//!   [`TEXT_BYTES_MAX`] is truncated: this bounds variables that double each other in a loop.
 
 use warpswitch_graph::language::args::split::escape_quoted;
 

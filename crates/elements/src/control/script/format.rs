@@ -1,4 +1,4 @@
-//! Numbers as text: what C's `%.12g` and `sprintf` make of them.
+//! Numbers as text, like `%.12g` and `sprintf` of C.
 
 use warpswitch_graph::language::args::{FromArg, NoNames};
 

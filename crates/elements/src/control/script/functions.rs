@@ -1,4 +1,4 @@
-//! What scripts can compute: the handlers that depend on nothing but their parameters.
+//! Functions of scripts: handlers that depend only on their parameters.
 
 use warpswitch_graph::language::args::{FromArg, NoNames};
 

@@ -4,59 +4,60 @@
 //! `Script(INSTRUCTION, … [, TYPE])`
 //!
 //! # Ports
-//! None as a rule. With ports the script runs once for each packet and says where it goes: any
-//! number of inputs and outputs, the first pair push or pull, further outputs push.
+//! Usually none. With ports, the script runs once per packet and selects its output: any number of
+//! inputs and outputs, the first pair push or pull, other outputs push.
 //!
 //! # Configuration
-//! `TYPE` says when the script runs: `ACTIVE` (the default) when the configuration starts,
-//! `PASSIVE` when handler `run` is used, `PACKET` (the default with ports) for each packet,
-//! `PROXY` for any handler that it does not have, `DRIVER` when the run is to stop, which it then
-//! decides, `SIGNAL NAME…` when the process is sent such a signal. All other arguments are
-//! instructions:
+//! `TYPE` specifies when the script runs: `ACTIVE` (the default) when the configuration starts,
+//! `PASSIVE` when handler `run` is called, `PACKET` (the default with ports) for each packet,
+//! `PROXY` when any handler is called that it does not define, `DRIVER` when the run is requested
+//! to stop, which the script then decides, `SIGNAL NAME…` when the process receives such a signal.
+//! All other arguments are instructions:
 //!
-//! | instruction | does |
+//! | instruction | effect |
 //! | --- | --- |
-//! | `set V TEXT`, `init V TEXT` | sets a variable; `init` once, when the script gets ready |
-//! | `export V [TEXT]` | as `init`, and the variable can be read as handler `V` |
-//! | `print [>FILE] TEXT`, `printn …` | prints text, or what a read handler answers if it begins with a letter; `printn` without a line end; `>>FILE` appends |
+//! | `set V TEXT`, `init V TEXT` | sets a variable; `init` once, at initialization |
+//! | `export V [TEXT]` | as `init`, and the variable is readable as handler `V` |
+//! | `print [>FILE] TEXT`, `printn …` | prints text, or the value of a read handler if it begins with a letter; `printn` without a newline; `>>FILE` appends |
 //! | `save HANDLER FILE`, `append …` | as `print >FILE HANDLER` and `print >>FILE HANDLER` |
-//! | `read HANDLER [ARGS]` | tells what a read handler answers, with its name |
-//! | `write HANDLER [ARGS]`, `call …` | calls a write handler; `$?` is 0 if it obeyed |
-//! | `wait TIME`, `wait_time TIME` | waits, or until it is stepped |
-//! | `pause [N]`, `wait_step`, `wait_stop` | waits until it is stepped `N` times |
-//! | `label L`, `goto L [CONDITION]` | jumps; `begin`, `end`, `exit`, `stop`, `error` are labels too |
+//! | `read HANDLER [ARGS]` | prints the name and the value of a read handler on standard error |
+//! | `write HANDLER [ARGS]`, `call …` | calls a write handler; `$?` is 0 if it succeeded |
+//! | `wait TIME`, `wait_time TIME` | waits for the time, or until a step |
+//! | `pause [N]`, `wait_step`, `wait_stop` | waits for `N` steps, by default 1 |
+//! | `label L`, `goto L [CONDITION]` | jumps; `begin`, `end`, `exit`, `stop`, `error` are predefined labels |
 //! | `loop` | starts over |
 //! | `return [VALUE]` | ends; the value is that of handler `run`, or the output for the packet |
-//! | `end`, `exit` | ends; a packet goes to output 0, or is dropped |
-//! | `stop` | ends, and asks the run to stop |
+//! | `end`, `exit` | ends; `end` emits a packet on output 0, `exit` drops it |
+//! | `stop` | ends, and requests the run to stop |
 //! | `error [TEXT]` | ends as a failure |
 //!
-//! Where a `q` can be put behind the name (`setq`, `printq`, `readq`, `writeq`, `returnq`,
-//! `errorq`, `initq`, `exportq`), quotes are taken off. In texts `$v`, `${v}` and `$(HANDLER ARGS)`
-//! are replaced; `$args`, `$1` …, `$#` are what `run` was given, `$0` the handler that was used,
-//! `$write` whether it was written, `$input` the input of the packet, `$$` the process.
+//! The variants `setq`, `printq`, `readq`, `writeq`, `returnq`, `errorq`, `initq` and `exportq`
+//! remove quotes. `$v`, `${v}` and `$(HANDLER ARGS)` in texts are replaced. `$args`, `$1` …, `$#`
+//! are the arguments of `run`, `$0` the called handler, `$write` whether it was a write, `$input`
+//! the input of the packet, `$$` the process ID.
 //!
 //! # Handlers
 //! | name | | |
 //! | --- | --- | --- |
 //! | `run` | read, write | runs the script |
-//! | `step` | write | passes so many waits |
+//! | `step` | write | sends this number of steps, each of which ends a wait |
 //! | `goto` | write | runs from a label on |
-//! | `get`, `shift` | read | a variable; its first word, which is taken off |
+//! | `get`, `shift` | read | value of a variable; its first word, which is removed |
 //! | `set` | write | sets a variable |
 //! | `add`, `sub`, `mul`, `div`, `idiv`, `mod`, `rem`, `neg`, `abs`, `min`, `max` | read | arithmetic |
 //! | `eq`, `ne`, `lt`, `gt`, `le`, `ge`, `in` | read | comparisons |
 //! | `not`, `and`, `or`, `nand`, `nor`, `if` | read | logic |
 //! | `sprintf`, `first`, `length`, `unquote` | read | text |
 //! | `htons`, `htonl`, `ntohs`, `ntohl` | read | byte order |
-//! | `now`, `random`, `readable`, `writable` | read | as named |
-//! | `cat`, `catq`, `kill` | read | of files and processes; for the configuration itself alone |
+//! | `now`, `random`, `readable`, `writable` | read | time, random number, whether handlers exist |
+//! | `cat`, `catq`, `kill` | read | file contents, the same quoted, sending a signal; only callable from within the configuration |
 //!
 //! # Drops
-//! - `script`: the script named no output for the packet
+//! - `script`: the script returned no valid output for the packet
 //!
 //! # Threads
-//! Runs while all workers but its own rest. It is slow: it is meant to steer, not to forward.
+//! Runs on one worker while all others are paused. Scripts are slow: they are meant for control,
+//! not for forwarding.
 //!
 //! # Example
 //! ```text

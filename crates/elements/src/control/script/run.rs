@@ -1,4 +1,4 @@
-//! The steps of a script, one after the other until it waits or ends.
+//! Execution of the steps of a script, until it waits or ends.
 
 use std::fs::OpenOptions;
 use std::io::Write;

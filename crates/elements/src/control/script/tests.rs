@@ -1,4 +1,4 @@
-//! Scripts in configurations of their own.
+//! Scripts in small configurations.
 
 use warpswitch_graph::simulate::{SIMULATED_START, router, run};
 use warpswitch_graph::{Host, Time};
@@ -221,8 +221,8 @@ fn handlers_and_variables_that_are_not_there_are_told_before_it_runs() {
         ("Script(write count.count)", "no 'count.count' write handler"),
         ("Script(TYPE PASSIVE, read count.count 1)", "does not take parameters"),
         ("PokeHandlers(1s, write count.rest)", "did you mean 'count.reset'?"),
-        ("Script(set count 1, print $cuont)", "'cuont' is set nowhere, but 'count' is"),
-        ("Script(print \"a $b\")", "variable 'b' is set nowhere: '$b' stays as it is"),
+        ("Script(set count 1, print $cuont)", "'cuont' is never set, but 'count' is"),
+        ("Script(print \"a $b\")", "variable 'b' is never set: '$b' is not replaced"),
         ("i :: In", "no 'i/inner.cuont' read handler: did you mean 'inner.count'?"),
     ] {
         let told = of(script);

@@ -1,4 +1,4 @@
-//! Words of an instruction: text between blanks, quotes kept together.
+//! Words of an instruction: text between blanks, quoted text kept together.
 
 use warpswitch_graph::language::args::split::unquote;
 

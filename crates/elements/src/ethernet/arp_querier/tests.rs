@@ -1,4 +1,4 @@
-//! Packets that find their way, wait for it, or wait in vain.
+//! Tests of `ARPQuerier`: packets sent at once, held for a reply, and dropped without one.
 
 use warpswitch_graph::simulate::SimulatedHost;
 use warpswitch_graph::{Router, simulate};

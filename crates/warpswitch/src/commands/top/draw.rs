@@ -426,7 +426,7 @@ mod tests {
         let expected = "\x20router.sock  3 elements, 10 % of a core, 500 drops/s  every 0.5 s
  q :: Queue
    0 packets/s   0 bit/s   0 % of a core
-   2,000 packets, 128,000 bytes in all, holds 7
+   2,000 packets, 128,000 bytes in total, holds 7
 
  Ports
      input 0   push      ← src [0]

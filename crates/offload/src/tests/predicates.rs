@@ -38,7 +38,7 @@ fn packets_excluded_in_front_of_the_chain_stay_off_the_device() {
         assert!(sizes[0] > 1000 && sizes[2] > 1000, "{member}: {sizes:?}");
         agree(&folder, config, &[]);
         let found = [", CHK_ANNO 44=1", ""].map(|predicate| {
-            let config = config("b :: Batcher(SIZE 100)").replace(", CHK_ANNO 44=1", predicate);
+            let config = config("b :: Batcher").replace(", CHK_ANNO 44=1", predicate);
             let config = folder.config(&config);
             let (mut router, _) = run(&config, Some(&pool(FaultPlan::default())));
             let (on_device, on_cores) =

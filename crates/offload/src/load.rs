@@ -65,7 +65,7 @@ pub struct Load {
     pub(crate) kept: Vec<u32>,
     /// Answers that this thread has computed.
     computed: Vec<u32>,
-    /// Payloads that are searched on the way; none where no element asks for them.
+    /// Payloads that the device searches; `None` if no element needs them.
     pub(crate) texts: Option<BatchTexts>,
     /// Words to send to the device.
     pub(crate) words: usize,

@@ -410,6 +410,10 @@ mod tests {
 
     use super::*;
 
+    fn holders_of(kept: &[bool]) -> Vec<u32> {
+        (0..).zip(kept).filter(|(_, kept)| **kept).map(|(idx, _)| idx).collect()
+    }
+
     proptest! {
         /// Slices of excluded packets go, others stay in order, and answers come back to packets.
         #[test]
@@ -426,7 +430,7 @@ mod tests {
             let is_kept = |number: u32| kept[(number - before) as usize];
             keep_only(&mut holders, first.len(), &mut room, words, is_kept);
             let expected: Vec<u32> =
-                (before..).zip(&kept).filter(|(_, kept)| **kept).map(|(number, _)| number).collect();
+                holders_of(&kept).into_iter().map(|idx| before + idx).collect();
             prop_assert_eq!(&holders[first.len()..], &expected[..]);
             let slices = expected.iter().flat_map(|&number| vec![number; words]);
             prop_assert!(slices.eq(room[..expected.len() * words].iter().copied()));

@@ -85,13 +85,16 @@ impl<W: Work> Loaded<W> {
     }
 }
 
+/// A kernel's source, its name there, and the shape that it is compiled for.
+type ProgramKey = (Source, &'static str, KernelShape);
+
 /// A card and what was compiled for it.
 #[derive(Debug)]
 struct CardPlace {
     card: Arc<Card>,
     capability: (u32, u32),
     cache: Option<KernelCache>,
-    programs: Mutex<HashMap<(Source, &'static str, KernelShape), Arc<Program>>>,
+    programs: Mutex<HashMap<ProgramKey, Arc<Program>>>,
     /// Made when the first image is to be patched.
     patcher: Mutex<Option<Patcher>>,
 }

@@ -113,8 +113,8 @@ pub(super) fn is_known(
     front.peek().is_none() || (!is_shared && !front.any(|idx| may_write(cx, idx, &bytes)))
 }
 
-/// What is strange about asking for the number at `place`, as the argument `asks` says, if no
-/// element in front writes it: all packets have a 0 there, of which `so` says what follows.
+/// Warns if no element in front writes the number at `place`, which the argument `asks` reads: all
+/// packets have a 0 there, with the effect `so`.
 pub(super) fn unwritten(
     cx: &Context<'_>,
     asks: impl Display,

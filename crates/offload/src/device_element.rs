@@ -33,9 +33,9 @@ pub trait DeviceElement: Element {
     /// The annotation that it writes its results to; `None` if it writes none.
     fn written(&self) -> Option<Written>;
 
-    /// Does to the packets what the answers of its step say. Without answers, as when the batch
-    /// passed by the device, it computes them itself: both ways give the same. See
-    /// [`Load::answers`]. It writes no annotation but those that it reports and the destination.
+    /// Applies the answers of a step to the packets. Without answers, as when the batch bypassed
+    /// the device, it computes equal ones itself: see [`Load::answers`]. It writes no annotation
+    /// but those that [`DeviceElement::written`] reports and the destination.
     fn apply(&mut self, cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch);
 }
 

@@ -28,7 +28,7 @@ use warpswitch_packet::sync::LeftRight;
 
 use crate::device::{Device, Loaded};
 use crate::image::Patch;
-use crate::work::Work;
+use crate::work::{PatchWork, Work};
 
 /// Copies of an image whose rules or routes change; the first changes make those behind the first.
 pub const COPIES: usize = 3;
@@ -61,7 +61,7 @@ impl<W: Work> Idle<W> {
     }
 }
 
-impl<W: Work> Copies<W> {
+impl<W: PatchWork> Copies<W> {
     pub(crate) fn new(loaded: Arc<Loaded<W>>) -> Self {
         Self { published: LeftRight::new(loaded.clone(), loaded) }
     }

@@ -27,7 +27,7 @@ use crate::resident::{HostRunner, Layout, Runner};
 use crate::ring::{Ring, Rings};
 use crate::slot::Inner;
 pub use crate::slot::{Slot, TransferChoice};
-use crate::work::{Form, Work};
+use crate::work::{Form, PatchWork, Work};
 
 /// A number that no version of an image in this process has yet.
 fn new_serial() -> u64 {
@@ -85,14 +85,16 @@ impl<W: Work> Loaded<W> {
     }
 }
 
+/// A kernel's source, its name there, and the shape that it is compiled for.
+type ProgramKey = (Source, &'static str, KernelShape);
+
 /// A card and what was compiled for it.
 #[derive(Debug)]
 struct CardPlace {
     card: Arc<Card>,
     capability: (u32, u32),
     cache: Option<KernelCache>,
-    /// By the name of the source.
-    programs: Mutex<HashMap<(&'static str, KernelShape), Arc<Program>>>,
+    programs: Mutex<HashMap<ProgramKey, Arc<Program>>>,
     /// Made when the first image is to be patched.
     patcher: Mutex<Option<Patcher>>,
 }
@@ -250,7 +252,7 @@ impl Device {
 
     /// Brings an image that nobody else holds up to date, and tells whether it could: if not, it
     /// has to be loaded anew. A card that fails is retired, and its copy given up.
-    pub(crate) fn patch<W: Work>(&self, loaded: &mut Loaded<W>, patch: &Patch) -> bool {
+    pub(crate) fn patch<W: PatchWork>(&self, loaded: &mut Loaded<W>, patch: &Patch) -> bool {
         let Some(image) = Arc::get_mut(&mut loaded.image) else { return false };
         image.patch(patch);
         loaded.serial = new_serial();
@@ -415,14 +417,14 @@ impl CardPlace {
         &self,
         source: Source,
         shape: &KernelShape,
-        entry: &str,
+        entry: &'static str,
     ) -> Result<Arc<Program>, GpuError> {
         let mut programs = self.programs.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(program) = programs.get(&(source.name, *shape)) {
+        if let Some(program) = programs.get(&(source, entry, *shape)) {
             return Ok(program.clone());
         }
         let program = Arc::new(self.compile(source, shape, entry)?);
-        programs.insert((source.name, *shape), program.clone());
+        programs.insert((source, entry, *shape), program.clone());
         Ok(program)
     }
 

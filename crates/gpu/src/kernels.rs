@@ -64,7 +64,7 @@ pub const PATCH: Source =
     Source { name: "patch.cu", text: include_str!("../../../kernels/src/patch.cu") };
 
 /// A kernel's source.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Source {
     /// Its file, for messages.
     pub name: &'static str,
@@ -164,11 +164,19 @@ pub enum Kernel {
     Hash(HashFunction),
     /// Of patterns in payloads.
     Scan,
+    /// A kernel that another crate defines. All of them share one estimate of their duration, that
+    /// of the slowest.
+    Custom {
+        /// Its source, which may include the headers of this crate.
+        source: Source,
+        /// Its name in the source.
+        entry: &'static str,
+    },
 }
 
 impl Kernel {
     /// How many there are.
-    pub const COUNT: usize = Self::ROUTES + 4 + HashFunction::ALL.len();
+    pub const COUNT: usize = Self::ROUTES + 5 + HashFunction::ALL.len();
 
     /// The first number behind those of algorithms.
     const ROUTES: usize = Algorithm::ALL.len();
@@ -184,7 +192,8 @@ impl Kernel {
             Kernel::Route6 => Kernel::ROUTES + 1,
             Kernel::Header4 => Kernel::ROUTES + 2,
             Kernel::Hash(function) => Kernel::ROUTES + 3 + function.index(),
-            Kernel::Scan => Kernel::COUNT - 1,
+            Kernel::Scan => Kernel::COUNT - 2,
+            Kernel::Custom { .. } => Kernel::COUNT - 1,
         }
     }
 
@@ -205,6 +214,7 @@ impl Kernel {
             Kernel::Scan => {
                 Source { name: "scan.cu", text: include_str!("../../../kernels/src/scan.cu") }
             }
+            Kernel::Custom { source, .. } => source,
         }
     }
 
@@ -215,6 +225,7 @@ impl Kernel {
             Kernel::Route4 | Kernel::Route6 | Kernel::Header4 => ROUTE_ENTRY,
             Kernel::Hash(_) => HASHES_ENTRY,
             Kernel::Scan => SCAN_ENTRY,
+            Kernel::Custom { entry, .. } => entry,
         }
     }
 }
@@ -233,6 +244,11 @@ pub struct KernelShape {
 }
 
 impl KernelShape {
+    /// The shape of a kernel whose keys have so many words and are not matched with rules.
+    pub const fn of_words(words: usize) -> Self {
+        Self { words, ports_word: 0, compact: false, packed: false }
+    }
+
     /// The definitions, as a compiler's options.
     pub fn definitions(&self) -> [String; 4] {
         [
@@ -356,7 +372,8 @@ mod tests {
         let rules = Algorithm::ALL.map(Kernel::Rules).into_iter();
         let routes = [Kernel::Route4, Kernel::Route6, Kernel::Header4];
         let hashes = HashFunction::ALL.map(Kernel::Hash);
-        let all = rules.chain(routes).chain(hashes).chain([Kernel::Scan]);
+        let custom = Kernel::Custom { source: PROBE, entry: PROBE_ENTRY };
+        let all = rules.chain(routes).chain(hashes).chain([Kernel::Scan, custom]);
         let numbers: Vec<usize> = all.map(Kernel::index).collect();
         assert_eq!(numbers, (0..Kernel::COUNT).collect::<Vec<_>>());
     }

@@ -16,7 +16,7 @@ use warpswitch_rules::RuleId;
 use warpswitch_rules::schema::IPV4_5TUPLE;
 
 use crate::driver::LaunchShape;
-use crate::image::{Algorithm, Image, Patch, VIEW_NUMBERS};
+use crate::image::{Algorithm, Image, VIEW_NUMBERS};
 use crate::kernels::{self, Kernel, KernelShape};
 use crate::work::{Form, Lookup, Work};
 
@@ -127,10 +127,6 @@ impl Work for PackedImage {
 
     fn numbers(&self) -> [u32; VIEW_NUMBERS] {
         self.0.numbers()
-    }
-
-    fn patch(&mut self, patch: &Patch) {
-        self.0.patch(patch);
     }
 
     fn unpack(words: &[u32], out: &mut [RuleId]) {

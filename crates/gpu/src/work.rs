@@ -12,6 +12,9 @@
 //! | [`HeaderImage`](crate::routes::HeaderImage) | a slice of a packet, 16 words | the same | one |
 //! | [`ScanImage`](crate::scan::ScanImage) | a page of payloads | what was found in it | one |
 //! | [`HashImage`](crate::image::hashes::HashImage) | as rules' | a fold of hashes, a word | one a function |
+//!
+//! Other crates add work of their own: an image with a [`Kernel::Custom`]. It computes the same
+//! answers on a GPU, on a thread pool and, when a GPU is lost, on the calling thread.
 
 use std::fmt::Debug;
 
@@ -82,21 +85,30 @@ pub trait Work: Lookup + Sized {
     fn kernel(&self) -> Kernel;
 
     /// What the kernel is compiled for.
-    fn shape(&self) -> KernelShape;
+    fn shape(&self) -> KernelShape {
+        KernelShape::of_words(self.form().key_words)
+    }
 
     /// How the kernel is laid over a card whose blocks have at most `shared_bytes_max` of shared
-    /// memory.
-    fn launch_shape(&self, shared_bytes_max: usize) -> LaunchShape;
+    /// memory. The default is one key a thread, 256 threads a block.
+    fn launch_shape(&self, _shared_bytes_max: usize) -> LaunchShape {
+        LaunchShape { threads: 256, keys_per_block: 256, shared_bytes: 0, persistent: false }
+    }
 
     /// The image's words.
     fn words(&self) -> &[u32];
 
-    /// The numbers of its view.
-    fn numbers(&self) -> [u32; VIEW_NUMBERS];
-
-    /// Writes a patch over it.
-    fn patch(&mut self, patch: &Patch);
+    /// The numbers of its view; zeros by default.
+    fn numbers(&self) -> [u32; VIEW_NUMBERS] {
+        [0; VIEW_NUMBERS]
+    }
 
     /// Reads as many answers as `out` is long.
     fn unpack(words: &[u32], out: &mut [Self::Answer]);
+}
+
+/// Work whose image changes in place while batches read other copies.
+pub trait PatchWork: Work {
+    /// Writes a patch over the image.
+    fn patch(&mut self, patch: &Patch);
 }

@@ -2,7 +2,7 @@
 
 use warpswitch_graph::Context;
 use warpswitch_graph::language::args::Args;
-use warpswitch_packet::{Batch, Column, annotation};
+use warpswitch_packet::{Batch, Column, Packet, annotation};
 
 use super::annotated;
 
@@ -28,8 +28,8 @@ pub(super) fn read_place(args: &mut Args<'_>, keyword: &str, place: &mut usize) 
     }
 }
 
-/// Reads `ANNO`, the place that an element writes to.
-pub(super) fn read_written(args: &mut Args<'_>, place: &mut usize) {
+/// Reads `ANNO`, the place of the annotation of four bytes that an element writes its answers to.
+pub fn read_anno(args: &mut Args<'_>, place: &mut usize) {
     read_place(args, "ANNO", place);
     if place.abs_diff(annotation::EXTRA_LEN) < 4 {
         let own = annotation::EXTRA_LEN;
@@ -60,13 +60,13 @@ impl Written {
 /// Which packets an element is for: those whose annotation is a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Predicate {
-    place: usize,
-    number: u32,
+    pub(super) place: usize,
+    pub(super) number: u32,
 }
 
 impl Predicate {
     /// Reads `CHK_ANNO PLACE=NUMBER`, if it is there.
-    pub(super) fn read(args: &mut Args<'_>) -> Option<Self> {
+    pub fn read(args: &mut Args<'_>) -> Option<Self> {
         let mut text = None::<String>;
         args.read("CHK_ANNO", &mut text);
         let text = text?;
@@ -83,8 +83,13 @@ impl Predicate {
         }
     }
 
+    /// Whether it holds for a packet.
+    pub fn meets(self, packet: &Packet) -> bool {
+        packet.anno_u32(self.place) == self.number
+    }
+
     /// What is strange about it, if no element in front of the one that has it writes its place.
-    pub(super) fn unwritten(self, cx: &Context<'_>) -> Option<String> {
+    pub fn unwritten(self, cx: &Context<'_>) -> Option<String> {
         let Self { place, number } = self;
         let so = match number {
             0 => "so it is 0 and all packets match",

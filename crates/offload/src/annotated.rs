@@ -12,8 +12,9 @@ use warpswitch_packet::annotation;
 
 use warpswitch_elements::support::{Anno, expected_output};
 
-use super::anno::{NUMBER_ANNO, NUMBER_BYTES};
+use super::anno::{NUMBER_ANNO, NUMBER_BYTES, Predicate};
 use super::device_element::DeviceClass;
+use super::members::Member;
 
 /// Other classes whose arguments choose the annotation.
 const ANYWHERE: [&str; 11] = [
@@ -95,8 +96,25 @@ fn may_write(cx: &Context<'_>, idx: usize, bytes: &Range<usize>) -> bool {
         || (class == "Paint" && painted())
 }
 
-/// What is strange about asking for the number at `place`, as the argument `asks` says, if no
-/// element in front writes it: all packets have a 0 there, of which `so` says what follows.
+/// Whether the `Batcher` can decide a predicate: no member of its chain in front of `member` may
+/// write its annotation.
+pub(super) fn is_known(
+    cx: &Context<'_>,
+    only: Predicate,
+    members: &[Member],
+    member: Member,
+) -> bool {
+    let bytes = only.place..only.place + NUMBER_BYTES;
+    let front = members.iter().take_while(|one| one.element() != member.element());
+    let mut front = front.map(|one| one.element()).peekable();
+    // Gateways are destinations, and members may cut packets.
+    let is_shared = bytes.start < annotation::PAINT
+        || bytes.start.abs_diff(annotation::EXTRA_LEN) < NUMBER_BYTES;
+    front.peek().is_none() || (!is_shared && !front.any(|idx| may_write(cx, idx, &bytes)))
+}
+
+/// Warns if no element in front writes the number at `place`, which the argument `asks` reads: all
+/// packets have a 0 there, with the effect `so`.
 pub(super) fn unwritten(
     cx: &Context<'_>,
     asks: impl Display,

@@ -21,8 +21,9 @@
 //!   sends whole packets as well, to measure the cost
 //!
 //! The slices are the union of those that the elements of the chain read; a slice that several
-//! elements read is sent once. The offset of a slice depends on the packet: fields are found behind
-//! VLAN tags, IP options and extension headers.
+//! elements read is sent once. Packets that the `CHK_ANNO` of an element excludes have no slice for
+//! it, unless a member of the chain in front may write that annotation. The offset of a slice
+//! depends on the packet: fields are found behind VLAN tags, IP options and extension headers.
 //!
 //! # Handlers
 //! | name | | unit |
@@ -65,10 +66,12 @@ use warpswitch_graph::{
 };
 use warpswitch_packet::{BATCH_LEN_MAX, Batch, CACHED_RESULTS};
 
+use super::anno::Predicate;
+use super::annotated;
 use super::load::{Home, Load};
 use super::members::{self, Member};
 use super::place::Offload;
-use super::slices::{self, Part};
+use super::slices::{self, Part, Slice, SliceColumn};
 use super::texts::TextPart;
 
 /// The element class.
@@ -117,7 +120,7 @@ pub struct Batcher {
     queued: usize,
     parts: Vec<Part>,
     /// Where the column of each part begins in the words of a chain.
-    columns: Vec<usize>,
+    starts: Vec<usize>,
     /// Finds payloads, if an element of the chain has them searched.
     texts: Option<TextPart>,
     /// First word of copied payloads in the words of a chain.
@@ -168,7 +171,7 @@ impl Default for Batcher {
             waiting: VecDeque::new(),
             queued: 0,
             parts: Vec::new(),
-            columns: Vec::new(),
+            starts: Vec::new(),
             texts: None,
             texts_at: 0,
             home: Arc::default(),
@@ -205,23 +208,21 @@ fn cut(cx: &mut Context<'_>, batch: &mut Batch, room: usize) -> Option<Batch> {
 /// Appends the slices of `batch` to those of `wide`.
 fn add(
     parts: &[Part],
-    columns: &[usize],
+    starts: &[usize],
     is_ahead: bool,
     load: &mut Load,
     wide: &Batch,
     batch: &Batch,
 ) {
     let (from, count) = (wide.len(), batch.len());
-    let Load { chain, keyless, places, frame_keys, packet_lens, .. } = load;
+    let Load { chain, columns, keyless, places, frame_keys, packet_lens, .. } = load;
     if is_ahead {
         slices::add_frame_keys(batch, frame_keys);
     }
     if let Some(chain) = chain {
         let room = chain.words_mut();
-        for (part, &column) in parts.iter().zip(columns) {
-            let words = part.slice.words();
-            let room = &mut room[column + from * words..][..count * words];
-            part.cut(batch, from, room, keyless, places);
+        for ((part, &start), column) in parts.iter().zip(starts).zip(columns) {
+            part.add(batch, from, column, &mut room[start..], (keyless, places));
         }
     }
     if !batch.is_deferred() {
@@ -248,6 +249,7 @@ impl Batcher {
         members: &[Member],
     ) -> Result<ChainRoom, String> {
         let (mut lookups, mut answers, mut is_taken) = (0, 0, [false; CACHED_RESULTS]);
+        let mut columns = Vec::new();
         for member in members {
             let joined = member.join(cx, offload, lookups.min(CACHED_RESULTS - 1))?;
             if let Some(number) = joined.slot {
@@ -263,17 +265,18 @@ impl Batcher {
             }
             answers += (joined.answer_bytes * self.room()).div_ceil(4);
             answers = answers.next_multiple_of(ALIGN_WORDS);
-            if let Some(slice) = joined.slice
-                && self.parts.iter().all(|part| part.slice != slice)
-            {
-                self.parts.push(Part::new(slice));
+            let is_known = |only: &Predicate| annotated::is_known(cx, *only, members, *member);
+            let only = joined.only.filter(is_known);
+            if let Some(slice) = joined.slice {
+                columns.push((member.element(), self.part(slice, only)));
             }
             if let Some(wanted) = joined.texts {
                 let room = self.room();
                 let part = self.texts.get_or_insert_with(|| TextPart::new(wanted.link, room));
-                part.add(member.element(), &wanted);
+                part.add(member.element(), &wanted, only);
             }
         }
+        self.home.set_columns(columns);
         self.is_ahead = lookups > 0;
         // A chain with a member of its own routes or rules always uses the device.
         if lookups == members.len() && lookups > 0 {
@@ -287,7 +290,7 @@ impl Batcher {
         answers += of_texts.answers;
         let mut words = 0;
         for part in &self.parts {
-            self.columns.push(words);
+            self.starts.push(words);
             words += part.slice.column_words(self.room());
         }
         let frames = if self.by_slices { 0 } else { self.room() * slices::FRAME_WORDS };
@@ -295,6 +298,15 @@ impl Batcher {
         let words = words.next_multiple_of(ALIGN_WORDS);
         self.texts_at = words;
         Ok(ChainRoom { words, answers, ..of_texts })
+    }
+
+    /// The number of the part for a slice of packets that meet a predicate, if there is one.
+    fn part(&mut self, slice: Slice, only: Option<Predicate>) -> usize {
+        let is_same = |part: &Part| part.slice == slice && part.only == only;
+        self.parts.iter().position(is_same).unwrap_or_else(|| {
+            self.parts.push(Part::new(slice, only));
+            self.parts.len() - 1
+        })
     }
 
     /// Whether the device takes work.
@@ -439,7 +451,7 @@ impl Batcher {
             }
             let clock = self.home.chooser().map(|(_, clock)| clock);
             let began = clock.map(|clock| clock());
-            add(&self.parts, &self.columns, self.is_ahead, &mut open.load, &open.batch, &batch);
+            add(&self.parts, &self.starts, self.is_ahead, &mut open.load, &open.batch, &batch);
             open.batch.append(&mut batch);
             if let (Some(clock), Some(began)) = (clock, began) {
                 open.load.cost += clock().saturating_sub(began);
@@ -525,22 +537,22 @@ impl Batcher {
     /// Compacts the columns of a wide batch, and adds whole packets and payloads.
     fn end_filling(&mut self, open: &mut Open) {
         let count = open.batch.len();
-        let is_partial = count < self.size();
         if let Some((_, clock)) = self.home.chooser() {
             open.load.began = clock();
         }
         let Load { chain, columns, texts, words, .. } = &mut *open.load;
         let Some(chain) = chain else { return };
+        // Of a full batch the room behind each column is small.
+        let is_partial =
+            count < self.size() || columns.iter().any(|column| column.len(count) < count);
         let room = chain.words_mut();
-        for (part, &from) in self.parts.iter().zip(&self.columns) {
-            // Of a full batch the room behind each column is small.
-            let at = if is_partial { *words } else { from };
-            let len = part.slice.column_words(count);
-            if at != from {
-                room.copy_within(from..from + len, at);
+        for (column, &from) in columns.iter_mut().zip(&self.starts) {
+            column.at = if is_partial { *words } else { from };
+            let len = column.slice.column_words(column.len(count));
+            if column.at != from {
+                room.copy_within(from..from + len, column.at);
             }
-            columns.push((part.slice, at));
-            *words = at + len;
+            *words = column.at + len;
         }
         if !self.by_slices {
             slices::copy_frames(&open.batch, &mut room[*words..]);
@@ -652,6 +664,8 @@ impl Element for Batcher {
             let chain = chain.map_err(|error| format!("cannot allocate wide batches: {error}"))?;
             let mut load = Box::new(Load::new(&self.home, Some(chain)));
             load.texts = self.texts.as_ref().map(TextPart::list);
+            let columns = self.parts.iter().map(|part| SliceColumn::new(part.slice, part.only));
+            load.columns = columns.collect();
             self.home.put(load);
         }
         self.offload = Some(offload);

@@ -122,6 +122,9 @@ fn keep_annotations(load: &mut Load, batch: &Batch) {
         batch.read_annos(annotation::DST, &mut load.destinations);
         load.destinations.iter_mut().for_each(|address| *address = u32::from_be(*address));
     }
+    if is_past_device {
+        load.keep_slices(batch);
+    }
     if is_v6 {
         load.destinations6.extend(batch.iter_ahead().map(u128::of));
     }

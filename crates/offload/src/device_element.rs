@@ -9,7 +9,7 @@ use std::sync::Arc;
 use warpswitch_graph::{Context, Element, ElementClass};
 use warpswitch_packet::Batch;
 
-use super::anno::Written;
+use super::anno::{Predicate, Written};
 use super::load::{Load, Step};
 use super::place::Offload;
 use super::slices::Slice;
@@ -33,8 +33,9 @@ pub trait DeviceElement: Element {
     /// The annotation that it writes its results to; `None` if it writes none.
     fn written(&self) -> Option<Written>;
 
-    /// Does to the packets what the answers of its step say. Without answers, as when the batch
-    /// passed by the device, it computes them itself: both ways give the same.
+    /// Applies the answers of a step to the packets. Without answers, as when the batch bypassed
+    /// the device, it computes equal ones itself: see [`Load::answers`]. It writes no annotation
+    /// but those that [`DeviceElement::written`] reports and the destination.
     fn apply(&mut self, cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch);
 }
 
@@ -49,12 +50,20 @@ pub struct Joined {
     pub answer_bytes: usize,
     /// The slot of its results, if they are for an element behind the chain.
     pub slot: Option<usize>,
+    /// Which packets it is for, if not for all: others stay off the device, unless an element of
+    /// the chain in front may write the predicate's annotation.
+    pub only: Option<Predicate>,
 }
 
 impl Joined {
     /// A kernel that reads `slice` and returns `answer_bytes` per packet.
     pub fn new(slice: Slice, answer_bytes: usize) -> Self {
-        Self { slice: Some(slice), texts: None, answer_bytes, slot: None }
+        Self { slice: Some(slice), texts: None, answer_bytes, slot: None, only: None }
+    }
+
+    /// The same for packets that meet `only`, if it is there.
+    pub fn only(self, only: Option<Predicate>) -> Self {
+        Self { only, ..self }
     }
 }
 

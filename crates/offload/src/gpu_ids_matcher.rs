@@ -166,7 +166,7 @@ impl GpuIdsMatcher {
         let link = LinkType::Ethernet;
         (self.link, self.slot) = (Some(link), slot);
         let texts = Some(Wanted { link, patterns, is_ahead: true });
-        Ok(Joined { slice: None, texts, answer_bytes: 0, slot: Some(slot) })
+        Ok(Joined { slice: None, texts, answer_bytes: 0, slot: Some(slot), only: None })
     }
 
     /// Attaches the matches to the packets as results.
@@ -232,7 +232,7 @@ impl DeviceElement for GpuIdsMatcher {
         let patterns = engine.patterns().map(Patterns::clone);
         let texts = Some(Wanted { link, patterns, is_ahead: false });
         self.link = Some(link);
-        Ok(Joined { slice: None, texts, answer_bytes: 0, slot: None })
+        Ok(Joined { slice: None, texts, answer_bytes: 0, slot: None, only: self.predicate })
     }
 
     fn written(&self) -> Option<Written> {
@@ -288,7 +288,7 @@ impl Element for GpuIdsMatcher {
             self.number = members::read_number(args);
             return args.complete();
         }
-        anno::read_written(args, &mut self.anno);
+        anno::read_anno(args, &mut self.anno);
         self.predicate = Predicate::read(args);
         self.own.configure(args, context)
     }

@@ -144,11 +144,13 @@ impl Default for GpuIpForward {
 impl GpuIpForward {
     /// Unpacks the headers of a step from the results of the chain; returns whether it has any.
     fn unpack(&mut self, load: &Load, step: &Step, count: usize) -> bool {
+        let Some(column) = load.column(step) else { return false };
         let Some(chain) = load.chain.as_ref().filter(|_| !step.answers.is_empty()) else {
             return false;
         };
-        self.slices.resize(count, routes::Slice::new(&[]));
+        self.slices.resize(column.len(count), routes::Slice::new(&[]));
         HeaderImage::unpack(&chain.answers()[step.answers.clone()], &mut self.slices);
+        column.scatter(count, routes::Slice::new(&[]), &mut self.slices);
         true
     }
 
@@ -203,7 +205,9 @@ impl DeviceElement for GpuIpForward {
         let headers = Arc::new(HeaderMirror::build(offload, self.own.numbered())?);
         self.own.results().follow(headers.clone());
         self.headers = Some(headers);
-        Ok(Joined::new(Slice::IpHeader(self.offset), HeaderImage::FORM.answer_bytes))
+        let slice = Slice::IpHeader(self.offset);
+        let answer_bytes = HeaderImage::FORM.answer_bytes;
+        Ok(Joined { only: self.predicate, ..Joined::new(slice, answer_bytes) })
     }
 
     fn written(&self) -> Option<Written> {
@@ -213,7 +217,7 @@ impl DeviceElement for GpuIpForward {
     fn apply(&mut self, _cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch) {
         let count = batch.len();
         if self.own.results().holds(step.version) && self.unpack(load, step, count) {
-            self.on_device += count as u64;
+            self.on_device += load.place(step, count).map_or(0, |place| place.1) as u64;
         } else {
             self.on_cores += count as u64;
             self.forward(batch);
@@ -258,7 +262,7 @@ impl Element for GpuIpForward {
             .read("EXPIRED", &mut self.expired)
             .read("BAD", &mut self.bad)
             .read("UNROUTED", &mut self.unrouted);
-        anno::read_written(args, &mut self.anno);
+        anno::read_anno(args, &mut self.anno);
         self.predicate = Predicate::read(args);
         self.own.configure(args, &ConfigureContext { outputs: OUTPUTS_MAX, ..*context })
     }
@@ -278,8 +282,10 @@ impl Element for GpuIpForward {
         let count = batch.len();
         let Some(load) = Load::of(&mut batch) else { return cx.drop_batch(batch, 0) };
         let mut step = Step::new(cx.element());
-        let column = load.column(Slice::IpHeader(self.offset));
-        if let (Some(chain), Some(headers), Some(at)) = (&mut load.chain, &self.headers, column) {
+        let place = load.place(&step, count);
+        if let (Some(chain), Some(headers), Some((at, count))) =
+            (&mut load.chain, &self.headers, place)
+        {
             step.answers = chain.step(&headers.0.current(), at, count);
             step.version = self.own.results().version().get();
         }

@@ -84,18 +84,20 @@ impl<L: RouteLookup<Address: ChainAddress>> GpuRouteLookup<L> {
 
     /// Unpacks the next hops of a step from the results of the chain; returns whether it has any.
     fn unpack(&mut self, load: &Load, step: &Step, count: usize) -> bool {
+        let Some(column) = load.column(step) else { return false };
         let Some(chain) = load.chain.as_ref().filter(|_| !step.answers.is_empty()) else {
             return false;
         };
         self.found.clear();
-        self.found.resize(count, NextHop::NONE);
+        self.found.resize(column.len(count), NextHop::NONE);
         RouteImage::<L::Address>::unpack(&chain.answers()[step.answers.clone()], &mut self.found);
+        column.scatter(count, NextHop::NONE, &mut self.found);
         true
     }
 
     /// Attaches the next hops to the packets, as results for the target.
     fn make_results(&mut self, step: &Step, load: &mut Load, count: usize) {
-        let Some(at) = load.column(self.slice()) else { return };
+        let Some((at, _)) = load.place(step, count) else { return };
         let Load { chain: Some(chain), results, places, .. } = load else { return };
         results.resize(count, [CachedResult::NONE; CACHED_RESULTS]);
         // A result has no room for an IPv6 address: its key is the offset of the address.
@@ -144,7 +146,7 @@ impl<L: RouteLookup<Address: ChainAddress>> DeviceElement for GpuRouteLookup<L> 
         (self.slot, self.owner) = (slot, owner);
         let answer_bytes = RouteImage::<L::Address>::FORM.answer_bytes;
         let slot = self.target.map(|_| slot);
-        Ok(Joined { slot, ..Joined::new(self.slice(), answer_bytes) })
+        Ok(Joined { slot, only: self.predicate, ..Joined::new(self.slice(), answer_bytes) })
     }
 
     fn written(&self) -> Option<Written> {
@@ -153,30 +155,34 @@ impl<L: RouteLookup<Address: ChainAddress>> DeviceElement for GpuRouteLookup<L> 
 
     fn apply(&mut self, _cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch) {
         let has_answers = self.unpack(load, step, batch.len());
+        let place = load.place(step, batch.len());
+        let count = place.map_or(batch.len(), |(_, count)| count);
         if self.target.is_some() {
             if has_answers {
-                self.on_device += batch.len() as u64;
+                self.on_device += count as u64;
                 self.make_results(step, load, batch.len());
             }
             return;
         }
         if has_answers && self.own.results().holds(step.version) {
-            self.on_device += batch.len() as u64;
+            self.on_device += count as u64;
         } else {
-            self.on_cores += batch.len() as u64;
+            self.on_cores += count as u64;
             self.found.clear();
-            self.found.resize(batch.len(), NextHop::NONE);
-            let column = load.column(self.slice());
-            match (&mut load.chain, column) {
-                (Some(chain), Some(at)) => {
+            self.found.resize(count, NextHop::NONE);
+            match (&mut load.chain, place) {
+                (Some(chain), Some((at, _))) => {
                     // Annotations may have changed since.
                     let keys = &chain.words_mut()[at..];
                     self.destinations.clear();
-                    self.destinations.extend(L::Address::of_keys(keys, batch.len()));
+                    self.destinations.extend(L::Address::of_keys(keys, count));
                 }
                 _ => self.destinations.clone_from(L::Address::kept(load)),
             }
             self.own.look_up(&self.destinations, &mut self.found);
+            if let Some(column) = load.column(step) {
+                column.scatter(batch.len(), NextHop::NONE, &mut self.found);
+            }
         }
         self.meant.read(self.predicate, batch);
         self.outputs.clear();
@@ -211,7 +217,7 @@ impl<L: RouteLookup<Address: ChainAddress>> Element for GpuRouteLookup<L> {
             self.number = members::read_number(args);
             return args.complete();
         }
-        anno::read_written(args, &mut self.anno);
+        anno::read_anno(args, &mut self.anno);
         self.predicate = Predicate::read(args);
         self.own.configure(args, &ConfigureContext { outputs: OUTPUTS_MAX, ..*context })
     }
@@ -232,8 +238,10 @@ impl<L: RouteLookup<Address: ChainAddress>> Element for GpuRouteLookup<L> {
         let Some(load) = Load::of(&mut batch) else { return cx.drop_batch(batch, 0) };
         let mut step = Step::new(cx.element());
         step.destinations = self.target.is_none().then_some(L::Address::FAMILY);
-        let column = load.column(self.slice());
-        if let (Some(chain), Some(routes), Some(at)) = (&mut load.chain, &self.routes, column) {
+        let place = load.place(&step, count);
+        if let (Some(chain), Some(routes), Some((at, count))) =
+            (&mut load.chain, &self.routes, place)
+        {
             step.answers = chain.step(&routes.0.current(), at, count);
             step.version = self.version.get();
         }

@@ -50,7 +50,7 @@ use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
 };
 use warpswitch_packet::{Batch, CACHED_RESULTS, CachedResult};
-use warpswitch_rules::Schema;
+use warpswitch_rules::{RuleId, Schema};
 
 use super::anno::{self, Meant, NO_OUTPUT, NUMBER_ANNO, Predicate, Written};
 use super::annotated;
@@ -93,6 +93,7 @@ pub struct GpuSdnClassifier {
     /// Slot and owner of the results.
     slot: usize,
     owner: u16,
+    answers: Vec<u32>,
     outputs: Vec<u32>,
     meant: Meant,
     on_device: u64,
@@ -113,11 +114,26 @@ impl Default for GpuSdnClassifier {
             schema: None,
             slot: 0,
             owner: 0,
+            answers: Vec::new(),
             outputs: Vec::new(),
             meant: Meant::default(),
             on_device: 0,
             on_cores: 0,
         }
+    }
+}
+
+impl GpuSdnClassifier {
+    /// Takes the ids of a step out of the chain's answers, one a packet.
+    fn unpack(&mut self, load: &Load, step: &Step, packets: usize) -> bool {
+        let Some(column) = load.column(step) else { return false };
+        let Some(chain) = load.chain.as_ref().filter(|_| !step.answers.is_empty()) else {
+            return false;
+        };
+        self.answers.clear();
+        self.answers.extend_from_slice(&chain.answers()[step.answers.clone()]);
+        column.scatter(packets, RuleId::NONE.0, &mut self.answers);
+        true
     }
 }
 
@@ -150,7 +166,7 @@ impl DeviceElement for GpuSdnClassifier {
         (self.rules, self.schema, self.version) = (Some(rules), Some(schema), version);
         (self.slot, self.owner) = (slot, owner);
         let slot = self.target.map(|_| slot);
-        Ok(Joined { slot, ..Joined::new(Slice::Key(schema), 4) })
+        Ok(Joined { slot, only: self.predicate, ..Joined::new(Slice::Key(schema), 4) })
     }
 
     fn written(&self) -> Option<Written> {
@@ -158,11 +174,12 @@ impl DeviceElement for GpuSdnClassifier {
     }
 
     fn apply(&mut self, cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch) {
-        let count = batch.len() as u64;
         let slice = self.schema.map(Slice::Key);
-        let Load { chain, keyless, results, frame_keys, paints, .. } = load;
-        let answers = chain.as_ref().filter(|_| !step.answers.is_empty());
-        let answers = answers.map(|chain| &chain.answers()[step.answers.clone()]);
+        let count = load.place(step, batch.len()).map_or(batch.len(), |place| place.1);
+        let count = count as u64;
+        let has_answers = self.unpack(load, step, batch.len());
+        let Load { keyless, results, frame_keys, paints, .. } = load;
+        let answers = has_answers.then_some(&self.answers[..]);
         let keyless = keyless.iter().filter(|(of, _)| Some(*of) == slice).map(|&(_, idx)| idx);
         if self.target.is_some() {
             let Some(answers) = answers else { return };
@@ -215,7 +232,7 @@ impl Element for GpuSdnClassifier {
             self.number = members::read_number(args);
             return args.complete();
         }
-        anno::read_written(args, &mut self.anno);
+        anno::read_anno(args, &mut self.anno);
         self.predicate = Predicate::read(args);
         self.own.configure(args, &ConfigureContext { outputs: OUTPUTS_MAX, ..*context })
     }
@@ -236,8 +253,9 @@ impl Element for GpuSdnClassifier {
         let Some(load) = Load::of(&mut batch) else { return cx.drop_batch(batch, 0) };
         let mut step = Step::new(cx.element());
         step.sees_paints = self.target.is_none();
-        let column = self.schema.and_then(|schema| load.column(Slice::Key(schema)));
-        if let (Some(chain), Some(rules), Some(at)) = (&mut load.chain, &self.rules, column) {
+        let place = load.place(&step, count);
+        if let (Some(chain), Some(rules), Some((at, count))) = (&mut load.chain, &self.rules, place)
+        {
             step.answers = chain.step(&rules.0.current(), at, count);
             step.version = self.version.get();
         }

@@ -65,12 +65,13 @@ mod texts;
 
 use warpswitch_graph::{ElementClass, Registry};
 
-pub use anno::{Predicate, Written};
+pub use anno::{Predicate, Written, read_anno};
 pub use device_element::{DeviceClass, DeviceElement, Joined, Target};
 pub use load::{Load, Step};
+pub use members::expect_chain;
 pub use place::Offload;
 pub use plan::{Planned, Sources, looks_up_for, plan};
-pub use slices::{Family, Slice};
+pub use slices::{Family, PacketSlice, Slice};
 
 /// The classes of this crate.
 const CLASSES: &[&ElementClass] = &[

@@ -12,10 +12,13 @@ use std::time::Duration;
 use warpswitch_elements::cached::Clock;
 use warpswitch_gpu::Chain;
 use warpswitch_gpu::auto::policy::Choice;
+use warpswitch_gpu::device::Loaded;
+use warpswitch_gpu::work::Work;
+use warpswitch_graph::Context;
 use warpswitch_packet::{Batch, CACHED_RESULTS, CachedResult};
 
 use super::place::Offload;
-use super::slices::{Family, Slice};
+use super::slices::{Family, PacketSlice, Slice, SliceColumn};
 use super::texts::BatchTexts;
 
 /// One kernel launch of a wide batch: its element and results.
@@ -23,6 +26,8 @@ use super::texts::BatchTexts;
 pub struct Step {
     /// The element.
     pub(crate) element: usize,
+    /// What its kernel reads, if that is of another crate.
+    pub(crate) slice: Option<&'static PacketSlice>,
     /// Its answers, words of the chain's.
     pub(crate) answers: Range<usize>,
     /// The version of the table that the kernel read.
@@ -36,7 +41,14 @@ pub struct Step {
 impl Step {
     /// One that has no answers yet.
     pub(crate) fn new(element: usize) -> Self {
-        Self { element, answers: 0..0, version: 0, destinations: None, sees_paints: false }
+        Self {
+            element,
+            slice: None,
+            answers: 0..0,
+            version: 0,
+            destinations: None,
+            sees_paints: false,
+        }
     }
 }
 
@@ -47,9 +59,13 @@ pub struct Load {
     pub(crate) chain: Option<Chain>,
     /// Whether an unbatched batch bypasses the device; elements of the chain only forward it.
     pub(crate) is_passing: bool,
-    /// Where each slice's column begins.
-    pub(crate) columns: Vec<(Slice, usize)>,
-    /// Payloads that are searched on the way; none where no element asks for them.
+    /// The slices of its packets.
+    pub(crate) columns: Vec<SliceColumn>,
+    /// Words of slices of a batch that passes by the device.
+    pub(crate) kept: Vec<u32>,
+    /// Answers that this thread has computed.
+    computed: Vec<u32>,
+    /// Payloads that the device searches; `None` if no element needs them.
     pub(crate) texts: Option<BatchTexts>,
     /// Words to send to the device.
     pub(crate) words: usize,
@@ -89,6 +105,8 @@ impl Load {
             chain,
             is_passing: false,
             columns: Vec::new(),
+            kept: Vec::new(),
+            computed: Vec::new(),
             texts: None,
             words: 0,
             keyless: Vec::new(),
@@ -109,7 +127,7 @@ impl Load {
     }
 
     /// The load of a wide batch; none if it is an ordinary one.
-    pub(crate) fn of(batch: &mut Batch) -> Option<&mut Self> {
+    pub fn of(batch: &mut Batch) -> Option<&mut Self> {
         batch.attachment_mut()?.downcast_mut()
     }
 
@@ -118,14 +136,106 @@ impl Load {
         batch.detach()?.downcast().ok()
     }
 
-    /// Where a slice's column begins.
-    pub(crate) fn column(&self, slice: Slice) -> Option<usize> {
-        self.columns.iter().find(|(known, _)| *known == slice).map(|&(_, at)| at)
+    /// The slices of a step's element.
+    pub(crate) fn column(&self, step: &Step) -> Option<&SliceColumn> {
+        match &self.chain {
+            Some(_) => self.columns.get(self.home.column_of(step.element)?),
+            None => {
+                let slice = Slice::Custom(step.slice?);
+                self.columns.iter().find(|column| column.slice == slice)
+            }
+        }
+    }
+
+    /// Where the slices of a step's element begin, and how many there are of a batch of so many
+    /// packets.
+    pub(crate) fn place(&self, step: &Step, packets: usize) -> Option<(usize, usize)> {
+        self.column(step).map(|column| (column.at, column.len(packets)))
+    }
+
+    /// Cuts the slices that other crates define from a batch that passes by the device, before
+    /// elements change its packets.
+    pub(crate) fn keep_slices(&mut self, batch: &Batch) {
+        for slice in self.steps.iter().filter_map(|step| step.slice) {
+            let mut column = SliceColumn::new(Slice::Custom(slice), None);
+            if self.columns.iter().any(|known| known.slice == column.slice) {
+                continue;
+            }
+            column.at = self.kept.len();
+            self.kept.resize(column.at + column.slice.words() * batch.len(), 0);
+            if let Some(holders) = &mut column.holders {
+                slice.cut_all(batch, 0, &mut self.kept[column.at..], holders);
+            }
+            self.columns.push(column);
+        }
+    }
+
+    /// Launches the kernel of `loaded` on the slices of the element that this context is of, and
+    /// adds a step for it. Call it once in [`Element::push`](warpswitch_graph::Element::push).
+    /// `loaded` is `None` if the element has joined no device.
+    pub fn launch<W: Work>(
+        &mut self,
+        cx: &Context<'_>,
+        slice: &'static PacketSlice,
+        loaded: Option<&Arc<Loaded<W>>>,
+    ) {
+        let mut step = Step::new(cx.element());
+        step.slice = Some(slice);
+        let place = self.place(&step, 0);
+        if let (Some(chain), Some(loaded), Some((at, count))) = (&mut self.chain, loaded, place) {
+            step.answers = chain.step(loaded, at, count);
+        }
+        self.steps.push(step);
+    }
+
+    /// Writes the answers of a step that [`Load::launch`] added to `out`, one a packet, in order;
+    /// `missing` for packets without a slice. If the device has none, this thread computes them by
+    /// `work` from the same slices. Returns how many came from the device, and how many not.
+    pub fn answers<W: Work>(
+        &mut self,
+        step: &Step,
+        work: &W,
+        missing: W::Answer,
+        out: &mut Vec<W::Answer>,
+    ) -> (u64, u64) {
+        let packets = self.lens.iter().sum();
+        out.clear();
+        let Some((at, count)) = self.place(step, packets) else {
+            out.resize(packets, missing);
+            return (0, 0);
+        };
+        out.resize(count, missing);
+        let is_on_device = !step.answers.is_empty();
+        match &mut self.chain {
+            Some(chain) if is_on_device => W::unpack(&chain.answers()[step.answers.clone()], out),
+            chain => {
+                let words = match chain {
+                    Some(chain) => &*chain.words_mut(),
+                    None => &self.kept[..],
+                };
+                let form = work.form();
+                self.computed.clear();
+                self.computed.resize(form.answers_len(count), 0);
+                work.answer(&words[at..at + form.keys_len(count)], &mut self.computed);
+                W::unpack(&self.computed, out);
+            }
+        }
+        if let Some(column) = self.column(step) {
+            column.scatter(packets, missing, out);
+        }
+        if is_on_device { (count as u64, 0) } else { (0, count as u64) }
     }
 
     /// Forgets the batch that it was for.
     pub(crate) fn clear(&mut self) {
-        self.columns.clear();
+        match &self.chain {
+            Some(_) => {
+                let holders = self.columns.iter_mut().filter_map(|column| column.holders.as_mut());
+                holders.for_each(Vec::clear);
+            }
+            None => self.columns.clear(),
+        }
+        self.kept.clear();
         self.keyless.clear();
         self.steps.clear();
         self.lens.clear();
@@ -154,6 +264,8 @@ fn lock<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct Home {
     /// The policy that chooses the path of wide batches; unset if all use the device.
     chooser: OnceLock<Arc<Offload>>,
+    /// By element, the number of the column of its slices.
+    columns: OnceLock<Vec<(usize, usize)>>,
     #[expect(clippy::vec_box, reason = "loads travel in boxes, and come back in them")]
     free: Mutex<Vec<Box<Load>>>,
     /// Free loads without a chain.
@@ -187,6 +299,17 @@ impl Home {
         if without.len() < WITHOUT_MAX {
             without.push(load);
         }
+    }
+
+    /// Sets, by element, the number of the column of its slices.
+    pub(crate) fn set_columns(&self, columns: Vec<(usize, usize)>) {
+        _ = self.columns.set(columns);
+    }
+
+    /// The number of the column of an element's slices.
+    fn column_of(&self, element: usize) -> Option<usize> {
+        let columns = self.columns.get()?;
+        columns.iter().find(|(known, _)| *known == element).map(|&(_, column)| column)
     }
 
     /// Has the way of wide batches be chosen.

@@ -70,7 +70,11 @@ pub(super) fn of_chain(cx: &mut Context<'_>) -> Result<Vec<Member>, String> {
         match found {
             Some(class) => members.push(Member { element, class }),
             None if expected != class => {
-                return Err(format!("{name} is invalid here: {wanted} was expected"));
+                let hint = match class.as_str() {
+                    "Dispatcher" => "; chains do not branch: use CHK_ANNO of the elements behind",
+                    _ => "",
+                };
+                return Err(format!("{name} is invalid here: {wanted} was expected{hint}"));
             }
             None if class == FIRST => (expected, takes_kernels) = (LAST[0], true),
             None => {
@@ -104,7 +108,7 @@ pub(super) fn overwritten(cx: &mut Context<'_>, members: &[Member]) -> Vec<Strin
 ///
 /// # Errors
 /// If it does not.
-pub(super) fn expect_chain(cx: &Context<'_>) -> Result<(), String> {
+pub fn expect_chain(cx: &Context<'_>) -> Result<(), String> {
     let origins = cx.flow().origins(PortRef { element: cx.element(), port: 0 });
     let is_member = |element: usize| {
         let class = cx.graph().elements[element].class.as_str();

@@ -13,6 +13,8 @@ use warpswitch_rules::Schema;
 use warpswitch_rules::extract::Extractor;
 use warpswitch_wire::link::LinkType;
 
+use super::anno::Predicate;
+
 /// Words of a packet that are sent without slices, at most.
 pub(super) const FRAME_WORDS: usize = 1536 / 4;
 
@@ -23,6 +25,50 @@ pub enum Family {
     Ipv4,
     /// IPv6.
     Ipv6,
+}
+
+/// A slice that a crate defines for its own device elements: words of each packet. Slices are the
+/// same if they are the same `static`.
+#[derive(Debug)]
+pub struct PacketSlice {
+    name: &'static str,
+    words: usize,
+    cut: fn(&Packet, &mut [u32]) -> bool,
+}
+
+impl PacketSlice {
+    /// A slice of `words` words, at least one; the `Batcher` reports it as `name`. `cut` writes the
+    /// words of one packet, which are 0 before. It returns false for packets that need no lookup:
+    /// these stay off the device.
+    pub const fn new(
+        name: &'static str,
+        words: usize,
+        cut: fn(&Packet, &mut [u32]) -> bool,
+    ) -> Self {
+        assert!(words > 0, "a slice has at least one word");
+        Self { name, words, cut }
+    }
+
+    /// Writes the slices of a batch side by side, whose first packet is number `from`; adds the
+    /// numbers of the packets that have one to `holders`.
+    pub(super) fn cut_all(
+        &self,
+        batch: &Batch,
+        from: usize,
+        room: &mut [u32],
+        holders: &mut Vec<u32>,
+    ) {
+        let mut rooms = room.chunks_exact_mut(self.words);
+        let mut next = rooms.next();
+        for (number, packet) in (from as u32..).zip(batch.iter_ahead()) {
+            let Some(words) = &mut next else { return };
+            words.fill(0);
+            if (self.cut)(packet, words) {
+                holders.push(number);
+                next = rooms.next();
+            }
+        }
+    }
 }
 
 /// What a packet gives a device to look up: a slice of it.
@@ -38,6 +84,8 @@ pub enum Slice {
     IpHeader(u32),
     /// The flow key of an Ethernet frame.
     Key(&'static Schema),
+    /// Words that another crate defines.
+    Custom(&'static PacketSlice),
 }
 
 impl PartialEq for Slice {
@@ -47,6 +95,7 @@ impl PartialEq for Slice {
             | (Slice::Destination(one), Slice::Destination(other)) => one == other,
             (Slice::IpHeader(one), Slice::IpHeader(other)) => one == other,
             (Slice::Key(one), Slice::Key(other)) => std::ptr::eq(*one, *other),
+            (Slice::Custom(one), Slice::Custom(other)) => std::ptr::eq(*one, *other),
             _ => false,
         }
     }
@@ -62,6 +111,7 @@ impl Slice {
             },
             Slice::IpHeader(_) => SLICE_WORDS,
             Slice::Key(schema) => schema.words,
+            Slice::Custom(slice) => slice.words,
         }
     }
 
@@ -74,6 +124,7 @@ impl Slice {
             Slice::Destination(Family::Ipv6) => "IPv6 destination annotation",
             Slice::IpHeader(_) => "IPv4 header and packet length",
             Slice::Key(schema) => schema.name,
+            Slice::Custom(slice) => slice.name,
         }
     }
 
@@ -83,27 +134,96 @@ impl Slice {
     }
 }
 
-/// A slice, and what finds it.
+/// The slices of a wide batch, side by side in the words of a chain.
+#[derive(Debug)]
+pub(crate) struct SliceColumn {
+    pub(super) slice: Slice,
+    /// Where it begins.
+    pub(crate) at: usize,
+    /// The packets that have a slice, by number in the wide batch; `None` if all have one.
+    pub(super) holders: Option<Vec<u32>>,
+}
+
+impl SliceColumn {
+    /// One without slices yet; of all packets only if neither slice nor predicate excludes any.
+    pub(super) fn new(slice: Slice, only: Option<Predicate>) -> Self {
+        let is_sparse = only.is_some() || matches!(slice, Slice::Custom(_));
+        Self { slice, at: 0, holders: is_sparse.then(Vec::new) }
+    }
+
+    /// How many slices there are of a batch of so many packets.
+    pub(crate) fn len(&self, packets: usize) -> usize {
+        self.holders.as_ref().map_or(packets, Vec::len)
+    }
+
+    /// Moves answers, one a slice, to the places of their packets; others get `missing`.
+    pub(crate) fn scatter<T: Copy>(&self, packets: usize, missing: T, answers: &mut Vec<T>) {
+        let Some(holders) = &self.holders else { return };
+        let mut left = holders.len();
+        answers.resize(packets, missing);
+        // From the end: no answer moves to the front.
+        for number in (0..packets).rev() {
+            let has_answer = left > 0 && holders[left - 1] as usize == number;
+            left -= usize::from(has_answer);
+            answers[number] = if has_answer { answers[left] } else { missing };
+        }
+    }
+}
+
+/// A slice, of packets that meet a predicate if there is one, and what finds it.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) slice: Slice,
+    pub(super) only: Option<Predicate>,
     extractor: Option<Extractor>,
 }
 
 impl Part {
     /// Gets ready to find a slice.
-    pub(super) fn new(slice: Slice) -> Self {
+    pub(super) fn new(slice: Slice, only: Option<Predicate>) -> Self {
         let extractor = match slice {
             Slice::Key(schema) => Some(Extractor::new(schema, LinkType::Ethernet)),
             _ => None,
         };
-        Self { slice, extractor }
+        Self { slice, only, extractor }
+    }
+
+    /// Adds the slices of a batch, which begins with packet `from` of its wide batch, to a column,
+    /// whose words are `room`. Packets that do not meet the predicate get none.
+    pub(super) fn add(
+        &self,
+        batch: &Batch,
+        from: usize,
+        column: &mut SliceColumn,
+        room: &mut [u32],
+        (keyless, places): (&mut Vec<(Slice, usize)>, &mut Vec<u32>),
+    ) {
+        let words = self.slice.words();
+        let room = &mut room[column.len(from) * words..][..batch.len() * words];
+        let Some(holders) = &mut column.holders else {
+            return self.cut(batch, from, room, keyless, places);
+        };
+        let before = holders.len();
+        match self.slice {
+            Slice::Custom(slice) => slice.cut_all(batch, from, room, holders),
+            _ => {
+                self.cut(batch, from, room, keyless, places);
+                holders.extend(from as u32..(from + batch.len()) as u32);
+            }
+        }
+        if let Some(only) = self.only {
+            let mut numbers = Vec::with_capacity(batch.len());
+            batch.read_annos(only.place, &mut numbers);
+            keep_only(holders, before, room, words, |number| {
+                numbers[number as usize - from] == only.number
+            });
+        }
     }
 
     /// Writes the slices of a batch, which begins with packet `from` of its wide batch, side by
     /// side; notes which packets have none where that is not seen from the words, and where in
     /// buffers IPv6 destinations were found, 0 for nowhere.
-    pub(super) fn cut(
+    fn cut(
         &self,
         batch: &Batch,
         from: usize,
@@ -161,6 +281,7 @@ impl Part {
                     places.push(u32::try_from(place).unwrap_or(0));
                 }
             }
+            Slice::Custom(_) => {}
         }
     }
 
@@ -187,6 +308,26 @@ impl Part {
             },
         }
     }
+}
+
+/// Removes packets from `holders`, from position `before` on, and their slices from `room`.
+fn keep_only(
+    holders: &mut Vec<u32>,
+    before: usize,
+    room: &mut [u32],
+    words: usize,
+    is_kept: impl Fn(u32) -> bool,
+) {
+    let mut kept = 0;
+    for idx in 0..holders.len() - before {
+        let number = holders[before + idx];
+        if is_kept(number) {
+            room.copy_within(idx * words..(idx + 1) * words, kept * words);
+            holders[before + kept] = number;
+            kept += 1;
+        }
+    }
+    holders.truncate(before + kept);
 }
 
 /// Adds the keys of cached results for frames, see [`frame_key`].
@@ -259,6 +400,51 @@ pub(super) fn copy_frames(batch: &Batch, room: &mut [u32]) {
             let mut last = [0; 4];
             last[..rest.len()].copy_from_slice(rest);
             *word = u32::from_le_bytes(last);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn holders_of(kept: &[bool]) -> Vec<u32> {
+        (0..).zip(kept).filter(|(_, kept)| **kept).map(|(idx, _)| idx).collect()
+    }
+
+    proptest! {
+        /// Slices of excluded packets go, others stay in order, and answers come back to packets.
+        #[test]
+        fn answers_return_to_the_packets_that_have_slices(
+            kept in prop::collection::vec(any::<bool>(), ..40),
+            before in 0..3u32,
+            words in 1..4usize,
+        ) {
+            let first: Vec<u32> = (0..before).collect();
+            let numbers = before..before + kept.len() as u32;
+            let mut holders: Vec<u32> = first.iter().copied().chain(numbers).collect();
+            let mut room: Vec<u32> =
+                (0..kept.len()).flat_map(|idx| vec![before + idx as u32; words]).collect();
+            let is_kept = |number: u32| kept[(number - before) as usize];
+            keep_only(&mut holders, first.len(), &mut room, words, is_kept);
+            let expected: Vec<u32> =
+                holders_of(&kept).into_iter().map(|idx| before + idx).collect();
+            prop_assert_eq!(&holders[first.len()..], &expected[..]);
+            let slices = expected.iter().flat_map(|&number| vec![number; words]);
+            prop_assert!(slices.eq(room[..expected.len() * words].iter().copied()));
+
+            let packets = before as usize + kept.len();
+            let mut answers: Vec<u32> = holders.iter().map(|number| number + 100).collect();
+            let slice = Slice::Destination(Family::Ipv4);
+            let column = SliceColumn { slice, at: 0, holders: Some(holders) };
+            prop_assert_eq!(column.len(packets), answers.len());
+            column.scatter(packets, 7, &mut answers);
+            for (number, &answer) in (0..).zip(&answers) {
+                let has_slice = number < before || is_kept(number);
+                prop_assert_eq!(answer, if has_slice { number + 100 } else { 7 });
+            }
         }
     }
 }

@@ -23,6 +23,7 @@ use warpswitch_packet::{Batch, Frames, Packet};
 use warpswitch_scan::Patterns;
 use warpswitch_wire::link::LinkType;
 
+use super::anno::Predicate;
 use super::place::Offload;
 use super::searches::{Found, Searches, Union};
 
@@ -72,6 +73,8 @@ pub(super) struct TextPart {
     found: [Vec<(u32, u32, u32)>; GROUPS],
     /// Whether results are for an element downstream of the chain.
     is_ahead: bool,
+    /// Which packets each element is for.
+    only: Vec<Option<Predicate>>,
 }
 
 /// The payloads of a wide batch.
@@ -171,14 +174,16 @@ impl TextPart {
             refused: Weak::new(),
             found: [const { Vec::new() }; GROUPS],
             is_ahead: false,
+            only: Vec::new(),
         }
     }
 
-    /// Takes in what an element wants; one that looks at packets in another way gets nothing.
-    pub(super) fn add(&mut self, element: usize, wanted: &Wanted) {
+    /// Takes in what an element wants for packets that meet `only`; one that looks at packets in another way gets nothing.
+    pub(super) fn add(&mut self, element: usize, wanted: &Wanted, only: Option<Predicate>) {
         if self.link == wanted.link {
             self.union.add(element, &wanted.patterns);
             self.is_ahead |= wanted.is_ahead;
+            self.only.push(only);
         }
     }
 
@@ -227,7 +232,11 @@ impl TextPart {
     ) -> usize {
         list.keys.clear();
         for (packet, owner) in batch.iter_ahead().zip(0..) {
-            let place = payload_place(&ids_packet(packet, self.link, 0));
+            let is_meant = |only: &Option<Predicate>| only.is_none_or(|only| only.meets(packet));
+            let place = match self.only.iter().any(is_meant) {
+                true => payload_place(&ids_packet(packet, self.link, 0)),
+                false => None,
+            };
             if self.is_ahead {
                 let key =
                     |p: PayloadPlace| results::key(p.group, packet.headroom() + p.start, p.bytes);

@@ -135,9 +135,10 @@ fn source_count_sums_the_copies_of_all_workers() {
     assert_eq!(read(&mut router, "s.top"), "10.0.0.2 5000\n10.0.0.1 3000");
 }
 
-/// A path in backquotes that ends in `.rs`, if `line` names one.
+/// A path of a source in backquotes, if `line` names one.
 fn named_file(line: &str) -> Option<&str> {
-    line.split('`').find(|word| word.starts_with("examples/") && word.ends_with(".rs"))
+    let is_source = |word: &&str| word.ends_with(".rs") || word.ends_with(".cu");
+    line.split('`').find(|word| word.starts_with("examples/") && is_source(word))
 }
 
 #[test]
@@ -147,7 +148,7 @@ fn page_quotes_equal_the_files() {
     let (mut file, mut quote, mut quotes) = (None, None::<String>, 0);
     for line in page.lines() {
         match (&mut quote, line) {
-            (None, "```rust") => quote = Some(String::new()),
+            (None, "```rust" | "```cuda") => quote = Some(String::new()),
             (None, line) => file = named_file(line).or(file),
             (Some(text), "```") => {
                 let path = file.expect("the page names a file before each quote");
@@ -161,5 +162,5 @@ fn page_quotes_equal_the_files() {
             }
         }
     }
-    assert!(quote.is_none() && quotes >= 2, "{quotes} quotes");
+    assert!(quote.is_none() && quotes >= 3, "{quotes} quotes");
 }

@@ -42,7 +42,7 @@ pub(crate) use live::{Live, Model};
 
 use crate::driver::LaunchShape;
 use crate::kernels::{self, Kernel, KernelShape};
-use crate::work::{Form, Lookup, Work};
+use crate::work::{Form, Lookup, PatchWork, Work};
 
 /// How an image arranges rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -384,14 +384,16 @@ impl Work for Image {
         self.numbers
     }
 
+    fn unpack(words: &[u32], out: &mut [RuleId]) {
+        out.iter_mut().zip(words).for_each(|(out, &id)| *out = RuleId(id));
+    }
+}
+
+impl PatchWork for Image {
     fn patch(&mut self, patch: &Patch) {
         patch.apply(&mut self.words);
         self.numbers = patch.numbers;
         self.id_max = self.id_max.max(patch.id_max);
-    }
-
-    fn unpack(words: &[u32], out: &mut [RuleId]) {
-        out.iter_mut().zip(words).for_each(|(out, &id)| *out = RuleId(id));
     }
 }
 

@@ -12,10 +12,9 @@ use warpswitch_routes::NextHop;
 use warpswitch_wire::checksum::{is_intact, update_u16};
 use warpswitch_wire::ipv4::{HEADER_BYTES, Ipv4};
 
-use crate::driver::LaunchShape;
-use crate::image::{Patch, VIEW_NUMBERS};
-use crate::kernels::{Kernel, KernelShape};
-use crate::work::{Form, Lookup, Work};
+use crate::image::Patch;
+use crate::kernels::Kernel;
+use crate::work::{Form, Lookup, PatchWork, Work};
 
 use super::image::{RouteImage, RouteWork};
 
@@ -172,6 +171,12 @@ impl HeaderImage {
     }
 }
 
+impl PatchWork for HeaderImage {
+    fn patch(&mut self, patch: &Patch) {
+        self.routes.patch(patch);
+    }
+}
+
 impl RouteWork for HeaderImage {
     fn new(words: Vec<u32>) -> Self {
         Self { routes: RouteImage::new(words) }
@@ -200,24 +205,8 @@ impl Work for HeaderImage {
         Kernel::Header4
     }
 
-    fn shape(&self) -> KernelShape {
-        KernelShape { words: SLICE_WORDS, ports_word: 0, compact: false, packed: false }
-    }
-
-    fn launch_shape(&self, _: usize) -> LaunchShape {
-        LaunchShape { threads: 256, keys_per_block: 256, shared_bytes: 0, persistent: false }
-    }
-
     fn words(&self) -> &[u32] {
         self.routes.words()
-    }
-
-    fn numbers(&self) -> [u32; VIEW_NUMBERS] {
-        self.routes.numbers()
-    }
-
-    fn patch(&mut self, patch: &Patch) {
-        self.routes.patch(patch);
     }
 
     fn unpack(words: &[u32], out: &mut [Slice]) {

@@ -25,12 +25,12 @@ use std::marker::PhantomData;
 use warpswitch_routes::{Address, NextHop};
 
 use crate::driver::LaunchShape;
+use crate::image::Patch;
 use crate::image::abi::{
     ROUTE_INNER, ROUTE_KIND_SHIFT, ROUTE_LEAF, ROUTE_LINE, ROUTE_PLACE, UNIT_WORDS,
 };
-use crate::image::{Patch, VIEW_NUMBERS};
-use crate::kernels::{Kernel, KernelShape};
-use crate::work::{Form, Lookup, Work};
+use crate::kernels::Kernel;
+use crate::work::{Form, Lookup, PatchWork, Work};
 
 /// Threads of a block.
 const THREADS: usize = 256;
@@ -82,9 +82,15 @@ pub struct RouteImage<A> {
 }
 
 /// Work over the words of routes.
-pub trait RouteWork: Work {
+pub trait RouteWork: PatchWork {
     /// Over these words, as the writer lays them out.
     fn new(words: Vec<u32>) -> Self;
+}
+
+impl<A: Address> PatchWork for RouteImage<A> {
+    fn patch(&mut self, patch: &Patch) {
+        patch.apply(&mut self.words);
+    }
 }
 
 impl<A: Address> RouteWork for RouteImage<A> {
@@ -164,10 +170,6 @@ impl<A: Address> Work for RouteImage<A> {
         if Self::ADDRESS_WORDS == 1 { Kernel::Route4 } else { Kernel::Route6 }
     }
 
-    fn shape(&self) -> KernelShape {
-        KernelShape { words: Self::ADDRESS_WORDS, ports_word: 0, compact: false, packed: false }
-    }
-
     fn launch_shape(&self, _: usize) -> LaunchShape {
         let per_thread = if Self::ADDRESS_WORDS == 1 { IPV4_PER_THREAD } else { 1 };
         LaunchShape {
@@ -180,14 +182,6 @@ impl<A: Address> Work for RouteImage<A> {
 
     fn words(&self) -> &[u32] {
         &self.words
-    }
-
-    fn numbers(&self) -> [u32; VIEW_NUMBERS] {
-        [0; VIEW_NUMBERS]
-    }
-
-    fn patch(&mut self, patch: &Patch) {
-        patch.apply(&mut self.words);
     }
 
     fn unpack(words: &[u32], out: &mut [NextHop]) {

@@ -31,11 +31,11 @@ use warpswitch_scan::parts::Common;
 use warpswitch_scan::{Case, Patterns};
 
 use crate::driver::LaunchShape;
+use crate::image::VIEW_NUMBERS;
 use crate::image::abi::{
     NONE, PAGE_WORDS, PART_WORDS, SCAN_BUCKET_SHIFT, SCAN_BUCKETS, SCAN_BYTES, SCAN_ENTRIES,
     SCAN_FILTER_SHIFT, SCAN_TINY, padded,
 };
-use crate::image::{Patch, VIEW_NUMBERS};
 use crate::kernels::{Kernel, KernelShape};
 use crate::work::{Form, Lookup, Work};
 
@@ -425,7 +425,7 @@ impl Work for ScanImage {
     }
 
     fn shape(&self) -> KernelShape {
-        KernelShape { words: 4, ports_word: 0, compact: false, packed: false }
+        KernelShape::of_words(4)
     }
 
     fn launch_shape(&self, _: usize) -> LaunchShape {
@@ -446,10 +446,6 @@ impl Work for ScanImage {
 
     fn numbers(&self) -> [u32; VIEW_NUMBERS] {
         self.numbers
-    }
-
-    fn patch(&mut self, patch: &Patch) {
-        patch.apply(&mut self.words);
     }
 
     fn unpack(words: &[u32], out: &mut [Self::Answer]) {

@@ -21,6 +21,7 @@ use super::Offload;
 mod detection;
 mod forward;
 mod ip6;
+mod predicates;
 
 /// All classes, with those of tests.
 pub(crate) fn registry() -> warpswitch_graph::Registry {
@@ -193,7 +194,7 @@ fn chains_keep_the_output_despite_device_faults() {
 /// Runs what `config` makes of each of several `Batcher`s, with devices that do as they should, are
 /// slow, fail, or hang, and without: the outputs stay what they are. `taken` are the handlers that
 /// count answers which elements behind the chain took.
-fn agree(folder: &Folder, config: fn(&str) -> String, taken: &[&str]) {
+fn agree(folder: &Folder, config: impl Fn(&str) -> String, taken: &[&str]) {
     let expected = folder.outputs();
     let none = FaultPlan::default();
     let slow = FaultPlan { delay_chance: 0.5, delay_max: Duration::from_millis(1), ..none };
@@ -202,7 +203,7 @@ fn agree(folder: &Folder, config: fn(&str) -> String, taken: &[&str]) {
     let batchers = [
         "Batcher(IDLE true)",
         "Batcher(SIZE 100, DEPTH 3)",
-        "Batcher(SIZE 7, DEPTH 1, SLICES false)",
+        "Batcher(SIZE 13, DEPTH 1, SLICES false)",
         "Batcher(SIZE 65536, TIMEOUT 1us)",
     ];
     for batcher in batchers {
@@ -531,6 +532,7 @@ fn rejects_invalid_chains() {
     let chain =
         |member: &str| format!("Idle -> Batcher -> HostToDeviceMemcpy -> {member} -> {tail}");
     check(&chain("GPUIPLookup(FOR x)"), "FOR");
+    check(&chain("Dispatcher"), "chains do not branch: use CHK_ANNO");
     let with_counter = |member: &str| chain(member).replace("Idle", "c :: Counter; Idle -> c");
     check(&with_counter("GPUIPLookup(FOR c)"), "cannot compute results for");
     check(&with_counter("GPUIPLookup(FOR c, CHK_ANNO 40=1)"), "not allowed with FOR");

@@ -17,7 +17,7 @@ pub use quality::Quality;
 
 use super::tables::{self, Tuple};
 use super::terms::Value;
-use super::{Draft, Patch, Rules, VIEW_NUMBERS, abi};
+use super::{Draft, Rules, VIEW_NUMBERS, abi};
 use crate::driver::LaunchShape;
 use crate::kernels::{Kernel, KernelShape};
 use crate::work::{Form, Lookup, Work};
@@ -159,11 +159,6 @@ impl Work for HashImage {
 
     fn numbers(&self) -> [u32; VIEW_NUMBERS] {
         self.numbers
-    }
-
-    fn patch(&mut self, patch: &Patch) {
-        patch.apply(&mut self.words);
-        self.numbers = patch.numbers;
     }
 
     fn unpack(words: &[u32], out: &mut [u32]) {

@@ -37,6 +37,7 @@ if [ "${SMOKE:-0}" = 1 ]; then
 	DEVICE=host BATCH=256,8K RUN_MS=1 RUNS=1 THREADS=1 SLOTS=2 KEYS=256
 fi
 device=${DEVICE:-gpu}
+. "$here/provenance.sh"
 name="a pool of threads"
 if [ "$device" = gpu ]; then
 	name=$("$warpswitch" devices --json | sed -n 's/^ *"name": "\(.*\)",*$/\1/p' | head -1)
@@ -234,7 +235,7 @@ fi
 csv=$out/$(date -u +%F)-gswitch.csv
 {
 	echo "# $name"
-	echo "figure,varied,value,engine,kind,batch,unit,ours,paper"
+	echo "figure,varied,value,engine,kind,batch,unit,ours,paper,$provenance_columns"
 	awk -F, -v OFS=, '
 		NR == FNR {
 			unit = $5 == "Gbit/s" ? "Mpps" : $5
@@ -247,7 +248,7 @@ csv=$out/$(date -u +%F)-gswitch.csv
 			place = $1 SUBSEP $3 SUBSEP $4 SUBSEP $5 SUBSEP $7
 			alike = $6 == 8192 || $2 == "batch" || $5 == "cpu"
 			print $0, alike && place in said ? said[place] : ""
-		}' "$here/gswitch.csv" "$rows"
+		}' "$here/gswitch.csv" "$rows" | stamped
 } > "$csv"
 echo "figures in $csv"
 exit $failed

@@ -40,11 +40,12 @@ through() {
 	awk -v OFS=, -v start="$app,$mode,$mpps,$size,$timeout_us" '
 		$1 == "took" { count = $2; p50 = $3; p99 = $4 }
 		$1 == "most" { print start, count, p50 * 1e6, p99 * 1e6, $2 * 1e6, $3 * 1e6 }
-	' run.said | tee -a "$latency"
+	' run.said | stamped | tee -a "$latency"
 }
 
 latency=$out/$(date -u +%F)-offload-latency.csv
 header=app,mode,mpps,batch,timeout_us,packets,p50_us,p99_us,max_us,mean_us
+header+=,$provenance_columns
 [ -s "$latency" ] || echo "$header" > "$latency"
 rate=${LATENCY_MPPS:-1} slow=${LATENCY_SLOW_MPPS:-0.1}
 through core "$rate" - -

@@ -63,6 +63,7 @@ sizes=${SIZES:-64 128 256 512 1024 1514}
 modes=" ${MODES:-core cores auto chain chains frames} "
 cores=${CORES:-$(nproc)}
 device=${DEVICE:-gpu}
+. "$here/provenance.sh"
 batch=${BATCH:-2048}
 depth=${DEPTH:-4}
 warm=${WARM:-0.5}
@@ -177,7 +178,7 @@ note() {
 			median = of[int((NR + 1) / 2)]
 			gbit = mode == "ratio" ? "" : median * (bytes + 24) * 8 / 1000
 			print app, bytes, mode, batch, workers, median, of[1], of[NR], gbit, share
-		}' | tee -a "$csv"
+		}' | stamped | tee -a "$csv"
 }
 
 # measure APP BYTES MODE: a row of rates.
@@ -211,6 +212,7 @@ median() { printf '%s\n' "$@" | awk '{ of[NR] = $1 } END { print of[int((NR + 1)
 
 csv=$out/$(date -u +%F)-offload${SUFFIX:+-$SUFFIX}.csv
 header=app,frame_bytes,mode,batch,workers,mpps,mpps_min,mpps_max,gbit_s,device_share
+header+=,$provenance_columns
 [ -s "$csv" ] || echo "$header" > "$csv"
 if [[ $what = *' rates '* ]]; then
 	for app in $apps; do

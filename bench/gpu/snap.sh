@@ -29,6 +29,7 @@ if [ "${SMOKE:-0}" = 1 ]; then
 	DEVICE=host RULES=100 ROUTES=100 WORDS=100 RUN_MS=1 RUNS=1 batches=256,1K pages=1,4
 fi
 device=${DEVICE:-gpu}
+. "$here/provenance.sh"
 name="a pool of threads"
 if [ "$device" = gpu ]; then
 	name=$("$warpswitch" devices --json | sed -n 's/^ *"name": "\(.*\)",*$/\1/p' | head -1)
@@ -178,13 +179,13 @@ fi
 
 {
 	echo "# $name"
-	echo "figure,varied,value,engine,kind,batch,unit,ours,paper"
+	echo "figure,varied,value,engine,kind,batch,unit,ours,paper,$provenance_columns"
 	awk -F, -v OFS=, '
 		NR == FNR { if ($1 !~ /^#/) said[$1, $2, $3, $4, $5] = $6; next }
 		$8 > 0 {
 			place = $1 SUBSEP $3 SUBSEP $4 SUBSEP $5 SUBSEP $7
 			print $0, place in said ? said[place] : ""
-		}' "$here/snap.csv" "$rows"
+		}' "$here/snap.csv" "$rows" | stamped
 } > "$csv"
 echo "figures in $csv"
 exit $failed

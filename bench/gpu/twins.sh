@@ -36,7 +36,9 @@ echo "FromDump(out0, STOP true) -> c :: Counter -> Discard;
 
 failed=0
 csv=$out/$(date -u +%F)-twins.csv
-echo "configuration,way,device,frames,alerts,device_share,same" > "$csv"
+case " ${DEVICES:-host gpu} " in *' gpu '*) device=gpu ;; *) device=host ;; esac
+. "$here/provenance.sh"
+echo "configuration,way,device,frames,alerts,device_share,same,$provenance_columns" > "$csv"
 
 # leave AS FILE WHEN DEVICE ALERTS…: runs a configuration; leaves AS.sum, and rows' numbers.
 leave() {
@@ -76,7 +78,7 @@ twins() {
 		echo "twins.sh: $name leaves $frames frames, $lines alerts: nothing to compare" >&2
 		failed=1
 	fi
-	echo "$name,serial,-,$frames,$lines,0,yes" | tee -a "$csv"
+	echo "$name,serial,-,$frames,$lines,0,yes" | stamped | tee -a "$csv"
 	for device in ${DEVICES:-host gpu}; do
 		for way in ahead twin; do
 			file=$name
@@ -88,7 +90,7 @@ twins() {
 			else
 				failed=1
 			fi
-			echo "$name,$way,$device,$frames,$lines,$share,$same" | tee -a "$csv"
+			echo "$name,$way,$device,$frames,$lines,$share,$same" | stamped | tee -a "$csv"
 		done
 	done
 }

@@ -11,6 +11,7 @@
 //! OUT/offload.sh    what a card gives to whole configurations; apps.sh has these, latency.sh times
 //! OUT/snap.sh       puts that beside what Snap says, which snap.csv has
 //! OUT/twins.sh      whether the configurations of OUT/conf/ leave the same whoever does the work
+//! OUT/provenance.sh what the rows of all these scripts name: commit, machine and date
 //! OUT/figures.sh    sweeps what GSwitch's figures vary; gswitch.csv has the paper's values
 //! ```
 
@@ -43,8 +44,9 @@ const SETS: [&str; 13] = [
 ];
 
 /// What lies in bench/gpu.
-const SCRIPTS: [&str; 9] = [
+const SCRIPTS: [&str; 10] = [
     "run.sh",
+    "provenance.sh",
     "figures.sh",
     "gswitch.csv",
     "offload.sh",

@@ -54,16 +54,26 @@ pub fn files() -> Result<Vec<SourceFile>> {
 }
 
 fn tracked(root: &Path) -> Option<Vec<String>> {
+    let list = git_in(root, &["ls-files", "-z"])?;
+    let paths: Vec<String> = list.split('\0').filter(|p| !p.is_empty()).map(Into::into).collect();
+    (!paths.is_empty()).then_some(paths)
+}
+
+/// The output of a git command on the checkout; none if it fails.
+pub fn git(args: &[&str]) -> Option<String> {
+    git_in(&root(), args)
+}
+
+fn git_in(folder: &Path, args: &[&str]) -> Option<String> {
     // A checkout may belong to another user than the one who checks it.
     let output = Command::new("git")
-        .args(["-c", "safe.directory=*", "ls-files", "-z"])
-        .current_dir(root)
+        .args(["-c", "safe.directory=*"])
+        .args(args)
+        .current_dir(folder)
         .output()
         .ok()
         .filter(|output| output.status.success())?;
-    let list = String::from_utf8(output.stdout).ok()?;
-    let paths: Vec<String> = list.split('\0').filter(|p| !p.is_empty()).map(Into::into).collect();
-    (!paths.is_empty()).then_some(paths)
+    String::from_utf8(output.stdout).ok()
 }
 
 fn walked(root: &Path) -> Result<Vec<String>> {

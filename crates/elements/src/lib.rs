@@ -14,6 +14,7 @@ mod calls;
 mod capture;
 mod control;
 mod copies;
+mod digits;
 pub mod docs;
 mod ethernet;
 mod format;

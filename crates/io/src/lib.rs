@@ -28,6 +28,6 @@ mod tests;
 
 pub use error::{IoError, IoErrorKind};
 pub use folder::name_folder;
-pub use reader::{CaptureReader, FRAME_BYTES_MAX, Frame};
+pub use reader::{BurstEnd, CaptureReader, FRAME_BYTES_MAX, Frame};
 pub use source::Unpacked;
 pub use writer::{CaptureFormat, CaptureOptions, CaptureWriter, UnknownFormat};

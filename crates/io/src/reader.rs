@@ -29,6 +29,17 @@ pub struct Frame<'a> {
     pub link_type: LinkType,
 }
 
+/// Why a burst of frames ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BurstEnd {
+    /// It has as many frames as were wanted.
+    Full,
+    /// There is nothing to read now; there may be more later.
+    Later,
+    /// The capture ended, or failed before.
+    End,
+}
+
 /// Where in a source's window a frame is.
 #[derive(Debug)]
 pub(crate) struct Found {
@@ -138,6 +149,33 @@ impl CaptureReader {
     /// Bytes of the capture that were read, unpacked: up to the end of the last frame.
     pub fn position(&self) -> u64 {
         self.source.offset() + self.pending_bytes as u64
+    }
+
+    /// Where the frame that was given out last begins, in bytes of the capture.
+    pub fn frame_position(&self) -> u64 {
+        self.source.offset()
+    }
+
+    /// Hands up to `frames_max` frames to `take`, which returns whether it wants more.
+    ///
+    /// # Errors
+    /// As [`CaptureReader::next_frame`], behind the frames before, but none that is of now only.
+    #[inline]
+    pub fn read_burst(
+        &mut self,
+        frames_max: usize,
+        mut take: impl FnMut(Frame<'_>) -> bool,
+    ) -> Result<BurstEnd, IoError> {
+        for _ in 0..frames_max {
+            match self.next_frame() {
+                Ok(Some(frame)) if take(frame) => {}
+                Ok(Some(_)) => break,
+                Ok(None) => return Ok(BurstEnd::End),
+                Err(error) if error.is_later() => return Ok(BurstEnd::Later),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(BurstEnd::Full)
     }
 
     /// The next frame, or none at the end, and after an error that is not of now only.

@@ -63,7 +63,7 @@ Examples:
 
 /// A software switch and packet processor
 #[derive(Debug, Parser)]
-#[command(name = "warpswitch", version, long_about = LONG_ABOUT, after_long_help = EXTRA)]
+#[command(name = "warpswitch", version = warpswitch_provenance::VERSION, long_about = LONG_ABOUT, after_long_help = EXTRA)]
 #[command(max_term_width = 100, arg_required_else_help = true, subcommand_required = true)]
 pub struct Cli {
     /// When to use colours [default: on a terminal, unless NO_COLOR is set]

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use warpswitch_io::{CaptureReader, Frame, IoError};
+use warpswitch_io::CaptureReader;
 
 use crate::exit::bad_input;
 use crate::load;
@@ -15,17 +15,6 @@ const LOOK: Duration = Duration::from_millis(10);
 /// What is written waits so long at most while there is always more to read.
 pub const FLUSH: Duration = Duration::from_secs(1);
 
-/// What a look at a capture brought.
-#[derive(Debug)]
-pub enum Look<'a> {
-    /// A frame.
-    Frame(Frame<'a>),
-    /// Nothing now; there may be more later.
-    Later,
-    /// Nothing: this was the end.
-    End,
-}
-
 /// Opens a capture, `-` is the standard input: a look at it does not wait for who writes to a pipe.
 ///
 /// # Errors
@@ -35,19 +24,6 @@ pub fn open(path: &Path) -> anyhow::Result<CaptureReader> {
     let mut reader = reader.map_err(bad_input)?;
     reader.never_wait();
     Ok(reader)
-}
-
-/// The next frame, if there is one now.
-///
-/// # Errors
-/// Those of [`CaptureReader::next_frame`], but for that of now only.
-pub fn look(reader: &mut CaptureReader) -> Result<Look<'_>, IoError> {
-    match reader.next_frame() {
-        Ok(Some(frame)) => Ok(Look::Frame(frame)),
-        Ok(None) => Ok(Look::End),
-        Err(error) if error.is_later() => Ok(Look::Later),
-        Err(error) => Err(error),
-    }
 }
 
 /// Lets some time go by before the next look at a pipe that had nothing.

@@ -22,6 +22,7 @@ mod output;
 mod packets;
 mod payloads;
 mod pipeline;
+mod provenance;
 mod routes;
 mod table;
 mod tally;

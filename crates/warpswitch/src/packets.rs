@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context;
-use warpswitch_io::{CaptureReader, IoErrorKind};
+use warpswitch_io::{BurstEnd, CaptureReader, IoErrorKind};
 use warpswitch_rules::diagnostic::Diagnostics;
 use warpswitch_rules::extract::{Extractor, NoKey};
 use warpswitch_rules::format::TraceFormat;
@@ -12,7 +12,7 @@ use warpswitch_rules::{KeyBuf, RuleId, Schema};
 use warpswitch_wire::link::LinkType;
 
 use crate::exit::bad_input;
-use crate::live::{self, Look};
+use crate::live;
 use crate::load;
 use crate::trace_blocks::{Block, TraceBlocks};
 
@@ -205,23 +205,21 @@ impl Source {
 impl Capture {
     fn fill(&mut self, frames: &mut Frames) -> anyhow::Result<()> {
         frames.in_port = self.in_port;
-        while self.truncated.is_none()
-            && frames.spans.len() < BATCH_FRAMES
-            && frames.bytes.len() < BATCH_FRAME_BYTES
-        {
-            match live::look(&mut self.reader) {
-                Ok(Look::Frame(frame)) => {
-                    frames.bytes.extend_from_slice(frame.data);
-                    frames.spans.push(Span {
-                        end: frames.bytes.len(),
-                        wire_bytes: frame.original_bytes,
-                        link: frame.link_type,
-                    });
-                }
-                Ok(Look::End) => break,
+        let Frames { bytes, spans, .. } = frames;
+        while self.truncated.is_none() {
+            let read = self.reader.read_burst(BATCH_FRAMES, |frame| {
+                bytes.extend_from_slice(frame.data);
+                spans.push(Span {
+                    end: bytes.len(),
+                    wire_bytes: frame.original_bytes,
+                    link: frame.link_type,
+                });
+                bytes.len() < BATCH_FRAME_BYTES
+            });
+            match read {
                 // Answers to what is there do not wait for more.
-                Ok(Look::Later) if !frames.spans.is_empty() => break,
-                Ok(Look::Later) => live::wait(),
+                Ok(BurstEnd::Later) if spans.is_empty() => live::wait(),
+                Ok(_) => break,
                 Err(error) if error.kind() == IoErrorKind::Truncated => {
                     self.truncated = Some(error.to_string());
                 }

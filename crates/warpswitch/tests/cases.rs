@@ -175,7 +175,18 @@ const MEASURED: [&str; 14] = [
     "value",
 ];
 
+/// JSON members that say where and when something was measured.
+const PROVENANCE: [&str; 3] = ["commit", "machine", "date"];
+
 fn steady_line(line: &str) -> String {
+    for name in PROVENANCE {
+        let member = format!("\"{name}\": \"");
+        if line.trim_start().starts_with(&member) {
+            let head = &line[..line.find(&member).unwrap_or_default()];
+            let comma = if line.trim_end().ends_with(',') { "," } else { "" };
+            return format!("{head}{member}X\"{comma}\n");
+        }
+    }
     for name in MEASURED {
         let member = format!("\"{name}\": ");
         if let Some(at) = line.find(&member) {
@@ -272,6 +283,7 @@ fn measured_numbers_are_replaced_and_others_kept() {
     assert_eq!(steady("  \"mpps\": 1.5,\n"), "  \"mpps\": N,\n");
     assert_eq!(steady("  \"mpps\": null,\n"), "  \"mpps\": null,\n");
     assert_eq!(steady("  \"packets\": 15,\n"), "  \"packets\": 15,\n");
+    assert_eq!(steady("  \"commit\": \"1a2b\",\n"), "  \"commit\": \"X\",\n");
     let line = "2 packets in 1.5 ms (3 Kpps): tuple on 1 thread, 3 rules\n";
     assert_eq!(steady(line), "2 packets in T (R): tuple on 1 thread, 3 rules\n");
 }

@@ -36,6 +36,7 @@ struct Report {
 struct Case {
     name: String,
     traffic: String,
+    source: String,
     entries: usize,
     rates: Vec<Rate>,
     #[serde(default)]
@@ -62,12 +63,12 @@ pub fn measure(options: &Options) -> Result<()> {
             .context("warpswitch bench graph: not the JSON agreed on")?;
         for case in &report.cases {
             if let Some(error) = &case.error {
-                bail!("{}, {}: {error}", case.name, case.traffic);
+                bail!("{}, {}, {}: {error}", case.name, case.traffic, case.source);
             }
             add(&mut measured, case, report.frames);
         }
     }
-    println!("\n== graph: packets per second of one core, memory to memory");
+    println!("\n== graph: packets per second of one core");
     measured.iter().for_each(|one| print!("{}", one.table()));
     if options.record {
         record::write(&measured)?;
@@ -81,6 +82,8 @@ fn add(measured: &mut Vec<Measured>, case: &Case, frames: usize) {
         "-" => format!("graph-{}", case.name),
         traffic => format!("graph-{}-{traffic}", case.name),
     };
+    // Frames from memory have the names of records from before there was another source.
+    let name = if case.source == "memory" { name } else { format!("{name}-{}", case.source) };
     let figure = |name: String, mpps: f64, ns: f64, is_peer: bool| Figures {
         name,
         mpps: Some(mpps),
@@ -119,7 +122,7 @@ mod tests {
     #[test]
     fn the_quietest_round_of_each_batch_is_kept() {
         let text = r#"{"frames":9,"frame_bytes":60,"runs":1,"run_ms":1,"cases":[
-            {"name":"sdn","traffic":"uniform","entries":7,"shares":[],"stated":[],"rates":[
+            {"name":"sdn","traffic":"uniform","source":"memory","entries":7,"shares":[],"stated":[],"rates":[
                 {"batch":1,"mpps":2.0,"mpps_min":2.0,"mpps_max":2.0,"ns":500.0,"had_core":1.0},
                 {"batch":64,"mpps":9.0,"mpps_min":9.0,"mpps_max":9.0,"ns":111.0,"had_core":1.0}
             ]}]}"#;

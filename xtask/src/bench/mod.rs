@@ -42,6 +42,9 @@ struct Options {
 /// Runs the definitions named, or all of them.
 pub fn run(args: &[String]) -> Result<()> {
     let options = parse(args)?;
+    if options.record {
+        record::require_clean_tree()?;
+    }
     if options.names.iter().any(|name| name == ROUTES) {
         return run_routes(options);
     }

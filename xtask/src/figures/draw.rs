@@ -37,11 +37,11 @@ struct Series<'a> {
     points: Vec<(f64, f64)>,
 }
 
-/// Draws the rows of one figure.
+/// Draws the rows of one figure; the caption names `record`, their file.
 ///
 /// # Errors
 /// If there is no such figure, or no row of it.
-pub fn svg(paper: &Paper, sweep: &Sweep, figure: &str) -> Result<String> {
+pub fn svg(paper: &Paper, sweep: &Sweep, record: &str, figure: &str) -> Result<String> {
     let title =
         paper.title(figure).with_context(|| format!("{} has no such figure", paper.name))?;
     let rows: Vec<&Row> = sweep.rows.iter().filter(|row| row.figure == figure).collect();
@@ -53,8 +53,11 @@ pub fn svg(paper: &Paper, sweep: &Sweep, figure: &str) -> Result<String> {
         root.fill(&WHITE)?;
         let (head, body) = root.split_vertically(HEAD_HEIGHT);
         head.draw(&Text::new(title, (16, 12), (FONT, 21).into_font().color(&INK)))?;
-        let whose = format!("ours: {}; the paper's: {}", sweep.device, paper.machine);
-        head.draw(&Text::new(whose, (16, 36), (FONT, 15).into_font().color(&FAINT)))?;
+        head.draw(&Text::new(
+            caption(paper, sweep, record),
+            (16, 36),
+            (FONT, 15).into_font().color(&FAINT),
+        ))?;
         let (plots, legend) = body.split_horizontally(SIZE.0 - LEGEND_WIDTH);
         for (area, rows) in plots.split_evenly((1, panels.len())).iter().zip(&panels) {
             let unit = rows[0].unit;
@@ -65,6 +68,15 @@ pub fn svg(paper: &Paper, sweep: &Sweep, figure: &str) -> Result<String> {
         root.present()?;
     }
     Ok(text)
+}
+
+/// Machines, record, commit and date.
+fn caption(paper: &Paper, sweep: &Sweep, record: &str) -> String {
+    let machines = format!("ours: {}; the paper's: {}", sweep.device, paper.machine);
+    match sweep.provenance.as_str() {
+        "" => format!("{machines}; record {record}"),
+        from => format!("{machines}; record {record}, {from}"),
+    }
 }
 
 /// The rows of each panel.
@@ -280,12 +292,13 @@ mod tests {
             "8a,classes,16,tuple,end-to-end,262144,Mpps,1300,",
             "7,rules,256,turbo,end-to-end,8192,Mpps,1300,",
         ]);
-        let drawn = svg(&GSWITCH, &sweep, "8a").unwrap();
+        let drawn = svg(&GSWITCH, &sweep, "day.csv", "8a").unwrap();
         // Five marks of ours, and one for each of the two kinds in the legend.
         assert_eq!(drawn.matches("<circle").count(), 5 + 2);
         for word in [
             "Figure 8a: rate by classes, N = 1K",
             "ours: A &lt;card&gt;",
+            "; record day.csv",
             "batches of 8K",
             "batches of 256K",
             "million packets a second",
@@ -299,9 +312,20 @@ mod tests {
             assert!(drawn.contains(word), "{word}");
         }
         assert!(!drawn.contains("turbo"), "a row of another figure");
-        assert_eq!(drawn, svg(&GSWITCH, &sweep, "8a").unwrap());
-        assert!(svg(&GSWITCH, &sweep, "9b").is_err(), "no row");
-        assert!(svg(&GSWITCH, &sweep, "12").is_err(), "no such figure");
+        assert_eq!(drawn, svg(&GSWITCH, &sweep, "day.csv", "8a").unwrap());
+        assert!(svg(&GSWITCH, &sweep, "day.csv", "9b").is_err(), "no row");
+        assert!(svg(&GSWITCH, &sweep, "day.csv", "12").is_err(), "no such figure");
+    }
+
+    #[test]
+    fn captions_name_record_commit_and_date() {
+        let header = "figure,varied,value,engine,kind,batch,unit,ours,paper,commit,machine,date";
+        let row =
+            |batch| format!("7,rules,256,turbo,kernel,{batch},Mpps,9,,1a2b,A card,2026-11-25");
+        let text = format!("# A card\n{header}\n{}\n{}\n", row(256), row(1024));
+        let sweep = super::super::rows::read(&text).unwrap();
+        let drawn = svg(&GSWITCH, &sweep, "day.csv", "7").unwrap();
+        assert!(drawn.contains("; record day.csv, commit 1a2b, 2026-11-25\n"), "{drawn}");
     }
 
     #[test]
@@ -313,14 +337,14 @@ mod tests {
             "latency,batch,512,mean,end-to-end,512,us,300,380.4",
             "latency,batch,512,mean,cpu,256,us,30,",
         ]);
-        let drawn = svg(&SNAP, &sweep, "table1").unwrap();
+        let drawn = svg(&SNAP, &sweep, "day.csv", "table1").unwrap();
         assert_eq!(drawn.matches("<circle").count(), 3 + 1);
         for word in ["percent of the forwarder", "all cores", "with the card", "Tesla C2070"] {
             assert!(drawn.contains(word), "{word}");
         }
-        let drawn = svg(&SNAP, &sweep, "latency").unwrap();
+        let drawn = svg(&SNAP, &sweep, "day.csv", "latency").unwrap();
         assert_eq!(drawn.matches("<circle").count(), 2 + 2);
         assert!(drawn.contains(">\nmicroseconds") && drawn.contains("without a card"), "{drawn}");
-        assert!(svg(&SNAP, &sweep, "5a").is_err(), "a figure of another paper");
+        assert!(svg(&SNAP, &sweep, "day.csv", "5a").is_err(), "a figure of another paper");
     }
 }

@@ -30,11 +30,13 @@ pub fn run(args: &[String]) -> Result<()> {
     })?;
     let text = fs::read_to_string(csv).with_context(|| format!("cannot read {}", csv.display()))?;
     let sweep = rows::read(&text).with_context(|| format!("{}", csv.display()))?;
+    let record = csv.file_name().unwrap_or_default().to_string_lossy();
     let out = out.unwrap_or_else(|| csv.with_file_name("figures"));
     fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
     for name in sweep.figures() {
         let path = out.join(format!("{}-{name}.svg", paper.name));
-        let svg = draw::svg(paper, &sweep, name).with_context(|| format!("figure {name}"))?;
+        let svg =
+            draw::svg(paper, &sweep, &record, name).with_context(|| format!("figure {name}"))?;
         fs::write(&path, svg).with_context(|| format!("cannot write {}", path.display()))?;
         println!("{}", path.display());
     }

@@ -3,6 +3,8 @@
 use anyhow::{Context, Result, bail};
 
 const HEADER: &str = "figure,varied,value,engine,kind,batch,unit,ours,paper";
+/// Further columns, which older records lack.
+const PROVENANCE: &str = ",commit,machine,date";
 
 /// What a figure is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +50,8 @@ pub struct Row {
 pub struct Sweep {
     /// The card's name.
     pub device: String,
+    /// Commits and dates of the rows, each once, as a text; empty for older records.
+    pub provenance: String,
     pub rows: Vec<Row>,
 }
 
@@ -68,13 +72,16 @@ impl Sweep {
 pub fn read(text: &str) -> Result<Sweep> {
     let mut device = None;
     let mut has_header = false;
+    let mut provenance: Vec<String> = Vec::new();
     let mut rows = Vec::new();
     for (idx, line) in text.lines().enumerate() {
         if let Some(comment) = line.strip_prefix('#') {
             device.get_or_insert_with(|| comment.trim().to_owned());
         } else if has_header {
-            rows.push(row(line).with_context(|| format!("line {}: {line}", idx + 1))?);
-        } else if line == HEADER {
+            let (row, from) = row(line).with_context(|| format!("line {}: {line}", idx + 1))?;
+            rows.push(row);
+            provenance.extend(from.filter(|from| !provenance.contains(from)));
+        } else if line.strip_suffix(PROVENANCE).unwrap_or(line) == HEADER {
             has_header = true;
         } else {
             bail!("line {}: expected the columns {HEADER}, not {line}", idx + 1);
@@ -83,14 +90,22 @@ pub fn read(text: &str) -> Result<Sweep> {
     if rows.is_empty() {
         bail!("there is no row");
     }
-    Ok(Sweep { device: device.unwrap_or_else(|| "unknown".to_owned()), rows })
+    let device = device.unwrap_or_else(|| "unknown".to_owned());
+    Ok(Sweep { device, provenance: provenance.join("; "), rows })
 }
 
-fn row(line: &str) -> Result<Row> {
+/// A row, and its commit and date if it has them.
+fn row(line: &str) -> Result<(Row, Option<String>)> {
     let columns: Vec<&str> = line.split(',').collect();
-    let &[figure, varied, value, engine, kind, batch, unit, ours, paper] = columns.as_slice()
+    let &[figure, varied, value, engine, kind, batch, unit, ours, paper, ref from @ ..] =
+        columns.as_slice()
     else {
         bail!("{} columns, not {}", columns.len(), HEADER.split(',').count());
+    };
+    let from = match from {
+        [] => None,
+        [commit, _machine, date] => Some(format!("commit {commit}, {date}")),
+        more => bail!("{} columns behind 'paper', not 3", more.len()),
     };
     let words = [figure, varied, value, engine];
     if words.iter().any(|word| word.is_empty()) {
@@ -115,7 +130,7 @@ fn row(line: &str) -> Result<Row> {
     let batch = batch.parse().with_context(|| format!("the batch '{batch}'"))?;
     let paper = if paper.is_empty() { None } else { Some(positive(paper)?) };
     let ours = positive(ours)?;
-    Ok(Row { figure, varied, value, engine, kind, batch, unit, ours, paper })
+    Ok((Row { figure, varied, value, engine, kind, batch, unit, ours, paper }, from))
 }
 
 /// A number that has a place on a logarithmic axis.

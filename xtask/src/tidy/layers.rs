@@ -29,8 +29,23 @@ const BELOW_ELEMENTS: &[&str] =
 
 /// Every room below the binary.
 const ALL: &[&str] = &[
-    "wire", "packet", "rules", "classify", "routes", "scan", "ids", "flow", "io", "openflow",
-    "gpu", "graph", "elements", "inspect", "offload", "runtime",
+    "wire",
+    "packet",
+    "rules",
+    "classify",
+    "routes",
+    "scan",
+    "ids",
+    "flow",
+    "io",
+    "openflow",
+    "gpu",
+    "graph",
+    "elements",
+    "inspect",
+    "offload",
+    "runtime",
+    "provenance",
 ];
 
 /// The table. `ids` may import `scan`, whose searches it confirms, `rules` for diagnostics, and
@@ -69,6 +84,7 @@ pub const ROOMS: &[Room] = &[
         ],
     },
     Room { name: "runtime", layer: 8, may_import: &["wire", "packet", "rules", "io", "graph"] },
+    Room { name: "provenance", layer: 8, may_import: &[] },
     Room { name: "warpswitch", layer: 9, may_import: ALL },
     Room { name: "python", layer: 9, may_import: ALL },
     Room { name: "testkit", layer: DEV, may_import: ALL },

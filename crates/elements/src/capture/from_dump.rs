@@ -44,6 +44,8 @@
 //! | `filename`, `filesize`, `filepos`, `packet_filepos` | read | name, bytes, bytes, bytes |
 //! | `count`, `packets` | read | packets |
 //! | `reset_counts`, `reset_timing` | write | |
+//! | `burst` | read, write | packets per batch, as `BURST` |
+//! | `rewind` | write | starts again at the beginning of the file; with `END_CALL`, replays it in a loop |
 //! | `extend_interval` | write | seconds to add to the end time |
 //!
 //! # Drops
@@ -64,7 +66,7 @@ use warpswitch_graph::language::args::{Args, ArgsError, Fixed, FromArg, NoNames,
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Time,
 };
-use warpswitch_io::CaptureReader;
+use warpswitch_io::{BurstEnd, CaptureReader, IoError};
 use warpswitch_packet::{BATCH_LEN_MAX, Batch, Packet};
 use warpswitch_wire::link::LinkType;
 
@@ -259,18 +261,11 @@ impl FromDump {
                 return Look::Nothing;
             }
             Err(error) if error.is_later() => {
-                self.is_dry = true;
-                cx.set_timer(0, next_look(cx));
+                self.look_later(cx);
                 return Look::Nothing;
             }
             Err(error) => {
-                let fault = format!("{}: {error}", cx.declaration());
-                self.close();
-                if self.has_undelivered {
-                    self.fault = Some(fault);
-                } else {
-                    cx.say(&fault);
-                }
+                self.fail(cx, &error);
                 return Look::Nothing;
             }
         };
@@ -278,6 +273,59 @@ impl FromDump {
         let packet = device::packet_of(cx, &frame);
         (self.packet_position, self.position) = (start, capture.position());
         Look::Found((packet, link))
+    }
+
+    /// Whether each frame of the first one's link type is delivered as it is, at once.
+    fn delivers_all(&self) -> bool {
+        let is_kept = self.waiting.is_some() || self.late.is_some() || self.fault.is_some();
+        let is_timed = self.pace.is_some() || self.start != Bound::None || self.end != Bound::None;
+        let is_filtered = self.force_ip
+            || self.sample < SAMPLE_ALL
+            || self.position < self.file_position
+            || self.first_link.is_none_or(|link| link == LinkType::RawIp);
+        self.capture.is_some() && !is_kept && !is_timed && !is_filtered
+    }
+
+    /// Fills `batch` up to `packets`, if [`FromDump::delivers_all`].
+    fn read_burst(&mut self, cx: &mut Context<'_>, batch: &mut Batch, packets: usize) {
+        let Some(capture) = &mut self.capture else { return };
+        let (before, first_link, late) = (batch.len(), self.first_link, &mut self.late);
+        let end = capture.read_burst(packets - before, |frame| {
+            let packet = device::packet_of(cx, &frame);
+            let is_like_first = Some(frame.link_type) == first_link;
+            if is_like_first {
+                batch.push(packet);
+            } else {
+                *late = Some((packet, frame.link_type));
+            }
+            is_like_first
+        });
+        (self.packet_position, self.position) = (capture.frame_position(), capture.position());
+        self.count += (batch.len() - before) as u64;
+        self.has_undelivered = !batch.is_empty();
+        match end {
+            Ok(BurstEnd::Full) => {}
+            Ok(BurstEnd::Later) => self.look_later(cx),
+            Ok(BurstEnd::End) => self.close(),
+            Err(error) => self.fail(cx, &error),
+        }
+    }
+
+    /// Looks again in a while at a pipe that has nothing now.
+    fn look_later(&mut self, cx: &mut Context<'_>) {
+        self.is_dry = true;
+        cx.set_timer(0, next_look(cx));
+    }
+
+    /// Ends the capture, and reports why behind the packets before.
+    fn fail(&mut self, cx: &mut Context<'_>, error: &IoError) {
+        let fault = format!("{}: {error}", cx.declaration());
+        self.close();
+        if self.has_undelivered {
+            self.fault = Some(fault);
+        } else {
+            cx.say(&fault);
+        }
     }
 
     /// Passes over a packet that is not to be given, or ends with it.
@@ -407,6 +455,13 @@ impl FromDump {
                 break;
             }
             self.has_undelivered = !batch.is_empty();
+            if self.delivers_all() {
+                self.read_burst(cx, &mut batch, packets.min(BATCH_LEN_MAX));
+                if self.is_dry {
+                    break;
+                }
+                continue;
+            }
             match self.next_due(cx) {
                 Look::Found(packet) => batch.push(packet),
                 Look::Passed => {}
@@ -454,6 +509,25 @@ impl FromDump {
 
     fn shown(&self) -> &str {
         if self.filename == "-" { "<stdin>" } else { &self.filename }
+    }
+
+    /// Starts over with the first frame. Times of the arguments stay what they are.
+    fn rewind(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        if self.filesize.is_none() {
+            return Err(format!("{}: a stream cannot be read again", self.shown()));
+        }
+        self.open()?;
+        for (packet, _) in self.waiting.take().into_iter().chain(self.late.take()) {
+            cx.pool().recycle(packet);
+        }
+        if self.end == Bound::None && self.end_ns != 0 {
+            self.end = Bound::At(self.end_ns);
+        }
+        (self.active, self.has_called, self.fault) = (true, false, None);
+        if let Some(pace) = &mut self.pace {
+            pace.restart();
+        }
+        Ok(())
     }
 
     /// Opens the capture.
@@ -581,6 +655,8 @@ impl Element for FromDump {
                 HandlerSpec::read("packets"),
                 HandlerSpec::button("reset_counts"),
                 HandlerSpec::button("reset_timing"),
+                HandlerSpec::both("burst"),
+                HandlerSpec::button("rewind"),
                 HandlerSpec::write("extend_interval"),
             ]
         }
@@ -600,6 +676,7 @@ impl Element for FromDump {
             "filesize" => self.filesize.map_or("-".into(), |bytes| bytes.to_string()),
             "filepos" => self.position.to_string(),
             "packet_filepos" => self.packet_position.to_string(),
+            "burst" => self.burst.len().to_string(),
             _ => self.count.to_string(),
         })
     }
@@ -620,6 +697,15 @@ impl Element for FromDump {
                 if let Some(pace) = &mut self.pace {
                     pace.restart();
                 }
+            }
+            "burst" => {
+                let burst = value.trim().parse().ok().filter(|burst| *burst > 0);
+                let wrong = || HandlerError::failed("'burst' takes a number of packets");
+                self.burst.given = Some(burst.ok_or_else(wrong)?);
+            }
+            "rewind" => {
+                self.rewind(cx).map_err(HandlerError::failed)?;
+                self.run_timer(cx, 0);
             }
             "extend_interval" => {
                 let wrong = |_| HandlerError::failed("'extend_interval' takes a time interval");

@@ -55,6 +55,7 @@ use warpswitch_wire::tcp::TcpFlags;
 
 use super::names::{ICMP_TYPES, PROTOCOLS, icmp_codes, name};
 use super::support::{get_u16, get_u32, ipv4, is_fragment, transport};
+use crate::digits::{decimal, dotted, fraction};
 use crate::format::parse_seen;
 use crate::lines::Lines;
 
@@ -140,7 +141,8 @@ impl IpPrint {
     /// Writes the line about `packet`.
     fn describe(&self, out: &mut String, packet: &Packet) {
         if !self.label.is_empty() {
-            let _ = write!(out, "{}: ", self.label);
+            out.push_str(&self.label);
+            out.push_str(": ");
         }
         if self.timestamp {
             write_time(out, packet.timestamp_ns());
@@ -227,21 +229,29 @@ impl IpPrint {
 
 /// Seconds with six digits behind the point, nine if there is more to say.
 pub(super) fn write_time(out: &mut String, ns: i64) {
-    let (seconds, rest) = (ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000));
-    let _ = match rest % 1000 {
-        0 => write!(out, "{seconds}.{:06}: ", rest / 1000),
-        _ => write!(out, "{seconds}.{rest:09}: "),
-    };
+    decimal(out, ns.div_euclid(1_000_000_000));
+    out.push('.');
+    fraction(out, ns.rem_euclid(1_000_000_000) as u64);
+    out.push_str(": ");
 }
 
 fn write_pair(out: &mut String, view: &Ipv4<&[u8]>, what: &str) {
-    let _ = write!(out, "{} > {}: {what}", view.src(), view.dst());
+    dotted(out, view.src());
+    out.push_str(" > ");
+    dotted(out, view.dst());
+    out.push_str(": ");
+    out.push_str(what);
 }
 
 /// Both ends with their ports.
 fn write_ends(out: &mut String, view: &Ipv4<&[u8]>, bytes: &[u8]) {
     let (from, to) = (get_u16(bytes, 0), get_u16(bytes, 2));
-    let _ = write!(out, "{}.{from} > {}.{to}: ", view.src(), view.dst());
+    for (idx, (address, port)) in [(view.src(), from), (view.dst(), to)].into_iter().enumerate() {
+        dotted(out, address);
+        out.push('.');
+        decimal(out, port);
+        out.push_str(if idx == 0 { " > " } else { ": " });
+    }
 }
 
 fn write_tcp(out: &mut String, view: &Ipv4<&[u8]>, bytes: &[u8], packet_bytes: usize) {
@@ -275,14 +285,26 @@ fn write_tcp(out: &mut String, view: &Ipv4<&[u8]>, bytes: &[u8], packet_bytes: u
     }
     let seq = get_u32(bytes, 4);
     let end = seq.wrapping_add(len as u32);
-    let _ = write!(out, " {seq}:{end}({len},{packet_bytes},{total_bytes})");
+    out.push(' ');
+    decimal(out, seq);
+    out.push(':');
+    decimal(out, end);
+    out.push('(');
+    decimal(out, len);
+    out.push(',');
+    decimal(out, packet_bytes);
+    out.push(',');
+    decimal(out, total_bytes);
+    out.push(')');
     if flags.contains(TcpFlags::ACK) {
-        let _ = write!(out, " ack {}", get_u32(bytes, 8));
+        out.push_str(" ack ");
+        decimal(out, get_u32(bytes, 8));
     }
     if bytes.len() < 16 {
         return out.push_str("truncated-tcp");
     }
-    let _ = write!(out, " win {}", get_u16(bytes, 14));
+    out.push_str(" win ");
+    decimal(out, get_u16(bytes, 14));
 }
 
 fn write_udp(out: &mut String, view: &Ipv4<&[u8]>, bytes: &[u8]) {
@@ -294,7 +316,8 @@ fn write_udp(out: &mut String, view: &Ipv4<&[u8]>, bytes: &[u8]) {
     if bytes.len() < 8 {
         return out.push_str("truncated-udp");
     }
-    let _ = write!(out, "udp {}", get_u16(bytes, 4));
+    out.push_str("udp ");
+    decimal(out, get_u16(bytes, 4));
 }
 
 fn write_icmp(out: &mut String, view: &Ipv4<&[u8]>, bytes: &[u8], swap: bool) {

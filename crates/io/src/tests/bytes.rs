@@ -62,7 +62,7 @@ fn lengths_that_mean_harm_are_refused_at_their_place() {
         (pcapng(&[2, 12, 12]), 52, "a packet block of 12 bytes"),
         (pcapng(&[6, 32, 0, 0, 0, 1, 1, 32]), 68, "a frame of 1 captured bytes"),
         (pcapng(&[6, 32, 0, 0, 0, u32::MAX, 1, 32]), 68, "a frame of 4294967295"),
-        (pcapng(&[6, 32, 1, 0, 0, 0, 0, 32]), 56, "a frame of interface 1; the section has"),
+        (pcapng(&[6, 32, 1, 0, 0, 0, 0, 32]), 56, "undeclared interface 1; the section has"),
         (pcapng(&[6, 32, 0, 0, 0, 0, 0, 28]), 76, "starts with length 32 ends with 28"),
         (pcapng(&[99, 16, 0, 20]), 60, "starts with length 16 ends with 20"),
         (pcapng(&[1, 16, 1, 16]), 48, "an interface description that is too short"),

@@ -1,5 +1,6 @@
 //! Tests of reading and writing together.
 
+mod bursts;
 mod bytes;
 mod files;
 mod variants;

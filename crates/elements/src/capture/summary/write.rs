@@ -7,6 +7,7 @@ use warpswitch_packet::Packet;
 use super::options::{self};
 use super::view::{Manner, Value, View};
 use super::{Field, Spec, Width, md5, names};
+use crate::digits::{decimal, fraction};
 
 /// Letters of TCP flags, the lowest bit first.
 pub(crate) const TCP_FLAGS: &str = "FSRPAUECN";
@@ -101,14 +102,11 @@ fn number_text(field: Field, number: u64, view: &mut View<'_>, out: &mut String)
 
 /// Writes a time: six digits behind the point, or nine if it has them.
 pub(crate) fn time_text(time: i64, out: &mut String) {
-    let sign = if time < 0 { "-" } else { "" };
     let ns = time.unsigned_abs();
-    let (seconds, ns) = (ns / 1_000_000_000, ns % 1_000_000_000);
-    let _ = if ns.is_multiple_of(1000) {
-        write!(out, "{sign}{seconds}.{:06}", ns / 1000)
-    } else {
-        write!(out, "{sign}{seconds}.{ns:09}")
-    };
+    out.push_str(if time < 0 { "-" } else { "" });
+    decimal(out, ns / 1_000_000_000);
+    out.push('.');
+    fraction(out, ns % 1_000_000_000);
 }
 
 /// Writes `bytes` within quotes.

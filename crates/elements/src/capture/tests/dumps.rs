@@ -286,3 +286,39 @@ fn frames_of_several_links_are_told_once() {
     check(&[105, 1], "", &["frames of Ethernet among those of"]);
     check(&[1, 113], ", FORCE_IP true", &[]);
 }
+
+#[test]
+fn rewind_at_the_end_reads_the_file_again_and_again() {
+    let folder = Folder::new("rewind");
+    let file = folder.file("a.pcap");
+    run(&format!("{FRAMES} -> ToDump({file})"), &crate::registry());
+    for burst in [1, 3, 64] {
+        let config = format!(
+            "f :: FromDump({file}, BURST {burst}, END_CALL f.rewind)
+             -> c :: Counter(COUNT_CALL 9 stop) -> Discard"
+        );
+        let (mut router, transcript) = run(&config, &crate::registry());
+        assert_eq!(transcript.said(), "");
+        let count: u64 = router.read("c.count").unwrap().parse().unwrap();
+        assert!((9..9 + burst).contains(&count), "bursts of {burst}: {count}");
+        assert_eq!(router.packets_unaccounted(), 0);
+    }
+}
+
+#[test]
+fn burst_handler_sets_the_packets_of_a_batch() {
+    let folder = Folder::new("burst-handler");
+    let file = folder.file("a.pcap");
+    run(&format!("{FRAMES} -> ToDump({file})"), &crate::registry());
+    let config = format!(
+        "f :: FromDump({file}, ACTIVE false) -> c :: Counter -> Discard;
+         Script(write f.burst 4, write f.active true)"
+    );
+    let (mut router, _) = run(&config, &crate::registry());
+    let mut read = |handler: &str| router.read(handler).unwrap();
+    let found = (read("f.burst"), read("c.count"), read("c.batches"));
+    assert_eq!(found, ("4".into(), "4".into(), "1".into()));
+    for wrong in ["0", "x"] {
+        assert!(router.write("f.burst", wrong).is_err(), "{wrong}");
+    }
+}

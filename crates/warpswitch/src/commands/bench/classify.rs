@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 use warpswitch_classify::{Classifier, Engine};
+use warpswitch_provenance::Provenance;
 use warpswitch_rules::format::TraceFormat;
 use warpswitch_rules::{KeyBuf, Ruleset};
 
@@ -17,7 +18,8 @@ use crate::exit::{Outcome, bad_input};
 use crate::human::rounded;
 use crate::load::{self, build_engine};
 use crate::measure::{MeasureOptions, classify_all, measure};
-use crate::output::{print, print_json, refuse_two_dashes};
+use crate::output::{print, refuse_two_dashes};
+use crate::provenance;
 use crate::table::{Align, Table, title};
 use crate::term::{BAD, FAINT, GOOD, Progress, paint};
 use crate::trace_blocks::{TraceBlocks, read_all};
@@ -177,7 +179,7 @@ pub fn run(args: &BenchClassifyArgs) -> anyhow::Result<Outcome> {
         report.engines.push(bench_engine(engine, args, ruleset, &keys, &reference));
     }
     if args.json {
-        print_json(&report)?;
+        provenance::print_json(&Provenance::of_cpu(), &report)?;
     } else {
         print(&render(&report))?;
     }

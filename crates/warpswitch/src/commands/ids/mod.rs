@@ -17,13 +17,13 @@ use warpswitch_ids::rule::{LeftOut, Rules, TEXT_BYTES_MAX};
 use warpswitch_ids::{
     Alert, Engine, Inspector, InspectorOptions, OddBound, Packet, RuleText, Variables, read_rules,
 };
-use warpswitch_io::{CaptureReader, IoErrorKind};
+use warpswitch_io::{BurstEnd, CaptureReader, IoErrorKind};
 use warpswitch_wire::link::LinkType;
 use warpswitch_wire::link_watch::{LinkWatch, OddLink};
 
 use crate::args::{parse_bytes, parse_positive};
 use crate::exit::{Outcome, bad_input};
-use crate::live::{self, Look};
+use crate::live;
 use crate::output::{Hold, Output, is_dash, print_json, refuse_overwriting, refuse_two_dashes};
 use crate::table::{Align, Table};
 use crate::tally::mpps;
@@ -373,17 +373,6 @@ impl Course {
     }
 }
 
-/// What there is behind a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Behind {
-    /// More.
-    More,
-    /// Nothing now.
-    Later,
-    /// Nothing.
-    End,
-}
-
 /// Inspects all frames. Alerts of a stream are where they belong whenever that has no more for now,
 /// and every now and then.
 fn inspect(
@@ -402,15 +391,15 @@ fn inspect(
         batch.bytes.clear();
         batch.frames.clear();
         progress.at(inspector.stats().packets);
-        if behind == Behind::End {
+        if behind == BurstEnd::End {
             break;
         }
-        let is_late = has_more && behind == Behind::Later || flushed.elapsed() >= live::FLUSH;
+        let is_late = has_more && behind == BurstEnd::Later || flushed.elapsed() >= live::FLUSH;
         if hold == Hold::Nothing && is_late {
             output.flush().context("cannot write alerts")?;
             flushed = Instant::now();
         }
-        if behind == Behind::Later {
+        if behind == BurstEnd::Later {
             live::wait();
         }
     }
@@ -421,37 +410,31 @@ fn inspect(
 
 impl Batch {
     /// Adds the frames that are there, until there are many.
-    fn fill(&mut self, reader: &mut CaptureReader, course: &mut Course) -> Behind {
+    fn fill(&mut self, reader: &mut CaptureReader, course: &mut Course) -> BurstEnd {
         if interrupt::is_ended() {
             course.is_interrupted = true;
-            return Behind::End;
+            return BurstEnd::End;
         }
-        while self.frames.len() < BATCH_PACKETS && self.bytes.len() < BATCH_BYTES {
-            match live::look(reader) {
-                Ok(Look::Frame(frame)) => {
-                    self.bytes.extend_from_slice(frame.data);
-                    let end = self.bytes.len();
-                    let wire_bytes = frame.original_bytes;
-                    self.frames.push((end, wire_bytes, frame.link_type, frame.timestamp_ns));
-                    course.note(frame.link_type, frame.data, wire_bytes);
-                }
-                Ok(Look::Later) => return Behind::Later,
-                Ok(Look::End) => return Behind::End,
-                Err(error) if error.kind() == IoErrorKind::Truncated => {
-                    course.truncated = Some(error.to_string());
-                    return Behind::End;
-                }
-                Err(error) => {
-                    course.unreadable = Some(format!(
-                        "{error}; frame {} is unreadable, {} before it inspected",
-                        course.frames + 1,
-                        human::counted(course.frames as usize, "frame")
-                    ));
-                    return Behind::End;
-                }
+        let Self { bytes, frames } = self;
+        let read = reader.read_burst(BATCH_PACKETS, |frame| {
+            bytes.extend_from_slice(frame.data);
+            let wire_bytes = frame.original_bytes;
+            frames.push((bytes.len(), wire_bytes, frame.link_type, frame.timestamp_ns));
+            course.note(frame.link_type, frame.data, wire_bytes);
+            bytes.len() < BATCH_BYTES
+        });
+        read.unwrap_or_else(|error| {
+            if error.kind() == IoErrorKind::Truncated {
+                course.truncated = Some(error.to_string());
+            } else {
+                course.unreadable = Some(format!(
+                    "{error}; frame {} is unreadable, {} before it inspected",
+                    course.frames + 1,
+                    human::counted(course.frames as usize, "frame")
+                ));
             }
-        }
-        Behind::More
+            BurstEnd::End
+        })
     }
 
     fn packets(&self) -> Vec<Packet<'_>> {

@@ -24,7 +24,8 @@ use crate::exit::Outcome;
 use crate::human;
 use crate::load::build_engine;
 use crate::measure::classify_all;
-use crate::output::{print, print_json};
+use crate::output::print;
+use crate::provenance;
 use crate::term::Progress;
 use crate::threads::default_threads;
 
@@ -115,7 +116,7 @@ pub fn run(
     drop(progress);
     found.digest = digest.to_string();
     if args.json {
-        print_json(&found)?
+        provenance::print_json(&provenance::of_device(device), &found)?
     } else {
         print(&found.render())?
     }

@@ -11,15 +11,17 @@ use warpswitch_classify::parts::RuleStore;
 use warpswitch_gpu::Device;
 use warpswitch_gpu::image::hashes::{HashFunction, HashImage, Quality, Subject};
 use warpswitch_gpu::work::{Lookup as _, Work as _};
+use warpswitch_provenance::csv_text;
 use warpswitch_rules::{KeyBatch, KeyBuf, Ruleset};
 
 use super::measure::{Setting, Words, check_answers, kernel_only};
-use super::report::{Mode, csv_text};
+use super::report::Mode;
 use super::{BenchGpuArgs, mpps, rate_text, unusable};
 use crate::digest::Digest;
 use crate::exit::Outcome;
 use crate::human::{self, rounded};
-use crate::output::{print, print_json};
+use crate::output::print;
+use crate::provenance;
 use crate::table::{Align, Table, title};
 use crate::term::{BAD, FAINT, Progress, paint};
 
@@ -106,8 +108,8 @@ pub fn run(
         report.functions.push(of);
     }
     match (args.json, args.csv) {
-        (true, _) => print_json(&report)?,
-        (_, true) => print(&report.to_csv())?,
+        (true, _) => provenance::print_json(&provenance::of_device(device), &report)?,
+        (_, true) => provenance::print_csv(&provenance::of_device(device), &report.to_csv())?,
         _ => print(&report.render())?,
     }
     Ok(Outcome::Done)

@@ -38,7 +38,8 @@ use crate::exit::{Outcome, bad_input};
 use crate::human::{self, rounded};
 use crate::load::{self, build_engine};
 use crate::measure::{MeasureOptions, classify_all, measure, median};
-use crate::output::{print, print_json, refuse_two_dashes};
+use crate::output::{print, refuse_two_dashes};
+use crate::provenance;
 use crate::term::Progress;
 use crate::threads::default_threads;
 use crate::trace_blocks::{TraceBlocks, read_all};
@@ -316,8 +317,8 @@ pub fn run(args: &BenchGpuArgs) -> anyhow::Result<Outcome> {
         report.engines.push(bench_device(&device, algorithm, args, ruleset, &keys, &reference));
     }
     match (args.json, args.csv) {
-        (true, _) => print_json(&report)?,
-        (_, true) => print(&report.to_csv())?,
+        (true, _) => provenance::print_json(&provenance::of_device(&device), &report)?,
+        (_, true) => provenance::print_csv(&provenance::of_device(&device), &report.to_csv())?,
         _ => print(&report.render())?,
     }
     let failed = report.engines.iter().any(|engine| engine.error.is_some());
@@ -341,10 +342,11 @@ fn run_updates(
         runs.extend(measure_updates(device, algorithm, args, what)?);
     }
     match (args.json, args.csv) {
-        (true, _) => print_json(&runs)?,
+        (true, _) => provenance::print_json(&provenance::of_device(device), &runs)?,
         (_, true) => {
             let setting = (args.slots, args.threads);
-            print(&updates::to_csv(&loaded.name, ruleset.len(), setting, &runs))?;
+            let csv = updates::to_csv(&loaded.name, ruleset.len(), setting, &runs);
+            provenance::print_csv(&provenance::of_device(device), &csv)?;
         }
         _ => print(&updates::render(device.name(), &human::counted(ruleset.len(), "rule"), &runs))?,
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
+use warpswitch_provenance::csv_text;
 
 use super::{mpps, rate_text};
 use crate::digest::Digest;
@@ -230,15 +231,6 @@ impl Report {
             footer += &format!("; digest {digest}");
         }
         text + &format!("{}\n", paint(FAINT, footer))
-    }
-}
-
-/// A text as a field: quoted if it holds what ends one.
-pub fn csv_text(text: &str) -> String {
-    if text.contains([',', '"', '\n']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
     }
 }
 

@@ -19,6 +19,7 @@ use warpswitch_wire::ipv4::Ipv4;
 use super::filter;
 use super::routes;
 use super::sink::Seen;
+use super::source::{Feed, Source};
 use super::traffic::{Frames, Traffic};
 use crate::exit::bad_input;
 use crate::load::{self, build_engine};
@@ -27,14 +28,8 @@ use crate::load::{self, build_engine};
 const ROUTER: &str = include_str!("../../../../../../conf/ip-router.click");
 /// What of it reads captures, prints and writes, and what takes its place.
 const ROUTER_CHANGES: [(&str, &str); 11] = [
-    (
-        "FromDump($IN0, TIMING $TIMING, STOP true) -> port0;",
-        "FromDump($IN0) -> replay :: ReplayUnqueue(STOP $STOP) -> port0;",
-    ),
-    (
-        "FromDump($IN1, TIMING $TIMING, STOP true) -> port1;",
-        "FromDump($IN1) -> replay1 :: ReplayUnqueue(STOP $STOP) -> port1;",
-    ),
+    ("FromDump($IN0, TIMING $TIMING, STOP true) -> port0;", "<replay> -> port0;"),
+    ("FromDump($IN1, TIMING $TIMING, STOP true) -> port1;", "<replay1> -> port1;"),
     ("DriverManager(wait_stop 2, wait_time $WAIT, stop);", ""),
     ("Queue(200) -> ToDump($OUT0, SNAPLEN 0);", "Queue(1024) -> out0 :: Discard(BURST 256);"),
     ("Queue(200) -> ToDump($OUT1, SNAPLEN 0);", "Queue(1024) -> out1 :: Discard(BURST 256);"),
@@ -171,15 +166,15 @@ impl FrameLines {
 /// A case that is ready.
 #[derive(Debug)]
 pub struct Ready {
-    /// The configuration, with variables for its files.
-    pub config: String,
-    /// Those variables, but `STOP`.
-    pub variables: BTreeMap<String, String>,
-    /// The elements that give packets.
-    pub sources: &'static [&'static str],
+    /// The configuration, with variables for its files and placeholders for its feeds.
+    config: String,
+    /// Those variables.
+    files: BTreeMap<String, String>,
+    /// The elements that deliver frames.
+    pub feeds: Vec<Feed>,
     /// Handlers to write first.
     pub writes: Vec<(String, String)>,
-    /// What one time through all frames brings to each sink. None if nothing is replayed.
+    /// What one pass over all frames brings to each sink.
     pub expected: Vec<(String, Seen)>,
     /// Rules or routes in it.
     pub entries: usize,
@@ -191,8 +186,8 @@ impl Ready {
     fn new(config: String) -> Self {
         Self {
             config,
-            variables: BTreeMap::new(),
-            sources: &["replay"],
+            files: BTreeMap::new(),
+            feeds: vec![Feed::new("replay", "IN")],
             writes: Vec::new(),
             expected: Vec::new(),
             entries: 0,
@@ -201,7 +196,23 @@ impl Ready {
     }
 
     fn variable(&mut self, name: &str, path: &Path) {
-        self.variables.insert(name.to_owned(), path.display().to_string());
+        self.files.insert(name.to_owned(), path.display().to_string());
+    }
+
+    /// The configuration with frames from `source`.
+    pub fn config(&self, source: Source) -> String {
+        self.feeds.iter().fold(self.config.clone(), |text, feed| feed.fill(&text, source))
+    }
+
+    /// Its variables, for one pass over the frames or for passes without end.
+    pub fn variables(&self, source: Source, is_endless: bool) -> BTreeMap<String, String> {
+        let ends = self.feeds.iter().flat_map(|feed| feed.variables(source, is_endless));
+        self.files.clone().into_iter().chain(ends).collect()
+    }
+
+    /// Whether `source` generates frames without end, so no pass can be checked.
+    pub fn is_generated(&self, source: Source) -> bool {
+        source == Source::Memory && self.feeds.iter().any(|feed| feed.generator.is_some())
     }
 }
 
@@ -212,13 +223,7 @@ impl Making {
     /// Rules or routes that cannot be read, files that cannot be written.
     pub fn make(&self, case: Case, traffic: Traffic) -> anyhow::Result<Ready> {
         match case {
-            Case::Null => {
-                let mut ready = Ready::new(
-                    "replay :: InfiniteSource(LENGTH 60) -> Counter -> Discard;\n".into(),
-                );
-                ready.sources = &["replay"];
-                Ok(ready)
-            }
+            Case::Null => self.null(),
             Case::Routes => self.routes(traffic),
             Case::FilterAcl => self.filter("acl1_1k", Style::Acl, traffic),
             Case::FilterFw => self.filter("fw1_1k", Style::Fw, traffic),
@@ -240,6 +245,19 @@ impl Making {
         Ok(())
     }
 
+    /// One frame over and over.
+    fn null(&self) -> anyhow::Result<Ready> {
+        let host = |number| u32::from(Ipv4Addr::new(10, 0, 0, number));
+        let mut frames = Traffic::Uniform.frames(1, || [host(1), host(2), 0x0400_0035, 17 << 24]);
+        frames.order = vec![0; self.frames];
+        let mut ready = Ready::new("<replay> -> Counter -> out0 :: Discard;\n".into());
+        let bytes: String = frames.kinds[0].iter().map(|byte| format!("{byte:02x}")).collect();
+        ready.feeds[0].generator = Some(format!("InfiniteSource(DATA \\<{bytes}>)"));
+        self.capture(&mut ready, "null", &frames)?;
+        ready.expected = expected(&frames, 1, |_| Some(0), <[u8]>::to_vec);
+        Ok(ready)
+    }
+
     fn routes(&self, traffic: Traffic) -> anyhow::Result<Ready> {
         let table = match &self.data {
             Some(folder) => routes::read(folder)?,
@@ -250,7 +268,7 @@ impl Making {
             let dst = table.address(&mut draw);
             [u32::from(Ipv4Addr::new(10, 1, 2, 3)), dst, 0x0400_0035, 17 << 24]
         });
-        let mut config = "FromDump($IN) -> replay :: ReplayUnqueue(STOP $STOP)\n  \
+        let mut config = "<replay>\n  \
             -> Strip(14) -> GetIPAddress(16) -> table :: RadixIPLookup(\n"
             .to_owned();
         table.write(OUTPUTS, &mut config);
@@ -301,7 +319,7 @@ impl Making {
     fn filter(&self, name: &str, style: Style, traffic: Traffic) -> anyhow::Result<Ready> {
         let rules = self.rules(name, style, LINES)?;
         let frames = self.rule_frames(&rules, traffic);
-        let mut config = "FromDump($IN) -> replay :: ReplayUnqueue(STOP $STOP)\n  \
+        let mut config = "<replay>\n  \
             -> MarkIPHeader(14) -> filter :: IPFilter(\n"
             .to_owned();
         config.push_str(&filter::patterns(&rules, OUTPUTS));
@@ -333,7 +351,7 @@ impl Making {
         let mut file = std::fs::File::create(&path).context("cannot write the rules")?;
         write_rules(&rules, RulesFormat::Canonical, &mut file)?;
         let frames = self.rule_frames(&rules, traffic);
-        let mut config = "FromDump($IN) -> replay :: ReplayUnqueue(STOP $STOP)\n  \
+        let mut config = "<replay>\n  \
             -> table :: SDNClassifier(RULES $RULES);\n"
             .to_owned();
         write_sinks(&mut config, "table", PORTS);
@@ -350,7 +368,7 @@ impl Making {
 
     fn router(&self, traffic: Traffic) -> anyhow::Result<Ready> {
         let mut ready = Ready::new(router_config());
-        ready.sources = &["replay", "replay1"];
+        ready.feeds = vec![Feed::new("replay", "IN0"), Feed::new("replay1", "IN1")];
         for side in 0..2u8 {
             let mut draw = Prng::new(side.into());
             let mut host =

@@ -1,6 +1,5 @@
 //! Runs a case: checked first, then timed.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
@@ -14,6 +13,7 @@ use warpswitch_wire::link::LinkType;
 
 use super::cases::{Bare, Ready};
 use super::sink::{self, Seen};
+use super::source::{Feed, Source};
 use crate::load::build_engine;
 use crate::measure::median;
 use crate::threads;
@@ -97,16 +97,15 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
-/// A router of `ready` that replays `stop` times.
+/// A router of `ready` that delivers its frames once or without end.
 fn router(
-    ready: &Ready,
-    stop: i32,
+    (ready, source): (&Ready, Source),
+    is_endless: bool,
     registry: &Registry,
     ticks: Option<fn() -> u64>,
 ) -> anyhow::Result<Router> {
-    let text = ConfigText { name: "graph".into(), bytes: ready.config.clone().into_bytes() };
-    let mut variables: BTreeMap<String, String> = ready.variables.clone();
-    variables.insert("STOP".into(), stop.to_string());
+    let text = ConfigText { name: "graph".into(), bytes: ready.config(source).into_bytes() };
+    let variables = ready.variables(source, is_endless);
     let options = RouterOptions { console: Box::new(Quiet), seed: 1, now: SIMULATED_START, ticks };
     let made = make_router(&text, registry, &variables, &mut Libraries::default(), options);
     let (mut router, _) = made.map_err(|errors| anyhow::Error::new(errors.into_diagnostics()))?;
@@ -117,16 +116,17 @@ fn router(
 }
 
 fn set_batch(router: &mut Router, ready: &Ready, batch: usize) -> anyhow::Result<()> {
-    for source in ready.sources {
-        let set = router.write(&format!("{source}.burst"), &batch.to_string());
-        set.map_err(|error| anyhow::anyhow!("{source}.burst: {error}"))?;
+    for feed in &ready.feeds {
+        let handler = format!("{}.burst", feed.name);
+        let set = router.write(&handler, &batch.to_string());
+        set.map_err(|error| anyhow::anyhow!("{handler}: {error}"))?;
     }
     Ok(())
 }
 
 fn count(router: &mut Router, ready: &Ready) -> u64 {
-    let read = |source: &&str| router.read(&format!("{source}.count")).ok()?.parse::<u64>().ok();
-    ready.sources.iter().filter_map(read).sum()
+    let read = |feed: &Feed| router.read(&format!("{}.count", feed.name)).ok()?.parse::<u64>().ok();
+    ready.feeds.iter().filter_map(read).sum()
 }
 
 /// Replays all frames once with each length of batches, and compares what leaves through each
@@ -134,12 +134,12 @@ fn count(router: &mut Router, ready: &Ready) -> u64 {
 ///
 /// # Errors
 /// If something else leaves.
-pub fn check(ready: &Ready, batches: &[usize]) -> anyhow::Result<()> {
-    if ready.expected.is_empty() {
+pub fn check(ready: &Ready, source: Source, batches: &[usize]) -> anyhow::Result<()> {
+    if ready.is_generated(source) {
         return Ok(());
     }
     let registry = warpswitch_offload::registry().with(&sink::CLASS);
-    let mut router = router(ready, 1, &registry, None)?;
+    let mut router = router((ready, source), false, &registry, None)?;
     for &batch in batches {
         set_batch(&mut router, ready, batch)?;
         let mut host = BenchHost { end: Instant::now() + Duration::from_secs(600) };
@@ -163,8 +163,10 @@ pub fn check(ready: &Ready, batches: &[usize]) -> anyhow::Result<()> {
             }
             let _ = router.write(&format!("{output}.reset_counts"), "");
         }
-        for source in ready.sources {
-            let _ = router.write(&format!("{source}.reset"), "");
+        for feed in &ready.feeds {
+            let handler = format!("{}.{}", feed.name, source.restart());
+            let restarted = router.write(&handler, "");
+            restarted.map_err(|error| anyhow::anyhow!("{handler}: {error}"))?;
         }
     }
     Ok(())
@@ -182,10 +184,15 @@ impl<'a> Timed<'a> {
     ///
     /// # Errors
     /// If it cannot be made.
-    pub fn new(ready: &'a Ready, run_time: Duration, has_ticks: bool) -> anyhow::Result<Self> {
+    pub fn new(
+        ready: &'a Ready,
+        source: Source,
+        run_time: Duration,
+        has_ticks: bool,
+    ) -> anyhow::Result<Self> {
         let registry = warpswitch_offload::registry();
         let ticks = has_ticks.then_some(ticks as fn() -> u64);
-        let router = router(ready, -1, &registry, ticks)?;
+        let router = router((ready, source), true, &registry, ticks)?;
         let mut timed = Self { ready, router, run_time };
         while !timed.has_begun() {
             timed.run();
@@ -194,11 +201,11 @@ impl<'a> Timed<'a> {
     }
 
     fn has_begun(&mut self) -> bool {
-        let begun = |source: &&str| {
-            let count = self.router.read(&format!("{source}.count")).unwrap_or_default();
+        let begun = |feed: &Feed| {
+            let count = self.router.read(&format!("{}.count", feed.name)).unwrap_or_default();
             !matches!(count.as_str(), "" | "0")
         };
-        self.ready.sources.iter().all(begun)
+        self.ready.feeds.iter().all(begun)
     }
 
     fn run(&mut self) -> (u64, Spent) {

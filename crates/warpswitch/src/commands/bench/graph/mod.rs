@@ -1,9 +1,9 @@
-//! `warpswitch bench graph`: what configurations cost per packet, from memory to memory.
+//! `warpswitch bench graph`: what configurations cost per packet, from memory and from a capture.
 //!
 //! ```text
 //! case ─► rules or routes, frames ─┬─► what must leave through each output, without the graph
 //!                                  └─► configuration ─► checked: Discard takes fingerprints
-//!                                                    └► timed: frames replayed for a while
+//!                                                    └► timed: frames delivered for a while
 //! ```
 
 mod cases;
@@ -11,6 +11,7 @@ mod filter;
 mod measure;
 mod routes;
 mod sink;
+mod source;
 mod traffic;
 
 use std::path::{Path, PathBuf};
@@ -19,28 +20,31 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum as _};
 use serde::Serialize;
+use warpswitch_provenance::Provenance;
 
 use self::cases::{Case, Making, Ready};
 use self::measure::{Rates, Timed};
+use self::source::{Source, Sources};
 use self::traffic::Traffic;
 use crate::args::{parse_count, parse_positive};
 use crate::exit::Outcome;
 use crate::human::{rounded, significant};
-use crate::output::{print, print_json};
+use crate::output::print;
+use crate::provenance;
 use crate::table::{Align, Table, title};
 use crate::term::{FAINT, Progress, paint};
 use crate::{human, term, threads};
 
 const LONG_ABOUT: &str = "\
-Measure the per-packet cost of configurations, from memory to memory on one core.
+Measure the per-packet cost of configurations on one core.
 
-Frames of 64 bytes (60 without the frame check sequence) are replayed from memory: copied into \
-packets, pushed through the elements, and freed by Discard. First all frames pass once with each \
-batch length, and the packets on each output must match, packet by packet, the results computed \
+Frames of 64 bytes (60 without the frame check sequence) come from memory, lent to packets by \
+ReplayUnqueue, and from a capture in the page cache, read by FromDump (--source). They are pushed \
+through the elements and freed by Discard. First all frames pass once with each batch length, and the packets on each output must match, packet by packet, the results computed \
 from the rules or routes without the graph. A case with wrong results is not measured, and the \
 exit code is 1.
 
-Then frames are replayed --runs times on a pinned thread. Rates are packets per second of that \
+Then frames are delivered --runs times on a pinned thread. Rates are packets per second of that \
 thread's CPU time, which includes copying, parsing, lookups and sorting to outputs. The shares \
 break the time down by element, for the longest batches. Published figures are shown for cases \
 whose tables are of similar size.
@@ -51,7 +55,7 @@ ClassBench files (acl1_1k, fw1_1k, acl1_10k) and a table of prefixes (*prefixes.
 const EXAMPLES: &str = "\
 Examples:
   warpswitch bench graph
-  warpswitch bench graph --cases null,router --batch 1,32,256
+  warpswitch bench graph --cases null,router --batch 1,32,256 --source capture
   warpswitch bench graph --cases routes --traffic uniform --keep bench-files --json";
 
 /// Measure what configurations cost per packet
@@ -71,7 +75,11 @@ pub struct BenchGraphArgs {
     #[arg(long, value_name = "NAMES", value_enum, value_delimiter = ',')]
     traffic: Vec<Traffic>,
 
-    /// Frames in memory
+    /// Where frames come from
+    #[arg(long, value_name = "SOURCE", value_enum, default_value_t = Sources::Both)]
+    source: Sources,
+
+    /// Frames of a case
     #[arg(long, value_name = "N", value_parser = parse_count, default_value = "128K")]
     frames: usize,
 
@@ -110,10 +118,11 @@ struct Report {
     cases: Vec<CaseReport>,
 }
 
-/// One configuration with one kind of traffic.
+/// One configuration with one kind of traffic from one source.
 #[derive(Debug, Serialize)]
 struct CaseReport {
     name: &'static str,
+    source: &'static str,
     traffic: &'static str,
     /// Rules or routes.
     entries: usize,
@@ -191,7 +200,7 @@ pub fn run(args: &BenchGraphArgs) -> anyhow::Result<Outcome> {
             chosen => chosen,
         };
         for &traffic in traffic {
-            report.cases.push(bench_case(case, traffic, args, &making)?);
+            report.cases.extend(bench_case(case, traffic, args, &making)?);
         }
     }
     let least = report.cases.iter().flat_map(|case| &case.rates).map(|rate| rate.had_core);
@@ -199,7 +208,7 @@ pub fn run(args: &BenchGraphArgs) -> anyhow::Result<Outcome> {
         term::warning("the machine is busy: other processes used the core; figures are too low");
     }
     if args.json {
-        print_json(&report)?;
+        provenance::print_json(&Provenance::of_cpu(), &report)?;
     } else {
         print(&render(&report))?;
     }
@@ -207,21 +216,35 @@ pub fn run(args: &BenchGraphArgs) -> anyhow::Result<Outcome> {
     Ok(if failed { Outcome::Failed } else { Outcome::Done })
 }
 
+/// Measures a case from each source; its tables and frames are generated once.
 fn bench_case(
     case: Case,
     traffic: Traffic,
     args: &BenchGraphArgs,
     making: &Making,
-) -> anyhow::Result<CaseReport> {
-    let name = format!("{}, {}", case.name(), traffic.name());
-    let progress = Progress::spinner(&format!("generating {name}"));
+) -> anyhow::Result<Vec<CaseReport>> {
+    let progress = Progress::spinner(&format!("generating {}, {}", case.name(), traffic.name()));
     let ready = making.make(case, traffic)?;
-    if args.keep.is_some() {
-        keep(&ready, &making.folder, case)?;
-    }
+    drop(progress);
+    let bench = |&source| {
+        if args.keep.is_some() {
+            keep(&ready, source, &making.folder, case)?;
+        }
+        bench_source((case, traffic, source), &ready, args)
+    };
+    args.source.list().iter().map(bench).collect()
+}
+
+fn bench_source(
+    (case, traffic, source): (Case, Traffic, Source),
+    ready: &Ready,
+    args: &BenchGraphArgs,
+) -> anyhow::Result<CaseReport> {
+    let name = format!("{}, {}, {}", case.name(), traffic.name(), source.name());
     let stated = case.stated(ready.entries).iter().map(|&(of, mpps)| Stated { of, mpps }).collect();
     let mut report = CaseReport {
         name: case.name(),
+        source: source.name(),
         traffic: if case == Case::Null { "-" } else { traffic.name() },
         entries: ready.entries,
         rates: Vec::new(),
@@ -231,14 +254,14 @@ fn bench_case(
         stated,
         error: None,
     };
-    progress.say(format!("checking {name}"));
-    if let Err(error) = measure::check(&ready, &args.batch) {
+    let progress = Progress::spinner(&format!("checking {name}"));
+    if let Err(error) = measure::check(ready, source, &args.batch) {
         report.error = Some(format!("{error:#}"));
         return Ok(report);
     }
     progress.say(format!("measuring {name}"));
     let run_time = Duration::from_millis(args.run_ms as u64);
-    let mut timed = Timed::new(&ready, run_time, false)?;
+    let mut timed = Timed::new(ready, source, run_time, false)?;
     for &batch in &args.batch {
         let rates = timed.rates(batch, args.runs)?;
         report.rates.push(RateReport::new(batch, &rates));
@@ -250,7 +273,7 @@ fn bench_case(
         (report.bare_mpps, report.parsed_mpps) = (mpps(&alone), mpps(&parsed));
     }
     let longest = args.batch.iter().copied().max().unwrap_or(1);
-    let shares = Timed::new(&ready, run_time, true)?.shares(longest, args.runs)?;
+    let shares = Timed::new(ready, source, run_time, true)?.shares(longest, args.runs)?;
     let share = |share: measure::Share| ShareReport {
         element: share.element,
         ns: rounded(share.ns, 2),
@@ -275,12 +298,12 @@ impl RateReport {
 }
 
 /// Writes the configuration, its variables as definitions.
-fn keep(ready: &Ready, folder: &Path, case: Case) -> anyhow::Result<()> {
-    let variables = ready.variables.iter().map(|(name, value)| format!("${name} {value}"));
-    let all: Vec<String> = variables.chain(["$STOP 100".to_owned()]).collect();
+fn keep(ready: &Ready, source: Source, folder: &Path, case: Case) -> anyhow::Result<()> {
+    let variables = ready.variables(source, false).into_iter();
+    let all: Vec<String> = variables.map(|(name, value)| format!("${name} {value}")).collect();
     // The router has definitions of its own, which give way to those of the command line.
-    let text = format!("define({});\n{}", all.join(", "), ready.config);
-    let path = folder.join(format!("{}.click", case.name()));
+    let text = format!("define({});\n{}", all.join(", "), ready.config(source));
+    let path = folder.join(format!("{}-{}.click", case.name(), source.name()));
     std::fs::write(&path, text).with_context(|| path.display().to_string())
 }
 
@@ -288,6 +311,7 @@ fn render(report: &Report) -> String {
     let mut table = Table::new(&[
         ("case", Align::Left),
         ("traffic", Align::Left),
+        ("source", Align::Left),
         ("batch", Align::Right),
         ("Mpps", Align::Right),
         ("ns/packet", Align::Right),
@@ -298,15 +322,16 @@ fn render(report: &Report) -> String {
     let mut shares = String::new();
     for case in &report.cases {
         if let Some(error) = &case.error {
-            let cells =
-                [case.name.into(), case.traffic.into(), "-".into(), format!("wrong: {error}")];
-            table.styled_row(term::BAD, cells);
+            let wrong = format!("wrong: {error}");
+            let cells = [case.name, case.traffic, case.source, "-", &wrong];
+            table.styled_row(term::BAD, cells.map(str::to_owned));
             continue;
         }
         for rate in &case.rates {
             table.row([
                 case.name.into(),
                 case.traffic.into(),
+                case.source.into(),
                 rate.batch.to_string(),
                 significant(rate.mpps),
                 significant(rate.ns),
@@ -346,5 +371,5 @@ fn render_shares(case: &CaseReport) -> String {
         .filter(|share| share.part >= 0.02)
         .map(|s| format!("{} {:.0} % ({})", s.element, s.part * 100.0, significant(s.ns)))
         .collect();
-    format!("  {} {}: {}\n", case.name, case.traffic, shown.join(", "))
+    format!("  {} {} {}: {}\n", case.name, case.traffic, case.source, shown.join(", "))
 }

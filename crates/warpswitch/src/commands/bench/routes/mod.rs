@@ -31,7 +31,8 @@ use crate::digest::Digest;
 use crate::exit::{Outcome, bad_input};
 use crate::human;
 use crate::load::display_name;
-use crate::output::{print, print_json};
+use crate::output::print;
+use crate::provenance;
 use crate::routes::{self, Table};
 use crate::term::Progress;
 use crate::threads::{self, default_threads};
@@ -451,10 +452,11 @@ fn run_updates<A: routes::Family>(
     flips.make(&back)?;
     list.check_device(device, live).context("after all updates")?;
     match (args.json, args.csv) {
-        (true, _) => print_json(&runs)?,
+        (true, _) => provenance::print_json(&provenance::of_device(device), &runs)?,
         (_, true) => {
             let (name, setting) = (display_name(&args.routes), (args.slots, args.threads));
-            print(&updates::to_csv(&name, table.len(), setting, &runs))?;
+            let csv = updates::to_csv(&name, table.len(), setting, &runs);
+            provenance::print_csv(&provenance::of_device(device), &csv)?;
         }
         _ => {
             let what = format!("{}, {}", human::counted(table.len(), "route"), A::NAME);

@@ -5,15 +5,17 @@ use std::fmt::Write;
 use serde::Serialize;
 use warpswitch_gpu::Device;
 use warpswitch_gpu::routes::{LiveRoutes, RouteWork};
+use warpswitch_provenance::{Provenance, csv_text};
 
 use super::super::gpu::rate_text;
-use super::super::gpu::report::{RunReport, csv_text};
+use super::super::gpu::report::RunReport;
 use super::BenchRoutesArgs;
 use crate::digest::Digest;
 use crate::exit::Outcome;
 use crate::human;
 use crate::load::display_name;
-use crate::output::{print, print_json};
+use crate::output::print;
+use crate::provenance;
 use crate::routes::Family;
 use crate::table::{Align, Table, title};
 use crate::term::{FAINT, paint};
@@ -21,6 +23,8 @@ use crate::term::{FAINT, paint};
 /// Everything that was measured.
 #[derive(Debug, Serialize)]
 pub struct Report {
+    #[serde(skip)]
+    provenance: Provenance,
     pub device: String,
     pub table: String,
     pub routes: usize,
@@ -74,6 +78,7 @@ impl Report {
     ) -> anyhow::Result<Self> {
         let stats = live.stats();
         Ok(Self {
+            provenance: provenance::of_device(device),
             device: device.name().to_owned(),
             table: display_name(&args.routes),
             routes: stats.routes,
@@ -98,8 +103,8 @@ impl Report {
     /// If the output cannot be written.
     pub fn print(&self, args: &BenchRoutesArgs) -> anyhow::Result<Outcome> {
         match (args.json, args.csv) {
-            (true, _) => print_json(self)?,
-            (_, true) => print(&self.to_csv())?,
+            (true, _) => provenance::print_json(&self.provenance, self)?,
+            (_, true) => provenance::print_csv(&self.provenance, &self.to_csv())?,
             _ => print(&self.render())?,
         }
         Ok(Outcome::Done)

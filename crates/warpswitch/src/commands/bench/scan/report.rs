@@ -5,22 +5,25 @@ use std::fmt::Write;
 use serde::Serialize;
 use warpswitch_gpu::Device;
 use warpswitch_gpu::scan::DeviceScanner;
+use warpswitch_provenance::{Provenance, csv_text};
 use warpswitch_scan::Patterns;
 
-use super::super::gpu::report::csv_text;
 use super::BenchScanArgs;
 use super::traffic::Traffic;
 use crate::digest::Digest;
 use crate::exit::Outcome;
 use crate::human::{self, rounded};
 use crate::load::display_name;
-use crate::output::{print, print_json};
+use crate::output::print;
+use crate::provenance;
 use crate::table::{Align, Table, title};
 use crate::term::{FAINT, paint};
 
 /// Everything that was measured.
 #[derive(Debug, Serialize)]
 pub struct Report {
+    #[serde(skip)]
+    provenance: Provenance,
     pub device: String,
     pub patterns_file: String,
     pub patterns: usize,
@@ -96,6 +99,7 @@ impl Report {
         build_ms: f64,
     ) -> anyhow::Result<Self> {
         Ok(Self {
+            provenance: provenance::of_device(device),
             device: device.name().to_owned(),
             patterns_file: display_name(&args.patterns),
             patterns: patterns.len(),
@@ -116,8 +120,8 @@ impl Report {
     /// If the output cannot be written.
     pub fn print(&self, args: &BenchScanArgs) -> anyhow::Result<Outcome> {
         match (args.json, args.csv) {
-            (true, _) => print_json(self)?,
-            (_, true) => print(&self.to_csv())?,
+            (true, _) => provenance::print_json(&self.provenance, self)?,
+            (_, true) => provenance::print_csv(&self.provenance, &self.to_csv())?,
             _ => print(&self.render())?,
         }
         Ok(Outcome::Done)

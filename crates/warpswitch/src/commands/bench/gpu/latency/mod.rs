@@ -21,7 +21,8 @@ use crate::commands::bench::check::Reference;
 use crate::devices::unusable;
 use crate::exit::{Outcome, bad_input};
 use crate::load::{self, build_engine};
-use crate::output::{print, print_json};
+use crate::output::print;
+use crate::provenance;
 use crate::term::Progress;
 use crate::threads;
 
@@ -93,8 +94,8 @@ pub fn run(args: &BenchGpuArgs, device: &Arc<Device>) -> anyhow::Result<Outcome>
         report.figures.push(clock_alone(window, &setting));
     }
     match (args.json, args.csv) {
-        (true, _) => print_json(&report)?,
-        (_, true) => print(&report.to_csv())?,
+        (true, _) => provenance::print_json(&provenance::of_device(device), &report)?,
+        (_, true) => provenance::print_csv(&provenance::of_device(device), &report.to_csv())?,
         _ => print(&report.render())?,
     }
     let failed = report.figures.iter().any(|figure| figure.error.is_some());

@@ -6,9 +6,9 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use warpswitch_gpu::resident::FramesCount;
+use warpswitch_provenance::csv_text;
 use warpswitch_rules::RuleId;
 
-use super::super::report::csv_text;
 use super::super::{digest, wrong_text};
 use super::scenarios::Scenario;
 use crate::commands::bench::check::Reference;

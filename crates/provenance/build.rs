@@ -1,0 +1,35 @@
+//! Passes the commit that is built to the crate: `unknown` outside a git checkout.
+
+use std::path::Path;
+use std::process::Command;
+
+/// What binaries are built from, relative to this folder: changes there make a commit dirty.
+const SOURCES: [&str; 5] =
+    ["../../Cargo.lock", "../../conf", "../../crates", "../../kernels", "../../xtask"];
+
+fn main() {
+    println!("cargo::rustc-env=WARPSWITCH_COMMIT={}", commit().as_deref().unwrap_or("unknown"));
+    for path in SOURCES {
+        println!("cargo::rerun-if-changed={path}");
+    }
+    // Commits, checkouts and resets append to this log.
+    if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"])
+        && Path::new(&log).exists()
+    {
+        println!("cargo::rerun-if-changed={log}");
+    }
+}
+
+fn commit() -> Option<String> {
+    let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
+    let changes = git(&[&["status", "--porcelain", "--"], &SOURCES[..]].concat())?;
+    Some(if changes.is_empty() { commit } else { commit + "-dirty" })
+}
+
+/// The output of a git command; none if it fails.
+fn git(args: &[&str]) -> Option<String> {
+    // A checkout may belong to another user than the one who builds it.
+    let output = Command::new("git").args(["-c", "safe.directory=*"]).args(args).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
+    Some(text.trim().to_owned())
+}

@@ -4,7 +4,8 @@
 provenance_columns=commit,machine,date
 provenance=$("$warpswitch" --version | sed -n 's/.*(commit \(.*\)).*/\1/p')
 if [ "${device:-gpu}" = gpu ]; then
-	provenance+=,$("$warpswitch" devices --json | sed -n 's/^ *"name": "\(.*\)",*$/\1/p' | head -1)
+	provenance+=,$("$warpswitch" devices --json |
+		sed -n 's/^ *"name": "\(.*\)",*$/\1/p' | head -1)
 else
 	provenance+=,$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -1 | tr , ' ')
 fi

@@ -90,7 +90,8 @@ twins() {
 			else
 				failed=1
 			fi
-			echo "$name,$way,$device,$frames,$lines,$share,$same" | stamped | tee -a "$csv"
+			echo "$name,$way,$device,$frames,$lines,$share,$same" |
+				stamped | tee -a "$csv"
 		done
 	done
 }

@@ -1,6 +1,7 @@
 //! The command line as a whole.
 
 use clap::{Parser, Subcommand};
+use warpswitch_provenance::VERSION;
 
 use crate::commands::{
     bench, check, classify, click, demo, devices, elements, explain, flatten, generate, graph, ids,
@@ -63,7 +64,8 @@ Examples:
 
 /// A software switch and packet processor
 #[derive(Debug, Parser)]
-#[command(name = "warpswitch", version = warpswitch_provenance::VERSION, long_about = LONG_ABOUT, after_long_help = EXTRA)]
+#[command(name = "warpswitch", version = VERSION, long_about = LONG_ABOUT,
+          after_long_help = EXTRA)]
 #[command(max_term_width = 100, arg_required_else_help = true, subcommand_required = true)]
 pub struct Cli {
     /// When to use colours [default: on a terminal, unless NO_COLOR is set]

@@ -122,7 +122,8 @@ mod tests {
     #[test]
     fn the_quietest_round_of_each_batch_is_kept() {
         let text = r#"{"frames":9,"frame_bytes":60,"runs":1,"run_ms":1,"cases":[
-            {"name":"sdn","traffic":"uniform","source":"memory","entries":7,"shares":[],"stated":[],"rates":[
+            {"name":"sdn","traffic":"uniform","source":"memory","entries":7,
+             "shares":[],"stated":[],"rates":[
                 {"batch":1,"mpps":2.0,"mpps_min":2.0,"mpps_max":2.0,"ns":500.0,"had_core":1.0},
                 {"batch":64,"mpps":9.0,"mpps_min":9.0,"mpps_max":9.0,"ns":111.0,"had_core":1.0}
             ]}]}"#;

@@ -15,7 +15,7 @@ const HEADER: &str = "case,engine,threads,rules,keys,mpps,build_ms,bytes,p50_ns,
 /// Rejects a checkout whose results no commit stands for: call it before measuring.
 ///
 /// # Errors
-/// If tracked files differ from the commit, or git cannot say; records themselves may differ.
+/// If tracked files differ from the commit, or git fails; records themselves may differ.
 pub fn require_clean_tree() -> Result<()> {
     let list = repo::git(&["status", "--porcelain", "--", ".", ":(exclude)bench/record"]);
     reject_changes(&list.context("--record requires a git checkout")?)

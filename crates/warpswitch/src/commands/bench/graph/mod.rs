@@ -38,11 +38,11 @@ use crate::{human, term, threads};
 const LONG_ABOUT: &str = "\
 Measure the per-packet cost of configurations on one core.
 
-Frames of 64 bytes (60 without the frame check sequence) come from memory, lent to packets by \
+Frames of 64 bytes (60 without the frame check sequence) come from memory, shared with packets by \
 ReplayUnqueue, and from a capture in the page cache, read by FromDump (--source). They are pushed \
-through the elements and freed by Discard. First all frames pass once with each batch length, and the packets on each output must match, packet by packet, the results computed \
-from the rules or routes without the graph. A case with wrong results is not measured, and the \
-exit code is 1.
+through the elements and freed by Discard. First all frames pass once with each batch length, \
+and the packets on each output must match, packet by packet, the results computed from the rules \
+or routes without the graph. A case with wrong results is not measured, and the exit code is 1.
 
 Then frames are delivered --runs times on a pinned thread. Rates are packets per second of that \
 thread's CPU time, which includes copying, parsing, lookups and sorting to outputs. The shares \

@@ -3,7 +3,7 @@
 /// Where frames come from while a configuration is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Held in memory and lent to packets.
+    /// Held in memory and shared with packets.
     Memory,
     /// Read from a capture by `FromDump`, again from its start after its end.
     Capture,

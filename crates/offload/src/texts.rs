@@ -178,7 +178,8 @@ impl TextPart {
         }
     }
 
-    /// Takes in what an element wants for packets that meet `only`; one that looks at packets in another way gets nothing.
+    /// Takes in what an element wants for packets that meet `only`; one that looks at packets
+    /// in another way gets nothing.
     pub(super) fn add(&mut self, element: usize, wanted: &Wanted, only: Option<Predicate>) {
         if self.link == wanted.link {
             self.union.add(element, &wanted.patterns);

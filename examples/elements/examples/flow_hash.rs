@@ -1,5 +1,5 @@
-//! Runs the device element `GPUFlowHash` on a pool of threads that takes the place of a GPU: spreads
-//! the flows of a capture over two outputs.
+//! Runs the device element `GPUFlowHash` on a pool of threads in place of a GPU: spreads the flows
+//! of a capture over two outputs.
 //!
 //! ```text
 //! cargo run -p warpswitch-example-elements --example flow_hash -- CAPTURE

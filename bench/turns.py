@@ -43,7 +43,8 @@ def figures(report, path=()):
         for idx, entry in enumerate(report):
             if not isinstance(entry, (dict, list)):
                 continue
-            names = [str(entry[name]) for name in NAMES if name in entry] if isinstance(entry, dict) else []
+            is_named = isinstance(entry, dict)
+            names = [str(entry[name]) for name in NAMES if is_named and name in entry]
             yield from figures(entry, path + (" ".join(names) or str(idx),))
 
 
@@ -77,7 +78,8 @@ class Files:
         path = self.work / out
         if not path.exists():
             command = [self.binary, "generate", kind, *options, "--seed", "1", "--out", str(path)]
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            quiet = subprocess.DEVNULL
+            subprocess.run(command, check=True, stdout=quiet, stderr=quiet)
         return str(path)
 
     def rules(self, name, style, count, *options):
@@ -127,7 +129,8 @@ def cases(files, what, run_ms):
                          "--batch", "64K", *runs]
     if "gpu" in what:
         for name, rules in sets:
-            yield f"gpu {name}", ["bench", "gpu", "--rules", rules, "--no-cpu", "--check", "engines",
+            yield f"gpu {name}", ["bench", "gpu", "--rules", rules, "--no-cpu",
+                                  "--check", "engines",
                                   "--keys", "1M", "--engines", "turbo,maskhash,tuple",
                                   "--batch", "8K,256K", *runs]
         yield "gpu routes", ["bench", "routes", "--routes", files.routes(), "--no-cpu",
@@ -154,7 +157,8 @@ def cpu():
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    raw = argparse.RawTextHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     parser.add_argument("old")
     parser.add_argument("new")
     parser.add_argument("--what", default="classify,graph,scan,routes")

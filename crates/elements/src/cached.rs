@@ -254,7 +254,7 @@ impl<C: 'static> CachedResults<C> {
     }
 
     /// Fills `found` for the packets of `batch`: from their results if all have valid ones, else by
-    /// `look_up`. `is_key` says whether a key is what the element would look up for a packet.
+    /// `look_up`. `is_key` returns whether the element would look up a key for a packet.
     #[inline]
     pub fn find<T>(
         &mut self,

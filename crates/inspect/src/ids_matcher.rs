@@ -62,7 +62,7 @@
 //! # Example
 //! ```text
 //! FromDump(in.pcap, STOP true) -> ids :: IDSMatcher(RULES conf/ids.rules, OUT eve.json);
-//! ids [0] -> ToDump(clean.pcap); ids [1] -> ToDump(told.pcap);
+//! ids [0] -> ToDump(clean.pcap); ids [1] -> ToDump(alerted.pcap);
 //! ```
 
 use std::convert::Infallible;

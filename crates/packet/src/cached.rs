@@ -76,7 +76,7 @@ impl Packet {
         extent(self.headroom(), self.len())
     }
 
-    /// The [extent](Packet::extent) of a packet that is lent a frame of so many bytes and was not
+    /// The [extent](Packet::extent) of a packet that shares a frame of so many bytes and was not
     /// changed.
     #[inline]
     pub fn lent_extent(frame_bytes: usize) -> Option<u32> {

@@ -3,7 +3,8 @@
 //! While there may be such files, a thread waits for HUP, INT and TERM. It removes the files and
 //! lets the signal do what it does to any process. Those that whoever started the process had it
 //! ignore stay ignored. What reads a stream that may never end may ask that the first signal ends
-//! its reading alone ([`end_in_order`]). What runs configurations ends in order, too, see `warpswitch-runtime`.
+//! its reading alone ([`end_in_order`]). What runs configurations ends in order, too, see
+//! `warpswitch-runtime`.
 //!
 //! # Invariants
 //! - Files are made, and removed by the thread, under one lock, which the thread never gives back:

@@ -411,8 +411,8 @@ impl SdnClassifier {
         Some(rules.build())
     }
 
-    /// Where packets go, those that `meant` says if not all: outputs, or more than there are.
-    /// `answers` are numbers of rules, if they are known already, `keyless` the places of packets without a
+    /// The outputs of the packets that `meant` selects, or of all; numbers beyond the last output
+    /// drop. `answers` are rule ids, if already known, `keyless` the places of packets without a
     /// key, and `paints` in-ports that differ from the packets' paint annotations.
     pub fn outputs(
         &mut self,

@@ -59,9 +59,9 @@ after the whole capture was read. INT, TERM or HUP stop reading: the input read 
 inspected, alerts and summary are written, and the exit code is 0. A second signal ends the run at \
 once.
 
-A frame that cannot be read, such as one with an invalid length, ends reading: frames before it are \
-inspected, alerts, counters and summary are written, then an error names the frame, and the exit \
-code is 2. A capture that ends within a frame gives a warning instead, and exit code 0.
+A frame that cannot be read, such as one with an invalid length, ends reading: frames before it \
+are inspected, alerts, counters and summary are written, then an error names the frame, and the \
+exit code is 2. A capture that ends within a frame gives a warning instead, and exit code 0.
 
 Alerts are JSON lines with the fields of Suricata's EVE, in capture order; the last line has the \
 counters. The same capture and rules give identical output. With --json the summary is an object \

@@ -7,8 +7,8 @@
 //!             20     20     24     …    IP headers
 //! ```
 //! An element that only reads a number of each packet, or writes one, works on a column of four
-//! bytes a packet, where a packet's own lines would be 64 each. A batch that materializes its packets
-//! writes the columns to them.
+//! bytes a packet, where a packet's own lines would be 64 each. A batch that materializes its
+//! packets writes the columns to them.
 
 use crate::cached::{CACHED_RESULTS, CachedResult};
 use crate::packet::Packet;
@@ -351,8 +351,8 @@ mod tests {
         }
     }
 
-    /// The same random steps give the same packets on batches that stay deferred and on batches that
-    /// materialize their packets after each step.
+    /// The same random steps give the same packets on batches that stay deferred and on batches
+    /// that materialize their packets after each step.
     #[test]
     fn columns_give_what_packets_would_have() {
         for round in 0..1000u32 {

@@ -1,9 +1,12 @@
 //! What rules and flows need of a packet: addresses, ports, header numbers, payload.
 
+mod usual;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use warpswitch_wire::fragment::{IpFragment, fragment};
 use warpswitch_wire::ip::Fragment;
+use warpswitch_wire::ipv4::Ipv4;
 use warpswitch_wire::ipv6_ext::walk_chain;
 use warpswitch_wire::link::LinkType;
 use warpswitch_wire::parse::{Network, ParsedFrame, Transport, parse, parse_network};
@@ -11,6 +14,7 @@ use warpswitch_wire::udp;
 
 use crate::fragments::{FragmentOf, Whole};
 use crate::rule::{Check, Field, FlagsHow, address_number};
+use usual::Usual;
 
 /// Bytes behind type, code and checksum that are header too in an ICMPv6 error or echo.
 const ICMPV6_MORE: usize = 4;
@@ -95,12 +99,50 @@ pub(crate) struct Decoded<'a> {
     pub is_rebuilt: bool,
 }
 
-/// Takes a frame apart.
+/// Decodes a frame.
+#[inline]
 pub(crate) fn decode(
     link: LinkType,
     frame: &[u8],
     wire_bytes: usize,
 ) -> Result<Decoded<'_>, Uninspected> {
+    match Usual::find(link, frame, wire_bytes) {
+        Some(usual) => Ok(usual.decode(frame)),
+        None => decode_any(link, frame, wire_bytes),
+    }
+}
+
+/// Finds the protocol and the payload that [`decode`] would find, without the rest, as offset and
+/// length in the frame.
+#[inline]
+pub(crate) fn decode_payload(
+    link: LinkType,
+    frame: &[u8],
+    wire_bytes: usize,
+) -> Result<(Carried, usize, usize), Uninspected> {
+    if let Some(usual) = Usual::find(link, frame, wire_bytes) {
+        return Ok((usual.carried, usual.payload, usual.payload_bytes));
+    }
+    let decoded = decode_any(link, frame, wire_bytes)?;
+    let start = decoded.payload.as_ptr().addr().wrapping_sub(frame.as_ptr().addr());
+    Ok((decoded.carried, start, decoded.payload.len()))
+}
+
+/// Whether [`decode`] takes its fast path, which never fails and finds a payload that was captured
+/// whole; with its protocol and whether it is empty.
+#[inline]
+pub(crate) fn usual_payload(
+    link: LinkType,
+    frame: &[u8],
+    wire_bytes: usize,
+) -> Option<(Carried, bool)> {
+    let usual = Usual::find(link, frame, wire_bytes)?;
+    Some((usual.carried, usual.payload_bytes == 0))
+}
+
+/// Decodes a frame of any shape.
+#[inline(never)]
+fn decode_any(link: LinkType, frame: &[u8], wire_bytes: usize) -> Result<Decoded<'_>, Uninspected> {
     let parsed = parse(link, frame, wire_bytes).map_err(|_| Uninspected::Malformed)?;
     let network = parsed.network_bytes(frame);
     let mut decoded = match parsed.network {
@@ -171,11 +213,17 @@ pub(crate) fn decode_whole(whole: &Whole) -> Result<Decoded<'_>, Uninspected> {
 
 /// The IPv4 part; `payload_wire_bytes` is the whole packet's for now.
 fn ipv4(network: &[u8]) -> Option<Decoded<'static>> {
-    let header = warpswitch_wire::ipv4::Ipv4::new_unchecked(network);
+    let header = Ipv4::new_unchecked(network);
     header.check_header().ok()?;
+    Some(of_ipv4(&header))
+}
+
+/// The part of a valid IPv4 header.
+#[inline]
+fn of_ipv4(header: &Ipv4<&[u8]>) -> Decoded<'static> {
     let (src, dst) = (IpAddr::V4(header.src()), IpAddr::V4(header.dst()));
     let (ttl, tos, id) = (header.ttl(), header.tos(), Some(header.identification()));
-    Some(of_ip([src, dst], ttl, tos, id, header.total_bytes()))
+    of_ip([src, dst], ttl, tos, id, header.total_bytes())
 }
 
 fn ipv6(network: &[u8]) -> Option<Decoded<'static>> {
@@ -187,6 +235,7 @@ fn ipv6(network: &[u8]) -> Option<Decoded<'static>> {
     Some(of_ip([src, dst], ttl, tos, None, bytes))
 }
 
+#[inline]
 fn of_ip(
     [src, dst]: [IpAddr; 2],
     ttl: u8,

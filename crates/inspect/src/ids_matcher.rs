@@ -80,7 +80,7 @@ use warpswitch_graph::{
 use warpswitch_ids::{
     Alert, Engine, Found, InspectorOptions, OddBound, Packet, Search, StatelessEngine, eve,
 };
-use warpswitch_packet::{self as packet, Batch, annotation};
+use warpswitch_packet::{Batch, PacketView};
 use warpswitch_wire::link::LinkType;
 use warpswitch_wire::link_watch::{LinkWatch, OddLink};
 
@@ -171,11 +171,12 @@ impl Default for IdsMatcher {
 }
 
 /// Converts a packet for detection; `now` is the timestamp of packets without one.
-pub fn ids_packet(packet: &packet::Packet, link: LinkType, now: i64) -> Packet<'_> {
-    let time = if packet.timestamp_ns() == 0 { now } else { packet.timestamp_ns() };
+#[inline]
+pub fn ids_packet(packet: PacketView<'_>, link: LinkType, now: i64) -> Packet<'_> {
+    let time = if packet.timestamp_ns == 0 { now } else { packet.timestamp_ns };
     Packet {
-        bytes: packet.data(),
-        wire_bytes: packet.len() + packet.anno_u32(annotation::EXTRA_LEN) as usize,
+        bytes: packet.data,
+        wire_bytes: packet.data.len() + packet.extra_len as usize,
         link,
         timestamp_ns: u64::try_from(time).unwrap_or(0),
         found: None,
@@ -231,8 +232,9 @@ impl IdsMatcher {
         self.looked_at.clear();
         let places = (0..batch.len() as u32).filter(|&place| is_for(place as usize));
         self.looked_at.extend(places);
+        let views = batch.views();
         let packets = self.looked_at.iter().map(|&place| {
-            let packet = ids_packet(batch.get_ahead(place as usize), link, now);
+            let packet = ids_packet(views.get(place as usize), link, now);
             Packet { found: found(place as usize), ..packet }
         });
         detector.inspect(packets, &mut self.alerts);

@@ -57,7 +57,7 @@ use warpswitch_graph::{
 use warpswitch_ids::{GROUPS, payload};
 use warpswitch_inspect::results::{self, ResultWriter};
 use warpswitch_inspect::{IdsMatcher, ids_packet};
-use warpswitch_packet::{Batch, CACHED_RESULTS, CachedResult, Packet};
+use warpswitch_packet::{Batch, CACHED_RESULTS, CachedResult, PacketView};
 use warpswitch_scan::Patterns;
 use warpswitch_wire::link::LinkType;
 
@@ -134,12 +134,12 @@ impl GpuIdsMatcher {
     fn count_bypassed(&self, batch: &Batch) {
         let (Some(link), Some((engine, _))) = (self.link, self.own.engine()) else { return };
         let patterns = engine.patterns();
-        let is_searched = |packet: &&Packet| {
+        let is_searched = |packet: PacketView<'_>| {
             let found = payload(&ids_packet(packet, link, 0));
             found.is_some_and(|(group, text)| !patterns[group].is_empty() && !text.is_empty())
         };
-        let ours = batch.iter().enumerate().filter(|(place, _)| self.meant.has(*place));
-        let on_cores = ours.filter(|(_, packet)| is_searched(packet)).count() as u64;
+        let ours = batch.views().iter().enumerate().filter(|(place, _)| self.meant.has(*place));
+        let on_cores = ours.filter(|(_, packet)| is_searched(*packet)).count() as u64;
         self.own.counts().on_cores.fetch_add(on_cores, Ordering::Relaxed);
     }
 

@@ -19,7 +19,7 @@ use warpswitch_gpu::scan::{
 use warpswitch_gpu::{Chain, ChainRoom, HostMemory, SharedBytes};
 use warpswitch_ids::{GROUPS, PayloadPlace, payload_place};
 use warpswitch_inspect::{ids_packet, results};
-use warpswitch_packet::{Batch, Frames, Packet};
+use warpswitch_packet::{Batch, Frames};
 use warpswitch_scan::Patterns;
 use warpswitch_wire::link::LinkType;
 
@@ -69,12 +69,24 @@ pub(super) struct TextPart {
     known: Vec<Arc<HostMemory>>,
     /// The last frames that could not be mapped, to skip further attempts.
     refused: Weak<Frames>,
-    /// By group: index of the packet, offset and length of its payload.
-    found: [Vec<(u32, u32, u32)>; GROUPS],
+    /// By group, the payloads of the batch.
+    found: [Vec<Payload>; GROUPS],
     /// Whether results are for an element downstream of the chain.
     is_ahead: bool,
     /// Which packets each element is for.
     only: Vec<Option<Predicate>>,
+}
+
+/// A payload of the batch, before its page is chosen.
+#[derive(Debug)]
+struct Payload {
+    /// Index of its packet.
+    owner: u32,
+    /// Offset in the data of the packet, and length.
+    start: u32,
+    bytes: u32,
+    /// Its place in a mapped buffer.
+    mapped: Option<Place>,
 }
 
 /// The payloads of a wide batch.
@@ -232,22 +244,26 @@ impl TextPart {
         list: &mut BatchTexts,
     ) -> usize {
         list.keys.clear();
-        for (packet, owner) in batch.iter_ahead().zip(0..) {
-            let is_meant = |only: &Option<Predicate>| only.is_none_or(|only| only.meets(packet));
-            let place = match self.only.iter().any(is_meant) {
+        for (packet, owner) in batch.views().iter().zip(0..) {
+            // Only a predicate needs the packet itself.
+            let own = |only: Predicate| only.meets(batch.get_ahead(owner as usize));
+            let place = match self.only.iter().any(|only| only.is_none_or(own)) {
                 true => payload_place(&ids_packet(packet, self.link, 0)),
                 false => None,
             };
             if self.is_ahead {
-                let key =
-                    |p: PayloadPlace| results::key(p.group, packet.headroom() + p.start, p.bytes);
+                let headroom = batch.get_ahead(owner as usize).headroom();
+                let key = |p: PayloadPlace| results::key(p.group, headroom + p.start, p.bytes);
                 list.keys.push(place.and_then(key));
             }
             if let Some(PayloadPlace { group, start, bytes }) = place
                 && bytes > 0
                 && self.searches.wants(group)
             {
-                self.found[group].push((owner, start as u32, bytes as u32));
+                let text = &packet.data[start..][..bytes];
+                let mapped = self.known.iter().find_map(|memory| memory.place(text));
+                let (start, bytes) = (start as u32, bytes as u32);
+                self.found[group].push(Payload { owner, start, bytes, mapped });
             }
         }
         list.texts.clear();
@@ -257,23 +273,23 @@ impl TextPart {
         for group in 0..GROUPS {
             list.texts.begin_group();
             let mut found = std::mem::take(&mut self.found[group]);
-            for (owner, at, bytes) in found.drain(..) {
-                let packet = &batch.as_slice()[owner as usize];
-                let text = &packet.data()[at as usize..][..bytes as usize];
-                let place = match self.place(packet, text, offload) {
+            for Payload { owner, start, bytes, mapped } in found.drain(..) {
+                let data = || batch.views().get(owner as usize).data;
+                let text = || &data()[start as usize..][..bytes as usize];
+                let place = match mapped.or_else(|| self.map(batch, owner, text(), offload)) {
                     Some(place) => Some(place),
                     // Does not copy payloads that would not be searched.
-                    None if !list.texts.takes(text.len()) => None,
-                    None if next + text_words(text.len()) <= words.len() => {
-                        let place = put_text(words, next, text);
-                        next += text_words(text.len());
+                    None if !list.texts.takes(bytes as usize) => None,
+                    None if next + text_words(bytes as usize) <= words.len() => {
+                        let place = put_text(words, next, text());
+                        next += text_words(bytes as usize);
                         Some(place)
                     }
                     None => None,
                 };
                 let column = &mut words[column_at..];
-                let is_in =
-                    place.is_some_and(|place| list.texts.push(owner, place, text.len(), column));
+                let is_in = place
+                    .is_some_and(|place| list.texts.push(owner, place, bytes as usize, column));
                 list.left_out += u64::from(!is_in);
             }
             self.found[group] = found;
@@ -282,13 +298,14 @@ impl TextPart {
         list.texts.end(&mut words[column_at..])
     }
 
-    /// The place of `text` in a mapped buffer; `None` if its frame is not mapped.
-    fn place(&mut self, packet: &Packet, text: &[u8], offload: &Offload) -> Option<Place> {
-        // By address: the owner is in a cache line of the packet that nothing else reads here.
+    /// Maps the buffer of the payload `text` of packet number `owner`. Returns the place of the
+    /// payload; `None` if its frame cannot be mapped.
+    fn map(&mut self, batch: &Batch, owner: u32, text: &[u8], offload: &Offload) -> Option<Place> {
+        // Another payload may have mapped it since.
         if let Some(place) = self.known.iter().find_map(|memory| memory.place(text)) {
             return Some(place);
         }
-        let frames = packet.lender()?;
+        let frames = batch.lender_of(owner as usize)?;
         if std::ptr::eq(self.refused.as_ptr(), Arc::as_ptr(frames)) {
             return None;
         }

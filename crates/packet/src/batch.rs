@@ -28,8 +28,9 @@ use crate::columns::{Column, Columns};
 use crate::deal::move_last;
 use crate::lend::{self, Frames, LentFrames, Loaned};
 use crate::numbers::Numbers;
-use crate::packet::{LINE_BYTES, Packet};
+use crate::packet::{LINE_BYTES, Packet, annotation};
 use crate::pages::prefetch;
+use crate::view::SharedFrames;
 
 /// The most packets that a batch is meant to hold. Longer ones are right, only slower.
 pub const BATCH_LEN_MAX: usize = 256;
@@ -381,6 +382,23 @@ impl Batch {
         let frames = self.frames().filter(|_| self.0.columns.has_headers())?;
         let all = frames.zip(self.0.columns.behind());
         Some(all.map(|(frame, behind)| &frame[..frame.len().saturating_sub(behind)]))
+    }
+
+    /// The shared frames of a deferred batch, for [`Batch::views`].
+    #[inline]
+    pub(crate) fn shared_frames(&self) -> Option<SharedFrames<'_>> {
+        let Parts { loan: Loan { numbers, frames, timestamp_ns, .. }, columns, .. } = &*self.0;
+        let frames = frames.as_ref().filter(|_| self.is_lent_whole())?;
+        let extra_lens = self.anno_column(annotation::EXTRA_LEN)?;
+        Some(SharedFrames { frames, numbers, columns, timestamp_ns: *timestamp_ns, extra_lens })
+    }
+
+    /// The owner of the frame of the packet at `place`, if it is shared.
+    pub fn lender_of(&self, place: usize) -> Option<&Arc<Frames>> {
+        if self.is_lent_whole() {
+            return self.0.loan.frames.as_ref();
+        }
+        self.iter().nth(place)?.lender()
     }
 
     /// Frames that are lent, from their start to their end, whatever columns say of headers.

@@ -23,6 +23,18 @@ pub enum Column<'b> {
 }
 
 impl Column<'_> {
+    /// The number of the packet at `place`.
+    ///
+    /// # Panics
+    /// If there are fewer packets.
+    #[inline]
+    pub fn of(self, place: usize) -> u32 {
+        match self {
+            Self::All(value) => value,
+            Self::Each(values) => values[place],
+        }
+    }
+
     /// The numbers of `count` packets.
     #[inline]
     pub fn copy_to(self, count: usize, out: &mut Vec<u32>) {
@@ -166,6 +178,12 @@ impl Columns {
     /// Bytes that are behind the ends of packets.
     pub(crate) fn bytes_behind(&self) -> u64 {
         self.headers.iter().map(|&word| u64::from(word >> HEADER_BITS)).sum()
+    }
+
+    /// Bytes behind the end of the packet at `place`.
+    #[inline]
+    pub(crate) fn bytes_behind_of(&self, place: usize) -> usize {
+        self.headers.get(place).map_or(0, |&word| (word >> HEADER_BITS) as usize)
     }
 
     /// Gives packets what columns have for them.

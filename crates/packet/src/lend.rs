@@ -179,6 +179,18 @@ impl Frames {
         }
     }
 
+    /// The bytes and the timestamp of a frame; prefetches the frames that follow.
+    ///
+    /// # Panics
+    /// If there is no frame with that number.
+    #[inline(always)]
+    pub(crate) fn read_ahead(&self, number: usize) -> (&[u8], i64) {
+        let frame = &self.list[number];
+        frame.fetch_ahead::<LINES_AHEAD_READING>(&self.lines);
+        // SAFETY: list and lines are of the same frames; frames are only ever added.
+        (unsafe { frame.data(&self.lines) }, self.times_ns[number])
+    }
+
     #[cfg(test)]
     pub(crate) fn list(&self) -> &[Frame] {
         &self.list

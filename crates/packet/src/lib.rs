@@ -17,6 +17,7 @@ pub mod pages;
 mod parts;
 mod pool;
 pub mod sync;
+mod view;
 
 pub use batch::{BATCH_LEN_MAX, Batch};
 pub use cached::{CACHED_RESULTS, CachedResult};
@@ -24,3 +25,4 @@ pub use columns::Column;
 pub use lend::{Frames, Lender, LentFrames, Numbered, Span};
 pub use packet::{Header, Packet, PacketType, annotation};
 pub use pool::{Depot, Pool};
+pub use view::{PacketView, PacketViews};

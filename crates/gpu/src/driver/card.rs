@@ -203,6 +203,15 @@ impl Card {
         Ok((major as u32, minor as u32))
     }
 
+    /// Whether streams can write a value to pinned memory.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(super) fn has_stream_writes(&self) -> Result<bool, GpuError> {
+        use cuda::CUdevice_attribute as A;
+        Ok(self.attribute(A::CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS)? > 0)
+    }
+
     /// Its multiprocessors.
     ///
     /// # Errors

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::call::check;
+use super::completion::Completion;
 use super::memory::{DeviceWords, PinnedWords};
 use super::program::{LaunchShape, Program, View};
 use super::raw::cuda;
-use super::slot::{Event, LoadedImage, Stream, Transfer};
+use super::slot::{LoadedImage, Stream, Transfer};
 use crate::chain::ChainRoom;
 use crate::error::GpuError;
 use crate::image::VIEW_NUMBERS;
@@ -26,7 +27,7 @@ const GATHER_BLOCKS_MAX: usize = 16;
 pub struct CardChain {
     /// First, so that it is dropped first, which waits for its work.
     stream: Stream,
-    done: Event,
+    done: Completion,
     words: PinnedWords,
     answers: PinnedWords,
     card_words: DeviceWords,
@@ -51,7 +52,7 @@ impl CardChain {
         let card = gather.card();
         Ok(Self {
             stream: Stream::open(card)?,
-            done: Event::new(card, false)?,
+            done: Completion::new(card)?,
             words: PinnedWords::zeroed(card, room.words + room.texts)?,
             answers: PinnedWords::zeroed(card, room.answers)?,
             card_words: DeviceWords::with_len(card, room.words)?,
@@ -265,8 +266,7 @@ impl CardChain {
         if !self.is_under_way {
             return Ok(true);
         }
-        self.stream.enter()?;
-        match self.done.passed() {
+        match self.done.passed(&self.stream) {
             Ok(false) => Ok(false),
             passed => {
                 self.rest();
@@ -283,7 +283,7 @@ impl CardChain {
         if !self.is_under_way {
             return Ok(());
         }
-        let waited = self.done.wait();
+        let waited = self.done.wait(&self.stream);
         self.rest();
         waited
     }

@@ -20,6 +20,7 @@ mod call;
 mod card;
 mod chain;
 mod compile;
+mod completion;
 mod memory;
 mod patcher;
 mod pool;

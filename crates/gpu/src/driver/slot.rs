@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::call::check;
 use super::card::Card;
+use super::completion::Completion;
 use super::memory::{DeviceWords, PinnedWords};
 use super::program::{LaunchShape, Program, View};
 use super::raw::cuda;
@@ -202,7 +203,7 @@ impl Drop for Event {
 pub struct CardSlot {
     /// First, so that it is dropped first, which waits for its work.
     stream: Stream,
-    done: Event,
+    done: Completion,
     keys: PinnedWords,
     answers: PinnedWords,
     card_keys: DeviceWords,
@@ -223,7 +224,7 @@ impl CardSlot {
         let (words, answers) = (form.keys_len(keys_max), form.answers_len(keys_max));
         Ok(Self {
             stream: Stream::open(card)?,
-            done: Event::new(card, false)?,
+            done: Completion::new(card)?,
             keys: PinnedWords::zeroed(card, words)?,
             answers: PinnedWords::zeroed(card, answers)?,
             card_keys: DeviceWords::with_len(card, words)?,
@@ -320,8 +321,7 @@ impl CardSlot {
         if self.flight.is_none() {
             return Ok(true);
         }
-        self.stream.card.enter()?;
-        match self.done.passed() {
+        match self.done.passed(&self.stream) {
             Ok(false) => Ok(false),
             passed => {
                 self.flight = None;
@@ -338,7 +338,7 @@ impl CardSlot {
         if self.flight.is_none() {
             return Ok(());
         }
-        let waited = self.done.wait();
+        let waited = self.done.wait(&self.stream);
         self.flight = None;
         waited
     }

@@ -53,7 +53,8 @@ use warpswitch_wire::link::LinkType;
 
 pub use crate::decode::Uninspected;
 use crate::decode::{
-    Carried, Decoded, NO_VLAN, decode, decode_fragment, decode_network, decode_whole,
+    Carried, Decoded, NO_VLAN, decode, decode_fragment, decode_network, decode_payload,
+    decode_whole,
 };
 use crate::engine::Engine;
 use crate::flowbits::BitTable;
@@ -220,9 +221,11 @@ impl PayloadPlace {
 
 /// Where the payload of a packet is; `None` if the packet has none that is inspected. Whoever
 /// searches it ahead tells what was found in [`Packet::found`].
+#[inline]
 pub fn payload_place(packet: &Packet<'_>) -> Option<PayloadPlace> {
-    let decoded = decode(packet.link, packet.bytes, packet.wire_bytes).ok()?;
-    Some(PayloadPlace::of(packet.bytes, &decoded))
+    let found = decode_payload(packet.link, packet.bytes, packet.wire_bytes).ok()?;
+    let (carried, start, bytes) = found;
+    Some(PayloadPlace { group: carried as usize, start, bytes })
 }
 
 /// The payload of a packet, and the group of [`Engine::patterns`] that is looked for in it.

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use warpswitch_scan::{PatternId, PatternSets, Scratch};
 
 use crate::confirm::{Answer, ChainScratch, Text, Work};
-use crate::decode::{Carried, Decoded, decode, decode_network};
+use crate::decode::{Carried, Decoded, decode, decode_network, usual_payload};
 use crate::engine::{Engine, FlowFacts, GROUPS};
 use crate::inspect::{Alert, Packet, PayloadPlace, Search, Uninspected, fold, renew};
 use crate::rule::{Action, Direction, Rules};
@@ -225,6 +225,10 @@ impl StatelessEngine {
     ) -> Option<Head<'p>> {
         stats.packets += 1;
         stats.bytes += packet.bytes.len() as u64;
+        if self.is_free_of_hits(packet) {
+            stats.known += 1;
+            return None;
+        }
         let decoded = match decode(packet.link, packet.bytes, packet.wire_bytes) {
             Ok(decoded) => decoded,
             Err(reason) => {
@@ -252,11 +256,22 @@ impl StatelessEngine {
             texts.push(payload);
             stats.searched += 1;
         }
-        if found.is_none() && set == NO_SET && !self.has_others[decoded.carried as usize] {
+        // Without hits, only rules without a pattern remain.
+        let has_hits = found.is_some_and(|found| !found.is_empty()) || set != NO_SET;
+        if !has_hits && !self.has_others[decoded.carried as usize] {
             return None;
         }
         let (number, timestamp_ns) = (stats.packets, packet.timestamp_ns);
         Some(Head { decoded, packet: idx, set, number, timestamp_ns, found })
+    }
+
+    /// Whether a search found nothing in the payload of a packet that no other rule can match: most
+    /// packets. Such a packet need not be decoded.
+    #[inline]
+    fn is_free_of_hits(&self, packet: &Packet<'_>) -> bool {
+        packet.found.is_some_and(|found| found.patterns.is_empty() && found.place.is_none())
+            && usual_payload(packet.link, packet.bytes, packet.wire_bytes)
+                .is_some_and(|(carried, is_empty)| !is_empty && !self.has_others[carried as usize])
     }
 
     /// Searches the texts of all groups and empties their lists.

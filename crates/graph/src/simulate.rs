@@ -3,9 +3,10 @@
 //! # Time
 //! Time stands still while tasks run and jumps to the next timer when none is runnable, so a finite
 //! amount of work takes none. A router that never rests, as with an endless source, would keep its
-//! timers from their turn. So after [`FREE_ROUNDS`] rounds without rest each further round of the
-//! scheduler, which runs up to 32 tasks, takes [`ROUND_NS`]. Click advances its simulated time by
-//! the least unit with each look at the clock, which serves the same purpose.
+//! timers from their turn. So after [`FREE_ROUNDS`] busy rounds of the scheduler without rest, each
+//! further one takes [`ROUND_NS`]. A round runs up to 32 tasks; it is busy if one of them did work.
+//! Rounds that only poll a device take no time, so the results do not depend on its speed. Click
+//! advances its simulated time by the least unit at each read of the clock, for the same purpose.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -45,14 +46,13 @@ impl SimulatedClock {
         self.now
     }
 
-    /// Begins a round of the scheduler; returns its time.
-    pub fn begin_round(&mut self) -> Time {
+    /// Ends a round of the scheduler in which a task did work.
+    pub fn end_busy_round(&mut self) {
         if self.busy_rounds < FREE_ROUNDS {
             self.busy_rounds += 1;
         } else {
             self.now.0 = self.now.0.saturating_add(ROUND_NS);
         }
-        self.now
     }
 
     /// Jumps to `until` if that is in the future: nothing is runnable before.
@@ -88,7 +88,11 @@ impl SimulatedHost {
 impl Host for SimulatedHost {
     fn now(&mut self) -> Time {
         self.clock.now.0 += self.step_ns;
-        self.clock.begin_round()
+        self.clock.now()
+    }
+
+    fn end_busy_round(&mut self) {
+        self.clock.end_busy_round();
     }
 
     fn wait(&mut self, until: Option<Time>) -> bool {
@@ -205,13 +209,15 @@ mod tests {
     fn time_passes_only_without_rest() {
         let mut clock = SimulatedClock::new(Time(0));
         for _ in 0..FREE_ROUNDS {
-            assert_eq!(clock.begin_round(), Time(0));
+            clock.end_busy_round();
+            assert_eq!(clock.now(), Time(0));
         }
-        assert_eq!(clock.begin_round(), Time(ROUND_NS));
-        assert_eq!(clock.begin_round(), Time(2 * ROUND_NS));
+        clock.end_busy_round();
+        clock.end_busy_round();
+        assert_eq!(clock.now(), Time(2 * ROUND_NS));
         clock.rest_until(Time(5));
-        assert_eq!(clock.begin_round(), Time(2 * ROUND_NS), "time never goes back");
+        assert_eq!(clock.now(), Time(2 * ROUND_NS), "time never goes back");
         clock.rest_until(Time(9 * ROUND_NS));
-        assert_eq!(clock.begin_round(), Time(9 * ROUND_NS));
+        assert_eq!(clock.now(), Time(9 * ROUND_NS));
     }
 }

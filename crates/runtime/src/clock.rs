@@ -39,11 +39,10 @@ impl RunClock {
         }
     }
 
-    /// Begins a round of the scheduler; returns its time.
-    pub(crate) fn begin_round(&mut self) -> Time {
-        match self {
-            RunClock::Real(clock) => clock.now(),
-            RunClock::Simulated(clock) => clock.begin_round(),
+    /// Ends a round of the scheduler in which a task did work.
+    pub(crate) fn end_busy_round(&mut self) {
+        if let RunClock::Simulated(clock) = self {
+            clock.end_busy_round();
         }
     }
 

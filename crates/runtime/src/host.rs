@@ -204,8 +204,12 @@ impl SystemHost {
 
 impl Host for SystemHost {
     fn now(&mut self) -> Time {
-        self.now = self.clock.begin_round();
+        self.now = self.clock.now();
         self.now
+    }
+
+    fn end_busy_round(&mut self) {
+        self.clock.end_busy_round();
     }
 
     fn wait(&mut self, until: Option<Time>) -> bool {

@@ -56,6 +56,10 @@ pub trait Host {
     /// something may happen yet: if not, the run ends.
     fn wait(&mut self, until: Option<Time>) -> bool;
 
+    /// Called after each round of the scheduler in which a task did work: a host with simulated time
+    /// may let it pass.
+    fn end_busy_round(&mut self) {}
+
     /// Called between tasks, often: time to read and write handlers.
     fn serve(&mut self, _router: &mut Router) {}
 
@@ -69,6 +73,16 @@ pub trait Host {
     fn wants_to_serve(&mut self) -> bool {
         true
     }
+}
+
+/// A round of the scheduler.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    /// Whether only sources that pause for a stop were scheduled: what the stop waits for may need
+    /// time to pass.
+    rests: bool,
+    /// Whether a task did work. A task that polls a device does none until results arrive.
+    has_worked: bool,
 }
 
 /// Tells the time to any thread.
@@ -229,7 +243,10 @@ impl Router {
                 None => self.worker.now = now,
             }
             self.run_timers();
-            let rests = self.run_tasks();
+            let Round { rests, has_worked } = self.run_tasks();
+            if has_worked {
+                host.end_busy_round();
+            }
             host.serve(self);
             if self.worker.may_stop() && self.stops() {
                 (self.worker.stops, self.worker.halted) = (0, false);
@@ -266,23 +283,22 @@ impl Router {
         }
     }
 
-    /// Runs some tasks, if there are. Tells whether it found none but those of sources that rest: a
-    /// stop waits then, and what it waits for may need time to go by.
-    fn run_tasks(&mut self) -> bool {
-        let (mut rests, mut runs) = (false, false);
+    /// Runs some tasks, if any are scheduled.
+    fn run_tasks(&mut self) -> Round {
+        let (mut rests, mut runs, mut works) = (false, false, false);
         for _ in 0..self.worker.tasks_per_look {
             if self.worker.may_stop() || self.worker.is_shift_over() {
-                return false;
+                return Round { rests: false, has_worked: works };
             }
             if self.worker.has_deliveries() {
                 self.deliver();
-                return false;
+                return Round { rests: false, has_worked: works };
             }
             let Some(task) = self.worker.next_task() else { break };
             if self.worker.must_wait(task) {
                 self.worker.schedule_task(task);
                 self.worker.end_shift();
-                return false;
+                return Round { rests: false, has_worked: works };
             }
             if self.worker.stops > 0 && self.shared.rests[task] {
                 // The stop waits for packets that are under way: no more are to come. Who takes
@@ -294,13 +310,14 @@ impl Router {
             runs = true;
             let pulled = self.worker.pulled;
             let has_worked = self.enter(task, |element, cx| element.run_task(cx));
+            works |= has_worked;
             // It got nothing, but somebody on the way did and dropped or kept it: there may be
             // more where that came from, of which nobody will tell.
             if !has_worked && self.worker.pulled != pulled {
                 self.worker.schedule_task(task);
             }
         }
-        rests && !runs
+        Round { rests: rests && !runs, has_worked: works }
     }
 
     /// Whether a stop that was asked for holds.

@@ -203,7 +203,7 @@ impl<'a> Builder<'a> {
             return self.make_leaf(&work);
         }
         work.region = self.boxes.hull(&work.rules, &work.region);
-        match cuts::choose(&self.boxes, &work.rules, &work.region) {
+        match cuts::choose(self.boxes, &work.rules, &work.region) {
             Some(choices) => self.make_inner(work, &choices),
             None => self.make_leaf(&work),
         }

@@ -20,7 +20,7 @@ use crate::Answer;
 use crate::rule_index::RuleIndex;
 
 /// Evolving rules that are tried for each sample: bounds the cost where nothing can merge.
-const EXPANSIONS_MAX: usize = 64;
+const EXPANSIONS_MAX: usize = 32;
 
 /// A box of keys with the same answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ impl EvolvingRules {
     /// Moves the window by one key.
     ///
     /// Cost: a comparison with each rule; for a key outside of all, a conflict check for each of
-    /// the first 64 of the same answer.
+    /// the first 32 of the same answer.
     pub fn sample(&mut self, key: &[u32], index: &RuleIndex) -> Evolution {
         if self.window.len() == self.window_len {
             self.forget_oldest();

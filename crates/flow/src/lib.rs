@@ -5,16 +5,18 @@
 //! skewed traffic, and a lookup compares a batch of keys with all of them by SIMD.
 //!
 //! ```text
-//! keys ─► CacheImage: 20 boxes ── hit ──────────────────────────────► answers
-//!              ▲           └──── miss ─► classifier: all rules ─────────┘
-//!              │ publish                                   │ one key of the batch
-//!         EvolvingRules ◄── RuleIndex (CheckConflict) ◄─ SampleSlot
+//! keys ─► BoxList: 20 boxes ─┬─ hit ────────────────────────► answers
+//!              ▲             └─ miss ─► classifier: all rules ──┘
+//!              │ publish                 │ one key of 256
+//!         EvolvingRules ◄── SampleSlot ◄─┘
+//!              ▲
+//!         RuleIndex: CheckConflict
 //! ```
 //! | module | purpose |
 //! | --- | --- |
 //! | [`rule_index`] | the rules as boxes: winner of a key, conflict check of a box, changes |
 //! | [`evolving`] | evolving rules over a sliding window of samples |
-//! | [`image`] | the heaviest evolving rules, arranged for lookup |
+//! | [`box_list`] | the heaviest evolving rules, arranged for lookup |
 //! | [`storm`] | the shared cache: lookup, sampling, evolution, changes |
 //! | [`cached`] | a classifier with the cache in front |
 //!
@@ -24,15 +26,15 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod arch;
+pub mod box_list;
 pub mod cached;
 pub mod evolving;
-pub mod image;
 pub mod rule_index;
 pub mod storm;
 
+pub use box_list::BoxList;
 pub use cached::CachedClassifier;
 pub use evolving::EvolvingRules;
-pub use image::CacheImage;
 pub use rule_index::{Merge, RuleIndex};
 pub use storm::{StormCache, StormOptions, StormStats};
 

@@ -1,19 +1,18 @@
 //! The shared cache: any number of readers, one updater at a time.
 //!
 //! ```text
-//! workers ── lookup ──► image (copy 0 or 1)       updater ── sample ─► evolving rules
-//!    │                       ▲                       ▲  │                  ▲
-//!    └─ offer ─► slot ───────┼── take ───────────────┘  └── swap ──► image │ remove dirty
-//!                            └──────────── swap ◄──── begin_change ────────┘
+//! workers ─┬─ lookup ─► list, copy 0 or 1 ◄─ swap ─┬─ updater ─► evolving rules
+//!          └─ offer ──► slot ─────────── take ─────┘                 ▲
+//! writer ──── begin_change: remove what it touches ──────────────────┘
 //! ```
 //! # Invariants
-//! - S1: a region in the image has one answer under the rules of the classifier behind the cache,
-//!   at every moment while a reader holds the image.
-//! - S2: so a change first removes what it touches from the evolving rules and from the image, and
-//!   waits for the readers of the image before ([`StormCache::begin_change`]). Only then may the
+//! - S1: a region in the list has one answer under the rules of the classifier behind the cache,
+//!   at every moment while a reader holds the list.
+//! - S2: so a change first removes what it touches from the evolving rules and from the list, and
+//!   waits for the readers of the list before ([`StormCache::begin_change`]). Only then may the
 //!   classifier change. The updater's lock is held until the change is in the index as well
 //!   ([`PendingChange::finish`]), so nothing evolves under rules that are about to go.
-//! - S3: a reader classifies the misses of a batch while it holds the image. A batch thus sees one
+//! - S3: a reader classifies the misses of a batch while it holds the list. A batch thus sees one
 //!   version of the rules if the classifier behind the cache gives one for each batch.
 //! - S4: workers never wait for the updater's lock. Sampling keeps the last key offered; a queue
 //!   would let the cache evolve from old traffic.
@@ -23,7 +22,7 @@
 //! the throughput of one locked copy.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use warpswitch_classify::hypercuts::{BoxTree, Span, TreeOptions};
@@ -32,8 +31,8 @@ use warpswitch_packet::sync::{LeftRight, SampleSlot};
 use warpswitch_rules::{KeyBatch, RuleId, Ruleset, Schema};
 
 use crate::Answer;
+use crate::box_list::BoxList;
 use crate::evolving::{Evolution, EvolvingRules};
-use crate::image::CacheImage;
 use crate::rule_index::{Merge, RuleIndex, Snapshot};
 
 /// Fewest and most rules that a cache may hold.
@@ -41,8 +40,14 @@ pub const CACHED_MAX_MIN: usize = 10;
 /// See [`CACHED_MAX_MIN`].
 pub const CACHED_MAX_MAX: usize = 30;
 
-/// Keys of a batch for each that is offered as a sample.
-const KEYS_PER_SAMPLE: usize = 256;
+/// The interval between samples grows to so many times its start while samples start new rules.
+const SAMPLE_BACKOFF_MAX: usize = 256;
+
+/// A batch with fewer hits than one in so many keys makes the next ones bypass the cache.
+const KEYS_PER_HIT_MAX: usize = 16;
+
+/// The most batches that bypass the cache before it is tried again.
+const BYPASS_MAX: usize = 63;
 
 /// How a cache is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +56,12 @@ pub struct StormOptions {
     pub window_len: usize,
     /// Most cached rules, [`CACHED_MAX_MIN`] to [`CACHED_MAX_MAX`].
     pub cached_max: usize,
-    /// Samples between two versions of the image.
+    /// Keys between two samples, at least 1.
+    pub keys_per_sample: usize,
+    /// Samples between two versions of the list.
     pub samples_per_swap: usize,
+    /// Whether traffic without hits is sampled more rarely, and mostly bypasses the cache.
+    pub is_adaptive: bool,
     /// Which rules may share a cached rule.
     pub merge: Merge,
     /// The tree of the conflict check.
@@ -65,7 +74,9 @@ impl Default for StormOptions {
         Self {
             window_len: 1024,
             cached_max: 20,
+            keys_per_sample: 256,
             samples_per_swap: 16,
+            is_adaptive: true,
             merge: Merge::ByRule,
             tree: TreeOptions::default(),
         }
@@ -79,7 +90,7 @@ pub struct StormStats {
     pub hits: u64,
     /// Keys answered by the classifier behind it.
     pub misses: u64,
-    /// Versions of the image.
+    /// Versions of the list.
     pub swaps: u64,
     /// Samples taken.
     pub samples: u64,
@@ -102,18 +113,92 @@ pub struct StormCache {
     schema: &'static Schema,
     cached_max: usize,
     samples_per_swap: usize,
-    image: LeftRight<CacheImage>,
+    list: LeftRight<BoxList>,
     slot: SampleSlot,
     updater: Mutex<Updater>,
     hits: AtomicU64,
     misses: AtomicU64,
+    pace: Pace,
+}
+
+/// How often keys are sampled and the cache is tried. Races between workers only change the pace,
+/// so all accesses are relaxed.
+#[derive(Debug)]
+struct Pace {
+    is_adaptive: bool,
+    keys_per_sample: usize,
+    /// Keys between two samples now.
+    interval: AtomicUsize,
+    /// Keys since the last sample.
+    since: AtomicUsize,
+    /// Batches that still bypass the cache.
+    bypass: AtomicUsize,
+    /// The last number of them.
+    bypass_len: AtomicUsize,
+}
+
+impl Pace {
+    fn new(options: &StormOptions) -> Self {
+        Self {
+            is_adaptive: options.is_adaptive,
+            keys_per_sample: options.keys_per_sample.max(1),
+            interval: AtomicUsize::new(options.keys_per_sample.max(1)),
+            since: AtomicUsize::new(0),
+            bypass: AtomicUsize::new(0),
+            bypass_len: AtomicUsize::new(0),
+        }
+    }
+
+    /// Whether the next batch bypasses the cache.
+    fn bypasses(&self) -> bool {
+        let left = self.bypass.load(Ordering::Relaxed);
+        if left > 0 {
+            self.bypass.store(left - 1, Ordering::Relaxed);
+        }
+        left > 0
+    }
+
+    /// Learns from a batch that did not bypass the cache.
+    fn note_hits(&self, hits: usize, keys: usize) {
+        if hits * KEYS_PER_HIT_MAX >= keys {
+            self.bypass_len.store(0, Ordering::Relaxed);
+        } else if self.is_adaptive {
+            let len = (2 * self.bypass_len.load(Ordering::Relaxed) + 1).min(BYPASS_MAX);
+            self.bypass_len.store(len, Ordering::Relaxed);
+            self.bypass.store(len, Ordering::Relaxed);
+        }
+    }
+
+    /// Learns from a sample: samples that start rules say that little can be cached.
+    fn note_sample(&self, evolution: Evolution) {
+        let interval = self.interval.load(Ordering::Relaxed);
+        let next = match evolution {
+            Evolution::Counted | Evolution::Expanded => interval / 2,
+            Evolution::Started | Evolution::Rejected if self.is_adaptive => {
+                interval + interval.div_ceil(8)
+            }
+            Evolution::Started | Evolution::Rejected => interval,
+        };
+        let limits = (self.keys_per_sample, self.keys_per_sample * SAMPLE_BACKOFF_MAX);
+        self.interval.store(next.clamp(limits.0, limits.1), Ordering::Relaxed);
+    }
+
+    /// The first key of a batch to sample, and the distance to further ones.
+    fn due(&self, keys: usize) -> (usize, usize) {
+        let interval = self.interval.load(Ordering::Relaxed);
+        let since = self.since.load(Ordering::Relaxed);
+        let first = interval.saturating_sub(since + 1);
+        let after = if first < keys { (keys - 1 - first) % interval } else { since + keys };
+        self.since.store(after, Ordering::Relaxed);
+        (first, interval)
+    }
 }
 
 #[derive(Debug)]
 struct Updater {
     index: RuleIndex,
     evolving: EvolvingRules,
-    /// Regions of the image and their weights when it was published.
+    /// Regions of the list and their weights when it was published.
     published: Vec<(Vec<Span>, u32)>,
     /// Whether regions changed since.
     is_changed: bool,
@@ -165,7 +250,7 @@ impl StormCache {
         let allowed = CACHED_MAX_MIN..=CACHED_MAX_MAX;
         assert!(allowed.contains(&options.cached_max), "{} cached rules", options.cached_max);
         let schema = ruleset.schema();
-        let image = CacheImage::new(schema, options.cached_max);
+        let list = BoxList::new(schema, options.cached_max);
         let updater = Updater {
             index: RuleIndex::new(ruleset, options.merge, options.tree),
             evolving: EvolvingRules::new(options.window_len),
@@ -180,16 +265,17 @@ impl StormCache {
             schema,
             cached_max: options.cached_max,
             samples_per_swap: options.samples_per_swap,
-            image: LeftRight::new(image.clone(), image),
+            list: LeftRight::new(list.clone(), list),
             slot: SampleSlot::new(schema.words),
             updater: Mutex::new(updater),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
+            pace: Pace::new(options),
         }
     }
 
     /// Answers each key from the cache or, for misses, by `full`; `out` beyond the batch is
-    /// untouched. Offers keys of the batch as samples.
+    /// untouched.
     ///
     /// Cost: no allocation after a thread's largest batch. Threads: any number; never blocks.
     ///
@@ -210,8 +296,13 @@ impl StormCache {
         missed.clear();
         places.clear();
         // S3: held until the misses are classified.
-        let image = self.image.read();
-        image.lookup(keys, answers);
+        let list = self.list.read();
+        let is_bypassed = self.pace.bypasses();
+        if is_bypassed {
+            answers.fill(Answer::MISS);
+        } else {
+            list.lookup(keys, answers);
+        }
         for (place, (answer, out)) in answers.iter().zip(&mut *out).enumerate() {
             if *answer == Answer::MISS {
                 places.push(place as u32);
@@ -227,19 +318,22 @@ impl StormCache {
                 out[*place as usize] = of_rule(*winner);
             }
         }
-        drop(image);
-        let misses = places.len() as u64;
-        self.hits.fetch_add(keys.len() as u64 - misses, Ordering::Relaxed);
-        self.misses.fetch_add(misses, Ordering::Relaxed);
+        drop(list);
+        let hits = keys.len() - places.len();
+        if !is_bypassed {
+            self.pace.note_hits(hits, keys.len());
+        }
+        self.hits.fetch_add(hits as u64, Ordering::Relaxed);
+        self.misses.fetch_add(places.len() as u64, Ordering::Relaxed);
         SCRATCH.set(scratch);
     }
 
-    /// Offers keys of a batch as samples: the last of every 256. With `is_folded` the calling
-    /// thread is also the updater for each of them, unless another one is.
+    /// Offers keys of a batch as samples, one of 256 or fewer. With `is_folded` the calling thread
+    /// is also the updater for each of them, unless another one is.
     pub fn sample_batch(&self, keys: KeyBatch<'_>, is_folded: bool) {
-        for start in (0..keys.len()).step_by(KEYS_PER_SAMPLE) {
-            let last = (start + KEYS_PER_SAMPLE).min(keys.len()) - 1;
-            self.slot.offer(keys.key(last));
+        let (first, interval) = self.pace.due(keys.len());
+        for at in (first..keys.len()).step_by(interval) {
+            self.slot.offer(keys.key(at));
             if is_folded && !self.evolve() {
                 return;
             }
@@ -255,6 +349,7 @@ impl StormCache {
             return false;
         }
         let evolution = evolving.sample(key, index);
+        self.pace.note_sample(evolution);
         updater.is_changed |= matches!(evolution, Evolution::Expanded | Evolution::Started);
         updater.samples += 1;
         updater.samples_since += 1;
@@ -267,8 +362,8 @@ impl StormCache {
     /// Fills the copy without readers, swaps, and fills the other one once its readers left.
     fn publish(&self, updater: &mut Updater) {
         let heaviest = updater.evolving.heaviest(self.cached_max);
-        self.image.change_always(|image| {
-            image.fill(heaviest.iter().map(|rule| (&rule.region[..], rule.answer)));
+        self.list.change_always(|list| {
+            list.fill(heaviest.iter().map(|rule| (&rule.region[..], rule.answer)));
         });
         updater.published =
             heaviest.into_iter().map(|rule| (rule.region.clone(), rule.weight)).collect();
@@ -286,7 +381,7 @@ impl StormCache {
         let Updater { index, evolving, published, .. } = &mut *updater;
         let is_dirty = |region: &[Span]| changes.iter().any(|change| index.touches(change, region));
         evolving.remove_dirty(is_dirty);
-        // The image may still hold rules that have left the window.
+        // The list may still hold rules that have left the window.
         if published.iter().any(|(region, _)| is_dirty(region)) {
             self.publish(&mut updater);
         }
@@ -334,8 +429,69 @@ impl StormCache {
         self.updater().index.bytes() + size_of::<Self>()
     }
 
-    /// A panic of an updater leaves the image as it was published.
+    /// A panic of an updater leaves the list as it was published.
     fn updater(&self) -> MutexGuard<'_, Updater> {
         self.updater.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpswitch_classify::{BuildOptions, Engine, build};
+    use warpswitch_rules::schema::IPV4_5TUPLE;
+    use warpswitch_rules::{Action, Field, KeyBuf, Match, Rule, RulesetBuilder};
+
+    use super::*;
+
+    const PORTS: u32 = 60_000;
+
+    /// A rule for each port, so that no two keys of different ports share a box.
+    fn rules() -> Ruleset {
+        let mut builder = RulesetBuilder::new(&IPV4_5TUPLE);
+        for port in 0..PORTS {
+            let mut matching = Match::any(&IPV4_5TUPLE);
+            matching.set_exact(Field::L4Dst, port.into());
+            builder.push(Rule::new(matching, Action::Pass));
+        }
+        builder.build()
+    }
+
+    /// Looks up batches of keys whose ports `port_of` gives; samples and hits that it took.
+    fn run(
+        cache: &StormCache,
+        full: &dyn Classifier,
+        batches: u32,
+        port_of: impl Fn(u32) -> u32,
+    ) -> (u64, f64) {
+        let before = cache.stats();
+        for batch in 0..batches {
+            let mut keys = KeyBuf::new(&IPV4_5TUPLE);
+            (0..256).for_each(|n| keys.push(&[n, 0, port_of(batch * 256 + n), 0]));
+            let mut out = vec![RuleId::NONE; keys.len()];
+            cache.lookup(full, keys.as_batch(), &mut out, |answer| RuleId(answer.0), |id| id);
+            let expected = keys.as_batch().iter().map(|key| RuleId(key[2]));
+            assert!(out.iter().copied().eq(expected));
+            cache.sample_batch(keys.as_batch(), true);
+        }
+        let after = cache.stats();
+        let hits = (after.hits - before.hits) as f64 / f64::from(batches * 256);
+        (after.samples - before.samples, hits)
+    }
+
+    #[test]
+    fn traffic_without_hits_is_sampled_rarely_until_it_is_skewed_again() {
+        let ruleset = rules();
+        let full = build(Engine::Turbo, &ruleset, &BuildOptions::default()).expect("no bound");
+        let cache = StormCache::new(&ruleset, &StormOptions::default());
+        let skewed = |n: u32| n % 7;
+        let (_, hits) = run(&cache, &*full, 200, skewed);
+        assert!(hits > 0.8, "{hits}");
+        let uniform = |n: u32| n.wrapping_mul(0x9e37_79b9) % PORTS;
+        let (samples, hits) = run(&cache, &*full, 2000, uniform);
+        assert!(samples < 200, "{samples} samples of 2000 batches");
+        assert!(hits < 0.05, "{hits}");
+        run(&cache, &*full, 2000, skewed);
+        let (_, hits) = run(&cache, &*full, 100, skewed);
+        assert!(hits > 0.99, "{hits}");
     }
 }

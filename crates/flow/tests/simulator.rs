@@ -78,7 +78,9 @@ impl Simulator {
         let options = StormOptions {
             window_len: [1, 7, 64][random.below(3)],
             cached_max: 10 + random.below(21),
+            keys_per_sample: 1 + random.below(8),
             samples_per_swap: 1 + random.below(4),
+            is_adaptive: random.chance(1, 3),
             merge,
             ..StormOptions::default()
         };

@@ -11,7 +11,13 @@ fn cached(
     ruleset: &Ruleset,
     options: &BuildOptions,
 ) -> Result<Box<dyn Classifier>, ClassifyError> {
-    let storm = StormOptions { window_len: 50, samples_per_swap: 1, ..StormOptions::default() };
+    let storm = StormOptions {
+        window_len: 50,
+        keys_per_sample: 8,
+        samples_per_swap: 1,
+        is_adaptive: false,
+        ..StormOptions::default()
+    };
     let full = build(engine, ruleset, options)?;
     Ok(Box::new(CachedClassifier::new(full, ruleset, &storm)))
 }

@@ -1,6 +1,6 @@
 //! The heaviest evolving rules, arranged for lookup: what readers of the cache see.
 //!
-//! An image is immutable for its readers and has room for its most rules from the start, so that a
+//! A list is immutable for its readers and has room for its most rules from the start, so that a
 //! new version is written in place.
 
 use std::fmt;
@@ -20,7 +20,7 @@ struct Seat {
 
 /// Cached rules in the order in which they are tried, the heaviest first.
 #[derive(Clone)]
-pub struct CacheImage {
+pub struct BoxList {
     columns: Columns,
     /// One for each dimension.
     seats: Vec<Seat>,
@@ -28,9 +28,9 @@ pub struct CacheImage {
     matcher: Matcher,
 }
 
-impl fmt::Debug for CacheImage {
+impl fmt::Debug for BoxList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CacheImage").field("rules", &self.len()).finish_non_exhaustive()
+        f.debug_struct("BoxList").field("rules", &self.len()).finish_non_exhaustive()
     }
 }
 
@@ -74,8 +74,8 @@ fn seat(schema: &Schema) -> (Columns, Vec<Seat>) {
     (columns, seats.into_iter().map(place).collect())
 }
 
-impl CacheImage {
-    /// An empty image with room for `rules_max` rules, matched by this machine's best instructions.
+impl BoxList {
+    /// An empty list with room for `rules_max` rules, matched by this machine's best instructions.
     pub fn new(schema: &Schema, rules_max: usize) -> Self {
         Self::with_matcher(schema, rules_max, Matcher::best())
     }
@@ -203,10 +203,10 @@ mod tests {
                     keys.as_batch().iter().map(|key| reference(&boxes, &dims, key)).collect();
                 hits += expected.iter().filter(|answer| **answer != Answer::MISS).count();
                 for matcher in Matcher::available() {
-                    let mut image = CacheImage::with_matcher(schema, rules, matcher);
-                    image.fill(boxes.iter().map(|(region, answer)| (&region[..], *answer)));
+                    let mut list = BoxList::with_matcher(schema, rules, matcher);
+                    list.fill(boxes.iter().map(|(region, answer)| (&region[..], *answer)));
                     let mut out = vec![Answer(1); keys_len];
-                    image.lookup(keys.as_batch(), &mut out);
+                    list.lookup(keys.as_batch(), &mut out);
                     assert_eq!(out, expected, "{matcher:?} {} {rules} rules", schema.name);
                 }
             }

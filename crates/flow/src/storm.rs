@@ -169,7 +169,7 @@ impl Pace {
         }
     }
 
-    /// Learns from a sample: samples that start rules say that little can be cached.
+    /// Learns from a sample: where most samples start rules, little can be cached.
     fn note_sample(&self, evolution: Evolution) {
         let interval = self.interval.load(Ordering::Relaxed);
         let next = match evolution {

@@ -50,7 +50,7 @@ pub enum FrontedEngine {
     /// The engine alone.
     Plain(Box<dyn Classifier>),
     /// Behind a cache.
-    Cached(CachedClassifier, CacheReport),
+    Cached(Box<CachedClassifier>, CacheReport),
 }
 
 impl CacheArgs {
@@ -66,7 +66,8 @@ impl CacheArgs {
                     partition: self.partition.clone(),
                     ..Default::default()
                 };
-                FrontedEngine::Cached(CachedClassifier::new(engine, ruleset, &options), report)
+                let cached = CachedClassifier::new(engine, ruleset, &options);
+                FrontedEngine::Cached(Box::new(cached), report)
             }
         }
     }
@@ -77,7 +78,7 @@ impl FrontedEngine {
     pub fn classifier(&self) -> &dyn Classifier {
         match self {
             Self::Plain(engine) => engine.as_ref(),
-            Self::Cached(cached, _) => cached,
+            Self::Cached(cached, _) => cached.as_ref(),
         }
     }
 

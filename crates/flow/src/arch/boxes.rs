@@ -5,9 +5,9 @@
 //! column 0  key0  key1  key2           column - lo <= span in every column: a hit
 //! column 1  key0  key1  key2           lanes without a hit go on; none left: done
 //! ```
-//! A *column* is a masked word of the keys. The comparison is one subtraction and one minimum:
-//! `min(x - lo, span) == x - lo`, in lanes of 32 bits or, where a word holds two numbers (ports),
-//! of 16 bits. Wide columns come before those of halves.
+//! A *column* is a masked word of the keys. The comparison is `x - lo <= span`, in lanes of 32 bits
+//! or, where a word holds two numbers (ports), of 16 bits: there as a saturating subtraction, whose
+//! results of several columns are joined before one test. Wide columns come before those of halves.
 //!
 //! One algorithm in three forms: portable, AVX2 (8 keys) and AVX-512 (16). The portable form is the
 //! definition. Lanes are keys, not boxes, since most keys of skewed traffic hit one of the first
@@ -262,19 +262,23 @@ pub(crate) mod x86_64 {
         let mut open = _mm256_set1_epi32(-1);
         let mut found = _mm256_set1_epi32(Answer::MISS.0 as i32);
         for ([lo, span], answer) in boxes.iter().zip(answers) {
-            let mut hit = open;
+            // No box waits for the one before but in the last step.
+            let mut wide = _mm256_set1_epi32(-1);
+            let mut excess = _mm256_setzero_si256();
             for column in 0..C {
                 let lo = _mm256_set1_epi32(lo[column] as i32);
                 let span = _mm256_set1_epi32(span[column] as i32);
-                let (above, least) = if column < WIDE {
+                if column < WIDE {
                     let above = _mm256_sub_epi32(parts[column], lo);
-                    (above, _mm256_min_epu32(above, span))
+                    let least = _mm256_min_epu32(above, span);
+                    wide = _mm256_and_si256(wide, _mm256_cmpeq_epi32(above, least));
                 } else {
                     let above = _mm256_sub_epi16(parts[column], lo);
-                    (above, _mm256_min_epu16(above, span))
-                };
-                hit = _mm256_and_si256(hit, _mm256_cmpeq_epi32(above, least));
+                    excess = _mm256_or_si256(excess, _mm256_subs_epu16(above, span));
+                }
             }
+            let halves = _mm256_cmpeq_epi32(excess, _mm256_setzero_si256());
+            let hit = _mm256_and_si256(_mm256_and_si256(wide, halves), open);
             found = _mm256_blendv_epi8(found, _mm256_set1_epi32(answer.0 as i32), hit);
             open = _mm256_andnot_si256(hit, open);
             if _mm256_testz_si256(open, open) != 0 {
@@ -320,19 +324,21 @@ pub(crate) mod x86_64 {
         let mut open: __mmask16 = !0;
         let mut found = _mm512_set1_epi32(Answer::MISS.0 as i32);
         for ([lo, span], answer) in boxes.iter().zip(answers) {
-            let mut hit = open;
+            // No box waits for the one before but in the last step.
+            let mut wide: __mmask16 = !0;
+            let mut excess = _mm512_setzero_si512();
             for column in 0..C {
                 let lo = _mm512_set1_epi32(lo[column] as i32);
                 let span = _mm512_set1_epi32(span[column] as i32);
-                let (above, least) = if column < WIDE {
+                if column < WIDE {
                     let above = _mm512_sub_epi32(parts[column], lo);
-                    (above, _mm512_min_epu32(above, span))
+                    wide = _mm512_mask_cmple_epu32_mask(wide, above, span);
                 } else {
                     let above = _mm512_sub_epi16(parts[column], lo);
-                    (above, _mm512_min_epu16(above, span))
-                };
-                hit = _mm512_mask_cmpeq_epi32_mask(hit, above, least);
+                    excess = _mm512_or_si512(excess, _mm512_subs_epu16(above, span));
+                }
             }
+            let hit = _mm512_mask_testn_epi32_mask(wide, excess, excess) & open;
             found = _mm512_mask_set1_epi32(found, hit, answer.0 as i32);
             open &= !hit;
             if open == 0 {

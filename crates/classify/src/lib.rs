@@ -19,7 +19,7 @@ mod bloom;
 mod classifier;
 mod error;
 mod hash;
-mod hypercuts;
+pub mod hypercuts;
 mod index;
 mod left_right;
 mod linear;

@@ -18,7 +18,7 @@ pub struct Room {
 }
 
 /// Rules by id. A rule lies at a *place*; the place of a removed rule is used again.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RuleStore {
     schema: &'static Schema,
     places: HashMap<RuleId, u32>,

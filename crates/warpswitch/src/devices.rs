@@ -265,7 +265,7 @@ pub fn no_card(missing: GpuError, pool: &str) -> anyhow::Error {
 }
 
 /// A time, as 100us, 2ms or 1s.
-fn parse_time(text: &str) -> Result<Duration, String> {
+pub fn parse_time(text: &str) -> Result<Duration, String> {
     let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(at);
     let number: u64 = digits.parse().map_err(|_| "expected a time, such as 100us".to_owned())?;

@@ -6,6 +6,7 @@
 
 mod args;
 mod auto;
+mod cache;
 mod cli;
 mod commands;
 mod devices;

@@ -8,6 +8,7 @@ use warpswitch_rules::extract::NoKey;
 use warpswitch_rules::{RuleId, Ruleset};
 
 use crate::auto::AutoReport;
+use crate::cache::CacheReport;
 use crate::digest::Digest;
 use crate::human::rounded;
 use crate::packets::Batch;
@@ -170,6 +171,9 @@ pub struct Summary {
     /// What was chosen where engines choose.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auto: Option<AutoReport>,
+    /// The cache in front of the engine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheReport>,
 }
 
 /// What a summary needs beside the counts.
@@ -190,6 +194,8 @@ pub struct RunFacts {
     pub truncated: bool,
     /// What was chosen where engines choose.
     pub auto: Option<AutoReport>,
+    /// The cache in front of the engine.
+    pub cache: Option<CacheReport>,
 }
 
 impl Summary {
@@ -214,6 +220,7 @@ impl Summary {
             digest: run.digest.to_string(),
             truncated: run.truncated,
             auto: run.auto.clone(),
+            cache: run.cache.clone(),
         }
     }
 }

@@ -19,12 +19,23 @@ use warpswitch_rules::PortRange;
 
 use super::cuts::{self, Choice};
 use super::dims::{Boxes, Span};
-use super::{Cut, DEPTH_MAX, HyperCuts, LeafRule, NONE, Node};
+use super::{Cut, DEPTH_MAX, HyperCuts, LeafRule, NONE, Node, Tree};
 use crate::index::TooLarge;
 use crate::store::{RuleStore, dearest_rules};
 
-/// Rules that are not worth a cut.
-const BUCKET_LEN: usize = 16;
+/// How a tree is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TreeOptions {
+    /// A node of at most this many rules becomes a leaf: the paper's bucket size.
+    pub bucket_len: usize,
+}
+
+impl Default for TreeOptions {
+    /// Buckets of 16 rules.
+    fn default() -> Self {
+        Self { bucket_len: 16 }
+    }
+}
 
 /// Words of cells and leaf entries for each rule, on average.
 const WORDS_PER_RULE_MAX: usize = 32;
@@ -43,9 +54,14 @@ struct Work {
     region: Vec<Span>,
 }
 
-struct Builder<const W: usize> {
-    boxes: Boxes,
-    tree: HyperCuts<W>,
+struct Builder<'a> {
+    boxes: &'a Boxes,
+    options: TreeOptions,
+    keeps_hidden: bool,
+    rules_len: usize,
+    /// Bytes of each rule beside the tree.
+    rule_bytes: usize,
+    tree: Tree,
     works: BinaryHeap<Work>,
     /// Rules in `works`: leaf entries, if nothing more is cut.
     pending_refs: usize,
@@ -57,42 +73,29 @@ pub(super) fn build<const W: usize>(
 ) -> Result<HyperCuts<W>, TooLarge> {
     let places = store.places_by_precedence();
     let ids = || places.iter().map(|&place| store.rule(place).id);
-    let bytes_min = places.len() * (size_of::<LeafRule<W>>() + 4);
+    let rule_bytes = size_of::<LeafRule<W>>();
+    let bytes_min = places.len() * (rule_bytes + 4);
     if bytes_min > bytes_max {
         let rules = dearest_rules(ids().map(|id| (1, id)));
         return Err(TooLarge { bytes: bytes_min, rules });
     }
-    let mut builder = Builder::<W> {
-        boxes: Boxes::new(store, &places),
-        tree: HyperCuts {
-            ports_word: store.schema().ports_word,
-            rules: places.iter().map(|&place| leaf_rule(store, place)).collect(),
-            nodes: Vec::new(),
-            cuts: Vec::new(),
-            children: Vec::new(),
-            refs: Vec::new(),
-            depth: 0,
-        },
-        works: BinaryHeap::new(),
-        pending_refs: 0,
-    };
-    let region = builder.boxes.everything();
-    builder.add_node((0..places.len() as u32).collect(), region, 1);
-    while let Some(work) = builder.works.pop() {
-        builder.pending_refs -= work.rules_len;
-        builder.build_node(work);
-        if builder.bytes() > bytes_max {
-            let copies = builder.copies();
-            let rules = dearest_rules(copies.into_iter().zip(ids()));
-            return Err(TooLarge { bytes: builder.bytes(), rules });
-        }
+    let boxes = Boxes::new(store, &places);
+    let mut builder = Builder::new(&boxes, places.len(), TreeOptions::default(), false);
+    builder.rule_bytes = rule_bytes;
+    if let Err(copies) = builder.grow(bytes_max) {
+        let rules = dearest_rules(copies.into_iter().zip(ids()));
+        return Err(TooLarge { bytes: builder.bytes(), rules });
     }
-    let mut tree = builder.tree;
-    tree.nodes.shrink_to_fit();
-    tree.cuts.shrink_to_fit();
-    tree.children.shrink_to_fit();
-    tree.refs.shrink_to_fit();
-    Ok(tree)
+    let tree = builder.finish();
+    let rules = places.iter().map(|&place| leaf_rule(store, place)).collect();
+    Ok(HyperCuts { ports_word: store.schema().ports_word, rules, tree })
+}
+
+/// The tree over `rules_len` boxes, with the rules that overlap elimination removed kept aside.
+pub(super) fn build_with_hidden(boxes: &Boxes, rules_len: usize, options: TreeOptions) -> Tree {
+    let mut builder = Builder::new(boxes, rules_len, options, true);
+    builder.grow(usize::MAX).expect("no bound to pass");
+    builder.finish()
 }
 
 fn leaf_rule<const W: usize>(store: &RuleStore, place: u32) -> LeafRule<W> {
@@ -106,11 +109,51 @@ fn leaf_rule<const W: usize>(store: &RuleStore, place: u32) -> LeafRule<W> {
     }
 }
 
-impl<const W: usize> Builder<W> {
+impl<'a> Builder<'a> {
+    fn new(boxes: &'a Boxes, rules_len: usize, options: TreeOptions, keeps_hidden: bool) -> Self {
+        let mut builder = Self {
+            boxes,
+            options,
+            keeps_hidden,
+            rules_len,
+            rule_bytes: 0,
+            tree: Tree::default(),
+            works: BinaryHeap::new(),
+            pending_refs: 0,
+        };
+        builder.add_node((0..rules_len as u32).collect(), boxes.everything(), 1);
+        builder
+    }
+
+    /// Builds node after node.
+    ///
+    /// # Errors
+    /// If the tree would pass `bytes_max`: how often each rule is copied.
+    fn grow(&mut self, bytes_max: usize) -> Result<(), Vec<usize>> {
+        while let Some(work) = self.works.pop() {
+            self.pending_refs -= work.rules_len;
+            self.build_node(work);
+            if self.bytes() > bytes_max {
+                return Err(self.copies());
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Tree {
+        let mut tree = self.tree;
+        tree.nodes.shrink_to_fit();
+        tree.cuts.shrink_to_fit();
+        tree.children.shrink_to_fit();
+        tree.refs.shrink_to_fit();
+        tree.hidden.shrink_to_fit();
+        tree
+    }
+
     /// Bytes of the tree if nothing more is cut.
     fn bytes(&self) -> usize {
         let tree = &self.tree;
-        tree.rules.len() * size_of::<LeafRule<W>>()
+        self.rules_len * self.rule_bytes
             + tree.nodes.len() * size_of::<Node>()
             + tree.cuts.len() * size_of::<Cut>()
             + self.words() * 4
@@ -123,7 +166,7 @@ impl<const W: usize> Builder<W> {
 
     /// How often each rule is in a leaf or waits to be.
     fn copies(&self) -> Vec<usize> {
-        let mut copies = vec![0; self.tree.rules.len()];
+        let mut copies = vec![0; self.rules_len];
         let waiting = self.works.iter().flat_map(|work| &work.rules);
         self.tree.refs.iter().chain(waiting).for_each(|&rule| copies[rule as usize] += 1);
         copies
@@ -141,6 +184,9 @@ impl<const W: usize> Builder<W> {
             cuts_first: 0,
             cuts_len: 0,
         });
+        if self.keeps_hidden {
+            self.tree.hidden_of.push((0, 0));
+        }
         self.pending_refs += rules.len();
         self.works.push(Work { rules_len: rules.len(), node, depth, rules, region });
         node
@@ -148,14 +194,16 @@ impl<const W: usize> Builder<W> {
 
     fn build_node(&mut self, mut work: Work) {
         self.tree.depth = self.tree.depth.max(work.depth);
+        let all = if self.keeps_hidden { work.rules.clone() } else { Vec::new() };
         self.drop_hidden(&mut work);
-        let small = work.rules.len() <= BUCKET_LEN || work.depth == DEPTH_MAX;
-        let budget = WORDS_PER_RULE_MAX * self.tree.rules.len();
+        self.keep_hidden(&all, &work);
+        let small = work.rules.len() <= self.options.bucket_len || work.depth == DEPTH_MAX;
+        let budget = WORDS_PER_RULE_MAX * self.rules_len;
         if small || self.words() + work.rules.len() > budget {
             return self.make_leaf(&work);
         }
         work.region = self.boxes.hull(&work.rules, &work.region);
-        match cuts::choose(&self.boxes, &work.rules, &work.region) {
+        match cuts::choose(self.boxes, &work.rules, &work.region) {
             Some(choices) => self.make_inner(work, &choices),
             None => self.make_leaf(&work),
         }
@@ -176,6 +224,19 @@ impl<const W: usize> Builder<W> {
             }
             *rules = kept;
         }
+    }
+
+    /// Notes the rules of `all` that `work` lacks.
+    fn keep_hidden(&mut self, all: &[u32], work: &Work) {
+        if all.len() <= work.rules.len() {
+            return;
+        }
+        let first = self.tree.hidden.len();
+        let mut kept = work.rules.iter().peekable();
+        let hidden = all.iter().filter(|&rule| kept.next_if_eq(&rule).is_none());
+        self.tree.hidden.extend(hidden);
+        let len = self.tree.hidden.len() - first;
+        self.tree.hidden_of[work.node as usize] = (first as u32, len as u32);
     }
 
     fn make_leaf(&mut self, work: &Work) {
@@ -260,6 +321,7 @@ impl<const W: usize> Builder<W> {
             word: dim.word as u8,
             part_shift: dim.shift as u8,
             cell_shift: choice.shift as u8,
+            dim: choice.dim as u8,
             part_mask: dim.ones(),
             lo: region.lo,
             span: region.hi - region.lo,
@@ -302,7 +364,7 @@ mod tests {
     }
 
     /// Every node is reached once or more, and holds what its parent promised.
-    fn verify(tree: &HyperCuts<4>) {
+    fn verify(tree: &Tree) {
         let mut seen = vec![false; tree.nodes.len()];
         let mut stack = vec![(0u32, 1, 0u32)];
         while let Some((idx, depth, bound_min)) = stack.pop() {
@@ -329,7 +391,7 @@ mod tests {
     fn copies_stay_within_their_limit() {
         for rules in [1, 16, 17, 300, 3000] {
             let store = RuleStore::new(&crossing_rules(rules));
-            let tree = build::<4>(&store, usize::MAX).unwrap();
+            let tree = build::<4>(&store, usize::MAX).unwrap().tree;
             verify(&tree);
             let words = tree.refs.len() + tree.children.len();
             let limit = WORDS_PER_RULE_MAX * (rules as usize).max(1);

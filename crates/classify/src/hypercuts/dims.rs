@@ -12,13 +12,16 @@ use crate::store::RuleStore;
 
 /// An inclusive interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Span {
-    pub(super) lo: u32,
-    pub(super) hi: u32,
+pub struct Span {
+    /// The smallest value.
+    pub lo: u32,
+    /// The largest value.
+    pub hi: u32,
 }
 
 impl Span {
-    pub(super) fn covers(self, other: Span) -> bool {
+    /// Whether every value of `other` is in this span.
+    pub fn covers(self, other: Span) -> bool {
         self.lo <= other.lo && other.hi <= self.hi
     }
 
@@ -28,27 +31,32 @@ impl Span {
     }
 
     /// The smallest span that covers both.
-    pub(super) fn joined(self, other: Span) -> Span {
+    pub fn joined(self, other: Span) -> Span {
         Span { lo: self.lo.min(other.lo), hi: self.hi.max(other.hi) }
     }
 }
 
 /// Where a dimension's number lies in a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Dim {
-    pub(super) word: usize,
-    pub(super) shift: u32,
-    pub(super) bits: u32,
+pub struct Dim {
+    /// The word of the key.
+    pub word: usize,
+    /// Offset of its lowest bit in the word.
+    pub shift: u32,
+    /// Its width.
+    pub bits: u32,
     /// 0 for the source port, 1 for the destination port.
     port_side: Option<usize>,
 }
 
 impl Dim {
-    pub(super) fn ones(&self) -> u32 {
+    /// The largest number of its width.
+    pub fn ones(&self) -> u32 {
         u32::MAX >> (32 - self.bits)
     }
 
-    fn part(&self, words: &[u32]) -> u32 {
+    /// The number of a key.
+    pub fn part(&self, words: &[u32]) -> u32 {
         words[self.word] >> self.shift & self.ones()
     }
 
@@ -66,8 +74,63 @@ impl Dim {
     }
 }
 
+/// One rule in one dimension: the values under a mask that lie in an interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Side {
+    /// The values that the rule allows lie in it; empty (`lo > hi`) if there is none.
+    span: Span,
+    value: u32,
+    mask: u32,
+}
+
+impl Side {
+    fn new(dim: &Dim, rule: RuleRef<'_>) -> Self {
+        let (value, mask) = (dim.part(rule.matching.value), dim.part(rule.matching.mask));
+        let mut span = Span { lo: value, hi: value | dim.ones() & !mask };
+        if let Some(side) = dim.port_side {
+            let range = rule.matching.ranges[side];
+            span = span.clipped(Span { lo: range.lo.into(), hi: range.hi.into() });
+        }
+        Self { span, value, mask }
+    }
+
+    /// Whether some value of `other` may be allowed: exact for single values and for masks that
+    /// are prefixes. Otherwise the values between the lowest and the highest allowed one count.
+    pub fn meets(self, other: Span) -> bool {
+        if other.lo == other.hi {
+            return self.covers(other);
+        }
+        let both = self.span.clipped(other);
+        self.span.lo <= self.span.hi && both.lo <= both.hi
+    }
+
+    /// Whether every value of `other` is allowed. Exact.
+    pub fn covers(self, other: Span) -> bool {
+        // The bits above the first that differs are common to all of `other`; the others vary.
+        let varying = u32::MAX.checked_shr((other.lo ^ other.hi).leading_zeros()).unwrap_or(0);
+        self.span.covers(other)
+            && self.mask & varying == 0
+            && (other.lo ^ self.value) & self.mask == 0
+    }
+}
+
+/// The sides of a rule, in the order of `dims`.
+pub fn sides_of<'a>(dims: &'a [Dim], rule: RuleRef<'a>) -> impl Iterator<Item = Side> + 'a {
+    dims.iter().map(move |dim| Side::new(dim, rule))
+}
+
+/// Whether a rule may match a key of `region`: see [`Side::meets`].
+pub fn meets(sides: &[Side], region: &[Span]) -> bool {
+    sides.iter().zip(region).all(|(side, span)| side.meets(*span))
+}
+
+/// Whether a rule matches every key of `region`. Exact.
+pub fn covers(sides: &[Side], region: &[Span]) -> bool {
+    sides.iter().zip(region).all(|(side, span)| side.covers(*span))
+}
+
 /// All dimensions of a schema; a bit that two fields share counts once.
-fn dims_of(schema: &Schema) -> Vec<Dim> {
+pub fn dims_of(schema: &Schema) -> Vec<Dim> {
     let mut seen = [0u32; WORDS_MAX];
     let mut dims = Vec::new();
     for spec in schema.fields {

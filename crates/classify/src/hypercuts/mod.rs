@@ -25,12 +25,17 @@
 mod build;
 mod cuts;
 mod dims;
+mod visit;
 
 use warpswitch_rules::{KeyBatch, MatchRef, PortRange, RuleId};
 
 use crate::classifier::{Detail, Engine};
 use crate::index::{Index, TooLarge};
 use crate::store::RuleStore;
+
+pub use build::TreeOptions;
+pub use dims::{Dim, Side, Span, covers, dims_of, meets, sides_of};
+pub use visit::BoxTree;
 
 /// Levels of a tree, those of common trees on the way included.
 const DEPTH_MAX: usize = 32;
@@ -71,6 +76,8 @@ struct Cut {
     part_shift: u8,
     /// A cell is `1 << cell_shift` wide.
     cell_shift: u8,
+    /// The dimension, in the tree's order.
+    dim: u8,
     part_mask: u32,
     /// The grid is `lo..=lo + span`; a key outside has only the common tree.
     lo: u32,
@@ -95,12 +102,9 @@ struct Node {
     cuts_len: u32,
 }
 
-/// The tree, in flat lists.
-#[derive(Debug)]
-pub(crate) struct HyperCuts<const W: usize> {
-    ports_word: usize,
-    /// By precedence.
-    rules: Vec<LeafRule<W>>,
+/// The tree, in flat lists. Rules are numbered by precedence.
+#[derive(Debug, Default)]
+struct Tree {
     nodes: Vec<Node>,
     cuts: Vec<Cut>,
     /// Cells of inner nodes: a node, or [`NONE`].
@@ -109,6 +113,29 @@ pub(crate) struct HyperCuts<const W: usize> {
     refs: Vec<u32>,
     /// Longest path.
     depth: usize,
+    /// Rules that overlap elimination removed, by node: start and length in `hidden`. Empty if the
+    /// build does not keep them.
+    hidden_of: Vec<(u32, u32)>,
+    /// Each node's in order of precedence.
+    hidden: Vec<u32>,
+}
+
+impl Tree {
+    fn bytes(&self) -> usize {
+        self.nodes.capacity() * size_of::<Node>()
+            + self.cuts.capacity() * size_of::<Cut>()
+            + (self.children.capacity() + self.refs.capacity() + self.hidden.capacity()) * 4
+            + self.hidden_of.capacity() * 8
+    }
+}
+
+/// The tree, and its rules as leaves compare them.
+#[derive(Debug)]
+pub(crate) struct HyperCuts<const W: usize> {
+    ports_word: usize,
+    /// By precedence.
+    rules: Vec<LeafRule<W>>,
+    tree: Tree,
 }
 
 /// A key on its way through the tree.
@@ -125,7 +152,7 @@ impl<const W: usize> HyperCuts<W> {
     /// One step of a walk: through a node, or into a leaf and back.
     #[inline(always)]
     fn step(&self, key: &[u32; W], walker: &mut Walker) {
-        let node = &self.nodes[walker.node as usize];
+        let node = &self.tree.nodes[walker.node as usize];
         walker.node = NONE;
         if node.bound < walker.best {
             if node.cuts_len == 0 {
@@ -147,7 +174,7 @@ impl<const W: usize> HyperCuts<W> {
     #[inline(always)]
     fn child(&self, node: &Node, key: &[u32; W]) -> u32 {
         let mut cell = node.first;
-        for cut in &self.cuts[node.cuts_first as usize..][..node.cuts_len as usize] {
+        for cut in &self.tree.cuts[node.cuts_first as usize..][..node.cuts_len as usize] {
             let part = key[usize::from(cut.word)] >> cut.part_shift & cut.part_mask;
             let offset = part.wrapping_sub(cut.lo);
             if offset > cut.span {
@@ -155,12 +182,12 @@ impl<const W: usize> HyperCuts<W> {
             }
             cell += (offset >> cut.cell_shift) * cut.stride;
         }
-        self.children[cell as usize]
+        self.tree.children[cell as usize]
     }
 
     #[inline(always)]
     fn search_leaf(&self, leaf: &Node, key: &[u32; W], best: u32) -> u32 {
-        let refs = &self.refs[leaf.first as usize..][..leaf.rules_len as usize];
+        let refs = &self.tree.refs[leaf.first as usize..][..leaf.rules_len as usize];
         for &rule in refs {
             if rule >= best {
                 break;
@@ -173,7 +200,7 @@ impl<const W: usize> HyperCuts<W> {
     }
 
     fn search(&self, keys: &[[u32; W]], walkers: &mut [Walker; WALKERS], out: &mut [RuleId]) {
-        let start = if self.nodes.is_empty() { NONE } else { 0 };
+        let start = if self.tree.nodes.is_empty() { NONE } else { 0 };
         for walker in walkers.iter_mut() {
             (walker.node, walker.best) = (start, NONE);
         }
@@ -215,21 +242,19 @@ impl<const W: usize> Index for HyperCuts<W> {
     }
 
     fn bytes(&self) -> usize {
-        self.rules.capacity() * size_of::<LeafRule<W>>()
-            + self.nodes.capacity() * size_of::<Node>()
-            + self.cuts.capacity() * size_of::<Cut>()
-            + (self.children.capacity() + self.refs.capacity()) * 4
+        self.rules.capacity() * size_of::<LeafRule<W>>() + self.tree.bytes()
     }
 
     fn details(&self) -> Vec<Detail> {
-        let leaves = self.nodes.iter().filter(|node| node.cuts_len == 0);
+        let tree = &self.tree;
+        let leaves = tree.nodes.iter().filter(|node| node.cuts_len == 0);
         let leaf_rules_max = leaves.clone().map(|leaf| leaf.rules_len).max().unwrap_or(0);
-        let refs_per_rule = self.refs.len() as f64 / self.rules.len().max(1) as f64;
+        let refs_per_rule = tree.refs.len() as f64 / self.rules.len().max(1) as f64;
         vec![
-            Detail { name: "nodes", value: self.nodes.len() as f64 },
+            Detail { name: "nodes", value: tree.nodes.len() as f64 },
             Detail { name: "leaves", value: leaves.count() as f64 },
-            Detail { name: "cells", value: self.children.len() as f64 },
-            Detail { name: "depth", value: self.depth as f64 },
+            Detail { name: "cells", value: tree.children.len() as f64 },
+            Detail { name: "depth", value: tree.depth as f64 },
             Detail { name: "leaf_rules_max", value: f64::from(leaf_rules_max) },
             Detail { name: "leaf_entries_per_rule", value: refs_per_rule },
         ]

@@ -7,11 +7,15 @@ mod epoch;
 mod handoff;
 mod left_right;
 mod lists;
+mod ring;
+mod sample;
 
 pub use epoch::{Epochs, Pin};
 pub use handoff::{Handoff, Rested};
 pub use left_right::{LeftRight, ReadGuard};
 pub use lists::{ListWriter, Lists};
+pub use ring::{RingConsumer, RingProducer, ring};
+pub use sample::SampleSlot;
 
 #[cfg(loom)]
 mod primitives {

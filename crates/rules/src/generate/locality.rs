@@ -22,7 +22,7 @@ use super::prng::Prng;
 pub const RUN_MAX: u32 = 1 << 24;
 
 /// Bits behind the point of a logarithm.
-const POINT: u32 = 24;
+pub(super) const POINT: u32 = 24;
 
 /// How long runs of equal keys are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -87,7 +87,7 @@ impl FromStr for Pareto {
 }
 
 /// A decimal number in thousandths.
-fn milli(text: &str) -> Option<u32> {
+pub(super) fn milli(text: &str) -> Option<u32> {
     let (whole, decimals) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
     let is_digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
     if !is_digits(whole) || !is_digits(decimals) || decimals.len() > 3 || whole.len() > 7 {
@@ -102,7 +102,7 @@ fn milli(text: &str) -> Option<u32> {
 }
 
 /// The binary logarithm of `x`, which is not zero, rounded down.
-fn log2(x: u64) -> i64 {
+pub(super) fn log2(x: u64) -> i64 {
     let whole = x.ilog2();
     // In [1, 2), 63 bits behind the point.
     let mut mantissa = x << (63 - whole);
@@ -118,7 +118,7 @@ fn log2(x: u64) -> i64 {
 }
 
 /// Two to the power of `log`, which lies in 0 to 40: 16 bits behind the point.
-fn exp2(log: i64) -> u64 {
+pub(super) fn exp2(log: i64) -> u64 {
     let mut power = 1u128 << 62;
     for (idx, root) in ROOTS.iter().enumerate() {
         if log >> (POINT as usize - 1 - idx) & 1 == 1 {

@@ -4,17 +4,21 @@
 //! | --- | --- |
 //! | rule sets in the style of ClassBench: access lists, firewalls, IP chains | [`RulesetSpec`] |
 //! | GSwitch's synthetic sets: N rules in C masks, Cm of which match a key | [`SyntheticSpec`] |
+//! | actions of rules in given proportions | [`ActionMix`] |
 //! | traces: keys at the corners or inside of rules, independent or in runs | [`TraceSpec`] |
+//! | traces of flows whose popularity follows Zipf's law and shifts | [`PopularitySpec`] |
 //! | frames that have given keys, in a mix of sizes | [`frame_for_key`], [`FrameSizes`] |
 //!
 //! A specification is plain data with a seed; the same one yields the same bytes on every machine
 //! (see [`Prng`]).
 
+mod actions;
 mod address;
 mod classbench;
 mod frame;
 mod locality;
 mod payloads;
+mod popularity;
 mod prng;
 mod realise;
 mod sizes;
@@ -22,10 +26,12 @@ mod synthetic;
 mod tables;
 mod trace;
 
+pub use actions::{ActionMix, BadActions};
 pub use classbench::{Family, RulesetSpec, Style, UnknownName};
 pub use frame::{FRAME_BYTES_MAX, FRAME_BYTES_MIN, FrameMaker, frame_for_key};
 pub use locality::{BadPareto, Pareto, RUN_MAX};
 pub use payloads::Payloads;
+pub use popularity::{BadZipf, FLOWS_MAX, PopularTrace, PopularitySpec, Zipf};
 pub use prng::Prng;
 pub use sizes::{BadSizes, FrameSizes};
 pub use synthetic::{SpecError, SyntheticSpec};

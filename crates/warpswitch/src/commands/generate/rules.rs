@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use warpswitch_rules::format::{RulesFormat, write_rules};
-use warpswitch_rules::generate::{Family, RulesetSpec, Style};
+use warpswitch_rules::generate::{ActionMix, Family, RulesetSpec, Style};
 use warpswitch_rules::ruleset::RULES_MAX;
 use warpswitch_rules::schema::{IPV4_5TUPLE, IPV6_5TUPLE};
 
@@ -20,12 +20,15 @@ const LONG_ABOUT: &str = "\
 Generate a rule set, in the style of ClassBench (access lists, firewalls, IP chains, with the \
 prefix lengths, ports, nesting and skew of real ones) or of GSwitch's synthetic sets.
 
-ClassBench's format has no actions; the canonical format keeps them.";
+ClassBench's format has no actions; the canonical format keeps them. --actions draws the action of \
+each rule in given proportions, so that caches cannot merge all rules; it writes the canonical \
+format unless --format is set.";
 
 const EXAMPLES: &str = "\
 Examples:
   warpswitch generate rules --style acl --count 10K --out acl.rules
   warpswitch generate rules --family ipv6 --count 1K --format canonical
+  warpswitch generate rules --style fw --actions permit:deny=70:30,1 --out fw.rules
   warpswitch generate rules --synthetic N=10K,C=64,F=16,Cm=4 --out s.rules";
 
 /// Generate a rule set
@@ -55,6 +58,11 @@ pub struct GenerateRulesArgs {
     #[arg(long, value_name = "SEED", default_value = "1", value_parser = parse_seed)]
     seed: u64,
 
+    /// Actions of the rules and their proportions, such as permit:deny=70:30 [default: permit],
+    /// with a seed of their own, such as permit:deny=70:30,1
+    #[arg(long, value_name = "NAMES=PARTS[,SEED]")]
+    actions: Option<ActionMix>,
+
     /// Format to write [default: classbench, or canonical if classbench cannot express the rules]
     #[arg(long, value_name = "FORMAT", value_parser = rules_format_parser())]
     format: Option<RulesFormat>,
@@ -81,7 +89,12 @@ pub fn run(args: &GenerateRulesArgs) -> anyhow::Result<Outcome> {
             RulesetSpec { style, family, rules, seed: args.seed }.generate()
         }
     };
-    let is_5tuple = [&IPV4_5TUPLE, &IPV6_5TUPLE].contains(&ruleset.schema());
+    let ruleset = match &args.actions {
+        Some(mix) => mix.apply(&ruleset, args.seed),
+        None => ruleset,
+    };
+    let is_plain = args.actions.is_none();
+    let is_5tuple = is_plain && [&IPV4_5TUPLE, &IPV6_5TUPLE].contains(&ruleset.schema());
     let usual = if is_5tuple { RulesFormat::ClassBench } else { RulesFormat::Canonical };
     let format = args.format.unwrap_or(usual);
     write_rules(&ruleset, format, &mut output).map_err(write_failed)?;

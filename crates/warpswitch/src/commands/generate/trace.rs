@@ -2,18 +2,22 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use warpswitch_rules::format::{TraceFormat, write_trace};
-use warpswitch_rules::generate::{Pareto, Point, TraceSpec};
+use warpswitch_rules::generate::{
+    FLOWS_MAX, Pareto, Point, PopularTrace, PopularitySpec, TraceSpec, Zipf,
+};
 use warpswitch_rules::schema::{IPV4_5TUPLE, IPV6_5TUPLE};
-use warpswitch_rules::{KeyBuf, Schema};
+use warpswitch_rules::{KeyBuf, Ruleset, Schema};
 
 use super::synthetic::{self, SyntheticArg};
 use crate::args::{ReadingArgs, RulesArgs, parse_count, parse_seed, trace_format_parser};
 use crate::commands::write_failed;
+use crate::devices::parse_time;
 use crate::exit::{Outcome, bad_input};
 use crate::load::load_rules;
 use crate::output::{Hold, Output, refuse_overwriting};
@@ -30,6 +34,10 @@ its lowest or highest value, as ClassBench's trace_generator does), or anywhere 
 generates runs of equal headers whose lengths follow a Pareto distribution; '1,0.1' is \
 ClassBench's usual choice. Without it headers are independent, so no flow cache can help.
 
+--zipf draws --flows headers first and then packets of these flows, whose popularity follows \
+Zipf's law with this exponent. --shift-every ranks the flows anew after each such time at --rate \
+packets a second: popular flows become rare, and the reverse.
+
 --realisable generates only headers that a real frame can have (no TCP flags with UDP, for \
 example).";
 
@@ -39,6 +47,7 @@ Examples:
   warpswitch generate trace --rules acl.rules --count 1M --out acl.trace
   warpswitch generate trace --rules acl.rules --point corner --out corners.trace
   warpswitch generate trace --rules acl.rules --locality 1,0.1 --out runs.trace
+  warpswitch generate trace --rules acl.rules --zipf 1.1 --shift-every 50ms --out zipf.trace
 
   warpswitch generate rules --synthetic N=10K,C=64,F=16,Cm=4 --out s.rules
   warpswitch generate trace --synthetic N=10K,C=64,F=16,Cm=4 --out s.trace";
@@ -58,9 +67,12 @@ pub struct GenerateTraceArgs {
     keys: KeyArgs,
 
     #[arg(long, value_name = "PARAMETERS", value_parser = synthetic::parse,
-          conflicts_with_all = ["rules", "point", "locality", "realisable"],
+          conflicts_with_all = ["rules", "point", "locality", "realisable", "zipf"],
           help = synthetic::HELP)]
     synthetic: Option<SyntheticArg>,
+
+    #[command(flatten)]
+    popularity: PopularityArgs,
 
     /// Generate only headers that a real frame can have
     #[arg(long)]
@@ -95,6 +107,51 @@ pub struct KeyArgs {
     locality: Option<Pareto>,
 }
 
+/// Flows and their popularity.
+#[derive(Args, Debug)]
+struct PopularityArgs {
+    /// Packets of flows whose popularity follows Zipf's law with this exponent, such as 1.1
+    #[arg(long, value_name = "EXPONENT", conflicts_with = "locality")]
+    zipf: Option<Zipf>,
+
+    /// Number of flows (suffix K or M)
+    #[arg(long, value_name = "N", default_value = "10K", value_parser = parse_flows,
+          requires = "zipf")]
+    flows: usize,
+
+    /// Rank the flows anew after each such time, as 50ms or 1s [default: never]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "zipf")]
+    shift_every: Option<Duration>,
+
+    /// Packets a second, which --shift-every refers to (suffix K, M or G)
+    #[arg(long, value_name = "PPS", default_value = "10M", value_parser = parse_count,
+          requires = "shift_every")]
+    rate: usize,
+}
+
+fn parse_flows(text: &str) -> Result<usize, String> {
+    match parse_count(text)? {
+        flows if (1..=FLOWS_MAX).contains(&flows) => Ok(flows),
+        flows => Err(format!("{flows} flows; expected 1 to {FLOWS_MAX}")),
+    }
+}
+
+impl PopularityArgs {
+    /// The trace over flows of `ruleset`, if one is requested.
+    fn generate(&self, ruleset: &Ruleset, args: &GenerateTraceArgs) -> Option<PopularTrace> {
+        let zipf = self.zipf?;
+        let (keys, seed) = (args.keys.count, args.keys.seed);
+        let flows_spec = TraceSpec { keys: self.flows, ..args.keys.spec(args.realisable) };
+        let mut flows = KeyBuf::with_capacity(ruleset.schema(), self.flows);
+        flows_spec.generate(ruleset).fill(&mut flows, self.flows);
+        let keys_per_shift = self.shift_every.map(|time| {
+            let keys = time.as_nanos() * self.rate as u128 / 1_000_000_000;
+            u64::try_from(keys).unwrap_or(u64::MAX).max(1)
+        });
+        Some(PopularitySpec { keys, zipf, keys_per_shift, seed }.generate(flows))
+    }
+}
+
 impl KeyArgs {
     /// The trace to draw.
     pub fn spec(&self, realisable: bool) -> TraceSpec {
@@ -123,12 +180,19 @@ pub fn run(args: &GenerateTraceArgs) -> anyhow::Result<Outcome> {
     let ruleset = load_rules(&RulesArgs { rules, reading: args.reading.clone() })?.ruleset;
     let mut out = TraceOutput::open(args, ruleset.schema())?;
     let progress = Progress::steps("generating packets", args.keys.count as u64);
-    let mut generator = args.keys.spec(args.realisable).generate(&ruleset);
+    let mut popular = args.popularity.generate(&ruleset, args);
+    let mut uniform = args.keys.spec(args.realisable).generate(&ruleset);
+    let mut fill = |keys: &mut KeyBuf| match &mut popular {
+        Some(trace) => trace.fill(keys, BATCH_KEYS),
+        None => uniform.fill(keys, BATCH_KEYS),
+    };
     let mut keys = KeyBuf::with_capacity(ruleset.schema(), BATCH_KEYS);
-    while generator.fill(&mut keys, BATCH_KEYS) > 0 {
+    let mut written = 0;
+    while fill(&mut keys) > 0 {
         out.write(&keys)?;
+        written += keys.len() as u64;
         keys.clear();
-        progress.at((args.keys.count - generator.keys_left()) as u64);
+        progress.at(written);
     }
     out.commit()
 }

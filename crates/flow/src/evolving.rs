@@ -1,0 +1,329 @@
+//! Evolving rules: boxes that grow around sampled keys as far as the rule set allows.
+//!
+//! # Invariants
+//! The five properties of the paper, checked by [`EvolvingRules::verify`]:
+//! - P1: an evolving rule is a box: one span for each dimension.
+//! - P2: its answer is that of the rule set for every key in the box.
+//! - P3: each cacheable sample of the window is assigned to one evolving rule that contains it; the
+//!   weight of a rule is the number of its samples, and at least 1.
+//! - P4: evolving rules that overlap have the same answer. It follows from P2.
+//! - P5: it lies within one rule of the set, of the same answer, and no rule of another answer that
+//!   overlaps it precedes that one.
+//!
+//! [`RuleIndex::accepts`] decides P2 and P5 for a box.
+
+use std::collections::VecDeque;
+
+use warpswitch_classify::hypercuts::Span;
+
+use crate::Answer;
+use crate::rule_index::RuleIndex;
+
+/// Evolving rules that are tried for each sample: bounds the cost where nothing can merge.
+const EXPANSIONS_MAX: usize = 32;
+
+/// A box of keys with the same answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EvolvingRule {
+    /// One span for each dimension.
+    pub region: Vec<Span>,
+    /// The answer for every key in it.
+    pub answer: Answer,
+    /// Samples of the window that are assigned to it.
+    pub weight: u32,
+    /// Names it to its samples; never used again.
+    serial: u64,
+}
+
+impl EvolvingRule {
+    fn contains(&self, point: &[Span]) -> bool {
+        self.region.iter().zip(point).all(|(mine, point)| mine.covers(*point))
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        let mut pairs = self.region.iter().zip(&other.region);
+        pairs.all(|(a, b)| a.lo <= b.hi && b.lo <= a.hi)
+    }
+}
+
+/// A key of the window.
+#[derive(Clone, Debug)]
+struct Sample {
+    /// Its point or, where no rule examines a dimension, the whole span.
+    point: Vec<Span>,
+    /// The rule that it is assigned to; none if it is not cacheable or its rule was removed.
+    serial: Option<u64>,
+}
+
+/// The effect of a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evolution {
+    /// An evolving rule contains the key.
+    Counted,
+    /// An evolving rule was expanded to contain it.
+    Expanded,
+    /// A new rule contains it.
+    Started,
+    /// No box around the key may be cached.
+    Rejected,
+}
+
+/// The evolving rules over a sliding window. See the module.
+#[derive(Debug)]
+pub struct EvolvingRules {
+    window_len: usize,
+    window: VecDeque<Sample>,
+    /// In the order in which they were started.
+    rules: Vec<EvolvingRule>,
+    next_serial: u64,
+    /// Points of samples that left the window.
+    spare: Vec<Vec<Span>>,
+    expanded: Vec<Span>,
+}
+
+impl EvolvingRules {
+    /// No rules, over a window of so many samples.
+    ///
+    /// # Panics
+    /// If the window is empty.
+    pub fn new(window_len: usize) -> Self {
+        assert!(window_len > 0, "a window holds at least one sample");
+        Self {
+            window_len,
+            window: VecDeque::with_capacity(window_len),
+            rules: Vec::new(),
+            next_serial: 0,
+            spare: Vec::new(),
+            expanded: Vec::new(),
+        }
+    }
+
+    /// The rules, in the order in which they were started.
+    pub fn rules(&self) -> &[EvolvingRule] {
+        &self.rules
+    }
+
+    /// Moves the window by one key.
+    ///
+    /// Cost: a comparison with each rule; for a key outside of all, a conflict check for each of
+    /// the first 32 of the same answer.
+    pub fn sample(&mut self, key: &[u32], index: &RuleIndex) -> Evolution {
+        if self.window.len() == self.window_len {
+            self.forget_oldest();
+        }
+        let mut point = self.spare.pop().unwrap_or_default();
+        index.point(key, &mut point);
+        let (evolution, serial) = self.assign(&point, index);
+        self.window.push_back(Sample { point, serial });
+        evolution
+    }
+
+    fn assign(&mut self, point: &[Span], index: &RuleIndex) -> (Evolution, Option<u64>) {
+        if let Some(rule) = self.rules.iter_mut().find(|rule| rule.contains(point)) {
+            rule.weight += 1;
+            return (Evolution::Counted, Some(rule.serial));
+        }
+        let answer = index.answer(index.winner(point));
+        if !index.accepts(point, answer) {
+            return (Evolution::Rejected, None);
+        }
+        let same = self.rules.iter_mut().filter(|rule| rule.answer == answer);
+        for rule in same.take(EXPANSIONS_MAX) {
+            self.expanded.clear();
+            self.expanded.extend(rule.region.iter().zip(point).map(|(a, b)| a.joined(*b)));
+            if index.accepts(&self.expanded, answer) {
+                std::mem::swap(&mut rule.region, &mut self.expanded);
+                rule.weight += 1;
+                return (Evolution::Expanded, Some(rule.serial));
+            }
+        }
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        self.rules.push(EvolvingRule { region: point.to_vec(), answer, weight: 1, serial });
+        (Evolution::Started, Some(serial))
+    }
+
+    fn forget_oldest(&mut self) {
+        let Some(sample) = self.window.pop_front() else { return };
+        self.spare.push(sample.point);
+        let Some(serial) = sample.serial else { return };
+        // Serials grow with the place.
+        let found = self.rules.binary_search_by_key(&serial, |rule| rule.serial);
+        let at = found.expect("P3: the rule of a sample");
+        self.rules[at].weight -= 1;
+        if self.rules[at].weight == 0 {
+            self.rules.remove(at);
+        }
+    }
+
+    /// Removes the rules whose region is dirty; their samples stay in the window unassigned.
+    pub fn remove_dirty(&mut self, is_dirty: impl Fn(&[Span]) -> bool) -> usize {
+        let before = self.rules.len();
+        self.rules.retain(|rule| !is_dirty(&rule.region));
+        let removed = before - self.rules.len();
+        if removed > 0 {
+            for sample in &mut self.window {
+                let is_there = |serial: &u64| {
+                    self.rules.binary_search_by_key(serial, |rule| rule.serial).is_ok()
+                };
+                sample.serial = sample.serial.filter(is_there);
+            }
+        }
+        removed
+    }
+
+    /// The `len_max` heaviest rules, the heaviest first.
+    pub fn heaviest(&self, len_max: usize) -> Vec<&EvolvingRule> {
+        let mut rules: Vec<&EvolvingRule> = self.rules.iter().collect();
+        rules.sort_by_key(|rule| std::cmp::Reverse(rule.weight));
+        rules.truncate(len_max);
+        rules
+    }
+
+    /// Checks the five properties.
+    ///
+    /// # Errors
+    /// The first property that does not hold.
+    pub fn verify(&self, index: &RuleIndex) -> Result<(), String> {
+        let dims_len = index.dims().len();
+        let mut samples = vec![0; self.rules.len()];
+        for sample in &self.window {
+            let Some(serial) = sample.serial else { continue };
+            let at = self.rules.iter().position(|rule| rule.serial == serial);
+            let at = at.ok_or_else(|| format!("P3: a sample of the missing rule {serial}"))?;
+            samples[at] += 1;
+            if !self.rules[at].contains(&sample.point) {
+                return Err(format!("P3: rule {serial} lacks its sample {:?}", sample.point));
+            }
+        }
+        for (rule, samples) in self.rules.iter().zip(samples) {
+            if rule.region.len() != dims_len || rule.region.iter().any(|span| span.lo > span.hi) {
+                return Err(format!("P1: {:?}", rule.region));
+            }
+            if rule.weight != samples || samples == 0 {
+                return Err(format!("P3: weight {}, {samples} samples", rule.weight));
+            }
+            if !index.accepts(&rule.region, rule.answer) {
+                return Err(format!("P2, P5: {:?} under {:?}", rule.region, rule.answer));
+            }
+            let apart = |other: &&EvolvingRule| other.answer != rule.answer && other.overlaps(rule);
+            if let Some(other) = self.rules.iter().find(apart) {
+                return Err(format!("P4: {:?} and {:?}", rule.region, other.region));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpswitch_classify::hypercuts::TreeOptions;
+    use warpswitch_rules::schema::IPV4_5TUPLE;
+    use warpswitch_rules::{Action, Field, Match, Rule, Ruleset, RulesetBuilder};
+
+    use super::*;
+    use crate::Merge;
+
+    /// Table 3 of the paper: two fields, here the ports, and four actions.
+    fn paper_rules() -> Ruleset {
+        let mut builder = RulesetBuilder::new(&IPV4_5TUPLE);
+        let rows = [((1, 9), (4, 10)), ((7, 14), (3, 8)), ((3, 11), (1, 6)), ((0, 15), (0, 11))];
+        for (number, (x, y)) in rows.into_iter().enumerate() {
+            let mut matching = Match::any(&IPV4_5TUPLE);
+            matching.set_range(Field::L4Src, x.0, x.1).set_range(Field::L4Dst, y.0, y.1);
+            builder.push(Rule::new(matching, Action::Mark(number as u32)));
+        }
+        builder.build()
+    }
+
+    fn key(x: u32, y: u32) -> [u32; 4] {
+        [10, 20, x << 16 | y, 6 << 24]
+    }
+
+    /// The ports of each rule's region, and its weight.
+    fn boxes(evolving: &EvolvingRules) -> Vec<([u32; 4], u32)> {
+        let ports = |rule: &EvolvingRule| {
+            let (x, y) = (rule.region[2], rule.region[3]);
+            ([x.lo, x.hi, y.lo, y.hi], rule.weight)
+        };
+        evolving.rules().iter().map(ports).collect()
+    }
+
+    /// Samples points, checking the properties after each.
+    fn sample(
+        evolving: &mut EvolvingRules,
+        index: &RuleIndex,
+        points: &[(u32, u32)],
+    ) -> Vec<Evolution> {
+        let one = |&(x, y): &(u32, u32)| {
+            let evolution = evolving.sample(&key(x, y), index);
+            evolving.verify(index).expect("the five properties");
+            evolution
+        };
+        points.iter().map(one).collect()
+    }
+
+    #[test]
+    fn rules_evolve_as_in_figure_4_of_the_paper() {
+        use Evolution::{Counted, Expanded, Started};
+        let index = RuleIndex::new(&paper_rules(), Merge::ByAction, TreeOptions::default());
+        let mut evolving = EvolvingRules::new(1024);
+        // Two points of R0; one of R3, which no box with them may contain; R3 again on the same
+        // side; R1; R1 again.
+        let points = [(2, 5), (6, 9), (13, 10), (15, 11), (10, 7), (13, 4)];
+        let expected = [Started, Expanded, Started, Expanded, Started, Expanded];
+        assert_eq!(sample(&mut evolving, &index, &points), expected);
+        let regions = [([2, 6, 5, 9], 2), ([13, 15, 10, 11], 2), ([10, 13, 4, 7], 2)];
+        assert_eq!(boxes(&evolving), regions);
+        // R3 to the left of R0 cannot join R3 to the right.
+        assert_eq!(
+            sample(&mut evolving, &index, &[(0, 0), (3, 6), (0, 1)]),
+            [Started, Counted, Expanded,]
+        );
+    }
+
+    #[test]
+    fn keys_without_a_rule_and_unexamined_fields_are_cached_too() {
+        let index = RuleIndex::new(&paper_rules(), Merge::ByRule, TreeOptions::default());
+        let mut evolving = EvolvingRules::new(8);
+        let outside = [(100, 100), (300, 200)];
+        let expected = [Evolution::Started, Evolution::Expanded];
+        assert_eq!(sample(&mut evolving, &index, &outside), expected);
+        assert_eq!(evolving.rules()[0].answer, Answer::NONE);
+        // The rules do not examine addresses: any packet with these ports hits.
+        let other = [7, 8, 200 << 16 | 150, 17 << 24];
+        assert_eq!(evolving.sample(&other, &index), Evolution::Counted);
+    }
+
+    #[test]
+    fn a_rule_goes_with_its_last_sample() {
+        let index = RuleIndex::new(&paper_rules(), Merge::ByAction, TreeOptions::default());
+        let mut evolving = EvolvingRules::new(3);
+        sample(&mut evolving, &index, &[(2, 5), (2, 5), (13, 10)]);
+        assert_eq!(boxes(&evolving), [([2, 2, 5, 5], 2), ([13, 13, 10, 10], 1)]);
+        sample(&mut evolving, &index, &[(13, 10), (13, 10)]);
+        assert_eq!(boxes(&evolving), [([13, 13, 10, 10], 3)]);
+        // Dirty regions go at once, their samples stay as places of the window.
+        assert_eq!(evolving.remove_dirty(|region| region[2].lo == 13), 1);
+        evolving.verify(&index).expect("the five properties");
+        sample(&mut evolving, &index, &[(2, 5), (2, 6), (2, 7), (2, 8)]);
+        assert_eq!(boxes(&evolving), [([2, 2, 5, 8], 3)]);
+    }
+
+    #[test]
+    fn nothing_merges_where_all_actions_differ() {
+        let mut builder = RulesetBuilder::new(&IPV4_5TUPLE);
+        for port in 0..200 {
+            let mut matching = Match::any(&IPV4_5TUPLE);
+            matching.set_exact(Field::L4Dst, port);
+            builder.push(Rule::new(matching, Action::Mark(port as u32)));
+        }
+        let ruleset = builder.build();
+        let index = RuleIndex::new(&ruleset, Merge::ByAction, TreeOptions::default());
+        let mut evolving = EvolvingRules::new(64);
+        let points: Vec<(u32, u32)> = (0..200).map(|port| (0, port)).collect();
+        let found = sample(&mut evolving, &index, &points);
+        assert!(found.iter().all(|evolution| *evolution == Evolution::Started));
+        assert_eq!((evolving.rules().len(), evolving.heaviest(20).len()), (64, 20));
+    }
+}

@@ -1,0 +1,52 @@
+//! Flow caches in front of a classifier.
+//!
+//! *Storm* caches rules that it derives from sampled traffic and from the rule set: each cached
+//! rule is a box of keys that all have the same answer. Twenty of them answer most packets of
+//! skewed traffic, and a lookup compares a batch of keys with all of them by SIMD.
+//!
+//! ```text
+//! keys ─► BoxList: 20 boxes ─┬─ hit ────────────────────────► answers
+//!              ▲             └─ miss ─► classifier: all rules ──┘
+//!              │ publish                 │ one key of 256
+//!         EvolvingRules ◄── SampleSlot ◄─┘
+//!              ▲
+//!         RuleIndex: CheckConflict
+//! ```
+//! | module | purpose |
+//! | --- | --- |
+//! | [`rule_index`] | the rules as boxes: winner of a key, conflict check of a box, changes |
+//! | [`evolving`] | evolving rules over a sliding window of samples |
+//! | [`box_list`] | the heaviest evolving rules, arranged for lookup |
+//! | [`storm`] | the shared cache: lookup, sampling, evolution, changes |
+//! | [`cached`] | a classifier with the cache in front |
+//!
+//! # Source
+//! Ma, Banerjee, Lu, Estan, "Leveraging parallelism for multi-dimensional packet classification on
+//! software routers", SIGMETRICS 2010.
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod arch;
+pub mod box_list;
+pub mod cached;
+pub mod evolving;
+pub mod rule_index;
+pub mod storm;
+
+pub use box_list::BoxList;
+pub use cached::CachedClassifier;
+pub use evolving::EvolvingRules;
+pub use rule_index::{Merge, RuleIndex};
+pub use storm::{StormCache, StormOptions, StormStats};
+
+/// What a lookup returns: a rule id or the number of an action, see [`Merge`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct Answer(pub u32);
+
+impl Answer {
+    /// No rule matches.
+    pub const NONE: Answer = Answer(u32::MAX);
+
+    /// The cache has no answer.
+    pub const MISS: Answer = Answer(u32::MAX - 1);
+}

@@ -1,0 +1,293 @@
+//! The current rules as boxes with answers: which rule wins for a key, and may a box be cached?
+//!
+//! ```text
+//!            ┌─ tree of an earlier version, less the rules removed since ─┐
+//! region ────┤                                                            ├─► best match, best
+//!            └─ rules inserted since, one by one                         ─┘    conflict
+//! ```
+//! The paper's *CheckConflict*: a rule *matches* if it covers the region under the same answer; it
+//! *conflicts* if it overlaps the region under another answer. The region may be cached if the best
+//! match precedes the best conflict. The region then lies in one original rule, and each of its
+//! keys has the answer: its winner precedes the conflict, or is the match.
+//!
+//! # Invariants
+//! - R1: tree and overlay together are the rules of `store`. A change goes to the overlay, at the
+//!   cost of the change; results are exact while a new tree is built.
+//! - R2: [`RuleIndex::begin_rebuild`] starts a second overlay, of the changes after the snapshot.
+//!   [`RuleIndex::finish_rebuild`] replaces tree and overlay together.
+//! - R3: no rule at all counts as a rule that loses against all others and covers everything.
+
+use std::collections::{HashMap, HashSet};
+
+use warpswitch_classify::RuleChange;
+use warpswitch_classify::hypercuts::{
+    BoxTree, Dim, Side, Span, TreeOptions, covers, dims_of, meets, sides_of,
+};
+use warpswitch_classify::parts::RuleStore;
+use warpswitch_rules::{Precedence, RuleId, RuleRef, Ruleset, Schema};
+
+use crate::Answer;
+
+/// Changes after which a new tree pays, for small rule sets.
+const OVERLAY_LEN_MIN: usize = 64;
+
+/// Which rules may share an evolving rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Merge {
+    /// Rules of the same action: the answer is the action's number.
+    ByAction,
+    /// Each rule for itself: the answer is the rule's id.
+    ByRule,
+}
+
+/// Changes since a tree was built.
+#[derive(Clone, Debug, Default)]
+struct Overlay {
+    /// Rules of the tree that are gone.
+    removed: HashSet<RuleId>,
+    /// By precedence.
+    inserted: Vec<(Precedence, Box<[Side]>)>,
+}
+
+impl Overlay {
+    fn insert(&mut self, precedence: Precedence, sides: Box<[Side]>) {
+        let at = self.inserted.partition_point(|(other, _)| *other < precedence);
+        self.inserted.insert(at, (precedence, sides));
+    }
+
+    fn remove(&mut self, precedence: Precedence) {
+        match self.inserted.binary_search_by_key(&precedence, |(other, _)| *other) {
+            Ok(at) => drop(self.inserted.remove(at)),
+            Err(_) => _ = self.removed.insert(precedence.id()),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.removed.len() + self.inserted.len()
+    }
+}
+
+/// The current rules. See the module.
+#[derive(Debug)]
+pub struct RuleIndex {
+    dims: Vec<Dim>,
+    store: RuleStore,
+    merge: Merge,
+    /// Of rules with an action; empty if rules do not merge.
+    answers: HashMap<RuleId, Answer>,
+    /// Rules that examine each dimension.
+    examined_by: Vec<usize>,
+    tree_options: TreeOptions,
+    tree: BoxTree,
+    overlay: Overlay,
+    /// Changes since the snapshot of the rebuild in progress.
+    next_overlay: Option<Overlay>,
+}
+
+/// The rules at the start of a rebuild: its tree can be built without the index.
+#[derive(Debug)]
+pub struct Snapshot {
+    store: RuleStore,
+    options: TreeOptions,
+}
+
+impl Snapshot {
+    /// Builds the tree. Cost: some microseconds for each rule.
+    pub fn build(self) -> BoxTree {
+        BoxTree::build(&self.store, self.options)
+    }
+}
+
+impl RuleIndex {
+    /// Indexes `ruleset`. Actions are numbered in order of their first rule.
+    pub fn new(ruleset: &Ruleset, merge: Merge, tree_options: TreeOptions) -> Self {
+        let store = RuleStore::build(ruleset, usize::MAX).expect("no bound to pass");
+        let dims = dims_of(ruleset.schema());
+        let mut index = Self {
+            examined_by: vec![0; dims.len()],
+            tree: BoxTree::build(&store, tree_options),
+            dims,
+            store,
+            merge,
+            answers: HashMap::new(),
+            tree_options,
+            overlay: Overlay::default(),
+            next_overlay: None,
+        };
+        if merge == Merge::ByAction {
+            let mut numbers = HashMap::new();
+            for id in ruleset.ids() {
+                let next = Answer(numbers.len() as u32);
+                let answer = *numbers.entry(ruleset.action(id)).or_insert(next);
+                index.answers.insert(id, answer);
+            }
+        }
+        for rule in ruleset.iter() {
+            index.count_examined(rule, |count| *count += 1);
+        }
+        index
+    }
+
+    /// The layout of keys.
+    pub fn schema(&self) -> &'static Schema {
+        self.store.schema()
+    }
+
+    /// The dimensions of regions.
+    pub fn dims(&self) -> &[Dim] {
+        &self.dims
+    }
+
+    /// Number of rules.
+    pub fn len(&self) -> usize {
+        self.store.len()
+    }
+
+    /// Whether there is no rule.
+    pub fn is_empty(&self) -> bool {
+        self.store.is_empty()
+    }
+
+    /// The answer of a rule of this index; [`Answer::NONE`] for [`RuleId::NONE`].
+    ///
+    /// A rule without a known action merges with no other: its keys are not cached.
+    pub fn answer(&self, id: RuleId) -> Answer {
+        match self.merge {
+            Merge::ByRule => Answer(id.0),
+            Merge::ByAction if id == RuleId::NONE => Answer::NONE,
+            Merge::ByAction => self.answers.get(&id).copied().unwrap_or(Answer::MISS),
+        }
+    }
+
+    /// The smallest region with the key that no rule divides for lack of an examined dimension:
+    /// all values of unexamined dimensions, one of each other.
+    pub fn point(&self, key: &[u32], region: &mut Vec<Span>) {
+        region.clear();
+        region.extend(self.dims.iter().zip(&self.examined_by).map(|(dim, &count)| {
+            let part = dim.part(key);
+            if count == 0 { Span { lo: 0, hi: dim.ones() } } else { Span { lo: part, hi: part } }
+        }));
+    }
+
+    /// The rule that wins for all keys of a region of [`RuleIndex::point`].
+    pub fn winner(&self, region: &[Span]) -> RuleId {
+        let mut best = Precedence::NONE;
+        self.visit(region, &mut |precedence, sides| {
+            if covers(sides, region) {
+                best = precedence;
+            }
+            best
+        });
+        best.id()
+    }
+
+    /// Whether a region may be cached under `answer`: the paper's CheckConflict.
+    pub fn accepts(&self, region: &[Span], answer: Answer) -> bool {
+        if answer == Answer::MISS {
+            return false;
+        }
+        let (mut matched, mut conflict) = (Precedence::NONE, Precedence::NONE);
+        self.visit(region, &mut |precedence, sides| {
+            if self.answer(precedence.id()) != answer {
+                conflict = conflict.min(precedence);
+            } else if covers(sides, region) {
+                matched = matched.min(precedence);
+            }
+            matched.min(conflict)
+        });
+        // R3.
+        matched < conflict || answer == Answer::NONE && conflict == Precedence::NONE
+    }
+
+    /// Calls `see` for rules that overlap the region, as [`BoxTree::visit`] does.
+    fn visit(&self, region: &[Span], see: &mut dyn FnMut(Precedence, &[Side]) -> Precedence) {
+        let mut bound = Precedence::NONE;
+        for (precedence, sides) in &self.overlay.inserted {
+            if *precedence >= bound {
+                break;
+            }
+            if meets(sides, region) {
+                bound = see(*precedence, sides);
+            }
+        }
+        let removed = &self.overlay.removed;
+        self.tree.visit(region, bound, &mut |precedence, sides| {
+            if removed.is_empty() || !removed.contains(&precedence.id()) {
+                bound = see(precedence, sides);
+            }
+            bound
+        });
+    }
+
+    /// Whether a change can alter the answer of some key of `region`.
+    pub fn touches(&self, change: &RuleChange<'_>, region: &[Span]) -> bool {
+        let (RuleChange::Insert(rule) | RuleChange::Remove(rule)) = *change;
+        rule.matching.value.len() != self.schema().words
+            || sides_of(&self.dims, rule).zip(region).all(|(side, span)| side.meets(*span))
+    }
+
+    /// Makes a change that a classifier over the same rules has made. `answer` is that of an
+    /// inserted rule; it is ignored if rules do not merge.
+    ///
+    /// # Panics
+    /// If the rules do not allow the change: the classifier has other rules, a caller bug.
+    pub fn apply(&mut self, change: &RuleChange<'_>, answer: Answer) {
+        self.store.make(change).expect("a change that the classifier has made");
+        let overlays = std::iter::once(&mut self.overlay).chain(&mut self.next_overlay);
+        match *change {
+            RuleChange::Insert(rule) => {
+                let sides: Box<[Side]> = sides_of(&self.dims, rule).collect();
+                overlays.for_each(|overlay| overlay.insert(rule.precedence(), sides.clone()));
+                self.count_examined(rule, |count| *count += 1);
+                if self.merge == Merge::ByAction {
+                    self.answers.insert(rule.id, answer);
+                }
+            }
+            RuleChange::Remove(rule) => {
+                overlays.for_each(|overlay| overlay.remove(rule.precedence()));
+                self.count_examined(rule, |count| *count -= 1);
+                self.answers.remove(&rule.id);
+            }
+        }
+    }
+
+    fn count_examined(&mut self, rule: RuleRef<'_>, change: impl Fn(&mut usize)) {
+        let sides = sides_of(&self.dims, rule).zip(&self.dims);
+        let counts = self.examined_by.iter_mut().zip(sides);
+        for (count, (side, dim)) in counts {
+            if !side.covers(Span { lo: 0, hi: dim.ones() }) {
+                change(count);
+            }
+        }
+    }
+
+    /// Whether so much has changed that a new tree pays, and none is being built.
+    pub fn wants_rebuild(&self) -> bool {
+        let limit = OVERLAY_LEN_MIN.max(self.store.len() / 8);
+        self.next_overlay.is_none() && self.overlay.len() > limit
+    }
+
+    /// Starts a rebuild, unless one is in progress.
+    pub fn begin_rebuild(&mut self) -> Option<Snapshot> {
+        if self.next_overlay.is_some() {
+            return None;
+        }
+        self.next_overlay = Some(Overlay::default());
+        Some(Snapshot { store: self.store.clone(), options: self.tree_options })
+    }
+
+    /// Ends the rebuild in progress with the tree of its [`Snapshot`].
+    ///
+    /// # Panics
+    /// If no rebuild is in progress: a caller bug.
+    pub fn finish_rebuild(&mut self, tree: BoxTree) {
+        self.overlay = self.next_overlay.take().expect("a rebuild in progress");
+        self.tree = tree;
+    }
+
+    /// Bytes of memory it takes.
+    pub fn bytes(&self) -> usize {
+        let overlay = self.overlay.inserted.len() * self.dims.len() * size_of::<Side>();
+        self.store.bytes() + self.tree.bytes() + overlay
+    }
+}

@@ -1,0 +1,497 @@
+//! The shared cache: any number of readers, one updater at a time.
+//!
+//! ```text
+//! workers ─┬─ lookup ─► list, copy 0 or 1 ◄─ swap ─┬─ updater ─► evolving rules
+//!          └─ offer ──► slot ─────────── take ─────┘                 ▲
+//! writer ──── begin_change: remove what it touches ──────────────────┘
+//! ```
+//! # Invariants
+//! - S1: a region in the list has one answer under the rules of the classifier behind the cache,
+//!   at every moment while a reader holds the list.
+//! - S2: so a change first removes what it touches from the evolving rules and from the list, and
+//!   waits for the readers of the list before ([`StormCache::begin_change`]). Only then may the
+//!   classifier change. The updater's lock is held until the change is in the index as well
+//!   ([`PendingChange::finish`]), so nothing evolves under rules that are about to go.
+//! - S3: a reader classifies the misses of a batch while it holds the list. A batch thus sees one
+//!   version of the rules if the classifier behind the cache gives one for each batch.
+//! - S4: workers never wait for the updater's lock. Sampling keeps the last key offered; a queue
+//!   would let the cache evolve from old traffic.
+//!
+//! # Why two copies
+//! The updater fills the copy without readers and swaps an index; the paper measured 1.5 to 4 times
+//! the throughput of one locked copy.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use warpswitch_classify::hypercuts::{BoxTree, Span, TreeOptions};
+use warpswitch_classify::{Classifier, RuleChange};
+use warpswitch_packet::sync::{LeftRight, SampleSlot};
+use warpswitch_rules::{KeyBatch, RuleId, Ruleset, Schema};
+
+use crate::Answer;
+use crate::box_list::BoxList;
+use crate::evolving::{Evolution, EvolvingRules};
+use crate::rule_index::{Merge, RuleIndex, Snapshot};
+
+/// Fewest and most rules that a cache may hold.
+pub const CACHED_MAX_MIN: usize = 10;
+/// See [`CACHED_MAX_MIN`].
+pub const CACHED_MAX_MAX: usize = 30;
+
+/// The interval between samples grows to so many times its start while samples start new rules.
+const SAMPLE_BACKOFF_MAX: usize = 256;
+
+/// A batch with fewer hits than one in so many keys makes the next ones bypass the cache.
+const KEYS_PER_HIT_MAX: usize = 16;
+
+/// The most batches that bypass the cache before it is tried again.
+const BYPASS_MAX: usize = 63;
+
+/// How a cache is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StormOptions {
+    /// Samples in the sliding window.
+    pub window_len: usize,
+    /// Most cached rules, [`CACHED_MAX_MIN`] to [`CACHED_MAX_MAX`].
+    pub cached_max: usize,
+    /// Keys between two samples, at least 1.
+    pub keys_per_sample: usize,
+    /// Samples between two versions of the list.
+    pub samples_per_swap: usize,
+    /// Whether traffic without hits is sampled more rarely, and mostly bypasses the cache.
+    pub is_adaptive: bool,
+    /// Which rules may share a cached rule.
+    pub merge: Merge,
+    /// The tree of the conflict check.
+    pub tree: TreeOptions,
+}
+
+impl Default for StormOptions {
+    /// The paper's window and cache size; rules merge only with themselves.
+    fn default() -> Self {
+        Self {
+            window_len: 1024,
+            cached_max: 20,
+            keys_per_sample: 256,
+            samples_per_swap: 16,
+            is_adaptive: true,
+            merge: Merge::ByRule,
+            tree: TreeOptions::default(),
+        }
+    }
+}
+
+/// What a cache has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StormStats {
+    /// Keys answered by the cache.
+    pub hits: u64,
+    /// Keys answered by the classifier behind it.
+    pub misses: u64,
+    /// Versions of the list.
+    pub swaps: u64,
+    /// Samples taken.
+    pub samples: u64,
+    /// Evolving rules, cached or not.
+    pub evolving_rules: usize,
+    /// Weights of the cached rules, the heaviest first.
+    pub weights: Vec<u32>,
+}
+
+impl StormStats {
+    /// Share of hits among all lookups; 0 without any.
+    pub fn hit_ratio(&self) -> f64 {
+        self.hits as f64 / (self.hits + self.misses).max(1) as f64
+    }
+}
+
+/// The cache of evolving rules. See the module.
+#[derive(Debug)]
+pub struct StormCache {
+    schema: &'static Schema,
+    cached_max: usize,
+    samples_per_swap: usize,
+    list: LeftRight<BoxList>,
+    slot: SampleSlot,
+    updater: Mutex<Updater>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    pace: Pace,
+}
+
+/// How often keys are sampled and the cache is tried. Races between workers only change the pace,
+/// so all accesses are relaxed.
+#[derive(Debug)]
+struct Pace {
+    is_adaptive: bool,
+    keys_per_sample: usize,
+    /// Keys between two samples now.
+    interval: AtomicUsize,
+    /// Keys since the last sample.
+    since: AtomicUsize,
+    /// Batches that still bypass the cache.
+    bypass: AtomicUsize,
+    /// The last number of them.
+    bypass_len: AtomicUsize,
+}
+
+impl Pace {
+    fn new(options: &StormOptions) -> Self {
+        Self {
+            is_adaptive: options.is_adaptive,
+            keys_per_sample: options.keys_per_sample.max(1),
+            interval: AtomicUsize::new(options.keys_per_sample.max(1)),
+            since: AtomicUsize::new(0),
+            bypass: AtomicUsize::new(0),
+            bypass_len: AtomicUsize::new(0),
+        }
+    }
+
+    /// Whether the next batch bypasses the cache.
+    fn bypasses(&self) -> bool {
+        let left = self.bypass.load(Ordering::Relaxed);
+        if left > 0 {
+            self.bypass.store(left - 1, Ordering::Relaxed);
+        }
+        left > 0
+    }
+
+    /// Learns from a batch that did not bypass the cache.
+    fn note_hits(&self, hits: usize, keys: usize) {
+        if hits * KEYS_PER_HIT_MAX >= keys {
+            self.bypass_len.store(0, Ordering::Relaxed);
+        } else if self.is_adaptive {
+            let len = (2 * self.bypass_len.load(Ordering::Relaxed) + 1).min(BYPASS_MAX);
+            self.bypass_len.store(len, Ordering::Relaxed);
+            self.bypass.store(len, Ordering::Relaxed);
+        }
+    }
+
+    /// Learns from a sample: where most samples start rules, little can be cached.
+    fn note_sample(&self, evolution: Evolution) {
+        let interval = self.interval.load(Ordering::Relaxed);
+        let next = match evolution {
+            Evolution::Counted | Evolution::Expanded => interval / 2,
+            Evolution::Started | Evolution::Rejected if self.is_adaptive => {
+                interval + interval.div_ceil(8)
+            }
+            Evolution::Started | Evolution::Rejected => interval,
+        };
+        let limits = (self.keys_per_sample, self.keys_per_sample * SAMPLE_BACKOFF_MAX);
+        self.interval.store(next.clamp(limits.0, limits.1), Ordering::Relaxed);
+    }
+
+    /// The first key of a batch to sample, and the distance to further ones.
+    fn due(&self, keys: usize) -> (usize, usize) {
+        let interval = self.interval.load(Ordering::Relaxed);
+        let since = self.since.load(Ordering::Relaxed);
+        let first = interval.saturating_sub(since + 1);
+        let after = if first < keys { (keys - 1 - first) % interval } else { since + keys };
+        self.since.store(after, Ordering::Relaxed);
+        (first, interval)
+    }
+}
+
+#[derive(Debug)]
+struct Updater {
+    index: RuleIndex,
+    evolving: EvolvingRules,
+    /// Regions of the list and their weights when it was published.
+    published: Vec<(Vec<Span>, u32)>,
+    /// Whether regions changed since.
+    is_changed: bool,
+    samples_since: usize,
+    samples: u64,
+    swaps: u64,
+    key: Vec<u32>,
+}
+
+/// A change for which the cache is ready and the classifier is not yet changed.
+#[must_use = "the cache does not evolve until the change is finished"]
+#[derive(Debug)]
+pub struct PendingChange<'a> {
+    updater: MutexGuard<'a, Updater>,
+}
+
+impl PendingChange<'_> {
+    /// Notes the changes that the classifier has made, a prefix of those that were begun, with the
+    /// answers of inserted rules by [`Merge::ByAction`].
+    ///
+    /// # Panics
+    /// If the cache's rules do not allow a change: the classifier has other rules, a caller bug.
+    pub fn finish(mut self, made: &[RuleChange<'_>], answers: &[Answer]) {
+        for (at, change) in made.iter().enumerate() {
+            self.updater.index.apply(change, answers.get(at).copied().unwrap_or(Answer::MISS));
+        }
+    }
+}
+
+/// Buffers of a lookup, kept by each thread.
+#[derive(Default)]
+struct Scratch {
+    answers: Vec<Answer>,
+    keys: Vec<u32>,
+    places: Vec<u32>,
+    winners: Vec<RuleId>,
+}
+
+thread_local! {
+    static SCRATCH: Cell<Scratch> = Cell::default();
+}
+
+impl StormCache {
+    /// An empty cache for a classifier over `ruleset`.
+    ///
+    /// # Panics
+    /// If an option is outside of its limits: callers check.
+    pub fn new(ruleset: &Ruleset, options: &StormOptions) -> Self {
+        let allowed = CACHED_MAX_MIN..=CACHED_MAX_MAX;
+        assert!(allowed.contains(&options.cached_max), "{} cached rules", options.cached_max);
+        let schema = ruleset.schema();
+        let list = BoxList::new(schema, options.cached_max);
+        let updater = Updater {
+            index: RuleIndex::new(ruleset, options.merge, options.tree),
+            evolving: EvolvingRules::new(options.window_len),
+            published: Vec::new(),
+            is_changed: false,
+            samples_since: 0,
+            samples: 0,
+            swaps: 0,
+            key: vec![0; schema.words],
+        };
+        Self {
+            schema,
+            cached_max: options.cached_max,
+            samples_per_swap: options.samples_per_swap,
+            list: LeftRight::new(list.clone(), list),
+            slot: SampleSlot::new(schema.words),
+            updater: Mutex::new(updater),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+            pace: Pace::new(options),
+        }
+    }
+
+    /// Answers each key from the cache or, for misses, by `full`; `out` beyond the batch is
+    /// untouched.
+    ///
+    /// Cost: no allocation after a thread's largest batch. Threads: any number; never blocks.
+    ///
+    /// # Panics
+    /// If `out` is shorter than the batch, or the keys are of another schema: a caller bug.
+    pub fn lookup<T>(
+        &self,
+        full: &dyn Classifier,
+        keys: KeyBatch<'_>,
+        out: &mut [T],
+        of_answer: impl Fn(Answer) -> T,
+        of_rule: impl Fn(RuleId) -> T,
+    ) {
+        let out = &mut out[..keys.len()];
+        let mut scratch = SCRATCH.take();
+        let Scratch { answers, keys: missed, places, winners } = &mut scratch;
+        answers.resize(keys.len(), Answer::MISS);
+        missed.clear();
+        places.clear();
+        // S3: held until the misses are classified.
+        let list = self.list.read();
+        let is_bypassed = self.pace.bypasses();
+        if is_bypassed {
+            answers.fill(Answer::MISS);
+        } else {
+            list.lookup(keys, answers);
+        }
+        for (place, (answer, out)) in answers.iter().zip(&mut *out).enumerate() {
+            if *answer == Answer::MISS {
+                places.push(place as u32);
+                missed.extend_from_slice(keys.key(place));
+            } else {
+                *out = of_answer(*answer);
+            }
+        }
+        if !places.is_empty() {
+            winners.resize(places.len(), RuleId::NONE);
+            full.classify(KeyBatch::new(self.schema, missed), winners);
+            for (place, winner) in places.iter().zip(&*winners) {
+                out[*place as usize] = of_rule(*winner);
+            }
+        }
+        drop(list);
+        let hits = keys.len() - places.len();
+        if !is_bypassed {
+            self.pace.note_hits(hits, keys.len());
+        }
+        self.hits.fetch_add(hits as u64, Ordering::Relaxed);
+        self.misses.fetch_add(places.len() as u64, Ordering::Relaxed);
+        SCRATCH.set(scratch);
+    }
+
+    /// Offers keys of a batch as samples, one of 256 or fewer. With `is_folded` the calling thread
+    /// is also the updater for each of them, unless another one is.
+    pub fn sample_batch(&self, keys: KeyBatch<'_>, is_folded: bool) {
+        let (first, interval) = self.pace.due(keys.len());
+        for at in (first..keys.len()).step_by(interval) {
+            self.slot.offer(keys.key(at));
+            if is_folded && !self.evolve() {
+                return;
+            }
+        }
+    }
+
+    /// Takes the sample of the slot, if there is one and no other thread updates. Returns whether
+    /// it did: the loop of an updater thread.
+    pub fn evolve(&self) -> bool {
+        let Ok(mut updater) = self.updater.try_lock() else { return false };
+        let Updater { index, evolving, key, .. } = &mut *updater;
+        if !self.slot.take(key) {
+            return false;
+        }
+        let evolution = evolving.sample(key, index);
+        self.pace.note_sample(evolution);
+        updater.is_changed |= matches!(evolution, Evolution::Expanded | Evolution::Started);
+        updater.samples += 1;
+        updater.samples_since += 1;
+        if updater.samples_since >= self.samples_per_swap && updater.is_changed {
+            self.publish(&mut updater);
+        }
+        true
+    }
+
+    /// Fills the copy without readers, swaps, and fills the other one once its readers left.
+    fn publish(&self, updater: &mut Updater) {
+        let heaviest = updater.evolving.heaviest(self.cached_max);
+        self.list.change_always(|list| {
+            list.fill(heaviest.iter().map(|rule| (&rule.region[..], rule.answer)));
+        });
+        updater.published =
+            heaviest.into_iter().map(|rule| (rule.region.clone(), rule.weight)).collect();
+        updater.is_changed = false;
+        updater.samples_since = 0;
+        updater.swaps += 1;
+    }
+
+    /// Prepares changes of the classifier: removes every cached rule that one of them touches.
+    /// When this returns no reader sees such a rule, and none comes until the change is finished.
+    ///
+    /// Waits for readers: the calling thread must not be within a lookup.
+    pub fn begin_change(&self, changes: &[RuleChange<'_>]) -> PendingChange<'_> {
+        let mut updater = self.updater();
+        let Updater { index, evolving, published, .. } = &mut *updater;
+        let is_dirty = |region: &[Span]| changes.iter().any(|change| index.touches(change, region));
+        evolving.remove_dirty(is_dirty);
+        // The list may still hold rules that have left the window.
+        if published.iter().any(|(region, _)| is_dirty(region)) {
+            self.publish(&mut updater);
+        }
+        PendingChange { updater }
+    }
+
+    /// Starts a new tree for the conflict check if enough has changed; see [`RuleIndex`].
+    pub fn begin_rebuild(&self) -> Option<Snapshot> {
+        let mut updater = self.updater();
+        if updater.index.wants_rebuild() { updater.index.begin_rebuild() } else { None }
+    }
+
+    /// Ends a rebuild.
+    ///
+    /// # Panics
+    /// If none was begun: a caller bug.
+    pub fn finish_rebuild(&self, tree: BoxTree) {
+        self.updater().index.finish_rebuild(tree);
+    }
+
+    /// Checks the five properties of the evolving rules.
+    ///
+    /// # Errors
+    /// The first property that does not hold.
+    pub fn verify(&self) -> Result<(), String> {
+        let updater = self.updater();
+        updater.evolving.verify(&updater.index)
+    }
+
+    /// What the cache has done so far.
+    pub fn stats(&self) -> StormStats {
+        let updater = self.updater();
+        StormStats {
+            hits: self.hits.load(Ordering::Relaxed),
+            misses: self.misses.load(Ordering::Relaxed),
+            swaps: updater.swaps,
+            samples: updater.samples,
+            evolving_rules: updater.evolving.rules().len(),
+            weights: updater.published.iter().map(|(_, weight)| *weight).collect(),
+        }
+    }
+
+    /// Bytes of memory it takes, but for samples.
+    pub fn bytes(&self) -> usize {
+        self.updater().index.bytes() + size_of::<Self>()
+    }
+
+    /// A panic of an updater leaves the list as it was published.
+    fn updater(&self) -> MutexGuard<'_, Updater> {
+        self.updater.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpswitch_classify::{BuildOptions, Engine, build};
+    use warpswitch_rules::schema::IPV4_5TUPLE;
+    use warpswitch_rules::{Action, Field, KeyBuf, Match, Rule, RulesetBuilder};
+
+    use super::*;
+
+    const PORTS: u32 = 60_000;
+
+    /// A rule for each port, so that no two keys of different ports share a box.
+    fn rules() -> Ruleset {
+        let mut builder = RulesetBuilder::new(&IPV4_5TUPLE);
+        for port in 0..PORTS {
+            let mut matching = Match::any(&IPV4_5TUPLE);
+            matching.set_exact(Field::L4Dst, port.into());
+            builder.push(Rule::new(matching, Action::Pass));
+        }
+        builder.build()
+    }
+
+    /// Looks up batches of keys whose ports `port_of` gives; samples and hits that it took.
+    fn run(
+        cache: &StormCache,
+        full: &dyn Classifier,
+        batches: u32,
+        port_of: impl Fn(u32) -> u32,
+    ) -> (u64, f64) {
+        let before = cache.stats();
+        for batch in 0..batches {
+            let mut keys = KeyBuf::new(&IPV4_5TUPLE);
+            (0..256).for_each(|n| keys.push(&[n, 0, port_of(batch * 256 + n), 0]));
+            let mut out = vec![RuleId::NONE; keys.len()];
+            cache.lookup(full, keys.as_batch(), &mut out, |answer| RuleId(answer.0), |id| id);
+            let expected = keys.as_batch().iter().map(|key| RuleId(key[2]));
+            assert!(out.iter().copied().eq(expected));
+            cache.sample_batch(keys.as_batch(), true);
+        }
+        let after = cache.stats();
+        let hits = (after.hits - before.hits) as f64 / f64::from(batches * 256);
+        (after.samples - before.samples, hits)
+    }
+
+    #[test]
+    fn traffic_without_hits_is_sampled_rarely_until_it_is_skewed_again() {
+        let ruleset = rules();
+        let full = build(Engine::Turbo, &ruleset, &BuildOptions::default()).expect("no bound");
+        let cache = StormCache::new(&ruleset, &StormOptions::default());
+        let skewed = |n: u32| n % 7;
+        let (_, hits) = run(&cache, &*full, 200, skewed);
+        assert!(hits > 0.8, "{hits}");
+        let uniform = |n: u32| n.wrapping_mul(0x9e37_79b9) % PORTS;
+        let (samples, hits) = run(&cache, &*full, 2000, uniform);
+        assert!(samples < 200, "{samples} samples of 2000 batches");
+        assert!(hits < 0.05, "{hits}");
+        run(&cache, &*full, 2000, skewed);
+        let (_, hits) = run(&cache, &*full, 100, skewed);
+        assert!(hits > 0.99, "{hits}");
+    }
+}

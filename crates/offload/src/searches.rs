@@ -152,15 +152,39 @@ impl Part<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) ids: Vec<PatternId>,
-    /// By packet, its range of `ids` and its group; `None` if its payload was not searched.
-    pub(crate) of: Vec<Option<(Range<usize>, usize)>>,
+    /// By packet, its matches; `None` if its payload was not searched.
+    pub(crate) of: Vec<Option<Matches>>,
+}
+
+/// The matches of a packet: a range of [`Found::ids`], and the group of its payload. Small: a wide
+/// batch has thousands of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Matches {
+    start: u32,
+    end: u32,
+    group: u8,
+}
+
+impl Matches {
+    fn range(&self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
 }
 
 impl Found {
     /// The matches of packet number `place`.
     pub(crate) fn of(&self, place: usize) -> Option<&[PatternId]> {
-        let (range, _) = self.of.get(place)?.clone()?;
-        Some(&self.ids[range])
+        let matches = self.of.get(place).copied()??;
+        Some(&self.ids[matches.range()])
+    }
+
+    /// Adds the matches `ids` of packet number `place`, whose payload is of `group`.
+    #[inline]
+    pub(crate) fn push(&mut self, place: usize, group: usize, ids: &[PatternId]) {
+        let start = self.ids.len() as u32;
+        self.ids.extend_from_slice(ids);
+        let (end, group) = (self.ids.len() as u32, group as u8);
+        self.of[place] = Some(Matches { start, end, group });
     }
 
     /// Clears the matches for a batch of `packets` packets.
@@ -174,10 +198,10 @@ impl Found {
     pub(crate) fn pick(&mut self, part: Part<'_>, found: &Self, is_for: impl Fn(usize) -> bool) {
         self.clear(found.of.len());
         for (place, entry) in found.of.iter().enumerate() {
-            let Some((range, group)) = entry.clone().filter(|_| is_for(place)) else { continue };
-            let start = self.ids.len();
-            part.pick(group, &found.ids[range], &mut self.ids);
-            self.of[place] = Some((start..self.ids.len(), group));
+            let Some(matches) = entry.filter(|_| is_for(place)) else { continue };
+            let (start, group) = (self.ids.len() as u32, matches.group);
+            part.pick(group.into(), &found.ids[matches.range()], &mut self.ids);
+            self.of[place] = Some(Matches { start, end: self.ids.len() as u32, group });
         }
     }
 }

@@ -82,11 +82,9 @@ pub(super) struct TextPart {
 struct Payload {
     /// Index of its packet.
     owner: u32,
-    /// Offset in the data of the packet, and length.
-    start: u32,
     bytes: u32,
-    /// Its place in a mapped buffer.
-    mapped: Option<Place>,
+    /// Its place in a mapped buffer, or that of its copy; `None` without room for a copy.
+    place: Option<Place>,
 }
 
 /// The payloads of a wide batch.
@@ -141,9 +139,7 @@ impl BatchTexts {
             texts.read(group, words, scratch, |owner, ids| match ids {
                 Some(ids) => {
                     *searched += 1;
-                    let start = found.ids.len();
-                    found.ids.extend_from_slice(ids);
-                    found.of[owner as usize] = Some((start..found.ids.len(), group));
+                    found.push(owner as usize, group, ids);
                 }
                 None => *asked += 1,
             });
@@ -244,6 +240,7 @@ impl TextPart {
         list: &mut BatchTexts,
     ) -> usize {
         list.keys.clear();
+        let mut next = texts_at;
         for (packet, owner) in batch.views().iter().zip(0..) {
             // Only a predicate needs the packet itself.
             let own = |only: Predicate| only.meets(batch.get_ahead(owner as usize));
@@ -261,47 +258,37 @@ impl TextPart {
                 && self.searches.wants(group)
             {
                 let text = &packet.data[start..][..bytes];
-                let mapped = self.known.iter().find_map(|memory| memory.place(text));
-                let (start, bytes) = (start as u32, bytes as u32);
-                self.found[group].push(Payload { owner, start, bytes, mapped });
+                let mapped = self.place(batch, owner, text, offload);
+                let place = mapped.or_else(|| copy(words, &mut next, text));
+                self.found[group].push(Payload { owner, bytes: bytes as u32, place });
             }
         }
         list.texts.clear();
         (list.column_at, list.left_out) = (column_at, 0);
         (list.answers, list.is_read) = (None, false);
-        let mut next = texts_at;
-        for group in 0..GROUPS {
+        let column = &mut words[column_at..];
+        for found in &mut self.found {
             list.texts.begin_group();
-            let mut found = std::mem::take(&mut self.found[group]);
-            for Payload { owner, start, bytes, mapped } in found.drain(..) {
-                let data = || batch.views().get(owner as usize).data;
-                let text = || &data()[start as usize..][..bytes as usize];
-                let place = match mapped.or_else(|| self.map(batch, owner, text(), offload)) {
-                    Some(place) => Some(place),
-                    // Does not copy payloads that would not be searched.
-                    None if !list.texts.takes(bytes as usize) => None,
-                    None if next + text_words(bytes as usize) <= words.len() => {
-                        let place = put_text(words, next, text());
-                        next += text_words(bytes as usize);
-                        Some(place)
-                    }
-                    None => None,
-                };
-                let column = &mut words[column_at..];
+            for Payload { owner, bytes, place } in found.drain(..) {
                 let is_in = place
                     .is_some_and(|place| list.texts.push(owner, place, bytes as usize, column));
                 list.left_out += u64::from(!is_in);
             }
-            self.found[group] = found;
         }
         list.texts_words = next - texts_at;
         list.texts.end(&mut words[column_at..])
     }
 
-    /// Maps the buffer of the payload `text` of packet number `owner`. Returns the place of the
-    /// payload; `None` if its frame cannot be mapped.
-    fn map(&mut self, batch: &Batch, owner: u32, text: &[u8], offload: &Offload) -> Option<Place> {
-        // Another payload may have mapped it since.
+    /// The place of the payload `text` of packet number `owner` in a mapped buffer; `None` if its
+    /// frame is not mapped.
+    #[inline]
+    fn place(
+        &mut self,
+        batch: &Batch,
+        owner: u32,
+        text: &[u8],
+        offload: &Offload,
+    ) -> Option<Place> {
         if let Some(place) = self.known.iter().find_map(|memory| memory.place(text)) {
             return Some(place);
         }
@@ -320,4 +307,13 @@ impl TextPart {
         self.known.push(memory);
         place
     }
+}
+
+/// Copies a payload to `words`, from word `next` on; `None` without room.
+#[inline]
+fn copy(words: &mut [u32], next: &mut usize, text: &[u8]) -> Option<Place> {
+    let end = *next + text_words(text.len());
+    let place = (end <= words.len()).then(|| put_text(words, *next, text))?;
+    *next = end;
+    Some(place)
 }

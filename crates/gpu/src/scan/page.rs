@@ -174,7 +174,7 @@ impl Findings {
                 self.pairs.extend_from_slice(&words[1..=len as usize]);
             }
         }
-        if self.pairs.is_empty() && self.asked.is_empty() {
+        if self.are_none() {
             return;
         }
         self.pairs.sort_unstable();
@@ -193,6 +193,11 @@ impl Findings {
         let touches = |(start, end)| start < (part + 1) * PART_BYTES && end > part * PART_BYTES;
         let numbered = (0..).zip(bounds).filter(|&(_, bounds)| touches(bounds));
         self.asked.extend(numbered.map(|(payload, _)| payload));
+    }
+
+    /// Whether nothing was found and nothing is left to the host: most pages.
+    pub(super) fn are_none(&self) -> bool {
+        self.pairs.is_empty() && self.asked.is_empty()
     }
 
     /// The payloads that the host has to search, ascending.

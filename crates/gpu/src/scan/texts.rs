@@ -96,13 +96,6 @@ impl Texts {
         self.groups.push(self.firsts.len()..self.firsts.len());
     }
 
-    /// Whether [`Texts::push`] would take a text of so many bytes: for those who copy it first.
-    pub fn takes(&self, bytes: usize) -> bool {
-        let has_page = self.firsts.len() < self.pages_max && bytes <= PAGED_BYTES_MAX;
-        let fits = has_page || self.cursor.is_some_and(|mut cursor| cursor.take(bytes).is_some());
-        bytes > 0 && self.entries.len() < self.texts_max && fits
-    }
-
     /// Adds a text, which is `owner`'s, to the group that was begun last; `false` if it is empty,
     /// or there is no room for it: then the host searches it.
     ///
@@ -189,6 +182,10 @@ impl Texts {
             let texts = self.texts_of(page);
             let places = self.entries[texts.clone()].iter().map(|&entry| bounds(entry));
             findings.read_bounded(places, found, usize::MAX);
+            if findings.are_none() {
+                self.owners[texts].iter().for_each(|&owner| each(owner, Some(&[])));
+                continue;
+            }
             let (mut next, mut asked) = (0, findings.asked().iter().peekable());
             for (number, &owner) in self.owners[texts].iter().enumerate() {
                 let pairs = findings.of(number, &mut next);

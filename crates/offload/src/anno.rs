@@ -5,6 +5,7 @@ use warpswitch_graph::language::args::Args;
 use warpswitch_packet::{Batch, Column, Packet, annotation};
 
 use super::annotated;
+use super::branches::BranchPackets;
 
 /// Bytes of all annotations.
 const ANNOTATION_BYTES: u32 = 48;
@@ -109,14 +110,29 @@ pub(super) struct Meant {
 }
 
 impl Meant {
-    /// Evaluates `predicate` for the packets of a batch.
-    pub(super) fn read(&mut self, predicate: Option<Predicate>, batch: &Batch) {
+    /// Evaluates `predicate` for the packets of a batch; packets off the `branch` of the element
+    /// do not match.
+    pub(super) fn read(
+        &mut self,
+        predicate: Option<Predicate>,
+        branch: &BranchPackets,
+        batch: &Batch,
+    ) {
+        let branch = branch.packets();
         self.packets.clear();
-        self.is_all = predicate.is_none();
-        let Some(predicate) = predicate else { return };
-        self.numbers.clear();
-        batch.read_annos(predicate.place, &mut self.numbers);
-        self.packets.extend(self.numbers.iter().map(|&number| number == predicate.number));
+        self.is_all = predicate.is_none() && branch.is_none();
+        if let Some(predicate) = predicate {
+            self.numbers.clear();
+            batch.read_annos(predicate.place, &mut self.numbers);
+            self.packets.extend(self.numbers.iter().map(|&number| number == predicate.number));
+        }
+        match branch {
+            Some(branch) if predicate.is_none() => self.packets.extend_from_slice(branch),
+            Some(branch) => {
+                self.packets.iter_mut().zip(branch).for_each(|(own, &other)| *own &= other);
+            }
+            None => {}
+        }
     }
 
     /// Whether packet number `place` matches.

@@ -13,6 +13,7 @@ use warpswitch_packet::annotation;
 use warpswitch_elements::support::{Anno, expected_output};
 
 use super::anno::{NUMBER_ANNO, NUMBER_BYTES, Predicate};
+use super::branches;
 use super::device_element::DeviceClass;
 use super::members::Member;
 
@@ -71,7 +72,7 @@ fn answers_at(cx: &Context<'_>, element: usize) -> Option<usize> {
 }
 
 /// The offset that a `Dispatcher` reads.
-fn read_at(element: &FlatElement) -> usize {
+pub(super) fn read_at(element: &FlatElement) -> usize {
     let mut place = NUMBER_ANNO;
     Args::new(&element.config).read("ANNO", &mut place);
     place
@@ -152,21 +153,26 @@ pub(super) fn unwritten(
 }
 
 /// The dispatchers that read the number that this element writes at `place`, with their number of
-/// outputs.
+/// outputs. Excludes those in chains, which drop no packet.
 fn dispatchers(cx: &Context<'_>, place: usize) -> Vec<(usize, usize)> {
     let elements = &cx.graph().elements;
-    let reads = |element: &FlatElement| element.class == "Dispatcher" && read_at(element) == place;
+    let reads = |idx: usize| {
+        let element = &elements[idx];
+        let is_dispatcher = element.class == branches::CLASS && read_at(element) == place;
+        is_dispatcher && !branches::is_in_chain(cx, idx)
+    };
     let written = place..place + NUMBER_BYTES;
     // Downstream of a dispatcher, all packets have the same number.
     let found = cx.flow().downstream(cx.element(), None, |visit| {
         let idx = visit.at.element;
-        reads(&elements[idx]) || may_write(cx, idx, &written)
+        reads(idx) || may_write(cx, idx, &written)
     });
-    let readers = found.into_iter().filter(|&idx| reads(&elements[idx]));
+    let readers = found.into_iter().filter(|&idx| reads(idx));
     readers.map(|idx| (idx, outputs_of(cx.flow(), idx))).collect()
 }
 
-fn outputs_of(flow: &Flow, element: usize) -> usize {
+/// The number of connected outputs of an element.
+pub(super) fn outputs_of(flow: &Flow, element: usize) -> usize {
     (0..).take_while(|&port| !flow.targets(PortRef { element, port }).is_empty()).count()
 }
 

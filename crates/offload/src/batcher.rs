@@ -7,7 +7,8 @@
 //! One input, one output; push. Emits wide batches: `SIZE` packets or more that pass the chain as
 //! one unit, with their slices and results. Only these elements accept them, in this order:
 //! `HostToDeviceMemcpy`, any number of device elements (`GPU…`), `DeviceToHostMemcpy`,
-//! `GPUCompletionQueue`, `Debatcher`.
+//! `GPUCompletionQueue`, `Debatcher`. Behind the device elements a `Dispatcher` may begin branches,
+//! each of device elements, which join at `DeviceToHostMemcpy`.
 //!
 //! # Configuration
 //! - `SIZE`: packets of a wide batch, 1 to 65536; default: 1024. Incoming batches stay whole, so a
@@ -21,8 +22,8 @@
 //!   sends whole packets as well, to measure the cost
 //!
 //! The slices are the union of those that the elements of the chain read; a slice that several
-//! elements read is sent once. Packets that the `CHK_ANNO` of an element excludes have no slice for
-//! it, unless a member of the chain in front may write that annotation. The offset of a slice
+//! elements read is sent once. Packets that the `CHK_ANNO` or the branch of an element excludes have no
+//! slice for it, unless a member of the chain in front may write that annotation. The offset of a slice
 //! depends on the packet: fields are found behind VLAN tags, IP options and extension headers.
 //!
 //! # Handlers
@@ -266,7 +267,7 @@ impl Batcher {
             answers += (joined.answer_bytes * self.room()).div_ceil(4);
             answers = answers.next_multiple_of(ALIGN_WORDS);
             let is_known = |only: &Predicate| annotated::is_known(cx, *only, members, *member);
-            let only = joined.only.filter(is_known);
+            let only = joined.only.filter(is_known).or_else(|| member.branch().filter(is_known));
             if let Some(slice) = joined.slice {
                 columns.push((member.element(), self.part(slice, only)));
             }
@@ -640,6 +641,8 @@ impl Element for Batcher {
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
         let members = members::of_chain(cx)?;
+        let on_branch = |member: &Member| Some((member.element(), member.branch()?));
+        self.home.set_branches(members.iter().filter_map(on_branch).collect());
         self.end = cx.listen_downstream(0);
         let own = cx.element();
         self.is_loop =

@@ -15,8 +15,8 @@ use super::place::Offload;
 use super::slices::Slice;
 use super::texts::Wanted;
 
-/// An element between `HostToDeviceMemcpy` and `DeviceToHostMemcpy`. Its [`Element::push`] launches
-/// its kernel and forwards the wide batch; the `Debatcher` applies its results.
+/// An element between `HostToDeviceMemcpy` and `DeviceToHostMemcpy`. Its [`Element::push`] is
+/// [`DeviceElement::launch_and_forward`]; the `Debatcher` applies its results.
 pub trait DeviceElement: Element {
     /// Prepares for a device. Results for an element downstream of the chain go to result slot
     /// `slot` of the packets.
@@ -33,9 +33,22 @@ pub trait DeviceElement: Element {
     /// The annotation that it writes its results to; `None` if it writes none.
     fn written(&self) -> Option<Written>;
 
+    /// Launches its kernel on a wide batch of `packets` packets, and adds a step for it.
+    fn launch(&mut self, cx: &mut Context<'_>, load: &mut Load, packets: usize);
+
+    /// Launches its kernel and forwards the wide batch. Drops an ordinary one for the first reason
+    /// of the class.
+    fn launch_and_forward(&mut self, cx: &mut Context<'_>, mut batch: Batch) {
+        let packets = batch.len();
+        let Some(load) = Load::of(&mut batch) else { return cx.drop_batch(batch, 0) };
+        self.launch(cx, load, packets);
+        cx.emit_batch(0, batch);
+    }
+
     /// Applies the answers of a step to the packets. Without answers, as when the batch bypassed
     /// the device, it computes equal ones itself: see [`Load::answers`]. It writes no annotation
-    /// but those that [`DeviceElement::written`] reports and the destination.
+    /// but those that [`DeviceElement::written`] reports and the destination, and changes no packet
+    /// off its branch: see [`Load::write`].
     fn apply(&mut self, cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch);
 }
 
@@ -87,6 +100,7 @@ pub struct DeviceClass {
     pub(crate) written_at: usize,
     pub(crate) join: fn(usize, &mut Context<'_>, &Arc<Offload>, usize) -> Option<MaybeJoined>,
     pub(crate) written: fn(usize, &mut Context<'_>) -> Option<Option<Written>>,
+    pub(crate) launch: fn(usize, &mut Context<'_>, &mut Load, usize) -> Option<()>,
     pub(crate) apply: fn(&mut Context<'_>, &Step, &mut Load, &mut Batch) -> Option<()>,
 }
 
@@ -101,6 +115,9 @@ impl DeviceClass {
                 cx.with_element(element, |own: &mut E, cx| own.join(cx, offload, slot))
             },
             written: |element, cx| cx.with_element(element, |own: &mut E, _| own.written()),
+            launch: |element, cx, load, packets| {
+                cx.with_element(element, |own: &mut E, cx| own.launch(cx, load, packets))
+            },
             apply: |cx, step, load, batch| {
                 let apply = |own: &mut E, cx: &mut Context<'_>| own.apply(cx, step, load, batch);
                 cx.with_element(step.element, apply)

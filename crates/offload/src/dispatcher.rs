@@ -6,6 +6,13 @@
 //! # Ports
 //! One input, any number of outputs; push.
 //!
+//! In a chain, between `HostToDeviceMemcpy` and `DeviceToHostMemcpy`, it begins branches: each of
+//! its outputs leads to device elements, or directly to `DeviceToHostMemcpy`, where all branches
+//! join. The elements of a branch process the packets with its number, which must also match their
+//! `CHK_ANNO`. Packets with another number pass the chain without them; none is dropped. A branch
+//! has no `Dispatcher`, and no element with `FOR`. Wide batches stay whole and in order: all of
+//! their packets count and are traced on output 0, and none on other outputs.
+//!
 //! # Configuration
 //! - `ANNO`: offset of the 4-byte annotation with the output number; default: 40, the default of
 //!   `GPUIPLookup` and `GPUSDNClassifier`
@@ -14,15 +21,22 @@
 //! None.
 //!
 //! # Drops
+//! Outside of chains:
+//!
 //! - `no output`: the number is 0xffffffff: no route matched, or a rule drops the packet
 //! - `beyond outputs`: a route or rule names an output that this element does not have
 //!
 //! # Threads
-//! One instance per worker.
+//! One instance per worker; in a chain, one on its worker.
 //!
 //! # Example
 //! ```text
 //! ... -> Debatcher -> out :: Dispatcher; out[0] -> ToDump(a.pcap); out[1] -> ToDump(b.pcap);
+//!
+//! ... -> GPUSDNClassifier(RULES web.flows) -> by :: Dispatcher;
+//! by[0] -> GPUIPLookup(10.0.0.0/24 0, 0/0 1, ANNO 36) -> end :: DeviceToHostMemcpy;
+//! by[1] -> GPUIDSMatcher(RULES web.rules, OUT eve.json) -> end;
+//! end -> GPUCompletionQueue -> Debatcher -> ...
 //! ```
 
 use warpswitch_graph::language::args::{Args, ArgsError};
@@ -31,6 +45,8 @@ use warpswitch_packet::{BATCH_LEN_MAX, Batch};
 
 use super::anno::{self, NO_OUTPUT, NUMBER_ANNO};
 use super::annotated;
+use super::branches;
+use super::load::Load;
 
 /// The element class.
 pub static CLASS: ElementClass =
@@ -70,7 +86,12 @@ impl Element for Dispatcher {
         Ok(annotated::unwritten(cx, asks, self.anno, so).into_iter().collect())
     }
 
-    fn push(&mut self, cx: &mut Context<'_>, _input: usize, batch: Batch) {
+    fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
+        let packets = batch.len();
+        if let Some(load) = Load::of(&mut batch) {
+            branches::launch(cx, load, packets);
+            return cx.emit_batch(0, batch);
+        }
         let outputs = cx.outputs() as u32;
         self.outputs.clear();
         batch.read_annos(self.anno, &mut self.outputs);

@@ -240,11 +240,18 @@ impl DeviceElement for GpuIdsMatcher {
         self.target.is_none().then_some(written)
     }
 
+    fn launch(&mut self, cx: &mut Context<'_>, load: &mut Load, _packets: usize) {
+        if let Some((list, chain)) = self.texts(load) {
+            list.search(chain);
+        }
+        load.steps.push(Step::new(cx.element()));
+    }
+
     fn apply(&mut self, cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch) {
         if self.target.is_some() {
             return self.make_results(step, load, batch.len());
         }
-        self.meant.read(self.predicate, batch);
+        self.meant.read(self.predicate, &load.branch, batch);
         let (mut found, mut picked) = (None, std::mem::take(&mut self.picked));
         if let Some((list, chain)) = self.texts(load) {
             list.read(chain, batch.len());
@@ -304,13 +311,8 @@ impl Element for GpuIdsMatcher {
         self.own.start(cx)
     }
 
-    fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
-        let Some(load) = Load::of(&mut batch) else { return cx.drop_batch(batch, 0) };
-        if let Some((list, chain)) = self.texts(load) {
-            list.search(chain);
-        }
-        load.steps.push(Step::new(cx.element()));
-        cx.emit_batch(0, batch);
+    fn push(&mut self, cx: &mut Context<'_>, _input: usize, batch: Batch) {
+        self.launch_and_forward(cx, batch);
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {

@@ -214,6 +214,18 @@ impl DeviceElement for GpuIpForward {
         Some(Written { place: self.anno, predicate: self.predicate })
     }
 
+    fn launch(&mut self, cx: &mut Context<'_>, load: &mut Load, packets: usize) {
+        let mut step = Step::new(cx.element());
+        let place = load.place(&step, packets);
+        if let (Some(chain), Some(headers), Some((at, count))) =
+            (&mut load.chain, &self.headers, place)
+        {
+            step.answers = chain.step(&headers.0.current(), at, count);
+            step.version = self.own.results().version().get();
+        }
+        load.steps.push(step);
+    }
+
     fn apply(&mut self, _cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch) {
         let count = batch.len();
         if self.own.results().holds(step.version) && self.unpack(load, step, count) {
@@ -222,7 +234,7 @@ impl DeviceElement for GpuIpForward {
             self.on_cores += count as u64;
             self.forward(batch);
         }
-        self.meant.read(self.predicate, batch);
+        self.meant.read(self.predicate, &load.branch, batch);
         for (place, (packet, slice)) in batch.iter_mut().zip(&self.slices).enumerate() {
             if !self.meant.has(place) {
                 continue;
@@ -278,19 +290,8 @@ impl Element for GpuIpForward {
         Ok(told)
     }
 
-    fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
-        let count = batch.len();
-        let Some(load) = Load::of(&mut batch) else { return cx.drop_batch(batch, 0) };
-        let mut step = Step::new(cx.element());
-        let place = load.place(&step, count);
-        if let (Some(chain), Some(headers), Some((at, count))) =
-            (&mut load.chain, &self.headers, place)
-        {
-            step.answers = chain.step(&headers.0.current(), at, count);
-            step.version = self.own.results().version().get();
-        }
-        load.steps.push(step);
-        cx.emit_batch(0, batch);
+    fn push(&mut self, cx: &mut Context<'_>, _input: usize, batch: Batch) {
+        self.launch_and_forward(cx, batch);
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {

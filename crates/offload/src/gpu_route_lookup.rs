@@ -153,6 +153,19 @@ impl<L: RouteLookup<Address: ChainAddress>> DeviceElement for GpuRouteLookup<L> 
         self.target.is_none().then_some(Written { place: self.anno, predicate: self.predicate })
     }
 
+    fn launch(&mut self, cx: &mut Context<'_>, load: &mut Load, packets: usize) {
+        let mut step = Step::new(cx.element());
+        step.destinations = self.target.is_none().then_some(L::Address::FAMILY);
+        let place = load.place(&step, packets);
+        if let (Some(chain), Some(routes), Some((at, count))) =
+            (&mut load.chain, &self.routes, place)
+        {
+            step.answers = chain.step(&routes.0.current(), at, count);
+            step.version = self.version.get();
+        }
+        load.steps.push(step);
+    }
+
     fn apply(&mut self, _cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch) {
         let has_answers = self.unpack(load, step, batch.len());
         let place = load.place(step, batch.len());
@@ -184,7 +197,7 @@ impl<L: RouteLookup<Address: ChainAddress>> DeviceElement for GpuRouteLookup<L> 
                 column.scatter(batch.len(), NextHop::NONE, &mut self.found);
             }
         }
-        self.meant.read(self.predicate, batch);
+        self.meant.read(self.predicate, &load.branch, batch);
         self.outputs.clear();
         let mut has_gateway = false;
         self.outputs.extend(self.found.iter().map(|&hop| {
@@ -233,20 +246,8 @@ impl<L: RouteLookup<Address: ChainAddress>> Element for GpuRouteLookup<L> {
         Ok(told)
     }
 
-    fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
-        let count = batch.len();
-        let Some(load) = Load::of(&mut batch) else { return cx.drop_batch(batch, 0) };
-        let mut step = Step::new(cx.element());
-        step.destinations = self.target.is_none().then_some(L::Address::FAMILY);
-        let place = load.place(&step, count);
-        if let (Some(chain), Some(routes), Some((at, count))) =
-            (&mut load.chain, &self.routes, place)
-        {
-            step.answers = chain.step(&routes.0.current(), at, count);
-            step.version = self.version.get();
-        }
-        load.steps.push(step);
-        cx.emit_batch(0, batch);
+    fn push(&mut self, cx: &mut Context<'_>, _input: usize, batch: Batch) {
+        self.launch_and_forward(cx, batch);
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {

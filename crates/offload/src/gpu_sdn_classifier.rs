@@ -173,12 +173,24 @@ impl DeviceElement for GpuSdnClassifier {
         self.target.is_none().then_some(Written { place: self.anno, predicate: self.predicate })
     }
 
+    fn launch(&mut self, cx: &mut Context<'_>, load: &mut Load, packets: usize) {
+        let mut step = Step::new(cx.element());
+        step.sees_paints = self.target.is_none();
+        let place = load.place(&step, packets);
+        if let (Some(chain), Some(rules), Some((at, count))) = (&mut load.chain, &self.rules, place)
+        {
+            step.answers = chain.step(&rules.0.current(), at, count);
+            step.version = self.version.get();
+        }
+        load.steps.push(step);
+    }
+
     fn apply(&mut self, cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch) {
         let slice = self.schema.map(Slice::Key);
         let count = load.place(step, batch.len()).map_or(batch.len(), |place| place.1);
         let count = count as u64;
         let has_answers = self.unpack(load, step, batch.len());
-        let Load { keyless, results, frame_keys, paints, .. } = load;
+        let Load { keyless, results, frame_keys, paints, branch, .. } = load;
         let answers = has_answers.then_some(&self.answers[..]);
         let keyless = keyless.iter().filter(|(of, _)| Some(*of) == slice).map(|&(_, idx)| idx);
         if self.target.is_some() {
@@ -202,7 +214,7 @@ impl DeviceElement for GpuSdnClassifier {
             None => self.on_cores += count,
         }
         let paints = (!paints.is_empty()).then_some(&paints[..]);
-        self.meant.read(self.predicate, batch);
+        self.meant.read(self.predicate, branch, batch);
         let outputs = self.own.outputs(batch, answers, paints, keyless, self.meant.packets());
         let output = |&output: &u32| {
             let is_output = (output as usize) < OUTPUTS_MAX;
@@ -248,19 +260,8 @@ impl Element for GpuSdnClassifier {
         Ok(told)
     }
 
-    fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
-        let count = batch.len();
-        let Some(load) = Load::of(&mut batch) else { return cx.drop_batch(batch, 0) };
-        let mut step = Step::new(cx.element());
-        step.sees_paints = self.target.is_none();
-        let place = load.place(&step, count);
-        if let (Some(chain), Some(rules), Some((at, count))) = (&mut load.chain, &self.rules, place)
-        {
-            step.answers = chain.step(&rules.0.current(), at, count);
-            step.version = self.version.get();
-        }
-        load.steps.push(step);
-        cx.emit_batch(0, batch);
+    fn push(&mut self, cx: &mut Context<'_>, _input: usize, batch: Batch) {
+        self.launch_and_forward(cx, batch);
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {

@@ -20,7 +20,7 @@
 //! | module | content |
 //! | --- | --- |
 //! | `device_element` | the trait of device elements, and the extension of their classes |
-//! | `members`, `annotated`, `anno` | structure of chains, and checks of them |
+//! | `members`, `branches`, `annotated`, `anno` | structure of chains, and checks of them |
 //! | `batcher`, `load`, `slices`, `texts`, `searches` | input of the device |
 //! | `debatcher`, `dispatcher` | use of its results |
 //! | `mirrors`, `place`, `on_device` | device mirrors of tables, and searches |
@@ -38,6 +38,7 @@ mod address;
 mod anno;
 mod annotated;
 mod batcher;
+mod branches;
 mod debatcher;
 mod device_element;
 mod device_to_host_memcpy;

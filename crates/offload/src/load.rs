@@ -17,6 +17,8 @@ use warpswitch_gpu::work::Work;
 use warpswitch_graph::Context;
 use warpswitch_packet::{Batch, CACHED_RESULTS, CachedResult};
 
+use super::anno::{Meant, Predicate, Written};
+use super::branches::BranchPackets;
 use super::place::Offload;
 use super::slices::{Family, PacketSlice, Slice, SliceColumn};
 use super::texts::BatchTexts;
@@ -90,6 +92,9 @@ pub struct Load {
     pub(crate) destinations6: Vec<u128>,
     /// Paint annotations before members change them, if a later member reads them.
     pub(crate) paints: Vec<u8>,
+    /// The packets on the branch of the element whose results are being applied.
+    pub(crate) branch: BranchPackets,
+    meant: Meant,
     /// The policy's choice of the device, and the cost to the worker so far; `None` without a
     /// policy.
     pub(crate) choice: Option<Choice>,
@@ -119,6 +124,8 @@ impl Load {
             destinations: Vec::new(),
             destinations6: Vec::new(),
             paints: Vec::new(),
+            branch: BranchPackets::default(),
+            meant: Meant::default(),
             choice: None,
             began: Duration::ZERO,
             cost: Duration::ZERO,
@@ -171,7 +178,7 @@ impl Load {
     }
 
     /// Launches the kernel of `loaded` on the slices of the element that this context is of, and
-    /// adds a step for it. Call it once in [`Element::push`](warpswitch_graph::Element::push).
+    /// adds a step for it. Call it once in [`DeviceElement::launch`](super::DeviceElement::launch).
     /// `loaded` is `None` if the element has joined no device.
     pub fn launch<W: Work>(
         &mut self,
@@ -226,6 +233,14 @@ impl Load {
         if is_on_device { (count as u64, 0) } else { (0, count as u64) }
     }
 
+    /// Writes `numbers`, one per packet, to the annotation of the packets that are on the branch of
+    /// the current element and meet its predicate. Call it in
+    /// [`DeviceElement::apply`](super::DeviceElement::apply).
+    pub fn write(&mut self, batch: &mut Batch, to: Written, numbers: &mut [u32]) {
+        self.meant.read(to.predicate, &self.branch, batch);
+        self.meant.write(batch, to.place, numbers);
+    }
+
     /// Forgets the batch that it was for.
     pub(crate) fn clear(&mut self) {
         match &self.chain {
@@ -246,6 +261,7 @@ impl Load {
         self.destinations.clear();
         self.destinations6.clear();
         self.paints.clear();
+        self.branch.clear();
         (self.words, self.choice, self.is_passing) = (0, None, false);
         self.cost = Duration::ZERO;
     }
@@ -266,6 +282,8 @@ pub(crate) struct Home {
     chooser: OnceLock<Arc<Offload>>,
     /// By element, the number of the column of its slices.
     columns: OnceLock<Vec<(usize, usize)>>,
+    /// The elements on branches, with their branches.
+    branches: OnceLock<Vec<(usize, Predicate)>>,
     #[expect(clippy::vec_box, reason = "loads travel in boxes, and come back in them")]
     free: Mutex<Vec<Box<Load>>>,
     /// Free loads without a chain.
@@ -310,6 +328,21 @@ impl Home {
     fn column_of(&self, element: usize) -> Option<usize> {
         let columns = self.columns.get()?;
         columns.iter().find(|(known, _)| *known == element).map(|&(_, column)| column)
+    }
+
+    /// Sets the elements on branches, with their branches.
+    pub(crate) fn set_branches(&self, branches: Vec<(usize, Predicate)>) {
+        _ = self.branches.set(branches);
+    }
+
+    /// The elements on branches, with their branches.
+    pub(crate) fn branches(&self) -> &[(usize, Predicate)] {
+        self.branches.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// The branch that an element is on.
+    pub(crate) fn branch_of(&self, element: usize) -> Option<Predicate> {
+        self.branches().iter().find(|(known, _)| *known == element).map(|&(_, branch)| branch)
     }
 
     /// Has the way of wide batches be chosen.

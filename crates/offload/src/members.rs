@@ -7,8 +7,9 @@ use warpswitch_graph::language::PortRef;
 use warpswitch_graph::language::args::Args;
 use warpswitch_packet::{Batch, CACHED_RESULTS};
 
-use super::anno::Written;
+use super::anno::{Predicate, Written};
 use super::batcher::Batcher;
+use super::branches;
 use super::device_element::{DeviceClass, Joined};
 use super::load::{Load, Step};
 use super::place::Offload;
@@ -26,6 +27,8 @@ pub(super) const ELSEWHERE: &str = "the element uses a different LOOKUP in anoth
 pub(super) struct Member {
     element: usize,
     class: &'static DeviceClass,
+    /// The branch that it is on; `None` if it is for the packets of all branches.
+    branch: Option<Predicate>,
 }
 
 /// The extension of an element's class; `None` if it is not a device element.
@@ -33,73 +36,119 @@ fn device_class(cx: &Context<'_>, element: usize) -> Option<&'static DeviceClass
     DeviceClass::of(cx.class_of(element))
 }
 
+/// Whether an element emits wide batches between the copies to and from the device. Excludes
+/// `Dispatcher`s.
+pub(super) fn is_on_device(cx: &Context<'_>, element: usize) -> bool {
+    cx.graph().elements[element].class == FIRST || device_class(cx, element).is_some()
+}
+
 /// The class of an element, and its name in errors.
 fn class_of(cx: &Context<'_>, element: usize) -> (String, String) {
-    let element = &cx.graph().elements[element];
-    (element.class.clone(), format!("'{} :: {}'", element.name, element.class))
+    (cx.graph().elements[element].class.clone(), name_of(cx, element))
 }
 
-/// The element that output 0 of `element` leads to.
-fn next(cx: &Context<'_>, element: usize) -> Option<usize> {
-    cx.flow().targets(PortRef { element, port: 0 }).first().map(|target| target.element)
+/// The name of an element in errors.
+pub(super) fn name_of(cx: &Context<'_>, element: usize) -> String {
+    format!("'{}'", cx.graph().elements[element].declaration())
 }
 
-/// The device elements of the chain downstream of this `Batcher`.
+/// The element that an output leads to.
+pub(super) fn next(cx: &Context<'_>, output: PortRef) -> Option<usize> {
+    cx.flow().targets(output).first().map(|target| target.element)
+}
+
+/// Checks that an element of a chain has no more than `inputs` connections to its input, and
+/// assigns it to the worker of the chain.
+///
+/// # Errors
+/// If it has others.
+pub(super) fn enter(cx: &mut Context<'_>, element: usize, inputs: usize) -> Result<(), String> {
+    if cx.flow().origins(PortRef { element, port: 0 }).len() > inputs {
+        return Err(format!(
+            "{} has other inputs, too: a chain has one Batcher, and its branches join at {}",
+            name_of(cx, element),
+            LAST[0]
+        ));
+    }
+    // Access before the run assigns both elements to the same worker.
+    cx.with_element(element, |_: &mut Batcher, _| ());
+    Ok(())
+}
+
+/// Appends the device elements from `at` on; returns the first other element. Terminates because
+/// each has one input, so none is visited twice.
+///
+/// # Errors
+/// If one has other inputs.
+pub(super) fn device_elements(
+    cx: &mut Context<'_>,
+    mut at: Option<usize>,
+    branch: Option<Predicate>,
+    members: &mut Vec<Member>,
+) -> Result<Option<usize>, String> {
+    while let Some(element) = at
+        && let Some(class) = device_class(cx, element)
+    {
+        enter(cx, element, 1)?;
+        members.push(Member { element, class, branch });
+        at = next(cx, PortRef { element, port: 0 });
+    }
+    Ok(at)
+}
+
+/// Checks that `at` is an element of `class`, with `inputs` connections to its input. Returns the
+/// next element. `wanted` are the valid elements in errors.
+fn pass(
+    cx: &mut Context<'_>,
+    at: Option<usize>,
+    class: &str,
+    wanted: &str,
+    inputs: usize,
+) -> Result<Option<usize>, String> {
+    let element = at.ok_or_else(|| format!("the chain ends where {wanted} was expected"))?;
+    enter(cx, element, inputs)?;
+    let (found, name) = class_of(cx, element);
+    if found != class {
+        return Err(format!("{name} is invalid here: {wanted} was expected"));
+    }
+    Ok(next(cx, PortRef { element, port: 0 }))
+}
+
+/// The device elements of the chain downstream of this `Batcher`, branch by branch.
 ///
 /// # Errors
 /// The first element that is invalid at its position.
 pub(super) fn of_chain(cx: &mut Context<'_>) -> Result<Vec<Member>, String> {
     let mut members = Vec::new();
-    let (mut at, mut expected) = (next(cx, cx.element()), FIRST);
-    let mut takes_kernels = false;
-    for _ in 0..=cx.graph().elements.len() {
-        let wanted = match takes_kernels {
-            true => format!("a device element or {expected}"),
-            false => expected.to_owned(),
-        };
-        let Some(element) = at else {
-            return Err(format!("the chain ends where {wanted} was expected"));
-        };
-        let (class, name) = class_of(cx, element);
-        if cx.flow().origins(PortRef { element, port: 0 }).len() > 1 {
-            return Err(format!("{name} has other inputs, too: a chain has one Batcher"));
-        }
-        // Access before the run assigns both elements to the same worker.
-        cx.with_element(element, |_: &mut Batcher, _| ());
-        let found = device_class(cx, element).filter(|_| takes_kernels);
-        match found {
-            Some(class) => members.push(Member { element, class }),
-            None if expected != class => {
-                let hint = match class.as_str() {
-                    "Dispatcher" => "; chains do not branch: use CHK_ANNO of the elements behind",
-                    _ => "",
-                };
-                return Err(format!("{name} is invalid here: {wanted} was expected{hint}"));
-            }
-            None if class == FIRST => (expected, takes_kernels) = (LAST[0], true),
-            None => {
-                let place = LAST.iter().position(|last| *last == class);
-                let next = place.and_then(|place| LAST.get(place + 1));
-                let Some(next) = next else { return Ok(members) };
-                (expected, takes_kernels) = (next, false);
-            }
-        }
-        at = next(cx, element);
+    let mut at = next(cx, PortRef { element: cx.element(), port: 0 });
+    at = pass(cx, at, FIRST, FIRST, 1)?;
+    at = device_elements(cx, at, None, &mut members)?;
+    let (mut inputs, wanted) = (1, format!("a device element or {}", LAST[0]));
+    if let Some(dispatcher) = at.filter(|&at| cx.graph().elements[at].class == branches::CLASS) {
+        (at, inputs) = branches::of_dispatcher(cx, dispatcher, &mut members)?;
     }
-    Err("the chain has a cycle".to_owned())
+    let [first, rest @ ..] = LAST;
+    at = pass(cx, at, first, &wanted, inputs)?;
+    for class in rest {
+        at = pass(cx, at, class, class, 1)?;
+    }
+    Ok(members)
 }
 
 /// Warnings about members whose results a later member overwrites.
 pub(super) fn overwritten(cx: &mut Context<'_>, members: &[Member]) -> Vec<String> {
-    let (mut told, mut before) = (Vec::new(), Vec::<(usize, Written)>::new());
+    let (mut told, mut before) = (Vec::new(), Vec::<(Member, Written)>::new());
     for member in members {
         let Some(Some(written)) = (member.class.written)(member.element, cx) else { continue };
-        if let Some(&(first, _)) = before.iter().rev().find(|(_, first)| written.hides(*first)) {
-            let (first, second) = (class_of(cx, first).1, class_of(cx, member.element).1);
+        let hides = |(first, of_first): &&(Member, Written)| {
+            written.hides(*of_first) && !member.is_apart_from(*first)
+        };
+        if let Some(&(first, _)) = before.iter().rev().find(hides) {
+            let (first, second) = (name_of(cx, first.element), name_of(cx, member.element));
             let place = written.place;
             told.push(format!("{second} overwrites ANNO {place} of {first}"));
         }
-        before.push((member.element, written));
+        before.push((*member, written));
     }
     told
 }
@@ -112,8 +161,11 @@ pub fn expect_chain(cx: &Context<'_>) -> Result<(), String> {
     let origins = cx.flow().origins(PortRef { element: cx.element(), port: 0 });
     let is_member = |element: usize| {
         let class = cx.graph().elements[element].class.as_str();
-        let is_known = class == "Batcher" || class == FIRST || LAST.contains(&class);
-        (is_known && class != LAST[LAST.len() - 1]) || device_class(cx, element).is_some()
+        match class {
+            branches::CLASS => branches::is_in_chain(cx, element),
+            "Batcher" => true,
+            _ => LAST[..LAST.len() - 1].contains(&class) || is_on_device(cx, element),
+        }
     };
     match origins.iter().all(|from| is_member(from.element)) {
         true => Ok(()),
@@ -183,6 +235,21 @@ impl Member {
         self.element
     }
 
+    /// The branch that it is on.
+    pub(super) fn branch(self) -> Option<Predicate> {
+        self.branch
+    }
+
+    /// Whether its class can compute results for other elements.
+    pub(super) fn has_targets(self) -> bool {
+        !self.class.targets.is_empty()
+    }
+
+    /// Whether no packet is for both members, because they are on different branches.
+    fn is_apart_from(self, other: Self) -> bool {
+        self.branch.zip(other.branch).is_some_and(|(own, other)| own != other)
+    }
+
     /// Calls [`join`](super::DeviceElement::join) of the element.
     ///
     /// # Errors
@@ -199,8 +266,15 @@ impl Member {
     }
 }
 
+/// Calls [`launch`](super::DeviceElement::launch) of an element.
+pub(super) fn launch(cx: &mut Context<'_>, element: usize, load: &mut Load, packets: usize) {
+    let class = device_class(cx, element).expect("branches consist of device elements");
+    (class.launch)(element, cx, load, packets).expect("a chain belongs to one worker");
+}
+
 /// Calls [`apply`](super::DeviceElement::apply) of the element of a step.
 pub(super) fn apply(cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch) {
     let class = device_class(cx, step.element).expect("members have steps");
+    load.branch.enter(load.home.branch_of(step.element), batch);
     (class.apply)(cx, step, load, batch).expect("a chain belongs to one worker");
 }

@@ -25,10 +25,10 @@ fn run(folder: &Path, line: &str) -> String {
 }
 
 #[test]
-fn the_chain_of_the_page_runs_from_the_root() {
+fn the_chains_of_the_page_run_from_the_root() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = fs::read_to_string(root.join("docs/offload.md")).expect("the page");
-    let [chain] = blocks(&page, "click")[..] else { panic!("one configuration") };
+    let [chain, branches] = blocks(&page, "click")[..] else { panic!("two configurations") };
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("chain.click");
     fs::write(&file, chain).expect("it can be written");
@@ -40,6 +40,13 @@ fn the_chain_of_the_page_runs_from_the_root() {
     let said: String = lines.iter().map(|line| run(&root, line)).collect();
     assert!(lines.len() == 2 && said.contains(": right") && !said.contains("warning"), "{said}");
     assert!(said.contains("GPUSDNClassifier") && said.contains("2 no output"), "{said}");
+    let eve = folder.path().join("eve.json");
+    let branches = branches.replace("eve.json", &eve.to_string_lossy());
+    fs::write(&file, branches).expect("it can be written");
+    let said = run(&root, &lines[1]);
+    assert!(!said.contains("warning") && !said.contains("no output"), "{said}");
+    let alerts = fs::read_to_string(eve).expect("alerts");
+    assert!(alerts.contains("\"event_type\":\"alert\""), "{alerts}");
 }
 
 #[test]

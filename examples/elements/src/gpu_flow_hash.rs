@@ -46,7 +46,7 @@ use warpswitch_offload::{
     Written, expect_chain, read_anno,
 };
 use warpswitch_packet::packet::Header;
-use warpswitch_packet::{Batch, Column, Packet};
+use warpswitch_packet::{Batch, Packet};
 use warpswitch_wire::ipv4::Ipv4;
 
 /// Words of a flow: source, destination, ports.
@@ -179,20 +179,17 @@ impl DeviceElement for GpuFlowHash {
         Some(Written { place: self.anno, predicate: self.predicate })
     }
 
+    fn launch(&mut self, cx: &mut Context<'_>, load: &mut Load, _packets: usize) {
+        load.launch(cx, &FLOW, self.loaded.as_ref());
+    }
+
     fn apply(&mut self, _cx: &mut Context<'_>, step: &Step, load: &mut Load, batch: &mut Batch) {
         let (on_device, on_cores) = load.answers(step, &FlowHash, 0, &mut self.numbers);
         self.on_device += on_device;
         self.on_cores += on_cores;
         self.numbers.iter_mut().for_each(|number| *number %= self.outputs);
-        match self.predicate {
-            None => batch.set_annos(self.anno, Column::Each(&self.numbers)),
-            Some(only) => {
-                let packets = batch.iter_mut().zip(&self.numbers);
-                for (packet, &number) in packets.filter(|(packet, _)| only.meets(packet)) {
-                    packet.set_anno_u32(self.anno, number);
-                }
-            }
-        }
+        let to = Written { place: self.anno, predicate: self.predicate };
+        load.write(batch, to, &mut self.numbers);
     }
 }
 
@@ -216,10 +213,8 @@ impl Element for GpuFlowHash {
         Ok(self.predicate.and_then(|only| only.unwritten(cx)).into_iter().collect())
     }
 
-    fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
-        let Some(load) = Load::of(&mut batch) else { return cx.drop_batch(batch, 0) };
-        load.launch(cx, &FLOW, self.loaded.as_ref());
-        cx.emit_batch(0, batch);
+    fn push(&mut self, cx: &mut Context<'_>, _input: usize, batch: Batch) {
+        self.launch_and_forward(cx, batch);
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {

@@ -12,7 +12,7 @@ fn letter(flow: u32, place: u32) -> u8 {
 }
 
 /// Segments of four streams in any order, datagrams, echo requests, and packets of other protocols.
-fn frame(draw: &mut Prng) -> Vec<u8> {
+pub(super) fn frame(draw: &mut Prng) -> Vec<u8> {
     let flow = draw.below(4) as u32;
     let place = draw.below(3000) as u32;
     let len = [0, 1, 9, 40, 700][draw.below(5) as usize] + draw.below(20) as u32;
@@ -48,7 +48,7 @@ fn frame(draw: &mut Prng) -> Vec<u8> {
     frame
 }
 
-const RULES: &str = "alert tcp any any -> any 80 (content:\"abca\"; sid:1;)\n\
+pub(super) const RULES: &str = "alert tcp any any -> any 80 (content:\"abca\"; sid:1;)\n\
     alert tcp any any -> any any (content:\"ABc\"; nocase; content:\"ba\"; distance:1; sid:2;)\n\
     alert udp any any -> any 53 (content:\"cab\"; nocase; sid:3;)\n\
     alert tcp any any -> any any (content:\"|00 00|aA\"; dsize:>20; sid:4;)\n\
@@ -56,7 +56,11 @@ const RULES: &str = "alert tcp any any -> any 80 (content:\"abca\"; sid:1;)\n\
     alert ip any any -> any any (content:\"AbAbA\"; sid:6;)\n";
 
 /// Alerts and streams of a run, and its counters.
-fn told(folder: &Folder, config: &str, offload: Option<&Arc<Offload>>) -> (String, [u64; 2]) {
+pub(super) fn told(
+    folder: &Folder,
+    config: &str,
+    offload: Option<&Arc<Offload>>,
+) -> (String, [u64; 2]) {
     let config = config.replace("DIR", &folder.file(""));
     let (mut router, _) = run(&config, offload);
     let mut text = std::fs::read_to_string(folder.file("eve")).expect("it was written");

@@ -18,6 +18,7 @@ use warpswitch_elements::testing;
 
 use super::Offload;
 
+mod branches;
 mod detection;
 mod forward;
 mod ip6;
@@ -532,7 +533,6 @@ fn rejects_invalid_chains() {
     let chain =
         |member: &str| format!("Idle -> Batcher -> HostToDeviceMemcpy -> {member} -> {tail}");
     check(&chain("GPUIPLookup(FOR x)"), "FOR");
-    check(&chain("Dispatcher"), "chains do not branch: use CHK_ANNO");
     let with_counter = |member: &str| chain(member).replace("Idle", "c :: Counter; Idle -> c");
     check(&with_counter("GPUIPLookup(FOR c)"), "cannot compute results for");
     check(&with_counter("GPUIPLookup(FOR c, CHK_ANNO 40=1)"), "not allowed with FOR");

@@ -16,6 +16,7 @@ Exit code: 0, or 1 if a ratio is below --least (default 0.97).
 import argparse
 import csv
 import datetime
+import functools
 import json
 import os
 import pathlib
@@ -28,7 +29,7 @@ import tempfile
 FIGURES = ("mpps", "gbps", "bare_mpps", "parsed_mpps")
 # What tells the entries of a list apart.
 NAMES = ("name", "traffic", "engine", "by", "what", "addresses", "payloads", "payload_bytes",
-         "batch", "packed", "source")
+         "batch", "packed")
 
 
 def figures(report, path=()):
@@ -141,10 +142,19 @@ def cases(files, what, run_ms):
 
 def report(binary, arguments):
     """The report of one run."""
+    if arguments[1] == "graph" and "--source" in help_of(binary):
+        arguments = [*arguments, "--source", "memory"]
     done = subprocess.run([binary, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if done.returncode != 0:
         sys.exit(f"turns.py: {binary} {' '.join(arguments)}: {done.stderr.decode()[-400:]}")
     return json.loads(done.stdout)
+
+
+@functools.cache
+def help_of(binary):
+    """The options of `bench graph`: only newer builds have captures as sources."""
+    done = subprocess.run([binary, "bench", "graph", "--help"], stdout=subprocess.PIPE)
+    return done.stdout.decode()
 
 
 def cpu():

@@ -35,7 +35,8 @@ pub(crate) const SINGLE_PACKETS: u64 = 1024;
 const QUEUE_CAPACITY: usize = 1000;
 
 /// Sinks that pull in bursts by default.
-const SINKS: [&str; 4] = ["Discard", "ToDevice", "ToDump", "ToIPSummaryDump"];
+const SINKS: [&str; 6] =
+    ["Discard", "KernelTap", "KernelTun", "ToDevice", "ToDump", "ToIPSummaryDump"];
 
 /// Burst of a source.
 #[derive(Clone, Debug)]
@@ -66,6 +67,12 @@ impl SourceBurst {
         if reached.into_iter().any(|element| is_queue(cx, element)) {
             self.limit = 1;
         }
+    }
+
+    /// Packets of a burst of a live interface, which needs no order of single packets.
+    pub(crate) fn live_len(&self) -> usize {
+        let len = self.given.map_or(self.limit, |given| given as usize);
+        len.clamp(1, BATCH_LEN_MAX)
     }
 
     /// Packets of the next burst.

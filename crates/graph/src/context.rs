@@ -4,9 +4,10 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Deref;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use warpswitch_packet::{BATCH_LEN_MAX, Batch, Packet, Pool};
+use warpswitch_packet::{BATCH_LEN_MAX, Batch, Packet, Pool, PortSpec, RxPort, TxPort};
 
 use crate::control::Endpoint;
 use crate::element::{Element, ElementClass};
@@ -15,6 +16,7 @@ use crate::language::args::Names;
 use crate::language::{ElementPorts, FlatGraph, Flow, PortRef, Processing};
 use crate::names::{NameTable, Seen};
 use crate::router::trace::End;
+use crate::router::watch::Readiness;
 use crate::router::worker::{DROPS, Worker};
 use crate::time::Time;
 use crate::transport::{Transport, Wire};
@@ -366,6 +368,12 @@ impl Context<'_> {
         self.worker.unschedule_task(self.element);
     }
 
+    /// Schedules the element's task when `fd` is ready, or earlier, once: for ports that are empty
+    /// or full. A busy worker schedules it with its next tasks, an idle one polls `fd`.
+    pub fn watch(&mut self, fd: Arc<OwnedFd>, readiness: Readiness) {
+        self.worker.watch(self.element, fd, readiness);
+    }
+
     /// Whether the element's task is scheduled.
     pub fn task_is_scheduled(&self) -> bool {
         self.worker.task_is_scheduled(self.element)
@@ -686,6 +694,24 @@ pub trait Console {
     fn open(&mut self, transport: &Transport) -> Result<Box<dyn Wire>, String> {
         let _ = transport;
         Err("no sockets are opened here".to_owned())
+    }
+
+    /// Opens a port that receives frames, or continues with that of the previous configuration.
+    ///
+    /// # Errors
+    /// The reason, with the fix if it is known.
+    fn open_rx(&mut self, spec: &PortSpec) -> Result<Box<dyn RxPort>, String> {
+        let _ = spec;
+        Err("no interfaces are opened here".to_owned())
+    }
+
+    /// Opens a port that sends frames; as [`Console::open_rx`].
+    ///
+    /// # Errors
+    /// The reason, with the fix if it is known.
+    fn open_tx(&mut self, spec: &PortSpec) -> Result<Box<dyn TxPort>, String> {
+        let _ = spec;
+        Err("no interfaces are opened here".to_owned())
     }
 
     /// Writes handler `handler` once when the process is sent the signal called `signal`, such as

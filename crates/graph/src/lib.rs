@@ -25,7 +25,8 @@ pub use files::FileId;
 pub use handler::{HandlerError, HandlerSpec};
 pub use names::NameTable;
 pub use router::{
-    Clock, Ended, Host, PacketLook, Router, RouterOptions, StartWorker, Stats, TRACED_PACKETS_MAX,
-    TracedElement, TracedEnd, TracedHop, TracedPacket, TracedWay, Workers,
+    Clock, Ended, Host, PacketLook, Readiness, Router, RouterOptions, StartWorker, Stats,
+    TRACED_PACKETS_MAX, TracedElement, TracedEnd, TracedHop, TracedPacket, TracedWay, Watch,
+    Workers,
 };
 pub use time::Time;

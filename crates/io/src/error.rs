@@ -19,6 +19,10 @@ pub enum IoErrorKind {
     Truncated,
     /// A frame or time stamp that the format being written has no room for.
     Unwritable,
+    /// An interface that does not exist or cannot be used.
+    NoDevice,
+    /// A missing privilege, or a feature that the kernel lacks.
+    NotPermitted,
 }
 
 /// Why a capture could not be read or written: which file, where in it, and what was expected.
@@ -46,6 +50,11 @@ impl IoError {
             message: format!("cannot {what}: {source}"),
             source: Some(source),
         }
+    }
+
+    /// An interface that cannot be opened.
+    pub(crate) fn device(kind: IoErrorKind, name: &str, message: String) -> Self {
+        Self { kind, name: name.to_owned(), offset: None, message, source: None }
     }
 
     /// Something that cannot be written.

@@ -1,4 +1,5 @@
-//! Captures: pcap and pcapng files, read and written frame by frame.
+//! Captures and ports: pcap and pcapng files, read and written frame by frame; interfaces of the
+//! kernel, which receive and send bursts ([`PortTable`]).
 //!
 //! [`CaptureReader`] tells formats apart by content: pcap in both byte orders with micro- or
 //! nanoseconds, pcapng with any number of sections and interfaces, either of them gzip'd. Captures
@@ -12,15 +13,18 @@
 //! - C3: what was written is read back as it was.
 //! - C4: a reader that is told never to wait fails where it would, and then goes on as if it had
 //!   waited.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod error;
 mod folder;
 mod input;
 mod pcap;
 mod pcapng;
+mod ports;
 mod reader;
 mod source;
+#[expect(unsafe_code, reason = "system calls, and memory shared with the kernel")]
+mod sys;
 mod writer;
 
 #[cfg(test)]
@@ -28,6 +32,7 @@ mod tests;
 
 pub use error::{IoError, IoErrorKind};
 pub use folder::name_folder;
+pub use ports::{MemoryPort, PortTable, TAP_PREFIX, has_interface};
 pub use reader::{BurstEnd, CaptureReader, FRAME_BYTES_MAX, Frame};
 pub use source::Unpacked;
 pub use writer::{CaptureFormat, CaptureOptions, CaptureWriter, UnknownFormat};

@@ -16,6 +16,7 @@ pub mod pages;
 #[expect(unsafe_code, reason = "packets read what others lend them")]
 mod parts;
 mod pool;
+pub mod port;
 pub mod sync;
 mod view;
 
@@ -25,4 +26,7 @@ pub use columns::Column;
 pub use lend::{Frames, Lender, LentFrames, Numbered, Span};
 pub use packet::{Header, Packet, PacketType, annotation};
 pub use pool::{Depot, Pool};
+pub use port::{
+    LinkState, PortMethod, PortSpec, RxCounts, RxPort, TapOptions, Transmitted, TxCounts, TxPort,
+};
 pub use view::{PacketView, PacketViews};

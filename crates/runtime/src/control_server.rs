@@ -16,8 +16,10 @@ use rustix::event::{PollFd, PollFlags};
 use warpswitch_graph::control::{Address, Connection, Controlled, Endpoint};
 use warpswitch_graph::transport::{Transport, Wire};
 use warpswitch_io::name_folder;
+use warpswitch_packet::{PortSpec, RxPort, TxPort};
 
 use crate::packet_sockets::{PacketSockets, is_retryable, message_of};
+use crate::ports::RunPorts;
 
 /// The limit of connected clients.
 pub const CLIENTS_MAX: usize = 64;
@@ -37,6 +39,7 @@ pub(crate) struct RunSockets {
     generation: u32,
     sessions_opened: u64,
     packet_sockets: PacketSockets,
+    ports: RunPorts,
 }
 
 struct ControlListener {
@@ -108,6 +111,22 @@ impl RunSockets {
         opened.map_err(|error| format!("socket: {}", message_of(&error)))
     }
 
+    /// Opens a receiving port, or reuses that of the previous configuration.
+    ///
+    /// # Errors
+    /// If there is no such interface, or a privilege is missing.
+    pub fn open_rx(&mut self, spec: &PortSpec) -> Result<Box<dyn RxPort>, String> {
+        self.ports.open_rx(spec, self.generation).map_err(|error| error.to_string())
+    }
+
+    /// Opens a sending port, or reuses that of the previous configuration.
+    ///
+    /// # Errors
+    /// As [`RunSockets::open_rx`].
+    pub fn open_tx(&mut self, spec: &PortSpec) -> Result<Box<dyn TxPort>, String> {
+        self.ports.open_tx(spec, self.generation).map_err(|error| error.to_string())
+    }
+
     /// Begins the generation of a new configuration.
     pub fn begin_generation(&mut self) {
         self.generation += 1;
@@ -123,6 +142,7 @@ impl RunSockets {
         });
         self.listeners.iter_mut().for_each(|listener| listener.requested_by = now);
         self.packet_sockets.settle(now);
+        self.ports.settle(now);
     }
 
     /// Whether no client is or can be connected.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use warpswitch_graph::Console;
 use warpswitch_graph::control::Endpoint;
 use warpswitch_graph::transport::{Transport, Wire};
+use warpswitch_packet::{PortSpec, RxPort, TxPort};
 
 use crate::clock::{RunClock, ScaledClock};
 use crate::control_server::RunSockets;
@@ -134,6 +135,15 @@ struct EnvironmentConsole {
     environment: Rc<Environment>,
 }
 
+impl EnvironmentConsole {
+    fn requires_real_time(&self) -> Result<(), String> {
+        match self.may_wait() {
+            true => Err("interfaces require real time: run without --simtime".to_owned()),
+            false => Ok(()),
+        }
+    }
+}
+
 impl Console for EnvironmentConsole {
     fn say(&mut self, line: &str) {
         self.environment.message(line);
@@ -168,6 +178,16 @@ impl Console for EnvironmentConsole {
             return Err("sockets require real time: run without --simtime".to_owned());
         }
         self.environment.sockets.borrow_mut().open(transport)
+    }
+
+    fn open_rx(&mut self, spec: &PortSpec) -> Result<Box<dyn RxPort>, String> {
+        self.requires_real_time()?;
+        self.environment.sockets.borrow_mut().open_rx(spec)
+    }
+
+    fn open_tx(&mut self, spec: &PortSpec) -> Result<Box<dyn TxPort>, String> {
+        self.requires_real_time()?;
+        self.environment.sockets.borrow_mut().open_tx(spec)
     }
 
     fn watch_signal(&mut self, signal: &str, handler: &str) -> Result<(), String> {

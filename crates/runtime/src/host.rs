@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use warpswitch_graph::language::Diagnostics;
-use warpswitch_graph::{Clock, Ended, Host, Router, Time};
+use warpswitch_graph::{Clock, Ended, Host, Readiness, Router, Time, Watch};
 
 use crate::clock::RunClock;
 use crate::environment::Environment;
@@ -170,8 +170,9 @@ impl SystemHost {
         }
     }
 
-    /// Polls sockets, signals and requests for up to `timeout`; returns whether any is ready.
-    fn poll(&self, timeout: Option<&Timespec>) -> bool {
+    /// Polls sockets, signals, requests and `watches` for up to `timeout`; returns whether any is
+    /// ready.
+    fn poll(&self, watches: &[Watch], timeout: Option<&Timespec>) -> bool {
         let sockets = self.environment.sockets.borrow();
         let signals = self.environment.signals.borrow();
         let mut fds = sockets.poll_fds();
@@ -179,11 +180,18 @@ impl SystemHost {
         if let Some(requests) = &self.requests {
             fds.push(PollFd::new(requests.wake_fd(), PollFlags::IN));
         }
+        fds.extend(watches.iter().map(|watch| {
+            let flags = match watch.readiness {
+                Readiness::Readable => PollFlags::IN,
+                Readiness::Writable => PollFlags::OUT,
+            };
+            PollFd::new(&watch.fd, flags)
+        }));
         poll(&mut fds, timeout).is_ok_and(|ready| ready > 0)
     }
 
-    /// Sleeps until `until`, or until an event arrives.
-    fn sleep(&mut self, until: Option<Time>) {
+    /// Sleeps until `until`, or until an event arrives or one of `watches` is ready.
+    fn sleep(&mut self, until: Option<Time>, watches: &[Watch]) {
         let wait = match until {
             _ if self.environment.sockets.borrow().has_work() => Some(Duration::ZERO),
             until => until.map(|until| match &self.clock {
@@ -193,12 +201,12 @@ impl SystemHost {
         };
         let timeout = wait.and_then(|wait| Timespec::try_from(wait).ok());
         // The caller checks every source afterwards, so an interrupted poll needs no retry.
-        self.poll(timeout.as_ref());
+        self.poll(watches, timeout.as_ref());
     }
 
     /// Whether a signal, a client or a request is pending.
     fn is_event_pending(&self) -> bool {
-        self.environment.sockets.borrow().has_work() || self.poll(Some(&Timespec::default()))
+        self.environment.sockets.borrow().has_work() || self.poll(&[], Some(&Timespec::default()))
     }
 }
 
@@ -213,15 +221,20 @@ impl Host for SystemHost {
     }
 
     fn wait(&mut self, until: Option<Time>) -> bool {
+        self.wait_for(until, &[])
+    }
+
+    fn wait_for(&mut self, until: Option<Time>, watches: &[Watch]) -> bool {
         self.environment.flush();
         self.next_poll = self.now;
         let is_open = self.keeps_running
+            || !watches.is_empty()
             || !self.environment.sockets.borrow().is_empty()
             || self.environment.signals.borrow().is_watching();
         match (&mut self.clock, until) {
             (RunClock::Simulated(clock), Some(until)) => clock.rest_until(until),
             (_, None) if !is_open => return false,
-            (_, until) => self.sleep(until),
+            (_, until) => self.sleep(until, watches),
         }
         true
     }

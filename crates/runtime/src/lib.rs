@@ -49,6 +49,7 @@ mod error;
 pub mod files;
 mod host;
 mod packet_sockets;
+mod ports;
 mod progress;
 mod reconfigure;
 mod requests;

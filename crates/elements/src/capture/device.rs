@@ -4,11 +4,17 @@ use std::error::Error;
 use std::io;
 
 use warpswitch_graph::Context;
-use warpswitch_io::{CaptureFormat, CaptureOptions, FRAME_BYTES_MAX, Frame, IoError, IoErrorKind};
+use warpswitch_io::{
+    CaptureFormat, CaptureOptions, FRAME_BYTES_MAX, Frame, IoError, IoErrorKind, TAP_PREFIX,
+};
 use warpswitch_packet::{Header, Packet, annotation};
 use warpswitch_wire::checksum::checksum;
 
 use super::files::reason;
+use super::port::DEVICES;
+
+/// Bytes of the name of an interface, with its end.
+const INTERFACE_BYTES: usize = 16;
 
 fn system(error: &IoError) -> Option<&io::Error> {
     error.source().and_then(|source| source.downcast_ref())
@@ -53,13 +59,15 @@ pub(crate) fn packet_of(cx: &mut Context<'_>, frame: &Frame<'_>) -> Packet {
     packet
 }
 
-/// What a device is called, as long as interfaces are none.
+/// What a device is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Name<'a> {
     /// A capture file.
     Capture(&'a str),
     /// The generator: bytes of a frame, and how many there are.
     Generator(usize, u64),
+    /// An interface, or `tap:NAME`.
+    Port(&'a str),
 }
 
 impl<'a> Name<'a> {
@@ -75,10 +83,13 @@ impl<'a> Name<'a> {
             return Ok(Name::Capture(name));
         }
         let Some(rest) = name.strip_prefix("gen:") else {
-            return Err(format!(
-                "no device '{name}': interfaces are not supported yet, a device is a capture \
-                 file (with a '/' in its name, or ending in .pcap, .pcapng or .gz) or 'gen:'"
-            ));
+            let interface = name.strip_prefix(TAP_PREFIX).unwrap_or(name);
+            let is_name = (1..INTERFACE_BYTES).contains(&interface.len())
+                && !interface.contains(|c: char| c.is_whitespace() || c == ':');
+            return match is_name {
+                true => Ok(Name::Port(name)),
+                false => Err(format!("no device '{name}': {DEVICES}")),
+            };
         };
         let (bytes, count) = rest.split_once(':').unwrap_or((rest, ""));
         let number = |text: &str, usual: u64| match text {

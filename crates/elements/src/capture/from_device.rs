@@ -1,23 +1,38 @@
-//! Emits packets received from a device: a capture file, or the packet generator.
+//! Emits packets received from a device: an interface, a capture file, or the packet generator.
 //!
 //! # Synopsis
 //! `FromDevice(DEVNAME, [PROMISC, SNAPLEN], SNIFFER, FORCE_IP, BURST, ACTIVE, STOP, TIMESTAMP,
-//! METHOD, PROTOCOL, OUTBOUND, HEADROOM, ENCAP, BPF_FILTER)`
+//! METHOD, PROTOCOL, OUTBOUND, HEADROOM, ENCAP, BPF_FILTER)`, and `PollDevice` with the same
+//! arguments
 //!
 //! # Ports
 //! Output 0, push: packets. Output 1, optional, push: non-IP packets, with `FORCE_IP`.
 //!
 //! # Configuration
-//! - `DEVNAME`: a capture file: `-` for standard input, or a name that contains a `/` or ends in
-//!   `.pcap`, `.pcapng`, `.gz`, `.cap` or `.dump`; or the generator `gen:[BYTES[:COUNT]]`, which
-//!   emits `COUNT` UDP frames of `BYTES` bytes, 42 to 9000; defaults: 64 bytes, no end
+//! - `DEVNAME`: the name of an Ethernet interface; `tap:NAME`, a TAP device that the run creates; a
+//!   capture file: `-` for standard input, or a name that contains a `/` or ends in `.pcap`,
+//!   `.pcapng`, `.gz`, `.cap` or `.dump`; or the generator `gen:[BYTES[:COUNT]]`, which emits
+//!   `COUNT` UDP frames of `BYTES` bytes, 42 to 9000; defaults: 64 bytes, no end
+//! - `PROMISC`: whether to receive frames for other hosts, default: false
 //! - `SNAPLEN`: maximum number of bytes emitted per packet, default: all
 //! - `FORCE_IP`: whether to emit only IP packets, with the network header set, default: false
-//! - `BURST`: packets per batch, at most 256. Default: 1 for the first 1024 packets, then 64 where
-//!   the output does not depend on it (docs/bursts.md)
+//! - `BURST`: packets per batch, at most 256. Default for an interface: 64 where the output does
+//!   not depend on it (docs/bursts.md), otherwise 1; for files 1 for the first 1024 packets
+//! - `METHOD`: how an interface is reached: `AFPACKET` delivers each frame at once,
+//!   `AFPACKET_BLOCKS` in blocks, up to a millisecond late, `AFXDP` before the kernel, which does
+//!   not receive it; default `AUTO`, which is `AFPACKET` (docs/interfaces.md). Names of Click's
+//!   methods mean `AUTO`
+//! - `TIMESTAMP`: whether to set the time of arrival, default: true
 //! - `ACTIVE`: whether to emit packets, default: true
-//! - `STOP`: whether to stop the run after the last packet, default: false
-//! - the other arguments configure network interfaces: accepted, ignored for captures
+//! - `STOP`: whether to stop the run after the last packet of a file, default: false
+//! - `SNIFFER`: only `true`, the default, on interfaces: the kernel handles the same frames
+//! - `PROTOCOL`, `OUTBOUND true` and `BPF_FILTER`: not supported on interfaces
+//! - `HEADROOM`, `ENCAP`, `CAPTURE`: accepted, ignored
+//!
+//! An interface needs `CAP_NET_RAW`, a TAP device `CAP_NET_ADMIN`. Frames that the interface sends
+//! are not received. Checksums and segmentation that a sender on the same machine leaves to the
+//! device are completed. When the interface goes down or disappears, the element reports it and
+//! continues when the interface returns.
 //!
 //! # Handlers
 //! | name | | unit |
@@ -26,35 +41,45 @@
 //! | `count` | read | packets |
 //! | `reset_counts` | write | |
 //! | `encap` | read | link type |
-//! | `kernel_drops` | read | always 0 |
+//! | `kernel_drops` | read | frames that the kernel dropped as the element was too slow |
+//! | `checksums`, `segmented` | read | frames whose checksum was completed, that were split |
+//! | `unusable` | read | frames that could not be split or were cut by the kernel |
+//! | `link` | read | `up`, `down` or `removed`; empty for files |
 //!
 //! # Drops
 //! - `no IP header`: not an IP packet, with `FORCE_IP`, and output 1 is not connected
 //!
 //! # Threads
-//! Runs on one worker.
+//! Runs on one worker, which polls a busy interface and sleeps while it is idle.
 //!
 //! # Example
 //! ```text
+//! FromDevice(eth0, PROMISC true) -> Queue -> ToDevice(eth1);
 //! FromDevice(gen:64:1000, BURST 32) -> Queue -> ToDevice(out.pcap);
 //! ```
 
 use warpswitch_graph::language::args::{Args, ArgsError, FromArg, NoNames, Raw};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Readiness,
 };
 use warpswitch_io::CaptureReader;
-use warpswitch_packet::Packet;
+use warpswitch_packet::{Packet, PortSpec, RxCounts, RxPort};
 use warpswitch_wire::link::LinkType;
 
 use super::device::{self, Generator, Name};
 use super::files::next_look;
 use super::link::{find_ip, name_of, set_packet_type};
+use super::port::{self, LINK_TIMER, LinkMonitor};
 use crate::bursts::SourceBurst;
 
 /// The class.
 pub static CLASS: ElementClass =
     ElementClass::new("FromDevice", "0/1-2", "h", || Box::new(FromDevice::new()))
+        .drops(&["no IP header"]);
+
+/// The class under its name of Click's kernel driver.
+pub static POLL_CLASS: ElementClass =
+    ElementClass::new("PollDevice", "0/1-2", "h", || Box::new(FromDevice::new()))
         .drops(&["no IP header"]);
 
 /// Number of the reason.
@@ -65,6 +90,7 @@ enum Source {
     Nothing,
     Capture(Box<CaptureReader>),
     Generator(Generator),
+    Port(Box<dyn RxPort>),
 }
 
 /// See the module.
@@ -78,6 +104,10 @@ pub struct FromDevice {
     /// Whether the pipe that is read had nothing when it was looked at last.
     is_dry: bool,
     source: Source,
+    /// The interface, if it is one.
+    spec: PortSpec,
+    monitor: LinkMonitor,
+    sets_times: bool,
     link: LinkType,
     count: u64,
 }
@@ -93,6 +123,9 @@ impl FromDevice {
             stop: false,
             is_dry: false,
             source: Source::Nothing,
+            spec: PortSpec::default(),
+            monitor: LinkMonitor::default(),
+            sets_times: true,
             link: LinkType::Ethernet,
             count: 0,
         }
@@ -100,7 +133,7 @@ impl FromDevice {
 
     fn next_packet(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
         let frame = match &mut self.source {
-            Source::Nothing => return None,
+            Source::Nothing | Source::Port(_) => return None,
             Source::Generator(generator) => return generator.next(cx),
             Source::Capture(capture) => capture.next_frame(),
         };
@@ -124,6 +157,100 @@ impl FromDevice {
         self.source = Source::Nothing;
         None
     }
+
+    /// Reads the arguments of an interface.
+    fn read_port(&mut self, args: &mut Args<'_>) {
+        let (mut sniffs, mut outbound) = (true, false);
+        let (mut protocol, mut filter) = (Raw::default(), Raw::default());
+        self.spec.method = port::read_method(args);
+        args.read("SNIFFER", &mut sniffs)
+            .read("OUTBOUND", &mut outbound)
+            .read("PROTOCOL", &mut protocol)
+            .read("BPF_FILTER", &mut filter);
+        if !matches!(Name::parse(&self.name), Ok(Name::Port(_))) {
+            return;
+        }
+        self.spec.device = self.name.clone();
+        for (keyword, is_set) in [
+            ("SNIFFER", !sniffs),
+            ("OUTBOUND", outbound),
+            ("PROTOCOL", !protocol.0.is_empty()),
+            ("BPF_FILTER", !filter.0.is_empty()),
+        ] {
+            if is_set {
+                args.error_at(keyword, "not supported on interfaces");
+            }
+        }
+    }
+
+    /// Receives a burst from an interface.
+    fn receive(&mut self, cx: &mut Context<'_>) -> bool {
+        let Source::Port(port) = &mut self.source else { return false };
+        let mut batch = cx.pool().batch();
+        let frames = port.receive(cx.pool(), &mut batch, self.burst.live_len());
+        let now = cx.now().0;
+        // Not all methods record the time of arrival.
+        let lacks_times = batch.iter().next().is_some_and(|packet| packet.timestamp_ns() == 0);
+        if lacks_times && self.sets_times {
+            batch.iter_mut().for_each(|packet| packet.set_timestamp_ns(now));
+        }
+        if frames == 0 {
+            if let Some(fd) = port.wake_fd() {
+                cx.watch(fd, Readiness::Readable);
+            }
+            cx.pool().recycle_empty(batch);
+            return false;
+        }
+        cx.schedule_task();
+        if self.snap_bytes > 0 || self.force_ip || !self.sets_times {
+            for mut packet in batch.drain() {
+                if !self.sets_times {
+                    packet.set_timestamp_ns(0);
+                }
+                self.emit(cx, packet);
+            }
+            cx.pool().recycle_empty(batch);
+        } else {
+            self.count += batch.len() as u64;
+            cx.emit_batch(0, batch);
+        }
+        true
+    }
+
+    /// Emits a packet, cut to `SNAPLEN` and with its IP header found if that is wanted.
+    fn emit(&mut self, cx: &mut Context<'_>, mut packet: Packet) {
+        if self.snap_bytes > 0 {
+            packet.take(packet.len().saturating_sub(self.snap_bytes));
+        }
+        if self.force_ip && !find_ip(&mut packet, self.link) {
+            return cx.emit_or_drop(1, packet, NO_IP);
+        }
+        self.count += 1;
+        cx.emit(0, packet);
+    }
+
+    /// Counters of the interface; none for files.
+    fn port_counts(&mut self) -> RxCounts {
+        match &mut self.source {
+            Source::Port(port) => port.counts(),
+            _ => RxCounts::default(),
+        }
+    }
+
+    /// Checks the link of the interface and reports changes and warnings.
+    fn check_link(&mut self, cx: &mut Context<'_>) {
+        self.report_warnings(cx);
+        let Source::Port(port) = &mut self.source else { return };
+        let state = port.check_link();
+        self.monitor.note(cx, &self.name, state);
+    }
+
+    fn report_warnings(&mut self, cx: &mut Context<'_>) {
+        let Source::Port(port) = &mut self.source else { return };
+        while let Some(warning) = port.warning() {
+            cx.say(&format!("{}: {warning}", cx.declaration()));
+        }
+    }
 }
 
 impl Element for FromDevice {
@@ -132,20 +259,19 @@ impl Element for FromDevice {
         args: &mut Args<'_>,
         _context: &ConfigureContext<'_>,
     ) -> Result<(), ArgsError> {
-        let (mut flag, mut word) = (false, Raw::default());
+        let mut word = Raw::default();
         args.read_mp("DEVNAME", &mut self.name)
-            .read_p("PROMISC", &mut flag)
+            .read_p("PROMISC", &mut self.spec.is_promiscuous)
             .read_p("SNAPLEN", &mut self.snap_bytes)
             .read("FORCE_IP", &mut self.force_ip)
             .read("BURST", &mut self.burst.given)
             .read("ACTIVE", &mut self.active)
             .read("STOP", &mut self.stop);
-        for keyword in ["SNIFFER", "OUTBOUND", "TIMESTAMP"] {
-            args.read(keyword, &mut flag);
-        }
-        for keyword in ["METHOD", "CAPTURE", "PROTOCOL", "HEADROOM", "ENCAP", "BPF_FILTER"] {
+        args.read("TIMESTAMP", &mut self.sets_times);
+        for keyword in ["CAPTURE", "HEADROOM", "ENCAP"] {
             args.read(keyword, &mut word);
         }
+        self.read_port(args);
         if let Err(message) = Name::parse(&self.name)
             && !self.name.is_empty()
         {
@@ -166,7 +292,12 @@ impl Element for FromDevice {
                 Source::Capture(Box::new(capture))
             }
             Name::Generator(bytes, count) => Source::Generator(Generator::new(bytes, count)),
+            Name::Port(_) => {
+                let opened = cx.console().open_rx(&self.spec);
+                Source::Port(opened.map_err(|error| port::open_error(&error))?)
+            }
         };
+        self.check_link(cx);
         if self.active {
             cx.schedule_task();
         }
@@ -177,21 +308,16 @@ impl Element for FromDevice {
         if !self.active {
             return false;
         }
+        if matches!(self.source, Source::Port(_)) {
+            return self.receive(cx);
+        }
         let mut worked = false;
         self.is_dry = false;
         for _ in 0..self.burst.len() {
             self.burst.note(1);
-            let Some(mut packet) = self.next_packet(cx) else { break };
+            let Some(packet) = self.next_packet(cx) else { break };
             worked = true;
-            if self.snap_bytes > 0 {
-                packet.take(packet.len().saturating_sub(self.snap_bytes));
-            }
-            if self.force_ip && !find_ip(&mut packet, self.link) {
-                cx.emit_or_drop(1, packet, NO_IP);
-                continue;
-            }
-            self.count += 1;
-            cx.emit(0, packet);
+            self.emit(cx, packet);
         }
         if worked {
             cx.schedule_task();
@@ -201,7 +327,10 @@ impl Element for FromDevice {
         worked
     }
 
-    fn run_timer(&mut self, cx: &mut Context<'_>, _timer: usize) {
+    fn run_timer(&mut self, cx: &mut Context<'_>, timer: usize) {
+        if timer == LINK_TIMER {
+            self.check_link(cx);
+        }
         if self.active {
             cx.schedule_task();
         }
@@ -215,6 +344,10 @@ impl Element for FromDevice {
                 HandlerSpec::button("reset_counts"),
                 HandlerSpec::read("encap"),
                 HandlerSpec::read("kernel_drops"),
+                HandlerSpec::read("checksums"),
+                HandlerSpec::read("segmented"),
+                HandlerSpec::read("unusable"),
+                HandlerSpec::read("link"),
             ]
         }
     }
@@ -229,7 +362,12 @@ impl Element for FromDevice {
             "active" => self.active.to_string(),
             "count" => self.count.to_string(),
             "encap" => name_of(self.link).to_owned(),
-            _ => "0".to_owned(),
+            "link" => self.monitor.name().to_owned(),
+            "kernel_drops" => self.port_counts().dropped.to_string(),
+            "checksums" => self.port_counts().checksums.to_string(),
+            "segmented" => self.port_counts().segmented.to_string(),
+            "unusable" => self.port_counts().unusable.to_string(),
+            _ => return Err(HandlerError::Missing),
         })
     }
 
@@ -251,12 +389,22 @@ impl Element for FromDevice {
         Ok(String::new())
     }
 
+    fn finish(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        self.report_warnings(cx);
+        Ok(())
+    }
+
     fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<Self>()
             && old.name == self.name
         {
+            self.count = old.count;
+            // The host has both configurations share the port.
+            if matches!(self.source, Source::Port(_)) {
+                return;
+            }
             self.source = std::mem::replace(&mut old.source, Source::Nothing);
-            (self.link, self.count) = (old.link, old.count);
+            self.link = old.link;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Sends packets to a device: a capture file.
+//! Sends packets to a device: an interface or a capture file.
 //!
 //! # Synopsis
 //! `ToDevice(DEVNAME, BURST, METHOD, QUIET, NO_PAD, DEBUG)`
@@ -8,37 +8,50 @@
 //! Output 1, optional: packets that could not be sent.
 //!
 //! # Configuration
-//! - `DEVNAME`: a capture file: `-` for standard output, or a name that contains a `/` or ends in
-//!   `.pcap`, `.pcapng`, `.gz`, `.cap` or `.dump`
+//! - `DEVNAME`: the name of an Ethernet interface; `tap:NAME`, a TAP device that the run creates;
+//!   or a capture file: `-` for standard output, or a name that contains a `/` or ends in `.pcap`,
+//!   `.pcapng`, `.gz`, `.cap` or `.dump`
 //! - `BURST`: maximum number of packets per pull, at most 256. Default: 256 where the output does
 //!   not depend on it (docs/bursts.md), otherwise 1
-//! - the other arguments configure network interfaces: accepted, ignored for captures
+//! - `METHOD`: as of `FromDevice`
+//! - `QUIET`, `NO_PAD`, `DEBUG`: accepted, ignored; the device pads short frames
+//!
+//! An interface needs `CAP_NET_RAW`, a TAP device `CAP_NET_ADMIN`. Frames are sent at once, past
+//! the queueing discipline of the kernel. If the interface has no room, the element waits and holds
+//! up to a burst. When it goes down or disappears, the element reports it, drops packets, and
+//! continues when the interface returns.
 //!
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
 //! | `count`, `packets_sent` | read | packets |
 //! | `reset_counts` | write | |
+//! | `link` | read | `up`, `down` or `removed`; empty for files |
 //!
 //! # Drops
-//! - `not sent`: the write failed, and output 1 is not connected; the first failure is reported
+//! - `not sent`: the frame is longer than the interface allows, the link is down, or a write
+//!   failed; and output 1 is not connected. The first failed write is reported
 //!
 //! # Threads
-//! Runs on one worker. The file appears under its name, complete, when the run ends.
+//! Runs on one worker. A file appears under its name, complete, when the run ends.
 //!
 //! # Example
 //! ```text
+//! FromDevice(eth0, PROMISC true) -> Queue -> ToDevice(eth1);
 //! FromDevice(gen:64:1000, BURST 32) -> Queue -> ToDevice(out.pcap);
 //! ```
 
-use warpswitch_graph::language::args::{Args, ArgsError, Raw};
+use std::time::Duration;
+
+use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Readiness,
 };
 use warpswitch_io::CaptureWriter;
-use warpswitch_packet::Packet;
+use warpswitch_packet::{Batch, Packet, PortSpec, Transmitted, TxPort};
 
 use super::device::{self, Name};
+use super::port::{self, LINK_TIMER, LinkMonitor};
 use crate::bursts::SinkBurst;
 
 /// The class.
@@ -51,13 +64,23 @@ pub static CLASS: ElementClass =
 const NOT_SENT: usize = 0;
 /// The link type of Ethernet.
 const ETHERNET: u32 = 1;
+/// The timer, and the interval, of attempts where no descriptor reports room.
+const RETRY_TIMER: usize = 0;
+const RETRY: Duration = Duration::from_micros(100);
 
 /// See the module.
-#[derive(Debug)]
 pub struct ToDevice {
     name: String,
     burst: SinkBurst,
     writer: Option<CaptureWriter<'static>>,
+    /// The interface, if it is one.
+    spec: PortSpec,
+    port: Option<Box<dyn TxPort>>,
+    monitor: LinkMonitor,
+    /// Packets that the interface had no room for.
+    pending: Option<Batch>,
+    /// Places in a batch of packets that were refused.
+    refused: Vec<usize>,
     count: u64,
     failure: Option<String>,
     is_woken: bool,
@@ -69,14 +92,19 @@ impl ToDevice {
             name: String::new(),
             burst: SinkBurst::default(),
             writer: None,
+            spec: PortSpec::default(),
+            port: None,
+            monitor: LinkMonitor::default(),
+            pending: None,
+            refused: Vec::new(),
             count: 0,
             failure: None,
             is_woken: false,
         }
     }
 
-    /// Sends `packet`. Tells whether it could.
-    fn send(&mut self, cx: &mut Context<'_>, packet: &Packet) -> bool {
+    /// Writes `packet` to the file. Returns whether it could.
+    fn write(&mut self, cx: &mut Context<'_>, packet: &Packet) -> bool {
         let Some(writer) = &mut self.writer else { return false };
         let time = match packet.timestamp_ns() {
             0 => cx.now().0,
@@ -93,6 +121,64 @@ impl ToDevice {
         self.count += 1;
         true
     }
+
+    /// Sends what is pending, or what it pulls, to the interface.
+    fn transmit(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(port) = &mut self.port else { return false };
+        let pending = self.pending.take();
+        let mut batch = pending.unwrap_or_else(|| cx.pull(0, self.burst.len()));
+        let (mut done, mut is_full) = (0, false);
+        self.refused.clear();
+        while done < batch.len() && !is_full {
+            match port.send(&batch.as_slice()[done..]) {
+                Transmitted::Frames(count) => done += count,
+                Transmitted::Refused => {
+                    self.refused.push(done);
+                    done += 1;
+                }
+                Transmitted::Full => is_full = true,
+            }
+        }
+        if is_full {
+            let mut left = cx.pool().batch();
+            left.extend(batch.drain_from(done));
+            self.pending = Some(left);
+            match port.wake_fd() {
+                Some(fd) => cx.watch(fd, Readiness::Writable),
+                None => cx.set_timer(RETRY_TIMER, cx.now() + RETRY),
+            }
+        } else if done > 0 || !self.is_woken {
+            cx.schedule_task();
+        }
+        self.count += (done - self.refused.len()) as u64;
+        self.finish_sent(cx, batch);
+        done > 0
+    }
+
+    /// Passes sent packets to output 0 and refused ones to output 1, or puts them back.
+    fn finish_sent(&mut self, cx: &mut Context<'_>, mut batch: Batch) {
+        if self.refused.is_empty() && !cx.has_output(0) {
+            return cx.consume_batch(batch);
+        }
+        let mut refused = self.refused.iter().copied().peekable();
+        for (place, packet) in batch.drain().enumerate() {
+            if refused.next_if_eq(&place).is_some() {
+                cx.emit_or_drop(1, packet, NOT_SENT);
+            } else if cx.has_output(0) {
+                cx.emit(0, packet);
+            } else {
+                cx.consume(packet);
+            }
+        }
+        cx.consume_batch(batch);
+    }
+
+    /// Checks the link of the interface and reports changes.
+    fn check_link(&mut self, cx: &mut Context<'_>) {
+        let Some(port) = &mut self.port else { return };
+        let state = port.check_link();
+        self.monitor.note(cx, &self.name, state);
+    }
 }
 
 impl Element for ToDevice {
@@ -101,15 +187,16 @@ impl Element for ToDevice {
         args: &mut Args<'_>,
         _context: &ConfigureContext<'_>,
     ) -> Result<(), ArgsError> {
-        let (mut flag, mut word) = (false, Raw::default());
+        let mut flag = false;
         args.read_mp("DEVNAME", &mut self.name)
             .read("BURST", &mut self.burst.given)
-            .read("METHOD", &mut word)
             .read("QUIET", &mut flag)
             .read("NO_PAD", &mut flag)
             .read("DEBUG", &mut flag);
+        self.spec.method = port::read_method(args);
         match Name::parse(&self.name) {
             Ok(Name::Capture(_)) => {}
+            Ok(Name::Port(name)) => self.spec.device = name.to_owned(),
             Ok(Name::Generator(..)) => args.error_at("DEVNAME", "the generator takes no packets"),
             Err(_) if self.name.is_empty() => {}
             Err(message) => args.error_at("DEVNAME", &message),
@@ -118,10 +205,16 @@ impl Element for ToDevice {
     }
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
-        let options = device::options(&self.name, ETHERNET, 0);
-        let writer = CaptureWriter::create_as(&self.name, options)
-            .map_err(|error| device::create_error(&self.name, &error))?;
-        self.writer = Some(writer);
+        if self.spec.device.is_empty() {
+            let options = device::options(&self.name, ETHERNET, 0);
+            let writer = CaptureWriter::create_as(&self.name, options)
+                .map_err(|error| device::create_error(&self.name, &error))?;
+            self.writer = Some(writer);
+        } else {
+            let opened = cx.console().open_tx(&self.spec);
+            self.port = Some(opened.map_err(|error| port::open_error(&error))?);
+            self.check_link(cx);
+        }
         self.burst.settle(cx);
         self.is_woken = cx.listen_upstream(0);
         cx.schedule_task();
@@ -129,10 +222,13 @@ impl Element for ToDevice {
     }
 
     fn run_task(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.port.is_some() {
+            return self.transmit(cx);
+        }
         let mut batch = cx.pull(0, self.burst.len());
         let worked = !batch.is_empty();
         for packet in batch.drain() {
-            if !self.send(cx, &packet) {
+            if !self.write(cx, &packet) {
                 cx.emit_or_drop(1, packet, NOT_SENT);
             } else if cx.has_output(0) {
                 cx.emit(0, packet);
@@ -147,12 +243,24 @@ impl Element for ToDevice {
         worked
     }
 
+    fn run_timer(&mut self, cx: &mut Context<'_>, timer: usize) {
+        if timer == LINK_TIMER {
+            self.check_link(cx);
+        }
+        cx.schedule_task();
+    }
+
+    fn held(&self) -> usize {
+        self.pending.as_ref().map_or(0, Batch::len)
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         const {
             &[
                 HandlerSpec::read("count"),
                 HandlerSpec::read("packets_sent"),
                 HandlerSpec::button("reset_counts"),
+                HandlerSpec::read("link"),
             ]
         }
     }
@@ -160,10 +268,13 @@ impl Element for ToDevice {
     fn read(
         &mut self,
         _cx: &mut Context<'_>,
-        _name: &str,
+        name: &str,
         _param: &str,
     ) -> Result<String, HandlerError> {
-        Ok(self.count.to_string())
+        Ok(match name {
+            "link" => self.monitor.name().to_owned(),
+            _ => self.count.to_string(),
+        })
     }
 
     fn write(
@@ -180,7 +291,9 @@ impl Element for ToDevice {
         if let Some(old) = old.downcast_mut::<Self>()
             && old.name == self.name
         {
+            // The host has both configurations share the port of an interface.
             self.writer = old.writer.take();
+            self.pending = old.pending.take();
             (self.count, self.failure) = (old.count, old.failure.take());
         }
     }

@@ -20,6 +20,7 @@ mod plan;
 mod random;
 mod team;
 pub(crate) mod trace;
+pub(crate) mod watch;
 pub(crate) mod worker;
 
 use std::sync::Arc;
@@ -36,6 +37,7 @@ use team::Team;
 pub use trace::{
     PacketLook, TRACED_PACKETS_MAX, TracedElement, TracedEnd, TracedHop, TracedPacket, TracedWay,
 };
+pub use watch::{Readiness, Watch};
 pub use worker::Stats;
 use worker::Worker;
 
@@ -59,6 +61,12 @@ pub trait Host {
     /// Called after each round of the scheduler in which a task did work: a host with simulated time
     /// may let it pass.
     fn end_busy_round(&mut self) {}
+
+    /// As [`Host::wait`], but ends also when one of `watches` is ready. A host that opens no ports
+    /// is called without any.
+    fn wait_for(&mut self, until: Option<Time>, _watches: &[Watch]) -> bool {
+        self.wait(until)
+    }
 
     /// Called between tasks, often: time to read and write handlers.
     fn serve(&mut self, _router: &mut Router) {}
@@ -231,6 +239,7 @@ impl Router {
         let clock = host.clock();
         self.worker.clock.clone_from(&clock);
         loop {
+            self.worker.wake_watchers();
             if let Some(clock) = &clock
                 && self.has_work_for_others()
             {
@@ -255,10 +264,10 @@ impl Router {
             if (rests || !self.worker.has_work()) && !self.worker.may_stop() {
                 let until = self.worker.next_timer_at();
                 let is_due = until.is_some_and(|until| until <= self.worker.now);
-                if is_due || rests && until.is_none() {
+                if is_due || rests && until.is_none() || self.worker.spins() {
                     continue;
                 }
-                if !host.wait(until) {
+                if !host.wait_for(until, &self.worker.watches) {
                     return Ended::Idle;
                 }
             }
@@ -311,6 +320,9 @@ impl Router {
             let pulled = self.worker.pulled;
             let has_worked = self.enter(task, |element, cx| element.run_task(cx));
             works |= has_worked;
+            if has_worked {
+                self.worker.last_work = self.worker.now;
+            }
             // It got nothing, but somebody on the way did and dropped or kept it: there may be
             // more where that came from, of which nobody will tell.
             if !has_worked && self.worker.pulled != pulled {

@@ -29,6 +29,7 @@ use warpswitch_packet::{Batch, Depot};
 
 use super::plan::{self, Home};
 use super::random::Random;
+use super::watch::{self, Watch};
 use super::worker::{Stats, Worker};
 use super::{Clock, Host, Router, Workers};
 use crate::context::{Blueprint, Console, Context, Shared};
@@ -144,6 +145,8 @@ struct Shift {
     elements: Vec<(usize, Box<dyn Element>, Option<Random>)>,
     tasks: Vec<usize>,
     timers: Vec<(Time, usize, usize)>,
+    /// Descriptors that its elements wait for; none at the start, when their tasks are scheduled.
+    watches: Vec<Watch>,
     /// Who wakes whom, and who tells whom of room.
     listeners: [Vec<Vec<u32>>; 2],
     stats: Vec<Stats>,
@@ -370,6 +373,7 @@ impl Router {
             elements,
             tasks: self.worker.take_tasks(is_there),
             timers: self.worker.take_timers(is_there),
+            watches: Vec::new(),
             listeners: self.worker.listeners.clone(),
             stats: Vec::new(),
             stops: 0,
@@ -426,6 +430,7 @@ impl Router {
             elements,
             tasks: self.worker.take_tasks(|_| true),
             timers: self.worker.take_timers(|_| true),
+            watches: std::mem::take(&mut self.worker.watches),
             listeners: Default::default(),
             stats: self.worker.stats.iter_mut().map(Stats::take).collect(),
             stops: std::mem::take(&mut self.worker.stops),
@@ -455,6 +460,7 @@ impl Router {
         self.worker.pulled += shift.pulled;
         self.worker.pool.adopt(shift.live);
         shift.tasks.into_iter().for_each(|task| self.worker.schedule_task(task));
+        self.worker.watches.extend(shift.watches);
         for (at, element, timer) in shift.timers {
             self.worker.set_timer(element, timer, at);
         }
@@ -462,6 +468,7 @@ impl Router {
 
     /// One turn of a worker: what came from others, timers that are due, some tasks.
     fn turn(&mut self) {
+        self.worker.wake_watchers();
         self.receive();
         self.run_timers();
         match &self.worker.link {
@@ -482,14 +489,15 @@ impl Router {
 
     /// Rests if there is nothing to do.
     fn rest(&mut self) -> Rested {
-        if self.worker.has_work() {
+        if self.worker.has_work() || self.worker.spins() {
             return Rested::Woken;
         }
         let timer = self.worker.next_timer_at().map(|at| at - self.worker.now);
         let Some(link) = &self.worker.link else { return Rested::Woken };
         // The host can be asked by worker 0 alone, however long others are at work.
         let look = link.is_worker_0().then_some(LOOK);
-        let timeout = timer.into_iter().chain(look).min();
+        let ports = (!self.worker.watches.is_empty()).then_some(watch::REST);
+        let timeout = timer.into_iter().chain(look).chain(ports).min();
         link.handoff.rest(link.worker, timeout)
     }
 

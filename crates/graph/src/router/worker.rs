@@ -12,6 +12,7 @@ use super::plan::Home;
 use super::random::Random;
 use super::team::{LOOK, Link, Message};
 use super::trace::{CROWDED, End, Tracer, UNCONNECTED};
+use super::watch::Watch;
 use super::{Clock, TASKS_PER_LOOK};
 use crate::context::{Blueprint, Console};
 use crate::element::Element;
@@ -169,6 +170,10 @@ pub(crate) struct Worker {
     pub(crate) mail: Vec<Message>,
     /// What has to wait for the end of the shift.
     pub(crate) aside: Vec<Message>,
+    /// Descriptors that elements wait for, see [`super::watch`].
+    pub(crate) watches: Vec<Watch>,
+    /// When a task worked last.
+    pub(crate) last_work: Time,
     /// Whether the run has begun.
     pub(crate) runs: bool,
     /// Whether handlers changed elements since workers were given theirs.
@@ -234,6 +239,8 @@ impl Worker {
             link: None,
             mail: Vec::new(),
             aside: Vec::new(),
+            watches: Vec::new(),
+            last_work: Time::default(),
             runs: false,
             has_changed: false,
             pulled: 0,

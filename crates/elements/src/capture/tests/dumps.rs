@@ -202,7 +202,11 @@ fn devices_are_captures_and_the_generator() {
         let errors = errors.err().map_or(String::new(), |errors| errors.to_click());
         assert!(errors.contains(expected), "{config}: {errors}");
     };
-    check("FromDevice(eth0) -> Discard", "no device 'eth0': interfaces are not supported yet");
+    check("FromDevice(eth0) -> Discard", "no interfaces are opened here");
+    check("FromDevice(eth0, OUTBOUND true) -> Discard", "OUTBOUND: not supported on interfaces");
+    check("FromDevice(eth0, METHOD X) -> Discard", "METHOD: expected AUTO, AFPACKET, ");
+    check("FromDevice(longer-than-names-are) -> Discard", "no device 'longer-than-names-are': a ");
+    check("Idle -> ToDevice(eth0)", "no interfaces are opened here");
     check("FromDevice -> Discard", "DEVNAME: required argument missing");
     check("FromDevice(gen:1) -> Discard", "expected gen:[BYTES[:COUNT]]");
     check("FromDevice(/none/x) -> Discard", "/none/x: there is no folder '/none'");

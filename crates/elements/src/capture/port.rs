@@ -1,0 +1,72 @@
+//! Code shared by `FromDevice` and `ToDevice` for interfaces: methods, open errors, link state.
+
+use std::time::Duration;
+
+use warpswitch_graph::language::args::{Args, Word};
+use warpswitch_graph::{Context, Time};
+use warpswitch_packet::{LinkState, PortMethod};
+
+/// Interval between two checks of a link.
+const CHECK: Duration = Duration::from_secs(1);
+/// The timer of these checks.
+pub(super) const LINK_TIMER: usize = 1;
+
+/// What devices are, for errors about their names.
+pub(super) const DEVICES: &str = "a device is an interface, 'tap:NAME', 'gen:', or a capture file \
+                                  (with a '/' in its name, or ending in .pcap, .pcapng or .gz)";
+
+/// Reads the argument `METHOD`. The names of Click's methods choose automatically.
+pub(super) fn read_method(args: &mut Args<'_>) -> PortMethod {
+    let mut method = None::<Word>;
+    args.read("METHOD", &mut method);
+    match method.map(|word| word.0.to_ascii_uppercase()).as_deref() {
+        None | Some("AUTO" | "PCAP" | "LINUX" | "NETMAP" | "UDP") => PortMethod::Auto,
+        Some("AFPACKET") => PortMethod::AfPacket,
+        Some("AFPACKET_BLOCKS") => PortMethod::AfPacketBlocks,
+        Some("AFXDP") => PortMethod::AfXdp,
+        Some(_) => {
+            args.error_at("METHOD", "expected AUTO, AFPACKET, AFPACKET_BLOCKS or AFXDP");
+            PortMethod::Auto
+        }
+    }
+}
+
+/// The error of an interface that cannot be opened: `error`, and what else the name may be.
+pub(super) fn open_error(error: &str) -> String {
+    match error.contains("no such interface") {
+        true => format!("{error}; {DEVICES}"),
+        false => error.to_owned(),
+    }
+}
+
+/// Reports changes of a link.
+#[derive(Debug, Default)]
+pub(super) struct LinkMonitor(Option<LinkState>);
+
+impl LinkMonitor {
+    /// Notes the state of `device`, reports it if it changed, and sets the timer of the next check.
+    pub(super) fn note(&mut self, cx: &mut Context<'_>, device: &str, state: LinkState) {
+        let before = self.0.replace(state);
+        // A link that is up at the start is no news.
+        if before.unwrap_or(LinkState::Up) != state {
+            let line = match state {
+                LinkState::Up => "link up",
+                LinkState::Down => "link down",
+                LinkState::Removed => "interface removed; waiting for it to return",
+            };
+            cx.say(&format!("{}: {device}: {line}", cx.declaration()));
+        }
+        let next: Time = cx.now() + CHECK;
+        cx.set_timer(LINK_TIMER, next);
+    }
+
+    /// The state, for handlers.
+    pub(super) fn name(&self) -> &'static str {
+        match self.0 {
+            None => "",
+            Some(LinkState::Up) => "up",
+            Some(LinkState::Down) => "down",
+            Some(LinkState::Removed) => "removed",
+        }
+    }
+}

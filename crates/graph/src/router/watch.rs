@@ -1,0 +1,67 @@
+//! Descriptors that elements wait for: adaptive polling of ports.
+//!
+//! ```text
+//! task finds its port empty ─► Context::watch ─┬─ the worker has other work ─► next turn
+//!                                              ├─ it worked a moment ago ────► next turn
+//!                                              └─ it is idle ─► Host::wait_for: poll(2)
+//! ```
+//! A watch holds until the element's task is scheduled, which happens when the descriptor is ready
+//! or earlier. A busy worker looks at empty ports once a turn, which costs no system call; an idle
+//! one spins for [`SPIN`] and sleeps. While workers rest that others could wake, each looks at its
+//! ports every [`REST`].
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::worker::Worker;
+
+/// How long a worker polls its ports after its last work before it sleeps.
+const SPIN: Duration = Duration::from_micros(20);
+/// The longest rest of a worker with watches while other workers are active.
+pub(super) const REST: Duration = Duration::from_micros(200);
+
+/// What an element waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// Data can be read.
+    Readable,
+    /// Data can be written.
+    Writable,
+}
+
+/// A descriptor that an element waits for.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    /// The descriptor.
+    pub fd: Arc<OwnedFd>,
+    /// What it is to be ready for.
+    pub readiness: Readiness,
+    element: u32,
+}
+
+impl Worker {
+    /// Has the task of `element` scheduled when `fd` is ready. Replaces an earlier watch of the
+    /// element for the same readiness.
+    pub(crate) fn watch(&mut self, element: usize, fd: Arc<OwnedFd>, readiness: Readiness) {
+        let watch = Watch { fd, readiness, element: element as u32 };
+        let is_same = |old: &&mut Watch| old.element == watch.element && old.readiness == readiness;
+        match self.watches.iter_mut().find(is_same) {
+            Some(old) => *old = watch,
+            None => self.watches.push(watch),
+        }
+    }
+
+    /// Schedules the tasks of all elements that watch a descriptor, and ends the watches.
+    #[inline]
+    pub(crate) fn wake_watchers(&mut self) {
+        while let Some(watch) = self.watches.pop() {
+            self.schedule_task(watch.element as usize);
+        }
+    }
+
+    /// Whether ports are to be polled again instead of sleeping.
+    pub(super) fn spins(&self) -> bool {
+        !self.watches.is_empty() && self.now - self.last_work < SPIN
+    }
+}

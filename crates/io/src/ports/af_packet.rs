@@ -1,0 +1,242 @@
+//! Ports on packet sockets (`AF_PACKET`).
+//!
+//! ```text
+//! receive   interface ─► ring, mapped ─► Intake ─► packets of the pool
+//! send      packets ─► sendmmsg, a burst a call, past the queueing discipline ─► interface
+//! ```
+//! A receiving port is woken by an error when its interface goes down; it works again when the
+//! interface is up. A removed interface never comes back to the same socket, so the port opens a
+//! new one when an interface of that name exists again.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::net::sockopt;
+use warpswitch_packet::{
+    Batch, LinkState, Packet, Pool, PortMethod, PortSpec, RxCounts, RxPort, Transmitted, TxCounts,
+    TxPort,
+};
+
+use super::intake::Intake;
+use super::open_error;
+use crate::error::{IoError, IoErrorKind};
+use crate::sys::block_ring::BlockRing;
+use crate::sys::frame_ring::FrameRing;
+use crate::sys::interface::Interface;
+use crate::sys::packet_socket;
+
+/// Bytes of a receive ring: 4,096 slots, or 32 blocks.
+const RING_BYTES: usize = 8 << 20;
+/// Bytes that wait to be sent, and that long frames may take in the socket of a receiver.
+const SOCKET_BYTES: usize = 4 << 20;
+/// `ETH_P_ALL`.
+const ALL_PROTOCOLS: u16 = 3;
+
+/// Opens a packet socket for `device`; returns it with the number of the interface.
+pub(super) fn open_socket(device: &str) -> Result<(OwnedFd, u32), IoError> {
+    let fail = |what: &'static str| move |error| open_error(device, what, error);
+    let interface = Interface::new(device).map_err(fail("open a socket"))?;
+    let index = interface.index().map_err(fail("find the interface"))?;
+    if !interface.is_ethernet().map_err(fail("read the kind of the interface"))? {
+        let message = "not an Ethernet interface".to_owned();
+        return Err(IoError::device(IoErrorKind::NoDevice, device, message));
+    }
+    let socket = packet_socket::open().map_err(fail("open a packet socket"))?;
+    Ok((socket, index))
+}
+
+/// State of the interface called `device`; `Removed` if it is not the one numbered `index`.
+pub(super) fn link_state(device: &str, index: u32) -> LinkState {
+    let state = || {
+        let interface = Interface::new(device)?;
+        match interface.index()? == index {
+            true => interface.is_running().map(Some),
+            false => Ok(None),
+        }
+    };
+    match state() {
+        Ok(Some(true)) => LinkState::Up,
+        Ok(Some(false)) => LinkState::Down,
+        Ok(None) | Err(_) => LinkState::Removed,
+    }
+}
+
+#[derive(Debug)]
+enum Ring {
+    Frames(FrameRing),
+    Blocks(BlockRing),
+}
+
+/// A bound socket and its ring.
+#[derive(Debug)]
+struct Receiver {
+    // Unmapped before the socket is closed.
+    ring: Ring,
+    socket: Arc<OwnedFd>,
+    index: u32,
+}
+
+impl Receiver {
+    fn open(spec: &PortSpec) -> Result<Self, IoError> {
+        let device = &spec.device;
+        let (socket, index) = open_socket(device)?;
+        let prepared = Self::prepare(&socket, spec, index);
+        let ring = prepared.map_err(|error| open_error(device, "set up a ring", error))?;
+        let bound = packet_socket::bind(&socket, index, ALL_PROTOCOLS);
+        bound.map_err(|error| open_error(device, "bind a packet socket", error))?;
+        Ok(Self { ring, socket: Arc::new(socket), index })
+    }
+
+    fn prepare(socket: &OwnedFd, spec: &PortSpec, index: u32) -> io::Result<Ring> {
+        let on: libc::c_int = 1;
+        packet_socket::set_option(socket, libc::PACKET_IGNORE_OUTGOING, &on)?;
+        packet_socket::set_option(socket, libc::PACKET_VNET_HDR, &on)?;
+        if spec.is_promiscuous {
+            packet_socket::set_promiscuous(socket, index)?;
+        }
+        // Only root may exceed the limit of the system, which is less than this.
+        if sockopt::set_socket_recv_buffer_size_force(socket, SOCKET_BYTES).is_err() {
+            sockopt::set_socket_recv_buffer_size(socket, SOCKET_BYTES)?;
+        }
+        if spec.method == PortMethod::AfPacketBlocks {
+            return BlockRing::new(socket, RING_BYTES).map(Ring::Blocks);
+        }
+        packet_socket::set_option(socket, libc::PACKET_COPY_THRESH, &on)?;
+        FrameRing::new(socket, RING_BYTES).map(Ring::Frames)
+    }
+}
+
+/// A receiving port on a packet socket.
+#[derive(Debug)]
+pub(super) struct PacketRx {
+    spec: PortSpec,
+    receiver: Receiver,
+    intake: Intake,
+    dropped: u64,
+}
+
+impl PacketRx {
+    pub(super) fn open(spec: &PortSpec) -> Result<Self, IoError> {
+        let receiver = Receiver::open(spec)?;
+        let intake = Intake::new(&spec.device);
+        Ok(Self { spec: spec.clone(), receiver, intake, dropped: 0 })
+    }
+}
+
+impl RxPort for PacketRx {
+    fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, frames_max: usize) -> usize {
+        let (socket, intake) = (&*self.receiver.socket, &mut self.intake);
+        match &mut self.receiver.ring {
+            Ring::Frames(ring) => {
+                ring.take(frames_max, |frame| intake.accept(socket, frame, pool, batch))
+            }
+            Ring::Blocks(ring) => {
+                ring.take(frames_max, |frame| intake.accept(socket, frame, pool, batch))
+            }
+        }
+    }
+
+    fn device(&self) -> String {
+        self.spec.device.clone()
+    }
+
+    fn counts(&mut self) -> RxCounts {
+        self.dropped += packet_socket::take_drops(&self.receiver.socket);
+        RxCounts { dropped: self.dropped, ..self.intake.counts() }
+    }
+
+    fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
+        // Reading the error clears it.
+        _ = sockopt::socket_error(&*self.receiver.socket);
+        Some(self.receiver.socket.clone())
+    }
+
+    fn check_link(&mut self) -> LinkState {
+        let state = link_state(&self.spec.device, self.receiver.index);
+        if state == LinkState::Removed
+            && let Ok(receiver) = Receiver::open(&self.spec)
+        {
+            self.dropped += packet_socket::take_drops(&self.receiver.socket);
+            self.receiver = receiver;
+            return link_state(&self.spec.device, self.receiver.index);
+        }
+        state
+    }
+
+    fn warning(&mut self) -> Option<String> {
+        self.intake.warning()
+    }
+}
+
+/// A sending port on a packet socket.
+#[derive(Debug)]
+pub(super) struct PacketTx {
+    device: String,
+    socket: Arc<OwnedFd>,
+    index: u32,
+    counts: TxCounts,
+}
+
+impl PacketTx {
+    pub(super) fn open(spec: &PortSpec) -> Result<Self, IoError> {
+        let (socket, index) = Self::open_sender(&spec.device)?;
+        let counts = TxCounts::default();
+        Ok(Self { device: spec.device.clone(), socket, index, counts })
+    }
+
+    fn open_sender(device: &str) -> Result<(Arc<OwnedFd>, u32), IoError> {
+        let fail = |what: &'static str| move |error| open_error(device, what, error);
+        let (socket, index) = open_socket(device)?;
+        let on: libc::c_int = 1;
+        // Without it frames pass the queueing discipline, which is slower and no worse.
+        _ = packet_socket::set_option(&socket, libc::PACKET_QDISC_BYPASS, &on);
+        if sockopt::set_socket_send_buffer_size(&socket, SOCKET_BYTES).is_err() {
+            return Err(fail("set the send buffer")(io::Error::last_os_error()));
+        }
+        packet_socket::bind(&socket, index, 0).map_err(fail("bind a packet socket"))?;
+        Ok((Arc::new(socket), index))
+    }
+}
+
+impl TxPort for PacketTx {
+    fn send(&mut self, packets: &[Packet]) -> Transmitted {
+        loop {
+            let error = match packet_socket::send_burst(&self.socket, packets) {
+                Ok(count) => {
+                    self.counts.frames += count as u64;
+                    return Transmitted::Frames(count);
+                }
+                Err(error) => error,
+            };
+            match error.kind() {
+                io::ErrorKind::Interrupted => {}
+                io::ErrorKind::WouldBlock => return Transmitted::Full,
+                _ => {
+                    self.counts.refused += 1;
+                    return Transmitted::Refused;
+                }
+            }
+        }
+    }
+
+    fn counts(&mut self) -> TxCounts {
+        self.counts
+    }
+
+    fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
+        _ = sockopt::socket_error(&*self.socket);
+        Some(self.socket.clone())
+    }
+
+    fn check_link(&mut self) -> LinkState {
+        let state = link_state(&self.device, self.index);
+        if state == LinkState::Removed
+            && let Ok((socket, index)) = Self::open_sender(&self.device)
+        {
+            (self.socket, self.index) = (socket, index);
+            return link_state(&self.device, self.index);
+        }
+        state
+    }
+}

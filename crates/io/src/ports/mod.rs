@@ -1,0 +1,129 @@
+//! Ports: interfaces of the kernel, TAP devices, and links in memory.
+//!
+//! ```text
+//! PortSpec ─► PortTable ─┬─► PacketRx, PacketTx   packet sockets (AF_PACKET)
+//!                        ├─► XdpPort              sockets of AF_XDP
+//!                        └─► TapPort              the other end of a TAP device
+//! MemoryPort::pair ────────► MemoryPort           two ends of a link, for tests
+//! ```
+//! A packet socket sees frames as the kernel has them: checksums and segmentation may be left to
+//! the device. [`intake`] completes both, so packets are as on a wire.
+
+mod af_packet;
+mod intake;
+mod memory;
+mod offload;
+mod tap;
+mod xdp;
+
+use std::sync::{Arc, Mutex, Weak};
+
+use warpswitch_packet::{PortMethod, PortSpec, RxPort, TxPort};
+
+use crate::error::{IoError, IoErrorKind};
+use crate::sys::interface;
+use af_packet::{PacketRx, PacketTx};
+pub use memory::MemoryPort;
+use tap::{Tap, TapPort};
+use xdp::{Xdp, XdpPort};
+
+/// The prefix of TAP devices among names of devices.
+pub const TAP_PREFIX: &str = "tap:";
+
+/// Opens ports. The receiving and the sending port of a TAP device share its descriptor.
+#[derive(Debug, Default)]
+pub struct PortTable {
+    /// By name and owner.
+    taps: Vec<(String, String, Weak<Mutex<Tap>>)>,
+    /// By name of the interface.
+    xdps: Vec<(String, Weak<Mutex<Xdp>>)>,
+}
+
+impl PortTable {
+    /// Opens a receiving port.
+    ///
+    /// # Errors
+    /// [`IoErrorKind::NoDevice`] with the known interfaces, [`IoErrorKind::NotPermitted`] with the
+    /// missing capability, [`IoErrorKind::System`].
+    pub fn open_rx(&mut self, spec: &PortSpec) -> Result<Box<dyn RxPort>, IoError> {
+        match spec.device.strip_prefix(TAP_PREFIX) {
+            Some(name) => Ok(Box::new(TapPort::new(self.tap(name, spec)?))),
+            None if spec.method == PortMethod::AfXdp => Ok(Box::new(XdpPort::new(self.xdp(spec)?))),
+            None => Ok(Box::new(PacketRx::open(spec)?)),
+        }
+    }
+
+    /// Opens a sending port.
+    ///
+    /// # Errors
+    /// As [`PortTable::open_rx`].
+    pub fn open_tx(&mut self, spec: &PortSpec) -> Result<Box<dyn TxPort>, IoError> {
+        match spec.device.strip_prefix(TAP_PREFIX) {
+            Some(name) => Ok(Box::new(TapPort::new(self.tap(name, spec)?))),
+            None if spec.method == PortMethod::AfXdp => Ok(Box::new(XdpPort::new(self.xdp(spec)?))),
+            None => Ok(Box::new(PacketTx::open(spec)?)),
+        }
+    }
+
+    fn xdp(&mut self, spec: &PortSpec) -> Result<Arc<Mutex<Xdp>>, IoError> {
+        self.xdps.retain(|(_, xdp)| xdp.strong_count() > 0);
+        let found = self.xdps.iter().find(|(device, _)| *device == spec.device);
+        if let Some(xdp) = found.and_then(|(_, xdp)| xdp.upgrade()) {
+            return Ok(xdp);
+        }
+        let xdp = Arc::new(Mutex::new(Xdp::open(spec)?));
+        self.xdps.push((spec.device.clone(), Arc::downgrade(&xdp)));
+        Ok(xdp)
+    }
+
+    fn tap(&mut self, name: &str, spec: &PortSpec) -> Result<Arc<Mutex<Tap>>, IoError> {
+        let options = spec.tap.clone().unwrap_or_default();
+        self.taps.retain(|(_, _, tap)| tap.strong_count() > 0);
+        let is_same = |other: &str, owner: &str| other == name && *owner == options.owner;
+        let found = self.taps.iter().find(|(other, owner, _)| is_same(other, owner));
+        if let Some(tap) = found.and_then(|(_, _, tap)| tap.upgrade()) {
+            return Ok(tap);
+        }
+        let tap = Arc::new(Mutex::new(Tap::open(name, &options)?));
+        self.taps.push((name.to_owned(), options.owner, Arc::downgrade(&tap)));
+        Ok(tap)
+    }
+}
+
+/// Whether an interface of this name exists.
+pub fn has_interface(name: &str) -> bool {
+    interface::names().iter().any(|known| known == name)
+}
+
+/// The error of an interface that cannot be opened.
+fn open_error(name: &str, what: &str, error: std::io::Error) -> IoError {
+    match error.raw_os_error() {
+        Some(libc::ENODEV | libc::ENXIO) => {
+            let known = interface::names().join(", ");
+            let known = if known.is_empty() { "none".to_owned() } else { known };
+            let message = format!("no such interface; known interfaces: {known}");
+            IoError::device(IoErrorKind::NoDevice, name, message)
+        }
+        Some(libc::EPERM | libc::EACCES) => {
+            let capability = match what {
+                _ if what.contains("TAP") => "cap_net_admin",
+                _ if what.contains("XDP") => "cap_net_raw,cap_net_admin,cap_bpf",
+                _ => "cap_net_raw",
+            };
+            let message = format!(
+                "cannot {what}: not permitted; run as root, or give the binary the capability: \
+                 setcap {capability}+ep warpswitch"
+            );
+            IoError::device(IoErrorKind::NotPermitted, name, message)
+        }
+        Some(libc::EAFNOSUPPORT) => {
+            let message =
+                format!("cannot {what}: the kernel has no packet sockets (CONFIG_PACKET)");
+            IoError::device(IoErrorKind::NotPermitted, name, message)
+        }
+        _ => IoError::system(name, what, error),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! Ports that are the other end of a TAP or TUN device.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use warpswitch_packet::{
+    Batch, Header, LinkState, Packet, Pool, RxCounts, RxPort, TapOptions, Transmitted, TxCounts,
+    TxPort,
+};
+
+use super::open_error;
+use crate::error::IoError;
+use crate::sys::interface::Interface;
+use crate::sys::tap;
+
+/// The most bytes of a packet of such a device.
+const FRAME_BYTES: usize = 1 << 16;
+/// What errors call a device whose name the kernel chooses.
+const UNNAMED: &str = "TAP device";
+
+/// An open device. It disappears when it is dropped.
+#[derive(Debug)]
+pub(super) struct Tap {
+    fd: Arc<OwnedFd>,
+    name: String,
+    rx: RxCounts,
+    tx: TxCounts,
+    buffer: Box<[u8]>,
+}
+
+impl Tap {
+    /// Creates the device `name` and sets it up; the kernel chooses an empty name.
+    pub(super) fn open(name: &str, options: &TapOptions) -> Result<Self, IoError> {
+        let shown = if name.is_empty() { UNNAMED } else { name };
+        let fail = |what: &'static str| move |error: io::Error| open_error(shown, what, error);
+        let wanted = match (name, options.has_ethernet) {
+            ("", true) => "tap%d",
+            ("", false) => "tun%d",
+            (name, _) => name,
+        };
+        let opened = tap::open(wanted, options.has_ethernet);
+        let (fd, name) = opened.map_err(fail("create the TAP device"))?;
+        Self::configure(&name, options).map_err(fail("configure the TAP device"))?;
+        let buffer = vec![0; FRAME_BYTES].into();
+        let (rx, tx) = (RxCounts::default(), TxCounts::default());
+        Ok(Self { fd: Arc::new(fd), name, rx, tx, buffer })
+    }
+
+    fn configure(name: &str, options: &TapOptions) -> io::Result<()> {
+        let interface = Interface::new(name)?;
+        if let Some(address) = options.ethernet_address {
+            interface.set_ethernet_address(address)?;
+        }
+        if let Some(mtu) = options.mtu {
+            interface.set_mtu(mtu)?;
+        }
+        if let Some((address, prefix_len)) = options.address {
+            interface.set_address(address, prefix_len)?;
+        }
+        interface.set_up()
+    }
+}
+
+/// A port on a device.
+#[derive(Debug)]
+pub(super) struct TapPort(Arc<Mutex<Tap>>);
+
+impl TapPort {
+    pub(super) fn new(tap: Arc<Mutex<Tap>>) -> Self {
+        Self(tap)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Tap> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl RxPort for TapPort {
+    fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, frames_max: usize) -> usize {
+        let Tap { fd, rx, buffer, .. } = &mut *self.lock();
+        for count in 0..frames_max {
+            match rustix::io::read(&**fd, &mut buffer[..]) {
+                Ok(bytes) if bytes > 0 => {
+                    let mut packet = pool.packet_of(&buffer[..bytes]);
+                    packet.set_header(Header::Mac, 0);
+                    batch.push(packet);
+                    rx.frames += 1;
+                }
+                _ => return count,
+            }
+        }
+        frames_max
+    }
+
+    fn device(&self) -> String {
+        self.lock().name.clone()
+    }
+
+    fn counts(&mut self) -> RxCounts {
+        self.lock().rx
+    }
+
+    fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
+        Some(self.lock().fd.clone())
+    }
+
+    fn check_link(&mut self) -> LinkState {
+        let running = Interface::new(&self.lock().name).and_then(|tap| tap.is_running());
+        match running {
+            Ok(true) => LinkState::Up,
+            Ok(false) => LinkState::Down,
+            Err(_) => LinkState::Removed,
+        }
+    }
+}
+
+impl TxPort for TapPort {
+    fn send(&mut self, packets: &[Packet]) -> Transmitted {
+        let Tap { fd, tx, .. } = &mut *self.lock();
+        for (count, packet) in packets.iter().enumerate() {
+            let Err(error) = rustix::io::write(&**fd, packet.data()) else {
+                tx.frames += 1;
+                continue;
+            };
+            if count > 0 {
+                return Transmitted::Frames(count);
+            }
+            if matches!(error, rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) {
+                return Transmitted::Full;
+            }
+            tx.refused += 1;
+            return Transmitted::Refused;
+        }
+        Transmitted::Frames(packets.len())
+    }
+
+    fn counts(&mut self) -> TxCounts {
+        self.lock().tx
+    }
+
+    fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
+        Some(self.lock().fd.clone())
+    }
+
+    fn check_link(&mut self) -> LinkState {
+        RxPort::check_link(self)
+    }
+}

@@ -1,0 +1,259 @@
+//! Tests of ports: in memory, and, as root, on veth pairs and TAP devices in a namespace.
+
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use warpswitch_packet::{
+    Batch, LinkState, Pool, PortMethod, PortSpec, RxPort, Transmitted, TxPort,
+};
+
+use super::*;
+
+/// A frame that no kernel answers, with `number` in it.
+fn frame(number: u16, bytes: usize) -> Vec<u8> {
+    let mut frame = vec![0; bytes];
+    frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5]);
+    frame[14..16].copy_from_slice(&number.to_be_bytes());
+    frame
+}
+
+fn packets(pool: &mut Pool, frames: impl Iterator<Item = Vec<u8>>) -> Batch {
+    let mut batch = pool.batch();
+    frames.for_each(|frame| batch.push(pool.packet_of(&frame)));
+    batch
+}
+
+/// Sends all of `batch`.
+fn send(port: &mut dyn TxPort, batch: &Batch) {
+    let mut left = batch.as_slice();
+    while !left.is_empty() {
+        match port.send(left) {
+            Transmitted::Frames(count) => left = &left[count..],
+            Transmitted::Full => std::thread::yield_now(),
+            Transmitted::Refused => panic!("{} frames are left", left.len()),
+        }
+    }
+}
+
+/// Receives until `count` frames of [`frame`] came, or nothing came for two seconds.
+fn receive(port: &mut dyn RxPort, pool: &mut Pool, count: usize) -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    while frames.len() < count {
+        let mut batch = pool.batch();
+        if port.receive(pool, &mut batch, 64) == 0 {
+            let fd = port.wake_fd().expect("it has a descriptor");
+            let timeout = Timespec::try_from(Duration::from_secs(2)).unwrap();
+            if poll(&mut [PollFd::new(&*fd, PollFlags::IN)], Some(&timeout)).unwrap() == 0 {
+                break;
+            }
+        }
+        let is_ours = |bytes: &&[u8]| bytes.get(12..14) == Some(&[0x88, 0xb5]);
+        frames.extend(batch.iter().map(|packet| packet.data()).filter(is_ours).map(<[u8]>::to_vec));
+        pool.recycle_batch(batch);
+    }
+    frames
+}
+
+fn spec(device: &str, method: PortMethod) -> PortSpec {
+    PortSpec { device: device.to_owned(), method, is_promiscuous: true, tap: None }
+}
+
+#[test]
+fn memory_keeps_order_and_reports_when_it_is_full() {
+    let (mut a, mut b) = MemoryPort::pair(40).unwrap();
+    let mut pool = Pool::new();
+    let batch = packets(&mut pool, (0..50).map(|number| frame(number, 60)));
+    assert_eq!(a.send(batch.as_slice()), Transmitted::Frames(40));
+    assert_eq!(a.send(&batch.as_slice()[40..]), Transmitted::Full);
+    assert_eq!(receive(&mut b, &mut pool, 40), (0..40).map(|n| frame(n, 60)).collect::<Vec<_>>());
+    assert_eq!(a.send(&batch.as_slice()[40..]), Transmitted::Frames(10));
+    assert_eq!(receive(&mut b, &mut pool, 10).len(), 10);
+    let fd = RxPort::wake_fd(&mut b).unwrap();
+    let now = Timespec::default();
+    assert_eq!(poll(&mut [PollFd::new(&*fd, PollFlags::IN)], Some(&now)), Ok(0), "it is empty");
+    assert_eq!((RxPort::counts(&mut b).frames, TxPort::counts(&mut a).frames), (50, 50));
+}
+
+#[test]
+fn missing_interfaces_are_reported_with_the_known_ones() {
+    let opened = PortTable::default().open_rx(&spec("none0", PortMethod::Auto));
+    let error = opened.err().expect("there is no such interface");
+    assert_eq!(error.kind(), IoErrorKind::NoDevice);
+    assert!(error.to_string().starts_with("none0: no such interface; known interfaces: "));
+    assert!(error.to_string().contains("lo"), "{error}");
+    assert!(has_interface("lo") && !has_interface("none0"));
+}
+
+#[test]
+fn errors_name_the_missing_capability() {
+    for (what, capability) in [
+        ("open a packet socket", "cap_net_raw+"),
+        ("create the TAP device", "cap_net_admin+"),
+        ("attach an XDP program", "cap_bpf+"),
+    ] {
+        let error = open_error("eth0", what, std::io::Error::from_raw_os_error(libc::EPERM));
+        assert_eq!(error.kind(), IoErrorKind::NotPermitted);
+        assert!(error.to_string().contains(capability), "{error}");
+    }
+}
+
+/// Runs `test` with the veth pair `pa`, `pb` in a namespace of its own; skips it without root.
+fn with_veth(test: fn()) {
+    in_namespace("link add pa type veth peer name pb\nlink set pa up\nlink set pb up\n", test);
+}
+
+/// Runs `test` in a namespace of its own, set up by lines of `ip`.
+fn in_namespace(setup: &'static str, test: fn()) {
+    let run = move || {
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)
+            .map_err(|error| format!("unshare: {error}"))?;
+        ip(setup)?;
+        test();
+        Ok::<(), String>(())
+    };
+    // The namespace ends with the thread.
+    match std::thread::spawn(run).join() {
+        Ok(Ok(())) => {}
+        Ok(Err(why)) => {
+            let is_needed = std::env::var_os("WARPSWITCH_NAMESPACES").is_some_and(|v| v == "1");
+            assert!(!is_needed, "no namespace: {why}");
+            eprintln!("SKIPPED: no namespace: {why}");
+        }
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// Runs lines of `ip` in the namespace of this thread.
+fn ip(lines: &str) -> Result<(), String> {
+    for line in lines.lines() {
+        let output = std::process::Command::new("ip").args(line.split_whitespace()).output();
+        let output = output.map_err(|error| format!("ip (of iproute2): {error}"))?;
+        if !output.status.success() {
+            return Err(format!("ip {line}: {}", String::from_utf8_lossy(&output.stderr)));
+        }
+    }
+    Ok(())
+}
+
+/// Frames of all lengths pass in order by `method`, also more than a ring holds in sum.
+fn check_frames(method: PortMethod) {
+    let mut table = PortTable::default();
+    let mut rx = table.open_rx(&spec("pa", method)).unwrap();
+    let mut tx = table.open_tx(&spec("pb", method)).unwrap();
+    let mut pool = Pool::new();
+    let mut number = 0;
+    for _ in 0..200 {
+        let range = number..number + 64;
+        let bytes = |number: u16| 60 + usize::from(number) % 1455;
+        let expected: Vec<Vec<u8>> = range.clone().map(|n| frame(n, bytes(n))).collect();
+        let batch = packets(&mut pool, expected.iter().cloned());
+        send(&mut *tx, &batch);
+        assert!(receive(&mut *rx, &mut pool, 64) == expected, "frames {range:?}");
+        pool.recycle_batch(batch);
+        number += 64;
+    }
+    assert_eq!((tx.counts().frames, rx.counts().dropped), (200 * 64, 0));
+}
+
+#[test]
+fn frames_pass_a_veth_pair_in_order() {
+    with_veth(|| check_frames(PortMethod::AfPacket));
+    with_veth(|| check_frames(PortMethod::AfPacketBlocks));
+    with_veth(|| check_frames(PortMethod::AfXdp));
+}
+
+#[test]
+fn a_full_ring_drops_and_counts() {
+    with_veth(|| {
+        let mut table = PortTable::default();
+        let mut rx = table.open_rx(&spec("pa", PortMethod::Auto)).unwrap();
+        let mut tx = table.open_tx(&spec("pb", PortMethod::Auto)).unwrap();
+        let mut pool = Pool::new();
+        let batch = packets(&mut pool, (0..64).map(|number| frame(number, 60)));
+        (0..100).for_each(|_| send(&mut *tx, &batch));
+        let received = receive(&mut *rx, &mut pool, 6400).len() as u64;
+        let counts = rx.counts();
+        assert!(counts.dropped > 1000, "{counts:?}");
+        assert_eq!(received + counts.dropped, 6400);
+    });
+}
+
+#[test]
+fn tags_that_the_kernel_strips_are_restored() {
+    with_veth(|| {
+        let mut table = PortTable::default();
+        let mut rx = table.open_rx(&spec("pa", PortMethod::Auto)).unwrap();
+        let mut tx = table.open_tx(&spec("pb", PortMethod::Auto)).unwrap();
+        let mut pool = Pool::new();
+        let mut tagged = frame(1, 64);
+        tagged.splice(12..12, [0x81, 0, 0, 7]);
+        let batch = packets(&mut pool, [tagged.clone(), frame(2, 64)].into_iter());
+        send(&mut *tx, &batch);
+        let mut received = Vec::new();
+        while received.len() < 2 {
+            let mut batch = pool.batch();
+            rx.receive(&mut pool, &mut batch, 64);
+            let ours = batch.iter().filter(|packet| packet.data().starts_with(&tagged[..12]));
+            received.extend(ours.map(|packet| packet.data().to_vec()));
+        }
+        assert_eq!(received, [tagged, frame(2, 64)]);
+    });
+}
+
+#[test]
+fn links_go_down_and_interfaces_disappear_and_come_back() {
+    with_veth(|| {
+        let mut table = PortTable::default();
+        let mut rx = table.open_rx(&spec("pa", PortMethod::Auto)).unwrap();
+        let mut tx = table.open_tx(&spec("pb", PortMethod::Auto)).unwrap();
+        let mut pool = Pool::new();
+        assert_eq!(rx.check_link(), LinkState::Up);
+        ip("link set pb down").unwrap();
+        assert_eq!((rx.check_link(), tx.check_link()), (LinkState::Down, LinkState::Down));
+        let batch = packets(&mut pool, std::iter::once(frame(1, 60)));
+        assert_eq!(tx.send(batch.as_slice()), Transmitted::Refused);
+        ip("link del pa").unwrap();
+        assert_eq!((rx.check_link(), tx.check_link()), (LinkState::Removed, LinkState::Removed));
+        assert_eq!(rx.receive(&mut pool, &mut Batch::new(), 64), 0);
+        ip("link add pa type veth peer name pb\nlink set pa up\nlink set pb up").unwrap();
+        assert_eq!((rx.check_link(), tx.check_link()), (LinkState::Up, LinkState::Up));
+        send(&mut *tx, &batch);
+        assert_eq!(receive(&mut *rx, &mut pool, 1), [frame(1, 60)]);
+    });
+}
+
+#[test]
+fn an_idle_port_wakes_nobody() {
+    with_veth(|| {
+        // Without IPv6 nothing is sent by itself.
+        ip("link set pb down").unwrap();
+        let mut rx = PortTable::default().open_rx(&spec("pa", PortMethod::Auto)).unwrap();
+        let mut pool = Pool::new();
+        let mut batch = pool.batch();
+        while rx.receive(&mut pool, &mut batch, 64) > 0 {}
+        let fd = rx.wake_fd().unwrap();
+        let timeout = Timespec::try_from(Duration::from_millis(50)).unwrap();
+        let ready = poll(&mut [PollFd::new(&*fd, PollFlags::IN)], Some(&timeout)).unwrap();
+        assert_eq!(ready, 0, "the link is down and that error is cleared");
+    });
+}
+
+#[test]
+fn both_ends_of_a_tap_device_exchange_frames() {
+    in_namespace("", || {
+        let mut table = PortTable::default();
+        let mut rx = table.open_rx(&spec("tap:t0", PortMethod::Auto)).unwrap();
+        let mut tx = table.open_tx(&spec("tap:t0", PortMethod::Auto)).unwrap();
+        let mut host_rx = table.open_rx(&spec("t0", PortMethod::Auto)).unwrap();
+        let mut host_tx = table.open_tx(&spec("t0", PortMethod::Auto)).unwrap();
+        let mut pool = Pool::new();
+        let frames: Vec<Vec<u8>> = (0..50).map(|number| frame(number, 100)).collect();
+        let batch = packets(&mut pool, frames.iter().cloned());
+        send(&mut *tx, &batch);
+        assert_eq!(receive(&mut *host_rx, &mut pool, 50), frames);
+        send(&mut *host_tx, &batch);
+        assert_eq!(receive(&mut *rx, &mut pool, 50), frames);
+        drop((rx, tx, table));
+        assert!(!has_interface("t0"), "it disappears with its last port");
+    });
+}

@@ -1,0 +1,10 @@
+//! System calls of ports that no safe crate wraps. All `unsafe` code of the crate is here.
+
+pub(crate) mod block_ring;
+pub(crate) mod bpf;
+pub(crate) mod frame_ring;
+pub(crate) mod interface;
+pub(crate) mod mapping;
+pub(crate) mod packet_socket;
+pub(crate) mod tap;
+pub(crate) mod xsk;

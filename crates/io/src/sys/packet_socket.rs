@@ -1,0 +1,157 @@
+//! Packet sockets (`AF_PACKET`): options, binding, bursts, and what both receive rings share.
+
+use std::io;
+use std::mem::{size_of, size_of_val};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr;
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use warpswitch_packet::Packet;
+
+/// Bytes of the address that follows a frame's header in a ring.
+pub(super) const ADDRESS_BYTES: usize = size_of::<libc::sockaddr_ll>();
+/// Where the address has the packet type.
+pub(super) const ADDRESS_PACKET_TYPE: usize = 10;
+/// Bytes of `struct virtio_net_hdr`, which precedes a frame.
+pub(crate) const OFFLOAD_BYTES: usize = 10;
+/// The most frames of a call of [`send_burst`].
+pub(crate) const BURST_MAX: usize = 64;
+
+/// A frame in a receive ring.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RingFrame<'a> {
+    /// The captured bytes, from the MAC header on, without a VLAN tag that the kernel removed.
+    pub data: &'a [u8],
+    /// Bytes before truncation.
+    pub wire_bytes: usize,
+    /// `struct virtio_net_hdr`: what the sender left to the device.
+    pub offload: &'a [u8],
+    /// When the kernel received it, in nanoseconds since 1970.
+    pub timestamp_ns: i64,
+    /// `sll_pkttype`.
+    pub packet_type: u8,
+    /// The VLAN tag that the kernel removed: control information and EtherType.
+    pub vlan: Option<(u16, u16)>,
+    /// Whether the frame was longer than its slot and can be read from the socket, whole.
+    pub is_queued: bool,
+}
+
+/// Reads a number of the kernel's.
+#[inline]
+pub(super) fn read_u32(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |word| u32::from_ne_bytes(*word))
+}
+
+/// Reads a number of the kernel's.
+#[inline]
+pub(super) fn read_u16(bytes: &[u8], at: usize) -> u16 {
+    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |half| u16::from_ne_bytes(*half))
+}
+
+#[inline]
+pub(super) fn timestamp_ns(seconds: u32, nanos: u32) -> i64 {
+    i64::from(seconds) * 1_000_000_000 + i64::from(nanos)
+}
+
+/// The VLAN tag of a frame; EtherType 0x8100 if the kernel names none.
+#[inline]
+pub(super) fn vlan(status: u32, tci: u16, tpid: u16) -> Option<(u16, u16)> {
+    let has = |flag: u32| status & flag != 0;
+    has(libc::TP_STATUS_VLAN_VALID)
+        .then_some((tci, if has(libc::TP_STATUS_VLAN_TPID_VALID) { tpid } else { 0x8100 }))
+}
+
+/// Opens a packet socket that receives nothing yet.
+pub(crate) fn open() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    Ok(rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?)
+}
+
+/// Sets a packet option.
+pub(crate) fn set_option<T: Copy>(socket: &OwnedFd, name: i32, value: &T) -> io::Result<()> {
+    set_option_at(socket, libc::SOL_PACKET, name, value)
+}
+
+/// Sets an option of protocol level `level`.
+pub(super) fn set_option_at<T: Copy>(
+    socket: &OwnedFd,
+    level: i32,
+    name: i32,
+    value: &T,
+) -> io::Result<()> {
+    let (fd, bytes) = (socket.as_raw_fd(), size_of_val(value) as u32);
+    let value = ptr::from_ref(value).cast();
+    // SAFETY: `value` points to `bytes` readable bytes of a plain value.
+    let result = unsafe { libc::setsockopt(fd, level, name, value, bytes) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Sets the layout of the rings.
+pub(super) fn set_version(socket: &OwnedFd, version: libc::tpacket_versions) -> io::Result<()> {
+    set_option(socket, libc::PACKET_VERSION, &(version as libc::c_int))
+}
+
+/// Receives frames for other hosts, too, as long as the socket is open.
+pub(crate) fn set_promiscuous(socket: &OwnedFd, index: u32) -> io::Result<()> {
+    let request = libc::packet_mreq {
+        mr_ifindex: index as i32,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set_option(socket, libc::PACKET_ADD_MEMBERSHIP, &request)
+}
+
+/// Binds to an interface; `protocol` 0 receives nothing.
+pub(crate) fn bind(socket: &OwnedFd, index: u32, protocol: u16) -> io::Result<()> {
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as u16,
+        sll_protocol: protocol.to_be(),
+        sll_ifindex: index as i32,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    let (fd, bytes) = (socket.as_raw_fd(), ADDRESS_BYTES as u32);
+    // SAFETY: the pointer is to a whole `sockaddr_ll`, whose length is given.
+    let result = unsafe { libc::bind(fd, ptr::from_ref(&address).cast(), bytes) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Frames that the kernel dropped since the last call because the ring was full.
+pub(crate) fn take_drops(socket: &OwnedFd) -> u64 {
+    // Both versions of the structure begin with packets and drops.
+    let mut counts = [0u32; 3];
+    let mut bytes = size_of_val(&counts) as u32;
+    let (fd, name) = (socket.as_raw_fd(), libc::PACKET_STATISTICS);
+    let value = counts.as_mut_ptr().cast();
+    // SAFETY: `value` points to `bytes` writable bytes; any bits are valid integers.
+    let result = unsafe { libc::getsockopt(fd, libc::SOL_PACKET, name, value, &raw mut bytes) };
+    if result == 0 { u64::from(counts[1]) } else { 0 }
+}
+
+/// Sends the first of `packets`, at most [`BURST_MAX`]; returns how many.
+///
+/// # Errors
+/// If the first one cannot be sent.
+pub(crate) fn send_burst(socket: &OwnedFd, packets: &[Packet]) -> io::Result<usize> {
+    let packets = &packets[..packets.len().min(BURST_MAX)];
+    let none = libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 };
+    let mut pieces = [none; BURST_MAX];
+    for (piece, packet) in pieces.iter_mut().zip(packets) {
+        let data = packet.data();
+        *piece = libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() };
+    }
+    // SAFETY: null pointers and zero lengths are valid in every field.
+    let mut messages: [libc::mmsghdr; BURST_MAX] = unsafe { std::mem::zeroed() };
+    for (message, piece) in messages.iter_mut().zip(&mut pieces) {
+        message.msg_hdr.msg_iov = ptr::from_mut(piece);
+        message.msg_hdr.msg_iovlen = 1;
+    }
+    let (fd, count) = (socket.as_raw_fd(), packets.len() as u32);
+    // SAFETY: the first `count` messages have one piece each, which is the data of a packet that is
+    // borrowed for the call; the kernel only reads it.
+    let sent = unsafe { libc::sendmmsg(fd, messages.as_mut_ptr(), count, 0) };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}

@@ -1,0 +1,160 @@
+//! Ports: devices that receive and send bursts of frames.
+//!
+//! ```text
+//! element ─PortSpec─► host ─► Box<dyn RxPort> ◄─ receive ─ task of the element
+//!                             Box<dyn TxPort> ◄─ send ──── task of the element
+//! ```
+//! `warpswitch-io` implements the traits, the host of a router opens ports, elements use them.
+//!
+//! # Invariants
+//! - N1: no call blocks. [`RxPort::wake_fd`] and [`TxPort::wake_fd`] return what to poll.
+//! - N2: received frames are copied into packets of the pool. A slow element never holds buffers of
+//!   the device.
+
+use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use crate::batch::Batch;
+use crate::packet::Packet;
+use crate::pool::Pool;
+
+/// How the host reaches an interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PortMethod {
+    /// The host chooses.
+    #[default]
+    Auto,
+    /// A packet socket; received frames are available at once (`TPACKET_V2`).
+    AfPacket,
+    /// A packet socket that hands over blocks of frames, at least every millisecond
+    /// (`TPACKET_V3`).
+    AfPacketBlocks,
+    /// A program at the driver and a socket that shares memory with it (`AF_XDP`). The kernel does
+    /// not see the frames.
+    AfXdp,
+}
+
+/// A TAP or TUN device to create.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TapOptions {
+    /// The element that owns it: distinguishes devices whose names the kernel chooses.
+    pub owner: String,
+    /// Whether its packets start with an Ethernet header (TAP), or an IP header (TUN).
+    pub has_ethernet: bool,
+    /// The IPv4 address of the kernel on it, and the length of its prefix.
+    pub address: Option<(Ipv4Addr, u8)>,
+    /// The Ethernet address of the kernel on it; the kernel chooses if none.
+    pub ethernet_address: Option<[u8; 6]>,
+    /// The most bytes of a packet; the kernel's default if none.
+    pub mtu: Option<u32>,
+}
+
+impl Default for TapOptions {
+    /// A TAP device without addresses.
+    fn default() -> Self {
+        let (owner, address, ethernet_address, mtu) = (String::new(), None, None, None);
+        Self { owner, has_ethernet: true, address, ethernet_address, mtu }
+    }
+}
+
+/// A port to open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortSpec {
+    /// Name of an interface, or `tap:NAME`, where the kernel chooses an empty name.
+    pub device: String,
+    /// How to reach it.
+    pub method: PortMethod,
+    /// Whether frames for other hosts are received, too.
+    pub is_promiscuous: bool,
+    /// How a TAP device is created; the default if none.
+    pub tap: Option<TapOptions>,
+}
+
+/// State of the link of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// Frames can pass.
+    Up,
+    /// The interface is down or has no carrier.
+    Down,
+    /// The interface does not exist.
+    Removed,
+}
+
+/// Counters of a receiving port since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RxCounts {
+    /// Frames received.
+    pub frames: u64,
+    /// Frames that the kernel dropped because the port was full.
+    pub dropped: u64,
+    /// Frames whose checksum the port completed: the sender had left it to the device.
+    pub checksums: u64,
+    /// Frames longer than the link allows, split by the port: the sender had left segmentation to
+    /// the device.
+    pub segmented: u64,
+    /// Frames dropped because they were longer than the port can hold, or could not be split.
+    pub unusable: u64,
+}
+
+/// Counters of a sending port since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TxCounts {
+    /// Frames sent.
+    pub frames: u64,
+    /// Frames that the kernel refused.
+    pub refused: u64,
+}
+
+/// The result of [`TxPort::send`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transmitted {
+    /// So many of the first frames are sent, at least one.
+    Frames(usize),
+    /// The first frame cannot be sent: it is too long, or the link is down.
+    Refused,
+    /// The port is full.
+    Full,
+}
+
+/// A port that receives frames. See the module.
+pub trait RxPort: Send {
+    /// Appends up to `frames_max` frames to `batch`, or a few more if one is split; returns how
+    /// many. Sets packet type, timestamp and MAC header of each packet.
+    fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, frames_max: usize) -> usize;
+
+    /// The name of the interface.
+    fn device(&self) -> String;
+
+    /// The counters.
+    fn counts(&mut self) -> RxCounts;
+
+    /// The descriptor that becomes readable when frames arrive. Call it after
+    /// [`RxPort::receive`] returned 0: it also clears errors that would wake the caller again.
+    fn wake_fd(&mut self) -> Option<Arc<OwnedFd>>;
+
+    /// Checks the link. Opens an interface again that was removed and added. Takes some
+    /// microseconds: call it about once a second.
+    fn check_link(&mut self) -> LinkState;
+
+    /// The next warning, such as an offload of the sender that costs speed.
+    fn warning(&mut self) -> Option<String> {
+        None
+    }
+}
+
+/// A port that sends frames. See the module.
+pub trait TxPort: Send {
+    /// Sends the first of `packets`, as many as the port accepts at once.
+    fn send(&mut self, packets: &[Packet]) -> Transmitted;
+
+    /// The counters.
+    fn counts(&mut self) -> TxCounts;
+
+    /// The descriptor that becomes writable when the port has room again.
+    fn wake_fd(&mut self) -> Option<Arc<OwnedFd>>;
+
+    /// As [`RxPort::check_link`].
+    fn check_link(&mut self) -> LinkState;
+}

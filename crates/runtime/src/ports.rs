@@ -1,0 +1,156 @@
+//! Ports of a run. They survive the replacement of a configuration.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use warpswitch_io::{IoError, PortTable};
+use warpswitch_packet::{
+    Batch, LinkState, Packet, Pool, PortSpec, RxCounts, RxPort, Transmitted, TxCounts, TxPort,
+};
+
+/// All ports of a run.
+#[derive(Default)]
+pub(crate) struct RunPorts {
+    table: PortTable,
+    receivers: Vec<PortEntry<dyn RxPort>>,
+    senders: Vec<PortEntry<dyn TxPort>>,
+}
+
+struct PortEntry<P: ?Sized> {
+    spec: PortSpec,
+    port: Weak<Mutex<Box<P>>>,
+    /// The last generation of configurations that requested it.
+    requested_by: u32,
+}
+
+impl RunPorts {
+    /// Opens a receiving port for configuration `generation`, or reuses that of the previous one.
+    pub fn open_rx(
+        &mut self,
+        spec: &PortSpec,
+        generation: u32,
+    ) -> Result<Box<dyn RxPort>, IoError> {
+        let Self { table, receivers, .. } = self;
+        let port = reuse_or(receivers, spec, generation, || table.open_rx(spec))?;
+        Ok(Box::new(SharedPort(port)))
+    }
+
+    /// The same for a sending port.
+    pub fn open_tx(
+        &mut self,
+        spec: &PortSpec,
+        generation: u32,
+    ) -> Result<Box<dyn TxPort>, IoError> {
+        let Self { table, senders, .. } = self;
+        let port = reuse_or(senders, spec, generation, || table.open_tx(spec))?;
+        Ok(Box::new(SharedPort(port)))
+    }
+
+    /// Assigns all open ports to configuration `generation` after the switch to it, or after its
+    /// failure.
+    pub fn settle(&mut self, generation: u32) {
+        self.receivers.iter_mut().for_each(|entry| entry.requested_by = generation);
+        self.senders.iter_mut().for_each(|entry| entry.requested_by = generation);
+    }
+}
+
+/// The port of `spec` that the previous configuration opened and this one has not requested yet, or
+/// a new one.
+fn reuse_or<P: ?Sized>(
+    entries: &mut Vec<PortEntry<P>>,
+    spec: &PortSpec,
+    generation: u32,
+    open: impl FnOnce() -> Result<Box<P>, IoError>,
+) -> Result<Arc<Mutex<Box<P>>>, IoError> {
+    entries.retain(|entry| entry.port.strong_count() > 0);
+    let is_reusable =
+        |entry: &&mut PortEntry<P>| entry.spec == *spec && entry.requested_by != generation;
+    if let Some(entry) = entries.iter_mut().find(is_reusable)
+        && let Some(port) = entry.port.upgrade()
+    {
+        entry.requested_by = generation;
+        return Ok(port);
+    }
+    let port = Arc::new(Mutex::new(open()?));
+    let (spec, weak) = (spec.clone(), Arc::downgrade(&port));
+    entries.push(PortEntry { spec, port: weak, requested_by: generation });
+    Ok(port)
+}
+
+/// A port that elements of the old and the new configuration share during the switch.
+struct SharedPort<P: ?Sized>(Arc<Mutex<Box<P>>>);
+
+impl<P: ?Sized> SharedPort<P> {
+    fn lock(&self) -> MutexGuard<'_, Box<P>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl RxPort for SharedPort<dyn RxPort> {
+    fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, frames_max: usize) -> usize {
+        self.lock().receive(pool, batch, frames_max)
+    }
+
+    fn device(&self) -> String {
+        self.lock().device()
+    }
+
+    fn counts(&mut self) -> RxCounts {
+        self.lock().counts()
+    }
+
+    fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
+        self.lock().wake_fd()
+    }
+
+    fn check_link(&mut self) -> LinkState {
+        self.lock().check_link()
+    }
+
+    fn warning(&mut self) -> Option<String> {
+        self.lock().warning()
+    }
+}
+
+impl TxPort for SharedPort<dyn TxPort> {
+    fn send(&mut self, packets: &[Packet]) -> Transmitted {
+        self.lock().send(packets)
+    }
+
+    fn counts(&mut self) -> TxCounts {
+        self.lock().counts()
+    }
+
+    fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
+        self.lock().wake_fd()
+    }
+
+    fn check_link(&mut self) -> LinkState {
+        self.lock().check_link()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpswitch_io::MemoryPort;
+
+    use super::*;
+
+    /// A configuration that requests a port twice gets two; the next one gets the same two.
+    #[test]
+    fn ports_are_reused_by_the_next_configuration() {
+        let mut entries: Vec<PortEntry<dyn RxPort>> = Vec::new();
+        let spec = PortSpec { device: "eth0".to_owned(), ..PortSpec::default() };
+        let mut open = |generation, spec: &PortSpec| {
+            let open = || Ok(Box::new(MemoryPort::pair(1).unwrap().0) as Box<dyn RxPort>);
+            reuse_or(&mut entries, spec, generation, open).unwrap()
+        };
+        let old = [open(0, &spec), open(0, &spec)];
+        assert!(!Arc::ptr_eq(&old[0], &old[1]));
+        let new = [open(1, &spec), open(1, &spec), open(1, &spec)];
+        assert!(Arc::ptr_eq(&old[0], &new[0]) && Arc::ptr_eq(&old[1], &new[1]));
+        assert!(old.iter().all(|port| !Arc::ptr_eq(port, &new[2])));
+        let other = PortSpec { is_promiscuous: true, ..spec };
+        assert!(!Arc::ptr_eq(&open(2, &other), &new[0]), "another specification");
+    }
+}

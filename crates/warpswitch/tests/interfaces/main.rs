@@ -1,0 +1,149 @@
+//! Live interfaces: our router between the network stacks of two hosts, in namespaces, over veth
+//! pairs.
+//!
+//! ```text
+//! host 0 ─ end ═ eth0 ─┐  warpswitch run conf/live/ip-router.click  ┌─ eth1 ═ end ─ host 1
+//! 10.0.0.2             └────────────── namespace ───────────────────┘             10.0.1.2
+//! ```
+//! This needs root, network namespaces and `ip` of iproute2. Without them the tests report that
+//! they are skipped; with `WARPSWITCH_NAMESPACES=1` that is a failure.
+#![forbid(unsafe_code)]
+
+mod hosts;
+#[path = "../kernel_router/namespaces.rs"]
+mod namespaces;
+#[path = "../running/mod.rs"]
+#[expect(dead_code, reason = "runs of another command")]
+mod running;
+
+use std::io::{self, Write};
+
+use hosts::{Network, Run};
+
+/// Runs `test` on a network, or skips it.
+fn with_network(arguments: &[&str], test: fn(&mut Network)) {
+    with(Network::new(arguments), test);
+}
+
+/// Runs `test`, or skips it if there are no namespaces.
+fn with<T>(made: Result<T, String>, test: fn(&mut T)) {
+    match made {
+        Ok(mut made) => test(&mut made),
+        Err(why) => {
+            let is_needed = std::env::var_os("WARPSWITCH_NAMESPACES").is_some_and(|v| v == "1");
+            assert!(!is_needed, "no hosts in namespaces: {why}");
+            // Written past the harness, which keeps the output of passing tests.
+            _ = writeln!(io::stderr(), "SKIPPED: no hosts in namespaces: {why}");
+        }
+    }
+}
+
+/// Pings through the router and to it, a TCP flow each way; counters equal those of the kernel.
+fn route(network: &mut Network) {
+    for (from, to) in [(0, "10.0.1.2"), (1, "10.0.0.2"), (0, "10.0.0.1"), (1, "10.0.0.1")] {
+        network.ping(from, to).unwrap_or_else(|why| panic!("host {from} to {to}: {why}"));
+    }
+    network.transfer(0, 1, 16 << 20);
+    network.transfer(1, 0, 16 << 20);
+    for port in 0..2 {
+        let sent = network.settled_count(port);
+        assert!(sent > 5_000, "{sent} frames");
+        let received: u64 = network.router.read(&format!("from{port}.count"));
+        let segmented: u64 = network.router.read(&format!("from{port}.segmented"));
+        let unusable: u64 = network.router.read(&format!("from{port}.unusable"));
+        assert_eq!(unusable, 0, "all long frames can be split");
+        // A long frame counts once at the host that sent it, and once per piece here.
+        let host_sent = network.frames_sent(port);
+        assert!(received >= host_sent, "{received} of {host_sent} frames, {segmented} split");
+    }
+    let said = network.router.stop();
+    assert!(said.contains("ethtool"), "offloads are reported: {said}");
+}
+
+/// The same where the kernel keeps no record of offloads, and has none but checksums.
+fn route_by_xdp(network: &mut Network) {
+    for (from, to) in [(0, "10.0.1.2"), (1, "10.0.0.2"), (0, "10.0.0.1")] {
+        network.ping(from, to).unwrap_or_else(|why| panic!("host {from} to {to}: {why}"));
+    }
+    network.transfer(0, 1, 4 << 20);
+    network.transfer(1, 0, 4 << 20);
+    for port in 0..2 {
+        network.settled_count(port);
+        let completed: u64 = network.router.read(&format!("from{port}.checksums"));
+        assert!(completed > 1_000, "{completed} checksums");
+    }
+    network.router.stop();
+}
+
+#[test]
+fn routes_between_hosts() {
+    with_network(&[], route);
+}
+
+#[test]
+fn routes_between_hosts_with_two_workers() {
+    with_network(&["-j", "2"], route);
+}
+
+#[test]
+fn routes_between_hosts_by_blocks_of_frames() {
+    with_network(&["METHOD=AFPACKET_BLOCKS"], route);
+}
+
+#[test]
+fn routes_between_hosts_by_af_xdp() {
+    with_network(&["METHOD=AFXDP"], route_by_xdp);
+}
+
+#[test]
+fn the_graph_answers_pings_from_a_tun_device() {
+    let config = "tun :: KernelTun(10.9.0.1/24) -> CheckIPHeader -> ICMPPingResponder -> tun;";
+    with(Run::local(config), |run| {
+        run.ping("10.9.0.7").expect("an answer");
+        assert_eq!(run.read::<String>("tun.dev_name"), "tun0");
+        assert_eq!((run.read::<u64>("tun.received"), run.read::<u64>("tun.sent")), (1, 1));
+        run.stop();
+    });
+}
+
+#[test]
+fn the_graph_answers_pings_from_a_tap_device() {
+    let config = "
+        tap :: KernelTap(10.9.0.1/24, DEVNAME test0, ETHER 02:00:00:00:00:09)
+        -> c :: Classifier(12/0806 20/0001, 12/0800);
+        c[0] -> ARPResponder(10.9.0.0/24 02:00:00:00:00:01) -> tap;
+        c[1] -> Strip(14) -> CheckIPHeader -> ICMPPingResponder
+        -> EtherEncap(0x0800, 02:00:00:00:00:01, 02:00:00:00:00:09) -> tap;";
+    with(Run::local(config), |run| {
+        run.ping("10.9.0.7").expect("an answer");
+        assert_eq!(run.read::<String>("tap.dev_name"), "test0");
+        run.stop();
+    });
+}
+
+#[test]
+fn continues_when_an_interface_returns() {
+    with_network(&[], |network| {
+        network.ping(0, "10.0.1.2").expect("an answer");
+        network.replace_link(1);
+        network.router.await_handler("from1.link", "up");
+        network.router.await_handler("to1.link", "up");
+        network.ping(0, "10.0.1.2").expect("an answer over the new link");
+        let said = network.router.stop();
+        assert!(said.contains("eth1: interface removed"), "{said}");
+        assert!(said.contains("eth1: link up"), "{said}");
+    });
+}
+
+#[test]
+fn sleeps_while_nothing_arrives() {
+    with_network(&[], |network| {
+        network.ping(0, "10.0.1.2").expect("an answer");
+        let before = network.router.cpu_ticks();
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        let ticks = network.router.cpu_ticks() - before;
+        // A tick is a hundredth of a second: 2 % of a core.
+        assert!(ticks <= 4, "{ticks} of 200 ticks");
+        network.router.stop();
+    });
+}

@@ -22,9 +22,10 @@
 //!   sends whole packets as well, to measure the cost
 //!
 //! The slices are the union of those that the elements of the chain read; a slice that several
-//! elements read is sent once. Packets that the `CHK_ANNO` or the branch of an element excludes have no
-//! slice for it, unless a member of the chain in front may write that annotation. The offset of a slice
-//! depends on the packet: fields are found behind VLAN tags, IP options and extension headers.
+//! elements read is sent once. Packets that the `CHK_ANNO` or the branch of an element excludes
+//! have no slice for it, unless a member of the chain in front may write that annotation. The
+//! offset of a slice depends on the packet: fields are found behind VLAN tags, IP options and
+//! extension headers.
 //!
 //! # Handlers
 //! | name | | unit |

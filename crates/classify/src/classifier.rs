@@ -188,7 +188,7 @@ impl FromStr for Engine {
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         Engine::ALL.into_iter().find(|engine| engine.name() == name).ok_or_else(|| {
             let known = Engine::ALL.map(Engine::name).join(", ");
-            let message = format!("no engine is called '{name}'; there are {known}");
+            let message = format!("unknown engine '{name}'; expected one of {known}");
             ClassifyError::new(ErrorKind::UnknownEngine, message)
         })
     }

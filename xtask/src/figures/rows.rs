@@ -179,7 +179,7 @@ mod tests {
         assert!(read(&format!("{HEADER}\n{good}\n")).is_ok());
         for (bad, why) in [
             ("7,rules,256,bloom,kernel,8192,Mpps,1", "8 columns"),
-            ("7,rules,256,bloom,kernel,8192,Mpps,1,2,3", "10 columns"),
+            ("7,rules,256,bloom,kernel,8192,Mpps,1,2,3", "1 columns behind 'paper'"),
             ("7,rules,,bloom,kernel,8192,Mpps,1,2", "empty"),
             ("7,rules,256,bloom,wire,8192,Mpps,1,2", "no kind"),
             ("7,rules,256,bloom,kernel,8K,Mpps,1,2", "'8K'"),

@@ -727,9 +727,12 @@ mod tests {
             }
         };
         let path = file.0.display();
-        check(format!("{path}"), &["line 1: 'output:3': no such output, expected 0", "line 2: '"]);
-        check(format!("{path}, ENGINE fast, MISS 1"), &["no engine is called 'fast'", "MISS: out"]);
-        check(format!("{path}, RULES_FORMAT xml"), &["RULES_FORMAT: no rule format xml"]);
+        check(
+            format!("{path}"),
+            &["line 1: 'output:3': no such output, expected 0", "line 2: unsupported action"],
+        );
+        check(format!("{path}, ENGINE fast, MISS 1"), &["unknown engine 'fast'", "MISS: out"]);
+        check(format!("{path}, RULES_FORMAT xml"), &["RULES_FORMAT: unknown rule format 'xml'"]);
         check("/no/such/file".into(), &["RULES: /no/such/file: "]);
         check(String::new(), &["RULES: required argument missing"]);
     }

@@ -1,5 +1,6 @@
 //! The raw level: `cudarc`'s bindings, and whether their libraries are there.
 
+use std::env;
 use std::sync::OnceLock;
 
 pub(super) use cudarc::driver::sys as cuda;
@@ -7,14 +8,32 @@ pub(super) use cudarc::nvrtc::sys as nvrtc;
 
 use crate::error::{ErrorKind, GpuError};
 
+/// How many streams of a process reach the card side by side. The driver reads the variable when it
+/// is initialised; its default is 8, and further streams wait for one another: sixteen workers that
+/// search payloads do 67 Mpps with 8 and 107 with 32 on an H100.
+const CONNECTIONS: (&str, &str) = ("CUDA_DEVICE_MAX_CONNECTIONS", "32");
+
+/// Sets [`CONNECTIONS`], unless the user did.
+fn request_connections() {
+    let (name, count) = CONNECTIONS;
+    if env::var_os(name).is_none() {
+        // SAFETY: the library that reads the variable is not loaded yet, `std` guards all other
+        // reads of this process, and devices are opened before any worker starts.
+        unsafe { env::set_var(name, count) };
+    }
+}
+
 /// Whether the driver's library can be loaded.
 ///
 /// # Errors
 /// [`ErrorKind::NoDriver`].
 pub(super) fn need_driver() -> Result<(), GpuError> {
     static PRESENT: OnceLock<bool> = OnceLock::new();
-    // SAFETY: loading a library runs its initialisers; NVIDIA's have no demands on the caller.
-    let present = *PRESENT.get_or_init(|| unsafe { cuda::is_culib_present() });
+    let present = *PRESENT.get_or_init(|| {
+        request_connections();
+        // SAFETY: loading a library runs its initialisers; NVIDIA's have no demands on the caller.
+        unsafe { cuda::is_culib_present() }
+    });
     let message = "the CUDA driver is not installed (libcuda.so.1 was not found)";
     present.then_some(()).ok_or_else(|| GpuError::new(ErrorKind::NoDriver, message))
 }

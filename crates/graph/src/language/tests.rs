@@ -200,7 +200,10 @@ fn errors_are_shown_where_they_were_made() {
     check("c :: { Message(N ${b}) }", &["^^^^^^ N: invalid number", "the variable 'b' has no"]);
     check("a :: Idle; b :: Queue;\na[1]\n  -> [3] b -> Idle", &["has no input 3", "f:3:3"]);
     check("c :: { Idle -> Idle }; d :: Idle;\nd -> [2] c;", &["'c' has no input 2", "f:2:3"]);
-    check("Message(\"x);\na :: Idle(\"y\");", &["f:1:9", "^ a string that begins here"]);
+    check(
+        "Message(\"x);\na :: Idle(\"y\");",
+        &["f:1:9", "^ string starting here is not terminated"],
+    );
 }
 
 #[test]

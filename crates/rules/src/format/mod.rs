@@ -85,7 +85,9 @@ impl FromStr for RulesFormat {
     type Err = String;
     fn from_str(name: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|f| f.name() == name);
-        found.ok_or_else(|| format!("no rule format {name}: classbench, ovs or canonical"))
+        found.ok_or_else(|| {
+            format!("unknown rule format '{name}'; expected classbench, ovs or canonical")
+        })
     }
 }
 

@@ -209,7 +209,7 @@ mod tests {
         let (v4, v6, of, of6) = ("ipv4_5tuple", "ipv6_5tuple", "openflow12", "openflow12_ipv6");
         check(v4, v6, "l4_dst=80", "IPv4 rules do not fit schema ipv6_5tuple");
         check(v6, v4, "l4_dst=80", "^^^^^^^^^^^ expected ipv6_5tuple, openflow12_ipv6");
-        check(v6, of, "", "these are IPv6 rules");
+        check(v6, of, "", "IPv6 rules do not fit schema openflow12");
         check(v4, of, "in_port=1", "unknown field for schema ipv4_5tuple");
         check(of, v4, "in_port=1", "unknown field for schema ipv4_5tuple");
         check(of6, v4, "ipv6_src=::1", "unknown field for schema ipv4_5tuple");

@@ -356,7 +356,12 @@ mod tests {
         check("tcp [::1]:1 > [::2]:2", &IPV4_5TUPLE, 1, "without IPv6");
         check("tcp [::1]:1 > 10.0.0.1:2", &OPENFLOW12_IPV6, 1, "one address");
         check("tcp 1.1.1.1:1 > 1.1.1.1:1 flags Q", &IPV4_5TUPLE, 33, "unknown TCP flag");
-        check("tcp 1.1.1.1:1 > 1.1.1.1:1 in_port 1", &IPV4_5TUPLE, 27, "nothing that");
+        check(
+            "tcp 1.1.1.1:1 > 1.1.1.1:1 in_port 1",
+            &IPV4_5TUPLE,
+            27,
+            "unexpected word for this packet",
+        );
         check("tcp,tp_dst=80/0xff", &IPV4_5TUPLE, 12, "one value");
         check("tcp,tp_dst=80 actions=drop", &IPV4_5TUPLE, 15, "no actions");
     }

@@ -465,7 +465,7 @@ mod tests {
             (spec(0, 0, 0, 0, 5), "0 full tuples (F): at least 1, at most 0"),
             (spec(10, 5, 6, 1, 5), "6 full tuples (F): at least 1, at most 5"),
             (spec(10, 5, 5, 6, 5), "6 tuples that match a key (Cm): at least 1, at most 5"),
-            (spec(10, 5, 5, 1, 7), "7 fields: there are sets of 5 and of 12"),
+            (spec(10, 5, 5, 1, 7), "invalid number of fields 7; expected 5 or 12"),
         ] {
             assert_eq!(spec.generate().unwrap_err().to_string(), expected);
             assert_eq!(spec.keys(1).unwrap_err().to_string(), expected);

@@ -39,7 +39,7 @@ fn a_graph_that_is_too_large_is_refused() {
     let loaded = load_text(&text).unwrap();
     let error = svg(&loaded.graph, &loaded.ports, &table()).unwrap_err();
     assert_eq!((error.elements, error.connections), (PICTURE_ELEMENTS_MAX + 1, 0));
-    assert!(error.to_string().starts_with("3001 elements"));
+    assert!(error.to_string().starts_with("cannot draw 3001 elements"));
 }
 
 /// Boxes of one size with one port on each side.

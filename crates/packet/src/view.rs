@@ -1,6 +1,6 @@
 //! Views: what a reader needs of the packets of a batch, whether the batch is deferred or not.
 //!
-//! An element that reads a payload asks for [`Batch::views`] instead of packets: the packets of a
+//! An element that only reads payloads uses [`Batch::views`] instead of packets: the packets of a
 //! batch whose frames are shared stay deferred, so that none of their own cache lines is touched.
 
 use crate::Batch;

@@ -58,8 +58,8 @@ pub trait Host {
     /// something may happen yet: if not, the run ends.
     fn wait(&mut self, until: Option<Time>) -> bool;
 
-    /// Called after each round of the scheduler in which a task did work: a host with simulated time
-    /// may let it pass.
+    /// Called after each round of the scheduler in which a task did work: a host with simulated
+    /// time may let it pass.
     fn end_busy_round(&mut self) {}
 
     /// As [`Host::wait`], but ends also when one of `watches` is ready. A host that opens no ports

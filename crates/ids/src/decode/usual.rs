@@ -159,10 +159,12 @@ mod tests {
             };
             let wire_bytes = frame.len() + beyond;
             let expected = decode_any(link, frame, wire_bytes);
-            prop_assert_eq!(format!("{:?}", decode(link, frame, wire_bytes)), format!("{expected:?}"));
+            let decoded = decode(link, frame, wire_bytes);
+            prop_assert_eq!(format!("{decoded:?}"), format!("{expected:?}"));
             if let (Some(usual), Ok(expected)) = (Usual::find(link, frame, wire_bytes), expected) {
                 let start = expected.payload.as_ptr().addr() - frame.as_ptr().addr();
-                prop_assert_eq!((usual.payload, usual.payload_bytes), (start, expected.payload.len()));
+                let found = (usual.payload, usual.payload_bytes);
+                prop_assert_eq!(found, (start, expected.payload.len()));
             }
         }
     }

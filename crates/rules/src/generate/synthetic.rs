@@ -471,7 +471,7 @@ mod tests {
             assert_eq!(spec.keys(1).unwrap_err().to_string(), expected);
         }
         let crowded = spec(8_000, 8_000, 8_000, 1, 12).generate().unwrap_err();
-        assert!(crowded.to_string().contains("ask for fewer tuples"), "{crowded}");
+        assert!(crowded.to_string().contains("use fewer tuples"), "{crowded}");
     }
 
     #[test]

@@ -55,7 +55,7 @@ Examples:
   warpswitch classify --rules acl.rules --trace acl.trace --out verdicts.txt
   warpswitch classify --rules acl.rules --trace acl.trace --engine tuple --json
   warpswitch classify --rules acl.rules --trace acl.trace --engine auto
-  warpswitch classify --rules acl.rules --trace acl.trace --engine hypercuts --cache storm
+  warpswitch classify --rules acl.rules --trace acl.trace --cache storm
 
   warpswitch generate pcap --rules acl.rules --count 10K --out acl.pcap
   warpswitch classify --rules acl.rules --pcap acl.pcap | sort | uniq -c";

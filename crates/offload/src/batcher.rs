@@ -1,4 +1,4 @@
-//! Collects packets into wide batches for a device and cuts the slices that its kernels read.
+//! Collects packets into wide batches for a device and copies the slices that its kernels read.
 //!
 //! # Synopsis
 //! `Batcher([SIZE N, TIMEOUT TIME, IDLE BOOL, DEPTH N, SLICES BOOL])`
@@ -7,7 +7,7 @@
 //! One input, one output; push. Emits wide batches: `SIZE` packets or more that pass the chain as
 //! one unit, with their slices and results. Only these elements accept them, in this order:
 //! `HostToDeviceMemcpy`, any number of device elements (`GPU…`), `DeviceToHostMemcpy`,
-//! `GPUCompletionQueue`, `Debatcher`. Behind the device elements a `Dispatcher` may begin branches,
+//! `GPUCompletionQueue`, `Debatcher`. After the device elements a `Dispatcher` may begin branches,
 //! each of device elements, which join at `DeviceToHostMemcpy`.
 //!
 //! # Configuration
@@ -17,15 +17,15 @@
 //! - `IDLE`: emits a partial wide batch as soon as no packet has arrived since the last run of the
 //!   task; default: false
 //! - `DEPTH`: wide batches in flight at a time, 1 to 256; default: 4. A source that is always ready
-//!   fills all of them, and packets that exceed the L2 cache cost twice as much
+//!   fills all of them; once packets in flight exceed the L2 cache, each costs twice as much
 //! - `SLICES`: sends only the slices that elements of the chain read; default: true. If false,
 //!   sends whole packets as well, to measure the cost
 //!
 //! The slices are the union of those that the elements of the chain read; a slice that several
-//! elements read is sent once. Packets that the `CHK_ANNO` or the branch of an element excludes
-//! have no slice for it, unless a member of the chain in front may write that annotation. The
-//! offset of a slice depends on the packet: fields are found behind VLAN tags, IP options and
-//! extension headers.
+//! elements read is sent once. A packet that an element skips, by its `CHK_ANNO` or on
+//! another branch, sends no slice for it, unless an earlier element of the chain may change that
+//! annotation. The offset of a slice depends on the packet: fields are found after VLAN tags, IP
+//! options and extension headers.
 //!
 //! # Handlers
 //! | name | | unit |

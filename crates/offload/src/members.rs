@@ -105,11 +105,11 @@ fn pass(
     wanted: &str,
     inputs: usize,
 ) -> Result<Option<usize>, String> {
-    let element = at.ok_or_else(|| format!("the chain ends where {wanted} was expected"))?;
+    let element = at.ok_or_else(|| format!("the chain ends where {wanted} is required"))?;
     enter(cx, element, inputs)?;
     let (found, name) = class_of(cx, element);
     if found != class {
-        return Err(format!("{name} is invalid here: {wanted} was expected"));
+        return Err(format!("expected {wanted} here, not {name}"));
     }
     Ok(next(cx, PortRef { element, port: 0 }))
 }

@@ -15,16 +15,16 @@ use crate::term;
 /// Which cache, and how work is divided among threads.
 #[derive(Args, Clone, Debug)]
 pub struct CacheArgs {
-    /// Flow cache in front of the engine
+    /// Rule cache in front of the engine
     #[arg(long, value_name = "NAME", default_value = "none", value_parser = cache_parser())]
     cache: CacheChoice,
 
-    /// Division of the work: 'fold' runs cache, engine and evolution on each thread
+    /// How threads share the cache: with 'fold' each has its own and derives its own rules
     #[arg(long, value_name = "PARTITION", default_value = "fold", value_parser = ["fold"],
           requires = "cache")]
     partition: String,
 
-    /// Most rules in the cache
+    /// Maximum number of rules in the cache
     #[arg(long, value_name = "N", default_value_t = StormOptions::default().cached_max as u64,
           value_parser = value_parser!(u64).range(CACHED_MAX_MIN as u64..=CACHED_MAX_MAX as u64),
           requires = "cache")]

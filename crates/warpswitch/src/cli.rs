@@ -40,7 +40,7 @@ Packets:
 Engines (all return identical results):
   linear       compares every rule in order: the reference
   linear-simd  the same, sixteen rules at a time
-  tuple        one cuckoo hash table per mask
+  tuple        tuple space search: one cuckoo hash table per mask
   bloom        the same, with a Bloom filter in front of each table
   maskhash     one open-addressing table per mask, ordered by smallest rule index
   hypercuts    a decision tree that cuts several fields at once
@@ -51,7 +51,7 @@ Engines (all return identical results):
 Exit codes:
   0  done
   1  failed: wrong engine result, unwritable output, exceeded limit
-  2  usage error or invalid input; nothing was written
+  2  usage error or invalid input; nothing was written, except by 'ids' before a bad frame
 
 Examples:
   warpswitch demo

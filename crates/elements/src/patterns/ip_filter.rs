@@ -39,8 +39,8 @@
 //! `/etc/services` and `/etc/protocols` work as well; their meaning depends on the machine.
 //!
 //! Requires the network header annotation, as set by `CheckIPHeader` or `MarkIPHeader`. If more
-//! than 16 patterns are about addresses, protocol, ports and flags only, these are looked up in a
-//! classifier, a batch at a time. The cost of all other patterns is linear in their number.
+//! than 16 patterns test only addresses, protocol, ports and flags, they are compiled into a
+//! classifier, which looks up a batch at a time. The cost of all other patterns is linear in their number.
 //!
 //! # Handlers
 //! | name | | unit |

@@ -55,7 +55,7 @@ impl Element for Tee {
         let mut outputs = None::<u32>;
         args.read_p("N", &mut outputs);
         if outputs.is_some_and(|n| n as usize != context.outputs) {
-            let message = format!("{} outputs are connected", context.outputs);
+            let message = format!("expected {}, the number of connected outputs", context.outputs);
             args.error_at("N", &message);
         }
         args.complete()

@@ -521,14 +521,14 @@ fn rejects_invalid_chains() {
         assert!(errors.contains(expected), "{config}: {errors}");
     };
     let tail = "DeviceToHostMemcpy -> GPUCompletionQueue -> Debatcher -> Discard;";
-    check("Idle -> Batcher -> Discard;", "HostToDeviceMemcpy was expected");
+    check("Idle -> Batcher -> Discard;", "expected HostToDeviceMemcpy here");
     check(
         &format!("Idle -> Batcher -> HostToDeviceMemcpy -> Counter -> {tail}"),
-        "a device element or DeviceToHostMemcpy was expected",
+        "expected a device element or DeviceToHostMemcpy here",
     );
     check(
         "Idle -> Batcher -> HostToDeviceMemcpy -> DeviceToHostMemcpy -> Debatcher -> Discard;",
-        "GPUCompletionQueue was expected",
+        "expected GPUCompletionQueue here",
     );
     let chain =
         |member: &str| format!("Idle -> Batcher -> HostToDeviceMemcpy -> {member} -> {tail}");
@@ -574,7 +574,7 @@ fn check_validates_chains() {
             Err(errors) => errors.to_click(),
         }
     };
-    assert!(check("Counter").contains("is invalid here"));
+    assert!(check("Counter").contains("here, not 'Counter"));
     let pair = |first: &str, second: &str| {
         check(&format!("a :: GPUIPLookup(0/0 0{first}) -> b :: GPUIPLookup(0/0 1{second})"))
     };

@@ -21,8 +21,8 @@ const LONG_ABOUT: &str = "\
 Find the winning rule for every packet of a trace or a capture.
 
 Prints one line for each packet, in input order: the 0-based index of the winning rule in file \
-order, or -1 if no rule matches. For a capture it is -1 also if the frame has no such key (an ARP \
-packet with IPv4 rules, for example); the summary counts the reasons.
+order, or -1 if no rule matches. For a capture it is -1 also if the frame lacks the fields of the \
+rules (an ARP packet with IPv4 rules, for example); the summary counts the reasons.
 
 A summary follows on the standard error stream. With --json it is an object on the standard \
 output, and the lines are written only to the destination of --out; with '--out - --json' the \
@@ -33,7 +33,7 @@ been validated: a file is renamed into place at the end, and the standard output
 temporary file if it is long). If the input itself is a stream ('-'), results for the packets of a \
 capture are written whenever the input has no more data for now.
 
---engine auto runs 'turbo' on the CPU and on the first GPU, and sends each batch to the cheaper \
+--engine auto runs 'turbo' on the CPU and on the first GPU, and sends each batch to the faster \
 one, by measurements at the start and by the times of earlier batches. Without a GPU it warns and \
 uses the CPU. The summary includes its decisions and their reasons. 'auto:host' uses a thread pool \
 in place of the GPU.

@@ -20,13 +20,13 @@ const BATCHER: &str = "SIZE 2048, IDLE true";
 /// Whether lookups are offloaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum OffloadChoice {
-    /// To a card, where that is cheaper, of sources whose packets meet no others; without a card,
-    /// and in simulated time, not at all
+    /// Use a GPU where it is faster, for sources whose packets do not mix with those of others;
+    /// never without a GPU or with --simtime
     #[default]
     Auto,
-    /// Not at all
+    /// Never offload
     Never,
-    /// All that can be
+    /// Offload all lookups and searches that can be
     Always,
 }
 
@@ -34,8 +34,7 @@ impl OffloadChoice {
     /// The sources that get a chain.
     fn sources(self) -> Sources {
         match self {
-            // Packets of sources that meet would come in another order than without: only who asks
-            // for it gets that.
+            // Packets of sources that meet would interleave differently: only on request.
             Self::Auto => Sources::Apart,
             Self::Never | Self::Always => Sources::All,
         }
@@ -45,12 +44,12 @@ impl OffloadChoice {
 /// What is offloaded, and where to.
 #[derive(Args, Clone, Debug, Default)]
 pub struct OffloadArgs {
-    /// Whether lookups of routes and rules, and searches of payloads, are done ahead on a device;
-    /// what leaves is the same, in the order of each source
+    /// When to offload route and rule lookups and payload searches to a device; the output is the
+    /// same, and packets of one source keep their order
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     pub offload: OffloadChoice,
 
-    /// The device: the first card, or a pool of threads that works as a card does
+    /// Device to offload to: the first GPU, or a pool of threads in its place
     #[arg(long, value_name = "DEVICE", default_value = "gpu", value_enum)]
     pub device: DeviceChoice,
 }
@@ -132,7 +131,7 @@ impl Offloading {
         let planned = plan(&mut changed, &loaded.ports, registry, BATCHER, wanted);
         if !has_work && planned.sources.is_empty() {
             if self.args.offload == OffloadChoice::Always {
-                term::note("nothing of this configuration can be done by a device");
+                term::note("nothing in this configuration can be offloaded");
             }
             return Ok(());
         }

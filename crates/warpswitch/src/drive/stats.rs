@@ -100,8 +100,7 @@ pub fn render_standing(router: &Router) -> String {
     match total {
         0 => String::new(),
         total => {
-            let verb = if total == 1 { "stands" } else { "stand" };
-            let head = format!("{} {verb} in the graph:", human::counted(total, "packet"));
+            let head = format!("{} still held in the graph:", human::counted(total, "packet"));
             format!("{}\n{}", paint(WARN, head), lines.collect::<String>())
         }
     }

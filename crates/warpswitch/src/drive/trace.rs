@@ -26,13 +26,13 @@ const ELEMENT_COLUMNS_MAX: usize = 44;
 /// Which packets are followed.
 #[derive(Args, Clone, Debug, Default)]
 pub struct TraceArgs {
-    /// End with the ways of the first N packets that sources give, 1,000 at most: which elements
-    /// each came to, and what became of it
+    /// At the end, print the paths of the first N packets, at most 1,000: elements visited and
+    /// outcome
     #[arg(long, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=TRACED_PACKETS_MAX as i64))]
     trace: Option<u32>,
 
-    /// The first packets that come to this element instead
+    /// Trace the first packets that reach this element instead
     #[arg(long, value_name = "ELEMENT", requires = "trace")]
     trace_at: Option<String>,
 }

@@ -65,8 +65,8 @@ macro_rules! integers {
         /// Decimal, `0` octal, `0x` hexadecimal, `0b` binary.
         impl FromArg for $kind {
             const EXPECTED: &str = match <$kind>::MIN {
-                0 => "a whole number from 0 up, as 20 or 0x14",
-                _ => "a whole number, as 20, -1 or 0x14",
+                0 => "a whole number from 0 up, such as 20 or 0x14",
+                _ => "a whole number, such as 20, -1 or 0x14",
             };
 
             fn from_arg(text: &str, _: &dyn Names) -> Result<Self, ArgError> {

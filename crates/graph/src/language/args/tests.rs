@@ -245,7 +245,7 @@ fn what_would_be_right_is_told_once_and_only_beside_an_error() {
     args.help("a line");
     args.help("a line");
     let wrong = args.complete().unwrap_err();
-    assert_eq!(wrong.help[0], "LIMIT takes a whole number from 0 up, as 20 or 0x14");
+    assert_eq!(wrong.help[0], "LIMIT takes a whole number from 0 up, such as 20 or 0x14");
     assert_eq!(wrong.help[1..], ["STOP takes true or false", "MORE takes true or false", "a line"]);
     assert_eq!(wrong.to_string().lines().count(), 3, "{wrong}");
     let mut args = Args::new("LIMIT 4294967296");

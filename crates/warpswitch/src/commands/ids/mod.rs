@@ -122,8 +122,8 @@ pub struct IdsArgs {
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "4M")]
     fragments_max: usize,
 
-    /// Already inspected bytes of a stream that a match may span [default: as many as the rules can
-    /// use, at most 2K]
+    /// Inspected bytes kept per stream, so that a match can cross segments [default: as many as
+    /// the rules can use, at most 2K]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     window: Option<usize>,
 

@@ -28,7 +28,7 @@ const EXAMPLES: &str = "\
 Examples:
   warpswitch generate rules --style acl --count 10K --out acl.rules
   warpswitch generate rules --family ipv6 --count 1K --format canonical
-  warpswitch generate rules --style fw --actions permit:deny=70:30,1 --out fw.rules
+  warpswitch generate rules --style fw --actions permit:deny=7:3,1 --out f.rules
   warpswitch generate rules --synthetic N=10K,C=64,F=16,Cm=4 --out s.rules";
 
 /// Generate a rule set

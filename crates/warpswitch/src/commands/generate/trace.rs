@@ -47,7 +47,7 @@ Examples:
   warpswitch generate trace --rules acl.rules --count 1M --out acl.trace
   warpswitch generate trace --rules acl.rules --point corner --out corners.trace
   warpswitch generate trace --rules acl.rules --locality 1,0.1 --out runs.trace
-  warpswitch generate trace --rules acl.rules --zipf 1.1 --shift-every 50ms --out zipf.trace
+  warpswitch generate trace --rules acl.rules --zipf 1.1 --out zipf.trace
 
   warpswitch generate rules --synthetic N=10K,C=64,F=16,Cm=4 --out s.rules
   warpswitch generate trace --synthetic N=10K,C=64,F=16,Cm=4 --out s.trace";

@@ -56,7 +56,7 @@ const EXAMPLES: &str = "\
 Examples:
   warpswitch bench graph
   warpswitch bench graph --cases null,router --batch 1,32,256 --source capture
-  warpswitch bench graph --cases routes --traffic uniform --keep bench-files --json";
+  warpswitch bench graph --cases routes --traffic uniform --keep files --json";
 
 /// Measure what configurations cost per packet
 #[derive(Args, Debug)]

@@ -40,7 +40,8 @@
 //!
 //! Requires the network header annotation, as set by `CheckIPHeader` or `MarkIPHeader`. If more
 //! than 16 patterns test only addresses, protocol, ports and flags, they are compiled into a
-//! classifier, which looks up a batch at a time. The cost of all other patterns is linear in their number.
+//! classifier, which looks up a batch at a time. The cost of all other patterns is linear in their
+//! number.
 //!
 //! # Handlers
 //! | name | | unit |

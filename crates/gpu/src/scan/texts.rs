@@ -21,8 +21,7 @@ use warpswitch_scan::PatternId;
 
 use super::ScanImage;
 use super::page::{
-    Cursor, FOUND_WORDS, Findings, PAGED_BYTES_MAX, PATTERN_ID, Page, UNIT_BYTES, bounds,
-    write_bytes,
+    Cursor, FOUND_WORDS, Findings, PATTERN_ID, Page, UNIT_BYTES, bounds, write_bytes,
 };
 use crate::image::abi::{NONE, PAGE_WORDS, TEXT_WORDS};
 

@@ -5,8 +5,8 @@
 //!   │                                                                   │
 //!   └─ common: the rules that span all cells, as a tree of their own    └─► … leaf: few rules
 //! ```
-//! A rule is a box, one interval a dimension (see [`dims`]). A node cuts its region into a grid of
-//! equal cells; a rule goes to every cell that its box meets. [`build`] tells how cuts are chosen
+//! A rule is a box, one interval a dimension (see `dims`). A node cuts its region into a grid of
+//! equal cells; a rule goes to every cell that its box meets. `build` tells how cuts are chosen
 //! and kept from multiplying the rules.
 //!
 //! # Invariants
@@ -15,7 +15,7 @@
 //!   are wider than their rules cost time, never truth.
 //! - N2: rules are numbered by precedence, so a smaller number wins; a tree whose best number does
 //!   not beat the best found so far is not entered.
-//! - N3: no path is longer than [`DEPTH_MAX`], which bounds the trees that wait in a walk.
+//! - N3: no path is longer than `DEPTH_MAX`, which bounds the trees that wait in a walk.
 //!
 //! # Source
 //! Singh, Baboescu, Varghese, Wang, "Packet classification using multidimensional cutting",

@@ -1,8 +1,8 @@
 //! Detects with Snort or Suricata rules in wide batches; the device searches the payloads.
 //!
 //! # Synopsis
-//! `GPUIDSMatcher(RULES FILE [FILE ...] [, OUT FILE, VARS "NAME=VALUE" ..., LINK LINK, FLOWS_MAX N,
-//! MEMORY_MAX BYTES, FRAGMENTS_MAX BYTES, WINDOW BYTES, PAYLOAD BYTES, ANNO PLACE,
+//! `GPUIDSMatcher(RULES FILE [FILE ...] [, OUT FILE, VARS "NAME=VALUE" ..., LINK LINK, STATE STATE,
+//! FLOWS_MAX N, MEMORY_MAX BYTES, FRAGMENTS_MAX BYTES, WINDOW BYTES, PAYLOAD BYTES, ANNO PLACE,
 //! CHK_ANNO PLACE=NUMBER])`,
 //! `GPUIDSMatcher(FOR ELEMENT [, LOOKUP N])`
 //!
@@ -10,8 +10,8 @@
 //! One input, one output; push. Accepts wide batches, see `Batcher`.
 //!
 //! # Configuration
-//! - `RULES`, `OUT`, `VARS`, `LINK`, `FLOWS_MAX`, `MEMORY_MAX`, `FRAGMENTS_MAX`, `WINDOW`,
-//!   `PAYLOAD`: as for `IDSMatcher`
+//! - `RULES`, `OUT`, `VARS`, `LINK`, `STATE`, `FLOWS_MAX`, `MEMORY_MAX`, `FRAGMENTS_MAX`,
+//!   `WINDOW`, `PAYLOAD`: as for `IDSMatcher`
 //! - `ANNO`: offset of the 4-byte annotation to write: 1 for packets that match a rule, 0 for
 //!   others; default: 44
 //! - `CHK_ANNO`: predicate; inspects only packets whose 4-byte annotation at `PLACE` is `NUMBER`,

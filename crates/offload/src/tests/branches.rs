@@ -87,7 +87,7 @@ fn gives_the_same_alerts_on_a_branch() {
     let in_line = format!("GPUSDNClassifier(DIRflows, MISS 2) -> {ids}, CHK_ANNO 40=1)");
     let in_line = chain("Batcher(IDLE true)", &in_line);
     let in_line = format!("FromDump(DIRin, STOP true) -> {in_line} -> Discard;");
-    let (expected, _) = detection::told(&folder, &in_line, None);
+    let (expected, _) = detection::alerts_of(&folder, &in_line, None);
     assert!(expected.matches("signature_id").count() > 300);
     assert!(!expected.contains("\"signature_id\":3,"), "a rule for UDP");
     let none = FaultPlan::default();
@@ -97,7 +97,7 @@ fn gives_the_same_alerts_on_a_branch() {
     let config = branched("Batcher(SIZE 100)", front, "Dispatcher", &branches);
     let config = format!("{config} -> Discard;").replace("IN,", "DIRin,");
     for offload in [None, Some(pool(none)), Some(pool(broken))] {
-        let (text, [on_device, _]) = detection::told(&folder, &config, offload.as_ref());
+        let (text, [on_device, _]) = detection::alerts_of(&folder, &config, offload.as_ref());
         assert_eq!(text, expected);
         let is_ready = offload.as_ref().is_some_and(|one| one.device().retired().is_none());
         assert!(!is_ready || on_device > 20, "{on_device}");
@@ -174,10 +174,10 @@ fn check_validates_branches() {
             "FOR of 'g :: GPUIPLookup' is not allowed on a branch",
         ),
     ] {
-        let told = messages(front, &format!("Dispatcher -> {rest}"));
-        assert!(told.contains(expected), "{rest}: {told}");
+        let messages = messages(front, &format!("Dispatcher -> {rest}"));
+        assert!(messages.contains(expected), "{rest}: {messages}");
     }
     let twice = "GPUIPLookup(0/0 0, ANNO 44) -> b :: GPUIPLookup(0/0 1, ANNO 44) -> d2h";
-    let told = messages(front, &format!("Dispatcher -> {twice}"));
-    assert!(told.contains("'b :: GPUIPLookup' overwrites ANNO 44 of"), "{told}");
+    let messages = messages(front, &format!("Dispatcher -> {twice}"));
+    assert!(messages.contains("'b :: GPUIPLookup' overwrites ANNO 44 of"), "{messages}");
 }

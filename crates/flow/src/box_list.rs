@@ -94,7 +94,7 @@ impl BoxList {
         self.bounds.answers.len()
     }
 
-    /// Whether there is no rule: every lookup misses.
+    /// Whether the list is empty: every lookup misses.
     pub fn is_empty(&self) -> bool {
         self.bounds.answers.is_empty()
     }

@@ -143,7 +143,7 @@ impl RuleIndex {
         self.store.len()
     }
 
-    /// Whether there is no rule.
+    /// Whether the index is empty.
     pub fn is_empty(&self) -> bool {
         self.store.is_empty()
     }

@@ -3,13 +3,13 @@
 //! ```text
 //! workers ─┬─ lookup ─► list, copy 0 or 1 ◄─ swap ─┬─ updater ─► evolving rules
 //!          └─ offer ──► slot ─────────── take ─────┘                 ▲
-//! writer ──── begin_change: remove what it touches ──────────────────┘
+//! writer ──── begin_change: remove overlaps ─────────────────────────┘
 //! ```
 //! # Invariants
 //! - S1: a region in the list has one answer under the rules of the classifier behind the cache,
 //!   at every moment while a reader holds the list.
-//! - S2: so a change first removes what it touches from the evolving rules and from the list, and
-//!   waits for the readers of the list before ([`StormCache::begin_change`]). Only then may the
+//! - S2: so a change first removes overlapping regions from the evolving rules and from the list,
+//!   and waits for the readers of the list before ([`StormCache::begin_change`]). Only then may the
 //!   classifier change. The updater's lock is held until the change is in the index as well
 //!   ([`PendingChange::finish`]), so nothing evolves under rules that are about to go.
 //! - S3: a reader classifies the misses of a batch while it holds the list. A batch thus sees one

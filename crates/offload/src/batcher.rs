@@ -135,7 +135,7 @@ pub struct Batcher {
     /// Whether members compute results for elements downstream of the chain.
     is_ahead: bool,
     /// Whether the retirement of the device was reported.
-    has_told: bool,
+    reported_retirement: bool,
     /// Whether packets arrived since the last run of the task.
     has_news: bool,
     /// Whether waiting packets leave as a partial wide batch.
@@ -180,7 +180,7 @@ impl Default for Batcher {
             offload: None,
             end: Vec::new(),
             is_ahead: false,
-            has_told: false,
+            reported_retirement: false,
             has_news: false,
             is_due: false,
             came: 0,
@@ -315,8 +315,8 @@ impl Batcher {
     fn is_ready(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(offload) = &self.offload else { return false };
         let cause = offload.device().retired();
-        if let (Some(cause), false) = (cause, self.has_told) {
-            self.has_told = true;
+        if let (Some(cause), false) = (cause, self.reported_retirement) {
+            self.reported_retirement = true;
             let name = cx.declaration();
             cx.say(&format!("{name}: device retired, lookups fall back to the CPU: {cause}"));
         }

@@ -285,9 +285,9 @@ impl Element for GpuIpForward {
         let others = [("EXPIRED", self.expired), ("BAD", self.bad), ("UNROUTED", self.unrouted)];
         let others = others.into_iter().filter(|(_, output)| *output != NO_OUTPUT);
         let others = others.map(|(name, output)| (name.to_owned(), output));
-        let mut told = annotated::beyond_outputs(cx, self.anno, others.chain(routes));
-        told.extend(self.predicate.and_then(|predicate| predicate.unwritten(cx)));
-        Ok(told)
+        let mut warnings = annotated::beyond_outputs(cx, self.anno, others.chain(routes));
+        warnings.extend(self.predicate.and_then(|predicate| predicate.unwritten(cx)));
+        Ok(warnings)
     }
 
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, batch: Batch) {

@@ -255,9 +255,9 @@ impl Element for GpuSdnClassifier {
         if self.target.is_some() {
             return Ok(strange);
         }
-        let mut told = annotated::beyond_outputs(cx, self.anno, self.own.named_outputs());
-        told.extend(self.predicate.and_then(|predicate| predicate.unwritten(cx)));
-        Ok(told)
+        let mut warnings = annotated::beyond_outputs(cx, self.anno, self.own.named_outputs());
+        warnings.extend(self.predicate.and_then(|predicate| predicate.unwritten(cx)));
+        Ok(warnings)
     }
 
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, batch: Batch) {

@@ -137,7 +137,7 @@ pub(super) fn of_chain(cx: &mut Context<'_>) -> Result<Vec<Member>, String> {
 
 /// Warnings about members whose results a later member overwrites.
 pub(super) fn overwritten(cx: &mut Context<'_>, members: &[Member]) -> Vec<String> {
-    let (mut told, mut before) = (Vec::new(), Vec::<(Member, Written)>::new());
+    let (mut warnings, mut before) = (Vec::new(), Vec::<(Member, Written)>::new());
     for member in members {
         let Some(Some(written)) = (member.class.written)(member.element, cx) else { continue };
         let hides = |(first, of_first): &&(Member, Written)| {
@@ -146,11 +146,11 @@ pub(super) fn overwritten(cx: &mut Context<'_>, members: &[Member]) -> Vec<Strin
         if let Some(&(first, _)) = before.iter().rev().find(hides) {
             let (first, second) = (name_of(cx, first.element), name_of(cx, member.element));
             let place = written.place;
-            told.push(format!("{second} overwrites ANNO {place} of {first}"));
+            warnings.push(format!("{second} overwrites ANNO {place} of {first}"));
         }
         before.push((*member, written));
     }
-    told
+    warnings
 }
 
 /// Checks that this element is a member of a chain.

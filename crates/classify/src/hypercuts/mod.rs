@@ -6,8 +6,8 @@
 //!   └─ common: the rules that span all cells, as a tree of their own    └─► … leaf: few rules
 //! ```
 //! A rule is a box, one interval a dimension (see `dims`). A node cuts its region into a grid of
-//! equal cells; a rule goes to every cell that its box meets. `build` tells how cuts are chosen
-//! and kept from multiplying the rules.
+//! equal cells; a rule goes to every cell that its box meets. `build` chooses the cuts and
+//! limits how often a rule is copied.
 //!
 //! # Invariants
 //! - N1: every rule that a key matches, and that no better rule hides, is in the leaf that the key

@@ -511,7 +511,7 @@ impl FromDump {
         if self.filename == "-" { "<stdin>" } else { &self.filename }
     }
 
-    /// Starts over with the first frame. Times of the arguments stay what they are.
+    /// Restarts at the first frame. The configured times do not change.
     fn rewind(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
         if self.filesize.is_none() {
             return Err(format!("{}: a stream cannot be read again", self.shown()));

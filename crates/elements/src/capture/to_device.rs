@@ -122,7 +122,7 @@ impl ToDevice {
         true
     }
 
-    /// Sends what is pending, or what it pulls, to the interface.
+    /// Sends the pending packets, or pulled ones, to the interface.
     fn transmit(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(port) = &mut self.port else { return false };
         let pending = self.pending.take();

@@ -17,8 +17,9 @@ const CONNECTIONS: (&str, &str) = ("CUDA_DEVICE_MAX_CONNECTIONS", "32");
 fn request_connections() {
     let (name, count) = CONNECTIONS;
     if env::var_os(name).is_none() {
-        // SAFETY: the library that reads the variable is not loaded yet, `std` guards all other
-        // reads of this process, and devices are opened before any worker starts.
+        // SAFETY: `std` serialises its own accesses; the one foreign reader, the driver, is loaded
+        // after this call, and no other library that reads the environment is called while a
+        // device is opened.
         unsafe { env::set_var(name, count) };
     }
 }

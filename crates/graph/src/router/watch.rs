@@ -35,7 +35,7 @@ pub enum Readiness {
 pub struct Watch {
     /// The descriptor.
     pub fd: Arc<OwnedFd>,
-    /// What it is to be ready for.
+    /// The readiness that wakes the element.
     pub readiness: Readiness,
     element: u32,
 }

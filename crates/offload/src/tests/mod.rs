@@ -80,8 +80,9 @@ impl Folder {
             let to = file(&format!("out{way}"));
             config += &format!("way{way} :: {store} -> ToDump({to}, SNAPLEN 0);\n");
         }
-        let chains = chains.replace("FLOWS", &file("flows")).replace("ROUTES", ROUTES);
-        config + &chains.replace("IN", &file("in"))
+        // Shortest name first: the random name of the folder may contain "IN".
+        let chains = chains.replace("IN", &file("in"));
+        config + &chains.replace("FLOWS", &file("flows")).replace("ROUTES", ROUTES)
     }
 }
 
@@ -610,8 +611,8 @@ fn warns_of_a_classifier_downstream_of_strip() {
                 "FromDump(IN, STOP true) -> {before} -> {classifier} -> Discard;
                 {by}[1] -> Discard;"
             );
-            let config = config.replace("FLOWS", &folder.file("flows"));
-            let (_, transcript) = run(&config.replace("IN", &folder.file("in")), None);
+            let config = config.replace("IN", &folder.file("in"));
+            let (_, transcript) = run(&config.replace("FLOWS", &folder.file("flows")), None);
             let said = transcript.said();
             let told = "keys are extracted from the wrong bytes: none of the first";
             assert_eq!(said.matches(told).count(), usize::from(is_told), "{classifier}: {said}");

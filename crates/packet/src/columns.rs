@@ -55,6 +55,8 @@ enum Values {
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Columns {
+    /// Whether anything is set. Most batches have no columns and look at nothing else here.
+    is_used: bool,
     /// Annotations of four bytes, by place. No two overlap.
     annotations: Vec<(usize, Values)>,
     /// Where IP headers begin in the data, if they were found.
@@ -82,11 +84,20 @@ fn overlap(one: usize, other: usize) -> bool {
 impl Columns {
     /// Whether there is any, but for lengths.
     pub(crate) fn is_empty(&self) -> bool {
-        self.annotations.is_empty() && self.header_at.is_none() && self.results.is_empty()
+        !self.is_used
+            || self.annotations.is_empty() && self.header_at.is_none() && self.results.is_empty()
     }
 
+    #[inline]
     pub(crate) fn clear(&mut self) {
-        let Self { annotations, spare, headers, results, lens, header_at } = self;
+        if self.is_used {
+            self.clear_used();
+        }
+    }
+
+    fn clear_used(&mut self) {
+        let Self { is_used, annotations, spare, headers, results, lens, header_at } = self;
+        *is_used = false;
         for (_, values) in annotations.drain(..) {
             if let Values::Each(mut values) = values {
                 values.clear();
@@ -120,6 +131,7 @@ impl Columns {
         if self.annotations.iter().any(|(own, _)| overlap(*own, at)) {
             return false;
         }
+        self.is_used = true;
         let place = self.annotations.iter().position(|(own, _)| *own == at);
         if place.is_none() && self.annotations.len() == ANNOTATIONS_MAX {
             return false;
@@ -149,7 +161,7 @@ impl Columns {
 
     /// Sets where IP headers begin, and of each its bytes and those behind its packet's end.
     pub(crate) fn set_headers(&mut self, at: u32, headers: impl Iterator<Item = (u8, u32)>) {
-        self.header_at = Some(at);
+        (self.is_used, self.header_at) = (true, Some(at));
         self.headers.clear();
         let word = |(bytes, behind): (u8, u32)| behind << HEADER_BITS | u32::from(bytes);
         self.headers.extend(headers.map(word));
@@ -161,11 +173,13 @@ impl Columns {
     }
 
     pub(crate) fn set_results(&mut self, results: &[[CachedResult; CACHED_RESULTS]]) {
+        self.is_used = true;
         self.results.clear();
         self.results.extend_from_slice(results);
     }
 
     pub(crate) fn set_lens(&mut self, lens: impl Iterator<Item = u32>) {
+        self.is_used = true;
         self.lens.clear();
         self.lens.extend(lens);
     }
@@ -187,7 +201,14 @@ impl Columns {
     }
 
     /// Gives packets what columns have for them.
+    #[inline]
     pub(crate) fn write_to(&self, packets: &mut [Packet]) {
+        if self.is_used {
+            self.write_used(packets);
+        }
+    }
+
+    fn write_used(&self, packets: &mut [Packet]) {
         if let Some(at) = self.header_at {
             for (packet, &word) in packets.iter_mut().zip(&self.headers) {
                 packet.take((word >> HEADER_BITS) as usize);
@@ -224,6 +245,7 @@ impl Columns {
     /// Adds those of `other_count` packets behind those of `count`, which are
     /// [alike](Columns::is_like).
     pub(crate) fn append(&mut self, count: usize, other: &Self, other_count: usize) {
+        self.is_used |= other.is_used;
         let Self { annotations, spare, headers, results, lens, .. } = self;
         for (at, values) in annotations {
             let (_, behind) = other.annotations.iter().find(|(own, _)| own == at).expect("alike");
@@ -257,6 +279,7 @@ impl Columns {
                 from.truncate(start);
             }
         }
+        to.is_used = self.is_used;
         for (at, values) in &mut self.annotations {
             let last = match values {
                 Values::All(value) => Values::All(*value),
@@ -284,6 +307,7 @@ impl Columns {
         pick: impl Fn(&[u32], &mut Vec<u32>),
         to: &mut Self,
     ) {
+        to.is_used = self.is_used;
         for (at, values) in &self.annotations {
             let picked = match (values, only) {
                 (Values::All(value), _) => Values::All(*value),

@@ -41,9 +41,9 @@ pub enum Sources {
     /// All that lead to lookups. Where packets of several sources, or of several paths of one
     /// source through queues, meet, chains change their relative order.
     All,
-    /// Those whose packets meet neither packets of other sources nor packets that took another path
-    /// around a queue: chains change no order.
-    Apart,
+    /// Those whose packets meet no packets of the same source that took another path around a
+    /// queue: the packets of each source keep their order.
+    Ordered,
 }
 
 /// The chains inserted into a graph.
@@ -101,7 +101,7 @@ pub fn plan(
         .map(|source| (source, reached(source)))
         .filter(|(_, lookups)| !lookups.is_empty())
         .filter(|(source, _)| !has_ways_that_meet(&ports[*source], &flow, *source))
-        .filter(|(source, _)| wanted == Sources::All || is_apart(graph, ports, &flow, *source))
+        .filter(|(source, _)| wanted == Sources::All || is_ordered(ports, &flow, *source))
         .collect();
     let name = |graph: &FlatGraph, idx: usize| graph.elements[idx].name.clone();
     if graph.elements.iter().any(|element| element.class == "Batcher") {
@@ -156,21 +156,22 @@ fn has_ways_that_meet(ports: &ElementPorts, flow: &Flow, source: usize) -> bool 
     })
 }
 
-/// Whether all elements downstream of `source`, even beyond queues, get packets only from it and on
-/// one path. Where direct and queued packets meet, or an element pulls from several queues, the
-/// order depends on timing.
-fn is_apart(graph: &FlatGraph, ports: &[ElementPorts], flow: &Flow, source: usize) -> bool {
+/// Whether a chain downstream of `source` changes the order of no source's packets: neither of its
+/// own, nor of those that reach it through a queue.
+fn is_ordered(ports: &[ElementPorts], flow: &Flow, source: usize) -> bool {
+    let sources = (0..ports.len()).filter(|&element| ports[element].is_push_source());
+    sources.into_iter().all(|other| {
+        let own = flow.downstream(other, None, |_| false);
+        let is_upstream = other == source || own.into_iter().any(|element| element == source);
+        !is_upstream || keeps_order(ports, flow, other)
+    })
+}
+
+/// Whether the packets of `source` have one path, even beyond queues. Where direct and queued
+/// packets meet, or an element pulls from several queues, their order depends on timing.
+fn keeps_order(ports: &[ElementPorts], flow: &Flow, source: usize) -> bool {
     let mut own: BTreeSet<usize> = flow.downstream(source, None, |_| false).into_iter().collect();
     own.insert(source);
-    let is_known =
-        |element: usize| own.contains(&element) || graph.elements[element].class == "Idle";
-    let comes_from_own = |&element: &usize| {
-        let mut inputs = (0..ports[element].inputs.len()).map(|port| PortRef { element, port });
-        inputs.all(|input| flow.origins(input).iter().all(|from| is_known(from.element)))
-    };
-    if !own.iter().filter(|&&element| element != source).all(comes_from_own) {
-        return false;
-    }
     let takes_from_several = |element: usize| {
         let pulled = ports[element].inputs.iter().filter(|input| **input == Processing::Pull);
         pulled.count() > 1
@@ -321,47 +322,44 @@ mod tests {
     }
 
     #[test]
-    fn skips_sources_whose_packets_meet_others() {
-        let apart = |config: &str| planned_for(config, Sources::Apart).0.sources;
+    fn keeps_the_order_of_each_source() {
+        let ordered = |config: &str| planned_for(config, Sources::Ordered).0.sources;
         let rt = "StaticIPLookup(0/0 0)";
         let two = format!(
             "a :: InfiniteSource -> {rt} -> qa :: Queue -> ua :: Unqueue -> Discard;
             b :: InfiniteSource -> {rt} -> qb :: Queue -> ub :: Unqueue -> Discard;"
         );
-        assert_eq!(apart(&two), names(&["a", "b"]));
-        // They meet in a queue, before or after their lookups, or at an element that pulls.
-        assert_eq!(apart(&format!("{two} InfiniteSource -> qb;")), names(&["a"]));
+        assert_eq!(ordered(&two), names(&["a", "b"]));
+        // Packets of several sources may meet: in a queue, or as replies from another way.
+        assert_eq!(ordered(&format!("{two} InfiniteSource -> qb;")), names(&["a", "b"]));
         let meet = two.replace("qb :: Queue -> ub :: Unqueue", "qa");
-        assert_eq!(apart(&meet), names(&[]));
-        let pulled = format!(
-            "InfiniteSource -> {rt} -> Queue -> s :: RoundRobinSched -> Unqueue -> Discard;
-            InfiniteSource -> Queue -> [1] s;"
-        );
-        assert_eq!(apart(&pulled), names(&[]));
+        assert_eq!(ordered(&meet), names(&["a", "b"]));
+        let router = "in0 :: InfiniteSource, in1 :: InfiniteSource
+            -> check :: CheckIPHeader -> rt :: StaticIPLookup(0/0 0, 1/8 1) -> q0 :: Queue
+            -> Discard; rt[1] -> q1 :: Queue -> Discard;
+            check[1] -> ICMPError(1.1.1.1, parameterproblem) -> rt; in0 -> check;";
+        assert_eq!(ordered(router), names(&["in0", "in1"]));
         // Some packets of a source bypass those in a queue.
         let round = format!(
             "InfiniteSource -> t :: Tee -> Queue -> Unqueue -> {rt} -> c :: Counter -> Discard;
             t[1] -> c;"
         );
-        assert_eq!(apart(&round), names(&[]));
+        assert_eq!(ordered(&round), names(&[]));
         let round = format!(
             "InfiniteSource -> {rt} -> t :: Tee -> Queue -> Unqueue -> c :: Counter -> Discard;
             t[1] -> c;"
         );
-        assert_eq!(apart(&round), names(&[]));
+        assert_eq!(ordered(&round), names(&[]));
         let several = format!(
             "InfiniteSource -> {rt} -> t :: Tee -> Queue -> s :: RoundRobinSched -> Unqueue
             -> Discard; t[1] -> Queue -> [1] s;"
         );
-        assert_eq!(apart(&several), names(&[]));
+        assert_eq!(ordered(&several), names(&[]));
         let queues = format!(
             "a :: InfiniteSource -> {rt} -> t :: Tee -> Queue -> Unqueue -> Discard;
             t[1] -> Queue -> Discard;"
         );
-        assert_eq!(apart(&queues), names(&["a"]));
-        // `Idle` emits nothing.
-        let idle = format!("a :: InfiniteSource -> rt :: {rt} -> Discard; Idle -> rt;");
-        assert_eq!(apart(&idle), names(&["a"]));
+        assert_eq!(ordered(&queues), names(&["a"]));
     }
 
     #[test]
@@ -372,7 +370,7 @@ mod tests {
                 -> Discard; f[1] -> {end};"
             )
         };
-        for wanted in [Sources::All, Sources::Apart] {
+        for wanted in [Sources::All, Sources::Ordered] {
             let (met, _) = planned_for(&config("c"), wanted);
             assert_eq!(met, Planned::default());
             let (apart, _) = planned_for(&config("Discard"), wanted);

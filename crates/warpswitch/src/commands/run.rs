@@ -31,8 +31,8 @@ the reason), sent it or still holds it. Packets created from another packet, suc
 fragments and ICMP errors, have paths of their own.
 
 --offload moves lookups of routes and rules and payload searches to a device. The output is the \
-same; with 'always', packets of different sources may interleave differently. --stats shows where \
-each lookup ran.
+same, but packets of different sources may interleave differently. --stats shows where each lookup \
+ran.
 
 With --control, clients can read and write handlers during the run: 'warpswitch top' shows the \
 activity of each element, and any client of Click's ControlSocket may connect. The run then \

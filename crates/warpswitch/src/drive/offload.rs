@@ -20,8 +20,8 @@ const BATCHER: &str = "SIZE 2048, IDLE true";
 /// Whether lookups are offloaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum OffloadChoice {
-    /// Use a GPU where it is faster, for sources whose packets do not mix with those of others;
-    /// never without a GPU or with --simtime
+    /// Use a GPU where it is faster and the packets of each source keep their order; never without
+    /// a GPU or with --simtime
     #[default]
     Auto,
     /// Never offload
@@ -34,8 +34,7 @@ impl OffloadChoice {
     /// The sources that get a chain.
     fn sources(self) -> Sources {
         match self {
-            // Packets of sources that meet would interleave differently: only on request.
-            Self::Auto => Sources::Apart,
+            Self::Auto => Sources::Ordered,
             Self::Never | Self::Always => Sources::All,
         }
     }
@@ -45,7 +44,7 @@ impl OffloadChoice {
 #[derive(Args, Clone, Debug, Default)]
 pub struct OffloadArgs {
     /// When to offload route and rule lookups and payload searches to a device; the output is the
-    /// same, and packets of one source keep their order
+    /// same, but packets of different sources may interleave differently
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     pub offload: OffloadChoice,
 

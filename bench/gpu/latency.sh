@@ -20,7 +20,7 @@ through() {
 		body=$(serial "$app")
 	else
 		options=(--offload always --device "$device")
-		body=$(chain "$app" "SIZE $size, DEPTH $depth, TIMEOUT ${timeout_us}us")
+		body=$(chain "$app" "SIZE $size, DEPTH $depth, DELAY_MAX ${timeout_us}us")
 	fi
 	{
 		echo "elementclass App { input -> ${body//-> Discard/-> output} }"

@@ -416,7 +416,7 @@ fn a_card_that_works_keeps_its_deadline() {
     let spec = RulesetSpec { style: Style::Fw, family: Family::Ipv4, rules: 2000, seed: 1 };
     let ruleset = spec.generate();
     let keys = dense::keys_near(&ruleset, 200_000, 3);
-    let auto = AutoOptions { delay: None, now };
+    let auto = AutoOptions { delay_max: None, now };
     let options = BuildOptions::default();
     let engine = AutoEngine::build(Some(&device), &ruleset, &options, auto).unwrap();
     let mut first = Vec::new();

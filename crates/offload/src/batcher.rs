@@ -1,7 +1,7 @@
 //! Collects packets into wide batches for a device and copies the slices that its kernels read.
 //!
 //! # Synopsis
-//! `Batcher([SIZE N, TIMEOUT TIME, IDLE BOOL, DEPTH N, SLICES BOOL])`
+//! `Batcher([SIZE N, DELAY_MAX TIME, IDLE BOOL, DEPTH N, SLICES BOOL])`
 //!
 //! # Ports
 //! One input, one output; push. Emits wide batches: `SIZE` packets or more that pass the chain as
@@ -13,7 +13,8 @@
 //! # Configuration
 //! - `SIZE`: packets of a wide batch, 1 to 65536; default: 1024. Incoming batches stay whole, so a
 //!   wide batch may have up to 255 packets more
-//! - `TIMEOUT`: longest time that a packet waits for a wide batch to fill; default: 1ms
+//! - `DELAY_MAX`: longest time that a packet waits for a wide batch to fill; default: 1ms. `TIMEOUT`
+//!   means the same
 //! - `IDLE`: emits a partial wide batch as soon as no packet has arrived since the last run of the
 //!   task; default: false
 //! - `DEPTH`: wide batches in flight at a time, 1 to 256; default: 4. A source that is always ready
@@ -110,7 +111,7 @@ struct Open {
 #[derive(Debug)]
 pub struct Batcher {
     size: u32,
-    timeout: Duration,
+    delay_max: Duration,
     by_idle: bool,
     depth: u32,
     by_slices: bool,
@@ -165,7 +166,7 @@ impl Default for Batcher {
     fn default() -> Self {
         Self {
             size: 1024,
-            timeout: Duration::from_millis(1),
+            delay_max: Duration::from_millis(1),
             by_idle: false,
             depth: 4,
             by_slices: true,
@@ -622,7 +623,8 @@ impl Element for Batcher {
         _context: &ConfigureContext<'_>,
     ) -> Result<(), ArgsError> {
         args.read("SIZE", &mut self.size)
-            .read("TIMEOUT", &mut self.timeout)
+            .read("TIMEOUT", &mut self.delay_max)
+            .read("DELAY_MAX", &mut self.delay_max)
             .read("IDLE", &mut self.by_idle)
             .read("DEPTH", &mut self.depth)
             .read("SLICES", &mut self.by_slices);
@@ -682,8 +684,8 @@ impl Element for Batcher {
             return self.pass(cx, batch);
         }
         if self.queued == 0 && !self.is_due {
-            let timeout = i64::try_from(self.timeout.as_nanos()).unwrap_or(i64::MAX);
-            cx.set_timer(TIMEOUT, Time(cx.now().0.saturating_add(timeout)));
+            let delay_max = i64::try_from(self.delay_max.as_nanos()).unwrap_or(i64::MAX);
+            cx.set_timer(TIMEOUT, Time(cx.now().0.saturating_add(delay_max)));
         }
         self.came += batch.len() as u64;
         self.queued += batch.len();

@@ -105,8 +105,8 @@ pub struct DeviceArgs {
     pub hang_after_ms: Option<usize>,
 
     /// Maximum time of a batch with 'auto', such as 100us or 2ms; longer batches are split
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    pub delay: Option<Duration>,
+    #[arg(long, alias = "delay", value_name = "TIME", value_parser = parse_time)]
+    pub delay_max: Option<Duration>,
 
     /// Batch from which on the thread pool stops responding, for tests of the fallback
     #[arg(long, value_name = "N", hide = true)]
@@ -159,8 +159,8 @@ impl EngineChoice {
     /// # Errors
     /// What is missing for a card; options that mean nothing to the engine.
     pub fn open(self, args: &DeviceArgs) -> anyhow::Result<OpenEngine> {
-        if args.delay.is_some() && !matches!(self, Self::Auto(_)) {
-            let message = "--delay requires '--engine auto', which chooses the batch length";
+        if args.delay_max.is_some() && !matches!(self, Self::Auto(_)) {
+            let message = "--delay-max requires '--engine auto', which chooses the batch length";
             return Err(bad_input(message.to_owned()));
         }
         Ok(match self {
@@ -173,7 +173,7 @@ impl EngineChoice {
                 let opened = device.open_with(args).inspect_err(|missing| {
                     term::note(format!("auto: no usable GPU ({missing}); using the CPU"));
                 });
-                OpenEngine::Auto(opened.ok(), args.delay)
+                OpenEngine::Auto(opened.ok(), args.delay_max)
             }
         })
     }
@@ -224,7 +224,7 @@ impl OpenEngine {
             }
             Self::Auto(device, delay) => {
                 let start = Instant::now();
-                let auto = AutoOptions { delay: *delay, now };
+                let auto = AutoOptions { delay_max: *delay, now };
                 let engine = AutoEngine::build(device.as_ref(), ruleset, options, auto)
                     .context("cannot build 'turbo' for cores and device")?;
                 let auto = Some(Auto { policy: engine.policy(), piece_len: engine.piece_len() });

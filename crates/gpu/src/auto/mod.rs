@@ -29,7 +29,7 @@ const ROUNDS: usize = 4;
 #[derive(Clone, Copy, Debug)]
 pub struct AutoOptions {
     /// The longest that a piece of a batch may take, as far as its length decides it.
-    pub delay: Option<Duration>,
+    pub delay_max: Option<Duration>,
     /// The time since some moment that stays the same.
     pub now: fn() -> Duration,
 }
@@ -71,7 +71,7 @@ impl AutoEngine {
             _ => Vec::new(),
         };
         let policy = Arc::new(Policy::new(of_cores, of_device));
-        let piece_len = auto.delay.map_or(usize::MAX, |delay| policy.batch_len(delay));
+        let piece_len = auto.delay_max.map_or(usize::MAX, |delay_max| policy.batch_len(delay_max));
         Ok(Self { cores, device, policy, now: auto.now, piece_len })
     }
 
@@ -254,7 +254,7 @@ mod tests {
         START.get_or_init(Instant::now).elapsed()
     }
 
-    const AUTO: AutoOptions = AutoOptions { delay: None, now };
+    const AUTO: AutoOptions = AutoOptions { delay_max: None, now };
 
     fn pool(faults: Option<FaultPlan>) -> Arc<Device> {
         let start = &mut |worker| _ = thread::spawn(worker);
@@ -323,7 +323,7 @@ mod tests {
         let options = BuildOptions::default();
         let pools = [None, Some(pool(None)), Some(pool(Some(error)))];
         for device in &pools {
-            let auto = AutoOptions { delay: Some(Duration::from_micros(200)), ..AUTO };
+            let auto = AutoOptions { delay_max: Some(Duration::from_micros(200)), ..AUTO };
             let engine = AutoEngine::build(device.as_ref(), &ruleset, &options, auto).unwrap();
             assert!(engine.piece_len().is_power_of_two());
             let mut out = vec![RuleId(7); keys.len()];

@@ -206,7 +206,7 @@ fn agree(folder: &Folder, config: impl Fn(&str) -> String, taken: &[&str]) {
         "Batcher(IDLE true)",
         "Batcher(SIZE 100, DEPTH 3)",
         "Batcher(SIZE 13, DEPTH 1, SLICES false)",
-        "Batcher(SIZE 65536, TIMEOUT 1us)",
+        "Batcher(SIZE 65536, DELAY_MAX 1us)",
     ];
     for batcher in batchers {
         let config = folder.config(&config(batcher));

@@ -259,7 +259,8 @@ fn workers_write_one_log() {
         let registry = warpswitch_elements::registry();
         let made = Router::new(loaded(text), &registry, options());
         let mut router = made.map_err(|errors| errors.to_click()).expect("it is right");
-        router.use_workers(Workers { count, start: |_, work| std::thread::spawn(work) });
+        let start = |_, work| std::thread::spawn(work);
+        router.use_workers(Workers { count, start, sleeper: || None });
         router.trace(500, None).expect("it begins");
         router.run(&mut RealHost(Instant::now()));
         router.finish().map_err(|errors| errors.to_click()).expect("the run finishes");

@@ -67,7 +67,8 @@ fn router(config: &str, count: usize) -> (Router, Transcript) {
     let made = Router::new(loaded(config), &warpswitch_elements::registry(), options(&transcript));
     let mut router =
         made.map_err(|errors| errors.to_click()).unwrap_or_else(|errors| panic!("{errors}"));
-    router.use_workers(Workers { count, start: |_, work| std::thread::spawn(work) });
+    let start = |_, work| std::thread::spawn(work);
+    router.use_workers(Workers { count, start, sleeper: || None });
     (router, transcript)
 }
 

@@ -25,7 +25,7 @@ pub use files::FileId;
 pub use handler::{HandlerError, HandlerSpec};
 pub use names::NameTable;
 pub use router::{
-    Clock, Ended, Host, PacketLook, Readiness, Router, RouterOptions, StartWorker, Stats,
+    Clock, Ended, Host, PacketLook, Readiness, Router, RouterOptions, Sleeper, StartWorker, Stats,
     TRACED_PACKETS_MAX, TracedElement, TracedEnd, TracedHop, TracedPacket, TracedWay, Watch,
     Workers,
 };

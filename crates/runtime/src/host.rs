@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use warpswitch_graph::language::Diagnostics;
-use warpswitch_graph::{Clock, Ended, Host, Readiness, Router, Time, Watch};
+use warpswitch_graph::{Clock, Ended, Host, Router, Time, Watch};
 
 use crate::clock::RunClock;
 use crate::environment::Environment;
@@ -14,6 +14,7 @@ use crate::progress::ProgressReporter;
 use crate::reconfigure::{ReconfigurableRouter, RouterFactory};
 use crate::requests::RequestQueue;
 use crate::signals::SignalEvent;
+use crate::sleeper::poll_fd;
 use crate::stats::RunEnd;
 
 /// Interval between two polls of sockets and signals while tasks run.
@@ -180,13 +181,7 @@ impl SystemHost {
         if let Some(requests) = &self.requests {
             fds.push(PollFd::new(requests.wake_fd(), PollFlags::IN));
         }
-        fds.extend(watches.iter().map(|watch| {
-            let flags = match watch.readiness {
-                Readiness::Readable => PollFlags::IN,
-                Readiness::Writable => PollFlags::OUT,
-            };
-            PollFd::new(&watch.fd, flags)
-        }));
+        fds.extend(watches.iter().map(poll_fd));
         poll(&mut fds, timeout).is_ok_and(|ready| ready > 0)
     }
 

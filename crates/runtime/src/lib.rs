@@ -55,6 +55,7 @@ mod reconfigure;
 mod requests;
 mod run;
 mod signals;
+mod sleeper;
 mod stats;
 mod streams;
 pub mod threads;

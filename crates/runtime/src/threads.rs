@@ -7,6 +7,8 @@ use std::thread::JoinHandle;
 use core_affinity::CoreId;
 use warpswitch_graph::{Router, Workers};
 
+use crate::sleeper::PollSleeper;
+
 /// Cores that this process may run on, at least one. Read once, before any thread is pinned: a
 /// pinned thread sees only its own core.
 pub fn cores() -> &'static [Option<CoreId>] {
@@ -43,7 +45,7 @@ pub fn core_for(idx: usize) -> Option<CoreId> {
 pub fn use_workers(router: &mut Router, workers: usize) {
     if workers > 1 {
         pin(0);
-        router.use_workers(Workers { count: workers, start });
+        router.use_workers(Workers { count: workers, start, sleeper: PollSleeper::make });
     }
 }
 

@@ -130,7 +130,8 @@ fn source_count_sums_the_copies_of_all_workers() {
     let loaded = loaded.expect("the configuration is valid");
     let router = Router::new(loaded, &registry(), options());
     let mut router = router.map_err(|errors| errors.to_click()).expect("it starts");
-    router.use_workers(Workers { count: 2, start: |_, work| std::thread::spawn(work) });
+    let start = |_, work| std::thread::spawn(work);
+    router.use_workers(Workers { count: 2, start, sleeper: || None });
     router.run(&mut RealHost(Instant::now()));
     assert_eq!(read(&mut router, "s.top"), "10.0.0.2 5000\n10.0.0.1 3000");
 }

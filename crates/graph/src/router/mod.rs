@@ -37,7 +37,7 @@ use team::Team;
 pub use trace::{
     PacketLook, TRACED_PACKETS_MAX, TracedElement, TracedEnd, TracedHop, TracedPacket, TracedWay,
 };
-pub use watch::{Readiness, Watch};
+pub use watch::{Readiness, Sleeper, Watch};
 pub use worker::Stats;
 use worker::Worker;
 
@@ -103,6 +103,9 @@ pub struct Workers {
     pub count: usize,
     /// Starts the thread of a worker, which does the work that it is given and ends.
     pub start: StartWorker,
+    /// Makes what a worker sleeps by while it waits for descriptors. Without one it looks at them
+    /// several thousand times a second.
+    pub sleeper: fn() -> Option<Arc<dyn Sleeper>>,
 }
 
 /// Starts a thread for the worker of this number, for this work.

@@ -24,12 +24,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use warpswitch_packet::sync::{Handoff, Rested};
+use warpswitch_packet::sync::{Bell, Handoff, Rested};
 use warpswitch_packet::{Batch, Depot};
 
 use super::plan::{self, Home};
 use super::random::Random;
-use super::watch::{self, Watch};
+use super::watch::{self, Sleeper, Watch};
 use super::worker::{Stats, Worker};
 use super::{Clock, Host, Router, Workers};
 use crate::context::{Blueprint, Console, Context, Shared};
@@ -59,10 +59,12 @@ pub(crate) enum Message {
 }
 
 /// What a worker knows of the others, during a shift.
+#[derive(Clone)]
 pub(crate) struct Link {
     worker: usize,
     homes: Arc<[Home]>,
     handoff: Arc<Handoff<Message>>,
+    sleeper: Option<Arc<dyn Sleeper>>,
 }
 
 impl Link {
@@ -129,6 +131,10 @@ impl Console for Relay {
     }
 }
 
+fn bell_of(sleeper: Arc<dyn Sleeper>) -> Bell {
+    Box::new(move || sleeper.wake())
+}
+
 /// Stands where an element is that another worker runs.
 struct Absent;
 
@@ -172,6 +178,8 @@ struct Mate {
 pub(super) struct Team {
     homes: Arc<[Home]>,
     handoff: Arc<Handoff<Message>>,
+    /// What worker 0 sleeps by.
+    sleeper: Option<Arc<dyn Sleeper>>,
     mates: Vec<Mate>,
 }
 
@@ -185,13 +193,16 @@ impl Team {
         if !homes.iter().any(is_elsewhere) {
             return None;
         }
-        let handoff = Arc::new(Handoff::new(count));
+        let sleepers: Vec<_> = (0..count).map(|_| (workers.sleeper)()).collect();
+        let bells = sleepers.iter().map(|sleeper| sleeper.clone().map(bell_of)).collect();
+        let handoff = Arc::new(Handoff::with_bells(bells));
         let depot = Arc::new(Depot::default());
         router.worker.pool.use_depot(depot.clone());
         let mate = |worker| {
             let (orders, to_do) = channel();
             let (done, answers) = channel();
-            let link = Link { worker, homes: homes.clone(), handoff: handoff.clone() };
+            let (homes, handoff) = (homes.clone(), handoff.clone());
+            let link = Link { worker, homes, handoff, sleeper: sleepers[worker].clone() };
             let (blueprint, depot) = (router.shared.blueprint.clone(), depot.clone());
             let (seed, ticks) = (router.worker.seed_for(worker), router.worker.ticks);
             let is_full = router.worker.is_full.clone();
@@ -207,11 +218,13 @@ impl Team {
             Mate { orders: Some(orders), answers, thread, made: 0 }
         };
         let mates = (1..count).map(mate).collect();
-        Some(Self { homes, handoff, mates })
+        let sleeper = sleepers[0].clone();
+        Some(Self { homes, handoff, sleeper, mates })
     }
 
     fn link(&self) -> Link {
-        Link { worker: 0, homes: self.homes.clone(), handoff: self.handoff.clone() }
+        let (homes, handoff) = (self.homes.clone(), self.handoff.clone());
+        Link { worker: 0, homes, handoff, sleeper: self.sleeper.clone() }
     }
 
     /// Packets that the pools of others than worker 0 made.
@@ -400,9 +413,7 @@ impl Router {
         for (at, element, timer) in shift.timers {
             self.worker.set_timer(element, timer, at);
         }
-        let Link { worker, homes, handoff } = link;
-        let link = Link { worker: *worker, homes: homes.clone(), handoff: handoff.clone() };
-        self.worker.link = Some(link);
+        self.worker.link = Some(link.clone());
     }
 
     /// Gives all back.
@@ -496,9 +507,18 @@ impl Router {
         let Some(link) = &self.worker.link else { return Rested::Woken };
         // The host can be asked by worker 0 alone, however long others are at work.
         let look = link.is_worker_0().then_some(LOOK);
-        let ports = (!self.worker.watches.is_empty()).then_some(watch::REST);
-        let timeout = timer.into_iter().chain(look).chain(ports).min();
-        link.handoff.rest(link.worker, timeout)
+        let timeout = timer.into_iter().chain(look).min();
+        let watches = &self.worker.watches;
+        match &link.sleeper {
+            _ if watches.is_empty() => link.handoff.rest(link.worker, timeout),
+            Some(sleeper) => {
+                link.handoff.rest_until_rung(link.worker, || sleeper.sleep(watches, timeout))
+            }
+            None => {
+                let timeout = timeout.map_or(watch::REST, |timeout| timeout.min(watch::REST));
+                link.handoff.rest(link.worker, Some(timeout))
+            }
+        }
     }
 
     /// Takes what others sent.

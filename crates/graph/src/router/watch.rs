@@ -7,8 +7,8 @@
 //! ```
 //! A watch holds until the element's task is scheduled, which happens when the descriptor is ready
 //! or earlier. A busy worker looks at empty ports once a turn, which costs no system call; an idle
-//! one spins for [`SPIN`] and sleeps. While workers rest that others could wake, each looks at its
-//! ports every [`REST`].
+//! one spins for [`SPIN`] and sleeps. Where several workers run, each sleeps by a [`Sleeper`], on
+//! its own descriptors and until another worker wakes it.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::worker::Worker;
 
 /// How long a worker polls its ports after its last work before it sleeps.
 const SPIN: Duration = Duration::from_micros(20);
-/// The longest rest of a worker with watches while other workers are active.
+/// The longest rest of a worker with watches that has no [`Sleeper`].
 pub(super) const REST: Duration = Duration::from_micros(200);
 
 /// What an element waits for.
@@ -38,6 +38,16 @@ pub struct Watch {
     /// The readiness that wakes the element.
     pub readiness: Readiness,
     element: u32,
+}
+
+/// How a worker sleeps that waits for descriptors and for other workers.
+pub trait Sleeper: Send + Sync {
+    /// Sleeps until a descriptor is ready, [`Sleeper::wake`] was called since the last sleep, or
+    /// `timeout` is over. May return early.
+    fn sleep(&self, watches: &[Watch], timeout: Option<Duration>);
+
+    /// Wakes the worker, also one that is about to sleep.
+    fn wake(&self);
 }
 
 impl Worker {

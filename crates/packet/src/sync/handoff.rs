@@ -15,6 +15,8 @@
 //!   waits anywhere, and that stays so unless a worker's own time-out ends its rest.
 //! - H2: a worker sleeps only if its inbox was empty and no stop was asked for while it held the
 //!   inbox's lock; who changes either takes that lock and wakes it. No wake-up is lost.
+//! - H3: a worker that sleeps by other means has set `is_listening` while it held that lock; who
+//!   wakes it reads this with the lock held, and rings its bell.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -24,6 +26,10 @@ use super::primitives::{AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, pause
 /// Looks at an empty inbox before a worker goes to sleep: some microseconds, which is what waking
 /// up would cost.
 const LOOKS: usize = if cfg!(loom) { 0 } else { 256 };
+
+/// Wakes a worker that sleeps by its own means, see [`Handoff::rest_until_rung`]. It must also end
+/// the sleep of a worker that is about to begin it.
+pub type Bell = Box<dyn Fn() + Send + Sync>;
 
 /// Inboxes of workers. See the module.
 #[derive(Debug)]
@@ -35,15 +41,27 @@ pub struct Handoff<T> {
 }
 
 /// On cache lines of its own (two, for cores that fetch pairs).
-#[derive(Debug)]
 #[repr(align(128))]
 struct Inbox<T> {
     /// Messages in it; read without the lock.
     waiting: AtomicUsize,
     /// Their weight; read without the lock.
     load: AtomicUsize,
-    messages: Mutex<Vec<T>>,
+    content: Mutex<Content<T>>,
     changed: Condvar,
+    bell: Option<Bell>,
+}
+
+impl<T> std::fmt::Debug for Inbox<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inbox").field("waiting", &self.waiting).finish_non_exhaustive()
+    }
+}
+
+struct Content<T> {
+    messages: Vec<T>,
+    /// Whether the worker sleeps until its bell rings.
+    is_listening: bool,
 }
 
 /// Why a rest ended.
@@ -58,14 +76,21 @@ pub enum Rested {
 impl<T> Handoff<T> {
     /// Inboxes for so many workers, who all count as at work.
     pub fn new(workers: usize) -> Self {
-        let inbox = || Inbox {
+        Self::with_bells((0..workers).map(|_| None).collect())
+    }
+
+    /// Inboxes for workers of whom some have a bell.
+    pub fn with_bells(bells: Vec<Option<Bell>>) -> Self {
+        let workers = bells.len();
+        let inbox = |bell| Inbox {
             waiting: AtomicUsize::new(0),
             load: AtomicUsize::new(0),
-            messages: Mutex::new(Vec::new()),
+            content: Mutex::new(Content { messages: Vec::new(), is_listening: false }),
             changed: Condvar::new(),
+            bell,
         };
         Self {
-            inboxes: (0..workers).map(|_| inbox()).collect(),
+            inboxes: bells.into_iter().map(inbox).collect(),
             active: AtomicUsize::new(workers),
             stop: AtomicUsize::new(0),
         }
@@ -89,12 +114,11 @@ impl<T> Handoff<T> {
     pub fn send(&self, to: usize, message: T, weight: usize) {
         let inbox = &self.inboxes[to];
         self.active.fetch_add(1, Ordering::AcqRel);
-        let mut messages = inbox.lock();
-        messages.push(message);
-        inbox.waiting.store(messages.len(), Ordering::Release);
+        let mut content = inbox.lock();
+        content.messages.push(message);
+        inbox.waiting.store(content.messages.len(), Ordering::Release);
         inbox.load.fetch_add(weight, Ordering::Relaxed);
-        drop(messages);
-        inbox.changed.notify_one();
+        inbox.wake(content);
     }
 
     /// Weight of what waits for worker `to`, as of a moment ago.
@@ -112,11 +136,11 @@ impl<T> Handoff<T> {
             return false;
         }
         debug_assert!(into.is_empty(), "messages would be mixed");
-        let mut messages = inbox.lock();
-        std::mem::swap(&mut *messages, into);
+        let mut content = inbox.lock();
+        std::mem::swap(&mut content.messages, into);
         inbox.waiting.store(0, Ordering::Release);
         inbox.load.store(0, Ordering::Relaxed);
-        drop(messages);
+        drop(content);
         self.active.fetch_sub(into.len(), Ordering::AcqRel);
         !into.is_empty()
     }
@@ -124,6 +148,28 @@ impl<T> Handoff<T> {
     /// Rests until there is a message, a stop is asked for or `timeout` is over; worker 0 also
     /// until all is quiet. May end early. `worker` has nothing to do.
     pub fn rest(&self, worker: usize, timeout: Option<Duration>) -> Rested {
+        self.rest_by(worker, |inbox, content| inbox.sleep(content, timeout))
+    }
+
+    /// As [`Handoff::rest`], for a worker with a bell: `sleep` sleeps until it rings, or until
+    /// anything else that it waits for.
+    ///
+    /// Cost: waking it is a call of its bell.
+    pub fn rest_until_rung(&self, worker: usize, sleep: impl FnOnce()) -> Rested {
+        debug_assert!(self.inboxes[worker].bell.is_some(), "nothing would wake it");
+        self.rest_by(worker, |inbox, mut content| {
+            content.is_listening = true;
+            drop(content);
+            sleep();
+            inbox.lock().is_listening = false;
+        })
+    }
+
+    fn rest_by<'a>(
+        &'a self,
+        worker: usize,
+        sleep: impl FnOnce(&'a Inbox<T>, MutexGuard<'a, Content<T>>),
+    ) -> Rested {
         let inbox = &self.inboxes[worker];
         for _ in 0..LOOKS {
             if inbox.waiting.load(Ordering::Acquire) > 0 || self.is_stopped() {
@@ -133,16 +179,15 @@ impl<T> Handoff<T> {
         }
         if self.active.fetch_sub(1, Ordering::AcqRel) == 1 && worker != 0 {
             // Worker 0 looks at `active` with its lock held, so it is asleep or has yet to look.
-            drop(self.inboxes[0].lock());
-            self.inboxes[0].changed.notify_one();
+            self.inboxes[0].wake(self.inboxes[0].lock());
         }
         let mut rested = Rested::Woken;
-        let messages = inbox.lock();
-        if messages.is_empty() && !self.is_stopped() {
+        let content = inbox.lock();
+        if content.messages.is_empty() && !self.is_stopped() {
             if worker == 0 && self.active.load(Ordering::Acquire) == 0 {
                 rested = Rested::Quiet;
             } else {
-                inbox.sleep(messages, timeout);
+                sleep(inbox, content);
             }
         }
         self.active.fetch_add(1, Ordering::AcqRel);
@@ -152,10 +197,7 @@ impl<T> Handoff<T> {
     /// Asks all workers to stop, and wakes those that rest.
     pub fn stop(&self) {
         self.stop.store(1, Ordering::Release);
-        for inbox in &self.inboxes {
-            drop(inbox.lock());
-            inbox.changed.notify_one();
-        }
+        self.inboxes.iter().for_each(|inbox| inbox.wake(inbox.lock()));
     }
 
     /// Whether a stop was asked for.
@@ -167,15 +209,25 @@ impl<T> Handoff<T> {
 
 impl<T> Inbox<T> {
     /// A worker that panicked with the lock held left the messages whole.
-    fn lock(&self) -> MutexGuard<'_, Vec<T>> {
-        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Content<T>> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the lock back and wakes the worker.
+    fn wake(&self, content: MutexGuard<'_, Content<T>>) {
+        let is_listening = content.is_listening;
+        drop(content);
+        self.changed.notify_one();
+        if let Some(bell) = self.bell.as_ref().filter(|_| is_listening) {
+            bell();
+        }
     }
 
     /// Sleeps until something changes or `timeout` is over.
-    fn sleep(&self, messages: MutexGuard<'_, Vec<T>>, timeout: Option<Duration>) {
+    fn sleep(&self, content: MutexGuard<'_, Content<T>>, timeout: Option<Duration>) {
         match timeout {
-            Some(timeout) => drop(self.changed.wait_timeout(messages, timeout)),
-            None => drop(self.changed.wait(messages)),
+            Some(timeout) => drop(self.changed.wait_timeout(content, timeout)),
+            None => drop(self.changed.wait(content)),
         }
     }
 }
@@ -265,6 +317,58 @@ mod model {
                 handoff.take(0, &mut taken);
                 got += taken.drain(..).count();
                 if handoff.rest(0, None) == Rested::Quiet {
+                    break;
+                }
+            }
+            assert_eq!(got, 1);
+            handoff.stop();
+            other.join().expect("worker 1");
+        });
+    }
+
+    /// The same where each worker sleeps by its own means until its bell rings.
+    #[test]
+    fn no_bell_is_missed() {
+        /// Whether it has rung since the last sleep.
+        #[derive(Default)]
+        struct Gong(Mutex<bool>, Condvar);
+
+        impl Gong {
+            fn ring(&self) {
+                *self.0.lock().unwrap() = true;
+                self.1.notify_one();
+            }
+
+            fn sleep(&self) {
+                let mut has_rung = self.0.lock().unwrap();
+                while !*has_rung {
+                    has_rung = self.1.wait(has_rung).unwrap();
+                }
+                *has_rung = false;
+            }
+        }
+
+        loom::model(|| {
+            let gongs = [Arc::new(Gong::default()), Arc::new(Gong::default())];
+            let bell = |gong: &Arc<Gong>| {
+                let gong = gong.clone();
+                Some(Box::new(move || gong.ring()) as Bell)
+            };
+            let handoff = Arc::new(Handoff::with_bells(gongs.iter().map(bell).collect()));
+            let other = {
+                let (handoff, gong) = (handoff.clone(), gongs[1].clone());
+                loom::thread::spawn(move || {
+                    handoff.send(0, 7, 1);
+                    while !handoff.is_stopped() {
+                        handoff.rest_until_rung(1, || gong.sleep());
+                    }
+                })
+            };
+            let (mut taken, mut got) = (Vec::new(), 0);
+            loop {
+                handoff.take(0, &mut taken);
+                got += taken.drain(..).count();
+                if handoff.rest_until_rung(0, || gongs[0].sleep()) == Rested::Quiet {
                     break;
                 }
             }

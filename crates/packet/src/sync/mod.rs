@@ -11,7 +11,7 @@ mod ring;
 mod sample;
 
 pub use epoch::{Epochs, Pin};
-pub use handoff::{Handoff, Rested};
+pub use handoff::{Bell, Handoff, Rested};
 pub use left_right::{LeftRight, ReadGuard};
 pub use lists::{ListWriter, Lists};
 pub use ring::{RingConsumer, RingProducer, ring};

@@ -4,7 +4,8 @@
 //     ADDR0=10.0.0.1/24 ADDR1=10.0.1.1/24
 //
 // ETH0 and ETH1 are names of interfaces. ADDR0 and ADDR1 are the addresses of the router on their
-// links, MAC0 and MAC1 its Ethernet addresses there. Give the interfaces no IP addresses of the
+// links, MAC0 and MAC1 its Ethernet addresses there. With QUEUES=n each interface has n receive
+// queues, for n workers (run -j n). Give the interfaces no IP addresses of the
 // kernel on these links: it would route, too. Hosts use ADDR0 and ADDR1 as their gateways. Routes
 // to further networks are added while it runs, through a control socket (run --control PORT):
 //
@@ -12,7 +13,7 @@
 //
 // Elements and paths are those of conf/ip-router.click.
 
-define($ETH0 eth0, $ETH1 eth1, $METHOD AUTO, $QUEUE 1000,
+define($ETH0 eth0, $ETH1 eth1, $METHOD AUTO, $QUEUES 1, $QUEUE 1000,
        $ADDR0 10.0.0.1/24, $ADDR1 10.0.1.1/24, $MTU0 1500, $MTU1 1500,
        $MAC0 02:00:00:00:00:00, $MAC1 02:00:00:00:01:00);
 
@@ -47,8 +48,10 @@ elementclass WayOut { $name, $color, $mtu |
   cut[1] -> ICMPError($name, unreachable, needfrag, PMTU $mtu) -> [1]output;
 }
 
-from0 :: FromDevice($ETH0, PROMISC true, METHOD $METHOD) -> port0 :: Port(lan0, 1);
-from1 :: FromDevice($ETH1, PROMISC true, METHOD $METHOD) -> port1 :: Port(lan1, 2);
+from0 :: FromDevice($ETH0, PROMISC true, METHOD $METHOD, QUEUES $QUEUES)
+  -> port0 :: Port(lan0, 1);
+from1 :: FromDevice($ETH1, PROMISC true, METHOD $METHOD, QUEUES $QUEUES)
+  -> port1 :: Port(lan1, 2);
 arp0 :: ARPQuerier(lan0);
 arp1 :: ARPQuerier(lan1);
 send0 :: Queue($QUEUE) -> to0 :: ToDevice($ETH0, METHOD $METHOD);

@@ -273,6 +273,9 @@ pub struct ElementClass {
     /// Whether configuring its elements takes long, and neither hangs on that of others of the
     /// usual phase nor does anything that they could see: then several are configured at a time.
     pub is_dear: bool,
+    /// The configurations of the elements that replace one with this configuration, see
+    /// [`ClassTable::replicas`].
+    pub replicas: fn(&str) -> Vec<String>,
     /// What a crate that knows more of some classes than others do has to know of this one: its own
     /// type, which it finds by downcasting.
     pub extension: Option<&'static Extension>,
@@ -305,6 +308,7 @@ impl ElementClass {
             is_on_device: false,
             asks_through: None,
             is_dear: false,
+            replicas: |_| Vec::new(),
             extension: None,
             make,
         }
@@ -358,6 +362,11 @@ impl ElementClass {
     /// The same with [`ElementClass::is_dear`].
     pub const fn dear(self) -> Self {
         Self { is_dear: true, ..self }
+    }
+
+    /// The same with [`ElementClass::replicas`].
+    pub const fn replicas(self, replicas: fn(&str) -> Vec<String>) -> Self {
+        Self { replicas, ..self }
     }
 
     /// The same with [`ElementClass::extension`].
@@ -435,6 +444,10 @@ impl ClassTable for Registry {
 
     fn is_on_device(&self, class: &str) -> bool {
         self.classes.get(class).is_some_and(|class| class.is_on_device)
+    }
+
+    fn replicas(&self, class: &str, config: &str) -> Vec<String> {
+        self.classes.get(class).map_or_else(Vec::new, |class| (class.replicas)(config))
     }
 
     fn names(&self) -> Vec<&str> {

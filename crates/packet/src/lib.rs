@@ -27,6 +27,7 @@ pub use lend::{Frames, Lender, LentFrames, Numbered, Span};
 pub use packet::{Header, Packet, PacketType, annotation};
 pub use pool::{Depot, Pool};
 pub use port::{
-    LinkState, PortMethod, PortSpec, RxCounts, RxPort, TapOptions, Transmitted, TxCounts, TxPort,
+    LinkState, PortMethod, PortQueue, PortSpec, RxCounts, RxPort, TapOptions, Transmitted,
+    TxCounts, TxPort,
 };
 pub use view::{PacketView, PacketViews};

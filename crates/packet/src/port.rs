@@ -58,6 +58,23 @@ impl Default for TapOptions {
     }
 }
 
+/// One of several receive queues of an interface. The kernel, or the card, distributes frames by a
+/// hash of their flow, so each flow arrives at one queue, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortQueue {
+    /// Its number, less than `count`.
+    pub number: u32,
+    /// How many queues there are.
+    pub count: u32,
+}
+
+impl Default for PortQueue {
+    /// The only one.
+    fn default() -> Self {
+        Self { number: 0, count: 1 }
+    }
+}
+
 /// A port to open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortSpec {
@@ -65,6 +82,8 @@ pub struct PortSpec {
     pub device: String,
     /// How to reach it.
     pub method: PortMethod,
+    /// The receive queue, for receiving ports.
+    pub queue: PortQueue,
     /// Whether frames for other hosts are received, too.
     pub is_promiscuous: bool,
     /// How a TAP device is created; the default if none.

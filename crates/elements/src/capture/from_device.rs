@@ -2,7 +2,7 @@
 //!
 //! # Synopsis
 //! `FromDevice(DEVNAME, [PROMISC, SNAPLEN], SNIFFER, FORCE_IP, BURST, ACTIVE, STOP, TIMESTAMP,
-//! METHOD, PROTOCOL, OUTBOUND, HEADROOM, ENCAP, BPF_FILTER)`, and `PollDevice` with the same
+//! METHOD, QUEUES, PROTOCOL, OUTBOUND, HEADROOM, ENCAP, BPF_FILTER)`, and `PollDevice` with the same
 //! arguments
 //!
 //! # Ports
@@ -22,6 +22,10 @@
 //!   `AFPACKET_BLOCKS` in blocks, up to a millisecond late, `AFXDP` before the kernel, which does
 //!   not receive it; default `AUTO`, which is `AFPACKET` (docs/interfaces.md). Names of Click's
 //!   methods mean `AUTO`
+//! - `QUEUES`: number of receive queues of an interface, 1 to 64, default: 1. Each becomes an
+//!   element, `NAME/0`, `NAME/1` and so on, for workers of their own (`-j`). Packets of a flow
+//!   arrive at one queue, in order: the kernel distributes them, or with `AFXDP` the card, which
+//!   must have as many queues (`ethtool -L`)
 //! - `TIMESTAMP`: whether to set the time of arrival, default: true
 //! - `ACTIVE`: whether to emit packets, default: true
 //! - `STOP`: whether to stop the run after the last packet of a file, default: false
@@ -50,7 +54,8 @@
 //! - `no IP header`: not an IP packet, with `FORCE_IP`, and output 1 is not connected
 //!
 //! # Threads
-//! Runs on one worker, which polls a busy interface and sleeps while it is idle.
+//! Runs on one worker, which polls a busy interface and sleeps while it is idle. With `QUEUES`,
+//! each queue has a worker.
 //!
 //! # Example
 //! ```text
@@ -62,7 +67,7 @@ use warpswitch_graph::language::args::{Args, ArgsError, FromArg, NoNames, Raw};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Readiness,
 };
-use warpswitch_io::CaptureReader;
+use warpswitch_io::{CaptureReader, TAP_PREFIX};
 use warpswitch_packet::{Packet, PortSpec, RxCounts, RxPort};
 use warpswitch_wire::link::LinkType;
 
@@ -75,12 +80,14 @@ use crate::bursts::SourceBurst;
 /// The class.
 pub static CLASS: ElementClass =
     ElementClass::new("FromDevice", "0/1-2", "h", || Box::new(FromDevice::new()))
-        .drops(&["no IP header"]);
+        .drops(&["no IP header"])
+        .replicas(port::queues_of);
 
 /// The class under its name of Click's kernel driver.
 pub static POLL_CLASS: ElementClass =
     ElementClass::new("PollDevice", "0/1-2", "h", || Box::new(FromDevice::new()))
-        .drops(&["no IP header"]);
+        .drops(&["no IP header"])
+        .replicas(port::queues_of);
 
 /// Number of the reason.
 const NO_IP: usize = 0;
@@ -163,11 +170,16 @@ impl FromDevice {
         let (mut sniffs, mut outbound) = (true, false);
         let (mut protocol, mut filter) = (Raw::default(), Raw::default());
         self.spec.method = port::read_method(args);
+        self.spec.queue = port::read_queue(args);
         args.read("SNIFFER", &mut sniffs)
             .read("OUTBOUND", &mut outbound)
             .read("PROTOCOL", &mut protocol)
             .read("BPF_FILTER", &mut filter);
-        if !matches!(Name::parse(&self.name), Ok(Name::Port(_))) {
+        let is_interface = matches!(Name::parse(&self.name), Ok(Name::Port(_)));
+        if self.spec.queue.count > 1 && (!is_interface || self.name.starts_with(TAP_PREFIX)) {
+            args.error_at("QUEUES", "only interfaces of the kernel have several");
+        }
+        if !is_interface {
             return;
         }
         self.spec.device = self.name.clone();

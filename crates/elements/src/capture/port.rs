@@ -1,10 +1,12 @@
-//! Code shared by `FromDevice` and `ToDevice` for interfaces: methods, open errors, link state.
+//! Code shared by `FromDevice` and `ToDevice` for interfaces: methods, queues, open errors, link
+//! state.
 
 use std::time::Duration;
 
+use warpswitch_graph::language::args::split::split_args;
 use warpswitch_graph::language::args::{Args, Word};
 use warpswitch_graph::{Context, Time};
-use warpswitch_packet::{LinkState, PortMethod};
+use warpswitch_packet::{LinkState, PortMethod, PortQueue};
 
 /// Interval between two checks of a link.
 const CHECK: Duration = Duration::from_secs(1);
@@ -28,6 +30,40 @@ pub(super) fn read_method(args: &mut Args<'_>) -> PortMethod {
             args.error_at("METHOD", "expected AUTO, AFPACKET, AFPACKET_BLOCKS or AFXDP");
             PortMethod::Auto
         }
+    }
+}
+
+/// The most receive queues of an interface.
+const QUEUES_MAX: u32 = 64;
+
+/// Reads the arguments `QUEUES` and `QUEUE`.
+pub(super) fn read_queue(args: &mut Args<'_>) -> PortQueue {
+    let mut queue = PortQueue::default();
+    args.read("QUEUES", &mut queue.count).read("QUEUE", &mut queue.number);
+    if !(1..=QUEUES_MAX).contains(&queue.count) {
+        args.error_at("QUEUES", &format!("expected 1 to {QUEUES_MAX}"));
+        return PortQueue::default();
+    }
+    if queue.number >= queue.count {
+        args.error_at("QUEUE", "expected a number less than QUEUES");
+    }
+    queue
+}
+
+/// The configurations of the elements that replace a `FromDevice` with several `QUEUES`: one for
+/// each `QUEUE`.
+pub(super) fn queues_of(config: &str) -> Vec<String> {
+    let args = split_args(config);
+    let value = |keyword: &str| {
+        let find = |arg: &String| {
+            arg.split_once(' ').filter(|(word, _)| *word == keyword)?.1.trim().parse().ok()
+        };
+        args.iter().find_map(find)
+    };
+    let count: Option<u32> = value("QUEUES").filter(|count| (2..=QUEUES_MAX).contains(count));
+    match (count, value("QUEUE")) {
+        (Some(count), None) => (0..count).map(|n| format!("{config}, QUEUE {n}")).collect(),
+        _ => Vec::new(),
     }
 }
 

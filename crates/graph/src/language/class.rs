@@ -42,6 +42,13 @@ pub trait ClassTable {
         Vec::new()
     }
 
+    /// The configurations of the elements that replace a source of `class` with configuration
+    /// `config`, such as one for each receive queue of an interface; empty if it stays one element.
+    fn replicas(&self, class: &str, config: &str) -> Vec<String> {
+        let _ = (class, config);
+        Vec::new()
+    }
+
     /// The packages that configurations may require.
     fn packages(&self) -> &[&str] {
         &[]

@@ -39,6 +39,14 @@ impl ClassTable for Table {
         &["p", "quick"]
     }
 
+    /// `Idle(a | b)` is two elements.
+    fn replicas(&self, class: &str, config: &str) -> Vec<String> {
+        match config.split_once(" | ") {
+            Some((a, b)) if class == "Idle" => vec![a.to_owned(), b.to_owned()],
+            _ => Vec::new(),
+        }
+    }
+
     fn names(&self) -> Vec<&str> {
         self.0.iter().map(|spec| spec.name).collect()
     }

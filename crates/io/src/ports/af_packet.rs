@@ -18,6 +18,7 @@ use warpswitch_packet::{
     TxPort,
 };
 
+use super::fanout::Fanout;
 use super::intake::Intake;
 use super::open_error;
 use crate::error::{IoError, IoErrorKind};
@@ -78,14 +79,26 @@ struct Receiver {
 }
 
 impl Receiver {
-    fn open(spec: &PortSpec) -> Result<Self, IoError> {
+    fn open(spec: &PortSpec, fanout: Option<&Fanout>) -> Result<Self, IoError> {
         let device = &spec.device;
         let (socket, index) = open_socket(device)?;
         let prepared = Self::prepare(&socket, spec, index);
         let ring = prepared.map_err(|error| open_error(device, "set up a ring", error))?;
-        let bound = packet_socket::bind(&socket, index, ALL_PROTOCOLS);
+        let bound = match fanout {
+            None => packet_socket::bind(&socket, index, ALL_PROTOCOLS),
+            Some(fanout) => Self::bind_with(&socket, index, fanout),
+        };
         bound.map_err(|error| open_error(device, "bind a packet socket", error))?;
         Ok(Self { ring, socket: Arc::new(socket), index })
+    }
+
+    /// Binds a socket that receives its share of the frames only.
+    fn bind_with(socket: &OwnedFd, index: u32, fanout: &Fanout) -> io::Result<()> {
+        // Between binding and joining it would receive all frames, as others do.
+        packet_socket::accept_none(socket)?;
+        packet_socket::bind(socket, index, ALL_PROTOCOLS)?;
+        fanout.join(socket)?;
+        packet_socket::accept_all(socket)
     }
 
     fn prepare(socket: &OwnedFd, spec: &PortSpec, index: u32) -> io::Result<Ring> {
@@ -111,16 +124,18 @@ impl Receiver {
 #[derive(Debug)]
 pub(super) struct PacketRx {
     spec: PortSpec,
+    /// The other queues of the interface, if there are several.
+    fanout: Option<Arc<Fanout>>,
     receiver: Receiver,
     intake: Intake,
     dropped: u64,
 }
 
 impl PacketRx {
-    pub(super) fn open(spec: &PortSpec) -> Result<Self, IoError> {
-        let receiver = Receiver::open(spec)?;
+    pub(super) fn open(spec: &PortSpec, fanout: Option<Arc<Fanout>>) -> Result<Self, IoError> {
+        let receiver = Receiver::open(spec, fanout.as_deref())?;
         let intake = Intake::new(&spec.device);
-        Ok(Self { spec: spec.clone(), receiver, intake, dropped: 0 })
+        Ok(Self { spec: spec.clone(), fanout, receiver, intake, dropped: 0 })
     }
 }
 
@@ -155,7 +170,7 @@ impl RxPort for PacketRx {
     fn check_link(&mut self) -> LinkState {
         let state = link_state(&self.spec.device, self.receiver.index);
         if state == LinkState::Removed
-            && let Ok(receiver) = Receiver::open(&self.spec)
+            && let Ok(receiver) = Receiver::open(&self.spec, self.fanout.as_deref())
         {
             self.dropped += packet_socket::take_drops(&self.receiver.socket);
             self.receiver = receiver;

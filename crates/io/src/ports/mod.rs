@@ -10,6 +10,7 @@
 //! the device. [`intake`] completes both, so packets are as on a wire.
 
 mod af_packet;
+mod fanout;
 mod intake;
 mod memory;
 mod offload;
@@ -23,9 +24,10 @@ use warpswitch_packet::{PortMethod, PortSpec, RxPort, TxPort};
 use crate::error::{IoError, IoErrorKind};
 use crate::sys::interface;
 use af_packet::{PacketRx, PacketTx};
+use fanout::Fanout;
 pub use memory::MemoryPort;
 use tap::{Tap, TapPort};
-use xdp::{Xdp, XdpPort};
+use xdp::{Xdp, XdpInterface, XdpPort};
 
 /// The prefix of TAP devices among names of devices.
 pub const TAP_PREFIX: &str = "tap:";
@@ -34,9 +36,29 @@ pub const TAP_PREFIX: &str = "tap:";
 #[derive(Debug, Default)]
 pub struct PortTable {
     /// By name and owner.
-    taps: Vec<(String, String, Weak<Mutex<Tap>>)>,
+    taps: Vec<((String, String), Weak<Mutex<Tap>>)>,
     /// By name of the interface.
-    xdps: Vec<(String, Weak<Mutex<Xdp>>)>,
+    fanouts: Vec<(String, Weak<Fanout>)>,
+    /// By name.
+    xdp_interfaces: Vec<(String, Weak<XdpInterface>)>,
+    /// By name of the interface and number of the queue.
+    xdps: Vec<((String, u32), Weak<Mutex<Xdp>>)>,
+}
+
+/// The entry of `key`, or a new one. Forgets entries that nobody uses.
+fn entry_or<K: PartialEq, V>(
+    entries: &mut Vec<(K, Weak<V>)>,
+    key: K,
+    make: impl FnOnce() -> Result<V, IoError>,
+) -> Result<Arc<V>, IoError> {
+    entries.retain(|(_, value)| value.strong_count() > 0);
+    let found = entries.iter().find(|(known, _)| *known == key);
+    if let Some(value) = found.and_then(|(_, value)| value.upgrade()) {
+        return Ok(value);
+    }
+    let value = Arc::new(make()?);
+    entries.push((key, Arc::downgrade(&value)));
+    Ok(value)
 }
 
 impl PortTable {
@@ -49,7 +71,7 @@ impl PortTable {
         match spec.device.strip_prefix(TAP_PREFIX) {
             Some(name) => Ok(Box::new(TapPort::new(self.tap(name, spec)?))),
             None if spec.method == PortMethod::AfXdp => Ok(Box::new(XdpPort::new(self.xdp(spec)?))),
-            None => Ok(Box::new(PacketRx::open(spec)?)),
+            None => Ok(Box::new(PacketRx::open(spec, self.fanout(spec)?)?)),
         }
     }
 
@@ -65,28 +87,28 @@ impl PortTable {
         }
     }
 
-    fn xdp(&mut self, spec: &PortSpec) -> Result<Arc<Mutex<Xdp>>, IoError> {
-        self.xdps.retain(|(_, xdp)| xdp.strong_count() > 0);
-        let found = self.xdps.iter().find(|(device, _)| *device == spec.device);
-        if let Some(xdp) = found.and_then(|(_, xdp)| xdp.upgrade()) {
-            return Ok(xdp);
+    /// The other queues of an interface that has several.
+    fn fanout(&mut self, spec: &PortSpec) -> Result<Option<Arc<Fanout>>, IoError> {
+        if spec.queue.count <= 1 {
+            return Ok(None);
         }
-        let xdp = Arc::new(Mutex::new(Xdp::open(spec)?));
-        self.xdps.push((spec.device.clone(), Arc::downgrade(&xdp)));
-        Ok(xdp)
+        let make = || Ok(Fanout::default());
+        entry_or(&mut self.fanouts, spec.device.clone(), make).map(Some)
+    }
+
+    fn xdp(&mut self, spec: &PortSpec) -> Result<Arc<Mutex<Xdp>>, IoError> {
+        let device = &spec.device;
+        let make = || Ok(XdpInterface::new(device));
+        let interface = entry_or(&mut self.xdp_interfaces, device.clone(), make)?;
+        let queue = spec.queue.number;
+        let open = || Xdp::open(interface, queue).map(Mutex::new);
+        entry_or(&mut self.xdps, (device.clone(), queue), open)
     }
 
     fn tap(&mut self, name: &str, spec: &PortSpec) -> Result<Arc<Mutex<Tap>>, IoError> {
         let options = spec.tap.clone().unwrap_or_default();
-        self.taps.retain(|(_, _, tap)| tap.strong_count() > 0);
-        let is_same = |other: &str, owner: &str| other == name && *owner == options.owner;
-        let found = self.taps.iter().find(|(other, owner, _)| is_same(other, owner));
-        if let Some(tap) = found.and_then(|(_, _, tap)| tap.upgrade()) {
-            return Ok(tap);
-        }
-        let tap = Arc::new(Mutex::new(Tap::open(name, &options)?));
-        self.taps.push((name.to_owned(), options.owner, Arc::downgrade(&tap)));
-        Ok(tap)
+        let key = (name.to_owned(), options.owner.clone());
+        entry_or(&mut self.taps, key, || Tap::open(name, &options).map(Mutex::new))
     }
 }
 

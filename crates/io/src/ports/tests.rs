@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use warpswitch_packet::{
-    Batch, LinkState, Pool, PortMethod, PortSpec, RxPort, Transmitted, TxPort,
+    Batch, LinkState, Pool, PortMethod, PortQueue, PortSpec, RxPort, Transmitted, TxPort,
 };
 
 use super::*;
@@ -55,7 +55,7 @@ fn receive(port: &mut dyn RxPort, pool: &mut Pool, count: usize) -> Vec<Vec<u8>>
 }
 
 fn spec(device: &str, method: PortMethod) -> PortSpec {
-    PortSpec { device: device.to_owned(), method, is_promiscuous: true, tap: None }
+    PortSpec { device: device.to_owned(), method, is_promiscuous: true, ..PortSpec::default() }
 }
 
 #[test]
@@ -107,6 +107,8 @@ fn in_namespace(setup: &'static str, test: fn()) {
     let run = move || {
         nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)
             .map_err(|error| format!("unshare: {error}"))?;
+        // So that the kernel sends no frames by itself; it fails if there is no IPv6.
+        _ = std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
         ip(setup)?;
         test();
         Ok::<(), String>(())
@@ -197,6 +199,111 @@ fn tags_that_the_kernel_strips_are_restored() {
             received.extend(ours.map(|packet| packet.data().to_vec()));
         }
         assert_eq!(received, [tagged, frame(2, 64)]);
+    });
+}
+
+/// A UDP packet from port `flow`, with `number` in it.
+fn datagram(flow: u16, number: u16) -> Vec<u8> {
+    let mut frame = vec![0; 60];
+    frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0]);
+    frame[14..24].copy_from_slice(&[0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17]);
+    frame[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+    let sum = warpswitch_wire::checksum::checksum(&frame[14..34]);
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    frame[34..36].copy_from_slice(&flow.to_be_bytes());
+    frame[36..40].copy_from_slice(&[0, 9, 0, 26]);
+    frame[42..44].copy_from_slice(&number.to_be_bytes());
+    frame
+}
+
+/// The queues of `pa`, by `method`.
+fn queues(table: &mut PortTable, method: PortMethod, count: u32) -> Vec<Box<dyn RxPort>> {
+    let queue = |number| PortSpec { queue: PortQueue { number, count }, ..spec("pa", method) };
+    (0..count).map(|number| table.open_rx(&queue(number)).unwrap()).collect()
+}
+
+/// Each packet arrives once, those of a flow at one queue and in order; all queues get packets.
+/// Each of `senders` sends flows of its own.
+fn check_queues(mut queues: Vec<Box<dyn RxPort>>, mut senders: Vec<Box<dyn TxPort>>) {
+    const FLOWS: u16 = 64;
+    let (mut pool, mut next, mut queue_of) = (Pool::new(), [0; FLOWS as usize], [None; 64]);
+    for number in 0..20 {
+        let (count, flows) = (senders.len(), (0..FLOWS).collect::<Vec<_>>());
+        for (at, sender) in senders.iter_mut().enumerate() {
+            let own = flows.iter().skip(at).step_by(count);
+            let batch = packets(&mut pool, own.map(|flow| datagram(1000 + flow, number)));
+            send(&mut **sender, &batch);
+            pool.recycle_batch(batch);
+        }
+        let mut received = 0;
+        let start = std::time::Instant::now();
+        while received < FLOWS && start.elapsed() < Duration::from_secs(2) {
+            for (at, queue) in queues.iter_mut().enumerate() {
+                let mut batch = pool.batch();
+                queue.receive(&mut pool, &mut batch, 64);
+                for packet in batch.iter().map(|packet| packet.data()) {
+                    if packet[12..14] != [8, 0] {
+                        continue;
+                    }
+                    let flow = u16::from_be_bytes([packet[34], packet[35]]) - 1000;
+                    assert_eq!(packet, datagram(1000 + flow, next[flow as usize]));
+                    next[flow as usize] += 1;
+                    assert_eq!(*queue_of[flow as usize].get_or_insert(at), at, "flow {flow}");
+                    received += 1;
+                }
+                pool.recycle_batch(batch);
+            }
+        }
+        assert_eq!(received, FLOWS, "round {number}");
+    }
+    for at in 0..queues.len() {
+        assert!(queue_of.contains(&Some(at)), "queue {at} of {queue_of:?}");
+    }
+}
+
+#[test]
+fn queues_share_the_flows_of_an_interface() {
+    with_veth(|| {
+        for method in [PortMethod::AfPacket, PortMethod::AfPacketBlocks] {
+            let mut table = PortTable::default();
+            let queues = queues(&mut table, method, 3);
+            check_queues(queues, vec![table.open_tx(&spec("pb", method)).unwrap()]);
+        }
+    });
+}
+
+#[test]
+fn queues_find_each_other_after_an_interface_returns() {
+    with_veth(|| {
+        let mut table = PortTable::default();
+        let mut queues = queues(&mut table, PortMethod::AfPacket, 2);
+        ip("link del pa\nlink add pa type veth peer name pb\nlink set pa up\nlink set pb up")
+            .unwrap();
+        assert!(queues.iter_mut().all(|queue| queue.check_link() == LinkState::Up));
+        check_queues(queues, vec![table.open_tx(&spec("pb", PortMethod::Auto)).unwrap()]);
+    });
+}
+
+#[test]
+fn af_xdp_serves_the_queues_that_an_interface_has() {
+    let setup = "link add pa numrxqueues 2 numtxqueues 2 type veth peer name pb numrxqueues 2 \
+                 numtxqueues 2\nlink set pa up\nlink set pb up\n";
+    in_namespace(setup, || {
+        let mut table = PortTable::default();
+        let receivers = queues(&mut table, PortMethod::AfXdp, 2);
+        // What is sent by a queue of `pb` arrives at the same queue of `pa`.
+        let sender = |number| PortSpec {
+            queue: PortQueue { number, count: 2 },
+            ..spec("pb", PortMethod::AfXdp)
+        };
+        let senders = [0, 1].map(|number| table.open_tx(&sender(number)).unwrap());
+        check_queues(receivers, senders.into());
+    });
+    with_veth(|| {
+        let queue = PortQueue { number: 1, count: 2 };
+        let spec = PortSpec { queue, ..spec("pa", PortMethod::AfXdp) };
+        let error = PortTable::default().open_rx(&spec).err().expect("there is one queue");
+        assert!(error.to_string().contains("ethtool -L pa combined 2"), "{error}");
     });
 }
 

@@ -1,17 +1,17 @@
 //! Ports on sockets of `AF_XDP`.
 //!
 //! A program at the driver takes all frames of the interface away from the kernel, so the kernel
-//! does not see them. Receiving and sending port of an interface share its socket. Frames have no
+//! does not see them. Receiving and sending port of a queue share its socket. Frames have no
 //! record of work that the sender left to the device: a checksum field that holds the sum of the
 //! pseudo header, and no more, is completed.
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use warpswitch_packet::{
-    Batch, Header, LinkState, Packet, PacketType, Pool, PortSpec, RxCounts, RxPort, Transmitted,
-    TxCounts, TxPort,
+    Batch, Header, LinkState, Packet, PacketType, Pool, RxCounts, RxPort, Transmitted, TxCounts,
+    TxPort,
 };
 
 use super::af_packet::{link_state, open_socket};
@@ -21,15 +21,38 @@ use crate::sys::bpf::Redirect;
 use crate::sys::packet_socket;
 use crate::sys::xsk::{self, FRAME_BYTES_MAX, XdpSocket};
 
-/// The one queue that is served.
-const QUEUE: u32 = 0;
+/// An interface: what its queues share.
+#[derive(Debug)]
+pub(super) struct XdpInterface {
+    device: String,
+    current: Mutex<Weak<Attachment>>,
+}
 
-/// The socket of an interface, and the program that feeds it.
+impl XdpInterface {
+    pub(super) fn new(device: &str) -> Self {
+        Self { device: device.to_owned(), current: Mutex::default() }
+    }
+
+    /// The program of the interface, attached if it is not.
+    fn attach(&self) -> Result<Arc<Attachment>, IoError> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let attached = current.upgrade();
+        let is_there = |attachment: &Arc<Attachment>| {
+            link_state(&self.device, attachment.index) != LinkState::Removed
+        };
+        if let Some(attachment) = attached.filter(is_there) {
+            return Ok(attachment);
+        }
+        let attachment = Arc::new(Attachment::open(&self.device)?);
+        *current = Arc::downgrade(&attachment);
+        Ok(attachment)
+    }
+}
+
+/// A program attached to an interface, which feeds the sockets of its queues.
 #[derive(Debug)]
 struct Attachment {
-    // Detached before the socket is closed.
-    _redirect: Redirect,
-    socket: XdpSocket,
+    redirect: Redirect,
     /// Keeps the interface promiscuous.
     _membership: OwnedFd,
     index: u32,
@@ -41,15 +64,39 @@ impl Attachment {
         let fail = |what: &'static str| move |error| open_error(device, what, error);
         packet_socket::set_promiscuous(&membership, index).map_err(fail("receive all frames"))?;
         let redirect = Redirect::attach(index).map_err(fail("attach an XDP program"))?;
-        let socket = XdpSocket::open(index, QUEUE).map_err(|error| socket_error(device, error))?;
-        redirect.add(QUEUE, socket.fd()).map_err(fail("redirect frames by XDP"))?;
-        Ok(Self { _redirect: redirect, socket, _membership: membership, index })
+        Ok(Self { redirect, _membership: membership, index })
+    }
+}
+
+/// The socket of a queue.
+#[derive(Debug)]
+struct Queue {
+    // Detached, if this is the last queue, before the socket is closed.
+    attachment: Arc<Attachment>,
+    socket: XdpSocket,
+}
+
+impl Queue {
+    fn open(interface: &XdpInterface, number: u32) -> Result<Self, IoError> {
+        let attachment = interface.attach()?;
+        let device = &*interface.device;
+        let socket = XdpSocket::open(attachment.index, number);
+        let socket = socket.map_err(|error| socket_error(device, number, error))?;
+        let added = attachment.redirect.add(number, socket.fd());
+        added.map_err(|error| open_error(device, "redirect frames by XDP", error))?;
+        Ok(Self { attachment, socket })
     }
 }
 
 /// The error of a socket that cannot be opened.
-fn socket_error(device: &str, error: io::Error) -> IoError {
+fn socket_error(device: &str, queue: u32, error: io::Error) -> IoError {
+    let missing = format!(
+        "the interface has no receive queue {queue}: lower QUEUES, or set their number with \
+         ethtool -L {device} combined {}",
+        u64::from(queue) + 1
+    );
     let message = match error.raw_os_error() {
+        Some(libc::EINVAL) if queue > 0 => &*missing,
         Some(libc::ENOBUFS | libc::ENOMEM) => {
             "cannot lock memory for frames: raise the limit (ulimit -l unlimited), or give the \
              binary the capability: setcap cap_ipc_lock+ep warpswitch"
@@ -57,17 +104,18 @@ fn socket_error(device: &str, error: io::Error) -> IoError {
         Some(libc::EAFNOSUPPORT) => {
             "the kernel has no AF_XDP (CONFIG_XDP_SOCKETS): use METHOD AFPACKET"
         }
-        Some(libc::EBUSY) => "another program uses AF_XDP on this interface",
+        Some(libc::EBUSY) => "another program uses AF_XDP on this queue of the interface",
         _ => return open_error(device, "open an XDP socket", error),
     };
     IoError::device(IoErrorKind::NotPermitted, device, message.to_owned())
 }
 
-/// An interface reached by AF_XDP.
+/// A queue of an interface reached by AF_XDP.
 #[derive(Debug)]
 pub(super) struct Xdp {
-    device: String,
-    attachment: Attachment,
+    interface: Arc<XdpInterface>,
+    number: u32,
+    queue: Queue,
     rx: RxCounts,
     tx: TxCounts,
     /// Drops of sockets that were replaced.
@@ -75,22 +123,24 @@ pub(super) struct Xdp {
 }
 
 impl Xdp {
-    pub(super) fn open(spec: &PortSpec) -> Result<Self, IoError> {
-        let attachment = Attachment::open(&spec.device)?;
+    pub(super) fn open(interface: Arc<XdpInterface>, number: u32) -> Result<Self, IoError> {
+        let queue = Queue::open(&interface, number)?;
         let (rx, tx) = (RxCounts::default(), TxCounts::default());
-        Ok(Self { device: spec.device.clone(), attachment, rx, tx, dropped: 0 })
+        Ok(Self { interface, number, queue, rx, tx, dropped: 0 })
+    }
+
+    fn link_state(&self) -> LinkState {
+        link_state(&self.interface.device, self.queue.attachment.index)
     }
 
     fn check_link(&mut self) -> LinkState {
-        let state = link_state(&self.device, self.attachment.index);
-        if state == LinkState::Removed
-            && let Ok(attachment) = Attachment::open(&self.device)
+        if self.link_state() == LinkState::Removed
+            && let Ok(queue) = Queue::open(&self.interface, self.number)
         {
-            self.dropped += xsk::drops(self.attachment.socket.fd());
-            self.attachment = attachment;
-            return link_state(&self.device, self.attachment.index);
+            self.dropped += xsk::drops(self.queue.socket.fd());
+            self.queue = queue;
         }
-        state
+        self.link_state()
     }
 }
 
@@ -125,23 +175,23 @@ fn accept(frame: &[u8], pool: &mut Pool, rx: &mut RxCounts) -> Packet {
 
 impl RxPort for XdpPort {
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, frames_max: usize) -> usize {
-        let Xdp { attachment, rx, .. } = &mut *self.lock();
+        let Xdp { queue, rx, .. } = &mut *self.lock();
         // The kernel may have had no room for all when they were sent.
-        attachment.socket.flush();
-        attachment.socket.receive(frames_max, |frame| batch.push(accept(frame, pool, rx)))
+        queue.socket.flush();
+        queue.socket.receive(frames_max, |frame| batch.push(accept(frame, pool, rx)))
     }
 
     fn device(&self) -> String {
-        self.lock().device.clone()
+        self.lock().interface.device.clone()
     }
 
     fn counts(&mut self) -> RxCounts {
         let xdp = self.lock();
-        RxCounts { dropped: xdp.dropped + xsk::drops(xdp.attachment.socket.fd()), ..xdp.rx }
+        RxCounts { dropped: xdp.dropped + xsk::drops(xdp.queue.socket.fd()), ..xdp.rx }
     }
 
     fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
-        Some(self.lock().attachment.socket.fd().clone())
+        Some(self.lock().queue.socket.fd().clone())
     }
 
     fn check_link(&mut self) -> LinkState {
@@ -151,14 +201,14 @@ impl RxPort for XdpPort {
 
 impl TxPort for XdpPort {
     fn send(&mut self, packets: &[Packet]) -> Transmitted {
-        let Xdp { attachment, tx, .. } = &mut *self.lock();
+        let Xdp { queue, tx, .. } = &mut *self.lock();
         let fits = |packet: &&Packet| packet.len() <= FRAME_BYTES_MAX;
         if !packets.first().is_some_and(|packet| fits(&packet)) {
             tx.refused += 1;
             return Transmitted::Refused;
         }
         let frames = packets.iter().take_while(fits).map(Packet::data);
-        let count = attachment.socket.send(frames);
+        let count = queue.socket.send(frames);
         tx.frames += count as u64;
         if count == 0 { Transmitted::Full } else { Transmitted::Frames(count) }
     }
@@ -168,7 +218,7 @@ impl TxPort for XdpPort {
     }
 
     fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
-        Some(self.lock().attachment.socket.fd().clone())
+        Some(self.lock().queue.socket.fd().clone())
     }
 
     fn check_link(&mut self) -> LinkState {

@@ -119,6 +119,33 @@ pub(crate) fn bind(socket: &OwnedFd, index: u32, protocol: u16) -> io::Result<()
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Has a bound socket receive its share of the frames of its interface, by a hash of their flow:
+/// that of group `id`, or of a new group. Returns the number of the group.
+pub(crate) fn join_fanout(socket: &OwnedFd, id: Option<u16>) -> io::Result<u16> {
+    let flags = if id.is_none() { libc::PACKET_FANOUT_FLAG_UNIQUEID } else { 0 };
+    let group = (libc::PACKET_FANOUT_HASH | flags) << 16 | u32::from(id.unwrap_or(0));
+    set_option(socket, libc::PACKET_FANOUT, &group)?;
+    let (mut group, mut bytes) = (0u32, size_of::<u32>() as u32);
+    let (fd, value) = (socket.as_raw_fd(), (&raw mut group).cast());
+    // SAFETY: `value` points to `bytes` writable bytes; any bits are a valid integer.
+    let result = unsafe {
+        libc::getsockopt(fd, libc::SOL_PACKET, libc::PACKET_FANOUT, value, &raw mut bytes)
+    };
+    if result == 0 { Ok(group as u16) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Has the socket accept no frame, until [`accept_all`].
+pub(crate) fn accept_none(socket: &OwnedFd) -> io::Result<()> {
+    let mut program = [libc::sock_filter { code: libc::BPF_RET as u16, jt: 0, jf: 0, k: 0 }];
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    set_option_at(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
+}
+
+/// Has the socket accept every frame again.
+pub(crate) fn accept_all(socket: &OwnedFd) -> io::Result<()> {
+    set_option_at(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0)
+}
+
 /// Frames that the kernel dropped since the last call because the ring was full.
 pub(crate) fn take_drops(socket: &OwnedFd) -> u64 {
     // Both versions of the structure begin with packets and drops.

@@ -75,6 +75,25 @@ fn route_by_xdp(network: &mut Network) {
     network.router.stop();
 }
 
+/// The same with two receive queues at each interface: all frames arrive, at one or the other.
+fn route_with_queues(network: &mut Network) {
+    for (from, to) in [(0, "10.0.1.2"), (1, "10.0.0.2"), (0, "10.0.0.1")] {
+        network.ping(from, to).unwrap_or_else(|why| panic!("host {from} to {to}: {why}"));
+    }
+    for _ in 0..8 {
+        network.transfer(0, 1, 1 << 20);
+        network.transfer(1, 0, 1 << 20);
+    }
+    for port in 0..2 {
+        network.settled_count(port);
+        let counts: [u64; 2] =
+            [0, 1].map(|queue| network.router.read(&format!("from{port}/{queue}.count")));
+        assert!(counts.iter().sum::<u64>() >= network.frames_sent(port), "{counts:?}");
+    }
+    let said = network.router.stop();
+    assert!(!said.contains("error"), "{said}");
+}
+
 #[test]
 fn routes_between_hosts() {
     with_network(&[], route);
@@ -83,6 +102,11 @@ fn routes_between_hosts() {
 #[test]
 fn routes_between_hosts_with_two_workers() {
     with_network(&["-j", "2"], route);
+}
+
+#[test]
+fn routes_between_hosts_with_two_queues_each() {
+    with_network(&["QUEUES=2", "-j", "2"], route_with_queues);
 }
 
 #[test]

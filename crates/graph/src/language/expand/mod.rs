@@ -3,7 +3,8 @@
 //! ```text
 //! Ast ─► build: per scope, in order of the text: elements, classes, wires ─► Program
 //!     ─► instantiate: each compound element becomes its parts, compound/part
-//!     ─► tunnel: wires through the borders of compounds and groups are joined ─► FlatGraph
+//!     ─► tunnel: wires through the borders of compounds and groups are joined
+//!     ─► replicas: sources that are several, such as queues of an interface ─► FlatGraph
 //! ```
 //! A border is a *gate*: what goes into its port n comes out of its port n. A compound element has
 //! one for its inputs and one for its outputs, so has a group.
@@ -19,6 +20,7 @@
 mod build;
 mod connect;
 mod instantiate;
+mod replicas;
 mod tunnel;
 mod unset;
 
@@ -247,7 +249,7 @@ pub fn expand(
     let (connections, connection_spans) = connections.into_iter().unzip();
     let sources = ast.sources.clone();
     let graph = FlatGraph { elements, connections, connection_spans, requirements, sources };
-    in_order.into_result(graph)
+    in_order.into_result(graph).map(|graph| replicas::replicate(graph, classes))
 }
 
 #[cfg(test)]

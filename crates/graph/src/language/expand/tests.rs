@@ -139,6 +139,28 @@ fn groups_are_spliced_in() {
 }
 
 #[test]
+fn sources_that_are_several_become_one_element_each() {
+    check(
+        "elementclass In { $args | s :: Idle($args) -> output }
+         end, other :: Idle; i :: In(x | y) -> end; Idle(z) -> end; Idle [2] -> other;",
+        &[
+            "Idle@4 -> end;",
+            "Idle@4 :: Idle(z);",
+            "Idle@5 :: Idle;",
+            "Idle@5 [2] -> other;",
+            "end :: Idle;",
+            "i/s/0 -> end;",
+            "i/s/0 :: Idle(x);",
+            "i/s/1 -> end;",
+            "i/s/1 :: Idle(y);",
+            "other :: Idle;",
+        ],
+    );
+    // An element with inputs is no source.
+    check("a :: Idle -> b :: Idle(x | y);", &["a -> b;", "a :: Idle;", "b :: Idle(x | y);"]);
+}
+
+#[test]
 fn compounds_become_their_parts() {
     check(
         "elementclass Inner { $text | Message($text) }

@@ -2,7 +2,7 @@
 """Forwards frames between two veth pairs: ours beside the kernel bridge and Open vSwitch.
 
     sudo bench/live.py WARPSWITCH [--bytes 64,1518] [--seconds 3] [--rounds 5] [--only NAME,...]
-                       [--out FILE.csv] [--label COMMIT]
+                       [--free] [--half] [--out FILE.csv] [--label COMMIT]
 
     generator ─► left │ rx ─► device under test ─► tx │ right ─► counted
     core 0            │ core 1                        │
@@ -11,7 +11,8 @@ Each device under test gets more frames than it can forward; its rate is what ar
 by the counters of the kernel. The devices take turns in every round; printed are medians, and
 ratios to the first one by round. By default receive packet steering has core 1 do all work from
 `rx` on, also that of the kernel: one core a device. With --free the sender's core hands frames
-over, as veth does by itself. Needs root, `ip`, and for the peers `openvswitch-switch` and a C
+over, as veth does by itself: most devices then forward all that the sender can send. With --half
+a busy loop shares core 1 with the device as well, so that the device is the limit. Needs root, `ip`, and for the peers `openvswitch-switch` and a C
 compiler. It makes three network namespaces, whose names contain its process id, and deletes them.
 """
 
@@ -215,6 +216,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="")
     parser.add_argument("--free", action="store_true")
+    parser.add_argument("--half", action="store_true")
     parser.add_argument("--out")
     parser.add_argument("--label", default="")
     args = parser.parse_args()
@@ -230,9 +232,13 @@ def main():
                 net = Net(not args.free)
                 try:
                     device = named[name](net)
+                    loop = ["sh", "-c", "while :; do :; done"] if args.half else ["true"]
+                    busy = net.start(net.device, 1, *loop)
                     try:
                         sent, arrived = measure(net, binary, frame_bytes, args.seconds)
                     finally:
+                        busy.kill()
+                        busy.wait()
                         device.close()
                 finally:
                     net.close()
@@ -250,13 +256,13 @@ def main():
         with open(args.out, "a", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             if is_new:
-                writer.writerow("bytes device offered_pps forwarded_pps ratio steered commit "
+                writer.writerow("bytes device offered_pps forwarded_pps ratio steered half commit "
                                 "machine date".split())
             date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
             lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
             cpu = next(line.split(":")[1].strip() for line in lines if "model name" in line)
             for row in rows:
-                writer.writerow([*row, not args.free, args.label, cpu, date])
+                writer.writerow([*row, not args.free, args.half, args.label, cpu, date])
 
 
 if __name__ == "__main__":

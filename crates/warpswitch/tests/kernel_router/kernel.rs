@@ -18,7 +18,7 @@ use nix::sys::socket::{
 };
 
 use crate::frames::{Family, Step, fence, fence_number, host, router_mac};
-use crate::namespaces::Namespace;
+use crate::netns::Namespace;
 
 /// How long a fence may be under way.
 const FENCE_WAIT: Duration = Duration::from_secs(20);
@@ -54,9 +54,6 @@ impl KernelRouter {
         let router = Namespace::new()?;
         let hosts = [Namespace::new()?, Namespace::new()?];
         set_parameters(&router, family)?;
-        for host in &hosts {
-            host.set("ipv6/conf/default/disable_ipv6", 1)?;
-        }
         let mut lines = String::new();
         for (lan, host) in hosts.iter().enumerate() {
             lines += &format!(
@@ -160,7 +157,6 @@ fn is_housekeeping(frame: &[u8]) -> bool {
 fn set_parameters(router: &Namespace, family: Family) -> Result<(), String> {
     let shared: &[(&str, u32)] = match family {
         Family::V4 => &[
-            ("ipv6/conf/default/disable_ipv6", 1),
             ("ipv4/ip_forward", 1),
             ("ipv4/conf/all/rp_filter", 0),
             ("ipv4/conf/default/rp_filter", 0),
@@ -175,6 +171,7 @@ fn set_parameters(router: &Namespace, family: Family) -> Result<(), String> {
             ("ipv4/icmp_msgs_burst", 1_000_000),
         ],
         Family::V6 => &[
+            ("ipv6/conf/default/disable_ipv6", 0),
             ("ipv6/conf/all/forwarding", 1),
             ("ipv6/conf/default/forwarding", 1),
             ("ipv6/conf/default/accept_dad", 0),

@@ -14,7 +14,8 @@ mod frames;
 mod ipv4;
 mod ipv6;
 mod kernel;
-mod namespaces;
+#[path = "../../src/netns.rs"]
+mod netns;
 mod ours;
 
 use std::io::{self, Write};

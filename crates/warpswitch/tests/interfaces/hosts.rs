@@ -162,8 +162,7 @@ impl Host {
 
     /// Column `column` of the interface in `/proc/net/dev`.
     fn counter(&self, column: usize) -> u64 {
-        let table =
-            self.namespace.inside(|| std::fs::read_to_string("/proc/thread-self/net/dev"));
+        let table = self.namespace.inside(|| std::fs::read_to_string("/proc/thread-self/net/dev"));
         let table = table.expect("the kernel's counters");
         let line = table.lines().find(|line| line.trim_start().starts_with("end:"));
         let (_, counters) = line.and_then(|line| line.split_once(':')).expect("the interface");

@@ -94,9 +94,9 @@ fn drop_unsolicited(network: &mut Network) {
     let syns = network.router.drops("nat", "no flow");
     assert!(syns >= 2, "{syns} packets without a flow");
     outside.udp(0).send_to(b"unsolicited", (GATEWAY, SERVICE_PORT)).expect("it is sent");
-    network.router.wait_until("a datagram is dropped", |router| {
-        router.drops("nat", "no flow") > syns
-    });
+    network
+        .router
+        .wait_until("a datagram is dropped", |router| router.drops("nat", "no flow") > syns);
     outside.send_ping("192.0.2.1");
     network.router.await_handler("unsolicited.count", "1");
     outside.send_ping("10.0.0.2");
@@ -133,9 +133,9 @@ fn firewall_lets_the_inside_connect() {
         let syns = network.router.drops("state", "no flow");
         assert!(syns > 0, "the connection was denied by the firewall");
         outside.udp(0).send_to(b"denied", (inside.ip(), SERVICE_PORT)).expect("it is sent");
-        network.router.wait_until("a datagram is denied", |router| {
-            router.drops("state", "no flow") > syns
-        });
+        network
+            .router
+            .wait_until("a datagram is denied", |router| router.drops("state", "no flow") > syns);
         network.router.stop();
     });
 }

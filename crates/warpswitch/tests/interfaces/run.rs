@@ -97,11 +97,7 @@ impl Run {
     pub fn wait_until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
         let start = Instant::now();
         while !is_so(self) {
-            assert!(
-                start.elapsed() < PATIENCE,
-                "{what}: {}",
-                talk(&self.socket(), "read stats\n")
-            );
+            assert!(start.elapsed() < PATIENCE, "{what}: {}", talk(&self.socket(), "read stats\n"));
             sleep(Duration::from_millis(20));
         }
     }

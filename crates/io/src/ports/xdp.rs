@@ -37,7 +37,7 @@ struct Attachment {
 
 impl Attachment {
     fn open(device: &str) -> Result<Self, IoError> {
-        let (membership, index) = open_socket(device)?;
+        let (membership, index) = open_socket(device, "open an XDP socket")?;
         let fail = |what: &'static str| move |error| open_error(device, what, error);
         packet_socket::set_promiscuous(&membership, index).map_err(fail("receive all frames"))?;
         let redirect = Redirect::attach(index).map_err(fail("attach an XDP program"))?;
@@ -51,8 +51,10 @@ impl Attachment {
 fn socket_error(device: &str, error: io::Error) -> IoError {
     let message = match error.raw_os_error() {
         Some(libc::ENOBUFS | libc::ENOMEM) => {
-            "cannot lock memory for frames: raise the limit (ulimit -l unlimited), or give the \
-             binary the capability: setcap cap_ipc_lock+ep warpswitch"
+            let message = "cannot lock memory for frames of AF_XDP: raise the limit (ulimit -l \
+                           unlimited), or give the binary the capability: setcap cap_ipc_lock+ep \
+                           warpswitch";
+            return IoError::privilege(message.to_owned());
         }
         Some(libc::EAFNOSUPPORT) => {
             "the kernel has no AF_XDP (CONFIG_XDP_SOCKETS): use METHOD AFPACKET"

@@ -459,7 +459,8 @@ impl Diagnostics {
     }
 
     fn render(&self, renderer: &Renderer) -> String {
-        let reports: Vec<String> = self.grouped().iter().map(|each| each.render(renderer)).collect();
+        let reports: Vec<String> =
+            self.grouped().iter().map(|each| each.render(renderer)).collect();
         let mut out = reports.join("\n");
         if self.left_out > 0 {
             out.push_str(&format!("\n{}", self.more()));
@@ -559,9 +560,11 @@ mod tests {
             Diagnostic::at(landmark(line), "a -> b;", 0..1, message).detail(detail)
         };
         let mut all = Diagnostics::default();
-        for (line, name, detail) in
-            [(1, "a :: A", "not permitted"), (2, "b :: B", "missing"), (3, "c :: C", "not permitted")]
-        {
+        for (line, name, detail) in [
+            (1, "a :: A", "not permitted"),
+            (2, "b :: B", "missing"),
+            (3, "c :: C", "not permitted"),
+        ] {
             all.push(error(line, name, detail));
         }
         let text = all.to_string();

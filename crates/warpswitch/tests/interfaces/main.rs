@@ -9,10 +9,15 @@
 //! they are skipped; with `WARPSWITCH_NAMESPACES=1` that is a failure.
 #![forbid(unsafe_code)]
 
+mod demo;
+mod faults;
 mod hosts;
 #[path = "../../src/netns.rs"]
 mod netns;
+#[path = "../packet_end/mod.rs"]
+mod packet_end;
 mod passes;
+mod privileges;
 mod run;
 #[path = "../running/mod.rs"]
 #[expect(dead_code, reason = "runs of another command")]
@@ -29,7 +34,7 @@ fn with_network(arguments: &[&str], test: fn(&mut Network)) {
 }
 
 /// Runs `test`, or skips it if there are no namespaces.
-fn with<T>(made: Result<T, String>, test: fn(&mut T)) {
+fn with<T>(made: Result<T, String>, test: impl FnOnce(&mut T)) {
     match made {
         Ok(mut made) => test(&mut made),
         Err(why) => {

@@ -98,9 +98,9 @@ impl Namespace {
 
 fn unshare_error(error: Errno) -> String {
     match error {
-        Errno::EPERM => {
-            "network namespaces require root (CAP_SYS_ADMIN): run it with sudo".to_owned()
-        }
+        Errno::EPERM => "network namespaces require root (CAP_SYS_ADMIN): run it with sudo, or, \
+                         where the system allows it, after 'unshare --user --map-root-user'"
+            .to_owned(),
         error => format!("cannot create a network namespace: {}", error.desc()),
     }
 }

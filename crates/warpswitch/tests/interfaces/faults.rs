@@ -159,7 +159,7 @@ fn under_load(network: &Network, senders: usize, work: impl FnOnce()) -> u64 {
 #[test]
 fn continues_when_an_interface_is_replaced_under_load() {
     with(Network::new(ROUTER, ROUTED, &[]), |network| {
-        // Somebody listens, so the host does not answer each datagram with an error.
+        // With a listener the host does not answer each datagram with an error.
         let _listener = network.hosts[1].udp(SERVICE_PORT);
         network.hosts[0].ping("10.0.1.2").expect("a reply");
         under_load(network, 1, || {
@@ -194,8 +194,8 @@ fn control_socket_answers_during_a_flood() {
         let unread: u64 = network.router.read("from0.kernel_drops");
         let full = network.router.drops("send1", "full");
         println!(
-            "{sent} datagrams sent, {forwarded} forwarded, {unread} dropped by the kernel, {full} by \
-             the queue; slowest of 50 replies: {longest:?}"
+            "{sent} datagrams sent, {forwarded} forwarded, {unread} dropped by the kernel, {full} \
+             by the queue; slowest of 50 replies: {longest:?}"
         );
         network.hosts[0].ping("10.0.1.2").expect("a reply after the flood");
         network.router.stop();

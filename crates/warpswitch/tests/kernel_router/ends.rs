@@ -68,8 +68,8 @@ impl Ends {
     }
 
     /// Adds the frames that left by each link until now, because of a frame that came through
-    /// `lan`. A fence through `lan` is forwarded behind that frame. When it has arrived, a fence the
-    /// other way follows all that the frame caused.
+    /// `lan`. A fence through `lan` is forwarded behind that frame. When it has arrived, a fence
+    /// the other way follows all that the frame caused.
     fn collect(&mut self, lan: usize, left: &mut [Vec<Vec<u8>>; 2]) {
         self.fences += 1;
         for through in [lan, 1 - lan] {

@@ -6,11 +6,11 @@ use crate::ends::Ends;
 use crate::frames::{Family, Step, host};
 use crate::netns::Namespace;
 
-/// How long the kernel waits before it asks for a neighbour again; it asks three times.
+/// Time between two of three queries for a neighbour.
 const ASK_AGAIN_MS: u32 = 200;
-/// Long enough for it to give a neighbour up.
+/// Longer than the kernel waits for a neighbour.
 const PAUSE: Duration = Duration::from_millis(1500);
-/// Hosts whose Ethernet addresses the kernel is told; others it has to ask for.
+/// Hosts whose Ethernet addresses routers are configured with; they query others.
 pub const KNOWN_HOSTS: [u8; 11] = [2, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19];
 
 /// The kernel as router between two links.
@@ -47,7 +47,7 @@ impl KernelRouter {
         self.ends.play(steps, PAUSE)
     }
 
-    /// Forgets what scenarios taught it.
+    /// Forgets the neighbours that it learned in scenarios.
     fn forget_neighbours(&self) {
         self.router.ip("neigh flush all\n").expect("a table of neighbours");
     }
@@ -64,7 +64,7 @@ fn set_parameters(router: &Namespace, family: Family) -> Result<(), String> {
             // RFC 7126, 4.3 and 4.4: packets with source routes go no further by default.
             ("ipv4/conf/all/accept_source_route", 0),
             ("ipv4/conf/default/accept_source_route", 0),
-            // Answers are looked at one by one: none is left out to limit their rate.
+            // Replies are compared one by one: no limit of their rate may omit one.
             ("ipv4/icmp_ratelimit", 0),
             ("ipv4/icmp_msgs_per_sec", 1_000_000),
             ("ipv4/icmp_msgs_burst", 1_000_000),
@@ -81,7 +81,7 @@ fn set_parameters(router: &Namespace, family: Family) -> Result<(), String> {
     shared.iter().try_for_each(|(name, value)| router.set(name, *value))
 }
 
-/// What a link of `conf/ip-router.click` has.
+/// Lines of `ip` for the links of `conf/ip-router.click`.
 fn addresses_v4() -> String {
     let mut lines = String::new();
     for lan in 0..2 {
@@ -102,7 +102,7 @@ fn addresses_v4() -> String {
     lines
 }
 
-/// What a link of `conf/ipv6-router.click` has: an address each for all and for the link.
+/// Lines of `ip` for the links of `conf/ipv6-router.click`: a global and a link-local address each.
 fn addresses_v6() -> String {
     let mut lines = String::new();
     for (lan, (prefix, link, mtu)) in

@@ -50,8 +50,8 @@ pub fn run(duration: Duration) -> anyhow::Result<Outcome> {
 
 /// The last lines of the summary.
 const NEXT: &str = "
-Next: 'sudo warpswitch run conf/live/ip-router.click ETH0=eth0 ETH1=eth1' routes between \
-interfaces of\nthis machine; docs/interfaces.md lists the other live configurations.\n";
+Next: 'sudo warpswitch run conf/live/ip-router.click ETH0=eth0 ETH1=eth1' routes\n\
+between interfaces; docs/interfaces.md lists the other live configurations.\n";
 
 /// Prints one line per interval until the end, or a signal.
 fn print_progress(

@@ -30,15 +30,16 @@ it a TCP stream as fast as it can, all through the router. A terminal shows each
 router while it runs, as 'warpswitch top' does: Enter opens an element, '?' lists the keys, 'q' \
 ends the demo. The summary lists replies, throughput, and dropped packets with the reasons.
 
-The live demo needs Linux, root and the command 'ip' of iproute2. It changes nothing outside of its \
-namespaces, which have no names: Linux deletes them when the demo ends, however it ends.";
+The live demo needs Linux, root and the command 'ip' of iproute2; where the system allows user \
+namespaces, 'unshare --user --map-root-user' takes the place of root. It changes nothing outside \
+of its namespaces, which have no names: Linux deletes them when the demo ends, however it ends.";
 
 const EXAMPLES: &str = "\
 Examples:
   warpswitch demo
   sudo warpswitch demo --live
   sudo warpswitch demo --live --duration 60
-  sudo warpswitch demo --live | cat          # a line per second instead of the live view";
+  sudo warpswitch demo --live | cat          # lines instead of the live view";
 
 /// Classify generated packets with every engine, or route live traffic
 #[derive(Args, Debug)]

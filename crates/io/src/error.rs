@@ -57,6 +57,11 @@ impl IoError {
         Self { kind, name: name.to_owned(), offset: None, message, source: None }
     }
 
+    /// A privilege that the process lacks. It names no interface: all of them fail alike.
+    pub(crate) fn privilege(message: String) -> Self {
+        Self::device(IoErrorKind::NotPermitted, "", message)
+    }
+
     /// Something that cannot be written.
     pub(crate) fn unwritable(name: &str, message: String) -> Self {
         let kind = IoErrorKind::Unwritable;
@@ -73,7 +78,7 @@ impl IoError {
         self.source.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// The name of the capture.
+    /// The name of the capture or interface; empty if the error concerns the whole process.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -86,7 +91,9 @@ impl IoError {
 
 impl fmt::Display for IoError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.name)?;
+        if !self.name.is_empty() {
+            write!(f, "{}: ", self.name)?;
+        }
         if let Some(offset) = self.offset {
             write!(f, "at byte {offset}: ")?;
         }

@@ -17,7 +17,8 @@ for each packet among many that may match, also works without a graph: 'classify
 'rules'. So does intrusion detection: 'ids'. 'generate' generates rules, traffic and routes for \
 all of them, and 'bench' measures their performance.
 
-Start with 'warpswitch demo'. It needs no input and takes ten seconds.";
+Start with 'warpswitch demo'. It needs no input and takes ten seconds. 'sudo warpswitch demo \
+--live' routes live traffic on this machine.";
 
 const EXTRA: &str = "\
 Configurations (the Click language):

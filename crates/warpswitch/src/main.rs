@@ -19,6 +19,7 @@ mod live;
 mod load;
 mod markdown;
 mod measure;
+mod netns;
 mod output;
 mod packets;
 mod payloads;

@@ -29,6 +29,9 @@ use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet}
 
 use super::source::{Landmark, SourceMap, Span};
 
+/// How errors of elements that cannot be initialized begin.
+pub(crate) const INITIALIZING: &str = "While initializing";
+
 /// The most diagnostics that are kept; the rest is counted.
 pub const DIAGNOSTICS_KEPT_MAX: usize = 100;
 
@@ -281,6 +284,14 @@ impl Diagnostic {
         out
     }
 
+    /// Whether both report an element that cannot be initialized, for the same reason.
+    fn has_same_reason(&self, other: &Diagnostic) -> bool {
+        let is_initializing = |diagnostic: &Diagnostic| {
+            diagnostic.message.starts_with(INITIALIZING) && !diagnostic.details.is_empty()
+        };
+        is_initializing(self) && is_initializing(other) && self.details == other.details
+    }
+
     fn render(&self, renderer: &Renderer) -> String {
         let level = match self.severity {
             Severity::Error => Level::ERROR,
@@ -421,6 +432,25 @@ impl Diagnostics {
         if self.has_errors() { Err(self) } else { Ok(value) }
     }
 
+    /// The diagnostics, with one for all elements that cannot be initialized for the same reason,
+    /// such as a missing privilege.
+    fn grouped(&self) -> Vec<Diagnostic> {
+        let mut groups: Vec<Diagnostic> = Vec::new();
+        for diagnostic in &self.kept {
+            let is_same = |group: &&mut Diagnostic| group.has_same_reason(diagnostic);
+            match groups.iter_mut().find(is_same) {
+                Some(group) => {
+                    let element = diagnostic.message.trim_end_matches(':');
+                    let element = element.trim_start_matches(INITIALIZING);
+                    let message = format!("the same for{element}");
+                    group.notes.push(Note { landmark: diagnostic.landmark.clone(), message });
+                }
+                None => groups.push(diagnostic.clone()),
+            }
+        }
+        groups
+    }
+
     fn more(&self) -> String {
         match self.left_out {
             0 => String::new(),
@@ -429,7 +459,8 @@ impl Diagnostics {
     }
 
     fn render(&self, renderer: &Renderer) -> String {
-        let reports: Vec<String> = self.kept.iter().map(|each| each.render(renderer)).collect();
+        let reports: Vec<String> =
+            self.grouped().iter().map(|each| each.render(renderer)).collect();
         let mut out = reports.join("\n");
         if self.left_out > 0 {
             out.push_str(&format!("\n{}", self.more()));
@@ -519,6 +550,29 @@ mod tests {
              = note: a note\n   = help: declare it: b :: Class\n"
         );
         assert_eq!(diagnostic.to_click(), "r.click:12: undeclared element 'b'\nr.click: a note\n");
+    }
+
+    #[test]
+    fn elements_that_fail_alike_share_a_report() {
+        let landmark = |line| Landmark { file: "r.click".into(), line, span: Span::default() };
+        let error = |line, name: &str, detail: &str| {
+            let message = format!("{INITIALIZING} '{name}':");
+            Diagnostic::at(landmark(line), "a -> b;", 0..1, message).detail(detail)
+        };
+        let mut all = Diagnostics::default();
+        for (line, name, detail) in [
+            (1, "a :: A", "not permitted"),
+            (2, "b :: B", "missing"),
+            (3, "c :: C", "not permitted"),
+        ] {
+            all.push(error(line, name, detail));
+        }
+        let text = all.to_string();
+        assert_eq!(text.matches("not permitted").count(), 1, "{text}");
+        assert!(text.contains("= note: r.click:3: the same for 'c :: C'\n"), "{text}");
+        assert!(text.contains("= note: missing\n"), "{text}");
+        assert_eq!(all.error_count(), 3);
+        assert_eq!(all.to_click().matches("not permitted").count(), 2, "Click repeats it");
     }
 
     #[test]

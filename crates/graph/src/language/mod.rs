@@ -64,6 +64,7 @@ mod variables;
 use std::collections::BTreeMap;
 
 pub use class::{ClassSpec, ClassTable, FlowCode, PortCount, Processing, processing};
+pub(crate) use diagnostic::INITIALIZING;
 pub use diagnostic::{DIAGNOSTICS_KEPT_MAX, Diagnostic, Diagnostics, Note, Severity};
 pub use expand::{
     CONNECTIONS_MAX, Connection, ELEMENTS_MAX, EXPAND_DEPTH_MAX, FlatElement, FlatGraph, PortRef,

@@ -12,7 +12,7 @@ use crate::context::{Blueprint, Console, Context, Shared};
 use crate::element::{ConfigureContext, Element, ElementClass, Phase, Registry};
 use crate::files;
 use crate::language::args::{Args, ArgsError, NotedFile};
-use crate::language::{Diagnostics, Flow, Loaded, PortRef};
+use crate::language::{Diagnostics, Flow, INITIALIZING, Loaded, PortRef};
 use crate::names::{NameTable, Seen};
 
 /// Makes and configures the elements of `loaded`.
@@ -159,7 +159,7 @@ impl Router {
                 Err(message) => {
                     let graph = &self.shared.graph;
                     let lines: Vec<String> = message.lines().map(str::to_owned).collect();
-                    errors.push(graph.element_error("While initializing", idx, &lines));
+                    errors.push(graph.element_error(INITIALIZING, idx, &lines));
                 }
             }
         }

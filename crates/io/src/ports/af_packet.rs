@@ -34,8 +34,12 @@ const SOCKET_BYTES: usize = 4 << 20;
 /// `ETH_P_ALL`.
 const ALL_PROTOCOLS: u16 = 3;
 
-/// Opens a packet socket for `device`; returns it with the number of the interface.
-pub(super) fn open_socket(device: &str) -> Result<(OwnedFd, u32), IoError> {
+/// What fails without the privilege for packet sockets.
+const OPEN: &str = "open a packet socket";
+
+/// Opens a packet socket for `device`; returns it with the number of the interface. Errors state
+/// that the port cannot do `what`.
+pub(super) fn open_socket(device: &str, what: &'static str) -> Result<(OwnedFd, u32), IoError> {
     let fail = |what: &'static str| move |error| open_error(device, what, error);
     let interface = Interface::new(device).map_err(fail("open a socket"))?;
     let index = interface.index().map_err(fail("find the interface"))?;
@@ -43,7 +47,7 @@ pub(super) fn open_socket(device: &str) -> Result<(OwnedFd, u32), IoError> {
         let message = "not an Ethernet interface".to_owned();
         return Err(IoError::device(IoErrorKind::NoDevice, device, message));
     }
-    let socket = packet_socket::open().map_err(fail("open a packet socket"))?;
+    let socket = packet_socket::open().map_err(fail(what))?;
     Ok((socket, index))
 }
 
@@ -81,7 +85,7 @@ struct Receiver {
 impl Receiver {
     fn open(spec: &PortSpec, fanout: Option<&Fanout>) -> Result<Self, IoError> {
         let device = &spec.device;
-        let (socket, index) = open_socket(device)?;
+        let (socket, index) = open_socket(device, OPEN)?;
         let prepared = Self::prepare(&socket, spec, index);
         let ring = prepared.map_err(|error| open_error(device, "set up a ring", error))?;
         let bound = match fanout {
@@ -202,7 +206,7 @@ impl PacketTx {
 
     fn open_sender(device: &str) -> Result<(Arc<OwnedFd>, u32), IoError> {
         let fail = |what: &'static str| move |error| open_error(device, what, error);
-        let (socket, index) = open_socket(device)?;
+        let (socket, index) = open_socket(device, OPEN)?;
         let on: libc::c_int = 1;
         // Without it frames pass the queueing discipline, which is slower and no worse.
         _ = packet_socket::set_option(&socket, libc::PACKET_QDISC_BYPASS, &on);

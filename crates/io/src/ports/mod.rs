@@ -136,7 +136,7 @@ fn open_error(name: &str, what: &str, error: std::io::Error) -> IoError {
                 "cannot {what}: not permitted; run as root, or give the binary the capability: \
                  setcap {capability}+ep warpswitch"
             );
-            IoError::device(IoErrorKind::NotPermitted, name, message)
+            IoError::privilege(message)
         }
         Some(libc::EAFNOSUPPORT) => {
             let message =

@@ -60,7 +60,7 @@ struct Attachment {
 
 impl Attachment {
     fn open(device: &str) -> Result<Self, IoError> {
-        let (membership, index) = open_socket(device)?;
+        let (membership, index) = open_socket(device, "open an XDP socket")?;
         let fail = |what: &'static str| move |error| open_error(device, what, error);
         packet_socket::set_promiscuous(&membership, index).map_err(fail("receive all frames"))?;
         let redirect = Redirect::attach(index).map_err(fail("attach an XDP program"))?;
@@ -98,8 +98,10 @@ fn socket_error(device: &str, queue: u32, error: io::Error) -> IoError {
     let message = match error.raw_os_error() {
         Some(libc::EINVAL) if queue > 0 => &*missing,
         Some(libc::ENOBUFS | libc::ENOMEM) => {
-            "cannot lock memory for frames: raise the limit (ulimit -l unlimited), or give the \
-             binary the capability: setcap cap_ipc_lock+ep warpswitch"
+            let message = "cannot lock memory for frames of AF_XDP: raise the limit (ulimit -l \
+                           unlimited), or give the binary the capability: setcap cap_ipc_lock+ep \
+                           warpswitch";
+            return IoError::privilege(message.to_owned());
         }
         Some(libc::EAFNOSUPPORT) => {
             "the kernel has no AF_XDP (CONFIG_XDP_SOCKETS): use METHOD AFPACKET"

@@ -9,24 +9,32 @@
 //! they are skipped; with `WARPSWITCH_NAMESPACES=1` that is a failure.
 #![forbid(unsafe_code)]
 
+mod demo;
+mod faults;
 mod hosts;
-#[path = "../kernel_router/namespaces.rs"]
-mod namespaces;
+#[path = "../../src/netns.rs"]
+mod netns;
+#[path = "../packet_end/mod.rs"]
+mod packet_end;
+mod passes;
+mod privileges;
+mod run;
 #[path = "../running/mod.rs"]
 #[expect(dead_code, reason = "runs of another command")]
 mod running;
 
 use std::io::{self, Write};
 
-use hosts::{Network, Run};
+use hosts::{Network, ROUTED, ping};
+use run::Run;
 
 /// Runs `test` on a network, or skips it.
 fn with_network(arguments: &[&str], test: fn(&mut Network)) {
-    with(Network::new(arguments), test);
+    with(Network::new("conf/live/ip-router.click", ROUTED, arguments), test);
 }
 
 /// Runs `test`, or skips it if there are no namespaces.
-fn with<T>(made: Result<T, String>, test: fn(&mut T)) {
+fn with<T>(made: Result<T, String>, test: impl FnOnce(&mut T)) {
     match made {
         Ok(mut made) => test(&mut made),
         Err(why) => {
@@ -41,7 +49,7 @@ fn with<T>(made: Result<T, String>, test: fn(&mut T)) {
 /// Pings through the router and to it, a TCP flow each way; counters equal those of the kernel.
 fn route(network: &mut Network) {
     for (from, to) in [(0, "10.0.1.2"), (1, "10.0.0.2"), (0, "10.0.0.1"), (1, "10.0.0.1")] {
-        network.ping(from, to).unwrap_or_else(|why| panic!("host {from} to {to}: {why}"));
+        network.hosts[from].ping(to).unwrap_or_else(|why| panic!("host {from} to {to}: {why}"));
     }
     network.transfer(0, 1, 16 << 20);
     network.transfer(1, 0, 16 << 20);
@@ -53,7 +61,7 @@ fn route(network: &mut Network) {
         let unusable: u64 = network.router.read(&format!("from{port}.unusable"));
         assert_eq!(unusable, 0, "all long frames can be split");
         // A long frame counts once at the host that sent it, and once per piece here.
-        let host_sent = network.frames_sent(port);
+        let host_sent = network.hosts[port].frames_sent();
         assert!(received >= host_sent, "{received} of {host_sent} frames, {segmented} split");
     }
     let said = network.router.stop();
@@ -63,7 +71,7 @@ fn route(network: &mut Network) {
 /// The same where the kernel keeps no record of offloads, and has none but checksums.
 fn route_by_xdp(network: &mut Network) {
     for (from, to) in [(0, "10.0.1.2"), (1, "10.0.0.2"), (0, "10.0.0.1")] {
-        network.ping(from, to).unwrap_or_else(|why| panic!("host {from} to {to}: {why}"));
+        network.hosts[from].ping(to).unwrap_or_else(|why| panic!("host {from} to {to}: {why}"));
     }
     network.transfer(0, 1, 4 << 20);
     network.transfer(1, 0, 4 << 20);
@@ -123,7 +131,7 @@ fn routes_between_hosts_by_af_xdp() {
 fn the_graph_answers_pings_from_a_tun_device() {
     let config = "tun :: KernelTun(10.9.0.1/24) -> CheckIPHeader -> ICMPPingResponder -> tun;";
     with(Run::local(config), |run| {
-        run.ping("10.9.0.7").expect("an answer");
+        ping(&run.namespace, "10.9.0.7").expect("an answer");
         assert_eq!(run.read::<String>("tun.dev_name"), "tun0");
         assert_eq!((run.read::<u64>("tun.received"), run.read::<u64>("tun.sent")), (1, 1));
         run.stop();
@@ -139,7 +147,7 @@ fn the_graph_answers_pings_from_a_tap_device() {
         c[1] -> Strip(14) -> CheckIPHeader -> ICMPPingResponder
         -> EtherEncap(0x0800, 02:00:00:00:00:01, 02:00:00:00:00:09) -> tap;";
     with(Run::local(config), |run| {
-        run.ping("10.9.0.7").expect("an answer");
+        ping(&run.namespace, "10.9.0.7").expect("an answer");
         assert_eq!(run.read::<String>("tap.dev_name"), "test0");
         run.stop();
     });
@@ -148,11 +156,13 @@ fn the_graph_answers_pings_from_a_tap_device() {
 #[test]
 fn continues_when_an_interface_returns() {
     with_network(&[], |network| {
-        network.ping(0, "10.0.1.2").expect("an answer");
-        network.replace_link(1);
+        network.hosts[0].ping("10.0.1.2").expect("an answer");
+        network.remove_link(1);
+        network.router.await_handler("from1.link", "removed");
+        network.restore_link(1);
         network.router.await_handler("from1.link", "up");
         network.router.await_handler("to1.link", "up");
-        network.ping(0, "10.0.1.2").expect("an answer over the new link");
+        network.hosts[0].ping("10.0.1.2").expect("an answer over the new link");
         let said = network.router.stop();
         assert!(said.contains("eth1: interface removed"), "{said}");
         assert!(said.contains("eth1: link up"), "{said}");
@@ -162,7 +172,7 @@ fn continues_when_an_interface_returns() {
 #[test]
 fn sleeps_while_nothing_arrives() {
     with_network(&[], |network| {
-        network.ping(0, "10.0.1.2").expect("an answer");
+        network.hosts[0].ping("10.0.1.2").expect("an answer");
         let before = network.router.cpu_ticks();
         std::thread::sleep(std::time::Duration::from_secs(2));
         let ticks = network.router.cpu_ticks() - before;

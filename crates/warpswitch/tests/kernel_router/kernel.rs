@@ -1,43 +1,22 @@
-//! Linux as the router: three namespaces, the router in the middle, and raw ends.
-//!
-//! ```text
-//! end of lan0 ── veth ── lan0 │ kernel, forwarding │ lan1 ── veth ── end of lan1
-//! packet socket                                                     packet socket
-//! ```
-//! The ends have no addresses: what they answer is what a scenario sends.
+//! Linux as the router, in a namespace.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::ifaddrs::getifaddrs;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, bind, recv, send, socket,
-};
+use crate::ends::Ends;
+use crate::frames::{Family, Step, host};
+use crate::netns::Namespace;
 
-use crate::frames::{Family, Step, fence, fence_number, host, router_mac};
-use crate::namespaces::Namespace;
-
-/// How long a fence may be under way.
-const FENCE_WAIT: Duration = Duration::from_secs(20);
-/// How long the kernel waits before it asks for a neighbour again; it asks three times.
+/// Time between two of three queries for a neighbour.
 const ASK_AGAIN_MS: u32 = 200;
-/// Long enough for it to give a neighbour up.
+/// Longer than the kernel waits for a neighbour.
 const PAUSE: Duration = Duration::from_millis(1500);
-/// Bytes that links carry: more than the routes allow, so that what is too long can arrive.
-const LINK_BYTES: u32 = 9000;
-/// Hosts whose Ethernet addresses the kernel is told; others it has to ask for.
-const KNOWN_HOSTS: [u8; 11] = [2, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19];
+/// Hosts whose Ethernet addresses routers are configured with; they query others.
+pub const KNOWN_HOSTS: [u8; 11] = [2, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19];
 
 /// The kernel as router between two links.
 pub struct KernelRouter {
-    family: Family,
     router: Namespace,
-    /// A raw socket for each end; their namespaces live as long as they do.
-    ends: [OwnedFd; 2],
-    fences: u32,
+    ends: Ends,
 }
 
 impl KernelRouter {
@@ -45,28 +24,11 @@ impl KernelRouter {
     /// `conf/ipv6-router.click`.
     ///
     /// # Errors
-    /// What this machine does not let us do.
+    /// The reason why namespaces are unavailable.
     pub fn new(family: Family) -> Result<Self, String> {
-        // Frames that one core sends stay in order, through softirqs too.
-        if let Some(core) = core_affinity::get_core_ids().and_then(|cores| cores.first().copied()) {
-            core_affinity::set_for_current(core);
-        }
         let router = Namespace::new()?;
-        let hosts = [Namespace::new()?, Namespace::new()?];
         set_parameters(&router, family)?;
-        for host in &hosts {
-            host.set("ipv6/conf/default/disable_ipv6", 1)?;
-        }
-        let mut lines = String::new();
-        for (lan, host) in hosts.iter().enumerate() {
-            lines += &format!(
-                "link add lan{lan} mtu {LINK_BYTES} address {} type veth peer name end \
-                 mtu {LINK_BYTES} netns {}\n",
-                router_mac(lan),
-                host.path()
-            );
-        }
-        router.ip(&lines)?;
+        let ends = Ends::new(&router, family)?;
         router.ip(&match family {
             Family::V4 => addresses_v4(),
             Family::V6 => addresses_v6(),
@@ -76,91 +38,24 @@ impl KernelRouter {
             let name = format!("ipv{version}/neigh/lan{lan}/retrans_time_ms");
             router.set(&name, ASK_AGAIN_MS)?;
         }
-        let ends = [open_end(&hosts[0])?, open_end(&hosts[1])?];
-        Ok(Self { family, router, ends, fences: 0 })
+        Ok(Self { router, ends })
     }
 
-    /// Sends the frames of a scenario, each once all that the one before caused has left; gives
-    /// what left by each link.
+    /// Plays a scenario; returns the frames that left by each link.
     pub fn run(&mut self, steps: &[Step]) -> [Vec<Vec<u8>>; 2] {
         self.forget_neighbours();
-        let mut left = [Vec::new(), Vec::new()];
-        // What is still under way belongs to no scenario.
-        self.collect(&mut [Vec::new(), Vec::new()]);
-        for step in steps {
-            match step.frame.is_empty() {
-                true => sleep(PAUSE),
-                false => self.send(step.lan, &step.frame),
-            }
-            self.collect(&mut left);
-        }
-        left
+        self.ends.play(steps, PAUSE)
     }
 
-    /// Forgets what scenarios taught it.
+    /// Forgets the neighbours that it learned in scenarios.
     fn forget_neighbours(&self) {
         self.router.ip("neigh flush all\n").expect("a table of neighbours");
     }
-
-    fn send(&self, lan: usize, frame: &[u8]) {
-        let sent = send(self.ends[lan].as_raw_fd(), frame, MsgFlags::empty());
-        assert_eq!(sent, Ok(frame.len()), "a frame of {} bytes leaves", frame.len());
-    }
-
-    /// Adds what left by each link until now. A frame each way is sent behind all others, and
-    /// forwarded behind them: when it comes, they have come.
-    fn collect(&mut self, left: &mut [Vec<Vec<u8>>; 2]) {
-        self.fences += 1;
-        for lan in 0..2 {
-            self.send(lan, &fence(self.family, lan, self.fences));
-        }
-        for (lan, left) in left.iter_mut().enumerate() {
-            let until = Instant::now() + FENCE_WAIT;
-            loop {
-                let frame = self.receive(lan, until);
-                match fence_number(&frame) {
-                    Some(number) if number == self.fences => break,
-                    Some(_) => {}
-                    None if is_housekeeping(&frame) => {}
-                    None => left.push(frame),
-                }
-            }
-        }
-    }
-
-    fn receive(&self, lan: usize, until: Instant) -> Vec<u8> {
-        let mut buffer = vec![0; 1 << 16];
-        loop {
-            match recv(self.ends[lan].as_raw_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT) {
-                Ok(bytes) => {
-                    buffer.truncate(bytes);
-                    return buffer;
-                }
-                Err(Errno::EAGAIN | Errno::EINTR) => {}
-                Err(error) => panic!("the end of lan{lan}: {error}"),
-            }
-            assert!(Instant::now() < until, "what was sent through lan{lan} did not come");
-            let timeout = PollTimeout::try_from(Duration::from_millis(100)).expect("short");
-            let mut fds = [PollFd::new(self.ends[lan].as_fd(), PollFlags::POLLIN)];
-            // Interrupted or not: the loop looks again.
-            _ = poll(&mut fds, timeout);
-        }
-    }
-}
-
-/// Whether the kernel sent it on its own account: multicast listener reports (RFC 3810) tell of
-/// the groups that its interfaces are in, and answer nothing.
-fn is_housekeeping(frame: &[u8]) -> bool {
-    const REPORT: u8 = 143;
-    let is_ipv6 = frame.get(12..14) == Some(&[0x86, 0xdd]);
-    // Behind a hop-by-hop option of eight bytes.
-    is_ipv6 && frame.get(20) == Some(&0) && frame.get(62) == Some(&REPORT)
 }
 
 fn set_parameters(router: &Namespace, family: Family) -> Result<(), String> {
     let shared: &[(&str, u32)] = match family {
         Family::V4 => &[
-            ("ipv6/conf/default/disable_ipv6", 1),
             ("ipv4/ip_forward", 1),
             ("ipv4/conf/all/rp_filter", 0),
             ("ipv4/conf/default/rp_filter", 0),
@@ -169,12 +64,13 @@ fn set_parameters(router: &Namespace, family: Family) -> Result<(), String> {
             // RFC 7126, 4.3 and 4.4: packets with source routes go no further by default.
             ("ipv4/conf/all/accept_source_route", 0),
             ("ipv4/conf/default/accept_source_route", 0),
-            // Answers are looked at one by one: none is left out to limit their rate.
+            // Replies are compared one by one: no limit of their rate may omit one.
             ("ipv4/icmp_ratelimit", 0),
             ("ipv4/icmp_msgs_per_sec", 1_000_000),
             ("ipv4/icmp_msgs_burst", 1_000_000),
         ],
         Family::V6 => &[
+            ("ipv6/conf/default/disable_ipv6", 0),
             ("ipv6/conf/all/forwarding", 1),
             ("ipv6/conf/default/forwarding", 1),
             ("ipv6/conf/default/accept_dad", 0),
@@ -185,7 +81,7 @@ fn set_parameters(router: &Namespace, family: Family) -> Result<(), String> {
     shared.iter().try_for_each(|(name, value)| router.set(name, *value))
 }
 
-/// What a link of `conf/ip-router.click` has.
+/// Lines of `ip` for the links of `conf/ip-router.click`.
 fn addresses_v4() -> String {
     let mut lines = String::new();
     for lan in 0..2 {
@@ -206,7 +102,7 @@ fn addresses_v4() -> String {
     lines
 }
 
-/// What a link of `conf/ipv6-router.click` has: an address each for all and for the link.
+/// Lines of `ip` for the links of `conf/ipv6-router.click`: a global and a link-local address each.
 fn addresses_v6() -> String {
     let mut lines = String::new();
     for (lan, (prefix, link, mtu)) in
@@ -230,21 +126,4 @@ fn addresses_v6() -> String {
         }
     }
     lines
-}
-
-/// A socket for all frames of the interface `end`.
-fn open_end(host: &Namespace) -> Result<OwnedFd, String> {
-    host.ip("link set end up\n")?;
-    host.inside(|| {
-        let flags = SockFlag::SOCK_CLOEXEC;
-        let end = socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll)
-            .map_err(|error| format!("a packet socket: {error}"))?;
-        let interfaces = getifaddrs().map_err(|error| format!("interfaces: {error}"))?;
-        let address = interfaces
-            .filter(|interface| interface.interface_name == "end")
-            .find_map(|interface| interface.address?.as_link_addr().copied())
-            .ok_or("the end of a link is not there")?;
-        bind(end.as_raw_fd(), &address).map_err(|error| format!("bind: {error}"))?;
-        Ok(end)
-    })
 }

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use anyhow::{anyhow, bail};
 use clap::Args;
 use warpswitch_runtime::ControlAddress;
-use warpswitch_runtime::client::{self, ControlClient, reason};
+use warpswitch_runtime::client::{self, ControlClient, Stream, reason};
 
 use crate::args::parse_positive;
 use crate::exit::Outcome;
@@ -98,9 +98,8 @@ fn parse_interval(text: &str) -> Result<f64, String> {
 /// Nobody listens; the router has no statistics; the connection is lost.
 pub fn run(args: &TopArgs) -> anyhow::Result<Outcome> {
     let client = client::connect(&args.place)?;
-    let is_shown = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     let place = args.place.to_string();
-    let is_live = is_shown && !args.once && !args.json;
+    let is_live = is_on_terminal() && !args.once && !args.json;
     let count = match args.count.map(|count| count as u64) {
         _ if args.once => Some(1),
         None if !is_live && !args.json => Some(1),
@@ -111,9 +110,33 @@ pub fn run(args: &TopArgs) -> anyhow::Result<Outcome> {
         let interval = Duration::from_secs_f64(args.interval);
         return plain::run(client, &place, interval, count, form);
     }
+    live::run(client, App::new(place, args.interval, args.sort), &theme(), count)
+}
+
+/// Whether there is a terminal for the live view.
+pub fn is_on_terminal() -> bool {
+    std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
+}
+
+/// Shows the live view of a router under the name `place`, for `count` refreshes, or until the user
+/// or a signal ends it.
+///
+/// # Errors
+/// The connection is lost; the terminal fails.
+pub fn show(
+    client: ControlClient<Box<dyn Stream>>,
+    place: String,
+    interval: Duration,
+    count: Option<u64>,
+) -> anyhow::Result<()> {
+    let app = App::new(place, interval.as_secs_f64(), Sort::default());
+    live::run(client, app, &theme(), count).map(|_| ())
+}
+
+/// Colours of the live view.
+fn theme() -> Theme {
     let choice = anstream::AutoStream::choice(&std::io::stdout());
-    let theme = Theme::new(choice != anstream::ColorChoice::Never);
-    live::run(client, App::new(place, args.interval, args.sort), &theme, count)
+    Theme::new(choice != anstream::ColorChoice::Never)
 }
 
 /// Reads what the router has counted.

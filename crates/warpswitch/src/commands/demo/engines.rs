@@ -1,8 +1,7 @@
-//! `warpswitch demo`: the main job on rules and packets that are made on the spot.
+//! The demo of classification: every engine on generated rules and packets.
 
 use std::time::{Duration, Instant};
 
-use clap::Args;
 use warpswitch_classify::{BuildOptions, Classifier, Engine, build};
 use warpswitch_rules::format::format_match;
 use warpswitch_rules::generate::{Family, Point, RulesetSpec, Style, TraceSpec};
@@ -40,19 +39,6 @@ const HOTTEST: usize = 5;
 /// Keys in a batch.
 const BATCH_KEYS: usize = 256;
 
-const LONG_ABOUT: &str = "\
-Demonstrate packet classification in about ten seconds, without input files: generate firewall \
-rules and traffic, find the winning rule of every packet with each engine, and show each engine's \
-throughput, the actions applied, and the rules with the most hits.
-
-Every run generates the same rules and packets, so the digest is always the same; the rates are \
-those of one core of this machine.";
-
-/// Generate rules and traffic and classify them with every engine
-#[derive(Args, Debug)]
-#[command(long_about = LONG_ABOUT)]
-pub struct DemoArgs {}
-
 /// What one engine did.
 struct EngineRun {
     engine: Engine,
@@ -62,11 +48,11 @@ struct EngineRun {
     is_right: bool,
 }
 
-/// Runs the command.
+/// Runs the demo.
 ///
 /// # Errors
 /// If an engine cannot be built or the standard output fails.
-pub fn run(_args: &DemoArgs) -> anyhow::Result<Outcome> {
+pub fn run() -> anyhow::Result<Outcome> {
     let progress = Progress::spinner("generating rules and packets");
     let spec = RulesetSpec { style: Style::Fw, family: Family::Ipv4, rules: RULES, seed: 1 };
     let ruleset = spec.generate();

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use warpswitch_packet::{
-    Batch, LinkState, Pool, PortMethod, PortSpec, RxPort, Transmitted, TxPort,
+    Batch, LinkState, PacketType, Pool, PortMethod, PortSpec, RxPort, Transmitted, TxPort,
 };
 
 use super::*;
+
+mod options;
 
 /// A frame that no kernel answers, with `number` in it.
 fn frame(number: u16, bytes: usize) -> Vec<u8> {
@@ -55,7 +57,7 @@ fn receive(port: &mut dyn RxPort, pool: &mut Pool, count: usize) -> Vec<Vec<u8>>
 }
 
 fn spec(device: &str, method: PortMethod) -> PortSpec {
-    PortSpec { device: device.to_owned(), method, is_promiscuous: true, tap: None }
+    PortSpec { device: device.to_owned(), method, is_promiscuous: true, ..PortSpec::default() }
 }
 
 #[test]
@@ -90,6 +92,7 @@ fn errors_name_the_missing_capability() {
         ("open a packet socket", "cap_net_raw+"),
         ("create the TAP device", "cap_net_admin+"),
         ("attach an XDP program", "cap_bpf+"),
+        (EXCLUDE, "cap_bpf+"),
     ] {
         let error = open_error("eth0", what, std::io::Error::from_raw_os_error(libc::EPERM));
         assert_eq!(error.kind(), IoErrorKind::NotPermitted);
@@ -103,7 +106,7 @@ fn with_veth(test: fn()) {
 }
 
 /// Runs `test` in a namespace of its own, set up by lines of `ip`.
-fn in_namespace(setup: &'static str, test: fn()) {
+fn in_namespace(setup: &'static str, test: impl FnOnce() + Send + 'static) {
     let run = move || {
         nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)
             .map_err(|error| format!("unshare: {error}"))?;

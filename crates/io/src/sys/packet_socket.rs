@@ -102,6 +102,26 @@ pub(crate) fn set_promiscuous(socket: &OwnedFd, index: u32) -> io::Result<()> {
     set_option(socket, libc::PACKET_ADD_MEMBERSHIP, &request)
 }
 
+/// Receives only frames of EtherType `ether_type`, behind VLAN tags that the kernel removes.
+pub(crate) fn filter_ether_type(socket: &OwnedFd, ether_type: u16) -> io::Result<()> {
+    let instruction = |code: u32, if_false: u8, k: u32| libc::sock_filter {
+        code: code as u16,
+        jt: 0,
+        jf: if_false,
+        k,
+    };
+    let load = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
+    let mut program = [
+        instruction(load, 0, (libc::SKF_AD_OFF + libc::SKF_AD_PROTOCOL) as u32),
+        instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, ether_type.into()),
+        instruction(libc::BPF_RET | libc::BPF_K, 0, u32::MAX),
+        instruction(libc::BPF_RET | libc::BPF_K, 0, 0),
+    ];
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // The kernel copies the program, which lives as long as the call.
+    set_option_at(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
+}
+
 /// Binds to an interface; `protocol` 0 receives nothing.
 pub(crate) fn bind(socket: &OwnedFd, index: u32, protocol: u16) -> io::Result<()> {
     let address = libc::sockaddr_ll {

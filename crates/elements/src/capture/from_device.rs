@@ -35,8 +35,8 @@
 //! - `BPF_FILTER`: not supported on interfaces: use `IPFilter` or `Classifier`
 //! - `HEADROOM`, `ENCAP`, `CAPTURE`: accepted, ignored
 //!
-//! An interface needs `CAP_NET_RAW`, a TAP device `CAP_NET_ADMIN`, `SNIFFER false` also `CAP_BPF` and
-//! `CAP_NET_ADMIN`. Checksums and segmentation that a sender on the same machine leaves to the
+//! An interface needs `CAP_NET_RAW`, a TAP device `CAP_NET_ADMIN`, `SNIFFER false` also `CAP_BPF`
+//! and `CAP_NET_ADMIN`. Checksums and segmentation that a sender on the same machine leaves to the
 //! device are completed. When the interface goes down or disappears, the element reports it and
 //! continues when the interface returns.
 //!

@@ -8,9 +8,9 @@
 //!
 //! # Configuration
 //! - `DEVNAME`: the name of a `FromHost` in the same configuration; may be omitted if there is only
-//!   one. If it is omitted and there is none, packets are dropped, with a warning: in Click's kernel
-//!   module they return to the kernel, but here the kernel receives the frames of an interface
-//!   beside `FromDevice`
+//!   one. If it is omitted and there is none, packets are dropped, with a warning: in Click's
+//!   kernel module they return to the kernel, but here the kernel receives the frames of an
+//!   interface beside `FromDevice`
 //!
 //! The kernel receives the packets from that interface: with an Ethernet header, or starting with
 //! the IP header if the `FromHost` has `TYPE IP`. It drops packets that are not addressed to it, so

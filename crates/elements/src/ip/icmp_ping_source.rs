@@ -163,7 +163,7 @@ impl IcmpPingSource {
         }
     }
 
-    /// Ends the run if all requests are sent and the arguments say so.
+    /// Ends the run after the last request, with `STOP`.
     fn end(&mut self, cx: &mut Context<'_>) {
         if self.stop && self.active {
             cx.stop_driver();

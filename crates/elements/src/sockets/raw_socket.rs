@@ -16,7 +16,7 @@
 //!
 //! The kernel routes sent packets by their destination address. It fills in the checksum, and the
 //! source address and identification if they are 0. It handles received packets as well: it
-//! answers pings, and resets TCP connections that it does not know. With `UDP`, `PORT` is reserved,
+//! answers pings, and resets TCP connections that are not its own. With `UDP`, `PORT` is reserved,
 //! so the kernel reports no unreachable port. The element needs `CAP_NET_RAW`.
 //!
 //! # Handlers

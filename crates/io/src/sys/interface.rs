@@ -122,8 +122,8 @@ impl<'a> Interface<'a> {
         route.rt_gateway = generic_address(socket_address(gateway));
         route.rt_flags = libc::RTF_UP | libc::RTF_GATEWAY;
         route.rt_dev = device.as_mut_ptr().cast();
-        // SAFETY: the pointer is to a whole `struct rtentry`, which the kernel reads; the name in it
-        // ends with a zero and is alive.
+        // SAFETY: the pointer is to a whole `struct rtentry`, which the kernel reads; the name in
+        // it ends with a zero and is alive.
         let result = unsafe {
             libc::ioctl(self.socket.as_raw_fd(), libc::SIOCADDRT as libc::Ioctl, &raw const route)
         };

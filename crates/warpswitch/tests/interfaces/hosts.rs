@@ -67,6 +67,7 @@ impl Run {
     /// Why there is no namespace.
     pub fn local(config: &str) -> Result<Self, String> {
         let namespace = new_namespace()?;
+        namespace.ip("link set lo up\n")?;
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let file = folder.path().join("conf.click");
         std::fs::write(&file, config).map_err(|error| error.to_string())?;
@@ -114,6 +115,11 @@ impl Run {
     /// If no answer comes in time.
     pub fn ping(&self, to: &str) -> Result<(), String> {
         ping(&self.namespace, to)
+    }
+
+    /// Does `work` in the namespace.
+    pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        self.namespace.inside(work)
     }
 
     /// Stops it; returns its messages.

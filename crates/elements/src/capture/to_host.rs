@@ -55,9 +55,12 @@ pub static CLASS: ElementClass =
 const NOT_SENT: usize = 0;
 const NO_FROM_HOST: usize = 1;
 
+const HANDLERS: &[HandlerSpec] =
+    &[HandlerSpec::read("dev_name"), HandlerSpec::read("sent"), HandlerSpec::read("drops")];
+
 /// The warning of an element that drops all packets.
-const NO_INTERFACE: &str = "no FromHost in the configuration: all packets are dropped. The kernel \
-    receives the frames of interfaces beside FromDevice; for other packets add \
+const NO_INTERFACE: &str = "no FromHost in the configuration: all packets are dropped. Unless \
+    SNIFFER is false, the kernel receives the frames of FromDevice as well; for other packets add \
     FromHost(DEVNAME, ADDR/MASK)";
 
 /// See the module.
@@ -135,7 +138,7 @@ impl Element for ToHost {
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {
-        const { &[HandlerSpec::read("dev_name"), HandlerSpec::read("sent"), HandlerSpec::read("drops")] }
+        HANDLERS
     }
 
     fn read(

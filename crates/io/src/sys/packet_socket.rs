@@ -81,7 +81,8 @@ pub(super) fn set_option_at<T: Copy>(
 ) -> io::Result<()> {
     let (fd, bytes) = (socket.as_raw_fd(), size_of_val(value) as u32);
     let value = ptr::from_ref(value).cast();
-    // SAFETY: `value` points to `bytes` readable bytes of a plain value.
+    // SAFETY: `value` points to `bytes` readable bytes of a plain value; the one that has a
+    // pointer, that of `filter_ether_type`, points to a program of its length.
     let result = unsafe { libc::setsockopt(fd, level, name, value, bytes) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -24,6 +24,7 @@ mod lack;
 mod lines;
 mod nat;
 mod outputs;
+mod pacer;
 mod paint;
 mod patterns;
 mod rate;

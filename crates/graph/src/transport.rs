@@ -22,6 +22,9 @@ pub enum Protocol {
     UnixDatagram,
     /// Datagrams to a group, and from all others of it.
     Multicast,
+    /// IPv4 packets of a protocol over IP, with their header. The port of the place, if it is not
+    /// 0, selects what is received; see the element.
+    RawIp(u8),
 }
 
 impl Protocol {

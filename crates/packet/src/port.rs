@@ -48,13 +48,21 @@ pub struct TapOptions {
     pub ethernet_address: Option<[u8; 6]>,
     /// The most bytes of a packet; the kernel's default if none.
     pub mtu: Option<u32>,
+    /// Where the kernel's default route leads, through the device.
+    pub gateway: Option<Ipv4Addr>,
 }
 
 impl Default for TapOptions {
     /// A TAP device without addresses.
     fn default() -> Self {
-        let (owner, address, ethernet_address, mtu) = (String::new(), None, None, None);
-        Self { owner, has_ethernet: true, address, ethernet_address, mtu }
+        Self {
+            owner: String::new(),
+            has_ethernet: true,
+            address: None,
+            ethernet_address: None,
+            mtu: None,
+            gateway: None,
+        }
     }
 }
 
@@ -86,6 +94,12 @@ pub struct PortSpec {
     pub queue: PortQueue,
     /// Whether frames for other hosts are received, too.
     pub is_promiscuous: bool,
+    /// Whether the kernel must not handle received frames as well.
+    pub is_exclusive: bool,
+    /// Whether frames that the kernel sends are received, too.
+    pub receives_outgoing: bool,
+    /// The EtherType of received frames; any if none.
+    pub ether_type: Option<u16>,
     /// How a TAP device is created; the default if none.
     pub tap: Option<TapOptions>,
 }

@@ -14,7 +14,7 @@ use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags};
 use warpswitch_graph::control::{Address, Connection, Controlled, Endpoint};
-use warpswitch_graph::transport::{Transport, Wire};
+use warpswitch_graph::transport::{Protocol, Transport, Wire};
 use warpswitch_io::name_folder;
 use warpswitch_packet::{PortSpec, RxPort, TxPort};
 
@@ -108,7 +108,14 @@ impl RunSockets {
     /// If the address is in use, not permitted or unreachable.
     pub fn open(&mut self, transport: &Transport) -> Result<Box<dyn Wire>, String> {
         let opened = self.packet_sockets.open(transport, self.generation);
-        opened.map_err(|error| format!("socket: {}", message_of(&error)))
+        opened.map_err(|error| match (transport.protocol, error.kind()) {
+            (Protocol::RawIp(_), io::ErrorKind::PermissionDenied) => {
+                "socket: not permitted; run as root, or give the binary the capability: setcap \
+                 cap_net_raw+ep warpswitch"
+                    .to_owned()
+            }
+            _ => format!("socket: {}", message_of(&error)),
+        })
     }
 
     /// Opens a receiving port, or reuses that of the previous configuration.

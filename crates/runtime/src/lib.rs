@@ -51,6 +51,7 @@ mod host;
 mod packet_sockets;
 mod ports;
 mod progress;
+mod raw_ip;
 mod reconfigure;
 mod requests;
 mod run;

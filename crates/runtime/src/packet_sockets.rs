@@ -6,6 +6,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::num::NonZeroU32;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -18,6 +19,7 @@ use warpswitch_graph::transport::{Place, Protocol, Received, Sent, Transport, Wi
 
 use crate::control_server::replace_stale;
 use crate::datagrams::{DatagramSocket, MulticastSocket};
+use crate::raw_ip::RawIpSocket;
 use crate::streams::StreamSocket;
 
 /// All packet sockets of a run.
@@ -50,6 +52,7 @@ impl PacketSockets {
             Protocol::Tcp | Protocol::Unix => Box::new(StreamSocket::open(transport)?),
             Protocol::Udp | Protocol::UnixDatagram => Box::new(DatagramSocket::open(transport)?),
             Protocol::Multicast => Box::new(MulticastSocket::open(transport)?),
+            Protocol::RawIp(protocol) => Box::new(RawIpSocket::open(transport, protocol)?),
         };
         let wire = Arc::new(Mutex::new(wire));
         let (transport, weak) = (transport.clone(), Arc::downgrade(&wire));
@@ -204,9 +207,14 @@ pub(crate) fn new_socket(transport: &Transport) -> io::Result<OwnedFd> {
         Protocol::Udp | Protocol::Multicast => (AddressFamily::INET, SocketType::DGRAM),
         Protocol::Unix => (AddressFamily::UNIX, SocketType::STREAM),
         Protocol::UnixDatagram => (AddressFamily::UNIX, SocketType::DGRAM),
+        Protocol::RawIp(_) => (AddressFamily::INET, SocketType::RAW),
+    };
+    let protocol = match transport.protocol {
+        Protocol::RawIp(number) => NonZeroU32::new(number.into()).map(net::Protocol::from_raw),
+        _ => None,
     };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = net::socket_with(family, kind, flags, None)?;
+    let socket = net::socket_with(family, kind, flags, protocol)?;
     if let Some(bytes) = transport.send_bytes {
         sockopt::set_socket_send_buffer_size(&socket, bytes as usize)?;
     }

@@ -2,8 +2,8 @@
 //!
 //! # Synopsis
 //! `FromDevice(DEVNAME, [PROMISC, SNAPLEN], SNIFFER, FORCE_IP, BURST, ACTIVE, STOP, TIMESTAMP,
-//! METHOD, QUEUES, PROTOCOL, OUTBOUND, HEADROOM, ENCAP, BPF_FILTER)`, and `PollDevice` with the same
-//! arguments
+//! METHOD, QUEUES, PROTOCOL, OUTBOUND, HEADROOM, ENCAP, CAPTURE, BPF_FILTER)`, and `PollDevice` with
+//! the same arguments
 //!
 //! # Ports
 //! Output 0, push: packets. Output 1, optional, push: non-IP packets, with `FORCE_IP`.
@@ -29,12 +29,18 @@
 //! - `TIMESTAMP`: whether to set the time of arrival, default: true
 //! - `ACTIVE`: whether to emit packets, default: true
 //! - `STOP`: whether to stop the run after the last packet of a file, default: false
-//! - `SNIFFER`: only `true`, the default, on interfaces: the kernel handles the same frames
-//! - `PROTOCOL`, `OUTBOUND true` and `BPF_FILTER`: not supported on interfaces
+//! - `SNIFFER`: whether the kernel handles the frames of the interface as well, default: true. With
+//!   `false` the kernel drops all of them, until the run ends: also those of your SSH session
+//!   (docs/interfaces.md). Not with `METHOD AFXDP`, where the kernel never receives them
+//! - `OUTBOUND`: whether to emit frames that the kernel sends on the interface, too, with packet
+//!   type `OUTGOING`; default: false. Frames of `ToDevice` are not among them
+//! - `PROTOCOL`: EtherType of the frames to emit, behind VLAN tags that the card removes; default:
+//!   0 (all)
+//! - `BPF_FILTER`: not supported on interfaces: use `IPFilter` or `Classifier`
 //! - `HEADROOM`, `ENCAP`, `CAPTURE`: accepted, ignored
 //!
-//! An interface needs `CAP_NET_RAW`, a TAP device `CAP_NET_ADMIN`. Frames that the interface sends
-//! are not received. Checksums and segmentation that a sender on the same machine leaves to the
+//! An interface needs `CAP_NET_RAW`, a TAP device `CAP_NET_ADMIN`, `SNIFFER false` also `CAP_BPF`
+//! and `CAP_NET_ADMIN`. Checksums and segmentation that a sender on the same machine leaves to the
 //! device are completed. When the interface goes down or disappears, the element reports it and
 //! continues when the interface returns.
 //!
@@ -68,7 +74,7 @@ use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Readiness,
 };
 use warpswitch_io::{CaptureReader, TAP_PREFIX};
-use warpswitch_packet::{Packet, PortSpec, RxCounts, RxPort};
+use warpswitch_packet::{Packet, PortMethod, PortSpec, RxCounts, RxPort};
 use warpswitch_wire::link::LinkType;
 
 use super::device::{self, Generator, Name};
@@ -167,31 +173,37 @@ impl FromDevice {
 
     /// Reads the arguments of an interface.
     fn read_port(&mut self, args: &mut Args<'_>) {
-        let (mut sniffs, mut outbound) = (true, false);
-        let (mut protocol, mut filter) = (Raw::default(), Raw::default());
+        let (mut sniffs, mut ether_type, mut filter) = (true, 0u16, String::new());
         self.spec.method = port::read_method(args);
         self.spec.queue = port::read_queue(args);
         args.read("SNIFFER", &mut sniffs)
-            .read("OUTBOUND", &mut outbound)
-            .read("PROTOCOL", &mut protocol)
+            .read("OUTBOUND", &mut self.spec.receives_outgoing)
+            .read("PROTOCOL", &mut ether_type)
             .read("BPF_FILTER", &mut filter);
-        let is_interface = matches!(Name::parse(&self.name), Ok(Name::Port(_)));
-        if self.spec.queue.count > 1 && (!is_interface || self.name.starts_with(TAP_PREFIX)) {
+        let name = Name::parse(&self.name);
+        let has_queues = matches!(name, Ok(Name::Port(device)) if !device.starts_with(TAP_PREFIX));
+        if self.spec.queue.count > 1 && !has_queues {
             args.error_at("QUEUES", "only interfaces of the kernel have several");
         }
-        if !is_interface {
-            return;
+        let Ok(Name::Port(device)) = name else { return };
+        self.spec.device = device.to_owned();
+        self.spec.is_exclusive = !sniffs;
+        self.spec.ether_type = Some(ether_type).filter(|&ether_type| ether_type != 0);
+        if !filter.is_empty() {
+            let help = "not supported on interfaces: filter with IPFilter or Classifier";
+            args.error_at("BPF_FILTER", help);
         }
-        self.spec.device = self.name.clone();
-        for (keyword, is_set) in [
-            ("SNIFFER", !sniffs),
-            ("OUTBOUND", outbound),
-            ("PROTOCOL", !protocol.0.is_empty()),
-            ("BPF_FILTER", !filter.0.is_empty()),
-        ] {
-            if is_set {
-                args.error_at(keyword, "not supported on interfaces");
-            }
+        let unsupported = match self.spec.method {
+            _ if device.starts_with(TAP_PREFIX) => "not supported on TAP devices",
+            PortMethod::AfXdp => "not supported with METHOD AFXDP; use AFPACKET",
+            _ => return,
+        };
+        let is_set = [
+            ("OUTBOUND", self.spec.receives_outgoing),
+            ("PROTOCOL", self.spec.ether_type.is_some()),
+        ];
+        for (keyword, _) in is_set.iter().filter(|(_, is_set)| *is_set) {
+            args.error_at(keyword, unsupported);
         }
     }
 

@@ -16,7 +16,8 @@
 //! - `BURST`: packets per batch, 1 to 256, default: 64
 //! - `DEVNAME`, or `DEV_NAME`: name of the interface, default: `tap0` or `tun0`, or the next free
 //!   number
-//! - `GATEWAY`: not supported; add routes with `ip route`
+//! - `GATEWAY`: address in that network to which the default route of the kernel leads; default: no
+//!   route. It disappears with the interface
 //! - `HEADROOM`, `IGNORE_QUEUE_OVERFLOWS`: accepted, ignored
 //!
 //! Packets of `KernelTap` have an Ethernet header, those of `KernelTun` start with the IP header,
@@ -42,6 +43,8 @@
 //! tun :: KernelTun(10.9.0.1/24) -> CheckIPHeader -> ICMPPingResponder -> tun;
 //! ```
 
+use std::net::Ipv4Addr;
+
 use warpswitch_graph::language::args::{Args, ArgsError, EtherAddress, Ipv4Prefix, Raw};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Readiness,
@@ -53,26 +56,34 @@ use warpswitch_wire::link::LinkType;
 use super::link::{find_ip, set_packet_type};
 
 /// The classes.
-pub static TAP_CLASS: ElementClass =
-    ElementClass::new("KernelTap", "0-1/1", "a/h", || Box::new(KernelTap::new(true)))
-        .consumes_as("sent")
-        .flow("x/y")
-        .drops(&DROPS);
+pub static TAP_CLASS: ElementClass = ElementClass::new("KernelTap", "0-1/1", "a/h", || {
+    Box::new(KernelTap::new(true, read_arguments))
+})
+.consumes_as("sent")
+.flow("x/y")
+.drops(&DROPS);
 /// The class of devices without Ethernet headers.
-pub static TUN_CLASS: ElementClass =
-    ElementClass::new("KernelTun", "0-1/1-2", "a/h", || Box::new(KernelTap::new(false)))
-        .consumes_as("sent")
-        .flow("x/y")
-        .drops(&DROPS);
+pub static TUN_CLASS: ElementClass = ElementClass::new("KernelTun", "0-1/1-2", "a/h", || {
+    Box::new(KernelTap::new(false, read_arguments))
+})
+.consumes_as("sent")
+.flow("x/y")
+.drops(&DROPS);
 
-const DROPS: [&str; 2] = ["not sent", "no IP header"];
+pub(super) const DROPS: [&str; 2] = ["not sent", "no IP header"];
 const NOT_SENT: usize = 0;
 const NO_IP: usize = 1;
 
-/// See the module.
+/// Reads the arguments of a class.
+type ArgumentReader = fn(&mut KernelTap, &mut Args<'_>);
+
+/// See the module; `FromHost` differs in its arguments and annotations.
 pub struct KernelTap {
-    device: String,
-    options: TapOptions,
+    pub(super) device: String,
+    pub(super) options: TapOptions,
+    read_arguments: ArgumentReader,
+    /// Whether IP packets in Ethernet frames get a network header.
+    pub(super) finds_ip: bool,
     burst: usize,
     rx: Option<Box<dyn RxPort>>,
     tx: Option<Box<dyn TxPort>>,
@@ -84,10 +95,12 @@ pub struct KernelTap {
 }
 
 impl KernelTap {
-    fn new(has_ethernet: bool) -> Self {
+    pub(super) fn new(has_ethernet: bool, read_arguments: ArgumentReader) -> Self {
         Self {
             device: String::new(),
             options: TapOptions { has_ethernet, ..TapOptions::default() },
+            read_arguments,
+            finds_ip: false,
             burst: 64,
             rx: None,
             tx: None,
@@ -96,6 +109,32 @@ impl KernelTap {
             received: 0,
             sent: 0,
         }
+    }
+
+    /// The device of the element called `owner`, to open.
+    pub(super) fn port_spec(&self, owner: &str) -> PortSpec {
+        PortSpec {
+            device: format!("{TAP_PREFIX}{}", self.device),
+            tap: Some(TapOptions { owner: owner.to_owned(), ..self.options.clone() }),
+            ..PortSpec::default()
+        }
+    }
+
+    /// Sets the address of the kernel, and the gateway, which must be in its network.
+    pub(super) fn set_addresses(
+        &mut self,
+        args: &mut Args<'_>,
+        address: Option<Ipv4Prefix>,
+        gateway: Option<Ipv4Addr>,
+    ) {
+        let gateway = gateway.filter(|gateway| !gateway.is_unspecified());
+        let is_outside = |gateway| address.is_none_or(|prefix| !prefix.contains(gateway));
+        if gateway.is_some_and(is_outside) {
+            args.error_at("GATEWAY", "must be an address in the network of the interface");
+        }
+        self.options.address =
+            address.map(|prefix| (prefix.address, u32::from(prefix.mask).count_ones() as u8));
+        self.options.gateway = gateway;
     }
 
     /// Emits packets from the kernel.
@@ -116,6 +155,9 @@ impl KernelTap {
             packet.set_timestamp_ns(now);
             if self.options.has_ethernet {
                 set_packet_type(&mut packet);
+                if self.finds_ip {
+                    find_ip(&mut packet, LinkType::Ethernet);
+                }
                 cx.emit(0, packet);
             } else if find_ip(&mut packet, LinkType::RawIp) {
                 cx.emit(0, packet);
@@ -142,47 +184,44 @@ impl KernelTap {
     }
 }
 
+/// Reads the arguments of `KernelTap` and `KernelTun`.
+fn read_arguments(tap: &mut KernelTap, args: &mut Args<'_>) {
+    let (mut address, mut gateway) = (None::<Ipv4Prefix>, None::<Ipv4Addr>);
+    let (mut ether, mut burst, mut word) = (None::<EtherAddress>, tap.burst as u32, Raw::default());
+    args.read_mp("ADDR", &mut address).read_p("GATEWAY", &mut gateway);
+    if tap.options.has_ethernet {
+        args.read("ETHER", &mut ether);
+    }
+    args.read("MTU", &mut tap.options.mtu)
+        .read("BURST", &mut burst)
+        .read("DEV_NAME", &mut tap.device)
+        .read("DEVNAME", &mut tap.device)
+        .read("HEADROOM", &mut word)
+        .read("IGNORE_QUEUE_OVERFLOWS", &mut word);
+    if !(1..=BATCH_LEN_MAX as u32).contains(&burst) {
+        args.error_at("BURST", &format!("must be 1 to {BATCH_LEN_MAX}"));
+    }
+    tap.burst = burst as usize;
+    tap.options.ethernet_address = ether.map(|address| address.0);
+    tap.set_addresses(args, address, gateway);
+}
+
 impl Element for KernelTap {
     fn configure(
         &mut self,
         args: &mut Args<'_>,
         _context: &ConfigureContext<'_>,
     ) -> Result<(), ArgsError> {
-        let mut address = None::<Ipv4Prefix>;
-        let (mut gateway, mut word) = (Raw::default(), Raw::default());
-        let (mut ether, mut burst) = (None::<EtherAddress>, self.burst as u32);
-        args.read_mp("ADDR", &mut address).read_p("GATEWAY", &mut gateway);
-        if self.options.has_ethernet {
-            args.read("ETHER", &mut ether);
-        }
-        args.read("MTU", &mut self.options.mtu)
-            .read("BURST", &mut burst)
-            .read("DEV_NAME", &mut self.device)
-            .read("DEVNAME", &mut self.device)
-            .read("HEADROOM", &mut word)
-            .read("IGNORE_QUEUE_OVERFLOWS", &mut word);
-        if !gateway.0.is_empty() {
-            args.error_at("GATEWAY", "not supported: add routes with 'ip route'");
-        }
-        if !(1..=BATCH_LEN_MAX as u32).contains(&burst) {
-            args.error_at("BURST", &format!("must be 1 to {BATCH_LEN_MAX}"));
-        }
-        self.burst = burst as usize;
-        self.options.address =
-            address.map(|prefix| (prefix.address, u32::from(prefix.mask).count_ones() as u8));
-        self.options.ethernet_address = ether.map(|address| address.0);
+        (self.read_arguments)(self, args);
         args.complete()
     }
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
-        self.options.owner = cx.name().to_owned();
-        let spec = PortSpec {
-            device: format!("{TAP_PREFIX}{}", self.device),
-            tap: Some(self.options.clone()),
-            ..PortSpec::default()
-        };
+        let spec = self.port_spec(cx.name());
         self.rx = Some(cx.console().open_rx(&spec)?);
-        self.tx = Some(cx.console().open_tx(&spec)?);
+        if cx.inputs() > 0 {
+            self.tx = Some(cx.console().open_tx(&spec)?);
+        }
         if cx.inputs() > 0 && cx.input_is_pull(0) {
             self.pulls = true;
             self.is_woken = cx.listen_upstream(0);
@@ -209,13 +248,13 @@ impl Element for KernelTap {
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {
-        const {
-            &[
-                HandlerSpec::read("dev_name"),
-                HandlerSpec::read("received"),
-                HandlerSpec::read("sent"),
-            ]
-        }
+        const ALL: &[HandlerSpec] = &[
+            HandlerSpec::read("dev_name"),
+            HandlerSpec::read("received"),
+            HandlerSpec::read("sent"),
+        ];
+        // `FromHost` has no input.
+        if self.finds_ip { &ALL[..2] } else { ALL }
     }
 
     fn read(

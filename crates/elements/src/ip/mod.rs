@@ -4,11 +4,13 @@ mod check_ip_header;
 mod check_transport_header;
 mod dec_ip_ttl;
 mod drop_broadcasts;
+mod fast_udp_source;
 mod fix_ip_src;
 mod get_ip_address;
 mod icmp_encap;
 mod icmp_error;
 mod icmp_ping_responder;
+mod icmp_ping_source;
 mod ip_encap;
 mod ip_fragmenter;
 mod ip_gw_options;
@@ -24,6 +26,7 @@ mod ip_reassembler;
 mod ip_reassembler_tests;
 mod mark_ip_header;
 pub(crate) mod names;
+mod ping_statistics;
 mod route_table;
 #[cfg(test)]
 mod router_tests;
@@ -53,12 +56,14 @@ pub(crate) const CLASSES: &[&ElementClass] = &[
     &check_transport_header::UDP,
     &dec_ip_ttl::CLASS,
     &drop_broadcasts::CLASS,
+    &fast_udp_source::CLASS,
     &fix_ip_src::CLASS,
     &get_ip_address::CLASS,
     &icmp_encap::ANY,
     &icmp_encap::PING,
     &icmp_error::CLASS,
     &icmp_ping_responder::CLASS,
+    &icmp_ping_source::CLASS,
     &ip_encap::CLASS,
     &ip_fragmenter::CLASS,
     &ip_gw_options::CLASS,

@@ -15,18 +15,25 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use warpswitch_graph::language::args::Args;
-use warpswitch_graph::transport::{Received, Sent, Transport, Wire};
+use warpswitch_graph::transport::{Protocol, Received, Sent, Transport, Wire};
 use warpswitch_graph::{Context, HandlerError, HandlerSpec, Time};
 use warpswitch_packet::packet::PACKET_BYTES_MAX;
 use warpswitch_packet::{Batch, Packet};
+use warpswitch_wire::link::LinkType;
+
+use crate::capture::find_ip;
 
 /// Reasons for drops, by number.
 pub(super) const REASONS: [&str; 4] =
     ["no peer", "too many wait", "connection lost", "refused by the system"];
+/// The same for raw sockets.
+pub(super) const RAW_REASONS: [&str; 5] =
+    ["no peer", "too many wait", "connection lost", "refused by the system", "no IP header"];
 const NO_PEER: usize = 0;
 const TOO_MANY: usize = 1;
 const LOST: usize = 2;
 const REFUSED: usize = 3;
+const NO_IP: usize = 4;
 
 /// Packets that are received, or asked for, at a look.
 const BURST: usize = 32;
@@ -90,6 +97,8 @@ pub(super) struct Traffic {
     /// Where datagrams go by their destination annotation.
     goes_by_annotation: bool,
     asks: bool,
+    /// Whether packets start with an IP header, as those of raw sockets do.
+    is_raw_ip: bool,
     bytes: Vec<u8>,
     sent: u64,
     received: u64,
@@ -114,6 +123,7 @@ impl Traffic {
             last_looks: 0,
             goes_by_annotation: false,
             asks: false,
+            is_raw_ip: false,
             bytes: Vec::new(),
             sent: 0,
             received: 0,
@@ -147,6 +157,7 @@ impl Traffic {
     ) -> Result<(), String> {
         let Some(transport) = &self.transport else { return Err("FILENAME is empty".into()) };
         self.wire = Some(cx.console().open(transport)?);
+        self.is_raw_ip = matches!(transport.protocol, Protocol::RawIp(_));
         self.goes_by_annotation = goes_by_annotation;
         self.bytes = vec![0; self.snap_bytes];
         if cx.inputs() > 0 && cx.input_is_pull(0) {
@@ -244,7 +255,11 @@ impl Traffic {
                         let mut packet = cx.pool().packet();
                         packet.set_data(&self.bytes[..len]);
                         packet.set_timestamp_ns(if self.sets_times { cx.now().0 } else { 0 });
-                        cx.emit(0, packet);
+                        if self.is_raw_ip && !find_ip(&mut packet, LinkType::RawIp) {
+                            cx.drop_packet(packet, NO_IP);
+                        } else {
+                            cx.emit(0, packet);
+                        }
                     }
                 }
             }

@@ -2,7 +2,7 @@
 //!
 //! # Synopsis
 //! `AddressInfo(NAME ADDRESS…, …)`, `PortInfo(NAME PORT[/PROTOCOL] …, …)`,
-//! `ScheduleInfo(ELEMENT TICKETS, …)`, `AlignmentInfo(…)`
+//! `ScheduleInfo(ELEMENT TICKETS, …)`, `AlignmentInfo(…)`, `ClickyInfo(…)`
 //!
 //! # Ports
 //! None.
@@ -18,7 +18,8 @@
 //! - `ELEMENT`: for `ScheduleInfo`, name of an element or compound element; not checked
 //! - `TICKETS`: share of CPU time: checked, but ignored, as tasks run in turn
 //!
-//! `AlignmentInfo`: accepted for compatibility, ignored.
+//! `AlignmentInfo`, and `ClickyInfo` with its styles of Click's graphical interface: accepted for
+//! compatibility, ignored.
 //!
 //! # Handlers
 //! None.
@@ -58,6 +59,10 @@ pub static SCHEDULE: ElementClass =
 /// The class `AlignmentInfo`.
 pub static ALIGNMENT: ElementClass =
     ElementClass::new("AlignmentInfo", "0/0", "a/a", || Box::new(Notes::Alignment))
+        .phase(Phase::Information);
+/// The class `ClickyInfo`.
+pub static CLICKY: ElementClass =
+    ElementClass::new("ClickyInfo", "0/0", "a/a", || Box::new(Notes::Clicky))
         .phase(Phase::Information);
 
 /// What stands before names of the compound that the element is part of.
@@ -247,6 +252,8 @@ pub enum Notes {
     Schedule,
     /// `AlignmentInfo`.
     Alignment,
+    /// `ClickyInfo`.
+    Clicky,
 }
 
 impl Notes {
@@ -254,7 +261,7 @@ impl Notes {
     fn check(self, line: &str) -> Result<(), Vec<String>> {
         let words = split_words(line);
         match self {
-            Notes::Alignment => Ok(()),
+            Notes::Alignment | Notes::Clicky => Ok(()),
             Notes::Schedule if words.is_empty() => Ok(()),
             Notes::Schedule => {
                 let is_right =
@@ -349,6 +356,8 @@ mod tests {
             ("StaticThreadSched(nobody 0)", "ELEMENT: no element named 'nobody'"),
             ("StaticThreadSched(i)", "THREAD: required argument missing"),
             ("AlignmentInfo(i 4 2)", ""),
+            ("ClickyInfo(STYLE #i { decorations: activity } activity { decay: 0 })", ""),
+            ("ClickyInfo(STYLE @import a.ccss, STYLE \"i { color: red }\")", ""),
             ("PortInfo(web 80/tcp www, name 53 dns # both, x 7/sctp)", ""),
             ("PortInfo(web)", "expected 'NAME PORT/PROTO'"),
             ("PortInfo(web x/tcp)", "expected 'NAME PORT/PROTO'"),

@@ -65,6 +65,7 @@ pub(crate) const CLASSES: &[&ElementClass] = &[
     &infinite_source::CLASS,
     &info::ADDRESS,
     &info::ALIGNMENT,
+    &info::CLICKY,
     &info::PORT,
     &info::SCHEDULE,
     &link_unqueue::CLASS,

@@ -40,14 +40,14 @@
 
 use warpswitch_graph::language::args::{Args, ArgsError, Bandwidth, Bytes};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Time,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
 };
 use warpswitch_packet::packet::PACKET_BYTES_MAX;
 use warpswitch_packet::{BATCH_LEN_MAX, Batch};
 
 use super::infinite_source::DATA;
-use crate::bucket::EPOCH_NS;
 use crate::format;
+use crate::pacer::Pacer;
 
 /// The class.
 pub static CLASS: ElementClass =
@@ -59,14 +59,11 @@ pub struct RatedSource {
     data: Vec<u8>,
     /// Bytes of a packet; negative for those of the data.
     length: i32,
-    rate: u32,
+    pacer: Pacer,
     limit: i64,
     active: bool,
     stop: bool,
     count: u64,
-    /// When packets began, and how many were made since.
-    began: Option<Time>,
-    made: u64,
     /// The bytes of a packet.
     packet: Vec<u8>,
 }
@@ -76,13 +73,11 @@ impl Default for RatedSource {
         Self {
             data: DATA.to_vec(),
             length: -1,
-            rate: 10,
+            pacer: Pacer::new(10),
             limit: -1,
             active: true,
             stop: false,
             count: 0,
-            began: None,
-            made: 0,
             packet: Vec::new(),
         }
     }
@@ -99,40 +94,13 @@ impl RatedSource {
         u64::try_from(self.limit).is_ok_and(|limit| self.count >= limit)
     }
 
-    /// Packets that are due, no more than `packets_max`.
-    fn due(&mut self, now: Time, packets_max: u64) -> u64 {
-        let began = *self.began.get_or_insert(now);
-        if self.rate == 0 {
-            return packets_max;
-        }
-        let (rate, second) = (i128::from(self.rate), i128::from(Time::SECOND));
-        let burst = if self.rate < 200 { 2 } else { rate / 100 };
-        let due = i128::from(now.0 - began.0) * rate / second + 1 - i128::from(self.made);
-        if due > burst {
-            // Late by more than is made up for: the rest is forgotten.
-            let lost = ((due - burst) * second / rate) as i64;
-            self.began = Some(Time(began.0 + lost));
-        }
-        u64::try_from(due.min(burst)).unwrap_or(0).min(packets_max)
-    }
-
-    /// When the next packet is due.
-    fn next(&self, now: Time) -> Time {
-        let began = self.began.unwrap_or(now).0;
-        let (rate, second) = (i128::from(self.rate.max(1)), i128::from(Time::SECOND));
-        let at = (i128::from(self.made) * second + rate - 1) / rate + i128::from(began);
-        let at = i64::try_from(at).unwrap_or(i64::MAX);
-        // More than a thousand a second come together.
-        Time(if self.rate > 1_000 { at.max(now.0 + EPOCH_NS) } else { at.max(now.0) })
-    }
-
     fn make(&mut self, cx: &mut Context<'_>, packets_max: usize) -> Batch {
         let now = cx.now();
         let mut packets = packets_max as u64;
         if let Ok(limit) = u64::try_from(self.limit) {
             packets = packets.min(limit - self.count);
         }
-        let packets = self.due(now, packets);
+        let packets = self.pacer.depart(now, packets);
         let pool = cx.pool();
         let mut batch = pool.batch();
         for _ in 0..packets {
@@ -141,13 +109,12 @@ impl RatedSource {
             batch.push(packet);
         }
         self.count += packets;
-        self.made += packets;
         batch
     }
 
     /// Starts over, with a packet at once.
     fn restart(&mut self, cx: &mut Context<'_>) {
-        (self.began, self.made) = (None, 0);
+        self.pacer.restart();
         if self.active && cx.output_is_push(0) {
             cx.schedule_task();
         } else if self.active {
@@ -164,7 +131,7 @@ impl Element for RatedSource {
     ) -> Result<(), ArgsError> {
         let (mut data, mut bandwidth) = (Bytes(self.data.clone()), None::<Bandwidth>);
         args.read_p("DATA", &mut data)
-            .read_p("RATE", &mut self.rate)
+            .read_p("RATE", &mut self.pacer.rate)
             .read_p("LIMIT", &mut self.limit)
             .read_p("ACTIVE", &mut self.active)
             .read("LENGTH", &mut self.length)
@@ -181,7 +148,7 @@ impl Element for RatedSource {
         self.prepare();
         if let Some(bandwidth) = bandwidth.filter(|bandwidth| bandwidth.bytes_per_second > 0) {
             let rate = bandwidth.bytes_per_second / self.packet.len().max(1) as u64;
-            self.rate = u32::try_from(rate).unwrap_or(u32::MAX).max(1);
+            self.pacer.rate = u32::try_from(rate).unwrap_or(u32::MAX).max(1);
         }
         args.complete()
     }
@@ -209,7 +176,7 @@ impl Element for RatedSource {
         if made == BATCH_LEN_MAX || self.has_ended() {
             cx.schedule_task();
         } else {
-            cx.set_timer(0, self.next(cx.now()));
+            cx.set_timer(0, self.pacer.next(cx.now()));
         }
         made > 0
     }
@@ -234,7 +201,7 @@ impl Element for RatedSource {
         }
         let batch = self.make(cx, packets_max);
         if batch.is_empty() {
-            cx.set_timer(0, self.next(cx.now()));
+            cx.set_timer(0, self.pacer.next(cx.now()));
         }
         batch
     }
@@ -262,7 +229,7 @@ impl Element for RatedSource {
     ) -> Result<String, HandlerError> {
         Ok(match name {
             "data" => String::from_utf8_lossy(&self.data).into_owned(),
-            "rate" => self.rate.to_string(),
+            "rate" => self.pacer.rate.to_string(),
             "limit" => self.limit.to_string(),
             "active" => self.active.to_string(),
             "length" => self.length.to_string(),
@@ -280,7 +247,7 @@ impl Element for RatedSource {
         match name {
             "data" => self.data = format::packet_data(value)?,
             "rate" => {
-                self.rate = format::parse(value)?;
+                self.pacer.rate = format::parse(value)?;
                 self.restart(cx);
             }
             "limit" => self.limit = format::parse(value)?,
@@ -301,9 +268,7 @@ impl Element for RatedSource {
     fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<Self>() {
             self.count = old.count;
-            if old.rate == self.rate {
-                (self.began, self.made) = (old.began, old.made);
-            }
+            self.pacer.take_state(&old.pacer);
         }
     }
 }

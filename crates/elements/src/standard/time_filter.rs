@@ -144,7 +144,7 @@ impl Element for TimeFilter {
         match choose(&starts) {
             Ok(start) => self.start = start.unwrap_or((From::FirstPacket, 0)),
             Err(()) => {
-                let names = "START, START_AFTER, and START_AFTER_INIT";
+                let names = "START, START_DELAY, and START_AFTER";
                 args.error_at("", &format!("{names} are mutually exclusive"));
                 args.help(ONE_OF_TIMES);
             }
@@ -158,7 +158,7 @@ impl Element for TimeFilter {
         match choose(&ends) {
             Ok(end) => self.end = end.unwrap_or((From::Epoch, i64::MAX)),
             Err(()) => {
-                let names = "END, END_AFTER, END_AFTER_INIT, and INTERVAL";
+                let names = "END, END_DELAY, END_AFTER, and INTERVAL";
                 args.error_at("", &format!("{names} are mutually exclusive"));
                 args.help(ONE_OF_TIMES);
             }
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn an_end_is_told_once() {
         for (arguments, message) in [
-            ("START 1, START_AFTER 2", "START, START_AFTER, and START_AFTER_INIT are mutually"),
+            ("START 1, START_AFTER 2", "START, START_DELAY, and START_AFTER are mutually"),
             ("END 1, INTERVAL 2", "and INTERVAL are mutually exclusive"),
             ("STOP true, END_CALL stop", "END_CALL and STOP are mutually exclusive"),
         ] {

@@ -20,9 +20,10 @@ use warpswitch_packet::{
 
 use super::fanout::Fanout;
 use super::intake::Intake;
-use super::open_error;
+use super::{EXCLUDE, open_error};
 use crate::error::{IoError, IoErrorKind};
 use crate::sys::block_ring::BlockRing;
+use crate::sys::bpf::IngressDrop;
 use crate::sys::frame_ring::FrameRing;
 use crate::sys::interface::Interface;
 use crate::sys::packet_socket;
@@ -49,6 +50,18 @@ pub(super) fn open_socket(device: &str, what: &'static str) -> Result<(OwnedFd, 
     }
     let socket = packet_socket::open().map_err(fail(what))?;
     Ok((socket, index))
+}
+
+/// The error of frames that cannot be kept from the kernel.
+fn exclusion_error(device: &str, error: io::Error) -> IoError {
+    match error.raw_os_error() {
+        Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP) => {
+            let message = "the kernel cannot be kept from handling frames: that requires Linux 6.6 \
+                           with BPF; use METHOD AFXDP, or a firewall that drops the frames";
+            IoError::device(IoErrorKind::NotPermitted, device, message.to_owned())
+        }
+        _ => open_error(device, EXCLUDE, error),
+    }
 }
 
 /// State of the interface called `device`; `Removed` if it is not the one numbered `index`.
@@ -80,6 +93,8 @@ struct Receiver {
     ring: Ring,
     socket: Arc<OwnedFd>,
     index: u32,
+    /// Keeps frames from the kernel.
+    _drop: Option<IngressDrop>,
 }
 
 impl Receiver {
@@ -90,24 +105,34 @@ impl Receiver {
         let ring = prepared.map_err(|error| open_error(device, "set up a ring", error))?;
         let bound = match fanout {
             None => packet_socket::bind(&socket, index, ALL_PROTOCOLS),
-            Some(fanout) => Self::bind_with(&socket, index, fanout),
+            Some(fanout) => Self::bind_with(&socket, spec, index, fanout),
         };
         bound.map_err(|error| open_error(device, "bind a packet socket", error))?;
-        Ok(Self { ring, socket: Arc::new(socket), index })
+        let drop = spec.is_exclusive.then(|| IngressDrop::attach(index)).transpose();
+        let drop = drop.map_err(|error| exclusion_error(device, error))?;
+        Ok(Self { ring, socket: Arc::new(socket), index, _drop: drop })
     }
 
     /// Binds a socket that receives its share of the frames only.
-    fn bind_with(socket: &OwnedFd, index: u32, fanout: &Fanout) -> io::Result<()> {
+    fn bind_with(socket: &OwnedFd, spec: &PortSpec, index: u32, fanout: &Fanout) -> io::Result<()> {
         // Between binding and joining it would receive all frames, as others do.
         packet_socket::accept_none(socket)?;
         packet_socket::bind(socket, index, ALL_PROTOCOLS)?;
         fanout.join(socket)?;
-        packet_socket::accept_all(socket)
+        match spec.ether_type {
+            Some(ether_type) => packet_socket::filter_ether_type(socket, ether_type),
+            None => packet_socket::accept_all(socket),
+        }
     }
 
     fn prepare(socket: &OwnedFd, spec: &PortSpec, index: u32) -> io::Result<Ring> {
         let on: libc::c_int = 1;
-        packet_socket::set_option(socket, libc::PACKET_IGNORE_OUTGOING, &on)?;
+        if !spec.receives_outgoing {
+            packet_socket::set_option(socket, libc::PACKET_IGNORE_OUTGOING, &on)?;
+        }
+        if let Some(ether_type) = spec.ether_type {
+            packet_socket::filter_ether_type(socket, ether_type)?;
+        }
         packet_socket::set_option(socket, libc::PACKET_VNET_HDR, &on)?;
         if spec.is_promiscuous {
             packet_socket::set_promiscuous(socket, index)?;

@@ -32,6 +32,9 @@ use xdp::{Xdp, XdpInterface, XdpPort};
 /// The prefix of TAP devices among names of devices.
 pub const TAP_PREFIX: &str = "tap:";
 
+/// What [`PortSpec::is_exclusive`] does, for errors.
+const EXCLUDE: &str = "keep frames from the kernel";
+
 /// Opens ports. The receiving and the sending port of a TAP device share its descriptor.
 #[derive(Debug, Default)]
 pub struct PortTable {
@@ -129,6 +132,7 @@ fn open_error(name: &str, what: &str, error: std::io::Error) -> IoError {
         Some(libc::EPERM | libc::EACCES) => {
             let capability = match what {
                 _ if what.contains("TAP") => "cap_net_admin",
+                EXCLUDE => "cap_net_raw,cap_net_admin,cap_bpf",
                 _ if what.contains("XDP") => "cap_net_raw,cap_net_admin,cap_bpf",
                 _ => "cap_net_raw",
             };

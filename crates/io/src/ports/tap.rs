@@ -58,7 +58,8 @@ impl Tap {
         if let Some((address, prefix_len)) = options.address {
             interface.set_address(address, prefix_len)?;
         }
-        interface.set_up()
+        interface.set_up()?;
+        options.gateway.map_or(Ok(()), |gateway| interface.add_default_route(gateway))
     }
 }
 

@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use warpswitch_packet::{
-    Batch, LinkState, Pool, PortMethod, PortQueue, PortSpec, RxPort, Transmitted, TxPort,
+    Batch, LinkState, PacketType, Pool, PortMethod, PortQueue, PortSpec, RxPort, Transmitted,
+    TxPort,
 };
 
 use super::*;
+
+mod options;
 
 /// A frame that no kernel answers, with `number` in it.
 fn frame(number: u16, bytes: usize) -> Vec<u8> {
@@ -90,6 +93,7 @@ fn errors_name_the_missing_capability() {
         ("open a packet socket", "cap_net_raw+"),
         ("create the TAP device", "cap_net_admin+"),
         ("attach an XDP program", "cap_bpf+"),
+        (EXCLUDE, "cap_bpf+"),
     ] {
         let error = open_error("eth0", what, std::io::Error::from_raw_os_error(libc::EPERM));
         assert_eq!(error.kind(), IoErrorKind::NotPermitted);
@@ -103,7 +107,7 @@ fn with_veth(test: fn()) {
 }
 
 /// Runs `test` in a namespace of its own, set up by lines of `ip`.
-fn in_namespace(setup: &'static str, test: fn()) {
+fn in_namespace(setup: &'static str, test: impl FnOnce() + Send + 'static) {
     let run = move || {
         nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)
             .map_err(|error| format!("unshare: {error}"))?;

@@ -1,4 +1,4 @@
-//! A program of the kernel that redirects frames to sockets (`bpf(2)`), and its attachment.
+//! Programs of the kernel (`bpf(2)`) that redirect or drop received frames, and their attachments.
 
 use std::io;
 use std::mem::size_of;
@@ -10,8 +10,10 @@ const MAP_UPDATE: libc::c_int = 2;
 const PROG_LOAD: libc::c_int = 5;
 const LINK_CREATE: libc::c_int = 28;
 const MAP_TYPE_XSKMAP: u32 = 17;
+const PROG_TYPE_SCHED_CLS: u32 = 3;
 const PROG_TYPE_XDP: u32 = 6;
 const ATTACH_XDP: u32 = 37;
+const ATTACH_TCX_INGRESS: u32 = 46;
 
 /// Sockets of the map: the queues that a program can serve.
 const QUEUES_MAX: u32 = 64;
@@ -80,6 +82,51 @@ fn redirect(map: i32) -> [u64; 6] {
     ]
 }
 
+/// The program: `return TC_ACT_SHOT`.
+const DROP: [u64; 2] = [
+    // r0 = TC_ACT_SHOT
+    0x0000_0002_0000_00b7,
+    0x0000_0000_0000_0095,
+];
+
+/// Loads `program`.
+fn load(kind: u32, program: &[u64]) -> io::Result<OwnedFd> {
+    let licence = c"Dual MIT/GPL";
+    let load = Attributes::new(
+        &[(0, kind), (4, program.len() as u32)],
+        &[
+            (8, program.as_ptr().expose_provenance() as u64),
+            (16, licence.as_ptr().expose_provenance() as u64),
+        ],
+    );
+    // SAFETY: the addresses are of a program of the given length and of a string that ends with
+    // a zero, both alive; the command returns a descriptor.
+    unsafe { load.open(PROG_LOAD) }
+}
+
+/// Attaches `program` to interface `index` until the result is dropped.
+fn attach(program: &OwnedFd, index: u32, point: u32) -> io::Result<OwnedFd> {
+    let link = Attributes::new(&[(0, program.as_raw_fd() as u32), (4, index), (8, point)], &[]);
+    // SAFETY: no addresses are among the values, and the command returns a descriptor.
+    unsafe { link.open(LINK_CREATE) }
+}
+
+/// An attached program that drops received frames behind packet sockets, which get them, and
+/// before the kernel handles them. It is detached when this is dropped, also when the process is
+/// killed.
+#[derive(Debug)]
+pub(crate) struct IngressDrop {
+    _link: OwnedFd,
+}
+
+impl IngressDrop {
+    /// Attaches the program to interface `index`. Requires Linux 6.6.
+    pub(crate) fn attach(index: u32) -> io::Result<Self> {
+        let program = load(PROG_TYPE_SCHED_CLS, &DROP)?;
+        Ok(Self { _link: attach(&program, index, ATTACH_TCX_INGRESS)? })
+    }
+}
+
 /// An attached program. It is detached when this is dropped, also when the process is killed.
 #[derive(Debug)]
 pub(crate) struct Redirect {
@@ -94,22 +141,8 @@ impl Redirect {
         let map = Attributes::new(&[(0, MAP_TYPE_XSKMAP), (4, 4), (8, 4), (12, QUEUES_MAX)], &[]);
         // SAFETY: no addresses are among the values, and the command returns a descriptor.
         let map = unsafe { map.open(MAP_CREATE) }?;
-        let program = redirect(map.as_raw_fd());
-        let licence = c"Dual MIT/GPL";
-        let load = Attributes::new(
-            &[(0, PROG_TYPE_XDP), (4, program.len() as u32)],
-            &[
-                (8, program.as_ptr().expose_provenance() as u64),
-                (16, licence.as_ptr().expose_provenance() as u64),
-            ],
-        );
-        // SAFETY: the addresses are of a program of the given length and of a string that ends with
-        // a zero, both alive; the command returns a descriptor.
-        let program = unsafe { load.open(PROG_LOAD) }?;
-        let link =
-            Attributes::new(&[(0, program.as_raw_fd() as u32), (4, index), (8, ATTACH_XDP)], &[]);
-        // SAFETY: no addresses are among the values, and the command returns a descriptor.
-        let link = unsafe { link.open(LINK_CREATE) }?;
+        let program = load(PROG_TYPE_XDP, &redirect(map.as_raw_fd()))?;
+        let link = attach(&program, index, ATTACH_XDP)?;
         Ok(Self { map, _link: link })
     }
 

@@ -1,4 +1,4 @@
-//! Network interfaces: state, kind, addresses. Requests of `netdevice(7)`.
+//! Network interfaces: state, kind, addresses, routes. Requests of `netdevice(7)`.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -111,6 +111,25 @@ impl<'a> Interface<'a> {
         self.set(libc::SIOCSIFNETMASK, &socket_address(Ipv4Addr::from(mask)))
     }
 
+    /// Adds a default route to `gateway` through it. The route disappears with the interface.
+    pub(crate) fn add_default_route(&self, gateway: Ipv4Addr) -> io::Result<()> {
+        let mut device = [0u8; NAME_BYTES];
+        device[..self.name.len()].copy_from_slice(self.name.as_bytes());
+        // SAFETY: null pointers and zeros are valid in every field.
+        let mut route: libc::rtentry = unsafe { std::mem::zeroed() };
+        let any = socket_address(Ipv4Addr::UNSPECIFIED);
+        (route.rt_dst, route.rt_genmask) = (generic_address(any), generic_address(any));
+        route.rt_gateway = generic_address(socket_address(gateway));
+        route.rt_flags = libc::RTF_UP | libc::RTF_GATEWAY;
+        route.rt_dev = device.as_mut_ptr().cast();
+        // SAFETY: the pointer is to a whole `struct rtentry`, which the kernel reads; the name in
+        // it ends with a zero and is alive.
+        let result = unsafe {
+            libc::ioctl(self.socket.as_raw_fd(), libc::SIOCADDRT as libc::Ioctl, &raw const route)
+        };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
     /// Sets its Ethernet address.
     pub(crate) fn set_ethernet_address(&self, address: [u8; 6]) -> io::Result<()> {
         let mut value = [0; 8];
@@ -131,6 +150,14 @@ fn socket_address(address: Ipv4Addr) -> [u8; 16] {
     bytes[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
     bytes[4..8].copy_from_slice(&address.octets());
     bytes
+}
+
+/// The same as `struct sockaddr`.
+fn generic_address(bytes: [u8; 16]) -> libc::sockaddr {
+    libc::sockaddr {
+        sa_family: u16::from_ne_bytes([bytes[0], bytes[1]]),
+        sa_data: std::array::from_fn(|idx| bytes[idx + 2] as libc::c_char),
+    }
 }
 
 /// Names of the interfaces that this thread sees, in the order of the kernel.

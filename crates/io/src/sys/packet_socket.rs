@@ -81,7 +81,8 @@ pub(super) fn set_option_at<T: Copy>(
 ) -> io::Result<()> {
     let (fd, bytes) = (socket.as_raw_fd(), size_of_val(value) as u32);
     let value = ptr::from_ref(value).cast();
-    // SAFETY: `value` points to `bytes` readable bytes of a plain value.
+    // SAFETY: `value` points to `bytes` readable bytes of a plain value; the one that has a
+    // pointer, that of `filter_ether_type`, points to a program of its length.
     let result = unsafe { libc::setsockopt(fd, level, name, value, bytes) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -100,6 +101,26 @@ pub(crate) fn set_promiscuous(socket: &OwnedFd, index: u32) -> io::Result<()> {
         mr_address: [0; 8],
     };
     set_option(socket, libc::PACKET_ADD_MEMBERSHIP, &request)
+}
+
+/// Receives only frames of EtherType `ether_type`, behind VLAN tags that the kernel removes.
+pub(crate) fn filter_ether_type(socket: &OwnedFd, ether_type: u16) -> io::Result<()> {
+    let instruction = |code: u32, if_false: u8, k: u32| libc::sock_filter {
+        code: code as u16,
+        jt: 0,
+        jf: if_false,
+        k,
+    };
+    let load = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
+    let mut program = [
+        instruction(load, 0, (libc::SKF_AD_OFF + libc::SKF_AD_PROTOCOL) as u32),
+        instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, ether_type.into()),
+        instruction(libc::BPF_RET | libc::BPF_K, 0, u32::MAX),
+        instruction(libc::BPF_RET | libc::BPF_K, 0, 0),
+    ];
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // The kernel copies the program, which lives as long as the call.
+    set_option_at(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
 }
 
 /// Binds to an interface; `protocol` 0 receives nothing.

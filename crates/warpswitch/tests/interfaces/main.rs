@@ -24,6 +24,7 @@ mod run;
 mod running;
 
 use std::io::{self, Write};
+use std::net::UdpSocket;
 
 use hosts::{Network, ROUTED, ping};
 use run::Run;
@@ -149,6 +150,85 @@ fn the_graph_answers_pings_from_a_tap_device() {
     with(Run::local(config), |run| {
         ping(&run.namespace, "10.9.0.7").expect("an answer");
         assert_eq!(run.read::<String>("tap.dev_name"), "test0");
+        run.stop();
+    });
+}
+
+#[test]
+fn from_host_and_to_host_connect_the_kernel_to_the_graph() {
+    let config = "
+        from :: FromHost(test0, 10.9.0.1/24, ETHER 02:00:00:00:00:09, GATEWAY 10.9.0.2)
+        -> c :: Classifier(12/0806 20/0001, 12/0800);
+        to :: ToHost(test0);
+        c[0] -> ARPResponder(0.0.0.0/0 02:00:00:00:00:01) -> to;
+        c[1] -> Strip(14) -> CheckIPHeader -> ICMPPingResponder
+        -> EtherEncap(0x0800, 02:00:00:00:00:01, 02:00:00:00:00:09) -> to;";
+    with(Run::local(config), |run| {
+        run.ping("10.9.0.7").expect("an answer");
+        run.ping("192.0.2.1").expect("an answer by the default route");
+        let read =
+            ["from.dev_name", "to.dev_name", "to.drops"].map(|name| run.read::<String>(name));
+        assert_eq!(read, ["test0", "test0", "0"]);
+        // Two pings and two ARP requests.
+        assert_eq!((run.read::<u64>("from.received"), run.read::<u64>("to.sent")), (4, 4));
+        run.stop();
+    });
+}
+
+#[test]
+fn the_kernel_answers_pings_of_the_graph() {
+    let config = "p :: ICMPPingSource(127.0.0.1, 127.0.0.1, INTERVAL 0.05, IDENTIFIER 4660,
+            LIMIT 3, DATA abc) -> Queue -> s :: RawSocket(ICMP, 4660) -> p;";
+    with(Run::local(config), |run| {
+        let expected = "3 packets transmitted, 3 received, 0% packet loss";
+        run.await_handler("p.summary", expected);
+        // The socket receives requests and replies.
+        assert_eq!((run.read::<u64>("s.sent"), run.read::<u64>("s.received")), (3, 6));
+        let said = run.stop();
+        assert!(said.contains("3 bytes from 127.0.0.1: icmp_seq=3 ttl=64 time="), "{said}");
+        assert!(said.contains(expected) && said.contains("rtt min/avg/max/mdev = "), "{said}");
+    });
+}
+
+#[test]
+fn the_graph_answers_datagrams_from_a_raw_socket() {
+    let config = "s :: RawSocket(UDP, 7777) -> CheckIPHeader -> IPMirror -> SetUDPChecksum
+            -> Queue -> s;";
+    with(Run::local(config), |run| {
+        let (other, reply) = run.inside(|| {
+            let exchange = |port: u16| {
+                let socket = UdpSocket::bind("127.0.0.1:0")?;
+                socket.set_read_timeout(Some(running::PATIENCE))?;
+                socket.connect(("127.0.0.1", port))?;
+                socket.send(b"hello")?;
+                let mut reply = [0; 10];
+                socket.recv(&mut reply).map(|bytes| reply[..bytes].to_vec())
+            };
+            (exchange(7778), exchange(7777))
+        });
+        assert_eq!(other.expect_err("nobody").kind(), io::ErrorKind::ConnectionRefused);
+        assert_eq!(reply.expect("an echo"), b"hello");
+        assert_eq!((run.read::<u64>("s.sent"), run.read::<u64>("s.received")), (1, 1));
+        run.stop();
+    });
+}
+
+#[test]
+fn an_exclusive_device_keeps_frames_from_the_kernel() {
+    let config = "
+        from :: FromDevice(lo, SNIFFER false, PROTOCOL 0x0800) -> Strip(14) -> CheckIPHeader
+        -> c :: Counter -> IPPrint(frame) -> Discard;";
+    with(Run::local(config), |run| {
+        let sent = run.inside(|| {
+            let receiver = UdpSocket::bind("127.0.0.1:0")?;
+            receiver.set_read_timeout(Some(std::time::Duration::from_millis(300)))?;
+            let sender = UdpSocket::bind("127.0.0.1:0")?;
+            sender.send_to(b"hello", receiver.local_addr()?)?;
+            receiver.recv(&mut [0; 10])
+        });
+        let error = sent.expect_err("the kernel delivered a frame").kind();
+        assert!(matches!(error, io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut), "{error:?}");
+        run.await_handler("c.count", "1");
         run.stop();
     });
 }

@@ -27,6 +27,7 @@ impl Run {
     /// The reason why namespaces are unavailable.
     pub fn local(config: &str) -> Result<Self, String> {
         let namespace = Namespace::new()?;
+        namespace.ip("link set lo up\n")?;
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let file = folder.path().join("conf.click");
         std::fs::write(&file, config).map_err(|error| error.to_string())?;
@@ -34,6 +35,11 @@ impl Run {
         let mut run = Self { namespace, arguments, child: None, folder };
         run.start();
         Ok(run)
+    }
+
+    /// Does `work` in the namespace.
+    pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        self.namespace.inside(work)
     }
 
     /// Starts `warpswitch run` with these arguments in `namespace`, and waits until it runs.

@@ -203,7 +203,19 @@ fn devices_are_captures_and_the_generator() {
         assert!(errors.contains(expected), "{config}: {errors}");
     };
     check("FromDevice(eth0) -> Discard", "no interfaces are opened here");
-    check("FromDevice(eth0, OUTBOUND true) -> Discard", "OUTBOUND: not supported on interfaces");
+    check("FromDevice(eth0, SNIFFER false, OUTBOUND true) -> Discard", "no interfaces are opened");
+    check("FromDevice(eth0, PROTOCOL 0x0800) -> Discard", "no interfaces are opened here");
+    check("FromDevice(eth0, PROTOCOL 65536) -> Discard", "PROTOCOL: out of range");
+    check(
+        "FromDevice(eth0, BPF_FILTER 'udp') -> Discard",
+        "BPF_FILTER: not supported on interfaces",
+    );
+    check("FromDevice(eth0, BPF_FILTER '') -> Discard", "no interfaces are opened here");
+    check("FromDevice(tap:t0, OUTBOUND true) -> Discard", "OUTBOUND: not supported on TAP devices");
+    check(
+        "FromDevice(eth0, METHOD AFXDP, PROTOCOL 0x0800) -> Discard",
+        "PROTOCOL: not supported with METHOD AFXDP; use AFPACKET",
+    );
     check("FromDevice(eth0, METHOD X) -> Discard", "METHOD: expected AUTO, AFPACKET, ");
     check("FromDevice(longer-than-names-are) -> Discard", "no device 'longer-than-names-are': a ");
     check("Idle -> ToDevice(eth0)", "no interfaces are opened here");

@@ -19,6 +19,7 @@ mod live;
 mod load;
 mod markdown;
 mod measure;
+mod namespaces;
 mod output;
 mod packets;
 mod payloads;
@@ -30,6 +31,7 @@ mod tally;
 mod term;
 mod threads;
 mod trace_blocks;
+mod traffic;
 
 use std::process::ExitCode;
 

@@ -53,7 +53,7 @@ fn host_lines(number: usize) -> String {
 ///
 /// # Errors
 /// Why there is none.
-fn new_namespace() -> Result<Namespace, String> {
+pub fn new_namespace() -> Result<Namespace, String> {
     let namespace = Namespace::new()?;
     // So that the kernel sends no frames by itself.
     namespace.set("ipv6/conf/default/disable_ipv6", 1)?;
@@ -74,7 +74,7 @@ impl Run {
     }
 
     /// Starts `warpswitch run` with these arguments, and waits until it runs.
-    fn start(namespace: Namespace, folder: TempDir, arguments: &[&str]) -> Self {
+    pub fn start(namespace: Namespace, folder: TempDir, arguments: &[&str]) -> Self {
         let child = namespace.inside(|| {
             Command::new(env!("CARGO_BIN_EXE_warpswitch"))
                 .arg("run")

@@ -10,11 +10,12 @@
 #![forbid(unsafe_code)]
 
 mod hosts;
-#[path = "../kernel_router/namespaces.rs"]
+#[path = "../../src/namespaces.rs"]
 mod namespaces;
 #[path = "../running/mod.rs"]
 #[expect(dead_code, reason = "runs of another command")]
 mod running;
+mod traffic;
 
 use std::io::{self, Write};
 

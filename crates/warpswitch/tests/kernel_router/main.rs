@@ -14,6 +14,7 @@ mod frames;
 mod ipv4;
 mod ipv6;
 mod kernel;
+#[path = "../../src/namespaces.rs"]
 mod namespaces;
 mod ours;
 

@@ -1,5 +1,5 @@
-//! Network namespaces without names: the kernel takes one away with the last handle to it, however
-//! the test ends.
+//! Network namespaces without names: the kernel removes one with the last handle and process in
+//! it, however the owner ends.
 
 use std::fs::File;
 use std::io::Write;
@@ -16,10 +16,10 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// An empty one.
+    /// Creates an empty one.
     ///
     /// # Errors
-    /// Why the kernel gives none: the caller is not root, or may not.
+    /// The reason of the kernel, for example a missing privilege.
     pub fn new() -> Result<Self, String> {
         // A thread that moves to another namespace does so alone, and ends there.
         let handle = on_its_own_thread(|| {
@@ -29,7 +29,7 @@ impl Namespace {
         Ok(Self { handle })
     }
 
-    /// Does `work` inside. Processes that it starts are inside too; so are its sockets, for ever.
+    /// Runs `work` inside. Its processes, threads and sockets stay inside.
     pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         on_its_own_thread(|| {
             setns(&self.handle, CloneFlags::CLONE_NEWNET).expect("a namespace of our own");
@@ -45,7 +45,7 @@ impl Namespace {
     /// Runs lines of `ip` inside.
     ///
     /// # Errors
-    /// What `ip` says, or that there is none.
+    /// The error of `ip`, or that it is missing.
     pub fn ip(&self, lines: &str) -> Result<(), String> {
         self.inside(|| {
             let mut child = Command::new("ip")
@@ -69,7 +69,7 @@ impl Namespace {
     /// Sets `net/NAME` of the kernel's parameters.
     ///
     /// # Errors
-    /// That it cannot be written.
+    /// If it cannot be written.
     pub fn set(&self, name: &str, value: u32) -> Result<(), String> {
         let path = format!("/proc/sys/net/{name}");
         self.inside(|| std::fs::write(&path, value.to_string()))

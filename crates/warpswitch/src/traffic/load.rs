@@ -43,6 +43,14 @@ pub struct LoadArgs {
     seed: u64,
 }
 
+impl LoadArgs {
+    /// The file that frames come from, for people.
+    pub fn name(&self) -> Option<String> {
+        let path = self.from.as_ref().or(self.trace.as_ref()).or(self.rules.as_ref())?;
+        Some(files::display_name(path))
+    }
+}
+
 /// Loads the frames, if the arguments name any.
 ///
 /// # Errors

@@ -216,6 +216,10 @@ impl Session {
         let mut sender = Sender::new(frames, schedule, trial.limit, run, 0);
         let Some((station, port)) = &mut self.tx else { return TrialResult::default() };
         let (rx, is_ended) = (&mut self.rx, self.is_ended);
+        // Bridges forget addresses.
+        if let Some(rx) = rx {
+            rx.announce();
+        }
         let shared = Shared::default();
         thread::scope(|scope| {
             scope.spawn(|| send(&mut sender, port.as_mut(), &shared));

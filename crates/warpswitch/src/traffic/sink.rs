@@ -5,7 +5,7 @@ use serde::Serialize;
 use warpswitch_packet::{Batch, Pool, RxPort};
 
 use super::probe::{Probe, Purpose};
-use super::tracker::Tracker;
+use super::tracker::{Arrival, Tracker};
 
 /// Frames of one call of a port.
 const FRAMES_PER_CALL: usize = 256;
@@ -17,7 +17,7 @@ const DIGITS: u8 = 3;
 /// Counters of a sink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SinkCounts {
-    /// Frames of the run, duplicates included.
+    /// Frames of the run, each once.
     pub frames: u64,
     /// Other frames: of other senders, or of an earlier run.
     pub foreign: u64,
@@ -90,13 +90,22 @@ impl Sink {
             return;
         }
         let run = *self.run.get_or_insert(probe.run);
-        if run != probe.run || !self.tracker.record(probe.flow, probe.sequence) {
-            self.counts.foreign += 1;
-            return;
+        let arrival = match run == probe.run {
+            true => self.tracker.record(probe.flow, probe.sequence),
+            false => Arrival::NoFlow,
+        };
+        match arrival {
+            Arrival::First => {
+                self.counts.frames += 1;
+                self.latency.saturating_record(probe.age_ns(now_ns));
+            }
+            Arrival::Duplicate => {}
+            Arrival::NoFlow => {
+                self.counts.foreign += 1;
+                return;
+            }
         }
-        self.counts.frames += 1;
         self.counts.last_ns = now_ns;
-        self.latency.saturating_record(probe.age_ns(now_ns));
     }
 
     /// The counters.

@@ -24,6 +24,17 @@ pub struct FlowCounts {
     pub reordered: u64,
 }
 
+/// What a recorded frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// The first with its number.
+    First,
+    /// A further copy.
+    Duplicate,
+    /// Of a flow that does not exist.
+    NoFlow,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     /// The first number, and the one after the largest, extended.
@@ -53,10 +64,10 @@ impl Tracker {
         Self { flows: vec![flow; flows], windows, flow_words, first_sequence }
     }
 
-    /// Records a frame; returns whether there is such a flow.
-    pub fn record(&mut self, flow: u32, sequence: u32) -> bool {
+    /// Records a frame.
+    pub fn record(&mut self, flow: u32, sequence: u32) -> Arrival {
         let start = flow as usize * self.flow_words;
-        let Some(state) = self.flows.get_mut(flow as usize) else { return false };
+        let Some(state) = self.flows.get_mut(flow as usize) else { return Arrival::NoFlow };
         let window = &mut self.windows[start..start + self.flow_words];
         if self.first_sequence.is_none() && state.counts == FlowCounts::default() {
             (state.first, state.next) = (BASE + u64::from(sequence), BASE + u64::from(sequence));
@@ -69,16 +80,16 @@ impl Tracker {
         } else if state.next - number > window.len() as u64 * 64 {
             state.counts.received += 1;
             state.counts.reordered += 1;
-            return true;
+            return Arrival::First;
         } else if is_set(window, number) {
             state.counts.duplicates += 1;
-            return true;
+            return Arrival::Duplicate;
         } else {
             state.counts.reordered += 1;
         }
         state.counts.received += 1;
         set(window, number);
-        true
+        Arrival::First
     }
 
     /// Counters of each flow.
@@ -126,14 +137,14 @@ mod tests {
     fn check(first: Option<u32>, sequences: &[u32], expected: [u64; 4]) {
         let mut tracker = Tracker::new(2, first);
         for &sequence in sequences {
-            assert!(tracker.record(1, sequence));
+            assert_ne!(tracker.record(1, sequence), Arrival::NoFlow);
         }
         let counts = tracker.counts().nth(1).unwrap();
         let gaps = tracker.gaps().nth(1).unwrap();
         let found = [counts.received, counts.duplicates, counts.reordered, gaps];
         assert_eq!(found, expected, "{sequences:?}");
         assert_eq!(tracker.counts().next(), Some(FlowCounts::default()));
-        assert!(!tracker.record(2, 0));
+        assert_eq!(tracker.record(2, 0), Arrival::NoFlow);
     }
 
     #[test]

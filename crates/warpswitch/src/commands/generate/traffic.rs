@@ -44,10 +44,10 @@ between the first and the last frame of each flow, and requires the --flows of t
 
 const EXAMPLES: &str = "\
 Examples:
-  warpswitch generate traffic --tx eth0 --rx eth1 --rate 100k --size 64 --duration 10s
-  warpswitch generate traffic --tx eth0 --rx eth1 --src 10.0.0.2 --dst 10.0.1.2 \\
-    --gateway 10.0.0.1 --flows 1000 --rate 1Gbit --size IMIX --check
-  warpswitch generate traffic --tx eth0 --rx eth1 --from a.pcap --rate max --count 1M --json
+  warpswitch generate traffic --tx eth0 --rx eth1 --rate 100k --duration 5s
+  warpswitch generate traffic --tx eth0 --rx eth1 --src 10.0.0.2 \\
+    --dst 10.0.1.2 --gateway 10.0.0.1 --flows 1000 --rate 1Gbit --size IMIX
+  warpswitch generate traffic --tx eth0 --rx eth1 --from a.pcap --count 1M
   warpswitch generate traffic --rx eth1 --duration 20s";
 
 /// Send test traffic and check what arrives
@@ -109,7 +109,8 @@ pub struct GenerateTrafficArgs {
 /// The report in JSON.
 #[derive(Serialize)]
 struct Report {
-    size: String,
+    /// Size of the frames, or the file that they come from.
+    frames: String,
     rate: String,
     flows: u32,
     sent: u64,
@@ -226,7 +227,7 @@ impl Report {
             reordered: bad.counts.reordered,
         });
         Self {
-            size: args.size.to_string(),
+            frames: args.load.name().unwrap_or_else(|| format!("{} bytes", args.size)),
             rate: args.rate.to_string(),
             flows,
             sent: result.sent.frames,
@@ -255,6 +256,10 @@ impl Report {
             let rate = format!("{}, {bits}bit/s on the wire", human::rate(self.sent_pps));
             row("sent", self.sent + self.sent_without_probe, rate);
         }
+        if self.sent_without_probe > 0 {
+            let aside = "too short for a probe";
+            row("not checked", self.sent_without_probe, aside.into());
+        }
         if self.refused > 0 {
             let aside = "by the interface: link down, or frames longer than its MTU";
             row("refused", self.refused, aside.into());
@@ -273,16 +278,16 @@ impl Report {
             let aside = "by the kernel, as this process was too slow; they count as lost";
             row("dropped at the sink", self.sink_drops, aside.into());
         }
-        let aside = format!("{} bytes, {}, {}", self.size, self.rate, self.flows_text());
+        let flows = human::counted(self.flows as usize, "flow");
+        let aside = match args.tx {
+            Some(_) => format!("{}, {}, {flows}", self.frames, self.rate),
+            None => flows,
+        };
         let mut text = format!("{}{}", title("Traffic", &aside), table.render());
         if let Some(latency) = &self.latency {
             text += &format!("\n{}{}", title("Latency", "in us"), latency_table(latency));
         }
         text + &self.render_flows() + &self.verdict(args)
-    }
-
-    fn flows_text(&self) -> String {
-        human::counted(self.flows as usize, "flow")
     }
 
     fn render_flows(&self) -> String {

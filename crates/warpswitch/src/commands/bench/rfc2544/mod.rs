@@ -43,8 +43,8 @@ behind '--'.
 
 The highest rate is what the sender reaches without a pace, or --rate-max. Throughput is searched \
 by bisection, first with short trials and then with full ones, as in MLRsearch; the result has \
-passed a full trial. A rate that the sender itself cannot keep fails, and the report names the \
-sender as the limit. Frames have one direction and --flows flows.
+passed a full trial. A rate that sender or sink cannot keep fails, and the report names them as \
+the limit. Frames have one direction and --flows flows.
 
 Sender, sink and a local device share the processors of this machine. Then figures show changes \
 and ratios, not the speed of a device alone.";
@@ -52,8 +52,8 @@ and ratios, not the speed of a device alone.";
 const EXAMPLES: &str = "\
 Examples:
   warpswitch bench rfc2544 --tx eth0 --rx eth1 --sizes 64,1518 --trial 10s
-  warpswitch bench rfc2544 --run conf/live/ip-router.click --gateway 198.18.0.1 \\
-    --trial 2s --svg router.svg ADDR0=198.18.0.1/24 ADDR1=198.19.0.1/24 -- -j 2";
+  warpswitch bench rfc2544 --run conf/live/ip-router.click --trial 2s \\
+    --gateway 198.18.0.1 ADDR0=198.18.0.1/24 ADDR1=198.19.0.1/24 -- -j 2";
 
 /// Measure a switch or router as in RFC 2544
 #[derive(Args, Debug)]

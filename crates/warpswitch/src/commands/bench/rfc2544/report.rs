@@ -223,7 +223,7 @@ fn percent(ratio: f64) -> String {
 fn limit_text(limit: Limit) -> &'static str {
     match limit {
         Limit::Device => "device",
-        Limit::Sender => "sender or --rate-max",
+        Limit::Tester => "sender, sink or --rate-max",
     }
 }
 

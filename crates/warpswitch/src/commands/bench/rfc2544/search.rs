@@ -25,8 +25,8 @@ pub enum Passed {
     Yes,
     /// Too much loss.
     No,
-    /// The sender did not reach the rate.
-    SenderTooSlow,
+    /// The sender did not reach the rate, or the sink did not keep up.
+    TesterTooSlow,
 }
 
 /// What bounds the throughput.
@@ -35,8 +35,8 @@ pub enum Passed {
 pub enum Limit {
     /// The device under test loses frames at higher rates.
     Device,
-    /// Higher rates were not offered: they are beyond the sender or the maximum.
-    Sender,
+    /// Higher rates were not measured: they are beyond sender, sink or the maximum.
+    Tester,
 }
 
 /// Result of a search.
@@ -83,7 +83,7 @@ pub fn search<E>(
     goal: Goal,
     measure: &mut dyn FnMut(f64, Duration) -> Result<Passed, E>,
 ) -> Result<Throughput, E> {
-    let limit = Limit::Sender;
+    let limit = Limit::Tester;
     let mut search = Search { goal, low: goal.pps_max, high: None, limit, trials: 0, measure };
     for (part, widths) in PHASES {
         search.phase(goal.trial.mul_f64(part), goal.width * widths)?;
@@ -137,7 +137,7 @@ impl<E> Search<'_, E> {
             let next = (high * (1.0 + step)).min(self.goal.pps_max);
             self.high = (next > high).then_some((next, Duration::ZERO));
             if self.high.is_none() {
-                self.limit = Limit::Sender;
+                self.limit = Limit::Tester;
             }
             step *= 2.0;
         }
@@ -150,8 +150,8 @@ impl<E> Search<'_, E> {
         let passed = (self.measure)(pps, duration)?;
         if passed != Passed::Yes {
             self.high = Some((pps, duration));
-            let is_sender = passed == Passed::SenderTooSlow;
-            self.limit = if is_sender { Limit::Sender } else { Limit::Device };
+            let is_tester = passed == Passed::TesterTooSlow;
+            self.limit = if is_tester { Limit::Tester } else { Limit::Device };
         }
         Ok(passed == Passed::Yes)
     }
@@ -188,15 +188,15 @@ mod tests {
     }
 
     #[test]
-    fn the_maximum_is_a_limit_of_the_sender() {
+    fn the_maximum_is_a_limit_of_the_tester() {
         let found = find(|_| 2e6);
-        assert_eq!((found.pps, found.limit, found.trials), (1e6, Limit::Sender, 3));
+        assert_eq!((found.pps, found.limit, found.trials), (1e6, Limit::Tester, 3));
         let mut measure = |pps, _| {
             let is_slow = pps > 4e5;
-            Ok::<_, Infallible>(if is_slow { Passed::SenderTooSlow } else { Passed::Yes })
+            Ok::<_, Infallible>(if is_slow { Passed::TesterTooSlow } else { Passed::Yes })
         };
         let Ok(found) = search(GOAL, &mut measure);
-        assert_eq!(found.limit, Limit::Sender);
+        assert_eq!(found.limit, Limit::Tester);
         assert!((3.9e5..=4e5).contains(&found.pps), "{found:?}");
     }
 

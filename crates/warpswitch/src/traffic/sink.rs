@@ -6,6 +6,7 @@ use warpswitch_packet::{Batch, Pool, RxPort};
 
 use super::probe::{Probe, Purpose};
 use super::tracker::{Arrival, Tracker};
+use crate::human::rounded;
 
 /// Frames of one call of a port.
 const FRAMES_PER_CALL: usize = 256;
@@ -120,10 +121,10 @@ impl Sink {
 
     /// The latencies, if any frame arrived.
     pub fn latency(&self) -> Option<Latency> {
-        let us = |ns: u64| ns as f64 / 1e3;
+        let us = |ns: u64| rounded(ns as f64 / 1e3, 3);
         (!self.latency.is_empty()).then(|| Latency {
             min_us: us(self.latency.min()),
-            mean_us: self.latency.mean() / 1e3,
+            mean_us: rounded(self.latency.mean() / 1e3, 3),
             p50_us: us(self.latency.value_at_quantile(0.5)),
             p99_us: us(self.latency.value_at_quantile(0.99)),
             max_us: us(self.latency.max()),

@@ -5,17 +5,34 @@
 //! ```
 
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::hosts::{Run, new_namespace};
 use crate::namespaces::Namespace;
+use crate::running::PATIENCE;
 use crate::with;
 
 /// Options by which frames pass the router.
 const THROUGH: [&str; 6] = ["--src", "10.0.0.2", "--dst", "10.0.1.2", "--gateway", "10.0.0.1"];
 
-/// The namespace of both ends, and the router between.
+/// The namespaces of the tester and of the device under test, linked.
+fn linked() -> Result<(Namespace, Namespace), String> {
+    let (tester, device) = (new_namespace()?, new_namespace()?);
+    for number in 0..2 {
+        device.ip(&format!(
+            "link add eth{number} type veth peer name end{number} netns {}\n\
+             link set eth{number} up\n",
+            tester.path()
+        ))?;
+        tester.ip(&format!("link set end{number} up\n"))?;
+    }
+    Ok((tester, device))
+}
+
+/// A tester and our router.
 struct Bed {
     tester: Namespace,
     router: Run,
@@ -23,25 +40,22 @@ struct Bed {
 
 impl Bed {
     fn new() -> Result<Self, String> {
-        let (tester, router) = (new_namespace()?, new_namespace()?);
-        for number in 0..2 {
-            router.ip(&format!(
-                "link add eth{number} type veth peer name end{number} netns {}\n\
-                 link set eth{number} up\n",
-                tester.path()
-            ))?;
-            tester.ip(&format!("link set end{number} up\n"))?;
-        }
+        let (tester, router) = linked()?;
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let config = ["conf/live/ip-router.click", "ETH0=eth0", "ETH1=eth1"];
         Ok(Self { tester, router: Run::start(router, folder, &config) })
     }
 
     fn generate(&self, arguments: &[&str]) -> Child {
-        self.tester.inside(|| {
-            command(&["generate", "traffic", "--json"]).args(arguments).spawn().expect("it starts")
-        })
+        generate(&self.tester, arguments)
     }
+}
+
+/// Starts `generate traffic` in a namespace.
+fn generate(tester: &Namespace, arguments: &[&str]) -> Child {
+    tester.inside(|| {
+        command(&["generate", "traffic", "--json"]).args(arguments).spawn().expect("it starts")
+    })
 }
 
 fn command(arguments: &[&str]) -> Command {
@@ -132,9 +146,11 @@ fn rfc2544_measures_our_router() {
         assert_eq!((&size["size"], &size["pps_max"]), (&"IMIX".into(), &2_000.0.into()));
         let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{value}: {report}"));
         let pps = number(&size["throughput"]["pps"]);
-        assert!(pps > 0.0 && pps <= 2_000.0, "{report}");
-        let loads = size["latency"].as_array().expect("latencies");
-        assert_eq!((loads.len(), &loads[0]["load_percent"]), (2, &100.into()), "{report}");
+        assert!((0.0..=2_000.0).contains(&pps), "{report}");
+        // On a machine too busy for any rate there are no latencies.
+        let none = Vec::new();
+        let loads = size["latency"].as_array().unwrap_or(&none);
+        assert_eq!(loads.len(), if pps > 0.0 { 2 } else { 0 }, "{report}");
         assert!(loads.iter().all(|load| number(&load["p50_us"]) <= number(&load["max_us"])));
         let loss = size["loss"].as_array().expect("a curve");
         assert!((2..=10).contains(&loss.len()), "{report}");
@@ -158,5 +174,60 @@ fn a_configuration_that_ends_is_reported_with_its_errors() {
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{errors}");
         assert!(errors.contains("NoSuchElement"), "{errors}");
+    });
+}
+
+/// A tester and a bridge of the kernel.
+fn bridged() -> Result<(Namespace, Namespace), String> {
+    let (tester, bridge) = linked()?;
+    bridge.ip("link add bridge type bridge\nlink set eth0 master bridge\n\
+         link set eth1 master bridge\nlink set bridge up\n")?;
+    Ok((tester, bridge))
+}
+
+#[test]
+fn generated_traffic_passes_a_bridge_by_ethernet_address() {
+    with(bridged(), |(tester, _)| {
+        let run = ["--tx", "end0", "--rx", "end1", "--rate", "1Mbit", "--count", "500", "--check"];
+        let output = generate(tester, &run).wait_with_output().expect("it ends");
+        let report = report(&output);
+        assert_eq!((&report["sent"], &report["received"]), (&500.into(), &500.into()), "{report}");
+    });
+}
+
+/// The first process that `parent` started, if there is one.
+fn child_of(parent: u32) -> Option<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{parent}/task")).ok()?;
+    let children = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("children"));
+    tasks.flatten().find_map(|task| children(task).ok()?.split(' ').next()?.parse().ok())
+}
+
+#[test]
+fn an_interrupted_measurement_ends_its_configuration() {
+    with(new_namespace(), |_| {
+        let mut bench = command(&["bench", "rfc2544", "--gateway", "198.18.0.1"]);
+        bench.args(["--run", "conf/live/ip-router.click", "--rate-max", "1k", "--trial", "300s"]);
+        let bench = bench.args(["ADDR0=198.18.0.1/24", "ADDR1=198.19.0.1/24"]).spawn();
+        let bench = bench.expect("it starts");
+        let start = Instant::now();
+        // 'ip' runs before the configuration.
+        let is_router = |pid: &u32| {
+            let command = std::fs::read_to_string(format!("/proc/{pid}/cmdline"));
+            command.is_ok_and(|command| command.contains("--control"))
+        };
+        let router = loop {
+            match child_of(bench.id()).filter(is_router) {
+                Some(router) => break router,
+                None => assert!(start.elapsed() < PATIENCE, "no configuration was started"),
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        let pid = Pid::from_child(&bench);
+        kill_process(pid, Signal::TERM).expect("it runs");
+        let output = bench.wait_with_output().expect("it ends");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{errors}");
+        assert!(errors.contains("interrupted"), "{errors}");
+        assert!(!is_router(&router), "the configuration still runs");
     });
 }

@@ -69,6 +69,7 @@ fn draw_throughput(
     chart
         .configure_mesh()
         .disable_x_mesh()
+        .max_light_lines(0)
         .x_labels(2 * sizes.len() + 1)
         .x_label_formatter(&name)
         .x_desc("bytes of a frame")
@@ -98,6 +99,7 @@ fn draw_loss(area: &Area<'_>, sizes: &[SizeReport]) -> Result<(), Box<dyn std::e
         .build_cartesian_2d(0.0..100.0, 0.0..(top * 1.1).max(1.0))?;
     chart
         .configure_mesh()
+        .max_light_lines(0)
         .x_desc("offered load in % of the highest rate")
         .y_desc("lost frames in %")
         .draw()?;

@@ -126,7 +126,7 @@ impl LinkArgs {
             device: device.to_owned(),
             method: self.method.port_method(),
             is_promiscuous: true,
-            tap: None,
+            ..PortSpec::default()
         }
     }
 

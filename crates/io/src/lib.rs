@@ -32,7 +32,7 @@ mod tests;
 
 pub use error::{IoError, IoErrorKind};
 pub use folder::name_folder;
-pub use ports::{MemoryPort, PortTable, TAP_PREFIX, has_interface};
+pub use ports::{MemoryPort, PortTable, TAP_PREFIX, ethernet_address, has_interface};
 pub use reader::{BurstEnd, CaptureReader, FRAME_BYTES_MAX, Frame};
 pub use source::Unpacked;
 pub use writer::{CaptureFormat, CaptureOptions, CaptureWriter, UnknownFormat};

@@ -31,6 +31,7 @@ mod tally;
 mod term;
 mod threads;
 mod trace_blocks;
+mod traffic;
 
 use std::process::ExitCode;
 

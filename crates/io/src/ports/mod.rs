@@ -120,6 +120,15 @@ pub fn has_interface(name: &str) -> bool {
     interface::names().iter().any(|known| known == name)
 }
 
+/// The Ethernet address of an interface.
+///
+/// # Errors
+/// As [`PortTable::open_rx`].
+pub fn ethernet_address(name: &str) -> Result<[u8; 6], IoError> {
+    let address = interface::Interface::new(name).and_then(|found| found.ethernet_address());
+    address.map_err(|error| open_error(name, "read the Ethernet address", error))
+}
+
 /// The error of an interface that cannot be opened.
 fn open_error(name: &str, what: &str, error: std::io::Error) -> IoError {
     match error.raw_os_error() {

@@ -98,6 +98,12 @@ impl<'a> Interface<'a> {
         Ok([libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK].contains(&kind))
     }
 
+    /// Its Ethernet address.
+    pub(crate) fn ethernet_address(&self) -> io::Result<[u8; 6]> {
+        let value = self.get(libc::SIOCGIFHWADDR)?;
+        Ok([2, 3, 4, 5, 6, 7].map(|at| value[at]))
+    }
+
     /// Sets it up.
     pub(crate) fn set_up(&self) -> io::Result<()> {
         let flags = self.flags()? | libc::IFF_UP as u16;
@@ -177,6 +183,7 @@ mod tests {
         assert!(names().iter().any(|name| name == "lo"), "{:?}", names());
         let lo = Interface::new("lo").unwrap();
         assert!(lo.index().unwrap() > 0 && lo.is_ethernet().unwrap());
+        assert_eq!(lo.ethernet_address().unwrap(), [0; 6]);
         for name in ["", "none0", "longer-than-names-are", "a/b", "a\0b"] {
             let missing = Interface::new(name).unwrap().index().unwrap_err();
             assert_eq!(missing.raw_os_error(), Some(libc::ENODEV), "{name}");

@@ -22,6 +22,7 @@ mod run;
 #[path = "../running/mod.rs"]
 #[expect(dead_code, reason = "runs of another command")]
 mod running;
+mod traffic;
 
 use std::io::{self, Write};
 use std::net::UdpSocket;
@@ -87,7 +88,7 @@ fn route_by_xdp(network: &mut Network) {
 /// The same with two receive queues at each interface: all frames arrive, at one or the other.
 fn route_with_queues(network: &mut Network) {
     for (from, to) in [(0, "10.0.1.2"), (1, "10.0.0.2"), (0, "10.0.0.1")] {
-        network.ping(from, to).unwrap_or_else(|why| panic!("host {from} to {to}: {why}"));
+        network.hosts[from].ping(to).unwrap_or_else(|why| panic!("host {from} to {to}: {why}"));
     }
     for _ in 0..8 {
         network.transfer(0, 1, 1 << 20);
@@ -97,7 +98,7 @@ fn route_with_queues(network: &mut Network) {
         network.settled_count(port);
         let counts: [u64; 2] =
             [0, 1].map(|queue| network.router.read(&format!("from{port}/{queue}.count")));
-        assert!(counts.iter().sum::<u64>() >= network.frames_sent(port), "{counts:?}");
+        assert!(counts.iter().sum::<u64>() >= network.hosts[port].frames_sent(), "{counts:?}");
     }
     let said = network.router.stop();
     assert!(!said.contains("error"), "{said}");

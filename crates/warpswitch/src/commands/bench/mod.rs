@@ -1,9 +1,10 @@
-//! `warpswitch bench`: how fast engines and configurations are here.
+//! `warpswitch bench`: the speed of engines, configurations and devices.
 
 mod check;
 mod classify;
 mod gpu;
 mod graph;
+mod rfc2544;
 mod routes;
 mod scan;
 mod updates;
@@ -12,7 +13,7 @@ use clap::{Args, Subcommand};
 
 use crate::exit::Outcome;
 
-/// Measure the performance of engines and configurations on this machine
+/// Measure the performance of engines, configurations and network devices
 #[derive(Args, Debug)]
 pub struct BenchCommand {
     #[command(subcommand)]
@@ -24,6 +25,7 @@ enum What {
     Classify(classify::BenchClassifyArgs),
     Gpu(gpu::BenchGpuArgs),
     Graph(graph::BenchGraphArgs),
+    Rfc2544(rfc2544::BenchRfc2544Args),
     Routes(routes::BenchRoutesArgs),
     Scan(scan::BenchScanArgs),
 }
@@ -38,6 +40,7 @@ impl BenchCommand {
             What::Classify(args) => classify::run(args),
             What::Gpu(args) => gpu::run(args),
             What::Graph(args) => graph::run(args),
+            What::Rfc2544(args) => rfc2544::run(args),
             What::Routes(args) => routes::run(args),
             What::Scan(args) => scan::run(args),
         }

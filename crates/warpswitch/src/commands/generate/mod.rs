@@ -1,10 +1,11 @@
-//! `warpswitch generate`: rule sets, traces, captures and routes that are made, not found.
+//! `warpswitch generate`: rule sets, traces, captures, routes and test traffic.
 
 mod pcap;
 mod routes;
 mod rules;
 mod synthetic;
 mod trace;
+mod traffic;
 
 use clap::{Args, Subcommand};
 
@@ -18,7 +19,7 @@ Examples:
   warpswitch generate pcap --rules ipc.rules --count 100K --out ipc.pcap
   warpswitch generate routes --family ipv6 --count 10K --out ipv6.routes";
 
-/// Generate rule sets, traces, captures and routes; equal seeds give equal output on any machine
+/// Generate rule sets, traces, captures and routes, the same for equal seeds; send test traffic
 #[derive(Args, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct GenerateCommand {
@@ -32,6 +33,7 @@ enum What {
     Trace(trace::GenerateTraceArgs),
     Pcap(pcap::GeneratePcapArgs),
     Routes(routes::GenerateRoutesArgs),
+    Traffic(traffic::GenerateTrafficArgs),
 }
 
 impl GenerateCommand {
@@ -45,6 +47,7 @@ impl GenerateCommand {
             What::Trace(args) => trace::run(args),
             What::Pcap(args) => pcap::run(args),
             What::Routes(args) => routes::run(args),
+            What::Traffic(args) => traffic::run(args),
         }
     }
 }

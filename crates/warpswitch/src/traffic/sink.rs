@@ -1,0 +1,133 @@
+//! The sink: recognizes frames by their probe, counts them, records their latency.
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use warpswitch_packet::{Batch, Pool, RxPort};
+
+use super::probe::{Probe, Purpose};
+use super::tracker::{Arrival, Tracker};
+use crate::human::rounded;
+
+/// Frames of one call of a port.
+const FRAMES_PER_CALL: usize = 256;
+/// Larger latencies count as this one.
+const LATENCY_NS_MAX: u64 = 60_000_000_000;
+/// Significant digits of latencies.
+const DIGITS: u8 = 3;
+
+/// Counters of a sink.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SinkCounts {
+    /// Frames of the run, each once.
+    pub frames: u64,
+    /// Other frames: of other senders, or of an earlier run.
+    pub foreign: u64,
+    /// Frames by which devices learn addresses.
+    pub learning: u64,
+    /// When the latest frame of the run arrived.
+    pub last_ns: u64,
+}
+
+/// Latencies in microseconds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Latency {
+    pub min_us: f64,
+    pub mean_us: f64,
+    pub p50_us: f64,
+    pub p99_us: f64,
+    pub max_us: f64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Sink {
+    /// The run; the first one received if none.
+    run: Option<u16>,
+    tracker: Tracker,
+    latency: Histogram<u64>,
+    counts: SinkCounts,
+    pool: Pool,
+}
+
+impl Sink {
+    /// A sink for frames of `run`, or of the first run that it receives.
+    pub fn new(run: Option<u16>, tracker: Tracker) -> Self {
+        let latency = Histogram::new_with_max(LATENCY_NS_MAX, DIGITS);
+        Self {
+            run,
+            tracker,
+            latency: latency.expect("the bounds are fixed"),
+            counts: SinkCounts::default(),
+            pool: Pool::new(),
+        }
+    }
+
+    /// Receives frames; `other` gets those without a probe. Returns how many arrived.
+    pub fn step(
+        &mut self,
+        clock: &mut dyn FnMut() -> u64,
+        rx: &mut dyn RxPort,
+        mut other: impl FnMut(&[u8]),
+    ) -> usize {
+        let mut batch: Batch = self.pool.batch();
+        let received = rx.receive(&mut self.pool, &mut batch, FRAMES_PER_CALL);
+        let now_ns = clock();
+        for packet in batch.iter() {
+            match Probe::read(packet.data()) {
+                Some(probe) => self.record(probe, now_ns),
+                None => {
+                    self.counts.foreign += 1;
+                    other(packet.data());
+                }
+            }
+        }
+        self.pool.recycle_batch(batch);
+        received
+    }
+
+    fn record(&mut self, probe: Probe, now_ns: u64) {
+        if probe.purpose == Purpose::Learn {
+            self.counts.learning += 1;
+            return;
+        }
+        let run = *self.run.get_or_insert(probe.run);
+        let arrival = match run == probe.run {
+            true => self.tracker.record(probe.flow, probe.sequence),
+            false => Arrival::NoFlow,
+        };
+        match arrival {
+            Arrival::First => {
+                self.counts.frames += 1;
+                self.latency.saturating_record(probe.age_ns(now_ns));
+            }
+            Arrival::Duplicate => {}
+            Arrival::NoFlow => {
+                self.counts.foreign += 1;
+                return;
+            }
+        }
+        self.counts.last_ns = now_ns;
+    }
+
+    /// The counters.
+    pub fn counts(&self) -> SinkCounts {
+        self.counts
+    }
+
+    /// The counters of the flows.
+    pub fn tracker(&self) -> &Tracker {
+        &self.tracker
+    }
+
+    /// The latencies, if any frame arrived.
+    pub fn latency(&self) -> Option<Latency> {
+        let us = |ns: u64| rounded(ns as f64 / 1e3, 3);
+        (!self.latency.is_empty()).then(|| Latency {
+            min_us: us(self.latency.min()),
+            mean_us: rounded(self.latency.mean() / 1e3, 3),
+            p50_us: us(self.latency.value_at_quantile(0.5)),
+            p99_us: us(self.latency.value_at_quantile(0.99)),
+            max_us: us(self.latency.max()),
+        })
+    }
+}

@@ -39,10 +39,9 @@ ClassBench's usual choice. Without it headers are independent, so no flow cache 
 Zipf's law with this exponent. --shift-every ranks the flows anew after each such time at --rate \
 packets a second: popular flows become rare, and the reverse.
 
-With --hot-rules the law applies to so many rules instead of to flows: they are drawn at random, \
-and anew at each shift. Each has its share of the flows, which are equally popular and lie within \
-one network of the rule, as many clients of one service do. Flow and rule caches find such traffic \
-in routers.
+With --hot-rules the law applies to so many rules, drawn at random, instead of to flows. Each has \
+its share of the flows, which are equally popular and lie within one network of the rule, as the \
+clients of a service do. A shift replaces a quarter of these rules.
 
 --realisable generates only headers that a real frame can have (no TCP flags with UDP, for \
 example).";
@@ -54,7 +53,7 @@ Examples:
   warpswitch generate trace --rules acl.rules --point corner --out corners.trace
   warpswitch generate trace --rules acl.rules --locality 1,0.1 --out runs.trace
   warpswitch generate trace --rules acl.rules --zipf 1.1 --out zipf.trace
-  warpswitch generate trace --rules acl.rules --zipf 1.1 --hot-rules 24 \
+  warpswitch generate trace --rules acl.rules --zipf 1.1 --hot-rules 16 \
       --shift-every 50ms --out hot.trace
 
   warpswitch generate rules --synthetic N=10K,C=64,F=16,Cm=4 --out s.rules

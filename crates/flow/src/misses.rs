@@ -32,6 +32,11 @@ impl Misses {
         self.places.is_empty()
     }
 
+    /// Keys of the batch that have been looked up: its answers need so much room.
+    pub fn batch_len(&self) -> usize {
+        self.seen
+    }
+
     /// Starts a new batch.
     pub fn clear(&mut self) {
         self.seen = 0;

@@ -359,6 +359,22 @@ impl StormCache {
         updater.evolving.verify(&updater.index)
     }
 
+    /// Cached rules that a search in order compares with a key: up to the one that contains it, all
+    /// of them for a miss. For measurements; it takes the updater's lock.
+    pub fn rules_compared(&self, key: &[u32]) -> usize {
+        let updater = self.updater();
+        let mut point = Vec::new();
+        updater.index.point(key, &mut point);
+        let contains = |region: &[Span]| region.iter().zip(&point).all(|(a, b)| a.covers(*b));
+        let found = updater.published.iter().position(|(region, _)| contains(region));
+        found.map_or(updater.published.len(), |at| at + 1)
+    }
+
+    /// Hits and misses so far, without the updater's lock.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
+    }
+
     /// What the cache has done so far.
     pub fn stats(&self) -> StormStats {
         let updater = self.updater();

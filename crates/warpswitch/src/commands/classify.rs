@@ -61,7 +61,6 @@ Examples:
   warpswitch classify --rules acl.rules --trace acl.trace --engine tuple --json
   warpswitch classify --rules acl.rules --trace acl.trace --engine auto
   warpswitch classify --rules acl.rules --trace acl.trace --cache storm
-  warpswitch classify --rules acl.rules --trace acl.trace --cache storm --partition 4-2-1
 
   warpswitch generate pcap --rules acl.rules --count 10K --out acl.pcap
   warpswitch classify --rules acl.rules --pcap acl.pcap | sort | uniq -c";

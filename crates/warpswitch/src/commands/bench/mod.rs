@@ -6,6 +6,7 @@ mod gpu;
 mod graph;
 mod routes;
 mod scan;
+mod storm;
 mod updates;
 
 use clap::{Args, Subcommand};
@@ -26,6 +27,7 @@ enum What {
     Graph(graph::BenchGraphArgs),
     Routes(routes::BenchRoutesArgs),
     Scan(scan::BenchScanArgs),
+    Storm(storm::BenchStormArgs),
 }
 
 impl BenchCommand {
@@ -40,6 +42,7 @@ impl BenchCommand {
             What::Graph(args) => graph::run(args),
             What::Routes(args) => routes::run(args),
             What::Scan(args) => scan::run(args),
+            What::Storm(args) => storm::run(args),
         }
     }
 }

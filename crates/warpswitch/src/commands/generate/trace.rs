@@ -53,8 +53,7 @@ Examples:
   warpswitch generate trace --rules acl.rules --point corner --out corners.trace
   warpswitch generate trace --rules acl.rules --locality 1,0.1 --out runs.trace
   warpswitch generate trace --rules acl.rules --zipf 1.1 --out zipf.trace
-  warpswitch generate trace --rules acl.rules --zipf 1.1 --hot-rules 16 \
-      --shift-every 50ms --out hot.trace
+  warpswitch generate trace --rules acl.rules --zipf 1 --hot-rules 16 --out h
 
   warpswitch generate rules --synthetic N=10K,C=64,F=16,Cm=4 --out s.rules
   warpswitch generate trace --synthetic N=10K,C=64,F=16,Cm=4 --out s.trace";

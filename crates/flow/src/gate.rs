@@ -9,17 +9,24 @@
 //! engine a few hits pay, in front of a fast one nearly all keys must hit.
 //!
 //! # Invariants
-//! - C1: trials come at most once in [`INTERVAL_MIN`] batches and take [`TRIAL_LEN`] of them; with
-//!   every trial that changes nothing the interval doubles, up to [`INTERVAL_MAX`]. A path that is
-//!   twice as slow thus costs about half a percent.
-//! - C2: the path changes only for a gain of [`GAIN_MIN`]: noise does not move it.
+//! - C1: trials come at most once in [`INTERVAL_MIN`] keys. Each trial that changes nothing doubles
+//!   the interval, up to [`INTERVAL_MAX`] or to where trials cost a hundredth of the time, whichever
+//!   is more.
+//! - C2: if the path in use gets slower by [`SLOWER`], the next trial comes soon.
+//! - C3: the path changes only for a gain of [`GAIN_MIN`]: noise does not move it.
 
-/// Batches between trials at first.
-const INTERVAL_MIN: u32 = 32;
-/// Most batches between trials.
-const INTERVAL_MAX: u32 = 512;
-/// Batches of a trial. The first one warms caches and is not counted.
-const TRIAL_LEN: u32 = 5;
+/// Keys between trials at first. The cache evolves within so many.
+const INTERVAL_MIN: u64 = 32 << 10;
+/// Keys between trials after many that changed nothing, unless trials are expensive.
+const INTERVAL_MAX: u64 = 512 << 10;
+/// Most keys between trials, however expensive they are.
+const INTERVAL_LIMIT: u64 = 64 << 20;
+/// Keys of a trial, beside one batch that warms caches and is not counted.
+const TRIAL_KEYS: u64 = 1024;
+/// The interval is so many times the extra time of a trial.
+const TRIAL_COST: f64 = 100.0;
+/// Growth of the time per key that brings the next trial.
+const SLOWER: f64 = 1.25;
 /// Share of the time that a change must gain.
 const GAIN_MIN: f64 = 0.03;
 /// Weight of a new time in the mean.
@@ -53,10 +60,22 @@ pub struct CostGate {
     path: LookupPath,
     /// Nanoseconds per key, of [`LookupPath::Cached`] and [`LookupPath::Plain`]; 0 before a trial.
     means: [f64; 2],
-    until_trial: u32,
-    interval: u32,
-    trial_left: u32,
+    until_trial: u64,
+    interval: u64,
+    trial: Option<Trial>,
+    /// Time per key of the path in use when the last trial ended.
+    cost_at_trial: f64,
     switches: u64,
+}
+
+/// A trial of the path that is not in use.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    is_warm: bool,
+    /// Keys still to count.
+    left: u64,
+    /// All keys.
+    keys: u64,
 }
 
 impl Default for CostGate {
@@ -67,7 +86,8 @@ impl Default for CostGate {
             means: [0.0; 2],
             until_trial: INTERVAL_MIN,
             interval: INTERVAL_MIN,
-            trial_left: 0,
+            trial: None,
+            cost_at_trial: 0.0,
             switches: 0,
         }
     }
@@ -76,47 +96,69 @@ impl Default for CostGate {
 impl CostGate {
     /// The path of the next batch.
     pub fn choose(&mut self) -> LookupPath {
-        if self.trial_left > 0 {
-            return self.path.other();
+        if self.until_trial == 0 && self.trial.is_none() {
+            self.trial = Some(Trial { is_warm: false, left: TRIAL_KEYS, keys: 0 });
         }
-        if self.until_trial == 0 {
-            self.trial_left = TRIAL_LEN;
-            self.until_trial = self.interval;
-            return self.path.other();
-        }
-        self.until_trial -= 1;
-        self.path
+        if self.trial.is_some() { self.path.other() } else { self.path }
     }
 
     /// Learns the time of a batch that took `path`.
     pub fn note(&mut self, path: LookupPath, keys: usize, ns: u64) {
-        let is_trial = self.trial_left > 0 && path != self.path;
-        let warms_up = is_trial && self.trial_left == TRIAL_LEN;
-        if keys > 0 && !warms_up {
-            let mean = &mut self.means[path as usize];
-            let cost = ns as f64 / keys as f64;
-            *mean = match *mean {
-                0.0 => cost,
-                mean if cost < mean / 2.0 => mean + WEIGHT_OF_FALL * (cost - mean),
-                mean => mean + WEIGHT * (cost.min(OUTLIER * mean) - mean),
-            };
+        if keys == 0 {
+            return;
         }
-        if is_trial {
-            self.trial_left -= 1;
-            if self.trial_left == 0 {
-                self.end_trial();
+        let cost = ns as f64 / keys as f64;
+        let keys = keys as u64;
+        if path == self.path {
+            self.learn(path, cost);
+            self.until_trial = self.until_trial.saturating_sub(keys);
+            // C2.
+            let now = self.means[path as usize];
+            if self.cost_at_trial > 0.0 && now > SLOWER * self.cost_at_trial {
+                self.cost_at_trial = now;
+                self.interval = INTERVAL_MIN;
+                self.until_trial = self.until_trial.min(INTERVAL_MIN);
             }
+            return;
+        }
+        let Some(trial) = &mut self.trial else { return };
+        trial.keys += keys;
+        if !trial.is_warm {
+            trial.is_warm = true;
+            return;
+        }
+        trial.left = trial.left.saturating_sub(keys);
+        let ended = (trial.left == 0).then_some(trial.keys);
+        self.learn(path, cost);
+        if let Some(keys) = ended {
+            self.end_trial(keys);
         }
     }
 
-    fn end_trial(&mut self) {
+    fn learn(&mut self, path: LookupPath, cost: f64) {
+        let mean = &mut self.means[path as usize];
+        *mean = match *mean {
+            0.0 => cost,
+            mean if cost < mean / 2.0 => mean + WEIGHT_OF_FALL * (cost - mean),
+            mean => mean + WEIGHT * (cost.min(OUTLIER * mean) - mean),
+        };
+    }
+
+    fn end_trial(&mut self, keys: u64) {
+        self.trial = None;
         let [now, other] = [self.path, self.path.other()].map(|path| self.means[path as usize]);
         if other < (1.0 - GAIN_MIN) * now {
             self.path = self.path.other();
             self.interval = INTERVAL_MIN;
+            self.cost_at_trial = other;
             self.switches += 1;
         } else {
-            self.interval = (2 * self.interval).min(INTERVAL_MAX);
+            // C1. A path without a measured time has none to lose.
+            let slower = if now > 0.0 { other / now - 1.0 } else { 0.0 };
+            let affordable = (TRIAL_COST * slower * keys as f64) as u64;
+            let limit = INTERVAL_MAX.max(affordable).min(INTERVAL_LIMIT);
+            self.interval = (2 * self.interval).max(affordable).min(limit);
+            self.cost_at_trial = now;
         }
         self.until_trial = self.interval;
     }
@@ -169,6 +211,18 @@ mod tests {
         assert!(run(&mut gate, 5_000, fixed(80, 50)) < 0.02);
         run(&mut gate, 5_000, fixed(30, 50));
         assert_eq!((gate.is_on(), gate.switches()), (true, 2));
+    }
+
+    /// A trial may be many times as slow as the path in use.
+    #[test]
+    fn expensive_trials_are_rare_until_the_path_in_use_slows_down() {
+        let mut gate = CostGate::default();
+        run(&mut gate, 5_000, fixed(5, 100));
+        let plain = 1.0 - run(&mut gate, 50_000, fixed(5, 100));
+        assert!(plain * 100.0 < 0.02 * 5.0 / 0.95, "{plain} of the batches");
+        // The next planned trial is far away.
+        run(&mut gate, 2_000, fixed(200, 100));
+        assert!(!gate.is_on());
     }
 
     #[test]

@@ -18,6 +18,7 @@
 //! | [`evolving`] | evolving rules over a sliding window of samples |
 //! | [`box_list`] | the heaviest evolving rules, arranged for lookup |
 //! | [`storm`] | the shared cache: lookup, sampling, evolution, changes |
+//! | [`choices`] | the alternatives to two copies and one slot, for measurements |
 //! | [`misses`] | what the cache did not answer, for another thread |
 //! | [`cached`] | a classifier with the cache in front |
 //! | [`gate`] | whether the cache pays, by measured times |
@@ -33,6 +34,7 @@
 mod arch;
 pub mod box_list;
 pub mod cached;
+pub mod choices;
 pub mod evolving;
 pub mod exchange;
 pub mod gate;

@@ -29,11 +29,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use warpswitch_classify::hypercuts::{BoxTree, Span, TreeOptions};
 use warpswitch_classify::{Classifier, RuleChange};
-use warpswitch_packet::sync::{LeftRight, SampleSlot};
 use warpswitch_rules::{KeyBatch, RuleId, Ruleset};
 
 use crate::Answer;
 use crate::box_list::BoxList;
+use crate::choices::{Copies, Samples, Sampling, SharedList};
 use crate::evolving::{Evolution, EvolvingRules};
 use crate::misses::Misses;
 use crate::pace::Pace;
@@ -61,6 +61,10 @@ pub struct StormOptions {
     pub merge: Merge,
     /// The tree of the conflict check.
     pub tree: TreeOptions,
+    /// Copies of the list, for measurements.
+    pub copies: Copies,
+    /// How samples wait, for measurements.
+    pub sampling: Sampling,
 }
 
 impl Default for StormOptions {
@@ -74,6 +78,8 @@ impl Default for StormOptions {
             is_adaptive: true,
             merge: Merge::ByRule,
             tree: TreeOptions::default(),
+            copies: Copies::default(),
+            sampling: Sampling::default(),
         }
     }
 }
@@ -107,8 +113,8 @@ impl StormStats {
 pub struct StormCache {
     cached_max: usize,
     samples_per_swap: usize,
-    list: LeftRight<BoxList>,
-    slot: SampleSlot,
+    list: SharedList,
+    samples: Samples,
     updater: Mutex<Updater>,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -183,8 +189,8 @@ impl StormCache {
         Self {
             cached_max: options.cached_max,
             samples_per_swap: options.samples_per_swap,
-            list: LeftRight::new(list.clone(), list),
-            slot: SampleSlot::new(schema.words),
+            list: SharedList::new(options.copies, list),
+            samples: Samples::new(options.sampling, schema.words),
             updater: Mutex::new(updater),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
@@ -219,7 +225,8 @@ impl StormCache {
     }
 
     /// The first half of a lookup: answers hits in `out` and adds the others to `misses`, for
-    /// [`Misses::resolve`]. A batch may be looked up in parts, in order, each with its part of `out`.
+    /// [`Misses::resolve`]. A batch may be looked up in parts, in order, each with its part of
+    /// `out`.
     /// See [`misses`](crate::misses) for what the two halves promise.
     ///
     /// # Panics
@@ -281,7 +288,7 @@ impl StormCache {
     pub fn sample_batch(&self, keys: KeyBatch<'_>, is_folded: bool) {
         let (first, interval) = self.pace.due(keys.len());
         for at in (first..keys.len()).step_by(interval) {
-            self.slot.offer(keys.key(at));
+            self.samples.offer(keys.key(at));
             if is_folded && !self.evolve() {
                 return;
             }
@@ -293,7 +300,7 @@ impl StormCache {
     pub fn evolve(&self) -> bool {
         let Ok(mut updater) = self.updater.try_lock() else { return false };
         let Updater { index, evolving, key, .. } = &mut *updater;
-        if !self.slot.take(key) {
+        if !self.samples.take(key) {
             return false;
         }
         let evolution = evolving.sample(key, index);

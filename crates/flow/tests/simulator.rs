@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use warpswitch_classify::{BuildOptions, Classifier, Engine, RuleChange, build};
+use warpswitch_flow::choices::{Copies, Sampling};
 use warpswitch_flow::rule_index::Snapshot;
 use warpswitch_flow::{Answer, Merge, Misses, StormCache, StormOptions};
 use warpswitch_rules::schema::{IPV4_5TUPLE, OPENFLOW12};
@@ -81,6 +82,8 @@ impl Simulator {
             keys_per_sample: 1 + random.below(8),
             samples_per_swap: 1 + random.below(4),
             is_adaptive: random.chance(1, 3),
+            copies: if random.chance(1, 4) { Copies::One } else { Copies::Two },
+            sampling: if random.chance(1, 4) { Sampling::Queue } else { Sampling::Slot },
             merge,
             ..StormOptions::default()
         };

@@ -12,8 +12,8 @@
 //!
 //! Workers parse lines or frames, look keys up and print the answers; the reader only cuts the
 //! input and the writer only copies. Bad lines do not end the run, so that all of them are
-//! reported, but nothing is looked up or written any more. Any other error does end it: whoever
-//! meets it leaves, the channels close behind it, and the others follow.
+//! reported, but nothing is looked up or written any more. Any other error does end it: the thread
+//! that meets it leaves, the channels close behind it, and the others follow.
 //!
 //! [`roles`] has the form in which some workers run the cache and others the engine.
 
@@ -117,7 +117,7 @@ pub struct RunResult {
 }
 
 /// Classifies everything from `source` with `threads` workers and writes an answer a line;
-/// `progress` is told the number of packets written so far.
+/// `progress` receives the number of packets written so far.
 ///
 /// # Errors
 /// Of the source (bad input) and of the output; whatever was written by then is to be discarded.
@@ -184,7 +184,7 @@ fn read(
     Ok(())
 }
 
-/// What each worker knows.
+/// A worker that looks up whole batches.
 struct Worker<'a> {
     classifier: &'a dyn Classifier,
     /// Of the source.

@@ -15,8 +15,8 @@
 //!   ring of workers waits for each other.
 //! - P2: the writer never waits with a job in hand that another one needs, so finished jobs always
 //!   find room in the end.
-//! - P3: when the reader is done, the writer knows the number of jobs; after the last one it stops
-//!   all threads. A thread that panics stops them too.
+//! - P3: when the reader is done, it publishes the number of jobs; after the last one the writer
+//!   stops all threads. A thread that panics stops them too.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -85,6 +85,17 @@ impl Shared<'_> {
     fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }
+
+    fn report(&self) -> RolesResult {
+        let time = |stage: &StageTime| Duration::from_nanos(stage.read().0);
+        RolesResult {
+            partition: self.roles.partition(),
+            changes: self.roles.changes(),
+            cache: time(&self.cache_time),
+            full: time(&self.full_time),
+            updater: time(&self.updater_time),
+        }
+    }
 }
 
 /// Stops all threads when the one that holds it ends.
@@ -150,21 +161,22 @@ pub fn run(
     let (empty_in, empty_out) = Job::channel(classifier.schema(), jobs);
     let (ports, backlog) = exchange(workers, BATCHES_QUEUED);
     let name = source.name().to_owned();
-    let shared = Shared {
+    let with_text = output.is_somewhere();
+    let shared = &Shared {
         classifier,
         roles: Roles::new(start),
         assignment,
         backlog: &backlog,
         name: &name,
-        with_text: output.is_somewhere(),
+        with_text,
         stop: AtomicBool::new(false),
         jobs: AtomicUsize::new(usize::MAX),
         cache_time: StageTime::default(),
         full_time: StageTime::default(),
         updater_time: StageTime::default(),
     };
-    let shared = &shared;
     let result = thread::scope(|scope| {
+        let _stops = StopsAllOnPanic(&shared.stop);
         let (mut to_workers, mut from_workers, mut handles) = (Vec::new(), Vec::new(), Vec::new());
         for (idx, port) in ports.into_iter().enumerate() {
             let (in_tx, input) = ring(BATCHES_QUEUED);
@@ -187,8 +199,7 @@ pub fn run(
             let finished = Reordered { shared, from_workers, early: VecDeque::new(), turn: 0 };
             write(output, finished, empty_in, progress)
         });
-        let mut sent = 0;
-        let mut next = 0;
+        let (mut sent, mut next) = (0, 0);
         let read = read(source, empty_out, |job| {
             let is_sent = send(shared, &mut to_workers, &mut next, job);
             sent += usize::from(is_sent);
@@ -205,15 +216,7 @@ pub fn run(
         read?;
         anyhow::Ok(RunResult { tally, digest })
     })?;
-    let time = |stage: &StageTime| Duration::from_nanos(stage.read().0);
-    let roles = RolesResult {
-        partition: shared.roles.partition(),
-        changes: shared.roles.changes(),
-        cache: time(&shared.cache_time),
-        full: time(&shared.full_time),
-        updater: time(&shared.updater_time),
-    };
-    Ok((result, roles))
+    Ok((result, shared.report()))
 }
 
 /// Sends a job to a cache worker with room, in turns; false once all threads stop.

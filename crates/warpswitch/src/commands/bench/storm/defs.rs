@@ -72,7 +72,12 @@ impl RulesUnderTest {
 
     /// An empty cache of so many rules, which merges rules of the same action as the paper does.
     pub fn cache(&self, cached_max: usize) -> StormCache {
-        let options = StormOptions { cached_max, merge: Merge::ByAction, ..Default::default() };
+        self.cache_with(&StormOptions { cached_max, ..StormOptions::default() })
+    }
+
+    /// The same with other options.
+    pub fn cache_with(&self, options: &StormOptions) -> StormCache {
+        let options = StormOptions { merge: Merge::ByAction, ..*options };
         StormCache::new(&self.ruleset, &options)
     }
 }

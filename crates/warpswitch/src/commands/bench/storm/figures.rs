@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use serde::Serialize;
-use warpswitch_flow::{Answer, Partition, StormCache};
+use warpswitch_flow::choices::{Copies, Sampling};
+use warpswitch_flow::{Answer, Partition, StormCache, StormOptions};
 use warpswitch_rules::{KeyBatch, RuleId};
 
 use super::defs::{Experiments, RulesUnderTest};
@@ -88,6 +89,18 @@ pub struct WarmUp {
     pub layout: String,
     /// Time until nine keys in ten hit; none if they do not in the time of a run.
     pub ms: Option<f64>,
+}
+
+/// A design choice of the cache.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Choice {
+    pub copies: usize,
+    pub sampling: &'static str,
+    /// Million packets a second at the highest rate without loss.
+    pub mpps: Option<f64>,
+    pub waiting_mpps: f64,
+    /// Of all runs.
+    pub hit_ratio: f64,
 }
 
 /// Measures, and reports progress.
@@ -294,6 +307,37 @@ impl Lab<'_> {
             }
         }
         Ok(all)
+    }
+
+    /// One copy of the list against two, a queue of samples against one slot, for R3.
+    ///
+    /// # Errors
+    /// As [`Lab::figure_6`].
+    pub fn choices(&self) -> anyhow::Result<Vec<Choice>> {
+        let rules = self.experiments.rules("R3")?;
+        let keys = self.experiments.keys(&self.experiments.traces[0], &rules, self.effort.keys)?;
+        check(&rules, keys.as_batch())?;
+        let layout = Layout::Static(self.partitions().pop().unwrap_or(Partition::of(1, 1)));
+        let all = [
+            (Copies::Two, Sampling::Slot),
+            (Copies::One, Sampling::Slot),
+            (Copies::Two, Sampling::Queue),
+        ];
+        let measure = |(copies, sampling)| {
+            let cache =
+                rules.cache_with(&StormOptions { copies, sampling, ..StormOptions::default() });
+            let (experiments, rules, keys) = (self.experiments, &rules, &keys);
+            let bench = Bench { experiments, rules, keys, layout, cache: Some(&cache) };
+            let (found, waiting) = bench.throughput(self.effort.time, self.effort.steps);
+            Choice {
+                copies: if copies == Copies::One { 1 } else { 2 },
+                sampling: if sampling == Sampling::Slot { "slot" } else { "queue" },
+                mpps: found.map(|rate| rounded(rate / 1e6, 4)),
+                waiting_mpps: rounded(waiting / 1e6, 4),
+                hit_ratio: rounded(cache.stats().hit_ratio(), 4),
+            }
+        };
+        Ok(all.into_iter().map(measure).collect())
     }
 
     fn warm_up(

@@ -37,6 +37,7 @@ the highest rate at which a paced source loses no packet, found by halving the r
   10  cached rules that a search in order compares
   t5  delay and hit ratio by size of the cache
   t6  warm-up time
+  choices  one copy of the cache against two, a queue of samples against one slot
 
 Workers take all threads but two, for the updater and the source. With fewer than 4 cores threads \
 share cores, and throughput without loss means little. Figures 8, 9 and 10 depend on the \
@@ -51,7 +52,7 @@ Examples:
   warpswitch bench storm --threads 8 --record storm";
 
 /// Names of figures and tables.
-const NAMES: [&str; 7] = ["6", "7", "8", "9", "10", "t5", "t6"];
+const NAMES: [&str; 8] = ["6", "7", "8", "9", "10", "t5", "t6", "choices"];
 
 /// Measure the cache of evolving rules as the Storm paper does
 #[derive(Args, Debug)]
@@ -128,6 +129,7 @@ pub fn run(args: &BenchStormArgs) -> anyhow::Result<Outcome> {
     report.figure_10 = args.wants("10").then(|| lab.figure_10()).transpose()?;
     report.table_5 = args.wants("t5").then(|| lab.table_5()).transpose()?;
     report.table_6 = args.wants("t6").then(|| lab.table_6()).transpose()?;
+    report.choices = args.wants("choices").then(|| lab.choices()).transpose()?;
     drop(progress);
     let from = Provenance::of_cpu();
     if let Some(folder) = &args.record {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::figures::{CacheSize, Compared, HitRatio, Moment, Throughput, WarmUp};
+use super::figures::{CacheSize, Choice, Compared, HitRatio, Moment, Throughput, WarmUp};
 use super::svg::{Axes, Series, chart};
 use crate::human::{self, significant};
 use crate::table::{Align, Table, title};
@@ -27,6 +27,8 @@ pub struct Report {
     pub table_5: Option<Vec<CacheSize>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table_6: Option<Vec<WarmUp>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub choices: Option<Vec<Choice>>,
 }
 
 impl Report {
@@ -42,6 +44,18 @@ impl Report {
                 text += &throughput_table(figure).render();
             }
         }
+        text += &self.render_hit_ratios();
+        text += &self.render_tables();
+        text + &format!(
+            "{}, runs of {} ms, traces of {}\n",
+            human::counted(self.threads, "thread"),
+            self.run_ms,
+            human::counted(self.packets, "packet")
+        )
+    }
+
+    fn render_hit_ratios(&self) -> String {
+        let mut text = String::new();
         if let Some(moments) = &self.figure_8 {
             text += &title("Figure 8: hit ratio after the start", "R3, T1");
             let mut table = Table::new(&[("ms", Align::Right), ("hits", Align::Right)]);
@@ -71,6 +85,11 @@ impl Report {
             }
             text += &table.render();
         }
+        text
+    }
+
+    fn render_tables(&self) -> String {
+        let mut text = String::new();
         if let Some(sizes) = &self.table_5 {
             text += &title("Table 5: size of the cache", "R3, T1");
             let mut table = Table::new(&[
@@ -97,12 +116,27 @@ impl Report {
             }
             text += &table.render();
         }
-        text + &format!(
-            "{}, runs of {} ms, traces of {}\n",
-            human::counted(self.threads, "thread"),
-            self.run_ms,
-            human::counted(self.packets, "packet")
-        )
+        if let Some(choices) = &self.choices {
+            text += &title("Design choices", "R3, T1");
+            let mut table = Table::new(&[
+                ("copies", Align::Right),
+                ("samples", Align::Left),
+                ("Mpps", Align::Right),
+                ("waiting Mpps", Align::Right),
+                ("hits", Align::Right),
+            ]);
+            for choice in choices {
+                table.row([
+                    choice.copies.to_string(),
+                    choice.sampling.to_owned(),
+                    choice.mpps.map_or_else(|| "loss".to_owned(), significant),
+                    significant(choice.waiting_mpps),
+                    percent(choice.hit_ratio),
+                ]);
+            }
+            text += &table.render();
+        }
+        text
     }
 
     /// Charts with the names of their files.

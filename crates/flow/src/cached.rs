@@ -1,21 +1,35 @@
 //! A classifier with the cache in front, in the folded form: each thread that looks keys up also
 //! samples and evolves.
 //!
-//! Rules merge only with themselves, so that answers are rule ids: it replaces any classifier.
+//! Rules merge only with themselves, so that answers are rule ids: it replaces any classifier. With
+//! a clock, batches bypass the cache while it does not pay; see [`gate`](crate::gate).
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use warpswitch_classify::{Classifier, ClassifyError, Detail, Engine, Refused, RuleChange};
 use warpswitch_rules::{KeyBatch, RuleId, RuleRef, Ruleset, Schema};
 
+use crate::gate::{CostGate, LookupPath};
+use crate::misses::Misses;
 use crate::rule_index::Merge;
 use crate::storm::{StormCache, StormOptions, StormStats};
+
+/// Time since some fixed moment.
+pub type Clock = Arc<dyn Fn() -> Duration + Send + Sync>;
+
+/// A batch on the plain path is sampled as if it had so many times fewer keys: enough to find that
+/// traffic has become skewed.
+const PLAIN_SAMPLING: usize = 8;
 
 /// A classifier behind a [`StormCache`]. See the module.
 pub struct CachedClassifier {
     full: Box<dyn Classifier>,
     cache: StormCache,
+    gate: Option<Mutex<CostGate>>,
+    /// Read if there is a gate.
+    clock: OnceLock<Clock>,
     /// Puts changes in order.
     turn: Mutex<()>,
 }
@@ -33,7 +47,86 @@ impl CachedClassifier {
     /// If an option is outside of its limits: callers check.
     pub fn new(full: Box<dyn Classifier>, ruleset: &Ruleset, options: &StormOptions) -> Self {
         let options = StormOptions { merge: Merge::ByRule, ..*options };
-        Self { full, cache: StormCache::new(ruleset, &options), turn: Mutex::new(()) }
+        let cache = StormCache::new(ruleset, &options);
+        Self { full, cache, gate: None, clock: OnceLock::new(), turn: Mutex::new(()) }
+    }
+
+    /// The same, with a gate: once there is a clock, batches bypass the cache while it does not
+    /// pay.
+    pub fn with_gate(self) -> Self {
+        Self { gate: Some(Mutex::default()), ..self }
+    }
+
+    /// Whether there is a gate that has no clock yet.
+    pub fn wants_clock(&self) -> bool {
+        self.gate.is_some() && self.clock.get().is_none()
+    }
+
+    /// Gives the gate its clock, if it has none.
+    pub fn set_clock(&self, clock: Clock) {
+        _ = self.clock.set(clock);
+    }
+
+    /// The gate's state, if there is one.
+    pub fn gate(&self) -> Option<CostGate> {
+        let gate = self.gate.as_ref()?;
+        Some(gate.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    /// The cache alone.
+    pub fn cache(&self) -> &StormCache {
+        &self.cache
+    }
+
+    /// The classifier behind the cache.
+    pub fn full(&self) -> &dyn Classifier {
+        &*self.full
+    }
+
+    /// The first half of [`Classifier::classify`], for a thread that runs the cache only. Offers
+    /// samples to the thread that calls [`StormCache::evolve`].
+    pub fn look_up_cached(&self, keys: KeyBatch<'_>, out: &mut [RuleId], misses: &mut Misses) {
+        self.cache.look_up_cached(keys, out, |answer| RuleId(answer.0), misses);
+        self.cache.sample_batch(keys, false);
+    }
+
+    /// The second half, for a thread that runs the classifier.
+    pub fn resolve(&self, misses: &mut Misses, out: &mut [RuleId]) {
+        misses.resolve(&*self.full, out, |id| id);
+    }
+
+    /// A lookup through the gate.
+    fn classify_gated(
+        &self,
+        gate: &Mutex<CostGate>,
+        clock: &Clock,
+        keys: KeyBatch<'_>,
+        out: &mut [RuleId],
+    ) {
+        // If another worker is at the gate just now, it learns enough for both.
+        let Ok(path) = gate.try_lock().map(|mut gate| gate.choose()) else {
+            return self.classify_on(LookupPath::Cached, keys, out);
+        };
+        let began = clock();
+        self.classify_on(path, keys, out);
+        let ns = clock().saturating_sub(began).as_nanos();
+        if let Ok(mut gate) = gate.try_lock() {
+            gate.note(path, keys.len(), u64::try_from(ns).unwrap_or(u64::MAX));
+        }
+    }
+
+    fn classify_on(&self, path: LookupPath, keys: KeyBatch<'_>, out: &mut [RuleId]) {
+        match path {
+            LookupPath::Cached => {
+                self.cache.lookup(&*self.full, keys, out, |answer| RuleId(answer.0), |id| id);
+                self.cache.sample_batch(keys, true);
+            }
+            LookupPath::Plain => {
+                self.full.classify(keys, out);
+                self.cache.note_bypass(keys.len());
+                self.cache.sample_batch(keys.slice(0, keys.len() / PLAIN_SAMPLING), true);
+            }
+        }
     }
 
     /// What the cache has done so far.
@@ -68,8 +161,10 @@ impl Classifier for CachedClassifier {
     }
 
     fn classify(&self, keys: KeyBatch<'_>, out: &mut [RuleId]) {
-        self.cache.lookup(&*self.full, keys, out, |answer| RuleId(answer.0), |id| id);
-        self.cache.sample_batch(keys, true);
+        match (&self.gate, self.clock.get()) {
+            (Some(gate), Some(clock)) => self.classify_gated(gate, clock, keys, out),
+            _ => self.classify_on(LookupPath::Cached, keys, out),
+        }
     }
 
     fn insert(&self, rule: RuleRef<'_>) -> Result<(), ClassifyError> {
@@ -103,5 +198,91 @@ impl Classifier for CachedClassifier {
             Detail { name: "cache_swaps", value: stats.swaps as f64 },
         ]);
         details
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use warpswitch_classify::{BuildOptions, build};
+    use warpswitch_rules::schema::IPV4_5TUPLE;
+    use warpswitch_rules::{Action, Field, KeyBuf, Match, Rule, RulesetBuilder};
+
+    use super::*;
+
+    const PORTS: u32 = 5_000;
+
+    /// A rule for each destination port.
+    fn rules() -> Ruleset {
+        let mut builder = RulesetBuilder::new(&IPV4_5TUPLE);
+        for port in 0..PORTS {
+            let mut matching = Match::any(&IPV4_5TUPLE);
+            matching.set_exact(Field::L4Dst, port.into());
+            builder.push(Rule::new(matching, Action::Pass));
+        }
+        builder.build()
+    }
+
+    /// A cached engine with a gate, and how much time each reading of its clock adds.
+    fn gated() -> (CachedClassifier, Arc<AtomicU64>) {
+        let ruleset = rules();
+        let full = build(Engine::Turbo, &ruleset, &BuildOptions::default()).expect("no bound");
+        let cached = CachedClassifier::new(full, &ruleset, &StormOptions::default()).with_gate();
+        assert!(cached.wants_clock());
+        let (now, step) = (AtomicU64::new(0), Arc::new(AtomicU64::new(0)));
+        let clock_step = step.clone();
+        let clock = move || {
+            let step = clock_step.load(Ordering::Relaxed);
+            Duration::from_nanos(now.fetch_add(step, Ordering::Relaxed))
+        };
+        cached.set_clock(Arc::new(clock));
+        assert!(!cached.wants_clock());
+        (cached, step)
+    }
+
+    /// Looks up batches over so many ports; batches cost `cached` with the cache, else `plain`.
+    fn run(cached: &CachedClassifier, step: &AtomicU64, ports: u32, costs: (u64, u64)) {
+        let mut next = 0u32;
+        for _ in 0..2_000 {
+            let mut keys = KeyBuf::new(&IPV4_5TUPLE);
+            for _ in 0..64 {
+                next = next.wrapping_mul(0x9e37_79b9).wrapping_add(12_345);
+                keys.push(&[next, 0, (next >> 16) % ports, 0]);
+            }
+            // The next choice, foreseen by a copy of the gate.
+            let path = cached.gate().expect("a gate").choose();
+            let cost = if path == LookupPath::Cached { costs.0 } else { costs.1 };
+            step.store(cost, Ordering::Relaxed);
+            let mut out = vec![RuleId::NONE; keys.len()];
+            cached.classify(keys.as_batch(), &mut out);
+            let expected = keys.as_batch().iter().map(|key| RuleId(key[2]));
+            assert!(out.into_iter().eq(expected));
+        }
+    }
+
+    #[test]
+    fn the_gate_turns_the_cache_off_and_on_by_cost() {
+        let (cached, step) = gated();
+        run(&cached, &step, 10, (500, 2000));
+        assert!(cached.gate().expect("a gate").is_on());
+        let hits = cached.stats().hits;
+        assert!(hits > 2_000 * 64 / 2, "{hits}");
+        run(&cached, &step, PORTS, (3000, 2000));
+        assert!(!cached.gate().expect("a gate").is_on());
+        // Keys that bypass the cache count as misses.
+        let stats = cached.stats();
+        assert_eq!(stats.hits + stats.misses, 2 * 2_000 * 64);
+        run(&cached, &step, 10, (500, 2000));
+        assert!(cached.gate().expect("a gate").is_on());
+    }
+
+    #[test]
+    fn without_a_clock_the_gate_is_open() {
+        let ruleset = rules();
+        let full = build(Engine::Turbo, &ruleset, &BuildOptions::default()).expect("no bound");
+        let cached = CachedClassifier::new(full, &ruleset, &StormOptions::default()).with_gate();
+        run(&cached, &AtomicU64::new(0), 10, (0, 0));
+        assert!(cached.stats().hit_ratio() > 0.5);
     }
 }

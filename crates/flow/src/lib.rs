@@ -18,7 +18,13 @@
 //! | [`evolving`] | evolving rules over a sliding window of samples |
 //! | [`box_list`] | the heaviest evolving rules, arranged for lookup |
 //! | [`storm`] | the shared cache: lookup, sampling, evolution, changes |
+//! | [`choices`] | the alternatives to two copies and one slot, for measurements |
+//! | [`misses`] | what the cache did not answer, for another thread |
 //! | [`cached`] | a classifier with the cache in front |
+//! | [`gate`] | whether the cache pays, by measured times |
+//! | [`partition`] | roles of threads, fixed or dynamic |
+//! | [`exchange`] | the queues between them |
+//! | [`model`] | how many threads for each role |
 //!
 //! # Source
 //! Ma, Banerjee, Lu, Estan, "Leveraging parallelism for multi-dimensional packet classification on
@@ -28,13 +34,22 @@
 mod arch;
 pub mod box_list;
 pub mod cached;
+pub mod choices;
 pub mod evolving;
+pub mod exchange;
+pub mod gate;
+pub mod misses;
+pub mod model;
+mod pace;
+pub mod partition;
 pub mod rule_index;
 pub mod storm;
 
 pub use box_list::BoxList;
 pub use cached::CachedClassifier;
 pub use evolving::EvolvingRules;
+pub use misses::Misses;
+pub use partition::{Assignment, Partition, Role, Roles};
 pub use rule_index::{Merge, RuleIndex};
 pub use storm::{StormCache, StormOptions, StormStats};
 

@@ -40,6 +40,17 @@ pub enum Merge {
     ByRule,
 }
 
+/// The answer of each rule by [`Merge::ByAction`]: actions are numbered in order of their first
+/// rule.
+pub fn action_answers(ruleset: &Ruleset) -> Vec<Answer> {
+    let mut numbers = HashMap::new();
+    let number = |id| {
+        let next = Answer(numbers.len() as u32);
+        *numbers.entry(ruleset.action(id)).or_insert(next)
+    };
+    ruleset.ids().map(number).collect()
+}
+
 /// Changes since a tree was built.
 #[derive(Clone, Debug, Default)]
 struct Overlay {
@@ -99,7 +110,7 @@ impl Snapshot {
 }
 
 impl RuleIndex {
-    /// Indexes `ruleset`. Actions are numbered in order of their first rule.
+    /// Indexes `ruleset`; see [`action_answers`] for the numbers of actions.
     pub fn new(ruleset: &Ruleset, merge: Merge, tree_options: TreeOptions) -> Self {
         let store = RuleStore::build(ruleset, usize::MAX).expect("no bound to pass");
         let dims = dims_of(ruleset.schema());
@@ -115,12 +126,7 @@ impl RuleIndex {
             next_overlay: None,
         };
         if merge == Merge::ByAction {
-            let mut numbers = HashMap::new();
-            for id in ruleset.ids() {
-                let next = Answer(numbers.len() as u32);
-                let answer = *numbers.entry(ruleset.action(id)).or_insert(next);
-                index.answers.insert(id, answer);
-            }
+            index.answers = ruleset.ids().zip(action_answers(ruleset)).collect();
         }
         for rule in ruleset.iter() {
             index.count_examined(rule, |count| *count += 1);

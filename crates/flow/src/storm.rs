@@ -14,6 +14,8 @@
 //!   ([`PendingChange::finish`]), so nothing evolves under rules that are about to go.
 //! - S3: a reader classifies the misses of a batch while it holds the list. A batch thus sees one
 //!   version of the rules if the classifier behind the cache gives one for each batch.
+//!   A lookup in two halves gives this up: [`StormCache::look_up_cached`] releases the list, and
+//!   each miss is answered under the rules of the moment when it is resolved.
 //! - S4: workers never wait for the updater's lock. Sampling keeps the last key offered; a queue
 //!   would let the cache evolve from old traffic.
 //!
@@ -22,32 +24,25 @@
 //! the throughput of one locked copy.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use warpswitch_classify::hypercuts::{BoxTree, Span, TreeOptions};
 use warpswitch_classify::{Classifier, RuleChange};
-use warpswitch_packet::sync::{LeftRight, SampleSlot};
-use warpswitch_rules::{KeyBatch, RuleId, Ruleset, Schema};
+use warpswitch_rules::{KeyBatch, RuleId, Ruleset};
 
 use crate::Answer;
 use crate::box_list::BoxList;
+use crate::choices::{Copies, Samples, Sampling, SharedList};
 use crate::evolving::{Evolution, EvolvingRules};
+use crate::misses::Misses;
+use crate::pace::Pace;
 use crate::rule_index::{Merge, RuleIndex, Snapshot};
 
 /// Fewest and most rules that a cache may hold.
 pub const CACHED_MAX_MIN: usize = 10;
 /// See [`CACHED_MAX_MIN`].
 pub const CACHED_MAX_MAX: usize = 30;
-
-/// The interval between samples grows to so many times its start while samples start new rules.
-const SAMPLE_BACKOFF_MAX: usize = 256;
-
-/// A batch with fewer hits than one in so many keys makes the next ones bypass the cache.
-const KEYS_PER_HIT_MAX: usize = 16;
-
-/// The most batches that bypass the cache before it is tried again.
-const BYPASS_MAX: usize = 63;
 
 /// How a cache is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +61,10 @@ pub struct StormOptions {
     pub merge: Merge,
     /// The tree of the conflict check.
     pub tree: TreeOptions,
+    /// Copies of the list, for measurements.
+    pub copies: Copies,
+    /// How samples wait, for measurements.
+    pub sampling: Sampling,
 }
 
 impl Default for StormOptions {
@@ -79,6 +78,8 @@ impl Default for StormOptions {
             is_adaptive: true,
             merge: Merge::ByRule,
             tree: TreeOptions::default(),
+            copies: Copies::default(),
+            sampling: Sampling::default(),
         }
     }
 }
@@ -110,88 +111,14 @@ impl StormStats {
 /// The cache of evolving rules. See the module.
 #[derive(Debug)]
 pub struct StormCache {
-    schema: &'static Schema,
     cached_max: usize,
     samples_per_swap: usize,
-    list: LeftRight<BoxList>,
-    slot: SampleSlot,
+    list: SharedList,
+    samples: Samples,
     updater: Mutex<Updater>,
     hits: AtomicU64,
     misses: AtomicU64,
     pace: Pace,
-}
-
-/// How often keys are sampled and the cache is tried. Races between workers only change the pace,
-/// so all accesses are relaxed.
-#[derive(Debug)]
-struct Pace {
-    is_adaptive: bool,
-    keys_per_sample: usize,
-    /// Keys between two samples now.
-    interval: AtomicUsize,
-    /// Keys since the last sample.
-    since: AtomicUsize,
-    /// Batches that still bypass the cache.
-    bypass: AtomicUsize,
-    /// The last number of them.
-    bypass_len: AtomicUsize,
-}
-
-impl Pace {
-    fn new(options: &StormOptions) -> Self {
-        Self {
-            is_adaptive: options.is_adaptive,
-            keys_per_sample: options.keys_per_sample.max(1),
-            interval: AtomicUsize::new(options.keys_per_sample.max(1)),
-            since: AtomicUsize::new(0),
-            bypass: AtomicUsize::new(0),
-            bypass_len: AtomicUsize::new(0),
-        }
-    }
-
-    /// Whether the next batch bypasses the cache.
-    fn bypasses(&self) -> bool {
-        let left = self.bypass.load(Ordering::Relaxed);
-        if left > 0 {
-            self.bypass.store(left - 1, Ordering::Relaxed);
-        }
-        left > 0
-    }
-
-    /// Learns from a batch that did not bypass the cache.
-    fn note_hits(&self, hits: usize, keys: usize) {
-        if hits * KEYS_PER_HIT_MAX >= keys {
-            self.bypass_len.store(0, Ordering::Relaxed);
-        } else if self.is_adaptive {
-            let len = (2 * self.bypass_len.load(Ordering::Relaxed) + 1).min(BYPASS_MAX);
-            self.bypass_len.store(len, Ordering::Relaxed);
-            self.bypass.store(len, Ordering::Relaxed);
-        }
-    }
-
-    /// Learns from a sample: where most samples start rules, little can be cached.
-    fn note_sample(&self, evolution: Evolution) {
-        let interval = self.interval.load(Ordering::Relaxed);
-        let next = match evolution {
-            Evolution::Counted | Evolution::Expanded => interval / 2,
-            Evolution::Started | Evolution::Rejected if self.is_adaptive => {
-                interval + interval.div_ceil(8)
-            }
-            Evolution::Started | Evolution::Rejected => interval,
-        };
-        let limits = (self.keys_per_sample, self.keys_per_sample * SAMPLE_BACKOFF_MAX);
-        self.interval.store(next.clamp(limits.0, limits.1), Ordering::Relaxed);
-    }
-
-    /// The first key of a batch to sample, and the distance to further ones.
-    fn due(&self, keys: usize) -> (usize, usize) {
-        let interval = self.interval.load(Ordering::Relaxed);
-        let since = self.since.load(Ordering::Relaxed);
-        let first = interval.saturating_sub(since + 1);
-        let after = if first < keys { (keys - 1 - first) % interval } else { since + keys };
-        self.since.store(after, Ordering::Relaxed);
-        (first, interval)
-    }
 }
 
 #[derive(Debug)]
@@ -232,9 +159,7 @@ impl PendingChange<'_> {
 #[derive(Default)]
 struct Scratch {
     answers: Vec<Answer>,
-    keys: Vec<u32>,
-    places: Vec<u32>,
-    winners: Vec<RuleId>,
+    misses: Misses,
 }
 
 thread_local! {
@@ -262,11 +187,10 @@ impl StormCache {
             key: vec![0; schema.words],
         };
         Self {
-            schema,
             cached_max: options.cached_max,
             samples_per_swap: options.samples_per_swap,
-            list: LeftRight::new(list.clone(), list),
-            slot: SampleSlot::new(schema.words),
+            list: SharedList::new(options.copies, list),
+            samples: Samples::new(options.sampling, schema.words),
             updater: Mutex::new(updater),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
@@ -289,43 +213,74 @@ impl StormCache {
         of_answer: impl Fn(Answer) -> T,
         of_rule: impl Fn(RuleId) -> T,
     ) {
-        let out = &mut out[..keys.len()];
         let mut scratch = SCRATCH.take();
-        let Scratch { answers, keys: missed, places, winners } = &mut scratch;
-        answers.resize(keys.len(), Answer::MISS);
-        missed.clear();
-        places.clear();
+        let Scratch { answers, misses } = &mut scratch;
         // S3: held until the misses are classified.
         let list = self.list.read();
+        misses.clear();
+        self.answer_hits(&list, keys, out, of_answer, answers, misses);
+        misses.resolve(full, out, of_rule);
+        drop(list);
+        SCRATCH.set(scratch);
+    }
+
+    /// The first half of a lookup: answers hits in `out` and adds the others to `misses`, for
+    /// [`Misses::resolve`]. A batch may be looked up in parts, in order, each with its part of
+    /// `out`.
+    /// See [`misses`](crate::misses) for what the two halves promise.
+    ///
+    /// # Panics
+    /// As [`StormCache::lookup`].
+    pub fn look_up_cached<T>(
+        &self,
+        keys: KeyBatch<'_>,
+        out: &mut [T],
+        of_answer: impl Fn(Answer) -> T,
+        misses: &mut Misses,
+    ) {
+        let mut scratch = SCRATCH.take();
+        self.answer_hits(&self.list.read(), keys, out, of_answer, &mut scratch.answers, misses);
+        SCRATCH.set(scratch);
+    }
+
+    fn answer_hits<T>(
+        &self,
+        list: &BoxList,
+        keys: KeyBatch<'_>,
+        out: &mut [T],
+        of_answer: impl Fn(Answer) -> T,
+        answers: &mut Vec<Answer>,
+        misses: &mut Misses,
+    ) {
+        let out = &mut out[..keys.len()];
+        answers.resize(keys.len(), Answer::MISS);
+        let missed_before = misses.len();
         let is_bypassed = self.pace.bypasses();
         if is_bypassed {
             answers.fill(Answer::MISS);
         } else {
             list.lookup(keys, answers);
         }
-        for (place, (answer, out)) in answers.iter().zip(&mut *out).enumerate() {
+        for (place, (answer, out)) in answers.iter().zip(out).enumerate() {
             if *answer == Answer::MISS {
-                places.push(place as u32);
-                missed.extend_from_slice(keys.key(place));
+                misses.push(place, keys.key(place));
             } else {
                 *out = of_answer(*answer);
             }
         }
-        if !places.is_empty() {
-            winners.resize(places.len(), RuleId::NONE);
-            full.classify(KeyBatch::new(self.schema, missed), winners);
-            for (place, winner) in places.iter().zip(&*winners) {
-                out[*place as usize] = of_rule(*winner);
-            }
-        }
-        drop(list);
-        let hits = keys.len() - places.len();
+        misses.end_part(keys.len());
+        let missed = misses.len() - missed_before;
+        let hits = keys.len() - missed;
         if !is_bypassed {
             self.pace.note_hits(hits, keys.len());
         }
         self.hits.fetch_add(hits as u64, Ordering::Relaxed);
-        self.misses.fetch_add(places.len() as u64, Ordering::Relaxed);
-        SCRATCH.set(scratch);
+        self.misses.fetch_add(missed as u64, Ordering::Relaxed);
+    }
+
+    /// Counts keys that the caller's gate sent past the cache.
+    pub(crate) fn note_bypass(&self, keys: usize) {
+        self.misses.fetch_add(keys as u64, Ordering::Relaxed);
     }
 
     /// Offers keys of a batch as samples, one of 256 or fewer. With `is_folded` the calling thread
@@ -333,7 +288,7 @@ impl StormCache {
     pub fn sample_batch(&self, keys: KeyBatch<'_>, is_folded: bool) {
         let (first, interval) = self.pace.due(keys.len());
         for at in (first..keys.len()).step_by(interval) {
-            self.slot.offer(keys.key(at));
+            self.samples.offer(keys.key(at));
             if is_folded && !self.evolve() {
                 return;
             }
@@ -345,7 +300,7 @@ impl StormCache {
     pub fn evolve(&self) -> bool {
         let Ok(mut updater) = self.updater.try_lock() else { return false };
         let Updater { index, evolving, key, .. } = &mut *updater;
-        if !self.slot.take(key) {
+        if !self.samples.take(key) {
             return false;
         }
         let evolution = evolving.sample(key, index);
@@ -409,6 +364,22 @@ impl StormCache {
     pub fn verify(&self) -> Result<(), String> {
         let updater = self.updater();
         updater.evolving.verify(&updater.index)
+    }
+
+    /// Cached rules that a search in order compares with a key: up to the one that contains it, all
+    /// of them for a miss. For measurements; it takes the updater's lock.
+    pub fn rules_compared(&self, key: &[u32]) -> usize {
+        let updater = self.updater();
+        let mut point = Vec::new();
+        updater.index.point(key, &mut point);
+        let contains = |region: &[Span]| region.iter().zip(&point).all(|(a, b)| a.covers(*b));
+        let found = updater.published.iter().position(|(region, _)| contains(region));
+        found.map_or(updater.published.len(), |at| at + 1)
+    }
+
+    /// Hits and misses so far, without the updater's lock.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
     }
 
     /// What the cache has done so far.

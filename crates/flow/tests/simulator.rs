@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use warpswitch_classify::{BuildOptions, Classifier, Engine, RuleChange, build};
+use warpswitch_flow::choices::{Copies, Sampling};
 use warpswitch_flow::rule_index::Snapshot;
-use warpswitch_flow::{Answer, Merge, StormCache, StormOptions};
+use warpswitch_flow::{Answer, Merge, Misses, StormCache, StormOptions};
 use warpswitch_rules::schema::{IPV4_5TUPLE, OPENFLOW12};
 use warpswitch_rules::{
     Action, Field, KeyBuf, Match, Precedence, Rule, RuleId, Ruleset, RulesetBuilder, Schema,
@@ -81,6 +82,8 @@ impl Simulator {
             keys_per_sample: 1 + random.below(8),
             samples_per_swap: 1 + random.below(4),
             is_adaptive: random.chance(1, 3),
+            copies: if random.chance(1, 4) { Copies::One } else { Copies::Two },
+            sampling: if random.chance(1, 4) { Sampling::Queue } else { Sampling::Slot },
             merge,
             ..StormOptions::default()
         };
@@ -157,6 +160,34 @@ impl Simulator {
         self.cache.sample_batch(batch, self.random.chance(1, 2));
     }
 
+    /// A lookup in two halves, between which rules may change: hits are those of the first moment,
+    /// misses those of the second.
+    fn look_up_in_halves(&mut self) {
+        let keys = self.random_keys();
+        let batch = keys.as_batch();
+        let mut out = vec![Answer::MISS; keys.len()];
+        let mut misses = Misses::default();
+        let middle = self.random.below(keys.len() + 1);
+        for (start, end) in [(0, middle), (middle, keys.len())] {
+            let part = batch.slice(start, end);
+            let out = &mut out[start..end];
+            self.cache.look_up_cached(part, out, |answer| answer, &mut misses);
+        }
+        let is_hit: Vec<bool> = out.iter().map(|answer| *answer != Answer::MISS).collect();
+        assert_eq!(misses.len(), is_hit.iter().filter(|hit| !**hit).count());
+        for (key, answer) in batch.iter().zip(&out).filter(|(_, answer)| **answer != Answer::MISS) {
+            assert_eq!(*answer, self.reference(key), "{key:x?}, cached");
+        }
+        if self.random.chance(1, 2) {
+            self.change();
+        }
+        misses.resolve(&*self.full, &mut out, |id| self.answer_of(id));
+        for ((key, answer), _) in batch.iter().zip(out).zip(is_hit).filter(|(_, hit)| !hit) {
+            assert_eq!(answer, self.reference(key), "{key:x?}, resolved");
+        }
+        self.cache.sample_batch(batch, false);
+    }
+
     /// Some changes; lookups and evolution go on between their phases.
     fn change(&mut self) {
         let mut live = self.live.clone();
@@ -207,6 +238,7 @@ impl Simulator {
                     self.cache.finish_rebuild(snapshot.build());
                 }
             }
+            10..15 => self.look_up_in_halves(),
             _ => self.look_up(),
         }
         self.cache.verify().expect("the five properties");

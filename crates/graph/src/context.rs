@@ -15,6 +15,7 @@ use crate::handler::{HandlerError, HandlerSpec};
 use crate::language::args::Names;
 use crate::language::{ElementPorts, FlatGraph, Flow, PortRef, Processing};
 use crate::names::{NameTable, Seen};
+use crate::router::Clock;
 use crate::router::trace::End;
 use crate::router::watch::Readiness;
 use crate::router::worker::{DROPS, Worker};
@@ -356,6 +357,12 @@ impl Context<'_> {
     /// which costs some 25 ns. Simulated time stands still meanwhile, and is [`Self::now`].
     pub fn read_clock(&self) -> Time {
         self.worker.clock.as_ref().map_or(self.worker.now, |clock| clock())
+    }
+
+    /// The clock that [`Self::read_clock`] reads, for code below the element that measures itself;
+    /// none if time is simulated.
+    pub fn clock(&self) -> Option<Clock> {
+        self.worker.clock.clone()
     }
 
     /// Schedules the element's task, if it is not.

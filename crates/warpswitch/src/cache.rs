@@ -1,16 +1,22 @@
 //! `--cache`: a flow cache in front of the engine of a command.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, value_parser};
 use serde::Serialize;
 use warpswitch_classify::Classifier;
 use warpswitch_flow::storm::{CACHED_MAX_MAX, CACHED_MAX_MIN};
-use warpswitch_flow::{CachedClassifier, StormOptions};
+use warpswitch_flow::{Assignment, CachedClassifier, Partition, StormOptions};
 use warpswitch_rules::Ruleset;
 
+use crate::exit::bad_input;
 use crate::human;
 use crate::human::rounded;
+use crate::pipeline::roles::{RolesResult, partition_at_start};
 use crate::term;
+use crate::threads::default_threads;
 
 /// Which cache, and how work is divided among threads.
 #[derive(Args, Clone, Debug)]
@@ -19,10 +25,10 @@ pub struct CacheArgs {
     #[arg(long, value_name = "NAME", default_value = "none", value_parser = cache_parser())]
     cache: CacheChoice,
 
-    /// How threads share the cache: with 'fold' each has its own and derives its own rules
-    #[arg(long, value_name = "PARTITION", default_value = "fold", value_parser = ["fold"],
-          requires = "cache")]
-    partition: String,
+    /// How work is divided among threads: 'fold' (each does everything), CACHE-FULL-1 as 4-2-1,
+    /// 'dynamic' (by free room in the queues) or 'auto' (by measured delays)
+    #[arg(long, value_name = "PARTITION", default_value = "fold", requires = "cache")]
+    partition: Assignment,
 
     /// Maximum number of rules in the cache
     #[arg(long, value_name = "N", default_value_t = StormOptions::default().cached_max as u64,
@@ -36,11 +42,23 @@ pub struct CacheArgs {
 enum CacheChoice {
     None,
     Storm,
+    Auto,
+}
+
+impl CacheChoice {
+    fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Storm => "storm",
+            Self::Auto => "auto",
+        }
+    }
 }
 
 fn cache_parser() -> impl TypedValueParser<Value = CacheChoice> {
-    PossibleValuesParser::new(["none", "storm"]).map(|name| match name.as_str() {
+    PossibleValuesParser::new(["none", "storm", "auto"]).map(|name| match name.as_str() {
         "storm" => CacheChoice::Storm,
+        "auto" => CacheChoice::Auto,
         _ => CacheChoice::None,
     })
 }
@@ -54,22 +72,48 @@ pub enum FrontedEngine {
 }
 
 impl CacheArgs {
+    /// The roles of threads and their number by role at the start, if threads have roles.
+    ///
+    /// # Errors
+    /// A combination with `--threads` or `--cache` that makes no sense.
+    pub fn roles(&self, threads: Option<usize>) -> anyhow::Result<Option<(Assignment, Partition)>> {
+        let partition = self.partition;
+        if self.cache == CacheChoice::None || partition == Assignment::Fold {
+            return Ok(None);
+        }
+        if self.cache == CacheChoice::Auto {
+            return Err(bad_input(format!(
+                "--cache auto requires --partition fold; use --cache storm with {partition}"
+            )));
+        }
+        if matches!(partition, Assignment::Static(_)) && threads.is_some() {
+            return Err(bad_input(format!(
+                "--partition {partition} sets the number of threads; remove --threads"
+            )));
+        }
+        let threads = threads.unwrap_or_else(default_threads);
+        Ok(partition_at_start(partition, threads).map(|start| (partition, start)))
+    }
+
     /// Puts the chosen cache in front of an engine over `ruleset`.
     pub fn front(&self, engine: Box<dyn Classifier>, ruleset: &Ruleset) -> FrontedEngine {
-        match self.cache {
-            CacheChoice::None => FrontedEngine::Plain(engine),
-            CacheChoice::Storm => {
-                let cached_max = self.cached_rules as usize;
-                let options = StormOptions { cached_max, ..StormOptions::default() };
-                let report = CacheReport {
-                    name: "storm",
-                    partition: self.partition.clone(),
-                    ..Default::default()
-                };
-                let cached = CachedClassifier::new(engine, ruleset, &options);
-                FrontedEngine::Cached(Box::new(cached), report)
-            }
+        if self.cache == CacheChoice::None {
+            return FrontedEngine::Plain(engine);
         }
+        let cached_max = self.cached_rules as usize;
+        let options = StormOptions { cached_max, ..StormOptions::default() };
+        let mut cached = CachedClassifier::new(engine, ruleset, &options);
+        if self.cache == CacheChoice::Auto {
+            cached = cached.with_gate();
+            let start = Instant::now();
+            cached.set_clock(Arc::new(move || start.elapsed()));
+        }
+        let report = CacheReport {
+            name: self.cache.name(),
+            partition: self.partition.to_string(),
+            ..Default::default()
+        };
+        FrontedEngine::Cached(Box::new(cached), report)
     }
 }
 
@@ -82,11 +126,34 @@ impl FrontedEngine {
         }
     }
 
-    /// What the cache did, if there is one.
-    pub fn report(&self) -> Option<CacheReport> {
+    /// The cached engine, if there is a cache.
+    pub fn cached(&self) -> Option<&CachedClassifier> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Cached(cached, _) => Some(cached),
+        }
+    }
+
+    /// What the cache did, if there is one, and the threads with roles.
+    pub fn report(&self, roles: Option<&RolesResult>) -> Option<CacheReport> {
         let Self::Cached(cached, report) = self else { return None };
         let stats = cached.stats();
         Some(CacheReport {
+            gate: cached.gate().map(|gate| GateReport {
+                on: gate.is_on(),
+                switches: gate.switches(),
+                cached_ns: rounded(gate.costs_ns()[0], 2),
+                plain_ns: rounded(gate.costs_ns()[1], 2),
+            }),
+            roles: roles.map(|roles| RolesReport {
+                cache: roles.partition.cache(),
+                full: roles.partition.full(),
+                updater: 1,
+                changes: roles.changes,
+                cache_ms: rounded(roles.cache.as_secs_f64() * 1e3, 3),
+                full_ms: rounded(roles.full.as_secs_f64() * 1e3, 3),
+                updater_ms: rounded(roles.updater.as_secs_f64() * 1e3, 3),
+            }),
             hit_ratio: rounded(stats.hit_ratio(), 4),
             hits: stats.hits,
             misses: stats.misses,
@@ -123,10 +190,48 @@ pub struct CacheReport {
     pub samples: u64,
     /// Versions of the cache.
     pub swaps: u64,
+    /// Whether the cache paid, for `auto`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gate: Option<GateReport>,
+    /// Threads with roles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub roles: Option<RolesReport>,
+}
+
+/// The decisions of `--cache auto`.
+#[derive(Clone, Debug, Serialize)]
+pub struct GateReport {
+    /// Whether the cache was in use at the end.
+    pub on: bool,
+    /// How often that changed.
+    pub switches: u64,
+    /// Nanoseconds per key with the cache.
+    pub cached_ns: f64,
+    /// Nanoseconds per key without it.
+    pub plain_ns: f64,
+}
+
+/// Threads by role at the end, and the time that each role took, its threads together.
+#[derive(Clone, Debug, Serialize)]
+pub struct RolesReport {
+    /// Threads that ran the cache.
+    pub cache: usize,
+    /// Threads that ran the engine.
+    pub full: usize,
+    /// Threads that evolved rules.
+    pub updater: usize,
+    /// How often threads changed roles.
+    pub changes: usize,
+    /// Time in the cache.
+    pub cache_ms: f64,
+    /// Time in the engine.
+    pub full_ms: f64,
+    /// Time of evolution.
+    pub updater_ms: f64,
 }
 
 impl CacheReport {
-    /// One line for people, on the standard error stream.
+    /// Lines for people, on the standard error stream.
     pub fn print(&self) {
         let share = human::percent(self.hits, (self.hits + self.misses).max(1));
         let rules = human::counted(self.cached_rules, "cached rule");
@@ -135,5 +240,24 @@ impl CacheReport {
             "  cache {} ({}): {share} hits, {rules}, {swaps}",
             self.name, self.partition
         ));
+        if let Some(roles) = &self.roles {
+            let changes = human::counted(roles.changes, "change");
+            term::note(format!(
+                "  roles {}-{}-{} at the end, {changes}: {} ms cache, {} ms engine, {} ms updater",
+                roles.cache,
+                roles.full,
+                roles.updater,
+                roles.cache_ms,
+                roles.full_ms,
+                roles.updater_ms
+            ));
+        }
+        if let Some(gate) = &self.gate {
+            let state = if gate.on { "on" } else { "off" };
+            term::note(format!(
+                "  cache {state} at the end: {} ns a key with it, {} ns without",
+                gate.cached_ns, gate.plain_ns
+            ));
+        }
     }
 }

@@ -209,7 +209,7 @@ fn steady_line(line: &str) -> String {
 }
 
 /// Commands that have examples in a help of their own; those of `top` need a router (`top.rs`).
-const COMMANDS: [&str; 25] = [
+const COMMANDS: [&str; 26] = [
     "",
     "run",
     "check",
@@ -234,6 +234,7 @@ const COMMANDS: [&str; 25] = [
     "bench routes",
     "bench gpu",
     "bench scan",
+    "bench storm",
     "elements",
 ];
 
@@ -259,6 +260,9 @@ fn the_examples_in_the_help_run_as_pasted() {
                 line.replace(command, &format!("{command} --run-ms {run_ms} --runs 1"))
             };
             let line = quick(line, "bench classify").replace("bench scan", "bench scan --runs 1");
+            let is_smoke = line.contains("--smoke");
+            let smoke = if is_smoke { "bench storm" } else { "bench storm --smoke" };
+            let line = line.replace("bench storm", smoke);
             let others = ["--agree", "--hashes", "--latency"];
             let takes_rates =
                 line.contains("bench gpu") && !others.iter().any(|other| line.contains(other));

@@ -14,6 +14,7 @@ mod optimize;
 mod parse;
 mod primitive;
 mod program;
+mod rule_cache;
 mod run;
 pub(crate) mod sdn_classifier;
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Classifies Ethernet frames by rules from a file; the action of a rule selects the output.
 //!
 //! # Synopsis
-//! `SDNClassifier(RULES FILE, [RULES_FORMAT FORMAT, ENGINE ENGINE, MISS OUTPUT, TCP_FLAGS BOOL])`
+//! `SDNClassifier(RULES FILE, [RULES_FORMAT FORMAT, ENGINE ENGINE, CACHE CACHE, MISS OUTPUT,
+//! TCP_FLAGS BOOL])`
 //!
 //! # Ports
 //! One input, any number of outputs; push. Requires whole frames, starting at the Ethernet header.
@@ -10,6 +11,9 @@
 //! - `RULES`: rule file, optionally gzip-compressed, at most 1 GiB uncompressed
 //! - `RULES_FORMAT`: `classbench`, `ovs` or `canonical`; default: detected from the contents
 //! - `ENGINE`: classification engine; default: `turbo`
+//! - `CACHE`: `storm` answers most frames of skewed traffic from at most 20 evolving rules, derived
+//!   from sampled frames; `auto` does so while it saves time, by measurement; default: `none`. The
+//!   results are the same
 //! - `MISS`: output for frames that match no rule, or that have no key, such as fragments of other
 //!   protocols; default: drop them
 //! - `TCP_FLAGS`: whether rules include the flags column of ClassBench; default: false
@@ -31,6 +35,10 @@
 //! | `hits` | read | `RULE FRAMES` for each rule that won, by its position in the file from 0 on |
 //! | `engine` | read | name of the engine |
 //! | `bytes` | read | memory of the engine, in bytes |
+//! | `cache_hit_ratio` | read | share of lookups that the cache answered, 0 to 1 |
+//! | `cached_rules` | read | number of rules in the cache |
+//! | `cache_swaps` | read | number of versions of the cache |
+//! | `cache_on` | read | whether the cache is in use: false without one, and while `auto` bypasses it |
 //! | `ahead` | read | frames whose cached result was used, for example from a `GPUSDNClassifier` |
 //! | `ahead_missed` | read | frames looked up here although cached results are in use, by reason: `NUMBER<tab>REASON` |
 //! | `add` | write | adds a rule, written as in a file; returns its number |
@@ -43,7 +51,7 @@
 //! - `no_key`: the frame has no key, and `MISS` is not set
 //!
 //! # Threads
-//! One instance per worker.
+//! One instance per worker; they share the engine and the cache.
 //!
 //! # Example
 //! ```text
@@ -68,6 +76,7 @@ use warpswitch_rules::format::{
 use warpswitch_rules::{Action, KeyBatch, Rule, RuleId, RuleRef, Ruleset, RulesetBuilder, Schema};
 use warpswitch_wire::link::LinkType;
 
+use super::rule_cache::{CacheUse, RuleCache};
 use super::verdicts::{Verdict, Verdicts};
 use crate::cached::{CachedLookup, CachedResults};
 use crate::capture::{has_ethernet, reason};
@@ -110,6 +119,7 @@ const NO_ETHERNET: Lacking = Lacking {
 /// Rules, and room for a batch.
 struct Lookup {
     classifier: Arc<dyn Classifier>,
+    cache: RuleCache,
     extractor: Extractor,
     format: Option<RulesFormat>,
     /// The rules that there are, by number.
@@ -160,7 +170,7 @@ impl Lookup {
     fn new(
         ruleset: &Ruleset,
         format: Option<RulesFormat>,
-        engine: Engine,
+        (engine, cache_use): (Engine, CacheUse),
         outputs: usize,
         miss: Option<u32>,
     ) -> Result<Self, Vec<String>> {
@@ -182,10 +192,12 @@ impl Lookup {
             return Err(errors);
         }
         let options = BuildOptions { bytes_max: ENGINE_BYTES_MAX, ..BuildOptions::default() };
-        let built = build(engine, ruleset, &options);
+        let built = build(engine, ruleset, &options).map_err(|error| vec![error.to_string()])?;
+        let (classifier, cache) = RuleCache::front(cache_use, built, ruleset);
         let words = BATCH_LEN_MAX * ruleset.schema().words;
         Ok(Self {
-            classifier: built.map_err(|error| vec![error.to_string()])?.into(),
+            classifier,
+            cache,
             extractor: Extractor::new(ruleset.schema(), LinkType::Ethernet),
             format,
             rules: ruleset.ids().map(|id| Some(ruleset.to_rule(id))).collect(),
@@ -205,6 +217,7 @@ impl Lookup {
         verdicts.reset_counts();
         Self {
             classifier: self.classifier.clone(),
+            cache: self.cache.clone(),
             extractor: self.extractor,
             rules: Vec::new(),
             verdicts,
@@ -472,9 +485,11 @@ impl Element for SdnClassifier {
     ) -> Result<(), ArgsError> {
         let (mut path, mut format) = (String::new(), None::<String>);
         let (mut engine, mut tcp_flags) = (Engine::Turbo.name().to_owned(), false);
+        let mut cache = String::from("none");
         args.read_mp("RULES", &mut path)
             .read("RULES_FORMAT", &mut format)
             .read("ENGINE", &mut engine)
+            .read("CACHE", &mut cache)
             .read("MISS", &mut self.miss)
             .read("TCP_FLAGS", &mut tcp_flags);
         args.note_input("RULES", &path);
@@ -489,6 +504,10 @@ impl Element for SdnClassifier {
         if let Err(error) = &engine {
             args.error_at("ENGINE", &error.to_string());
         }
+        let cache_use = cache.parse::<CacheUse>();
+        if let Err(error) = &cache_use {
+            args.error_at("CACHE", error);
+        }
         if self.miss.is_some_and(|output| output as usize >= context.outputs) {
             args.error_at("MISS", &format!("out of range, {}", outputs::expected(context.outputs)));
         }
@@ -496,9 +515,9 @@ impl Element for SdnClassifier {
         self.outputs = context.outputs;
         let options = ReadOptions { format, tcp_flags, ..ReadOptions::default() };
         let read = read_file(&path, &options, RULES_BYTES_MAX).map_err(|message| vec![message]);
-        let engine = engine.unwrap_or(Engine::Turbo);
+        let lookup = (engine.unwrap_or(Engine::Turbo), cache_use.unwrap_or_default());
         let made =
-            read.and_then(|rules| Lookup::new(&rules, format, engine, context.outputs, self.miss));
+            read.and_then(|rules| Lookup::new(&rules, format, lookup, context.outputs, self.miss));
         match made {
             Ok(lookup) => (self.lookup, self.lack) = (Some(lookup), Lack::of(true)),
             Err(errors) => errors.iter().for_each(|error| args.error_at("RULES", error)),
@@ -511,17 +530,23 @@ impl Element for SdnClassifier {
         let Some(lookup) = &mut self.lookup else {
             return cx.drop_batch(batch, NO_RULE as usize);
         };
+        lookup.cache.set_clock(cx);
         lookup.run(&mut batch, self.miss, &mut self.results);
         cx.emit_each(batch, &lookup.to);
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {
         const {
+            let [hit_ratio, cached_rules, swaps, is_on] = RuleCache::HANDLERS;
             &[
                 HandlerSpec::read("rules"),
                 HandlerSpec::read("hits"),
                 HandlerSpec::read("engine"),
                 HandlerSpec::read("bytes"),
+                hit_ratio,
+                cached_rules,
+                swaps,
+                is_on,
                 HandlerSpec::read("ahead"),
                 HandlerSpec::read("ahead_missed"),
                 HandlerSpec::write("add"),
@@ -538,6 +563,9 @@ impl Element for SdnClassifier {
         _param: &str,
     ) -> Result<String, HandlerError> {
         let lookup = self.lookup.as_ref().ok_or(HandlerError::Missing)?;
+        if let Some(value) = lookup.cache.read(name) {
+            return Ok(value);
+        }
         Ok(match name {
             "rules" => lookup.classifier.len().to_string(),
             "engine" => lookup.classifier.engine().to_string(),
@@ -669,6 +697,36 @@ mod tests {
         }
     }
 
+    /// Rules change while frames hit the cache: no answer is stale.
+    #[test]
+    fn a_cache_changes_no_result() {
+        let file = File::new("cache", FLOWS);
+        for cache in ["none", "storm", "auto"] {
+            let config = format!(
+                "s :: {} -> sdn :: SDNClassifier({}, ENGINE hypercuts, CACHE {cache});
+                sdn -> a :: Discard; sdn [1] -> b :: Discard;",
+                source(80, 10_000),
+                file.0.display()
+            );
+            let (mut router, _) = router(&config, &crate::registry()).expect("a valid file");
+            let again = |router: &mut warpswitch_graph::Router| {
+                router.write("s.reset", "").expect("a handler");
+                router.run(&mut SimulatedHost::default());
+                [router.read("a.count").unwrap(), router.read("b.count").unwrap()]
+            };
+            assert_eq!(again(&mut router), ["0", "10000"]);
+            let hit_ratio: f64 = router.read("sdn.cache_hit_ratio").unwrap().parse().unwrap();
+            assert_eq!(hit_ratio > 0.5, cache != "none", "{hit_ratio}");
+            router.write("sdn.add", "priority=10,tcp,tp_dst=80 actions=output:0").expect("a rule");
+            assert_eq!(again(&mut router), ["10000", "10000"]);
+            router.write("sdn.remove", "4").expect("rule 4");
+            assert_eq!(again(&mut router), ["10000", "20000"]);
+            assert_eq!(router.read("sdn.cache_on"), Ok((cache != "none").to_string()));
+            let cached = router.read("sdn.cached_rules").unwrap();
+            assert_eq!(cached, if cache == "none" { "0" } else { "1" });
+        }
+    }
+
     #[test]
     fn a_file_has_so_many_bytes_and_no_more() {
         let file = File::new("many", FLOWS);
@@ -732,6 +790,7 @@ mod tests {
             &["line 1: 'output:3': no such output, expected 0", "line 2: unsupported action"],
         );
         check(format!("{path}, ENGINE fast, MISS 1"), &["unknown engine 'fast'", "MISS: out"]);
+        check(format!("{path}, CACHE big"), &["CACHE: unknown cache 'big', expected storm"]);
         check(format!("{path}, RULES_FORMAT xml"), &["RULES_FORMAT: unknown rule format 'xml'"]);
         check("/no/such/file".into(), &["RULES: /no/such/file: "]);
         check(String::new(), &["RULES: required argument missing"]);

@@ -7,6 +7,7 @@
 //! | actions of rules in given proportions | [`ActionMix`] |
 //! | traces: keys at the corners or inside of rules, independent or in runs | [`TraceSpec`] |
 //! | traces of flows whose popularity follows Zipf's law and shifts | [`PopularitySpec`] |
+//! | traces with a few hot rules at a time and many flows in each | [`HotRulesSpec`] |
 //! | frames that have given keys, in a mix of sizes | [`frame_for_key`], [`FrameSizes`] |
 //!
 //! A specification is plain data with a seed; the same one yields the same bytes on every machine
@@ -16,6 +17,7 @@ mod actions;
 mod address;
 mod classbench;
 mod frame;
+mod hot_rules;
 mod locality;
 mod payloads;
 mod popularity;
@@ -29,6 +31,7 @@ mod trace;
 pub use actions::{ActionMix, BadActions};
 pub use classbench::{Family, RulesetSpec, Style, UnknownName};
 pub use frame::{FRAME_BYTES_MAX, FRAME_BYTES_MIN, FrameMaker, frame_for_key};
+pub use hot_rules::{HOT_RULES_MAX, HotRulesSpec, HotRulesTrace};
 pub use locality::{BadPareto, Pareto, RUN_MAX};
 pub use payloads::Payloads;
 pub use popularity::{BadZipf, FLOWS_MAX, PopularTrace, PopularitySpec, Zipf};

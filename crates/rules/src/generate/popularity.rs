@@ -87,19 +87,13 @@ impl PopularitySpec {
     /// If there is no flow, or more than [`FLOWS_MAX`]: callers check.
     pub fn generate(&self, flows: KeyBuf) -> PopularTrace {
         assert!((1..=FLOWS_MAX).contains(&flows.len()), "{} flows", flows.len());
-        let ranks = 1..=flows.len() as u64;
-        let sums = ranks.scan(0, |sum, rank| {
-            *sum += self.zipf.weight(rank);
-            Some(*sum)
-        });
         let mut trace = PopularTrace {
-            ends: sums.collect(),
+            ranks: Ranks::new(self.zipf, flows.len()),
             ranked: (0..flows.len() as u32).collect(),
             flows,
             prng: Prng::new(self.seed),
             keys_left: self.keys,
-            keys_per_shift: self.keys_per_shift,
-            until_shift: self.keys_per_shift.unwrap_or(0),
+            shifts: Shifts::new(self.keys_per_shift),
         };
         trace.prng.shuffle(&mut trace.ranked);
         trace
@@ -110,14 +104,12 @@ impl PopularitySpec {
 #[derive(Clone, Debug)]
 pub struct PopularTrace {
     flows: KeyBuf,
-    /// Sums of the weights up to each rank.
-    ends: Vec<u64>,
+    ranks: Ranks,
     /// The flow of each rank.
     ranked: Vec<u32>,
     prng: Prng,
     keys_left: usize,
-    keys_per_shift: Option<u64>,
-    until_shift: u64,
+    shifts: Shifts,
 }
 
 impl PopularTrace {
@@ -134,23 +126,70 @@ impl PopularTrace {
         assert_eq!(keys.schema(), self.flows.schema(), "keys of another schema");
         let count = keys_max.min(self.keys_left);
         self.keys_left -= count;
-        let sum = self.ends[self.ends.len() - 1];
         for _ in 0..count {
-            self.shift_if_due();
-            let at = self.prng.below(sum);
-            let rank = self.ends.partition_point(|&end| end <= at);
+            if self.shifts.is_due() {
+                self.prng.shuffle(&mut self.ranked);
+            }
+            let rank = self.ranks.draw(&mut self.prng);
             keys.push(self.flows.as_batch().key(self.ranked[rank] as usize));
         }
         count
     }
+}
 
-    fn shift_if_due(&mut self) {
-        let Some(keys_per_shift) = self.keys_per_shift else { return };
-        if self.until_shift == 0 {
-            self.prng.shuffle(&mut self.ranked);
-            self.until_shift = keys_per_shift;
+/// Shares by Zipf's law, ready to draw from. Ranks count from 0 here.
+#[derive(Clone, Debug)]
+pub(super) struct Ranks {
+    /// Sums of the weights up to each rank.
+    ends: Vec<u64>,
+}
+
+impl Ranks {
+    /// Ranks below `len`, at least 1.
+    pub fn new(zipf: Zipf, len: usize) -> Self {
+        let sums = (1..=len as u64).scan(0, |sum, rank| {
+            *sum += zipf.weight(rank);
+            Some(*sum)
+        });
+        Self { ends: sums.collect() }
+    }
+
+    /// A rank, drawn by the shares.
+    pub fn draw(&self, prng: &mut Prng) -> usize {
+        let at = prng.below(self.ends[self.ends.len() - 1]);
+        self.ends.partition_point(|&end| end <= at)
+    }
+
+    /// The part of `whole` that falls to a rank, rounded down.
+    pub fn part(&self, rank: usize, whole: u64) -> u64 {
+        let start = rank.checked_sub(1).map_or(0, |before| self.ends[before]);
+        let weight = u128::from(self.ends[rank] - start);
+        let sum = u128::from(self.ends[self.ends.len() - 1]);
+        u64::try_from(weight * u128::from(whole) / sum).unwrap_or(u64::MAX)
+    }
+}
+
+/// Counts keys up to the next shift.
+#[derive(Clone, Debug)]
+pub(super) struct Shifts {
+    keys_per_shift: Option<u64>,
+    keys_left: u64,
+}
+
+impl Shifts {
+    pub fn new(keys_per_shift: Option<u64>) -> Self {
+        Self { keys_per_shift, keys_left: keys_per_shift.unwrap_or(0) }
+    }
+
+    /// Counts one key; whether a shift comes before it.
+    pub fn is_due(&mut self) -> bool {
+        let Some(keys_per_shift) = self.keys_per_shift else { return false };
+        let is_due = self.keys_left == 0;
+        if is_due {
+            self.keys_left = keys_per_shift;
         }
-        self.until_shift -= 1;
+        self.keys_left = self.keys_left.saturating_sub(1);
+        is_due
     }
 }
 

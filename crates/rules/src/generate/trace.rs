@@ -14,6 +14,7 @@ use super::prng::Prng;
 use super::realise::Realiser;
 use crate::key::KeyBuf;
 use crate::matching::MatchRef;
+use crate::rule::RuleId;
 use crate::ruleset::Ruleset;
 use crate::schema::{Schema, WORDS_MAX};
 
@@ -51,6 +52,7 @@ impl TraceSpec {
             realiser: Realiser::new(ruleset.schema()),
             used: ruleset.schema().used_bits(),
             key: [0; WORDS_MAX],
+            rule: RuleId::NONE,
             repeats: 0,
             keys_left: self.keys,
         }
@@ -67,6 +69,8 @@ pub struct TraceGenerator<'a> {
     used: [u32; WORDS_MAX],
     /// The key of the present run.
     key: [u32; WORDS_MAX],
+    /// The rule that it was drawn from.
+    rule: RuleId,
     /// How often it is still to come.
     repeats: u32,
     keys_left: usize,
@@ -110,6 +114,29 @@ impl TraceGenerator<'_> {
         count
     }
 
+    /// Draws a key outside of runs and returns its rule; [`RuleId::NONE`] if the set has none.
+    pub(super) fn draw(&mut self) -> RuleId {
+        self.draw_key();
+        self.rule
+    }
+
+    /// The key drawn last.
+    pub(super) fn drawn(&self) -> [u32; WORDS_MAX] {
+        self.key
+    }
+
+    /// The rules that keys are drawn from.
+    pub(super) fn ruleset(&self) -> &Ruleset {
+        self.ruleset
+    }
+
+    /// Corrects a key that no frame has, if the trace must not have such keys.
+    pub(super) fn realise(&self, key: &mut [u32]) {
+        if self.spec.realisable {
+            self.realiser.realise(key);
+        }
+    }
+
     fn draw_key(&mut self) {
         let schema = self.ruleset.schema();
         if self.ruleset.is_empty() {
@@ -123,8 +150,8 @@ impl TraceGenerator<'_> {
             }
             return;
         }
-        let idx = self.prng.index(self.ruleset.len());
-        let matching = self.ruleset.matching(crate::RuleId(idx as u32));
+        self.rule = RuleId(self.prng.index(self.ruleset.len()) as u32);
+        let matching = self.ruleset.matching(self.rule);
         match self.spec.point {
             Point::Inside => self.draw_inside(&matching),
             Point::Corner => self.draw_corner(&matching),
@@ -200,7 +227,7 @@ mod tests {
     use crate::generate::{Family, RulesetSpec, Style};
     use crate::linear;
     use crate::matching::Match;
-    use crate::rule::{Action, Rule, RuleId};
+    use crate::rule::{Action, Rule};
     use crate::ruleset::RulesetBuilder;
     use crate::schema::{Field, IPV4_5TUPLE, OPENFLOW12, SCHEMAS};
 

@@ -40,7 +40,12 @@ in place of the GPU.
 
 --cache storm answers most packets of skewed traffic from up to 20 cached rules, which it derives \
 from sampled packets and from the rules; the results are the same. It pays in front of slow \
-engines (hypercuts, tuple); the summary includes its hit ratio.
+engines (hypercuts, tuple); the summary includes its hit ratio. --cache auto measures whether it \
+pays, and bypasses the cache otherwise.
+
+--partition 4-2-1 gives threads roles: 4 run the cache, 2 the engine for what the cache does not \
+answer, one derives rules. With 'dynamic' threads change roles as queues fill, with 'auto' as \
+measured delays and hits require. Results keep the order of the input.
 
 A GPU that fails, or does not complete a batch in time (--hang-after-ms), is disabled; the CPU \
 processes that batch too, so no packet is lost and no result is wrong. A warning is printed.
@@ -141,6 +146,7 @@ pub fn run(args: &ClassifyArgs) -> anyhow::Result<Outcome> {
         let option = if args.input.pcap.is_some() { "--pcap" } else { "--trace" };
         refuse_overwriting(out, &[("--rules", &args.rules.rules), (option, input)])?;
     }
+    let roles = args.cache.roles(args.threads)?;
     let place = args.engine.open(&args.device)?;
     let loaded = load::load_rules(&args.rules)?;
     let ruleset = &loaded.ruleset;
@@ -157,13 +163,23 @@ pub fn run(args: &ClassifyArgs) -> anyhow::Result<Outcome> {
     let built = place.build(ruleset, &args.build.to_options())?;
     let engine = args.cache.front(built.classifier, ruleset);
     let classifier = engine.classifier();
-    let threads = args.threads.unwrap_or_else(threads::default_threads);
+    let threads = match &roles {
+        // The updater is one more.
+        Some((_, start)) => start.workers() + 1,
+        None => args.threads.unwrap_or_else(threads::default_threads),
+    };
     threads::warn_of_sharing(threads);
 
     let start = Instant::now();
     let progress = Progress::counter("classifying");
     let tell = |packets| progress.at(packets);
-    let result = pipeline::run(classifier, &mut source, &mut output, threads, &tell)?;
+    let (result, roles) = match (roles, engine.cached()) {
+        (Some(roles), Some(cached)) => {
+            let run = pipeline::roles::run(cached, roles, &mut source, &mut output, &tell)?;
+            (run.0, Some(run.1))
+        }
+        _ => (pipeline::run(classifier, &mut source, &mut output, threads, &tell)?, None),
+    };
     drop(progress);
     let json_aside = args.out.as_deref().is_some_and(is_dash);
     output.commit()?;
@@ -176,7 +192,7 @@ pub fn run(args: &ClassifyArgs) -> anyhow::Result<Outcome> {
         digest: result.digest,
         truncated: source.truncated().is_some(),
         auto: built.auto.as_ref().map(Auto::report),
-        cache: engine.report(),
+        cache: engine.report(roles.as_ref()),
     };
     place.warn_if_retired();
     if let Some(place) = source.truncated() {

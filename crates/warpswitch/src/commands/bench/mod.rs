@@ -7,6 +7,7 @@ mod graph;
 mod rfc2544;
 mod routes;
 mod scan;
+mod storm;
 mod updates;
 
 use clap::{Args, Subcommand};
@@ -28,6 +29,7 @@ enum What {
     Rfc2544(rfc2544::BenchRfc2544Args),
     Routes(routes::BenchRoutesArgs),
     Scan(scan::BenchScanArgs),
+    Storm(storm::BenchStormArgs),
 }
 
 impl BenchCommand {
@@ -43,6 +45,7 @@ impl BenchCommand {
             What::Rfc2544(args) => rfc2544::run(args),
             What::Routes(args) => routes::run(args),
             What::Scan(args) => scan::run(args),
+            What::Storm(args) => storm::run(args),
         }
     }
 }

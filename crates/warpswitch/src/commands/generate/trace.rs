@@ -9,7 +9,8 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use warpswitch_rules::format::{TraceFormat, write_trace};
 use warpswitch_rules::generate::{
-    FLOWS_MAX, Pareto, Point, PopularTrace, PopularitySpec, TraceSpec, Zipf,
+    FLOWS_MAX, HOT_RULES_MAX, HotRulesSpec, HotRulesTrace, Pareto, Point, PopularTrace,
+    PopularitySpec, TraceSpec, Zipf,
 };
 use warpswitch_rules::schema::{IPV4_5TUPLE, IPV6_5TUPLE};
 use warpswitch_rules::{KeyBuf, Ruleset, Schema};
@@ -38,6 +39,10 @@ ClassBench's usual choice. Without it headers are independent, so no flow cache 
 Zipf's law with this exponent. --shift-every ranks the flows anew after each such time at --rate \
 packets a second: popular flows become rare, and the reverse.
 
+With --hot-rules the law applies to so many rules, drawn at random, instead of to flows. Each has \
+its share of the flows, which are equally popular and lie within one network of the rule, as the \
+clients of a service do. A shift replaces a quarter of these rules.
+
 --realisable generates only headers that a real frame can have (no TCP flags with UDP, for \
 example).";
 
@@ -48,6 +53,7 @@ Examples:
   warpswitch generate trace --rules acl.rules --point corner --out corners.trace
   warpswitch generate trace --rules acl.rules --locality 1,0.1 --out runs.trace
   warpswitch generate trace --rules acl.rules --zipf 1.1 --out zipf.trace
+  warpswitch generate trace --rules acl.rules --zipf 1 --hot-rules 16 --out h
 
   warpswitch generate rules --synthetic N=10K,C=64,F=16,Cm=4 --out s.rules
   warpswitch generate trace --synthetic N=10K,C=64,F=16,Cm=4 --out s.trace";
@@ -119,6 +125,10 @@ struct PopularityArgs {
           requires = "zipf")]
     flows: usize,
 
+    /// Apply the law to so many rules at a time, and divide the flows among them (suffix K)
+    #[arg(long, value_name = "N", value_parser = parse_hot_rules, requires = "zipf")]
+    hot_rules: Option<usize>,
+
     /// Rank the flows anew after each such time, as 50ms or 1s [default: never]
     #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "zipf")]
     shift_every: Option<Duration>,
@@ -136,19 +146,59 @@ fn parse_flows(text: &str) -> Result<usize, String> {
     }
 }
 
+fn parse_hot_rules(text: &str) -> Result<usize, String> {
+    match parse_count(text)? {
+        rules if (1..=HOT_RULES_MAX).contains(&rules) => Ok(rules),
+        rules => Err(format!("{rules} hot rules; expected 1 to {HOT_RULES_MAX}")),
+    }
+}
+
+/// A trace with skewed popularity.
+enum SkewedTrace<'a> {
+    Flows(Box<PopularTrace>),
+    Rules(Box<HotRulesTrace<'a>>),
+}
+
+impl SkewedTrace<'_> {
+    fn fill(&mut self, keys: &mut KeyBuf, keys_max: usize) -> usize {
+        match self {
+            Self::Flows(trace) => trace.fill(keys, keys_max),
+            Self::Rules(trace) => trace.fill(keys, keys_max),
+        }
+    }
+}
+
 impl PopularityArgs {
-    /// The trace over flows of `ruleset`, if one is requested.
-    fn generate(&self, ruleset: &Ruleset, args: &GenerateTraceArgs) -> Option<PopularTrace> {
+    /// The skewed trace over `ruleset`, if one is requested.
+    fn generate<'a>(
+        &self,
+        ruleset: &'a Ruleset,
+        args: &GenerateTraceArgs,
+    ) -> Option<SkewedTrace<'a>> {
         let zipf = self.zipf?;
         let (keys, seed) = (args.keys.count, args.keys.seed);
-        let flows_spec = TraceSpec { keys: self.flows, ..args.keys.spec(args.realisable) };
-        let mut flows = KeyBuf::with_capacity(ruleset.schema(), self.flows);
-        flows_spec.generate(ruleset).fill(&mut flows, self.flows);
         let keys_per_shift = self.shift_every.map(|time| {
             let keys = time.as_nanos() * self.rate as u128 / 1_000_000_000;
             u64::try_from(keys).unwrap_or(u64::MAX).max(1)
         });
-        Some(PopularitySpec { keys, zipf, keys_per_shift, seed }.generate(flows))
+        if let Some(hot_rules) = self.hot_rules {
+            let spec = HotRulesSpec {
+                keys,
+                zipf,
+                hot_rules,
+                flows: self.flows,
+                keys_per_shift,
+                point: args.keys.point,
+                realisable: args.realisable,
+                seed,
+            };
+            return Some(SkewedTrace::Rules(Box::new(spec.generate(ruleset))));
+        }
+        let flows_spec = TraceSpec { keys: self.flows, ..args.keys.spec(args.realisable) };
+        let mut flows = KeyBuf::with_capacity(ruleset.schema(), self.flows);
+        flows_spec.generate(ruleset).fill(&mut flows, self.flows);
+        let spec = PopularitySpec { keys, zipf, keys_per_shift, seed };
+        Some(SkewedTrace::Flows(Box::new(spec.generate(flows))))
     }
 }
 

@@ -12,8 +12,12 @@
 //!
 //! Workers parse lines or frames, look keys up and print the answers; the reader only cuts the
 //! input and the writer only copies. Bad lines do not end the run, so that all of them are
-//! reported, but nothing is looked up or written any more. Any other error does end it: whoever
-//! meets it leaves, the channels close behind it, and the others follow.
+//! reported, but nothing is looked up or written any more. Any other error does end it: the thread
+//! that meets it leaves, the channels close behind it, and the others follow.
+//!
+//! [`roles`] has the form in which some workers run the cache and others the engine.
+
+pub mod roles;
 
 use std::io::Write;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
@@ -22,8 +26,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use warpswitch_classify::Classifier;
-use warpswitch_rules::RuleId;
+use warpswitch_flow::Misses;
 use warpswitch_rules::diagnostic::Diagnostics;
+use warpswitch_rules::{RuleId, Schema};
 
 use crate::digest::Digest;
 use crate::live;
@@ -44,9 +49,63 @@ const ANSWER_BYTES_MAX: usize = 11;
 
 /// A batch and the text of its answers, or what is wrong with it.
 struct Job {
+    /// Its place in the input.
+    turn: usize,
     batch: Batch,
     text: Vec<u8>,
     errors: Option<Diagnostics>,
+    /// Keys that the cache did not answer, between two workers.
+    misses: Misses,
+}
+
+impl Job {
+    fn new(schema: &'static Schema) -> Self {
+        let (text, misses) = (Vec::new(), Misses::default());
+        Self { turn: 0, batch: Batch::new(schema), text, errors: None, misses }
+    }
+
+    /// Empty jobs, as many as go round.
+    fn channel(schema: &'static Schema, jobs: usize) -> (Sender<Self>, Receiver<Self>) {
+        let (sender, receiver) = channel();
+        for _ in 0..jobs {
+            sender.send(Self::new(schema)).expect("the receiver is held below");
+        }
+        (sender, receiver)
+    }
+}
+
+/// Finished jobs in the order of the input.
+trait Finished {
+    /// The next job; none after the last one.
+    ///
+    /// # Errors
+    /// If it does not come in time, if a time is given.
+    fn next(&mut self, wait: Option<Duration>) -> Result<Option<Job>, Late>;
+}
+
+/// A job did not come in time.
+struct Late;
+
+/// Workers that take turns.
+struct InTurns {
+    from_workers: Vec<Receiver<Job>>,
+    turn: usize,
+}
+
+impl Finished for InTurns {
+    fn next(&mut self, wait: Option<Duration>) -> Result<Option<Job>, Late> {
+        let from_worker = &self.from_workers[self.turn % self.from_workers.len()];
+        let job = match wait {
+            None => from_worker.recv().ok(),
+            Some(wait) => match from_worker.recv_timeout(wait) {
+                Err(RecvTimeoutError::Timeout) => return Err(Late),
+                // The worker whose turn it is has nothing more: neither have those behind it.
+                job => job.ok(),
+            },
+        };
+        self.turn += 1;
+        Ok(job)
+    }
 }
 
 /// What a run found.
@@ -58,7 +117,7 @@ pub struct RunResult {
 }
 
 /// Classifies everything from `source` with `threads` workers and writes an answer a line;
-/// `progress` is told the number of packets written so far.
+/// `progress` receives the number of packets written so far.
 ///
 /// # Errors
 /// Of the source (bad input) and of the output; whatever was written by then is to be discarded.
@@ -69,12 +128,8 @@ pub fn run(
     threads: usize,
     progress: &(dyn Fn(u64) + Sync),
 ) -> anyhow::Result<RunResult> {
-    let (empty_in, empty_out) = channel();
-    for _ in 0..threads * (2 * BATCHES_QUEUED + 1) + 2 {
-        let batch = Batch::new(classifier.schema());
-        let job = Job { batch, text: Vec::new(), errors: None };
-        empty_in.send(job).expect("the receiver is held below");
-    }
+    let jobs = threads * (2 * BATCHES_QUEUED + 1) + 2;
+    let (empty_in, empty_out) = Job::channel(classifier.schema(), jobs);
     let with_text = output.is_somewhere();
     let name = source.name().to_owned();
     thread::scope(|scope| {
@@ -92,8 +147,13 @@ pub fn run(
                 worker.work(in_rx, out_tx)
             }));
         }
-        let writer = scope.spawn(move || write(output, from_workers, empty_in, progress));
-        let read = read(source, to_workers, empty_out);
+        let finished = InTurns { from_workers, turn: 0 };
+        let writer = scope.spawn(move || write(output, finished, empty_in, progress));
+        let read = read(source, empty_out, |job| {
+            let to = &to_workers[job.turn % to_workers.len()];
+            to.send(job).is_ok()
+        });
+        drop(to_workers);
         let written = writer.join().map_err(|_| anyhow!("the writer thread failed"))?;
         let mut tally = Tally::new(classifier.len());
         for worker in workers {
@@ -106,27 +166,25 @@ pub fn run(
     })
 }
 
-/// Deals batches to the workers until the source ends.
+/// Hands batches to `send`, until the source ends or nobody takes them.
 fn read(
     source: &mut Source,
-    to_workers: Vec<SyncSender<Job>>,
     empty: Receiver<Job>,
+    mut send: impl FnMut(Job) -> bool,
 ) -> anyhow::Result<()> {
     for turn in 0.. {
         let Ok(mut job) = empty.recv() else { return Ok(()) };
+        job.turn = turn;
         job.batch.clear();
         source.fill(&mut job.batch)?;
-        if job.batch.is_unfilled() {
-            return Ok(());
-        }
-        if to_workers[turn % to_workers.len()].send(job).is_err() {
+        if job.batch.is_unfilled() || !send(job) {
             return Ok(());
         }
     }
     Ok(())
 }
 
-/// What each worker knows.
+/// A worker that looks up whole batches.
 struct Worker<'a> {
     classifier: &'a dyn Classifier,
     /// Of the source.
@@ -169,7 +227,7 @@ impl Worker<'_> {
 /// Writes batch after batch in the order in which they were dealt.
 fn write(
     output: &mut Output,
-    from_workers: Vec<Receiver<Job>>,
+    mut finished: impl Finished,
     empty: Sender<Job>,
     progress: &(dyn Fn(u64) + Sync),
 ) -> anyhow::Result<Digest> {
@@ -178,17 +236,15 @@ fn write(
     let mut answers = Vec::new();
     let mut errors = Diagnostics::default();
     let mut flushed = Instant::now();
-    for turn in 0.. {
-        let from_worker = &from_workers[turn % from_workers.len()];
-        let job = match from_worker.recv_timeout(FLUSH) {
+    loop {
+        let job = match finished.next(Some(FLUSH)) {
+            Ok(job) => job,
             // The source has nothing now: what there is goes out.
-            Err(RecvTimeoutError::Timeout) => {
+            Err(Late) => {
                 output.flush().context("cannot write the results")?;
-                from_worker.recv().ok()
+                finished.next(None).unwrap_or(None)
             }
-            job => job.ok(),
         };
-        // The worker whose turn it is has nothing more: neither have those behind it.
         let Some(mut job) = job else { break };
         if let Some(more) = job.errors.take() {
             add_errors(&mut errors, &more);

@@ -1,0 +1,249 @@
+//! Whether the cache pays, by measured times.
+//!
+//! ```text
+//! batches  c c c … c p p p c c …        the path not in use is tried now and then; the cheaper
+//!                    trial              one by nanoseconds per key is used
+//! ```
+//! Times of whole batches contain everything that a path costs: comparisons, copies of misses,
+//! sampling, evolution. So there is no threshold of the hit ratio to tune: in front of a slow
+//! engine a few hits pay, in front of a fast one nearly all keys must hit.
+//!
+//! # Invariants
+//! - C1: trials come at most once in [`INTERVAL_MIN`] keys. Each trial that changes nothing doubles
+//!   the interval, up to [`INTERVAL_MAX`] or to where trials cost a hundredth of the time, the
+//!   larger of the two.
+//! - C2: if the path in use gets slower by [`SLOWER`], the next trial comes soon.
+//! - C3: the path changes only for a gain of [`GAIN_MIN`]: noise does not move it.
+
+/// Keys between trials at first. The cache evolves within so many.
+const INTERVAL_MIN: u64 = 32 << 10;
+/// Keys between trials after many that changed nothing, unless trials are expensive.
+const INTERVAL_MAX: u64 = 512 << 10;
+/// Most keys between trials, however expensive they are.
+const INTERVAL_LIMIT: u64 = 64 << 20;
+/// Keys of a trial, beside one batch that warms caches and is not counted.
+const TRIAL_KEYS: u64 = 1024;
+/// The interval is so many times the extra time of a trial.
+const TRIAL_COST: f64 = 100.0;
+/// Growth of the time per key that brings the next trial.
+const SLOWER: f64 = 1.25;
+/// Share of the time that a change must gain.
+const GAIN_MIN: f64 = 0.03;
+/// Weight of a new time in the mean.
+const WEIGHT: f64 = 0.125;
+/// A batch counts at most so many times the mean: the thread may have been interrupted.
+const OUTLIER: f64 = 1.25;
+/// Weight of a time below half of the mean, which only interruptions can have raised so much.
+const WEIGHT_OF_FALL: f64 = 0.5;
+
+/// The way of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LookupPath {
+    /// Through the cache, misses to the classifier.
+    Cached,
+    /// To the classifier.
+    Plain,
+}
+
+impl LookupPath {
+    fn other(self) -> Self {
+        match self {
+            Self::Cached => Self::Plain,
+            Self::Plain => Self::Cached,
+        }
+    }
+}
+
+/// Chooses the path of each batch. Time is passed in.
+#[derive(Clone, Debug)]
+pub struct CostGate {
+    path: LookupPath,
+    /// Nanoseconds per key, of [`LookupPath::Cached`] and [`LookupPath::Plain`]; 0 before a trial.
+    means: [f64; 2],
+    until_trial: u64,
+    interval: u64,
+    trial: Option<Trial>,
+    /// Time per key of the path in use when the last trial ended.
+    cost_at_trial: f64,
+    switches: u64,
+}
+
+/// A trial of the path that is not in use.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    is_warm: bool,
+    /// Keys still to count.
+    left: u64,
+    /// All keys.
+    keys: u64,
+}
+
+impl Default for CostGate {
+    /// Uses the cache until there are times of both paths.
+    fn default() -> Self {
+        Self {
+            path: LookupPath::Cached,
+            means: [0.0; 2],
+            until_trial: INTERVAL_MIN,
+            interval: INTERVAL_MIN,
+            trial: None,
+            cost_at_trial: 0.0,
+            switches: 0,
+        }
+    }
+}
+
+impl CostGate {
+    /// The path of the next batch.
+    pub fn choose(&mut self) -> LookupPath {
+        if self.until_trial == 0 && self.trial.is_none() {
+            self.trial = Some(Trial { is_warm: false, left: TRIAL_KEYS, keys: 0 });
+        }
+        if self.trial.is_some() { self.path.other() } else { self.path }
+    }
+
+    /// Learns the time of a batch that took `path`.
+    pub fn note(&mut self, path: LookupPath, keys: usize, ns: u64) {
+        if keys == 0 {
+            return;
+        }
+        let cost = ns as f64 / keys as f64;
+        let keys = keys as u64;
+        if path == self.path {
+            self.learn(path, cost);
+            self.until_trial = self.until_trial.saturating_sub(keys);
+            // C2.
+            let now = self.means[path as usize];
+            if self.cost_at_trial > 0.0 && now > SLOWER * self.cost_at_trial {
+                self.cost_at_trial = now;
+                self.interval = INTERVAL_MIN;
+                self.until_trial = self.until_trial.min(INTERVAL_MIN);
+            }
+            return;
+        }
+        let Some(trial) = &mut self.trial else { return };
+        trial.keys += keys;
+        if !trial.is_warm {
+            trial.is_warm = true;
+            return;
+        }
+        trial.left = trial.left.saturating_sub(keys);
+        let ended = (trial.left == 0).then_some(trial.keys);
+        self.learn(path, cost);
+        if let Some(keys) = ended {
+            self.end_trial(keys);
+        }
+    }
+
+    fn learn(&mut self, path: LookupPath, cost: f64) {
+        let mean = &mut self.means[path as usize];
+        *mean = match *mean {
+            0.0 => cost,
+            mean if cost < mean / 2.0 => mean + WEIGHT_OF_FALL * (cost - mean),
+            mean => mean + WEIGHT * (cost.min(OUTLIER * mean) - mean),
+        };
+    }
+
+    fn end_trial(&mut self, keys: u64) {
+        self.trial = None;
+        let [now, other] = [self.path, self.path.other()].map(|path| self.means[path as usize]);
+        if other < (1.0 - GAIN_MIN) * now {
+            self.path = self.path.other();
+            self.interval = INTERVAL_MIN;
+            self.cost_at_trial = other;
+            self.switches += 1;
+        } else {
+            // C1. A path without a measured time has none to lose.
+            let slower = if now > 0.0 { other / now - 1.0 } else { 0.0 };
+            let affordable = (TRIAL_COST * slower * keys as f64) as u64;
+            let limit = INTERVAL_MAX.max(affordable).min(INTERVAL_LIMIT);
+            self.interval = (2 * self.interval).max(affordable).min(limit);
+            self.cost_at_trial = now;
+        }
+        self.until_trial = self.interval;
+    }
+
+    /// Whether the cache is in use, trials aside.
+    pub fn is_on(&self) -> bool {
+        self.path == LookupPath::Cached
+    }
+
+    /// Nanoseconds per key with the cache and without; 0 for what was not measured.
+    pub fn costs_ns(&self) -> [f64; 2] {
+        self.means
+    }
+
+    /// How often the path has changed.
+    pub fn switches(&self) -> u64 {
+        self.switches
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs batches of 100 keys; `cost` gives the time per key of a path. The share of batches that
+    /// took the cache.
+    fn run(gate: &mut CostGate, batches: u32, cost: impl Fn(LookupPath, u32) -> u64) -> f64 {
+        let mut cached = 0;
+        for batch in 0..batches {
+            let path = gate.choose();
+            cached += u32::from(path == LookupPath::Cached);
+            gate.note(path, 100, 100 * cost(path, batch));
+        }
+        f64::from(cached) / f64::from(batches)
+    }
+
+    fn fixed(cached: u64, plain: u64) -> impl Fn(LookupPath, u32) -> u64 {
+        move |path, _| if path == LookupPath::Cached { cached } else { plain }
+    }
+
+    #[test]
+    fn the_cheaper_path_is_used_and_the_other_rarely_tried() {
+        let mut gate = CostGate::default();
+        run(&mut gate, 5_000, fixed(10, 50));
+        assert!(gate.is_on());
+        assert!(run(&mut gate, 5_000, fixed(10, 50)) > 0.98);
+        // The cache stops paying, and pays again.
+        run(&mut gate, 5_000, fixed(80, 50));
+        assert!(!gate.is_on());
+        assert!(run(&mut gate, 5_000, fixed(80, 50)) < 0.02);
+        run(&mut gate, 5_000, fixed(30, 50));
+        assert_eq!((gate.is_on(), gate.switches()), (true, 2));
+    }
+
+    /// A trial may be many times as slow as the path in use.
+    #[test]
+    fn expensive_trials_are_rare_until_the_path_in_use_slows_down() {
+        let mut gate = CostGate::default();
+        run(&mut gate, 5_000, fixed(5, 100));
+        let plain = 1.0 - run(&mut gate, 50_000, fixed(5, 100));
+        assert!(plain * 100.0 < 0.02 * 5.0 / 0.95, "{plain} of the batches");
+        // The next planned trial is far away.
+        run(&mut gate, 2_000, fixed(200, 100));
+        assert!(!gate.is_on());
+    }
+
+    #[test]
+    fn noise_does_not_move_it() {
+        let mut gate = CostGate::default();
+        let noisy = |path, batch: u32| {
+            let interruption = if batch % 97 == 0 { 100_000 } else { 0 };
+            let base = if path == LookupPath::Cached { 100 } else { 101 };
+            base + u64::from(batch.wrapping_mul(0x9e37_79b9) >> 31) + interruption
+        };
+        run(&mut gate, 50_000, noisy);
+        assert!(gate.switches() <= 2, "{} switches", gate.switches());
+    }
+
+    #[test]
+    fn empty_batches_change_nothing() {
+        let mut gate = CostGate::default();
+        for _ in 0..1000 {
+            let path = gate.choose();
+            gate.note(path, 0, 1_000);
+        }
+        assert_eq!((gate.is_on(), gate.costs_ns()), (true, [0.0; 2]));
+    }
+}

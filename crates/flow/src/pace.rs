@@ -1,0 +1,88 @@
+//! How often keys are sampled, and which batches bypass the cache for lack of hits.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::evolving::Evolution;
+use crate::storm::StormOptions;
+
+/// The interval between samples grows to so many times its start while samples start new rules.
+const SAMPLE_BACKOFF_MAX: usize = 256;
+
+/// A batch with fewer hits than one in so many keys makes the next ones bypass the cache.
+const KEYS_PER_HIT_MAX: usize = 8;
+
+/// The most batches that bypass the cache before it is tried again.
+const BYPASS_MAX: usize = 63;
+
+/// How often keys are sampled and the cache is tried. Races between workers only change the pace,
+/// so all accesses are relaxed.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    is_adaptive: bool,
+    keys_per_sample: usize,
+    /// Keys between two samples now.
+    interval: AtomicUsize,
+    /// Keys since the last sample.
+    since: AtomicUsize,
+    /// Batches that still bypass the cache.
+    bypass: AtomicUsize,
+    /// The last number of them.
+    bypass_len: AtomicUsize,
+}
+
+impl Pace {
+    pub fn new(options: &StormOptions) -> Self {
+        Self {
+            is_adaptive: options.is_adaptive,
+            keys_per_sample: options.keys_per_sample.max(1),
+            interval: AtomicUsize::new(options.keys_per_sample.max(1)),
+            since: AtomicUsize::new(0),
+            bypass: AtomicUsize::new(0),
+            bypass_len: AtomicUsize::new(0),
+        }
+    }
+
+    /// Whether the next batch bypasses the cache.
+    pub fn bypasses(&self) -> bool {
+        let left = self.bypass.load(Ordering::Relaxed);
+        if left > 0 {
+            self.bypass.store(left - 1, Ordering::Relaxed);
+        }
+        left > 0
+    }
+
+    /// Learns from a batch that did not bypass the cache.
+    pub fn note_hits(&self, hits: usize, keys: usize) {
+        if hits * KEYS_PER_HIT_MAX >= keys {
+            self.bypass_len.store(0, Ordering::Relaxed);
+        } else if self.is_adaptive {
+            let len = (2 * self.bypass_len.load(Ordering::Relaxed) + 1).min(BYPASS_MAX);
+            self.bypass_len.store(len, Ordering::Relaxed);
+            self.bypass.store(len, Ordering::Relaxed);
+        }
+    }
+
+    /// Learns from a sample: where most samples start rules, little can be cached.
+    pub fn note_sample(&self, evolution: Evolution) {
+        let interval = self.interval.load(Ordering::Relaxed);
+        let next = match evolution {
+            Evolution::Counted | Evolution::Expanded => interval / 2,
+            Evolution::Started | Evolution::Rejected if self.is_adaptive => {
+                interval + interval.div_ceil(8)
+            }
+            Evolution::Started | Evolution::Rejected => interval,
+        };
+        let limits = (self.keys_per_sample, self.keys_per_sample * SAMPLE_BACKOFF_MAX);
+        self.interval.store(next.clamp(limits.0, limits.1), Ordering::Relaxed);
+    }
+
+    /// The first key of a batch to sample, and the distance to further ones.
+    pub fn due(&self, keys: usize) -> (usize, usize) {
+        let interval = self.interval.load(Ordering::Relaxed);
+        let since = self.since.load(Ordering::Relaxed);
+        let first = interval.saturating_sub(since + 1);
+        let after = if first < keys { (keys - 1 - first) % interval } else { since + keys };
+        self.since.store(after, Ordering::Relaxed);
+        (first, interval)
+    }
+}

@@ -165,8 +165,8 @@ fn from_host_and_to_host_connect_the_kernel_to_the_graph() {
         c[1] -> Strip(14) -> CheckIPHeader -> ICMPPingResponder
         -> EtherEncap(0x0800, 02:00:00:00:00:01, 02:00:00:00:00:09) -> to;";
     with(Run::local(config), |run| {
-        run.ping("10.9.0.7").expect("an answer");
-        run.ping("192.0.2.1").expect("an answer by the default route");
+        ping(&run.namespace, "10.9.0.7").expect("an answer");
+        ping(&run.namespace, "192.0.2.1").expect("an answer by the default route");
         let read =
             ["from.dev_name", "to.dev_name", "to.drops"].map(|name| run.read::<String>(name));
         assert_eq!(read, ["test0", "test0", "0"]);

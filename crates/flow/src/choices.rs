@@ -39,7 +39,7 @@ pub enum Sampling {
 #[derive(Debug)]
 pub(crate) enum SharedList {
     One(RwLock<BoxList>),
-    Two(LeftRight<BoxList>),
+    Two(Box<LeftRight<BoxList>>),
 }
 
 /// A reader's hold on the list.
@@ -63,7 +63,7 @@ impl SharedList {
     pub fn new(copies: Copies, list: BoxList) -> Self {
         match copies {
             Copies::One => Self::One(RwLock::new(list)),
-            Copies::Two => Self::Two(LeftRight::new(list.clone(), list)),
+            Copies::Two => Self::Two(Box::new(LeftRight::new(list.clone(), list))),
         }
     }
 

@@ -12,8 +12,10 @@ by the counters of the kernel. The devices take turns in every round; printed ar
 ratios to the first one by round. By default receive packet steering has core 1 do all work from
 `rx` on, also that of the kernel: one core a device. With --free the sender's core hands frames
 over, as veth does by itself: most devices then forward all that the sender can send. With --half
-a busy loop shares core 1 with the device as well, so that the device is the limit. Needs root, `ip`, and for the peers `openvswitch-switch` and a C
-compiler. It makes three network namespaces, whose names contain its process id, and deletes them.
+a busy loop shares core 1 with the device as well, so that the device is the limit.
+
+Needs root, `ip`, and for the peers `openvswitch-switch`. It makes three network namespaces, whose
+names contain its process id, and deletes them.
 """
 
 import argparse
@@ -58,8 +60,8 @@ class Net:
             sh("ip", "netns", "exec", name, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1",
                "net.ipv6.conf.default.disable_ipv6=1")
         for inner, outer, end in (("rx", "left", self.left), ("tx", "right", self.right)):
-            sh("ip", "-n", self.device, "link", "add", "name", inner, "type", "veth", "peer", "name",
-               outer, "netns", end)
+            sh("ip", "-n", self.device, "link", "add", "name", inner, "type", "veth", "peer",
+               "name", outer, "netns", end)
             sh("ip", "-n", self.device, "link", "set", "dev", inner, "up", "promisc", "on")
             sh("ip", "-n", end, "link", "set", "dev", outer, "up", "promisc", "on")
         if steered:

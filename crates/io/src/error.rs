@@ -21,6 +21,8 @@ pub enum IoErrorKind {
     Unwritable,
     /// An interface that does not exist or cannot be used.
     NoDevice,
+    /// An interface, or a queue of it, that another program uses.
+    InUse,
     /// A missing privilege, or a feature that the kernel lacks.
     NotPermitted,
 }

@@ -13,8 +13,8 @@
 //! # Configuration
 //! - `SIZE`: packets of a wide batch, 1 to 65536; default: 1024. Incoming batches stay whole, so a
 //!   wide batch may have up to 255 packets more
-//! - `DELAY_MAX`: longest time that a packet waits for a wide batch to fill; default: 1ms. `TIMEOUT`
-//!   means the same
+//! - `DELAY_MAX`, or `TIMEOUT`: longest time that a packet waits for a wide batch to fill; default:
+//!   1ms
 //! - `IDLE`: emits a partial wide batch as soon as no packet has arrived since the last run of the
 //!   task; default: false
 //! - `DEPTH`: wide batches in flight at a time, 1 to 256; default: 4. A source that is always ready

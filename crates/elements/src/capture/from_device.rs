@@ -2,8 +2,8 @@
 //!
 //! # Synopsis
 //! `FromDevice(DEVNAME, [PROMISC, SNAPLEN], SNIFFER, FORCE_IP, BURST, ACTIVE, STOP, TIMESTAMP,
-//! METHOD, QUEUES, PROTOCOL, OUTBOUND, HEADROOM, ENCAP, CAPTURE, BPF_FILTER)`, and `PollDevice` with
-//! the same arguments
+//! METHOD, QUEUES, PROTOCOL, OUTBOUND, HEADROOM, ENCAP, CAPTURE, BPF_FILTER)`, and `PollDevice`
+//! with the same arguments
 //!
 //! # Ports
 //! Output 0, push: packets. Output 1, optional, push: non-IP packets, with `FORCE_IP`.

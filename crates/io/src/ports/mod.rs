@@ -39,18 +39,21 @@ const EXCLUDE: &str = "keep frames from the kernel";
 #[derive(Debug, Default)]
 pub struct PortTable {
     /// By name and owner.
-    taps: Vec<((String, String), Weak<Mutex<Tap>>)>,
+    taps: Shared<(String, String), Mutex<Tap>>,
     /// By name of the interface.
-    fanouts: Vec<(String, Weak<Fanout>)>,
+    fanouts: Shared<String, Fanout>,
     /// By name.
-    xdp_interfaces: Vec<(String, Weak<XdpInterface>)>,
+    xdp_interfaces: Shared<String, XdpInterface>,
     /// By name of the interface and number of the queue.
-    xdps: Vec<((String, u32), Weak<Mutex<Xdp>>)>,
+    xdps: Shared<(String, u32), Mutex<Xdp>>,
 }
+
+/// What ports share, by key; an entry lives as long as a port uses it.
+type Shared<K, V> = Vec<(K, Weak<V>)>;
 
 /// The entry of `key`, or a new one. Forgets entries that nobody uses.
 fn entry_or<K: PartialEq, V>(
-    entries: &mut Vec<(K, Weak<V>)>,
+    entries: &mut Shared<K, V>,
     key: K,
     make: impl FnOnce() -> Result<V, IoError>,
 ) -> Result<Arc<V>, IoError> {

@@ -311,6 +311,23 @@ fn af_xdp_serves_the_queues_that_an_interface_has() {
     });
 }
 
+/// As after the end of another process: the kernel releases a queue some time later.
+#[test]
+fn af_xdp_waits_for_the_release_of_a_queue() {
+    with_veth(|| {
+        let spec = spec("pa", PortMethod::AfXdp);
+        let used = PortTable::default().open_rx(&spec).unwrap();
+        let error = PortTable::default().open_rx(&spec).err().expect("it is in use");
+        assert_eq!(error.kind(), IoErrorKind::InUse, "{error}");
+        let release = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            drop(used);
+        });
+        assert!(PortTable::default().open_rx(&spec).is_ok());
+        release.join().unwrap();
+    });
+}
+
 #[test]
 fn links_go_down_and_interfaces_disappear_and_come_back() {
     with_veth(|| {

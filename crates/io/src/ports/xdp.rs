@@ -8,6 +8,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use warpswitch_packet::{
     Batch, Header, LinkState, Packet, PacketType, Pool, RxCounts, RxPort, Transmitted, TxCounts,
@@ -20,6 +21,11 @@ use crate::error::{IoError, IoErrorKind};
 use crate::sys::bpf::Redirect;
 use crate::sys::packet_socket;
 use crate::sys::xsk::{self, FRAME_BYTES_MAX, XdpSocket};
+
+/// How long the kernel may take to release an interface after the end of the process that used it.
+const RELEASE: Duration = Duration::from_secs(1);
+/// Times that it is tried in the meantime.
+const RELEASE_LOOKS: u32 = 100;
 
 /// An interface: what its queues share.
 #[derive(Debug)]
@@ -63,7 +69,16 @@ impl Attachment {
         let (membership, index) = open_socket(device, "open an XDP socket")?;
         let fail = |what: &'static str| move |error| open_error(device, what, error);
         packet_socket::set_promiscuous(&membership, index).map_err(fail("receive all frames"))?;
-        let redirect = Redirect::attach(index).map_err(fail("attach an XDP program"))?;
+        let redirect = Redirect::attach(index).map_err(|error| match error.raw_os_error() {
+            Some(libc::EBUSY) => {
+                let message = format!(
+                    "another program has attached an XDP program to the interface: end it, or \
+                     detach the program with: ip link set {device} xdp off"
+                );
+                IoError::device(IoErrorKind::InUse, device, message)
+            }
+            _ => open_error(device, "attach an XDP program", error),
+        })?;
         Ok(Self { redirect, _membership: membership, index })
     }
 }
@@ -106,7 +121,10 @@ fn socket_error(device: &str, queue: u32, error: io::Error) -> IoError {
         Some(libc::EAFNOSUPPORT) => {
             "the kernel has no AF_XDP (CONFIG_XDP_SOCKETS): use METHOD AFPACKET"
         }
-        Some(libc::EBUSY) => "another program uses AF_XDP on this queue of the interface",
+        Some(libc::EBUSY) => {
+            let message = "another program uses AF_XDP on this queue of the interface";
+            return IoError::device(IoErrorKind::InUse, device, message.to_owned());
+        }
         _ => return open_error(device, "open an XDP socket", error),
     };
     IoError::device(IoErrorKind::NotPermitted, device, message.to_owned())
@@ -126,7 +144,17 @@ pub(super) struct Xdp {
 
 impl Xdp {
     pub(super) fn open(interface: Arc<XdpInterface>, number: u32) -> Result<Self, IoError> {
-        let queue = Queue::open(&interface, number)?;
+        let mut opened = Queue::open(&interface, number);
+        for _ in 0..RELEASE_LOOKS {
+            match &opened {
+                Err(error) if error.kind() == IoErrorKind::InUse => {
+                    std::thread::sleep(RELEASE / RELEASE_LOOKS);
+                    opened = Queue::open(&interface, number);
+                }
+                _ => break,
+            }
+        }
+        let queue = opened?;
         let (rx, tx) = (RxCounts::default(), TxCounts::default());
         Ok(Self { interface, number, queue, rx, tx, dropped: 0 })
     }

@@ -229,7 +229,7 @@ mod tests {
     fn noise_does_not_move_it() {
         let mut gate = CostGate::default();
         let noisy = |path, batch: u32| {
-            let interruption = if batch % 97 == 0 { 100_000 } else { 0 };
+            let interruption = if batch.is_multiple_of(97) { 100_000 } else { 0 };
             let base = if path == LookupPath::Cached { 100 } else { 101 };
             base + u64::from(batch.wrapping_mul(0x9e37_79b9) >> 31) + interruption
         };

@@ -68,7 +68,7 @@ pub enum FrontedEngine {
     /// The engine alone.
     Plain(Box<dyn Classifier>),
     /// Behind a cache.
-    Cached(Box<CachedClassifier>, CacheReport),
+    Cached(Box<CachedClassifier>, Box<CacheReport>),
 }
 
 impl CacheArgs {
@@ -113,7 +113,7 @@ impl CacheArgs {
             partition: self.partition.to_string(),
             ..Default::default()
         };
-        FrontedEngine::Cached(Box::new(cached), report)
+        FrontedEngine::Cached(Box::new(cached), Box::new(report))
     }
 }
 
@@ -162,7 +162,7 @@ impl FrontedEngine {
             weights: stats.weights,
             samples: stats.samples,
             swaps: stats.swaps,
-            ..report.clone()
+            ..CacheReport::clone(report)
         })
     }
 }

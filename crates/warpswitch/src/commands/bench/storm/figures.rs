@@ -248,7 +248,7 @@ impl Lab<'_> {
             let batch = keys.as_batch().slice(part * FOLD_KEYS, (part + 1) * FOLD_KEYS);
             fold(&rules, &cache, batch)?;
             // The warm-up is left out.
-            if part * 10 >= parts && part % every == 0 {
+            if part * 10 >= parts && part.is_multiple_of(every) {
                 counts[cache.rules_compared(batch.key(part % FOLD_KEYS)).min(CACHE_SIZE)] += 1;
                 sampled += 1;
             }

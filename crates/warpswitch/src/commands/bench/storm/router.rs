@@ -189,11 +189,11 @@ fn send(
     let batches = (shared.bench.keys.len() / batch).max(1);
     let pace = shared.pace;
     let began = Instant::now();
-    let (mut sent, mut next, mut at) = (0, 0, 0);
+    let (mut sent, mut next, mut at) = (0, 0, 0usize);
     let mut idle = 0;
     loop {
         let now = began.elapsed();
-        if now >= time || at % 64 == 0 && watch() {
+        if now >= time || at.is_multiple_of(64) && watch() {
             return now;
         }
         if let Pace::Rate(rate) = pace
@@ -229,7 +229,7 @@ fn send(
 
 fn wait(idle: &mut u32) {
     *idle += 1;
-    if *idle % SPINS == 0 { thread::yield_now() } else { std::hint::spin_loop() }
+    if idle.is_multiple_of(SPINS) { thread::yield_now() } else { std::hint::spin_loop() }
 }
 
 /// A worker of any layout.
@@ -310,6 +310,10 @@ impl<'a> Worker<'a> {
         while let Err(refused) = self.port.push(self.shared.roles.full_workers(), misses) {
             if self.shared.pace != Pace::Flat {
                 self.shared.lost.fetch_add(refused.len() as u64, Ordering::Relaxed);
+                return;
+            }
+            // The receivers may have left.
+            if self.shared.stop.load(Ordering::Acquire) {
                 return;
             }
             misses = refused;

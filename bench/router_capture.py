@@ -5,9 +5,9 @@
                             [--out FILE.csv] [--label TEXT]
 
 The capture has 64-byte frames (60 without check sequence) from lan0 to one host of lan1. All are
-forwarded, printed by `IPPrint` to a file (--no-print: not), and written to a capture. Files are in the page cache.
-Rates are packets by seconds of processor time (user and system) and by seconds of the clock;
-ratios are to the first binary, by round. Forwarded packets must be the same bytes.
+forwarded, printed by `IPPrint` to a file (--no-print: not), and written to a capture. Files are
+in the page cache. Rates are packets by seconds of processor time (user and system) and by seconds
+of the clock; ratios are to the first binary, by round. Forwarded packets must be the same bytes.
 """
 
 import argparse

@@ -83,6 +83,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "[HOST:]PORT|PATH", value_parser = ControlAddress::parse)]
     control: Option<ControlAddress>,
 
+    /// Accept a new configuration by the handler 'hotconfig'; it is not offloaded
+    #[arg(long, requires = "control")]
+    allow_reconfigure: bool,
+
     /// Worker threads, each on its own core; docs/workers.md describes what they share
     #[arg(short = 'j', long, visible_alias = "threads", value_name = "N", default_value = "1",
           value_parser = clap::value_parser!(u32).range(1..=64))]
@@ -125,7 +129,8 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
         let open = address.listen(&environment)?;
         term::note(format!("'warpswitch top {open}' shows its activity"));
     }
-    let run = SystemHost::new(environment, clock, false, None).run(&mut router);
+    let factory = args.allow_reconfigure.then_some(factory);
+    let run = SystemHost::new(environment, clock, false, factory).run(&mut router);
     report(args, &mut router, &offloading, run.end, run.seconds)?;
     if let Err(errors) = run.finished {
         term::note(errors.to_coloured().trim_end());

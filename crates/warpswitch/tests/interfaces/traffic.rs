@@ -163,6 +163,39 @@ fn rfc2544_measures_our_router() {
 }
 
 #[test]
+fn changes_of_a_running_router_lose_no_frame() {
+    with(Namespace::new(), |_| {
+        let mut bench = command(&["bench", "reconf", "conf/live/ip-router.click", "--json"]);
+        bench.args(["--gateway", "198.18.0.1", "ADDR0=198.18.0.1/24", "ADDR1=198.19.0.1/24"]);
+        bench.args(["--rate", "500", "--trial", "2s", "--wait", "5s", "--check"]);
+        bench.args(["--change", "routes.add 203.0.113.0/24 198.19.0.2 2", "--changes", "100"]);
+        bench.args(["--undo", "routes.remove 203.0.113.0/24", "--swaps", "5"]);
+        let report = report(&bench.output().expect("it ends"));
+        let phase = |name: &str, writes: u64| {
+            let phases = report["phases"].as_array().expect("phases");
+            let phase = phases.iter().find(|phase| phase["name"] == name).expect("a phase");
+            assert_eq!((&phase["writes"], &phase["lost"]), (&writes.into(), &0.into()), "{report}");
+            assert!(phase["sent"].as_u64() > Some(900), "{report}");
+        };
+        phase("quiet", 0);
+        phase("changes", 100);
+        phase("swaps", 5);
+    });
+}
+
+#[test]
+fn a_refused_change_is_reported() {
+    with(Namespace::new(), |_| {
+        let mut bench = command(&["bench", "reconf", "conf/live/forwarder.click", "--trial", "1s"]);
+        bench.args(["--rate", "100", "--change", "none.add 1", "--undo", "none.remove 1"]);
+        let output = bench.output().expect("it ends");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert!(errors.contains("none.add: "), "{errors}");
+    });
+}
+
+#[test]
 fn a_configuration_that_ends_is_reported_with_its_errors() {
     with(Namespace::new(), |_| {
         let folder = tempfile::tempdir().expect("a folder");

@@ -4,6 +4,8 @@ mod check;
 mod classify;
 mod gpu;
 mod graph;
+mod local_device;
+mod reconf;
 mod rfc2544;
 mod routes;
 mod scan;
@@ -26,6 +28,7 @@ enum What {
     Classify(classify::BenchClassifyArgs),
     Gpu(gpu::BenchGpuArgs),
     Graph(graph::BenchGraphArgs),
+    Reconf(reconf::BenchReconfArgs),
     Rfc2544(rfc2544::BenchRfc2544Args),
     Routes(routes::BenchRoutesArgs),
     Scan(scan::BenchScanArgs),
@@ -42,6 +45,7 @@ impl BenchCommand {
             What::Classify(args) => classify::run(args),
             What::Gpu(args) => gpu::run(args),
             What::Graph(args) => graph::run(args),
+            What::Reconf(args) => reconf::run(args),
             What::Rfc2544(args) => rfc2544::run(args),
             What::Routes(args) => routes::run(args),
             What::Scan(args) => scan::run(args),

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use anyhow::bail;
 
-use super::device::Router;
 use super::report::{BurstReport, LatencyReport, LossReport, Report, SizeReport, ThroughputReport};
 use super::search::{Goal, Passed, search};
-use super::{BenchRfc2544Args, Test};
+use super::{BenchRfc2544Args, Router, Test};
 use crate::exit::bad_input;
 use crate::human::{rate, rounded};
 use crate::interrupt;

@@ -6,7 +6,6 @@
 //!                    └──► longest burst without loss, several times
 //! ```
 
-mod device;
 mod drawing;
 mod measure;
 mod report;
@@ -20,9 +19,9 @@ use anyhow::Context as _;
 use clap::{ArgGroup, Args, ValueEnum};
 use warpswitch_provenance::Provenance;
 
-use self::device::{LocalDevice, RX, Router, TX};
 use self::measure::Bench;
 use self::report::Report;
+use super::local_device::{LocalDevice, RX, Router, TX};
 use crate::args::parse_positive;
 use crate::devices::parse_time;
 use crate::exit::Outcome;

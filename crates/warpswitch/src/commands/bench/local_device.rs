@@ -51,7 +51,7 @@ impl LocalDevice {
     /// Missing privileges; a configuration that does not start.
     pub fn start(config: &Path, arguments: &[String]) -> anyhow::Result<Self> {
         let (tester, device) = links().map_err(|why| {
-            bad_input(format!("--run cannot create network namespaces: {why}; it requires root"))
+            bad_input(format!("cannot run {} in a network namespace: {why}", config.display()))
         })?;
         let router = device.inside(|| Router::start(config, arguments))?;
         Ok(Self { tester, router })
@@ -100,6 +100,11 @@ impl Router {
         let mut router = Self { child, output, control, _folder: folder };
         router.await_start()?;
         Ok(router)
+    }
+
+    /// The path of its control socket.
+    pub fn control(&self) -> &Path {
+        &self.control
     }
 
     /// Waits until the configuration runs.

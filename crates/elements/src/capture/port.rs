@@ -38,29 +38,34 @@ const QUEUES_MAX: u32 = 64;
 
 /// Reads the arguments `QUEUES` and `QUEUE`.
 pub(super) fn read_queue(args: &mut Args<'_>) -> PortQueue {
-    let mut queue = PortQueue::default();
-    args.read("QUEUES", &mut queue.count).read("QUEUE", &mut queue.number);
-    if !(1..=QUEUES_MAX).contains(&queue.count) {
+    let (mut count, mut number) = (1, None::<u32>);
+    args.read("QUEUES", &mut count).read("QUEUE", &mut number);
+    if !(1..=QUEUES_MAX).contains(&count) {
         args.error_at("QUEUES", &format!("expected 1 to {QUEUES_MAX}"));
         return PortQueue::default();
     }
-    if queue.number >= queue.count {
-        args.error_at("QUEUE", "expected a number less than QUEUES");
+    match number {
+        // The elements of the queues have numbers, see `queues_of`.
+        None if count > 1 => args.error_at("QUEUES", "expected decimal digits"),
+        Some(number) if number >= count => {
+            args.error_at("QUEUE", "expected a number less than QUEUES");
+        }
+        _ => {}
     }
-    queue
+    PortQueue { number: number.unwrap_or(0), count }
 }
 
 /// The configurations of the elements that replace a `FromDevice` with several `QUEUES`: one for
 /// each `QUEUE`.
 pub(super) fn queues_of(config: &str) -> Vec<String> {
     let args = split_args(config);
-    let value = |keyword: &str| {
-        let find = |arg: &String| {
-            arg.split_once(' ').filter(|(word, _)| *word == keyword)?.1.trim().parse().ok()
-        };
-        args.iter().find_map(find)
+    let value = |keyword: &str| -> Option<u32> {
+        args.iter().find_map(|arg| {
+            let (word, value) = arg.trim().split_once(char::is_whitespace)?;
+            if word == keyword { value.trim().parse().ok() } else { None }
+        })
     };
-    let count: Option<u32> = value("QUEUES").filter(|count| (2..=QUEUES_MAX).contains(count));
+    let count = value("QUEUES").filter(|count| (2..=QUEUES_MAX).contains(count));
     match (count, value("QUEUE")) {
         (Some(count), None) => (0..count).map(|n| format!("{config}, QUEUE {n}")).collect(),
         _ => Vec::new(),
@@ -103,6 +108,21 @@ impl LinkMonitor {
             Some(LinkState::Up) => "up",
             Some(LinkState::Down) => "down",
             Some(LinkState::Removed) => "removed",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_queues_are_several_elements() {
+        let both = ["eth0, QUEUES\t2, QUEUE 0", "eth0, QUEUES\t2, QUEUE 1"];
+        assert_eq!(queues_of("eth0, QUEUES\t2"), both);
+        assert_eq!(queues_of("eth0, QUEUES 64").len(), 64);
+        for one in ["eth0", "eth0, QUEUES 1", "eth0, QUEUES 65", "eth0, QUEUES x", both[1]] {
+            assert!(queues_of(one).is_empty(), "{one}");
         }
     }
 }

@@ -9,11 +9,11 @@
 //! engine a few hits pay, in front of a fast one nearly all keys must hit.
 //!
 //! # Invariants
-//! - C1: trials come at most once in [`INTERVAL_MIN`] keys. Each trial that changes nothing doubles
-//!   the interval, up to [`INTERVAL_MAX`] or to where trials cost a hundredth of the time, the
+//! - C1: trials come at most once in `INTERVAL_MIN` keys. Each trial that changes nothing doubles
+//!   the interval, up to `INTERVAL_MAX` or to where trials cost a hundredth of the time, the
 //!   larger of the two.
-//! - C2: if the path in use gets slower by [`SLOWER`], the next trial comes soon.
-//! - C3: the path changes only for a gain of [`GAIN_MIN`]: noise does not move it.
+//! - C2: if the path in use gets slower by `SLOWER`, the next trial comes soon.
+//! - C3: the path changes only for a gain of `GAIN_MIN`: noise does not move it.
 
 /// Keys between trials at first. The cache evolves within so many.
 const INTERVAL_MIN: u64 = 32 << 10;

@@ -88,7 +88,7 @@ impl FrameSet {
         Self { templates, next: 0, flows: spec.flows, next_flow: Some(0) }
     }
 
-    /// No frames yet; [`FrameSet::add`] appends some.
+    /// No frames yet; [`Loading::add`] appends some.
     pub fn empty() -> Loading {
         let set = Self { templates: Vec::new(), next: 0, flows: 0, next_flow: None };
         Loading { set, flows: HashMap::new(), bytes: 0 }

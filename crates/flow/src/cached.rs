@@ -206,27 +206,17 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use warpswitch_classify::{BuildOptions, build};
+    use warpswitch_rules::KeyBuf;
     use warpswitch_rules::schema::IPV4_5TUPLE;
-    use warpswitch_rules::{Action, Field, KeyBuf, Match, Rule, RulesetBuilder};
 
     use super::*;
+    use crate::storm::tests::rules_by_port;
 
     const PORTS: u32 = 5_000;
 
-    /// A rule for each destination port.
-    fn rules() -> Ruleset {
-        let mut builder = RulesetBuilder::new(&IPV4_5TUPLE);
-        for port in 0..PORTS {
-            let mut matching = Match::any(&IPV4_5TUPLE);
-            matching.set_exact(Field::L4Dst, port.into());
-            builder.push(Rule::new(matching, Action::Pass));
-        }
-        builder.build()
-    }
-
     /// A cached engine with a gate, and how much time each reading of its clock adds.
     fn gated() -> (CachedClassifier, Arc<AtomicU64>) {
-        let ruleset = rules();
+        let ruleset = rules_by_port(PORTS);
         let full = build(Engine::Turbo, &ruleset, &BuildOptions::default()).expect("no bound");
         let cached = CachedClassifier::new(full, &ruleset, &StormOptions::default()).with_gate();
         assert!(cached.wants_clock());
@@ -279,7 +269,7 @@ mod tests {
 
     #[test]
     fn without_a_clock_the_gate_is_open() {
-        let ruleset = rules();
+        let ruleset = rules_by_port(PORTS);
         let full = build(Engine::Turbo, &ruleset, &BuildOptions::default()).expect("no bound");
         let cached = CachedClassifier::new(full, &ruleset, &StormOptions::default()).with_gate();
         run(&cached, &AtomicU64::new(0), 10, (0, 0));

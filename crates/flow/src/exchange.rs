@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use warpswitch_packet::sync::{RingConsumer, RingProducer, ring};
 
-/// Counts what waits for each worker. The counts only guide decisions, so accesses are relaxed.
+/// Number of items queued for each worker. It only guides decisions, so accesses are relaxed.
 #[derive(Debug)]
 pub struct Backlog {
     waiting: Box<[Padded]>,

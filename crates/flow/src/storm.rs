@@ -407,7 +407,7 @@ impl StormCache {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use warpswitch_classify::{BuildOptions, Engine, build};
     use warpswitch_rules::schema::IPV4_5TUPLE;
     use warpswitch_rules::{Action, Field, KeyBuf, Match, Rule, RulesetBuilder};
@@ -416,10 +416,10 @@ mod tests {
 
     const PORTS: u32 = 60_000;
 
-    /// A rule for each port, so that no two keys of different ports share a box.
-    fn rules() -> Ruleset {
+    /// A rule for each destination port, so that no two keys of different ports share a box.
+    pub(crate) fn rules_by_port(ports: u32) -> Ruleset {
         let mut builder = RulesetBuilder::new(&IPV4_5TUPLE);
-        for port in 0..PORTS {
+        for port in 0..ports {
             let mut matching = Match::any(&IPV4_5TUPLE);
             matching.set_exact(Field::L4Dst, port.into());
             builder.push(Rule::new(matching, Action::Pass));
@@ -451,7 +451,7 @@ mod tests {
 
     #[test]
     fn traffic_without_hits_is_sampled_rarely_until_it_is_skewed_again() {
-        let ruleset = rules();
+        let ruleset = rules_by_port(PORTS);
         let full = build(Engine::Turbo, &ruleset, &BuildOptions::default()).expect("no bound");
         let cache = StormCache::new(&ruleset, &StormOptions::default());
         let skewed = |n: u32| n % 7;

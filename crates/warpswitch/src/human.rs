@@ -73,6 +73,15 @@ pub fn rate(per_second: f64) -> String {
     }
 }
 
+/// A rate in bits per second, in the unit that leaves few digits.
+pub fn bit_rate(per_second: f64) -> String {
+    match per_second {
+        r if r >= 1e9 => format!("{} Gbit/s", significant(r / 1e9)),
+        r if r >= 1e6 => format!("{} Mbit/s", significant(r / 1e6)),
+        r => format!("{} Kbit/s", significant(r / 1e3)),
+    }
+}
+
 /// A time in the unit that leaves few digits.
 pub fn time(time: Duration) -> String {
     match time.as_secs_f64() {

@@ -118,7 +118,7 @@ impl Drop for StopsAllOnPanic<'_> {
     }
 }
 
-/// Threads by role, and what they did.
+/// Number of threads by role, and their processing times.
 #[derive(Clone, Debug)]
 pub struct RolesResult {
     /// The partition at the end.

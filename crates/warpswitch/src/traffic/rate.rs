@@ -61,7 +61,7 @@ impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Packets(rate) => f.write_str(&human::rate(rate as f64)),
-            Self::Bits(rate) => write!(f, "{}bit/s", human::scaled(rate as f64)),
+            Self::Bits(rate) => f.write_str(&human::bit_rate(rate as f64)),
             Self::Max => f.write_str("max"),
         }
     }

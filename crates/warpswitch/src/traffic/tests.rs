@@ -19,7 +19,7 @@ use warpswitch_wire::ethernet::MacAddr;
 const RUN: u16 = 77;
 const MS: u64 = 1_000_000;
 
-/// What lies between sender and sink: the frames of one step in, the frames to forward out.
+/// A device between sender and sink: maps the frames received in a step to the frames forwarded.
 type Fault = fn(Vec<Vec<u8>>) -> Vec<Vec<u8>>;
 
 fn frames(flows: u32) -> FrameSet {

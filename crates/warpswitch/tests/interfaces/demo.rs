@@ -1,4 +1,4 @@
-//! `demo --live`: what it prints, and that it leaves nothing behind, however it ends.
+//! `demo --live`: its summary, and its cleanup after a normal end, signals and SIGKILL.
 
 use std::collections::BTreeSet;
 use std::fs;

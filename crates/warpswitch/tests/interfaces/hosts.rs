@@ -243,13 +243,22 @@ impl Network {
         }
     }
 
+    /// Removes link `number` and adds it again; waits each time until the router has noticed.
+    pub fn replace_link(&self, number: usize) {
+        self.remove_link(number);
+        self.router.await_handler(&format!("from{number}.link"), "removed");
+        self.restore_link(number);
+        self.router.await_handler(&format!("from{number}.link"), "up");
+        self.router.await_handler(&format!("to{number}.link"), "up");
+    }
+
     /// Removes link `number` of the router.
-    pub fn remove_link(&self, number: usize) {
+    fn remove_link(&self, number: usize) {
         self.router.namespace.ip(&format!("link del eth{number}\n")).expect("a link");
     }
 
     /// Adds link `number` again.
-    pub fn restore_link(&self, number: usize) {
+    fn restore_link(&self, number: usize) {
         add_link(&self.router.namespace, &self.hosts[number]).expect("a new link");
         self.hosts[number].set_up();
     }

@@ -1,4 +1,4 @@
-//! What passes each live configuration, and what it drops, between the kernels of two hosts.
+//! The traffic that each live configuration forwards and drops between the kernels of two hosts.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -67,7 +67,8 @@ fn ipv6_router_passes_flows() {
     });
 }
 
-/// Connections leave from the gateway's address; what comes without one is dropped and counted.
+/// Connections from inside have the gateway's address outside; unsolicited packets are dropped and
+/// counted.
 fn translate(network: &mut Network) {
     let [inside, outside] = &network.hosts;
     inside.ping("10.0.0.1").expect("a reply of the gateway");

@@ -66,15 +66,9 @@ impl LocalDevice {
 /// The namespaces of tester and device, linked.
 fn links() -> Result<(Namespace, Namespace), String> {
     let (tester, device) = (Namespace::new()?, Namespace::new()?);
-    for namespace in [&tester, &device] {
-        // So that the kernel sends no frames by itself; a kernel without IPv6 sends none.
-        _ = namespace.set("ipv6/conf/default/disable_ipv6", 1);
-    }
     for (number, end) in [TX, RX].into_iter().enumerate() {
-        device.ip(&format!(
-            "link add eth{number} type veth peer name {end} netns {}\nlink set eth{number} up\n",
-            tester.path()
-        ))?;
+        device.link(&format!("eth{number}"), &tester, end)?;
+        device.ip(&format!("link set eth{number} up\n"))?;
         tester.ip(&format!("link set {end} up\n"))?;
     }
     Ok((tester, device))

@@ -12,14 +12,9 @@ use crate::term::WARN;
 /// Elements that send to the hosts.
 const SENDERS: [&str; 2] = ["to0", "to1"];
 
-/// A rate in bits per second.
+/// The rate of `bytes` in `time`.
 pub fn bit_rate(bytes: u64, time: Duration) -> String {
-    let per_second = bytes as f64 * 8.0 / time.as_secs_f64().max(f64::MIN_POSITIVE);
-    match per_second {
-        r if r >= 1e9 => format!("{} Gbit/s", human::significant(r / 1e9)),
-        r if r >= 1e6 => format!("{} Mbit/s", human::significant(r / 1e6)),
-        r => format!("{} Kbit/s", human::significant(r / 1e3)),
-    }
+    human::bit_rate(bytes as f64 * 8.0 / time.as_secs_f64().max(f64::MIN_POSITIVE))
 }
 
 /// Renders the results of the traffic, and the drops of the router by reason.

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::args::parse_positive;
 use crate::devices::parse_time;
 use crate::exit::Outcome;
-use crate::human::{count, rounded, scaled, significant};
+use crate::human::{count, rounded, significant};
 use crate::output::{print, print_json};
 use crate::table::{Align, Table, title};
 use crate::term::{BAD, GOOD, Progress, paint};
@@ -22,8 +22,8 @@ use crate::{human, interrupt, term};
 const BAD_FLOWS_SHOWN: usize = 8;
 
 const LONG_ABOUT: &str = "\
-Send test traffic to a device under test and check what comes back: a switch or router between two \
-interfaces of this machine, or network namespaces.
+Send test traffic through a device under test, a switch or router between two interfaces of this \
+machine, and check the frames that arrive. The interfaces may be in network namespaces.
 
 The sender keeps an absolute schedule: frame N is due N/RATE seconds after the start, and a late \
 sender catches up. A rate in bits counts all bytes of the wire: frame, check sequence, and 20 \
@@ -252,8 +252,8 @@ impl Report {
             table.row([name.into(), count(number), aside]);
         };
         if args.tx.is_some() {
-            let bits = scaled(self.sent_wire_bps);
-            let rate = format!("{}, {bits}bit/s on the wire", human::rate(self.sent_pps));
+            let bits = human::bit_rate(self.sent_wire_bps);
+            let rate = format!("{}, {bits} on the wire", human::rate(self.sent_pps));
             row("sent", self.sent + self.sent_without_probe, rate);
         }
         if self.sent_without_probe > 0 {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::search::Limit;
-use crate::human::{rate, scaled, significant};
+use crate::human::{bit_rate, rate, significant};
 use crate::table::{Align, Table, title};
 use crate::traffic::Latency;
 
@@ -113,7 +113,7 @@ impl Report {
             cells.extend(match &size.throughput {
                 Some(found) => [
                     rate(found.pps),
-                    format!("{}bit/s", scaled(found.wire_bps)),
+                    bit_rate(found.wire_bps),
                     found.trials.to_string(),
                     limit_text(found.limited_by).to_owned(),
                 ],
@@ -275,7 +275,7 @@ pub mod tests {
     fn every_test_has_a_table_and_csv_rows() {
         let report = example();
         let text = anstream::adapter::strip_str(&report.render()).to_string();
-        for part in ["500 Kpps", "336Mbit/s", "Latency", "25.0 %", "Back-to-back", "1100"] {
+        for part in ["500 Kpps", "336 Mbit/s", "Latency", "25.0 %", "Back-to-back", "1100"] {
             assert!(text.contains(part), "{part}: {text}");
         }
         let csv = report.to_csv();

@@ -15,6 +15,7 @@ pub mod generate;
 pub mod key;
 pub mod linear;
 pub mod matching;
+pub mod openflow;
 pub mod rule;
 pub mod ruleset;
 pub mod schema;

@@ -227,7 +227,12 @@ impl Schema {
 impl FieldSpec {
     /// The largest value of the field: `bits` ones.
     pub const fn value_max(&self) -> u128 {
-        if self.bits == 128 { u128::MAX } else { (1 << self.bits) - 1 }
+        self.range().value_max()
+    }
+
+    /// The bits of the key that the field takes.
+    pub const fn range(&self) -> BitRange {
+        BitRange { offset: self.bit_offset, bits: self.bits }
     }
 
     /// Reads the field out of a key (or a mask).
@@ -235,6 +240,38 @@ impl FieldSpec {
     /// # Panics
     /// If `words` is shorter than the schema's keys: a caller bug, not an input.
     pub fn read(&self, words: &[u32]) -> u128 {
+        self.range().read(words)
+    }
+
+    /// Sets the bits of the field in `words` to `value`, whose bits past the field are ignored.
+    ///
+    /// # Panics
+    /// If `words` is shorter than the schema's keys: a caller bug, not an input.
+    pub fn write(&self, words: &mut [u32], value: u128) {
+        self.range().write(words, value);
+    }
+}
+
+/// Consecutive bits of a key, at most 128 of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BitRange {
+    /// Offset of the first (most significant) bit from the start of the key.
+    pub offset: usize,
+    /// How many.
+    pub bits: usize,
+}
+
+impl BitRange {
+    /// The largest value of these bits: all ones.
+    pub const fn value_max(self) -> u128 {
+        if self.bits == 128 { u128::MAX } else { (1 << self.bits) - 1 }
+    }
+
+    /// Reads the bits out of a key (or a mask).
+    ///
+    /// # Panics
+    /// If `words` ends before the bits do: a caller bug, not an input.
+    pub fn read(self, words: &[u32]) -> u128 {
         let mut value = 0u128;
         self.for_each_part(|word, shift, bits| {
             let part = (words[word] >> shift) & ones(bits);
@@ -243,11 +280,11 @@ impl FieldSpec {
         value
     }
 
-    /// Sets the bits of the field in `words` to `value`, whose bits past the field are ignored.
+    /// Sets the bits to `value`, whose bits past the range are ignored.
     ///
     /// # Panics
-    /// If `words` is shorter than the schema's keys: a caller bug, not an input.
-    pub fn write(&self, words: &mut [u32], value: u128) {
+    /// If `words` ends before the bits do: a caller bug, not an input.
+    pub fn write(self, words: &mut [u32], value: u128) {
         let mut left = self.bits;
         self.for_each_part(|word, shift, bits| {
             left -= bits;
@@ -256,10 +293,11 @@ impl FieldSpec {
         });
     }
 
-    /// Calls `part(word index, shift, bits)` for each word the field touches, first part first.
-    fn for_each_part(&self, mut part: impl FnMut(usize, usize, usize)) {
-        let mut offset = self.bit_offset;
-        let end = self.bit_offset + self.bits;
+    /// Calls `part(word index, shift, bits)` for each word that has some of the bits, first part
+    /// first.
+    fn for_each_part(self, mut part: impl FnMut(usize, usize, usize)) {
+        let mut offset = self.offset;
+        let end = self.offset + self.bits;
         while offset < end {
             let word = offset / 32;
             let bits = (end - offset).min(32 - offset % 32);

@@ -104,7 +104,7 @@ struct CardPlace {
 
 #[derive(Debug)]
 enum Place {
-    Card(CardPlace),
+    Card(Box<CardPlace>),
     Host(HostPool),
 }
 
@@ -156,7 +156,7 @@ impl Device {
         let (programs, split, patcher) = Default::default();
         let place = CardPlace { card, capability, cache, programs, split, patcher };
         place.probe()?;
-        Ok(Arc::new(Self::new(Place::Card(place), name)))
+        Ok(Arc::new(Self::new(Place::Card(Box::new(place)), name)))
     }
 
     /// A pool of threads as a device.

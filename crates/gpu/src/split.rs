@@ -5,9 +5,9 @@
 //!   block: 1024 threads = 32 warps        parts: 32      each warp searches a part of the rules
 //!   still blocks to spare                 groups: 1..8   blocks of a cluster divide the rules
 //! ```
-//! A kernel that divides keys alone needs some 100,000 of them to fill a card. `split.cuh` describes
-//! the kernels that divide rules, of `linear`, `tuple` and `bloom`; results are the same. This
-//! module decides which batches take them, and how they are laid over the card.
+//! A kernel that divides keys alone needs some 100,000 of them to fill a card. `split.cuh`
+//! describes kernels that divide rules, of `linear`, `tuple` and `bloom`; results are the same.
+//! This module decides which batches take them, and how they are laid over the card.
 //!
 //! # Settings
 //! GSwitch names B, blocks per multiprocessor, and m, shared memory for a class. Here a block of
@@ -33,6 +33,9 @@ const GROUPS_MAX: usize = 8;
 const RESERVED_BYTES: usize = 1024;
 /// Larger batches fill a card without dividing rules.
 const KEYS_MAX: usize = 64 << 10;
+/// Bytes of a block's queue of findings: its counters, and so many for each thread.
+const QUEUE_BYTES: usize = 16;
+const QUEUE_THREAD_BYTES: usize = 2 * 8;
 /// With fewer tables or rows than this there is nothing to divide.
 const UNITS_MIN: usize = 4;
 
@@ -169,11 +172,11 @@ impl Divisible {
             Algorithm::Linear => (abi::RULES, None, abi::row_words(shape.words, shape.compact), 32),
             Algorithm::Tuple => {
                 let window = Some((abi::SLOTS, abi::ENTRIES, 2));
-                (abi::TABLES, window, abi::padded(shape.words + 3), 8)
+                (abi::TABLES, window, abi::padded(shape.words + 4), 8)
             }
             Algorithm::Bloom => {
                 let window = Some((abi::FILTERS, abi::SLOTS, 1));
-                (abi::TABLES, window, abi::padded(shape.words + 3), 8)
+                (abi::TABLES, window, abi::padded(shape.words + 4), 8)
             }
             Algorithm::MaskHash | Algorithm::Turbo => return None,
         };
@@ -204,8 +207,8 @@ impl Divisible {
     ///   long as blocks are more than multiprocessors. So all of them work, and each loads its
     ///   tables once.
     /// - Its warps divide the rules: all warps that 64 keys leave free, but not more than units.
-    /// - If multiprocessors are left over, blocks divide the rules too, as long as each part keeps a
-    ///   round of units: merging over a cluster takes about as long as searching those.
+    /// - If multiprocessors are left over, blocks divide the rules too, as long as each part keeps
+    ///   a round of units: merging over a cluster takes about as long as searching those.
     pub fn choose(
         &self,
         numbers: &[u32; VIEW_NUMBERS],
@@ -240,10 +243,11 @@ impl Divisible {
         let groups = if card.has_clusters { split.groups } else { 1 };
         let keys_per_block = self.lanes_of_keys() * (threads / LANES / parts);
         let blocks_per_multiprocessor = self.threads_max / threads;
-        // Each block its share, without what keys take.
+        // Each block its share, without what keys and findings take.
         let share = card.shared_bytes / blocks_per_multiprocessor;
-        let keys_bytes = keys_per_block * (self.key_words + 1) * 4;
-        let room = share.saturating_sub(RESERVED_BYTES + keys_bytes);
+        let queue_bytes = if self.window.is_some() { threads * QUEUE_THREAD_BYTES } else { 0 };
+        let fixed_bytes = keys_per_block * (self.key_words + 1) * 4 + QUEUE_BYTES + queue_bytes;
+        let room = share.saturating_sub(RESERVED_BYTES + fixed_bytes);
         let units = self.units(numbers).div_ceil(groups).max(1);
         let unit_bytes = self.unit_words * 4;
         // With a window, units leave it half of the room at least.
@@ -257,7 +261,7 @@ impl Divisible {
         // A group's words are its share, some more if tables differ in size.
         let wanted = if groups == 1 { all } else { all / groups + all / (2 * groups) };
         let window_words = (wanted.next_multiple_of(4)).min(left / 16 * 4);
-        let shared_bytes = keys_bytes + staged * unit_bytes + window_words * 4;
+        let shared_bytes = fixed_bytes + staged * unit_bytes + window_words * 4;
         SplitShape {
             parts,
             groups,
@@ -381,6 +385,8 @@ mod tests {
             let header = text(name);
             assert!(header.contains(keys), "{name}");
             assert!(header.contains(&format!("#define WS_ROUND {round}\n")), "{name}");
+            let items = if round == 8 { QUEUE_THREAD_BYTES / 8 } else { 0 };
+            assert!(header.contains(&format!("#define WS_ITEMS_PER_THREAD {items}\n")), "{name}");
         }
         let threads = "#define WS_SPLIT_THREADS (WS_WORDS == 4 ? 1024 : 512)";
         assert!(text("warpswitch/split.cuh").contains(threads));

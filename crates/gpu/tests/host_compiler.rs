@@ -197,28 +197,29 @@ fn packed_keys_equal_the_reference() {
     }
 }
 
-/// What is kept in shared memory: units at a time, and words of the window.
-type Stage = (u32, u32);
+/// What is kept in shared memory: units at a time, words of the window, findings of the queue.
+type Stage = (u32, u32, u32);
 
-/// Divisions of rules: all units at a time and one by one, windows over nothing, a part and all.
+/// Divisions of rules: all units at a time and one by one, windows over nothing, a part and all,
+/// queues that are large and too small.
 const SPLITS: [(RuleSplit, Stage); 4] = [
-    (RuleSplit { parts: 2, groups: 1, threads: 64, window_bytes: None }, (4096, 1 << 20)),
-    (RuleSplit { parts: 2, groups: 3, threads: 128, window_bytes: None }, (7, 64)),
-    (RuleSplit { parts: 8, groups: 1, threads: 256, window_bytes: None }, (1, 0)),
-    (RuleSplit { parts: 4, groups: 8, threads: 256, window_bytes: None }, (4096, 1000)),
+    (RuleSplit { parts: 2, groups: 1, threads: 64, window_bytes: None }, (4096, 1 << 20, 4096)),
+    (RuleSplit { parts: 2, groups: 3, threads: 128, window_bytes: None }, (7, 64, 128)),
+    (RuleSplit { parts: 8, groups: 1, threads: 256, window_bytes: None }, (1, 0, 0)),
+    (RuleSplit { parts: 4, groups: 8, threads: 256, window_bytes: None }, (4096, 1000, 10)),
 ];
 
 /// The words that `split.cpp` reads.
 fn split_input(
     image: &Image,
-    (split, (staged, window)): (RuleSplit, Stage),
+    (split, (staged, window, queue)): (RuleSplit, Stage),
     keys_len: usize,
     keys: &[u32],
 ) -> Vec<u32> {
     let mut input = vec![image.words().len() as u32, keys_len as u32];
     input.extend(image.numbers());
     input.extend([split.parts as u32, split.groups as u32, staged, window]);
-    input.push(split.threads as u32 / 32);
+    input.extend([split.threads as u32 / 32, queue]);
     input.extend(image.words());
     input.extend(keys);
     input

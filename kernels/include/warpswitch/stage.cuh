@@ -17,6 +17,24 @@ struct ws_stage {
     ws_u32 first;   /* the number of the first unit */
 };
 
+/* The keys of a block, and what is known of them. */
+struct ws_block_keys {
+    ws_u32 *lowest; /* the best rank of each so far */
+    ws_u32 *words;  /* first words of all, second words of all, … */
+    ws_u32 span;    /* how many they are */
+};
+
+/* What was found that has to be looked at in the image: a word of unit and key, and the hash. */
+struct ws_queue {
+    ws_u32 *count; /* may be more than there is room for */
+    ws_u32 *items;
+    ws_u32 room;
+};
+
+/* A block has fewer keys. */
+#define WS_ITEM_KEY_BITS 10
+#define WS_ITEM_WORDS 2
+
 /* Reads and writes shared memory, on borders of 16 bytes, 16 bytes at a time. */
 template <int WORDS>
 WS_FN void ws_fetch(const ws_u32 *from, ws_u32 *to) {
@@ -51,6 +69,37 @@ WS_FN void ws_store(ws_u32 *to, const ws_u32 *from) {
         to[i] = from[i];
     }
 #endif
+}
+
+/* Adds to a word; gives what it was. */
+WS_FN ws_u32 ws_add(ws_u32 *at, ws_u32 more) {
+#ifdef __CUDACC__
+    return atomicAdd(at, more);
+#else
+    const ws_u32 before = *at;
+    *at += more;
+    return before;
+#endif
+}
+
+/* Puts a finding into the queue; whether there was room. */
+WS_FN bool ws_enqueue(const ws_queue &queue, ws_u32 unit, ws_u32 n, ws_u32 hash) {
+    const ws_u32 at = ws_add(queue.count, 1);
+    if (at >= queue.room) {
+        return false;
+    }
+    queue.items[WS_ITEM_WORDS * at] = unit << WS_ITEM_KEY_BITS | n;
+    queue.items[WS_ITEM_WORDS * at + 1] = hash;
+    return true;
+}
+
+WS_FN ws_key ws_key_of_block(const ws_block_keys &all, ws_u32 n) {
+    ws_key key;
+    WS_UNROLL
+    for (int i = 0; i < WS_WORDS; i++) {
+        key.w[i] = all.words[i * all.span + n];
+    }
+    return key;
 }
 
 /* Merges a rank into the best one so far of a key. */

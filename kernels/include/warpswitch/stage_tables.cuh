@@ -3,11 +3,17 @@
  *   image    descriptions ┐           slots: hash, entry        filters
  *            probes ──────┴─► units        └─► window (tuple)   └─► window (bloom)
  *
+ *   key ─ hash ─► window? ─► queue ─┤ barrier ├─► slot, entry of the image ─► rank
+ *
  * A unit is what a search reads of a table first: its mask, its bound, and where in the window its
- * hashes (tuple) or its filter (bloom) lie. Nearly every search ends there: only a key whose hash
- * the window has goes on to slots and entries of the image. The window is a copy of what lies side
- * by side in the image, so it needs no list of its own and an image that was patched is read like
- * any other: tables that changes moved out of the window are searched in the image.
+ * hashes (tuple) or its filter (bloom) lie. Nearly every search ends there. A key whose hash the
+ * window has is put into a queue, and looked at in the image when the block has searched a round of
+ * units: then all findings of the block wait for slots and entries at once, one a thread, whereas
+ * each on its own would hold up its warp for two loads of the second-level cache.
+ *
+ * The window is a copy of what lies side by side in the image, so it needs no list of its own and
+ * an image that was patched is read like any other: tables that changes moved out of the window are
+ * searched in the image.
  *
  * Hashes are whole ones, also bloom's: a part has too few tables to share terms (terms.cuh).
  */
@@ -19,6 +25,8 @@
 
 /* Keys of a thread: those share what is read of a unit. */
 #define WS_KEYS (WS_WORDS <= 10 ? 2 : 1)
+/* Room for findings; what has none is looked at at once. */
+#define WS_ITEMS_PER_THREAD 2
 /* Units of a part between two looks at what other parts have found. */
 #define WS_ROUND 8
 
@@ -26,9 +34,10 @@
 enum {
     WS_UNIT_BOUND = WS_WORDS,     /* no rank in the table is smaller */
     WS_UNIT_PLACE = WS_WORDS + 1, /* its first word in the window, or WS_NONE */
-    WS_UNIT_SIZE = WS_WORDS + 2   /* tuple: slots of a part; bloom: shift of the filter */
+    WS_UNIT_SLOTS = WS_WORDS + 2, /* its first slot, counted from WS_SLOTS */
+    WS_UNIT_SIZE = WS_WORDS + 3   /* slots of a part; bloom: << 5, and the shift of the filter */
 };
-#define WS_STAGED_WORDS WS_PADDED(WS_WORDS + 3)
+#define WS_STAGED_WORDS WS_PADDED(WS_WORDS + 4)
 
 /* What a thread keeps of an image. */
 typedef ws_hash_keys ws_context;
@@ -39,6 +48,11 @@ WS_FN ws_context ws_context_at(const ws_view &view) {
 
 WS_FN ws_u32 ws_units(const ws_view &view) {
     return view.p[WS_TABLES];
+}
+
+/* No rank in unit `unit`, nor in those behind it, is smaller. */
+WS_FN ws_u32 ws_least_rank(const ws_view &view, ws_u32 unit) {
+    return ws_bound(ws_desc_at(view, unit));
 }
 
 #if WS_FILTERED
@@ -55,13 +69,14 @@ WS_FN ws_u32 ws_place(const ws_view &view, ws_u32 table, const ws_probe &probe) 
     return start + (probe.w[WS_PROBE_FILTER] & 0xffff);
 }
 
+#define WS_SHIFT_BITS 5
 WS_FN ws_u32 ws_size(const ws_probe &probe) {
-    return probe.w[WS_PROBE_FILTER] >> 16;
+    return probe.w[WS_PROBE_SIZE] << WS_SHIFT_BITS | probe.w[WS_PROBE_FILTER] >> 16;
 }
 
 /* Words of the window that a table takes. */
 WS_FN ws_u32 ws_extent(ws_u32 size) {
-    return 1u << (32 - size);
+    return 1u << (32 - size % 32);
 }
 
 /* Words that a window over the whole image would have. */
@@ -74,10 +89,19 @@ WS_FN void ws_window_four(const ws_view &view, ws_u32 at, ws_u32 *four) {
     ws_load<4>(view.words + view.p[WS_FILTERS] + at, four);
 }
 
+/* A word moved down by the lowest five bits of `size`. */
+WS_FN ws_u32 ws_shift(ws_u32 word, ws_u32 size) {
+#ifdef __CUDACC__
+    return __funnelshift_r(word, 0, size);
+#else
+    return word >> size % 32;
+#endif
+}
+
 /* Whether a filter that begins at `words` lets a hash pass. */
 WS_FN bool ws_may_have(const ws_u32 *words, ws_u32 size, const ws_hash_keys &keys, ws_u32 hash) {
     (void)keys;
-    const ws_u32 word = words[hash >> size];
+    const ws_u32 word = words[ws_shift(hash, size)];
     return (ws_bit(word, hash) & ws_bit(word, hash >> 5) & ws_bit(word, hash >> 10) & 1) != 0;
 }
 #else
@@ -88,6 +112,7 @@ WS_FN ws_u32 ws_place(const ws_view &view, ws_u32 table, const ws_probe &probe) 
     return probe.w[WS_PROBE_SLOTS];
 }
 
+#define WS_SHIFT_BITS 0
 WS_FN ws_u32 ws_size(const ws_probe &probe) {
     return probe.w[WS_PROBE_SIZE];
 }
@@ -113,7 +138,7 @@ WS_FN void ws_window_four(const ws_view &view, ws_u32 at, ws_u32 *four) {
 }
 
 /* Whether one of the three slots of a hash has it, of a table whose hashes begin at `words`. A free
- * slot has hash 0, so this may say so of a key that is not there, but not the other way round. */
+ * slot has hash 0, so a missing hash 0 passes; a present one always does. */
 WS_FN bool ws_may_have(const ws_u32 *words, ws_u32 size, const ws_hash_keys &keys, ws_u32 hash) {
     bool has = false;
     WS_UNROLL
@@ -148,6 +173,7 @@ WS_FN void ws_fill(const ws_view &view, const ws_split &split, ws_stage &stage, 
         }
         unit[WS_UNIT_BOUND] = ws_bound(desc);
         unit[WS_UNIT_PLACE] = is_held ? place : WS_NONE;
+        unit[WS_UNIT_SLOTS] = probe.w[WS_PROBE_SLOTS];
         unit[WS_UNIT_SIZE] = size;
         ws_store<WS_STAGED_WORDS>(stage.units + n * WS_STAGED_WORDS, unit);
     }
@@ -171,37 +197,56 @@ WS_FN bool ws_may_have_outside(const ws_view &view, ws_u32 table, const ws_hash_
 #endif
 }
 
-/* The rank that a table has for a key, or WS_NONE. */
-WS_FN ws_u32 ws_rank_in(const ws_view &view, ws_u32 table, const ws_hash_keys &keys, ws_u32 hash,
-                        const ws_key &key) {
-    const ws_probe probe = ws_probe_at(view, table);
+/* Looks for a key of the block in slots and entries of a staged table, and merges what is found. */
+WS_FN void ws_look_at(const ws_view &view, const ws_hash_keys &keys, const ws_stage &stage,
+                      const ws_block_keys &all, ws_u32 n, ws_u32 own, ws_u32 hash) {
+    ws_u32 unit[WS_STAGED_WORDS];
+    ws_fetch<WS_STAGED_WORDS>(stage.units + n * WS_STAGED_WORDS, unit);
+    ws_probe probe = {};
+    probe.w[WS_PROBE_SLOTS] = unit[WS_UNIT_SLOTS];
+    probe.w[WS_PROBE_SIZE] = unit[WS_UNIT_SIZE] >> WS_SHIFT_BITS;
     const ws_found found = ws_first(view, probe, keys, hash);
-    if (!ws_has(found, hash)) {
-        return WS_NONE;
+    if (ws_has(found, hash)) {
+        ws_desc desc = {};
+        WS_UNROLL
+        for (int i = 0; i < WS_WORDS; i++) {
+            desc.w[i] = unit[i];
+        }
+        const ws_key key = ws_key_of_block(all, own);
+        const ws_u32 rank = ws_rank(view, desc, probe, found, hash, key);
+        if (rank != WS_NONE) {
+            ws_lower(all.lowest + own, rank);
+        }
     }
-    return ws_rank(view, ws_desc_at(view, table), probe, found, hash, key);
+}
+
+/* Looks at a finding of the queue. */
+WS_FN void ws_settle(const ws_view &view, const ws_context &context, const ws_stage &stage,
+                     const ws_block_keys &all, const ws_u32 *item) {
+    const ws_u32 n = item[0] >> WS_ITEM_KEY_BITS, own = item[0] % (1u << WS_ITEM_KEY_BITS);
+    ws_look_at(view, context, stage, all, n, own, item[1]);
 }
 
 /* Searches every `step`th of the units `from..end` of the stage for the keys of a thread, until no
- * rank can get better. Ranks that are better than `best` go there and to `lowest`, where keys are
- * `stride` words apart. */
+ * rank can get better: `own` is the first of them in the block, the others follow WS_LANES behind
+ * each other. What may be found goes into the queue. */
 template <int KEYS>
 WS_FN void ws_search_units(const ws_view &view, const ws_context &context, const ws_stage &stage,
-                           ws_u32 from, ws_u32 end, ws_u32 step, const ws_key *key, ws_u32 *best,
-                           ws_u32 *lowest, ws_u32 stride) {
+                           ws_u32 from, ws_u32 end, ws_u32 step, const ws_block_keys &all,
+                           ws_u32 own, const ws_key *key, ws_u32 *best, const ws_queue &queue) {
     for (ws_u32 n = from; n < end; n += step) {
         ws_u32 unit[WS_STAGED_WORDS];
         ws_fetch<WS_STAGED_WORDS>(stage.units + n * WS_STAGED_WORDS, unit);
-        bool open = false;
+        ws_u32 hash[KEYS];
+        bool may[KEYS], open = false;
         WS_UNROLL
         for (int j = 0; j < KEYS; j++) {
-            open |= unit[WS_UNIT_BOUND] < best[j];
+            may[j] = unit[WS_UNIT_BOUND] < best[j];
+            open |= may[j];
         }
         if (!open) {
             return;
         }
-        ws_u32 hash[KEYS];
-        bool may[KEYS];
         WS_UNROLL
         for (int j = 0; j < KEYS; j++) {
             hash[j] = ws_hash(context, key[j], unit);
@@ -210,23 +255,30 @@ WS_FN void ws_search_units(const ws_view &view, const ws_context &context, const
         if (place != WS_NONE) {
             WS_UNROLL
             for (int j = 0; j < KEYS; j++) {
-                may[j] = ws_may_have(stage.window + place, size, context, hash[j]);
+                may[j] &= ws_may_have(stage.window + place, size, context, hash[j]);
             }
         } else {
             WS_UNROLL
             for (int j = 0; j < KEYS; j++) {
-                may[j] = ws_may_have_outside(view, stage.first + n, context, hash[j]);
+                may[j] &= ws_may_have_outside(view, stage.first + n, context, hash[j]);
             }
         }
+        ws_u32 left = 0;
         WS_UNROLL
         for (int j = 0; j < KEYS; j++) {
-            if (may[j]) {
-                const ws_u32 rank = ws_rank_in(view, stage.first + n, context, hash[j], key[j]);
-                if (rank < best[j]) {
-                    best[j] = rank;
-                    ws_lower(lowest + j * stride, rank);
-                }
+            if (may[j] && !ws_enqueue(queue, n, own + j * WS_LANES, hash[j])) {
+                left |= 1u << j;
             }
+        }
+        while (left != 0) {
+            const ws_u32 which = ws_lowest(left);
+            ws_u32 its = hash[0];
+            WS_UNROLL
+            for (int j = 1; j < KEYS; j++) {
+                its = which == (ws_u32)j ? hash[j] : its;
+            }
+            left &= left - 1;
+            ws_look_at(view, context, stage, all, n, own + which * WS_LANES, its);
         }
     }
 }

@@ -12,6 +12,7 @@
 //! OUT/snap.sh       puts that beside what Snap says, which snap.csv has
 //! OUT/twins.sh      whether the configurations of OUT/conf/ leave the same whoever does the work
 //! OUT/provenance.sh what the rows of all these scripts name: commit, machine and date
+//! OUT/rule_parallel.sh  small batches: kernels that divide rules beside those that do not
 //! OUT/figures.sh    sweeps what GSwitch's figures vary; gswitch.csv has the paper's values
 //! ```
 
@@ -44,9 +45,10 @@ const SETS: [&str; 13] = [
 ];
 
 /// What lies in bench/gpu.
-const SCRIPTS: [&str; 10] = [
+const SCRIPTS: [&str; 11] = [
     "run.sh",
     "provenance.sh",
+    "rule_parallel.sh",
     "figures.sh",
     "gswitch.csv",
     "offload.sh",

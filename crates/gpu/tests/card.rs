@@ -9,6 +9,7 @@ mod support {
     pub mod route_cases;
     pub mod scan_cases;
     pub mod soak;
+    pub mod split_cases;
 }
 
 use std::process::ExitCode;
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Trial};
 use support::soak::{Soak, Soaked};
-use support::{header_cases, route_cases, scan_cases};
+use support::{header_cases, route_cases, scan_cases, split_cases};
 
 use warpswitch_classify::{BuildOptions, Classifier, ClassifyError, RuleChange, parts::RuleStore};
 use warpswitch_gpu::auto::{AutoEngine, AutoOptions};
@@ -91,7 +92,8 @@ fn main() -> ExitCode {
         };
         Trial::test(name, run).with_ignored_flag(missing.is_some())
     };
-    let trials = engine_tests().into_iter().chain(TESTS).map(trial).collect();
+    let trials =
+        engine_tests().into_iter().chain(split_cases::tests()).chain(TESTS).map(trial).collect();
     libtest_mimic::run(&args, trials).exit_code()
 }
 

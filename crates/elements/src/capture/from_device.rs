@@ -11,9 +11,9 @@
 //! # Configuration
 //! - `DEVNAME`: the name of an Ethernet interface; `tap:NAME`, a TAP device that the run creates;
 //!   `mem:NAME` and `mem:NAME:peer`, the two ends of a link in memory, which holds 4096 frames in
-//!   each direction; a capture file: `-` for standard input, or a name that contains a `/` or ends in `.pcap`,
-//!   `.pcapng`, `.gz`, `.cap` or `.dump`; or the generator `gen:[BYTES[:COUNT]]`, which emits
-//!   `COUNT` UDP frames of `BYTES` bytes, 42 to 9000; defaults: 64 bytes, no end
+//!   each direction; a capture file: `-` for standard input, or a name that contains a `/` or ends
+//!   in `.pcap`, `.pcapng`, `.gz`, `.cap` or `.dump`; or the generator `gen:[BYTES[:COUNT]]`, which
+//!   emits `COUNT` UDP frames of `BYTES` bytes, 42 to 9000; defaults: 64 bytes, no end
 //! - `PROMISC`: whether to receive frames for other hosts, default: false
 //! - `SNAPLEN`: maximum number of bytes emitted per packet, default: all
 //! - `FORCE_IP`: whether to emit only IP packets, with the network header set, default: false

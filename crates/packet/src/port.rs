@@ -86,7 +86,8 @@ impl Default for PortQueue {
 /// A port to open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortSpec {
-    /// Name of an interface, or `tap:NAME`, where the kernel chooses an empty name.
+    /// Name of an interface; `tap:NAME`, where the kernel chooses an empty name; `mem:NAME` or
+    /// `mem:NAME:peer`, an end of a link in memory.
     pub device: String,
     /// How to reach it.
     pub method: PortMethod,

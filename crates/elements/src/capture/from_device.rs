@@ -9,10 +9,11 @@
 //! Output 0, push: packets. Output 1, optional, push: non-IP packets, with `FORCE_IP`.
 //!
 //! # Configuration
-//! - `DEVNAME`: the name of an Ethernet interface; `tap:NAME`, a TAP device that the run creates; a
-//!   capture file: `-` for standard input, or a name that contains a `/` or ends in `.pcap`,
-//!   `.pcapng`, `.gz`, `.cap` or `.dump`; or the generator `gen:[BYTES[:COUNT]]`, which emits
-//!   `COUNT` UDP frames of `BYTES` bytes, 42 to 9000; defaults: 64 bytes, no end
+//! - `DEVNAME`: the name of an Ethernet interface; `tap:NAME`, a TAP device that the run creates;
+//!   `mem:NAME` and `mem:NAME:peer`, the two ends of a link in memory, which holds 4096 frames in
+//!   each direction; a capture file: `-` for standard input, or a name that contains a `/` or ends
+//!   in `.pcap`, `.pcapng`, `.gz`, `.cap` or `.dump`; or the generator `gen:[BYTES[:COUNT]]`, which
+//!   emits `COUNT` UDP frames of `BYTES` bytes, 42 to 9000; defaults: 64 bytes, no end
 //! - `PROMISC`: whether to receive frames for other hosts, default: false
 //! - `SNAPLEN`: maximum number of bytes emitted per packet, default: all
 //! - `FORCE_IP`: whether to emit only IP packets, with the network header set, default: false
@@ -39,6 +40,7 @@
 //! - `BPF_FILTER`: not supported on interfaces: use `IPFilter` or `Classifier`
 //! - `HEADROOM`, `ENCAP`, `CAPTURE`: accepted, ignored
 //!
+//! Links in memory connect parts of a configuration, without privileges and without the kernel.
 //! An interface needs `CAP_NET_RAW`, a TAP device `CAP_NET_ADMIN`, `SNIFFER false` also `CAP_BPF`
 //! and `CAP_NET_ADMIN`. Checksums and segmentation that a sender on the same machine leaves to the
 //! device are completed. When the interface goes down or disappears, the element reports it and
@@ -73,7 +75,7 @@ use warpswitch_graph::language::args::{Args, ArgsError, FromArg, NoNames, Raw};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Readiness,
 };
-use warpswitch_io::{CaptureReader, TAP_PREFIX};
+use warpswitch_io::CaptureReader;
 use warpswitch_packet::{Packet, PortMethod, PortSpec, RxCounts, RxPort};
 use warpswitch_wire::link::LinkType;
 
@@ -181,8 +183,8 @@ impl FromDevice {
             .read("PROTOCOL", &mut ether_type)
             .read("BPF_FILTER", &mut filter);
         let name = Name::parse(&self.name);
-        let has_queues = matches!(name, Ok(Name::Port(device)) if !device.starts_with(TAP_PREFIX));
-        if self.spec.queue.count > 1 && !has_queues {
+        let is_interface = name.as_ref().is_ok_and(|name| name.is_interface());
+        if self.spec.queue.count > 1 && !is_interface {
             args.error_at("QUEUES", "only interfaces of the kernel have several");
         }
         let Ok(Name::Port(device)) = name else { return };
@@ -194,7 +196,7 @@ impl FromDevice {
             args.error_at("BPF_FILTER", help);
         }
         let unsupported = match self.spec.method {
-            _ if device.starts_with(TAP_PREFIX) => "not supported on TAP devices",
+            _ if !is_interface => "not supported on TAP devices and links in memory",
             PortMethod::AfXdp => "not supported with METHOD AFXDP; use AFPACKET",
             _ => return,
         };

@@ -9,7 +9,8 @@
 //!
 //! # Configuration
 //! - `DEVNAME`: the name of an Ethernet interface; `tap:NAME`, a TAP device that the run creates;
-//!   or a capture file: `-` for standard output, or a name that contains a `/` or ends in `.pcap`,
+//!   `mem:NAME` or `mem:NAME:peer`, an end of a link in memory, as of `FromDevice`; or a capture
+//!   file: `-` for standard output, or a name that contains a `/` or ends in `.pcap`,
 //!   `.pcapng`, `.gz`, `.cap` or `.dump`
 //! - `BURST`: maximum number of packets per pull, at most 256. Default: 256 where the output does
 //!   not depend on it (docs/bursts.md), otherwise 1

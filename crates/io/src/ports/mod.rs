@@ -3,8 +3,8 @@
 //! ```text
 //! PortSpec ─► PortTable ─┬─► PacketRx, PacketTx   packet sockets (AF_PACKET)
 //!                        ├─► XdpPort              sockets of AF_XDP
-//!                        └─► TapPort              the other end of a TAP device
-//! MemoryPort::pair ────────► MemoryPort           two ends of a link, for tests
+//!                        ├─► TapPort              the other end of a TAP device
+//!                        └─► MemoryPort           one of two ends of a link in memory
 //! ```
 //! A packet socket sees frames as the kernel has them: checksums and segmentation may be left to
 //! the device. [`intake`] completes both, so packets are as on a wire.
@@ -25,12 +25,21 @@ use crate::error::{IoError, IoErrorKind};
 use crate::sys::interface;
 use af_packet::{PacketRx, PacketTx};
 use fanout::Fanout;
+use memory::MemoryLink;
 pub use memory::MemoryPort;
 use tap::{Tap, TapPort};
 use xdp::{Xdp, XdpInterface, XdpPort};
 
 /// The prefix of TAP devices among names of devices.
 pub const TAP_PREFIX: &str = "tap:";
+
+/// The prefix of links in memory among names of devices: `mem:NAME` is one end of a link,
+/// `mem:NAME:peer` the other.
+pub const MEMORY_PREFIX: &str = "mem:";
+/// The end of the name of the second end of a link in memory.
+pub const PEER_SUFFIX: &str = ":peer";
+/// Frames that a link in memory holds in each direction: as many as the ring of a packet socket.
+const MEMORY_FRAMES_MAX: usize = 4096;
 
 /// What [`PortSpec::is_exclusive`] does, for errors.
 const EXCLUDE: &str = "keep frames from the kernel";
@@ -40,6 +49,8 @@ const EXCLUDE: &str = "keep frames from the kernel";
 pub struct PortTable {
     /// By name and owner.
     taps: Shared<(String, String), Mutex<Tap>>,
+    /// By name.
+    links: Shared<String, MemoryLink>,
     /// By name of the interface.
     fanouts: Shared<String, Fanout>,
     /// By name.
@@ -74,6 +85,9 @@ impl PortTable {
     /// [`IoErrorKind::NoDevice`] with the known interfaces, [`IoErrorKind::NotPermitted`] with the
     /// missing capability, [`IoErrorKind::System`].
     pub fn open_rx(&mut self, spec: &PortSpec) -> Result<Box<dyn RxPort>, IoError> {
+        if let Some(port) = self.memory(spec)? {
+            return Ok(Box::new(port));
+        }
         match spec.device.strip_prefix(TAP_PREFIX) {
             Some(name) => Ok(Box::new(TapPort::new(self.tap(name, spec)?))),
             None if spec.method == PortMethod::AfXdp => Ok(Box::new(XdpPort::new(self.xdp(spec)?))),
@@ -86,11 +100,29 @@ impl PortTable {
     /// # Errors
     /// As [`PortTable::open_rx`].
     pub fn open_tx(&mut self, spec: &PortSpec) -> Result<Box<dyn TxPort>, IoError> {
+        if let Some(port) = self.memory(spec)? {
+            return Ok(Box::new(port));
+        }
         match spec.device.strip_prefix(TAP_PREFIX) {
             Some(name) => Ok(Box::new(TapPort::new(self.tap(name, spec)?))),
             None if spec.method == PortMethod::AfXdp => Ok(Box::new(XdpPort::new(self.xdp(spec)?))),
             None => Ok(Box::new(PacketTx::open(spec)?)),
         }
+    }
+
+    /// An end of a link in memory, if `spec` names one.
+    fn memory(&mut self, spec: &PortSpec) -> Result<Option<MemoryPort>, IoError> {
+        let Some(name) = spec.device.strip_prefix(MEMORY_PREFIX) else { return Ok(None) };
+        let (name, is_second) = match name.strip_suffix(PEER_SUFFIX) {
+            Some(name) => (name, true),
+            None => (name, false),
+        };
+        let make = || {
+            let link = MemoryLink::new(MEMORY_FRAMES_MAX);
+            link.map_err(|error| open_error(name, "make a link in memory", error))
+        };
+        let link = entry_or(&mut self.links, name.to_owned(), make)?;
+        Ok(Some(MemoryPort::new(link, is_second)))
     }
 
     /// The other queues of an interface that has several.

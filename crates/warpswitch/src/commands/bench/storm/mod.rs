@@ -4,7 +4,6 @@ mod defs;
 mod figures;
 mod report;
 mod router;
-mod svg;
 
 use std::path::PathBuf;
 use std::time::Duration;

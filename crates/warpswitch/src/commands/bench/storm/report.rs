@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::figures::{CacheSize, Choice, Compared, HitRatio, Moment, Throughput, WarmUp};
-use super::svg::{Axes, Series, chart};
+use crate::commands::bench::svg::{Axes, Series, chart};
 use crate::human::{self, significant};
 use crate::table::{Align, Table, title};
 

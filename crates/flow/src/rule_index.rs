@@ -175,12 +175,17 @@ impl RuleIndex {
         }));
     }
 
-    /// The rule that wins for all keys of a region of [`RuleIndex::point`].
-    pub fn winner(&self, region: &[Span]) -> RuleId {
+    /// The rule that wins for all keys of a region of [`RuleIndex::point`]. Writes the smallest box
+    /// around all keys of this rule to `reach`; of no rule, the box of all keys.
+    pub fn winner(&self, region: &[Span], reach: &mut Vec<Span>) -> RuleId {
         let mut best = Precedence::NONE;
+        reach.clear();
+        reach.extend(self.dims.iter().map(|dim| Span { lo: 0, hi: dim.ones() }));
         self.visit(region, &mut |precedence, sides| {
             if covers(sides, region) {
                 best = precedence;
+                reach.clear();
+                reach.extend(sides.iter().map(|side| side.span()));
             }
             best
         });

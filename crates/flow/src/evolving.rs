@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 use warpswitch_classify::hypercuts::Span;
 
 use crate::Answer;
-use crate::rule_index::RuleIndex;
+use crate::rule_index::{RuleIndex, Winner};
 
 /// Evolving rules that are tried for each sample: bounds the cost where nothing can merge.
 const EXPANSIONS_MAX: usize = 32;
@@ -100,8 +100,8 @@ pub struct EvolvingRules {
     /// Points of samples that left the window.
     spare: Vec<Vec<Span>>,
     expanded: Vec<Span>,
-    /// The box around the rule of the last sample.
-    reach: Vec<Span>,
+    /// The rule of the last sample.
+    winner: Winner,
 }
 
 impl EvolvingRules {
@@ -119,7 +119,7 @@ impl EvolvingRules {
             growth,
             spare: Vec::new(),
             expanded: Vec::new(),
-            reach: Vec::new(),
+            winner: Winner::default(),
         }
     }
 
@@ -148,7 +148,8 @@ impl EvolvingRules {
             rule.weight += 1;
             return (Evolution::Counted, Some(rule.serial));
         }
-        let answer = index.answer(index.winner(point, &mut self.reach));
+        index.find_winner(point, &mut self.winner);
+        let answer = index.answer(self.winner.id());
         if !index.accepts(point, answer) {
             return (Evolution::Rejected, None);
         }
@@ -160,7 +161,7 @@ impl EvolvingRules {
                 std::mem::swap(&mut rule.region, &mut self.expanded);
                 rule.weight += 1;
                 if self.growth == Growth::Ahead {
-                    grow(&mut rule.region, answer, index, &self.reach, &mut self.expanded);
+                    grow(&mut rule.region, index, &self.winner, &mut self.expanded);
                 }
                 return (Evolution::Expanded, Some(rule.serial));
             }
@@ -169,10 +170,17 @@ impl EvolvingRules {
         self.next_serial += 1;
         let mut region = point.to_vec();
         if self.growth == Growth::Ahead {
-            grow(&mut region, answer, index, &self.reach, &mut self.expanded);
+            grow(&mut region, index, &self.winner, &mut self.expanded);
         }
         self.rules.push(EvolvingRule { region, answer, weight: 1, serial });
         (Evolution::Started, Some(serial))
+    }
+
+    /// Forgets the oldest samples beyond so many.
+    pub fn trim(&mut self, len: usize) {
+        while self.window.len() > len {
+            self.forget_oldest();
+        }
     }
 
     fn forget_oldest(&mut self) {
@@ -247,19 +255,14 @@ impl EvolvingRules {
     }
 }
 
-/// Grows a box within `reach`; `grown` is scratch.
-fn grow(
-    region: &mut Vec<Span>,
-    answer: Answer,
-    index: &RuleIndex,
-    reach: &[Span],
-    grown: &mut Vec<Span>,
-) {
+/// Grows a box within the rule of `winner`; `grown` is scratch.
+fn grow(region: &mut Vec<Span>, index: &RuleIndex, winner: &Winner, grown: &mut Vec<Span>) {
+    let reach = winner.reach();
     let mut try_to = |region: &mut Vec<Span>, target: &dyn Fn(usize, Span) -> Span| {
         grown.clear();
         grown.extend(region.iter().enumerate().map(|(dim, span)| span.joined(target(dim, *span))));
         let is_larger = grown != region;
-        let is_accepted = is_larger && index.accepts(grown, answer);
+        let is_accepted = is_larger && index.accepts_within(grown, winner);
         if is_accepted {
             std::mem::swap(region, grown);
         }
@@ -269,7 +272,7 @@ fn grow(
         return;
     }
     let block = |bits: u32| move |dim: usize, span: Span| aligned(span, bits).clipped(reach[dim]);
-    BLOCK_BITS.into_iter().any(|bits| try_to(region, &block(bits)));
+    _ = BLOCK_BITS.into_iter().any(|bits| try_to(region, &block(bits)));
     for own in 0..reach.len() {
         try_to(region, &|dim, span| if dim == own { reach[dim] } else { span });
     }

@@ -1,6 +1,6 @@
 //! How often keys are sampled, and which batches bypass the cache for lack of hits.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::evolving::Evolution;
 use crate::readers::Reader;
@@ -28,6 +28,8 @@ pub(crate) struct Pace {
     keys_per_sample: usize,
     /// Keys between two samples now.
     interval: AtomicUsize,
+    /// Whether the last sample was one of a reader whose keys nearly all hit.
+    is_sparse: AtomicBool,
 }
 
 impl Pace {
@@ -36,7 +38,15 @@ impl Pace {
             is_adaptive: options.is_adaptive,
             keys_per_sample: options.keys_per_sample.max(1),
             interval: AtomicUsize::new(options.keys_per_sample.max(1)),
+            is_sparse: AtomicBool::new(false),
         }
+    }
+
+    /// Samples of the window now: where sampling is rarer, it has fewer, so that it always stands
+    /// for about the same traffic, and rules of former traffic leave it in time.
+    pub fn window_len(&self, len: usize) -> usize {
+        let is_sparse = self.is_sparse.load(Ordering::Relaxed);
+        if is_sparse { (len / HITTING_BACKOFF).max(1) } else { len }
     }
 
     /// Learns from a batch that did not bypass the cache.
@@ -79,6 +89,9 @@ impl Pace {
         let first = interval.saturating_sub(since + 1);
         let after = if first < keys { (keys - 1 - first) % interval } else { since + keys };
         reader.since.store(after, Ordering::Relaxed);
+        if first < keys && self.is_sparse.load(Ordering::Relaxed) != is_hitting {
+            self.is_sparse.store(is_hitting, Ordering::Relaxed);
+        }
         (first, interval)
     }
 }

@@ -114,6 +114,7 @@ impl StormStats {
 /// The cache of evolving rules. See the module.
 #[derive(Debug)]
 pub struct StormCache {
+    window_len: usize,
     cached_max: usize,
     samples_per_swap: usize,
     list: SharedList,
@@ -189,6 +190,7 @@ impl StormCache {
             key: vec![0; schema.words],
         };
         Self {
+            window_len: options.window_len,
             cached_max: options.cached_max,
             samples_per_swap: options.samples_per_swap,
             list: SharedList::new(options.copies, list),
@@ -304,6 +306,7 @@ impl StormCache {
         if !self.samples.0.take(key) {
             return false;
         }
+        evolving.trim(self.pace.window_len(self.window_len));
         let evolution = evolving.sample(key, index);
         self.pace.note_sample(evolution);
         updater.is_changed |= matches!(evolution, Evolution::Expanded | Evolution::Started);

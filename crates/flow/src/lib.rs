@@ -42,6 +42,7 @@ pub mod misses;
 pub mod model;
 mod pace;
 pub mod partition;
+mod readers;
 pub mod rule_index;
 pub mod storm;
 

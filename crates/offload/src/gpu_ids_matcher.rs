@@ -290,7 +290,7 @@ impl Element for GpuIdsMatcher {
         let mut target = None::<ElementRef>;
         args.read("FOR", &mut target);
         if let Some(ElementRef(target)) = target {
-            members::refuse_with_target(args);
+            members::refuse_with_target(args, &["ANNO", "CHK_ANNO"]);
             self.target = Some(target);
             self.number = members::read_number(args);
             return args.complete();

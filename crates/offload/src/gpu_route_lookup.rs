@@ -225,7 +225,7 @@ impl<L: RouteLookup<Address: ChainAddress>> Element for GpuRouteLookup<L> {
         let mut target = None::<ElementRef>;
         args.read("FOR", &mut target);
         if let Some(ElementRef(target)) = target {
-            members::refuse_with_target(args);
+            members::refuse_with_target(args, &["ANNO", "CHK_ANNO"]);
             self.target = Some(target);
             self.number = members::read_number(args);
             return args.complete();

@@ -2,7 +2,8 @@
 //!
 //! # Synopsis
 //! `GPUSDNClassifier(RULES FILE, [RULES_FORMAT FORMAT, MISS OUTPUT, TCP_FLAGS BOOL, ENGINE ENGINE,
-//! ANNO PLACE, CHK_ANNO PLACE=NUMBER])`, `GPUSDNClassifier(FOR ELEMENT [, ENGINE ENGINE])`
+//! ANNO PLACE, CHK_ANNO PLACE=NUMBER])`,
+//! `GPUSDNClassifier(FOR ELEMENT [, ENGINE ENGINE, CHK_ANNO PLACE=NUMBER])`
 //!
 //! # Ports
 //! One input, one output; push. Accepts wide batches of Ethernet frames, see `Batcher`.
@@ -14,7 +15,8 @@
 //! - `ANNO`: offset of the 4-byte annotation to write with the output number, or with 0xffffffff
 //!   for frames to drop; default: 40
 //! - `CHK_ANNO`: predicate; applies only to frames whose 4-byte annotation at `PLACE` is `NUMBER`,
-//!   which an earlier element of the chain writes
+//!   which an earlier element writes. With `FOR`, other frames keep the results that they carry, so
+//!   that what a `RuleCache` has answered never crosses the link
 //! - `FOR`: computes results for an `SDNClassifier` downstream of the chain, from its rules. The
 //!   element uses a result unless the frame was modified or the rules changed
 //! - `LOOKUP`: with `FOR`, the result slot of the packet (0 or 1) to write; default: the number of
@@ -190,17 +192,21 @@ impl DeviceElement for GpuSdnClassifier {
         let count = load.place(step, batch.len()).map_or(batch.len(), |place| place.1);
         let count = count as u64;
         let has_answers = self.unpack(load, step, batch.len());
-        let Load { keyless, results, frame_keys, paints, branch, .. } = load;
+        let Load { keyless, results, keeps_results, frame_keys, paints, branch, .. } = load;
         let answers = has_answers.then_some(&self.answers[..]);
         let keyless = keyless.iter().filter(|(of, _)| Some(*of) == slice).map(|&(_, idx)| idx);
         if self.target.is_some() {
             let Some(answers) = answers else { return };
             self.on_device += count;
             results.resize(batch.len(), [CachedResult::NONE; CACHED_RESULTS]);
+            self.meant.read(self.predicate, branch, batch);
+            *keeps_results |= self.predicate.is_some();
             let (version, slot, owner) = (step.version, self.slot, self.owner);
-            for ((results, &answer), key) in results.iter_mut().zip(answers).zip(frame_keys.iter())
-            {
-                if let Some(key) = *key {
+            let all = results.iter_mut().zip(answers).zip(frame_keys.iter()).enumerate();
+            for (at, ((results, &answer), key)) in all {
+                if let Some(key) = *key
+                    && self.meant.has(at)
+                {
                     results[slot] = CachedResult { version, key, answer, owner };
                 }
             }
@@ -239,7 +245,8 @@ impl Element for GpuSdnClassifier {
             Err(error) => args.error_at("ENGINE", &error.to_string()),
         }
         if let Some(ElementRef(target)) = target {
-            members::refuse_with_target(args);
+            members::refuse_with_target(args, &["ANNO"]);
+            self.predicate = Predicate::read(args);
             self.target = Some(target);
             self.number = members::read_number(args);
             return args.complete();

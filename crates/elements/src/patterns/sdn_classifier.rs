@@ -76,7 +76,7 @@ use warpswitch_rules::format::{
 use warpswitch_rules::{Action, KeyBatch, Rule, RuleId, RuleRef, Ruleset, RulesetBuilder, Schema};
 use warpswitch_wire::link::LinkType;
 
-use super::rule_cache::{CacheUse, RuleCache};
+use super::cache_argument::{CacheUse, EngineCache};
 use super::verdicts::{Verdict, Verdicts};
 use crate::cached::{CachedLookup, CachedResults};
 use crate::capture::{has_ethernet, reason};
@@ -119,7 +119,7 @@ const NO_ETHERNET: Lacking = Lacking {
 /// Rules, and room for a batch.
 struct Lookup {
     classifier: Arc<dyn Classifier>,
-    cache: RuleCache,
+    cache: EngineCache,
     extractor: Extractor,
     format: Option<RulesFormat>,
     /// The rules that there are, by number.
@@ -131,6 +131,9 @@ struct Lookup {
     keys: Vec<u32>,
     /// Frames of the batch that have no key.
     keyless: Vec<usize>,
+    /// Frames of the batch without a cached result, and their rules.
+    others: Vec<usize>,
+    winners: Vec<RuleId>,
     found: Vec<RuleId>,
     to: Vec<u32>,
 }
@@ -193,7 +196,7 @@ impl Lookup {
         }
         let options = BuildOptions { bytes_max: ENGINE_BYTES_MAX, ..BuildOptions::default() };
         let built = build(engine, ruleset, &options).map_err(|error| vec![error.to_string()])?;
-        let (classifier, cache) = RuleCache::front(cache_use, built, ruleset);
+        let (classifier, cache) = EngineCache::front(cache_use, built, ruleset);
         let words = BATCH_LEN_MAX * ruleset.schema().words;
         Ok(Self {
             classifier,
@@ -206,6 +209,8 @@ impl Lookup {
             paints,
             keys: Vec::with_capacity(words),
             keyless: Vec::with_capacity(BATCH_LEN_MAX),
+            others: Vec::new(),
+            winners: Vec::new(),
             found: Vec::with_capacity(BATCH_LEN_MAX),
             to: Vec::with_capacity(BATCH_LEN_MAX),
         })
@@ -224,6 +229,8 @@ impl Lookup {
             paints: self.paints.clone(),
             keys: Vec::new(),
             keyless: Vec::new(),
+            others: Vec::new(),
+            winners: Vec::new(),
             found: Vec::new(),
             to: Vec::new(),
             ..*self
@@ -241,7 +248,9 @@ impl Lookup {
         miss: Option<u32>,
         results: &mut CachedResults<RuleChange>,
     ) {
-        if !self.find_cached(batch, results) {
+        if results.takes_parts() && batch.lent_frames().is_none() {
+            self.find_others(batch, results);
+        } else if !self.find_cached(batch, results) {
             let began = results.begin_timing();
             self.find(batch, None);
             results.end_timing(began, batch.len());
@@ -294,6 +303,46 @@ impl Lookup {
             self.note_keyless(batch.len());
         }
         is_found
+    }
+
+    /// Finds the rules of frames without a valid cached result, and takes the results of others.
+    fn find_others(&mut self, batch: &Batch, results: &mut CachedResults<RuleChange>) {
+        let schema = self.schema();
+        self.keys.resize(self.keys.len().max(batch.len() * schema.words), 0);
+        self.found.resize(self.found.len().max(batch.len()), RuleId::NONE);
+        self.others.clear();
+        for (idx, packet) in batch.iter().enumerate() {
+            match results.result_of(packet) {
+                Some((packet, result)) if frame_key(packet) == Some(result.key) => {
+                    self.found[idx] = RuleId(result.answer);
+                }
+                other => {
+                    results.give_back(0, usize::from(other.is_some()));
+                    self.others.push(idx);
+                }
+            }
+        }
+        let began = results.begin_timing();
+        let (packets, others) = (batch.as_slice(), &self.others);
+        let frame = |&idx: &usize| {
+            let packet: &Packet = &packets[idx];
+            (packet.data(), u32::from(packet.anno_u8(annotation::PAINT)))
+        };
+        let keys = &mut self.keys[..others.len() * schema.words];
+        self.winners.clear();
+        self.winners.resize(others.len(), RuleId::NONE);
+        self.keyless.clear();
+        let keyless = &mut self.keyless;
+        self.extractor.extract_each(others.iter().map(frame), keys, |at| keyless.push(at));
+        self.classifier.classify(KeyBatch::new(schema, keys), &mut self.winners);
+        for &at in &self.keyless {
+            self.winners[at] = RuleId(KEYLESS);
+        }
+        for (&idx, winner) in self.others.iter().zip(&self.winners) {
+            self.found[idx] = *winner;
+        }
+        results.end_timing(began, self.others.len());
+        self.note_keyless(batch.len());
     }
 
     /// Writes down which of the first `count` frames have no key.
@@ -537,7 +586,7 @@ impl Element for SdnClassifier {
 
     fn handlers(&self) -> &'static [HandlerSpec] {
         const {
-            let [hit_ratio, cached_rules, swaps, is_on] = RuleCache::HANDLERS;
+            let [hit_ratio, cached_rules, swaps, is_on] = EngineCache::HANDLERS;
             &[
                 HandlerSpec::read("rules"),
                 HandlerSpec::read("hits"),
@@ -637,16 +686,16 @@ impl Element for SdnClassifier {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::path::PathBuf;
 
     use warpswitch_graph::simulate::{SimulatedHost, router, run};
 
     /// A file that goes when it is no longer used.
-    struct File(PathBuf);
+    pub(crate) struct File(pub(crate) PathBuf);
 
     impl File {
-        fn new(name: &str, text: &str) -> Self {
+        pub(crate) fn new(name: &str, text: &str) -> Self {
             let path = std::env::temp_dir()
                 .join(format!("warpswitch-sdn-{}-{name}.rules", std::process::id()));
             std::fs::write(&path, text).expect("it can be written");
@@ -661,7 +710,7 @@ mod tests {
     }
 
     /// A source of `count` TCP packets to port `port` of 10.0.0.2.
-    fn source(port: u16, count: u32) -> String {
+    pub(crate) fn source(port: u16, count: u32) -> String {
         let port: String = port.to_be_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
         format!(
             "InfiniteSource(DATA \\<020000000002 020000000001 0800
@@ -670,7 +719,7 @@ mod tests {
         )
     }
 
-    const FLOWS: &str = "priority=9,tcp,tp_dst=80 actions=output:1\n\
+    pub(crate) const FLOWS: &str = "priority=9,tcp,tp_dst=80 actions=output:1\n\
         priority=8,tcp,tp_dst=81 actions=drop\n\
         priority=7,ip,nw_dst=10.0.0.3 actions=NORMAL\n\
         priority=6,tcp,tp_dst=82 actions=load:0x105->NXM_NX_PKT_MARK[],NORMAL\n";

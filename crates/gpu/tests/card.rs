@@ -643,11 +643,10 @@ fn texts_are_searched_where_they_lie() {
         let mut chain = card.chain(room).unwrap();
         let mut scratch = TextFindings::default();
         for batch in [1, 3, 40, 400] {
-            let mut got: [_; 2] = std::array::from_fn(|_| vec![None; places.len()]);
+            let mut got: [_; 2] = std::array::from_fn(|_| vec![Some(Vec::new()); places.len()]);
             for first in (0..places.len()).step_by(batch) {
-                let mut texts = Texts::new(800, 120);
+                let mut texts = Texts::new(800, 120, 1);
                 let (words, mut at) = (chain.words_mut(), room.words);
-                texts.begin_group();
                 for (idx, place) in places.iter().enumerate().skip(first).take(batch) {
                     let text = &frames.0[place.clone()];
                     let mut place = memory.place(text).expect("it lies there");
@@ -655,7 +654,7 @@ fn texts_are_searched_where_they_lie() {
                         place = put_text(words, at, text);
                         at += text_words(text.len());
                     }
-                    assert!(texts.push(idx as u32, place, text.len(), words), "there is room");
+                    assert!(texts.push(0, idx as u32, place, text.len()), "there is room");
                 }
                 let sent = texts.end(words);
                 chain.begin(sent);

@@ -88,7 +88,7 @@ impl<L: RouteLookup<Address: ChainAddress>> GpuRouteLookup<L> {
         let Some(chain) = load.chain.as_ref().filter(|_| !step.answers.is_empty()) else {
             return false;
         };
-        self.found.clear();
+        // All are overwritten.
         self.found.resize(column.len(count), NextHop::NONE);
         RouteImage::<L::Address>::unpack(&chain.answers()[step.answers.clone()], &mut self.found);
         column.scatter(count, NextHop::NONE, &mut self.found);

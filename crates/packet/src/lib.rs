@@ -22,7 +22,7 @@ mod view;
 
 pub use batch::{BATCH_LEN_MAX, Batch};
 pub use cached::{CACHED_RESULTS, CachedResult};
-pub use columns::Column;
+pub use columns::{Column, header_word};
 pub use lend::{Frames, Lender, LentFrames, Numbered, Span};
 pub use packet::{Header, Packet, PacketType, annotation};
 pub use pool::{Depot, Pool};

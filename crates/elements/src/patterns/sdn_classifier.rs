@@ -474,23 +474,26 @@ impl SdnClassifier {
     }
 
     /// The outputs of the packets that `meant` selects, or of all; numbers beyond the last output
-    /// drop. `answers` are rule ids, if already known, `keyless` the places of packets without a
-    /// key, and `paints` in-ports that differ from the packets' paint annotations.
+    /// drop. `answers` are rule ids by packet, if already known, and other numbers afterwards.
+    /// `keyless` are the places of packets without a key, and `paints` in-ports that differ from
+    /// the packets' paint annotations.
     pub fn outputs(
         &mut self,
         batch: &mut Batch,
-        answers: Option<&[u32]>,
+        answers: Option<&mut Vec<RuleId>>,
         paints: Option<&[u8]>,
         keyless: impl Iterator<Item = usize>,
         meant: Option<&[bool]>,
-    ) -> &[u32] {
-        let Some(lookup) = &mut self.lookup else { return &[] };
+    ) -> &mut [u32] {
+        let Some(lookup) = &mut self.lookup else { return &mut [] };
         match answers {
             Some(answers) => {
-                lookup.found.clear();
-                lookup.found.extend(answers.iter().map(|&id| RuleId(id)));
-                keyless.for_each(|idx| lookup.found[idx] = RuleId(KEYLESS));
-                lookup.note_keyless(batch.len());
+                std::mem::swap(&mut lookup.found, answers);
+                lookup.keyless.clear();
+                lookup.keyless.extend(keyless);
+                for &idx in &lookup.keyless {
+                    lookup.found[idx] = RuleId::NONE;
+                }
             }
             None => lookup.find(batch, paints),
         }
@@ -505,7 +508,7 @@ impl SdnClassifier {
                 lookup.end_judging(batch, self.miss, |at| meant[at]);
             }
         }
-        &lookup.to
+        &mut lookup.to
     }
 }
 

@@ -14,7 +14,7 @@
  * before the launch, and nothing merged behind it.
  *
  * Order: units are in order of rank or bound, so a part stops at the first one that cannot have a
- * better rank than those known so far. Every WS_ROUND units it looks at what other parts have found.
+ * better rank than those known so far. Every WS_ROUND units it reads what other parts have found.
  *
  * Grid: `groups` blocks a cluster, one cluster for each `WS_KEYS * 32 * (warps / parts)` keys,
  * grid-stride. Parts are not fewer than WS_KEYS, so that each thread has one key at most to load
@@ -80,8 +80,8 @@ WS_FN void ws_refresh(const ws_block_keys &all, ws_u32 own, ws_u32 *best) {
 }
 
 /* Searches what is on the stage, round by round; all threads of the block take part, and all have
- * passed a barrier behind it if there was a round. `turn` says
- * which of two counters the queue has at the moment: the other one is set back meanwhile. */
+ * passed a barrier behind it if there was a round. `turn` is the one of two counters that the queue
+ * has at the moment: the other one is set back meanwhile. */
 static __device__ __forceinline__ void ws_search_stage(const ws_view &view, const ws_split &split,
                                                        const ws_context &context,
                                                        const ws_stage &stage, ws_u32 len,
@@ -191,7 +191,8 @@ extern "C" __global__ void __launch_bounds__(WS_SPLIT_THREADS, 1)
             from += split.staged;
         } while (from < end);
         if (split.groups > 1) {
-            /* The first block has initialised its ranks. */
+            /* The first block has initialised its ranks. It may still search: then it finds ranks
+             * of other groups there as it does those of other parts. */
             ws_cluster_wait();
             if (group != 0 && loads && all.lowest[threadIdx.x] != WS_NONE) {
                 ws_lower_first(all.lowest + threadIdx.x, all.lowest[threadIdx.x]);

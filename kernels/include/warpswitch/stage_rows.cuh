@@ -11,7 +11,7 @@
 /* Keys of a thread: those share what is read of a row. */
 #define WS_KEYS (WS_WORDS <= 10 ? 2 : 1)
 #define WS_STAGED_WORDS WS_ROW_WORDS
-/* A row says all: nothing is left to be looked at in the image. */
+/* A row is a whole rule: nothing is left to be looked at in the image. */
 #define WS_ITEMS_PER_THREAD 0
 /* Units of a part between two looks at what other parts have found. */
 #define WS_ROUND 32

@@ -62,8 +62,8 @@ impl Reader {
 #[derive(Debug, Default)]
 pub(crate) struct Readers([Padded<Reader>; READERS]);
 
-/// The number of the calling thread, from 0 on; threads that run at a time hardly share one modulo a
-/// small number.
+/// The number of the calling thread, from 0 on; threads that run at a time hardly share one modulo
+/// a small number.
 pub(crate) fn thread_number() -> usize {
     thread_local! {
         static NUMBER: usize = {

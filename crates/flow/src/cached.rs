@@ -20,12 +20,12 @@ use crate::storm::{StormCache, StormOptions, StormStats};
 /// Time since some fixed moment.
 pub type Clock = Arc<dyn Fn() -> Duration + Send + Sync>;
 
-/// One batch in so many is timed, and all of a trial: reading the clock and passing the gate costs a
-/// tenth of a batch of a fast engine.
+/// One batch in so many is timed, and all of a trial: reading the clock and passing the gate costs
+/// a tenth of a batch of a fast engine.
 const TIMED_EVERY: usize = 8;
 
-/// A timed batch on the plain path is sampled as if it had so many times fewer keys, others are not:
-/// a sample of 65,536 keys is enough to find that traffic has become skewed, and costs nothing.
+/// A timed batch on the plain path is sampled as if it had so many times fewer keys, others are
+/// not: a sample of 65,536 keys is enough to find that traffic has become skewed.
 const PLAIN_SAMPLING: usize = 32;
 
 /// A classifier behind a [`StormCache`]. See the module.
@@ -33,8 +33,8 @@ pub struct CachedClassifier {
     full: Box<dyn Classifier>,
     cache: StormCache,
     gate: Option<Mutex<CostGate>>,
-    /// Whether batches take the plain path by the gate. Read without it, so that workers do not wait
-    /// for each other; it hands nothing over.
+    /// Whether batches take the plain path by the gate. Read without it, so that workers do not
+    /// wait for each other; it hands nothing over.
     is_plain: AtomicBool,
     /// Read if there is a gate.
     clock: OnceLock<Clock>,

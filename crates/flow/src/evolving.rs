@@ -369,8 +369,8 @@ mod tests {
     fn boxes_grow_ahead_within_their_rule() {
         let index = RuleIndex::new(&paper_rules(), Merge::ByRule, TreeOptions::default());
         let mut evolving = EvolvingRules::new(8, Growth::Ahead);
-        // All of R0 at once; of R1 a block to the right of R0, and from there up and down; of R3 all
-        // below the others.
+        // All of R0 at once; of R1 a block to the right of R0, and from there up and down; of R3
+        // all below the others.
         let points = [(5, 5), (12, 5), (9, 4), (2, 0)];
         let expected = [Evolution::Started, Evolution::Started, Evolution::Counted];
         assert_eq!(sample(&mut evolving, &index, &points)[..3], expected);

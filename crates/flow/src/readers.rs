@@ -62,18 +62,22 @@ impl Reader {
 #[derive(Debug, Default)]
 pub(crate) struct Readers([Padded<Reader>; READERS]);
 
-thread_local! {
-    /// The number of this thread.
-    static NUMBER: usize = {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        NEXT.fetch_add(1, Ordering::Relaxed)
-    };
+/// The number of the calling thread, from 0 on; threads that run at a time hardly share one modulo
+/// a small number.
+pub(crate) fn thread_number() -> usize {
+    thread_local! {
+        static NUMBER: usize = {
+            static NEXT: AtomicUsize = AtomicUsize::new(0);
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        };
+    }
+    NUMBER.with(|number| *number)
 }
 
 impl Readers {
     /// That of the calling thread.
     pub(crate) fn own(&self) -> &Reader {
-        &self.0[NUMBER.with(|number| number % READERS)].0
+        &self.0[thread_number() % READERS].0
     }
 
     /// Hits and misses of all threads.

@@ -209,8 +209,8 @@ impl RuleIndex {
         }));
     }
 
-    /// Writes the rule that wins for all keys of a region of [`RuleIndex::point`] to `winner`, whose
-    /// memory is reused.
+    /// Writes the rule that wins for all keys of a region of [`RuleIndex::point`] to `winner`,
+    /// whose memory is reused.
     pub fn find_winner(&self, region: &[Span], winner: &mut Winner) {
         let Winner { precedence: best, sides: best_sides, reach } = winner;
         *best = Precedence::NONE;

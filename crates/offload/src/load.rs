@@ -236,7 +236,7 @@ impl Load {
         if is_on_device { (count as u64, 0) } else { (0, count as u64) }
     }
 
-    /// Adds the results that packets carry where the chain has none, if an element left packets out.
+    /// Adds the results that packets carry where the chain has none, if an element left some out.
     pub(crate) fn keep_results(&mut self, batch: &Batch) {
         if !std::mem::take(&mut self.keeps_results) {
             return;

@@ -27,7 +27,10 @@ read -ra more <<< "${OPTIONS:-}"
 date=$(date -u +%F)
 for file in "$work/record"/*; do
 	name=$(basename "$file")
-	cp "$file" "$out/$date-switch${name#switch}"
+	case $name in
+		switch.*) cp "$file" "$out/$date-$name" ;;
+		*) cp "$file" "$out/$date-switch-$name" ;;
+	esac
 done
 echo "figures in $out/$date-switch.csv"
 awk -F, -v goal="${GOAL_MPPS:-0}" '

@@ -107,20 +107,38 @@ impl Setup {
         for path in 0..self.paths {
             self.write_path(&mut text, path, rules);
         }
-        text
+        text + &self.placement()
+    }
+
+    /// Keeps each path on one worker, as a queue of each port belongs to it. Without it the ports
+    /// would be spread over all workers, and most frames handed over to another.
+    fn placement(&self) -> String {
+        let mut places = Vec::new();
+        for path in 0..self.paths {
+            let worker = path % self.workers;
+            places.push(format!("in{path} {worker}"));
+            let ports = if self.has_io { self.ports() } else { 0 };
+            places.extend((0..ports).map(|port| format!("to{path}p{port} {worker}")));
+        }
+        format!("StaticThreadSched({});\n", places.join(", "))
+    }
+
+    /// Ports that frames of a path leave by.
+    fn ports(&self) -> usize {
+        if self.lookup == Lookup::Forward { 1 } else { PORTS }
     }
 
     fn write_path(&self, text: &mut String, path: usize, rules: &Path) {
         let rules = rules.display();
-        _ = write!(text, "FromDevice(mem:rx{path}, BURST 256) -> ");
-        let (from, ports) = match self.lookup {
+        _ = write!(text, "in{path} :: FromDevice(mem:rx{path}, BURST 256) -> ");
+        let from = match self.lookup {
             Lookup::Forward => {
                 _ = write!(text, "out{path} :: Null; ");
-                ("out", 1)
+                "out"
             }
             Lookup::Cores | Lookup::Auto => {
                 _ = write!(text, "sdn{path} :: SDNClassifier({rules}); ");
-                ("sdn", PORTS)
+                "sdn"
             }
             Lookup::Device(_) => {
                 _ = write!(
@@ -131,14 +149,15 @@ impl Setup {
                     self.batcher(),
                     self.lookup.name()
                 );
-                ("out", PORTS)
+                "out"
             }
         };
-        for port in 0..ports {
+        for port in 0..self.ports() {
             _ = match self.has_io {
                 true => writeln!(
                     text,
-                    "{from}{path}[{port}] -> Queue(16384) -> ToDevice(mem:tx{path}p{port});"
+                    "{from}{path}[{port}] -> Queue(16384) \
+                     -> to{path}p{port} :: ToDevice(mem:tx{path}p{port});"
                 ),
                 false => writeln!(text, "{from}{path}[{port}] -> Discard;"),
             };

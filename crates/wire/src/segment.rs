@@ -102,7 +102,7 @@ impl Layout {
 }
 
 /// A checksum of zero stands for none in UDP; the other zero is valid everywhere.
-fn nonzero(sum: u16) -> u16 {
+pub fn nonzero(sum: u16) -> u16 {
     if sum == 0 { 0xffff } else { sum }
 }
 
@@ -120,6 +120,11 @@ impl Segments<'_> {
     /// How many there are, at least one.
     pub fn count(&self) -> usize {
         self.payload.len().div_ceil(self.segment_bytes)
+    }
+
+    /// Bytes of the headers of each.
+    pub fn headers_bytes(&self) -> usize {
+        self.headers.len()
     }
 
     /// Bytes of segment `number`, headers included.

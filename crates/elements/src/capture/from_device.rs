@@ -40,8 +40,9 @@
 //! - `HEADROOM`, `ENCAP`, `CAPTURE`: accepted, ignored
 //!
 //! An interface needs `CAP_NET_RAW`, a TAP device `CAP_NET_ADMIN`, `SNIFFER false` also `CAP_BPF`
-//! and `CAP_NET_ADMIN`. Checksums and segmentation that a sender on the same machine leaves to the
-//! device are completed. When the interface goes down or disappears, the element reports it and
+//! and `CAP_NET_ADMIN`. A sender on the same machine may leave checksums and segmentation to the
+//! device: such packets of up to 64 KiB pass whole, and are completed in front of elements that do
+//! not accept them (docs/interfaces.md). When the interface goes down or disappears, the element reports it and
 //! continues when the interface returns.
 //!
 //! # Handlers
@@ -52,8 +53,8 @@
 //! | `reset_counts` | write | |
 //! | `encap` | read | link type |
 //! | `kernel_drops` | read | frames that the kernel dropped as the element was too slow |
-//! | `checksums`, `segmented` | read | frames whose checksum was completed, that were split |
-//! | `unusable` | read | frames that could not be split or were cut by the kernel |
+//! | `checksums`, `segmented` | read | frames whose checksum, or segmentation, the sender left to the device |
+//! | `unusable` | read | frames to be segmented in an unknown way, or cut by the kernel |
 //! | `link` | read | `up`, `down` or `removed`; empty for files |
 //!
 //! # Drops
@@ -71,7 +72,7 @@
 
 use warpswitch_graph::language::args::{Args, ArgsError, FromArg, NoNames, Raw};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Readiness,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Readiness, gso,
 };
 use warpswitch_io::{CaptureReader, TAP_PREFIX};
 use warpswitch_packet::{Packet, PortMethod, PortSpec, RxCounts, RxPort};
@@ -231,7 +232,13 @@ impl FromDevice {
                 if !self.sets_times {
                     packet.set_timestamp_ns(0);
                 }
-                self.emit(cx, packet);
+                if self.snap_bytes > 0 && packet.has_gso() {
+                    let mut segments = Vec::new();
+                    gso::complete(cx.pool(), packet, |_, segment| segments.push(segment));
+                    segments.into_iter().for_each(|segment| self.emit(cx, segment));
+                } else {
+                    self.emit(cx, packet);
+                }
             }
             cx.pool().recycle_empty(batch);
         } else {
@@ -261,19 +268,11 @@ impl FromDevice {
         }
     }
 
-    /// Checks the link of the interface and reports changes and warnings.
+    /// Checks the link of the interface and reports changes.
     fn check_link(&mut self, cx: &mut Context<'_>) {
-        self.report_warnings(cx);
         let Source::Port(port) = &mut self.source else { return };
         let state = port.check_link();
         self.monitor.note(cx, &self.name, state);
-    }
-
-    fn report_warnings(&mut self, cx: &mut Context<'_>) {
-        let Source::Port(port) = &mut self.source else { return };
-        while let Some(warning) = port.warning() {
-            cx.say(&format!("{}: {warning}", cx.declaration()));
-        }
     }
 }
 
@@ -411,11 +410,6 @@ impl Element for FromDevice {
             cx.schedule_task();
         }
         Ok(String::new())
-    }
-
-    fn finish(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
-        self.report_warnings(cx);
-        Ok(())
     }
 
     fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {

@@ -45,9 +45,10 @@ use std::time::Duration;
 
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Readiness,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Readiness, gso,
 };
 use warpswitch_io::CaptureWriter;
+use warpswitch_packet::gso::any_gso;
 use warpswitch_packet::{Batch, Packet, PortSpec, Transmitted, TxPort};
 
 use super::device::{self, Name};
@@ -127,6 +128,10 @@ impl ToDevice {
         let Some(port) = &mut self.port else { return false };
         let pending = self.pending.take();
         let mut batch = pending.unwrap_or_else(|| cx.pull(0, self.burst.len()));
+        if any_gso() && !port.accepts_gso() {
+            // Left from a configuration whose port accepted them.
+            complete_all(cx, &mut batch);
+        }
         let (mut done, mut is_full) = (0, false);
         self.refused.clear();
         while done < batch.len() && !is_full {
@@ -178,6 +183,16 @@ impl ToDevice {
         let Some(port) = &mut self.port else { return };
         let state = port.check_link();
         self.monitor.note(cx, &self.name, state);
+    }
+}
+
+/// Completes checksums and segments packets where that is left to do.
+fn complete_all(cx: &mut Context<'_>, batch: &mut Batch) {
+    if batch.lent_frames().is_none() && batch.iter().any(Packet::has_gso) {
+        let packets: Vec<Packet> = batch.drain().collect();
+        for packet in packets {
+            gso::complete(cx.pool(), packet, |_, packet| batch.push(packet));
+        }
     }
 }
 
@@ -248,6 +263,10 @@ impl Element for ToDevice {
             self.check_link(cx);
         }
         cx.schedule_task();
+    }
+
+    fn accepts_gso(&self) -> bool {
+        self.port.as_ref().is_some_and(|port| port.accepts_gso())
     }
 
     fn held(&self) -> usize {

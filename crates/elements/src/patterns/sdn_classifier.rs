@@ -535,6 +535,10 @@ impl Element for SdnClassifier {
         cx.emit_each(batch, &lookup.to);
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         const {
             let [hit_ratio, cached_rules, swaps, is_on] = RuleCache::HANDLERS;

@@ -230,6 +230,10 @@ impl Element for Queue {
         batch
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         const {
             &[

@@ -98,9 +98,9 @@ struct Output {
 }
 
 /// A batch on its way.
-struct Delivery {
-    slot: u32,
-    batch: Batch,
+pub(super) struct Delivery {
+    pub(super) slot: u32,
+    pub(super) batch: Batch,
 }
 
 /// One setting of a timer: when, which setting, whose, which.
@@ -185,6 +185,8 @@ pub(crate) struct Worker {
     seed: u64,
     /// Whether an element gave the seed.
     pub(crate) was_seeded: bool,
+    /// Whether it was reported that packets are segmented.
+    pub(super) has_segmented: bool,
 }
 
 impl Worker {
@@ -247,6 +249,7 @@ impl Worker {
             randoms: names.map(|element| Random::new(seed, &element.name)).collect(),
             seed,
             was_seeded: false,
+            has_segmented: false,
         }
     }
 
@@ -381,11 +384,17 @@ impl Worker {
 
     /// What is to be delivered next, and to which input.
     #[inline]
-    pub(crate) fn next_delivery(&mut self) -> Option<(PortRef, Batch)> {
-        let Delivery { slot, batch } = self.stack.pop()?;
-        self.under_way -= batch.len();
-        let target = self.outputs[slot as usize].target;
-        Some((target.expect("push outputs are connected, or are no ports"), batch))
+    pub(super) fn next_delivery(&mut self) -> Option<(Delivery, PortRef)> {
+        let delivery = self.stack.pop()?;
+        self.under_way -= delivery.batch.len();
+        let target = self.outputs[delivery.slot as usize].target;
+        Some((delivery, target.expect("push outputs are connected, or are no ports")))
+    }
+
+    /// Delivers it next.
+    pub(super) fn deliver_next(&mut self, delivery: Delivery) {
+        self.under_way += delivery.batch.len();
+        self.stack.push(delivery);
     }
 
     /// Whether something waits to be delivered.

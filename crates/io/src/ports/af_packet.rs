@@ -163,7 +163,7 @@ pub(super) struct PacketRx {
 impl PacketRx {
     pub(super) fn open(spec: &PortSpec, fanout: Option<Arc<Fanout>>) -> Result<Self, IoError> {
         let receiver = Receiver::open(spec, fanout.as_deref())?;
-        let intake = Intake::new(&spec.device);
+        let intake = Intake::default();
         Ok(Self { spec: spec.clone(), fanout, receiver, intake, dropped: 0 })
     }
 }
@@ -207,10 +207,6 @@ impl RxPort for PacketRx {
         }
         state
     }
-
-    fn warning(&mut self) -> Option<String> {
-        self.intake.warning()
-    }
 }
 
 /// A sending port on a packet socket.
@@ -235,6 +231,8 @@ impl PacketTx {
         let on: libc::c_int = 1;
         // Without it frames pass the queueing discipline, which is slower and no worse.
         _ = packet_socket::set_option(&socket, libc::PACKET_QDISC_BYPASS, &on);
+        let has_vnet = packet_socket::set_option(&socket, libc::PACKET_VNET_HDR, &on);
+        has_vnet.map_err(fail("leave checksums to the interface"))?;
         if sockopt::set_socket_send_buffer_size(&socket, SOCKET_BYTES).is_err() {
             return Err(fail("set the send buffer")(io::Error::last_os_error()));
         }
@@ -262,6 +260,10 @@ impl TxPort for PacketTx {
                 }
             }
         }
+    }
+
+    fn accepts_gso(&self) -> bool {
+        true
     }
 
     fn counts(&mut self) -> TxCounts {

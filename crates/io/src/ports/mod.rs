@@ -6,15 +6,16 @@
 //!                        └─► TapPort              the other end of a TAP device
 //! MemoryPort::pair ────────► MemoryPort           two ends of a link, for tests
 //! ```
-//! A packet socket sees frames as the kernel has them: checksums and segmentation may be left to
-//! the device. [`intake`] completes both, so packets are as on a wire.
+//! Packet sockets and TAP devices pass frames as the kernel has them: checksums and segmentation
+//! may be left to the device, see [`warpswitch_packet::gso`]. [`vnet`] reads and writes what the
+//! kernel says of that.
 
 mod af_packet;
 mod fanout;
 mod intake;
 mod memory;
-mod offload;
 mod tap;
+pub(crate) mod vnet;
 mod xdp;
 
 use std::sync::{Arc, Mutex, Weak};

@@ -16,7 +16,7 @@ use warpswitch_packet::{
 };
 
 use super::af_packet::{link_state, open_socket};
-use super::{offload, open_error};
+use super::{open_error, vnet};
 use crate::error::{IoError, IoErrorKind};
 use crate::sys::bpf::Redirect;
 use crate::sys::packet_socket;
@@ -192,7 +192,7 @@ impl XdpPort {
 fn accept(frame: &[u8], pool: &mut Pool, rx: &mut RxCounts) -> Packet {
     let mut packet = pool.packet_of(frame);
     rx.frames += 1;
-    rx.checksums += u64::from(offload::complete_partial(packet.data_mut()));
+    rx.checksums += u64::from(vnet::complete_partial(packet.data_mut()));
     let kind = match frame {
         [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, ..] => PacketType::Broadcast,
         [first, ..] if first & 1 == 1 => PacketType::Multicast,

@@ -16,6 +16,7 @@ use std::os::fd::OwnedFd;
 
 use super::mapping::Mapping;
 use super::packet_socket::{self, RingFrame};
+use crate::ports::vnet::VNET_BYTES;
 
 /// Bytes of a block: any frame that a sender leaves to the device to split (64 KiB) fits.
 const BLOCK_BYTES: usize = 1 << 18;
@@ -122,7 +123,7 @@ fn read_frame(block: &[u8], at: usize) -> Option<(RingFrame<'_>, usize)> {
     let frame = RingFrame {
         data: &bytes[mac..mac + captured],
         wire_bytes: word(LEN) as usize,
-        offload: &bytes[mac - packet_socket::OFFLOAD_BYTES..mac],
+        vnet: &bytes[mac - VNET_BYTES..mac],
         timestamp_ns: packet_socket::timestamp_ns(word(SECONDS), word(NANOS)),
         packet_type: bytes[PACKET_TYPE],
         vlan: packet_socket::vlan(word(FRAME_STATUS), half(VLAN_TCI), half(VLAN_TPID)),

@@ -1,7 +1,7 @@
 //! The receive ring of `TPACKET_V2`: slots of one size, each handed over as soon as it is filled.
 //!
 //! ```text
-//! slot   │ header │ address │ … │ offload │ frame … │     the status word of the header names
+//! slot   │ header │ address │ … │ vnet    │ frame … │     the status word of the header names
 //!          status                ▲ mac-10  ▲ mac         the owner of the slot: kernel or user
 //! ```
 //! A frame longer than a slot is queued on the socket as well, see [`RingFrame::is_queued`].
@@ -14,6 +14,7 @@ use std::os::fd::OwnedFd;
 
 use super::mapping::Mapping;
 use super::packet_socket::{self, RingFrame};
+use crate::ports::vnet::VNET_BYTES;
 
 /// Bytes of a slot: an Ethernet frame of 1500 bytes payload, its headers, and room for tags.
 pub(crate) const SLOT_BYTES: usize = 2048;
@@ -94,7 +95,7 @@ fn read_slot(bytes: &[u8], status: u32) -> RingFrame<'_> {
     RingFrame {
         data: &bytes[mac..mac + captured],
         wire_bytes: word(LEN) as usize,
-        offload: &bytes[mac - packet_socket::OFFLOAD_BYTES..mac],
+        vnet: &bytes[mac - VNET_BYTES..mac],
         timestamp_ns: packet_socket::timestamp_ns(word(SECONDS), word(NANOS)),
         packet_type: bytes[PACKET_TYPE],
         vlan: packet_socket::vlan(status, half(VLAN_TCI), half(VLAN_TPID)),

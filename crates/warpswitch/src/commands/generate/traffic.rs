@@ -156,9 +156,6 @@ pub fn run(args: &GenerateTrafficArgs) -> anyhow::Result<Outcome> {
         None => (args.flows as u32, receive(args, &mut session)),
     };
     interrupt::end_at_once();
-    if let Some(warning) = session.warning() {
-        term::warning(warning);
-    }
     let report = Report::new(args, flows, &result);
     match args.json {
         true => print_json(&report)?,

@@ -186,9 +186,6 @@ impl<'a> Bench<'a> {
         if self.args.swaps > 0 {
             phases.push(self.phase("swaps", Writes { texts: vec![swap], count: self.args.swaps })?);
         }
-        if let Some(warning) = self.session.warning() {
-            term::warning(warning);
-        }
         let config = self.args.config.display().to_string();
         Ok(Report { config, size: self.args.size.to_string(), phases })
     }

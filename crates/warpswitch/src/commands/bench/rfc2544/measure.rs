@@ -74,9 +74,6 @@ impl<'a> Bench<'a> {
         for &size in &self.args.sizes {
             report.sizes.push(self.size(size)?);
         }
-        if let Some(warning) = self.session.warning() {
-            term::warning(warning);
-        }
         Ok(report)
     }
 

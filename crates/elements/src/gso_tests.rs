@@ -173,7 +173,7 @@ fn routers_pass_packets_whole() {
          -> EtherEncap(0x0800, 2:0:0:0:0:3, 2:0:0:0:0:4) -> Queue -> Unqueue",
         "Strip(14) -> CheckIPHeader -> SetIPDSCP(10) -> IPReassembler -> Unstrip(14)",
         "MarkIPHeader(14) -> IPClassifier(tcp or udp) -> VLANEncap(7)",
-        "Strip(14) -> IPInputCombo(1) -> StaticIPLookup(0/0 0) \
+        "IPInputCombo(1) -> StaticIPLookup(0/0 0) \
          -> { input -> c :: IPOutputCombo(2, 10.0.0.9, 1500) -> output; \
               c[1], c[2], c[3], c[4] -> Discard }",
         "Strip(14) -> CheckIPHeader -> Tee(1) -> Null -> Counter",

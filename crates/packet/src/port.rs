@@ -160,6 +160,11 @@ pub trait RxPort: Send {
     /// The name of the interface.
     fn device(&self) -> String;
 
+    /// How it receives, for people; empty if there is one way only.
+    fn method(&self) -> &'static str {
+        ""
+    }
+
     /// The counters.
     fn counts(&mut self) -> RxCounts;
 

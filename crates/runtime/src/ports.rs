@@ -95,6 +95,10 @@ impl RxPort for SharedPort<dyn RxPort> {
         self.lock().device()
     }
 
+    fn method(&self) -> &'static str {
+        self.lock().method()
+    }
+
     fn counts(&mut self) -> RxCounts {
         self.lock().counts()
     }

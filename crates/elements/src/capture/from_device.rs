@@ -20,8 +20,9 @@
 //!   not depend on it (docs/bursts.md), otherwise 1; for files 1 for the first 1024 packets
 //! - `METHOD`: how an interface is reached: `AFPACKET` delivers each frame at once,
 //!   `AFPACKET_BLOCKS` in blocks, up to a millisecond late, `AFXDP` before the kernel, which does
-//!   not receive it; default `AUTO`, which is `AFPACKET` (docs/interfaces.md). Names of Click's
-//!   methods mean `AUTO`
+//!   not receive it; default `AUTO`: `AFXDP` if the driver supports XDP, this element receives all
+//!   queues, the kernel has no address on the interface and `SNIFFER true` is not given, otherwise
+//!   `AFPACKET` (docs/interfaces.md). Names of Click's methods mean `AUTO`
 //! - `QUEUES`: number of receive queues of an interface, 1 to 64, default: 1. Each becomes an
 //!   element, `NAME/0`, `NAME/1` and so on, for workers of their own (`-j`). Packets of a flow
 //!   arrive at one queue, in order: the kernel distributes them, or with `AFXDP` the card, which
@@ -56,6 +57,7 @@
 //! | `checksums`, `segmented` | read | frames whose checksum, or segmentation, the sender left to the device |
 //! | `unusable` | read | frames to be segmented in an unknown way, or cut by the kernel |
 //! | `link` | read | `up`, `down` or `removed`; empty for files |
+//! | `method` | read | how an interface is reached: a METHOD, `AFXDP` with `copies` or `zero copy` |
 //!
 //! # Drops
 //! - `no IP header`: not an IP packet, with `FORCE_IP`, and output 1 is not connected
@@ -174,7 +176,7 @@ impl FromDevice {
 
     /// Reads the arguments of an interface.
     fn read_port(&mut self, args: &mut Args<'_>) {
-        let (mut sniffs, mut ether_type, mut filter) = (true, 0u16, String::new());
+        let (mut sniffs, mut ether_type, mut filter) = (None::<bool>, 0u16, String::new());
         self.spec.method = port::read_method(args);
         self.spec.queue = port::read_queue(args);
         args.read("SNIFFER", &mut sniffs)
@@ -188,7 +190,11 @@ impl FromDevice {
         }
         let Ok(Name::Port(device)) = name else { return };
         self.spec.device = device.to_owned();
-        self.spec.is_exclusive = !sniffs;
+        self.spec.is_exclusive = sniffs == Some(false);
+        if sniffs == Some(true) && self.spec.method == PortMethod::Auto {
+            // Others keep frames from the kernel.
+            self.spec.method = PortMethod::AfPacket;
+        }
         self.spec.ether_type = Some(ether_type).filter(|&ether_type| ether_type != 0);
         if !filter.is_empty() {
             let help = "not supported on interfaces: filter with IPFilter or Classifier";
@@ -371,6 +377,7 @@ impl Element for FromDevice {
                 HandlerSpec::read("segmented"),
                 HandlerSpec::read("unusable"),
                 HandlerSpec::read("link"),
+                HandlerSpec::read("method"),
             ]
         }
     }
@@ -386,6 +393,10 @@ impl Element for FromDevice {
             "count" => self.count.to_string(),
             "encap" => name_of(self.link).to_owned(),
             "link" => self.monitor.name().to_owned(),
+            "method" => match &self.source {
+                Source::Port(port) => port.method().to_owned(),
+                _ => String::new(),
+            },
             "kernel_drops" => self.port_counts().dropped.to_string(),
             "checksums" => self.port_counts().checksums.to_string(),
             "segmented" => self.port_counts().segmented.to_string(),

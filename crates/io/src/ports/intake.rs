@@ -32,10 +32,16 @@ pub(super) fn note_vnet(
     true
 }
 
+/// Queued frames that are kept until their slots come.
+const EARLY_MAX: usize = 16;
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Intake {
     counts: RxCounts,
+    /// Where two cores receive at a time, frames may be queued in another order than they have in
+    /// the ring: those that came before their turn.
+    early: Vec<(Option<Vnet>, Vec<u8>)>,
 }
 
 impl Intake {
@@ -60,10 +66,9 @@ impl Intake {
             return batch.push(packet);
         }
         let (vnet, mut packet) = match frame.is_queued {
-            true => receive_long(socket, pool),
+            true => self.receive_queued(socket, frame, pool),
             false => (vnet, packet_of(frame.data, pool)),
         };
-        // A queued frame is whole; of others the length shows.
         let is_whole = packet.len() >= frame.wire_bytes;
         if !is_whole || !note_vnet(vnet, true, &mut packet, &mut self.counts) {
             self.counts.unusable += 1;
@@ -72,6 +77,34 @@ impl Intake {
         self.counts.frames += 1;
         finish(&mut packet, frame);
         batch.push(packet);
+    }
+
+    /// The queued frame that begins as the slot `frame` does; an empty packet if there is none.
+    #[cold]
+    fn receive_queued(
+        &mut self,
+        socket: &OwnedFd,
+        frame: &RingFrame<'_>,
+        pool: &mut Pool,
+    ) -> (Option<Vnet>, Packet) {
+        let is_it = |data: &[u8]| data.len() == frame.wire_bytes && data.starts_with(frame.data);
+        if let Some(at) = self.early.iter().position(|(_, data)| is_it(data)) {
+            let (vnet, data) = self.early.remove(at);
+            return (vnet, packet_of(&data, pool));
+        }
+        loop {
+            let (vnet, packet) = receive_long(socket, pool);
+            if packet.is_empty() || is_it(packet.data()) {
+                return (vnet, packet);
+            }
+            if self.early.len() == EARLY_MAX {
+                // Its slot never came.
+                self.early.remove(0);
+                self.counts.unusable += 1;
+            }
+            self.early.push((vnet, packet.data().to_vec()));
+            pool.recycle(packet);
+        }
     }
 }
 

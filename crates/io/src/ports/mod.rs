@@ -23,7 +23,8 @@ use std::sync::{Arc, Mutex, Weak};
 use warpswitch_packet::{PortMethod, PortSpec, RxPort, TxPort};
 
 use crate::error::{IoError, IoErrorKind};
-use crate::sys::interface;
+use crate::sys::interface::{self, Interface};
+use crate::sys::netdev::XdpFeatures;
 use af_packet::{PacketRx, PacketTx};
 use fanout::Fanout;
 pub use memory::MemoryPort;
@@ -78,7 +79,15 @@ impl PortTable {
         match spec.device.strip_prefix(TAP_PREFIX) {
             Some(name) => Ok(Box::new(TapPort::new(self.tap(name, spec)?))),
             None if spec.method == PortMethod::AfXdp => Ok(Box::new(XdpPort::new(self.xdp(spec)?))),
-            None => Ok(Box::new(PacketRx::open(spec, self.fanout(spec)?)?)),
+            None => {
+                if spec.method == PortMethod::Auto
+                    && prefers_xdp(spec)
+                    && let Ok(xdp) = self.xdp(spec)
+                {
+                    return Ok(Box::new(XdpPort::new(xdp)));
+                }
+                Ok(Box::new(PacketRx::open(spec, self.fanout(spec)?)?))
+            }
         }
     }
 
@@ -89,7 +98,9 @@ impl PortTable {
     pub fn open_tx(&mut self, spec: &PortSpec) -> Result<Box<dyn TxPort>, IoError> {
         match spec.device.strip_prefix(TAP_PREFIX) {
             Some(name) => Ok(Box::new(TapPort::new(self.tap(name, spec)?))),
-            None if spec.method == PortMethod::AfXdp => Ok(Box::new(XdpPort::new(self.xdp(spec)?))),
+            None if spec.method == PortMethod::AfXdp || self.shares_xdp(spec) => {
+                Ok(Box::new(XdpPort::new(self.xdp(spec)?)))
+            }
             None => Ok(Box::new(PacketTx::open(spec)?)),
         }
     }
@@ -101,6 +112,15 @@ impl PortTable {
         }
         let make = || Ok(Fanout::default());
         entry_or(&mut self.fanouts, spec.device.clone(), make).map(Some)
+    }
+
+    /// Whether a sending port whose method is chosen shares the socket of a receiving one.
+    fn shares_xdp(&self, spec: &PortSpec) -> bool {
+        let key = (&spec.device, spec.queue.number);
+        let is_open = |((device, queue), xdp): &((String, u32), Weak<_>)| {
+            (device, *queue) == key && xdp.strong_count() > 0
+        };
+        spec.method == PortMethod::Auto && self.xdps.iter().any(is_open)
     }
 
     fn xdp(&mut self, spec: &PortSpec) -> Result<Arc<Mutex<Xdp>>, IoError> {
@@ -117,6 +137,20 @@ impl PortTable {
         let key = (name.to_owned(), options.owner.clone());
         entry_or(&mut self.taps, key, || Tap::open(name, &options).map(Mutex::new))
     }
+}
+
+/// Whether `AF_XDP` serves a receiving port best, and nothing but its speed differs: the driver
+/// supports it natively, all queues are received, the port needs nothing of packet sockets, and
+/// the kernel has no address on the interface, so it does not miss the frames.
+fn prefers_xdp(spec: &PortSpec) -> bool {
+    let suits = |interface: &Interface<'_>| {
+        let features = XdpFeatures::of(interface.index().ok()?).ok()?;
+        let is_native = features.has_zero_copy || features.redirects && interface.is_hardware();
+        Some(is_native && interface.rx_queues() == spec.queue.count && !interface.has_address())
+    };
+    let needs_packet_socket = spec.receives_outgoing || spec.ether_type.is_some();
+    let interface = Interface::new(&spec.device).ok().filter(|_| !needs_packet_socket);
+    interface.as_ref().and_then(suits).unwrap_or(false)
 }
 
 /// Whether an interface of this name exists.

@@ -10,6 +10,7 @@ use warpswitch_packet::{
     TxCounts, TxPort,
 };
 
+use super::af_packet::BURST_BYTES_MAX;
 use super::intake::{note_vnet, packet_of};
 use super::open_error;
 use super::vnet::{self, VNET_BYTES, Vnet};
@@ -85,11 +86,16 @@ impl TapPort {
 impl RxPort for TapPort {
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, frames_max: usize) -> usize {
         let Tap { fd, has_ethernet, rx, buffer, .. } = &mut *self.lock();
+        let mut burst_bytes = 0;
         for count in 0..frames_max {
+            if burst_bytes >= BURST_BYTES_MAX {
+                return count;
+            }
             let bytes = rustix::io::read(&**fd, &mut buffer[..]).unwrap_or(0);
             let Some((header, data)) = buffer[..bytes].split_at_checked(VNET_BYTES) else {
                 return count;
             };
+            burst_bytes += data.len();
             let mut packet = packet_of(data, pool);
             if !note_vnet(Vnet::parse(header), *has_ethernet, &mut packet, rx) {
                 rx.unusable += 1;

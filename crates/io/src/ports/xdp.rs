@@ -215,6 +215,13 @@ impl RxPort for XdpPort {
         self.lock().interface.device.clone()
     }
 
+    fn method(&self) -> &'static str {
+        match xsk::has_zero_copy(self.lock().queue.socket.fd()) {
+            true => "AFXDP, zero copy",
+            false => "AFXDP, copies",
+        }
+    }
+
     fn counts(&mut self) -> RxCounts {
         let xdp = self.lock();
         RxCounts { dropped: xdp.dropped + xsk::drops(xdp.queue.socket.fd()), ..xdp.rx }

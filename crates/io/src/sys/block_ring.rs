@@ -73,16 +73,16 @@ impl BlockRing {
         Ok(Self { memory, blocks, block: 0, frame: 0, left: 0 })
     }
 
-    /// Passes up to `frames_max` frames to `take`; returns blocks without more frames to the
-    /// kernel. Returns how many frames there were.
+    /// Passes up to `frames_max` frames to `take`, until it returns false; returns blocks without
+    /// more frames to the kernel. Returns how many frames there were.
     #[inline]
     pub(crate) fn take(
         &mut self,
         frames_max: usize,
-        mut take: impl FnMut(&RingFrame<'_>),
+        mut take: impl FnMut(&RingFrame<'_>) -> bool,
     ) -> usize {
-        let mut count = 0;
-        while count < frames_max {
+        let (mut count, mut goes_on) = (0, true);
+        while goes_on && count < frames_max {
             let start = self.block * BLOCK_BYTES;
             if self.left == 0 && self.memory.load(start + STATUS) & libc::TP_STATUS_USER == 0 {
                 break;
@@ -94,12 +94,12 @@ impl BlockRing {
                 self.left = packet_socket::read_u32(block, FRAMES);
                 self.frame = packet_socket::read_u32(block, FIRST) as usize;
             }
-            while self.left > 0 && count < frames_max {
+            while goes_on && self.left > 0 && count < frames_max {
                 let Some((frame, next)) = read_frame(block, self.frame) else {
                     self.left = 0;
                     break;
                 };
-                take(&frame);
+                goes_on = take(&frame);
                 (self.frame, self.left, count) = (self.frame + next, self.left - 1, count + 1);
             }
             if self.left == 0 {

@@ -60,13 +60,13 @@ impl FrameRing {
         Ok(Self { memory, slots, next: 0 })
     }
 
-    /// Passes up to `frames_max` frames to `take` and returns their slots to the kernel. Returns
-    /// how many there were.
+    /// Passes up to `frames_max` frames to `take`, until it returns false, and returns their slots
+    /// to the kernel. Returns how many there were.
     #[inline]
     pub(crate) fn take(
         &mut self,
         frames_max: usize,
-        mut take: impl FnMut(&RingFrame<'_>),
+        mut take: impl FnMut(&RingFrame<'_>) -> bool,
     ) -> usize {
         for count in 0..frames_max {
             let slot = self.next * SLOT_BYTES;
@@ -77,9 +77,12 @@ impl FrameRing {
             // SAFETY: the status says that the slot is ours until `store` below; the borrow ends
             // before.
             let bytes = unsafe { self.memory.bytes(slot, SLOT_BYTES) };
-            take(&read_slot(bytes, status));
+            let goes_on = take(&read_slot(bytes, status));
             self.memory.store(slot, libc::TP_STATUS_KERNEL);
             self.next = (self.next + 1) % self.slots;
+            if !goes_on {
+                return count + 1;
+            }
         }
         frames_max
     }

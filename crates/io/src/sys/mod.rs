@@ -5,6 +5,7 @@ pub(crate) mod bpf;
 pub(crate) mod frame_ring;
 pub(crate) mod interface;
 pub(crate) mod mapping;
+pub(crate) mod netdev;
 pub(crate) mod packet_socket;
 pub(crate) mod tap;
 pub(crate) mod xsk;

@@ -16,7 +16,7 @@ use crate::traffic::{
     FLOWS_MAX, FrameSet, FrameSize, Interfaces, Latency, Limit, LinkArgs, LoadArgs, Rate, Session,
     Trial, TrialResult, load,
 };
-use crate::{human, interrupt, term};
+use crate::{human, interrupt};
 
 /// Flows with losses that the table names.
 const BAD_FLOWS_SHOWN: usize = 8;

@@ -25,7 +25,7 @@ use crate::args::parse_positive;
 use crate::devices::parse_time;
 use crate::exit::{Outcome, bad_input};
 use crate::output::{Hold, Output, print};
-use crate::term::{self, Progress};
+use crate::term::Progress;
 use crate::traffic::{
     FLOWS_MAX, FrameSet, FrameSize, Interfaces, Limit, LinkArgs, Macs, Rate, Session, Trial,
 };

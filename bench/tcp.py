@@ -154,7 +154,8 @@ def main():
         with open(args.out, "a", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             if is_new:
-                writer.writerow("offloads router gbps ratio retransmits commit machine date".split())
+                names = "offloads router gbps ratio retransmits commit machine date"
+                writer.writerow(names.split())
             date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
             lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
             cpu = next(line.split(":")[1].strip() for line in lines if "model name" in line)

@@ -129,7 +129,7 @@ fn registry() -> Registry {
     CLASSES.iter().fold(crate::testing::registry(), Registry::with)
 }
 
-/// What arrives, what else was said, and the router.
+/// What arrives, other messages, and the router.
 fn run(config: &str) -> (Vec<Shown>, Vec<String>, Router) {
     let (router, transcript) = simulate::run(config, &registry());
     assert_eq!(router.packets_unaccounted(), 0, "{config}");
@@ -168,8 +168,8 @@ fn routers_pass_packets_whole() {
     for chain in [
         "HostEtherFilter(02:00:00:00:00:01) -> Classifier(12/0800) -> Paint(1) -> Strip(14) \
          -> CheckIPHeader -> StaticIPLookup(0/0 0) -> DropBroadcasts -> IPGWOptions(10.0.0.9) \
-         -> FixIPSrc(10.0.0.9) -> DecIPTTL -> { input -> t :: PaintTee(2) -> output; t[1] -> Discard } \
-         -> IPFragmenter(1500) \
+         -> FixIPSrc(10.0.0.9) -> DecIPTTL \
+         -> { input -> t :: PaintTee(2) -> output; t[1] -> Discard } -> IPFragmenter(1500) \
          -> EtherEncap(0x0800, 2:0:0:0:0:3, 2:0:0:0:0:4) -> Queue -> Unqueue",
         "Strip(14) -> CheckIPHeader -> SetIPDSCP(10) -> IPReassembler -> Unstrip(14)",
         "MarkIPHeader(14) -> IPClassifier(tcp or udp) -> VLANEncap(7)",

@@ -38,14 +38,12 @@
 //! - `PROTOCOL`: EtherType of the frames to emit, behind VLAN tags that the card removes; default:
 //!   0 (all)
 //! - `BPF_FILTER`: not supported on interfaces: use `IPFilter` or `Classifier`
-//! - `HEADROOM`, `ENCAP`, `CAPTURE`: accepted, ignored
-//!
-//! An interface needs `CAP_NET_RAW`, a TAP device `CAP_NET_ADMIN`, `SNIFFER false` also `CAP_BPF`
-//! and `CAP_NET_ADMIN`. A sender on the same machine may leave checksums and segmentation to the
-//! device: such packets of up to 64 KiB pass whole, and are completed in front of elements that do
-//! not accept them (docs/interfaces.md). When the interface goes down or disappears, the element reports it and
-//! continues when the interface returns.
-//!
+//! - `HEADROOM`, `ENCAP`, `CAPTURE`: accepted, ignored  An interface needs `CAP_NET_RAW`, a TAP
+//!   device `CAP_NET_ADMIN`, `SNIFFER false` also `CAP_BPF` and `CAP_NET_ADMIN`. A sender on the
+//!   same machine may leave checksums and segmentation to the device: such packets of up to 64 KiB
+//!   pass whole, and are completed in front of elements that do not accept them
+//!   (docs/interfaces.md). When the interface goes down or disappears, the element reports it and
+//!   continues when the interface returns.
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
@@ -54,7 +52,7 @@
 //! | `reset_counts` | write | |
 //! | `encap` | read | link type |
 //! | `kernel_drops` | read | frames that the kernel dropped as the element was too slow |
-//! | `checksums`, `segmented` | read | frames whose checksum, or segmentation, the sender left to the device |
+//! | `checksums`, `segmented` | read | frames that lack a checksum, or are to be segmented |
 //! | `unusable` | read | frames to be segmented in an unknown way, or cut by the kernel |
 //! | `link` | read | `up`, `down` or `removed`; empty for files |
 //! | `method` | read | how an interface is reached: a METHOD, `AFXDP` with `copies` or `zero copy` |

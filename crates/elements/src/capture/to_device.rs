@@ -13,16 +13,14 @@
 //!   `.pcapng`, `.gz`, `.cap` or `.dump`
 //! - `BURST`: maximum number of packets per pull, at most 256. Default: 256 where the output does
 //!   not depend on it (docs/bursts.md), otherwise 1
-//! - `DELAY_MAX`: the longest time that a packet waits until there are `BURST` packets to send to an
-//!   interface at once; default: 0, packets are sent as they come
+//! - `DELAY_MAX`: the longest time that a packet waits until there are `BURST` packets to send to
+//!   an interface at once; default: 0, packets are sent as they come
 //! - `METHOD`: as of `FromDevice`
-//! - `QUIET`, `NO_PAD`, `DEBUG`: accepted, ignored; the device pads short frames
-//!
-//! An interface needs `CAP_NET_RAW`, a TAP device `CAP_NET_ADMIN`. Frames are sent at once, past
-//! the queueing discipline of the kernel, in the order in which they are pulled. If the interface has no room, the element waits and holds
-//! up to a burst. When it goes down or disappears, the element reports it, drops packets, and
-//! continues when the interface returns.
-//!
+//! - `QUIET`, `NO_PAD`, `DEBUG`: accepted, ignored; the device pads short frames  An interface
+//!   needs `CAP_NET_RAW`, a TAP device `CAP_NET_ADMIN`. Frames are sent past the queueing
+//!   discipline of the kernel, in the order in which they are pulled. If the interface has no room,
+//!   the element waits and holds up to a burst. When it goes down or disappears, the element
+//!   reports it, drops packets, and continues when the interface returns.
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |

@@ -1,9 +1,9 @@
 //! Packets with [`Gso`] in front of elements that do not accept them: completes checksums and
 //! segments packets.
 //!
-//! An element accepts such packets if it says so ([`Element::accepts_gso`]) and everybody that its
-//! pull outputs lead to does: what waits in a queue is completed in front of it, so that a pull
-//! gives no more packets than were asked for.
+//! An element accepts such packets if [`Element::accepts_gso`] is true for it and for all elements
+//! that pull from it: packets are completed in front of a queue, so that a pull returns no more
+//! packets than its maximum.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -35,7 +35,7 @@ impl Accepting {
         self.0[element].load(Ordering::Relaxed)
     }
 
-    /// Asks the elements, which are initialized, again after one was replaced.
+    /// Reads it from the elements: after they are initialized, and after one was replaced.
     pub(crate) fn update(shared: &Shared) {
         let elements = shared.elements.iter().enumerate();
         // An element at work is not replaced.

@@ -30,8 +30,8 @@ use crate::sys::packet_socket::{self, RingFrame};
 
 /// Bytes of a receive ring: 4,096 slots, or 32 blocks.
 const RING_BYTES: usize = 8 << 20;
-/// Bytes after which a burst ends: some frames of 64 KiB. More would leave the cache before they are
-/// sent, and have the receiver wait meanwhile.
+/// Bytes after which a burst ends: some frames of 64 KiB. More would leave the cache before they
+/// are sent, and have the receiver wait meanwhile.
 pub(super) const BURST_BYTES_MAX: usize = 192 << 10;
 /// Bytes that wait to be sent, and that long frames may take in the socket of a receiver.
 const SOCKET_BYTES: usize = 4 << 20;

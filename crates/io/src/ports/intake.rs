@@ -7,11 +7,11 @@ use std::os::fd::OwnedFd;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, recvmsg};
 use warpswitch_packet::{Batch, Header, LARGE_BYTES, Packet, PacketType, Pool, RxCounts};
 
-use super::vnet::{VNET_BYTES, Vnet};
 use crate::sys::packet_socket::RingFrame;
+use crate::sys::vnet::{VNET_BYTES, Vnet};
 
-/// Notes what the sender of `packet` left to do, which `vnet` describes, or does it where packets
-/// cannot say so. Returns whether it is a frame that can be used.
+/// Notes what the sender of `packet` left to do, which `vnet` describes, or does it where a packet
+/// has no note for it. Returns whether it is a frame that can be used.
 pub(super) fn note_vnet(
     vnet: Option<Vnet>,
     has_ethernet: bool,

@@ -7,15 +7,14 @@
 //! MemoryPort::pair ────────► MemoryPort           two ends of a link, for tests
 //! ```
 //! Packet sockets and TAP devices pass frames as the kernel has them: checksums and segmentation
-//! may be left to the device, see [`warpswitch_packet::gso`]. [`vnet`] reads and writes what the
-//! kernel says of that.
+//! may be left to the device, see [`warpswitch_packet::gso`]. `sys::vnet` reads and writes
+//! how the kernel describes that.
 
 mod af_packet;
 mod fanout;
 mod intake;
 mod memory;
 mod tap;
-pub(crate) mod vnet;
 mod xdp;
 
 use std::sync::{Arc, Mutex, Weak};

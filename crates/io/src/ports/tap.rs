@@ -13,10 +13,10 @@ use warpswitch_packet::{
 use super::af_packet::BURST_BYTES_MAX;
 use super::intake::{note_vnet, packet_of};
 use super::open_error;
-use super::vnet::{self, VNET_BYTES, Vnet};
 use crate::error::IoError;
 use crate::sys::interface::Interface;
 use crate::sys::tap;
+use crate::sys::vnet::{self, VNET_BYTES, Vnet};
 
 /// The most bytes that are read at once: the header that describes a packet, and the packet.
 const READ_BYTES: usize = VNET_BYTES + LARGE_BYTES;

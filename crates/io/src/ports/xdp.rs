@@ -16,10 +16,11 @@ use warpswitch_packet::{
 };
 
 use super::af_packet::{link_state, open_socket};
-use super::{open_error, vnet};
+use super::open_error;
 use crate::error::{IoError, IoErrorKind};
 use crate::sys::bpf::Redirect;
 use crate::sys::packet_socket;
+use crate::sys::vnet;
 use crate::sys::xsk::{self, FRAME_BYTES_MAX, XdpSocket};
 
 /// How long the kernel may take to release an interface after the end of the process that used it.

@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 
 use super::mapping::Mapping;
 use super::packet_socket::{self, RingFrame};
-use crate::ports::vnet::VNET_BYTES;
+use super::vnet::VNET_BYTES;
 
 /// Bytes of a block: any frame that a sender leaves to the device to split (64 KiB) fits.
 const BLOCK_BYTES: usize = 1 << 18;

@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 
 use super::mapping::Mapping;
 use super::packet_socket::{self, RingFrame};
-use crate::ports::vnet::VNET_BYTES;
+use super::vnet::VNET_BYTES;
 
 /// Bytes of a slot: an Ethernet frame of 1500 bytes payload, its headers, and room for tags.
 pub(crate) const SLOT_BYTES: usize = 2048;

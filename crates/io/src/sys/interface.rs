@@ -133,8 +133,8 @@ impl<'a> Interface<'a> {
         const LINK_LOCAL: &str = "20";
         let text = std::fs::read_to_string("/proc/thread-self/net/if_inet6").unwrap_or_default();
         let has_ipv6 = text.lines().any(|line| {
-            let words: Vec<&str> = line.split_ascii_whitespace().collect();
-            matches!(words[..], [_, _, _, scope, _, name] if name == self.name && scope != LINK_LOCAL)
+            let mut words = line.split_ascii_whitespace().skip(3);
+            words.next() != Some(LINK_LOCAL) && words.nth(1) == Some(self.name)
         });
         has_ipv6 || self.get(libc::SIOCGIFADDR).is_ok()
     }

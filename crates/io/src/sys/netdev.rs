@@ -1,4 +1,4 @@
-//! What the driver of an interface supports, asked by generic netlink (`netdev`, Linux 6.3).
+//! Features of the driver of an interface, read by generic netlink (`netdev`, Linux 6.3).
 //!
 //! ```text
 //! message    │ length type flags sequence port │ command version │ attribute │ attribute …
@@ -21,7 +21,7 @@ const ANSWER_BYTES: usize = 8192;
 /// The kind of message of an error.
 const ERROR: u16 = 2;
 
-/// The family that knows all others: its number, its command and attributes.
+/// The family that has the numbers of all others: its own number, its command and attributes.
 const CONTROL: u16 = 0x10;
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;

@@ -8,7 +8,7 @@ use std::ptr;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use warpswitch_packet::Packet;
 
-use crate::ports::vnet::{self, VNET_BYTES};
+use super::vnet::{self, VNET_BYTES};
 
 /// Bytes of the address that follows a frame's header in a ring.
 pub(super) const ADDRESS_BYTES: usize = size_of::<libc::sockaddr_ll>();

@@ -25,8 +25,8 @@ const UDP_CHECKSUM: usize = 6;
 
 /// What is left to do to a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Vnet {
-    pub(super) needs_checksum: bool,
+pub(crate) struct Vnet {
+    pub(crate) needs_checksum: bool,
     /// Kind of segmentation; 0 for none.
     kind: u8,
     has_ecn: bool,
@@ -41,7 +41,7 @@ pub(super) struct Vnet {
 impl Vnet {
     /// Reads the header; `None` if there is nothing to do.
     #[inline]
-    pub(super) fn parse(header: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(header: &[u8]) -> Option<Self> {
         let [flags, kind, _, _, size_a, size_b, start_a, start_b, offset_a, offset_b] =
             *header.first_chunk::<VNET_BYTES>()?;
         let needs_checksum = flags & NEEDS_CHECKSUM != 0;
@@ -59,13 +59,13 @@ impl Vnet {
     }
 
     /// Whether the frame is to be segmented.
-    pub(super) fn is_segmented(&self) -> bool {
+    pub(crate) fn is_segmented(&self) -> bool {
         self.kind != 0
     }
 
     /// The same for the packet of `frame`, if that is a whole TCP or UDP packet as the header
-    /// says. Without Ethernet header it starts with the IP header.
-    pub(super) fn gso(&self, frame: &[u8], has_ethernet: bool) -> Option<Gso> {
+    /// describes. Without Ethernet header it starts with the IP header.
+    pub(crate) fn gso(&self, frame: &[u8], has_ethernet: bool) -> Option<Gso> {
         let (is_udp, proto) = match self.checksum_at {
             TCP_CHECKSUM => (false, IpProto::TCP),
             UDP_CHECKSUM => (true, IpProto::UDP),
@@ -104,7 +104,7 @@ impl Vnet {
     }
 
     /// Completes the checksum of a frame. A place outside of the frame changes nothing.
-    pub(super) fn complete_checksum(&self, frame: &mut [u8]) {
+    pub(crate) fn complete_checksum(&self, frame: &mut [u8]) {
         let at = self.transport_at + self.checksum_at;
         if self.needs_checksum && at + 2 <= frame.len() {
             // The field has the sum of the pseudo header, which so becomes part of the sum.
@@ -145,7 +145,7 @@ fn header_of_gso(packet: &Packet) -> Option<[u8; VNET_BYTES]> {
 /// Completes the checksum of a TCP or UDP packet whose field has the sum of the pseudo header only,
 /// where nothing else records that. Returns whether it was so. A valid checksum of this value is
 /// computed again, to the same value.
-pub(super) fn complete_partial(frame: &mut [u8]) -> bool {
+pub(crate) fn complete_partial(frame: &mut [u8]) -> bool {
     let Some((network_at, is_v6)) = find_network(frame) else { return false };
     let network = &mut frame[network_at..];
     let half =

@@ -301,6 +301,12 @@ impl Context<'_> {
         self.shared.ports[self.element].outputs.get(port) == Some(&Processing::Push)
     }
 
+    /// Whether it, and all that pull from it, accept packets with work left to the network card:
+    /// others get completed ones.
+    pub fn accepts_gso(&self) -> bool {
+        self.shared.accepts_gso.contains(self.element)
+    }
+
     /// Ports of element `element`: push or pull.
     pub fn ports_of(&self, element: usize) -> &ElementPorts {
         &self.shared.ports[element]

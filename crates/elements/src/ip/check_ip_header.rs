@@ -386,6 +386,10 @@ impl Element for CheckIpHeader {
         });
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         self.failures.handlers()
     }

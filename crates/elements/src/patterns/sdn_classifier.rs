@@ -14,8 +14,7 @@
 //! - `CACHE`: `storm` answers most frames of skewed traffic from at most 20 evolving rules, derived
 //!   from sampled frames; `auto` does so while it saves time, by measurement; default: `none`. The
 //!   results are the same
-//! - `MISS`: output for frames that match no rule, or that have no key, such as fragments of other
-//!   protocols; default: drop them
+//! - `MISS`: output for frames that match no rule, or have no key; default: drop them
 //! - `TCP_FLAGS`: whether rules include the flags column of ClassBench; default: false
 //!
 //! | action of the winning rule | effect on the frame |
@@ -25,8 +24,7 @@
 //! | `mark:N` | emitted on output 0 with the lowest byte of `N` as its paint annotation |
 //! | `drop` | dropped |
 //!
-//! Other actions are errors. Rules that match on the input port compare it with the paint
-//! annotation.
+//! Other actions are errors. Rules that match on the input port compare it with the paint.
 //!
 //! # Handlers
 //! | name | | unit |
@@ -585,6 +583,10 @@ impl Element for SdnClassifier {
         lookup.cache.set_clock(cx);
         lookup.run(&mut batch, self.miss, &mut self.results);
         cx.emit_each(batch, &lookup.to);
+    }
+
+    fn accepts_gso(&self) -> bool {
+        true
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {

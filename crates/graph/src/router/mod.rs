@@ -15,6 +15,7 @@
 //!   packet. More workers keep every flow's packets in order, and counts.
 
 mod build;
+pub mod gso;
 pub(crate) mod handlers;
 mod plan;
 mod random;
@@ -26,6 +27,7 @@ pub(crate) mod worker;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use warpswitch_packet::gso::any_gso;
 use warpswitch_packet::{Batch, Pool};
 
 use crate::context::{Console, Context, Shared};
@@ -372,7 +374,7 @@ impl Router {
         self.write_what_waits();
         self.worker.settle();
         for _ in 0..DELIVERIES_PER_LOOK {
-            let Some((target, batch)) = self.worker.next_delivery() else { return };
+            let Some((target, batch)) = self.next_delivery() else { return };
             if let Some(batch) = self.worker.hand_over(target, batch) {
                 let span = self.worker.follow_span();
                 self.push_to(target.element, target.port, batch, span);
@@ -380,6 +382,16 @@ impl Router {
             }
             self.worker.settle();
         }
+    }
+
+    /// What is to be delivered next, and to which input.
+    #[inline]
+    fn next_delivery(&mut self) -> Option<(PortRef, Batch)> {
+        let (delivery, target) = self.worker.next_delivery()?;
+        if any_gso() && !self.shared.accepts_gso.contains(target.element) {
+            return Some((target, self.completed(delivery, target.element)));
+        }
+        Some((target, delivery.batch))
     }
 
     /// Makes the calls that had to wait, as whom they call was at work.

@@ -419,7 +419,7 @@ impl Router {
     /// Gives all back.
     fn end_shift(&mut self, clock: Clock, link: &Link) -> Shift {
         // Worker 0 goes on with what waits to be delivered.
-        while let Some((target, batch)) = self.worker.next_delivery() {
+        while let Some((target, batch)) = self.next_delivery() {
             self.worker.pool.release(batch.len() as u64);
             link.send(0, Message::Packets(target, batch));
         }

@@ -98,11 +98,11 @@ struct Output {
 }
 
 /// A batch on its way.
-struct Delivery {
-    slot: u32,
+pub(super) struct Delivery {
+    pub(super) slot: u32,
     /// Packets of the batch.
     packets: u32,
-    batch: Batch,
+    pub(super) batch: Batch,
 }
 
 /// One setting of a timer: when, which setting, whose, which.
@@ -189,6 +189,8 @@ pub(crate) struct Worker {
     seed: u64,
     /// Whether an element gave the seed.
     pub(crate) was_seeded: bool,
+    /// Whether it was reported that packets are segmented.
+    pub(super) has_segmented: bool,
 }
 
 impl Worker {
@@ -252,6 +254,7 @@ impl Worker {
             randoms: names.map(|element| Random::new(seed, &element.name)).collect(),
             seed,
             was_seeded: false,
+            has_segmented: false,
         }
     }
 
@@ -394,11 +397,18 @@ impl Worker {
 
     /// What is to be delivered next, and to which input.
     #[inline]
-    pub(crate) fn next_delivery(&mut self) -> Option<(PortRef, Batch)> {
-        let Delivery { slot, packets, batch } = self.stack.pop()?;
-        self.under_way -= packets as usize;
-        let target = self.outputs[slot as usize].target;
-        Some((target.expect("push outputs are connected, or are no ports"), batch))
+    pub(super) fn next_delivery(&mut self) -> Option<(Delivery, PortRef)> {
+        let delivery = self.stack.pop()?;
+        self.under_way -= delivery.packets as usize;
+        let target = self.outputs[delivery.slot as usize].target;
+        Some((delivery, target.expect("push outputs are connected, or are no ports")))
+    }
+
+    /// Delivers it next.
+    pub(super) fn deliver_next(&mut self, slot: u32, batch: Batch) {
+        let packets = batch.len() as u32;
+        self.under_way += packets as usize;
+        self.stack.push(Delivery { slot, packets, batch });
     }
 
     /// Whether something waits to be delivered.

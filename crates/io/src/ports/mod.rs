@@ -6,14 +6,14 @@
 //!                        ├─► TapPort              the other end of a TAP device
 //!                        └─► MemoryPort           one of two ends of a link in memory
 //! ```
-//! A packet socket sees frames as the kernel has them: checksums and segmentation may be left to
-//! the device. [`intake`] completes both, so packets are as on a wire.
+//! Packet sockets and TAP devices pass frames as the kernel has them: checksums and segmentation
+//! may be left to the device, see [`warpswitch_packet::gso`]. `sys::vnet` reads and writes
+//! how the kernel describes that.
 
 mod af_packet;
 mod fanout;
 mod intake;
 mod memory;
-mod offload;
 mod tap;
 mod xdp;
 
@@ -22,7 +22,8 @@ use std::sync::{Arc, Mutex, Weak};
 use warpswitch_packet::{PortMethod, PortSpec, RxPort, TxPort};
 
 use crate::error::{IoError, IoErrorKind};
-use crate::sys::interface;
+use crate::sys::interface::{self, Interface};
+use crate::sys::netdev::XdpFeatures;
 use af_packet::{PacketRx, PacketTx};
 use fanout::Fanout;
 use memory::MemoryLink;
@@ -91,7 +92,15 @@ impl PortTable {
         match spec.device.strip_prefix(TAP_PREFIX) {
             Some(name) => Ok(Box::new(TapPort::new(self.tap(name, spec)?))),
             None if spec.method == PortMethod::AfXdp => Ok(Box::new(XdpPort::new(self.xdp(spec)?))),
-            None => Ok(Box::new(PacketRx::open(spec, self.fanout(spec)?)?)),
+            None => {
+                if spec.method == PortMethod::Auto
+                    && prefers_xdp(spec)
+                    && let Ok(xdp) = self.xdp(spec)
+                {
+                    return Ok(Box::new(XdpPort::new(xdp)));
+                }
+                Ok(Box::new(PacketRx::open(spec, self.fanout(spec)?)?))
+            }
         }
     }
 
@@ -105,7 +114,9 @@ impl PortTable {
         }
         match spec.device.strip_prefix(TAP_PREFIX) {
             Some(name) => Ok(Box::new(TapPort::new(self.tap(name, spec)?))),
-            None if spec.method == PortMethod::AfXdp => Ok(Box::new(XdpPort::new(self.xdp(spec)?))),
+            None if spec.method == PortMethod::AfXdp || self.shares_xdp(spec) => {
+                Ok(Box::new(XdpPort::new(self.xdp(spec)?)))
+            }
             None => Ok(Box::new(PacketTx::open(spec)?)),
         }
     }
@@ -134,6 +145,15 @@ impl PortTable {
         entry_or(&mut self.fanouts, spec.device.clone(), make).map(Some)
     }
 
+    /// Whether a sending port whose method is chosen shares the socket of a receiving one.
+    fn shares_xdp(&self, spec: &PortSpec) -> bool {
+        let key = (&spec.device, spec.queue.number);
+        let is_open = |((device, queue), xdp): &((String, u32), Weak<_>)| {
+            (device, *queue) == key && xdp.strong_count() > 0
+        };
+        spec.method == PortMethod::Auto && self.xdps.iter().any(is_open)
+    }
+
     fn xdp(&mut self, spec: &PortSpec) -> Result<Arc<Mutex<Xdp>>, IoError> {
         let device = &spec.device;
         let make = || Ok(XdpInterface::new(device));
@@ -148,6 +168,20 @@ impl PortTable {
         let key = (name.to_owned(), options.owner.clone());
         entry_or(&mut self.taps, key, || Tap::open(name, &options).map(Mutex::new))
     }
+}
+
+/// Whether `AF_XDP` serves a receiving port best, and nothing but its speed differs: the driver
+/// supports it natively, all queues are received, the port needs nothing of packet sockets, and
+/// the kernel has no address on the interface, so it does not miss the frames.
+fn prefers_xdp(spec: &PortSpec) -> bool {
+    let suits = |interface: &Interface<'_>| {
+        let features = XdpFeatures::of(interface.index().ok()?).ok()?;
+        let is_native = features.has_zero_copy || features.redirects && interface.is_hardware();
+        Some(is_native && interface.rx_queues() == spec.queue.count && !interface.has_address())
+    };
+    let needs_packet_socket = spec.receives_outgoing || spec.ether_type.is_some();
+    let interface = Interface::new(&spec.device).ok().filter(|_| !needs_packet_socket);
+    interface.as_ref().and_then(suits).unwrap_or(false)
 }
 
 /// Whether an interface of this name exists.

@@ -280,11 +280,6 @@ impl Session {
     fn sink_drops(&mut self) -> u64 {
         self.rx.as_mut().map_or(0, |rx| rx.rx.counts().dropped)
     }
-
-    /// Warnings of the receiving interface.
-    pub fn warning(&mut self) -> Option<String> {
-        self.rx.as_mut()?.rx.warning()
-    }
 }
 
 /// Steps the sink; other frames go to its station. Returns whether frames arrived.

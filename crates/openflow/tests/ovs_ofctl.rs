@@ -140,7 +140,12 @@ fn reports_the_switch() {
         (&["dump-tables", "SWITCH"], &["table 0:", "active=0, lookup=7, matched=5"]),
         (
             &["dump-table-features", "SWITCH"],
-            &["\"table0\"", "max_entries=1000", "instructions: meter apply_actions", "tcp_{src,dst,flags}"],
+            &[
+                "\"table0\"",
+                "max_entries=1000",
+                "instructions: meter apply_actions",
+                "tcp_{src,dst,flags}",
+            ],
         ),
         (&["queue-stats", "SWITCH"], &["queue 5: bytes=128, pkts=2, errors=0"]),
         (&["queue-get-config", "SWITCH", "1"], &["queue 5"]),

@@ -132,10 +132,33 @@ fn read_set_field(mut body: Reader<'_>) -> Result<FlowAction, ErrorCode> {
 /// Appends a list of actions.
 pub(crate) fn write_actions(out: &mut Vec<u8>, actions: &[FlowAction]) {
     for action in actions {
-        let start = out.len();
-        write_action(out, action);
-        out.pad(start).length(start);
+        match *action {
+            // Adjacent bits can be loaded into any field, others need a mask.
+            FlowAction::SetField { field, value, mask } if !field.is_maskable => {
+                for mask in runs(mask & field.range.value_max()) {
+                    write_padded(out, &FlowAction::SetField { field, value: value & mask, mask });
+                }
+            }
+            _ => write_padded(out, action),
+        }
     }
+}
+
+/// The runs of adjacent ones of a mask, each as a mask.
+fn runs(mut mask: u128) -> impl Iterator<Item = u128> {
+    std::iter::from_fn(move || {
+        let offset = mask.trailing_zeros();
+        let ones = (!mask.checked_shr(offset)?).trailing_zeros();
+        let run = u128::MAX.checked_shr(128 - ones).unwrap_or(0) << offset;
+        mask &= !run;
+        Some(run)
+    })
+}
+
+fn write_padded(out: &mut Vec<u8>, action: &FlowAction) {
+    let start = out.len();
+    write_action(out, action);
+    out.pad(start).length(start);
 }
 
 /// Appends one action, without padding, its length left open.
@@ -191,6 +214,19 @@ mod tests {
             let mut out = Vec::new();
             write_actions(&mut out, &actions);
             assert_eq!(out, hex(bytes), "{actions:?}");
+        }
+    }
+
+    #[test]
+    fn masks_with_gaps_are_split_where_a_field_has_no_mask() {
+        for (mask, expected) in [
+            (0, &[][..]),
+            (1, &[1]),
+            (0b0110_1000, &[0b1000, 0b0110_0000]),
+            (u128::MAX, &[u128::MAX]),
+            (1 << 127 | 3, &[3, 1 << 127]),
+        ] {
+            assert!(runs(mask).eq(expected.iter().copied()), "{mask:#x}");
         }
     }
 

@@ -36,8 +36,7 @@ impl FlowModMessage {
             4 => FlowCommand::DeleteStrict,
             _ => return Err(ErrorCode::FLOW_BAD_COMMAND),
         };
-        let is_deletion = matches!(command, FlowCommand::Delete | FlowCommand::DeleteStrict);
-        if table > port::TABLE_MAX && !is_deletion {
+        if table > port::TABLE_MAX && !command.is_deletion() {
             return Err(ErrorCode::FLOW_BAD_TABLE_ID);
         }
         let (idle_timeout, hard_timeout, priority) = (body.u16()?, body.u16()?, body.u16()?);
@@ -45,7 +44,7 @@ impl FlowModMessage {
         let flags = read_flags(body.u16()?)?;
         body.skip(2)?;
         let matching = read_match(&mut body)?;
-        let instructions = match is_deletion {
+        let instructions = match command.is_deletion() {
             true => Instructions::default(),
             false => read_instructions(body.rest())?,
         };

@@ -303,6 +303,10 @@ fn buffers_hold_packets_of_which_a_part_is_sent() {
     let late = add_flow(1, FlowMatch::any(), 5);
     setup.check_error(0, &late, ErrorCode::REQUEST_BUFFER_UNKNOWN);
     assert_eq!(setup.switch.flows.len(), 2);
+    let Message::FlowMod(mut deletion) = late else { unreachable!("a flow-mod") };
+    deletion.change.command = FlowCommand::Delete;
+    assert_eq!(setup.send(0, &Message::FlowMod(deletion)), []);
+    assert_eq!(setup.switch.flows.len(), 1);
 }
 
 #[test]

@@ -4,8 +4,8 @@ use warpswitch_rules::openflow::{FlowAction, port};
 
 use super::{Agent, ConnectionId, Datapath};
 use crate::{
-    AsyncConfig, ErrorCode, ExperimenterMessage, Features, FlowModMessage, FragmentPolicy, Message,
-    NO_BUFFER, PacketOut, PortMod, Role, RoleMessage, SwitchConfig, TableMod, capability,
+    AsyncConfig, ErrorCode, ExperimenterMessage, Features, FlowModMessage, Message, NO_BUFFER,
+    PacketOut, PortMod, Role, RoleMessage, SwitchConfig, TableMod, capability,
 };
 
 /// Bits of a table's setting that OpenFlow 1.3 reserves without a meaning.
@@ -114,12 +114,10 @@ impl Agent {
         datapath: &mut dyn Datapath,
     ) -> Result<(), ErrorCode> {
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
-        let is_supported = |policy: FragmentPolicy, datapath: &mut dyn Datapath| {
-            policy == self.fragments || datapath.set_fragments(policy)
-        };
         // The limit belongs to the controller, but fragments are state of the switch.
         if connection.role != Role::Slave {
-            if !is_supported(config.fragments, datapath) {
+            let is_same = config.fragments == self.fragments;
+            if !is_same && !datapath.set_fragments(config.fragments) {
                 return Err(ErrorCode::CONFIG_BAD_FLAGS);
             }
             self.fragments = config.fragments;
@@ -141,7 +139,8 @@ impl Agent {
         datapath: &mut dyn Datapath,
     ) -> Result<(), ErrorCode> {
         datapath.flow_mod(&message.change, now_ns)?;
-        if message.buffer_id == NO_BUFFER {
+        // Deletions have no packet.
+        if message.buffer_id == NO_BUFFER || message.change.command.is_deletion() {
             return Ok(());
         }
         let (in_port, frame) = self.buffers.take(message.buffer_id, now_ns)?;

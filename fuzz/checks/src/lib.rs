@@ -11,6 +11,7 @@ mod frames;
 mod graphs;
 mod lookup;
 mod messages;
+mod openflow;
 mod scans;
 mod texts;
 
@@ -18,7 +19,7 @@ mod texts;
 pub type Check = fn(&[u8]);
 
 /// Every check, under the name of its target.
-pub const CHECKS: [(&str, Check); 15] = [
+pub const CHECKS: [(&str, Check); 16] = [
     ("frame", frames::frame),
     ("extract", frames::extract_key),
     ("capture", captures::capture),
@@ -34,6 +35,7 @@ pub const CHECKS: [(&str, Check); 15] = [
     ("ids_rules", detection::rules),
     ("ids_packets", detection::packets),
     ("ids_http", messages::messages),
+    ("openflow", openflow::openflow),
 ];
 
 /// Runs the check called `name`.

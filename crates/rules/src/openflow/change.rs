@@ -20,6 +20,13 @@ pub enum FlowCommand {
     DeleteStrict,
 }
 
+impl FlowCommand {
+    /// Whether flows are removed.
+    pub fn is_deletion(self) -> bool {
+        matches!(self, Self::Delete | Self::DeleteStrict)
+    }
+}
+
 /// A change of flows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowMod {

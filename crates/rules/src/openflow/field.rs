@@ -220,13 +220,21 @@ const fn new(
 ) -> MatchField {
     MatchField {
         name,
-        oxm: Oxm { class, number, len: bits.div_ceil(8) as u8 },
+        oxm: Oxm { class, number, len: value_bytes(bits) },
         range: BitRange { offset: word * 32 + bit, bits },
         format,
         needs,
         is_maskable: properties & MASK != 0,
         is_settable: properties & SET != 0,
         is_view: properties & VIEW != 0,
+    }
+}
+
+/// Bytes of a value in messages: whole ones, but four for the labels of 20 bits.
+const fn value_bytes(bits: usize) -> u8 {
+    match bits {
+        20 => 4,
+        _ => bits.div_ceil(8) as u8,
     }
 }
 
@@ -364,6 +372,13 @@ mod tests {
                 assert!(!is_shared || is_told_apart, "{} {}", field.name, other.name);
             }
         }
+    }
+
+    #[test]
+    fn labels_of_twenty_bits_have_four_bytes_in_messages() {
+        let lens = ["ipv6_label", "mpls_label", "pbb_isid", "ipv6_exthdr", "vlan_vid"]
+            .map(|name| field(name).map(|field| field.oxm.len));
+        assert_eq!(lens, [4, 4, 3, 2, 2].map(Some));
     }
 
     #[test]

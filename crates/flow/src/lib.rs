@@ -44,6 +44,7 @@ mod pace;
 pub mod partition;
 pub mod rule_index;
 pub mod storm;
+pub mod traversal;
 
 pub use box_list::BoxList;
 pub use cached::CachedClassifier;
@@ -52,6 +53,7 @@ pub use misses::Misses;
 pub use partition::{Assignment, Partition, Role, Roles};
 pub use rule_index::{Merge, RuleIndex};
 pub use storm::{StormCache, StormOptions, StormStats};
+pub use traversal::{Step, Traversal, TraversalCache, Visit};
 
 /// What a lookup returns: a rule id or the number of an action, see [`Merge`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

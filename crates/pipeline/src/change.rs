@@ -116,9 +116,8 @@ impl Pipeline {
             return self.filtered(&filter);
         }
         let tables = self.tables_of(change.flow.table);
-        let same = tables.filter_map(|table| {
-            self.tables[table].index.find_same(&self.flows, &change.flow)
-        });
+        let same = tables
+            .filter_map(|table| self.tables[table].index.find_same(&self.flows, &change.flow));
         same.filter(|&place| passes(&self.flows.get(place).flow, &filter)).collect()
     }
 
@@ -132,8 +131,8 @@ impl Pipeline {
 
     fn filtered(&self, filter: &FlowFilter) -> Vec<u32> {
         let tables = self.tables_of(filter.table);
-        let contained =
-            tables.flat_map(|table| self.tables[table].index.contained(&self.flows, &filter.matching));
+        let contained = tables
+            .flat_map(|table| self.tables[table].index.contained(&self.flows, &filter.matching));
         contained.filter(|&place| passes(&self.flows.get(place).flow, filter)).collect()
     }
 
@@ -318,9 +317,7 @@ pub(crate) fn actions(flow: &Flow) -> impl Iterator<Item = &FlowAction> {
 
 /// Whether a flow has the cookie, output and group that a filter asks for.
 fn passes(flow: &Flow, filter: &FlowFilter) -> bool {
-    let has_port = |action: &FlowAction| {
-        matches!(action, FlowAction::Output { port, .. } if *port == filter.out_port)
-    };
+    let has_port = |action: &FlowAction| matches!(action, FlowAction::Output { port, .. } if *port == filter.out_port);
     let has_group = |action: &FlowAction| *action == FlowAction::Group(filter.out_group);
     (flow.cookie ^ filter.cookie) & filter.cookie_mask == 0
         && (filter.out_port == port::ANY || actions(flow).any(has_port))

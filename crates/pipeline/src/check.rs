@@ -93,9 +93,7 @@ impl Known<'_> {
         let require = |is_right, refusal| if is_right { Ok(()) } else { Err(refusal) };
         match *action {
             FlowAction::Output { port, .. } => require(is_output(port), Refusal::BadOutPort),
-            FlowAction::Group(id) => {
-                require(self.groups.contains_key(&id), Refusal::BadOutGroup)
-            }
+            FlowAction::Group(id) => require(self.groups.contains_key(&id), Refusal::BadOutGroup),
             FlowAction::PushVlan(ether_type) => {
                 require(matches!(ether_type, 0x8100 | 0x88a8), Refusal::BadActionArgument)
             }

@@ -78,9 +78,9 @@ impl Pipeline {
     fn sweep(&mut self) {
         if self.deadlines.heap.len() > SWEEP_MIN + 2 * self.deadlines.flows {
             let flows = &self.flows;
-            self.deadlines.heap.retain(|&Reverse((_, order, place))| {
-                flows.get_if(place, order).is_some()
-            });
+            self.deadlines
+                .heap
+                .retain(|&Reverse((_, order, place))| flows.get_if(place, order).is_some());
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use warpswitch_rules::openflow::{Bucket, FLOW_WORDS, FlowAction, FlowKey, Group, GroupType, port};
+use warpswitch_rules::openflow::{Bucket, FLOW_WORDS, FlowAction, FlowKey, Group, port};
 
 use crate::ports::Ports;
 
@@ -147,15 +147,11 @@ pub(crate) fn has_loop(group: &Group, groups: &Groups) -> bool {
     false
 }
 
-/// Whether all buckets get the packet, rather than one.
-pub(crate) fn is_for_all(group: &Group) -> bool {
-    group.kind == GroupType::All
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ports::PortSettings;
+    use warpswitch_rules::openflow::GroupType;
     use warpswitch_testkit::random::Random;
 
     fn bucket(weight: u16, watch_port: u32) -> Bucket {

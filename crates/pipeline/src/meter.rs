@@ -114,13 +114,9 @@ fn capacity(meter: &Meter, band: &Band) -> u64 {
     let (burst, rate) = (u64::from(band.burst), u64::from(band.rate));
     match (meter.in_packets, meter.has_burst && burst > 0) {
         (true, true) => burst * PACKET_TOKENS,
-        (true, false) => {
-            (rate / BURST_DEFAULT_PER_SECOND).max(BURST_PACKETS_MIN) * PACKET_TOKENS
-        }
+        (true, false) => (rate / BURST_DEFAULT_PER_SECOND).max(BURST_PACKETS_MIN) * PACKET_TOKENS,
         (false, true) => (burst * 1000).max(BURST_BITS_MIN) * BIT_TOKENS,
-        (false, false) => {
-            (rate * 1000 / BURST_DEFAULT_PER_SECOND).max(BURST_BITS_MIN) * BIT_TOKENS
-        }
+        (false, false) => (rate * 1000 / BURST_DEFAULT_PER_SECOND).max(BURST_BITS_MIN) * BIT_TOKENS,
     }
 }
 

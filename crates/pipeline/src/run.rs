@@ -10,7 +10,7 @@
 
 use warpswitch_flow::Step;
 use warpswitch_rules::openflow::{
-    BandKind, FLOW_WORDS, FlowAction, FlowKey, Group, GroupType, MatchField, PacketIn, PacketInReason,
+    BandKind, FLOW_WORDS, FlowAction, Group, GroupType, MatchField, PacketIn, PacketInReason,
     Subfield, field, port,
 };
 

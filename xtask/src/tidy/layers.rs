@@ -69,7 +69,11 @@ pub const ROOMS: &[Room] = &[
         may_import: &["wire", "packet", "rules", "classify", "routes", "scan"],
     },
     Room { name: "ids", layer: 3, may_import: &["wire", "packet", "rules", "scan"] },
-    Room { name: "pipeline", layer: 4, may_import: &["wire", "packet", "rules", "classify", "flow"] },
+    Room {
+        name: "pipeline",
+        layer: 4,
+        may_import: &["wire", "packet", "rules", "classify", "flow"],
+    },
     Room { name: "graph", layer: 4, may_import: &["packet"] },
     Room { name: "elements", layer: 5, may_import: BELOW_ELEMENTS },
     Room {

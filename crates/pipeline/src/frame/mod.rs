@@ -15,9 +15,7 @@ mod spot;
 use warpswitch_rules::openflow::{FlowAction, FlowKey, MatchField, Oxm, Subfield};
 
 use buffer::Bytes;
-use parse::{
-    HEADER_WORDS_START, I_TAG_BYTES, Layout, Network, TYPE_AT, half, word,
-};
+use parse::{HEADER_WORDS_START, I_TAG_BYTES, Layout, Network, TYPE_AT, half, word};
 use spot::{Spot, inner_ttl_spot, label_ttl_spot, spot, ttl_spot};
 
 /// The shortest Ethernet frame, without frame check sequence.

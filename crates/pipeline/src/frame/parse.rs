@@ -17,6 +17,7 @@ use warpswitch_rules::openflow::FlowKey;
 use warpswitch_wire::arp::Arp;
 use warpswitch_wire::ethernet::{ETHER_TYPE_MIN, EtherType, LENGTH_MAX};
 use warpswitch_wire::ip::IpProto;
+use warpswitch_wire::ipv4::Ipv4;
 use warpswitch_wire::llc::Llc;
 use warpswitch_wire::parse::VLAN_TAGS_MAX;
 
@@ -90,8 +91,8 @@ pub(crate) struct Layout {
     pub(crate) end: u32,
     /// Whether the IP packet is all there and no fragment.
     pub(crate) is_whole: bool,
-    /// Whether the transport checksum covers the destination address: not before the last segment
-    /// of a routing header.
+    /// Whether the transport checksum covers the destination address: not where a source route
+    /// has a further one.
     pub(crate) is_dst_covered: bool,
     /// Whether there is the target of neighbour discovery.
     pub(crate) has_nd_target: bool,
@@ -199,7 +200,8 @@ fn ipv4(rest: &[u8], key: &mut FlowKey, layout: &mut Layout) {
     key[40] = u32::from(rest[9]) << 24 | u32::from(rest[1]) << 16;
     layout.network = Network::Ipv4;
     layout.proto_at = layout.network_at + 9;
-    layout.is_dst_covered = true;
+    let view = Ipv4::new_unchecked(rest);
+    layout.is_dst_covered = header_bytes == 20 || view.final_dst() == view.dst();
     layout.is_whole = key[30] == 0 && total_bytes <= rest.len();
     let end = total_bytes.min(rest.len());
     layout.end = layout.network_at + end as u32;

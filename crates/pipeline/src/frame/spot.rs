@@ -171,26 +171,20 @@ fn basic_spot(number: u8, layout: &Layout) -> Option<Spot> {
 
 fn ip_spot(number: u8, layout: &Layout) -> Option<Spot> {
     let at = layout.network_at;
+    let dst_cover = if layout.is_dst_covered { Cover::Pseudo } else { Cover::None };
     match (layout.network, number) {
         (Network::Ipv4, 8) => Some(Spot::new(at, 2, 2, 6).in_ipv4(at)),
         (Network::Ipv4, 9) => Some(Spot::new(at, 2, 0, 2).in_ipv4(at)),
-        (Network::Ipv4, 10) => {
-            Some(Spot::new(at + 8, 2, 0, 8).in_ipv4(at).covered(Cover::Pseudo))
-        }
+        (Network::Ipv4, 10) => Some(Spot::new(at + 8, 2, 0, 8).in_ipv4(at).covered(Cover::Pseudo)),
         (Network::Ipv4, 11) => {
             Some(Spot::new(at + 12, 4, 0, 32).in_ipv4(at).covered(Cover::Pseudo))
         }
-        (Network::Ipv4, 12) => {
-            Some(Spot::new(at + 16, 4, 0, 32).in_ipv4(at).covered(Cover::Pseudo))
-        }
+        (Network::Ipv4, 12) => Some(Spot::new(at + 16, 4, 0, 32).in_ipv4(at).covered(dst_cover)),
         (Network::Ipv6, 8) => Some(Spot::new(at, 4, 22, 6)),
         (Network::Ipv6, 9) => Some(Spot::new(at, 4, 20, 2)),
         (Network::Ipv6, 10) => Some(Spot::new(layout.proto_at, 1, 0, 8).covered(Cover::Pseudo)),
         (Network::Ipv6, 26) => Some(Spot::new(at + 8, 16, 0, 128).covered(Cover::Pseudo)),
-        (Network::Ipv6, 27) => {
-            let cover = if layout.is_dst_covered { Cover::Pseudo } else { Cover::None };
-            Some(Spot::new(at + 24, 16, 0, 128).covered(cover))
-        }
+        (Network::Ipv6, 27) => Some(Spot::new(at + 24, 16, 0, 128).covered(dst_cover)),
         (Network::Ipv6, 28) => Some(Spot::new(at, 4, 0, 20)),
         _ => None,
     }

@@ -41,6 +41,12 @@ impl Deadlines {
         }
     }
 
+    /// Entries, also of flows that are gone.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.heap.len()
+    }
+
     /// Counts that a flow goes; its entry stays until its time, or a sweep.
     pub(crate) fn forget(&mut self, entry: &Entry) {
         self.flows -= usize::from(deadline(entry, 0).is_some());

@@ -19,6 +19,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use hashbrown::HashTable;
+use warpswitch_flow::flow_hash::{FlowHash, MaskedWords, is_packed, masked_words, pack};
 use warpswitch_rules::openflow::{FLOW_WORDS, Flow, FlowKey, FlowMatch};
 
 use super::add_bits;
@@ -45,7 +46,7 @@ type Rank = (u16, std::cmp::Reverse<u64>);
 struct Tuple {
     mask: FlowKey,
     /// Words of the mask that are not zero, and their bits.
-    words: Box<[(u8, u32)]>,
+    words: MaskedWords,
     chains: HashTable<Chain>,
     /// How many flows have each priority.
     priorities: BTreeMap<u16, u32>,
@@ -56,26 +57,18 @@ struct Tuple {
 /// A table's flows by mask.
 #[derive(Debug)]
 pub(crate) struct TupleIndex {
-    seed: u64,
+    hash: FlowHash,
     tuples: Vec<Tuple>,
     /// Indices of tuples: I1.
     order: Vec<u32>,
     by_mask: HashMap<FlowKey, u32>,
 }
 
-/// Mixes a word into a hash: a folded multiplication, which spreads every bit over all.
-#[inline]
-fn mix(hash: u64, word: u64) -> u64 {
-    let product = u128::from(hash ^ word) * 0x9e37_79b9_7f4a_7c15;
-    (product >> 64) as u64 ^ product as u64
-}
-
 impl Tuple {
     fn new(mask: &FlowKey) -> Self {
-        let words = (0..FLOW_WORDS).filter(|&word| mask[word] != 0);
         Self {
             mask: *mask,
-            words: words.map(|word| (word as u8, mask[word])).collect(),
+            words: masked_words(mask),
             chains: HashTable::new(),
             priorities: BTreeMap::new(),
             priority_max: 0,
@@ -83,24 +76,9 @@ impl Tuple {
     }
 
     #[inline]
-    fn hash(&self, seed: u64, key: &FlowKey) -> u64 {
-        self.words.iter().fold(seed, |hash, &(word, mask)| {
-            mix(hash, u64::from(key[usize::from(word)] & mask) | 1 << 40)
-        })
-    }
-
-    /// Whether the masked words of `key` are those of the chain.
-    #[inline]
-    fn is_of(&self, chain: &Chain, key: &FlowKey) -> bool {
-        self.words
-            .iter()
-            .zip(&chain.key)
-            .all(|(&(word, mask), &value)| key[usize::from(word)] & mask == value)
-    }
-
-    #[inline]
-    fn chain(&self, seed: u64, key: &FlowKey) -> Option<&Chain> {
-        self.chains.find(self.hash(seed, key), |chain| self.is_of(chain, key))
+    fn chain(&self, hash: &FlowHash, key: &FlowKey) -> Option<&Chain> {
+        let is_of = |chain: &Chain| is_packed(&self.words, &chain.key, key);
+        self.chains.find(hash.hash(&self.words, key, 0), is_of)
     }
 }
 
@@ -117,7 +95,12 @@ fn rank(flows: &Flows, place: u32) -> Rank {
 
 impl TupleIndex {
     pub(super) fn new(seed: u64) -> Self {
-        Self { seed, tuples: Vec::new(), order: Vec::new(), by_mask: HashMap::new() }
+        Self {
+            hash: FlowHash::new(seed),
+            tuples: Vec::new(),
+            order: Vec::new(),
+            by_mask: HashMap::new(),
+        }
     }
 
     #[inline]
@@ -129,7 +112,7 @@ impl TupleIndex {
                 break;
             }
             add_bits(examined.as_deref_mut(), &tuple.mask);
-            if let Some(chain) = tuple.chain(self.seed, key)
+            if let Some(chain) = tuple.chain(&self.hash, key)
                 && best.is_none_or(|(rank, _)| chain.rank > rank)
             {
                 best = Some((chain.rank, chain.head));
@@ -140,7 +123,7 @@ impl TupleIndex {
 
     pub(super) fn find_same(&self, flow: &Flow) -> Option<u32> {
         let &index = self.by_mask.get(flow.matching.mask())?;
-        let chain = self.tuples[index as usize].chain(self.seed, flow.matching.value())?;
+        let chain = self.tuples[index as usize].chain(&self.hash, flow.matching.value())?;
         chain.places().find(|&(priority, _)| priority == flow.priority).map(|(_, place)| place)
     }
 
@@ -152,7 +135,7 @@ impl TupleIndex {
                 continue;
             }
             if tuple.mask == *mask {
-                let chain = tuple.chain(self.seed, matching.value());
+                let chain = tuple.chain(&self.hash, matching.value());
                 found.extend(chain.into_iter().flat_map(Chain::places).map(|(_, place)| place));
                 continue;
             }
@@ -174,15 +157,13 @@ impl TupleIndex {
         let matching = &flows.get(place).flow.matching;
         let rank = rank(flows, place);
         let index = self.tuple_of(matching.mask());
-        let (seed, tuple) = (self.seed, &mut self.tuples[index as usize]);
+        let (hasher, tuple) = (&self.hash, &mut self.tuples[index as usize]);
         *tuple.priorities.entry(rank.0).or_default() += 1;
         let key = matching.value();
-        let hash = tuple.hash(seed, key);
-        let words = &tuple.words;
-        let is_same = |chain: &Chain| {
-            words.iter().zip(&chain.key).all(|(&(word, _), &value)| key[usize::from(word)] == value)
-        };
-        match tuple.chains.find_mut(hash, is_same) {
+        let Tuple { words, chains, .. } = tuple;
+        let hash = hasher.hash(words, key, 0);
+        let is_same = |chain: &Chain| is_packed(words, &chain.key, key);
+        match chains.find_mut(hash, is_same) {
             Some(chain) if rank > chain.rank => {
                 chain.rest.insert(0, (chain.rank.0, chain.head));
                 (chain.rank, chain.head) = (rank, place);
@@ -192,10 +173,8 @@ impl TupleIndex {
                 chain.rest.insert(at, (rank.0, place));
             }
             None => {
-                let key = words.iter().map(|&(word, _)| key[usize::from(word)]).collect();
-                let chain = Chain { key, rank, head: place, rest: Vec::new() };
-                let words = words.clone();
-                tuple.chains.insert_unique(hash, chain, |chain| hash_of(seed, &words, &chain.key));
+                let chain = Chain { key: pack(words, key), rank, head: place, rest: Vec::new() };
+                chains.insert_unique(hash, chain, |chain| hasher.hash_packed(words, &chain.key, 0));
             }
         }
         self.settle(index);
@@ -205,13 +184,13 @@ impl TupleIndex {
         let matching = &flows.get(place).flow.matching;
         let priority = flows.get(place).flow.priority;
         let index = self.by_mask[matching.mask()];
-        let (seed, tuple) = (self.seed, &mut self.tuples[index as usize]);
+        let tuple = &mut self.tuples[index as usize];
         let count = tuple.priorities.get_mut(&priority).expect("it was counted when it came");
         *count -= 1;
         if *count == 0 {
             tuple.priorities.remove(&priority);
         }
-        let hash = tuple.hash(seed, matching.value());
+        let hash = self.hash.hash(&tuple.words, matching.value(), 0);
         let has_it = |chain: &Chain| chain.places().any(|(_, other)| other == place);
         let Ok(mut entry) = tuple.chains.find_entry(hash, has_it) else {
             unreachable!("a flow is in the tuple of its mask")
@@ -268,9 +247,4 @@ impl TupleIndex {
             }
         }
     }
-}
-
-/// The hash of a stored key, which is masked already.
-fn hash_of(seed: u64, words: &[(u8, u32)], key: &[u32]) -> u64 {
-    words.iter().zip(key).fold(seed, |hash, (_, &value)| mix(hash, u64::from(value) | 1 << 40))
 }

@@ -1,3 +1,9 @@
+//! What a pipeline does, as the specification says.
+
+mod changes;
+mod differential;
+mod packets;
+
 use warpswitch_rules::openflow::{
     Bucket, FlowAction, FlowCommand, FlowMatch, Group, GroupMod, GroupType, Refusal, port,
 };

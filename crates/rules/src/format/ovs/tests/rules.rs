@@ -1,11 +1,10 @@
-//! Flow text against `ovs-ofctl`, and rules against their own flow text.
+//! Rule sets read from flow text, and written as it.
 
-use super::super::{
+use crate::format::{
     ReadOptions, RulesFormat, WriteError, format_match, read_rules, write_rules, write_rules_report,
 };
-use super::*;
-use crate::linear;
-use crate::schema::{Field, IPV4_5TUPLE, IPV6_5TUPLE};
+use crate::schema::{Field, IPV4_5TUPLE, IPV6_5TUPLE, OPENFLOW12, OPENFLOW12_IPV6, Schema};
+use crate::{Action, Match, Rule, RuleId, Ruleset, RulesetBuilder, linear};
 
 /// What `ovs-ofctl` made of flows, kept as it was printed.
 const ORACLE: &str = include_str!("oracle.txt");

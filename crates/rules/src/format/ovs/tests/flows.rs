@@ -186,7 +186,7 @@ fn names_of_other_switches_are_told_from_typing_errors() {
     check("ct_state=+trk actions=drop", "unsupported Open vSwitch field");
     check("conj_id=3 actions=drop", "unsupported Open vSwitch field");
     check("metadat=1 actions=drop", "is metadata meant?");
-    check("nd_target=::1,icmp6 actions=drop", "icmpv6_type=135 beside it");
+    check("nd_target=::1,icmp6 actions=drop", "icmp6,icmpv6_type=136 beside it");
     check("mpls_label=3 actions=drop", "mpls or mplsm");
     check("icmp,tp_src=300 actions=drop", "tp_src of ICMP is icmp_type");
     check("ip,ip_frag=some actions=drop", "unknown kind of fragments");

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use super::random::{Dialect, Maker};
 use crate::format::ovs::{actions_text, group_text, instructions_text, parse_flow, parse_group};
-use crate::openflow::{Flow, GroupMod};
+use crate::openflow::{FieldNeeds, Flow, FlowAction, GroupMod, Subfield};
 
 /// What `ovs-ofctl` prints about an input; `None` if it is not installed.
 fn ovs_ofctl(arguments: &[&str], input: &str) -> Option<(String, String)> {
@@ -94,23 +94,53 @@ fn ovs_ofctl_means_the_same_by_its_own_forms() {
         "actions=move:NXM_OF_IN_PORT[]->NXM_NX_REG2[0..15],push:vlan_tci[],pop:reg1[2..7],note:00",
         "mpls,actions=set_mpls_ttl:4,dec_mpls_ttl,set_mpls_label:3,set_mpls_tc:2,pop_mpls:0x0800",
         "actions=meter:3,1,clear_actions,write_actions(2,group:3),write_metadata:5/7,goto_table:9",
-        "arp,nw_src=1.2.3.4,nw_proto=2,arp_sha=::1,actions=set_field:2->arp_op",
+        "arp,nw_src=1.2.3.4,nw_proto=2,arp_sha=1:2:3:4:5:6,actions=set_field:2->arp_op",
         "icmp,tp_src=8,icmp_code=0,ip_frag=not_later,nw_tos=33,ip_ecn=1,nw_ttl=010,actions=drop",
         "dl_type=0x800,nw_proto=132,sctp_dst=80/0xfff0,actions=set_tunnel64:0x5,set_tunnel:6",
         "ipv6,ipv6_src=2001:db8::1/ffff::,ip_dscp=8,ipv6_label=0x12/0xff,actions=drop",
         "vlan_vid=0x1005/0x100f,vlan_pcp=3,xreg1=0x1/0xff00000001,xxreg2=5,actions=drop",
-        "tun_src=1.2.3.4/255.0.255.0,tunnel_id=5,actions=drop,send_flow_rem",
+        "tun_src=1.2.3.4/255.0.255.0,tunnel_id=5,send_flow_rem,actions=drop",
     ];
-    let usable: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
-    // The last two show what both refuse.
-    let (usable, refused) = usable.split_at(9);
-    let mut usable = usable.to_vec();
-    usable.extend(refused[1..5].to_vec());
-    let flows: Vec<Flow> = usable
+    let parse = |text: &&str| parse_flow(text).unwrap_or_else(|e| panic!("{text}\n{e}"));
+    let flows: Vec<Flow> = texts.iter().map(parse).collect();
+    compare(&flows, &texts.map(str::to_owned));
+}
+
+#[test]
+fn ovs_ofctl_prints_every_field_by_its_name() {
+    let texts: Vec<String> = crate::openflow::FIELDS
         .iter()
-        .map(|text| parse_flow(text).unwrap_or_else(|errors| panic!("{text}\n{errors}")))
+        .filter_map(|field| {
+            let whole = Subfield::whole(field);
+            let fields = match field.needs {
+                FieldNeeds::Nothing if field.name == "ip_frag" => "ip",
+                FieldNeeds::Nothing => "eth",
+                FieldNeeds::Vlan => "dl_vlan=1",
+                FieldNeeds::Ipv4 | FieldNeeds::Ip => "ip",
+                FieldNeeds::Ipv6 => "ipv6",
+                FieldNeeds::Arp => "arp",
+                FieldNeeds::Mpls => "mpls",
+                FieldNeeds::Proto(6) => "tcp",
+                FieldNeeds::Proto(17) => "udp",
+                FieldNeeds::Proto(_) => "sctp",
+                FieldNeeds::Icmpv4 => "icmp",
+                FieldNeeds::Icmpv6 => "icmp6",
+                FieldNeeds::Nd | FieldNeeds::NdSolicit => "icmp6,icmp_type=135",
+                FieldNeeds::NdAdvert => "icmp6,icmp_type=136",
+                FieldNeeds::InPort | FieldNeeds::Pbb => return None,
+            };
+            let is_ours = field.name == "ipv6_exthdr";
+            let fields = if field.name == "vlan_vid" { "dl_vlan=1" } else { fields };
+            let whole =
+                Subfield { bits: if field.name == "vlan_vid" { 12 } else { whole.bits }, ..whole };
+            let list = actions_text(&[FlowAction::StackPush(whole)]);
+            (!is_ours).then(|| format!("{fields},actions={list}"))
+        })
         .collect();
-    compare(&flows, &usable);
+    assert!(texts.len() > 60);
+    let parse = |text: &String| parse_flow(text).unwrap_or_else(|e| panic!("{text}\n{e}"));
+    let flows: Vec<Flow> = texts.iter().map(parse).collect();
+    compare(&flows, &texts);
 }
 
 #[test]
@@ -118,7 +148,7 @@ fn ovs_ofctl_prints_groups_alike() {
     for text in [
         "group_id=1,type=select,bucket=weight:1,actions=output:1,bucket=output:3,weight:4",
         "group_id=2 type=all bucket=output:1,2 bucket=actions=set_field:5->reg0,output:3",
-        "group_id=3,type=indirect,bucket=",
+        "group_id=3,type=indirect,bucket=drop",
         "group_id=4,type=fast_failover,bucket=watch_port:1,1,bucket=watch_group:3,actions=2",
     ] {
         let GroupMod::Add(group) = parse_group(text).unwrap() else { panic!("{text}") };

@@ -128,21 +128,40 @@ impl Maker {
         }
     }
 
+    /// A value of a field. Open vSwitch keeps one byte of an ARP operation.
+    fn value(&mut self, field: &MatchField) -> u128 {
+        let is_theirs = self.dialect == Dialect::OpenVSwitch;
+        let is_byte = field.name == "arp_op" && is_theirs;
+        self.bits(if is_byte { 0xff } else { field.range.value_max() })
+    }
+
     fn demand(&mut self, field: &'static MatchField, matching: &mut FlowMatch) {
         let all = field.range.value_max();
-        let value = self.bits(all);
+        let value = self.value(field);
         let (value, mask) = match field.name {
             "in_port" | "in_phy_port" => (self.port().into(), all),
-            "ip_frag" => [(0, 3), (1, 3), (3, 3), (1, 1), (0, 2)][self.prng.index(5)],
-            "nw_proto" => (value | 0x80, all),
-            _ if field.is_maskable && self.prng.chance(600) => {
-                let len = self.number(field.range.bits as u64 + 1) as u32;
-                let prefix = if len == 0 { 0 } else { !0 << (field.range.bits as u32 - len) };
-                (value, if self.prng.chance(500) { self.bits(all) } else { prefix & all })
+            "ip_frag" => {
+                // ovs-ofctl refuses ports beside later fragments, which have none.
+                let count = if self.dialect == Dialect::OpenVSwitch { 4 } else { 5 };
+                [(0, 3), (1, 3), (1, 1), (0, 2), (3, 3)][self.prng.index(count)]
             }
+            "nw_proto" => (value | 0x80, all),
+            _ if field.is_maskable && self.prng.chance(600) => (value, self.mask(field)),
             _ => (value, all),
         };
         matching.set(field, value, mask);
+    }
+
+    fn mask(&mut self, field: &MatchField) -> u128 {
+        let (all, bits) = (field.range.value_max(), field.range.bits as u32);
+        if self.prng.chance(500) {
+            let len = self.number(u64::from(bits) + 1) as u32;
+            return if len == 0 { 0 } else { !0 << (bits - len) & all };
+        }
+        // ovs-ofctl takes an IPv6 mask that starts with a digit for a prefix length.
+        let is_theirs = self.dialect == Dialect::OpenVSwitch;
+        let letter = if bits == 128 && is_theirs { 0xf << 124 } else { 0 };
+        self.bits(all) | letter
     }
 
     fn port(&mut self) -> u32 {
@@ -229,14 +248,15 @@ impl Maker {
         let fields: Vec<&'static MatchField> = FIELDS.iter().filter(may_set).collect();
         let field = fields[self.prng.index(fields.len())];
         let all = field.range.value_max();
-        let value = self.bits(all);
+        let value = self.value(field);
         let bits = field.range.bits as u32;
         if field.name == "in_port" {
             return FlowAction::SetField { field, value: self.port().into(), mask: all };
         }
         let mask = match self.number(3) {
             0 if field.is_maskable => {
-                let len = 1 + self.number(bits.into()) as u32;
+                // Messages set at most 64 bits under a mask at once.
+                let len = 1 + self.number(bits.min(64).into()) as u32;
                 let ones = all >> (bits - len);
                 ones << self.number(u64::from(bits - len) + 1)
             }

@@ -101,7 +101,7 @@ fn every_error_of_a_line_is_reported_at_its_place() {
     check("ip,tcp_flags=syn actions=drop", &[(4, "tcp_flags=syn")]);
     check("ipv6,nw_src=1.2.3.4 actions=drop", &[(6, "nw_src=1.2.3.4")]);
     check("table=1 actions=drop", &[(7, "1")]);
-    check("metadata=1 actions=drop", &[(1, "metadata")]);
+    check("metadata=1 actions=drop", &[(1, "metadata=1")]);
     check("delete in_port=1 actions=drop", &[(1, "delete")]);
     check("in_port=1 actions=drop,output:1", &[(19, "drop")]);
     check("icmp,icmp_type=8/15 actions=drop", &[(16, "8/15")]);

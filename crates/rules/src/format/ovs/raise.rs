@@ -8,14 +8,15 @@
 //! priorities; a list that is too long for 16 bits is refused. Other ties were written as
 //! priorities in the source: they are kept, and counted for the caller to warn of.
 
-use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use super::super::{RulesFormat, WriteError, WriteReport, value};
-use super::fields::{ETH_ARP, ETH_IPV4, ETH_IPV6, ETH_RARP, SHORTHANDS};
-use super::{actions, values};
+use super::super::{RulesFormat, WriteError, WriteReport};
+use super::lower::{flow_field, from_action};
+use super::names::{ETH_ARP, ETH_IPV4, ETH_IPV6, ETH_RARP, Needs, known};
+use super::{flow_text, values};
 use crate::expand::{PortPrefix, range_to_prefixes};
 use crate::matching::{MatchKind, MatchRef, PortRange};
+use crate::openflow::{FieldNeeds, Flow, FlowMatch};
 use crate::rule::RuleId;
 use crate::ruleset::Ruleset;
 use crate::schema::{Field, FieldSpec, Schema};
@@ -31,14 +32,15 @@ pub(super) fn why_inexpressible(ruleset: &Ruleset, id: RuleId) -> Option<String>
     if ruleset.priority(id) > PRIORITY_MAX {
         return Some(format!("its priority is larger than {PRIORITY_MAX}"));
     }
-    if actions::action_text(ruleset.action(id)).is_none() {
-        return Some(format!("flow text has no action {}", ruleset.action(id)));
-    }
-    let mut line = String::new();
     let ports = [PortPrefix { value: 0, mask: 0 }; 2];
-    FlowText { schema: ruleset.schema(), matching: ruleset.matching(id) }
-        .write(ports, &mut line)
-        .err()
+    let source = Source { schema: ruleset.schema(), matching: ruleset.matching(id) };
+    match source.to_flow(ports) {
+        Err(why) => Some(why),
+        Ok(matching) if from_action(ruleset.action(id), &matching).is_none() => {
+            Some(format!("flow text has no action {}", ruleset.action(id)))
+        }
+        Ok(_) => None,
+    }
 }
 
 /// Refuses a list, rules that all have priority 0, that is longer than there are priorities.
@@ -61,20 +63,18 @@ pub(super) fn write(ruleset: &Ruleset, out: &mut dyn Write) -> io::Result<WriteR
     let priorities = if renumbered { falling_priorities(ruleset) } else { Vec::new() };
     let mut report = WriteReport { renumbered, ..WriteReport::default() };
     report.ties = if renumbered { 0 } else { ties(ruleset) };
-    let mut line = String::new();
     for id in ruleset.ids() {
         let matching = ruleset.matching(id);
         let priority = *priorities.get(id.0 as usize).unwrap_or(&ruleset.priority(id));
-        let action = actions::action_text(ruleset.action(id)).expect("checked before writing");
+        let source = Source { schema: ruleset.schema(), matching };
         let mut lines = 0;
         for src in port_prefixes(matching.ranges[0]) {
             for dst in port_prefixes(matching.ranges[1]) {
-                line.clear();
-                write!(line, "priority={priority}").expect("a String takes every write");
-                let flow = FlowText { schema: ruleset.schema(), matching };
-                flow.write([src, dst], &mut line).expect("checked before writing");
-                writeln!(line, " actions={action}").expect("a String takes every write");
-                out.write_all(line.as_bytes())?;
+                let flow_match = source.to_flow([src, dst]).expect("checked before writing");
+                let instructions =
+                    from_action(ruleset.action(id), &flow_match).expect("checked before writing");
+                let flow = Flow::new(priority as u16, flow_match, instructions);
+                writeln!(out, "{}", flow_text(&flow))?;
                 lines += 1;
             }
         }
@@ -113,13 +113,13 @@ fn port_prefixes(range: PortRange) -> Vec<PortPrefix> {
     }
 }
 
-/// A rule to write.
-struct FlowText<'a> {
+/// A rule to write as a flow.
+struct Source<'a> {
     schema: &'a Schema,
     matching: MatchRef<'a>,
 }
 
-impl FlowText<'_> {
+impl Source<'_> {
     fn spec(&self, field: Field) -> Option<&'static FieldSpec> {
         self.schema.field(field)
     }
@@ -143,90 +143,76 @@ impl FlowText<'_> {
         }
     }
 
-    /// Appends all items, each behind a comma; `ports` are demands beside the mask's.
+    /// The match with the demands of `ports` beside the mask's.
     ///
     /// Fails with the reason if the rule cannot be flow text, whatever `ports` are.
-    fn write(&self, ports: [PortPrefix; 2], out: &mut String) -> Result<(), String> {
+    fn to_flow(&self, ports: [PortPrefix; 2]) -> Result<FlowMatch, String> {
         let eth_type = match self.spec(Field::EthType) {
             Some(_) => self.exact_or_free(Field::EthType)?.map(|v| v as u16),
             None if self.spec(Field::Ipv4Src).is_some() => Some(ETH_IPV4),
             None => Some(ETH_IPV6),
         };
         let proto = self.exact_or_free(Field::IpProto)?.map(|v| v as u8);
-        self.write_link(eth_type, proto, out)?;
-        self.write_addresses(eth_type, out)?;
-        self.write_tos(eth_type, out)?;
-        self.write_transport(eth_type, proto, ports, out)
+        let mut flow = FlowMatch::any();
+        if let Some(eth_type) = eth_type {
+            flow.set(known("eth_type"), eth_type.into(), u128::MAX);
+        }
+        self.link(&mut flow)?;
+        self.proto(eth_type, proto, &mut flow)?;
+        self.addresses(eth_type, &mut flow)?;
+        self.tos(eth_type, &mut flow)?;
+        self.transport(&mut flow, ports)?;
+        Ok(flow)
     }
 
-    /// Port, Ethernet, VLAN, and the protocol words.
-    fn write_link(
-        &self,
-        eth_type: Option<u16>,
-        proto: Option<u8>,
-        out: &mut String,
-    ) -> Result<(), String> {
-        let is_ip = matches!(eth_type, Some(ETH_IPV4 | ETH_IPV6));
-        let is_arp = matches!(eth_type, Some(ETH_ARP | ETH_RARP));
-        let words = |proto| SHORTHANDS.iter().find(|s| s.1 == eth_type && s.2 == proto);
-        match (eth_type, words(proto).or(words(None))) {
-            (None, _) => {}
-            (_, Some((word, ..))) => push(out, format_args!("{word}")),
-            (Some(eth_type), None) => push(out, format_args!("dl_type={eth_type:#06x}")),
-        }
-        match proto {
-            Some(proto) if is_arp => push(out, format_args!("arp_op={proto}")),
-            Some(proto) if is_ip && words(Some(proto)).is_none() => {
-                push(out, format_args!("nw_proto={proto}"));
-            }
-            Some(_) if !is_ip => return Err("ip_proto is matched without IP or ARP".to_owned()),
-            _ => {}
-        }
+    /// Copies a field that takes any mask.
+    fn copy(&self, field: Field, flow: &mut FlowMatch) {
+        let (value, mask) = self.demand(field);
+        flow.set(flow_field(field), value, mask);
+    }
+
+    /// Port, Ethernet addresses and VLAN.
+    fn link(&self, flow: &mut FlowMatch) -> Result<(), String> {
         if let Some(port) = self.exact_or_free(Field::InPort)? {
-            let text = values::port_text(port as u32);
-            let text = text.ok_or_else(|| format!("flow text has no port {port}"))?;
-            push(out, format_args!("in_port={text}"));
+            if !values::has_port_text(port as u32) {
+                return Err(format!("flow text has no port {port}"));
+            }
+            self.copy(Field::InPort, flow);
         }
         let (tci, mask) = self.demand(Field::VlanTci);
-        match mask {
-            0 => {}
-            _ if mask & 0x1000 != 0 && tci & 0x1000 == 0 && tci != 0 => {
-                return Err("it matches no frame: a VLAN id without a VLAN tag".to_owned());
-            }
-            0x1fff if tci & 0x1000 != 0 => push(out, format_args!("dl_vlan={}", tci & 0xfff)),
-            0xf000 if tci & 0x1000 != 0 => push(out, format_args!("dl_vlan_pcp={}", tci >> 13)),
-            0xffff if tci & 0x1000 != 0 => {
-                push(out, format_args!("dl_vlan={},dl_vlan_pcp={}", tci & 0xfff, tci >> 13));
-            }
-            _ => push(out, format_args!("vlan_tci={tci:#06x}/{mask:#06x}")),
+        if mask & 0x1000 != 0 && tci & 0x1000 == 0 && tci != 0 {
+            return Err("it matches no frame: a VLAN id without a VLAN tag".to_owned());
         }
-        self.write_field(Field::EthSrc, "dl_src", out);
-        self.write_field(Field::EthDst, "dl_dst", out);
+        // Of frames without a tag, OpenFlow 1.3 has no priority.
+        let is_untagged = (tci, mask & 0x1fff) == (0, 0x1fff);
+        flow.set(known("vlan_tci"), tci, if is_untagged { 0x1fff } else { mask });
+        self.copy(Field::EthSrc, flow);
+        self.copy(Field::EthDst, flow);
         Ok(())
     }
 
-    /// `name=VALUE` or with a mask, for a field that takes any.
-    fn write_field(&self, field: Field, name: &str, out: &mut String) {
-        let Some(spec) = self.spec(field) else { return };
-        let kind = self.matching.kind(self.schema, field);
-        if kind == MatchKind::Any {
-            return;
-        }
-        push(out, format_args!("{name}="));
-        value::write_kind(out, spec, kind).expect("a String takes every write");
+    fn proto(
+        &self,
+        eth_type: Option<u16>,
+        proto: Option<u8>,
+        flow: &mut FlowMatch,
+    ) -> Result<(), String> {
+        let Some(proto) = proto else { return Ok(()) };
+        let field = match eth_type {
+            Some(ETH_ARP | ETH_RARP) => "arp_op",
+            Some(ETH_IPV4 | ETH_IPV6) => "nw_proto",
+            _ => return Err("ip_proto is matched without IP or ARP".to_owned()),
+        };
+        flow.set(known(field), proto.into(), u128::MAX);
+        Ok(())
     }
 
-    fn write_addresses(&self, eth_type: Option<u16>, out: &mut String) -> Result<(), String> {
+    fn addresses(&self, eth_type: Option<u16>, flow: &mut FlowMatch) -> Result<(), String> {
         let both = self.spec(Field::Ipv4Src).is_some() && self.spec(Field::Ipv6Src).is_some();
         let is_v6 = eth_type == Some(ETH_IPV6);
-        let names = match eth_type {
-            Some(ETH_IPV4) => ["nw_src", "nw_dst"],
-            Some(ETH_ARP | ETH_RARP) => ["arp_spa", "arp_tpa"],
-            Some(ETH_IPV6) => ["ipv6_src", "ipv6_dst"],
-            _ => ["", ""],
-        };
+        let has_addresses = is_v6 || matches!(eth_type, Some(ETH_IPV4 | ETH_ARP | ETH_RARP));
         let pairs = [(Field::Ipv4Src, Field::Ipv6Src), (Field::Ipv4Dst, Field::Ipv6Dst)];
-        for ((v4, v6), name) in pairs.into_iter().zip(names) {
+        for (v4, v6) in pairs {
             let (v4_mask, v6_mask) = (self.demand(v4).1, self.demand(v6).1);
             let (field, stray) = match is_v6 {
                 true if both => (v6, 0),
@@ -234,80 +220,56 @@ impl FlowText<'_> {
                 false if both => (v4, v6_mask >> 32),
                 false => (v4, v6_mask),
             };
-            if stray != 0 || name.is_empty() && self.demand(field).1 != 0 {
+            if stray != 0 || !has_addresses && self.demand(field).1 != 0 {
                 return Err("an address is matched without its EtherType".to_owned());
             }
-            self.write_field(field, name, out);
+            self.copy(field, flow);
         }
         Ok(())
     }
 
-    fn write_tos(&self, eth_type: Option<u16>, out: &mut String) -> Result<(), String> {
-        let (tos, mask) = self.demand(Field::IpTos);
+    fn tos(&self, eth_type: Option<u16>, flow: &mut FlowMatch) -> Result<(), String> {
+        let (_, mask) = self.demand(Field::IpTos);
         if mask != 0 && !matches!(eth_type, Some(ETH_IPV4 | ETH_IPV6)) {
             return Err("ip_tos is matched without IP".to_owned());
         }
         if !matches!(mask & 0xfc, 0 | 0xfc) || !matches!(mask & 3, 0 | 3) {
             return Err("ip_tos is matched under a mask, which flow text does not allow".to_owned());
         }
-        if mask & 0xfc != 0 {
-            push(out, format_args!("nw_tos={}", tos & 0xfc));
-        }
-        if mask & 3 != 0 {
-            push(out, format_args!("nw_ecn={}", tos & 3));
-        }
+        self.copy(Field::IpTos, flow);
         Ok(())
     }
 
-    fn write_transport(
-        &self,
-        eth_type: Option<u16>,
-        proto: Option<u8>,
-        ports: [PortPrefix; 2],
-        out: &mut String,
-    ) -> Result<(), String> {
-        let is_ip = matches!(eth_type, Some(ETH_IPV4 | ETH_IPV6));
-        let is_icmp = eth_type == Some(ETH_IPV4) && proto == Some(1)
-            || eth_type == Some(ETH_IPV6) && proto == Some(58);
-        let is_icmp = is_icmp && self.spec(Field::EthType).is_some();
-        let has_ports = is_ip && matches!(proto, Some(6 | 17 | 132));
-        let sides = [
-            (Field::L4Src, "tp_src", "icmp_type", ports[0], 0),
-            (Field::L4Dst, "tp_dst", "icmp_code", ports[1], 1),
-        ];
-        for (field, name, icmp_name, extra, side) in sides {
+    fn transport(&self, flow: &mut FlowMatch, ports: [PortPrefix; 2]) -> Result<(), String> {
+        let is_icmp = Needs::Icmp.are_met(flow) && self.spec(Field::EthType).is_some();
+        let has_ports = [6, 17, 132].iter().any(|p| FieldNeeds::Proto(*p).are_met(flow));
+        let sides =
+            [(Field::L4Src, "icmp_type", ports[0], 0), (Field::L4Dst, "icmp_code", ports[1], 1)];
+        for (field, icmp_name, extra, side) in sides {
             let (value, mask) = self.demand(field);
             let has_range = self.matching.ranges[side].as_prefix_mask().is_none();
-            let (value, mask) = (value as u16 | extra.value, mask as u16 | extra.mask);
+            let (value, mask) = (value | u128::from(extra.value), mask | u128::from(extra.mask));
             match mask {
                 0 if !has_range => {}
-                _ if is_icmp => {
-                    if has_range || mask != u16::MAX {
-                        let text = "is matched under a mask or as a range";
-                        return Err(format!("{icmp_name} {text}, which flow text does not allow"));
-                    }
-                    let name = if value > 0xff { name } else { icmp_name };
-                    push(out, format_args!("{name}={value}"));
+                _ if is_icmp && (has_range || mask != 0xffff) => {
+                    let text = "is matched under a mask or as a range";
+                    return Err(format!("{icmp_name} {text}, which flow text does not allow"));
                 }
+                _ if is_icmp && value > 0xff => {
+                    return Err(format!("it matches no frame: {icmp_name} above 255"));
+                }
+                _ if is_icmp => _ = flow.set(known(icmp_name), value, u128::MAX),
                 _ if !has_ports => {
                     return Err("ports are matched without exactly TCP, UDP or SCTP".to_owned());
                 }
-                u16::MAX => push(out, format_args!("{name}={value}")),
-                mask => push(out, format_args!("{name}={value:#x}/{mask:#x}")),
+                mask => _ = flow.set(flow_field(field), value, mask),
             }
         }
-        let (flags, mask) = self.demand(Field::TcpFlags);
-        if mask != 0 && !(is_ip && proto == Some(6)) {
+        let (_, mask) = self.demand(Field::TcpFlags);
+        if mask != 0 && !FieldNeeds::Proto(6).are_met(flow) {
             return Err("tcp_flags are matched without exactly TCP".to_owned());
         }
-        if mask != 0 {
-            push(out, format_args!("tcp_flags={flags:#x}/{mask:#x}"));
-        }
+        self.copy(Field::TcpFlags, flow);
         Ok(())
     }
-}
-
-/// Appends an item behind a comma.
-fn push(out: &mut String, item: std::fmt::Arguments<'_>) {
-    write!(out, ",{item}").expect("a String takes every write");
 }

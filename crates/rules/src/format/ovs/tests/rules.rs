@@ -1,11 +1,10 @@
-//! Flow text against `ovs-ofctl`, and rules against their own flow text.
+//! Rule sets read from flow text, and written as it.
 
-use super::super::{
+use crate::format::{
     ReadOptions, RulesFormat, WriteError, format_match, read_rules, write_rules, write_rules_report,
 };
-use super::*;
-use crate::linear;
-use crate::schema::{Field, IPV4_5TUPLE, IPV6_5TUPLE};
+use crate::schema::{Field, IPV4_5TUPLE, IPV6_5TUPLE, OPENFLOW12, OPENFLOW12_IPV6, Schema};
+use crate::{Action, Match, Rule, RuleId, Ruleset, RulesetBuilder, linear};
 
 /// What `ovs-ofctl` made of flows, kept as it was printed.
 const ORACLE: &str = include_str!("oracle.txt");
@@ -102,7 +101,7 @@ fn every_error_of_a_line_is_reported_at_its_place() {
     check("ip,tcp_flags=syn actions=drop", &[(4, "tcp_flags=syn")]);
     check("ipv6,nw_src=1.2.3.4 actions=drop", &[(6, "nw_src=1.2.3.4")]);
     check("table=1 actions=drop", &[(7, "1")]);
-    check("metadata=1 actions=drop", &[(1, "metadata")]);
+    check("metadata=1 actions=drop", &[(1, "metadata=1")]);
     check("delete in_port=1 actions=drop", &[(1, "delete")]);
     check("in_port=1 actions=drop,output:1", &[(19, "drop")]);
     check("icmp,icmp_type=8/15 actions=drop", &[(16, "8/15")]);

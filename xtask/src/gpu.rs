@@ -46,7 +46,7 @@ const SETS: [&str; 13] = [
 ];
 
 /// What lies in bench/gpu.
-const SCRIPTS: [&str; 11] = [
+const SCRIPTS: [&str; 12] = [
     "run.sh",
     "provenance.sh",
     "rule_parallel.sh",

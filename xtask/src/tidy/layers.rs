@@ -74,8 +74,12 @@ pub const ROOMS: &[Room] = &[
         layer: 4,
         may_import: &["wire", "packet", "rules", "classify", "flow"],
     },
-        Room { name: "graph", layer: 4, may_import: &["wire", "packet"] },
-    Room { name: "switch", layer: 5, may_import: &["openflow", "pipeline", "rules", "packet", "flow", "wire"] },
+    Room { name: "graph", layer: 4, may_import: &["wire", "packet"] },
+    Room {
+        name: "switch",
+        layer: 5,
+        may_import: &["openflow", "pipeline", "rules", "packet", "flow", "wire"],
+    },
     Room { name: "elements", layer: 5, may_import: BELOW_ELEMENTS },
     Room {
         name: "inspect",

@@ -3,7 +3,7 @@
 use warpswitch_rules::openflow::FlowAction;
 
 /// Actions that wait for the end of the pipeline: one of each kind, one set-field of each field.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ActionSet<'a> {
     /// With their places in the order of execution; actions of one place in the order in which
     /// they were written.

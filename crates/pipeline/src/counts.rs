@@ -13,7 +13,7 @@ pub(crate) struct TableCounters {
 }
 
 /// All counters but those of meters, which are part of their state.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
     /// By place of the flow.
     pub(crate) flows: Vec<FlowCounters>,

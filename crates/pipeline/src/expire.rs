@@ -14,7 +14,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 const SWEEP_MIN: usize = 1024;
 
 /// When which flow must be looked at: no later than its time-out ends.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Deadlines {
     /// Time, then order of adding and place of the flow. A flow that is used gets a later time only
     /// when the earlier one comes.

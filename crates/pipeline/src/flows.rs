@@ -3,7 +3,7 @@
 use warpswitch_rules::openflow::{Flow, FlowStats};
 
 /// A flow, and when it came.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Entry {
     /// The flow.
     pub(crate) flow: Flow,
@@ -27,7 +27,7 @@ pub(crate) struct FlowCounters {
 }
 
 /// Flows by place. Counters lie beside, so that a packet can change them while it reads a flow.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Flows {
     entries: Vec<Option<Entry>>,
     free: Vec<u32>,

@@ -30,7 +30,7 @@ pub struct GroupStats {
 pub(crate) type Count = (u64, u64);
 
 /// What a group has counted, beside it so that a packet can count while it reads the group.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct GroupCounters {
     pub(crate) created_ns: u64,
     pub(crate) total: Count,

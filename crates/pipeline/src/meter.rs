@@ -36,7 +36,7 @@ pub struct MeterStats {
 }
 
 /// A meter at work.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct MeterState {
     pub(crate) meter: Meter,
     pub(crate) created_ns: u64,
@@ -46,7 +46,7 @@ pub(crate) struct MeterState {
 }
 
 /// A band at work.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct BandState {
     tokens: u64,
     filled_ns: u64,

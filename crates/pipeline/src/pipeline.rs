@@ -63,7 +63,7 @@ pub struct PipelineStats {
 }
 
 /// A multi-table pipeline.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Pipeline {
     pub(crate) options: PipelineOptions,
     pub(crate) tables: Vec<Table>,

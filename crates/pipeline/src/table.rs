@@ -28,7 +28,7 @@ pub struct TableStats {
 }
 
 /// A flow table.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Table {
     pub(crate) index: Index,
     pub(crate) settings: TableSettings,

@@ -27,7 +27,7 @@ const DSCP_WORD: usize = 40;
 const DSCP_BITS: u32 = 0x00fc_0000;
 
 /// A traversal being recorded.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Trace {
     pub(crate) traversal: Traversal,
     /// Bits whose value is no function of the key at entry.

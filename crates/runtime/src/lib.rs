@@ -60,6 +60,7 @@ mod signals;
 mod sleeper;
 mod stats;
 mod streams;
+pub mod switch;
 pub mod threads;
 
 pub use clock::{RunClock, ScaledClock};

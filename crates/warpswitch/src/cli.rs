@@ -5,7 +5,7 @@ use warpswitch_provenance::VERSION;
 
 use crate::commands::{
     bench, check, classify, click, demo, devices, elements, explain, flatten, generate, graph, ids,
-    read, rules, run, top, write,
+    read, rules, run, switch, top, write,
 };
 use crate::exit::Outcome;
 
@@ -14,7 +14,7 @@ A software switch and packet processor. Packets pass through a graph of elements
 Click language: 'run', 'check', 'flatten', 'graph' and 'elements' work with configurations; 'top', \
 'read' and 'write' work with a running one. Packet classification, which finds the winning rule \
 for each packet among many that may match, also works without a graph: 'classify', 'explain', \
-'rules'. So does intrusion detection: 'ids'. 'generate' generates rules, traffic and routes for \
+'rules'. So does intrusion detection: 'ids'. 'switch' is an OpenFlow switch for controllers. 'generate' generates rules, traffic and routes for \
 all of them, and 'bench' measures their performance.
 
 Start with 'warpswitch demo'. It needs no input and takes ten seconds. 'sudo warpswitch demo \
@@ -80,6 +80,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::RunArgs),
+    Switch(switch::SwitchArgs),
     Top(top::TopArgs),
     Read(read::ReadArgs),
     Write(write::WriteArgs),
@@ -111,6 +112,7 @@ impl Cli {
         }
         match &self.command {
             Command::Run(args) => run::run(args),
+            Command::Switch(args) => switch::run(args),
             Command::Top(args) => top::run(args),
             Command::Read(args) => read::run(args),
             Command::Write(args) => write::run(args),

@@ -6,7 +6,7 @@ use super::add_bits;
 use crate::flows::Flows;
 
 /// Places of flows: larger priorities first, at a tie the flow that was added first.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct LinearIndex {
     order: Vec<u32>,
 }

@@ -22,7 +22,7 @@ pub enum Lookup {
 }
 
 /// The flows of a table, arranged for lookup. A flow is its place in [`Flows`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Index {
     /// See [`Lookup::Linear`].
     Linear(LinearIndex),

@@ -26,7 +26,7 @@ use super::add_bits;
 use crate::flows::Flows;
 
 /// The flows of one match.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Chain {
     /// The masked words of the key.
     key: Box<[u32]>,
@@ -42,7 +42,7 @@ struct Chain {
 type Rank = (u16, std::cmp::Reverse<u64>);
 
 /// The flows with one mask.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Tuple {
     mask: FlowKey,
     /// Words of the mask that are not zero, and their bits.
@@ -55,7 +55,7 @@ struct Tuple {
 }
 
 /// A table's flows by mask.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct TupleIndex {
     hash: FlowHash,
     tuples: Vec<Tuple>,

@@ -16,6 +16,7 @@ pub mod ids;
 pub mod read;
 pub mod rules;
 pub mod run;
+pub mod switch;
 pub mod top;
 pub mod write;
 

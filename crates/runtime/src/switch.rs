@@ -1,0 +1,186 @@
+//! Runs an OpenFlow switch: opens its ports, moves the bytes of its controllers, and waits.
+//!
+//! One thread does all of it. While frames arrive, controllers are served every 100 us; a switch
+//! without work sleeps in `poll(2)`.
+
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use warpswitch_io::{PortTable, ethernet_address};
+use warpswitch_openflow::ConnectionId;
+use warpswitch_packet::{PortMethod, PortSpec};
+use warpswitch_switch::{NewPort, Switch, SwitchOptions};
+
+use crate::clock::RunClock;
+use crate::controllers::{ConnectionNumber, ControllerAddress, ControllerEvent, Controllers};
+use crate::error::{Error, ErrorKind};
+use crate::signals::{SignalEvent, Signals, StopSignals};
+
+/// Interval between two looks at the controllers while frames arrive.
+const CONTROL_NS: u64 = 100_000;
+
+/// What a running switch has to tell people.
+#[derive(Debug, PartialEq, Eq)]
+pub enum SwitchNews {
+    /// A controller connected.
+    Connected(ConnectionNumber),
+    /// Its connection ended, for this reason.
+    Disconnected(ConnectionNumber, String),
+}
+
+/// An open switch.
+pub struct SwitchRun {
+    switch: Switch,
+    controllers: Controllers,
+    /// Connections by the number of their socket.
+    connections: Vec<(ConnectionNumber, ConnectionId)>,
+    signals: Signals,
+    clock: RunClock,
+}
+
+impl SwitchRun {
+    /// Opens a switch with ports on `devices`, numbered from 1 in this order, and with controllers
+    /// at `addresses`. INT, TERM and HUP end it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::System`] if a port cannot be opened or an address cannot be listened at.
+    pub fn open(
+        options: SwitchOptions,
+        devices: &[String],
+        method: PortMethod,
+        addresses: &[ControllerAddress],
+    ) -> Result<Self, Error> {
+        let clock = RunClock::real();
+        let mut switch = Switch::new(options);
+        let mut table = PortTable::default();
+        for device in devices {
+            let cannot = |why| {
+                let message = format!("cannot open port '{device}'");
+                Error::caused(ErrorKind::System, message, why)
+            };
+            let spec = PortSpec {
+                device: device.clone(),
+                method,
+                is_promiscuous: true,
+                ..PortSpec::default()
+            };
+            let rx = table.open_rx(&spec).map_err(cannot)?;
+            let tx = table.open_tx(&spec).map_err(cannot)?;
+            let mac = ethernet_address(device).unwrap_or_else(|_| virtual_address(device));
+            switch.add_port(NewPort { name: device.clone(), mac, rx, tx }, 0);
+        }
+        let signals = Signals::new(StopSignals::Handle)
+            .map_err(|why| Error::caused(ErrorKind::System, "cannot handle signals", why))?;
+        let controllers = Controllers::open(addresses)?;
+        Ok(Self { switch, controllers, connections: Vec::new(), signals, clock })
+    }
+
+    /// The switch.
+    pub fn switch(&mut self) -> &mut Switch {
+        &mut self.switch
+    }
+
+    /// Nanoseconds since it was opened.
+    pub fn now_ns(&self) -> u64 {
+        u64::try_from(self.clock.now().0).unwrap_or(0)
+    }
+
+    /// Runs the switch until a signal ends it.
+    pub fn run(&mut self, mut news: impl FnMut(SwitchNews)) {
+        let mut next_control_ns = 0;
+        loop {
+            let now_ns = self.now_ns();
+            let is_busy = self.switch.run(now_ns);
+            if !is_busy || now_ns >= next_control_ns {
+                next_control_ns = now_ns + CONTROL_NS;
+                self.control(now_ns, &mut news);
+                if matches!(self.signals.next(), Some(SignalEvent::Stop)) {
+                    return;
+                }
+            }
+            if !is_busy {
+                self.sleep();
+            }
+        }
+    }
+
+    /// Moves bytes between the controllers and the agent.
+    fn control(&mut self, now_ns: u64, news: &mut impl FnMut(SwitchNews)) {
+        let Self { switch, controllers, connections, .. } = self;
+        let now = Duration::from_nanos(now_ns);
+        controllers.poll(now, &mut |event| match event {
+            ControllerEvent::Opened(number) => {
+                connections.push((number, switch.connect(now_ns)));
+                news(SwitchNews::Connected(number));
+            }
+            ControllerEvent::Received(number, bytes) => {
+                if let Some((_, id)) = connections.iter().find(|(known, _)| *known == number) {
+                    switch.receive_control(*id, bytes, now_ns);
+                }
+            }
+            ControllerEvent::Closed(number, why) => {
+                connections.retain(|(known, id)| {
+                    if *known == number {
+                        switch.disconnect(*id);
+                    }
+                    *known != number
+                });
+                news(SwitchNews::Disconnected(number, why));
+            }
+        });
+        connections.retain(|&(number, id)| {
+            let is_waiting = controllers.unsent(number) > 0;
+            if !is_waiting {
+                let agent = switch.agent();
+                let bytes = agent.transmit(id);
+                let len = bytes.len();
+                if len > 0 {
+                    controllers.send(number, bytes);
+                    agent.sent(id, len);
+                    // Requests that waited for room go on.
+                    switch.receive_control(id, &[], now_ns);
+                }
+            }
+            match switch.agent().close_reason(id) {
+                Some(why) if !is_waiting => {
+                    controllers.close(number, now);
+                    switch.disconnect(id);
+                    news(SwitchNews::Disconnected(number, why.to_owned()));
+                    false
+                }
+                _ => true,
+            }
+        });
+    }
+
+    /// Waits for frames, controllers, signals, or the next tick.
+    fn sleep(&mut self) {
+        let wait_ns = self.switch.wait_ns(self.now_ns());
+        let wakers: Vec<_> = self.switch.wake_fds().collect();
+        let flags = |is_writable| if is_writable { PollFlags::OUT } else { PollFlags::IN };
+        let ports = wakers.iter().map(|(fd, is_full)| PollFd::new(fd, flags(*is_full)));
+        let controllers = self.controllers.descriptors();
+        let controllers =
+            controllers.map(|(fd, is_full)| PollFd::from_borrowed_fd(fd, wanted(is_full)));
+        let mut fds: Vec<_> = ports.chain(controllers).collect();
+        fds.push(PollFd::new(&self.signals.wake, PollFlags::IN));
+        let timeout = Timespec::try_from(Duration::from_nanos(wait_ns)).ok();
+        // The caller looks for work afterwards, so an interrupted wait needs no retry.
+        _ = poll(&mut fds, timeout.as_ref());
+    }
+}
+
+/// What to wait for on a connection: bytes always, room only if some wait.
+fn wanted(is_full: bool) -> PollFlags {
+    if is_full { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN }
+}
+
+/// A locally administered address for a device without one.
+fn virtual_address(device: &str) -> [u8; 6] {
+    // FNV-1a: the same device has the same address in every run.
+    let hash = device.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    let [a, b, c, d, e, ..] = hash.to_be_bytes();
+    [2, a, b, c, d, e]
+}

@@ -1,0 +1,192 @@
+//! The ports of a switch: numbers, descriptions, counters, and the frames that wait to be sent.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use warpswitch_openflow::{PortConfig, PortDescription, PortState, PortStats, link};
+use warpswitch_packet::{Batch, LinkState, Packet, Pool, RxCounts, RxPort, Transmitted, TxPort};
+use warpswitch_pipeline::PortSettings;
+
+/// Frames that wait for a port that is full; further ones are dropped and counted.
+const WAITING_MAX: usize = 4096;
+
+/// A port to add to a switch.
+pub struct NewPort {
+    /// Its name.
+    pub name: String,
+    /// Its Ethernet address.
+    pub mac: [u8; 6],
+    /// The side that receives.
+    pub rx: Box<dyn RxPort>,
+    /// The side that sends.
+    pub tx: Box<dyn TxPort>,
+}
+
+/// A port of a switch.
+pub(crate) struct Port {
+    pub(crate) number: u32,
+    pub(crate) name: String,
+    pub(crate) mac: [u8; 6],
+    pub(crate) config: PortConfig,
+    pub(crate) link: LinkState,
+    pub(crate) rx: Box<dyn RxPort>,
+    tx: Box<dyn TxPort>,
+    /// Frames to be sent, in order.
+    waiting: Vec<Packet>,
+    /// Counters, apart from those that the device keeps.
+    stats: PortStats,
+    /// Those of the device, as last read.
+    device: RxCounts,
+    added_ns: u64,
+}
+
+impl Port {
+    /// What messages say about it.
+    pub(crate) fn description(&self) -> PortDescription {
+        let is_link_down = self.link != LinkState::Up;
+        // Virtual devices have no speed; Open vSwitch reports 10 Gbit/s for them.
+        let features = link::GB10 | link::COPPER;
+        PortDescription {
+            number: self.number,
+            mac: self.mac,
+            name: self.name.clone(),
+            config: self.config,
+            state: PortState { is_link_down, is_blocked: false, is_live: !is_link_down },
+            current: features,
+            supported: features,
+            current_kbps: 10_000_000,
+            max_kbps: 10_000_000,
+            ..PortDescription::default()
+        }
+    }
+
+    /// What the pipeline has to know about it.
+    pub(crate) fn settings(&self) -> PortSettings {
+        let is_up = self.link == LinkState::Up && !self.config.is_down;
+        let is_forwarded = !self.config.is_down && !self.config.no_forward;
+        PortSettings { is_live: is_up, is_flooded: is_forwarded, is_forwarded }
+    }
+
+    /// Reads the link and the counters of the device. Whether the link changed.
+    pub(crate) fn check(&mut self) -> bool {
+        self.device = self.rx.counts();
+        let link = self.rx.check_link();
+        std::mem::replace(&mut self.link, link) != link
+    }
+
+    /// Its counters.
+    pub(crate) fn stats(&self, now_ns: u64) -> PortStats {
+        PortStats {
+            number: self.number,
+            rx_dropped: self.stats.rx_dropped + self.device.dropped,
+            rx_errors: self.device.unusable,
+            age_ns: now_ns.saturating_sub(self.added_ns),
+            ..self.stats
+        }
+    }
+}
+
+/// All ports, in the order of their numbers, which start with 1.
+#[derive(Default)]
+pub(crate) struct Ports(Vec<Port>);
+
+impl Ports {
+    /// Adds a port with the next number.
+    pub(crate) fn add(&mut self, port: NewPort, now_ns: u64) -> u32 {
+        let number = self.0.len() as u32 + 1;
+        let NewPort { name, mac, mut rx, tx } = port;
+        let link = rx.check_link();
+        self.0.push(Port {
+            number,
+            name,
+            mac,
+            config: PortConfig::default(),
+            link,
+            rx,
+            tx,
+            waiting: Vec::new(),
+            stats: PortStats::default(),
+            device: RxCounts::default(),
+            added_ns: now_ns,
+        });
+        number
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Port> {
+        self.0.iter()
+    }
+
+    /// The port with a number.
+    pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut Port> {
+        self.0.get_mut((number as usize).checked_sub(1)?)
+    }
+
+    /// Receives a burst from the port at `index`; counts it, or drops it if the port is set so.
+    pub(crate) fn receive(&mut self, index: usize, pool: &mut Pool, burst: &mut Batch, max: usize) {
+        let port = &mut self.0[index];
+        port.rx.receive(pool, burst, max);
+        port.stats.rx_packets += burst.len() as u64;
+        port.stats.rx_bytes += burst.bytes();
+        if port.config.is_down || port.config.no_receive {
+            port.stats.rx_dropped += burst.len() as u64;
+            burst.drain().for_each(|packet| pool.recycle(packet));
+        }
+    }
+
+    /// Has a frame wait for a port; it is counted as dropped if that is not possible.
+    pub(crate) fn send(&mut self, number: u32, frame: &[u8], pool: &mut Pool) {
+        let Some(port) = self.get_mut(number) else { return };
+        if port.waiting.len() >= WAITING_MAX {
+            port.stats.tx_dropped += 1;
+            return;
+        }
+        port.waiting.push(pool.packet_of(frame));
+    }
+
+    /// Sends what waits, as far as the devices accept it. Whether frames are left.
+    pub(crate) fn flush(&mut self, pool: &mut Pool) -> bool {
+        let mut is_left = false;
+        for port in self.0.iter_mut().filter(|port| !port.waiting.is_empty()) {
+            port.flush(pool);
+            is_left |= !port.waiting.is_empty();
+        }
+        is_left
+    }
+
+    /// Descriptors that wake the caller: ports that receive, and ports with frames that wait.
+    pub(crate) fn wake_fds(&mut self) -> impl Iterator<Item = (Arc<OwnedFd>, bool)> {
+        self.0.iter_mut().flat_map(|port| {
+            let rx = port.rx.wake_fd().map(|fd| (fd, false));
+            let is_full = !port.waiting.is_empty();
+            let tx = is_full.then(|| port.tx.wake_fd()).flatten().map(|fd| (fd, true));
+            rx.into_iter().chain(tx)
+        })
+    }
+}
+
+impl Port {
+    fn flush(&mut self, pool: &mut Pool) {
+        let mut sent = 0;
+        let frames = &self.waiting;
+        while sent < frames.len() {
+            match self.tx.send(&frames[sent..]) {
+                Transmitted::Frames(count) => {
+                    let frames = &frames[sent..sent + count];
+                    self.stats.tx_packets += count as u64;
+                    self.stats.tx_bytes += frames.iter().map(|f| f.len() as u64).sum::<u64>();
+                    sent += count;
+                }
+                Transmitted::Refused => {
+                    self.stats.tx_errors += 1;
+                    sent += 1;
+                }
+                Transmitted::Full => break,
+            }
+        }
+        self.waiting.drain(..sent).for_each(|packet| pool.recycle(packet));
+    }
+}

@@ -1,0 +1,247 @@
+//! The switch: frames from ports through the pipeline, and controllers.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use warpswitch_graph::gso;
+use warpswitch_openflow::{Agent, AgentConfig, ConnectionId};
+use warpswitch_packet::{Batch, Packet, Pool};
+use warpswitch_pipeline::{Pipeline, PipelineOptions, PipelineStats, frame};
+use warpswitch_rules::openflow::FLOW_WORDS;
+
+use crate::cache::{CacheKind, CacheStats, Caches};
+use crate::datapath::{Events, Outlet, SwitchDatapath, vlan_of};
+use crate::learning::LearningTable;
+use crate::ports::{NewPort, Ports};
+
+/// Frames that are received from a port at a time.
+const BURST_LEN: usize = 64;
+/// Nanoseconds between two looks at time-outs, links and silent controllers.
+const TICK_NS: u64 = 100_000_000;
+/// Nanoseconds without a controller after which a standalone switch forwards by itself.
+const STANDALONE_NS: u64 = 15_000_000_000;
+
+/// What a switch does while no controller is connected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FailMode {
+    /// It goes on with the flows that it has.
+    #[default]
+    Secure,
+    /// It forwards as a learning switch.
+    Standalone,
+}
+
+/// How a switch is built.
+#[derive(Clone, Debug, Default)]
+pub struct SwitchOptions {
+    /// The agent.
+    pub agent: AgentConfig,
+    /// The pipeline.
+    pub pipeline: PipelineOptions,
+    /// The cache in front of its tables.
+    pub cache: CacheKind,
+    /// What happens without controllers.
+    pub fail_mode: FailMode,
+}
+
+/// What a switch has counted beside ports, tables and flows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SwitchStats {
+    /// The caches.
+    pub cache: CacheStats,
+    /// The pipeline.
+    pub pipeline: PipelineStats,
+    /// Packets for controllers that were dropped because too many waited.
+    pub packet_ins_dropped: u64,
+    /// Entries of the exact cache, and of that by examined bits.
+    pub cached: (usize, usize),
+}
+
+/// An OpenFlow switch. It belongs to one thread; no call blocks.
+pub struct Switch {
+    agent: Agent,
+    datapath: SwitchDatapath,
+    caches: Option<Caches>,
+    fail_mode: FailMode,
+    burst: Batch,
+    /// The frames of a packet that was received.
+    frames: Vec<Packet>,
+    next_tick_ns: u64,
+    /// When a controller was last connected.
+    controlled_ns: u64,
+    is_standalone: bool,
+}
+
+impl Switch {
+    /// A switch without ports.
+    pub fn new(options: SwitchOptions) -> Self {
+        let seed = options.pipeline.hash_seed;
+        let outlet = Outlet {
+            ports: Ports::default(),
+            pool: Pool::new(),
+            learning: LearningTable::default(),
+            events: Events::default(),
+            now_ns: 0,
+        };
+        let pipeline = Pipeline::new(options.pipeline);
+        Self {
+            agent: Agent::new(options.agent),
+            datapath: SwitchDatapath { pipeline, outlet },
+            caches: Caches::new(options.cache, seed),
+            fail_mode: options.fail_mode,
+            burst: Batch::new(),
+            frames: Vec::new(),
+            next_tick_ns: 0,
+            controlled_ns: 0,
+            is_standalone: options.fail_mode == FailMode::Standalone,
+        }
+    }
+
+    /// Adds a port; returns its number.
+    pub fn add_port(&mut self, port: NewPort, now_ns: u64) -> u32 {
+        let ports = &mut self.datapath.outlet.ports;
+        let number = ports.add(port, now_ns);
+        if let Some(port) = ports.get_mut(number) {
+            self.datapath.pipeline.set_port(number, port.settings());
+        }
+        number
+    }
+
+    /// Takes a burst from each port through the pipeline and sends what comes out; looks at
+    /// time-outs when it is time. Whether there was anything to do.
+    pub fn run(&mut self, now_ns: u64) -> bool {
+        let mut is_busy = false;
+        for index in 0..self.datapath.outlet.ports.len() {
+            is_busy |= self.receive(index, now_ns);
+        }
+        if now_ns >= self.next_tick_ns {
+            self.next_tick_ns = now_ns + TICK_NS;
+            self.tick(now_ns);
+        }
+        self.report(now_ns);
+        let Outlet { ports, pool, .. } = &mut self.datapath.outlet;
+        ports.flush(pool);
+        is_busy
+    }
+
+    fn receive(&mut self, index: usize, now_ns: u64) -> bool {
+        let Outlet { ports, pool, .. } = &mut self.datapath.outlet;
+        ports.receive(index, pool, &mut self.burst, BURST_LEN);
+        if self.burst.is_empty() {
+            return false;
+        }
+        self.datapath.outlet.now_ns = now_ns;
+        let mut burst = std::mem::take(&mut self.burst);
+        for packet in burst.drain() {
+            let in_port = index as u32 + 1;
+            // The pipeline sees frames as they are on a wire.
+            let (pool, frames) = (&mut self.datapath.outlet.pool, &mut self.frames);
+            gso::complete(pool, packet, |_, frame| frames.push(frame));
+            let mut frames = std::mem::take(frames);
+            for frame in frames.drain(..) {
+                self.execute(frame.data(), in_port, now_ns);
+                self.datapath.outlet.pool.recycle(frame);
+            }
+            self.frames = frames;
+        }
+        self.burst = burst;
+        true
+    }
+
+    fn execute(&mut self, frame: &[u8], in_port: u32, now_ns: u64) {
+        let SwitchDatapath { pipeline, outlet } = &mut self.datapath;
+        if self.is_standalone {
+            let mut key = [0; FLOW_WORDS];
+            frame::extract(frame, &mut key);
+            return outlet.forward(frame, vlan_of(&key), in_port);
+        }
+        match &mut self.caches {
+            Some(caches) => pipeline.execute_cached(caches, frame, in_port, now_ns, outlet),
+            None => pipeline.execute(frame, in_port, now_ns, outlet),
+        }
+    }
+
+    fn tick(&mut self, now_ns: u64) {
+        let removed = self.datapath.pipeline.expire(now_ns);
+        self.datapath.outlet.events.removed.extend(removed);
+        self.agent.tick(now_ns);
+        for number in 1..=self.datapath.outlet.ports.len() as u32 {
+            let Some(port) = self.datapath.outlet.ports.get_mut(number) else { continue };
+            if port.check() {
+                self.datapath.port_changed(number);
+            }
+        }
+        if self.has_controller() {
+            self.controlled_ns = now_ns;
+            self.is_standalone = false;
+        } else if self.fail_mode == FailMode::Standalone {
+            self.is_standalone |= now_ns.saturating_sub(self.controlled_ns) >= STANDALONE_NS;
+        }
+    }
+
+    /// Tells controllers what happened.
+    fn report(&mut self, now_ns: u64) {
+        let events = &mut self.datapath.outlet.events;
+        events.packet_ins.drain(..).for_each(|packet| self.agent.packet_in(&packet, now_ns));
+        events.removed.drain(..).for_each(|removed| self.agent.flow_removed(&removed));
+        events.ports.drain(..).for_each(|status| self.agent.port_status(&status));
+    }
+
+    /// Whether the handshake with any controller succeeded.
+    pub fn has_controller(&self) -> bool {
+        self.agent.connections().any(|id| self.agent.is_open(id))
+    }
+
+    /// A controller connected.
+    pub fn connect(&mut self, now_ns: u64) -> ConnectionId {
+        self.agent.connect(now_ns)
+    }
+
+    /// A connection ended.
+    pub fn disconnect(&mut self, id: ConnectionId) {
+        self.agent.disconnect(id);
+    }
+
+    /// A controller sent bytes. Every change in them is in force when this returns.
+    pub fn receive_control(&mut self, id: ConnectionId, bytes: &[u8], now_ns: u64) {
+        self.agent.receive(id, bytes, now_ns, &mut self.datapath);
+        self.report(now_ns);
+        if self.is_standalone && self.has_controller() {
+            self.is_standalone = false;
+        }
+        let Outlet { ports, pool, .. } = &mut self.datapath.outlet;
+        ports.flush(pool);
+    }
+
+    /// The agent: what it has to send, and whether it wants more bytes.
+    pub fn agent(&mut self) -> &mut Agent {
+        &mut self.agent
+    }
+
+    /// Descriptors to wait for, and whether they are to become writable. Call it when
+    /// [`Switch::run`] had nothing to do.
+    pub fn wake_fds(&mut self) -> impl Iterator<Item = (Arc<OwnedFd>, bool)> {
+        self.datapath.outlet.ports.wake_fds()
+    }
+
+    /// Nanoseconds until [`Switch::run`] has to be called even if no descriptor is ready.
+    pub fn wait_ns(&self, now_ns: u64) -> u64 {
+        self.next_tick_ns.saturating_sub(now_ns)
+    }
+
+    /// What it has counted.
+    pub fn stats(&self) -> SwitchStats {
+        SwitchStats {
+            cache: self.caches.as_ref().map_or(CacheStats::default(), |caches| caches.stats),
+            pipeline: self.datapath.pipeline.stats(),
+            packet_ins_dropped: self.datapath.outlet.events.packet_ins_dropped,
+            cached: self.caches.as_ref().map_or((0, 0), Caches::lens),
+        }
+    }
+
+    /// The ports, with their counters.
+    pub fn ports(&self, now_ns: u64) -> Vec<(String, warpswitch_openflow::PortStats)> {
+        let ports = self.datapath.outlet.ports.iter();
+        ports.map(|port| (port.name.clone(), port.stats(now_ns))).collect()
+    }
+}

@@ -1,0 +1,202 @@
+//! `warpswitch switch`: an OpenFlow switch.
+
+use clap::{Args, ValueEnum};
+use warpswitch_openflow::AgentConfig;
+use warpswitch_packet::PortMethod;
+use warpswitch_pipeline::PipelineOptions;
+use warpswitch_provenance::VERSION;
+use warpswitch_runtime::controllers::ControllerAddress;
+use warpswitch_runtime::switch::{SwitchNews, SwitchRun};
+use warpswitch_switch::{CacheKind, FailMode, SwitchOptions};
+
+use crate::exit::Outcome;
+use crate::output::print;
+use crate::table::{Align, Table};
+use crate::{human, term};
+
+const LONG_ABOUT: &str = "\
+Run an OpenFlow 1.3 switch on some interfaces. Controllers connect to it (--listen), or it connects \
+to them (--controller) and again every 100 ms after the connection was lost. 'ovs-ofctl -O \
+OpenFlow13' works with it as with Open vSwitch.
+
+Ports are numbered from 1 in the order of --ports. A new switch has no flows: it drops every frame \
+until a controller adds some, or, with '--fail-mode standalone', forwards as a learning switch \
+while no controller is connected.
+
+The switch runs on one thread until INT, TERM or HUP. At the end it prints what its ports and \
+caches counted.";
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo warpswitch switch --ports eth0,eth1 --listen ptcp:6653
+  ovs-ofctl -O OpenFlow13 add-flow tcp:127.0.0.1:6653 in_port=1,actions=output:2
+  ovs-ofctl -O OpenFlow13 dump-flows tcp:127.0.0.1:6653
+  sudo warpswitch switch --ports eth0,eth1,eth2 --controller tcp:10.0.0.1:6653
+  warpswitch switch --ports mem:a,mem:b --listen ptcp:6653     (no privileges, no frames)";
+
+/// Run an OpenFlow switch
+#[derive(Args, Debug)]
+#[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
+pub struct SwitchArgs {
+    /// Interfaces, TAP devices (tap:NAME) or links in memory (mem:NAME)
+    #[arg(long, value_name = "PORT,...", value_delimiter = ',', required = true)]
+    ports: Vec<String>,
+
+    /// Listen for controllers; without HOST on the loopback address only
+    #[arg(long, value_name = "ptcp:PORT[:HOST]", value_parser = parse_listen)]
+    listen: Vec<ControllerAddress>,
+
+    /// Connect to a controller
+    #[arg(long, value_name = "tcp:HOST[:PORT]", value_parser = parse_controller)]
+    controller: Vec<ControllerAddress>,
+
+    /// Identity of the switch, in hexadecimal
+    #[arg(long, value_name = "HEX", value_parser = parse_datapath_id, default_value = "1")]
+    datapath_id: u64,
+
+    /// Cache in front of the tables
+    #[arg(long, value_name = "KIND", value_enum, default_value = "mega")]
+    cache: Cache,
+
+    /// While no controller is connected: keep the flows, or forward as a learning switch
+    #[arg(long, value_name = "MODE", value_enum, default_value = "secure")]
+    fail_mode: Fail,
+
+    /// How interfaces are reached
+    #[arg(long, value_name = "METHOD", value_enum, default_value = "auto")]
+    method: Method,
+
+    /// Number of flow tables
+    #[arg(long, value_name = "N", default_value = "254",
+          value_parser = clap::value_parser!(u8).range(1..=254))]
+    tables: u8,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Cache {
+    /// Every packet is looked up in the tables
+    None,
+    /// By exact flow keys
+    Micro,
+    /// By exact flow keys, then by the bits that the tables examined
+    Mega,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Fail {
+    Secure,
+    Standalone,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Method {
+    Auto,
+    Afpacket,
+    AfpacketBlocks,
+    Afxdp,
+}
+
+fn parse_listen(text: &str) -> Result<ControllerAddress, String> {
+    match text.parse()? {
+        address @ ControllerAddress::Listen(_) => Ok(address),
+        ControllerAddress::Connect(..) => Err("use --controller for tcp:".to_owned()),
+    }
+}
+
+fn parse_controller(text: &str) -> Result<ControllerAddress, String> {
+    match text.parse()? {
+        address @ ControllerAddress::Connect(..) => Ok(address),
+        ControllerAddress::Listen(_) => Err("use --listen for ptcp:".to_owned()),
+    }
+}
+
+fn parse_datapath_id(text: &str) -> Result<u64, String> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    u64::from_str_radix(digits, 16).map_err(|_| "expected up to 16 hexadecimal digits".to_owned())
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Ports or addresses that cannot be opened.
+pub fn run(args: &SwitchArgs) -> anyhow::Result<Outcome> {
+    let options = SwitchOptions {
+        agent: agent(args),
+        pipeline: PipelineOptions { tables: args.tables.into(), ..PipelineOptions::default() },
+        cache: match args.cache {
+            Cache::None => CacheKind::None,
+            Cache::Micro => CacheKind::Micro,
+            Cache::Mega => CacheKind::Mega,
+        },
+        fail_mode: match args.fail_mode {
+            Fail::Secure => FailMode::Secure,
+            Fail::Standalone => FailMode::Standalone,
+        },
+    };
+    let method = match args.method {
+        Method::Auto => PortMethod::Auto,
+        Method::Afpacket => PortMethod::AfPacket,
+        Method::AfpacketBlocks => PortMethod::AfPacketBlocks,
+        Method::Afxdp => PortMethod::AfXdp,
+    };
+    let addresses = [&args.listen[..], &args.controller[..]].concat();
+    if addresses.is_empty() {
+        term::note("no --listen and no --controller: nobody can add flows");
+    }
+    let mut run = SwitchRun::open(options, &args.ports, method, &addresses)?;
+    for (number, port) in (1..).zip(&args.ports) {
+        term::note(format!("port {number} is {port}"));
+    }
+    for address in &addresses {
+        term::note(match address {
+            ControllerAddress::Listen(_) => format!("listening for controllers at {address}"),
+            ControllerAddress::Connect(..) => format!("connecting to the controller at {address}"),
+        });
+    }
+    run.run(|news| {
+        term::note(match news {
+            SwitchNews::Connected(number) => format!("controller {number} connected"),
+            SwitchNews::Disconnected(number, why) => {
+                format!("controller {number} disconnected: {why}")
+            }
+        });
+    });
+    print(&summary(&mut run))?;
+    Ok(Outcome::Done)
+}
+
+fn agent(args: &SwitchArgs) -> AgentConfig {
+    let mut agent = AgentConfig { datapath_id: args.datapath_id, ..AgentConfig::default() };
+    agent.description.manufacturer = "warpswitch".to_owned();
+    agent.description.hardware = "software switch".to_owned();
+    agent.description.software = VERSION.to_owned();
+    agent
+}
+
+/// What ports and caches counted.
+fn summary(run: &mut SwitchRun) -> String {
+    let now_ns = run.now_ns();
+    let switch = run.switch();
+    let mut table = Table::new(&[
+        ("port", Align::Left),
+        ("rx packets", Align::Right),
+        ("rx dropped", Align::Right),
+        ("tx packets", Align::Right),
+        ("tx dropped", Align::Right),
+    ]);
+    for (name, port) in switch.ports(now_ns) {
+        let counts = [port.rx_packets, port.rx_dropped, port.tx_packets, port.tx_dropped];
+        let counts = counts.map(human::count);
+        table.row_of([vec![name], counts.into()].concat());
+    }
+    let stats = switch.stats();
+    let cache = stats.cache;
+    format!(
+        "{}\npackets answered by the microflow cache {}, by the megaflow cache {}, by the \
+         tables {}\n",
+        table.render(),
+        human::count(cache.micro_hits),
+        human::count(cache.mega_hits),
+        human::count(cache.misses),
+    )
+}

@@ -225,7 +225,7 @@ mod tests {
         data[23] = 200;
         let vnet = [1, 0, 0, 0, 0, 0, 34, 0, 2, 0];
         let (intake, packets) = accepted(RingFrame { vnet: &vnet, ..frame(&data) });
-        assert_eq!(&packets[0].0[34..38], [0, 1, 0xdb, 0x9a]);
+        assert_eq!(&packets[0].0[34..38], [0, 1, 0xdd, 0xa4]);
         assert_eq!((packets[0].1, intake.counts().checksums), (false, 1));
         let vnet = [1, 3, 0, 0, 8, 0, 34, 0, 6, 0];
         let (intake, packets) = accepted(RingFrame { vnet: &vnet, ..frame(&data) });

@@ -76,14 +76,19 @@ impl Vnet {
         let headers_end = layout.headers_end(frame)?;
         let network = &frame[network_at..];
         let is_whole = match network[0] >> 4 {
-            // Options may be longer than they are, other headers of IPv6 in between.
             4 => {
                 let total = u16::from_be_bytes([network[2], network[3]]);
-                usize::from(total) == network.len() && network[9] == proto.0
+                let header_bytes = usize::from(network[0] & 15) * 4;
+                usize::from(total) == network.len()
+                    && network[9] == proto.0
+                    && self.transport_at == network_at + header_bytes
             }
             _ => {
                 let payload = u16::from_be_bytes([network[4], network[5]]);
+                // Other headers may be in between.
+                let is_next = network[6] == proto.0;
                 40 + usize::from(payload) == network.len()
+                    && is_next == (self.transport_at == network_at + 40)
             }
         };
         let is_known = match self.kind {

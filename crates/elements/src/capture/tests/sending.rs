@@ -68,8 +68,7 @@ fn bursts(config: &str, ms: i64) -> Vec<Vec<u8>> {
     assert_eq!(router.packets_unaccounted(), 0);
     router.finish().map_err(|errors| errors.to_click()).expect("it finishes");
     assert_eq!(router.read("to.held"), Ok("0".into()), "all is sent at the end");
-    let sent = bursts.lock().expect("nobody panics with it").clone();
-    sent
+    bursts.lock().expect("nobody panics with it").clone()
 }
 
 /// A packet each millisecond, with its number as its first byte.

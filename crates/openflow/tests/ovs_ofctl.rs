@@ -372,7 +372,11 @@ fn sends_packets() {
 /// The first line of `ovs-ofctl monitor` about a packet that another controller sends out.
 fn monitored_packet(socket: &Path) -> Option<String> {
     let target = format!("unix:{}", socket.display());
+    // A monitor listens on a control socket of its own.
+    let folder = socket.with_extension("run");
+    std::fs::create_dir(&folder).ok()?;
     let mut monitor = Command::new("ovs-ofctl")
+        .env("OVS_RUNDIR", &folder)
         .args(["-O", "OpenFlow13", "--timeout=10", "monitor", &target, "100"])
         .stderr(Stdio::piped())
         .spawn()
@@ -392,6 +396,7 @@ fn monitored_packet(socket: &Path) -> Option<String> {
     });
     let _ = monitor.kill();
     let _ = monitor.wait();
+    let _ = std::fs::remove_dir_all(&folder);
     found
 }
 

@@ -5,7 +5,8 @@
 extern "C" __global__ void ws_probe_abi(const ws_view view, const ws_u32 *keys, ws_u32 *out,
                                         ws_u64 count) {
     const ws_u32 facts[] = {
-        sizeof(ws_view),     WS_IDS,          WS_RULES,        WS_LINEAR_ROWS,  WS_TABLES,
+        sizeof(ws_view),     sizeof(ws_split),
+        WS_IDS,              WS_RULES,        WS_LINEAR_ROWS,  WS_TABLES,
         WS_TABLE_DESCS,      WS_SLOTS,        WS_ENTRIES,      WS_FILTERS,      WS_HASH,
         WS_TILES,            WS_TILES_LEN,    WS_PROBES,       WS_CHUNKS,       WS_LOADS,
         WS_TERM_SLOTS,       WS_DESC_BOUND,   WS_PROBE_TERMS,  WS_PROBE_FILTER, WS_PROBE_SLOTS,

@@ -10,8 +10,10 @@
 //! OUT/run.sh        runs it all and writes the figures
 //! OUT/offload.sh    what a card gives to whole configurations; apps.sh has these, latency.sh times
 //! OUT/snap.sh       puts that beside what Snap says, which snap.csv has
+//! OUT/switch.sh     a whole switch between memory ports, beside what both papers say
 //! OUT/twins.sh      whether the configurations of OUT/conf/ leave the same whoever does the work
 //! OUT/provenance.sh what the rows of all these scripts name: commit, machine and date
+//! OUT/rule_parallel.sh  small batches: kernels that divide rules beside those that do not
 //! OUT/figures.sh    sweeps what GSwitch's figures vary; gswitch.csv has the paper's values
 //! ```
 
@@ -44,9 +46,10 @@ const SETS: [&str; 13] = [
 ];
 
 /// What lies in bench/gpu.
-const SCRIPTS: [&str; 10] = [
+const SCRIPTS: [&str; 12] = [
     "run.sh",
     "provenance.sh",
+    "rule_parallel.sh",
     "figures.sh",
     "gswitch.csv",
     "offload.sh",
@@ -54,6 +57,7 @@ const SCRIPTS: [&str; 10] = [
     "latency.sh",
     "snap.sh",
     "snap.csv",
+    "switch.sh",
     "twins.sh",
 ];
 

@@ -9,6 +9,7 @@
 //! | `gpu-bundle` | gathers what a machine with a card needs, to be run there |
 //! | `figures` | draws what the bundle's sweeps measured, the papers' values beside ours |
 //! | `fuzz` | runs each fuzz target for a while |
+//! | `conformance` | runs os-ken's OpenFlow switch tester against `warpswitch switch` |
 //! | `clicktests` | runs Click's regression files against `warpswitch click` |
 //!
 //! `main` hands over to one module per task. Nothing here is part of what users run.
@@ -17,6 +18,7 @@
 mod bench;
 mod ci;
 mod clicktests;
+mod conformance;
 mod figures;
 mod fuzz;
 mod gpu;
@@ -57,6 +59,10 @@ tasks:
                           SVG (default: into figures/ beside the file)
   fuzz [TARGET]... [--seconds N]
                           run fuzz targets (default: all, 60 s each; needs nightly and cargo-fuzz)
+  conformance [--tests NAME,...] [--every N] [--jobs N] [--switch-args 'ARG...'] [--json FILE]
+        [--target warpswitch|ovs] [--at-least N]
+                          run os-ken's OpenFlow 1.3 switch tester, in network namespaces; needs
+                          root and openvswitch-switch; --every N runs every N-th file of it
   clicktests --dir DIR [NAME]... [--bin DIR] [--seconds N] [--jobs N] [--keep DIR] [--json]
                           run Click's regression files, DIR being the folder 'test' of a checkout of
                           Click, with this project under the name 'click', and tell which pass,
@@ -82,6 +88,7 @@ fn main() -> ExitCode {
         "gpu-bundle" => gpu::run(rest),
         "figures" => figures::run(rest),
         "clicktests" => clicktests::run(rest),
+        "conformance" => conformance::run(rest),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;

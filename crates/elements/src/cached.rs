@@ -171,6 +171,8 @@ struct Accepted {
     slot: usize,
     owner: u16,
     costs: Arc<LookupCosts>,
+    /// Whether some packets of a batch may have results, and others none.
+    takes_parts: bool,
     used: u64,
     unused: Unused,
 }
@@ -204,10 +206,25 @@ impl<C: 'static> CachedResults<C> {
             slot,
             owner: new_owner(),
             costs: costs.clone(),
+            takes_parts: false,
             used: 0,
             unused: Unused::default(),
         });
+        // A policy needs times; a cache on the host measures none.
+        if accepted.costs.clock.is_none() {
+            accepted.costs = costs.clone();
+        }
         (accepted.slot == slot).then_some(accepted.owner)
+    }
+
+    /// The same where the results are of some packets of a batch: the element looks up the others
+    /// only, and not the whole batch.
+    pub fn accept_parts(&mut self, slot: usize, costs: &Arc<LookupCosts>) -> Option<u16> {
+        let owner = self.accept(slot, costs)?;
+        if let Some(accepted) = &mut self.accepted {
+            accepted.takes_parts = true;
+        }
+        Some(owner)
     }
 
     /// The version of the table.
@@ -338,6 +355,11 @@ impl<C: 'static> CachedResults<C> {
             accepted.unused.0[LIST_GONE] += gone as u64;
             accepted.unused.0[OTHER_KEY] += others as u64;
         }
+    }
+
+    /// Whether batches may have results for some of their packets only.
+    pub fn takes_parts(&self) -> bool {
+        self.accepted.as_ref().is_some_and(|accepted| accepted.takes_parts)
     }
 
     /// Whether results are used.

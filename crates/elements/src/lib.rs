@@ -18,6 +18,8 @@ mod digits;
 pub mod docs;
 mod ethernet;
 mod format;
+#[cfg(test)]
+mod gso_tests;
 mod ip;
 mod ip6;
 mod lack;

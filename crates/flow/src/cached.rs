@@ -5,6 +5,7 @@
 //! a clock, batches bypass the cache while it does not pay; see [`gate`](crate::gate).
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -19,15 +20,22 @@ use crate::storm::{StormCache, StormOptions, StormStats};
 /// Time since some fixed moment.
 pub type Clock = Arc<dyn Fn() -> Duration + Send + Sync>;
 
-/// A batch on the plain path is sampled as if it had so many times fewer keys: enough to find that
-/// traffic has become skewed.
-const PLAIN_SAMPLING: usize = 8;
+/// One batch in so many is timed, and all of a trial: reading the clock and passing the gate costs
+/// a tenth of a batch of a fast engine.
+const TIMED_EVERY: usize = 8;
+
+/// A timed batch on the plain path is sampled as if it had so many times fewer keys, others are
+/// not: a sample of 65,536 keys is enough to find that traffic has become skewed.
+const PLAIN_SAMPLING: usize = 32;
 
 /// A classifier behind a [`StormCache`]. See the module.
 pub struct CachedClassifier {
     full: Box<dyn Classifier>,
     cache: StormCache,
     gate: Option<Mutex<CostGate>>,
+    /// Whether batches take the plain path by the gate. Read without it, so that workers do not
+    /// wait for each other; it hands nothing over.
+    is_plain: AtomicBool,
     /// Read if there is a gate.
     clock: OnceLock<Clock>,
     /// Puts changes in order.
@@ -48,7 +56,8 @@ impl CachedClassifier {
     pub fn new(full: Box<dyn Classifier>, ruleset: &Ruleset, options: &StormOptions) -> Self {
         let options = StormOptions { merge: Merge::ByRule, ..*options };
         let cache = StormCache::new(ruleset, &options);
-        Self { full, cache, gate: None, clock: OnceLock::new(), turn: Mutex::new(()) }
+        let is_plain = AtomicBool::new(false);
+        Self { full, cache, gate: None, is_plain, clock: OnceLock::new(), turn: Mutex::new(()) }
     }
 
     /// The same, with a gate: once there is a clock, batches bypass the cache while it does not
@@ -103,15 +112,32 @@ impl CachedClassifier {
         keys: KeyBatch<'_>,
         out: &mut [RuleId],
     ) {
+        let reader = self.cache.reader();
+        let path = || match self.is_plain.load(Ordering::Relaxed) {
+            true => LookupPath::Plain,
+            false => LookupPath::Cached,
+        };
+        if !reader.is_timed(TIMED_EVERY) {
+            return self.classify_on(path(), keys, out);
+        }
         // If another worker is at the gate just now, it learns enough for both.
         let Ok(path) = gate.try_lock().map(|mut gate| gate.choose()) else {
-            return self.classify_on(LookupPath::Cached, keys, out);
+            return self.classify_on(path(), keys, out);
         };
         let began = clock();
         self.classify_on(path, keys, out);
+        if path == LookupPath::Plain {
+            self.cache.sample_batch(keys.slice(0, keys.len().div_ceil(PLAIN_SAMPLING)), true);
+        }
         let ns = clock().saturating_sub(began).as_nanos();
-        if let Ok(mut gate) = gate.try_lock() {
-            gate.note(path, keys.len(), u64::try_from(ns).unwrap_or(u64::MAX));
+        let Ok(mut gate) = gate.try_lock() else { return };
+        gate.note(path, keys.len(), u64::try_from(ns).unwrap_or(u64::MAX), TIMED_EVERY);
+        if gate.is_trying() {
+            reader.time_next();
+        }
+        // Written only if it changes: all workers read it.
+        if self.is_plain.load(Ordering::Relaxed) == gate.is_on() {
+            self.is_plain.store(!gate.is_on(), Ordering::Relaxed);
         }
     }
 
@@ -123,8 +149,7 @@ impl CachedClassifier {
             }
             LookupPath::Plain => {
                 self.full.classify(keys, out);
-                self.cache.note_bypass(keys.len());
-                self.cache.sample_batch(keys.slice(0, keys.len() / PLAIN_SAMPLING), true);
+                self.cache.reader().count(0, keys.len());
             }
         }
     }
@@ -203,7 +228,7 @@ impl Classifier for CachedClassifier {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::AtomicU64;
 
     use warpswitch_classify::{BuildOptions, build};
     use warpswitch_rules::KeyBuf;

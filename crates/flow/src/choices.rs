@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 use warpswitch_packet::sync::{LeftRight, ReadGuard, SampleSlot};
 
 use crate::box_list::BoxList;
+use crate::readers::thread_number;
 
 /// Samples that wait in a queue; further ones are lost.
 const QUEUE_LEN_MAX: usize = 1024;
@@ -35,11 +36,16 @@ pub enum Sampling {
     Queue,
 }
 
+/// Groups of threads that have two copies of their own: entering a copy writes to its lock word,
+/// and cores that share one wait for its cache line. A list is small.
+const GROUPS: usize = 8;
+
 /// The list, shared by readers and the updater.
 #[derive(Debug)]
 pub(crate) enum SharedList {
     One(RwLock<BoxList>),
-    Two(Box<LeftRight<BoxList>>),
+    /// By [`thread_number`].
+    Two(Box<[LeftRight<BoxList>]>),
 }
 
 /// A reader's hold on the list.
@@ -63,14 +69,17 @@ impl SharedList {
     pub fn new(copies: Copies, list: BoxList) -> Self {
         match copies {
             Copies::One => Self::One(RwLock::new(list)),
-            Copies::Two => Self::Two(Box::new(LeftRight::new(list.clone(), list))),
+            Copies::Two => {
+                let pair = |_| LeftRight::new(list.clone(), list.clone());
+                Self::Two((0..GROUPS).map(pair).collect())
+            }
         }
     }
 
     pub fn read(&self) -> ListGuard<'_> {
         match self {
             Self::One(list) => ListGuard::One(list.read().unwrap_or_else(PoisonError::into_inner)),
-            Self::Two(list) => ListGuard::Two(list.read()),
+            Self::Two(groups) => ListGuard::Two(groups[thread_number() % GROUPS].read()),
         }
     }
 
@@ -78,7 +87,7 @@ impl SharedList {
     pub fn change_always(&self, apply: impl Fn(&mut BoxList)) {
         match self {
             Self::One(list) => apply(&mut list.write().unwrap_or_else(PoisonError::into_inner)),
-            Self::Two(list) => list.change_always(apply),
+            Self::Two(groups) => groups.iter().for_each(|list| list.change_always(&apply)),
         }
     }
 }

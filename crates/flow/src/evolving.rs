@@ -11,16 +11,36 @@
 //!   overlaps it precedes that one.
 //!
 //! [`RuleIndex::accepts`] decides P2 and P5 for a box.
+//!
+//! # Growth ahead of samples
+//! A box of the paper grows to the next sample that it lacks. Among n samples spread over d
+//! dimensions, one in n / 2d lies outside of the box around the others, so it takes thousands of
+//! samples until hardly a key misses. With [`Growth::Ahead`] a box that has changed is grown
+//! further at once, within the rule of its last sample: to all of the rule, to aligned blocks
+//! around it, and in each dimension for itself, as far as the conflict check accepts.
 
 use std::collections::VecDeque;
 
 use warpswitch_classify::hypercuts::Span;
 
 use crate::Answer;
-use crate::rule_index::RuleIndex;
+use crate::rule_index::{RuleIndex, Winner};
 
 /// Evolving rules that are tried for each sample: bounds the cost where nothing can merge.
 const EXPANSIONS_MAX: usize = 32;
+
+/// Additional bits of the aligned blocks around a box, in the order in which they are tried.
+const BLOCK_BITS: [u32; 4] = [16, 8, 4, 2];
+
+/// How far a box grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Growth {
+    /// To the sample, as in the paper.
+    ToSample,
+    /// As far as the rule of the sample and the conflict check allow.
+    #[default]
+    Ahead,
+}
 
 /// A box of keys with the same answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,9 +96,12 @@ pub struct EvolvingRules {
     /// In the order in which they were started.
     rules: Vec<EvolvingRule>,
     next_serial: u64,
+    growth: Growth,
     /// Points of samples that left the window.
     spare: Vec<Vec<Span>>,
     expanded: Vec<Span>,
+    /// The rule of the last sample.
+    winner: Winner,
 }
 
 impl EvolvingRules {
@@ -86,15 +109,17 @@ impl EvolvingRules {
     ///
     /// # Panics
     /// If the window is empty.
-    pub fn new(window_len: usize) -> Self {
+    pub fn new(window_len: usize, growth: Growth) -> Self {
         assert!(window_len > 0, "a window holds at least one sample");
         Self {
             window_len,
             window: VecDeque::with_capacity(window_len),
             rules: Vec::new(),
             next_serial: 0,
+            growth,
             spare: Vec::new(),
             expanded: Vec::new(),
+            winner: Winner::default(),
         }
     }
 
@@ -106,7 +131,7 @@ impl EvolvingRules {
     /// Moves the window by one key.
     ///
     /// Cost: a comparison with each rule; for a key outside of all, a conflict check for each of
-    /// the first 32 of the same answer.
+    /// the first 32 of the same answer, and, to grow ahead, for each dimension and five more.
     pub fn sample(&mut self, key: &[u32], index: &RuleIndex) -> Evolution {
         if self.window.len() == self.window_len {
             self.forget_oldest();
@@ -123,7 +148,8 @@ impl EvolvingRules {
             rule.weight += 1;
             return (Evolution::Counted, Some(rule.serial));
         }
-        let answer = index.answer(index.winner(point));
+        index.find_winner(point, &mut self.winner);
+        let answer = index.answer(self.winner.id());
         if !index.accepts(point, answer) {
             return (Evolution::Rejected, None);
         }
@@ -134,13 +160,27 @@ impl EvolvingRules {
             if index.accepts(&self.expanded, answer) {
                 std::mem::swap(&mut rule.region, &mut self.expanded);
                 rule.weight += 1;
+                if self.growth == Growth::Ahead {
+                    grow(&mut rule.region, index, &self.winner, &mut self.expanded);
+                }
                 return (Evolution::Expanded, Some(rule.serial));
             }
         }
         let serial = self.next_serial;
         self.next_serial += 1;
-        self.rules.push(EvolvingRule { region: point.to_vec(), answer, weight: 1, serial });
+        let mut region = point.to_vec();
+        if self.growth == Growth::Ahead {
+            grow(&mut region, index, &self.winner, &mut self.expanded);
+        }
+        self.rules.push(EvolvingRule { region, answer, weight: 1, serial });
         (Evolution::Started, Some(serial))
+    }
+
+    /// Forgets the oldest samples beyond so many.
+    pub fn trim(&mut self, len: usize) {
+        while self.window.len() > len {
+            self.forget_oldest();
+        }
     }
 
     fn forget_oldest(&mut self) {
@@ -215,6 +255,36 @@ impl EvolvingRules {
     }
 }
 
+/// Grows a box within the rule of `winner`; `grown` is scratch.
+fn grow(region: &mut Vec<Span>, index: &RuleIndex, winner: &Winner, grown: &mut Vec<Span>) {
+    let reach = winner.reach();
+    let mut try_to = |region: &mut Vec<Span>, target: &dyn Fn(usize, Span) -> Span| {
+        grown.clear();
+        grown.extend(region.iter().enumerate().map(|(dim, span)| span.joined(target(dim, *span))));
+        let is_larger = grown != region;
+        let is_accepted = is_larger && index.accepts_within(grown, winner);
+        if is_accepted {
+            std::mem::swap(region, grown);
+        }
+        is_accepted || !is_larger
+    };
+    if try_to(region, &|dim, _| reach[dim]) {
+        return;
+    }
+    let block = |bits: u32| move |dim: usize, span: Span| aligned(span, bits).clipped(reach[dim]);
+    _ = BLOCK_BITS.into_iter().any(|bits| try_to(region, &block(bits)));
+    for own in 0..reach.len() {
+        try_to(region, &|dim, span| if dim == own { reach[dim] } else { span });
+    }
+}
+
+/// The aligned block of a power of two around `span` with so many bits more than it needs.
+fn aligned(span: Span, bits: u32) -> Span {
+    let varying = 32 - (span.lo ^ span.hi).leading_zeros() + bits;
+    let low = 1u32.checked_shl(varying).map_or(u32::MAX, |block| block - 1);
+    Span { lo: span.lo & !low, hi: span.hi | low }
+}
+
 #[cfg(test)]
 mod tests {
     use warpswitch_classify::hypercuts::TreeOptions;
@@ -267,7 +337,7 @@ mod tests {
     fn rules_evolve_as_in_figure_4_of_the_paper() {
         use Evolution::{Counted, Expanded, Started};
         let index = RuleIndex::new(&paper_rules(), Merge::ByAction, TreeOptions::default());
-        let mut evolving = EvolvingRules::new(1024);
+        let mut evolving = EvolvingRules::new(1024, Growth::ToSample);
         // Two points of R0; one of R3, which no box with them may contain; R3 again on the same
         // side; R1; R1 again.
         let points = [(2, 5), (6, 9), (13, 10), (15, 11), (10, 7), (13, 4)];
@@ -285,7 +355,7 @@ mod tests {
     #[test]
     fn keys_without_a_rule_and_unexamined_fields_are_cached_too() {
         let index = RuleIndex::new(&paper_rules(), Merge::ByRule, TreeOptions::default());
-        let mut evolving = EvolvingRules::new(8);
+        let mut evolving = EvolvingRules::new(8, Growth::ToSample);
         let outside = [(100, 100), (300, 200)];
         let expected = [Evolution::Started, Evolution::Expanded];
         assert_eq!(sample(&mut evolving, &index, &outside), expected);
@@ -296,9 +366,31 @@ mod tests {
     }
 
     #[test]
+    fn boxes_grow_ahead_within_their_rule() {
+        let index = RuleIndex::new(&paper_rules(), Merge::ByRule, TreeOptions::default());
+        let mut evolving = EvolvingRules::new(8, Growth::Ahead);
+        // All of R0 at once; of R1 a block to the right of R0, and from there up and down; of R3
+        // all below the others.
+        let points = [(5, 5), (12, 5), (9, 4), (2, 0)];
+        let expected = [Evolution::Started, Evolution::Started, Evolution::Counted];
+        assert_eq!(sample(&mut evolving, &index, &points)[..3], expected);
+        let regions = [([1, 9, 4, 10], 2), ([12, 14, 3, 8], 1), ([0, 15, 0, 0], 1)];
+        assert_eq!(boxes(&evolving), regions);
+    }
+
+    #[test]
+    fn blocks_are_aligned_and_stay_within_a_word() {
+        let all = Span { lo: 0, hi: u32::MAX };
+        assert_eq!(aligned(Span { lo: 5, hi: 6 }, 2), Span { lo: 0, hi: 15 });
+        assert_eq!(aligned(Span { lo: 0x100, hi: 0x100 }, 4), Span { lo: 0x100, hi: 0x10f });
+        assert_eq!(aligned(Span { lo: 1, hi: 1 << 20 }, 16), all);
+        assert_eq!(aligned(all, 2), all);
+    }
+
+    #[test]
     fn a_rule_goes_with_its_last_sample() {
         let index = RuleIndex::new(&paper_rules(), Merge::ByAction, TreeOptions::default());
-        let mut evolving = EvolvingRules::new(3);
+        let mut evolving = EvolvingRules::new(3, Growth::ToSample);
         sample(&mut evolving, &index, &[(2, 5), (2, 5), (13, 10)]);
         assert_eq!(boxes(&evolving), [([2, 2, 5, 5], 2), ([13, 13, 10, 10], 1)]);
         sample(&mut evolving, &index, &[(13, 10), (13, 10)]);
@@ -320,7 +412,7 @@ mod tests {
         }
         let ruleset = builder.build();
         let index = RuleIndex::new(&ruleset, Merge::ByAction, TreeOptions::default());
-        let mut evolving = EvolvingRules::new(64);
+        let mut evolving = EvolvingRules::new(64, Growth::ToSample);
         let points: Vec<(u32, u32)> = (0..200).map(|port| (0, port)).collect();
         let found = sample(&mut evolving, &index, &points);
         assert!(found.iter().all(|evolution| *evolution == Evolution::Started));

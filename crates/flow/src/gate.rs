@@ -102,8 +102,14 @@ impl CostGate {
         if self.trial.is_some() { self.path.other() } else { self.path }
     }
 
-    /// Learns the time of a batch that took `path`.
-    pub fn note(&mut self, path: LookupPath, keys: usize, ns: u64) {
+    /// Whether a trial goes on.
+    pub fn is_trying(&self) -> bool {
+        self.trial.is_some()
+    }
+
+    /// Learns the time of a batch that took `path`. Off a trial it stands for `batches` batches of
+    /// which one is timed.
+    pub fn note(&mut self, path: LookupPath, keys: usize, ns: u64, batches: usize) {
         if keys == 0 {
             return;
         }
@@ -111,7 +117,7 @@ impl CostGate {
         let keys = keys as u64;
         if path == self.path {
             self.learn(path, cost);
-            self.until_trial = self.until_trial.saturating_sub(keys);
+            self.until_trial = self.until_trial.saturating_sub(keys * batches as u64);
             // C2.
             let now = self.means[path as usize];
             if self.cost_at_trial > 0.0 && now > SLOWER * self.cost_at_trial {
@@ -190,7 +196,7 @@ mod tests {
         for batch in 0..batches {
             let path = gate.choose();
             cached += u32::from(path == LookupPath::Cached);
-            gate.note(path, 100, 100 * cost(path, batch));
+            gate.note(path, 100, 100 * cost(path, batch), 1);
         }
         f64::from(cached) / f64::from(batches)
     }
@@ -242,7 +248,7 @@ mod tests {
         let mut gate = CostGate::default();
         for _ in 0..1000 {
             let path = gate.choose();
-            gate.note(path, 0, 1_000);
+            gate.note(path, 0, 1_000, 1);
         }
         assert_eq!((gate.is_on(), gate.costs_ns()), (true, [0.0; 2]));
     }

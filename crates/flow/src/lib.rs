@@ -26,9 +26,20 @@
 //! | [`exchange`] | the queues between them |
 //! | [`model`] | how many threads for each role |
 //!
+//! Pipelines of several tables have caches of their own: what one packet met is recorded as a
+//! traversal, and repeated for others that agree with it in what was examined.
+//!
+//! | module | purpose |
+//! | --- | --- |
+//! | [`traversal`] | recorded traversals, and the trait of caches of them |
+//! | [`microflow`] | the cache by exact keys |
+//! | [`megaflow`] | the cache by examined bits |
+//! | [`flow_hash`] | the keyed hash of both |
+//!
 //! # Source
 //! Ma, Banerjee, Lu, Estan, "Leveraging parallelism for multi-dimensional packet classification on
-//! software routers", SIGMETRICS 2010.
+//! software routers", SIGMETRICS 2010. Pfaff et al., "The Design and Implementation of Open
+//! vSwitch", NSDI 2015, for microflows and megaflows.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod arch;
@@ -37,21 +48,29 @@ pub mod cached;
 pub mod choices;
 pub mod evolving;
 pub mod exchange;
+pub mod flow_hash;
 pub mod gate;
+pub mod megaflow;
+pub mod microflow;
 pub mod misses;
 pub mod model;
 mod pace;
 pub mod partition;
+mod readers;
 pub mod rule_index;
 pub mod storm;
+pub mod traversal;
 
 pub use box_list::BoxList;
 pub use cached::CachedClassifier;
 pub use evolving::EvolvingRules;
+pub use megaflow::{MegaflowCache, MegaflowOptions};
+pub use microflow::MicroflowCache;
 pub use misses::Misses;
 pub use partition::{Assignment, Partition, Role, Roles};
 pub use rule_index::{Merge, RuleIndex};
 pub use storm::{StormCache, StormOptions, StormStats};
+pub use traversal::{Step, Traversal, TraversalCache, Visit};
 
 /// What a lookup returns: a rule id or the number of an action, see [`Merge`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

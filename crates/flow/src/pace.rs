@@ -1,12 +1,18 @@
 //! How often keys are sampled, and which batches bypass the cache for lack of hits.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::evolving::Evolution;
+use crate::readers::Reader;
 use crate::storm::StormOptions;
 
 /// The interval between samples grows to so many times its start while samples start new rules.
 const SAMPLE_BACKOFF_MAX: usize = 256;
+
+/// While all but one in so many keys hit, sampling is [`HITTING_BACKOFF`] times as rare.
+const KEYS_PER_MISS_MIN: usize = 16;
+/// See [`KEYS_PER_MISS_MIN`].
+const HITTING_BACKOFF: usize = 4;
 
 /// A batch with fewer hits than one in so many keys makes the next ones bypass the cache.
 const KEYS_PER_HIT_MAX: usize = 8;
@@ -14,7 +20,7 @@ const KEYS_PER_HIT_MAX: usize = 8;
 /// The most batches that bypass the cache before it is tried again.
 const BYPASS_MAX: usize = 63;
 
-/// How often keys are sampled and the cache is tried. Races between workers only change the pace,
+/// How often keys are sampled and the cache is tried. Races between threads only change the pace,
 /// so all accesses are relaxed.
 #[derive(Debug)]
 pub(crate) struct Pace {
@@ -22,12 +28,8 @@ pub(crate) struct Pace {
     keys_per_sample: usize,
     /// Keys between two samples now.
     interval: AtomicUsize,
-    /// Keys since the last sample.
-    since: AtomicUsize,
-    /// Batches that still bypass the cache.
-    bypass: AtomicUsize,
-    /// The last number of them.
-    bypass_len: AtomicUsize,
+    /// Whether the last sample was one of a reader whose keys nearly all hit.
+    is_sparse: AtomicBool,
 }
 
 impl Pace {
@@ -36,29 +38,27 @@ impl Pace {
             is_adaptive: options.is_adaptive,
             keys_per_sample: options.keys_per_sample.max(1),
             interval: AtomicUsize::new(options.keys_per_sample.max(1)),
-            since: AtomicUsize::new(0),
-            bypass: AtomicUsize::new(0),
-            bypass_len: AtomicUsize::new(0),
+            is_sparse: AtomicBool::new(false),
         }
     }
 
-    /// Whether the next batch bypasses the cache.
-    pub fn bypasses(&self) -> bool {
-        let left = self.bypass.load(Ordering::Relaxed);
-        if left > 0 {
-            self.bypass.store(left - 1, Ordering::Relaxed);
-        }
-        left > 0
+    /// Samples of the window now: where sampling is rarer, it has fewer, so that it always stands
+    /// for about the same traffic, and rules of former traffic leave it in time.
+    pub fn window_len(&self, len: usize) -> usize {
+        let is_sparse = self.is_sparse.load(Ordering::Relaxed);
+        if is_sparse { (len / HITTING_BACKOFF).max(1) } else { len }
     }
 
     /// Learns from a batch that did not bypass the cache.
-    pub fn note_hits(&self, hits: usize, keys: usize) {
+    pub fn note_hits(&self, reader: &Reader, hits: usize, keys: usize) {
+        let is_hitting = self.is_adaptive && (keys - hits) * KEYS_PER_MISS_MIN <= keys;
+        reader.is_hitting.store(is_hitting, Ordering::Relaxed);
         if hits * KEYS_PER_HIT_MAX >= keys {
-            self.bypass_len.store(0, Ordering::Relaxed);
+            reader.bypass_len.store(0, Ordering::Relaxed);
         } else if self.is_adaptive {
-            let len = (2 * self.bypass_len.load(Ordering::Relaxed) + 1).min(BYPASS_MAX);
-            self.bypass_len.store(len, Ordering::Relaxed);
-            self.bypass.store(len, Ordering::Relaxed);
+            let len = (2 * reader.bypass_len.load(Ordering::Relaxed) + 1).min(BYPASS_MAX);
+            reader.bypass_len.store(len, Ordering::Relaxed);
+            reader.bypass.store(len, Ordering::Relaxed);
         }
     }
 
@@ -73,16 +73,25 @@ impl Pace {
             Evolution::Started | Evolution::Rejected => interval,
         };
         let limits = (self.keys_per_sample, self.keys_per_sample * SAMPLE_BACKOFF_MAX);
-        self.interval.store(next.clamp(limits.0, limits.1), Ordering::Relaxed);
+        let next = next.clamp(limits.0, limits.1);
+        // Readers load it: they keep its line while it stays the same.
+        if next != interval {
+            self.interval.store(next, Ordering::Relaxed);
+        }
     }
 
     /// The first key of a batch to sample, and the distance to further ones.
-    pub fn due(&self, keys: usize) -> (usize, usize) {
-        let interval = self.interval.load(Ordering::Relaxed);
-        let since = self.since.load(Ordering::Relaxed);
+    pub fn due(&self, reader: &Reader, keys: usize) -> (usize, usize) {
+        let is_hitting = reader.is_hitting.load(Ordering::Relaxed);
+        let backoff = if is_hitting { HITTING_BACKOFF } else { 1 };
+        let interval = self.interval.load(Ordering::Relaxed) * backoff;
+        let since = reader.since.load(Ordering::Relaxed);
         let first = interval.saturating_sub(since + 1);
         let after = if first < keys { (keys - 1 - first) % interval } else { since + keys };
-        self.since.store(after, Ordering::Relaxed);
+        reader.since.store(after, Ordering::Relaxed);
+        if first < keys && self.is_sparse.load(Ordering::Relaxed) != is_hitting {
+            self.is_sparse.store(is_hitting, Ordering::Relaxed);
+        }
         (first, interval)
     }
 }

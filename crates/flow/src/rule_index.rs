@@ -31,6 +31,11 @@ use crate::Answer;
 /// Changes after which a new tree pays, for small rule sets.
 const OVERLAY_LEN_MIN: usize = 64;
 
+/// Bounds of a check that a box may grow: cells of the tree, and rules that overlap the box.
+const CELLS_MAX: usize = 2048;
+/// See [`CELLS_MAX`].
+const SEEN_MAX: usize = 256;
+
 /// Which rules may share an evolving rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merge {
@@ -93,6 +98,35 @@ pub struct RuleIndex {
     overlay: Overlay,
     /// Changes since the snapshot of the rebuild in progress.
     next_overlay: Option<Overlay>,
+}
+
+/// The rule that wins for a point.
+#[derive(Debug)]
+pub struct Winner {
+    precedence: Precedence,
+    /// Empty if no rule matches.
+    sides: Vec<Side>,
+    /// The smallest box around all keys of the rule; that of all keys if no rule matches.
+    reach: Vec<Span>,
+}
+
+impl Default for Winner {
+    /// No rule.
+    fn default() -> Self {
+        Self { precedence: Precedence::NONE, sides: Vec::new(), reach: Vec::new() }
+    }
+}
+
+impl Winner {
+    /// The rule.
+    pub fn id(&self) -> RuleId {
+        self.precedence.id()
+    }
+
+    /// The smallest box around all of its keys.
+    pub fn reach(&self) -> &[Span] {
+        &self.reach
+    }
 }
 
 /// The rules at the start of a rebuild: its tree can be built without the index.
@@ -175,16 +209,44 @@ impl RuleIndex {
         }));
     }
 
-    /// The rule that wins for all keys of a region of [`RuleIndex::point`].
-    pub fn winner(&self, region: &[Span]) -> RuleId {
-        let mut best = Precedence::NONE;
-        self.visit(region, &mut |precedence, sides| {
+    /// Writes the rule that wins for all keys of a region of [`RuleIndex::point`] to `winner`,
+    /// whose memory is reused.
+    pub fn find_winner(&self, region: &[Span], winner: &mut Winner) {
+        let Winner { precedence: best, sides: best_sides, reach } = winner;
+        *best = Precedence::NONE;
+        best_sides.clear();
+        reach.clear();
+        self.visit(region, Precedence::NONE, &mut |precedence, sides| {
             if covers(sides, region) {
-                best = precedence;
+                *best = precedence;
+                best_sides.clear();
+                best_sides.extend_from_slice(sides);
             }
-            best
+            *best
         });
-        best.id()
+        if best_sides.is_empty() {
+            reach.extend(self.dims.iter().map(|dim| Span { lo: 0, hi: dim.ones() }));
+        } else {
+            reach.extend(best_sides.iter().map(|side| side.span()));
+        }
+    }
+
+    /// Whether a region may be cached under the answer of `winner`, as a part of its rule. Cheaper
+    /// than [`RuleIndex::accepts`]: it ends at the first conflict, and rejects regions that take
+    /// more than a bounded effort.
+    pub fn accepts_within(&self, region: &[Span], winner: &Winner) -> bool {
+        let answer = self.answer(winner.id());
+        if answer == Answer::MISS || !covers(&winner.sides, region) {
+            return false;
+        }
+        let (mut is_rejected, mut seen) = (false, 0);
+        let mut see = |precedence: Precedence, _: &[Side]| {
+            seen += 1;
+            is_rejected |= seen > SEEN_MAX || self.answer(precedence.id()) != answer;
+            if is_rejected { Precedence::FIRST } else { winner.precedence }
+        };
+        let is_complete = self.visit_within(region, winner.precedence, CELLS_MAX, &mut see);
+        is_complete && !is_rejected
     }
 
     /// Whether a region may be cached under `answer`: the paper's CheckConflict.
@@ -193,7 +255,7 @@ impl RuleIndex {
             return false;
         }
         let (mut matched, mut conflict) = (Precedence::NONE, Precedence::NONE);
-        self.visit(region, &mut |precedence, sides| {
+        self.visit(region, Precedence::NONE, &mut |precedence, sides| {
             if self.answer(precedence.id()) != answer {
                 conflict = conflict.min(precedence);
             } else if covers(sides, region) {
@@ -206,8 +268,23 @@ impl RuleIndex {
     }
 
     /// Calls `see` for rules that overlap the region, as [`BoxTree::visit`] does.
-    fn visit(&self, region: &[Span], see: &mut dyn FnMut(Precedence, &[Side]) -> Precedence) {
-        let mut bound = Precedence::NONE;
+    fn visit(
+        &self,
+        region: &[Span],
+        bound: Precedence,
+        see: &mut dyn FnMut(Precedence, &[Side]) -> Precedence,
+    ) {
+        self.visit_within(region, bound, usize::MAX, see);
+    }
+
+    /// The same as [`BoxTree::visit_within`] does.
+    fn visit_within(
+        &self,
+        region: &[Span],
+        mut bound: Precedence,
+        cells_max: usize,
+        see: &mut dyn FnMut(Precedence, &[Side]) -> Precedence,
+    ) -> bool {
         for (precedence, sides) in &self.overlay.inserted {
             if *precedence >= bound {
                 break;
@@ -217,12 +294,12 @@ impl RuleIndex {
             }
         }
         let removed = &self.overlay.removed;
-        self.tree.visit(region, bound, &mut |precedence, sides| {
+        self.tree.visit_within(region, bound, cells_max, &mut |precedence, sides| {
             if removed.is_empty() || !removed.contains(&precedence.id()) {
                 bound = see(precedence, sides);
             }
             bound
-        });
+        })
     }
 
     /// Whether a change can alter the answer of some key of `region`.

@@ -24,7 +24,6 @@
 //! the throughput of one locked copy.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use warpswitch_classify::hypercuts::{BoxTree, Span, TreeOptions};
@@ -34,9 +33,10 @@ use warpswitch_rules::{KeyBatch, RuleId, Ruleset};
 use crate::Answer;
 use crate::box_list::BoxList;
 use crate::choices::{Copies, Samples, Sampling, SharedList};
-use crate::evolving::{Evolution, EvolvingRules};
+use crate::evolving::{Evolution, EvolvingRules, Growth};
 use crate::misses::Misses;
 use crate::pace::Pace;
+use crate::readers::{Padded, Reader, Readers};
 use crate::rule_index::{Merge, RuleIndex, Snapshot};
 
 /// Fewest and most rules that a cache may hold.
@@ -53,12 +53,14 @@ pub struct StormOptions {
     pub cached_max: usize,
     /// Keys between two samples, at least 1.
     pub keys_per_sample: usize,
-    /// Samples between two versions of the list.
+    /// Samples between two versions of the list; fewer at the start.
     pub samples_per_swap: usize,
     /// Whether traffic without hits is sampled more rarely, and mostly bypasses the cache.
     pub is_adaptive: bool,
     /// Which rules may share a cached rule.
     pub merge: Merge,
+    /// How far evolving rules grow.
+    pub growth: Growth,
     /// The tree of the conflict check.
     pub tree: TreeOptions,
     /// Copies of the list, for measurements.
@@ -77,6 +79,7 @@ impl Default for StormOptions {
             samples_per_swap: 16,
             is_adaptive: true,
             merge: Merge::ByRule,
+            growth: Growth::default(),
             tree: TreeOptions::default(),
             copies: Copies::default(),
             sampling: Sampling::default(),
@@ -111,13 +114,13 @@ impl StormStats {
 /// The cache of evolving rules. See the module.
 #[derive(Debug)]
 pub struct StormCache {
+    window_len: usize,
     cached_max: usize,
     samples_per_swap: usize,
     list: SharedList,
-    samples: Samples,
-    updater: Mutex<Updater>,
-    hits: AtomicU64,
-    misses: AtomicU64,
+    samples: Padded<Samples>,
+    updater: Padded<Mutex<Updater>>,
+    readers: Readers,
     pace: Pace,
 }
 
@@ -178,7 +181,7 @@ impl StormCache {
         let list = BoxList::new(schema, options.cached_max);
         let updater = Updater {
             index: RuleIndex::new(ruleset, options.merge, options.tree),
-            evolving: EvolvingRules::new(options.window_len),
+            evolving: EvolvingRules::new(options.window_len, options.growth),
             published: Vec::new(),
             is_changed: false,
             samples_since: 0,
@@ -187,13 +190,13 @@ impl StormCache {
             key: vec![0; schema.words],
         };
         Self {
+            window_len: options.window_len,
             cached_max: options.cached_max,
             samples_per_swap: options.samples_per_swap,
             list: SharedList::new(options.copies, list),
-            samples: Samples::new(options.sampling, schema.words),
-            updater: Mutex::new(updater),
-            hits: AtomicU64::new(0),
-            misses: AtomicU64::new(0),
+            samples: Padded(Samples::new(options.sampling, schema.words)),
+            updater: Padded(Mutex::new(updater)),
+            readers: Readers::default(),
             pace: Pace::new(options),
         }
     }
@@ -255,7 +258,8 @@ impl StormCache {
         let out = &mut out[..keys.len()];
         answers.resize(keys.len(), Answer::MISS);
         let missed_before = misses.len();
-        let is_bypassed = self.pace.bypasses();
+        let reader = self.readers.own();
+        let is_bypassed = reader.bypasses();
         if is_bypassed {
             answers.fill(Answer::MISS);
         } else {
@@ -272,23 +276,22 @@ impl StormCache {
         let missed = misses.len() - missed_before;
         let hits = keys.len() - missed;
         if !is_bypassed {
-            self.pace.note_hits(hits, keys.len());
+            self.pace.note_hits(reader, hits, keys.len());
         }
-        self.hits.fetch_add(hits as u64, Ordering::Relaxed);
-        self.misses.fetch_add(missed as u64, Ordering::Relaxed);
+        reader.count(hits, missed);
     }
 
-    /// Counts keys that the caller's gate sent past the cache.
-    pub(crate) fn note_bypass(&self, keys: usize) {
-        self.misses.fetch_add(keys as u64, Ordering::Relaxed);
+    /// The state of the calling thread.
+    pub(crate) fn reader(&self) -> &Reader {
+        self.readers.own()
     }
 
     /// Offers keys of a batch as samples, one of 256 or fewer. With `is_folded` the calling thread
     /// is also the updater for each of them, unless another one is.
     pub fn sample_batch(&self, keys: KeyBatch<'_>, is_folded: bool) {
-        let (first, interval) = self.pace.due(keys.len());
+        let (first, interval) = self.pace.due(self.readers.own(), keys.len());
         for at in (first..keys.len()).step_by(interval) {
-            self.samples.offer(keys.key(at));
+            self.samples.0.offer(keys.key(at));
             if is_folded && !self.evolve() {
                 return;
             }
@@ -298,17 +301,20 @@ impl StormCache {
     /// Takes the sample of the slot, if there is one and no other thread updates. Returns whether
     /// it did: the loop of an updater thread.
     pub fn evolve(&self) -> bool {
-        let Ok(mut updater) = self.updater.try_lock() else { return false };
+        let Ok(mut updater) = self.updater.0.try_lock() else { return false };
         let Updater { index, evolving, key, .. } = &mut *updater;
-        if !self.samples.take(key) {
+        if !self.samples.0.take(key) {
             return false;
         }
+        evolving.trim(self.pace.window_len(self.window_len));
         let evolution = evolving.sample(key, index);
         self.pace.note_sample(evolution);
         updater.is_changed |= matches!(evolution, Evolution::Expanded | Evolution::Started);
         updater.samples += 1;
         updater.samples_since += 1;
-        if updater.samples_since >= self.samples_per_swap && updater.is_changed {
+        // The first samples are worth a version each: what is cached so far is little.
+        let due = self.samples_per_swap.min(1 + updater.samples as usize / 4);
+        if updater.samples_since >= due && updater.is_changed {
             self.publish(&mut updater);
         }
         true
@@ -379,15 +385,16 @@ impl StormCache {
 
     /// Hits and misses so far, without the updater's lock.
     pub fn counts(&self) -> (u64, u64) {
-        (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
+        self.readers.counts()
     }
 
     /// What the cache has done so far.
     pub fn stats(&self) -> StormStats {
         let updater = self.updater();
+        let (hits, misses) = self.counts();
         StormStats {
-            hits: self.hits.load(Ordering::Relaxed),
-            misses: self.misses.load(Ordering::Relaxed),
+            hits,
+            misses,
             swaps: updater.swaps,
             samples: updater.samples,
             evolving_rules: updater.evolving.rules().len(),
@@ -402,7 +409,7 @@ impl StormCache {
 
     /// A panic of an updater leaves the list as it was published.
     fn updater(&self) -> MutexGuard<'_, Updater> {
-        self.updater.lock().unwrap_or_else(PoisonError::into_inner)
+        self.updater.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::chain::{self, Chain, ChainRoom};
 use crate::deadline::{Deadline, Watch};
 use crate::driver::{
     Card, CardChain, CardSlot, HostMemory, KernelTimer, LoadedImage, MemoryUse, Patcher, Program,
-    ResidentKernel, SharedBytes,
+    ResidentKernel, SharedBytes, SplitKernel,
 };
 use crate::error::{ErrorKind, GpuError};
 use crate::host::HostPool;
@@ -27,6 +27,7 @@ use crate::resident::{HostRunner, Layout, Runner};
 use crate::ring::{Ring, Rings};
 use crate::slot::Inner;
 pub use crate::slot::{Slot, TransferChoice};
+use crate::split::SplitChoice;
 use crate::work::{Form, PatchWork, Work};
 
 /// A number that no version of an image in this process has yet.
@@ -95,13 +96,15 @@ struct CardPlace {
     capability: (u32, u32),
     cache: Option<KernelCache>,
     programs: Mutex<HashMap<ProgramKey, Arc<Program>>>,
+    /// For images that are loaded from now on.
+    split: Mutex<SplitChoice>,
     /// Made when the first image is to be patched.
     patcher: Mutex<Option<Patcher>>,
 }
 
 #[derive(Debug)]
 enum Place {
-    Card(CardPlace),
+    Card(Box<CardPlace>),
     Host(HostPool),
 }
 
@@ -150,10 +153,10 @@ impl Device {
         let card = Card::open(ordinal)?;
         let capability = card.compute_capability()?;
         let name = card.name()?;
-        let (programs, patcher) = (Mutex::default(), Mutex::default());
-        let place = CardPlace { card, capability, cache, programs, patcher };
+        let (programs, split, patcher) = Default::default();
+        let place = CardPlace { card, capability, cache, programs, split, patcher };
         place.probe()?;
-        Ok(Arc::new(Self::new(Place::Card(place), name)))
+        Ok(Arc::new(Self::new(Place::Card(Box::new(place)), name)))
     }
 
     /// A pool of threads as a device.
@@ -202,6 +205,14 @@ impl Device {
         _ = self.core.watch.set(Watch::new(deadline));
     }
 
+    /// Sets which batches take kernels that divide rules, of images that are loaded from now on.
+    /// Without effect on a pool of threads.
+    pub fn set_split(&self, choice: SplitChoice) {
+        if let Place::Card(place) = &self.core.place {
+            *place.split.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = choice;
+        }
+    }
+
     /// Why it is not used any more, if so.
     pub fn retired(&self) -> Option<&GpuError> {
         self.core.retired.get()
@@ -223,7 +234,10 @@ impl Device {
                 let program = place.batches(image.kernel(), &image.shape())?;
                 let shape = image.launch_shape(program.card().shared_bytes()?);
                 let numbers = image.numbers();
-                let loaded = LoadedImage::load(&program, shape, image.words(), numbers)?;
+                let mut loaded = LoadedImage::load(&program, shape, image.words(), numbers)?;
+                if let Some(split) = place.split(image.as_ref())? {
+                    loaded = loaded.with_split(split);
+                }
                 Some(Arc::new(loaded))
             }
         };
@@ -411,6 +425,17 @@ impl CardPlace {
     /// The kernel of batches.
     fn batches(&self, kernel: Kernel, shape: &KernelShape) -> Result<Arc<Program>, GpuError> {
         self.program(kernel.source(), shape, kernel.entry())
+    }
+
+    /// The kernel of an image that divides rules; `None` if there is none or it is not wanted.
+    fn split<W: Work>(&self, image: &W) -> Result<Option<SplitKernel>, GpuError> {
+        let choice = *self.split.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let Some((divisible, source)) = image.divisible() else { return Ok(None) };
+        if choice == SplitChoice::Never {
+            return Ok(None);
+        }
+        let program = self.program(source, &image.shape(), kernels::SPLIT_ENTRY)?;
+        SplitKernel::new(&program, divisible, choice).map(Some)
     }
 
     fn program(

@@ -184,6 +184,9 @@ mod tests {
     use super::*;
     use crate::error::{ErrorKind, GpuError};
     use crate::host::HostPool;
+    use crate::split::RuleSplit;
+    use warpswitch_classify::{Refused, RuleChange};
+    use warpswitch_rules::RuleRef;
     use warpswitch_rules::generate::{Family, RulesetSpec, Style};
     use warpswitch_rules::linear;
     use warpswitch_testkit::{classifier_suite, dense};
@@ -207,6 +210,69 @@ mod tests {
     });
     classifier_suite!(batches: turbo_on_threads, &|rules, options| {
         build(&pool(2), Algorithm::Turbo, rules, options)
+    });
+
+    /// A live engine whose batches are searched as a rule-parallel kernel does.
+    struct Divided(LiveEngine, RuleSplit);
+
+    impl Divided {
+        fn build(
+            algorithm: Algorithm,
+            rules: &Ruleset,
+            options: &BuildOptions,
+        ) -> Result<Box<dyn Classifier>, ClassifyError> {
+            let split = RuleSplit { parts: 4, groups: 3, threads: 128, window_bytes: None };
+            let live = LiveEngine::build(&pool(1), algorithm, rules, options)?;
+            Ok(Box::new(Self(live, split)))
+        }
+    }
+
+    impl Classifier for Divided {
+        fn engine(&self) -> Engine {
+            self.0.engine()
+        }
+
+        fn schema(&self) -> &'static Schema {
+            self.0.schema()
+        }
+
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        fn classify(&self, keys: KeyBatch<'_>, out: &mut [RuleId]) {
+            self.0.current().image().classify_split(&self.1, keys, out);
+        }
+
+        fn insert(&self, rule: RuleRef<'_>) -> Result<(), ClassifyError> {
+            self.0.insert(rule)
+        }
+
+        fn remove(&self, rule: RuleRef<'_>) -> Result<(), ClassifyError> {
+            self.0.remove(rule)
+        }
+
+        fn change(&self, changes: &[RuleChange<'_>]) -> Result<(), Refused> {
+            self.0.change(changes)
+        }
+
+        fn bytes(&self) -> usize {
+            self.0.bytes()
+        }
+
+        fn details(&self) -> Vec<Detail> {
+            self.0.details()
+        }
+    }
+
+    classifier_suite!(batches: divided_linear, &|rules, options| {
+        Divided::build(Algorithm::Linear, rules, options)
+    });
+    classifier_suite!(batches: divided_tuple, &|rules, options| {
+        Divided::build(Algorithm::Tuple, rules, options)
+    });
+    classifier_suite!(batches: divided_bloom, &|rules, options| {
+        Divided::build(Algorithm::Bloom, rules, options)
     });
 
     fn expected(ruleset: &Ruleset, keys: KeyBatch<'_>) -> Vec<RuleId> {

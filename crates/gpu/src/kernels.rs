@@ -12,6 +12,8 @@ use crate::image::{Algorithm, Image, abi};
 
 /// The name of the kernel that classifies batches.
 pub const ENTRY: &str = "ws_classify";
+/// The name of the kernels that divide rules.
+pub const SPLIT_ENTRY: &str = "ws_classify_split";
 /// The name of the kernel that stays.
 pub const RESIDENT_ENTRY: &str = "ws_resident";
 /// The name of the probe.
@@ -34,7 +36,7 @@ pub const GATHER: Source =
 pub const HASHES_ENTRY: &str = "ws_hashes";
 
 /// The headers, by the names under which they are included.
-pub const HEADERS: [(&str, &str); 15] = [
+pub const HEADERS: [(&str, &str); 19] = [
     ("warpswitch/abi.h", include_str!("../../../kernels/include/warpswitch/abi.h")),
     ("warpswitch/key.cuh", include_str!("../../../kernels/include/warpswitch/key.cuh")),
     ("warpswitch/rows.cuh", include_str!("../../../kernels/include/warpswitch/rows.cuh")),
@@ -43,6 +45,16 @@ pub const HEADERS: [(&str, &str); 15] = [
     ("warpswitch/tables.cuh", include_str!("../../../kernels/include/warpswitch/tables.cuh")),
     ("warpswitch/hashes.cuh", include_str!("../../../kernels/include/warpswitch/hashes.cuh")),
     ("warpswitch/terms.cuh", include_str!("../../../kernels/include/warpswitch/terms.cuh")),
+    ("warpswitch/stage.cuh", include_str!("../../../kernels/include/warpswitch/stage.cuh")),
+    (
+        "warpswitch/stage_rows.cuh",
+        include_str!("../../../kernels/include/warpswitch/stage_rows.cuh"),
+    ),
+    (
+        "warpswitch/stage_tables.cuh",
+        include_str!("../../../kernels/include/warpswitch/stage_tables.cuh"),
+    ),
+    ("warpswitch/split.cuh", include_str!("../../../kernels/include/warpswitch/split.cuh")),
     ("warpswitch/masks.cuh", include_str!("../../../kernels/include/warpswitch/masks.cuh")),
     ("warpswitch/turbo.cuh", include_str!("../../../kernels/include/warpswitch/turbo.cuh")),
     ("warpswitch/routes.cuh", include_str!("../../../kernels/include/warpswitch/routes.cuh")),
@@ -85,6 +97,22 @@ impl Source {
             Algorithm::Turbo => ("turbo.cu", include_str!("../../../kernels/src/turbo.cu")),
         };
         Self { name, text }
+    }
+
+    /// The source of an algorithm's kernel that divides rules, if it has one.
+    pub fn split(algorithm: Algorithm) -> Option<Self> {
+        macro_rules! source {
+            ($name:literal) => {
+                ($name, include_str!(concat!("../../../kernels/src/", $name)))
+            };
+        }
+        let (name, text) = match algorithm {
+            Algorithm::Linear => source!("split_linear.cu"),
+            Algorithm::Tuple => source!("split_tuple.cu"),
+            Algorithm::Bloom => source!("split_bloom.cu"),
+            Algorithm::MaskHash | Algorithm::Turbo => return None,
+        };
+        Some(Self { name, text })
     }
 
     /// The source of an algorithm's kernel that stays.
@@ -353,6 +381,10 @@ mod tests {
             assert_eq!(whole.matches("typedef struct ws_view").count(), 1, "{algorithm}");
             assert!(whole.contains(ENTRY), "{algorithm}");
             assert!(Source::resident(algorithm).whole().contains(RESIDENT_ENTRY), "{algorithm}");
+            if let Some(source) = Source::split(algorithm) {
+                let whole = source.whole();
+                assert!(!whole.contains("#include") && whole.contains(SPLIT_ENTRY), "{algorithm}");
+            }
         }
         let hashes = HashFunction::ALL.map(Kernel::Hash);
         let others = [Kernel::Route4, Kernel::Route6, Kernel::Header4, Kernel::Scan];
@@ -421,6 +453,16 @@ mod tests {
                 shape.packed && !shape.compact && ["turbo.cu", "linear.cu"].contains(&source.name)
             };
             let sources = sources.filter(|source| !is_never(source));
+            let split = Algorithm::ALL.into_iter().filter_map(Source::split);
+            let split = split.filter(|source| {
+                !(shape.packed && !shape.compact && source.name == "split_linear.cu")
+            });
+            for source in split {
+                // So many leave room for the largest block.
+                let registers_max = if shape.words == 4 { 64 } else { 128 };
+                let registers = registers(source, &shape);
+                assert!(registers <= registers_max, "{} {shape:?}: {registers}", source.name);
+            }
             for source in sources.chain(Algorithm::ALL.map(Source::resident)) {
                 let registers = registers(source, &shape);
                 assert!(registers <= 128, "{} {shape:?}: {registers} registers", source.name);

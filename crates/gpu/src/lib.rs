@@ -14,6 +14,7 @@
 //! - [`resident`] answers frames of some hundred keys within microseconds, by a kernel that stays.
 //! - [`engine`] makes a `Classifier` on a device; a batch sees one version. [`live`] changes images
 //!   by patches, where an image can be changed.
+//! - [`split`] lays small batches over a card by dividing the rules as well as the keys.
 //! - [`auto`] sends each batch to the cores or to a device, whichever costs less.
 //! - [`kernels`] embeds the sources under `kernels/`, [`driver`] compiles them for the card that is
 //!   there, [`cache`] keeps what was compiled on disk.
@@ -46,6 +47,7 @@ pub mod ring;
 pub mod routes;
 pub mod scan;
 pub mod slot;
+pub mod split;
 mod survey;
 #[cfg(test)]
 mod testing;

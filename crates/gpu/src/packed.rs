@@ -17,7 +17,8 @@ use warpswitch_rules::schema::IPV4_5TUPLE;
 
 use crate::driver::LaunchShape;
 use crate::image::{Algorithm, Image, VIEW_NUMBERS};
-use crate::kernels::{self, Kernel, KernelShape};
+use crate::kernels::{self, Kernel, KernelShape, Source};
+use crate::split::Divisible;
 use crate::work::{Form, Lookup, Work};
 
 /// Keys that lie together.
@@ -119,6 +120,10 @@ impl Work for PackedImage {
 
     fn launch_shape(&self, shared_bytes_max: usize) -> LaunchShape {
         kernels::launch_shape(&self.0, shared_bytes_max)
+    }
+
+    fn divisible(&self) -> Option<(Divisible, Source)> {
+        self.0.divisible()
     }
 
     fn words(&self) -> &[u32] {

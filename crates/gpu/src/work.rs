@@ -22,8 +22,9 @@ use warpswitch_rules::Schema;
 
 use crate::driver::LaunchShape;
 use crate::image::{Patch, VIEW_NUMBERS};
-use crate::kernels::{Kernel, KernelShape};
+use crate::kernels::{Kernel, KernelShape, Source};
 use crate::packed;
+use crate::split::Divisible;
 
 /// How wide keys and answers are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +94,11 @@ pub trait Work: Lookup + Sized {
     /// memory. The default is one key a thread, 256 threads a block.
     fn launch_shape(&self, _shared_bytes_max: usize) -> LaunchShape {
         LaunchShape { threads: 256, keys_per_block: 256, shared_bytes: 0, persistent: false }
+    }
+
+    /// What a kernel that divides rules divides, and its source; there is none by default.
+    fn divisible(&self) -> Option<(Divisible, Source)> {
+        None
     }
 
     /// The image's words.

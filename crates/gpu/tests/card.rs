@@ -9,6 +9,7 @@ mod support {
     pub mod route_cases;
     pub mod scan_cases;
     pub mod soak;
+    pub mod split_cases;
 }
 
 use std::process::ExitCode;
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Trial};
 use support::soak::{Soak, Soaked};
-use support::{header_cases, route_cases, scan_cases};
+use support::{header_cases, route_cases, scan_cases, split_cases};
 
 use warpswitch_classify::{BuildOptions, Classifier, ClassifyError, RuleChange, parts::RuleStore};
 use warpswitch_gpu::auto::{AutoEngine, AutoOptions};
@@ -91,7 +92,8 @@ fn main() -> ExitCode {
         };
         Trial::test(name, run).with_ignored_flag(missing.is_some())
     };
-    let trials = engine_tests().into_iter().chain(TESTS).map(trial).collect();
+    let trials =
+        engine_tests().into_iter().chain(split_cases::tests()).chain(TESTS).map(trial).collect();
     libtest_mimic::run(&args, trials).exit_code()
 }
 
@@ -641,11 +643,10 @@ fn texts_are_searched_where_they_lie() {
         let mut chain = card.chain(room).unwrap();
         let mut scratch = TextFindings::default();
         for batch in [1, 3, 40, 400] {
-            let mut got: [_; 2] = std::array::from_fn(|_| vec![None; places.len()]);
+            let mut got: [_; 2] = std::array::from_fn(|_| vec![Some(Vec::new()); places.len()]);
             for first in (0..places.len()).step_by(batch) {
-                let mut texts = Texts::new(800, 120);
+                let mut texts = Texts::new(800, 120, 1);
                 let (words, mut at) = (chain.words_mut(), room.words);
-                texts.begin_group();
                 for (idx, place) in places.iter().enumerate().skip(first).take(batch) {
                     let text = &frames.0[place.clone()];
                     let mut place = memory.place(text).expect("it lies there");
@@ -653,7 +654,7 @@ fn texts_are_searched_where_they_lie() {
                         place = put_text(words, at, text);
                         at += text_words(text.len());
                     }
-                    assert!(texts.push(idx as u32, place, text.len(), words), "there is room");
+                    assert!(texts.push(0, idx as u32, place, text.len()), "there is room");
                 }
                 let sent = texts.end(words);
                 chain.begin(sent);

@@ -27,6 +27,7 @@ use warpswitch_gpu::live::LiveEngine;
 use warpswitch_gpu::packed::{PackedImage, put};
 use warpswitch_gpu::routes::{LiveHeaders, LiveRoutes, RouteImage, SLICE_WORDS, Slice};
 use warpswitch_gpu::scan::{FOUND_WORDS, PAGE_WORDS, ScanImage, read_pages, write_pages};
+use warpswitch_gpu::split::RuleSplit;
 use warpswitch_gpu::work::{Lookup, Work};
 use warpswitch_gpu::{Algorithm, Device, Image};
 use warpswitch_routes::{Address, NextHop, RouteTable};
@@ -39,6 +40,7 @@ const PROGRAM: &str = include_str!("../../../kernels/test/lookup.cpp");
 const HASHES_PROGRAM: &str = include_str!("../../../kernels/test/hashes.cpp");
 const SCAN_PROGRAM: &str = include_str!("../../../kernels/test/scan.cpp");
 const GATHER_PROGRAM: &str = include_str!("../../../kernels/test/gather.cpp");
+const SPLIT_PROGRAM: &str = include_str!("../../../kernels/test/split.cpp");
 const ROUTES_PROGRAM: &str = include_str!("../../../kernels/test/routes.cpp");
 
 fn has_compiler() -> bool {
@@ -192,6 +194,174 @@ fn packed_keys_equal_the_reference() {
         input.extend(packed);
         let found: Vec<RuleId> = run_program(&program, &input).into_iter().map(RuleId).collect();
         assert_eq!(found, want, "{algorithm}");
+    }
+}
+
+/// What is kept in shared memory: units at a time, words of the window, findings of the queue.
+type Stage = (u32, u32, u32);
+
+/// Divisions of rules: all units at a time and one by one, windows over nothing, a part and all,
+/// queues that are large and too small.
+const SPLITS: [(RuleSplit, Stage); 4] = [
+    (RuleSplit { parts: 2, groups: 1, threads: 64, window_bytes: None }, (4096, 1 << 20, 4096)),
+    (RuleSplit { parts: 2, groups: 3, threads: 128, window_bytes: None }, (7, 64, 128)),
+    (RuleSplit { parts: 8, groups: 1, threads: 256, window_bytes: None }, (1, 0, 0)),
+    (RuleSplit { parts: 4, groups: 8, threads: 256, window_bytes: None }, (4096, 1000, 10)),
+];
+
+/// The words that `split.cpp` reads.
+fn split_input(
+    image: &Image,
+    (split, (staged, window, queue)): (RuleSplit, Stage),
+    keys_len: usize,
+    keys: &[u32],
+) -> Vec<u32> {
+    let mut input = vec![image.words().len() as u32, keys_len as u32];
+    input.extend(image.numbers());
+    input.extend([split.parts as u32, split.groups as u32, staged, window]);
+    input.extend([split.threads as u32 / 32, queue]);
+    input.extend(image.words());
+    input.extend(keys);
+    input
+}
+
+fn compile_split(folder: &TempDir, algorithm: Algorithm, shape: &KernelShape) -> PathBuf {
+    let (_, more) = header(algorithm);
+    let stage = if algorithm == Algorithm::Linear { "rows" } else { "tables" };
+    let header = format!("-DWS_ALGORITHM=\"warpswitch/stage_{stage}.cuh\"");
+    compile_program(folder, SPLIT_PROGRAM, shape, &[more[0], more[1], &header])
+}
+
+/// The rule-parallel search in C++ and in Rust, for each way to divide the rules.
+fn check_splits(program: &Path, image: &Image, ruleset: &Ruleset) {
+    let keys = dense::keys_near(ruleset, 333, 9);
+    let mut want = vec![RuleId::NONE; keys.len()];
+    linear::classify(ruleset, keys.as_batch(), &mut want);
+    for (split, stage) in SPLITS {
+        let what = format!("{} {:?} {split} {stage:?}", image.algorithm(), image.shape());
+        let mut twin = vec![RuleId(7); keys.len()];
+        image.classify_split(&split, keys.as_batch(), &mut twin);
+        assert_eq!(twin, want, "{what}, in Rust");
+        let input = split_input(image, (split, stage), keys.len(), keys.as_batch().words());
+        let found: Vec<RuleId> = run_program(program, &input).into_iter().map(RuleId).collect();
+        assert_eq!(found, want, "{what}, in C++");
+    }
+}
+
+fn check_split_algorithm(algorithm: Algorithm) {
+    if !has_compiler() {
+        return;
+    }
+    for schema in SCHEMAS {
+        for compact in [false, true] {
+            if compact && (schema.words != 4 || algorithm != Algorithm::Linear) {
+                continue;
+            }
+            let (words, ports_word) = (schema.words, schema.ports_word);
+            let shape = KernelShape { words, ports_word, compact, packed: false };
+            let folder = tempfile::tempdir().unwrap();
+            let program = compile_split(&folder, algorithm, &shape);
+            let mut sets: Vec<Ruleset> = [(0, 4), (1, 4), (60, 4), (300, 6)]
+                .map(|(rules, wild)| dense::ruleset(schema, rules, wild, 21))
+                .into();
+            for style in [Style::Acl, Style::Fw, Style::Ipc] {
+                for family in [Family::Ipv4, Family::Ipv6] {
+                    sets.push(RulesetSpec { style, family, rules: 250, seed: 8 }.generate());
+                }
+            }
+            let mut checked = 0;
+            for ruleset in sets.iter().filter(|ruleset| ruleset.schema() == schema) {
+                let store = RuleStore::build(ruleset, usize::MAX).unwrap();
+                let image = Image::build(algorithm, &store, usize::MAX, 0x5eed).unwrap();
+                if image.shape() == &shape {
+                    check_splits(&program, &image, ruleset);
+                    checked += 1;
+                }
+            }
+            assert!(checked > 0, "{} {shape:?}", schema.name);
+        }
+    }
+}
+
+#[test]
+fn divided_linear_equals_the_reference() {
+    check_split_algorithm(Algorithm::Linear);
+}
+
+#[test]
+fn divided_tuple_equals_the_reference() {
+    check_split_algorithm(Algorithm::Tuple);
+}
+
+#[test]
+fn divided_bloom_equals_the_reference() {
+    check_split_algorithm(Algorithm::Bloom);
+}
+
+/// Changes move tables out of the order in which they were built, and out of the window.
+#[test]
+fn divided_tables_equal_the_reference_after_changes() {
+    if !has_compiler() {
+        return;
+    }
+    let schema = SCHEMAS[0];
+    let (words, ports_word) = (schema.words, schema.ports_word);
+    let shape = KernelShape { words, ports_word, compact: false, packed: false };
+    let all = dense::ruleset(schema, 400, 5, 33);
+    let first_rules = |count: usize| {
+        let mut builder = RulesetBuilder::new(schema);
+        all.iter().take(count).for_each(|rule| _ = builder.push(all.to_rule(rule.id)));
+        builder.build()
+    };
+    for algorithm in [Algorithm::Tuple, Algorithm::Bloom] {
+        let folder = tempfile::tempdir().unwrap();
+        let program = compile_split(&folder, algorithm, &shape);
+        let pool = HostPool::new(1, &mut |worker| _ = std::thread::spawn(worker));
+        let device = Device::from_pool(pool);
+        let options = BuildOptions::default();
+        let engine = LiveEngine::build(&device, algorithm, &first_rules(100), &options).unwrap();
+        let (mut patched, mut words_len) = (0, engine.current().image().words().len());
+        for id in 100..all.len() {
+            engine.insert(all.rule(RuleId(id as u32))).unwrap();
+            let loaded = engine.current();
+            patched += usize::from(loaded.image().words().len() == words_len);
+            words_len = loaded.image().words().len();
+            if id % 60 == 1 {
+                check_splits(&program, loaded.image(), &first_rules(id + 1));
+            }
+        }
+        assert!(patched > 100, "{algorithm}: {patched} changes were patches");
+        let last = all.rule(RuleId(all.len() as u32 - 1));
+        engine.remove(last).unwrap();
+        check_splits(&program, engine.current().image(), &first_rules(all.len() - 1));
+    }
+}
+
+/// Keys of 13 bytes, a batch that ends within a block.
+#[test]
+fn divided_packed_keys_equal_the_reference() {
+    if !has_compiler() {
+        return;
+    }
+    let ruleset =
+        RulesetSpec { style: Style::Acl, family: Family::Ipv4, rules: 250, seed: 8 }.generate();
+    let keys = dense::keys_near(&ruleset, 301, 9);
+    let mut want = vec![RuleId::NONE; keys.len()];
+    linear::classify(&ruleset, keys.as_batch(), &mut want);
+    for algorithm in [Algorithm::Linear, Algorithm::Tuple, Algorithm::Bloom] {
+        let store = RuleStore::build(&ruleset, usize::MAX).unwrap();
+        let image = Image::build(algorithm, &store, usize::MAX, 0x5eed).unwrap();
+        let work = PackedImage::new(image.clone(), &store).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let program = compile_split(&folder, algorithm, &work.shape());
+        let mut packed = vec![0; work.form().keys_len(keys.len())];
+        keys.as_batch().iter().enumerate().for_each(|(at, key)| put(&mut packed, at, key));
+        for split in SPLITS {
+            let input = split_input(&image, split, keys.len(), &packed);
+            let found: Vec<RuleId> =
+                run_program(&program, &input).into_iter().map(RuleId).collect();
+            assert_eq!(found, want, "{algorithm} {split:?}");
+        }
     }
 }
 

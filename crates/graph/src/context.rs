@@ -16,6 +16,7 @@ use crate::language::args::Names;
 use crate::language::{ElementPorts, FlatGraph, Flow, PortRef, Processing};
 use crate::names::{NameTable, Seen};
 use crate::router::Clock;
+use crate::router::gso::Accepting;
 use crate::router::trace::End;
 use crate::router::watch::Readiness;
 use crate::router::worker::{DROPS, Worker};
@@ -36,6 +37,8 @@ pub(crate) struct Blueprint {
     /// Those that give no packets while a stop waits: sources, and who takes packets from queues
     /// to where a stop waits for them.
     pub(crate) rests: Vec<bool>,
+    /// Those that accept packets with work left to the network card.
+    pub(crate) accepts_gso: Accepting,
     /// Whether packets keep the order that they have in Click, see [`Registry::in_click_order`].
     ///
     /// [`Registry::in_click_order`]: crate::Registry::in_click_order
@@ -296,6 +299,12 @@ impl Context<'_> {
     /// Whether output `port` is a push output.
     pub fn output_is_push(&self, port: usize) -> bool {
         self.shared.ports[self.element].outputs.get(port) == Some(&Processing::Push)
+    }
+
+    /// Whether it, and all that pull from it, accept packets with work left to the network card:
+    /// others get completed ones.
+    pub fn accepts_gso(&self) -> bool {
+        self.shared.accepts_gso.contains(self.element)
     }
 
     /// Ports of element `element`: push or pull.

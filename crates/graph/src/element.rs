@@ -165,6 +165,13 @@ pub trait Element: Any + Send {
         None
     }
 
+    /// Whether it accepts packets whose checksum and segmentation are left to the network card,
+    /// see [`warpswitch_packet::gso`]: its work is right for a packet of up to 64 KiB with a
+    /// partial checksum. Other elements get completed packets. Asked after `initialize`.
+    fn accepts_gso(&self) -> bool {
+        false
+    }
+
     /// Packets that it holds.
     fn held(&self) -> usize {
         0

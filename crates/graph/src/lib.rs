@@ -24,6 +24,7 @@ pub use element::{ConfigureContext, Element, ElementClass, Extension, Phase, Reg
 pub use files::FileId;
 pub use handler::{HandlerError, HandlerSpec};
 pub use names::NameTable;
+pub use router::gso;
 pub use router::{
     Clock, Ended, Host, PacketLook, Readiness, Router, RouterOptions, Sleeper, StartWorker, Stats,
     TRACED_PACKETS_MAX, TracedElement, TracedEnd, TracedHop, TracedPacket, TracedWay, Watch,

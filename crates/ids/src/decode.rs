@@ -107,8 +107,8 @@ pub(crate) fn decode(
     wire_bytes: usize,
 ) -> Result<Decoded<'_>, Uninspected> {
     match Usual::find(link, frame, wire_bytes) {
-        Some(usual) => Ok(usual.decode(frame)),
-        None => decode_any(link, frame, wire_bytes),
+        Some(usual) if usual.carried != Carried::Icmp => Ok(usual.decode(frame)),
+        _ => decode_any(link, frame, wire_bytes),
     }
 }
 
@@ -119,17 +119,18 @@ pub(crate) fn decode_payload(
     link: LinkType,
     frame: &[u8],
     wire_bytes: usize,
-) -> Result<(Carried, usize, usize), Uninspected> {
+) -> Result<(Carried, usize, usize, bool), Uninspected> {
     if let Some(usual) = Usual::find(link, frame, wire_bytes) {
-        return Ok((usual.carried, usual.payload, usual.payload_bytes));
+        return Ok((usual.carried, usual.payload, usual.payload_bytes, true));
     }
     let decoded = decode_any(link, frame, wire_bytes)?;
     let start = decoded.payload.as_ptr().addr().wrapping_sub(frame.as_ptr().addr());
-    Ok((decoded.carried, start, decoded.payload.len()))
+    let bytes = decoded.payload.len();
+    Ok((decoded.carried, start, bytes, decoded.payload_wire_bytes <= bytes))
 }
 
-/// Whether [`decode`] takes its fast path, which never fails and finds a payload that was captured
-/// whole; with its protocol and whether it is empty.
+/// Whether [`decode`] is seen to succeed and to find a payload that was captured whole; with its
+/// protocol and whether it is empty.
 #[inline]
 pub(crate) fn usual_payload(
     link: LinkType,

@@ -57,10 +57,11 @@ mod tests;
 pub use engine::{Engine, GROUPS};
 pub use inspect::{
     Alert, Found, Inspector, InspectorOptions, OddBound, Packet, PayloadPlace, Search, SearchWork,
-    payload, payload_place,
+    captured_payload, payload, payload_place,
 };
 pub use rule::{Rule, Rules};
 pub use stateless::{
-    StatelessEngine, StatelessMatches, StatelessOptions, StatelessScratch, StatelessStats,
+    BatchPacket, StatelessEngine, StatelessMatches, StatelessOptions, StatelessScratch,
+    StatelessStats,
 };
 pub use text::{RuleText, Variables, read_rules};

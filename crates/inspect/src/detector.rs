@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpswitch_ids::{
-    Alert, Engine, Inspector, InspectorOptions, Packet, Search, SearchWork, StatelessEngine,
-    StatelessMatches, StatelessOptions, StatelessScratch, eve,
+    Alert, BatchPacket, Engine, GROUPS, Inspector, InspectorOptions, Packet, Search, SearchWork,
+    StatelessEngine, StatelessMatches, StatelessOptions, StatelessScratch, eve,
 };
 
 /// Matches packets against rules.
@@ -24,6 +24,33 @@ pub(crate) struct Stateless {
     /// Clock for measuring searches, if enabled.
     clock: Option<fn() -> Duration>,
     time: Duration,
+}
+
+/// The packets at `places`, those that are free of matches as runs.
+fn in_runs<'p>(
+    mut places: impl Iterator<Item = usize>,
+    packet: impl Fn(usize) -> Packet<'p>,
+    is_free: impl Fn(usize) -> bool,
+    bytes_of: impl Fn(usize) -> usize,
+) -> impl Iterator<Item = BatchPacket<'p>> {
+    let mut next = None;
+    std::iter::from_fn(move || {
+        let (mut packets, mut bytes) = (0, 0);
+        next = next.take().or_else(|| {
+            places.find(|&place| {
+                let is_free = is_free(place);
+                if is_free {
+                    packets += 1;
+                    bytes += bytes_of(place) as u64;
+                }
+                !is_free
+            })
+        });
+        match packets {
+            0 => next.take().map(|place| BatchPacket::Packet(packet(place))),
+            _ => Some(BatchPacket::Free { packets, bytes }),
+        }
+    })
 }
 
 impl Detector {
@@ -76,18 +103,28 @@ impl Detector {
         }
     }
 
-    /// Matches packets; [`Alert::packet`] of each alert is an index into `packets`.
+    /// Matches the packets at `places`, which `packet` returns. [`Alert::packet`] of each alert is
+    /// an index into `places`.
+    ///
+    /// `searched` returns the group of a payload that was captured whole and has no pattern, as a
+    /// search found before, and `bytes` the bytes of its packet. Without state most of these
+    /// packets are not read.
     pub(crate) fn inspect<'p>(
         &mut self,
-        packets: impl Iterator<Item = Packet<'p>> + Clone,
+        places: impl Iterator<Item = usize> + Clone,
+        packet: impl Fn(usize) -> Packet<'p> + Clone,
+        (searched, bytes): (impl Fn(usize) -> Option<usize>, impl Fn(usize) -> usize),
         alerts: &mut Vec<Alert>,
     ) {
         match self {
-            Self::Flows(inspector) => inspector.inspect(packets, alerts),
+            Self::Flows(inspector) => inspector.inspect(places.map(packet), alerts),
             Self::Packets(stateless) => {
                 let Stateless { engine, scratch, matches, clock, time } = &mut **stateless;
                 let began = clock.map(|clock| clock());
-                engine.match_batch(packets, scratch, matches);
+                let need_patterns: [bool; GROUPS] =
+                    std::array::from_fn(|group| engine.needs_patterns(group));
+                let is_free = |place| searched(place).is_some_and(|group| need_patterns[group]);
+                engine.match_batch(in_runs(places, packet, is_free, bytes), scratch, matches);
                 if let (Some(clock), Some(began)) = (clock, began) {
                     *time += clock().saturating_sub(began);
                 }

@@ -215,14 +215,16 @@ impl IdsMatcher {
         &self.counts
     }
 
-    /// Inspects the packets of a batch that `is_for` selects by index, and writes alerts. `found`
-    /// returns the cached result of a packet by index. Returns the packets that triggered an alert.
+    /// Inspects the packets of a batch that `meant` selects, or all, and writes alerts. By index,
+    /// `found` returns the cached result of a packet, and `searched` the group of a payload that
+    /// was captured whole and has no pattern. Returns the packets that triggered an alert.
     pub fn look<'f>(
         &mut self,
         cx: &mut Context<'_>,
         batch: &'f Batch,
-        is_for: impl Fn(usize) -> bool,
-        found: impl Fn(usize) -> Option<Found<'f>>,
+        meant: Option<&[bool]>,
+        found: impl Fn(usize) -> Option<Found<'f>> + Clone,
+        searched: impl Fn(usize) -> Option<usize>,
     ) -> &[bool] {
         let link = self.link;
         let Some(detector) = &mut self.detector else { return &[] };
@@ -230,14 +232,19 @@ impl IdsMatcher {
         self.hits.clear();
         self.hits.resize(batch.len(), false);
         self.looked_at.clear();
-        let places = (0..batch.len() as u32).filter(|&place| is_for(place as usize));
-        self.looked_at.extend(places);
+        let all = 0..batch.len() as u32;
+        match meant {
+            None => self.looked_at.extend(all),
+            Some(meant) => self.looked_at.extend(all.filter(|&place| meant[place as usize])),
+        }
         let views = batch.views();
-        let packets = self.looked_at.iter().map(|&place| {
-            let packet = ids_packet(views.get(place as usize), link, now);
-            Packet { found: found(place as usize), ..packet }
-        });
-        detector.inspect(packets, &mut self.alerts);
+        let packet = |place| {
+            let packet = ids_packet(views.get(place), link, now);
+            Packet { found: found(place), ..packet }
+        };
+        let free = (searched, |place| views.bytes_of(place));
+        let places = self.looked_at.iter().map(|&place| place as usize);
+        detector.inspect(places, packet, free, &mut self.alerts);
         for alert in &self.alerts {
             let place = alert.packet.and_then(|idx| self.looked_at.get(idx as usize));
             if let Some(hit) = place.and_then(|&place| self.hits.get_mut(place as usize)) {
@@ -316,14 +323,14 @@ impl IdsMatcher {
     /// Inspects a batch with its cached results.
     fn look_with(&mut self, cx: &mut Context<'_>, batch: &Batch) {
         let Some(detector) = self.detector.as_ref().filter(|_| self.results.is_accepting()) else {
-            self.look(cx, batch, |_| true, |_| None);
+            self.look(cx, batch, None, |_| None, |_| None);
             return;
         };
         let (mut reader, before) = (std::mem::take(&mut self.reader), detector.search_work());
         let results = &mut self.results;
         let (valid, gone, others) = reader.read(batch.iter().map(|p| results.result_of(p)));
         results.give_back(gone, others);
-        self.look(cx, batch, |_| true, |place| reader.of(place));
+        self.look(cx, batch, None, |place| reader.of(place), |_| None);
         self.reader = reader;
         let Some(detector) = &self.detector else { return };
         let work = detector.search_work();

@@ -32,7 +32,9 @@ mod tests;
 
 pub use error::{IoError, IoErrorKind};
 pub use folder::name_folder;
-pub use ports::{MemoryPort, PortTable, TAP_PREFIX, ethernet_address, has_interface};
+pub use ports::{
+    MEMORY_PREFIX, MemoryPort, PEER_SUFFIX, PortTable, TAP_PREFIX, ethernet_address, has_interface,
+};
 pub use reader::{BurstEnd, CaptureReader, FRAME_BYTES_MAX, Frame};
 pub use source::Unpacked;
 pub use writer::{CaptureFormat, CaptureOptions, CaptureWriter, UnknownFormat};

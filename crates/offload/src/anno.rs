@@ -100,6 +100,19 @@ impl Predicate {
     }
 }
 
+/// Numbers as a column: most often all are the same, and nobody handles them one by one then.
+fn column_of(numbers: &[u32]) -> Column<'_> {
+    match numbers {
+        // Seldom are these alike where others differ.
+        [first, .., last] if first == last && numbers[numbers.len() / 2] == *first => {
+            // To the end: a search that ends early is slower where all are alike.
+            let differs = numbers.iter().fold(0, |differs, number| differs | (number ^ first));
+            if differs == 0 { Column::All(*first) } else { Column::Each(numbers) }
+        }
+        _ => Column::Each(numbers),
+    }
+}
+
 /// The packets of a batch that match a predicate.
 #[derive(Debug, Default)]
 pub(super) struct Meant {
@@ -157,6 +170,6 @@ impl Meant {
                 *number = *own;
             }
         }
-        batch.set_annos(place, Column::Each(numbers));
+        batch.set_annos(place, column_of(numbers));
     }
 }

@@ -18,7 +18,7 @@ use super::device_element::DeviceClass;
 use super::members::Member;
 
 /// Other classes whose arguments choose the annotation.
-const ANYWHERE: [&str; 11] = [
+const ANYWHERE: [&str; 12] = [
     "GetIPAddress",
     "ICMPPingRewriter",
     "ICMPRewriter",
@@ -26,6 +26,7 @@ const ANYWHERE: [&str; 11] = [
     "IPAddrRewriter",
     "IPReassembler",
     "IPRewriter",
+    "RuleCache",
     "SetAnnoByte",
     "SetIPAddress",
     "TCPRewriter",

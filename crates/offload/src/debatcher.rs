@@ -169,6 +169,7 @@ impl Element for Debatcher {
         }
         load.steps = steps;
         if load.results.len() == batch.len() {
+            load.keep_results(&batch);
             batch.set_results(&load.results);
         }
         if let (Some((offload, clock)), Some(began), Some(choice)) =

@@ -41,7 +41,7 @@
 
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Sharing, drop_for};
-use warpswitch_packet::{BATCH_LEN_MAX, Batch};
+use warpswitch_packet::{BATCH_LEN_MAX, Batch, Column};
 
 use super::anno::{self, NO_OUTPUT, NUMBER_ANNO};
 use super::annotated;
@@ -93,6 +93,11 @@ impl Element for Dispatcher {
             return cx.emit_batch(0, batch);
         }
         let outputs = cx.outputs() as u32;
+        if let Some(Column::All(number)) = batch.anno_column(self.anno)
+            && number < outputs
+        {
+            return cx.emit_batch(number as usize, batch);
+        }
         self.outputs.clear();
         batch.read_annos(self.anno, &mut self.outputs);
         for number in &mut self.outputs {

@@ -172,7 +172,7 @@ impl GpuIdsMatcher {
     /// Attaches the matches to the packets as results.
     fn make_results(&mut self, step: &Step, load: &mut Load, packets: usize) {
         let Load { texts: Some(list), chain: Some(chain), results, .. } = load else { return };
-        list.read(chain, packets);
+        list.read(chain);
         let list = &*list;
         let Some(part) = list.searches.of(step.element) else { return };
         self.count(part, list, chain.was_rescued());
@@ -254,7 +254,7 @@ impl DeviceElement for GpuIdsMatcher {
         self.meant.read(self.predicate, &load.branch, batch);
         let (mut found, mut picked) = (None, std::mem::take(&mut self.picked));
         if let Some((list, chain)) = self.texts(load) {
-            list.read(chain, batch.len());
+            list.read(chain);
             let list = &*list;
             if let Some(part) = list.searches.of(step.element) {
                 self.count(part, list, chain.was_rescued());
@@ -269,8 +269,9 @@ impl DeviceElement for GpuIdsMatcher {
         let hits = own.look(
             cx,
             batch,
-            |place| meant.has(place),
+            meant.packets(),
             |place| Some(warpswitch_ids::Found { patterns: found?.of(place)?, place: None }),
+            |place| found?.searched_in_vain(place),
         );
         if hits.len() == batch.len() {
             numbers.clear();
@@ -290,7 +291,7 @@ impl Element for GpuIdsMatcher {
         let mut target = None::<ElementRef>;
         args.read("FOR", &mut target);
         if let Some(ElementRef(target)) = target {
-            members::refuse_with_target(args);
+            members::refuse_with_target(args, &["ANNO", "CHK_ANNO"]);
             self.target = Some(target);
             self.number = members::read_number(args);
             return args.complete();

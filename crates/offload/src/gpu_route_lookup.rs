@@ -88,7 +88,7 @@ impl<L: RouteLookup<Address: ChainAddress>> GpuRouteLookup<L> {
         let Some(chain) = load.chain.as_ref().filter(|_| !step.answers.is_empty()) else {
             return false;
         };
-        self.found.clear();
+        // All are overwritten.
         self.found.resize(column.len(count), NextHop::NONE);
         RouteImage::<L::Address>::unpack(&chain.answers()[step.answers.clone()], &mut self.found);
         column.scatter(count, NextHop::NONE, &mut self.found);
@@ -225,7 +225,7 @@ impl<L: RouteLookup<Address: ChainAddress>> Element for GpuRouteLookup<L> {
         let mut target = None::<ElementRef>;
         args.read("FOR", &mut target);
         if let Some(ElementRef(target)) = target {
-            members::refuse_with_target(args);
+            members::refuse_with_target(args, &["ANNO", "CHK_ANNO"]);
             self.target = Some(target);
             self.number = members::read_number(args);
             return args.complete();

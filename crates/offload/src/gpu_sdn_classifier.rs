@@ -2,7 +2,8 @@
 //!
 //! # Synopsis
 //! `GPUSDNClassifier(RULES FILE, [RULES_FORMAT FORMAT, MISS OUTPUT, TCP_FLAGS BOOL, ENGINE ENGINE,
-//! ANNO PLACE, CHK_ANNO PLACE=NUMBER])`, `GPUSDNClassifier(FOR ELEMENT [, ENGINE ENGINE])`
+//! ANNO PLACE, CHK_ANNO PLACE=NUMBER])`,
+//! `GPUSDNClassifier(FOR ELEMENT [, ENGINE ENGINE, CHK_ANNO PLACE=NUMBER])`
 //!
 //! # Ports
 //! One input, one output; push. Accepts wide batches of Ethernet frames, see `Batcher`.
@@ -14,7 +15,8 @@
 //! - `ANNO`: offset of the 4-byte annotation to write with the output number, or with 0xffffffff
 //!   for frames to drop; default: 40
 //! - `CHK_ANNO`: predicate; applies only to frames whose 4-byte annotation at `PLACE` is `NUMBER`,
-//!   which an earlier element of the chain writes
+//!   which an earlier element writes. With `FOR`, other frames keep the results that they carry, so
+//!   that what a `RuleCache` has answered never crosses the link
 //! - `FOR`: computes results for an `SDNClassifier` downstream of the chain, from its rules. The
 //!   element uses a result unless the frame was modified or the rules changed
 //! - `LOOKUP`: with `FOR`, the result slot of the packet (0 or 1) to write; default: the number of
@@ -93,8 +95,7 @@ pub struct GpuSdnClassifier {
     /// Slot and owner of the results.
     slot: usize,
     owner: u16,
-    answers: Vec<u32>,
-    outputs: Vec<u32>,
+    answers: Vec<RuleId>,
     meant: Meant,
     on_device: u64,
     on_cores: u64,
@@ -115,7 +116,6 @@ impl Default for GpuSdnClassifier {
             slot: 0,
             owner: 0,
             answers: Vec::new(),
-            outputs: Vec::new(),
             meant: Meant::default(),
             on_device: 0,
             on_cores: 0,
@@ -131,8 +131,9 @@ impl GpuSdnClassifier {
             return false;
         };
         self.answers.clear();
-        self.answers.extend_from_slice(&chain.answers()[step.answers.clone()]);
-        column.scatter(packets, RuleId::NONE.0, &mut self.answers);
+        let answers = &chain.answers()[step.answers.clone()];
+        self.answers.extend(answers.iter().map(|&id| RuleId(id)));
+        column.scatter(packets, RuleId::NONE, &mut self.answers);
         true
     }
 }
@@ -190,17 +191,23 @@ impl DeviceElement for GpuSdnClassifier {
         let count = load.place(step, batch.len()).map_or(batch.len(), |place| place.1);
         let count = count as u64;
         let has_answers = self.unpack(load, step, batch.len());
-        let Load { keyless, results, frame_keys, paints, branch, .. } = load;
-        let answers = has_answers.then_some(&self.answers[..]);
+        let Load { keyless, results, keeps_results, frame_keys, paints, branch, .. } = load;
         let keyless = keyless.iter().filter(|(of, _)| Some(*of) == slice).map(|&(_, idx)| idx);
         if self.target.is_some() {
-            let Some(answers) = answers else { return };
+            if !has_answers {
+                return;
+            }
             self.on_device += count;
             results.resize(batch.len(), [CachedResult::NONE; CACHED_RESULTS]);
+            self.meant.read(self.predicate, branch, batch);
+            *keeps_results |= self.predicate.is_some();
             let (version, slot, owner) = (step.version, self.slot, self.owner);
-            for ((results, &answer), key) in results.iter_mut().zip(answers).zip(frame_keys.iter())
-            {
-                if let Some(key) = *key {
+            let answers = self.answers.iter().map(|id| id.0);
+            let all = results.iter_mut().zip(answers).zip(frame_keys.iter()).enumerate();
+            for (at, ((results, answer), key)) in all {
+                if let Some(key) = *key
+                    && self.meant.has(at)
+                {
                     results[slot] = CachedResult { version, key, answer, owner };
                 }
             }
@@ -208,21 +215,18 @@ impl DeviceElement for GpuSdnClassifier {
             return;
         }
         self.own.look_at_headers(cx, batch);
-        let answers = answers.filter(|_| self.own.results().holds(step.version));
-        match answers {
-            Some(_) => self.on_device += count,
-            None => self.on_cores += count,
-        }
+        let is_valid = has_answers && self.own.results().holds(step.version);
+        *(if is_valid { &mut self.on_device } else { &mut self.on_cores }) += count;
         let paints = (!paints.is_empty()).then_some(&paints[..]);
-        self.meant.read(self.predicate, branch, batch);
-        let outputs = self.own.outputs(batch, answers, paints, keyless, self.meant.packets());
-        let output = |&output: &u32| {
-            let is_output = (output as usize) < OUTPUTS_MAX;
-            if is_output { output } else { NO_OUTPUT }
-        };
-        self.outputs.clear();
-        self.outputs.extend(outputs[..batch.len()].iter().map(output));
-        self.meant.write(batch, self.anno, &mut self.outputs);
+        let Self { own, answers, meant, .. } = self;
+        meant.read(self.predicate, branch, batch);
+        let answers = is_valid.then_some(answers);
+        let outputs = own.outputs(batch, answers, paints, keyless, meant.packets());
+        let outputs = &mut outputs[..batch.len()];
+        for output in &mut *outputs {
+            *output = if (*output as usize) < OUTPUTS_MAX { *output } else { NO_OUTPUT };
+        }
+        meant.write(batch, self.anno, outputs);
     }
 }
 
@@ -239,7 +243,8 @@ impl Element for GpuSdnClassifier {
             Err(error) => args.error_at("ENGINE", &error.to_string()),
         }
         if let Some(ElementRef(target)) = target {
-            members::refuse_with_target(args);
+            members::refuse_with_target(args, &["ANNO"]);
+            self.predicate = Predicate::read(args);
             self.target = Some(target);
             self.number = members::read_number(args);
             return args.complete();

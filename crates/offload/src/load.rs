@@ -80,6 +80,8 @@ pub struct Load {
     pub(crate) packet_lens: Vec<u32>,
     /// Results for elements downstream of the chain, by packet.
     pub(crate) results: Vec<[CachedResult; CACHED_RESULTS]>,
+    /// Whether packets keep the results that they carry where the chain has none.
+    pub(crate) keeps_results: bool,
     /// Keys of these results for frames, by packet.
     pub(crate) frame_keys: Vec<Option<u32>>,
     /// Offsets of IPv6 destinations in the buffers of packets, 0 if missing; the keys of these
@@ -119,6 +121,7 @@ impl Load {
             lens: Vec::new(),
             packet_lens: Vec::new(),
             results: Vec::new(),
+            keeps_results: false,
             frame_keys: Vec::new(),
             places: Vec::new(),
             destinations: Vec::new(),
@@ -231,6 +234,20 @@ impl Load {
             column.scatter(packets, missing, out);
         }
         if is_on_device { (count as u64, 0) } else { (0, count as u64) }
+    }
+
+    /// Adds the results that packets carry where the chain has none, if an element left some out.
+    pub(crate) fn keep_results(&mut self, batch: &Batch) {
+        if !std::mem::take(&mut self.keeps_results) {
+            return;
+        }
+        for (packet, results) in batch.iter().zip(&mut self.results) {
+            for (slot, result) in results.iter_mut().enumerate() {
+                if !result.is_some() {
+                    *result = packet.cached(slot).unwrap_or_default();
+                }
+            }
+        }
     }
 
     /// Writes `numbers`, one per packet, to the annotation of the packets that are on the branch of

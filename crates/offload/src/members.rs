@@ -195,8 +195,8 @@ pub(super) fn look_at_target(
 }
 
 /// Rejects arguments about annotations, which elements with `FOR` do not write.
-pub(super) fn refuse_with_target(args: &mut Args<'_>) {
-    for keyword in ["ANNO", "CHK_ANNO"] {
+pub(super) fn refuse_with_target(args: &mut Args<'_>, keywords: &[&str]) {
+    for keyword in keywords {
         let mut text = None::<String>;
         args.read(keyword, &mut text);
         if text.is_some() {

@@ -149,59 +149,111 @@ impl Part<'_> {
 }
 
 /// Pattern matches in the payloads of a batch.
+///
+/// Most payloads have none: a packet takes a word, and nothing is written for it after the search.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    pub(crate) ids: Vec<PatternId>,
-    /// By packet, its matches; `None` if its payload was not searched.
-    pub(crate) of: Vec<Option<Matches>>,
+    ids: Vec<PatternId>,
+    /// Ranges of `ids`: the matches of a payload each.
+    lists: Vec<Range<u32>>,
+    of: Vec<Outcome>,
 }
 
-/// The matches of a packet: a range of [`Found::ids`], and the group of its payload. Small: a wide
-/// batch has thousands of them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Matches {
-    start: u32,
-    end: u32,
-    group: u8,
-}
+/// The outcome of the search of a payload: from bit 4 on the number of its list from 1, or 0 without
+/// a match; in bit 3 whether all of it was captured; below its group from 1. 0 if it was not
+/// searched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Outcome(u32);
 
-impl Matches {
-    fn range(&self) -> Range<usize> {
-        self.start as usize..self.end as usize
+const LIST_SHIFT: u32 = 4;
+const WHOLE: u32 = 1 << 3;
+const _: () = assert!(GROUPS < WHOLE as usize, "groups have three bits");
+
+impl Outcome {
+    /// The group of a payload that was searched.
+    #[inline]
+    fn group(self) -> Option<usize> {
+        ((self.0 & (WHOLE - 1)) as usize).checked_sub(1)
+    }
+
+    /// The number of its list.
+    #[inline]
+    fn list(self) -> Option<usize> {
+        ((self.0 >> LIST_SHIFT) as usize).checked_sub(1)
+    }
+
+    /// The same without a match.
+    fn without_list(self) -> Self {
+        Self(self.0 & ((1 << LIST_SHIFT) - 1))
     }
 }
 
 impl Found {
-    /// The matches of packet number `place`.
-    pub(crate) fn of(&self, place: usize) -> Option<&[PatternId]> {
-        let matches = self.of.get(place).copied()??;
-        Some(&self.ids[matches.range()])
-    }
-
-    /// Adds the matches `ids` of packet number `place`, whose payload is of `group`.
+    /// The matches of packet number `place`; `None` if its payload was not searched.
     #[inline]
-    pub(crate) fn push(&mut self, place: usize, group: usize, ids: &[PatternId]) {
-        let start = self.ids.len() as u32;
-        self.ids.extend_from_slice(ids);
-        let (end, group) = (self.ids.len() as u32, group as u8);
-        self.of[place] = Some(Matches { start, end, group });
+    pub(crate) fn of(&self, place: usize) -> Option<&[PatternId]> {
+        let outcome = self.of.get(place).filter(|outcome| outcome.group().is_some())?;
+        Some(outcome.list().map_or(&[], |list| self.list(list)))
     }
 
-    /// Clears the matches for a batch of `packets` packets.
-    pub(crate) fn clear(&mut self, packets: usize) {
+    fn list(&self, number: usize) -> &[PatternId] {
+        let Range { start, end } = self.lists[number];
+        &self.ids[start as usize..end as usize]
+    }
+
+    /// The group of the payload of packet number `place`, if it was searched and captured whole, and
+    /// has no match.
+    #[inline]
+    pub(crate) fn searched_in_vain(&self, place: usize) -> Option<usize> {
+        let outcome = self.of.get(place)?;
+        outcome.group().filter(|_| outcome.0 >> LIST_SHIFT == 0 && outcome.0 & WHOLE != 0)
+    }
+
+    /// Clears the matches.
+    pub(crate) fn clear(&mut self) {
         self.ids.clear();
+        self.lists.clear();
         self.of.clear();
-        self.of.resize(packets, None);
+    }
+
+    /// Adds a packet behind, whose payload is not searched.
+    #[inline]
+    pub(super) fn push_unsearched(&mut self) {
+        self.of.push(Outcome::default());
+    }
+
+    /// Adds a packet behind, whose payload of `group` is searched; it has no match so far.
+    #[inline]
+    pub(super) fn push_searched(&mut self, group: usize, is_whole: bool) {
+        self.of.push(Outcome((group as u32 + 1) | u32::from(is_whole) * WHOLE));
+    }
+
+    /// The payload of packet number `place` was not searched after all.
+    pub(super) fn leave_out(&mut self, place: usize) {
+        self.of[place] = Outcome::default();
+    }
+
+    /// Sets the matches `ids` of packet number `place`, whose payload was searched.
+    pub(super) fn set(&mut self, place: usize, ids: impl FnOnce(&mut Vec<PatternId>)) {
+        let start = self.ids.len();
+        ids(&mut self.ids);
+        let outcome = &mut self.of[place];
+        *outcome = outcome.without_list();
+        if self.ids.len() > start {
+            self.lists.push(start as u32..self.ids.len() as u32);
+            outcome.0 |= (self.lists.len() as u32) << LIST_SHIFT;
+        }
     }
 
     /// Copies the matches of an element from `found`, for packets selected by `is_for`.
     pub(crate) fn pick(&mut self, part: Part<'_>, found: &Self, is_for: impl Fn(usize) -> bool) {
-        self.clear(found.of.len());
-        for (place, entry) in found.of.iter().enumerate() {
-            let Some(matches) = entry.filter(|_| is_for(place)) else { continue };
-            let (start, group) = (self.ids.len() as u32, matches.group);
-            part.pick(group.into(), &found.ids[matches.range()], &mut self.ids);
-            self.of[place] = Some(Matches { start, end: self.ids.len() as u32, group });
+        self.clear();
+        for (place, &outcome) in found.of.iter().enumerate() {
+            let outcome = if is_for(place) { outcome } else { Outcome::default() };
+            self.of.push(outcome.without_list());
+            if let (Some(group), Some(list)) = (outcome.group(), outcome.list()) {
+                self.set(place, |ids| part.pick(group, found.list(list), ids));
+            }
         }
     }
 }

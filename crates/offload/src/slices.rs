@@ -289,14 +289,14 @@ impl Part {
     fn cut_keys(&self, batch: &Batch, room: &mut [u32], keyless: &mut dyn FnMut(usize)) {
         let Some(extractor) = &self.extractor else { return };
         let is_unpainted = batch.anno_column(annotation::PAINT) == Some(Column::All(0));
-        match batch.lent_frames() {
+        match batch.whole_frames().filter(|_| is_unpainted) {
             Some(LentFrames::Span(frames)) => {
                 extractor.extract_each(frames.map(|frame| (frame, 0)), room, keyless);
             }
             Some(LentFrames::Numbered(frames)) => {
                 extractor.extract_each(frames.map(|frame| (frame, 0)), room, keyless);
             }
-            None => match batch.frames_with_headers().filter(|_| is_unpainted) {
+            None => match batch.shown_frames().filter(|_| is_unpainted) {
                 Some(frames) => {
                     extractor.extract_each(frames.map(|frame| (frame, 0)), room, keyless);
                 }

@@ -14,12 +14,13 @@ use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 use warpswitch_gpu::scan::{
-    FOUND_WORDS, PAGE_WORDS, Place, TextFindings, Texts, put_text, text_words,
+    FOUND_WORDS, PAGE_WORDS, Place, SHORT_BYTES, TextFindings, Texts, put_short_text, put_text,
+    text_words,
 };
 use warpswitch_gpu::{Chain, ChainRoom, HostMemory, SharedBytes};
-use warpswitch_ids::{GROUPS, PayloadPlace, payload_place};
+use warpswitch_ids::{GROUPS, PayloadPlace, captured_payload};
 use warpswitch_inspect::{ids_packet, results};
-use warpswitch_packet::{Batch, Frames};
+use warpswitch_packet::{Batch, Column, Frames, LentFrames, PacketView, annotation};
 use warpswitch_scan::Patterns;
 use warpswitch_wire::link::LinkType;
 
@@ -69,22 +70,10 @@ pub(super) struct TextPart {
     known: Vec<Arc<HostMemory>>,
     /// The last frames that could not be mapped, to skip further attempts.
     refused: Weak<Frames>,
-    /// By group, the payloads of the batch.
-    found: [Vec<Payload>; GROUPS],
     /// Whether results are for an element downstream of the chain.
     is_ahead: bool,
     /// Which packets each element is for.
     only: Vec<Option<Predicate>>,
-}
-
-/// A payload of the batch, before its page is chosen.
-#[derive(Debug)]
-struct Payload {
-    /// Index of its packet.
-    owner: u32,
-    bytes: u32,
-    /// Its place in a mapped buffer, or that of its copy; `None` without room for a copy.
-    place: Option<Place>,
 }
 
 /// The payloads of a wide batch.
@@ -125,24 +114,28 @@ impl BatchTexts {
         self.answers = Some(answers);
     }
 
-    /// Reads the matches in a batch of `packets` packets, at the first call of any chain member.
-    pub(crate) fn read(&mut self, chain: &Chain, packets: usize) {
+    /// Reads the matches, at the first call of any chain member.
+    pub(crate) fn read(&mut self, chain: &Chain) {
         if std::mem::replace(&mut self.is_read, true) {
             return;
         }
         let Self { texts, answers, found, counts, scratch, .. } = self;
-        found.clear(packets);
         *counts = [(0, 0); GROUPS];
-        for (group, answers) in answers.iter().flatten().enumerate() {
-            let Some(words) = chain.answers().get(answers.clone()) else { continue };
-            let (searched, asked) = &mut counts[group];
+        let Some(answers) = answers else { return found.clear() };
+        for (group, (answers, counts)) in answers.iter().zip(counts).enumerate() {
+            let Some(words) = chain.answers().get(answers.clone()) else {
+                texts.owners(group).iter().for_each(|&owner| found.leave_out(owner as usize));
+                continue;
+            };
+            let mut asked = 0;
             texts.read(group, words, scratch, |owner, ids| match ids {
-                Some(ids) => {
-                    *searched += 1;
-                    found.push(owner as usize, group, ids);
+                Some(ids) => found.set(owner as usize, |all| all.extend_from_slice(ids)),
+                None => {
+                    asked += 1;
+                    found.leave_out(owner as usize);
                 }
-                None => *asked += 1,
             });
+            *counts = (texts.owners(group).len() as u64 - asked, asked);
         }
     }
 
@@ -180,7 +173,6 @@ impl TextPart {
             pages_max,
             known: Vec::new(),
             refused: Weak::new(),
-            found: [const { Vec::new() }; GROUPS],
             is_ahead: false,
             only: Vec::new(),
         }
@@ -215,7 +207,7 @@ impl TextPart {
     pub(super) fn list(&self) -> BatchTexts {
         BatchTexts {
             link: self.link,
-            texts: Texts::new(self.packets_max, self.pages_max),
+            texts: Texts::new(self.packets_max, self.pages_max, GROUPS),
             column_at: 0,
             texts_words: 0,
             left_out: 0,
@@ -240,43 +232,73 @@ impl TextPart {
         list: &mut BatchTexts,
     ) -> usize {
         list.keys.clear();
-        let mut next = texts_at;
+        list.found.clear();
+        list.texts.clear();
+        (list.column_at, list.left_out) = (column_at, 0);
+        (list.answers, list.is_read) = (None, false);
+        let are_wanted = std::array::from_fn(|group| self.searches.wants(group));
+        let mut room = Room { words, next: texts_at, are_wanted };
+        match self.plain_frames(batch) {
+            Some(frames) => self.cut_frames(batch, frames, offload, list, &mut room),
+            None => self.cut_packets(batch, offload, list, &mut room),
+        }
+        list.texts_words = room.next - texts_at;
+        list.texts.end(&mut words[column_at..])
+    }
+
+    /// The frames of a batch, if all packets are searched and all that is read of them is frames.
+    fn plain_frames<'b>(&self, batch: &'b Batch) -> Option<LentFrames<'b>> {
+        let is_plain = !self.is_ahead && self.only.contains(&None);
+        let frames = batch.whole_frames().filter(|_| is_plain)?;
+        (batch.anno_column(annotation::EXTRA_LEN) == Some(Column::All(0))).then_some(frames)
+    }
+
+    /// Cuts payloads out of frames that one lender owns: what it needs is found out once.
+    fn cut_frames(
+        &mut self,
+        batch: &Batch,
+        frames: LentFrames<'_>,
+        offload: &Offload,
+        list: &mut BatchTexts,
+        room: &mut Room<'_>,
+    ) {
+        let memory = batch.lender_of(0).and_then(|frames| self.mapped(frames, offload));
+        let (memory, link) = (memory.as_deref(), self.link);
+        let cut = |(owner, data): (u32, &[u8])| {
+            let view = PacketView { data, extra_len: 0, timestamp_ns: 0 };
+            let found = captured_payload(&ids_packet(view, link, 0));
+            let place = |text: &[u8]| memory.and_then(|memory| memory.place(text));
+            list.add(owner, data, found, place, room);
+        };
+        match frames {
+            LentFrames::Span(frames) => (0..).zip(frames).for_each(cut),
+            LentFrames::Numbered(frames) => (0..).zip(frames).for_each(cut),
+        }
+    }
+
+    /// Cuts payloads out of any packets.
+    fn cut_packets(
+        &mut self,
+        batch: &Batch,
+        offload: &Offload,
+        list: &mut BatchTexts,
+        room: &mut Room<'_>,
+    ) {
         for (packet, owner) in batch.views().iter().zip(0..) {
             // Only a predicate needs the packet itself.
             let own = |only: Predicate| only.meets(batch.get_ahead(owner as usize));
-            let place = match self.only.iter().any(|only| only.is_none_or(own)) {
-                true => payload_place(&ids_packet(packet, self.link, 0)),
+            let found = match self.only.iter().any(|only| only.is_none_or(own)) {
+                true => captured_payload(&ids_packet(packet, self.link, 0)),
                 false => None,
             };
             if self.is_ahead {
                 let headroom = batch.get_ahead(owner as usize).headroom();
                 let key = |p: PayloadPlace| results::key(p.group, headroom + p.start, p.bytes);
-                list.keys.push(place.and_then(key));
+                list.keys.push(found.and_then(|(place, _)| key(place)));
             }
-            if let Some(PayloadPlace { group, start, bytes }) = place
-                && bytes > 0
-                && self.searches.wants(group)
-            {
-                let text = &packet.data[start..][..bytes];
-                let mapped = self.place(batch, owner, text, offload);
-                let place = mapped.or_else(|| copy(words, &mut next, text));
-                self.found[group].push(Payload { owner, bytes: bytes as u32, place });
-            }
+            let place = |text: &[u8]| self.place(batch, owner, text, offload);
+            list.add(owner, packet.data, found, place, room);
         }
-        list.texts.clear();
-        (list.column_at, list.left_out) = (column_at, 0);
-        (list.answers, list.is_read) = (None, false);
-        let column = &mut words[column_at..];
-        for found in &mut self.found {
-            list.texts.begin_group();
-            for Payload { owner, bytes, place } in found.drain(..) {
-                let is_in = place
-                    .is_some_and(|place| list.texts.push(owner, place, bytes as usize, column));
-                list.left_out += u64::from(!is_in);
-            }
-        }
-        list.texts_words = next - texts_at;
-        list.texts.end(&mut words[column_at..])
     }
 
     /// The place of the payload `text` of packet number `owner` in a mapped buffer; `None` if its
@@ -293,6 +315,15 @@ impl TextPart {
             return Some(place);
         }
         let frames = batch.lender_of(owner as usize)?;
+        self.mapped(frames, offload)?.place(text)
+    }
+
+    /// The mapped buffer of frames; `None` if they are not mapped.
+    fn mapped(&mut self, frames: &Arc<Frames>, offload: &Offload) -> Option<Arc<HostMemory>> {
+        let has_frames = |memory: &&Arc<HostMemory>| memory.place(frames.bytes()).is_some();
+        if let Some(memory) = self.known.iter().find(has_frames) {
+            return Some(memory.clone());
+        }
         if std::ptr::eq(self.refused.as_ptr(), Arc::as_ptr(frames)) {
             return None;
         }
@@ -300,20 +331,69 @@ impl TextPart {
             self.refused = Arc::downgrade(frames);
             return None;
         };
-        let place = memory.place(text);
         if self.known.len() == KNOWN_MAX {
             self.known.remove(0);
         }
-        self.known.push(memory);
-        place
+        self.known.push(memory.clone());
+        Some(memory)
     }
 }
 
-/// Copies a payload to `words`, from word `next` on; `None` without room.
-#[inline]
-fn copy(words: &mut [u32], next: &mut usize, text: &[u8]) -> Option<Place> {
-    let end = *next + text_words(text.len());
-    let place = (end <= words.len()).then(|| put_text(words, *next, text))?;
-    *next = end;
-    Some(place)
+/// Room for copies of payloads.
+#[derive(Debug)]
+struct Room<'w> {
+    words: &'w mut [u32],
+    /// First free word.
+    next: usize,
+    /// Groups that are searched.
+    are_wanted: [bool; GROUPS],
+}
+
+impl Room<'_> {
+    /// Copies the payload that begins at byte `start` of `data`; `None` without room.
+    #[inline(always)]
+    fn copy(&mut self, data: &[u8], start: usize, bytes: usize) -> Option<Place> {
+        let end = start + bytes;
+        let before = end.checked_sub(SHORT_BYTES).filter(|_| bytes <= SHORT_BYTES);
+        let before = before.and_then(|before| data.get(before..end)?.first_chunk());
+        let short = before.and_then(|before| put_short_text(self.words, self.next, before, bytes));
+        let words = text_words(bytes);
+        let place = match short {
+            Some(place) => place,
+            None if self.next + words <= self.words.len() => {
+                put_text(self.words, self.next, &data[start..end])
+            }
+            None => return None,
+        };
+        self.next += words;
+        Some(place)
+    }
+}
+
+impl BatchTexts {
+    /// Adds packet number `owner`, with the payload that was found in its `data` if there is one,
+    /// and whether all of it was captured. `place` maps a payload to its place in a mapped buffer.
+    #[inline(always)]
+    fn add(
+        &mut self,
+        owner: u32,
+        data: &[u8],
+        found: Option<(PayloadPlace, bool)>,
+        place: impl FnOnce(&[u8]) -> Option<Place>,
+        room: &mut Room<'_>,
+    ) {
+        let Some((PayloadPlace { group, start, bytes }, is_whole)) =
+            found.filter(|(place, _)| place.bytes > 0 && room.are_wanted[place.group])
+        else {
+            return self.found.push_unsearched();
+        };
+        let place = place(&data[start..][..bytes]).or_else(|| room.copy(data, start, bytes));
+        match place.filter(|&place| self.texts.push(group, owner, place, bytes)) {
+            Some(_) => self.found.push_searched(group, is_whole),
+            None => {
+                self.left_out += 1;
+                self.found.push_unsearched();
+            }
+        }
+    }
 }

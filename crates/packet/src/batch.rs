@@ -80,7 +80,7 @@ pub(crate) struct Loan {
 /// What packets of a loan are moved from or to.
 pub(crate) struct Hand<'b> {
     pub packets: &'b mut Vec<Packet>,
-    pub numbers: &'b mut Vec<u32>,
+    pub numbers: &'b mut Numbers,
 }
 
 impl fmt::Debug for Loan {
@@ -212,7 +212,7 @@ impl Batch {
         let (mut packets, mut numbers) = other.take_lent_whole();
         let hand = self.hand_for(other).expect(NO_OTHERS);
         hand.packets.append(&mut packets);
-        hand.numbers.append(numbers.as_list());
+        hand.numbers.append(&mut numbers);
         self.lend_like(other);
         match count {
             0 => std::mem::swap(&mut self.0.columns, &mut other.0.columns),
@@ -246,11 +246,7 @@ impl Batch {
                 if let Some(frames) = &from.loan.frames {
                     to.loan.be_of(frames, from.loan.timestamp_ns);
                 }
-                let numbers = from.loan.numbers.as_list();
-                let start = numbers.len() - count;
-                to.loan.numbers.clear();
-                to.loan.numbers.as_list().extend_from_slice(&numbers[start..]);
-                numbers.truncate(start);
+                from.loan.numbers.split_last(count, &mut to.loan.numbers);
             }
         }
     }
@@ -339,7 +335,7 @@ impl Batch {
         let columns = &self.0.columns;
         let count = || match frames {
             Some(frames) if self.is_lent_whole() => {
-                frames.bytes_of(numbers) - columns.bytes_behind()
+                frames.bytes_of(numbers) - columns.bytes_behind(numbers.len())
             }
             _ if self.is_deferred() => columns.bytes(),
             _ => self.iter().map(|packet| packet.len() as u64).sum(),
@@ -376,12 +372,20 @@ impl Batch {
         self.frames().filter(|_| self.0.columns.is_empty())
     }
 
-    /// The data of each packet, if frames are lent to all of them and a column says where their IP
-    /// headers are.
-    pub fn frames_with_headers(&self) -> Option<impl ExactSizeIterator<Item = &[u8]> + Clone> {
-        let frames = self.frames().filter(|_| self.0.columns.has_headers())?;
-        let all = frames.zip(self.0.columns.behind());
-        Some(all.map(|(frame, behind)| &frame[..frame.len().saturating_sub(behind)]))
+    /// The data of each packet, if frames are lent to all of them, whatever columns are set, and no
+    /// packet ends before its frame does. Cost: as [`Batch::lent_frames`].
+    #[inline]
+    pub fn whole_frames(&self) -> Option<LentFrames<'_>> {
+        self.frames().filter(|_| self.0.columns.has_none_behind())
+    }
+
+    /// The data of each packet, if frames are lent to all of them, whatever columns are set.
+    pub fn shown_frames(&self) -> Option<impl ExactSizeIterator<Item = &[u8]> + Clone> {
+        let columns = &self.0.columns;
+        let all = self.frames()?.enumerate();
+        Some(all.map(|(place, frame)| {
+            &frame[..frame.len().saturating_sub(columns.bytes_behind_of(place))]
+        }))
     }
 
     /// The shared frames of a deferred batch, for [`Batch::views`].
@@ -454,10 +458,10 @@ impl Batch {
             Some(packets) if packets.is_empty() => {
                 columns.clear();
                 loan.numbers.clear();
-                Some(Hand { packets, numbers: loan.numbers.as_list() })
+                Some(Hand { packets, numbers: &mut loan.numbers })
             }
             None if loan.is_like(&other.0.loan) => {
-                Some(Hand { packets: loan.packets.get_mut(), numbers: loan.numbers.as_list() })
+                Some(Hand { packets: loan.packets.get_mut(), numbers: &mut loan.numbers })
             }
             _ => None,
         }
@@ -477,7 +481,7 @@ impl Batch {
     pub(crate) fn push_lent(&mut self, packet: Packet, number: u32, other: &Batch) {
         let hand = self.hand_for(other).expect(NO_OTHERS);
         hand.packets.push(packet);
-        hand.numbers.push(number);
+        hand.numbers.as_list().push(number);
         self.lend_like(other);
     }
 
@@ -561,15 +565,18 @@ impl Batch {
     }
 
     /// Says of frames that are lent to the whole batch, see [`Batch::lent_frames`], that an IP
-    /// header begins `at` bytes behind the start of each, of so many bytes; and how many bytes at
-    /// its end are no part of the packet and go. Destinations are for the caller to set.
+    /// header begins `at` bytes behind the start of each; how many bytes it has, and how many at
+    /// the end are no part of the packet and go, its [`header_word`](crate::header_word) says.
+    /// Destinations are for the caller to set. Cost: of headers that are all alike none a packet.
     ///
     /// # Panics
     /// If frames are not lent so, there are not as many headers as packets, or one is no part of
     /// its frame.
-    pub fn set_ip_headers(&mut self, at: u32, headers: impl ExactSizeIterator<Item = (u8, u32)>) {
+    pub fn set_ip_headers(&mut self, at: u32, headers: Column<'_>) {
         assert!(self.lent_frames().is_some(), "frames that nobody has looked at");
-        assert_eq!(headers.len(), self.len(), "every packet has its header");
+        if let Column::Each(words) = headers {
+            assert_eq!(words.len(), self.len(), "every packet has its header");
+        }
         self.0.columns.set_headers(at, headers);
     }
 

@@ -52,6 +52,82 @@ enum Values {
     Each(Vec<u32>),
 }
 
+impl Default for Values {
+    fn default() -> Self {
+        Self::All(0)
+    }
+}
+
+impl Values {
+    /// A copy, in memory of `spare`.
+    fn new(column: Column<'_>, spare: &mut Vec<Vec<u32>>) -> Self {
+        match column {
+            Column::All(value) => Self::All(value),
+            Column::Each(values) => {
+                let mut own = spare.pop().unwrap_or_default();
+                own.extend_from_slice(values);
+                Self::Each(own)
+            }
+        }
+    }
+
+    #[inline]
+    fn column(&self) -> Column<'_> {
+        match self {
+            Self::All(value) => Column::All(*value),
+            Self::Each(values) => Column::Each(values),
+        }
+    }
+
+    /// Leaves its memory to `spare`.
+    fn recycle(self, spare: &mut Vec<Vec<u32>>) {
+        if let Self::Each(mut values) = self {
+            values.clear();
+            spare.push(values);
+        }
+    }
+
+    /// Adds those of `other_count` packets behind those of `count`.
+    fn append(
+        &mut self,
+        count: usize,
+        other: &Self,
+        other_count: usize,
+        spare: &mut Vec<Vec<u32>>,
+    ) {
+        match (&mut *self, other) {
+            (Self::All(own), Self::All(value)) if own == value => {}
+            (Self::Each(own), other) => other.column().copy_to(other_count, own),
+            (Self::All(own), other) => {
+                let mut each = spare.pop().unwrap_or_default();
+                each.resize(count, *own);
+                other.column().copy_to(other_count, &mut each);
+                *self = Self::Each(each);
+            }
+        }
+    }
+
+    /// Takes those of the last `count` packets away, in memory of `spare`.
+    fn split_last(&mut self, count: usize, spare: &mut Vec<Vec<u32>>) -> Self {
+        match self {
+            Self::All(value) => Self::All(*value),
+            Self::Each(values) => {
+                let mut each = spare.pop().unwrap_or_default();
+                move_last(values, count, &mut each);
+                Self::Each(each)
+            }
+        }
+    }
+}
+
+/// Moves the last `count` of `from`, which may be empty, behind those of `to`.
+fn move_last<T: Copy>(from: &mut Vec<T>, count: usize, to: &mut Vec<T>) {
+    if let Some(start) = from.len().checked_sub(count) {
+        to.extend_from_slice(&from[start..]);
+        from.truncate(start);
+    }
+}
+
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Columns {
@@ -61,8 +137,8 @@ pub(crate) struct Columns {
     annotations: Vec<(usize, Values)>,
     /// Where IP headers begin in the data, if they were found.
     header_at: Option<u32>,
-    /// Of each packet, the bytes of its IP header, and from bit 8 on those behind its end.
-    headers: Vec<u32>,
+    /// Of each packet its [`header_word`]; of no meaning unless headers were found.
+    headers: Values,
     results: Vec<[CachedResult; CACHED_RESULTS]>,
     /// Bytes of each packet, of packets that have their data.
     lens: Vec<u32>,
@@ -70,8 +146,21 @@ pub(crate) struct Columns {
     spare: Vec<Vec<u32>>,
 }
 
-/// Bits of a header's bytes in [`Columns::headers`].
+/// Bits of a header's bytes in a [`header_word`].
 const HEADER_BITS: u32 = 8;
+
+/// The number that [`Batch::set_ip_headers`](crate::Batch::set_ip_headers) takes for a packet: the
+/// bytes of its IP header, and from bit 8 on those behind its end.
+#[inline(always)]
+pub fn header_word(header_bytes: u8, behind: u32) -> u32 {
+    behind << HEADER_BITS | u32::from(header_bytes)
+}
+
+/// Bytes behind the end of a packet.
+#[inline(always)]
+fn behind_of(word: u32) -> u32 {
+    word >> HEADER_BITS
+}
 
 /// The most columns of annotations.
 const ANNOTATIONS_MAX: usize = 4;
@@ -98,20 +187,11 @@ impl Columns {
     fn clear_used(&mut self) {
         let Self { is_used, annotations, spare, headers, results, lens, header_at } = self;
         *is_used = false;
-        for (_, values) in annotations.drain(..) {
-            if let Values::Each(mut values) = values {
-                values.clear();
-                spare.push(values);
-            }
-        }
-        headers.clear();
+        annotations.drain(..).for_each(|(_, values)| values.recycle(spare));
+        std::mem::take(headers).recycle(spare);
         results.clear();
         lens.clear();
         *header_at = None;
-    }
-
-    fn spare(&mut self) -> Vec<u32> {
-        self.spare.pop().unwrap_or_default()
     }
 
     /// The annotations at `at`: none if it is not known from columns.
@@ -120,10 +200,7 @@ impl Columns {
             return None;
         }
         let found = self.annotations.iter().find(|(own, _)| *own == at);
-        Some(found.map(|(_, values)| match values {
-            Values::All(value) => Column::All(*value),
-            Values::Each(values) => Column::Each(values),
-        }))
+        Some(found.map(|(_, values)| values.column()))
     }
 
     /// Sets the annotations at `at`; false if there is no room for such a column.
@@ -136,21 +213,10 @@ impl Columns {
         if place.is_none() && self.annotations.len() == ANNOTATIONS_MAX {
             return false;
         }
-        if let Some(place) = place
-            && let (_, Values::Each(mut values)) = self.annotations.swap_remove(place)
-        {
-            values.clear();
-            self.spare.push(values);
+        if let Some(place) = place {
+            self.annotations.swap_remove(place).1.recycle(&mut self.spare);
         }
-        let values = match column {
-            Column::All(value) => Values::All(value),
-            Column::Each(values) => {
-                let mut own = self.spare();
-                own.extend_from_slice(values);
-                Values::Each(own)
-            }
-        };
-        self.annotations.push((at, values));
+        self.annotations.push((at, Values::new(column, &mut self.spare)));
         true
     }
 
@@ -159,17 +225,16 @@ impl Columns {
         self.header_at.is_some()
     }
 
-    /// Sets where IP headers begin, and of each its bytes and those behind its packet's end.
-    pub(crate) fn set_headers(&mut self, at: u32, headers: impl Iterator<Item = (u8, u32)>) {
+    /// Sets where IP headers begin, and the [`header_word`] of each packet.
+    pub(crate) fn set_headers(&mut self, at: u32, headers: Column<'_>) {
         (self.is_used, self.header_at) = (true, Some(at));
-        self.headers.clear();
-        let word = |(bytes, behind): (u8, u32)| behind << HEADER_BITS | u32::from(bytes);
-        self.headers.extend(headers.map(word));
+        std::mem::take(&mut self.headers).recycle(&mut self.spare);
+        self.headers = Values::new(headers, &mut self.spare);
     }
 
-    /// Of each packet, bytes that are behind its end.
-    pub(crate) fn behind(&self) -> impl ExactSizeIterator<Item = usize> + Clone {
-        self.headers.iter().map(|&word| (word >> HEADER_BITS) as usize)
+    /// Whether no packet has bytes behind its end, as far as is seen from all at once.
+    pub(crate) fn has_none_behind(&self) -> bool {
+        matches!(self.headers, Values::All(word) if behind_of(word) == 0)
     }
 
     pub(crate) fn set_results(&mut self, results: &[[CachedResult; CACHED_RESULTS]]) {
@@ -186,18 +251,22 @@ impl Columns {
 
     /// Bytes of all packets, if packets have their data.
     pub(crate) fn bytes(&self) -> u64 {
-        self.lens.iter().map(|&len| u64::from(len)).sum::<u64>() - self.bytes_behind()
+        self.lens.iter().map(|&len| u64::from(len)).sum::<u64>()
+            - self.bytes_behind(self.lens.len())
     }
 
-    /// Bytes that are behind the ends of packets.
-    pub(crate) fn bytes_behind(&self) -> u64 {
-        self.headers.iter().map(|&word| u64::from(word >> HEADER_BITS)).sum()
+    /// Bytes that are behind the ends of `count` packets.
+    pub(crate) fn bytes_behind(&self, count: usize) -> u64 {
+        match &self.headers {
+            Values::All(word) => u64::from(behind_of(*word)) * count as u64,
+            Values::Each(words) => words.iter().map(|&word| u64::from(behind_of(word))).sum(),
+        }
     }
 
     /// Bytes behind the end of the packet at `place`.
     #[inline]
     pub(crate) fn bytes_behind_of(&self, place: usize) -> usize {
-        self.headers.get(place).map_or(0, |&word| (word >> HEADER_BITS) as usize)
+        behind_of(self.headers.column().of(place)) as usize
     }
 
     /// Gives packets what columns have for them.
@@ -210,8 +279,10 @@ impl Columns {
 
     fn write_used(&self, packets: &mut [Packet]) {
         if let Some(at) = self.header_at {
-            for (packet, &word) in packets.iter_mut().zip(&self.headers) {
-                packet.take((word >> HEADER_BITS) as usize);
+            let headers = self.headers.column();
+            for (place, packet) in packets.iter_mut().enumerate() {
+                let word = headers.of(place);
+                packet.take(behind_of(word) as usize);
                 let header_bytes = word as usize & ((1 << HEADER_BITS) - 1);
                 packet.set_ip_header(at as usize, header_bytes);
             }
@@ -249,50 +320,21 @@ impl Columns {
         let Self { annotations, spare, headers, results, lens, .. } = self;
         for (at, values) in annotations {
             let (_, behind) = other.annotations.iter().find(|(own, _)| own == at).expect("alike");
-            match (&mut *values, behind) {
-                (Values::All(own), Values::All(value)) if own == value => {}
-                (Values::Each(own), Values::Each(values)) => own.extend_from_slice(values),
-                (Values::Each(own), Values::All(value)) => {
-                    own.resize(own.len() + other_count, *value);
-                }
-                (Values::All(own), behind) => {
-                    let mut each = spare.pop().unwrap_or_default();
-                    each.resize(count, *own);
-                    match behind {
-                        Values::All(value) => each.resize(count + other_count, *value),
-                        Values::Each(values) => each.extend_from_slice(values),
-                    }
-                    *values = Values::Each(each);
-                }
-            }
+            values.append(count, behind, other_count, spare);
         }
-        headers.extend_from_slice(&other.headers);
+        headers.append(count, &other.headers, other_count, spare);
         results.extend_from_slice(&other.results);
         lens.extend_from_slice(&other.lens);
     }
 
     /// Moves those of the last `count` of all packets to `to`, which has none.
     pub(crate) fn split_last(&mut self, count: usize, to: &mut Self) {
-        fn move_last<T: Copy>(from: &mut Vec<T>, count: usize, to: &mut Vec<T>) {
-            if let Some(start) = from.len().checked_sub(count) {
-                to.extend_from_slice(&from[start..]);
-                from.truncate(start);
-            }
-        }
         to.is_used = self.is_used;
         for (at, values) in &mut self.annotations {
-            let last = match values {
-                Values::All(value) => Values::All(*value),
-                Values::Each(values) => {
-                    let mut each = to.spare();
-                    move_last(values, count, &mut each);
-                    Values::Each(each)
-                }
-            };
-            to.annotations.push((*at, last));
+            to.annotations.push((*at, values.split_last(count, &mut to.spare)));
         }
         to.header_at = self.header_at;
-        move_last(&mut self.headers, count, &mut to.headers);
+        to.headers = self.headers.split_last(count, &mut to.spare);
         move_last(&mut self.results, count, &mut to.results);
         move_last(&mut self.lens, count, &mut to.lens);
     }
@@ -308,6 +350,11 @@ impl Columns {
         to: &mut Self,
     ) {
         to.is_used = self.is_used;
+        let pick_values = |values: &[u32], spare: &mut Vec<Vec<u32>>| {
+            let mut each = spare.pop().unwrap_or_default();
+            pick(values, &mut each);
+            Values::Each(each)
+        };
         for (at, values) in &self.annotations {
             let picked = match (values, only) {
                 (Values::All(value), _) => Values::All(*value),
@@ -315,18 +362,15 @@ impl Columns {
                 (Values::Each(values), Some(output)) if values[..] == *outputs => {
                     Values::All(output)
                 }
-                (Values::Each(values), _) => {
-                    let mut each = to.spare();
-                    pick(values, &mut each);
-                    Values::Each(each)
-                }
+                (Values::Each(values), _) => pick_values(values, &mut to.spare),
             };
             to.annotations.push((*at, picked));
         }
         to.header_at = self.header_at;
-        if !self.headers.is_empty() {
-            pick(&self.headers, &mut to.headers);
-        }
+        to.headers = match &self.headers {
+            Values::All(word) => Values::All(*word),
+            Values::Each(words) => pick_values(words, &mut to.spare),
+        };
         if !self.lens.is_empty() {
             pick(&self.lens, &mut to.lens);
         }
@@ -373,9 +417,10 @@ mod tests {
     fn set(batch: &mut Batch, draw: &mut Draw) {
         let count = batch.len();
         if batch.lent_frames().is_some() && draw.below(2) == 0 {
-            let headers: Vec<(u8, u32)> =
-                (0..count).map(|_| (20 + 4 * draw.below(3) as u8, draw.below(5))).collect();
-            batch.set_ip_headers(10, headers.into_iter());
+            let word = |draw: &mut Draw| header_word(20 + 4 * draw.below(3) as u8, draw.below(5));
+            let headers: Vec<u32> = (0..count).map(|_| word(draw)).collect();
+            let all = [Column::Each(&headers), Column::All(headers[0])];
+            batch.set_ip_headers(10, all[draw.below(2) as usize]);
         }
         for at in [0, 40, 44, 42, 24] {
             match draw.below(3) {

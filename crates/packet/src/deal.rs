@@ -245,9 +245,10 @@ mod x86_64 {
         assert_eq!([packets.len(), numbers.len()], [outputs.len(); 2]);
         for (to, number) in to.iter_mut().zip(0i32..) {
             let hand = to.hand_for(batch).expect(NO_OTHERS);
-            let before = hand.numbers.len();
-            hand.numbers.reserve(outputs.len() + STEP);
-            let end = hand.numbers.spare_capacity_mut().as_mut_ptr().cast();
+            let list = hand.numbers.as_list();
+            let before = list.len();
+            list.reserve(outputs.len() + STEP);
+            let end = list.spare_capacity_mut().as_mut_ptr().cast();
             let wanted = _mm512_set1_epi32(number);
             let picked = match numbers.form() {
                 Form::Range(range) => {
@@ -265,7 +266,7 @@ mod x86_64 {
                 }
             };
             // SAFETY: so many were there, and so many were written.
-            unsafe { hand.numbers.set_len(before + picked) };
+            unsafe { list.set_len(before + picked) };
             if picked > 0 {
                 // Each packet has one output, so there are enough.
                 move_last(packets, picked, hand.packets);

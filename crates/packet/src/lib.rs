@@ -7,6 +7,7 @@ mod cached;
 pub mod columns;
 #[expect(unsafe_code, reason = "instructions that need not be there")]
 mod deal;
+pub mod gso;
 #[expect(unsafe_code, reason = "where a frame is was checked when it was kept")]
 pub mod lend;
 mod numbers;
@@ -22,10 +23,11 @@ mod view;
 
 pub use batch::{BATCH_LEN_MAX, Batch};
 pub use cached::{CACHED_RESULTS, CachedResult};
-pub use columns::Column;
+pub use columns::{Column, header_word};
+pub use gso::Gso;
 pub use lend::{Frames, Lender, LentFrames, Numbered, Span};
 pub use packet::{Header, Packet, PacketType, annotation};
-pub use pool::{Depot, Pool};
+pub use pool::{Depot, LARGE_BYTES, Pool};
 pub use port::{
     LinkState, PortMethod, PortQueue, PortSpec, RxCounts, RxPort, TapOptions, Transmitted,
     TxCounts, TxPort,

@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 use crate::lend::Frames;
 use crate::pages::prefetch;
-use crate::parts::{self, FAR, NOTE_FAR, NOTE_TRACE, Parts, UNSET};
+use crate::parts::{self, FAR, NOTE_FAR, NOTE_GSO, NOTE_TRACE, Parts, UNSET};
 
 /// Bytes of a new packet's buffer.
 pub const BUFFER_BYTES: usize = 2048;
@@ -251,21 +251,35 @@ impl Packet {
         let (parts, from) = (&mut *self.0, &*other.0);
         parts.copy_data(from);
         (parts.mac, parts.network, parts.transport) = (from.mac, from.network, from.transport);
-        parts.packet_type = from.packet_type;
-        parts.timestamp_ns = from.timestamp_ns;
-        if parts.notes | from.notes != 0 {
-            parts.annotations = from.annotations;
-            if from.notes & NOTE_TRACE != 0 {
-                parts.trace = from.trace;
-            }
-        } else {
-            parts.annotations[..FAR].copy_from_slice(&from.annotations[..FAR]);
+        parts.copy_notes(from);
+        if from.notes & NOTE_GSO != 0 {
+            parts.gso = from.gso;
+            parts.notes |= NOTE_GSO;
         }
-        parts.notes = from.notes;
         if from.has_cached() {
             parts.cached = from.cached;
             parts.mark_cached();
         }
+    }
+
+    /// Gives it the packet type, time, annotations and trace of `other`: for packets that are made
+    /// of others.
+    pub fn copy_notes_from(&mut self, other: &Packet) {
+        self.0.copy_notes(&other.0);
+    }
+
+    /// Makes its data the first bytes of up to `bytes_max` that `fill` writes and counts. They are
+    /// bytes of earlier packets before. Headers are as they were.
+    ///
+    /// # Panics
+    /// If `bytes_max` is more than [`PACKET_BYTES_MAX`], or `fill` counts more.
+    pub fn fill_data(&mut self, bytes_max: usize, fill: impl FnOnce(&mut [u8]) -> usize) -> usize {
+        self.make_room(bytes_max);
+        self.0.put(bytes_max);
+        let bytes = fill(self.data_mut());
+        assert!(bytes <= bytes_max, "{bytes} bytes of {bytes_max}");
+        self.take(bytes_max - bytes);
+        bytes
     }
 
     /// The number that it is followed by, for who wants to know which way it goes; copies have the

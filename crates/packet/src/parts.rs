@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::cached::{CACHED_RESULTS, CachedResult};
+use crate::gso::GsoNote;
 use crate::lend::{Frame, Frames, Line};
 use crate::packet::{
     ANNOTATION_BYTES, BUFFER_BYTES, HEADROOM_BYTES, LINE_BYTES, PACKET_BYTES_MAX, PacketType,
@@ -103,7 +104,8 @@ pub(crate) struct Parts {
     pub network: u32,
     pub transport: u32,
     pub packet_type: PacketType,
-    /// What there is beside this line: [`NOTE_FAR`], [`NOTE_TRACE`].
+    /// What there is beside this line: [`NOTE_FAR`], [`NOTE_TRACE`],
+    /// [`NOTE_GSO`].
     pub notes: u8,
     is_large: bool,
     /// Whether `cached` is valid: nobody has written to the bytes since, [`CACHED`]. And how many
@@ -123,14 +125,22 @@ pub(crate) struct Parts {
     large: Option<Box<Large>>,
     /// The number that it is followed by, if the notes say so.
     pub trace: u32,
-    _apart: [u8; LINE_BYTES - size_of::<usize>() - size_of::<u32>()],
+    /// What its sender left to do, if the notes say so.
+    pub gso: GsoNote,
+    _apart: [u8; APART_BYTES],
 }
+
+/// What is left of the last line.
+const APART_BYTES: usize =
+    LINE_BYTES - size_of::<usize>() - size_of::<u32>() - size_of::<GsoNote>();
 
 /// The note that annotations from [`FAR`] on may be other than zero.
 pub(crate) const NOTE_FAR: u8 = 1;
 /// The note that the packet is followed, see [`Packet::trace`](crate::Packet::trace). Among the
 /// notes so that it goes when they go: a packet that begins anew costs nothing more.
 pub(crate) const NOTE_TRACE: u8 = 2;
+/// The note that `gso` is valid, see [`crate::gso`].
+pub(crate) const NOTE_GSO: u8 = 4;
 
 /// The bit of marks for cached results.
 const CACHED: u8 = 0x80;
@@ -194,7 +204,8 @@ impl Parts {
             usual: Buffer([0; BUFFER_BYTES]),
             large: None,
             trace: 0,
-            _apart: [0; LINE_BYTES - size_of::<usize>() - size_of::<u32>()],
+            gso: GsoNote::NONE,
+            _apart: [0; APART_BYTES],
         }
     }
 
@@ -446,6 +457,22 @@ impl Parts {
         }
     }
 
+    /// Takes over packet type, time, annotations and trace of another.
+    #[inline]
+    pub fn copy_notes(&mut self, from: &Parts) {
+        self.packet_type = from.packet_type;
+        self.timestamp_ns = from.timestamp_ns;
+        if self.notes | from.notes != 0 {
+            self.annotations = from.annotations;
+            if from.notes & NOTE_TRACE != 0 {
+                self.trace = from.trace;
+            }
+        } else {
+            self.annotations[..FAR].copy_from_slice(&from.annotations[..FAR]);
+        }
+        self.notes = from.notes & !NOTE_GSO;
+    }
+
     /// Whether lending to it did not pay: it made a copy, or borrows from others in between, which
     /// costs as much.
     #[inline(always)]
@@ -544,6 +571,7 @@ impl Parts {
                 *place += HEADROOM_BYTES as u32;
             }
         }
+        self.move_gso(HEADROOM_BYTES as i64);
     }
 
     /// Moves the data into a larger buffer, with `headroom` bytes in front, and at least `tailroom`
@@ -566,6 +594,7 @@ impl Parts {
                 *place = u32::try_from(i64::from(*place) + moved).unwrap_or(UNSET);
             }
         }
+        self.move_gso(moved);
         self.offset = headroom as u32;
         self.set_large(buffer);
         // What nobody wrote is zero.

@@ -21,10 +21,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::batch::Batch;
 use crate::deal::move_last;
 use crate::lend::{Lender, Loaned};
-use crate::packet::Packet;
+use crate::packet::{HEADROOM_BYTES, Packet};
 
 /// Spare packets that are kept for use; more go back to the system.
 const SPARE_PACKETS_MAX: usize = 1 << 16;
+/// Spare packets with a buffer of [`LARGE_BYTES`] that are kept for use: 4 MiB.
+const LARGE_SPARES_MAX: usize = 64;
+/// Bytes of the data of a packet that a sender left its device to segment: 64 KiB of IP, and
+/// headers.
+pub const LARGE_BYTES: usize = (1 << 16) + 256;
 /// Spare batches that are kept for use.
 const SPARE_BATCHES_MAX: usize = 1 << 12;
 /// Packets, or batches, that move between a pool and its depot at once.
@@ -68,6 +73,8 @@ impl Depot {
 #[derive(Debug, Default)]
 pub struct Pool {
     packets: Vec<Packet>,
+    /// Spares of [`Pool::large_packet`].
+    large: Vec<Packet>,
     batches: Vec<Batch>,
     live: u64,
     /// The most that were out at once.
@@ -112,6 +119,18 @@ impl Pool {
             }
             None => self.other_packet(),
         }
+    }
+
+    /// An empty packet, as new, with room for [`LARGE_BYTES`] behind.
+    pub fn large_packet(&mut self) -> Packet {
+        let Some(mut packet) = self.large.pop() else {
+            let mut packet = self.packet();
+            packet.grow(HEADROOM_BYTES, LARGE_BYTES);
+            return packet;
+        };
+        self.count_out(1);
+        packet.reset();
+        packet
     }
 
     /// A packet when there is no spare.
@@ -204,8 +223,13 @@ impl Pool {
     #[inline]
     pub fn recycle(&mut self, packet: Packet) {
         self.live -= 1;
-        // Larger buffers are rare: keeping them would let memory grow without bound.
-        if !packet.is_large() && self.packets.len() < SPARE_PACKETS_MAX {
+        // Larger buffers are rare: keeping all would let memory grow without bound.
+        if packet.is_large() {
+            let is_usual = packet.buffer_bytes() == HEADROOM_BYTES + LARGE_BYTES;
+            if is_usual && self.large.len() < LARGE_SPARES_MAX {
+                self.large.push(packet);
+            }
+        } else if self.packets.len() < SPARE_PACKETS_MAX {
             self.packets.push(packet);
             if self.packets.len() > self.own_spares_max()
                 && let Some(depot) = &self.depot
@@ -340,6 +364,25 @@ mod tests {
         assert_eq!(pool.made(), 13);
         assert!(again.iter().all(Packet::is_empty));
     }
+
+    #[test]
+    fn large_packets_are_used_again() {
+        let mut pool = Pool::new();
+        let mut packet = pool.large_packet();
+        let bytes = packet.fill_data(LARGE_BYTES, |data| {
+            data[..3000].fill(7);
+            3000
+        });
+        assert_eq!((bytes, packet.data()), (3000, &[7; 3000][..]));
+        let identity = packet.identity();
+        pool.recycle(packet);
+        let again = pool.large_packet();
+        assert_eq!((again.identity(), again.len(), pool.live()), (identity, 0, 1));
+        let others: Vec<Packet> = (0..100).map(|_| pool.large_packet()).collect();
+        others.into_iter().for_each(|packet| pool.recycle(packet));
+        assert_eq!((pool.large.len(), pool.live()), (LARGE_SPARES_MAX, 1));
+    }
+
     /// Packets that one pool gives out and another takes back go round: none is made twice.
     #[test]
     fn spares_go_round_through_the_depot() {

@@ -86,7 +86,8 @@ impl Default for PortQueue {
 /// A port to open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortSpec {
-    /// Name of an interface, or `tap:NAME`, where the kernel chooses an empty name.
+    /// Name of an interface; `tap:NAME`, where the kernel chooses an empty name; `mem:NAME` or
+    /// `mem:NAME:peer`, an end of a link in memory.
     pub device: String,
     /// How to reach it.
     pub method: PortMethod,
@@ -122,12 +123,12 @@ pub struct RxCounts {
     pub frames: u64,
     /// Frames that the kernel dropped because the port was full.
     pub dropped: u64,
-    /// Frames whose checksum the port completed: the sender had left it to the device.
+    /// Frames whose checksum the sender had left to the device.
     pub checksums: u64,
-    /// Frames longer than the link allows, split by the port: the sender had left segmentation to
-    /// the device.
+    /// Frames of several segments: the sender had left segmentation to the device.
     pub segmented: u64,
-    /// Frames dropped because they were longer than the port can hold, or could not be split.
+    /// Frames dropped because they were longer than the port can hold, or to be segmented in an
+    /// unknown way.
     pub unusable: u64,
 }
 
@@ -153,12 +154,17 @@ pub enum Transmitted {
 
 /// A port that receives frames. See the module.
 pub trait RxPort: Send {
-    /// Appends up to `frames_max` frames to `batch`, or a few more if one is split; returns how
-    /// many. Sets packet type, timestamp and MAC header of each packet.
+    /// Appends up to `frames_max` frames to `batch`; returns how many it took. Sets packet type,
+    /// timestamp and MAC header of each packet, and what its sender left to do: [`crate::gso`].
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, frames_max: usize) -> usize;
 
     /// The name of the interface.
     fn device(&self) -> String;
+
+    /// How it receives, for people; empty if there is one way only.
+    fn method(&self) -> &'static str {
+        ""
+    }
 
     /// The counters.
     fn counts(&mut self) -> RxCounts;
@@ -170,17 +176,18 @@ pub trait RxPort: Send {
     /// Checks the link. Opens an interface again that was removed and added. Takes some
     /// microseconds: call it about once a second.
     fn check_link(&mut self) -> LinkState;
-
-    /// The next warning, such as an offload of the sender that costs speed.
-    fn warning(&mut self) -> Option<String> {
-        None
-    }
 }
 
 /// A port that sends frames. See the module.
 pub trait TxPort: Send {
-    /// Sends the first of `packets`, as many as the port accepts at once.
+    /// Sends the first of `packets`, as many as the port accepts at once. It refuses packets with
+    /// [`crate::Gso`] unless [`TxPort::accepts_gso`].
     fn send(&mut self, packets: &[Packet]) -> Transmitted;
+
+    /// Whether checksums and segmentation of packets may be left to it.
+    fn accepts_gso(&self) -> bool {
+        false
+    }
 
     /// The counters.
     fn counts(&mut self) -> TxCounts;

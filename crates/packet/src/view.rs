@@ -54,12 +54,22 @@ pub(crate) struct SharedFrames<'b> {
 
 impl<'b> SharedFrames<'b> {
     #[inline]
-    fn get(&self, place: usize) -> PacketView<'b> {
-        let number = match self.numbers.form() {
+    fn number(&self, place: usize) -> usize {
+        match self.numbers.form() {
             Form::Range(range) => range.start as usize + place,
             Form::List(numbers) => numbers[place] as usize,
-        };
-        let (frame, time_ns) = self.frames.read_ahead(number);
+        }
+    }
+
+    #[inline]
+    fn bytes_of(&self, place: usize) -> usize {
+        let bytes = self.frames.bytes_of_one(self.number(place));
+        bytes.saturating_sub(self.columns.bytes_behind_of(place))
+    }
+
+    #[inline]
+    fn get(&self, place: usize) -> PacketView<'b> {
+        let (frame, time_ns) = self.frames.read_ahead(self.number(place));
         let end = frame.len().saturating_sub(self.columns.bytes_behind_of(place));
         PacketView {
             data: &frame[..end],
@@ -82,6 +92,18 @@ impl<'b> PacketViews<'b> {
         }
     }
 
+    /// Bytes of the packet at `place`. Cost: reads no frame of a batch that shares frames.
+    ///
+    /// # Panics
+    /// If there are fewer packets.
+    #[inline]
+    pub fn bytes_of(&self, place: usize) -> usize {
+        match &self.shared {
+            Some(shared) => shared.bytes_of(place),
+            None => self.batch.get_ahead(place).len(),
+        }
+    }
+
     /// All packets in order.
     pub fn iter(self) -> impl ExactSizeIterator<Item = PacketView<'b>> + Clone {
         (0..self.batch.len()).map(move |place| self.get(place))
@@ -98,7 +120,7 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Lender, PacketType, Pool};
+    use crate::{Lender, PacketType, Pool, header_word};
 
     fn frames() -> Frames {
         let mut frames = Frames::default();
@@ -116,6 +138,7 @@ mod tests {
         assert!(batch.iter().map(Packet::view).eq(views.iter().copied()));
         let again = batch.views();
         assert!((0..batch.len()).all(|place| again.get(place) == views[place]));
+        assert!((0..batch.len()).all(|place| again.bytes_of(place) == views[place].data.len()));
     }
 
     #[test]
@@ -126,7 +149,8 @@ mod tests {
         pool.recycle_batch(batch);
 
         let mut batch = pool.borrow(&mut lender, 20..80);
-        batch.set_ip_headers(14, (0..60).map(|place| (20, place % 7)));
+        let headers: Vec<u32> = (0..60).map(|place| header_word(20, place % 7)).collect();
+        batch.set_ip_headers(14, Column::Each(&headers));
         let extra: Vec<u32> = (0..60).map(|place| place * 3).collect();
         batch.set_annos(annotation::EXTRA_LEN, Column::Each(&extra));
         expect_views_of_packets(&batch, true);

@@ -44,6 +44,9 @@ impl Precedence {
     /// Loses against every rule.
     pub const NONE: Precedence = Precedence(u64::MAX);
 
+    /// Wins against every other rule.
+    pub const FIRST: Precedence = Precedence(0);
+
     /// The precedence of rule `id` with `priority`.
     #[inline]
     pub fn new(priority: u32, id: RuleId) -> Self {

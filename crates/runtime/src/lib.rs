@@ -43,6 +43,7 @@ mod clock;
 pub mod config;
 mod control_address;
 mod control_server;
+pub mod controllers;
 mod datagrams;
 mod environment;
 mod error;

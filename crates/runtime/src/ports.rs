@@ -95,6 +95,10 @@ impl RxPort for SharedPort<dyn RxPort> {
         self.lock().device()
     }
 
+    fn method(&self) -> &'static str {
+        self.lock().method()
+    }
+
     fn counts(&mut self) -> RxCounts {
         self.lock().counts()
     }
@@ -106,15 +110,15 @@ impl RxPort for SharedPort<dyn RxPort> {
     fn check_link(&mut self) -> LinkState {
         self.lock().check_link()
     }
-
-    fn warning(&mut self) -> Option<String> {
-        self.lock().warning()
-    }
 }
 
 impl TxPort for SharedPort<dyn TxPort> {
     fn send(&mut self, packets: &[Packet]) -> Transmitted {
         self.lock().send(packets)
+    }
+
+    fn accepts_gso(&self) -> bool {
+        self.lock().accepts_gso()
     }
 
     fn counts(&mut self) -> TxCounts {

@@ -240,6 +240,10 @@ impl CacheReport {
             "  cache {} ({}): {share} hits, {rules}, {swaps}",
             self.name, self.partition
         ));
+        if !self.weights.is_empty() {
+            let weights: Vec<String> = self.weights.iter().map(u32::to_string).collect();
+            term::note(format!("  weights of the cached rules: {}", weights.join(" ")));
+        }
         if let Some(roles) = &self.roles {
             let changes = human::counted(roles.changes, "change");
             term::note(format!(

@@ -21,7 +21,7 @@ const TEXT_COLUMNS_MIN: usize = 20;
 /// Rows of cells under headings.
 #[derive(Debug)]
 pub struct Table {
-    headings: Vec<(&'static str, Align)>,
+    headings: Vec<(String, Align)>,
     /// How many columns tell rows apart.
     keys: usize,
     /// The least width of each column.
@@ -37,9 +37,10 @@ struct Row {
 
 impl Table {
     /// A table without rows.
-    pub fn new(headings: &[(&'static str, Align)]) -> Self {
+    pub fn new(headings: &[(&str, Align)]) -> Self {
         let widths = headings.iter().map(|(text, _)| text.chars().count()).collect();
-        Self { headings: headings.to_vec(), keys: 1, widths, rows: Vec::new() }
+        let headings = headings.iter().map(|(text, align)| ((*text).to_owned(), *align)).collect();
+        Self { headings, keys: 1, widths, rows: Vec::new() }
     }
 
     /// The same, whose rows are told apart by so many columns and not by the first alone.
@@ -58,7 +59,7 @@ impl Table {
 
     /// The headings, as far as nothing else is known of the widths.
     pub fn heading_line(&self) -> String {
-        let headings: Vec<String> = self.headings.iter().map(|(text, _)| (*text).into()).collect();
+        let headings: Vec<String> = self.headings.iter().map(|(text, _)| text.clone()).collect();
         format!("{}\n", paint(HEADING, self.line(&headings, &self.widths)))
     }
 
@@ -69,7 +70,12 @@ impl Table {
 
     /// Appends a row; a row with fewer cells than headings ends with its last cell.
     pub fn row<const N: usize>(&mut self, cells: [String; N]) -> &mut Self {
-        self.rows.push(Row { cells: cells.into(), style: None });
+        self.row_of(cells.into())
+    }
+
+    /// Appends a row of as many cells as there are.
+    pub fn row_of(&mut self, cells: Vec<String>) -> &mut Self {
+        self.rows.push(Row { cells, style: None });
         self
     }
 
@@ -145,7 +151,7 @@ impl Table {
 
     /// Some columns of all rows; below others, of those alone that have something in them.
     fn part(&self, columns: &[usize], widths: &[usize], is_below: bool) -> String {
-        let headings: Vec<String> = self.headings.iter().map(|(text, _)| (*text).into()).collect();
+        let headings: Vec<String> = self.headings.iter().map(|(text, _)| text.clone()).collect();
         let mut text = String::new();
         if columns.iter().any(|&column| !headings[column].is_empty()) {
             let line = self.columns_line(&headings, columns, widths);

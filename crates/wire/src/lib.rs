@@ -40,6 +40,7 @@ pub mod llc;
 pub mod mpls;
 pub mod parse;
 pub mod sctp;
+pub mod segment;
 pub mod tcp;
 pub mod udp;
 mod view;

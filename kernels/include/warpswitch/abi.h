@@ -38,6 +38,14 @@ typedef struct ws_frames {
     ws_u32 cold_ns;      /* so long */
 } ws_frames;
 
+/* How a rule-parallel kernel is laid over a card; see split.cuh. Passed by value. */
+typedef struct ws_split {
+    ws_u32 parts;  /* warps that have the same keys, each of which searches its part of the rules */
+    ws_u32 groups; /* blocks that have the same keys, each of which searches its group of rules */
+    ws_u32 staged; /* units (rows or tables) that a block keeps in shared memory at a time */
+    ws_u32 window; /* words of slots or filters that it keeps beside them, a multiple of 4 */
+} ws_split;
+
 /* In a head, behind the view. */
 #define WS_HEAD_SEEN 16    /* the tag answered last for the chunk */
 #define WS_HEAD_CONTROL 18 /* two words: the lowest bit to leave, beats in the others */

@@ -122,7 +122,6 @@ WS_FN ws_u32 ws_rank(const ws_view &view, const ws_desc &desc, const ws_probe &p
 #endif
 }
 
-#if WS_FILTERED
 /* Whether a slot has the hash: the mask of a table is read only if so. */
 WS_FN bool ws_has(const ws_found &found, ws_u32 hash) {
     bool has = false;
@@ -133,6 +132,7 @@ WS_FN bool ws_has(const ws_found &found, ws_u32 hash) {
     return has;
 }
 
+#if WS_FILTERED
 /* Whether a filter lets the hash pass, in the lowest bit: the upper bits choose a word, the lower
  * ones three bits of it. `filters` is the first word of the table's tile, in whichever memory. */
 WS_FN ws_u32 ws_passes(const ws_u32 *filters, const ws_probe &probe, ws_u32 hash) {

@@ -39,6 +39,7 @@ const ALL: &[&str] = &[
     "flow",
     "io",
     "openflow",
+    "pipeline",
     "gpu",
     "graph",
     "elements",
@@ -68,7 +69,17 @@ pub const ROOMS: &[Room] = &[
         may_import: &["wire", "packet", "rules", "classify", "routes", "scan"],
     },
     Room { name: "ids", layer: 3, may_import: &["wire", "packet", "rules", "scan"] },
-    Room { name: "graph", layer: 4, may_import: &["packet"] },
+    Room {
+        name: "pipeline",
+        layer: 4,
+        may_import: &["wire", "packet", "rules", "classify", "flow"],
+    },
+    Room { name: "graph", layer: 4, may_import: &["wire", "packet"] },
+    Room {
+        name: "switch",
+        layer: 5,
+        may_import: &["openflow", "pipeline", "rules", "packet", "flow", "wire"],
+    },
     Room { name: "elements", layer: 5, may_import: BELOW_ELEMENTS },
     Room {
         name: "inspect",

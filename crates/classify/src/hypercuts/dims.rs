@@ -26,7 +26,7 @@ impl Span {
     }
 
     /// The common part of two spans that meet.
-    pub(super) fn clipped(self, to: Span) -> Span {
+    pub fn clipped(self, to: Span) -> Span {
         Span { lo: self.lo.max(to.lo), hi: self.hi.min(to.hi) }
     }
 
@@ -102,6 +102,11 @@ impl Side {
         }
         let both = self.span.clipped(other);
         self.span.lo <= self.span.hi && both.lo <= both.hi
+    }
+
+    /// The smallest interval with all allowed values.
+    pub fn span(self) -> Span {
+        self.span
     }
 
     /// Whether every value of `other` is allowed. Exact.

@@ -44,6 +44,8 @@ struct Visit<'a> {
     tree: &'a BoxTree,
     region: &'a [Span],
     bound: Precedence,
+    /// Cells that may still be entered.
+    cells_left: usize,
     see: See<'a>,
 }
 
@@ -90,10 +92,27 @@ impl BoxTree {
     /// # Panics
     /// If `region` has fewer spans than there are dimensions: a caller bug.
     pub fn visit(&self, region: &[Span], bound: Precedence, see: See<'_>) {
+        self.visit_within(region, bound, usize::MAX, see);
+    }
+
+    /// The same for a bounded cost: enters at most so many cells of nodes. Returns whether that was
+    /// enough; else rules may be missing.
+    ///
+    /// # Panics
+    /// As [`BoxTree::visit`].
+    pub fn visit_within(
+        &self,
+        region: &[Span],
+        bound: Precedence,
+        cells_max: usize,
+        see: See<'_>,
+    ) -> bool {
         assert!(region.len() >= self.dims.len(), "one span for each dimension");
+        let mut visit = Visit { tree: self, region, bound, cells_left: cells_max, see };
         if !self.tree.nodes.is_empty() {
-            Visit { tree: self, region, bound, see }.node(0);
+            visit.node(0);
         }
+        visit.cells_left > 0
     }
 }
 
@@ -119,7 +138,11 @@ impl Visit<'_> {
 
     /// The cells that meet the region, dimension by dimension.
     fn cells(&mut self, cuts: &[Cut], cell: u32) {
+        if self.cells_left == 0 {
+            return;
+        }
         let Some((cut, rest)) = cuts.split_first() else {
+            self.cells_left -= 1;
             let child = self.tree.tree.children[cell as usize];
             if child != NONE {
                 self.node(child);

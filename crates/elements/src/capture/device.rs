@@ -5,7 +5,8 @@ use std::io;
 
 use warpswitch_graph::Context;
 use warpswitch_io::{
-    CaptureFormat, CaptureOptions, FRAME_BYTES_MAX, Frame, IoError, IoErrorKind, TAP_PREFIX,
+    CaptureFormat, CaptureOptions, FRAME_BYTES_MAX, Frame, IoError, IoErrorKind, MEMORY_PREFIX,
+    PEER_SUFFIX, TAP_PREFIX,
 };
 use warpswitch_packet::{Header, Packet, annotation};
 use warpswitch_wire::checksum::checksum;
@@ -66,7 +67,7 @@ pub(crate) enum Name<'a> {
     Capture(&'a str),
     /// The generator: bytes of a frame, and how many there are.
     Generator(usize, u64),
-    /// An interface, or `tap:NAME`.
+    /// An interface, `tap:NAME`, `mem:NAME` or `mem:NAME:peer`.
     Port(&'a str),
 }
 
@@ -83,7 +84,9 @@ impl<'a> Name<'a> {
             return Ok(Name::Capture(name));
         }
         let Some(rest) = name.strip_prefix("gen:") else {
-            let interface = name.strip_prefix(TAP_PREFIX).unwrap_or(name);
+            let of_link = name.strip_prefix(MEMORY_PREFIX);
+            let of_link = of_link.map(|name| name.strip_suffix(PEER_SUFFIX).unwrap_or(name));
+            let interface = of_link.or(name.strip_prefix(TAP_PREFIX)).unwrap_or(name);
             let is_name = (1..INTERFACE_BYTES).contains(&interface.len())
                 && !interface.contains(|c: char| c.is_whitespace() || c == ':');
             return match is_name {
@@ -101,6 +104,14 @@ impl<'a> Name<'a> {
             (Some(bytes), Some(count)) => Ok(Name::Generator(bytes as usize, count)),
             _ => Err(format!("'{name}': expected gen:[BYTES[:COUNT]] with 42 to 9000 bytes")),
         }
+    }
+}
+
+impl Name<'_> {
+    /// Whether the name is that of an interface of the kernel.
+    pub(crate) fn is_interface(self) -> bool {
+        let own = [TAP_PREFIX, MEMORY_PREFIX];
+        matches!(self, Name::Port(name) if !own.iter().any(|prefix| name.starts_with(prefix)))
     }
 }
 

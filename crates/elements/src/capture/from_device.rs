@@ -9,10 +9,11 @@
 //! Output 0, push: packets. Output 1, optional, push: non-IP packets, with `FORCE_IP`.
 //!
 //! # Configuration
-//! - `DEVNAME`: the name of an Ethernet interface; `tap:NAME`, a TAP device that the run creates; a
-//!   capture file: `-` for standard input, or a name that contains a `/` or ends in `.pcap`,
-//!   `.pcapng`, `.gz`, `.cap` or `.dump`; or the generator `gen:[BYTES[:COUNT]]`, which emits
-//!   `COUNT` UDP frames of `BYTES` bytes, 42 to 9000; defaults: 64 bytes, no end
+//! - `DEVNAME`: the name of an Ethernet interface; `tap:NAME`, a TAP device that the run creates;
+//!   `mem:NAME` and `mem:NAME:peer`, the two ends of a link in memory, which holds 4096 frames in
+//!   each direction; a capture file: `-` for standard input, or a name that contains a `/` or ends
+//!   in `.pcap`, `.pcapng`, `.gz`, `.cap` or `.dump`; or the generator `gen:[BYTES[:COUNT]]`, which
+//!   emits `COUNT` UDP frames of `BYTES` bytes, 42 to 9000; defaults: 64 bytes, no end
 //! - `PROMISC`: whether to receive frames for other hosts, default: false
 //! - `SNAPLEN`: maximum number of bytes emitted per packet, default: all
 //! - `FORCE_IP`: whether to emit only IP packets, with the network header set, default: false
@@ -20,8 +21,9 @@
 //!   not depend on it (docs/bursts.md), otherwise 1; for files 1 for the first 1024 packets
 //! - `METHOD`: how an interface is reached: `AFPACKET` delivers each frame at once,
 //!   `AFPACKET_BLOCKS` in blocks, up to a millisecond late, `AFXDP` before the kernel, which does
-//!   not receive it; default `AUTO`, which is `AFPACKET` (docs/interfaces.md). Names of Click's
-//!   methods mean `AUTO`
+//!   not receive it; default `AUTO`: `AFXDP` if the driver supports XDP, this element receives all
+//!   queues, the kernel has no address on the interface and `SNIFFER true` is not given, otherwise
+//!   `AFPACKET` (docs/interfaces.md). Names of Click's methods mean `AUTO`
 //! - `QUEUES`: number of receive queues of an interface, 1 to 64, default: 1. Each becomes an
 //!   element, `NAME/0`, `NAME/1` and so on, for workers of their own (`-j`). Packets of a flow
 //!   arrive at one queue, in order: the kernel distributes them, or with `AFXDP` the card, which
@@ -39,10 +41,12 @@
 //! - `BPF_FILTER`: not supported on interfaces: use `IPFilter` or `Classifier`
 //! - `HEADROOM`, `ENCAP`, `CAPTURE`: accepted, ignored
 //!
+//! Links in memory connect parts of a configuration, without privileges and without the kernel.
 //! An interface needs `CAP_NET_RAW`, a TAP device `CAP_NET_ADMIN`, `SNIFFER false` also `CAP_BPF`
-//! and `CAP_NET_ADMIN`. Checksums and segmentation that a sender on the same machine leaves to the
-//! device are completed. When the interface goes down or disappears, the element reports it and
-//! continues when the interface returns.
+//! and `CAP_NET_ADMIN`. A sender on the same machine may leave checksums and segmentation to the
+//! device: such packets of up to 64 KiB pass whole, and are completed in front of elements that do
+//! not accept them (docs/interfaces.md). When the interface goes down or disappears, the element
+//! reports it and continues when the interface returns.
 //!
 //! # Handlers
 //! | name | | unit |
@@ -52,9 +56,10 @@
 //! | `reset_counts` | write | |
 //! | `encap` | read | link type |
 //! | `kernel_drops` | read | frames that the kernel dropped as the element was too slow |
-//! | `checksums`, `segmented` | read | frames whose checksum was completed, that were split |
-//! | `unusable` | read | frames that could not be split or were cut by the kernel |
+//! | `checksums`, `segmented` | read | frames that lack a checksum, or are to be segmented |
+//! | `unusable` | read | frames to be segmented in an unknown way, or cut by the kernel |
 //! | `link` | read | `up`, `down` or `removed`; empty for files |
+//! | `method` | read | how an interface is reached: a METHOD, `AFXDP` with `copies` or `zero copy` |
 //!
 //! # Drops
 //! - `no IP header`: not an IP packet, with `FORCE_IP`, and output 1 is not connected
@@ -71,9 +76,9 @@
 
 use warpswitch_graph::language::args::{Args, ArgsError, FromArg, NoNames, Raw};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Readiness,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Readiness, gso,
 };
-use warpswitch_io::{CaptureReader, TAP_PREFIX};
+use warpswitch_io::CaptureReader;
 use warpswitch_packet::{Packet, PortMethod, PortSpec, RxCounts, RxPort};
 use warpswitch_wire::link::LinkType;
 
@@ -173,7 +178,7 @@ impl FromDevice {
 
     /// Reads the arguments of an interface.
     fn read_port(&mut self, args: &mut Args<'_>) {
-        let (mut sniffs, mut ether_type, mut filter) = (true, 0u16, String::new());
+        let (mut sniffs, mut ether_type, mut filter) = (None::<bool>, 0u16, String::new());
         self.spec.method = port::read_method(args);
         self.spec.queue = port::read_queue(args);
         args.read("SNIFFER", &mut sniffs)
@@ -181,20 +186,24 @@ impl FromDevice {
             .read("PROTOCOL", &mut ether_type)
             .read("BPF_FILTER", &mut filter);
         let name = Name::parse(&self.name);
-        let has_queues = matches!(name, Ok(Name::Port(device)) if !device.starts_with(TAP_PREFIX));
-        if self.spec.queue.count > 1 && !has_queues {
+        let is_interface = name.as_ref().is_ok_and(|name| name.is_interface());
+        if self.spec.queue.count > 1 && !is_interface {
             args.error_at("QUEUES", "only interfaces of the kernel have several");
         }
         let Ok(Name::Port(device)) = name else { return };
         self.spec.device = device.to_owned();
-        self.spec.is_exclusive = !sniffs;
+        self.spec.is_exclusive = sniffs == Some(false);
+        if sniffs == Some(true) && self.spec.method == PortMethod::Auto {
+            // Others keep frames from the kernel.
+            self.spec.method = PortMethod::AfPacket;
+        }
         self.spec.ether_type = Some(ether_type).filter(|&ether_type| ether_type != 0);
         if !filter.is_empty() {
             let help = "not supported on interfaces: filter with IPFilter or Classifier";
             args.error_at("BPF_FILTER", help);
         }
         let unsupported = match self.spec.method {
-            _ if device.starts_with(TAP_PREFIX) => "not supported on TAP devices",
+            _ if !is_interface => "not supported on TAP devices and links in memory",
             PortMethod::AfXdp => "not supported with METHOD AFXDP; use AFPACKET",
             _ => return,
         };
@@ -231,7 +240,13 @@ impl FromDevice {
                 if !self.sets_times {
                     packet.set_timestamp_ns(0);
                 }
-                self.emit(cx, packet);
+                if self.snap_bytes > 0 && packet.has_gso() {
+                    let mut segments = Vec::new();
+                    gso::complete(cx.pool(), packet, |_, segment| segments.push(segment));
+                    segments.into_iter().for_each(|segment| self.emit(cx, segment));
+                } else {
+                    self.emit(cx, packet);
+                }
             }
             cx.pool().recycle_empty(batch);
         } else {
@@ -261,19 +276,11 @@ impl FromDevice {
         }
     }
 
-    /// Checks the link of the interface and reports changes and warnings.
+    /// Checks the link of the interface and reports changes.
     fn check_link(&mut self, cx: &mut Context<'_>) {
-        self.report_warnings(cx);
         let Source::Port(port) = &mut self.source else { return };
         let state = port.check_link();
         self.monitor.note(cx, &self.name, state);
-    }
-
-    fn report_warnings(&mut self, cx: &mut Context<'_>) {
-        let Source::Port(port) = &mut self.source else { return };
-        while let Some(warning) = port.warning() {
-            cx.say(&format!("{}: {warning}", cx.declaration()));
-        }
     }
 }
 
@@ -372,6 +379,7 @@ impl Element for FromDevice {
                 HandlerSpec::read("segmented"),
                 HandlerSpec::read("unusable"),
                 HandlerSpec::read("link"),
+                HandlerSpec::read("method"),
             ]
         }
     }
@@ -387,6 +395,10 @@ impl Element for FromDevice {
             "count" => self.count.to_string(),
             "encap" => name_of(self.link).to_owned(),
             "link" => self.monitor.name().to_owned(),
+            "method" => match &self.source {
+                Source::Port(port) => port.method().to_owned(),
+                _ => String::new(),
+            },
             "kernel_drops" => self.port_counts().dropped.to_string(),
             "checksums" => self.port_counts().checksums.to_string(),
             "segmented" => self.port_counts().segmented.to_string(),
@@ -411,11 +423,6 @@ impl Element for FromDevice {
             cx.schedule_task();
         }
         Ok(String::new())
-    }
-
-    fn finish(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
-        self.report_warnings(cx);
-        Ok(())
     }
 
     fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {

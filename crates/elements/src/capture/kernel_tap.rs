@@ -247,6 +247,10 @@ impl Element for KernelTap {
         worked
     }
 
+    fn accepts_gso(&self) -> bool {
+        self.tx.as_ref().is_some_and(|tx| tx.accepts_gso())
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         const ALL: &[HandlerSpec] = &[
             HandlerSpec::read("dev_name"),

@@ -14,8 +14,9 @@ const CHECK: Duration = Duration::from_secs(1);
 pub(super) const LINK_TIMER: usize = 1;
 
 /// What devices are, for errors about their names.
-pub(super) const DEVICES: &str = "a device is an interface, 'tap:NAME', 'gen:', or a capture file \
-                                  (with a '/' in its name, or ending in .pcap, .pcapng or .gz)";
+pub(super) const DEVICES: &str = "a device is an interface, 'tap:NAME', 'mem:NAME', 'gen:', or a \
+                                  capture file (with a '/' in its name, or ending in .pcap, \
+                                  .pcapng or .gz)";
 
 /// Reads the argument `METHOD`. The names of Click's methods choose automatically.
 pub(super) fn read_method(args: &mut Args<'_>) -> PortMethod {

@@ -2,6 +2,7 @@
 
 mod bursts;
 mod dumps;
+mod sending;
 mod summaries;
 mod views;
 

@@ -1,7 +1,7 @@
 //! Sends packets to a device: an interface or a capture file.
 //!
 //! # Synopsis
-//! `ToDevice(DEVNAME, BURST, METHOD, QUIET, NO_PAD, DEBUG)`
+//! `ToDevice(DEVNAME, BURST, DELAY_MAX, METHOD, QUIET, NO_PAD, DEBUG)`
 //!
 //! # Ports
 //! One pull input; it pulls whenever packets are available. Output 0, optional: sent packets.
@@ -9,18 +9,19 @@
 //!
 //! # Configuration
 //! - `DEVNAME`: the name of an Ethernet interface; `tap:NAME`, a TAP device that the run creates;
-//!   or a capture file: `-` for standard output, or a name that contains a `/` or ends in `.pcap`,
+//!   `mem:NAME` or `mem:NAME:peer`, an end of a link in memory, as of `FromDevice`; or a capture
+//!   file: `-` for standard output, or a name that contains a `/` or ends in `.pcap`,
 //!   `.pcapng`, `.gz`, `.cap` or `.dump`
 //! - `BURST`: maximum number of packets per pull, at most 256. Default: 256 where the output does
 //!   not depend on it (docs/bursts.md), otherwise 1
+//! - `DELAY_MAX`: the longest time that a packet waits until there are `BURST` packets to send to
+//!   an interface at once; default: 0, packets are sent as they come
 //! - `METHOD`: as of `FromDevice`
-//! - `QUIET`, `NO_PAD`, `DEBUG`: accepted, ignored; the device pads short frames
-//!
-//! An interface needs `CAP_NET_RAW`, a TAP device `CAP_NET_ADMIN`. Frames are sent at once, past
-//! the queueing discipline of the kernel. If the interface has no room, the element waits and holds
-//! up to a burst. When it goes down or disappears, the element reports it, drops packets, and
-//! continues when the interface returns.
-//!
+//! - `QUIET`, `NO_PAD`, `DEBUG`: accepted, ignored; the device pads short frames  An interface
+//!   needs `CAP_NET_RAW`, a TAP device `CAP_NET_ADMIN`. Frames are sent past the queueing
+//!   discipline of the kernel, in the order in which they are pulled. If the interface has no room,
+//!   the element waits and holds up to a burst. When it goes down or disappears, the element
+//!   reports it, drops packets, and continues when the interface returns.
 //! # Handlers
 //! | name | | unit |
 //! | --- | --- | --- |
@@ -45,9 +46,11 @@ use std::time::Duration;
 
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Readiness,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Readiness, Time,
+    gso,
 };
 use warpswitch_io::CaptureWriter;
+use warpswitch_packet::gso::any_gso;
 use warpswitch_packet::{Batch, Packet, PortSpec, Transmitted, TxPort};
 
 use super::device::{self, Name};
@@ -67,6 +70,8 @@ const ETHERNET: u32 = 1;
 /// The timer, and the interval, of attempts where no descriptor reports room.
 const RETRY_TIMER: usize = 0;
 const RETRY: Duration = Duration::from_micros(100);
+/// The timer of packets that wait for a full burst.
+const FLUSH_TIMER: usize = 2;
 
 /// See the module.
 pub struct ToDevice {
@@ -79,6 +84,10 @@ pub struct ToDevice {
     monitor: LinkMonitor,
     /// Packets that the interface had no room for.
     pending: Option<Batch>,
+    delay_max: Duration,
+    /// Packets that wait for a full burst, and when they are sent without.
+    waiting: Option<Batch>,
+    flush_at: Time,
     /// Places in a batch of packets that were refused.
     refused: Vec<usize>,
     count: u64,
@@ -96,6 +105,9 @@ impl ToDevice {
             port: None,
             monitor: LinkMonitor::default(),
             pending: None,
+            delay_max: Duration::ZERO,
+            waiting: None,
+            flush_at: Time::default(),
             refused: Vec::new(),
             count: 0,
             failure: None,
@@ -124,9 +136,19 @@ impl ToDevice {
 
     /// Sends the pending packets, or pulled ones, to the interface.
     fn transmit(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut batch = match self.pending.take() {
+            Some(pending) => pending,
+            None if self.delay_max.is_zero() => cx.pull(0, self.burst.len()),
+            None => match self.gather(cx) {
+                Ok(batch) => batch,
+                Err(has_pulled) => return has_pulled,
+            },
+        };
         let Some(port) = &mut self.port else { return false };
-        let pending = self.pending.take();
-        let mut batch = pending.unwrap_or_else(|| cx.pull(0, self.burst.len()));
+        if any_gso() && !port.accepts_gso() {
+            // Left from a configuration whose port accepted them.
+            complete_all(cx, &mut batch);
+        }
         let (mut done, mut is_full) = (0, false);
         self.refused.clear();
         while done < batch.len() && !is_full {
@@ -155,6 +177,31 @@ impl ToDevice {
         done > 0
     }
 
+    /// Pulls packets until there is a burst, or the first has waited for `DELAY_MAX`; otherwise
+    /// returns whether any were pulled.
+    fn gather(&mut self, cx: &mut Context<'_>) -> Result<Batch, bool> {
+        let (burst, now) = (self.burst.len(), cx.now());
+        let mut waiting = self.waiting.take().unwrap_or_else(|| cx.pool().batch());
+        let mut pulled = cx.pull(0, burst.saturating_sub(waiting.len()));
+        let has_pulled = !pulled.is_empty();
+        if has_pulled && waiting.is_empty() {
+            self.flush_at = now + self.delay_max;
+            cx.set_timer(FLUSH_TIMER, self.flush_at);
+        }
+        waiting.append(&mut pulled);
+        cx.pool().recycle_empty(pulled);
+        let is_due = waiting.len() >= burst || !waiting.is_empty() && now >= self.flush_at;
+        if is_due {
+            cx.clear_timer(FLUSH_TIMER);
+            return Ok(waiting);
+        }
+        if has_pulled || !self.is_woken {
+            cx.schedule_task();
+        }
+        self.waiting = Some(waiting);
+        Err(has_pulled)
+    }
+
     /// Passes sent packets to output 0 and refused ones to output 1, or puts them back.
     fn finish_sent(&mut self, cx: &mut Context<'_>, mut batch: Batch) {
         if self.refused.is_empty() && !cx.has_output(0) {
@@ -181,6 +228,16 @@ impl ToDevice {
     }
 }
 
+/// Completes checksums and segments packets where that is left to do.
+fn complete_all(cx: &mut Context<'_>, batch: &mut Batch) {
+    if batch.lent_frames().is_none() && batch.iter().any(Packet::has_gso) {
+        let packets: Vec<Packet> = batch.drain().collect();
+        for packet in packets {
+            gso::complete(cx.pool(), packet, |_, packet| batch.push(packet));
+        }
+    }
+}
+
 impl Element for ToDevice {
     fn configure(
         &mut self,
@@ -190,6 +247,7 @@ impl Element for ToDevice {
         let mut flag = false;
         args.read_mp("DEVNAME", &mut self.name)
             .read("BURST", &mut self.burst.given)
+            .read("DELAY_MAX", &mut self.delay_max)
             .read("QUIET", &mut flag)
             .read("NO_PAD", &mut flag)
             .read("DEBUG", &mut flag);
@@ -250,8 +308,12 @@ impl Element for ToDevice {
         cx.schedule_task();
     }
 
+    fn accepts_gso(&self) -> bool {
+        self.port.as_ref().is_some_and(|port| port.accepts_gso())
+    }
+
     fn held(&self) -> usize {
-        self.pending.as_ref().map_or(0, Batch::len)
+        [&self.pending, &self.waiting].into_iter().flatten().map(Batch::len).sum()
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {
@@ -287,18 +349,27 @@ impl Element for ToDevice {
         Ok(String::new())
     }
 
-    fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
+    fn take_state(&mut self, cx: &mut Context<'_>, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<Self>()
             && old.name == self.name
         {
             // The host has both configurations share the port of an interface.
             self.writer = old.writer.take();
-            self.pending = old.pending.take();
+            (self.pending, self.waiting) = (old.pending.take(), old.waiting.take());
+            if self.waiting.is_some() {
+                // They have waited for some time already.
+                self.flush_at = old.flush_at;
+                cx.set_timer(FLUSH_TIMER, self.flush_at);
+            }
             (self.count, self.failure) = (old.count, old.failure.take());
         }
     }
 
-    fn finish(&mut self, _cx: &mut Context<'_>) -> Result<(), String> {
+    fn finish(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        if self.waiting.as_ref().is_some_and(|waiting| !waiting.is_empty()) {
+            self.flush_at = cx.now();
+            self.transmit(cx);
+        }
         let finished = self.writer.take().map_or(Ok(()), CaptureWriter::finish);
         finished.map_err(|error| error.to_string())
     }

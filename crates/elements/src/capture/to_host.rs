@@ -137,6 +137,10 @@ impl Element for ToHost {
         cx.consume_batch(batch);
     }
 
+    fn accepts_gso(&self) -> bool {
+        self.tx.as_ref().is_none_or(|tx| tx.accepts_gso())
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         HANDLERS
     }

@@ -446,6 +446,10 @@ impl Element for ArpQuerier {
         }
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         const {
             &[

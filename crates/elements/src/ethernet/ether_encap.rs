@@ -78,6 +78,10 @@ impl Element for EtherEncap {
         });
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         const {
             &[

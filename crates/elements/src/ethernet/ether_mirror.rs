@@ -50,6 +50,10 @@ impl Element for EtherMirror {
         });
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn sharing(&self) -> Sharing {
         Sharing::copies(self.clone())
     }

@@ -165,6 +165,10 @@ impl Element for EtherSwitch {
         cx.pool().recycle_empty(batch);
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         const { &[HandlerSpec::read("table").expensive(), HandlerSpec::both("timeout")] }
     }

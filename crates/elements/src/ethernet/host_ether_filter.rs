@@ -106,6 +106,10 @@ impl Element for HostEtherFilter {
         cx.sort(batch, |_, packet| self.fate(packet));
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         const { &[HandlerSpec::both("ether")] }
     }

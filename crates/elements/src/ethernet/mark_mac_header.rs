@@ -58,6 +58,10 @@ impl Element for MarkMacHeader {
         }
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn sharing(&self) -> Sharing {
         Sharing::copies(self.clone())
     }

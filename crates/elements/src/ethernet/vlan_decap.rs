@@ -101,6 +101,10 @@ impl Element for VlanDecap {
         }
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn sharing(&self) -> Sharing {
         Sharing::copies(self.clone())
     }
@@ -147,6 +151,10 @@ impl Element for StripEtherVlanHeader {
 
     fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
         cx.sort(batch, |_, packet| self.strip(packet));
+    }
+
+    fn accepts_gso(&self) -> bool {
+        true
     }
 
     fn sharing(&self) -> Sharing {

@@ -176,6 +176,10 @@ impl Element for VlanEncap {
         cx.sort(batch, |_, packet| self.tag(packet));
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         static ALL: [HandlerSpec; 8] = [
             HandlerSpec::read("config"),

@@ -55,7 +55,7 @@ use warpswitch_graph::language::args::{
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec, Sharing,
 };
-use warpswitch_packet::{Batch, Column, LentFrames, Packet, annotation};
+use warpswitch_packet::{Batch, Column, LentFrames, Packet, annotation, header_word};
 use warpswitch_wire::ipv4::{HEADER_BYTES, Ipv4};
 
 use super::support::{Failures, numbers};
@@ -184,6 +184,13 @@ fn check_bytes(
     Ok(Good { header_bytes, dst, behind })
 }
 
+/// The same for headers that are not usual, out of line.
+#[cold]
+#[inline(never)]
+fn check_other(data: &[u8], at: usize, has_checksum: bool, sources: &Sources) -> Option<Good> {
+    check_bytes(data, at, has_checksum, sources).ok()
+}
+
 /// Whether the checksum of a header is right: a sum of few words, which cannot overflow. Folded
 /// without asking how often it must be: a branch on that would be foretold wrongly every so often.
 #[inline]
@@ -209,11 +216,61 @@ pub struct CheckIpHeader {
     has_checksum: bool,
     sources: Sources,
     failures: Failures,
-    /// Of a batch whose packets nobody has looked at: destinations, and bytes of each header and
-    /// behind each packet.
-    columns: (Vec<u32>, Vec<(u8, u32)>),
+    /// Of a batch whose packets nobody has looked at: destinations and header words.
+    columns: HeaderColumns,
     /// Batches of which each packet is looked at, as one had a bad header.
     one_by_one: u32,
+}
+
+/// What a check finds of the packets of a batch.
+#[derive(Clone, Debug, Default)]
+struct HeaderColumns {
+    destinations: Vec<u32>,
+    headers: Vec<u32>,
+}
+
+impl HeaderColumns {
+    /// Checks the headers that are `at` bytes behind the start of `frames`: whether all
+    /// [header words](header_word) are the same; `None` if a header is not good.
+    ///
+    /// `is_good` checks what the configuration wants of a header without options whose lengths are
+    /// good, `others` checks the frames of all other headers.
+    #[inline(always)]
+    fn fill<'f>(
+        &mut self,
+        frames: impl ExactSizeIterator<Item = &'f [u8]>,
+        at: usize,
+        is_good: impl Fn(&[u8; HEADER_BYTES]) -> bool,
+        others: impl Fn(&[u8]) -> Option<Good>,
+    ) -> Option<bool> {
+        let count = frames.len();
+        self.destinations.resize(count, 0);
+        self.headers.resize(count, 0);
+        let (mut differs, mut first) = (0, None);
+        let columns = self.destinations.iter_mut().zip(&mut self.headers);
+        for ((destination, header), frame) in columns.zip(frames) {
+            let good = match usual(frame, at, &is_good) {
+                Some(good) => good,
+                None => others(frame)?,
+            };
+            *destination = u32::from_ne_bytes(good.dst.octets());
+            *header = header_word(good.header_bytes as u8, good.behind as u32);
+            differs |= *header ^ *first.get_or_insert(*header);
+        }
+        Some(differs == 0)
+    }
+}
+
+/// What [`check_bytes`] finds of a good header without options; `None` for any other one.
+#[inline(always)]
+fn usual(data: &[u8], at: usize, is_good: impl Fn(&[u8; HEADER_BYTES]) -> bool) -> Option<Good> {
+    let bytes = data.get(at..)?;
+    let head: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
+    let total_bytes = usize::from(u16::from_be_bytes([head[2], head[3]]));
+    let behind = bytes.len().wrapping_sub(total_bytes);
+    let is_usual = head[0] == 0x45 && total_bytes >= HEADER_BYTES && behind <= bytes.len();
+    let dst = Ipv4Addr::from_octets([head[16], head[17], head[18], head[19]]);
+    (is_usual && is_good(head)).then_some(Good { header_bytes: HEADER_BYTES, dst, behind })
 }
 
 /// Batches that are checked packet by packet behind one with a bad header.
@@ -250,25 +307,34 @@ impl CheckIpHeader {
     /// it finds in columns; false, and nothing has changed, if one of them is not good.
     fn check_frames(&mut self, batch: &mut Batch) -> bool {
         let at = self.offset as usize;
-        let Self { has_checksum, sources, columns: (destinations, headers), .. } = self;
-        let Some(frames) = batch.lent_frames() else { return false };
-        destinations.clear();
-        headers.clear();
-        let mut keep = |frame: &[u8]| {
-            let good = check_bytes(frame, at, *has_checksum, sources).ok()?;
-            destinations.push(u32::from_ne_bytes(good.dst.octets()));
-            headers.push((good.header_bytes as u8, good.behind as u32));
-            Some(())
+        let Self { has_checksum, sources, columns, .. } = self;
+        let others = |frame: &[u8]| check_other(frame, at, *has_checksum, sources);
+        // Without sources to look at, a loop of its own keeps what it needs in registers.
+        let are_alike = match (batch.lent_frames(), *has_checksum) {
+            (None, _) => None,
+            (Some(frames), has_checksum) if !sources.bad.is_empty() => {
+                let is_good = |head: &[u8; HEADER_BYTES]| {
+                    let view = Ipv4::new_unchecked(head);
+                    let is_bad = sources.is_bad(view.src().into(), view.dst().into());
+                    !is_bad && (!has_checksum || is_intact(head))
+                };
+                columns.fill(frames, at, is_good, others)
+            }
+            (Some(LentFrames::Span(frames)), true) => {
+                columns.fill(frames, at, |head| is_intact(head), others)
+            }
+            (Some(LentFrames::Span(frames)), false) => columns.fill(frames, at, |_| true, others),
+            (Some(frames), has_checksum) => {
+                columns.fill(frames, at, |head| !has_checksum || is_intact(head), others)
+            }
         };
-        let is_good = match frames {
-            LentFrames::Span(mut frames) => frames.try_for_each(&mut keep),
-            LentFrames::Numbered(mut frames) => frames.try_for_each(&mut keep),
+        let Some(are_alike) = are_alike else { return false };
+        let headers = match columns.headers.first() {
+            Some(&first) if are_alike => Column::All(first),
+            _ => Column::Each(&columns.headers),
         };
-        if is_good.is_none() {
-            return false;
-        }
-        batch.set_ip_headers(self.offset, headers.drain(..));
-        batch.set_annos(annotation::DST, Column::Each(destinations));
+        batch.set_ip_headers(self.offset, headers);
+        batch.set_annos(annotation::DST, Column::Each(&columns.destinations));
         true
     }
 }
@@ -318,6 +384,10 @@ impl Element for CheckIpHeader {
                 format!("{}: IP header check failed: {}", cx.name(), REASONS[reason])
             }),
         });
+    }
+
+    fn accepts_gso(&self) -> bool {
+        true
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {

@@ -104,6 +104,10 @@ impl Element for DecIpTtl {
         });
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         const { &[HandlerSpec::read("drops"), HandlerSpec::both("active")] }
     }

@@ -65,6 +65,10 @@ impl Element for DropBroadcasts {
         });
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         const { &[HandlerSpec::read("drops")] }
     }

@@ -71,6 +71,10 @@ impl Element for FixIpSrc {
         batch.iter_mut().for_each(|packet| fix(packet, self.address));
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn sharing(&self) -> Sharing {
         Sharing::copies(self.clone())
     }

@@ -97,6 +97,10 @@ impl Element for GetIpAddress {
         });
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn sharing(&self) -> Sharing {
         Sharing::copies(self.clone())
     }

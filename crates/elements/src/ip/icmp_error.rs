@@ -329,6 +329,10 @@ impl Element for IcmpError {
         });
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         const { &[HandlerSpec::both("src"), HandlerSpec::both("mtu"), HandlerSpec::both("pmtu")] }
     }

@@ -40,7 +40,7 @@
 
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing, gso,
 };
 use warpswitch_packet::packet::{HEADROOM_BYTES, Header, PACKET_BYTES_MAX};
 use warpswitch_packet::{Batch, Packet};
@@ -140,8 +140,14 @@ impl IpFragmenter {
         if total_bytes <= mtu {
             return cx.emit(0, packet);
         }
+        let cannot_be_cut = flags & DONT_FRAGMENT != 0 && self.honor_df;
+        if packet.has_gso() && !cannot_be_cut {
+            let mut segments = Vec::new();
+            gso::complete(cx.pool(), packet, |_, segment| segments.push(segment));
+            return segments.into_iter().for_each(|segment| self.emit(cx, segment));
+        }
         let first_bytes = mtu.saturating_sub(header_bytes) & !7;
-        if flags & DONT_FRAGMENT != 0 && self.honor_df || first_bytes < 8 {
+        if cannot_be_cut || first_bytes < 8 {
             return self.cannot_cut(cx, packet);
         }
         let id = if flags & DONT_FRAGMENT != 0 { Some(cx.random() as u16) } else { None };
@@ -242,7 +248,10 @@ impl Element for IpFragmenter {
 
     fn push(&mut self, cx: &mut Context<'_>, _input: usize, mut batch: Batch) {
         let mtu = self.mtu as usize;
-        let bytes_of = |packet: &Packet| packet.from_header(Header::Network).len();
+        let bytes_of = |packet: &Packet| match packet.header_offset(Header::Network) {
+            Some(at) => gso::longest_bytes(packet) - at,
+            None => 0,
+        };
         if batch.iter().all(|packet| bytes_of(packet) <= mtu) {
             return cx.emit_batch(0, batch);
         }
@@ -254,6 +263,10 @@ impl Element for IpFragmenter {
             }
         }
         cx.pool().recycle_empty(batch);
+    }
+
+    fn accepts_gso(&self) -> bool {
+        true
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {

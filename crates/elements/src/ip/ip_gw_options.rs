@@ -233,6 +233,10 @@ impl Element for IpGwOptions {
         });
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         const { &[HandlerSpec::read("drops")] }
     }

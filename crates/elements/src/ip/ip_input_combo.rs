@@ -87,6 +87,10 @@ impl Element for IpInputCombo {
         });
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         const { &[HandlerSpec::read("drops")] }
     }

@@ -427,6 +427,10 @@ impl Element for IpLookup {
         cx.emit_each(batch, &self.outputs);
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         const ALL: &[HandlerSpec] = &[
             HandlerSpec::read("table").expensive(),

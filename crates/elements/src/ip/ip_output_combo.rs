@@ -35,7 +35,7 @@
 use std::net::Ipv4Addr;
 
 use warpswitch_graph::language::args::{Args, ArgsError};
-use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Fate, Sharing};
+use warpswitch_graph::{ConfigureContext, Context, Element, ElementClass, Fate, Sharing, gso};
 use warpswitch_packet::packet::annotation;
 use warpswitch_packet::{Batch, Packet};
 
@@ -92,7 +92,7 @@ impl IpOutputCombo {
         }
         fix(packet, self.address);
         match decrement(packet, true) {
-            Some(true) if packet.len() > self.mtu as usize => Fate::Emit(TOO_LONG),
+            Some(true) if gso::longest_bytes(packet) > self.mtu as usize => Fate::Emit(TOO_LONG),
             Some(true) => Fate::Pass,
             Some(false) => Fate::Emit(EXPIRED),
             None => Fate::Drop(NO_HEADER),
@@ -115,6 +115,10 @@ impl Element for IpOutputCombo {
 
     fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
         cx.sort(batch, |cx, packet| self.fate(cx, packet));
+    }
+
+    fn accepts_gso(&self) -> bool {
+        true
     }
 
     fn sharing(&self) -> Sharing {

@@ -452,6 +452,10 @@ impl Element for IpReassembler {
         cx.pool().recycle_empty(whole);
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         const { &[HandlerSpec::read("dump").expensive().as_is()] }
     }

@@ -60,6 +60,10 @@ impl Element for MarkIpHeader {
         }
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn sharing(&self) -> Sharing {
         Sharing::copies(self.clone())
     }

@@ -120,6 +120,10 @@ impl Element for SetIpDscp {
         cx.sort(batch, |_, packet| set(packet, 3, self.point.0 << 2));
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         const { &[HandlerSpec::both("dscp")] }
     }
@@ -165,6 +169,10 @@ impl Element for SetIpEcn {
 
     fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
         cx.sort(batch, |_, packet| set(packet, !3, self.ecn.0));
+    }
+
+    fn accepts_gso(&self) -> bool {
+        true
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {
@@ -223,6 +231,10 @@ impl Element for MarkIpCe {
                 _ => set(packet, 0xff, CONGESTION),
             }
         });
+    }
+
+    fn accepts_gso(&self) -> bool {
+        true
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {

@@ -113,6 +113,10 @@ impl Element for CheckIp6Header {
         });
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         const { &[HandlerSpec::read("drops")] }
     }

@@ -31,7 +31,7 @@
 
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec, Sharing,
+    ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec, Sharing, gso,
 };
 use warpswitch_packet::Batch;
 use warpswitch_packet::packet::Header;
@@ -72,13 +72,17 @@ impl Element for CheckIp6Mtu {
         let noted = u16::try_from(self.mtu).unwrap_or(u16::MAX);
         cx.sort(batch, |_, packet| {
             let before = packet.header_offset(Header::Network).unwrap_or(0);
-            if packet.len() - before <= mtu {
+            if gso::longest_bytes(packet) - before <= mtu {
                 return Fate::Pass;
             }
             self.drops += 1;
             packet.set_anno_u16(MTU_ANNOTATION, noted);
             Fate::EmitOrDrop(1, TOO_BIG)
         });
+    }
+
+    fn accepts_gso(&self) -> bool {
+        true
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {

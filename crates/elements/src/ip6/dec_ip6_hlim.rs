@@ -64,6 +64,10 @@ impl Element for DecIp6Hlim {
         });
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         const { &[HandlerSpec::read("drops")] }
     }

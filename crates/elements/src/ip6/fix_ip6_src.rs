@@ -88,6 +88,10 @@ impl Element for FixIp6Src {
         batch.iter_mut().for_each(|packet| self.fix(packet));
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn sharing(&self) -> Sharing {
         Sharing::copies(self.clone())
     }

@@ -250,6 +250,10 @@ impl Element for Icmp6Error {
         });
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         const { &[HandlerSpec::both("src"), HandlerSpec::both("pmtu")] }
     }

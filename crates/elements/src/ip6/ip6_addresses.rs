@@ -75,6 +75,10 @@ impl Element for GetIp6Address {
         }
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn sharing(&self) -> Sharing {
         Sharing::copies(self.clone())
     }
@@ -97,6 +101,10 @@ impl Element for SetIp6Address {
 
     fn process(&mut self, _cx: &mut Context<'_>, batch: &mut Batch) {
         batch.iter_mut().for_each(|packet| packet.set_dst_ipv6(self.address.octets()));
+    }
+
+    fn accepts_gso(&self) -> bool {
+        true
     }
 
     fn sharing(&self) -> Sharing {

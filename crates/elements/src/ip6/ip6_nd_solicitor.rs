@@ -281,6 +281,10 @@ impl Element for Ip6NdSolicitor {
         }
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         const {
             &[

@@ -237,6 +237,10 @@ impl Element for LookupIp6Route {
         cx.pool().recycle_empty(batch);
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         const {
             &[

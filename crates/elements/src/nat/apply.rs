@@ -104,6 +104,12 @@ fn adjusted(checksum: u16, delta: u16, direction: usize) -> u16 {
     Sum::ZERO.add_u16(!checksum).add_u16(delta).checksum()
 }
 
+/// A partial checksum, the sum of the pseudo header, after the addresses changed by `delta`.
+#[inline]
+fn adjusted_partial(sum: u16, delta: u16, direction: usize) -> u16 {
+    !adjusted(!sum, delta, direction)
+}
+
 /// Rewrites `packet`, of which `shape` was read, as a packet of `flow` in `direction`.
 pub(super) fn apply(
     flow: &mut Flow,
@@ -113,6 +119,7 @@ pub(super) fn apply(
     packet: &mut Packet,
 ) {
     let new = flow.rewritten(direction);
+    let is_partial = packet.has_gso();
     let bytes = packet.from_header_mut(Header::Network);
     let mut ip = Ipv4::new_unchecked(&mut *bytes);
     if kind != Kind::Address || direction == FORWARD {
@@ -133,19 +140,26 @@ pub(super) fn apply(
             let mut ports = Udp::new_unchecked(&mut *l4);
             ports.set_src_port(new.src_port);
             ports.set_dst_port(new.dst_port);
-            fix_l4_checksum(flow, direction, shape, l4);
+            fix_l4_checksum(flow, direction, shape, l4, is_partial);
             if shape.proto == TCP && kind != Kind::Udp {
-                follow_tcp(flow, direction, shape, l4);
+                follow_tcp(flow, direction, shape, l4, is_partial);
             } else {
                 flow.see_udp(direction);
             }
         }
-        (Kind::Address | Kind::AddressPair, _) => fix_l4_checksum(flow, direction, shape, l4),
+        (Kind::Address | Kind::AddressPair, _) => {
+            fix_l4_checksum(flow, direction, shape, l4, is_partial);
+        }
     }
 }
 
-fn fix_l4_checksum(flow: &Flow, direction: usize, shape: &Shape, l4: &mut [u8]) {
-    if shape.proto == TCP && l4.len() >= TCP_CHECKSUM_END {
+fn fix_l4_checksum(flow: &Flow, direction: usize, shape: &Shape, l4: &mut [u8], is_partial: bool) {
+    let checksum_at = if shape.proto == TCP { TCP_CHECKSUM_END - 2 } else { PORTS_END - 2 };
+    if is_partial && let Some(field) = l4.get_mut(checksum_at..checksum_at + 2) {
+        let sum = u16::from_be_bytes([field[0], field[1]]);
+        let sum = adjusted_partial(sum, flow.ip_delta, direction);
+        field.copy_from_slice(&sum.to_be_bytes());
+    } else if shape.proto == TCP && l4.len() >= TCP_CHECKSUM_END {
         let mut tcp = Tcp::new_unchecked(l4);
         let checksum = adjusted(tcp.checksum(), flow.l4_delta, direction);
         tcp.set_checksum(checksum);
@@ -175,7 +189,7 @@ fn apply_ping(flow: &Flow, direction: usize, new: FlowId, l4: &mut [u8]) {
 }
 
 /// Follows the state of a connection, and shifts its sequence numbers where they are shifted.
-fn follow_tcp(flow: &mut Flow, direction: usize, shape: &Shape, l4: &mut [u8]) {
+fn follow_tcp(flow: &mut Flow, direction: usize, shape: &Shape, l4: &mut [u8], is_partial: bool) {
     if l4.len() < TCP_CHECKSUM_END {
         return;
     }
@@ -207,7 +221,10 @@ fn follow_tcp(flow: &mut Flow, direction: usize, shape: &Shape, l4: &mut [u8]) {
         shift_sack(options, |edge| shifts.ack(direction, edge));
         checksum = update_bytes(checksum, old, options);
     }
-    Tcp::new_unchecked(l4).set_checksum(checksum);
+    // A partial checksum does not cover sequence numbers.
+    if !is_partial {
+        Tcp::new_unchecked(l4).set_checksum(checksum);
+    }
 }
 
 /// Shifts the edges of the blocks of a selective acknowledgement.

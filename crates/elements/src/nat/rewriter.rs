@@ -561,6 +561,10 @@ impl Element for Rewriter {
         }
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         handlers::of(self.kind, self.specs.len())
     }

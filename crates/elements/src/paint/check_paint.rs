@@ -63,6 +63,10 @@ impl Element for CheckPaint {
         });
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         COLOR_HANDLERS
     }

@@ -81,6 +81,10 @@ impl Element for HashSwitch {
         cx.pool().recycle_empty(batch);
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn sharing(&self) -> Sharing {
         Sharing::copies(self.clone())
     }

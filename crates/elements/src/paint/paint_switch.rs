@@ -77,6 +77,10 @@ impl Element for PaintSwitch {
         cx.pool().recycle_empty(batch);
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn sharing(&self) -> Sharing {
         Sharing::copies(self.clone())
     }

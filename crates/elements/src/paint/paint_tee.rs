@@ -62,6 +62,10 @@ impl Element for PaintTee {
         }
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         COLOR_HANDLERS
     }

@@ -46,6 +46,10 @@ impl Element for RoundRobinSwitch {
         cx.pool().recycle_empty(batch);
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn take_state(&mut self, cx: &mut Context<'_>, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<Self>() {
             self.next = old.next % cx.outputs().max(1);

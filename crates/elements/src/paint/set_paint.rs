@@ -85,6 +85,10 @@ impl Element for SetByte {
         }
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         match self.is_older {
             true => const { &[HandlerSpec::both("value"), HandlerSpec::read("anno")] },

@@ -90,6 +90,10 @@ impl Element for Switch {
         }
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         match self.is_static {
             true => &[],

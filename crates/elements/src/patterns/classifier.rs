@@ -195,6 +195,10 @@ impl Element for Classifier {
         cx.emit_each(batch, &self.outputs);
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         const { &[HandlerSpec::read("program").expensive().as_is()] }
     }

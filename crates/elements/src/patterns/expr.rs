@@ -53,11 +53,26 @@ impl Expr {
 
     /// Whether it asks for anything behind the Ethernet header.
     pub(super) fn asks_of_ip(&self) -> bool {
+        self.compares(&|compare| compare.place.region != Region::Ethernet)
+    }
+
+    /// Whether it asks for the length in the IPv4 header.
+    pub(super) fn asks_for_ip_length(&self) -> bool {
+        const LENGTH_BITS: u32 = 0xffff;
+        self.compares(&|Compare { place, shift, mask, .. }| {
+            place.region == Region::Network && place.offset == 0 && mask << shift & LENGTH_BITS != 0
+        })
+    }
+
+    /// Whether `is_so` holds for any of its comparisons.
+    fn compares(&self, is_so: &dyn Fn(&Compare) -> bool) -> bool {
         match self {
             Expr::Always => false,
-            Expr::Compare(compare) => compare.place.region != Region::Ethernet,
-            Expr::And(list) | Expr::Or(list) | Expr::If(list) => list.iter().any(Self::asks_of_ip),
-            Expr::Not(inner) | Expr::Other(inner) => inner.asks_of_ip(),
+            Expr::Compare(compare) => is_so(compare),
+            Expr::And(list) | Expr::Or(list) | Expr::If(list) => {
+                list.iter().any(|expr| expr.compares(is_so))
+            }
+            Expr::Not(inner) | Expr::Other(inner) => inner.compares(is_so),
         }
     }
 

@@ -96,6 +96,8 @@ pub struct IpFilter {
     has_actions: bool,
     list: List,
     outputs: Vec<u32>,
+    /// Whether patterns mean the length of packets as on the wire.
+    asks_for_length: bool,
     /// Of marked IP headers, if a pattern asks for anything of IP.
     lack: Lack,
 }
@@ -109,7 +111,7 @@ const UNMARKED: Lacking = Lacking {
 impl IpFilter {
     fn new(has_actions: bool) -> Self {
         let (list, outputs) = (List::new(Vec::new()), Vec::new());
-        Self { has_actions, list, outputs, lack: Lack::default() }
+        Self { has_actions, list, outputs, asks_for_length: false, lack: Lack::default() }
     }
 
     /// Reads an action; wrong ones drop.
@@ -210,6 +212,7 @@ impl Element for IpFilter {
         args.complete()?;
         self.list = List::new(patterns);
         self.lack = Lack::of(self.list.asks_of_ip());
+        self.asks_for_length = self.list.asks_for_ip_length();
         for warning in self.list.unused_outputs(context.outputs) {
             args.warn_at("", &warning);
         }
@@ -223,6 +226,10 @@ impl Element for IpFilter {
         }
         self.list.run(&batch, &mut self.outputs);
         cx.emit_each(batch, &self.outputs);
+    }
+
+    fn accepts_gso(&self) -> bool {
+        !self.asks_for_length
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {

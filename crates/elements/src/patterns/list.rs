@@ -114,6 +114,11 @@ impl List {
         self.patterns.iter().any(|pattern| pattern.expr.asks_of_ip())
     }
 
+    /// Whether any pattern asks for the length in the IPv4 header.
+    pub(super) fn asks_for_ip_length(&self) -> bool {
+        self.patterns.iter().any(|pattern| pattern.expr.asks_for_ip_length())
+    }
+
     /// The same, by a program however long it is.
     #[cfg(test)]
     pub(super) fn by_program(patterns: Vec<Pattern>) -> Self {

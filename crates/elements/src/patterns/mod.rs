@@ -5,6 +5,7 @@
 //!                                    └───► cubes ─► rules of a classifier, looked up in batches
 //! ```
 
+mod cache_argument;
 mod classifier;
 mod cubes;
 mod expr;
@@ -35,5 +36,10 @@ fn one_for_each(outputs: usize) -> String {
 }
 
 /// The classes of this area.
-pub(crate) const CLASSES: &[&ElementClass] =
-    &[&classifier::CLASS, &ip_filter::CLASS, &ip_filter::CLASSIFIER, &sdn_classifier::CLASS];
+pub(crate) const CLASSES: &[&ElementClass] = &[
+    &classifier::CLASS,
+    &ip_filter::CLASS,
+    &ip_filter::CLASSIFIER,
+    &rule_cache::CLASS,
+    &sdn_classifier::CLASS,
+];

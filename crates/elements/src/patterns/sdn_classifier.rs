@@ -14,8 +14,7 @@
 //! - `CACHE`: `storm` answers most frames of skewed traffic from at most 20 evolving rules, derived
 //!   from sampled frames; `auto` does so while it saves time, by measurement; default: `none`. The
 //!   results are the same
-//! - `MISS`: output for frames that match no rule, or that have no key, such as fragments of other
-//!   protocols; default: drop them
+//! - `MISS`: output for frames that match no rule, or have no key; default: drop them
 //! - `TCP_FLAGS`: whether rules include the flags column of ClassBench; default: false
 //!
 //! | action of the winning rule | effect on the frame |
@@ -25,8 +24,7 @@
 //! | `mark:N` | emitted on output 0 with the lowest byte of `N` as its paint annotation |
 //! | `drop` | dropped |
 //!
-//! Other actions are errors. Rules that match on the input port compare it with the paint
-//! annotation.
+//! Other actions are errors. Rules that match on the input port compare it with the paint.
 //!
 //! # Handlers
 //! | name | | unit |
@@ -76,7 +74,7 @@ use warpswitch_rules::format::{
 use warpswitch_rules::{Action, KeyBatch, Rule, RuleId, RuleRef, Ruleset, RulesetBuilder, Schema};
 use warpswitch_wire::link::LinkType;
 
-use super::rule_cache::{CacheUse, RuleCache};
+use super::cache_argument::{CacheUse, EngineCache};
 use super::verdicts::{Verdict, Verdicts};
 use crate::cached::{CachedLookup, CachedResults};
 use crate::capture::{has_ethernet, reason};
@@ -119,7 +117,7 @@ const NO_ETHERNET: Lacking = Lacking {
 /// Rules, and room for a batch.
 struct Lookup {
     classifier: Arc<dyn Classifier>,
-    cache: RuleCache,
+    cache: EngineCache,
     extractor: Extractor,
     format: Option<RulesFormat>,
     /// The rules that there are, by number.
@@ -131,6 +129,9 @@ struct Lookup {
     keys: Vec<u32>,
     /// Frames of the batch that have no key.
     keyless: Vec<usize>,
+    /// Frames of the batch without a cached result, and their rules.
+    others: Vec<usize>,
+    winners: Vec<RuleId>,
     found: Vec<RuleId>,
     to: Vec<u32>,
 }
@@ -193,7 +194,7 @@ impl Lookup {
         }
         let options = BuildOptions { bytes_max: ENGINE_BYTES_MAX, ..BuildOptions::default() };
         let built = build(engine, ruleset, &options).map_err(|error| vec![error.to_string()])?;
-        let (classifier, cache) = RuleCache::front(cache_use, built, ruleset);
+        let (classifier, cache) = EngineCache::front(cache_use, built, ruleset);
         let words = BATCH_LEN_MAX * ruleset.schema().words;
         Ok(Self {
             classifier,
@@ -206,6 +207,8 @@ impl Lookup {
             paints,
             keys: Vec::with_capacity(words),
             keyless: Vec::with_capacity(BATCH_LEN_MAX),
+            others: Vec::new(),
+            winners: Vec::new(),
             found: Vec::with_capacity(BATCH_LEN_MAX),
             to: Vec::with_capacity(BATCH_LEN_MAX),
         })
@@ -224,6 +227,8 @@ impl Lookup {
             paints: self.paints.clone(),
             keys: Vec::new(),
             keyless: Vec::new(),
+            others: Vec::new(),
+            winners: Vec::new(),
             found: Vec::new(),
             to: Vec::new(),
             ..*self
@@ -241,7 +246,9 @@ impl Lookup {
         miss: Option<u32>,
         results: &mut CachedResults<RuleChange>,
     ) {
-        if !self.find_cached(batch, results) {
+        if results.takes_parts() && batch.lent_frames().is_none() {
+            self.find_others(batch, results);
+        } else if !self.find_cached(batch, results) {
             let began = results.begin_timing();
             self.find(batch, None);
             results.end_timing(began, batch.len());
@@ -294,6 +301,46 @@ impl Lookup {
             self.note_keyless(batch.len());
         }
         is_found
+    }
+
+    /// Finds the rules of frames without a valid cached result, and takes the results of others.
+    fn find_others(&mut self, batch: &Batch, results: &mut CachedResults<RuleChange>) {
+        let schema = self.schema();
+        self.keys.resize(self.keys.len().max(batch.len() * schema.words), 0);
+        self.found.resize(self.found.len().max(batch.len()), RuleId::NONE);
+        self.others.clear();
+        for (idx, packet) in batch.iter().enumerate() {
+            match results.result_of(packet) {
+                Some((packet, result)) if frame_key(packet) == Some(result.key) => {
+                    self.found[idx] = RuleId(result.answer);
+                }
+                other => {
+                    results.give_back(0, usize::from(other.is_some()));
+                    self.others.push(idx);
+                }
+            }
+        }
+        let began = results.begin_timing();
+        let (packets, others) = (batch.as_slice(), &self.others);
+        let frame = |&idx: &usize| {
+            let packet: &Packet = &packets[idx];
+            (packet.data(), u32::from(packet.anno_u8(annotation::PAINT)))
+        };
+        let keys = &mut self.keys[..others.len() * schema.words];
+        self.winners.clear();
+        self.winners.resize(others.len(), RuleId::NONE);
+        self.keyless.clear();
+        let keyless = &mut self.keyless;
+        self.extractor.extract_each(others.iter().map(frame), keys, |at| keyless.push(at));
+        self.classifier.classify(KeyBatch::new(schema, keys), &mut self.winners);
+        for &at in &self.keyless {
+            self.winners[at] = RuleId(KEYLESS);
+        }
+        for (&idx, winner) in self.others.iter().zip(&self.winners) {
+            self.found[idx] = *winner;
+        }
+        results.end_timing(began, self.others.len());
+        self.note_keyless(batch.len());
     }
 
     /// Writes down which of the first `count` frames have no key.
@@ -425,23 +472,26 @@ impl SdnClassifier {
     }
 
     /// The outputs of the packets that `meant` selects, or of all; numbers beyond the last output
-    /// drop. `answers` are rule ids, if already known, `keyless` the places of packets without a
-    /// key, and `paints` in-ports that differ from the packets' paint annotations.
+    /// drop. `answers` are rule ids by packet, if already known, and other numbers afterwards.
+    /// `keyless` are the places of packets without a key, and `paints` in-ports that differ from
+    /// the packets' paint annotations.
     pub fn outputs(
         &mut self,
         batch: &mut Batch,
-        answers: Option<&[u32]>,
+        answers: Option<&mut Vec<RuleId>>,
         paints: Option<&[u8]>,
         keyless: impl Iterator<Item = usize>,
         meant: Option<&[bool]>,
-    ) -> &[u32] {
-        let Some(lookup) = &mut self.lookup else { return &[] };
+    ) -> &mut [u32] {
+        let Some(lookup) = &mut self.lookup else { return &mut [] };
         match answers {
             Some(answers) => {
-                lookup.found.clear();
-                lookup.found.extend(answers.iter().map(|&id| RuleId(id)));
-                keyless.for_each(|idx| lookup.found[idx] = RuleId(KEYLESS));
-                lookup.note_keyless(batch.len());
+                std::mem::swap(&mut lookup.found, answers);
+                lookup.keyless.clear();
+                lookup.keyless.extend(keyless);
+                for &idx in &lookup.keyless {
+                    lookup.found[idx] = RuleId::NONE;
+                }
             }
             None => lookup.find(batch, paints),
         }
@@ -456,7 +506,7 @@ impl SdnClassifier {
                 lookup.end_judging(batch, self.miss, |at| meant[at]);
             }
         }
-        &lookup.to
+        &mut lookup.to
     }
 }
 
@@ -535,9 +585,13 @@ impl Element for SdnClassifier {
         cx.emit_each(batch, &lookup.to);
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         const {
-            let [hit_ratio, cached_rules, swaps, is_on] = RuleCache::HANDLERS;
+            let [hit_ratio, cached_rules, swaps, is_on] = EngineCache::HANDLERS;
             &[
                 HandlerSpec::read("rules"),
                 HandlerSpec::read("hits"),
@@ -637,162 +691,4 @@ impl Element for SdnClassifier {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::PathBuf;
-
-    use warpswitch_graph::simulate::{SimulatedHost, router, run};
-
-    /// A file that goes when it is no longer used.
-    struct File(PathBuf);
-
-    impl File {
-        fn new(name: &str, text: &str) -> Self {
-            let path = std::env::temp_dir()
-                .join(format!("warpswitch-sdn-{}-{name}.rules", std::process::id()));
-            std::fs::write(&path, text).expect("it can be written");
-            Self(path)
-        }
-    }
-
-    impl Drop for File {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_file(&self.0);
-        }
-    }
-
-    /// A source of `count` TCP packets to port `port` of 10.0.0.2.
-    fn source(port: u16, count: u32) -> String {
-        let port: String = port.to_be_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-        format!(
-            "InfiniteSource(DATA \\<020000000002 020000000001 0800
-                4500 0028 0000 0000 4006 0000 0a000001 0a000002
-                0400 {port} 00000000 00000000 5002 0000 0000 0000>, LIMIT {count}, BURST 7)"
-        )
-    }
-
-    const FLOWS: &str = "priority=9,tcp,tp_dst=80 actions=output:1\n\
-        priority=8,tcp,tp_dst=81 actions=drop\n\
-        priority=7,ip,nw_dst=10.0.0.3 actions=NORMAL\n\
-        priority=6,tcp,tp_dst=82 actions=load:0x105->NXM_NX_PKT_MARK[],NORMAL\n";
-
-    #[test]
-    fn each_frame_goes_where_its_rule_says() {
-        let file = File::new("each", FLOWS);
-        let path = file.0.display();
-        for engine in ["turbo", "linear"] {
-            let (web, drop, mark, other) =
-                (source(80, 10), source(81, 11), source(82, 12), source(83, 13));
-            let config = format!(
-                "sdn :: SDNClassifier(RULES {path}, ENGINE {engine}, MISS 2);
-                {web} -> sdn; {drop} -> sdn; {mark} -> sdn; {other} -> sdn;
-                InfiniteSource(DATA short, LIMIT 3) -> sdn;
-                sdn -> a :: Discard; sdn [1] -> b :: Discard; sdn [2] -> c :: Discard;"
-            );
-            let (mut router, _) = run(&config, &crate::registry());
-            let mut read = |handler: &str| router.read(handler).expect("it is there");
-            assert_eq!([read("a.count"), read("b.count"), read("c.count")], ["12", "10", "16"]);
-            assert_eq!(read("sdn.drops_by_reason"), "11\trule\n0\tno_rule\n0\tno_key\n");
-            assert_eq!(read("sdn.hits"), "0 10\n1 11\n3 12\n");
-            assert_eq!((read("sdn.rules"), read("sdn.engine")), ("4".into(), engine.into()));
-        }
-    }
-
-    /// Rules change while frames hit the cache: no answer is stale.
-    #[test]
-    fn a_cache_changes_no_result() {
-        let file = File::new("cache", FLOWS);
-        for cache in ["none", "storm", "auto"] {
-            let config = format!(
-                "s :: {} -> sdn :: SDNClassifier({}, ENGINE hypercuts, CACHE {cache});
-                sdn -> a :: Discard; sdn [1] -> b :: Discard;",
-                source(80, 10_000),
-                file.0.display()
-            );
-            let (mut router, _) = router(&config, &crate::registry()).expect("a valid file");
-            let again = |router: &mut warpswitch_graph::Router| {
-                router.write("s.reset", "").expect("a handler");
-                router.run(&mut SimulatedHost::default());
-                [router.read("a.count").unwrap(), router.read("b.count").unwrap()]
-            };
-            assert_eq!(again(&mut router), ["0", "10000"]);
-            let hit_ratio: f64 = router.read("sdn.cache_hit_ratio").unwrap().parse().unwrap();
-            assert_eq!(hit_ratio > 0.5, cache != "none", "{hit_ratio}");
-            router.write("sdn.add", "priority=10,tcp,tp_dst=80 actions=output:0").expect("a rule");
-            assert_eq!(again(&mut router), ["10000", "10000"]);
-            router.write("sdn.remove", "4").expect("rule 4");
-            assert_eq!(again(&mut router), ["10000", "20000"]);
-            assert_eq!(router.read("sdn.cache_on"), Ok((cache != "none").to_string()));
-            let cached = router.read("sdn.cached_rules").unwrap();
-            assert_eq!(cached, if cache == "none" { "0" } else { "1" });
-        }
-    }
-
-    #[test]
-    fn a_file_has_so_many_bytes_and_no_more() {
-        let file = File::new("many", FLOWS);
-        let path = file.0.display().to_string();
-        let read = |bytes_max| super::read_file(&path, &super::ReadOptions::default(), bytes_max);
-        assert_eq!(read(FLOWS.len() as u64).map(|rules| rules.len()), Ok(4));
-        let bound = FLOWS.len() as u64 - 1;
-        let expected =
-            format!("{path}: it has more than {bound} bytes, unpacked, the most of a rule file");
-        assert_eq!(read(bound).map(|rules| rules.len()), Err(expected));
-    }
-
-    #[test]
-    fn rules_come_and_go_while_it_runs() {
-        let file = File::new("come", FLOWS);
-        let config = format!(
-            "s :: {} -> sdn :: SDNClassifier({}); sdn -> a :: Discard; sdn [1] -> b :: Discard;",
-            source(80, 10),
-            file.0.display()
-        );
-        let (mut router, _) = router(&config, &crate::registry()).expect("it is right");
-        let again = |router: &mut warpswitch_graph::Router| {
-            router.write("s.reset", "").expect("it obeys");
-            router.run(&mut SimulatedHost::default());
-            [router.read("a.count").unwrap(), router.read("b.count").unwrap()]
-        };
-        assert_eq!(again(&mut router), ["0", "10"]);
-        let added = router.write("sdn.add", "priority=10,tcp,tp_dst=80 actions=output:0");
-        assert_eq!(added, Ok("4".into()));
-        assert_eq!(again(&mut router), ["10", "10"]);
-        router.write("sdn.remove", "4").expect("it is there");
-        router.write("sdn.remove", "0").expect("it is there");
-        assert!(
-            router.write("sdn.remove", "0").is_err() && router.write("sdn.remove", "x").is_err()
-        );
-        assert_eq!(again(&mut router), ["10", "10"]);
-        assert_eq!(
-            router.read("sdn.drops_by_reason"),
-            Ok("0\trule\n10\tno_rule\n0\tno_key\n".into())
-        );
-        let wrong = "priority=10,tcp actions=output:7";
-        let error = router.write("sdn.add", wrong).expect_err("there is no such output");
-        assert_eq!(error.to_string(), "'output:7': no such output, expected 0 to 1");
-        assert_eq!(router.read("sdn.rules"), Ok("3".into()));
-    }
-
-    #[test]
-    fn what_is_wrong_with_a_file_is_told() {
-        let file = File::new("wrong", "tcp actions=output:3\nudp actions=mod_nw_tos:4,output:0\n");
-        let check = |args: String, expected: &[&str]| {
-            let config = format!("Idle -> SDNClassifier({args}) -> Idle;");
-            let errors = router(&config, &crate::registry()).err().expect("it is wrong");
-            let errors = errors.to_click();
-            for part in expected {
-                assert!(errors.contains(part), "{args}: {errors}");
-            }
-        };
-        let path = file.0.display();
-        check(
-            format!("{path}"),
-            &["line 1: 'output:3': no such output, expected 0", "line 2: unsupported action"],
-        );
-        check(format!("{path}, ENGINE fast, MISS 1"), &["unknown engine 'fast'", "MISS: out"]);
-        check(format!("{path}, CACHE big"), &["CACHE: unknown cache 'big', expected storm"]);
-        check(format!("{path}, RULES_FORMAT xml"), &["RULES_FORMAT: unknown rule format 'xml'"]);
-        check("/no/such/file".into(), &["RULES: /no/such/file: "]);
-        check(String::new(), &["RULES: required argument missing"]);
-    }
-}
+pub(super) mod tests;

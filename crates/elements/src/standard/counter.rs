@@ -36,7 +36,7 @@
 
 use warpswitch_graph::language::args::{Args, ArgsError, Raw};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Sharing, gso,
 };
 use warpswitch_packet::Batch;
 
@@ -101,12 +101,16 @@ impl Element for Counter {
     }
 
     fn process(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
-        let (packets, bytes) = (batch.len() as u64, batch.bytes());
+        let (packets, bytes) = gso::wire_counts(batch);
         self.packets += packets;
         self.bytes += bytes;
         self.packet_rate.add(cx.now(), packets);
         self.byte_rate.add(cx.now(), bytes);
         self.call_if_due(cx);
+    }
+
+    fn accepts_gso(&self) -> bool {
+        true
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {

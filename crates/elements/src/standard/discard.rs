@@ -101,6 +101,10 @@ impl Element for Discard {
         worked
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         const {
             &[

@@ -48,6 +48,10 @@ impl Element for Idle {
         cx.pool().batch()
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn is_quiet(&self) -> Option<bool> {
         Some(true)
     }

@@ -41,6 +41,10 @@ pub static ALIGN: ElementClass = ElementClass::new("Align", "1/1", "a/a", || Box
 pub struct Null;
 
 impl Element for Null {
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn sharing(&self) -> Sharing {
         Sharing::copies(self.clone())
     }
@@ -65,6 +69,10 @@ impl Element for Align {
             args.error_at("", "offset must be smaller than modulus");
         }
         args.complete()
+    }
+
+    fn accepts_gso(&self) -> bool {
+        true
     }
 
     fn sharing(&self) -> Sharing {

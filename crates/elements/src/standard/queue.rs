@@ -47,7 +47,7 @@ use std::collections::VecDeque;
 
 use warpswitch_graph::language::args::{Args, ArgsError};
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, gso,
 };
 use warpswitch_packet::{Batch, Packet};
 
@@ -230,6 +230,10 @@ impl Element for Queue {
         batch
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         const {
             &[
@@ -285,7 +289,13 @@ impl Element for Queue {
     fn take_state(&mut self, cx: &mut Context<'_>, old: &mut dyn Element) {
         let Some(old) = old.downcast_mut::<Self>() else { return };
         (self.most, self.drops) = (old.most, old.drops);
-        self.packets.extend(old.packets.drain(..));
+        if cx.accepts_gso() {
+            self.packets.extend(old.packets.drain(..));
+        } else {
+            for packet in old.packets.drain(..) {
+                gso::complete(cx.pool(), packet, |_, packet| self.packets.push_back(packet));
+            }
+        }
         self.shrink_to(cx, self.capacity as usize);
         if !self.packets.is_empty() {
             cx.wake();

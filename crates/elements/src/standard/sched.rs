@@ -82,6 +82,10 @@ impl Element for RoundRobin {
         batch
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn take_state(&mut self, _cx: &mut Context<'_>, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<Self>() {
             self.next = old.next;
@@ -104,6 +108,10 @@ impl Element for Priority {
             pull_into(cx, input, room, &mut batch);
         }
         batch
+    }
+
+    fn accepts_gso(&self) -> bool {
+        true
     }
 }
 

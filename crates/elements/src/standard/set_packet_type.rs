@@ -73,6 +73,10 @@ impl Element for SetPacketType {
         }
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn sharing(&self) -> Sharing {
         Sharing::copies(self.clone())
     }

@@ -103,6 +103,10 @@ impl Element for Unqueue {
         worked
     }
 
+    fn accepts_gso(&self) -> bool {
+        true
+    }
+
     fn handlers(&self) -> &'static [HandlerSpec] {
         const {
             &[

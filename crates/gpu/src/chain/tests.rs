@@ -1,5 +1,6 @@
 //! Against the plain references of what a chain looks up, whatever a device does.
 
+use std::collections::BTreeSet;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -138,15 +139,14 @@ impl TextCase {
 
     /// Puts texts with these numbers into a chain, as many as it has room for, and begins a batch.
     fn begin(&self, numbers: Range<usize>, chain: &mut Chain, room: ChainRoom) -> Texts {
-        let mut texts = Texts::new(100, room.pages);
+        let mut texts = Texts::new(100, room.pages, 2);
         let (words, mut at) = (chain.words_mut(), room.words);
         for group in 0..2 {
-            texts.begin_group();
             for idx in numbers.clone().filter(|&idx| self.texts[idx].0 == group) {
                 let text = &self.texts[idx].1;
                 if at + text_words(text.len()) <= words.len() {
                     let place = put_text(words, at, text);
-                    if texts.push(idx as u32, place, text.len(), words) {
+                    if texts.push(group, idx as u32, place, text.len()) {
                         at += text_words(text.len());
                     }
                 }
@@ -160,20 +160,24 @@ impl TextCase {
 
     /// Holds what was found in texts against the reference; how many the host was asked for.
     fn check(&self, chain: &Chain, texts: &Texts, found: &[Range<usize>; 2]) -> usize {
-        let (mut asked, mut seen, mut scratch) = (0, 0, TextFindings::default());
+        let (mut asked, mut scratch) = (0, TextFindings::default());
         for (group, found) in found.iter().enumerate() {
             let words = &chain.answers()[found.clone()];
-            texts.read(group, words, &mut scratch, |owner, ids| {
+            let mut left: BTreeSet<u32> = texts.owners(group).iter().copied().collect();
+            let expected = |owner: u32| {
                 let (of, text) = &self.texts[owner as usize];
                 assert_eq!(*of, group);
-                seen += 1;
+                naive::set(&self.patterns[group], text)
+            };
+            texts.read(group, words, &mut scratch, |owner, ids| {
+                assert!(left.remove(&owner), "once, and of this group");
                 match ids {
                     None => asked += 1,
-                    Some(ids) => assert_eq!(ids, naive::set(&self.patterns[group], text)),
+                    Some(ids) => assert_eq!(ids, expected(owner)),
                 }
             });
+            left.into_iter().for_each(|owner| assert!(expected(owner).is_empty()));
         }
-        assert_eq!(seen, texts.len());
         asked
     }
 }
@@ -221,10 +225,9 @@ fn texts_out_of_reach_are_asked_for() {
     let image = device.load(Arc::new(ScanImage::new(&case.patterns[0]))).unwrap();
     let room = ChainRoom { words: 64, texts: 0, answers: 5000, pages: 2 };
     let mut chain = device.chain(room).unwrap();
-    let mut texts = Texts::new(4, 2);
-    texts.begin_group();
-    assert!(!texts.push(9, Place::at(0x1000), 0, chain.words_mut()), "nothing is in it");
-    assert!(texts.push(7, Place::at(0x1000), 40, chain.words_mut()));
+    let mut texts = Texts::new(4, 2, 1);
+    assert!(!texts.push(0, 9, Place::at(0x1000), 0), "nothing is in it");
+    assert!(texts.push(0, 7, Place::at(0x1000), 40));
     let sent = texts.end(chain.words_mut());
     chain.begin(sent);
     chain.gather(&texts, 0, 0);

@@ -165,11 +165,9 @@ impl CardChain {
         assert!(self.is_under_way, "the chain was not begun");
         self.stream.enter()?;
         self.flight.push(image.clone());
-        let (shape, blocks_max) = (&image.shape, image.blocks_max);
-        let (stream, view) = (self.stream.handle, &image.view);
-        // SAFETY: the image belongs to its program and is kept in `flight`; the keys and answers
-        // are the caller's promise; the stream is of the same card.
-        unsafe { image.program.launch(stream, shape, blocks_max, view, (from, to, count)) }
+        // SAFETY: the image is kept in `flight`; the keys and answers are the caller's promise; the
+        // stream is of the same card.
+        unsafe { image.launch(self.stream.handle, (from, to, count)) }
     }
 
     /// Has texts laid out on `pages` pages, by the column that begins at word `column_at` and has

@@ -38,5 +38,5 @@ pub use patcher::Patcher;
 pub use pool::{MemoryUse, pool_bytes_max};
 pub use program::{LaunchShape, Program};
 pub use resident::{HEAD_WORDS, ResidentKernel, ResidentPlan};
-pub use slot::{CardSlot, LoadedImage, Transfer};
+pub use slot::{CardSlot, LoadedImage, SplitKernel, Transfer};
 pub use timing::KernelTimer;

@@ -9,6 +9,7 @@ use super::card::Card;
 use super::raw::cuda;
 use crate::error::{ErrorKind, GpuError};
 use crate::image::VIEW_NUMBERS;
+use crate::split::{CardShape, SplitShape};
 
 /// How a kernel is laid over a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,18 @@ pub(super) struct View {
 }
 
 const _: () = assert!(size_of::<View>() == 64 && align_of::<View>() == 8);
+
+/// `ws_split` of `abi.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct SplitArgument {
+    parts: u32,
+    groups: u32,
+    staged: u32,
+    window: u32,
+}
+
+const _: () = assert!(size_of::<SplitArgument>() == 16);
 
 /// A kernel that is loaded on a card.
 #[derive(Debug)]
@@ -104,6 +117,18 @@ impl Program {
         Ok((get(A::CU_FUNC_ATTRIBUTE_NUM_REGS)?, get(A::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?))
     }
 
+    /// What its card has for kernels.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn card_shape(&self) -> Result<CardShape, GpuError> {
+        Ok(CardShape {
+            multiprocessors: self.multiprocessors,
+            shared_bytes: self.card.shared_bytes()?,
+            has_clusters: self.card.compute_capability()?.0 >= 9,
+        })
+    }
+
     /// Blocks that fill the card.
     ///
     /// # Errors
@@ -170,6 +195,75 @@ impl Program {
             )
         };
         check("cuLaunchKernel", got)
+    }
+
+    /// Puts a launch of a rule-parallel kernel over `count` keys into `stream`.
+    ///
+    /// # Safety
+    /// As for [`Program::launch`].
+    pub(super) unsafe fn launch_split(
+        &self,
+        stream: cuda::CUstream,
+        shape: &SplitShape,
+        view: &View,
+        (mut keys, mut out, count): (u64, u64, usize),
+    ) -> Result<(), GpuError> {
+        if count == 0 {
+            return Ok(());
+        }
+        let needed = count.div_ceil(shape.keys_per_block);
+        let room = self.multiprocessors * shape.blocks_per_multiprocessor / shape.groups;
+        let blocks = needed.min(room.max(1)) * shape.groups;
+        let mut split = SplitArgument {
+            parts: shape.parts as u32,
+            groups: shape.groups as u32,
+            staged: shape.staged as u32,
+            window: shape.window_words as u32,
+        };
+        let (mut view, mut count) = (*view, count as u64);
+        let mut arguments: [*mut c_void; 5] = [
+            (&raw mut view).cast(),
+            (&raw mut keys).cast(),
+            (&raw mut out).cast(),
+            (&raw mut count).cast(),
+            (&raw mut split).cast(),
+        ];
+        let mut cluster = cluster_of(shape.groups);
+        let config = cuda::CUlaunchConfig {
+            gridDimX: blocks as u32,
+            gridDimY: 1,
+            gridDimZ: 1,
+            blockDimX: shape.threads as u32,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: shape.shared_bytes as u32,
+            hStream: stream,
+            attrs: &raw mut cluster,
+            numAttrs: u32::from(shape.groups > 1),
+        };
+        // SAFETY: five arguments of the types that rule-parallel kernels take (`split.cuh`), copied
+        // by the call, as is the configuration; blocks are whole clusters; the rest is the caller's
+        // promise.
+        let got = unsafe {
+            let arguments = arguments.as_mut_ptr();
+            cuda::cuLaunchKernelEx(&raw const config, self.function, arguments, ptr::null_mut())
+        };
+        check("cuLaunchKernelEx", got)
+    }
+}
+
+/// The attribute of a launch whose clusters have so many blocks.
+fn cluster_of(blocks: usize) -> cuda::CUlaunchAttribute {
+    cuda::CUlaunchAttribute {
+        id: cuda::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+        pad: [0; 4],
+        value: cuda::CUlaunchAttributeValue {
+            clusterDim: cuda::CUlaunchAttributeValue_union__bindgen_ty_1 {
+                x: blocks as u32,
+                y: 1,
+                z: 1,
+            },
+        },
     }
 }
 

@@ -11,15 +11,52 @@ use super::program::{LaunchShape, Program, View};
 use super::raw::cuda;
 use crate::error::GpuError;
 use crate::image::VIEW_NUMBERS;
+use crate::split::{CardShape, Divisible, SplitChoice, SplitShape};
 use crate::work::Form;
+
+/// The kernel of an image that divides rules, and which batches take it.
+#[derive(Debug)]
+pub struct SplitKernel {
+    program: Arc<Program>,
+    divisible: Divisible,
+    choice: SplitChoice,
+    card: CardShape,
+}
+
+impl SplitKernel {
+    /// A kernel that divides what `divisible` says, for the batches that `choice` says.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn new(
+        program: &Arc<Program>,
+        divisible: Divisible,
+        choice: SplitChoice,
+    ) -> Result<Self, GpuError> {
+        let card = program.card_shape()?;
+        program.allow_shared(card.shared_bytes)?;
+        Ok(Self { program: program.clone(), divisible, choice, card })
+    }
+
+    /// How a batch of `count` keys is laid over the card; `None` if it does not take this kernel.
+    fn shape(&self, numbers: &[u32; VIEW_NUMBERS], count: usize) -> Option<SplitShape> {
+        let split = match self.choice {
+            SplitChoice::Never => None,
+            SplitChoice::Auto => self.divisible.choose(numbers, count, &self.card),
+            SplitChoice::Always(split) => Some(split),
+        };
+        split.map(|split| self.divisible.lay(split, numbers, &self.card))
+    }
+}
 
 /// An image on a card, with the kernel that reads it.
 #[derive(Debug)]
 pub struct LoadedImage {
-    pub(super) program: Arc<Program>,
-    pub(super) shape: LaunchShape,
+    program: Arc<Program>,
+    shape: LaunchShape,
     pub(super) view: View,
-    pub(super) blocks_max: usize,
+    blocks_max: usize,
+    split: Option<SplitKernel>,
     /// Kept for its memory.
     words: DeviceWords,
 }
@@ -44,7 +81,36 @@ impl LoadedImage {
         let blocks_max = program.resident_blocks(&shape)?;
         let words = DeviceWords::from_words(program.card(), words)?;
         let view = View { words: words.address(), numbers };
-        Ok(Self { program: program.clone(), shape, view, blocks_max, words })
+        Ok(Self { program: program.clone(), shape, view, blocks_max, split: None, words })
+    }
+
+    /// The same with a kernel that divides rules beside its own.
+    #[must_use]
+    pub fn with_split(self, split: SplitKernel) -> Self {
+        Self { split: Some(split), ..self }
+    }
+
+    /// Puts a launch over `count` keys into `stream`, of the kernel that suits so many.
+    ///
+    /// # Safety
+    /// - `keys` and `out` are addresses, for the image's card, of `count` keys and answers of the
+    ///   image's form, alive until the launch has run; so is the image.
+    /// - `stream` is a stream of the image's card.
+    pub(super) unsafe fn launch(
+        &self,
+        stream: cuda::CUstream,
+        (keys, out, count): (u64, u64, usize),
+    ) -> Result<(), GpuError> {
+        let (view, places) = (&self.view, (keys, out, count));
+        if let Some(split) = &self.split
+            && let Some(shape) = split.shape(&view.numbers, count)
+        {
+            // SAFETY: the image has the form that the kernel reads, and keeps its program; the rest
+            // is the caller's promise.
+            return unsafe { split.program.launch_split(stream, &shape, view, places) };
+        }
+        // SAFETY: as above.
+        unsafe { self.program.launch(stream, &self.shape, self.blocks_max, view, places) }
     }
 
     /// Where its words lie on the card.
@@ -293,11 +359,9 @@ impl CardSlot {
             };
             check("cuMemcpyHtoDAsync", got)?;
         }
-        let (program, view) = (&image.program, &image.view);
-        let (shape, blocks_max) = (&image.shape, image.blocks_max);
-        // SAFETY: the image belongs to its program and is kept in `flight`; the buffers hold
-        // `keys_max` keys and answers, and `len` is not more; the stream is of the same card.
-        unsafe { program.launch(stream.handle, shape, blocks_max, view, (keys, out, len)) }?;
+        // SAFETY: the image is kept in `flight`; the buffers hold `keys_max` keys and answers, and
+        // `len` is not more; the stream is of the same card.
+        unsafe { image.launch(stream.handle, (keys, out, len)) }?;
         if transfer == Transfer::Copies {
             // SAFETY: as for the keys; `answers` lends nothing while `flight` is set.
             let got = unsafe {

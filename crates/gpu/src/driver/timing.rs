@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::card::Card;
 use super::memory::DeviceWords;
-use super::program::View;
 use super::slot::{Event, LoadedImage, Stream};
 use crate::error::GpuError;
 use crate::work::Form;
@@ -52,7 +51,7 @@ impl KernelTimer {
         self.start.record(&self.stream)?;
         for _ in 0..rounds {
             for (set, len) in &self.sets {
-                self.launch(image, &image.view, set, *len)?;
+                self.launch(image, set, *len)?;
                 keys += *len as u64;
             }
         }
@@ -61,18 +60,11 @@ impl KernelTimer {
         Ok((self.stop.since(&self.start)?, keys))
     }
 
-    fn launch(
-        &self,
-        image: &LoadedImage,
-        view: &View,
-        keys: &DeviceWords,
-        len: usize,
-    ) -> Result<(), GpuError> {
+    fn launch(&self, image: &LoadedImage, keys: &DeviceWords, len: usize) -> Result<(), GpuError> {
         let places = (keys.address(), self.out.address(), len);
-        let (shape, blocks_max) = (&image.shape, image.blocks_max);
-        // SAFETY: the image is borrowed until `run` has waited, and belongs to its program; the
-        // buffers hold `len` keys and answers; all are of one card.
-        unsafe { image.program.launch(self.stream.handle, shape, blocks_max, view, places) }
+        // SAFETY: the image is borrowed until `run` has waited; the buffers hold `len` keys and
+        // answers; all are of one card.
+        unsafe { image.launch(self.stream.handle, places) }
     }
 
     /// Answers of set `set`, by one launch, as words.
@@ -84,7 +76,7 @@ impl KernelTimer {
     /// If there is no such set: a caller bug.
     pub fn answers(&self, image: &LoadedImage, set: usize) -> Result<Vec<u32>, GpuError> {
         let (keys, len) = &self.sets[set];
-        self.launch(image, &image.view, keys, *len)?;
+        self.launch(image, keys, *len)?;
         self.stream.wait()?;
         let mut words = vec![0; self.out.len()];
         self.out.read(&mut words)?;

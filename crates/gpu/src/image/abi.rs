@@ -183,8 +183,9 @@ pub const fn row_words(words: usize, compact: bool) -> usize {
 }
 
 /// What the probe kernel reports, in its order; compiled for full rows of four-word keys.
-pub const FACTS: [(&str, u32); 56] = [
+pub const FACTS: [(&str, u32); 57] = [
     ("size of a view", 64),
+    ("size of a split", 16),
     ("WS_IDS", IDS as u32),
     ("WS_RULES", RULES as u32),
     ("WS_LINEAR_ROWS", LINEAR_ROWS as u32),

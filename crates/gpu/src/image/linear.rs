@@ -27,9 +27,19 @@ pub(super) fn build(
 }
 
 pub(super) fn lookup(image: &Image, key: &[u32]) -> u32 {
+    first_match(image, 0..image.numbers[abi::RULES] as usize, key)
+}
+
+/// The first of `ranks` whose row matches.
+pub(super) fn first_match(
+    image: &Image,
+    mut ranks: impl Iterator<Item = usize>,
+    key: &[u32],
+) -> u32 {
     let shape = image.shape();
     let row_words = abi::row_words(shape.words, shape.compact);
-    let rows = image.part(abi::LINEAR_ROWS).chunks_exact(row_words);
-    let mut rows = rows.take(image.numbers[abi::RULES] as usize);
-    rows.position(|row| rows::matches(shape, row, key)).map_or(abi::NONE, |rank| rank as u32)
+    let rows = image.part(abi::LINEAR_ROWS);
+    let row = |rank: usize| &rows[rank * row_words..][..row_words];
+    let found = ranks.find(|&rank| rows::matches(shape, row(rank), key));
+    found.map_or(abi::NONE, |rank| rank as u32)
 }

@@ -24,6 +24,7 @@ pub mod hashes;
 mod linear;
 pub(crate) mod live;
 mod rows;
+mod split;
 mod tables;
 mod terms;
 mod turbo;
@@ -41,7 +42,8 @@ use live::Ranks;
 pub(crate) use live::{Live, Model};
 
 use crate::driver::LaunchShape;
-use crate::kernels::{self, Kernel, KernelShape};
+use crate::kernels::{self, Kernel, KernelShape, Source};
+use crate::split::{Divisible, RuleSplit};
 use crate::work::{Form, Lookup, PatchWork, Work};
 
 /// How an image arranges rules.
@@ -319,6 +321,18 @@ impl Image {
         }
     }
 
+    /// The same as a kernel finds it that divides rules: each group and each part of it finds the
+    /// best rank among its own, and these are merged.
+    ///
+    /// # Panics
+    /// As [`Image::classify`], and if the algorithm has no such kernel.
+    pub fn classify_split(&self, split: &RuleSplit, keys: KeyBatch<'_>, out: &mut [RuleId]) {
+        assert_eq!(keys.words_per_key(), self.shape.words, "keys of another schema");
+        for (key, winner) in keys.iter().zip(&mut out[..keys.len()]) {
+            *winner = RuleId(self.id(split::lookup(self, split, key)));
+        }
+    }
+
     /// The rank of the winner for `key`.
     fn lookup(&self, key: &[u32]) -> u32 {
         match self.algorithm {
@@ -374,6 +388,10 @@ impl Work for Image {
 
     fn launch_shape(&self, shared_bytes_max: usize) -> LaunchShape {
         kernels::launch_shape(self, shared_bytes_max)
+    }
+
+    fn divisible(&self) -> Option<(Divisible, Source)> {
+        Divisible::of(self.algorithm, &self.shape).zip(Source::split(self.algorithm))
     }
 
     fn words(&self) -> &[u32] {

@@ -465,42 +465,76 @@ fn ratio(a: usize, b: usize) -> f64 {
 
 /// The kernel's search, in Rust.
 pub(super) fn lookup(image: &Image, kind: Kind, key: &[u32]) -> u32 {
-    let words = image.shape.words;
-    let hash_keys = image.part(abi::HASH);
-    let form = Form { kind, words, ports_word: image.shape.ports_word };
-    let by_at = if kind == Kind::Filtered { 2 * terms::units(words) } else { words + 4 };
-    let by: [u32; 4] = std::array::from_fn(|at| hash_keys[by_at + at]);
-    let desc_words = abi::table_desc_words(words);
-    let tables = image.numbers[abi::TABLES] as usize;
-    let descs = image.part(abi::TABLE_DESCS).chunks_exact(desc_words).take(tables);
-    let probes = image.part(abi::PROBES).chunks_exact(abi::PROBE_WORDS);
-    let mut tiles = image.part(abi::TILES).chunks_exact(4);
-    let (mut tile_end, mut tile_words) = (0, 0);
-    let mut best = abi::NONE;
-    for (table, (desc, probe)) in descs.zip(probes).enumerate() {
-        let (mask, desc) = desc.split_at(words);
-        if desc[abi::DESC_BOUND] >= best {
-            break;
+    Search::new(image, kind).best(0..image.numbers[abi::TABLES] as usize, key)
+}
+
+/// What a search reads of an image whatever the table.
+pub(super) struct Search<'a> {
+    image: &'a Image,
+    form: Form,
+    hash_keys: &'a [u32],
+    by: [u32; 4],
+    descs: &'a [u32],
+    probes: &'a [u32],
+}
+
+impl<'a> Search<'a> {
+    pub(super) fn new(image: &'a Image, kind: Kind) -> Self {
+        let words = image.shape.words;
+        let hash_keys = image.part(abi::HASH);
+        let by_at = if kind == Kind::Filtered { 2 * terms::units(words) } else { words + 4 };
+        Self {
+            image,
+            form: Form { kind, words, ports_word: image.shape.ports_word },
+            hash_keys,
+            by: std::array::from_fn(|at| hash_keys[by_at + at]),
+            descs: image.part(abi::TABLE_DESCS),
+            probes: image.part(abi::PROBES),
         }
+    }
+
+    /// The best rank that some tables, in order, have for a key.
+    pub(super) fn best(&self, tables: impl Iterator<Item = usize>, key: &[u32]) -> u32 {
+        let words = self.form.words;
+        let desc_words = abi::table_desc_words(words);
+        let mut best = abi::NONE;
+        for table in tables {
+            let (mask, desc) = self.descs[table * desc_words..][..desc_words].split_at(words);
+            if desc[abi::DESC_BOUND] >= best {
+                break;
+            }
+            best = best.min(self.rank(table, mask, key));
+        }
+        best
+    }
+
+    /// The rank that a table has for a key.
+    fn rank(&self, table: usize, mask: &[u32], key: &[u32]) -> u32 {
+        let Form { kind, words, .. } = self.form;
         let masked: [u32; WORDS_MAX] =
             std::array::from_fn(|at| if at < words { key[at] & mask[at] } else { 0 });
         let masked = &masked[..words];
-        let hash = hash(form, hash_keys, masked);
+        let hash = hash(self.form, self.hash_keys, masked);
+        let probe = &self.probes[table * abi::PROBE_WORDS..][..abi::PROBE_WORDS];
         if kind == Kind::Filtered {
-            if table == tile_end {
-                let tile = tiles.next().expect("every table is in a tile");
-                (tile_end, tile_words) = (table + tile[1] as usize, tile[2] as usize);
-            }
             let (first, shift) = abi::filter_of(probe);
-            let filter = &image.part(abi::FILTERS)[tile_words + first as usize..];
+            let start = self.tile_start(table) + first as usize;
+            let filter = &self.image.part(abi::FILTERS)[start..];
             let is_set = |place: u32| filter[place as usize / 32] >> (place % 32) & 1 == 1;
             if !filter_places(hash, shift).into_iter().all(is_set) {
-                continue;
+                return abi::NONE;
             }
         }
-        best = best.min(look(image, kind, probe, &by, hash, masked));
+        look(self.image, kind, probe, &self.by, hash, masked)
     }
-    best
+
+    /// The first word of the filters of a table's tile.
+    fn tile_start(&self, table: usize) -> usize {
+        let tiles = self.image.part(abi::TILES).chunks_exact(4);
+        let tiles = tiles.take(self.image.numbers[abi::TILES_LEN] as usize);
+        let tile = tiles.take_while(|tile| tile[0] as usize <= table).last();
+        tile.expect("every table is in a tile")[2] as usize
+    }
 }
 
 /// The rank that a table has for a masked key.

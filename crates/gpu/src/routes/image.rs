@@ -185,11 +185,12 @@ impl<A: Address> Work for RouteImage<A> {
     }
 
     fn unpack(words: &[u32], out: &mut [NextHop]) {
-        for (pair, &word) in out.chunks_mut(2).zip(words) {
-            pair[0] = NextHop(word as u16);
-            if let Some(second) = pair.get_mut(1) {
-                *second = NextHop((word >> 16) as u16);
-            }
+        let (pairs, last) = out.as_chunks_mut();
+        for ([first, second], &word) in pairs.iter_mut().zip(words) {
+            (*first, *second) = (NextHop(word as u16), NextHop((word >> 16) as u16));
+        }
+        if let ([last], Some(&word)) = (last, words.get(pairs.len())) {
+            *last = NextHop(word as u16);
         }
     }
 }

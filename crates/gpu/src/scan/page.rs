@@ -79,11 +79,15 @@ pub(super) fn write_bytes(words: &mut [u32], bytes: &[u8]) {
     for (word, four) in words.iter_mut().zip(fours) {
         *word = u32::from_le_bytes(*four);
     }
-    if !rest.is_empty() {
-        let mut four = [0; 4];
-        four[..rest.len()].copy_from_slice(rest);
-        words[fours.len()] = u32::from_le_bytes(four);
-    }
+    // Not through memory: a word that was just written byte by byte is read only once all of its
+    // bytes are in the cache.
+    let last = match *rest {
+        [] => return,
+        [a] => [a, 0, 0, 0],
+        [a, b] => [a, b, 0, 0],
+        [a, b, ref more @ ..] => [a, b, more[0], 0],
+    };
+    words[fours.len()] = u32::from_le_bytes(last);
 }
 
 /// Where a payload begins and ends, by its word in the table.

@@ -51,28 +51,33 @@ impl Place {
 pub struct Texts {
     pages_max: usize,
     texts_max: usize,
+    groups: Vec<Group>,
+    /// Pages, texts and bytes of all groups.
+    pages: usize,
+    texts: usize,
+    bytes: u64,
+}
+
+/// The texts of a group, which lie on pages of their own.
+#[derive(Clone, Debug, Default)]
+struct Group {
     /// Of each page its first text.
     firsts: Vec<u32>,
-    /// Of each text its word in the table of its page, and whose it is.
-    entries: Vec<u32>,
+    /// What the column has for each text: its place, and its word in the table of its page.
+    list: Vec<[u32; TEXT_WORDS]>,
+    /// Of each text whose it is.
     owners: Vec<u32>,
-    /// Of each group its pages.
-    groups: Vec<Range<usize>>,
     cursor: Option<Cursor>,
 }
 
+/// Where the word in the table of a page lies in what the column has for a text.
+const ENTRY: usize = 2;
+
 impl Texts {
-    /// For up to so many texts on up to so many pages.
-    pub fn new(texts_max: usize, pages_max: usize) -> Self {
-        Self {
-            pages_max,
-            texts_max,
-            firsts: Vec::new(),
-            entries: Vec::new(),
-            owners: Vec::new(),
-            groups: Vec::new(),
-            cursor: None,
-        }
+    /// For up to so many texts on up to so many pages, in so many groups.
+    pub fn new(texts_max: usize, pages_max: usize, groups: usize) -> Self {
+        let groups = vec![Group::default(); groups];
+        Self { pages_max, texts_max, groups, pages: 0, texts: 0, bytes: 0 }
     }
 
     /// Words of a column.
@@ -82,83 +87,95 @@ impl Texts {
 
     /// Forgets all texts.
     pub fn clear(&mut self) {
-        self.firsts.clear();
-        self.entries.clear();
-        self.owners.clear();
-        self.groups.clear();
-        self.cursor = None;
+        for Group { firsts, list, owners, cursor } in &mut self.groups {
+            firsts.clear();
+            list.clear();
+            owners.clear();
+            *cursor = None;
+        }
+        (self.pages, self.texts, self.bytes) = (0, 0, 0);
     }
 
-    /// Has texts that come from now on be of the next group, the first of which has number 0.
-    pub fn begin_group(&mut self) {
-        self.cursor = None;
-        self.groups.push(self.firsts.len()..self.firsts.len());
-    }
-
-    /// Adds a text, which is `owner`'s, to the group that was begun last; `false` if it is empty,
-    /// or there is no room for it: then the host searches it.
+    /// Adds a text, which is `owner`'s, to a group; `false` if it is empty, or there is no room for
+    /// it: then the host searches it.
     ///
     /// # Panics
-    /// If no group was begun, or the column is too short: caller bugs.
-    pub fn push(&mut self, owner: u32, place: Place, bytes: usize, column: &mut [u32]) -> bool {
-        if bytes == 0 || self.entries.len() == self.texts_max {
+    /// If there is no such group.
+    #[inline]
+    pub fn push(&mut self, group: usize, owner: u32, place: Place, bytes: usize) -> bool {
+        let group = &mut self.groups[group];
+        if bytes == 0 || self.texts == self.texts_max {
             return false;
         }
-        let mut taken = self.cursor.as_mut().and_then(|cursor| cursor.take(bytes));
-        if taken.is_none() && self.firsts.len() < self.pages_max {
+        let mut taken = group.cursor.as_mut().and_then(|cursor| cursor.take(bytes));
+        if taken.is_none() && self.pages < self.pages_max {
             let mut cursor = Cursor::start();
             taken = cursor.take(bytes);
             if taken.is_some() {
-                self.firsts.push(self.entries.len() as u32);
-                self.groups.last_mut().expect("a group was begun").end += 1;
-                self.cursor = Some(cursor);
+                group.firsts.push(group.list.len() as u32);
+                group.cursor = Some(cursor);
+                self.pages += 1;
             }
         }
         let Some(entry) = taken else { return false };
-        let at = firsts_words(self.pages_max) + TEXT_WORDS * self.entries.len();
-        let words = [place.0 as u32, (place.0 >> 32) as u32, entry, 0];
-        column[at..at + TEXT_WORDS].copy_from_slice(&words);
-        self.entries.push(entry);
-        self.owners.push(owner);
+        group.list.push([place.0 as u32, (place.0 >> 32) as u32, entry, 0]);
+        group.owners.push(owner);
+        self.texts += 1;
+        self.bytes += bytes as u64;
         true
     }
 
-    /// Ends the column; how many words of it are to be sent.
-    pub fn end(&mut self, column: &mut [u32]) -> usize {
-        column[..self.firsts.len()].copy_from_slice(&self.firsts);
-        column[self.firsts.len()] = self.entries.len() as u32;
+    /// Writes the column, group by group; how many words of it are to be sent.
+    ///
+    /// # Panics
+    /// If it is too short: a caller bug.
+    pub fn end(&self, column: &mut [u32]) -> usize {
+        let (firsts, list) = column.split_at_mut(self.firsts_words());
+        let (mut pages, mut texts) = (0, 0);
+        for group in &self.groups {
+            let own = &mut firsts[pages..pages + group.firsts.len()];
+            for (first, of_group) in own.iter_mut().zip(&group.firsts) {
+                *first = texts as u32 + of_group;
+            }
+            let words = group.list.as_flattened();
+            list[TEXT_WORDS * texts..][..words.len()].copy_from_slice(words);
+            pages += group.firsts.len();
+            texts += group.list.len();
+        }
+        firsts[pages] = texts as u32;
         self.words()
     }
 
     /// Words of the column up to its last text.
     pub(crate) fn words(&self) -> usize {
-        Self::column_words(self.entries.len(), self.pages_max)
+        Self::column_words(self.texts, self.pages_max)
     }
 
     /// Number of texts.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.texts
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.texts == 0
     }
 
     /// Bytes of all of them.
     pub fn bytes(&self) -> u64 {
-        let bounds = self.entries.iter().map(|&entry| bounds(entry));
-        bounds.map(|(start, end)| (end - start) as u64).sum()
+        self.bytes
     }
 
     /// How many pages all groups have together.
     pub fn pages(&self) -> usize {
-        self.firsts.len()
+        self.pages
     }
 
     /// The pages of a group; none if it has no texts.
     pub fn pages_of(&self, group: usize) -> Range<usize> {
-        self.groups.get(group).cloned().unwrap_or(0..0)
+        let pages = |group: &Group| group.firsts.len();
+        let start = self.groups[..group].iter().map(pages).sum();
+        start..start + pages(&self.groups[group])
     }
 
     /// Words in front of the texts of a column.
@@ -166,9 +183,14 @@ impl Texts {
         firsts_words(self.pages_max)
     }
 
-    /// Tells `each` of the texts of `group`, whose they are, and which patterns occur in them, in
-    /// ascending order; `None` if the host has to search one itself. `found` are the words of what
-    /// was found on the group's pages.
+    /// Whose the texts of a group are.
+    pub fn owners(&self, group: usize) -> &[u32] {
+        &self.groups[group].owners
+    }
+
+    /// Calls `each` for the texts of `group` in which patterns occur, with the owner and the
+    /// patterns in ascending order, and with `None` for texts that the host has to search itself.
+    /// `found` are the words of what was found on the group's pages.
     pub fn read(
         &self,
         group: usize,
@@ -177,32 +199,29 @@ impl Texts {
         mut each: impl FnMut(u32, Option<&[PatternId]>),
     ) {
         let TextFindings { findings, ids } = scratch;
-        for (page, found) in self.pages_of(group).zip(found.chunks_exact(FOUND_WORDS)) {
-            let texts = self.texts_of(page);
-            let places = self.entries[texts.clone()].iter().map(|&entry| bounds(entry));
+        let Group { firsts, list, owners, .. } = &self.groups[group];
+        let ends = firsts.iter().skip(1).copied().chain([list.len() as u32]);
+        let pages = firsts.iter().zip(ends).map(|(&first, end)| first as usize..end as usize);
+        for (texts, found) in pages.zip(found.chunks_exact(FOUND_WORDS)) {
+            let places = list[texts.clone()].iter().map(|text| bounds(text[ENTRY]));
             findings.read_bounded(places, found, usize::MAX);
             if findings.are_none() {
-                self.owners[texts].iter().for_each(|&owner| each(owner, Some(&[])));
                 continue;
             }
             let (mut next, mut asked) = (0, findings.asked().iter().peekable());
-            for (number, &owner) in self.owners[texts].iter().enumerate() {
+            for (number, &owner) in owners[texts].iter().enumerate() {
                 let pairs = findings.of(number, &mut next);
                 if asked.next_if_eq(&&(number as u32)).is_some() {
                     each(owner, None);
                     continue;
                 }
-                ids.clear();
-                ids.extend(pairs.iter().map(|pair| PatternId(pair & PATTERN_ID)));
-                each(owner, Some(ids));
+                if !pairs.is_empty() {
+                    ids.clear();
+                    ids.extend(pairs.iter().map(|pair| PatternId(pair & PATTERN_ID)));
+                    each(owner, Some(ids));
+                }
             }
         }
-    }
-
-    /// The texts of a page.
-    fn texts_of(&self, page: usize) -> Range<usize> {
-        let end = self.firsts.get(page + 1).map_or(self.entries.len(), |&first| first as usize);
-        self.firsts[page] as usize..end
     }
 }
 
@@ -225,6 +244,37 @@ pub fn text_words(bytes: usize) -> usize {
 pub fn put_text(room: &mut [u32], at: usize, text: &[u8]) -> Place {
     write_bytes(&mut room[at..at + text_words(text.len())], text);
     Place::in_room(4 * at)
+}
+
+/// Bytes up to the end of a text that [`put_short_text`] reads, and writes in words.
+pub const SHORT_BYTES: usize = 32;
+
+/// The same for a text of up to [`SHORT_BYTES`] bytes, which end where `bytes_before` ends; `None`
+/// if there are fewer words than for the longest one. The other words are for whoever comes next.
+///
+/// Short texts differ in length, which is mispredicted: all are copied alike, by shifts.
+#[inline]
+pub fn put_short_text(
+    room: &mut [u32],
+    at: usize,
+    bytes_before: &[u8; SHORT_BYTES],
+    bytes: usize,
+) -> Option<Place> {
+    let words: &mut [u32; SHORT_BYTES / 4] = room.get_mut(at..)?.first_chunk_mut()?;
+    let (halves, _) = bytes_before.as_chunks::<16>();
+    let (low, high) = (u128::from_le_bytes(halves[0]), u128::from_le_bytes(halves[1]));
+    // Both halves are shifted down together, by less than 256 bits.
+    let shift = 8 * (SHORT_BYTES - bytes) as u32;
+    let by_half = u128::from(shift >> 7).wrapping_neg();
+    let (low, high, shift) = (high & by_half | low & !by_half, high & !by_half, shift & 127);
+    let low = low >> shift | high << 1 << (127 - shift);
+    let high = high >> shift;
+    for (words, half) in words.chunks_exact_mut(4).zip([low, high]) {
+        for (word, place) in words.iter_mut().zip(0..) {
+            *word = (half >> (32 * place)) as u32;
+        }
+    }
+    Some(Place::in_room(4 * at))
 }
 
 fn firsts_words(pages_max: usize) -> usize {
@@ -295,12 +345,11 @@ mod tests {
         let image = ScanImage::new(&patterns);
         let column_words = Texts::column_words(2, 1);
         let mut room = vec![0; column_words + 64];
-        let mut texts = Texts::new(2, 1);
-        texts.begin_group();
+        let mut texts = Texts::new(2, 1, 1);
         let mut at = column_words;
-        for text in [b"a needle in".as_slice(), b"the hay of another one"] {
+        for (owner, text) in [b"the hay of one".as_slice(), b"a needle in"].iter().enumerate() {
             let place = put_text(&mut room, at, text);
-            assert!(texts.push(0, place, text.len(), &mut room));
+            assert!(texts.push(0, owner as u32, place, text.len()));
             at += text_words(text.len());
         }
         texts.end(&mut room);
@@ -313,9 +362,24 @@ mod tests {
         let counted = allocation_counter::measure(&mut search);
         assert_eq!(counted.count_total, 0, "{counted:?}");
         let mut with = Vec::new();
-        texts.read(0, &found, &mut TextFindings::default(), |_, ids| {
-            with.push(ids.map(<[PatternId]>::len));
+        texts.read(0, &found, &mut TextFindings::default(), |owner, ids| {
+            with.push((owner, ids.map(<[PatternId]>::len)));
         });
-        assert_eq!(with, [Some(1), Some(0)]);
+        assert_eq!((with, texts.owners(0), texts.bytes()), (vec![(1, Some(1))], &[0, 1][..], 25));
+    }
+
+    #[test]
+    fn short_texts_are_copied_as_others() {
+        let bytes: [u8; SHORT_BYTES] = std::array::from_fn(|at| at as u8 + 1);
+        for len in 1..=SHORT_BYTES {
+            let (mut room, mut other) = ([7; 9], [7; 9]);
+            let place = put_short_text(&mut room, 1, &bytes, len);
+            let text = &bytes[SHORT_BYTES - len..];
+            assert_eq!(place, Some(put_text(&mut other, 1, text)), "{len}");
+            let words = 1 + len.div_ceil(4);
+            assert_eq!(room[..words], other[..words], "{len}");
+            assert!(room[words..].iter().all(|&word| word == 0), "{len}");
+            assert_eq!(put_short_text(&mut room, 2, &bytes, len), None);
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::{Arc, Mutex};
 
+use super::gso::Accepting;
 use super::plan;
 use super::worker::Worker;
 use super::{Router, RouterOptions};
@@ -47,6 +48,7 @@ pub(super) fn configure(
         ports.is_push_source() && may_rest()
     });
     let rests = rests.collect();
+    let accepts_gso = Accepting::none(classes.len());
     let elements = classes.iter().map(|class| RefCell::new((class.make)())).collect();
     let blueprint = Arc::new(Blueprint {
         class_names: crate::language::ClassTable::names(registry)
@@ -62,6 +64,7 @@ pub(super) fn configure(
         targets,
         origins,
         rests,
+        accepts_gso,
         keeps_click_order: registry.keeps_click_order,
     });
     let mut worker = Worker::new(&blueprint, options.console, options.seed);
@@ -131,6 +134,7 @@ impl Router {
             told.extend(element.wrong_calls(cx));
             element.initialize(cx).map(|()| told)
         })?;
+        Accepting::update(&self.shared);
         self.deliver();
         Ok(())
     }

@@ -8,6 +8,7 @@ use crate::handler::{ELEMENT_HANDLERS, GLOBAL_HANDLERS, HandlerError, HandlerSpe
 use crate::language::args::{Args, FromArg, NoNames};
 use crate::language::{FlatGraph, flatten};
 use crate::names::{Seen, scoped};
+use crate::router::gso::Accepting;
 use crate::router::plan::Home;
 use crate::router::worker::{Stats, Worker};
 
@@ -195,6 +196,7 @@ fn configure(
     let configured = element.configure(&mut Args::with_names(config, &seen), &context);
     configured.map_err(|wrong| HandlerError::Failed(wrong.to_string()))?;
     *shared.elements[idx].try_borrow_mut().map_err(|_| HandlerError::Busy)? = element;
+    Accepting::update(shared);
     worker.configs.insert(idx, config.to_owned());
     Ok(())
 }

@@ -15,6 +15,7 @@
 //!   packet. More workers keep every flow's packets in order, and counts.
 
 mod build;
+pub mod gso;
 pub(crate) mod handlers;
 mod plan;
 mod random;
@@ -26,6 +27,7 @@ pub(crate) mod worker;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use warpswitch_packet::gso::any_gso;
 use warpswitch_packet::{Batch, Pool};
 
 use crate::context::{Console, Context, Shared};
@@ -39,7 +41,7 @@ pub use trace::{
 };
 pub use watch::{Readiness, Sleeper, Watch};
 pub use worker::Stats;
-use worker::Worker;
+use worker::{Span, Worker};
 
 /// Deliveries that one task, timer or handler leads to before others get their turn.
 const DELIVERIES_PER_LOOK: usize = 1 << 16;
@@ -356,28 +358,53 @@ impl Router {
             run(&mut **self.shared.elements[element].borrow_mut(), &mut cx)
         };
         self.worker.end_span(element, span);
-        self.deliver();
+        self.deliver_now();
         result
     }
 
-    /// Delivers what was emitted, and what that leads to; the rest of very much waits for the next
-    /// look at the clock, so that a loop of elements does not keep others from being served.
+    /// Delivers what was emitted, and what that leads to.
     fn deliver(&mut self) {
+        self.worker.read_ticks();
+        self.deliver_now();
+    }
+
+    /// The same right after an element ended its work; the rest of very much waits for the next
+    /// look at the clock, so that a loop of elements does not keep others from being served.
+    fn deliver_now(&mut self) {
         self.write_what_waits();
         self.worker.settle();
         for _ in 0..DELIVERIES_PER_LOOK {
-            let Some((target, batch)) = self.worker.next_delivery() else { return };
+            let Some((target, batch)) = self.next_delivery() else { return };
             if let Some(batch) = self.worker.hand_over(target, batch) {
-                self.push_to(target.element, target.port, batch);
+                let span = self.worker.follow_span();
+                self.push_to(target.element, target.port, batch, span);
                 self.write_what_waits();
             }
             self.worker.settle();
         }
     }
 
+    /// What is to be delivered next, and to which input.
+    #[inline]
+    fn next_delivery(&mut self) -> Option<(PortRef, Batch)> {
+        let (delivery, target) = self.worker.next_delivery()?;
+        if any_gso() && !self.shared.accepts_gso.contains(target.element) {
+            return Some((target, self.completed(delivery, target.element)));
+        }
+        Some((target, delivery.batch))
+    }
+
     /// Makes the calls that had to wait, as whom they call was at work.
     #[inline]
     fn write_what_waits(&mut self) {
+        if !self.worker.later.is_empty() {
+            self.write_all_that_waits();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_all_that_waits(&mut self) {
         // What has to wait again does so until this is asked again.
         for (from, call) in std::mem::take(&mut self.worker.later) {
             handlers::call(&self.shared, &mut self.worker, from, &call);
@@ -385,8 +412,7 @@ impl Router {
     }
 
     #[inline]
-    fn push_to(&mut self, element: usize, input: usize, batch: Batch) {
-        let span = self.worker.begin_span();
+    fn push_to(&mut self, element: usize, input: usize, batch: Batch, span: Span) {
         self.worker.count(element, &batch);
         let mut cx = Context { shared: &self.shared, worker: &mut self.worker, element };
         self.shared.elements[element].borrow_mut().push(&mut cx, input, batch);
@@ -406,8 +432,9 @@ impl Router {
         }
         let to = PortRef { element, port: input };
         let batch = self.worker.trace_moved(None, to, batch);
-        self.push_to(element, input, batch);
-        self.deliver();
+        let span = self.worker.begin_span();
+        self.push_to(element, input, batch, span);
+        self.deliver_now();
     }
 
     /// Where packets come from.

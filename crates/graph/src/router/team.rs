@@ -419,7 +419,7 @@ impl Router {
     /// Gives all back.
     fn end_shift(&mut self, clock: Clock, link: &Link) -> Shift {
         // Worker 0 goes on with what waits to be delivered.
-        while let Some((target, batch)) = self.worker.next_delivery() {
+        while let Some((target, batch)) = self.next_delivery() {
             self.worker.pool.release(batch.len() as u64);
             link.send(0, Message::Packets(target, batch));
         }
@@ -539,8 +539,9 @@ impl Router {
                     return self.worker.put_aside(Message::Packets(to, batch));
                 }
                 self.worker.pool.adopt(batch.len() as u64);
-                self.push_to(to.element, to.port, batch);
-                self.deliver();
+                let span = self.worker.begin_span();
+                self.push_to(to.element, to.port, batch, span);
+                self.deliver_now();
             }
             Message::Task(element) => self.worker.schedule_task(element),
             Message::Call(element, call) => {

@@ -98,9 +98,11 @@ struct Output {
 }
 
 /// A batch on its way.
-struct Delivery {
-    slot: u32,
-    batch: Batch,
+pub(super) struct Delivery {
+    pub(super) slot: u32,
+    /// Packets of the batch.
+    packets: u32,
+    pub(super) batch: Batch,
 }
 
 /// One setting of a timer: when, which setting, whose, which.
@@ -139,6 +141,8 @@ pub(crate) struct Worker {
     pub(crate) ticks: Option<fn() -> u64>,
     /// What those cost that the element at work asked, so far.
     asked_ns: u64,
+    /// What the clock for counts said when the last element ended its work.
+    ended_at: u64,
     /// All outputs, element by element.
     outputs: Vec<Output>,
     /// What waits at each of them since the last delivery. Each has room for a whole batch from the
@@ -185,6 +189,8 @@ pub(crate) struct Worker {
     seed: u64,
     /// Whether an element gave the seed.
     pub(crate) was_seeded: bool,
+    /// Whether it was reported that packets are segmented.
+    pub(super) has_segmented: bool,
 }
 
 impl Worker {
@@ -223,6 +229,7 @@ impl Worker {
             tracer: None,
             ticks: None,
             asked_ns: 0,
+            ended_at: 0,
             filled: Vec::with_capacity(2 * outputs.len()),
             outputs,
             slot_base,
@@ -247,6 +254,7 @@ impl Worker {
             randoms: names.map(|element| Random::new(seed, &element.name)).collect(),
             seed,
             was_seeded: false,
+            has_segmented: false,
         }
     }
 
@@ -340,9 +348,16 @@ impl Worker {
     /// Moves what was emitted to what is to be delivered, the first output to be delivered first.
     #[inline]
     pub(crate) fn settle(&mut self) {
+        if !self.filled.is_empty() {
+            self.settle_filled();
+        }
+    }
+
+    fn settle_filled(&mut self) {
         while let Some(slot) = self.filled.pop() {
             let waiting = &mut self.slots[slot as usize];
-            if waiting.is_empty() {
+            let packets = waiting.len();
+            if packets == 0 {
                 continue;
             }
             let mut batch = std::mem::replace(waiting, self.pool.batch());
@@ -357,8 +372,9 @@ impl Worker {
                 self.drop_crowded(element, batch);
                 continue;
             }
-            self.under_way += batch.len();
-            self.stack.push(Delivery { slot, batch });
+            self.under_way += packets;
+            // Packets take two lines each: more do not fit in memory.
+            self.stack.push(Delivery { slot, packets: packets as u32, batch });
         }
     }
 
@@ -381,11 +397,18 @@ impl Worker {
 
     /// What is to be delivered next, and to which input.
     #[inline]
-    pub(crate) fn next_delivery(&mut self) -> Option<(PortRef, Batch)> {
-        let Delivery { slot, batch } = self.stack.pop()?;
-        self.under_way -= batch.len();
-        let target = self.outputs[slot as usize].target;
-        Some((target.expect("push outputs are connected, or are no ports"), batch))
+    pub(super) fn next_delivery(&mut self) -> Option<(Delivery, PortRef)> {
+        let delivery = self.stack.pop()?;
+        self.under_way -= delivery.packets as usize;
+        let target = self.outputs[delivery.slot as usize].target;
+        Some((delivery, target.expect("push outputs are connected, or are no ports")))
+    }
+
+    /// Delivers it next.
+    pub(super) fn deliver_next(&mut self, slot: u32, batch: Batch) {
+        let packets = batch.len() as u32;
+        self.under_way += packets as usize;
+        self.stack.push(Delivery { slot, packets, batch });
     }
 
     /// Whether something waits to be delivered.
@@ -405,6 +428,17 @@ impl Worker {
         self.under_way + emitted
     }
 
+    /// Reads the clock for counts: no element has ended its work just now.
+    pub(crate) fn read_ticks(&mut self) {
+        self.ended_at = self.ticks.map_or(0, |ticks| ticks());
+    }
+
+    /// An element begins to work right after another one ended: the clock need not be read again.
+    #[inline]
+    pub(crate) fn follow_span(&mut self) -> Span {
+        Span { start: self.ended_at, asked_ns: std::mem::take(&mut self.asked_ns) }
+    }
+
     /// An element begins to work.
     #[inline]
     pub(crate) fn begin_span(&mut self) -> Span {
@@ -416,7 +450,8 @@ impl Worker {
     #[inline]
     pub(crate) fn end_span(&mut self, element: usize, span: Span) {
         let Some(ticks) = self.ticks else { return };
-        let spent_ns = ticks().saturating_sub(span.start);
+        self.ended_at = ticks();
+        let spent_ns = self.ended_at.saturating_sub(span.start);
         self.stats[element].own_ns += spent_ns.saturating_sub(self.asked_ns);
         self.asked_ns = span.asked_ns + spent_ns;
     }

@@ -223,9 +223,15 @@ impl PayloadPlace {
 /// searches it ahead tells what was found in [`Packet::found`].
 #[inline]
 pub fn payload_place(packet: &Packet<'_>) -> Option<PayloadPlace> {
+    Some(captured_payload(packet)?.0)
+}
+
+/// The same, and whether all of the payload was captured.
+#[inline]
+pub fn captured_payload(packet: &Packet<'_>) -> Option<(PayloadPlace, bool)> {
     let found = decode_payload(packet.link, packet.bytes, packet.wire_bytes).ok()?;
-    let (carried, start, bytes) = found;
-    Some(PayloadPlace { group: carried as usize, start, bytes })
+    let (carried, start, bytes, is_whole) = found;
+    Some((PayloadPlace { group: carried as usize, start, bytes }, is_whole))
 }
 
 /// The payload of a packet, and the group of [`Engine::patterns`] that is looked for in it.

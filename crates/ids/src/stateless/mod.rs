@@ -126,6 +126,27 @@ struct Confirm {
     work: Work,
 }
 
+/// A packet of a batch to match.
+#[derive(Clone, Copy, Debug)]
+pub enum BatchPacket<'p> {
+    /// One to match.
+    Packet(Packet<'p>),
+    /// Some that no rule matches: all of their payloads was captured and searched, no pattern
+    /// occurs, and [`StatelessEngine::needs_patterns`] holds for their groups.
+    Free {
+        /// How many there are.
+        packets: usize,
+        /// Captured bytes of all of them.
+        bytes: u64,
+    },
+}
+
+impl<'p> From<Packet<'p>> for BatchPacket<'p> {
+    fn from(packet: Packet<'p>) -> Self {
+        Self::Packet(packet)
+    }
+}
+
 /// The result for one batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatelessMatches {
@@ -169,6 +190,11 @@ impl StatelessEngine {
         &self.engine
     }
 
+    /// Whether a packet without any of the patterns of a group matches no rule.
+    pub fn needs_patterns(&self, group: usize) -> bool {
+        !self.has_others[group]
+    }
+
     /// Matches each packet of a batch by itself.
     ///
     /// Shapes: `out` is overwritten: `out.hits[i]` answers packet `i`. [`Packet::found`] replaces
@@ -177,7 +203,7 @@ impl StatelessEngine {
     /// and `out`. A scratch belongs to one engine: with another one, its counts by rule restart.
     pub fn match_batch<'p>(
         &self,
-        packets: impl IntoIterator<Item = Packet<'p>>,
+        packets: impl IntoIterator<Item = impl Into<BatchPacket<'p>>>,
         scratch: &mut StatelessScratch,
         out: &mut StatelessMatches,
     ) {
@@ -195,9 +221,16 @@ impl StatelessEngine {
             let before = out.hits.len();
             for packet in packets.by_ref().take(chunk_len) {
                 let idx = out.hits.len() as u32;
-                out.hits.push(false);
-                if let Some(head) = self.read(&packet, idx, &mut texts, &mut scratch.stats) {
-                    heads.push(head);
+                match packet.into() {
+                    BatchPacket::Free { packets, bytes } => {
+                        out.hits.resize(out.hits.len() + packets, false);
+                        scratch.stats.add_free(packets, bytes);
+                    }
+                    BatchPacket::Packet(packet) => {
+                        out.hits.push(false);
+                        let head = self.read(&packet, idx, &mut texts, &mut scratch.stats);
+                        heads.extend(head);
+                    }
                 }
             }
             if out.hits.len() == before {
@@ -223,12 +256,12 @@ impl StatelessEngine {
         texts: &mut [Vec<&'p [u8]>; GROUPS],
         stats: &mut StatelessStats,
     ) -> Option<Head<'p>> {
-        stats.packets += 1;
-        stats.bytes += packet.bytes.len() as u64;
         if self.is_free_of_hits(packet) {
-            stats.known += 1;
+            stats.add_free(1, packet.bytes.len() as u64);
             return None;
         }
+        stats.packets += 1;
+        stats.bytes += packet.bytes.len() as u64;
         let decoded = match decode(packet.link, packet.bytes, packet.wire_bytes) {
             Ok(decoded) => decoded,
             Err(reason) => {
@@ -381,6 +414,14 @@ impl StatelessScratch {
 }
 
 impl StatelessStats {
+    /// Counts packets that need no matching, as a search has found nothing in them.
+    #[inline]
+    fn add_free(&mut self, packets: usize, bytes: u64) {
+        self.packets += packets as u64;
+        self.bytes += bytes;
+        self.known += packets as u64;
+    }
+
     /// The counters by the names of the event `stats` (`docs/ids.md`), where it has them.
     pub fn counters(&self) -> [(&'static str, u64); 12] {
         let uninspected = |reason: Uninspected| self.uninspected[reason as usize];

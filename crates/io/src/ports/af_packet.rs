@@ -26,10 +26,13 @@ use crate::sys::block_ring::BlockRing;
 use crate::sys::bpf::IngressDrop;
 use crate::sys::frame_ring::FrameRing;
 use crate::sys::interface::Interface;
-use crate::sys::packet_socket;
+use crate::sys::packet_socket::{self, RingFrame};
 
 /// Bytes of a receive ring: 4,096 slots, or 32 blocks.
 const RING_BYTES: usize = 8 << 20;
+/// Bytes after which a burst ends: some frames of 64 KiB. More would leave the cache before they
+/// are sent, and have the receiver wait meanwhile.
+pub(super) const BURST_BYTES_MAX: usize = 192 << 10;
 /// Bytes that wait to be sent, and that long frames may take in the socket of a receiver.
 const SOCKET_BYTES: usize = 4 << 20;
 /// `ETH_P_ALL`.
@@ -163,7 +166,7 @@ pub(super) struct PacketRx {
 impl PacketRx {
     pub(super) fn open(spec: &PortSpec, fanout: Option<Arc<Fanout>>) -> Result<Self, IoError> {
         let receiver = Receiver::open(spec, fanout.as_deref())?;
-        let intake = Intake::new(&spec.device);
+        let intake = Intake::default();
         Ok(Self { spec: spec.clone(), fanout, receiver, intake, dropped: 0 })
     }
 }
@@ -171,18 +174,27 @@ impl PacketRx {
 impl RxPort for PacketRx {
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, frames_max: usize) -> usize {
         let (socket, intake) = (&*self.receiver.socket, &mut self.intake);
+        let mut bytes = 0;
+        let take = |frame: &RingFrame<'_>| {
+            intake.accept(socket, frame, pool, batch);
+            bytes += frame.wire_bytes;
+            bytes < BURST_BYTES_MAX
+        };
         match &mut self.receiver.ring {
-            Ring::Frames(ring) => {
-                ring.take(frames_max, |frame| intake.accept(socket, frame, pool, batch))
-            }
-            Ring::Blocks(ring) => {
-                ring.take(frames_max, |frame| intake.accept(socket, frame, pool, batch))
-            }
+            Ring::Frames(ring) => ring.take(frames_max, take),
+            Ring::Blocks(ring) => ring.take(frames_max, take),
         }
     }
 
     fn device(&self) -> String {
         self.spec.device.clone()
+    }
+
+    fn method(&self) -> &'static str {
+        match self.receiver.ring {
+            Ring::Frames(_) => "AFPACKET",
+            Ring::Blocks(_) => "AFPACKET_BLOCKS",
+        }
     }
 
     fn counts(&mut self) -> RxCounts {
@@ -206,10 +218,6 @@ impl RxPort for PacketRx {
             return link_state(&self.spec.device, self.receiver.index);
         }
         state
-    }
-
-    fn warning(&mut self) -> Option<String> {
-        self.intake.warning()
     }
 }
 
@@ -235,6 +243,8 @@ impl PacketTx {
         let on: libc::c_int = 1;
         // Without it frames pass the queueing discipline, which is slower and no worse.
         _ = packet_socket::set_option(&socket, libc::PACKET_QDISC_BYPASS, &on);
+        let has_vnet = packet_socket::set_option(&socket, libc::PACKET_VNET_HDR, &on);
+        has_vnet.map_err(fail("leave checksums to the interface"))?;
         if sockopt::set_socket_send_buffer_size(&socket, SOCKET_BYTES).is_err() {
             return Err(fail("set the send buffer")(io::Error::last_os_error()));
         }
@@ -262,6 +272,10 @@ impl TxPort for PacketTx {
                 }
             }
         }
+    }
+
+    fn accepts_gso(&self) -> bool {
+        true
     }
 
     fn counts(&mut self) -> TxCounts {

@@ -1,48 +1,55 @@
-//! Packets from frames of a packet socket: restores VLAN tags, completes checksums, splits frames
-//! that a sender left to the device to split.
+//! Packets from frames of a packet socket: restores VLAN tags, notes what a sender left to the
+//! device.
 
+use std::io::IoSliceMut;
 use std::os::fd::OwnedFd;
 
-use rustix::net::RecvFlags;
-use warpswitch_packet::{Batch, Header, Packet, PacketType, Pool, RxCounts};
+use rustix::net::{RecvAncillaryBuffer, RecvFlags, recvmsg};
+use warpswitch_packet::{Batch, Header, LARGE_BYTES, Packet, PacketType, Pool, RxCounts};
 
-use super::offload::Offload;
-use crate::sys::packet_socket::{OFFLOAD_BYTES, RingFrame};
+use crate::sys::packet_socket::RingFrame;
+use crate::sys::vnet::{VNET_BYTES, Vnet};
 
-/// The most bytes of a frame that the kernel passes whole: 64 KiB and headers.
-const LONG_BYTES: usize = (1 << 16) + 256;
+/// Notes what the sender of `packet` left to do, which `vnet` describes, or does it where a packet
+/// has no note for it. Returns whether it is a frame that can be used.
+pub(super) fn note_vnet(
+    vnet: Option<Vnet>,
+    has_ethernet: bool,
+    packet: &mut Packet,
+    counts: &mut RxCounts,
+) -> bool {
+    let Some(vnet) = vnet else { return true };
+    let gso = vnet.gso(packet.data(), has_ethernet);
+    if gso.is_none() && vnet.is_segmented() {
+        return false;
+    }
+    match gso {
+        Some(gso) => packet.set_gso(Some(gso)),
+        None => vnet.complete_checksum(packet.data_mut()),
+    }
+    counts.checksums += u64::from(!vnet.is_segmented());
+    counts.segmented += u64::from(vnet.is_segmented());
+    true
+}
+
+/// Queued frames that are kept until their slots come.
+const EARLY_MAX: usize = 16;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Intake {
-    device: String,
     counts: RxCounts,
-    /// A frame that is too long for a slot of the ring.
-    long: Vec<u8>,
-    /// A piece of a frame.
-    piece: Vec<u8>,
-    /// Whether the offloads were reported.
-    warned_checksums: bool,
-    warned_segments: bool,
+    /// Where two cores receive at a time, frames may be queued in another order than they have in
+    /// the ring: those that came before their turn.
+    early: Vec<(Option<Vnet>, Vec<u8>)>,
 }
 
 impl Intake {
-    pub(super) fn new(device: &str) -> Self {
-        Self {
-            device: device.to_owned(),
-            counts: RxCounts::default(),
-            long: Vec::new(),
-            piece: Vec::new(),
-            warned_checksums: false,
-            warned_segments: false,
-        }
-    }
-
     pub(super) fn counts(&self) -> RxCounts {
         self.counts
     }
 
-    /// Appends the packet of `frame` to `batch`, or the packets that it is split into.
+    /// Appends the packet of `frame` to `batch`.
     #[inline]
     pub(super) fn accept(
         &mut self,
@@ -51,102 +58,79 @@ impl Intake {
         pool: &mut Pool,
         batch: &mut Batch,
     ) {
-        let offload = Offload::parse(frame.offload);
-        if !frame.is_queued && offload.is_none() && frame.wire_bytes == frame.data.len() {
+        let vnet = Vnet::parse(frame.vnet);
+        if !frame.is_queued && vnet.is_none() && frame.wire_bytes == frame.data.len() {
             self.counts.frames += 1;
             let mut packet = pool.packet_of(frame.data);
             finish(&mut packet, frame);
             return batch.push(packet);
         }
-        self.accept_unusual(socket, frame, pool, batch);
+        let (vnet, mut packet) = match frame.is_queued {
+            true => self.receive_queued(socket, frame, pool),
+            false => (vnet, packet_of(frame.data, pool)),
+        };
+        let is_whole = packet.len() >= frame.wire_bytes;
+        if !is_whole || !note_vnet(vnet, true, &mut packet, &mut self.counts) {
+            self.counts.unusable += 1;
+            return pool.recycle(packet);
+        }
+        self.counts.frames += 1;
+        finish(&mut packet, frame);
+        batch.push(packet);
     }
 
+    /// The queued frame that begins as the slot `frame` does; an empty packet if there is none.
     #[cold]
-    fn accept_unusual(
+    fn receive_queued(
         &mut self,
         socket: &OwnedFd,
         frame: &RingFrame<'_>,
         pool: &mut Pool,
-        batch: &mut Batch,
-    ) {
-        let mut long = std::mem::take(&mut self.long);
-        let (offload, data) = match frame.is_queued {
-            true => read_long(socket, &mut long),
-            false => (frame.offload, frame.data),
-        };
-        // A queued frame is whole; of others the length shows.
-        if data.len() < frame.wire_bytes {
-            self.counts.unusable += 1;
-        } else {
-            self.accept_offloaded(Offload::parse(offload), data, frame, pool, batch);
+    ) -> (Option<Vnet>, Packet) {
+        let is_it = |data: &[u8]| data.len() == frame.wire_bytes && data.starts_with(frame.data);
+        if let Some(at) = self.early.iter().position(|(_, data)| is_it(data)) {
+            let (vnet, data) = self.early.remove(at);
+            return (vnet, packet_of(&data, pool));
         }
-        self.long = long;
-    }
-
-    fn accept_offloaded(
-        &mut self,
-        offload: Option<Offload>,
-        data: &[u8],
-        frame: &RingFrame<'_>,
-        pool: &mut Pool,
-        batch: &mut Batch,
-    ) {
-        let Some(offload) = offload else {
-            self.counts.frames += 1;
-            let mut packet = pool.packet_of(data);
-            finish(&mut packet, frame);
-            return batch.push(packet);
-        };
-        if !offload.is_segmented() {
-            self.counts.frames += 1;
-            self.counts.checksums += 1;
-            let mut packet = pool.packet_of(data);
-            offload.complete_checksum(packet.data_mut());
-            finish(&mut packet, frame);
-            return batch.push(packet);
+        loop {
+            let (vnet, packet) = receive_long(socket, pool);
+            if packet.is_empty() || is_it(packet.data()) {
+                return (vnet, packet);
+            }
+            if self.early.len() == EARLY_MAX {
+                // Its slot never came.
+                self.early.remove(0);
+                self.counts.unusable += 1;
+            }
+            self.early.push((vnet, packet.data().to_vec()));
+            pool.recycle(packet);
         }
-        let mut pieces = 0;
-        let was_split = offload.split(data, &mut self.piece, |piece| {
-            let mut packet = pool.packet_of(piece);
-            finish(&mut packet, frame);
-            batch.push(packet);
-            pieces += 1;
-        });
-        match was_split {
-            true => self.counts.segmented += 1,
-            false => self.counts.unusable += 1,
-        }
-        self.counts.frames += pieces;
-    }
-
-    /// The next warning about offloads.
-    pub(super) fn warning(&mut self) -> Option<String> {
-        let device = &self.device;
-        if self.counts.segmented > 0 && !self.warned_segments {
-            self.warned_segments = true;
-            return Some(format!(
-                "{device}: received frames are longer than the link allows and are split in \
-                 software; to avoid the cost: ethtool -K {device} gro off lro off, and on the \
-                 sending interface of this machine tso off gso off"
-            ));
-        }
-        if self.counts.checksums > 0 && !self.warned_checksums {
-            self.warned_checksums = true;
-            return Some(format!(
-                "{device}: senders on this machine leave checksums to the interface; they are \
-                 completed in software; to avoid the cost: ethtool -K SENDER tx off"
-            ));
-        }
-        None
     }
 }
 
-/// Reads the frame that the kernel queued: offload information and data.
-fn read_long<'a>(socket: &OwnedFd, buffer: &'a mut Vec<u8>) -> (&'a [u8], &'a [u8]) {
-    buffer.resize(LONG_BYTES, 0);
-    let received = rustix::net::recv(socket, &mut buffer[..], RecvFlags::DONTWAIT);
-    let bytes = received.map_or(0, |(_, bytes)| bytes).min(LONG_BYTES);
-    buffer[..bytes].split_at_checked(OFFLOAD_BYTES).unwrap_or_default()
+/// A packet with `data`, whose buffer is used again if it is a large one.
+pub(super) fn packet_of(data: &[u8], pool: &mut Pool) -> Packet {
+    let mut packet = pool.packet();
+    if data.len() > packet.tailroom() && data.len() <= LARGE_BYTES {
+        pool.recycle(packet);
+        packet = pool.large_packet();
+    }
+    packet.set_data(data);
+    packet
+}
+
+/// Reads the frame that the kernel queued; an empty one if there is none.
+#[cold]
+fn receive_long(socket: &OwnedFd, pool: &mut Pool) -> (Option<Vnet>, Packet) {
+    let (mut header, mut packet) = ([0; VNET_BYTES], pool.large_packet());
+    packet.fill_data(LARGE_BYTES, |data| {
+        let mut pieces = [IoSliceMut::new(&mut header), IoSliceMut::new(data)];
+        let mut control = RecvAncillaryBuffer::default();
+        let received = recvmsg(socket, &mut pieces, &mut control, RecvFlags::DONTWAIT);
+        let bytes = received.map_or(0, |message| message.bytes);
+        bytes.saturating_sub(VNET_BYTES).min(LARGE_BYTES)
+    });
+    (Vnet::parse(&header), packet)
 }
 
 /// Sets what is known of the packet beside its bytes, and restores its VLAN tag.
@@ -188,11 +172,12 @@ fn insert_tag(packet: &mut Packet, (tci, tpid): (u16, u16)) {
 mod tests {
     use super::*;
 
-    fn accepted(frame: RingFrame<'_>) -> (Intake, Vec<Vec<u8>>) {
-        let (mut intake, mut pool, mut batch) = (Intake::new("eth9"), Pool::new(), Batch::new());
+    /// The packets of a frame, and whether work is left to do.
+    fn accepted(frame: RingFrame<'_>) -> (Intake, Vec<(Vec<u8>, bool)>) {
+        let (mut intake, mut pool, mut batch) = (Intake::default(), Pool::new(), Batch::new());
         let socket = OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
         intake.accept(&socket, &frame, &mut pool, &mut batch);
-        let bytes = batch.iter().map(|packet| packet.data().to_vec()).collect();
+        let bytes = batch.iter().map(|packet| (packet.data().to_vec(), packet.has_gso())).collect();
         assert!(batch.iter().all(|packet| packet.packet_type() == PacketType::OtherHost));
         (intake, bytes)
     }
@@ -201,7 +186,7 @@ mod tests {
         RingFrame {
             data,
             wire_bytes: data.len(),
-            offload: &[0; OFFLOAD_BYTES],
+            vnet: &[0; VNET_BYTES],
             timestamp_ns: 5,
             packet_type: 3,
             vlan: None,
@@ -213,7 +198,8 @@ mod tests {
     fn restores_the_tag_that_the_kernel_removed() {
         let data: Vec<u8> = (0..60).collect();
         let (_, packets) = accepted(RingFrame { vlan: Some((7, 0x8100)), ..frame(&data) });
-        assert_eq!(packets, [[&data[..12], &[0x81, 0, 0, 7], &data[12..]].concat()]);
+        let expected = [&data[..12], &[0x81, 0, 0, 7], &data[12..]].concat();
+        assert_eq!(packets, [(expected, false)]);
     }
 
     #[test]
@@ -226,18 +212,23 @@ mod tests {
     }
 
     #[test]
-    fn completes_a_checksum_and_reports_it_once() {
-        let mut data = [0; 60];
-        data[40..42].copy_from_slice(&[0x12, 0x34]);
-        let mut offload = [0; OFFLOAD_BYTES];
-        offload[0] = 1;
-        offload[6..8].copy_from_slice(&34u16.to_ne_bytes());
-        offload[8..10].copy_from_slice(&16u16.to_ne_bytes());
-        let (mut intake, packets) = accepted(RingFrame { offload: &offload, ..frame(&data) });
-        assert_eq!(packets[0][50..52], [0xed, 0xcb]);
-        assert_eq!(intake.counts().checksums, 1);
-        let warning = intake.warning().expect("it is reported");
-        assert!(warning.contains("eth9") && warning.contains("ethtool"), "{warning}");
-        assert_eq!(intake.warning(), None);
+    fn notes_what_the_sender_left_to_do() {
+        // A UDP datagram of 8 bytes.
+        let mut data = vec![0; 12];
+        data.extend([8, 0, 0x45, 0, 0, 36, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 1, 1]);
+        data.extend([0, 1, 0, 2, 0, 16, 0x12, 0x34, 1, 2, 3, 4, 5, 6, 7, 8]);
+        let vnet = [1, 0, 0, 0, 0, 0, 34, 0, 6, 0];
+        let (intake, packets) = accepted(RingFrame { vnet: &vnet, ..frame(&data) });
+        assert_eq!((&packets[0].0[..], packets[0].1), (&data[..], true), "it is as it was");
+        assert_eq!((intake.counts().checksums, intake.counts().frames), (1, 1));
+        // A message of another protocol: its checksum is completed.
+        data[23] = 200;
+        let vnet = [1, 0, 0, 0, 0, 0, 34, 0, 2, 0];
+        let (intake, packets) = accepted(RingFrame { vnet: &vnet, ..frame(&data) });
+        assert_eq!(&packets[0].0[34..38], [0, 1, 0xdb, 0x9a]);
+        assert_eq!((packets[0].1, intake.counts().checksums), (false, 1));
+        let vnet = [1, 3, 0, 0, 8, 0, 34, 0, 6, 0];
+        let (intake, packets) = accepted(RingFrame { vnet: &vnet, ..frame(&data) });
+        assert_eq!((packets.len(), intake.counts().unusable), (0, 1), "an unknown way");
     }
 }

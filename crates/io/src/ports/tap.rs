@@ -1,21 +1,25 @@
 //! Ports that are the other end of a TAP or TUN device.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rustix::io::Errno;
 use warpswitch_packet::{
-    Batch, Header, LinkState, Packet, Pool, RxCounts, RxPort, TapOptions, Transmitted, TxCounts,
-    TxPort,
+    Batch, Header, LARGE_BYTES, LinkState, Packet, Pool, RxCounts, RxPort, TapOptions, Transmitted,
+    TxCounts, TxPort,
 };
 
+use super::af_packet::BURST_BYTES_MAX;
+use super::intake::{note_vnet, packet_of};
 use super::open_error;
 use crate::error::IoError;
 use crate::sys::interface::Interface;
 use crate::sys::tap;
+use crate::sys::vnet::{self, VNET_BYTES, Vnet};
 
-/// The most bytes of a packet of such a device.
-const FRAME_BYTES: usize = 1 << 16;
+/// The most bytes that are read at once: the header that describes a packet, and the packet.
+const READ_BYTES: usize = VNET_BYTES + LARGE_BYTES;
 /// What errors call a device whose name the kernel chooses.
 const UNNAMED: &str = "TAP device";
 
@@ -24,6 +28,7 @@ const UNNAMED: &str = "TAP device";
 pub(super) struct Tap {
     fd: Arc<OwnedFd>,
     name: String,
+    has_ethernet: bool,
     rx: RxCounts,
     tx: TxCounts,
     buffer: Box<[u8]>,
@@ -42,9 +47,10 @@ impl Tap {
         let opened = tap::open(wanted, options.has_ethernet);
         let (fd, name) = opened.map_err(fail("create the TAP device"))?;
         Self::configure(&name, options).map_err(fail("configure the TAP device"))?;
-        let buffer = vec![0; FRAME_BYTES].into();
+        let buffer = vec![0; READ_BYTES].into();
         let (rx, tx) = (RxCounts::default(), TxCounts::default());
-        Ok(Self { fd: Arc::new(fd), name, rx, tx, buffer })
+        let has_ethernet = options.has_ethernet;
+        Ok(Self { fd: Arc::new(fd), name, has_ethernet, rx, tx, buffer })
     }
 
     fn configure(name: &str, options: &TapOptions) -> io::Result<()> {
@@ -79,17 +85,26 @@ impl TapPort {
 
 impl RxPort for TapPort {
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, frames_max: usize) -> usize {
-        let Tap { fd, rx, buffer, .. } = &mut *self.lock();
+        let Tap { fd, has_ethernet, rx, buffer, .. } = &mut *self.lock();
+        let mut burst_bytes = 0;
         for count in 0..frames_max {
-            match rustix::io::read(&**fd, &mut buffer[..]) {
-                Ok(bytes) if bytes > 0 => {
-                    let mut packet = pool.packet_of(&buffer[..bytes]);
-                    packet.set_header(Header::Mac, 0);
-                    batch.push(packet);
-                    rx.frames += 1;
-                }
-                _ => return count,
+            if burst_bytes >= BURST_BYTES_MAX {
+                return count;
             }
+            let bytes = rustix::io::read(&**fd, &mut buffer[..]).unwrap_or(0);
+            let Some((header, data)) = buffer[..bytes].split_at_checked(VNET_BYTES) else {
+                return count;
+            };
+            burst_bytes += data.len();
+            let mut packet = packet_of(data, pool);
+            if !note_vnet(Vnet::parse(header), *has_ethernet, &mut packet, rx) {
+                rx.unusable += 1;
+                pool.recycle(packet);
+                continue;
+            }
+            packet.set_header(Header::Mac, 0);
+            batch.push(packet);
+            rx.frames += 1;
         }
         frames_max
     }
@@ -120,20 +135,28 @@ impl TxPort for TapPort {
     fn send(&mut self, packets: &[Packet]) -> Transmitted {
         let Tap { fd, tx, .. } = &mut *self.lock();
         for (count, packet) in packets.iter().enumerate() {
-            let Err(error) = rustix::io::write(&**fd, packet.data()) else {
+            let written = vnet::header_of(packet).map_or(Err(Errno::INVAL), |header| {
+                let pieces = [IoSlice::new(&header), IoSlice::new(packet.data())];
+                rustix::io::writev(&**fd, &pieces)
+            });
+            let Err(error) = written else {
                 tx.frames += 1;
                 continue;
             };
             if count > 0 {
                 return Transmitted::Frames(count);
             }
-            if matches!(error, rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) {
+            if matches!(error, Errno::AGAIN | Errno::INTR) {
                 return Transmitted::Full;
             }
             tx.refused += 1;
             return Transmitted::Refused;
         }
         Transmitted::Frames(packets.len())
+    }
+
+    fn accepts_gso(&self) -> bool {
+        true
     }
 
     fn counts(&mut self) -> TxCounts {

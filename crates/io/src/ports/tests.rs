@@ -385,3 +385,26 @@ fn both_ends_of_a_tap_device_exchange_frames() {
         assert!(!has_interface("t0"), "it disappears with its last port");
     });
 }
+
+#[test]
+fn names_of_links_in_memory_connect_their_ends() {
+    let mut table = PortTable::default();
+    let open = |table: &mut PortTable, name: &str| {
+        let spec = spec(name, PortMethod::Auto);
+        (table.open_rx(&spec).unwrap(), table.open_tx(&spec).unwrap())
+    };
+    let (mut a_rx, mut a_tx) = open(&mut table, "mem:0");
+    let (mut b_rx, mut b_tx) = open(&mut table, "mem:0:peer");
+    let (mut other_rx, _) = open(&mut table, "mem:1:peer");
+    let mut pool = Pool::new();
+    let batch = packets(&mut pool, [frame(1, 60), frame(2, 1514)].into_iter());
+    for (tx, rx) in [(&mut a_tx, &mut b_rx), (&mut b_tx, &mut a_rx)] {
+        // Buffers of earlier frames are used again.
+        for _ in 0..3 {
+            assert_eq!(tx.send(batch.as_slice()), Transmitted::Frames(2));
+            assert_eq!(receive(&mut **rx, &mut pool, 2), [frame(1, 60), frame(2, 1514)]);
+        }
+    }
+    let mut none = pool.batch();
+    assert_eq!(other_rx.receive(&mut pool, &mut none, 9), 0);
+}

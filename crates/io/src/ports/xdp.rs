@@ -16,10 +16,11 @@ use warpswitch_packet::{
 };
 
 use super::af_packet::{link_state, open_socket};
-use super::{offload, open_error};
+use super::open_error;
 use crate::error::{IoError, IoErrorKind};
 use crate::sys::bpf::Redirect;
 use crate::sys::packet_socket;
+use crate::sys::vnet;
 use crate::sys::xsk::{self, FRAME_BYTES_MAX, XdpSocket};
 
 /// How long the kernel may take to release an interface after the end of the process that used it.
@@ -192,7 +193,7 @@ impl XdpPort {
 fn accept(frame: &[u8], pool: &mut Pool, rx: &mut RxCounts) -> Packet {
     let mut packet = pool.packet_of(frame);
     rx.frames += 1;
-    rx.checksums += u64::from(offload::complete_partial(packet.data_mut()));
+    rx.checksums += u64::from(vnet::complete_partial(packet.data_mut()));
     let kind = match frame {
         [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, ..] => PacketType::Broadcast,
         [first, ..] if first & 1 == 1 => PacketType::Multicast,
@@ -213,6 +214,13 @@ impl RxPort for XdpPort {
 
     fn device(&self) -> String {
         self.lock().interface.device.clone()
+    }
+
+    fn method(&self) -> &'static str {
+        match xsk::has_zero_copy(self.lock().queue.socket.fd()) {
+            true => "AFXDP, zero copy",
+            false => "AFXDP, copies",
+        }
     }
 
     fn counts(&mut self) -> RxCounts {

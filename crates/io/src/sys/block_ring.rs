@@ -16,6 +16,7 @@ use std::os::fd::OwnedFd;
 
 use super::mapping::Mapping;
 use super::packet_socket::{self, RingFrame};
+use super::vnet::VNET_BYTES;
 
 /// Bytes of a block: any frame that a sender leaves to the device to split (64 KiB) fits.
 const BLOCK_BYTES: usize = 1 << 18;
@@ -72,16 +73,16 @@ impl BlockRing {
         Ok(Self { memory, blocks, block: 0, frame: 0, left: 0 })
     }
 
-    /// Passes up to `frames_max` frames to `take`; returns blocks without more frames to the
-    /// kernel. Returns how many frames there were.
+    /// Passes up to `frames_max` frames to `take`, until it returns false; returns blocks without
+    /// more frames to the kernel. Returns how many frames there were.
     #[inline]
     pub(crate) fn take(
         &mut self,
         frames_max: usize,
-        mut take: impl FnMut(&RingFrame<'_>),
+        mut take: impl FnMut(&RingFrame<'_>) -> bool,
     ) -> usize {
-        let mut count = 0;
-        while count < frames_max {
+        let (mut count, mut goes_on) = (0, true);
+        while goes_on && count < frames_max {
             let start = self.block * BLOCK_BYTES;
             if self.left == 0 && self.memory.load(start + STATUS) & libc::TP_STATUS_USER == 0 {
                 break;
@@ -93,12 +94,12 @@ impl BlockRing {
                 self.left = packet_socket::read_u32(block, FRAMES);
                 self.frame = packet_socket::read_u32(block, FIRST) as usize;
             }
-            while self.left > 0 && count < frames_max {
+            while goes_on && self.left > 0 && count < frames_max {
                 let Some((frame, next)) = read_frame(block, self.frame) else {
                     self.left = 0;
                     break;
                 };
-                take(&frame);
+                goes_on = take(&frame);
                 (self.frame, self.left, count) = (self.frame + next, self.left - 1, count + 1);
             }
             if self.left == 0 {
@@ -122,7 +123,7 @@ fn read_frame(block: &[u8], at: usize) -> Option<(RingFrame<'_>, usize)> {
     let frame = RingFrame {
         data: &bytes[mac..mac + captured],
         wire_bytes: word(LEN) as usize,
-        offload: &bytes[mac - packet_socket::OFFLOAD_BYTES..mac],
+        vnet: &bytes[mac - VNET_BYTES..mac],
         timestamp_ns: packet_socket::timestamp_ns(word(SECONDS), word(NANOS)),
         packet_type: bytes[PACKET_TYPE],
         vlan: packet_socket::vlan(word(FRAME_STATUS), half(VLAN_TCI), half(VLAN_TPID)),

@@ -1,7 +1,7 @@
 //! The receive ring of `TPACKET_V2`: slots of one size, each handed over as soon as it is filled.
 //!
 //! ```text
-//! slot   │ header │ address │ … │ offload │ frame … │     the status word of the header names
+//! slot   │ header │ address │ … │ vnet    │ frame … │     the status word of the header names
 //!          status                ▲ mac-10  ▲ mac         the owner of the slot: kernel or user
 //! ```
 //! A frame longer than a slot is queued on the socket as well, see [`RingFrame::is_queued`].
@@ -14,6 +14,7 @@ use std::os::fd::OwnedFd;
 
 use super::mapping::Mapping;
 use super::packet_socket::{self, RingFrame};
+use super::vnet::VNET_BYTES;
 
 /// Bytes of a slot: an Ethernet frame of 1500 bytes payload, its headers, and room for tags.
 pub(crate) const SLOT_BYTES: usize = 2048;
@@ -59,13 +60,13 @@ impl FrameRing {
         Ok(Self { memory, slots, next: 0 })
     }
 
-    /// Passes up to `frames_max` frames to `take` and returns their slots to the kernel. Returns
-    /// how many there were.
+    /// Passes up to `frames_max` frames to `take`, until it returns false, and returns their slots
+    /// to the kernel. Returns how many there were.
     #[inline]
     pub(crate) fn take(
         &mut self,
         frames_max: usize,
-        mut take: impl FnMut(&RingFrame<'_>),
+        mut take: impl FnMut(&RingFrame<'_>) -> bool,
     ) -> usize {
         for count in 0..frames_max {
             let slot = self.next * SLOT_BYTES;
@@ -76,9 +77,12 @@ impl FrameRing {
             // SAFETY: the status says that the slot is ours until `store` below; the borrow ends
             // before.
             let bytes = unsafe { self.memory.bytes(slot, SLOT_BYTES) };
-            take(&read_slot(bytes, status));
+            let goes_on = take(&read_slot(bytes, status));
             self.memory.store(slot, libc::TP_STATUS_KERNEL);
             self.next = (self.next + 1) % self.slots;
+            if !goes_on {
+                return count + 1;
+            }
         }
         frames_max
     }
@@ -94,7 +98,7 @@ fn read_slot(bytes: &[u8], status: u32) -> RingFrame<'_> {
     RingFrame {
         data: &bytes[mac..mac + captured],
         wire_bytes: word(LEN) as usize,
-        offload: &bytes[mac - packet_socket::OFFLOAD_BYTES..mac],
+        vnet: &bytes[mac - VNET_BYTES..mac],
         timestamp_ns: packet_socket::timestamp_ns(word(SECONDS), word(NANOS)),
         packet_type: bytes[PACKET_TYPE],
         vlan: packet_socket::vlan(status, half(VLAN_TCI), half(VLAN_TPID)),

@@ -104,6 +104,50 @@ impl<'a> Interface<'a> {
         Ok([2, 3, 4, 5, 6, 7].map(|at| value[at]))
     }
 
+    /// Whether it is a device on a bus of the machine, unlike `veth` and TAP.
+    pub(crate) fn is_hardware(&self) -> bool {
+        // `struct ethtool_drvinfo`: the name of the driver, versions, and the place on the bus.
+        const GET_DRIVER: u32 = 3;
+        let mut info = [0u32; 49];
+        info[0] = GET_DRIVER;
+        let is_read = self.ethtool(&mut info).is_ok();
+        let text = |word: usize| info[word].to_ne_bytes()[0] != 0;
+        let (driver, bus) = (1, 25);
+        let is_tun = info[driver].to_ne_bytes()[..3] == *b"tun";
+        is_read && text(bus) && !is_tun
+    }
+
+    /// Its receive queues; 1 if the driver does not report them.
+    pub(crate) fn rx_queues(&self) -> u32 {
+        // `struct ethtool_channels`: the command, four limits, and four counts.
+        const GET_CHANNELS: u32 = 0x3c;
+        let mut channels = [0u32; 9];
+        channels[0] = GET_CHANNELS;
+        let is_read = self.ethtool(&mut channels).is_ok();
+        let (rx, combined) = (5, 8);
+        if is_read { (channels[rx] + channels[combined]).max(1) } else { 1 }
+    }
+
+    /// Whether the kernel has an address on it, apart from link-local ones of IPv6.
+    pub(crate) fn has_address(&self) -> bool {
+        const LINK_LOCAL: &str = "20";
+        let text = std::fs::read_to_string("/proc/thread-self/net/if_inet6").unwrap_or_default();
+        let has_ipv6 = text.lines().any(|line| {
+            let mut words = line.split_ascii_whitespace().skip(3);
+            words.next() != Some(LINK_LOCAL) && words.nth(1) == Some(self.name)
+        });
+        has_ipv6 || self.get(libc::SIOCGIFADDR).is_ok()
+    }
+
+    /// Has its driver answer `words`, which begin with the command.
+    fn ethtool<const WORDS: usize>(&self, words: &mut [u32; WORDS]) -> io::Result<()> {
+        const SIOCETHTOOL: libc::c_ulong = 0x8946;
+        // The kernel writes the words of the command, as many as callers pass.
+        let address = std::ptr::from_mut(words).expose_provenance();
+        let mut request = Request::new(self.name)?.with(&address.to_ne_bytes());
+        request.serve(&self.socket, SIOCETHTOOL as libc::Ioctl)
+    }
+
     /// Sets it up.
     pub(crate) fn set_up(&self) -> io::Result<()> {
         let flags = self.flags()? | libc::IFF_UP as u16;

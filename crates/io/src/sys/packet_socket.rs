@@ -8,12 +8,12 @@ use std::ptr;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use warpswitch_packet::Packet;
 
+use super::vnet::{self, VNET_BYTES};
+
 /// Bytes of the address that follows a frame's header in a ring.
 pub(super) const ADDRESS_BYTES: usize = size_of::<libc::sockaddr_ll>();
 /// Where the address has the packet type.
 pub(super) const ADDRESS_PACKET_TYPE: usize = 10;
-/// Bytes of `struct virtio_net_hdr`, which precedes a frame.
-pub(crate) const OFFLOAD_BYTES: usize = 10;
 /// The most frames of a call of [`send_burst`].
 pub(crate) const BURST_MAX: usize = 64;
 
@@ -25,7 +25,7 @@ pub(crate) struct RingFrame<'a> {
     /// Bytes before truncation.
     pub wire_bytes: usize,
     /// `struct virtio_net_hdr`: what the sender left to the device.
-    pub offload: &'a [u8],
+    pub vnet: &'a [u8],
     /// When the kernel received it, in nanoseconds since 1970.
     pub timestamp_ns: i64,
     /// `sll_pkttype`.
@@ -179,27 +179,38 @@ pub(crate) fn take_drops(socket: &OwnedFd) -> u64 {
     if result == 0 { u64::from(counts[1]) } else { 0 }
 }
 
-/// Sends the first of `packets`, at most [`BURST_MAX`]; returns how many.
+/// Sends the first of `packets`, at most [`BURST_MAX`]; returns how many. The socket has the option
+/// `PACKET_VNET_HDR`.
 ///
 /// # Errors
 /// If the first one cannot be sent.
 pub(crate) fn send_burst(socket: &OwnedFd, packets: &[Packet]) -> io::Result<usize> {
-    let packets = &packets[..packets.len().min(BURST_MAX)];
-    let none = libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 };
-    let mut pieces = [none; BURST_MAX];
-    for (piece, packet) in pieces.iter_mut().zip(packets) {
-        let data = packet.data();
-        *piece = libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() };
+    let mut headers = [[0; VNET_BYTES]; BURST_MAX];
+    let mut count = 0;
+    for (header, packet) in headers.iter_mut().zip(packets) {
+        let Some(described) = vnet::header_of(packet) else { break };
+        (*header, count) = (described, count + 1);
+    }
+    if count == 0 && !packets.is_empty() {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let piece_of = |bytes: &[u8]| libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    };
+    let mut pieces = [[piece_of(&[]); 2]; BURST_MAX];
+    for ((pieces, header), packet) in pieces.iter_mut().zip(&headers).zip(&packets[..count]) {
+        *pieces = [piece_of(header), piece_of(packet.data())];
     }
     // SAFETY: null pointers and zero lengths are valid in every field.
     let mut messages: [libc::mmsghdr; BURST_MAX] = unsafe { std::mem::zeroed() };
-    for (message, piece) in messages.iter_mut().zip(&mut pieces) {
-        message.msg_hdr.msg_iov = ptr::from_mut(piece);
-        message.msg_hdr.msg_iovlen = 1;
+    for (message, pieces) in messages.iter_mut().zip(&mut pieces) {
+        message.msg_hdr.msg_iov = pieces.as_mut_ptr();
+        message.msg_hdr.msg_iovlen = pieces.len();
     }
-    let (fd, count) = (socket.as_raw_fd(), packets.len() as u32);
-    // SAFETY: the first `count` messages have one piece each, which is the data of a packet that is
-    // borrowed for the call; the kernel only reads it.
+    let (fd, count) = (socket.as_raw_fd(), count as u32);
+    // SAFETY: the first `count` messages have two pieces each, a header and the data of a packet,
+    // both borrowed for the call; the kernel only reads them.
     let sent = unsafe { libc::sendmmsg(fd, messages.as_mut_ptr(), count, 0) };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }

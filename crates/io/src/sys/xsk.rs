@@ -275,6 +275,16 @@ fn bind(socket: &OwnedFd, index: u32, queue: u32) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Whether frames pass between driver and socket without a copy.
+pub(crate) fn has_zero_copy(socket: &OwnedFd) -> bool {
+    // `struct xdp_options`.
+    let (mut flags, mut bytes) = (0u32, size_of::<u32>() as u32);
+    let (fd, name, value) = (socket.as_raw_fd(), libc::XDP_OPTIONS, (&raw mut flags).cast());
+    // SAFETY: `value` points to `bytes` writable bytes; any bits are a valid integer.
+    let result = unsafe { libc::getsockopt(fd, libc::SOL_XDP, name, value, &raw mut bytes) };
+    result == 0 && flags & libc::XDP_OPTIONS_ZEROCOPY != 0
+}
+
 /// Frames that the kernel dropped because a ring was full or empty.
 pub(crate) fn drops(socket: &OwnedFd) -> u64 {
     let mut counts = [0u64; 6];

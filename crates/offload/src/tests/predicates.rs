@@ -88,3 +88,23 @@ fn excluded_packets_keep_their_annotations() {
     assert_eq!((count(&mut router, "a.count"), count(&mut router, "b.count")), (50, 50));
     assert_eq!(count(&mut router, "gr.on_device"), 50);
 }
+
+/// A cache in front of the chain answers frames on the host, whatever the device does.
+#[test]
+fn cached_frames_stay_off_the_device() {
+    let folder = Folder::new();
+    let source = |config: &str| config.replace("(IN, STOP true)", "(IN) -> ReplayUnqueue(STOP 4)");
+    let config = |batcher: &str| {
+        let members = "gs :: GPUSDNClassifier(FOR sdn, CHK_ANNO 44=1) -> gr :: GPUIPLookup(FOR rt)";
+        let front = format!("cache :: RuleCache(sdn, ANNO 44) -> {}", chain(batcher, members));
+        source(SERIAL).replace("(STOP 4)", &format!("(STOP 4) -> {front}"))
+    };
+    run(&folder.config(&source(SERIAL)), None);
+    agree(&folder, config, &["sdn.ahead", "rt.ahead"]);
+    let offload = pool(FaultPlan::default());
+    let (mut router, _) = run(&folder.config(&config("b :: Batcher")), Some(&offload));
+    let [hits, on_device, ahead] =
+        ["cache.hits", "gs.on_device", "sdn.ahead"].map(|handler| count(&mut router, handler));
+    assert!(hits > 1000 && on_device < 4 * 3000 - 1000, "{hits} {on_device}");
+    assert!(ahead > on_device, "{ahead} {on_device}");
+}

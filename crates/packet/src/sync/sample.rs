@@ -67,8 +67,9 @@ impl SampleSlot {
 
     /// Makes the slot busy if its state is `from`.
     fn enter(&self, from: u32) -> bool {
-        let entered = self.state.compare_exchange(from, BUSY, Ordering::Acquire, Ordering::Relaxed);
-        entered.is_ok()
+        // A look first: a failed exchange would take the line from the others.
+        self.state.load(Ordering::Relaxed) == from
+            && self.state.compare_exchange(from, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 }
 

@@ -124,11 +124,16 @@ impl Reporter {
     /// Whether a set of `rules` rules has no room for that of `line`, which is then reported. The
     /// lines below are not to be read.
     pub fn is_full(&mut self, rules: usize, line_no: u32, line: &[u8]) -> bool {
-        if rules < READ_RULES_MAX {
+        self.is_beyond(rules, READ_RULES_MAX, line_no, line)
+    }
+
+    /// [`is_full`](Self::is_full) with another bound.
+    pub fn is_beyond(&mut self, rules: usize, most: usize, line_no: u32, line: &[u8]) -> bool {
+        if rules < most {
             return false;
         }
         let message = format!("too many rules: {} before this one", grouped(rules));
-        let expected = format!("at most {} rules", grouped(READ_RULES_MAX));
+        let expected = format!("at most {} rules", grouped(most));
         self.fault(line_no, line, *Fault::new(0..line.len(), message, expected));
         true
     }

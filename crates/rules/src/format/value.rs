@@ -150,7 +150,8 @@ pub(super) fn write_masked(
     write_value(out, spec, mask)
 }
 
-fn write_mac(out: &mut dyn fmt::Write, address: u64) -> fmt::Result {
+/// Writes `aa:bb:cc:dd:ee:ff`.
+pub(super) fn write_mac(out: &mut dyn fmt::Write, address: u64) -> fmt::Result {
     let b = address.to_be_bytes();
     write!(out, "{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", b[2], b[3], b[4], b[5], b[6], b[7])
 }

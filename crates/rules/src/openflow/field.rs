@@ -270,7 +270,7 @@ pub static FIELDS: [MatchField; 77] = [
     basic(3,  "eth_dst",     (25, 0, 48),  Mac,     N::Nothing,     MASK | SET),
     basic(4,  "eth_src",     (26, 16, 48), Mac,     N::Nothing,     MASK | SET),
     basic(5,  "eth_type",    (28, 0, 16),  Hex,     N::Nothing,     SET),
-    basic(6,  "vlan_vid",    (28, 19, 13), Hex,     N::Nothing,     MASK | SET),
+    basic(6,  "vlan_vid",    (28, 19, 13), Decimal, N::Nothing,     MASK | SET),
     basic(7,  "vlan_pcp",    (28, 16, 3),  Decimal, N::Vlan,        SET),
     basic(8,  "ip_dscp",     (40, 8, 6),   Decimal, N::Ip,          SET),
     basic(9,  "nw_ecn",      (40, 14, 2),  Decimal, N::Ip,          SET),

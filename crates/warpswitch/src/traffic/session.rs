@@ -7,11 +7,13 @@
 //! ```
 
 use std::net::Ipv4Addr;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::thread::set_current_timer_slack;
 use rustix::time::{ClockId, clock_gettime};
 use warpswitch_packet::TxPort;
 use warpswitch_wire::ethernet::MacAddr;
@@ -23,6 +25,7 @@ use super::sender::{Limit, SendCounts, Sender, Step};
 use super::sink::{Latency, Sink, SinkCounts};
 use super::station::Station;
 use super::tracker::{FlowCounts, Tracker};
+use crate::threads::default_threads;
 
 /// Between two looks of an idle sink.
 const IDLE: Duration = Duration::from_millis(1);
@@ -33,8 +36,14 @@ const SETTLE_NS: u64 = 5_000_000;
 /// Learning takes at most so long, and repeats its frames so often.
 const LEARNING_NS: u64 = 3_000_000_000;
 const LEARNING_STEP: Duration = Duration::from_millis(20);
-/// A sender sleeps until shortly before a frame is due: the kernel wakes it late.
+/// With a core to spare, a sender sleeps until shortly before a frame is due, as the kernel wakes
+/// it late, and polls the clock for the rest.
 const WAKE_NS: u64 = 80_000;
+/// Cores from which on there is one to spare beside sender, sink and a device under test. On fewer
+/// a sender that polls keeps the others from their core for a time slice of the scheduler.
+const CORES_MIN: usize = 4;
+/// How late the kernel may wake a sender, beyond its own delays; it is 50 us otherwise.
+const TIMER_SLACK: NonZeroU64 = NonZeroU64::MIN;
 /// A sender waits so long for room in its port.
 const ROOM: Duration = Duration::from_millis(1);
 
@@ -271,11 +280,6 @@ impl Session {
     fn sink_drops(&mut self) -> u64 {
         self.rx.as_mut().map_or(0, |rx| rx.rx.counts().dropped)
     }
-
-    /// Warnings of the receiving interface.
-    pub fn warning(&mut self) -> Option<String> {
-        self.rx.as_mut()?.rx.warning()
-    }
 }
 
 /// Steps the sink; other frames go to its station. Returns whether frames arrived.
@@ -349,6 +353,9 @@ fn wait(fds: &mut [PollFd<'_>], time: Duration) {
 
 /// The thread of the sender.
 fn send(sender: &mut Sender, port: &mut dyn TxPort, shared: &Shared) {
+    // Without it frames leave in larger groups, at the same mean rate.
+    _ = set_current_timer_slack(Some(TIMER_SLACK));
+    let polled_ns = if default_threads() < CORES_MIN { 0 } else { WAKE_NS };
     while !shared.stop.load(Ordering::Relaxed) {
         let step = sender.step(&mut now_ns, port);
         shared.sent.store(sender.counts().frames, Ordering::Relaxed);
@@ -356,7 +363,7 @@ fn send(sender: &mut Sender, port: &mut dyn TxPort, shared: &Shared) {
             Step::Done => break,
             Step::Sent => {}
             Step::Wait(until_ns) => {
-                let left_ns = until_ns.saturating_sub(now_ns()).saturating_sub(WAKE_NS);
+                let left_ns = until_ns.saturating_sub(now_ns()).saturating_sub(polled_ns);
                 match left_ns {
                     0 => thread::yield_now(),
                     // In steps, so that an interrupt takes effect soon.

@@ -121,13 +121,20 @@ impl Sink {
 
     /// The latencies, if any frame arrived.
     pub fn latency(&self) -> Option<Latency> {
+        Latency::of(&self.latency)
+    }
+}
+
+impl Latency {
+    /// Of nanoseconds, if there are any.
+    pub fn of(ns: &Histogram<u64>) -> Option<Self> {
         let us = |ns: u64| rounded(ns as f64 / 1e3, 3);
-        (!self.latency.is_empty()).then(|| Latency {
-            min_us: us(self.latency.min()),
-            mean_us: rounded(self.latency.mean() / 1e3, 3),
-            p50_us: us(self.latency.value_at_quantile(0.5)),
-            p99_us: us(self.latency.value_at_quantile(0.99)),
-            max_us: us(self.latency.max()),
+        (!ns.is_empty()).then(|| Self {
+            min_us: us(ns.min()),
+            mean_us: rounded(ns.mean() / 1e3, 3),
+            p50_us: us(ns.value_at_quantile(0.5)),
+            p99_us: us(ns.value_at_quantile(0.99)),
+            max_us: us(ns.max()),
         })
     }
 }

@@ -11,6 +11,7 @@
 
 mod demo;
 mod faults;
+mod gso;
 mod hosts;
 #[path = "../../src/netns.rs"]
 mod netns;
@@ -57,17 +58,18 @@ fn route(network: &mut Network) {
     network.transfer(1, 0, 16 << 20);
     for port in 0..2 {
         let sent = network.settled_count(port);
-        assert!(sent > 5_000, "{sent} frames");
+        assert!(sent > 200, "{sent} frames");
         let received: u64 = network.router.read(&format!("from{port}.count"));
-        let segmented: u64 = network.router.read(&format!("from{port}.segmented"));
         let unusable: u64 = network.router.read(&format!("from{port}.unusable"));
-        assert_eq!(unusable, 0, "all long frames can be split");
-        // A long frame counts once at the host that sent it, and once per piece here.
+        assert_eq!(unusable, 0, "all long frames pass");
+        // A long frame counts once, at the host that sent it and here.
         let host_sent = network.hosts[port].frames_sent();
-        assert!(received >= host_sent, "{received} of {host_sent} frames, {segmented} split");
+        assert!(received >= host_sent, "{received} of {host_sent} frames");
+        let segmented: u64 = network.router.read(&format!("from{port}.segmented"));
+        assert!(segmented > 50, "{segmented} of {received} frames are long");
     }
     let said = network.router.stop();
-    assert!(said.contains("ethtool"), "offloads are reported: {said}");
+    assert!(!said.contains("segmented in software"), "long frames pass whole: {said}");
 }
 
 /// The same where the kernel keeps no record of offloads, and has none but checksums.

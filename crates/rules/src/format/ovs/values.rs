@@ -1,9 +1,11 @@
-//! The values of flow text: numbers as C writes them, ports, and TCP flags.
+//! The values of flow text: numbers as C writes them, values of fields, ports, and TCP flags.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::super::text::{self, Fault, Parsed, Token};
-
-/// The switch's own port.
-pub(super) const PORT_LOCAL: u32 = 0xffff_fffe;
+use super::super::value::{mac, prefix_mask, write_mac};
+use crate::openflow::{MatchField, port};
+use crate::schema::FieldFormat;
 
 /// Reserved ports by name, with their numbers in OpenFlow 1.1 and later. Several names may stand
 /// for one port; the first is written.
@@ -15,7 +17,7 @@ pub(super) static RESERVED_PORTS: [(&str, u32); 10] = [
     ("FLOOD", 0xffff_fffb),
     ("ALL", 0xffff_fffc),
     ("CONTROLLER", 0xffff_fffd),
-    ("LOCAL", PORT_LOCAL),
+    ("LOCAL", port::LOCAL),
     ("ANY", 0xffff_ffff),
     ("NONE", 0xffff_ffff),
 ];
@@ -59,6 +61,69 @@ pub(super) fn masked(token: Token<'_>, max: u128, what: &'static str) -> Parsed<
     }
 }
 
+/// A value of a field in the field's own notation.
+pub(super) fn value(field: &'static MatchField, token: Token<'_>) -> Parsed<u128> {
+    match field.format {
+        FieldFormat::Mac => mac(token).map(u128::from),
+        FieldFormat::Ipv4 => text::ipv4(token).map(u128::from),
+        FieldFormat::Ipv6 => text::ipv6(token),
+        FieldFormat::Decimal | FieldFormat::Hex => {
+            integer(token, field.range.value_max(), field.name)
+        }
+    }
+}
+
+/// A value with a mask, for IP addresses also with a prefix length, or neither; `*` for any.
+pub(super) fn demand(field: &'static MatchField, token: Token<'_>) -> Parsed<(u128, u128)> {
+    if token.bytes == b"*" {
+        return Ok((0, 0));
+    }
+    let Some((bits, mask)) = token.split_at_byte(b'/') else {
+        return Ok((value(field, token)?, field.range.value_max()));
+    };
+    let bits = value(field, bits)?;
+    let is_address = matches!(field.format, FieldFormat::Ipv4 | FieldFormat::Ipv6);
+    if is_address && mask.bytes.iter().all(u8::is_ascii_digit) {
+        let len = text::decimal(mask, field.range.bits as u32, "the prefix length")? as usize;
+        return Ok((bits, prefix_mask(field.range.bits, len)));
+    }
+    Ok((bits, value(field, mask)?))
+}
+
+/// A value as flow text writes it in an action.
+pub(super) fn value_text(field: &MatchField, value: u128) -> String {
+    match field.format {
+        _ if matches!(field.name, "in_port" | "in_phy_port") => port_text(value as u32),
+        FieldFormat::Decimal => value.to_string(),
+        FieldFormat::Hex => hex(value),
+        FieldFormat::Mac => {
+            let mut text = String::new();
+            write_mac(&mut text, value as u64).expect("a String takes every write");
+            text
+        }
+        FieldFormat::Ipv4 => Ipv4Addr::from_bits(value as u32).to_string(),
+        FieldFormat::Ipv6 => Ipv6Addr::from_bits(value).to_string(),
+    }
+}
+
+/// An address with what its mask needs: nothing, a prefix length, or the mask.
+pub(super) fn demand_text(field: &MatchField, value: u128, mask: u128) -> String {
+    let all = field.range.value_max();
+    let text = value_text(field, value);
+    let is_address = matches!(field.format, FieldFormat::Ipv4 | FieldFormat::Ipv6);
+    let len = mask.count_ones() as usize;
+    match mask {
+        mask if mask == all => text,
+        mask if is_address && mask == prefix_mask(field.range.bits, len) => format!("{text}/{len}"),
+        mask => format!("{text}/{}", value_text(field, mask)),
+    }
+}
+
+/// A hexadecimal number as C's `%#x` writes it: zero has no `0x`.
+pub(super) fn hex(value: u128) -> String {
+    if value == 0 { "0".to_owned() } else { format!("{value:#x}") }
+}
+
 /// A switch port by number or by reserved name in any case.
 ///
 /// OpenFlow 1.0's reserved numbers (65280 to 65535) become those of later versions.
@@ -82,17 +147,19 @@ pub(super) fn port(token: Token<'_>) -> Parsed<u32> {
     }
 }
 
-/// A port as flow text writes it; `None` if it cannot.
-pub(super) fn port_text(port: u32) -> Option<String> {
-    if let Some((name, _)) = RESERVED_PORTS.iter().find(|(_, number)| *number == port) {
-        return Some((*name).to_owned());
-    }
-    match port {
-        port if port < RESERVED_FIRST[0] => Some(port.to_string()),
-        port if port >= RESERVED_FIRST[1] => {
-            Some((port - RESERVED_FIRST[1] + RESERVED_FIRST[0]).to_string())
+/// Whether flow text has a name or number for a port.
+pub(super) fn has_port_text(port: u32) -> bool {
+    !(RESERVED_FIRST[0]..RESERVED_FIRST[1]).contains(&port)
+}
+
+/// A port as flow text writes it. What it has no number for is written as it is.
+pub(super) fn port_text(port: u32) -> String {
+    match RESERVED_PORTS.iter().find(|(_, number)| *number == port) {
+        Some((name, _)) => (*name).to_owned(),
+        None if port >= RESERVED_FIRST[1] => {
+            (port - RESERVED_FIRST[1] + RESERVED_FIRST[0]).to_string()
         }
-        _ => None,
+        None => port.to_string(),
     }
 }
 
@@ -101,6 +168,51 @@ pub(super) static FLAG_NAMES: [&str; 12] =
     ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr", "ns", "[200]", "[400]", "[800]"];
 
 const FLAGS_EXPECTED: &str = "a number up to 0xfff, VALUE/MASK, syn|ack, or +syn-ack";
+
+/// TCP flags as flow text writes a demand on them.
+pub(super) fn tcp_flags_text(value: u16, mask: u16) -> String {
+    let named = |bits: u16| (0..12).filter(move |bit| bits >> bit & 1 != 0);
+    if mask == 0xfff {
+        let names: Vec<&str> = named(value).map(|bit| FLAG_NAMES[bit]).collect();
+        return if names.is_empty() { "0".to_owned() } else { names.join("|") };
+    }
+    let sign = |bit: usize| if value >> bit & 1 == 1 { '+' } else { '-' };
+    named(mask).map(|bit| format!("{}{}", sign(bit), FLAG_NAMES[bit])).collect()
+}
+
+/// What flow text calls fragments, with value and mask. Where several have a name, the first is
+/// read.
+static FRAGMENTS: [(&str, u8, u8); 7] = [
+    ("no", 0, 3),
+    ("first", 1, 3),
+    ("later", 3, 3),
+    ("yes", 1, 1),
+    ("not_later", 0, 2),
+    ("no", 0, 1),
+    ("later", 2, 2),
+];
+
+/// Which fragments, by name or number.
+pub(super) fn fragments(token: Token<'_>) -> Parsed<(u8, u8)> {
+    if let Some((_, value, mask)) = FRAGMENTS.iter().find(|f| f.0.as_bytes() == token.bytes) {
+        return Ok((*value, *mask));
+    }
+    let is_number = token.bytes.first().is_some_and(u8::is_ascii_digit);
+    if !is_number {
+        let expected = "no, yes, first, later or not_later";
+        return Err(Fault::new(token.span(), "unknown kind of fragments", expected));
+    }
+    let (value, mask) = masked(token, 3, "the fragment bits")?;
+    Ok((value as u8, mask as u8))
+}
+
+/// A demand on fragment bits as flow text writes it.
+pub(super) fn fragments_text(value: u8, mask: u8) -> String {
+    match FRAGMENTS.iter().find(|f| (f.1, f.2) == (value, mask)) {
+        Some((name, ..)) => (*name).to_owned(),
+        None => format!("{value:#x}/{mask:#x}"),
+    }
+}
 
 /// TCP flags: a number, `VALUE/MASK`, `syn|ack` (exactly these), or `+syn-ack` (these set, those
 /// not).
@@ -156,6 +268,7 @@ fn flag(token: Token<'_>) -> Parsed<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::openflow::port as numbers;
 
     fn token(text: &str) -> Token<'_> {
         Token { bytes: text.as_bytes(), start: 0 }
@@ -185,16 +298,17 @@ mod tests {
         check("0", Some(0));
         check("65279", Some(65279));
         check("65280", Some(0xffff_ff00));
-        check("65534", Some(PORT_LOCAL));
-        check("local", Some(PORT_LOCAL));
-        check("4294967294", Some(PORT_LOCAL));
+        check("65534", Some(numbers::LOCAL));
+        check("local", Some(numbers::LOCAL));
+        check("4294967294", Some(numbers::LOCAL));
         for bad in ["65536", "eth0", "-1", "", "1/3"] {
             check(bad, None);
         }
         for number in [0, 5, 65279, 0xffff_ff00, 0xffff_fffe, 0xffff_fffd, u32::MAX] {
-            assert_eq!(port(token(&port_text(number).unwrap())), Ok(number));
+            assert_eq!(port(token(&port_text(number))), Ok(number));
+            assert!(has_port_text(number));
         }
-        assert_eq!(port_text(0x1_0000), None);
+        assert!(!has_port_text(0x1_0000));
     }
 
     #[test]

@@ -10,6 +10,8 @@ mod rfc2544;
 mod routes;
 mod scan;
 mod storm;
+mod svg;
+mod switch;
 mod updates;
 
 use clap::{Args, Subcommand};
@@ -33,6 +35,7 @@ enum What {
     Routes(routes::BenchRoutesArgs),
     Scan(scan::BenchScanArgs),
     Storm(storm::BenchStormArgs),
+    Switch(switch::BenchSwitchArgs),
 }
 
 impl BenchCommand {
@@ -50,6 +53,7 @@ impl BenchCommand {
             What::Routes(args) => routes::run(args),
             What::Scan(args) => scan::run(args),
             What::Storm(args) => storm::run(args),
+            What::Switch(args) => switch::run(args),
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::traffic::{
     FLOWS_MAX, FrameSet, FrameSize, Interfaces, Latency, Limit, LinkArgs, LoadArgs, Rate, Session,
     Trial, TrialResult, load,
 };
-use crate::{human, interrupt, term};
+use crate::{human, interrupt};
 
 /// Flows with losses that the table names.
 const BAD_FLOWS_SHOWN: usize = 8;
@@ -156,9 +156,6 @@ pub fn run(args: &GenerateTrafficArgs) -> anyhow::Result<Outcome> {
         None => (args.flows as u32, receive(args, &mut session)),
     };
     interrupt::end_at_once();
-    if let Some(warning) = session.warning() {
-        term::warning(warning);
-    }
     let report = Report::new(args, flows, &result);
     match args.json {
         true => print_json(&report)?,

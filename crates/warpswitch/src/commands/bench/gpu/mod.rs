@@ -17,6 +17,7 @@ use warpswitch_classify::parts::RuleStore;
 use warpswitch_classify::{BuildOptions, Engine};
 use warpswitch_gpu::device::Loaded;
 use warpswitch_gpu::packed::{self, PackedImage};
+use warpswitch_gpu::split::SplitChoice;
 use warpswitch_gpu::work::Work;
 use warpswitch_gpu::{Algorithm, Device, engine};
 use warpswitch_rules::format::TraceFormat;
@@ -72,6 +73,11 @@ pass; 'equal' counts values whose hash equals that of another value of the mask;
 mean number of slots examined per value with open addressing, and 'most' the maximum; 'load' is \
 the load of cuckoo tables, 'moves' the values evicted per insert, and 'failed' the masks for which \
 no such table could be built.
+
+linear, tuple and bloom have a second kernel for small batches, which divides rules as well as \
+keys. --split measures chosen divisions: PARTS warps of a block and GROUPS blocks share the same \
+keys and search a part of the rules each; a block has THREADS threads, and at most WINDOW bytes of \
+shared memory for slots or filters.
 
 The CPU engines in --cpu-engines look up the same keys on all cores.
 
@@ -146,6 +152,13 @@ pub struct BenchGpuArgs {
     /// Send IPv4 5-tuples in 13 bytes instead of 16; no rule may examine TCP flags
     #[arg(long, conflicts_with_all = ["updates", "agree", "hashes", "latency"])]
     packed: bool,
+
+    /// Which batches take rule-parallel kernels (linear, tuple, bloom), several choices separated
+    /// by commas: 'auto', 'never', or a division PARTSxGROUPS/THREADS[@WINDOW] as 32x1/1024
+    /// [default: auto]
+    #[arg(long, value_name = "CHOICES", value_parser = parse_split, value_delimiter = ',',
+          conflicts_with_all = ["updates", "agree", "hashes", "latency"])]
+    split: Vec<SplitChoice>,
 
     /// Batches in flight
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "8")]
@@ -243,6 +256,10 @@ pub(super) fn parse_batch(text: &str) -> Result<usize, String> {
     }
 }
 
+fn parse_split(text: &str) -> Result<SplitChoice, String> {
+    text.parse()
+}
+
 fn parse_frame(text: &str) -> Result<usize, String> {
     parse_positive(text).and_then(|number| at_most(number, 1024))
 }
@@ -313,8 +330,13 @@ pub fn run(args: &BenchGpuArgs) -> anyhow::Result<Outcome> {
     }
     let algorithms =
         if args.engines.is_empty() { Algorithm::ALL.to_vec() } else { args.engines.clone() };
-    for algorithm in algorithms {
-        report.engines.push(bench_device(&device, algorithm, args, ruleset, &keys, &reference));
+    let choices = if args.split.is_empty() { &[SplitChoice::Auto][..] } else { &args.split };
+    for (algorithm, &choice) in algorithms.iter().flat_map(|a| choices.iter().map(move |c| (a, c)))
+    {
+        device.set_split(choice);
+        let mut engine = bench_device(&device, *algorithm, args, ruleset, &keys, &reference);
+        engine.split = choice.to_string();
+        report.engines.push(engine);
     }
     match (args.json, args.csv) {
         (true, _) => provenance::print_json(&provenance::of_device(&device), &report)?,

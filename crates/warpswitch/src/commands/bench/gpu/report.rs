@@ -99,6 +99,9 @@ impl RunReport {
 #[derive(Debug, Serialize)]
 pub struct EngineReport {
     pub name: String,
+    /// Which batches took the rule-parallel kernel; empty for engines of the CPU.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub split: String,
     pub runs: Vec<RunReport>,
     build_ms: Option<f64>,
     bytes: Option<usize>,
@@ -118,6 +121,7 @@ impl EngineReport {
     pub fn new(name: String) -> Self {
         Self {
             name,
+            split: String::new(),
             runs: Vec::new(),
             build_ms: None,
             bytes: None,
@@ -135,6 +139,12 @@ impl EngineReport {
         self
     }
 
+    /// Its name, and how its rules are divided if that was asked for.
+    fn label(&self) -> String {
+        let is_asked = !["", "auto"].contains(&self.split.as_str());
+        if is_asked { format!("{} {}", self.name, self.split) } else { self.name.clone() }
+    }
+
     /// Notes what the build gave.
     pub fn set_built(&mut self, digest: Digest, time: Duration, bytes: usize, rules: usize) {
         self.digest = Some(digest.to_string());
@@ -149,13 +159,13 @@ impl Report {
     pub fn to_csv(&self) -> String {
         let mut text = String::from(
             "ruleset,rules,schema,engine,what,batch,slots,threads,mpps,mpps_min,mpps_max,build_ms,\
-             bytes,registers,checked,digest,check,checked_by_linear\n",
+             bytes,registers,checked,digest,check,checked_by_linear,split\n",
         );
         for engine in &self.engines {
             for run in &engine.runs {
                 let number = |value: Option<usize>| value.map_or(String::new(), |n| n.to_string());
                 text += &format!(
-                    "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+                    "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
                     csv_text(&self.ruleset),
                     self.rules,
                     self.schema,
@@ -174,11 +184,12 @@ impl Report {
                     engine.digest.as_deref().unwrap_or(""),
                     self.check,
                     self.checked_by_linear,
+                    engine.split,
                 );
             }
             if let Some(error) = &engine.error {
                 let line = error.lines().next().unwrap_or("");
-                text += &format!("# {} {}: {line}\n", self.ruleset, engine.name);
+                text += &format!("# {} {}: {line}\n", self.ruleset, engine.label());
             }
         }
         text
@@ -203,12 +214,12 @@ impl Report {
         ]);
         for engine in &self.engines {
             if let Some(error) = &engine.error {
-                table.styled_row(BAD, [engine.name.clone(), error.clone()]);
+                table.styled_row(BAD, [engine.label(), error.clone()]);
                 continue;
             }
             for run in &engine.runs {
                 table.row([
-                    engine.name.clone(),
+                    engine.label(),
                     run.mode.to_string(),
                     human::count(run.batch as u64),
                     rate_text(run.mpps),
@@ -241,6 +252,7 @@ mod tests {
     #[test]
     fn csv_has_a_line_for_each_figure() {
         let mut engine = EngineReport::new("gpu:turbo".into());
+        engine.split = "32x1/1024".into();
         engine.runs.push(RunReport::new(Mode::Kernel, 8192, &[1e9, 2e9, 4e9]));
         engine.runs.push(RunReport::new(Mode::Copies, 8192, &[1e9]));
         let wrong = EngineReport::new("gpu:bloom".into()).failed("wrong\nmore".into());
@@ -267,7 +279,7 @@ mod tests {
                 "\"a,b.rules\",3,ipv4_5tuple,gpu:turbo,kernel,8192,8,1,2000,1000,4000,"
             )
         );
-        assert!(lines[1].ends_with(",reference,4"), "{}", lines[1]);
+        assert!(lines[1].ends_with(",reference,4,32x1/1024"), "{}", lines[1]);
         assert!(report.render().contains("10 of 10 answers checked by reference, 4 of them"));
         assert_eq!(lines[3], "# a,b.rules gpu:bloom: wrong");
         assert!(report.render().contains("end to end, copies"));

@@ -10,7 +10,7 @@ mod cases;
 mod filter;
 mod measure;
 mod routes;
-mod sink;
+pub(super) mod sink;
 mod source;
 mod traffic;
 

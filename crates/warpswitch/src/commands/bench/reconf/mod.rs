@@ -25,7 +25,7 @@ use crate::args::parse_positive;
 use crate::devices::parse_time;
 use crate::exit::{Outcome, bad_input};
 use crate::output::{Hold, Output, print};
-use crate::term::{self, Progress};
+use crate::term::Progress;
 use crate::traffic::{
     FLOWS_MAX, FrameSet, FrameSize, Interfaces, Limit, LinkArgs, Macs, Rate, Session, Trial,
 };
@@ -185,9 +185,6 @@ impl<'a> Bench<'a> {
         }
         if self.args.swaps > 0 {
             phases.push(self.phase("swaps", Writes { texts: vec![swap], count: self.args.swaps })?);
-        }
-        if let Some(warning) = self.session.warning() {
-            term::warning(warning);
         }
         let config = self.args.config.display().to_string();
         Ok(Report { config, size: self.args.size.to_string(), phases })

@@ -10,7 +10,7 @@ use super::{BenchRfc2544Args, Router, Test};
 use crate::exit::bad_input;
 use crate::human::{rate, rounded};
 use crate::interrupt;
-use crate::term::{self, Progress};
+use crate::term::Progress;
 use crate::traffic::{
     FLOWS_MAX, FrameSet, FrameSize, Interfaces, Limit, Macs, Rate, Session, Trial, TrialResult,
     mean_wire_bytes,
@@ -73,9 +73,6 @@ impl<'a> Bench<'a> {
         };
         for &size in &self.args.sizes {
             report.sizes.push(self.size(size)?);
-        }
-        if let Some(warning) = self.session.warning() {
-            term::warning(warning);
         }
         Ok(report)
     }

@@ -1,28 +1,26 @@
-//! The figures and tables of the paper, measured here.
+//! Throughput: figures 6 and 7, tables 5 and 6, and the design choices.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::ensure;
 use serde::Serialize;
 use warpswitch_flow::choices::{Copies, Sampling};
-use warpswitch_flow::{Answer, Partition, StormCache, StormOptions};
-use warpswitch_rules::{KeyBatch, RuleId};
+use warpswitch_flow::evolving::Growth;
+use warpswitch_flow::model::Delays;
+use warpswitch_flow::{Partition, StormCache, StormOptions};
+use warpswitch_rules::KeyBuf;
 
 use super::defs::{Experiments, RulesUnderTest};
-use super::router::{Bench, Layout, Pace};
+use super::hits::{check, steady_hit_ratio};
+use super::router::{Bench, Layout, Pace, RunCounts, Watch};
 use crate::human::rounded;
 use crate::term::Progress;
 
-/// Keys of a lookup where one thread does everything.
-const FOLD_KEYS: usize = 256;
 /// Cache sizes of table 5.
 const CACHE_SIZES: [usize; 5] = [10, 15, 20, 25, 30];
 /// The cache size of all other experiments.
-const CACHE_SIZE: usize = 20;
+pub const CACHE_SIZE: usize = 20;
 /// Hit ratio at the end of the warm-up.
 const WARM: f64 = 0.9;
-/// Packets that figure 10 samples.
-const SAMPLED: usize = 1000;
 
 /// How long and how exactly to measure.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +31,12 @@ pub struct Effort {
     pub time: Duration,
     /// Halvings of the range of rates.
     pub steps: usize,
-    /// Rule sets, from R1 on.
+    /// Rule sets, from R1 on, and cases of the cost gate.
     pub rulesets: usize,
+    /// Most rules of a case.
+    pub rules_max: usize,
+    /// Rounds of a comparison.
+    pub rounds: usize,
 }
 
 /// A throughput.
@@ -42,35 +44,35 @@ pub struct Effort {
 pub struct Throughput {
     pub ruleset: String,
     pub layout: String,
+    pub threads: usize,
     /// Million packets a second at the highest rate without loss; none if there was loss at all.
     pub mpps: Option<f64>,
     pub gbps: Option<f64>,
-    /// Million packets a second with a source that waits for room.
+    /// Million packets a second where workers wait for room.
     pub waiting_mpps: f64,
+    /// Both rates by those of the copies of the engine on all threads.
+    pub times_copies: Option<f64>,
+    pub waiting_times: Option<f64>,
+    pub hit_ratio: Option<f64>,
 }
 
-/// A hit ratio.
+/// The model's prediction beside the best partition found.
 #[derive(Clone, Debug, Serialize)]
-pub struct HitRatio {
+pub struct Prediction {
     pub ruleset: String,
-    pub trace: String,
+    /// Measured times of a key, and the hit ratio.
+    pub cache_ns: f64,
+    pub full_ns: f64,
     pub hit_ratio: f64,
-}
-
-/// A point of figure 8.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Moment {
-    pub ms: usize,
-    /// Of the packets since the point before.
-    pub hit_ratio: f64,
-}
-
-/// A step of figure 10.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Compared {
-    pub rules: usize,
-    /// Share of packets that need at most so many comparisons.
-    pub share: f64,
+    pub model: String,
+    pub model_mpps: Option<f64>,
+    pub model_waiting_mpps: f64,
+    pub best: String,
+    pub best_mpps: Option<f64>,
+    pub best_waiting_mpps: f64,
+    /// The model's partition by the copies of the engine.
+    pub model_times_copies: Option<f64>,
+    pub model_waiting_times: Option<f64>,
 }
 
 /// A row of table 5.
@@ -78,7 +80,7 @@ pub struct Compared {
 pub struct CacheSize {
     pub cached_rules: usize,
     /// Nanoseconds per packet: 1 / throughput.
-    pub delay_ns: f64,
+    pub ns_per_packet: f64,
     pub hit_ratio: f64,
 }
 
@@ -94,8 +96,10 @@ pub struct WarmUp {
 /// A design choice of the cache.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Choice {
-    pub copies: usize,
-    pub sampling: &'static str,
+    pub copies: &'static str,
+    pub samples: &'static str,
+    /// To the next sample, or ahead of samples.
+    pub growth: &'static str,
     /// Million packets a second at the highest rate without loss.
     pub mpps: Option<f64>,
     pub waiting_mpps: f64,
@@ -107,158 +111,132 @@ pub struct Choice {
 pub struct Lab<'a> {
     pub experiments: &'a Experiments,
     pub effort: Effort,
-    /// Threads for workers, the updater and the source.
+    /// Threads of a router.
     pub threads: usize,
     pub progress: &'a Progress,
 }
 
+/// A rule set with the first trace.
+pub struct Input {
+    pub rules: RulesUnderTest,
+    pub keys: KeyBuf,
+}
+
 impl Lab<'_> {
-    fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl Iterator<Item = &str> {
         let all = self.experiments.rulesets.iter().take(self.effort.rulesets);
         all.map(|def| def.name.as_str())
     }
 
-    /// Workers beside the updater and the source, at least 2.
-    fn workers(&self) -> usize {
+    /// A rule set with the first trace; answers of a cache have been checked on a part of it.
+    pub fn input(&self, name: &str) -> anyhow::Result<Input> {
+        self.progress.say(format!("{name}: rules"));
+        let rules = self.experiments.rules(name, self.threads)?;
+        let keys = self.experiments.traces[0].keys(&rules.ruleset, self.effort.keys)?;
+        check(&rules, keys.as_batch())?;
+        Ok(Input { rules, keys })
+    }
+
+    /// Workers of partitions: two threads less than there are copies, as in the paper 4-2-1 beside
+    /// eight copies; at least 2.
+    pub fn workers(&self) -> usize {
         self.threads.saturating_sub(2).max(2)
     }
 
-    /// Partitions as 4-2-1, 3-3-1 and 2-4-1 of 6 workers.
-    fn partitions(&self) -> Vec<Partition> {
+    /// All partitions, from few cache workers to many.
+    fn partitions(&self) -> impl Iterator<Item = Partition> {
         let workers = self.workers();
-        let third = (workers / 3).max(1);
-        let mut all = Vec::new();
-        for cache in [third, workers / 2, workers - third] {
-            let partition = Partition::of(cache, workers - cache);
-            if !all.contains(&partition) {
-                all.push(partition);
-            }
-        }
-        all
+        (1..workers).map(move |cache| Partition::of(cache, workers - cache))
     }
 
-    /// Figure 6: throughput by rule set and layout.
+    /// Two cache workers for each full one: 4-2-1.
+    pub fn usual_partition(&self) -> Partition {
+        let full = (self.workers() / 3).max(1);
+        Partition::of(self.workers() - full, full)
+    }
+
+    pub fn bench<'a>(
+        &'a self,
+        input: &'a Input,
+        layout: Layout,
+        cache: &'a StormCache,
+    ) -> Bench<'a> {
+        let cache = (!matches!(layout, Layout::Plain(_))).then_some(cache);
+        let keys = [&input.keys; 2];
+        Bench { experiments: self.experiments, rules: &input.rules, keys, layout, cache }
+    }
+
+    fn throughput(&self, input: &Input, layout: Layout) -> (Throughput, RunCounts) {
+        self.progress.say(format!("{}: {}", input.rules.name, layout.name()));
+        let cache = input.rules.cache(CACHE_SIZE);
+        let bench = self.bench(input, layout, &cache);
+        let (found, flat) = bench.throughput(self.effort.time, self.effort.steps);
+        let bits = 8.0 * self.experiments.frame_bytes as f64;
+        let throughput = Throughput {
+            ruleset: input.rules.name.clone(),
+            layout: layout.name(),
+            threads: layout.workers() + usize::from(layout.has_updater()),
+            mpps: found.map(|rate| rounded(rate / 1e6, 4)),
+            gbps: found.map(|rate| rounded(rate * bits / 1e9, 3)),
+            waiting_mpps: rounded(flat.rate() / 1e6, 4),
+            times_copies: None,
+            waiting_times: None,
+            hit_ratio: bench.cache.map(|cache| rounded(cache.stats().hit_ratio(), 4)),
+        };
+        (throughput, flat)
+    }
+
+    /// Figure 6: throughput by rule set and layout, and the model's prediction.
     ///
     /// # Errors
     /// A bad definition, or answers of the cache that differ from those of the engine.
-    pub fn figure_6(&self) -> anyhow::Result<Vec<Throughput>> {
-        let mut layouts = vec![Layout::Plain(1), Layout::Plain(self.workers() + 1)];
-        layouts.extend(self.partitions().into_iter().map(Layout::Static));
-        layouts
-            .push(Layout::Dynamic(Partition::of(self.workers().div_ceil(2), self.workers() / 2)));
-        self.throughputs(&layouts)
+    pub fn figure_6(&self) -> anyhow::Result<(Vec<Throughput>, Vec<Prediction>)> {
+        let (mut all, mut predictions) = (Vec::new(), Vec::new());
+        for name in self.names() {
+            let input = self.input(name)?;
+            let mut rows = Vec::new();
+            if self.threads > 1 {
+                rows.push(self.throughput(&input, Layout::Plain(1)).0);
+            }
+            let copies = rows.len();
+            let workers = self.workers();
+            let middle = Partition::of(workers.div_ceil(2), workers / 2);
+            rows.push(self.throughput(&input, Layout::Plain(self.threads)).0);
+            rows.push(self.throughput(&input, Layout::Fold(self.threads)).0);
+            rows.push(self.throughput(&input, Layout::Dynamic(middle)).0);
+            let first = rows.len();
+            let mut delays = None;
+            for partition in self.partitions() {
+                let (row, flat) = self.throughput(&input, Layout::Static(partition));
+                rows.push(row);
+                delays = if partition == middle { flat.delays.or(delays) } else { delays };
+            }
+            compare(&mut rows, copies);
+            if let Some(delays) = delays {
+                let model = delays.propose(workers);
+                predictions.push(predict(&rows[first..], &delays, model));
+            }
+            all.extend(rows);
+        }
+        Ok((all, predictions))
     }
 
-    /// Figure 7: throughput with as many threads as there are, and with fewer.
+    /// Figure 7: throughput by number of threads.
     ///
     /// # Errors
     /// As [`Lab::figure_6`].
     pub fn figure_7(&self) -> anyhow::Result<Vec<Throughput>> {
-        let halves =
-            [1, 2, 4, 8].into_iter().filter(|half| *half == 1 || 2 * half <= self.workers());
-        let layouts: Vec<Layout> =
-            halves.map(|half| Layout::Static(Partition::of(half, half))).collect();
-        self.throughputs(&layouts)
-    }
-
-    fn throughputs(&self, layouts: &[Layout]) -> anyhow::Result<Vec<Throughput>> {
+        let sizes: Vec<usize> =
+            [1, 2, 4, 8, 16].into_iter().filter(|size| *size <= self.threads.max(2)).collect();
+        let halves = sizes.iter().filter(|size| **size > 1).map(|size| size / 2);
+        let mut layouts: Vec<Layout> = sizes.iter().map(|size| Layout::Fold(*size)).collect();
+        layouts.extend(halves.map(|half| Layout::Static(Partition::of(half, half))));
         let mut all = Vec::new();
         for name in self.names() {
-            let rules = self.experiments.rules(name)?;
-            let keys =
-                self.experiments.keys(&self.experiments.traces[0], &rules, self.effort.keys)?;
-            check(&rules, keys.as_batch())?;
-            for &layout in layouts {
-                self.progress.say(format!("{name}: {}", layout.name()));
-                let cache = rules.cache(CACHE_SIZE);
-                let cache = (!matches!(layout, Layout::Plain(_))).then_some(&cache);
-                let bench = Bench {
-                    experiments: self.experiments,
-                    rules: &rules,
-                    keys: &keys,
-                    layout,
-                    cache,
-                };
-                let (found, waiting) = bench.throughput(self.effort.time, self.effort.steps);
-                let bits = 8.0 * self.experiments.frame_bytes as f64;
-                all.push(Throughput {
-                    ruleset: name.to_owned(),
-                    layout: layout.name(),
-                    mpps: found.map(|rate| rounded(rate / 1e6, 4)),
-                    gbps: found.map(|rate| rounded(rate * bits / 1e9, 3)),
-                    waiting_mpps: rounded(waiting / 1e6, 4),
-                });
-            }
+            let input = self.input(name)?;
+            all.extend(layouts.iter().map(|layout| self.throughput(&input, *layout).0));
         }
         Ok(all)
-    }
-
-    /// Figure 8: the hit ratio of R3 from the first packet on, at a nominal rate.
-    ///
-    /// # Errors
-    /// As [`Lab::figure_6`].
-    pub fn figure_8(&self) -> anyhow::Result<Vec<Moment>> {
-        let rules = self.experiments.rules("R3")?;
-        let keys = self.experiments.keys(&self.experiments.traces[0], &rules, self.effort.keys)?;
-        let cache = rules.cache(CACHE_SIZE);
-        let mut moments = Vec::new();
-        let step = self.experiments.keys_per_ms.min(keys.len()).max(1);
-        for (at, start) in (0..keys.len() + 1 - step).step_by(step).enumerate() {
-            let before = cache.stats();
-            fold(&rules, &cache, keys.as_batch().slice(start, start + step))?;
-            let hits = cache.stats().hits - before.hits;
-            moments.push(Moment { ms: at + 1, hit_ratio: rounded(hits as f64 / step as f64, 4) });
-        }
-        Ok(moments)
-    }
-
-    /// Figure 9: hit ratios of all rule sets and traces, without the first tenth.
-    ///
-    /// # Errors
-    /// As [`Lab::figure_6`].
-    pub fn figure_9(&self) -> anyhow::Result<Vec<HitRatio>> {
-        let mut all = Vec::new();
-        for name in self.names() {
-            let rules = self.experiments.rules(name)?;
-            for trace in &self.experiments.traces {
-                self.progress.say(format!("hit ratio of {name} and {}", trace.name));
-                let keys = self.experiments.keys(trace, &rules, self.effort.keys)?;
-                let hit_ratio =
-                    steady_hit_ratio(&rules, &rules.cache(CACHE_SIZE), keys.as_batch())?;
-                let (ruleset, trace) = (name.to_owned(), trace.name.clone());
-                all.push(HitRatio { ruleset, trace, hit_ratio: rounded(hit_ratio, 4) });
-            }
-        }
-        Ok(all)
-    }
-
-    /// Figure 10: cached rules that a search in order compares, for sampled packets of R2.
-    ///
-    /// # Errors
-    /// As [`Lab::figure_6`].
-    pub fn figure_10(&self) -> anyhow::Result<Vec<Compared>> {
-        let rules = self.experiments.rules("R2")?;
-        let keys = self.experiments.keys(&self.experiments.traces[0], &rules, self.effort.keys)?;
-        let cache = rules.cache(CACHE_SIZE);
-        let mut counts = [0; CACHE_SIZE + 1];
-        let mut sampled = 0;
-        let parts = keys.len() / FOLD_KEYS;
-        let every = (parts / SAMPLED).max(1);
-        for part in 0..parts {
-            let batch = keys.as_batch().slice(part * FOLD_KEYS, (part + 1) * FOLD_KEYS);
-            fold(&rules, &cache, batch)?;
-            // The warm-up is left out.
-            if part * 10 >= parts && part.is_multiple_of(every) {
-                counts[cache.rules_compared(batch.key(part % FOLD_KEYS)).min(CACHE_SIZE)] += 1;
-                sampled += 1;
-            }
-        }
-        let mut sum = 0;
-        let compared = counts.into_iter().enumerate().map(|(rules, count)| {
-            sum += count;
-            Compared { rules, share: rounded(f64::from(sum) / f64::from(sampled.max(1)), 4) }
-        });
-        Ok(compared.collect())
     }
 
     /// Table 5: delay and hit ratio of R3 by the size of the cache.
@@ -266,19 +244,17 @@ impl Lab<'_> {
     /// # Errors
     /// As [`Lab::figure_6`].
     pub fn table_5(&self) -> anyhow::Result<Vec<CacheSize>> {
-        let rules = self.experiments.rules("R3")?;
-        let keys = self.experiments.keys(&self.experiments.traces[0], &rules, self.effort.keys)?;
-        let layout = Layout::Static(self.partitions().pop().unwrap_or(Partition::of(1, 1)));
+        let input = self.input("R3")?;
+        let layout = Layout::Static(self.usual_partition());
         let row = |cached_rules| {
             self.progress.say(format!("{cached_rules} cached rules"));
-            let hit_ratio = steady_hit_ratio(&rules, &rules.cache(cached_rules), keys.as_batch())?;
-            let cache = rules.cache(cached_rules);
-            let cache = Some(&cache);
-            let bench =
-                Bench { experiments: self.experiments, rules: &rules, keys: &keys, layout, cache };
-            let (found, waiting) = bench.throughput(self.effort.time, self.effort.steps);
-            let delay_ns = rounded(1e9 / found.unwrap_or(waiting).max(1.0), 2);
-            Ok(CacheSize { cached_rules, delay_ns, hit_ratio: rounded(hit_ratio, 4) })
+            let keys = input.keys.as_batch();
+            let hit_ratio = steady_hit_ratio(&input.rules, &input.rules.cache(cached_rules), keys)?;
+            let cache = input.rules.cache(cached_rules);
+            let bench = self.bench(&input, layout, &cache);
+            let (found, flat) = bench.throughput(self.effort.time, self.effort.steps);
+            let ns_per_packet = rounded(1e9 / found.unwrap_or(flat.rate()).max(1.0), 2);
+            Ok(CacheSize { cached_rules, ns_per_packet, hit_ratio: rounded(hit_ratio, 4) })
         };
         CACHE_SIZES.into_iter().map(row).collect()
     }
@@ -289,19 +265,12 @@ impl Lab<'_> {
     /// As [`Lab::figure_6`].
     pub fn table_6(&self) -> anyhow::Result<Vec<WarmUp>> {
         let mut all = Vec::new();
-        let partitions = self.partitions();
-        let ends = partitions
-            .first()
-            .into_iter()
-            .chain(partitions.last().filter(|_| partitions.len() > 1));
         for name in self.names() {
-            let rules = self.experiments.rules(name)?;
-            let keys =
-                self.experiments.keys(&self.experiments.traces[0], &rules, self.effort.keys)?;
-            for partition in ends.clone() {
-                let layout = Layout::Static(*partition);
+            let input = self.input(name)?;
+            let layouts = [Layout::Static(self.usual_partition()), Layout::Fold(self.threads)];
+            for layout in layouts {
                 self.progress.say(format!("warm-up of {name}, {}", layout.name()));
-                let ms = self.warm_up(&rules, &keys, layout);
+                let ms = self.warm_up(&input, layout);
                 let (ruleset, layout) = (name.to_owned(), layout.name());
                 all.push(WarmUp { ruleset, layout, ms: ms.map(|ms| rounded(ms, 2)) });
             }
@@ -309,96 +278,82 @@ impl Lab<'_> {
         Ok(all)
     }
 
-    /// One copy of the list against two, a queue of samples against one slot, for R3.
+    fn warm_up(&self, input: &Input, layout: Layout) -> Option<f64> {
+        let cache = input.rules.cache(CACHE_SIZE);
+        let (mut seen, mut warm) = ((0, 0), None);
+        let mut watch = |now: Duration| {
+            let counts = cache.counts();
+            let (hits, misses) = (counts.0 - seen.0, counts.1 - seen.1);
+            seen = counts;
+            if hits + misses > 0 && hits as f64 >= WARM * (hits + misses) as f64 {
+                warm = Some(now.as_secs_f64() * 1e3);
+                return Watch::End;
+            }
+            Watch::On
+        };
+        self.bench(input, layout, &cache).run(Pace::Flat, 10 * self.effort.time, &mut watch);
+        warm
+    }
+
+    /// One copy of the list against two, a queue of samples against one slot, growth to the sample
+    /// against growth ahead, for R3.
     ///
     /// # Errors
     /// As [`Lab::figure_6`].
     pub fn choices(&self) -> anyhow::Result<Vec<Choice>> {
-        let rules = self.experiments.rules("R3")?;
-        let keys = self.experiments.keys(&self.experiments.traces[0], &rules, self.effort.keys)?;
-        check(&rules, keys.as_batch())?;
-        let layout = Layout::Static(self.partitions().pop().unwrap_or(Partition::of(1, 1)));
+        let input = self.input("R3")?;
+        let layout = Layout::Static(self.usual_partition());
         let all = [
-            (Copies::Two, Sampling::Slot),
-            (Copies::One, Sampling::Slot),
-            (Copies::Two, Sampling::Queue),
+            (Copies::Two, Sampling::Slot, Growth::Ahead),
+            (Copies::One, Sampling::Slot, Growth::Ahead),
+            (Copies::Two, Sampling::Queue, Growth::Ahead),
+            (Copies::Two, Sampling::Slot, Growth::ToSample),
         ];
-        let measure = |(copies, sampling)| {
-            let cache =
-                rules.cache_with(&StormOptions { copies, sampling, ..StormOptions::default() });
-            let (experiments, rules, keys) = (self.experiments, &rules, &keys);
-            let bench = Bench { experiments, rules, keys, layout, cache: Some(&cache) };
-            let (found, waiting) = bench.throughput(self.effort.time, self.effort.steps);
+        let measure = |(copies, sampling, growth)| {
+            let options = StormOptions { copies, sampling, growth, ..StormOptions::default() };
+            let cache = input.rules.cache_with(&options);
+            let bench = self.bench(&input, layout, &cache);
+            let (found, flat) = bench.throughput(self.effort.time, self.effort.steps);
             Choice {
-                copies: if copies == Copies::One { 1 } else { 2 },
-                sampling: if sampling == Sampling::Slot { "slot" } else { "queue" },
+                copies: if copies == Copies::One { "one" } else { "two" },
+                samples: if sampling == Sampling::Slot { "slot" } else { "queue" },
+                growth: if growth == Growth::Ahead { "ahead" } else { "to sample" },
                 mpps: found.map(|rate| rounded(rate / 1e6, 4)),
-                waiting_mpps: rounded(waiting / 1e6, 4),
+                waiting_mpps: rounded(flat.rate() / 1e6, 4),
                 hit_ratio: rounded(cache.stats().hit_ratio(), 4),
             }
         };
         Ok(all.into_iter().map(measure).collect())
     }
+}
 
-    fn warm_up(
-        &self,
-        rules: &RulesUnderTest,
-        keys: &warpswitch_rules::KeyBuf,
-        layout: Layout,
-    ) -> Option<f64> {
-        let cache = rules.cache(CACHE_SIZE);
-        let began = Instant::now();
-        let seen = std::sync::Mutex::new((0, 0, None));
-        let watch = || {
-            let stats = cache.counts();
-            let mut seen = seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let (hits, misses) = (stats.0 - seen.0, stats.1 - seen.1);
-            if hits + misses < 4096 {
-                return false;
-            }
-            let is_warm = hits as f64 >= WARM * (hits + misses) as f64;
-            *seen = (stats.0, stats.1, is_warm.then(|| began.elapsed()));
-            is_warm
-        };
-        let bench =
-            Bench { experiments: self.experiments, rules, keys, layout, cache: Some(&cache) };
-        bench.run(Pace::Flat, 10 * self.effort.time, &watch);
-        let seen = seen.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        seen.2.map(|time| time.as_secs_f64() * 1e3)
+/// Fills in the ratios to the row of the copies.
+fn compare(rows: &mut [Throughput], copies: usize) {
+    let (mpps, waiting) = (rows[copies].mpps, rows[copies].waiting_mpps);
+    for row in rows {
+        row.times_copies = row.mpps.zip(mpps).map(|(row, copies)| rounded(row / copies, 3));
+        row.waiting_times = (waiting > 0.0).then(|| rounded(row.waiting_mpps / waiting, 3));
     }
 }
 
-/// Compares a part of a trace under the cache with the engine alone.
-fn check(rules: &RulesUnderTest, keys: KeyBatch<'_>) -> anyhow::Result<()> {
-    fold(rules, &rules.cache(CACHE_SIZE), keys.slice(0, keys.len().min(100_000)))
-}
-
-/// Looks keys up as one thread that does everything, and checks the answers of hits.
-fn fold(rules: &RulesUnderTest, cache: &StormCache, keys: KeyBatch<'_>) -> anyhow::Result<()> {
-    let mut out = [Answer::MISS; FOLD_KEYS];
-    let mut winners = [RuleId::NONE; FOLD_KEYS];
-    for start in (0..keys.len()).step_by(FOLD_KEYS) {
-        let batch = keys.slice(start, keys.len().min(start + FOLD_KEYS));
-        cache.lookup(&*rules.full, batch, &mut out, |answer| answer, |id| rules.answer(id));
-        cache.sample_batch(batch, true);
-        rules.full.classify(batch, &mut winners);
-        for (at, key) in batch.iter().enumerate() {
-            let (found, expected) = (out[at], rules.answer(winners[at]));
-            ensure!(found == expected, "{}: {key:x?} has {found:?}, not {expected:?}", rules.name);
-        }
+/// The prediction beside the best of the measured partitions.
+fn predict(rows: &[Throughput], delays: &Delays, model: Partition) -> Prediction {
+    let name = Layout::Static(model).name();
+    let of_model = rows.iter().find(|row| row.layout == name).unwrap_or(&rows[0]);
+    let rate = |row: &&Throughput| row.mpps.unwrap_or_default();
+    let best = rows.iter().max_by(|a, b| rate(a).total_cmp(&rate(b))).unwrap_or(of_model);
+    Prediction {
+        ruleset: best.ruleset.clone(),
+        cache_ns: rounded(delays.cache_ns, 2),
+        full_ns: rounded(delays.full_ns, 2),
+        hit_ratio: rounded(delays.hit_ratio, 4),
+        model: model.to_string(),
+        model_mpps: of_model.mpps,
+        model_waiting_mpps: of_model.waiting_mpps,
+        best: best.layout.clone(),
+        best_mpps: best.mpps,
+        best_waiting_mpps: best.waiting_mpps,
+        model_times_copies: of_model.times_copies,
+        model_waiting_times: of_model.waiting_times,
     }
-    Ok(())
-}
-
-fn steady_hit_ratio(
-    rules: &RulesUnderTest,
-    cache: &StormCache,
-    keys: KeyBatch<'_>,
-) -> anyhow::Result<f64> {
-    let warm = keys.len() / 10;
-    fold(rules, cache, keys.slice(0, warm))?;
-    let before = cache.stats();
-    fold(rules, cache, keys.slice(warm, keys.len()))?;
-    let after = cache.stats();
-    Ok((after.hits - before.hits) as f64 / (keys.len() - warm).max(1) as f64)
 }

@@ -1,10 +1,15 @@
 //! `warpswitch bench storm`: the evaluation of the Storm paper on this machine.
 
+mod arrivals;
 mod defs;
+mod engines;
 mod figures;
+mod hits;
+mod matching;
 mod report;
 mod router;
-mod svg;
+mod shift;
+mod worker;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +21,7 @@ use warpswitch_provenance::Provenance;
 
 use self::defs::Experiments;
 use self::figures::{Effort, Lab};
-use self::report::Report;
+use self::report::{Report, Section};
 use crate::args::parse_positive;
 use crate::exit::Outcome;
 use crate::output::print;
@@ -26,20 +31,25 @@ use crate::{provenance, threads};
 const LONG_ABOUT: &str = "\
 Measure the cache of evolving rules as the Storm paper does.
 
-Rule sets R1 to R7 and traces T1 to T5 are generated; bench/defs/storm defines them. Throughput is \
-the highest rate at which a paced source loses no packet, found by halving the range of rates. \
-'waiting Mpps' is the rate of a source that waits for room in the queues instead.
+Rule sets R1 to R7 and traces T1 to T5 are generated; bench/defs/storm defines them. Throughput \
+(mpps) is the highest rate of arrivals at which no packet is lost, found by halving the range of \
+rates. 'waiting mpps' is the rate where workers take packets at once and wait for room in the \
+queues instead. 'times copies' and 'waiting times' divide both by the rates of copies of the \
+engine, one on each thread.
 
-  6   throughput of HyperCuts and of Storm, by rule set and partition
-  7   throughput by number of threads
-  8   hit ratio after the start
-  9   hit ratio by rule set and trace
-  10  cached rules that a search in order compares
-  t5  delay and hit ratio by size of the cache
-  t6  warm-up time
+  6        throughput of HyperCuts and of Storm, by rule set and partition, and the model's choice
+  7        throughput by number of threads
+  8        hit ratio after the start
+  9        hit ratio by rule set and trace
+  10       cached rules that a search in order compares
+  t5       delay and hit ratio by size of the cache
+  t6       warm-up time
   choices  one copy of the cache against two, a queue of samples against one slot
+  shift    traffic that shifts to other rules in the middle of a run, and traffic that misses
+  engines  engines without a cache, with one, and with the gate that measures whether it pays
+  match    time of a match of 256 keys against 20 cached rules
 
-Workers take all threads but two, for the updater and the source. With fewer than 4 cores threads \
+Partitions have two workers less than there are threads. With fewer cores than threads, threads \
 share cores, and throughput without loss means little. Figures 8, 9 and 10 depend on the \
 definitions only.
 
@@ -52,7 +62,11 @@ Examples:
   warpswitch bench storm --threads 8 --record storm";
 
 /// Names of figures and tables.
-const NAMES: [&str; 8] = ["6", "7", "8", "9", "10", "t5", "t6", "choices"];
+const NAMES: [&str; 11] =
+    ["6", "7", "8", "9", "10", "t5", "t6", "choices", "shift", "engines", "match"];
+
+/// Threads of a router unless the user chooses, as in the paper.
+const THREADS: usize = 8;
 
 /// Measure the cache of evolving rules as the Storm paper does
 #[derive(Args, Debug)]
@@ -63,7 +77,7 @@ pub struct BenchStormArgs {
           value_parser = PossibleValuesParser::new(NAMES))]
     only: Vec<String>,
 
-    /// Threads of a router: workers, updater and source [default: all cores, at least 4]
+    /// Threads of a router [default: all cores, at most 8]
     #[arg(long, value_name = "N", value_parser = parse_positive)]
     threads: Option<usize>,
 
@@ -72,14 +86,14 @@ pub struct BenchStormArgs {
     packets: usize,
 
     /// Milliseconds per run
-    #[arg(long, value_name = "MS", value_parser = parse_positive, default_value = "200")]
+    #[arg(long, value_name = "MS", value_parser = parse_positive, default_value = "50")]
     run_ms: usize,
 
     /// Run everything briefly, on two rule sets: a test of the command
     #[arg(long, conflicts_with_all = ["packets", "run_ms"])]
     smoke: bool,
 
-    /// Folder for the report as JSON and for the charts as SVG
+    /// Folder for the report as JSON and CSV and for the charts as SVG
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
 
@@ -90,18 +104,78 @@ pub struct BenchStormArgs {
 
 impl BenchStormArgs {
     fn effort(&self, experiments: &Experiments) -> Effort {
-        let rulesets = experiments.rulesets.len();
+        let rulesets = experiments.rulesets.len().max(experiments.cases.len());
         if self.smoke {
             let time = Duration::from_millis(5);
-            return Effort { keys: 100_000, time, steps: 2, rulesets: rulesets.min(2) };
+            let (keys, steps, rounds, rules_max) = (100_000, 2, 1, 1000);
+            return Effort { keys, time, steps, rulesets: 2, rules_max, rounds };
         }
         let time = Duration::from_millis(self.run_ms as u64);
         // At least a batch for each worker.
-        Effort { keys: self.packets.max(10_000), time, steps: 7, rulesets }
+        let keys = self.packets.max(10_000);
+        Effort { keys, time, steps: 7, rulesets, rules_max: usize::MAX, rounds: 9 }
     }
 
     fn wants(&self, name: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|only| only == name)
+    }
+
+    fn measure(&self, lab: &Lab<'_>) -> anyhow::Result<Vec<Section>> {
+        let mut all = Vec::new();
+        if self.wants("match") {
+            let aside = "20 rules, IPv4 5-tuples";
+            all.push(Section::new(("match", "Match of a batch", aside), &lab.matches())?);
+        }
+        if self.wants("6") {
+            let (figure, model) = lab.figure_6()?;
+            all.push(Section::new(("figure_6", "Figure 6: throughput", ""), &figure)?);
+            all.push(Section::new(
+                ("model", "Partition by the model and the best one", ""),
+                &model,
+            )?);
+        }
+        if self.wants("7") {
+            let title = "Figure 7: throughput by number of threads";
+            all.push(Section::new(("figure_7", title, ""), &lab.figure_7()?)?);
+        }
+        if self.wants("8") {
+            let title = "Figure 8: hit ratio after the start";
+            let section = Section::new(("figure_8", title, "R3, T1"), &lab.figure_8()?)?;
+            // Doubling times are enough for people.
+            let doubling: Vec<u64> = (0..12).map(|power| 1 << power).collect();
+            all.push(section.showing("ms", &doubling));
+        }
+        if self.wants("9") {
+            let about = ("figure_9", "Figure 9: hit ratio", "after the first 50 ms");
+            all.push(Section::new(about, &lab.figure_9()?)?);
+        }
+        if self.wants("10") {
+            let about = ("figure_10", "Figure 10: cached rules compared, at most", "R2, T1");
+            let section = Section::new(about, &lab.figure_10()?)?;
+            all.push(section.showing("rules", &[1, 2, 5, 10, 15, 20]));
+        }
+        if self.wants("t5") {
+            let about = ("table_5", "Table 5: size of the cache", "R3, T1");
+            all.push(Section::new(about, &lab.table_5()?)?);
+        }
+        if self.wants("t6") {
+            let about = ("table_6", "Table 6: warm-up", "until nine packets in ten hit");
+            all.push(Section::new(about, &lab.table_6()?)?);
+        }
+        if self.wants("choices") {
+            let about = ("choices", "Design choices", "R3, T1");
+            all.push(Section::new(about, &lab.choices()?)?);
+        }
+        if self.wants("shift") {
+            let about = ("shift", "Shift of the traffic", "at 0.8 of the rate that misses allow");
+            all.push(Section::new(about, &lab.shifts()?)?);
+        }
+        if self.wants("engines") {
+            let about =
+                ("engines", "Cost gate", "nanoseconds a key, and throughput by that of plain");
+            all.push(Section::new(about, &lab.gates()?)?);
+        }
+        Ok(all)
     }
 }
 
@@ -112,24 +186,16 @@ impl BenchStormArgs {
 pub fn run(args: &BenchStormArgs) -> anyhow::Result<Outcome> {
     let experiments = Experiments::read()?;
     let effort = args.effort(&experiments);
-    let threads = args.threads.unwrap_or_else(threads::default_threads).max(4);
+    let threads = args.threads.unwrap_or_else(|| threads::default_threads().min(THREADS)).max(2);
     threads::warn_of_sharing(threads);
     let progress = Progress::spinner("measuring");
     let lab = Lab { experiments: &experiments, effort, threads, progress: &progress };
-    let mut report = Report {
+    let report = Report {
         threads,
         run_ms: effort.time.as_millis() as usize,
         packets: effort.keys,
-        ..Report::default()
+        sections: args.measure(&lab)?,
     };
-    report.figure_6 = args.wants("6").then(|| lab.figure_6()).transpose()?;
-    report.figure_7 = args.wants("7").then(|| lab.figure_7()).transpose()?;
-    report.figure_8 = args.wants("8").then(|| lab.figure_8()).transpose()?;
-    report.figure_9 = args.wants("9").then(|| lab.figure_9()).transpose()?;
-    report.figure_10 = args.wants("10").then(|| lab.figure_10()).transpose()?;
-    report.table_5 = args.wants("t5").then(|| lab.table_5()).transpose()?;
-    report.table_6 = args.wants("t6").then(|| lab.table_6()).transpose()?;
-    report.choices = args.wants("choices").then(|| lab.choices()).transpose()?;
     drop(progress);
     let from = Provenance::of_cpu();
     if let Some(folder) = &args.record {
@@ -137,7 +203,7 @@ pub fn run(args: &BenchStormArgs) -> anyhow::Result<Outcome> {
             .with_context(|| format!("cannot write the record to {}", folder.display()))?;
     }
     if args.json {
-        provenance::print_json(&from, &report)?;
+        provenance::print_json(&from, &report.json())?;
     } else {
         print(&report.render())?;
     }
@@ -146,9 +212,12 @@ pub fn run(args: &BenchStormArgs) -> anyhow::Result<Outcome> {
 
 fn record(folder: &std::path::Path, from: &Provenance, report: &Report) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder)?;
-    let mut json = serde_json::to_value(report)?;
+    let mut json = report.json();
     from.stamp_json(&mut json);
     std::fs::write(folder.join("storm.json"), serde_json::to_string_pretty(&json)? + "\n")?;
+    for (name, csv) in report.csv_files() {
+        std::fs::write(folder.join(name), from.stamp_csv(&csv))?;
+    }
     for (name, chart) in report.charts() {
         std::fs::write(folder.join(name), chart)?;
     }

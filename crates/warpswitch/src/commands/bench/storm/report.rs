@@ -1,222 +1,219 @@
-//! The report of `bench storm`: tables, JSON and charts.
+//! The report of `bench storm`: tables, JSON, CSV and charts, all from the same rows.
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
-use super::figures::{CacheSize, Choice, Compared, HitRatio, Moment, Throughput, WarmUp};
-use super::svg::{Axes, Series, chart};
+use crate::commands::bench::svg::{Axes, Series, chart};
 use crate::human::{self, significant};
 use crate::table::{Align, Table, title};
 
+/// A figure or table: rows with the same fields.
+#[derive(Debug)]
+pub struct Section {
+    /// Name in JSON, and of files.
+    name: &'static str,
+    title: &'static str,
+    aside: &'static str,
+    rows: Vec<Map<String, Value>>,
+    /// Rows that people see; all without it.
+    shown: Option<Vec<usize>>,
+}
+
+impl Section {
+    /// A section of rows that are structures of numbers and texts.
+    pub fn new(
+        (name, title, aside): (&'static str, &'static str, &'static str),
+        rows: &[impl Serialize],
+    ) -> anyhow::Result<Self> {
+        let mut maps = Vec::with_capacity(rows.len());
+        for row in rows {
+            match serde_json::to_value(row)? {
+                Value::Object(map) => maps.push(map),
+                other => anyhow::bail!("a row of {name} is {other}, not a structure"),
+            }
+        }
+        Ok(Self { name, title, aside, rows: maps, shown: None })
+    }
+
+    /// Prints only rows whose field has one of these values.
+    pub fn showing(mut self, field: &str, values: &[u64]) -> Self {
+        let is_shown = |row: &Map<String, Value>| {
+            row.get(field).and_then(Value::as_u64).is_some_and(|value| values.contains(&value))
+        };
+        let shown = self.rows.iter().enumerate().filter(|(_, row)| is_shown(row));
+        self.shown = Some(shown.map(|(at, _)| at).collect());
+        self
+    }
+
+    fn render(&self) -> String {
+        let Some(first) = self.rows.first() else { return String::new() };
+        let names: Vec<String> = first.keys().map(|name| name.replace('_', " ")).collect();
+        let align = |value: &Value| if value.is_string() { Align::Left } else { Align::Right };
+        let aligns = first.values().map(align);
+        let headings: Vec<(&str, Align)> = names.iter().map(String::as_str).zip(aligns).collect();
+        let mut table = Table::new(&headings);
+        for (at, row) in self.rows.iter().enumerate() {
+            if self.shown.as_ref().is_none_or(|shown| shown.contains(&at)) {
+                table.row_of(row.iter().map(|(name, value)| cell(name, value)).collect());
+            }
+        }
+        title(self.title, self.aside) + &table.render()
+    }
+
+    fn csv(&self) -> String {
+        let line = |cells: Vec<String>| cells.join(",") + "\n";
+        let Some(first) = self.rows.first() else { return String::new() };
+        let plain = |value: &Value| match value {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let mut text = line(first.keys().cloned().collect());
+        for row in &self.rows {
+            text += &line(row.values().map(plain).collect());
+        }
+        text
+    }
+
+    fn text<'a>(row: &'a Map<String, Value>, field: &str) -> &'a str {
+        row.get(field).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    fn number(row: &Map<String, Value>, field: &str) -> f64 {
+        row.get(field).and_then(Value::as_f64).unwrap_or_default()
+    }
+
+    /// Bars of `value` by two fields.
+    fn bars(&self, fields: (&str, &str), value: &str, y_min: f64) -> String {
+        let (mut groups, mut all) = (Vec::<String>::new(), Vec::<Series>::new());
+        for row in &self.rows {
+            let (group, name) = (Self::text(row, fields.0), Self::text(row, fields.1));
+            let at = groups.iter().position(|known| known == group).unwrap_or(groups.len());
+            if at == groups.len() {
+                groups.push(group.to_owned());
+            }
+            let known = all.iter().position(|series| series.name == name).unwrap_or(all.len());
+            if known == all.len() {
+                all.push(Series { name: name.to_owned(), points: Vec::new() });
+            }
+            all[known].points.push((at as f64, Self::number(row, value)));
+        }
+        chart(&Axes { title: self.title, y_label: value, y_min, groups: &groups }, &all)
+    }
+
+    fn line(&self, (x, y): (&str, &str)) -> String {
+        let points = self.rows.iter().map(|row| (Self::number(row, x), Self::number(row, y)));
+        let series = Series { name: "T1".to_owned(), points: points.collect() };
+        let axes = Axes { title: self.title, y_label: y, y_min: 0.0, groups: &[] };
+        chart(&axes, &[series])
+    }
+
+    /// A chart, for the figures of the paper.
+    fn chart(&self) -> Option<String> {
+        Some(match self.name {
+            "figure_6" | "figure_7" => self.bars(("ruleset", "layout"), "mpps", 0.0),
+            "figure_8" => self.line(("ms", "hit_ratio")),
+            "figure_9" => self.bars(("ruleset", "trace"), "hit_ratio", 0.9),
+            "figure_10" => self.line(("rules", "share")),
+            _ => return None,
+        })
+    }
+}
+
+/// A value for people: ratios of hits as percentages.
+fn cell(name: &str, value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => {
+            let number = number.as_f64().unwrap_or_default();
+            let is_share = name.starts_with("hit") || name == "share";
+            if is_share { format!("{:.1} %", 100.0 * number) } else { significant(number) }
+        }
+        other => other.to_string(),
+    }
+}
+
 /// Everything that was measured.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default)]
 pub struct Report {
     pub threads: usize,
     pub run_ms: usize,
     pub packets: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub figure_6: Option<Vec<Throughput>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub figure_7: Option<Vec<Throughput>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub figure_8: Option<Vec<Moment>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub figure_9: Option<Vec<HitRatio>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub figure_10: Option<Vec<Compared>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub table_5: Option<Vec<CacheSize>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub table_6: Option<Vec<WarmUp>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub choices: Option<Vec<Choice>>,
+    pub sections: Vec<Section>,
 }
 
 impl Report {
     /// Tables for people.
     pub fn render(&self) -> String {
-        let mut text = String::new();
-        for (figure, name) in [
-            (&self.figure_6, "Figure 6: throughput"),
-            (&self.figure_7, "Figure 7: throughput by number of threads"),
-        ] {
-            if let Some(figure) = figure {
-                text += &title(name, "Mpps without loss");
-                text += &throughput_table(figure).render();
-            }
-        }
-        text += &self.render_hit_ratios();
-        text += &self.render_tables();
-        text + &format!(
-            "{}, runs of {} ms, traces of {}\n",
-            human::counted(self.threads, "thread"),
-            self.run_ms,
-            human::counted(self.packets, "packet")
-        )
+        let sections: String = self.sections.iter().map(Section::render).collect();
+        sections
+            + &format!(
+                "{}, runs of {} ms, traces of {}\n",
+                human::counted(self.threads, "thread"),
+                self.run_ms,
+                human::counted(self.packets, "packet")
+            )
     }
 
-    fn render_hit_ratios(&self) -> String {
-        let mut text = String::new();
-        if let Some(moments) = &self.figure_8 {
-            text += &title("Figure 8: hit ratio after the start", "R3, T1");
-            let mut table = Table::new(&[("ms", Align::Right), ("hits", Align::Right)]);
-            // Doubling times are enough for people.
-            for moment in moments.iter().filter(|moment| moment.ms.is_power_of_two()) {
-                table.row([moment.ms.to_string(), percent(moment.hit_ratio)]);
-            }
-            text += &table.render();
+    /// All rows, by the names of their sections.
+    pub fn json(&self) -> Value {
+        let mut all = Map::new();
+        let sizes = [("threads", self.threads), ("run_ms", self.run_ms), ("packets", self.packets)];
+        all.extend(sizes.map(|(name, value)| (name.to_owned(), value.into())));
+        for section in &self.sections {
+            let rows = section.rows.iter().cloned().map(Value::Object).collect();
+            all.insert(section.name.to_owned(), Value::Array(rows));
         }
-        if let Some(ratios) = &self.figure_9 {
-            text += &title("Figure 9: hit ratio", "without the first tenth");
-            let mut table = Table::new(&[
-                ("rules", Align::Left),
-                ("trace", Align::Left),
-                ("hits", Align::Right),
-            ]);
-            for ratio in ratios {
-                table.row([ratio.ruleset.clone(), ratio.trace.clone(), percent(ratio.hit_ratio)]);
-            }
-            text += &table.render();
-        }
-        if let Some(compared) = &self.figure_10 {
-            text += &title("Figure 10: cached rules compared", "R2, T1");
-            let mut table = Table::new(&[("at most", Align::Right), ("packets", Align::Right)]);
-            for step in compared.iter().filter(|step| [1, 2, 5, 10, 15, 20].contains(&step.rules)) {
-                table.row([step.rules.to_string(), percent(step.share)]);
-            }
-            text += &table.render();
-        }
-        text
+        Value::Object(all)
     }
 
-    fn render_tables(&self) -> String {
-        let mut text = String::new();
-        if let Some(sizes) = &self.table_5 {
-            text += &title("Table 5: size of the cache", "R3, T1");
-            let mut table = Table::new(&[
-                ("cached rules", Align::Right),
-                ("ns/packet", Align::Right),
-                ("hits", Align::Right),
-            ]);
-            for size in sizes {
-                let delay = significant(size.delay_ns);
-                table.row([size.cached_rules.to_string(), delay, percent(size.hit_ratio)]);
-            }
-            text += &table.render();
-        }
-        if let Some(times) = &self.table_6 {
-            text += &title("Table 6: warm-up", "until nine packets in ten hit");
-            let mut table = Table::new(&[
-                ("rules", Align::Left),
-                ("layout", Align::Left),
-                ("ms", Align::Right),
-            ]);
-            for time in times {
-                let ms = time.ms.map_or_else(|| "not warm".to_owned(), significant);
-                table.row([time.ruleset.clone(), time.layout.clone(), ms]);
-            }
-            text += &table.render();
-        }
-        if let Some(choices) = &self.choices {
-            text += &title("Design choices", "R3, T1");
-            let mut table = Table::new(&[
-                ("copies", Align::Right),
-                ("samples", Align::Left),
-                ("Mpps", Align::Right),
-                ("waiting Mpps", Align::Right),
-                ("hits", Align::Right),
-            ]);
-            for choice in choices {
-                table.row([
-                    choice.copies.to_string(),
-                    choice.sampling.to_owned(),
-                    choice.mpps.map_or_else(|| "loss".to_owned(), significant),
-                    significant(choice.waiting_mpps),
-                    percent(choice.hit_ratio),
-                ]);
-            }
-            text += &table.render();
-        }
-        text
+    /// Names and contents of CSV files.
+    pub fn csv_files(&self) -> impl Iterator<Item = (String, String)> + '_ {
+        let file = |section: &Section| (format!("{}.csv", file_name(section)), section.csv());
+        self.sections.iter().map(file)
     }
 
-    /// Charts with the names of their files.
-    pub fn charts(&self) -> Vec<(&'static str, String)> {
-        let mut charts = Vec::new();
-        for (figure, name, text) in [
-            (&self.figure_6, "figure-6.svg", "Throughput by rule set"),
-            (&self.figure_7, "figure-7.svg", "Throughput by number of threads"),
-        ] {
-            if let Some(figure) = figure {
-                charts.push((name, throughput_chart(text, figure)));
-            }
-        }
-        if let Some(moments) = &self.figure_8 {
-            let points = moments.iter().map(|moment| (moment.ms as f64, moment.hit_ratio));
-            charts.push(("figure-8.svg", line_chart("Hit ratio of R3 by ms", points.collect())));
-        }
-        if let Some(ratios) = &self.figure_9 {
-            let cells = ratios.iter().map(|cell| (&*cell.ruleset, &*cell.trace, cell.hit_ratio));
-            charts.push(("figure-9.svg", bar_chart("Hit ratio", "share", 0.9, cells)));
-        }
-        if let Some(compared) = &self.figure_10 {
-            let points = compared.iter().map(|step| (step.rules as f64, step.share));
-            let chart = line_chart("Packets by cached rules compared", points.collect());
-            charts.push(("figure-10.svg", chart));
-        }
-        charts
+    /// Names and contents of charts.
+    pub fn charts(&self) -> impl Iterator<Item = (String, String)> + '_ {
+        let file =
+            |section: &Section| Some((format!("{}.svg", file_name(section)), section.chart()?));
+        self.sections.iter().filter_map(file)
     }
 }
 
-fn percent(share: f64) -> String {
-    format!("{:.1} %", 100.0 * share)
+fn file_name(section: &Section) -> String {
+    section.name.replace('_', "-")
 }
 
-fn throughput_table(figure: &[Throughput]) -> Table {
-    let mut table = Table::new(&[
-        ("rules", Align::Left),
-        ("layout", Align::Left),
-        ("Mpps", Align::Right),
-        ("Gbit/s", Align::Right),
-        ("waiting Mpps", Align::Right),
-    ]);
-    let number = |value: Option<f64>| value.map_or_else(|| "loss".to_owned(), significant);
-    for cell in figure {
-        let (mpps, gbps) = (number(cell.mpps), number(cell.gbps));
-        let waiting = significant(cell.waiting_mpps);
-        table.row([cell.ruleset.clone(), cell.layout.clone(), mpps, gbps, waiting]);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Serialize)]
+    struct Row {
+        ruleset: &'static str,
+        hit_ratio: f64,
+        ms: Option<u32>,
     }
-    table
-}
 
-fn throughput_chart(text: &str, figure: &[Throughput]) -> String {
-    let cells =
-        figure.iter().map(|cell| (&*cell.ruleset, &*cell.layout, cell.mpps.unwrap_or_default()));
-    bar_chart(text, "Mpps without loss", 0.0, cells)
-}
-
-fn line_chart(title: &str, points: Vec<(f64, f64)>) -> String {
-    let axes = Axes { title, y_label: "share", y_min: 0.0, groups: &[] };
-    chart(&axes, &[Series { name: "T1".to_owned(), points }])
-}
-
-/// Bars of cells: group, series, value.
-fn bar_chart<'a>(
-    title: &str,
-    y_label: &str,
-    y_min: f64,
-    cells: impl Iterator<Item = (&'a str, &'a str, f64)>,
-) -> String {
-    let (mut groups, mut all) = (Vec::<String>::new(), Vec::<Series>::new());
-    for (group, name, value) in cells {
-        let at = groups.iter().position(|known| known == group).unwrap_or(groups.len());
-        if at == groups.len() {
-            groups.push(group.to_owned());
-        }
-        let known = all.iter().position(|series| series.name == name).unwrap_or(all.len());
-        if known == all.len() {
-            all.push(Series { name: name.to_owned(), points: Vec::new() });
-        }
-        all[known].points.push((at as f64, value));
+    #[test]
+    fn rows_become_tables_and_files() {
+        let rows = [
+            Row { ruleset: "R1", hit_ratio: 0.975, ms: Some(3) },
+            Row { ruleset: "R2", hit_ratio: 0.5, ms: None },
+        ];
+        let section = Section::new(("figure_9", "Hits", ""), &rows).expect("structures");
+        assert_eq!(section.csv(), "ruleset,hit_ratio,ms\nR1,0.975,3\nR2,0.5,\n");
+        let table = anstream::adapter::strip_str(&section.render()).to_string();
+        let expected = "Hits\n  ruleset  hit ratio  ms\n  R1          97.5 %   3\n  R2          \
+                        50.0 %   -\n";
+        assert_eq!(table, expected);
+        let section = section.showing("ms", &[3]);
+        assert!(!section.render().contains("R2"));
+        assert!(Section::new(("x", "", ""), &[1]).is_err());
+        let report = Report { sections: vec![section], ..Report::default() };
+        assert!(report.json()["figure_9"][1]["ms"].is_null());
+        assert_eq!(report.charts().map(|(name, _)| name).collect::<Vec<_>>(), ["figure-9.svg"]);
     }
-    chart(&Axes { title, y_label, y_min, groups: &groups }, &all)
 }

@@ -1,37 +1,44 @@
-//! A router of threads fed by a paced source, and the highest rate at which it loses nothing.
+//! A router of threads under paced traffic, and the highest rate at which it loses nothing.
 //!
 //! ```text
-//! source ─► ring ─► cache worker ─┬─ hits: done
-//!   │ full: lost       │          └─ misses ─► ring ─► full worker: done
-//!   │                  └─► samples ─► updater        │ full: lost
+//! arrivals ─► cache worker ─┬─ hits: done
+//!   │ full: lost            └─ misses ─► ring ─► full worker: done
+//!   │                  └─► samples ─► updater      │ full: lost
 //! ```
-//! Without a cache every worker classifies. The source offers batches at fixed times and never
-//! waits; with [`Pace::Flat`] it waits for room instead, and nothing is lost.
+//! Without a cache every worker classifies with an engine of its own. In the folded form every
+//! worker does everything. Packets arrive at fixed times at each receiving worker, see
+//! [`arrivals`](super::arrivals); with [`Pace::Flat`] workers take the next ones at once, wait for
+//! room in rings, and lose nothing.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use warpswitch_flow::exchange::{Backlog, ExchangePort, exchange};
-use warpswitch_flow::partition::Balancer;
-use warpswitch_flow::{Answer, Misses, Partition, Role, Roles, StormCache};
-use warpswitch_packet::sync::{RingConsumer, RingProducer, ring};
-use warpswitch_rules::{KeyBuf, RuleId};
+use warpswitch_flow::exchange::{Backlog, exchange};
+use warpswitch_flow::model::Delays;
+use warpswitch_flow::{Partition, Roles, StormCache};
+use warpswitch_rules::KeyBuf;
 
 use super::defs::{Experiments, RulesUnderTest};
+use super::worker::{Worker, WorkerCounts, update};
 use crate::threads;
 
-/// Looks without work before a worker yields its core.
-const SPINS: u32 = 200;
+/// Time between two calls of a watcher.
+const WATCH_EVERY: Duration = Duration::from_micros(250);
 
-/// Time between two looks at the roles.
-const BALANCE_EVERY: Duration = Duration::from_micros(500);
+/// Runs of a rate before it counts as lossy.
+const TRIES: usize = 3;
+
+/// Share of the offered packets that a lossless run handles in wall time, at least.
+const DONE_MIN: f64 = 0.95;
 
 /// What the threads are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// So many copies of the engine.
     Plain(usize),
+    /// Storm, every worker with all roles.
+    Fold(usize),
     /// Storm with fixed roles.
     Static(Partition),
     /// Storm with roles that follow the queues.
@@ -43,26 +50,43 @@ impl Layout {
     pub fn name(self) -> String {
         match self {
             Self::Plain(workers) => format!("HyperCuts-{workers}"),
+            Self::Fold(workers) => format!("Storm fold-{workers}"),
             Self::Static(partition) => format!("Storm {partition}"),
             Self::Dynamic(_) => "Storm dynamic".to_owned(),
         }
     }
 
-    fn workers(self) -> usize {
+    pub fn workers(self) -> usize {
         match self {
-            Self::Plain(workers) => workers,
+            Self::Plain(workers) | Self::Fold(workers) => workers,
             Self::Static(partition) | Self::Dynamic(partition) => partition.workers(),
         }
     }
+
+    /// Whether one more thread evolves rules.
+    pub fn has_updater(self) -> bool {
+        matches!(self, Self::Static(_) | Self::Dynamic(_))
+    }
 }
 
-/// How the source sends.
+/// How packets arrive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
     /// Packets a second, whatever becomes of them.
     Rate(f64),
-    /// As fast as queues have room.
+    /// As fast as workers take them.
     Flat,
+}
+
+/// What a watcher wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// Go on.
+    On,
+    /// Go on with the second trace.
+    Shift,
+    /// End the run.
+    End,
 }
 
 /// A router to measure.
@@ -70,7 +94,8 @@ pub enum Pace {
 pub struct Bench<'a> {
     pub experiments: &'a Experiments,
     pub rules: &'a RulesUnderTest,
-    pub keys: &'a KeyBuf,
+    /// The trace, and the one after a shift.
+    pub keys: [&'a KeyBuf; 2],
     pub layout: Layout,
     /// The cache, for the layouts of Storm.
     pub cache: Option<&'a StormCache>,
@@ -82,6 +107,10 @@ pub struct RunCounts {
     pub lost: u64,
     pub done: u64,
     pub took: Duration,
+    /// Interruptions of workers, together.
+    pub interrupted: Duration,
+    /// Times of both stages, as far as they were measured, and the hit ratio.
+    pub delays: Option<Delays>,
 }
 
 impl RunCounts {
@@ -89,268 +118,128 @@ impl RunCounts {
     pub fn rate(&self) -> f64 {
         self.done as f64 / self.took.as_secs_f64().max(1e-9)
     }
+
+    fn is_lossless(&self, rate: f64) -> bool {
+        self.lost == 0 && self.rate() >= DONE_MIN * rate
+    }
 }
 
 /// What the threads share.
-struct Shared<'a> {
-    bench: Bench<'a>,
-    roles: Roles,
-    backlog: &'a Backlog,
-    pace: Pace,
-    /// The source has ended.
-    stop: AtomicBool,
-    lost: AtomicU64,
-    done: AtomicU64,
+pub struct Shared<'a> {
+    pub bench: Bench<'a>,
+    pub roles: Roles,
+    pub backlog: &'a Backlog,
+    pub pace: Pace,
+    /// The run has ended.
+    pub stop: AtomicBool,
+    /// Whether the second trace is in use.
+    pub shifted: AtomicBool,
+    pub cursor: Cursor,
 }
 
-/// A batch: the number of its first key.
-type FirstKey = usize;
+/// The next part of the trace, alone on its cache lines.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Cursor(pub AtomicUsize);
 
 impl Bench<'_> {
-    /// Runs for a time; `watch` is called now and then and ends the run early by returning true.
-    pub fn run(&self, pace: Pace, time: Duration, watch: &(dyn Fn() -> bool + Sync)) -> RunCounts {
+    /// Runs for a time; `watch` is called now and then with the time since the start.
+    pub fn run(
+        &self,
+        pace: Pace,
+        time: Duration,
+        watch: &mut dyn FnMut(Duration) -> Watch,
+    ) -> RunCounts {
         let workers = self.layout.workers();
-        let batch = self.experiments.batch_keys;
-        // A plain router has one kind of queue: each worker has its own.
-        let (start, inputs) = match self.layout {
-            Layout::Plain(workers) => (Partition::of(workers, 1), workers),
-            Layout::Static(partition) => (partition, partition.cache()),
-            Layout::Dynamic(partition) => (partition, partition.workers()),
+        let start = match self.layout {
+            Layout::Plain(workers) | Layout::Fold(workers) => Partition::of(workers, 1),
+            Layout::Static(partition) | Layout::Dynamic(partition) => partition,
         };
-        let ring_len = |rings: usize| (self.experiments.queue_keys / batch / rings).max(2);
-        let exchange_len = ring_len(start.cache() * start.full());
-        let (ports, backlog) = exchange(workers.max(2), exchange_len);
+        let messages = self.experiments.queue_keys / self.experiments.miss_keys;
+        let (ports, backlog) = exchange(start.workers(), messages.max(2));
         let shared = Shared {
             bench: *self,
             roles: Roles::new(start),
             backlog: &backlog,
             pace,
             stop: AtomicBool::new(false),
-            lost: AtomicU64::new(0),
-            done: AtomicU64::new(0),
+            shifted: AtomicBool::new(false),
+            cursor: Cursor::default(),
         };
         let shared = &shared;
-        let took = thread::scope(|scope| {
-            let mut to = Vec::new();
+        let before = self.cache.map(StormCache::counts);
+        let (took, all) = thread::scope(|scope| {
+            let mut handles = Vec::new();
             for (idx, port) in ports.into_iter().take(workers).enumerate() {
-                let (producer, input) = ring(ring_len(inputs));
-                to.push(producer);
-                let worker = Worker::new(shared, idx, port, input);
-                scope.spawn(move || {
+                handles.push(scope.spawn(move || {
                     threads::pin(idx);
-                    worker.work();
-                });
+                    Worker::new(shared, idx, port).work()
+                }));
             }
-            if self.cache.is_some() {
+            if self.layout.has_updater() {
                 scope.spawn(move || {
                     threads::pin(workers);
                     update(shared);
                 });
             }
-            let source = scope.spawn(move || {
-                threads::pin(workers + 1);
-                let took = send(shared, &mut to, time, watch);
-                shared.stop.store(true, Ordering::Release);
-                took
-            });
-            source.join().expect("the source does not panic")
+            let took = watch_run(shared, time, watch);
+            let join = |handle: thread::ScopedJoinHandle<'_, _>| handle.join();
+            let all = handles.into_iter().map(|h| join(h).expect("a worker does not panic"));
+            (took, WorkerCounts::sum(all))
         });
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        RunCounts { lost: read(&shared.lost), done: read(&shared.done), took }
+        let hits = self.cache.zip(before).map(|(cache, (hits, misses))| {
+            let after = cache.counts();
+            let (hits, misses) = (after.0 - hits, after.1 - misses);
+            hits as f64 / (hits + misses).max(1) as f64
+        });
+        RunCounts {
+            lost: all.lost,
+            done: all.done,
+            took,
+            interrupted: all.interrupted,
+            delays: hits.and_then(|hit_ratio| all.delays(hit_ratio)),
+        }
     }
 
-    /// The highest rate without loss, in packets a second, and the rate with waiting; the first is
+    /// The same without a watcher.
+    pub fn run_for(&self, pace: Pace, time: Duration) -> RunCounts {
+        self.run(pace, time, &mut |_| Watch::On)
+    }
+
+    /// The highest rate without loss, in packets a second, and a run without pace; the first is
     /// none if packets are lost at any rate that was tried. `steps` halves the range of rates.
-    pub fn throughput(&self, time: Duration, steps: usize) -> (Option<f64>, f64) {
-        let never = || false;
+    pub fn throughput(&self, time: Duration, steps: usize) -> (Option<f64>, RunCounts) {
         // Fills the cache.
-        self.run(Pace::Flat, time, &never);
-        let flat = self.run(Pace::Flat, time, &never).rate();
-        // A second try forgives one interruption of a thread.
+        self.run_for(Pace::Flat, time);
+        let flat = self.run_for(Pace::Flat, time);
         let is_lossless =
-            |rate: f64| (0..2).any(|_| self.run(Pace::Rate(rate), time, &never).lost == 0);
-        let (mut low, mut high) = (0.0, 1.2 * flat);
-        for _ in 0..steps {
-            let rate = (low + high) / 2.0;
+            |rate: f64| (0..TRIES).any(|_| self.run_for(Pace::Rate(rate), time).is_lossless(rate));
+        let (mut low, mut high) = (0.0, 1.1 * flat.rate());
+        for step in 0..steps {
+            // The result is mostly near the rate without pace.
+            let rate = if step == 0 { 0.75 * high } else { (low + high) / 2.0 };
             if is_lossless(rate) { low = rate } else { high = rate }
         }
         ((low > 0.0).then_some(low), flat)
     }
 }
 
-/// Sends batches until the time is over; the time that it took.
-fn send(
+/// Waits for the end of a run and ends it; the time that it took.
+fn watch_run(
     shared: &Shared<'_>,
-    to: &mut [RingProducer<FirstKey>],
     time: Duration,
-    watch: &dyn Fn() -> bool,
+    watch: &mut dyn FnMut(Duration) -> Watch,
 ) -> Duration {
-    let batch = shared.bench.experiments.batch_keys;
-    let batches = (shared.bench.keys.len() / batch).max(1);
-    let pace = shared.pace;
     let began = Instant::now();
-    let (mut sent, mut next, mut at) = (0, 0, 0usize);
-    let mut idle = 0;
     loop {
+        thread::sleep(WATCH_EVERY);
         let now = began.elapsed();
-        if now >= time || at.is_multiple_of(64) && watch() {
-            return now;
-        }
-        if let Pace::Rate(rate) = pace
-            && now.as_secs_f64() * rate < sent as f64
-        {
-            wait(&mut idle);
-            continue;
-        }
-        let receivers = match shared.bench.layout {
-            Layout::Plain(workers) => workers,
-            _ => shared.roles.partition().cache(),
-        };
-        let mut refused = true;
-        for _ in 0..receivers {
-            next += 1;
-            if to[next % receivers].push(at % batches * batch).is_ok() {
-                refused = false;
-                break;
-            }
-        }
-        if refused && pace == Pace::Flat {
-            wait(&mut idle);
-            continue;
-        }
-        idle = 0;
-        if refused {
-            shared.lost.fetch_add(batch as u64, Ordering::Relaxed);
-        }
-        sent += batch as u64;
-        at += 1;
-    }
-}
-
-fn wait(idle: &mut u32) {
-    *idle += 1;
-    if idle.is_multiple_of(SPINS) { thread::yield_now() } else { std::hint::spin_loop() }
-}
-
-/// A worker of any layout.
-struct Worker<'a> {
-    shared: &'a Shared<'a>,
-    idx: usize,
-    port: ExchangePort<Misses>,
-    input: RingConsumer<FirstKey>,
-    /// Misses that are collected for one message.
-    misses: Misses,
-    out: Vec<Answer>,
-    winners: Vec<RuleId>,
-    done: u64,
-}
-
-impl<'a> Worker<'a> {
-    fn new(
-        shared: &'a Shared<'a>,
-        idx: usize,
-        port: ExchangePort<Misses>,
-        input: RingConsumer<FirstKey>,
-    ) -> Self {
-        let (out, winners) = (Vec::new(), Vec::new());
-        Self { shared, idx, port, input, misses: Misses::default(), out, winners, done: 0 }
-    }
-
-    fn work(mut self) {
-        let mut idle = 0;
-        loop {
-            let role = self.shared.roles.role(self.idx);
-            let full = if role == Role::Full { self.port.pop() } else { None };
-            if let Some(misses) = full {
-                self.resolve(misses);
-            } else if let Some(first) = self.input.pop() {
-                self.look_up(first);
-            } else if let Some(misses) = self.port.pop() {
-                self.resolve(misses);
-            } else if !self.misses.is_empty() {
-                self.send_misses();
-            } else if self.shared.stop.load(Ordering::Acquire) {
-                self.shared.done.fetch_add(self.done, Ordering::Relaxed);
-                return;
-            } else {
-                wait(&mut idle);
-                continue;
-            }
-            idle = 0;
-        }
-    }
-
-    fn look_up(&mut self, first: FirstKey) {
-        let bench = self.shared.bench;
-        let batch = bench.experiments.batch_keys;
-        let all = bench.keys.as_batch();
-        let keys = all.slice(first, (first + batch).min(all.len()));
-        self.out.resize(self.out.len().max(keys.len()), Answer::MISS);
-        let Some(cache) = bench.cache else {
-            self.winners.resize(keys.len(), RuleId::NONE);
-            bench.rules.full.classify(keys, &mut self.winners);
-            for (out, id) in self.out.iter_mut().zip(&self.winners) {
-                *out = bench.rules.answer(*id);
-            }
-            self.done += keys.len() as u64;
-            return;
-        };
-        let before = self.misses.len();
-        cache.look_up_cached(keys, &mut self.out, |answer| answer, &mut self.misses);
-        cache.sample_batch(keys, false);
-        self.done += (keys.len() - (self.misses.len() - before)) as u64;
-        if self.misses.len() >= batch {
-            self.send_misses();
-        }
-    }
-
-    fn send_misses(&mut self) {
-        let mut misses = std::mem::take(&mut self.misses);
-        let mut idle = 0;
-        while let Err(refused) = self.port.push(self.shared.roles.full_workers(), misses) {
-            if self.shared.pace != Pace::Flat {
-                self.shared.lost.fetch_add(refused.len() as u64, Ordering::Relaxed);
-                return;
-            }
-            // The receivers may have left.
-            if self.shared.stop.load(Ordering::Acquire) {
-                return;
-            }
-            misses = refused;
-            // A worker that waits serves its own queue, so that no two wait for each other.
-            match self.port.pop() {
-                Some(other) => self.resolve(other),
-                None => wait(&mut idle),
-            }
-        }
-    }
-
-    fn resolve(&mut self, mut misses: Misses) {
-        let rules = self.shared.bench.rules;
-        let count = misses.len();
-        self.out.resize(self.out.len().max(misses.batch_len()), Answer::MISS);
-        misses.resolve(&*rules.full, &mut self.out, |id| rules.answer(id));
-        self.done += count as u64;
-    }
-}
-
-/// Evolves rules and moves roles until the source ends.
-fn update(shared: &Shared<'_>) {
-    let Some(cache) = shared.bench.cache else { return };
-    let (mut balancer, mut due, mut idle) = (Balancer::default(), Instant::now(), 0);
-    while !shared.stop.load(Ordering::Acquire) {
-        if cache.evolve() {
-            idle = 0;
-        } else {
-            wait(&mut idle);
-        }
-        if matches!(shared.bench.layout, Layout::Dynamic(_)) && due.elapsed() >= BALANCE_EVERY {
-            due = Instant::now();
-            let partition = shared.roles.partition();
-            let full = shared.roles.full_workers();
-            let free = shared.backlog.free_share(partition.cache(), full);
-            if let Some(next) = balancer.observe(partition, free) {
-                shared.roles.change(next);
+        match watch(now) {
+            Watch::Shift => shared.shifted.store(true, Ordering::Relaxed),
+            Watch::On if now < time => {}
+            Watch::On | Watch::End => {
+                shared.stop.store(true, Ordering::Release);
+                return now;
             }
         }
     }

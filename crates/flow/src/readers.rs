@@ -1,0 +1,91 @@
+//! State of the threads that look up, on cache lines of their own: no lookup waits for a line that
+//! another thread writes to.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// Threads with lines of their own; more threads share.
+const READERS: usize = 32;
+
+/// Alone on its cache lines (two, for cores that fetch pairs).
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Padded<T>(pub(crate) T);
+
+/// The state of one thread. Threads that share it only disturb each other's pace, and accesses hand
+/// nothing over, so all are relaxed.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    hits: AtomicU64,
+    misses: AtomicU64,
+    /// Keys since the last sample.
+    pub(crate) since: AtomicUsize,
+    /// Batches that still bypass the cache.
+    pub(crate) bypass: AtomicUsize,
+    /// The last number of them.
+    pub(crate) bypass_len: AtomicUsize,
+    /// Whether nearly all keys of the last batch hit.
+    pub(crate) is_hitting: AtomicBool,
+    /// Batches until the next one that the gate times.
+    untimed: AtomicUsize,
+}
+
+impl Reader {
+    /// Counts keys.
+    pub(crate) fn count(&self, hits: usize, misses: usize) {
+        self.hits.fetch_add(hits as u64, Ordering::Relaxed);
+        self.misses.fetch_add(misses as u64, Ordering::Relaxed);
+    }
+
+    /// Whether the gate times the next batch; one in `every`.
+    pub(crate) fn is_timed(&self, every: usize) -> bool {
+        let left = self.untimed.load(Ordering::Relaxed);
+        self.untimed.store(if left == 0 { every - 1 } else { left - 1 }, Ordering::Relaxed);
+        left == 0
+    }
+
+    /// The gate times the next batch as well.
+    pub(crate) fn time_next(&self) {
+        self.untimed.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether the next batch bypasses the cache.
+    pub(crate) fn bypasses(&self) -> bool {
+        let left = self.bypass.load(Ordering::Relaxed);
+        if left > 0 {
+            self.bypass.store(left - 1, Ordering::Relaxed);
+        }
+        left > 0
+    }
+}
+
+/// The state of all threads.
+#[derive(Debug, Default)]
+pub(crate) struct Readers([Padded<Reader>; READERS]);
+
+/// The number of the calling thread, from 0 on; threads that run at a time hardly share one modulo
+/// a small number.
+pub(crate) fn thread_number() -> usize {
+    thread_local! {
+        static NUMBER: usize = {
+            static NEXT: AtomicUsize = AtomicUsize::new(0);
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        };
+    }
+    NUMBER.with(|number| *number)
+}
+
+impl Readers {
+    /// That of the calling thread.
+    pub(crate) fn own(&self) -> &Reader {
+        &self.0[thread_number() % READERS].0
+    }
+
+    /// Hits and misses of all threads.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        self.0.iter().fold((0, 0), |(hits, misses), Padded(reader)| {
+            let (more_hits, more_misses) = (&reader.hits, &reader.misses);
+            let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+            (hits + load(more_hits), misses + load(more_misses))
+        })
+    }
+}

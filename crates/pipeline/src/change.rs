@@ -1,0 +1,325 @@
+//! Changes of flows, groups and meters (specification 1.3.5, sections 6.4 to 6.7).
+
+use warpswitch_rules::openflow::{
+    Flow, FlowAction, FlowCommand, FlowFilter, FlowMod, FlowRemoved, FlowStats, Group, GroupMod,
+    Meter, MeterMod, Refusal, RemovalReason, port,
+};
+
+use crate::check::check_meter;
+use crate::flows::FlowCounters;
+use crate::group::GroupCounters;
+use crate::meter::MeterState;
+use crate::pipeline::Pipeline;
+use crate::table::TableSettings;
+
+/// All meters, in deletions.
+pub const METER_ALL: u32 = u32::MAX;
+
+impl Pipeline {
+    /// Changes flows. All or nothing is changed. Gives the flows that went away, whether or not
+    /// their flags ask to tell a controller; a replaced flow is none of them.
+    ///
+    /// # Errors
+    /// Why nothing was changed.
+    pub fn flow_mod(&mut self, change: &FlowMod, now: u64) -> Result<Vec<FlowRemoved>, Refusal> {
+        let table = change.flow.table;
+        let is_deletion = matches!(change.command, FlowCommand::Delete | FlowCommand::DeleteStrict);
+        let is_all = table == port::TABLE_ALL && is_deletion;
+        if usize::from(table) >= self.tables.len() && !is_all {
+            return Err(Refusal::NoSuchTable);
+        }
+        match change.command {
+            FlowCommand::Add => self.add_flow(&change.flow, now),
+            FlowCommand::Modify | FlowCommand::ModifyStrict => {
+                self.modify_flows(change)?;
+                Ok(Vec::new())
+            }
+            FlowCommand::Delete | FlowCommand::DeleteStrict => {
+                let places = self.chosen(change);
+                Ok(self.remove_flows(places, RemovalReason::Delete, now))
+            }
+        }
+    }
+
+    fn add_flow(&mut self, flow: &Flow, now: u64) -> Result<Vec<FlowRemoved>, Refusal> {
+        self.known().check_flow(flow)?;
+        let table = &self.tables[usize::from(flow.table)];
+        if flow.flags.check_overlap && self.has_overlap(flow) {
+            return Err(Refusal::Overlap);
+        }
+        let old = table.index.find_same(&self.flows, flow);
+        let mut removed = Vec::new();
+        let mut counters = FlowCounters::default();
+        match old {
+            Some(place) => {
+                let kept = self.take_out(place).1;
+                if !flow.flags.reset_counts {
+                    counters = kept;
+                }
+            }
+            None if table.is_full() => {
+                let victim = table.victim(flow.importance).ok_or(Refusal::TableFull)?;
+                removed = self.remove_flows(vec![victim], RemovalReason::Eviction, now);
+            }
+            None => {}
+        }
+        self.version += 1;
+        counters.used_ns = now;
+        self.put_in(flow.clone(), counters, now);
+        Ok(removed)
+    }
+
+    /// Whether some packet may match `flow` and another flow of the same priority.
+    fn has_overlap(&self, flow: &Flow) -> bool {
+        let places = self.tables[usize::from(flow.table)].index.places();
+        places.into_iter().any(|place| {
+            let other = &self.flows.get(place).flow;
+            other.priority == flow.priority && other.matching.overlaps(&flow.matching)
+        })
+    }
+
+    fn modify_flows(&mut self, change: &FlowMod) -> Result<(), Refusal> {
+        let places = self.chosen(change);
+        for &place in &places {
+            let flow = &self.flows.get(place).flow;
+            let instructions = &change.flow.instructions;
+            self.known().check_instructions(flow.table, &flow.matching, instructions)?;
+        }
+        // A change of nothing is checked for itself, so that its mistakes show.
+        self.known().check_flow(&change.flow)?;
+        for place in places {
+            let flow = &mut self.flows.get_mut(place).flow;
+            flow.instructions.clone_from(&change.flow.instructions);
+            if change.flow.flags.reset_counts {
+                let counters = &mut self.counts.flows[place as usize];
+                *counters = FlowCounters { used_ns: counters.used_ns, ..Default::default() };
+            }
+            self.version += 1;
+        }
+        Ok(())
+    }
+
+    /// The flows that a modification or deletion is about.
+    fn chosen(&self, change: &FlowMod) -> Vec<u32> {
+        let is_strict =
+            matches!(change.command, FlowCommand::ModifyStrict | FlowCommand::DeleteStrict);
+        let is_deletion = matches!(change.command, FlowCommand::Delete | FlowCommand::DeleteStrict);
+        let filter = FlowFilter {
+            table: change.flow.table,
+            matching: change.flow.matching,
+            cookie: change.flow.cookie,
+            cookie_mask: change.cookie_mask,
+            out_port: if is_deletion { change.out_port } else { port::ANY },
+            out_group: if is_deletion { change.out_group } else { port::GROUP_ANY },
+        };
+        if !is_strict {
+            return self.filtered(&filter);
+        }
+        let tables = self.tables_of(change.flow.table);
+        let same = tables
+            .filter_map(|table| self.tables[table].index.find_same(&self.flows, &change.flow));
+        same.filter(|&place| passes(&self.flows.get(place).flow, &filter)).collect()
+    }
+
+    fn tables_of(&self, table: u8) -> std::ops::Range<usize> {
+        match usize::from(table) {
+            _ if table == port::TABLE_ALL => 0..self.tables.len(),
+            table if table < self.tables.len() => table..table + 1,
+            _ => 0..0,
+        }
+    }
+
+    fn filtered(&self, filter: &FlowFilter) -> Vec<u32> {
+        let tables = self.tables_of(filter.table);
+        let contained = tables
+            .flat_map(|table| self.tables[table].index.contained(&self.flows, &filter.matching));
+        contained.filter(|&place| passes(&self.flows.get(place).flow, filter)).collect()
+    }
+
+    /// The flows that a filter lets pass: by table, and in the order in which they were added.
+    pub fn flows(&self, filter: &FlowFilter, now: u64) -> Vec<FlowStats> {
+        let stats = |place: u32| {
+            let (entry, counters) = (self.flows.get(place), self.counts.flows[place as usize]);
+            FlowStats {
+                flow: entry.flow.clone(),
+                packets: counters.packets,
+                bytes: counters.bytes,
+                age_ns: now.saturating_sub(entry.created_ns),
+            }
+        };
+        self.filtered(filter).into_iter().map(stats).collect()
+    }
+
+    /// Flows in all tables.
+    pub fn flows_len(&self) -> usize {
+        self.flows.len()
+    }
+
+    fn put_in(&mut self, flow: Flow, counters: FlowCounters, now: u64) {
+        let table = usize::from(flow.table);
+        let place = self.flows.insert(flow, now);
+        if self.counts.flows.len() <= place as usize {
+            self.counts.flows.resize(place as usize + 1, FlowCounters::default());
+        }
+        self.counts.flows[place as usize] = counters;
+        self.tables[table].insert(&self.flows, place);
+        self.deadlines.add(place, self.flows.get(place), now);
+    }
+
+    fn take_out(&mut self, place: u32) -> (crate::flows::Entry, FlowCounters) {
+        let table = usize::from(self.flows.get(place).flow.table);
+        self.tables[table].remove(&self.flows, place);
+        self.deadlines.forget(self.flows.get(place));
+        (self.flows.remove(place), self.counts.flows[place as usize])
+    }
+
+    pub(crate) fn remove_flows(
+        &mut self,
+        places: Vec<u32>,
+        reason: RemovalReason,
+        now: u64,
+    ) -> Vec<FlowRemoved> {
+        let mut removed = Vec::with_capacity(places.len());
+        for place in places {
+            let (entry, counters) = self.take_out(place);
+            removed.push(FlowRemoved { stats: entry.into_stats(counters, now), reason });
+            self.version += 1;
+        }
+        removed
+    }
+
+    /// Changes what a table may hold.
+    ///
+    /// # Errors
+    /// [`Refusal::NoSuchTable`].
+    pub fn configure_table(&mut self, table: u8, settings: TableSettings) -> Result<(), Refusal> {
+        let slot = self.tables.get_mut(usize::from(table)).ok_or(Refusal::NoSuchTable)?;
+        slot.configure(&self.flows, settings);
+        Ok(())
+    }
+
+    /// Changes groups. Gives the flows that went away with a group.
+    ///
+    /// # Errors
+    /// Why nothing was changed.
+    pub fn group_mod(&mut self, change: &GroupMod, now: u64) -> Result<Vec<FlowRemoved>, Refusal> {
+        match change {
+            GroupMod::Add(group) => {
+                if self.groups.contains_key(&group.id) {
+                    return Err(Refusal::GroupExists);
+                }
+                if self.groups.len() >= self.options.groups_max {
+                    return Err(Refusal::OutOfGroups);
+                }
+                self.put_group(group, now)?;
+                Ok(Vec::new())
+            }
+            GroupMod::Modify(group) => {
+                if !self.groups.contains_key(&group.id) {
+                    return Err(Refusal::UnknownGroup);
+                }
+                self.put_group(group, now)?;
+                Ok(Vec::new())
+            }
+            GroupMod::Delete(id) => Ok(self.delete_groups(*id, now)),
+        }
+    }
+
+    /// A modified group starts to count anew, but keeps its age.
+    fn put_group(&mut self, group: &Group, now: u64) -> Result<(), Refusal> {
+        self.known().check_group(group)?;
+        let created_ns = self.counts.groups.get(&group.id).map_or(now, |old| old.created_ns);
+        let buckets = vec![(0, 0); group.buckets.len()];
+        let counters = GroupCounters { created_ns, total: (0, 0), buckets };
+        self.counts.groups.insert(group.id, counters);
+        self.groups.insert(group.id, group.clone());
+        self.version += 1;
+        Ok(())
+    }
+
+    fn delete_groups(&mut self, id: u32, now: u64) -> Vec<FlowRemoved> {
+        let gone: Vec<u32> = match id {
+            port::GROUP_ALL => self.groups.keys().copied().collect(),
+            id => self.groups.keys().copied().filter(|&other| other == id).collect(),
+        };
+        if gone.is_empty() {
+            return Vec::new();
+        }
+        for id in &gone {
+            self.groups.remove(id);
+            self.counts.groups.remove(id);
+        }
+        self.version += 1;
+        let refers = |action: &FlowAction| matches!(action, FlowAction::Group(id) if gone.binary_search(id).is_ok());
+        let places = self.places_with(|flow| actions(flow).any(refers));
+        self.remove_flows(places, RemovalReason::GroupDelete, now)
+    }
+
+    /// Changes meters. Gives the flows that went away with a meter.
+    ///
+    /// # Errors
+    /// Why nothing was changed.
+    pub fn meter_mod(&mut self, change: &MeterMod, now: u64) -> Result<Vec<FlowRemoved>, Refusal> {
+        match change {
+            MeterMod::Add(meter) => {
+                if self.meters.contains_key(&meter.id) {
+                    return Err(Refusal::MeterExists);
+                }
+                if self.meters.len() >= self.options.meters_max {
+                    return Err(Refusal::OutOfMeters);
+                }
+                self.put_meter(meter, now)?;
+                Ok(Vec::new())
+            }
+            MeterMod::Modify(meter) => {
+                if !self.meters.contains_key(&meter.id) {
+                    return Err(Refusal::UnknownMeter);
+                }
+                self.put_meter(meter, now)?;
+                Ok(Vec::new())
+            }
+            MeterMod::Delete(id) => Ok(self.delete_meters(*id, now)),
+        }
+    }
+
+    /// A modified meter starts to count anew, but keeps its age.
+    fn put_meter(&mut self, meter: &Meter, now: u64) -> Result<(), Refusal> {
+        check_meter(meter)?;
+        let created_ns = self.meters.get(&meter.id).map_or(now, |old| old.created_ns);
+        let state = MeterState { created_ns, ..MeterState::new(meter.clone(), now) };
+        self.meters.insert(meter.id, state);
+        self.version += 1;
+        Ok(())
+    }
+
+    fn delete_meters(&mut self, id: u32, now: u64) -> Vec<FlowRemoved> {
+        let before = self.meters.len();
+        self.meters.retain(|&other, _| id != METER_ALL && other != id);
+        if self.meters.len() == before {
+            return Vec::new();
+        }
+        self.version += 1;
+        let is_gone = |meter: u32| id == METER_ALL || meter == id;
+        let places = self.places_with(|flow| flow.instructions.meter.is_some_and(is_gone));
+        self.remove_flows(places, RemovalReason::MeterDelete, now)
+    }
+
+    fn places_with(&self, is_chosen: impl Fn(&Flow) -> bool) -> Vec<u32> {
+        let chosen = self.flows.iter().filter(|(_, entry)| is_chosen(&entry.flow));
+        chosen.map(|(place, _)| place).collect()
+    }
+}
+
+/// All actions of a flow.
+pub(crate) fn actions(flow: &Flow) -> impl Iterator<Item = &FlowAction> {
+    flow.instructions.apply.iter().chain(&flow.instructions.write)
+}
+
+/// Whether a flow has the cookie, output and group that a filter asks for.
+fn passes(flow: &Flow, filter: &FlowFilter) -> bool {
+    let has_port = |action: &FlowAction| matches!(action, FlowAction::Output { port, .. } if *port == filter.out_port);
+    let has_group = |action: &FlowAction| *action == FlowAction::Group(filter.out_group);
+    (flow.cookie ^ filter.cookie) & filter.cookie_mask == 0
+        && (filter.out_port == port::ANY || actions(flow).any(has_port))
+        && (filter.out_group == port::GROUP_ANY || actions(flow).any(has_group))
+}

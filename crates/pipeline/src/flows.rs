@@ -1,0 +1,96 @@
+//! The flows of all tables, by place: a number that stays while the flow is there.
+
+use warpswitch_rules::openflow::{Flow, FlowStats};
+
+/// A flow, and when it came.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// The flow.
+    pub(crate) flow: Flow,
+    /// Grows with every flow: which of two was added first.
+    pub(crate) order: u64,
+    /// When it was added, in nanoseconds.
+    pub(crate) created_ns: u64,
+    /// Whether its packets that go to controllers count as missed by the table.
+    pub(crate) is_table_miss: bool,
+}
+
+/// What a flow has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FlowCounters {
+    /// Packets that it matched.
+    pub(crate) packets: u64,
+    /// Their bytes.
+    pub(crate) bytes: u64,
+    /// When the last one came, or the flow itself.
+    pub(crate) used_ns: u64,
+}
+
+/// Flows by place. Counters lie beside, so that a packet can change them while it reads a flow.
+#[derive(Debug, Default)]
+pub(crate) struct Flows {
+    entries: Vec<Option<Entry>>,
+    free: Vec<u32>,
+    added: u64,
+}
+
+impl Flows {
+    /// The flow at a place that is in use.
+    #[inline]
+    pub(crate) fn get(&self, place: u32) -> &Entry {
+        self.entries[place as usize].as_ref().expect("tables hold places in use")
+    }
+
+    /// The same, to be changed: not its match or priority, by which tables find it.
+    pub(crate) fn get_mut(&mut self, place: u32) -> &mut Entry {
+        self.entries[place as usize].as_mut().expect("tables hold places in use")
+    }
+
+    /// The flow that was the `order`-th to be added, if it is still at `place`.
+    pub(crate) fn get_if(&self, place: u32, order: u64) -> Option<&Entry> {
+        self.entries.get(place as usize)?.as_ref().filter(|entry| entry.order == order)
+    }
+
+    /// Adds a flow.
+    pub(crate) fn insert(&mut self, flow: Flow, now: u64) -> u32 {
+        let is_table_miss =
+            flow.priority == 0 && flow.matching.mask().iter().all(|&bits| bits == 0);
+        let entry = Entry { flow, order: self.added, created_ns: now, is_table_miss };
+        self.added += 1;
+        if let Some(place) = self.free.pop() {
+            self.entries[place as usize] = Some(entry);
+            return place;
+        }
+        self.entries.push(Some(entry));
+        self.entries.len() as u32 - 1
+    }
+
+    /// Takes a flow out; its place may be used again.
+    pub(crate) fn remove(&mut self, place: u32) -> Entry {
+        self.free.push(place);
+        self.entries[place as usize].take().expect("tables hold places in use")
+    }
+
+    /// Flows that are there.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
+    /// All flows with their places.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Entry)> {
+        let entries = self.entries.iter().enumerate();
+        entries.filter_map(|(place, entry)| Some((place as u32, entry.as_ref()?)))
+    }
+}
+
+impl Entry {
+    /// The flow with its counters.
+    pub(crate) fn into_stats(self, counters: FlowCounters, now: u64) -> FlowStats {
+        FlowStats {
+            packets: counters.packets,
+            bytes: counters.bytes,
+            age_ns: now.saturating_sub(self.created_ns),
+            flow: self.flow,
+        }
+    }
+}

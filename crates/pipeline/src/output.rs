@@ -1,0 +1,54 @@
+//! What comes out of a pipeline.
+
+use warpswitch_rules::openflow::{FLOW_WORDS, FlowKey, PacketIn};
+
+/// Takes what a pipeline hands out.
+pub trait Output {
+    /// A frame leaves by a real port or [`warpswitch_rules::openflow::port::LOCAL`], through a
+    /// queue of it if one was set.
+    fn send(&mut self, port: u32, queue: Option<u32>, frame: &[u8]);
+
+    /// A packet goes to the controllers.
+    fn packet_in(&mut self, packet: PacketIn);
+
+    /// A frame is to be forwarded as a learning switch would; the key has its input port.
+    fn normal(&mut self, key: &FlowKey, frame: &[u8]);
+}
+
+/// Where a packet comes from: what the pipeline matches beside the frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ingress {
+    /// The port that it came in on.
+    pub port: u32,
+    /// The physical port under it; the same number where there is none.
+    pub phy_port: u32,
+    /// The id of the tunnel it came through.
+    pub tun_id: u64,
+    /// The addresses of the tunnel.
+    pub tun_src: u32,
+    /// See [`Ingress::tun_src`].
+    pub tun_dst: u32,
+    /// The mark of the packet.
+    pub pkt_mark: u32,
+}
+
+impl From<u32> for Ingress {
+    fn from(port: u32) -> Self {
+        Self { port, phy_port: port, ..Self::default() }
+    }
+}
+
+impl Ingress {
+    /// A flow key without header fields.
+    pub(crate) fn key(&self) -> FlowKey {
+        let mut key = [0; FLOW_WORDS];
+        key[0] = self.port;
+        key[1] = self.phy_port;
+        key[4] = (self.tun_id >> 32) as u32;
+        key[5] = self.tun_id as u32;
+        key[6] = self.tun_src;
+        key[7] = self.tun_dst;
+        key[24] = self.pkt_mark;
+        key
+    }
+}

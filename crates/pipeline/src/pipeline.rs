@@ -1,0 +1,254 @@
+//! The pipeline: tables, groups, meters and ports, and the packets that go through them.
+
+use warpswitch_flow::{Traversal, TraversalCache};
+use warpswitch_rules::openflow::{FlowAction, FlowMatch, Refusal, field, port};
+
+use crate::check::{ACTIONS_MAX, Known};
+use crate::counts::{Counts, TableCounters};
+use crate::expire::Deadlines;
+use crate::flows::Flows;
+use crate::frame::Packet;
+use crate::group::Groups;
+use crate::lookup::Lookup;
+use crate::meter::Meters;
+use crate::output::{Ingress, Output};
+use crate::ports::{PortSettings, Ports};
+use crate::run::{Fixed, Run};
+use crate::table::{Table, TableSettings};
+use crate::trace::Trace;
+
+/// The most tables: feature messages have a byte for their number, whose last value is reserved.
+pub const TABLES_MAX: usize = port::TABLE_MAX as usize;
+
+/// How a pipeline is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PipelineOptions {
+    /// Tables, at most 254.
+    pub tables: usize,
+    /// What each table may hold, until [`Pipeline::configure_table`] says otherwise.
+    pub table: TableSettings,
+    /// The most groups.
+    pub groups_max: usize,
+    /// The most meters.
+    pub meters_max: usize,
+    /// How tables look flows up.
+    pub lookup: Lookup,
+    /// Seed of the keyed hashes of lookups; random by default, so that nobody can choose keys that
+    /// collide.
+    pub hash_seed: u64,
+}
+
+impl Default for PipelineOptions {
+    fn default() -> Self {
+        use std::hash::{BuildHasher, Hasher};
+        Self {
+            tables: TABLES_MAX,
+            table: TableSettings { flows_max: 1_000_000, is_evicting: false },
+            groups_max: 65_536,
+            meters_max: 65_536,
+            lookup: Lookup::default(),
+            hash_seed: std::hash::RandomState::new().build_hasher().finish(),
+        }
+    }
+}
+
+/// What a pipeline has counted beside flows, tables, groups and meters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PipelineStats {
+    /// Packets that asked for more than [`crate::WORK_MAX`] lookups and actions, or nested resubmits
+    /// and groups deeper than [`crate::DEPTH_MAX`].
+    pub limited: u64,
+    /// Packets that a meter or their TTL ended.
+    pub ended: u64,
+}
+
+/// A multi-table pipeline.
+#[derive(Debug)]
+pub struct Pipeline {
+    pub(crate) options: PipelineOptions,
+    pub(crate) tables: Vec<Table>,
+    pub(crate) flows: Flows,
+    pub(crate) groups: Groups,
+    pub(crate) meters: Meters,
+    pub(crate) ports: Ports,
+    pub(crate) counts: Counts,
+    pub(crate) deadlines: Deadlines,
+    /// Grows with every change that may change what happens to a packet.
+    pub(crate) version: u64,
+    /// Buffers of the packets before.
+    spare: Vec<Vec<u8>>,
+}
+
+impl Pipeline {
+    /// An empty pipeline.
+    ///
+    /// # Panics
+    /// If there are no tables or more than 254: a caller bug, not an input.
+    pub fn new(options: PipelineOptions) -> Self {
+        assert!((1..=TABLES_MAX).contains(&options.tables), "1 to {TABLES_MAX} tables");
+        let table = || Table::new(options.lookup, options.hash_seed, options.table);
+        let tables = vec![TableCounters::default(); options.tables];
+        Self {
+            options,
+            tables: std::iter::repeat_with(table).take(options.tables).collect(),
+            flows: Flows::default(),
+            groups: Groups::new(),
+            meters: Meters::new(),
+            ports: Ports::new(),
+            counts: Counts { tables, ..Counts::default() },
+            deadlines: Deadlines::default(),
+            version: 0,
+            spare: Vec::new(),
+        }
+    }
+
+    /// How it was built.
+    pub fn options(&self) -> &PipelineOptions {
+        &self.options
+    }
+
+    /// Adds a port or changes it.
+    pub fn set_port(&mut self, port: u32, settings: PortSettings) {
+        if self.ports.insert(port, settings) != Some(settings) {
+            self.version += 1;
+        }
+    }
+
+    /// Removes a port.
+    pub fn remove_port(&mut self, port: u32) {
+        if self.ports.remove(&port).is_some() {
+            self.version += 1;
+        }
+    }
+
+    /// The version: caches of traversals of other versions are void.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// What it has counted.
+    pub fn stats(&self) -> PipelineStats {
+        PipelineStats { limited: self.counts.limited, ended: self.counts.ended }
+    }
+
+    /// Takes a packet through the tables.
+    pub fn execute(
+        &mut self,
+        frame: &[u8],
+        ingress: impl Into<Ingress>,
+        now: u64,
+        out: &mut impl Output,
+    ) {
+        let packet = Packet::new(frame, ingress.into().key(), std::mem::take(&mut self.spare));
+        let mut run = self.run(packet, now, out);
+        run.pipeline();
+        self.spare = run.packet.into_spare();
+    }
+
+    /// The same, with a cache in front of the tables. The packet leaves as it would without.
+    pub fn execute_cached(
+        &mut self,
+        cache: &mut impl TraversalCache,
+        frame: &[u8],
+        ingress: impl Into<Ingress>,
+        now: u64,
+        out: &mut impl Output,
+    ) {
+        let spare = std::mem::take(&mut self.spare);
+        let mut packet = Packet::new(frame, ingress.into().key(), spare);
+        let (version, key, shape) = (self.version, *packet.key(), packet.shape());
+        let mut run = self.run(packet, now, out);
+        if let Some(steps) = cache.lookup(version, &key, shape) {
+            run.replay(steps);
+        } else {
+            run.trace = Some(Trace::new(&key, shape));
+            run.pipeline();
+            if let Some(trace) = run.trace.take()
+                && trace.traversal.is_cacheable
+            {
+                cache.insert(version, &trace.traversal);
+            }
+        }
+        self.spare = run.packet.into_spare();
+    }
+
+    /// Takes a packet through the tables and records what it meets.
+    pub fn trace(
+        &mut self,
+        frame: &[u8],
+        ingress: impl Into<Ingress>,
+        now: u64,
+        out: &mut impl Output,
+    ) -> Traversal {
+        let spare = std::mem::take(&mut self.spare);
+        let mut packet = Packet::new(frame, ingress.into().key(), spare);
+        let trace = Trace::new(&packet.key().clone(), packet.shape());
+        let mut run = self.run(packet, now, out);
+        run.trace = Some(trace);
+        run.pipeline();
+        let trace = run.trace.take().expect("it was put there");
+        self.spare = run.packet.into_spare();
+        trace.traversal
+    }
+
+    /// Executes the actions of a packet that a controller sends.
+    ///
+    /// # Errors
+    /// An action that is impossible; the packet goes nowhere then. Actions on headers that it does
+    /// not have change nothing.
+    pub fn packet_out(
+        &mut self,
+        frame: &[u8],
+        ingress: impl Into<Ingress>,
+        actions: &[FlowAction],
+        now: u64,
+        out: &mut impl Output,
+    ) -> Result<(), Refusal> {
+        if actions.len() > ACTIONS_MAX {
+            return Err(Refusal::TooManyActions);
+        }
+        let spare = std::mem::take(&mut self.spare);
+        let mut packet = Packet::new(frame, ingress.into().key(), spare);
+        let matching = kind_of(&mut packet);
+        self.known().check_list(actions, &matching)?;
+        let mut run = self.run(packet, now, out);
+        run.packet_out(actions);
+        self.spare = run.packet.into_spare();
+        Ok(())
+    }
+
+    /// What actions may refer to.
+    pub(crate) fn known(&self) -> Known<'_> {
+        Known {
+            tables: self.tables.len(),
+            groups: &self.groups,
+            meters: &self.meters,
+            ports: &self.ports,
+        }
+    }
+
+    fn run<'a, O: Output>(
+        &'a mut self,
+        packet: Packet<'a>,
+        now: u64,
+        out: &'a mut O,
+    ) -> Run<'a, O> {
+        let fixed = Fixed {
+            tables: &self.tables,
+            flows: &self.flows,
+            groups: &self.groups,
+            ports: &self.ports,
+        };
+        Run::new(fixed, &mut self.counts, &mut self.meters, packet, now, out)
+    }
+}
+
+/// A match on what other fields need, as one packet has it.
+fn kind_of(packet: &mut Packet<'_>) -> FlowMatch {
+    let mut matching = FlowMatch::any();
+    for name in ["eth_type", "vlan_vid", "nw_proto", "icmpv6_type"] {
+        let field = field(name).expect("a field of OpenFlow");
+        matching.set(field, field.range.read(packet.key()), u128::MAX);
+    }
+    matching
+}

@@ -1,0 +1,85 @@
+//! One flow table: its lookup, its limit, and which flow it gives up for another.
+
+use std::collections::BTreeSet;
+
+use crate::flows::{Entry, Flows};
+use crate::lookup::{Index, Lookup};
+
+/// What a table may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableSettings {
+    /// The most flows that it holds.
+    pub flows_max: u32,
+    /// Whether a full table gives up its flow of least importance for one of no less importance.
+    pub is_evicting: bool,
+}
+
+/// What a table has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableStats {
+    /// Its number.
+    pub table: u8,
+    /// Flows in it.
+    pub flows: u32,
+    /// Packets that were looked up.
+    pub lookups: u64,
+    /// Packets that matched.
+    pub matches: u64,
+}
+
+/// A flow table.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) index: Index,
+    pub(crate) settings: TableSettings,
+    pub(crate) len: u32,
+    /// Flows by importance, then by age; kept only by a table that evicts.
+    by_importance: BTreeSet<(u16, u64, u32)>,
+}
+
+impl Table {
+    pub(crate) fn new(lookup: Lookup, seed: u64, settings: TableSettings) -> Self {
+        let by_importance = BTreeSet::new();
+        Self { index: Index::new(lookup, seed), settings, len: 0, by_importance }
+    }
+
+    /// Changes what it may hold; flows above a lower limit stay.
+    pub(crate) fn configure(&mut self, flows: &Flows, settings: TableSettings) {
+        self.settings = settings;
+        self.by_importance = match settings.is_evicting {
+            false => BTreeSet::new(),
+            true => {
+                let places = self.index.places();
+                places.into_iter().map(|place| rank(flows.get(place), place)).collect()
+            }
+        };
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.len >= self.settings.flows_max
+    }
+
+    /// The flow that goes for one of this importance.
+    pub(crate) fn victim(&self, importance: u16) -> Option<u32> {
+        let &(least, _, place) = self.by_importance.first()?;
+        (least <= importance).then_some(place)
+    }
+
+    pub(crate) fn insert(&mut self, flows: &Flows, place: u32) {
+        self.index.insert(flows, place);
+        self.len += 1;
+        if self.settings.is_evicting {
+            self.by_importance.insert(rank(flows.get(place), place));
+        }
+    }
+
+    pub(crate) fn remove(&mut self, flows: &Flows, place: u32) {
+        self.index.remove(flows, place);
+        self.len -= 1;
+        self.by_importance.remove(&rank(flows.get(place), place));
+    }
+}
+
+fn rank(entry: &Entry, place: u32) -> (u16, u64, u32) {
+    (entry.flow.importance, entry.order, place)
+}

@@ -1,0 +1,348 @@
+//! Every lookup and cache gives what the plain interpreter over linear tables gives: the same
+//! frames, ports, packet-ins, refusals, counters and removals, over random pipelines, changes and
+//! packets.
+
+use warpswitch_flow::TraversalCache;
+use warpswitch_flow::{MegaflowCache, MegaflowOptions, MicroflowCache, Step, Traversal};
+use warpswitch_rules::openflow::{
+    Band, BandKind, Bucket, Flow, FlowAction, FlowCommand, FlowFilter, FlowKey, FlowMatch, Group,
+    GroupMod, GroupType, Instructions, MetadataWrite, Meter, MeterMod, Subfield, port,
+};
+use warpswitch_testkit::random::Random;
+
+use crate::frame::Packet;
+use crate::testing::{Events, by_name, flow_mod, frames, output, set_field};
+use crate::{Lookup, Pipeline, PipelineOptions, PortSettings, TableSettings};
+
+const TABLES: usize = 4;
+const PORTS: u32 = 4;
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Counts hits of a cache.
+struct Counted<C> {
+    cache: C,
+    hits: u64,
+}
+
+impl<C: TraversalCache> TraversalCache for Counted<C> {
+    fn lookup(&mut self, version: u64, key: &FlowKey, shape: u32) -> Option<&[Step]> {
+        let found = self.cache.lookup(version, key, shape);
+        self.hits += u64::from(found.is_some());
+        found
+    }
+
+    fn insert(&mut self, version: u64, traversal: &Traversal) {
+        self.cache.insert(version, traversal);
+    }
+
+    fn len(&self) -> usize {
+        self.cache.len()
+    }
+}
+
+/// A pipeline with or without a cache.
+struct Subject {
+    name: &'static str,
+    pipeline: Pipeline,
+    micro: Option<Counted<MicroflowCache>>,
+    mega: Option<Counted<MegaflowCache>>,
+}
+
+impl Subject {
+    fn new(name: &'static str, lookup: Lookup, has_micro: bool, has_mega: bool) -> Self {
+        let table = TableSettings { flows_max: 30, is_evicting: false };
+        let options = PipelineOptions {
+            tables: TABLES,
+            table,
+            lookup,
+            hash_seed: 1,
+            ..PipelineOptions::default()
+        };
+        let mut pipeline = Pipeline::new(options);
+        for port in 1..=PORTS {
+            pipeline.set_port(port, PortSettings::default());
+        }
+        let options = MegaflowOptions { entries_max: 50, masks_max: 16, seed: 2 };
+        let micro = has_micro.then(|| Counted { cache: MicroflowCache::new(64, 3), hits: 0 });
+        let mega = has_mega.then(|| Counted { cache: MegaflowCache::new(options), hits: 0 });
+        Self { name, pipeline, micro, mega }
+    }
+
+    fn execute(&mut self, frame: &[u8], port: u32, now: u64) -> Events {
+        let mut events = Events::default();
+        match (&mut self.micro, &mut self.mega) {
+            (Some(cache), _) => {
+                self.pipeline.execute_cached(cache, frame, port, now, &mut events);
+            }
+            (_, Some(cache)) => {
+                self.pipeline.execute_cached(cache, frame, port, now, &mut events);
+            }
+            _ => self.pipeline.execute(frame, port, now, &mut events),
+        }
+        events
+    }
+}
+
+fn subjects() -> Vec<Subject> {
+    vec![
+        Subject::new("linear", Lookup::Linear, false, false),
+        Subject::new("tuple space", Lookup::TupleSpace, false, false),
+        Subject::new("microflow", Lookup::TupleSpace, true, false),
+        Subject::new("megaflow", Lookup::TupleSpace, false, true),
+        Subject::new("linear, megaflow", Lookup::Linear, false, true),
+    ]
+}
+
+fn pick<T: Clone>(random: &mut Random, items: &[T]) -> T {
+    items[random.below(items.len())].clone()
+}
+
+/// Fields with few values, by the kind of packets that have them.
+const ANY_FIELDS: [&str; 7] =
+    ["in_port", "metadata", "reg0", "reg1", "eth_dst", "eth_src", "vlan_tci"];
+const IP_FIELDS: [&str; 4] = ["ip_dscp", "nw_ttl", "nw_ecn", "ip_frag"];
+
+fn matching(random: &mut Random) -> FlowMatch {
+    let mut matching = FlowMatch::any();
+    let mut demand = |random: &mut Random, name: &str| {
+        let field = by_name(name);
+        let value = match name {
+            "nw_ttl" => pick(random, &[1, 2, 63, 64]),
+            "vlan_tci" => pick(random, &[0, 0x1064, 0x7064]),
+            "ip_src" => 0xc0a8_0a0a + random.below(2) as u128,
+            "ip_dscp" => pick(random, &[8, 10, 12]),
+            "mpls_label" => pick(random, &[0, 100]),
+            "eth_dst" | "eth_src" | "tcp_dst" | "udp_dst" => random.below(3) as u128,
+            _ => random.below(4) as u128,
+        };
+        let mask = match field.is_maskable && random.chance(1, 3) {
+            true => 1 << random.below(4.min(field.range.bits)),
+            false => u128::MAX,
+        };
+        matching.set(field, value, mask);
+    };
+    if random.chance(1, 3) {
+        demand(random, ANY_FIELDS[random.clone().below(ANY_FIELDS.len())]);
+    }
+    let kind = random.below(8);
+    let kinds: &[&str] = match kind {
+        0 | 1 => &[],
+        2..=4 => &["ip_src", "tcp_dst"],
+        5 => &["udp_dst"],
+        6 => &["mpls_label", "mpls_bos"],
+        _ => &["arp_op"],
+    };
+    for &name in kinds {
+        if random.chance(1, 2) {
+            demand(random, name);
+        }
+    }
+    if (2..=5).contains(&kind) && random.chance(1, 2) {
+        demand(random, IP_FIELDS[random.clone().below(IP_FIELDS.len())]);
+    }
+    let mut exact = |name: &str, value| _ = matching.set(by_name(name), value, u128::MAX);
+    match kind {
+        2..=4 => (exact("eth_type", 0x800), exact("nw_proto", 6)),
+        5 => (exact("eth_type", 0x86dd), exact("nw_proto", 17)),
+        6 => (exact("eth_type", 0x8847), ()),
+        7 => (exact("eth_type", 0x806), ()),
+        _ => ((), ()),
+    };
+    matching
+}
+
+fn bits(name: &str, offset: u8, bits: u8) -> Subfield {
+    Subfield { field: by_name(name), offset, bits }
+}
+
+fn action(random: &mut Random, is_in_set: bool) -> FlowAction {
+    let small = random.below(4) as u128;
+    match random.below(if is_in_set { 21 } else { 30 }) {
+        0..=4 => output(1 + random.below(PORTS as usize) as u32),
+        5 => output(pick(random, &[port::FLOOD, port::ALL, port::IN_PORT, port::CONTROLLER])),
+        6 => FlowAction::Group(1 + random.below(4) as u32),
+        7 => FlowAction::SetQueue(small as u32),
+        8 => FlowAction::PushVlan(0x8100),
+        9 => FlowAction::PopVlan,
+        10 => FlowAction::PushMpls(0x8847),
+        11 => FlowAction::PopMpls(0x800),
+        12 => FlowAction::DecNwTtl,
+        13 => FlowAction::DecMplsTtl,
+        14 => FlowAction::CopyTtlOut,
+        15 => set_field("ip_src", 0xc0a8_0a0a + small),
+        16 => set_field("tcp_dst", small),
+        17 => set_field(pick(random, &["eth_dst", "eth_src"]), small),
+        18 => set_field("ip_dscp", pick(random, &[8, 10, 12])),
+        19 => set_field("vlan_vid", 0x1064 + small % 2),
+        20 => set_field("reg0", small),
+        21 => set_field("vlan_tci", pick(random, &[0, 0x1064])),
+        22 => FlowAction::Move { source: bits("eth_src", 0, 8), target: bits("reg1", 0, 8) },
+        23 => FlowAction::Move { source: bits("reg0", 0, 2), target: bits("eth_dst", 1, 2) },
+        24 => FlowAction::OutputBits { source: bits("reg1", 0, 3), max_len: 9 },
+        25 | 26 => {
+            let port = random.chance(1, 3).then_some(2);
+            FlowAction::Resubmit { port, table: Some(random.below(TABLES) as u8) }
+        }
+        27 => FlowAction::StackPush(bits("reg0", 0, 2)),
+        28 => FlowAction::StackPop(bits("metadata", 1, 2)),
+        _ => FlowAction::Exit,
+    }
+}
+
+fn actions(random: &mut Random, is_in_set: bool) -> Vec<FlowAction> {
+    (0..random.below(4)).map(|_| action(random, is_in_set)).collect()
+}
+
+fn flow(random: &mut Random) -> Flow {
+    let table = random.below(TABLES) as u8;
+    let goto = random.chance(1, 2).then(|| table + 1 + random.below(2) as u8);
+    let metadata = MetadataWrite { value: random.below(4) as u64, mask: 3 };
+    let instructions = Instructions {
+        meter: random.chance(1, 6).then(|| 1 + random.below(2) as u32),
+        apply: actions(random, false),
+        clear: random.chance(1, 8),
+        write: if random.chance(1, 2) { actions(random, true) } else { Vec::new() },
+        metadata: random.chance(1, 4).then_some(metadata),
+        goto_table: goto.filter(|&next| usize::from(next) < TABLES),
+    };
+    let mut flow = Flow::new(random.below(5) as u16, matching(random), instructions);
+    flow.table = table;
+    flow.cookie = random.below(4) as u64;
+    flow.idle_timeout = if random.chance(1, 5) { 2 } else { 0 };
+    flow.hard_timeout = if random.chance(1, 8) { 5 } else { 0 };
+    flow.flags.check_overlap = random.chance(1, 8);
+    flow.flags.reset_counts = random.chance(1, 4);
+    flow.flags.no_packet_counts = random.chance(1, 8);
+    flow
+}
+
+fn group(random: &mut Random) -> Group {
+    let kinds = [GroupType::All, GroupType::Select, GroupType::Indirect, GroupType::FastFailover];
+    let kind = pick(random, &kinds);
+    let count = if kind == GroupType::Indirect { 1 } else { random.below(3) };
+    let bucket = |random: &mut Random| Bucket {
+        weight: random.below(3) as u16,
+        watch_port: match kind {
+            GroupType::FastFailover => 1 + random.below(PORTS as usize) as u32,
+            _ => port::ANY,
+        },
+        watch_group: port::GROUP_ANY,
+        actions: actions(random, true),
+    };
+    let buckets = (0..count).map(|_| bucket(random)).collect();
+    Group { id: 1 + random.below(4) as u32, kind, buckets }
+}
+
+fn meter(random: &mut Random) -> Meter {
+    let kind = pick(random, &[BandKind::Drop, BandKind::DscpRemark(1)]);
+    let band = Band { rate: 1 + random.below(8) as u32, burst: 2, kind };
+    let id = 1 + random.below(2) as u32;
+    Meter { id, in_packets: true, has_burst: true, has_stats: true, bands: vec![band] }
+}
+
+/// Makes one random change everywhere; what it says must be the same everywhere.
+fn change(random: &mut Random, subjects: &mut [Subject], now: u64) {
+    let what = random.below(24);
+    let (flow, group, meter) = (flow(random), group(random), meter(random));
+    let commands = [
+        FlowCommand::Modify,
+        FlowCommand::ModifyStrict,
+        FlowCommand::Delete,
+        FlowCommand::DeleteStrict,
+    ];
+    let mut change = flow_mod(FlowCommand::Add, flow);
+    if what == 0 {
+        change.command = pick(random, &commands);
+        change.cookie_mask = random.below(4) as u64;
+        change.out_port = if random.chance(1, 2) { port::ANY } else { 2 };
+    }
+    let settings = PortSettings {
+        is_live: random.chance(1, 2),
+        is_flooded: random.chance(1, 2),
+        is_forwarded: random.chance(3, 4),
+    };
+    let number = 1 + random.below(PORTS as usize) as u32;
+    let mut first = None;
+    for subject in subjects {
+        let pipeline = &mut subject.pipeline;
+        let said = match what {
+            1 => format!("{:?}", pipeline.group_mod(&GroupMod::Add(group.clone()), now)),
+            2 => format!("{:?}", pipeline.group_mod(&GroupMod::Modify(group.clone()), now)),
+            3 => format!("{:?}", pipeline.meter_mod(&MeterMod::Add(meter.clone()), now)),
+            4 => format!("{:?}", pipeline.meter_mod(&MeterMod::Modify(meter.clone()), now)),
+            5 => {
+                pipeline.set_port(number, settings);
+                String::new()
+            }
+            6 if group.id == 1 => format!("{:?}", pipeline.group_mod(&GroupMod::Delete(1), now)),
+            _ => format!("{:?}", pipeline.flow_mod(&change, now)),
+        };
+        let first = first.get_or_insert_with(|| said.clone());
+        assert_eq!(*first, said, "{}", subject.name);
+    }
+}
+
+fn frame(random: &mut Random) -> Vec<u8> {
+    let frame = pick(random, &frames());
+    let mut packet = Packet::new(&frame, [0; _], Vec::new());
+    let small = random.below(3) as u128;
+    packet.set(by_name("eth_dst"), small, u128::MAX);
+    packet.set(by_name("tcp_dst"), random.below(3) as u128, u128::MAX);
+    packet.set(by_name("nw_ttl"), pick(random, &[1, 2, 64, 64, 64]), u128::MAX);
+    packet.set(by_name("ip_src"), 0xc0a8_0a0a + small % 2, u128::MAX);
+    packet.set(by_name("vlan_vid"), 0x1064 + small, u128::MAX);
+    packet.frame().to_vec()
+}
+
+fn check(seed: u64) -> [u64; 2] {
+    let mut random = Random::new(seed);
+    let mut subjects = subjects();
+    let mut now = 0;
+    for _ in 0..40 {
+        for _ in 0..random.below(60) {
+            change(&mut random, &mut subjects, now);
+        }
+        for _ in 0..60 {
+            now += random.below(SECOND_NS as usize / 20) as u64;
+            let (frame, port) = (frame(&mut random), 1 + random.below(PORTS as usize) as u32);
+            let events: Vec<Events> =
+                subjects.iter_mut().map(|subject| subject.execute(&frame, port, now)).collect();
+            for (subject, found) in subjects.iter().zip(&events) {
+                assert_eq!(*found, events[0], "{} seed {seed} {frame:02x?}", subject.name);
+            }
+        }
+        let removed: Vec<_> =
+            subjects.iter_mut().map(|subject| subject.pipeline.expire(now)).collect();
+        let all = FlowFilter {
+            table: port::TABLE_ALL,
+            matching: FlowMatch::any(),
+            cookie: 0,
+            cookie_mask: 0,
+            out_port: port::ANY,
+            out_group: port::GROUP_ANY,
+        };
+        let [first, rest @ ..] = &subjects[..] else { unreachable!() };
+        for (place, subject) in rest.iter().enumerate() {
+            let (left, right) = (&first.pipeline, &subject.pipeline);
+            assert_eq!(removed[0], removed[place + 1], "{} seed {seed}", subject.name);
+            assert_eq!(left.flows(&all, now), right.flows(&all, now), "{}", subject.name);
+            assert_eq!(left.table_stats(), right.table_stats(), "{}", subject.name);
+            assert_eq!(left.group_stats(None, now), right.group_stats(None, now));
+            assert_eq!(left.meter_stats(None, now), right.meter_stats(None, now));
+            assert_eq!(left.stats(), right.stats());
+        }
+    }
+    let micro = subjects[2].micro.as_ref().map_or(0, |cache| cache.hits);
+    let mega = subjects[3].mega.as_ref().map_or(0, |cache| cache.hits);
+    [micro, mega]
+}
+
+#[test]
+fn caches_and_lookups_change_nothing() {
+    let mut hits = [0, 0];
+    for seed in 0..12 {
+        let found = check(seed);
+        hits = [hits[0] + found[0], hits[1] + found[1]];
+    }
+    assert!(hits[0] > 1000 && hits[1] > hits[0], "too few hits to mean anything: {hits:?}");
+}

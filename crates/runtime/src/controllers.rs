@@ -1,0 +1,458 @@
+//! Connections with OpenFlow controllers: where the switch listens, and where it connects to.
+//!
+//! ```text
+//! ptcp:PORT[:HOST]  listening ─accept─► connected ─► closed
+//! tcp:HOST[:PORT]   connecting ─► connected ─lost─► 100 ms ─► connecting
+//! ```
+//! Bytes only: the crate `openflow` understands them. No call blocks.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::str::FromStr;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
+
+use crate::error::{Error, ErrorKind};
+
+/// The port of OpenFlow.
+const DEFAULT_PORT: u16 = 6653;
+/// Interval between two attempts to connect.
+const RETRY: Duration = Duration::from_millis(100);
+/// How long an attempt to connect may last.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Bytes read from one connection at a time.
+const READ_BYTES: usize = 64 << 10;
+/// The most connections accepted at once; later ones are closed.
+const CONNECTIONS_MAX: usize = 64;
+
+/// Where a controller is, in the notation of Open vSwitch.
+///
+/// ```
+/// use warpswitch_runtime::controllers::ControllerAddress;
+///
+/// let listen: ControllerAddress = "ptcp:6653".parse().unwrap();
+/// assert_eq!(listen.to_string(), "ptcp:6653:127.0.0.1");
+/// assert!("tcp:controller.example:6653".parse::<ControllerAddress>().is_ok());
+/// assert!("udp:10.0.0.1".parse::<ControllerAddress>().is_err());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ControllerAddress {
+    /// Controllers connect to this address.
+    Listen(SocketAddr),
+    /// The switch connects to this host and port.
+    Connect(String, u16),
+}
+
+impl FromStr for ControllerAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| -> Result<u16, String> {
+            text.parse().map_err(|_| format!("{text} is not a TCP port"))
+        };
+        let usage = "expected ptcp:PORT[:HOST] or tcp:HOST[:PORT]";
+        let (kind, rest) = text.split_once(':').ok_or(usage)?;
+        match kind {
+            "ptcp" => {
+                let (port, host) = rest.split_once(':').unwrap_or((rest, "127.0.0.1"));
+                let port = if port.is_empty() { DEFAULT_PORT } else { number(port)? };
+                let host: IpAddr = unbracketed(host)
+                    .parse()
+                    .map_err(|_| format!("{host} is not the address of an interface"))?;
+                Ok(Self::Listen(SocketAddr::new(host, port)))
+            }
+            "tcp" => {
+                let is_v6 = rest.starts_with('[');
+                let (host, port) = match rest.rsplit_once(':') {
+                    Some((host, port)) if !is_v6 || host.ends_with(']') => (host, number(port)?),
+                    _ => (rest, DEFAULT_PORT),
+                };
+                if host.is_empty() {
+                    return Err(usage.to_owned());
+                }
+                Ok(Self::Connect(unbracketed(host).to_owned(), port))
+            }
+            _ => Err(usage.to_owned()),
+        }
+    }
+}
+
+/// An IPv6 address without its brackets.
+fn unbracketed(host: &str) -> &str {
+    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
+}
+
+impl fmt::Display for ControllerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Listen(address) if address.is_ipv6() => {
+                write!(f, "ptcp:{}:[{}]", address.port(), address.ip())
+            }
+            Self::Listen(address) => write!(f, "ptcp:{}:{}", address.port(), address.ip()),
+            Self::Connect(host, port) if host.contains(':') => write!(f, "tcp:[{host}]:{port}"),
+            Self::Connect(host, port) => write!(f, "tcp:{host}:{port}"),
+        }
+    }
+}
+
+/// A connection, by a number that is not used again.
+pub type ConnectionNumber = u64;
+
+/// What happened to a connection.
+#[derive(Debug, PartialEq, Eq)]
+pub enum ControllerEvent<'a> {
+    /// It is open.
+    Opened(ConnectionNumber),
+    /// Bytes came.
+    Received(ConnectionNumber, &'a [u8]),
+    /// It is closed; the reason is for people.
+    Closed(ConnectionNumber, String),
+}
+
+/// All connections of a switch. See the module.
+pub struct Controllers {
+    listeners: Vec<TcpListener>,
+    dials: Vec<Dial>,
+    connections: Vec<Connection>,
+    opened: ConnectionNumber,
+    buffer: Vec<u8>,
+}
+
+/// A controller that the switch connects to.
+struct Dial {
+    host: String,
+    port: u16,
+    state: DialState,
+}
+
+enum DialState {
+    /// Waits until this time.
+    RetryAt(Duration),
+    /// Connects, since this time.
+    Connecting(OwnedFd, Duration),
+    Connected(ConnectionNumber),
+}
+
+struct Connection {
+    number: ConnectionNumber,
+    stream: TcpStream,
+    /// Bytes that the peer did not take yet.
+    unsent: Vec<u8>,
+}
+
+impl Controllers {
+    /// Listens at and connects to `addresses`. Connections are made by [`Controllers::poll`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::System`] if an address cannot be listened at.
+    pub fn open(addresses: &[ControllerAddress]) -> Result<Self, Error> {
+        let mut all = Self {
+            listeners: Vec::new(),
+            dials: Vec::new(),
+            connections: Vec::new(),
+            opened: 0,
+            buffer: vec![0; READ_BYTES],
+        };
+        for address in addresses {
+            match address {
+                ControllerAddress::Listen(socket) => {
+                    all.listeners.push(listen(*socket).map_err(|why| {
+                        let message = format!("cannot listen for controllers at {address}");
+                        Error::caused(ErrorKind::System, message, why)
+                    })?);
+                }
+                ControllerAddress::Connect(host, port) => all.dials.push(Dial {
+                    host: host.clone(),
+                    port: *port,
+                    state: DialState::RetryAt(Duration::ZERO),
+                }),
+            }
+        }
+        Ok(all)
+    }
+
+    /// The addresses that it listens at, with the ports that the system chose for port 0.
+    pub fn listening(&self) -> Vec<SocketAddr> {
+        self.listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+    }
+
+    /// Accepts, connects, reads and sends what is possible now; reports each event.
+    pub fn poll(&mut self, now: Duration, event: &mut impl FnMut(ControllerEvent<'_>)) {
+        self.accept(event);
+        self.dial(now, event);
+        let Self { connections, buffer, .. } = self;
+        connections.retain_mut(|connection| {
+            let ended = connection.read(buffer, event).or_else(|| connection.flush());
+            if let Some(why) = ended {
+                event(ControllerEvent::Closed(connection.number, why));
+                return false;
+            }
+            true
+        });
+        self.redial(now);
+    }
+
+    fn accept(&mut self, event: &mut impl FnMut(ControllerEvent<'_>)) {
+        for at in 0..self.listeners.len() {
+            while let Ok((stream, _)) = self.listeners[at].accept() {
+                if self.connections.len() < CONNECTIONS_MAX {
+                    self.add(stream, event);
+                }
+            }
+        }
+    }
+
+    fn add(
+        &mut self,
+        stream: TcpStream,
+        event: &mut impl FnMut(ControllerEvent<'_>),
+    ) -> Option<ConnectionNumber> {
+        // Without both the connection would block the data path, or delay each small message.
+        stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true)).ok()?;
+        self.opened += 1;
+        let number = self.opened;
+        self.connections.push(Connection { number, stream, unsent: Vec::new() });
+        event(ControllerEvent::Opened(number));
+        Some(number)
+    }
+
+    fn dial(&mut self, now: Duration, event: &mut impl FnMut(ControllerEvent<'_>)) {
+        for at in 0..self.dials.len() {
+            let dial = &mut self.dials[at];
+            match &dial.state {
+                DialState::RetryAt(time) if *time <= now => {
+                    dial.state = match start(&dial.host, dial.port) {
+                        Ok(socket) => DialState::Connecting(socket, now),
+                        Err(_) => DialState::RetryAt(now + RETRY),
+                    };
+                }
+                DialState::Connecting(socket, since) => match result_of(socket) {
+                    Some(Ok(())) => {
+                        let DialState::Connecting(socket, _) =
+                            std::mem::replace(&mut dial.state, DialState::RetryAt(now + RETRY))
+                        else {
+                            continue;
+                        };
+                        if let Some(number) = self.add(TcpStream::from(socket), event) {
+                            self.dials[at].state = DialState::Connected(number);
+                        }
+                    }
+                    Some(Err(_)) => dial.state = DialState::RetryAt(now + RETRY),
+                    None if now.saturating_sub(*since) > CONNECT_TIMEOUT => {
+                        dial.state = DialState::RetryAt(now + RETRY);
+                    }
+                    None => {}
+                },
+                DialState::RetryAt(_) | DialState::Connected(_) => {}
+            }
+        }
+    }
+
+    /// Lets controllers whose connection ended be dialled again.
+    fn redial(&mut self, now: Duration) {
+        for dial in &mut self.dials {
+            if let DialState::Connected(number) = dial.state
+                && !self.connections.iter().any(|connection| connection.number == number)
+            {
+                dial.state = DialState::RetryAt(now + RETRY);
+            }
+        }
+    }
+
+    /// Sends `bytes`, as many as the peer takes now; keeps the rest. Returns how many bytes the
+    /// connection keeps in all. A connection that ended takes nothing.
+    pub fn send(&mut self, number: ConnectionNumber, bytes: &[u8]) -> usize {
+        let Some(connection) = self.connections.iter_mut().find(|c| c.number == number) else {
+            return 0;
+        };
+        connection.unsent.extend_from_slice(bytes);
+        // An error shows again when the connection is read.
+        _ = connection.flush();
+        connection.unsent.len()
+    }
+
+    /// Bytes that the peer did not take yet.
+    pub fn unsent(&self, number: ConnectionNumber) -> usize {
+        let found = self.connections.iter().find(|connection| connection.number == number);
+        found.map_or(0, |connection| connection.unsent.len())
+    }
+
+    /// Ends a connection.
+    pub fn close(&mut self, number: ConnectionNumber, now: Duration) {
+        self.connections.retain(|connection| connection.number != number);
+        self.redial(now);
+    }
+
+    /// Descriptors to wait for, and whether they wait to become writable.
+    pub fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
+        let listeners = self.listeners.iter().map(|listener| (listener.as_fd(), false));
+        let dials = self.dials.iter().filter_map(|dial| match &dial.state {
+            DialState::Connecting(socket, _) => Some((socket.as_fd(), true)),
+            _ => None,
+        });
+        let open = self.connections.iter();
+        let open = open.map(|c| (c.stream.as_fd(), !c.unsent.is_empty()));
+        listeners.chain(dials).chain(open)
+    }
+}
+
+impl Connection {
+    /// Reads what came; the reason if the connection ended.
+    fn read(
+        &mut self,
+        buffer: &mut [u8],
+        event: &mut impl FnMut(ControllerEvent<'_>),
+    ) -> Option<String> {
+        match self.stream.read(buffer) {
+            Ok(0) => Some("the controller closed it".to_owned()),
+            Ok(len) => {
+                event(ControllerEvent::Received(self.number, &buffer[..len]));
+                None
+            }
+            Err(error) if is_later(&error) => None,
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
+    /// Sends what waits; the reason if the connection ended.
+    fn flush(&mut self) -> Option<String> {
+        let mut sent = 0;
+        let mut ended = None;
+        while sent < self.unsent.len() {
+            match self.stream.write(&self.unsent[sent..]) {
+                Ok(len) => sent += len,
+                Err(error) if is_later(&error) => break,
+                Err(error) => {
+                    ended = Some(error.to_string());
+                    break;
+                }
+            }
+        }
+        self.unsent.drain(..sent);
+        ended
+    }
+}
+
+/// Whether a call may succeed later.
+fn is_later(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Starts to connect.
+fn start(host: &str, port: u16) -> io::Result<OwnedFd> {
+    // A numeric address needs no name server, which would be waited for.
+    let address = match host.parse::<IpAddr>() {
+        Ok(ip) => SocketAddr::new(ip, port),
+        Err(_) => (host, port).to_socket_addrs()?.next().ok_or(io::ErrorKind::NotFound)?,
+    };
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    match connect(&socket, &address) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// How an attempt to connect ended, if it did.
+fn result_of(socket: &OwnedFd) -> Option<io::Result<()>> {
+    match sockopt::socket_error(socket) {
+        Ok(Err(error)) => return Some(Err(error.into())),
+        Err(error) => return Some(Err(error.into())),
+        Ok(Ok(())) => {}
+    }
+    match rustix::net::getpeername(socket) {
+        Ok(Some(_)) => Some(Ok(())),
+        Ok(None) | Err(Errno::NOTCONN) => None,
+        Err(error) => Some(Err(error.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    fn listening() -> (Controllers, SocketAddr) {
+        let address = ControllerAddress::Listen(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0));
+        let controllers = Controllers::open(&[address]).unwrap();
+        let address = controllers.listening()[0];
+        (controllers, address)
+    }
+
+    /// Polls both until `done` says so, with time that goes on.
+    fn run(
+        parties: &mut [&mut Controllers],
+        mut done: impl FnMut(usize, ControllerEvent<'_>) -> bool,
+    ) {
+        let start = std::time::Duration::ZERO;
+        for step in 0..10_000 {
+            let mut is_done = false;
+            for (party, controllers) in parties.iter_mut().enumerate() {
+                let now = start + Duration::from_millis(step);
+                controllers.poll(now, &mut |event| is_done |= done(party, event));
+            }
+            if is_done {
+                return;
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        panic!("it did not come to that");
+    }
+
+    #[test]
+    fn bytes_go_both_ways_and_a_lost_controller_is_connected_again() {
+        let (mut server, address) = listening();
+        let dial = ControllerAddress::Connect(address.ip().to_string(), address.port());
+        let mut client = Controllers::open(&[dial]).unwrap();
+        let mut accepted = None;
+        run(&mut [&mut server, &mut client], |party, event| match event {
+            ControllerEvent::Opened(number) if party == 0 => {
+                accepted = Some(number);
+                true
+            }
+            _ => false,
+        });
+        // More than a socket takes at once.
+        let bytes = vec![7u8; 8 << 20];
+        server.send(accepted.unwrap(), &bytes);
+        let mut received = 0;
+        run(&mut [&mut server, &mut client], |_, event| {
+            if let ControllerEvent::Received(_, bytes) = event {
+                received += bytes.len();
+            }
+            received == 8 << 20
+        });
+        server.close(accepted.unwrap(), Duration::ZERO);
+        let mut again = false;
+        run(&mut [&mut server, &mut client], |party, event| {
+            again |= party == 0 && matches!(event, ControllerEvent::Opened(_));
+            again
+        });
+    }
+
+    #[test]
+    fn addresses_are_those_of_open_vswitch() {
+        let text = |text: &str| text.parse::<ControllerAddress>().map(|a| a.to_string());
+        assert_eq!(text("ptcp:"), Ok("ptcp:6653:127.0.0.1".to_owned()));
+        assert_eq!(text("ptcp:6633:0.0.0.0"), Ok("ptcp:6633:0.0.0.0".to_owned()));
+        assert_eq!(text("ptcp:1:[::1]"), Ok("ptcp:1:[::1]".to_owned()));
+        assert_eq!(text("tcp:10.0.0.1"), Ok("tcp:10.0.0.1:6653".to_owned()));
+        assert_eq!(text("tcp:[::1]:6633"), Ok("tcp:[::1]:6633".to_owned()));
+        assert_eq!(text("tcp:[::1]"), Ok("tcp:[::1]:6653".to_owned()));
+        for wrong in ["", "tcp:", "ptcp:70000", "tcp:h:70000", "unix:x", "ptcp:1:name"] {
+            assert!(text(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! The OpenFlow switch.
+#![forbid(unsafe_code)]
+
+pub mod learning;

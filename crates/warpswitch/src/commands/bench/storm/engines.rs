@@ -1,0 +1,205 @@
+//! The cost gate: each engine without a cache, with one, and with the gate, on the same threads.
+//!
+//! The three take turns within each round, in changing order, so that noise of the machine hits all
+//! alike; the ratio is the median over rounds.
+
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use warpswitch_classify::Classifier;
+use warpswitch_flow::{CachedClassifier, StormCache, StormOptions};
+use warpswitch_rules::{KeyBatch, KeyBuf, RuleId, Ruleset};
+
+use super::defs::{CaseDef, spread_keys};
+use super::figures::Lab;
+use crate::human::rounded;
+use crate::measure::median;
+use crate::threads;
+
+/// Keys of a lookup.
+const BATCH_KEYS: usize = 256;
+
+/// What takes turns.
+const FORMS: usize = 3;
+
+/// A comparison.
+#[derive(Clone, Debug, Serialize)]
+pub struct GateRow {
+    pub case: String,
+    /// Hot rules, flows drawn from all rules, or keys that hardly repeat.
+    pub trace: &'static str,
+    pub threads: usize,
+    /// Nanoseconds a key of one thread: the engine, with the cache, with the gate.
+    pub plain_ns: f64,
+    pub storm_ns: f64,
+    pub auto_ns: f64,
+    /// Throughput with the cache and with the gate by that of the engine.
+    pub storm_times: f64,
+    pub auto_times: f64,
+    /// Of the cache without the gate.
+    pub hit_ratio: f64,
+    /// Whether the gate uses the cache at the end.
+    pub cache_on: String,
+}
+
+/// The forms over one engine.
+struct Forms<'a> {
+    gated: &'a CachedClassifier,
+    cache: &'a StormCache,
+}
+
+impl Forms<'_> {
+    fn classify(&self, form: usize, keys: KeyBatch<'_>, out: &mut [RuleId]) {
+        match form {
+            0 => self.gated.full().classify(keys, out),
+            1 => {
+                let full = self.gated.full();
+                self.cache.lookup(full, keys, out, |answer| RuleId(answer.0), |id| id);
+                self.cache.sample_batch(keys, true);
+            }
+            _ => self.gated.classify(keys, out),
+        }
+    }
+}
+
+impl Lab<'_> {
+    /// All cases, traces and numbers of threads.
+    ///
+    /// # Errors
+    /// A bad definition, or answers of a cache that differ from those of the engine.
+    pub fn gates(&self) -> anyhow::Result<Vec<GateRow>> {
+        let mut all = Vec::new();
+        for case in self.experiments.cases.iter().take(self.effort.rulesets.max(2)) {
+            self.progress.say(format!("{}: rules", case.name));
+            let ruleset = case.ruleset(self.effort.rules_max)?;
+            let trace = &self.experiments.traces[0];
+            let traces = [
+                ("hot rules", trace.keys(&ruleset, self.effort.keys)?),
+                ("flows", trace.flow_keys(&ruleset, self.effort.keys)?),
+                ("spread", spread_keys(&ruleset, self.effort.keys, 1)),
+            ];
+            for (name, keys) in &traces {
+                let mut sizes = vec![1, self.threads];
+                sizes.dedup();
+                for threads in sizes {
+                    self.progress.say(format!("{}, {name}, {threads} threads", case.name));
+                    all.push(self.gate(case, &ruleset, (*name, keys), threads)?);
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    fn gate(
+        &self,
+        case: &CaseDef,
+        ruleset: &Ruleset,
+        (trace, keys): (&'static str, &KeyBuf),
+        threads: usize,
+    ) -> anyhow::Result<GateRow> {
+        let options = StormOptions::default();
+        let gated = CachedClassifier::new(case.build(ruleset)?, ruleset, &options).with_gate();
+        let start = Instant::now();
+        gated.set_clock(Arc::new(move || start.elapsed()));
+        let cache = StormCache::new(ruleset, &options);
+        let forms = Forms { gated: &gated, cache: &cache };
+        check(&forms, keys.as_batch(), &case.name)?;
+        let rounds = self.rounds(&forms, keys.as_batch(), threads);
+        let mut ratios = [Vec::new(), Vec::new()];
+        for round in &rounds {
+            ratios[0].push(round[0] / round[1]);
+            ratios[1].push(round[0] / round[2]);
+        }
+        let middle = |mut values: Vec<f64>| {
+            values.sort_by(f64::total_cmp);
+            median(&values)
+        };
+        let ns = |form: usize| rounded(middle(rounds.iter().map(|r| r[form]).collect()), 3);
+        let [storm, auto] = ratios.map(middle);
+        Ok(GateRow {
+            case: case.name.clone(),
+            trace,
+            threads,
+            plain_ns: ns(0),
+            storm_ns: ns(1),
+            auto_ns: ns(2),
+            storm_times: rounded(storm, 3),
+            auto_times: rounded(auto, 3),
+            hit_ratio: rounded(cache.stats().hit_ratio(), 4),
+            cache_on: gated.gate().is_some_and(|gate| gate.is_on()).to_string(),
+        })
+    }
+
+    /// Nanoseconds a key of each form in each round, the mean of all threads.
+    fn rounds(&self, forms: &Forms<'_>, keys: KeyBatch<'_>, threads: usize) -> Vec<[f64; FORMS]> {
+        let barrier = Barrier::new(threads);
+        let time = self.effort.time / 2;
+        let rounds = self.effort.rounds;
+        let all: Vec<Vec<[f64; FORMS]>> = thread::scope(|scope| {
+            let spawn = |idx: usize| {
+                let barrier = &barrier;
+                scope.spawn(move || {
+                    threads::pin(idx);
+                    let mut at = [keys.len() / threads * idx; FORMS];
+                    let mut found = Vec::new();
+                    // The first round warms up.
+                    for round in 0..=rounds {
+                        let mut costs = [0.0; FORMS];
+                        for step in 0..FORMS {
+                            let form = (round + step) % FORMS;
+                            barrier.wait();
+                            costs[form] = turn(forms, form, keys, &mut at[form], time);
+                        }
+                        if round > 0 {
+                            found.push(costs);
+                        }
+                    }
+                    found
+                })
+            };
+            let handles: Vec<_> = (0..threads).map(spawn).collect();
+            handles.into_iter().map(|h| h.join().expect("a thread does not panic")).collect()
+        });
+        let mean = |round: usize, form: usize| {
+            // Rates add up.
+            let rate: f64 = all.iter().map(|thread| 1.0 / thread[round][form]).sum();
+            threads as f64 / rate
+        };
+        (0..rounds).map(|round| std::array::from_fn(|form| mean(round, form))).collect()
+    }
+}
+
+/// Looks keys up for a time, from `at` on; nanoseconds a key.
+fn turn(forms: &Forms<'_>, form: usize, keys: KeyBatch<'_>, at: &mut usize, time: Duration) -> f64 {
+    let mut out = [RuleId::NONE; BATCH_KEYS];
+    let (start, mut done) = (Instant::now(), 0);
+    loop {
+        for _ in 0..16 {
+            let end = (*at + BATCH_KEYS).min(keys.len());
+            forms.classify(form, keys.slice(*at, end), std::hint::black_box(&mut out));
+            done += end - *at;
+            *at = if end == keys.len() { 0 } else { end };
+        }
+        let took = start.elapsed();
+        if took >= time {
+            return took.as_nanos() as f64 / done as f64;
+        }
+    }
+}
+
+/// Compares all forms on a part of the trace.
+fn check(forms: &Forms<'_>, keys: KeyBatch<'_>, name: &str) -> anyhow::Result<()> {
+    let end = keys.len().min(100_000);
+    for start in (0..end).step_by(BATCH_KEYS) {
+        let batch = keys.slice(start, end.min(start + BATCH_KEYS));
+        let mut out = [[RuleId::NONE; BATCH_KEYS]; FORMS];
+        for (form, out) in out.iter_mut().enumerate() {
+            forms.classify(form, batch, out);
+        }
+        let is_equal = out.iter().all(|answers| answers[..batch.len()] == out[0][..batch.len()]);
+        anyhow::ensure!(is_equal, "{name}: answers differ in the batch from key {start} on");
+    }
+    Ok(())
+}

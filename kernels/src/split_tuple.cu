@@ -1,0 +1,5 @@
+/* tuple, rule-parallel: see split.cuh. */
+#define WS_CUCKOO 1
+#define WS_FILTERED 0
+#include "warpswitch/stage_tables.cuh"
+#include "warpswitch/split.cuh"

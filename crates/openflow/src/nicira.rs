@@ -265,7 +265,7 @@ fn write_load(out: &mut Vec<u8>, field: &'static MatchField, value: u128, mask: 
 fn write_stack(out: &mut Vec<u8>, number: u16, bits: Subfield) {
     start(out, number).u16(bits.offset.into());
     write_header(out, bits.field, false);
-    out.u16(bits.bits.into()).zeros(6);
+    out.u16(bits.bits.into());
 }
 
 #[cfg(test)]
@@ -287,6 +287,7 @@ mod tests {
             "ffff0010 00002320 0014 0080 0002 01 00",
             "ffff0018 00002320 001b 0000 00010004 0020 000000000000",
             "ffff0018 00002320 001c 0000 00010004 0020 000000000000",
+            "ffff0018 00002320 0007 000c 80000c02 0000000000000005",
             "ffff0010 00002320 0008 010203040506",
             "ffff0010 00002320 0011 000000000000 ffff0010 00002320 0005 000000000000",
         ] {

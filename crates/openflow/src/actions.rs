@@ -1,11 +1,11 @@
 //! Actions (specification 1.3.5, section 7.2.5).
 
-use warpswitch_rules::openflow::{FlowAction, port};
+use warpswitch_rules::openflow::{FlowAction, MatchField, port};
 
 use crate::ErrorCode;
 use crate::bytes::{Append, Reader};
 use crate::nicira;
-use crate::oxm::{IN_ACTION, read_entry, write_entry};
+use crate::oxm::{IN_ACTION, VLAN_PRESENT, read_entry, write_entry};
 
 mod kind {
     pub const OUTPUT: u16 = 0;
@@ -186,14 +186,19 @@ fn write_action(out: &mut Vec<u8>, action: &FlowAction) {
         FlowAction::DecNwTtl => short(kind::DEC_NW_TTL, 0),
         FlowAction::CopyTtlOut => short(kind::COPY_TTL_OUT, 0),
         FlowAction::CopyTtlIn => short(kind::COPY_TTL_IN, 0),
-        FlowAction::SetField { field, value, mask }
-            if mask & field.range.value_max() == field.range.value_max() =>
-        {
+        FlowAction::SetField { field, value, mask } if is_standard_set(field, value, mask) => {
             out.u16(kind::SET_FIELD).u16(0);
             write_entry(out, field, value, mask);
         }
         _ => nicira::write_action(out, action),
     }
+}
+
+/// Whether OpenFlow's set-field can express a change: it sets whole fields, and no VLAN id
+/// without the bit of a tag.
+fn is_standard_set(field: &MatchField, value: u128, mask: u128) -> bool {
+    let all = field.range.value_max();
+    mask & all == all && (field.name != "vlan_vid" || value & VLAN_PRESENT != 0)
 }
 
 #[cfg(test)]

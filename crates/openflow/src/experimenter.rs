@@ -12,6 +12,14 @@ const BUNDLE_ADD_MESSAGE: u32 = 2301;
 const SET_PACKET_IN_FORMAT: u32 = 16;
 const SET_CONTROLLER_ID: u32 = 20;
 
+/// The error for a message of an experimenter that is not supported.
+pub(crate) fn unknown_experimenter(experimenter: u32) -> ErrorCode {
+    match experimenter {
+        Oxm::ONF_EXPERIMENTER | NICIRA => ErrorCode::REQUEST_BAD_EXP_TYPE,
+        _ => ErrorCode::REQUEST_BAD_EXPERIMENTER,
+    }
+}
+
 /// The step of a bundle's life that a bundle control message is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BundleStep {
@@ -85,8 +93,7 @@ impl ExperimenterMessage {
                 body.skip(6)?;
                 Self::SetControllerId(body.u16()?)
             }
-            (Oxm::ONF_EXPERIMENTER | NICIRA, _) => return Err(ErrorCode::REQUEST_BAD_EXP_TYPE),
-            _ => return Err(ErrorCode::REQUEST_BAD_EXPERIMENTER),
+            _ => return Err(unknown_experimenter(experimenter)),
         };
         body.finish()?;
         Ok(message)

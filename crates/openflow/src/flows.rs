@@ -1,5 +1,5 @@
-//! Flow-mod messages, and flows in multipart messages (specification 1.3.5, sections 7.3.4.1, 7.3.5.2
-//! and 7.4.3).
+//! Flow-mod messages, and flows in multipart and flow-removed messages (specification 1.3.5,
+//! sections 7.3.4.1, 7.3.5.2 and 7.4.3).
 
 use warpswitch_rules::openflow::{
     Flow, FlowCommand, FlowFilter, FlowFlags, FlowMod, FlowRemoved, FlowStats, Instructions,

@@ -3,6 +3,7 @@
 use warpswitch_rules::openflow::{FlowFilter, FlowStats, Group, Meter};
 
 use crate::bytes::{Append, Reader};
+use crate::experimenter::unknown_experimenter;
 use crate::flows::{self, read_filter, write_filter};
 use crate::groups::{self, Counters, GroupFeatures, GroupStats, read_counters, write_counters};
 use crate::header::{MESSAGE_BYTES_MAX, finish, message_type, start};
@@ -101,7 +102,7 @@ impl MultipartRequest {
             kind::TABLE_FEATURES if body.is_empty() => Self::TableFeatures,
             kind::TABLE_FEATURES => return Ok(Self::SetTableFeatures),
             kind::PORT_DESCRIPTION => Self::PortDescription,
-            kind::EXPERIMENTER => return Err(ErrorCode::REQUEST_BAD_EXPERIMENTER),
+            kind::EXPERIMENTER => return Err(unknown_experimenter(body.u32()?)),
             _ => return Err(ErrorCode::REQUEST_BAD_MULTIPART),
         };
         body.finish()?;

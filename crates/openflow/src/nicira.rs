@@ -81,7 +81,6 @@ fn read_nicira(number: u16, mut body: Reader<'_>) -> Result<FlowAction, ErrorCod
         }
         kind::REG_LOAD => read_load(&mut body)?,
         kind::REG_LOAD2 => {
-            body.skip(6)?;
             let entry = read_entry(&mut body, &IN_ACTION)?;
             settable(entry.field)?;
             return Ok(FlowAction::SetField {
@@ -258,7 +257,7 @@ fn write_load(out: &mut Vec<u8>, field: &'static MatchField, value: u128, mask: 
         write_header(out, field, false);
         out.u64((value >> offset & ones) as u64);
     } else {
-        start(out, kind::REG_LOAD2).zeros(6);
+        start(out, kind::REG_LOAD2);
         write_entry(out, field, value & mask, mask);
     }
 }
@@ -266,7 +265,7 @@ fn write_load(out: &mut Vec<u8>, field: &'static MatchField, value: u128, mask: 
 fn write_stack(out: &mut Vec<u8>, number: u16, bits: Subfield) {
     start(out, number).u16(bits.offset.into());
     write_header(out, bits.field, false);
-    out.u16(bits.bits.into()).zeros(6);
+    out.u16(bits.bits.into());
 }
 
 #[cfg(test)]
@@ -283,11 +282,12 @@ mod tests {
             "ffff0010 00002320 000e fff8 05000000",
             "ffff0018 00002320 0006 0010 0000 0010 00010004 00010204",
             "ffff0018 00002320 0007 040f 00010004 0000000000000005",
-            "ffff0020 00002320 0021 000000000000 00010108 00000005 0000ff0f 00000000",
+            "ffff0018 00002320 0021 00010108 00000005 0000ff0f 0000",
             "ffff0018 00002320 000f 001f 00010004 ffff 000000000000",
             "ffff0010 00002320 0014 0080 0002 01 00",
             "ffff0018 00002320 001b 0000 00010004 0020 000000000000",
             "ffff0018 00002320 001c 0000 00010004 0020 000000000000",
+            "ffff0018 00002320 0007 000c 80000c02 0000000000000005",
             "ffff0010 00002320 0008 010203040506",
             "ffff0010 00002320 0011 000000000000 ffff0010 00002320 0005 000000000000",
         ] {

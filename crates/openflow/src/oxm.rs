@@ -11,7 +11,7 @@ use crate::bytes::{Append, Reader};
 const MATCH_OXM: u16 = 1;
 
 /// The bit of `vlan_vid` that a tagged frame has.
-const VLAN_PRESENT: u128 = 0x1000;
+pub(crate) const VLAN_PRESENT: u128 = 0x1000;
 
 /// The errors for one use of fields.
 pub(crate) struct FieldErrors {
@@ -189,11 +189,13 @@ pub(crate) fn write_fields(out: &mut Vec<u8>, matching: &FlowMatch) {
 }
 
 /// Whether the bits of the VLAN tag need the field of Open vSwitch: OpenFlow's `vlan_pcp` has no
-/// mask, and needs a tag.
+/// mask, and needs a tag, as a whole `vlan_vid` but zero does.
 fn needs_tci(tci: &MatchField, matching: &FlowMatch) -> bool {
-    let (_, mask) = matching.get(tci);
-    let pcp = mask >> 13;
-    pcp != 0 && (pcp != 7 || !FieldNeeds::Vlan.are_met(matching))
+    const VID: u128 = 0x1fff;
+    let (value, mask) = matching.get(tci);
+    let has_tag = FieldNeeds::Vlan.are_met(matching);
+    let (vid, pcp_mask) = (value & VID, mask >> 13);
+    pcp_mask != 0 && (pcp_mask != 7 || !has_tag) || mask & VID == VID && vid != 0 && !has_tag
 }
 
 /// Appends a field with value and mask.
@@ -305,7 +307,12 @@ mod tests {
 
     #[test]
     fn tags_that_openflow_cannot_express_use_the_field_of_open_vswitch() {
-        for fields in ["00000802 0000", "00000904 2000 2000", "80000c02 1005 80000e01 03"] {
+        for fields in [
+            "00000802 0000",
+            "00000904 2000 2000",
+            "00000904 0005 1fff",
+            "80000c02 1005 80000e01 03",
+        ] {
             let matching = read_fields(&hex(fields)).unwrap();
             let mut out = Vec::new();
             write_fields(&mut out, &matching);

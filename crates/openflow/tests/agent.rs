@@ -147,7 +147,9 @@ fn malformed_messages_get_their_error_and_their_beginning() {
         ("040e0010 00000001 00000000 00000000", E::REQUEST_BAD_LEN),
         ("04120010 00000001 00630000 00000000", E::REQUEST_BAD_MULTIPART),
         ("04120010 00000001 00000001 00000000", E::REQUEST_MULTIPART_BUFFER_OVERFLOW),
-        ("04120010 00000001 ffff0000 00000000", E::REQUEST_BAD_EXPERIMENTER),
+        ("04120010 00000001 ffff0000 00000000", E::REQUEST_BAD_LEN),
+        ("04120018 00000001 ffff0000 00000000 00001234 00000000", E::REQUEST_BAD_EXPERIMENTER),
+        ("04120018 00000001 ffff0000 00000000 00002320 00000000", E::REQUEST_BAD_EXP_TYPE),
         ("04040010 00000001 00001234 00000000", E::REQUEST_BAD_EXPERIMENTER),
         ("04040010 00000001 00002320 00007777", E::REQUEST_BAD_EXP_TYPE),
         ("040d0018 00000001 ffffffff 00000000 0000 000000000000", E::REQUEST_BAD_PORT),
@@ -342,7 +344,7 @@ fn requests_wait_while_replies_are_not_read() {
     setup.agent.receive(id, &request.repeat(5), 0, &mut setup.switch);
     assert!(!setup.agent.wants_input(id));
     let mut replies = 0;
-    while setup.agent.transmit(id) != [] {
+    while !setup.agent.transmit(id).is_empty() {
         replies += setup.replies(0).len();
         setup.agent.receive(id, &[], 0, &mut setup.switch);
     }

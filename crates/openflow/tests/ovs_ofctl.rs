@@ -2,16 +2,17 @@
 
 mod common;
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::ListSwitch;
 use warpswitch_openflow::{Agent, AgentConfig, SwitchDescription};
+use warpswitch_rules::openflow::{FLOW_WORDS, FlowAction, PacketIn, PacketInReason, port};
 
 /// The agent and its switch, shared by the threads of the connections.
 type Shared = Arc<Mutex<(Agent, ListSwitch)>>;
@@ -31,14 +32,14 @@ fn serve(listener: &UnixListener, shared: &Shared, stop: &AtomicBool) {
                 break;
             }
             let stream = stream.expect("connection");
-            scope.spawn(|| serve_one(stream, shared));
+            scope.spawn(|| serve_one(stream, shared, stop));
         }
     });
 }
 
-fn serve_one(mut stream: UnixStream, shared: &Shared) {
+fn serve_one(mut stream: UnixStream, shared: &Shared, stop: &AtomicBool) {
     let id = shared.lock().expect("agent").0.connect(0);
-    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("timeout");
+    stream.set_read_timeout(Some(Duration::from_millis(20))).expect("timeout");
     let mut buffer = vec![0; 65536];
     loop {
         let (waiting, is_closing) = {
@@ -50,11 +51,33 @@ fn serve_one(mut stream: UnixStream, shared: &Shared) {
         if stream.write_all(&waiting).is_err() || is_closing {
             break;
         }
-        let Ok(len @ 1..) = stream.read(&mut buffer) else { break };
+        let len = match stream.read(&mut buffer) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                match stop.load(Ordering::SeqCst) {
+                    true => break,
+                    false => continue,
+                }
+            }
+            Ok(len @ 1..) => len,
+            _ => break,
+        };
         let (agent, switch) = &mut *shared.lock().expect("agent");
         agent.receive(id, &buffer[..len], 1_500_000_000, switch);
+        for (_, actions, frame) in switch.sent.clone() {
+            send_to_controllers(agent, &actions, frame);
+        }
     }
     shared.lock().expect("agent").0.disconnect(id);
+}
+
+/// What a switch does with an output to the controller.
+fn send_to_controllers(agent: &mut Agent, actions: &[FlowAction], frame: Vec<u8>) {
+    for action in actions {
+        let FlowAction::Output { port: port::CONTROLLER, max_len } = *action else { continue };
+        let (reason, key) = (PacketInReason::Action, [1; FLOW_WORDS]);
+        let frame = frame.clone();
+        agent.packet_in(&PacketIn { reason, table: 0, cookie: 7, max_len, key, frame }, 0);
+    }
 }
 
 fn is_installed() -> bool {
@@ -84,36 +107,45 @@ fn ofctl(socket: &Path, arguments: &[&str]) -> (bool, String) {
     (output.status.success(), String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Runs `commands` against a switch, and returns its last state.
-#[track_caller]
-fn check(commands: &[(&[&str], &[&str])]) -> Option<ListSwitch> {
+/// Lets `client` use a switch on a socket, and returns its result and the switch's last state;
+/// `None` if there is no `ovs-ofctl`. The client must not panic, because the server would not end.
+fn with_switch<T>(client: impl FnOnce(&Path) -> T) -> Option<(T, ListSwitch)> {
     if !is_installed() {
         return None;
     }
     let socket = socket_path();
     let listener = UnixListener::bind(&socket).expect("socket");
-    let (shared, stop) = (shared(), Arc::new(AtomicBool::new(false)));
-    let server = {
-        let (shared, stop) = (Arc::clone(&shared), Arc::clone(&stop));
-        std::thread::spawn(move || serve(&listener, &shared, &stop))
-    };
-    let mut failures = String::new();
-    for (arguments, expected) in commands {
-        let (_, text) = ofctl(&socket, arguments);
-        for part in expected.iter().filter(|part| !text.contains(**part)) {
-            failures += &format!("{arguments:?}: no `{part}` in\n{text}\n");
-        }
-        if expected.is_empty() && !text.is_empty() {
-            failures += &format!("{arguments:?}: unexpected\n{text}\n");
-        }
-    }
-    stop.store(true, Ordering::SeqCst);
-    drop(UnixStream::connect(&socket));
-    server.join().expect("server");
+    let (shared, stop) = (shared(), AtomicBool::new(false));
+    let result = std::thread::scope(|scope| {
+        scope.spawn(|| serve(&listener, &shared, &stop));
+        let result = client(&socket);
+        stop.store(true, Ordering::SeqCst);
+        drop(UnixStream::connect(&socket));
+        result
+    });
     let _ = std::fs::remove_file(&socket);
-    assert!(failures.is_empty(), "{failures}");
     let (_, switch) = &*shared.lock().expect("agent");
-    Some(switch.clone())
+    Some((result, switch.clone()))
+}
+
+/// Runs `commands` against a switch, each with parts of its output, or no output.
+#[track_caller]
+fn check(commands: &[(&[&str], &[&str])]) -> Option<ListSwitch> {
+    let (failures, switch) = with_switch(|socket| {
+        let mut failures = String::new();
+        for (arguments, expected) in commands {
+            let (_, text) = ofctl(socket, arguments);
+            for part in expected.iter().filter(|part| !text.contains(**part)) {
+                failures += &format!("{arguments:?}: no `{part}` in\n{text}\n");
+            }
+            if expected.is_empty() && !text.is_empty() {
+                failures += &format!("{arguments:?}: unexpected\n{text}\n");
+            }
+        }
+        failures
+    })?;
+    assert!(failures.is_empty(), "{failures}");
+    Some(switch)
 }
 
 #[test]
@@ -335,4 +367,43 @@ fn sends_packets() {
     )]);
     let sent = switch.map(|switch| switch.sent);
     assert!(sent.is_none_or(|sent| sent.len() == 1 && sent[0].2 == common::hex(frame)));
+}
+
+/// The first line of `ovs-ofctl monitor` about a packet that another controller sends out.
+fn monitored_packet(socket: &Path) -> Option<String> {
+    let target = format!("unix:{}", socket.display());
+    // A monitor listens on a control socket of its own.
+    let folder = socket.with_extension("run");
+    std::fs::create_dir(&folder).ok()?;
+    let mut monitor = Command::new("ovs-ofctl")
+        .env("OVS_RUNDIR", &folder)
+        .args(["-O", "OpenFlow13", "--timeout=10", "monitor", &target, "100"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .ok()?;
+    let lines = BufReader::new(monitor.stderr.take()?).lines();
+    let found = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut lines = lines.map_while(Result::ok);
+            lines.find(|line| line.contains("OFPT_PACKET_IN"))
+        });
+        // The monitor gets packets once its own requests were answered.
+        while !reader.is_finished() {
+            let packet = "in_port=1 packet=000000000002000000000001080600 actions=controller";
+            ofctl(socket, &["packet-out", "SWITCH", packet]);
+        }
+        reader.join().ok().flatten()
+    });
+    let _ = monitor.kill();
+    let _ = monitor.wait();
+    let _ = std::fs::remove_dir_all(&folder);
+    found
+}
+
+#[test]
+fn monitors_get_packets() {
+    if let Some((line, _)) = with_switch(monitored_packet) {
+        let line = line.expect("no packet-in was printed");
+        assert!(line.contains("cookie=0x7 total_len=15"), "{line}");
+    }
 }

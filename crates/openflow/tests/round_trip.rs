@@ -210,7 +210,9 @@ fn is_foreign(field: &MatchField) -> bool {
 fn suits(action: &FlowAction, matching: &FlowMatch) -> bool {
     let reads = |field: &MatchField| !is_foreign(field) && field.needs.are_met(matching);
     let writes = |field: &MatchField| {
-        reads(field) && !matches!(field.name, "eth_type" | "nw_proto" | "mpls_bos")
+        // It sets VLAN ids of tagged packets only, which other actions may change.
+        let is_fixed = matches!(field.name, "eth_type" | "nw_proto" | "mpls_bos");
+        reads(field) && !is_fixed && !matches!(field.name, "vlan_vid" | "vlan_tci")
     };
     match action {
         FlowAction::PushPbb(_)

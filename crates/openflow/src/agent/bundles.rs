@@ -10,8 +10,9 @@ use crate::{
 };
 
 /// Bytes that a message in a bundle costs beside those of the wire.
-const MESSAGE_COST_BYTES: usize = 512;
+const MESSAGE_COST_BYTES: usize = size_of::<Item>() + size_of::<Vec<u8>>();
 
+#[allow(clippy::large_enum_variant, reason = "nearly all messages of bundles are of flows")]
 enum Item {
     Change(Change),
     Port(PortMod),

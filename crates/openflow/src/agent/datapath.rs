@@ -11,6 +11,7 @@ use crate::{
 
 /// One change of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "nearly all changes of bundles are of flows")]
 pub enum Change {
     /// A change of flows.
     Flow(FlowMod),

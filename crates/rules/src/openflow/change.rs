@@ -1,4 +1,4 @@
-//! What controllers ask a pipeline to change, why it refuses, and what it reports
+//! Changes that controllers request of a pipeline, reasons for refusals, and its reports
 //! (specification 1.3.5, sections 6.4 to 6.7 and 7.4).
 
 use super::action::FlowAction;
@@ -162,7 +162,7 @@ pub enum Refusal {
     TableFull,
     /// There is no such table.
     NoSuchTable,
-    /// A flow of the same priority overlaps, and the flow asked to check.
+    /// A flow of the same priority overlaps, and the flow has the flag for that check.
     Overlap,
     /// A goto to a table that is not behind this one, or does not exist.
     BadGoto,

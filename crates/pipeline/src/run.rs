@@ -495,7 +495,8 @@ impl<'a, O: Output> Run<'a, O> {
         if self.fixed.ports.get(&port).is_some_and(|settings| !settings.is_forwarded) {
             return;
         }
-        self.out.send(port, self.queue, self.packet.outgoing());
+        let (out, queue) = (&mut *self.out, self.queue);
+        self.packet.hand_out(|frame| out.send(port, queue, frame));
         self.record(|| Step::Output(port));
     }
 
@@ -510,13 +511,14 @@ impl<'a, O: Output> Run<'a, O> {
             None => (0, COOKIE_NONE),
         };
         let key = *self.packet.key();
-        let frame = self.packet.outgoing().to_vec();
+        let frame = self.packet.hand_out(<[u8]>::to_vec);
         self.out.packet_in(PacketIn { reason, table, cookie, max_len, key, frame });
     }
 
     fn normal(&mut self) {
         let key = *self.packet.key();
-        self.out.normal(&key, self.packet.outgoing());
+        let out = &mut *self.out;
+        self.packet.hand_out(|frame| out.normal(&key, frame));
         self.record(|| Step::Normal);
     }
 

@@ -77,6 +77,14 @@ impl<'f> Bytes<'f> {
         }
     }
 
+    /// Takes away what is behind the first `len` bytes.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        match self {
+            Bytes::Lent(frame) => *frame = &frame[..len],
+            Bytes::Own { bytes, start } => bytes.truncate(*start + len),
+        }
+    }
+
     fn own(&mut self, spare: &mut Vec<Vec<u8>>) -> (&mut Vec<u8>, &mut usize) {
         if let Bytes::Lent(frame) = *self {
             *self = copy(frame, spare);
@@ -117,6 +125,8 @@ mod tests {
         assert_eq!(bytes.get(), frame);
         bytes.pad(60, &mut spare);
         assert_eq!((bytes.get().len(), &bytes.get()[..20]), (60, &frame[..]));
+        bytes.truncate(20);
+        assert_eq!(bytes.get(), frame);
         bytes.retire(&mut spare);
         assert_eq!(spare.len(), 1);
     }

@@ -96,12 +96,17 @@ impl<'f> Packet<'f> {
         self.bytes.get()
     }
 
-    /// The frame as it leaves: padded to the least length if it shrank.
-    pub(crate) fn outgoing(&mut self) -> &[u8] {
-        if self.has_shrunk {
-            self.bytes.pad(FRAME_BYTES_MIN, &mut self.spare);
+    /// Hands out the frame as it leaves: padded to the least length if it shrank. Headers are never
+    /// found in padding, so the packet itself stays as it is.
+    pub(crate) fn hand_out<R>(&mut self, take: impl FnOnce(&[u8]) -> R) -> R {
+        let len = self.bytes.get().len();
+        if !self.has_shrunk || len >= FRAME_BYTES_MIN {
+            return take(self.bytes.get());
         }
-        self.bytes.get()
+        self.bytes.pad(FRAME_BYTES_MIN, &mut self.spare);
+        let result = take(self.bytes.get());
+        self.bytes.truncate(len);
+        result
     }
 
     fn refresh(&mut self) {
@@ -235,7 +240,7 @@ impl<'f> Packet<'f> {
     /// The new label is the outermost tag, right behind the Ethernet addresses.
     fn push_mpls(&mut self, ether_type: u16) {
         // In front of a length no EtherType fits.
-        if self.layout.ether_at != Some(TYPE_AT as u32 + 4 * u32::from(self.layout.vlan_tags)) {
+        if !self.layout.is_type_behind_tags() {
             return;
         }
         let label = match self.layout.network {

@@ -112,7 +112,7 @@ fn edited(frame: &[u8], actions: &[FlowAction]) -> Vec<u8> {
     for action in actions {
         assert_eq!(packet.edit(action), Edit::Done);
     }
-    packet.outgoing().to_vec()
+    packet.hand_out(<[u8]>::to_vec)
 }
 
 #[test]
@@ -265,7 +265,7 @@ proptest! {
             prop_assert_eq!(key, fresh, "{:?}", action);
             prop_assert_eq!(packet.layout, layout);
         }
-        packet.outgoing();
+        packet.hand_out(|frame| assert!(!frame.is_empty()));
     }
 
     #[test]

@@ -82,7 +82,7 @@ pub(crate) fn select(group: &Group, groups: &Groups, ports: &Ports, key: &FlowKe
     let total: u64 = live().map(|(_, bucket)| u64::from(bucket.weight)).sum();
     let weight = |bucket: &Bucket| if total == 0 { 1 } else { u64::from(bucket.weight) };
     let end = if total == 0 { live().count() as u64 } else { total };
-    let mut left = (u128::from(hash(key)) * u128::from(end) >> 64) as u64;
+    let mut left = ((u128::from(hash(key)) * u128::from(end)) >> 64) as u64;
     for (place, bucket) in live() {
         match left.checked_sub(weight(bucket)) {
             Some(rest) => left = rest,

@@ -68,7 +68,7 @@ pub(crate) enum Transport {
     Icmpv6,
 }
 
-/// Where the headers of a frame are. An offset is valid if the member beside it says so.
+/// Where the headers of a frame are. An offset is valid if the member beside it names a header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// Whether the frame is long enough for an Ethernet header.

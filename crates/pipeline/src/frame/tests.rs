@@ -1,3 +1,5 @@
+//! From bytes to keys and back: what parsing finds, and what actions leave.
+
 use super::*;
 use crate::testing::{arp, assert_sums, by_name, ethernet, frames, ipv4, ipv6, output, set_field};
 use proptest::prelude::*;

@@ -267,7 +267,7 @@ fn meter(random: &mut Random) -> Meter {
     Meter { id, in_packets: true, has_burst: true, has_stats: true, bands: vec![band] }
 }
 
-/// Makes one random change everywhere; what it says must be the same everywhere.
+/// Makes one random change everywhere; the results must be the same everywhere.
 fn change(random: &mut Random, subjects: &mut [Subject], now: u64) {
     let what = random.below(24);
     let (flow, group, meter) = (flow(random), group(random), meter(random));
@@ -292,7 +292,7 @@ fn change(random: &mut Random, subjects: &mut [Subject], now: u64) {
     let mut first = None;
     for subject in subjects {
         let pipeline = &mut subject.pipeline;
-        let said = match what {
+        let result = match what {
             1 => format!("{:?}", pipeline.group_mod(&GroupMod::Add(group.clone()), now)),
             2 => format!("{:?}", pipeline.group_mod(&GroupMod::Modify(group.clone()), now)),
             3 => format!("{:?}", pipeline.meter_mod(&MeterMod::Add(meter.clone()), now)),
@@ -304,8 +304,8 @@ fn change(random: &mut Random, subjects: &mut [Subject], now: u64) {
             6 if group.id == 1 => format!("{:?}", pipeline.group_mod(&GroupMod::Delete(1), now)),
             _ => format!("{:?}", pipeline.flow_mod(&change, now)),
         };
-        let first = first.get_or_insert_with(|| said.clone());
-        assert_eq!(*first, said, "{}", subject.name);
+        let first = first.get_or_insert_with(|| result.clone());
+        assert_eq!(*first, result, "{}", subject.name);
     }
 }
 

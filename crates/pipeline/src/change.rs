@@ -320,7 +320,10 @@ pub(crate) fn actions(flow: &Flow) -> impl Iterator<Item = &FlowAction> {
 
 /// Whether a flow has the cookie, output and group that a filter demands.
 fn passes(flow: &Flow, filter: &FlowFilter) -> bool {
-    let has_port = |action: &FlowAction| matches!(action, FlowAction::Output { port, .. } if *port == filter.out_port);
+    let has_port = |action: &FlowAction| match action {
+        FlowAction::Output { port, .. } => *port == filter.out_port,
+        _ => false,
+    };
     let has_group = |action: &FlowAction| *action == FlowAction::Group(filter.out_group);
     (flow.cookie ^ filter.cookie) & filter.cookie_mask == 0
         && (filter.out_port == port::ANY || actions(flow).any(has_port))

@@ -175,7 +175,8 @@ mod tests {
         let buckets = vec![bucket(1, port::ANY), bucket(2, port::ANY), bucket(3, port::ANY)];
         let group = Group { id: 1, kind: GroupType::Select, buckets };
         let mut random = Random::new(7);
-        let mut vary: [Box<dyn FnMut(&mut FlowKey, u32)>; 4] = [
+        type Vary = Box<dyn FnMut(&mut FlowKey, u32)>;
+        let mut vary: [Vary; 4] = [
             Box::new(|key, turn| key[39] = turn),
             Box::new(|key, turn| key[39] = turn << 16),
             Box::new(|key, turn| key[27] = turn),

@@ -36,7 +36,7 @@ impl FlowHash {
         Self { add: seeds.next(), keys: std::array::from_fn(|_| seeds.next()) }
     }
 
-    /// The hash of a key under a mask; `salt` tells keys of different kinds apart.
+    /// The hash of a key under a mask; `salt` separates keys of different kinds.
     #[inline]
     pub fn hash(&self, words: &[(u8, u32)], key: &FlowKey, salt: u32) -> u64 {
         let salt = u64::from(salt).wrapping_mul(0xd6e8_feb8_6659_fd93);
@@ -74,9 +74,9 @@ fn spread(sum: u64) -> u64 {
     (sum >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// The masked words of a key, packed.
-pub fn pack(words: &[(u8, u32)], key: &FlowKey) -> Box<[u32]> {
-    words.iter().map(|&(word, mask)| key[usize::from(word)] & mask).collect()
+/// The masked words of a key, to be packed.
+pub fn pack(words: &[(u8, u32)], key: &FlowKey) -> impl Iterator<Item = u32> {
+    words.iter().map(|&(word, mask)| key[usize::from(word)] & mask)
 }
 
 /// Whether the masked words of `key` are `values`.
@@ -96,7 +96,7 @@ mod tests {
         let mut mask = [0; FLOW_WORDS];
         (mask[3], mask[40]) = (0xff00, u32::MAX);
         let words = masked_words(&mask);
-        let values = pack(&words, &key);
+        let values: Vec<u32> = pack(&words, &key).collect();
         assert_eq!(hash.hash(&words, &key, 1), hash.hash_packed(&words, &values, 1));
         assert_ne!(hash.hash(&words, &key, 1), hash.hash(&words, &key, 2));
         assert!(is_packed(&words, &values, &key));

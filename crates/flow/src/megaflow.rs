@@ -215,7 +215,7 @@ impl TraversalCache for MegaflowCache {
             union,
             shape: traversal.shape,
             is_used: true,
-            values: pack(words, &traversal.key),
+            values: pack(words, &traversal.key).collect(),
             steps: traversal.steps.as_slice().into(),
         };
         let hash = self.hash.hash(words, &traversal.key, traversal.shape);

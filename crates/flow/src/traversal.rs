@@ -3,9 +3,8 @@
 //! ```text
 //! packet ─► table 0 ─► table 3 ─► table 7 ─► action set          visits: bits examined in each
 //!             │ steps     │ steps     │ steps    │ steps         steps: primitive, in order
-//!             └───────────┴───────────┴──────────┴──────────► whoever repeats the steps on a packet
-//!                                                              that agrees in all examined bits
-//!                                                              does what the pipeline would do
+//!             └───────────┴───────────┴──────────┴──► any packet that agrees in all examined
+//!                                                      bits takes the same steps
 //! ```
 //! # Invariants
 //! - T1: examined bits are conservative: a packet of the same shape whose key agrees with

@@ -1,5 +1,6 @@
 //! The action set of a packet, and the order in which it is executed (specification 1.3.5, 5.10).
 
+use smallvec::SmallVec;
 use warpswitch_rules::openflow::FlowAction;
 
 /// Actions that wait for the end of the pipeline: one of each kind, one set-field of each field.
@@ -7,7 +8,7 @@ use warpswitch_rules::openflow::FlowAction;
 pub(crate) struct ActionSet<'a> {
     /// With their places in the order of execution; actions of one place in the order in which
     /// they were written.
-    actions: Vec<(u8, &'a FlowAction)>,
+    actions: SmallVec<[(u8, &'a FlowAction); 8]>,
 }
 
 impl<'a> ActionSet<'a> {
@@ -15,7 +16,7 @@ impl<'a> ActionSet<'a> {
     pub(crate) fn write(&mut self, actions: &'a [FlowAction]) {
         for action in actions {
             let Some(rank) = rank(action) else { continue };
-            self.actions.retain(|&(_, old)| !replaces(action, old));
+            self.actions.retain(|(_, old)| !replaces(action, old));
             self.actions.push((rank, action));
         }
     }
@@ -27,15 +28,14 @@ impl<'a> ActionSet<'a> {
 
     /// The actions in the order of execution. With a group there is no output, with neither the
     /// packet is dropped, so nothing is executed.
-    pub(crate) fn ordered(mut self) -> Vec<&'a FlowAction> {
+    pub(crate) fn ordered(mut self) -> impl Iterator<Item = &'a FlowAction> {
         self.actions.sort_by_key(|&(rank, _)| rank);
         let has_group = self.actions.iter().any(|&(rank, _)| rank == GROUP);
-        match self.actions.last() {
-            Some(&(GROUP | OUTPUT, _)) => {}
-            _ => return Vec::new(),
+        if !matches!(self.actions.last(), Some(&(GROUP | OUTPUT, _))) {
+            self.actions.clear();
         }
-        let is_executed = |rank: u8| rank != OUTPUT || !has_group;
-        self.actions.into_iter().filter(|&(rank, _)| is_executed(rank)).map(|(_, a)| a).collect()
+        let is_executed = move |rank: u8| rank != OUTPUT || !has_group;
+        self.actions.into_iter().filter(move |&(rank, _)| is_executed(rank)).map(|(_, a)| a)
     }
 }
 
@@ -104,7 +104,7 @@ mod tests {
         set.write(&first);
         set.write(&second);
         let expected = [&second[4], &second[3], &first[2], &second[1], &second[2], &second[0]];
-        assert_eq!(set.ordered(), expected);
+        assert!(set.ordered().eq(expected));
     }
 
     #[test]
@@ -112,12 +112,12 @@ mod tests {
         let actions = [FlowAction::Output { port: 1, max_len: 0 }, FlowAction::Group(3)];
         let mut set = ActionSet::default();
         set.write(&actions);
-        assert_eq!(set.ordered(), [&actions[1]]);
+        assert!(set.ordered().eq([&actions[1]]));
         let dec = [FlowAction::DecNwTtl];
         let mut set = ActionSet::default();
         set.write(&actions);
         set.clear();
         set.write(&dec);
-        assert!(set.ordered().is_empty());
+        assert_eq!(set.ordered().next(), None);
     }
 }

@@ -17,7 +17,7 @@ pub const METER_ALL: u32 = u32::MAX;
 
 impl Pipeline {
     /// Changes flows. All or nothing is changed. Gives the flows that went away, whether or not
-    /// their flags ask to tell a controller; a replaced flow is none of them.
+    /// their flags request a message; a replaced flow is none of them.
     ///
     /// # Errors
     /// Why nothing was changed.
@@ -250,7 +250,10 @@ impl Pipeline {
             self.counts.groups.remove(id);
         }
         self.version += 1;
-        let refers = |action: &FlowAction| matches!(action, FlowAction::Group(id) if gone.binary_search(id).is_ok());
+        let refers = |action: &FlowAction| match action {
+            FlowAction::Group(id) => gone.binary_search(id).is_ok(),
+            _ => false,
+        };
         let places = self.places_with(|flow| actions(flow).any(refers));
         self.remove_flows(places, RemovalReason::GroupDelete, now)
     }
@@ -315,9 +318,12 @@ pub(crate) fn actions(flow: &Flow) -> impl Iterator<Item = &FlowAction> {
     flow.instructions.apply.iter().chain(&flow.instructions.write)
 }
 
-/// Whether a flow has the cookie, output and group that a filter asks for.
+/// Whether a flow has the cookie, output and group that a filter demands.
 fn passes(flow: &Flow, filter: &FlowFilter) -> bool {
-    let has_port = |action: &FlowAction| matches!(action, FlowAction::Output { port, .. } if *port == filter.out_port);
+    let has_port = |action: &FlowAction| match action {
+        FlowAction::Output { port, .. } => *port == filter.out_port,
+        _ => false,
+    };
     let has_group = |action: &FlowAction| *action == FlowAction::Group(filter.out_group);
     (flow.cookie ^ filter.cookie) & filter.cookie_mask == 0
         && (filter.out_port == port::ANY || actions(flow).any(has_port))

@@ -88,7 +88,7 @@ impl Known<'_> {
         Ok(())
     }
 
-    /// Checks what an action says, whatever packet it meets.
+    /// Checks the values of an action, for any packet.
     fn check_values(&self, action: &FlowAction) -> Result<(), Refusal> {
         let require = |is_right, refusal| if is_right { Ok(()) } else { Err(refusal) };
         match *action {

@@ -21,7 +21,7 @@ pub(crate) struct Counts {
     pub(crate) tables: Vec<TableCounters>,
     /// By group.
     pub(crate) groups: GroupCounts,
-    /// Packets that asked for more work than a packet may cost.
+    /// Packets that needed more work than a packet may cost.
     pub(crate) limited: u64,
     /// Packets that a meter or their TTL ended.
     pub(crate) ended: u64,

@@ -9,8 +9,8 @@ use crate::flows::{Entry, FlowCounters};
 use crate::pipeline::Pipeline;
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Entries of flows that are gone are swept when there are more than of flows that are there, and
-/// more than this.
+/// Entries of former flows are swept when they outnumber those of present ones, and are more than
+/// this.
 const SWEEP_MIN: usize = 1024;
 
 /// When which flow must be looked at: no later than its time-out ends.

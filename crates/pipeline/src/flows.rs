@@ -71,7 +71,7 @@ impl Flows {
         self.entries[place as usize].take().expect("tables hold places in use")
     }
 
-    /// Flows that are there.
+    /// How many flows.
     pub(crate) fn len(&self) -> usize {
         self.entries.len() - self.free.len()
     }

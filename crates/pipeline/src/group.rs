@@ -82,7 +82,7 @@ pub(crate) fn select(group: &Group, groups: &Groups, ports: &Ports, key: &FlowKe
     let total: u64 = live().map(|(_, bucket)| u64::from(bucket.weight)).sum();
     let weight = |bucket: &Bucket| if total == 0 { 1 } else { u64::from(bucket.weight) };
     let end = if total == 0 { live().count() as u64 } else { total };
-    let mut left = (u128::from(hash(key)) * u128::from(end) >> 64) as u64;
+    let mut left = ((u128::from(hash(key)) * u128::from(end)) >> 64) as u64;
     for (place, bucket) in live() {
         match left.checked_sub(weight(bucket)) {
             Some(rest) => left = rest,
@@ -175,7 +175,8 @@ mod tests {
         let buckets = vec![bucket(1, port::ANY), bucket(2, port::ANY), bucket(3, port::ANY)];
         let group = Group { id: 1, kind: GroupType::Select, buckets };
         let mut random = Random::new(7);
-        let mut vary: [Box<dyn FnMut(&mut FlowKey, u32)>; 4] = [
+        type Vary = Box<dyn FnMut(&mut FlowKey, u32)>;
+        let mut vary: [Vary; 4] = [
             Box::new(|key, turn| key[39] = turn),
             Box::new(|key, turn| key[39] = turn << 16),
             Box::new(|key, turn| key[27] = turn),

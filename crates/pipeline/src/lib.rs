@@ -14,7 +14,7 @@
 //! | `run` | one packet on its way: the walk, and the steps it consists of |
 //! | `trace` | recording of a walk |
 //! | `change`, `check`, `expire` | flows, groups and meters come, change and go |
-//! | `group`, `meter`, `action_set` | what their names say |
+//! | `group`, `meter`, `action_set` | groups, meters, and the actions at the end of a pipeline |
 //!
 //! # Example
 //! ```

@@ -1,5 +1,8 @@
 //! The pipeline: tables, groups, meters and ports, and the packets that go through them.
 
+use std::sync::Arc;
+
+use warpswitch_flow::flow_hash::FlowHash;
 use warpswitch_flow::{Traversal, TraversalCache};
 use warpswitch_rules::openflow::{FlowAction, FlowMatch, Refusal, field, port};
 
@@ -25,7 +28,7 @@ pub const TABLES_MAX: usize = port::TABLE_MAX as usize;
 pub struct PipelineOptions {
     /// Tables, at most 254.
     pub tables: usize,
-    /// What each table may hold, until [`Pipeline::configure_table`] says otherwise.
+    /// What each table may hold, until [`Pipeline::configure_table`].
     pub table: TableSettings,
     /// The most groups.
     pub groups_max: usize,
@@ -55,8 +58,8 @@ impl Default for PipelineOptions {
 /// What a pipeline has counted beside flows, tables, groups and meters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PipelineStats {
-    /// Packets that asked for more than [`crate::WORK_MAX`] lookups and actions, or nested resubmits
-    /// and groups deeper than [`crate::DEPTH_MAX`].
+    /// Packets that needed more than [`crate::WORK_MAX`] lookups and actions, or resubmits and
+    /// groups nested deeper than [`crate::DEPTH_MAX`].
     pub limited: u64,
     /// Packets that a meter or their TTL ended.
     pub ended: u64,
@@ -86,7 +89,8 @@ impl Pipeline {
     /// If there are no tables or more than 254: a caller bug, not an input.
     pub fn new(options: PipelineOptions) -> Self {
         assert!((1..=TABLES_MAX).contains(&options.tables), "1 to {TABLES_MAX} tables");
-        let table = || Table::new(options.lookup, options.hash_seed, options.table);
+        let hash = Arc::new(FlowHash::new(options.hash_seed));
+        let table = || Table::new(options.lookup, &hash, options.table);
         let tables = vec![TableCounters::default(); options.tables];
         Self {
             options,

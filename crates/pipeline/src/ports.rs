@@ -1,4 +1,4 @@
-//! What the pipeline knows about ports: where a flood goes, and which buckets are live.
+//! What the pipeline has to track of ports: where a flood goes, and which buckets are live.
 
 use std::collections::BTreeMap;
 

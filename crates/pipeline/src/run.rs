@@ -6,7 +6,7 @@
 //!
 //! # Limits
 //! A packet costs at most [`WORK_MAX`] lookups and actions, and resubmits and groups nest at most
-//! [`DEPTH_MAX`] deep. A packet that asks for more ends there and is counted.
+//! [`DEPTH_MAX`] deep. A packet that needs more ends there and is counted.
 
 use warpswitch_flow::Step;
 use warpswitch_rules::openflow::{
@@ -176,17 +176,21 @@ impl<'a, O: Output> Run<'a, O> {
     fn look_up(&mut self, table: u8, port: Option<u32>) -> Option<&'a Entry> {
         let fixed = self.fixed;
         let index = &fixed.tables.get(usize::from(table))?.index;
-        let mut key = *self.packet.key();
-        key[0] = port.unwrap_or(key[0]);
+        let in_port = self.packet.key()[0];
+        if let Some(port) = port {
+            self.packet.set_in_port(port);
+        }
+        let key = self.packet.key();
         let found = match &mut self.trace {
-            None => index.find(fixed.flows, &key, None),
+            None => index.find(fixed.flows, key, None),
             Some(trace) => {
                 let mut examined = [0; FLOW_WORDS];
-                let found = index.find(fixed.flows, &key, Some(&mut examined));
-                trace.visit(table, &key, &examined);
+                let found = index.find(fixed.flows, key, Some(&mut examined));
+                trace.visit(table, key, &examined);
                 found
             }
         };
+        self.packet.set_in_port(in_port);
         match found {
             Some(flow) => {
                 self.credit(table, flow);
@@ -495,7 +499,8 @@ impl<'a, O: Output> Run<'a, O> {
         if self.fixed.ports.get(&port).is_some_and(|settings| !settings.is_forwarded) {
             return;
         }
-        self.out.send(port, self.queue, self.packet.outgoing());
+        let (out, queue) = (&mut *self.out, self.queue);
+        self.packet.hand_out(|frame| out.send(port, queue, frame));
         self.record(|| Step::Output(port));
     }
 
@@ -510,13 +515,14 @@ impl<'a, O: Output> Run<'a, O> {
             None => (0, COOKIE_NONE),
         };
         let key = *self.packet.key();
-        let frame = self.packet.outgoing().to_vec();
+        let frame = self.packet.hand_out(<[u8]>::to_vec);
         self.out.packet_in(PacketIn { reason, table, cookie, max_len, key, frame });
     }
 
     fn normal(&mut self) {
         let key = *self.packet.key();
-        self.out.normal(&key, self.packet.outgoing());
+        let out = &mut *self.out;
+        self.packet.hand_out(|frame| out.normal(&key, frame));
         self.record(|| Step::Normal);
     }
 

@@ -1,6 +1,9 @@
-//! One flow table: its lookup, its limit, and which flow it gives up for another.
+//! One flow table: its lookup, its limit, and which flow it evicts for another.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use warpswitch_flow::flow_hash::FlowHash;
 
 use crate::flows::{Entry, Flows};
 use crate::lookup::{Index, Lookup};
@@ -10,7 +13,7 @@ use crate::lookup::{Index, Lookup};
 pub struct TableSettings {
     /// The most flows that it holds.
     pub flows_max: u32,
-    /// Whether a full table gives up its flow of least importance for one of no less importance.
+    /// Whether a full table evicts its flow of least importance for one of no less importance.
     pub is_evicting: bool,
 }
 
@@ -38,9 +41,9 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(lookup: Lookup, seed: u64, settings: TableSettings) -> Self {
+    pub(crate) fn new(lookup: Lookup, hash: &Arc<FlowHash>, settings: TableSettings) -> Self {
         let by_importance = BTreeSet::new();
-        Self { index: Index::new(lookup, seed), settings, len: 0, by_importance }
+        Self { index: Index::new(lookup, hash), settings, len: 0, by_importance }
     }
 
     /// Changes what it may hold; flows above a lower limit stay.

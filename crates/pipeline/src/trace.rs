@@ -1,12 +1,12 @@
-//! Recording of a traversal, and of what the key at entry does not tell any more.
+//! Recording of a traversal, and of what the key at entry does not show any more.
 //!
 //! Bits are examined in the packet as it is at that moment; the record is about the packet as it
 //! came. Both agree because of what actions do to a bit:
 //! - it stays, or gets a constant: examining it in the packet that came is enough, or too much;
 //! - it gets the value of other bits: those are examined when it does, and the value is recorded;
 //! - it comes from bytes behind the key's view (`opaque`), e.g. the tag under a tag that was
-//!   removed: whoever looks at it makes the traversal uncacheable;
-//! - a TTL is decremented: whoever looks at a bit of it depends on all its bits.
+//!   removed: a lookup of it makes the traversal uncacheable;
+//! - a TTL is decremented: a lookup of one of its bits depends on all of them.
 
 use warpswitch_flow::{Step, Traversal, Visit};
 use warpswitch_rules::openflow::{FLOW_WORDS, FlowAction, FlowKey, MatchField, Oxm};
@@ -65,9 +65,10 @@ impl Trace {
     /// Notes that these bits decide what follows.
     pub(crate) fn examine(&mut self, bits: &FlowKey) {
         let Some(visit) = self.traversal.visits.last_mut() else { return };
-        for word in 0..FLOW_WORDS {
-            visit.examined[word] |= bits[word];
-            if bits[word] & self.opaque[word] != 0 {
+        let words = visit.examined.iter_mut().zip(bits).zip(&self.opaque);
+        for ((examined, &bits), &opaque) in words {
+            *examined |= bits;
+            if bits & opaque != 0 {
                 self.traversal.is_cacheable = false;
             }
         }
@@ -103,7 +104,7 @@ impl Trace {
         self.traversal.is_cacheable = false;
     }
 
-    /// Fields that say what follows them uncover it anew.
+    /// Fields that decide what follows them uncover it anew.
     fn note_set(&mut self, field: &MatchField) {
         match (field.oxm.class, field.oxm.number) {
             (Oxm::BASIC, 5) => self.uncover(TAG_WORD + 1),

@@ -1,14 +1,14 @@
-//! The bytes of a packet in work: those that the caller lent until something changes them, then
-//! a copy with room in front, so that a push moves the Ethernet addresses and nothing else.
+//! The bytes of a packet in work, copy-on-write: those of the caller until something changes them,
+//! then a copy with room in front, so that a push moves the Ethernet addresses and nothing else.
 
 /// Room in front of a copied frame: seven PBB headers, or 32 labels. More room is made on demand.
 const HEADROOM_BYTES: usize = 128;
 
-/// Frame bytes, lent or owned.
+/// Frame bytes, the caller's or a copy.
 #[derive(Debug)]
 pub(crate) enum Bytes<'f> {
     /// As they came.
-    Lent(&'f [u8]),
+    Shared(&'f [u8]),
     /// A copy: `bytes[start..]`.
     Own {
         /// Headroom and frame.
@@ -23,7 +23,7 @@ impl<'f> Bytes<'f> {
     #[inline]
     pub(crate) fn get(&self) -> &[u8] {
         match self {
-            Bytes::Lent(frame) => frame,
+            Bytes::Shared(frame) => frame,
             Bytes::Own { bytes, start } => &bytes[*start..],
         }
     }
@@ -37,7 +37,7 @@ impl<'f> Bytes<'f> {
     /// Another packet with the same bytes.
     pub(crate) fn fork(&self, spare: &mut Vec<Vec<u8>>) -> Self {
         match self {
-            Bytes::Lent(frame) => Bytes::Lent(frame),
+            Bytes::Shared(frame) => Bytes::Shared(frame),
             Bytes::Own { .. } => copy(self.get(), spare),
         }
     }
@@ -77,13 +77,21 @@ impl<'f> Bytes<'f> {
         }
     }
 
+    /// Takes away what is behind the first `len` bytes.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        match self {
+            Bytes::Shared(frame) => *frame = &frame[..len],
+            Bytes::Own { bytes, start } => bytes.truncate(*start + len),
+        }
+    }
+
     fn own(&mut self, spare: &mut Vec<Vec<u8>>) -> (&mut Vec<u8>, &mut usize) {
-        if let Bytes::Lent(frame) = *self {
+        if let Bytes::Shared(frame) = *self {
             *self = copy(frame, spare);
         }
         match self {
             Bytes::Own { bytes, start } => (bytes, start),
-            Bytes::Lent(_) => unreachable!("it was copied above"),
+            Bytes::Shared(_) => unreachable!("it was copied above"),
         }
     }
 }
@@ -104,7 +112,7 @@ mod tests {
     fn pushes_beyond_the_headroom_make_room() {
         let frame: Vec<u8> = (0..20).collect();
         let mut spare = Vec::new();
-        let mut bytes = Bytes::Lent(&frame);
+        let mut bytes = Bytes::Shared(&frame);
         for _ in 0..50 {
             bytes.insert(12, 4, &mut spare);
         }
@@ -117,6 +125,8 @@ mod tests {
         assert_eq!(bytes.get(), frame);
         bytes.pad(60, &mut spare);
         assert_eq!((bytes.get().len(), &bytes.get()[..20]), (60, &frame[..]));
+        bytes.truncate(20);
+        assert_eq!(bytes.get(), frame);
         bytes.retire(&mut spare);
         assert_eq!(spare.len(), 1);
     }

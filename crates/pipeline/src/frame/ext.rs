@@ -16,7 +16,7 @@ mod bit {
     pub(super) const SEQUENCE: u16 = 1 << 8;
 }
 
-/// What a chain of extension headers says.
+/// What is in a chain of extension headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Walk {
     /// What follows the chain.
@@ -27,7 +27,7 @@ pub(super) struct Walk {
     pub(super) proto_at: u32,
     /// The bits of the field.
     pub(super) exthdr: u16,
-    /// Whether there is a fragment header that says more than "whole".
+    /// Whether a fragment header makes this a part of a packet.
     pub(super) is_fragment: bool,
     /// Whether this is a fragment other than the first.
     pub(super) is_later: bool,

@@ -53,7 +53,7 @@ impl<'f> Packet<'f> {
     /// buffers to use again.
     pub(crate) fn new(frame: &'f [u8], mut key: FlowKey, spare: Vec<Vec<u8>>) -> Self {
         let layout = parse::parse(frame, &mut key);
-        let bytes = Bytes::Lent(frame);
+        let bytes = Bytes::Shared(frame);
         Self { bytes, key, layout, is_stale: false, has_shrunk: false, spare }
     }
 
@@ -64,8 +64,7 @@ impl<'f> Packet<'f> {
         spare
     }
 
-    /// A copy that changes on its own; this packet lends it its spare buffers until
-    /// [`Packet::join`].
+    /// A copy that changes on its own. It has the spare buffers until [`Packet::join`].
     pub(crate) fn fork(&mut self) -> Self {
         let bytes = self.bytes.fork(&mut self.spare);
         let spare = std::mem::take(&mut self.spare);
@@ -84,6 +83,11 @@ impl<'f> Packet<'f> {
         &self.key
     }
 
+    /// Sets the input port of the key.
+    pub(crate) fn set_in_port(&mut self, port: u32) {
+        self.key[0] = port;
+    }
+
     /// Which headers are there ([`Layout::shape`]).
     pub(crate) fn shape(&mut self) -> u32 {
         self.refresh();
@@ -96,12 +100,17 @@ impl<'f> Packet<'f> {
         self.bytes.get()
     }
 
-    /// The frame as it leaves: padded to the least length if it shrank.
-    pub(crate) fn outgoing(&mut self) -> &[u8] {
-        if self.has_shrunk {
-            self.bytes.pad(FRAME_BYTES_MIN, &mut self.spare);
+    /// Hands out the frame as it leaves: padded to the least length if it shrank. Headers are never
+    /// found in padding, so the packet itself stays as it is.
+    pub(crate) fn hand_out<R>(&mut self, take: impl FnOnce(&[u8]) -> R) -> R {
+        let len = self.bytes.get().len();
+        if !self.has_shrunk || len >= FRAME_BYTES_MIN {
+            return take(self.bytes.get());
         }
-        self.bytes.get()
+        self.bytes.pad(FRAME_BYTES_MIN, &mut self.spare);
+        let result = take(self.bytes.get());
+        self.bytes.truncate(len);
+        result
     }
 
     fn refresh(&mut self) {
@@ -135,7 +144,7 @@ impl<'f> Packet<'f> {
         }
         let Some(spot) = spot(field, &self.layout) else { return };
         self.write(spot, new);
-        // The bit that says that there is a tag is not for actions to change.
+        // The bit for the presence of a tag is not for actions to change.
         let is_vlan_vid = (field.oxm.class, field.oxm.number) == (Oxm::BASIC, 6);
         let new = if is_vlan_vid { new | 0x1000 } else { new };
         field.range.write(&mut self.key, new);
@@ -235,7 +244,7 @@ impl<'f> Packet<'f> {
     /// The new label is the outermost tag, right behind the Ethernet addresses.
     fn push_mpls(&mut self, ether_type: u16) {
         // In front of a length no EtherType fits.
-        if self.layout.ether_at != Some(TYPE_AT as u32 + 4 * u32::from(self.layout.vlan_tags)) {
+        if !self.layout.is_type_behind_tags() {
             return;
         }
         let label = match self.layout.network {
@@ -247,8 +256,8 @@ impl<'f> Packet<'f> {
         };
         let is_bottom = self.layout.network != Network::Mpls || self.layout.vlan_tags > 0;
         let label = label | u32::from(is_bottom) << 8;
-        // The label comes behind the type, which from now on says that it does: what the type was
-        // is not written anywhere, the action that pops the label has to say it.
+        // The label comes behind the type, which becomes that of labels: what the type was
+        // is not written anywhere, the action that pops the label has to name it.
         self.insert(TYPE_AT + 2, &label.to_be_bytes());
         let frame = self.bytes.get_mut(&mut self.spare);
         frame[TYPE_AT..TYPE_AT + 2].copy_from_slice(&ether_type.to_be_bytes());
@@ -309,7 +318,7 @@ static DSCP: std::sync::LazyLock<&MatchField> = std::sync::LazyLock::new(|| {
     warpswitch_rules::openflow::field("ip_dscp").expect("a field of OpenFlow")
 });
 
-/// Whether the field says what the headers behind it are.
+/// Whether the field decides what the headers behind it are.
 fn is_header_kind(field: &MatchField) -> bool {
     field.oxm.class == Oxm::BASIC && matches!(field.oxm.number, 5 | 10 | 29 | 30)
 }

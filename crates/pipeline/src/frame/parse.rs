@@ -68,7 +68,7 @@ pub(crate) enum Transport {
     Icmpv6,
 }
 
-/// Where the headers of a frame are. An offset is valid if the member beside it says so.
+/// Where the headers of a frame are. An offset is valid if the member beside it names a header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// Whether the frame is long enough for an Ethernet header.
@@ -103,12 +103,18 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
+    /// Whether the EtherType is where tags go: not inside a SNAP header.
+    pub(crate) fn is_type_behind_tags(&self) -> bool {
+        self.ether_at == Some(TYPE_AT as u32 + 4 * u32::from(self.vlan_tags))
+    }
+
     /// Which headers are there: two frames of equal key and shape have the same fields, so actions
     /// find and change the same.
     pub(crate) fn shape(&self) -> u32 {
         let flags = [
             self.has_addresses,
             self.ether_at.is_some(),
+            self.is_type_behind_tags(),
             self.is_dst_covered,
             self.has_nd_target,
             self.nd_sll_at.is_some(),

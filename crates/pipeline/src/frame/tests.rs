@@ -1,3 +1,5 @@
+//! From bytes to keys and back: what parsing finds, and what actions leave.
+
 use super::*;
 use crate::testing::{arp, assert_sums, by_name, ethernet, frames, ipv4, ipv6, output, set_field};
 use proptest::prelude::*;
@@ -24,9 +26,7 @@ fn check_key(frame: &[u8], expected: &[(&str, u128)]) {
     for field in addresses {
         field.range.write(&mut key, 0);
     }
-    for word in 0..FLOW_WORDS {
-        assert_eq!(key[word], matching.value()[word], "word {word} of {frame:02x?}");
-    }
+    assert_eq!(key, *matching.value(), "{frame:02x?}");
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn edited(frame: &[u8], actions: &[FlowAction]) -> Vec<u8> {
     for action in actions {
         assert_eq!(packet.edit(action), Edit::Done);
     }
-    packet.outgoing().to_vec()
+    packet.hand_out(<[u8]>::to_vec)
 }
 
 #[test]
@@ -134,11 +134,14 @@ fn labels_come_and_go() {
     let plain = ethernet(&[], 0x800, &ipv4(6));
     let labelled = |labels: &[u8]| ethernet(&[], 0x8847, &[labels, &ipv4(6)].concat());
     let push = FlowAction::PushMpls(0x8847);
-    assert_eq!(edited(&plain, &[push.clone()]), labelled(&[0, 0, 1, 64]));
+    assert_eq!(edited(&plain, std::slice::from_ref(&push)), labelled(&[0, 0, 1, 64]));
     let set = [set_field("mpls_label", 100), set_field("mpls_tc", 3)];
     let one = edited(&plain, &[&[push.clone()][..], &set].concat());
     assert_eq!(one, labelled(&[0, 6, 0x47, 64]));
-    assert_eq!(edited(&one, &[push.clone()]), labelled(&[0, 6, 0x46, 64, 0, 6, 0x47, 64]));
+    assert_eq!(
+        edited(&one, std::slice::from_ref(&push)),
+        labelled(&[0, 6, 0x46, 64, 0, 6, 0x47, 64])
+    );
     let pop = [FlowAction::PopMpls(0x8847), FlowAction::PopMpls(0x800)];
     assert_eq!(edited(&one, &[&[push.clone()][..], &pop].concat()), plain);
     let tagged = ethernet(&[0x81, 0, 0x60, 100], 0x800, &ipv4(6));
@@ -265,7 +268,7 @@ proptest! {
             prop_assert_eq!(key, fresh, "{:?}", action);
             prop_assert_eq!(packet.layout, layout);
         }
-        packet.outgoing();
+        packet.hand_out(|frame| assert!(!frame.is_empty()));
     }
 
     #[test]

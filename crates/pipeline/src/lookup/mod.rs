@@ -7,6 +7,9 @@ mod tuple;
 pub(crate) use linear::LinearIndex;
 pub(crate) use tuple::TupleIndex;
 
+use std::sync::Arc;
+
+use warpswitch_flow::flow_hash::FlowHash;
 use warpswitch_rules::openflow::{FLOW_WORDS, Flow, FlowKey, FlowMatch};
 
 use crate::flows::Flows;
@@ -31,11 +34,11 @@ pub(crate) enum Index {
 }
 
 impl Index {
-    /// An empty one; `seed` keys the hashes.
-    pub(crate) fn new(lookup: Lookup, seed: u64) -> Self {
+    /// An empty one with this hash.
+    pub(crate) fn new(lookup: Lookup, hash: &Arc<FlowHash>) -> Self {
         match lookup {
             Lookup::Linear => Index::Linear(LinearIndex::default()),
-            Lookup::TupleSpace => Index::Tuple(TupleIndex::new(seed)),
+            Lookup::TupleSpace => Index::Tuple(TupleIndex::new(hash.clone())),
         }
     }
 

@@ -1,3 +1,5 @@
+//! The fast lookup against the reference.
+
 use super::*;
 use crate::testing::{by_name, flow};
 use warpswitch_testkit::random::Random;
@@ -24,8 +26,9 @@ fn key(random: &mut Random) -> FlowKey {
 fn check(seed: u64) {
     let mut random = Random::new(seed);
     let mut flows = Flows::default();
-    let (mut linear, mut tuple) =
-        (Index::new(Lookup::Linear, 0), Index::new(Lookup::TupleSpace, 0));
+    let hash = Arc::new(FlowHash::new(0));
+    let [mut linear, mut tuple] =
+        [Lookup::Linear, Lookup::TupleSpace].map(|lookup| Index::new(lookup, &hash));
     for _ in 0..400 {
         let new = flow(0, random.below(6) as u16, matching(&mut random), Vec::new());
         let same = linear.find_same(&flows, &new);

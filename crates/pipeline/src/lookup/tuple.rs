@@ -17,19 +17,24 @@
 //! Srinivasan, Suri, Varghese, "Packet Classification using Tuple Space Search", SIGCOMM 1999.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use hashbrown::HashTable;
+use smallvec::SmallVec;
 use warpswitch_flow::flow_hash::{FlowHash, MaskedWords, is_packed, masked_words, pack};
 use warpswitch_rules::openflow::{FLOW_WORDS, Flow, FlowKey, FlowMatch};
 
 use super::add_bits;
 use crate::flows::Flows;
 
+/// Words of a key that lie in the hash table itself: most masks examine no more.
+const WORDS_INLINE: usize = 8;
+
 /// The flows of one match.
 #[derive(Clone, Debug)]
 struct Chain {
     /// The masked words of the key.
-    key: Box<[u32]>,
+    key: SmallVec<[u32; WORDS_INLINE]>,
     /// Priority and order of adding of the head: what decides between tuples.
     rank: Rank,
     /// The flow with the largest priority.
@@ -57,7 +62,7 @@ struct Tuple {
 /// A table's flows by mask.
 #[derive(Clone, Debug)]
 pub(crate) struct TupleIndex {
-    hash: FlowHash,
+    hash: Arc<FlowHash>,
     tuples: Vec<Tuple>,
     /// Indices of tuples: I1.
     order: Vec<u32>,
@@ -94,13 +99,8 @@ fn rank(flows: &Flows, place: u32) -> Rank {
 }
 
 impl TupleIndex {
-    pub(super) fn new(seed: u64) -> Self {
-        Self {
-            hash: FlowHash::new(seed),
-            tuples: Vec::new(),
-            order: Vec::new(),
-            by_mask: HashMap::new(),
-        }
+    pub(super) fn new(hash: Arc<FlowHash>) -> Self {
+        Self { hash, tuples: Vec::new(), order: Vec::new(), by_mask: HashMap::new() }
     }
 
     #[inline]
@@ -173,7 +173,8 @@ impl TupleIndex {
                 chain.rest.insert(at, (rank.0, place));
             }
             None => {
-                let chain = Chain { key: pack(words, key), rank, head: place, rest: Vec::new() };
+                let chain =
+                    Chain { key: pack(words, key).collect(), rank, head: place, rest: Vec::new() };
                 chains.insert_unique(hash, chain, |chain| hasher.hash_packed(words, &chain.key, 0));
             }
         }

@@ -1,4 +1,4 @@
-//! What a pipeline does, as the specification says.
+//! What a pipeline does, by the specification.
 
 mod changes;
 mod differential;

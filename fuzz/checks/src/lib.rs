@@ -18,12 +18,13 @@ mod texts;
 pub type Check = fn(&[u8]);
 
 /// Every check, under the name of its target.
-pub const CHECKS: [(&str, Check); 15] = [
+pub const CHECKS: [(&str, Check); 16] = [
     ("frame", frames::frame),
     ("extract", frames::extract_key),
     ("capture", captures::capture),
     ("rules_classbench", texts::rules_classbench),
     ("rules_ovs", texts::rules_ovs),
+    ("flow_text", texts::flow_text),
     ("rules_canonical", texts::rules_canonical),
     ("trace", texts::trace),
     ("packet_text", texts::packet_text),

@@ -9,7 +9,6 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use warpswitch_wire::arp::{self, Arp, ArpRepr};
 use warpswitch_wire::checksum::PseudoHeader;
 use warpswitch_wire::ethernet::{self, EtherType, Ethernet, EthernetRepr, LENGTH_MAX, MacAddr};
-use warpswitch_wire::ip::IpProto;
 use warpswitch_wire::ipv4::{self, Ipv4, Ipv4Repr};
 use warpswitch_wire::ipv6::{self, Ipv6, Ipv6Repr};
 use warpswitch_wire::vlan::{TAG_BYTES, Vlan};

@@ -273,7 +273,7 @@ mod tests {
     use super::*;
     use crate::format::ovs::{key_text, parse_key};
 
-    /// Packets of every kind, as text; what is not said is zero.
+    /// Packets of every kind, as text; other fields are zero.
     static PACKETS: [&str; 14] = [
         "tcp,nw_src=10.0.0.1,nw_dst=10.0.0.2,nw_ttl=64,tp_src=1234,tp_dst=80,tcp_flags=syn|ack",
         "udp,dl_vlan=5,dl_vlan_pcp=3,nw_src=1.2.3.4,nw_tos=16,nw_ecn=1,tp_src=1,tp_dst=2",

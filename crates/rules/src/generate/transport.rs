@@ -8,7 +8,7 @@ use warpswitch_wire::sctp::{self, Sctp, SctpRepr};
 use warpswitch_wire::tcp::{self, Tcp, TcpFlags, TcpRepr};
 use warpswitch_wire::udp::{self, Udp, UdpRepr};
 
-/// What a transport header says.
+/// The fields of a transport header.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TransportHeader {
     pub proto: IpProto,

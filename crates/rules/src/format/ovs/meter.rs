@@ -16,7 +16,7 @@ const METER_ALL: u32 = 0xffff_ffff;
 static VIRTUAL: [(&str, u32); 3] =
     [("slowpath", 0xffff_fffd), ("controller", 0xffff_fffe), ("all", METER_ALL)];
 
-/// What a line says of a meter.
+/// The parts of a line about a meter.
 #[derive(Default)]
 struct Line {
     id: Option<u32>,

@@ -1,4 +1,4 @@
-//! What controllers ask a pipeline to change, why it refuses, and what it reports
+//! What controllers request a pipeline to change, why it refuses, and what it reports
 //! (specification 1.3.5, sections 6.4 to 6.7 and 7.4).
 
 use super::action::FlowAction;
@@ -155,7 +155,7 @@ pub enum Refusal {
     TableFull,
     /// There is no such table.
     NoSuchTable,
-    /// A flow of the same priority overlaps, and the flow asked to check.
+    /// A flow of the same priority overlaps, and the flow required the check.
     Overlap,
     /// A goto to a table that is not behind this one, or does not exist.
     BadGoto,

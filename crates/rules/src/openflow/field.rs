@@ -7,8 +7,9 @@ use crate::schema::{BitRange, FieldFormat};
 /// The class and number of a field in messages, and the length of its value there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Oxm {
-    /// `0x8000` for fields of OpenFlow, `0x0000`, `0x0001` and `0x8001` for those of Open vSwitch, `0xffff`
-    /// for those of the ONF extensions, whose header is followed by [`Oxm::ONF_EXPERIMENTER`].
+    /// `0x8000` for fields of OpenFlow, `0x0000`, `0x0001` and `0x8001` for those of Open vSwitch,
+    /// `0xffff` for those of the ONF extensions, whose header is followed by
+    /// [`Oxm::ONF_EXPERIMENTER`].
     pub class: u16,
     /// The number inside the class, at most 127.
     pub number: u8,

@@ -6,7 +6,7 @@ use super::key::FlowMatch;
 /// The flags of a flow (specification 1.3.5, section 7.3.4.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FlowFlags {
-    /// Tell the controller when the flow is removed.
+    /// Report to the controller when the flow is removed.
     pub send_flow_removed: bool,
     /// Refuse the flow if one of the same priority overlaps it.
     pub check_overlap: bool,

@@ -25,6 +25,7 @@ pub const CHECKS: [(&str, Check); 16] = [
     ("capture", captures::capture),
     ("rules_classbench", texts::rules_classbench),
     ("rules_ovs", texts::rules_ovs),
+    ("flow_text", texts::flow_text),
     ("rules_canonical", texts::rules_canonical),
     ("trace", texts::trace),
     ("packet_text", texts::packet_text),

@@ -1,10 +1,13 @@
 //! Text formats: any bytes are read or refused with a report, and what was read is written and read
 //! back the same.
 
+use warpswitch_rules::diagnostic::Diagnostics;
 use warpswitch_rules::format::{
-    ReadOptions, RulesFormat, TraceFormat, TraceReader, format_key, format_match, parse_packet,
-    read_rules, write_rules, write_trace,
+    ReadOptions, RulesFormat, TraceFormat, TraceReader, format_key, format_match, ovs,
+    parse_flow_key, parse_packet, read_rules, write_rules, write_trace,
 };
+use warpswitch_rules::generate::{FRAME_BYTES_MIN, frame_for_flow};
+use warpswitch_rules::openflow::{GroupMod, MeterMod};
 use warpswitch_rules::schema::SCHEMAS;
 use warpswitch_rules::{KeyBuf, Ruleset, Schema};
 
@@ -15,9 +18,57 @@ pub fn rules_classbench(data: &[u8]) {
     rules(RulesFormat::ClassBench, data);
 }
 
-/// `ovs-ofctl` flow text.
+/// `ovs-ofctl` flow text, as rules for classification.
 pub fn rules_ovs(data: &[u8]) {
     rules(RulesFormat::Ovs, data);
+}
+
+/// All text of `ovs-ofctl`: what is read has one spelling, which is read back the same.
+pub fn flow_text(data: &[u8]) {
+    let ([choice], bytes) = split(data);
+    let text = String::from_utf8_lossy(bytes);
+    match choice % 6 {
+        0 => one_spelling(&text, ovs::parse_flow, ovs::flow_text),
+        1 => one_spelling(&text, ovs::parse_change, ovs::change_text),
+        2 => one_spelling(&text, ovs::parse_group, |change| match change {
+            GroupMod::Add(group) => ovs::group_text(group),
+            GroupMod::Modify(group) => format!("modify {}", ovs::group_text(group)),
+            GroupMod::Delete(id) => format!("delete group_id={id}"),
+        }),
+        3 => one_spelling(&text, ovs::parse_meter, |change| match change {
+            MeterMod::Add(meter) => ovs::meter_text(meter),
+            MeterMod::Modify(meter) => format!("modify {}", ovs::meter_text(meter)),
+            MeterMod::Delete(u32::MAX) => "delete meter=all".to_owned(),
+            MeterMod::Delete(id) => format!("delete meter={id}"),
+        }),
+        4 => {
+            if let Ok(flows) = ovs::read_flows("input", &text) {
+                let lines: Vec<String> = flows.iter().map(ovs::flow_text).collect();
+                assert_eq!(ovs::read_flows("written", &lines.join("\n")), Ok(flows));
+            }
+        }
+        _ => {
+            let Ok(key) = parse_flow_key(&text) else { return };
+            let mut frame = Vec::new();
+            frame_for_flow(&key, bytes.len(), &mut frame);
+            assert!(frame.len() >= FRAME_BYTES_MIN);
+            ovs::key_text(&key);
+        }
+    }
+}
+
+fn one_spelling<T: PartialEq + std::fmt::Debug>(
+    text: &str,
+    read: impl Fn(&str) -> Result<T, Diagnostics>,
+    write: impl Fn(&T) -> String,
+) {
+    match read(text) {
+        Ok(value) => {
+            let spelled = write(&value);
+            assert_eq!(read(&spelled).as_ref(), Ok(&value), "{spelled}");
+        }
+        Err(errors) => assert!(!errors.to_string().is_empty()),
+    }
 }
 
 /// The canonical form.

@@ -46,7 +46,7 @@ pub mod trace;
 mod value;
 
 pub use canonical::{format_key, format_match};
-pub use packet::parse_packet;
+pub use packet::{parse_flow_key, parse_packet};
 pub use trace::{TraceFormat, TraceReader, write_trace};
 
 /// A text form of rule sets.

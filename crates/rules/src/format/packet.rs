@@ -16,7 +16,8 @@ use std::net::Ipv6Addr;
 use super::text::{self, Fault, Faults, Parsed, Reporter, Token, is_space};
 use super::{canonical, ovs, value};
 use crate::diagnostic::Diagnostics;
-use crate::schema::{Field, Schema};
+use crate::openflow::{FLOW_WORDS, FlowKey};
+use crate::schema::{Field, OPENFLOW12_IPV6, Schema};
 
 /// The name that diagnostics use for the text.
 const FILE: &str = "packet";
@@ -41,6 +42,25 @@ pub fn parse_packet(text: &str, schema: &'static Schema) -> Result<Vec<u32>, Dia
     }
     reporter.faults(1, line, &mut faults);
     reporter.diagnostics.into_result(key)
+}
+
+/// Reads one packet as a flow key: the form with an arrow, or flow text without masks and actions.
+///
+/// # Errors
+/// Every error of the text.
+pub fn parse_flow_key(text: &str) -> Result<FlowKey, Diagnostics> {
+    if memchr::memchr(b'>', text.as_bytes()).is_none() {
+        return ovs::parse_key(text);
+    }
+    let words = parse_packet(text, &OPENFLOW12_IPV6)?;
+    let mut key = [0; FLOW_WORDS];
+    for spec in OPENFLOW12_IPV6.fields {
+        // IPv4 addresses are the low bits of IPv6 addresses in both keys.
+        if !matches!(spec.field, Field::Ipv4Src | Field::Ipv4Dst) {
+            ovs::flow_field(spec.field).range.write(&mut key, spec.read(&words));
+        }
+    }
+    Ok(key)
 }
 
 /// Reads the canonical text of a key, or flow text.
@@ -295,7 +315,7 @@ fn flags(token: Token<'_>) -> Parsed<u16> {
 mod tests {
     use super::super::format_key;
     use super::*;
-    use crate::schema::{IPV4_5TUPLE, IPV6_5TUPLE, OPENFLOW12, OPENFLOW12_IPV6, SCHEMAS};
+    use crate::schema::{IPV4_5TUPLE, IPV6_5TUPLE, OPENFLOW12, SCHEMAS};
 
     fn check(text: &str, schema: &'static Schema, expected: &str) {
         let key = parse_packet(text, schema).unwrap_or_else(|e| panic!("{text}: {e}"));
@@ -336,6 +356,21 @@ mod tests {
         });
         check("in_port=1", &OPENFLOW12, "in_port=1");
         check("in_port=LOCAL", &OPENFLOW12, "in_port=4294967294");
+    }
+
+    #[test]
+    fn packets_become_flow_keys_in_either_form() {
+        let check = |arrow: &str, flow: &str| {
+            let key = parse_flow_key(arrow).unwrap_or_else(|e| panic!("{arrow}: {e}"));
+            assert_eq!(Ok(key), parse_flow_key(flow), "{arrow}");
+        };
+        check("tcp 10.0.0.1:1234 > 10.0.0.2:80 flags S in_port 3", {
+            "in_port=3,tcp,nw_src=10.0.0.1,nw_dst=10.0.0.2,tp_src=1234,tp_dst=80,tcp_flags=syn"
+        });
+        check("icmp6 ::1 > ::2 type 135", "icmp6,ipv6_src=::1,ipv6_dst=::2,icmpv6_type=135");
+        check("ip 1.2.3.4 > 0.0.0.0 proto 47", "ip,nw_src=1.2.3.4,nw_proto=47");
+        assert!(parse_flow_key("tcp 10.0.0.1 > 10.0.0.2").is_err());
+        assert!(parse_flow_key("tp_dst=80").is_err());
     }
 
     #[test]

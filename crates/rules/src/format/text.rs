@@ -75,12 +75,6 @@ impl Faults {
     pub fn is_full(&self) -> bool {
         self.kept.len() >= DIAGNOSTICS_KEPT_MAX
     }
-
-    /// What is wrong, one text for each fault.
-    #[cfg(test)]
-    pub fn messages(&self) -> Vec<String> {
-        self.kept.iter().map(|fault| fault.message.to_string()).collect()
-    }
 }
 
 /// The most rules of a text: lines of a few bytes make rules of a hundred, and a small packed file

@@ -9,18 +9,13 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use warpswitch_wire::arp::{self, Arp, ArpRepr};
 use warpswitch_wire::checksum::PseudoHeader;
 use warpswitch_wire::ethernet::{self, EtherType, Ethernet, EthernetRepr, LENGTH_MAX, MacAddr};
-use warpswitch_wire::icmp::{self, Icmp, IcmpRepr};
-use warpswitch_wire::icmpv6::{self, Icmpv6, Icmpv6Repr};
-use warpswitch_wire::ip::IpProto;
 use warpswitch_wire::ipv4::{self, Ipv4, Ipv4Repr};
 use warpswitch_wire::ipv6::{self, Ipv6, Ipv6Repr};
-use warpswitch_wire::sctp::{self, Sctp, SctpRepr};
-use warpswitch_wire::tcp::{self, Tcp, TcpFlags, TcpRepr};
-use warpswitch_wire::udp::{self, Udp, UdpRepr};
 use warpswitch_wire::vlan::{TAG_BYTES, Vlan};
 
 use super::payloads::Payloads;
 use super::realise::{Network, Realiser, read};
+use super::transport::TransportHeader;
 use crate::schema::{Schema, WORDS_MAX};
 
 /// The smallest Ethernet frame, without its check sequence.
@@ -144,14 +139,7 @@ impl FrameMaker {
 
     /// Bytes of the headers behind Ethernet.
     fn packet_bytes_min(&self, key: &[u32], network: Network) -> usize {
-        let transport_bytes = match self.fields.proto(key) {
-            IpProto::TCP => tcp::HEADER_BYTES,
-            IpProto::UDP => udp::HEADER_BYTES,
-            IpProto::SCTP => sctp::HEADER_BYTES,
-            IpProto::ICMP => icmp::HEADER_BYTES,
-            IpProto::ICMPV6 => icmpv6::HEADER_BYTES,
-            _ => 0,
-        };
+        let transport_bytes = self.transport(key).bytes();
         match network {
             Network::Ipv4 => ipv4::HEADER_BYTES + transport_bytes,
             Network::Ipv6 => ipv6::HEADER_BYTES + transport_bytes,
@@ -197,7 +185,7 @@ impl FrameMaker {
         repr.emit(&mut view);
         view.fill_checksum();
         let pseudo = PseudoHeader::V4 { src, dst };
-        self.emit_transport(key, &pseudo, &mut packet[ipv4::HEADER_BYTES..]);
+        self.transport(key).emit(&pseudo, &mut packet[ipv4::HEADER_BYTES..]);
     }
 
     fn emit_ipv6(&self, key: &[u32], packet: &mut [u8]) {
@@ -209,45 +197,14 @@ impl FrameMaker {
         repr.traffic_class = read(self.fields.ip_tos, key) as u8;
         repr.emit(&mut Ipv6::new_unchecked(&mut *packet));
         let pseudo = PseudoHeader::V6 { src, dst };
-        self.emit_transport(key, &pseudo, &mut packet[ipv6::HEADER_BYTES..]);
+        self.transport(key).emit(&pseudo, &mut packet[ipv6::HEADER_BYTES..]);
     }
 
-    fn emit_transport(&self, key: &[u32], pseudo: &PseudoHeader, packet: &mut [u8]) {
-        let port = |side: usize| read(self.fields.l4[side], key) as u16;
-        let (src_port, dst_port) = (port(0), port(1));
-        let (kind, code) = (src_port as u8, dst_port as u8);
-        let is_ipv4 = matches!(pseudo, PseudoHeader::V4 { .. });
-        match self.fields.proto(key) {
-            IpProto::TCP => {
-                let flags = TcpFlags(read(self.fields.tcp_flags, key) as u16);
-                let window = u16::MAX;
-                let repr = TcpRepr { src_port, dst_port, flags, window, ..TcpRepr::default() };
-                let mut view = Tcp::new_unchecked(packet);
-                repr.emit(&mut view);
-                view.fill_checksum(pseudo);
-            }
-            IpProto::UDP => {
-                let payload_bytes = packet.len() - udp::HEADER_BYTES;
-                let mut view = Udp::new_unchecked(packet);
-                UdpRepr { src_port, dst_port, payload_bytes }.emit(&mut view);
-                view.fill_checksum(pseudo);
-            }
-            IpProto::SCTP => {
-                let mut view = Sctp::new_unchecked(packet);
-                SctpRepr { src_port, dst_port, verification_tag: 1 }.emit(&mut view);
-                view.fill_checksum();
-            }
-            IpProto::ICMP if is_ipv4 => {
-                let mut view = Icmp::new_unchecked(packet);
-                IcmpRepr { kind, code, rest: 0 }.emit(&mut view);
-                view.fill_checksum();
-            }
-            IpProto::ICMPV6 if !is_ipv4 => {
-                let mut view = Icmpv6::new_unchecked(packet);
-                Icmpv6Repr { kind, code }.emit(&mut view);
-                view.fill_checksum(pseudo);
-            }
-            _ => {}
+    fn transport(&self, key: &[u32]) -> TransportHeader {
+        TransportHeader {
+            proto: self.fields.proto(key),
+            ports: self.fields.l4.map(|spec| read(spec, key) as u16),
+            flags: read(self.fields.tcp_flags, key) as u16,
         }
     }
 
@@ -271,7 +228,10 @@ mod tests {
     use crate::generate::{Family, FrameSizes, Point, Prng, RulesetSpec, Style, TraceSpec};
     use crate::schema::{IPV4_5TUPLE, IPV6_5TUPLE, OPENFLOW12, OPENFLOW12_IPV6, SCHEMAS};
     use crate::{Field, KeyBuf, Ruleset};
+    use warpswitch_wire::icmp::Icmp;
+    use warpswitch_wire::icmpv6::Icmpv6;
     use warpswitch_wire::parse::{self, Transport, parse_ethernet};
+    use warpswitch_wire::sctp::Sctp;
 
     /// Holds a frame against its key with the parser, and verifies every checksum.
     fn check(schema: &'static Schema, key: &[u32], frame: &[u8]) {

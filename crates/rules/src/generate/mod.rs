@@ -9,6 +9,7 @@
 //! | traces of flows whose popularity follows Zipf's law and shifts | [`PopularitySpec`] |
 //! | traces with a few hot rules at a time and many flows in each | [`HotRulesSpec`] |
 //! | frames that have given keys, in a mix of sizes | [`frame_for_key`], [`FrameSizes`] |
+//! | frames that have the header fields of flow keys | [`frame_for_flow`] |
 //!
 //! A specification is plain data with a seed; the same one yields the same bytes on every machine
 //! (see [`Prng`]).
@@ -16,6 +17,7 @@
 mod actions;
 mod address;
 mod classbench;
+mod flow_frame;
 mod frame;
 mod hot_rules;
 mod locality;
@@ -27,9 +29,11 @@ mod sizes;
 mod synthetic;
 mod tables;
 mod trace;
+mod transport;
 
 pub use actions::{ActionMix, BadActions};
 pub use classbench::{Family, RulesetSpec, Style, UnknownName};
+pub use flow_frame::frame_for_flow;
 pub use frame::{FRAME_BYTES_MAX, FRAME_BYTES_MIN, FrameMaker, frame_for_key};
 pub use hot_rules::{HOT_RULES_MAX, HotRulesSpec, HotRulesTrace};
 pub use locality::{BadPareto, Pareto, RUN_MAX};

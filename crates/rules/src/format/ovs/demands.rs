@@ -149,8 +149,8 @@ impl Demands {
         Ok(())
     }
 
-    /// A frame without a tag has no priority: a demand on its priority bits would say the same
-    /// twice, and two matches of the same packets would differ.
+    /// A frame without a tag has no priority: a demand on its priority bits would have
+    /// no effect, and two matches of the same packets would differ.
     fn no_tag(&mut self) {
         let vid = known("vlan_vid");
         let pcp = known("vlan_pcp");
@@ -160,8 +160,8 @@ impl Demands {
         }
     }
 
-    /// Ends a flow: names whose field depends on the protocol get theirs. `is_clean` tells that no
-    /// item was at fault, so that a missing protocol was not merely misspelt.
+    /// Ends a flow: names whose field depends on the protocol get theirs. With `is_clean`, no
+    /// item was at fault, so a missing protocol was not merely misspelt.
     pub fn finish(&mut self, is_clean: bool, faults: &mut Faults) {
         self.resolve_proto();
         self.resolve_transport(faults);

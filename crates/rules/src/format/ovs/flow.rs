@@ -239,8 +239,13 @@ impl Line {
             let message = "a flow that is added has no cookie mask";
             return Err(Fault::new(mask.span(), message, "cookie=VALUE"));
         }
+        let mask = bits(mask, "the cookie mask")?;
+        self.cookie_mask = Some(mask);
         self.cookie = bits(value, "the cookie")?;
-        self.cookie_mask = Some(bits(mask, "the cookie mask")?);
+        // A deletion has no new cookie, so only bits that are compared count.
+        if !matches!(self.command, FlowCommand::Modify | FlowCommand::ModifyStrict) {
+            self.cookie &= mask;
+        }
         Ok(())
     }
 

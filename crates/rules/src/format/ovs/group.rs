@@ -16,7 +16,7 @@ static TYPES: [(&str, GroupType); 5] = [
     ("fast_failover", GroupType::FastFailover),
 ];
 
-/// What a line says of a group.
+/// The parts of a line about a group.
 #[derive(Default)]
 struct Line<'a> {
     id: Option<u32>,
@@ -145,7 +145,7 @@ fn read_bucket(text: Token<'_>, kind: GroupType, faults: &mut Faults) -> Bucket 
     bucket
 }
 
-/// Takes what a bucket has beside actions, and tells whether the item was of that.
+/// Takes what a bucket has beside actions, and returns whether the item was of that.
 fn bucket_property(item: &Item<'_>, kind: GroupType, bucket: &mut Bucket) -> Parsed<bool> {
     let group = |item: &Item<'_>| {
         values::integer(item.required()?, u32::MAX.into(), "the group").map(|id| id as u32)

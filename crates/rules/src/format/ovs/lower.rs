@@ -34,7 +34,7 @@ fn schema_field(field: &MatchField) -> Option<Field> {
 
 /// The field of OpenFlow 1.3 whose bits have the place of a schema's field, for flows that are not
 /// ARP.
-pub(super) fn flow_field(field: Field) -> &'static MatchField {
+pub(in crate::format) fn flow_field(field: Field) -> &'static MatchField {
     known(match field {
         Field::InPort => "in_port",
         Field::EthSrc => "eth_src",

@@ -62,7 +62,7 @@ impl Writer<'_> {
         needs.are_met(self.matching)
     }
 
-    /// Appends the protocol word, and tells whether it names the protocol of IP as well.
+    /// Appends the protocol word, and returns whether it names the protocol of IP as well.
     fn protocol(&mut self) -> Named {
         let exact = |field: &'static MatchField| self.matching.exact(field);
         let eth_type = exact(known("eth_type")).map(|value| value as u16);

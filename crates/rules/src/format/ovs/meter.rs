@@ -16,7 +16,7 @@ const METER_ALL: u32 = 0xffff_ffff;
 static VIRTUAL: [(&str, u32); 3] =
     [("slowpath", 0xffff_fffd), ("controller", 0xffff_fffe), ("all", METER_ALL)];
 
-/// What a line says of a meter.
+/// The parts of a line about a meter.
 #[derive(Default)]
 struct Line {
     id: Option<u32>,
@@ -155,10 +155,16 @@ impl Line {
 }
 
 fn meter_id(token: Token<'_>) -> Parsed<u32> {
-    match VIRTUAL.iter().find(|(name, _)| name.as_bytes() == token.bytes) {
-        Some((_, id)) => Ok(*id),
-        None => values::integer(token, METER_MAX.into(), "the meter").map(|id| id as u32),
+    if let Some((_, id)) = VIRTUAL.iter().find(|(name, _)| name.as_bytes() == token.bytes) {
+        return Ok(*id);
     }
+    let id = values::integer(token, u32::MAX.into(), "the meter")? as u32;
+    let is_virtual = VIRTUAL.iter().any(|(_, known)| *known == id);
+    if id > METER_MAX && !is_virtual {
+        let expected = format!("at most {METER_MAX}");
+        return Err(Fault::new(token.span(), "a reserved number of meters", expected));
+    }
+    Ok(id)
 }
 
 /// A meter as `add-meter` takes it; the words and their order are those of `dump-meters`.
@@ -175,7 +181,7 @@ pub(super) fn text(meter: &Meter) -> String {
         let comma = if idx == 0 { "" } else { "," };
         let name = if band.kind == BandKind::Drop { "drop" } else { "dscp_remark" };
         write!(out, "{comma}type={name},rate={}", band.rate).expect("a String takes every write");
-        if meter.has_burst {
+        if meter.has_burst || band.burst != 0 {
             write!(out, ",burst_size={}", band.burst).expect("a String takes every write");
         }
         if let BandKind::DscpRemark(level) = band.kind {

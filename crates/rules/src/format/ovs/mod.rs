@@ -88,6 +88,7 @@ mod tests;
 mod values;
 
 use flow::{Line, Role};
+pub(super) use lower::flow_field;
 
 /// The most flows of one text, of about a kilobyte each.
 const FLOWS_MAX: usize = 1 << 20;

@@ -203,7 +203,12 @@ pub(super) fn fragments(token: Token<'_>) -> Parsed<(u8, u8)> {
         return Err(Fault::new(token.span(), "unknown kind of fragments", expected));
     }
     let (value, mask) = masked(token, 3, "the fragment bits")?;
-    Ok((value as u8, mask as u8))
+    // A later fragment is a fragment, and what is none is no later one.
+    Ok(match (value & mask, mask) {
+        (0, 1) => (0, 3),
+        (2, 2) => (3, 3),
+        (value, mask) => (value as u8, mask as u8),
+    })
 }
 
 /// A demand on fragment bits as flow text writes it.

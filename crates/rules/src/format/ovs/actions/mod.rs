@@ -171,7 +171,8 @@ impl Order {
 
     /// Refuses an instruction that is executed before the `last` one was, or given twice.
     fn check(&self, last: &Order, token: Token<'_>) -> Parsed<()> {
-        const IN_ORDER: &str = "meter, actions, clear_actions, write_actions, write_metadata, goto_table in this order";
+        const IN_ORDER: &str = "meter, actions, clear_actions, write_actions, write_metadata, \
+                                goto_table in this order";
         if self.rank == last.rank && self.rank != 2 {
             let message = format!("duplicate {}", self.name);
             return Err(Fault::new(token.span(), message, "each instruction at most once"));

@@ -30,6 +30,8 @@ use crate::traffic::Latency;
 
 /// A switch that takes longer to start, or to pass all frames once, has failed.
 const START_MAX: Duration = Duration::from_secs(30);
+/// Delay bounds that a warm-up takes at least.
+const START_DELAYS: u32 = 8;
 /// Between two looks of the thread that measures.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -296,7 +298,8 @@ pub fn measure(bed: &mut Bed, setup: &Setup, effort: Effort) -> anyhow::Result<M
     let switch = Switch::new(bed, setup, &frames, false)?;
     run_while(switch, |shared, has_ended| {
         wait_until(|| shared.received() > 0, has_ended, "the first frame was received")?;
-        thread::sleep(effort.warm);
+        // A chain stalls for some delay bounds after its start.
+        thread::sleep(effort.warm.max(setup.delay_max * START_DELAYS));
         shared.sent.iter().for_each(|sent| lock(sent).is_recording = setup.has_io);
         let count = || if setup.has_io { shared.sent() } else { shared.received() };
         let (before, missed, start) = (count(), shared.missed(), Instant::now());

@@ -72,7 +72,7 @@ impl FrameTable {
         (0..self.len()).map(|idx| self.get(idx))
     }
 
-    /// The same frames, to be lent to packets.
+    /// The same frames, shared with packets.
     fn to_lender(&self) -> Lender {
         let mut frames = Frames::default();
         for frame in self.iter() {

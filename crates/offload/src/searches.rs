@@ -159,9 +159,9 @@ pub(crate) struct Found {
     of: Vec<Outcome>,
 }
 
-/// The outcome of the search of a payload: from bit 4 on the number of its list from 1, or 0 without
-/// a match; in bit 3 whether all of it was captured; below its group from 1. 0 if it was not
-/// searched.
+/// The outcome of the search of a payload: from bit 4 on the number of its list from 1, or 0
+/// without a match; in bit 3 whether all of it was captured; below its group from 1. 0 if it was
+/// not searched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Outcome(u32);
 
@@ -201,8 +201,8 @@ impl Found {
         &self.ids[start as usize..end as usize]
     }
 
-    /// The group of the payload of packet number `place`, if it was searched and captured whole, and
-    /// has no match.
+    /// The group of the payload of packet number `place`, if it was searched and captured whole,
+    /// and has no match.
     #[inline]
     pub(crate) fn searched_in_vain(&self, place: usize) -> Option<usize> {
         let outcome = self.of.get(place)?;

@@ -225,7 +225,7 @@ impl Found {
     /// Adds a packet behind, whose payload of `group` is searched; it has no match so far.
     #[inline]
     pub(super) fn push_searched(&mut self, group: usize, is_whole: bool) {
-        self.of.push(Outcome((group as u32 + 1) | u32::from(is_whole) * WHOLE));
+        self.of.push(Outcome((group as u32 + 1) | if is_whole { WHOLE } else { 0 }));
     }
 
     /// The payload of packet number `place` was not searched after all.

@@ -159,9 +159,9 @@ pub(crate) struct Found {
     of: Vec<Outcome>,
 }
 
-/// The outcome of the search of a payload: from bit 4 on the number of its list from 1, or 0 without
-/// a match; in bit 3 whether all of it was captured; below its group from 1. 0 if it was not
-/// searched.
+/// The outcome of the search of a payload: from bit 4 on the number of its list from 1, or 0
+/// without a match; in bit 3 whether all of it was captured; below its group from 1. 0 if it was
+/// not searched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Outcome(u32);
 
@@ -201,8 +201,8 @@ impl Found {
         &self.ids[start as usize..end as usize]
     }
 
-    /// The group of the payload of packet number `place`, if it was searched and captured whole, and
-    /// has no match.
+    /// The group of the payload of packet number `place`, if it was searched and captured whole,
+    /// and has no match.
     #[inline]
     pub(crate) fn searched_in_vain(&self, place: usize) -> Option<usize> {
         let outcome = self.of.get(place)?;
@@ -225,7 +225,7 @@ impl Found {
     /// Adds a packet behind, whose payload of `group` is searched; it has no match so far.
     #[inline]
     pub(super) fn push_searched(&mut self, group: usize, is_whole: bool) {
-        self.of.push(Outcome((group as u32 + 1) | u32::from(is_whole) * WHOLE));
+        self.of.push(Outcome((group as u32 + 1) | if is_whole { WHOLE } else { 0 }));
     }
 
     /// The payload of packet number `place` was not searched after all.

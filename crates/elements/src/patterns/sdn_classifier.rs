@@ -472,9 +472,8 @@ impl SdnClassifier {
     }
 
     /// The outputs of the packets that `meant` selects, or of all; numbers beyond the last output
-    /// drop. `answers` are rule ids by packet, if already known, and other numbers afterwards.
-    /// `keyless` are the places of packets without a key, and `paints` in-ports that differ from
-    /// the packets' paint annotations.
+    /// drop. `answers` are known rule ids by packet, and undefined afterwards; `keyless` the places
+    /// of packets without a key, `paints` in-ports that differ from the paint annotations.
     pub fn outputs(
         &mut self,
         batch: &mut Batch,

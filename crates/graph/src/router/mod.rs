@@ -41,7 +41,7 @@ pub use trace::{
 };
 pub use watch::{Readiness, Sleeper, Watch};
 pub use worker::Stats;
-use worker::{Span, Worker};
+use worker::Worker;
 
 /// Deliveries that one task, timer or handler leads to before others get their turn.
 const DELIVERIES_PER_LOOK: usize = 1 << 16;
@@ -376,8 +376,7 @@ impl Router {
         for _ in 0..DELIVERIES_PER_LOOK {
             let Some((target, batch)) = self.next_delivery() else { return };
             if let Some(batch) = self.worker.hand_over(target, batch) {
-                let span = self.worker.follow_span();
-                self.push_to(target.element, target.port, batch, span);
+                self.push_to(target.element, target.port, batch);
                 self.write_what_waits();
             }
             self.worker.settle();
@@ -411,8 +410,11 @@ impl Router {
         }
     }
 
+    /// Has an element take a batch, right after another one ended its work or
+    /// [`Worker::read_ticks`].
     #[inline]
-    fn push_to(&mut self, element: usize, input: usize, batch: Batch, span: Span) {
+    fn push_to(&mut self, element: usize, input: usize, batch: Batch) {
+        let span = self.worker.follow_span();
         self.worker.count(element, &batch);
         let mut cx = Context { shared: &self.shared, worker: &mut self.worker, element };
         self.shared.elements[element].borrow_mut().push(&mut cx, input, batch);
@@ -432,8 +434,8 @@ impl Router {
         }
         let to = PortRef { element, port: input };
         let batch = self.worker.trace_moved(None, to, batch);
-        let span = self.worker.begin_span();
-        self.push_to(element, input, batch, span);
+        self.worker.read_ticks();
+        self.push_to(element, input, batch);
         self.deliver_now();
     }
 

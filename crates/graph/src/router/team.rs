@@ -539,8 +539,8 @@ impl Router {
                     return self.worker.put_aside(Message::Packets(to, batch));
                 }
                 self.worker.pool.adopt(batch.len() as u64);
-                let span = self.worker.begin_span();
-                self.push_to(to.element, to.port, batch, span);
+                self.worker.read_ticks();
+                self.push_to(to.element, to.port, batch);
                 self.deliver_now();
             }
             Message::Task(element) => self.worker.schedule_task(element),

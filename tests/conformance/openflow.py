@@ -79,8 +79,9 @@ class Network:
             self.add_bridge("target", 1)
         else:
             ports = ",".join(f"target{port}" for port in (1, 2, 3))
-            command = [args.binary, "switch", "--ports", ports, "--controller",
-                       f"tcp:127.0.0.1:{PORT}", "--datapath-id", "1", *shlex.split(args.switch_args)]
+            command = [args.binary, "switch", "--ports", ports,
+                       "--controller", f"tcp:127.0.0.1:{PORT}", "--datapath-id", "1",
+                       *shlex.split(args.switch_args)]
             self.start(command, "switch.log")
 
     def inside(self, *command, **options):

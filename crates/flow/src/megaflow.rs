@@ -6,7 +6,7 @@
 //! ```
 //! Any hit is right, because a traversal holds for all keys that agree in its examined bits. So
 //! unions are probed in any order: those that were hit most come first, counted anew every
-//! [`SORT_INTERVAL`] lookups.
+//! `SORT_INTERVAL` lookups.
 //!
 //! # Bounds
 //! A lookup probes at most `masks_max` tables: a traversal that needs a further union is not kept,

@@ -391,7 +391,7 @@ mod tests {
         (controllers, address)
     }
 
-    /// Polls both until `done` says so, with time that goes on.
+    /// Polls both until `done` returns true, with time that goes on.
     fn run(
         parties: &mut [&mut Controllers],
         mut done: impl FnMut(usize, ControllerEvent<'_>) -> bool,

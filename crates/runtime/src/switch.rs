@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use warpswitch_graph::Time;
 use warpswitch_io::{PortTable, ethernet_address};
 use warpswitch_openflow::ConnectionId;
 use warpswitch_packet::{PortMethod, PortSpec};
@@ -19,7 +20,7 @@ use crate::signals::{SignalEvent, Signals, StopSignals};
 /// Interval between two looks at the controllers while frames arrive.
 const CONTROL_NS: u64 = 100_000;
 
-/// What a running switch has to tell people.
+/// What a running switch reports.
 #[derive(Debug, PartialEq, Eq)]
 pub enum SwitchNews {
     /// A controller connected.
@@ -36,6 +37,8 @@ pub struct SwitchRun {
     connections: Vec<(ConnectionNumber, ConnectionId)>,
     signals: Signals,
     clock: RunClock,
+    /// When it was opened.
+    start: Time,
 }
 
 impl SwitchRun {
@@ -72,7 +75,8 @@ impl SwitchRun {
         let signals = Signals::new(StopSignals::Handle)
             .map_err(|why| Error::caused(ErrorKind::System, "cannot handle signals", why))?;
         let controllers = Controllers::open(addresses)?;
-        Ok(Self { switch, controllers, connections: Vec::new(), signals, clock })
+        let start = clock.now();
+        Ok(Self { switch, controllers, connections: Vec::new(), signals, clock, start })
     }
 
     /// The switch.
@@ -82,7 +86,7 @@ impl SwitchRun {
 
     /// Nanoseconds since it was opened.
     pub fn now_ns(&self) -> u64 {
-        u64::try_from(self.clock.now().0).unwrap_or(0)
+        u64::try_from(self.clock.now().0 - self.start.0).unwrap_or(0)
     }
 
     /// Runs the switch until a signal ends it.

@@ -19,7 +19,7 @@ use crate::ports::Ports;
 /// Packets for controllers that wait for the end of a burst; further ones are dropped and counted.
 const PACKET_INS_MAX: usize = 1024;
 
-/// What waits to be told to the agent.
+/// What is to be reported to the agent.
 #[derive(Default)]
 pub(crate) struct Events {
     pub(crate) packet_ins: VecDeque<PacketIn>,
@@ -92,7 +92,7 @@ pub(crate) struct SwitchDatapath {
 }
 
 impl SwitchDatapath {
-    /// Tells the pipeline, and later the controllers, that a port changed.
+    /// Applies a change of a port to the pipeline, and reports it to the controllers later.
     pub(crate) fn port_changed(&mut self, number: u32) {
         let Some(port) = self.outlet.ports.get_mut(number) else { return };
         self.pipeline.set_port(number, port.settings());

@@ -86,12 +86,12 @@ impl LearningTable {
         self.stations.retain(|_, seen| seen.port != port);
     }
 
-    /// How many addresses it knows.
+    /// The number of addresses.
     pub fn len(&self) -> usize {
         self.stations.len()
     }
 
-    /// Whether it knows none.
+    /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.stations.is_empty()
     }

@@ -41,7 +41,7 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// What messages say about it.
+    /// Its description in messages.
     pub(crate) fn description(&self) -> PortDescription {
         let is_link_down = self.link != LinkState::Up;
         // Virtual devices have no speed; Open vSwitch reports 10 Gbit/s for them.
@@ -60,7 +60,7 @@ impl Port {
         }
     }
 
-    /// What the pipeline has to know about it.
+    /// Its settings in the pipeline.
     pub(crate) fn settings(&self) -> PortSettings {
         let is_up = self.link == LinkState::Up && !self.config.is_down;
         let is_forwarded = !self.config.is_down && !self.config.no_forward;

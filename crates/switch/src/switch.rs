@@ -179,7 +179,7 @@ impl Switch {
         }
     }
 
-    /// Tells controllers what happened.
+    /// Reports what happened to the controllers.
     fn report(&mut self, now_ns: u64) {
         let events = &mut self.datapath.outlet.events;
         events.packet_ins.drain(..).for_each(|packet| self.agent.packet_in(&packet, now_ns));

@@ -14,8 +14,8 @@ A software switch and packet processor. Packets pass through a graph of elements
 Click language: 'run', 'check', 'flatten', 'graph' and 'elements' work with configurations; 'top', \
 'read' and 'write' work with a running one. Packet classification, which finds the winning rule \
 for each packet among many that may match, also works without a graph: 'classify', 'explain', \
-'rules'. So does intrusion detection: 'ids'. 'switch' is an OpenFlow switch for controllers. 'generate' generates rules, traffic and routes for \
-all of them, and 'bench' measures their performance.
+'rules'. So does intrusion detection: 'ids'. 'switch' runs an OpenFlow switch. 'generate' \
+generates rules, traffic and routes for all of them, and 'bench' measures their performance.
 
 Start with 'warpswitch demo'. It needs no input and takes ten seconds. 'sudo warpswitch demo \
 --live' routes live traffic on this machine.";

@@ -3,7 +3,7 @@
 //!
 //! # Invariants
 //! - F1: unless `is_stale`, the header words of the key and the layout are those that
-//!   [`parse::parse`] finds in the bytes. Actions that move headers, or change what a header is,
+//!   `parse::parse` finds in the bytes. Actions that move headers, or change what a header is,
 //!   make them stale; the next use reads the frame again.
 //! - F2: an action on a header that the frame does not have changes nothing.
 

@@ -15,9 +15,9 @@ use crate::table::{Align, Table};
 use crate::{human, term};
 
 const LONG_ABOUT: &str = "\
-Run an OpenFlow 1.3 switch on some interfaces. Controllers connect to it (--listen), or it connects \
-to them (--controller) and again every 100 ms after the connection was lost. 'ovs-ofctl -O \
-OpenFlow13' works with it as with Open vSwitch.
+Run an OpenFlow 1.3 switch. Controllers connect to it (--listen), or it connects to them \
+(--controller), every 100 ms until it succeeds. 'ovs-ofctl -O OpenFlow13' works with it as with \
+Open vSwitch.
 
 Ports are numbered from 1 in the order of --ports. A new switch has no flows: it drops every frame \
 until a controller adds some, or, with '--fail-mode standalone', forwards as a learning switch \

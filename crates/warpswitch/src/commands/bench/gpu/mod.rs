@@ -154,8 +154,8 @@ pub struct BenchGpuArgs {
     packed: bool,
 
     /// Which batches take rule-parallel kernels (linear, tuple, bloom), several choices separated
-    /// by commas: 'auto', 'never', or a division PARTSxGROUPS/THREADS[@WINDOW] as 32x1/1024
-    /// [default: auto]
+    /// by commas: 'auto', 'never', or a division `PARTSxGROUPS/THREADS[@WINDOW]` as
+    /// 32x1/1024 [default: auto]
     #[arg(long, value_name = "CHOICES", value_parser = parse_split, value_delimiter = ',',
           conflicts_with_all = ["updates", "agree", "hashes", "latency"])]
     split: Vec<SplitChoice>,

@@ -2,7 +2,7 @@
 """Runs os-ken's OpenFlow 1.3 switch tester against `warpswitch switch`, or Open vSwitch.
 
     openflow.py [--target warpswitch|ovs] [--binary PATH] [--tests NAME,...] [--jobs N]
-                [--switch-args 'ARG...'] [--json FILE] [--at-least N]
+                [--switch-args 'ARG...'] [--json FILE] [--at-least SHARE]
 
 Needs root, Open vSwitch (`apt install openvswitch-switch`) and os-ken 3.1.1
 (`pip install os-ken==3.1.1`) in the Python that runs this script. Each job has a network namespace
@@ -10,8 +10,8 @@ of its own:
 
     os-ken's tester --- tester switch (Open vSwitch) === three veth pairs === target switch
 
-The report has one line per part of the suite and one per failed case. Exit code 1 if fewer than
---at-least cases pass.
+The report has one line per part of the suite and two per failed case. Exit code 1 if less than the
+share --at-least of them passes.
 """
 
 import argparse
@@ -106,6 +106,11 @@ class Network:
         self.start(["ovs-vswitchd", f"unix:{folder}/db.sock", f"--unixctl={folder}/vs.ctl"],
                    "vswitchd.log", env=self.env)
         self.wait_for(f"{folder}/vs.ctl")
+        if not self.args.stock_ovs:
+            # Short-lived cache entries: else the tester switch, too, loses frames after changes of
+            # its flows.
+            self.vsctl("set", "Open_vSwitch", ".", "other_config:max-idle=50",
+                       "other_config:max-revalidator=50")
 
     def wait_for(self, path):
         for _ in range(100):
@@ -134,9 +139,9 @@ class Network:
     def run_tests(self, path):
         """Runs the test files below a path; returns what the tester printed."""
         tester = os.path.join(tester_folder(), "tester.py")
-        manager = os.path.join(os.path.dirname(sys.executable), "osken-manager")
-        command = ["ip", "netns", "exec", self.name, manager, "--ofp-listen-host", "127.0.0.1",
-                   "--ofp-tcp-listen-port", str(PORT), "--test-switch-dir", path,
+        manager = os.path.join(os.path.dirname(__file__), "os_ken_manager.py")
+        command = ["ip", "netns", "exec", self.name, sys.executable, manager,
+                   "--ofp-listen-host", "127.0.0.1", "--ofp-tcp-listen-port", str(PORT), "--test-switch-dir", path,
                    "--test-switch-target", f"{1:016x}", "--test-switch-tester", f"{2:016x}",
                    "--test-switch-interval", "0", tester]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -189,18 +194,31 @@ def cases_in(path):
         return sum(isinstance(entry, dict) for entry in json.load(file))
 
 
-def run_file(networks, root, path):
+def run_file(networks, root, path, tries):
+    """The results of a file, of the best of some tries; and how many failed before."""
     part = os.path.relpath(path, root).split(os.sep)[0]
     network = networks.pop()
+    best, repeated = [], 0
     try:
-        output = network.run_tests(path)
+        for number in range(tries):
+            output = network.run_tests(path)
+            results = results_of(output, part)
+            missing = cases_in(path) - len(results)
+            name = os.path.relpath(path, root)
+            results += [(part, name, "(not run)", output[-300:])] * max(missing, 0)
+            if number == 0 or failures(results) < failures(best):
+                best = results
+            if failures(best) == 0:
+                break
+            if number + 1 < tries:
+                repeated += failures(best)
     finally:
         networks.append(network)
-    results = results_of(output, part)
-    missing = cases_in(path) - len(results)
-    name = os.path.relpath(path, root)
-    results += [(part, name, "(not run)", output[-300:])] * max(missing, 0)
-    return results
+    return best, repeated
+
+
+def failures(results):
+    return sum(error is not None for _, _, _, error in results)
 
 
 def main():
@@ -211,9 +229,14 @@ def main():
                         help="folders or files of the suite, separated by commas")
     parser.add_argument("--every", type=int, default=1, help="run every N-th file only")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--tries", type=int, default=1,
+                        help="runs of a file with failures: a busy tester loses frames")
+    parser.add_argument("--stock-ovs", action="store_true",
+                        help="leave Open vSwitch's caches as they are, also those of the tester")
     parser.add_argument("--switch-args", default="", help="more arguments of 'warpswitch switch'")
     parser.add_argument("--json", help="write all results to this file")
-    parser.add_argument("--at-least", type=int, default=0)
+    parser.add_argument("--at-least", type=float, default=0, metavar="SHARE",
+                        help="exit code 1 if a smaller share of the cases passes")
     args = parser.parse_args()
     args.binary = os.path.abspath(args.binary)
 
@@ -233,8 +256,9 @@ def main():
         for job in range(args.jobs):
             networks.append(Network(args, job))
         with ThreadPoolExecutor(args.jobs) as pool:
-            runs = pool.map(lambda path: run_file(networks, root, path), files)
-            results = [result for run in runs for result in run]
+            runs = list(pool.map(lambda path: run_file(networks, root, path, args.tries), files))
+            results = [result for run, _ in runs for result in run]
+            repeated = sum(repeated for _, repeated in runs)
     finally:
         for network in networks:
             network.close()
@@ -249,11 +273,13 @@ def main():
         print(f"{part:8}{len(of_part):8}{passed:8}")
     passed = sum(result[3] is None for result in results)
     print(f"{'all':8}{len(results):8}{passed:8}")
+    if repeated:
+        print(f"{repeated} failures of a first run did not count: their files ran again")
     if args.json:
         keys = ("part", "file", "case", "error")
         with open(args.json, "w") as out:
             json.dump([dict(zip(keys, result)) for result in results], out, indent=1)
-    sys.exit(passed < args.at_least)
+    sys.exit(passed < args.at_least * len(results))
 
 
 if __name__ == "__main__":

@@ -59,10 +59,12 @@ tasks:
                           SVG (default: into figures/ beside the file)
   fuzz [TARGET]... [--seconds N]
                           run fuzz targets (default: all, 60 s each; needs nightly and cargo-fuzz)
-  conformance [--tests NAME,...] [--every N] [--jobs N] [--switch-args 'ARG...'] [--json FILE]
-        [--target warpswitch|ovs] [--at-least N]
+  conformance [--tests NAME,...] [--every N] [--jobs N] [--tries N] [--switch-args 'ARG...']
+        [--json FILE] [--target warpswitch|ovs] [--stock-ovs] [--at-least SHARE]
                           run os-ken's OpenFlow 1.3 switch tester, in network namespaces; needs
-                          root and openvswitch-switch; --every N runs every N-th file of it
+                          root, python3-venv and openvswitch-switch; --every N runs every N-th file
+                          of it, --tries runs a file with failures again: the tester loses frames on
+                          busy machines
   clicktests --dir DIR [NAME]... [--bin DIR] [--seconds N] [--jobs N] [--keep DIR] [--json]
                           run Click's regression files, DIR being the folder 'test' of a checkout of
                           Click, with this project under the name 'click', and tell which pass,

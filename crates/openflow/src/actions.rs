@@ -194,11 +194,16 @@ fn write_action(out: &mut Vec<u8>, action: &FlowAction) {
     }
 }
 
-/// Whether OpenFlow's set-field can express a change: it sets whole fields, and no VLAN id
-/// without the bit of a tag.
+/// Whether OpenFlow's set-field can express a change: it sets whole fields, no input port
+/// (specification 1.3.5, section 7.2.5), and no VLAN id without the bit of a tag.
 fn is_standard_set(field: &MatchField, value: u128, mask: u128) -> bool {
     let all = field.range.value_max();
-    mask & all == all && (field.name != "vlan_vid" || value & VLAN_PRESENT != 0)
+    let is_expressible = match field.name {
+        "in_port" => false,
+        "vlan_vid" => value & VLAN_PRESENT != 0,
+        _ => true,
+    };
+    mask & all == all && is_expressible
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
-//! Values of the papers, from the files that the scripts of `bench/gpu` read too.
+//! Values of the papers.
 
-/// GSwitch: figures 10 and 11.
-const GSWITCH: &str = include_str!("../../../../../../bench/gpu/gswitch.csv");
-/// Snap: table 2 and section 4.4.
+/// GSwitch: figures 10 and 11; Snap: table 2.
+const SWITCH: &str = include_str!("../../../../../../bench/gpu/switch.csv");
+/// Snap: section 4.4.
 const SNAP: &str = include_str!("../../../../../../bench/gpu/snap.csv");
 
 /// The value that a paper states, by the first columns of its file.
 pub fn stated(figure: &str, value: &str, engine: &str, kind: &str) -> Option<f64> {
     let wanted = [figure, value, engine, kind];
-    let lines = GSWITCH.lines().chain(SNAP.lines()).filter(|line| !line.starts_with('#'));
+    let lines = SWITCH.lines().chain(SNAP.lines()).filter(|line| !line.starts_with('#'));
     let mut rows = lines.map(|line| line.split(',').collect::<Vec<_>>());
     let row = rows.find(|row| row.starts_with(&wanted))?;
     row.get(5)?.parse().ok()

@@ -141,7 +141,8 @@ class Network:
         tester = os.path.join(tester_folder(), "tester.py")
         manager = os.path.join(os.path.dirname(__file__), "os_ken_manager.py")
         command = ["ip", "netns", "exec", self.name, sys.executable, manager,
-                   "--ofp-listen-host", "127.0.0.1", "--ofp-tcp-listen-port", str(PORT), "--test-switch-dir", path,
+                   "--ofp-listen-host", "127.0.0.1", "--ofp-tcp-listen-port", str(PORT),
+                   "--test-switch-dir", path,
                    "--test-switch-target", f"{1:016x}", "--test-switch-tester", f"{2:016x}",
                    "--test-switch-interval", "0", tester]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

@@ -1,8 +1,8 @@
 """os-ken's manager, whose SCTP checksums are those of RFC 4960.
 
-os-ken 3.1.1 computes the CRC over the text that Python 3 prints for a byte array. Its tester expects
-the checksums of frames to be computed in this way, which no switch does. The arguments are those of
-`osken-manager`.
+os-ken 3.1.1 computes the CRC over the text that Python 3 prints for a byte array. Its tester
+expects the checksums of frames to be computed in this way, which no switch does. The arguments are
+those of `osken-manager`.
 """
 
 import struct

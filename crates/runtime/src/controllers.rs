@@ -105,12 +105,15 @@ pub type ConnectionNumber = u64;
 /// What happened to a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ControllerEvent<'a> {
-    /// It is open.
-    Opened(ConnectionNumber),
+    /// It is open; whether the switch made it, and not the peer.
+    Opened(ConnectionNumber, bool),
     /// Bytes came.
     Received(ConnectionNumber, &'a [u8]),
     /// It is closed; the reason is for people.
     Closed(ConnectionNumber, String),
+    /// A controller cannot be reached, for this reason; further attempts follow. Reported once for
+    /// each outage.
+    Unreachable(ControllerAddress, String),
 }
 
 /// All connections of a switch. See the module.
@@ -127,6 +130,8 @@ struct Dial {
     host: String,
     port: u16,
     state: DialState,
+    /// Whether its failure was reported.
+    is_reported: bool,
 }
 
 enum DialState {
@@ -142,6 +147,22 @@ struct Connection {
     stream: TcpStream,
     /// Bytes that the peer did not take yet.
     unsent: Vec<u8>,
+}
+
+impl Dial {
+    /// The state after a failed attempt to connect.
+    fn failed(
+        &mut self,
+        now: Duration,
+        why: String,
+        event: &mut impl FnMut(ControllerEvent<'_>),
+    ) -> DialState {
+        if !std::mem::replace(&mut self.is_reported, true) {
+            let address = ControllerAddress::Connect(self.host.clone(), self.port);
+            event(ControllerEvent::Unreachable(address, why));
+        }
+        DialState::RetryAt(now + RETRY)
+    }
 }
 
 impl Controllers {
@@ -169,6 +190,7 @@ impl Controllers {
                     host: host.clone(),
                     port: *port,
                     state: DialState::RetryAt(Duration::ZERO),
+                    is_reported: false,
                 }),
             }
         }
@@ -200,7 +222,7 @@ impl Controllers {
         for at in 0..self.listeners.len() {
             while let Ok((stream, _)) = self.listeners[at].accept() {
                 if self.connections.len() < CONNECTIONS_MAX {
-                    self.add(stream, event);
+                    self.add(stream, false, event);
                 }
             }
         }
@@ -209,6 +231,7 @@ impl Controllers {
     fn add(
         &mut self,
         stream: TcpStream,
+        is_ours: bool,
         event: &mut impl FnMut(ControllerEvent<'_>),
     ) -> Option<ConnectionNumber> {
         // Without both the connection would block the data path, or delay each small message.
@@ -216,7 +239,7 @@ impl Controllers {
         self.opened += 1;
         let number = self.opened;
         self.connections.push(Connection { number, stream, unsent: Vec::new() });
-        event(ControllerEvent::Opened(number));
+        event(ControllerEvent::Opened(number, is_ours));
         Some(number)
     }
 
@@ -227,7 +250,7 @@ impl Controllers {
                 DialState::RetryAt(time) if *time <= now => {
                     dial.state = match start(&dial.host, dial.port) {
                         Ok(socket) => DialState::Connecting(socket, now),
-                        Err(_) => DialState::RetryAt(now + RETRY),
+                        Err(why) => dial.failed(now, why.to_string(), event),
                     };
                 }
                 DialState::Connecting(socket, since) => match result_of(socket) {
@@ -237,13 +260,14 @@ impl Controllers {
                         else {
                             continue;
                         };
-                        if let Some(number) = self.add(TcpStream::from(socket), event) {
+                        dial.is_reported = false;
+                        if let Some(number) = self.add(TcpStream::from(socket), true, event) {
                             self.dials[at].state = DialState::Connected(number);
                         }
                     }
-                    Some(Err(_)) => dial.state = DialState::RetryAt(now + RETRY),
+                    Some(Err(why)) => dial.state = dial.failed(now, why.to_string(), event),
                     None if now.saturating_sub(*since) > CONNECT_TIMEOUT => {
-                        dial.state = DialState::RetryAt(now + RETRY);
+                        dial.state = dial.failed(now, "no answer".to_owned(), event);
                     }
                     None => {}
                 },
@@ -418,7 +442,7 @@ mod tests {
         let mut client = Controllers::open(&[dial]).unwrap();
         let mut accepted = None;
         run(&mut [&mut server, &mut client], |party, event| match event {
-            ControllerEvent::Opened(number) if party == 0 => {
+            ControllerEvent::Opened(number, false) if party == 0 => {
                 accepted = Some(number);
                 true
             }
@@ -437,7 +461,7 @@ mod tests {
         server.close(accepted.unwrap(), Duration::ZERO);
         let mut again = false;
         run(&mut [&mut server, &mut client], |party, event| {
-            again |= party == 0 && matches!(event, ControllerEvent::Opened(_));
+            again |= party == 0 && matches!(event, ControllerEvent::Opened(..));
             again
         });
     }

@@ -23,22 +23,31 @@ const CONTROL_NS: u64 = 100_000;
 /// What a running switch reports.
 #[derive(Debug, PartialEq, Eq)]
 pub enum SwitchNews {
-    /// A controller connected.
+    /// The switch connected to a controller.
     Connected(ConnectionNumber),
-    /// Its connection ended, for this reason.
+    /// The connection ended, for this reason.
     Disconnected(ConnectionNumber, String),
+    /// A controller cannot be reached, for this reason; the switch tries again.
+    Unreachable(ControllerAddress, String),
 }
 
 /// An open switch.
 pub struct SwitchRun {
     switch: Switch,
     controllers: Controllers,
-    /// Connections by the number of their socket.
-    connections: Vec<(ConnectionNumber, ConnectionId)>,
+    connections: Vec<Connected>,
     signals: Signals,
     clock: RunClock,
     /// When it was opened.
     start: Time,
+}
+
+/// A connection with a controller.
+struct Connected {
+    number: ConnectionNumber,
+    id: ConnectionId,
+    /// Whether the switch made it: those that others make come and go with each `ovs-ofctl`.
+    is_ours: bool,
 }
 
 impl SwitchRun {
@@ -113,26 +122,33 @@ impl SwitchRun {
         let Self { switch, controllers, connections, .. } = self;
         let now = Duration::from_nanos(now_ns);
         controllers.poll(now, &mut |event| match event {
-            ControllerEvent::Opened(number) => {
-                connections.push((number, switch.connect(now_ns)));
-                news(SwitchNews::Connected(number));
+            ControllerEvent::Opened(number, is_ours) => {
+                let id = switch.connect(is_ours, now_ns);
+                connections.push(Connected { number, id, is_ours });
+                if is_ours {
+                    news(SwitchNews::Connected(number));
+                }
             }
             ControllerEvent::Received(number, bytes) => {
-                if let Some((_, id)) = connections.iter().find(|(known, _)| *known == number) {
-                    switch.receive_control(*id, bytes, now_ns);
+                if let Some(known) = connections.iter().find(|known| known.number == number) {
+                    switch.receive_control(known.id, bytes, now_ns);
                 }
             }
             ControllerEvent::Closed(number, why) => {
-                connections.retain(|(known, id)| {
-                    if *known == number {
-                        switch.disconnect(*id);
-                    }
-                    *known != number
-                });
-                news(SwitchNews::Disconnected(number, why));
+                let Some(at) = connections.iter().position(|known| known.number == number) else {
+                    return;
+                };
+                let Connected { id, is_ours, .. } = connections.swap_remove(at);
+                switch.disconnect(id);
+                if is_ours {
+                    news(SwitchNews::Disconnected(number, why));
+                }
+            }
+            ControllerEvent::Unreachable(address, why) => {
+                news(SwitchNews::Unreachable(address, why));
             }
         });
-        connections.retain(|&(number, id)| {
+        connections.retain(|&Connected { number, id, is_ours }| {
             let is_waiting = controllers.unsent(number) > 0;
             if !is_waiting {
                 let agent = switch.agent();
@@ -149,7 +165,9 @@ impl SwitchRun {
                 Some(why) if !is_waiting => {
                     controllers.close(number, now);
                     switch.disconnect(id);
-                    news(SwitchNews::Disconnected(number, why.to_owned()));
+                    if is_ours {
+                        news(SwitchNews::Disconnected(number, why.to_owned()));
+                    }
                     false
                 }
                 _ => true,

@@ -41,7 +41,7 @@ pub(crate) struct Outlet {
 
 impl Outlet {
     /// Forwards a frame as a learning switch does.
-    pub(crate) fn forward(&mut self, frame: &[u8], vlan: u16, in_port: u32) {
+    fn forward(&mut self, frame: &[u8], vlan: u16, in_port: u32) {
         match self.learning.forward(frame, vlan, in_port, self.now_ns) {
             Forward::Port(port) => self.ports.send(port, frame, &mut self.pool),
             Forward::Flood => {
@@ -80,7 +80,7 @@ impl Output for Outlet {
 }
 
 /// The VLAN id of a packet; 0 without a tag.
-pub(crate) fn vlan_of(key: &FlowKey) -> u16 {
+fn vlan_of(key: &FlowKey) -> u16 {
     let tci = key[28] as u16;
     if tci & 0x1000 == 0 { 0 } else { tci & 0xfff }
 }

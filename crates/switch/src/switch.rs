@@ -4,13 +4,15 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use warpswitch_graph::gso;
-use warpswitch_openflow::{Agent, AgentConfig, ConnectionId};
+use warpswitch_openflow::{Agent, AgentConfig, ConnectionId, Datapath};
 use warpswitch_packet::{Batch, Packet, Pool};
-use warpswitch_pipeline::{Pipeline, PipelineOptions, PipelineStats, frame};
-use warpswitch_rules::openflow::FLOW_WORDS;
+use warpswitch_pipeline::{Pipeline, PipelineOptions, PipelineStats};
+use warpswitch_rules::openflow::{
+    Flow, FlowAction, FlowCommand, FlowMatch, FlowMod, Instructions, port,
+};
 
 use crate::cache::{CacheKind, CacheStats, Caches};
-use crate::datapath::{Events, Outlet, SwitchDatapath, vlan_of};
+use crate::datapath::{Events, Outlet, SwitchDatapath};
 use crate::learning::LearningTable;
 use crate::ports::{NewPort, Ports};
 
@@ -20,6 +22,8 @@ const BURST_LEN: usize = 64;
 const TICK_NS: u64 = 100_000_000;
 /// Nanoseconds without a controller after which a standalone switch forwards by itself.
 const STANDALONE_NS: u64 = 15_000_000_000;
+/// The cookie of the flow by which it does.
+const FAIL_MODE: u64 = 0x6661_696c_6d6f_6465;
 
 /// What a switch does while no controller is connected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,7 +31,8 @@ pub enum FailMode {
     /// It goes on with the flows that it has.
     #[default]
     Secure,
-    /// It forwards as a learning switch.
+    /// It forwards as a learning switch where no other flow matches, by the flow
+    /// `priority=0 actions=NORMAL`: from the start, and 15 s after the last controller left.
     Standalone,
 }
 
@@ -67,8 +72,11 @@ pub struct Switch {
     /// The frames of a packet that was received.
     frames: Vec<Packet>,
     next_tick_ns: u64,
-    /// When a controller was last connected.
+    /// Connections that the switch made: only these controllers end the fail mode.
+    controllers: Vec<ConnectionId>,
+    /// When such a controller was last connected.
     controlled_ns: u64,
+    /// Whether the flow that forwards as a learning switch is there.
     is_standalone: bool,
 }
 
@@ -84,7 +92,7 @@ impl Switch {
             now_ns: 0,
         };
         let pipeline = Pipeline::new(options.pipeline);
-        Self {
+        let mut switch = Self {
             agent: Agent::new(options.agent),
             datapath: SwitchDatapath { pipeline, outlet },
             caches: Caches::new(options.cache, seed),
@@ -92,9 +100,35 @@ impl Switch {
             burst: Batch::new(),
             frames: Vec::new(),
             next_tick_ns: 0,
+            controllers: Vec::new(),
             controlled_ns: 0,
-            is_standalone: options.fail_mode == FailMode::Standalone,
+            is_standalone: false,
+        };
+        if switch.fail_mode == FailMode::Standalone {
+            switch.set_standalone(true, 0);
         }
+        switch
+    }
+
+    /// Adds or removes the flow that forwards as a learning switch.
+    fn set_standalone(&mut self, is_standalone: bool, now_ns: u64) {
+        if std::mem::replace(&mut self.is_standalone, is_standalone) == is_standalone {
+            return;
+        }
+        let output = FlowAction::Output { port: port::NORMAL, max_len: 0 };
+        let instructions = Instructions { apply: vec![output], ..Instructions::default() };
+        let change = FlowMod {
+            command: match is_standalone {
+                true => FlowCommand::Add,
+                false => FlowCommand::DeleteStrict,
+            },
+            flow: Flow { cookie: FAIL_MODE, ..Flow::new(0, FlowMatch::any(), instructions) },
+            cookie_mask: if is_standalone { 0 } else { u64::MAX },
+            out_port: port::ANY,
+            out_group: port::GROUP_ANY,
+        };
+        // A table that is full of flows forwards by these.
+        _ = self.datapath.flow_mod(&change, now_ns);
     }
 
     /// Adds a port; returns its number.
@@ -150,11 +184,6 @@ impl Switch {
 
     fn execute(&mut self, frame: &[u8], in_port: u32, now_ns: u64) {
         let SwitchDatapath { pipeline, outlet } = &mut self.datapath;
-        if self.is_standalone {
-            let mut key = [0; FLOW_WORDS];
-            frame::extract(frame, &mut key);
-            return outlet.forward(frame, vlan_of(&key), in_port);
-        }
         match &mut self.caches {
             Some(caches) => pipeline.execute_cached(caches, frame, in_port, now_ns, outlet),
             None => pipeline.execute(frame, in_port, now_ns, outlet),
@@ -173,9 +202,10 @@ impl Switch {
         }
         if self.has_controller() {
             self.controlled_ns = now_ns;
-            self.is_standalone = false;
-        } else if self.fail_mode == FailMode::Standalone {
-            self.is_standalone |= now_ns.saturating_sub(self.controlled_ns) >= STANDALONE_NS;
+        } else if self.fail_mode == FailMode::Standalone
+            && now_ns.saturating_sub(self.controlled_ns) >= STANDALONE_NS
+        {
+            self.set_standalone(true, now_ns);
         }
     }
 
@@ -187,19 +217,24 @@ impl Switch {
         events.ports.drain(..).for_each(|status| self.agent.port_status(&status));
     }
 
-    /// Whether the handshake with any controller succeeded.
+    /// Whether the handshake with a controller succeeded that the switch connected to.
     pub fn has_controller(&self) -> bool {
-        self.agent.connections().any(|id| self.agent.is_open(id))
+        self.controllers.iter().any(|id| self.agent.is_open(*id))
     }
 
-    /// A controller connected.
-    pub fn connect(&mut self, now_ns: u64) -> ConnectionId {
-        self.agent.connect(now_ns)
+    /// A connection was made, by the switch or by its peer.
+    pub fn connect(&mut self, is_ours: bool, now_ns: u64) -> ConnectionId {
+        let id = self.agent.connect(now_ns);
+        if is_ours {
+            self.controllers.push(id);
+        }
+        id
     }
 
     /// A connection ended.
     pub fn disconnect(&mut self, id: ConnectionId) {
         self.agent.disconnect(id);
+        self.controllers.retain(|known| *known != id);
     }
 
     /// A controller sent bytes. Every change in them is in force when this returns.
@@ -207,7 +242,8 @@ impl Switch {
         self.agent.receive(id, bytes, now_ns, &mut self.datapath);
         self.report(now_ns);
         if self.is_standalone && self.has_controller() {
-            self.is_standalone = false;
+            self.controlled_ns = now_ns;
+            self.set_standalone(false, now_ns);
         }
         let Outlet { ports, pool, .. } = &mut self.datapath.outlet;
         ports.flush(pool);

@@ -9,19 +9,19 @@ use warpswitch_runtime::controllers::ControllerAddress;
 use warpswitch_runtime::switch::{SwitchNews, SwitchRun};
 use warpswitch_switch::{CacheKind, FailMode, SwitchOptions};
 
-use crate::exit::Outcome;
+use crate::exit::{Outcome, bad_input};
 use crate::output::print;
 use crate::table::{Align, Table};
 use crate::{human, term};
 
 const LONG_ABOUT: &str = "\
-Run an OpenFlow 1.3 switch. Controllers connect to it (--listen), or it connects to them \
-(--controller), every 100 ms until it succeeds. 'ovs-ofctl -O OpenFlow13' works with it as with \
-Open vSwitch.
+Run an OpenFlow 1.3 switch. It listens for controllers (--listen) or connects to them \
+(--controller); a failed connection is tried again every 100 ms. 'ovs-ofctl -O OpenFlow13' works \
+with it as with Open vSwitch.
 
 Ports are numbered from 1 in the order of --ports. A new switch has no flows: it drops every frame \
-until a controller adds some, or, with '--fail-mode standalone', forwards as a learning switch \
-while no controller is connected.
+until a controller adds some. With '--fail-mode standalone' it forwards as a learning switch while \
+none of the controllers of --controller is connected.
 
 The switch runs on one thread until INT, TERM or HUP. At the end it prints what its ports and \
 caches counted.";
@@ -58,7 +58,7 @@ pub struct SwitchArgs {
     #[arg(long, value_name = "KIND", value_enum, default_value = "mega")]
     cache: Cache,
 
-    /// While no controller is connected: keep the flows, or forward as a learning switch
+    /// What happens while no controller of --controller is connected
     #[arg(long, value_name = "MODE", value_enum, default_value = "secure")]
     fail_mode: Fail,
 
@@ -84,7 +84,10 @@ enum Cache {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Fail {
+    /// Flows stay as they are
     Secure,
+    /// The flow 'priority=0 actions=NORMAL' is added, from the start and 15 s after the last
+    /// controller left, and removed when one connects
     Standalone,
 }
 
@@ -99,14 +102,14 @@ enum Method {
 fn parse_listen(text: &str) -> Result<ControllerAddress, String> {
     match text.parse()? {
         address @ ControllerAddress::Listen(_) => Ok(address),
-        ControllerAddress::Connect(..) => Err("use --controller for tcp:".to_owned()),
+        ControllerAddress::Connect(..) => Err("expected ptcp:PORT[:HOST]".to_owned()),
     }
 }
 
 fn parse_controller(text: &str) -> Result<ControllerAddress, String> {
     match text.parse()? {
         address @ ControllerAddress::Connect(..) => Ok(address),
-        ControllerAddress::Listen(_) => Err("use --listen for ptcp:".to_owned()),
+        ControllerAddress::Listen(_) => Err("expected tcp:HOST[:PORT]".to_owned()),
     }
 }
 
@@ -140,8 +143,9 @@ pub fn run(args: &SwitchArgs) -> anyhow::Result<Outcome> {
         Method::Afxdp => PortMethod::AfXdp,
     };
     let addresses = [&args.listen[..], &args.controller[..]].concat();
+    check_ports(&args.ports)?;
     if addresses.is_empty() {
-        term::note("no --listen and no --controller: nobody can add flows");
+        term::warning("no --listen and no --controller: nobody can add flows");
     }
     let mut run = SwitchRun::open(options, &args.ports, method, &addresses)?;
     for (number, port) in (1..).zip(&args.ports) {
@@ -155,14 +159,28 @@ pub fn run(args: &SwitchArgs) -> anyhow::Result<Outcome> {
     }
     run.run(|news| {
         term::note(match news {
-            SwitchNews::Connected(number) => format!("controller {number} connected"),
-            SwitchNews::Disconnected(number, why) => {
-                format!("controller {number} disconnected: {why}")
+            SwitchNews::Connected(_) => "connected to a controller".to_owned(),
+            SwitchNews::Disconnected(_, why) => format!("lost a controller: {why}"),
+            SwitchNews::Unreachable(address, why) => {
+                format!("cannot connect to {address}: {why}; trying again every 100 ms")
             }
         });
     });
     print(&summary(&mut run))?;
     Ok(Outcome::Done)
+}
+
+/// Refuses names of ports that cannot be meant.
+fn check_ports(ports: &[String]) -> anyhow::Result<()> {
+    for (at, port) in ports.iter().enumerate() {
+        if port.is_empty() || port.contains(char::is_whitespace) {
+            return Err(bad_input("--ports: expected names separated by commas"));
+        }
+        if ports[..at].contains(port) {
+            return Err(bad_input(format!("--ports: '{port}' is listed twice")));
+        }
+    }
+    Ok(())
 }
 
 fn agent(args: &SwitchArgs) -> AgentConfig {
@@ -191,12 +209,13 @@ fn summary(run: &mut SwitchRun) -> String {
     }
     let stats = switch.stats();
     let cache = stats.cache;
-    format!(
-        "{}\npackets answered by the microflow cache {}, by the megaflow cache {}, by the \
-         tables {}\n",
-        table.render(),
-        human::count(cache.micro_hits),
-        human::count(cache.mega_hits),
-        human::count(cache.misses),
-    )
+    let mut answers = Table::new(&[("answered by", Align::Left), ("packets", Align::Right)]);
+    for (name, packets) in [
+        ("microflow cache", cache.micro_hits),
+        ("megaflow cache", cache.mega_hits),
+        ("tables", cache.misses),
+    ] {
+        answers.row([name.to_owned(), human::count(packets)]);
+    }
+    format!("{}\n{}", table.render(), answers.render())
 }

@@ -63,6 +63,9 @@ fn serve_one(mut stream: UnixStream, shared: &Shared, stop: &AtomicBool) {
         };
         let (agent, switch) = &mut *shared.lock().expect("agent");
         agent.receive(id, &buffer[..len], 1_500_000_000, switch);
+        while agent.has_input(id) {
+            agent.receive(id, &[], 1_500_000_000, switch);
+        }
         for (_, actions, frame) in switch.sent.clone() {
             send_to_controllers(agent, &actions, frame);
         }

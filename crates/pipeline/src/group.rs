@@ -6,8 +6,8 @@ use warpswitch_rules::openflow::{Bucket, FLOW_WORDS, FlowAction, FlowKey, Group,
 
 use crate::ports::Ports;
 
-/// Groups that watch groups are followed so far; a longer chain counts as not live.
-const WATCH_DEPTH_MAX: usize = 16;
+/// Groups that are looked at for the liveness of one bucket.
+const WATCHED_MAX: usize = 16;
 
 /// What a group has counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub(crate) fn selected_bits() -> FlowKey {
 pub(crate) fn select(group: &Group, groups: &Groups, ports: &Ports, key: &FlowKey) -> Option<u32> {
     let live = || {
         let buckets = group.buckets.iter().enumerate();
-        buckets.filter(|(_, bucket)| is_live(bucket, groups, ports, WATCH_DEPTH_MAX))
+        buckets.filter(|(_, bucket)| is_live(bucket, groups, ports))
     };
     let total: u64 = live().map(|(_, bucket)| u64::from(bucket.weight)).sum();
     let weight = |bucket: &Bucket| if total == 0 { 1 } else { u64::from(bucket.weight) };
@@ -103,25 +103,34 @@ fn hash(key: &FlowKey) -> u64 {
 
 /// The place of the first live bucket.
 pub(crate) fn first_live(group: &Group, groups: &Groups, ports: &Ports) -> Option<u32> {
-    let is_live = |bucket: &Bucket| is_live(bucket, groups, ports, WATCH_DEPTH_MAX);
+    let is_live = |bucket: &Bucket| is_live(bucket, groups, ports);
     group.buckets.iter().position(is_live).map(|place| place as u32)
 }
 
 /// Whether what the bucket watches is live; a bucket that watches nothing is.
-fn is_live(bucket: &Bucket, groups: &Groups, ports: &Ports, depth: usize) -> bool {
+///
+/// Each group is looked at once, however many buckets watch it, and at most [`WATCHED_MAX`] groups
+/// in all: what lies beyond counts as not live.
+fn is_live(bucket: &Bucket, groups: &Groups, ports: &Ports) -> bool {
+    is_live_beside(bucket, groups, ports, &mut Vec::new())
+}
+
+/// The same, where the groups in `seen` are known not to be live, or are being looked at.
+fn is_live_beside(bucket: &Bucket, groups: &Groups, ports: &Ports, seen: &mut Vec<u32>) -> bool {
     let watches_port = bucket.watch_port != port::ANY;
     let watches_group = bucket.watch_group != port::GROUP_ANY;
-    let is_port_live = || ports.get(&bucket.watch_port).is_some_and(|port| port.is_live);
-    let is_group_live = || {
-        let group = groups.get(&bucket.watch_group).filter(|_| depth > 0);
-        group.is_some_and(|group| {
-            group.buckets.iter().any(|bucket| is_live(bucket, groups, ports, depth - 1))
-        })
-    };
-    match (watches_port, watches_group) {
-        (false, false) => true,
-        _ => watches_port && is_port_live() || watches_group && is_group_live(),
+    if !watches_port && !watches_group {
+        return true;
     }
+    if watches_port && ports.get(&bucket.watch_port).is_some_and(|port| port.is_live) {
+        return true;
+    }
+    if !watches_group || seen.len() >= WATCHED_MAX || seen.contains(&bucket.watch_group) {
+        return false;
+    }
+    seen.push(bucket.watch_group);
+    let Some(group) = groups.get(&bucket.watch_group) else { return false };
+    group.buckets.iter().any(|bucket| is_live_beside(bucket, groups, ports, seen))
 }
 
 /// The groups to which the actions of a group send packets.
@@ -132,16 +141,27 @@ pub(crate) fn targets(group: &Group) -> impl Iterator<Item = u32> + '_ {
     })
 }
 
-/// Whether packets would come back to `group`.
+/// The groups whose liveness decides on buckets of a group.
+fn watched(group: &Group) -> impl Iterator<Item = u32> + '_ {
+    group.buckets.iter().map(|bucket| bucket.watch_group).filter(|&id| id != port::GROUP_ANY)
+}
+
+/// Whether packets would come back to `group`, or its liveness depends on itself.
 pub(crate) fn has_loop(group: &Group, groups: &Groups) -> bool {
+    comes_back(group, groups, |group| targets(group).collect())
+        || comes_back(group, groups, |group| watched(group).collect())
+}
+
+/// Whether `next` leads from `group` to itself.
+fn comes_back(group: &Group, groups: &Groups, next: impl Fn(&Group) -> Vec<u32>) -> bool {
     let mut seen = std::collections::BTreeSet::new();
-    let mut waiting: Vec<u32> = targets(group).collect();
+    let mut waiting = next(group);
     while let Some(id) = waiting.pop() {
         if id == group.id {
             return true;
         }
         if seen.insert(id) {
-            waiting.extend(groups.get(&id).into_iter().flat_map(targets));
+            waiting.extend(groups.get(&id).into_iter().flat_map(&next));
         }
     }
     false
@@ -188,6 +208,20 @@ mod tests {
                 assert!(count.abs_diff(expected) <= expected / 10, "{counts:?}");
             }
         }
+    }
+
+    #[test]
+    fn liveness_costs_a_look_at_each_group_and_loops_of_it_are_found() {
+        let watching = |id: u32, watched: u32| {
+            let watch = Bucket { watch_group: watched, watch_port: port::ANY, ..bucket(1, 1) };
+            Group { id, kind: GroupType::FastFailover, buckets: vec![watch; 256] }
+        };
+        // Sixteen groups of 256 buckets, each of which watches the next group; the last watches
+        // nothing that exists.
+        let groups: Groups = (1..=16).map(|id| (id, watching(id, id + 1))).collect();
+        assert_eq!(first_live(&groups[&1], &groups, &Ports::new()), None);
+        assert!(!has_loop(&groups[&1], &groups));
+        assert!(has_loop(&watching(16, 1), &groups) && has_loop(&watching(1, 1), &groups));
     }
 
     #[test]

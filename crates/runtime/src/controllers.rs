@@ -147,6 +147,8 @@ struct Connection {
     stream: TcpStream,
     /// Bytes that the peer did not take yet.
     unsent: Vec<u8>,
+    /// Whether nothing is read.
+    is_paused: bool,
 }
 
 impl Dial {
@@ -208,7 +210,8 @@ impl Controllers {
         self.dial(now, event);
         let Self { connections, buffer, .. } = self;
         connections.retain_mut(|connection| {
-            let ended = connection.read(buffer, event).or_else(|| connection.flush());
+            let read = if connection.is_paused { None } else { connection.read(buffer, event) };
+            let ended = read.or_else(|| connection.flush());
             if let Some(why) = ended {
                 event(ControllerEvent::Closed(connection.number, why));
                 return false;
@@ -238,7 +241,7 @@ impl Controllers {
         stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true)).ok()?;
         self.opened += 1;
         let number = self.opened;
-        self.connections.push(Connection { number, stream, unsent: Vec::new() });
+        self.connections.push(Connection { number, stream, unsent: Vec::new(), is_paused: false });
         event(ControllerEvent::Opened(number, is_ours));
         Some(number)
     }
@@ -299,6 +302,13 @@ impl Controllers {
         connection.unsent.len()
     }
 
+    /// Stops reading from a connection, so that its peer has to wait, or goes on.
+    pub fn pause(&mut self, number: ConnectionNumber, is_paused: bool) {
+        if let Some(connection) = self.connections.iter_mut().find(|c| c.number == number) {
+            connection.is_paused = is_paused;
+        }
+    }
+
     /// Bytes that the peer did not take yet.
     pub fn unsent(&self, number: ConnectionNumber) -> usize {
         let found = self.connections.iter().find(|connection| connection.number == number);
@@ -318,7 +328,7 @@ impl Controllers {
             DialState::Connecting(socket, _) => Some((socket.as_fd(), true)),
             _ => None,
         });
-        let open = self.connections.iter();
+        let open = self.connections.iter().filter(|c| !c.is_paused || !c.unsent.is_empty());
         let open = open.map(|c| (c.stream.as_fd(), !c.unsent.is_empty()));
         listeners.chain(dials).chain(open)
     }

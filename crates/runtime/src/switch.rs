@@ -111,10 +111,16 @@ impl SwitchRun {
                     return;
                 }
             }
-            if !is_busy {
+            if !is_busy && !self.has_input() {
                 self.sleep();
             }
         }
+    }
+
+    /// Whether messages of controllers wait for the next round.
+    fn has_input(&mut self) -> bool {
+        let Self { switch, connections, .. } = self;
+        connections.iter().any(|known| switch.agent().has_input(known.id))
     }
 
     /// Moves bytes between the controllers and the agent.
@@ -149,6 +155,10 @@ impl SwitchRun {
             }
         });
         connections.retain(|&Connected { number, id, is_ours }| {
+            // What did not fit into the last round.
+            if switch.agent().has_input(id) {
+                switch.receive_control(id, &[], now_ns);
+            }
             let is_waiting = controllers.unsent(number) > 0;
             if !is_waiting {
                 let agent = switch.agent();
@@ -161,6 +171,8 @@ impl SwitchRun {
                     switch.receive_control(id, &[], now_ns);
                 }
             }
+            let agent = switch.agent();
+            controllers.pause(number, agent.has_input(id) || !agent.wants_input(id));
             match switch.agent().close_reason(id) {
                 Some(why) if !is_waiting => {
                     controllers.close(number, now);

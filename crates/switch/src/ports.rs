@@ -70,7 +70,10 @@ impl Port {
     /// Reads the link and the counters of the device. Whether the link changed.
     pub(crate) fn check(&mut self) -> bool {
         self.device = self.rx.counts();
-        let link = self.rx.check_link();
+        // Each side opens its socket again when the interface returns.
+        let link = match (self.rx.check_link(), self.tx.check_link()) {
+            (LinkState::Up, link) | (link, _) => link,
+        };
         std::mem::replace(&mut self.link, link) != link
     }
 

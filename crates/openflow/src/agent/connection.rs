@@ -34,6 +34,8 @@ pub(super) enum Stage {
 pub(super) struct Connection {
     pub stage: Stage,
     pub input: Vec<u8>,
+    /// Whether `input` has a complete message.
+    pub has_message: bool,
     pub output: Output,
     pub role: Role,
     pub asynchronous: AsyncConfig,
@@ -51,6 +53,7 @@ impl Connection {
         Self {
             stage: Stage::Handshake,
             input: Vec::new(),
+            has_message: false,
             output: Output::default(),
             role: Role::Equal,
             asynchronous: AsyncConfig::default(),

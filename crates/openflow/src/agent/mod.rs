@@ -33,6 +33,8 @@ use crate::{
     SwitchDescription, VERSION, message_type,
 };
 
+/// Messages that are processed in one call.
+pub const MESSAGES_MAX: usize = 64;
 /// Bytes of a failed message in the error message.
 const ERROR_DATA_BYTES: usize = 64;
 
@@ -146,7 +148,8 @@ impl Agent {
     }
 
     /// Whether the caller may read more from the connection. If not, it calls
-    /// [`Agent::receive`] again, without new bytes, after it has sent some.
+    /// [`Agent::receive`] again, without new bytes, after it has sent some, or at once while
+    /// [`Agent::has_input`].
     pub fn wants_input(&self, id: ConnectionId) -> bool {
         self.connections.get(&id).is_some_and(|connection| {
             let is_closing = matches!(connection.stage, Stage::Closing(_));
@@ -166,7 +169,14 @@ impl Agent {
         }
     }
 
-    /// Processes received bytes: every message that is complete.
+    /// Whether messages of the connection wait for the next call of [`Agent::receive`].
+    pub fn has_input(&self, id: ConnectionId) -> bool {
+        self.connections.get(&id).is_some_and(|connection| connection.has_message)
+            && self.wants_input(id)
+    }
+
+    /// Processes received bytes: the messages that are complete, up to [`MESSAGES_MAX`] of them, so
+    /// that the caller's other work is not kept waiting. [`Agent::has_input`] is true if more wait.
     pub fn receive(
         &mut self,
         id: ConnectionId,
@@ -181,8 +191,9 @@ impl Agent {
         }
         let mut input = std::mem::take(&mut connection.input);
         input.extend_from_slice(bytes);
-        let mut start = 0;
-        while self.wants_input(id) {
+        let (mut start, mut handled) = (0, 0);
+        while self.wants_input(id) && handled < MESSAGES_MAX {
+            handled += 1;
             let Some(header) = Header::read(&input[start..]) else { break };
             let len = usize::from(header.len);
             if len < HEADER_BYTES {
@@ -196,12 +207,14 @@ impl Agent {
             start += len;
         }
         input.drain(..start);
+        let has_message = Header::read(&input).is_some_and(|h| input.len() >= h.len.into());
         let limit = self.config.output_bytes_max + MESSAGE_BYTES_MAX;
         let Some(connection) = self.connections.get_mut(&id) else { return };
         if input.len() > limit {
             connection.close("too many requests wait");
         } else if !matches!(connection.stage, Stage::Closing(_)) {
             connection.input = input;
+            connection.has_message = has_message;
         }
     }
 

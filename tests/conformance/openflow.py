@@ -69,7 +69,8 @@ class Network:
             self.inside("ip", "link", "add", f"target{port}", "type", "veth",
                         "peer", "name", f"tester{port}")
             for end in (f"target{port}", f"tester{port}"):
-                self.inside("sysctl", "-qw", f"net.ipv6.conf.{end}.disable_ipv6=1")
+                setting = f"/proc/sys/net/ipv6/conf/{end}/disable_ipv6"
+                self.inside("sh", "-c", f"test ! -e {setting} || echo 1 > {setting}")
                 self.inside("ethtool", "-K", end, "tx", "off", "rx", "off", "gro", "off",
                             "gso", "off", "tso", "off")
                 self.inside("ip", "link", "set", end, "up")

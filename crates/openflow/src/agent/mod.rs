@@ -34,7 +34,7 @@ use crate::{
 };
 
 /// Messages that are processed in one call.
-pub const MESSAGES_MAX: usize = 64;
+const MESSAGES_MAX: usize = 64;
 /// Bytes of a failed message in the error message.
 const ERROR_DATA_BYTES: usize = 64;
 
@@ -175,8 +175,8 @@ impl Agent {
             && self.wants_input(id)
     }
 
-    /// Processes received bytes: the messages that are complete, up to [`MESSAGES_MAX`] of them, so
-    /// that the caller's other work is not kept waiting. [`Agent::has_input`] is true if more wait.
+    /// Processes received bytes: the messages that are complete, up to 64 of them, so that the
+    /// caller's other work is not kept waiting. [`Agent::has_input`] is true if more wait.
     pub fn receive(
         &mut self,
         id: ConnectionId,

@@ -1,4 +1,5 @@
-//! Elements that accept packets to be segmented do to them what they do to their segments.
+//! Elements that accept unsegmented packets: the segments that leave are equal, whether a packet is
+//! segmented before or after the element.
 
 use warpswitch_graph::simulate;
 use warpswitch_graph::{Context, Element, ElementClass, Registry, Router};
@@ -137,8 +138,8 @@ fn run(config: &str) -> (Vec<Shown>, Vec<String>, Router) {
     (shown, said, router)
 }
 
-/// Asserts that `chain` passes a packet of `source` whole, and what then leaves equals what it does
-/// to the segments.
+/// Asserts that a packet of `source` passes through `chain` unsegmented, and that its segments
+/// equal those of a packet that was segmented before `chain`.
 fn check(source: &str, chain: &str) -> Vec<Shown> {
     let whole = format!("{source} -> {chain} -> Whole -> Show(0); x :: Idle -> Show(1);");
     let (whole, said, _) = run(&whole);
@@ -216,7 +217,7 @@ fn elements_that_need_complete_packets_get_them() {
         assert!(said.iter().any(|line| line.contains("segmented in software")), "{said:?}");
         assert!(shown.iter().all(|one| is_checksum_right(&one.bytes, false)), "{chain}");
     }
-    // What waits for an element that pulls is completed before it waits.
+    // Packets are completed before they enter a queue, if the element that pulls needs that.
     let (_, said, mut router) =
         run("Tcp4 -> q :: Queue -> Shaper(1) -> Unqueue -> Whole -> Discard;");
     assert!(said.iter().all(|line| line != "1 whole"), "{said:?}");

@@ -103,7 +103,7 @@ impl MegaflowCache {
         self.hand = 0;
     }
 
-    /// Orders the unions by hits, and halves what they counted so that the past fades.
+    /// Orders the unions by hits, and halves their hit counts, so that recent hits weigh more.
     fn sort(&mut self) {
         let mut order: Vec<u32> = (0..self.unions.len() as u32).collect();
         order.sort_by_key(|&union| std::cmp::Reverse(self.unions[union as usize].hits));

@@ -122,7 +122,7 @@ fn a_stopped_updater_leaves_answers_right() {
     let cache = StormCache::new(&ruleset, &StormOptions::default());
     // It never ran: nothing is cached.
     assert_eq!(look_up_without_updater(&cache, &*full, 0), 0);
-    // It ran for a while and stopped: what it has published goes on to hit.
+    // The updater ran for a while and stopped: rules that it published still hit.
     for number in 0..1000 {
         let keys = skewed_keys(number);
         cache.sample_batch(keys.as_batch(), false);

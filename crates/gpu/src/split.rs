@@ -12,7 +12,7 @@
 //! # Settings
 //! GSwitch names B, blocks per multiprocessor, and m, shared memory for a class. Here a block of
 //! `threads` has its share of a multiprocessor's shared memory, so B is 1024 / `threads`, and
-//! `window_bytes` bounds what it keeps of slots or filters.
+//! `window_bytes` limits its shared memory for slots or filters.
 //!
 //! # Source
 //! Varvello, Laufer, Zhang, Lakshman, "Multi-layer packet classification with graphics processing

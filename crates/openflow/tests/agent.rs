@@ -337,6 +337,19 @@ fn packets_for_a_slow_controller_are_dropped_and_replies_are_not() {
 }
 
 #[test]
+fn packets_for_a_slow_controller_are_limited_in_bytes() {
+    let config = AgentConfig { output_bytes_max: 200, ..AgentConfig::default() };
+    let mut setup = Setup::new(1, config);
+    for _ in 0..5 {
+        // Each takes more than 100 bytes.
+        setup.agent.packet_in(&packet_in(port::NO_BUFFER), 0);
+    }
+    let stats = setup.agent.stats(setup.ids[0]).unwrap();
+    assert_eq!((stats.packet_ins, stats.packet_ins_dropped), (2, 3));
+    assert_eq!(setup.replies(0).len(), 2);
+}
+
+#[test]
 fn requests_wait_while_replies_are_not_read() {
     let mut setup = Setup::new(1, AgentConfig { output_bytes_max: 100, ..AgentConfig::default() });
     let id = setup.ids[0];

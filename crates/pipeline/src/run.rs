@@ -1,8 +1,8 @@
 //! One packet on its way through the tables.
 //!
-//! The walk decides: it looks flows up, orders action sets, chooses buckets. What it decides are
-//! primitive steps, each a method here that does the step and records it. Repeating recorded steps
-//! ([`Run::replay`]) calls the same methods, so both do the same.
+//! The walk looks up flows, orders action sets and chooses buckets. Its result is a list of
+//! primitive steps, each a method here that executes the step and records it. Repeating recorded
+//! steps ([`Run::replay`]) calls the same methods.
 //!
 //! # Limits
 //! A packet costs at most [`WORK_MAX`] lookups and actions, and resubmits and groups nest at most

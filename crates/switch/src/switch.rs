@@ -237,7 +237,8 @@ impl Switch {
         self.controllers.retain(|known| *known != id);
     }
 
-    /// A controller sent bytes. Every change in them is in force when this returns.
+    /// A controller sent bytes, or its messages wait ([`Agent::has_input`]). Every change that the
+    /// agent has processed is in force when this returns.
     pub fn receive_control(&mut self, id: ConnectionId, bytes: &[u8], now_ns: u64) {
         self.agent.receive(id, bytes, now_ns, &mut self.datapath);
         self.report(now_ns);

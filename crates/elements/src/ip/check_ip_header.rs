@@ -309,7 +309,7 @@ impl CheckIpHeader {
         let at = self.offset as usize;
         let Self { has_checksum, sources, columns, .. } = self;
         let others = |frame: &[u8]| check_other(frame, at, *has_checksum, sources);
-        // Without sources to look at, a loop of its own keeps what it needs in registers.
+        // Without bad sources to compare, a separate loop keeps all its values in registers.
         let are_alike = match (batch.lent_frames(), *has_checksum) {
             (None, _) => None,
             (Some(frames), has_checksum) if !sources.bad.is_empty() => {

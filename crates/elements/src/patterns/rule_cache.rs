@@ -86,7 +86,7 @@ impl TableFollower<RuleChange> for FollowingCache {
     }
 }
 
-/// What it needs of its classifier.
+/// The parts of the classifier that the element uses.
 struct Target {
     cache: Arc<FollowingCache>,
     version: Arc<TableVersion>,

@@ -190,7 +190,7 @@ impl Texts {
 
     /// Calls `each` for the texts of `group` in which patterns occur, with the owner and the
     /// patterns in ascending order, and with `None` for texts that the host has to search itself.
-    /// `found` are the words of what was found on the group's pages.
+    /// `found` has the result words of the group's pages.
     pub fn read(
         &self,
         group: usize,

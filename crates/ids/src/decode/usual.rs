@@ -17,8 +17,8 @@ const FRAGMENT_BITS: u16 = 0xbfff;
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// Bytes of a transport header up to its last length: that of UDP, or of TCP's header.
-const TOLD_BYTES: usize = 13;
+/// Bytes of a transport header up to the end of its length: UDP's length, or TCP's data offset.
+const LENGTH_END: usize = 13;
 
 /// The header of a protocol over IPv4.
 struct Above {
@@ -81,7 +81,7 @@ impl Usual {
         let transport = network + ipv4::HEADER_BYTES;
         let bytes = end.checked_sub(transport)?;
         // Behind a short datagram other bytes follow, or it is decoded in the general way.
-        let head_above: &[u8; TOLD_BYTES] = frame.get(transport..)?.first_chunk()?;
+        let head_above: &[u8; LENGTH_END] = frame.get(transport..)?.first_chunk()?;
         let above = &ABOVE[usize::from(head[9])];
         let tcp_bytes = usize::from(head_above[12] >> 4) * 4;
         let udp_bytes = usize::from(u16::from_be_bytes([head_above[4], head_above[5]]));

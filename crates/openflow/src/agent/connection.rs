@@ -34,8 +34,6 @@ pub(super) enum Stage {
 pub(super) struct Connection {
     pub stage: Stage,
     pub input: Vec<u8>,
-    /// Whether `input` has a complete message.
-    pub has_message: bool,
     pub output: Output,
     pub role: Role,
     pub asynchronous: AsyncConfig,
@@ -53,7 +51,6 @@ impl Connection {
         Self {
             stage: Stage::Handshake,
             input: Vec::new(),
-            has_message: false,
             output: Output::default(),
             role: Role::Equal,
             asynchronous: AsyncConfig::default(),

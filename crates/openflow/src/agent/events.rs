@@ -2,8 +2,8 @@
 
 use warpswitch_rules::openflow::{FlowRemoved, PacketIn, PacketInReason, port};
 
-use super::Agent;
 use super::connection::{Connection, Stage};
+use super::{Agent, AgentConfig};
 use crate::flows::reason_bit;
 use crate::oxm::pipeline_fields;
 use crate::{Message, NO_BUFFER, PacketInMessage, PortStatus};
@@ -18,13 +18,15 @@ impl Agent {
     pub fn packet_in(&mut self, packet: &PacketIn, now_ns: u64) {
         let matching = pipeline_fields(&packet.key);
         let mut buffer = None;
-        let packet_ins_max = self.config.packet_ins_max;
+        let AgentConfig { packet_ins_max, output_bytes_max, .. } = self.config;
         let bit = 1 << packet.reason as u32;
         for connection in self.connections.values_mut() {
             if !is_receiver(connection, connection.masks().packet_in, bit) {
                 continue;
             }
-            if connection.output.packet_ins() >= packet_ins_max {
+            let has_room = connection.output.packet_ins() < packet_ins_max
+                && connection.output.waiting().len() <= output_bytes_max;
+            if !has_room {
                 connection.stats.packet_ins_dropped += 1;
                 continue;
             }

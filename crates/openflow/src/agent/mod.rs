@@ -47,7 +47,8 @@ pub struct AgentConfig {
     pub description: SwitchDescription,
     /// Silence after which an echo request is sent, and again until the connection is closed.
     pub probe_interval_ns: u64,
-    /// Packet-in messages that wait for one controller.
+    /// Packet-in messages that wait for one controller; [`AgentConfig::output_bytes_max`] limits
+    /// their bytes.
     pub packet_ins_max: usize,
     /// Bytes of replies that wait for one controller before its requests wait.
     pub output_bytes_max: usize,
@@ -171,7 +172,10 @@ impl Agent {
 
     /// Whether messages of the connection wait for the next call of [`Agent::receive`].
     pub fn has_input(&self, id: ConnectionId) -> bool {
-        self.connections.get(&id).is_some_and(|connection| connection.has_message)
+        let is_whole = |input: &[u8]| {
+            Header::read(input).is_some_and(|header| input.len() >= header.len.into())
+        };
+        self.connections.get(&id).is_some_and(|connection| is_whole(&connection.input))
             && self.wants_input(id)
     }
 
@@ -207,14 +211,12 @@ impl Agent {
             start += len;
         }
         input.drain(..start);
-        let has_message = Header::read(&input).is_some_and(|h| input.len() >= h.len.into());
         let limit = self.config.output_bytes_max + MESSAGE_BYTES_MAX;
         let Some(connection) = self.connections.get_mut(&id) else { return };
         if input.len() > limit {
             connection.close("too many requests wait");
         } else if !matches!(connection.stage, Stage::Closing(_)) {
             connection.input = input;
-            connection.has_message = has_message;
         }
     }
 

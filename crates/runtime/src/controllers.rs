@@ -4,11 +4,12 @@
 //! ptcp:PORT[:HOST]  listening ─accept─► connected ─► closed
 //! tcp:HOST[:PORT]   connecting ─► connected ─lost─► 100 ms ─► connecting
 //! ```
-//! Bytes only: the crate `openflow` understands them. No call blocks.
+//! Bytes only: the crate `openflow` understands them. Names of hosts are resolved once, by
+//! [`Controllers::open`]; no other call blocks.
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::str::FromStr;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
 
+use crate::control_address::ControlAddress;
 use crate::error::{Error, ErrorKind};
 
 /// The port of OpenFlow.
@@ -127,8 +129,8 @@ pub struct Controllers {
 
 /// A controller that the switch connects to.
 struct Dial {
-    host: String,
-    port: u16,
+    address: ControllerAddress,
+    resolved: SocketAddr,
     state: DialState,
     /// Whether its failure was reported.
     is_reported: bool,
@@ -160,8 +162,7 @@ impl Dial {
         event: &mut impl FnMut(ControllerEvent<'_>),
     ) -> DialState {
         if !std::mem::replace(&mut self.is_reported, true) {
-            let address = ControllerAddress::Connect(self.host.clone(), self.port);
-            event(ControllerEvent::Unreachable(address, why));
+            event(ControllerEvent::Unreachable(self.address.clone(), why));
         }
         DialState::RetryAt(now + RETRY)
     }
@@ -171,7 +172,8 @@ impl Controllers {
     /// Listens at and connects to `addresses`. Connections are made by [`Controllers::poll`].
     ///
     /// # Errors
-    /// [`ErrorKind::System`] if an address cannot be listened at.
+    /// [`ErrorKind::System`] if an address cannot be listened at, [`ErrorKind::Address`] if a host
+    /// is unknown.
     pub fn open(addresses: &[ControllerAddress]) -> Result<Self, Error> {
         let mut all = Self {
             listeners: Vec::new(),
@@ -189,8 +191,8 @@ impl Controllers {
                     })?);
                 }
                 ControllerAddress::Connect(host, port) => all.dials.push(Dial {
-                    host: host.clone(),
-                    port: *port,
+                    address: address.clone(),
+                    resolved: ControlAddress::resolve(Some(host), *port)?[0],
                     state: DialState::RetryAt(Duration::ZERO),
                     is_reported: false,
                 }),
@@ -251,7 +253,7 @@ impl Controllers {
             let dial = &mut self.dials[at];
             match &dial.state {
                 DialState::RetryAt(time) if *time <= now => {
-                    dial.state = match start(&dial.host, dial.port) {
+                    dial.state = match start(dial.resolved) {
                         Ok(socket) => DialState::Connecting(socket, now),
                         Err(why) => dial.failed(now, why.to_string(), event),
                     };
@@ -383,12 +385,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Starts to connect.
-fn start(host: &str, port: u16) -> io::Result<OwnedFd> {
-    // A numeric address needs no name server, which would be waited for.
-    let address = match host.parse::<IpAddr>() {
-        Ok(ip) => SocketAddr::new(ip, port),
-        Err(_) => (host, port).to_socket_addrs()?.next().ok_or(io::ErrorKind::NotFound)?,
-    };
+fn start(address: SocketAddr) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(family, SocketType::STREAM, flags, None)?;

@@ -55,7 +55,8 @@ impl SwitchRun {
     /// at `addresses`. INT, TERM and HUP end it.
     ///
     /// # Errors
-    /// [`ErrorKind::System`] if a port cannot be opened or an address cannot be listened at.
+    /// [`ErrorKind::System`] if a port cannot be opened or an address cannot be listened at,
+    /// [`ErrorKind::Address`] if the host of a controller is unknown.
     pub fn open(
         options: SwitchOptions,
         devices: &[String],
@@ -174,7 +175,8 @@ impl SwitchRun {
             let agent = switch.agent();
             controllers.pause(number, agent.has_input(id) || !agent.wants_input(id));
             match switch.agent().close_reason(id) {
-                Some(why) if !is_waiting => {
+                // Its last bytes were offered; a peer that reads nothing is not waited for.
+                Some(why) => {
                     controllers.close(number, now);
                     switch.disconnect(id);
                     if is_ours {
@@ -182,7 +184,7 @@ impl SwitchRun {
                     }
                     false
                 }
-                _ => true,
+                None => true,
             }
         });
     }

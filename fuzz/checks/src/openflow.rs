@@ -50,11 +50,8 @@ pub fn openflow(data: &[u8]) {
                 now_ns += 1 << 34;
                 agent.tick(now_ns);
             }
-            2 => agent.packet_in(&packet_in(bytes), now_ns),
-            3 => {
-                check_waiting(&agent, id);
-                agent.sent(id, len.into());
-            }
+            2 => check_packet_in(&mut agent, &ids, &packet_in(bytes), now_ns),
+            3 => agent.sent(id, len.into()),
             4 => {
                 agent.disconnect(id);
                 ids[controller] = agent.connect(now_ns);
@@ -101,9 +98,20 @@ fn packet_in(bytes: &[u8]) -> PacketIn {
     }
 }
 
-fn check_waiting(agent: &Agent, id: ConnectionId) {
-    let stats = agent.stats(id).expect("connected");
-    assert!(stats.packet_ins_dropped == 0 || stats.packet_ins >= PACKET_INS_MAX as u64);
+/// A controller loses a packet-in only when packet-ins or bytes up to a limit wait for it.
+fn check_packet_in(agent: &mut Agent, ids: &[ConnectionId], packet: &PacketIn, now_ns: u64) {
+    let dropped = |agent: &Agent, id| agent.stats(id).map_or(0, |stats| stats.packet_ins_dropped);
+    let before: Vec<_> =
+        ids.iter().map(|&id| (id, dropped(agent, id), agent.transmit(id).len())).collect();
+    agent.packet_in(packet, now_ns);
+    for (id, dropped_before, waiting) in before {
+        let Some(stats) = agent.stats(id) else { continue };
+        assert!(
+            stats.packet_ins_dropped == dropped_before
+                || waiting > OUTPUT_BYTES_MAX
+                || stats.packet_ins >= PACKET_INS_MAX as u64,
+        );
+    }
 }
 
 /// Whatever waits ends with a whole message; its beginning may have been sent.

@@ -20,13 +20,16 @@ use crate::storm::{StormCache, StormOptions, StormStats};
 /// Time since some fixed moment.
 pub type Clock = Arc<dyn Fn() -> Duration + Send + Sync>;
 
-/// One batch in so many is timed, and all of a trial: reading the clock and passing the gate costs
-/// a tenth of a batch of a fast engine.
+/// With the cache, one batch in so many is timed, and all of a trial: reading the clock and passing
+/// the gate costs a tenth of a batch of a fast engine.
 const TIMED_EVERY: usize = 8;
+
+/// The same without the cache, where nothing else pays for the gate.
+const PLAIN_TIMED_EVERY: usize = 64;
 
 /// A timed batch on the plain path is sampled as if it had so many times fewer keys, others are
 /// not: a sample of 65,536 keys is enough to find that traffic has become skewed.
-const PLAIN_SAMPLING: usize = 32;
+const PLAIN_SAMPLING: usize = 4;
 
 /// A classifier behind a [`StormCache`]. See the module.
 pub struct CachedClassifier {
@@ -113,16 +116,16 @@ impl CachedClassifier {
         out: &mut [RuleId],
     ) {
         let reader = self.cache.reader();
-        let path = || match self.is_plain.load(Ordering::Relaxed) {
-            true => LookupPath::Plain,
-            false => LookupPath::Cached,
+        let (path, every) = match self.is_plain.load(Ordering::Relaxed) {
+            true => (LookupPath::Plain, PLAIN_TIMED_EVERY),
+            false => (LookupPath::Cached, TIMED_EVERY),
         };
-        if !reader.is_timed(TIMED_EVERY) {
-            return self.classify_on(path(), keys, out);
+        if !reader.is_timed(every) {
+            return self.classify_on(path, keys, out);
         }
         // If another worker is at the gate just now, it learns enough for both.
         let Ok(path) = gate.try_lock().map(|mut gate| gate.choose()) else {
-            return self.classify_on(path(), keys, out);
+            return self.classify_on(path, keys, out);
         };
         let began = clock();
         self.classify_on(path, keys, out);
@@ -131,7 +134,7 @@ impl CachedClassifier {
         }
         let ns = clock().saturating_sub(began).as_nanos();
         let Ok(mut gate) = gate.try_lock() else { return };
-        gate.note(path, keys.len(), u64::try_from(ns).unwrap_or(u64::MAX), TIMED_EVERY);
+        gate.note(path, keys.len(), u64::try_from(ns).unwrap_or(u64::MAX), every);
         if gate.is_trying() {
             reader.time_next();
         }

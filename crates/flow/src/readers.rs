@@ -32,8 +32,12 @@ pub(crate) struct Reader {
 impl Reader {
     /// Counts keys.
     pub(crate) fn count(&self, hits: usize, misses: usize) {
-        self.hits.fetch_add(hits as u64, Ordering::Relaxed);
-        self.misses.fetch_add(misses as u64, Ordering::Relaxed);
+        // Off the cache, and often on it, one of them is 0; adding costs as much as some lookups.
+        for (count, more) in [(&self.hits, hits), (&self.misses, misses)] {
+            if more > 0 {
+                count.fetch_add(more as u64, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Whether the gate times the next batch; one in `every`.

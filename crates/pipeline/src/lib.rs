@@ -18,15 +18,15 @@
 //!
 //! # Example
 //! ```
-//! use warpswitch_pipeline::{Output, Pipeline, PipelineOptions};
+//! use warpswitch_pipeline::{Egress, Output, Pipeline, PipelineOptions};
 //! use warpswitch_rules::openflow::{
 //!     Flow, FlowAction, FlowCommand, FlowKey, FlowMatch, FlowMod, Instructions, PacketIn, port,
 //! };
 //!
 //! struct Sent(Vec<u32>);
 //! impl Output for Sent {
-//!     fn send(&mut self, port: u32, _queue: Option<u32>, _frame: &[u8]) {
-//!         self.0.push(port);
+//!     fn send(&mut self, egress: Egress, _frame: &[u8]) {
+//!         self.0.push(egress.port);
 //!     }
 //!     fn packet_in(&mut self, _packet: PacketIn) {}
 //!     fn normal(&mut self, _key: &FlowKey, _frame: &[u8]) {}
@@ -74,7 +74,7 @@ pub use check::{ACTIONS_MAX, BANDS_MAX, BUCKETS_MAX, METER_MAX};
 pub use group::GroupStats;
 pub use lookup::Lookup;
 pub use meter::MeterStats;
-pub use output::{Ingress, Output};
+pub use output::{Egress, Ingress, Output};
 pub use pipeline::{Pipeline, PipelineOptions, PipelineStats, TABLES_MAX};
 pub use ports::PortSettings;
 pub use run::{DEPTH_MAX, WORK_MAX};

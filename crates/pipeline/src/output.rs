@@ -4,15 +4,37 @@ use warpswitch_rules::openflow::{FLOW_WORDS, FlowKey, PacketIn};
 
 /// Takes what a pipeline hands out.
 pub trait Output {
-    /// A frame leaves by a real port or [`warpswitch_rules::openflow::port::LOCAL`], through a
-    /// queue of it if one was set.
-    fn send(&mut self, port: u32, queue: Option<u32>, frame: &[u8]);
+    /// A frame leaves by a real port or [`warpswitch_rules::openflow::port::LOCAL`].
+    fn send(&mut self, egress: Egress, frame: &[u8]);
 
     /// A packet goes to the controllers.
     fn packet_in(&mut self, packet: PacketIn);
 
     /// A frame is to be forwarded as a learning switch would; the key has its input port.
     fn normal(&mut self, key: &FlowKey, frame: &[u8]);
+}
+
+/// Where a frame goes, and the fields of the pipeline that ports need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Egress {
+    /// The port.
+    pub port: u32,
+    /// Its queue, if one was set.
+    pub queue: Option<u32>,
+    /// The id for a tunnel, and its addresses; 0 if not set.
+    pub tun_id: u64,
+    /// See [`Egress::tun_id`].
+    pub tun_src: u32,
+    /// See [`Egress::tun_id`].
+    pub tun_dst: u32,
+}
+
+impl Egress {
+    /// With the fields of `key`.
+    pub fn new(port: u32, queue: Option<u32>, key: &FlowKey) -> Self {
+        let tun_id = u64::from(key[4]) << 32 | u64::from(key[5]);
+        Self { port, queue, tun_id, tun_src: key[6], tun_dst: key[7] }
+    }
 }
 
 /// Where a packet comes from: what the pipeline matches beside the frame.

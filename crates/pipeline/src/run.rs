@@ -499,8 +499,8 @@ impl<'a, O: Output> Run<'a, O> {
         if self.fixed.ports.get(&port).is_some_and(|settings| !settings.is_forwarded) {
             return;
         }
-        let (out, queue) = (&mut *self.out, self.queue);
-        self.packet.hand_out(|frame| out.send(port, queue, frame));
+        let (out, egress) = (&mut *self.out, self.packet.egress(port, self.queue));
+        self.packet.hand_out(|frame| out.send(egress, frame));
         self.record(|| Step::Output(port));
     }
 

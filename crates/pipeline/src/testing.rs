@@ -11,7 +11,7 @@ use warpswitch_wire::ip::IpProto;
 use warpswitch_wire::ipv4::Ipv4;
 use warpswitch_wire::parse::parse_ethernet;
 
-use crate::output::Output;
+use crate::output::{Egress, Output};
 
 /// The field of that name.
 pub(crate) fn by_name(name: &str) -> &'static MatchField {
@@ -65,7 +65,7 @@ pub(crate) enum Event {
 pub(crate) struct Events(pub(crate) Vec<Event>);
 
 impl Output for Events {
-    fn send(&mut self, port: u32, queue: Option<u32>, frame: &[u8]) {
+    fn send(&mut self, Egress { port, queue, .. }: Egress, frame: &[u8]) {
         self.0.push(Event::Sent(port, queue, frame.to_vec()));
     }
 

@@ -7,7 +7,7 @@ use warpswitch_openflow::{
     PortChange, PortDescription, PortMod, PortStats, PortStatus, TableFeatures, TableStats,
 };
 use warpswitch_packet::Pool;
-use warpswitch_pipeline::{BANDS_MAX, Output, Pipeline};
+use warpswitch_pipeline::{BANDS_MAX, Egress, Output, Pipeline};
 use warpswitch_rules::openflow::{
     FIELDS, FlowAction, FlowFilter, FlowKey, FlowMod, FlowRemoved, FlowStats, Group, GroupMod,
     Meter, MeterMod, PacketIn, Refusal,
@@ -41,14 +41,16 @@ pub(crate) struct Outlet {
 
 impl Outlet {
     /// Forwards a frame as a learning switch does.
-    fn forward(&mut self, frame: &[u8], vlan: u16, in_port: u32) {
-        match self.learning.forward(frame, vlan, in_port, self.now_ns) {
-            Forward::Port(port) => self.ports.send(port, frame, &mut self.pool),
+    fn forward(&mut self, key: &FlowKey, frame: &[u8]) {
+        let in_port = key[0];
+        let egress = |port| Egress::new(port, None, key);
+        match self.learning.forward(frame, vlan_of(key), in_port, self.now_ns) {
+            Forward::Port(port) => self.ports.send(egress(port), frame, &mut self.pool),
             Forward::Flood => {
                 for number in 1..=self.ports.len() as u32 {
                     let port = self.ports.get_mut(number);
                     if number != in_port && port.is_some_and(|port| port.settings().is_flooded) {
-                        self.ports.send(number, frame, &mut self.pool);
+                        self.ports.send(egress(number), frame, &mut self.pool);
                     }
                 }
             }
@@ -58,8 +60,8 @@ impl Outlet {
 }
 
 impl Output for Outlet {
-    fn send(&mut self, port: u32, _queue: Option<u32>, frame: &[u8]) {
-        self.ports.send(port, frame, &mut self.pool);
+    fn send(&mut self, egress: Egress, frame: &[u8]) {
+        self.ports.send(egress, frame, &mut self.pool);
     }
 
     fn packet_in(&mut self, packet: PacketIn) {
@@ -75,7 +77,7 @@ impl Output for Outlet {
     }
 
     fn normal(&mut self, key: &FlowKey, frame: &[u8]) {
-        self.forward(frame, vlan_of(key), key[0]);
+        self.forward(key, frame);
     }
 }
 

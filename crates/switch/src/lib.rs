@@ -20,7 +20,8 @@ mod datapath;
 pub mod learning;
 mod ports;
 mod switch;
+pub mod tunnel;
 
 pub use cache::{CacheKind, CacheStats};
-pub use ports::NewPort;
+pub use ports::{NewPort, NewTunnel};
 pub use switch::{FailMode, Switch, SwitchOptions, SwitchStats};

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use warpswitch_openflow::{PortConfig, PortDescription, PortState, PortStats, link};
 use warpswitch_packet::{Batch, LinkState, Packet, Pool, RxCounts, RxPort, Transmitted, TxPort};
-use warpswitch_pipeline::PortSettings;
+use warpswitch_pipeline::{Egress, PortSettings};
+
+use crate::tunnel::{FromTunnel, TunnelDrop, TunnelOptions, Tunnels};
 
 /// Frames that wait for a port that is full; further ones are dropped and counted.
 const WAITING_MAX: usize = 4096;
@@ -22,6 +24,27 @@ pub struct NewPort {
     pub tx: Box<dyn TxPort>,
 }
 
+/// A tunnel port to add to a switch.
+pub struct NewTunnel {
+    /// Its Ethernet address.
+    pub mac: [u8; 6],
+    /// Its name and options.
+    pub options: TunnelOptions,
+}
+
+/// What is behind a port.
+enum Device {
+    /// A device that receives and sends frames.
+    Frames {
+        rx: Box<dyn RxPort>,
+        tx: Box<dyn TxPort>,
+        /// Frames to be sent, in order.
+        waiting: Vec<Packet>,
+    },
+    /// A tunnel, whose sockets all tunnels share.
+    Tunnel(TunnelOptions),
+}
+
 /// A port of a switch.
 pub(crate) struct Port {
     pub(crate) number: u32,
@@ -29,10 +52,7 @@ pub(crate) struct Port {
     pub(crate) mac: [u8; 6],
     pub(crate) config: PortConfig,
     pub(crate) link: LinkState,
-    pub(crate) rx: Box<dyn RxPort>,
-    tx: Box<dyn TxPort>,
-    /// Frames to be sent, in order.
-    waiting: Vec<Packet>,
+    behind: Device,
     /// Counters, apart from those that the device keeps.
     stats: PortStats,
     /// Those of the device, as last read.
@@ -69,9 +89,10 @@ impl Port {
 
     /// Reads the link and the counters of the device. Whether the link changed.
     pub(crate) fn check(&mut self) -> bool {
-        self.device = self.rx.counts();
+        let Device::Frames { rx, tx, .. } = &mut self.behind else { return false };
+        self.device = rx.counts();
         // Each side opens its socket again when the interface returns.
-        let link = match (self.rx.check_link(), self.tx.check_link()) {
+        let link = match (rx.check_link(), tx.check_link()) {
             (LinkState::Up, link) | (link, _) => link,
         };
         std::mem::replace(&mut self.link, link) != link
@@ -82,7 +103,7 @@ impl Port {
         PortStats {
             number: self.number,
             rx_dropped: self.stats.rx_dropped + self.device.dropped,
-            rx_errors: self.device.unusable,
+            rx_errors: self.stats.rx_errors + self.device.unusable,
             age_ns: now_ns.saturating_sub(self.added_ns),
             ..self.stats
         }
@@ -91,23 +112,44 @@ impl Port {
 
 /// All ports, in the order of their numbers, which start with 1.
 #[derive(Default)]
-pub(crate) struct Ports(Vec<Port>);
+pub(crate) struct Ports {
+    list: Vec<Port>,
+    pub(crate) tunnels: Tunnels,
+}
 
 impl Ports {
     /// Adds a port with the next number.
     pub(crate) fn add(&mut self, port: NewPort, now_ns: u64) -> u32 {
-        let number = self.0.len() as u32 + 1;
         let NewPort { name, mac, mut rx, tx } = port;
         let link = rx.check_link();
-        self.0.push(Port {
+        let behind = Device::Frames { rx, tx, waiting: Vec::new() };
+        self.push(name, mac, link, behind, now_ns)
+    }
+
+    /// Adds a tunnel port with the next number.
+    pub(crate) fn add_tunnel(&mut self, tunnel: NewTunnel, now_ns: u64) -> Result<u32, String> {
+        let NewTunnel { mac, options } = tunnel;
+        self.tunnels.add(&options, self.list.len() as u32 + 1)?;
+        let (name, behind) = (options.name.clone(), Device::Tunnel(options));
+        Ok(self.push(name, mac, LinkState::Up, behind, now_ns))
+    }
+
+    fn push(
+        &mut self,
+        name: String,
+        mac: [u8; 6],
+        link: LinkState,
+        behind: Device,
+        now_ns: u64,
+    ) -> u32 {
+        let number = self.list.len() as u32 + 1;
+        self.list.push(Port {
             number,
             name,
             mac,
             config: PortConfig::default(),
             link,
-            rx,
-            tx,
-            waiting: Vec::new(),
+            behind,
             stats: PortStats::default(),
             device: RxCounts::default(),
             added_ns: now_ns,
@@ -116,22 +158,23 @@ impl Ports {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.list.len()
     }
 
     pub(crate) fn iter(&self) -> std::slice::Iter<'_, Port> {
-        self.0.iter()
+        self.list.iter()
     }
 
     /// The port with a number.
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut Port> {
-        self.0.get_mut((number as usize).checked_sub(1)?)
+        self.list.get_mut((number as usize).checked_sub(1)?)
     }
 
     /// Receives a burst from the port at `index`; counts it, or drops it if the port is set so.
     pub(crate) fn receive(&mut self, index: usize, pool: &mut Pool, burst: &mut Batch, max: usize) {
-        let port = &mut self.0[index];
-        port.rx.receive(pool, burst, max);
+        let port = &mut self.list[index];
+        let Device::Frames { rx, .. } = &mut port.behind else { return };
+        rx.receive(pool, burst, max);
         port.stats.rx_packets += burst.len() as u64;
         port.stats.rx_bytes += burst.bytes();
         if port.config.is_down || port.config.no_receive {
@@ -140,43 +183,72 @@ impl Ports {
         }
     }
 
-    /// Has a frame wait for a port; it is counted as dropped if that is not possible.
-    pub(crate) fn send(&mut self, number: u32, frame: &[u8], pool: &mut Pool) {
-        let Some(port) = self.get_mut(number) else { return };
-        if port.waiting.len() >= WAITING_MAX {
-            port.stats.tx_dropped += 1;
-            return;
+    /// Receives a packet of a tunnel into `bytes`. `None` if none waits, an inner `None` if it is
+    /// dropped, which is counted.
+    pub(crate) fn receive_tunnel(&mut self, bytes: &mut [u8]) -> Option<Option<FromTunnel>> {
+        let received = self.tunnels.receive(bytes)?;
+        Some(received.filter(|FromTunnel { ingress, frame }| {
+            let Some(port) = self.get_mut(ingress.port) else { return false };
+            port.stats.rx_packets += 1;
+            port.stats.rx_bytes += frame.len() as u64;
+            let is_closed = port.config.is_down || port.config.no_receive;
+            port.stats.rx_dropped += u64::from(is_closed);
+            !is_closed
+        }))
+    }
+
+    /// Has a frame wait for a port, or sends it through a tunnel; it is counted as dropped if that
+    /// is not possible.
+    pub(crate) fn send(&mut self, egress: Egress, frame: &[u8], pool: &mut Pool) {
+        let Self { list, tunnels } = self;
+        let index = (egress.port as usize).checked_sub(1);
+        let Some(port) = index.and_then(|index| list.get_mut(index)) else { return };
+        match &mut port.behind {
+            Device::Frames { waiting, .. } if waiting.len() >= WAITING_MAX => {
+                port.stats.tx_dropped += 1;
+            }
+            Device::Frames { waiting, .. } => waiting.push(pool.packet_of(frame)),
+            Device::Tunnel(options) => match tunnels.send(options, &egress, frame) {
+                Ok(()) => {
+                    port.stats.tx_packets += 1;
+                    port.stats.tx_bytes += frame.len() as u64;
+                }
+                Err(TunnelDrop::Refused) => port.stats.tx_errors += 1,
+                Err(_) => port.stats.tx_dropped += 1,
+            },
         }
-        port.waiting.push(pool.packet_of(frame));
     }
 
     /// Sends what waits, as far as the devices accept it. Whether frames are left.
     pub(crate) fn flush(&mut self, pool: &mut Pool) -> bool {
         let mut is_left = false;
-        for port in self.0.iter_mut().filter(|port| !port.waiting.is_empty()) {
-            port.flush(pool);
-            is_left |= !port.waiting.is_empty();
+        for port in &mut self.list {
+            is_left |= port.flush(pool);
         }
         is_left
     }
 
     /// Descriptors that wake the caller: ports that receive, and ports with frames that wait.
     pub(crate) fn wake_fds(&mut self) -> impl Iterator<Item = (Arc<OwnedFd>, bool)> {
-        self.0.iter_mut().flat_map(|port| {
-            let rx = port.rx.wake_fd().map(|fd| (fd, false));
-            let is_full = !port.waiting.is_empty();
-            let tx = is_full.then(|| port.tx.wake_fd()).flatten().map(|fd| (fd, true));
-            rx.into_iter().chain(tx)
-        })
+        let tunnels = self.tunnels.wake_fds().into_iter().map(|fd| (fd, false));
+        let ports = self.list.iter_mut().flat_map(|port| {
+            let Device::Frames { rx, tx, waiting } = &mut port.behind else { return [None, None] };
+            let rx = rx.wake_fd().map(|fd| (fd, false));
+            let is_full = !waiting.is_empty();
+            let tx = is_full.then(|| tx.wake_fd()).flatten().map(|fd| (fd, true));
+            [rx, tx]
+        });
+        ports.flatten().chain(tunnels)
     }
 }
 
 impl Port {
-    fn flush(&mut self, pool: &mut Pool) {
+    /// Whether frames are left.
+    fn flush(&mut self, pool: &mut Pool) -> bool {
+        let Device::Frames { tx, waiting: frames, .. } = &mut self.behind else { return false };
         let mut sent = 0;
-        let frames = &self.waiting;
         while sent < frames.len() {
-            match self.tx.send(&frames[sent..]) {
+            match tx.send(&frames[sent..]) {
                 Transmitted::Frames(count) => {
                     let frames = &frames[sent..sent + count];
                     self.stats.tx_packets += count as u64;
@@ -190,6 +262,7 @@ impl Port {
                 Transmitted::Full => break,
             }
         }
-        self.waiting.drain(..sent).for_each(|packet| pool.recycle(packet));
+        frames.drain(..sent).for_each(|packet| pool.recycle(packet));
+        !frames.is_empty()
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use warpswitch_graph::gso;
 use warpswitch_openflow::{Agent, AgentConfig, ConnectionId, Datapath};
 use warpswitch_packet::{Batch, Packet, Pool};
-use warpswitch_pipeline::{Pipeline, PipelineOptions, PipelineStats};
+use warpswitch_pipeline::{Ingress, Pipeline, PipelineOptions, PipelineStats};
 use warpswitch_rules::openflow::{
     Flow, FlowAction, FlowCommand, FlowMatch, FlowMod, Instructions, port,
 };
@@ -14,10 +14,13 @@ use warpswitch_rules::openflow::{
 use crate::cache::{CacheKind, CacheStats, Caches};
 use crate::datapath::{Events, Outlet, SwitchDatapath};
 use crate::learning::LearningTable;
-use crate::ports::{NewPort, Ports};
+use crate::ports::{NewPort, NewTunnel, Ports};
+use crate::tunnel::{FromTunnel, TunnelDrops, Underlay};
 
 /// Frames that are received from a port at a time.
 const BURST_LEN: usize = 64;
+/// The longest datagram of a tunnel, with its IP header if the socket passes it.
+const DATAGRAM_BYTES_MAX: usize = 65_535;
 /// Nanoseconds between two looks at time-outs, links and silent controllers.
 const TICK_NS: u64 = 100_000_000;
 /// Nanoseconds without a controller after which a standalone switch forwards by itself.
@@ -58,6 +61,8 @@ pub struct SwitchStats {
     pub pipeline: PipelineStats,
     /// Packets for controllers that were dropped because too many waited.
     pub packet_ins_dropped: u64,
+    /// Packets that tunnels dropped.
+    pub tunnel_drops: TunnelDrops,
     /// Entries of the exact cache, and of that by examined bits.
     pub cached: (usize, usize),
 }
@@ -71,6 +76,8 @@ pub struct Switch {
     burst: Batch,
     /// The frames of a packet that was received.
     frames: Vec<Packet>,
+    /// A datagram of a tunnel.
+    datagram: Vec<u8>,
     next_tick_ns: u64,
     /// Connections that the switch made: only these controllers end the fail mode.
     controllers: Vec<ConnectionId>,
@@ -99,6 +106,7 @@ impl Switch {
             fail_mode: options.fail_mode,
             burst: Batch::new(),
             frames: Vec::new(),
+            datagram: vec![0; DATAGRAM_BYTES_MAX],
             next_tick_ns: 0,
             controllers: Vec::new(),
             controlled_ns: 0,
@@ -133,12 +141,31 @@ impl Switch {
 
     /// Adds a port; returns its number.
     pub fn add_port(&mut self, port: NewPort, now_ns: u64) -> u32 {
+        let number = self.datapath.outlet.ports.add(port, now_ns);
+        self.port_added(number);
+        number
+    }
+
+    /// Adds a tunnel port; returns its number. Its packets pass through the underlay.
+    ///
+    /// # Errors
+    /// Another port receives the same packets.
+    pub fn add_tunnel(&mut self, tunnel: NewTunnel, now_ns: u64) -> Result<u32, String> {
+        let number = self.datapath.outlet.ports.add_tunnel(tunnel, now_ns)?;
+        self.port_added(number);
+        Ok(number)
+    }
+
+    /// Sets the sockets of all tunnel ports.
+    pub fn set_underlay(&mut self, underlay: Box<dyn Underlay>) {
+        self.datapath.outlet.ports.tunnels.set_underlay(underlay);
+    }
+
+    fn port_added(&mut self, number: u32) {
         let ports = &mut self.datapath.outlet.ports;
-        let number = ports.add(port, now_ns);
         if let Some(port) = ports.get_mut(number) {
             self.datapath.pipeline.set_port(number, port.settings());
         }
-        number
     }
 
     /// Takes a burst from each port through the pipeline and sends what comes out; looks at
@@ -148,6 +175,7 @@ impl Switch {
         for index in 0..self.datapath.outlet.ports.len() {
             is_busy |= self.receive(index, now_ns);
         }
+        is_busy |= self.receive_tunnels(now_ns);
         if now_ns >= self.next_tick_ns {
             self.next_tick_ns = now_ns + TICK_NS;
             self.tick(now_ns);
@@ -182,11 +210,28 @@ impl Switch {
         true
     }
 
-    fn execute(&mut self, frame: &[u8], in_port: u32, now_ns: u64) {
+    /// Takes frames that arrived through tunnels through the pipeline.
+    fn receive_tunnels(&mut self, now_ns: u64) -> bool {
+        self.datapath.outlet.now_ns = now_ns;
+        let mut bytes = std::mem::take(&mut self.datagram);
+        let mut count = 0;
+        while count < BURST_LEN
+            && let Some(received) = self.datapath.outlet.ports.receive_tunnel(&mut bytes)
+        {
+            count += 1;
+            if let Some(FromTunnel { ingress, frame }) = received {
+                self.execute(&bytes[frame], ingress, now_ns);
+            }
+        }
+        self.datagram = bytes;
+        count > 0
+    }
+
+    fn execute(&mut self, frame: &[u8], ingress: impl Into<Ingress>, now_ns: u64) {
         let SwitchDatapath { pipeline, outlet } = &mut self.datapath;
         match &mut self.caches {
-            Some(caches) => pipeline.execute_cached(caches, frame, in_port, now_ns, outlet),
-            None => pipeline.execute(frame, in_port, now_ns, outlet),
+            Some(caches) => pipeline.execute_cached(caches, frame, ingress, now_ns, outlet),
+            None => pipeline.execute(frame, ingress, now_ns, outlet),
         }
     }
 
@@ -271,6 +316,7 @@ impl Switch {
         SwitchStats {
             cache: self.caches.as_ref().map_or(CacheStats::default(), |caches| caches.stats),
             pipeline: self.datapath.pipeline.stats(),
+            tunnel_drops: self.datapath.outlet.ports.tunnels.drops,
             packet_ins_dropped: self.datapath.outlet.events.packet_ins_dropped,
             cached: self.caches.as_ref().map_or((0, 0), Caches::lens),
         }

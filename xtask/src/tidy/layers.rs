@@ -79,7 +79,7 @@ pub const ROOMS: &[Room] = &[
     Room {
         name: "switch",
         layer: 5,
-        may_import: &["packet", "rules", "flow", "openflow", "pipeline", "graph"],
+        may_import: &["wire", "packet", "rules", "flow", "openflow", "pipeline", "graph"],
     },
     Room { name: "elements", layer: 5, may_import: BELOW_ELEMENTS },
     Room {

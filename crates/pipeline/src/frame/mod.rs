@@ -16,6 +16,7 @@ use warpswitch_rules::openflow::{FlowAction, FlowKey, MatchField, Oxm, Subfield}
 
 use buffer::Bytes;
 use parse::{HEADER_WORDS_START, I_TAG_BYTES, Layout, Network, TYPE_AT, half, word};
+use crate::output::Egress;
 use spot::{Spot, inner_ttl_spot, label_ttl_spot, spot, ttl_spot};
 
 /// The shortest Ethernet frame, without frame check sequence.
@@ -86,6 +87,11 @@ impl<'f> Packet<'f> {
     /// Sets the input port of the key.
     pub(crate) fn set_in_port(&mut self, port: u32) {
         self.key[0] = port;
+    }
+
+    /// Where it leaves: the fields of tunnels are not read from its bytes, and never stale.
+    pub(crate) fn egress(&self, port: u32, queue: Option<u32>) -> Egress {
+        Egress::new(port, queue, &self.key)
     }
 
     /// Which headers are there ([`Layout::shape`]).

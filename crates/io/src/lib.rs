@@ -25,6 +25,7 @@ mod reader;
 mod source;
 #[expect(unsafe_code, reason = "system calls, and memory shared with the kernel")]
 mod sys;
+mod tunnel;
 mod writer;
 
 #[cfg(test)]
@@ -37,4 +38,7 @@ pub use ports::{
 };
 pub use reader::{BurstEnd, CaptureReader, FRAME_BYTES_MAX, Frame};
 pub use source::Unpacked;
+pub use tunnel::{
+    OuterOptions, OuterProtocol, TunnelDatagram, TunnelReceiver, TunnelSender,
+};
 pub use writer::{CaptureFormat, CaptureOptions, CaptureWriter, UnknownFormat};

@@ -62,6 +62,7 @@ mod stats;
 mod streams;
 pub mod switch;
 pub mod threads;
+mod tunnels;
 
 pub use clock::{RunClock, ScaledClock};
 pub use control_address::ControlAddress;

@@ -10,12 +10,14 @@ use warpswitch_graph::Time;
 use warpswitch_io::{PortTable, ethernet_address};
 use warpswitch_openflow::ConnectionId;
 use warpswitch_packet::{PortMethod, PortSpec};
-use warpswitch_switch::{NewPort, Switch, SwitchOptions};
+use warpswitch_switch::tunnel::TunnelOptions;
+use warpswitch_switch::{NewPort, NewTunnel, Switch, SwitchOptions};
 
 use crate::clock::RunClock;
 use crate::controllers::{ConnectionNumber, ControllerAddress, ControllerEvent, Controllers};
 use crate::error::{Error, ErrorKind};
 use crate::signals::{SignalEvent, Signals, StopSignals};
+use crate::tunnels::TunnelSockets;
 
 /// Interval between two looks at the controllers while frames arrive.
 const CONTROL_NS: u64 = 100_000;
@@ -52,9 +54,11 @@ struct Connected {
 
 impl SwitchRun {
     /// Opens a switch with ports on `devices`, numbered from 1 in this order, and with controllers
-    /// at `addresses`. INT, TERM and HUP end it.
+    /// at `addresses`. INT, TERM and HUP end it. A device is a name as in [`PortSpec`], or a tunnel
+    /// port as in [`TunnelOptions`].
     ///
     /// # Errors
+    /// [`ErrorKind::Configuration`] if the options of a tunnel port are invalid,
     /// [`ErrorKind::System`] if a port cannot be opened or an address cannot be listened at,
     /// [`ErrorKind::Address`] if the host of a controller is unknown.
     pub fn open(
@@ -65,12 +69,16 @@ impl SwitchRun {
     ) -> Result<Self, Error> {
         let clock = RunClock::real();
         let mut switch = Switch::new(options);
-        let mut table = PortTable::default();
+        let (mut table, mut tunnels) = (PortTable::default(), Vec::new());
         for device in devices {
             let cannot = |why| {
                 let message = format!("cannot open port '{device}'");
                 Error::caused(ErrorKind::System, message, why)
             };
+            if TunnelOptions::is_tunnel(device) {
+                tunnels.push(add_tunnel(&mut switch, device)?);
+                continue;
+            }
             let spec = PortSpec {
                 device: device.clone(),
                 method,
@@ -81,6 +89,9 @@ impl SwitchRun {
             let tx = table.open_tx(&spec).map_err(cannot)?;
             let mac = ethernet_address(device).unwrap_or_else(|_| virtual_address(device));
             switch.add_port(NewPort { name: device.clone(), mac, rx, tx }, 0);
+        }
+        if !tunnels.is_empty() {
+            switch.set_underlay(Box::new(TunnelSockets::open(&tunnels)?));
         }
         let signals = Signals::new(StopSignals::Handle)
             .map_err(|why| Error::caused(ErrorKind::System, "cannot handle signals", why))?;
@@ -204,6 +215,18 @@ impl SwitchRun {
         // The caller looks for work afterwards, so an interrupted wait needs no retry.
         _ = poll(&mut fds, timeout.as_ref());
     }
+}
+
+/// Adds a tunnel port; returns its options.
+fn add_tunnel(switch: &mut Switch, device: &str) -> Result<TunnelOptions, Error> {
+    let invalid = |why| {
+        let message = format!("tunnel port '{device}': {why}");
+        Error::new(ErrorKind::Configuration, message)
+    };
+    let options: TunnelOptions = device.parse().map_err(invalid)?;
+    let tunnel = NewTunnel { mac: virtual_address(&options.name), options: options.clone() };
+    switch.add_tunnel(tunnel, 0).map_err(invalid)?;
+    Ok(options)
 }
 
 /// What to wait for on a connection: bytes always, room only if some wait.

@@ -300,6 +300,12 @@ impl Switch {
         &mut self.agent
     }
 
+    /// The datapath, to change flows without a controller.
+    #[cfg(test)]
+    pub(crate) fn datapath(&mut self) -> &mut SwitchDatapath {
+        &mut self.datapath
+    }
+
     /// Descriptors to wait for, and whether they are to become writable. Call it when
     /// [`Switch::run`] had nothing to do.
     pub fn wake_fds(&mut self) -> impl Iterator<Item = (Arc<OwnedFd>, bool)> {

@@ -7,6 +7,7 @@ pub(crate) mod frame_ring;
 pub(crate) mod interface;
 pub(crate) mod mapping;
 pub(crate) mod netdev;
+pub(crate) mod option;
 pub(crate) mod packet_socket;
 pub(crate) mod tap;
 pub(crate) mod vnet;

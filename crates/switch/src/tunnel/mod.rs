@@ -12,6 +12,9 @@ mod header;
 mod options;
 mod table;
 
+#[cfg(test)]
+mod tests;
+
 use std::net::IpAddr;
 use std::ops::Range;
 use std::os::fd::OwnedFd;

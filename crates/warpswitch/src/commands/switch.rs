@@ -7,7 +7,8 @@ use warpswitch_pipeline::PipelineOptions;
 use warpswitch_provenance::VERSION;
 use warpswitch_runtime::controllers::ControllerAddress;
 use warpswitch_runtime::switch::{SwitchNews, SwitchRun};
-use warpswitch_switch::{CacheKind, FailMode, SwitchOptions};
+use warpswitch_switch::tunnel::{TunnelDrop, TunnelOptions};
+use warpswitch_switch::{CacheKind, FailMode, SwitchOptions, SwitchStats};
 
 use crate::exit::{Outcome, bad_input};
 use crate::output::print;
@@ -32,13 +33,16 @@ Examples:
   ovs-ofctl -O OpenFlow13 add-flow tcp:127.0.0.1:6653 in_port=1,actions=output:2
   ovs-ofctl -O OpenFlow13 dump-flows tcp:127.0.0.1:6653
   sudo warpswitch switch --ports eth0,eth1,eth2 --controller tcp:10.0.0.1:6653
+  sudo warpswitch switch --ports eth0,vxlan:vx0:remote_ip=10.0.0.2,key=5 --listen ptcp:6653
   warpswitch switch --ports mem:a,mem:b --listen ptcp:6653     (no privileges, no frames)";
 
 /// Run an OpenFlow switch
 #[derive(Args, Debug)]
 #[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
 pub struct SwitchArgs {
-    /// Interfaces, TAP devices (tap:NAME) or links in memory (mem:NAME)
+    /// Interfaces, TAP devices (tap:NAME), links in memory (mem:NAME), or tunnels:
+    /// vxlan:NAME:OPTION=VALUE,..., geneve:… and gre:… with Open vSwitch's options remote_ip,
+    /// local_ip, key, in_key, out_key, dst_port, ttl, df_default and csum
     #[arg(long, value_name = "PORT,...", value_delimiter = ',', required = true)]
     ports: Vec<String>,
 
@@ -143,12 +147,13 @@ pub fn run(args: &SwitchArgs) -> anyhow::Result<Outcome> {
         Method::Afxdp => PortMethod::AfXdp,
     };
     let addresses = [&args.listen[..], &args.controller[..]].concat();
-    check_ports(&args.ports)?;
+    let ports = join_options(&args.ports);
+    check_ports(&ports)?;
     if addresses.is_empty() {
         term::warning("no --listen and no --controller: nobody can add flows");
     }
-    let mut run = SwitchRun::open(options, &args.ports, method, &addresses)?;
-    for (number, port) in (1..).zip(&args.ports) {
+    let mut run = SwitchRun::open(options, &ports, method, &addresses)?;
+    for (number, port) in (1..).zip(&ports) {
         term::note(format!("port {number} is {port}"));
     }
     for address in &addresses {
@@ -170,14 +175,32 @@ pub fn run(args: &SwitchArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// Puts the options of tunnel ports, which the commas of the list separated, behind their port.
+fn join_options(pieces: &[String]) -> Vec<String> {
+    let mut ports: Vec<String> = Vec::new();
+    for piece in pieces {
+        let is_option = piece.split_once('=').is_some_and(|(name, _)| !name.contains(':'));
+        match ports.last_mut().filter(|last| is_option && TunnelOptions::is_tunnel(last)) {
+            Some(last) => *last += &format!(",{piece}"),
+            None => ports.push(piece.clone()),
+        }
+    }
+    ports
+}
+
 /// Refuses names of ports that cannot be meant.
 fn check_ports(ports: &[String]) -> anyhow::Result<()> {
+    let name = |port: &str| match TunnelOptions::is_tunnel(port) {
+        true => port.split(':').nth(1).unwrap_or(port).to_owned(),
+        false => port.to_owned(),
+    };
     for (at, port) in ports.iter().enumerate() {
         if port.is_empty() || port.contains(char::is_whitespace) {
             return Err(bad_input("--ports: expected names separated by commas"));
         }
-        if ports[..at].contains(port) {
-            return Err(bad_input(format!("--ports: '{port}' is listed twice")));
+        let name_of_port = name(port);
+        if ports[..at].iter().any(|other| name(other) == name_of_port) {
+            return Err(bad_input(format!("--ports: '{name_of_port}' is listed twice")));
         }
     }
     Ok(())
@@ -217,5 +240,47 @@ fn summary(run: &mut SwitchRun) -> String {
     ] {
         answers.row([name.to_owned(), human::count(packets)]);
     }
-    format!("{}\n{}", table.render(), answers.render())
+    format!("{}\n{}{}", table.render(), answers.render(), tunnel_drops(&stats))
+}
+
+/// What tunnels dropped, by reason; empty if nothing.
+fn tunnel_drops(stats: &SwitchStats) -> String {
+    let counts = TunnelDrop::ALL.map(|reason| (reason, stats.tunnel_drops.get(reason)));
+    let mut table = Table::new(&[("dropped by tunnels", Align::Left), ("packets", Align::Right)]);
+    let mut is_empty = true;
+    for (reason, packets) in counts.into_iter().filter(|(_, packets)| *packets > 0) {
+        table.row([reason.name().to_owned(), human::count(packets)]);
+        is_empty = false;
+    }
+    if is_empty { String::new() } else { format!("\n{}", table.render()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_follow_their_tunnel_port() {
+        for (list, expected) in [
+            ("eth0,eth1", &["eth0", "eth1"][..]),
+            (
+                "eth0,vxlan:v:remote_ip=fd00::2,key=5,gre:g:remote_ip=flow,eth1",
+                &["eth0", "vxlan:v:remote_ip=fd00::2,key=5", "gre:g:remote_ip=flow", "eth1"],
+            ),
+            ("eth0,key=5", &["eth0", "key=5"]),
+        ] {
+            let pieces: Vec<String> = list.split(',').map(str::to_owned).collect();
+            assert_eq!(join_options(&pieces), expected);
+        }
+    }
+
+    #[test]
+    fn names_of_ports_are_unique() {
+        let check = |ports: &[&str]| {
+            check_ports(&ports.iter().map(|port| (*port).to_owned()).collect::<Vec<_>>())
+        };
+        assert!(check(&["mem:a", "mem:b", "vxlan:a:remote_ip=flow"]).is_ok());
+        assert!(check(&["gre:a:remote_ip=flow", "vxlan:a:remote_ip=flow"]).is_err());
+        assert!(check(&["eth0", "eth0"]).is_err());
+    }
 }

@@ -10,6 +10,7 @@
 //! | `figures` | draws what the bundle's sweeps measured, the papers' values beside ours |
 //! | `fuzz` | runs each fuzz target for a while |
 //! | `conformance` | runs os-ken's OpenFlow switch tester against `warpswitch switch` |
+//! | `controllers` | runs Ryu and Faucet with hosts behind `warpswitch switch` |
 //! | `clicktests` | runs Click's regression files against `warpswitch click` |
 //!
 //! `main` hands over to one module per task. Nothing here is part of what users run.
@@ -19,10 +20,12 @@ mod bench;
 mod ci;
 mod clicktests;
 mod conformance;
+mod controllers;
 mod figures;
 mod fuzz;
 mod gpu;
 mod peers;
+mod python;
 mod repo;
 mod tidy;
 
@@ -65,6 +68,10 @@ tasks:
                           root, python3-venv and openvswitch-switch; --every N runs every N-th file
                           of it, --tries runs a file with failures again: the tester loses frames on
                           busy machines
+  controllers [--tests ryu,faucet]
+                          run Ryu's learning switch, and Faucet with two VLANs and an ACL, with
+                          hosts in network namespaces behind 'warpswitch switch'; needs root,
+                          python3-venv (Python 3.11 or older), iputils-ping and openvswitch-common
   clicktests --dir DIR [NAME]... [--bin DIR] [--seconds N] [--jobs N] [--keep DIR] [--json]
                           run Click's regression files, DIR being the folder 'test' of a checkout of
                           Click, with this project under the name 'click', and tell which pass,
@@ -91,6 +98,7 @@ fn main() -> ExitCode {
         "figures" => figures::run(rest),
         "clicktests" => clicktests::run(rest),
         "conformance" => conformance::run(rest),
+        "controllers" => controllers::run(rest),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;

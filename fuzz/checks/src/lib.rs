@@ -14,12 +14,13 @@ mod messages;
 mod openflow;
 mod scans;
 mod texts;
+mod tunnels;
 
 /// A check: it panics if what it checks does not hold.
 pub type Check = fn(&[u8]);
 
 /// Every check, under the name of its target.
-pub const CHECKS: [(&str, Check); 17] = [
+pub const CHECKS: [(&str, Check); 18] = [
     ("frame", frames::frame),
     ("extract", frames::extract_key),
     ("capture", captures::capture),
@@ -37,6 +38,7 @@ pub const CHECKS: [(&str, Check); 17] = [
     ("ids_packets", detection::packets),
     ("ids_http", messages::messages),
     ("openflow", openflow::openflow),
+    ("tunnel", tunnels::tunnel),
 ];
 
 /// Runs the check called `name`.

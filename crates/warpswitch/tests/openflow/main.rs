@@ -12,6 +12,7 @@
 mod controller;
 #[path = "../../src/netns.rs"]
 mod netns;
+mod tunnels;
 
 use std::io::{self, Write};
 use std::net::{TcpListener, UdpSocket};
@@ -114,10 +115,15 @@ fn with<T>(made: Result<T, String>, test: impl FnOnce(T)) {
         Err(why) => {
             let is_needed = std::env::var_os("WARPSWITCH_NAMESPACES").is_some_and(|v| v == "1");
             assert!(!is_needed, "no hosts in namespaces: {why}");
-            // Written past the harness, which keeps the output of passing tests.
-            _ = writeln!(io::stderr(), "SKIPPED: no hosts in namespaces: {why}");
+            skip(&format!("no hosts in namespaces: {why}"));
         }
     }
+}
+
+/// Reports that a test, or a part of it, is skipped.
+fn skip(why: &str) {
+    // Written past the harness, which keeps the output of passing tests.
+    _ = writeln!(io::stderr(), "SKIPPED: {why}");
 }
 
 const LONG: Duration = Duration::from_secs(20);

@@ -82,4 +82,21 @@ pub mod message_type {
     pub const GET_ASYNC_REPLY: u8 = 27;
     pub const SET_ASYNC: u8 = 28;
     pub const METER_MOD: u8 = 29;
+
+    /// Whether only switches send messages of this type.
+    pub fn is_from_switch(kind: u8) -> bool {
+        matches!(
+            kind,
+            FEATURES_REPLY
+                | GET_CONFIG_REPLY
+                | PACKET_IN
+                | FLOW_REMOVED
+                | PORT_STATUS
+                | MULTIPART_REPLY
+                | BARRIER_REPLY
+                | QUEUE_GET_CONFIG_REPLY
+                | ROLE_REPLY
+                | GET_ASYNC_REPLY
+        )
+    }
 }

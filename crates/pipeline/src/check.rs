@@ -140,7 +140,11 @@ impl Known<'_> {
         if group.kind == GroupType::Indirect && group.buckets.len() != 1 {
             return Err(Refusal::InvalidGroup);
         }
+        let has_weights = group.kind == GroupType::Select;
         for bucket in &group.buckets {
+            if bucket.weight != 0 && !has_weights {
+                return Err(Refusal::InvalidGroup);
+            }
             let watches = (bucket.watch_port != port::ANY, bucket.watch_group != port::GROUP_ANY);
             if group.kind == GroupType::FastFailover && watches == (false, false) {
                 return Err(Refusal::InvalidGroup);

@@ -28,7 +28,8 @@ const RETRY: Duration = Duration::from_millis(100);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes read from one connection at a time.
 const READ_BYTES: usize = 64 << 10;
-/// The most connections accepted at once; later ones are closed.
+/// The most connections at once. A later one ends the oldest of which no hello message came; if all
+/// peers sent one, the later one is closed.
 const CONNECTIONS_MAX: usize = 64;
 
 /// Where a controller is, in the notation of Open vSwitch.
@@ -151,6 +152,8 @@ struct Connection {
     unsent: Vec<u8>,
     /// Whether nothing is read.
     is_paused: bool,
+    /// Whether a new connection may end it: the peer made it, and sent no hello message yet.
+    is_silent: bool,
 }
 
 impl Dial {
@@ -226,10 +229,28 @@ impl Controllers {
     fn accept(&mut self, event: &mut impl FnMut(ControllerEvent<'_>)) {
         for at in 0..self.listeners.len() {
             while let Ok((stream, _)) = self.listeners[at].accept() {
-                if self.connections.len() < CONNECTIONS_MAX {
+                if self.connections.len() < CONNECTIONS_MAX || self.end_silent(event) {
                     self.add(stream, false, event);
                 }
             }
+        }
+    }
+
+    /// Ends the oldest connection whose peer sent no hello message. Whether there was one.
+    fn end_silent(&mut self, event: &mut impl FnMut(ControllerEvent<'_>)) -> bool {
+        let Some(at) = self.connections.iter().position(|connection| connection.is_silent) else {
+            return false;
+        };
+        let number = self.connections.remove(at).number;
+        let why = "no hello message, and another controller connects";
+        event(ControllerEvent::Closed(number, why.to_owned()));
+        true
+    }
+
+    /// Records that the peer sent a hello message: no other connection takes its place.
+    pub fn greeted(&mut self, number: ConnectionNumber) {
+        if let Some(connection) = self.connections.iter_mut().find(|c| c.number == number) {
+            connection.is_silent = false;
         }
     }
 
@@ -243,7 +264,13 @@ impl Controllers {
         stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true)).ok()?;
         self.opened += 1;
         let number = self.opened;
-        self.connections.push(Connection { number, stream, unsent: Vec::new(), is_paused: false });
+        self.connections.push(Connection {
+            number,
+            stream,
+            unsent: Vec::new(),
+            is_paused: false,
+            is_silent: !is_ours,
+        });
         event(ControllerEvent::Opened(number, is_ours));
         Some(number)
     }
@@ -471,6 +498,41 @@ mod tests {
             again |= party == 0 && matches!(event, ControllerEvent::Opened(..));
             again
         });
+    }
+
+    #[test]
+    fn silent_connections_make_room_for_others() {
+        let (mut server, address) = listening();
+        let (mut opened, mut closed) = (Vec::new(), Vec::new());
+        let mut peers = Vec::new();
+        for at in 0..CONNECTIONS_MAX + 3 {
+            peers.push(TcpStream::connect(address).expect("the server listens"));
+            // Ends with the last connection; the next ones find the first one greeted.
+            run(&mut [&mut server], |_, event| match event {
+                ControllerEvent::Opened(number, false) => {
+                    opened.push(number);
+                    true
+                }
+                ControllerEvent::Closed(number, _) => {
+                    closed.push(number);
+                    false
+                }
+                _ => false,
+            });
+            if at == 0 {
+                server.greeted(opened[0]);
+            }
+        }
+        assert_eq!(closed, opened[1..4], "the oldest ones but the one that greeted");
+        opened.iter().for_each(|number| server.greeted(*number));
+        let mut last = TcpStream::connect(address).expect("the server listens");
+        last.set_nonblocking(true).expect("a socket");
+        let is_refused = (0..10_000).any(|_| {
+            server.poll(Duration::ZERO, &mut |event| panic!("{event:?}"));
+            std::thread::sleep(Duration::from_micros(100));
+            matches!(last.read(&mut [0]), Ok(0))
+        });
+        assert!(is_refused);
     }
 
     #[test]

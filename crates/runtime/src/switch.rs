@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use warpswitch_graph::Time;
-use warpswitch_io::{PortTable, ethernet_address};
+use warpswitch_io::{IoError, IoErrorKind, PortTable, ethernet_address};
 use warpswitch_openflow::ConnectionId;
 use warpswitch_packet::{PortMethod, PortSpec};
 use warpswitch_switch::tunnel::TunnelOptions;
@@ -58,7 +58,7 @@ impl SwitchRun {
     /// port as in [`TunnelOptions`].
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] if the options of a tunnel port are invalid,
+    /// [`ErrorKind::Configuration`] if an interface is missing or a tunnel port is invalid,
     /// [`ErrorKind::System`] if a port cannot be opened or an address cannot be listened at,
     /// [`ErrorKind::Address`] if the host of a controller is unknown.
     pub fn open(
@@ -71,9 +71,12 @@ impl SwitchRun {
         let mut switch = Switch::new(options);
         let (mut table, mut tunnels) = (PortTable::default(), Vec::new());
         for device in devices {
-            let cannot = |why| {
-                let message = format!("cannot open port '{device}'");
-                Error::caused(ErrorKind::System, message, why)
+            let cannot = |why: IoError| {
+                let kind = match why.kind() {
+                    IoErrorKind::NoDevice => ErrorKind::Configuration,
+                    _ => ErrorKind::System,
+                };
+                Error::caused(kind, format!("cannot open port '{device}'"), why)
             };
             if TunnelOptions::is_tunnel(device) {
                 tunnels.push(add_tunnel(&mut switch, device)?);
@@ -170,6 +173,9 @@ impl SwitchRun {
             // What did not fit into the last round.
             if switch.agent().has_input(id) {
                 switch.receive_control(id, &[], now_ns);
+            }
+            if switch.agent().is_open(id) {
+                controllers.greeted(number);
             }
             let is_waiting = controllers.unsent(number) > 0;
             if !is_waiting {

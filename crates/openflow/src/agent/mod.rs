@@ -247,6 +247,10 @@ impl Agent {
             return;
         }
         let result = match header.version {
+            // Their content does not matter, so it is not read.
+            VERSION if message_type::is_from_switch(header.kind) => {
+                Err(ErrorCode::REQUEST_BAD_TYPE)
+            }
             VERSION => Message::decode(message)
                 .and_then(|decoded| self.request(id, header.xid, decoded, now_ns, datapath)),
             _ => Err(ErrorCode::REQUEST_BAD_VERSION),

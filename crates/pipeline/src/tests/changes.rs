@@ -222,7 +222,7 @@ fn replaced_flows_leave_no_deadlines_behind() {
 }
 
 fn bucket(actions: Vec<FlowAction>) -> Bucket {
-    Bucket { weight: 1, watch_port: port::ANY, watch_group: port::GROUP_ANY, actions }
+    Bucket { weight: 0, watch_port: port::ANY, watch_group: port::GROUP_ANY, actions }
 }
 
 #[test]
@@ -244,6 +244,10 @@ fn groups_that_are_impossible_are_refused() {
         (
             group(3, GroupType::All, vec![bucket(Vec::new()); BUCKETS_MAX + 1]),
             Refusal::OutOfBuckets,
+        ),
+        (
+            group(3, GroupType::All, vec![Bucket { weight: 1, ..bucket(Vec::new()) }]),
+            Refusal::InvalidGroup,
         ),
         (
             group(3, GroupType::All, vec![Bucket { watch_port: 9, ..bucket(Vec::new()) }]),

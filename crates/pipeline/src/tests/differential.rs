@@ -245,7 +245,10 @@ fn group(random: &mut Random) -> Group {
     let kind = pick(random, &kinds);
     let count = if kind == GroupType::Indirect { 1 } else { 1 + random.below(3) };
     let bucket = |random: &mut Random| Bucket {
-        weight: random.below(3) as u16,
+        weight: match kind {
+            GroupType::Select => random.below(3) as u16,
+            _ => 0,
+        },
         watch_port: match kind {
             GroupType::FastFailover => 1 + random.below(PORTS as usize) as u32,
             _ => port::ANY,

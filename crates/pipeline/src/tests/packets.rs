@@ -124,7 +124,7 @@ fn endless_resubmits_end() {
 }
 
 fn bucket(watch_port: u32, actions: Vec<FlowAction>) -> Bucket {
-    Bucket { weight: 1, watch_port, watch_group: port::GROUP_ANY, actions }
+    Bucket { weight: 0, watch_port, watch_group: port::GROUP_ANY, actions }
 }
 
 #[test]

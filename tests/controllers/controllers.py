@@ -203,11 +203,8 @@ def test_faucet(args):
             "FAUCET_EXCEPTION_LOG": f"{network.folder}/exceptions.log",
             "FAUCET_PROMETHEUS_ADDR": "127.0.0.1",
         }
-        # Without a configuration of its own it would look for one below /etc.
-        empty = f"{network.folder}/ryu.conf"
-        open(empty, "w").close()
         network.start(network.switch, "console.log", args.faucet, "-m", "faucet",
-                      "--ryu-config-file", empty, "--ryu-ofp-listen-host", "127.0.0.1",
+                      "--ryu-ofp-listen-host", "127.0.0.1",
                       "--ryu-ofp-tcp-listen-port", str(CONTROLLER_PORT),
                       env=dict(os.environ, **settings))
         network.start_switch(args.binary)

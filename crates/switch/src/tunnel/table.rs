@@ -15,7 +15,7 @@ use super::{
     TunnelOptions, TunnelValue, Underlay,
 };
 
-/// Words of a flow key that tell inner flows apart: addresses, EtherType, protocol.
+/// Words of a flow key that distinguish inner flows: addresses, EtherType, protocol.
 const FLOW_HASH_WORDS: [Range<usize>; 2] = [25..29, 31..39];
 /// Ports, unless the frame is a fragment.
 const PORT_WORD: usize = 39;

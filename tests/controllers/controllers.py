@@ -15,6 +15,7 @@ import argparse
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -157,6 +158,14 @@ class Network:
             server.kill()
             server.wait()
 
+    def expect_connection(self, source, target, port):
+        end = time.monotonic() + PATIENCE
+        while not self.connect(source, target, port):
+            if time.monotonic() > end:
+                raise Failure(f"host {source} cannot connect to host {target}, port {port}")
+        print(f"  host {source} now opens TCP connections to host {target}, port {port}",
+              flush=True)
+
     def close(self):
         for process in reversed(self.processes):
             process.terminate()
@@ -193,23 +202,27 @@ def test_ryu(args):
 
 
 def test_faucet(args):
-    """Faucet with two VLANs and an ACL."""
+    """Faucet with two VLANs and an ACL, which a reload removes."""
     with Network("faucet", 4) as network:
         settings = {
             # It starts os-ken's manager by its name.
             "PATH": os.path.dirname(os.path.abspath(args.faucet)) + ":" + os.environ["PATH"],
-            "FAUCET_CONFIG": f"{HERE}/faucet.yaml",
+            "FAUCET_CONFIG": shutil.copy(f"{HERE}/faucet.yaml", network.folder),
             "FAUCET_LOG": f"{network.folder}/faucet.log",
             "FAUCET_EXCEPTION_LOG": f"{network.folder}/exceptions.log",
             "FAUCET_PROMETHEUS_ADDR": "127.0.0.1",
         }
-        network.start(network.switch, "console.log", args.faucet, "-m", "faucet",
-                      "--ryu-ofp-listen-host", "127.0.0.1",
-                      "--ryu-ofp-tcp-listen-port", str(CONTROLLER_PORT),
-                      env=dict(os.environ, **settings))
+        faucet = network.start(network.switch, "console.log", args.faucet, "-m", "faucet",
+                               "--ryu-ofp-listen-host", "127.0.0.1",
+                               "--ryu-ofp-tcp-listen-port", str(CONTROLLER_PORT),
+                               env=dict(os.environ, **settings))
         network.start_switch(args.binary)
         try:
             check_faucet(network)
+            remove_acl(settings["FAUCET_CONFIG"])
+            faucet.send_signal(signal.SIGHUP)
+            network.expect_connection(1, 2, 5001)
+            check_logs(network)
         except Failure:
             show(network, "console.log", "faucet.log", "exceptions.log", "switch.log")
             raise
@@ -226,6 +239,17 @@ def check_faucet(network):
     flows = network.flows()
     tables = {found[1] for flow in flows if (found := re.search(r"table=(\d+)", flow))}
     expect(len(tables) > 3, f"the controller added {len(flows)} flows in {len(tables)} tables")
+
+
+def remove_acl(path):
+    """Removes the ACL from the ports."""
+    with open(path) as file:
+        lines = [line for line in file if "acls_in" not in line]
+    with open(path, "w") as file:
+        file.writelines(lines)
+
+
+def check_logs(network):
     expect("OFError" not in network.log("faucet.log"), "the switch sent no error")
     expect(not network.log("exceptions.log"), "the controller had no exception")
 

@@ -38,7 +38,5 @@ pub use ports::{
 };
 pub use reader::{BurstEnd, CaptureReader, FRAME_BYTES_MAX, Frame};
 pub use source::Unpacked;
-pub use tunnel::{
-    OuterOptions, OuterProtocol, TunnelDatagram, TunnelReceiver, TunnelSender,
-};
+pub use tunnel::{OuterOptions, OuterProtocol, TunnelDatagram, TunnelReceiver, TunnelSender};
 pub use writer::{CaptureFormat, CaptureOptions, CaptureWriter, UnknownFormat};

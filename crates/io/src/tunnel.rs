@@ -60,7 +60,8 @@ impl OuterProtocol {
         };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = rustix::net::socket_with(family, kind, flags, protocol)?;
-        if is_ipv6 {
+        // Raw sockets always belong to one version of IP.
+        if is_ipv6 && self != Self::Gre {
             sockopt::set_ipv6_v6only(&socket, true)?;
         }
         Ok(socket)
@@ -201,11 +202,7 @@ impl TunnelSender {
     ///
     /// # Errors
     /// Privileges are missing, or descriptors.
-    pub fn open(
-        protocol: OuterProtocol,
-        is_ipv6: bool,
-        options: OuterOptions,
-    ) -> io::Result<Self> {
+    pub fn open(protocol: OuterProtocol, is_ipv6: bool, options: OuterOptions) -> io::Result<Self> {
         let count = if protocol == OuterProtocol::Gre { 1 } else { SOURCE_PORTS };
         let sockets = (0..count).map(|_| sender_socket(protocol, is_ipv6, options));
         Ok(Self { port: protocol.port(), sockets: sockets.collect::<io::Result<_>>()? })

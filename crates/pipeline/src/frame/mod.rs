@@ -14,9 +14,9 @@ mod spot;
 
 use warpswitch_rules::openflow::{FlowAction, FlowKey, MatchField, Oxm, Subfield};
 
+use crate::output::Egress;
 use buffer::Bytes;
 use parse::{HEADER_WORDS_START, I_TAG_BYTES, Layout, Network, TYPE_AT, half, word};
-use crate::output::Egress;
 use spot::{Spot, inner_ttl_spot, label_ttl_spot, spot, ttl_spot};
 
 /// The shortest Ethernet frame, without frame check sequence.

@@ -91,18 +91,19 @@ impl Tunnels {
     pub(crate) fn receive(&mut self, bytes: &mut [u8]) -> Option<Option<FromTunnel>> {
         let datagram = self.underlay.as_mut()?.receive(bytes)?;
         let payload = &bytes[datagram.payload.clone()];
-        let found = TunnelHeader::decapsulate(datagram.kind, payload).and_then(|(header, frame)| {
-            let key = header.key.unwrap_or(0);
-            let port = self.find(&datagram, key).ok_or(TunnelDrop::UnknownTunnel)?;
-            let ingress = Ingress {
-                tun_id: key.into(),
-                tun_src: word(datagram.src),
-                tun_dst: word(datagram.dst),
-                ..Ingress::from(port)
-            };
-            let end = datagram.payload.end;
-            Ok(FromTunnel { ingress, frame: end - frame.len()..end })
-        });
+        let found =
+            TunnelHeader::decapsulate(datagram.kind, payload).and_then(|(header, frame)| {
+                let key = header.key.unwrap_or(0);
+                let port = self.find(&datagram, key).ok_or(TunnelDrop::UnknownTunnel)?;
+                let ingress = Ingress {
+                    tun_id: key.into(),
+                    tun_src: word(datagram.src),
+                    tun_dst: word(datagram.dst),
+                    ..Ingress::from(port)
+                };
+                let end = datagram.payload.end;
+                Ok(FromTunnel { ingress, frame: end - frame.len()..end })
+            });
         Some(found.map_err(|reason| self.drops.count(reason)).ok())
     }
 

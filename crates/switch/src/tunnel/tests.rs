@@ -92,10 +92,8 @@ fn packets_pass_between_tunnels_with_keys_and_addresses_of_the_flow() {
             "geneve:b:remote_ip=flow,key=flow,ttl=9,df_default=false",
             "gre:c:remote_ip=198.51.100.3,local_ip=192.0.2.1,csum=true",
         ];
-        let flows = [
-            "in_port=1,tun_id=5,tun_src=198.51.100.1,tun_dst=192.0.2.1 \
-             actions=set_field:0x77->tun_id,set_field:203.0.113.9->tun_dst,output:2,output:3",
-        ];
+        let flows = ["in_port=1,tun_id=5,tun_src=198.51.100.1,tun_dst=192.0.2.1 \
+             actions=set_field:0x77->tun_id,set_field:203.0.113.9->tun_dst,output:2,output:3"];
         let mut bench = Bench::new(cache, &ports, &flows);
         for _ in 0..3 {
             bench.arrives(TunnelKind::Vxlan, "198.51.100.1", 5, &frame(9));

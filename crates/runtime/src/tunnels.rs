@@ -67,6 +67,8 @@ impl TunnelSockets {
                         "; another program or the kernel has UDP port {}: choose another dst_port",
                         port.dst_port
                     );
+                } else if why.kind() == io::ErrorKind::AddrNotAvailable {
+                    message += "; local_ip requires an address of this machine";
                 }
                 Error::caused(ErrorKind::System, message, why)
             })?;
@@ -253,6 +255,6 @@ mod tests {
         assert_eq!(local(&[b, a]), "0.0.0.0");
         let foreign = ports(&["vxlan:a:remote_ip=flow,local_ip=192.0.2.1"]);
         let error = TunnelSockets::open(&foreign).err().expect("not an address of this machine");
-        assert!(error.to_string().contains("tunnel port 'a'"), "{error}");
+        assert!(error.to_string().contains("tunnel port 'a'; local_ip requires"), "{error}");
     }
 }

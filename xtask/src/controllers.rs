@@ -1,8 +1,9 @@
-//! Runs real controllers against `warpswitch switch`: `cargo xtask controllers [ARGUMENT]...`.
+//! Runs real controllers, and Open vSwitch as the other end of tunnels, against `warpswitch switch`:
+//! `cargo xtask controllers [ARGUMENT]...`.
 //!
 //! Ryu and Faucet go into virtual environments of Python below the target folder;
-//! `tests/controllers/controllers.py` gets the arguments and does the rest. Needs root, and Python
-//! 3.11 or older for Ryu.
+//! `tests/controllers/controllers.py` gets the arguments and does the rest. Needs root, Open vSwitch,
+//! and Python 3.11 or older for Ryu.
 
 use std::process::Command;
 

@@ -10,7 +10,7 @@
 //! | `figures` | draws what the bundle's sweeps measured, the papers' values beside ours |
 //! | `fuzz` | runs each fuzz target for a while |
 //! | `conformance` | runs os-ken's OpenFlow switch tester against `warpswitch switch` |
-//! | `controllers` | runs Ryu and Faucet with hosts behind `warpswitch switch` |
+//! | `controllers` | runs Ryu, Faucet, and Open vSwitch as tunnel peer, against `warpswitch switch` |
 //! | `clicktests` | runs Click's regression files against `warpswitch click` |
 //!
 //! `main` hands over to one module per task. Nothing here is part of what users run.
@@ -68,10 +68,11 @@ tasks:
                           root, python3-venv and openvswitch-switch; --every N runs every N-th file
                           of it, --tries runs a file with failures again: the tester loses frames on
                           busy machines
-  controllers [--tests ryu,faucet]
-                          run Ryu's learning switch, and Faucet with two VLANs and an ACL, with
-                          hosts in network namespaces behind 'warpswitch switch'; needs root,
-                          python3-venv (Python 3.11 or older), iputils-ping and openvswitch-common
+  controllers [--tests ryu,faucet,tunnels]
+                          run Ryu's learning switch, Faucet with two VLANs and an ACL, and Open
+                          vSwitch as the other end of tunnels, with hosts in network namespaces
+                          behind 'warpswitch switch'; needs root, python3-venv (Python 3.11 or
+                          older), iputils-ping, ethtool and openvswitch-switch
   clicktests --dir DIR [NAME]... [--bin DIR] [--seconds N] [--jobs N] [--keep DIR] [--json]
                           run Click's regression files, DIR being the folder 'test' of a checkout of
                           Click, with this project under the name 'click', and tell which pass,

@@ -1,9 +1,8 @@
-//! Runs real controllers, and Open vSwitch as the other end of tunnels, against `warpswitch switch`:
-//! `cargo xtask controllers [ARGUMENT]...`.
+//! Runs programs of others against `warpswitch switch`: `cargo xtask controllers [ARGUMENT]...`.
 //!
-//! Ryu and Faucet go into virtual environments of Python below the target folder;
-//! `tests/controllers/controllers.py` gets the arguments and does the rest. Needs root, Open vSwitch,
-//! and Python 3.11 or older for Ryu.
+//! The controllers Ryu and Faucet go into virtual environments of Python below the target folder;
+//! Open vSwitch is the other end of tunnels. `tests/controllers/controllers.py` gets the arguments
+//! and does the rest. Needs root, Open vSwitch, and Python 3.11 or older for Ryu.
 
 use std::process::Command;
 

@@ -160,7 +160,7 @@ fn tunnels_pass_over_ipv6() {
                 sites.add_switch(site, &port(kind, remote, ",key=5")).expect("a site")
             });
             check(&a.0, &b.0, &format!("{kind} over IPv6"));
-            (a.1.stop(), b.1.stop());
+            [a.1, b.1].into_iter().for_each(|switch| _ = switch.stop());
             sites.sites.iter().for_each(|site| site.ip("link del eth0\n").expect("it exists"));
         }
     });

@@ -317,6 +317,11 @@ impl Switch {
         self.next_tick_ns.saturating_sub(now_ns)
     }
 
+    /// Tables, groups and meters, with their counters.
+    pub fn pipeline(&self) -> &Pipeline {
+        &self.datapath.pipeline
+    }
+
     /// What it has counted.
     pub fn stats(&self) -> SwitchStats {
         SwitchStats {

@@ -44,7 +44,7 @@ impl RuleFileArgs {
 }
 
 /// How rules are read.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct ReadingArgs {
     /// Format of the rules [default: recognised by content]
     #[arg(long, value_name = "FORMAT", value_parser = rules_format_parser())]

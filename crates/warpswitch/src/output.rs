@@ -20,6 +20,7 @@ use warpswitch_io::name_folder;
 
 use crate::exit::bad_input;
 use crate::interrupt::{self, Noted};
+use crate::term;
 pub use warpswitch_runtime::files::is_dash;
 
 /// Held results beyond this go to a temporary file.
@@ -193,6 +194,22 @@ pub fn refuse_two_dashes(rules: &Path, other: &Path) -> anyhow::Result<()> {
         true => Err(bad_input("only one input can be '-'")),
         false => Ok(()),
     }
+}
+
+/// Writes a text file, whole or not at all, and reports it.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
+    let mut output = Output::open(path, Hold::Yes)?;
+    output
+        .write_all(text.as_bytes())
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    output.commit()?;
+    if !is_dash(path) {
+        term::note(format!("wrote {}", path.display()));
+    }
+    Ok(())
 }
 
 /// Writes `text`, which may hold colours, to the standard output.

@@ -5,6 +5,7 @@ mod classify;
 mod gpu;
 mod graph;
 mod local_device;
+mod openflow;
 mod reconf;
 mod rfc2544;
 mod routes;
@@ -30,6 +31,7 @@ enum What {
     Classify(classify::BenchClassifyArgs),
     Gpu(gpu::BenchGpuArgs),
     Graph(graph::BenchGraphArgs),
+    Openflow(openflow::BenchOpenflowArgs),
     Reconf(reconf::BenchReconfArgs),
     Rfc2544(rfc2544::BenchRfc2544Args),
     Routes(routes::BenchRoutesArgs),
@@ -48,6 +50,7 @@ impl BenchCommand {
             What::Classify(args) => classify::run(args),
             What::Gpu(args) => gpu::run(args),
             What::Graph(args) => graph::run(args),
+            What::Openflow(args) => openflow::run(args),
             What::Reconf(args) => reconf::run(args),
             What::Rfc2544(args) => rfc2544::run(args),
             What::Routes(args) => routes::run(args),

@@ -11,11 +11,9 @@ mod measure;
 mod report;
 mod search;
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use clap::{ArgGroup, Args, ValueEnum};
 use warpswitch_provenance::Provenance;
 
@@ -25,9 +23,9 @@ use super::local_device::{LocalDevice, RX, Router, TX};
 use crate::args::parse_positive;
 use crate::devices::parse_time;
 use crate::exit::Outcome;
-use crate::output::{Hold, Output, print};
+use crate::output::{print, write_file};
 use crate::traffic::{FrameSize, Interfaces, LinkArgs, Rate};
-use crate::{interrupt, provenance, term};
+use crate::{interrupt, provenance};
 
 const LONG_ABOUT: &str = "\
 Measure a switch or router as RFC 2544 describes: throughput (the highest rate without loss), \
@@ -200,18 +198,6 @@ fn write_files(args: &BenchRfc2544Args, report: &Report) -> anyhow::Result<()> {
     }
     if let Some(path) = &args.record {
         write_file(path, &from.stamp_csv(&report.to_csv()))?;
-    }
-    Ok(())
-}
-
-fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
-    let mut output = Output::open(path, Hold::Yes)?;
-    output
-        .write_all(text.as_bytes())
-        .with_context(|| format!("cannot write {}", path.display()))?;
-    output.commit()?;
-    if !crate::output::is_dash(path) {
-        term::note(format!("wrote {}", path.display()));
     }
     Ok(())
 }

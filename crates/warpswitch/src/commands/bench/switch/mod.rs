@@ -9,7 +9,7 @@ mod bed;
 mod figures;
 mod measure;
 mod paper;
-mod ports;
+pub mod ports;
 mod report;
 
 use std::path::{Path, PathBuf};

@@ -68,7 +68,7 @@ impl FrameTable {
     }
 
     /// All frames in order.
-    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> + Clone {
         (0..self.len()).map(|idx| self.get(idx))
     }
 

@@ -25,6 +25,7 @@ pub fn masked_words(mask: &FlowKey) -> MaskedWords {
 /// A keyed hash of flow keys.
 #[derive(Clone, Debug)]
 pub struct FlowHash {
+    seed: u64,
     add: u64,
     keys: [u64; FLOW_WORDS],
 }
@@ -33,7 +34,12 @@ impl FlowHash {
     /// The hash of a seed.
     pub fn new(seed: u64) -> Self {
         let mut seeds = SeedStream::new(seed, 0);
-        Self { add: seeds.next(), keys: std::array::from_fn(|_| seeds.next()) }
+        Self { seed, add: seeds.next(), keys: std::array::from_fn(|_| seeds.next()) }
+    }
+
+    /// Its seed.
+    pub fn seed(&self) -> u64 {
+        self.seed
     }
 
     /// The hash of a key under a mask; `salt` separates keys of different kinds.
@@ -57,11 +63,11 @@ impl FlowHash {
         spread(sum)
     }
 
-    /// The hash of a whole key.
+    /// The hash of words in the order of their places in an array.
     #[inline]
-    pub fn hash_key(&self, key: &FlowKey, salt: u32) -> u64 {
+    pub fn hash_array<const N: usize>(&self, values: &[u32; N], salt: u32) -> u64 {
         let salt = u64::from(salt).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        let pairs = key.iter().zip(&self.keys);
+        let pairs = values.iter().zip(&self.keys);
         let sum = pairs.fold(self.add.wrapping_add(salt), |sum, (&value, &k)| {
             sum.wrapping_add(k.wrapping_mul(value.into()))
         });
@@ -101,7 +107,7 @@ mod tests {
         assert_ne!(hash.hash(&words, &key, 1), hash.hash(&words, &key, 2));
         assert!(is_packed(&words, &values, &key));
         let all = masked_words(&[u32::MAX; FLOW_WORDS]);
-        assert_eq!(hash.hash(&all, &key, 1), hash.hash_key(&key, 1));
+        assert_eq!(hash.hash(&all, &key, 1), hash.hash_array(&key, 1));
         let mut other = key;
         other[40] ^= 1;
         assert!(!is_packed(&words, &values, &other));

@@ -32,8 +32,11 @@
 //! | module | purpose |
 //! | --- | --- |
 //! | [`traversal`] | recorded traversals, and the trait of caches of them |
-//! | [`microflow`] | the cache by exact keys |
-//! | [`megaflow`] | the cache by examined bits |
+//! | [`programs`] | cached traversals, and which of them changes affect |
+//! | [`change_log`] | the last changes of a pipeline |
+//! | [`microflow`] | programs by exact keys |
+//! | [`megaflow`] | programs by examined bits |
+//! | [`flow_cache`] | both in front of a pipeline |
 //! | [`flow_hash`] | the keyed hash of both |
 //!
 //! # Source
@@ -45,9 +48,11 @@
 mod arch;
 pub mod box_list;
 pub mod cached;
+pub mod change_log;
 pub mod choices;
 pub mod evolving;
 pub mod exchange;
+pub mod flow_cache;
 pub mod flow_hash;
 pub mod gate;
 pub mod megaflow;
@@ -56,6 +61,7 @@ pub mod misses;
 pub mod model;
 mod pace;
 pub mod partition;
+pub mod programs;
 mod readers;
 pub mod rule_index;
 pub mod storm;
@@ -63,14 +69,15 @@ pub mod traversal;
 
 pub use box_list::BoxList;
 pub use cached::CachedClassifier;
+pub use change_log::{Change, ChangeLog};
 pub use evolving::EvolvingRules;
-pub use megaflow::{MegaflowCache, MegaflowOptions};
-pub use microflow::MicroflowCache;
+pub use flow_cache::{FlowCache, FlowCacheOptions, FlowCacheStats};
 pub use misses::Misses;
 pub use partition::{Assignment, Partition, Role, Roles};
+pub use programs::{Plain, Program, ProgramId};
 pub use rule_index::{Merge, RuleIndex};
 pub use storm::{StormCache, StormOptions, StormStats};
-pub use traversal::{Step, Traversal, TraversalCache, Visit};
+pub use traversal::{Shape, Step, Traversal, TraversalCache, Visit};
 
 /// What a lookup returns: a rule id or the number of an action, see [`Merge`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,132 +1,276 @@
-//! The exact cache: traversals by the whole flow key.
+//! Programs by exact keys.
 //!
-//! Two places for each key, chosen by its hash. A new traversal takes the place that was used
-//! longer ago, so memory is fixed and a flood of new keys displaces at most one of the two.
+//! ```text
+//! key ─► words that its shape may have ─► hash ─► set: two entries ─► place of a program
+//!        12 (IPv4, ARP): 64 bytes an entry     28 (IPv6, tunnels): 128 bytes
+//! ```
+//! A key of 50 words is zero nearly everywhere. An entry holds only the words that frames of its
+//! shape may have, so that IPv4 costs one cache line, two if the key is in the second place of its
+//! set; a hash needs 12 multiplications. All keys of a burst are packed and hashed, and their sets
+//! prefetched, before the first is compared. Keys with more than 28 words (neighbour discovery
+//! through tunnels) are not kept.
+//!
+//! # Bounds
+//! Memory is fixed. A new key takes the place in its set that was used longer ago. If both were
+//! used lately, only one new key in [`KEEN`] does, so that traffic of more flows than entries keeps
+//! most of them.
 
+use warpswitch_packet::pages::prefetch;
 use warpswitch_rules::openflow::FlowKey;
 
 use crate::flow_hash::FlowHash;
-use crate::traversal::{Step, Traversal, TraversalCache};
+use crate::programs::ProgramId;
+use crate::traversal::Shape;
 
 /// Places for one hash.
 const WAYS: usize = 2;
+/// Words of a narrow entry.
+const NARROW: usize = 12;
+/// Words of a wide entry.
+const WIDE: usize = 28;
+/// Lookups of a burst that make a unit of the clock of entries.
+const TICK_SHIFT: u32 = 14;
+/// One new key in so many displaces a key that was used lately.
+const KEEN: u32 = 16;
 
-#[derive(Debug)]
-struct Entry {
-    key: FlowKey,
+/// One key: a whole number of cache lines.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct Entry<const N: usize> {
+    words: [u32; N],
+    /// [`Shape::NONE`] for an empty entry.
     shape: u32,
-    version: u64,
-    used: u64,
-    steps: Box<[Step]>,
+    program: u32,
+    generation: u32,
+    /// When it was last found.
+    tick: u32,
 }
 
-/// A cache by exact keys.
+/// A key that is looked up.
+#[derive(Clone, Copy, Debug)]
+struct Probe<const N: usize> {
+    words: [u32; N],
+    shape: u32,
+    /// First entry of its set.
+    set: u32,
+    /// Its place in the burst.
+    idx: u32,
+}
+
+/// The entries of one size.
 #[derive(Debug)]
-pub struct MicroflowCache {
-    sets: Vec<[Option<Entry>; WAYS]>,
+struct Table<const N: usize> {
+    entries: Vec<Entry<N>>,
+    sets: usize,
+    probes: Vec<Probe<N>>,
+}
+
+/// An index by exact keys.
+#[derive(Debug)]
+pub(crate) struct MicroflowIndex {
+    narrow: Table<NARROW>,
+    wide: Table<WIDE>,
     hash: FlowHash,
-    /// Version of the last lookup: entries of others are void.
-    version: u64,
-    /// Lookups, as a clock.
     lookups: u64,
+    inserts: u32,
 }
 
-impl MicroflowCache {
-    /// An empty cache for about `entries_max` traversals, rounded up to a power of two.
-    pub fn new(entries_max: usize, seed: u64) -> Self {
+impl<const N: usize> Table<N> {
+    /// Entries come with the first insert.
+    fn new(entries_max: usize) -> Self {
         let sets = entries_max.div_ceil(WAYS).next_power_of_two();
-        Self {
-            sets: std::iter::repeat_with(|| [const { None }; WAYS]).take(sets).collect(),
-            hash: FlowHash::new(seed),
-            version: 0,
-            lookups: 0,
+        Self { entries: Vec::new(), sets, probes: Vec::new() }
+    }
+
+    #[inline]
+    fn probe(&self, hash: &FlowHash, key: &FlowKey, shape: Shape, idx: usize) -> Probe<N> {
+        let mut words = [0; N];
+        for (to, &from) in words.iter_mut().zip(shape.words) {
+            *to = key[usize::from(from)];
         }
+        let hash = hash.hash_array(&words, shape.number);
+        let set = (hash as usize & (self.sets - 1)) * WAYS;
+        Probe { words, shape: shape.number, set: set as u32, idx: idx as u32 }
     }
 
-    fn set_of(&self, key: &FlowKey, shape: u32) -> usize {
-        self.hash.hash_key(key, shape) as usize & (self.sets.len() - 1)
-    }
-}
-
-impl TraversalCache for MicroflowCache {
-    fn lookup(&mut self, version: u64, key: &FlowKey, shape: u32) -> Option<&[Step]> {
-        (self.version, self.lookups) = (version, self.lookups + 1);
-        let (set, lookups) = (self.set_of(key, shape), self.lookups);
-        let is_it =
-            |entry: &Entry| entry.version == version && entry.shape == shape && entry.key == *key;
-        let entry = self.sets[set].iter_mut().flatten().find(|entry| is_it(entry))?;
-        entry.used = lookups;
-        Some(&entry.steps)
-    }
-
-    fn insert(&mut self, version: u64, traversal: &Traversal) {
-        if !traversal.is_cacheable {
+    /// Asks for the set of a key that is looked up later.
+    #[inline]
+    fn prepare(&mut self, hash: &FlowHash, key: &FlowKey, shape: Shape, idx: usize) {
+        if self.entries.is_empty() {
             return;
         }
-        let set = self.set_of(&traversal.key, traversal.shape);
-        let age = |entry: &Option<Entry>| match entry {
-            Some(entry) if entry.version == version => entry.used,
-            _ => 0,
+        let probe = self.probe(hash, key, shape, idx);
+        for way in 0..WAYS {
+            prefetch(&self.entries, probe.set as usize + way);
+        }
+        self.probes.push(probe);
+    }
+
+    #[inline]
+    fn find(&mut self, tick: u32, found: &mut [ProgramId]) {
+        for probe in self.probes.drain(..) {
+            let set = &mut self.entries[probe.set as usize..][..WAYS];
+            let is_it =
+                |entry: &&mut Entry<N>| entry.shape == probe.shape && entry.words == probe.words;
+            if let Some(entry) = set.iter_mut().find(is_it) {
+                if entry.tick != tick {
+                    entry.tick = tick;
+                }
+                let (place, generation) = (entry.program, entry.generation);
+                found[probe.idx as usize] = ProgramId { place, generation };
+            }
+        }
+    }
+
+    fn insert(&mut self, probe: &Probe<N>, id: ProgramId, tick: u32, is_keen: bool) {
+        if self.entries.is_empty() {
+            let empty =
+                Entry { words: [0; N], shape: Shape::NONE, program: 0, generation: 0, tick: 0 };
+            self.entries = vec![empty; self.sets * WAYS];
+        }
+        let set = &mut self.entries[probe.set as usize..][..WAYS];
+        let is_same = |entry: &Entry<N>| entry.shape == probe.shape && entry.words == probe.words;
+        let age = |entry: &Entry<N>| match entry.shape {
+            Shape::NONE => u32::MAX,
+            _ => tick.wrapping_sub(entry.tick),
         };
-        let place = self.sets[set].iter_mut().min_by_key(|entry| age(entry));
-        let place = place.expect("a set has places");
-        *place = Some(Entry {
-            key: traversal.key,
-            shape: traversal.shape,
-            version,
-            used: self.lookups,
-            steps: traversal.steps.as_slice().into(),
-        });
+        let way = match set.iter().position(is_same) {
+            Some(way) => way,
+            None => {
+                let way = (0..WAYS).max_by_key(|&way| age(&set[way])).unwrap_or(0);
+                if age(&set[way]) < 2 && !is_keen {
+                    return;
+                }
+                way
+            }
+        };
+        let ProgramId { place: program, generation } = id;
+        set[way] = Entry { words: probe.words, shape: probe.shape, program, generation, tick };
     }
 
     fn len(&self) -> usize {
-        let entries = self.sets.iter().flatten().flatten();
-        entries.filter(|entry| entry.version == self.version).count()
+        self.entries.iter().filter(|entry| entry.shape != Shape::NONE).count()
     }
 }
+
+impl MicroflowIndex {
+    /// An empty index for about `entries_max` keys, rounded up to a power of two.
+    pub(crate) fn new(entries_max: usize, seed: u64) -> Self {
+        Self {
+            narrow: Table::new(entries_max),
+            wide: Table::new(entries_max),
+            hash: FlowHash::new(seed),
+            lookups: 0,
+            inserts: 0,
+        }
+    }
+
+    fn tick(&self) -> u32 {
+        (self.lookups >> TICK_SHIFT) as u32
+    }
+
+    /// Sets `found[i]` where a key is known; programs may be gone.
+    pub(crate) fn lookup(&mut self, keys: &[FlowKey], shapes: &[Shape], found: &mut [ProgramId]) {
+        self.lookups += keys.len() as u64;
+        for (idx, (key, shape)) in keys.iter().zip(shapes).enumerate() {
+            match shape.words.len() {
+                0..=NARROW => self.narrow.prepare(&self.hash, key, *shape, idx),
+                ..=WIDE => self.wide.prepare(&self.hash, key, *shape, idx),
+                _ => {}
+            }
+        }
+        let tick = self.tick();
+        self.narrow.find(tick, found);
+        self.wide.find(tick, found);
+    }
+
+    /// Notes the program of a key.
+    pub(crate) fn insert(&mut self, key: &FlowKey, shape: Shape, id: ProgramId) {
+        self.inserts = self.inserts.wrapping_add(1);
+        let (tick, is_keen) = (self.tick(), self.inserts.is_multiple_of(KEEN));
+        match shape.words.len() {
+            0..=NARROW => {
+                let probe = self.narrow.probe(&self.hash, key, shape, 0);
+                self.narrow.insert(&probe, id, tick, is_keen);
+            }
+            ..=WIDE => {
+                let probe = self.wide.probe(&self.hash, key, shape, 0);
+                self.wide.insert(&probe, id, tick, is_keen);
+            }
+            _ => {}
+        }
+    }
+
+    /// Keys, also those whose programs are gone.
+    pub(crate) fn len(&self) -> usize {
+        self.narrow.len() + self.wide.len()
+    }
+}
+
+const _: () = assert!(size_of::<Entry<NARROW>>() == 64 && size_of::<Entry<WIDE>>() == 128);
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use warpswitch_rules::openflow::FLOW_WORDS;
 
-    fn traversal(in_port: u32) -> Traversal {
+    const IPV4: Shape = Shape { number: 5, words: &[0, 25, 34] };
+    const IPV6: Shape = Shape {
+        number: 6,
+        words: &[0, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40],
+    };
+
+    fn key(in_port: u32, last: u32) -> FlowKey {
         let mut key = [0; FLOW_WORDS];
-        key[0] = in_port;
-        let steps = vec![Step::Output(in_port + 1)];
-        Traversal { steps, ..Traversal::new(&key, 5) }
+        (key[0], key[34]) = (in_port, last);
+        key
+    }
+
+    fn find(index: &mut MicroflowIndex, key: FlowKey, shape: Shape) -> Option<u32> {
+        let mut found = [ProgramId::NONE];
+        index.lookup(&[key], &[shape], &mut found);
+        found[0].is_some().then_some(found[0].place)
+    }
+
+    fn id(place: u32) -> ProgramId {
+        ProgramId { place, generation: 0 }
     }
 
     #[test]
-    fn only_the_same_key_shape_and_version_hits() {
-        let mut cache = MicroflowCache::new(16, 1);
-        let one = traversal(1);
-        cache.insert(3, &one);
-        assert_eq!(cache.lookup(3, &one.key, 5), Some(&one.steps[..]));
-        assert_eq!(cache.lookup(3, &one.key, 4), None);
-        assert_eq!(cache.lookup(3, &traversal(2).key, 5), None);
-        assert_eq!(cache.lookup(4, &one.key, 5), None);
-        assert_eq!(cache.len(), 0);
-    }
-
-    #[test]
-    fn what_was_used_longer_ago_goes() {
-        let mut cache = MicroflowCache::new(2, 1);
-        let all = [1, 2, 3].map(traversal);
-        for traversal in &all {
-            cache.lookup(0, &traversal.key, 5);
-            cache.insert(0, traversal);
-            cache.lookup(0, &all[0].key, 5);
+    fn only_the_same_key_and_shape_hits() {
+        let mut index = MicroflowIndex::new(16, 1);
+        for (shape, place) in [(IPV4, 3), (IPV6, 4)] {
+            index.insert(&key(1, 2), shape, id(place));
+            assert_eq!(find(&mut index, key(1, 2), shape), Some(place));
+            assert_eq!(find(&mut index, key(2, 2), shape), None);
+            assert_eq!(find(&mut index, key(1, 1), shape), None);
+            let other = Shape { number: 7, ..shape };
+            assert_eq!(find(&mut index, key(1, 2), other), None);
         }
-        let hits = all.each_ref().map(|traversal| cache.lookup(0, &traversal.key, 5).is_some());
-        assert_eq!((hits, cache.len()), ([true, false, true], 2));
+        assert_eq!(index.len(), 2);
+        index.insert(&key(1, 2), IPV4, id(9));
+        assert_eq!((find(&mut index, key(1, 2), IPV4), index.len()), (Some(9), 2));
     }
 
     #[test]
-    fn what_is_not_cacheable_is_not_kept() {
-        let mut cache = MicroflowCache::new(2, 1);
-        let other = Traversal { is_cacheable: false, ..traversal(1) };
-        cache.insert(0, &other);
-        assert_eq!(cache.lookup(0, &other.key, 5), None);
+    fn displaces_keys_that_were_used_longer_ago() {
+        let mut index = MicroflowIndex::new(2, 1);
+        index.insert(&key(1, 0), IPV4, id(1));
+        index.insert(&key(2, 0), IPV4, id(2));
+        index.lookups += 3 << TICK_SHIFT;
+        assert_eq!(find(&mut index, key(1, 0), IPV4), Some(1));
+        index.insert(&key(3, 0), IPV4, id(3));
+        let places = [1, 2, 3].map(|port| find(&mut index, key(port, 0), IPV4));
+        assert_eq!(places, [Some(1), None, Some(3)]);
+    }
+
+    #[test]
+    fn many_new_keys_displace_few_that_are_in_use() {
+        let mut index = MicroflowIndex::new(256, 1);
+        for number in 0..3000 {
+            index.insert(&key(number, 0), IPV4, id(number));
+        }
+        let kept = (0..1000).filter(|&number| find(&mut index, key(number, 0), IPV4).is_some());
+        assert!(kept.count() > 50, "a flood of new keys displaced those in use");
     }
 }

@@ -11,12 +11,31 @@
 //!   [`Traversal::key`] in them takes the same steps. More bits cost hits, fewer cost correctness.
 //! - T2: a step has no free choice left: fields get constants, a group its chosen bucket, a flood
 //!   its ports. Only meters and TTLs are decided when a step is repeated; both end a packet.
-//! - T3: what a step refers to by number (flows, groups, meters) belongs to one version of the
-//!   pipeline. A cache forgets all traversals of other versions ([`TraversalCache::lookup`]).
+//! - T3: what a step refers to by number (flows, groups, meters) holds until a change that affects
+//!   the traversal. A cache answers with a traversal only if no change since its recording affects
+//!   it ([`crate::change_log`]).
 //! - T4: a traversal whose later lookups depend on bytes that the key at entry does not show is not
 //!   cacheable, e.g. a lookup behind a pop that uncovers a header.
 
 use warpswitch_rules::openflow::{FLOW_WORDS, FlowAction, FlowKey, MatchField, PacketInReason};
+
+use crate::change_log::ChangeLog;
+use crate::programs::{Program, ProgramId};
+
+/// What a key does not show of the headers it came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// A number that frames with the same headers share; not [`Shape::NONE`].
+    pub number: u32,
+    /// The words of a key that may be other than zero in packets of this number, ascending; always
+    /// the same for one number.
+    pub words: &'static [u8],
+}
+
+impl Shape {
+    /// No shape has this number.
+    pub const NONE: u32 = u32::MAX;
+}
 
 /// One primitive step of a traversal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,8 +104,8 @@ pub enum Step {
 pub struct Visit {
     /// The table.
     pub table: u8,
-    /// The place of the flow that matched.
-    pub flow: Option<u32>,
+    /// The place of the flow that matched, and its priority.
+    pub flow: Option<(u32, u16)>,
     /// The key when the packet entered the table.
     pub key: FlowKey,
     /// The bits examined there: of the lookup, and of the actions up to the next visit.
@@ -100,8 +119,8 @@ pub struct Visit {
 pub struct Traversal {
     /// The key at entry.
     pub key: FlowKey,
-    /// The headers at entry: a number that frames with the same headers share.
-    pub shape: u32,
+    /// The headers at entry.
+    pub shape: Shape,
     /// The tables, in order.
     pub visits: Vec<Visit>,
     /// All steps, in order.
@@ -112,7 +131,7 @@ pub struct Traversal {
 
 impl Traversal {
     /// A traversal that has not begun.
-    pub fn new(key: &FlowKey, shape: u32) -> Self {
+    pub fn new(key: &FlowKey, shape: Shape) -> Self {
         Self { key: *key, shape, visits: Vec::new(), steps: Vec::new(), is_cacheable: true }
     }
 
@@ -130,13 +149,29 @@ impl Traversal {
 
 /// A cache of traversals.
 pub trait TraversalCache {
-    /// The steps of a packet with this key and shape, in a pipeline of this version.
-    fn lookup(&mut self, version: u64, key: &FlowKey, shape: u32) -> Option<&[Step]>;
+    /// Looks up a burst: `found[i]` gets the program of the packet with `keys[i]` and `shapes[i]`,
+    /// or [`ProgramId::NONE`]. No program is one that a change in `changes` affects.
+    ///
+    /// # Panics
+    /// If the lists differ in length: a caller bug.
+    fn lookup(
+        &mut self,
+        changes: &ChangeLog,
+        keys: &[FlowKey],
+        shapes: &[Shape],
+        found: &mut [ProgramId],
+    );
+
+    /// Looks up one packet that a lookup did not find, after inserts; it counts once.
+    fn lookup_again(&mut self, changes: &ChangeLog, key: &FlowKey, shape: Shape) -> ProgramId;
+
+    /// The program that a lookup found, unless an insert evicted it since.
+    fn program(&self, id: ProgramId) -> Option<&Program>;
 
     /// Keeps a traversal of a pipeline of this version, if it is worth it.
     fn insert(&mut self, version: u64, traversal: &Traversal);
 
-    /// Traversals that it holds.
+    /// Traversals that it holds, also those that a later change affects.
     fn len(&self) -> usize;
 
     /// Whether it holds none.

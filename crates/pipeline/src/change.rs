@@ -1,16 +1,20 @@
 //! Changes of flows, groups and meters (specification 1.3.5, sections 6.4 to 6.7).
 
+use std::collections::BTreeSet;
+
+use warpswitch_flow::Change;
 use warpswitch_rules::openflow::{
     Flow, FlowAction, FlowCommand, FlowFilter, FlowMod, FlowRemoved, FlowStats, Group, GroupMod,
-    Meter, MeterMod, Refusal, RemovalReason, port,
+    Instructions, Meter, MeterMod, Refusal, RemovalReason, port,
 };
 
 use crate::check::check_meter;
-use crate::flows::FlowCounters;
+use crate::flows::{Entry, FlowCounters, Plan};
 use crate::group::GroupCounters;
 use crate::meter::MeterState;
 use crate::pipeline::Pipeline;
 use crate::table::TableSettings;
+use crate::undo::Undo;
 
 /// All meters, in deletions.
 pub const METER_ALL: u32 = u32::MAX;
@@ -63,7 +67,6 @@ impl Pipeline {
             }
             None => {}
         }
-        self.version += 1;
         counters.used_ns = now;
         self.put_in(flow.clone(), counters, now);
         Ok(removed)
@@ -71,11 +74,7 @@ impl Pipeline {
 
     /// Whether some packet may match `flow` and another flow of the same priority.
     fn has_overlap(&self, flow: &Flow) -> bool {
-        let places = self.tables[usize::from(flow.table)].index.places();
-        places.into_iter().any(|place| {
-            let other = &self.flows.get(place).flow;
-            other.priority == flow.priority && other.matching.overlaps(&flow.matching)
-        })
+        self.tables[usize::from(flow.table)].index.has_overlap(&self.flows, flow)
     }
 
     fn modify_flows(&mut self, change: &FlowMod) -> Result<(), Refusal> {
@@ -88,15 +87,26 @@ impl Pipeline {
         // A change of nothing is checked for itself, so that its mistakes show.
         self.known().check_flow(&change.flow)?;
         for place in places {
-            let flow = &mut self.flows.get_mut(place).flow;
-            flow.instructions.clone_from(&change.flow.instructions);
+            let old = self.counts.flows[place as usize];
+            let instructions = self.set_instructions(place, &change.flow.instructions);
+            self.note_undo(|| Undo::Modify(place, Box::new((instructions, old))));
             if change.flow.flags.reset_counts {
                 let counters = &mut self.counts.flows[place as usize];
-                *counters = FlowCounters { used_ns: counters.used_ns, ..Default::default() };
+                (counters.packets, counters.bytes) = (0, 0);
             }
-            self.version += 1;
+            self.changes.push(Change::Flow(place));
         }
         Ok(())
+    }
+
+    /// Gives a flow other instructions; returns the old ones.
+    pub(crate) fn set_instructions(&mut self, place: u32, new: &Instructions) -> Instructions {
+        let flow = &mut self.flows.get_mut(place).flow;
+        self.references.remove(place, flow);
+        let old = std::mem::replace(&mut flow.instructions, new.clone());
+        self.references.add(place, flow);
+        self.counts.flows[place as usize].plan = Plan::of(flow);
+        old
     }
 
     /// The flows that a modification or deletion is about.
@@ -155,22 +165,51 @@ impl Pipeline {
         self.flows.len()
     }
 
+    /// Packets, bytes and number of the flows that a filter lets pass.
+    pub fn flow_totals(&self, filter: &FlowFilter) -> (u64, u64, u32) {
+        self.filtered(filter).into_iter().fold((0, 0, 0), |(packets, bytes, flows), place| {
+            let counters = &self.counts.flows[place as usize];
+            (packets.wrapping_add(counters.packets), bytes.wrapping_add(counters.bytes), flows + 1)
+        })
+    }
+
     fn put_in(&mut self, flow: Flow, counters: FlowCounters, now: u64) {
-        let table = usize::from(flow.table);
         let place = self.flows.insert(flow, now);
+        self.enter(place, counters);
+        self.deadlines.add(place, self.flows.get(place), now);
+        self.note_undo(|| Undo::TakeOut(place));
+    }
+
+    /// Puts a flow back that was taken out last, with its time-outs.
+    pub(crate) fn put_back(&mut self, entry: Entry, counters: FlowCounters) {
+        let place = self.flows.put_back(entry);
+        self.enter(place, counters);
+        self.deadlines.remember(self.flows.get(place));
+    }
+
+    /// Enters a flow into its table, and notes the change.
+    fn enter(&mut self, place: u32, counters: FlowCounters) {
         if self.counts.flows.len() <= place as usize {
             self.counts.flows.resize(place as usize + 1, FlowCounters::default());
         }
-        self.counts.flows[place as usize] = counters;
-        self.tables[table].insert(&self.flows, place);
-        self.deadlines.add(place, self.flows.get(place), now);
+        let flow = &self.flows.get(place).flow;
+        let (table, priority, matching) = (flow.table, flow.priority, flow.matching);
+        self.counts.flows[place as usize] = FlowCounters { plan: Plan::of(flow), ..counters };
+        self.references.add(place, flow);
+        self.tables[usize::from(table)].insert(&self.flows, place);
+        self.changes.push(Change::Added { table, priority, matching });
     }
 
-    fn take_out(&mut self, place: u32) -> (crate::flows::Entry, FlowCounters) {
-        let table = usize::from(self.flows.get(place).flow.table);
-        self.tables[table].remove(&self.flows, place);
+    pub(crate) fn take_out(&mut self, place: u32) -> (Entry, FlowCounters) {
+        let flow = &self.flows.get(place).flow;
+        self.references.remove(place, flow);
+        self.tables[usize::from(flow.table)].remove(&self.flows, place);
         self.deadlines.forget(self.flows.get(place));
-        (self.flows.remove(place), self.counts.flows[place as usize])
+        let counters = self.counts.flows[place as usize];
+        let entry = self.flows.remove(place);
+        self.changes.push(Change::Flow(place));
+        self.note_undo(|| Undo::PutBack(Box::new((entry.clone(), counters))));
+        (entry, counters)
     }
 
     pub(crate) fn remove_flows(
@@ -183,7 +222,6 @@ impl Pipeline {
         for place in places {
             let (entry, counters) = self.take_out(place);
             removed.push(FlowRemoved { stats: entry.into_stats(counters, now), reason });
-            self.version += 1;
         }
         removed
     }
@@ -231,31 +269,38 @@ impl Pipeline {
         let created_ns = self.counts.groups.get(&group.id).map_or(now, |old| old.created_ns);
         let buckets = vec![(0, 0); group.buckets.len()];
         let counters = GroupCounters { created_ns, total: (0, 0), buckets };
-        self.counts.groups.insert(group.id, counters);
-        self.groups.insert(group.id, group.clone());
-        self.version += 1;
+        let old = self.replace_group(group.id, Some((group.clone(), counters)));
+        self.note_undo(|| Undo::Group(group.id, old));
         Ok(())
+    }
+
+    /// Makes a group what it is to be, or removes it; returns the old one.
+    pub(crate) fn replace_group(
+        &mut self,
+        id: u32,
+        new: Option<(Group, GroupCounters)>,
+    ) -> Option<(Group, GroupCounters)> {
+        self.changes.push(Change::Group);
+        let old = self.groups.remove(&id).zip(self.counts.groups.remove(&id));
+        if let Some((group, counters)) = new {
+            self.counts.groups.insert(id, counters);
+            self.groups.insert(id, group);
+        }
+        old
     }
 
     fn delete_groups(&mut self, id: u32, now: u64) -> Vec<FlowRemoved> {
         let gone: Vec<u32> = match id {
             port::GROUP_ALL => self.groups.keys().copied().collect(),
-            id => self.groups.keys().copied().filter(|&other| other == id).collect(),
+            id => self.groups.contains_key(&id).then_some(id).into_iter().collect(),
         };
-        if gone.is_empty() {
-            return Vec::new();
+        for &id in &gone {
+            let old = self.replace_group(id, None);
+            self.note_undo(|| Undo::Group(id, old));
         }
-        for id in &gone {
-            self.groups.remove(id);
-            self.counts.groups.remove(id);
-        }
-        self.version += 1;
-        let refers = |action: &FlowAction| match action {
-            FlowAction::Group(id) => gone.binary_search(id).is_ok(),
-            _ => false,
-        };
-        let places = self.places_with(|flow| actions(flow).any(refers));
-        self.remove_flows(places, RemovalReason::GroupDelete, now)
+        let users: BTreeSet<u32> =
+            gone.iter().flat_map(|&id| self.references.of_group(id)).collect();
+        self.remove_flows(users.into_iter().collect(), RemovalReason::GroupDelete, now)
     }
 
     /// Changes meters. Gives the flows that went away with a meter.
@@ -290,26 +335,32 @@ impl Pipeline {
         check_meter(meter)?;
         let created_ns = self.meters.get(&meter.id).map_or(now, |old| old.created_ns);
         let state = MeterState { created_ns, ..MeterState::new(meter.clone(), now) };
-        self.meters.insert(meter.id, state);
-        self.version += 1;
+        let old = self.replace_meter(meter.id, Some(state));
+        self.note_undo(|| Undo::Meter(meter.id, old.map(Box::new)));
         Ok(())
     }
 
-    fn delete_meters(&mut self, id: u32, now: u64) -> Vec<FlowRemoved> {
-        let before = self.meters.len();
-        self.meters.retain(|&other, _| id != METER_ALL && other != id);
-        if self.meters.len() == before {
-            return Vec::new();
+    /// Makes a meter what it is to be, or removes it; returns the old one.
+    pub(crate) fn replace_meter(&mut self, id: u32, new: Option<MeterState>) -> Option<MeterState> {
+        self.changes.push(Change::Meter);
+        match new {
+            Some(meter) => self.meters.insert(id, meter),
+            None => self.meters.remove(&id),
         }
-        self.version += 1;
-        let is_gone = |meter: u32| id == METER_ALL || meter == id;
-        let places = self.places_with(|flow| flow.instructions.meter.is_some_and(is_gone));
-        self.remove_flows(places, RemovalReason::MeterDelete, now)
     }
 
-    fn places_with(&self, is_chosen: impl Fn(&Flow) -> bool) -> Vec<u32> {
-        let chosen = self.flows.iter().filter(|(_, entry)| is_chosen(&entry.flow));
-        chosen.map(|(place, _)| place).collect()
+    fn delete_meters(&mut self, id: u32, now: u64) -> Vec<FlowRemoved> {
+        let gone: Vec<u32> = match id {
+            METER_ALL => self.meters.keys().copied().collect(),
+            id => self.meters.contains_key(&id).then_some(id).into_iter().collect(),
+        };
+        for &id in &gone {
+            let old = self.replace_meter(id, None);
+            self.note_undo(|| Undo::Meter(id, old.map(Box::new)));
+        }
+        let users: BTreeSet<u32> =
+            gone.iter().flat_map(|&id| self.references.of_meter(id)).collect();
+        self.remove_flows(users.into_iter().collect(), RemovalReason::MeterDelete, now)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Counters that packets change while they read tables and groups.
 
-use warpswitch_rules::openflow::FlowFlags;
+use warpswitch_flow::programs::NO_FLOW;
 
 use crate::flows::FlowCounters;
 use crate::group::GroupCounts;
@@ -29,14 +29,30 @@ pub(crate) struct Counts {
 
 impl Counts {
     #[inline]
-    pub(crate) fn credit(&mut self, table: u8, flow: u32, bytes: u64, flags: FlowFlags, now: u64) {
+    pub(crate) fn credit(&mut self, table: u8, flow: u32, bytes: u64, now: u64) {
         let lookups = &mut self.tables[usize::from(table)];
         lookups.lookups += 1;
         lookups.matches += 1;
         let counters = &mut self.flows[flow as usize];
-        counters.packets += u64::from(!flags.no_packet_counts);
-        counters.bytes += if flags.no_byte_counts { 0 } else { bytes };
+        counters.packets += u64::from(counters.plan.counts_packets);
+        counters.bytes += if counters.plan.counts_bytes { bytes } else { 0 };
         counters.used_ns = counters.used_ns.max(now);
+    }
+
+    /// Credits tables and flows, or [`NO_FLOW`], with a packet.
+    #[inline]
+    pub(crate) fn credit_all(
+        &mut self,
+        lookups: impl Iterator<Item = (u8, u32)>,
+        bytes: usize,
+        now: u64,
+    ) {
+        for (table, flow) in lookups {
+            match flow {
+                NO_FLOW => self.miss(table),
+                _ => self.credit(table, flow, bytes as u64, now),
+            }
+        }
     }
 
     #[inline]

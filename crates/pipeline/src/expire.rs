@@ -47,6 +47,11 @@ impl Deadlines {
         self.heap.len()
     }
 
+    /// Counts that a flow that went comes back; its entry is still there.
+    pub(crate) fn remember(&mut self, entry: &Entry) {
+        self.flows += usize::from(deadline(entry, 0).is_some());
+    }
+
     /// Counts that a flow goes; its entry stays until its time, or a sweep.
     pub(crate) fn forget(&mut self, entry: &Entry) {
         self.flows -= usize::from(deadline(entry, 0).is_some());

@@ -1,6 +1,6 @@
 //! The flows of all tables, by place: a number that stays while the flow is there.
 
-use warpswitch_rules::openflow::{Flow, FlowStats};
+use warpswitch_rules::openflow::{Flow, FlowAction, FlowStats, Instructions, port};
 
 /// A flow, and when it came.
 #[derive(Clone, Debug)]
@@ -24,6 +24,62 @@ pub(crate) struct FlowCounters {
     pub(crate) bytes: u64,
     /// When the last one came, or the flow itself.
     pub(crate) used_ns: u64,
+    /// What most packets need of the flow.
+    pub(crate) plan: Plan,
+}
+
+/// What most packets need of a flow, beside its counters: a flow itself takes ten cache lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) counts_packets: bool,
+    pub(crate) counts_bytes: bool,
+    /// Whether the flow does nothing but output to `port` and go on with `next`.
+    pub(crate) is_plain: bool,
+    /// The table plus one in which the packet is looked up next with the same key; 0 for none.
+    next: u8,
+    /// A real port; 0 for none.
+    pub(crate) port: u32,
+}
+
+impl Plan {
+    pub(crate) fn of(flow: &Flow) -> Self {
+        let Instructions { meter, apply, write, metadata, goto_table, .. } = &flow.instructions;
+        let keeps_key = |action: &FlowAction| {
+            use FlowAction::{Controller, Group, Note, Output, OutputBits, SetQueue};
+            matches!(
+                action,
+                Output { .. }
+                    | OutputBits { .. }
+                    | Controller { .. }
+                    | Group(_)
+                    | Note(_)
+                    | SetQueue(_)
+                    | FlowAction::PopQueue
+            )
+        };
+        let (is_plain, port) = match apply[..] {
+            [] => (true, 0),
+            [FlowAction::Output { port, .. }] => ((1..=port::MAX).contains(&port), port),
+            _ => (false, 0),
+        };
+        let is_still = meter.is_none() && metadata.is_none();
+        Self {
+            counts_packets: !flow.flags.no_packet_counts,
+            counts_bytes: !flow.flags.no_byte_counts,
+            is_plain: is_plain && is_still && write.is_empty(),
+            next: match goto_table {
+                Some(next) if is_still && apply.iter().all(keeps_key) => next + 1,
+                _ => 0,
+            },
+            port,
+        }
+    }
+
+    /// A table in which the packet is looked up next with the same key.
+    #[inline]
+    pub(crate) fn next(self) -> Option<u8> {
+        self.next.checked_sub(1)
+    }
 }
 
 /// Flows by place. Counters lie beside, so that a packet can change them while it reads a flow.
@@ -65,6 +121,13 @@ impl Flows {
         self.entries.len() as u32 - 1
     }
 
+    /// Puts a flow back that was the last to be taken out: at its place, and as old as it was.
+    pub(crate) fn put_back(&mut self, entry: Entry) -> u32 {
+        let place = self.free.pop().expect("it was taken out");
+        self.entries[place as usize] = Some(entry);
+        place
+    }
+
     /// Takes a flow out; its place may be used again.
     pub(crate) fn remove(&mut self, place: u32) -> Entry {
         self.free.push(place);
@@ -74,12 +137,6 @@ impl Flows {
     /// How many flows.
     pub(crate) fn len(&self) -> usize {
         self.entries.len() - self.free.len()
-    }
-
-    /// All flows with their places.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Entry)> {
-        let entries = self.entries.iter().enumerate();
-        entries.filter_map(|(place, entry)| Some((place as u32, entry.as_ref()?)))
     }
 }
 
@@ -94,3 +151,5 @@ impl Entry {
         }
     }
 }
+
+const _: () = assert!(size_of::<FlowCounters>() == 32, "two flows in a cache line");

@@ -12,8 +12,9 @@
 //! | `frame` | from bytes to a flow key, and the actions on bytes and key |
 //! | `lookup` | the flow that wins in a table: the reference and the fast one |
 //! | `run` | one packet on its way: the walk, and the steps it consists of |
+//! | `burst` | packets of one port, looked up together |
 //! | `trace` | recording of a walk |
-//! | `change`, `check`, `expire` | flows, groups and meters come, change and go |
+//! | `change`, `check`, `expire`, `undo` | flows, groups and meters come, change and go |
 //! | `group`, `meter`, `action_set` | groups, meters, and the actions at the end of a pipeline |
 //!
 //! # Example
@@ -52,6 +53,7 @@
 #![forbid(unsafe_code)]
 
 mod action_set;
+mod burst;
 mod change;
 mod check;
 mod counts;
@@ -64,10 +66,12 @@ mod meter;
 mod output;
 mod pipeline;
 mod ports;
+mod references;
 mod run;
 mod stats;
 mod table;
 mod trace;
+mod undo;
 
 pub use change::METER_ALL;
 pub use check::{ACTIONS_MAX, BANDS_MAX, BUCKETS_MAX, METER_MAX};

@@ -61,6 +61,17 @@ impl From<u32> for Ingress {
 }
 
 impl Ingress {
+    /// Whether words of the key beside the ports are set.
+    pub(crate) fn is_tunneled(&self) -> bool {
+        (self.tun_id, self.tun_src, self.tun_dst, self.pkt_mark) != (0, 0, 0, 0)
+    }
+
+    /// The way out of a packet whose fields of the pipeline stay as they came in.
+    pub(crate) fn egress(&self, port: u32) -> Egress {
+        let Self { tun_id, tun_src, tun_dst, .. } = *self;
+        Egress { port, queue: None, tun_id, tun_src, tun_dst }
+    }
+
     /// A flow key without header fields.
     pub(crate) fn key(&self) -> FlowKey {
         let mut key = [0; FLOW_WORDS];

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use warpswitch_flow::flow_hash::FlowHash;
-use warpswitch_flow::{Traversal, TraversalCache};
+use warpswitch_flow::{Change, ChangeLog, Traversal};
 use warpswitch_rules::openflow::{FlowAction, FlowMatch, Refusal, field, port};
 
+use crate::burst::Burst;
 use crate::check::{ACTIONS_MAX, Known};
 use crate::counts::{Counts, TableCounters};
 use crate::expire::Deadlines;
@@ -16,9 +17,10 @@ use crate::lookup::Lookup;
 use crate::meter::Meters;
 use crate::output::{Ingress, Output};
 use crate::ports::{PortSettings, Ports};
+use crate::references::References;
 use crate::run::{Fixed, Run};
 use crate::table::{Table, TableSettings};
-use crate::trace::Trace;
+use crate::undo::Undo;
 
 /// The most tables: feature messages have a byte for their number, whose last value is reserved.
 pub const TABLES_MAX: usize = port::TABLE_MAX as usize;
@@ -66,7 +68,7 @@ pub struct PipelineStats {
 }
 
 /// A multi-table pipeline.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Pipeline {
     pub(crate) options: PipelineOptions,
     pub(crate) tables: Vec<Table>,
@@ -76,10 +78,14 @@ pub struct Pipeline {
     pub(crate) ports: Ports,
     pub(crate) counts: Counts,
     pub(crate) deadlines: Deadlines,
-    /// Grows with every change that may change what happens to a packet.
-    pub(crate) version: u64,
+    pub(crate) references: References,
+    /// What may change what happens to a packet.
+    pub(crate) changes: ChangeLog,
+    /// How to take changes back, while that may be necessary.
+    pub(crate) undo: Option<Vec<Undo>>,
     /// Buffers of the packets before.
-    spare: Vec<Vec<u8>>,
+    pub(crate) spare: Vec<Vec<u8>>,
+    pub(crate) burst: Burst,
 }
 
 impl Pipeline {
@@ -101,8 +107,11 @@ impl Pipeline {
             ports: Ports::new(),
             counts: Counts { tables, ..Counts::default() },
             deadlines: Deadlines::default(),
-            version: 0,
+            references: References::default(),
+            changes: ChangeLog::default(),
+            undo: None,
             spare: Vec::new(),
+            burst: Burst::default(),
         }
     }
 
@@ -114,20 +123,20 @@ impl Pipeline {
     /// Adds a port or changes it.
     pub fn set_port(&mut self, port: u32, settings: PortSettings) {
         if self.ports.insert(port, settings) != Some(settings) {
-            self.version += 1;
+            self.changes.push(Change::All);
         }
     }
 
     /// Removes a port.
     pub fn remove_port(&mut self, port: u32) {
         if self.ports.remove(&port).is_some() {
-            self.version += 1;
+            self.changes.push(Change::All);
         }
     }
 
-    /// The version: caches of traversals of other versions are void.
+    /// The version: it grows with every change that may change what happens to a packet.
     pub fn version(&self) -> u64 {
-        self.version
+        self.changes.version()
     }
 
     /// What it has counted.
@@ -149,33 +158,6 @@ impl Pipeline {
         self.spare = run.packet.into_spare();
     }
 
-    /// The same, with a cache in front of the tables. The packet leaves as it would without.
-    pub fn execute_cached(
-        &mut self,
-        cache: &mut impl TraversalCache,
-        frame: &[u8],
-        ingress: impl Into<Ingress>,
-        now: u64,
-        out: &mut impl Output,
-    ) {
-        let spare = std::mem::take(&mut self.spare);
-        let mut packet = Packet::new(frame, ingress.into().key(), spare);
-        let (version, key, shape) = (self.version, *packet.key(), packet.shape());
-        let mut run = self.run(packet, now, out);
-        if let Some(steps) = cache.lookup(version, &key, shape) {
-            run.replay(steps);
-        } else {
-            run.trace = Some(Trace::new(&key, shape));
-            run.pipeline();
-            if let Some(trace) = run.trace.take()
-                && trace.traversal.is_cacheable
-            {
-                cache.insert(version, &trace.traversal);
-            }
-        }
-        self.spare = run.packet.into_spare();
-    }
-
     /// Takes a packet through the tables and records what it meets.
     pub fn trace(
         &mut self,
@@ -184,15 +166,7 @@ impl Pipeline {
         now: u64,
         out: &mut impl Output,
     ) -> Traversal {
-        let spare = std::mem::take(&mut self.spare);
-        let mut packet = Packet::new(frame, ingress.into().key(), spare);
-        let trace = Trace::new(&packet.key().clone(), packet.shape());
-        let mut run = self.run(packet, now, out);
-        run.trace = Some(trace);
-        run.pipeline();
-        let trace = run.trace.take().expect("it was put there");
-        self.spare = run.packet.into_spare();
-        trace.traversal
+        self.record(frame, &ingress.into(), now, out).traversal
     }
 
     /// Executes the actions of a packet that a controller sends.
@@ -231,7 +205,7 @@ impl Pipeline {
         }
     }
 
-    fn run<'a, O: Output>(
+    pub(crate) fn run<'a, O: Output>(
         &'a mut self,
         packet: Packet<'a>,
         now: u64,

@@ -9,6 +9,7 @@
 //! [`DEPTH_MAX`] deep. A packet that needs more ends there and is counted.
 
 use warpswitch_flow::Step;
+use warpswitch_flow::programs::NO_FLOW;
 use warpswitch_rules::openflow::{
     BandKind, FLOW_WORDS, FlowAction, Group, GroupType, MatchField, PacketIn, PacketInReason,
     Subfield, field, port,
@@ -75,6 +76,8 @@ pub(crate) struct Run<'a, O> {
     work_left: u32,
     is_limited: bool,
     depth: u32,
+    /// Results of the first lookups, from a burst: tables and flows, or [`NO_FLOW`].
+    known: std::slice::Iter<'a, (u8, u32)>,
 }
 
 impl<'a, O: Output> Run<'a, O> {
@@ -102,7 +105,14 @@ impl<'a, O: Output> Run<'a, O> {
             work_left: WORK_MAX,
             is_limited: false,
             depth: 0,
+            known: [].iter(),
         }
+    }
+
+    /// The same, where the first lookups were made before.
+    pub(crate) fn with_known(mut self, known: &'a [(u8, u32)]) -> Self {
+        self.known = known.iter();
+        self
     }
 
     /// From the first table to the end.
@@ -180,9 +190,13 @@ impl<'a, O: Output> Run<'a, O> {
         if let Some(port) = port {
             self.packet.set_in_port(port);
         }
+        let known = self.known.next().filter(|&&(known_table, _)| known_table == table);
         let key = self.packet.key();
         let found = match &mut self.trace {
-            None => index.find(fixed.flows, key, None),
+            None => match known {
+                Some(&(_, flow)) => Some(flow).filter(|&flow| flow != NO_FLOW),
+                None => index.find(fixed.flows, key, None),
+            },
             Some(trace) => {
                 let mut examined = [0; FLOW_WORDS];
                 let found = index.find(fixed.flows, key, Some(&mut examined));
@@ -430,10 +444,12 @@ impl<'a, O: Output> Run<'a, O> {
 
     fn credit(&mut self, table: u8, flow: u32) {
         let bytes = self.packet.frame().len() as u64;
-        let flags = self.fixed.flows.get(flow).flow.flags;
-        self.counts.credit(table, flow, bytes, flags, self.now);
+        self.counts.credit(table, flow, bytes, self.now);
         self.origin = Some((table, flow));
         self.record(|| Step::Match { table, flow });
+        if let Some(trace) = &mut self.trace {
+            trace.matched(flow, self.fixed.flows.get(flow).flow.priority);
+        }
     }
 
     fn miss(&mut self, table: u8) {

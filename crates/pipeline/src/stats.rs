@@ -1,11 +1,9 @@
 //! What tables, groups and meters have counted.
 
-use crate::change::actions;
 use crate::group::{GroupStats, targets};
 use crate::meter::MeterStats;
 use crate::pipeline::Pipeline;
 use crate::table::TableStats;
-use warpswitch_rules::openflow::FlowAction;
 
 impl Pipeline {
     /// Figures of all tables.
@@ -38,8 +36,7 @@ impl Pipeline {
     }
 
     fn group_references(&self, id: u32) -> u32 {
-        let refers = |action: &FlowAction| *action == FlowAction::Group(id);
-        let flows = self.flows.iter().filter(|(_, entry)| actions(&entry.flow).any(refers)).count();
+        let flows = self.references.of_group(id).len();
         let groups = self.groups.values().filter(|group| targets(group).any(|other| other == id));
         (flows + groups.count()) as u32
     }
@@ -48,10 +45,7 @@ impl Pipeline {
     pub fn meter_stats(&self, id: Option<u32>, now: u64) -> Vec<MeterStats> {
         let chosen = self.meters.iter().filter(|(number, _)| id.is_none_or(|id| **number == id));
         let stats = chosen.map(|(&number, state)| {
-            let refers = |meter: Option<u32>| meter == Some(number);
-            let flows = self.flows.iter();
-            let flows = flows.filter(|(_, entry)| refers(entry.flow.instructions.meter)).count();
-            state.stats(flows as u32, now)
+            state.stats(self.references.of_meter(number).len() as u32, now)
         });
         stats.collect()
     }

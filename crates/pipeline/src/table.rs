@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use warpswitch_flow::flow_hash::FlowHash;
+use warpswitch_flow::programs::NO_FLOW;
+use warpswitch_rules::openflow::FlowKey;
 
 use crate::flows::{Entry, Flows};
-use crate::lookup::{Index, Lookup};
+use crate::lookup::{Index, Lookup, TableEngine};
 
 /// What a table may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,19 +33,61 @@ pub struct TableStats {
 }
 
 /// A flow table.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) index: Index,
     pub(crate) settings: TableSettings,
     pub(crate) len: u32,
     /// Flows by importance, then by age; kept only by a table that evicts.
     by_importance: BTreeSet<(u16, u64, u32)>,
+    /// Built for the first burst; none if the lookup is another one.
+    engine: Option<Box<TableEngine>>,
+    lookup: Lookup,
+    hash: Arc<FlowHash>,
 }
+
+/// Flows from which an engine is worth its memory.
+const ENGINE_FLOWS_MIN: u32 = 8;
 
 impl Table {
     pub(crate) fn new(lookup: Lookup, hash: &Arc<FlowHash>, settings: TableSettings) -> Self {
-        let by_importance = BTreeSet::new();
-        Self { index: Index::new(lookup, hash), settings, len: 0, by_importance }
+        Self {
+            index: Index::new(lookup, hash),
+            settings,
+            len: 0,
+            by_importance: BTreeSet::new(),
+            engine: None,
+            lookup,
+            hash: hash.clone(),
+        }
+    }
+
+    /// The winners of the keys of `group`, in its order; `NO_FLOW` for none.
+    pub(crate) fn find_burst(
+        &mut self,
+        flows: &Flows,
+        keys: &[FlowKey],
+        group: &[u32],
+        winners: &mut Vec<u32>,
+    ) {
+        if self.lookup == Lookup::Engine {
+            match &mut self.engine {
+                None if self.len >= ENGINE_FLOWS_MIN => {
+                    let seed = self.hash.seed();
+                    let places = self.index.places();
+                    let engine = TableEngine::new(flows, &places, &self.hash, seed);
+                    self.engine = Some(Box::new(engine));
+                }
+                Some(engine) if engine.is_worn() => engine.build(flows, &self.index.places()),
+                _ => {}
+            }
+        }
+        if let Some(engine) = &mut self.engine {
+            return engine.find(keys, group, winners);
+        }
+        let find = |&idx: &u32| self.index.find(flows, &keys[idx as usize], None);
+        winners.clear();
+        winners.extend(group.iter().map(|idx| find(idx).unwrap_or(NO_FLOW)));
     }
 
     /// Changes what it may hold; flows above a lower limit stay.
@@ -70,6 +114,9 @@ impl Table {
 
     pub(crate) fn insert(&mut self, flows: &Flows, place: u32) {
         self.index.insert(flows, place);
+        if let Some(engine) = &mut self.engine {
+            engine.insert(flows, place);
+        }
         self.len += 1;
         if self.settings.is_evicting {
             self.by_importance.insert(rank(flows.get(place), place));
@@ -78,6 +125,9 @@ impl Table {
 
     pub(crate) fn remove(&mut self, flows: &Flows, place: u32) {
         self.index.remove(flows, place);
+        if let Some(engine) = &mut self.engine {
+            engine.remove(flows, place);
+        }
         self.len -= 1;
         self.by_importance.remove(&rank(flows.get(place), place));
     }

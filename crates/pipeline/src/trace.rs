@@ -8,7 +8,7 @@
 //!   removed: a lookup of it makes the traversal uncacheable;
 //! - a TTL is decremented: a lookup of one of its bits depends on all of them.
 
-use warpswitch_flow::{Step, Traversal, Visit};
+use warpswitch_flow::{Shape, Step, Traversal, Visit};
 use warpswitch_rules::openflow::{FLOW_WORDS, FlowAction, FlowKey, MatchField, Oxm};
 use warpswitch_wire::parse::VLAN_TAGS_MAX;
 
@@ -38,7 +38,7 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    pub(crate) fn new(key: &FlowKey, shape: u32) -> Self {
+    pub(crate) fn new(key: &FlowKey, shape: Shape) -> Self {
         Self {
             traversal: Traversal::new(key, shape),
             opaque: [0; FLOW_WORDS],
@@ -80,11 +80,6 @@ impl Trace {
     /// Records a step.
     pub(crate) fn push(&mut self, step: Step) {
         match &step {
-            Step::Match { flow, .. } => {
-                if let Some(visit) = self.traversal.visits.last_mut() {
-                    visit.flow = Some(*flow);
-                }
-            }
             Step::Save => self.saved.push(self.opaque),
             Step::Restore => self.opaque = self.saved.pop().unwrap_or(self.opaque),
             Step::Set { field, .. } => self.note_set(field),
@@ -92,6 +87,13 @@ impl Trace {
             _ => {}
         }
         self.traversal.steps.push(step);
+    }
+
+    /// The flow that matched in the last table, and its priority.
+    pub(crate) fn matched(&mut self, flow: u32, priority: u16) {
+        if let Some(visit) = self.traversal.visits.last_mut() {
+            visit.flow = Some((flow, priority));
+        }
     }
 
     /// A meter changed the DSCP, or left it.
@@ -121,7 +123,7 @@ impl Trace {
             FlowAction::PopVlan => {
                 self.opaque[TAG_WORD] |= TAG_BITS;
                 // Under more tags than are looked at, the EtherType comes into view as well.
-                if self.traversal.shape >> 8 & 0xff >= VLAN_TAGS_MAX as u32 {
+                if self.traversal.shape.number >> 8 & 0xff >= VLAN_TAGS_MAX as u32 {
                     self.uncover(TAG_WORD);
                 }
             }

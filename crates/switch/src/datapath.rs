@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 
+use warpswitch_flow::FlowCache;
 use warpswitch_openflow::{
-    Change, Counters, Datapath, FailedChange, GroupFeatures, GroupStats, MeterFeatures, MeterStats,
-    PortChange, PortDescription, PortMod, PortStats, PortStatus, TableFeatures, TableStats,
+    Change, Counters, Datapath, FailedChange, FlowTotals, GroupFeatures, GroupStats, MeterFeatures,
+    MeterStats, PortChange, PortDescription, PortMod, PortStats, PortStatus, TableFeatures,
+    TableStats,
 };
 use warpswitch_packet::Pool;
-use warpswitch_pipeline::{BANDS_MAX, Egress, Output, Pipeline};
+use warpswitch_pipeline::{BANDS_MAX, Egress, Ingress, Output, Pipeline};
 use warpswitch_rules::openflow::{
     FIELDS, FlowAction, FlowFilter, FlowKey, FlowMod, FlowRemoved, FlowStats, Group, GroupMod,
     Meter, MeterMod, PacketIn, Refusal,
@@ -94,6 +96,17 @@ pub(crate) struct SwitchDatapath {
 }
 
 impl SwitchDatapath {
+    /// Takes frames that came in together through the pipeline.
+    pub(crate) fn execute(
+        &mut self,
+        cache: Option<&mut FlowCache>,
+        frames: &[&[u8]],
+        ingress: impl Into<Ingress>,
+        now_ns: u64,
+    ) {
+        self.pipeline.execute_burst(cache, frames, ingress, now_ns, &mut self.outlet);
+    }
+
     /// Applies a change of a port to the pipeline, and reports it to the controllers later.
     pub(crate) fn port_changed(&mut self, number: u32) {
         let Some(port) = self.outlet.ports.get_mut(number) else { return };
@@ -129,8 +142,8 @@ impl Datapath for SwitchDatapath {
     }
 
     fn commit(&mut self, changes: &[Change], now_ns: u64) -> Result<(), FailedChange> {
-        // No packet is executed meanwhile, so what is put back was never seen.
-        let (before, reported) = (self.pipeline.clone(), self.outlet.events.removed.len());
+        let reported = self.outlet.events.removed.len();
+        self.pipeline.begin_group();
         for (index, change) in changes.iter().enumerate() {
             let result = match change {
                 Change::Flow(change) => self.flow_mod(change, now_ns),
@@ -138,11 +151,12 @@ impl Datapath for SwitchDatapath {
                 Change::Meter(change) => self.meter_mod(change, now_ns),
             };
             if let Err(refusal) = result {
-                self.pipeline = before;
+                self.pipeline.end_group(false);
                 self.outlet.events.removed.truncate(reported);
                 return Err(FailedChange { index, refusal });
             }
         }
+        self.pipeline.end_group(true);
         Ok(())
     }
 
@@ -166,6 +180,11 @@ impl Datapath for SwitchDatapath {
 
     fn flows(&self, filter: &FlowFilter, now_ns: u64) -> Vec<FlowStats> {
         self.pipeline.flows(filter, now_ns)
+    }
+
+    fn aggregate(&self, filter: &FlowFilter, _now_ns: u64) -> FlowTotals {
+        let (packets, bytes, flows) = self.pipeline.flow_totals(filter);
+        FlowTotals { counters: Counters { packets, bytes }, flows }
     }
 
     fn tables_len(&self) -> u8 {

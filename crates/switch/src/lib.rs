@@ -22,6 +22,7 @@ mod ports;
 mod switch;
 pub mod tunnel;
 
-pub use cache::{CacheKind, CacheStats};
+pub use cache::CacheKind;
 pub use ports::{NewPort, NewTunnel};
 pub use switch::{FailMode, Switch, SwitchOptions, SwitchStats};
+pub use warpswitch_flow::FlowCacheStats;

@@ -3,6 +3,8 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+use warpswitch_flow::{FlowCache, FlowCacheStats, TraversalCache};
 use warpswitch_graph::gso;
 use warpswitch_openflow::{Agent, AgentConfig, ConnectionId, Datapath};
 use warpswitch_packet::{Batch, Packet, Pool};
@@ -11,7 +13,7 @@ use warpswitch_rules::openflow::{
     Flow, FlowAction, FlowCommand, FlowMatch, FlowMod, Instructions, port,
 };
 
-use crate::cache::{CacheKind, CacheStats, Caches};
+use crate::cache::{CacheKind, cache};
 use crate::datapath::{Events, Outlet, SwitchDatapath};
 use crate::learning::LearningTable;
 use crate::ports::{NewPort, NewTunnel, Ports};
@@ -55,15 +57,15 @@ pub struct SwitchOptions {
 /// What a switch has counted beside ports, tables and flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SwitchStats {
-    /// The caches.
-    pub cache: CacheStats,
+    /// The cache.
+    pub cache: FlowCacheStats,
     /// The pipeline.
     pub pipeline: PipelineStats,
     /// Packets for controllers that were dropped because too many waited.
     pub packet_ins_dropped: u64,
     /// Packets that tunnels dropped.
     pub tunnel_drops: TunnelDrops,
-    /// Entries of the exact cache, and of that by examined bits.
+    /// Exact keys, and traversals.
     pub cached: (usize, usize),
 }
 
@@ -71,7 +73,7 @@ pub struct SwitchStats {
 pub struct Switch {
     agent: Agent,
     datapath: SwitchDatapath,
-    caches: Option<Caches>,
+    cache: Option<FlowCache>,
     fail_mode: FailMode,
     burst: Batch,
     /// The frames of a packet that was received.
@@ -102,7 +104,7 @@ impl Switch {
         let mut switch = Self {
             agent: Agent::new(options.agent),
             datapath: SwitchDatapath { pipeline, outlet },
-            caches: Caches::new(options.cache, seed),
+            cache: cache(options.cache, seed),
             fail_mode: options.fail_mode,
             burst: Batch::new(),
             frames: Vec::new(),
@@ -194,19 +196,13 @@ impl Switch {
         }
         self.datapath.outlet.now_ns = now_ns;
         let mut burst = std::mem::take(&mut self.burst);
+        // The pipeline sees frames as they are on a wire.
+        let (pool, frames) = (&mut self.datapath.outlet.pool, &mut self.frames);
         for packet in burst.drain() {
-            let in_port = index as u32 + 1;
-            // The pipeline sees frames as they are on a wire.
-            let (pool, frames) = (&mut self.datapath.outlet.pool, &mut self.frames);
             gso::complete(pool, packet, |_, frame| frames.push(frame));
-            let mut frames = std::mem::take(frames);
-            for frame in frames.drain(..) {
-                self.execute(frame.data(), in_port, now_ns);
-                self.datapath.outlet.pool.recycle(frame);
-            }
-            self.frames = frames;
         }
         self.burst = burst;
+        self.execute(index as u32 + 1, now_ns);
         true
     }
 
@@ -220,19 +216,19 @@ impl Switch {
         {
             count += 1;
             if let Some(FromTunnel { ingress, frame }) = received {
-                self.execute(&bytes[frame], ingress, now_ns);
+                self.datapath.execute(self.cache.as_mut(), &[&bytes[frame]], ingress, now_ns);
             }
         }
         self.datagram = bytes;
         count > 0
     }
 
-    fn execute(&mut self, frame: &[u8], ingress: impl Into<Ingress>, now_ns: u64) {
-        let SwitchDatapath { pipeline, outlet } = &mut self.datapath;
-        match &mut self.caches {
-            Some(caches) => pipeline.execute_cached(caches, frame, ingress, now_ns, outlet),
-            None => pipeline.execute(frame, ingress, now_ns, outlet),
-        }
+    /// Takes the received frames through the pipeline.
+    fn execute(&mut self, in_port: u32, now_ns: u64) {
+        let bytes: SmallVec<[&[u8]; BURST_LEN]> = self.frames.iter().map(Packet::data).collect();
+        self.datapath.execute(self.cache.as_mut(), &bytes, in_port, now_ns);
+        drop(bytes);
+        self.frames.drain(..).for_each(|frame| self.datapath.outlet.pool.recycle(frame));
     }
 
     fn tick(&mut self, now_ns: u64) {
@@ -325,11 +321,11 @@ impl Switch {
     /// What it has counted.
     pub fn stats(&self) -> SwitchStats {
         SwitchStats {
-            cache: self.caches.as_ref().map_or(CacheStats::default(), |caches| caches.stats),
+            cache: self.cache.as_ref().map_or(FlowCacheStats::default(), FlowCache::stats),
             pipeline: self.datapath.pipeline.stats(),
             tunnel_drops: self.datapath.outlet.ports.tunnels.drops,
             packet_ins_dropped: self.datapath.outlet.events.packet_ins_dropped,
-            cached: self.caches.as_ref().map_or((0, 0), Caches::lens),
+            cached: self.cache.as_ref().map_or((0, 0), |cache| (cache.sizes().0, cache.len())),
         }
     }
 

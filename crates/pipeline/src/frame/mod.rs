@@ -12,6 +12,7 @@ mod ext;
 pub(crate) mod parse;
 mod spot;
 
+use warpswitch_flow::Shape;
 use warpswitch_rules::openflow::{FlowAction, FlowKey, MatchField, Oxm, Subfield};
 
 use crate::output::Egress;
@@ -95,9 +96,9 @@ impl<'f> Packet<'f> {
     }
 
     /// Which headers are there ([`Layout::shape`]).
-    pub(crate) fn shape(&mut self) -> u32 {
+    pub(crate) fn shape(&mut self, is_tunneled: bool) -> Shape {
         self.refresh();
-        self.layout.shape()
+        self.layout.shape(is_tunneled)
     }
 
     /// The frame.

@@ -13,6 +13,7 @@
 //! OpenFlow Switch Specification 1.3.5, 5.3 and 7.2.3.7; RFC 8200, 4.1 for the order of extension
 //! headers.
 
+use warpswitch_flow::Shape;
 use warpswitch_rules::openflow::FlowKey;
 use warpswitch_wire::arp::Arp;
 use warpswitch_wire::ethernet::{ETHER_TYPE_MIN, EtherType, LENGTH_MAX};
@@ -109,8 +110,13 @@ impl Layout {
     }
 
     /// Which headers are there: two frames of equal key and shape have the same fields, so actions
-    /// find and change the same.
-    pub(crate) fn shape(&self) -> u32 {
+    /// find and change the same. `is_tunneled`: whether words of a tunnel or a mark may be set.
+    pub(crate) fn shape(&self, is_tunneled: bool) -> Shape {
+        let number = self.number() | u32::from(is_tunneled) << 31;
+        Shape { number, words: words(self.network, self.has_nd_target, is_tunneled) }
+    }
+
+    fn number(&self) -> u32 {
         let flags = [
             self.has_addresses,
             self.ether_at.is_some(),
@@ -126,6 +132,43 @@ impl Layout {
             | (self.network as u32) << 4
             | self.transport as u32
     }
+}
+
+/// The words that a key may have set, by the header behind the EtherType.
+fn words(network: Network, has_nd_target: bool, is_tunneled: bool) -> &'static [u8] {
+    let [plain, tunneled]: [&[u8]; 2] = match network {
+        Network::None => [&[0, 1, 25, 26, 27, 28], &[0, 1, 4, 5, 6, 7, 24, 25, 26, 27, 28]],
+        Network::Ipv4 => [
+            &[0, 1, 25, 26, 27, 28, 29, 30, 34, 38, 39, 40],
+            &[0, 1, 4, 5, 6, 7, 24, 25, 26, 27, 28, 29, 30, 34, 38, 39, 40],
+        ],
+        Network::Ipv6 if has_nd_target => [
+            &[
+                0, 1, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 43, 44,
+                45, 46, 47, 48, 49,
+            ],
+            &[
+                0, 1, 4, 5, 6, 7, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39,
+                40, 41, 43, 44, 45, 46, 47, 48, 49,
+            ],
+        ],
+        Network::Ipv6 => [
+            &[0, 1, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41],
+            &[
+                0, 1, 4, 5, 6, 7, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39,
+                40, 41,
+            ],
+        ],
+        Network::Arp => [
+            &[0, 1, 25, 26, 27, 28, 34, 38, 42, 43, 44, 45],
+            &[0, 1, 4, 5, 6, 7, 24, 25, 26, 27, 28, 34, 38, 42, 43, 44, 45],
+        ],
+        Network::Mpls => [&[0, 1, 25, 26, 27, 28, 29], &[0, 1, 4, 5, 6, 7, 24, 25, 26, 27, 28, 29]],
+        Network::Pbb => {
+            [&[0, 1, 25, 26, 27, 28, 30, 42], &[0, 1, 4, 5, 6, 7, 24, 25, 26, 27, 28, 30, 42]]
+        }
+    };
+    if is_tunneled { tunneled } else { plain }
 }
 
 /// Reads a frame: fills the header words of `key` and returns the places of the headers.

@@ -34,6 +34,13 @@ impl LinearIndex {
             .find(|&place| flows.get(place).flow.matching == flow.matching)
     }
 
+    pub(super) fn has_overlap(&self, flows: &Flows, flow: &Flow) -> bool {
+        self.order.iter().any(|&place| {
+            let other = &flows.get(place).flow;
+            other.priority == flow.priority && other.matching.overlaps(&flow.matching)
+        })
+    }
+
     pub(super) fn contained(&self, flows: &Flows, matching: &FlowMatch) -> Vec<u32> {
         let is_contained = |&place: &u32| matching.contains(&flows.get(place).flow.matching);
         self.order.iter().copied().filter(is_contained).collect()

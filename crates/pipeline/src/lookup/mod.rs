@@ -1,9 +1,14 @@
-//! Lookups of one table: the plain reference and the fast one, which give the same flow for every
-//! key.
+//! Lookups of one table: the plain reference, a tuple-space search that also says which bits it
+//! examined, and an engine for bursts. They give the same flow for every key.
 
+mod engine;
+mod form;
 mod linear;
+mod stages;
+mod trie;
 mod tuple;
 
+pub(crate) use engine::TableEngine;
 pub(crate) use linear::LinearIndex;
 pub(crate) use tuple::TupleIndex;
 
@@ -20,8 +25,10 @@ pub enum Lookup {
     /// The flows in order of priority, one after the other: the reference.
     Linear,
     /// A hash table per mask.
-    #[default]
     TupleSpace,
+    /// The same, and an engine of `classify` for bursts that no cache answers.
+    #[default]
+    Engine,
 }
 
 /// The flows of a table, arranged for lookup. A flow is its place in [`Flows`].
@@ -29,7 +36,7 @@ pub enum Lookup {
 pub(crate) enum Index {
     /// See [`Lookup::Linear`].
     Linear(LinearIndex),
-    /// See [`Lookup::TupleSpace`].
+    /// See [`Lookup::TupleSpace`] and [`Lookup::Engine`].
     Tuple(TupleIndex),
 }
 
@@ -38,7 +45,7 @@ impl Index {
     pub(crate) fn new(lookup: Lookup, hash: &Arc<FlowHash>) -> Self {
         match lookup {
             Lookup::Linear => Index::Linear(LinearIndex::default()),
-            Lookup::TupleSpace => Index::Tuple(TupleIndex::new(hash.clone())),
+            Lookup::TupleSpace | Lookup::Engine => Index::Tuple(TupleIndex::new(hash.clone())),
         }
     }
 
@@ -72,6 +79,14 @@ impl Index {
         };
         found.sort_unstable_by_key(|&place| flows.get(place).order);
         found
+    }
+
+    /// Whether some packet may match `flow` and another flow of its priority.
+    pub(crate) fn has_overlap(&self, flows: &Flows, flow: &Flow) -> bool {
+        match self {
+            Index::Linear(index) => index.has_overlap(flows, flow),
+            Index::Tuple(index) => index.has_overlap(flows, flow),
+        }
     }
 
     /// All flows, in no particular order.

@@ -12,6 +12,7 @@
 //!   best hit is strictly above the next tuple (not at a tie, which may hold an older flow).
 //! - I2: flows of one match are one chain, the largest priority first: the head wins among them.
 //! - I3: a stored key has no bit outside its tuple's mask.
+//! - I4: stages and prefixes hold each match of a tuple once, whatever flows have it.
 //!
 //! # Source
 //! Srinivasan, Suri, Varghese, "Packet Classification using Tuple Space Search", SIGCOMM 1999.
@@ -24,7 +25,7 @@ use smallvec::SmallVec;
 use warpswitch_flow::flow_hash::{FlowHash, MaskedWords, is_packed, masked_words, pack};
 use warpswitch_rules::openflow::{FLOW_WORDS, Flow, FlowKey, FlowMatch};
 
-use super::add_bits;
+use super::stages::{Prefixes, Stages};
 use crate::flows::Flows;
 
 /// Words of a key that lie in the hash table itself: most masks examine no more.
@@ -44,7 +45,7 @@ struct Chain {
 }
 
 /// Larger wins: a larger priority, then a smaller order of adding.
-type Rank = (u16, std::cmp::Reverse<u64>);
+pub(crate) type Rank = (u16, std::cmp::Reverse<u64>);
 
 /// The flows with one mask.
 #[derive(Clone, Debug)]
@@ -53,6 +54,7 @@ struct Tuple {
     /// Words of the mask that are not zero, and their bits.
     words: MaskedWords,
     chains: HashTable<Chain>,
+    stages: Stages,
     /// How many flows have each priority.
     priorities: BTreeMap<u16, u32>,
     /// The largest priority.
@@ -67,6 +69,7 @@ pub(crate) struct TupleIndex {
     /// Indices of tuples: I1.
     order: Vec<u32>,
     by_mask: HashMap<FlowKey, u32>,
+    prefixes: Prefixes,
 }
 
 impl Tuple {
@@ -75,6 +78,7 @@ impl Tuple {
             mask: *mask,
             words: masked_words(mask),
             chains: HashTable::new(),
+            stages: Stages::new(mask),
             priorities: BTreeMap::new(),
             priority_max: 0,
         }
@@ -100,31 +104,70 @@ fn rank(flows: &Flows, place: u32) -> Rank {
 
 impl TupleIndex {
     pub(super) fn new(hash: Arc<FlowHash>) -> Self {
-        Self { hash, tuples: Vec::new(), order: Vec::new(), by_mask: HashMap::new() }
+        Self {
+            hash,
+            tuples: Vec::new(),
+            order: Vec::new(),
+            by_mask: HashMap::new(),
+            prefixes: Prefixes::default(),
+        }
     }
 
     #[inline]
-    pub(super) fn find(&self, key: &FlowKey, mut examined: Option<&mut FlowKey>) -> Option<u32> {
+    pub(super) fn find(&self, key: &FlowKey, examined: Option<&mut FlowKey>) -> Option<u32> {
+        self.search(key, examined).map(|(_, place)| place)
+    }
+
+    /// The flow that wins, and its rank.
+    pub(super) fn best(&self, key: &FlowKey) -> Option<(Rank, u32)> {
+        self.search(key, None)
+    }
+
+    #[inline]
+    fn search(&self, key: &FlowKey, mut examined: Option<&mut FlowKey>) -> Option<(Rank, u32)> {
         let mut best: Option<(Rank, u32)> = None;
         for &index in &self.order {
             let tuple = &self.tuples[index as usize];
             if best.is_some_and(|((priority, _), _)| priority > tuple.priority_max) {
                 break;
             }
-            add_bits(examined.as_deref_mut(), &tuple.mask);
+            if let Some(examined) = examined.as_deref_mut()
+                && !tuple.stages.may_match(&self.hash, &self.prefixes, key, examined)
+            {
+                continue;
+            }
             if let Some(chain) = tuple.chain(&self.hash, key)
                 && best.is_none_or(|(rank, _)| chain.rank > rank)
             {
                 best = Some((chain.rank, chain.head));
             }
         }
-        best.map(|(_, place)| place)
+        best
     }
 
     pub(super) fn find_same(&self, flow: &Flow) -> Option<u32> {
         let &index = self.by_mask.get(flow.matching.mask())?;
         let chain = self.tuples[index as usize].chain(&self.hash, flow.matching.value())?;
         chain.places().find(|&(priority, _)| priority == flow.priority).map(|(_, place)| place)
+    }
+
+    /// Looks only at tuples that have flows of the priority; in one whose mask the match examines
+    /// whole, a single chain can overlap.
+    pub(super) fn has_overlap(&self, flows: &Flows, flow: &Flow) -> bool {
+        let overlaps = |chain: &Chain| {
+            let mut places = chain.places();
+            places.any(|(priority, _)| priority == flow.priority)
+                && flows.get(chain.head).flow.matching.overlaps(&flow.matching)
+        };
+        let mask = flow.matching.mask();
+        let tuples = self.tuples.iter().filter(|t| t.priorities.contains_key(&flow.priority));
+        tuples.into_iter().any(|tuple| {
+            let is_whole = (0..FLOW_WORDS).all(|word| tuple.mask[word] & !mask[word] == 0);
+            match is_whole {
+                true => tuple.chain(&self.hash, flow.matching.value()).is_some_and(overlaps),
+                false => tuple.chains.iter().any(overlaps),
+            }
+        })
     }
 
     pub(super) fn contained(&self, flows: &Flows, matching: &FlowMatch) -> Vec<u32> {
@@ -160,7 +203,7 @@ impl TupleIndex {
         let (hasher, tuple) = (&self.hash, &mut self.tuples[index as usize]);
         *tuple.priorities.entry(rank.0).or_default() += 1;
         let key = matching.value();
-        let Tuple { words, chains, .. } = tuple;
+        let Tuple { words, chains, stages, .. } = tuple;
         let hash = hasher.hash(words, key, 0);
         let is_same = |chain: &Chain| is_packed(words, &chain.key, key);
         match chains.find_mut(hash, is_same) {
@@ -176,6 +219,8 @@ impl TupleIndex {
                 let chain =
                     Chain { key: pack(words, key).collect(), rank, head: place, rest: Vec::new() };
                 chains.insert_unique(hash, chain, |chain| hasher.hash_packed(words, &chain.key, 0));
+                stages.insert(hasher, key);
+                self.prefixes.insert(stages, key);
             }
         }
         self.settle(index);
@@ -201,6 +246,8 @@ impl TupleIndex {
             chain.rest.retain(|&(_, other)| other != place);
         } else if chain.rest.is_empty() {
             entry.remove();
+            tuple.stages.remove(&self.hash, matching.value());
+            self.prefixes.remove(&tuple.stages, matching.value());
         } else {
             let (_, head) = chain.rest.remove(0);
             (chain.rank, chain.head) = (rank(flows, head), head);

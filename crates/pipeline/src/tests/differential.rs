@@ -2,11 +2,10 @@
 //! frames, ports, packet-ins, refusals, counters and removals, over random pipelines, changes and
 //! packets.
 
-use warpswitch_flow::TraversalCache;
-use warpswitch_flow::{MegaflowCache, MegaflowOptions, MicroflowCache, Step, Traversal};
+use warpswitch_flow::{FlowCache, FlowCacheOptions};
 use warpswitch_rules::openflow::{
-    Band, BandKind, Bucket, Flow, FlowAction, FlowCommand, FlowFilter, FlowKey, FlowMatch, Group,
-    GroupMod, GroupType, Instructions, MetadataWrite, Meter, MeterMod, Subfield, port,
+    Band, BandKind, Bucket, Flow, FlowAction, FlowCommand, FlowFilter, FlowMatch, Group, GroupMod,
+    GroupType, Instructions, MetadataWrite, Meter, MeterMod, Subfield, port,
 };
 use warpswitch_testkit::random::Random;
 
@@ -18,38 +17,27 @@ const TABLES: usize = 4;
 const PORTS: u32 = 4;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Counts hits of a cache.
-struct Counted<C> {
-    cache: C,
-    hits: u64,
-}
-
-impl<C: TraversalCache> TraversalCache for Counted<C> {
-    fn lookup(&mut self, version: u64, key: &FlowKey, shape: u32) -> Option<&[Step]> {
-        let found = self.cache.lookup(version, key, shape);
-        self.hits += u64::from(found.is_some());
-        found
-    }
-
-    fn insert(&mut self, version: u64, traversal: &Traversal) {
-        self.cache.insert(version, traversal);
-    }
-
-    fn len(&self) -> usize {
-        self.cache.len()
-    }
-}
+/// All flows.
+const ALL: FlowFilter = FlowFilter {
+    table: port::TABLE_ALL,
+    matching: FlowMatch::any(),
+    cookie: 0,
+    cookie_mask: 0,
+    out_port: port::ANY,
+    out_group: port::GROUP_ANY,
+};
 
 /// A pipeline with or without a cache.
 struct Subject {
     name: &'static str,
     pipeline: Pipeline,
-    micro: Option<Counted<MicroflowCache>>,
-    mega: Option<Counted<MegaflowCache>>,
+    cache: Option<FlowCache>,
+    /// Packets that are executed together; none for the plain interpreter.
+    burst: Option<usize>,
 }
 
 impl Subject {
-    fn new(name: &'static str, lookup: Lookup, has_micro: bool, has_mega: bool) -> Self {
+    fn new(name: &'static str, lookup: Lookup, masks_max: Option<usize>, burst: usize) -> Self {
         let table = TableSettings { flows_max: 30, is_evicting: false };
         let options = PipelineOptions {
             tables: TABLES,
@@ -62,22 +50,26 @@ impl Subject {
         for port in 1..=PORTS {
             pipeline.set_port(port, PortSettings::default());
         }
-        let options = MegaflowOptions { entries_max: 50, masks_max: 16, seed: 2 };
-        let micro = has_micro.then(|| Counted { cache: MicroflowCache::new(64, 3), hits: 0 });
-        let mega = has_mega.then(|| Counted { cache: MegaflowCache::new(options), hits: 0 });
-        Self { name, pipeline, micro, mega }
+        let cache = |masks_max| {
+            let (microflows_max, traversals_max) = (64, 50);
+            let options = FlowCacheOptions { microflows_max, traversals_max, masks_max, seed: 2 };
+            FlowCache::new(options)
+        };
+        let burst = (burst > 0).then_some(burst);
+        Self { name, pipeline, cache: masks_max.map(cache), burst }
     }
 
-    fn execute(&mut self, frame: &[u8], port: u32, now: u64) -> Events {
+    fn execute(&mut self, frames: &[Vec<u8>], port: u32, now: u64) -> Events {
         let mut events = Events::default();
-        match (&mut self.micro, &mut self.mega) {
-            (Some(cache), _) => {
-                self.pipeline.execute_cached(cache, frame, port, now, &mut events);
+        let Some(burst) = self.burst else {
+            for frame in frames {
+                self.pipeline.execute(frame, port, now, &mut events);
             }
-            (_, Some(cache)) => {
-                self.pipeline.execute_cached(cache, frame, port, now, &mut events);
-            }
-            _ => self.pipeline.execute(frame, port, now, &mut events),
+            return events;
+        };
+        for frames in frames.chunks(burst) {
+            let frames: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
+            self.pipeline.execute_burst(self.cache.as_mut(), &frames, port, now, &mut events);
         }
         events
     }
@@ -85,11 +77,16 @@ impl Subject {
 
 fn subjects() -> Vec<Subject> {
     vec![
-        Subject::new("linear", Lookup::Linear, false, false),
-        Subject::new("tuple space", Lookup::TupleSpace, false, false),
-        Subject::new("microflow", Lookup::TupleSpace, true, false),
-        Subject::new("megaflow", Lookup::TupleSpace, false, true),
-        Subject::new("linear, megaflow", Lookup::Linear, false, true),
+        Subject::new("linear", Lookup::Linear, None, 0),
+        Subject::new("tuple space", Lookup::TupleSpace, None, 0),
+        Subject::new("microflow", Lookup::TupleSpace, Some(0), 1),
+        Subject::new("megaflow", Lookup::Engine, Some(16), 1),
+        Subject::new("linear, megaflow", Lookup::Linear, Some(16), 3),
+        Subject::new("bursts, microflow", Lookup::Engine, Some(0), 5),
+        Subject::new("bursts, megaflow", Lookup::Engine, Some(16), 70),
+        Subject::new("tuple space, bursts", Lookup::TupleSpace, None, 5),
+        Subject::new("engine", Lookup::Engine, None, 1),
+        Subject::new("engine, bursts", Lookup::Engine, None, 70),
     ]
 }
 
@@ -273,6 +270,29 @@ fn meter(random: &mut Random) -> Meter {
 /// Makes one random change everywhere; the results must be the same everywhere.
 fn change(random: &mut Random, subjects: &mut [Subject], now: u64) {
     let what = random.below(24);
+    make(random, subjects, now, what);
+}
+
+/// Makes changes as one group and undoes them: nothing has changed.
+fn undo(random: &mut Random, subjects: &mut [Subject], now: u64) {
+    let state = |subject: &Subject| {
+        let pipeline = &subject.pipeline;
+        let (groups, meters) = (pipeline.group_stats(None, now), pipeline.meter_stats(None, now));
+        (pipeline.flows(&ALL, now), groups, meters, pipeline.flow_totals(&ALL))
+    };
+    let before: Vec<_> = subjects.iter().map(state).collect();
+    subjects.iter_mut().for_each(|subject| subject.pipeline.begin_group());
+    for _ in 0..random.below(30) {
+        // Ports are no part of a group.
+        let what = [0, 1, 2, 3, 4, 6, 7][random.below(7)];
+        make(random, subjects, now, what);
+    }
+    subjects.iter_mut().for_each(|subject| subject.pipeline.end_group(false));
+    let after: Vec<_> = subjects.iter().map(state).collect();
+    assert_eq!(before, after);
+}
+
+fn make(random: &mut Random, subjects: &mut [Subject], now: u64, what: usize) {
     let (flow, group, meter) = (flow(random), group(random), meter(random));
     let commands = [
         FlowCommand::Modify,
@@ -358,42 +378,41 @@ fn check(seed: u64) -> [u64; 2] {
         }
     }
     for _ in 0..40 {
-        for _ in 0..random.below(40) {
+        // Few changes leave most of a cache, many empty it.
+        let changes_max = pick(&mut random, &[3, 40]);
+        for _ in 0..random.below(changes_max) {
             change(&mut random, &mut subjects, now);
         }
-        for _ in 0..100 {
-            now += random.below(SECOND_NS as usize / 20) as u64;
-            let (frame, port) = (frame(&mut random), 1 + random.below(PORTS as usize) as u32);
+        for _ in 0..20 {
+            now += random.below(SECOND_NS as usize / 4) as u64;
+            let frames: Vec<Vec<u8>> =
+                (0..1 + random.below(10)).map(|_| frame(&mut random)).collect();
+            let port = 1 + random.below(PORTS as usize) as u32;
             let events: Vec<Events> =
-                subjects.iter_mut().map(|subject| subject.execute(&frame, port, now)).collect();
+                subjects.iter_mut().map(|subject| subject.execute(&frames, port, now)).collect();
             for (subject, found) in subjects.iter().zip(&events) {
-                assert_eq!(*found, events[0], "{} seed {seed} {frame:02x?}", subject.name);
+                assert_eq!(*found, events[0], "{} seed {seed} {frames:02x?}", subject.name);
             }
         }
         let removed: Vec<_> =
             subjects.iter_mut().map(|subject| subject.pipeline.expire(now)).collect();
-        let all = FlowFilter {
-            table: port::TABLE_ALL,
-            matching: FlowMatch::any(),
-            cookie: 0,
-            cookie_mask: 0,
-            out_port: port::ANY,
-            out_group: port::GROUP_ANY,
-        };
+        if random.chance(1, 2) {
+            undo(&mut random, &mut subjects, now);
+        }
         let [first, rest @ ..] = &subjects[..] else { unreachable!() };
         for (place, subject) in rest.iter().enumerate() {
             let (left, right) = (&first.pipeline, &subject.pipeline);
             assert_eq!(removed[0], removed[place + 1], "{} seed {seed}", subject.name);
-            assert_eq!(left.flows(&all, now), right.flows(&all, now), "{}", subject.name);
+            assert_eq!(left.flows(&ALL, now), right.flows(&ALL, now), "{}", subject.name);
             assert_eq!(left.table_stats(), right.table_stats(), "{}", subject.name);
             assert_eq!(left.group_stats(None, now), right.group_stats(None, now));
             assert_eq!(left.meter_stats(None, now), right.meter_stats(None, now));
             assert_eq!(left.stats(), right.stats());
         }
     }
-    let micro = subjects[2].micro.as_ref().map_or(0, |cache| cache.hits);
-    let mega = subjects[3].mega.as_ref().map_or(0, |cache| cache.hits);
-    [micro, mega]
+    let hits = |subject: &Subject| subject.cache.as_ref().map(FlowCache::stats);
+    let [micro, mega] = [2, 3].map(|subject: usize| hits(&subjects[subject]).unwrap_or_default());
+    [micro.micro_hits, mega.micro_hits + mega.mega_hits]
 }
 
 #[test]

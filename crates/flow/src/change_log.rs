@@ -1,0 +1,102 @@
+//! The last changes of a pipeline, by which caches find the traversals that they affect.
+//!
+//! A cached traversal has the version of the pipeline at which it was last known to hold. A lookup
+//! that finds it looks at the changes since then: none affects it, and it gets the present version;
+//! or one does, and it goes. So a change costs nothing but its place here, whatever a cache holds,
+//! and no packet after it is answered by what it affects. A barrier has nothing to wait for.
+//!
+//! | change | affects the traversals that |
+//! | --- | --- |
+//! | a flow comes | visited its table, found a flow of lower priority or none, and whose examined bits there do not exclude its match |
+//! | a flow goes or gets other instructions | matched it |
+//! | a group | used a group |
+//! | a meter | used a meter |
+//! | a port | all: floods, liveness of buckets and blocked ports depend on it |
+//!
+//! # Bounds
+//! A lookup looks at no more than [`CHANGES_MAX`] changes. A traversal that missed more of them
+//! counts as affected: the tables answer its next packet, for about the price of so many looks.
+
+use warpswitch_rules::openflow::FlowMatch;
+
+/// Changes that are kept.
+pub const CHANGES_MAX: usize = 32;
+
+/// A change of a pipeline.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// A flow was added.
+    Added {
+        /// Its table.
+        table: u8,
+        /// Its priority.
+        priority: u16,
+        /// Its match.
+        matching: FlowMatch,
+    },
+    /// The flow at this place has gone, or has other instructions.
+    Flow(u32),
+    /// A group was added, changed or removed.
+    Group,
+    /// A meter was added, changed or removed.
+    Meter,
+    /// Something that any traversal may depend on.
+    All,
+}
+
+/// The last changes of a pipeline, and its version: the number of changes so far.
+#[derive(Clone, Debug, Default)]
+pub struct ChangeLog {
+    version: u64,
+    recent: Vec<Change>,
+}
+
+impl ChangeLog {
+    /// The version.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Notes a change: the version grows.
+    pub fn push(&mut self, change: Change) {
+        match self.recent.get_mut(self.version as usize % CHANGES_MAX) {
+            Some(old) => *old = change,
+            None => self.recent.push(change),
+        }
+        self.version += 1;
+    }
+
+    /// The changes that led from a former version to the present one, in no particular order; none
+    /// if they are too many.
+    pub fn since(&self, version: u64) -> Option<impl Iterator<Item = &Change>> {
+        let missed = usize::try_from(self.version.checked_sub(version)?).ok()?;
+        let places = (version..self.version).map(|version| version as usize % CHANGES_MAX);
+        (missed <= CHANGES_MAX).then(|| places.map(|place| &self.recent[place]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_the_last_changes() {
+        let mut log = ChangeLog::default();
+        for place in 0..100 {
+            log.push(Change::Flow(place));
+        }
+        let since = |version| {
+            let changes = log.since(version)?.map(|change| match change {
+                Change::Flow(place) => *place,
+                other => panic!("{other:?} was never made"),
+            });
+            Some(changes.collect::<Vec<u32>>())
+        };
+        assert_eq!(since(100), Some(vec![]));
+        assert_eq!(since(97), Some(vec![97, 98, 99]));
+        assert_eq!(since(68), Some((68..100).collect()));
+        assert_eq!(since(67), None);
+        assert_eq!(since(101), None, "no version of the future");
+    }
+}

@@ -1,0 +1,334 @@
+//! The cache in front of a pipeline: by exact keys, then by examined bits, over one store of
+//! programs.
+//!
+//! ```text
+//! burst ─► microflow ─ misses ─► megaflow ─ misses ─► the tables, recorded ─┐
+//!             ▲ └──────────┬────────┘ │                                     │
+//!             │            ▼          │ hit                                 │
+//!             │     programs ◄────────┼─────────────────────────────────────┘
+//!             └───────────────────────┘
+//! ```
+//! # Bytes for a packet
+//! | hit | cache lines |
+//! | --- | --- |
+//! | microflow, IPv4 | 1 or 2 of its set, 1 of the program, 1 for the counters of each flow |
+//! | microflow, IPv6 | 2 or 4, 1, 1 each |
+//! | megaflow | 1 or 2 of a slot for each union up to that of the hit, 1, 1 each |
+//!
+//! Beside them the flow key, which stays in the first cache: 200 bytes. The lower bound is the
+//! frame's own line, and one line for the answer and its counters. With everything in the second
+//! cache a line costs about 14 cycles, which overlap for a burst; so the instructions count:
+//! extraction, packing and hashing of 12 words, and the copy of the frame.
+//!
+//! # Invariants
+//! - C1: a program is in the index by examined bits as long as it is stored, if there is one.
+//! - C2: a lookup answers with no program that a change affects ([`crate::change_log`]).
+
+use warpswitch_packet::pages::prefetch;
+use warpswitch_rules::openflow::FlowKey;
+
+use crate::change_log::ChangeLog;
+use crate::megaflow::MegaflowIndex;
+use crate::microflow::MicroflowIndex;
+use crate::programs::{Check, Home, Program, ProgramId, Programs};
+use crate::traversal::{Shape, Traversal, TraversalCache};
+
+/// What a cache may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowCacheOptions {
+    /// Exact keys, rounded up to a power of two.
+    pub microflows_max: usize,
+    /// The most traversals.
+    pub traversals_max: usize,
+    /// The most unions of examined bits; 0 for a cache by exact keys only.
+    pub masks_max: usize,
+    /// Seed of the keyed hashes.
+    pub seed: u64,
+}
+
+/// What a cache has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowCacheStats {
+    /// Packets found by their exact keys.
+    pub micro_hits: u64,
+    /// Packets found by examined bits.
+    pub mega_hits: u64,
+    /// Packets that were not found.
+    pub misses: u64,
+    /// Traversals that would have needed a union too many, and were kept by more bits.
+    pub widened: u64,
+}
+
+/// A cache of traversals.
+#[derive(Debug)]
+pub struct FlowCache {
+    micro: MicroflowIndex,
+    mega: Option<MegaflowIndex>,
+    programs: Programs,
+    stats: FlowCacheStats,
+    /// Programs that a lookup found to be affected.
+    affected: Vec<u32>,
+}
+
+impl FlowCache {
+    /// An empty cache.
+    pub fn new(options: FlowCacheOptions) -> Self {
+        let FlowCacheOptions { microflows_max, traversals_max, masks_max, seed } = options;
+        Self {
+            micro: MicroflowIndex::new(microflows_max, seed),
+            mega: (masks_max > 0).then(|| MegaflowIndex::new(masks_max, seed)),
+            programs: Programs::new(traversals_max.max(1)),
+            stats: FlowCacheStats::default(),
+            affected: Vec::new(),
+        }
+    }
+
+    /// What it has counted.
+    pub fn stats(&self) -> FlowCacheStats {
+        let widened = self.mega.as_ref().map_or(0, MegaflowIndex::widened);
+        FlowCacheStats { widened, ..self.stats }
+    }
+
+    /// Exact keys, and unions of examined bits.
+    pub fn sizes(&self) -> (usize, usize) {
+        (self.micro.len(), self.mega.as_ref().map_or(0, MegaflowIndex::masks))
+    }
+
+    fn remove(&mut self, place: u32) {
+        if let (Some(home), Some(mega)) = (self.programs.remove(place), &mut self.mega) {
+            mega.remove(home, place);
+        }
+    }
+
+    /// Checks what the exact keys found; returns the number of hits.
+    fn check_micro(&mut self, changes: &ChangeLog, found: &mut [ProgramId]) -> u64 {
+        for id in found.iter().filter(|id| id.is_some()) {
+            prefetch(self.programs.slots(), id.place as usize);
+        }
+        let mut hits = 0;
+        for id in found.iter_mut().filter(|id| id.is_some()) {
+            match self.programs.check(*id, changes) {
+                Check::Holds => {
+                    hits += 1;
+                    continue;
+                }
+                Check::Affected => self.affected.push(id.place),
+                Check::Gone => {}
+            }
+            *id = ProgramId::NONE;
+        }
+        hits
+    }
+
+    /// Looks up by examined bits what is not found yet; returns the number of hits.
+    fn find_mega(
+        &mut self,
+        changes: &ChangeLog,
+        keys: &[FlowKey],
+        shapes: &[Shape],
+        found: &mut [ProgramId],
+    ) -> u64 {
+        let Self { micro, mega: Some(mega), programs, affected, .. } = self else { return 0 };
+        let missing: smallvec::SmallVec<[u32; 64]> =
+            (0..found.len() as u32).filter(|&idx| !found[idx as usize].is_some()).collect();
+        let mut hits = 0;
+        mega.lookup(keys, shapes, missing.iter().copied(), |idx, place| {
+            let id = programs.id(place);
+            let holds = programs.check(id, changes) == Check::Holds;
+            if holds {
+                found[idx as usize] = id;
+                hits += 1;
+            } else {
+                affected.push(place);
+            }
+            holds
+        });
+        for idx in missing {
+            let idx = idx as usize;
+            if found[idx].is_some() {
+                micro.insert(&keys[idx], shapes[idx], found[idx]);
+            }
+        }
+        hits
+    }
+}
+
+impl TraversalCache for FlowCache {
+    fn lookup(
+        &mut self,
+        changes: &ChangeLog,
+        keys: &[FlowKey],
+        shapes: &[Shape],
+        found: &mut [ProgramId],
+    ) {
+        assert!(keys.len() == shapes.len() && keys.len() == found.len(), "lists of one burst");
+        found.fill(ProgramId::NONE);
+        self.micro.lookup(keys, shapes, found);
+        let micro_hits = self.check_micro(changes, found);
+        let mut hits = micro_hits;
+        if hits < keys.len() as u64 {
+            hits += self.find_mega(changes, keys, shapes, found);
+        }
+        while let Some(place) = self.affected.pop() {
+            self.remove(place);
+        }
+        self.stats.micro_hits += micro_hits;
+        self.stats.mega_hits += hits - micro_hits;
+        self.stats.misses += keys.len() as u64 - hits;
+    }
+
+    fn lookup_again(&mut self, changes: &ChangeLog, key: &FlowKey, shape: Shape) -> ProgramId {
+        let mut found = [ProgramId::NONE];
+        self.stats.misses = self.stats.misses.saturating_sub(1);
+        self.lookup(changes, std::slice::from_ref(key), &[shape], &mut found);
+        found[0]
+    }
+
+    #[inline]
+    fn program(&self, id: ProgramId) -> Option<&Program> {
+        self.programs.get(id)
+    }
+
+    fn insert(&mut self, version: u64, traversal: &Traversal) {
+        if !traversal.is_cacheable {
+            return;
+        }
+        let (key, shape) = (&traversal.key, traversal.shape);
+        let mut home = Home::default();
+        if let Some(mega) = &mut self.mega {
+            let (place, old) = mega.home(&traversal.examined(), key, shape);
+            home = place;
+            if let Some(old) = old {
+                self.remove(old);
+            }
+        }
+        while let Err(place) = self.programs.room() {
+            self.remove(place);
+        }
+        let id = self.programs.insert(version, traversal, home);
+        if let Some(mega) = &mut self.mega {
+            mega.insert(home, key, shape, id.place);
+        }
+        self.micro.insert(key, shape, id);
+    }
+
+    fn len(&self) -> usize {
+        self.programs.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::change_log::Change;
+    use crate::traversal::{Step, Visit};
+    use warpswitch_rules::openflow::{FLOW_WORDS, FlowMatch};
+
+    const SHAPE: Shape = Shape { number: 5, words: &[0] };
+
+    /// A traversal of `key[0]` that examined `mask` of it and found flow `value & mask`, of
+    /// priority 10, in table 2.
+    fn traversal(value: u32, mask: u32) -> Traversal {
+        let (mut key, mut examined) = ([0; FLOW_WORDS], [0; FLOW_WORDS]);
+        (key[0], examined[0]) = (value, mask);
+        let flow = value & mask;
+        let visit = Visit { table: 2, flow: Some((flow, 10)), key, examined, steps_before: 0 };
+        let steps = vec![Step::Match { table: 2, flow }, Step::Output(flow + 1)];
+        Traversal { visits: vec![visit], steps, ..Traversal::new(&key, SHAPE) }
+    }
+
+    fn cache(traversals_max: usize, masks_max: usize) -> FlowCache {
+        let options = FlowCacheOptions { microflows_max: 64, traversals_max, masks_max, seed: 1 };
+        FlowCache::new(options)
+    }
+
+    /// The port that a packet leaves by.
+    fn find(cache: &mut FlowCache, changes: &ChangeLog, value: u32) -> Option<u32> {
+        let mut key = [0; FLOW_WORDS];
+        key[0] = value;
+        let mut found = [ProgramId::NONE];
+        cache.lookup(changes, &[key], &[SHAPE], &mut found);
+        let program = cache.program(found[0])?;
+        let plain = program.plain().expect("it credits a flow and outputs");
+        assert_eq!(plain.lookups().count(), 1);
+        assert_eq!(program.steps().len(), 2);
+        Some(plain.port)
+    }
+
+    #[test]
+    fn keys_that_agree_in_examined_bits_hit() {
+        let log = ChangeLog::default();
+        let mut cache = cache(8, 8);
+        cache.insert(0, &traversal(0x1234, 0xff00));
+        assert_eq!(find(&mut cache, &log, 0x12ff), Some(0x1201));
+        assert_eq!(find(&mut cache, &log, 0x12ff), Some(0x1201));
+        assert_eq!(find(&mut cache, &log, 0x1334), None);
+        let stats = cache.stats();
+        assert_eq!((stats.micro_hits, stats.mega_hits, stats.misses), (1, 1, 1));
+        let mut exact = super::tests::cache(8, 0);
+        exact.insert(0, &traversal(0x1234, 0xff00));
+        assert_eq!(find(&mut exact, &log, 0x1234), Some(0x1201));
+        assert_eq!(find(&mut exact, &log, 0x12ff), None);
+    }
+
+    #[test]
+    fn traversals_and_unions_are_bounded() {
+        let log = ChangeLog::default();
+        let mut cache = cache(2, 2);
+        for value in 0..100 {
+            cache.insert(0, &traversal(value, u32::MAX));
+            assert_eq!(find(&mut cache, &log, value), Some(value + 1));
+        }
+        assert_eq!(cache.len(), 2);
+        let mut cache = super::tests::cache(8, 2);
+        for bit in [1, 2, 4] {
+            cache.insert(0, &traversal(bit, bit));
+        }
+        // The second and third are kept by all bits.
+        assert_eq!((cache.sizes().1, cache.stats().widened), (2, 2));
+        let ports = [0x101, 2, 0x102, 4, 0x104].map(|value| find(&mut cache, &log, value));
+        assert_eq!(ports, [Some(2), Some(3), None, Some(5), None]);
+    }
+
+    #[test]
+    fn changes_remove_what_they_affect() {
+        let value = |value: u32| {
+            let (mut key, mut mask) = ([0; FLOW_WORDS], [0; FLOW_WORDS]);
+            (key[0], mask[0]) = (value, u32::MAX);
+            FlowMatch::new(&key, &mask)
+        };
+        let added =
+            |table, priority, number| Change::Added { table, priority, matching: value(number) };
+        let cases = [
+            (added(2, 11, 0x1299), true),
+            (added(2, 10, 0x1299), false),
+            (added(2, 11, 0x1399), false),
+            (added(1, 11, 0x1299), false),
+            (Change::Flow(0x1200), true),
+            (Change::Flow(0x1300), false),
+            (Change::Group, false),
+            (Change::Meter, false),
+            (Change::All, true),
+        ];
+        for (change, is_affected) in cases {
+            for masks_max in [0, 8] {
+                let (mut log, mut cache) = (ChangeLog::default(), cache(8, masks_max));
+                cache.insert(0, &traversal(0x1234, 0xff00));
+                log.push(change.clone());
+                let expected = if is_affected { None } else { Some(0x1201) };
+                assert_eq!(find(&mut cache, &log, 0x1234), expected, "{change:?}");
+                assert_eq!(cache.len(), usize::from(!is_affected));
+            }
+        }
+    }
+
+    #[test]
+    fn too_many_changes_remove_all() {
+        let (mut log, mut cache) = (ChangeLog::default(), cache(8, 8));
+        cache.insert(0, &traversal(0x1234, 0xff00));
+        (0..crate::change_log::CHANGES_MAX).for_each(|_| log.push(Change::Group));
+        assert_eq!(find(&mut cache, &log, 0x1234), Some(0x1201));
+        (0..=crate::change_log::CHANGES_MAX).for_each(|_| log.push(Change::Group));
+        assert_eq!(find(&mut cache, &log, 0x1234), None);
+    }
+}

@@ -1,0 +1,240 @@
+//! Bursts: packets that are taken through each stage together.
+//!
+//! ```text
+//! frames ─► keys, shapes ─┬─ cache ─► programs ─────────┬─► in order: credit, output
+//!                         └─ no cache: table by table ──┘      or the whole walk
+//! ```
+//! Lookups of a burst overlap their loads; results are executed packet by packet, in order, so
+//! frames leave as they would one by one. Most packets credit some flows and leave as they came by
+//! one port: they need neither a packet in work nor their key after the lookup.
+//!
+//! Without a cache a packet is looked up table by table as long as its key cannot change: up to a
+//! flow that changes it, sends it to a meter, or resubmits it. The walk takes it from there, and
+//! uses the results that there are.
+
+use smallvec::SmallVec;
+use warpswitch_flow::programs::NO_FLOW;
+use warpswitch_flow::{ProgramId, Shape, TraversalCache};
+use warpswitch_packet::pages::prefetch;
+use warpswitch_rules::openflow::{FlowKey, port};
+
+use crate::frame::{Packet, parse};
+use crate::output::{Ingress, Output};
+use crate::pipeline::Pipeline;
+use crate::trace::Trace;
+
+/// Packets that are looked up together.
+const BURST_LEN_MAX: usize = 64;
+/// Tables in which a packet is looked up ahead.
+const PATH_LEN_MAX: usize = 8;
+
+/// The lookups of a packet that were made ahead.
+#[derive(Clone, Copy, Debug)]
+struct Path {
+    len: u8,
+    /// Whether all flows are plain and nothing is left but to output.
+    is_plain: bool,
+    /// The port of a plain path; 0 for none.
+    port: u32,
+    /// The next table.
+    table: u8,
+    lookups: [(u8, u32); PATH_LEN_MAX],
+}
+
+impl Path {
+    const NEW: Path =
+        Path { len: 0, is_plain: true, port: 0, table: 0, lookups: [(0, NO_FLOW); _] };
+
+    #[inline]
+    fn lookups(&self) -> &[(u8, u32)] {
+        &self.lookups[..usize::from(self.len).min(PATH_LEN_MAX)]
+    }
+}
+
+/// Memory of bursts.
+#[derive(Debug, Default)]
+pub(crate) struct Burst {
+    keys: Vec<FlowKey>,
+    shapes: Vec<Shape>,
+    found: Vec<ProgramId>,
+    paths: Vec<Path>,
+    winners: Vec<u32>,
+}
+
+impl Burst {
+    fn extract(&mut self, frames: &[&[u8]], ingress: &Ingress) {
+        let (start, is_tunneled) = (ingress.key(), ingress.is_tunneled());
+        self.keys.clear();
+        self.keys.resize(frames.len(), start);
+        self.shapes.clear();
+        for (key, frame) in self.keys.iter_mut().zip(frames) {
+            self.shapes.push(parse::parse(frame, key).shape(is_tunneled));
+        }
+    }
+}
+
+impl Pipeline {
+    /// Takes packets that came in at one port through the tables, in order, with a cache in front
+    /// of them or without. They leave as they would one by one, without a cache.
+    pub fn execute_burst<C: TraversalCache>(
+        &mut self,
+        mut cache: Option<&mut C>,
+        frames: &[&[u8]],
+        ingress: impl Into<Ingress>,
+        now: u64,
+        out: &mut impl Output,
+    ) {
+        let ingress = ingress.into();
+        let mut burst = std::mem::take(&mut self.burst);
+        for frames in frames.chunks(BURST_LEN_MAX) {
+            burst.extract(frames, &ingress);
+            match &mut cache {
+                Some(cache) => self.repeat(*cache, &mut burst, frames, &ingress, now, out),
+                None => {
+                    self.look_ahead(&mut burst);
+                    self.walk_paths(&burst, frames, &ingress, now, out);
+                }
+            }
+        }
+        self.burst = burst;
+    }
+
+    /// Repeats cached programs, and records the others.
+    fn repeat<C: TraversalCache>(
+        &mut self,
+        cache: &mut C,
+        burst: &mut Burst,
+        frames: &[&[u8]],
+        ingress: &Ingress,
+        now: u64,
+        out: &mut impl Output,
+    ) {
+        let Burst { keys, shapes, found, .. } = burst;
+        found.clear();
+        found.resize(frames.len(), ProgramId::NONE);
+        cache.lookup(&self.changes, keys, shapes, found);
+        for plain in found.iter().filter_map(|&id| cache.program(id)?.plain()) {
+            for (_, flow) in plain.lookups() {
+                prefetch(&self.counts.flows, flow as usize);
+            }
+        }
+        let mut has_recorded = false;
+        for (idx, frame) in frames.iter().enumerate() {
+            let mut id = found[idx];
+            if has_recorded && cache.program(id).is_none() {
+                id = cache.lookup_again(&self.changes, &keys[idx], shapes[idx]);
+            }
+            let Some(program) = cache.program(id) else {
+                let traversal = self.record(frame, ingress, now, out).traversal;
+                if traversal.is_cacheable {
+                    cache.insert(self.changes.version(), &traversal);
+                    has_recorded = true;
+                }
+                continue;
+            };
+            if let Some(plain) = program.plain() {
+                self.counts.credit_all(plain.lookups(), frame.len(), now);
+                if plain.port != 0 {
+                    out.send(ingress.egress(plain.port), frame);
+                }
+                continue;
+            }
+            let spare = std::mem::take(&mut self.spare);
+            let packet = Packet::new(frame, ingress.key(), spare);
+            let mut run = self.run(packet, now, out);
+            run.replay(program.steps());
+            self.spare = run.packet.into_spare();
+        }
+    }
+
+    /// Takes a packet through the tables and records what it meets.
+    pub(crate) fn record(
+        &mut self,
+        frame: &[u8],
+        ingress: &Ingress,
+        now: u64,
+        out: &mut impl Output,
+    ) -> Trace {
+        let spare = std::mem::take(&mut self.spare);
+        let mut packet = Packet::new(frame, ingress.key(), spare);
+        let trace = Trace::new(&packet.key().clone(), packet.shape(ingress.is_tunneled()));
+        let mut run = self.run(packet, now, out);
+        run.trace = Some(trace);
+        run.pipeline();
+        let trace = run.trace.take().expect("it was put there");
+        self.spare = run.packet.into_spare();
+        trace
+    }
+
+    /// Looks the packets of a burst up, table by table, as far as their keys stay.
+    fn look_ahead(&mut self, burst: &mut Burst) {
+        let Burst { keys, paths, winners, .. } = burst;
+        paths.clear();
+        paths.resize(keys.len(), Path::NEW);
+        let mut active: SmallVec<[u32; BURST_LEN_MAX]> = (0..keys.len() as u32).collect();
+        while let Some(table) = active.iter().map(|&idx| paths[idx as usize].table).min() {
+            let mut group: SmallVec<[u32; BURST_LEN_MAX]> = SmallVec::new();
+            active.retain(|idx| {
+                let is_here = paths[*idx as usize].table == table;
+                if is_here {
+                    group.push(*idx);
+                }
+                !is_here
+            });
+            self.tables[usize::from(table)].find_burst(&self.flows, keys, &group, winners);
+            for &flow in winners.iter().filter(|&&flow| flow != NO_FLOW) {
+                prefetch(&self.counts.flows, flow as usize);
+            }
+            for (&idx, &flow) in group.iter().zip(&*winners) {
+                let path = &mut paths[idx as usize];
+                path.lookups[usize::from(path.len)] = (table, flow);
+                path.len += 1;
+                if flow == NO_FLOW {
+                    continue;
+                }
+                let plan = self.counts.flows[flow as usize].plan;
+                path.is_plain &= plan.is_plain && (plan.port == 0 || path.port == 0);
+                path.port |= plan.port;
+                if let Some(next) = plan.next() {
+                    if usize::from(path.len) == PATH_LEN_MAX {
+                        path.is_plain = false;
+                    } else {
+                        path.table = next;
+                        active.push(idx);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Executes what was looked up ahead.
+    fn walk_paths(
+        &mut self,
+        burst: &Burst,
+        frames: &[&[u8]],
+        ingress: &Ingress,
+        now: u64,
+        out: &mut impl Output,
+    ) {
+        for (path, frame) in burst.paths.iter().zip(frames) {
+            if path.is_plain {
+                self.counts.credit_all(path.lookups().iter().copied(), frame.len(), now);
+                if path.port != 0 && path.port != ingress.port && self.forwards(path.port) {
+                    out.send(ingress.egress(path.port), frame);
+                }
+                continue;
+            }
+            let spare = std::mem::take(&mut self.spare);
+            let packet = Packet::new(frame, ingress.key(), spare);
+            let mut run = self.run(packet, now, out).with_known(path.lookups());
+            run.pipeline();
+            self.spare = run.packet.into_spare();
+        }
+    }
+
+    /// Whether frames leave by a real port, which need not exist.
+    fn forwards(&self, number: u32) -> bool {
+        debug_assert!((1..=port::MAX).contains(&number), "plain flows output to real ports");
+        self.ports.get(&number).is_none_or(|settings| settings.is_forwarded)
+    }
+}

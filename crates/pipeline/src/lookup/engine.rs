@@ -1,0 +1,278 @@
+//! A `classify` engine over the words that the flows of one table examine, for bursts.
+//!
+//! ```text
+//! keys ─► bits that all flows demand alike? ─► the other words, 4, 10 or 16 ─► turbo ─┐
+//!                                                                            rest ────┼─► best
+//!                                                                   flows without match
+//! ```
+//! Flows of one table mostly demand the same EtherType, and often the same protocol. These common
+//! bits are compared once for a key. What is left of a table of 5-tuples are four words, which
+//! `turbo` compares in its narrowest form.
+//!
+//! Bytes for a packet: 16, 40 or 64 of the key; what `turbo` reads, two to four cache lines; 16 for
+//! the rank of the winner. The lower bound is one line for the winner and one for the way to it.
+//!
+//! # Changes
+//! A flow that fits comes into the engine in place; others into the rest, a tuple-space search that
+//! each key is looked up in as well. The engine is built anew, for the words that flows examine by
+//! then, when the rest has had more than [`REST_MIN`] new flows and an eighth of all: so a flow
+//! costs a share of builds that does not grow with the table. The tuple-space index of the table
+//! has every flow at all times; it answers recorded walks and is the oracle in tests.
+//!
+//! # Invariants
+//! - E1: a flow is in the engine, in the rest, or among those without a match; never in two.
+//! - E2: of two flows of one priority in the engine, the older has the lower id.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use warpswitch_classify::{BuildOptions, Classifier, Engine, build};
+use warpswitch_flow::flow_hash::FlowHash;
+use warpswitch_flow::programs::NO_FLOW;
+use warpswitch_rules::openflow::{FLOW_WORDS, FlowKey, FlowMatch};
+use warpswitch_rules::{Action, KeyBatch, MatchRef, PortRange, Rule, RuleId, RuleRef};
+use warpswitch_rules::{RulesetBuilder, Schema};
+
+use super::form::Form;
+use super::tuple::{Rank, TupleIndex};
+use crate::flows::Flows;
+
+/// Flows that may come into the rest, beside an eighth of all, before the engine is built anew.
+const REST_MIN: usize = 32;
+/// Ids that may be of flows that are gone, beside as many as there are flows.
+const IDS_MIN: usize = 1 << 16;
+/// The most bytes of an engine; a table that would need more is left to the rest.
+const BYTES_MAX: usize = 2 << 30;
+
+/// A flow in the engine.
+#[derive(Clone, Copy, Debug)]
+struct Ranked {
+    rank: Rank,
+    place: u32,
+}
+
+/// See the module.
+pub(crate) struct TableEngine {
+    form: Form,
+    classifier: Option<Box<dyn Classifier>>,
+    /// By rule id.
+    ranked: Vec<Ranked>,
+    /// Rule ids by place.
+    ids: HashMap<u32, u32>,
+    /// The order of adding of the newest flow in it: E2. An older one, which an undone change puts
+    /// back, comes into the rest.
+    newest: Option<u64>,
+    rest: TupleIndex,
+    rest_len: usize,
+    /// Flows that came into the rest since the build.
+    rest_new: usize,
+    /// Flows that every packet matches, the best one first.
+    any: Vec<Ranked>,
+    /// Keys of a burst in the engine's form, and its answers.
+    words: Vec<u32>,
+    answers: Vec<RuleId>,
+    hash: Arc<FlowHash>,
+    seed: u64,
+}
+
+impl std::fmt::Debug for TableEngine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "TableEngine({} flows, {} in the rest)", self.ids.len(), self.rest_len)
+    }
+}
+
+impl TableEngine {
+    /// An engine over the flows at `places`.
+    pub(crate) fn new(flows: &Flows, places: &[u32], hash: &Arc<FlowHash>, seed: u64) -> Self {
+        let mut engine = Self {
+            form: Form::default(),
+            classifier: None,
+            ranked: Vec::new(),
+            ids: HashMap::new(),
+            newest: None,
+            rest: TupleIndex::new(hash.clone()),
+            rest_len: 0,
+            rest_new: 0,
+            any: Vec::new(),
+            words: Vec::new(),
+            answers: Vec::new(),
+            hash: hash.clone(),
+            seed,
+        };
+        engine.build(flows, places);
+        engine
+    }
+
+    /// Whether it should be built anew before it is used again.
+    pub(crate) fn is_worn(&self) -> bool {
+        let len = self.ids.len() + self.rest_len;
+        self.rest_new > REST_MIN + len / 8 || self.ranked.len() > IDS_MIN + 2 * self.ids.len()
+    }
+
+    /// Builds everything anew.
+    pub(crate) fn build(&mut self, flows: &Flows, places: &[u32]) {
+        self.any.clear();
+        self.ranked.clear();
+        self.ids.clear();
+        (self.classifier, self.newest) = (None, None);
+        (self.rest, self.rest_len) = (TupleIndex::new(self.hash.clone()), 0);
+        let matching = |place: u32| &flows.get(place).flow.matching;
+        let mut places = places.to_vec();
+        places.sort_unstable_by_key(|&place| flows.get(place).order);
+        let (any, others): (Vec<u32>, Vec<u32>) =
+            places.into_iter().partition(|&place| is_any(matching(place)));
+        any.into_iter().for_each(|place| self.insert_any(flows, place));
+        self.form = Form::of(others.iter().map(|&place| matching(place)));
+        let mut builder = RulesetBuilder::new(self.form.schema);
+        for place in others {
+            if !self.form.holds(matching(place)) {
+                self.insert_rest(flows, place);
+                continue;
+            }
+            let rank = rank(flows, place);
+            let rule = WordRule::new(&self.form, matching(place));
+            let matching = rule.matching(self.form.schema).to_match(self.form.schema);
+            let mut rule = Rule::new(matching, Action::Pass);
+            rule.priority = rank.0.into();
+            builder.push(rule);
+            self.newest = Some(rank.1.0);
+            self.ids.insert(place, self.ranked.len() as u32);
+            self.ranked.push(Ranked { rank, place });
+        }
+        let options = BuildOptions { bytes_max: BYTES_MAX, hash_seed: self.seed };
+        match build(Engine::Turbo, &builder.build(), &options) {
+            Ok(classifier) => self.classifier = Some(classifier),
+            Err(_) => {
+                self.ids.clear();
+                for ranked in std::mem::take(&mut self.ranked) {
+                    self.insert_rest(flows, ranked.place);
+                }
+            }
+        }
+        self.rest_new = 0;
+    }
+
+    pub(crate) fn insert(&mut self, flows: &Flows, place: u32) {
+        let matching = &flows.get(place).flow.matching;
+        if is_any(matching) {
+            return self.insert_any(flows, place);
+        }
+        let rank = rank(flows, place);
+        let id = self.ranked.len() as u32;
+        let is_newest = self.newest.is_none_or(|newest| newest < rank.1.0);
+        if is_newest && let (true, Some(classifier)) = (self.form.admit(matching), &self.classifier)
+        {
+            let rule = WordRule::new(&self.form, matching);
+            let matching = rule.matching(self.form.schema);
+            let rule = RuleRef { id: RuleId(id), priority: rank.0.into(), matching };
+            if classifier.insert(rule).is_ok() {
+                self.ranked.push(Ranked { rank, place });
+                self.newest = Some(rank.1.0);
+                self.ids.insert(place, id);
+                return;
+            }
+        }
+        self.insert_rest(flows, place);
+    }
+
+    pub(crate) fn remove(&mut self, flows: &Flows, place: u32) {
+        let matching = &flows.get(place).flow.matching;
+        if is_any(matching) {
+            return self.any.retain(|ranked| ranked.place != place);
+        }
+        let (Some(id), Some(classifier)) = (self.ids.remove(&place), &self.classifier) else {
+            self.rest_len -= 1;
+            return self.rest.remove(flows, place);
+        };
+        let rule = WordRule::new(&self.form, matching);
+        let matching = rule.matching(self.form.schema);
+        let priority = self.ranked[id as usize].rank.0.into();
+        let removed = classifier.remove(RuleRef { id: RuleId(id), priority, matching });
+        removed.expect("it was inserted with this match and priority");
+    }
+
+    fn insert_rest(&mut self, flows: &Flows, place: u32) {
+        self.rest.insert(flows, place);
+        self.rest_len += 1;
+        self.rest_new += 1;
+    }
+
+    fn insert_any(&mut self, flows: &Flows, place: u32) {
+        let ranked = Ranked { rank: rank(flows, place), place };
+        let at = self.any.partition_point(|other| other.rank > ranked.rank);
+        self.any.insert(at, ranked);
+    }
+
+    /// The winners of the keys of `group`, in its order; [`NO_FLOW`] for none.
+    pub(crate) fn find(&mut self, keys: &[FlowKey], group: &[u32], winners: &mut Vec<u32>) {
+        winners.clear();
+        let (form, answers) = (&self.form, &mut self.answers);
+        answers.clear();
+        answers.resize(group.len(), RuleId::NONE);
+        if let Some(classifier) = self.classifier.as_ref().filter(|_| !self.ids.is_empty()) {
+            self.words.clear();
+            for &idx in group {
+                form.write(&keys[idx as usize], &mut self.words);
+            }
+            classifier.classify(KeyBatch::new(form.schema, &self.words), answers);
+        }
+        for (&idx, &id) in group.iter().zip(&self.answers) {
+            let key = &keys[idx as usize];
+            let mut best = self.any.first().copied();
+            let mut offer = |ranked: Ranked| {
+                if best.is_none_or(|best| ranked.rank > best.rank) {
+                    best = Some(ranked);
+                }
+            };
+            if id.is_some() && form.is_common(key) {
+                offer(self.ranked[id.as_usize()]);
+            }
+            if self.rest_len > 0
+                && let Some((rank, place)) = self.rest.best(key)
+            {
+                offer(Ranked { rank, place });
+            }
+            winners.push(best.map_or(NO_FLOW, |ranked| ranked.place));
+        }
+    }
+}
+
+fn rank(flows: &Flows, place: u32) -> Rank {
+    let entry = flows.get(place);
+    (entry.flow.priority, Reverse(entry.order))
+}
+
+fn is_any(matching: &FlowMatch) -> bool {
+    *matching.mask() == [0; FLOW_WORDS]
+}
+
+/// A match in the words of a form.
+struct WordRule {
+    value: Vec<u32>,
+    mask: Vec<u32>,
+    ranges: [PortRange; 2],
+}
+
+impl WordRule {
+    fn new(form: &Form, matching: &FlowMatch) -> Self {
+        let (mut value, mut mask) = (Vec::new(), Vec::new());
+        form.write_match(matching, &mut value, &mut mask);
+        let ports = form.schema.ports_word;
+        let ranges = [16, 0].map(|shift| {
+            let (value, mask) = ((value[ports] >> shift) as u16, (mask[ports] >> shift) as u16);
+            let host = !mask;
+            // The normal form of a match: a prefix is a range as well.
+            match host & host.wrapping_add(1) {
+                0 => PortRange { lo: value, hi: value | host },
+                _ => PortRange::ANY,
+            }
+        });
+        Self { value, mask, ranges }
+    }
+
+    fn matching(&self, schema: &Schema) -> MatchRef<'_> {
+        let Self { value, mask, ranges } = self;
+        MatchRef { value, mask, ranges: *ranges, ports_word: schema.ports_word }
+    }
+}

@@ -1,0 +1,210 @@
+//! The form of the keys of one table's engine: the bits that all flows demand alike, and the words
+//! that differ.
+
+use warpswitch_rules::Schema;
+use warpswitch_rules::openflow::{FLOW_WORDS, FlowKey, FlowMatch};
+use warpswitch_rules::schema::{Field, FieldFormat, FieldSpec, IPV4_5TUPLE};
+
+/// The word of the transport ports in a flow key.
+const PORTS_WORD: usize = 39;
+/// Addresses, ports, and protocol with TCP flags: the words of [`IPV4_5TUPLE`] in its order.
+const TUPLE_WORDS: [usize; 4] = [34, 38, PORTS_WORD, 40];
+/// The bits of the last of them that the schema has.
+const TUPLE_LAST_BITS: u32 = 0xff00_0fff;
+
+/// A field of one word. Engines read places and widths; what field it is has no meaning here.
+const fn word(index: usize) -> FieldSpec {
+    let (field, format) = (Field::InPort, FieldFormat::Hex);
+    FieldSpec { field, name: "word", bit_offset: 32 * index, bits: 32, format }
+}
+
+/// One of both transport ports, in the last word.
+const fn port(field: Field, index: usize, bit: usize) -> FieldSpec {
+    let (name, format) = ("port", FieldFormat::Decimal);
+    FieldSpec { field, name, bit_offset: 32 * index + bit, bits: 16, format }
+}
+
+/// Ten words, the last for ports.
+static WORDS_10: Schema = Schema {
+    name: "flow_words_10",
+    words: 10,
+    ports_word: 9,
+    fields: &[
+        word(0),
+        word(1),
+        word(2),
+        word(3),
+        word(4),
+        word(5),
+        word(6),
+        word(7),
+        word(8),
+        port(Field::L4Src, 9, 0),
+        port(Field::L4Dst, 9, 16),
+    ],
+};
+
+/// Sixteen words, the last for ports.
+static WORDS_16: Schema = Schema {
+    name: "flow_words_16",
+    words: 16,
+    ports_word: 15,
+    fields: &[
+        word(0),
+        word(1),
+        word(2),
+        word(3),
+        word(4),
+        word(5),
+        word(6),
+        word(7),
+        word(8),
+        word(9),
+        word(10),
+        word(11),
+        word(12),
+        word(13),
+        word(14),
+        port(Field::L4Src, 15, 0),
+        port(Field::L4Dst, 15, 16),
+    ],
+};
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Form {
+    pub(crate) schema: &'static Schema,
+    /// Word, bits and value that all flows demand.
+    common: Vec<(u8, u32, u32)>,
+    /// For each word of the schema, the word of a flow key and the bits that some flow examines.
+    words: Vec<(u8, u32)>,
+}
+
+impl Default for Form {
+    fn default() -> Self {
+        Form::of([].iter())
+    }
+}
+
+impl Form {
+    /// The narrowest form for these matches. Those that need more words than a schema has do not
+    /// fit; the words that most matches examine come first.
+    pub(crate) fn of<'a>(matches: impl Iterator<Item = &'a FlowMatch>) -> Self {
+        let mut first: Option<&FlowMatch> = None;
+        let (mut shared, mut used) = ([u32::MAX; FLOW_WORDS], [0; FLOW_WORDS]);
+        let mut examined = [0usize; FLOW_WORDS];
+        let mut matches: Vec<&FlowMatch> = matches.collect();
+        for matching in &matches {
+            let first = *first.get_or_insert(matching);
+            for word in 0..FLOW_WORDS {
+                let differs = matching.value()[word] ^ first.value()[word];
+                shared[word] &= matching.mask()[word] & !differs;
+            }
+        }
+        let is_empty = matches.is_empty();
+        for matching in matches.drain(..) {
+            for word in 0..FLOW_WORDS {
+                let bits = matching.mask()[word] & !shared[word];
+                used[word] |= bits;
+                examined[word] += usize::from(bits != 0);
+            }
+        }
+        let common = (0..FLOW_WORDS).filter(|&word| !is_empty && shared[word] != 0);
+        let value = |word: usize| first.map_or(0, |first| first.value()[word] & shared[word]);
+        let common = common.map(|word| (word as u8, shared[word], value(word))).collect();
+        let mut words: Vec<usize> = (0..FLOW_WORDS).filter(|&word| used[word] != 0).collect();
+        let is_tuple = words.iter().all(|word| TUPLE_WORDS.contains(word))
+            && used[TUPLE_WORDS[3]] & !TUPLE_LAST_BITS == 0;
+        let (schema, order): (&'static Schema, Vec<usize>) = if is_tuple {
+            (&IPV4_5TUPLE, TUPLE_WORDS.to_vec())
+        } else {
+            words.retain(|&word| word != PORTS_WORD);
+            let schema = if words.len() < WORDS_10.words { &WORDS_10 } else { &WORDS_16 };
+            words.sort_by_key(|&word| std::cmp::Reverse(examined[word]));
+            words.truncate(schema.words - 1);
+            words.sort_unstable();
+            // Words without bits fill the rest: they are zero in every key.
+            words.resize(schema.words - 1, 0);
+            words.push(PORTS_WORD);
+            (schema, words)
+        };
+        let mut taken = [false; FLOW_WORDS];
+        let bits = |word: usize| {
+            let is_first = !std::mem::replace(&mut taken[word], true);
+            if is_first { used[word] } else { 0 }
+        };
+        let mut bits = bits;
+        let words = order.into_iter().map(|word| (word as u8, bits(word))).collect();
+        Self { schema, common, words }
+    }
+
+    /// Whether the form has all that a match demands.
+    pub(crate) fn holds(&self, matching: &FlowMatch) -> bool {
+        let (value, mask) = (matching.value(), matching.mask());
+        let mut left = *mask;
+        for &(word, bits, common) in &self.common {
+            let word = usize::from(word);
+            if mask[word] & bits != bits || value[word] & bits != common {
+                return false;
+            }
+            left[word] &= !bits;
+        }
+        for &(word, bits) in &self.words {
+            left[usize::from(word)] &= !bits;
+        }
+        left == [0; FLOW_WORDS]
+    }
+
+    /// The same; bits of its words that no flow examined so far are added.
+    pub(crate) fn admit(&mut self, matching: &FlowMatch) -> bool {
+        let widened: Vec<(u8, u32)> = self
+            .words
+            .iter()
+            .map(|&(word, bits)| {
+                let new = matching.mask()[usize::from(word)] & !self.common_bits(word);
+                // A word without bits fills a gap and has none of its own.
+                (word, if bits == 0 { 0 } else { bits | new })
+            })
+            .collect();
+        let is_tuple = self.schema.words == IPV4_5TUPLE.words;
+        if is_tuple && widened[3].1 & !TUPLE_LAST_BITS != 0 {
+            return false;
+        }
+        let wider = Form { words: widened, common: self.common.clone(), schema: self.schema };
+        let holds = wider.holds(matching);
+        if holds {
+            *self = wider;
+        }
+        holds
+    }
+
+    fn common_bits(&self, word: u8) -> u32 {
+        self.common.iter().find(|common| common.0 == word).map_or(0, |common| common.1)
+    }
+
+    /// Whether a key has the bits that all flows demand.
+    #[inline]
+    pub(crate) fn is_common(&self, key: &FlowKey) -> bool {
+        self.common.iter().all(|&(word, bits, value)| key[usize::from(word)] & bits == value)
+    }
+
+    /// Appends the words of a key.
+    #[inline]
+    pub(crate) fn write(&self, key: &FlowKey, words: &mut Vec<u32>) {
+        words.extend(self.words.iter().map(|&(word, bits)| key[usize::from(word)] & bits));
+    }
+
+    /// Appends the words of a match that it holds.
+    pub(crate) fn write_match(
+        &self,
+        matching: &FlowMatch,
+        value: &mut Vec<u32>,
+        mask: &mut Vec<u32>,
+    ) {
+        for &(word, bits) in &self.words {
+            let bits = matching.mask()[usize::from(word)] & bits;
+            value.push(matching.value()[usize::from(word)] & bits);
+            mask.push(bits);
+        }
+    }
+}

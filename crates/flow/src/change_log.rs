@@ -24,6 +24,7 @@ pub const CHANGES_MAX: usize = 32;
 
 /// A change of a pipeline.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "nearly all changes are flows that come and go")]
 pub enum Change {
     /// A flow was added.
     Added {

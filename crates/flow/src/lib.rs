@@ -34,8 +34,8 @@
 //! | [`traversal`] | recorded traversals, and the trait of caches of them |
 //! | [`programs`] | cached traversals, and which of them changes affect |
 //! | [`change_log`] | the last changes of a pipeline |
-//! | [`microflow`] | programs by exact keys |
-//! | [`megaflow`] | programs by examined bits |
+//! | `microflow` | programs by exact keys |
+//! | `megaflow` | programs by examined bits |
 //! | [`flow_cache`] | both in front of a pipeline |
 //! | [`flow_hash`] | the keyed hash of both |
 //!
@@ -55,8 +55,8 @@ pub mod exchange;
 pub mod flow_cache;
 pub mod flow_hash;
 pub mod gate;
-pub mod megaflow;
-pub mod microflow;
+mod megaflow;
+mod microflow;
 pub mod misses;
 pub mod model;
 mod pace;

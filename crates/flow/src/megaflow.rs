@@ -14,8 +14,8 @@
 //! 52 bytes, one or two cache lines; a probe that misses mostly reads an empty slot.
 //!
 //! # Bounds
-//! A lookup probes at most `masks_max` tables. A traversal that needs a further union takes one that
-//! there is and that has all of its bits; the last one has all bits of a key. So traffic chosen to
+//! A lookup probes at most `masks_max` tables. A traversal that needs a further union gets an
+//! existing one that has all of its bits; the last one has all bits of a key. So traffic chosen to
 //! make many unions is cached by wider unions, or exactly, and cannot make lookups slow.
 
 use std::collections::HashMap;
@@ -108,7 +108,7 @@ impl Union {
                 }
                 _ => {}
             }
-            number = number + 1 & last;
+            number = (number + 1) & last;
         }
     }
 
@@ -119,7 +119,7 @@ impl Union {
         let last = self.slots_len() - 1;
         let mut number = self.start(hash);
         while self.slot(number)[0] != EMPTY {
-            number = number + 1 & last;
+            number = (number + 1) & last;
         }
         let slot = &mut self.slots[number * self.stride..][..self.stride];
         slot[..HEAD].copy_from_slice(&[hash, shape, program]);
@@ -146,12 +146,12 @@ impl Union {
             match slot[0] {
                 EMPTY => return,
                 found if found == hash && slot[2] == program => break,
-                _ => hole = hole + 1 & last,
+                _ => hole = (hole + 1) & last,
             }
         }
         let mut number = hole;
         loop {
-            number = number + 1 & last;
+            number = (number + 1) & last;
             let found = self.slot(number)[0];
             if found == EMPTY {
                 break;

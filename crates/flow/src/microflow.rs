@@ -12,7 +12,7 @@
 //!
 //! # Bounds
 //! Memory is fixed. A new key takes the place in its set that was used longer ago. If both were
-//! used lately, only one new key in [`KEEN`] does, so that traffic of more flows than entries keeps
+//! used lately, only one new key in 16 does, so that traffic of more flows than entries keeps
 //! most of them.
 
 use warpswitch_packet::pages::prefetch;
@@ -93,7 +93,7 @@ impl<const N: usize> Table<N> {
         Probe { words, shape: shape.number, set: set as u32, idx: idx as u32 }
     }
 
-    /// Asks for the set of a key that is looked up later.
+    /// Prefetches the set of a key that is looked up later.
     #[inline]
     fn prepare(&mut self, hash: &FlowHash, key: &FlowKey, shape: Shape, idx: usize) {
         if self.entries.is_empty() {

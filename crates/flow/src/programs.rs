@@ -273,7 +273,7 @@ impl Programs {
         self.id(place)
     }
 
-    /// Removes a program; says where the index by examined bits has it.
+    /// Removes a program; returns where the index by examined bits has it.
     pub(crate) fn remove(&mut self, place: u32) -> Option<Home> {
         let slot = self.slots.get_mut(place as usize)?;
         let cold = slot.cold.take()?;

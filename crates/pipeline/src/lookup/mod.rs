@@ -1,5 +1,5 @@
-//! Lookups of one table: the plain reference, a tuple-space search that also says which bits it
-//! examined, and an engine for bursts. They give the same flow for every key.
+//! Lookups of one table: the plain reference, a tuple-space search that also returns the bits that
+//! it examined, and an engine for bursts. All find the same flow for every key.
 
 mod engine;
 mod form;

@@ -4,9 +4,10 @@
 //! tuple: in_port, registers ─► Ethernet ─► network ─► transport      a stage at a time
 //!                                           │ prefix?    │ prefix?   addresses, ports
 //! ```
-//! A recorded lookup notes the bits that it examined; the fewer, the more packets a cached traversal
-//! serves. A tuple is probed in stages: if no flow of it has the bits of the first ones, the later
-//! ones were not examined. Addresses and ports are looked up in tries of their prefixes first.
+//! A recorded lookup notes the bits that it examined; the fewer, the more packets a cached
+//! traversal serves. A tuple is probed in stages: if no flow of it has the bits of the first ones,
+//! the later ones were not examined. Addresses and ports are looked up in tries of their prefixes
+//! first.
 //!
 //! Bits may be noted that decide nothing (sets hold hashes, which may collide); a bit that decides
 //! is always noted.

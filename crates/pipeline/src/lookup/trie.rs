@@ -1,8 +1,8 @@
 //! A binary trie of the prefixes that flows examine in one field: how many of its bits decide which
 //! prefixes a key can match.
 //!
-//! A tuple whose prefix no flow shares with the key need not be probed. To know that, only the bits
-//! up to where the key leaves the trie were examined, however long the prefixes are.
+//! A tuple whose prefix no flow shares with the key need not be probed. That is decided by the bits
+//! up to where the key leaves the trie, however long the prefixes are.
 //!
 //! # Source
 //! Pfaff et al., "The Design and Implementation of Open vSwitch", NSDI 2015, section 5.4: longest

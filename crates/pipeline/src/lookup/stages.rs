@@ -45,12 +45,13 @@ struct PrefixField {
     without: &'static [usize],
 }
 
-/// IPv4 addresses, the first halves of IPv6 addresses, and ports.
+/// IPv4 addresses, the first words of IPv6 addresses, and ports: a trie of more bits would take
+/// more memory than the flows.
 static PREFIX_FIELDS: [PrefixField; 6] = [
     PrefixField { stage: 2, words: &[(34, u32::MAX)], without: &[31, 32, 33] },
     PrefixField { stage: 2, words: &[(38, u32::MAX)], without: &[35, 36, 37] },
-    PrefixField { stage: 2, words: &[(31, u32::MAX), (32, u32::MAX)], without: &[] },
-    PrefixField { stage: 2, words: &[(35, u32::MAX), (36, u32::MAX)], without: &[] },
+    PrefixField { stage: 2, words: &[(31, u32::MAX)], without: &[] },
+    PrefixField { stage: 2, words: &[(35, u32::MAX)], without: &[] },
     PrefixField { stage: 3, words: &[(39, 0xffff_0000)], without: &[] },
     PrefixField { stage: 3, words: &[(39, 0x0000_ffff)], without: &[] },
 ];

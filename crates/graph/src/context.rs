@@ -502,6 +502,31 @@ impl Context<'_> {
         !holders.is_empty() && holders.iter().all(|&holder| self.worker.is_full(holder))
     }
 
+    /// As [`Context::listen_downstream`], for sources that receive from live interfaces. Queues are
+    /// no reason for them to pause, as these may drop what an interface would; only classes with
+    /// [`ElementClass::pauses_interfaces`](crate::ElementClass::pauses_interfaces) are.
+    pub fn listen_downstream_live(&mut self, port: usize) -> Vec<usize> {
+        let (classes, element) = (&self.shared.classes, self.element);
+        let mut holders = Vec::new();
+        self.shared.flow.downstream(element, Some(port), |visit| {
+            let input = visit.at.element;
+            if classes[input].pauses_interfaces {
+                holders.push(input);
+            }
+            self.shared.ports[input].outputs.contains(&Processing::Pull)
+        });
+        for &holder in &holders {
+            self.worker.listen_for_room(holder, element);
+        }
+        holders
+    }
+
+    /// Whether one of `holders`, which [`Context::listen_downstream_live`] returned, is full.
+    #[inline]
+    pub fn is_any_full(&self, holders: &[usize]) -> bool {
+        holders.iter().any(|&holder| self.worker.is_full(holder))
+    }
+
     /// Tells whether the element takes packets: those that wait for room are woken when it does
     /// again.
     #[inline]

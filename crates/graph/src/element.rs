@@ -266,6 +266,9 @@ pub struct ElementClass {
     pub wakes: bool,
     /// Whether its elements tell with [`Context::set_full`] that they take no more packets.
     pub tells_full: bool,
+    /// Whether live interfaces upstream pause while its elements are full, see
+    /// [`Context::listen_downstream_live`]: frames wait, and are dropped, at the interface.
+    pub pauses_interfaces: bool,
     /// Whether its elements have stops wait, see [`Context::detain_stop`].
     pub detains: bool,
     /// Whether its elements can be given other arguments while they run, by writing their handler
@@ -310,6 +313,7 @@ impl ElementClass {
             phase: Phase::Usual,
             wakes: false,
             tells_full: false,
+            pauses_interfaces: false,
             detains: false,
             is_live: false,
             is_on_device: false,
@@ -384,6 +388,11 @@ impl ElementClass {
     /// The same with [`ElementClass::tells_full`].
     pub const fn tells_full(self) -> Self {
         Self { tells_full: true, ..self }
+    }
+
+    /// The same with [`ElementClass::pauses_interfaces`].
+    pub const fn pauses_interfaces(self) -> Self {
+        Self { pauses_interfaces: true, ..self }
     }
 
     /// The same with [`ElementClass::detains`].

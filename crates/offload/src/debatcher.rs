@@ -13,6 +13,11 @@
 //! `Batcher`, as to sources. On a stop, the run waits until no packet has left for one second;
 //! packets that remain are still held in the graph.
 //!
+//! Batches leave at the rate at which sources emit new ones, so a wide batch of many small batches
+//! would leave a lasting backlog. If a good part of a wide batch is still held when the next one
+//! arrives, the `Batcher`, and `FromDevice` of interfaces, pause until it has left. Meanwhile
+//! frames wait at the interface and arrive in larger batches.
+//!
 //! # Configuration
 //! None.
 //!
@@ -38,7 +43,7 @@ use std::time::Duration;
 
 use warpswitch_elements::route_lookup::PacketAddress;
 use warpswitch_graph::{Context, Element, ElementClass, HandlerError, HandlerSpec, Time};
-use warpswitch_packet::{Batch, Column, annotation};
+use warpswitch_packet::{BATCH_LEN_MAX, Batch, Column, annotation};
 
 use super::load::{Home, Load};
 use super::members;
@@ -48,11 +53,17 @@ use super::slices::Family;
 pub static CLASS: ElementClass =
     ElementClass::new("Debatcher", "1/1", "h/h", || Box::<Debatcher>::default())
         .drops(&["no wide batch"])
-        .tells_full();
+        .tells_full()
+        .pauses_interfaces();
 
 /// The most packets held under back-pressure. Beyond that, as with several sources for one chain,
 /// all are emitted at once.
 const PACKETS_MAX: usize = 1 << 15;
+
+/// Packets of earlier wide batches that are no backlog when the next one arrives, at least.
+const BACKLOG_MIN: usize = BATCH_LEN_MAX;
+/// The same as a part of the wide batch that arrives: one in so many packets.
+const BACKLOG_PART: usize = 4;
 
 /// The timer that runs while all downstream queues are full.
 const PATIENCE: usize = 0;
@@ -70,9 +81,20 @@ pub struct Debatcher {
     queues: Vec<usize>,
     /// Whether the timer is set or has expired.
     is_patient: bool,
+    /// While sources pause for a backlog, the number of held packets at which they go on.
+    caught_up: Option<usize>,
 }
 
 impl Debatcher {
+    /// Pauses sources if packets of earlier wide batches are a backlog when one of `count` packets
+    /// arrives.
+    fn note_backlog(&mut self, cx: &mut Context<'_>, count: usize) {
+        if self.held > BACKLOG_MIN.max(count / BACKLOG_PART) {
+            self.caught_up = Some(count.max(BACKLOG_MIN));
+            cx.set_full(true);
+        }
+    }
+
     /// Emits one batch per call: batches emitted together would be merged.
     fn emit(&mut self, cx: &mut Context<'_>) {
         let is_crowded = self.held > PACKETS_MAX;
@@ -97,9 +119,12 @@ impl Debatcher {
                 break;
             }
         }
-        if self.batches.is_empty() {
+        let has_caught_up = self.caught_up.is_some_and(|limit| self.held <= limit);
+        if self.batches.is_empty() || has_caught_up {
+            self.caught_up = None;
             cx.set_full(false);
-        } else {
+        }
+        if !self.batches.is_empty() {
             cx.schedule_task();
         }
     }
@@ -179,6 +204,7 @@ impl Element for Debatcher {
             let cost = load.cost + clock().saturating_sub(began);
             offload.policy().note(choice, cost + Duration::from_nanos(taken_ns as u64));
         }
+        self.note_backlog(cx, batch.len());
         self.held += batch.len();
         let first = self.batches.len();
         for len in load.lens.drain(..).rev() {

@@ -66,7 +66,8 @@
 //!
 //! # Threads
 //! Runs on one worker, which polls a busy interface and sleeps while it is idle. With `QUEUES`,
-//! each queue has a worker.
+//! each queue has a worker. Pauses while a `Debatcher` downstream has a backlog; frames wait, and
+//! are dropped, at the interface.
 //!
 //! # Example
 //! ```text
@@ -124,6 +125,8 @@ pub struct FromDevice {
     source: Source,
     /// The interface, if it is one.
     spec: PortSpec,
+    /// Elements downstream for which it pauses, if it is an interface.
+    holders: Vec<usize>,
     monitor: LinkMonitor,
     sets_times: bool,
     link: LinkType,
@@ -142,6 +145,7 @@ impl FromDevice {
             is_dry: false,
             source: Source::Nothing,
             spec: PortSpec::default(),
+            holders: Vec::new(),
             monitor: LinkMonitor::default(),
             sets_times: true,
             link: LinkType::Ethernet,
@@ -219,6 +223,10 @@ impl FromDevice {
     /// Receives a burst from an interface.
     fn receive(&mut self, cx: &mut Context<'_>) -> bool {
         let Source::Port(port) = &mut self.source else { return false };
+        if cx.is_any_full(&self.holders) {
+            // Scheduled again when they have room.
+            return false;
+        }
         let mut batch = cx.pool().batch();
         let frames = port.receive(cx.pool(), &mut batch, self.burst.live_len());
         let now = cx.now().0;
@@ -324,6 +332,7 @@ impl Element for FromDevice {
             }
             Name::Generator(bytes, count) => Source::Generator(Generator::new(bytes, count)),
             Name::Port(_) => {
+                self.holders = cx.listen_downstream_live(0);
                 let opened = cx.console().open_rx(&self.spec);
                 Source::Port(opened.map_err(|error| port::open_error(&error))?)
             }

@@ -18,6 +18,7 @@ use warpswitch_elements::testing;
 
 use super::Offload;
 
+mod backlog;
 mod branches;
 mod detection;
 mod forward;

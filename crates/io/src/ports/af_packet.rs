@@ -169,6 +169,19 @@ impl PacketRx {
         let intake = Intake::default();
         Ok(Self { spec: spec.clone(), fanout, receiver, intake, dropped: 0 })
     }
+
+    /// Passes up to `frames_max` frames to `look`, in place; returns how many there were.
+    #[cfg(test)]
+    pub(super) fn look_at(&mut self, frames_max: usize, mut look: impl FnMut(&[u8])) -> usize {
+        let take = |frame: &RingFrame<'_>| {
+            look(frame.data);
+            true
+        };
+        match &mut self.receiver.ring {
+            Ring::Frames(ring) => ring.take(frames_max, take),
+            Ring::Blocks(ring) => ring.take(frames_max, take),
+        }
+    }
 }
 
 impl RxPort for PacketRx {

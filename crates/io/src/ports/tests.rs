@@ -10,6 +10,7 @@ use warpswitch_packet::{
 
 use super::*;
 
+mod copies;
 mod options;
 
 /// A frame that no kernel answers, with `number` in it.

@@ -160,6 +160,12 @@ impl Xdp {
         Ok(Self { interface, number, queue, rx, tx, dropped: 0 })
     }
 
+    /// Passes up to `frames_max` frames to `look`, in place; returns how many there were.
+    #[cfg(test)]
+    pub(super) fn look_at(&mut self, frames_max: usize, look: impl FnMut(&[u8])) -> usize {
+        self.queue.socket.receive(frames_max, look)
+    }
+
     fn link_state(&self) -> LinkState {
         link_state(&self.interface.device, self.queue.attachment.index)
     }

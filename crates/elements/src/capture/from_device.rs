@@ -66,8 +66,8 @@
 //!
 //! # Threads
 //! Runs on one worker, which polls a busy interface and sleeps while it is idle. With `QUEUES`,
-//! each queue has a worker. Pauses while a `Debatcher` downstream has a backlog; frames wait, and
-//! are dropped, at the interface.
+//! each queue has a worker. Pauses while a `Batcher` downstream is full or a `Debatcher` has a
+//! backlog; frames wait, and are dropped, at the interface.
 //!
 //! # Example
 //! ```text

@@ -17,8 +17,9 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use crate::deadline::Begun;
 use crate::device::{Core, Loaded};
@@ -26,6 +27,7 @@ use crate::driver::{CardChain, LoadedImage, Transfer};
 use crate::error::{ErrorKind, GpuError};
 use crate::host::HostSlot;
 use crate::kernels::Kernel;
+use crate::resident::{LANE_LEN_MAX, Lane, Submission, Ticket};
 use crate::scan::{ScanImage, Texts, search_pages};
 use crate::slot::{DIRECT_BYTES_MAX, LOOK};
 use crate::work::{Form, Lookup, Work};
@@ -111,8 +113,26 @@ enum State {
     UnderWay,
     /// The answers are in the device's buffers.
     Answered,
-    /// The answers are in `rescued`.
+    /// The answers are in `rescued`: the host found them.
     Rescued,
+    /// The answers are in `rescued`: the resident kernel found them.
+    Collected,
+}
+
+/// A lane that the chains of one worker share.
+pub type SharedLane = Arc<Mutex<Lane>>;
+
+fn lock(lane: &SharedLane) -> MutexGuard<'_, Lane> {
+    // A panic in a lane is a bug; its batches are answered or polled in vain.
+    lane.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How the only step of a batch was submitted by a lane.
+enum ByLane {
+    /// To the resident kernel; where the answers go.
+    Resident(SharedLane, Ticket, Range<usize>),
+    /// By a launch, whose time counts: keys, and the time of submission.
+    Launched(SharedLane, usize, Duration),
 }
 
 /// Room for a batch, and its way through the lookups of a device. Threads: one at a time.
@@ -135,6 +155,7 @@ pub struct Chain {
     texts_end: usize,
     answers: usize,
     begun: Option<Begun>,
+    by_lane: Option<ByLane>,
 }
 
 impl fmt::Debug for Chain {
@@ -159,6 +180,7 @@ impl Chain {
             texts_end: 0,
             answers: 0,
             begun: None,
+            by_lane: None,
         }
     }
 
@@ -187,6 +209,7 @@ impl Chain {
         assert!(words <= self.room.words, "{words} words in a chain for fewer");
         (self.words, self.answers, self.column, self.texts_end) = (words, 0, None, 0);
         (self.state, self.kernel, self.has_failed) = (State::Begun, None, false);
+        self.by_lane = None;
         match Arc::get_mut(&mut self.steps) {
             Some(steps) => steps.0.clear(),
             // A batch that hangs keeps its own.
@@ -231,6 +254,49 @@ impl Chain {
             card.launch(image, form, (keys_at, out.start), count)
         });
         out
+    }
+
+    /// As [`Chain::step`], for the only step of a batch: by a launch or by the resident kernel, as
+    /// `lane` chooses.
+    ///
+    /// # Panics
+    /// As [`Chain::step`]; if there is another step.
+    pub fn only_step(
+        &mut self,
+        lane: &SharedLane,
+        loaded: &Arc<Loaded>,
+        keys_at: usize,
+        count: usize,
+    ) -> Range<usize> {
+        assert!(self.steps.0.is_empty(), "a batch with several steps");
+        let is_small = (1..=LANE_LEN_MAX).contains(&count) && 4 * self.words <= DIRECT_BYTES_MAX;
+        if self.has_failed || !is_small || self.room.pages > 0 {
+            return self.step(loaded, keys_at, count);
+        }
+        let mut own = lock(lane);
+        if own.choose(count) == Submission::Launch {
+            self.by_lane = Some(ByLane::Launched(lane.clone(), count, own.now()));
+            drop(own);
+            return self.step(loaded, keys_at, count);
+        }
+        let form = loaded.image().form();
+        let keys = keys_at..keys_at + form.keys_len(count);
+        assert!(keys.end <= self.words, "keys {keys:?} of {} words", self.words);
+        let work: Arc<dyn Lookup> = loaded.shared_image().clone();
+        let out = self.add_step(work, keys.clone(), form.answers_len(count));
+        let ticket = own.submit(&self.sent_words()[keys], loaded);
+        drop(own);
+        self.by_lane = Some(ByLane::Resident(lane.clone(), ticket, out.clone()));
+        out
+    }
+
+    /// The words of the batch that was begun.
+    fn sent_words(&self) -> &[u32] {
+        match &self.inner {
+            Inner::Card(card) => card.room(),
+            Inner::Host(slot) => slot.keys(),
+            Inner::Spare(words) => words,
+        }
     }
 
     /// Has the device read texts where they lie and lay them out on pages. Their column begins at
@@ -321,6 +387,12 @@ impl Chain {
     pub fn end(&mut self) {
         assert_eq!(self.state, State::Begun, "no batch was begun");
         self.state = State::UnderWay;
+        if let Some(ByLane::Resident(..)) = self.by_lane {
+            if let Inner::Card(card) = &mut self.inner {
+                card.cancel();
+            }
+            return;
+        }
         let len = self.words.max(self.answers).max(self.texts_end);
         match &mut self.inner {
             _ if self.has_failed => return self.rescue(),
@@ -355,18 +427,15 @@ impl Chain {
             // It would be waited for in vain, and may still reach its buffers.
             self.inner = Inner::Spare(card.room().to_vec());
         }
-        let words: &[u32] = match &mut self.inner {
-            Inner::Card(card) => {
-                card.abandon();
-                card.room()
-            }
-            Inner::Host(slot) => slot.keys(),
-            Inner::Spare(words) => words,
-        };
-        self.rescued.clear();
-        self.rescued.resize(self.answers, 0);
-        self.steps.answer(words, &mut self.rescued);
-        self.state = State::Rescued;
+        if let Inner::Card(card) = &mut self.inner {
+            card.abandon();
+        }
+        let mut rescued = std::mem::take(&mut self.rescued);
+        rescued.clear();
+        rescued.resize(self.answers, 0);
+        self.steps.answer(self.sent_words(), &mut rescued);
+        self.rescued = rescued;
+        (self.state, self.by_lane) = (State::Rescued, None);
     }
 
     /// The device did not answer the batch: it is retired, and this thread does.
@@ -375,12 +444,7 @@ impl Chain {
         self.core.retire(cause);
         if hangs {
             // The device may still reach its buffers, for all we know.
-            let words = match &self.inner {
-                Inner::Card(card) => card.room().to_vec(),
-                Inner::Host(slot) => slot.keys().to_vec(),
-                Inner::Spare(words) => words.clone(),
-            };
-            self.inner = Inner::Spare(words);
+            self.inner = Inner::Spare(self.sent_words().to_vec());
         }
         self.rescue();
     }
@@ -406,6 +470,19 @@ impl Chain {
         if self.state != State::UnderWay {
             return true;
         }
+        if let Some(ByLane::Resident(lane, ticket, out)) = &self.by_lane {
+            let rescued = &mut self.rescued;
+            let is_done = lock(lane).poll(*ticket, |answers| {
+                rescued.clear();
+                rescued.resize(out.start, 0);
+                rescued.extend(answers.iter().map(|id| id.0));
+            });
+            if is_done {
+                (self.state, self.by_lane) = (State::Collected, None);
+                self.forget_steps();
+            }
+            return is_done;
+        }
         let mut ended = self.poll_device();
         let hang = if let Ok(false) = ended { self.hang() } else { None };
         if hang.is_some() {
@@ -419,11 +496,11 @@ impl Chain {
                 {
                     watch.end(kernel, begun);
                 }
-                self.state = State::Answered;
-                // Images are free to be changed.
-                if let Some(steps) = Arc::get_mut(&mut self.steps) {
-                    steps.0.clear();
+                if let Some(ByLane::Launched(lane, count, began)) = self.by_lane.take() {
+                    lock(&lane).note(count, Submission::Launch, began);
                 }
+                self.state = State::Answered;
+                self.forget_steps();
             }
             Ok(false) => match hang {
                 Some(cause) => self.fail(cause),
@@ -432,6 +509,13 @@ impl Chain {
             Err(cause) => self.fail(cause),
         }
         true
+    }
+
+    /// Images are free to be changed.
+    fn forget_steps(&mut self) {
+        if let Some(steps) = Arc::get_mut(&mut self.steps) {
+            steps.0.clear();
+        }
     }
 
     fn poll_device(&mut self) -> Result<bool, GpuError> {
@@ -446,6 +530,10 @@ impl Chain {
     pub fn wait(&mut self) {
         while !self.poll() {
             let is_watched = self.begun.is_some();
+            if let Some(ByLane::Resident(..)) = self.by_lane {
+                thread::yield_now();
+                continue;
+            }
             match &mut self.inner {
                 Inner::Host(slot) => slot.wait(is_watched.then_some(LOOK)),
                 Inner::Card(_) if is_watched => thread::yield_now(),
@@ -466,7 +554,7 @@ impl Chain {
     pub fn answers(&self) -> &[u32] {
         assert!(!matches!(self.state, State::Begun | State::UnderWay), "the chain is in use");
         match (&self.state, &self.inner) {
-            (State::Rescued, _) | (_, Inner::Spare(_)) => &self.rescued,
+            (State::Rescued | State::Collected, _) | (_, Inner::Spare(_)) => &self.rescued,
             (_, Inner::Host(slot)) => slot.answers(),
             (_, Inner::Card(card)) => card.answers(),
         }
@@ -483,6 +571,9 @@ impl Drop for Chain {
         // A batch that nobody waits for any more is not in front of others either.
         if let (Some(watch), Some(begun)) = (self.core.watch(), self.begun.take()) {
             watch.leave(begun);
+        }
+        if let Some(ByLane::Resident(lane, ticket, _)) = self.by_lane.take() {
+            lock(&lane).abandon(ticket);
         }
     }
 }

@@ -6,7 +6,7 @@
 //! host's copy of the image: slower, never wrong, and nobody above has to know.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use warpswitch_classify::Detail;
@@ -23,7 +23,7 @@ use crate::error::{ErrorKind, GpuError};
 use crate::host::HostPool;
 use crate::image::{Image, Patch, abi};
 use crate::kernels::{self, Kernel, KernelShape, Source};
-use crate::resident::{HostRunner, Layout, Runner};
+use crate::resident::{HostRunner, Layout, ResidentUse, Runner};
 use crate::ring::{Ring, Rings};
 use crate::slot::Inner;
 pub use crate::slot::{Slot, TransferChoice};
@@ -115,6 +115,22 @@ pub(crate) struct Core {
     name: String,
     retired: OnceLock<GpuError>,
     watch: OnceLock<Watch>,
+    resident_use: OnceLock<ResidentUse>,
+    /// Lanes in use.
+    lanes: AtomicUsize,
+}
+
+/// Lanes of a card: the kernel of each takes up to a quarter of it.
+const CARD_LANES_MAX: usize = 4;
+
+/// One of the lanes that a device has.
+#[derive(Debug)]
+pub(crate) struct LaneToken(Arc<Core>);
+
+impl Drop for LaneToken {
+    fn drop(&mut self) {
+        self.0.lanes.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// A card or a pool of threads. Threads: any number may use it.
@@ -166,7 +182,14 @@ impl Device {
     }
 
     fn new(place: Place, name: String) -> Self {
-        let core = Arc::new(Core { place, name, retired: OnceLock::new(), watch: OnceLock::new() });
+        let core = Arc::new(Core {
+            place,
+            name,
+            retired: OnceLock::new(),
+            watch: OnceLock::new(),
+            resident_use: OnceLock::new(),
+            lanes: AtomicUsize::new(0),
+        });
         Self { core, rings: Rings::new() }
     }
 
@@ -203,6 +226,29 @@ impl Device {
     /// is waited for.
     pub fn set_deadline(&self, deadline: Deadline) {
         _ = self.core.watch.set(Watch::new(deadline));
+    }
+
+    /// Has engines use resident kernels for small batches; can be set once. Without it they launch
+    /// a kernel for each.
+    pub fn set_resident_use(&self, resident_use: ResidentUse) {
+        _ = self.core.resident_use.set(resident_use);
+    }
+
+    pub(crate) fn resident_use(&self) -> Option<ResidentUse> {
+        self.core.resident_use.get().copied()
+    }
+
+    /// One more lane, if the device has one. A resident kernel takes a thread of a pool, and one
+    /// must be left for launches.
+    pub(crate) fn take_lane(&self) -> Option<LaneToken> {
+        let lanes_max = match &self.core.place {
+            Place::Card(_) => CARD_LANES_MAX,
+            Place::Host(pool) => pool.threads() - 1,
+        };
+        let lanes = &self.core.lanes;
+        let more = |taken: usize| (taken < lanes_max).then_some(taken + 1);
+        let taken = lanes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.ok().map(|_| LaneToken(self.core.clone()))
     }
 
     /// Sets which batches take kernels that divide rules, of images that are loaded from now on.

@@ -16,6 +16,7 @@ use warpswitch_rules::{KeyBatch, RuleId, Ruleset, Schema};
 use crate::device::{Device, Loaded};
 use crate::image::{Algorithm, Image};
 use crate::live::LiveEngine;
+use crate::resident::Lanes;
 use crate::ring::Ring;
 use crate::work::Work;
 
@@ -94,6 +95,7 @@ struct OnDevice<A> {
     device: Arc<Device>,
     loaded: Arc<Loaded>,
     schema: &'static Schema,
+    lanes: Lanes,
     algorithm: PhantomData<A>,
 }
 
@@ -117,11 +119,12 @@ impl<A: Named> Index for OnDevice<A> {
             ..too_large
         })?;
         let loaded = device.load_or_retire(Arc::new(image));
-        Ok(Self { device: device.clone(), loaded, schema: store.schema(), algorithm: PhantomData })
+        let (device, schema, lanes) = (device.clone(), store.schema(), Lanes::default());
+        Ok(Self { device, loaded, schema, lanes, algorithm: PhantomData })
     }
 
     fn classify(&self, keys: KeyBatch<'_>, out: &mut [RuleId]) {
-        classify_on(&self.device, self.schema, &self.loaded, keys, out);
+        classify_on((&self.device, self.schema, &self.lanes), &self.loaded, keys, out);
     }
 
     fn bytes(&self) -> usize {
@@ -138,6 +141,20 @@ impl<A: Named> Index for OnDevice<A> {
 
 /// Answers a batch on a device, or on this thread if the device cannot.
 pub(crate) fn classify_on(
+    (device, schema, lanes): (&Arc<Device>, &'static Schema, &Lanes),
+    loaded: &Arc<Loaded>,
+    keys: KeyBatch<'_>,
+    out: &mut [RuleId],
+) {
+    let out = &mut out[..keys.len()];
+    let launch = |out: &mut [RuleId]| launch_on(device, schema, loaded, keys, out);
+    if !lanes.classify((device, schema), loaded, (keys, &mut *out), launch) {
+        launch_on(device, schema, loaded, keys, out);
+    }
+}
+
+/// The same by launches.
+fn launch_on(
     device: &Device,
     schema: &'static Schema,
     loaded: &Arc<Loaded>,
@@ -181,9 +198,13 @@ pub(crate) fn pass<W: Work>(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::OnceLock;
+    use std::time::{Duration, Instant};
+
     use super::*;
     use crate::error::{ErrorKind, GpuError};
     use crate::host::HostPool;
+    use crate::resident::{LANE_LEN_MAX, ResidentChoice, ResidentUse};
     use crate::split::RuleSplit;
     use warpswitch_classify::{Refused, RuleChange};
     use warpswitch_rules::RuleRef;
@@ -211,6 +232,62 @@ mod tests {
     classifier_suite!(batches: turbo_on_threads, &|rules, options| {
         build(&pool(2), Algorithm::Turbo, rules, options)
     });
+
+    /// A pool whose engines pass all small batches to a resident kernel.
+    fn resident_pool() -> Arc<Device> {
+        let device = pool(3);
+        let (choice, now) = (ResidentChoice::Always, now as fn() -> Duration);
+        device.set_resident_use(ResidentUse { choice, now });
+        device
+    }
+
+    /// The time since the first call.
+    fn now() -> Duration {
+        static START: OnceLock<Instant> = OnceLock::new();
+        START.get_or_init(Instant::now).elapsed()
+    }
+
+    classifier_suite!(batches: turbo_resident, &|rules, options| {
+        build(&resident_pool(), Algorithm::Turbo, rules, options)
+    });
+
+    /// Batches of all lengths up to the limit, by several threads, of which some have no lane.
+    #[test]
+    fn lanes_answer_batches_of_all_lengths() {
+        let device = resident_pool();
+        let spec = RulesetSpec { style: Style::Acl, family: Family::Ipv4, rules: 200, seed: 3 };
+        let ruleset = spec.generate();
+        let engine = LiveEngine::build(&device, Algorithm::MaskHash, &ruleset, &<_>::default());
+        let engine = engine.unwrap();
+        let keys = dense::keys_near(&ruleset, LANE_LEN_MAX + 1, 4);
+        let want = expected(&ruleset, keys.as_batch());
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for len in [0, 1, 31, 33, 1024, 1025, LANE_LEN_MAX, LANE_LEN_MAX + 1] {
+                        let mut out = vec![RuleId(7); len];
+                        engine.classify(keys.as_batch().slice(0, len), &mut out);
+                        assert_eq!(out, want[..len], "{len} keys");
+                    }
+                });
+            }
+        });
+        let linear = build(&resident_pool(), Algorithm::Linear, &ruleset, &<_>::default());
+        let mut out = vec![RuleId(7); 33];
+        linear.unwrap().classify(keys.as_batch().slice(0, 33), &mut out);
+        assert_eq!(out, want[..33]);
+        let mut lane = engine.lane().expect("a lane is free again");
+        let tickets = [0, 100, 300].map(|from| {
+            let keys = keys.as_batch().slice(from, from + 200);
+            (from, lane.submit(keys.words(), &engine.current()))
+        });
+        lane.abandon(tickets[0].1);
+        for (from, ticket) in [tickets[2], tickets[1]] {
+            let check = |answers: &[RuleId]| assert_eq!(answers, &want[from..from + 200]);
+            while !lane.poll(ticket, check) {}
+        }
+        assert!(lane.resident_frames() >= 3, "{} frames", lane.resident_frames());
+    }
 
     /// A live engine whose batches are searched as a rule-parallel kernel does.
     struct Divided(LiveEngine, RuleSplit);

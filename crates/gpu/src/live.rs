@@ -26,6 +26,7 @@ use crate::copies::{COPIES, Copies, Idle};
 use crate::device::{Device, Loaded};
 use crate::engine::classify_on;
 use crate::image::{Algorithm, Image, Live, Patch};
+use crate::resident::{Lane, Lanes};
 
 /// See the module. Threads: any number classify, changes are put in order by a lock.
 #[derive(Debug)]
@@ -33,6 +34,7 @@ pub struct LiveEngine {
     device: Arc<Device>,
     algorithm: Algorithm,
     schema: &'static Schema,
+    lanes: Lanes,
     copies: Copies<Image>,
     writer: Mutex<Writer>,
     /// Mirrors the store's count, so that asking does not wait for a change.
@@ -119,6 +121,7 @@ impl LiveEngine {
             device: device.clone(),
             algorithm,
             schema: ruleset.schema(),
+            lanes: Lanes::default(),
             copies: Copies::new(loaded),
             writer: Mutex::new(Writer {
                 store,
@@ -137,6 +140,12 @@ impl LiveEngine {
     /// batch, not longer: the third version after it waits for it.
     pub fn current(&self) -> Arc<Loaded> {
         self.copies.current()
+    }
+
+    /// A lane for small batches of one thread that drives chains; `None` if the device has none
+    /// left, or [`Device::set_resident_use`] was not called.
+    pub fn lane(&self) -> Option<Lane> {
+        self.lanes.take(&self.device, self.schema, &self.current())
     }
 
     fn writer(&self) -> MutexGuard<'_, Writer> {
@@ -275,7 +284,7 @@ impl Classifier for LiveEngine {
     fn classify(&self, keys: KeyBatch<'_>, out: &mut [RuleId]) {
         assert_eq!(keys.words_per_key(), self.schema.words, "keys of another schema");
         let out = &mut out[..keys.len()];
-        classify_on(&self.device, self.schema, &self.current(), keys, out);
+        classify_on((&self.device, self.schema, &self.lanes), &self.current(), keys, out);
     }
 
     fn insert(&self, rule: RuleRef<'_>) -> Result<(), ClassifyError> {

@@ -251,6 +251,16 @@ impl CardChain {
         self.rest();
     }
 
+    /// Ends what was begun without a launch or a copy.
+    ///
+    /// # Panics
+    /// If the stream has work: a caller bug.
+    pub fn cancel(&mut self) {
+        let has_copied = self.words_by == Transfer::Copies;
+        assert!(self.flight.is_empty() && !has_copied, "the stream has work");
+        self.is_under_way = false;
+    }
+
     fn rest(&mut self) {
         self.flight.clear();
         self.is_under_way = false;

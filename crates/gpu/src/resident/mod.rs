@@ -9,6 +9,9 @@
 //! The protocol is told in `resident.cuh`. [`Frames`] is what others use; it gives answers back in
 //! the order in which frames came, whichever way they went.
 //!
+//! A [`Lane`] is what engines use: it chooses, batch by batch, between a launch and a kernel that
+//! stays, by what both cost.
+//!
 //! # Invariants
 //! - R1: a frame names its image in the heads of its chunks, and keeps it until it is answered.
 //!   Rules change between two frames, without the kernel being stopped.
@@ -24,7 +27,9 @@
 mod frames;
 mod host;
 mod hysteresis;
+mod lane;
 mod layout;
+mod submission;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -34,7 +39,10 @@ use warpswitch_rules::{KeyBatch, RuleId, Schema};
 
 pub use frames::{Frames, FramesConfig, FramesCount};
 pub use hysteresis::{Hysteresis, Switch};
+pub(crate) use lane::Lanes;
+pub use lane::{LANE_LEN_MAX, Lane, ResidentUse, Ticket};
 pub(crate) use layout::Layout;
+pub use submission::{ResidentChoice, Submission, SubmissionPolicy};
 
 use crate::device::Loaded;
 use crate::driver::{Program, ResidentKernel, ResidentPlan};

@@ -14,6 +14,7 @@
 //! OUT/twins.sh      whether the configurations of OUT/conf/ leave the same whoever does the work
 //! OUT/provenance.sh what the rows of all these scripts name: commit, machine and date
 //! OUT/rule_parallel.sh  small batches: kernels that divide rules beside those that do not
+//! OUT/resident_run.sh  small batches with and without the resident kernel, in run and classify
 //! OUT/figures.sh    sweeps what GSwitch's figures vary; gswitch.csv has the paper's values
 //! ```
 
@@ -46,10 +47,11 @@ const SETS: [&str; 13] = [
 ];
 
 /// What lies in bench/gpu.
-const SCRIPTS: [&str; 12] = [
+const SCRIPTS: [&str; 13] = [
     "run.sh",
     "provenance.sh",
     "rule_parallel.sh",
+    "resident_run.sh",
     "figures.sh",
     "gswitch.csv",
     "offload.sh",

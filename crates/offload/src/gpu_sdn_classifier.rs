@@ -42,11 +42,12 @@
 //!   -> DeviceToHostMemcpy -> GPUCompletionQueue -> Debatcher -> out :: Dispatcher;
 //! ```
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use warpswitch_elements::cached::{CachedLookup, TableVersion};
 use warpswitch_elements::{KEYLESS, SdnClassifier};
 use warpswitch_gpu::Algorithm;
+use warpswitch_gpu::chain::SharedLane;
 use warpswitch_graph::language::args::{Args, ArgsError, ElementRef};
 use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
@@ -89,6 +90,9 @@ pub struct GpuSdnClassifier {
     anno: usize,
     predicate: Option<Predicate>,
     rules: Option<Arc<RuleMirror>>,
+    /// Chooses between launches and the resident kernel; `None` if this is not the only element of
+    /// the chain, or the device has no lane left.
+    lane: Option<SharedLane>,
     /// Version of the rules.
     version: Arc<TableVersion>,
     schema: Option<&'static Schema>,
@@ -111,6 +115,7 @@ impl Default for GpuSdnClassifier {
             anno: NUMBER_ANNO,
             predicate: None,
             rules: None,
+            lane: None,
             version: Arc::default(),
             schema: None,
             slot: 0,
@@ -164,6 +169,8 @@ impl DeviceElement for GpuSdnClassifier {
                 cx.with_element(target, mirror).ok_or(wrong)??
             }
         };
+        let lane = if members::is_alone(cx) { rules.0.lane() } else { None };
+        self.lane = lane.map(|lane| Arc::new(Mutex::new(lane)));
         (self.rules, self.schema, self.version) = (Some(rules), Some(schema), version);
         (self.slot, self.owner) = (slot, owner);
         let slot = self.target.map(|_| slot);
@@ -180,7 +187,11 @@ impl DeviceElement for GpuSdnClassifier {
         let place = load.place(&step, packets);
         if let (Some(chain), Some(rules), Some((at, count))) = (&mut load.chain, &self.rules, place)
         {
-            step.answers = chain.step(&rules.0.current(), at, count);
+            let current = rules.0.current();
+            step.answers = match &self.lane {
+                Some(lane) => chain.only_step(lane, &current, at, count),
+                None => chain.step(&current, at, count),
+            };
             step.version = self.version.get();
         }
         load.steps.push(step);

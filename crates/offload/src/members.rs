@@ -135,6 +135,15 @@ pub(super) fn of_chain(cx: &mut Context<'_>) -> Result<Vec<Member>, String> {
     Ok(members)
 }
 
+/// Whether this element is the only device element of its chain.
+pub(super) fn is_alone(cx: &Context<'_>) -> bool {
+    let own = PortRef { element: cx.element(), port: 0 };
+    let flow = cx.flow();
+    let class_at = |port: &PortRef| cx.graph().elements[port.element].class.as_str();
+    flow.origins(own).iter().map(class_at).eq([FIRST])
+        && flow.targets(own).iter().map(class_at).eq([LAST[0]])
+}
+
 /// Warnings about members whose results a later member overwrites.
 pub(super) fn overwritten(cx: &mut Context<'_>, members: &[Member]) -> Vec<String> {
     let (mut warnings, mut before) = (Vec::new(), Vec::<(Member, Written)>::new());

@@ -15,6 +15,7 @@ use warpswitch_gpu::auto::{AutoEngine, AutoOptions};
 use warpswitch_gpu::cache::KernelCache;
 use warpswitch_gpu::deadline::Deadline;
 use warpswitch_gpu::host::{FaultPlan, HostPool};
+use warpswitch_gpu::resident::{ResidentChoice, ResidentUse};
 use warpswitch_gpu::{Algorithm, Device, GpuError, engine};
 use warpswitch_rules::Ruleset;
 
@@ -52,7 +53,15 @@ impl DeviceChoice {
     /// # Errors
     /// What is missing for a card, as the user's request that cannot be met.
     pub fn open(self) -> anyhow::Result<Arc<Device>> {
-        self.open_with(&DeviceArgs::default()).map_err(|missing| no_card(missing, POOL_BY_DEVICE))
+        self.open_by(&DeviceArgs::default())
+    }
+
+    /// The same by these arguments.
+    ///
+    /// # Errors
+    /// As [`DeviceChoice::open`].
+    pub fn open_by(self, args: &DeviceArgs) -> anyhow::Result<Arc<Device>> {
+        self.open_with(args).map_err(|missing| no_card(missing, POOL_BY_DEVICE))
     }
 
     /// Opens it as [`DeviceChoice::open`] does, by these arguments.
@@ -86,6 +95,9 @@ impl DeviceChoice {
         if let Some(slack) = slack {
             device.set_deadline(Deadline { slack, now });
         }
+        if let Some(choice) = args.resident.choice(self) {
+            device.set_resident_use(ResidentUse { choice, now });
+        }
         Ok(device)
     }
 }
@@ -94,6 +106,30 @@ impl DeviceChoice {
 pub fn now() -> Duration {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed()
+}
+
+/// When a resident kernel looks small batches up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ResidentArg {
+    /// Where it costs less than a launch, on a GPU
+    #[default]
+    Auto,
+    /// Never: each batch is a launch
+    Never,
+    /// For all batches of up to 2048 packets
+    Always,
+}
+
+impl ResidentArg {
+    /// The choice for a device; `None` for launches. A pool of threads imitates the kernel on request
+    /// only.
+    fn choice(self, device: DeviceChoice) -> Option<ResidentChoice> {
+        match (self, device) {
+            (Self::Always, _) => Some(ResidentChoice::Always),
+            (Self::Auto, DeviceChoice::Gpu) => Some(ResidentChoice::Auto),
+            (Self::Auto, DeviceChoice::Host) | (Self::Never, _) => None,
+        }
+    }
 }
 
 /// How devices are used.
@@ -107,6 +143,10 @@ pub struct DeviceArgs {
     /// Maximum time of a batch with 'auto', such as 100us or 2ms; longer batches are split
     #[arg(long, alias = "delay", value_name = "TIME", value_parser = parse_time)]
     pub delay_max: Option<Duration>,
+
+    /// When a kernel that stays on the GPU looks small batches up, in place of a launch for each
+    #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
+    pub resident: ResidentArg,
 
     /// Batch from which on the thread pool stops responding, for tests of the fallback
     #[arg(long, value_name = "N", hide = true)]

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use warpswitch_gpu::deadline::Deadline;
 use warpswitch_gpu::host::{FaultPlan, HostPool};
+use warpswitch_gpu::resident::{ResidentChoice, ResidentUse};
 use warpswitch_gpu::{Device, ErrorKind, GpuError};
 use warpswitch_graph::simulate::{SIMULATED_START, SimulatedHost, Transcript, router, router_for};
 use warpswitch_graph::{Host, Router, RouterOptions, Time, language};
@@ -192,6 +193,32 @@ fn chains_keep_the_output_despite_device_faults() {
     assert!(folder.outputs().iter().all(|bytes| bytes.len() > 1000));
     agree(&folder, ahead, &["sdn.ahead", "rt.ahead"]);
     agree(&folder, instead, &[]);
+}
+
+/// A chain with one rule lookup submits wide batches to the resident kernel, on a thread of the
+/// pool here, and by launches where they are too wide.
+#[test]
+fn chains_keep_the_output_with_a_resident_kernel() {
+    let folder = Folder::new();
+    run(&folder.config(SERIAL), None);
+    let expected = folder.outputs();
+    let none = FaultPlan::default();
+    let slow = FaultPlan { delay_chance: 0.5, delay_max: Duration::from_millis(1), ..none };
+    for batcher in ["Batcher(IDLE true)", "Batcher(SIZE 100, DEPTH 3)", "Batcher(SIZE 2500)"] {
+        let chain = chain(batcher, "gs :: GPUSDNClassifier(FOR sdn)");
+        let config = SERIAL.replace("(IN, STOP true)", &format!("(IN, STOP true) -> {chain}"));
+        for (plan, choice) in
+            [(none, ResidentChoice::Always), (slow, ResidentChoice::Always), (none, <_>::default())]
+        {
+            let offload = pool(plan);
+            offload.device().set_resident_use(ResidentUse { choice, now });
+            let (mut router, _) = run(&folder.config(&config), Some(&offload));
+            assert!(folder.outputs() == expected, "{batcher}, {choice:?}, {plan:?}");
+            let ahead = router.read("sdn.ahead").expect("a handler");
+            assert!(ahead.parse::<u32>().expect("a number") > 1000, "{batcher}: {ahead}");
+            assert_eq!(offload.device().retired().map(GpuError::kind), None);
+        }
+    }
 }
 
 /// Runs what `config` makes of each of several `Batcher`s, with devices that do as they should, are

@@ -9,7 +9,7 @@ use warpswitch_graph::language::{self, Diagnostics, FlatGraph, Loaded};
 use warpswitch_graph::{Registry, Router};
 use warpswitch_offload::{Offload, Planned, Sources, looks_up_for, plan};
 
-use crate::devices::{DeviceArgs, DeviceChoice, POOL_BY_OFFLOAD, no_card, now};
+use crate::devices::{DeviceArgs, DeviceChoice, POOL_BY_OFFLOAD, ResidentArg, no_card, now};
 use crate::human;
 use crate::table::{Align, Table, title};
 use crate::term;
@@ -51,6 +51,11 @@ pub struct OffloadArgs {
     /// Device to offload to: the first GPU, or a pool of threads in its place
     #[arg(long, value_name = "DEVICE", default_value = "gpu", value_enum)]
     pub device: DeviceChoice,
+
+    /// When a kernel that stays on the GPU looks up small wide batches of chains with one rule
+    /// lookup, in place of a launch for each
+    #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
+    pub resident: ResidentArg,
 }
 
 /// What became of a configuration.
@@ -147,7 +152,8 @@ impl Offloading {
             return Ok(true);
         }
         let is_choice = self.args.offload == OffloadChoice::Auto;
-        let device = match self.args.device.open_as(&DeviceArgs::default()) {
+        let args = DeviceArgs { resident: self.args.resident, ..DeviceArgs::default() };
+        let device = match self.args.device.open_as(&args) {
             Ok(device) => device,
             // Without a card a run is as it would have been, and most machines have none.
             Err(_) if is_choice => return Ok(false),

@@ -33,7 +33,7 @@ use crate::args::{
     BuildArgs, ReadingArgs, RulesArgs, engine_parser, parse_count, parse_positive,
     trace_format_parser,
 };
-use crate::devices::{DeviceChoice, unusable};
+use crate::devices::{DeviceArgs, DeviceChoice, ResidentArg, unusable};
 use crate::digest::Digest;
 use crate::exit::{Outcome, bad_input};
 use crate::human::{self, rounded};
@@ -125,6 +125,10 @@ pub struct BenchGpuArgs {
     /// Where kernels run: a GPU, or a thread pool that emulates one
     #[arg(long, value_name = "DEVICE", value_parser = device_parser(), default_value = "gpu")]
     device: DeviceChoice,
+
+    /// With --latency: when engines use the resident kernel
+    #[arg(long, value_enum, value_name = "WHEN", default_value = "auto", requires = "latency")]
+    resident: ResidentArg,
 
     /// Kernels, separated by commas [default: all]
     #[arg(long, value_name = "NAMES", value_parser = algorithm_parser(), value_delimiter = ',')]
@@ -261,7 +265,7 @@ fn parse_split(text: &str) -> Result<SplitChoice, String> {
 }
 
 fn parse_frame(text: &str) -> Result<usize, String> {
-    parse_positive(text).and_then(|number| at_most(number, 1024))
+    parse_positive(text).and_then(|number| at_most(number, 2048))
 }
 
 fn parse_under_way(text: &str) -> Result<usize, String> {
@@ -289,7 +293,8 @@ pub fn run(args: &BenchGpuArgs) -> anyhow::Result<Outcome> {
     if let (Some(rules), Some(trace)) = (&args.rules, &args.trace) {
         refuse_two_dashes(rules, trace)?;
     }
-    let device = args.device.open()?;
+    let resident = DeviceArgs { resident: args.resident, ..DeviceArgs::default() };
+    let device = args.device.open_by(&resident)?;
     if args.latency {
         return latency::run(args, &device);
     }

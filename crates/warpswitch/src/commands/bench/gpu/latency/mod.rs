@@ -85,6 +85,11 @@ pub fn run(args: &BenchGpuArgs, device: &Arc<Device>) -> anyhow::Result<Outcome>
                 let figure = on_device(device, &loaded, case, &reference, &setting, way)?;
                 report.figures.push(figure.named(name));
             }
+            let built = engine::build(device, algorithm, &case.ruleset, &build)?;
+            let name = format!("{}:{algorithm}", args.device.name());
+            let figure = Figure::new(Way::Engine, case, setting.frame).named(name);
+            let figure = time_classifier(&*built, figure, case, &reference, &setting);
+            report.figures.push(figure);
             if let Some(cause) = device.retired() {
                 return Err(unusable(device, cause));
             }
@@ -106,7 +111,7 @@ impl Way {
     fn hysteresis(self) -> Hysteresis {
         match self {
             Way::Resident => Hysteresis::always(),
-            Way::Launched | Way::Cpu | Way::Clock => Hysteresis::never(),
+            Way::Launched | Way::Engine | Way::Cpu | Way::Clock => Hysteresis::never(),
         }
     }
 }
@@ -150,14 +155,24 @@ fn on_cpu(
     setting: &Setting,
 ) -> anyhow::Result<Figure> {
     let built = build_engine(engine, &case.ruleset, &args.build.to_options())?;
-    let classifier: &dyn Classifier = built.classifier.as_ref();
+    let figure = Figure::new(Way::Cpu, case, setting.frame).named(engine.name().to_owned());
+    Ok(time_classifier(built.classifier.as_ref(), figure, case, reference, setting))
+}
+
+/// Checks and measures a classifier, frame by frame.
+fn time_classifier(
+    classifier: &dyn Classifier,
+    mut figure: Figure,
+    case: &Scenario,
+    reference: &Reference,
+    setting: &Setting,
+) -> Figure {
     let keys = case.keys.as_batch();
     let mut answers = vec![RuleId(0); keys.len()];
     for (at, out) in answers.chunks_mut(setting.frame).enumerate() {
         let start = at * setting.frame;
         classifier.classify(keys.slice(start, start + out.len()), out);
     }
-    let mut figure = Figure::new(Way::Cpu, case, setting.frame).named(engine.name().to_owned());
     figure.check(reference, &answers);
     let mut times = histogram();
     let mut out = vec![RuleId(0); setting.frame];
@@ -175,7 +190,7 @@ fn on_cpu(
         }
     }
     figure.set_times(&times, began.elapsed());
-    Ok(figure)
+    figure
 }
 
 /// Checks and measures frames on a device.

@@ -26,6 +26,8 @@ pub enum Way {
     Resident,
     /// By a launch each.
     Launched,
+    /// As engines submit batches, by `--resident`.
+    Engine,
     /// No frames: a core reads the clock for as long as one takes.
     Clock,
 }
@@ -36,6 +38,7 @@ impl fmt::Display for Way {
             Way::Cpu => "one core",
             Way::Resident => "resident",
             Way::Launched => "launched",
+            Way::Engine => "engine",
             Way::Clock => "clock alone",
         })
     }

@@ -29,7 +29,8 @@ pub enum Method {
 }
 
 impl Method {
-    fn port_method(self) -> PortMethod {
+    /// The same for ports.
+    pub fn port_method(self) -> PortMethod {
         match self {
             Self::Auto => PortMethod::Auto,
             Self::Afpacket => PortMethod::AfPacket,
@@ -156,11 +157,13 @@ impl LinkArgs {
         if let Some(gateway) = self.gateway {
             let found = session.resolve(gateway, self.src);
             let dst = found.ok_or_else(|| {
-                bad_input(format!(
-                    "gateway {gateway} does not answer ARP requests of {}; check --gateway and \
-                     --src, or give --dst-mac",
-                    self.src
-                ))
+                let src = self.src;
+                let cause = format!("gateway {gateway} does not answer ARP requests of {src}");
+                let down = session.links_down();
+                bad_input(match down.is_empty() {
+                    true => format!("{cause}; check --gateway and --src, or give --dst-mac"),
+                    false => format!("{cause}; {down}"),
+                })
             })?;
             return Ok(Macs { src, dst: Some(dst) });
         }
@@ -188,9 +191,11 @@ impl LinkArgs {
     pub fn learn(&self, session: &mut Session, frames: &FrameSet) -> bool {
         let has_passed = session.learn(frames);
         if !has_passed && !interrupt::is_ended() {
-            term::warning(
-                "no frame arrives; check the links, --dst and the way between the interfaces",
-            );
+            let down = session.links_down();
+            term::warning(match down.is_empty() {
+                true => "no frame arrives; check --dst and the way between the interfaces".into(),
+                false => format!("no frame arrives; {down}"),
+            });
         }
         has_passed
     }

@@ -25,7 +25,7 @@ mod tracker;
 #[cfg(test)]
 mod tests;
 
-pub use args::{Interfaces, LinkArgs, Macs};
+pub use args::{Interfaces, LinkArgs, Macs, Method};
 pub use frames::{FLOWS_MAX, FrameSet};
 pub use load::{LoadArgs, load};
 pub use rate::Rate;

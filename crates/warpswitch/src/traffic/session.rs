@@ -15,7 +15,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::set_current_timer_slack;
 use rustix::time::{ClockId, clock_gettime};
-use warpswitch_packet::TxPort;
+use warpswitch_packet::{LinkState, TxPort};
 use warpswitch_wire::ethernet::MacAddr;
 
 use super::frames::FrameSet;
@@ -122,6 +122,12 @@ fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// The wall clock, by which the kernel stamps received frames.
+fn wall_ns() -> i64 {
+    let now = clock_gettime(ClockId::Realtime);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}
+
 /// A number for the first run of a process, unlike that of another process on the same link.
 pub fn run_number() -> u16 {
     (now_ns() >> 12) as u16 ^ std::process::id() as u16
@@ -150,6 +156,22 @@ impl Session {
     /// A session without interfaces, whose runs have numbers from `first_run` on.
     pub fn new(first_run: u16, is_ended: fn() -> bool) -> Self {
         Self { tx: None, rx: None, is_ended, next_run: first_run }
+    }
+
+    /// Names the interfaces that are down, for errors about frames that do not arrive; empty if
+    /// none is.
+    pub fn links_down(&mut self) -> String {
+        let stations = self.tx.iter_mut().map(|(station, _)| station).chain(&mut self.rx);
+        let down = stations.filter_map(|station| {
+            let is_down = station.rx.check_link() != LinkState::Up;
+            is_down.then(|| station.rx.device())
+        });
+        let down: Vec<String> = down
+            .map(|name| {
+                format!("interface {name} is down or has no carrier: ip link set {name} up")
+            })
+            .collect();
+        down.join("; ")
     }
 
     /// Resolves `gateway` for the source address `own`.
@@ -219,7 +241,8 @@ impl Session {
         let run = self.next_run;
         self.next_run = run.wrapping_add(1);
         let drops_before = self.sink_drops();
-        let mut sink = Sink::new(Some(run), Tracker::new(frames.flows(), Some(0)));
+        let sink = Sink::new(Some(run), Tracker::new(frames.flows(), Some(0)));
+        let mut sink = sink.until_arrival(wall_ns);
         let schedule = Schedule::new(trial.rate, trial.burst, now_ns());
         let start_ns = schedule.start_ns();
         let mut sender = Sender::new(frames, schedule, trial.limit, run, 0);
@@ -256,7 +279,7 @@ impl Session {
         limit: Limit,
         progress: &mut dyn FnMut(u64, u64),
     ) -> TrialResult {
-        let mut sink = Sink::new(None, Tracker::new(flows, None));
+        let mut sink = Sink::new(None, Tracker::new(flows, None)).until_arrival(wall_ns);
         let start_ns = now_ns();
         let mut receiving = Receiving { tx: None, rx: self.rx.as_mut(), sink: &mut sink };
         let mut shown_ns = start_ns;

@@ -10,6 +10,8 @@ use crate::human::rounded;
 
 /// Frames of one call of a port.
 const FRAMES_PER_CALL: usize = 256;
+/// Frames wait no longer in a port. A larger or negative wait means that the wall clock was set.
+const WAIT_NS_MAX: i64 = 1_000_000_000;
 /// Larger latencies count as this one.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
 /// Significant digits of latencies.
@@ -47,6 +49,8 @@ pub struct Sink {
     latency: Histogram<u64>,
     counts: SinkCounts,
     pool: Pool,
+    /// The wall clock, which ports take time stamps from.
+    wall_ns: Option<fn() -> i64>,
 }
 
 impl Sink {
@@ -59,7 +63,20 @@ impl Sink {
             latency: latency.expect("the bounds are fixed"),
             counts: SinkCounts::default(),
             pool: Pool::new(),
+            wall_ns: None,
         }
+    }
+
+    /// Measures latencies to the arrival of frames at the interface, as far as ports record it by
+    /// the wall clock `wall_ns`, instead of to their receipt by this thread.
+    pub fn until_arrival(self, wall_ns: fn() -> i64) -> Self {
+        Self { wall_ns: Some(wall_ns), ..self }
+    }
+
+    /// How long a frame with time stamp `stamp_ns` waited until `wall_ns`.
+    fn wait_ns(stamp_ns: i64, wall_ns: Option<i64>) -> u64 {
+        let wait_ns = wall_ns.filter(|_| stamp_ns > 0).map_or(0, |wall_ns| wall_ns - stamp_ns);
+        if (0..WAIT_NS_MAX).contains(&wait_ns) { wait_ns as u64 } else { 0 }
     }
 
     /// Receives frames; `other` gets those without a probe. Returns how many arrived.
@@ -71,10 +88,13 @@ impl Sink {
     ) -> usize {
         let mut batch: Batch = self.pool.batch();
         let received = rx.receive(&mut self.pool, &mut batch, FRAMES_PER_CALL);
-        let now_ns = clock();
+        let (now_ns, wall_ns) = (clock(), self.wall_ns.map(|wall_ns| wall_ns()));
         for packet in batch.iter() {
             match Probe::read(packet.data()) {
-                Some(probe) => self.record(probe, now_ns),
+                Some(probe) => {
+                    let wait_ns = Self::wait_ns(packet.timestamp_ns(), wall_ns);
+                    self.record(probe, now_ns.saturating_sub(wait_ns));
+                }
                 None => {
                     self.counts.foreign += 1;
                     other(packet.data());
@@ -136,5 +156,20 @@ impl Latency {
             p99_us: us(ns.value_at_quantile(0.99)),
             max_us: us(ns.max()),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_those_of_plausible_time_stamps() {
+        let wait = |stamp_ns, wall_ns| Sink::wait_ns(stamp_ns, wall_ns);
+        assert_eq!(wait(1_000, Some(51_000)), 50_000);
+        assert_eq!(wait(1_000, None), 0, "without a wall clock");
+        assert_eq!(wait(0, Some(51_000)), 0, "without a time stamp");
+        assert_eq!(wait(51_000, Some(1_000)), 0, "the clock was set back");
+        assert_eq!(wait(1_000, Some(WAIT_NS_MAX + 1_000)), 0, "the clock was set forward");
     }
 }

@@ -6,7 +6,7 @@
 #
 #   BATCHES='64 256 1024 2048'  packets of a batch
 #   MODES='never always auto'   values of --resident
-#   WINDOW=0.4                  seconds of each measurement of `run`
+#   WINDOW=0.3                  seconds of each measurement of `run`
 #   FRAMES=5000                 batches of each measurement of an engine
 #   MPPS=2                      rate at which packets arrive for the latency of `run`
 #   RULES=1K                    rules, in the style of access lists
@@ -28,7 +28,7 @@ trap 'rm -rf "$work"' EXIT
 export WARPSWITCH_CACHE=${WARPSWITCH_CACHE:-$work/kernels}
 warpswitch=$(realpath "${WARPSWITCH:-$here/warpswitch}")
 device=${DEVICE:-gpu}
-window=${WINDOW:-0.4}
+window=${WINDOW:-0.3}
 read -ra batches <<< "${BATCHES:-64 256 1024 2048}"
 read -ra modes <<< "${MODES:-never always auto}"
 failed=0
@@ -105,7 +105,7 @@ PYTHON
 through() {
 	echo "FromDump(in.pcap) -> ReplayUnqueue(BURST 32) -> Queue(4096) $3 -> Unqueue(BURST 256)
 		-> SetTimestamp -> $(chain "$2") -> took :: TimestampAccum -> Discard;
-		Script(wait 1ms, wait 0.2s, write took.reset_counts, wait ${window}s,
+		Script(wait 1ms, wait 0.1s, write took.reset_counts, wait ${window}s,
 			print \"took \$(took.count) \$(took.percentile 50) \$(took.percentile 99)\", stop);" \
 		> through.click
 	timeout 20 "$warpswitch" run through.click --offload always --device "$device" \

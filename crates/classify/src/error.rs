@@ -37,8 +37,8 @@ impl ClassifyError {
     /// the most of it, the most expensive first.
     pub fn memory_bound(bytes: usize, bytes_max: usize, rules: Vec<RuleId>) -> Self {
         let message = format!(
-            "needs at least {bytes} bytes, limit {bytes_max}; raise the limit, choose an engine \
-             that keeps ranges whole, or narrow the listed rules"
+            "needs at least {bytes} bytes, the limit is {bytes_max}: raise it, choose an engine \
+             that does not expand port ranges, or narrow the listed rules"
         );
         Self { kind: ErrorKind::MemoryBound, message, rules }
     }

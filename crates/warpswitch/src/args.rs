@@ -150,6 +150,18 @@ pub fn parse_positive(text: &str) -> Result<usize, String> {
     }
 }
 
+/// Accepts whole numbers from `min` to `max`.
+pub fn parse_range<T: TryFrom<u64>>(
+    min: u64,
+    max: u64,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let number = text.parse::<u64>().ok().filter(|number| (min..=max).contains(number));
+        let number = number.and_then(|number| T::try_from(number).ok());
+        number.ok_or_else(|| format!("expected a number from {min} to {max}"))
+    }
+}
+
 /// A decimal or hexadecimal seed.
 pub fn parse_seed(text: &str) -> Result<u64, String> {
     let parsed = match text.strip_prefix("0x") {
@@ -175,5 +187,10 @@ mod tests {
         assert!(parse_count("99999999999999G").is_err());
         assert!(parse_bytes("99999999999999G").is_err());
         assert!(parse_positive("0").is_err());
+        let parse = parse_range::<u8>(1, 254);
+        assert_eq!((parse("1"), parse("254")), (Ok(1), Ok(254)));
+        for text in ["0", "255", "300", "-1", ""] {
+            assert_eq!(parse(text), Err("expected a number from 1 to 254".to_owned()), "{text}");
+        }
     }
 }

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, value_parser};
 use serde::Serialize;
 use warpswitch_classify::Classifier;
 use warpswitch_flow::storm::{CACHED_MAX_MAX, CACHED_MAX_MIN};
 use warpswitch_flow::{Assignment, CachedClassifier, Partition, StormOptions};
 use warpswitch_rules::Ruleset;
 
+use crate::args::parse_range;
 use crate::exit::bad_input;
 use crate::human;
 use crate::human::rounded;
@@ -32,7 +33,7 @@ pub struct CacheArgs {
 
     /// Maximum number of rules in the cache
     #[arg(long, value_name = "N", default_value_t = StormOptions::default().cached_max as u64,
-          value_parser = value_parser!(u64).range(CACHED_MAX_MIN as u64..=CACHED_MAX_MAX as u64),
+          value_parser = parse_range::<u64>(CACHED_MAX_MIN as u64, CACHED_MAX_MAX as u64),
           requires = "cache")]
     cached_rules: u64,
 }

@@ -1,14 +1,15 @@
 //! How a run ends: 0 done, 1 failed, 2 usage or bad input.
 //!
 //! Every command returns `anyhow::Result<Outcome>`. An error is *failed* unless it holds a
-//! [`BadInput`] or diagnostics of a text, which say that what the user gave is at fault. A reader
-//! that went away (a closed pipe) ends the run quietly: it has seen what it wanted.
+//! [`BadInput`] or diagnostics of a text, or reports a missing interface: what the user gave is at
+//! fault. A reader that went away (a closed pipe) ends the run quietly: it has seen what it wanted.
 
 use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
 use warpswitch_graph::language;
+use warpswitch_io::{IoError, IoErrorKind};
 use warpswitch_rules::diagnostic::Diagnostics;
 
 use crate::term;
@@ -58,7 +59,12 @@ fn is_bad_input(error: &anyhow::Error) -> bool {
             || cause.is::<Diagnostics>()
             || cause.is::<language::Diagnostics>()
             || cause.downcast_ref().is_some_and(warpswitch_runtime::Error::is_input)
+            || cause.downcast_ref().is_some_and(is_missing_interface)
     })
+}
+
+fn is_missing_interface(error: &IoError) -> bool {
+    error.kind() == IoErrorKind::NoDevice
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
@@ -69,6 +75,8 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use anyhow::Context;
+    use warpswitch_io::PortTable;
+    use warpswitch_packet::PortSpec;
     use warpswitch_runtime::ControlAddress;
 
     use super::*;
@@ -79,6 +87,10 @@ mod tests {
         assert!(is_bad_input(&wrapped.unwrap_err()));
         let unknown = ControlAddress::resolve(Some("no host"), 1).expect_err("a space in its name");
         assert!(is_bad_input(&anyhow::Error::new(unknown).context("connecting")));
+        let missing = PortTable::default()
+            .open_rx(&PortSpec { device: "none0".to_owned(), ..PortSpec::default() });
+        let missing = anyhow::Error::new(missing.err().expect("there is no such interface"));
+        assert!(is_bad_input(&missing.context("cannot open port")));
         let failed = anyhow::anyhow!("disk full").context("writing out.txt");
         assert!(!is_bad_input(&failed));
         let pipe = anyhow::Error::new(io::Error::from(io::ErrorKind::BrokenPipe)).context("stdout");

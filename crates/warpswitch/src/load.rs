@@ -107,6 +107,26 @@ fn refuse_binary(path: &Path, start: &[u8], what: &str) -> anyhow::Result<()> {
 /// # Errors
 /// Bad input, with every error in the text.
 pub fn load_rules(args: &RulesArgs) -> anyhow::Result<LoadedRules> {
+    let loaded = read_rules_of(args)?;
+    if loaded.ruleset.is_empty() {
+        term::warning(format!("{} contains no rules", loaded.name));
+    }
+    Ok(loaded)
+}
+
+/// The same for commands that need rules.
+///
+/// # Errors
+/// Bad input, with every error in the text; a text without rules.
+pub fn load_some_rules(args: &RulesArgs) -> anyhow::Result<LoadedRules> {
+    let loaded = read_rules_of(args)?;
+    match loaded.ruleset.is_empty() {
+        true => Err(bad_input(format!("{} contains no rules", loaded.name))),
+        false => Ok(loaded),
+    }
+}
+
+fn read_rules_of(args: &RulesArgs) -> anyhow::Result<LoadedRules> {
     let name = display_name(&args.rules);
     let input = open(&args.rules, "rules")?;
     let bytes = read_bounded(input, RULES_BYTES_MAX);
@@ -116,9 +136,6 @@ pub fn load_rules(args: &RulesArgs) -> anyhow::Result<LoadedRules> {
     let text = utf8_text(&name, &bytes)?;
     let ruleset = read_rules(&name, text, &args.reading.to_options())?;
     drop(progress);
-    if ruleset.is_empty() {
-        term::warning(format!("{name} contains no rules"));
-    }
     let text = String::from_utf8(bytes).expect("it was read as text above");
     Ok(LoadedRules { ruleset, name, text })
 }
@@ -135,8 +152,8 @@ pub fn build_engine(
     let _progress =
         (ruleset.len() > 20_000).then(|| Progress::spinner(&format!("building {engine}")));
     let start = Instant::now();
-    let classifier =
-        build(engine, ruleset, options).with_context(|| format!("cannot build '{engine}'"))?;
+    let classifier = build(engine, ruleset, options)
+        .with_context(|| format!("cannot build '{engine}' within --memory-max"))?;
     Ok(BuiltEngine { classifier, build_time: start.elapsed(), auto: None })
 }
 

@@ -81,6 +81,6 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<Outcome> {
     let (elements, connections) =
         (human::counted(elements, "element"), human::counted(connections, "connection"));
     let name = &text.name;
-    print(&format!("{name}: {elements}, {connections}: {}\n", paint(GOOD, "right")))?;
+    print(&format!("{name}: {elements}, {connections}: {}\n", paint(GOOD, "valid")))?;
     Ok(Outcome::Done)
 }

@@ -148,7 +148,7 @@ pub fn run(args: &ClassifyArgs) -> anyhow::Result<Outcome> {
     }
     let roles = args.cache.roles(args.threads)?;
     let place = args.engine.open(&args.device)?;
-    let loaded = load::load_rules(&args.rules)?;
+    let loaded = load::load_some_rules(&args.rules)?;
     let ruleset = &loaded.ruleset;
     let mut source = match &args.input.pcap {
         Some(path) => Source::capture(path, args.in_port)?,

@@ -10,7 +10,7 @@ use warpswitch_runtime::{
     ControlAddress, Environment, RouterFactory, RunClock, RunEnd, RunStats, SystemHost, ticks,
 };
 
-use crate::args::parse_seed;
+use crate::args::{parse_range, parse_seed};
 use crate::drive::config;
 use crate::drive::offload::{self, OffloadArgs, Offloading};
 use crate::drive::stats::{self, RunReport};
@@ -89,7 +89,7 @@ pub struct RunArgs {
 
     /// Worker threads, each on its own core; docs/workers.md describes what they share
     #[arg(short = 'j', long, visible_alias = "threads", value_name = "N", default_value = "1",
-          value_parser = clap::value_parser!(u32).range(1..=64))]
+          value_parser = parse_range::<u32>(1, 64))]
     workers: u32,
 
     /// Seed of the random generator

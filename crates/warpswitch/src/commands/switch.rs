@@ -2,7 +2,6 @@
 
 use clap::{Args, ValueEnum};
 use warpswitch_openflow::AgentConfig;
-use warpswitch_packet::PortMethod;
 use warpswitch_pipeline::PipelineOptions;
 use warpswitch_provenance::VERSION;
 use warpswitch_runtime::controllers::ControllerAddress;
@@ -10,9 +9,11 @@ use warpswitch_runtime::switch::{SwitchNews, SwitchRun};
 use warpswitch_switch::tunnel::{TunnelDrop, TunnelOptions};
 use warpswitch_switch::{CacheKind, FailMode, SwitchOptions, SwitchStats};
 
+use crate::args::parse_range;
 use crate::exit::{Outcome, bad_input};
 use crate::output::print;
 use crate::table::{Align, Table};
+use crate::traffic::Method;
 use crate::{human, term};
 
 const LONG_ABOUT: &str = "\
@@ -67,12 +68,12 @@ pub struct SwitchArgs {
     fail_mode: Fail,
 
     /// How interfaces are reached
-    #[arg(long, value_name = "METHOD", value_enum, default_value = "auto")]
+    #[arg(long, value_name = "METHOD", value_enum, ignore_case = true, default_value = "AUTO")]
     method: Method,
 
     /// Number of flow tables
     #[arg(long, value_name = "N", default_value = "254",
-          value_parser = clap::value_parser!(u8).range(1..=254))]
+          value_parser = parse_range::<u8>(1, 254))]
     tables: u8,
 }
 
@@ -93,14 +94,6 @@ enum Fail {
     /// The flow 'priority=0 actions=NORMAL' is added, from the start and 15 s after the last
     /// controller left, and removed when one connects
     Standalone,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Method {
-    Auto,
-    Afpacket,
-    AfpacketBlocks,
-    Afxdp,
 }
 
 fn parse_listen(text: &str) -> Result<ControllerAddress, String> {
@@ -140,12 +133,7 @@ pub fn run(args: &SwitchArgs) -> anyhow::Result<Outcome> {
             Fail::Standalone => FailMode::Standalone,
         },
     };
-    let method = match args.method {
-        Method::Auto => PortMethod::Auto,
-        Method::Afpacket => PortMethod::AfPacket,
-        Method::AfpacketBlocks => PortMethod::AfPacketBlocks,
-        Method::Afxdp => PortMethod::AfXdp,
-    };
+    let method = args.method.port_method();
     let addresses = [&args.listen[..], &args.controller[..]].concat();
     let ports = join_options(&args.ports);
     check_ports(&ports)?;

@@ -15,6 +15,7 @@ use warpswitch_wire::link::LinkType;
 use warpswitch_wire::parse::{Network, ParsedFrame, Transport, parse};
 use warpswitch_wire::tcp::TcpFlags;
 
+use crate::args::parse_range;
 use crate::exit::bad_input;
 use crate::human;
 use crate::table::title;
@@ -29,7 +30,7 @@ pub struct TraceArgs {
     /// At the end, print the paths of the first N packets, at most 1,000: elements visited and
     /// outcome
     #[arg(long, value_name = "N",
-          value_parser = clap::value_parser!(u32).range(1..=TRACED_PACKETS_MAX as i64))]
+          value_parser = parse_range::<u32>(1, TRACED_PACKETS_MAX as u64))]
     trace: Option<u32>,
 
     /// Trace the first packets that reach this element instead

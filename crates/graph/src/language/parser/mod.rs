@@ -95,7 +95,8 @@ fn parse_file(
 ) -> Vec<Statement> {
     let text = source.text().clone();
     let idx = shared.map.push(source);
-    let mut parser = Parser { cursor: Cursor::new(&text, idx), source: idx, shared, finder, depth };
+    let cursor = Cursor::new(&text, idx);
+    let mut parser = Parser { cursor, source: idx, shared, finder, last: None, depth };
     parser.statements(Scope::File)
 }
 
@@ -112,6 +113,8 @@ struct Parser<'a> {
     source: u32,
     shared: &'a mut Shared,
     finder: &'a mut dyn Library,
+    /// The last token that was taken, at which a missing one is reported.
+    last: Option<Span>,
     /// Compounds and groups around this place.
     depth: usize,
 }
@@ -122,7 +125,11 @@ impl Parser<'_> {
     }
 
     fn next(&mut self) -> (Token, Span) {
-        self.cursor.next(&mut self.shared.map, &mut self.shared.errors)
+        let (token, span) = self.cursor.next(&mut self.shared.map, &mut self.shared.errors);
+        if token != Token::End {
+            self.last = Some(span);
+        }
+        (token, span)
     }
 
     /// Takes the next token if it is `wanted`.
@@ -147,7 +154,7 @@ impl Parser<'_> {
 
     fn syntax_error(&mut self, token: Token, span: Span) {
         if token == Token::End {
-            self.error(span, "syntax error near end of file");
+            self.error(self.last.unwrap_or(span), "syntax error near end of file");
         } else {
             let message = format!("syntax error near '{}'", self.cursor.slice(span));
             self.error(span, message);

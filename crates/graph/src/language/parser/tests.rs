@@ -51,6 +51,7 @@ fn what_it_does_not_allow_is_told() {
     };
     check("->Null;", &["f:1: syntax error near '->'"]);
     check("a -> ;\nb ->", &["f:1: syntax error near ';'", "f:2: syntax error near end of file"]);
+    check("b :: Counter ->\n\n// the end\n", &["f:1: syntax error near end of file"]);
     check("a :: ;", &["f:1: missing element type in declaration"]);
     check("a :: B :: C;", &["f:1: syntax error near '::'"]);
     check("a b ? c; d", &["f:1: syntax error near '?'"]);

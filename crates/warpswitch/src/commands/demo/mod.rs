@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::args::parse_range;
 use crate::exit::Outcome;
 
 /// Default duration of the live demo.
@@ -51,7 +52,7 @@ pub struct DemoArgs {
 
     /// Seconds of live traffic [default: 10]
     #[arg(long, value_name = "SECONDS", requires = "live",
-          value_parser = clap::value_parser!(u32).range(1..=86_400))]
+          value_parser = parse_range::<u32>(1, 86_400))]
     duration: Option<u32>,
 }
 

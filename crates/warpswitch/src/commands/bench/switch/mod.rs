@@ -24,7 +24,7 @@ use self::bed::Bed;
 use self::figures::{Lab, Ranges};
 use self::measure::Effort;
 use self::report::Report;
-use crate::args::{parse_count, parse_positive};
+use crate::args::{parse_count, parse_positive, parse_range};
 use crate::devices::{DeviceArgs, DeviceChoice, parse_time};
 use crate::exit::Outcome;
 use crate::output::print;
@@ -75,7 +75,7 @@ pub struct BenchSwitchArgs {
 
     /// Frame sizes with check sequence, separated by commas
     #[arg(long, value_name = "BYTES", value_delimiter = ',', default_value = "64,256,1024,1518",
-          value_parser = clap::value_parser!(u64).range(64..=1518))]
+          value_parser = parse_range::<u64>(64, 1518))]
     sizes: Vec<u64>,
 
     /// Delay bounds, separated by commas
@@ -85,7 +85,7 @@ pub struct BenchSwitchArgs {
 
     /// Loads of figure 10 in Gbit/s of the wire, separated by commas
     #[arg(long, value_name = "GBPS", value_delimiter = ',', default_value = "10,30,40",
-          value_parser = clap::value_parser!(u64).range(1..=10_000))]
+          value_parser = parse_range::<u64>(1, 10_000))]
     rates: Vec<u64>,
 
     /// Rules of the switch

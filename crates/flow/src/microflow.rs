@@ -174,8 +174,8 @@ impl MicroflowIndex {
         self.lookups += keys.len() as u64;
         for (idx, (key, shape)) in keys.iter().zip(shapes).enumerate() {
             match shape.words.len() {
-                0..=NARROW => self.narrow.prepare(&self.hash, key, *shape, idx),
-                ..=WIDE => self.wide.prepare(&self.hash, key, *shape, idx),
+                len if len <= NARROW => self.narrow.prepare(&self.hash, key, *shape, idx),
+                len if len <= WIDE => self.wide.prepare(&self.hash, key, *shape, idx),
                 _ => {}
             }
         }
@@ -189,11 +189,11 @@ impl MicroflowIndex {
         self.inserts = self.inserts.wrapping_add(1);
         let (tick, is_keen) = (self.tick(), self.inserts.is_multiple_of(KEEN));
         match shape.words.len() {
-            0..=NARROW => {
+            len if len <= NARROW => {
                 let probe = self.narrow.probe(&self.hash, key, shape, 0);
                 self.narrow.insert(&probe, id, tick, is_keen);
             }
-            ..=WIDE => {
+            len if len <= WIDE => {
                 let probe = self.wide.probe(&self.hash, key, shape, 0);
                 self.wide.insert(&probe, id, tick, is_keen);
             }

@@ -8,7 +8,7 @@ use warpswitch_flow::{FlowCache, FlowCacheStats, TraversalCache};
 use warpswitch_graph::gso;
 use warpswitch_openflow::{Agent, AgentConfig, ConnectionId, Datapath};
 use warpswitch_packet::{Batch, Packet, Pool};
-use warpswitch_pipeline::{Ingress, Pipeline, PipelineOptions, PipelineStats};
+use warpswitch_pipeline::{Pipeline, PipelineOptions, PipelineStats};
 use warpswitch_rules::openflow::{
     Flow, FlowAction, FlowCommand, FlowMatch, FlowMod, Instructions, port,
 };

@@ -96,9 +96,9 @@ impl Form {
         let mut matches: Vec<&FlowMatch> = matches.collect();
         for matching in &matches {
             let first = *first.get_or_insert(matching);
-            for word in 0..FLOW_WORDS {
+            for (word, shared) in shared.iter_mut().enumerate() {
                 let differs = matching.value()[word] ^ first.value()[word];
-                shared[word] &= matching.mask()[word] & !differs;
+                *shared &= matching.mask()[word] & !differs;
             }
         }
         let is_empty = matches.is_empty();

@@ -37,7 +37,7 @@ pub(crate) enum Index {
     /// See [`Lookup::Linear`].
     Linear(LinearIndex),
     /// See [`Lookup::TupleSpace`] and [`Lookup::Engine`].
-    Tuple(TupleIndex),
+    Tuple(Box<TupleIndex>),
 }
 
 impl Index {
@@ -45,7 +45,9 @@ impl Index {
     pub(crate) fn new(lookup: Lookup, hash: &Arc<FlowHash>) -> Self {
         match lookup {
             Lookup::Linear => Index::Linear(LinearIndex::default()),
-            Lookup::TupleSpace | Lookup::Engine => Index::Tuple(TupleIndex::new(hash.clone())),
+            Lookup::TupleSpace | Lookup::Engine => {
+                Index::Tuple(Box::new(TupleIndex::new(hash.clone())))
+            }
         }
     }
 

@@ -17,11 +17,12 @@ fn frame(dst_port: u8) -> Vec<u8> {
     frame
 }
 
+type Incoming = Arc<Mutex<VecDeque<(TunnelKind, IpAddr, Vec<u8>)>>>;
 type Sent = Arc<Mutex<Vec<(OuterHeader, Vec<u8>)>>>;
 
 #[derive(Default)]
 struct Queues {
-    incoming: Arc<Mutex<VecDeque<(TunnelKind, IpAddr, Vec<u8>)>>>,
+    incoming: Incoming,
     sent: Sent,
 }
 
@@ -47,7 +48,7 @@ impl Underlay for Queues {
 
 struct Bench {
     switch: Switch,
-    incoming: Arc<Mutex<VecDeque<(TunnelKind, IpAddr, Vec<u8>)>>>,
+    incoming: Incoming,
     sent: Sent,
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use warpswitch_graph::Time;
-use warpswitch_io::{IoError, IoErrorKind, PortTable, ethernet_address};
+use warpswitch_io::{PortTable, ethernet_address};
 use warpswitch_openflow::ConnectionId;
 use warpswitch_packet::{PortMethod, PortSpec};
 use warpswitch_switch::tunnel::TunnelOptions;
@@ -58,7 +58,7 @@ impl SwitchRun {
     /// port as in [`TunnelOptions`].
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] if an interface is missing or a tunnel port is invalid,
+    /// [`ErrorKind::Configuration`] if a tunnel port is invalid,
     /// [`ErrorKind::System`] if a port cannot be opened or an address cannot be listened at,
     /// [`ErrorKind::Address`] if the host of a controller is unknown.
     pub fn open(
@@ -71,12 +71,9 @@ impl SwitchRun {
         let mut switch = Switch::new(options);
         let (mut table, mut tunnels) = (PortTable::default(), Vec::new());
         for device in devices {
-            let cannot = |why: IoError| {
-                let kind = match why.kind() {
-                    IoErrorKind::NoDevice => ErrorKind::Configuration,
-                    _ => ErrorKind::System,
-                };
-                Error::caused(kind, format!("cannot open port '{device}'"), why)
+            let cannot = |why| {
+                let message = format!("cannot open port '{device}'");
+                Error::caused(ErrorKind::System, message, why)
             };
             if TunnelOptions::is_tunnel(device) {
                 tunnels.push(add_tunnel(&mut switch, device)?);

@@ -366,6 +366,7 @@ fn frame(random: &mut Random) -> Vec<u8> {
 fn check(seed: u64) -> [u64; 2] {
     let mut random = Random::new(seed);
     let mut subjects = subjects();
+    let mut recent: Vec<Vec<u8>> = Vec::new();
     let mut now = 0;
     // Packets go on where no other flow matches.
     for table in 0..TABLES as u8 {
@@ -385,8 +386,16 @@ fn check(seed: u64) -> [u64; 2] {
         }
         for _ in 0..20 {
             now += random.below(SECOND_NS as usize / 4) as u64;
-            let frames: Vec<Vec<u8>> =
-                (0..1 + random.below(10)).map(|_| frame(&mut random)).collect();
+            let mut frames: Vec<Vec<u8>> = Vec::new();
+            for _ in 0..1 + random.below(10) {
+                // Every other frame comes again and again.
+                let again = if random.chance(1, 2) { recent.first().cloned() } else { None };
+                frames.push(again.unwrap_or_else(|| frame(&mut random)));
+                recent.truncate(7);
+                recent.insert(0, frames[frames.len() - 1].clone());
+                let turn = random.below(recent.len());
+                recent.rotate_left(turn);
+            }
             let port = 1 + random.below(PORTS as usize) as u32;
             let events: Vec<Events> =
                 subjects.iter_mut().map(|subject| subject.execute(&frames, port, now)).collect();
@@ -422,5 +431,5 @@ fn caches_and_lookups_change_nothing() {
         let found = check(seed);
         hits = [hits[0] + found[0], hits[1] + found[1]];
     }
-    assert!(hits[0] > 1000 && hits[1] > hits[0], "too few hits to mean anything: {hits:?}");
+    assert!(hits[0] > 400 && hits[1] > hits[0], "too few hits to mean anything: {hits:?}");
 }

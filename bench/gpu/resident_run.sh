@@ -17,8 +17,8 @@
 # First digests: for each mode, `classify` of a trace must equal that of the CPU, and so must the
 # hits of all rules in a chain of `run`. Columns: `what` is `run` or `classify`; `mpps` is the rate
 # of one worker that always has packets; latencies are in microseconds, for `run` from arrival to
-# behind the chain with DELAY_MAX 100 us, for `classify` of a batch. Ends with 1 if a digest is wrong
-# or a measurement failed. Needs provenance.sh beside it.
+# behind the chain with DELAY_MAX 100 us, for `classify` of a batch. Ends with 1 if a digest is
+# wrong or a measurement failed. Needs provenance.sh beside it.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "${1:-$here/results}"
@@ -65,8 +65,9 @@ digest() {
 "$warpswitch" classify --rules acl.rules --trace acl.trace --engine turbo --quiet > want.txt
 want_hits=$(pass --offload never | digest)
 for mode in "${modes[@]}"; do
-	"$warpswitch" classify --rules acl.rules --trace acl.trace --engine "$device:turbo" --quiet \
-		--resident "$mode" | cmp -s - want.txt || complain "classify --resident $mode: wrong results"
+	"$warpswitch" classify --rules acl.rules --trace acl.trace --engine "$device:turbo" \
+		--quiet --resident "$mode" | cmp -s - want.txt ||
+		complain "classify --resident $mode: wrong results"
 	hits=$(pass --offload always --device "$device" --resident "$mode" | digest)
 	[ "$hits" = "$want_hits" ] || complain "run --resident $mode: wrong hits"
 done
@@ -106,7 +107,8 @@ through() {
 	echo "FromDump(in.pcap) -> ReplayUnqueue(BURST 32) -> Queue(4096) $3 -> Unqueue(BURST 256)
 		-> SetTimestamp -> $(chain "$2") -> took :: TimestampAccum -> Discard;
 		Script(wait 1ms, wait 0.1s, write took.reset_counts, wait ${window}s,
-			print \"took \$(took.count) \$(took.percentile 50) \$(took.percentile 99)\", stop);" \
+			print \"took \$(took.count) \$(took.percentile 50) \$(took.percentile 99)\",
+			stop);" \
 		> through.click
 	timeout 20 "$warpswitch" run through.click --offload always --device "$device" \
 		--resident "$1" 2>&1 | awk '$1 == "took" { print $2, $3, $4; found = 1 }
@@ -124,8 +126,8 @@ measure_run() {
 	read -r count p50 p99 <<< "$(through "$1" "$2" "-> Shaper($(awk -v m="${MPPS:-2}" \
 		'BEGIN { printf "%d", m * 1e6 }'))" || echo 0 0 0)"
 	[ "$count" -gt 0 ] || complain "run $*: no packet left the chain"
-	awk -v OFS=, -v start="run,$device:turbo,$1,$2" -v packets="${rate%% *}" -v window="$window" \
-		-v p50="$p50" -v p99="$p99" -v digest="$want_hits" 'BEGIN {
+	awk -v OFS=, -v start="run,$device:turbo,$1,$2" -v packets="${rate%% *}" \
+		-v window="$window" -v p50="$p50" -v p99="$p99" -v digest="$want_hits" 'BEGIN {
 		print start, packets / window / 1e6, p50 * 1e6, p99 * 1e6, digest
 	}' | stamped >> "$csv"
 }

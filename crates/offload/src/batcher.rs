@@ -88,9 +88,9 @@ pub static CLASS: ElementClass =
 const SIZE_MAX: u32 = 1 << 16;
 /// Upper bound of `DEPTH`.
 const DEPTH_MAX: u32 = 256;
-/// Wide batches of waiting packets at which back-pressure stops sources, and pauses interfaces: with
-/// [`BYPASS_BATCHES`] alone, a device that starts slowly would get ever more batches that bypass it
-/// in front of its own, and these would keep their loads until all of those had left.
+/// Wide batches of waiting packets at which back-pressure stops sources, and pauses interfaces:
+/// with [`BYPASS_BATCHES`] alone, a device that starts slowly would get ever more batches that
+/// bypass it in front of its own, and these would keep their loads until all of those had left.
 const FULL_BATCHES: usize = 2;
 /// Wide batches of waiting packets at which batches bypass the device, for sources that ignore
 /// back-pressure.

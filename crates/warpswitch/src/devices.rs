@@ -121,8 +121,8 @@ pub enum ResidentArg {
 }
 
 impl ResidentArg {
-    /// The choice for a device; `None` for launches. A pool of threads imitates the kernel on request
-    /// only.
+    /// The choice for a device; `None` for launches. A pool of threads imitates the kernel on
+    /// request only.
     fn choice(self, device: DeviceChoice) -> Option<ResidentChoice> {
         match (self, device) {
             (Self::Always, _) => Some(ResidentChoice::Always),

@@ -26,6 +26,11 @@ impl<'a> ActionSet<'a> {
         self.actions.clear();
     }
 
+    /// Whether it holds no action.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.actions.is_empty()
+    }
+
     /// The actions in the order of execution. With a group there is no output, with neither the
     /// packet is dropped, so nothing is executed.
     pub(crate) fn ordered(mut self) -> impl Iterator<Item = &'a FlowAction> {

@@ -97,6 +97,11 @@ impl Flows {
         self.entries[place as usize].as_ref().expect("tables hold places in use")
     }
 
+    /// The flow at a place, if the place is in use.
+    pub(crate) fn find(&self, place: u32) -> Option<&Entry> {
+        self.entries.get(place as usize)?.as_ref()
+    }
+
     /// The same, to be changed: not its match or priority, by which tables find it.
     pub(crate) fn get_mut(&mut self, place: u32) -> &mut Entry {
         self.entries[place as usize].as_mut().expect("tables hold places in use")

@@ -14,6 +14,7 @@
 //! | `run` | one packet on its way: the walk, and the steps it consists of |
 //! | `burst` | packets of one port, looked up together |
 //! | `trace` | recording of a walk |
+//! | `observe` | a walk without effect, reported step by step |
 //! | `change`, `check`, `expire`, `undo` | flows, groups and meters come, change and go |
 //! | `group`, `meter`, `action_set` | groups, meters, and the actions at the end of a pipeline |
 //!
@@ -63,6 +64,7 @@ pub mod frame;
 mod group;
 mod lookup;
 mod meter;
+mod observe;
 mod output;
 mod pipeline;
 mod ports;
@@ -78,6 +80,7 @@ pub use check::{ACTIONS_MAX, BANDS_MAX, BUCKETS_MAX, METER_MAX};
 pub use group::GroupStats;
 pub use lookup::Lookup;
 pub use meter::MeterStats;
+pub use observe::{Observation, Observed};
 pub use output::{Egress, Ingress, Output};
 pub use pipeline::{Pipeline, PipelineOptions, PipelineStats, TABLES_MAX};
 pub use ports::PortSettings;

@@ -2,6 +2,8 @@
 
 use warpswitch_rules::openflow::{FLOW_WORDS, FlowKey, PacketIn};
 
+use crate::observe::Observed;
+
 /// Takes what a pipeline hands out.
 pub trait Output {
     /// A frame leaves by a real port or [`warpswitch_rules::openflow::port::LOCAL`].
@@ -12,6 +14,13 @@ pub trait Output {
 
     /// A frame is to be forwarded as a learning switch would; the key has its input port.
     fn normal(&mut self, key: &FlowKey, frame: &[u8]);
+
+    /// Whether [`Output::observe`] does anything.
+    const IS_OBSERVER: bool = false;
+
+    /// Takes what the packet meets on its way.
+    #[inline(always)]
+    fn observe(&mut self, _observed: Observed<'_>) {}
 }
 
 /// Where a frame goes, and the fields of the pipeline that ports need.

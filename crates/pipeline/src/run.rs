@@ -21,6 +21,7 @@ use crate::flows::{Entry, Flows};
 use crate::frame::{Edit, Packet};
 use crate::group::{Groups, first_live, select, selected_bits};
 use crate::meter::{Meters, remark};
+use crate::observe::Observed;
 use crate::output::Output;
 use crate::ports::Ports;
 use crate::table::Table;
@@ -118,12 +119,16 @@ impl<'a, O: Output> Run<'a, O> {
     /// From the first table to the end.
     pub(crate) fn pipeline(&mut self) -> Go {
         let mut set = ActionSet::default();
+        self.out.observe(Observed::Enter);
         match self.walk(0, None, &mut set) {
             Go::On | Go::Exit => {}
             go => return go,
         }
         self.reason = PacketInReason::Action;
-        self.execute_set(set)
+        self.observe_set(&set, true);
+        let go = self.execute_set(set);
+        self.out.observe(Observed::Leave);
+        go
     }
 
     /// The actions of a packet that a controller sends.
@@ -156,10 +161,11 @@ impl<'a, O: Output> Run<'a, O> {
             }
             let Some(entry) = self.look_up(table, port.take()) else { return Go::Missed };
             let instructions = &entry.flow.instructions;
-            if let Some(meter) = instructions.meter
-                && self.meter(meter) == Go::Ended
-            {
-                return Go::Ended;
+            if let Some(meter) = instructions.meter {
+                self.out.observe(Observed::Meter(meter));
+                if self.meter(meter) == Go::Ended {
+                    return Go::Ended;
+                }
             }
             self.reason = match entry.is_table_miss {
                 true => PacketInReason::NoMatch,
@@ -170,14 +176,24 @@ impl<'a, O: Output> Run<'a, O> {
                 return go;
             }
             if instructions.clear {
+                self.out.observe(Observed::Clear);
+                self.observe_set(set, false);
                 set.clear();
             }
-            set.write(&instructions.write);
+            if !instructions.write.is_empty() {
+                set.write(&instructions.write);
+                self.out.observe(Observed::Write(&instructions.write));
+                self.observe_set(set, false);
+            }
             if let Some(write) = instructions.metadata {
+                self.out.observe(Observed::Metadata(write));
                 self.set(metadata(), u128::from(write.value), u128::from(write.mask));
             }
             match instructions.goto_table {
-                Some(next) => table = next,
+                Some(next) => {
+                    self.out.observe(Observed::Goto(next));
+                    table = next;
+                }
                 None => return Go::On,
             }
         }
@@ -205,6 +221,10 @@ impl<'a, O: Output> Run<'a, O> {
             }
         };
         self.packet.set_in_port(in_port);
+        if O::IS_OBSERVER {
+            let flow = found.map(|flow| &fixed.flows.get(flow).flow);
+            self.out.observe(Observed::Lookup(table, flow));
+        }
         match found {
             Some(flow) => {
                 self.credit(table, flow);
@@ -224,6 +244,9 @@ impl<'a, O: Output> Run<'a, O> {
             return false;
         }
         self.counts.limited += u64::from(!self.is_limited);
+        if !self.is_limited {
+            self.out.observe(Observed::Limited);
+        }
         (self.is_limited, self.work_left) = (true, 0);
         self.give_up();
         true
@@ -254,15 +277,28 @@ impl<'a, O: Output> Run<'a, O> {
         Go::On
     }
 
+    /// Reports the action set; only one that is executed is reported as such, unless it is empty.
+    fn observe_set(&mut self, set: &ActionSet<'a>, is_executed: bool) {
+        if O::IS_OBSERVER && !(is_executed && set.is_empty()) {
+            let actions: Vec<FlowAction> = set.clone().ordered().cloned().collect();
+            self.out.observe(match is_executed {
+                true => Observed::Execute(&actions),
+                false => Observed::ActionSet(&actions),
+            });
+        }
+    }
+
     fn action(&mut self, action: &'a FlowAction, table: u8, set: &mut ActionSet<'a>) -> Go {
         if self.is_work_over() {
             return Go::Ended;
         }
+        self.out.observe(Observed::Action(action));
         match *action {
             FlowAction::Output { port, max_len } => self.output(port, max_len),
             FlowAction::OutputBits { source, max_len } => {
-                let port = self.read(source);
-                self.output(u32::try_from(port).unwrap_or(port::ANY), max_len);
+                let port = u32::try_from(self.read(source)).unwrap_or(port::ANY);
+                self.out.observe(Observed::OutputPort(port));
+                self.output(port, max_len);
             }
             FlowAction::Controller { max_len, reason, .. } => {
                 let reason = match reason {
@@ -279,6 +315,7 @@ impl<'a, O: Output> Run<'a, O> {
             FlowAction::Move { source, target } => {
                 let value = self.read(source);
                 self.set_bits(target, value);
+                self.out.observe(Observed::Value(target, value));
             }
             FlowAction::Resubmit { port, table: other } => {
                 return self.resubmit(port, other.unwrap_or(table), set);
@@ -288,8 +325,12 @@ impl<'a, O: Output> Run<'a, O> {
                 self.stack.push(value);
             }
             FlowAction::StackPop(target) => {
-                let value = self.stack.pop().unwrap_or(0);
-                self.set_bits(target, value);
+                let value = self.stack.pop();
+                self.set_bits(target, value.unwrap_or(0));
+                self.out.observe(match value {
+                    Some(value) => Observed::Value(target, value),
+                    None => Observed::StackEmpty,
+                });
             }
             FlowAction::Exit => return Go::Exit,
             FlowAction::Note(_) => {}
@@ -301,7 +342,9 @@ impl<'a, O: Output> Run<'a, O> {
     fn resubmit(&mut self, port: Option<u32>, table: u8, set: &mut ActionSet<'a>) -> Go {
         let (origin, reason) = (self.origin, self.reason);
         self.depth += 1;
+        self.out.observe(Observed::Enter);
         let go = self.walk(table, port, set);
+        self.out.observe(Observed::Leave);
         self.depth -= 1;
         self.reason = reason;
         if let Some((table, flow)) = origin {
@@ -329,6 +372,9 @@ impl<'a, O: Output> Run<'a, O> {
                 select(group, groups, ports, self.packet.key())
             }
         };
+        if group.kind != GroupType::All {
+            self.out.observe(Observed::Choose(chosen.map(|place| place as usize)));
+        }
         match (group.kind, chosen) {
             (GroupType::All, _) => {
                 (0..group.buckets.len()).for_each(|place| self.bucket(group, place));
@@ -349,11 +395,13 @@ impl<'a, O: Output> Run<'a, O> {
         let mut set = ActionSet::default();
         set.write(&bucket.actions);
         let reason = std::mem::replace(&mut self.reason, PacketInReason::Action);
+        self.out.observe(Observed::Bucket(place));
         self.save();
         self.depth += 1;
         self.execute_set(set);
         self.depth -= 1;
         self.restore();
+        self.out.observe(Observed::Leave);
         self.reason = reason;
     }
 
@@ -372,6 +420,7 @@ impl<'a, O: Output> Run<'a, O> {
                 }
             }
             1..=port::MAX | port::LOCAL if port != in_port => self.send(port),
+            _ if port == in_port => self.out.observe(Observed::SkipInPort),
             _ => {}
         }
     }
@@ -505,6 +554,7 @@ impl<'a, O: Output> Run<'a, O> {
         match self.packet.edit(action) {
             Edit::Done => Go::On,
             Edit::TtlEnded => {
+                self.out.observe(Observed::TtlEnded);
                 self.packet_in(port::NO_BUFFER, PacketInReason::InvalidTtl);
                 self.end()
             }
@@ -513,6 +563,7 @@ impl<'a, O: Output> Run<'a, O> {
 
     fn send(&mut self, port: u32) {
         if self.fixed.ports.get(&port).is_some_and(|settings| !settings.is_forwarded) {
+            self.out.observe(Observed::NoForward);
             return;
         }
         let (out, egress) = (&mut *self.out, self.packet.egress(port, self.queue));

@@ -8,6 +8,7 @@
 //! - F2: an action on a header that the frame does not have changes nothing.
 
 mod buffer;
+mod compose;
 mod ext;
 pub(crate) mod parse;
 mod spot;
@@ -17,6 +18,7 @@ use warpswitch_rules::openflow::{FlowAction, FlowKey, MatchField, Oxm, Subfield}
 
 use crate::output::Egress;
 use buffer::Bytes;
+pub use compose::compose;
 use parse::{HEADER_WORDS_START, I_TAG_BYTES, Layout, Network, TYPE_AT, half, word};
 use spot::{Spot, inner_ttl_spot, label_ttl_spot, spot, ttl_spot};
 

@@ -54,8 +54,8 @@ pub enum Observed<'a> {
     SkipInPort,
     /// The port is set not to forward.
     NoForward,
-    /// The TTL ended.
-    TtlEnded,
+    /// The TTL of a packet of this EtherType ended.
+    TtlEnded(u16),
     /// A pop of an empty stack.
     StackEmpty,
     /// The packet needed too much work.

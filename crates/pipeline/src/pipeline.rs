@@ -134,6 +134,11 @@ impl Pipeline {
         }
     }
 
+    /// The ports, by number.
+    pub fn ports(&self) -> impl Iterator<Item = (u32, PortSettings)> + '_ {
+        self.ports.iter().map(|(&number, &settings)| (number, settings))
+    }
+
     /// The version: it grows with every change that may change what happens to a packet.
     pub fn version(&self) -> u64 {
         self.changes.version()

@@ -372,7 +372,7 @@ impl<'a, O: Output> Run<'a, O> {
                 select(group, groups, ports, self.packet.key())
             }
         };
-        if group.kind != GroupType::All {
+        if matches!(group.kind, GroupType::Select | GroupType::FastFailover) {
             self.out.observe(Observed::Choose(chosen.map(|place| place as usize)));
         }
         match (group.kind, chosen) {
@@ -554,7 +554,8 @@ impl<'a, O: Output> Run<'a, O> {
         match self.packet.edit(action) {
             Edit::Done => Go::On,
             Edit::TtlEnded => {
-                self.out.observe(Observed::TtlEnded);
+                let ether_type = (self.packet.key()[28] >> 16) as u16;
+                self.out.observe(Observed::TtlEnded(ether_type));
                 self.packet_in(port::NO_BUFFER, PacketInReason::InvalidTtl);
                 self.end()
             }

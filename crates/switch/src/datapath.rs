@@ -84,7 +84,7 @@ impl Output for Outlet {
 }
 
 /// The VLAN id of a packet; 0 without a tag.
-fn vlan_of(key: &FlowKey) -> u16 {
+pub(crate) fn vlan_of(key: &FlowKey) -> u16 {
     let tci = key[28] as u16;
     if tci & 0x1000 == 0 { 0 } else { tci & 0xfff }
 }

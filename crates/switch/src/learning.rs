@@ -46,14 +46,19 @@ impl LearningTable {
     /// Learns the source of a frame and finds where it goes. `frame` has at least 12 bytes, as
     /// frames that have a flow key do; `vlan` is the id in its tag, or 0.
     pub fn forward(&mut self, frame: &[u8], vlan: u16, in_port: u32, now: u64) -> Forward {
-        let Some((&destination, rest)) = frame.split_first_chunk::<6>() else {
+        let Some(&source) = frame.get(6..).and_then(|rest| rest.first_chunk::<6>()) else {
             return Forward::Drop;
         };
-        let Some(&source) = rest.first_chunk::<6>() else { return Forward::Drop };
         // A group address is never a source.
         if source[0] & 1 == 0 {
             self.learn(Station { vlan, address: source }, Seen { port: in_port, at: now });
         }
+        self.find(frame, vlan, in_port, now)
+    }
+
+    /// Finds where a frame goes, and learns nothing.
+    pub fn find(&self, frame: &[u8], vlan: u16, in_port: u32, now: u64) -> Forward {
+        let Some(&destination) = frame.first_chunk::<6>() else { return Forward::Drop };
         let seen = self.stations.get(&Station { vlan, address: destination });
         match seen.filter(|seen| now.saturating_sub(seen.at) <= AGE_MAX) {
             Some(seen) if seen.port == in_port => Forward::Drop,
@@ -79,6 +84,16 @@ impl LearningTable {
             let (_, &mut median, _) = times.select_nth_unstable(ADDRESSES_MAX / 2);
             self.stations.retain(|_, seen| seen.at > median);
         }
+    }
+
+    /// The addresses: port, VLAN, address and age in nanoseconds, in this order.
+    pub fn entries(&self, now: u64) -> Vec<(u32, u16, [u8; 6], u64)> {
+        let entry = |(station, seen): (&Station, &Seen)| {
+            (seen.port, station.vlan, station.address, now.saturating_sub(seen.at))
+        };
+        let mut entries: Vec<_> = self.stations.iter().map(entry).collect();
+        entries.sort_unstable();
+        entries
     }
 
     /// Forgets the addresses behind a port that went down.

@@ -20,6 +20,7 @@ mod datapath;
 pub mod learning;
 mod ports;
 mod switch;
+pub mod trace;
 pub mod tunnel;
 
 pub use cache::CacheKind;

@@ -1,0 +1,84 @@
+//! The way of one described packet through the tables, in the layout of
+//! `ovs-appctl ofproto/trace`.
+//!
+//! ```text
+//! in_port=1,tcp,… [hex] ─► TraceRequest ─► Pipeline::observe ─┬─► lines    (tree, observer)
+//!                          key and frame                       └─► steps ─► datapath actions
+//! ```
+//! The interpreter that executes packets executes this one too, without its effects: nothing is
+//! counted, learned or sent, and meters let the packet pass.
+
+mod datapath;
+mod observer;
+mod request;
+mod tree;
+
+pub use request::TraceRequest;
+pub(crate) use datapath::{DatapathText, NormalPorts};
+
+use warpswitch_pipeline::{Observation, Pipeline};
+use warpswitch_rules::format::ovs;
+use warpswitch_rules::openflow::{FlowKey, FlowMatch};
+
+use crate::learning::LearningTable;
+use observer::Observer;
+
+/// What a packet is traced through.
+#[derive(Clone, Copy)]
+pub struct Traced<'a> {
+    /// The name of the switch.
+    pub bridge: &'a str,
+    /// Its tables.
+    pub pipeline: &'a Pipeline,
+    /// Where outputs to `NORMAL` lead.
+    pub learning: &'a LearningTable,
+    /// The present time.
+    pub now_ns: u64,
+}
+
+impl Traced<'_> {
+    /// The trace of a packet.
+    pub fn trace(&self, request: &TraceRequest) -> String {
+        let Self { bridge, pipeline, learning, now_ns } = *self;
+        let mut observer = Observer::new(bridge, pipeline, learning, now_ns);
+        let observation = pipeline.observe(&request.frame, &request.key, &mut observer);
+        let Observation { traversal, final_key } = &observation;
+        let final_flow = match *final_key == traversal.key {
+            true => "unchanged".to_owned(),
+            false => packet_text(final_key),
+        };
+        let mut normal = observer.normal;
+        let actions = DatapathText::new(pipeline, traversal.key, traversal.shape)
+            .normal(NormalPorts::Queue(&mut normal))
+            .text(&traversal.steps);
+        let uncached = match traversal.is_cacheable {
+            true => "",
+            false => {
+                "This packet is not cached: its way depends on more than its header fields.\n"
+            }
+        };
+        format!(
+            "Flow: {}\n{}\nFinal flow: {final_flow}\nMegaflow: {}\nDatapath actions: {actions}\n\
+             {uncached}",
+            packet_text(&traversal.key),
+            observer.tree.text(),
+            megaflow_text(&traversal.key, traversal.examined()),
+        )
+    }
+}
+
+/// A packet, without the number of the port under its port where both are the same.
+fn packet_text(key: &FlowKey) -> String {
+    let mut key = *key;
+    if key[1] == key[0] {
+        key[1] = 0;
+    }
+    ovs::key_text(&key)
+}
+
+/// A cached flow. The shape of a packet, which a cache compares too, shows in its EtherType.
+pub(crate) fn megaflow_text(key: &FlowKey, mut examined: FlowKey) -> String {
+    examined[1] = 0;
+    examined[28] |= 0xffff_0000;
+    format!("recirc_id=0,eth,{}", ovs::match_text(&FlowMatch::new(key, &examined)))
+}

@@ -214,6 +214,42 @@ pub enum Refusal {
     OutOfMeters,
 }
 
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::TableFull => "the table is full",
+            Self::NoSuchTable => "there is no such table",
+            Self::Overlap => "a flow of the same priority overlaps (check_overlap)",
+            Self::BadGoto => "goto_table must lead to a later table that exists",
+            Self::BadOutPort => "no port can have the number of an output",
+            Self::BadOutGroup => "an action refers to a group that does not exist",
+            Self::BadMeter => "an instruction refers to a meter that does not exist",
+            Self::BadActionMatch => "an action does not fit the packets that the flow matches",
+            Self::BadActionArgument => "an action has an impossible value",
+            Self::BadActionSet => "an action set has two actions of one kind",
+            Self::BadSetField => "a field of set_field cannot be set",
+            Self::TooManyActions => "too many actions",
+            Self::GroupExists => "the group exists",
+            Self::UnknownGroup => "the group does not exist",
+            Self::InvalidGroup => "the buckets do not fit the type of the group",
+            Self::WeightUnsupported => {
+                "weights need a group of type select, and are not zero there"
+            }
+            Self::OutOfGroups => "no more groups fit",
+            Self::OutOfBuckets => "too many buckets",
+            Self::GroupLoop => "the group leads to itself",
+            Self::BadWatch => "a bucket watches a port or group that does not exist",
+            Self::MeterExists => "the meter exists",
+            Self::UnknownMeter => "the meter does not exist",
+            Self::InvalidMeter => "no meter can have this number",
+            Self::BadRate => "the rate of a band is zero",
+            Self::BadBand => "a band has impossible values",
+            Self::OutOfBands => "too many bands",
+            Self::OutOfMeters => "no more meters fit",
+        })
+    }
+}
+
 /// Why a flow went away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemovalReason {

@@ -110,6 +110,41 @@ pub fn read_changes(file: &str, text: &str) -> Result<Vec<FlowMod>, Diagnostics>
     read_lines(file, text, Role::Change, Line::to_change)
 }
 
+/// Reads a file of changes of groups, one a line.
+///
+/// # Errors
+/// Every error of the text.
+pub fn read_groups(file: &str, text: &str) -> Result<Vec<GroupMod>, Diagnostics> {
+    read_each(file, text, group::read)
+}
+
+/// Reads a file of changes of meters, one a line.
+///
+/// # Errors
+/// Every error of the text.
+pub fn read_meters(file: &str, text: &str) -> Result<Vec<MeterMod>, Diagnostics> {
+    read_each(file, text, meter::read)
+}
+
+fn read_each<T>(
+    file: &str,
+    text: &str,
+    read: impl Fn(Token<'_>, &mut Faults) -> Option<T>,
+) -> Result<Vec<T>, Diagnostics> {
+    let mut reporter = Reporter::new(file);
+    let mut faults = Faults::default();
+    let mut values = Vec::new();
+    for (line_no, whole) in lines(text.as_bytes()) {
+        let Some(content) = content(whole) else { continue };
+        if reporter.is_beyond(values.len(), FLOWS_MAX, line_no, whole) {
+            break;
+        }
+        values.extend(read(content, &mut faults));
+        reporter.faults(line_no, whole, &mut faults);
+    }
+    reporter.diagnostics.into_result(values)
+}
+
 fn read_lines<T>(
     file: &str,
     text: &str,

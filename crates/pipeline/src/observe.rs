@@ -4,9 +4,7 @@
 //! packets. Only an [`Output`] with `IS_OBSERVER` pays for them.
 
 use warpswitch_flow::Traversal;
-use warpswitch_rules::openflow::{
-    Flow, FlowAction, FlowKey, MetadataWrite, Subfield,
-};
+use warpswitch_rules::openflow::{Flow, FlowAction, FlowKey, MetadataWrite, Subfield};
 
 use crate::counts::{Counts, TableCounters};
 use crate::flows::FlowCounters;
@@ -81,8 +79,9 @@ impl Pipeline {
             tables: vec![TableCounters::default(); self.tables.len()],
             ..Counts::default()
         };
+        let is_tunneled = [4, 5, 6, 7, 24].iter().any(|&word| key[word] != 0);
         let mut packet = Packet::new(frame, *key, Vec::new());
-        let trace = Trace::new(&packet.key().clone(), packet.shape());
+        let trace = Trace::new(&packet.key().clone(), packet.shape(is_tunneled));
         let fixed = Fixed {
             tables: &self.tables,
             flows: &self.flows,
@@ -94,7 +93,7 @@ impl Pipeline {
         run.trace = Some(trace);
         run.pipeline();
         let final_key = *run.packet.key();
-        let traversal = run.trace.take().map_or_else(|| Traversal::new(key, 0), |t| t.traversal);
+        let traversal = run.trace.take().expect("it was put there").traversal;
         Observation { traversal, final_key }
     }
 

@@ -134,6 +134,11 @@ impl Pipeline {
         }
     }
 
+    /// Makes all cached traversals void.
+    pub fn invalidate(&mut self) {
+        self.changes.push(Change::All);
+    }
+
     /// The ports, by number.
     pub fn ports(&self) -> impl Iterator<Item = (u32, PortSettings)> + '_ {
         self.ports.iter().map(|(&number, &settings)| (number, settings))

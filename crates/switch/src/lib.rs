@@ -15,7 +15,9 @@
 //! - W2: frames and packet-ins that wait are bounded; what does not fit is counted.
 #![forbid(unsafe_code)]
 
+mod appctl;
 mod cache;
+mod coverage;
 mod datapath;
 pub mod learning;
 mod ports;
@@ -23,6 +25,7 @@ mod switch;
 pub mod trace;
 pub mod tunnel;
 
+pub use appctl::AppctlReply;
 pub use cache::CacheKind;
 pub use ports::{NewPort, NewTunnel};
 pub use switch::{FailMode, Switch, SwitchOptions, SwitchStats};

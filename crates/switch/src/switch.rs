@@ -6,17 +6,19 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use warpswitch_flow::{FlowCache, FlowCacheStats, TraversalCache};
 use warpswitch_graph::gso;
-use warpswitch_openflow::{Agent, AgentConfig, ConnectionId, Datapath};
+use warpswitch_openflow::{Agent, AgentConfig, Change, ConnectionId, Datapath};
 use warpswitch_packet::{Batch, Packet, Pool};
 use warpswitch_pipeline::{Pipeline, PipelineOptions, PipelineStats};
 use warpswitch_rules::openflow::{
-    Flow, FlowAction, FlowCommand, FlowMatch, FlowMod, Instructions, port,
+    Flow, FlowAction, FlowCommand, FlowMatch, FlowMod, Instructions, Refusal, port,
 };
 
 use crate::cache::{CacheKind, cache};
+use crate::coverage::{self, Coverage};
 use crate::datapath::{Events, Outlet, SwitchDatapath};
 use crate::learning::LearningTable;
 use crate::ports::{NewPort, NewTunnel, Ports};
+use crate::trace::{TraceRequest, Traced};
 use crate::tunnel::{FromTunnel, TunnelDrops, Underlay};
 
 /// Frames that are received from a port at a time.
@@ -42,8 +44,10 @@ pub enum FailMode {
 }
 
 /// How a switch is built.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct SwitchOptions {
+    /// Its name, where Open vSwitch has that of a bridge.
+    pub bridge: String,
     /// The agent.
     pub agent: AgentConfig,
     /// The pipeline.
@@ -52,6 +56,18 @@ pub struct SwitchOptions {
     pub cache: CacheKind,
     /// What happens without controllers.
     pub fail_mode: FailMode,
+}
+
+impl Default for SwitchOptions {
+    fn default() -> Self {
+        Self {
+            bridge: "br0".to_owned(),
+            agent: AgentConfig::default(),
+            pipeline: PipelineOptions::default(),
+            cache: CacheKind::default(),
+            fail_mode: FailMode::default(),
+        }
+    }
 }
 
 /// What a switch has counted beside ports, tables and flows.
@@ -63,6 +79,8 @@ pub struct SwitchStats {
     pub pipeline: PipelineStats,
     /// Packets for controllers that were dropped because too many waited.
     pub packet_ins_dropped: u64,
+    /// Lookups in tables that found no flow.
+    pub table_misses: u64,
     /// Packets that tunnels dropped.
     pub tunnel_drops: TunnelDrops,
     /// Exact keys, and traversals.
@@ -71,6 +89,8 @@ pub struct SwitchStats {
 
 /// An OpenFlow switch. It belongs to one thread; no call blocks.
 pub struct Switch {
+    bridge: String,
+    version: String,
     agent: Agent,
     datapath: SwitchDatapath,
     cache: Option<FlowCache>,
@@ -87,6 +107,7 @@ pub struct Switch {
     controlled_ns: u64,
     /// Whether the flow that forwards as a learning switch is there.
     is_standalone: bool,
+    coverage: Coverage,
 }
 
 impl Switch {
@@ -102,6 +123,8 @@ impl Switch {
         };
         let pipeline = Pipeline::new(options.pipeline);
         let mut switch = Self {
+            bridge: options.bridge,
+            version: options.agent.description.software.clone(),
             agent: Agent::new(options.agent),
             datapath: SwitchDatapath { pipeline, outlet },
             cache: cache(options.cache, seed),
@@ -113,6 +136,7 @@ impl Switch {
             controllers: Vec::new(),
             controlled_ns: 0,
             is_standalone: false,
+            coverage: Coverage::default(),
         };
         if switch.fail_mode == FailMode::Standalone {
             switch.set_standalone(true, 0);
@@ -241,6 +265,10 @@ impl Switch {
                 self.datapath.port_changed(number);
             }
         }
+        if self.coverage.is_due(now_ns) {
+            let counters = coverage::counters(self);
+            self.coverage.sample(counters, now_ns);
+        }
         if self.has_controller() {
             self.controlled_ns = now_ns;
         } else if self.fail_mode == FailMode::Standalone
@@ -313,15 +341,61 @@ impl Switch {
         self.next_tick_ns.saturating_sub(now_ns)
     }
 
-    /// Tables, groups and meters, with their counters.
+    /// Its name.
+    pub fn bridge(&self) -> &str {
+        &self.bridge
+    }
+
+    /// The version of the software, as controllers see it.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The tables, groups and meters.
     pub fn pipeline(&self) -> &Pipeline {
         &self.datapath.pipeline
     }
 
+    /// The addresses behind the ports.
+    pub fn learning(&self) -> &LearningTable {
+        &self.datapath.outlet.learning
+    }
+
+    pub(crate) fn coverage(&self) -> &Coverage {
+        &self.coverage
+    }
+
+    /// What happens to a packet, without any effect.
+    pub fn trace(&self, request: &TraceRequest, now_ns: u64) -> String {
+        let (bridge, pipeline, learning) = (&*self.bridge, self.pipeline(), self.learning());
+        Traced { bridge, pipeline, learning, now_ns }.trace(request)
+    }
+
+    /// Has caches forget all traversals.
+    pub fn purge(&mut self) {
+        self.datapath.pipeline.invalidate();
+    }
+
+    /// Changes flows, groups or meters, as a controller does.
+    ///
+    /// # Errors
+    /// Why nothing was changed.
+    pub fn change(&mut self, change: &Change, now_ns: u64) -> Result<(), Refusal> {
+        let result = match change {
+            Change::Flow(change) => self.datapath.flow_mod(change, now_ns),
+            Change::Group(change) => self.datapath.group_mod(change, now_ns),
+            Change::Meter(change) => self.datapath.meter_mod(change, now_ns),
+        };
+        self.report(now_ns);
+        result
+    }
+
     /// What it has counted.
     pub fn stats(&self) -> SwitchStats {
+        let tables = self.datapath.pipeline.table_stats();
         SwitchStats {
             cache: self.cache.as_ref().map_or(FlowCacheStats::default(), FlowCache::stats),
+            table_misses: tables.iter().map(|table| table.lookups - table.matches).sum(),
             pipeline: self.datapath.pipeline.stats(),
             tunnel_drops: self.datapath.outlet.ports.tunnels.drops,
             packet_ins_dropped: self.datapath.outlet.events.packet_ins_dropped,

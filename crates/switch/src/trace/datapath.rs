@@ -19,9 +19,9 @@ use super::observer::is_real;
 const TAG_PRESENT: u16 = 0x1000;
 const TPID: u16 = 0x8100;
 const LABEL_TTL: u8 = 64;
-const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86dd;
-const ARP: u16 = 0x0806;
+pub(super) const IPV4: u16 = 0x0800;
+pub(super) const IPV6: u16 = 0x86dd;
+pub(super) const ARP: u16 = 0x0806;
 
 /// Where outputs to `NORMAL` lead.
 pub(crate) enum NormalPorts<'a> {
@@ -90,17 +90,17 @@ fn number(value: u128) -> String {
 }
 
 /// A member of a `set` action: its name there, the field, and how its values are written.
-type Member = (&'static str, &'static str, fn(u128) -> String);
+pub(super) type Member = (&'static str, &'static str, fn(u128) -> String);
 
-const ETHERNET: &[Member] = &[("src", "eth_src", mac), ("dst", "eth_dst", mac)];
-const IPV4_MEMBERS: &[Member] = &[
+pub(super) const ETHERNET: &[Member] = &[("src", "eth_src", mac), ("dst", "eth_dst", mac)];
+pub(super) const IPV4_MEMBERS: &[Member] = &[
     ("src", "ip_src", ipv4),
     ("dst", "ip_dst", ipv4),
     ("proto", "nw_proto", number),
     ("tos", "ip_dscp", number),
     ("ttl", "nw_ttl", number),
 ];
-const IPV6_MEMBERS: &[Member] = &[
+pub(super) const IPV6_MEMBERS: &[Member] = &[
     ("src", "ipv6_src", ipv6),
     ("dst", "ipv6_dst", ipv6),
     ("label", "ipv6_label", |value| format!("{value:#x}")),
@@ -108,16 +108,16 @@ const IPV6_MEMBERS: &[Member] = &[
     ("tclass", "ip_dscp", number),
     ("hlimit", "nw_ttl", number),
 ];
-const ARP_MEMBERS: &[Member] = &[
+pub(super) const ARP_MEMBERS: &[Member] = &[
     ("sip", "arp_spa", ipv4),
     ("tip", "arp_tpa", ipv4),
     ("op", "arp_op", number),
     ("sha", "arp_sha", mac),
     ("tha", "arp_tha", mac),
 ];
-const PORTS: &[Member] = &[("src", "tcp_src", number), ("dst", "tcp_dst", number)];
-const ICMP: &[Member] = &[("type", "icmp_type", number), ("code", "icmp_code", number)];
-const ND: &[Member] =
+pub(super) const PORTS: &[Member] = &[("src", "tcp_src", number), ("dst", "tcp_dst", number)];
+pub(super) const ICMP: &[Member] = &[("type", "icmp_type", number), ("code", "icmp_code", number)];
+pub(super) const ND: &[Member] =
     &[("target", "nd_target", ipv6), ("sll", "nd_sll", mac), ("tll", "nd_tll", mac)];
 
 impl PacketState {
@@ -234,7 +234,7 @@ impl PacketState {
     }
 }
 
-fn is_mpls(ether_type: u16) -> bool {
+pub(super) fn is_mpls(ether_type: u16) -> bool {
     matches!(ether_type, 0x8847 | 0x8848)
 }
 

@@ -13,8 +13,8 @@ mod observer;
 mod request;
 mod tree;
 
-pub use request::TraceRequest;
 pub(crate) use datapath::{DatapathText, NormalPorts};
+pub use request::TraceRequest;
 
 use warpswitch_pipeline::{Observation, Pipeline};
 use warpswitch_rules::format::ovs;
@@ -48,14 +48,12 @@ impl Traced<'_> {
             false => packet_text(final_key),
         };
         let mut normal = observer.normal;
-        let actions = DatapathText::new(pipeline, traversal.key, traversal.shape)
+        let actions = DatapathText::new(pipeline, traversal.key, traversal.shape.number)
             .normal(NormalPorts::Queue(&mut normal))
             .text(&traversal.steps);
         let uncached = match traversal.is_cacheable {
             true => "",
-            false => {
-                "This packet is not cached: its way depends on more than its header fields.\n"
-            }
+            false => "This packet is not cached: its way depends on more than its header fields.\n",
         };
         format!(
             "Flow: {}\n{}\nFinal flow: {final_flow}\nMegaflow: {}\nDatapath actions: {actions}\n\

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use warpswitch_pipeline::{DEPTH_MAX, Observed, Output, Pipeline, WORK_MAX};
+use warpswitch_pipeline::{DEPTH_MAX, Egress, Observed, Output, Pipeline, WORK_MAX};
 use warpswitch_rules::format::ovs;
 use warpswitch_rules::openflow::{
     Flow, FlowAction, FlowKey, Instructions, PacketIn, Subfield, port,
@@ -109,8 +109,8 @@ fn subfield_text(bits: Subfield) -> String {
 impl Output for Observer<'_> {
     const IS_OBSERVER: bool = true;
 
-    fn send(&mut self, port: u32, _queue: Option<u32>, _frame: &[u8]) {
-        if !self.pipeline.ports().any(|(number, _)| number == port) {
+    fn send(&mut self, egress: Egress, _frame: &[u8]) {
+        if !self.pipeline.ports().any(|(number, _)| number == egress.port) {
             self.warn("Nonexistent output port");
         }
     }
@@ -149,6 +149,9 @@ impl Output for Observer<'_> {
             Observed::Meter(id) => self.action(format!("meter:{id}")),
             Observed::Action(action) => {
                 self.action(ovs::actions_text(std::slice::from_ref(action)));
+                if *action == FlowAction::PopQueue {
+                    self.detail("queue = 0");
+                }
             }
             Observed::Clear => {
                 self.is_clearing = true;

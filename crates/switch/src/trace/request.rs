@@ -1,6 +1,7 @@
 //! What `ofproto/trace` is asked about.
 
 use warpswitch_pipeline::frame::{compose, extract};
+use warpswitch_rules::diagnostic::Diagnostics;
 use warpswitch_rules::format::ovs;
 use warpswitch_rules::openflow::FlowKey;
 
@@ -33,7 +34,7 @@ impl TraceRequest {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str, packet: Option<&str>) -> Result<Self, String> {
-        let mut key = ovs::parse_key(text).map_err(|diagnostics| diagnostics.to_string())?;
+        let mut key = ovs::parse_key(text).map_err(|errors| message_of(&errors))?;
         if key[1] == 0 {
             key[1] = key[0];
         }
@@ -50,6 +51,12 @@ impl TraceRequest {
         extract(&frame, &mut key);
         Ok(Self { key, frame })
     }
+}
+
+/// A report for callers that write `error:` themselves.
+fn message_of(errors: &Diagnostics) -> String {
+    let text = errors.to_string();
+    text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned()
 }
 
 /// Bytes from hexadecimal digits, with blanks anywhere.

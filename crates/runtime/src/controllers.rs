@@ -4,11 +4,14 @@
 //! ptcp:PORT[:HOST]  listening ─accept─► connected ─► closed
 //! tcp:HOST[:PORT]   connecting ─► connected ─lost─► 100 ms ─► connecting
 //! ```
+//! `pssl:` and `ssl:` are the same with TLS; such a connection is reported as open when the
+//! handshake is over.
+//!
 //! Bytes only: the crate `openflow` understands them. Names of hosts are resolved once, by
 //! [`Controllers::open`]; no other call blocks.
 
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::str::FromStr;
@@ -19,6 +22,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, 
 
 use crate::control_address::ControlAddress;
 use crate::error::{Error, ErrorKind};
+use crate::tls::{ControllerStream, TlsIdentity};
 
 /// The port of OpenFlow.
 const DEFAULT_PORT: u16 = 6653;
@@ -48,6 +52,22 @@ pub enum ControllerAddress {
     Listen(SocketAddr),
     /// The switch connects to this host and port.
     Connect(String, u16),
+    /// As [`ControllerAddress::Listen`], with TLS.
+    ListenTls(SocketAddr),
+    /// As [`ControllerAddress::Connect`], with TLS.
+    ConnectTls(String, u16),
+}
+
+impl ControllerAddress {
+    /// Whether controllers connect to it.
+    pub fn is_listening(&self) -> bool {
+        matches!(self, Self::Listen(_) | Self::ListenTls(_))
+    }
+
+    /// Whether it needs a [`TlsIdentity`].
+    pub fn is_tls(&self) -> bool {
+        matches!(self, Self::ListenTls(_) | Self::ConnectTls(..))
+    }
 }
 
 impl FromStr for ControllerAddress {
@@ -57,18 +77,19 @@ impl FromStr for ControllerAddress {
         let number = |text: &str| -> Result<u16, String> {
             text.parse().map_err(|_| format!("{text} is not a TCP port"))
         };
-        let usage = "expected ptcp:PORT[:HOST] or tcp:HOST[:PORT]";
+        let usage = "expected ptcp:PORT[:HOST], tcp:HOST[:PORT], or pssl and ssl instead";
         let (kind, rest) = text.split_once(':').ok_or(usage)?;
         match kind {
-            "ptcp" => {
+            "ptcp" | "pssl" => {
                 let (port, host) = rest.split_once(':').unwrap_or((rest, "127.0.0.1"));
                 let port = if port.is_empty() { DEFAULT_PORT } else { number(port)? };
                 let host: IpAddr = unbracketed(host)
                     .parse()
                     .map_err(|_| format!("{host} is not the address of an interface"))?;
-                Ok(Self::Listen(SocketAddr::new(host, port)))
+                let address = SocketAddr::new(host, port);
+                Ok(if kind == "pssl" { Self::ListenTls(address) } else { Self::Listen(address) })
             }
-            "tcp" => {
+            "tcp" | "ssl" => {
                 let is_v6 = rest.starts_with('[');
                 let (host, port) = match rest.rsplit_once(':') {
                     Some((host, port)) if !is_v6 || host.ends_with(']') => (host, number(port)?),
@@ -77,7 +98,11 @@ impl FromStr for ControllerAddress {
                 if host.is_empty() {
                     return Err(usage.to_owned());
                 }
-                Ok(Self::Connect(unbracketed(host).to_owned(), port))
+                let host = unbracketed(host).to_owned();
+                Ok(match kind {
+                    "ssl" => Self::ConnectTls(host, port),
+                    _ => Self::Connect(host, port),
+                })
             }
             _ => Err(usage.to_owned()),
         }
@@ -91,13 +116,16 @@ fn unbracketed(host: &str) -> &str {
 
 impl fmt::Display for ControllerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let protocol = if self.is_tls() { "ssl" } else { "tcp" };
         match self {
-            Self::Listen(address) if address.is_ipv6() => {
-                write!(f, "ptcp:{}:[{}]", address.port(), address.ip())
-            }
-            Self::Listen(address) => write!(f, "ptcp:{}:{}", address.port(), address.ip()),
-            Self::Connect(host, port) if host.contains(':') => write!(f, "tcp:[{host}]:{port}"),
-            Self::Connect(host, port) => write!(f, "tcp:{host}:{port}"),
+            Self::Listen(address) | Self::ListenTls(address) => match address.ip() {
+                IpAddr::V6(ip) => write!(f, "p{protocol}:{}:[{ip}]", address.port()),
+                IpAddr::V4(ip) => write!(f, "p{protocol}:{}:{ip}", address.port()),
+            },
+            Self::Connect(host, port) | Self::ConnectTls(host, port) => match host.contains(':') {
+                true => write!(f, "{protocol}:[{host}]:{port}"),
+                false => write!(f, "{protocol}:{host}:{port}"),
+            },
         }
     }
 }
@@ -121,11 +149,17 @@ pub enum ControllerEvent<'a> {
 
 /// All connections of a switch. See the module.
 pub struct Controllers {
-    listeners: Vec<TcpListener>,
+    listeners: Vec<Listener>,
+    tls: Option<TlsIdentity>,
     dials: Vec<Dial>,
     connections: Vec<Connection>,
     opened: ConnectionNumber,
     buffer: Vec<u8>,
+}
+
+struct Listener {
+    socket: TcpListener,
+    is_tls: bool,
 }
 
 /// A controller that the switch connects to.
@@ -147,7 +181,12 @@ enum DialState {
 
 struct Connection {
     number: ConnectionNumber,
-    stream: TcpStream,
+    stream: ControllerStream,
+    is_ours: bool,
+    /// When it was made.
+    since: Duration,
+    /// Whether it was reported as open.
+    is_reported: bool,
     /// Bytes that the peer did not take yet.
     unsent: Vec<u8>,
     /// Whether nothing is read.
@@ -157,6 +196,11 @@ struct Connection {
 }
 
 impl Dial {
+    /// Whether its controller is behind this connection.
+    fn is_for(&self, connection: ConnectionNumber) -> bool {
+        matches!(self.state, DialState::Connected(number) if number == connection)
+    }
+
     /// The state after a failed attempt to connect.
     fn failed(
         &mut self,
@@ -176,10 +220,15 @@ impl Controllers {
     ///
     /// # Errors
     /// [`ErrorKind::System`] if an address cannot be listened at, [`ErrorKind::Address`] if a host
-    /// is unknown.
-    pub fn open(addresses: &[ControllerAddress]) -> Result<Self, Error> {
+    /// is unknown, or if an address needs TLS and there is no identity.
+    pub fn open(addresses: &[ControllerAddress], tls: Option<TlsIdentity>) -> Result<Self, Error> {
+        if let Some(address) = addresses.iter().find(|address| address.is_tls() && tls.is_none()) {
+            let needs = "needs --private-key, --certificate and --ca-cert";
+            return Err(Error::new(ErrorKind::Address, format!("{address} {needs}")));
+        }
         let mut all = Self {
             listeners: Vec::new(),
+            tls,
             dials: Vec::new(),
             connections: Vec::new(),
             opened: 0,
@@ -187,13 +236,15 @@ impl Controllers {
         };
         for address in addresses {
             match address {
-                ControllerAddress::Listen(socket) => {
-                    all.listeners.push(listen(*socket).map_err(|why| {
+                ControllerAddress::Listen(socket) | ControllerAddress::ListenTls(socket) => {
+                    let socket = listen(*socket).map_err(|why| {
                         let message = format!("cannot listen for controllers at {address}");
                         Error::caused(ErrorKind::System, message, why)
-                    })?);
+                    })?;
+                    all.listeners.push(Listener { socket, is_tls: address.is_tls() });
                 }
-                ControllerAddress::Connect(host, port) => all.dials.push(Dial {
+                ControllerAddress::Connect(host, port)
+                | ControllerAddress::ConnectTls(host, port) => all.dials.push(Dial {
                     address: address.clone(),
                     resolved: ControlAddress::resolve(Some(host), *port)?[0],
                     state: DialState::RetryAt(Duration::ZERO),
@@ -206,31 +257,40 @@ impl Controllers {
 
     /// The addresses that it listens at, with the ports that the system chose for port 0.
     pub fn listening(&self) -> Vec<SocketAddr> {
-        self.listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+        self.listeners.iter().filter_map(|listener| listener.socket.local_addr().ok()).collect()
     }
 
     /// Accepts, connects, reads and sends what is possible now; reports each event.
     pub fn poll(&mut self, now: Duration, event: &mut impl FnMut(ControllerEvent<'_>)) {
-        self.accept(event);
+        self.accept(now, event);
         self.dial(now, event);
-        let Self { connections, buffer, .. } = self;
+        let Self { connections, buffer, dials, .. } = self;
         connections.retain_mut(|connection| {
-            let read = if connection.is_paused { None } else { connection.read(buffer, event) };
-            let ended = read.or_else(|| connection.flush());
-            if let Some(why) = ended {
+            let is_open = connection.is_reported;
+            let Some(why) = connection.poll(now, buffer, event) else {
+                if connection.is_reported && !is_open {
+                    let dial = dials.iter_mut().find(|dial| dial.is_for(connection.number));
+                    dial.into_iter().for_each(|dial| dial.is_reported = false);
+                }
+                return true;
+            };
+            if is_open || connection.is_reported {
                 event(ControllerEvent::Closed(connection.number, why));
-                return false;
+            } else if let Some(dial) = dials.iter_mut().find(|dial| dial.is_for(connection.number))
+            {
+                dial.state = dial.failed(now, why, event);
             }
-            true
+            false
         });
         self.redial(now);
     }
 
-    fn accept(&mut self, event: &mut impl FnMut(ControllerEvent<'_>)) {
+    fn accept(&mut self, now: Duration, event: &mut impl FnMut(ControllerEvent<'_>)) {
         for at in 0..self.listeners.len() {
-            while let Ok((stream, _)) = self.listeners[at].accept() {
+            while let Ok((stream, _)) = self.listeners[at].socket.accept() {
                 if self.connections.len() < CONNECTIONS_MAX || self.end_silent(event) {
-                    self.add(stream, false, event);
+                    // A peer whose connection failed already sees it closed.
+                    _ = self.add(stream, false, self.listeners[at].is_tls, now);
                 }
             }
         }
@@ -241,9 +301,11 @@ impl Controllers {
         let Some(at) = self.connections.iter().position(|connection| connection.is_silent) else {
             return false;
         };
-        let number = self.connections.remove(at).number;
-        let why = "no hello message, and another controller connects";
-        event(ControllerEvent::Closed(number, why.to_owned()));
+        let Connection { number, is_reported, .. } = self.connections.remove(at);
+        if is_reported {
+            let why = "no hello message, and another controller connects";
+            event(ControllerEvent::Closed(number, why.to_owned()));
+        }
         true
     }
 
@@ -258,21 +320,28 @@ impl Controllers {
         &mut self,
         stream: TcpStream,
         is_ours: bool,
-        event: &mut impl FnMut(ControllerEvent<'_>),
-    ) -> Option<ConnectionNumber> {
+        is_tls: bool,
+        now: Duration,
+    ) -> io::Result<ConnectionNumber> {
         // Without both the connection would block the data path, or delay each small message.
-        stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true)).ok()?;
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        let stream = match &self.tls {
+            Some(tls) if is_tls => tls.connect(stream, is_ours)?,
+            _ => ControllerStream::Plain(stream),
+        };
         self.opened += 1;
-        let number = self.opened;
         self.connections.push(Connection {
-            number,
+            number: self.opened,
             stream,
+            is_ours,
+            since: now,
+            is_reported: false,
             unsent: Vec::new(),
             is_paused: false,
             is_silent: !is_ours,
         });
-        event(ControllerEvent::Opened(number, is_ours));
-        Some(number)
+        Ok(self.opened)
     }
 
     fn dial(&mut self, now: Duration, event: &mut impl FnMut(ControllerEvent<'_>)) {
@@ -292,10 +361,13 @@ impl Controllers {
                         else {
                             continue;
                         };
-                        dial.is_reported = false;
-                        if let Some(number) = self.add(TcpStream::from(socket), true, event) {
-                            self.dials[at].state = DialState::Connected(number);
-                        }
+                        let is_tls = dial.address.is_tls();
+                        let added = self.add(TcpStream::from(socket), true, is_tls, now);
+                        let dial = &mut self.dials[at];
+                        dial.state = match added {
+                            Ok(number) => DialState::Connected(number),
+                            Err(why) => dial.failed(now, why.to_string(), event),
+                        };
                     }
                     Some(Err(why)) => dial.state = dial.failed(now, why.to_string(), event),
                     None if now.saturating_sub(*since) > CONNECT_TIMEOUT => {
@@ -352,18 +424,54 @@ impl Controllers {
 
     /// Descriptors to wait for, and whether they wait to become writable.
     pub fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
-        let listeners = self.listeners.iter().map(|listener| (listener.as_fd(), false));
+        let listeners = self.listeners.iter().map(|listener| (listener.socket.as_fd(), false));
         let dials = self.dials.iter().filter_map(|dial| match &dial.state {
             DialState::Connecting(socket, _) => Some((socket.as_fd(), true)),
             _ => None,
         });
-        let open = self.connections.iter().filter(|c| !c.is_paused || !c.unsent.is_empty());
-        let open = open.map(|c| (c.stream.as_fd(), !c.unsent.is_empty()));
+        let open = self.connections.iter().filter(|c| !c.is_paused || c.wants_room());
+        let open = open.map(|c| (c.stream.fd(), c.wants_room()));
         listeners.chain(dials).chain(open)
     }
 }
 
 impl Connection {
+    /// Whether it waits until the peer takes more.
+    fn wants_room(&self) -> bool {
+        self.stream.has_unsent() || self.stream.is_ready() && !self.unsent.is_empty()
+    }
+
+    /// Reads and sends what is possible, and reports it as open once it is; the reason if the
+    /// connection ended.
+    fn poll(
+        &mut self,
+        now: Duration,
+        buffer: &mut [u8],
+        event: &mut impl FnMut(ControllerEvent<'_>),
+    ) -> Option<String> {
+        if !self.is_reported && self.stream.is_ready() {
+            self.report(event);
+        }
+        let read = if self.is_paused { None } else { self.read(buffer, event) };
+        if let Some(why) = read.or_else(|| self.flush()) {
+            return Some(why);
+        }
+        if self.is_reported {
+            return None;
+        }
+        if self.stream.is_ready() {
+            self.report(event);
+        } else if now.saturating_sub(self.since) > CONNECT_TIMEOUT {
+            return Some("no end of the TLS handshake".to_owned());
+        }
+        None
+    }
+
+    fn report(&mut self, event: &mut impl FnMut(ControllerEvent<'_>)) {
+        self.is_reported = true;
+        event(ControllerEvent::Opened(self.number, self.is_ours));
+    }
+
     /// Reads what came; the reason if the connection ended.
     fn read(
         &mut self,
@@ -373,6 +481,9 @@ impl Connection {
         match self.stream.read(buffer) {
             Ok(0) => Some("the controller closed it".to_owned()),
             Ok(len) => {
+                if !self.is_reported {
+                    self.report(event);
+                }
                 event(ControllerEvent::Received(self.number, &buffer[..len]));
                 None
             }
@@ -385,7 +496,7 @@ impl Connection {
     fn flush(&mut self) -> Option<String> {
         let mut sent = 0;
         let mut ended = None;
-        while sent < self.unsent.len() {
+        while ended.is_none() && sent < self.unsent.len() {
             match self.stream.write(&self.unsent[sent..]) {
                 Ok(len) => sent += len,
                 Err(error) if is_later(&error) => break,
@@ -396,7 +507,10 @@ impl Connection {
             }
         }
         self.unsent.drain(..sent);
-        ended
+        match self.stream.flush() {
+            Err(error) if !is_later(&error) => ended.or_else(|| Some(error.to_string())),
+            _ => ended,
+        }
     }
 }
 
@@ -444,7 +558,7 @@ mod tests {
 
     fn listening() -> (Controllers, SocketAddr) {
         let address = ControllerAddress::Listen(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0));
-        let controllers = Controllers::open(&[address]).unwrap();
+        let controllers = Controllers::open(&[address], None).unwrap();
         let address = controllers.listening()[0];
         (controllers, address)
     }
@@ -473,7 +587,7 @@ mod tests {
     fn bytes_go_both_ways_and_a_lost_controller_is_connected_again() {
         let (mut server, address) = listening();
         let dial = ControllerAddress::Connect(address.ip().to_string(), address.port());
-        let mut client = Controllers::open(&[dial]).unwrap();
+        let mut client = Controllers::open(&[dial], None).unwrap();
         let mut accepted = None;
         run(&mut [&mut server, &mut client], |party, event| match event {
             ControllerEvent::Opened(number, false) if party == 0 => {
@@ -544,6 +658,9 @@ mod tests {
         assert_eq!(text("tcp:10.0.0.1"), Ok("tcp:10.0.0.1:6653".to_owned()));
         assert_eq!(text("tcp:[::1]:6633"), Ok("tcp:[::1]:6633".to_owned()));
         assert_eq!(text("tcp:[::1]"), Ok("tcp:[::1]:6653".to_owned()));
+        assert_eq!(text("ssl:h:1"), Ok("ssl:h:1".to_owned()));
+        assert_eq!(text("pssl:"), Ok("pssl:6653:127.0.0.1".to_owned()));
+        assert!(Controllers::open(&["pssl:0".parse().unwrap()], None).is_err());
         for wrong in ["", "tcp:", "ptcp:70000", "tcp:h:70000", "unix:x", "ptcp:1:name"] {
             assert!(text(wrong).is_err(), "{wrong}");
         }

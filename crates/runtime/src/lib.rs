@@ -38,6 +38,8 @@
 //! - R3: a device is an opaque value ([`Device`]), so the crate works without any device code.
 #![forbid(unsafe_code)]
 
+pub mod appctl;
+mod capture_ports;
 pub mod client;
 mod clock;
 pub mod config;
@@ -62,6 +64,7 @@ mod stats;
 mod streams;
 pub mod switch;
 pub mod threads;
+pub mod tls;
 mod tunnels;
 
 pub use clock::{RunClock, ScaledClock};

@@ -3,6 +3,7 @@
 //! One thread does all of it. While frames arrive, controllers are served every 100 us; a switch
 //! without work sleeps in `poll(2)`.
 
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -11,16 +12,21 @@ use warpswitch_io::{PortTable, ethernet_address};
 use warpswitch_openflow::ConnectionId;
 use warpswitch_packet::{PortMethod, PortSpec};
 use warpswitch_switch::tunnel::TunnelOptions;
-use warpswitch_switch::{NewPort, NewTunnel, Switch, SwitchOptions};
+use warpswitch_switch::{AppctlReply, NewPort, NewTunnel, Switch, SwitchOptions};
 
+use crate::appctl::AppctlServer;
+use crate::capture_ports::{CapturePorts, is_capture_port};
 use crate::clock::RunClock;
 use crate::controllers::{ConnectionNumber, ControllerAddress, ControllerEvent, Controllers};
 use crate::error::{Error, ErrorKind};
 use crate::signals::{SignalEvent, Signals, StopSignals};
+use crate::tls::TlsIdentity;
 use crate::tunnels::TunnelSockets;
 
 /// Interval between two looks at the controllers while frames arrive.
 const CONTROL_NS: u64 = 100_000;
+/// Interval between two looks at the control socket while frames arrive.
+const APPCTL_NS: u64 = 10_000_000;
 
 /// What a running switch reports.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,6 +44,10 @@ pub struct SwitchRun {
     switch: Switch,
     controllers: Controllers,
     connections: Vec<Connected>,
+    appctl: Option<AppctlServer>,
+    captures: CapturePorts,
+    /// Whether it ends with its captures: every port is one.
+    ends_with_captures: bool,
     signals: Signals,
     clock: RunClock,
     /// When it was opened.
@@ -66,11 +76,20 @@ impl SwitchRun {
         devices: &[String],
         method: PortMethod,
         addresses: &[ControllerAddress],
+        tls: Option<TlsIdentity>,
     ) -> Result<Self, Error> {
         let clock = RunClock::real();
         let mut switch = Switch::new(options);
+        let captures = CapturePorts::default();
         let (mut table, mut tunnels) = (PortTable::default(), Vec::new());
         for device in devices {
+            if is_capture_port(device) {
+                let (rx, tx) = captures.open(device)?;
+                let (rx, tx) = (Box::new(rx), Box::new(tx));
+                let (name, mac) = (device.clone(), virtual_address(device));
+                switch.add_port(NewPort { name, mac, rx, tx }, 0);
+                continue;
+            }
             let cannot = |why| {
                 let message = format!("cannot open port '{device}'");
                 Error::caused(ErrorKind::System, message, why)
@@ -95,9 +114,28 @@ impl SwitchRun {
         }
         let signals = Signals::new(StopSignals::Handle)
             .map_err(|why| Error::caused(ErrorKind::System, "cannot handle signals", why))?;
-        let controllers = Controllers::open(addresses)?;
+        let controllers = Controllers::open(addresses, tls)?;
         let start = clock.now();
-        Ok(Self { switch, controllers, connections: Vec::new(), signals, clock, start })
+        Ok(Self {
+            switch,
+            controllers,
+            connections: Vec::new(),
+            appctl: None,
+            ends_with_captures: captures.len() == devices.len(),
+            captures,
+            signals,
+            clock,
+            start,
+        })
+    }
+
+    /// Also serves `ovs-appctl` at a socket.
+    ///
+    /// # Errors
+    /// [`ErrorKind::System`] if the path is in use or not permitted.
+    pub fn listen_appctl(&mut self, path: &Path) -> Result<(), Error> {
+        self.appctl = Some(AppctlServer::open(path)?);
+        Ok(())
     }
 
     /// The switch.
@@ -110,9 +148,18 @@ impl SwitchRun {
         u64::try_from(self.clock.now().0 - self.start.0).unwrap_or(0)
     }
 
-    /// Runs the switch until a signal ends it.
+    /// Ends the captures that its ports write.
+    ///
+    /// # Errors
+    /// [`ErrorKind::System`] if a capture could not be read or written.
+    pub fn finish(&mut self) -> Result<(), Error> {
+        self.captures.finish()
+    }
+
+    /// Runs the switch until a signal or a command ends it, or all its ports are captures that are
+    /// read to their ends.
     pub fn run(&mut self, mut news: impl FnMut(SwitchNews)) {
-        let mut next_control_ns = 0;
+        let (mut next_control_ns, mut next_appctl_ns) = (0, 0);
         loop {
             let now_ns = self.now_ns();
             let is_busy = self.switch.run(now_ns);
@@ -123,10 +170,33 @@ impl SwitchRun {
                     return;
                 }
             }
+            if !is_busy || now_ns >= next_appctl_ns {
+                next_appctl_ns = now_ns + APPCTL_NS;
+                if self.serve_appctl(now_ns) {
+                    return;
+                }
+            }
+            if !is_busy && self.ends_with_captures && self.captures.is_over() {
+                return;
+            }
             if !is_busy && !self.has_input() {
                 self.sleep();
             }
         }
+    }
+
+    /// Executes the commands of `ovs-appctl`; whether one of them ends the switch.
+    fn serve_appctl(&mut self, now_ns: u64) -> bool {
+        let Self { appctl: Some(appctl), switch, .. } = self else { return false };
+        let mut is_over = false;
+        appctl.serve(&mut |name, arguments| match switch.appctl(name, arguments, now_ns)? {
+            AppctlReply::Text(text) => Ok(text),
+            AppctlReply::Exit => {
+                is_over = true;
+                Ok(String::new())
+            }
+        });
+        is_over
     }
 
     /// Whether messages of controllers wait for the next round.
@@ -212,7 +282,9 @@ impl SwitchRun {
         let controllers = self.controllers.descriptors();
         let controllers =
             controllers.map(|(fd, is_full)| PollFd::from_borrowed_fd(fd, wanted(is_full)));
-        let mut fds: Vec<_> = ports.chain(controllers).collect();
+        let appctl = self.appctl.iter().flat_map(AppctlServer::descriptors);
+        let appctl = appctl.map(|(fd, is_full)| PollFd::from_borrowed_fd(fd, wanted(is_full)));
+        let mut fds: Vec<_> = ports.chain(controllers).chain(appctl).collect();
         fds.push(PollFd::new(&self.signals.wake, PollFlags::IN));
         let timeout = Timespec::try_from(Duration::from_nanos(wait_ns)).ok();
         // The caller looks for work afterwards, so an interrupted wait needs no retry.

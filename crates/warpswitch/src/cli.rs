@@ -5,7 +5,7 @@ use warpswitch_provenance::VERSION;
 
 use crate::commands::{
     bench, check, classify, click, demo, devices, elements, explain, flatten, generate, graph, ids,
-    read, rules, run, switch, top, write,
+    read, rules, run, switch, top, trace, write,
 };
 use crate::exit::Outcome;
 
@@ -14,7 +14,8 @@ A software switch and packet processor. Packets pass through a graph of elements
 Click language: 'run', 'check', 'flatten', 'graph' and 'elements' work with configurations; 'top', \
 'read' and 'write' work with a running one. Packet classification, which finds the winning rule \
 for each packet among many that may match, also works without a graph: 'classify', 'explain', \
-'rules'. So does intrusion detection: 'ids'. 'switch' runs an OpenFlow switch. 'generate' \
+'rules'. So does intrusion detection: 'ids'. 'switch' runs an OpenFlow switch, \
+'trace' shows the way of a packet through its tables. 'generate' \
 generates rules, traffic and routes for all of them, and 'bench' measures their performance.
 
 Start with 'warpswitch demo'. It needs no input and takes ten seconds. 'sudo warpswitch demo \
@@ -81,6 +82,7 @@ pub struct Cli {
 enum Command {
     Run(run::RunArgs),
     Switch(switch::SwitchArgs),
+    Trace(trace::TraceArgs),
     Top(top::TopArgs),
     Read(read::ReadArgs),
     Write(write::WriteArgs),
@@ -113,6 +115,7 @@ impl Cli {
         match &self.command {
             Command::Run(args) => run::run(args),
             Command::Switch(args) => switch::run(args),
+            Command::Trace(args) => trace::run(args),
             Command::Top(args) => top::run(args),
             Command::Read(args) => read::run(args),
             Command::Write(args) => write::run(args),

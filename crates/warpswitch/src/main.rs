@@ -13,6 +13,7 @@ mod devices;
 mod digest;
 mod drive;
 mod exit;
+mod flow_files;
 mod human;
 mod interrupt;
 mod live;

@@ -18,6 +18,7 @@ pub mod rules;
 pub mod run;
 pub mod switch;
 pub mod top;
+pub mod trace;
 pub mod write;
 
 use warpswitch_rules::format::WriteError;

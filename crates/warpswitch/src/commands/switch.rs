@@ -1,16 +1,20 @@
 //! `warpswitch switch`: an OpenFlow switch.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 use warpswitch_openflow::AgentConfig;
 use warpswitch_pipeline::PipelineOptions;
 use warpswitch_provenance::VERSION;
 use warpswitch_runtime::controllers::ControllerAddress;
 use warpswitch_runtime::switch::{SwitchNews, SwitchRun};
+use warpswitch_runtime::tls::{TlsFiles, TlsIdentity};
 use warpswitch_switch::tunnel::{TunnelDrop, TunnelOptions};
 use warpswitch_switch::{CacheKind, FailMode, SwitchOptions, SwitchStats};
 
 use crate::args::parse_range;
 use crate::exit::{Outcome, bad_input};
+use crate::flow_files::{FlowFilesArgs, refused};
 use crate::output::print;
 use crate::table::{Align, Table};
 use crate::traffic::Method;
@@ -25,6 +29,9 @@ Ports are numbered from 1 in the order of --ports. A new switch has no flows: it
 until a controller adds some. With '--fail-mode standalone' it forwards as a learning switch while \
 none of the controllers of --controller is connected.
 
+With ports 'pcap:IN.pcap:OUT.pcap' alone, the switch reads these captures, writes what leaves to \
+others and ends.
+
 The switch runs on one thread until INT, TERM or HUP. At the end it prints what its ports and \
 caches counted.";
 
@@ -35,25 +42,52 @@ Examples:
   ovs-ofctl -O OpenFlow13 dump-flows tcp:127.0.0.1:6653
   sudo warpswitch switch --ports eth0,eth1,eth2 --controller tcp:10.0.0.1:6653
   sudo warpswitch switch --ports eth0,vxlan:vx0:remote_ip=10.0.0.2,key=5 --listen ptcp:6653
-  warpswitch switch --ports mem:a,mem:b --listen ptcp:6653     (no privileges, no frames)";
+  warpswitch switch --ports mem:a,mem:b --listen ptcp:6653     (no privileges, no frames)
+  warpswitch switch --ports pcap:a.pcap:to-a.pcap,pcap:b.pcap:to-b.pcap --flows web.flows
+  warpswitch switch --ports mem:a --control /tmp/switch.ctl
+  ovs-appctl -t /tmp/switch.ctl list-commands";
 
 /// Run an OpenFlow switch
 #[derive(Args, Debug)]
 #[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
 pub struct SwitchArgs {
-    /// Interfaces, TAP devices (tap:NAME), links in memory (mem:NAME), or tunnels:
+    /// Interfaces, TAP devices (tap:NAME), links in memory (mem:NAME), captures
+    /// (pcap:IN.pcap[:OUT.pcap]), or tunnels:
     /// vxlan:NAME:OPTION=VALUE,..., geneve:… and gre:… with Open vSwitch's options remote_ip,
     /// local_ip, key, in_key, out_key, dst_port, ttl, df_default and csum
     #[arg(long, value_name = "PORT,...", value_delimiter = ',', required = true)]
     ports: Vec<String>,
 
-    /// Listen for controllers; without HOST on the loopback address only
+    #[command(flatten)]
+    files: FlowFilesArgs,
+
+    /// Listen for controllers (pssl: with TLS); without HOST on the loopback address only
     #[arg(long, value_name = "ptcp:PORT[:HOST]", value_parser = parse_listen)]
     listen: Vec<ControllerAddress>,
 
-    /// Connect to a controller
+    /// Connect to a controller (ssl: with TLS)
     #[arg(long, value_name = "tcp:HOST[:PORT]", value_parser = parse_controller)]
     controller: Vec<ControllerAddress>,
+
+    /// Private key of the switch for TLS, in PEM
+    #[arg(long, value_name = "FILE", requires_all = ["certificate", "ca_cert"])]
+    private_key: Option<PathBuf>,
+
+    /// Certificate of the switch for TLS, in PEM
+    #[arg(long, value_name = "FILE", requires = "private_key")]
+    certificate: Option<PathBuf>,
+
+    /// Certificate of the authority that signs those of controllers, in PEM
+    #[arg(long, value_name = "FILE", requires = "private_key")]
+    ca_cert: Option<PathBuf>,
+
+    /// Serve 'ovs-appctl -t PATH' and 'warpswitch trace --to PATH' at this Unix socket
+    #[arg(long, alias = "unixctl", value_name = "PATH")]
+    control: Option<PathBuf>,
+
+    /// Name of the switch, where ovs-appctl expects that of a bridge
+    #[arg(long, value_name = "NAME", default_value = "br0")]
+    bridge: String,
 
     /// Identity of the switch, in hexadecimal
     #[arg(long, value_name = "HEX", value_parser = parse_datapath_id, default_value = "1")]
@@ -97,16 +131,16 @@ enum Fail {
 }
 
 fn parse_listen(text: &str) -> Result<ControllerAddress, String> {
-    match text.parse()? {
-        address @ ControllerAddress::Listen(_) => Ok(address),
-        ControllerAddress::Connect(..) => Err("expected ptcp:PORT[:HOST]".to_owned()),
+    match text.parse::<ControllerAddress>()? {
+        address if address.is_listening() => Ok(address),
+        _ => Err("expected ptcp:PORT[:HOST] or pssl:PORT[:HOST]".to_owned()),
     }
 }
 
 fn parse_controller(text: &str) -> Result<ControllerAddress, String> {
-    match text.parse()? {
-        address @ ControllerAddress::Connect(..) => Ok(address),
-        ControllerAddress::Listen(_) => Err("expected tcp:HOST[:PORT]".to_owned()),
+    match text.parse::<ControllerAddress>()? {
+        address if !address.is_listening() => Ok(address),
+        _ => Err("expected tcp:HOST[:PORT] or ssl:HOST[:PORT]".to_owned()),
     }
 }
 
@@ -121,6 +155,7 @@ fn parse_datapath_id(text: &str) -> Result<u64, String> {
 /// Ports or addresses that cannot be opened.
 pub fn run(args: &SwitchArgs) -> anyhow::Result<Outcome> {
     let options = SwitchOptions {
+        bridge: args.bridge.clone(),
         agent: agent(args),
         pipeline: PipelineOptions { tables: args.tables.into(), ..PipelineOptions::default() },
         cache: match args.cache {
@@ -137,17 +172,25 @@ pub fn run(args: &SwitchArgs) -> anyhow::Result<Outcome> {
     let addresses = [&args.listen[..], &args.controller[..]].concat();
     let ports = join_options(&args.ports);
     check_ports(&ports)?;
-    if addresses.is_empty() {
-        term::warning("no --listen and no --controller: nobody can add flows");
+    let changes = args.files.load()?;
+    if addresses.is_empty() && changes.is_empty() && matches!(args.fail_mode, Fail::Secure) {
+        term::warning("no --flows, --listen or --controller: every frame is dropped");
     }
-    let mut run = SwitchRun::open(options, &ports, method, &addresses)?;
+    let mut run = SwitchRun::open(options, &ports, method, &addresses, tls(args)?)?;
+    for change in &changes {
+        run.switch().change(change, 0).map_err(|why| refused(change, why))?;
+    }
+    if let Some(path) = &args.control {
+        run.listen_appctl(path)?;
+        term::note(format!("listening for ovs-appctl at {}", path.display()));
+    }
     for (number, port) in (1..).zip(&ports) {
         term::note(format!("port {number} is {port}"));
     }
     for address in &addresses {
-        term::note(match address {
-            ControllerAddress::Listen(_) => format!("listening for controllers at {address}"),
-            ControllerAddress::Connect(..) => format!("connecting to the controller at {address}"),
+        term::note(match address.is_listening() {
+            true => format!("listening for controllers at {address}"),
+            false => format!("connecting to the controller at {address}"),
         });
     }
     run.run(|news| {
@@ -159,6 +202,7 @@ pub fn run(args: &SwitchArgs) -> anyhow::Result<Outcome> {
             }
         });
     });
+    run.finish()?;
     print(&summary(&mut run))?;
     Ok(Outcome::Done)
 }
@@ -174,6 +218,25 @@ fn join_options(pieces: &[String]) -> Vec<String> {
         }
     }
     ports
+}
+
+/// The identity for TLS.
+fn tls(args: &SwitchArgs) -> anyhow::Result<Option<TlsIdentity>> {
+    let SwitchArgs {
+        private_key: Some(private_key),
+        certificate: Some(certificate),
+        ca_cert: Some(ca_cert),
+        ..
+    } = args
+    else {
+        return Ok(None);
+    };
+    let files = TlsFiles {
+        private_key: private_key.clone(),
+        certificate: certificate.clone(),
+        ca_cert: ca_cert.clone(),
+    };
+    Ok(Some(TlsIdentity::load(&files)?))
 }
 
 /// Refuses names of ports that cannot be meant.

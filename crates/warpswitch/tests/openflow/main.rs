@@ -9,9 +9,11 @@
 //! skipped; with `WARPSWITCH_NAMESPACES=1` that is a failure.
 #![forbid(unsafe_code)]
 
+mod appctl;
 mod controller;
 #[path = "../../src/netns.rs"]
 mod netns;
+mod tls;
 mod tunnels;
 
 use std::io::{self, Write};

@@ -25,6 +25,7 @@ mod ip6;
 mod lack;
 mod lines;
 mod nat;
+mod openflow;
 mod outputs;
 mod pacer;
 mod paint;
@@ -54,6 +55,7 @@ const AREAS: &[&[&ElementClass]] = &[
     nat::CLASSES,
     capture::CLASSES,
     sockets::CLASSES,
+    openflow::CLASSES,
     analysis::CLASSES,
     control::CLASSES,
 ];

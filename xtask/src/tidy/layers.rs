@@ -23,9 +23,11 @@ pub struct Room {
 /// Layer of `testkit`, which only tests may import.
 const DEV: u8 = 10;
 
-/// The crates of layers 0 to 3 that elements on the CPU are made from: no `gpu`, no `ids`.
-const BELOW_ELEMENTS: &[&str] =
-    &["wire", "packet", "rules", "classify", "routes", "scan", "flow", "io", "graph"];
+/// The crates below elements on the CPU: no `gpu`, no `ids`.
+const BELOW_ELEMENTS: &[&str] = &[
+    "wire", "packet", "rules", "classify", "routes", "scan", "flow", "io", "openflow", "graph",
+    "switch",
+];
 
 /// Every room below the binary.
 const ALL: &[&str] = &[

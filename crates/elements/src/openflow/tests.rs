@@ -1,0 +1,94 @@
+//! The switch in a graph.
+
+use warpswitch_graph::simulate;
+
+use crate::testing::{errors, hex, registry, run, source};
+
+/// A UDP datagram to 10.0.0.1.
+fn frame(source: u8) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, source, 8, 0];
+    frame.extend([0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0x66, 0xcf, 0, 0, 0, 0, 10, 0, 0, 1]);
+    frame.extend([0, 7, 0, 9, 0, 8, 0, 0]);
+    frame
+}
+
+/// A file of flows.
+fn flows(text: &str) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("flows");
+    std::fs::write(&path, text).unwrap();
+    let path = path.display().to_string();
+    (folder, path)
+}
+
+#[test]
+fn frames_leave_where_flows_lead() {
+    let (_folder, path) = flows("udp actions=dec_ttl,output:2,IN_PORT\narp actions=FLOOD\n");
+    for cache in ["none", "micro", "mega"] {
+        let config = format!(
+            "sw :: OpenFlowSwitch(PORTS 2, FLOWS {path}, CACHE {cache});
+             InfiniteSource(DATA \\<{}>, LIMIT 100, BURST 40) -> [0] sw [0] -> Show(0);
+             Idle -> [1] sw [1] -> Show(1);",
+            hex(&frame(1))
+        );
+        let (shown, said, _) = run(&config);
+        assert!(said.is_empty(), "{said:?}");
+        let count = |label: &str| shown.iter().filter(|shown| shown.label == label).count();
+        assert_eq!((count("0"), count("1")), (100, 100), "{cache}");
+        assert!(shown.iter().all(|shown| shown.bytes[22] == 63), "the TTL");
+    }
+}
+
+#[test]
+fn handlers_change_read_and_trace() {
+    let config = format!(
+        "sw :: OpenFlowSwitch; {} -> [0] sw [0] -> Show(0); Idle -> [1] sw [1] -> Show(1);
+         Script(write sw.add_flow udp actions=output:2,
+                print sw.flows, print $(sw.trace udp), wait 1s,
+                print sw.flows table=0, print $(sw.appctl version),
+                write sw.del_flows \"\", print sw.flows, print sw.misses);",
+        source(&frame(1))
+    );
+    let (shown, said, _) = run(&config);
+    assert_eq!(shown.iter().map(|s| &*s.label).collect::<Vec<_>>(), ["1"]);
+    let said = said.join("\n");
+    assert!(said.contains("n_packets=0, n_bytes=0, udp actions=output:2"), "{said}");
+    assert!(said.contains("n_packets=1, n_bytes=42, udp actions=output:2"), "{said}");
+    assert!(said.contains("Datapath actions: 2"), "{said}");
+    assert!(said.contains("warpswitch"), "{said}");
+}
+
+#[test]
+fn errors_name_the_argument() {
+    let (_folder, path) = flows("udp actions=nonsense\n");
+    let ports = "Idle -> sw -> Discard;";
+    for (arguments, expected) in [
+        ("PORTS 2", "PORTS: must be the number of inputs, 1"),
+        ("CACHE storm", "CACHE: expected one of none, micro, mega"),
+        ("LISTEN tcp:1", "LISTEN: expected ptcp:PORT[:ADDRESS]"),
+        ("CONTROLLER tcp:host", "CONTROLLER: expected tcp:ADDRESS[:PORT]"),
+        ("TABLES 300", "TABLES: must be 1 to 254"),
+        ("FLOWS /nowhere", "FLOWS: cannot read /nowhere"),
+        (&format!("FLOWS {path}"), "nonsense"),
+    ] {
+        let errors = errors(&format!("sw :: OpenFlowSwitch({arguments}); {ports}"));
+        assert!(errors.contains(expected), "{arguments}: {errors}");
+    }
+    let (_folder, path) = flows("udp actions=group:1\n");
+    let errors = errors(&format!("sw :: OpenFlowSwitch(FLOWS {path}); {ports}"));
+    assert!(errors.contains("group that does not exist"), "{errors}");
+}
+
+#[test]
+fn a_handler_rejects_what_a_controller_could_not_add() {
+    let config = "sw :: OpenFlowSwitch; Idle -> sw -> Discard;";
+    let (mut router, _) = simulate::router(config, &registry()).ok().unwrap();
+    for (handler, value) in [
+        ("sw.add_flow", "udp actions=group:7"),
+        ("sw.add_flow", "udp"),
+        ("sw.del_flows", "udp actions=drop"),
+        ("sw.add_group", "group_id=x"),
+    ] {
+        assert!(router.write(handler, value).is_err(), "{handler} {value}");
+    }
+}

@@ -552,6 +552,7 @@ fn result_of(socket: &OwnedFd) -> Option<io::Result<()>> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
     use std::net::Ipv4Addr;
 
     use super::*;

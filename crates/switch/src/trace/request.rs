@@ -1,4 +1,4 @@
-//! What `ofproto/trace` is asked about.
+//! What `ofproto/trace` is to trace.
 
 use warpswitch_pipeline::frame::{compose, extract};
 use warpswitch_rules::diagnostic::Diagnostics;

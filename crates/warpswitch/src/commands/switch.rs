@@ -44,8 +44,8 @@ Examples:
   sudo warpswitch switch --ports eth0,vxlan:vx0:remote_ip=10.0.0.2,key=5 --listen ptcp:6653
   warpswitch switch --ports mem:a,mem:b --listen ptcp:6653     (no privileges, no frames)
   warpswitch switch --ports pcap:a.pcap:to-a.pcap,pcap:b.pcap:to-b.pcap --flows web.flows
-  warpswitch switch --ports mem:a --control /tmp/switch.ctl
-  ovs-appctl -t /tmp/switch.ctl list-commands";
+  warpswitch switch --ports mem:a --control switch.ctl
+  ovs-appctl -t $PWD/switch.ctl list-commands";
 
 /// Run an OpenFlow switch
 #[derive(Args, Debug)]

@@ -31,9 +31,9 @@ const EXAMPLES: &str = "\
 Examples:
   printf 'tcp,tp_dst=80 actions=output:2\\n' > web.flows
   warpswitch trace --flows web.flows in_port=1,tcp,tp_dst=80
-  warpswitch switch --ports mem:a,mem:b --listen ptcp:6653 --control /tmp/switch.ctl &
-  warpswitch trace --to /tmp/switch.ctl in_port=1,arp
-  ovs-appctl -t /tmp/switch.ctl ofproto/trace br0 in_port=1,arp       (the same)";
+  warpswitch switch --ports mem:a,mem:b --listen ptcp:6653 --control switch.ctl &
+  warpswitch trace --to switch.ctl in_port=1,arp
+  ovs-appctl -t $PWD/switch.ctl ofproto/trace br0 in_port=1,arp       (the same)";
 
 /// Trace a packet through the tables of an OpenFlow switch
 #[derive(Args, Debug)]

@@ -176,7 +176,7 @@ impl Bed {
         };
         let flows = self.switch.pipeline().flows(&filter, ticks());
         let flows = flows.iter().map(|stats| (stats.packets, stats.bytes)).collect();
-        let seen = lock(&self.sent).seen.clone().context("frames were not recorded")?;
+        let seen = lock(&self.sent).seen.context("frames were not recorded")?;
         Ok(Outcome { seen, flows })
     }
 }

@@ -38,7 +38,7 @@ fn the_chains_of_the_page_run_from_the_root() {
         .map(|line| line.replace("chain.click", &file.to_string_lossy()))
         .collect();
     let said: String = lines.iter().map(|line| run(&root, line)).collect();
-    assert!(lines.len() == 2 && said.contains(": right") && !said.contains("warning"), "{said}");
+    assert!(lines.len() == 2 && said.contains(": valid") && !said.contains("warning"), "{said}");
     assert!(said.contains("GPUSDNClassifier") && said.contains("2 no output"), "{said}");
     let eve = folder.path().join("eve.json");
     let branches = branches.replace("eve.json", &eve.to_string_lossy());
@@ -67,7 +67,7 @@ fn what_the_page_shows_runs_as_it_is_pasted() {
     assert_eq!(named, ["first.click", "lanes.click"]);
     let lines: Vec<&str> = blocks(&page, "sh").into_iter().flat_map(str::lines).collect();
     let said: String = lines.iter().map(|line| run(folder, line)).collect();
-    assert!(said.contains("first.click: 11 elements, 9 connections: right"), "{said}");
+    assert!(said.contains("first.click: 11 elements, 9 connections: valid"), "{said}");
     assert!(said.contains("web 409, UDP 2404"), "{said}");
     assert!(!said.contains("warning"), "{said}");
     let lanes = run(folder, "warpswitch run lanes.click");

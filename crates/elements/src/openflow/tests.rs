@@ -46,7 +46,7 @@ fn handlers_change_read_and_trace() {
          Script(write sw.add_flow udp actions=output:2,
                 print sw.flows, print $(sw.trace udp), wait 1s,
                 print sw.flows table=0, print $(sw.appctl version),
-                write sw.del_flows \"\", print sw.flows, print sw.misses);",
+                write sw.del_flows, print sw.flows, print sw.misses);",
         source(&frame(1))
     );
     let (shown, said, _) = run(&config);

@@ -232,11 +232,13 @@ impl Drop for OpenVswitch {
 }
 
 /// The lines of a trace that are to be the same: not the numbers of Open vSwitch's user space, nor
-/// fields that our flow keys lack, nor the megaflow, which may have more bits.
+/// fields that our flow keys lack, nor the megaflow, which may have more bits, nor what the kernel's
+/// datapath could not do.
 fn comparable(trace: &str) -> String {
     let mut out = String::new();
     let is_own = |line: &&str| line.starts_with("Megaflow:") || line.starts_with("This packet");
-    for line in trace.lines().filter(|line| !is_own(line)) {
+    let is_way = |line: &&str| !line.starts_with("This flow is handled");
+    for line in trace.lines().take_while(is_way).filter(|line| !is_own(line)) {
         let mut line = line.replace("dont_send=1", "dont_send=0").replace("mpls_ttl=0,", "");
         line = line.replace("vlan_tci1=0x0000,", "");
         if let Some((before, after)) = line.clone().split_once("recirc_id=") {

@@ -23,8 +23,8 @@ use crate::output::{Ingress, Output};
 use crate::pipeline::Pipeline;
 use crate::trace::Trace;
 
-/// Packets that are looked up together.
-const BURST_LEN_MAX: usize = 64;
+/// Packets of a usual burst: longer ones, for engines of devices, take memory from the heap.
+const BURST_LEN: usize = 64;
 /// Tables in which a packet is looked up ahead.
 const PATH_LEN_MAX: usize = 8;
 
@@ -86,7 +86,7 @@ impl Pipeline {
     ) {
         let ingress = ingress.into();
         let mut burst = std::mem::take(&mut self.burst);
-        for frames in frames.chunks(BURST_LEN_MAX) {
+        for frames in frames.chunks(self.engines.burst_len()) {
             burst.extract(frames, &ingress);
             match &mut cache {
                 Some(cache) => self.repeat(*cache, &mut burst, frames, &ingress, now, out),
@@ -171,9 +171,9 @@ impl Pipeline {
         let Burst { keys, paths, winners, .. } = burst;
         paths.clear();
         paths.resize(keys.len(), Path::NEW);
-        let mut active: SmallVec<[u32; BURST_LEN_MAX]> = (0..keys.len() as u32).collect();
+        let mut active: SmallVec<[u32; BURST_LEN]> = (0..keys.len() as u32).collect();
         while let Some(table) = active.iter().map(|&idx| paths[idx as usize].table).min() {
-            let mut group: SmallVec<[u32; BURST_LEN_MAX]> = SmallVec::new();
+            let mut group: SmallVec<[u32; BURST_LEN]> = SmallVec::new();
             active.retain(|idx| {
                 let is_here = paths[*idx as usize].table == table;
                 if is_here {

@@ -58,6 +58,7 @@ mod burst;
 mod change;
 mod check;
 mod counts;
+mod engines;
 mod expire;
 mod flows;
 pub mod frame;
@@ -77,6 +78,7 @@ mod undo;
 
 pub use change::METER_ALL;
 pub use check::{ACTIONS_MAX, BANDS_MAX, BUCKETS_MAX, METER_MAX};
+pub use engines::{BuildEngine, TableEngines};
 pub use group::GroupStats;
 pub use lookup::Lookup;
 pub use meter::MeterStats;

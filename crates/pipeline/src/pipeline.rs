@@ -9,6 +9,7 @@ use warpswitch_rules::openflow::{FlowAction, FlowMatch, Refusal, field, port};
 use crate::burst::Burst;
 use crate::check::{ACTIONS_MAX, Known};
 use crate::counts::{Counts, TableCounters};
+use crate::engines::TableEngines;
 use crate::expire::Deadlines;
 use crate::flows::Flows;
 use crate::frame::Packet;
@@ -86,6 +87,7 @@ pub struct Pipeline {
     /// Buffers of the packets before.
     pub(crate) spare: Vec<Vec<u8>>,
     pub(crate) burst: Burst,
+    pub(crate) engines: TableEngines,
 }
 
 impl Pipeline {
@@ -94,9 +96,17 @@ impl Pipeline {
     /// # Panics
     /// If there are no tables or more than 254: a caller bug, not an input.
     pub fn new(options: PipelineOptions) -> Self {
+        Self::with_engines(options, TableEngines::default())
+    }
+
+    /// An empty pipeline whose tables look bursts up with these engines.
+    ///
+    /// # Panics
+    /// As [`Pipeline::new`].
+    pub fn with_engines(options: PipelineOptions, engines: TableEngines) -> Self {
         assert!((1..=TABLES_MAX).contains(&options.tables), "1 to {TABLES_MAX} tables");
         let hash = Arc::new(FlowHash::new(options.hash_seed));
-        let table = || Table::new(options.lookup, &hash, options.table);
+        let table = || Table::new(options.lookup, &hash, &engines, options.table);
         let tables = vec![TableCounters::default(); options.tables];
         Self {
             options,
@@ -112,6 +122,7 @@ impl Pipeline {
             undo: None,
             spare: Vec::new(),
             burst: Burst::default(),
+            engines,
         }
     }
 

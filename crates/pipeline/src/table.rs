@@ -7,6 +7,7 @@ use warpswitch_flow::flow_hash::FlowHash;
 use warpswitch_flow::programs::NO_FLOW;
 use warpswitch_rules::openflow::FlowKey;
 
+use crate::engines::TableEngines;
 use crate::flows::{Entry, Flows};
 use crate::lookup::{Index, Lookup, TableEngine};
 
@@ -44,13 +45,19 @@ pub(crate) struct Table {
     engine: Option<Box<TableEngine>>,
     lookup: Lookup,
     hash: Arc<FlowHash>,
+    engines: TableEngines,
 }
 
 /// Flows from which an engine is worth its memory.
 const ENGINE_FLOWS_MIN: u32 = 8;
 
 impl Table {
-    pub(crate) fn new(lookup: Lookup, hash: &Arc<FlowHash>, settings: TableSettings) -> Self {
+    pub(crate) fn new(
+        lookup: Lookup,
+        hash: &Arc<FlowHash>,
+        engines: &TableEngines,
+        settings: TableSettings,
+    ) -> Self {
         Self {
             index: Index::new(lookup, hash),
             settings,
@@ -59,6 +66,7 @@ impl Table {
             engine: None,
             lookup,
             hash: hash.clone(),
+            engines: engines.clone(),
         }
     }
 
@@ -73,9 +81,8 @@ impl Table {
         if self.lookup == Lookup::Engine {
             match &mut self.engine {
                 None if self.len >= ENGINE_FLOWS_MIN => {
-                    let seed = self.hash.seed();
                     let places = self.index.places();
-                    let engine = TableEngine::new(flows, &places, &self.hash, seed);
+                    let engine = TableEngine::new(flows, &places, &self.hash, &self.engines);
                     self.engine = Some(Box::new(engine));
                 }
                 Some(engine) if engine.is_worn() => engine.build(flows, &self.index.places()),

@@ -8,7 +8,7 @@ use warpswitch_flow::{FlowCache, FlowCacheStats, TraversalCache};
 use warpswitch_graph::gso;
 use warpswitch_openflow::{Agent, AgentConfig, Change, ConnectionId, Datapath};
 use warpswitch_packet::{Batch, Packet, Pool};
-use warpswitch_pipeline::{Pipeline, PipelineOptions, PipelineStats};
+use warpswitch_pipeline::{Pipeline, PipelineOptions, PipelineStats, TableEngines};
 use warpswitch_rules::openflow::{
     Flow, FlowAction, FlowCommand, FlowMatch, FlowMod, Instructions, Refusal, port,
 };
@@ -52,6 +52,8 @@ pub struct SwitchOptions {
     pub agent: AgentConfig,
     /// The pipeline.
     pub pipeline: PipelineOptions,
+    /// The engines of its tables, and how many frames of a port are taken together.
+    pub engines: TableEngines,
     /// The cache in front of its tables.
     pub cache: CacheKind,
     /// What happens without controllers.
@@ -64,6 +66,7 @@ impl Default for SwitchOptions {
             bridge: "br0".to_owned(),
             agent: AgentConfig::default(),
             pipeline: PipelineOptions::default(),
+            engines: TableEngines::default(),
             cache: CacheKind::default(),
             fail_mode: FailMode::default(),
         }
@@ -95,6 +98,7 @@ pub struct Switch {
     datapath: SwitchDatapath,
     cache: Option<FlowCache>,
     fail_mode: FailMode,
+    burst_len: usize,
     burst: Batch,
     /// The frames of a packet that was received.
     frames: Vec<Packet>,
@@ -121,7 +125,8 @@ impl Switch {
             events: Events::default(),
             now_ns: 0,
         };
-        let pipeline = Pipeline::new(options.pipeline);
+        let burst_len = options.engines.burst_len();
+        let pipeline = Pipeline::with_engines(options.pipeline, options.engines);
         let mut switch = Self {
             bridge: options.bridge,
             version: options.agent.description.software.clone(),
@@ -129,6 +134,7 @@ impl Switch {
             datapath: SwitchDatapath { pipeline, outlet },
             cache: cache(options.cache, seed),
             fail_mode: options.fail_mode,
+            burst_len,
             burst: Batch::new(),
             frames: Vec::new(),
             datagram: vec![0; DATAGRAM_BYTES_MAX],
@@ -214,7 +220,7 @@ impl Switch {
 
     fn receive(&mut self, index: usize, now_ns: u64) -> bool {
         let Outlet { ports, pool, .. } = &mut self.datapath.outlet;
-        ports.receive(index, pool, &mut self.burst, BURST_LEN);
+        ports.receive(index, pool, &mut self.burst, self.burst_len);
         if self.burst.is_empty() {
             return false;
         }

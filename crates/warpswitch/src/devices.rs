@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use warpswitch_classify::{BuildOptions, Engine};
+use warpswitch_classify::{BuildOptions, Classifier, Engine};
 use warpswitch_gpu::auto::{AutoEngine, AutoOptions};
 use warpswitch_gpu::cache::KernelCache;
 use warpswitch_gpu::deadline::Deadline;
 use warpswitch_gpu::host::{FaultPlan, HostPool};
 use warpswitch_gpu::resident::{ResidentChoice, ResidentUse};
 use warpswitch_gpu::{Algorithm, Device, GpuError, engine};
+use warpswitch_pipeline::TableEngines;
 use warpswitch_rules::Ruleset;
 
 use crate::args::parse_positive;
@@ -153,6 +154,9 @@ pub struct DeviceArgs {
     pub host_hangs_at: Option<u64>,
 }
 
+/// Packets that a switch looks up together where a device may do it.
+const DEVICE_BURST_LEN: usize = 8192;
+
 /// An engine and where it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EngineChoice {
@@ -272,6 +276,25 @@ impl OpenEngine {
                 Ok(BuiltEngine { classifier, build_time: start.elapsed(), auto })
             }
         }
+    }
+
+    /// As engines for the tables of an OpenFlow switch, which look up longer bursts where a device
+    /// may take them.
+    pub fn for_tables(self) -> TableEngines {
+        let burst_len = match self {
+            Self::Cpu(_) | Self::Auto(None, _) => TableEngines::default().burst_len(),
+            Self::On(..) | Self::Auto(Some(_), _) => DEVICE_BURST_LEN,
+        };
+        let build = move |ruleset: &Ruleset, options: &BuildOptions| match &self {
+            Self::Cpu(engine) => warpswitch_classify::build(*engine, ruleset, options),
+            Self::On(device, algorithm) => engine::build(device, *algorithm, ruleset, options),
+            Self::Auto(device, delay) => {
+                let auto = AutoOptions { delay_max: *delay, now };
+                let engine = AutoEngine::build(device.as_ref(), ruleset, options, auto)?;
+                Ok(Box::new(engine) as Box<dyn Classifier>)
+            }
+        };
+        TableEngines::new(Arc::new(build), burst_len)
     }
 
     /// Warns if a device failed during the run; the results are correct all the same.

@@ -27,7 +27,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use warpswitch_classify::{BuildOptions, Classifier, Engine, build};
+use warpswitch_classify::{BuildOptions, Classifier};
 use warpswitch_flow::flow_hash::FlowHash;
 use warpswitch_flow::programs::NO_FLOW;
 use warpswitch_rules::openflow::{FLOW_WORDS, FlowKey, FlowMatch};
@@ -36,6 +36,7 @@ use warpswitch_rules::{RulesetBuilder, Schema};
 
 use super::form::Form;
 use super::tuple::{Rank, TupleIndex};
+use crate::engines::TableEngines;
 use crate::flows::Flows;
 
 /// Flows that may come into the rest, beside an eighth of all, before the engine is built anew.
@@ -73,7 +74,7 @@ pub(crate) struct TableEngine {
     words: Vec<u32>,
     answers: Vec<RuleId>,
     hash: Arc<FlowHash>,
-    seed: u64,
+    engines: TableEngines,
 }
 
 impl std::fmt::Debug for TableEngine {
@@ -84,7 +85,12 @@ impl std::fmt::Debug for TableEngine {
 
 impl TableEngine {
     /// An engine over the flows at `places`.
-    pub(crate) fn new(flows: &Flows, places: &[u32], hash: &Arc<FlowHash>, seed: u64) -> Self {
+    pub(crate) fn new(
+        flows: &Flows,
+        places: &[u32],
+        hash: &Arc<FlowHash>,
+        engines: &TableEngines,
+    ) -> Self {
         let mut engine = Self {
             form: Form::default(),
             classifier: None,
@@ -98,7 +104,7 @@ impl TableEngine {
             words: Vec::new(),
             answers: Vec::new(),
             hash: hash.clone(),
-            seed,
+            engines: engines.clone(),
         };
         engine.build(flows, places);
         engine
@@ -140,8 +146,8 @@ impl TableEngine {
             self.ids.insert(place, self.ranked.len() as u32);
             self.ranked.push(Ranked { rank, place });
         }
-        let options = BuildOptions { bytes_max: BYTES_MAX, hash_seed: self.seed };
-        match build(Engine::Turbo, &builder.build(), &options) {
+        let options = BuildOptions { bytes_max: BYTES_MAX, hash_seed: self.hash.seed() };
+        match self.engines.build(&builder.build(), &options) {
             Ok(classifier) => self.classifier = Some(classifier),
             Err(_) => {
                 self.ids.clear();

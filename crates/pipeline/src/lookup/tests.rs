@@ -1,6 +1,7 @@
 //! The fast lookup against the reference.
 
 use super::*;
+use crate::engines::TableEngines;
 use crate::testing::{by_name, flow};
 use warpswitch_flow::programs::NO_FLOW;
 use warpswitch_testkit::random::Random;
@@ -58,7 +59,7 @@ fn check(seed: u64, fields: &[&str]) {
     let hash = Arc::new(FlowHash::new(0));
     let [mut linear, mut tuple] =
         [Lookup::Linear, Lookup::TupleSpace].map(|lookup| Index::new(lookup, &hash));
-    let mut engine = TableEngine::new(&flows, &[], &hash, 3);
+    let mut engine = TableEngine::new(&flows, &[], &hash, &TableEngines::default());
     for _ in 0..400 {
         let new = flow(0, random.below(6) as u16, matching(&mut random, fields), Vec::new());
         let has_overlap = linear.has_overlap(&flows, &new);

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use warpswitch_classify::Engine;
 use warpswitch_openflow::AgentConfig;
 use warpswitch_pipeline::PipelineOptions;
 use warpswitch_provenance::VERSION;
@@ -13,6 +14,7 @@ use warpswitch_switch::tunnel::{TunnelDrop, TunnelOptions};
 use warpswitch_switch::{CacheKind, FailMode, SwitchOptions, SwitchStats};
 
 use crate::args::parse_range;
+use crate::devices::{DeviceArgs, EngineChoice, choice_parser};
 use crate::exit::{Outcome, bad_input};
 use crate::flow_files::{FlowFilesArgs, refused};
 use crate::output::print;
@@ -97,6 +99,15 @@ pub struct SwitchArgs {
     #[arg(long, value_name = "KIND", value_enum, default_value = "mega")]
     cache: Cache,
 
+    /// Engine of the tables, for frames that no cache answers; 'auto' looks long bursts up on a GPU
+    /// where that is cheaper
+    #[arg(long, value_name = "NAME", value_parser = choice_parser(),
+          default_value_t = EngineChoice::Cpu(Engine::Turbo))]
+    engine: EngineChoice,
+
+    #[command(flatten)]
+    device: DeviceArgs,
+
     /// What happens while no controller of --controller is connected
     #[arg(long, value_name = "MODE", value_enum, default_value = "secure")]
     fail_mode: Fail,
@@ -158,6 +169,7 @@ pub fn run(args: &SwitchArgs) -> anyhow::Result<Outcome> {
         bridge: args.bridge.clone(),
         agent: agent(args),
         pipeline: PipelineOptions { tables: args.tables.into(), ..PipelineOptions::default() },
+        engines: args.engine.open(&args.device)?.for_tables(),
         cache: match args.cache {
             Cache::None => CacheKind::None,
             Cache::Micro => CacheKind::Micro,

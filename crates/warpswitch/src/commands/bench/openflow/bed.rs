@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail, ensure};
 use warpswitch_openflow::{ConnectionId, FlowModMessage, HEADER_BYTES, Header, Hello, Message};
 use warpswitch_openflow::{NO_BUFFER, VERSION, message_type};
 use warpswitch_packet::{Batch, LinkState, Pool, RxCounts, RxPort};
-use warpswitch_pipeline::{Lookup, PipelineOptions};
+use warpswitch_pipeline::{Lookup, PipelineOptions, TableEngines};
 use warpswitch_rules::openflow::{Flow, FlowCommand, FlowFilter, FlowMatch, FlowMod, port};
 use warpswitch_runtime::ticks;
 use warpswitch_switch::{CacheKind, NewPort, Switch, SwitchOptions};
@@ -30,6 +30,7 @@ const BURSTS: usize = 16;
 pub struct BedSpec {
     pub cache: CacheKind,
     pub lookup: Lookup,
+    pub engines: TableEngines,
     /// Frames that arrive at the first port, and how.
     pub frames: Arc<FrameTable>,
     pub arrival: Arrival,
@@ -60,7 +61,8 @@ impl Bed {
         // Keyed hashes with one seed: runs can be compared.
         let pipeline =
             PipelineOptions { lookup: spec.lookup, hash_seed: 1, ..PipelineOptions::default() };
-        let options = SwitchOptions { pipeline, cache: spec.cache, ..SwitchOptions::default() };
+        let (cache, engines) = (spec.cache, spec.engines.clone());
+        let options = SwitchOptions { pipeline, engines, cache, ..SwitchOptions::default() };
         let mut switch = Switch::new(options);
         let sent = Arc::new(Mutex::new(Sent::new(spec.is_checked)));
         let feed = Feed::new(spec.frames.clone(), spec.arrival)?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use warpswitch_pipeline::Lookup;
+use warpswitch_pipeline::{Lookup, TableEngines};
 use warpswitch_rules::generate::Prng;
 use warpswitch_rules::openflow::{Flow, FlowAction, FlowCommand, Instructions};
 use warpswitch_rules::{KeyBuf, Ruleset};
@@ -45,6 +45,10 @@ pub struct Lab<'a> {
     pub effort: Effort,
     pub rules: &'a Ruleset,
     pub tables: &'a [Ruleset],
+    /// Rules of other styles, with their names.
+    pub styles: &'a [(&'static str, Ruleset)],
+    /// Engines of the tables.
+    pub engines: TableEngines,
     pub progress: &'a Progress,
     pub rows: Vec<Row>,
 }
@@ -91,6 +95,17 @@ impl Lab<'_> {
         Ok(())
     }
 
+    /// One table of each style and no cache: what the engine gives.
+    pub fn styles(&mut self) -> anyhow::Result<()> {
+        for (style, rules) in self.styles {
+            let flows = flows_of(rules, 0, None);
+            let keys = keys_inside(&[rules], self.effort.flows, 9);
+            let row = Row::new("styles", style, CacheKind::None, flows.len(), keys.len());
+            self.rate(row, &[&flows], frames_of(&keys), None)?;
+        }
+        Ok(())
+    }
+
     /// The rate of a switch, after its frames and counters were compared with the interpreter's.
     fn rate(
         &mut self,
@@ -102,7 +117,7 @@ impl Lab<'_> {
         self.progress.say(format!("{}, {}, cache {}", row.part, row.case, row.cache));
         row.digest = self.check(row.kind, flows, &frames)?;
         let warm_frames = 2 * frames.len() as u64;
-        let mut bed = Bed::new(&spec(row.kind, frames, at_once(None)))?;
+        let mut bed = Bed::new(&self.spec(row.kind, frames, at_once(None)))?;
         flows.iter().try_for_each(|flows| bed.add_flows(flows))?;
         // A miss costs a hundred hits: caches fill before anything is timed.
         while bed.received() < warm_frames {
@@ -137,7 +152,7 @@ impl Lab<'_> {
         let some = Arc::new(some);
         let run = |kind, lookup| {
             let is_checked = true;
-            let spec = BedSpec { lookup, is_checked, ..spec(kind, some.clone(), arrival) };
+            let spec = BedSpec { lookup, is_checked, ..self.spec(kind, some.clone(), arrival) };
             let mut bed = Bed::new(&spec)?;
             flows.iter().try_for_each(|flows| bed.add_flows(flows))?;
             bed.outcome()
@@ -150,6 +165,11 @@ impl Lab<'_> {
             kind.name()
         );
         Ok(found.digest())
+    }
+
+    fn spec(&self, cache: CacheKind, frames: Arc<FrameTable>, arrival: Arrival) -> BedSpec {
+        let (lookup, engines) = (Lookup::default(), self.engines.clone());
+        BedSpec { cache, lookup, engines, frames, arrival, beside: None, is_checked: false }
     }
 
     fn repeat(&self, mut run: impl FnMut(Duration) -> f64) -> Vec<f64> {
@@ -175,7 +195,7 @@ impl Lab<'_> {
         (0..half).for_each(|idx| present.push(keys.as_batch().key(idx)));
         let frames = frames_of(&present);
         for cache in CacheKind::ALL {
-            let mut bed = Bed::new(&spec(cache, frames.clone(), at_once(None)))?;
+            let mut bed = Bed::new(&self.spec(cache, frames.clone(), at_once(None)))?;
             bed.add_flows(&(0..half).map(|idx| flow(idx, 2)).collect::<Vec<_>>())?;
             self.churn(&mut bed, cache, half, &flow)?;
             self.latency(&mut bed, cache, half, frames.len(), &flow)?;
@@ -275,7 +295,7 @@ impl Lab<'_> {
             }
             let digest = self.check(cache, &[&flows], &Arc::new(mixed))?;
             let beds = [None, Some((attack.clone(), arrival))].map(|beside| {
-                let spec = BedSpec { beside, ..spec(cache, frames.clone(), at_once(None)) };
+                let spec = BedSpec { beside, ..self.spec(cache, frames.clone(), at_once(None)) };
                 let mut bed = Bed::new(&spec)?;
                 bed.add_flows(&flows)?;
                 // The attack needs some seconds to fill a cache.
@@ -291,11 +311,6 @@ impl Lab<'_> {
         }
         Ok(())
     }
-}
-
-fn spec(cache: CacheKind, frames: Arc<FrameTable>, arrival: Arrival) -> BedSpec {
-    let lookup = Lookup::default();
-    BedSpec { cache, lookup, frames, arrival, beside: None, is_checked: false }
 }
 
 /// The first keys, each once.

@@ -18,6 +18,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use warpswitch_classify::Engine;
 use warpswitch_provenance::Provenance;
 use warpswitch_rules::Ruleset;
 use warpswitch_rules::generate::{Family, RulesetSpec, Style};
@@ -26,6 +27,7 @@ use warpswitch_rules::schema::IPV4_5TUPLE;
 use self::measure::{Effort, Lab};
 use self::report::Report;
 use crate::args::{ReadingArgs, RulesArgs, parse_count, parse_positive};
+use crate::devices::{DeviceArgs, EngineChoice, choice_parser};
 use crate::exit::{Outcome, bad_input};
 use crate::load::load_rules;
 use crate::output::{print, write_file};
@@ -41,6 +43,8 @@ Flows are added by OpenFlow messages.
   caches     one table with the rules of an access list, under each cache: many flows, drawn \
 uniformly or by popularity, and a few flows that fit into an exact cache
   tables     three tables with a rule set each, every packet through all of them
+  styles     one table and no cache: an access list, a firewall and IP chains of 10,000 rules, by \
+the engine of --engine
   changes    flow-mods a second into many flows, and the time from a flow-mod to the reply to its \
 barrier while every flow is cached
   explosion  1 Mbit/s of packets that are made to need many masks (tuple-space explosion), beside \
@@ -58,9 +62,12 @@ Examples:
   warpswitch bench openflow --smoke --json";
 
 /// Names of parts.
-const NAMES: [&str; 4] = ["caches", "tables", "changes", "explosion"];
+const NAMES: [&str; 5] = ["caches", "tables", "styles", "changes", "explosion"];
 /// Tables of the part with several.
 const TABLES: usize = 3;
+/// Styles of rules, as ClassBench has them.
+const STYLES: [(&str, Style); 3] =
+    [("access list", Style::Acl), ("firewall", Style::Fw), ("IP chain", Style::Ipc)];
 
 /// Measure the OpenFlow switch: caches, tables, flow-mods, tuple-space explosion
 #[derive(Args, Debug)]
@@ -80,6 +87,15 @@ pub struct BenchOpenflowArgs {
     /// [default: 10,000 generated rules each]
     #[arg(long, value_name = "FILES", value_delimiter = ',')]
     table_rules: Vec<PathBuf>,
+
+    /// Engine of the tables, for frames that no cache answers; one of a device gets bursts of up
+    /// to 8,192 frames
+    #[arg(long, value_name = "NAME", value_parser = choice_parser(),
+          default_value_t = EngineChoice::Cpu(Engine::Turbo))]
+    engine: EngineChoice,
+
+    #[command(flatten)]
+    device: DeviceArgs,
 
     /// Flows of traffic (suffix K, M or G: 1K is 1,000)
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "50K")]
@@ -126,11 +142,14 @@ impl BenchOpenflowArgs {
         }
     }
 
+    fn generated(&self, style: Style, rules: usize, seed: u64) -> Ruleset {
+        let rules = if self.smoke { 50 } else { rules };
+        RulesetSpec { style, family: Family::Ipv4, rules, seed }.generate()
+    }
+
     fn rules(&self, file: Option<&PathBuf>, rules: usize, seed: u64) -> anyhow::Result<Ruleset> {
         let Some(file) = file else {
-            let rules = if self.smoke { 50 } else { rules };
-            let (style, family) = (Style::Acl, Family::Ipv4);
-            return Ok(RulesetSpec { style, family, rules, seed }.generate());
+            return Ok(self.generated(Style::Acl, rules, seed));
         };
         let reading = ReadingArgs::default();
         let loaded = load_rules(&RulesArgs { rules: file.clone(), reading })?;
@@ -156,13 +175,22 @@ pub fn run(args: &BenchOpenflowArgs) -> anyhow::Result<Outcome> {
     let tables = (0..TABLES).map(|table| args.rules(file(table), 10_000, 11 + table as u64));
     let tables: Vec<Ruleset> = tables.collect::<anyhow::Result<_>>()?;
     threads::pin(0);
+    let styles = STYLES.map(|(name, style)| (name, args.generated(style, 10_000, 21)));
     let effort = args.effort();
-    let mut lab =
-        Lab { effort, rules: &rules, tables: &tables, progress: &progress, rows: Vec::new() };
+    let mut lab = Lab {
+        effort,
+        rules: &rules,
+        tables: &tables,
+        styles: &styles,
+        engines: args.engine.open(&args.device)?.for_tables(),
+        progress: &progress,
+        rows: Vec::new(),
+    };
     for name in NAMES.into_iter().filter(|name| args.wants(name)) {
         match name {
             "caches" => lab.caches()?,
             "tables" => lab.tables()?,
+            "styles" => lab.styles()?,
             "changes" => lab.changes()?,
             _ => lab.explosion()?,
         }

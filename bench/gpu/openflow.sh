@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# GPU Open vSwitch (GSwitch, figure 6c): tables of an OpenFlow switch without a cache, looked up on a
-# core and on the card of this machine, without Rust; takes about a minute and a half.
+# GPU Open vSwitch (GSwitch, figure 6c): tables of an OpenFlow switch without a cache, looked up on
+# a core and on the card of this machine, without Rust; takes about a minute and a half.
 #
 #   ./openflow.sh [OUT]   writes OUT/DATE-openflow.csv (default: results beside this script)
 #
@@ -9,7 +9,7 @@
 #   BUDGET=120            seconds after which no further engine is measured
 #   WARPSWITCH=FILE       the program (default: beside this script)
 #
-# The switch runs on one core between memory ports: receive, extract flow keys, look up, count, send.
+# The switch runs on one core between memory ports: receive, extract keys, look up, count, send.
 # Before each figure, frames, ports and counters are compared with those of linear tables on a core;
 # the column `digest` has to be the same for all engines. Ends with 1 if it is not.
 set -euo pipefail

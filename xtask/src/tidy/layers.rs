@@ -74,13 +74,13 @@ pub const ROOMS: &[Room] = &[
     Room { name: "ids", layer: 3, may_import: &["wire", "packet", "rules", "scan"] },
     Room {
         name: "pipeline",
-        layer: 4,
+        layer: 3,
         may_import: &["wire", "packet", "rules", "classify", "flow"],
     },
-    Room { name: "graph", layer: 4, may_import: &["wire", "packet"] },
+    Room { name: "graph", layer: 3, may_import: &["wire", "packet"] },
     Room {
         name: "switch",
-        layer: 5,
+        layer: 4,
         may_import: &["wire", "packet", "rules", "flow", "openflow", "pipeline", "graph"],
     },
     Room { name: "elements", layer: 5, may_import: BELOW_ELEMENTS },
@@ -227,8 +227,8 @@ mod tests {
             ),
             (
                 "crates/elements/Cargo.toml",
-                "[dependencies]\nwarpswitch-openflow = \"1\"",
-                &["openflow"],
+                "[dependencies]\nwarpswitch-openflow = \"1\"\nwarpswitch-ids = \"1\"",
+                &["ids"],
             ),
             (
                 "crates/runtime/Cargo.toml",

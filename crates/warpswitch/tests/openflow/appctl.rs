@@ -232,8 +232,8 @@ impl Drop for OpenVswitch {
 }
 
 /// The lines of a trace that are to be the same: not the numbers of Open vSwitch's user space, nor
-/// fields that our flow keys lack, nor the megaflow, which may have more bits, nor what the kernel's
-/// datapath could not do.
+/// fields that our flow keys lack, nor the megaflow, which may have more bits, nor what its
+/// datapath cannot do.
 fn comparable(trace: &str) -> String {
     let mut out = String::new();
     let is_own = |line: &&str| line.starts_with("Megaflow:") || line.starts_with("This packet");

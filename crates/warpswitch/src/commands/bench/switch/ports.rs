@@ -149,8 +149,9 @@ impl Feed {
 impl RxPort for Feed {
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, frames_max: usize) -> usize {
         let now_ns = ticks().max(1);
-        let count = self.waiting(now_ns).min(frames_max as u64) as usize;
         let frames = self.frames.len();
+        // Once around the frames at most.
+        let count = self.waiting(now_ns).min(frames_max.min(frames) as u64) as usize;
         let first = (self.taken % frames as u64) as usize;
         let mut received = match &mut self.lender {
             // A range: the rest follows next time.

@@ -9,8 +9,9 @@
 //! bits are compared once for a key. What is left of a table of 5-tuples are four words, which
 //! `turbo` compares in its narrowest form.
 //!
-//! Bytes for a packet: 16, 40 or 64 of the key; what `turbo` reads, two to four cache lines; 16 for
-//! the rank of the winner. The lower bound is one line for the winner and one for the way to it.
+//! Bytes for a packet: 16, 40 or 64 of the key; what `turbo` reads, two to four cache lines; 4 for
+//! the place of the winner, and 16 for its rank if another flow may be better. The lower bound is
+//! one line for the winner and one for the way to it.
 //!
 //! # Changes
 //! A flow that fits comes into the engine in place; others into the rest, a tuple-space search that
@@ -46,7 +47,7 @@ const IDS_MIN: usize = 1 << 16;
 /// The most bytes of an engine; a table that would need more is left to the rest.
 const BYTES_MAX: usize = 2 << 30;
 
-/// A flow in the engine.
+/// A flow that may win.
 #[derive(Clone, Copy, Debug)]
 struct Ranked {
     rank: Rank,
@@ -57,8 +58,10 @@ struct Ranked {
 pub(crate) struct TableEngine {
     form: Form,
     classifier: Option<Box<dyn Classifier>>,
-    /// By rule id.
-    ranked: Vec<Ranked>,
+    /// Places of flows by rule id.
+    places: Vec<u32>,
+    /// Their ranks.
+    ranks: Vec<Rank>,
     /// Rule ids by place.
     ids: HashMap<u32, u32>,
     /// The order of adding of the newest flow in it: E2. An older one, which an undone change puts
@@ -94,7 +97,8 @@ impl TableEngine {
         let mut engine = Self {
             form: Form::default(),
             classifier: None,
-            ranked: Vec::new(),
+            places: Vec::new(),
+            ranks: Vec::new(),
             ids: HashMap::new(),
             newest: None,
             rest: TupleIndex::new(hash.clone()),
@@ -113,13 +117,14 @@ impl TableEngine {
     /// Whether it should be built anew before it is used again.
     pub(crate) fn is_worn(&self) -> bool {
         let len = self.ids.len() + self.rest_len;
-        self.rest_new > REST_MIN + len / 8 || self.ranked.len() > IDS_MIN + 2 * self.ids.len()
+        self.rest_new > REST_MIN + len / 8 || self.places.len() > IDS_MIN + 2 * self.ids.len()
     }
 
     /// Builds everything anew.
     pub(crate) fn build(&mut self, flows: &Flows, places: &[u32]) {
         self.any.clear();
-        self.ranked.clear();
+        self.places.clear();
+        self.ranks.clear();
         self.ids.clear();
         (self.classifier, self.newest) = (None, None);
         (self.rest, self.rest_len) = (TupleIndex::new(self.hash.clone()), 0);
@@ -143,16 +148,18 @@ impl TableEngine {
             rule.priority = rank.0.into();
             builder.push(rule);
             self.newest = Some(rank.1.0);
-            self.ids.insert(place, self.ranked.len() as u32);
-            self.ranked.push(Ranked { rank, place });
+            self.ids.insert(place, self.places.len() as u32);
+            self.places.push(place);
+            self.ranks.push(rank);
         }
         let options = BuildOptions { bytes_max: BYTES_MAX, hash_seed: self.hash.seed() };
         match self.engines.build(&builder.build(), &options) {
             Ok(classifier) => self.classifier = Some(classifier),
             Err(_) => {
                 self.ids.clear();
-                for ranked in std::mem::take(&mut self.ranked) {
-                    self.insert_rest(flows, ranked.place);
+                self.ranks.clear();
+                for place in std::mem::take(&mut self.places) {
+                    self.insert_rest(flows, place);
                 }
             }
         }
@@ -165,7 +172,7 @@ impl TableEngine {
             return self.insert_any(flows, place);
         }
         let rank = rank(flows, place);
-        let id = self.ranked.len() as u32;
+        let id = self.places.len() as u32;
         let is_newest = self.newest.is_none_or(|newest| newest < rank.1.0);
         if is_newest && let (true, Some(classifier)) = (self.form.admit(matching), &self.classifier)
         {
@@ -173,7 +180,8 @@ impl TableEngine {
             let matching = rule.matching(self.form.schema);
             let rule = RuleRef { id: RuleId(id), priority: rank.0.into(), matching };
             if classifier.insert(rule).is_ok() {
-                self.ranked.push(Ranked { rank, place });
+                self.places.push(place);
+                self.ranks.push(rank);
                 self.newest = Some(rank.1.0);
                 self.ids.insert(place, id);
                 return;
@@ -193,7 +201,7 @@ impl TableEngine {
         };
         let rule = WordRule::new(&self.form, matching);
         let matching = rule.matching(self.form.schema);
-        let priority = self.ranked[id as usize].rank.0.into();
+        let priority = self.ranks[id as usize].0.into();
         let removed = classifier.remove(RuleRef { id: RuleId(id), priority, matching });
         removed.expect("it was inserted with this match and priority");
     }
@@ -223,7 +231,16 @@ impl TableEngine {
             }
             classifier.classify(KeyBatch::new(form.schema, &self.words), answers);
         }
-        for (&idx, &id) in group.iter().zip(&self.answers) {
+        let of_engine = |idx: u32, id: RuleId| id.is_some() && form.is_common(&keys[idx as usize]);
+        let found = group.iter().zip(&self.answers).map(|(&idx, &id)| (idx, id));
+        if self.any.is_empty() && self.rest_len == 0 {
+            winners.extend(found.map(|(idx, id)| match of_engine(idx, id) {
+                true => self.places[id.as_usize()],
+                false => NO_FLOW,
+            }));
+            return;
+        }
+        for (idx, id) in found {
             let key = &keys[idx as usize];
             let mut best = self.any.first().copied();
             let mut offer = |ranked: Ranked| {
@@ -231,8 +248,9 @@ impl TableEngine {
                     best = Some(ranked);
                 }
             };
-            if id.is_some() && form.is_common(key) {
-                offer(self.ranked[id.as_usize()]);
+            if of_engine(idx, id) {
+                let (rank, place) = (self.ranks[id.as_usize()], self.places[id.as_usize()]);
+                offer(Ranked { rank, place });
             }
             if self.rest_len > 0
                 && let Some((rank, place)) = self.rest.best(key)

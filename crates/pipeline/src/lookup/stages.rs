@@ -15,12 +15,11 @@
 //! # Source
 //! Pfaff et al., "The Design and Implementation of Open vSwitch", NSDI 2015, sections 5.3 to 5.5.
 
-use std::collections::HashMap;
-
+use hashbrown::HashTable;
 use warpswitch_flow::flow_hash::{FlowHash, MaskedWords, masked_words};
 use warpswitch_rules::openflow::{FLOW_WORDS, FlowKey};
 
-use super::trie::{Found, Trie};
+use super::trie::{Found, Trie, Way};
 
 /// Stages.
 const STAGES: usize = 4;
@@ -110,12 +109,51 @@ impl Prefixes {
     }
 }
 
+/// The ways of one key through the tries, each followed when a tuple first needs it.
+#[derive(Debug, Default)]
+pub(crate) struct Ways([Option<Way>; PREFIX_FIELDS.len()]);
+
+impl Ways {
+    #[inline]
+    fn of(&mut self, field: usize, prefixes: &Prefixes, key: &FlowKey) -> Way {
+        *self.0[field]
+            .get_or_insert_with(|| prefixes.tries[field].follow(PREFIX_FIELDS[field].read(key)))
+    }
+}
+
+/// Keyed hashes, and how often each was added.
+#[derive(Clone, Debug, Default)]
+struct HashCounts(HashTable<(u64, u32)>);
+
+impl HashCounts {
+    fn add(&mut self, hash: u64) {
+        match self.0.find_mut(hash, |&(other, _)| other == hash) {
+            Some((_, count)) => *count += 1,
+            None => _ = self.0.insert_unique(hash, (hash, 1), |&(other, _)| other),
+        }
+    }
+
+    fn remove(&mut self, hash: u64) {
+        if let Ok(mut entry) = self.0.find_entry(hash, |&(other, _)| other == hash) {
+            entry.get_mut().1 -= 1;
+            if entry.get().1 == 0 {
+                entry.remove();
+            }
+        }
+    }
+
+    #[inline]
+    fn has(&self, hash: u64) -> bool {
+        self.0.find(hash, |&(other, _)| other == hash).is_some()
+    }
+}
+
 /// The stages of a tuple.
 #[derive(Clone, Debug)]
 pub(crate) struct Stages {
     /// The words up to the end of each stage but the last, and hashes of the flows' bits in them
     /// with the number of matches that have each; none for a stage that adds no word.
-    sets: [Option<(MaskedWords, HashMap<u64, u32>)>; STAGES - 1],
+    sets: [Option<(MaskedWords, HashCounts)>; STAGES - 1],
     /// Fields and lengths of prefixes.
     prefixes: Vec<(usize, u32)>,
     /// Masks up to the end of each stage.
@@ -133,7 +171,7 @@ impl Stages {
         let set = |stage: usize| {
             let before = if stage == 0 { [0; FLOW_WORDS] } else { masks[stage - 1] };
             let is_useful = masks[stage] != before && masks[stage] != masks[STAGES - 1];
-            is_useful.then(|| (masked_words(&masks[stage]), HashMap::new()))
+            is_useful.then(|| (masked_words(&masks[stage]), HashCounts::default()))
         };
         let sets = [set(0), set(1), set(2)];
         let fields = PREFIX_FIELDS.iter().enumerate();
@@ -145,43 +183,37 @@ impl Stages {
     /// A match comes into the tuple.
     pub(crate) fn insert(&mut self, hash: &FlowHash, key: &FlowKey) {
         for (words, set) in self.sets.iter_mut().flatten() {
-            *set.entry(hash.hash(words, key, 0)).or_default() += 1;
+            set.add(hash.hash(words, key, 0));
         }
     }
 
     /// A match leaves it.
     pub(crate) fn remove(&mut self, hash: &FlowHash, key: &FlowKey) {
         for (words, set) in self.sets.iter_mut().flatten() {
-            let hash = hash.hash(words, key, 0);
-            if let Some(count) = set.get_mut(&hash) {
-                *count -= 1;
-                if *count == 0 {
-                    set.remove(&hash);
-                }
-            }
+            set.remove(hash.hash(words, key, 0));
         }
     }
 
-    /// Whether some flow of the tuple may match the key; the bits that decided are added to
+    /// Whether some flow of the tuple may match the key, which `ways` belongs to; the bits that decided are added to
     /// `examined`, all of the tuple's if one may.
     pub(crate) fn may_match(
         &self,
         hash: &FlowHash,
         prefixes: &Prefixes,
+        ways: &mut Ways,
         key: &FlowKey,
         examined: &mut FlowKey,
     ) -> bool {
         for stage in 0..STAGES {
             let of_stage = |&&(field, _): &&(usize, u32)| PREFIX_FIELDS[field].stage == stage;
             for &(field, len) in self.prefixes.iter().filter(of_stage) {
-                let value = PREFIX_FIELDS[field].read(key);
-                if let Found::None(bits) = prefixes.tries[field].find(value, len) {
+                if let Found::None(bits) = ways.of(field, prefixes, key).find(len) {
                     PREFIX_FIELDS[field].examine(bits, examined);
                     return false;
                 }
             }
             if let Some(Some((words, set))) = self.sets.get(stage)
-                && !set.contains_key(&hash.hash(words, key, 0))
+                && !set.has(hash.hash(words, key, 0))
             {
                 super::add_bits(Some(examined), &self.masks[stage]);
                 return false;

@@ -32,8 +32,30 @@ pub(crate) enum Found {
     None(u32),
 }
 
+/// The way of a value through a trie: it answers for prefixes of every length.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Way {
+    /// Bit n: some flow has the first n bits as its prefix.
+    lens: u64,
+    /// How many bits lead to the last node.
+    depth: u32,
+    /// How many decide that the way ends there.
+    deciding: u32,
+}
+
+impl Way {
+    /// Whether some flow has the first `len` bits as its prefix.
+    #[inline]
+    pub(crate) fn find(&self, len: u32) -> Found {
+        if len > self.depth {
+            return Found::None(self.deciding);
+        }
+        if self.lens >> len & 1 == 1 { Found::Some } else { Found::None(len) }
+    }
+}
+
 impl Trie {
-    /// Adds a prefix: the first `len` bits of `value`, at most 64.
+    /// Adds a prefix: the first `len` bits of `value`, at most 63.
     pub(crate) fn insert(&mut self, value: u64, len: u32) {
         if self.nodes.is_empty() {
             self.nodes.push(Node::default());
@@ -60,7 +82,7 @@ impl Trie {
 
     /// Takes a prefix out that was added.
     pub(crate) fn remove(&mut self, value: u64, len: u32) {
-        let mut path = [0; 65];
+        let mut path = [0; 64];
         for depth in 0..len {
             let node = &self.nodes[path[depth as usize]];
             path[depth as usize + 1] = node.children[bit_at(value, depth)] as usize;
@@ -77,19 +99,31 @@ impl Trie {
         }
     }
 
-    /// Whether some flow has the first `len` bits of `value` as its prefix.
-    pub(crate) fn find(&self, value: u64, len: u32) -> Found {
-        let Some(mut node) = self.nodes.first() else { return Found::None(0) };
-        for depth in 0..len {
+    /// Follows a value as far as flows have its prefixes.
+    pub(crate) fn follow(&self, value: u64) -> Way {
+        let mut way = Way::default();
+        let Some(mut node) = self.nodes.first() else { return way };
+        loop {
+            way.lens |= u64::from(node.flows > 0) << way.depth;
             if node.children == [0, 0] {
-                return Found::None(depth);
+                way.deciding = way.depth;
+                return way;
             }
-            match node.children[bit_at(value, depth)] {
-                0 => return Found::None(depth + 1),
+            match node.children[bit_at(value, way.depth)] {
+                0 => {
+                    way.deciding = way.depth + 1;
+                    return way;
+                }
                 child => node = &self.nodes[child as usize],
             }
+            way.depth += 1;
         }
-        if node.flows > 0 { Found::Some } else { Found::None(len) }
+    }
+
+    /// Whether some flow has the first `len` bits of `value` as its prefix.
+    #[cfg(test)]
+    fn find(&self, value: u64, len: u32) -> Found {
+        self.follow(value).find(len)
     }
 }
 

@@ -25,7 +25,7 @@ use smallvec::SmallVec;
 use warpswitch_flow::flow_hash::{FlowHash, MaskedWords, is_packed, masked_words, pack};
 use warpswitch_rules::openflow::{FLOW_WORDS, Flow, FlowKey, FlowMatch};
 
-use super::stages::{Prefixes, Stages};
+use super::stages::{Prefixes, Stages, Ways};
 use crate::flows::Flows;
 
 /// Words of a key that lie in the hash table itself: most masks examine no more.
@@ -126,13 +126,14 @@ impl TupleIndex {
     #[inline]
     fn search(&self, key: &FlowKey, mut examined: Option<&mut FlowKey>) -> Option<(Rank, u32)> {
         let mut best: Option<(Rank, u32)> = None;
+        let mut ways = Ways::default();
         for &index in &self.order {
             let tuple = &self.tuples[index as usize];
             if best.is_some_and(|((priority, _), _)| priority > tuple.priority_max) {
                 break;
             }
             if let Some(examined) = examined.as_deref_mut()
-                && !tuple.stages.may_match(&self.hash, &self.prefixes, key, examined)
+                && !tuple.stages.may_match(&self.hash, &self.prefixes, &mut ways, key, examined)
             {
                 continue;
             }

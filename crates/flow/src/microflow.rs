@@ -8,8 +8,8 @@
 //! shape may have, so that IPv4 costs one cache line, two if the key is in the second place of its
 //! set; a hash needs 12 multiplications. A key comes into its second set if the first has no room:
 //! with one set of two, a tenth of the keys of a table that is 40 % full had none. All keys of a
-//! burst are packed and hashed, and their first sets prefetched, before the first is compared. Keys with more than 28 words (neighbour discovery
-//! through tunnels) are not kept.
+//! burst are packed and hashed, and their first sets prefetched, before the first is compared.
+//! Keys with more than 28 words (neighbour discovery through tunnels) are not kept.
 //!
 //! # Bounds
 //! Memory is fixed. A new key takes the first place in its sets that was not used lately. If all

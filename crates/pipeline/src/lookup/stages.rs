@@ -194,8 +194,8 @@ impl Stages {
         }
     }
 
-    /// Whether some flow of the tuple may match the key, which `ways` belongs to; the bits that decided are added to
-    /// `examined`, all of the tuple's if one may.
+    /// Whether some flow of the tuple may match the key, whose ways are `ways`; the bits that
+    /// decided are added to `examined`, all of the tuple's if one may.
     pub(crate) fn may_match(
         &self,
         hash: &FlowHash,

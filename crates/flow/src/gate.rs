@@ -10,7 +10,7 @@
 //!
 //! # Invariants
 //! - C1: trials come at most once in `INTERVAL_MIN` keys. Each trial that changes nothing doubles
-//!   the interval, up to `INTERVAL_MAX` or to where trials cost a 200th of the time, the
+//!   the interval, up to `INTERVAL_MAX` or to where trials cost a hundredth of the time, the
 //!   larger of the two.
 //! - C2: if the path in use gets slower by `SLOWER`, the next trial comes soon.
 //! - C3: the path changes only for a gain of `GAIN_MIN`: noise does not move it.
@@ -24,7 +24,7 @@ const INTERVAL_LIMIT: u64 = 64 << 20;
 /// Keys of a trial, beside one batch that warms caches and is not counted.
 const TRIAL_KEYS: u64 = 1024;
 /// The interval is so many times the extra time of a trial.
-const TRIAL_COST: f64 = 200.0;
+const TRIAL_COST: f64 = 100.0;
 /// Growth of the time per key that brings the next trial.
 const SLOWER: f64 = 1.25;
 /// Share of the time that a change must gain.

@@ -9,7 +9,7 @@
 //! - A1: a request has at most [`REQUEST_BYTES_MAX`] bytes; a client whose bytes are no request
 //!   gets one error and is disconnected.
 //! - A2: a client that does not read its reply is not served and blocks nothing. At most
-//!   [`CLIENTS_MAX`] clients are connected; others wait in the backlog.
+//!   16 clients are connected; others wait in the backlog.
 //! - A3: a byte is looked at once while a request is incomplete.
 
 use std::io::{self, Read, Write};

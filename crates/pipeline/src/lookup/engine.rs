@@ -155,13 +155,7 @@ impl TableEngine {
         let options = BuildOptions { bytes_max: BYTES_MAX, hash_seed: self.hash.seed() };
         match self.engines.build(&builder.build(), &options) {
             Ok(classifier) => self.classifier = Some(classifier),
-            Err(_) => {
-                self.ids.clear();
-                self.ranks.clear();
-                for place in std::mem::take(&mut self.places) {
-                    self.insert_rest(flows, place);
-                }
-            }
+            Err(_) => self.leave_engine(flows),
         }
         self.rest_new = 0;
     }
@@ -202,8 +196,21 @@ impl TableEngine {
         let rule = WordRule::new(&self.form, matching);
         let matching = rule.matching(self.form.schema);
         let priority = self.ranks[id as usize].0.into();
-        let removed = classifier.remove(RuleRef { id: RuleId(id), priority, matching });
-        removed.expect("it was inserted with this match and priority");
+        if classifier.remove(RuleRef { id: RuleId(id), priority, matching }).is_err() {
+            // An engine that builds anew for a change may have no memory for that, and would go on
+            // finding the flow.
+            self.leave_engine(flows);
+        }
+    }
+
+    /// Drops the engine until the next build: the rest takes its flows.
+    fn leave_engine(&mut self, flows: &Flows) {
+        (self.classifier, self.newest) = (None, None);
+        self.places.clear();
+        self.ranks.clear();
+        for place in std::mem::take(&mut self.ids).into_keys() {
+            self.insert_rest(flows, place);
+        }
     }
 
     fn insert_rest(&mut self, flows: &Flows, place: u32) {

@@ -1,9 +1,13 @@
 //! The fast lookup against the reference.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use super::*;
 use crate::engines::TableEngines;
 use crate::testing::{by_name, flow};
+use warpswitch_classify::{BuildOptions, Classifier, ClassifyError, Detail, Engine, build};
 use warpswitch_flow::programs::NO_FLOW;
+use warpswitch_rules::{KeyBatch, RuleId, RuleRef, Ruleset, Schema};
 use warpswitch_testkit::random::Random;
 
 /// Fields of random flows: any, those of a 5-tuple, and those of an access list for Ethernet.
@@ -53,13 +57,13 @@ fn check_burst(flows: &Flows, linear: &Index, engine: &mut TableEngine, keys: &[
 }
 
 /// Flows in both indices, under random changes.
-fn check(seed: u64, fields: &[&str]) {
+fn check(seed: u64, fields: &[&str], engines: &TableEngines) {
     let mut random = Random::new(seed);
     let mut flows = Flows::default();
     let hash = Arc::new(FlowHash::new(0));
     let [mut linear, mut tuple] =
         [Lookup::Linear, Lookup::TupleSpace].map(|lookup| Index::new(lookup, &hash));
-    let mut engine = TableEngine::new(&flows, &[], &hash, &TableEngines::default());
+    let mut engine = TableEngine::new(&flows, &[], &hash, engines);
     for _ in 0..400 {
         let new = flow(0, random.below(6) as u16, matching(&mut random, fields), Vec::new());
         let has_overlap = linear.has_overlap(&flows, &new);
@@ -112,7 +116,65 @@ fn check_key(flows: &Flows, linear: &Index, tuple: &Index, key: &FlowKey, random
 #[test]
 fn all_lookups_agree_under_changes() {
     for fields in FIELDS {
-        (0..12).for_each(|seed| check(seed, fields));
+        (0..12).for_each(|seed| check(seed, fields, &TableEngines::default()));
+    }
+}
+
+/// `turbo` that refuses every fifth change, as an engine without memory for it may.
+struct Refusing(Box<dyn Classifier>, AtomicU32);
+
+impl Refusing {
+    fn check(&self) -> Result<(), ClassifyError> {
+        match self.1.fetch_add(1, Ordering::Relaxed) % 5 {
+            4 => Err(ClassifyError::memory_bound(2, 1, Vec::new())),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Classifier for Refusing {
+    fn engine(&self) -> Engine {
+        self.0.engine()
+    }
+
+    fn schema(&self) -> &'static Schema {
+        self.0.schema()
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn classify(&self, keys: KeyBatch<'_>, out: &mut [RuleId]) {
+        self.0.classify(keys, out);
+    }
+
+    fn insert(&self, rule: RuleRef<'_>) -> Result<(), ClassifyError> {
+        self.check().and_then(|()| self.0.insert(rule))
+    }
+
+    fn remove(&self, rule: RuleRef<'_>) -> Result<(), ClassifyError> {
+        self.check().and_then(|()| self.0.remove(rule))
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+
+    fn details(&self) -> Vec<Detail> {
+        self.0.details()
+    }
+}
+
+#[test]
+fn an_engine_may_refuse_changes() {
+    let build = |ruleset: &Ruleset, options: &BuildOptions| {
+        let turbo = build(Engine::Turbo, ruleset, options)?;
+        Ok(Box::new(Refusing(turbo, AtomicU32::new(0))) as Box<dyn Classifier>)
+    };
+    let engines = TableEngines::new(Arc::new(build), 64);
+    for fields in FIELDS {
+        (0..4).for_each(|seed| check(seed, fields, &engines));
     }
 }
 

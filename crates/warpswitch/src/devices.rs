@@ -239,7 +239,7 @@ pub fn choice_parser() -> impl TypedValueParser<Value = EngineChoice> {
 }
 
 /// An engine whose device is open.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum OpenEngine {
     /// On the calling threads.
     Cpu(Engine),
@@ -280,12 +280,13 @@ impl OpenEngine {
 
     /// As engines for the tables of an OpenFlow switch, which look up longer bursts where a device
     /// may take them.
-    pub fn for_tables(self) -> TableEngines {
+    pub fn for_tables(&self) -> TableEngines {
         let burst_len = match self {
             Self::Cpu(_) | Self::Auto(None, _) => TableEngines::default().burst_len(),
             Self::On(..) | Self::Auto(Some(_), _) => DEVICE_BURST_LEN,
         };
-        let build = move |ruleset: &Ruleset, options: &BuildOptions| match &self {
+        let engine = self.clone();
+        let build = move |ruleset: &Ruleset, options: &BuildOptions| match &engine {
             Self::Cpu(engine) => warpswitch_classify::build(*engine, ruleset, options),
             Self::On(device, algorithm) => engine::build(device, *algorithm, ruleset, options),
             Self::Auto(device, delay) => {

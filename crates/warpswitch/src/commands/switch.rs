@@ -165,11 +165,12 @@ fn parse_datapath_id(text: &str) -> Result<u64, String> {
 /// # Errors
 /// Ports or addresses that cannot be opened.
 pub fn run(args: &SwitchArgs) -> anyhow::Result<Outcome> {
+    let engine = args.engine.open(&args.device)?;
     let options = SwitchOptions {
         bridge: args.bridge.clone(),
         agent: agent(args),
         pipeline: PipelineOptions { tables: args.tables.into(), ..PipelineOptions::default() },
-        engines: args.engine.open(&args.device)?.for_tables(),
+        engines: engine.for_tables(),
         cache: match args.cache {
             Cache::None => CacheKind::None,
             Cache::Micro => CacheKind::Micro,
@@ -215,6 +216,7 @@ pub fn run(args: &SwitchArgs) -> anyhow::Result<Outcome> {
         });
     });
     run.finish()?;
+    engine.warn_if_retired();
     print(&summary(&mut run))?;
     Ok(Outcome::Done)
 }

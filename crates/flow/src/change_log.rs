@@ -1,9 +1,9 @@
 //! The last changes of a pipeline, by which caches find the traversals that they affect.
 //!
-//! A cached traversal has the version of the pipeline at which it was last known to hold. A lookup
-//! that finds it looks at the changes since then: none affects it, and it gets the present version;
-//! or one does, and it goes. So a change costs nothing but its place here, whatever a cache holds,
-//! and no packet after it is answered by what it affects. A barrier has nothing to wait for.
+//! A cached traversal stores the version of the pipeline at which it was last valid. A lookup that
+//! finds it checks the changes since then: if none affects the traversal, it gets the present
+//! version, else it is removed. So a change costs one entry here, however much is cached, and the
+//! next packet already gets the changed result: a barrier can be answered at once.
 //!
 //! | change | affects the traversals that |
 //! | --- | --- |
@@ -14,8 +14,8 @@
 //! | a port | all: floods, liveness of buckets and blocked ports depend on it |
 //!
 //! # Bounds
-//! A lookup looks at no more than [`CHANGES_MAX`] changes. A traversal that missed more of them
-//! counts as affected: the tables answer its next packet, for about the price of so many looks.
+//! A lookup checks at most [`CHANGES_MAX`] changes. A traversal that missed more counts as
+//! affected, and its next packet is looked up in the tables.
 
 use warpswitch_rules::openflow::FlowMatch;
 

@@ -83,7 +83,7 @@ impl FlowCache {
         }
     }
 
-    /// What it has counted.
+    /// Its counters.
     pub fn stats(&self) -> FlowCacheStats {
         let widened = self.mega.as_ref().map_or(0, MegaflowIndex::widened);
         FlowCacheStats { widened, ..self.stats }

@@ -193,8 +193,9 @@ impl MegaflowIndex {
         self.widened
     }
 
-    /// Looks up the keys of `wanted`. Calls `hit` with the place in the burst and the program of
-    /// each that is found, until it accepts one; what it refuses has to be removed later.
+    /// Looks up the keys whose places in the burst are in `wanted`. Each match goes to `hit` with
+    /// its place and its program; for a key whose match `hit` rejects, the search goes on. The
+    /// caller removes rejected programs afterwards.
     pub(crate) fn lookup(
         &mut self,
         keys: &[FlowKey],

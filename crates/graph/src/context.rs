@@ -476,7 +476,7 @@ impl Context<'_> {
         let (mut ends, mut all_tell) = (Vec::new(), true);
         self.shared.flow.downstream(element, Some(port), |visit| {
             let input = visit.at.element;
-            if classes[input].tells_full {
+            if classes[input].signals_full {
                 ends.push(input);
                 return true;
             }

@@ -264,8 +264,8 @@ pub struct ElementClass {
     /// Whether its elements call [`Context::wake`] when they have packets after they had none, so
     /// that who asks them may sleep; elements that are pushed to and asked do so anyway.
     pub wakes: bool,
-    /// Whether its elements tell with [`Context::set_full`] that they take no more packets.
-    pub tells_full: bool,
+    /// Whether its elements signal with [`Context::set_full`] that they take no more packets.
+    pub signals_full: bool,
     /// Whether live interfaces upstream pause while its elements are full, see
     /// [`Context::listen_downstream_live`]: frames wait, and are dropped, at the interface.
     pub pauses_interfaces: bool,
@@ -312,7 +312,7 @@ impl ElementClass {
             drops: &[],
             phase: Phase::Usual,
             wakes: false,
-            tells_full: false,
+            signals_full: false,
             pauses_interfaces: false,
             detains: false,
             is_live: false,
@@ -385,9 +385,9 @@ impl ElementClass {
         Self { extension: Some(extension), ..self }
     }
 
-    /// The same with [`ElementClass::tells_full`].
-    pub const fn tells_full(self) -> Self {
-        Self { tells_full: true, ..self }
+    /// The same with [`ElementClass::signals_full`].
+    pub const fn signals_full(self) -> Self {
+        Self { signals_full: true, ..self }
     }
 
     /// The same with [`ElementClass::pauses_interfaces`].

@@ -80,7 +80,7 @@ use super::texts::TextPart;
 /// The element class.
 pub static CLASS: ElementClass =
     ElementClass::new("Batcher", "1/1", "h/h", || Box::<Batcher>::default())
-        .tells_full()
+        .signals_full()
         .pauses_interfaces()
         .detains();
 

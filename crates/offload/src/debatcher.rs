@@ -53,7 +53,7 @@ use super::slices::Family;
 pub static CLASS: ElementClass =
     ElementClass::new("Debatcher", "1/1", "h/h", || Box::<Debatcher>::default())
         .drops(&["no wide batch"])
-        .tells_full()
+        .signals_full()
         .pauses_interfaces();
 
 /// The most packets held under back-pressure. Beyond that, as with several sources for one chain,

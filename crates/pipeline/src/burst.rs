@@ -9,8 +9,8 @@
 //! one port: they need neither a packet in work nor their key after the lookup.
 //!
 //! Without a cache a packet is looked up table by table as long as its key cannot change: up to a
-//! flow that changes it, sends it to a meter, or resubmits it. The walk takes it from there, and
-//! uses the results that there are.
+//! flow that changes it, sends it to a meter, or resubmits it. The walk then starts with these
+//! results and looks up the rest itself.
 
 use smallvec::SmallVec;
 use warpswitch_flow::programs::NO_FLOW;
@@ -147,7 +147,7 @@ impl Pipeline {
         }
     }
 
-    /// Takes a packet through the tables and records what it meets.
+    /// Executes a packet by the tables and records its traversal.
     pub(crate) fn record(
         &mut self,
         frame: &[u8],

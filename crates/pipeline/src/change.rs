@@ -274,7 +274,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Makes a group what it is to be, or removes it; returns the old one.
+    /// Adds, replaces or removes a group; returns the old one.
     pub(crate) fn replace_group(
         &mut self,
         id: u32,
@@ -340,7 +340,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Makes a meter what it is to be, or removes it; returns the old one.
+    /// Adds, replaces or removes a meter; returns the old one.
     pub(crate) fn replace_meter(&mut self, id: u32, new: Option<MeterState>) -> Option<MeterState> {
         self.changes.push(Change::Meter);
         match new {

@@ -96,7 +96,7 @@ impl MeterState {
         Some(self.meter.bands[place].kind)
     }
 
-    /// What it has counted.
+    /// Its counters.
     pub(crate) fn stats(&self, flows: u32, now: u64) -> MeterStats {
         MeterStats {
             meter: self.meter.clone(),

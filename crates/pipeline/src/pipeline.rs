@@ -160,7 +160,7 @@ impl Pipeline {
         self.changes.version()
     }
 
-    /// What it has counted.
+    /// Its counters.
     pub fn stats(&self) -> PipelineStats {
         PipelineStats { limited: self.counts.limited, ended: self.counts.ended }
     }
@@ -179,7 +179,7 @@ impl Pipeline {
         self.spare = run.packet.into_spare();
     }
 
-    /// Takes a packet through the tables and records what it meets.
+    /// Executes a packet by the tables and records its traversal.
     pub fn trace(
         &mut self,
         frame: &[u8],

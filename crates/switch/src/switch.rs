@@ -396,7 +396,7 @@ impl Switch {
         result
     }
 
-    /// What it has counted.
+    /// Its counters.
     pub fn stats(&self) -> SwitchStats {
         let tables = self.datapath.pipeline.table_stats();
         SwitchStats {

@@ -152,7 +152,7 @@ impl OpenFlowSwitch {
         self.switch.as_mut().ok_or_else(|| HandlerError::failed("not configured"))
     }
 
-    /// Takes what waits through the switch, and emits what leaves.
+    /// Processes the frames that wait at all ports, and emits those that the switch sends.
     fn forward(&mut self, cx: &mut Context<'_>) {
         let now_ns = now_ns(cx);
         let Some(switch) = &mut self.switch else { return };

@@ -37,7 +37,7 @@ impl Frames {
     }
 }
 
-/// One port: what comes in, and what leaves.
+/// The frames that wait at one port, in each direction.
 #[derive(Debug, Default)]
 struct Queues {
     incoming: Frames,

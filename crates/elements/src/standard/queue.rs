@@ -52,13 +52,13 @@ use warpswitch_graph::{
 use warpswitch_packet::{Batch, Packet};
 
 /// The class.
-pub static CLASS: ElementClass = class("Queue").tells_full();
+pub static CLASS: ElementClass = class("Queue").signals_full();
 /// The class `FullNoteQueue`.
-pub static FULL_NOTE: ElementClass = class("FullNoteQueue").tells_full();
+pub static FULL_NOTE: ElementClass = class("FullNoteQueue").signals_full();
 /// The class `ThreadSafeQueue`.
-pub static THREAD_SAFE: ElementClass = class("ThreadSafeQueue").tells_full();
+pub static THREAD_SAFE: ElementClass = class("ThreadSafeQueue").signals_full();
 /// The class `QuickNoteQueue`.
-pub static QUICK_NOTE: ElementClass = class("QuickNoteQueue").tells_full();
+pub static QUICK_NOTE: ElementClass = class("QuickNoteQueue").signals_full();
 /// The class `NotifierQueue`.
 pub static NOTIFIER: ElementClass = class("NotifierQueue");
 /// The class `SimpleQueue`.

@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use warpswitch_graph::FileId;
 use warpswitch_io::{CaptureFormat, CaptureReader, CaptureWriter};
 use warpswitch_packet::{
     Batch, LinkState, Packet, Pool, RxCounts, RxPort, Transmitted, TxCounts, TxPort,
@@ -70,6 +71,35 @@ pub(crate) fn is_capture_port(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
+/// The captures that a port reads and writes.
+fn captures_of(name: &str) -> Option<(&str, Option<&str>)> {
+    let paths = name.strip_prefix(PREFIX)?;
+    Some(match paths.split_once(':') {
+        Some((input, output)) => (input, Some(output)),
+        None => (paths, None),
+    })
+}
+
+/// Checks that no port writes a capture that another one writes, or that is read.
+///
+/// # Errors
+/// [`ErrorKind::Configuration`].
+pub(crate) fn check_captures(ports: &[String]) -> Result<(), Error> {
+    let captures = || ports.iter().filter_map(|port| captures_of(port));
+    let mut written = Vec::new();
+    for output in captures().filter_map(|(_, output)| output) {
+        let Some(file) = FileId::of(output) else { continue };
+        let is_read = captures().any(|(input, _)| FileId::of(input).as_ref() == Some(&file));
+        if is_read || written.contains(&file) {
+            let why = if is_read { "which a port reads" } else { "which another port writes" };
+            let message = format!("would overwrite {output}, {why}: use a separate file");
+            return Err(Error::new(ErrorKind::Configuration, message));
+        }
+        written.push(file);
+    }
+    Ok(())
+}
+
 fn lock(timeline: &Mutex<Timeline>) -> MutexGuard<'_, Timeline> {
     timeline.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -80,11 +110,7 @@ impl CapturePorts {
     /// # Errors
     /// A capture that cannot be read or written.
     pub(crate) fn open(&self, name: &str) -> Result<(CaptureRx, CaptureTx), Error> {
-        let paths = name.strip_prefix(PREFIX).unwrap_or(name);
-        let (input, output) = match paths.split_once(':') {
-            Some((input, output)) => (input, Some(output)),
-            None => (paths, None),
-        };
+        let (input, output) = captures_of(name).unwrap_or((name, None));
         let cannot =
             |why| Error::caused(ErrorKind::System, format!("cannot open port '{name}'"), why);
         let reader = CaptureReader::open(input).map_err(cannot)?;

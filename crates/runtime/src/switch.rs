@@ -15,7 +15,7 @@ use warpswitch_switch::tunnel::TunnelOptions;
 use warpswitch_switch::{AppctlReply, NewPort, NewTunnel, Switch, SwitchOptions};
 
 use crate::appctl::AppctlServer;
-use crate::capture_ports::{CapturePorts, is_capture_port};
+use crate::capture_ports::{CapturePorts, check_captures, is_capture_port};
 use crate::clock::RunClock;
 use crate::controllers::{ConnectionNumber, ControllerAddress, ControllerEvent, Controllers};
 use crate::error::{Error, ErrorKind};
@@ -80,6 +80,7 @@ impl SwitchRun {
     ) -> Result<Self, Error> {
         let clock = RunClock::real();
         let mut switch = Switch::new(options);
+        check_captures(devices)?;
         let captures = CapturePorts::default();
         let (mut table, mut tunnels) = (PortTable::default(), Vec::new());
         for device in devices {

@@ -2,7 +2,7 @@
 
 use warpswitch_graph::simulate;
 
-use crate::testing::{errors, hex, registry, run, source};
+use crate::testing::{errors, hex, registry, run, shown, source};
 
 /// A UDP datagram to 10.0.0.1.
 fn frame(source: u8) -> Vec<u8> {
@@ -49,13 +49,15 @@ fn handlers_change_read_and_trace() {
                 write sw.del_flows, print sw.flows, print sw.misses);",
         source(&frame(1))
     );
-    let (shown, said, _) = run(&config);
+    let (_, transcript) = simulate::run(&config, &registry());
+    let (shown, _) = shown(&transcript.said());
     assert_eq!(shown.iter().map(|s| &*s.label).collect::<Vec<_>>(), ["1"]);
-    let said = said.join("\n");
-    assert!(said.contains("n_packets=0, n_bytes=0, udp actions=output:2"), "{said}");
-    assert!(said.contains("n_packets=1, n_bytes=42, udp actions=output:2"), "{said}");
-    assert!(said.contains("Datapath actions: 2"), "{said}");
-    assert!(said.contains("warpswitch"), "{said}");
+    let printed = String::from_utf8(transcript.printed()).expect("text");
+    assert!(printed.contains("n_packets=0, n_bytes=0, udp actions=output:2"), "{printed}");
+    assert!(printed.contains("n_packets=1, n_bytes=42, udp actions=output:2"), "{printed}");
+    assert!(printed.contains("Datapath actions: 2"), "{printed}");
+    assert!(printed.contains("\nwarpswitch "), "{printed}");
+    assert!(printed.ends_with("\n\n1\n"), "no flows, one miss: {printed}");
 }
 
 #[test]

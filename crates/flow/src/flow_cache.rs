@@ -15,23 +15,23 @@
 //! | microflow, IPv6 | 2 or 4, 1, 1 each |
 //! | megaflow | 1 or 2 of a slot for each union up to that of the hit, 1, 1 each |
 //!
-//! Beside them the flow key, which stays in the first cache: 200 bytes. The lower bound is the
-//! frame's own line, and one line for the answer and its counters. With everything in the second
-//! cache a line costs about 14 cycles, which overlap for a burst; so the instructions count:
-//! extraction, packing and hashing of 12 words, and the copy of the frame.
+//! Beside them the packed key, which stays in the first cache: 48 bytes for IPv4. The lower bound
+//! is the frame's own line, and one line for the answer and its counters. With everything in the
+//! second cache a line costs about 14 cycles, which overlap for a burst; so the instructions count:
+//! extraction and hashing of 12 words.
 //!
 //! # Invariants
 //! - C1: a program is in the index by examined bits as long as it is stored, if there is one.
 //! - C2: a lookup answers with no program that a change affects ([`crate::change_log`]).
 
 use warpswitch_packet::pages::prefetch;
-use warpswitch_rules::openflow::FlowKey;
 
 use crate::change_log::ChangeLog;
 use crate::megaflow::MegaflowIndex;
 use crate::microflow::MicroflowIndex;
+use crate::packed_key::PackedKey;
 use crate::programs::{Check, Home, Program, ProgramId, Programs};
-use crate::traversal::{Shape, Traversal, TraversalCache};
+use crate::traversal::{Traversal, TraversalCache};
 
 /// What a cache may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,15 +124,14 @@ impl FlowCache {
     fn find_mega(
         &mut self,
         changes: &ChangeLog,
-        keys: &[FlowKey],
-        shapes: &[Shape],
+        keys: &[PackedKey],
         found: &mut [ProgramId],
     ) -> u64 {
         let Self { micro, mega: Some(mega), programs, affected, .. } = self else { return 0 };
-        let missing: smallvec::SmallVec<[u32; 64]> =
-            (0..found.len() as u32).filter(|&idx| !found[idx as usize].is_some()).collect();
         let mut hits = 0;
-        mega.lookup(keys, shapes, missing.iter().copied(), |idx, place| {
+        let missing = (0..found.len()).filter(|&idx| !found[idx].is_some());
+        let missing: smallvec::SmallVec<[u32; 64]> = missing.map(|idx| idx as u32).collect();
+        mega.lookup(keys, &missing, |idx, place| {
             let id = programs.id(place);
             let holds = programs.check(id, changes) == Check::Holds;
             if holds {
@@ -146,7 +145,7 @@ impl FlowCache {
         for idx in missing {
             let idx = idx as usize;
             if found[idx].is_some() {
-                micro.insert(&keys[idx], shapes[idx], found[idx]);
+                micro.insert(&keys[idx], found[idx]);
             }
         }
         hits
@@ -154,20 +153,14 @@ impl FlowCache {
 }
 
 impl TraversalCache for FlowCache {
-    fn lookup(
-        &mut self,
-        changes: &ChangeLog,
-        keys: &[FlowKey],
-        shapes: &[Shape],
-        found: &mut [ProgramId],
-    ) {
-        assert!(keys.len() == shapes.len() && keys.len() == found.len(), "lists of one burst");
+    fn lookup(&mut self, changes: &ChangeLog, keys: &[PackedKey], found: &mut [ProgramId]) {
+        assert_eq!(keys.len(), found.len(), "lists of one burst");
         found.fill(ProgramId::NONE);
-        self.micro.lookup(keys, shapes, found);
+        self.micro.lookup(keys, found);
         let micro_hits = self.check_micro(changes, found);
         let mut hits = micro_hits;
         if hits < keys.len() as u64 {
-            hits += self.find_mega(changes, keys, shapes, found);
+            hits += self.find_mega(changes, keys, found);
         }
         while let Some(place) = self.affected.pop() {
             self.remove(place);
@@ -177,10 +170,10 @@ impl TraversalCache for FlowCache {
         self.stats.misses += keys.len() as u64 - hits;
     }
 
-    fn lookup_again(&mut self, changes: &ChangeLog, key: &FlowKey, shape: Shape) -> ProgramId {
+    fn lookup_again(&mut self, changes: &ChangeLog, key: &PackedKey) -> ProgramId {
         let mut found = [ProgramId::NONE];
         self.stats.misses = self.stats.misses.saturating_sub(1);
-        self.lookup(changes, std::slice::from_ref(key), &[shape], &mut found);
+        self.lookup(changes, std::slice::from_ref(key), &mut found);
         found[0]
     }
 
@@ -209,7 +202,7 @@ impl TraversalCache for FlowCache {
         if let Some(mega) = &mut self.mega {
             mega.insert(home, key, shape, id.place);
         }
-        self.micro.insert(key, shape, id);
+        self.micro.insert(&PackedKey::new(key, shape), id);
     }
 
     fn len(&self) -> usize {
@@ -221,7 +214,7 @@ impl TraversalCache for FlowCache {
 mod tests {
     use super::*;
     use crate::change_log::Change;
-    use crate::traversal::{Step, Visit};
+    use crate::traversal::{Shape, Step, Visit};
     use warpswitch_rules::openflow::{FLOW_WORDS, FlowMatch};
 
     const SHAPE: Shape = Shape { number: 5, words: &[0] };
@@ -247,7 +240,7 @@ mod tests {
         let mut key = [0; FLOW_WORDS];
         key[0] = value;
         let mut found = [ProgramId::NONE];
-        cache.lookup(changes, &[key], &[SHAPE], &mut found);
+        cache.lookup(changes, &[PackedKey::new(&key, SHAPE)], &mut found);
         let program = cache.program(found[0])?;
         let plain = program.plain().expect("it credits a flow and outputs");
         assert_eq!(plain.lookups().count(), 1);

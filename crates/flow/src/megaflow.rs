@@ -24,6 +24,7 @@ use warpswitch_packet::pages::prefetch;
 use warpswitch_rules::openflow::{FLOW_WORDS, FlowKey};
 
 use crate::flow_hash::{FlowHash, MaskedWords, masked_words, pack};
+use crate::packed_key::PackedKey;
 use crate::programs::Home;
 use crate::traversal::Shape;
 
@@ -59,8 +60,10 @@ pub(crate) struct MegaflowIndex {
     by_mask: HashMap<FlowKey, u32>,
     lookups_left: u64,
     widened: u64,
-    /// Keys that are still looked up, with their hashes.
-    pending: Vec<(u32, u32)>,
+    /// Keys that are still looked up: their places in the burst, and in `keys`, and their hashes.
+    pending: Vec<(u32, u32, u32)>,
+    /// The whole keys.
+    keys: Vec<FlowKey>,
 }
 
 impl Union {
@@ -180,6 +183,7 @@ impl MegaflowIndex {
             lookups_left: SORT_INTERVAL,
             widened: 0,
             pending: Vec::new(),
+            keys: Vec::new(),
         }
     }
 
@@ -198,14 +202,16 @@ impl MegaflowIndex {
     /// caller removes rejected programs afterwards.
     pub(crate) fn lookup(
         &mut self,
-        keys: &[FlowKey],
-        shapes: &[Shape],
-        wanted: impl Iterator<Item = u32>,
+        packed: &[PackedKey],
+        wanted: &[u32],
         mut hit: impl FnMut(u32, u32) -> bool,
     ) {
-        let Self { unions, order, hash, pending, .. } = self;
+        let Self { unions, order, hash, pending, keys, .. } = self;
         pending.clear();
-        pending.extend(wanted.map(|idx| (idx, 0)));
+        pending.extend(wanted.iter().zip(0..).map(|(&idx, key)| (idx, key, 0)));
+        keys.clear();
+        keys.extend(wanted.iter().map(|&idx| packed[idx as usize].to_key()));
+        let shape = |idx: u32| packed[idx as usize].shape().number;
         let count = pending.len() as u64;
         for &number in &*order {
             if pending.is_empty() {
@@ -215,15 +221,13 @@ impl MegaflowIndex {
             if union.len == 0 {
                 continue;
             }
-            for (idx, key_hash) in pending.iter_mut() {
-                let place = *idx as usize;
-                *key_hash = union.hash(hash, &keys[place], shapes[place].number);
+            for (idx, key, key_hash) in pending.iter_mut() {
+                *key_hash = union.hash(hash, &keys[*key as usize], shape(*idx));
                 prefetch(&union.slots, union.start(*key_hash) * union.stride);
             }
             let before = pending.len();
-            pending.retain(|&(idx, key_hash)| {
-                let place = idx as usize;
-                let found = union.find(key_hash, &keys[place], shapes[place].number);
+            pending.retain(|&(idx, key, key_hash)| {
+                let found = union.find(key_hash, &keys[key as usize], shape(idx));
                 !found.is_some_and(|(_, program)| hit(idx, program))
             });
             union.hits += (before - pending.len()) as u64;

@@ -17,9 +17,9 @@
 //! most of them.
 
 use warpswitch_packet::pages::prefetch;
-use warpswitch_rules::openflow::FlowKey;
 
 use crate::flow_hash::FlowHash;
+use crate::packed_key::PackedKey;
 use crate::programs::ProgramId;
 use crate::traversal::Shape;
 
@@ -47,23 +47,17 @@ struct Entry<const N: usize> {
     tick: u32,
 }
 
-/// A key that is looked up.
+/// Where a key may be: the first entries of its two sets.
 #[derive(Clone, Copy, Debug)]
-struct Probe<const N: usize> {
-    words: [u32; N],
-    shape: u32,
-    /// First entries of its two sets.
-    sets: [u32; 2],
-    /// Its place in the burst.
-    idx: u32,
-}
+struct Sets([u32; 2]);
 
 /// The entries of one size.
 #[derive(Debug)]
 struct Table<const N: usize> {
     entries: Vec<Entry<N>>,
     sets: usize,
-    probes: Vec<Probe<N>>,
+    /// Keys that are looked up: their places in the burst, and their sets.
+    probes: Vec<(u32, Sets)>,
 }
 
 /// An index by exact keys.
@@ -76,16 +70,20 @@ pub(crate) struct MicroflowIndex {
     inserts: u32,
 }
 
-impl<const N: usize> Probe<N> {
-    /// Where its key may be.
+impl Sets {
+    /// The entries.
     #[inline]
-    fn places(&self) -> impl Iterator<Item = usize> {
-        self.sets.into_iter().flat_map(|set| (set as usize..).take(WAYS))
+    fn places(self) -> impl Iterator<Item = usize> {
+        self.0.into_iter().flat_map(|set| (set as usize..).take(WAYS))
     }
+}
 
+impl<const N: usize> Entry<N> {
     #[inline]
-    fn is_of(&self, entry: &Entry<N>) -> bool {
-        entry.shape == self.shape && entry.words == self.words
+    fn is_of(&self, key: &PackedKey) -> bool {
+        let words = self.words.iter().zip(key.words());
+        let differs = words.fold(self.shape ^ key.shape().number, |bits, (a, b)| bits | (a ^ b));
+        differs == 0
     }
 }
 
@@ -97,45 +95,42 @@ impl<const N: usize> Table<N> {
     }
 
     #[inline]
-    fn probe(&self, hash: &FlowHash, key: &FlowKey, shape: Shape, idx: usize) -> Probe<N> {
-        let mut words = [0; N];
-        for (to, &from) in words.iter_mut().zip(shape.words) {
-            *to = key[usize::from(from)];
-        }
-        let hash = hash.hash_array(&words, shape.number);
+    fn sets_of(&self, hash: &FlowHash, key: &PackedKey) -> Sets {
+        let hash = hash.hash_array(words_of::<N>(key), key.shape().number);
         let set = |hash: u64| ((hash as usize & (self.sets - 1)) * WAYS) as u32;
-        let sets = [set(hash), set(hash >> 32)];
-        Probe { words, shape: shape.number, sets, idx: idx as u32 }
+        Sets([set(hash), set(hash >> 32)])
     }
 
     /// Prefetches the set of a key that is looked up later.
     #[inline]
-    fn prepare(&mut self, hash: &FlowHash, key: &FlowKey, shape: Shape, idx: usize) {
+    fn prepare(&mut self, hash: &FlowHash, key: &PackedKey, idx: usize) {
         if self.entries.is_empty() {
             return;
         }
-        let probe = self.probe(hash, key, shape, idx);
+        let sets = self.sets_of(hash, key);
         for way in 0..WAYS {
-            prefetch(&self.entries, probe.sets[0] as usize + way);
+            prefetch(&self.entries, sets.0[0] as usize + way);
         }
-        self.probes.push(probe);
+        self.probes.push((idx as u32, sets));
     }
 
     #[inline]
-    fn find(&mut self, tick: u32, found: &mut [ProgramId]) {
-        for probe in self.probes.drain(..) {
-            if let Some(at) = probe.places().find(|&at| probe.is_of(&self.entries[at])) {
+    fn find(&mut self, keys: &[PackedKey], tick: u32, found: &mut [ProgramId]) {
+        for (idx, sets) in self.probes.drain(..) {
+            let key = &keys[idx as usize];
+            if let Some(at) = sets.places().find(|&at| self.entries[at].is_of(key)) {
                 let entry = &mut self.entries[at];
                 if entry.tick != tick {
                     entry.tick = tick;
                 }
                 let (place, generation) = (entry.program, entry.generation);
-                found[probe.idx as usize] = ProgramId { place, generation };
+                found[idx as usize] = ProgramId { place, generation };
             }
         }
     }
 
-    fn insert(&mut self, probe: &Probe<N>, id: ProgramId, tick: u32, is_keen: bool) {
+    fn insert(&mut self, hash: &FlowHash, key: &PackedKey, id: ProgramId, now: (u32, bool)) {
+        let ((tick, is_keen), sets) = (now, self.sets_of(hash, key));
         if self.entries.is_empty() {
             let empty =
                 Entry { words: [0; N], shape: Shape::NONE, program: 0, generation: 0, tick: 0 };
@@ -146,16 +141,17 @@ impl<const N: usize> Table<N> {
             Shape::NONE => u32::MAX,
             _ => tick.wrapping_sub(entry.tick),
         };
-        let same = probe.places().find(|&at| probe.is_of(&entries[at]));
-        let at = match same.or_else(|| probe.places().find(|&at| age(&entries[at]) >= 2)) {
+        let same = sets.places().find(|&at| entries[at].is_of(key));
+        let at = match same.or_else(|| sets.places().find(|&at| age(&entries[at]) >= 2)) {
             Some(at) => at,
             None if is_keen => {
-                probe.places().max_by_key(|&at| age(&entries[at])).expect("sets have places")
+                sets.places().max_by_key(|&at| age(&entries[at])).expect("sets have places")
             }
             None => return,
         };
         let ProgramId { place: program, generation } = id;
-        entries[at] = Entry { words: probe.words, shape: probe.shape, program, generation, tick };
+        let (words, shape) = (*words_of(key), key.shape().number);
+        entries[at] = Entry { words, shape, program, generation, tick };
     }
 
     fn len(&self) -> usize {
@@ -180,33 +176,27 @@ impl MicroflowIndex {
     }
 
     /// Sets `found[i]` where a key is known; programs may be gone.
-    pub(crate) fn lookup(&mut self, keys: &[FlowKey], shapes: &[Shape], found: &mut [ProgramId]) {
+    pub(crate) fn lookup(&mut self, keys: &[PackedKey], found: &mut [ProgramId]) {
         self.lookups += keys.len() as u64;
-        for (idx, (key, shape)) in keys.iter().zip(shapes).enumerate() {
-            match shape.words.len() {
-                len if len <= NARROW => self.narrow.prepare(&self.hash, key, *shape, idx),
-                len if len <= WIDE => self.wide.prepare(&self.hash, key, *shape, idx),
+        for (idx, key) in keys.iter().enumerate() {
+            match key.shape().words.len() {
+                len if len <= NARROW => self.narrow.prepare(&self.hash, key, idx),
+                len if len <= WIDE => self.wide.prepare(&self.hash, key, idx),
                 _ => {}
             }
         }
         let tick = self.tick();
-        self.narrow.find(tick, found);
-        self.wide.find(tick, found);
+        self.narrow.find(keys, tick, found);
+        self.wide.find(keys, tick, found);
     }
 
     /// Notes the program of a key.
-    pub(crate) fn insert(&mut self, key: &FlowKey, shape: Shape, id: ProgramId) {
+    pub(crate) fn insert(&mut self, key: &PackedKey, id: ProgramId) {
         self.inserts = self.inserts.wrapping_add(1);
-        let (tick, is_keen) = (self.tick(), self.inserts.is_multiple_of(KEEN));
-        match shape.words.len() {
-            len if len <= NARROW => {
-                let probe = self.narrow.probe(&self.hash, key, shape, 0);
-                self.narrow.insert(&probe, id, tick, is_keen);
-            }
-            len if len <= WIDE => {
-                let probe = self.wide.probe(&self.hash, key, shape, 0);
-                self.wide.insert(&probe, id, tick, is_keen);
-            }
+        let now = (self.tick(), self.inserts.is_multiple_of(KEEN));
+        match key.shape().words.len() {
+            len if len <= NARROW => self.narrow.insert(&self.hash, key, id, now),
+            len if len <= WIDE => self.wide.insert(&self.hash, key, id, now),
             _ => {}
         }
     }
@@ -217,12 +207,18 @@ impl MicroflowIndex {
     }
 }
 
+/// The words of a key that an entry holds.
+#[inline]
+fn words_of<const N: usize>(key: &PackedKey) -> &[u32; N] {
+    key.words().first_chunk().expect("entries have fewer words than keys")
+}
+
 const _: () = assert!(size_of::<Entry<NARROW>>() == 64 && size_of::<Entry<WIDE>>() == 128);
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warpswitch_rules::openflow::FLOW_WORDS;
+    use warpswitch_rules::openflow::{FLOW_WORDS, FlowKey};
 
     const IPV4: Shape = Shape { number: 5, words: &[0, 25, 34] };
     const IPV6: Shape = Shape {
@@ -238,7 +234,7 @@ mod tests {
 
     fn find(index: &mut MicroflowIndex, key: FlowKey, shape: Shape) -> Option<u32> {
         let mut found = [ProgramId::NONE];
-        index.lookup(&[key], &[shape], &mut found);
+        index.lookup(&[PackedKey::new(&key, shape)], &mut found);
         found[0].is_some().then_some(found[0].place)
     }
 
@@ -250,7 +246,7 @@ mod tests {
     fn only_the_same_key_and_shape_hits() {
         let mut index = MicroflowIndex::new(16, 1);
         for (shape, place) in [(IPV4, 3), (IPV6, 4)] {
-            index.insert(&key(1, 2), shape, id(place));
+            index.insert(&PackedKey::new(&key(1, 2), shape), id(place));
             assert_eq!(find(&mut index, key(1, 2), shape), Some(place));
             assert_eq!(find(&mut index, key(2, 2), shape), None);
             assert_eq!(find(&mut index, key(1, 1), shape), None);
@@ -258,18 +254,18 @@ mod tests {
             assert_eq!(find(&mut index, key(1, 2), other), None);
         }
         assert_eq!(index.len(), 2);
-        index.insert(&key(1, 2), IPV4, id(9));
+        index.insert(&PackedKey::new(&key(1, 2), IPV4), id(9));
         assert_eq!((find(&mut index, key(1, 2), IPV4), index.len()), (Some(9), 2));
     }
 
     #[test]
     fn displaces_keys_that_were_used_longer_ago() {
         let mut index = MicroflowIndex::new(2, 1);
-        index.insert(&key(1, 0), IPV4, id(1));
-        index.insert(&key(2, 0), IPV4, id(2));
+        index.insert(&PackedKey::new(&key(1, 0), IPV4), id(1));
+        index.insert(&PackedKey::new(&key(2, 0), IPV4), id(2));
         index.lookups += 3 << TICK_SHIFT;
         assert_eq!(find(&mut index, key(1, 0), IPV4), Some(1));
-        index.insert(&key(3, 0), IPV4, id(3));
+        index.insert(&PackedKey::new(&key(3, 0), IPV4), id(3));
         let places = [1, 2, 3].map(|port| find(&mut index, key(port, 0), IPV4));
         assert_eq!(places, [Some(1), None, Some(3)]);
     }
@@ -278,7 +274,8 @@ mod tests {
     fn keys_for_two_fifths_of_the_places_all_stay() {
         let mut index = MicroflowIndex::new(1 << 14, 1);
         let count = (1u32 << 14) * 2 / 5;
-        (0..count).for_each(|number| index.insert(&key(number, 0), IPV4, id(number)));
+        (0..count)
+            .for_each(|number| index.insert(&PackedKey::new(&key(number, 0), IPV4), id(number)));
         let kept = (0..count).filter(|&number| find(&mut index, key(number, 0), IPV4).is_some());
         assert!(kept.count() * 500 > count as usize * 499, "more than one in 500 found no place");
     }
@@ -287,7 +284,7 @@ mod tests {
     fn many_new_keys_displace_few_that_are_in_use() {
         let mut index = MicroflowIndex::new(256, 1);
         for number in 0..3000 {
-            index.insert(&key(number, 0), IPV4, id(number));
+            index.insert(&PackedKey::new(&key(number, 0), IPV4), id(number));
         }
         let kept = (0..1000).filter(|&number| find(&mut index, key(number, 0), IPV4).is_some());
         assert!(kept.count() > 50, "a flood of new keys displaced those in use");

@@ -20,6 +20,7 @@
 use warpswitch_rules::openflow::{FLOW_WORDS, FlowAction, FlowKey, MatchField, PacketInReason};
 
 use crate::change_log::ChangeLog;
+use crate::packed_key::PackedKey;
 use crate::programs::{Program, ProgramId};
 
 /// What a key does not show of the headers it came from.
@@ -149,21 +150,15 @@ impl Traversal {
 
 /// A cache of traversals.
 pub trait TraversalCache {
-    /// Looks up a burst: `found[i]` gets the program of the packet with `keys[i]` and `shapes[i]`,
-    /// or [`ProgramId::NONE`]. No program is one that a change in `changes` affects.
+    /// Looks up a burst: `found[i]` gets the program of the packet with `keys[i]`, or
+    /// [`ProgramId::NONE`]. No program is one that a change in `changes` affects.
     ///
     /// # Panics
     /// If the lists differ in length: a caller bug.
-    fn lookup(
-        &mut self,
-        changes: &ChangeLog,
-        keys: &[FlowKey],
-        shapes: &[Shape],
-        found: &mut [ProgramId],
-    );
+    fn lookup(&mut self, changes: &ChangeLog, keys: &[PackedKey], found: &mut [ProgramId]);
 
     /// Looks up one packet that a lookup did not find, after inserts; it counts once.
-    fn lookup_again(&mut self, changes: &ChangeLog, key: &FlowKey, shape: Shape) -> ProgramId;
+    fn lookup_again(&mut self, changes: &ChangeLog, key: &PackedKey) -> ProgramId;
 
     /// The program that a lookup found, unless an insert evicted it since.
     fn program(&self, id: ProgramId) -> Option<&Program>;

@@ -1,12 +1,13 @@
 //! Bursts: packets that are taken through each stage together.
 //!
 //! ```text
-//! frames ─► keys, shapes ─┬─ cache ─► programs ─────────┬─► in order: credit, output
-//!                         └─ no cache: table by table ──┘      or the whole walk
+//! frames ─► packed keys ─┬─ cache ─► programs ─────────┬─► in order: credit, forward
+//!                        └─ no cache: table by table ──┘      or the whole walk
 //! ```
 //! Lookups of a burst overlap their loads; results are executed packet by packet, in order, so
 //! frames leave as they would one by one. Most packets credit some flows and leave as they came by
-//! one port: they need neither a packet in work nor their key after the lookup.
+//! one port: they need neither a packet in work nor a whole key, and the receiver of the output may
+//! move them instead of copying them ([`Output::forward`]).
 //!
 //! Without a cache a packet is looked up table by table as long as its key cannot change: up to a
 //! flow that changes it, sends it to a meter, or resubmits it. The walk then starts with these
@@ -14,11 +15,11 @@
 
 use smallvec::SmallVec;
 use warpswitch_flow::programs::NO_FLOW;
-use warpswitch_flow::{ProgramId, Shape, TraversalCache};
+use warpswitch_flow::{PackedKey, ProgramId, TraversalCache};
 use warpswitch_packet::pages::prefetch;
 use warpswitch_rules::openflow::{FlowKey, port};
 
-use crate::frame::{Packet, parse};
+use crate::frame::{Packet, quick};
 use crate::output::{Ingress, Output};
 use crate::pipeline::Pipeline;
 use crate::trace::Trace;
@@ -51,11 +52,22 @@ impl Path {
     }
 }
 
+/// Frames that are taken through the tables together.
+#[derive(Clone, Copy)]
+struct Arrived<'a> {
+    frames: &'a [&'a [u8]],
+    /// The number of the first among those of the call.
+    first: usize,
+    ingress: &'a Ingress,
+    now: u64,
+}
+
 /// Memory of bursts.
 #[derive(Debug, Default)]
 pub(crate) struct Burst {
+    packed: Vec<PackedKey>,
+    /// Whole keys, without a cache.
     keys: Vec<FlowKey>,
-    shapes: Vec<Shape>,
     found: Vec<ProgramId>,
     paths: Vec<Path>,
     winners: Vec<u32>,
@@ -63,12 +75,10 @@ pub(crate) struct Burst {
 
 impl Burst {
     fn extract(&mut self, frames: &[&[u8]], ingress: &Ingress) {
-        let (start, is_tunneled) = (ingress.key(), ingress.is_tunneled());
-        self.keys.clear();
-        self.keys.resize(frames.len(), start);
-        self.shapes.clear();
-        for (key, frame) in self.keys.iter_mut().zip(frames) {
-            self.shapes.push(parse::parse(frame, key).shape(is_tunneled));
+        // Keys of the burst before are overwritten.
+        self.packed.resize(frames.len(), PackedKey::EMPTY);
+        for (packed, frame) in self.packed.iter_mut().zip(frames) {
+            quick::pack(frame, ingress, packed);
         }
     }
 }
@@ -86,13 +96,15 @@ impl Pipeline {
     ) {
         let ingress = ingress.into();
         let mut burst = std::mem::take(&mut self.burst);
-        for frames in frames.chunks(self.engines.burst_len()) {
+        let burst_len = self.engines.burst_len();
+        for (number, frames) in frames.chunks(burst_len).enumerate() {
+            let arrived = Arrived { frames, first: number * burst_len, ingress: &ingress, now };
             burst.extract(frames, &ingress);
             match &mut cache {
-                Some(cache) => self.repeat(*cache, &mut burst, frames, &ingress, now, out),
+                Some(cache) => self.repeat(*cache, &mut burst, arrived, out),
                 None => {
                     self.look_ahead(&mut burst);
-                    self.walk_paths(&burst, frames, &ingress, now, out);
+                    self.walk_paths(&burst, arrived, out);
                 }
             }
         }
@@ -104,15 +116,12 @@ impl Pipeline {
         &mut self,
         cache: &mut C,
         burst: &mut Burst,
-        frames: &[&[u8]],
-        ingress: &Ingress,
-        now: u64,
+        Arrived { frames, first, ingress, now }: Arrived<'_>,
         out: &mut impl Output,
     ) {
-        let Burst { keys, shapes, found, .. } = burst;
-        found.clear();
+        let Burst { packed, found, .. } = burst;
         found.resize(frames.len(), ProgramId::NONE);
-        cache.lookup(&self.changes, keys, shapes, found);
+        cache.lookup(&self.changes, packed, found);
         for plain in found.iter().filter_map(|&id| cache.program(id)?.plain()) {
             for (_, flow) in plain.lookups() {
                 prefetch(&self.counts.flows, flow as usize);
@@ -122,7 +131,7 @@ impl Pipeline {
         for (idx, frame) in frames.iter().enumerate() {
             let mut id = found[idx];
             if has_recorded && cache.program(id).is_none() {
-                id = cache.lookup_again(&self.changes, &keys[idx], shapes[idx]);
+                id = cache.lookup_again(&self.changes, &packed[idx]);
             }
             let Some(program) = cache.program(id) else {
                 let traversal = self.record(frame, ingress, now, out).traversal;
@@ -135,7 +144,7 @@ impl Pipeline {
             if let Some(plain) = program.plain() {
                 self.counts.credit_all(plain.lookups(), frame.len(), now);
                 if plain.port != 0 {
-                    out.send(ingress.egress(plain.port), frame);
+                    out.forward(ingress.egress(plain.port), first + idx, frame);
                 }
                 continue;
             }
@@ -168,7 +177,9 @@ impl Pipeline {
 
     /// Looks the packets of a burst up, table by table, as far as their keys stay.
     fn look_ahead(&mut self, burst: &mut Burst) {
-        let Burst { keys, paths, winners, .. } = burst;
+        let Burst { packed, keys, paths, winners, .. } = burst;
+        keys.clear();
+        keys.extend(packed.iter().map(PackedKey::to_key));
         paths.clear();
         paths.resize(keys.len(), Path::NEW);
         let mut active: SmallVec<[u32; BURST_LEN]> = (0..keys.len() as u32).collect();
@@ -211,16 +222,14 @@ impl Pipeline {
     fn walk_paths(
         &mut self,
         burst: &Burst,
-        frames: &[&[u8]],
-        ingress: &Ingress,
-        now: u64,
+        Arrived { frames, first, ingress, now }: Arrived<'_>,
         out: &mut impl Output,
     ) {
-        for (path, frame) in burst.paths.iter().zip(frames) {
+        for (idx, (path, frame)) in burst.paths.iter().zip(frames).enumerate() {
             if path.is_plain {
                 self.counts.credit_all(path.lookups().iter().copied(), frame.len(), now);
                 if path.port != 0 && path.port != ingress.port && self.forwards(path.port) {
-                    out.send(ingress.egress(path.port), frame);
+                    out.forward(ingress.egress(path.port), first + idx, frame);
                 }
                 continue;
             }

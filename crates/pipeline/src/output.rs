@@ -9,6 +9,15 @@ pub trait Output {
     /// A frame leaves by a real port or [`warpswitch_rules::openflow::port::LOCAL`].
     fn send(&mut self, egress: Egress, frame: &[u8]);
 
+    /// A frame of a burst ([`crate::Pipeline::execute_burst`]) leaves as it came in, and nothing
+    /// else happens to it. `number` is its place in the burst, so an output that owns the frames
+    /// may move it instead of copying it.
+    #[inline]
+    fn forward(&mut self, egress: Egress, number: usize, frame: &[u8]) {
+        let _ = number;
+        self.send(egress, frame);
+    }
+
     /// A packet goes to the controllers.
     fn packet_in(&mut self, packet: PacketIn);
 

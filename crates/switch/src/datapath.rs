@@ -66,6 +66,10 @@ impl Output for Outlet {
         self.ports.send(egress, frame, &mut self.pool);
     }
 
+    fn forward(&mut self, egress: Egress, number: usize, frame: &[u8]) {
+        self.ports.forward(egress, number, frame, &mut self.pool);
+    }
+
     fn packet_in(&mut self, packet: PacketIn) {
         let port = packet.key[0];
         if self.ports.get_mut(port).is_some_and(|port| port.config.no_packet_in) {

@@ -110,11 +110,21 @@ impl Port {
     }
 }
 
+/// A frame that leaves by a device at the end of a burst.
+enum Departure {
+    /// One that was received, at this place in the burst.
+    Received(usize),
+    /// A changed one, or a copy.
+    Made(Packet),
+}
+
 /// All ports, in the order of their numbers, which start with 1.
 #[derive(Default)]
 pub(crate) struct Ports {
     list: Vec<Port>,
     pub(crate) tunnels: Tunnels,
+    /// Frames of a burst, since the first that leaves as it was received, with their ports' places.
+    departing: Vec<(usize, Departure)>,
 }
 
 impl Ports {
@@ -200,14 +210,16 @@ impl Ports {
     /// Has a frame wait for a port, or sends it through a tunnel; it is counted as dropped if that
     /// is not possible.
     pub(crate) fn send(&mut self, egress: Egress, frame: &[u8], pool: &mut Pool) {
-        let Self { list, tunnels } = self;
-        let index = (egress.port as usize).checked_sub(1);
-        let Some(port) = index.and_then(|index| list.get_mut(index)) else { return };
+        let Self { list, tunnels, departing } = self;
+        let Some(index) = (egress.port as usize).checked_sub(1) else { return };
+        let Some(port) = list.get_mut(index) else { return };
         match &mut port.behind {
-            Device::Frames { waiting, .. } if waiting.len() >= WAITING_MAX => {
-                port.stats.tx_dropped += 1;
+            Device::Frames { .. } if departing.is_empty() => {
+                port.wait(pool.packet_of(frame), pool);
             }
-            Device::Frames { waiting, .. } => waiting.push(pool.packet_of(frame)),
+            Device::Frames { .. } => {
+                departing.push((index, Departure::Made(pool.packet_of(frame))));
+            }
             Device::Tunnel(options) => match tunnels.send(options, &egress, frame) {
                 Ok(()) => {
                     port.stats.tx_packets += 1;
@@ -217,6 +229,33 @@ impl Ports {
                 Err(_) => port.stats.tx_dropped += 1,
             },
         }
+    }
+
+    /// Has a received frame leave as it is: a device gets it at [`Ports::depart`].
+    pub(crate) fn forward(&mut self, egress: Egress, number: usize, frame: &[u8], pool: &mut Pool) {
+        let index = (egress.port as usize).wrapping_sub(1);
+        match self.list.get(index) {
+            Some(Port { behind: Device::Frames { .. }, .. }) => {
+                self.departing.push((index, Departure::Received(number)));
+            }
+            Some(_) => self.send(egress, frame, pool),
+            None => {}
+        }
+    }
+
+    /// Has the frames of a burst wait for their ports, in order. `received` are those that came in;
+    /// what is left of them goes back to the pool.
+    pub(crate) fn depart(&mut self, received: &mut Vec<Option<Packet>>, pool: &mut Pool) {
+        for (index, departure) in self.departing.drain(..) {
+            let packet = match departure {
+                Departure::Received(number) => received[number].take(),
+                Departure::Made(packet) => Some(packet),
+            };
+            if let Some(packet) = packet {
+                self.list[index].wait(packet, pool);
+            }
+        }
+        received.drain(..).flatten().for_each(|packet| pool.recycle(packet));
     }
 
     /// Sends what waits, as far as the devices accept it. Whether frames are left.
@@ -243,6 +282,18 @@ impl Ports {
 }
 
 impl Port {
+    /// Has a frame wait for the device; drops and counts it if too many do.
+    #[inline]
+    fn wait(&mut self, packet: Packet, pool: &mut Pool) {
+        match &mut self.behind {
+            Device::Frames { waiting, .. } if waiting.len() < WAITING_MAX => waiting.push(packet),
+            _ => {
+                self.stats.tx_dropped += 1;
+                pool.recycle(packet);
+            }
+        }
+    }
+
     /// Whether frames are left.
     fn flush(&mut self, pool: &mut Pool) -> bool {
         let Device::Frames { tx, waiting: frames, .. } = &mut self.behind else { return false };

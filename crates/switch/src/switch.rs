@@ -100,8 +100,8 @@ pub struct Switch {
     fail_mode: FailMode,
     burst_len: usize,
     burst: Batch,
-    /// The frames of a packet that was received.
-    frames: Vec<Packet>,
+    /// The frames of a burst; none where one has left.
+    frames: Vec<Option<Packet>>,
     /// A datagram of a tunnel.
     datagram: Vec<u8>,
     next_tick_ns: u64,
@@ -229,7 +229,7 @@ impl Switch {
         // The pipeline sees frames as they are on a wire.
         let (pool, frames) = (&mut self.datapath.outlet.pool, &mut self.frames);
         for packet in burst.drain() {
-            gso::complete(pool, packet, |_, frame| frames.push(frame));
+            gso::complete(pool, packet, |_, frame| frames.push(Some(frame)));
         }
         self.burst = burst;
         self.execute(index as u32 + 1, now_ns);
@@ -255,10 +255,12 @@ impl Switch {
 
     /// Takes the received frames through the pipeline.
     fn execute(&mut self, in_port: u32, now_ns: u64) {
-        let bytes: SmallVec<[&[u8]; BURST_LEN]> = self.frames.iter().map(Packet::data).collect();
+        let bytes: SmallVec<[&[u8]; BURST_LEN]> =
+            self.frames.iter().flatten().map(Packet::data).collect();
         self.datapath.execute(self.cache.as_mut(), &bytes, in_port, now_ns);
         drop(bytes);
-        self.frames.drain(..).for_each(|frame| self.datapath.outlet.pool.recycle(frame));
+        let Outlet { ports, pool, .. } = &mut self.datapath.outlet;
+        ports.depart(&mut self.frames, pool);
     }
 
     fn tick(&mut self, now_ns: u64) {

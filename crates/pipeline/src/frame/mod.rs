@@ -11,6 +11,7 @@ mod buffer;
 mod compose;
 mod ext;
 pub(crate) mod parse;
+pub(crate) mod quick;
 mod spot;
 
 use warpswitch_flow::Shape;

@@ -127,21 +127,32 @@ impl Layout {
             self.nd_tll_at.is_some(),
         ];
         let flags = flags.iter().fold(0, |bits, &flag| bits << 1 | u32::from(flag));
-        flags << 16
-            | u32::from(self.vlan_tags) << 8
-            | (self.network as u32) << 4
-            | self.transport as u32
+        shape_number(flags, self.vlan_tags, self.network, self.transport)
     }
 }
+
+const fn shape_number(flags: u32, tags: u8, network: Network, transport: Transport) -> u32 {
+    flags << 16 | (tags as u32) << 8 | (network as u32) << 4 | transport as u32
+}
+
+/// Number of the shape of an Ethernet II frame whose IP packet has no source route.
+pub(super) const fn ether_shape_number(tags: u8, network: Network, transport: Transport) -> u32 {
+    shape_number(0b111_1000, tags, network, transport)
+}
+
+/// The words of IPv4 frames.
+pub(super) const IPV4_WORDS: &[u8] = &[0, 1, 25, 26, 27, 28, 29, 30, 34, 38, 39, 40];
+/// The words of IPv6 frames, but for neighbour discovery.
+pub(super) const IPV6_WORDS: &[u8] =
+    &[0, 1, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41];
 
 /// The words that a key may have set, by the header behind the EtherType.
 fn words(network: Network, has_nd_target: bool, is_tunneled: bool) -> &'static [u8] {
     let [plain, tunneled]: [&[u8]; 2] = match network {
         Network::None => [&[0, 1, 25, 26, 27, 28], &[0, 1, 4, 5, 6, 7, 24, 25, 26, 27, 28]],
-        Network::Ipv4 => [
-            &[0, 1, 25, 26, 27, 28, 29, 30, 34, 38, 39, 40],
-            &[0, 1, 4, 5, 6, 7, 24, 25, 26, 27, 28, 29, 30, 34, 38, 39, 40],
-        ],
+        Network::Ipv4 => {
+            [IPV4_WORDS, &[0, 1, 4, 5, 6, 7, 24, 25, 26, 27, 28, 29, 30, 34, 38, 39, 40]]
+        }
         Network::Ipv6 if has_nd_target => [
             &[
                 0, 1, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 43, 44,
@@ -153,7 +164,7 @@ fn words(network: Network, has_nd_target: bool, is_tunneled: bool) -> &'static [
             ],
         ],
         Network::Ipv6 => [
-            &[0, 1, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41],
+            IPV6_WORDS,
             &[
                 0, 1, 4, 5, 6, 7, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39,
                 40, 41,

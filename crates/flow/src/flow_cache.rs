@@ -25,13 +25,14 @@
 //! - C2: a lookup answers with no program that a change affects ([`crate::change_log`]).
 
 use warpswitch_packet::pages::prefetch;
+use warpswitch_rules::openflow::{FLOW_WORDS, FlowKey};
 
 use crate::change_log::ChangeLog;
 use crate::megaflow::MegaflowIndex;
 use crate::microflow::MicroflowIndex;
 use crate::packed_key::PackedKey;
-use crate::programs::{Check, Home, Program, ProgramId, Programs};
-use crate::traversal::{Traversal, TraversalCache};
+use crate::programs::{CachedFlow, Check, Home, Program, ProgramId, Programs};
+use crate::traversal::{Shape, Traversal, TraversalCache};
 
 /// What a cache may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +93,15 @@ impl FlowCache {
     /// Exact keys, and unions of examined bits.
     pub fn sizes(&self) -> (usize, usize) {
         (self.micro.len(), self.mega.as_ref().map_or(0, MegaflowIndex::masks))
+    }
+
+    /// The cached traversals that no change affects, in no particular order.
+    pub fn flows<'a>(
+        &'a self,
+        changes: &'a ChangeLog,
+        now_ns: u64,
+    ) -> impl Iterator<Item = CachedFlow<'a>> {
+        self.programs.cached_flows(changes, now_ns)
     }
 
     fn remove(&mut self, place: u32) {
@@ -182,6 +192,11 @@ impl TraversalCache for FlowCache {
         self.programs.get(id)
     }
 
+    #[inline]
+    fn hit(&mut self, id: ProgramId, bytes: usize, now_ns: u64) -> Option<&Program> {
+        self.programs.hit(id, bytes, now_ns)
+    }
+
     fn insert(&mut self, version: u64, traversal: &Traversal) {
         if !traversal.is_cacheable {
             return;
@@ -198,7 +213,11 @@ impl TraversalCache for FlowCache {
         while let Err(place) = self.programs.room() {
             self.remove(place);
         }
-        let id = self.programs.insert(version, traversal, home);
+        let mask = match &self.mega {
+            Some(mega) => *mega.mask(home),
+            None => exact_mask(shape),
+        };
+        let id = self.programs.insert(version, traversal, &mask, home);
         if let Some(mega) = &mut self.mega {
             mega.insert(home, key, shape, id.place);
         }
@@ -210,12 +229,19 @@ impl TraversalCache for FlowCache {
     }
 }
 
+/// All bits of a key of this shape.
+fn exact_mask(shape: Shape) -> FlowKey {
+    let mut mask = [0; FLOW_WORDS];
+    shape.words.iter().for_each(|&word| mask[usize::from(word)] = u32::MAX);
+    mask
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::change_log::Change;
-    use crate::traversal::{Shape, Step, Visit};
-    use warpswitch_rules::openflow::{FLOW_WORDS, FlowMatch};
+    use crate::traversal::{Step, Visit};
+    use warpswitch_rules::openflow::FlowMatch;
 
     const SHAPE: Shape = Shape { number: 5, words: &[0] };
 
@@ -262,6 +288,28 @@ mod tests {
         exact.insert(0, &traversal(0x1234, 0xff00));
         assert_eq!(find(&mut exact, &log, 0x1234), Some(0x1201));
         assert_eq!(find(&mut exact, &log, 0x12ff), None);
+    }
+
+    #[test]
+    fn hits_are_counted_and_shown() {
+        let (mut log, mut cache) = (ChangeLog::default(), cache(8, 8));
+        cache.insert(0, &traversal(0x1234, 0xff00));
+        let mut key = [0; FLOW_WORDS];
+        key[0] = 0x12ff;
+        let mut found = [ProgramId::NONE];
+        cache.lookup(&log, &[PackedKey::new(&key, SHAPE)], &mut found);
+        let flow = cache.flows(&log, 7 << 30).next().unwrap();
+        assert_eq!((flow.key[0], flow.mask[0], flow.shape), (0x1200, 0xff00, SHAPE.number));
+        assert_eq!((flow.packets, flow.bytes, flow.idle_ns), (0, 0, None));
+        // More bytes than the line has room for.
+        for _ in 0..40_000 {
+            assert!(cache.hit(found[0], 1 << 18, 5 << 30).is_some());
+        }
+        let flow = cache.flows(&log, 7 << 30).next().unwrap();
+        assert_eq!((flow.packets, flow.bytes), (40_000, 40_000 << 18));
+        assert_eq!(flow.idle_ns, Some(2 << 30));
+        log.push(Change::Flow(0x1200));
+        assert_eq!(cache.flows(&log, 0).count(), 0, "a change affects it");
     }
 
     #[test]

@@ -76,7 +76,7 @@ pub use flow_cache::{FlowCache, FlowCacheOptions, FlowCacheStats};
 pub use misses::Misses;
 pub use packed_key::PackedKey;
 pub use partition::{Assignment, Partition, Role, Roles};
-pub use programs::{Plain, Program, ProgramId};
+pub use programs::{CachedFlow, Plain, Program, ProgramId};
 pub use rule_index::{Merge, RuleIndex};
 pub use storm::{StormCache, StormOptions, StormStats};
 pub use traversal::{Shape, Step, Traversal, TraversalCache, Visit};

@@ -209,8 +209,10 @@ impl MegaflowIndex {
         let Self { unions, order, hash, pending, keys, .. } = self;
         pending.clear();
         pending.extend(wanted.iter().zip(0..).map(|(&idx, key)| (idx, key, 0)));
-        keys.clear();
-        keys.extend(wanted.iter().map(|&idx| packed[idx as usize].to_key()));
+        keys.resize(wanted.len(), [0; FLOW_WORDS]);
+        for (key, &idx) in keys.iter_mut().zip(wanted) {
+            packed[idx as usize].write(key);
+        }
         let shape = |idx: u32| packed[idx as usize].shape().number;
         let count = pending.len() as u64;
         for &number in &*order {
@@ -258,6 +260,11 @@ impl MegaflowIndex {
         let hash = union.hash(&self.hash, key, shape.number);
         let old = union.find(hash, key, shape.number).map(|(_, program)| program);
         (Home { union: number, hash }, old)
+    }
+
+    /// The bits of a home's union.
+    pub(crate) fn mask(&self, home: Home) -> &FlowKey {
+        &self.unions[home.union as usize].mask
     }
 
     /// Adds a program at its home.

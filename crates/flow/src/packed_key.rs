@@ -76,12 +76,18 @@ impl PackedKey {
     }
 
     /// The whole key.
-    #[inline]
     pub fn to_key(&self) -> FlowKey {
         let mut key = [0; FLOW_WORDS];
+        self.write(&mut key);
+        key
+    }
+
+    /// Writes the whole key.
+    #[inline]
+    pub fn write(&self, key: &mut FlowKey) {
+        key.fill(0);
         for (&to, &from) in self.shape.words.iter().zip(&self.words) {
             key[usize::from(to)] = from;
         }
-        key
     }
 }

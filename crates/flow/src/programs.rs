@@ -1,8 +1,9 @@
 //! Cached traversals: what a packet that hits has to do, and which changes affect it.
 //!
 //! ```text
-//! index ─► place, generation ─► line of 64 bytes: version, flows to credit, port   most packets
-//!                                  └─► steps, visits                               all others
+//! index ─► place, generation ─► line of 64 bytes: version, flows to credit, port,  most packets
+//!                                  │              packets and bytes
+//!                                  └─► steps, visits, large counters               all others
 //! ```
 //! Most traversals credit a few flows and output once. All of that is in one cache line; the steps
 //! of others, and what changes are compared with, lie behind a pointer in it. So a hit costs the
@@ -14,7 +15,7 @@
 //! - P2: at most `programs_max` programs; a full store evicts one that no lookup found since the
 //!   hand of a clock passed it.
 
-use warpswitch_rules::openflow::FlowMatch;
+use warpswitch_rules::openflow::{FLOW_WORDS, FlowKey, FlowMatch};
 
 use crate::change_log::{Change, ChangeLog};
 use crate::traversal::{Step, Traversal, Visit};
@@ -104,9 +105,20 @@ impl Examined {
     }
 }
 
+/// Counters of a line move to the larger ones when they reach this.
+const COUNTS_MAX: u32 = 1 << 31;
+/// A unit of the time of the last hit, in powers of two of a nanosecond: 17 ms, so that 32 bits
+/// hold two years.
+const USED_SHIFT: u32 = 24;
+
 /// What most hits do not need.
 #[derive(Debug)]
 struct Cold {
+    shape: u32,
+    /// Words of the key at entry, their bits by which the index finds the program, and these.
+    entry: Box<[(u8, u32, u32)]>,
+    /// Packets and bytes that are not in the line any more.
+    counts: (u64, u64),
     steps: Box<[Step]>,
     visits: Box<[Examined]>,
     has_group: bool,
@@ -115,9 +127,14 @@ struct Cold {
 }
 
 impl Cold {
-    fn of(traversal: &Traversal, home: Home) -> Self {
+    fn of(traversal: &Traversal, mask: &FlowKey, home: Home) -> Self {
+        let words = mask.iter().enumerate().filter(|(_, mask)| **mask != 0);
+        let entry = words.map(|(word, &mask)| (word as u8, mask, traversal.key[word] & mask));
         let has = |is_it: fn(&Step) -> bool| traversal.steps.iter().any(is_it);
         Self {
+            shape: traversal.shape.number,
+            entry: entry.collect(),
+            counts: (0, 0),
             steps: traversal.steps.as_slice().into(),
             visits: traversal.visits.iter().map(Examined::of).collect(),
             has_group: has(|step| matches!(step, Step::Bucket { .. })),
@@ -154,10 +171,58 @@ pub struct Program {
     cold: Option<Box<Cold>>,
     plain: Plain,
     generation: u32,
+    packets: u32,
+    bytes: u32,
+    /// See [`USED_SHIFT`].
+    used: u32,
     is_used: bool,
 }
 
+/// A cached traversal and its counters.
+#[derive(Clone, Debug)]
+pub struct CachedFlow<'a> {
+    /// The shape of its packets ([`crate::Shape::number`]).
+    pub shape: u32,
+    /// Their key at entry, where `mask` is 1.
+    pub key: FlowKey,
+    /// The bits by which the cache finds it.
+    pub mask: FlowKey,
+    /// What they do.
+    pub steps: &'a [Step],
+    /// Packets that it answered: not the first, which was recorded.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Nanoseconds since it last answered, to 17 ms; none if it never did.
+    pub idle_ns: Option<u64>,
+}
+
 impl Program {
+    fn cached_flow(&self, changes: &ChangeLog, now_ns: u64) -> Option<CachedFlow<'_>> {
+        let cold = self.cold.as_deref()?;
+        if changes.since(self.version)?.any(|change| cold.is_affected(change)) {
+            return None;
+        }
+        let (mut key, mut mask) = ([0; FLOW_WORDS], [0; FLOW_WORDS]);
+        for &(word, bits, value) in &cold.entry {
+            (key[usize::from(word)], mask[usize::from(word)]) = (value, bits);
+        }
+        let (shape, steps) = (cold.shape, &*cold.steps);
+        let (packets, bytes) = cold.counts;
+        let (packets, bytes) = (packets + u64::from(self.packets), bytes + u64::from(self.bytes));
+        let idle = ((now_ns >> USED_SHIFT) as u32).wrapping_sub(self.used);
+        let idle_ns = (packets > 0).then_some(u64::from(idle) << USED_SHIFT);
+        Some(CachedFlow { shape, key, mask, steps, packets, bytes, idle_ns })
+    }
+
+    #[cold]
+    fn move_counts(&mut self) {
+        if let Some(cold) = &mut self.cold {
+            cold.counts.0 += u64::from(std::mem::take(&mut self.packets));
+            cold.counts.1 += u64::from(std::mem::take(&mut self.bytes));
+        }
+    }
+
     /// The program in its short form, if it has one.
     #[inline]
     pub fn plain(&self) -> Option<&Plain> {
@@ -218,6 +283,32 @@ impl Programs {
         self.slots.get(id.place as usize).filter(|slot| slot.generation == id.generation)
     }
 
+    /// Counts a packet of a program; returns the program.
+    #[inline]
+    pub(crate) fn hit(&mut self, id: ProgramId, bytes: usize, now_ns: u64) -> Option<&Program> {
+        let slot = self.slots.get_mut(id.place as usize)?;
+        if slot.generation != id.generation {
+            return None;
+        }
+        // A packet has less than 2^31 bytes.
+        slot.packets += 1;
+        slot.bytes += bytes as u32;
+        slot.used = (now_ns >> USED_SHIFT) as u32;
+        if slot.packets | slot.bytes >= COUNTS_MAX {
+            slot.move_counts();
+        }
+        Some(slot)
+    }
+
+    /// The programs that no change affects.
+    pub(crate) fn cached_flows<'a>(
+        &'a self,
+        changes: &'a ChangeLog,
+        now_ns: u64,
+    ) -> impl Iterator<Item = CachedFlow<'a>> {
+        self.slots.iter().filter_map(move |slot| slot.cached_flow(changes, now_ns))
+    }
+
     /// The present id of a place.
     #[inline]
     pub(crate) fn id(&self, place: u32) -> ProgramId {
@@ -256,17 +347,24 @@ impl Programs {
     }
 
     /// Adds a program; there is room.
-    pub(crate) fn insert(&mut self, version: u64, traversal: &Traversal, home: Home) -> ProgramId {
+    pub(crate) fn insert(
+        &mut self,
+        version: u64,
+        traversal: &Traversal,
+        mask: &FlowKey,
+        home: Home,
+    ) -> ProgramId {
         let plain = Plain::of(&traversal.steps);
-        let cold = Some(Box::new(Cold::of(traversal, home)));
+        let cold = Some(Box::new(Cold::of(traversal, mask, home)));
         let place = match self.free.pop() {
             Some(place) => {
                 let slot = &mut self.slots[place as usize];
-                (slot.version, slot.cold, slot.plain, slot.is_used) = (version, cold, plain, true);
+                let generation = slot.generation;
+                *slot = Program { generation, ..Program::new(version, cold, plain) };
                 place
             }
             None => {
-                self.slots.push(Program { version, cold, plain, generation: 0, is_used: true });
+                self.slots.push(Program::new(version, cold, plain));
                 self.slots.len() as u32 - 1
             }
         };
@@ -293,6 +391,11 @@ pub(crate) enum Check {
 }
 
 impl Program {
+    fn new(version: u64, cold: Option<Box<Cold>>, plain: Plain) -> Self {
+        let (packets, bytes, used) = (0, 0, 0);
+        Self { version, cold, plain, generation: 0, packets, bytes, used, is_used: true }
+    }
+
     /// Looks at the changes since it was last known to hold.
     #[cold]
     fn survives(&mut self, changes: &ChangeLog) -> bool {

@@ -163,6 +163,9 @@ pub trait TraversalCache {
     /// The program that a lookup found, unless an insert evicted it since.
     fn program(&self, id: ProgramId) -> Option<&Program>;
 
+    /// The same; counts a packet of so many bytes.
+    fn hit(&mut self, id: ProgramId, bytes: usize, now_ns: u64) -> Option<&Program>;
+
     /// Keeps a traversal of a pipeline of this version, if it is worth it.
     fn insert(&mut self, version: u64, traversal: &Traversal);
 

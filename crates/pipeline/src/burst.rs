@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 use warpswitch_flow::programs::NO_FLOW;
 use warpswitch_flow::{PackedKey, ProgramId, TraversalCache};
 use warpswitch_packet::pages::prefetch;
-use warpswitch_rules::openflow::{FlowKey, port};
+use warpswitch_rules::openflow::{FLOW_WORDS, FlowKey, port};
 
 use crate::frame::{Packet, quick};
 use crate::output::{Ingress, Output};
@@ -133,7 +133,7 @@ impl Pipeline {
             if has_recorded && cache.program(id).is_none() {
                 id = cache.lookup_again(&self.changes, &packed[idx]);
             }
-            let Some(program) = cache.program(id) else {
+            let Some(program) = cache.hit(id, frame.len(), now) else {
                 let traversal = self.record(frame, ingress, now, out).traversal;
                 if traversal.is_cacheable {
                     cache.insert(self.changes.version(), &traversal);
@@ -178,8 +178,8 @@ impl Pipeline {
     /// Looks the packets of a burst up, table by table, as far as their keys stay.
     fn look_ahead(&mut self, burst: &mut Burst) {
         let Burst { packed, keys, paths, winners, .. } = burst;
-        keys.clear();
-        keys.extend(packed.iter().map(PackedKey::to_key));
+        keys.resize(packed.len(), [0; FLOW_WORDS]);
+        keys.iter_mut().zip(&*packed).for_each(|(key, packed)| packed.write(key));
         paths.clear();
         paths.resize(keys.len(), Path::NEW);
         let mut active: SmallVec<[u32; BURST_LEN]> = (0..keys.len() as u32).collect();

@@ -155,6 +155,11 @@ impl Pipeline {
         self.ports.iter().map(|(&number, &settings)| (number, settings))
     }
 
+    /// The last changes.
+    pub fn changes(&self) -> &ChangeLog {
+        &self.changes
+    }
+
     /// The version: it grows with every change that may change what happens to a packet.
     pub fn version(&self) -> u64 {
         self.changes.version()

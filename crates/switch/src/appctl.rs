@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use crate::coverage::coverage_text;
 use crate::switch::Switch;
-use crate::trace::TraceRequest;
+use crate::trace::{TraceRequest, cached_flow_text};
 
 /// The result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +32,7 @@ const EXIT: &str = "exit";
 /// In alphabetical order, as they are listed.
 static COMMANDS: &[Command] = &[
     command("coverage/show", "", 0, 0, |switch, _, _| Ok(coverage_text(switch))),
+    command("dpctl/dump-flows", "[dp]", 0, 1, dump_flows),
     command("dpctl/show", "[dp]", 0, 1, |switch, _, now_ns| Ok(datapath_text(switch, now_ns))),
     command("dpif/show", "", 0, 0, |switch, _, now_ns| Ok(ports_text(switch, now_ns))),
     command(EXIT, "[--cleanup]", 0, 1, |_, _, _| Ok(String::new())),
@@ -131,6 +132,18 @@ fn fdb(switch: &mut Switch, arguments: &[&str], now_ns: u64) -> Result<String, S
             out,
             "{port:5}  {vlan:4}  {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}  {age:3}"
         );
+    }
+    Ok(out)
+}
+
+/// The cached flows. Without a cache there are none, as each packet is looked up in the tables.
+fn dump_flows(switch: &mut Switch, arguments: &[&str], now_ns: u64) -> Result<String, String> {
+    if let Some(option) = arguments.first().filter(|argument| argument.starts_with("-")) {
+        return Err(format!("{option}: not supported; leave it out"));
+    }
+    let mut out = String::new();
+    for flow in switch.cached_flows(now_ns) {
+        _ = writeln!(out, "{}", cached_flow_text(switch.pipeline(), &flow));
     }
     Ok(out)
 }

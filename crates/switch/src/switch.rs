@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use warpswitch_flow::{FlowCache, FlowCacheStats, TraversalCache};
+use warpswitch_flow::{CachedFlow, FlowCache, FlowCacheStats, TraversalCache};
 use warpswitch_graph::gso;
 use warpswitch_openflow::{Agent, AgentConfig, Change, ConnectionId, Datapath};
 use warpswitch_packet::{Batch, Packet, Pool};
@@ -362,6 +362,12 @@ impl Switch {
     /// The tables, groups and meters.
     pub fn pipeline(&self) -> &Pipeline {
         &self.datapath.pipeline
+    }
+
+    /// The traversals that the cache holds; none without one.
+    pub fn cached_flows(&self, now_ns: u64) -> impl Iterator<Item = CachedFlow<'_>> {
+        let changes = self.datapath.pipeline.changes();
+        self.cache.iter().flat_map(move |cache| cache.flows(changes, now_ns))
     }
 
     /// The addresses behind the ports.

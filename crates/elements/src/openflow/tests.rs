@@ -60,6 +60,68 @@ fn handlers_change_read_and_trace() {
     assert!(printed.ends_with("\n\n1\n"), "no flows, one miss: {printed}");
 }
 
+/// What `dpctl/dump-flows` prints for packets of [`frame`], after so many.
+fn dumped(flows_text: &str, cache: &str, limit: u32) -> String {
+    let (_folder, path) = flows(flows_text);
+    let config = format!(
+        "sw :: OpenFlowSwitch(FLOWS {path}, CACHE {cache});
+         InfiniteSource(DATA \\<{}>, LIMIT {limit}) -> [0] sw [0] -> Discard;
+         Idle -> [1] sw [1] -> Discard;
+         Script(wait 1s, print $(sw.appctl dpctl/dump-flows));",
+        hex(&frame(1))
+    );
+    let (_, transcript) = simulate::run(&config, &registry());
+    String::from_utf8(transcript.printed()).expect("text").trim_end().to_owned()
+}
+
+#[test]
+fn cached_flows_are_dumped_as_open_vswitch_does() {
+    let ended = "userspace(pid=0,controller(reason=2,dont_send=0,continuation=0,recirc_id=0,\
+                 rule_cookie=0,controller_id=0,max_len=65535))";
+    let never = ", packets:0, bytes:0, used:never, actions:";
+    for (flows, cache, frames, expected) in [
+        (
+            "udp,nw_dst=10.0.0.0/8 actions=output:2",
+            "mega",
+            3,
+            "eth_type(0x0800),ipv4(dst=10.0.0.0/255.0.0.0,proto=17), packets:2, bytes:84, \
+             used:0.990s, actions:2"
+                .to_owned(),
+        ),
+        (
+            // What the packets had is not known: all is written.
+            "udp actions=mod_nw_dst:0.0.0.0,mod_nw_tos:0,dec_ttl,output:2",
+            "mega",
+            1,
+            format!(
+                "eth_type(0x0800),ipv4(proto=17){never}set(ipv4(dst=0.0.0.0,tos=0/0xfc)),\
+                 dec_ttl(le_1({ended})),2"
+            ),
+        ),
+        (
+            "udp actions=load:5->NXM_OF_IP_SRC[0..7],output:2",
+            "mega",
+            1,
+            format!("eth_type(0x0800),ipv4(proto=17){never}set(ipv4(src=0.0.0.5/0.0.0.255)),2"),
+        ),
+        ("arp actions=output:2", "mega", 1, format!("eth_type(0x0800){never}drop")),
+        (
+            "udp actions=mod_vlan_vid:5,output:2",
+            "micro",
+            1,
+            format!(
+                "eth(src=02:00:00:00:00:01,dst=02:00:00:00:00:09),eth_type(0x0800),\
+                 ipv4(src=0.0.0.0,dst=10.0.0.1,proto=17,tos=0,ttl=64,frag=no),udp(src=7,dst=9)\
+                 {never}push_vlan(vid=5,pcp=0),2"
+            ),
+        ),
+    ] {
+        let expected = format!("recirc_id(0),in_port(1),packet_type(ns=0,id=0),{expected}");
+        assert_eq!(dumped(flows, cache, frames), expected);
+    }
+    assert_eq!(dumped("udp actions=output:2", "none", 5), "", "there is no cache");
+}
+
 #[test]
 fn errors_name_the_argument() {
     let (_folder, path) = flows("udp actions=nonsense\n");

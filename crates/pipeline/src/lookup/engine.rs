@@ -67,6 +67,8 @@ pub(crate) struct TableEngine {
     /// The order of adding of the newest flow in it: E2. An older one, which an undone change puts
     /// back, comes into the rest.
     newest: Option<u64>,
+    /// No flow in it is of a lower rank: those that every packet matches mostly are.
+    lowest: Option<Rank>,
     rest: TupleIndex,
     rest_len: usize,
     /// Flows that came into the rest since the build.
@@ -101,6 +103,7 @@ impl TableEngine {
             ranks: Vec::new(),
             ids: HashMap::new(),
             newest: None,
+            lowest: None,
             rest: TupleIndex::new(hash.clone()),
             rest_len: 0,
             rest_new: 0,
@@ -126,7 +129,7 @@ impl TableEngine {
         self.places.clear();
         self.ranks.clear();
         self.ids.clear();
-        (self.classifier, self.newest) = (None, None);
+        (self.classifier, self.newest, self.lowest) = (None, None, None);
         (self.rest, self.rest_len) = (TupleIndex::new(self.hash.clone()), 0);
         let matching = |place: u32| &flows.get(place).flow.matching;
         let mut places = places.to_vec();
@@ -147,10 +150,7 @@ impl TableEngine {
             let mut rule = Rule::new(matching, Action::Pass);
             rule.priority = rank.0.into();
             builder.push(rule);
-            self.newest = Some(rank.1.0);
-            self.ids.insert(place, self.places.len() as u32);
-            self.places.push(place);
-            self.ranks.push(rank);
+            self.push(place, rank);
         }
         let options = BuildOptions { bytes_max: BYTES_MAX, hash_seed: self.hash.seed() };
         match self.engines.build(&builder.build(), &options) {
@@ -174,14 +174,20 @@ impl TableEngine {
             let matching = rule.matching(self.form.schema);
             let rule = RuleRef { id: RuleId(id), priority: rank.0.into(), matching };
             if classifier.insert(rule).is_ok() {
-                self.places.push(place);
-                self.ranks.push(rank);
-                self.newest = Some(rank.1.0);
-                self.ids.insert(place, id);
+                self.push(place, rank);
                 return;
             }
         }
         self.insert_rest(flows, place);
+    }
+
+    /// Notes a flow with the next id.
+    fn push(&mut self, place: u32, rank: Rank) {
+        self.newest = Some(rank.1.0);
+        self.lowest = Some(self.lowest.map_or(rank, |lowest| lowest.min(rank)));
+        self.ids.insert(place, self.places.len() as u32);
+        self.places.push(place);
+        self.ranks.push(rank);
     }
 
     pub(crate) fn remove(&mut self, flows: &Flows, place: u32) {
@@ -205,7 +211,7 @@ impl TableEngine {
 
     /// Drops the engine until the next build: the rest takes its flows.
     fn leave_engine(&mut self, flows: &Flows) {
-        (self.classifier, self.newest) = (None, None);
+        (self.classifier, self.newest, self.lowest) = (None, None, None);
         self.places.clear();
         self.ranks.clear();
         for place in std::mem::take(&mut self.ids).into_keys() {
@@ -240,10 +246,12 @@ impl TableEngine {
         }
         let of_engine = |idx: u32, id: RuleId| id.is_some() && form.is_common(&keys[idx as usize]);
         let found = group.iter().zip(&self.answers).map(|(&idx, &id)| (idx, id));
-        if self.any.is_empty() && self.rest_len == 0 {
+        let is_any_lower = |any: &Ranked| self.lowest.is_none_or(|lowest| any.rank < lowest);
+        if self.any.first().is_none_or(is_any_lower) && self.rest_len == 0 {
+            let others = self.any.first().map_or(NO_FLOW, |any| any.place);
             winners.extend(found.map(|(idx, id)| match of_engine(idx, id) {
                 true => self.places[id.as_usize()],
-                false => NO_FLOW,
+                false => others,
             }));
             return;
         }

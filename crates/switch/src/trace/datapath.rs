@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use warpswitch_flow::Step;
 use warpswitch_pipeline::Pipeline;
 use warpswitch_rules::openflow::{
-    FlowAction, FlowKey, MatchField, Oxm, PacketInReason, field, port,
+    FLOW_WORDS, FlowAction, FlowKey, MatchField, Oxm, PacketInReason, field, port,
 };
 
 use super::observer::is_real;
@@ -65,6 +65,8 @@ pub(crate) struct DatapathText<'a> {
     saved: Vec<PacketState>,
     normal: NormalPorts<'a>,
     cookie: u64,
+    /// The bits of the packet that are known.
+    known: FlowKey,
     out: Vec<String>,
 }
 
@@ -83,6 +85,11 @@ fn ipv4(value: u128) -> String {
 
 fn ipv6(value: u128) -> String {
     Ipv6Addr::from(value).to_string()
+}
+
+/// A number in hexadecimal; zero has no prefix.
+pub(super) fn hex<T: PartialEq + Default + std::fmt::LowerHex>(value: T) -> String {
+    if value == T::default() { "0".to_owned() } else { format!("{value:#x}") }
 }
 
 fn number(value: u128) -> String {
@@ -254,8 +261,15 @@ impl<'a> DatapathText<'a> {
             saved: Vec::new(),
             normal: NormalPorts::Later,
             cookie: 0,
+            known: [u32::MAX; FLOW_WORDS],
             out: Vec::new(),
         }
+    }
+
+    /// For packets of which only these bits are known: the others of the key are zero.
+    pub(crate) fn known(mut self, known: FlowKey) -> Self {
+        self.known = known;
+        self
     }
 
     /// With these ports for outputs to `NORMAL`.
@@ -291,7 +305,17 @@ impl<'a> DatapathText<'a> {
             }
             Step::Miss { .. } | Step::Bucket { .. } => {}
             Step::Meter(id) => self.out.push(format!("meter({id})")),
-            Step::Set { field, value, mask } => self.packet.set(field, *value, *mask),
+            Step::Set { field, value, mask } => {
+                self.learn(field, *value, *mask);
+                self.packet.set(field, *value, *mask);
+            }
+            Step::Edit(FlowAction::DecNwTtl) if !self.is_ttl_known() => {
+                self.commit();
+                let before = self.out.len();
+                self.controller(port::NO_BUFFER, PacketInReason::InvalidTtl);
+                let ended = self.out.split_off(before).concat();
+                self.out.push(format!("dec_ttl(le_1({ended}))"));
+            }
             Step::Edit(action) => {
                 if !self.packet.edit(action) {
                     self.controller(port::NO_BUFFER, PacketInReason::InvalidTtl);
@@ -331,6 +355,24 @@ impl<'a> DatapathText<'a> {
         true
     }
 
+    /// Bits that were not known get a value. Whatever they were, they are to be written.
+    fn learn(&mut self, field: &MatchField, value: u128, mask: u128) {
+        let new = !field.range.read(&self.known) & mask & field.range.value_max();
+        if new != 0 {
+            let old = field.range.read(&self.written.key);
+            field.range.write(&mut self.written.key, old & !new | !value & new);
+            let known = field.range.read(&self.known);
+            field.range.write(&mut self.known, known | new);
+            if let Some(tag) = self.written.tags.last_mut() {
+                tag.tci = self.written.key[28] as u16 & !TAG_PRESENT;
+            }
+        }
+    }
+
+    fn is_ttl_known(&self) -> bool {
+        read(&self.known, "nw_ttl") == 0xff || !matches!(self.packet.ether_type(), IPV4 | IPV6)
+    }
+
     fn is_known(&self, port: u32) -> bool {
         self.pipeline.ports().any(|(number, _)| number == port)
     }
@@ -341,10 +383,7 @@ impl<'a> DatapathText<'a> {
             PacketInReason::Action => 1,
             PacketInReason::InvalidTtl => 2,
         };
-        let cookie = match self.cookie {
-            0 => "0".to_owned(),
-            cookie => format!("{cookie:#x}"),
-        };
+        let cookie = hex(self.cookie);
         self.out.push(format!(
             "userspace(pid=0,controller(reason={reason},dont_send=0,continuation=0,recirc_id=0,\
              rule_cookie={cookie},controller_id=0,max_len={max_len}))"
@@ -371,13 +410,11 @@ impl<'a> DatapathText<'a> {
         self.commit_tags();
         if self.packet.queue != self.written.queue {
             let queue = self.packet.queue;
-            let hex = if queue == 0 { "0".to_owned() } else { format!("{queue:#x}") };
-            self.out.push(format!("set(skb_priority({hex}))"));
+            self.out.push(format!("set(skb_priority({}))", hex(queue)));
         }
         let mark = read(&self.packet.key, "pkt_mark");
         if mark != read(&self.written.key, "pkt_mark") {
-            let hex = if mark == 0 { "0".to_owned() } else { format!("{mark:#x}") };
-            self.out.push(format!("set(skb_mark({hex}))"));
+            self.out.push(format!("set(skb_mark({}))", hex(mark)));
         }
         self.written = self.packet.clone();
     }
@@ -406,7 +443,10 @@ impl<'a> DatapathText<'a> {
             if field == "ip_dscp" {
                 parts.extend(tos(new, old).map(|tos| format!("{name}={tos}")));
             } else if read(new, field) != read(old, field) {
-                parts.push(format!("{name}={}", text(read(new, field))));
+                let (value, known) = (text(read(new, field)), read(&self.known, field));
+                let is_whole = known == read(&[u32::MAX; FLOW_WORDS], field);
+                let mask = if is_whole { String::new() } else { format!("/{}", text(known)) };
+                parts.push(format!("{name}={value}{mask}"));
             }
         }
         if !parts.is_empty() {
@@ -455,7 +495,7 @@ fn tos(new: &FlowKey, old: &FlowKey) -> Option<String> {
     let mask = if changed & 0xfc != 0 { 0xfc } else { 0 } | if changed & 3 != 0 { 3 } else { 0 };
     match mask {
         0 => None,
-        0xff => Some(format!("{value:#x}")),
-        mask => Some(format!("{:#x}/{mask:#x}", value & mask)),
+        0xff => Some(hex(value)),
+        mask => Some(format!("{}/{mask:#x}", hex(value & mask))),
     }
 }

@@ -9,11 +9,13 @@
 //! counted, learned or sent, and meters let the packet pass.
 
 mod datapath;
+mod flow_text;
 mod observer;
 mod request;
 mod tree;
 
-pub(crate) use datapath::{DatapathText, NormalPorts};
+use datapath::{DatapathText, NormalPorts};
+pub(crate) use flow_text::cached_flow_text;
 pub use request::TraceRequest;
 
 use warpswitch_pipeline::{Observation, Pipeline};
@@ -75,7 +77,7 @@ fn packet_text(key: &FlowKey) -> String {
 }
 
 /// A cached flow. The shape of a packet, which a cache compares too, shows in its EtherType.
-pub(crate) fn megaflow_text(key: &FlowKey, mut examined: FlowKey) -> String {
+fn megaflow_text(key: &FlowKey, mut examined: FlowKey) -> String {
     examined[1] = 0;
     examined[28] |= 0xffff_0000;
     format!("recirc_id=0,eth,{}", ovs::match_text(&FlowMatch::new(key, &examined)))

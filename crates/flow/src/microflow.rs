@@ -14,9 +14,9 @@
 //! Keys with more than 28 words (neighbour discovery through tunnels) are not kept.
 //!
 //! # Bounds
-//! Memory is fixed. A new key takes the first place in its sets that was not used lately. If all
-//! were, only one new key in 16 does, so that traffic of more flows than entries keeps
-//! most of them.
+//! Memory is fixed. A new key that finds no room displaces the one in its sets that was not found
+//! for longest. If all were found lately, only one new key in 16 does, so that traffic of more flows
+//! than entries keeps most of them.
 
 use warpswitch_packet::pages::prefetch;
 
@@ -144,18 +144,14 @@ impl<const N: usize> Table<N> {
             self.entries = vec![empty; self.sets * WAYS];
         }
         let entries = &self.entries;
-        let age = |entry: &Entry<N>| match entry.shape {
-            Shape::NONE => u32::MAX,
-            _ => tick.wrapping_sub(entry.tick),
-        };
-        let is_free = |at: &usize| age(&entries[*at]) >= 2;
+        let is_empty = |at: &usize| entries[*at].shape == Shape::NONE;
         let same = sets.places().find(|&at| entries[at].is_of(key));
-        let mut at = same.or_else(|| sets.places().find(is_free));
+        let mut at = same.or_else(|| sets.places().find(is_empty));
         if at.is_none() {
             // One of the keys there may have room in its other set.
             let other = |at: &usize| {
                 let Entry { words, shape, .. } = &entries[*at];
-                Self::sets(self.sets, hash, words, *shape).places().find(is_free)
+                Self::sets(self.sets, hash, words, *shape).places().find(is_empty)
             };
             if let Some((from, to)) = sets.places().find_map(|at| Some((at, other(&at)?))) {
                 self.entries[to] = self.entries[from];
@@ -163,11 +159,16 @@ impl<const N: usize> Table<N> {
             }
         }
         let entries = &mut self.entries;
-        let age = |at: &usize| tick.wrapping_sub(entries[*at].tick);
+        let age = |at: usize| tick.wrapping_sub(entries[at].tick);
         let at = match at {
             Some(at) => at,
-            None if is_keen => sets.places().max_by_key(age).expect("sets have places"),
-            None => return,
+            None => {
+                let oldest = sets.places().max_by_key(|&at| age(at)).expect("sets have places");
+                if age(oldest) < 2 && !is_keen {
+                    return;
+                }
+                oldest
+            }
         };
         let ProgramId { place: program, generation } = id;
         let (words, shape) = (*words_of(key), key.shape().number);

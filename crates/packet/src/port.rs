@@ -171,16 +171,23 @@ pub trait RxPort: Send {
         ""
     }
 
-    /// The counters.
-    fn counts(&mut self) -> RxCounts;
+    /// The counters; all 0 for a port that keeps none.
+    fn counts(&mut self) -> RxCounts {
+        RxCounts::default()
+    }
 
     /// The descriptor that becomes readable when frames arrive. Call it after
     /// [`RxPort::receive`] returned 0: it also clears errors that would wake the caller again.
-    fn wake_fd(&mut self) -> Option<Arc<OwnedFd>>;
+    /// None for a port whose frames the caller itself puts in or makes.
+    fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
+        None
+    }
 
     /// Checks the link. Opens an interface again that was removed and added. Takes some
-    /// microseconds: call it about once a second.
-    fn check_link(&mut self) -> LinkState;
+    /// microseconds: call it about once a second. A port without a link is always up.
+    fn check_link(&mut self) -> LinkState {
+        LinkState::Up
+    }
 }
 
 /// A port that sends frames. See the module.
@@ -194,12 +201,19 @@ pub trait TxPort: Send {
         false
     }
 
-    /// The counters.
-    fn counts(&mut self) -> TxCounts;
+    /// The counters; all 0 for a port that keeps none.
+    fn counts(&mut self) -> TxCounts {
+        TxCounts::default()
+    }
 
-    /// The descriptor that becomes writable when the port has room again.
-    fn wake_fd(&mut self) -> Option<Arc<OwnedFd>>;
+    /// The descriptor that becomes writable when the port has room again. None for a port that is
+    /// never full, or whose receiver reports no room.
+    fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
+        None
+    }
 
     /// As [`RxPort::check_link`].
-    fn check_link(&mut self) -> LinkState;
+    fn check_link(&mut self) -> LinkState {
+        LinkState::Up
+    }
 }

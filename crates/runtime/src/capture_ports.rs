@@ -6,15 +6,12 @@
 //! So the same captures and flows give the same bytes.
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warpswitch_graph::FileId;
 use warpswitch_io::{CaptureFormat, CaptureReader, CaptureWriter};
-use warpswitch_packet::{
-    Batch, LinkState, Packet, Pool, RxCounts, RxPort, Transmitted, TxCounts, TxPort,
-};
+use warpswitch_packet::{Batch, Packet, Pool, RxCounts, RxPort, Transmitted, TxPort};
 use warpswitch_wire::link::LinkType;
 
 use crate::error::{Error, ErrorKind};
@@ -233,14 +230,6 @@ impl RxPort for CaptureRx {
     fn counts(&mut self) -> RxCounts {
         self.counts
     }
-
-    fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
-        None
-    }
-
-    fn check_link(&mut self) -> LinkState {
-        LinkState::Up
-    }
 }
 
 impl TxPort for CaptureTx {
@@ -257,18 +246,6 @@ impl TxPort for CaptureTx {
             }
         }
         Transmitted::Frames(packets.len())
-    }
-
-    fn counts(&mut self) -> TxCounts {
-        TxCounts::default()
-    }
-
-    fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
-        None
-    }
-
-    fn check_link(&mut self) -> LinkState {
-        LinkState::Up
     }
 }
 

@@ -1,11 +1,8 @@
 //! The ports of a switch in a graph: frames that the element puts in, and takes out again.
 
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use warpswitch_packet::{
-    Batch, LinkState, Packet, Pool, RxCounts, RxPort, Transmitted, TxCounts, TxPort,
-};
+use warpswitch_packet::{Batch, Packet, Pool, RxPort, Transmitted, TxPort};
 
 /// Frames in order, one behind the other: no allocation once it has grown.
 #[derive(Debug, Default)]
@@ -89,18 +86,6 @@ impl RxPort for QueuePort {
     fn device(&self) -> String {
         String::new()
     }
-
-    fn counts(&mut self) -> RxCounts {
-        RxCounts::default()
-    }
-
-    fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
-        None
-    }
-
-    fn check_link(&mut self) -> LinkState {
-        LinkState::Up
-    }
 }
 
 impl TxPort for QueuePort {
@@ -108,17 +93,5 @@ impl TxPort for QueuePort {
         let mut queues = self.queues();
         packets.iter().for_each(|packet| queues.outgoing.push(packet.data()));
         Transmitted::Frames(packets.len())
-    }
-
-    fn counts(&mut self) -> TxCounts {
-        TxCounts::default()
-    }
-
-    fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
-        None
-    }
-
-    fn check_link(&mut self) -> LinkState {
-        LinkState::Up
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
 use warpswitch_packet::{
-    Batch, Header, LinkState, Packet, Pool, RxCounts, RxPort, Transmitted, TxCounts, TxPort,
+    Batch, Header, Packet, Pool, RxCounts, RxPort, Transmitted, TxCounts, TxPort,
 };
 
 /// Frames on their way in one direction.
@@ -128,10 +128,6 @@ impl RxPort for MemoryPort {
     fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
         Some(self.incoming().wake.clone())
     }
-
-    fn check_link(&mut self) -> LinkState {
-        LinkState::Up
-    }
 }
 
 impl TxPort for MemoryPort {
@@ -153,14 +149,5 @@ impl TxPort for MemoryPort {
 
     fn counts(&mut self) -> TxCounts {
         self.tx
-    }
-
-    /// None: there is no descriptor that becomes writable when the other end has received.
-    fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
-        None
-    }
-
-    fn check_link(&mut self) -> LinkState {
-        LinkState::Up
     }
 }

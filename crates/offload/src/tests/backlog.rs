@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::cell::RefCell;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread;
 
@@ -10,7 +9,7 @@ use warpswitch_gpu::Device;
 use warpswitch_gpu::host::HostPool;
 use warpswitch_graph::simulate::{SIMULATED_START, SimulatedHost};
 use warpswitch_graph::{Console, Host, Router, RouterOptions, Time, language};
-use warpswitch_packet::{Batch, LinkState, Pool, PortSpec, RxCounts, RxPort};
+use warpswitch_packet::{Batch, Pool, PortSpec, RxPort};
 
 use super::{Offload, chain};
 
@@ -38,18 +37,6 @@ impl RxPort for BurstPort {
 
     fn device(&self) -> String {
         "bursts".to_owned()
-    }
-
-    fn counts(&mut self) -> RxCounts {
-        RxCounts::default()
-    }
-
-    fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
-        None
-    }
-
-    fn check_link(&mut self) -> LinkState {
-        LinkState::Up
     }
 }
 

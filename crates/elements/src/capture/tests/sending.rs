@@ -1,12 +1,11 @@
 //! When `ToDevice` sends to an interface: at once, or in bursts.
 
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
 use warpswitch_graph::language;
 use warpswitch_graph::simulate::{SIMULATED_START, SimulatedHost};
 use warpswitch_graph::{Console, Router, RouterOptions, Time};
-use warpswitch_packet::{LinkState, Packet, PortSpec, Transmitted, TxCounts, TxPort};
+use warpswitch_packet::{Packet, PortSpec, Transmitted, TxPort};
 
 /// The bursts that a port was given: the first byte of each frame.
 type Bursts = Arc<Mutex<Vec<Vec<u8>>>>;
@@ -19,18 +18,6 @@ impl TxPort for Recorder {
         let burst = packets.iter().map(|packet| packet.data()[0]).collect();
         self.0.lock().expect("nobody panics with it").push(burst);
         Transmitted::Frames(packets.len())
-    }
-
-    fn counts(&mut self) -> TxCounts {
-        TxCounts::default()
-    }
-
-    fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
-        None
-    }
-
-    fn check_link(&mut self) -> LinkState {
-        LinkState::Up
     }
 }
 

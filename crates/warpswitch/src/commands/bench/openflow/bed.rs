@@ -1,6 +1,5 @@
 //! A switch between ports in memory, and a controller that sends it bytes.
 
-use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -8,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail, ensure};
 use warpswitch_openflow::{ConnectionId, FlowModMessage, HEADER_BYTES, Header, Hello, Message};
 use warpswitch_openflow::{NO_BUFFER, VERSION, message_type};
-use warpswitch_packet::{Batch, LinkState, Pool, RxCounts, RxPort};
+use warpswitch_packet::{Batch, Pool, RxPort};
 use warpswitch_pipeline::{Lookup, PipelineOptions, TableEngines};
 use warpswitch_rules::openflow::{Flow, FlowCommand, FlowFilter, FlowMatch, FlowMod, port};
 use warpswitch_runtime::ticks;
@@ -216,18 +215,6 @@ impl RxPort for Idle {
 
     fn device(&self) -> String {
         "idle".to_owned()
-    }
-
-    fn counts(&mut self) -> RxCounts {
-        RxCounts::default()
-    }
-
-    fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
-        None
-    }
-
-    fn check_link(&mut self) -> LinkState {
-        LinkState::Up
     }
 }
 

@@ -16,8 +16,8 @@ use hdrhistogram::Histogram;
 use rustix::event::{EventfdFlags, eventfd};
 use warpswitch_packet::packet::LINE_BYTES;
 use warpswitch_packet::{
-    Batch, Frames, Header, Lender, LinkState, Packet, PacketType, Pool, RxCounts, RxPort,
-    Transmitted, TxCounts, TxPort,
+    Batch, Frames, Header, Lender, Packet, PacketType, Pool, RxCounts, RxPort, Transmitted,
+    TxCounts, TxPort,
 };
 use warpswitch_runtime::ticks;
 
@@ -190,10 +190,6 @@ impl RxPort for Feed {
     fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
         Some(self.wake.clone())
     }
-
-    fn check_link(&mut self) -> LinkState {
-        LinkState::Up
-    }
 }
 
 /// What the ports of one worker sent.
@@ -273,15 +269,6 @@ impl TxPort for Drain {
 
     fn counts(&mut self) -> TxCounts {
         TxCounts { frames: self.frames, ..TxCounts::default() }
-    }
-
-    /// None: it is never full.
-    fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
-        None
-    }
-
-    fn check_link(&mut self) -> LinkState {
-        LinkState::Up
     }
 }
 

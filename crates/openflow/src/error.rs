@@ -132,7 +132,7 @@ impl From<Refusal> for ErrorCode {
             Refusal::BadMeter | Refusal::UnknownMeter => Self::METER_UNKNOWN,
             Refusal::BadActionMatch => Self::ACTION_MATCH_INCONSISTENT,
             Refusal::BadActionArgument => Self::ACTION_BAD_ARGUMENT,
-            Refusal::BadActionSet => Self::ACTION_TOO_MANY,
+            Refusal::BadActionSet => Self::ACTION_BAD_TYPE,
             Refusal::BadSetField => Self::ACTION_BAD_SET_TYPE,
             Refusal::TooManyActions => Self::ACTION_TOO_MANY,
             Refusal::GroupExists => Self::GROUP_EXISTS,

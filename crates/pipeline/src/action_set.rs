@@ -47,7 +47,8 @@ impl<'a> ActionSet<'a> {
 const GROUP: u8 = 10;
 const OUTPUT: u8 = 11;
 
-/// The place of an action in the order of execution; none for those that a set cannot hold.
+/// The place of an action in the order of execution; none for those that a set cannot hold. A
+/// queue holds until the end of the set, so `pop_queue` has no place.
 pub(crate) fn rank(action: &FlowAction) -> Option<u8> {
     Some(match action {
         FlowAction::CopyTtlIn => 1,
@@ -61,7 +62,7 @@ pub(crate) fn rank(action: &FlowAction) -> Option<u8> {
         | FlowAction::Move { .. }
         | FlowAction::SetMplsTtl(_)
         | FlowAction::SetNwTtl(_) => 8,
-        FlowAction::SetQueue(_) | FlowAction::PopQueue => 9,
+        FlowAction::SetQueue(_) => 9,
         FlowAction::Group(_) => GROUP,
         FlowAction::Output { .. } | FlowAction::OutputBits { .. } => OUTPUT,
         _ => return None,
@@ -79,7 +80,7 @@ fn replaces(new: &FlowAction, old: &FlowAction) -> bool {
         _ => {
             let (new_rank, old_rank) = (rank(new), rank(old));
             let is_same_kind = std::mem::discriminant(new) == std::mem::discriminant(old);
-            is_same_kind || new_rank == old_rank && matches!(new_rank, Some(9 | OUTPUT))
+            is_same_kind || new_rank == old_rank && new_rank == Some(OUTPUT)
         }
     }
 }
@@ -110,6 +111,16 @@ mod tests {
         set.write(&second);
         let expected = [&second[4], &second[3], &first[2], &second[1], &second[2], &second[0]];
         assert!(set.ordered().eq(expected));
+    }
+
+    #[test]
+    fn a_queue_stays_set_for_the_output_of_a_bucket() {
+        // `enqueue:1:2` as the bucket of a group.
+        let output = FlowAction::Output { port: 1, max_len: 0 };
+        let actions = [FlowAction::SetQueue(2), output, FlowAction::PopQueue];
+        let mut set = ActionSet::default();
+        set.write(&actions);
+        assert!(set.ordered().eq(&actions[..2]));
     }
 
     #[test]

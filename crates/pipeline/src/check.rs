@@ -61,7 +61,7 @@ impl Known<'_> {
             return Err(Refusal::TooManyActions);
         }
         self.check_list(&instructions.apply, matching)?;
-        self.check_set(&instructions.write)
+        self.check_set(&instructions.write, |_| false)
     }
 
     /// Checks a list of actions for packets of a match.
@@ -79,9 +79,13 @@ impl Known<'_> {
         Ok(())
     }
 
-    /// Checks an action set.
-    fn check_set(&self, actions: &[FlowAction]) -> Result<(), Refusal> {
-        for action in actions {
+    /// Checks an action set; actions that `is_skipped` accepts may stand in it without a place.
+    fn check_set(
+        &self,
+        actions: &[FlowAction],
+        is_skipped: fn(&FlowAction) -> bool,
+    ) -> Result<(), Refusal> {
+        for action in actions.iter().filter(|action| !is_skipped(action)) {
             self.check_values(action)?;
             rank(action).ok_or(Refusal::BadActionSet)?;
         }
@@ -161,7 +165,8 @@ impl Known<'_> {
             if bucket.actions.len() > ACTIONS_MAX {
                 return Err(Refusal::TooManyActions);
             }
-            self.check_set(&bucket.actions)?;
+            // `enqueue` has a pop_queue, which has no effect in a bucket.
+            self.check_set(&bucket.actions, |action| *action == FlowAction::PopQueue)?;
         }
         if has_loop(group, self.groups) { Err(Refusal::GroupLoop) } else { Ok(()) }
     }

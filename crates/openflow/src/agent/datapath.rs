@@ -114,7 +114,7 @@ pub trait Datapath {
     /// Counters of every port.
     fn port_stats(&self, now_ns: u64) -> Vec<PortStats>;
 
-    /// Counters of every queue.
+    /// Counters of every queue. By default ports have none, as those of Open vSwitch without QoS.
     fn queues(&self, _now_ns: u64) -> Vec<QueueStats> {
         Vec::new()
     }

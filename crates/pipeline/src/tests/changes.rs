@@ -139,8 +139,10 @@ fn flows_that_are_impossible_are_refused() {
     assert_eq!(add(&mut pipeline, goto), Err(Refusal::BadGoto));
     let meter = with(Instructions { meter: Some(1), ..Instructions::default() });
     assert_eq!(add(&mut pipeline, meter), Err(Refusal::BadMeter));
-    let set = with(Instructions { write: vec![FlowAction::Exit], ..Instructions::default() });
-    assert_eq!(add(&mut pipeline, set), Err(Refusal::BadActionSet));
+    for action in [FlowAction::Exit, FlowAction::PopQueue] {
+        let set = with(Instructions { write: vec![action], ..Instructions::default() });
+        assert_eq!(add(&mut pipeline, set), Err(Refusal::BadActionSet));
+    }
     assert_eq!(add(&mut pipeline, flow(254, 1, any, Vec::new())), Err(Refusal::NoSuchTable));
     assert_eq!((pipeline.flows_len(), pipeline.version()), (0, 0));
     // Actions before it may give a packet what an action needs.

@@ -176,7 +176,7 @@ pub enum Refusal {
     BadActionMatch,
     /// An action has a value that it may not have.
     BadActionArgument,
-    /// The action list of a set has two actions of one kind where it may not.
+    /// An action of a set can only be in a list.
     BadActionSet,
     /// The field of a set-field action cannot be set.
     BadSetField,
@@ -226,7 +226,7 @@ impl std::fmt::Display for Refusal {
             Self::BadMeter => "an instruction refers to a meter that does not exist",
             Self::BadActionMatch => "an action does not fit the packets that the flow matches",
             Self::BadActionArgument => "an action has an impossible value",
-            Self::BadActionSet => "an action set has two actions of one kind",
+            Self::BadActionSet => "write_actions has an action that can only be applied at once",
             Self::BadSetField => "a field of set_field cannot be set",
             Self::TooManyActions => "too many actions",
             Self::GroupExists => "the group exists",

@@ -13,6 +13,7 @@ mod appctl;
 mod controller;
 #[path = "../../src/netns.rs"]
 mod netns;
+mod queues;
 mod tls;
 mod tunnels;
 

@@ -9,7 +9,8 @@
 //! - A1: a request has at most [`REQUEST_BYTES_MAX`] bytes; a client whose bytes are no request
 //!   gets one error and is disconnected.
 //! - A2: a client that does not read its reply is not served and blocks nothing. At most
-//!   16 clients are connected; others wait in the backlog.
+//!   16 clients are connected; a further one takes the place of the one that neither sent nor
+//!   read anything for longest.
 //! - A3: a byte is looked at once while a request is incomplete.
 
 use std::io::{self, Read, Write};
@@ -30,7 +31,7 @@ use crate::packet_sockets::is_retryable;
 pub const REQUEST_BYTES_MAX: usize = 256 << 10;
 /// The longest reply that a client takes.
 const REPLY_BYTES_MAX: u64 = 64 << 20;
-/// The most clients.
+/// The most clients, and the most that are accepted at a time.
 const CLIENTS_MAX: usize = 16;
 /// Bytes read from a client at a time.
 const READ_BYTES: usize = 16 << 10;
@@ -60,6 +61,8 @@ pub struct AppctlServer {
     listener: UnixListener,
     path: PathBuf,
     sessions: Vec<Session>,
+    /// Calls of [`AppctlServer::serve`].
+    turn: u64,
 }
 
 /// A connected client.
@@ -71,6 +74,8 @@ struct Session {
     output: Vec<u8>,
     /// Whether it is closed as soon as its output was sent.
     is_ending: bool,
+    /// The last turn in which it connected, sent or read something.
+    active: u64,
 }
 
 impl AppctlServer {
@@ -87,32 +92,39 @@ impl AppctlServer {
                 let message = format!("cannot listen for ovs-appctl at {}", path.display());
                 Error::caused(ErrorKind::System, message, why)
             })?;
-        Ok(Self { listener, path: path.to_owned(), sessions: Vec::new() })
+        Ok(Self { listener, path: path.to_owned(), sessions: Vec::new(), turn: 0 })
     }
 
     /// Accepts clients, and reads, executes and answers what is possible without blocking.
     pub fn serve(&mut self, execute: &mut Execute<'_>) {
-        while self.sessions.len() < CLIENTS_MAX {
+        self.turn += 1;
+        let turn = self.turn;
+        // Those that are connected come first: whoever has sent something is not silent.
+        self.sessions.retain_mut(|session| session.serve(turn, execute));
+        for _ in 0..CLIENTS_MAX {
             let Ok((stream, _)) = self.listener.accept() else { break };
-            if stream.set_nonblocking(true).is_ok() {
-                self.sessions.push(Session {
-                    stream,
-                    input: Vec::new(),
-                    scan: Scan::default(),
-                    output: Vec::new(),
-                    is_ending: false,
-                });
+            let mut session = Session::new(stream, turn);
+            let is_usable = session.stream.set_nonblocking(true).is_ok();
+            if is_usable && session.serve(turn, execute) {
+                self.make_room();
+                self.sessions.push(session);
             }
         }
-        self.sessions.retain_mut(|session| session.serve(execute));
+    }
+
+    /// Disconnects the client that was silent for longest if no further one is allowed.
+    fn make_room(&mut self) {
+        if self.sessions.len() < CLIENTS_MAX {
+            return;
+        }
+        let silent = (0..self.sessions.len()).min_by_key(|at| self.sessions[*at].active);
+        silent.map(|at| self.sessions.remove(at));
     }
 
     /// Descriptors to wait for, and whether they wait to become writable.
     pub fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
-        let has_room = self.sessions.len() < CLIENTS_MAX;
-        let listener = has_room.then(|| (self.listener.as_fd(), false));
-        let sessions = self.sessions.iter();
-        listener.into_iter().chain(sessions.map(|s| (s.stream.as_fd(), !s.output.is_empty())))
+        let sessions = self.sessions.iter().map(|s| (s.stream.as_fd(), !s.output.is_empty()));
+        std::iter::once((self.listener.as_fd(), false)).chain(sessions)
     }
 }
 
@@ -123,9 +135,20 @@ impl Drop for AppctlServer {
 }
 
 impl Session {
+    fn new(stream: UnixStream, active: u64) -> Self {
+        Self {
+            stream,
+            input: Vec::new(),
+            scan: Scan::default(),
+            output: Vec::new(),
+            is_ending: false,
+            active,
+        }
+    }
+
     /// Whether the client stays connected.
-    fn serve(&mut self, execute: &mut Execute<'_>) -> bool {
-        if !self.flush() {
+    fn serve(&mut self, turn: u64, execute: &mut Execute<'_>) -> bool {
+        if !self.flush(turn) {
             return false;
         }
         if !self.output.is_empty() {
@@ -134,7 +157,10 @@ impl Session {
         let mut bytes = [0; READ_BYTES];
         match self.stream.read(&mut bytes) {
             Ok(0) => return false,
-            Ok(len) => self.input.extend_from_slice(&bytes[..len]),
+            Ok(len) => {
+                self.active = turn;
+                self.input.extend_from_slice(&bytes[..len]);
+            }
             Err(error) if is_retryable(&error) => {}
             Err(_) => return false,
         }
@@ -152,7 +178,7 @@ impl Session {
                 Err(why) => self.reject(why.to_owned()),
             }
         }
-        self.flush()
+        self.flush(turn)
     }
 
     fn answer(&mut self, request: &[u8], execute: &mut Execute<'_>) {
@@ -181,11 +207,14 @@ impl Session {
     }
 
     /// Sends; whether the client stays connected.
-    fn flush(&mut self) -> bool {
+    fn flush(&mut self, turn: u64) -> bool {
         let mut sent = 0;
         while sent < self.output.len() {
             match self.stream.write(&self.output[sent..]) {
-                Ok(len) if len > 0 => sent += len,
+                Ok(len) if len > 0 => {
+                    self.active = turn;
+                    sent += len;
+                }
                 Err(error) if is_retryable(&error) => break,
                 _ => return false,
             }
@@ -337,6 +366,37 @@ mod tests {
     fn long_replies_wait_for_slow_clients() {
         let reply = exchange(br#"{"id":1,"method":"long","params":[]}"#, 1000);
         assert_eq!(reply.len(), (1 << 20) + r#"{"error":null,"id":1,"result":""}"#.len());
+    }
+
+    #[test]
+    fn a_new_client_takes_the_place_of_the_silent_one() {
+        let (_folder, mut server) = server();
+        let mut clients: Vec<UnixStream> = Vec::new();
+        for _ in 0..CLIENTS_MAX {
+            clients.push(UnixStream::connect(&server.path).unwrap());
+            server.serve(&mut echo);
+        }
+        // The first has sent half a request since the others connected, so the second is closed.
+        clients[0].write_all(br#"{"id":1,"method":"#).unwrap();
+        server.serve(&mut echo);
+        let mut late = UnixStream::connect(&server.path).unwrap();
+        late.write_all(br#"{"id":2,"method":"late","params":[]}"#).unwrap();
+        server.serve(&mut echo);
+        clients[0].write_all(br#""first","params":[]}"#).unwrap();
+        server.serve(&mut echo);
+        for client in clients.iter().chain([&late]) {
+            client.set_nonblocking(true).unwrap();
+        }
+        let mut bytes = [0; 100];
+        let mut received = |client: &mut UnixStream| match client.read(&mut bytes) {
+            Ok(len) => Some(String::from_utf8(bytes[..len].to_vec()).unwrap()),
+            Err(_) => None,
+        };
+        assert!(received(&mut late).unwrap().contains(r#""result":"late "#));
+        assert!(received(&mut clients[0]).unwrap().contains(r#""result":"first "#));
+        assert_eq!(received(&mut clients[1]).as_deref(), Some(""), "closed");
+        assert!(clients[2..].iter_mut().all(|client| received(client).is_none()), "still open");
+        assert_eq!(server.sessions.len(), CLIENTS_MAX);
     }
 
     #[test]

@@ -81,9 +81,10 @@ impl Pipeline {
         removed
     }
 
-    /// When [`Pipeline::expire`] has something to do again.
+    /// When [`Pipeline::expire`] may have something to do again; none if no flow has a time-out.
     pub fn next_expiry_ns(&self) -> Option<u64> {
-        self.deadlines.heap.peek().map(|&Reverse((time, ..))| time)
+        let next = self.deadlines.heap.peek().filter(|_| self.deadlines.flows > 0);
+        next.map(|&Reverse((time, ..))| time)
     }
 
     fn sweep(&mut self) {

@@ -349,6 +349,12 @@ impl Switch {
         self.next_tick_ns.saturating_sub(now_ns)
     }
 
+    /// When [`Switch::run`] has to be called for the time-out of a flow, if any flow has one.
+    pub fn next_expiry_ns(&self) -> Option<u64> {
+        let expiry = self.datapath.pipeline.next_expiry_ns();
+        expiry.map(|expiry| expiry.max(self.next_tick_ns))
+    }
+
     /// Its name.
     pub fn bridge(&self) -> &str {
         &self.bridge

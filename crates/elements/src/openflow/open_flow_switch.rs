@@ -22,8 +22,9 @@
 //!   default: `secure`
 //! - `DATAPATH_ID`: identity of the switch; default: 1
 //!
-//! Time-outs of flows are looked at every 100 ms while frames or messages arrive. `docs/switch.md`
-//! lists the supported matches and actions.
+//! Flows leave at most 100 ms after their time-out ended; a run does not end before. Time-outs of
+//! the flows of a file start with the run. `docs/switch.md` lists the supported matches and
+//! actions.
 //!
 //! # Handlers
 //! | name | | unit |
@@ -57,7 +58,7 @@ use std::time::Duration;
 use warpswitch_graph::language::args::{Args, ArgsError, Word};
 use warpswitch_graph::transport::Transport;
 use warpswitch_graph::{
-    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec,
+    ConfigureContext, Context, Element, ElementClass, HandlerError, HandlerSpec, Time,
 };
 use warpswitch_io::{Unpacked, name_folder};
 use warpswitch_openflow::Change;
@@ -76,6 +77,9 @@ pub static CLASS: ElementClass =
 
 /// Interval between two polls of controllers.
 const POLL: Duration = Duration::from_millis(1);
+/// The timer of polls, and that of time-outs of flows.
+const POLL_TIMER: usize = 0;
+const EXPIRY_TIMER: usize = 1;
 
 /// See the module.
 #[derive(Default)]
@@ -85,11 +89,10 @@ pub struct OpenFlowSwitch {
     listen: Option<Transport>,
     controller: Option<Transport>,
     connections: Vec<Connection>,
-}
-
-/// The time of a switch, which starts with that of the run.
-fn now_ns(cx: &Context<'_>) -> u64 {
-    u64::try_from(cx.now().0).unwrap_or(0)
+    /// When the run started: time 0 of the switch.
+    start: Time,
+    /// The time-out of flows for which the timer is set.
+    expiry_ns: Option<u64>,
 }
 
 /// The changes that files hold, groups first.
@@ -152,9 +155,26 @@ impl OpenFlowSwitch {
         self.switch.as_mut().ok_or_else(|| HandlerError::failed("not configured"))
     }
 
+    fn now_ns(&self, cx: &Context<'_>) -> u64 {
+        u64::try_from(cx.now().0.saturating_sub(self.start.0)).unwrap_or(0)
+    }
+
+    /// Sets the timer for the next time-out of flows. Polls of controllers need none.
+    fn set_expiry(&mut self, cx: &mut Context<'_>) {
+        let next = self.switch.as_ref().and_then(Switch::next_expiry_ns);
+        if !self.connections.is_empty() || next == self.expiry_ns {
+            return;
+        }
+        self.expiry_ns = next;
+        match next {
+            Some(next) => cx.set_timer(EXPIRY_TIMER, self.start + Duration::from_nanos(next)),
+            None => cx.clear_timer(EXPIRY_TIMER),
+        }
+    }
+
     /// Processes the frames that wait at all ports, and emits those that the switch sends.
     fn forward(&mut self, cx: &mut Context<'_>) {
-        let now_ns = now_ns(cx);
+        let now_ns = self.now_ns(cx);
         let Some(switch) = &mut self.switch else { return };
         while switch.run(now_ns) {}
         for (output, port) in self.ports.iter().enumerate() {
@@ -164,11 +184,12 @@ impl OpenFlowSwitch {
                 cx.emit_batch(output, batch);
             }
         }
+        self.set_expiry(cx);
     }
 
     /// Serves the controllers; whether there was anything to do.
     fn poll(&mut self, cx: &mut Context<'_>) -> bool {
-        let now_ns = now_ns(cx);
+        let now_ns = self.now_ns(cx);
         let Some(switch) = &mut self.switch else { return false };
         let polls = self.connections.iter_mut().map(|open| open.poll(switch, now_ns));
         let has_worked = polls.fold(false, |worked, polled| worked | polled);
@@ -258,6 +279,7 @@ impl Element for OpenFlowSwitch {
     }
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        self.start = cx.now();
         for (transport, is_ours) in [(&self.listen, false), (&self.controller, true)] {
             if let Some(transport) = transport {
                 self.connections.push(Connection::new(cx.console().open(transport)?, is_ours));
@@ -266,6 +288,7 @@ impl Element for OpenFlowSwitch {
         if !self.connections.is_empty() {
             cx.schedule_task();
         }
+        self.set_expiry(cx);
         Ok(())
     }
 
@@ -279,13 +302,19 @@ impl Element for OpenFlowSwitch {
         let has_worked = self.poll(cx);
         match has_worked {
             true => cx.schedule_task(),
-            false => cx.set_timer(0, cx.now() + POLL),
+            false => cx.set_timer(POLL_TIMER, cx.now() + POLL),
         }
         has_worked
     }
 
-    fn run_timer(&mut self, cx: &mut Context<'_>, _timer: usize) {
-        cx.schedule_task();
+    fn run_timer(&mut self, cx: &mut Context<'_>, timer: usize) {
+        match timer {
+            POLL_TIMER => cx.schedule_task(),
+            _ => {
+                self.expiry_ns = None;
+                self.forward(cx);
+            }
+        }
     }
 
     fn handlers(&self) -> &'static [HandlerSpec] {
@@ -310,7 +339,7 @@ impl Element for OpenFlowSwitch {
         name: &str,
         param: &str,
     ) -> Result<String, HandlerError> {
-        let now_ns = now_ns(cx);
+        let now_ns = self.now_ns(cx);
         match name {
             "flows" => self.flows(param, now_ns),
             "trace" => {
@@ -340,7 +369,7 @@ impl Element for OpenFlowSwitch {
         name: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
-        let now_ns = now_ns(cx);
+        let now_ns = self.now_ns(cx);
         let value = value.trim();
         let flow = |verb: &str| ovs::parse_change(&format!("{verb} {value}")).map_err(failed);
         let group = |verb: &str| ovs::parse_group(&format!("{verb} {value}")).map_err(failed);
@@ -352,6 +381,8 @@ impl Element for OpenFlowSwitch {
             "del_groups" => Change::Group(group("delete")?),
             _ => return Err(HandlerError::Missing),
         };
-        self.change(&change, now_ns)
+        let result = self.change(&change, now_ns);
+        self.set_expiry(cx);
+        result
     }
 }

@@ -123,6 +123,31 @@ fn cached_flows_are_dumped_as_open_vswitch_does() {
 }
 
 #[test]
+fn flows_time_out_without_frames_before_the_run_ends() {
+    let (_folder, path) = flows("udp,hard_timeout=2 actions=output:2\n");
+    let config = format!(
+        "sw :: OpenFlowSwitch(FLOWS {path}); {} -> [0] sw [0] -> Show(0);
+         Idle -> [1] sw [1] -> Show(1);
+         Script(write sw.add_flow arp idle_timeout=5 actions=drop,
+                write sw.add_flow sctp actions=drop,
+                wait 1.9s, print $(sw.flows udp), wait 0.3s, print $(sw.flows udp),
+                print $(sw.flows arp));",
+        source(&frame(1))
+    );
+    let (mut router, transcript) = simulate::run(&config, &registry());
+    let printed = String::from_utf8(transcript.printed()).expect("text");
+    let lines: Vec<&str> = printed.lines().filter(|line| !line.is_empty()).collect();
+    let [udp, arp] = &lines[..] else { panic!("{printed}") };
+    assert!(udp.starts_with("n_packets=1, ") && udp.contains(" udp "), "{udp}");
+    assert!(arp.contains(" arp "), "{arp}");
+    let left = router.read("sw.flows").expect("a handler");
+    assert!(
+        left.starts_with("n_packets=0, n_bytes=0, sctp ") && left.lines().count() == 1,
+        "{left}"
+    );
+}
+
+#[test]
 fn errors_name_the_argument() {
     let (_folder, path) = flows("udp actions=nonsense\n");
     let ports = "Idle -> sw -> Discard;";

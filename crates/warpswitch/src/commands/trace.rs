@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use warpswitch_openflow::Change;
 use warpswitch_pipeline::{Pipeline, PipelineOptions, PortSettings};
 use warpswitch_rules::openflow::{Bucket, FlowAction, FlowCommand, FlowMod, GroupMod, field, port};
@@ -37,14 +37,17 @@ Examples:
 
 /// Trace a packet through the tables of an OpenFlow switch
 #[derive(Args, Debug)]
-#[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
+#[command(
+    long_about = LONG_ABOUT,
+    after_long_help = EXAMPLES,
+    group = ArgGroup::new("source").args(["flows", "to"]).required(true)
+)]
 pub struct TraceArgs {
     #[command(flatten)]
     files: FlowFilesArgs,
 
     /// Control socket of a running switch: the path of its --control
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["flows", "groups", "meters"],
-          required_unless_present = "flows")]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["groups", "meters"])]
     to: Option<PathBuf>,
 
     /// The packet as flow text

@@ -38,5 +38,7 @@ pub use ports::{
 };
 pub use reader::{BurstEnd, CaptureReader, FRAME_BYTES_MAX, Frame};
 pub use source::Unpacked;
-pub use tunnel::{OuterOptions, OuterProtocol, TunnelDatagram, TunnelReceiver, TunnelSender};
+pub use tunnel::{
+    OuterFields, OuterOptions, OuterProtocol, TunnelDatagram, TunnelReceiver, TunnelSender,
+};
 pub use writer::{CaptureFormat, CaptureOptions, CaptureWriter, UnknownFormat};

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-use nix::libc::{in_addr, in_pktinfo, in6_addr, in6_pktinfo};
+use nix::libc::{c_int, in_addr, in_pktinfo, in6_addr, in6_pktinfo};
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt,
     sockopt as nix_sockopt,
@@ -31,6 +31,8 @@ const UNUSED_BYTES: usize = 0;
 const RECEIVE_BYTES: usize = 4 << 20;
 /// The number of GRE among IP protocols.
 const GRE: u32 = 47;
+/// The usual TTL and hop limit: others are set for each packet.
+const TTL: u8 = 64;
 
 /// What the outer headers of a tunnel are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +79,8 @@ pub struct TunnelDatagram {
     pub src: IpAddr,
     /// The local address that it was sent to.
     pub dst: IpAddr,
+    /// Its type of service or traffic class.
+    pub tos: u8,
 }
 
 /// Receives the packets of tunnels.
@@ -85,7 +89,7 @@ pub struct TunnelReceiver {
     socket: Arc<OwnedFd>,
     local: SocketAddr,
     has_ip_header: bool,
-    /// Space for the local address of a datagram.
+    /// Space for the local address and the type of service of a datagram.
     control: Vec<u8>,
 }
 
@@ -97,8 +101,14 @@ impl TunnelReceiver {
     pub fn open(protocol: OuterProtocol, local: IpAddr) -> io::Result<Self> {
         let socket = protocol.socket(local.is_ipv6())?;
         match local {
-            IpAddr::V4(_) => setsockopt(&socket, nix_sockopt::Ipv4PacketInfo, &true)?,
-            IpAddr::V6(_) => setsockopt(&socket, nix_sockopt::Ipv6RecvPacketInfo, &true)?,
+            IpAddr::V4(_) => {
+                setsockopt(&socket, nix_sockopt::Ipv4PacketInfo, &true)?;
+                setsockopt(&socket, nix_sockopt::IpRecvTos, &true)?;
+            }
+            IpAddr::V6(_) => {
+                setsockopt(&socket, nix_sockopt::Ipv6RecvPacketInfo, &true)?;
+                setsockopt(&socket, nix_sockopt::Ipv6RecvTClass, &true)?;
+            }
         }
         if local.is_ipv6() && protocol != OuterProtocol::Gre {
             // RFC 7348 and RFC 6935: tunnels over IPv6 may go without.
@@ -114,7 +124,7 @@ impl TunnelReceiver {
             socket: Arc::new(socket),
             local: address,
             has_ip_header: protocol == OuterProtocol::Gre && local.is_ipv4(),
-            control: nix::cmsg_space!(in6_pktinfo),
+            control: nix::cmsg_space!(in6_pktinfo, c_int),
         })
     }
 
@@ -145,7 +155,7 @@ impl TunnelReceiver {
             Some(&mut self.control[..]),
             MsgFlags::empty(),
         )?;
-        let mut dst = self.local.ip();
+        let (mut dst, mut tos) = (self.local.ip(), 0);
         for control in message.cmsgs()? {
             match control {
                 ControlMessageOwned::Ipv4PacketInfo(info) => {
@@ -154,6 +164,8 @@ impl TunnelReceiver {
                 ControlMessageOwned::Ipv6PacketInfo(info) => {
                     dst = Ipv6Addr::from(info.ipi6_addr.s6_addr).into();
                 }
+                ControlMessageOwned::Ipv4Tos(value) => tos = value,
+                ControlMessageOwned::Ipv6TClass(value) => tos = value as u8,
                 _ => {}
             }
         }
@@ -163,7 +175,7 @@ impl TunnelReceiver {
             true => bytes.first().map_or(0, |first| usize::from(first & 0xf) * 4),
             false => 0,
         };
-        let datagram = src.map(|src| TunnelDatagram { payload: start..len, src, dst });
+        let datagram = src.map(|src| TunnelDatagram { payload: start..len, src, dst, tos });
         Ok(datagram.filter(|_| !is_cut && start <= len))
     }
 
@@ -178,15 +190,28 @@ fn ip_of(address: SockaddrStorage) -> Option<IpAddr> {
     v4.or_else(|| address.as_sockaddr_in6().map(|address| address.ip().into()))
 }
 
-/// The outer headers of a [`TunnelSender`].
+/// What all packets of a [`TunnelSender`] have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OuterOptions {
-    /// TTL or hop limit.
-    pub ttl: u8,
     /// Whether nobody may fragment the packet.
     pub has_df: bool,
     /// Whether UDP headers over IPv4 have a checksum.
     pub has_checksum: bool,
+}
+
+/// The outer IP header of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OuterFields {
+    /// The local address; the kernel chooses if none.
+    pub src: Option<IpAddr>,
+    /// The receiver.
+    pub dst: IpAddr,
+    /// Type of service or traffic class.
+    pub tos: u8,
+    /// TTL or hop limit, at least 1.
+    pub ttl: u8,
+    /// Packets with the same hash have the same source port.
+    pub flow_hash: u16,
 }
 
 /// Sends the packets of tunnels.
@@ -208,39 +233,50 @@ impl TunnelSender {
         Ok(Self { port: protocol.port(), sockets: sockets.collect::<io::Result<_>>()? })
     }
 
-    /// Sends a datagram to `dst`, from the local address `src` if one is given. Datagrams with the
-    /// same hash have the same source port.
+    /// Sends a datagram.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] if the socket is full; no route, or a datagram that is too
     /// long.
-    pub fn send(
-        &self,
-        src: Option<IpAddr>,
-        dst: IpAddr,
-        flow_hash: u16,
-        bytes: &[u8],
-    ) -> io::Result<()> {
+    pub fn send(&self, outer: &OuterFields, bytes: &[u8]) -> io::Result<()> {
+        let OuterFields { src, dst, tos, ttl, flow_hash } = *outer;
         let socket = &self.sockets[usize::from(flow_hash) % self.sockets.len()];
         let address = SockaddrStorage::from(SocketAddr::new(dst, self.port));
-        let send = |control: &[ControlMessage<'_>]| {
-            let flags = MsgFlags::MSG_NOSIGNAL;
-            sendmsg(socket.as_raw_fd(), &[IoSlice::new(bytes)], control, flags, Some(&address))
-        };
-        match src {
-            None => send(&[]),
-            Some(IpAddr::V4(src)) => send(&[ControlMessage::Ipv4PacketInfo(&in_pktinfo {
-                ipi_ifindex: 0,
-                ipi_spec_dst: in_addr { s_addr: u32::from(src).to_be() },
-                ipi_addr: in_addr { s_addr: 0 },
-            })]),
-            Some(IpAddr::V6(src)) => send(&[ControlMessage::Ipv6PacketInfo(&in6_pktinfo {
-                ipi6_ifindex: 0,
-                ipi6_addr: in6_addr { s6_addr: src.octets() },
-            })]),
-        }?;
+        let (class, ttl_word) = (c_int::from(tos), c_int::from(ttl));
+        let (v4, v6) = (src.and_then(ipv4_source), src.and_then(ipv6_source));
+        let mut control = Vec::new();
+        control.extend(v4.as_ref().map(ControlMessage::Ipv4PacketInfo));
+        control.extend(v6.as_ref().map(ControlMessage::Ipv6PacketInfo));
+        if tos != 0 {
+            control.push(match dst {
+                IpAddr::V4(_) => ControlMessage::Ipv4Tos(&tos),
+                IpAddr::V6(_) => ControlMessage::Ipv6TClass(&class),
+            });
+        }
+        if ttl != TTL {
+            control.push(match dst {
+                IpAddr::V4(_) => ControlMessage::Ipv4Ttl(&ttl_word),
+                IpAddr::V6(_) => ControlMessage::Ipv6HopLimit(&ttl_word),
+            });
+        }
+        let (slices, flags) = ([IoSlice::new(bytes)], MsgFlags::MSG_NOSIGNAL);
+        sendmsg(socket.as_raw_fd(), &slices, &control, flags, Some(&address))?;
         Ok(())
     }
+}
+
+fn ipv4_source(ip: IpAddr) -> Option<in_pktinfo> {
+    let IpAddr::V4(ip) = ip else { return None };
+    Some(in_pktinfo {
+        ipi_ifindex: 0,
+        ipi_spec_dst: in_addr { s_addr: u32::from(ip).to_be() },
+        ipi_addr: in_addr { s_addr: 0 },
+    })
+}
+
+fn ipv6_source(ip: IpAddr) -> Option<in6_pktinfo> {
+    let IpAddr::V6(ip) = ip else { return None };
+    Some(in6_pktinfo { ipi6_ifindex: 0, ipi6_addr: in6_addr { s6_addr: ip.octets() } })
 }
 
 fn sender_socket(
@@ -256,14 +292,14 @@ fn sender_socket(
             false => Ipv6PathMtuDiscovery::DONT,
         };
         sockopt::set_ipv6_mtu_discover(&socket, discovery)?;
-        sockopt::set_ipv6_unicast_hops(&socket, Some(options.ttl))?;
+        sockopt::set_ipv6_unicast_hops(&socket, Some(TTL))?;
     } else {
         let discovery = match options.has_df {
             true => Ipv4PathMtuDiscovery::DO,
             false => Ipv4PathMtuDiscovery::DONT,
         };
         sockopt::set_ip_mtu_discover(&socket, discovery)?;
-        sockopt::set_ip_ttl(&socket, options.ttl.into())?;
+        sockopt::set_ip_ttl(&socket, TTL.into())?;
     }
     if let OuterProtocol::Udp { .. } = protocol {
         if !options.has_checksum && !is_ipv6 {
@@ -308,30 +344,34 @@ mod tests {
             let (Some(receiver), Some(port)) = (receiver.as_mut(), probe) else {
                 continue; // A machine without IPv6.
             };
-            let options = OuterOptions { ttl: 3, has_df: true, has_checksum: false };
+            let options = OuterOptions { has_df: true, has_checksum: false };
             let protocol = OuterProtocol::Udp { port };
             let sender = TunnelSender::open(protocol, local.is_ipv6(), options).unwrap();
             let to = if local.is_unspecified() { Ipv4Addr::LOCALHOST.into() } else { local };
-            sender.send(Some(peer), to, 5, b"tunnel").unwrap();
+            let outer = OuterFields { src: Some(peer), dst: to, tos: 0x2e, ttl: 3, flow_hash: 5 };
+            sender.send(&outer, b"tunnel").unwrap();
             wait(receiver);
             let mut bytes = [0; 100];
             let datagram = receiver.receive(&mut bytes).expect("it arrived");
-            assert_eq!((datagram.src, datagram.dst), (peer, to));
+            assert_eq!((datagram.src, datagram.dst, datagram.tos), (peer, to, 0x2e));
             assert_eq!(&bytes[datagram.payload], b"tunnel");
-            sender.send(None, to, 5, b"too long for the buffer").unwrap();
-            sender.send(None, to, 6, b"next").unwrap();
+            let outer = OuterFields { src: None, tos: 0, ttl: TTL, ..outer };
+            sender.send(&outer, b"too long for the buffer").unwrap();
+            sender.send(&OuterFields { flow_hash: 6, ..outer }, b"next").unwrap();
             wait(receiver);
             let mut bytes = [0; 10];
             let datagram = receiver.receive(&mut bytes).expect("the one behind the long one");
-            assert_eq!(&bytes[datagram.payload], b"next");
+            assert_eq!((&bytes[datagram.payload], datagram.tos), (&b"next"[..], 0));
         }
     }
 
     #[test]
     fn a_longer_datagram_than_ip_allows_is_an_error() {
-        let options = OuterOptions { ttl: 64, has_df: true, has_checksum: true };
+        let options = OuterOptions { has_df: true, has_checksum: true };
         let sender = TunnelSender::open(OuterProtocol::Udp { port: 9 }, false, options).unwrap();
-        let error = sender.send(None, Ipv4Addr::LOCALHOST.into(), 0, &[0; 66_000]).unwrap_err();
+        let dst = Ipv4Addr::LOCALHOST.into();
+        let outer = OuterFields { src: None, dst, tos: 0, ttl: TTL, flow_hash: 0 };
+        let error = sender.send(&outer, &[0; 66_000]).unwrap_err();
         assert_ne!(error.kind(), io::ErrorKind::WouldBlock);
     }
 }

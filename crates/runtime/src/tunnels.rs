@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use warpswitch_io::{OuterOptions, OuterProtocol, TunnelReceiver, TunnelSender};
+use warpswitch_io::{
+    OuterFields, OuterOptions, OuterProtocol, TunnelDatagram, TunnelReceiver, TunnelSender,
+};
 use warpswitch_switch::tunnel::{
     Datagram, OuterHeader, Sending, TunnelKind, TunnelOptions, TunnelValue, Underlay,
 };
@@ -37,8 +39,8 @@ struct SenderKey {
 
 impl SenderKey {
     fn of(outer: &OuterHeader) -> Self {
-        let &OuterHeader { kind, dst_port, ttl, has_df, has_checksum, .. } = outer;
-        let options = OuterOptions { ttl, has_df, has_checksum };
+        let &OuterHeader { kind, dst_port, has_df, has_checksum, .. } = outer;
+        let options = OuterOptions { has_df, has_checksum };
         Self { kind, dst_port, is_ipv6: outer.dst.is_ipv6(), options }
     }
 }
@@ -92,11 +94,7 @@ impl TunnelSockets {
             kind: port.kind,
             dst_port: port.dst_port,
             is_ipv6: port.is_ipv6(),
-            options: OuterOptions {
-                ttl: port.ttl,
-                has_df: port.has_df,
-                has_checksum: port.has_checksum,
-            },
+            options: OuterOptions { has_df: port.has_df, has_checksum: port.has_checksum },
         };
         if !self.senders.iter().any(|(known, _)| *known == key) {
             let sender = TunnelSender::open(protocol, key.is_ipv6, key.options)?;
@@ -122,8 +120,9 @@ impl Underlay for TunnelSockets {
             let Receiver { kind, dst_port, socket } = &mut self.receivers[self.next];
             self.next = (self.next + 1) % count;
             if let Some(datagram) = socket.receive(bytes) {
-                let (payload, src, dst) = (datagram.payload, datagram.src, datagram.dst);
-                return Some(Datagram { kind: *kind, dst_port: *dst_port, payload, src, dst });
+                let TunnelDatagram { payload, src, dst, tos } = datagram;
+                let (kind, dst_port) = (*kind, *dst_port);
+                return Some(Datagram { kind, dst_port, payload, src, dst, tos });
             }
         }
         None
@@ -133,7 +132,8 @@ impl Underlay for TunnelSockets {
         let key = SenderKey::of(outer);
         let found = self.senders.iter().find(|(known, _)| *known == key);
         let Some((_, sender)) = found else { return Sending::Refused };
-        match sender.send(outer.src, outer.dst, outer.flow_hash, bytes) {
+        let &OuterHeader { src, dst, tos, ttl, flow_hash, .. } = outer;
+        match sender.send(&OuterFields { src, dst, tos, ttl, flow_hash }, bytes) {
             Ok(()) => Sending::Done,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Sending::Full,
             // The queue of the device, not the socket, is full.

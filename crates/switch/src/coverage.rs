@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 
 use crate::switch::Switch;
+use crate::tunnel::TunnelDrop;
 
 /// Interval between two samples.
 const INTERVAL_NS: u64 = 5_000_000_000;
@@ -12,7 +13,7 @@ const SAMPLES_MAX: usize = 721;
 /// Samples and seconds of the rates that are shown.
 const RATES: [(usize, u64); 3] = [(1, 5), (12, 60), (720, 3600)];
 
-/// The counters, in the order in which they are listed.
+/// The counters, in the order in which they are listed; those of [`TunnelDrop`] follow.
 const NAMES: [&str; 14] = [
     "microflow_hit",
     "megaflow_hit",
@@ -30,7 +31,9 @@ const NAMES: [&str; 14] = [
     "port_tx_error",
 ];
 
-type Counters = [u64; NAMES.len()];
+const COUNTERS: usize = NAMES.len() + TunnelDrop::ALL.len();
+
+type Counters = [u64; COUNTERS];
 
 /// Past values of the counters, the latest first.
 #[derive(Debug, Default)]
@@ -66,7 +69,7 @@ pub(crate) fn counters(switch: &Switch) -> Counters {
     let sum = |of: fn(&warpswitch_openflow::PortStats) -> u64| -> u64 {
         switch.ports(0).iter().map(|(_, port)| of(port)).sum()
     };
-    [
+    let own: [u64; NAMES.len()] = [
         stats.cache.micro_hits,
         stats.cache.mega_hits,
         stats.cache.misses,
@@ -81,7 +84,11 @@ pub(crate) fn counters(switch: &Switch) -> Counters {
         sum(|port| port.tx_packets),
         sum(|port| port.tx_dropped),
         sum(|port| port.tx_errors),
-    ]
+    ];
+    let drops = TunnelDrop::ALL.map(|reason| stats.tunnel_drops.get(reason));
+    let mut counters = [0; COUNTERS];
+    counters.iter_mut().zip(own.into_iter().chain(drops)).for_each(|(to, from)| *to = from);
+    counters
 }
 
 /// The counters that are not zero.
@@ -89,7 +96,8 @@ pub(crate) fn coverage_text(switch: &Switch) -> String {
     let (counters, coverage) = (counters(switch), switch.coverage());
     let mut out =
         "Event coverage, avg rate over last: 5 seconds, last minute, last hour:\n".to_owned();
-    for (counter, (name, total)) in NAMES.iter().zip(counters).enumerate() {
+    let names = NAMES.into_iter().chain(TunnelDrop::ALL.map(TunnelDrop::counter));
+    for (counter, (name, total)) in names.zip(counters).enumerate() {
         if total == 0 {
             continue;
         }
@@ -112,7 +120,7 @@ mod tests {
     #[test]
     fn rates_are_those_of_the_time_that_was_sampled() {
         let mut coverage = Coverage::default();
-        let mut counters = [0; NAMES.len()];
+        let mut counters = [0; COUNTERS];
         for sample in 0..2000 {
             assert!(coverage.is_due(sample * INTERVAL_NS));
             counters[2] += 10;

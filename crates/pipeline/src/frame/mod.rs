@@ -15,7 +15,9 @@ pub(crate) mod quick;
 mod spot;
 
 use warpswitch_flow::Shape;
-use warpswitch_rules::openflow::{FlowAction, FlowKey, MatchField, Oxm, Subfield};
+use warpswitch_rules::openflow::{
+    FLOW_WORDS, FlowAction, FlowKey, MatchField, Oxm, Subfield, field,
+};
 
 use crate::output::Egress;
 use buffer::Bytes;
@@ -31,6 +33,16 @@ const ETHERNET_BYTES: usize = 14;
 /// Reads the header words of `key` from a frame; the words of the pipeline stay.
 pub fn extract(frame: &[u8], key: &mut FlowKey) {
     parse::parse(frame, key);
+}
+
+/// Sets the ECN bits of the IP header of a frame, and updates the checksum over them. A frame
+/// without one stays as it is.
+pub fn set_ecn(frame: &mut [u8], ecn: u8) {
+    let field = field("nw_ecn").expect("a field of OpenFlow");
+    let mut packet = Packet::new(frame, [0; FLOW_WORDS], Vec::new());
+    packet.set(field, ecn.into(), u128::MAX);
+    let changed = packet.frame().to_vec();
+    frame.copy_from_slice(&changed);
 }
 
 /// What an action left of a packet.

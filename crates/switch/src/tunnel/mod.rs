@@ -10,6 +10,7 @@
 
 mod header;
 mod options;
+mod outer;
 mod table;
 
 #[cfg(test)]
@@ -79,6 +80,8 @@ pub struct Datagram {
     pub src: IpAddr,
     /// The local address that it was sent to.
     pub dst: IpAddr,
+    /// Its type of service or traffic class.
+    pub tos: u8,
 }
 
 /// What the outer headers of a datagram are to be.
@@ -94,7 +97,9 @@ pub struct OuterHeader {
     pub dst: IpAddr,
     /// Equal for all frames of an inner flow: selects the UDP source port.
     pub flow_hash: u16,
-    /// TTL or hop limit.
+    /// Type of service or traffic class.
+    pub tos: u8,
+    /// TTL or hop limit, at least 1.
     pub ttl: u8,
     /// Whether routers must not fragment it. IPv6 routers never do.
     pub has_df: bool,
@@ -148,6 +153,12 @@ pub enum TunnelDrop {
     ShortFrame,
     /// No tunnel port has this key and these addresses.
     UnknownTunnel,
+    /// It comes from the address that it was sent to: a flow sent a packet back through its tunnel
+    /// and left `tun_dst` as it was.
+    OwnAddress,
+    /// A router marked congestion on the outer header, and the inner frame cannot carry the mark
+    /// (RFC 6040).
+    Congestion,
     /// `remote_ip=flow`, and `tun_dst` of the frame is not set.
     NoRemote,
     /// The key of the frame does not fit into the header.
@@ -160,7 +171,7 @@ pub enum TunnelDrop {
 
 impl TunnelDrop {
     /// Every reason.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Truncated,
         Self::BadVersion,
         Self::BadFlags,
@@ -171,6 +182,8 @@ impl TunnelDrop {
         Self::Control,
         Self::ShortFrame,
         Self::UnknownTunnel,
+        Self::OwnAddress,
+        Self::Congestion,
         Self::NoRemote,
         Self::KeyTooLarge,
         Self::Refused,
@@ -179,21 +192,34 @@ impl TunnelDrop {
 
     /// The reason, in words.
     pub fn name(self) -> &'static str {
+        self.texts().1
+    }
+
+    /// Its counter in `coverage/show`.
+    pub fn counter(self) -> &'static str {
+        self.texts().0
+    }
+
+    fn texts(self) -> (&'static str, &'static str) {
         match self {
-            Self::Truncated => "truncated tunnel header",
-            Self::BadVersion => "unknown version of the tunnel header",
-            Self::BadFlags => "invalid flags in the tunnel header",
-            Self::UnknownProtocol => "payload is not Ethernet",
-            Self::BadChecksum => "wrong GRE checksum",
-            Self::BadOptions => "malformed Geneve options",
-            Self::CriticalOption => "unknown critical Geneve option",
-            Self::Control => "Geneve control packet",
-            Self::ShortFrame => "inner frame too short",
-            Self::UnknownTunnel => "no tunnel port for key and addresses",
-            Self::NoRemote => "tun_dst not set",
-            Self::KeyTooLarge => "tun_id too large for the tunnel",
-            Self::Refused => "no route, or too long for the underlay",
-            Self::Full => "socket full",
+            Self::Truncated => ("tunnel_drop_truncated", "truncated tunnel header"),
+            Self::BadVersion => ("tunnel_drop_version", "unknown version of the tunnel header"),
+            Self::BadFlags => ("tunnel_drop_flags", "invalid flags in the tunnel header"),
+            Self::UnknownProtocol => ("tunnel_drop_protocol", "payload is not Ethernet"),
+            Self::BadChecksum => ("tunnel_drop_checksum", "wrong GRE checksum"),
+            Self::BadOptions => ("tunnel_drop_options", "malformed Geneve options"),
+            Self::CriticalOption => ("tunnel_drop_critical", "unknown critical Geneve option"),
+            Self::Control => ("tunnel_drop_control", "Geneve control packet"),
+            Self::ShortFrame => ("tunnel_drop_short_frame", "inner frame too short"),
+            Self::UnknownTunnel => ("tunnel_drop_no_port", "no tunnel port for key and addresses"),
+            Self::OwnAddress => ("tunnel_drop_own_address", "sent by this machine to itself"),
+            Self::Congestion => {
+                ("tunnel_drop_congestion", "congestion mark for a frame without ECN")
+            }
+            Self::NoRemote => ("tunnel_drop_no_remote", "tun_dst not set"),
+            Self::KeyTooLarge => ("tunnel_drop_key", "tun_id too large for the tunnel"),
+            Self::Refused => ("tunnel_drop_refused", "no route, or too long for the underlay"),
+            Self::Full => ("tunnel_drop_full", "socket full"),
         }
     }
 }

@@ -7,8 +7,12 @@ use super::TunnelKind;
 
 /// Characters of a name of a port in OpenFlow.
 const NAME_LEN_MAX: usize = 15;
-/// The TTL of outer headers unless configured otherwise.
-const TTL: u8 = 64;
+/// The TTL of outer headers unless configured otherwise, and for inner frames without one.
+pub(super) const TTL: u8 = 64;
+/// The bits of a type of service that an option sets: DSCP.
+pub(super) const DSCP: u8 = 0xfc;
+/// Options with the value of the inner frame.
+const INHERIT: &str = "inherit";
 
 /// An option that is set, or taken from the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +50,10 @@ pub struct TunnelOptions {
     pub out_key: Option<TunnelValue<u32>>,
     /// `dst_port`: the UDP port here and at the other end; 0 for GRE.
     pub dst_port: u16,
-    /// `ttl` of the outer header.
-    pub ttl: u8,
+    /// `tos` of the outer header, without ECN; that of the inner frame if none.
+    pub tos: Option<u8>,
+    /// `ttl` of the outer header; that of the inner frame if none.
+    pub ttl: Option<u8>,
     /// `df_default`: whether the outer packet must not be fragmented.
     pub has_df: bool,
     /// `csum`: whether GRE headers, and UDP headers over IPv4, have a checksum.
@@ -80,17 +86,18 @@ impl TunnelOptions {
                 let port = value.parse().ok().filter(|port| *port != 0);
                 self.dst_port = port.ok_or_else(|| expected(name, value, "1 to 65535"))?;
             }
-            "ttl" => {
-                let ttl = value.parse().ok().filter(|ttl| *ttl != 0);
-                self.ttl = ttl.ok_or_else(|| expected(name, value, "1 to 255"))?;
+            "tos" => {
+                let what = "'inherit' or a multiple of 4 up to 252";
+                self.tos = inherited(name, value, what, |tos| tos & !DSCP == 0)?;
             }
+            "ttl" => self.ttl = inherited(name, value, "'inherit' or 1 to 255", |ttl| ttl != 0)?,
             "df_default" => self.has_df = flag(name, value)?,
             "csum" => self.has_checksum = flag(name, value)?,
             _ => {
                 let port = if self.kind == TunnelKind::Gre { "" } else { "dst_port, " };
                 return Err(format!(
                     "unknown option '{name}' of a {} port; expected one of remote_ip, local_ip, \
-                     key, in_key, out_key, {port}ttl, df_default, csum",
+                     key, in_key, out_key, {port}tos, ttl, df_default, csum",
                     self.kind.name()
                 ));
             }
@@ -103,11 +110,7 @@ impl TunnelOptions {
             return Ok(Some(TunnelValue::Flow));
         }
         let max = self.kind.key_max();
-        let key = match value.strip_prefix("0x") {
-            Some(digits) => u32::from_str_radix(digits, 16).ok(),
-            None => value.parse().ok(),
-        };
-        let key = key.filter(|key| *key <= max);
+        let key = number(value).filter(|key| *key <= max);
         let key = key.ok_or_else(|| expected(name, value, &format!("'flow' or 0 to {max}")))?;
         Ok(Some(TunnelValue::Fixed(key)))
     }
@@ -146,6 +149,28 @@ fn address(name: &str, value: &str) -> Result<TunnelValue<IpAddr>, String> {
     }
 }
 
+/// A decimal or hexadecimal number.
+fn number(value: &str) -> Option<u32> {
+    match value.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None => value.parse().ok(),
+    }
+}
+
+/// A value of a header, or none for that of the inner frame.
+fn inherited(
+    name: &str,
+    value: &str,
+    what: &str,
+    is_valid: fn(u8) -> bool,
+) -> Result<Option<u8>, String> {
+    if value == INHERIT {
+        return Ok(None);
+    }
+    let number = number(value).and_then(|number| u8::try_from(number).ok());
+    number.filter(|number| is_valid(*number)).map(Some).ok_or_else(|| expected(name, value, what))
+}
+
 fn flag(name: &str, value: &str) -> Result<bool, String> {
     value.parse().map_err(|_| expected(name, value, "true or false"))
 }
@@ -172,7 +197,8 @@ impl FromStr for TunnelOptions {
             in_key: None,
             out_key: None,
             dst_port: kind.default_port(),
-            ttl: TTL,
+            tos: Some(0),
+            ttl: Some(TTL),
             has_df: true,
             // As the RFCs recommend: VXLAN without, Geneve with a UDP checksum.
             has_checksum: kind == TunnelKind::Geneve,
@@ -206,13 +232,19 @@ mod tests {
         assert_eq!(options.name, "vx0");
         assert_eq!((options.remote, options.local), (fixed("10.0.0.2"), Some(fixed("10.0.0.1"))));
         assert_eq!(options.in_key, Some(TunnelValue::Fixed(16)));
-        assert_eq!((options.in_key, options.dst_port, options.ttl), (options.out_key, 8472, 9));
+        assert_eq!(options.out_key, options.in_key);
+        assert_eq!((options.dst_port, options.tos, options.ttl), (8472, Some(0), Some(9)));
         assert!(options.has_df && !options.has_checksum && !options.is_ipv6());
         let options: TunnelOptions =
             "geneve:g:remote_ip=flow,in_key=flow,out_key=7,df_default=false".parse().unwrap();
         assert_eq!((options.remote, options.in_key), (TunnelValue::Flow, Some(TunnelValue::Flow)));
         assert_eq!((options.out_key, options.dst_port), (Some(TunnelValue::Fixed(7)), 6081));
         assert!(!options.has_df && options.has_checksum);
+        let options: TunnelOptions =
+            "gre:g:remote_ip=flow,tos=inherit,ttl=inherit".parse().unwrap();
+        assert_eq!((options.tos, options.ttl), (None, None));
+        let options: TunnelOptions = "gre:g:remote_ip=flow,tos=0xb8".parse().unwrap();
+        assert_eq!((options.tos, options.ttl), (Some(184), Some(TTL)));
         let options: TunnelOptions = "gre:g:remote_ip=fd00::2,csum=true".parse().unwrap();
         assert!(options.is_ipv6() && options.has_checksum && options.in_key.is_none());
     }
@@ -228,10 +260,12 @@ mod tests {
             ("vxlan:v:remote_ip=flow,key=16777216", "'flow' or 0 to 16777215"),
             ("vxlan:v:remote_ip=flow,remote_ip=flow", "remote_ip is set twice"),
             ("vxlan:v:remote_ip=flow,dst_port=0", "1 to 65535"),
-            ("vxlan:v:remote_ip=flow,ttl=inherit", "1 to 255"),
+            ("vxlan:v:remote_ip=flow,ttl=0", "'inherit' or 1 to 255"),
+            ("vxlan:v:remote_ip=flow,tos=3", "'inherit' or a multiple of 4"),
+            ("vxlan:v:remote_ip=flow,tos=0x100", "'inherit' or a multiple of 4"),
             ("vxlan:v:remote_ip=flow,csum=1", "true or false"),
-            ("vxlan:v:remote_ip=flow,tos=1", "unknown option 'tos' of a vxlan port"),
-            ("gre:v:remote_ip=flow,dst_port=1", "out_key, ttl"),
+            ("vxlan:v:remote_ip=flow,exts=gbp", "unknown option 'exts' of a vxlan port"),
+            ("gre:v:remote_ip=flow,dst_port=1", "out_key, tos, ttl"),
             ("vxlan:v:remote_ip=10.0.0.1,local_ip=fd00::1", "two families"),
             ("vxlan:v:remote_ip=flow,local_ip=fd00::1", "requires IPv4"),
             ("vxlan:v:remote_ip=fd00::1,local_ip=flow", "requires IPv4"),

@@ -1,27 +1,18 @@
 //! The tunnel ports of a switch: which port a packet belongs to, and where frames go.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hasher};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use warpswitch_pipeline::{Egress, Ingress, frame};
-use warpswitch_rules::openflow::FLOW_WORDS;
+use warpswitch_pipeline::{Egress, Ingress};
 
+use super::outer::{copy_congestion, key_of};
 use super::{
-    Datagram, OuterHeader, Sending, TunnelDrop, TunnelDrops, TunnelHeader, TunnelKind,
-    TunnelOptions, TunnelValue, Underlay,
+    Datagram, Sending, TunnelDrop, TunnelDrops, TunnelHeader, TunnelKind, TunnelOptions,
+    TunnelValue, Underlay,
 };
-
-/// Words of a flow key that distinguish inner flows: addresses, EtherType, protocol.
-const FLOW_HASH_WORDS: [Range<usize>; 2] = [25..29, 31..39];
-/// Ports, unless the frame is a fragment.
-const PORT_WORD: usize = 39;
-/// EtherType with VLAN tag, protocol, and whether it is a fragment.
-const PROTOCOL_WORD: usize = 40;
-const FRAGMENT_WORD: usize = 30;
 
 /// What selects the port of a received packet. `None`: any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -90,21 +81,27 @@ impl Tunnels {
     /// Receives a datagram into `bytes`. `None` if none waits, an inner `None` if it is dropped.
     pub(crate) fn receive(&mut self, bytes: &mut [u8]) -> Option<Option<FromTunnel>> {
         let datagram = self.underlay.as_mut()?.receive(bytes)?;
-        let payload = &bytes[datagram.payload.clone()];
-        let found =
-            TunnelHeader::decapsulate(datagram.kind, payload).and_then(|(header, frame)| {
-                let key = header.key.unwrap_or(0);
-                let port = self.find(&datagram, key).ok_or(TunnelDrop::UnknownTunnel)?;
-                let ingress = Ingress {
-                    tun_id: key.into(),
-                    tun_src: word(datagram.src),
-                    tun_dst: word(datagram.dst),
-                    ..Ingress::from(port)
-                };
-                let end = datagram.payload.end;
-                Ok(FromTunnel { ingress, frame: end - frame.len()..end })
-            });
+        let found = self.unpack(&datagram, bytes);
         Some(found.map_err(|reason| self.drops.count(reason)).ok())
+    }
+
+    fn unpack(&self, datagram: &Datagram, bytes: &mut [u8]) -> Result<FromTunnel, TunnelDrop> {
+        let Range { start, end } = datagram.payload;
+        let (header, frame) = TunnelHeader::decapsulate(datagram.kind, &bytes[start..end])?;
+        let frame = end - frame.len()..end;
+        if datagram.src == datagram.dst {
+            return Err(TunnelDrop::OwnAddress);
+        }
+        let key = header.key.unwrap_or(0);
+        let port = self.find(datagram, key).ok_or(TunnelDrop::UnknownTunnel)?;
+        copy_congestion(datagram.tos, &mut bytes[frame.clone()])?;
+        let ingress = Ingress {
+            tun_id: key.into(),
+            tun_src: word(datagram.src),
+            tun_dst: word(datagram.dst),
+            ..Ingress::from(port)
+        };
+        Ok(FromTunnel { ingress, frame })
     }
 
     /// Sends a frame through a tunnel.
@@ -123,27 +120,7 @@ impl Tunnels {
         egress: &Egress,
         frame: &[u8],
     ) -> Result<(), TunnelDrop> {
-        let key = match options.out_key {
-            None => None,
-            Some(TunnelValue::Fixed(key)) => Some(key),
-            Some(TunnelValue::Flow) => {
-                let key = u32::try_from(egress.tun_id).ok();
-                let key = key.filter(|key| *key <= options.kind.key_max());
-                Some(key.ok_or(TunnelDrop::KeyTooLarge)?)
-            }
-        };
-        let dst = options.remote.fixed().or(address(egress.tun_dst));
-        let src = options.local.and_then(|local| local.fixed().or(address(egress.tun_src)));
-        let outer = OuterHeader {
-            kind: options.kind,
-            dst_port: options.dst_port,
-            src,
-            dst: dst.ok_or(TunnelDrop::NoRemote)?,
-            flow_hash: flow_hash(frame),
-            ttl: options.ttl,
-            has_df: options.has_df,
-            has_checksum: options.has_checksum,
-        };
+        let (key, outer) = options.outer(egress, &key_of(frame))?;
         let header = TunnelHeader { kind: options.kind, key, has_checksum: options.has_checksum };
         header.encapsulate(frame, &mut self.outgoing);
         let underlay = self.underlay.as_mut().ok_or(TunnelDrop::Refused)?;
@@ -166,24 +143,4 @@ fn word(ip: IpAddr) -> u32 {
         IpAddr::V4(ip) => ip.into(),
         IpAddr::V6(_) => 0,
     }
-}
-
-/// The address in a word of a flow key, if it is set.
-fn address(word: u32) -> Option<IpAddr> {
-    (word != 0).then(|| Ipv4Addr::from(word).into())
-}
-
-/// A hash over addresses, protocol and ports.
-fn flow_hash(bytes: &[u8]) -> u16 {
-    let mut key = [0; FLOW_WORDS];
-    frame::extract(bytes, &mut key);
-    let mut hasher = DefaultHasher::new();
-    let words = FLOW_HASH_WORDS.into_iter().flat_map(|words| &key[words]);
-    words.for_each(|word| hasher.write_u32(*word));
-    hasher.write_u32(key[PROTOCOL_WORD] >> 24);
-    let is_fragment = key[FRAGMENT_WORD] & 3 != 0;
-    if !is_fragment {
-        hasher.write_u32(key[PORT_WORD]);
-    }
-    hasher.finish() as u16
 }

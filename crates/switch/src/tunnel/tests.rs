@@ -17,7 +17,7 @@ fn frame(dst_port: u8) -> Vec<u8> {
     frame
 }
 
-type Incoming = Arc<Mutex<VecDeque<(TunnelKind, IpAddr, Vec<u8>)>>>;
+type Incoming = Arc<Mutex<VecDeque<(TunnelKind, IpAddr, u8, Vec<u8>)>>>;
 type Sent = Arc<Mutex<Vec<(OuterHeader, Vec<u8>)>>>;
 
 #[derive(Default)]
@@ -30,10 +30,10 @@ const LOCAL: &str = "192.0.2.1";
 
 impl Underlay for Queues {
     fn receive(&mut self, bytes: &mut [u8]) -> Option<Datagram> {
-        let (kind, src, datagram) = self.incoming.lock().unwrap().pop_front()?;
+        let (kind, src, tos, datagram) = self.incoming.lock().unwrap().pop_front()?;
         bytes[3..3 + datagram.len()].copy_from_slice(&datagram);
         let (payload, dst) = (3..3 + datagram.len(), LOCAL.parse().unwrap());
-        Some(Datagram { kind, dst_port: kind.default_port(), payload, src, dst })
+        Some(Datagram { kind, dst_port: kind.default_port(), payload, src, dst, tos })
     }
 
     fn send(&mut self, outer: &OuterHeader, bytes: &[u8]) -> Sending {
@@ -72,7 +72,12 @@ impl Bench {
     fn arrives(&mut self, kind: TunnelKind, src: &str, key: u32, frame: &[u8]) {
         let mut bytes = Vec::new();
         TunnelHeader { kind, key: Some(key), has_checksum: false }.encapsulate(frame, &mut bytes);
-        self.incoming.lock().unwrap().push_back((kind, src.parse().unwrap(), bytes));
+        self.receives(kind, src, 0, bytes);
+    }
+
+    /// A datagram arrives with this type of service.
+    fn receives(&mut self, kind: TunnelKind, src: &str, tos: u8, datagram: Vec<u8>) {
+        self.incoming.lock().unwrap().push_back((kind, src.parse().unwrap(), tos, datagram));
         assert!(self.switch.run(1));
     }
 
@@ -191,4 +196,93 @@ fn flows_have_different_source_ports_and_fragments_one() {
         hash_of(&frame)
     });
     assert_eq!(fragments[0], fragments[1]);
+}
+
+#[test]
+fn outer_headers_take_tos_ttl_and_ecn_from_the_frame() {
+    let ports = [
+        "vxlan:a:remote_ip=198.51.100.1",
+        "vxlan:b:remote_ip=198.51.100.2,key=1,tos=inherit,ttl=inherit",
+        "vxlan:c:remote_ip=198.51.100.3,key=2,tos=0x20,ttl=7",
+        "gre:d:remote_ip=198.51.100.4",
+    ];
+    let flows = ["in_port=1 actions=output:2,output:3,output:4"];
+    let mut bench = Bench::new(CacheKind::Mega, &ports, &flows);
+    let mut arp = frame(1);
+    arp[12..14].copy_from_slice(&[8, 6]);
+    let ip = |tos: u8, ttl: u8| {
+        let mut frame = frame(1);
+        (frame[15], frame[22]) = (tos, ttl);
+        frame
+    };
+    for (frame, expected) in [
+        (arp, [(0, 64), (0x20, 7), (0, 64)]),
+        (ip(0, 9), [(0, 9), (0x20, 7), (0, 64)]),
+        (ip(0xb9, 255), [(0xb9, 255), (0x21, 7), (1, 64)]),
+        // A mark on the inner frame is not one of the outer path.
+        (ip(0xb3, 1), [(0xb2, 1), (0x22, 7), (2, 64)]),
+        // No packet has a TTL of 0.
+        (ip(0, 0), [(0, 1), (0x20, 7), (0, 64)]),
+    ] {
+        bench.arrives(TunnelKind::Vxlan, "198.51.100.1", 0, &frame);
+        let sent = bench.sent();
+        let headers: Vec<(u8, u8)> = sent.iter().map(|(outer, _)| (outer.tos, outer.ttl)).collect();
+        assert_eq!(headers, expected, "{frame:?}");
+    }
+}
+
+#[test]
+fn congestion_marks_reach_the_frame_or_drop_it() {
+    let ports = ["vxlan:a:remote_ip=198.51.100.1", "vxlan:b:remote_ip=198.51.100.2,key=1"];
+    let mut bench = Bench::new(CacheKind::Mega, &ports, &["in_port=1 actions=output:2"]);
+    for (outer, inner, expected) in [
+        (0x03, 0x02, Some(0x03)),
+        (0xb7, 0x41, Some(0x43)),
+        (0x03, 0x03, Some(0x03)),
+        (0x02, 0x00, Some(0x00)),
+        (0x03, 0xb8, None),
+    ] {
+        let mut frame = frame(1);
+        frame[15] = inner;
+        let sum = warpswitch_wire::checksum::checksum(&frame[14..34]);
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+        let mut datagram = Vec::new();
+        let header = TunnelHeader { kind: TunnelKind::Vxlan, key: Some(0), has_checksum: false };
+        header.encapsulate(&frame, &mut datagram);
+        bench.receives(TunnelKind::Vxlan, "198.51.100.1", outer, datagram);
+        let sent = bench.sent();
+        let tos = sent.first().map(|(_, bytes)| {
+            let frame = &bytes[8..];
+            assert!(warpswitch_wire::checksum::is_intact(&frame[14..34]), "{frame:?}");
+            frame[15]
+        });
+        assert_eq!(tos, expected, "{outer:#x} {inner:#x}");
+    }
+    assert_eq!(bench.dropped(TunnelDrop::Congestion), 1);
+}
+
+#[test]
+fn drops_on_receipt_are_counted_by_reason_in_the_coverage() {
+    let ports = ["geneve:a:remote_ip=flow,key=flow"];
+    let mut bench = Bench::new(CacheKind::Mega, &ports, &["actions=IN_PORT"]);
+    let with_options = |options: &[u8]| {
+        let words = (options.len() / 4) as u8;
+        [&[words, 0, 0x65, 0x58, 0, 0, 5, 0][..], options, &frame(1)].concat()
+    };
+    let mut receives = |src, options: &[u8]| {
+        bench.receives(TunnelKind::Geneve, src, 0, with_options(options));
+        bench.sent().len()
+    };
+    // Options that nobody has to understand are skipped.
+    assert_eq!(receives("198.51.100.1", &[0, 1, 7, 1, 9, 9, 9, 9, 0, 1, 8, 0]), 1);
+    assert_eq!(receives("198.51.100.1", &[0, 1, 7, 0, 0, 1, 0x87, 1, 9, 9, 9, 9]), 0);
+    assert_eq!(receives("198.51.100.1", &[0, 1, 7, 2, 9, 9, 9, 9]), 0);
+    assert_eq!(receives(LOCAL, &[]), 0);
+    let reply = bench.switch.appctl("coverage/show", &[], 1).unwrap();
+    let crate::AppctlReply::Text(text) = reply else { panic!("{reply:?}") };
+    for counter in ["tunnel_drop_critical", "tunnel_drop_options", "tunnel_drop_own_address"] {
+        let line = text.lines().find(|line| line.starts_with(&format!("{counter} ")));
+        assert!(line.is_some_and(|line| line.ends_with("total: 1")), "{counter}: {text}");
+    }
+    assert_eq!(text.matches("tunnel_drop").count(), 3, "{text}");
 }

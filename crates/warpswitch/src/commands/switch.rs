@@ -56,7 +56,7 @@ pub struct SwitchArgs {
     /// Interfaces, TAP devices (tap:NAME), links in memory (mem:NAME), captures
     /// (pcap:IN.pcap[:OUT.pcap]), or tunnels:
     /// vxlan:NAME:OPTION=VALUE,..., geneve:… and gre:… with Open vSwitch's options remote_ip,
-    /// local_ip, key, in_key, out_key, dst_port, ttl, df_default and csum
+    /// local_ip, key, in_key, out_key, dst_port, tos, ttl, df_default and csum
     #[arg(long, value_name = "PORT,...", value_delimiter = ',', required = true)]
     ports: Vec<String>,
 

@@ -133,9 +133,9 @@ fn hosts_reach_each_other_through_tunnels_between_switches() {
     for (kind, options) in [
         ("vxlan", ",key=5"),
         ("vxlan", ",key=5,csum=true,dst_port=8472,ttl=1"),
-        ("geneve", ",key=5"),
+        ("geneve", ",key=5,tos=inherit,ttl=inherit"),
         ("gre", ""),
-        ("gre", ",key=5,csum=true,df_default=false"),
+        ("gre", ",key=5,csum=true,df_default=false,tos=0x20,ttl=inherit"),
     ] {
         with(Sites::new(), |sites| {
             let [a, b] = [(0, "192.0.2.2"), (1, "192.0.2.1")].map(|(site, remote)| {
@@ -157,7 +157,9 @@ fn tunnels_pass_over_ipv6() {
         }
         for kind in ["vxlan", "geneve", "gre"] {
             let [a, b] = [(0, "fd00::2"), (1, "fd00::1")].map(|(site, remote)| {
-                sites.add_switch(site, &port(kind, remote, ",key=5")).expect("a site")
+                sites
+                    .add_switch(site, &port(kind, remote, ",key=5,tos=inherit,ttl=inherit"))
+                    .expect("a site")
             });
             check(&a.0, &b.0, &format!("{kind} over IPv6"));
             [a.1, b.1].into_iter().for_each(|switch| _ = switch.stop());

@@ -180,6 +180,14 @@ impl Ports {
         self.list.get_mut((number as usize).checked_sub(1)?)
     }
 
+    /// The tunnel behind a port, if there is one.
+    pub(crate) fn tunnel(&self, number: u32) -> Option<&TunnelOptions> {
+        match &self.list.get((number as usize).checked_sub(1)?)?.behind {
+            Device::Tunnel(options) => Some(options),
+            Device::Frames { .. } => None,
+        }
+    }
+
     /// Receives a burst from the port at `index`; counts it, or drops it if the port is set so.
     pub(crate) fn receive(&mut self, index: usize, pool: &mut Pool, burst: &mut Batch, max: usize) {
         let port = &mut self.list[index];

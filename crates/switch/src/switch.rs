@@ -388,7 +388,8 @@ impl Switch {
     /// What happens to a packet, without any effect.
     pub fn trace(&self, request: &TraceRequest, now_ns: u64) -> String {
         let (bridge, pipeline, learning) = (&*self.bridge, self.pipeline(), self.learning());
-        Traced { bridge, pipeline, learning, now_ns }.trace(request)
+        let tunnel = |port| self.datapath.outlet.ports.tunnel(port);
+        Traced { bridge, pipeline, learning, tunnel: &tunnel, now_ns }.trace(request)
     }
 
     /// Has caches forget all traversals.

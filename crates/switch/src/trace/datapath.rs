@@ -15,6 +15,8 @@ use warpswitch_rules::openflow::{
 };
 
 use super::observer::is_real;
+use super::tunnel::set_tunnel;
+use crate::tunnel::TunnelOptions;
 
 const TAG_PRESENT: u16 = 0x1000;
 const TPID: u16 = 0x8100;
@@ -24,9 +26,9 @@ pub(super) const IPV6: u16 = 0x86dd;
 pub(super) const ARP: u16 = 0x0806;
 
 /// Where outputs to `NORMAL` lead.
-pub(crate) enum NormalPorts<'a> {
+pub(crate) enum NormalPorts {
     /// To ports that are known, the next output first.
-    Queue(&'a mut VecDeque<Vec<u32>>),
+    Queue(VecDeque<Vec<u32>>),
     /// That is decided for each packet.
     Later,
 }
@@ -59,11 +61,14 @@ struct PacketState {
 /// Writes the actions of one traversal.
 pub(crate) struct DatapathText<'a> {
     pipeline: &'a Pipeline,
+    tunnel: &'a dyn Fn(u32) -> Option<&'a TunnelOptions>,
     packet: PacketState,
     /// As the actions written so far leave it.
     written: PacketState,
+    /// The last action that sets the fields of a tunnel.
+    written_tunnel: String,
     saved: Vec<PacketState>,
-    normal: NormalPorts<'a>,
+    normal: NormalPorts,
     cookie: u64,
     /// The bits of the packet that are known.
     known: FlowKey,
@@ -256,7 +261,9 @@ impl<'a> DatapathText<'a> {
         let packet = PacketState::new(key, shape);
         Self {
             pipeline,
+            tunnel: &|_| None,
             written: packet.clone(),
+            written_tunnel: String::new(),
             packet,
             saved: Vec::new(),
             normal: NormalPorts::Later,
@@ -272,8 +279,15 @@ impl<'a> DatapathText<'a> {
         self
     }
 
+    /// With these tunnels behind ports. Their headers depend on bits of the packet that caches do
+    /// not examine.
+    pub(crate) fn tunnel(mut self, tunnel: &'a dyn Fn(u32) -> Option<&'a TunnelOptions>) -> Self {
+        self.tunnel = tunnel;
+        self
+    }
+
     /// With these ports for outputs to `NORMAL`.
-    pub(crate) fn normal(mut self, normal: NormalPorts<'a>) -> Self {
+    pub(crate) fn normal(mut self, normal: NormalPorts) -> Self {
         self.normal = normal;
         self
     }
@@ -322,10 +336,7 @@ impl<'a> DatapathText<'a> {
                     return false;
                 }
             }
-            Step::Output(port) if is_real(*port) && self.is_known(*port) => {
-                self.commit();
-                self.out.push(port.to_string());
-            }
+            Step::Output(port) if is_real(*port) && self.is_known(*port) => self.output(*port),
             Step::Output(_) => {}
             Step::Controller { max_len, reason } => {
                 self.commit();
@@ -339,9 +350,8 @@ impl<'a> DatapathText<'a> {
                 if matches!(self.normal, NormalPorts::Later) {
                     self.commit();
                     self.out.push("normal".to_owned());
-                } else if !ports.is_empty() {
-                    self.commit();
-                    self.out.extend(ports.iter().map(u32::to_string));
+                } else {
+                    ports.into_iter().for_each(|port| self.output(port));
                 }
             }
             Step::Queue(queue) => self.packet.queue = queue.unwrap_or(0),
@@ -371,6 +381,18 @@ impl<'a> DatapathText<'a> {
 
     fn is_ttl_known(&self) -> bool {
         read(&self.known, "nw_ttl") == 0xff || !matches!(self.packet.ether_type(), IPV4 | IPV6)
+    }
+
+    fn output(&mut self, port: u32) {
+        if let Some(tunnel) = (self.tunnel)(port) {
+            let Ok(set) = set_tunnel(tunnel, &self.packet.key) else { return };
+            if set != self.written_tunnel {
+                self.out.push(set.clone());
+                self.written_tunnel = set;
+            }
+        }
+        self.commit();
+        self.out.push(port.to_string());
     }
 
     fn is_known(&self, port: u32) -> bool {

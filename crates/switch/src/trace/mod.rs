@@ -13,6 +13,7 @@ mod flow_text;
 mod observer;
 mod request;
 mod tree;
+mod tunnel;
 
 use datapath::{DatapathText, NormalPorts};
 pub(crate) use flow_text::cached_flow_text;
@@ -23,6 +24,7 @@ use warpswitch_rules::format::ovs;
 use warpswitch_rules::openflow::{FlowKey, FlowMatch};
 
 use crate::learning::LearningTable;
+use crate::tunnel::TunnelOptions;
 use observer::Observer;
 
 /// What a packet is traced through.
@@ -34,6 +36,8 @@ pub struct Traced<'a> {
     pub pipeline: &'a Pipeline,
     /// Where outputs to `NORMAL` lead.
     pub learning: &'a LearningTable,
+    /// The tunnel behind a port, if there is one.
+    pub tunnel: &'a dyn Fn(u32) -> Option<&'a TunnelOptions>,
     /// The present time.
     pub now_ns: u64,
 }
@@ -41,17 +45,17 @@ pub struct Traced<'a> {
 impl Traced<'_> {
     /// The trace of a packet.
     pub fn trace(&self, request: &TraceRequest) -> String {
-        let Self { bridge, pipeline, learning, now_ns } = *self;
-        let mut observer = Observer::new(bridge, pipeline, learning, now_ns);
+        let Self { pipeline, tunnel, .. } = *self;
+        let mut observer = Observer::new(*self);
         let observation = pipeline.observe(&request.frame, &request.key, &mut observer);
         let Observation { traversal, final_key } = &observation;
         let final_flow = match *final_key == traversal.key {
             true => "unchanged".to_owned(),
             false => packet_text(final_key),
         };
-        let mut normal = observer.normal;
         let actions = DatapathText::new(pipeline, traversal.key, traversal.shape.number)
-            .normal(NormalPorts::Queue(&mut normal))
+            .tunnel(tunnel)
+            .normal(NormalPorts::Queue(observer.normal))
             .text(&traversal.steps);
         let uncached = match traversal.is_cacheable {
             true => "",

@@ -2,21 +2,21 @@
 
 use std::collections::VecDeque;
 
-use warpswitch_pipeline::{DEPTH_MAX, Egress, Observed, Output, Pipeline, WORK_MAX};
+use warpswitch_pipeline::{DEPTH_MAX, Egress, Observed, Output, WORK_MAX};
 use warpswitch_rules::format::ovs;
 use warpswitch_rules::openflow::{
     Flow, FlowAction, FlowKey, Instructions, PacketIn, Subfield, port,
 };
 
+use super::Traced;
 use super::tree::{LineKind, Tree};
 use crate::datapath::vlan_of;
-use crate::learning::{Forward, LearningTable};
+use crate::learning::Forward;
+use crate::tunnel::key_of;
 
 /// An output that goes nowhere and keeps what is reported.
 pub(super) struct Observer<'a> {
-    pipeline: &'a Pipeline,
-    learning: &'a LearningTable,
-    now_ns: u64,
+    traced: Traced<'a>,
     pub(super) tree: Tree,
     /// How many nodes were open when each list that is not finished began.
     marks: Vec<usize>,
@@ -26,23 +26,10 @@ pub(super) struct Observer<'a> {
 }
 
 impl<'a> Observer<'a> {
-    pub(super) fn new(
-        bridge: &str,
-        pipeline: &'a Pipeline,
-        learning: &'a LearningTable,
-        now_ns: u64,
-    ) -> Self {
+    pub(super) fn new(traced: Traced<'a>) -> Self {
         let mut tree = Tree::new();
-        tree.open(LineKind::Bridge, format!("bridge(\"{bridge}\")"));
-        Self {
-            pipeline,
-            learning,
-            now_ns,
-            tree,
-            marks: Vec::new(),
-            is_clearing: false,
-            normal: VecDeque::new(),
-        }
+        tree.open(LineKind::Bridge, format!("bridge(\"{}\")", traced.bridge));
+        Self { traced, tree, marks: Vec::new(), is_clearing: false, normal: VecDeque::new() }
     }
 
     fn action(&mut self, text: impl Into<String>) {
@@ -109,24 +96,29 @@ fn subfield_text(bits: Subfield) -> String {
 impl Output for Observer<'_> {
     const IS_OBSERVER: bool = true;
 
-    fn send(&mut self, egress: Egress, _frame: &[u8]) {
-        if !self.pipeline.ports().any(|(number, _)| number == egress.port) {
-            self.warn("Nonexistent output port");
+    fn send(&mut self, egress: Egress, frame: &[u8]) {
+        if !self.traced.pipeline.ports().any(|(number, _)| number == egress.port) {
+            return self.warn("Nonexistent output port");
+        }
+        let Some(tunnel) = (self.traced.tunnel)(egress.port) else { return };
+        match tunnel.outer(&egress, &key_of(frame)) {
+            Ok(_) => self.detail("output to kernel tunnel"),
+            Err(why) => self.warn(why.name()),
         }
     }
 
     fn packet_in(&mut self, _packet: PacketIn) {}
 
     fn normal(&mut self, key: &FlowKey, frame: &[u8]) {
-        let in_port = key[0];
-        let ports = match self.learning.find(frame, vlan_of(key), in_port, self.now_ns) {
+        let (traced, in_port) = (self.traced, key[0]);
+        let ports = match traced.learning.find(frame, vlan_of(key), in_port, traced.now_ns) {
             Forward::Port(port) => {
                 self.detail("forwarding to learned port");
                 vec![port]
             }
             Forward::Flood => {
                 self.detail("no learned MAC for destination, flooding");
-                let ports = self.pipeline.ports();
+                let ports = traced.pipeline.ports();
                 let flooded = ports.filter(|(port, s)| s.is_flooded && *port != in_port);
                 flooded.map(|(port, _)| port).collect()
             }

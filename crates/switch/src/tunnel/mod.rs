@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 pub use header::TunnelHeader;
 pub use options::{TunnelOptions, TunnelValue};
+pub(crate) use outer::key_of;
 pub(crate) use table::{FromTunnel, Tunnels};
 
 /// The protocol of a tunnel.

@@ -222,7 +222,7 @@ pub fn run(args: &SwitchArgs) -> anyhow::Result<Outcome> {
 }
 
 /// Puts the options of tunnel ports, which the commas of the list separated, behind their port.
-fn join_options(pieces: &[String]) -> Vec<String> {
+pub(super) fn join_options(pieces: &[String]) -> Vec<String> {
     let mut ports: Vec<String> = Vec::new();
     for piece in pieces {
         let is_option = piece.split_once('=').is_some_and(|(name, _)| !name.contains(':'));
@@ -254,7 +254,7 @@ fn tls(args: &SwitchArgs) -> anyhow::Result<Option<TlsIdentity>> {
 }
 
 /// Refuses names of ports that cannot be meant.
-fn check_ports(ports: &[String]) -> anyhow::Result<()> {
+pub(super) fn check_ports(ports: &[String]) -> anyhow::Result<()> {
     let name = |port: &str| match TunnelOptions::is_tunnel(port) {
         true => port.split(':').nth(1).unwrap_or(port).to_owned(),
         false => port.to_owned(),

@@ -9,7 +9,9 @@ use warpswitch_rules::openflow::{Bucket, FlowAction, FlowCommand, FlowMod, Group
 use warpswitch_runtime::appctl;
 use warpswitch_switch::learning::LearningTable;
 use warpswitch_switch::trace::{TraceRequest, Traced};
+use warpswitch_switch::tunnel::TunnelOptions;
 
+use super::switch::{check_ports, join_options};
 use crate::exit::{Outcome, bad_input};
 use crate::flow_files::{FlowFilesArgs, refused};
 use crate::output::print;
@@ -25,12 +27,13 @@ does not name are zero. With HEX, the bytes of the packet in hexadecimal, the te
 and metadata.
 
 Flows come from files in the text of 'ovs-ofctl', or from a running switch (--to). With files, \
-the ports are those that the packet, the flows and the groups name.";
+the ports are those that the packet, the flows and the groups name, and those of --ports.";
 
 const EXAMPLES: &str = "\
 Examples:
   printf 'tcp,tp_dst=80 actions=output:2\\n' > web.flows
   warpswitch trace --flows web.flows in_port=1,tcp,tp_dst=80
+  warpswitch trace --flows web.flows --ports eth0,vxlan:v:remote_ip=10.0.0.2 in_port=1,tcp,tp_dst=80
   warpswitch switch --ports mem:a,mem:b --listen ptcp:6653 --control switch.ctl &
   warpswitch trace --to switch.ctl in_port=1,arp
   ovs-appctl -t $PWD/switch.ctl ofproto/trace br0 in_port=1,arp       (the same)";
@@ -46,8 +49,13 @@ pub struct TraceArgs {
     #[command(flatten)]
     files: FlowFilesArgs,
 
+    /// Ports with the numbers 1, 2, …, as those of 'switch'; the tunnels among them show in the
+    /// datapath actions
+    #[arg(long, value_name = "PORT,...", value_delimiter = ',')]
+    ports: Vec<String>,
+
     /// Control socket of a running switch: the path of its --control
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["groups", "meters"])]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["groups", "meters", "ports"])]
     to: Option<PathBuf>,
 
     /// The packet as flow text
@@ -73,10 +81,18 @@ pub fn run(args: &TraceArgs) -> anyhow::Result<Outcome> {
         }
         None => {
             let request = TraceRequest::parse(&args.packet, bytes).map_err(bad_input)?;
-            let pipeline = pipeline(args, request.key[0])?;
+            let tunnels = tunnels(&join_options(&args.ports))?;
+            let tunnel =
+                |port: u32| tunnels.get((port as usize).checked_sub(1)?).and_then(Option::as_ref);
+            let pipeline = pipeline(args, request.key[0], tunnels.len() as u32)?;
             let learning = LearningTable::default();
-            let traced =
-                Traced { bridge: "br0", pipeline: &pipeline, learning: &learning, now_ns: 0 };
+            let traced = Traced {
+                bridge: "br0",
+                pipeline: &pipeline,
+                learning: &learning,
+                tunnel: &tunnel,
+                now_ns: 0,
+            };
             traced.trace(&request)
         }
     };
@@ -84,10 +100,22 @@ pub fn run(args: &TraceArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// A pipeline with the contents of the files.
-fn pipeline(args: &TraceArgs, in_port: u32) -> anyhow::Result<Pipeline> {
+/// The tunnels among ports.
+fn tunnels(ports: &[String]) -> anyhow::Result<Vec<Option<TunnelOptions>>> {
+    check_ports(ports)?;
+    let tunnels = ports.iter().map(|port| {
+        let is_tunnel = TunnelOptions::is_tunnel(port);
+        let options = is_tunnel.then(|| port.parse()).transpose();
+        options.map_err(|why: String| bad_input(format!("tunnel port '{port}': {why}")))
+    });
+    tunnels.collect()
+}
+
+/// A pipeline with the contents of the files, and with ports up to `port_max`.
+fn pipeline(args: &TraceArgs, in_port: u32, port_max: u32) -> anyhow::Result<Pipeline> {
     let mut pipeline = Pipeline::new(PipelineOptions::default());
     let mut ports = Ports(vec![in_port]);
+    ports.0.extend(1..=port_max);
     let changes = args.files.load()?;
     changes.iter().for_each(|change| ports.add_change(change));
     for port in ports.0 {

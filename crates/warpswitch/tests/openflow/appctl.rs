@@ -4,10 +4,10 @@
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::process::{Command, Output};
 
 use super::Switch;
+use super::open_vswitch::{OpenVswitch, has, wait_for};
 
 const FLOWS: &str = "\
 priority=10,tcp,nw_dst=10.0.0.0/8,cookie=0x5 actions=dec_ttl,mod_dl_dst:00:00:00:00:00:09,\
@@ -54,11 +54,6 @@ fn skip(why: &str) {
     _ = writeln!(io::stderr(), "SKIPPED: {why}");
 }
 
-/// Whether a program of Open vSwitch is installed.
-fn has(program: &str) -> bool {
-    Command::new(program).arg("--version").stdout(Stdio::null()).status().is_ok()
-}
-
 /// A folder with the flows, and the path of a socket.
 fn files() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -83,16 +78,6 @@ fn start(folder: &Path, socket: &Path) -> Switch {
     ]);
     wait_for(|| UnixStream::connect(socket).is_ok());
     switch
-}
-
-fn wait_for(mut is_there: impl FnMut() -> bool) {
-    for _ in 0..2000 {
-        if is_there() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("it did not come");
 }
 
 fn appctl(socket: &Path, arguments: &[&str]) -> Output {
@@ -166,71 +151,6 @@ fn the_control_socket_outlives_what_is_no_request() {
     switch.stop();
 }
 
-/// A private `ovs-vswitchd` with a bridge of dummy ports.
-struct OpenVswitch {
-    folder: tempfile::TempDir,
-    children: Vec<Child>,
-}
-
-impl OpenVswitch {
-    fn start() -> Result<Self, String> {
-        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-        let mut all = Self { folder, children: Vec::new() };
-        let schema = "/usr/share/openvswitch/vswitch.ovsschema";
-        all.run("ovsdb-tool", &["create", "conf.db", schema])?;
-        all.spawn("ovsdb-server", &["--remote=punix:db.sock", "--unixctl=db.ctl", "conf.db"])?;
-        let folder = all.folder.path().to_owned();
-        wait_for(|| UnixStream::connect(folder.join("db.sock")).is_ok());
-        all.run("ovs-vsctl", &["--db=unix:db.sock", "--no-wait", "init"])?;
-        let daemon = ["--enable-dummy=override", "--disable-system", "--unixctl=vs.ctl"];
-        all.spawn("ovs-vswitchd", &[&daemon[..], &["unix:db.sock"]].concat())?;
-        let mut bridge = vec!["--db=unix:db.sock", "--timeout=20", "add-br", "br0", "--", "set"];
-        bridge.extend(["bridge", "br0", "datapath_type=dummy", "fail_mode=secure"]);
-        bridge.push("protocols=OpenFlow10,OpenFlow13");
-        let ports = [1, 2, 3].map(|port| [format!("p{port}"), format!("ofport_request={port}")]);
-        for [name, number] in &ports {
-            bridge.extend(["--", "add-port", "br0", name, "--", "set", "interface", name]);
-            bridge.extend(["type=dummy", number]);
-        }
-        all.run("ovs-vsctl", &bridge)?;
-        Ok(all)
-    }
-
-    fn command(&self, program: &str, arguments: &[&str]) -> Command {
-        let mut command = Command::new(program);
-        let folder = self.folder.path();
-        for variable in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR"] {
-            command.env(variable, folder);
-        }
-        command.args(arguments).current_dir(folder).stdin(Stdio::null()).stderr(Stdio::piped());
-        command
-    }
-
-    fn run(&self, program: &str, arguments: &[&str]) -> Result<String, String> {
-        let output = self.command(program, arguments).output();
-        let output = output.map_err(|error| format!("{program}: {error}"))?;
-        match output.status.success() {
-            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-            false => Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr))),
-        }
-    }
-
-    fn spawn(&mut self, program: &str, arguments: &[&str]) -> Result<(), String> {
-        let child = self.command(program, arguments).stderr(Stdio::null()).spawn();
-        self.children.push(child.map_err(|error| format!("{program}: {error}"))?);
-        Ok(())
-    }
-}
-
-impl Drop for OpenVswitch {
-    fn drop(&mut self) {
-        for child in &mut self.children {
-            _ = child.kill();
-            _ = child.wait();
-        }
-    }
-}
-
 /// The lines of a trace that are to be the same: not the numbers of Open vSwitch's user space, nor
 /// fields that our flow keys lack, nor the megaflow, which may have more bits, nor what its
 /// datapath cannot do.
@@ -253,12 +173,9 @@ fn comparable(trace: &str) -> String {
 
 #[test]
 fn traces_are_those_of_open_vswitch() {
-    if !has("ovs-vswitchd") || !has("ovsdb-server") {
-        return skip("ovs-vswitchd is not installed (openvswitch-switch)");
-    }
     let ovs = match OpenVswitch::start() {
         Ok(ovs) => ovs,
-        Err(why) => return skip(&format!("no private ovs-vswitchd: {why}")),
+        Err(why) => return skip(&why),
     };
     let (folder, _) = files();
     let path = |name: &str| folder.path().join(name).display().to_string();
@@ -266,9 +183,8 @@ fn traces_are_those_of_open_vswitch() {
         let arguments = ["-O", "OpenFlow13", command, "unix:br0.mgmt", &path(file)];
         ovs.run("ovs-ofctl", &arguments).expect("it takes the file");
     }
-    let socket = ovs.folder.path().join("vs.ctl").display().to_string();
     for packet in PACKETS {
-        let theirs = ovs.run("ovs-appctl", &["-t", &socket, "ofproto/trace", "br0", packet]);
+        let theirs = ovs.appctl(&["ofproto/trace", "br0", packet]);
         let mut command = Command::new(env!("CARGO_BIN_EXE_warpswitch"));
         let files = ["--flows", &path("flows"), "--groups", &path("groups")];
         let ours = command.arg("trace").args(files).arg(packet).output().expect("it starts");

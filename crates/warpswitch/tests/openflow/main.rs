@@ -13,8 +13,10 @@ mod appctl;
 mod controller;
 #[path = "../../src/netns.rs"]
 mod netns;
+mod open_vswitch;
 mod queues;
 mod tls;
+mod tunnel_traces;
 mod tunnels;
 
 use std::io::{self, Write};

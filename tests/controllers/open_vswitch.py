@@ -16,7 +16,7 @@ SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 # The MTU of both hosts leaves room for the headers of a tunnel.
 MTU = "1400"
 TUNNELS = [(kind, options) for kind in ("vxlan", "geneve", "gre")
-           for options in (["key=5"], ["key=7", "csum=true"])]
+           for options in (["key=5"], ["key=7", "csum=true", "tos=inherit", "ttl=inherit"])]
 
 
 class OpenVSwitch:

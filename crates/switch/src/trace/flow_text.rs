@@ -1,8 +1,8 @@
 //! Cached flows in the notation of `ovs-appctl dpctl/dump-flows`.
 //!
 //! ```text
-//! recirc_id(0),in_port(1),packet_type(ns=0,id=0),eth(dst=…),eth_type(0x0800),ipv4(dst=10.0.0.0/255.0.0.0,frag=no)
-//!     , packets:5, bytes:490, used:0.512s, actions:set(ipv4(dst=10.0.0.9)),2
+//! recirc_id(0),in_port(1),packet_type(ns=0,id=0),eth_type(0x0800),ipv4(dst=10.0.0.0/255.0.0.0),
+//!     packets:5, bytes:490, used:0.512s, actions:set(ipv4(dst=10.0.0.9)),2       (on one line)
 //! ```
 //! Only bits by which the cache finds the flow are shown; so are the headers that its packets have.
 

@@ -15,8 +15,8 @@
 //!
 //! # Bounds
 //! Memory is fixed. A new key that finds no room displaces the one in its sets that was not found
-//! for longest. If all were found lately, only one new key in 16 does, so that traffic of more flows
-//! than entries keeps most of them.
+//! for longest. If all were found lately, only one new key in 16 does, so that traffic of more
+//! flows than entries keeps most of them.
 
 use warpswitch_packet::pages::prefetch;
 

@@ -54,10 +54,12 @@ pub(crate) fn flow_mod(command: FlowCommand, flow: Flow) -> FlowMod {
 pub(crate) enum Event {
     /// A frame left.
     Sent(u32, Option<u32>, Vec<u8>),
+    /// The next frame leaves with these `tun_id`, `tun_src` and `tun_dst`, not all zero.
+    Tunnel(u64, u32, u32),
     /// A packet went to the controllers.
     PacketIn(Box<PacketIn>),
     /// A frame went to the learning switch.
-    Normal(Vec<u8>),
+    Normal(FlowKey, Vec<u8>),
 }
 
 /// Keeps what comes out.
@@ -65,7 +67,11 @@ pub(crate) enum Event {
 pub(crate) struct Events(pub(crate) Vec<Event>);
 
 impl Output for Events {
-    fn send(&mut self, Egress { port, queue, .. }: Egress, frame: &[u8]) {
+    fn send(&mut self, egress: Egress, frame: &[u8]) {
+        let Egress { port, queue, tun_id, tun_src, tun_dst } = egress;
+        if (tun_id, tun_src, tun_dst) != (0, 0, 0) {
+            self.0.push(Event::Tunnel(tun_id, tun_src, tun_dst));
+        }
         self.0.push(Event::Sent(port, queue, frame.to_vec()));
     }
 
@@ -73,8 +79,8 @@ impl Output for Events {
         self.0.push(Event::PacketIn(Box::new(packet)));
     }
 
-    fn normal(&mut self, _key: &FlowKey, frame: &[u8]) {
-        self.0.push(Event::Normal(frame.to_vec()));
+    fn normal(&mut self, key: &FlowKey, frame: &[u8]) {
+        self.0.push(Event::Normal(*key, frame.to_vec()));
     }
 }
 

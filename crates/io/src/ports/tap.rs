@@ -29,6 +29,8 @@ pub(super) struct Tap {
     fd: Arc<OwnedFd>,
     name: String,
     has_ethernet: bool,
+    /// Whether another process removed the device: its descriptor stays ready for ever.
+    is_removed: bool,
     rx: RxCounts,
     tx: TxCounts,
     buffer: Box<[u8]>,
@@ -50,7 +52,13 @@ impl Tap {
         let buffer = vec![0; READ_BYTES].into();
         let (rx, tx) = (RxCounts::default(), TxCounts::default());
         let has_ethernet = options.has_ethernet;
-        Ok(Self { fd: Arc::new(fd), name, has_ethernet, rx, tx, buffer })
+        let fd = Arc::new(fd);
+        Ok(Self { fd, name, has_ethernet, is_removed: false, rx, tx, buffer })
+    }
+
+    /// The descriptor to wait for.
+    fn wake_fd(&self) -> Option<Arc<OwnedFd>> {
+        (!self.is_removed).then(|| self.fd.clone())
     }
 
     fn configure(name: &str, options: &TapOptions) -> io::Result<()> {
@@ -85,13 +93,15 @@ impl TapPort {
 
 impl RxPort for TapPort {
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, frames_max: usize) -> usize {
-        let Tap { fd, has_ethernet, rx, buffer, .. } = &mut *self.lock();
+        let Tap { fd, has_ethernet, is_removed, rx, buffer, .. } = &mut *self.lock();
         let mut burst_bytes = 0;
         for count in 0..frames_max {
             if burst_bytes >= BURST_BYTES_MAX {
                 return count;
             }
-            let bytes = rustix::io::read(&**fd, &mut buffer[..]).unwrap_or(0);
+            let read = rustix::io::read(&**fd, &mut buffer[..]);
+            *is_removed |= read == Err(Errno::BADFD);
+            let bytes = read.unwrap_or(0);
             let Some((header, data)) = buffer[..bytes].split_at_checked(VNET_BYTES) else {
                 return count;
             };
@@ -118,7 +128,7 @@ impl RxPort for TapPort {
     }
 
     fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
-        Some(self.lock().fd.clone())
+        self.lock().wake_fd()
     }
 
     fn check_link(&mut self) -> LinkState {
@@ -164,7 +174,7 @@ impl TxPort for TapPort {
     }
 
     fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
-        Some(self.lock().fd.clone())
+        self.lock().wake_fd()
     }
 
     fn check_link(&mut self) -> LinkState {

@@ -388,6 +388,21 @@ fn both_ends_of_a_tap_device_exchange_frames() {
 }
 
 #[test]
+fn a_removed_tap_device_wakes_nobody() {
+    in_namespace("", || {
+        let mut table = PortTable::default();
+        let mut rx = table.open_rx(&spec("tap:t0", PortMethod::Auto)).unwrap();
+        let mut tx = table.open_tx(&spec("tap:t0", PortMethod::Auto)).unwrap();
+        assert!(rx.wake_fd().is_some());
+        ip("link del t0").unwrap();
+        let mut pool = Pool::new();
+        while rx.receive(&mut pool, &mut Batch::new(), 64) > 0 {}
+        assert!(rx.wake_fd().is_none() && tx.wake_fd().is_none());
+        assert_eq!((rx.check_link(), tx.check_link()), (LinkState::Removed, LinkState::Removed));
+    });
+}
+
+#[test]
 fn names_of_links_in_memory_connect_their_ends() {
     let mut table = PortTable::default();
     let open = |table: &mut PortTable, name: &str| {

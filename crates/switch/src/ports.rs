@@ -71,7 +71,7 @@ impl Port {
             mac: self.mac,
             name: self.name.clone(),
             config: self.config,
-            state: PortState { is_link_down, is_blocked: false, is_live: !is_link_down },
+            state: PortState { is_link_down, is_blocked: false, is_live: self.settings().is_live },
             current: features,
             supported: features,
             current_kbps: 10_000_000,

@@ -39,7 +39,7 @@ impl Demands {
     }
 
     /// Takes an item, unless it is neither a field nor a protocol word: `None` then. With
-    /// `is_packet`, masks are faults.
+    /// `is_packet`, masks, and values of protocol words, are faults.
     pub fn item(&mut self, item: &Item<'_>, is_packet: bool) -> Option<Parsed<()>> {
         let text = item.name.text();
         if let Some(name) = find(&text) {
@@ -51,6 +51,12 @@ impl Demands {
             }));
         }
         let (_, eth_type, proto) = SHORTHANDS.iter().find(|s| s.0 == text)?;
+        // Flows may have one, as for ovs-ofctl, which ignores it; a packet in the notation of the
+        // datapath, as eth(src=…), would lose what is in it.
+        if let Some(value) = item.value.filter(|_| is_packet) {
+            let message = format!("{text} takes no value");
+            return Some(Err(Fault::new(value.span(), message, "the protocol keyword alone")));
+        }
         if let Some(eth_type) = eth_type {
             self.set("eth_type", u128::from(*eth_type), u128::MAX);
             self.eth_type_span = item.name.span();

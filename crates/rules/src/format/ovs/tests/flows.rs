@@ -175,6 +175,8 @@ fn packets_are_read_and_written_with_every_field() {
     refuse("ip,nw_src=1.0.0.0/8", "one value in each field");
     refuse("priority=3", "unknown field");
     refuse("tp_dst=80", "without its protocol");
+    refuse("tcp=80", "tcp takes no value");
+    refuse("eth(src=02:00:00:00:00:01)", "eth takes no value");
 }
 
 #[test]

@@ -98,8 +98,12 @@ fn list() -> String {
 fn check_bridge(switch: &Switch, name: &str) -> Result<(), String> {
     match name == switch.bridge() {
         true => Ok(()),
-        false => Err(format!("{name}: no such bridge; expected {}", switch.bridge())),
+        false => Err(no_bridge(switch, name)),
     }
+}
+
+fn no_bridge(switch: &Switch, name: &str) -> String {
+    format!("{name}: no such bridge; expected {}", switch.bridge())
 }
 
 fn trace(switch: &mut Switch, arguments: &[&str], now_ns: u64) -> Result<String, String> {
@@ -114,6 +118,8 @@ fn trace(switch: &mut Switch, arguments: &[&str], now_ns: u64) -> Result<String,
         [_, "-generate" | "--generate"] => {
             return Err("-generate: a trace has no effects here; leave it out".to_owned());
         }
+        // A flow in the second place: the first is the name of a bridge.
+        [bridge, flow] if flow.contains(['=', ',']) => return Err(no_bridge(switch, bridge)),
         [flow, packet] => (flow, Some(*packet)),
         _ => return Err("expected [bridge] flow [packet]".to_owned()),
     };

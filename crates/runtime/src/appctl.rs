@@ -9,9 +9,9 @@
 //! - A1: a request has at most [`REQUEST_BYTES_MAX`] bytes; a client whose bytes are no request
 //!   gets one error and is disconnected.
 //! - A2: a client that does not read its reply is not served and blocks nothing. At most
-//!   16 clients are connected; a further one takes the place of the one that neither sent nor
-//!   read anything for longest.
+//!   16 clients are connected; others wait in the backlog until one ends, or was idle for 1 s.
 //! - A3: a byte is looked at once while a request is incomplete.
+//! - A4: a complete request is answered before the switch sleeps, unless its client does not read.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -31,8 +31,10 @@ use crate::packet_sockets::is_retryable;
 pub const REQUEST_BYTES_MAX: usize = 256 << 10;
 /// The longest reply that a client takes.
 const REPLY_BYTES_MAX: u64 = 64 << 20;
-/// The most clients, and the most that are accepted at a time.
+/// The most clients.
 const CLIENTS_MAX: usize = 16;
+/// How long a client may be idle while others wait.
+const IDLE_NS: u64 = 1_000_000_000;
 /// Bytes read from a client at a time.
 const READ_BYTES: usize = 16 << 10;
 /// How long a client waits.
@@ -61,8 +63,6 @@ pub struct AppctlServer {
     listener: UnixListener,
     path: PathBuf,
     sessions: Vec<Session>,
-    /// Calls of [`AppctlServer::serve`].
-    turn: u64,
 }
 
 /// A connected client.
@@ -72,10 +72,14 @@ struct Session {
     input: Vec<u8>,
     scan: Scan,
     output: Vec<u8>,
+    /// Whether its input may hold a complete request.
+    has_request: bool,
+    /// When bytes were last received or sent.
+    active_ns: u64,
+    /// Whether it is closed as soon as its requests are answered: its client sends no more.
+    is_half_closed: bool,
     /// Whether it is closed as soon as its output was sent.
     is_ending: bool,
-    /// The last turn in which it connected, sent or read something.
-    active: u64,
 }
 
 impl AppctlServer {
@@ -92,39 +96,44 @@ impl AppctlServer {
                 let message = format!("cannot listen for ovs-appctl at {}", path.display());
                 Error::caused(ErrorKind::System, message, why)
             })?;
-        Ok(Self { listener, path: path.to_owned(), sessions: Vec::new(), turn: 0 })
+        Ok(Self { listener, path: path.to_owned(), sessions: Vec::new() })
     }
 
     /// Accepts clients, and reads, executes and answers what is possible without blocking.
-    pub fn serve(&mut self, execute: &mut Execute<'_>) {
-        self.turn += 1;
-        let turn = self.turn;
-        // Those that are connected come first: whoever has sent something is not silent.
-        self.sessions.retain_mut(|session| session.serve(turn, execute));
-        for _ in 0..CLIENTS_MAX {
-            let Ok((stream, _)) = self.listener.accept() else { break };
-            let mut session = Session::new(stream, turn);
-            let is_usable = session.stream.set_nonblocking(true).is_ok();
-            if is_usable && session.serve(turn, execute) {
-                self.make_room();
-                self.sessions.push(session);
+    pub fn serve(&mut self, now_ns: u64, execute: &mut Execute<'_>) {
+        self.accept(now_ns);
+        self.sessions.retain_mut(|session| session.serve(now_ns, execute));
+    }
+
+    fn accept(&mut self, now_ns: u64) {
+        loop {
+            let is_full = self.sessions.len() >= CLIENTS_MAX;
+            let idle = self.sessions.iter().position(|session| session.is_idle(now_ns));
+            if is_full && idle.is_none() {
+                return;
             }
+            let Ok((stream, _)) = self.listener.accept() else { return };
+            if stream.set_nonblocking(true).is_err() {
+                continue;
+            }
+            if let Some(at) = idle.filter(|_| is_full) {
+                self.sessions.remove(at);
+            }
+            self.sessions.push(Session::new(stream, now_ns));
         }
     }
 
-    /// Disconnects the client that was silent for longest if no further one is allowed.
-    fn make_room(&mut self) {
-        if self.sessions.len() < CLIENTS_MAX {
-            return;
-        }
-        let silent = (0..self.sessions.len()).min_by_key(|at| self.sessions[*at].active);
-        silent.map(|at| self.sessions.remove(at));
+    /// Whether a request can be answered now that was received before.
+    pub fn has_input(&self) -> bool {
+        self.sessions.iter().any(|session| session.has_request && session.output.is_empty())
     }
 
-    /// Descriptors to wait for, and whether they wait to become writable.
+    /// Descriptors to wait for, and whether to wait until they become writable, or readable.
     pub fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
-        let sessions = self.sessions.iter().map(|s| (s.stream.as_fd(), !s.output.is_empty()));
-        std::iter::once((self.listener.as_fd(), false)).chain(sessions)
+        let has_room = self.sessions.len() < CLIENTS_MAX;
+        let listener = has_room.then(|| (self.listener.as_fd(), false));
+        let sessions = self.sessions.iter();
+        listener.into_iter().chain(sessions.map(|s| (s.stream.as_fd(), !s.output.is_empty())))
     }
 }
 
@@ -135,50 +144,67 @@ impl Drop for AppctlServer {
 }
 
 impl Session {
-    fn new(stream: UnixStream, active: u64) -> Self {
+    fn new(stream: UnixStream, now_ns: u64) -> Self {
         Self {
             stream,
             input: Vec::new(),
             scan: Scan::default(),
             output: Vec::new(),
+            has_request: false,
+            active_ns: now_ns,
+            is_half_closed: false,
             is_ending: false,
-            active,
         }
     }
 
+    /// Whether it may end for another client.
+    fn is_idle(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.active_ns) >= IDLE_NS
+    }
+
     /// Whether the client stays connected.
-    fn serve(&mut self, turn: u64, execute: &mut Execute<'_>) -> bool {
-        if !self.flush(turn) {
+    fn serve(&mut self, now_ns: u64, execute: &mut Execute<'_>) -> bool {
+        if !self.flush(now_ns) {
             return false;
         }
         if !self.output.is_empty() {
             return true;
         }
-        let mut bytes = [0; READ_BYTES];
-        match self.stream.read(&mut bytes) {
-            Ok(0) => return false,
-            Ok(len) => {
-                self.active = turn;
-                self.input.extend_from_slice(&bytes[..len]);
+        if self.input.len() <= REQUEST_BYTES_MAX && !self.is_half_closed {
+            let mut bytes = [0; READ_BYTES];
+            match self.stream.read(&mut bytes) {
+                Ok(0) => self.is_half_closed = true,
+                Ok(len) => {
+                    self.input.extend_from_slice(&bytes[..len]);
+                    self.active_ns = now_ns;
+                }
+                Err(error) if is_retryable(&error) => {}
+                Err(_) => return false,
             }
-            Err(error) if is_retryable(&error) => {}
-            Err(_) => return false,
         }
-        while self.output.len() < READ_BYTES && !self.is_ending {
+        self.execute(execute);
+        self.is_ending |= self.is_half_closed && !self.has_request;
+        self.flush(now_ns)
+    }
+
+    /// Executes requests that are complete, until much output waits.
+    fn execute(&mut self, execute: &mut Execute<'_>) {
+        self.has_request = !self.input.is_empty();
+        while self.has_request && self.output.len() < READ_BYTES && !self.is_ending {
             match self.scan.object(&self.input) {
                 Ok(Some(len)) => {
                     let request: Vec<u8> = self.input.drain(..len).collect();
                     self.scan = Scan::default();
                     self.answer(&request, execute);
+                    self.has_request = !self.input.is_empty();
                 }
                 Ok(None) if self.input.len() > REQUEST_BYTES_MAX => {
                     self.reject(format!("request has more than {REQUEST_BYTES_MAX} bytes"));
                 }
-                Ok(None) => break,
+                Ok(None) => self.has_request = false,
                 Err(why) => self.reject(why.to_owned()),
             }
         }
-        self.flush(turn)
     }
 
     fn answer(&mut self, request: &[u8], execute: &mut Execute<'_>) {
@@ -207,17 +233,15 @@ impl Session {
     }
 
     /// Sends; whether the client stays connected.
-    fn flush(&mut self, turn: u64) -> bool {
+    fn flush(&mut self, now_ns: u64) -> bool {
         let mut sent = 0;
         while sent < self.output.len() {
             match self.stream.write(&self.output[sent..]) {
-                Ok(len) if len > 0 => {
-                    self.active = turn;
-                    sent += len;
-                }
+                Ok(len) if len > 0 => sent += len,
                 Err(error) if is_retryable(&error) => break,
                 _ => return false,
             }
+            self.active_ns = now_ns;
         }
         self.output.drain(..sent);
         !(self.is_ending && self.output.is_empty())
@@ -315,7 +339,7 @@ mod tests {
         for bytes in request.chunks(piece) {
             // The server may have closed the connection already.
             _ = stream.write_all(bytes);
-            server.serve(&mut echo);
+            server.serve(0, &mut echo);
         }
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         let reader = std::thread::spawn(move || {
@@ -324,7 +348,7 @@ mod tests {
             String::from_utf8(reply).unwrap()
         });
         while !reader.is_finished() {
-            server.serve(&mut echo);
+            server.serve(0, &mut echo);
             std::thread::yield_now();
         }
         reader.join().unwrap()
@@ -369,33 +393,41 @@ mod tests {
     }
 
     #[test]
-    fn a_new_client_takes_the_place_of_the_silent_one() {
+    fn answers_every_request_before_the_switch_sleeps() {
         let (_folder, mut server) = server();
-        let mut clients: Vec<UnixStream> = Vec::new();
-        for _ in 0..CLIENTS_MAX {
-            clients.push(UnixStream::connect(&server.path).unwrap());
-            server.serve(&mut echo);
+        let mut stream = UnixStream::connect(&server.path).unwrap();
+        let count = 600;
+        stream.write_all(&br#"{"id":1,"method":"a","params":[]}"#.repeat(count)).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        server.serve(0, &mut echo);
+        while server.has_input() {
+            server.serve(0, &mut echo);
         }
-        // The first has sent half a request since the others connected, so the second is closed.
-        clients[0].write_all(br#"{"id":1,"method":"#).unwrap();
-        server.serve(&mut echo);
-        let mut late = UnixStream::connect(&server.path).unwrap();
-        late.write_all(br#"{"id":2,"method":"late","params":[]}"#).unwrap();
-        server.serve(&mut echo);
-        clients[0].write_all(br#""first","params":[]}"#).unwrap();
-        server.serve(&mut echo);
-        for client in clients.iter().chain([&late]) {
-            client.set_nonblocking(true).unwrap();
+        let mut reply = String::new();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        while reply.matches("result").count() < count {
+            let mut bytes = [0; READ_BYTES];
+            let len = stream.read(&mut bytes).unwrap();
+            assert!(len > 0, "{} of {count} replies", reply.matches("result").count());
+            reply += std::str::from_utf8(&bytes[..len]).unwrap();
         }
-        let mut bytes = [0; 100];
-        let mut received = |client: &mut UnixStream| match client.read(&mut bytes) {
-            Ok(len) => Some(String::from_utf8(bytes[..len].to_vec()).unwrap()),
-            Err(_) => None,
-        };
-        assert!(received(&mut late).unwrap().contains(r#""result":"late "#));
-        assert!(received(&mut clients[0]).unwrap().contains(r#""result":"first "#));
-        assert_eq!(received(&mut clients[1]).as_deref(), Some(""), "closed");
-        assert!(clients[2..].iter_mut().all(|client| received(client).is_none()), "still open");
+        server.serve(0, &mut echo);
+        assert!(server.sessions.is_empty());
+    }
+
+    #[test]
+    fn idle_clients_make_room_for_others() {
+        let (_folder, mut server) = server();
+        let connect = || UnixStream::connect(&server.path).unwrap();
+        let _idle: Vec<_> = (0..CLIENTS_MAX).map(|_| connect()).collect();
+        let mut next = connect();
+        next.write_all(br#"{"id":1,"method":"a","params":[]}"#).unwrap();
+        next.set_nonblocking(true).unwrap();
+        server.serve(0, &mut echo);
+        server.serve(IDLE_NS - 1, &mut echo);
+        assert!(next.read(&mut [0; 99]).is_err(), "it waits");
+        server.serve(IDLE_NS, &mut echo);
+        assert!(next.read(&mut [0; 99]).is_ok_and(|len| len > 0));
         assert_eq!(server.sessions.len(), CLIENTS_MAX);
     }
 
@@ -408,7 +440,7 @@ mod tests {
             (results, call(Path::new("/nowhere"), "version", &[]).unwrap_err())
         });
         while !client.is_finished() {
-            server.serve(&mut echo);
+            server.serve(0, &mut echo);
             std::thread::yield_now();
         }
         let (results, error) = client.join().unwrap();

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warpswitch_graph::FileId;
-use warpswitch_io::{CaptureFormat, CaptureReader, CaptureWriter};
+use warpswitch_io::{CaptureFormat, CaptureReader, CaptureWriter, IoError};
 use warpswitch_packet::{Batch, Packet, Pool, RxCounts, RxPort, Transmitted, TxPort};
 use warpswitch_wire::link::LinkType;
 
@@ -52,6 +52,8 @@ pub(crate) struct CaptureRx {
     timeline: Arc<Mutex<Timeline>>,
     port: usize,
     name: String,
+    /// The path of the capture.
+    input: String,
     reader: CaptureReader,
     next: Option<NextFrame>,
     counts: RxCounts,
@@ -77,12 +79,17 @@ fn captures_of(name: &str) -> Option<(&str, Option<&str>)> {
     })
 }
 
-/// Checks that no port writes a capture that another one writes, or that is read.
+/// Checks that each port names its captures, and that none writes one that another one writes, or
+/// that is read.
 ///
 /// # Errors
 /// [`ErrorKind::Configuration`].
 pub(crate) fn check_captures(ports: &[String]) -> Result<(), Error> {
     let captures = || ports.iter().filter_map(|port| captures_of(port));
+    if captures().any(|(input, output)| input.is_empty() || output == Some("")) {
+        let message = "empty name of a capture; expected pcap:IN.pcap[:OUT.pcap]";
+        return Err(Error::new(ErrorKind::Configuration, message));
+    }
     let mut written = Vec::new();
     for output in captures().filter_map(|(_, output)| output) {
         let Some(file) = FileId::of(output) else { continue };
@@ -108,11 +115,12 @@ impl CapturePorts {
     /// A capture that cannot be read or written.
     pub(crate) fn open(&self, name: &str) -> Result<(CaptureRx, CaptureTx), Error> {
         let (input, output) = captures_of(name).unwrap_or((name, None));
-        let cannot =
-            |why| Error::caused(ErrorKind::System, format!("cannot open port '{name}'"), why);
-        let reader = CaptureReader::open(input).map_err(cannot)?;
+        let cannot = |kind| {
+            move |why: IoError| Error::caused(kind, format!("cannot open port '{name}'"), why)
+        };
+        let reader = CaptureReader::open(input).map_err(cannot(ErrorKind::Configuration))?;
         let create = |path: &str| CaptureWriter::create(path, format_of(path), is_gzip(path));
-        let writer = output.map(create).transpose().map_err(cannot)?;
+        let writer = output.map(create).transpose().map_err(cannot(ErrorKind::System))?;
         let mut timeline = lock(&self.0);
         let port = timeline.ports_len;
         timeline.ports_len += 1;
@@ -122,6 +130,7 @@ impl CapturePorts {
             timeline: self.0.clone(),
             port,
             name: name.to_owned(),
+            input: input.to_owned(),
             reader,
             next: None,
             counts: RxCounts::default(),
@@ -171,7 +180,7 @@ fn format_of(path: &str) -> CaptureFormat {
 }
 
 impl CaptureRx {
-    /// Reads the next Ethernet frame; frames of other links are counted.
+    /// Reads the next Ethernet frame; frames of other links are counted, and an error at the end.
     fn read_ahead(&mut self) {
         let mut timeline = lock(&self.timeline);
         self.next = loop {
@@ -180,7 +189,13 @@ impl CaptureRx {
                     let bytes = frame.data.to_vec();
                     break Some(NextFrame { timestamp_ns: frame.timestamp_ns, bytes });
                 }
-                Ok(Some(_)) => self.counts.unusable += 1,
+                Ok(Some(frame)) => {
+                    self.counts.unusable += 1;
+                    timeline.error.get_or_insert_with(|| {
+                        let (input, link) = (&self.input, frame.link_type);
+                        format!("{input}: skipped frames that are {link}; expected Ethernet")
+                    });
+                }
                 Ok(None) => break None,
                 Err(error) => {
                     timeline.error.get_or_insert(error.to_string());
@@ -291,6 +306,32 @@ mod tests {
             times.push(frame.timestamp_ns);
         }
         assert_eq!(times, [2, 3, 4]);
+    }
+
+    #[test]
+    fn frames_of_other_links_are_skipped_and_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cooked");
+        capture(&path, &[(1, 1), (2, 2)]);
+        let mut bytes = std::fs::read(&path).unwrap();
+        // The link type in the header of the file: Linux cooked.
+        bytes[20] = 113;
+        std::fs::write(&path, &bytes).unwrap();
+        let ports = CapturePorts::default();
+        let (mut rx, _) = ports.open(&format!("pcap:{}", path.display())).unwrap();
+        assert!(ports.is_over());
+        assert_eq!(rx.counts().unusable, 2);
+        let error = ports.finish().unwrap_err().to_string();
+        assert!(error.contains("are Linux cooked; expected Ethernet"), "{error}");
+    }
+
+    #[test]
+    fn captures_need_names() {
+        let check = |port: &str| check_captures(&["mem:a".to_owned(), port.to_owned()]);
+        assert!(check("pcap:a").is_ok() && check("mem:").is_ok());
+        for port in ["pcap:", "pcap:a:", "pcap::b"] {
+            assert!(check(port).unwrap_err().is_input(), "{port}");
+        }
     }
 
     #[test]

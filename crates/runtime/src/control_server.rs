@@ -284,8 +284,12 @@ pub(crate) fn replace_stale<T>(
     let bound = bind();
     let Err(error) = bound else { return bound };
     let is_socket = || std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
-    if error.kind() != io::ErrorKind::AddrInUse || !is_socket() {
+    if error.kind() != io::ErrorKind::AddrInUse {
         return Err(error);
+    }
+    if !is_socket() {
+        let why = format!("{}: a file that is no socket has this path", message_of(&error));
+        return Err(io::Error::other(why));
     }
     match probe() {
         Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => {

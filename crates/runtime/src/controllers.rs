@@ -17,6 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::str::FromStr;
 use std::time::Duration;
 
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
 
@@ -59,11 +60,6 @@ pub enum ControllerAddress {
 }
 
 impl ControllerAddress {
-    /// Whether controllers connect to it.
-    pub fn is_listening(&self) -> bool {
-        matches!(self, Self::Listen(_) | Self::ListenTls(_))
-    }
-
     /// Whether it needs a [`TlsIdentity`].
     pub fn is_tls(&self) -> bool {
         matches!(self, Self::ListenTls(_) | Self::ConnectTls(..))
@@ -75,7 +71,8 @@ impl FromStr for ControllerAddress {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |text: &str| -> Result<u16, String> {
-            text.parse().map_err(|_| format!("{text} is not a TCP port"))
+            text.parse()
+                .map_err(|_| format!("{text} is not a TCP port; expected a number up to 65535"))
         };
         let usage = "expected ptcp:PORT[:HOST], tcp:HOST[:PORT], or pssl and ssl instead";
         let (kind, rest) = text.split_once(':').ok_or(usage)?;
@@ -83,9 +80,9 @@ impl FromStr for ControllerAddress {
             "ptcp" | "pssl" => {
                 let (port, host) = rest.split_once(':').unwrap_or((rest, "127.0.0.1"));
                 let port = if port.is_empty() { DEFAULT_PORT } else { number(port)? };
-                let host: IpAddr = unbracketed(host)
-                    .parse()
-                    .map_err(|_| format!("{host} is not the address of an interface"))?;
+                let host: IpAddr = unbracketed(host).parse().map_err(|_| {
+                    format!("{host} is not an IP address; expected one of this machine")
+                })?;
                 let address = SocketAddr::new(host, port);
                 Ok(if kind == "pssl" { Self::ListenTls(address) } else { Self::Listen(address) })
             }
@@ -136,14 +133,13 @@ pub type ConnectionNumber = u64;
 /// What happened to a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ControllerEvent<'a> {
-    /// It is open; whether the switch made it, and not the peer.
-    Opened(ConnectionNumber, bool),
+    /// It is open; the controller's address if the switch made it, and not the peer.
+    Opened(ConnectionNumber, Option<ControllerAddress>),
     /// Bytes came.
     Received(ConnectionNumber, &'a [u8]),
     /// It is closed; the reason is for people.
     Closed(ConnectionNumber, String),
-    /// A controller cannot be reached, for this reason; further attempts follow. Reported once for
-    /// each outage.
+    /// An attempt to reach a controller failed, for this reason; further attempts follow.
     Unreachable(ControllerAddress, String),
 }
 
@@ -167,8 +163,6 @@ struct Dial {
     address: ControllerAddress,
     resolved: SocketAddr,
     state: DialState,
-    /// Whether its failure was reported.
-    is_reported: bool,
 }
 
 enum DialState {
@@ -182,7 +176,8 @@ enum DialState {
 struct Connection {
     number: ConnectionNumber,
     stream: ControllerStream,
-    is_ours: bool,
+    /// The controller, if the switch made it.
+    address: Option<ControllerAddress>,
     /// When it was made.
     since: Duration,
     /// Whether it was reported as open.
@@ -208,9 +203,7 @@ impl Dial {
         why: String,
         event: &mut impl FnMut(ControllerEvent<'_>),
     ) -> DialState {
-        if !std::mem::replace(&mut self.is_reported, true) {
-            event(ControllerEvent::Unreachable(self.address.clone(), why));
-        }
+        event(ControllerEvent::Unreachable(self.address.clone(), why));
         DialState::RetryAt(now + RETRY)
     }
 }
@@ -238,7 +231,15 @@ impl Controllers {
             match address {
                 ControllerAddress::Listen(socket) | ControllerAddress::ListenTls(socket) => {
                     let socket = listen(*socket).map_err(|why| {
-                        let message = format!("cannot listen for controllers at {address}");
+                        let hint = match why.kind() {
+                            io::ErrorKind::AddrInUse => "; another process has this port",
+                            io::ErrorKind::AddrNotAvailable => {
+                                "; HOST has to be an address of this machine"
+                            }
+                            io::ErrorKind::PermissionDenied => "; ports below 1024 require root",
+                            _ => "",
+                        };
+                        let message = format!("cannot listen for controllers at {address}{hint}");
                         Error::caused(ErrorKind::System, message, why)
                     })?;
                     all.listeners.push(Listener { socket, is_tls: address.is_tls() });
@@ -248,7 +249,6 @@ impl Controllers {
                     address: address.clone(),
                     resolved: ControlAddress::resolve(Some(host), *port)?[0],
                     state: DialState::RetryAt(Duration::ZERO),
-                    is_reported: false,
                 }),
             }
         }
@@ -256,8 +256,15 @@ impl Controllers {
     }
 
     /// The addresses that it listens at, with the ports that the system chose for port 0.
-    pub fn listening(&self) -> Vec<SocketAddr> {
-        self.listeners.iter().filter_map(|listener| listener.socket.local_addr().ok()).collect()
+    pub fn listening(&self) -> Vec<ControllerAddress> {
+        let address = |listener: &Listener| {
+            let address = listener.socket.local_addr().ok()?;
+            Some(match listener.is_tls {
+                true => ControllerAddress::ListenTls(address),
+                false => ControllerAddress::Listen(address),
+            })
+        };
+        self.listeners.iter().filter_map(address).collect()
     }
 
     /// Accepts, connects, reads and sends what is possible now; reports each event.
@@ -267,13 +274,7 @@ impl Controllers {
         let Self { connections, buffer, dials, .. } = self;
         connections.retain_mut(|connection| {
             let is_open = connection.is_reported;
-            let Some(why) = connection.poll(now, buffer, event) else {
-                if connection.is_reported && !is_open {
-                    let dial = dials.iter_mut().find(|dial| dial.is_for(connection.number));
-                    dial.into_iter().for_each(|dial| dial.is_reported = false);
-                }
-                return true;
-            };
+            let Some(why) = connection.poll(now, buffer, event) else { return true };
             if is_open || connection.is_reported {
                 event(ControllerEvent::Closed(connection.number, why));
             } else if let Some(dial) = dials.iter_mut().find(|dial| dial.is_for(connection.number))
@@ -290,7 +291,7 @@ impl Controllers {
             while let Ok((stream, _)) = self.listeners[at].socket.accept() {
                 if self.connections.len() < CONNECTIONS_MAX || self.end_silent(event) {
                     // A peer whose connection failed already sees it closed.
-                    _ = self.add(stream, false, self.listeners[at].is_tls, now);
+                    _ = self.add(stream, None, self.listeners[at].is_tls, now);
                 }
             }
         }
@@ -319,7 +320,7 @@ impl Controllers {
     fn add(
         &mut self,
         stream: TcpStream,
-        is_ours: bool,
+        address: Option<ControllerAddress>,
         is_tls: bool,
         now: Duration,
     ) -> io::Result<ConnectionNumber> {
@@ -327,19 +328,19 @@ impl Controllers {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         let stream = match &self.tls {
-            Some(tls) if is_tls => tls.connect(stream, is_ours)?,
+            Some(tls) if is_tls => tls.connect(stream, address.is_some())?,
             _ => ControllerStream::Plain(stream),
         };
         self.opened += 1;
         self.connections.push(Connection {
             number: self.opened,
             stream,
-            is_ours,
+            is_silent: address.is_none(),
+            address,
             since: now,
             is_reported: false,
             unsent: Vec::new(),
             is_paused: false,
-            is_silent: !is_ours,
         });
         Ok(self.opened)
     }
@@ -361,8 +362,8 @@ impl Controllers {
                         else {
                             continue;
                         };
-                        let is_tls = dial.address.is_tls();
-                        let added = self.add(TcpStream::from(socket), true, is_tls, now);
+                        let (address, is_tls) = (dial.address.clone(), dial.address.is_tls());
+                        let added = self.add(TcpStream::from(socket), Some(address), is_tls, now);
                         let dial = &mut self.dials[at];
                         dial.state = match added {
                             Ok(number) => DialState::Connected(number),
@@ -422,20 +423,29 @@ impl Controllers {
         self.redial(now);
     }
 
-    /// Descriptors to wait for, and whether they wait to become writable.
-    pub fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
-        let listeners = self.listeners.iter().map(|listener| (listener.socket.as_fd(), false));
+    /// Descriptors, and what to wait for at each.
+    pub fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
+        let listeners = self.listeners.iter();
+        let listeners = listeners.map(|listener| (listener.socket.as_fd(), PollFlags::IN));
         let dials = self.dials.iter().filter_map(|dial| match &dial.state {
-            DialState::Connecting(socket, _) => Some((socket.as_fd(), true)),
+            DialState::Connecting(socket, _) => Some((socket.as_fd(), PollFlags::OUT)),
             _ => None,
         });
-        let open = self.connections.iter().filter(|c| !c.is_paused || c.wants_room());
-        let open = open.map(|c| (c.stream.fd(), c.wants_room()));
+        let open = self.connections.iter().map(|c| (c.stream.fd(), c.wanted()));
+        let open = open.filter(|(_, wanted)| !wanted.is_empty());
         listeners.chain(dials).chain(open)
     }
 }
 
 impl Connection {
+    /// What to wait for: bytes unless it is paused, room only if bytes wait for it.
+    fn wanted(&self) -> PollFlags {
+        let mut wanted = PollFlags::empty();
+        wanted.set(PollFlags::IN, !self.is_paused);
+        wanted.set(PollFlags::OUT, self.wants_room());
+        wanted
+    }
+
     /// Whether it waits until the peer takes more.
     fn wants_room(&self) -> bool {
         self.stream.has_unsent() || self.stream.is_ready() && !self.unsent.is_empty()
@@ -469,7 +479,7 @@ impl Connection {
 
     fn report(&mut self, event: &mut impl FnMut(ControllerEvent<'_>)) {
         self.is_reported = true;
-        event(ControllerEvent::Opened(self.number, self.is_ours));
+        event(ControllerEvent::Opened(self.number, self.address.clone()));
     }
 
     /// Reads what came; the reason if the connection ended.
@@ -560,7 +570,9 @@ mod tests {
     fn listening() -> (Controllers, SocketAddr) {
         let address = ControllerAddress::Listen(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0));
         let controllers = Controllers::open(&[address], None).unwrap();
-        let address = controllers.listening()[0];
+        let ControllerAddress::Listen(address) = controllers.listening()[0] else {
+            panic!("{:?}", controllers.listening());
+        };
         (controllers, address)
     }
 
@@ -591,7 +603,7 @@ mod tests {
         let mut client = Controllers::open(&[dial], None).unwrap();
         let mut accepted = None;
         run(&mut [&mut server, &mut client], |party, event| match event {
-            ControllerEvent::Opened(number, false) if party == 0 => {
+            ControllerEvent::Opened(number, None) if party == 0 => {
                 accepted = Some(number);
                 true
             }
@@ -616,6 +628,28 @@ mod tests {
     }
 
     #[test]
+    fn a_paused_connection_waits_for_room_alone() {
+        let (mut server, address) = listening();
+        let _peer = TcpStream::connect(address).expect("the server listens");
+        let mut number = 0;
+        run(&mut [&mut server], |_, event| match event {
+            ControllerEvent::Opened(opened, None) => {
+                number = opened;
+                true
+            }
+            _ => false,
+        });
+        let wanted = |server: &Controllers| server.descriptors().skip(1).map(|(_, f)| f).next();
+        assert_eq!(wanted(&server), Some(PollFlags::IN));
+        server.pause(number, true);
+        assert_eq!(wanted(&server), None);
+        server.send(number, &vec![7; 8 << 20]);
+        assert_eq!(wanted(&server), Some(PollFlags::OUT));
+        server.pause(number, false);
+        assert_eq!(wanted(&server), Some(PollFlags::IN | PollFlags::OUT));
+    }
+
+    #[test]
     fn silent_connections_make_room_for_others() {
         let (mut server, address) = listening();
         let (mut opened, mut closed) = (Vec::new(), Vec::new());
@@ -624,7 +658,7 @@ mod tests {
             peers.push(TcpStream::connect(address).expect("the server listens"));
             // Ends with the last connection; the next ones find the first one greeted.
             run(&mut [&mut server], |_, event| match event {
-                ControllerEvent::Opened(number, false) => {
+                ControllerEvent::Opened(number, None) => {
                     opened.push(number);
                     true
                 }

@@ -31,11 +31,12 @@ const APPCTL_NS: u64 = 10_000_000;
 /// What a running switch reports.
 #[derive(Debug, PartialEq, Eq)]
 pub enum SwitchNews {
-    /// The switch connected to a controller.
-    Connected(ConnectionNumber),
+    /// The switch exchanged hello messages with a controller.
+    Connected(ControllerAddress),
     /// The connection ended, for this reason.
-    Disconnected(ConnectionNumber, String),
-    /// A controller cannot be reached, for this reason; the switch tries again.
+    Disconnected(ControllerAddress, String),
+    /// A controller cannot be reached, for this reason; the switch tries again. Reported once for
+    /// each outage.
     Unreachable(ControllerAddress, String),
 }
 
@@ -44,6 +45,8 @@ pub struct SwitchRun {
     switch: Switch,
     controllers: Controllers,
     connections: Vec<Connected>,
+    /// Controllers that were reported as unreachable.
+    unreachable: Vec<ControllerAddress>,
     appctl: Option<AppctlServer>,
     captures: CapturePorts,
     /// Whether it ends with its captures: every port is one.
@@ -58,8 +61,22 @@ pub struct SwitchRun {
 struct Connected {
     number: ConnectionNumber,
     id: ConnectionId,
-    /// Whether the switch made it: those that others make come and go with each `ovs-ofctl`.
-    is_ours: bool,
+    /// The controller, if the switch made it: those that others make come and go with each
+    /// `ovs-ofctl`.
+    address: Option<ControllerAddress>,
+    /// Whether hello messages were exchanged.
+    is_greeted: bool,
+}
+
+impl Connected {
+    /// What its end is for people.
+    fn ended(&self, why: String) -> Option<SwitchNews> {
+        let address = self.address.clone()?;
+        Some(match self.is_greeted {
+            true => SwitchNews::Disconnected(address, why),
+            false => SwitchNews::Unreachable(address, why),
+        })
+    }
 }
 
 impl SwitchRun {
@@ -121,6 +138,7 @@ impl SwitchRun {
             switch,
             controllers,
             connections: Vec::new(),
+            unreachable: Vec::new(),
             appctl: None,
             ends_with_captures: captures.len() == devices.len(),
             captures,
@@ -137,6 +155,11 @@ impl SwitchRun {
     pub fn listen_appctl(&mut self, path: &Path) -> Result<(), Error> {
         self.appctl = Some(AppctlServer::open(path)?);
         Ok(())
+    }
+
+    /// The addresses that it listens at, with the ports that the system chose for port 0.
+    pub fn listening(&self) -> Vec<ControllerAddress> {
+        self.controllers.listening()
     }
 
     /// The switch.
@@ -190,33 +213,45 @@ impl SwitchRun {
     fn serve_appctl(&mut self, now_ns: u64) -> bool {
         let Self { appctl: Some(appctl), switch, .. } = self else { return false };
         let mut is_over = false;
-        appctl.serve(&mut |name, arguments| match switch.appctl(name, arguments, now_ns)? {
-            AppctlReply::Text(text) => Ok(text),
-            AppctlReply::Exit => {
-                is_over = true;
-                Ok(String::new())
-            }
-        });
+        appctl.serve(
+            now_ns,
+            &mut |name, arguments| match switch.appctl(name, arguments, now_ns)? {
+                AppctlReply::Text(text) => Ok(text),
+                AppctlReply::Exit => {
+                    is_over = true;
+                    Ok(String::new())
+                }
+            },
+        );
         is_over
     }
 
-    /// Whether messages of controllers wait for the next round.
+    /// Whether messages of controllers, or commands, wait for the next round.
     fn has_input(&mut self) -> bool {
-        let Self { switch, connections, .. } = self;
+        let Self { switch, connections, appctl, .. } = self;
+        if appctl.as_ref().is_some_and(AppctlServer::has_input) {
+            return true;
+        }
         connections.iter().any(|known| switch.agent().has_input(known.id))
     }
 
     /// Moves bytes between the controllers and the agent.
     fn control(&mut self, now_ns: u64, news: &mut impl FnMut(SwitchNews)) {
-        let Self { switch, controllers, connections, .. } = self;
+        let Self { switch, controllers, connections, unreachable, .. } = self;
+        let mut news = |event: SwitchNews| {
+            match &event {
+                SwitchNews::Connected(address) => unreachable.retain(|known| known != address),
+                SwitchNews::Unreachable(address, _) if unreachable.contains(address) => return,
+                SwitchNews::Unreachable(address, _) => unreachable.push(address.clone()),
+                SwitchNews::Disconnected(..) => {}
+            }
+            news(event);
+        };
         let now = Duration::from_nanos(now_ns);
         controllers.poll(now, &mut |event| match event {
-            ControllerEvent::Opened(number, is_ours) => {
-                let id = switch.connect(is_ours, now_ns);
-                connections.push(Connected { number, id, is_ours });
-                if is_ours {
-                    news(SwitchNews::Connected(number));
-                }
+            ControllerEvent::Opened(number, address) => {
+                let id = switch.connect(address.is_some(), now_ns);
+                connections.push(Connected { number, id, address, is_greeted: false });
             }
             ControllerEvent::Received(number, bytes) => {
                 if let Some(known) = connections.iter().find(|known| known.number == number) {
@@ -227,46 +262,28 @@ impl SwitchRun {
                 let Some(at) = connections.iter().position(|known| known.number == number) else {
                     return;
                 };
-                let Connected { id, is_ours, .. } = connections.swap_remove(at);
-                switch.disconnect(id);
-                if is_ours {
-                    news(SwitchNews::Disconnected(number, why));
-                }
+                let connection = connections.swap_remove(at);
+                switch.disconnect(connection.id);
+                connection.ended(why).into_iter().for_each(&mut news);
             }
             ControllerEvent::Unreachable(address, why) => {
                 news(SwitchNews::Unreachable(address, why));
             }
         });
-        connections.retain(|&Connected { number, id, is_ours }| {
-            // What did not fit into the last round.
-            if switch.agent().has_input(id) {
-                switch.receive_control(id, &[], now_ns);
-            }
-            if switch.agent().is_open(id) {
+        connections.retain_mut(|connection| {
+            let Connected { number, id, .. } = *connection;
+            if switch.agent().is_open(id) && !connection.is_greeted {
+                connection.is_greeted = true;
                 controllers.greeted(number);
+                let address = connection.address.clone();
+                address.into_iter().for_each(|address| news(SwitchNews::Connected(address)));
             }
-            let is_waiting = controllers.unsent(number) > 0;
-            if !is_waiting {
-                let agent = switch.agent();
-                let bytes = agent.transmit(id);
-                let len = bytes.len();
-                if len > 0 {
-                    controllers.send(number, bytes);
-                    agent.sent(id, len);
-                    // Requests that waited for room go on.
-                    switch.receive_control(id, &[], now_ns);
-                }
-            }
-            let agent = switch.agent();
-            controllers.pause(number, agent.has_input(id) || !agent.wants_input(id));
-            match switch.agent().close_reason(id) {
+            match exchange(switch, controllers, number, id, now_ns) {
                 // Its last bytes were offered; a peer that reads nothing is not waited for.
                 Some(why) => {
                     controllers.close(number, now);
                     switch.disconnect(id);
-                    if is_ours {
-                        news(SwitchNews::Disconnected(number, why.to_owned()));
-                    }
+                    connection.ended(why.to_owned()).into_iter().for_each(&mut news);
                     false
                 }
                 None => true,
@@ -281,16 +298,44 @@ impl SwitchRun {
         let flags = |is_writable| if is_writable { PollFlags::OUT } else { PollFlags::IN };
         let ports = wakers.iter().map(|(fd, is_full)| PollFd::new(fd, flags(*is_full)));
         let controllers = self.controllers.descriptors();
-        let controllers =
-            controllers.map(|(fd, is_full)| PollFd::from_borrowed_fd(fd, wanted(is_full)));
+        let controllers = controllers.map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags));
         let appctl = self.appctl.iter().flat_map(AppctlServer::descriptors);
-        let appctl = appctl.map(|(fd, is_full)| PollFd::from_borrowed_fd(fd, wanted(is_full)));
+        let appctl = appctl.map(|(fd, is_full)| PollFd::from_borrowed_fd(fd, flags(is_full)));
         let mut fds: Vec<_> = ports.chain(controllers).chain(appctl).collect();
         fds.push(PollFd::new(&self.signals.wake, PollFlags::IN));
         let timeout = Timespec::try_from(Duration::from_nanos(wait_ns)).ok();
         // The caller looks for work afterwards, so an interrupted wait needs no retry.
         _ = poll(&mut fds, timeout.as_ref());
     }
+}
+
+/// Offers what the agent has to send to a connection, and reads from it only while the agent wants
+/// more. The reason if the agent closes it.
+fn exchange(
+    switch: &mut Switch,
+    controllers: &mut Controllers,
+    number: ConnectionNumber,
+    id: ConnectionId,
+    now_ns: u64,
+) -> Option<&'static str> {
+    // What did not fit into the last round.
+    if switch.agent().has_input(id) {
+        switch.receive_control(id, &[], now_ns);
+    }
+    if controllers.unsent(number) == 0 {
+        let agent = switch.agent();
+        let bytes = agent.transmit(id);
+        let len = bytes.len();
+        if len > 0 {
+            controllers.send(number, bytes);
+            agent.sent(id, len);
+            // Requests that waited for room go on.
+            switch.receive_control(id, &[], now_ns);
+        }
+    }
+    let agent = switch.agent();
+    controllers.pause(number, agent.has_input(id) || !agent.wants_input(id));
+    agent.close_reason(id)
 }
 
 /// Adds a tunnel port; returns its options.
@@ -303,11 +348,6 @@ fn add_tunnel(switch: &mut Switch, device: &str) -> Result<TunnelOptions, Error>
     let tunnel = NewTunnel { mac: virtual_address(&options.name), options: options.clone() };
     switch.add_tunnel(tunnel, 0).map_err(invalid)?;
     Ok(options)
-}
-
-/// What to wait for on a connection: bytes always, room only if some wait.
-fn wanted(is_full: bool) -> PollFlags {
-    if is_full { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN }
 }
 
 /// A locally administered address for a device without one.

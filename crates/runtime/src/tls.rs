@@ -12,7 +12,7 @@ use std::sync::Arc;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::{
@@ -47,15 +47,27 @@ impl TlsIdentity {
     /// [`ErrorKind::Configuration`] if a file is missing or holds something else.
     pub fn load(files: &TlsFiles) -> Result<Self, Error> {
         let TlsFiles { private_key, certificate, ca_cert } = files;
-        let key = PrivateKeyDer::from_pem_file(private_key)
-            .map_err(|why| invalid("--private-key", private_key, why))?;
+        let key = PrivateKeyDer::from_pem_file(private_key).map_err(|why| match why {
+            pem::Error::NoItemsFound => {
+                invalid("--private-key", private_key, "no private key found")
+            }
+            why => invalid("--private-key", private_key, why),
+        })?;
         let chain = certificates("--certificate", certificate)?;
         let mut roots = RootCertStore::empty();
         for root in certificates("--ca-cert", ca_cert)? {
             roots.add(root).map_err(|why| invalid("--ca-cert", ca_cert, why))?;
         }
         let (roots, provider) = (Arc::new(roots), Arc::new(ring::default_provider()));
-        let mismatch = |why: rustls::Error| invalid("--certificate", certificate, why);
+        let mismatch = |why: rustls::Error| match why {
+            rustls::Error::InconsistentKeys(_) => {
+                let (certificate, key) = (certificate.display(), private_key.display());
+                let message = format!("--certificate {certificate} is for another private key");
+                let message = format!("{message} than --private-key {key}");
+                Error::new(ErrorKind::Configuration, message)
+            }
+            why => invalid("--certificate", certificate, why),
+        };
         let verifier =
             Arc::new(SignedByAuthority { roots: roots.clone(), provider: provider.clone() });
         let client = ClientConfig::builder_with_provider(provider.clone())

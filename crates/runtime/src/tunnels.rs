@@ -63,7 +63,8 @@ impl TunnelSockets {
             sockets.add(port, ports).map_err(|why| {
                 let mut message = format!("cannot open tunnel port '{}'", port.name);
                 if why.kind() == io::ErrorKind::PermissionDenied {
-                    message += "; it requires CAP_NET_RAW: run it with sudo";
+                    message += "; run as root, or give the binary the capability: \
+                                setcap cap_net_raw+ep warpswitch";
                 } else if why.kind() == io::ErrorKind::AddrInUse {
                     message += &format!(
                         "; another program or the kernel has UDP port {}: choose another dst_port",

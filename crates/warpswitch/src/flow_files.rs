@@ -51,7 +51,7 @@ impl FlowFilesArgs {
 /// The error of a change that a pipeline refuses.
 pub fn refused(change: &Change, why: Refusal) -> anyhow::Error {
     match change {
-        Change::Flow(flow) => bad_input(format!("flow '{}': {why}", ovs::change_text(flow))),
+        Change::Flow(flow) => bad_input(format!("--flows: '{}': {why}", ovs::change_text(flow))),
         Change::Group(_) => bad_input(format!("--groups: {why}")),
         Change::Meter(_) => bad_input(format!("--meters: {why}")),
     }

@@ -1,6 +1,6 @@
 //! `warpswitch switch`: an OpenFlow switch.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use warpswitch_classify::Engine;
@@ -48,6 +48,9 @@ Examples:
   warpswitch switch --ports pcap:a.pcap:to-a.pcap,pcap:b.pcap:to-b.pcap --flows web.flows
   warpswitch switch --ports mem:a --control switch.ctl
   ovs-appctl -t $PWD/switch.ctl list-commands";
+
+/// The longest name of an interface of Linux.
+const INTERFACE_NAME_BYTES_MAX: usize = 15;
 
 /// Run an OpenFlow switch
 #[derive(Args, Debug)]
@@ -142,15 +145,15 @@ enum Fail {
 }
 
 fn parse_listen(text: &str) -> Result<ControllerAddress, String> {
-    match text.parse::<ControllerAddress>()? {
-        address if address.is_listening() => Ok(address),
+    match text.split_once(':') {
+        Some(("ptcp" | "pssl", _)) => text.parse(),
         _ => Err("expected ptcp:PORT[:HOST] or pssl:PORT[:HOST]".to_owned()),
     }
 }
 
 fn parse_controller(text: &str) -> Result<ControllerAddress, String> {
-    match text.parse::<ControllerAddress>()? {
-        address if !address.is_listening() => Ok(address),
+    match text.split_once(':') {
+        Some(("tcp" | "ssl", host)) if !host.is_empty() => text.parse(),
         _ => Err("expected tcp:HOST[:PORT] or ssl:HOST[:PORT]".to_owned()),
     }
 }
@@ -200,24 +203,25 @@ pub fn run(args: &SwitchArgs) -> anyhow::Result<Outcome> {
     for (number, port) in (1..).zip(&ports) {
         term::note(format!("port {number} is {port}"));
     }
-    for address in &addresses {
-        term::note(match address.is_listening() {
-            true => format!("listening for controllers at {address}"),
-            false => format!("connecting to the controller at {address}"),
-        });
+    for address in run.listening() {
+        term::note(format!("listening for controllers at {address}"));
+    }
+    for address in &args.controller {
+        term::note(format!("connecting to the controller at {address}"));
     }
     run.run(|news| {
         term::note(match news {
-            SwitchNews::Connected(_) => "connected to a controller".to_owned(),
-            SwitchNews::Disconnected(_, why) => format!("lost a controller: {why}"),
+            SwitchNews::Connected(address) => format!("connected to {address}"),
+            SwitchNews::Disconnected(address, why) => format!("lost {address}: {why}"),
             SwitchNews::Unreachable(address, why) => {
                 format!("cannot connect to {address}: {why}; trying again every 100 ms")
             }
         });
     });
-    run.finish()?;
+    let finished = run.finish();
     engine.warn_if_retired();
     print(&summary(&mut run))?;
+    finished?;
     Ok(Outcome::Done)
 }
 
@@ -263,12 +267,36 @@ pub(super) fn check_ports(ports: &[String]) -> anyhow::Result<()> {
         if port.is_empty() || port.contains(char::is_whitespace) {
             return Err(bad_input("--ports: expected names separated by commas"));
         }
+        if let Some(why) = wrong_name(port) {
+            return Err(bad_input(format!("--ports: '{port}' {why}")));
+        }
         let name_of_port = name(port);
         if ports[..at].iter().any(|other| name(other) == name_of_port) {
             return Err(bad_input(format!("--ports: '{name_of_port}' is listed twice")));
         }
     }
     Ok(())
+}
+
+/// What is wrong with the name of a port, whatever interfaces this machine has.
+fn wrong_name(port: &str) -> Option<String> {
+    let Some((kind, name)) = port.split_once(':') else {
+        let path = Path::new(port);
+        let is_capture = path.extension().is_some_and(|e| e == "pcap" || e == "pcapng");
+        return (is_capture || port.contains('/'))
+            .then(|| format!("is no interface; a port that reads a capture is pcap:{port}"));
+    };
+    match kind {
+        "tap" if name.len() > INTERFACE_NAME_BYTES_MAX => {
+            Some(format!("has a name of more than {INTERFACE_NAME_BYTES_MAX} bytes"))
+        }
+        "mem" if name.is_empty() => Some("has no name; expected mem:NAME".to_owned()),
+        "mem" | "pcap" | "tap" | "vxlan" | "geneve" | "gre" => None,
+        _ => Some(format!(
+            "has the unknown kind '{kind}'; expected an interface, or tap:, mem:, pcap:, vxlan:, \
+             geneve: or gre:"
+        )),
+    }
 }
 
 fn agent(args: &SwitchArgs) -> AgentConfig {
@@ -291,7 +319,9 @@ fn summary(run: &mut SwitchRun) -> String {
         ("tx dropped", Align::Right),
     ]);
     for (name, port) in switch.ports(now_ns) {
-        let counts = [port.rx_packets, port.rx_dropped, port.tx_packets, port.tx_dropped];
+        let rx_dropped = port.rx_dropped + port.rx_errors;
+        let tx_dropped = port.tx_dropped + port.tx_errors;
+        let counts = [port.rx_packets, rx_dropped, port.tx_packets, tx_dropped];
         let counts = counts.map(human::count);
         table.row_of([vec![name], counts.into()].concat());
     }
@@ -347,5 +377,22 @@ mod tests {
         assert!(check(&["mem:a", "mem:b", "vxlan:a:remote_ip=flow"]).is_ok());
         assert!(check(&["gre:a:remote_ip=flow", "vxlan:a:remote_ip=flow"]).is_err());
         assert!(check(&["eth0", "eth0"]).is_err());
+    }
+
+    #[test]
+    fn names_of_ports_have_a_known_form() {
+        for port in ["eth0.100", "tap:t0", "tap:", "mem:a:peer", "pcap:a", "gre:g:remote_ip=flow"] {
+            assert_eq!(wrong_name(port), None, "{port}");
+        }
+        for (port, expected) in [
+            ("web.pcap", "pcap:web.pcap"),
+            ("captures/web", "pcap:captures/web"),
+            ("tap:tap-of-this-switch", "15 bytes"),
+            ("mem:", "mem:NAME"),
+            ("vlxan:v:remote_ip=flow", "unknown kind 'vlxan'"),
+        ] {
+            let why = wrong_name(port).expect(port);
+            assert!(why.contains(expected), "{why}");
+        }
     }
 }

@@ -55,7 +55,7 @@ pub struct TraceArgs {
     ports: Vec<String>,
 
     /// Control socket of a running switch: the path of its --control
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["groups", "meters", "ports"])]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["flows", "groups", "meters", "ports"])]
     to: Option<PathBuf>,
 
     /// The packet as flow text

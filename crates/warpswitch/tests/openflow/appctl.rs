@@ -116,6 +116,7 @@ fn ovs_appctl_reads_counters_traces_and_ends_the_switch() {
         (&["nonsense"][..], "\"nonsense\" is not a valid command"),
         (&["ofproto/trace"], "requires at least 1 arguments"),
         (&["ofproto/trace", "br1", "in_port=1", "00"], "br1: no such bridge; expected br0"),
+        (&["ofproto/trace", "br1", "in_port=1"], "br1: no such bridge; expected br0"),
         (&["ofproto/trace", "br0", "in_port=x"], "unknown port"),
         (&["ofproto/trace", "in_port=1", "0g"], "expected hexadecimal digits"),
     ] {

@@ -12,6 +12,10 @@ use crate::tunnel::{FromTunnel, TunnelDrop, TunnelOptions, Tunnels};
 /// Frames that wait for a port that is full; further ones are dropped and counted.
 const WAITING_MAX: usize = 4096;
 
+/// Copies of a burst that depart together; further ones are dropped and counted. More than a burst
+/// has frames.
+const DEPARTING_MAX: usize = 4 * WAITING_MAX;
+
 /// A port to add to a switch.
 pub struct NewPort {
     /// Its name.
@@ -224,6 +228,9 @@ impl Ports {
         match &mut port.behind {
             Device::Frames { .. } if departing.is_empty() => {
                 port.wait(pool.packet_of(frame), pool);
+            }
+            Device::Frames { .. } if departing.len() >= DEPARTING_MAX => {
+                port.stats.tx_dropped += 1;
             }
             Device::Frames { .. } => {
                 departing.push((index, Departure::Made(pool.packet_of(frame))));

@@ -8,7 +8,7 @@ use warpswitch_flow::{CachedFlow, FlowCache, FlowCacheStats, TraversalCache};
 use warpswitch_graph::gso;
 use warpswitch_openflow::{Agent, AgentConfig, Change, ConnectionId, Datapath};
 use warpswitch_packet::{Batch, Packet, Pool};
-use warpswitch_pipeline::{Pipeline, PipelineOptions, PipelineStats, TableEngines};
+use warpswitch_pipeline::{Ingress, Pipeline, PipelineOptions, PipelineStats, TableEngines};
 use warpswitch_rules::openflow::{
     Flow, FlowAction, FlowCommand, FlowMatch, FlowMod, Instructions, Refusal, port,
 };
@@ -246,7 +246,9 @@ impl Switch {
         {
             count += 1;
             if let Some(FromTunnel { ingress, frame }) = received {
-                self.datapath.execute(self.cache.as_mut(), &[&bytes[frame]], ingress, now_ns);
+                // A packet, as devices receive it: the frame may leave by one without a copy.
+                self.frames.push(Some(self.datapath.outlet.pool.packet_of(&bytes[frame])));
+                self.execute(ingress, now_ns);
             }
         }
         self.datagram = bytes;
@@ -254,10 +256,10 @@ impl Switch {
     }
 
     /// Takes the received frames through the pipeline.
-    fn execute(&mut self, in_port: u32, now_ns: u64) {
+    fn execute(&mut self, ingress: impl Into<Ingress>, now_ns: u64) {
         let bytes: SmallVec<[&[u8]; BURST_LEN]> =
             self.frames.iter().flatten().map(Packet::data).collect();
-        self.datapath.execute(self.cache.as_mut(), &bytes, in_port, now_ns);
+        self.datapath.execute(self.cache.as_mut(), &bytes, ingress, now_ns);
         drop(bytes);
         let Outlet { ports, pool, .. } = &mut self.datapath.outlet;
         ports.depart(&mut self.frames, pool);

@@ -4,10 +4,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use warpswitch_openflow::Datapath;
+use warpswitch_packet::{
+    Batch, LinkState, Packet, Pool, RxCounts, RxPort, Transmitted, TxCounts, TxPort,
+};
 use warpswitch_rules::format::ovs;
 
 use super::*;
-use crate::{CacheKind, NewTunnel, Switch, SwitchOptions};
+use crate::{CacheKind, NewPort, NewTunnel, Switch, SwitchOptions};
 
 /// A UDP frame from 10.0.0.1, port 1, to 10.0.0.2, port `dst_port`.
 fn frame(dst_port: u8) -> Vec<u8> {
@@ -43,6 +46,57 @@ impl Underlay for Queues {
 
     fn wake_fds(&self) -> Vec<Arc<OwnedFd>> {
         Vec::new()
+    }
+}
+
+/// A device whose frames the test gives and takes.
+#[derive(Clone, Default)]
+struct Wire {
+    incoming: Arc<Mutex<VecDeque<Vec<u8>>>>,
+    sent: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+impl RxPort for Wire {
+    fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, frames_max: usize) -> usize {
+        let mut incoming = self.incoming.lock().unwrap();
+        let count = frames_max.min(incoming.len());
+        incoming.drain(..count).for_each(|frame| batch.push(pool.packet_of(&frame)));
+        count
+    }
+
+    fn device(&self) -> String {
+        "wire".to_owned()
+    }
+
+    fn counts(&mut self) -> RxCounts {
+        RxCounts::default()
+    }
+
+    fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
+        None
+    }
+
+    fn check_link(&mut self) -> LinkState {
+        LinkState::Up
+    }
+}
+
+impl TxPort for Wire {
+    fn send(&mut self, packets: &[Packet]) -> Transmitted {
+        self.sent.lock().unwrap().extend(packets.iter().map(|packet| packet.data().to_vec()));
+        Transmitted::Frames(packets.len())
+    }
+
+    fn counts(&mut self) -> TxCounts {
+        TxCounts::default()
+    }
+
+    fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
+        None
+    }
+
+    fn check_link(&mut self) -> LinkState {
+        LinkState::Up
     }
 }
 
@@ -158,6 +212,29 @@ fn the_port_with_the_closest_options_receives() {
     let same = NewTunnel { mac: [2; 6], options: "vxlan:x:remote_ip=flow,key=5".parse().unwrap() };
     let error = bench.switch.add_tunnel(same, 0).unwrap_err();
     assert!(error.contains("port 2"), "{error}");
+}
+
+#[test]
+fn frames_pass_between_tunnels_and_devices_unchanged() {
+    for cache in CacheKind::ALL {
+        let flows = ["in_port=1 actions=output:2", "in_port=2 actions=output:1"];
+        let mut bench = Bench::new(cache, &["vxlan:a:remote_ip=198.51.100.1"], &flows);
+        let wire = Wire::default();
+        let (rx, tx) = (Box::new(wire.clone()), Box::new(wire.clone()));
+        bench.switch.add_port(NewPort { name: "wire".to_owned(), mac: [2; 6], rx, tx }, 0);
+        // Caches answer from the second round on; every other round has frames both ways.
+        for round in 0..6 {
+            if round % 2 == 1 {
+                wire.incoming.lock().unwrap().extend([frame(1), frame(2)]);
+            }
+            bench.arrives(TunnelKind::Vxlan, "198.51.100.1", 0, &frame(9));
+            assert_eq!(*wire.sent.lock().unwrap(), [frame(9)], "{cache:?} {round}");
+            wire.sent.lock().unwrap().clear();
+            let sent: Vec<_> = bench.sent().into_iter().map(|(_, b)| b[8..].to_vec()).collect();
+            let expected = if round % 2 == 1 { vec![frame(1), frame(2)] } else { Vec::new() };
+            assert_eq!(sent, expected, "{cache:?} {round}");
+        }
+    }
 }
 
 #[test]

@@ -29,6 +29,10 @@ use crate::threads::default_threads;
 
 /// Between two looks of an idle sink.
 const IDLE: Duration = Duration::from_millis(1);
+/// Between two looks of a sink whose interface records arrivals. One that every frame wakes
+/// takes the core of the device under test again and again. A ring of 4096 frames fills at 8
+/// million a second.
+const DRAIN: Duration = Duration::from_micros(500);
 /// Between two calls of the progress function.
 const PROGRESS_NS: u64 = 100_000_000;
 /// Duplicates may follow the last frame for so long.
@@ -42,6 +46,9 @@ const WAKE_NS: u64 = 80_000;
 /// Cores from which on there is one to spare beside sender, sink and a device under test. On fewer
 /// a sender that polls keeps the others from their core for a time slice of the scheduler.
 const CORES_MIN: usize = 4;
+/// On fewer cores a sender sleeps at least so long. Frames that fall due meanwhile leave together:
+/// a sleep for each takes more of the core than sending them.
+const PACE_NS: u64 = 50_000;
 /// How late the kernel may wake a sender, beyond its own delays; it is 50 us otherwise.
 const TIMER_SLACK: NonZeroU64 = NonZeroU64::MIN;
 /// A sender waits so long for room in its port.
@@ -358,7 +365,12 @@ impl Receiving<'_> {
     fn step(&mut self) {
         let mut has_received = self.rx.as_mut().is_some_and(|rx| step_sink(self.sink, rx));
         has_received |= self.tx.as_mut().is_some_and(|tx| tx.step());
-        if !has_received {
+        if has_received {
+            return;
+        }
+        if self.sink.has_arrival_times() {
+            thread::sleep(DRAIN);
+        } else {
             let fds = [&mut self.tx, &mut self.rx].map(|side| side.as_mut()?.rx.wake_fd());
             let mut fds: Vec<PollFd<'_>> =
                 fds.iter().flatten().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
@@ -378,7 +390,10 @@ fn wait(fds: &mut [PollFd<'_>], time: Duration) {
 fn send(sender: &mut Sender, port: &mut dyn TxPort, shared: &Shared) {
     // Without it frames leave in larger groups, at the same mean rate.
     _ = set_current_timer_slack(Some(TIMER_SLACK));
-    let polled_ns = if default_threads() < CORES_MIN { 0 } else { WAKE_NS };
+    let (polled_ns, slept_ns_min) = match default_threads() < CORES_MIN {
+        true => (0, PACE_NS),
+        false => (WAKE_NS, 0),
+    };
     while !shared.stop.load(Ordering::Relaxed) {
         let step = sender.step(&mut now_ns, port);
         shared.sent.store(sender.counts().frames, Ordering::Relaxed);
@@ -390,7 +405,10 @@ fn send(sender: &mut Sender, port: &mut dyn TxPort, shared: &Shared) {
                 match left_ns {
                     0 => thread::yield_now(),
                     // In steps, so that an interrupt takes effect soon.
-                    left_ns => thread::sleep(Duration::from_nanos(left_ns.min(PROGRESS_NS))),
+                    left_ns => {
+                        let slept_ns = left_ns.clamp(slept_ns_min, PROGRESS_NS);
+                        thread::sleep(Duration::from_nanos(slept_ns));
+                    }
                 }
             }
             Step::Full | Step::Refused => match port.wake_fd() {

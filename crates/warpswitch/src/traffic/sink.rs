@@ -51,6 +51,8 @@ pub struct Sink {
     pool: Pool,
     /// The wall clock, which ports take time stamps from.
     wall_ns: Option<fn() -> i64>,
+    /// Whether the last frame received had a time stamp.
+    has_stamps: bool,
 }
 
 impl Sink {
@@ -64,6 +66,7 @@ impl Sink {
             counts: SinkCounts::default(),
             pool: Pool::new(),
             wall_ns: None,
+            has_stamps: false,
         }
     }
 
@@ -71,6 +74,11 @@ impl Sink {
     /// the wall clock `wall_ns`, instead of to their receipt by this thread.
     pub fn until_arrival(self, wall_ns: fn() -> i64) -> Self {
         Self { wall_ns: Some(wall_ns), ..self }
+    }
+
+    /// Whether latencies do not depend on when frames are received.
+    pub fn has_arrival_times(&self) -> bool {
+        self.wall_ns.is_some() && self.has_stamps
     }
 
     /// How long a frame with time stamp `stamp_ns` waited until `wall_ns`.
@@ -90,6 +98,7 @@ impl Sink {
         let received = rx.receive(&mut self.pool, &mut batch, FRAMES_PER_CALL);
         let (now_ns, wall_ns) = (clock(), self.wall_ns.map(|wall_ns| wall_ns()));
         for packet in batch.iter() {
+            self.has_stamps = packet.timestamp_ns() > 0;
             match Probe::read(packet.data()) {
                 Some(probe) => {
                     let wait_ns = Self::wait_ns(packet.timestamp_ns(), wall_ns);

@@ -2,7 +2,7 @@
 """Measures forwarders, routers and firewalls as RFC 2544 does: ours, the kernel, Open vSwitch.
 
     sudo bench/rfc2544.py WARPSWITCH [--sizes 64,512,1518,IMIX] [--trial 1s] [--only NAME,...]
-                          [--sustain 60s] [--out FOLDER]
+                          [--sustain 60s] [--tester-core 0] [--out FOLDER]
 
     sender ─► left │ rx ─► device under test ─► tx │ right ─► sink
           tester   │            core 1             │   the same tester
@@ -10,8 +10,9 @@
 One tester, `warpswitch bench rfc2544`, measures all devices, one after the other: throughput, and
 latency at the throughput and at half of it. With --sustain ours then get 90 % of their throughput
 for so long, with 64 bytes and IMIX, and must lose nothing. Devices run on core 1, the tester where
-the scheduler puts it; the kernel forwards on the cores of sender and sink. With --out FOLDER the
-results are written to rfc2544.csv and sustain.csv there.
+the scheduler puts it; the kernel forwards on the cores of sender and sink. With --tester-core 0 the
+tester keeps off core 1, so latency is less that of the scheduler, and the kernel forwards on core 0
+only. With --out FOLDER the results are written to rfc2544.csv and sustain.csv there.
 
 Needs root, `ip`, and for the peers `openvswitch-switch`. It makes two network namespaces, whose
 names contain its process id, and deletes them.
@@ -39,7 +40,8 @@ SHARE = 0.9
 class Net(live.Net):
     """Two namespaces: tester and device."""
 
-    def __init__(self):
+    def __init__(self, tester_core=None):
+        self.pinned = [] if tester_core is None else ["taskset", "-c", str(tester_core)]
         self.left = self.right = f"ws{os.getpid()}t"
         self.device = f"ws{os.getpid()}d"
         names = (self.left, self.device)
@@ -65,7 +67,7 @@ class Net(live.Net):
         return live.sh("ip", "netns", "exec", self.left, "cat", path).strip()
 
     def tester(self, *command):
-        done = subprocess.run(["ip", "netns", "exec", self.left, *command],
+        done = subprocess.run(["ip", "netns", "exec", self.left, *self.pinned, *command],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         if done.returncode not in (0, 1) or not done.stdout:
             raise RuntimeError(done.stderr.strip())
@@ -177,7 +179,7 @@ def sustain(net, binary, options, size, pps, duration):
 
 
 def measure(binary, name, start, options, args):
-    net = Net()
+    net = Net(args.tester_core)
     try:
         device = start(net)
         try:
@@ -215,6 +217,7 @@ def main():
     parser.add_argument("--precision", type=float, default=0.03)
     parser.add_argument("--only", default="")
     parser.add_argument("--sustain")
+    parser.add_argument("--tester-core", type=int)
     parser.add_argument("--out", type=pathlib.Path)
     args = parser.parse_args()
     binary = os.path.abspath(args.binary)

@@ -326,7 +326,7 @@ impl Router {
             let has_worked = self.enter(task, |element, cx| element.run_task(cx));
             works |= has_worked;
             if has_worked {
-                self.worker.last_work = self.worker.now;
+                self.worker.spin.note_work(self.worker.now);
             }
             // It got nothing, but somebody on the way did and dropped or kept it: there may be
             // more where that came from, of which nobody will tell.

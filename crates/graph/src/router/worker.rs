@@ -12,7 +12,7 @@ use super::plan::Home;
 use super::random::Random;
 use super::team::{LOOK, Link, Message};
 use super::trace::{CROWDED, End, Tracer, UNCONNECTED};
-use super::watch::Watch;
+use super::watch::{Spin, Watch};
 use super::{Clock, TASKS_PER_LOOK};
 use crate::context::{Blueprint, Console};
 use crate::element::Element;
@@ -176,8 +176,8 @@ pub(crate) struct Worker {
     pub(crate) aside: Vec<Message>,
     /// Descriptors that elements wait for, see [`super::watch`].
     pub(crate) watches: Vec<Watch>,
-    /// When a task worked last.
-    pub(crate) last_work: Time,
+    /// Whether it spins while it waits for ports.
+    pub(super) spin: Spin,
     /// Whether the run has begun.
     pub(crate) runs: bool,
     /// Whether handlers changed elements since workers were given theirs.
@@ -247,7 +247,7 @@ impl Worker {
             mail: Vec::new(),
             aside: Vec::new(),
             watches: Vec::new(),
-            last_work: Time::default(),
+            spin: Spin::default(),
             runs: false,
             has_changed: false,
             pulled: 0,

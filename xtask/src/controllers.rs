@@ -1,9 +1,11 @@
-//! Runs programs of others against `warpswitch switch`: `cargo xtask controllers [ARGUMENT]...`.
+//! Runs programs of others against `warpswitch switch`:
+//! `cargo xtask controllers [--binary FILE] [ARGUMENT]...`.
 //!
 //! The controllers Ryu and Faucet go into virtual environments of Python below the target folder;
 //! Open vSwitch is the other end of tunnels. `tests/controllers/controllers.py` gets the arguments
 //! and does the rest. Needs root, Open vSwitch, and Python 3.11 or older for Ryu.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -21,15 +23,25 @@ const FAUCET: [&[&str]; 1] = [&["faucet==1.10.12"]];
 
 /// See the module.
 pub fn run(args: &[String]) -> Result<()> {
-    let mut build = repo::cargo();
-    build.args(["build", "--package", "warpswitch"]);
-    repo::must(&mut build, "building warpswitch")?;
+    let mut args = args.to_vec();
+    let binary = match repo::take_value(&mut args, "--binary")? {
+        Some(binary) => PathBuf::from(binary),
+        None => build()?,
+    };
     let ryu = python::environment("controllers/ryu", &RYU)
         .context("Ryu requires Python 3.11 or older: which one does 'python3' start?")?;
     let faucet = python::environment("controllers/faucet", &FAUCET)?;
     let mut test = Command::new("python3");
     test.arg(repo::root().join("tests/controllers/controllers.py"));
-    test.arg("--binary").arg(repo::target().join("debug/warpswitch"));
+    test.arg("--binary").arg(binary);
     test.arg("--ryu").arg(ryu).arg("--faucet").arg(faucet).args(args);
     repo::must(&mut test, "the tests with controllers")
+}
+
+/// The binary, built.
+fn build() -> Result<PathBuf> {
+    let mut build = repo::cargo();
+    build.args(["build", "--package", "warpswitch"]);
+    repo::must(&mut build, "building warpswitch")?;
+    Ok(repo::target().join("debug/warpswitch"))
 }

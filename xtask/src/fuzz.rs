@@ -1,11 +1,13 @@
-//! Runs fuzz targets: `cargo xtask fuzz [TARGET]... [--seconds N]`.
+//! Runs fuzz targets: `cargo xtask fuzz [TARGET]... [--seconds N] [--jobs N]`.
 //!
 //! The targets live in `fuzz/`, a workspace of its own, because they need a nightly compiler and
 //! cargo-fuzz. A run starts from `fuzz/seeds/TARGET` and keeps what it learns in
 //! `fuzz/corpus/TARGET`. A crash leaves its input under `fuzz/artifacts/`; it goes to
 //! `fuzz/regressions/TARGET/`, where an ordinary test replays it for ever.
 
+use std::io::Write;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, bail};
 
@@ -14,11 +16,13 @@ use crate::repo;
 /// Inputs longer than this find little more and cost much.
 const INPUT_BYTES_MAX: usize = 4096;
 
-/// Runs the targets named, or all of them, one after the other.
+/// Runs the targets named, or all of them, as many at once as asked for.
 pub fn run(args: &[String]) -> Result<()> {
     let mut args = args.to_vec();
     let seconds = repo::take_value(&mut args, "--seconds")?.unwrap_or_else(|| "60".to_owned());
     let seconds: u64 = seconds.parse().context("--seconds needs a number")?;
+    let jobs = repo::take_value(&mut args, "--jobs")?.unwrap_or_else(|| "1".to_owned());
+    let jobs: usize = jobs.parse().context("--jobs needs a number")?;
     let manifest = std::fs::read_to_string(repo::root().join("fuzz/Cargo.toml"))
         .context("cannot read fuzz/Cargo.toml")?;
     let known = targets(&manifest)?;
@@ -27,14 +31,39 @@ pub fn run(args: &[String]) -> Result<()> {
     }
     let chosen = if args.is_empty() { known } else { args };
     repo::must(&mut cargo_fuzz(&["build"]), "building the fuzz targets")?;
-    for target in &chosen {
-        let corpus = repo::root().join("fuzz/corpus").join(target);
-        std::fs::create_dir_all(&corpus)
-            .with_context(|| format!("cannot make {}", corpus.display()))?;
-        println!("fuzz: {target}, {seconds} s");
-        repo::must(&mut fuzz_command(target, seconds), &format!("fuzz target {target}"))?;
-    }
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(target) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Err(error) = run_target(target, seconds) {
+                // The others finish what they run, and start nothing.
+                next.store(chosen.len(), Ordering::Relaxed);
+                return Err(error);
+            }
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
+        let results = workers.into_iter().map(|worker| worker.join().expect("no worker panics"));
+        results.collect::<Vec<_>>().into_iter().collect::<Result<()>>()
+    })?;
     println!("fuzz: {} targets, no crash", chosen.len());
+    Ok(())
+}
+
+/// Runs a target; prints its output when it ends, in one piece.
+fn run_target(target: &str, seconds: u64) -> Result<()> {
+    let corpus = repo::root().join("fuzz/corpus").join(target);
+    std::fs::create_dir_all(&corpus)
+        .with_context(|| format!("cannot make {}", corpus.display()))?;
+    println!("fuzz: {target}, {seconds} s");
+    let output = fuzz_command(target, seconds)
+        .output()
+        .with_context(|| format!("fuzz target {target}: cannot start"))?;
+    std::io::stderr().lock().write_all(&[output.stdout, output.stderr].concat())?;
+    if !output.status.success() {
+        bail!("fuzz target {target} failed ({})", output.status);
+    }
     Ok(())
 }
 

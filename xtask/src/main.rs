@@ -60,18 +60,20 @@ tasks:
   figures CSV [--out DIR] draw what bench/gpu/figures.sh measured as GSwitch's figures 5 to 9, or
                           what bench/gpu/snap.sh did as Snap's table and figures, as
                           SVG (default: into figures/ beside the file)
-  fuzz [TARGET]... [--seconds N]
-                          run fuzz targets (default: all, 60 s each; needs nightly and cargo-fuzz)
+  fuzz [TARGET]... [--seconds N] [--jobs N]
+                          run fuzz targets (default: all, 60 s each; needs nightly and cargo-fuzz);
+                          --jobs is how many run at once (default: 1)
   conformance [--tests NAME,...] [--every N] [--jobs N] [--tries N] [--switch-args 'ARG...']
         [--json FILE] [--target warpswitch|ovs] [--stock-ovs] [--at-least SHARE]
                           run os-ken's OpenFlow 1.3 switch tester, in network namespaces; needs
                           root, python3-venv and openvswitch-switch; --every N runs every N-th file
                           of it, --tries runs a file with failures again: the tester loses frames on
                           busy machines
-  controllers [--tests ryu,faucet,tunnels]
+  controllers [--tests ryu,faucet,tunnels] [--binary FILE]
                           run Ryu's learning switch, Faucet with two VLANs and an ACL, and Open
                           vSwitch as the other end of tunnels, with hosts in network namespaces
-                          behind 'warpswitch switch'; needs root, python3-venv (Python 3.11 or
+                          behind 'warpswitch switch'; --binary is one that is built already
+                          (default: built now); needs root, python3-venv (Python 3.11 or
                           older), iputils-ping, ethtool and openvswitch-switch
   clicktests --dir DIR [NAME]... [--bin DIR] [--seconds N] [--jobs N] [--keep DIR] [--json]
                           run Click's regression files, DIR being the folder 'test' of a checkout of

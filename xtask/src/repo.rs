@@ -99,10 +99,21 @@ fn walked(root: &Path) -> Result<Vec<String>> {
     Ok(paths)
 }
 
+/// What cargo tells the programs that it runs about their package, by how the names begin.
+const OF_OUR_PACKAGE: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];
+
 /// The cargo that runs this program.
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
+    // A build script that asks for the name of its package, as that of `ring` does, would run
+    // again, and all that depends on it, since these differ from those of a build by hand.
+    for (name, _) in std::env::vars_os() {
+        let known = name.to_str().unwrap_or_default();
+        if OF_OUR_PACKAGE.iter().any(|start| known.starts_with(start)) {
+            command.env_remove(name);
+        }
+    }
     command
 }
 
@@ -146,6 +157,16 @@ mod tests {
         assert_eq!(args, ["a", "b"]);
         assert!(take_value(&mut args, "b").is_err(), "a value is missing");
         assert_eq!(take_value(&mut args, "--data").unwrap(), None);
+    }
+
+    /// `cargo test` describes the package to this test as `cargo run` does to the program.
+    #[test]
+    fn cargo_hears_nothing_of_our_package() {
+        let command = cargo();
+        let removed: Vec<_> = command.get_envs().filter(|(_, value)| value.is_none()).collect();
+        for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "CARGO_PKG_VERSION_MAJOR"] {
+            assert!(removed.iter().any(|(removed, _)| *removed == name), "{name} is passed on");
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::repo;
 /// Inputs longer than this find little more and cost much.
 const INPUT_BYTES_MAX: usize = 4096;
 
-/// Runs the targets named, or all of them, as many at once as asked for.
+/// Runs the targets named, or all of them, several at once on request.
 pub fn run(args: &[String]) -> Result<()> {
     let mut args = args.to_vec();
     let seconds = repo::take_value(&mut args, "--seconds")?.unwrap_or_else(|| "60".to_owned());

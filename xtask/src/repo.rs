@@ -99,7 +99,7 @@ fn walked(root: &Path) -> Result<Vec<String>> {
     Ok(paths)
 }
 
-/// What cargo tells the programs that it runs about their package, by how the names begin.
+/// Variables by which cargo describes its package to a program that it runs: their prefixes.
 const OF_OUR_PACKAGE: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];
 
 /// The cargo that runs this program.

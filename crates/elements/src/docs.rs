@@ -4,28 +4,13 @@
 //! the headings that the documentation of this crate lists. A file may document several classes,
 //! which are named in its synopsis.
 
+use warpswitch_graph::ElementDoc;
+
 /// Area and text of each file of elements, gathered by `build.rs`.
 static FILES: Files = include!(concat!(env!("OUT_DIR"), "/docs.rs"));
 
 /// What the build script of a crate with elements gathers: area and text of each file.
 pub type Files = &'static [(&'static str, &'static str)];
-
-/// What there is to know about a class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ElementDoc {
-    /// The folder that it is in.
-    pub area: &'static str,
-    /// The whole text, Markdown.
-    pub text: &'static str,
-}
-
-impl ElementDoc {
-    /// Its first sentence: what the elements do.
-    pub fn summary(&self) -> String {
-        let lines = self.text.lines().take_while(|line| !line.is_empty());
-        lines.collect::<Vec<_>>().join(" ")
-    }
-}
 
 /// The lines under the heading *Synopsis*.
 fn synopsis(text: &str) -> impl Iterator<Item = &str> {

@@ -9,6 +9,7 @@
 
 mod context;
 pub mod control;
+mod doc;
 mod element;
 mod files;
 mod handler;
@@ -20,6 +21,7 @@ mod time;
 pub mod transport;
 
 pub use context::{Console, Context, Fate, drop_for};
+pub use doc::ElementDoc;
 pub use element::{ConfigureContext, Element, ElementClass, Extension, Phase, Registry, Sharing};
 pub use files::FileId;
 pub use handler::{HandlerError, HandlerSpec};

@@ -1,6 +1,7 @@
 //! The documentation of elements: those on the CPU, and those of this crate.
 
-use warpswitch_elements::docs::{ElementDoc, Files, find};
+use warpswitch_elements::docs::{Files, find};
+use warpswitch_graph::ElementDoc;
 
 static FILES: Files = include!(concat!(env!("OUT_DIR"), "/docs.rs"));
 

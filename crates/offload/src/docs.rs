@@ -1,6 +1,7 @@
 //! The documentation of all elements, including those of the crates `elements` and `inspect`.
 
-use warpswitch_elements::docs::{ElementDoc, Files, find};
+use warpswitch_elements::docs::{Files, find};
+use warpswitch_graph::ElementDoc;
 
 static FILES: Files = include!(concat!(env!("OUT_DIR"), "/docs.rs"));
 

@@ -65,13 +65,14 @@ mod tests;
 mod texts;
 
 use warpswitch_graph::{ElementClass, Registry};
+use warpswitch_kit::Kit;
 
 pub use anno::{Predicate, Written, read_anno};
 pub use device_element::{DeviceClass, DeviceElement, Joined, Target};
 pub use load::{Load, Step};
 pub use members::expect_chain;
 pub use place::Offload;
-pub use plan::{Planned, Sources, looks_up_for, plan};
+pub use plan::{looks_up_for, plan};
 pub use slices::{Family, PacketSlice, Slice};
 
 /// The classes of this crate.
@@ -95,4 +96,15 @@ const CLASSES: &[&ElementClass] = &[
 pub fn registry() -> Registry {
     let registry = warpswitch_inspect::registry();
     CLASSES.iter().fold(registry, |registry, class| registry.with(class))
+}
+
+/// All of this for commands.
+pub fn kit() -> Kit {
+    Kit {
+        registry,
+        doc: docs::doc,
+        plan,
+        looks_up_for,
+        offload_to: |device, clock| Offload::new(device, clock),
+    }
 }

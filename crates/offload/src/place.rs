@@ -9,6 +9,7 @@ use warpswitch_gpu::device::Loaded;
 use warpswitch_gpu::scan::ScanImage;
 use warpswitch_gpu::{Device, HostMemory};
 use warpswitch_graph::Context;
+use warpswitch_kit::OffloadDevice;
 use warpswitch_packet::Frames;
 use warpswitch_scan::Patterns;
 
@@ -66,7 +67,7 @@ impl Offload {
         Self::new(device, Some(clock))
     }
 
-    fn new(device: Arc<Device>, clock: Option<Clock>) -> Arc<Self> {
+    pub(crate) fn new(device: Arc<Device>, clock: Option<Clock>) -> Arc<Self> {
         let costs = Arc::new(LookupCosts::new(clock));
         let policy = Policy::new(Vec::new(), Vec::new());
         Arc::new(Self {
@@ -138,5 +139,15 @@ impl Offload {
     /// Whether the device accepts work.
     pub(crate) fn is_ready(&self) -> bool {
         self.device.retired().is_none()
+    }
+}
+
+impl OffloadDevice for Offload {
+    fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    fn policy(&self) -> &Policy {
+        &self.policy
     }
 }

@@ -21,6 +21,7 @@ use warpswitch_graph::language::args::Args;
 use warpswitch_graph::language::{
     Connection, ElementPorts, FlatElement, FlatGraph, Flow, PortRef, Processing, Span,
 };
+use warpswitch_kit::{Planned, Sources};
 use warpswitch_packet::CACHED_RESULTS;
 
 use super::device_element::DeviceClass;
@@ -33,30 +34,6 @@ fn server(registry: &Registry, class: &str) -> Option<(&'static str, u32)> {
         let target = targets.iter().find(|target| target.class == class)?;
         Some((server.spec.name, target.cost))
     })
-}
-
-/// The sources that get a chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sources {
-    /// All that lead to lookups. Where packets of several sources, or of several paths of one
-    /// source through queues, meet, chains change their relative order.
-    All,
-    /// Those whose packets meet no packets of the same source that took another path around a
-    /// queue: the packets of each source keep their order.
-    Ordered,
-}
-
-/// The chains inserted into a graph.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Planned {
-    /// The sources that lead to lookups, by name.
-    pub sources: Vec<String>,
-    /// The elements whose lookups are done ahead, including those of existing chains.
-    pub lookups: Vec<String>,
-    /// Elements left out because packets have too few result slots.
-    pub left_out: Vec<String>,
-    /// Elements left out because the configuration has chains of its own.
-    pub left_alone: Vec<String>,
 }
 
 /// The argument `FOR` of a chain member; `None` for other elements.

@@ -21,7 +21,28 @@ pub struct Room {
 }
 
 /// Layer of `testkit`, which only tests may import.
-const DEV: u8 = 10;
+const DEV: u8 = 11;
+
+/// The crates below commands: none with elements.
+const BELOW_COMMANDS: &[&str] = &[
+    "wire",
+    "packet",
+    "rules",
+    "classify",
+    "routes",
+    "scan",
+    "ids",
+    "flow",
+    "io",
+    "openflow",
+    "pipeline",
+    "switch",
+    "gpu",
+    "graph",
+    "kit",
+    "runtime",
+    "provenance",
+];
 
 /// The crates below elements on the CPU: no `gpu`, no `ids`.
 const BELOW_ELEMENTS: &[&str] = &[
@@ -45,11 +66,13 @@ const ALL: &[&str] = &[
     "switch",
     "gpu",
     "graph",
+    "kit",
     "elements",
     "inspect",
     "offload",
     "runtime",
     "provenance",
+    "commands",
 ];
 
 /// The table. `ids` may import `scan`, whose searches it confirms, `rules` for diagnostics, and
@@ -83,6 +106,7 @@ pub const ROOMS: &[Room] = &[
         layer: 4,
         may_import: &["wire", "packet", "rules", "flow", "openflow", "pipeline", "graph"],
     },
+    Room { name: "kit", layer: 4, may_import: &["gpu", "graph"] },
     Room { name: "elements", layer: 5, may_import: BELOW_ELEMENTS },
     Room {
         name: "inspect",
@@ -93,7 +117,7 @@ pub const ROOMS: &[Room] = &[
         name: "offload",
         layer: 7,
         may_import: &[
-            "wire", "packet", "rules", "classify", "routes", "scan", "ids", "gpu", "graph",
+            "wire", "packet", "rules", "classify", "routes", "scan", "ids", "gpu", "graph", "kit",
             "elements", "inspect",
         ],
     },
@@ -103,8 +127,9 @@ pub const ROOMS: &[Room] = &[
         may_import: &["wire", "packet", "rules", "io", "openflow", "graph", "switch"],
     },
     Room { name: "provenance", layer: 8, may_import: &[] },
-    Room { name: "warpswitch", layer: 9, may_import: ALL },
-    Room { name: "python", layer: 9, may_import: ALL },
+    Room { name: "commands", layer: 9, may_import: BELOW_COMMANDS },
+    Room { name: "warpswitch", layer: 10, may_import: ALL },
+    Room { name: "python", layer: 10, may_import: ALL },
     Room { name: "testkit", layer: DEV, may_import: ALL },
 ];
 

@@ -13,7 +13,7 @@ mod demo;
 mod faults;
 mod gso;
 mod hosts;
-#[path = "../../src/netns.rs"]
+#[path = "../../../commands/src/netns.rs"]
 mod netns;
 #[path = "../packet_end/mod.rs"]
 mod packet_end;

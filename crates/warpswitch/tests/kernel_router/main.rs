@@ -17,7 +17,7 @@ mod ipv4;
 mod ipv6;
 mod kernel;
 mod live;
-#[path = "../../src/netns.rs"]
+#[path = "../../../commands/src/netns.rs"]
 mod netns;
 mod ours;
 #[path = "../packet_end/mod.rs"]

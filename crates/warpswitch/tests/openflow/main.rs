@@ -11,7 +11,7 @@
 
 mod appctl;
 mod controller;
-#[path = "../../src/netns.rs"]
+#[path = "../../../commands/src/netns.rs"]
 mod netns;
 mod open_vswitch;
 mod queues;

@@ -86,6 +86,7 @@ tasks:
 ";
 
 fn main() -> ExitCode {
+    warpswitch_provenance::set_commit(env!("WARPSWITCH_COMMIT"));
     let args: Vec<String> = std::env::args().skip(1).collect();
     let Some((task, rest)) = args.split_first() else {
         eprint!("{USAGE}");

@@ -1,7 +1,7 @@
 //! The command line as a whole.
 
 use clap::{Parser, Subcommand};
-use warpswitch_provenance::VERSION;
+use warpswitch_provenance::version;
 
 use crate::commands::{
     bench, check, classify, click, demo, devices, elements, explain, flatten, generate, graph, ids,
@@ -66,7 +66,7 @@ Examples:
 
 /// A software switch and packet processor
 #[derive(Debug, Parser)]
-#[command(name = "warpswitch", version = VERSION, long_about = LONG_ABOUT,
+#[command(name = "warpswitch", version = version(), long_about = LONG_ABOUT,
           after_long_help = EXTRA)]
 #[command(max_term_width = 100, arg_required_else_help = true, subcommand_required = true)]
 pub struct Cli {

@@ -2,22 +2,36 @@
 //! record has them, so it can be traced without anything beside it.
 #![forbid(unsafe_code)]
 
+use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// The commit that was built, with `-dirty` if its sources were changed; `unknown` without git.
-pub const COMMIT: &str = env!("WARPSWITCH_COMMIT");
+/// Set once, by the program. A constant here would compile all commands after every change.
+static COMMIT: OnceLock<&str> = OnceLock::new();
+
+/// Sets the commit that the program is built from: `WARPSWITCH_COMMIT` of the build script, which
+/// adds `-dirty` if sources were changed.
+pub fn set_commit(commit: &'static str) {
+    COMMIT.get_or_init(|| commit);
+}
+
+/// The commit that the program is built from; `unknown` without git.
+pub fn commit() -> &'static str {
+    COMMIT.get().copied().unwrap_or("unknown")
+}
 
 /// Version and commit, for `--version`.
-pub const VERSION: &str =
-    concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("WARPSWITCH_COMMIT"), ")");
+pub fn version() -> &'static str {
+    static VERSION: OnceLock<String> = OnceLock::new();
+    VERSION.get_or_init(|| format!("{} (commit {})", env!("CARGO_PKG_VERSION"), commit()))
+}
 
 /// Commit, machine and date of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Provenance {
-    /// [`COMMIT`].
+    /// [`commit`].
     pub commit: &'static str,
     /// CPU model, or the card for GPU work.
     pub machine: String,
@@ -39,7 +53,7 @@ impl Provenance {
     fn of_machine(machine: String) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let days = now.map_or(0, |since| since.as_secs() / 86_400);
-        Self { commit: COMMIT, machine, date: date(days) }
+        Self { commit: commit(), machine, date: date(days) }
     }
 
     /// Adds `commit`, `machine` and `date` to an object, or to each object of a list.

@@ -4,5 +4,6 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    warpswitch_provenance::set_commit(env!("WARPSWITCH_COMMIT"));
     warpswitch_commands::main(warpswitch_offload::kit())
 }

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use warpswitch_classify::Engine;
 use warpswitch_openflow::AgentConfig;
 use warpswitch_pipeline::PipelineOptions;
-use warpswitch_provenance::VERSION;
+use warpswitch_provenance::version;
 use warpswitch_runtime::controllers::ControllerAddress;
 use warpswitch_runtime::switch::{SwitchNews, SwitchRun};
 use warpswitch_runtime::tls::{TlsFiles, TlsIdentity};
@@ -303,7 +303,7 @@ fn agent(args: &SwitchArgs) -> AgentConfig {
     let mut agent = AgentConfig { datapath_id: args.datapath_id, ..AgentConfig::default() };
     agent.description.manufacturer = "warpswitch".to_owned();
     agent.description.hardware = "software switch".to_owned();
-    agent.description.software = VERSION.to_owned();
+    agent.description.software = version().to_owned();
     agent
 }
 

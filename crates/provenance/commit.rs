@@ -1,22 +1,27 @@
-//! Passes the commit that is built to the crate: `unknown` outside a git checkout.
+//! Passes the commit that is built to a program: `unknown` outside a git checkout. All programs use
+//! this script.
 
 use std::path::Path;
 use std::process::Command;
 
-/// What binaries are built from, relative to this folder: changes there make a commit dirty.
-const SOURCES: [&str; 5] =
-    ["../../Cargo.lock", "../../conf", "../../crates", "../../kernels", "../../xtask"];
+/// What binaries are built from, relative to the workspace: changes there make a commit dirty.
+const SOURCES: [&str; 5] = ["Cargo.lock", "conf", "crates", "kernels", "xtask"];
 
 fn main() {
+    // Scripts start in the folder of their package, and the paths that they print start there.
+    let start = std::env::current_dir().expect("the folder of the package");
+    let is_workspace = |folder: &&Path| folder.join(SOURCES[0]).exists();
+    let workspace = start.ancestors().find(is_workspace).unwrap_or(&start);
+    std::env::set_current_dir(workspace).expect("the folder of the workspace");
     println!("cargo::rustc-env=WARPSWITCH_COMMIT={}", commit().as_deref().unwrap_or("unknown"));
     for path in SOURCES {
-        println!("cargo::rerun-if-changed={path}");
+        println!("cargo::rerun-if-changed={}", workspace.join(path).display());
     }
     // Commits, checkouts and resets append to this log.
     if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"])
         && Path::new(&log).exists()
     {
-        println!("cargo::rerun-if-changed={log}");
+        println!("cargo::rerun-if-changed={}", workspace.join(log).display());
     }
 }
 

@@ -1,12 +1,11 @@
 //! The elements that the binary handed over, see [`warpswitch_kit`].
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use warpswitch_gpu::Device;
 use warpswitch_graph::language::{ElementPorts, FlatElement, FlatGraph};
 use warpswitch_graph::{ElementDoc, Registry};
-use warpswitch_kit::{Kit, OffloadDevice, Planned, Sources};
+use warpswitch_kit::{Clock, Kit, OffloadDevice, Planned, Sources};
 
 /// Set once, by `main`.
 static KIT: OnceLock<Kit> = OnceLock::new();
@@ -49,6 +48,6 @@ pub fn looks_up_for(element: &FlatElement, registry: &Registry) -> Option<String
 }
 
 /// Offloads to a device: always, or with a clock where that is cheaper.
-pub fn offload_to(device: Arc<Device>, clock: Option<fn() -> Duration>) -> Arc<dyn OffloadDevice> {
+pub fn offload_to(device: Arc<Device>, clock: Option<Clock>) -> Arc<dyn OffloadDevice> {
     (kit().offload_to)(device, clock)
 }

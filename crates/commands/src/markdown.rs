@@ -211,8 +211,8 @@ mod tests {
 
     #[test]
     fn every_class_fits_its_terminal_and_has_columns_that_line_up() {
-        for name in kit::registry().names() {
-            let Some(doc) = kit::doc(name) else { continue };
+        for name in crate::kit::registry().names() {
+            let Some(doc) = crate::kit::doc(name) else { continue };
             for columns in [None, Some(80)] {
                 let text = plain(doc.text, columns);
                 assert!(!text.contains("\n|") && !text.contains("```"), "{text}");

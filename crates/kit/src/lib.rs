@@ -30,12 +30,18 @@ pub struct Kit {
     /// The element that a member of a chain computes results for.
     pub looks_up_for: fn(&FlatElement, &Registry) -> Option<String>,
     /// Offloads to a device: always, or with a clock where that is cheaper.
-    pub offload_to: fn(Arc<Device>, Option<fn() -> Duration>) -> Arc<dyn OffloadDevice>,
+    pub offload_to: OffloadTo,
 }
 
 /// Inserts chains downstream of the wanted sources of a graph with these ports. The text has the
 /// arguments of each `Batcher`.
 pub type Plan = fn(&mut FlatGraph, &[ElementPorts], &Registry, &str, Sources) -> Planned;
+
+/// The time since a fixed moment.
+pub type Clock = fn() -> Duration;
+
+/// Makes the device of a configuration.
+pub type OffloadTo = fn(Arc<Device>, Option<Clock>) -> Arc<dyn OffloadDevice>;
 
 /// The device of a configuration. The console of a run returns it as an opaque value.
 pub trait OffloadDevice: Any + Debug + Send + Sync {

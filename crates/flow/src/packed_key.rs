@@ -59,7 +59,9 @@ impl PackedKey {
     /// Becomes a key of zeros of this shape; returns its words, to be filled.
     #[inline]
     pub fn start(&mut self, shape: Shape) -> &mut [u32; PACKED_WORDS_MAX] {
-        *self = Self { shape, words: [0; _] };
+        // Stores, where a new value would be copied from a constant in memory.
+        self.shape = shape;
+        self.words.fill(0);
         &mut self.words
     }
 

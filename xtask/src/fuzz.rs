@@ -35,7 +35,7 @@ pub fn run(args: &[String]) -> Result<()> {
     let work = || {
         while let Some(target) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
             if let Err(error) = run_target(target, seconds) {
-                // The others finish what they run, and start nothing.
+                // The other threads finish their targets, and start no further ones.
                 next.store(chosen.len(), Ordering::Relaxed);
                 return Err(error);
             }

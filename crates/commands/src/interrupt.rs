@@ -1,10 +1,9 @@
 //! Partial files and interrupts: a command that is interrupted leaves none behind.
 //!
 //! While there may be such files, a thread waits for HUP, INT and TERM. It removes the files and
-//! lets the signal do what it does to any process. Those that the parent process had it
-//! ignore stay ignored. A reader of a stream that may never end can have the first signal end
-//! its reading alone ([`end_in_order`]). What runs configurations ends in order, too, see
-//! `warpswitch-runtime`.
+//! lets the default action of the signal end the process. Signals that the parent process ignored
+//! stay ignored. A command that reads an endless stream can have the first signal end only its
+//! reading ([`end_in_order`]). Runs of configurations end in order, too, see `warpswitch-runtime`.
 //!
 //! # Invariants
 //! - Files are made, and removed by the thread, under one lock, which the thread never gives back:

@@ -1,4 +1,4 @@
-//! The commands of `warpswitch`: reads arguments and runs what they name.
+//! The commands of `warpswitch`: reads the arguments and executes the command that they name.
 //!
 //! Each command is one file under `commands`; they share how files are read (`load`, `packets`),
 //! run (`pipeline`, `measure`) and written (`output`, `term`, `table`).

@@ -9,8 +9,8 @@
 //! set; a hash needs 12 multiplications. A key comes into its second set if the first has no room;
 //! if neither has, a key there moves to its own other set (Pagh and Rodler, "Cuckoo hashing", 2004,
 //! with one move at most). With one set of two, a tenth of the keys of a table that is 40 % full
-//! had no place; with two sets one in 100, with a move none. All keys of a burst are hashed, and
-//! their first sets prefetched, before the first is compared.
+//! had no place; with two sets up to one in 500, with a move none. All keys of a burst are hashed,
+//! and their first sets prefetched, before the first is compared.
 //! Keys with more than 28 words (neighbour discovery through tunnels) are not kept.
 //!
 //! # Bounds

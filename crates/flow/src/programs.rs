@@ -187,7 +187,7 @@ pub struct CachedFlow<'a> {
     pub key: FlowKey,
     /// The bits by which the cache finds it.
     pub mask: FlowKey,
-    /// What they do.
+    /// Their steps.
     pub steps: &'a [Step],
     /// Packets that it answered: not the first, which was recorded.
     pub packets: u64,

@@ -2,13 +2,16 @@
 //! or IPv6 without extension headers, with at most one VLAN tag, not fragmented.
 //!
 //! The headers of these frames are at fixed places, so their words are read without the branches
-//! of [`super::parse`], about 5 instead of 25 ns. All other frames, and those that are cut off or
-//! whose lengths disagree, are left to it.
+//! of [`super::parse`]. It reads all other frames, and those that are cut off or whose lengths
+//! disagree.
 //!
 //! # Invariants
 //! - K1: a key that [`pack`] returns is the one that [`super::parse`] gives, packed.
 
 use warpswitch_flow::{PackedKey, Shape};
+use warpswitch_wire::ethernet::EtherType;
+use warpswitch_wire::ip::IpProto;
+use warpswitch_wire::{ipv4, ipv6};
 
 use super::parse::{
     IPV4_WORDS, IPV6_WORDS, Network, TYPE_AT, Transport, ether_shape_number, half, parse, word,
@@ -16,15 +19,13 @@ use super::parse::{
 use crate::output::Ingress;
 
 /// Bytes of an IPv4 header without options.
-const IPV4_BYTES: usize = 20;
+const IPV4_BYTES: usize = ipv4::HEADER_BYTES;
 /// Bytes of an IPv6 header.
-const IPV6_BYTES: usize = 40;
-/// Bytes of the shortest headers.
+const IPV6_BYTES: usize = ipv6::HEADER_BYTES;
+/// Bytes of the shortest TCP header.
 const TCP_BYTES: usize = 20;
+/// Bytes of a UDP header.
 const UDP_BYTES: usize = 8;
-/// Protocol numbers.
-const TCP: u8 = 6;
-const UDP: u8 = 17;
 
 /// Shapes by protocol, TCP first, and VLAN tags.
 type Shapes = [[Shape; 2]; 2];
@@ -63,16 +64,16 @@ fn pack_any(frame: &[u8], ingress: &Ingress, packed: &mut PackedKey) {
 #[inline]
 fn is_packed(frame: &[u8], ingress: &Ingress, packed: &mut PackedKey) -> bool {
     let ports = [ingress.port, ingress.phy_port];
-    // Long enough for one tag, and for the part of IP that tells its length.
+    // Room for one tag and the shortest IP header.
     if frame.len() < TYPE_AT + 2 + 4 + IPV4_BYTES {
         return false;
     }
-    match half(frame, TYPE_AT) {
-        0x0800 => ipv4::<0>(frame, ports, packed),
-        0x86dd => ipv6::<0>(frame, ports, packed),
-        0x8100 => match half(frame, TYPE_AT + 4) {
-            0x0800 => ipv4::<1>(frame, ports, packed),
-            0x86dd => ipv6::<1>(frame, ports, packed),
+    match EtherType(half(frame, TYPE_AT)) {
+        EtherType::IPV4 => pack_ipv4::<0>(frame, ports, packed),
+        EtherType::IPV6 => pack_ipv6::<0>(frame, ports, packed),
+        EtherType::VLAN => match EtherType(half(frame, TYPE_AT + 4)) {
+            EtherType::IPV4 => pack_ipv4::<1>(frame, ports, packed),
+            EtherType::IPV6 => pack_ipv6::<1>(frame, ports, packed),
             _ => false,
         },
         _ => false,
@@ -82,29 +83,30 @@ fn is_packed(frame: &[u8], ingress: &Ingress, packed: &mut PackedKey) -> bool {
 /// Which of the shapes the protocol has, and whether its header is there.
 #[inline]
 fn protocol(proto: u8, bytes: usize) -> Option<usize> {
-    match proto {
-        TCP if bytes >= TCP_BYTES => Some(0),
-        UDP if bytes >= UDP_BYTES => Some(1),
+    match IpProto(proto) {
+        IpProto::TCP if bytes >= TCP_BYTES => Some(0),
+        IpProto::UDP if bytes >= UDP_BYTES => Some(1),
         _ => None,
     }
 }
 
 /// EtherType and VLAN tag.
 #[inline]
-fn type_word<const TAGS: usize>(frame: &[u8], ether_type: u32) -> u32 {
+fn type_word<const TAGS: usize>(frame: &[u8], ether_type: EtherType) -> u32 {
     let tci = if TAGS == 0 { 0 } else { half(frame, TYPE_AT + 2) | 0x1000 };
-    ether_type << 16 | u32::from(tci)
+    u32::from(ether_type.0) << 16 | u32::from(tci)
 }
 
 /// Ports, and the flags of TCP.
 #[inline]
 fn transport_words(header: &[u8], proto: u8) -> (u32, u32) {
-    let flags = if proto == TCP { u32::from(half(header, 12) & 0xfff) } else { 0 };
+    let flags =
+        if IpProto(proto) == IpProto::TCP { u32::from(half(header, 12) & 0xfff) } else { 0 };
     (word(header, 0), flags)
 }
 
 #[inline]
-fn ipv4<const TAGS: usize>(frame: &[u8], ports: [u32; 2], packed: &mut PackedKey) -> bool {
+fn pack_ipv4<const TAGS: usize>(frame: &[u8], ports: [u32; 2], packed: &mut PackedKey) -> bool {
     let Some((ethernet, rest)) = frame.split_at_checked(TYPE_AT + 2 + 4 * TAGS) else {
         return false;
     };
@@ -122,7 +124,7 @@ fn ipv4<const TAGS: usize>(frame: &[u8], ports: [u32; 2], packed: &mut PackedKey
     words[2] = word(ethernet, 0);
     words[3] = word(ethernet, 4);
     words[4] = word(ethernet, 8);
-    words[5] = type_word::<TAGS>(ethernet, 0x0800);
+    words[5] = type_word::<TAGS>(ethernet, EtherType::IPV4);
     words[6] = u32::from(ip[8]);
     words[8] = word(ip, 12);
     words[9] = word(ip, 16);
@@ -132,7 +134,7 @@ fn ipv4<const TAGS: usize>(frame: &[u8], ports: [u32; 2], packed: &mut PackedKey
 }
 
 #[inline]
-fn ipv6<const TAGS: usize>(frame: &[u8], ports: [u32; 2], packed: &mut PackedKey) -> bool {
+fn pack_ipv6<const TAGS: usize>(frame: &[u8], ports: [u32; 2], packed: &mut PackedKey) -> bool {
     let Some((ethernet, rest)) = frame.split_at_checked(TYPE_AT + 2 + 4 * TAGS) else {
         return false;
     };
@@ -151,7 +153,7 @@ fn ipv6<const TAGS: usize>(frame: &[u8], ports: [u32; 2], packed: &mut PackedKey
     words[2] = word(ethernet, 0);
     words[3] = word(ethernet, 4);
     words[4] = word(ethernet, 8);
-    words[5] = type_word::<TAGS>(ethernet, 0x86dd);
+    words[5] = type_word::<TAGS>(ethernet, EtherType::IPV6);
     words[6] = u32::from(ip[7]);
     for part in 0..8 {
         words[8 + part] = word(ip, 8 + 4 * part);

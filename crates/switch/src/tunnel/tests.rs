@@ -4,9 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use warpswitch_openflow::Datapath;
-use warpswitch_packet::{
-    Batch, LinkState, Packet, Pool, RxCounts, RxPort, Transmitted, TxCounts, TxPort,
-};
+use warpswitch_packet::{Batch, Packet, Pool, RxPort, Transmitted, TxPort};
 use warpswitch_rules::format::ovs;
 
 use super::*;
@@ -67,36 +65,12 @@ impl RxPort for Wire {
     fn device(&self) -> String {
         "wire".to_owned()
     }
-
-    fn counts(&mut self) -> RxCounts {
-        RxCounts::default()
-    }
-
-    fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
-        None
-    }
-
-    fn check_link(&mut self) -> LinkState {
-        LinkState::Up
-    }
 }
 
 impl TxPort for Wire {
     fn send(&mut self, packets: &[Packet]) -> Transmitted {
         self.sent.lock().unwrap().extend(packets.iter().map(|packet| packet.data().to_vec()));
         Transmitted::Frames(packets.len())
-    }
-
-    fn counts(&mut self) -> TxCounts {
-        TxCounts::default()
-    }
-
-    fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
-        None
-    }
-
-    fn check_link(&mut self) -> LinkState {
-        LinkState::Up
     }
 }
 

@@ -84,7 +84,7 @@ impl OpenVswitch {
         command
     }
 
-    /// Runs a program of Open vSwitch in the folder of its sockets; returns what it prints.
+    /// Runs a program of Open vSwitch in the folder of its sockets; returns its output.
     pub fn run(&self, program: &str, arguments: &[&str]) -> Result<String, String> {
         let output = self.command(program, arguments).output();
         let output = output.map_err(|error| format!("{program}: {error}"))?;

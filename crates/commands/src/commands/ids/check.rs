@@ -22,8 +22,8 @@ struct Report<'r> {
     left_out_rules: Vec<LeftOutRule>,
 }
 
-/// Prints how many rules are looked for, and lists the others. It is a failure that there are any,
-/// or that none is looked for.
+/// Prints the number of supported rules, and lists the unsupported ones. The command fails if there
+/// are unsupported rules, or no supported one.
 ///
 /// # Errors
 /// Output that cannot be written.

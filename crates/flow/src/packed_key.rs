@@ -77,6 +77,13 @@ impl PackedKey {
         &self.words
     }
 
+    /// The word at this place among those of the shape.
+    #[inline]
+    pub fn word(&self, at: u8) -> u32 {
+        // Without a check of bounds: a place is less than the number of words.
+        self.words[usize::from(at) % PACKED_WORDS_MAX]
+    }
+
     /// The whole key.
     pub fn to_key(&self) -> FlowKey {
         let mut key = [0; FLOW_WORDS];

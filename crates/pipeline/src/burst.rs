@@ -13,18 +13,18 @@
 //! flow that changes it, sends it to a meter, or resubmits it. The walk then starts with these
 //! results and looks up the rest itself.
 
-use smallvec::SmallVec;
 use warpswitch_flow::programs::NO_FLOW;
 use warpswitch_flow::{PackedKey, ProgramId, TraversalCache};
 use warpswitch_packet::pages::prefetch;
-use warpswitch_rules::openflow::{FLOW_WORDS, FlowKey, port};
+use warpswitch_rules::openflow::port;
 
+use crate::flows::Plan;
 use crate::frame::{Packet, quick};
 use crate::output::{Ingress, Output};
 use crate::pipeline::Pipeline;
 use crate::trace::Trace;
 
-/// Packets of a usual burst: longer ones, for engines of devices, take memory from the heap.
+/// Packets that a cache looks up together: more of them would leave the first cache of the core.
 const BURST_LEN: usize = 64;
 /// Tables in which a packet is looked up ahead.
 const PATH_LEN_MAX: usize = 8;
@@ -37,14 +37,32 @@ struct Path {
     is_plain: bool,
     /// The port of a plain path; 0 for none.
     port: u32,
-    /// The next table.
-    table: u8,
     lookups: [(u8, u32); PATH_LEN_MAX],
 }
 
 impl Path {
-    const NEW: Path =
-        Path { len: 0, is_plain: true, port: 0, table: 0, lookups: [(0, NO_FLOW); _] };
+    const NEW: Path = Path { len: 0, is_plain: true, port: 0, lookups: [(0, NO_FLOW); _] };
+
+    /// Becomes a path without lookups.
+    #[inline]
+    fn clear(&mut self) {
+        (self.len, self.is_plain, self.port) = (0, true, 0);
+    }
+
+    /// Adds the flow that a table found, with what it means for the packet; returns the next table,
+    /// if the packet can be looked up in it.
+    #[inline]
+    fn push(&mut self, table: u8, flow: u32, plan: Option<Plan>) -> Option<u8> {
+        self.lookups[usize::from(self.len)] = (table, flow);
+        self.len += 1;
+        let plan = plan?;
+        self.is_plain &= plan.is_plain && (plan.port == 0 || self.port == 0);
+        self.port |= plan.port;
+        let next = plan.next()?;
+        let has_room = usize::from(self.len) < PATH_LEN_MAX;
+        self.is_plain &= has_room;
+        has_room.then_some(next)
+    }
 
     #[inline]
     fn lookups(&self) -> &[(u8, u32)] {
@@ -66,11 +84,40 @@ struct Arrived<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Burst {
     packed: Vec<PackedKey>,
-    /// Whole keys, without a cache.
-    keys: Vec<FlowKey>,
     found: Vec<ProgramId>,
     paths: Vec<Path>,
+    ahead: Ahead,
+}
+
+/// Memory of lookups ahead.
+#[derive(Debug, Default)]
+struct Ahead {
+    /// Packets that are to be looked up, with the next table of each.
+    active: Vec<(u32, u8)>,
+    /// Those of one table.
+    group: Vec<u32>,
     winners: Vec<u32>,
+}
+
+impl Ahead {
+    /// Starts with all packets at the first table.
+    fn start(&mut self, packets: usize) {
+        self.active.clear();
+        self.active.extend((0..packets as u32).map(|idx| (idx, 0)));
+    }
+
+    /// The lowest table that packets are to be looked up in; they become the group.
+    fn next_table(&mut self) -> Option<u8> {
+        let Self { active, group, .. } = self;
+        let table = active.iter().map(|&(_, table)| table).min()?;
+        group.clear();
+        if active.iter().all(|&(_, other)| other == table) {
+            group.extend(active.drain(..).map(|(idx, _)| idx));
+        } else {
+            group.extend(active.extract_if(.., |other| other.1 == table).map(|(idx, _)| idx));
+        }
+        Some(table)
+    }
 }
 
 impl Burst {
@@ -96,7 +143,10 @@ impl Pipeline {
     ) {
         let ingress = ingress.into();
         let mut burst = std::mem::take(&mut self.burst);
-        let burst_len = self.engines.burst_len();
+        let burst_len = match cache {
+            Some(_) => BURST_LEN,
+            None => self.engines.burst_len(),
+        };
         for (number, frames) in frames.chunks(burst_len).enumerate() {
             let arrived = Arrived { frames, first: number * burst_len, ingress: &ingress, now };
             burst.extract(frames, &ingress);
@@ -177,43 +227,20 @@ impl Pipeline {
 
     /// Looks the packets of a burst up, table by table, as far as their keys stay.
     fn look_ahead(&mut self, burst: &mut Burst) {
-        let Burst { packed, keys, paths, winners, .. } = burst;
-        keys.resize(packed.len(), [0; FLOW_WORDS]);
-        keys.iter_mut().zip(&*packed).for_each(|(key, packed)| packed.write(key));
-        paths.clear();
-        paths.resize(keys.len(), Path::NEW);
-        let mut active: SmallVec<[u32; BURST_LEN]> = (0..keys.len() as u32).collect();
-        while let Some(table) = active.iter().map(|&idx| paths[idx as usize].table).min() {
-            let mut group: SmallVec<[u32; BURST_LEN]> = SmallVec::new();
-            active.retain(|idx| {
-                let is_here = paths[*idx as usize].table == table;
-                if is_here {
-                    group.push(*idx);
-                }
-                !is_here
-            });
-            self.tables[usize::from(table)].find_burst(&self.flows, keys, &group, winners);
+        let Burst { packed, paths, ahead, .. } = burst;
+        paths.resize(packed.len(), Path::NEW);
+        paths.iter_mut().for_each(Path::clear);
+        ahead.start(packed.len());
+        while let Some(table) = ahead.next_table() {
+            let Ahead { active, group, winners } = ahead;
+            self.tables[usize::from(table)].find_burst(&self.flows, packed, group, winners);
             for &flow in winners.iter().filter(|&&flow| flow != NO_FLOW) {
                 prefetch(&self.counts.flows, flow as usize);
             }
             for (&idx, &flow) in group.iter().zip(&*winners) {
-                let path = &mut paths[idx as usize];
-                path.lookups[usize::from(path.len)] = (table, flow);
-                path.len += 1;
-                if flow == NO_FLOW {
-                    continue;
-                }
-                let plan = self.counts.flows[flow as usize].plan;
-                path.is_plain &= plan.is_plain && (plan.port == 0 || path.port == 0);
-                path.port |= plan.port;
-                if let Some(next) = plan.next() {
-                    if usize::from(path.len) == PATH_LEN_MAX {
-                        path.is_plain = false;
-                    } else {
-                        path.table = next;
-                        active.push(idx);
-                    }
-                }
+                let plan = self.counts.flows.get(flow as usize).map(|counters| counters.plan);
+                let next = paths[idx as usize].push(table, flow, plan);
+                active.extend(next.map(|table| (idx, table)));
             }
         }
     }

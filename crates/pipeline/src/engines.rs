@@ -6,12 +6,16 @@ use std::sync::Arc;
 use warpswitch_classify::{BuildOptions, Classifier, ClassifyError, Engine, build};
 use warpswitch_rules::Ruleset;
 
+/// Packets of a burst for an engine of the CPU: the more, the more loads overlap, until their keys
+/// leave the first cache of the core.
+const BURST_LEN: usize = 256;
+
 /// Builds an engine over rules.
 pub type BuildEngine =
     dyn Fn(&Ruleset, &BuildOptions) -> Result<Box<dyn Classifier>, ClassifyError> + Send + Sync;
 
 /// How tables look bursts up with [`Lookup::Engine`](crate::Lookup::Engine): by default with
-/// `turbo` on the calling thread, 64 packets at a time.
+/// `turbo` on the calling thread, 256 packets at a time.
 ///
 /// An engine of a device needs longer bursts. It gets changes of flows in place, as any other does.
 #[derive(Clone)]
@@ -30,7 +34,7 @@ impl TableEngines {
         Self { build, burst_len }
     }
 
-    /// Packets that are looked up together at most.
+    /// Packets that are looked up together at most, without a cache.
     pub fn burst_len(&self) -> usize {
         self.burst_len
     }
@@ -46,7 +50,7 @@ impl TableEngines {
 
 impl Default for TableEngines {
     fn default() -> Self {
-        Self::new(Arc::new(|ruleset, options| build(Engine::Turbo, ruleset, options)), 64)
+        Self::new(Arc::new(|ruleset, options| build(Engine::Turbo, ruleset, options)), BURST_LEN)
     }
 }
 

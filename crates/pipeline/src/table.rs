@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use warpswitch_flow::PackedKey;
 use warpswitch_flow::flow_hash::FlowHash;
 use warpswitch_flow::programs::NO_FLOW;
-use warpswitch_rules::openflow::FlowKey;
 
 use crate::engines::TableEngines;
 use crate::flows::{Entry, Flows};
@@ -74,7 +74,7 @@ impl Table {
     pub(crate) fn find_burst(
         &mut self,
         flows: &Flows,
-        keys: &[FlowKey],
+        keys: &[PackedKey],
         group: &[u32],
         winners: &mut Vec<u32>,
     ) {
@@ -92,7 +92,7 @@ impl Table {
         if let Some(engine) = &mut self.engine {
             return engine.find(keys, group, winners);
         }
-        let find = |&idx: &u32| self.index.find(flows, &keys[idx as usize], None);
+        let find = |&idx: &u32| self.index.find(flows, &keys[idx as usize].to_key(), None);
         winners.clear();
         winners.extend(group.iter().map(|idx| find(idx).unwrap_or(NO_FLOW)));
     }

@@ -125,7 +125,10 @@ impl Switch {
             events: Events::default(),
             now_ns: 0,
         };
-        let burst_len = options.engines.burst_len();
+        let burst_len = match options.cache {
+            CacheKind::None => options.engines.burst_len(),
+            _ => BURST_LEN,
+        };
         let pipeline = Pipeline::with_engines(options.pipeline, options.engines);
         let mut switch = Self {
             bridge: options.bridge,

@@ -29,13 +29,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use warpswitch_classify::{BuildOptions, Classifier};
+use warpswitch_flow::PackedKey;
 use warpswitch_flow::flow_hash::FlowHash;
 use warpswitch_flow::programs::NO_FLOW;
-use warpswitch_rules::openflow::{FLOW_WORDS, FlowKey, FlowMatch};
+use warpswitch_rules::openflow::{FLOW_WORDS, FlowMatch};
 use warpswitch_rules::{Action, KeyBatch, MatchRef, PortRange, Rule, RuleId, RuleRef};
 use warpswitch_rules::{RulesetBuilder, Schema};
 
-use super::form::Form;
+use super::form::{Form, Projections};
 use super::tuple::{Rank, TupleIndex};
 use crate::engines::TableEngines;
 use crate::flows::Flows;
@@ -57,6 +58,8 @@ struct Ranked {
 /// See the module.
 pub(crate) struct TableEngine {
     form: Form,
+    /// Of `form`.
+    projections: Projections,
     classifier: Option<Box<dyn Classifier>>,
     /// Places of flows by rule id.
     places: Vec<u32>,
@@ -78,6 +81,8 @@ pub(crate) struct TableEngine {
     /// Keys of a burst in the engine's form, and its answers.
     words: Vec<u32>,
     answers: Vec<RuleId>,
+    /// Whether the keys have the bits that all flows demand.
+    are_common: Vec<bool>,
     hash: Arc<FlowHash>,
     engines: TableEngines,
 }
@@ -98,6 +103,7 @@ impl TableEngine {
     ) -> Self {
         let mut engine = Self {
             form: Form::default(),
+            projections: Projections::default(),
             classifier: None,
             places: Vec::new(),
             ranks: Vec::new(),
@@ -110,6 +116,7 @@ impl TableEngine {
             any: Vec::new(),
             words: Vec::new(),
             answers: Vec::new(),
+            are_common: Vec::new(),
             hash: hash.clone(),
             engines: engines.clone(),
         };
@@ -138,6 +145,7 @@ impl TableEngine {
             places.into_iter().partition(|&place| is_any(matching(place)));
         any.into_iter().for_each(|place| self.insert_any(flows, place));
         self.form = Form::of(others.iter().map(|&place| matching(place)));
+        self.projections.clear();
         let mut builder = RulesetBuilder::new(self.form.schema);
         for place in others {
             if !self.form.holds(matching(place)) {
@@ -170,6 +178,7 @@ impl TableEngine {
         let is_newest = self.newest.is_none_or(|newest| newest < rank.1.0);
         if is_newest && let (true, Some(classifier)) = (self.form.admit(matching), &self.classifier)
         {
+            self.projections.clear();
             let rule = WordRule::new(&self.form, matching);
             let matching = rule.matching(self.form.schema);
             let rule = RuleRef { id: RuleId(id), priority: rank.0.into(), matching };
@@ -232,47 +241,56 @@ impl TableEngine {
     }
 
     /// The winners of the keys of `group`, in its order; [`NO_FLOW`] for none.
-    pub(crate) fn find(&mut self, keys: &[FlowKey], group: &[u32], winners: &mut Vec<u32>) {
+    pub(crate) fn find(&mut self, keys: &[PackedKey], group: &[u32], winners: &mut Vec<u32>) {
         winners.clear();
-        let (form, answers) = (&self.form, &mut self.answers);
-        answers.clear();
-        answers.resize(group.len(), RuleId::NONE);
-        if let Some(classifier) = self.classifier.as_ref().filter(|_| !self.ids.is_empty()) {
-            self.words.clear();
-            for &idx in group {
-                form.write(&keys[idx as usize], &mut self.words);
-            }
-            classifier.classify(KeyBatch::new(form.schema, &self.words), answers);
-        }
-        let of_engine = |idx: u32, id: RuleId| id.is_some() && form.is_common(&keys[idx as usize]);
-        let found = group.iter().zip(&self.answers).map(|(&idx, &id)| (idx, id));
+        self.ask_classifier(keys, group);
         let is_any_lower = |any: &Ranked| self.lowest.is_none_or(|lowest| any.rank < lowest);
         if self.any.first().is_none_or(is_any_lower) && self.rest_len == 0 {
             let others = self.any.first().map_or(NO_FLOW, |any| any.place);
-            winners.extend(found.map(|(idx, id)| match of_engine(idx, id) {
+            winners.extend(self.answers.iter().map(|id| match id.is_some() {
                 true => self.places[id.as_usize()],
                 false => others,
             }));
             return;
         }
-        for (idx, id) in found {
-            let key = &keys[idx as usize];
+        for (&idx, &id) in group.iter().zip(&self.answers) {
             let mut best = self.any.first().copied();
             let mut offer = |ranked: Ranked| {
                 if best.is_none_or(|best| ranked.rank > best.rank) {
                     best = Some(ranked);
                 }
             };
-            if of_engine(idx, id) {
+            if id.is_some() {
                 let (rank, place) = (self.ranks[id.as_usize()], self.places[id.as_usize()]);
                 offer(Ranked { rank, place });
             }
             if self.rest_len > 0
-                && let Some((rank, place)) = self.rest.best(key)
+                && let Some((rank, place)) = self.rest.best(&keys[idx as usize].to_key())
             {
                 offer(Ranked { rank, place });
             }
             winners.push(best.map_or(NO_FLOW, |ranked| ranked.place));
+        }
+    }
+
+    /// Sets `answers` to what the classifier finds for the keys of `group`.
+    fn ask_classifier(&mut self, keys: &[PackedKey], group: &[u32]) {
+        let Self { form, projections, words, answers, are_common, .. } = self;
+        answers.clear();
+        answers.resize(group.len(), RuleId::NONE);
+        let has_flows = !self.ids.is_empty();
+        let Some(classifier) = self.classifier.as_ref().filter(|_| has_flows) else { return };
+        words.clear();
+        are_common.clear();
+        for &idx in group {
+            let key = &keys[idx as usize];
+            let projection = projections.of(form, key.shape());
+            are_common.push(projection.is_common(key));
+            projection.write(key, words);
+        }
+        classifier.classify(KeyBatch::new(form.schema, words), answers);
+        for (answer, &is_common) in answers.iter_mut().zip(&*are_common) {
+            *answer = if is_common { *answer } else { RuleId::NONE };
         }
     }
 }

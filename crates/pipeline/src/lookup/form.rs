@@ -1,8 +1,10 @@
 //! The form of the keys of one table's engine: the bits that all flows demand alike, and the words
 //! that differ.
 
+use smallvec::SmallVec;
+use warpswitch_flow::{PackedKey, Shape};
 use warpswitch_rules::Schema;
-use warpswitch_rules::openflow::{FLOW_WORDS, FlowKey, FlowMatch};
+use warpswitch_rules::openflow::{FLOW_WORDS, FlowMatch};
 use warpswitch_rules::schema::{Field, FieldFormat, FieldSpec, IPV4_5TUPLE};
 
 /// The word of the transport ports in a flow key.
@@ -11,6 +13,9 @@ const PORTS_WORD: usize = 39;
 const TUPLE_WORDS: [usize; 4] = [34, 38, PORTS_WORD, 40];
 /// The bits of the last of them that the schema has.
 const TUPLE_LAST_BITS: u32 = 0xff00_0fff;
+
+/// Projections that a table keeps.
+const PROJECTIONS_MAX: usize = 16;
 
 /// A field of one word. Engines read places and widths; what field it is has no meaning here.
 const fn word(index: usize) -> FieldSpec {
@@ -182,16 +187,26 @@ impl Form {
         self.common.iter().find(|common| common.0 == word).map_or(0, |common| common.1)
     }
 
-    /// Whether a key has the bits that all flows demand.
-    #[inline]
-    pub(crate) fn is_common(&self, key: &FlowKey) -> bool {
-        self.common.iter().all(|&(word, bits, value)| key[usize::from(word)] & bits == value)
-    }
-
-    /// Appends the words of a key.
-    #[inline]
-    pub(crate) fn write(&self, key: &FlowKey, words: &mut Vec<u32>) {
-        words.extend(self.words.iter().map(|&(word, bits)| key[usize::from(word)] & bits));
+    /// Where its words lie in packed keys of this shape.
+    fn project(&self, shape: Shape) -> Projection {
+        let place = |word: u8| shape.words.iter().position(|&other| other == word);
+        let words = self.words.iter().map(|&(word, bits)| match place(word) {
+            Some(at) => (at as u8, bits),
+            None => (0, 0),
+        });
+        let mut projection = Projection {
+            shape: shape.number,
+            words: words.collect(),
+            common: SmallVec::new(),
+            is_never_common: false,
+        };
+        for &(word, bits, value) in &self.common {
+            match place(word) {
+                Some(at) => projection.common.push((at as u8, bits, value)),
+                None => projection.is_never_common |= value != 0,
+            }
+        }
+        projection
     }
 
     /// Appends the words of a match that it holds.
@@ -206,5 +221,65 @@ impl Form {
             value.push(matching.value()[usize::from(word)] & bits);
             mask.push(bits);
         }
+    }
+}
+
+/// Where the words of a form lie in the packed keys of one shape.
+#[derive(Clone, Debug)]
+pub(crate) struct Projection {
+    shape: u32,
+    /// For each word of the schema, a word of the packed key and the bits that some flow examines.
+    words: SmallVec<[(u8, u32); 16]>,
+    /// Word, bits and value that all flows demand.
+    common: SmallVec<[(u8, u32, u32); 4]>,
+    /// Whether all flows demand a word that the shape does not have.
+    is_never_common: bool,
+}
+
+impl Projection {
+    /// Whether a key has the bits that all flows demand.
+    #[inline]
+    pub(crate) fn is_common(&self, key: &PackedKey) -> bool {
+        let has = |&(at, bits, value): &(u8, u32, u32)| key.word(at) & bits == value;
+        !self.is_never_common && self.common.iter().all(has)
+    }
+
+    /// Appends the words of a key.
+    #[inline]
+    pub(crate) fn write(&self, key: &PackedKey, words: &mut Vec<u32>) {
+        let word = |&(at, bits): &(u8, u32)| key.word(at) & bits;
+        match &self.words[..] {
+            [a, b, c, d] => words.extend_from_slice(&[word(a), word(b), word(c), word(d)]),
+            all => words.extend(all.iter().map(word)),
+        }
+    }
+}
+
+/// The projections of a form that were needed so far.
+#[derive(Debug, Default)]
+pub(crate) struct Projections(Vec<Projection>);
+
+impl Projections {
+    /// Forgets all, for another form.
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// The projection for this shape.
+    #[inline]
+    pub(crate) fn of(&mut self, form: &Form, shape: Shape) -> &Projection {
+        let known = self.0.iter().position(|known| known.shape == shape.number);
+        let at = known.unwrap_or_else(|| self.add(form, shape));
+        &self.0[at]
+    }
+
+    #[cold]
+    fn add(&mut self, form: &Form, shape: Shape) -> usize {
+        // The usual shapes are few; the others take turns.
+        if self.0.len() == PROJECTIONS_MAX {
+            self.0.clear();
+        }
+        self.0.push(form.project(shape));
+        self.0.len() - 1
     }
 }

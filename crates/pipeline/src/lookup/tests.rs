@@ -7,6 +7,7 @@ use crate::engines::TableEngines;
 use crate::testing::{by_name, flow};
 use warpswitch_classify::{BuildOptions, Classifier, ClassifyError, Detail, Engine, build};
 use warpswitch_flow::programs::NO_FLOW;
+use warpswitch_flow::{PackedKey, Shape};
 use warpswitch_rules::{KeyBatch, RuleId, RuleRef, Ruleset, Schema};
 use warpswitch_testkit::random::Random;
 
@@ -45,11 +46,25 @@ fn key(random: &mut Random, fields: &[&str]) -> FlowKey {
     key
 }
 
-/// The engine finds what the reference finds for a burst.
-fn check_burst(flows: &Flows, linear: &Index, engine: &mut TableEngine, keys: &[FlowKey]) {
+/// Shapes by number: the words that are not zero in keys of `fields`, and fewer of them.
+fn shapes(fields: &[&str]) -> [Shape; 3] {
+    let mut bits = [0; FLOW_WORDS];
+    for name in fields.iter().chain(&["eth_type", "nw_proto"]) {
+        by_name(name).range.write(&mut bits, u128::MAX);
+    }
+    let words: Vec<u8> = (0..FLOW_WORDS as u8).filter(|&at| bits[usize::from(at)] != 0).collect();
+    [0, 1, 2].map(|number| {
+        let some = words.iter().copied().filter(|word| number == 0 || word % 3 != number as u8);
+        Shape { number, words: Vec::leak(some.collect()) }
+    })
+}
+
+/// The engine finds what the reference finds for a burst of packets of different shapes.
+fn check_burst(flows: &Flows, linear: &Index, engine: &mut TableEngine, keys: &[PackedKey]) {
     let group: Vec<u32> = (0..keys.len() as u32).rev().collect();
     let mut winners = vec![7];
     engine.find(keys, &group, &mut winners);
+    let keys: Vec<FlowKey> = keys.iter().map(PackedKey::to_key).collect();
     for (&idx, &winner) in group.iter().zip(&winners) {
         let expected = linear.find(flows, &keys[idx as usize], None);
         assert_eq!(winner, expected.unwrap_or(NO_FLOW), "{engine:?}");
@@ -64,6 +79,7 @@ fn check(seed: u64, fields: &[&str], engines: &TableEngines) {
     let [mut linear, mut tuple] =
         [Lookup::Linear, Lookup::TupleSpace].map(|lookup| Index::new(lookup, &hash));
     let mut engine = TableEngine::new(&flows, &[], &hash, engines);
+    let shapes = shapes(fields);
     for _ in 0..400 {
         let new = flow(0, random.below(6) as u16, matching(&mut random, fields), Vec::new());
         let has_overlap = linear.has_overlap(&flows, &new);
@@ -86,7 +102,11 @@ fn check(seed: u64, fields: &[&str], engines: &TableEngines) {
         if engine.is_worn() || random.chance(1, 50) {
             engine.build(&flows, &linear.places());
         }
-        let keys: Vec<FlowKey> = (0..9).map(|_| key(&mut random, fields)).collect();
+        let mut packed = |_| {
+            let shape = shapes[random.below(3)];
+            PackedKey::new(&key(&mut random, fields), shape)
+        };
+        let keys: Vec<PackedKey> = (0..9).map(&mut packed).collect();
         check_burst(&flows, &linear, &mut engine, &keys);
         let filter = matching(&mut random, fields);
         assert_eq!(linear.contained(&flows, &filter), tuple.contained(&flows, &filter));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::call::check;
-use super::completion::Completion;
+use super::completion::{Completion, Mark};
 use super::memory::{DeviceWords, PinnedWords};
 use super::program::{LaunchShape, Program, View};
 use super::raw::cuda;
@@ -242,7 +242,7 @@ impl CardChain {
             let got = unsafe { cuda::cuMemcpyDtoHAsync_v2(to, from, len * 4, stream) };
             check("cuMemcpyDtoHAsync", got)?;
         }
-        self.done.record(&self.stream)
+        self.done.record(&self.stream, Mark::Value)
     }
 
     /// Gives up what was begun: what is in the stream must end before the buffers are lent again.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::call::check;
 use super::card::Card;
-use super::completion::Completion;
+use super::completion::{Completion, Mark};
 use super::memory::{DeviceWords, PinnedWords};
 use super::program::{LaunchShape, Program, View};
 use super::raw::cuda;
@@ -263,6 +263,9 @@ impl Drop for Event {
     }
 }
 
+/// Words of keys from which on the link is busy enough for [`Mark::Event`].
+const WIDE_KEY_WORDS: usize = 8;
+
 /// One slot. Keys go into [`CardSlot::keys_mut`], [`CardSlot::start`] sends them off, and once
 /// [`CardSlot::poll`] or [`CardSlot::wait`] said so, [`CardSlot::answers`] has the ids.
 #[derive(Debug)]
@@ -374,7 +377,12 @@ impl CardSlot {
             };
             check("cuMemcpyDtoHAsync", got)?;
         }
-        self.done.record(stream)
+        let are_wide = self.form.key_words >= WIDE_KEY_WORDS;
+        let mark = match transfer {
+            Transfer::Direct if are_wide => Mark::Event,
+            _ => Mark::Value,
+        };
+        self.done.record(stream, mark)
     }
 
     /// Whether the answers are there.

@@ -6,6 +6,9 @@
 //!                                                 │
 //!           matcher 1 ◄─ own pattern ids ◄─ patterns of the union that occur in a payload
 //! ```
+//! Groups with the same patterns, as rules for all protocols make them, are searched as one: each
+//! launch of a kernel costs the worker microseconds.
+//!
 //! The predicates of matchers are evaluated only after the `GPUCompletionQueue`, so each payload is
 //! searched for the patterns of all matchers. The union makes that one pass over the bytes.
 //! Matchers with the same rules add no cost; others add patterns.
@@ -27,6 +30,9 @@ const ELSEWHERE: u32 = u32::MAX;
 /// The searches of a chain, by rule group.
 #[derive(Debug, Default)]
 pub(crate) struct Searches {
+    /// Of each group the first one with the same patterns: both are searched together.
+    leads: [usize; GROUPS],
+    /// By leading group.
     images: [Option<Arc<Loaded<ScanImage>>>; GROUPS],
     members: Vec<Member>,
 }
@@ -39,7 +45,7 @@ struct Member {
 }
 
 /// The patterns of a union that an element has.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 struct Own {
     /// By pattern of the union, its id in the element's list, or [`ELSEWHERE`].
     numbers: Vec<u32>,
@@ -80,9 +86,22 @@ impl Union {
                 own.is_all = own.numbers.iter().zip(0..).all(|(&number, id)| number == id);
             }
         }
-        let images = patterns.map(|union| (!union.is_empty()).then(|| offload.search_image(union)));
-        Searches { images, members }
+        let leads = leads(&patterns, &members);
+        let images = std::array::from_fn(|group| {
+            let is_searched = leads[group] == group && !patterns[group].is_empty();
+            is_searched.then(|| offload.search_image(patterns[group].clone()))
+        });
+        Searches { leads, images, members }
     }
+}
+
+/// Of each group the first one whose patterns are the same for each element.
+fn leads(patterns: &[Patterns; GROUPS], members: &[Member]) -> [usize; GROUPS] {
+    let is_same = |group: usize, lead: usize| {
+        let are_own = |member: &Member| member.groups[group] == member.groups[lead];
+        patterns[group] == patterns[lead] && members.iter().all(are_own)
+    };
+    std::array::from_fn(|group| (0..group).find(|&lead| is_same(group, lead)).unwrap_or(group))
 }
 
 /// Adds the patterns of `wanted` that `union` lacks. Duplicates occur as often as in the list that
@@ -107,14 +126,14 @@ fn unite(union: &mut Patterns, wanted: &Patterns) -> Result<Vec<u32>, ScanError>
 }
 
 impl Searches {
-    /// The image of each group that has patterns.
+    /// The image of each leading group that has patterns.
     pub(crate) fn images(&self) -> &[Option<Arc<Loaded<ScanImage>>>; GROUPS] {
         &self.images
     }
 
-    /// Whether any element has patterns in a group.
-    pub(super) fn wants(&self, group: usize) -> bool {
-        self.images[group].is_some()
+    /// By group, the group that leads its search; `None` if no element has patterns in it.
+    pub(super) fn leads(&self) -> [Option<usize>; GROUPS] {
+        self.leads.map(|lead| self.images[lead].is_some().then_some(lead))
     }
 
     /// The part of element number `element`; `None` if its patterns are not searched.
@@ -272,6 +291,22 @@ mod tests {
             list.push(bytes, case).expect("a short pattern");
         }
         list
+    }
+
+    /// Groups are searched together if all elements have the same patterns in them.
+    #[test]
+    fn equal_groups_have_one_lead() {
+        let word = |text: &str| list(&[(text.as_bytes().to_vec(), true)]);
+        let [first, second] = ["first", "second"].map(word);
+        let mut wanted = [first.clone(), second.clone(), first.clone(), Patterns::new()];
+        let mut union = Union::default();
+        union.add(0, &wanted);
+        assert_eq!(leads(&union.patterns, &union.members), [0, 1, 0, 3]);
+        // The union of the last two groups is the same, but not what the elements have.
+        wanted[3] = std::mem::take(&mut wanted[2]);
+        union.add(1, &wanted);
+        assert_eq!(union.patterns[2], union.patterns[3]);
+        assert_eq!(leads(&union.patterns, &union.members), [0, 1, 2, 3]);
     }
 
     proptest! {

@@ -87,14 +87,14 @@ pub(crate) struct BatchTexts {
     /// Payloads that exceeded the buffers.
     pub(crate) left_out: u64,
     pub(crate) searches: Arc<Searches>,
-    /// The results of each group in those of the chain; `None` before the search.
+    /// The results of each leading group in those of the chain; `None` before the search.
     answers: Option<[Range<usize>; GROUPS]>,
     /// The matches, once read.
     found: Found,
     is_read: bool,
     /// By packet, the result key of its payload, if results are for an element downstream.
     keys: Vec<Option<u32>>,
-    /// By group, payloads searched by the device, and payloads left to the worker.
+    /// By leading group, payloads searched by the device, and payloads left to the worker.
     counts: [(u64, u64); GROUPS],
     scratch: TextFindings,
 }
@@ -149,8 +149,8 @@ impl BatchTexts {
         &self.keys
     }
 
-    /// Payloads that the device searched and that it left to the worker, in groups selected by
-    /// `has`.
+    /// Payloads that the device searched and that it left to the worker, in leading groups selected
+    /// by `has`.
     pub(crate) fn counts(&self, has: impl Fn(usize) -> bool) -> (u64, u64) {
         let groups = self.counts.iter().enumerate().filter(|(group, _)| has(*group));
         groups.fold((0, self.left_out), |(searched, asked), (_, counts)| {
@@ -236,8 +236,7 @@ impl TextPart {
         list.texts.clear();
         (list.column_at, list.left_out) = (column_at, 0);
         (list.answers, list.is_read) = (None, false);
-        let are_wanted = std::array::from_fn(|group| self.searches.wants(group));
-        let mut room = Room { words, next: texts_at, are_wanted };
+        let mut room = Room { words, next: texts_at, leads: self.searches.leads() };
         match self.plain_frames(batch) {
             Some(frames) => self.cut_frames(batch, frames, offload, list, &mut room),
             None => self.cut_packets(batch, offload, list, &mut room),
@@ -345,8 +344,8 @@ struct Room<'w> {
     words: &'w mut [u32],
     /// First free word.
     next: usize,
-    /// Groups that are searched.
-    are_wanted: [bool; GROUPS],
+    /// By group that is searched, the group that it is searched with.
+    leads: [Option<usize>; GROUPS],
 }
 
 impl Room<'_> {
@@ -383,12 +382,13 @@ impl BatchTexts {
         room: &mut Room<'_>,
     ) {
         let Some((PayloadPlace { group, start, bytes }, is_whole)) =
-            found.filter(|(place, _)| place.bytes > 0 && room.are_wanted[place.group])
+            found.filter(|(place, _)| place.bytes > 0)
         else {
             return self.found.push_unsearched();
         };
+        let Some(lead) = room.leads[group] else { return self.found.push_unsearched() };
         let place = place(&data[start..][..bytes]).or_else(|| room.copy(data, start, bytes));
-        match place.filter(|&place| self.texts.push(group, owner, place, bytes)) {
+        match place.filter(|&place| self.texts.push(lead, owner, place, bytes)) {
             Some(_) => self.found.push_searched(group, is_whole),
             None => {
                 self.left_out += 1;

@@ -5,11 +5,13 @@
 #   ./openflow.sh [OUT]   writes OUT/DATE-openflow.csv (default: results beside this script)
 #
 #   ENGINES='turbo auto gpu:turbo gpu:bloom gpu:tuple'   engines of the tables
+#   PARTS=styles,tables   parts of `bench openflow`
+#   THREADS=1             switches side by side
 #   RUN_MS=200 RUNS=3     how long and how often each figure is taken
 #   BUDGET=120            seconds after which no further engine is measured
 #   WARPSWITCH=FILE       the program (default: beside this script)
 #
-# The switch runs on one core between memory ports: receive, extract keys, look up, count, send.
+# Each switch runs on one core between memory ports: receive, extract keys, look up, count, send.
 # Before each figure, frames, ports and counters are compared with those of linear tables on a core;
 # the column `digest` has to be the same for all engines. Ends with 1 if it is not.
 set -euo pipefail
@@ -29,8 +31,9 @@ for engine in ${ENGINES:-turbo auto gpu:turbo gpu:bloom gpu:tuple}; do
 		break
 	fi
 	began=$SECONDS
-	"$warpswitch" bench openflow --only styles,tables --engine "$engine" \
-		--run-ms "${RUN_MS:-200}" --runs "${RUNS:-3}" --record "$work/one.csv" ||
+	"$warpswitch" bench openflow --only "${PARTS:-styles,tables}" --engine "$engine" \
+		--threads "${THREADS:-1}" --run-ms "${RUN_MS:-200}" --runs "${RUNS:-3}" \
+		--record "$work/one.csv" ||
 		failed=1
 	[ -s "$work/one.csv" ] || continue
 	if [ -s "$csv" ]; then tail -n +2 "$work/one.csv"; else cat "$work/one.csv"; fi |

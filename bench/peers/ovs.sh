@@ -131,7 +131,8 @@ start() {
 		other_config:emc-insert-inv-prob=1
 	# Preloaded drivers: the EAL loads none from folders below one that anybody can write to.
 	taskset -c "${others//$'\n'/,}" \
-		"${loader[@]}" --preload "$drivers" "$bundle/bin/ovs-vswitchd" "unix:$work/db.sock" \
+		"${loader[@]}" --preload "$drivers" \
+		"$bundle/bin/ovs-vswitchd" "unix:$work/db.sock" \
 		--enable-dummy --disable-system -vconsole:off --unixctl="$work/vswitchd.ctl" \
 		--log-file="$work/vswitchd.log" &
 	pids+=($!)
@@ -174,10 +175,11 @@ receive() {
 	local number=0 core mtu=1500
 	for core in "$@"; do
 		[ "$traffic" = split ] || mtu=$((1500 + number / 4 * 1024))
+		local devargs=net_pcap$number,rx_pcap=$work/part$number.pcap,infinite_rx=1
 		vsctl add-port br0 "rx$number" -- set Interface "rx$number" type=dpdk \
 			"ofport_request=$((100 + number))" "mtu_request=$mtu" \
 			"other_config:pmd-rxq-affinity=0:$core" \
-			"options:dpdk-devargs=net_pcap$number,rx_pcap=$work/part$number.pcap,infinite_rx=1"
+			"options:dpdk-devargs=$devargs"
 		number=$((number + 1))
 	done
 }
@@ -284,7 +286,7 @@ for threads in "${thread_counts[@]}"; do
 		[ "$polled" = "$threads" ] || fail "$polled of $threads receive ports are polled"
 		for cache in ${CACHES:-default dpcls}; do measure "$style" "$threads" "$cache"; done
 		stop
-		{ echo "== $style, $threads threads, cores ${pmd_cores[*]}"; cat "$work/vswitchd.log"; } \
-			>> "$out/ovs.log"
+		echo "== $style, $threads threads, cores ${pmd_cores[*]}" >> "$out/ovs.log"
+		cat "$work/vswitchd.log" >> "$out/ovs.log"
 	done
 done

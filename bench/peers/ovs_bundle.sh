@@ -59,8 +59,8 @@ for style in acl fw ipc; do
 			rank = 65535 - $2
 			sub(/^priority=[0-9]*,/, "")
 			sub(/ actions=.*/, "")
-			printf "priority=%d,%s,actions=output:%d\n", 65000 - int(rank * 64999 / 10000), $0,
-				2 + rank % 3
+			priority = 65000 - int(rank * 64999 / 10000)
+			printf "priority=%d,%s,actions=output:%d\n", priority, $0, 2 + rank % 3
 		}
 		END { print "priority=0,actions=output:4" }
 	' "$work/$style.ovs" > "$bundle/in/$style.flows"

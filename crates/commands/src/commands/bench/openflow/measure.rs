@@ -1,6 +1,7 @@
 //! What is measured: the parts of the benchmark.
 
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
@@ -16,6 +17,7 @@ use super::report::{Row, Unit};
 use crate::commands::bench::switch::ports::{Arrival, FrameTable, PORTS};
 use crate::measure::median;
 use crate::term::Progress;
+use crate::threads;
 
 /// Flows of traffic that fits into an exact cache as Open vSwitch has it.
 const FEW_FLOWS: usize = 1_000;
@@ -30,6 +32,8 @@ const SHARE_WANTED: f64 = 0.8;
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
+    /// Switches side by side, each on a core of its own.
+    pub threads: usize,
     pub runs: usize,
     pub run_time: Duration,
     /// Flows of traffic.
@@ -116,25 +120,14 @@ impl Lab<'_> {
     ) -> anyhow::Result<()> {
         self.progress.say(format!("{}, {}, cache {}", row.part, row.case, row.cache));
         row.digest = self.check(row.kind, flows, &frames)?;
-        let warm_frames = 2 * frames.len() as u64;
-        let mut bed = Bed::new(&self.spec(row.kind, frames, at_once(None)))?;
-        flows.iter().try_for_each(|flows| bed.add_flows(flows))?;
-        // A miss costs a hundred hits: caches fill before anything is timed.
-        while bed.received() < warm_frames {
-            bed.step();
+        let spec = self.spec(row.kind, frames, at_once(None));
+        let measured = switches(&spec, flows, &self.effort)?;
+        let all = measured.lookups();
+        if all > 0 {
+            row.micro_hits = Some(measured.micro_hits as f64 / all as f64);
+            row.mega_hits = Some(measured.mega_hits as f64 / all as f64);
         }
-        let before = bed.switch.stats().cache;
-        let rates = self.repeat(|time| bed.rate(time) / 1e6);
-        let after = bed.switch.stats().cache;
-        let hits = |after: u64, before: u64| (after - before) as f64;
-        let micro = hits(after.micro_hits, before.micro_hits);
-        let mega = hits(after.mega_hits, before.mega_hits);
-        let all = micro + mega + hits(after.misses, before.misses);
-        if all > 0.0 {
-            row.micro_hits = Some(micro / all);
-            row.mega_hits = Some(mega / all);
-        }
-        self.rows.push(row.with(Unit::Mpps, &rates, wanted));
+        self.rows.push(row.with(Unit::Mpps, &measured.mpps, wanted));
         Ok(())
     }
 
@@ -311,6 +304,80 @@ impl Lab<'_> {
         }
         Ok(())
     }
+}
+
+/// What switches did during the runs.
+#[derive(Debug, Default)]
+struct Measured {
+    /// Rates of the runs; in ascending order at the end.
+    mpps: Vec<f64>,
+    micro_hits: u64,
+    mega_hits: u64,
+    misses: u64,
+}
+
+impl Measured {
+    fn lookups(&self) -> u64 {
+        self.micro_hits + self.mega_hits + self.misses
+    }
+}
+
+/// Runs of as many switches as there are threads, side by side: their rates together.
+fn switches(spec: &BedSpec, flows: &[&[Flow]], effort: &Effort) -> anyhow::Result<Measured> {
+    let start = Barrier::new(effort.threads);
+    let run = |core| {
+        threads::pin(core);
+        switch(spec, flows, effort, &start)
+    };
+    let each: Vec<anyhow::Result<Measured>> = thread::scope(|scope| {
+        let others: Vec<_> =
+            (1..effort.threads).map(|core| scope.spawn(move || run(core))).collect();
+        let first = run(0);
+        let others = others.into_iter().map(|other| other.join().expect("no switch panics"));
+        std::iter::once(first).chain(others).collect()
+    });
+    let mut all = Measured { mpps: vec![0.0; effort.runs], ..Measured::default() };
+    for one in each {
+        let one = one?;
+        all.mpps.iter_mut().zip(&one.mpps).for_each(|(all, mpps)| *all += mpps);
+        all.micro_hits += one.micro_hits;
+        all.mega_hits += one.mega_hits;
+        all.misses += one.misses;
+    }
+    all.mpps.sort_by(f64::total_cmp);
+    Ok(all)
+}
+
+/// Runs of one switch, which begin when all are ready.
+fn switch(
+    spec: &BedSpec,
+    flows: &[&[Flow]],
+    effort: &Effort,
+    start: &Barrier,
+) -> anyhow::Result<Measured> {
+    let bed = warm_bed(spec, flows);
+    start.wait();
+    let mut bed = bed?;
+    let before = bed.switch.stats().cache;
+    let mpps = (0..effort.runs).map(|_| bed.rate(effort.run_time) / 1e6).collect();
+    let after = bed.switch.stats().cache;
+    Ok(Measured {
+        mpps,
+        micro_hits: after.micro_hits - before.micro_hits,
+        mega_hits: after.mega_hits - before.mega_hits,
+        misses: after.misses - before.misses,
+    })
+}
+
+/// A switch with flows and full caches: a miss costs a hundred hits.
+fn warm_bed(spec: &BedSpec, flows: &[&[Flow]]) -> anyhow::Result<Bed> {
+    let mut bed = Bed::new(spec)?;
+    flows.iter().try_for_each(|flows| bed.add_flows(flows))?;
+    let frames = 2 * spec.frames.len() as u64;
+    while bed.received() < frames {
+        bed.step();
+    }
+    Ok(bed)
 }
 
 /// The first keys, each once.

@@ -1,4 +1,4 @@
-//! `warpswitch bench openflow`: the OpenFlow switch between memory ports, on one core.
+//! `warpswitch bench openflow`: the OpenFlow switch between memory ports.
 //!
 //! ```text
 //! rules ─► flows ─► control connection ─┐
@@ -36,9 +36,9 @@ use crate::term::Progress;
 use crate::threads;
 
 const LONG_ABOUT: &str = "\
-Measure the OpenFlow switch on one core: receive a burst, extract flow keys, look up, count, send. \
-Ports are rings in memory; each received frame is copied into a packet, each sent one into a ring. \
-Flows are added by OpenFlow messages.
+Measure the OpenFlow switch, on one core by default: receive a burst, extract flow keys, look \
+up, count, send. Ports are rings in memory; each received frame is copied into a packet, each \
+sent one into a ring. Flows are added by OpenFlow messages.
 
   caches     one table with the rules of an access list, under each cache: many flows, drawn \
 uniformly or by popularity, and a few flows that fit into an exact cache
@@ -105,6 +105,10 @@ pub struct BenchOpenflowArgs {
     #[arg(long, value_name = "N", value_parser = parse_count, default_value = "100K")]
     changed_flows: usize,
 
+    /// Switches side by side, each on a core of its own, for caches, tables and styles
+    #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "1")]
+    threads: usize,
+
     /// Runs; the median is reported
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "5")]
     runs: usize,
@@ -134,6 +138,7 @@ impl BenchOpenflowArgs {
     fn effort(&self) -> Effort {
         let small = |usual: usize, smoke: usize| if self.smoke { usual.min(smoke) } else { usual };
         Effort {
+            threads: self.threads,
             runs: small(self.runs, 2),
             run_time: Duration::from_millis(small(self.run_ms, 5) as u64),
             flows: small(self.flows, 500),
@@ -199,7 +204,7 @@ pub fn run(args: &BenchOpenflowArgs) -> anyhow::Result<Outcome> {
     drop(progress);
     ensure!(!rows.is_empty(), "nothing was measured");
     let run_ms = effort.run_time.as_millis() as usize;
-    let report = Report { runs: effort.runs, run_ms, rows };
+    let report = Report { threads: effort.threads, runs: effort.runs, run_ms, rows };
     let from = Provenance::of_cpu();
     if let Some(path) = &args.record {
         write_file(path, &from.stamp_csv(&report.to_csv()))?;

@@ -94,6 +94,8 @@ impl Row {
 /// All figures.
 #[derive(Debug, Serialize)]
 pub struct Report {
+    /// Switches of the rates, each on a core of its own.
+    pub threads: usize,
     pub runs: usize,
     pub run_ms: usize,
     pub rows: Vec<Row>,
@@ -135,7 +137,12 @@ impl Report {
                 share(row.mega_hits),
             ]);
         }
-        let head = title("OpenFlow switch", "one core, frames of 60 bytes between memory ports");
+        let cores = match self.threads {
+            1 => "one core".to_owned(),
+            threads => format!("{threads} switches on as many cores"),
+        };
+        let head =
+            title("OpenFlow switch", &format!("{cores}, frames of 60 bytes between memory ports"));
         let foot = format!(
             "Median and range of {} runs of {} ms; frames, ports and counters equal those of the \
              interpreter\n",
@@ -146,19 +153,20 @@ impl Report {
 
     /// One line per figure.
     pub fn to_csv(&self) -> String {
-        let mut csv = "part,case,cache,rules,flows,unit,median,min,max,wanted,micro_hits,\
+        let mut csv = "part,case,cache,rules,flows,threads,unit,median,min,max,wanted,micro_hits,\
                        mega_hits,digest\n"
             .to_owned();
         let text = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
         for row in &self.rows {
             _ = writeln!(
                 csv,
-                "{},{},{},{},{},{},{},{},{},{},{},{},{}",
+                "{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
                 row.part,
                 row.case,
                 row.cache,
                 row.rules,
                 row.flows,
+                self.threads,
                 row.unit.name(),
                 row.median,
                 row.min,

@@ -127,6 +127,17 @@ const CARD_LANES_MAX: usize = 4;
 #[derive(Debug)]
 pub(crate) struct LaneToken(Arc<Core>);
 
+impl LaneToken {
+    /// Whether a resident kernel may stay without delaying launches: streams that were opened since
+    /// may share its connection.
+    pub(crate) fn may_stay(&self) -> bool {
+        match &self.0.place {
+            Place::Card(place) => place.card.has_connections(0),
+            Place::Host(_) => true,
+        }
+    }
+}
+
 impl Drop for LaneToken {
     fn drop(&mut self) {
         self.0.lanes.fetch_sub(1, Ordering::Relaxed);
@@ -239,9 +250,10 @@ impl Device {
     }
 
     /// One more lane, if the device has one. A resident kernel takes a thread of a pool, and one
-    /// must be left for launches.
+    /// must be left for launches; on a card its stream must not share a connection.
     pub(crate) fn take_lane(&self) -> Option<LaneToken> {
         let lanes_max = match &self.core.place {
+            Place::Card(place) if !place.card.has_connections(1) => 0,
             Place::Card(_) => CARD_LANES_MAX,
             Place::Host(pool) => pool.threads() - 1,
         };

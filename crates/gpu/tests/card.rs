@@ -28,7 +28,7 @@ use warpswitch_gpu::device::TransferChoice;
 use warpswitch_gpu::driver::Transfer;
 use warpswitch_gpu::live::LiveEngine;
 use warpswitch_gpu::packed::{PackedImage, put};
-use warpswitch_gpu::resident::{FramesConfig, Hysteresis};
+use warpswitch_gpu::resident::{FramesConfig, Hysteresis, ResidentChoice, ResidentUse};
 use warpswitch_gpu::ring::Ring;
 use warpswitch_gpu::routes::{
     HeaderImage, LiveHeaders, LiveRoutes, RouteImage, SLICE_WORDS, Slice,
@@ -55,7 +55,7 @@ macro_rules! tests {
 }
 
 /// Tests of single properties, beside the suite of every engine.
-const TESTS: [Test; 17] = tests![
+const TESTS: [Test; 18] = tests![
     every_way_and_length_equals_the_reference,
     packed_keys_of_every_length_equal_the_reference,
     a_card_that_is_full_leaves_the_answers_right,
@@ -64,6 +64,7 @@ const TESTS: [Test; 17] = tests![
     no_frame_is_torn_in_the_kernel,
     no_large_frame_is_torn_in_the_kernel,
     no_frame_of_wide_keys_is_torn_in_the_kernel,
+    launches_do_not_wait_for_resident_kernels,
     changes_reach_the_card_whole,
     versions_take_no_more_memory,
     a_card_that_works_keeps_its_deadline,
@@ -251,6 +252,40 @@ fn frames_of_every_schema_and_engine_equal_the_reference() {
             assert_eq!((card.retired(), count.rescued), (None, 0), "{what}");
             assert!(count.resident > 500 && count.launched > 100, "{what}");
         }
+    }
+}
+
+/// More streams than connections, opened after resident kernels came.
+fn launches_do_not_wait_for_resident_kernels() {
+    fn now() -> Duration {
+        static START: OnceLock<Instant> = OnceLock::new();
+        START.get_or_init(Instant::now).elapsed()
+    }
+    let device = Device::open_card(0, None).unwrap();
+    device.set_deadline(Deadline { slack: Deadline::SLACK, now });
+    device.set_resident_use(ResidentUse { choice: ResidentChoice::Always, now });
+    let ruleset =
+        RulesetSpec { style: Style::Acl, family: Family::Ipv4, rules: 1000, seed: 4 }.generate();
+    let options = BuildOptions::default();
+    let resident = engine::build(&device, Algorithm::Turbo, &ruleset, &options).unwrap();
+    let launched = engine::load(&device, Algorithm::Turbo, &ruleset, &options).unwrap();
+    let keys = dense::keys_near(&ruleset, 300, 2);
+    let mut want = vec![RuleId::NONE; keys.len()];
+    linear::classify(&ruleset, keys.as_batch(), &mut want);
+    let mut rings: Vec<Ring<Image>> = Vec::new();
+    for _ in 0..24 {
+        let mut out = vec![RuleId(7); keys.len()];
+        resident.classify(keys.as_batch(), &mut out);
+        assert_eq!(out, want);
+        rings.push(Ring::new(&device, ruleset.schema(), keys.len(), 3).unwrap());
+        for ring in &mut rings {
+            let room = ring.keys_mut().unwrap();
+            room[..keys.as_batch().words().len()].copy_from_slice(keys.as_batch().words());
+            ring.submit(&launched, keys.len());
+            ring.take(&mut out);
+            assert_eq!(out, want);
+        }
+        assert_eq!(device.retired(), None, "after {} rings of 3 streams", rings.len());
     }
 }
 

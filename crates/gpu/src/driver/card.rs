@@ -2,12 +2,12 @@
 
 use std::ffi::{CStr, c_int};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::call::check;
 use super::pool::{Block, MemoryUse, Pool, pool_bytes_max};
-use super::raw::{cuda, need_driver};
+use super::raw::{connections, cuda, need_driver};
 use crate::error::{ErrorKind, GpuError};
 
 /// The oldest CUDA that a driver may be of: what cards of compute capability 9.0 need.
@@ -60,6 +60,10 @@ pub struct Card {
     memory: Mutex<Pool>,
     /// See [`Card::give_up`].
     is_given_up: AtomicBool,
+    /// Open streams.
+    streams: AtomicUsize,
+    /// See [`connections`].
+    connections: usize,
 }
 
 // SAFETY: the driver's calls on a context may come from any thread; the pointer is its handle.
@@ -87,7 +91,8 @@ impl Card {
         let got = unsafe { cuda::cuDevicePrimaryCtxRetain(&raw mut context, device) };
         check("cuDevicePrimaryCtxRetain", got)?;
         let (memory, is_given_up) = (Mutex::new(Pool::new(0)), AtomicBool::new(false));
-        let mut card = Self { ordinal, device, context, memory, is_given_up };
+        let (streams, connections) = (AtomicUsize::new(0), connections());
+        let mut card = Self { ordinal, device, context, memory, is_given_up, streams, connections };
         card.memory = Mutex::new(Pool::new(pool_bytes_max(card.memory_bytes()?)));
         Ok(Arc::new(card))
     }
@@ -101,6 +106,22 @@ impl Card {
     pub(super) fn enter(&self) -> Result<(), GpuError> {
         // SAFETY: the context is retained until `self` is dropped.
         check("cuCtxSetCurrent", unsafe { cuda::cuCtxSetCurrent(self.context) })
+    }
+
+    /// Counts a stream that was opened.
+    pub(super) fn add_stream(&self) {
+        self.streams.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a stream that was closed.
+    pub(super) fn remove_stream(&self) {
+        self.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether each stream and `more` further ones reach the card on their own. Otherwise a launch
+    /// may wait for a kernel that stays.
+    pub fn has_connections(&self, more: usize) -> bool {
+        self.streams.load(Ordering::Relaxed) + more <= self.connections
     }
 
     /// Never waits for the card again, which hangs. What it may still reach (memory, kernels,

@@ -24,6 +24,14 @@ fn request_connections() {
     }
 }
 
+/// How many streams reach the card side by side: what lies in a further stream may wait for what
+/// lies in another one.
+pub(super) fn connections() -> usize {
+    let count = env::var(CONNECTIONS.0).ok().and_then(|count| count.parse().ok());
+    // What the driver assumes without the variable.
+    count.unwrap_or(8)
+}
+
 /// Whether the driver's library can be loaded.
 ///
 /// # Errors

@@ -6,7 +6,8 @@
 //! Chain ────┘  choose    └─ resident ─► Frames: a batch is one frame or several
 //! ```
 //! A lane belongs to one thread at a time. Each has a resident kernel of its own, which takes
-//! multiprocessors from others, so a device has few: threads that get none launch.
+//! multiprocessors from others, so a device has few: threads that get none launch. All launch once
+//! a card has more streams than connections, which would let launches wait for a resident kernel.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -62,7 +63,7 @@ pub struct Lane {
     spare: Vec<Vec<RuleId>>,
     next_ticket: u64,
     is_card: bool,
-    _token: LaneToken,
+    token: LaneToken,
 }
 
 impl Lane {
@@ -89,13 +90,13 @@ impl Lane {
             spare: Vec::new(),
             next_ticket: 0,
             is_card: device.is_card(),
-            _token: token,
+            token,
         })
     }
 
     /// The method for a batch of `len` keys.
     pub fn choose(&mut self, len: usize) -> Submission {
-        if self.frames.unavailable().is_some() {
+        if self.frames.unavailable().is_some() || !self.token.may_stay() {
             self.policy.give_up_resident();
         }
         let has_room = len.div_ceil(FRAME_LEN) + self.frames.under_way() <= FRAMES;

@@ -64,7 +64,7 @@ const TESTS: [Test; 18] = tests![
     no_frame_is_torn_in_the_kernel,
     no_large_frame_is_torn_in_the_kernel,
     no_frame_of_wide_keys_is_torn_in_the_kernel,
-    launches_do_not_wait_for_resident_kernels,
+    no_launch_waits_for_the_kernel_of_frames,
     changes_reach_the_card_whole,
     versions_take_no_more_memory,
     a_card_that_works_keeps_its_deadline,
@@ -256,7 +256,7 @@ fn frames_of_every_schema_and_engine_equal_the_reference() {
 }
 
 /// More streams than connections, opened after resident kernels came.
-fn launches_do_not_wait_for_resident_kernels() {
+fn no_launch_waits_for_the_kernel_of_frames() {
     fn now() -> Duration {
         static START: OnceLock<Instant> = OnceLock::new();
         START.get_or_init(Instant::now).elapsed()

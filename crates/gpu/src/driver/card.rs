@@ -51,6 +51,9 @@ pub fn card_count() -> Result<usize, GpuError> {
     }
 }
 
+/// Open streams of the process, which shares its connections among them.
+static STREAMS: AtomicUsize = AtomicUsize::new(0);
+
 /// A card with its primary context. Threads: any.
 #[derive(Debug)]
 pub struct Card {
@@ -60,8 +63,6 @@ pub struct Card {
     memory: Mutex<Pool>,
     /// See [`Card::give_up`].
     is_given_up: AtomicBool,
-    /// Open streams.
-    streams: AtomicUsize,
     /// See [`connections`].
     connections: usize,
 }
@@ -91,8 +92,8 @@ impl Card {
         let got = unsafe { cuda::cuDevicePrimaryCtxRetain(&raw mut context, device) };
         check("cuDevicePrimaryCtxRetain", got)?;
         let (memory, is_given_up) = (Mutex::new(Pool::new(0)), AtomicBool::new(false));
-        let (streams, connections) = (AtomicUsize::new(0), connections());
-        let mut card = Self { ordinal, device, context, memory, is_given_up, streams, connections };
+        let connections = connections();
+        let mut card = Self { ordinal, device, context, memory, is_given_up, connections };
         card.memory = Mutex::new(Pool::new(pool_bytes_max(card.memory_bytes()?)));
         Ok(Arc::new(card))
     }
@@ -109,19 +110,19 @@ impl Card {
     }
 
     /// Counts a stream that was opened.
-    pub(super) fn add_stream(&self) {
-        self.streams.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn add_stream() {
+        STREAMS.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a stream that was closed.
-    pub(super) fn remove_stream(&self) {
-        self.streams.fetch_sub(1, Ordering::Relaxed);
+    pub(super) fn remove_stream() {
+        STREAMS.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether each stream and `more` further ones reach the card on their own. Otherwise a launch
+    /// Whether each stream of the process and `more` further ones reach the card on their own. Otherwise a launch
     /// may wait for a kernel that stays.
     pub fn has_connections(&self, more: usize) -> bool {
-        self.streams.load(Ordering::Relaxed) + more <= self.connections
+        STREAMS.load(Ordering::Relaxed) + more <= self.connections
     }
 
     /// Never waits for the card again, which hangs. What it may still reach (memory, kernels,

@@ -162,7 +162,7 @@ impl Stream {
 
     /// The owner of an open stream.
     pub(super) fn owning(card: &Arc<Card>, handle: cuda::CUstream) -> Self {
-        card.add_stream();
+        Card::add_stream();
         Self { card: card.clone(), handle }
     }
 
@@ -191,7 +191,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.card.remove_stream();
+        Card::remove_stream();
         if self.card.is_given_up() {
             return;
         }

@@ -119,8 +119,8 @@ impl Card {
         STREAMS.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether each stream of the process and `more` further ones reach the card on their own. Otherwise a launch
-    /// may wait for a kernel that stays.
+    /// Whether each stream of the process and `more` further ones reach the card on their own.
+    /// Otherwise a launch may wait for a kernel that stays.
     pub fn has_connections(&self, more: usize) -> bool {
         STREAMS.load(Ordering::Relaxed) + more <= self.connections
     }

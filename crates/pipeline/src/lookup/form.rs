@@ -1,6 +1,8 @@
 //! The form of the keys of one table's engine: the bits that all flows demand alike, and the words
 //! that differ.
 
+use std::ptr;
+
 use smallvec::SmallVec;
 use warpswitch_flow::{PackedKey, Shape};
 use warpswitch_rules::Schema;
@@ -195,7 +197,7 @@ impl Form {
             None => (0, 0),
         });
         let mut projection = Projection {
-            shape: shape.number,
+            shape_words: shape.words,
             words: words.collect(),
             common: SmallVec::new(),
             is_never_common: false,
@@ -224,10 +226,11 @@ impl Form {
     }
 }
 
-/// Where the words of a form lie in the packed keys of one shape.
+/// Where the words of a form lie in the packed keys of shapes with the same words.
 #[derive(Clone, Debug)]
 pub(crate) struct Projection {
-    shape: u32,
+    /// The words of the shape; most shapes have one of a few lists.
+    shape_words: &'static [u8],
     /// For each word of the schema, a word of the packed key and the bits that some flow examines.
     words: SmallVec<[(u8, u32); 16]>,
     /// Word, bits and value that all flows demand.
@@ -268,7 +271,7 @@ impl Projections {
     /// The projection for this shape.
     #[inline]
     pub(crate) fn of(&mut self, form: &Form, shape: Shape) -> &Projection {
-        let known = self.0.iter().position(|known| known.shape == shape.number);
+        let known = self.0.iter().position(|known| ptr::eq(known.shape_words, shape.words));
         let at = known.unwrap_or_else(|| self.add(form, shape));
         &self.0[at]
     }

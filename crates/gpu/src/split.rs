@@ -216,7 +216,7 @@ impl Divisible {
         card: &CardShape,
     ) -> Option<RuleSplit> {
         let units = self.units(numbers);
-        if count > KEYS_MAX || units < UNITS_MIN {
+        if !(1..=KEYS_MAX).contains(&count) || units < UNITS_MIN {
             return None;
         }
         let warps_max = self.threads_max / LANES;
@@ -298,6 +298,15 @@ mod tests {
         numbers[abi::SLOTS] = 1000 + slots as u32;
         numbers[abi::ENTRIES] = 1000 + 3 * slots as u32;
         numbers
+    }
+
+    #[test]
+    fn batches_of_no_key_and_of_many_are_not_divided() {
+        for algorithm in [Algorithm::Linear, Algorithm::Tuple, Algorithm::Bloom] {
+            let divisible = Divisible::of(algorithm, &SHORT).expect("its kernel divides rules");
+            let is_divided = |count| divisible.choose(&numbers(500, 1000), count, &CARD).is_some();
+            assert_eq!([0, 1, KEYS_MAX, KEYS_MAX + 1].map(is_divided), [false, true, true, false]);
+        }
     }
 
     #[test]

@@ -80,8 +80,10 @@ class Net:
 
     def start(self, namespace, core, *command, **options):
         quiet = options.pop("stderr", subprocess.DEVNULL)
-        return subprocess.Popen(["ip", "netns", "exec", namespace, "taskset", "-c", str(core),
-                                 *command], stdout=subprocess.DEVNULL, stderr=quiet, **options)
+        first = ["chrt", "-f", "10"] if options.pop("realtime", False) else []
+        return subprocess.Popen(["ip", "netns", "exec", namespace, *first, "taskset", "-c",
+                                 str(core), *command],
+                                stdout=subprocess.DEVNULL, stderr=quiet, **options)
 
     def arrived(self):
         path = "/sys/class/net/right/statistics/rx_packets"

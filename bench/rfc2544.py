@@ -2,7 +2,7 @@
 """Measures forwarders, routers and firewalls as RFC 2544 does: ours, the kernel, Open vSwitch.
 
     sudo bench/rfc2544.py WARPSWITCH [--sizes 64,512,1518,IMIX] [--trial 1s] [--only NAME,...]
-                          [--sustain 60s] [--tester-core 0] [--out FOLDER]
+                          [--sustain 60s] [--tester-core 0] [--realtime] [--out FOLDER]
 
     sender ─► left │ rx ─► device under test ─► tx │ right ─► sink
           tester   │            core 1             │   the same tester
@@ -12,7 +12,8 @@ latency at the throughput and at half of it. With --sustain ours then get 90 % o
 for so long, with 64 bytes and IMIX, and must lose nothing. Devices run on core 1, the tester where
 the scheduler puts it; the kernel forwards on the cores of sender and sink. With --tester-core 0 the
 tester keeps off core 1, so latency is less that of the scheduler, and the kernel forwards on core 0
-only. With --out FOLDER the results are written to rfc2544.csv and sustain.csv there.
+only. With --realtime ours goes before all else on its core (`chrt`), as on a core of its own; not
+Open vSwitch, whose busy threads would not let its others run. With --out FOLDER the results are written to rfc2544.csv and sustain.csv there.
 
 Needs root, `ip`, and for the peers `openvswitch-switch`. It makes two network namespaces, whose
 names contain its process id, and deletes them.
@@ -40,7 +41,8 @@ SHARE = 0.9
 class Net(live.Net):
     """Two namespaces: tester and device."""
 
-    def __init__(self, tester_core=None):
+    def __init__(self, tester_core=None, realtime=False):
+        self.realtime = realtime
         self.pinned = [] if tester_core is None else ["taskset", "-c", str(tester_core)]
         self.left = self.right = f"ws{os.getpid()}t"
         self.device = f"ws{os.getpid()}d"
@@ -84,7 +86,7 @@ class Ours:
     def __init__(self, net, binary, name, *variables):
         config = ROOT / "conf/live" / f"{name}.click"
         self.process = net.start(net.device, 1, binary, "run", str(config), "ETH0=rx", "ETH1=tx",
-                                 *variables)
+                                 *variables, realtime=net.realtime)
         live.time.sleep(0.7)
         if self.process.poll() is not None:
             sys.exit(f"rfc2544.py: {config}: ended with {self.process.returncode}")
@@ -179,7 +181,7 @@ def sustain(net, binary, options, size, pps, duration):
 
 
 def measure(binary, name, start, options, args):
-    net = Net(args.tester_core)
+    net = Net(args.tester_core, args.realtime)
     try:
         device = start(net)
         try:
@@ -218,6 +220,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--sustain")
     parser.add_argument("--tester-core", type=int)
+    parser.add_argument("--realtime", action="store_true")
     parser.add_argument("--out", type=pathlib.Path)
     args = parser.parse_args()
     binary = os.path.abspath(args.binary)

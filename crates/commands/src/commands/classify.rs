@@ -44,8 +44,9 @@ engines (hypercuts, tuple); the summary includes its hit ratio. --cache auto mea
 pays, and bypasses the cache otherwise.
 
 --partition 4-2-1 gives threads roles: 4 run the cache, 2 the engine for what the cache does not \
-answer, one derives rules. With 'dynamic' threads change roles as queues fill, with 'auto' as \
-measured delays and hits require. Results keep the order of the input.
+answer, one (the updater) derives rules. With 'dynamic' threads change roles as queues fill, with \
+'auto' as measured delays and hits require. Results keep the order of the input. The summary \
+includes the time that the threads of each role worked, together.
 
 A GPU that fails, or does not complete a batch in time (--hang-after-ms), is disabled; the CPU \
 processes that batch too, so no packet is lost and no result is wrong. A warning is printed.
@@ -195,9 +196,7 @@ pub fn run(args: &ClassifyArgs) -> anyhow::Result<Outcome> {
         cache: engine.report(roles.as_ref()),
     };
     place.warn_if_retired();
-    if let Some(place) = source.truncated() {
-        term::warning(format!("{place}; classified the whole frames before it"));
-    }
+    warn_of_input(&source, input, result.tally.packets);
     let summary = Summary::new(ruleset, &result.tally, &facts);
     match args.json {
         true if json_aside => term::note(serde_json::to_string_pretty(&summary)?),
@@ -206,6 +205,16 @@ pub fn run(args: &ClassifyArgs) -> anyhow::Result<Outcome> {
         false => tell_summary(&summary, &facts),
     }
     Ok(Outcome::Done)
+}
+
+/// Warns of an input that is cut or empty.
+fn warn_of_input(source: &Source, input: &Path, packets: u64) {
+    if let Some(place) = source.truncated() {
+        term::warning(format!("{place}; classified the whole frames before it"));
+    }
+    if packets == 0 {
+        term::warning(format!("{} contains no packets", load::display_name(input)));
+    }
 }
 
 /// The summary for people, on the standard error stream.

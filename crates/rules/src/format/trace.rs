@@ -11,7 +11,8 @@
 //! of a filter's flags column times 65536, plus its mask; 0 and 4294967295 stand for none. Where a
 //! sixth column ends the line, it is the flags if its upper byte is set (every TCP flag but NS
 //! lies there) and the rule number if not. Addresses may also be dotted quads; for IPv6 they are
-//! text or one decimal number of 128 bits.
+//! text or one decimal number of 128 bits. Two decimal numbers that IPv4 addresses have, both at
+//! least 2^24, are errors where addresses are IPv6: the trace is of the other family.
 //!
 //! The canonical form is described in [`canonical`].
 //!
@@ -22,6 +23,7 @@
 
 use std::fmt;
 use std::io::{self, BufRead, Write};
+use std::ops::{Range, RangeInclusive};
 use std::str::FromStr;
 
 use super::text::{
@@ -249,6 +251,9 @@ impl LineSink {
     }
 }
 
+/// Numbers of IPv4 addresses from 1.0.0.0 up; no IPv6 address in use is among them.
+const IPV4_NUMBERS: RangeInclusive<u128> = 1 << 24..=u32::MAX as u128;
+
 /// The most columns that a header line has.
 const COLUMNS_MAX: usize = 7;
 
@@ -351,7 +356,10 @@ impl HeaderParser {
             let parsed = if is_dotted {
                 text::ipv4(token)
             } else {
-                text::decimal(token, u32::MAX, "the IPv4 address")
+                text::decimal(token, u32::MAX, "the IPv4 address").map_err(|fault| {
+                    let is_ipv6 = memchr::memchr(b':', token.bytes).is_some();
+                    if is_ipv6 { self.other_family(token.span(), ["IPv6", "IPv4"]) } else { fault }
+                })
             };
             let address = self.note(parsed);
             // Every IPv4 address fills one word.
@@ -369,6 +377,7 @@ impl HeaderParser {
         dst: Token<'_>,
         key: &mut [u32; WORDS_MAX],
     ) {
+        let mut ipv4_numbers = 0;
         for (field, token) in fields.into_iter().zip([src, dst]) {
             let is_text = memchr::memchr(b':', token.bytes).is_some();
             let parsed = if is_text {
@@ -377,11 +386,24 @@ impl HeaderParser {
                 text::number(token, u128::MAX, "the IPv6 address")
             };
             let address = self.note(parsed);
+            ipv4_numbers += usize::from(!is_text && IPV4_NUMBERS.contains(&address));
             field.write(key, address);
+        }
+        if ipv4_numbers == 2 {
+            let span = src.span().start..dst.span().end;
+            let fault = self.other_family(span, ["IPv4", "IPv6"]);
+            self.faults.push(fault);
         }
         if let Some(eth_type) = self.eth_type {
             eth_type.write(key, 0x86dd);
         }
+    }
+
+    #[cold]
+    fn other_family(&self, span: Range<usize>, [found, wanted]: [&str; 2]) -> Box<Fault> {
+        let message = format!("{found} addresses in a trace of {} keys", self.schema.name);
+        let help = "rules and trace must be of the same address family";
+        Fault::new(span, message, format!("{wanted} addresses")).help(help)
     }
 }
 
@@ -512,6 +534,33 @@ mod tests {
         let places: Vec<_> = errors.iter().map(|d| (d.line, d.column, d.text.as_str())).collect();
         let expected = [(2, 3, "x"), (2, 7, "70000"), (3, 4, ""), (4, 15, "8"), (6, 2, "")];
         assert_eq!(places, expected, "{errors}");
+    }
+
+    #[test]
+    fn traces_of_the_other_address_family_are_errors() {
+        let fails = |text: &str, schema, column, message: &str| {
+            let errors = read(text.as_bytes(), schema, 99).unwrap_err();
+            let first = errors.iter().next().expect("it is not empty");
+            assert_eq!((first.column, first.message.as_str()), (column, message), "{text}");
+        };
+        let ipv4 = "IPv4 addresses in a trace of ipv6_5tuple keys";
+        fails("2761916877 16777216 1 2 17", &IPV6_5TUPLE, 1, ipv4);
+        fails("::1 ::2 0 0 6\n4294967295 3232235777 1 2 17", &IPV6_5TUPLE, 1, ipv4);
+        fails(
+            "1 2001:db8::1 1 2 6",
+            &IPV4_5TUPLE,
+            3,
+            "IPv6 addresses in a trace of ipv4_5tuple keys",
+        );
+        // Numbers of 128 bits, some of them small.
+        for text in ["4294967296 16777216 0 0 6", "16777215 4294967295 0 0 6", "1 0 0 0 6"] {
+            assert_eq!(
+                read(text.as_bytes(), &IPV6_5TUPLE, 99).map(|keys| keys.len()),
+                Ok(1),
+                "{text}"
+            );
+        }
+        assert!(read(b"16777216 16777217 0 0 6", &OPENFLOW12_IPV6, 99).is_ok(), "it has both");
     }
 
     #[test]

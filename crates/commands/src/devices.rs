@@ -215,7 +215,7 @@ impl EngineChoice {
             ),
             Self::Auto(device) => {
                 let opened = device.open_with(args).inspect_err(|missing| {
-                    term::note(format!("auto: no usable GPU ({missing}); using the CPU"));
+                    term::warning(format!("no usable GPU ({missing}); using the CPU"));
                 });
                 OpenEngine::Auto(opened.ok(), args.delay_max)
             }

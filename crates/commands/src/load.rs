@@ -23,8 +23,8 @@ use crate::term::{self, Progress};
 /// Bytes read from a file at once.
 const READ_BYTES: usize = 1 << 20;
 
-/// What to do with a capture that was given in place of a text.
-const GIVE_PCAP: &str = "use --pcap instead";
+/// What takes a capture that was given in place of a text; not every command that reads one does.
+const GIVE_PCAP: &str = "'warpswitch classify' and 'warpswitch ids' take captures with --pcap";
 
 /// Work that lasts less is not worth a progress line: it would only flicker.
 const RULES_WORTH_PROGRESS_BYTES: usize = 1 << 20;

@@ -100,7 +100,8 @@ impl Output {
         let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let is_device = path.metadata().is_ok_and(|metadata| !metadata.is_file());
         if is_device {
-            let file = OpenOptions::new().write(true).open(&path)?;
+            let file = OpenOptions::new().write(true).open(&path);
+            let file = file.map_err(|error| name_folder(&path, error))?;
             return Ok(Destination::Device(BufWriter::with_capacity(BUFFER_BYTES, file)));
         }
         if hold == Hold::Nothing {
@@ -124,6 +125,14 @@ impl Output {
         let temporary = BufWriter::with_capacity(BUFFER_BYTES, temporary);
         Ok(Destination::File { temporary, noted, path })
     }
+}
+
+/// Creates a folder, and those around it, unless they exist.
+///
+/// # Errors
+/// If it cannot; the error names what is no folder.
+pub fn create_folder(folder: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(folder).map_err(|error| name_folder(&folder.join("file"), error))
 }
 
 impl Destination {

@@ -3,12 +3,15 @@
 use std::io;
 use std::path::Path;
 
-/// `error`, met at `path`, in words that name the folder that is not there, or is none. Any other
-/// error stays as it is: the file itself is missing, say.
+/// `error`, met at `path`, in words that name the folder that is not there, or is none, or that
+/// say that `path` is one. Any other error stays as it is: the file itself is missing, say.
 pub fn name_folder(path: &Path, error: io::Error) -> io::Error {
     let kind = error.kind();
-    if !matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) {
-        return error;
+    match kind {
+        io::ErrorKind::IsADirectory => return kind.into(),
+        // The last one where folders are created.
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {}
+        _ => return error,
     }
     let folders = path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
     // The outermost one: what is within it is missing for that reason alone.
@@ -42,6 +45,11 @@ mod tests {
         for path in [missing.as_path(), Path::new("no-such-file")] {
             assert!(told(path).starts_with("No such file"), "{}", told(path));
         }
+        let folder = std::fs::read(here.path()).expect_err("it is a folder");
+        assert_eq!(name_folder(here.path(), folder).to_string(), "is a directory");
+        let exists = std::fs::create_dir_all(&file).expect_err("it is a file");
+        let told = name_folder(&file.join("a"), exists).to_string();
+        assert_eq!(told, format!("'{none}' is no folder"));
         let denied = io::Error::from(io::ErrorKind::PermissionDenied);
         let kept = name_folder(&missing.join("b"), denied);
         assert_eq!(kept.kind(), io::ErrorKind::PermissionDenied);

@@ -114,6 +114,10 @@ impl CaptureReader {
     pub fn from_read(name: &str, input: impl Read + Send + 'static) -> Result<Self, IoError> {
         let mut source = Source::new(name, input)?;
         let found = source.peek(4)?;
+        if found == 0 && !source.is_cut() {
+            let message = "the file is empty; a capture has a header, even without frames";
+            return Err(source.error(IoErrorKind::Truncated, 0, message.to_owned()));
+        }
         let Some(&magic) = source.window().first_chunk::<4>() else {
             return Err(source.truncated("the magic number", found as u64, 4));
         };

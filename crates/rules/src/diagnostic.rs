@@ -273,15 +273,22 @@ impl fmt::Display for Diagnostics {
 
 impl std::error::Error for Diagnostics {}
 
+/// A NUL among this many first bytes marks a binary file.
+const BINARY_PREFIX_BYTES: usize = 1024;
+
 /// Views `bytes` as text.
 ///
 /// # Errors
-/// One diagnostic for each run of bytes that is not valid UTF-8.
+/// One diagnostic for each run of bytes that is not valid UTF-8, or one for a binary file.
 pub fn utf8_text<'a>(file: &str, bytes: &'a [u8]) -> Result<&'a str, Diagnostics> {
     let Err(_) = std::str::from_utf8(bytes) else {
         return Ok(std::str::from_utf8(bytes).expect("it was valid above"));
     };
     let mut diagnostics = Diagnostics::default();
+    if bytes.iter().take(BINARY_PREFIX_BYTES).any(|&byte| byte == 0) {
+        diagnostics.push(Diagnostic::whole(file, "a binary file, not text"));
+        return Err(diagnostics);
+    }
     for (idx, line) in bytes.split(|&b| b == b'\n').enumerate() {
         let line_no = u32::try_from(idx + 1).unwrap_or(u32::MAX);
         let mut at = 0;
@@ -474,6 +481,8 @@ mod tests {
     #[test]
     fn invalid_utf8_is_reported_at_each_place() {
         assert_eq!(utf8_text("f", "ä\n".as_bytes()), Ok("ä\n"));
+        let binary = utf8_text("f", b"\xd4\xc3\0\n\xff").unwrap_err();
+        assert_eq!(binary.to_string(), "error: a binary file, not text\n--> f\n");
         let error = utf8_text("f", b"ok\nab\xffcd\xc3\n\x80").unwrap_err();
         let places: Vec<_> = error.iter().map(|d| (d.line, d.column)).collect();
         assert_eq!(places, [(2, 3), (2, 6), (3, 1)]);

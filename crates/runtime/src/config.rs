@@ -46,7 +46,8 @@ impl ConfigText {
             io::stdin().take(limit).read_to_end(&mut bytes)?;
         } else {
             let file = std::fs::File::open(path).map_err(|error| name_folder(path, error))?;
-            file.take(limit).read_to_end(&mut bytes)?;
+            let read = file.take(limit).read_to_end(&mut bytes);
+            read.map_err(|error| name_folder(path, error))?;
         }
         reject_binary(path, &bytes)?;
         Ok(Self { name: display_name(path), bytes })

@@ -101,7 +101,7 @@ fn claims_allocate_nothing() {
 #[test]
 fn other_files_are_named_as_such() {
     let cases: [(&[u8], IoErrorKind, &str); 5] = [
-        (b"", IoErrorKind::Truncated, "0 of 4 bytes present"),
+        (b"", IoErrorKind::Truncated, "the file is empty"),
         (b"\xd4\xc3", IoErrorKind::Truncated, "2 of 4 bytes present"),
         (b"GET / HTTP/1.1", IoErrorKind::NotACapture, "starts with 47 45 54 20"),
         (b"\x28\xb5\x2f\xfd\x00", IoErrorKind::NotACapture, "starts with 28 b5 2f fd"),

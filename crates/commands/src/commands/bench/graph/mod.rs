@@ -29,7 +29,7 @@ use self::traffic::Traffic;
 use crate::args::{parse_count, parse_positive};
 use crate::exit::Outcome;
 use crate::human::{rounded, significant};
-use crate::output::print;
+use crate::output::{create_folder, print};
 use crate::provenance;
 use crate::table::{Align, Table, title};
 use crate::term::{FAINT, Progress, paint};
@@ -176,7 +176,7 @@ const HAD_CORE_MIN: f64 = 0.9;
 pub fn run(args: &BenchGraphArgs) -> anyhow::Result<Outcome> {
     let temporary = tempfile::tempdir().context("no folder for captures")?;
     let folder = args.keep.as_deref().unwrap_or(temporary.path());
-    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    create_folder(folder).with_context(|| folder.display().to_string())?;
     let making = Making {
         folder: folder.to_owned(),
         data: args.data.clone(),

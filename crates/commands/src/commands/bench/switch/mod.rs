@@ -27,7 +27,7 @@ use self::report::Report;
 use crate::args::{parse_count, parse_positive, parse_range};
 use crate::devices::{DeviceArgs, DeviceChoice, parse_time};
 use crate::exit::Outcome;
-use crate::output::print;
+use crate::output::{create_folder, print};
 use crate::term::{self, Progress};
 use crate::{interrupt, provenance, threads};
 
@@ -191,7 +191,7 @@ pub fn run(args: &BenchSwitchArgs) -> anyhow::Result<Outcome> {
 }
 
 fn record(folder: &Path, from: &Provenance, report: &Report) -> anyhow::Result<()> {
-    std::fs::create_dir_all(folder)?;
+    create_folder(folder)?;
     let mut json = serde_json::to_value(report)?;
     from.stamp_json(&mut json);
     std::fs::write(folder.join("switch.json"), serde_json::to_string_pretty(&json)? + "\n")?;

@@ -144,8 +144,15 @@ pub fn parse_count(text: &str) -> Result<usize, String> {
 
 /// A count that is at least one.
 pub fn parse_positive(text: &str) -> Result<usize, String> {
-    match parse_count(text)? {
-        0 => Err("expected at least 1".to_owned()),
+    parse_at_least(1)(text)
+}
+
+/// Accepts counts from `min` up.
+pub fn parse_at_least(
+    min: usize,
+) -> impl Fn(&str) -> Result<usize, String> + Clone + Send + Sync + 'static {
+    move |text| match parse_count(text)? {
+        number if number < min => Err(format!("expected at least {min}")),
         number => Ok(number),
     }
 }
@@ -187,6 +194,8 @@ mod tests {
         assert!(parse_count("99999999999999G").is_err());
         assert!(parse_bytes("99999999999999G").is_err());
         assert!(parse_positive("0").is_err());
+        assert_eq!(parse_at_least(2)("1"), Err("expected at least 2".to_owned()));
+        assert_eq!(parse_at_least(2)("2"), Ok(2));
         let parse = parse_range::<u8>(1, 254);
         assert_eq!((parse("1"), parse("254")), (Ok(1), Ok(254)));
         for text in ["0", "255", "300", "-1", ""] {

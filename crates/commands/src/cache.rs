@@ -19,6 +19,9 @@ use crate::pipeline::roles::{RolesResult, partition_at_start};
 use crate::term;
 use crate::threads::default_threads;
 
+/// Roles of threads, each of at least one: cache, engine, updater.
+const ROLES: usize = 3;
+
 /// Which cache, and how work is divided among threads.
 #[derive(Args, Clone, Debug)]
 pub struct CacheArgs {
@@ -26,12 +29,12 @@ pub struct CacheArgs {
     #[arg(long, value_name = "NAME", default_value = "none", value_parser = cache_parser())]
     cache: CacheChoice,
 
-    /// How work is divided among threads: 'fold' (each does everything), CACHE-FULL-1 as 4-2-1,
+    /// How work is divided among threads: 'fold' (each does everything), CACHE-ENGINE-1 as 4-2-1,
     /// 'dynamic' (by free room in the queues) or 'auto' (by measured delays)
     #[arg(long, value_name = "PARTITION", default_value = "fold", requires = "cache")]
     partition: Assignment,
 
-    /// Maximum number of rules in the cache
+    /// Maximum number of rules in the cache, 10 to 30
     #[arg(long, value_name = "N", default_value_t = StormOptions::default().cached_max as u64,
           value_parser = parse_range::<u64>(CACHED_MAX_MIN as u64, CACHED_MAX_MAX as u64),
           requires = "cache")]
@@ -79,17 +82,24 @@ impl CacheArgs {
     /// A combination with `--threads` or `--cache` that makes no sense.
     pub fn roles(&self, threads: Option<usize>) -> anyhow::Result<Option<(Assignment, Partition)>> {
         let partition = self.partition;
-        if self.cache == CacheChoice::None || partition == Assignment::Fold {
+        if partition == Assignment::Fold {
             return Ok(None);
         }
-        if self.cache == CacheChoice::Auto {
+        if self.cache != CacheChoice::Storm {
+            let cache = self.cache.name();
             return Err(bad_input(format!(
-                "--cache auto requires --partition fold; use --cache storm with {partition}"
+                "--cache {cache} requires --partition fold; use --cache storm with {partition}"
             )));
         }
         if matches!(partition, Assignment::Static(_)) && threads.is_some() {
             return Err(bad_input(format!(
                 "--partition {partition} sets the number of threads; remove --threads"
+            )));
+        }
+        if let Some(threads) = threads.filter(|threads| *threads < ROLES) {
+            return Err(bad_input(format!(
+                "--partition {partition} requires at least {ROLES} threads, not {threads}: for the \
+                 cache, for the engine, and one that derives rules"
             )));
         }
         let threads = threads.unwrap_or_else(default_threads);
@@ -148,11 +158,11 @@ impl FrontedEngine {
             }),
             roles: roles.map(|roles| RolesReport {
                 cache: roles.partition.cache(),
-                full: roles.partition.full(),
+                engine: roles.partition.full(),
                 updater: 1,
                 changes: roles.changes,
                 cache_ms: rounded(roles.cache.as_secs_f64() * 1e3, 3),
-                full_ms: rounded(roles.full.as_secs_f64() * 1e3, 3),
+                engine_ms: rounded(roles.full.as_secs_f64() * 1e3, 3),
                 updater_ms: rounded(roles.updater.as_secs_f64() * 1e3, 3),
             }),
             hit_ratio: rounded(stats.hit_ratio(), 4),
@@ -218,7 +228,7 @@ pub struct RolesReport {
     /// Threads that ran the cache.
     pub cache: usize,
     /// Threads that ran the engine.
-    pub full: usize,
+    pub engine: usize,
     /// Threads that evolved rules.
     pub updater: usize,
     /// How often threads changed roles.
@@ -226,7 +236,7 @@ pub struct RolesReport {
     /// Time in the cache.
     pub cache_ms: f64,
     /// Time in the engine.
-    pub full_ms: f64,
+    pub engine_ms: f64,
     /// Time of evolution.
     pub updater_ms: f64,
 }
@@ -250,10 +260,10 @@ impl CacheReport {
             term::note(format!(
                 "  roles {}-{}-{} at the end, {changes}: {} ms cache, {} ms engine, {} ms updater",
                 roles.cache,
-                roles.full,
+                roles.engine,
                 roles.updater,
                 roles.cache_ms,
-                roles.full_ms,
+                roles.engine_ms,
                 roles.updater_ms
             ));
         }

@@ -91,8 +91,8 @@ impl fmt::Display for BadAssignment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "expected fold, dynamic, auto, or CACHE-FULL-1 such as 4-2-1, with at most \
-             {WORKERS_MAX} workers"
+            "expected fold, dynamic, auto, or CACHE-ENGINE-1 such as 4-2-1: threads for the cache, \
+             threads for the engine, {WORKERS_MAX} at most together, and one that derives rules"
         )
     }
 }

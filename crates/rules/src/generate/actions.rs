@@ -30,8 +30,8 @@ impl fmt::Display for BadActions {
         write!(
             f,
             "{}; expected 'NAME:NAME=PARTS:PARTS' with an optional ',SEED', each NAME one of \
-             permit, deny or markN, each PARTS at most {PART_MAX} and not all 0, such as \
-             'permit:deny=70:30,1'",
+             permit (or pass), deny (or drop) or markN, each PARTS at most {PART_MAX} and not all \
+             0, such as 'permit:deny=70:30,1'",
             self.0
         )
     }
@@ -56,8 +56,8 @@ impl ActionMix {
 
 fn action(name: &str) -> Option<Action> {
     match name {
-        "permit" => Some(Action::Pass),
-        "deny" => Some(Action::Drop),
+        "permit" | "pass" => Some(Action::Pass),
+        "deny" | "drop" => Some(Action::Drop),
         _ => name.strip_prefix("mark")?.parse().ok().map(Action::Mark),
     }
 }
@@ -124,6 +124,8 @@ mod tests {
 
     #[test]
     fn reads_mixes_and_rejects_other_texts() {
+        let read = |text: &str| text.parse::<ActionMix>();
+        assert_eq!(read("pass:drop=2:1,3"), read("permit:deny=2:1,3"), "the names in rules");
         assert!("permit=1".parse::<ActionMix>().is_ok());
         assert!("permit:deny=0:1".parse::<ActionMix>().is_ok());
         for text in [

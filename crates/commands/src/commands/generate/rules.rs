@@ -22,7 +22,7 @@ prefix lengths, ports, nesting and skew of real ones) or of GSwitch's synthetic 
 
 ClassBench's format has no actions; the canonical format keeps them. --actions draws the action of \
 each rule in given proportions, so that caches cannot merge all rules; it writes the canonical \
-format unless --format is set.";
+format unless --format is ovs.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -58,8 +58,8 @@ pub struct GenerateRulesArgs {
     #[arg(long, value_name = "SEED", default_value = "1", value_parser = parse_seed)]
     seed: u64,
 
-    /// Actions of the rules and their proportions, such as permit:deny=70:30 [default: permit],
-    /// with a seed of their own, such as permit:deny=70:30,1
+    /// Actions of the rules, permit, deny or markN, and their proportions, such as
+    /// permit:deny:mark7=70:20:10 [default: permit], with a seed of their own as permit:deny=7:3,1
     #[arg(long, value_name = "NAMES=PARTS[,SEED]")]
     actions: Option<ActionMix>,
 
@@ -79,6 +79,10 @@ pub struct GenerateRulesArgs {
 pub fn run(args: &GenerateRulesArgs) -> anyhow::Result<Outcome> {
     if args.count > RULES_MAX {
         return Err(bad_input(format!("a rule set holds at most {RULES_MAX} rules")));
+    }
+    if args.actions.is_some() && args.format == Some(RulesFormat::ClassBench) {
+        let message = "--actions requires another format: ClassBench's has no actions";
+        return Err(bad_input(message.to_owned()));
     }
     let mut output = Output::open(&args.out, Hold::Yes)?;
     let progress = Progress::spinner("generating rules");

@@ -117,7 +117,12 @@ pub struct KeyArgs {
 #[derive(Args, Debug)]
 struct PopularityArgs {
     /// Packets of flows whose popularity follows Zipf's law with this exponent, such as 1.1
-    #[arg(long, value_name = "EXPONENT", conflicts_with = "locality")]
+    #[arg(
+        long,
+        value_name = "EXPONENT",
+        conflicts_with = "locality",
+        allow_negative_numbers = true
+    )]
     zipf: Option<Zipf>,
 
     /// Number of flows (suffix K or M)

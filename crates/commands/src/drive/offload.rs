@@ -54,8 +54,8 @@ pub struct OffloadArgs {
     #[arg(long, value_name = "DEVICE", default_value = "gpu", value_enum)]
     pub device: DeviceChoice,
 
-    /// When a kernel that stays on the GPU looks up small wide batches of chains with one rule
-    /// lookup, in place of a launch for each
+    /// When a kernel that stays on the GPU looks up small batches, in place of a launch for each;
+    /// for chains of elements with one rule lookup
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     pub resident: ResidentArg,
 }

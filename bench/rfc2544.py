@@ -7,13 +7,14 @@
     sender ─► left │ rx ─► device under test ─► tx │ right ─► sink
           tester   │            core 1             │   the same tester
 
-One tester, `warpswitch bench rfc2544`, measures all devices, one after the other: throughput, and
-latency at the throughput and at half of it. With --sustain ours then get 90 % of their throughput
-for so long, with 64 bytes and IMIX, and must lose nothing. Devices run on core 1, the tester where
-the scheduler puts it; the kernel forwards on the cores of sender and sink. With --tester-core 0 the
-tester keeps off core 1, so latency is less that of the scheduler, and the kernel forwards on core 0
-only. With --realtime ours goes before all else on its core (`chrt`), as on a core of its own; not
-Open vSwitch, whose busy threads would not let its others run. With --out FOLDER the results are written to rfc2544.csv and sustain.csv there.
+One tester, `warpswitch bench rfc2544`, measures all devices, one after the other: throughput,
+and latency at the throughput and at half of it. With --sustain ours then get 90 % of their
+throughput for so long, with 64 bytes and IMIX, and must lose nothing. Devices run on core 1,
+the tester where the scheduler puts it; the kernel forwards on the cores of sender and sink.
+With --tester-core 0 the tester keeps off core 1, so latency is less that of the scheduler, and
+the kernel forwards on core 0 only. With --realtime ours goes before all else on its core
+(`chrt`), as on a core of its own; not Open vSwitch, whose busy threads would not let its others
+run. With --out FOLDER the results are written to rfc2544.csv and sustain.csv there.
 
 Needs root, `ip`, and for the peers `openvswitch-switch`. It makes two network namespaces, whose
 names contain its process id, and deletes them.

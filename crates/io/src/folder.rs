@@ -17,7 +17,7 @@ pub fn name_folder(path: &Path, error: io::Error) -> io::Error {
     // The outermost one: what is within it is missing for that reason alone.
     let first = folders.filter(|folder| !folder.is_dir()).last();
     match first.map(|folder| (folder.display(), folder.exists())) {
-        Some((folder, true)) => io::Error::new(kind, format!("'{folder}' is no folder")),
+        Some((folder, true)) => io::Error::new(kind, format!("'{folder}' is not a folder")),
         Some((folder, false)) => io::Error::new(kind, format!("there is no folder '{folder}'")),
         None => error,
     }
@@ -41,15 +41,15 @@ mod tests {
             told(&missing.join("b/c")),
             format!("there is no folder '{}'", missing.display())
         );
-        assert_eq!(told(&file.join("b/c")), format!("'{none}' is no folder"));
+        assert_eq!(told(&file.join("b/c")), format!("'{none}' is not a folder"));
         for path in [missing.as_path(), Path::new("no-such-file")] {
             assert!(told(path).starts_with("No such file"), "{}", told(path));
         }
         let folder = std::fs::read(here.path()).expect_err("it is a folder");
         assert_eq!(name_folder(here.path(), folder).to_string(), "is a directory");
         let exists = std::fs::create_dir_all(&file).expect_err("it is a file");
-        let told = name_folder(&file.join("a"), exists).to_string();
-        assert_eq!(told, format!("'{none}' is no folder"));
+        let message = name_folder(&file.join("a"), exists).to_string();
+        assert_eq!(message, format!("'{none}' is not a folder"));
         let denied = io::Error::from(io::ErrorKind::PermissionDenied);
         let kept = name_folder(&missing.join("b"), denied);
         assert_eq!(kept.kind(), io::ErrorKind::PermissionDenied);

@@ -49,8 +49,8 @@ impl Path {
         (self.len, self.is_plain, self.port) = (0, true, 0);
     }
 
-    /// Adds the flow that a table found, with what it means for the packet; returns the next table,
-    /// if the packet can be looked up in it.
+    /// Adds the result of a lookup. Returns the next table if the key stays the same and the path
+    /// has room.
     #[inline]
     fn push(&mut self, table: u8, flow: u32, plan: Option<Plan>) -> Option<u8> {
         self.lookups[usize::from(self.len)] = (table, flow);

@@ -22,6 +22,8 @@ mod datapath;
 pub mod learning;
 mod ports;
 mod switch;
+#[cfg(test)]
+mod testing;
 pub mod trace;
 pub mod tunnel;
 

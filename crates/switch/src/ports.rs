@@ -192,6 +192,11 @@ impl Ports {
         }
     }
 
+    /// The longest burst whose copies can depart together, one by each port.
+    pub(crate) fn burst_max(&self) -> usize {
+        (DEPARTING_MAX / self.list.len().max(1)).max(1)
+    }
+
     /// Receives a burst from the port at `index`; counts it, or drops it if the port is set so.
     pub(crate) fn receive(&mut self, index: usize, pool: &mut Pool, burst: &mut Batch, max: usize) {
         let port = &mut self.list[index];
@@ -297,9 +302,13 @@ impl Ports {
 }
 
 impl Port {
-    /// Has a frame wait for the device; drops and counts it if too many do.
+    /// Has a frame wait for the device. If too many do, the device gets those first; drops and
+    /// counts the frame if it does not take any.
     #[inline]
     fn wait(&mut self, packet: Packet, pool: &mut Pool) {
+        if matches!(&self.behind, Device::Frames { waiting, .. } if waiting.len() >= WAITING_MAX) {
+            self.flush(pool);
+        }
         match &mut self.behind {
             Device::Frames { waiting, .. } if waiting.len() < WAITING_MAX => waiting.push(packet),
             _ => {
@@ -330,5 +339,61 @@ impl Port {
         }
         frames.drain(..sent).for_each(|packet| pool.recycle(packet));
         !frames.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpswitch_openflow::Datapath;
+    use warpswitch_rules::format::ovs;
+
+    use super::*;
+    use crate::testing::Wire;
+    use crate::{CacheKind, Switch, SwitchOptions};
+
+    /// A switch without a cache, whose bursts are long, and its devices.
+    fn switch(ports: usize, flows: &[&str]) -> (Switch, Vec<Wire>) {
+        let cache = CacheKind::None;
+        let mut switch = Switch::new(SwitchOptions { cache, ..SwitchOptions::default() });
+        let wires = vec![(); ports].into_iter().map(|()| Wire::default()).collect::<Vec<_>>();
+        for (number, wire) in wires.iter().enumerate() {
+            let (rx, tx) = (Box::new(wire.clone()), Box::new(wire.clone()));
+            let name = format!("p{}", number + 1);
+            switch.add_port(NewPort { name, mac: [2, 0, 0, 0, 0, number as u8], rx, tx }, 0);
+        }
+        for flow in flows {
+            switch.datapath().flow_mod(&ovs::parse_change(flow).unwrap(), 0).unwrap();
+        }
+        (switch, wires)
+    }
+
+    fn frame(source: u8) -> Vec<u8> {
+        let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, source, 0x88, 0xb5];
+        frame.resize(60, 0);
+        frame
+    }
+
+    /// The first frame leaves unchanged, so copies of the others wait for the end of the burst.
+    #[test]
+    fn copies_of_a_long_burst_reach_all_ports() {
+        let flows = ["dl_src=02:00:00:00:00:01,actions=output:2", "priority=1,actions=flood"];
+        let (mut switch, wires) = switch(100, &flows);
+        wires[0].incoming.lock().unwrap().push_back(frame(1));
+        wires[0].incoming.lock().unwrap().extend(vec![frame(9); 600]);
+        while switch.run(1) {}
+        let sent = |at: usize| wires[at].sent.lock().unwrap().len();
+        assert_eq!((sent(0), sent(1)), (0, 601));
+        assert!((2..100).all(|at| sent(at) == 600));
+    }
+
+    /// More frames in one turn than wait for a port.
+    #[test]
+    fn bursts_of_many_ports_leave_by_one() {
+        let (mut switch, wires) = switch(41, &["actions=output:41"]);
+        for wire in &wires[..40] {
+            wire.incoming.lock().unwrap().extend(vec![frame(7); 256]);
+        }
+        while switch.run(1) {}
+        assert_eq!(wires[40].sent.lock().unwrap().len(), 40 * 256);
     }
 }

@@ -223,7 +223,8 @@ impl Switch {
 
     fn receive(&mut self, index: usize, now_ns: u64) -> bool {
         let Outlet { ports, pool, .. } = &mut self.datapath.outlet;
-        ports.receive(index, pool, &mut self.burst, self.burst_len);
+        let frames_max = self.burst_len.min(ports.burst_max());
+        ports.receive(index, pool, &mut self.burst, frames_max);
         if self.burst.is_empty() {
             return false;
         }

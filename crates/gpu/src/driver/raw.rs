@@ -24,8 +24,8 @@ fn request_connections() {
     }
 }
 
-/// How many streams reach the card side by side: what lies in a further stream may wait for what
-/// lies in another one.
+/// The number of hardware queues of this process. More streams than that share queues, so work in
+/// one stream may wait for work in another.
 pub(super) fn connections() -> usize {
     let count = env::var(CONNECTIONS.0).ok().and_then(|count| count.parse().ok());
     // What the driver assumes without the variable.

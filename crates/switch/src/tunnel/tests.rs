@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use warpswitch_openflow::Datapath;
-use warpswitch_packet::{Batch, Packet, Pool, RxPort, Transmitted, TxPort};
 use warpswitch_rules::format::ovs;
 
 use super::*;
+use crate::testing::Wire;
 use crate::{CacheKind, NewPort, NewTunnel, Switch, SwitchOptions};
 
 /// A UDP frame from 10.0.0.1, port 1, to 10.0.0.2, port `dst_port`.
@@ -44,33 +44,6 @@ impl Underlay for Queues {
 
     fn wake_fds(&self) -> Vec<Arc<OwnedFd>> {
         Vec::new()
-    }
-}
-
-/// A device whose frames the test gives and takes.
-#[derive(Clone, Default)]
-struct Wire {
-    incoming: Arc<Mutex<VecDeque<Vec<u8>>>>,
-    sent: Arc<Mutex<Vec<Vec<u8>>>>,
-}
-
-impl RxPort for Wire {
-    fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, frames_max: usize) -> usize {
-        let mut incoming = self.incoming.lock().unwrap();
-        let count = frames_max.min(incoming.len());
-        incoming.drain(..count).for_each(|frame| batch.push(pool.packet_of(&frame)));
-        count
-    }
-
-    fn device(&self) -> String {
-        "wire".to_owned()
-    }
-}
-
-impl TxPort for Wire {
-    fn send(&mut self, packets: &[Packet]) -> Transmitted {
-        self.sent.lock().unwrap().extend(packets.iter().map(|packet| packet.data().to_vec()));
-        Transmitted::Frames(packets.len())
     }
 }
 

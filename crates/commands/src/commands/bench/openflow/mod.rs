@@ -171,6 +171,13 @@ impl BenchOpenflowArgs {
 /// Rules that cannot be read; frames or counters that differ from the interpreter's; a record that
 /// cannot be written.
 pub fn run(args: &BenchOpenflowArgs) -> anyhow::Result<Outcome> {
+    let cores = threads::default_threads();
+    if args.threads > cores {
+        return Err(bad_input(format!(
+            "--threads {}: this machine has {cores} cores",
+            args.threads
+        )));
+    }
     let progress = Progress::spinner("generating rules and frames");
     let rules = args.rules(args.rules.as_ref(), 1_000, 1)?;
     let file = |table: usize| {

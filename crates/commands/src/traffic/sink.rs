@@ -12,6 +12,10 @@ use crate::human::rounded;
 const FRAMES_PER_CALL: usize = 256;
 /// Frames wait no longer in a port. A larger or negative wait means that the wall clock was set.
 const WAIT_NS_MAX: i64 = 1_000_000_000;
+/// Two clocks read within this time show the same moment.
+const GAP_NS_MAX: u64 = 1_000;
+/// How often two clocks are read that show different moments.
+const READINGS_MAX: usize = 4;
 /// Larger latencies count as this one.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
 /// Significant digits of latencies.
@@ -81,6 +85,27 @@ impl Sink {
         self.wall_ns.is_some() && self.has_stamps
     }
 
+    /// The time by `clock` and by the wall clock. A thread that is interrupted between two readings
+    /// repeats them, lest the pause counts as a wait of the frames.
+    fn now(&self, clock: &mut dyn FnMut() -> u64) -> (u64, Option<i64>) {
+        let mut before_ns = clock();
+        let Some(wall_clock) = self.wall_ns else { return (before_ns, None) };
+        let readings = std::iter::repeat_with(|| {
+            let (wall_ns, now_ns) = (wall_clock(), clock());
+            let gap_ns = now_ns - before_ns;
+            before_ns = now_ns;
+            (gap_ns, now_ns, wall_ns)
+        });
+        let mut closest = (u64::MAX, 0, 0);
+        for reading in readings.take(READINGS_MAX) {
+            closest = closest.min(reading);
+            if closest.0 < GAP_NS_MAX {
+                break;
+            }
+        }
+        (closest.1, Some(closest.2))
+    }
+
     /// How long a frame with time stamp `stamp_ns` waited until `wall_ns`.
     fn wait_ns(stamp_ns: i64, wall_ns: Option<i64>) -> u64 {
         let wait_ns = wall_ns.filter(|_| stamp_ns > 0).map_or(0, |wall_ns| wall_ns - stamp_ns);
@@ -96,7 +121,7 @@ impl Sink {
     ) -> usize {
         let mut batch: Batch = self.pool.batch();
         let received = rx.receive(&mut self.pool, &mut batch, FRAMES_PER_CALL);
-        let (now_ns, wall_ns) = (clock(), self.wall_ns.map(|wall_ns| wall_ns()));
+        let (now_ns, wall_ns) = self.now(clock);
         for packet in batch.iter() {
             self.has_stamps = packet.timestamp_ns() > 0;
             match Probe::read(packet.data()) {
@@ -170,6 +195,8 @@ impl Latency {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -180,5 +207,29 @@ mod tests {
         assert_eq!(wait(0, Some(51_000)), 0, "without a time stamp");
         assert_eq!(wait(51_000, Some(1_000)), 0, "the clock was set back");
         assert_eq!(wait(1_000, Some(WAIT_NS_MAX + 1_000)), 0, "the clock was set forward");
+    }
+
+    thread_local! {
+        static READINGS: Cell<u64> = const { Cell::new(0) };
+        static PAUSE_BEFORE: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// Either clock: 20 ns between readings, 1 ms before one of them.
+    fn read() -> u64 {
+        let number = READINGS.get() + 1;
+        READINGS.set(number);
+        let pause_ns = if number >= PAUSE_BEFORE.get() { 1_000_000 } else { 0 };
+        20 * number + pause_ns
+    }
+
+    #[test]
+    fn a_pause_between_readings_is_no_wait() {
+        let sink = Sink::new(None, Tracker::new(1, None)).until_arrival(|| read() as i64);
+        for pause_before in 1..10 {
+            READINGS.set(0);
+            PAUSE_BEFORE.set(pause_before);
+            let (now_ns, wall_ns) = sink.now(&mut read);
+            assert_eq!(now_ns as i64 - wall_ns.unwrap(), 20, "a pause before {pause_before}");
+        }
     }
 }

@@ -33,8 +33,11 @@ const SLACK_BYTES_MAX: usize = 2048;
 pub(super) const LEAF_RULES: usize = 16;
 /// Mean rules of a leaf up to which most visits are to leaves of eight at most.
 const SMALL_LEAF_MEAN: f32 = 3.0;
-/// The most rules that are tried as one tail.
-pub(super) const TAIL_RULES_MAX: usize = 16_384;
+/// The most rules that are tried as one tail without tables: its cut costs more to find than
+/// tables, and more rules would leave the second-level cache far behind.
+pub(super) const WHOLE_RULES_MAX: usize = 32_768;
+/// The most rules that are tried as the tail of a chain.
+const TAIL_RULES_MAX: usize = 16_384;
 /// The most tables in a chain; what is left then is the tail, however large.
 const TABLES_MAX: usize = 12;
 

@@ -1,6 +1,6 @@
 //! Tails: one cut over many rules, its cells leaves or one further cut.
 
-use super::build::{Builder, LEAF_RULES, TAIL_RULES_MAX};
+use super::build::{Builder, LEAF_RULES, WHOLE_RULES_MAX};
 use super::cut::{Cell, CutLimits, Hiding, cut};
 use super::leaf::{LANE_COLUMNS, Layout};
 use super::list::{Place, RuleList};
@@ -88,7 +88,7 @@ impl<L: RuleList> Builder<'_, L> {
 
     /// Arranges `places` as one tail, if that can be: in lanes if these may be, else in columns.
     pub(super) fn whole(&mut self, places: &[Place], bytes_max: usize, lanes: bool) -> bool {
-        if places.len() > TAIL_RULES_MAX {
+        if places.len() > WHOLE_RULES_MAX {
             return false;
         }
         if lanes && self.format.with_lanes(self.list).is_some() {

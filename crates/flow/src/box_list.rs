@@ -21,9 +21,14 @@ struct Seat {
 /// Cached rules in the order in which they are tried, the heaviest first.
 #[derive(Clone)]
 pub struct BoxList {
+    /// For boxes of all kinds.
+    seated: Columns,
+    /// For the present ones.
     columns: Columns,
     /// One for each dimension.
     seats: Vec<Seat>,
+    /// Values that fill the lower half of each column, where two numbers share it.
+    lower_ones: Vec<u32>,
     bounds: Bounds,
     matcher: Matcher,
 }
@@ -66,9 +71,14 @@ fn seat(schema: &Schema) -> (Columns, Vec<Seat>) {
         };
         seats.push((column, dim.shift));
     }
+    // Those that boxes may leave half open come first: ports lie in an earlier word.
+    let last = halves.len().wrapping_sub(1);
+    halves.reverse();
     let wide_len = wide.len();
-    let place =
-        |((is_wide, at), shift)| Seat { column: if is_wide { at } else { wide_len + at }, shift };
+    let place = |((is_wide, at), shift)| Seat {
+        column: if is_wide { at } else { wide_len + last - at },
+        shift,
+    };
     let list = wide.into_iter().chain(halves.into_iter().map(|(column, _)| column)).collect();
     let columns = Columns { list, wide_len, words: schema.words };
     (columns, seats.into_iter().map(place).collect())
@@ -81,12 +91,17 @@ impl BoxList {
     }
 
     fn with_matcher(schema: &Schema, rules_max: usize, matcher: Matcher) -> Self {
-        let (columns, seats) = seat(schema);
+        let (seated, seats) = seat(schema);
+        let mut lower_ones = vec![0; seated.list.len()];
+        for (seat, dim) in seats.iter().zip(dims_of(schema)) {
+            lower_ones[seat.column] |= dim.ones() << seat.shift & 0xffff;
+        }
         let bounds = Bounds {
-            lo_spans: Vec::with_capacity(2 * columns.list.len() * rules_max),
+            lo_spans: Vec::with_capacity(2 * seated.list.len() * rules_max),
             answers: Vec::with_capacity(rules_max),
         };
-        Self { columns, seats, bounds, matcher }
+        let columns = seated.clone();
+        Self { seated, columns, seats, lower_ones, bounds, matcher }
     }
 
     /// Number of rules.
@@ -113,6 +128,23 @@ impl BoxList {
                 span[seat.column] |= (part.hi - part.lo) << seat.shift;
             }
             self.bounds.answers.push(answer);
+        }
+        self.widen();
+    }
+
+    /// Compares the first column of halves as a wide one if its lower half decides nothing, which
+    /// is the usual case of protocol and TCP flags.
+    fn widen(&mut self) {
+        self.columns.clone_from(&self.seated);
+        let (first, len) = (self.columns.wide_len, self.columns.list.len());
+        let boxes = self.bounds.lo_spans.chunks_exact(2 * len);
+        let is_open = |lo_spans: &[u32]| {
+            let (lo, span) = (lo_spans[first] & 0xffff, lo_spans[len + first] & 0xffff);
+            (lo, span) == (0, self.lower_ones[first])
+        };
+        if len - first == 2 && boxes.into_iter().all(is_open) {
+            self.columns.list[first].mask &= 0xffff_0000;
+            self.columns.wide_len += 1;
         }
     }
 
@@ -141,6 +173,10 @@ mod tests {
             let shape = (columns.words, columns.wide_len, columns.list.len());
             let known = [(4, 2, 4), (10, 8, 10), (10, 6, 10), (16, 12, 16)];
             assert!(known.contains(&shape), "{}: {shape:?}", schema.name);
+            if shape.2 - shape.1 == 2 {
+                let ports = columns.list[shape.2 - 1];
+                assert_eq!(ports.word, schema.ports_word, "{}: ports come last", schema.name);
+            }
             let masks = columns.list.iter().fold(vec![0u32; schema.words], |mut words, column| {
                 assert_eq!(words[column.word] & column.mask, 0);
                 words[column.word] |= column.mask;
@@ -151,14 +187,25 @@ mod tests {
         }
     }
 
-    /// Boxes around one point, some empty but for it, some wide, and keys near their bounds.
-    fn random_boxes(dims: &[Dim], rules: usize, prng: &mut Prng) -> Vec<(Vec<Span>, Answer)> {
+    /// Boxes around one point, some empty but for it, some wide, and keys near their bounds. With
+    /// `open`, TCP flags and the like are wide in all of them.
+    fn random_boxes(
+        dims: &[Dim],
+        rules: usize,
+        open: bool,
+        prng: &mut Prng,
+    ) -> Vec<(Vec<Span>, Answer)> {
+        let is_open = |dim: &Dim| open && dim.shift == 0 && dim.bits < 16;
         let span = |dim: &Dim, prng: &mut Prng| {
             let ends = [0, 1, dim.ones() / 2, dim.ones() - 1, dim.ones(), prng.next_u64() as u32];
             let mut end = || ends[prng.index(ends.len())] & dim.ones();
             let (a, b) = (end(), end());
             let wide = Span { lo: 0, hi: dim.ones() };
-            if prng.chance(700) { wide } else { Span { lo: a.min(b), hi: a.max(b) } }
+            if is_open(dim) || prng.chance(700) {
+                wide
+            } else {
+                Span { lo: a.min(b), hi: a.max(b) }
+            }
         };
         let answer = |n: usize| Answer(n as u32 * 7);
         let rules = 0..rules;
@@ -178,11 +225,11 @@ mod tests {
     #[test]
     fn every_instruction_set_finds_the_first_box() {
         let mut prng = Prng::new(5);
-        let mut hits = 0;
-        for schema in SCHEMAS {
+        let (mut hits, mut widened) = (0, 0);
+        for (schema, open) in SCHEMAS.iter().flat_map(|&schema| [(schema, false), (schema, true)]) {
             let dims = dims_of(schema);
             for (rules, keys_len) in [(0, 40), (1, 16), (20, 300), (20, 1), (30, 77), (7, 0)] {
-                let boxes = random_boxes(&dims, rules, &mut prng);
+                let boxes = random_boxes(&dims, rules, open, &mut prng);
                 let mut keys = KeyBuf::new(schema);
                 for _ in 0..keys_len {
                     let near = boxes.get(prng.index(rules.max(1)));
@@ -205,6 +252,7 @@ mod tests {
                 for matcher in Matcher::available() {
                     let mut list = BoxList::with_matcher(schema, rules, matcher);
                     list.fill(boxes.iter().map(|(region, answer)| (&region[..], *answer)));
+                    widened += usize::from(list.columns != list.seated && rules > 5);
                     let mut out = vec![Answer(1); keys_len];
                     list.lookup(keys.as_batch(), &mut out);
                     assert_eq!(out, expected, "{matcher:?} {} {rules} rules", schema.name);
@@ -212,5 +260,6 @@ mod tests {
             }
         }
         assert!(hits > 200, "most keys lie in boxes: {hits}");
+        assert!(widened > 0, "some columns of halves become wide");
     }
 }

@@ -97,6 +97,8 @@ pub(crate) fn vlan_of(key: &FlowKey) -> u16 {
 pub(crate) struct SwitchDatapath {
     pub(crate) pipeline: Pipeline,
     pub(crate) outlet: Outlet,
+    /// Frames that were looked up in the tables because there is no cache.
+    pub(crate) uncached: u64,
 }
 
 impl SwitchDatapath {
@@ -108,6 +110,7 @@ impl SwitchDatapath {
         ingress: impl Into<Ingress>,
         now_ns: u64,
     ) {
+        self.uncached += if cache.is_none() { frames.len() as u64 } else { 0 };
         self.pipeline.execute_burst(cache, frames, ingress, now_ns, &mut self.outlet);
     }
 

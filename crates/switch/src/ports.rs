@@ -395,5 +395,6 @@ mod tests {
         }
         while switch.run(1) {}
         assert_eq!(wires[40].sent.lock().unwrap().len(), 40 * 256);
+        assert_eq!(switch.stats().cache.misses, 40 * 256, "without a cache all are misses");
     }
 }

@@ -76,7 +76,7 @@ impl Default for SwitchOptions {
 /// What a switch has counted beside ports, tables and flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SwitchStats {
-    /// The cache.
+    /// The cache; without one every packet is a miss.
     pub cache: FlowCacheStats,
     /// The pipeline.
     pub pipeline: PipelineStats,
@@ -134,7 +134,7 @@ impl Switch {
             bridge: options.bridge,
             version: options.agent.description.software.clone(),
             agent: Agent::new(options.agent),
-            datapath: SwitchDatapath { pipeline, outlet },
+            datapath: SwitchDatapath { pipeline, outlet, uncached: 0 },
             cache: cache(options.cache, seed),
             fail_mode: options.fail_mode,
             burst_len,
@@ -420,8 +420,9 @@ impl Switch {
     /// Its counters.
     pub fn stats(&self) -> SwitchStats {
         let tables = self.datapath.pipeline.table_stats();
+        let no_cache = FlowCacheStats { misses: self.datapath.uncached, ..Default::default() };
         SwitchStats {
-            cache: self.cache.as_ref().map_or(FlowCacheStats::default(), FlowCache::stats),
+            cache: self.cache.as_ref().map_or(no_cache, FlowCache::stats),
             table_misses: tables.iter().map(|table| table.lookups - table.matches).sum(),
             pipeline: self.datapath.pipeline.stats(),
             tunnel_drops: self.datapath.outlet.ports.tunnels.drops,

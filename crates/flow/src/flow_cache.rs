@@ -41,6 +41,8 @@ pub struct FlowCacheOptions {
     pub microflows_max: usize,
     /// The most traversals.
     pub traversals_max: usize,
+    /// The most bytes of their steps and of the bits they examined; the newest may go beyond.
+    pub bytes_max: usize,
     /// The most unions of examined bits; 0 for a cache by exact keys only.
     pub masks_max: usize,
     /// Seed of the keyed hashes.
@@ -74,11 +76,12 @@ pub struct FlowCache {
 impl FlowCache {
     /// An empty cache.
     pub fn new(options: FlowCacheOptions) -> Self {
-        let FlowCacheOptions { microflows_max, traversals_max, masks_max, seed } = options;
+        let FlowCacheOptions { microflows_max, traversals_max, bytes_max, masks_max, seed } =
+            options;
         Self {
             micro: MicroflowIndex::new(microflows_max, seed),
             mega: (masks_max > 0).then(|| MegaflowIndex::new(masks_max, seed)),
-            programs: Programs::new(traversals_max.max(1)),
+            programs: Programs::new(traversals_max.max(1), bytes_max),
             stats: FlowCacheStats::default(),
             affected: Vec::new(),
         }
@@ -257,8 +260,18 @@ mod tests {
     }
 
     fn cache(traversals_max: usize, masks_max: usize) -> FlowCache {
-        let options = FlowCacheOptions { microflows_max: 64, traversals_max, masks_max, seed: 1 };
-        FlowCache::new(options)
+        cache_of(traversals_max, usize::MAX, masks_max)
+    }
+
+    fn cache_of(traversals_max: usize, bytes_max: usize, masks_max: usize) -> FlowCache {
+        let microflows_max = 64;
+        FlowCache::new(FlowCacheOptions {
+            microflows_max,
+            traversals_max,
+            bytes_max,
+            masks_max,
+            seed: 1,
+        })
     }
 
     /// The port that a packet leaves by.
@@ -288,6 +301,34 @@ mod tests {
         exact.insert(0, &traversal(0x1234, 0xff00));
         assert_eq!(find(&mut exact, &log, 0x1234), Some(0x1201));
         assert_eq!(find(&mut exact, &log, 0x12ff), None);
+    }
+
+    /// Traversals of many steps leave room for few others, and changes give it back.
+    #[test]
+    fn bytes_of_traversals_are_bounded() {
+        for masks_max in [0, 8] {
+            let mut log = ChangeLog::default();
+            let mut cache = cache_of(1000, 64 << 10, masks_max);
+            for value in 0..500 {
+                let mut long = traversal(value, u32::MAX);
+                long.steps.splice(0..0, vec![Step::Miss { table: 1 }; 100]);
+                cache.insert(0, &long);
+            }
+            let few = cache.len();
+            assert!((5..60).contains(&few), "{few}");
+            log.push(Change::All);
+            for value in 0..500 {
+                let mut found = [ProgramId::NONE];
+                let mut key = [0; FLOW_WORDS];
+                key[0] = value;
+                cache.lookup(&log, &[PackedKey::new(&key, SHAPE)], &mut found);
+            }
+            for value in 0..1000 {
+                cache.insert(log.version(), &traversal(value, u32::MAX));
+            }
+            assert!(cache.len() > 2 * few, "{}", cache.len());
+            cache.insert(log.version(), &traversal(0, u32::MAX));
+        }
     }
 
     #[test]

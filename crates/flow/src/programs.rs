@@ -12,8 +12,9 @@
 //! # Invariants
 //! - P1: a place that is used again has another generation, so an index may keep the places of
 //!   programs that are gone.
-//! - P2: at most `programs_max` programs; a full store evicts one that no lookup found since the
-//!   hand of a clock passed it.
+//! - P2: at most `programs_max` programs, and `bytes_max` bytes of what lies behind their lines
+//!   before the newest one; a full store evicts one that no lookup found since the hand of a clock
+//!   passed it.
 
 use warpswitch_rules::openflow::{FLOW_WORDS, FlowKey, FlowMatch};
 
@@ -143,6 +144,16 @@ impl Cold {
         }
     }
 
+    /// Bytes that it takes in memory. Few steps have parts of their own, which are small.
+    fn bytes(&self) -> usize {
+        let bits = self.visits.iter().map(|visit| size_of_val(&*visit.bits)).sum::<usize>();
+        size_of::<Self>()
+            + size_of_val(&*self.entry)
+            + size_of_val(&*self.steps)
+            + size_of_val(&*self.visits)
+            + bits
+    }
+
     fn is_affected(&self, change: &Change) -> bool {
         match change {
             Change::Added { table, priority, matching } => {
@@ -259,13 +270,17 @@ pub(crate) struct Programs {
     slots: Vec<Program>,
     free: Vec<u32>,
     programs_max: usize,
+    /// Of what lies behind the lines.
+    bytes: usize,
+    bytes_max: usize,
     /// The next program that may go.
     hand: usize,
 }
 
 impl Programs {
-    pub(crate) fn new(programs_max: usize) -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), programs_max, hand: 0 }
+    pub(crate) fn new(programs_max: usize, bytes_max: usize) -> Self {
+        let (slots, free) = (Vec::new(), Vec::new());
+        Self { slots, free, programs_max, bytes: 0, bytes_max, hand: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -334,13 +349,15 @@ impl Programs {
 
     /// A place for a program: `Err` names one that must be removed first.
     pub(crate) fn room(&mut self) -> Result<(), u32> {
-        if !self.free.is_empty() || self.slots.len() < self.programs_max {
+        let has_bytes = self.bytes < self.bytes_max || self.len() == 0;
+        if self.len() < self.programs_max && has_bytes {
             return Ok(());
         }
         loop {
             let place = self.hand;
             self.hand = (self.hand + 1) % self.slots.len();
-            if !std::mem::take(&mut self.slots[place].is_used) {
+            let slot = &mut self.slots[place];
+            if slot.cold.is_some() && !std::mem::take(&mut slot.is_used) {
                 return Err(place as u32);
             }
         }
@@ -355,7 +372,9 @@ impl Programs {
         home: Home,
     ) -> ProgramId {
         let plain = Plain::of(&traversal.steps);
-        let cold = Some(Box::new(Cold::of(traversal, mask, home)));
+        let cold = Box::new(Cold::of(traversal, mask, home));
+        self.bytes += cold.bytes();
+        let cold = Some(cold);
         let place = match self.free.pop() {
             Some(place) => {
                 let slot = &mut self.slots[place as usize];
@@ -375,6 +394,7 @@ impl Programs {
     pub(crate) fn remove(&mut self, place: u32) -> Option<Home> {
         let slot = self.slots.get_mut(place as usize)?;
         let cold = slot.cold.take()?;
+        self.bytes -= cold.bytes();
         slot.generation = slot.generation.wrapping_add(1);
         slot.is_used = false;
         self.free.push(place);

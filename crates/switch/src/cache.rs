@@ -6,6 +6,9 @@ use warpswitch_flow::{FlowCache, FlowCacheOptions};
 const MICROFLOWS_MAX: usize = 1 << 17;
 /// Traversals that are kept.
 const TRAVERSALS_MAX: usize = 1 << 17;
+/// Memory for their steps and for the bits they examined: 2 KiB each if the cache is full. Most take
+/// less than 1 KiB; a flow table may make traversals of thousands of steps.
+const BYTES_MAX: usize = 256 << 20;
 /// Unions of examined bits in a megaflow cache: the most probes of a packet, whatever arrives.
 const MASKS_MAX: usize = 64;
 
@@ -42,6 +45,11 @@ pub(crate) fn cache(kind: CacheKind, seed: u64) -> Option<FlowCache> {
         CacheKind::Micro => 0,
         CacheKind::Mega => MASKS_MAX,
     };
-    let (microflows_max, traversals_max) = (MICROFLOWS_MAX, TRAVERSALS_MAX);
-    Some(FlowCache::new(FlowCacheOptions { microflows_max, traversals_max, masks_max, seed }))
+    Some(FlowCache::new(FlowCacheOptions {
+        microflows_max: MICROFLOWS_MAX,
+        traversals_max: TRAVERSALS_MAX,
+        bytes_max: BYTES_MAX,
+        masks_max,
+        seed,
+    }))
 }

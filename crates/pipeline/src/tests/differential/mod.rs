@@ -53,7 +53,9 @@ impl Subject {
         }
         let cache = |masks_max| {
             let (microflows_max, traversals_max) = (64, 50);
-            let options = FlowCacheOptions { microflows_max, traversals_max, masks_max, seed: 2 };
+            let bytes_max = 20 << 10;
+            let options =
+                FlowCacheOptions { microflows_max, traversals_max, bytes_max, masks_max, seed: 2 };
             FlowCache::new(options)
         };
         let burst = (burst > 0).then_some(burst);

@@ -139,13 +139,12 @@ class Network:
 
     def run_tests(self, path):
         """Runs the test files below a path; returns what the tester printed."""
-        tester = os.path.join(tester_folder(), "tester.py")
         manager = os.path.join(os.path.dirname(__file__), "os_ken_manager.py")
         command = ["ip", "netns", "exec", self.name, sys.executable, manager,
                    "--ofp-listen-host", "127.0.0.1", "--ofp-tcp-listen-port", str(PORT),
                    "--test-switch-dir", path,
                    "--test-switch-target", f"{1:016x}", "--test-switch-tester", f"{2:016x}",
-                   "--test-switch-interval", "0", tester]
+                   "--test-switch-interval", "0", "os_ken.tests.switch.tester"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True) as process:
             # A case that fails in an unexpected way ends the thread of the tester, not the tester.

@@ -28,7 +28,8 @@ const TIMED_EVERY: usize = 8;
 const PLAIN_TIMED_EVERY: usize = 64;
 
 /// A timed batch on the plain path is sampled as if it had so many times fewer keys, others are
-/// not: a sample of 65,536 keys is enough to find that traffic has become skewed.
+/// not: a sample of 65,536 keys is enough to find that traffic has become skewed. The gate skips
+/// some where samples are expensive.
 const PLAIN_SAMPLING: usize = 4;
 
 /// A classifier behind a [`StormCache`]. See the module.
@@ -129,12 +130,16 @@ impl CachedClassifier {
         };
         let began = clock();
         self.classify_on(path, keys, out);
-        if path == LookupPath::Plain {
-            self.cache.sample_batch(keys.slice(0, keys.len().div_ceil(PLAIN_SAMPLING)), true);
-        }
-        let ns = clock().saturating_sub(began).as_nanos();
+        let ended = clock();
+        let ns_since = |start: Duration, now: Duration| {
+            u64::try_from(now.saturating_sub(start).as_nanos()).unwrap_or(u64::MAX)
+        };
         let Ok(mut gate) = gate.try_lock() else { return };
-        gate.note(path, keys.len(), u64::try_from(ns).unwrap_or(u64::MAX), every);
+        gate.note(path, keys.len(), ns_since(began, ended), every);
+        if path == LookupPath::Plain && gate.may_sample() {
+            self.cache.sample_batch(keys.slice(0, keys.len().div_ceil(PLAIN_SAMPLING)), true);
+            gate.note_sampling(ns_since(ended, clock()));
+        }
         if gate.is_trying() {
             reader.time_next();
         }

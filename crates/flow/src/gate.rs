@@ -10,11 +10,12 @@
 //!
 //! # Invariants
 //! - C1: trials come at most once in `INTERVAL_MIN` keys. Each trial that changes nothing doubles
-//!   the interval, up to `INTERVAL_MAX` or to where trials cost a hundredth of the time, the
-//!   larger of the two.
+//!   the interval, up to `INTERVAL_MAX` or to where trials cost a two-hundredth of the time,
+//!   the larger of the two.
 //! - C2: if the path in use gets slower by `SLOWER`, the next trial comes soon. The interval stays:
 //!   a machine that is slower at times would otherwise be full of trials.
 //! - C3: the path changes only for a gain of `GAIN_MIN`: noise does not move it.
+//! - C4: samples that evolve rules for a cache that is not in use cost `SAMPLE_SHARE` of the time.
 
 /// Keys between trials at first. The cache evolves within so many.
 const INTERVAL_MIN: u64 = 32 << 10;
@@ -25,7 +26,9 @@ const INTERVAL_LIMIT: u64 = 64 << 20;
 /// Keys of a trial, beside one batch that warms caches and is not counted.
 const TRIAL_KEYS: u64 = 1024;
 /// The interval is so many times the extra time of a trial.
-const TRIAL_COST: f64 = 100.0;
+const TRIAL_COST: f64 = 200.0;
+/// Share of the time that samples may cost while the cache is not in use.
+const SAMPLE_SHARE: f64 = 0.005;
 /// Growth of the time per key that brings the next trial.
 const SLOWER: f64 = 1.25;
 /// Share of the time that a change must gain.
@@ -66,6 +69,8 @@ pub struct CostGate {
     trial: Option<Trial>,
     /// Time per key of the path in use when the last trial ended.
     cost_at_trial: f64,
+    /// What the last sample cost beyond its share of the time since.
+    sample_debt_ns: f64,
     switches: u64,
 }
 
@@ -89,6 +94,7 @@ impl Default for CostGate {
             interval: INTERVAL_MIN,
             trial: None,
             cost_at_trial: 0.0,
+            sample_debt_ns: 0.0,
             switches: 0,
         }
     }
@@ -119,6 +125,7 @@ impl CostGate {
         if path == self.path {
             self.learn(path, cost);
             self.until_trial = self.until_trial.saturating_sub(keys * batches as u64);
+            self.sample_debt_ns -= ns as f64 * batches as f64 * SAMPLE_SHARE;
             // C2.
             let now = self.means[path as usize];
             if self.cost_at_trial > 0.0 && now > SLOWER * self.cost_at_trial {
@@ -139,6 +146,16 @@ impl CostGate {
         if let Some(keys) = ended {
             self.end_trial(keys);
         }
+    }
+
+    /// Whether a batch that took [`LookupPath::Plain`] may be sampled: C4.
+    pub fn may_sample(&self) -> bool {
+        self.sample_debt_ns <= 0.0
+    }
+
+    /// Learns how long the samples of such a batch took.
+    pub fn note_sampling(&mut self, ns: u64) {
+        self.sample_debt_ns = ns as f64;
     }
 
     fn learn(&mut self, path: LookupPath, cost: f64) {
@@ -256,6 +273,23 @@ mod tests {
         assert!(!gate.is_on());
         let cached = run(&mut gate, 60_000, cost);
         assert!(cached < 0.006, "{cached} of the batches");
+    }
+
+    #[test]
+    fn samples_cost_their_share() {
+        let mut gate = CostGate::default();
+        let (mut all, mut sampling) = (0, 0);
+        for batch in 0..200_000 {
+            gate.note(LookupPath::Cached, 100, 1_000, 1);
+            all += 1_000;
+            if gate.may_sample() {
+                let ns = 5_000 + 100 * (batch % 50);
+                gate.note_sampling(ns);
+                sampling += ns;
+            }
+        }
+        let share = sampling as f64 / all as f64;
+        assert!((0.8..1.1).contains(&(share / SAMPLE_SHARE)), "{share}");
     }
 
     #[test]

@@ -72,13 +72,10 @@ fn seat(schema: &Schema) -> (Columns, Vec<Seat>) {
         seats.push((column, dim.shift));
     }
     // Those that boxes may leave half open come first: ports lie in an earlier word.
-    let last = halves.len().wrapping_sub(1);
     halves.reverse();
-    let wide_len = wide.len();
-    let place = |((is_wide, at), shift)| Seat {
-        column: if is_wide { at } else { wide_len + last - at },
-        shift,
-    };
+    let (wide_len, len) = (wide.len(), wide.len() + halves.len());
+    let place =
+        |((is_wide, at), shift)| Seat { column: if is_wide { at } else { len - 1 - at }, shift };
     let list = wide.into_iter().chain(halves.into_iter().map(|(column, _)| column)).collect();
     let columns = Columns { list, wide_len, words: schema.words };
     (columns, seats.into_iter().map(place).collect())

@@ -38,8 +38,9 @@ pub enum FailMode {
     /// It goes on with the flows that it has.
     #[default]
     Secure,
-    /// It forwards as a learning switch where no other flow matches, by the flow
-    /// `priority=0 actions=NORMAL`: from the start, and 15 s after the last controller left.
+    /// It forwards as a learning switch: from the start where no other flow matches, by the flow
+    /// `priority=0 actions=NORMAL`, and 15 s after the last controller left whatever flows it left
+    /// behind, by `priority=65535 actions=NORMAL`.
     Standalone,
 }
 
@@ -109,8 +110,10 @@ pub struct Switch {
     controllers: Vec<ConnectionId>,
     /// When such a controller was last connected.
     controlled_ns: u64,
-    /// Whether the flow that forwards as a learning switch is there.
-    is_standalone: bool,
+    /// Whether a controller was ever connected.
+    had_controller: bool,
+    /// The priority of the flow that forwards as a learning switch, while it is there.
+    standalone: Option<u16>,
     coverage: Coverage,
 }
 
@@ -144,29 +147,42 @@ impl Switch {
             next_tick_ns: 0,
             controllers: Vec::new(),
             controlled_ns: 0,
-            is_standalone: false,
+            had_controller: false,
+            standalone: None,
             coverage: Coverage::default(),
         };
         if switch.fail_mode == FailMode::Standalone {
-            switch.set_standalone(true, 0);
+            switch.stand_alone(0);
         }
         switch
     }
 
-    /// Adds or removes the flow that forwards as a learning switch.
-    fn set_standalone(&mut self, is_standalone: bool, now_ns: u64) {
-        if std::mem::replace(&mut self.is_standalone, is_standalone) == is_standalone {
-            return;
+    /// Forwards as a learning switch, if it does not yet: by the last of all flows, or by the first
+    /// one once a controller has left flows that need it.
+    fn stand_alone(&mut self, now_ns: u64) {
+        if self.standalone.is_none() {
+            let priority = if self.had_controller { u16::MAX } else { 0 };
+            self.standalone = Some(priority);
+            self.change_standalone(FlowCommand::Add, priority, now_ns);
         }
+    }
+
+    /// A controller is connected.
+    fn controlled(&mut self, now_ns: u64) {
+        (self.had_controller, self.controlled_ns) = (true, now_ns);
+        if let Some(priority) = self.standalone.take() {
+            self.change_standalone(FlowCommand::DeleteStrict, priority, now_ns);
+        }
+    }
+
+    fn change_standalone(&mut self, command: FlowCommand, priority: u16, now_ns: u64) {
         let output = FlowAction::Output { port: port::NORMAL, max_len: 0 };
         let instructions = Instructions { apply: vec![output], ..Instructions::default() };
+        let flow = Flow::new(priority, FlowMatch::any(), instructions);
         let change = FlowMod {
-            command: match is_standalone {
-                true => FlowCommand::Add,
-                false => FlowCommand::DeleteStrict,
-            },
-            flow: Flow { cookie: FAIL_MODE, ..Flow::new(0, FlowMatch::any(), instructions) },
-            cookie_mask: if is_standalone { 0 } else { u64::MAX },
+            command,
+            flow: Flow { cookie: FAIL_MODE, ..flow },
+            cookie_mask: if command == FlowCommand::Add { 0 } else { u64::MAX },
             out_port: port::ANY,
             out_group: port::GROUP_ANY,
         };
@@ -284,11 +300,11 @@ impl Switch {
             self.coverage.sample(counters, now_ns);
         }
         if self.has_controller() {
-            self.controlled_ns = now_ns;
+            self.controlled(now_ns);
         } else if self.fail_mode == FailMode::Standalone
             && now_ns.saturating_sub(self.controlled_ns) >= STANDALONE_NS
         {
-            self.set_standalone(true, now_ns);
+            self.stand_alone(now_ns);
         }
     }
 
@@ -325,9 +341,8 @@ impl Switch {
     pub fn receive_control(&mut self, id: ConnectionId, bytes: &[u8], now_ns: u64) {
         self.agent.receive(id, bytes, now_ns, &mut self.datapath);
         self.report(now_ns);
-        if self.is_standalone && self.has_controller() {
-            self.controlled_ns = now_ns;
-            self.set_standalone(false, now_ns);
+        if self.standalone.is_some() && self.has_controller() {
+            self.controlled(now_ns);
         }
         let Outlet { ports, pool, .. } = &mut self.datapath.outlet;
         ports.flush(pool);
@@ -435,5 +450,51 @@ impl Switch {
     pub fn ports(&self, now_ns: u64) -> Vec<(String, warpswitch_openflow::PortStats)> {
         let ports = self.datapath.outlet.ports.iter();
         ports.map(|port| (port.name.clone(), port.stats(now_ns))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpswitch_openflow::Datapath;
+    use warpswitch_rules::format::ovs;
+
+    use super::*;
+    use crate::testing::Wire;
+
+    const SECOND: u64 = 1_000_000_000;
+    const HELLO: [u8; 8] = [4, 0, 0, 8, 0, 0, 0, 1];
+
+    /// What a controller left behind stays, and decides nothing until one is connected again.
+    #[test]
+    fn a_standalone_switch_forwards_whatever_controllers_left() {
+        let fail_mode = FailMode::Standalone;
+        let mut switch = Switch::new(SwitchOptions { fail_mode, ..SwitchOptions::default() });
+        let wires = [Wire::default(), Wire::default()];
+        for (number, wire) in wires.iter().enumerate() {
+            let (rx, tx) = (Box::new(wire.clone()), Box::new(wire.clone()));
+            let mac = [2, 0, 0, 0, 0, number as u8];
+            switch.add_port(NewPort { name: format!("p{number}"), mac, rx, tx }, 0);
+        }
+        let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
+        frame.resize(60, 0);
+        let mut passes = |switch: &mut Switch, now_ns| {
+            wires[0].incoming.lock().unwrap().push_back(frame.clone());
+            switch.run(now_ns);
+            std::mem::take(&mut *wires[1].sent.lock().unwrap()).len() == 1
+        };
+        assert!(passes(&mut switch, 1));
+        let drop_all = ovs::parse_change("priority=100,actions=drop").unwrap();
+        switch.datapath().flow_mod(&drop_all, 0).unwrap();
+        assert!(!passes(&mut switch, 2), "flows win before there was a controller");
+        for round in [0, 100] {
+            let controller = switch.connect(true, round * SECOND);
+            switch.receive_control(controller, &HELLO, round * SECOND);
+            assert!(switch.has_controller());
+            assert!(!passes(&mut switch, (round + 1) * SECOND));
+            switch.disconnect(controller);
+            assert!(!passes(&mut switch, (round + 10) * SECOND), "it may come back");
+            assert!(!passes(&mut switch, (round + 50) * SECOND), "this call notices");
+            assert!(passes(&mut switch, (round + 51) * SECOND));
+        }
     }
 }

@@ -29,7 +29,8 @@ with it as with Open vSwitch.
 
 Ports are numbered from 1 in the order of --ports. A new switch has no flows: it drops every frame \
 until a controller adds some. With '--fail-mode standalone' it forwards as a learning switch while \
-none of the controllers of --controller is connected.
+none of the controllers of --controller is connected. Flows come first until a controller was \
+connected; 15 s after the last one left, they no longer count.
 
 With ports 'pcap:IN.pcap:OUT.pcap' alone, the switch reads these captures, writes what leaves to \
 others and ends.

@@ -36,6 +36,7 @@ static COMMANDS: &[Command] = &[
     command("dpctl/show", "[dp]", 0, 1, |switch, _, now_ns| Ok(datapath_text(switch, now_ns))),
     command("dpif/show", "", 0, 0, |switch, _, now_ns| Ok(ports_text(switch, now_ns))),
     command(EXIT, "[--cleanup]", 0, 1, |_, _, _| Ok(String::new())),
+    command("fdb/flush", "[bridge]", 0, 1, flush_fdb),
     command("fdb/show", "[bridge]", 0, 1, fdb),
     command("list-commands", "", 0, 0, |_, _, _| Ok(list())),
     command("ofproto/list", "", 0, 0, |switch, _, _| Ok(format!("{}\n", switch.bridge()))),
@@ -114,6 +115,9 @@ fn trace(switch: &mut Switch, arguments: &[&str], now_ns: u64) -> Result<String,
         arguments => arguments,
     };
     let (flow, packet) = match arguments {
+        [bridge] if *bridge == switch.bridge() => {
+            return Err("expected [bridge] flow [packet]; the flow is missing".to_owned());
+        }
         [flow] => (flow, None),
         [_, "-generate" | "--generate"] => {
             return Err("-generate: a trace has no effects here; leave it out".to_owned());
@@ -140,6 +144,14 @@ fn fdb(switch: &mut Switch, arguments: &[&str], now_ns: u64) -> Result<String, S
         );
     }
     Ok(out)
+}
+
+fn flush_fdb(switch: &mut Switch, arguments: &[&str], _: u64) -> Result<String, String> {
+    if let [bridge] = arguments {
+        check_bridge(switch, bridge)?;
+    }
+    switch.forget_addresses();
+    Ok("table successfully flushed\n".to_owned())
 }
 
 /// The cached flows. Without a cache there are none, as each packet is looked up in the tables.
@@ -171,7 +183,7 @@ fn ports_text(switch: &Switch, now_ns: u64) -> String {
 
 fn datapath_text(switch: &Switch, now_ns: u64) -> String {
     let (bridge, (hit, missed)) = (switch.bridge(), hits(switch));
-    let flows = switch.stats().cached.1;
+    let flows = switch.cached_flows(now_ns).count();
     let mut out = format!(
         "warpswitch@{bridge}:\n  lookups: hit:{hit} missed:{missed} lost:0\n  flows: {flows}\n"
     );

@@ -96,6 +96,11 @@ impl LearningTable {
         entries
     }
 
+    /// Forgets all addresses.
+    pub fn clear(&mut self) {
+        self.stations.clear();
+    }
+
     /// Forgets the addresses behind a port that went down.
     pub fn forget_port(&mut self, port: u32) {
         self.stations.retain(|_, seen| seen.port != port);

@@ -413,6 +413,11 @@ impl Switch {
         Traced { bridge, pipeline, learning, tunnel: &tunnel, now_ns }.trace(request)
     }
 
+    /// Forgets the addresses behind the ports.
+    pub fn forget_addresses(&mut self) {
+        self.datapath.outlet.learning.clear();
+    }
+
     /// Has caches forget all traversals.
     pub fn purge(&mut self) {
         self.datapath.pipeline.invalidate();

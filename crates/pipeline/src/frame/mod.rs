@@ -22,6 +22,7 @@ use warpswitch_rules::openflow::{
 use crate::output::Egress;
 use buffer::Bytes;
 pub use compose::compose;
+pub use parse::shape_ether_type;
 use parse::{HEADER_WORDS_START, I_TAG_BYTES, Layout, Network, TYPE_AT, half, word};
 use spot::{Spot, inner_ttl_spot, label_ttl_spot, spot, ttl_spot};
 

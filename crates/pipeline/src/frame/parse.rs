@@ -131,6 +131,20 @@ impl Layout {
     }
 }
 
+/// The EtherType of frames of a shape ([`Shape::number`]), where the shape decides it: RARP counts as
+/// ARP, and multicast MPLS as MPLS.
+pub fn shape_ether_type(number: u32) -> Option<u16> {
+    let has = |network: Network| number >> 4 & 0xf == network as u32;
+    let types = [
+        (Network::Ipv4, 0x0800),
+        (Network::Ipv6, 0x86dd),
+        (Network::Arp, 0x0806),
+        (Network::Mpls, 0x8847),
+        (Network::Pbb, 0x88e7),
+    ];
+    types.into_iter().find(|(network, _)| has(*network)).map(|(_, ether_type)| ether_type)
+}
+
 const fn shape_number(flags: u32, tags: u8, network: Network, transport: Transport) -> u32 {
     flags << 16 | (tags as u32) << 8 | (network as u32) << 4 | transport as u32
 }

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 
 use warpswitch_flow::CachedFlow;
 use warpswitch_pipeline::Pipeline;
+use warpswitch_pipeline::frame::shape_ether_type;
 use warpswitch_rules::openflow::{FlowKey, field};
 
 use super::datapath::{
@@ -58,7 +59,11 @@ impl MatchText<'_> {
         if tags > 0 {
             parts.push(format!("eth_type(0x8100),{}", self.vlan()));
         }
-        let ether_type = (self.key[28] >> 16) as u16;
+        let is_examined = self.mask[28] >> 16 != 0;
+        let ether_type = match shape_ether_type(shape) {
+            Some(ether_type) if !is_examined => ether_type,
+            _ => (self.key[28] >> 16) as u16,
+        };
         let mut inner = vec![format!("eth_type({ether_type:#06x})")];
         self.network(ether_type, &mut inner);
         let inner = inner.join(",");

@@ -123,7 +123,29 @@ pub fn read_groups(file: &str, text: &str) -> Result<Vec<GroupMod>, Diagnostics>
 /// # Errors
 /// Every error of the text.
 pub fn read_meters(file: &str, text: &str) -> Result<Vec<MeterMod>, Diagnostics> {
-    read_each(file, text, meter::read)
+    read_each(file, &join_bands(text), meter::read)
+}
+
+/// Bands that `dump-meters` prints on lines of their own, behind their meter; an empty line each
+/// keeps the numbers of lines.
+fn join_bands(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut taken = 0;
+    for line in text.split('\n') {
+        if taken > 0 && line.trim_start().starts_with("type=") {
+            out.truncate(out.trim_end().len());
+            if !out.ends_with("bands=") {
+                out.push(',');
+            }
+            out.push_str(line.trim());
+            taken += 1;
+            continue;
+        }
+        (0..taken).for_each(|_| out.push('\n'));
+        out.push_str(line);
+        taken = 1;
+    }
+    out
 }
 
 fn read_each<T>(
@@ -169,7 +191,7 @@ fn read_lines<T>(
     reporter.diagnostics.into_result(flows)
 }
 
-/// A line without its comment; `None` if nothing is left, or a header of `dump-flows`.
+/// A line without its comment; `None` if nothing is left, or the header of a dump.
 fn content(whole: &[u8]) -> Option<Token<'_>> {
     let line = &whole[..memchr::memchr(b'#', whole).unwrap_or(whole.len())];
     let is_content = !is_blank_or_comment(line) && !is_dump_header(line);
@@ -373,10 +395,11 @@ fn read_as(
     reporter.diagnostics.into_result((rules.build(), needs_ipv6))
 }
 
-/// Whether a line is what `dump-flows` prints first.
+/// Whether a line is what `dump-flows`, `dump-groups` or `dump-meters` prints first.
 fn is_dump_header(line: &[u8]) -> bool {
-    let is_reply = |word: &[u8]| memchr::memmem::find(line, word).is_some();
-    is_reply(b"ST_FLOW reply") && memchr::memchr(b'=', line).is_some()
+    let replies: [&[u8]; 3] = [b"ST_FLOW reply", b"ST_GROUP_DESC reply", b"ST_METER_CONFIG reply"];
+    let is_reply = replies.iter().any(|word| memchr::memmem::find(line, word).is_some());
+    is_reply && memchr::memchr(b'=', line).is_some()
 }
 
 /// What flow text without actions demands: for single packets.

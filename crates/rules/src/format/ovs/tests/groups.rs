@@ -1,6 +1,8 @@
 //! Groups and meters.
 
-use crate::format::ovs::{group_text, meter_text, parse_group, parse_meter};
+use crate::format::ovs::{
+    group_text, meter_text, parse_group, parse_meter, read_groups, read_meters,
+};
 use crate::openflow::{Band, BandKind, GroupMod, MeterMod, port};
 
 #[test]
@@ -91,6 +93,34 @@ fn meters_have_one_spelling() {
     };
     assert_eq!(meter.bands, [Band { rate: 9, burst: 0, kind: BandKind::Drop }]);
     assert_eq!(parse_meter("delete meter=all").unwrap(), MeterMod::Delete(u32::MAX));
+}
+
+/// Dumps are files, and their lines keep their numbers.
+#[test]
+fn dumps_of_groups_and_meters_are_read() {
+    let groups = "OFPST_GROUP_DESC reply (OF1.3) (xid=0x2):\n \
+                  group_id=1,type=all,bucket=output:2\n";
+    assert_eq!(read_groups("groups", groups).unwrap().len(), 1);
+    let meters = "OFPST_METER_CONFIG reply (OF1.3) (xid=0x2):\nmeter=1 kbps burst bands=\n\
+                  type=drop rate=7 burst_size=3\n\nmeter=2 pktps stats bands=\ntype=drop rate=8\n\
+                  type=dscp_remark rate=9 prec_level=1\n";
+    let read = read_meters("meters", meters).unwrap();
+    let texts: Vec<String> = read
+        .into_iter()
+        .map(|change| match change {
+            MeterMod::Add(meter) => meter_text(&meter),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(
+        texts,
+        [
+            "meter=1,kbps,burst,bands=type=drop,rate=7,burst_size=3",
+            "meter=2,pktps,stats,bands=type=drop,rate=8,type=dscp_remark,rate=9,prec_level=1"
+        ]
+    );
+    let errors = read_meters("meters", &format!("{meters}meter=3 speed=1\n")).unwrap_err();
+    assert!(errors.to_string().contains("meters:8:"), "{errors}");
 }
 
 #[test]

@@ -6,8 +6,8 @@ use warpswitch_flow::{FlowCache, FlowCacheOptions};
 const MICROFLOWS_MAX: usize = 1 << 17;
 /// Traversals that are kept.
 const TRAVERSALS_MAX: usize = 1 << 17;
-/// Memory for their steps and for the bits they examined: 2 KiB each if the cache is full. Most take
-/// less than 1 KiB; a flow table may make traversals of thousands of steps.
+/// Memory for their steps and for the bits they examined: 2 KiB each if the cache is full. Most
+/// take less than 1 KiB; a flow table may make traversals of thousands of steps.
 const BYTES_MAX: usize = 256 << 20;
 /// Unions of examined bits in a megaflow cache: the most probes of a packet, whatever arrives.
 const MASKS_MAX: usize = 64;

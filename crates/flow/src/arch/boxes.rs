@@ -13,9 +13,9 @@
 //! loads of a box). The portable form is the definition. Lanes are keys, not boxes, since most keys
 //! of skewed traffic hit one of the first boxes: a group then ends after these.
 //!
-//! The limit are two ports for vectors: a box of an IPv4 5-tuple takes 10 instructions for 16 keys,
-//! so 20 boxes take 6.25 cycles a key. Measured with AVX-512 at 3.05 GHz: 3.36 ns with a list of the
-//! lanes that have hit, 3.07 with blocks of boxes in reverse, 2.92 with the protocol as a wide
+//! Two ports for vectors are the limit: a box of an IPv4 5-tuple takes 10 instructions for 16 keys,
+//! so 20 boxes take 6.25 cycles a key. Measured with AVX-512 at 3.05 GHz: 3.36 ns with a list of
+//! the lanes that have hit, 3.07 with blocks of boxes in reverse, 2.92 with the protocol as a wide
 //! column, 2.69 with two groups at once.
 
 use crate::Answer;
@@ -328,18 +328,8 @@ pub(crate) mod x86_64 {
         out: &mut [[Answer; GROUP_LEN]; G],
     ) {
         let mut parts = [[_mm512_setzero_si512(); C]; G];
-        let is_transposed = W == 4;
         for (parts, keys) in parts.iter_mut().zip(keys) {
-            let four =
-                if is_transposed { avx512_transposed(keys.as_flattened()) } else { [parts[0]; 4] };
-            for (part, column) in parts.iter_mut().zip(columns) {
-                let words = if is_transposed {
-                    four[column.word & 3]
-                } else {
-                    avx512_words(keys, column.word)
-                };
-                *part = _mm512_and_si512(words, _mm512_set1_epi32(column.mask as i32));
-            }
+            *parts = avx512_parts(columns, keys);
         }
         let mut open: [__mmask16; G] = [!0; G];
         let miss = _mm512_set1_epi32(Answer::MISS.0 as i32);
@@ -381,7 +371,7 @@ pub(crate) mod x86_64 {
             }
         }
         for (found, out) in found.iter_mut().zip(out) {
-            if is_transposed {
+            if W == 4 {
                 // Lane 4j + i of a transposed word has key 4i + j, and the reverse.
                 let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
                 *found = _mm512_permutexvar_epi32(order, *found);
@@ -393,6 +383,23 @@ pub(crate) mod x86_64 {
             // - the store needs no alignment.
             unsafe { _mm512_storeu_si512(out.cast(), *found) }
         }
+    }
+
+    /// The columns of keys; those of four words are transposed.
+    #[target_feature(enable = "avx512f,avx512bw")]
+    #[inline]
+    fn avx512_parts<const W: usize, const C: usize>(
+        columns: &[Column; C],
+        keys: &[[u32; W]; GROUP_LEN],
+    ) -> [__m512i; C] {
+        let mut parts = [_mm512_setzero_si512(); C];
+        let four = if W == 4 { avx512_transposed(keys.as_flattened()) } else { [parts[0]; 4] };
+        for (part, column) in parts.iter_mut().zip(columns) {
+            let words =
+                if W == 4 { four[column.word & 3] } else { avx512_words(keys, column.word) };
+            *part = _mm512_and_si512(words, _mm512_set1_epi32(column.mask as i32));
+        }
+        parts
     }
 
     /// One word of each key.

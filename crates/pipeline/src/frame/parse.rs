@@ -131,8 +131,8 @@ impl Layout {
     }
 }
 
-/// The EtherType of frames of a shape ([`Shape::number`]), where the shape decides it: RARP counts as
-/// ARP, and multicast MPLS as MPLS.
+/// The EtherType of frames of a shape ([`Shape::number`]), where the shape decides it: RARP counts
+/// as ARP, and multicast MPLS as MPLS.
 pub fn shape_ether_type(number: u32) -> Option<u16> {
     let has = |network: Network| number >> 4 & 0xf == network as u32;
     let types = [

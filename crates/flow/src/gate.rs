@@ -10,7 +10,7 @@
 //!
 //! # Invariants
 //! - C1: trials come at most once in `INTERVAL_MIN` keys. Each trial that changes nothing doubles
-//!   the interval, up to `INTERVAL_MAX` or to where trials cost a two-hundredth of the time,
+//!   the interval, up to `INTERVAL_MAX` or to where trials cost a four-hundredth of the time,
 //!   the larger of the two.
 //! - C2: if the path in use gets slower by `SLOWER`, the next trial comes soon. The interval stays:
 //!   a machine that is slower at times would otherwise be full of trials.
@@ -26,9 +26,9 @@ const INTERVAL_LIMIT: u64 = 64 << 20;
 /// Keys of a trial, beside one batch that warms caches and is not counted.
 const TRIAL_KEYS: u64 = 1024;
 /// The interval is so many times the extra time of a trial.
-const TRIAL_COST: f64 = 200.0;
+const TRIAL_COST: f64 = 400.0;
 /// Share of the time that samples may cost while the cache is not in use.
-const SAMPLE_SHARE: f64 = 0.005;
+const SAMPLE_SHARE: f64 = 0.0025;
 /// Growth of the time per key that brings the next trial.
 const SLOWER: f64 = 1.25;
 /// Share of the time that a change must gain.

@@ -1,6 +1,7 @@
 //! Runs an OpenFlow switch: opens its ports, moves the bytes of its controllers, and waits.
 //!
-//! One thread does all of it. While frames arrive, controllers are served every 100 us; a switch
+//! One thread does all of it. While frames arrive, controllers are served every 100 us, and frames
+//! get as much time as the messages of a controller took before the next one is served; a switch
 //! without work sleeps in `poll(2)`.
 
 use std::path::Path;
@@ -237,7 +238,8 @@ impl SwitchRun {
 
     /// Moves bytes between the controllers and the agent.
     fn control(&mut self, now_ns: u64, news: &mut impl FnMut(SwitchNews)) {
-        let Self { switch, controllers, connections, unreachable, .. } = self;
+        let Self { switch, controllers, connections, unreachable, clock, start, .. } = self;
+        let time_ns = || u64::try_from(clock.now().0 - start.0).unwrap_or(0);
         let mut news = |event: SwitchNews| {
             match &event {
                 SwitchNews::Connected(address) => unreachable.retain(|known| known != address),
@@ -255,7 +257,9 @@ impl SwitchRun {
             }
             ControllerEvent::Received(number, bytes) => {
                 if let Some(known) = connections.iter().find(|known| known.number == number) {
-                    switch.receive_control(known.id, bytes, now_ns);
+                    let began_ns = time_ns();
+                    switch.receive_control(known.id, bytes, began_ns);
+                    forward(switch, began_ns, time_ns);
                 }
             }
             ControllerEvent::Closed(number, why) => {
@@ -278,7 +282,10 @@ impl SwitchRun {
                 let address = connection.address.clone();
                 address.into_iter().for_each(|address| news(SwitchNews::Connected(address)));
             }
-            match exchange(switch, controllers, number, id, now_ns) {
+            let began_ns = time_ns();
+            let end = exchange(switch, controllers, number, id, began_ns);
+            forward(switch, began_ns, time_ns);
+            match end {
                 // Its last bytes were offered; a peer that reads nothing is not waited for.
                 Some(why) => {
                     controllers.close(number, now);
@@ -306,6 +313,20 @@ impl SwitchRun {
         let timeout = Timespec::try_from(Duration::from_nanos(wait_ns)).ok();
         // The caller looks for work afterwards, so an interrupted wait needs no retry.
         _ = poll(&mut fds, timeout.as_ref());
+    }
+}
+
+/// Forwards frames for as long as the messages of a controller took since `began_ns`, unless fewer
+/// frames wait.
+fn forward(switch: &mut Switch, began_ns: u64, time_ns: impl Fn() -> u64) {
+    let mut now_ns = time_ns();
+    let took_ns = now_ns.saturating_sub(began_ns);
+    if took_ns < CONTROL_NS {
+        return;
+    }
+    let until_ns = now_ns + took_ns;
+    while now_ns < until_ns && switch.run(now_ns) {
+        now_ns = time_ns();
     }
 }
 

@@ -482,7 +482,7 @@ mod tests {
         }
         let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
         frame.resize(60, 0);
-        let mut passes = |switch: &mut Switch, now_ns| {
+        let passes = |switch: &mut Switch, now_ns| {
             wires[0].incoming.lock().unwrap().push_back(frame.clone());
             switch.run(now_ns);
             std::mem::take(&mut *wires[1].sent.lock().unwrap()).len() == 1

@@ -80,10 +80,7 @@ impl Network {
 
     /// Whether a datagram gets from one host to the other before `patience` ends.
     fn passes(&self, from: usize, to: usize, patience: Duration) -> bool {
-        let socket = |host: usize| {
-            let address = format!("10.0.0.{}:7", host + 1);
-            self.hosts[host].inside(|| UdpSocket::bind(address)).expect("a free port")
-        };
+        let socket = |host: usize| udp(&self.hosts[host], &format!("10.0.0.{}:7", host + 1));
         let (sender, receiver) = (socket(from), socket(to));
         receiver.set_read_timeout(Some(Duration::from_millis(20))).expect("a time-out");
         let start = Instant::now();
@@ -211,6 +208,16 @@ fn a_standalone_switch_learns_where_hosts_are() {
     });
 }
 
+/// A socket at `address`. The last one there may still be open for a moment: a process that another
+/// test just starts has a copy of it until it executes its program.
 fn udp(host: &Namespace, address: &str) -> UdpSocket {
-    host.inside(|| UdpSocket::bind(address)).expect("a free port")
+    let start = Instant::now();
+    loop {
+        match host.inside(|| UdpSocket::bind(address)) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && start.elapsed() < LONG => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            result => return result.expect("a free port"),
+        }
+    }
 }

@@ -266,7 +266,7 @@ mod tests {
         let mut gate = CostGate::default();
         let slow = |batch: u32| u64::from(batch % 3_000 < 300);
         let cost = |path, batch| match path {
-            LookupPath::Cached => 120 + 60 * slow(batch),
+            LookupPath::Cached => 44 + 22 * slow(batch),
             LookupPath::Plain => 40 + 20 * slow(batch),
         };
         run(&mut gate, 10_000, cost);

@@ -12,9 +12,9 @@
 //! # Invariants
 //! - P1: a place that is used again has another generation, so an index may keep the places of
 //!   programs that are gone.
-//! - P2: at most `programs_max` programs, and `bytes_max` bytes of what lies behind their lines
-//!   before the newest one; a full store evicts one that no lookup found since the hand of a clock
-//!   passed it.
+//! - P2: there are at most `programs_max` programs. Their steps and examined bits take at most
+//!   `bytes_max` bytes and those of one program more. A full store evicts a program that no lookup
+//!   found since the hand of a clock passed it.
 
 use warpswitch_rules::openflow::{FLOW_WORDS, FlowKey, FlowMatch};
 
@@ -270,7 +270,7 @@ pub(crate) struct Programs {
     slots: Vec<Program>,
     free: Vec<u32>,
     programs_max: usize,
-    /// Of what lies behind the lines.
+    /// Bytes of the [`Cold`] parts.
     bytes: usize,
     bytes_max: usize,
     /// The next program that may go.

@@ -197,7 +197,8 @@ impl SwitchRun {
             }
             if !is_busy || now_ns >= next_appctl_ns {
                 next_appctl_ns = now_ns + APPCTL_NS;
-                if self.serve_appctl(now_ns) {
+                // Later than `now_ns`, as controllers were served: no frame is of the future.
+                if self.serve_appctl(self.now_ns()) {
                     return;
                 }
             }
@@ -252,7 +253,7 @@ impl SwitchRun {
         let now = Duration::from_nanos(now_ns);
         controllers.poll(now, &mut |event| match event {
             ControllerEvent::Opened(number, address) => {
-                let id = switch.connect(address.is_some(), now_ns);
+                let id = switch.connect(address.is_some(), time_ns());
                 connections.push(Connected { number, id, address, is_greeted: false });
             }
             ControllerEvent::Received(number, bytes) => {

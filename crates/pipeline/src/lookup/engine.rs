@@ -280,13 +280,15 @@ impl TableEngine {
         answers.resize(group.len(), RuleId::NONE);
         let has_flows = !self.ids.is_empty();
         let Some(classifier) = self.classifier.as_ref().filter(|_| has_flows) else { return };
-        words.clear();
-        are_common.clear();
-        for &idx in group {
-            let key = &keys[idx as usize];
-            let projection = projections.of(form, key.shape());
-            are_common.push(projection.is_common(key));
-            projection.write(key, words);
+        let width = form.schema.words;
+        // What stood there is overwritten.
+        words.resize(width * group.len(), 0);
+        are_common.resize(group.len(), false);
+        let mut done = 0;
+        while let Some(&first) = group.get(done) {
+            let projection = projections.of(form, keys[first as usize].shape());
+            let (words, are_common) = (&mut words[width * done..], &mut are_common[done..]);
+            done += projection.write(keys, &group[done..], words, are_common);
         }
         classifier.classify(KeyBatch::new(form.schema, words), answers);
         for (answer, &is_common) in answers.iter_mut().zip(&*are_common) {

@@ -240,21 +240,56 @@ pub(crate) struct Projection {
 }
 
 impl Projection {
-    /// Whether a key has the bits that all flows demand.
+    /// Writes the words of the keys of `group` up to the first one of another shape, and whether
+    /// each has the bits that all flows demand. Returns how many keys it wrote.
     #[inline]
-    pub(crate) fn is_common(&self, key: &PackedKey) -> bool {
-        let has = |&(at, bits, value): &(u8, u32, u32)| key.word(at) & bits == value;
-        !self.is_never_common && self.common.iter().all(has)
+    pub(crate) fn write(
+        &self,
+        keys: &[PackedKey],
+        group: &[u32],
+        words: &mut [u32],
+        are_common: &mut [bool],
+    ) -> usize {
+        match self.words[..] {
+            // Bits and places stay in registers.
+            [a, b, c, d] => self.write_each(keys, group, words, are_common, |key, to| {
+                let [a, b, c, d] = [a, b, c, d].map(|(at, bits)| key.word(at) & bits);
+                to.copy_from_slice(&[a, b, c, d]);
+            }),
+            _ => self.write_each(keys, group, words, are_common, |key, to| {
+                for (to, &(at, bits)) in to.iter_mut().zip(&self.words) {
+                    *to = key.word(at) & bits;
+                }
+            }),
+        }
     }
 
-    /// Appends the words of a key.
     #[inline]
-    pub(crate) fn write(&self, key: &PackedKey, words: &mut Vec<u32>) {
-        let word = |&(at, bits): &(u8, u32)| key.word(at) & bits;
-        match &self.words[..] {
-            [a, b, c, d] => words.extend_from_slice(&[word(a), word(b), word(c), word(d)]),
-            all => words.extend(all.iter().map(word)),
+    fn write_each(
+        &self,
+        keys: &[PackedKey],
+        group: &[u32],
+        words: &mut [u32],
+        are_common: &mut [bool],
+        write: impl Fn(&PackedKey, &mut [u32]),
+    ) -> usize {
+        let has = |key: &PackedKey, (at, bits, value): (u8, u32, u32)| key.word(at) & bits == value;
+        // Most forms have one, the EtherType.
+        let (first, others) = match self.common.split_first() {
+            Some((first, others)) => (*first, others),
+            None => ((0, 0, 0), &[][..]),
+        };
+        let to = words.chunks_exact_mut(self.words.len()).zip(are_common);
+        for (number, (&idx, (words, is_common))) in group.iter().zip(to).enumerate() {
+            let key = &keys[idx as usize];
+            if !ptr::eq(key.shape().words, self.shape_words) {
+                return number;
+            }
+            write(key, words);
+            let has_first = has(key, first) & !self.is_never_common;
+            *is_common = has_first && others.iter().all(|&other| has(key, other));
         }
+        group.len()
     }
 }
 

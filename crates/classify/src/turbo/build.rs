@@ -95,24 +95,27 @@ pub(crate) fn build(
     builder.check_bound(places.len(), bound)?;
     if !builder.whole(&places, bytes_max, lanes) {
         let aim = bytes_per_rule(places.len()).saturating_mul(places.len()).min(bytes_max);
-        builder.restart(Layout::Columns);
+        builder.restart(builder.columns.clone());
         builder.chain(&places, aim);
     }
     if builder.draft.bytes() > ADDRESSABLE_BYTES {
         return Err(builder.too_large(builder.draft.bytes(), ADDRESSABLE_BYTES));
     }
-    if builder.draft.bytes() > bytes_max {
+    if builder.bytes() > bytes_max {
         // No copies at all: one list, the slowest and smallest form.
-        builder.restart(Layout::Columns);
+        builder.restart(builder.columns.clone());
         let tail = builder.leaf(&places);
         builder.set_tail(tail, &places);
     }
-    let slack = bytes_max.saturating_sub(builder.draft.bytes()).min(SLACK_BYTES_MAX);
+    let slack = bytes_max.saturating_sub(builder.bytes()).min(SLACK_BYTES_MAX);
     Ok(builder.finish(slack / 4))
 }
 
 pub(super) struct Builder<'a, L> {
     pub(super) list: &'a L,
+    /// The format with leaves in columns.
+    pub(super) columns: RowFormat,
+    /// The format at hand.
     pub(super) format: RowFormat,
     pub(super) multipliers: Multipliers,
     pub(super) order: Order,
@@ -141,9 +144,11 @@ impl<'a, L: RuleList> Builder<'a, L> {
         let precedence = |place: Option<&Place>| place.map(|&at| list.rule(at).precedence());
         let first = precedence(places.first()).unwrap_or(Precedence(0));
         let last = precedence(places.last()).unwrap_or(Precedence(0));
+        let columns = RowFormat::for_rules(list);
         let mut builder = Self {
             list,
-            format: RowFormat::for_rules(list),
+            format: columns.clone(),
+            columns,
             multipliers,
             order: Order::new(first, last),
             draft: Draft::new(1),
@@ -156,14 +161,19 @@ impl<'a, L: RuleList> Builder<'a, L> {
             cut: 0,
             shared: HashMap::new(),
         };
-        builder.restart(Layout::Columns);
+        builder.restart(builder.columns.clone());
         builder
     }
 
+    /// Bytes that the finished structure takes.
+    fn bytes(&self) -> usize {
+        self.draft.bytes() + self.format.bytes()
+    }
+
     /// Drops all that was laid out; the first unit is the tail's.
-    pub(super) fn restart(&mut self, layout: Layout) {
-        self.format.layout = layout;
-        self.draft = Draft::new(layout.grain());
+    pub(super) fn restart(&mut self, format: RowFormat) {
+        self.draft = Draft::new(format.layout.grain());
+        self.format = format;
         self.draft.take(UNIT);
         self.tables.clear();
         self.shared.clear();

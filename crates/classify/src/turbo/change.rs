@@ -232,6 +232,7 @@ impl Writer {
         // First the tag lets readers in, then there is something to find.
         let wider = tag | bit;
         state.words.publish(order_at, wider & !0xffff | order.min(wider & 0xffff));
+        state.format.note_priority(rule);
         let mut row = [0; COLUMNS_MAX];
         state.format.encode(rule, &mut row);
         let row = &row[..state.format.columns()];
@@ -254,7 +255,8 @@ impl Writer {
 
     /// Whether exactly this rule is in the structure.
     pub(crate) fn has(&mut self, state: &State, rule: RuleRef<'_>) -> bool {
-        if !self.ids.contains(rule.id) || !state.format.fits(rule) {
+        let format = &state.format;
+        if !self.ids.contains(rule.id) || !format.fits(rule) || !format.has_priority(rule) {
             return false;
         }
         let columns = state.format.columns();

@@ -19,9 +19,8 @@ pub(crate) struct Rows {
 
 /// Precedence of a row.
 pub(crate) fn precedence(format: &RowFormat, row: &[u32]) -> Precedence {
-    let ids = format.id_column();
-    let priority = format.one_priority.unwrap_or_else(|| row[ids + 1]);
-    Precedence::new(priority, RuleId(row[ids]))
+    let priority = format.priority(|column| row[column]);
+    Precedence::new(priority, RuleId(row[format.id_column()]))
 }
 
 impl Rows {
@@ -109,7 +108,7 @@ mod tests {
     /// After any changes rows are what entering those that are left in order would give.
     #[test]
     fn what_is_hidden_depends_on_the_rows_alone() {
-        let set = nested(60);
+        let set = nested(60, 4);
         let format = RowFormat::for_rules(&set).with_lanes(&set).expect("plain rules fit lanes");
         // Rows of one leaf agree with each other where the way there is decided.
         let cell = [0x0a01_0100, 0x0a01_0101, 0x1234_0050, 0x0600_0000];

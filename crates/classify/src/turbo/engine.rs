@@ -201,7 +201,7 @@ impl<const W: usize> Turbo<W> {
         let words = writer.words_needed(&state, rule, change);
         // Lists may double when one more block is put aside.
         let lists = 2 * self.bytes_beside(writer) + writer.ids.bytes_with(rule.id) + words * 4;
-        let fits = |state: &State| state.words.bytes() + lists <= self.options.bytes_max;
+        let fits = |state: &State| state.bytes() + lists <= self.options.bytes_max;
         if writer.has_room(words) {
             return fits(&state).then_some(state);
         }
@@ -271,7 +271,7 @@ impl<const W: usize> Classifier for Turbo<W> {
             None => {
                 // At the bound, a build a change would be a change for the price of all rules.
                 if fits && !writer.build_is_due() {
-                    let bytes = state.words.bytes() + 2 * self.bytes_beside(&writer);
+                    let bytes = state.bytes() + 2 * self.bytes_beside(&writer);
                     let rules = vec![rule.id];
                     return Err(ClassifyError::memory_bound(bytes, self.options.bytes_max, rules));
                 }
@@ -311,7 +311,7 @@ impl<const W: usize> Classifier for Turbo<W> {
 
     fn bytes(&self) -> usize {
         let writer = self.writer();
-        self.published.read().words.bytes() + self.bytes_beside(&writer)
+        self.published.read().bytes() + self.bytes_beside(&writer)
     }
 
     fn details(&self) -> Vec<Detail> {
@@ -334,6 +334,7 @@ impl<const W: usize> Classifier for Turbo<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::turbo::leaf::Layout;
     use crate::turbo::rows::nested;
     use warpswitch_rules::generate::{Family, Point, RulesetSpec, Style, SyntheticSpec, TraceSpec};
     use warpswitch_rules::{KeyBuf, linear};
@@ -357,10 +358,12 @@ mod tests {
     #[test]
     fn changes_in_lanes_answer_as_the_reference() {
         let mut seeds = crate::hash::SeedStream::new(11, 11);
-        for kernel in Kernel::available() {
-            let (all, options) = (nested(400), BuildOptions::default());
+        let kernels = Kernel::available().into_iter();
+        for (kernel, priorities) in kernels.flat_map(|kernel| [(kernel, 1), (kernel, 5)]) {
+            let (all, options) = (nested(400, priorities), BuildOptions::default());
             let mut there = vec![true; all.len()];
             let turbo = Turbo::<4>::build_for(&all, &options, kernel, true).expect("no bound");
+            assert_eq!(turbo.published.read().format.layout, Layout::Lanes);
             let keys = keys_inside(&all, 600);
             for round in 0..40 {
                 for _ in 0..10 {
@@ -396,8 +399,9 @@ mod tests {
         turbo.classify(keys.as_batch(), &mut found);
         for (idx, id) in found.iter().enumerate() {
             let key = keys.as_batch().key(idx);
-            let mut matches = all.iter().filter(|rule| there[rule.id.0 as usize]);
-            let best = matches.find(|rule| rule.matching.matches(key));
+            let matches = all.iter().filter(|rule| there[rule.id.0 as usize]);
+            let matches = matches.filter(|rule| rule.matching.matches(key));
+            let best = matches.min_by_key(|rule| rule.precedence());
             assert_eq!(*id, best.map_or(RuleId::NONE, |rule| rule.id), "round {round}, {key:x?}");
         }
     }

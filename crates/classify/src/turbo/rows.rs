@@ -14,11 +14,16 @@
 //! than its range.
 //!
 //! A shift is 32 minus the prefix length: the key agrees if `(key ^ value) >> shift` is zero. The
-//! priority column is there only if priorities differ.
+//! priority column is there only if priorities differ, and not in lanes: these have no room for it,
+//! and a lookup needs none where every key has one leaf, whose rows are in order. So the priorities
+//! of rules in lanes are in a list by rule id, which only changes read.
 //!
 //! # Invariants
 //! - R1: a row holds all of its rule's match, so rules can be read back and no other list of them
 //!   is kept.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use warpswitch_rules::{MatchRef, PortRange, RuleId, RuleRef};
 
@@ -28,8 +33,24 @@ use super::list::{Place, RuleList};
 /// The most columns that a row has.
 pub(crate) const COLUMNS_MAX: usize = 2 * 16 + 4;
 
+/// Rules that a list of priorities has room for at least.
+const LISTED_MIN: usize = 1024;
+/// Ids that rules in lanes may have.
+const LANE_IDS: usize = 1 << 16;
+
+/// Where the priorities of rules are.
+#[derive(Clone, Debug)]
+pub(crate) enum Priorities {
+    /// All rules have this one.
+    One(u32),
+    /// In the last column of a row.
+    Column,
+    /// By rule id. The writer's alone.
+    Listed(Arc<[AtomicU32]>),
+}
+
 /// Which columns rows have, and what is in them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct RowFormat {
     /// Words of a key.
     pub(crate) words: usize,
@@ -37,8 +58,7 @@ pub(crate) struct RowFormat {
     pub(crate) ports_word: usize,
     /// `None` for the prefix format; else the words that have a value and a mask column.
     pub(crate) masked: Option<Vec<usize>>,
-    /// The priority of every rule, if it is one; else rows have a priority column.
-    pub(crate) one_priority: Option<u32>,
+    pub(crate) priorities: Priorities,
     /// How leaves keep rows of this format.
     pub(crate) layout: Layout,
 }
@@ -52,7 +72,7 @@ impl RowFormat {
             words: schema.words,
             ports_word: schema.ports_word,
             masked: None,
-            one_priority: Some(all().next().map_or(0, |rule| rule.priority)),
+            priorities: Priorities::One(all().next().map_or(0, |rule| rule.priority)),
             layout: Layout::Columns,
         };
         let mut used = vec![false; schema.words];
@@ -62,8 +82,8 @@ impl RowFormat {
                 *used |= examines(&rule.matching, word);
             }
             prefixes &= fits_prefix(&rule.matching);
-            if format.one_priority != Some(rule.priority) {
-                format.one_priority = None;
+            if format.one_priority() != Some(rule.priority) {
+                format.priorities = Priorities::Column;
             }
         }
         // With one word or none the masked format is narrower.
@@ -75,17 +95,70 @@ impl RowFormat {
 
     /// The same with leaves in lanes, if these hold every rule of `rules`.
     pub(crate) fn with_lanes(&self, rules: &impl RuleList) -> Option<Self> {
-        let mut all = (0..rules.len() as Place).map(|place| rules.rule(place));
-        let can = self.masked.is_none()
-            && self.one_priority.is_some()
-            && all.all(|rule| fits_lanes(rule));
-        can.then(|| Self { layout: Layout::Lanes, ..self.clone() })
+        let all = || (0..rules.len() as Place).map(|place| rules.rule(place));
+        if self.masked.is_some() || !all().all(fits_lanes) {
+            return None;
+        }
+        let mut format = Self { layout: Layout::Lanes, ..self.clone() };
+        if let Priorities::Column = format.priorities {
+            let last = all().map(|rule| rule.id.as_usize()).max().unwrap_or(0);
+            // Twice the ids: a build for want of room gives place to as many rules as there are.
+            let len = (2 * (last + 1)).clamp(LISTED_MIN, LANE_IDS);
+            format.priorities = Priorities::Listed((0..len).map(|_| 0.into()).collect());
+            all().for_each(|rule| format.note_priority(rule));
+        }
+        Some(format)
+    }
+
+    /// Notes the priority of a rule that comes, if there is a list of them.
+    pub(crate) fn note_priority(&self, rule: RuleRef<'_>) {
+        if let Priorities::Listed(listed) = &self.priorities {
+            listed[rule.id.as_usize()].store(rule.priority, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the list of priorities, if there is one, has that of this rule.
+    pub(crate) fn has_priority(&self, rule: RuleRef<'_>) -> bool {
+        let Priorities::Listed(listed) = &self.priorities else { return true };
+        listed[rule.id.as_usize()].load(Ordering::Relaxed) == rule.priority
+    }
+
+    /// The priority of all rules, if it is one.
+    pub(crate) fn one_priority(&self) -> Option<u32> {
+        match self.priorities {
+            Priorities::One(priority) => Some(priority),
+            _ => None,
+        }
+    }
+
+    /// The priority of the rule in a row with these columns.
+    #[inline(always)]
+    pub(crate) fn priority(&self, column: impl Fn(usize) -> u32) -> u32 {
+        let ids = self.id_column();
+        match &self.priorities {
+            Priorities::One(priority) => *priority,
+            Priorities::Column => column(ids + 1),
+            Priorities::Listed(listed) => listed[column(ids) as usize].load(Ordering::Relaxed),
+        }
+    }
+
+    /// Bytes that it takes beside the rows.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.priorities {
+            Priorities::Listed(listed) => size_of_val(&**listed),
+            _ => 0,
+        }
     }
 
     /// Whether rows can hold `rule` without loss.
     pub(crate) fn fits(&self, rule: RuleRef<'_>) -> bool {
         let matching = &rule.matching;
-        self.one_priority.is_none_or(|priority| priority == rule.priority)
+        let has_priority = match &self.priorities {
+            Priorities::One(priority) => *priority == rule.priority,
+            Priorities::Column => true,
+            Priorities::Listed(listed) => rule.id.as_usize() < listed.len(),
+        };
+        has_priority
             && (self.layout == Layout::Columns || fits_lanes(rule))
             && match &self.masked {
                 None => fits_prefix(matching),
@@ -97,7 +170,7 @@ impl RowFormat {
 
     /// Words that a row takes.
     pub(crate) fn columns(&self) -> usize {
-        self.id_column() + 1 + usize::from(self.one_priority.is_none())
+        self.id_column() + 1 + usize::from(matches!(self.priorities, Priorities::Column))
     }
 
     /// The column of rule ids.
@@ -128,7 +201,7 @@ impl RowFormat {
             }
         }
         row[self.id_column()] = rule.id.0;
-        if self.one_priority.is_none() {
+        if let Priorities::Column = self.priorities {
             row[self.id_column() + 1] = rule.priority;
         }
     }
@@ -160,7 +233,7 @@ impl RowFormat {
             mask[self.ports_word] = implied_mask(ranges);
             value[self.ports_word] = ends[0] & mask[self.ports_word];
         }
-        let priority = self.one_priority.unwrap_or_else(|| row[self.id_column() + 1]);
+        let priority = self.priority(|column| row[column]);
         let id = RuleId(row[self.id_column()]);
         Row { id, priority, value, mask, ranges, ports_word: self.ports_word }
     }
@@ -251,9 +324,9 @@ pub(super) fn sample(
     set.build()
 }
 
-/// Rules of few prefixes and ranges, one inside another.
+/// Rules of few prefixes and ranges, one inside another, with so many priorities.
 #[cfg(test)]
-pub(super) fn nested(rules: usize) -> warpswitch_rules::Ruleset {
+pub(super) fn nested(rules: usize, priorities: u32) -> warpswitch_rules::Ruleset {
     use warpswitch_rules::schema::IPV4_5TUPLE;
     use warpswitch_rules::{Action, Field, Match, Rule, RulesetBuilder};
     let mut seeds = crate::hash::SeedStream::new(5, 5);
@@ -273,7 +346,9 @@ pub(super) fn nested(rules: usize) -> warpswitch_rules::Ruleset {
         if below(2) == 0 {
             m.set_exact(Field::IpProto, 6);
         }
-        set.push(Rule::new(m, Action::Drop));
+        let mut rule = Rule::new(m, Action::Drop);
+        rule.priority = below(priorities.into()) as u32;
+        set.push(rule);
     }
     set.build()
 }
@@ -295,6 +370,21 @@ mod tests {
                 check_rows(&set, &format);
             }
         }
+    }
+
+    #[test]
+    fn rows_of_lanes_have_their_priorities_in_a_list() {
+        let set = nested(40, 5);
+        let format = RowFormat::for_rules(&set).with_lanes(&set).expect("plain rules fit lanes");
+        assert!(format.one_priority().is_none() && format.bytes() > 0);
+        check_rows(&set, &format);
+        let mut other = set.rule(RuleId(0));
+        other.priority += 1;
+        assert!(format.fits(other) && !format.has_priority(other));
+        format.note_priority(other);
+        assert!(format.has_priority(other));
+        other.id = RuleId(LISTED_MIN as u32);
+        assert!(!format.fits(other), "there is no place in the list");
     }
 
     fn check_rows(set: &Ruleset, format: &RowFormat) {

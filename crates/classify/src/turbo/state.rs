@@ -59,6 +59,11 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// Bytes that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.words.bytes() + self.format.bytes()
+    }
+
     pub(crate) fn view(&self) -> View<'_> {
         View {
             words: self.words.as_slice(),

@@ -91,10 +91,11 @@ impl<L: RuleList> Builder<'_, L> {
         if places.len() > WHOLE_RULES_MAX {
             return false;
         }
-        if lanes && self.format.with_lanes(self.list).is_some() {
+        let format = self.columns.with_lanes(self.list).filter(|_| lanes);
+        if let Some(format) = format.filter(|format| format.bytes() < bytes_max) {
             let effort = Effort::lanes(places.len());
-            let bytes = (effort.bytes * places.len()).min(bytes_max);
-            self.restart(Layout::Lanes);
+            let bytes = (effort.bytes * places.len()).min(bytes_max - format.bytes());
+            self.restart(format);
             self.rows = (0..self.list.len() as Place)
                 .map(|place| {
                     let mut row = [0; LANE_COLUMNS];
@@ -105,7 +106,7 @@ impl<L: RuleList> Builder<'_, L> {
             if self.tail(places, effort, bytes, 32.0) {
                 return true;
             }
-            self.restart(Layout::Columns);
+            self.restart(self.columns.clone());
         }
         let effort = Effort::columns(places.len());
         let bytes = (effort.bytes * places.len()).min(bytes_max);

@@ -293,7 +293,7 @@ impl Kernel {
         scratch: &mut Scratch,
     ) {
         let Scratch { smalls, larges, best, .. } = scratch;
-        let one_priority = view.format.one_priority;
+        let one_priority = view.format.one_priority();
         self.scan(view, keys, [smalls, larges], Answers::Best { best, one_priority });
     }
 

@@ -134,10 +134,7 @@ pub(super) fn scan_lanes(view: View<'_>, keys: &[[u32; 4]], list: &List, out: &m
 /// The precedence of row `row` of a leaf of `rows` rules.
 fn precedence(format: &RowFormat, leaf: &[AtomicU32], rows: usize, row: usize) -> Precedence {
     let column = |c: usize| leaf[c * rows + row].load(Ordering::Relaxed);
-    let priority = match format.one_priority {
-        Some(priority) => priority,
-        None => column(format.id_column() + 1),
-    };
+    let priority = format.priority(column);
     Precedence::new(priority, RuleId(column(format.id_column())))
 }
 

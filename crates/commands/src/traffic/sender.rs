@@ -160,11 +160,12 @@ impl Sender {
             if is_counted_out || self.end_ns().is_some_and(|end| due_ns >= end) {
                 return Some(Step::Done);
             }
-            if due_ns > now_ns {
-                return Some(Step::Wait(due_ns));
+            let ready_ns = self.schedule.ready_ns(now_ns);
+            if ready_ns > now_ns {
+                return Some(Step::Wait(ready_ns));
             }
             let (packet, prepared) = self.frames.next(&mut self.pool);
-            self.schedule.advance(wire_bytes(packet.len()));
+            self.schedule.advance(wire_bytes(packet.len()), now_ns);
             self.scheduled += 1;
             let numbered = &mut self.numbered[prepared.flow as usize];
             let sequence = self.first_sequence.wrapping_add(*numbered as u32);

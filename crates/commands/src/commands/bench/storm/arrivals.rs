@@ -9,8 +9,9 @@
 //!
 //! A queue of 1,000 packets holds some 10 µs of traffic at 100 million packets a second, and the
 //! system takes a core away for longer. Such an interruption is found by its length, compared with
-//! the usual time of the packets taken. The queue stands still meanwhile. A run counts only if
-//! all threads together did the work in wall time, see [`router`](super::router).
+//! the usual time of as many packets: few together take longer each than many. The queue stands
+//! still meanwhile. A run counts only if all threads together did the work in wall time, see
+//! [`router`](super::router).
 
 use std::time::{Duration, Instant};
 
@@ -18,10 +19,12 @@ use std::time::{Duration, Instant};
 const INTERRUPTION_NS: f64 = 10_000.0;
 /// See [`INTERRUPTION_NS`]; so many times the usual time may pass in addition.
 const USUAL_TIMES: f64 = 4.0;
-/// Weight of a new time per packet in the mean.
+/// Weight of a new time in the mean.
 const WEIGHT: f64 = 0.125;
-/// A time per packet counts at most so many times the mean.
+/// A time counts at most so many times the mean.
 const OUTLIER: f64 = 2.0;
+/// Classes of numbers of packets: 1, 2, 3 to 4, 5 to 8, and so on.
+const SIZES: usize = 16;
 
 /// The queue of one worker.
 #[derive(Debug)]
@@ -29,8 +32,8 @@ pub struct Arrivals {
     waiting: f64,
     queue_len: f64,
     last: Instant,
-    /// Usual time of a packet; 0 before the first.
-    packet_ns: f64,
+    /// Usual time of a packet by how many are handled together; 0 before the first.
+    packet_ns: [f64; SIZES],
     /// Packets handled since `last`.
     handled: usize,
     lost: f64,
@@ -44,7 +47,7 @@ impl Arrivals {
             waiting: 0.0,
             queue_len: queue_len as f64,
             last: now,
-            packet_ns: 0.0,
+            packet_ns: [0.0; SIZES],
             handled: 0,
             lost: 0.0,
             interrupted: Duration::ZERO,
@@ -75,12 +78,14 @@ impl Arrivals {
     fn arrival_ns(&mut self, now: Instant) -> f64 {
         let gap = now.saturating_duration_since(self.last);
         self.last = now;
-        let (ns, handled) = (gap.as_nanos() as f64, self.handled as f64);
-        let usual = handled * self.packet_ns;
-        let is_known = handled == 0.0 || self.packet_ns > 0.0;
-        if handled > 0.0 {
-            let cost = ns / handled;
-            self.packet_ns = match self.packet_ns {
+        let ns = gap.as_nanos() as f64;
+        let (mut usual, mut is_known) = (0.0, true);
+        if self.handled > 0 {
+            let size = self.handled.next_power_of_two().trailing_zeros() as usize;
+            let mean = &mut self.packet_ns[size.min(SIZES - 1)];
+            let (handled, cost) = (self.handled as f64, ns / self.handled as f64);
+            (usual, is_known) = (handled * *mean, *mean > 0.0);
+            *mean = match *mean {
                 0.0 => cost,
                 mean => mean + WEIGHT * (cost.min(OUTLIER * mean) - mean),
             };
@@ -134,5 +139,24 @@ mod tests {
         now += Duration::from_millis(5);
         arrivals.take(now, 1e7, 10);
         assert_eq!((arrivals.lost(), arrivals.interrupted()), (0, Duration::from_millis(5)));
+    }
+
+    #[test]
+    fn what_is_usual_depends_on_the_number_of_packets() {
+        let start = Instant::now();
+        let mut arrivals = Arrivals::new(1000, start);
+        let mut now = start;
+        let mut after = |arrivals: &mut Arrivals, ns, handled| {
+            now += Duration::from_nanos(ns);
+            arrivals.take(now, 0.0, 0);
+            arrivals.note_handled(handled);
+        };
+        // 100 ns for one packet, 1000 ns for 200.
+        for _ in 0..100 {
+            after(&mut arrivals, 1000, 1);
+            after(&mut arrivals, 100, 200);
+        }
+        after(&mut arrivals, 15_000, 0);
+        assert_eq!(arrivals.interrupted(), Duration::from_micros(15));
     }
 }

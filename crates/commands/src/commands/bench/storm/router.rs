@@ -150,6 +150,20 @@ impl Bench<'_> {
         time: Duration,
         watch: &mut dyn FnMut(Duration) -> Watch,
     ) -> RunCounts {
+        self.run_while(pace, |shared| watch_run(shared, time, watch))
+    }
+
+    /// The same without a watcher, which would take a worker's core now and then.
+    pub fn run_for(&self, pace: Pace, time: Duration) -> RunCounts {
+        self.run_while(pace, |_| {
+            let began = Instant::now();
+            thread::sleep(time);
+            began.elapsed()
+        })
+    }
+
+    /// Runs until `watch` returns with the time of the run.
+    fn run_while(&self, pace: Pace, watch: impl FnOnce(&Shared<'_>) -> Duration) -> RunCounts {
         let workers = self.layout.workers();
         let start = match self.layout {
             Layout::Plain(workers) | Layout::Fold(workers) => Partition::of(workers, 1),
@@ -182,7 +196,8 @@ impl Bench<'_> {
                     update(shared);
                 });
             }
-            let took = watch_run(shared, time, watch);
+            let took = watch(shared);
+            shared.stop.store(true, Ordering::Release);
             let join = |handle: thread::ScopedJoinHandle<'_, _>| handle.join();
             let all = handles.into_iter().map(|h| join(h).expect("a worker does not panic"));
             (took, WorkerCounts::sum(all))
@@ -199,11 +214,6 @@ impl Bench<'_> {
             interrupted: all.interrupted,
             delays: hits.and_then(|hit_ratio| all.delays(hit_ratio)),
         }
-    }
-
-    /// The same without a watcher.
-    pub fn run_for(&self, pace: Pace, time: Duration) -> RunCounts {
-        self.run(pace, time, &mut |_| Watch::On)
     }
 
     /// The highest rate without loss, in packets a second, and a run without pace; the first is
@@ -224,7 +234,7 @@ impl Bench<'_> {
     }
 }
 
-/// Waits for the end of a run and ends it; the time that it took.
+/// Waits for the end of a run; the time that it took.
 fn watch_run(
     shared: &Shared<'_>,
     time: Duration,
@@ -237,10 +247,7 @@ fn watch_run(
         match watch(now) {
             Watch::Shift => shared.shifted.store(true, Ordering::Relaxed),
             Watch::On if now < time => {}
-            Watch::On | Watch::End => {
-                shared.stop.store(true, Ordering::Release);
-                return now;
-            }
+            Watch::On | Watch::End => return now,
         }
     }
 }

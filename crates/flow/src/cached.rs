@@ -138,6 +138,7 @@ impl CachedClassifier {
         gate.note(path, keys.len(), ns_since(began, ended), every);
         if path == LookupPath::Plain && gate.may_sample() {
             self.cache.sample_batch(keys.slice(0, keys.len().div_ceil(PLAIN_SAMPLING)), true);
+            self.cache.finish_sample();
             gate.note_sampling(ns_since(ended, clock()));
         }
         if gate.is_trying() {

@@ -88,6 +88,34 @@ pub enum Evolution {
     Rejected,
 }
 
+/// The effect of a part of a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The sample belongs to a rule now, or to none.
+    Decided(Evolution),
+    /// A box has grown.
+    Grown,
+    /// No rule has changed.
+    Nothing,
+}
+
+/// What is left to do for the last sample. Each conflict check of a box is a part of its own: a
+/// worker that evolves rules beside its packets must not stay away from them for long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    Nothing,
+    /// The sample may join a rule of its answer: `tries` more, of this serial and later ones.
+    Join {
+        from: u64,
+        tries: usize,
+    },
+    /// The rule of this serial may grow to the box of this number.
+    Grow {
+        serial: u64,
+        number: usize,
+    },
+}
+
 /// The evolving rules over a sliding window. See the module.
 #[derive(Debug)]
 pub struct EvolvingRules {
@@ -102,6 +130,9 @@ pub struct EvolvingRules {
     expanded: Vec<Span>,
     /// The rule of the last sample.
     winner: Winner,
+    work: Work,
+    /// The point of the last sample while it may join a rule.
+    joining: Vec<Span>,
 }
 
 impl EvolvingRules {
@@ -120,6 +151,8 @@ impl EvolvingRules {
             spare: Vec::new(),
             expanded: Vec::new(),
             winner: Winner::default(),
+            work: Work::Nothing,
+            joining: Vec::new(),
         }
     }
 
@@ -128,52 +161,156 @@ impl EvolvingRules {
         &self.rules
     }
 
-    /// Moves the window by one key.
+    /// Moves the window by one key, with all that follows from it.
     ///
     /// Cost: a comparison with each rule; for a key outside of all, a conflict check for each of
     /// the first 32 of the same answer, and, to grow ahead, for each dimension and five more.
     pub fn sample(&mut self, key: &[u32], index: &RuleIndex) -> Evolution {
+        let mut progress = self.begin(key, index);
+        loop {
+            if let Progress::Decided(evolution) = progress {
+                self.finish(index);
+                return evolution;
+            }
+            progress = self.step(index);
+        }
+    }
+
+    /// Begins with a key, which ends what was left to do for the one before it; [`step`] does what
+    /// is left for this one.
+    ///
+    /// Cost: a comparison with each rule; two conflict checks of a point for a key outside of all.
+    ///
+    /// [`step`]: Self::step
+    pub fn begin(&mut self, key: &[u32], index: &RuleIndex) -> Progress {
+        self.drop_work();
         if self.window.len() == self.window_len {
             self.forget_oldest();
         }
         let mut point = self.spare.pop().unwrap_or_default();
         index.point(key, &mut point);
-        let (evolution, serial) = self.assign(&point, index);
-        self.window.push_back(Sample { point, serial });
-        evolution
+        if let Some(rule) = self.rules.iter_mut().find(|rule| rule.contains(&point)) {
+            rule.weight += 1;
+            let serial = rule.serial;
+            return self.decide(point, Some(serial), Evolution::Counted);
+        }
+        index.find_winner(&point, &mut self.winner);
+        if !index.accepts(&point, index.answer(self.winner.id())) {
+            return self.decide(point, None, Evolution::Rejected);
+        }
+        self.joining = point;
+        self.work = Work::Join { from: 0, tries: EXPANSIONS_MAX };
+        Progress::Nothing
     }
 
-    fn assign(&mut self, point: &[Span], index: &RuleIndex) -> (Evolution, Option<u64>) {
-        if let Some(rule) = self.rules.iter_mut().find(|rule| rule.contains(point)) {
-            rule.weight += 1;
-            return (Evolution::Counted, Some(rule.serial));
+    /// Whether something is left to do for the last key.
+    pub fn has_work(&self) -> bool {
+        self.work != Work::Nothing
+    }
+
+    /// Does a part of what is left for the last key: at most one conflict check of a box, whose
+    /// cost is bounded.
+    pub fn step(&mut self, index: &RuleIndex) -> Progress {
+        match self.work {
+            Work::Nothing => Progress::Nothing,
+            Work::Join { from, tries } => self.join(index, from, tries),
+            Work::Grow { serial, number } => self.grow(index, serial, number),
         }
-        index.find_winner(point, &mut self.winner);
+    }
+
+    fn finish(&mut self, index: &RuleIndex) {
+        while self.has_work() {
+            self.step(index);
+        }
+    }
+
+    /// Leaves what is left undone.
+    fn drop_work(&mut self) {
+        if let Work::Join { .. } = self.work {
+            self.spare.push(std::mem::take(&mut self.joining));
+        }
+        self.work = Work::Nothing;
+    }
+
+    fn decide(&mut self, point: Vec<Span>, serial: Option<u64>, evolution: Evolution) -> Progress {
+        self.window.push_back(Sample { point, serial });
+        let changed = match evolution {
+            Evolution::Expanded | Evolution::Started => serial,
+            Evolution::Counted | Evolution::Rejected => None,
+        };
+        self.work = match changed {
+            Some(serial) if self.growth == Growth::Ahead => Work::Grow { serial, number: 0 },
+            _ => Work::Nothing,
+        };
+        Progress::Decided(evolution)
+    }
+
+    /// Tries to expand the next rule of the same answer; without one a rule is started.
+    fn join(&mut self, index: &RuleIndex, from: u64, tries: usize) -> Progress {
         let answer = index.answer(self.winner.id());
-        if !index.accepts(point, answer) {
-            return (Evolution::Rejected, None);
-        }
-        let same = self.rules.iter_mut().filter(|rule| rule.answer == answer);
-        for rule in same.take(EXPANSIONS_MAX) {
-            self.expanded.clear();
-            self.expanded.extend(rule.region.iter().zip(point).map(|(a, b)| a.joined(*b)));
-            if index.accepts(&self.expanded, answer) {
+        let first = self.rules.partition_point(|rule| rule.serial < from);
+        let same = self.rules[first..].iter_mut().find(|rule| rule.answer == answer);
+        let point = &self.joining;
+        let (serial, evolution) = match same.filter(|_| tries > 0) {
+            Some(rule) => {
+                self.expanded.clear();
+                self.expanded.extend(rule.region.iter().zip(point).map(|(a, b)| a.joined(*b)));
+                if !index.accepts_soon(&self.expanded, answer) {
+                    self.work = Work::Join { from: rule.serial + 1, tries: tries - 1 };
+                    return Progress::Nothing;
+                }
                 std::mem::swap(&mut rule.region, &mut self.expanded);
                 rule.weight += 1;
-                if self.growth == Growth::Ahead {
-                    grow(&mut rule.region, index, &self.winner, &mut self.expanded);
-                }
-                return (Evolution::Expanded, Some(rule.serial));
+                (rule.serial, Evolution::Expanded)
             }
+            None => {
+                let serial = self.next_serial;
+                self.next_serial += 1;
+                self.rules.push(EvolvingRule { region: point.clone(), answer, weight: 1, serial });
+                (serial, Evolution::Started)
+            }
+        };
+        let point = std::mem::take(&mut self.joining);
+        self.decide(point, Some(serial), evolution)
+    }
+
+    /// Tries the next box within the rule of the last sample: all of the rule; aligned blocks,
+    /// until one is accepted; each dimension for itself.
+    fn grow(&mut self, index: &RuleIndex, serial: u64, number: usize) -> Progress {
+        let reach = self.winner.reach();
+        let at = self.rules.binary_search_by_key(&serial, |rule| rule.serial);
+        let (Ok(at), true) = (at, number < 1 + BLOCK_BITS.len() + reach.len()) else {
+            self.work = Work::Nothing;
+            return Progress::Nothing;
+        };
+        let region = &mut self.rules[at].region;
+        let target = |dim: usize, span: Span| match number.checked_sub(1) {
+            None => reach[dim],
+            Some(block) if block < BLOCK_BITS.len() => {
+                aligned(span, BLOCK_BITS[block]).clipped(reach[dim])
+            }
+            Some(other) if other - BLOCK_BITS.len() == dim => reach[dim],
+            Some(_) => span,
+        };
+        self.expanded.clear();
+        let spans = region.iter().enumerate().map(|(dim, span)| span.joined(target(dim, *span)));
+        self.expanded.extend(spans);
+        let is_larger = self.expanded != *region;
+        let is_accepted = is_larger && index.accepts_within(&self.expanded, &self.winner);
+        let next = match number {
+            0 if is_accepted || !is_larger => usize::MAX,
+            // A block that does not reach further is as good as accepted.
+            block if block <= BLOCK_BITS.len() && (is_accepted || !is_larger) => {
+                1 + BLOCK_BITS.len()
+            }
+            _ => number + 1,
+        };
+        self.work = Work::Grow { serial, number: next };
+        if !is_accepted {
+            return Progress::Nothing;
         }
-        let serial = self.next_serial;
-        self.next_serial += 1;
-        let mut region = point.to_vec();
-        if self.growth == Growth::Ahead {
-            grow(&mut region, index, &self.winner, &mut self.expanded);
-        }
-        self.rules.push(EvolvingRule { region, answer, weight: 1, serial });
-        (Evolution::Started, Some(serial))
+        std::mem::swap(region, &mut self.expanded);
+        Progress::Grown
     }
 
     /// Forgets the oldest samples beyond so many.
@@ -198,6 +335,8 @@ impl EvolvingRules {
 
     /// Removes the rules whose region is dirty; their samples stay in the window unassigned.
     pub fn remove_dirty(&mut self, is_dirty: impl Fn(&[Span]) -> bool) -> usize {
+        // The rule of the last sample may go.
+        self.drop_work();
         let before = self.rules.len();
         self.rules.retain(|rule| !is_dirty(&rule.region));
         let removed = before - self.rules.len();
@@ -215,8 +354,13 @@ impl EvolvingRules {
     /// The `len_max` heaviest rules, the heaviest first.
     pub fn heaviest(&self, len_max: usize) -> Vec<&EvolvingRule> {
         let mut rules: Vec<&EvolvingRule> = self.rules.iter().collect();
-        rules.sort_by_key(|rule| std::cmp::Reverse(rule.weight));
+        // Of the same weight, the older one first.
+        let rank = |rule: &&EvolvingRule| (std::cmp::Reverse(rule.weight), rule.serial);
+        if len_max > 0 && len_max < rules.len() {
+            rules.select_nth_unstable_by_key(len_max - 1, rank);
+        }
         rules.truncate(len_max);
+        rules.sort_unstable_by_key(rank);
         rules
     }
 
@@ -252,29 +396,6 @@ impl EvolvingRules {
             }
         }
         Ok(())
-    }
-}
-
-/// Grows a box within the rule of `winner`; `grown` is scratch.
-fn grow(region: &mut Vec<Span>, index: &RuleIndex, winner: &Winner, grown: &mut Vec<Span>) {
-    let reach = winner.reach();
-    let mut try_to = |region: &mut Vec<Span>, target: &dyn Fn(usize, Span) -> Span| {
-        grown.clear();
-        grown.extend(region.iter().enumerate().map(|(dim, span)| span.joined(target(dim, *span))));
-        let is_larger = grown != region;
-        let is_accepted = is_larger && index.accepts_within(grown, winner);
-        if is_accepted {
-            std::mem::swap(region, grown);
-        }
-        is_accepted || !is_larger
-    };
-    if try_to(region, &|dim, _| reach[dim]) {
-        return;
-    }
-    let block = |bits: u32| move |dim: usize, span: Span| aligned(span, bits).clipped(reach[dim]);
-    _ = BLOCK_BITS.into_iter().any(|bits| try_to(region, &block(bits)));
-    for own in 0..reach.len() {
-        try_to(region, &|dim, span| if dim == own { reach[dim] } else { span });
     }
 }
 

@@ -31,8 +31,9 @@ use crate::Answer;
 /// Changes after which a new tree pays, for small rule sets.
 const OVERLAY_LEN_MIN: usize = 64;
 
-/// Bounds of a check that a box may grow: cells of the tree, and rules that overlap the box.
-const CELLS_MAX: usize = 2048;
+/// Bounds of a check that a box may grow: cells of the tree, and rules that overlap the box. Such a
+/// check takes some microseconds, most of them for memory that no cache holds.
+const CELLS_MAX: usize = 256;
 /// See [`CELLS_MAX`].
 const SEEN_MAX: usize = 256;
 
@@ -251,20 +252,31 @@ impl RuleIndex {
 
     /// Whether a region may be cached under `answer`: the paper's CheckConflict.
     pub fn accepts(&self, region: &[Span], answer: Answer) -> bool {
+        self.accepts_with(region, answer, usize::MAX)
+    }
+
+    /// The same, but rejects regions that take more than a bounded effort.
+    pub fn accepts_soon(&self, region: &[Span], answer: Answer) -> bool {
+        self.accepts_with(region, answer, CELLS_MAX)
+    }
+
+    fn accepts_with(&self, region: &[Span], answer: Answer, cells_max: usize) -> bool {
         if answer == Answer::MISS {
             return false;
         }
         let (mut matched, mut conflict) = (Precedence::NONE, Precedence::NONE);
-        self.visit(region, Precedence::NONE, &mut |precedence, sides| {
+        let mut see = |precedence: Precedence, sides: &[Side]| {
             if self.answer(precedence.id()) != answer {
                 conflict = conflict.min(precedence);
             } else if covers(sides, region) {
                 matched = matched.min(precedence);
             }
             matched.min(conflict)
-        });
+        };
+        let is_complete = self.visit_within(region, Precedence::NONE, cells_max, &mut see);
         // R3.
-        matched < conflict || answer == Answer::NONE && conflict == Precedence::NONE
+        let has_no_rule = answer == Answer::NONE && conflict == Precedence::NONE;
+        is_complete && (matched < conflict || has_no_rule)
     }
 
     /// Calls `see` for rules that overlap the region, as [`BoxTree::visit`] does.

@@ -24,6 +24,7 @@
 //! the throughput of one locked copy.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use warpswitch_classify::hypercuts::{BoxTree, Span, TreeOptions};
@@ -33,7 +34,7 @@ use warpswitch_rules::{KeyBatch, RuleId, Ruleset};
 use crate::Answer;
 use crate::box_list::BoxList;
 use crate::choices::{Copies, Samples, Sampling, SharedList};
-use crate::evolving::{Evolution, EvolvingRules, Growth};
+use crate::evolving::{Evolution, EvolvingRules, Growth, Progress};
 use crate::misses::Misses;
 use crate::pace::Pace;
 use crate::readers::{Padded, Reader, Readers};
@@ -43,6 +44,10 @@ use crate::rule_index::{Merge, RuleIndex, Snapshot};
 pub const CACHED_MAX_MIN: usize = 10;
 /// See [`CACHED_MAX_MIN`].
 pub const CACHED_MAX_MAX: usize = 30;
+
+/// Parts of the last sample that a worker does with each batch, beside what is sampled of it: more
+/// of them keep it from its packets, with fewer the cache evolves slowly.
+const PARTS_PER_BATCH: usize = 3;
 
 /// How a cache is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +127,8 @@ pub struct StormCache {
     updater: Padded<Mutex<Updater>>,
     readers: Readers,
     pace: Pace,
+    /// Whether something is left to do for the last sample: a hint, read for each batch.
+    has_work: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -198,6 +205,7 @@ impl StormCache {
             updater: Padded(Mutex::new(updater)),
             readers: Readers::default(),
             pace: Pace::new(options),
+            has_work: AtomicBool::new(false),
         }
     }
 
@@ -289,6 +297,11 @@ impl StormCache {
     /// Offers keys of a batch as samples, one of 256 or fewer. With `is_folded` the calling thread
     /// is also the updater for each of them, unless another one is.
     pub fn sample_batch(&self, keys: KeyBatch<'_>, is_folded: bool) {
+        for _ in 0..PARTS_PER_BATCH {
+            if is_folded && self.has_work.load(Ordering::Relaxed) {
+                self.evolve();
+            }
+        }
         let (first, interval) = self.pace.due(self.readers.own(), keys.len());
         for at in (first..keys.len()).step_by(interval) {
             self.samples.0.offer(keys.key(at));
@@ -298,26 +311,59 @@ impl StormCache {
         }
     }
 
-    /// Takes the sample of the slot, if there is one and no other thread updates. Returns whether
-    /// it did: the loop of an updater thread.
+    /// Does what is left for the last sample, unless another thread updates.
+    pub fn finish_sample(&self) {
+        while self.has_work.load(Ordering::Relaxed) {
+            if !self.evolve() {
+                return;
+            }
+        }
+    }
+
+    /// Does the next part of what is left for the last sample or, if nothing is left, takes the one
+    /// of the slot. Returns whether it did either: the loop of an updater thread. It does neither
+    /// if another thread updates.
+    ///
+    /// Cost: some microseconds, so that a worker can do it beside its packets.
     pub fn evolve(&self) -> bool {
         let Ok(mut updater) = self.updater.0.try_lock() else { return false };
-        let Updater { index, evolving, key, .. } = &mut *updater;
-        if !self.samples.0.take(key) {
+        let is_swap_due = self.is_swap_due(&updater);
+        let Updater { index, evolving, key, samples, samples_since, .. } = &mut *updater;
+        if evolving.has_work() {
+            let progress = evolving.step(index);
+            self.note_progress(&mut updater, progress);
+        } else if is_swap_due {
+            self.publish(&mut updater);
+        } else if self.samples.0.take(key) {
+            evolving.trim(self.pace.window_len(self.window_len));
+            (*samples, *samples_since) = (*samples + 1, *samples_since + 1);
+            let progress = evolving.begin(key, index);
+            self.note_progress(&mut updater, progress);
+        } else {
             return false;
         }
-        evolving.trim(self.pace.window_len(self.window_len));
-        let evolution = evolving.sample(key, index);
-        self.pace.note_sample(evolution);
-        updater.is_changed |= matches!(evolution, Evolution::Expanded | Evolution::Started);
-        updater.samples += 1;
-        updater.samples_since += 1;
-        // The first samples are worth a version each: what is cached so far is little.
-        let due = self.samples_per_swap.min(1 + updater.samples as usize / 4);
-        if updater.samples_since >= due && updater.is_changed {
-            self.publish(&mut updater);
+        let has_work = updater.evolving.has_work() || self.is_swap_due(&updater);
+        if self.has_work.load(Ordering::Relaxed) != has_work {
+            self.has_work.store(has_work, Ordering::Relaxed);
         }
         true
+    }
+
+    fn note_progress(&self, updater: &mut Updater, progress: Progress) {
+        updater.is_changed |= match progress {
+            Progress::Decided(evolution) => {
+                self.pace.note_sample(evolution);
+                matches!(evolution, Evolution::Expanded | Evolution::Started)
+            }
+            Progress::Grown => true,
+            Progress::Nothing => false,
+        };
+    }
+
+    fn is_swap_due(&self, updater: &Updater) -> bool {
+        // The first samples are worth a version each: what is cached so far is little.
+        let due = self.samples_per_swap.min(1 + updater.samples as usize / 4);
+        updater.samples_since >= due && updater.is_changed
     }
 
     /// Fills the copy without readers, swaps, and fills the other one once its readers left.

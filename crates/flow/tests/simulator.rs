@@ -231,7 +231,8 @@ impl Simulator {
         match self.random.below(32) {
             0 => self.focus = self.random.below(1 << 12),
             1 | 2 => self.change(),
-            3..8 => _ = self.cache.evolve(),
+            // Some parts of a sample, or all of several.
+            3..8 => (0..self.random.below(100)).for_each(|_| _ = self.cache.evolve()),
             8 if self.rebuild.is_none() => self.rebuild = self.cache.begin_rebuild(),
             9 => {
                 if let Some(snapshot) = self.rebuild.take() {

@@ -69,6 +69,11 @@ class Net(live.Net):
         path = f"/sys/class/net/{interface}/address"
         return live.sh("ip", "netns", "exec", self.left, "cat", path).strip()
 
+    def sink_mac(self):
+        """The address of the tester's sink: the local bit of the interface's inverted."""
+        first, rest = self.mac("right").split(":", 1)
+        return f"{int(first, 16) ^ 2:02x}:{rest}"
+
     def tester(self, *command):
         done = subprocess.run(["ip", "netns", "exec", self.left, *self.pinned, *command],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -124,7 +129,7 @@ class OvsFlows(live.Ovs):
 
 
 def router_flows(net):
-    rewrite = f"mod_dl_src:{ROUTER_MAC},mod_dl_dst:{net.mac('right')},dec_ttl"
+    rewrite = f"mod_dl_src:{ROUTER_MAC},mod_dl_dst:{net.sink_mac()},dec_ttl"
     return [f"priority=1,ip,nw_dst=198.19.0.0/24,actions={rewrite},output:tx"]
 
 

@@ -56,8 +56,8 @@ pub struct LinkArgs {
     #[arg(long, value_name = "MAC", value_parser = parse_mac)]
     pub src_mac: Option<MacAddr>,
 
-    /// Destination Ethernet address [default: that of the gateway, or else of the receiving
-    /// interface]
+    /// Destination Ethernet address [default: that of the gateway, or else of the sink: the one of
+    /// the receiving interface with the local bit inverted]
     #[arg(long, value_name = "MAC", value_parser = parse_mac, conflicts_with = "gateway")]
     pub dst_mac: Option<MacAddr>,
 
@@ -111,7 +111,8 @@ impl LinkArgs {
             false => Addresses::Range(self.dst, 1),
         };
         if let Some(rx) = &interfaces.rx {
-            session.rx = Some(self.station(&mut table, rx, destinations, None)?);
+            let mac = sink_address(ethernet_address(rx).map_err(bad_input)?);
+            session.rx = Some(self.station(&mut table, rx, destinations, Some(mac))?);
         }
         if let Some(tx) = &interfaces.tx {
             let addresses = Addresses::Range(self.src, sources);
@@ -204,6 +205,16 @@ impl LinkArgs {
     pub fn flows(&self, size: super::FrameSize, flows: usize) -> FlowSpec {
         FlowSpec { size, flows: flows as u32, src: self.src, dst: self.dst }
     }
+}
+
+/// The address of the sink behind an interface with this address. It is another one, so that the
+/// kernel drops the frames of a test early: routing each of them takes the core on which the device
+/// under test sends it.
+fn sink_address(interface: [u8; 6]) -> MacAddr {
+    const LOCAL_BIT: u8 = 2;
+    let [first, rest @ ..] = interface;
+    let [b, c, d, e, f] = rest;
+    MacAddr([first ^ LOCAL_BIT, b, c, d, e, f])
 }
 
 fn parse_mac(text: &str) -> Result<MacAddr, String> {

@@ -45,8 +45,9 @@ pub const CACHED_MAX_MIN: usize = 10;
 /// See [`CACHED_MAX_MIN`].
 pub const CACHED_MAX_MAX: usize = 30;
 
-/// Parts of the last sample that a worker does with each batch, beside what is sampled of it: more
-/// of them keep it from its packets, with fewer the cache evolves slowly.
+/// Parts of the last sample that a worker does with each batch while nearly all keys hit: more of
+/// them keep it from its packets, with fewer the cache follows its traffic slowly. While more keys
+/// miss, a sample that is done at once saves more than it takes.
 const PARTS_PER_BATCH: usize = 3;
 
 /// How a cache is built.
@@ -297,24 +298,35 @@ impl StormCache {
     /// Offers keys of a batch as samples, one of 256 or fewer. With `is_folded` the calling thread
     /// is also the updater for each of them, unless another one is.
     pub fn sample_batch(&self, keys: KeyBatch<'_>, is_folded: bool) {
-        for _ in 0..PARTS_PER_BATCH {
-            if is_folded && self.has_work.load(Ordering::Relaxed) {
-                self.evolve();
-            }
+        let reader = self.readers.own();
+        let parts = match reader.is_hitting.load(Ordering::Relaxed) {
+            true => PARTS_PER_BATCH,
+            false => usize::MAX,
+        };
+        if is_folded {
+            self.go_on(parts);
         }
-        let (first, interval) = self.pace.due(self.readers.own(), keys.len());
+        let (first, interval) = self.pace.due(reader, keys.len());
         for at in (first..keys.len()).step_by(interval) {
             self.samples.0.offer(keys.key(at));
             if is_folded && !self.evolve() {
                 return;
+            }
+            if is_folded && parts == usize::MAX {
+                self.finish_sample();
             }
         }
     }
 
     /// Does what is left for the last sample, unless another thread updates.
     pub fn finish_sample(&self) {
-        while self.has_work.load(Ordering::Relaxed) {
-            if !self.evolve() {
+        self.go_on(usize::MAX);
+    }
+
+    /// Does so many parts of it.
+    fn go_on(&self, parts: usize) {
+        for _ in 0..parts {
+            if !self.has_work.load(Ordering::Relaxed) || !self.evolve() {
                 return;
             }
         }
